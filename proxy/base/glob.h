@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * glob: key patterns as KEYS understands them, so that what a rule catches can be tried
+ * out with `redis-cli --scan --pattern`:
+ *
+ *   *        any bytes, none included
+ *   ?        any one byte
+ *   [a-c_]   one of these bytes; [^a-c_] none of them
+ *   \x       x itself, inside brackets too
+ *
+ * Odd patterns mean what they mean to Redis (util.c, stringmatchlen): a missing `]`
+ * is supplied at the end, `[]` matches nothing, `[^]` any byte, `[c-a]` is
+ * `[a-c]`, a final `\` is a backslash.
+ */
+#ifndef HASP_BASE_GLOB_H
+#define HASP_BASE_GLOB_H
+
+#include <stdbool.h>
+
+#include "base/slice.h"
+
+/* Binary-safe and case-sensitive; at worst pattern.n * s.n steps. */
+bool glob_match(struct slice pattern, struct slice s);
+
+/* No byte of `pattern` is special: it matches only itself. */
+bool glob_is_literal(struct slice pattern);
+
+#endif
