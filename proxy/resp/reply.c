@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "resp/reply.h"
+
+#include <string.h>
+
+/* More values than this in one reply are a server out of step, not a reply. */
+#define PENDING_MAX ((uint64_t)1 << 40)
+#define NUMBER_DIGITS_MAX 19
+
+enum {
+	AT_TYPE, /* the zero state: before a header */
+	IN_NUMBER, /* digits of a header */
+	IN_LINE, /* a line whose text does not matter */
+	AT_LF, /* behind a header's CR */
+	AT_LINE_LF, /* behind a CR in a line, which may be text */
+	IN_PAYLOAD,
+	AT_PAYLOAD_CR,
+	AT_PAYLOAD_LF,
+	ENDED, /* told; the next call begins a reply */
+};
+
+bool reply_scan_at_start(const struct reply_scan *s)
+{
+	return s->state == ENDED || (s->state == AT_TYPE && s->pending == 0);
+}
+
+static void begin(struct reply_scan *s)
+{
+	*s = (struct reply_scan){ .pending = 1 };
+}
+
+/* A value ended. True when it was the last one of the reply. */
+static bool value_ended(struct reply_scan *s)
+{
+	s->in_first = false;
+	s->state = --s->pending ? AT_TYPE : ENDED;
+	return s->pending == 0;
+}
+
+/* The first byte of a header. */
+static bool on_type(struct reply_scan *s, char type)
+{
+	static const char lines[] = "+-,(#_", numbers[] = ":$*=!%~>|";
+
+	/* Only a string says what kind of message an aggregate is. */
+	s->in_first = s->in_first && type == '$';
+	if (!s->begun && s->pending == 1 && type != '|') {
+		s->begun = true;
+		s->reply.type = type;
+		s->reply.nil = type == '_';
+	}
+	s->type = type;
+	s->number = 0;
+	s->ndigits = 0;
+	s->negative = false;
+	if (memchr(numbers, type, sizeof(numbers) - 1))
+		s->state = IN_NUMBER;
+	else if (memchr(lines, type, sizeof(lines) - 1))
+		s->state = IN_LINE;
+	else
+		return false;
+	return true;
+}
+
+static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
+{
+	bool top = s->begun && s->pending == 1;
+
+	if (s->type == '%' || s->type == '|')
+		n *= 2;
+	if (n > PENDING_MAX || s->pending + n > PENDING_MAX)
+		return RESP_BAD;
+	s->pending += n;
+	if (s->type == '|') {
+		/* Its pairs come before the value that it speaks of. */
+		s->state = AT_TYPE;
+		return RESP_MORE;
+	}
+	if (value_ended(s))
+		return RESP_OK;
+	s->in_first = top && s->nfirst == 0;
+	return RESP_MORE;
+}
+
+/* A header's number is whole. RESP_OK: that ended the reply. */
+static enum resp_result on_number(struct reply_scan *s)
+{
+	int64_t n = s->negative ? -s->number : s->number;
+	bool top = s->begun && s->pending == 1;
+
+	if (s->type == ':') {
+		s->reply.integer = n;
+		return value_ended(s) ? RESP_OK : RESP_MORE;
+	}
+	if (n < -1 || (n == -1 && s->type != '$' && s->type != '*'))
+		return RESP_BAD;
+	if (n == -1) {
+		s->reply.nil |= top;
+		return value_ended(s) ? RESP_OK : RESP_MORE;
+	}
+	if (s->type != '$' && s->type != '=' && s->type != '!')
+		return on_aggregate(s, (uint64_t)n);
+	s->skip = (uint64_t)n;
+	s->state = n ? IN_PAYLOAD : AT_PAYLOAD_CR;
+	return RESP_MORE;
+}
+
+static bool on_digit(struct reply_scan *s, char c)
+{
+	/* RESP3 allows a sign before an integer: `:+5`. */
+	if (s->ndigits == 0 && !s->negative && (c == '-' || c == '+')) {
+		s->negative = c == '-';
+		return true;
+	}
+	if (c < '0' || c > '9' || ++s->ndigits > NUMBER_DIGITS_MAX)
+		return false;
+	/* The smallest integer wraps onto itself, as it should. */
+	s->number = (int64_t)((uint64_t)s->number * 10 + (uint64_t)(c - '0'));
+	return true;
+}
+
+static void capture(struct reply_scan *s, const char *p, size_t n)
+{
+	size_t room = REPLY_FIRST_MAX - s->nfirst;
+
+	if (!s->in_first)
+		return;
+	if (n > room)
+		n = room;
+	memcpy(s->first + s->nfirst, p, n);
+	s->nfirst = (uint8_t)(s->nfirst + n);
+}
+
+/* Passes over what is left of a line or payload; returns how far. */
+static size_t pass_over(struct reply_scan *s, const char *p, size_t n)
+{
+	size_t take;
+
+	if (s->state == IN_LINE) {
+		const char *cr = memchr(p, '\r', n);
+		if (!cr)
+			return n;
+		s->state = AT_LINE_LF;
+		return (size_t)(cr - p) + 1;
+	}
+	take = s->skip < n ? (size_t)s->skip : n;
+	capture(s, p, take);
+	s->skip -= take;
+	if (s->skip == 0)
+		s->state = AT_PAYLOAD_CR;
+	return take;
+}
+
+/* One byte, in the states in which bytes count one by one. */
+static enum resp_result on_byte(struct reply_scan *s, char c)
+{
+	switch (s->state) {
+	case AT_TYPE:
+		return on_type(s, c) ? RESP_MORE : RESP_BAD;
+	case IN_NUMBER:
+		if (c == '\r' && s->ndigits) {
+			s->state = AT_LF;
+			return RESP_MORE;
+		}
+		return on_digit(s, c) ? RESP_MORE : RESP_BAD;
+	case AT_LF:
+		return c == '\n' ? on_number(s) : RESP_BAD;
+	case AT_LINE_LF:
+		if (c == '\n')
+			return value_ended(s) ? RESP_OK : RESP_MORE;
+		if (c != '\r')
+			s->state = IN_LINE;
+		return RESP_MORE;
+	case AT_PAYLOAD_CR:
+		s->state = AT_PAYLOAD_LF;
+		return c == '\r' ? RESP_MORE : RESP_BAD;
+	default: /* AT_PAYLOAD_LF */
+		if (c != '\n')
+			return RESP_BAD;
+		return value_ended(s) ? RESP_OK : RESP_MORE;
+	}
+}
+
+enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n,
+                            size_t *used)
+{
+	size_t at = 0;
+	enum resp_result r = RESP_MORE;
+
+	if (reply_scan_at_start(s))
+		begin(s);
+	while (at < n && r == RESP_MORE) {
+		if (s->state == IN_LINE || s->state == IN_PAYLOAD)
+			at += pass_over(s, p + at, n - at);
+		else
+			r = on_byte(s, p[at++]);
+	}
+	*used = at;
+	return r;
+}
+
+bool reply_element(struct slice frame, size_t i, struct resp_reply *out)
+{
+	const char *p = frame.p, *end = frame.p + frame.n;
+	const char *lf = memchr(p, '\n', frame.n);
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	if (frame.n == 0 || (*p != '*' && *p != '~' && *p != '>') || !lf)
+		return false;
+	for (p = lf + 1; p < end; p += used) {
+		if (reply_scan(&scan, p, (size_t)(end - p), &used) != RESP_OK)
+			return false;
+		if (i-- == 0) {
+			*out = scan.reply;
+			return true;
+		}
+	}
+	return false;
+}

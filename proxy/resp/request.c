@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "resp/request.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+
+enum { AT_START, AT_BULK, IN_BULK };
+
+/* What Redis' string2ll() takes: no sign but '-', no leading zero, no space,
+ * nothing beyond 64 bits. */
+static bool parse_integer(const char *p, size_t n, long long *out)
+{
+	bool negative = n > 0 && *p == '-';
+	uint64_t v = 0, limit = (uint64_t)LLONG_MAX + negative;
+
+	if (negative) {
+		p++;
+		n--;
+	}
+	if (n == 1 && *p == '0' && !negative) {
+		*out = 0;
+		return true;
+	}
+	if (n == 0 || n > 19 || *p < '1' || *p > '9')
+		return false;
+	for (; n; p++, n--) {
+		if (*p < '0' || *p > '9')
+			return false;
+		v = v * 10 + (uint64_t)(*p - '0');
+	}
+	if (v > limit)
+		return false;
+	*out = (long long)(negative ? 0 - v : v);
+	return true;
+}
+
+/* Looks for the `end` byte of a line as Redis does, with strchr(): a NUL hides all that is
+ * behind it, and the line then only ends by being too long. */
+static enum resp_result find_line(const char *p, size_t n, char end, size_t *len)
+{
+	size_t max = n < REQUEST_LINE_MAX + 1 ? n : REQUEST_LINE_MAX + 1;
+	const char *at = memchr(p, end, n);
+	size_t upto = at ? (size_t)(at - p) : max;
+
+	if (at && !memchr(p, '\0', upto)) {
+		*len = upto;
+		return RESP_OK;
+	}
+	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
+}
+
+/* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the line's
+ * length with its two last bytes. */
+static enum resp_result scan_header(const char *p, size_t n, long long *value,
+                                    size_t *size)
+{
+	size_t len;
+	enum resp_result r = find_line(p, n, '\r', &len);
+
+	if (r == RESP_BAD)
+		*size = n;
+	if (r != RESP_OK)
+		return r;
+	if (len + 2 > n)
+		return RESP_MORE;
+	*size = len + 2;
+	return parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
+}
+
+/* Redis' isspace() is the C locale's. */
+static bool is_space(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int unhex(char c)
+{
+	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+}
+
+/* One escape in double quotes, the backslash at `p`: what it stands for, and
+ * how many bytes it takes. */
+static char unescape(const char *p, const char *end, size_t *len)
+{
+	static const char from[] = "nrtba", to[] = "\n\r\t\b\a";
+	const char *hit;
+
+	if (end - p >= 4 && p[1] == 'x' && isxdigit((unsigned char)p[2]) &&
+	    isxdigit((unsigned char)p[3])) {
+		*len = 4;
+		return (char)(unhex(p[2]) * 16 + unhex(p[3]));
+	}
+	*len = 2;
+	hit = memchr(from, p[1], sizeof(from) - 1);
+	return hit ? to[hit - from] : p[1];
+}
+
+/* Reads one argument of an inline request as sdssplitargs() does, `p` at its first
+ * byte; appends it to `text` unless that is NULL. Returns where it ended, NULL
+ * when a quote is not closed or not followed by a space. */
+static const char *inline_arg(const char *p, const char *end, struct buf *text)
+{
+	char quote = 0;
+
+	for (; p < end; p++) {
+		char c = *p;
+
+		if (quote && c == quote) {
+			return p + 1 < end && !is_space(p[1]) ? NULL : p + 1;
+		} else if (quote == '"' && c == '\\' && p + 1 < end) {
+			size_t len;
+			c = unescape(p, end, &len);
+			p += len - 1;
+		} else if (quote == '\'' && c == '\\' && p + 1 < end &&
+		           p[1] == '\'') {
+			c = *++p;
+		} else if (!quote && (c == '"' || c == '\'')) {
+			quote = c;
+			continue;
+		} else if (!quote && (c == ' ' || c == '\n' || c == '\r' || c == '\t')) {
+			return p;
+		}
+		if (text)
+			buf_append(text, slice_of(&c, 1));
+	}
+	return quote ? NULL : p;
+}
+
+static void push_arg(struct request_args *args, size_t i, struct slice arg)
+{
+	if (i == args->cap) {
+		args->cap = args->cap ? args->cap * 2 : 16;
+		args->argv = xrealloc(args->argv,
+		                      args->cap * sizeof(*args->argv));
+	}
+	args->argv[i] = arg;
+}
+
+/* Splits an inline request (its line without LF or CRLF) into `args`, or only counts
+ * when that is NULL. Returns the number of arguments, -1 for unbalanced
+ * quotes. */
+static long inline_split(const char *p, size_t n, struct request_args *args)
+{
+	const char *end = p + n;
+	long argc = 0;
+
+	if (args) {
+		/* Slices point into the text: it must not move. */
+		buf_clear(&args->text);
+		buf_reserve(&args->text, n + 1);
+	}
+	for (;;) {
+		while (p < end && is_space(*p))
+			p++;
+		if (p == end)
+			return argc;
+		size_t from = args ? buf_len(&args->text) : 0;
+		p = inline_arg(p, end, args ? &args->text : NULL);
+		if (!p)
+			return -1;
+		if (args)
+			push_arg(args, (size_t)argc,
+			         slice_of(buf_head(&args->text) + from,
+			                  buf_len(&args->text) - from));
+		argc++;
+	}
+}
+
+/* The length of an inline request without its line end, given the place of
+ * the LF. */
+static size_t inline_text(const char *p, size_t lf)
+{
+	return lf > 0 && p[lf - 1] == '\r' ? lf - 1 : lf;
+}
+
+static enum resp_result scan_inline(struct request_scan *s, const char *p,
+                                    size_t n, size_t *used)
+{
+	size_t lf;
+	long argc;
+	enum resp_result r = find_line(p, n, '\n', &lf);
+
+	if (r == RESP_BAD)
+		*used = n;
+	if (r != RESP_OK)
+		return r;
+	*used = lf + 1;
+	argc = inline_split(p, inline_text(p, lf), NULL);
+	s->empty = argc == 0;
+	return argc < 0 ? RESP_BAD : RESP_OK;
+}
+
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
+                              size_t *used)
+{
+	size_t at = 0, size;
+	long long value;
+	enum resp_result r;
+
+	*used = 0;
+	if (n == 0)
+		return RESP_MORE;
+	if (s->state == AT_START) {
+		if (*p != '*')
+			return scan_inline(s, p, n, used);
+		r = scan_header(p, n, &value, &size);
+		if (r == RESP_OK && value > INT_MAX)
+			r = RESP_BAD;
+		if (r != RESP_MORE)
+			*used = size;
+		if (r != RESP_OK)
+			return r;
+		s->empty = value <= 0;
+		if (s->empty)
+			return RESP_OK;
+		s->argc = s->left = (uint32_t)value;
+		s->state = AT_BULK;
+		at = size;
+	}
+	for (;;) {
+		if (s->state == IN_BULK) {
+			size_t take = s->skip < n - at ? (size_t)s->skip : n - at;
+			at += take;
+			s->skip -= take;
+			if (s->skip)
+				break;
+			s->state = AT_BULK;
+			if (s->left == 0) {
+				s->state = AT_START;
+				*used = at;
+				return RESP_OK;
+			}
+		}
+		if (at == n)
+			break;
+		r = scan_header(p + at, n - at, &value, &size);
+		if (r == RESP_MORE)
+			break;
+		at += size;
+		if (r == RESP_BAD || p[at - size] != '$' || value < 0) {
+			*used = at;
+			return RESP_BAD;
+		}
+		s->left--;
+		s->skip = (uint64_t)value + 2;
+		s->state = IN_BULK;
+	}
+	*used = at;
+	return RESP_MORE;
+}
+
+struct resp_view request_view(struct request_args *args, const char *p,
+                              size_t n, bool *whole)
+{
+	size_t at = 0, size, argc = 0, want;
+	long long value;
+
+	*whole = false;
+	if (n && *p != '*') {
+		size_t lf;
+		if (find_line(p, n, '\n', &lf) == RESP_OK) {
+			long count = inline_split(p, inline_text(p, lf), args);
+			*whole = count >= 0;
+			argc = count > 0 ? (size_t)count : 0;
+		}
+		return (struct resp_view){ argc, args->argv };
+	}
+	if (scan_header(p, n, &value, &size) != RESP_OK || value < 0)
+		return (struct resp_view){ 0, args->argv };
+	want = (size_t)value;
+	at = size;
+	while (argc < want && at < n &&
+	       scan_header(p + at, n - at, &value, &size) == RESP_OK &&
+	       value >= 0 && n - at - size >= (size_t)value) {
+		push_arg(args, argc++, slice_of(p + at + size, (size_t)value));
+		at += size + (size_t)value + 2;
+		if (at > n)
+			break;
+	}
+	*whole = argc == want;
+	return (struct resp_view){ argc, args->argv };
+}
+
+void request_args_fini(struct request_args *args)
+{
+	free(args->argv);
+	buf_release(&args->text);
+	*args = (struct request_args){ NULL, 0, BUF_INIT };
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * request: finds where a client's requests begin and end, exactly where Redis
+ * would find it, also where Redis is lenient (the byte after a header's CR and
+ * the two after a bulk are passed over unread), because a boundary on which
+ * two parsers disagree is a way to smuggle a command past a rule.
+ * Allocates nothing, copies nothing, knows no command.
+ * Source: processMultibulkBuffer() and processInlineBuffer() of Redis 7.0.
+ */
+#ifndef HASP_RESP_REQUEST_H
+#define HASP_RESP_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "resp/view.h"
+
+enum resp_result {
+	RESP_OK, /* a whole frame */
+	RESP_MORE, /* the frame goes on behind what was given */
+	RESP_BAD, /* a protocol error */
+};
+
+/* The place in a request up to which bytes were scanned. All zero: at the
+ * beginning of one. */
+struct request_scan {
+	uint64_t skip; /* bytes of payload and its CRLF still to come */
+	uint32_t argc; /* arguments announced; 0 for inline requests */
+	uint32_t left; /* arguments whose header is still to come */
+	uint8_t state;
+	bool empty; /* the frame that ended asks for nothing and gets no reply */
+};
+
+/* Goes on scanning one request with the `n` bytes at `p`. *used is how many of them
+ * belong to it and need not be given again; a header line that is not whole is
+ * not used. RESP_OK: the request ended, the scan is at the beginning again.
+ * RESP_BAD: Redis refuses the request at the last of the used bytes, with an
+ * error, and closes. */
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
+                              size_t *used) __attribute__((warn_unused_result));
+
+/* The longest line (header or inline request) that Redis takes, in bytes. */
+#define REQUEST_LINE_MAX (64 * 1024)
+
+/* Memory for views; one serves many requests, one after the other. */
+struct request_args {
+	struct slice *argv;
+	size_t cap;
+	struct buf text; /* inline arguments, quotes resolved */
+};
+
+/* Reads the arguments of a request, or of its beginning: those whose bytes are all
+ * there. *whole tells whether those are all. The view is good until the next
+ * call with the same `args` or until the bytes at `p` move. argc may be 0. */
+struct resp_view request_view(struct request_args *args, const char *p,
+                              size_t n, bool *whole);
+void request_args_fini(struct request_args *args);
+
+#endif
