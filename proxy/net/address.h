@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * address: what a setting such as `10.0.0.1:6379`, `[::1]:6379`, `db.lan:6379`,
+ * `*:6380` or `unix:/run/redis.sock` means, and how a socket's peer is written.
+ */
+#ifndef HASP_NET_ADDRESS_H
+#define HASP_NET_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct address {
+	bool local; /* a unix socket: `host` is its path */
+	char host[256]; /* empty: every address (`*`) */
+	char port[8];
+};
+
+/* Returns 0, -1 when `text` is not an address. */
+int address_parse(struct address *a, const char *text)
+	__attribute__((warn_unused_result));
+
+/* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always
+ * terminated). */
+void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
+/* As address_print(), without the port. */
+void address_print_host(const struct sockaddr *sa, char *out, size_t n);
+
+/* Fills a sockaddr_un; returns its length, 0 when the path is too long. */
+socklen_t address_unix(const char *path, struct sockaddr_storage *out);
+
+#endif

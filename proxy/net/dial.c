@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "net/dial.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+
+struct dial {
+	struct ev_loop *loop;
+	struct resolve_request *resolving; /* NULL: done, or not needed */
+	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
+	struct addrinfo *next; /* to be tried next */
+	int64_t keepalive_ms;
+	int error; /* errno of the last address tried */
+	struct ev_io writable;
+	struct ev_timer timer;
+	void (*done)(void *arg, int fd, const char *reason);
+	void *arg;
+};
+
+void dial_tune(int fd, int64_t keepalive_ms)
+{
+	int on = 1, idle = (int)(keepalive_ms / 1000), interval = idle / 3;
+
+	/* Fails on unix sockets, which need neither. */
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
+	    idle <= 0)
+		return;
+	if (interval < 1)
+		interval = 1;
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+	on = 3;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &on, sizeof(on));
+}
+
+static void close_socket(struct dial *d)
+{
+	ev_io_stop(d->loop, &d->writable);
+	if (d->writable.fd >= 0)
+		close(d->writable.fd);
+	ev_io_set(&d->writable, -1, EV_WRITE);
+}
+
+void dial_cancel(struct dial *d)
+{
+	if (d->resolving)
+		resolve_cancel(d->resolving);
+	close_socket(d);
+	ev_timer_stop(d->loop, &d->timer);
+	if (d->addresses)
+		freeaddrinfo(d->addresses);
+	free(d);
+}
+
+static void finish(struct dial *d, int fd, const char *reason)
+{
+	void (*done)(void *, int, const char *) = d->done;
+	void *arg = d->arg;
+
+	dial_cancel(d);
+	done(arg, fd, reason);
+}
+
+/* Returns 0 when a connection is under way, -1 with d->error set. */
+static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
+{
+	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0) {
+		d->error = errno;
+		return -1;
+	}
+	if (sa->sa_family != AF_UNIX)
+		dial_tune(fd, d->keepalive_ms);
+	if (connect(fd, sa, len) < 0 && errno != EINPROGRESS) {
+		d->error = errno;
+		close(fd);
+		return -1;
+	}
+	ev_io_set(&d->writable, fd, EV_WRITE);
+	ev_io_start(d->loop, &d->writable);
+	return 0;
+}
+
+static void try_next(struct dial *d)
+{
+	while (d->next) {
+		struct addrinfo *ai = d->next;
+		d->next = ai->ai_next;
+		if (try_address(d, ai->ai_addr, ai->ai_addrlen) == 0)
+			return;
+	}
+	finish(d, -1, strerror(d->error));
+}
+
+static void on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
+{
+	struct dial *d = w->data;
+	socklen_t len = sizeof(d->error);
+	int fd = w->fd;
+
+	(void)loop;
+	(void)revents;
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &d->error, &len) < 0)
+		d->error = errno;
+	if (d->error) {
+		close_socket(d);
+		try_next(d);
+		return;
+	}
+	ev_io_stop(d->loop, &d->writable);
+	ev_io_set(&d->writable, -1, EV_WRITE);
+	finish(d, fd, NULL);
+}
+
+static void on_resolved(void *arg, struct addrinfo *ai, int error)
+{
+	struct dial *d = arg;
+
+	d->resolving = NULL;
+	if (!ai) {
+		finish(d, -1, gai_strerror(error));
+		return;
+	}
+	d->addresses = d->next = ai;
+	try_next(d);
+}
+
+/* The timer runs out, or at once when the first step failed: `done` must not run inside
+ * dial(). */
+static void on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
+{
+	struct dial *d = w->data;
+
+	(void)loop;
+	(void)revents;
+	finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
+}
+
+static int begin(struct dial *d, const struct dialer *how, const struct address *to)
+{
+	struct sockaddr_storage ss;
+	socklen_t len;
+	int error;
+
+	if (to->local) {
+		len = address_unix(to->host, &ss);
+		if (len)
+			return try_address(d, (struct sockaddr *)&ss, len);
+		d->error = ENAMETOOLONG;
+		return -1;
+	}
+	d->addresses = resolve_numeric(to->host, to->port, &error);
+	if (!d->addresses) {
+		d->resolving = resolve(how->resolver, to->host, to->port,
+		                       on_resolved, d);
+		d->error = d->resolving ? 0 : EAGAIN;
+		return d->resolving ? 0 : -1;
+	}
+	d->next = d->addresses->ai_next;
+	return try_address(d, d->addresses->ai_addr, d->addresses->ai_addrlen);
+}
+
+struct dial *dial(const struct dialer *how, const struct address *to,
+                  void (*done)(void *arg, int fd, const char *reason), void *arg)
+{
+	struct dial *d = xcalloc(1, sizeof(*d));
+	double seconds = (double)how->timeout_ms / 1000;
+
+	d->loop = how->loop;
+	d->keepalive_ms = how->keepalive_ms;
+	d->done = done;
+	d->arg = arg;
+	ev_io_init(&d->writable, on_writable, -1, EV_WRITE);
+	d->writable.data = d;
+	if (begin(d, how, to) < 0)
+		seconds = 0;
+	ev_timer_init(&d->timer, on_timer, seconds, 0);
+	d->timer.data = d;
+	ev_timer_start(d->loop, &d->timer);
+	return d;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "net/mailbox.h"
+
+#include <stddef.h>
+
+static void deliver_all(struct mailbox *m)
+{
+	struct letter *l, *next;
+
+	pthread_mutex_lock(&m->lock);
+	l = m->first;
+	m->first = NULL;
+	m->last = &m->first;
+	pthread_mutex_unlock(&m->lock);
+	for (; l; l = next) {
+		next = l->next;
+		l->deliver(l);
+	}
+}
+
+static void on_wake(struct ev_loop *loop, struct ev_async *w, int revents)
+{
+	(void)loop;
+	(void)revents;
+	deliver_all(w->data);
+}
+
+void mailbox_init(struct mailbox *m, struct ev_loop *loop)
+{
+	m->loop = loop;
+	m->first = NULL;
+	m->last = &m->first;
+	pthread_mutex_init(&m->lock, NULL);
+	ev_async_init(&m->wake, on_wake);
+	m->wake.data = m;
+	ev_async_start(loop, &m->wake);
+}
+
+void mailbox_fini(struct mailbox *m)
+{
+	deliver_all(m);
+	ev_async_stop(m->loop, &m->wake);
+	pthread_mutex_destroy(&m->lock);
+}
+
+void mailbox_post(struct mailbox *m, struct letter *l)
+{
+	l->next = NULL;
+	pthread_mutex_lock(&m->lock);
+	*m->last = l;
+	m->last = &l->next;
+	pthread_mutex_unlock(&m->lock);
+	ev_async_send(m->loop, &m->wake);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stream: a connected socket on a loop: bytes in, bytes out, backpressure.
+ * Knows nothing of what the bytes mean.
+ *
+ *   peer --> stream_read() --> owner --> stream_send()/stream_queue() --> out --> peer
+ *
+ * What cannot be written at once waits in `out`. The owner looks at
+ * stream_pending() and stops reading whatever fills it; on_drained tells when to
+ * go on. A stream with nothing to write owns no buffer. Callbacks may not free the
+ * stream's memory; stream_close() may be called anywhere.
+ */
+#ifndef HASP_NET_STREAM_H
+#define HASP_NET_STREAM_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/slice.h"
+
+/* Above this many bytes unwritten, whoever fills a stream must pause. */
+#define STREAM_HIGH_WATER ((size_t)256 * 1024)
+
+struct stream;
+
+struct stream_ops {
+	/* There is something to read, or the connection broke. */
+	void (*on_readable)(struct stream *s);
+	/* What waited in `out` is written. May be NULL. */
+	void (*on_drained)(struct stream *s);
+};
+
+/* Streams with bytes to flush at the end of the loop's turn. */
+struct stream_flusher {
+	struct ev_loop *loop;
+	struct ev_prepare prepare;
+	struct list dirty;
+};
+
+struct stream {
+	struct stream_flusher *flusher;
+	const struct stream_ops *ops;
+	void *owner;
+	struct ev_io rd;
+	struct ev_io wr;
+	struct buf out;
+	struct list dirty; /* in flusher->dirty while bytes wait for the turn's end */
+	int error; /* errno of the write that failed; 0: none */
+	bool paused; /* the owner does not want on_readable */
+	bool shut; /* nothing may be sent behind what is in `out` */
+};
+
+void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop);
+void stream_flusher_fini(struct stream_flusher *f);
+
+/* A stream without a connection yet: what is sent waits in `out`. */
+void stream_init(struct stream *s, struct stream_flusher *f,
+                 const struct stream_ops *ops, void *owner);
+/* Gives it its connected non-blocking socket, which it then owns. */
+void stream_attach(struct stream *s, int fd);
+/* Closes the socket and drops what was not written. Harmless when closed. */
+void stream_close(struct stream *s);
+bool stream_is_open(const struct stream *s);
+
+/* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
+ * nothing to read now. */
+ssize_t stream_read(struct stream *s, char *p, size_t n);
+/* Stops and restarts on_readable. */
+void stream_pause(struct stream *s);
+void stream_resume(struct stream *s);
+
+/* Sends now what the socket takes and keeps the rest. Failures are told by on_readable
+ * and stream_read(), so that a connection dies in one place. */
+void stream_send(struct stream *s, struct slice bytes);
+/* Sends at the end of the loop's turn, together with what else is queued until then. */
+void stream_queue(struct stream *s, struct slice bytes);
+/* Half-closes once `out` is written. */
+void stream_shutdown(struct stream *s);
+
+static inline size_t stream_pending(const struct stream *s)
+{
+	return buf_len(&s->out);
+}
+
+#endif
