@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "upstream/control.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+#include "resp/write.h"
+#include "upstream/learn.h"
+
+#define RETRY_MIN_SECONDS 0.1
+#define RETRY_MAX_SECONDS 5.0
+
+struct call {
+	control_fn *fn;
+	void *arg;
+	struct list node;
+};
+
+struct control {
+	struct control_how how;
+	char *user; /* NULL: none */
+	char *password; /* NULL: none */
+	struct link *link; /* NULL between two tries */
+	struct link *dead; /* closed inside its own callback, freed later */
+	struct ev_timer retry;
+	double retry_seconds;
+	struct list calls; /* in flight, oldest first */
+	int db; /* selected, or about to be */
+	bool up;
+	bool complained; /* of not getting through, since it last worked */
+};
+
+static void on_bytes(void *owner, struct slice bytes)
+{
+	(void)owner;
+	(void)bytes;
+}
+
+static void on_drained(void *owner)
+{
+	(void)owner;
+}
+
+static redisReply *decode(struct slice bytes)
+{
+	redisReader *reader = redisReaderCreate();
+	void *reply = NULL;
+
+	if (!reader)
+		return NULL;
+	/* The frame is whole and bounded: the scanner saw to that, so no length in it can
+	 * make the reader reserve more than a few times its size. */
+	if (redisReaderFeed(reader, bytes.p, bytes.n) != REDIS_OK ||
+	    redisReaderGetReply(reader, &reply) != REDIS_OK)
+		reply = NULL;
+	redisReaderFree(reader);
+	return reply;
+}
+
+static void answer(struct call *call, const redisReply *reply)
+{
+	control_fn *fn = call->fn;
+	void *arg = call->arg;
+
+	list_remove(&call->node);
+	free(call);
+	if (fn)
+		fn(arg, reply);
+}
+
+static void on_reply(void *owner, void *tag, const struct resp_reply *r,
+                     struct slice kept)
+{
+	redisReply *reply = decode(kept);
+
+	(void)owner;
+	(void)r;
+	answer(tag, reply);
+	if (reply)
+		freeReplyObject(reply);
+}
+
+static void fail_calls(struct control *c)
+{
+	while (!list_empty(&c->calls))
+		answer(container_of(c->calls.next, struct call, node), NULL);
+}
+
+static void on_down(void *owner, const char *reason, bool was_up)
+{
+	struct control *c = owner;
+
+	if (!c->complained)
+		log_warning("upstream_down address=%s reason=\"%s\"",
+		            c->how.env->name, reason);
+	c->complained = true;
+	(void)was_up;
+	c->up = false;
+	c->dead = c->link;
+	c->link = NULL;
+	fail_calls(c);
+	ev_timer_set(&c->retry, c->retry_seconds, 0);
+	ev_timer_start(c->how.env->dialer.loop, &c->retry);
+	c->retry_seconds *= 2;
+	if (c->retry_seconds > RETRY_MAX_SECONDS)
+		c->retry_seconds = RETRY_MAX_SECONDS;
+}
+
+static const struct link_ops link_ops = {
+	.on_bytes = on_bytes,
+	.on_reply = on_reply,
+	.on_drained = on_drained,
+	.on_down = on_down,
+};
+
+static void send_call(struct control *c, struct slice request, control_fn *fn,
+                      void *arg)
+{
+	struct call *call = xcalloc(1, sizeof(*call));
+
+	call->fn = fn;
+	call->arg = arg;
+	list_append(&c->calls, &call->node);
+	link_send(c->link, request);
+	link_expect(c->link, LINK_TELL | LINK_KEEP | LINK_QUIET, call);
+}
+
+static void send_words(struct control *c, const char *const *words, size_t n,
+                       control_fn *fn, void *arg)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_array(&out, n);
+	for (size_t i = 0; i < n; i++)
+		resp_write_bulk_str(&out, words[i]);
+	send_call(c, buf_slice(&out), fn, arg);
+	buf_release(&out);
+}
+
+static void on_command(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	bool worked = reply && reply->type != REDIS_REPLY_ERROR;
+
+	if (!reply && !c->link)
+		return;
+	if (worked) {
+		size_t n = learn_commands(c->how.commands, reply);
+		log_info("upstream_up address=%s commands=%zu", c->how.env->name, n);
+		c->up = true;
+		c->complained = false;
+		c->retry_seconds = RETRY_MIN_SECONDS;
+		c->how.on_up(c->how.arg);
+		return;
+	}
+	/* Clients log in for themselves and may well get through. */
+	if (!c->complained)
+		log_warning("upstream_refused address=%s error=\"%s\" hint=\"set [upstream] "
+		            "user and password: until then no lock is renewed or "
+		            "released at disconnect\"", c->how.env->name,
+		            reply ? reply->str : "COMMAND's answer is not understood");
+	c->complained = true;
+	link_close(c->link);
+	on_down(c, "refused", true);
+}
+
+static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
+{
+	struct control *c = w->data;
+
+	(void)loop;
+	(void)revents;
+	link_free(c->dead);
+	c->dead = NULL;
+	c->db = 0;
+	c->link = link_new(c->how.env, &link_ops, c);
+	if (c->password && c->user)
+		send_words(c, (const char *[]){ "AUTH", c->user, c->password }, 3,
+		           NULL, NULL);
+	else if (c->password)
+		send_words(c, (const char *[]){ "AUTH", c->password }, 2, NULL, NULL);
+	send_words(c, (const char *[]){ "COMMAND" }, 1, on_command, c);
+}
+
+struct control *control_new(const struct control_how *how)
+{
+	struct control *c = xcalloc(1, sizeof(*c));
+
+	c->how = *how;
+	c->retry_seconds = RETRY_MIN_SECONDS;
+	list_init(&c->calls);
+	ev_timer_init(&c->retry, on_retry, 0, 0);
+	c->retry.data = c;
+	ev_timer_start(how->env->dialer.loop, &c->retry);
+	return c;
+}
+
+void control_set_login(struct control *c, const char *user, const char *password)
+{
+	free(c->user);
+	free(c->password);
+	c->user = user ? xstrdup(user) : NULL;
+	c->password = password ? xstrdup(password) : NULL;
+}
+
+void control_free(struct control *c)
+{
+	ev_timer_stop(c->how.env->dialer.loop, &c->retry);
+	link_free(c->link);
+	link_free(c->dead);
+	c->link = NULL;
+	c->up = false;
+	fail_calls(c);
+	free(c->user);
+	free(c->password);
+	free(c);
+}
+
+bool control_is_up(const struct control *c)
+{
+	return c->up;
+}
+
+size_t control_inflight(const struct control *c)
+{
+	return c->link ? link_inflight(c->link) : 0;
+}
+
+int control_call(struct control *c, int db, struct slice request, control_fn *fn,
+                 void *arg)
+{
+	char number[16];
+
+	if (!c->up)
+		return -1;
+	if (db != c->db) {
+		snprintf(number, sizeof(number), "%d", db);
+		send_words(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
+		c->db = db;
+	}
+	send_call(c, request, fn, arg);
+	return 0;
+}

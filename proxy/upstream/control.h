@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * control: hasp's own connection to Redis, one per worker: reconnects by itself, logs in
+ * as [upstream] user, asks for COMMAND, and carries what hasp itself has to say (scripts,
+ * renewals, releases). Replies are decoded by hiredis' reader.
+ */
+#ifndef HASP_UPSTREAM_CONTROL_H
+#define HASP_UPSTREAM_CONTROL_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/slice.h"
+#include "upstream/command.h"
+#include "upstream/link.h"
+
+struct control;
+
+struct control_how {
+	const struct link_env *env;
+	struct commands *commands; /* what COMMAND answers goes there */
+	/* The connection is up and logged in; runs before any call could be made. */
+	void (*on_up)(void *arg);
+	void *arg;
+};
+
+/* Connects as soon as the loop runs, and for ever again. */
+struct control *control_new(const struct control_how *how);
+/* Logs in as this from the next connection on; NULL: no user, no password. */
+void control_set_login(struct control *c, const char *user, const char *password);
+/* Answers still due are given as NULL. */
+void control_free(struct control *c);
+
+bool control_is_up(const struct control *c);
+/* Calls in flight. */
+size_t control_inflight(const struct control *c);
+
+/* The reply, valid during the call; NULL when the connection broke before it came: then the
+ * request may have been carried out, or not. */
+typedef void control_fn(void *arg, const redisReply *reply);
+
+/* Sends one request in database `db`. Returns 0, -1 when the connection is down (nothing is
+ * sent and `fn` does not run). `fn` may be NULL. */
+int control_call(struct control *c, int db, struct slice request, control_fn *fn,
+                 void *arg) __attribute__((warn_unused_result));
+
+#endif
