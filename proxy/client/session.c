@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/session.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+
+/* More keys than this are not remembered as watched: they are rewritten, as without
+ * WATCH, which is safe. */
+#define WATCHED_MAX_BYTES ((size_t)64 * 1024)
+
+struct request *request_new(enum request_kind kind)
+{
+	struct request *r = xcalloc(1, sizeof(*r));
+
+	r->kind = kind;
+	list_init(&r->node);
+	list_init(&r->queued);
+	return r;
+}
+
+static void free_list(struct list *l)
+{
+	struct list *node;
+
+	while ((node = list_shift(l)))
+		request_free(container_of(node, struct request, node));
+}
+
+void request_free(struct request *r)
+{
+	list_remove(&r->node);
+	free_list(&r->queued);
+	hold_note_free(r->note);
+	free(r->user);
+	free(r->name);
+	free(r);
+}
+
+void session_init(struct session *s)
+{
+	*s = (struct session){ .proto = 2 };
+	list_init(&s->awaited);
+	list_init(&s->queued);
+}
+
+void session_fini(struct session *s)
+{
+	free_list(&s->awaited);
+	free_list(&s->queued);
+	buf_release(&s->watched);
+	free(s->user);
+	free(s->name);
+}
+
+void session_track(struct session *s, struct request *r)
+{
+	if (s->in_multi) {
+		r->index = s->nqueued;
+		list_append(&s->queued, &r->node);
+	} else {
+		list_append(&s->awaited, &r->node);
+		s->nawaited++;
+	}
+}
+
+void session_forget(struct session *s, struct request *r)
+{
+	s->nawaited--;
+	request_free(r);
+}
+
+void session_multi(struct session *s)
+{
+	if (s->in_multi)
+		return;
+	s->in_multi = true;
+	s->nqueued = 0;
+}
+
+struct request *session_exec(struct session *s)
+{
+	struct request *exec = NULL;
+	struct list *node;
+
+	s->in_multi = false;
+	session_unwatch(s);
+	if (list_empty(&s->queued))
+		return NULL;
+	exec = request_new(REQUEST_EXEC);
+	while ((node = list_shift(&s->queued)))
+		list_append(&exec->queued, node);
+	session_track(s, exec);
+	return exec;
+}
+
+void session_discard(struct session *s)
+{
+	s->in_multi = false;
+	session_unwatch(s);
+	free_list(&s->queued);
+}
+
+/* A watched key counts in the database in which it was watched. */
+static void watch_key(const struct session *s, struct slice key, struct buf *out)
+{
+	size_t n = sizeof(s->db) + key.n;
+
+	buf_append(out, slice_of(&n, sizeof(n)));
+	buf_append(out, slice_of(&s->db, sizeof(s->db)));
+	buf_append(out, key);
+}
+
+void session_watch(struct session *s, struct slice key)
+{
+	if (buf_len(&s->watched) + key.n < WATCHED_MAX_BYTES)
+		watch_key(s, key, &s->watched);
+}
+
+void session_unwatch(struct session *s)
+{
+	buf_release(&s->watched);
+}
+
+bool session_watches(const struct session *s, struct slice key)
+{
+	struct slice rest = buf_slice(&s->watched);
+
+	while (rest.n) {
+		size_t n, head = sizeof(n) + sizeof(s->db);
+		int db;
+		memcpy(&n, rest.p, sizeof(n));
+		memcpy(&db, rest.p + sizeof(n), sizeof(db));
+		if (db == s->db &&
+		    slice_eq(slice_of(rest.p + head, n - sizeof(db)), key))
+			return true;
+		rest.p += sizeof(n) + n;
+		rest.n -= sizeof(n) + n;
+	}
+	return false;
+}
+
+/* Moves *with, if there is one, to *at; the empty string stands for nothing. */
+static void replace(char **at, char **with)
+{
+	if (!*with)
+		return;
+	free(*at);
+	*at = **with ? *with : NULL;
+	if (!*at)
+		free(*with);
+	*with = NULL;
+}
+
+static void forget(char **at)
+{
+	free(*at);
+	*at = NULL;
+}
+
+static void reset(struct session *s)
+{
+	s->db = 0;
+	s->proto = 2;
+	s->user_unknown = false;
+	forget(&s->user);
+	forget(&s->name);
+	memset(s->subscriptions, 0, sizeof(s->subscriptions));
+}
+
+const char *session_user(const struct session *s)
+{
+	if (s->user_unknown)
+		return NULL;
+	return s->user ? s->user : "default";
+}
+
+/* One request that Redis has carried out. */
+static void apply(struct session *s, struct request *r)
+{
+	switch (r->kind) {
+	case REQUEST_SELECT:
+		s->db = r->db;
+		break;
+	case REQUEST_RESET:
+		reset(s);
+		break;
+	case REQUEST_HELLO:
+		if (r->proto)
+			s->proto = r->proto;
+		/* fall through */
+	case REQUEST_AUTH:
+	case REQUEST_NAME:
+		s->user_unknown &= !r->user;
+		replace(&s->user, &r->user);
+		replace(&s->name, &r->name);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A request of which it is not known whether Redis has carried it out. */
+static void doubt(struct session *s, const struct request *r)
+{
+	if (r->kind == REQUEST_SELECT || r->kind == REQUEST_RESET)
+		s->db = -1;
+	if (r->user || r->kind == REQUEST_RESET)
+		s->user_unknown = true;
+	if (r->name || r->kind == REQUEST_RESET)
+		forget(&s->name);
+}
+
+/* Redis takes no other bytes in a name. */
+static bool is_name(const char *name)
+{
+	for (; *name; name++)
+		if (*name < '!' || *name > '~')
+			return false;
+	return true;
+}
+
+void session_assume(struct session *s, struct request *r)
+{
+	if (r->kind != REQUEST_NAME)
+		doubt(s, r);
+	else if (is_name(r->name))
+		apply(s, r);
+	request_free(r);
+}
+
+static void settle(struct session *s, struct request *r, const struct resp_reply *reply,
+                   struct holds *holds, struct hold_owner *owner)
+{
+	if (r->note) {
+		hold_apply(holds, owner, r->note, s->db, reply);
+		r->note = NULL;
+	}
+	if (!resp_reply_is_error(reply))
+		apply(s, r);
+}
+
+/* A transaction was carried out: each of its requests has its own reply in there. */
+static void settle_queued(struct session *s, struct request *exec, struct slice kept,
+                          struct holds *holds, struct hold_owner *owner)
+{
+	struct list *node;
+	struct resp_reply reply;
+
+	while ((node = list_shift(&exec->queued))) {
+		struct request *r = container_of(node, struct request, node);
+		if (reply_element(kept, r->index, &reply))
+			settle(s, r, &reply, holds, owner);
+		else
+			doubt(s, r);
+		request_free(r);
+	}
+}
+
+void session_reply(struct session *s, struct request *r, const struct resp_reply *reply,
+                   struct slice kept, struct holds *holds, struct hold_owner *owner)
+{
+	if (r->kind != REQUEST_EXEC)
+		settle(s, r, reply, holds, owner);
+	else if (!resp_reply_is_error(reply) && !reply->nil)
+		settle_queued(s, r, kept, holds, owner);
+	session_forget(s, r);
+}
+
+static const struct {
+	const char *name;
+	enum subscription subscription;
+	bool unsubscribe;
+} acks[] = {
+	{ "subscribe", SUBSCRIBED_CHANNELS, false },
+	{ "unsubscribe", SUBSCRIBED_CHANNELS, true },
+	{ "psubscribe", SUBSCRIBED_PATTERNS, false },
+	{ "punsubscribe", SUBSCRIBED_PATTERNS, true },
+	{ "ssubscribe", SUBSCRIBED_SHARDS, false },
+	{ "sunsubscribe", SUBSCRIBED_SHARDS, true },
+};
+
+/* An acknowledgement tells how many channels and patterns together are subscribed now
+ * (or how many shard channels), so that one kind's number follows from the other's. */
+static void count(struct session *s, enum subscription which, long long total)
+{
+	uint32_t *n = s->subscriptions;
+
+	if (which == SUBSCRIBED_CHANNELS)
+		total -= n[SUBSCRIBED_PATTERNS];
+	else if (which == SUBSCRIBED_PATTERNS)
+		total -= n[SUBSCRIBED_CHANNELS];
+	n[which] = total > 0 ? (uint32_t)total : 0;
+}
+
+static bool is_message(const struct session *s, struct slice first)
+{
+	return session_is_subscribed(s) &&
+		(slice_eq(first, SLICE_LIT("message")) ||
+		 slice_eq(first, SLICE_LIT("pmessage")) ||
+		 slice_eq(first, SLICE_LIT("smessage")));
+}
+
+bool session_frame(struct session *s, const struct reply_scan *frame,
+                   struct request *head, bool *ended)
+{
+	struct slice first = reply_scan_first(frame);
+	bool awaited = head && head->kind == REQUEST_SUBSCRIBE;
+
+	*ended = false;
+	if (frame->reply.type != '>' && frame->reply.type != '*')
+		return false;
+	for (size_t i = 0; i < sizeof(acks) / sizeof(*acks); i++) {
+		if (!slice_eq(first, slice_str(acks[i].name)))
+			continue;
+		if (!awaited && !session_is_subscribed(s))
+			break;
+		if (awaited && head->subscription == acks[i].subscription &&
+		    head->unsubscribe == acks[i].unsubscribe) {
+			/* UNSUBSCRIBE alone: one for each, or one that says there
+			 * was none. */
+			if (head->acks == 0)
+				head->acks = s->subscriptions[head->subscription];
+			*ended = head->acks <= 1;
+			if (!*ended)
+				head->acks--;
+		}
+		count(s, acks[i].subscription, frame->reply.integer);
+		return true;
+	}
+	return frame->reply.type == '>' || is_message(s, first);
+}
+
+bool session_is_subscribed(const struct session *s)
+{
+	return s->subscriptions[0] || s->subscriptions[1] || s->subscriptions[2];
+}
+
+void session_make_opaque(struct session *s)
+{
+	struct list *node;
+
+	s->opaque = true;
+	s->nawaited = 0;
+	while ((node = list_shift(&s->awaited))) {
+		struct request *r = container_of(node, struct request, node);
+		doubt(s, r);
+		request_free(r);
+	}
+}

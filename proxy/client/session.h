@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session: what Redis knows of a connection and hasp must know too: database, user, name,
+ * protocol, MULTI, WATCH, subscriptions. What a command asks for comes true when Redis'
+ * reply says so, not before; MULTI and WATCH, which bracket the commands behind them, count
+ * from when they are sent. No I/O.
+ *
+ * When replies cannot be followed any more (CLIENT REPLY OFF, MONITOR, subscribing inside
+ * MULTI ...) the session turns opaque: replies pass unseen, rules go on being
+ * enforced by the scripts, and the books are kept no longer.
+ */
+#ifndef HASP_CLIENT_SESSION_H
+#define HASP_CLIENT_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/slice.h"
+#include "lock/hold.h"
+#include "resp/reply.h"
+#include "resp/view.h"
+
+enum request_kind {
+	REQUEST_SELECT,
+	REQUEST_AUTH,
+	REQUEST_HELLO,
+	REQUEST_NAME,
+	REQUEST_RESET,
+	REQUEST_SUBSCRIBE,
+	REQUEST_EXEC,
+	REQUEST_LOCK,
+};
+
+enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
+#define SUBSCRIPTION_KINDS 3
+
+/* A request whose reply changes something; the link's tag. */
+struct request {
+	enum request_kind kind;
+	struct list node; /* in session.awaited or in an EXEC's `queued` */
+	int db; /* SELECT */
+	uint8_t proto; /* HELLO; 0: unchanged */
+	char *user; /* AUTH, HELLO; NULL: unchanged; "": the default user */
+	char *name; /* SETNAME, HELLO; NULL: unchanged; "": none */
+	enum subscription subscription; /* SUBSCRIBE */
+	bool unsubscribe; /* SUBSCRIBE: the opposite */
+	size_t acks; /* SUBSCRIBE: still to come; 0: told by what is subscribed */
+	size_t index; /* its place in the transaction */
+	struct list queued; /* EXEC: the requests that it runs */
+	struct hold_note *note; /* LOCK; NULL: none */
+};
+
+struct session {
+	struct list awaited; /* requests in flight */
+	size_t nawaited;
+	char *user; /* NULL: the default user */
+	char *name; /* NULL: none */
+	int db; /* -1: not known */
+	uint8_t proto; /* 2 or 3 */
+	bool user_unknown;
+	bool opaque;
+	bool in_multi;
+	size_t nqueued; /* commands sent since MULTI */
+	struct list queued; /* those of them that change something */
+	struct buf watched; /* keys with a rule, each after its size_t length */
+	uint32_t subscriptions[SUBSCRIPTION_KINDS];
+};
+
+void session_init(struct session *s);
+void session_fini(struct session *s);
+
+/* A request about to be sent; takes it. In a transaction it is queued, else awaited. */
+void session_track(struct session *s, struct request *r);
+
+/* The same while the session is opaque: the reply will not be seen. */
+void session_assume(struct session *s, struct request *r);
+
+/* MULTI, EXEC and what else ends a transaction, as they are sent. session_exec() returns the request
+ * to await, NULL when its reply changes nothing. */
+void session_multi(struct session *s);
+struct request *session_exec(struct session *s);
+void session_discard(struct session *s);
+
+void session_watch(struct session *s, struct slice key);
+void session_unwatch(struct session *s);
+bool session_watches(const struct session *s, struct slice key);
+
+/* The reply for an awaited request. Applies what it says and frees it. `kept`: EXEC's reply,
+ * empty if it was too long. */
+void session_reply(struct session *s, struct request *r, const struct resp_reply *reply,
+                   struct slice kept, struct holds *holds, struct hold_owner *owner);
+
+/* A frame for link_ops.on_frame(): true when it answers no request by itself. `head` is the request
+ * at the link's head; *ended is set when the frame was the last one it waited for. */
+bool session_frame(struct session *s, const struct reply_scan *frame,
+                   struct request *head, bool *ended);
+
+/* A reply other than an acknowledgement ended a SUBSCRIBE request, or its last one did. */
+void session_forget(struct session *s, struct request *r);
+
+/* The user logged in; NULL when that is not known. */
+const char *session_user(const struct session *s);
+
+bool session_is_subscribed(const struct session *s);
+
+/* Nothing is awaited any more; what was in flight leaves its part of the state unknown. */
+void session_make_opaque(struct session *s);
+
+struct request *request_new(enum request_kind kind);
+void request_free(struct request *r);
+
+#endif
