@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "config/load.h"
+#include "config/options.h"
+#include "config/rules.h"
+
+static void config_free(struct config *c)
+{
+	options_free(SECTION_HASP, c);
+	options_free(SECTION_UPSTREAM, c);
+	options_free(SECTION_VERBS, &c->verbs);
+	rules_free(c);
+	free(c->path);
+	free(c);
+}
+
+struct config *config_load(const char *path, struct buf *faults,
+                           struct buf *warnings)
+{
+	struct config *c = xcalloc(1, sizeof(*c));
+
+	atomic_init(&c->refs, 1);
+	options_default(SECTION_HASP, c);
+	options_default(SECTION_UPSTREAM, c);
+	options_default(SECTION_VERBS, &c->verbs);
+	if (!path)
+		return c;
+	c->path = xstrdup(path);
+	if (load_file(c, faults, warnings) > 0) {
+		config_free(c);
+		return NULL;
+	}
+	return c;
+}
+
+struct config *config_ref(struct config *c)
+{
+	atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+	return c;
+}
+
+void config_unref(struct config *c)
+{
+	if (!c)
+		return;
+	/* Whoever frees must see what all others did with it before. */
+	int before = atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel);
+	HASP_ASSERT(before > 0);
+	if (before == 1)
+		config_free(c);
+}
+
+static const void *base_of(const struct config *c, const struct option *o)
+{
+	return o->section == SECTION_VERBS ? (const void *)&c->verbs : c;
+}
+
+static void print_or_none(const struct option *o, const struct config *c,
+                          struct buf *out)
+{
+	option_print(o, base_of(c, o), out);
+	if (buf_len(out) == 0)
+		buf_puts(out, "none");
+}
+
+size_t config_needs_restart(const struct config *running,
+                            const struct config *next, struct buf *out)
+{
+	struct buf was = BUF_INIT, will = BUF_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *o = &option_table[i];
+
+		/* Rules come and go whole: there is no option to compare. */
+		if (o->reloadable || o->section == SECTION_LOCK)
+			continue;
+		buf_clear(&was);
+		buf_clear(&will);
+		print_or_none(o, running, &was);
+		print_or_none(o, next, &will);
+		if (slice_eq(buf_slice(&was), buf_slice(&will)))
+			continue;
+		buf_printf(out, "'%s' in %s: %.*s -> %.*s\n", o->name,
+		           section_title(o->section), (int)buf_len(&was), buf_head(&was),
+		           (int)buf_len(&will), buf_head(&will));
+		n++;
+	}
+	buf_release(&was);
+	buf_release(&will);
+	return n;
+}

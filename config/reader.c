@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/reader.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "base/fatal.h"
+
+struct reader {
+	FILE *file;
+	const struct reader_events *events;
+	void *arg;
+	char *line; /* getline()'s */
+	size_t line_cap;
+	int lineno; /* of `line`, from 1 */
+	bool after_option; /* an indented line would continue an option */
+	bool indented; /* this line is indented */
+	bool faulty; /* a fault of this line was reported */
+	bool expect_value; /* inih has this line and has not called back yet */
+};
+
+static void fault(struct reader *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void fault(struct reader *r, const char *fmt, ...)
+{
+	char what[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof(what), fmt, ap);
+	va_end(ap);
+	r->faulty = true;
+	r->events->on_fault(r->arg, r->lineno, what);
+}
+
+/* Ends `s` after its first `n` bytes, blanks at their end left out. */
+static char *trim_end(char *s, size_t n)
+{
+	while (n > 0 && isspace((unsigned char)s[n - 1]))
+		n--;
+	s[n] = '\0';
+	return s;
+}
+
+static char *skip_blanks(char *s)
+{
+	while (isspace((unsigned char)*s))
+		s++;
+	return s;
+}
+
+/* inih before release 56 leaves the comment in a line that continues another. */
+static void cut_comment(char *s)
+{
+	for (char *p = s; *p; p++) {
+		if (*p == ';' && p > s && isspace((unsigned char)p[-1])) {
+			trim_end(s, (size_t)(p - s));
+			return;
+		}
+	}
+}
+
+/* `s` begins with a `[`. */
+static void read_header(struct reader *r, char *s)
+{
+	char *end = strchr(s, ']');
+	char *title = skip_blanks(s + 1);
+	char *rest;
+
+	r->after_option = false;
+	if (!end) {
+		fault(r, "a section's name has no ']'; expected [NAME]");
+		return;
+	}
+	rest = skip_blanks(end + 1);
+	if (*rest != '\0' && *rest != ';' && *rest != '#')
+		fault(r, "text after the section's ']'; put it on a line of its own");
+	if (title > end)
+		title = end;
+	trim_end(title, (size_t)(end - title));
+	if (strlen(title) > READER_NAME_MAX) {
+		fault(r, "a section's name has %zu bytes; at most %d are allowed",
+		      strlen(title), READER_NAME_MAX);
+		title[READER_NAME_MAX] = '\0';
+	}
+	r->events->on_section(r->arg, r->lineno, title);
+}
+
+/* Looks at the line `s` of `n` bytes before inih does. Returns what inih shall
+ * see of it; NULL: nothing. */
+static const char *screen(struct reader *r, char *s, size_t n)
+{
+	bool has_nul = memchr(s, '\0', n) != NULL;
+	char *text;
+
+	if (r->lineno == 1 && n >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) {
+		s += 3;
+		n -= 3;
+	}
+	trim_end(s, n);
+	text = skip_blanks(s);
+	if (has_nul) {
+		fault(r, "a NUL byte; expected text");
+		return NULL;
+	}
+	if (*text == '\0' || *text == ';' || *text == '#')
+		return NULL;
+
+	r->indented = text > s;
+	if (r->indented && !r->after_option) {
+		fault(r, "an indented line continues the option above it, and there "
+		         "is none; begin in the first column");
+		return NULL;
+	}
+	if (!r->indented && *text == '[') {
+		read_header(r, text);
+		/* inih has to forget the option above, the name is not needed. */
+		return "[]";
+	}
+	if (strlen(s) > READER_LINE_MAX) {
+		fault(r, "the line has %zu bytes; at most %d are allowed (a list may "
+		         "go on in an indented line)", strlen(s), READER_LINE_MAX);
+		s[READER_LINE_MAX] = '\0';
+	}
+	if (r->indented)
+		cut_comment(text);
+	r->after_option = true;
+	r->expect_value = true;
+	return s;
+}
+
+/* inih called back for every line that has an `=`. */
+static void check_value_seen(struct reader *r)
+{
+	if (r->expect_value && !r->faulty)
+		fault(r, "neither an option nor a section; expected 'name = value' "
+		         "or [section]");
+	r->expect_value = false;
+}
+
+/* inih's fgets. */
+static char *next_line(char *str, int num, void *stream)
+{
+	struct reader *r = stream;
+	const char *text;
+	ssize_t len;
+
+	check_value_seen(r);
+	errno = 0;
+	len = getline(&r->line, &r->line_cap, r->file);
+	if (len < 0) {
+		if (ferror(r->file)) {
+			r->lineno = 0;
+			fault(r, "cannot be read: %s; give a readable file",
+			      strerror(errno));
+		}
+		return NULL;
+	}
+	r->lineno++;
+	r->faulty = false;
+	text = screen(r, r->line, (size_t)len);
+	HASP_ASSERT(num > READER_LINE_MAX + 1);
+	snprintf(str, (size_t)num, "%s\n", text ? text : "");
+	return str;
+}
+
+static int on_value(void *user, const char *section, const char *name,
+                    const char *value)
+{
+	struct reader *r = user;
+
+	(void)section; /* cut at 50 bytes; read_header() has the whole */
+	r->expect_value = false;
+	if (!value) {
+		/* Only when inih was built to allow names without a value. */
+		r->expect_value = true;
+		return 1;
+	}
+	if (*name == '\0') {
+		fault(r, "no name before the '='; expected 'name = value'");
+		return 1;
+	}
+	if (!r->indented && strlen(name) > READER_NAME_MAX) {
+		fault(r, "an option's name has %zu bytes; at most %d are allowed",
+		      strlen(name), READER_NAME_MAX);
+		return 1;
+	}
+	r->events->on_option(r->arg, r->lineno, name, r->faulty ? NULL : value,
+	                     r->indented);
+	return 1;
+}
+
+void reader_run(FILE *f, const struct reader_events *events, void *arg)
+{
+	struct reader r = { .file = f, .events = events, .arg = arg };
+
+	/* Its result is the first bad line, which check_value_seen() found too. */
+	(void)ini_parse_stream(next_line, &r, on_value, &r);
+	check_value_seen(&r);
+	free(r.line);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * reader: an ini file as a run of events, each with its line. inih takes the
+ * lines apart (name, value, comments, continuation); the reader stands between
+ * it and the file, because inih alone cuts long lines and names short, does not tell
+ * of empty sections, and joins an indented line to the option above it.
+ *
+ *   file --> next_line(): counts, checks, headers --> inih --> on_value() --> events
+ */
+#ifndef HASP_CONFIG_READER_H
+#define HASP_CONFIG_READER_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* Longest line in bytes without its end, and longest name of a section or an
+ * option: inih's INI_MAX_LINE less "\r\n\0", and its MAX_NAME less "\0". */
+#define READER_LINE_MAX 197
+#define READER_NAME_MAX 49
+
+struct reader_events {
+	/* A [section] begins; `title` is what stands in the brackets, trimmed. */
+	void (*on_section)(void *arg, int line, const char *title);
+	/* `name = value`. `value` may be empty; it is NULL when the line had a
+	 * fault that on_fault() was told of. `continued`: an indented line below
+	 * the option's own. */
+	void (*on_option)(void *arg, int line, const char *name,
+	                  const char *value, bool continued);
+	/* The line is not what an ini file may hold. Line 0: the file itself. */
+	void (*on_fault)(void *arg, int line, const char *what);
+};
+
+/* Reads `f` to its end, past all faults. */
+void reader_run(FILE *f, const struct reader_events *events, void *arg);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * table: the settings themselves. Each one's help line also stands above it in hasp.ini.
+ */
+#include <string.h>
+
+#include "config/config.h"
+#include "config/options.h"
+#include "config/value.h"
+
+#define MS INT64_C(1)
+#define SECOND (1000 * MS)
+#define HOUR (3600 * SECOND)
+#define LONGEST (8760 * HOUR) /* a year; keeps sums far from overflow */
+
+#define KB INT64_C(1024)
+#define MB (1024 * KB)
+#define GB (1024 * MB)
+
+static const struct choice log_levels[] = {
+	{ "error", LOG_LEVEL_ERROR },
+	{ "warning", LOG_LEVEL_WARNING },
+	{ "info", LOG_LEVEL_INFO },
+	{ "debug", LOG_LEVEL_DEBUG },
+	{ NULL, 0 },
+};
+
+static const struct choice rule_owners[] = {
+	{ "connection", OWNER_CONNECTION },
+	{ "address", OWNER_ADDRESS },
+	{ "name", OWNER_NAME },
+	{ "user", OWNER_USER },
+	{ "value", OWNER_VALUE },
+	{ NULL, 0 },
+};
+
+/* LOCK has no value that the application stores. */
+static const struct choice verbs_owners[] = {
+	{ "connection", OWNER_CONNECTION },
+	{ "address", OWNER_ADDRESS },
+	{ "name", OWNER_NAME },
+	{ "user", OWNER_USER },
+	{ NULL, 0 },
+};
+
+static const struct choice renew_modes[] = {
+	{ "no", RENEW_NO },
+	{ "yes", RENEW_YES },
+	{ "unleased", RENEW_UNLEASED },
+	{ NULL, 0 },
+};
+
+static const struct choice disconnect_modes[] = {
+	{ "expire", DISCONNECT_EXPIRE },
+	{ "release", DISCONNECT_RELEASE },
+	{ NULL, 0 },
+};
+
+static const struct choice rule_reentrant_modes[] = {
+	{ "no", REENTRANT_NO },
+	{ "refresh", REENTRANT_REFRESH },
+	{ NULL, 0 },
+};
+
+static const struct choice verbs_reentrant_modes[] = {
+	{ "count", REENTRANT_COUNT },
+	{ "refresh", REENTRANT_REFRESH },
+	{ "no", REENTRANT_NO },
+	{ NULL, 0 },
+};
+
+static const struct choice rule_modes[] = {
+	{ "enforce", MODE_ENFORCE },
+	{ "observe", MODE_OBSERVE },
+	{ NULL, 0 },
+};
+
+static const char *check_listen(const char *s)
+{
+	return address_fault(s, ADDRESS_TO_LISTEN);
+}
+
+static const char *check_upstream(const char *s)
+{
+	return address_fault(s, ADDRESS_TO_CONNECT);
+}
+
+/* A daemon's working directory is not where the file was written. */
+static const char *check_path(const char *s)
+{
+	return *s == '/' ? NULL : "the path must begin with '/'";
+}
+
+static const char *check_log(const char *s)
+{
+	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
+		return NULL;
+	return *s == '/' ? NULL : "neither stderr nor syslog, nor does it begin with '/'";
+}
+
+/* The file's habits invite `pattern = a  # why`, which would be three patterns. */
+static const char *check_pattern(const char *s)
+{
+	if (*s == '#')
+		return "a comment after a value begins with ' ;', and a pattern "
+		       "that begins with '#' is written '\\#'";
+	if (strcmp(s, "=") == 0)
+		return "a '=' between blanks";
+	return NULL;
+}
+
+/* The field of a section's struct in which the option is kept. */
+#define IN_CONFIG(field) offsetof(struct config, field)
+#define IN_RULE(field) offsetof(struct rule, field)
+#define IN_VERBS(field) offsetof(struct verbs, field)
+
+#define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
+#define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
+#define PATTERN_EXPECTED "patterns of keys, such as lock:* or orders:?"
+#define VERB_EXPECTED "a command's name, such as LOCK"
+
+/* clang-format off */
+const struct option option_table[] = {
+	/* [hasp] */
+	{ SECTION_HASP, "listen", OPTION_LIST, IN_CONFIG(listen),
+	  .def = "127.0.0.1:6380", .check = check_listen, .expected = LISTEN_EXPECTED,
+	  .help = "Where clients connect; only this machine until you say otherwise." },
+	{ SECTION_HASP, "unix_socket_mode", OPTION_OCTAL, IN_CONFIG(unix_socket_mode),
+	  .def = "0770", .min = 0, .max = 0777,
+	  .help = "Permissions of unix sockets; owner and group, as access to Redis is power." },
+	{ SECTION_HASP, "workers", OPTION_INT, IN_CONFIG(workers),
+	  .def = "1", .min = 1, .max = 64,
+	  .help = "Threads; one keeps up with one Redis unless clients pipeline heavily." },
+	{ SECTION_HASP, "backlog", OPTION_INT, IN_CONFIG(backlog),
+	  .def = "511", .min = 1, .max = 65535,
+	  .help = "Connections the kernel may hold until hasp accepts them; as Redis has it." },
+	{ SECTION_HASP, "max_clients", OPTION_INT, IN_CONFIG(max_clients),
+	  .def = "10000", .min = 1, .max = 1000000, .reloadable = true,
+	  .help = "Clients at one time over all workers; as Redis has it." },
+	{ SECTION_HASP, "client_idle_timeout", OPTION_DURATION, IN_CONFIG(client_idle_timeout_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Closes clients silent for so long; 0 never does, for subscribers are silent." },
+	{ SECTION_HASP, "tcp_keepalive", OPTION_DURATION, IN_CONFIG(tcp_keepalive_ms),
+	  .def = "300s", .min = 0, .max = 9 * HOUR, .step = SECOND, .reloadable = true,
+	  .help = "Finds dead peers, whose locks must not be renewed; whole seconds, 0 is off." },
+	{ SECTION_HASP, "max_request", OPTION_SIZE, IN_CONFIG(max_request),
+	  .def = "64mb", .min = 64 * KB, .max = 1 * GB, .reloadable = true,
+	  .help = "Longest request held whole since a rule may concern it; others are streamed." },
+	{ SECTION_HASP, "drain_timeout", OPTION_DURATION, IN_CONFIG(drain_timeout_ms),
+	  .def = "30s", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "How long SIGTERM waits for busy clients." },
+	{ SECTION_HASP, "user", OPTION_STRING, IN_CONFIG(user),
+	  .expected = "the name of a user of this machine",
+	  .help = "Becomes this user once it listens; needed only when started as root." },
+	{ SECTION_HASP, "pid_file", OPTION_STRING, IN_CONFIG(pid_file),
+	  .check = check_path, .expected = "a path such as /run/hasp/hasp.pid",
+	  .help = "Where to write the process' number; systemd needs none." },
+	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),
+	  .def = "stderr", .check = check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
+	  .reloadable = true,
+	  .help = "Where to log: stderr, which systemd collects, syslog, or a file's path." },
+	{ SECTION_HASP, "log_level", OPTION_ENUM, IN_CONFIG(log_level),
+	  .def = "info", .choices = log_levels, .reloadable = true,
+	  .help = "Least severity to log; info tells of starts, reloads and lost locks." },
+
+	/* [upstream] */
+	{ SECTION_UPSTREAM, "address", OPTION_STRING, IN_CONFIG(address),
+	  .def = "127.0.0.1:6379", .check = check_upstream, .expected = CONNECT_EXPECTED, .reloadable = true,
+	  .help = "Where Redis listens." },
+	{ SECTION_UPSTREAM, "user", OPTION_STRING, IN_CONFIG(upstream_user),
+	  .expected = "the name of a Redis user", .reloadable = true,
+	  .help = "Redis user of hasp's own connections; clients still log in themselves." },
+	{ SECTION_UPSTREAM, "password", OPTION_STRING, IN_CONFIG(upstream_password),
+	  .expected = "a password", .reloadable = true, .secret = true,
+	  .help = "Its password, or alone the one of requirepass; a ';' after a blank ends it." },
+	{ SECTION_UPSTREAM, "connect_timeout", OPTION_DURATION, IN_CONFIG(connect_timeout_ms),
+	  .def = "5s", .min = MS, .max = HOUR, .reloadable = true,
+	  .help = "For resolving and connecting together; clients get an error after it." },
+
+	/* [lock NAME] */
+	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(patterns),
+	  .check = check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
+	  .help = "The keys that are locks, as KEYS would list them; the first rule that matches wins." },
+	{ SECTION_LOCK, "owner", OPTION_ENUM, IN_RULE(owner),
+	  .def = "connection", .choices = rule_owners, .reloadable = true,
+	  .help = "What counts as one holder; pools need address, name, user or value." },
+	{ SECTION_LOCK, "lease", OPTION_DURATION, IN_RULE(lease_ms),
+	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
+	  .help = "Expiry of locks taken without one; a crashed holder blocks others so long." },
+	{ SECTION_LOCK, "max_lease", OPTION_DURATION, IN_RULE(max_lease_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Cuts the expiry an application asks for; 0 leaves it alone." },
+	{ SECTION_LOCK, "renew", OPTION_ENUM, IN_RULE(renew),
+	  .def = "unleased", .choices = renew_modes, .reloadable = true,
+	  .help = "Which locks live on while their connection does: none, all, or those without expiry." },
+	{ SECTION_LOCK, "max_hold", OPTION_DURATION, IN_RULE(max_hold_ms),
+	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Renewal ends after this, so that a hung holder cannot block for ever; 0 never does." },
+	{ SECTION_LOCK, "on_disconnect", OPTION_ENUM, IN_RULE(on_disconnect),
+	  .def = "expire", .choices = disconnect_modes, .reloadable = true,
+	  .help = "When the holder's connection ends: the lease runs out, or release frees at once." },
+	{ SECTION_LOCK, "reentrant", OPTION_ENUM, IN_RULE(reentrant),
+	  .def = "no", .choices = rule_reentrant_modes, .reloadable = true,
+	  .help = "The owner's second try: no fails as in Redis, refresh succeeds with a new expiry." },
+	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
+	  .def = "enforce", .choices = rule_modes, .reloadable = true,
+	  .help = "observe changes nothing and logs what enforce would have done; try it first." },
+
+	/* [verbs] */
+	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
+	  .def = "LOCK", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .help = "The commands' names, for the case that a module already has them." },
+	{ SECTION_VERBS, "unlock", OPTION_STRING, IN_VERBS(unlock),
+	  .def = "UNLOCK", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .help = "Gives one hold back." },
+	{ SECTION_VERBS, "extend", OPTION_STRING, IN_VERBS(extend),
+	  .def = "LOCK.EXTEND", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .help = "Sets the lease of a lock that one holds." },
+	{ SECTION_VERBS, "info", OPTION_STRING, IN_VERBS(info),
+	  .def = "LOCK.INFO", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .help = "Tells who holds a lock." },
+	{ SECTION_VERBS, "owner", OPTION_ENUM, IN_VERBS(owner),
+	  .def = "connection", .choices = verbs_owners, .reloadable = true,
+	  .help = "What counts as one holder where LOCK does not say it by AS." },
+	{ SECTION_VERBS, "reentrant", OPTION_ENUM, IN_VERBS(reentrant),
+	  .def = "count", .choices = verbs_reentrant_modes, .reloadable = true,
+	  .help = "Layout and re-locking: count as Redisson's, refresh as go-zero's, or no." },
+	{ SECTION_VERBS, "lease", OPTION_DURATION, IN_VERBS(lease_ms),
+	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
+	  .help = "Lease of a LOCK without PX or EX; renewed while its connection lives." },
+	{ SECTION_VERBS, "max_lease", OPTION_DURATION, IN_VERBS(max_lease_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Cuts what PX and EX ask for; 0 leaves it alone." },
+	{ SECTION_VERBS, "max_hold", OPTION_DURATION, IN_VERBS(max_hold_ms),
+	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Renewal ends after this; 0 never does." },
+	{ SECTION_VERBS, "on_disconnect", OPTION_ENUM, IN_VERBS(on_disconnect),
+	  .def = "expire", .choices = disconnect_modes, .reloadable = true,
+	  .help = "When the holder's connection ends: the lease runs out, or release frees at once." },
+};
+/* clang-format on */
+
+const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * value: the text of a setting to what it means, and back. Knows no setting.
+ */
+#ifndef HASP_CONFIG_VALUE_H
+#define HASP_CONFIG_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "config/config.h"
+
+/* Each returns 0, or -1 when `s` is not of its form or does not fit into 63
+ * bits; signs and blanks are not allowed anywhere. */
+int value_int(const char *s, int64_t *out) __attribute__((warn_unused_result));
+int value_octal(const char *s, int64_t *out) __attribute__((warn_unused_result));
+/* 500ms, 30s, 5m, 2h; without a unit: seconds, as in pgbouncer.ini. */
+int value_duration(const char *s, int64_t *ms) __attribute__((warn_unused_result));
+/* 64kb, 64mb, 1gb (1024s), 64k, 64m, 1g (1000s); without a unit: bytes; all as in
+ * redis.conf. */
+int value_size(const char *s, int64_t *bytes) __attribute__((warn_unused_result));
+
+/* The shortest text that the functions above read back as the same. */
+void value_print_octal(struct buf *out, int64_t v);
+void value_print_duration(struct buf *out, int64_t ms);
+void value_print_size(struct buf *out, int64_t bytes);
+
+/* Appends the words of `s`, between blanks or commas, to the list. */
+void strings_append(struct strings *list, const char *s);
+void strings_clear(struct strings *list);
+
+enum address_use { ADDRESS_TO_LISTEN, ADDRESS_TO_CONNECT };
+
+/* What is wrong with HOST:PORT, [V6]:PORT or unix:/PATH, and to listen also
+ * *:PORT and port 0; NULL: nothing. Resolves nothing. */
+const char *address_fault(const char *s, enum address_use use);
+
+/* What is wrong with a word such as a command's or a rule's name; NULL: nothing. */
+const char *word_fault(const char *s);
+
+#endif

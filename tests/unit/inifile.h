@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * inifile: loads configurations from texts, for the tests of config/. What is
+ * said of a file is given as "LINE: what\n" each, without the file's name, and
+ * in full.
+ */
+#ifndef HASP_TESTS_UNIT_INIFILE_H
+#define HASP_TESTS_UNIT_INIFILE_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/config.h"
+
+/* Where the texts are written; in a directory of its own. */
+extern char ini_path[];
+
+/* For cmocka_run_group_tests(). */
+int ini_make_dir(void **state);
+int ini_remove_dir(void **state);
+
+/* The text must load without faults, and with these warnings or none. */
+struct config *load(const char *text);
+struct config *load_warned(const char *text, const char *expected);
+
+/* The text must not load, for these faults. */
+void assert_faults(const char *text, const char *expected);
+void assert_faults_of(struct slice text, const char *expected);
+
+/* `b` must hold these lines. */
+void assert_lines(const struct buf *b, const char *expected);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a file without faults sets, what it is warned of, and what becomes of it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "config/config.h"
+#include "tests/unit/inifile.h"
+
+static void no_file_means_defaults(void **state)
+{
+	struct config *c = config_load(NULL, NULL, NULL);
+
+	(void)state;
+	assert_null(c->path);
+	assert_int_equal(c->listen.n, 1);
+	assert_string_equal(c->listen.v[0], "127.0.0.1:6380");
+	assert_int_equal(c->unix_socket_mode, 0770);
+	assert_int_equal(c->workers, 1);
+	assert_int_equal(c->backlog, 511);
+	assert_int_equal(c->max_clients, 10000);
+	assert_int_equal(c->client_idle_timeout_ms, 0);
+	assert_int_equal(c->tcp_keepalive_ms, 300 * 1000);
+	assert_int_equal(c->max_request, 64 << 20);
+	assert_int_equal(c->drain_timeout_ms, 30 * 1000);
+	assert_null(c->user);
+	assert_null(c->pid_file);
+	assert_string_equal(c->log, "stderr");
+	assert_int_equal(c->log_level, LOG_LEVEL_INFO);
+	assert_string_equal(c->address, "127.0.0.1:6379");
+	assert_null(c->upstream_user);
+	assert_null(c->upstream_password);
+	assert_int_equal(c->connect_timeout_ms, 5000);
+	assert_int_equal(c->nrules, 0);
+	assert_false(c->verbs.enabled);
+	config_unref(c);
+}
+
+static void hasp_and_upstream_are_set(void **state)
+{
+	struct config *c = load("[hasp]\n"
+	                        "listen = *:0, [::1]:6380 unix:/run/hasp.sock\n"
+	                        "unix_socket_mode = 0700\n"
+	                        "workers = 64\n"
+	                        "client_idle_timeout = 90\n"
+	                        "max_request = 1gb\n"
+	                        "drain_timeout = 500ms\n"
+	                        "user = hasp\n"
+	                        "log = /var/log/hasp.log\n"
+	                        "log_level = debug\n"
+	                        "[upstream]\n"
+	                        "address = redis-1.example:6379\n"
+	                        "user = proxy\n"
+	                        "password = a;b#c d = e ; a comment\n");
+
+	(void)state;
+	assert_string_equal(c->path, ini_path);
+	assert_int_equal(c->listen.n, 3);
+	assert_string_equal(c->listen.v[0], "*:0");
+	assert_string_equal(c->listen.v[1], "[::1]:6380");
+	assert_string_equal(c->listen.v[2], "unix:/run/hasp.sock");
+	assert_int_equal(c->unix_socket_mode, 0700);
+	assert_int_equal(c->workers, 64);
+	assert_int_equal(c->client_idle_timeout_ms, 90 * 1000);
+	assert_int_equal(c->max_request, 1 << 30);
+	assert_int_equal(c->drain_timeout_ms, 500);
+	assert_string_equal(c->user, "hasp");
+	assert_string_equal(c->log, "/var/log/hasp.log");
+	assert_int_equal(c->log_level, LOG_LEVEL_DEBUG);
+	assert_string_equal(c->address, "redis-1.example:6379");
+	assert_string_equal(c->upstream_user, "proxy");
+	assert_string_equal(c->upstream_password, "a;b#c d = e");
+	config_unref(c);
+}
+
+static void a_rule_has_defaults_but_for_its_pattern(void **state)
+{
+	struct config *c = load("\n[lock orders]\npattern = lock:order:*\n");
+	const struct rule *r = c->rules[0];
+
+	(void)state;
+	assert_int_equal(c->nrules, 1);
+	assert_string_equal(r->name, "orders");
+	assert_int_equal(r->line, 2);
+	assert_int_equal(r->index, 0);
+	assert_int_equal(r->patterns.n, 1);
+	assert_string_equal(r->patterns.v[0], "lock:order:*");
+	assert_int_equal(r->owner, OWNER_CONNECTION);
+	assert_int_equal(r->lease_ms, 30 * 1000);
+	assert_int_equal(r->max_lease_ms, 0);
+	assert_int_equal(r->max_hold_ms, 600 * 1000);
+	assert_int_equal(r->renew, RENEW_UNLEASED);
+	assert_int_equal(r->on_disconnect, DISCONNECT_EXPIRE);
+	assert_int_equal(r->reentrant, REENTRANT_NO);
+	assert_int_equal(r->mode, MODE_ENFORCE);
+	config_unref(c);
+}
+
+static void a_rule_is_set(void **state)
+{
+	struct config *c = load("[lock a]\npattern = a\n"
+	                        "[lock b]\npattern = b\nowner = value\nlease = 2m\n"
+	                        "max_lease = 1h\nmax_hold = 0\nrenew = yes\n"
+	                        "on_disconnect = release\nreentrant = refresh\n"
+	                        "mode = observe\n");
+	const struct rule *r = c->rules[1];
+
+	(void)state;
+	assert_string_equal(r->name, "b");
+	assert_int_equal(r->index, 1);
+	assert_int_equal(r->owner, OWNER_VALUE);
+	assert_int_equal(r->lease_ms, 120 * 1000);
+	assert_int_equal(r->max_lease_ms, 3600 * 1000);
+	assert_int_equal(r->max_hold_ms, 0);
+	assert_int_equal(r->renew, RENEW_YES);
+	assert_int_equal(r->on_disconnect, DISCONNECT_RELEASE);
+	assert_int_equal(r->reentrant, REENTRANT_REFRESH);
+	assert_int_equal(r->mode, MODE_OBSERVE);
+	config_unref(c);
+}
+
+static void an_empty_verbs_section_turns_them_on(void **state)
+{
+	struct config *c = load("[hasp]\n[verbs]\n");
+
+	(void)state;
+	assert_true(c->verbs.enabled);
+	assert_int_equal(c->verbs.line, 2);
+	assert_string_equal(c->verbs.lock, "LOCK");
+	assert_string_equal(c->verbs.unlock, "UNLOCK");
+	assert_string_equal(c->verbs.extend, "LOCK.EXTEND");
+	assert_string_equal(c->verbs.info, "LOCK.INFO");
+	assert_int_equal(c->verbs.owner, OWNER_CONNECTION);
+	assert_int_equal(c->verbs.reentrant, REENTRANT_COUNT);
+	assert_int_equal(c->verbs.lease_ms, 30 * 1000);
+	assert_int_equal(c->verbs.max_lease_ms, 0);
+	assert_int_equal(c->verbs.max_hold_ms, 600 * 1000);
+	assert_int_equal(c->verbs.on_disconnect, DISCONNECT_EXPIRE);
+	config_unref(c);
+}
+
+static void verbs_are_set(void **state)
+{
+	struct config *c = load("[verbs]\nlock = ACQUIRE\nunlock = LOCK\nowner = user\n"
+	                        "reentrant = no\nlease = 1\nmax_lease = 1s\n");
+
+	(void)state;
+	assert_string_equal(c->verbs.lock, "ACQUIRE");
+	assert_string_equal(c->verbs.unlock, "LOCK");
+	assert_int_equal(c->verbs.owner, OWNER_USER);
+	assert_int_equal(c->verbs.reentrant, REENTRANT_NO);
+	assert_int_equal(c->verbs.lease_ms, 1000);
+	assert_int_equal(c->verbs.max_lease_ms, 1000);
+	config_unref(c);
+}
+
+static void an_indented_line_goes_on_with_a_list(void **state)
+{
+	struct config *c = load("[hasp]\nlisten =\n\t127.0.0.1:1\n\n  ; two\n\t127.0.0.1:2\n"
+	                        "[lock a]\npattern = a, b\n  [cd]* ; a comment\n\te=1\n");
+
+	(void)state;
+	assert_int_equal(c->listen.n, 2);
+	assert_string_equal(c->listen.v[1], "127.0.0.1:2");
+	assert_int_equal(c->rules[0]->patterns.n, 4);
+	assert_string_equal(c->rules[0]->patterns.v[2], "[cd]*");
+	assert_string_equal(c->rules[0]->patterns.v[3], "e=1");
+	config_unref(c);
+}
+
+static void windows_line_ends_and_a_byte_order_mark_are_fine(void **state)
+{
+	struct config *c = load("\xef\xbb\xbf[hasp]\r\nworkers = 2\r\n\r\nbacklog = 5");
+
+	(void)state;
+	assert_int_equal(c->workers, 2);
+	assert_int_equal(c->backlog, 5);
+	config_unref(c);
+}
+
+static void lines_may_be_as_long_as_inih_allows(void **state)
+{
+	char text[400], value[187];
+	struct config *c;
+
+	(void)state;
+	memset(value, 'x', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	snprintf(text, sizeof(text), "[upstream]\npassword = %s\r\n", value);
+	assert_int_equal(strlen("password = ") + strlen(value), 197);
+	c = load(text);
+	assert_string_equal(c->upstream_password, value);
+	config_unref(c);
+}
+
+static void long_comments_are_no_fault(void **state)
+{
+	char text[1000];
+
+	(void)state;
+	memset(text, '#', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	config_unref(load(text));
+}
+
+/* ---- warnings ---- */
+
+static void a_pattern_of_every_key_is_doubted(void **state)
+{
+	(void)state;
+	config_unref(load_warned("[lock a]\npattern = a\n\t?*\n\tb\n[lock b]\npattern = *\n",
+	                         "3: pattern '?*' of [lock a] makes a lock of every key; name "
+	                         "those that are locks, such as lock:*\n"
+	                         "6: pattern '*' of [lock b] makes a lock of every key; name "
+	                         "those that are locks, such as lock:*\n"));
+}
+
+static void a_shadowed_pattern_is_doubted(void **state)
+{
+	(void)state;
+	config_unref(load_warned("[lock a]\npattern = x:*\n[lock b]\npattern = y:* x:*\n"
+	                         "[lock c]\npattern = x:1 z\n",
+	                         "4: pattern 'x:*' of [lock b] never applies, since the "
+	                         "earlier [lock a] catches the same keys; remove it or move it "
+	                         "up\n"
+	                         "6: pattern 'x:1' of [lock c] never applies, since the "
+	                         "earlier [lock a] catches the same keys; remove it or move it "
+	                         "up\n"));
+}
+
+static void a_pattern_of_hasps_own_keys_is_doubted(void **state)
+{
+	(void)state;
+	config_unref(load_warned("[lock a]\npattern = hasp:owner:*\n",
+	                         "2: pattern 'hasp:owner:*' of [lock a] never applies, since "
+	                         "keys that begin with 'hasp:' are hasp's own\n"));
+}
+
+/* ---- use ---- */
+
+static const char *rule_name(const struct config *c, const char *key)
+{
+	const struct rule *r = config_rule_for(c, slice_str(key));
+
+	return r ? r->name : "none";
+}
+
+static void the_first_matching_rule_wins(void **state)
+{
+	struct config *c = load("[lock narrow]\npattern = x:1* y\n[lock wide]\npattern = x:*\n");
+
+	(void)state;
+	assert_string_equal(rule_name(c, "x:12"), "narrow");
+	assert_string_equal(rule_name(c, "y"), "narrow");
+	assert_string_equal(rule_name(c, "x:2"), "wide");
+	assert_string_equal(rule_name(c, "z"), "none");
+	assert_ptr_equal(config_rule_for(c, SLICE_LIT("x:\0")), c->rules[1]);
+	config_unref(c);
+}
+
+static void hasps_own_keys_have_no_rule(void **state)
+{
+	struct config *c = load("[lock a]\npattern = h* *:b\n");
+
+	(void)state;
+	assert_string_equal(rule_name(c, "hasp:owner:{x}:b"), "none");
+	assert_string_equal(rule_name(c, "hasp:"), "none");
+	assert_string_equal(rule_name(c, "hasp"), "a");
+	config_unref(c);
+}
+
+static void the_last_unref_frees(void **state)
+{
+	struct config *c = config_load(NULL, NULL, NULL);
+
+	(void)state;
+	assert_ptr_equal(config_ref(c), c);
+	config_unref(c);
+	assert_int_equal(c->workers, 1); /* ASan would tell */
+	config_unref(c); /* and tell of a leak */
+	config_unref(NULL);
+}
+
+static void a_restart_is_needed_for_what_cannot_change(void **state)
+{
+	struct config *a = load("[hasp]\nworkers = 1\nmax_clients = 5\nlisten = a:1\n");
+	struct config *b = load("[hasp]\nworkers = 2\nmax_clients = 6\nlisten = a:1 b:2\n"
+	                        "user = hasp\n[lock a]\npattern = a\n[verbs]\nlock = L\n");
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	assert_int_equal(config_needs_restart(a, b, &out), 3);
+	buf_append(&out, SLICE_LIT("\0"));
+	assert_string_equal(buf_head(&out), "'listen' in [hasp]: a:1 -> a:1 b:2\n"
+	                                    "'workers' in [hasp]: 1 -> 2\n"
+	                                    "'user' in [hasp]: none -> hasp\n");
+	buf_clear(&out);
+	assert_int_equal(config_needs_restart(b, b, &out), 0);
+	assert_int_equal(buf_len(&out), 0);
+	buf_release(&out);
+	config_unref(a);
+	config_unref(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_file_means_defaults),
+		cmocka_unit_test(hasp_and_upstream_are_set),
+		cmocka_unit_test(a_rule_has_defaults_but_for_its_pattern),
+		cmocka_unit_test(a_rule_is_set),
+		cmocka_unit_test(an_empty_verbs_section_turns_them_on),
+		cmocka_unit_test(verbs_are_set),
+		cmocka_unit_test(an_indented_line_goes_on_with_a_list),
+		cmocka_unit_test(windows_line_ends_and_a_byte_order_mark_are_fine),
+		cmocka_unit_test(lines_may_be_as_long_as_inih_allows),
+		cmocka_unit_test(long_comments_are_no_fault),
+		cmocka_unit_test(a_pattern_of_every_key_is_doubted),
+		cmocka_unit_test(a_shadowed_pattern_is_doubted),
+		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_doubted),
+		cmocka_unit_test(the_first_matching_rule_wins),
+		cmocka_unit_test(hasps_own_keys_have_no_rule),
+		cmocka_unit_test(the_last_unref_frees),
+		cmocka_unit_test(a_restart_is_needed_for_what_cannot_change),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}

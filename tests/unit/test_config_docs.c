@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * hasp.ini and hasp.ini(5) say what the option table says: every option, in its
+ * section, with its default.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "config/config.h"
+#include "config/options.h"
+#include "tests/unit/inifile.h"
+
+#ifndef SRCDIR
+#define SRCDIR "."
+#endif
+
+#define HASP_INI SRCDIR "/config/hasp.ini"
+#define HASP_INI_5 SRCDIR "/config/hasp.ini.5"
+#define MINIMAL_INI SRCDIR "/config/examples/minimal.ini"
+
+/* The file as a string, with a newline before its first line, to be freed. */
+static char *read_file(const char *name)
+{
+	FILE *f = fopen(name, "r");
+	char *text = calloc(1, 100000);
+
+	assert_non_null(f);
+	text[0] = '\n';
+	assert_in_range(fread(text + 1, 1, 100000 - 2, f), 1, 100000 - 3);
+	fclose(f);
+	return text;
+}
+
+/* The part of `text` from the line `begin` to the line that begins with `end`. */
+static char *part(const char *text, const char *begin, const char *end)
+{
+	const char *from = strstr(text, begin), *to;
+
+	if (!from)
+		fail_msg("there is no %s", begin);
+	from += strlen(begin);
+	to = strstr(from, end);
+	return strndup(from - 1, to ? (size_t)(to - from) + 2 : strlen(from) + 1);
+}
+
+/* How often `line` stands in `text` as a whole line. */
+static int count_lines(const char *text, const char *line)
+{
+	size_t n = strlen(line);
+	int count = 0;
+
+	for (const char *p = text; (p = strstr(p, line)); p++)
+		count += p[-1] == '\n' && p[n] == '\n';
+	return count;
+}
+
+/* Makes the settings active that a `;` in the first column keeps out. */
+static void activate_all(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p; p++) {
+		if (*p != ';' || p[-1] != '\n')
+			*to++ = *p;
+	}
+	*to = '\0';
+}
+
+static char *section_of_ini(const char *text, enum section section)
+{
+	char begin[64];
+
+	snprintf(begin, sizeof(begin), "\n%s\n",
+	         section == SECTION_LOCK ? "[lock orders]" : section_title(section));
+	return part(text, begin, "\n[");
+}
+
+static char *section_of_man(const char *text, enum section section)
+{
+	char begin[64];
+
+	snprintf(begin, sizeof(begin), "\n.Ss The %s section\n", section_title(section));
+	return part(text, begin, "\n.S");
+}
+
+static void assert_same_settings(const struct config *a, const struct config *b)
+{
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *o = &option_table[i];
+		struct buf x = BUF_INIT, y = BUF_INIT;
+
+		if (o->section == SECTION_LOCK)
+			continue;
+		bool verbs = o->section == SECTION_VERBS;
+		option_print(o, verbs ? (const void *)&a->verbs : a, &x);
+		option_print(o, verbs ? (const void *)&b->verbs : b, &y);
+		if (!slice_eq(buf_slice(&x), buf_slice(&y)))
+			fail_msg("%s %s differs", section_title(o->section), o->name);
+		buf_release(&x);
+		buf_release(&y);
+	}
+}
+
+static void hasp_ini_as_shipped_is_what_holds_without_a_file(void **state)
+{
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	struct config *c = config_load(HASP_INI, &faults, &warnings);
+	struct config *defaults = config_load(NULL, &faults, &warnings);
+
+	(void)state;
+	assert_int_equal(buf_len(&faults), 0);
+	assert_int_equal(buf_len(&warnings), 0);
+	assert_non_null(c);
+	assert_int_equal(c->nrules, 0);
+	assert_false(c->verbs.enabled);
+	assert_same_settings(c, defaults);
+	config_unref(c);
+	config_unref(defaults);
+}
+
+static void hasp_ini_with_all_of_it_active_is_valid(void **state)
+{
+	char *text = read_file(HASP_INI);
+	struct config *c;
+
+	(void)state;
+	activate_all(text);
+	c = load(text);
+	assert_int_equal(c->nrules, 1);
+	assert_true(c->verbs.enabled);
+	config_unref(c);
+	free(text);
+}
+
+static void hasp_ini_shows_every_option_once_at_its_default(void **state)
+{
+	char *text = read_file(HASP_INI);
+
+	(void)state;
+	activate_all(text);
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *o = &option_table[i];
+		char *in_section = section_of_ini(text, o->section);
+		char line[256];
+
+		snprintf(line, sizeof(line), "\n%s = ", o->name);
+		if (!strstr(in_section, line))
+			fail_msg("%s has no %s", section_title(o->section), o->name);
+		if (o->def) {
+			snprintf(line, sizeof(line), "%s = %s", o->name, o->def);
+			if (count_lines(in_section, line) != 1)
+				fail_msg("%s has no '%s'", section_title(o->section), line);
+		}
+		free(in_section);
+	}
+	free(text);
+}
+
+static void hasp_ini_explains_every_option_as_the_table_does(void **state)
+{
+	char *text = read_file(HASP_INI);
+
+	(void)state;
+	activate_all(text);
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *o = &option_table[i];
+		char *in_section = section_of_ini(text, o->section);
+		char lines[256];
+
+		snprintf(lines, sizeof(lines), "\n# %s\n%s = ", o->help, o->name);
+		if (!strstr(in_section, lines))
+			fail_msg("%s: '%s' is not above %s", section_title(o->section), o->help,
+			         o->name);
+		free(in_section);
+	}
+	free(text);
+}
+
+static void hasp_ini_5_has_every_option_with_its_default(void **state)
+{
+	char *text = read_file(HASP_INI_5);
+
+	(void)state;
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *o = &option_table[i];
+		char *in_section = section_of_man(text, o->section), *item;
+		char line[256];
+
+		snprintf(line, sizeof(line), "\n.It Ic %s = ", o->name);
+		item = part(in_section, line, "\n.It Ic ");
+		snprintf(line, sizeof(line), "Default: %s.", o->def ? o->def : "none");
+		if (count_lines(item, o->required ? "Required." : line) != 1)
+			fail_msg("%s %s has no '%s'", section_title(o->section), o->name, line);
+		if (count_lines(item, "Needs a restart.") != !o->reloadable)
+			fail_msg("%s %s: does it need a restart?", section_title(o->section),
+			         o->name);
+		free(item);
+		free(in_section);
+	}
+	free(text);
+}
+
+static void hasp_ini_5_has_every_choice_of_an_option(void **state)
+{
+	char *text = read_file(HASP_INI_5);
+
+	(void)state;
+	for (size_t i = 0; i < option_count; i++) {
+		const struct option *o = &option_table[i];
+		char *in_section = section_of_man(text, o->section);
+		char line[256];
+
+		if (o->type == OPTION_ENUM) {
+			int n = snprintf(line, sizeof(line), ".It Ic %s = Cm", o->name);
+
+			for (const struct choice *c = o->choices; c->name; c++)
+				n += snprintf(line + n, sizeof(line) - (size_t)n, "%s %s",
+				              c == o->choices ? "" : " |", c->name);
+			if (count_lines(in_section, line) != 1)
+				fail_msg("%s has no '%s'", section_title(o->section), line);
+		}
+		free(in_section);
+	}
+	free(text);
+}
+
+/* Whatever is an item of the page must be in the table. */
+static void hasp_ini_5_has_no_other_option(void **state)
+{
+	char *text = read_file(HASP_INI_5);
+	size_t n = 0;
+
+	(void)state;
+	for (const char *p = text; (p = strstr(p, "\n.It Ic ")); p++)
+		n++;
+	assert_int_equal(n, option_count);
+	free(text);
+}
+
+static void the_minimal_example_is_valid_and_has_one_rule(void **state)
+{
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	struct config *c = config_load(MINIMAL_INI, &faults, &warnings);
+
+	(void)state;
+	assert_int_equal(buf_len(&faults), 0);
+	assert_int_equal(buf_len(&warnings), 0);
+	assert_non_null(c);
+	assert_int_equal(c->nrules, 1);
+	config_unref(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hasp_ini_as_shipped_is_what_holds_without_a_file),
+		cmocka_unit_test(hasp_ini_with_all_of_it_active_is_valid),
+		cmocka_unit_test(hasp_ini_shows_every_option_once_at_its_default),
+		cmocka_unit_test(hasp_ini_explains_every_option_as_the_table_does),
+		cmocka_unit_test(hasp_ini_5_has_every_option_with_its_default),
+		cmocka_unit_test(hasp_ini_5_has_every_choice_of_an_option),
+		cmocka_unit_test(hasp_ini_5_has_no_other_option),
+		cmocka_unit_test(the_minimal_example_is_valid_and_has_one_rule),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}

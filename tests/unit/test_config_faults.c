@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is said of a file with faults: each, with its line and what would be right.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config/config.h"
+#include "tests/unit/inifile.h"
+
+static void unknown_options_are_faults_with_a_guess(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\n\n[lock orders]\npattern = a\nleese = 30s\n",
+	              "5: unknown option 'leese' in [lock orders]; did you mean 'lease'?\n");
+	assert_faults("[upstream]\nadress = a:1\n",
+	              "2: unknown option 'adress' in [upstream]; did you mean 'address'?\n");
+	assert_faults("[hasp]\nworkesr = 1\n",
+	              "2: unknown option 'workesr' in [hasp]; did you mean 'workers'?\n");
+	assert_faults("[verbs]\nlcok = L\n",
+	              "2: unknown option 'lcok' in [verbs]; did you mean 'lock'?\n");
+	assert_faults("[hasp]\ncolour = red\n", "2: unknown option 'colour' in [hasp]\n");
+	assert_faults("[hasp]\nconnect_timeout = 5s\n",
+	              "2: unknown option 'connect_timeout' in [hasp]; it belongs in "
+	              "[upstream]\n");
+	assert_faults("[hasp]\nlease = 5s\n",
+	              "2: unknown option 'lease' in [hasp]; it belongs in [lock NAME] or "
+	              "[verbs]\n");
+}
+
+static void unknown_sections_are_one_fault_each(void **state)
+{
+	(void)state;
+	assert_faults("[upsteam]\naddress = a:1\nwhatever = 1\n",
+	              "1: unknown section [upsteam]; did you mean [upstream]?\n");
+	assert_faults("[lok a]\npattern = 1\n",
+	              "1: unknown section [lok a]; did you mean [lock NAME]?\n");
+	assert_faults("[hasp too]\n", "1: unknown section [hasp too]; did you mean [hasp]?\n");
+	assert_faults("[]\n", "1: unknown section []; expected [hasp], [upstream], [lock "
+	                      "NAME] or [verbs]\n");
+}
+
+static void what_other_versions_may_have_is_unknown_to_this(void **state)
+{
+	(void)state;
+	assert_faults("[lock a]\npattern = a\nwait = 5s\n",
+	              "3: unknown option 'wait' in [lock a]\n");
+	assert_faults("[hasp]\npooling = shared\n", "2: unknown option 'pooling' in [hasp]\n");
+	assert_faults("[upstream]\nsentinels = a:1\ntls = yes\n",
+	              "2: unknown option 'sentinels' in [upstream]\n"
+	              "3: unknown option 'tls' in [upstream]\n");
+	assert_faults("[admin]\n[http]\n[guard a]\n",
+	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME] or "
+	              "[verbs]\n"
+	              "2: unknown section [http]; expected [hasp], [upstream], [lock NAME] or "
+	              "[verbs]\n"
+	              "3: unknown section [guard a]; expected [hasp], [upstream], [lock NAME] "
+	              "or [verbs]\n");
+}
+
+static void numbers_have_a_range(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nworkers = 65\n",
+	              "2: 'workers' is '65': too large; expected a whole number, from 1 to "
+	              "64\n");
+	assert_faults("[hasp]\nworkers = 0\n",
+	              "2: 'workers' is '0': too small; expected a whole number, from 1 to "
+	              "64\n");
+	assert_faults("[hasp]\nworkers = -1\n",
+	              "2: 'workers' is '-1'; expected a whole number, from 1 to 64\n");
+	assert_faults("[hasp]\nworkers = 99999999999999999999\n",
+	              "2: 'workers' is '99999999999999999999'; expected a whole number, from 1 "
+	              "to 64\n");
+	assert_faults("[hasp]\nunix_socket_mode = 0780\n",
+	              "2: 'unix_socket_mode' is '0780'; expected an octal number, from 0000 to "
+	              "0777\n");
+}
+
+static void durations_have_a_range_and_a_unit(void **state)
+{
+	(void)state;
+	assert_faults("[lock a]\npattern = a\nlease = 0\n",
+	              "3: 'lease' is '0': too small; expected a duration such as 500ms, 30s, "
+	              "5m or 2h, from 1ms to 8760h\n");
+	assert_faults("[upstream]\nconnect_timeout = 5 s\n",
+	              "2: 'connect_timeout' is '5 s'; expected a duration such as 500ms, 30s, "
+	              "5m or 2h, from 1ms to 1h\n");
+	assert_faults("[hasp]\ntcp_keepalive = 1500ms\n",
+	              "2: 'tcp_keepalive' is '1500ms'; expected a duration such as 500ms, 30s, "
+	              "5m or 2h, from 0 to 9h in steps of 1s\n");
+	assert_faults("[hasp]\ndrain_timeout = 9223372036854775807h\n",
+	              "2: 'drain_timeout' is '9223372036854775807h'; expected a duration such "
+	              "as 500ms, 30s, 5m or 2h, from 0 to 8760h\n");
+}
+
+static void sizes_have_a_range_and_a_unit(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nmax_request = 65535\n",
+	              "2: 'max_request' is '65535': too small; expected a size such as 64kb, "
+	              "64mb or 1gb, from 64kb to 1gb\n");
+	assert_faults("[hasp]\nmax_request = 2GB\n",
+	              "2: 'max_request' is '2GB': too large; expected a size such as 64kb, "
+	              "64mb or 1gb, from 64kb to 1gb\n");
+	assert_faults("[hasp]\nmax_request = 64tb\n",
+	              "2: 'max_request' is '64tb'; expected a size such as 64kb, 64mb or 1gb, "
+	              "from 64kb to 1gb\n");
+}
+
+static void enums_list_what_is_allowed(void **state)
+{
+	(void)state;
+	assert_faults("[lock a]\npattern = a\nowner = client\n",
+	              "3: 'owner' is 'client'; expected connection, address, name, user or "
+	              "value\n");
+	assert_faults("[lock a]\npattern = a\nreentrant = count\n",
+	              "3: 'reentrant' is 'count'; expected no or refresh\n");
+	assert_faults("[verbs]\nowner = value\n",
+	              "2: 'owner' is 'value'; expected connection, address, name or user\n");
+}
+
+static void options_and_sections_stand_once(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nworkers = 1\nworkers = 2\n",
+	              "3: duplicate option 'workers' in [hasp], which stands in line 2 too; "
+	              "expected it once\n");
+	assert_faults("[hasp]\n[verbs]\n[hasp]\n",
+	              "3: duplicate section [hasp], which begins in line 1; expected all of it "
+	              "there\n");
+	assert_faults("[lock a]\npattern = a\n[lock a]\npattern = b\n",
+	              "3: duplicate section [lock a], which stands in line 1 too; expected "
+	              "another name\n");
+}
+
+static void rules_need_a_fit_name(void **state)
+{
+	(void)state;
+	assert_faults("[lock]\npattern = a\n", "1: a rule has no name; expected [lock NAME]\n");
+	assert_faults("[lock a b]\npattern = a\n",
+	              "1: a rule's name is 'a b'; expected letters, digits, '.', '_', ':' and "
+	              "'-' only\n");
+}
+
+static void rules_need_a_pattern(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\n[lock a]\n[lock b]\npattern = b\n[lock c]\nlease = 5s\n",
+	              "2: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
+	              "or orders:?\n"
+	              "5: [lock c] has no 'pattern'; expected patterns of keys, such as lock:* "
+	              "or orders:?\n");
+}
+
+static void max_lease_is_not_less_than_lease(void **state)
+{
+	(void)state;
+	assert_faults("[lock a]\npattern = a\nmax_lease = 29s\n",
+	              "3: 'max_lease' of [lock a] is less than its 'lease'; expected 30s or "
+	              "more, or 0 for no limit\n");
+	assert_faults("[verbs]\nmax_lease = 1m\nlease = 2m\n",
+	              "2: 'max_lease' of [verbs] is less than its 'lease'; expected 2m or "
+	              "more, or 0 for no limit\n");
+	config_unref(load("[verbs]\nmax_lease = 2m\nlease = 2m\n"));
+}
+
+static void a_bad_value_causes_no_second_fault(void **state)
+{
+	(void)state;
+	assert_faults("[lock a]\npattern = #\nlease = x\nmax_lease = 1s\n",
+	              "2: 'pattern' is '#': a comment after a value begins with ' ;', and a "
+	              "pattern that begins with '#' is written '\\#'; expected patterns of keys, "
+	              "such as lock:* or orders:?\n"
+	              "3: 'lease' is 'x'; expected a duration such as 500ms, 30s, 5m or 2h, "
+	              "from 1ms to 8760h\n");
+}
+
+static void verbs_have_different_names(void **state)
+{
+	(void)state;
+	assert_faults("[verbs]\nunlock = lock\n",
+	              "2: 'lock' and 'unlock' are both 'lock'; expected a name for each\n");
+	assert_faults("[verbs]\nlock = lock.info\n",
+	              "2: 'lock' and 'info' are both 'LOCK.INFO'; expected a name for each\n");
+	assert_faults("[verbs]\nlock = UN LOCK\nextend =\n",
+	              "2: 'lock' is 'UN LOCK': letters, digits, '.', '_', ':' and '-' only; "
+	              "expected a command's name, such as LOCK\n"
+	              "3: 'extend' has no value; expected a command's name, such as LOCK\n");
+}
+
+static void an_upstream_user_needs_a_password(void **state)
+{
+	(void)state;
+	assert_faults("[upstream]\nuser = hasp\n",
+	              "2: 'user' of [upstream] has no 'password'; expected one beside it, or "
+	              "neither, or a password alone\n");
+	config_unref(load("[upstream]\npassword = secret\n"));
+	config_unref(load("[upstream]\nuser = hasp\npassword = secret\n"));
+}
+
+static void options_need_a_value(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nlog_level =\nuser = ; nobody\nlisten =\n",
+	              "2: 'log_level' has no value; expected error, warning, info or debug\n"
+	              "3: 'user' has no value; expected the name of a user of this machine\n"
+	              "4: 'listen' has no value; expected HOST:PORT, [V6]:PORT, *:PORT or "
+	              "unix:/PATH\n");
+}
+
+static void paths_are_absolute(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nlog = file\npid_file = hasp.pid\n",
+	              "2: 'log' is 'file': neither stderr nor syslog, nor does it begin with "
+	              "'/'; expected stderr, syslog or a path such as /var/log/hasp.log\n"
+	              "3: 'pid_file' is 'hasp.pid': the path must begin with '/'; expected a "
+	              "path such as /run/hasp/hasp.pid\n");
+}
+
+#define LISTEN_FAULT(value, what) \
+	assert_faults("[hasp]\nlisten = " value "\n", \
+	              "2: 'listen' is '" value "': " what "; expected HOST:PORT, [V6]:PORT, " \
+	              "*:PORT or unix:/PATH\n")
+#define ADDRESS_FAULT(value, what) \
+	assert_faults("[upstream]\naddress = " value "\n", \
+	              "2: 'address' is '" value "': " what "; expected HOST:PORT, [V6]:PORT or " \
+	              "unix:/PATH\n")
+
+static void addresses_are_checked(void **state)
+{
+	(void)state;
+	LISTEN_FAULT("localhost", "there is no port");
+	LISTEN_FAULT("[::1]", "there is no port");
+	LISTEN_FAULT("[::1", "there is no ']' after the IPv6 address");
+	LISTEN_FAULT("[::g]:1", "not an IPv6 address between the brackets");
+	LISTEN_FAULT("::1:6380", "an IPv6 address needs brackets, as in [::1]:6379");
+	LISTEN_FAULT(":6380", "there is no host before the ':'");
+	LISTEN_FAULT("a:", "the port must be a number from 0 to 65535");
+	LISTEN_FAULT("a:65536", "the port must be a number from 0 to 65535");
+	LISTEN_FAULT("a:http", "the port must be a number from 0 to 65535");
+	LISTEN_FAULT("10.0.0.256:1", "not an IPv4 address");
+	LISTEN_FAULT("a/b:1", "a host's name has letters, digits, '.', '-' and '_' only");
+	LISTEN_FAULT("unix:run", "the path of a unix socket must begin with '/'");
+	ADDRESS_FAULT("*:6379", "'*' is not a host to connect to");
+	ADDRESS_FAULT("a:0", "port 0 is only for listening");
+	config_unref(load("[hasp]\nlisten = a:0 a:65535 [fe80::1%eth0]:1 0.0.0.0:1 my-host_1.x:1\n"
+	                  "[upstream]\naddress = unix:/run/redis.sock\n"));
+}
+
+static void unix_paths_fit_into_a_socket_address(void **state)
+{
+	char name[108], text[200], expected[400];
+
+	(void)state;
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(text, sizeof(text), "[hasp]\nlisten = unix:/%s\n", name + 1);
+	config_unref(load(text));
+	snprintf(text, sizeof(text), "[hasp]\nlisten = unix:/%s\n", name);
+	snprintf(expected, sizeof(expected),
+	         "2: 'listen' is 'unix:/%s': the path of a unix socket may have at most 107 "
+	         "bytes; expected HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH\n", name);
+	assert_faults(text, expected);
+}
+
+static void every_fault_is_found(void **state)
+{
+	(void)state;
+	assert_faults("workers = 1\n[hasp]\nworkers = x\nbacklog\n[what]\n[lock a]\n"
+	              "[verbs]\nlease = 0\n",
+	              "1: option 'workers' before any section; expected [hasp] above it\n"
+	              "3: 'workers' is 'x'; expected a whole number, from 1 to 64\n"
+	              "4: neither an option nor a section; expected 'name = value' or "
+	              "[section]\n"
+	              "5: unknown section [what]; expected [hasp], [upstream], [lock NAME] or "
+	              "[verbs]\n"
+	              "6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
+	              "or orders:?\n"
+	              "8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "
+	              "or 2h, from 1ms to 8760h\n");
+}
+
+static void an_unreadable_file_is_a_fault(void **state)
+{
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+
+	(void)state;
+	unlink(ini_path);
+	assert_null(config_load(ini_path, &faults, &warnings));
+	assert_lines(&faults, "0: cannot be opened: No such file or directory; give a readable "
+	                      "file\n");
+	buf_clear(&faults);
+	assert_int_equal(mkdir(ini_path, 0700), 0);
+	assert_null(config_load(ini_path, &faults, &warnings));
+	assert_lines(&faults, "0: cannot be read: Is a directory; give a readable file\n");
+	rmdir(ini_path);
+	buf_release(&faults);
+	buf_release(&warnings);
+}
+
+/* ---- lines ---- */
+
+static void over_long_lines_are_faults_and_not_cut(void **state)
+{
+	char value[300], text[600];
+
+	(void)state;
+	memset(value, 'x', sizeof(value) - 1);
+	value[sizeof(value) - 1] = '\0';
+	snprintf(text, sizeof(text), "[lock a]\npattern = %.188s\nlease = 1s\n", value);
+	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (a list may go "
+	                    "on in an indented line)\n");
+	snprintf(text, sizeof(text), "[lock a]\npattern = b\n\t%s", value);
+	assert_faults(text, "3: the line has 300 bytes; at most 197 are allowed (a list may go "
+	                    "on in an indented line)\n");
+	snprintf(text, sizeof(text), "[hasp]\nworkers = %.188s\n", value);
+	assert_faults(text, "2: the line has 198 bytes; at most 197 are allowed (a list may go "
+	                    "on in an indented line)\n");
+	snprintf(text, sizeof(text), "[hasp]\n%s\n", value);
+	assert_faults(text, "2: the line has 299 bytes; at most 197 are allowed (a list may go "
+	                    "on in an indented line)\n");
+}
+
+static void names_longer_than_inih_keeps_are_faults(void **state)
+{
+	char name[60], text[200], expected[200];
+
+	(void)state;
+	memset(name, 'x', sizeof(name));
+	snprintf(text, sizeof(text), "[lock %.44s]\npattern = a\n", name);
+	config_unref(load(text));
+	snprintf(text, sizeof(text), "[lock %.45s]\npattern = a\n", name);
+	assert_faults(text, "1: a section's name has 50 bytes; at most 49 are allowed\n");
+	snprintf(text, sizeof(text), "[hasp]\n%.49s = 1\n", name);
+	snprintf(expected, sizeof(expected), "2: unknown option '%.49s' in [hasp]\n", name);
+	assert_faults(text, expected);
+	snprintf(text, sizeof(text), "[hasp]\n%.50s = 1\n", name);
+	assert_faults(text, "2: an option's name has 50 bytes; at most 49 are allowed\n");
+}
+
+static void broken_section_lines_are_faults(void **state)
+{
+	(void)state;
+	assert_faults("[hasp\n", "1: a section's name has no ']'; expected [NAME]\n");
+	assert_faults("[hasp] workers = 2\n",
+	              "1: text after the section's ']'; put it on a line of its own\n");
+	config_unref(load("[ hasp ] ; a comment\n"));
+}
+
+static void indented_lines_below_other_options_are_faults(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nworkers = 1\n\t2\n",
+	              "3: an indented line goes on with the list above it, and 'workers' is "
+	              "none; begin in the first column\n");
+	assert_faults("[hasp]\n  workers = 1\nbacklog = 1\n[upstream]\n\taddress = a:1\n",
+	              "2: an indented line continues the option above it, and there is none; "
+	              "begin in the first column\n"
+	              "5: an indented line continues the option above it, and there is none; "
+	              "begin in the first column\n");
+	assert_faults("[lock a]\npattern = a\n  leese = 5s\n\trenew=no\n",
+	              "3: an indented line goes on with 'pattern' above it; for another option "
+	              "begin in the first column\n"
+	              "4: an indented line goes on with 'pattern' above it; for another option "
+	              "begin in the first column\n");
+}
+
+static void lines_without_a_name_are_faults(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\n= 1\n",
+	              "2: no name before the '='; expected 'name = value'\n");
+}
+
+static void nul_bytes_are_faults(void **state)
+{
+	(void)state;
+	assert_faults_of(SLICE_LIT("[hasp]\nuser = a\0b\n"), "2: a NUL byte; expected text\n");
+}
+
+static void passwords_are_not_shown(void **state)
+{
+	(void)state;
+	assert_faults("[upstream]\npassword = a\n\tsecret\npasword = secret\n",
+	              "3: an indented line goes on with the list above it, and 'password' is "
+	              "none; begin in the first column\n"
+	              "4: unknown option 'pasword' in [upstream]; did you mean 'password'?\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
+		cmocka_unit_test(unknown_sections_are_one_fault_each),
+		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
+		cmocka_unit_test(numbers_have_a_range),
+		cmocka_unit_test(durations_have_a_range_and_a_unit),
+		cmocka_unit_test(sizes_have_a_range_and_a_unit),
+		cmocka_unit_test(enums_list_what_is_allowed),
+		cmocka_unit_test(options_and_sections_stand_once),
+		cmocka_unit_test(rules_need_a_fit_name),
+		cmocka_unit_test(rules_need_a_pattern),
+		cmocka_unit_test(max_lease_is_not_less_than_lease),
+		cmocka_unit_test(a_bad_value_causes_no_second_fault),
+		cmocka_unit_test(verbs_have_different_names),
+		cmocka_unit_test(an_upstream_user_needs_a_password),
+		cmocka_unit_test(options_need_a_value),
+		cmocka_unit_test(paths_are_absolute),
+		cmocka_unit_test(addresses_are_checked),
+		cmocka_unit_test(unix_paths_fit_into_a_socket_address),
+		cmocka_unit_test(every_fault_is_found),
+		cmocka_unit_test(an_unreadable_file_is_a_fault),
+		cmocka_unit_test(over_long_lines_are_faults_and_not_cut),
+		cmocka_unit_test(names_longer_than_inih_keeps_are_faults),
+		cmocka_unit_test(broken_section_lines_are_faults),
+		cmocka_unit_test(indented_lines_below_other_options_are_faults),
+		cmocka_unit_test(lines_without_a_name_are_faults),
+		cmocka_unit_test(nul_bytes_are_faults),
+		cmocka_unit_test(passwords_are_not_shown),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
