@@ -13,6 +13,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
+#include "client/dispatch.h"
 #include "client/observe.h"
 #include "lock/hold.h"
 #include "lock/script.h"
@@ -184,6 +185,28 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	clients_reap(&w->clients);
 }
 
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Links that are open stay where they are; new ones, and hasp's own, go to the new address. */
+static void use_upstream(struct worker *w, const struct config *old,
+                         const struct config *config)
+{
+	w->links.dialer.timeout_ms = config->connect_timeout_ms;
+	w->links.dialer.keepalive_ms = config->tcp_keepalive_ms;
+	if (old && same(old->address, config->address) &&
+	    same(old->upstream_user, config->upstream_user) &&
+	    same(old->upstream_password, config->upstream_password))
+		return;
+	HASP_ASSERT(address_parse(&w->links.address, config->address) == 0);
+	free(w->links.name);
+	w->links.name = xstrdup(config->address);
+	control_set_login(w->control, config->upstream_user, config->upstream_password);
+	control_reconnect(w->control);
+}
+
 static void use_config(struct worker *w, struct config *config)
 {
 	struct config *old = w->clients.config;
@@ -194,10 +217,7 @@ static void use_config(struct worker *w, struct config *config)
 	}
 	w->clients.config = config;
 	w->clients.observed = observed_new(config);
-	w->links.dialer.timeout_ms = config->connect_timeout_ms;
-	w->links.dialer.keepalive_ms = config->tcp_keepalive_ms;
-	control_set_login(w->control, config->upstream_user,
-	                  config->upstream_password);
+	use_upstream(w, old, config);
 	config_unref(old);
 }
 
@@ -226,6 +246,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
+	dispatch_self_check();
 	w->number = number;
 	w->shared = shared;
 	w->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
@@ -238,11 +259,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->links = (struct link_env){
 		.flusher = &w->flusher,
 		.dialer = { .loop = w->loop, .resolver = w->resolver },
-		.name = xstrdup(config->address),
 		.scratch = xmalloc(REPLY_SCRATCH),
 		.scratch_size = REPLY_SCRATCH,
 	};
-	HASP_ASSERT(address_parse(&w->links.address, config->address) == 0);
 	w->clients = (struct client_env){
 		.loop = w->loop,
 		.flusher = &w->flusher,

@@ -23,7 +23,7 @@ char *buf_reserve(struct buf *b, size_t n)
 		while (cap - len < n)
 			cap *= 2;
 		char *data = xmalloc(cap);
-		if (len)
+		if (b->data && len)
 			memcpy(data, b->data + b->head, len);
 		free(b->data);
 		b->data = data;

@@ -299,7 +299,8 @@ static void pass_bad(struct client *c, struct cursor *k)
 	c->intake = INTAKE_NOTHING;
 }
 
-static bool whole_request(struct client *c, struct cursor *k)
+/* `scanned_whole`: env->args has its arguments already. */
+static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole)
 {
 	struct dispatch_from from = dispatch_from(c);
 	struct resp_view view;
@@ -316,8 +317,11 @@ static bool whole_request(struct client *c, struct cursor *k)
 		step(c, k);
 		return true;
 	}
-	view = request_view(&c->env->args, k->p + k->at, c->scanned, &whole);
-	HASP_ASSERT(whole && view.argc > 0);
+	view = (struct resp_view){ c->env->args.argc, c->env->args.argv };
+	if (!scanned_whole) {
+		view = request_view(&c->env->args, k->p + k->at, c->scanned, &whole);
+		HASP_ASSERT(whole && view.argc > 0);
+	}
 	d = dispatch(&from, &view, false);
 	return act(c, k, &d);
 }
@@ -329,18 +333,20 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 	bool go_on = true;
 
 	while (go_on && k.at + c->scanned < n && !is_dead(c)) {
-		size_t used;
+		size_t used, at = k.at + c->scanned;
+		bool at_start = c->scanned == 0 && c->intake == INTAKE_REQUESTS;
 		if (c->intake == INTAKE_NOTHING)
 			return n;
 		if (c->intake == INTAKE_RAW) {
 			k.at = n;
 			break;
 		}
-		switch (request_scan(&c->scan, p + k.at + c->scanned,
-		                     n - k.at - c->scanned, &used)) {
+		switch (at_start ? request_scan_args(&c->scan, p + at, n - at, &used,
+		                                     &c->env->args) :
+		                   request_scan(&c->scan, p + at, n - at, &used)) {
 		case RESP_OK:
 			c->scanned += used;
-			go_on = whole_request(c, &k);
+			go_on = whole_request(c, &k, at_start);
 			break;
 		case RESP_BAD:
 			c->scanned += used;

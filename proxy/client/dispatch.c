@@ -77,8 +77,10 @@ static struct decision on_hello(struct context *x)
 {
 	struct request *r = request_new(REQUEST_HELLO);
 
-	if (slice_is(arg(x, 1), "2") || slice_is(arg(x, 1), "3"))
-		r->proto = (uint8_t)(*arg(x, 1).p - '0');
+	if (slice_is(arg(x, 1), "2"))
+		r->proto = 2;
+	else if (slice_is(arg(x, 1), "3"))
+		r->proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
 		if (slice_is(arg(x, i), "auth") && !r->user) {
 			r->user = copy_name(arg(x, i + 1));
@@ -206,8 +208,6 @@ static struct decision on_sync(struct context *x)
 	return turn(TURN_RAW);
 }
 
-/* Short, and sorted by nothing but sense: the length and first letter of most commands match
- * none. */
 static const struct special {
 	const char *name;
 	struct decision (*decide)(struct context *x);
@@ -237,14 +237,41 @@ static const struct special {
 	{ "psync", on_sync, true },
 };
 
+/* Which lengths the names above have, by first letter: most commands are none of them, and
+ * must not pay for it. dispatch_self_check() holds it against the table. */
+#define LEN(n) (1u << (n))
+static const uint16_t special_lengths[32] = {
+	['a' & 31] = LEN(4),
+	['c' & 31] = LEN(6),
+	['d' & 31] = LEN(7),
+	['e' & 31] = LEN(4),
+	['h' & 31] = LEN(5),
+	['m' & 31] = LEN(5) | LEN(7),
+	['p' & 31] = LEN(5) | LEN(10) | LEN(12),
+	['r' & 31] = LEN(5) | LEN(8),
+	['s' & 31] = LEN(4) | LEN(6) | LEN(9) | LEN(10) | LEN(12),
+	['u' & 31] = LEN(7) | LEN(11),
+	['w' & 31] = LEN(5),
+};
+
 static const struct special *find_special(struct slice name)
 {
-	char first = name.n ? name.p[0] | 0x20 : '\0';
+	char first;
 
+	if (name.n == 0 || name.n > 12 ||
+	    !(special_lengths[name.p[0] & 31] & LEN(name.n)))
+		return NULL;
+	first = (char)(name.p[0] | 0x20);
 	for (size_t i = 0; i < sizeof(specials) / sizeof(*specials); i++)
 		if (specials[i].name[0] == first && slice_is(name, specials[i].name))
 			return &specials[i];
 	return NULL;
+}
+
+void dispatch_self_check(void)
+{
+	for (size_t i = 0; i < sizeof(specials) / sizeof(*specials); i++)
+		HASP_ASSERT(find_special(slice_str(specials[i].name)) == &specials[i]);
 }
 
 /* --- locks ------------------------------------------------------------------ */
@@ -314,7 +341,7 @@ static struct decision call_verb(struct context *x, enum verb verb)
 	struct client_env *env = x->from->env;
 	const struct verbs *verbs = &env->config->verbs;
 	struct hold_terms terms = { .verbs = verbs };
-	struct lock_call call;
+	struct lock_call call = { 0 };
 
 	terms.token = token_for(x, verbs->owner, &env->token);
 	rewrite_verb(&env->call, verb, x->req, verbs, terms.token, how(x), &call);
@@ -429,7 +456,7 @@ static struct decision call_lock(struct context *x, const struct command *c)
 {
 	struct client_env *env = x->from->env;
 	struct decision d = pass;
-	struct lock_call call;
+	struct lock_call call = { 0 };
 	struct keys k;
 
 	keys_init(&k, c, x->req);

@@ -44,7 +44,8 @@ static bool on_type(struct reply_scan *s, char type)
 
 	/* Only a string says what kind of message an aggregate is. */
 	s->in_first = s->in_first && type == '$';
-	if (!s->begun && s->pending == 1 && type != '|') {
+	s->own = !s->begun && s->pending == 1 && type != '|';
+	if (s->own) {
 		s->begun = true;
 		s->reply.type = type;
 		s->reply.nil = type == '_';
@@ -52,7 +53,7 @@ static bool on_type(struct reply_scan *s, char type)
 	s->type = type;
 	s->number = 0;
 	s->ndigits = 0;
-	s->negative = false;
+	s->sign = 0;
 	if (memchr(numbers, type, sizeof(numbers) - 1))
 		s->state = IN_NUMBER;
 	else if (memchr(lines, type, sizeof(lines) - 1))
@@ -64,8 +65,6 @@ static bool on_type(struct reply_scan *s, char type)
 
 static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
 {
-	bool top = s->begun && s->pending == 1;
-
 	if (s->type == '%' || s->type == '|')
 		n *= 2;
 	if (n > PENDING_MAX || s->pending + n > PENDING_MAX)
@@ -78,45 +77,46 @@ static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
 	}
 	if (value_ended(s))
 		return RESP_OK;
-	s->in_first = top && s->nfirst == 0;
+	s->in_first = s->own;
 	return RESP_MORE;
 }
 
 /* A header's number is whole. RESP_OK: that ended the reply. */
 static enum resp_result on_number(struct reply_scan *s)
 {
-	int64_t n = s->negative ? -s->number : s->number;
-	bool top = s->begun && s->pending == 1;
+	uint64_t n = s->number;
 
 	if (s->type == ':') {
-		s->reply.integer = n;
+		/* Not negated as signed: the smallest integer has no opposite. */
+		s->reply.integer = (long long)(s->sign == '-' ? 0 - n : n);
 		return value_ended(s) ? RESP_OK : RESP_MORE;
 	}
-	if (n < -1 || (n == -1 && s->type != '$' && s->type != '*'))
-		return RESP_BAD;
-	if (n == -1) {
-		s->reply.nil |= top;
+	if (s->sign) {
+		if (n != 1 || (s->type != '$' && s->type != '*'))
+			return RESP_BAD;
+		s->reply.nil |= s->own;
 		return value_ended(s) ? RESP_OK : RESP_MORE;
 	}
 	if (s->type != '$' && s->type != '=' && s->type != '!')
-		return on_aggregate(s, (uint64_t)n);
-	s->skip = (uint64_t)n;
+		return on_aggregate(s, n);
+	s->skip = n;
 	s->state = n ? IN_PAYLOAD : AT_PAYLOAD_CR;
 	return RESP_MORE;
 }
 
 static bool on_digit(struct reply_scan *s, char c)
 {
+	uint64_t max = (uint64_t)INT64_MAX + (s->sign == '-');
+
 	/* RESP3 allows a sign before an integer: `:+5`. */
-	if (s->ndigits == 0 && !s->negative && (c == '-' || c == '+')) {
-		s->negative = c == '-';
+	if (s->ndigits == 0 && !s->sign && (c == '-' || (c == '+' && s->type == ':'))) {
+		s->sign = c;
 		return true;
 	}
 	if (c < '0' || c > '9' || ++s->ndigits > NUMBER_DIGITS_MAX)
 		return false;
-	/* The smallest integer wraps onto itself, as it should. */
-	s->number = (int64_t)((uint64_t)s->number * 10 + (uint64_t)(c - '0'));
-	return true;
+	s->number = s->number * 10 + (uint64_t)(c - '0');
+	return s->number <= max;
 }
 
 static void capture(struct reply_scan *s, const char *p, size_t n)
@@ -181,14 +181,51 @@ static enum resp_result on_byte(struct reply_scan *s, char c)
 	}
 }
 
+/* Most replies are one short line or one string, and all there: told without going
+ * byte by byte. Returns the reply's length; 0: look closer. */
+static size_t scan_simple(struct reply_scan *s, const char *p, size_t n)
+{
+	size_t at = 1, max = n < 12 ? n : 12, len;
+	int64_t v = 0;
+
+	if (*p == '+') {
+		const char *cr = memchr(p, '\r', n);
+		if (!cr || cr + 1 == p + n || cr[1] != '\n')
+			return 0;
+		s->reply.type = '+';
+		return (size_t)(cr - p) + 2;
+	}
+	if (*p != '$' && *p != ':')
+		return 0;
+	for (; at < max && p[at] >= '0' && p[at] <= '9'; at++)
+		v = v * 10 + (p[at] - '0');
+	if (at == 1 || at + 2 > n || p[at] != '\r' || p[at + 1] != '\n')
+		return 0;
+	s->reply.type = *p;
+	if (*p == ':') {
+		s->reply.integer = v;
+		return at + 2;
+	}
+	len = at + 2 + (size_t)v;
+	if (n < len + 2 || p[len] != '\r' || p[len + 1] != '\n')
+		return 0;
+	return len + 2;
+}
+
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n,
                             size_t *used)
 {
 	size_t at = 0;
 	enum resp_result r = RESP_MORE;
 
-	if (reply_scan_at_start(s))
+	if (n && reply_scan_at_start(s)) {
 		begin(s);
+		*used = scan_simple(s, p, n);
+		if (*used) {
+			s->state = ENDED;
+			return RESP_OK;
+		}
+	}
 	while (at < n && r == RESP_MORE) {
 		if (s->state == IN_LINE || s->state == IN_PAYLOAD)
 			at += pass_over(s, p + at, n - at);

@@ -38,13 +38,14 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 struct reply_scan {
 	uint64_t pending; /* values still to come, the one being read included */
 	uint64_t skip; /* bytes of payload still to come */
-	int64_t number; /* the header's number as far as read */
+	uint64_t number; /* the header's number as far as read, without its sign */
 	struct resp_reply reply;
 	uint8_t state;
 	char type; /* of the header being read */
-	bool negative;
+	char sign; /* of `number`; 0: none was given */
 	uint8_t ndigits;
 	bool begun; /* the reply's own header was seen (attributes come before) */
+	bool own; /* that one is being read, and no element's */
 	bool in_first; /* reading the aggregate's first element */
 	uint8_t nfirst;
 	char first[REPLY_FIRST_MAX];

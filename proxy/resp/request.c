@@ -53,14 +53,33 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
+/* Nearly every header: a few digits, all there. False: look closer. */
+static inline bool scan_short_header(const char *p, size_t n, long long *value,
+                                     size_t *size)
+{
+	size_t at = 1, max = n < 11 ? n : 11;
+	long long v = 0;
+
+	for (; at < max && p[at] >= '0' && p[at] <= '9'; at++)
+		v = v * 10 + (p[at] - '0');
+	if (at == 1 || at + 2 > n || p[at] != '\r' || (p[1] == '0' && at > 2))
+		return false;
+	*value = v;
+	*size = at + 2;
+	return true;
+}
+
 /* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the line's
  * length with its two last bytes. */
 static enum resp_result scan_header(const char *p, size_t n, long long *value,
                                     size_t *size)
 {
-	size_t len;
-	enum resp_result r = find_line(p, n, '\r', &len);
+	size_t len = 0;
+	enum resp_result r;
 
+	if (scan_short_header(p, n, value, size))
+		return RESP_OK;
+	r = find_line(p, n, '\r', &len);
 	if (r == RESP_BAD)
 		*size = n;
 	if (r != RESP_OK)
@@ -68,7 +87,7 @@ static enum resp_result scan_header(const char *p, size_t n, long long *value,
 	if (len + 2 > n)
 		return RESP_MORE;
 	*size = len + 2;
-	return parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
+	return len && parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
 }
 
 /* Redis' isspace() is the C locale's. */
@@ -178,9 +197,9 @@ static size_t inline_text(const char *p, size_t lf)
 }
 
 static enum resp_result scan_inline(struct request_scan *s, const char *p,
-                                    size_t n, size_t *used)
+                                    size_t n, size_t *used, struct request_args *args)
 {
-	size_t lf;
+	size_t lf = 0;
 	long argc;
 	enum resp_result r = find_line(p, n, '\n', &lf);
 
@@ -189,16 +208,41 @@ static enum resp_result scan_inline(struct request_scan *s, const char *p,
 	if (r != RESP_OK)
 		return r;
 	*used = lf + 1;
-	argc = inline_split(p, inline_text(p, lf), NULL);
+	argc = inline_split(p, inline_text(p, lf), args);
+	if (args)
+		args->argc = argc > 0 ? (size_t)argc : 0;
 	s->empty = argc == 0;
 	return argc < 0 ? RESP_BAD : RESP_OK;
 }
 
-enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
-                              size_t *used)
+/* The header of a whole request. RESP_OK: it asks for nothing, and is over. */
+static enum resp_result scan_count(struct request_scan *s, const char *p, size_t n,
+                                   size_t *used)
 {
-	size_t at = 0, size;
-	long long value;
+	long long value = 0;
+	size_t size = 0;
+	enum resp_result r = scan_header(p, n, &value, &size);
+
+	if (r == RESP_OK && value > INT_MAX)
+		r = RESP_BAD;
+	if (r != RESP_MORE)
+		*used = size;
+	if (r != RESP_OK)
+		return r;
+	s->empty = value <= 0;
+	if (s->empty)
+		return RESP_OK;
+	s->argc = s->left = (uint32_t)value;
+	s->state = AT_BULK;
+	return RESP_MORE;
+}
+
+/* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
+static enum resp_result scan(struct request_scan *s, const char *p, size_t n,
+                             size_t *used, struct request_args *args)
+{
+	size_t at = 0, size = 0;
+	long long value = 0;
 	enum resp_result r;
 
 	*used = 0;
@@ -206,20 +250,11 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
 		return RESP_MORE;
 	if (s->state == AT_START) {
 		if (*p != '*')
-			return scan_inline(s, p, n, used);
-		r = scan_header(p, n, &value, &size);
-		if (r == RESP_OK && value > INT_MAX)
-			r = RESP_BAD;
-		if (r != RESP_MORE)
-			*used = size;
-		if (r != RESP_OK)
+			return scan_inline(s, p, n, used, args);
+		r = scan_count(s, p, n, used);
+		if (s->state == AT_START)
 			return r;
-		s->empty = value <= 0;
-		if (s->empty)
-			return RESP_OK;
-		s->argc = s->left = (uint32_t)value;
-		s->state = AT_BULK;
-		at = size;
+		at = *used;
 	}
 	for (;;) {
 		if (s->state == IN_BULK) {
@@ -248,16 +283,31 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
 		s->left--;
 		s->skip = (uint64_t)value + 2;
 		s->state = IN_BULK;
+		if (args && s->skip <= n - at)
+			push_arg(args, args->argc++, slice_of(p + at, (size_t)value));
 	}
 	*used = at;
 	return RESP_MORE;
 }
 
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
+                              size_t *used)
+{
+	return scan(s, p, n, used, NULL);
+}
+
+enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
+                                   size_t *used, struct request_args *args)
+{
+	args->argc = 0;
+	return scan(s, p, n, used, args);
+}
+
 struct resp_view request_view(struct request_args *args, const char *p,
                               size_t n, bool *whole)
 {
-	size_t at = 0, size, argc = 0, want;
-	long long value;
+	size_t at = 0, size = 0, argc = 0, want;
+	long long value = 0;
 
 	*whole = false;
 	if (n && *p != '*') {
@@ -269,9 +319,9 @@ struct resp_view request_view(struct request_args *args, const char *p,
 		}
 		return (struct resp_view){ argc, args->argv };
 	}
-	if (scan_header(p, n, &value, &size) != RESP_OK || value < 0)
+	if (scan_header(p, n, &value, &size) != RESP_OK)
 		return (struct resp_view){ 0, args->argv };
-	want = (size_t)value;
+	want = value > 0 ? (size_t)value : 0;
 	at = size;
 	while (argc < want && at < n &&
 	       scan_header(p + at, n - at, &value, &size) == RESP_OK &&
@@ -289,5 +339,5 @@ void request_args_fini(struct request_args *args)
 {
 	free(args->argv);
 	buf_release(&args->text);
-	*args = (struct request_args){ NULL, 0, BUF_INIT };
+	*args = (struct request_args){ 0 };
 }

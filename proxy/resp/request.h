@@ -48,9 +48,16 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
 /* Memory for views; one serves many requests, one after the other. */
 struct request_args {
 	struct slice *argv;
+	size_t argc;
 	size_t cap;
 	struct buf text; /* inline arguments, quotes resolved */
 };
+
+/* As request_scan() at the beginning of a request, which must be whole, or it tells RESP_MORE as ever:
+ * on RESP_OK its arguments are in `args`. */
+enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
+                                   size_t *used, struct request_args *args)
+	__attribute__((warn_unused_result));
 
 /* Reads the arguments of a request, or of its beginning: those whose bytes are all
  * there. *whole tells whether those are all. The view is good until the next

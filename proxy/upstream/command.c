@@ -260,12 +260,20 @@ static void collect_counted(struct collect *keys, const struct resp_view *req,
 		collect(keys, at + 1 + i);
 }
 
+/* Redis compares options as C strings: nothing behind a NUL counts. */
+static bool option_is(struct slice opt, const char *name)
+{
+	if (opt.n)
+		opt.n = strnlen(opt.p, opt.n);
+	return slice_is(opt, name);
+}
+
 /* How many arguments SORT's option takes that is not STORE. */
 static size_t sort_option_args(struct slice opt)
 {
-	if (slice_is(opt, "LIMIT"))
+	if (option_is(opt, "LIMIT"))
 		return 2;
-	return slice_is(opt, "GET") || slice_is(opt, "BY") ? 1 : 0;
+	return option_is(opt, "GET") || option_is(opt, "BY") ? 1 : 0;
 }
 
 /* SORT and GEORADIUS*: when STORE is given more than once the last one counts, as in
@@ -280,7 +288,7 @@ static void collect_store(struct collect *keys, const struct command *c,
 	for (size_t i = sort ? 2 : 5; i + 1 < req->argc; i++) {
 		struct slice opt = req->argv[i];
 
-		if (slice_is(opt, "STORE") || (!sort && slice_is(opt, "STOREDIST")))
+		if (option_is(opt, "STORE") || (!sort && option_is(opt, "STOREDIST")))
 			store = ++i;
 		else if (sort)
 			i += sort_option_args(opt);

@@ -205,6 +205,16 @@ void control_set_login(struct control *c, const char *user, const char *password
 	c->password = password ? xstrdup(password) : NULL;
 }
 
+void control_reconnect(struct control *c)
+{
+	if (!c->link)
+		return;
+	link_close(c->link);
+	c->retry_seconds = 0;
+	on_down(c, "the configuration has changed", c->up);
+	c->retry_seconds = RETRY_MIN_SECONDS;
+}
+
 void control_free(struct control *c)
 {
 	ev_timer_stop(c->how.env->dialer.loop, &c->retry);

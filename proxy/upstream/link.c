@@ -52,7 +52,7 @@ static void fifo_grow(struct fifo *f)
 	uint32_t cap = f->cap ? f->cap * 2 : FIFO_MIN;
 	struct inflight *runs = xmalloc(cap * sizeof(*runs));
 
-	for (uint32_t i = 0; i < f->nruns; i++)
+	for (uint32_t i = 0; f->runs && i < f->nruns; i++)
 		runs[i] = f->runs[(f->head + i) & (f->cap - 1)];
 	free(f->runs);
 	f->runs = runs;
