@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Many holders over ONE connection, as Node services have it: each holder tries
+ * SET NX until it gets the lock, works, and lets go.
+ *
+ *   REDIS_HOST, REDIS_PORT  where Redis is
+ *   CLIENT                  ioredis, or redis (node-redis)
+ *   RELEASE                 compare: by a script, if the value is the holder's own;
+ *                           del: by DEL
+ *   HOLDERS                 how many
+ *
+ * Prints how many got the lock, the most that were inside together, and what a
+ * second try by the holder itself, over the same connection, was answered.
+ */
+'use strict';
+
+const crypto = require('crypto');
+const { setTimeout: sleep } = require('timers/promises');
+
+const KEY = 'lock:holders';
+const COMPARE_AND_DELETE = `if redis.call("get", KEYS[1]) == ARGV[1] then
+    return redis.call("del", KEYS[1])
+else
+    return 0
+end`;
+
+const host = process.env.REDIS_HOST || '127.0.0.1';
+const port = Number(process.env.REDIS_PORT || 6379);
+const holders = Number(process.env.HOLDERS || 200);
+
+/* Both clients, as far as they are needed here. */
+const clients = {
+  async ioredis() {
+    const redis = new (require('ioredis'))({ host, port });
+    return {
+      take: (value) => redis.set(KEY, value, 'PX', 10000, 'NX'),
+      compareAndDelete: (value) => redis.eval(COMPARE_AND_DELETE, 1, KEY, value),
+      del: () => redis.del(KEY),
+      quit: () => redis.quit(),
+    };
+  },
+  async redis() {
+    const redis = require('redis').createClient({ socket: { host, port } });
+    await redis.connect();
+    return {
+      take: (value) => redis.set(KEY, value, { PX: 10000, NX: true }),
+      compareAndDelete: (value) =>
+        redis.eval(COMPARE_AND_DELETE, { keys: [KEY], arguments: [value] }),
+      del: () => redis.del(KEY),
+      quit: () => redis.quit(),
+    };
+  },
+};
+
+async function main() {
+  const redis = await clients[process.env.CLIENT || 'ioredis']();
+  const release = process.env.RELEASE === 'del' ? redis.del : redis.compareAndDelete;
+  const count = { held: 0, inside: 0, most: 0, reentered: 0, released: 0 };
+
+  async function hold() {
+    const value = crypto.randomUUID();
+    while ((await redis.take(value)) !== 'OK') await sleep(10 + 40 * Math.random());
+    count.held++;
+    count.most = Math.max(count.most, ++count.inside);
+    if ((await redis.take(value)) === 'OK') count.reentered++;
+    await sleep(1);
+    count.inside--;
+    count.released += await release(value);
+  }
+
+  await Promise.all(Array.from({ length: holders }, hold));
+  await redis.quit();
+  console.log(`holders=${holders} held=${count.held} released=${count.released}` +
+    ` most_inside=${count.most} reentered=${count.reentered}`);
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

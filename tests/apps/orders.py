@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Refusing repeated orders, as the tutorials do it: SET uid 1 EX n NX, DEL in `finally`.
+
+    REDIS_HOST, REDIS_PORT  where Redis is
+    USERS                   how many users there are
+
+What is wrong with it: `finally` runs for those who did not get the lock, too,
+so a second click removes the lock of the first, and a third click orders again.
+
+Every user clicks three times: the first order is being paid while the others
+come and go. Then a process is killed while it has a user's lock, and that user
+tries again until it works. Each click is a process, and goes on when it is told
+to, so that nothing depends on who is faster. Prints how many orders there are,
+how many too many, and how long the killed process kept its user out.
+"""
+
+import multiprocessing
+import os
+import time
+
+import redis
+
+LEASE = 2
+
+multiprocessing.set_start_method("fork")
+
+
+def connect():
+    return redis.Redis(os.environ.get("REDIS_HOST", "127.0.0.1"),
+                       int(os.environ.get("REDIS_PORT", 6379)), decode_responses=True)
+
+
+def order(r, uid, pay):
+    """The tutorial's code. True when the order was placed."""
+    lock = f"lock:order:{uid}"
+    try:
+        if not r.set(lock, 1, ex=LEASE, nx=True):
+            return False
+        if r.get(f"cart:{uid}") is None:
+            return False
+        pay()
+        r.rpush(f"orders:{uid}", "order")
+        r.delete(f"cart:{uid}")
+        return True
+    finally:
+        r.delete(lock)
+
+
+class Click:
+    """One request in a process of its own, which stops where it pays."""
+
+    def __init__(self, uid):
+        self.pipe, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=self._run, args=(uid, theirs))
+        self.process.start()
+
+    @staticmethod
+    def _run(uid, pipe):
+        def pay():
+            pipe.send("paying")
+            pipe.recv()
+
+        placed = order(connect(), uid, pay)
+        pipe.send("ordered" if placed else "refused")
+
+    def progress(self):
+        return self.pipe.recv()
+
+    def finish(self):
+        self.pipe.send("paid")
+        assert self.progress() == "ordered"
+        self.process.join()
+
+
+def three_clicks(uid):
+    clicks = [Click(uid)]
+    assert clicks[0].progress() == "paying"
+    paying = [clicks[0]]
+    for _ in range(2):
+        again = Click(uid)
+        if again.progress() == "paying":
+            paying.append(again)
+    for click in paying:
+        click.finish()
+
+
+def kill_while_paying(uid):
+    click = Click(uid)
+    assert click.progress() == "paying"
+    click.process.kill()
+    click.process.join()
+
+
+def order_at_last(uid):
+    """How long it takes until the user can order, in milliseconds."""
+    r = connect()
+    start = time.monotonic()
+    while not order(r, uid, pay=lambda: None):
+        time.sleep(0.01)
+    return int((time.monotonic() - start) * 1000)
+
+
+def main():
+    users = [f"user{i}" for i in range(int(os.environ.get("USERS", 5)))]
+    r = connect()
+    for uid in users + ["unlucky"]:
+        r.delete(f"orders:{uid}")
+        r.set(f"cart:{uid}", "a book")
+
+    for uid in users:
+        three_clicks(uid)
+    kill_while_paying("unlucky")
+    kept_out = order_at_last("unlucky")
+
+    orders = sum(r.llen(f"orders:{uid}") for uid in users + ["unlucky"])
+    print(f"users={len(users) + 1} orders={orders} repeated={orders - len(users) - 1}"
+          f" kept_out_ms={kept_out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+<?php
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Selling from stock, as the tutorials do it: SETNX, then EXPIRE, work, then DEL.
+ *
+ *   REDIS_HOST, REDIS_PORT  where Redis is
+ *   STOCK, WORKERS          how many to sell, and by how many processes
+ *   PREFIX                  put before every key
+ *
+ * Two things are wrong with it. The lock lasts one second and every third sale
+ * takes longer; and DEL removes the lock of whoever has it by then. Sells until
+ * nothing is left, then prints what was sold, how many sales there should not
+ * have been, and how often two workers were inside together, by cause.
+ */
+require __DIR__ . '/overlaps.php';
+
+$prefix = getenv('PREFIX') ?: '';
+define('LOCK_KEY', $prefix . 'lock:stock');
+define('STOCK_KEY', $prefix . 'stock');
+
+function connect(): Redis
+{
+    $redis = new Redis();
+    $redis->connect(getenv('REDIS_HOST') ?: '127.0.0.1', (int) (getenv('REDIS_PORT') ?: 6379));
+    return $redis;
+}
+
+/* Stands for the payment, which sometimes takes its time. */
+function pay(int $item): void
+{
+    usleep($item % 3 == 0 ? 1300000 : 100000);
+}
+
+/* The tutorial's code, but for the lines that keep the log. */
+function sell_one(Redis $redis, EventLog $log): string
+{
+    if (!$redis->setnx(LOCK_KEY, 1)) {
+        return 'busy';
+    }
+    $redis->expire(LOCK_KEY, 1);
+    $log->entered();
+
+    $result = 'empty';
+    $stock = (int) $redis->get(STOCK_KEY);
+    if ($stock > 0) {
+        pay($stock);
+        $redis->set(STOCK_KEY, $stock - 1);
+        $result = 'sold';
+    }
+
+    $left = hrtime(true);
+    $removed = $redis->del(LOCK_KEY);
+    $log->left($left, $removed, $result == 'sold');
+    return $result;
+}
+
+function worker(EventLog $log): void
+{
+    $redis = connect();
+    do {
+        $result = sell_one($redis, $log);
+        if ($result == 'busy') {
+            usleep(5000);
+        }
+    } while ($result != 'empty');
+}
+
+$stock = (int) (getenv('STOCK') ?: 6);
+$redis = connect();
+$redis->del(LOCK_KEY);
+$redis->set(STOCK_KEY, $stock);
+
+$file = tempnam(sys_get_temp_dir(), 'stock');
+for ($i = 0; $i < (int) (getenv('WORKERS') ?: 5); $i++) {
+    if (pcntl_fork() == 0) {
+        worker(new EventLog($file, $i));
+        exit(0);
+    }
+}
+$failed = 0;
+while (pcntl_wait($status) > 0) {
+    $failed += $status != 0;
+}
+
+$holds = EventLog::read($file);
+unlink($file);
+$sold = count(array_filter($holds, fn ($hold) => $hold->sold));
+$overlaps = count_overlaps($holds);
+$left = (int) $redis->get(STOCK_KEY);
+$redis->del(STOCK_KEY);
+
+printf("stock=%d sold=%d left=%d oversold=%d overlaps=%d stolen=%d expired=%d\n",
+    $stock, $sold, $left, $sold - ($stock - $left),
+    $overlaps['stolen'] + $overlaps['expired'], $overlaps['stolen'], $overlaps['expired']);
+exit($failed ? 1 : 0);

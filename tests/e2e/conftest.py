@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures: a private Redis, and hasp in front of it.
+
+The binary under test is $HASP, or `hasp` at the top of the source tree.
+"""
+
+import pytest
+
+from harness import Hasp, RedisServer
+
+
+@pytest.fixture
+def redis_server():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def start_hasp(redis_server):
+    """start_hasp(rules, upstream=..., option=value ...) starts a hasp in front of `redis_server`.
+
+    `rules` are further sections of the file, the rest options of [hasp]. The
+    test fails when any hasp crashed, left a sanitizer's report or would not go.
+    """
+    started = []
+
+    def start(rules="", upstream=None, **options):
+        options = {"listen": "127.0.0.1:0", **options}
+        lines = [f"{name} = {value}" for name, value in options.items()]
+        config = "\n".join([
+            "[hasp]", *lines,
+            "[upstream]", f"address = {upstream or f'unix:{redis_server.unix}'}",
+            rules, ""])
+        started.append(Hasp(config))
+        return started[-1]
+
+    yield start
+
+    faults = []
+    for hasp in reversed(started):
+        fault = hasp.stop()
+        print(f"--- log of hasp, configured by\n{hasp.config_file.read_text()}---\n{hasp.log}")
+        if fault:
+            faults.append(f"{fault}; its log ends\n{hasp.log[-4000:]}")
+        hasp.remove()
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
+
+
+@pytest.fixture
+def hasp(start_hasp):
+    """hasp without any rule: a proxy that must not be noticed."""
+    return start_hasp()

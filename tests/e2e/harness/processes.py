@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""redis-server and hasp as child processes, each with a directory of its own.
+
+    with RedisServer() as redis, Hasp(f"[upstream]\naddress = ...") as hasp: ...
+
+The directories are short-named (a unix socket's path has at most 107 bytes)
+and go when the process is stopped.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+import redis as redis_py
+
+from .resp import Connection
+from .wait import until
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+
+# What no run of hasp may print, however the test itself ends.
+BUG = re.compile(r"hasp: bug:|AddressSanitizer|LeakSanitizer|ThreadSanitizer"
+                 r"|UndefinedBehaviorSanitizer|: runtime error: ")
+
+
+class Process:
+    """A child whose output goes to a file in its own directory."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self.log_file = self.dir / f"{name}.log"
+        self.child = None
+
+    def spawn(self, *argv, env=None):
+        command = ["setpriv", "--pdeathsig", "KILL", *map(str, argv)]  # not to outlive the tests
+        with self.log_file.open("ab") as log:
+            self.child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir,
+                env={**os.environ, **(env or {})})
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    @property
+    def log(self):
+        return self.log_file.read_text(errors="replace")
+
+    def running(self):
+        return self.child is not None and self.child.poll() is None
+
+    def signal(self, number):
+        self.child.send_signal(number)
+
+    def kill(self):
+        if self.running():
+            self.child.kill()
+        if self.child is not None:
+            self.child.wait()
+
+    def remove(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class RedisServer(Process):
+    """A private redis-server: on a unix socket, and on a port that the kernel chose."""
+
+    def __init__(self, *options):
+        super().__init__("redis")
+        self.options = options
+        self.unix = self.dir / "redis.sock"
+        self.host, self.port = "127.0.0.1", 0
+        self.start()
+
+    def start(self):
+        """Also starts it again, on the same port, after stop() or kill()."""
+        for _ in range(5):
+            port = self.port or free_port()
+            self.spawn("redis-server", "--port", port, "--bind", self.host,
+                       "--unixsocket", self.unix, "--save", "", "--appendonly", "no",
+                       "--enable-debug-command", "local",
+                       "--dir", self.dir, *self.options)
+            until(lambda: self.ready() or not self.running(), "redis-server to start")
+            if self.running():
+                self.port = port
+                return
+        raise RuntimeError(f"redis-server does not start:\n{self.log}")
+
+    def ready(self):
+        try:
+            return bool(self.client().ping())
+        except redis_py.exceptions.ConnectionError:
+            return False
+
+    @property
+    def address(self):
+        return (self.host, self.port)
+
+    def client(self, **options):
+        """A redis-py client that goes past hasp; replies as str."""
+        return redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options)
+
+    def connect(self):
+        return Connection(str(self.unix))
+
+    def stop(self):
+        self.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.remove()
+
+
+class Hasp(Process):
+    """hasp in the foreground with the given configuration, ready to be connected to."""
+
+    def __init__(self, config, env=None):
+        super().__init__("hasp")
+        self.binary = os.environ.get("HASP", str(TOP / "hasp"))
+        self.config_file = self.dir / "hasp.ini"
+        self.config_file.write_text(config)
+        self.expect_exit = 0
+        self.spawn(self.binary, "-c", self.config_file, env=env)
+        until(lambda: self.listening or not self.running(), "hasp to listen")
+        if not self.listening:
+            log = self.log
+            self.kill()
+            self.remove()
+            raise RuntimeError(f"hasp does not start:\n{log}")
+
+    @property
+    def listening(self):
+        """The addresses of its listeners, as it logged them."""
+        return re.findall(r"\blistening address=(\S+)", self.log)
+
+    @property
+    def address(self):
+        """The first listener: (host, port), or the path of a unix socket."""
+        address = self.listening[0]
+        if address.startswith("unix:"):
+            return address[len("unix:"):]
+        host, port = address.rsplit(":", 1)
+        return (host.strip("[]"), int(port))
+
+    def client(self, **options):
+        """A redis-py client; replies as str."""
+        if isinstance(self.address, tuple):
+            host, port = self.address
+            return redis_py.Redis(host, port, decode_responses=True, **options)
+        return redis_py.Redis(unix_socket_path=self.address, decode_responses=True, **options)
+
+    def connect(self):
+        return Connection(self.address)
+
+    def stop(self):
+        """SIGTERM; returns what was wrong with this run, or None."""
+        was_running = self.running()
+        if was_running:
+            self.signal(signal.SIGTERM)
+        try:
+            status = self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "hasp did not leave within 10 s of SIGTERM"
+        bug = BUG.search(self.log)
+        if bug:
+            return f"hasp reported {bug.group()!r}"
+        if status != self.expect_exit:
+            return f"hasp {'left' if was_running else 'was gone'} with status {status}"
+        return None
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A RESP2/RESP3 connection that hides nothing: bytes go in, whole frames come out.
+
+Frames are returned as the bytes that were received, so that a test can compare
+what hasp sends with what Redis sends, down to the last CR LF.
+"""
+
+import socket
+
+
+def encode(*args):
+    """A command as an array of bulk strings."""
+    out = b"*%d\r\n" % len(args)
+    for arg in args:
+        if not isinstance(arg, bytes):
+            arg = str(arg).encode()
+        out += b"$%d\r\n%s\r\n" % (len(arg), arg)
+    return out
+
+
+class Connection:
+    """`address` is (host, port), or the path of a unix socket."""
+
+    def __init__(self, address, timeout=5):
+        if isinstance(address, tuple):
+            self.sock = socket.create_connection(address, timeout)
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(timeout)
+            self.sock.connect(str(address))
+        self.file = self.sock.makefile("rb")
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def call(self, *args):
+        """Sends one command and returns the next frame."""
+        self.send(encode(*args))
+        return self.read()
+
+    def read(self):
+        """One frame. Attributes (`|`) are part of the frame that they describe."""
+        line = self._line()
+        kind, rest = line[:1], line[1:-2]
+        if kind in b"+-:_#,(":
+            return line
+        if kind in b"$!=":
+            return line + (self._stream() if rest == b"?" else self._bulk(int(rest)))
+        if kind in b"*~>":
+            return line + self._elements(rest, 1)
+        if kind == b"%":
+            return line + self._elements(rest, 2)
+        if kind == b"|":
+            return line + self._elements(rest, 2) + self.read()
+        raise ValueError(f"not RESP: {line!r}")
+
+    def at_end(self):
+        """True when the peer closes without sending anything more."""
+        try:
+            return self.file.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def _line(self):
+        line = self.file.readline()
+        if not line.endswith(b"\r\n"):
+            raise EOFError(f"connection closed after {line!r}")
+        return line
+
+    def _bulk(self, size):
+        if size < 0:
+            return b""
+        data = self.file.read(size + 2)
+        if len(data) != size + 2 or not data.endswith(b"\r\n"):
+            raise EOFError(f"bulk of {size} ends after {len(data)} bytes")
+        return data
+
+    def _stream(self):
+        """The chunks of `$?`: `;size` each, the last one empty."""
+        out = b""
+        while True:
+            line = self._line()
+            out += line
+            if line == b";0\r\n":
+                return out
+            out += self._bulk(int(line[1:-2]))
+
+    def _elements(self, count, each):
+        if count != b"?":
+            return b"".join(self.read() for _ in range(max(int(count), 0) * each))
+        out = b""
+        while self.file.peek(1)[:1] != b".":
+            out += self.read()
+        return out + self._line()

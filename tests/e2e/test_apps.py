@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Legacy applications, first straight to Redis, then through hasp: same code, another port.
+
+The direct runs are here to show that the applications do go wrong, always.
+"""
+
+import pytest
+
+from harness import run_app, until
+
+
+def lock_rule(**settings):
+    settings = {"pattern": "lock:*", **settings}
+    return "\n".join(["[lock legacy]", *(f"{name} = {value}" for name, value in settings.items())])
+
+
+# --- stock.php: SETNX, EXPIRE, work that may outlive the expiry, DEL
+
+
+def test_stock_direct_is_oversold_by_stolen_and_by_expired_locks(redis_server):
+    result = run_app("stock.php", redis_server.address)
+    assert result["oversold"] > 0
+    assert result["stolen"] > 0
+    assert result["expired"] > 0
+
+
+def test_stock_with_owners_loses_no_lock_to_another_ones_del(start_hasp):
+    hasp = start_hasp(lock_rule(renew="no"))
+    result = run_app("stock.php", hasp.address)
+    assert result["stolen"] == 0
+    assert result["expired"] > 0
+
+
+def test_stock_with_owners_and_renewal_is_never_oversold(start_hasp):
+    hasp = start_hasp(lock_rule(renew="yes"))
+    result = run_app("stock.php", hasp.address)
+    assert result["overlaps"] == 0
+    assert result["oversold"] == 0
+    assert (result["sold"], result["left"]) == (result["stock"], 0)
+
+
+def test_observed_stock_behaves_as_if_hasp_were_not_there(start_hasp):
+    hasp = start_hasp(lock_rule(renew="yes", mode="observe"))
+    result = run_app("stock.php", hasp.address)
+    assert result["stolen"] > 0
+    assert result["expired"] > 0
+
+
+# --- orders.py: SET uid 1 EX n NX, and DEL in a `finally` that runs for losers, too
+
+
+def test_orders_direct_are_repeated(redis_server):
+    assert run_app("orders.py", redis_server.address)["repeated"] > 0
+
+
+def test_orders_through_hasp_are_placed_once_and_a_killed_worker_s_lock_expires(start_hasp):
+    hasp = start_hasp(lock_rule())
+    result = run_app("orders.py", hasp.address)
+    assert result["orders"] == result["users"]
+    assert 1000 < result["kept_out_ms"] < 4000  # the app's own two seconds
+
+
+def test_orders_on_disconnect_release_frees_a_killed_worker_s_lock_at_once(start_hasp):
+    hasp = start_hasp(lock_rule(on_disconnect="release"))
+    result = run_app("orders.py", hasp.address)
+    assert result["orders"] == result["users"]
+    assert result["kept_out_ms"] < 1000
+
+
+# --- balance.rb: INCR == 1, EXPIRE, DEL; a worker dies between INCR and EXPIRE
+
+
+def test_balance_direct_is_stuck_for_ever(redis_server):
+    result = run_app("balance.rb", redis_server.address)
+    assert result["expiry"] == -1
+    assert result["balance"] == result["due"]
+    assert result["gave_up"] > 0
+
+
+def test_balance_through_hasp_gets_the_expiry_with_the_count(start_hasp):
+    hasp = start_hasp(lock_rule(lease="1s"))
+    result = run_app("balance.rb", hasp.address)
+    assert 0 < result["expiry"] <= 1000
+    assert (result["balance"], result["gave_up"]) == (0, 0)
+
+
+def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(start_hasp):
+    hasp = start_hasp(lock_rule())
+    with hasp.connect() as holder, hasp.connect() as loser:
+        assert holder.call("INCR", "lock:n") == b":1\r\n"
+        assert holder.call("EXPIRE", "lock:n", 10) == b":1\r\n"
+        assert loser.call("INCR", "lock:n") == b":2\r\n"
+        assert loser.call("EXPIRE", "lock:n", 100) == b":0\r\n"
+        assert loser.call("DEL", "lock:n") == b":0\r\n"
+        assert holder.call("TTL", "lock:n") in (b":10\r\n", b":9\r\n")
+        assert holder.call("DEL", "lock:n") == b":1\r\n"
+        assert loser.call("INCR", "lock:n") == b":1\r\n"
+
+
+# --- gozero.py: go-zero's scripts, sent by the application itself
+
+
+def test_gozero_s_scripts_are_answered_as_by_redis(redis_server, start_hasp):
+    direct = run_app("gozero.py", redis_server.address)
+    through = run_app("gozero.py", start_hasp(lock_rule()).address)
+    assert through == direct
+    assert through["replies"] == "OK,nil,OK,0,1,0,OK,1"
+
+
+def test_gozero_s_scripts_and_setnx_exclude_each_other(start_hasp):
+    hasp = start_hasp(lock_rule())
+    assert run_app("gozero.py", hasp.address, workers=4, times=40)["lost_updates"] == 0
+
+
+# --- holders.js: 200 holders over one connection
+
+CLIENTS_AND_RELEASES = [("ioredis", "compare"), ("ioredis", "del"), ("redis", "compare")]
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+@pytest.mark.parametrize("client, release", CLIENTS_AND_RELEASES)
+def test_holders_over_one_connection_exclude_each_other(start_hasp, owner, client, release):
+    hasp = start_hasp(lock_rule(owner=owner))
+    result = run_app("holders.js", hasp.address, client=client, release=release)
+    assert (result["held"], result["released"]) == (200, 200)
+    assert result["most_inside"] == 1
+    assert result["reentered"] == 0
+
+
+def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, start_hasp):
+    hasp = start_hasp(lock_rule(owner="value"))
+    with hasp.connect() as late, hasp.connect() as holder:
+        assert late.call("SET", "lock:n", "late", "PX", 50, "NX") == b"+OK\r\n"
+        until(lambda: not redis_server.client().exists("lock:n"), "the lock to expire")
+        assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
+        assert late.call("DEL", "lock:n") == b":0\r\n"
+        assert redis_server.client().get("lock:n") == "holder"
+
+
+def test_value_owner_s_del_from_a_connection_that_stored_nothing_is_redis_own(start_hasp):
+    hasp = start_hasp(lock_rule(owner="value"))
+    with hasp.connect() as holder, hasp.connect() as other:
+        assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
+        assert other.call("DEL", "lock:n") == b":1\r\n"
+
+
+def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(start_hasp):
+    hasp = start_hasp(lock_rule(owner="value"))
+    with hasp.connect() as node:
+        assert node.call("SET", "lock:n", "first", "PX", 10000, "NX") == b"+OK\r\n"
+        assert node.call("SET", "lock:n", "second", "PX", 10000, "NX") == b"$-1\r\n"
+        assert node.call("DEL", "lock:n") == b":1\r\n"
+
+
+# --- pooled.py: taken on one connection of a pool, released on another
+
+
+def test_pooled_direct_is_released(redis_server):
+    result = run_app("pooled.py", redis_server.address)
+    assert (result["connections"], result["released"], result["left_ms"]) == (2, 1, -2)
+
+
+@pytest.mark.parametrize("owner, settings", [("address", {}), ("name", {"client_name": "shop"})])
+def test_pooled_is_released_when_the_pool_is_the_owner(start_hasp, owner, settings):
+    hasp = start_hasp(lock_rule(owner=owner))
+    result = run_app("pooled.py", hasp.address, **settings)
+    assert result["connections"] == 2
+    assert (result["released"], result["left_ms"]) == (1, -2)
+
+
+@pytest.mark.parametrize("owner", ["connection", "name"])
+def test_pooled_expires_when_each_connection_is_an_owner(redis_server, start_hasp, owner):
+    hasp = start_hasp(lock_rule(owner=owner))
+    result = run_app("pooled.py", hasp.address)  # that sets no name
+    assert result["connections"] == 2
+    assert result["released"] == 0
+    assert 0 < result["left_ms"] <= 1000
+    until(lambda: not redis_server.client().exists("lock:pooled"), "the lock to expire")
