@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2034
+#
+# What the scripts in this directory share: Debian's packages that they need,
+# in one place, and an out-of-tree build. Sourced, not run.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# A package, or package:command where a command from elsewhere will do as well.
+build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
+                libev-dev libhiredis-dev libinih-dev)
+redis_packages=(redis-server:redis-server redis-tools:redis-cli)
+php_packages=(php-cli php-redis)
+test_packages=(clang libclang-rt-dev llvm libcmocka-dev python3-pytest python3-redis
+               ruby ruby-redis nodejs:node npm:npm)
+
+say() {
+	printf '%s\n' "$*" >&2
+}
+
+# Runs a command and shows what it printed only if it fails.
+quietly() {
+	local log status=0
+	log=$(mktemp)
+	"$@" >"$log" 2>&1 </dev/null || status=$?
+	if [ "$status" -ne 0 ]; then
+		cat "$log" >&2
+		say "failed ($status): $*"
+	fi
+	rm -f "$log"
+	return "$status"
+}
+
+have() {
+	case $1 in
+	*:*) command -v "${1#*:}" >/dev/null && return ;;
+	esac
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "${1%%:*}" 2>/dev/null)" = installed ]
+}
+
+# install_missing PACKAGE...
+install_missing() {
+	local entry missing=() sudo=()
+	for entry; do
+		have "$entry" || missing+=("${entry%%:*}")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	if ! command -v apt-get >/dev/null; then
+		say "missing, under whatever name your system has for them: ${missing[*]}"
+		return 1
+	fi
+	[ "$(id -u)" -eq 0 ] || sudo=(sudo)
+	say "installing ${missing[*]}"
+	quietly "${sudo[@]}" apt-get update &&
+		quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+# build DIR [configure's arguments]: builds in DIR, which is configured once.
+build() {
+	local dir=$1
+	shift
+	[ -x "$top/configure" ] || (cd "$top" && quietly ./autogen.sh) || return
+	mkdir -p "$dir"
+	if [ ! -f "$dir/Makefile" ]; then
+		(cd "$dir" && quietly "$top/configure" "$@") || return
+	fi
+	quietly make -C "$dir" -j "$(nproc)"
+}
