@@ -13,8 +13,8 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
-#include "client/dispatch.h"
 #include "client/observe.h"
+#include "client/special.h"
 #include "lock/hold.h"
 #include "lock/script.h"
 #include "net/listen.h"
@@ -246,7 +246,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
-	dispatch_self_check();
+	special_self_check();
 	w->number = number;
 	w->shared = shared;
 	w->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);

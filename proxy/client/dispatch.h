@@ -58,7 +58,4 @@ struct decision dispatch(const struct dispatch_from *from, const struct resp_vie
 struct decision dispatch_early(const struct dispatch_from *from,
                                const struct resp_view *beginning);
 
-/* Ends the process when dispatch's own tables contradict each other. */
-void dispatch_self_check(void);
-
 #endif

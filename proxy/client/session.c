@@ -83,6 +83,9 @@ struct request *session_exec(struct session *s)
 	struct request *exec = NULL;
 	struct list *node;
 
+	/* Redis refuses it, and goes on watching. */
+	if (!s->in_multi)
+		return NULL;
 	s->in_multi = false;
 	session_unwatch(s);
 	if (list_empty(&s->queued))
@@ -211,6 +214,18 @@ static void doubt(struct session *s, const struct request *r)
 		forget(&s->name);
 }
 
+static void doubt_all(struct session *s, struct list *l)
+{
+	struct list *node;
+
+	while ((node = list_shift(l))) {
+		struct request *r = container_of(node, struct request, node);
+		doubt_all(s, &r->queued);
+		doubt(s, r);
+		request_free(r);
+	}
+}
+
 /* Redis takes no other bytes in a name. */
 static bool is_name(const char *name)
 {
@@ -238,6 +253,9 @@ static void settle(struct session *s, struct request *r, const struct resp_reply
 	}
 	if (!resp_reply_is_error(reply))
 		apply(s, r);
+	else if (r->kind == REQUEST_HELLO)
+		/* What comes before the option that is wrong has been done. */
+		doubt(s, r);
 }
 
 /* A transaction was carried out: each of its requests has its own reply in there. */
@@ -245,11 +263,15 @@ static void settle_queued(struct session *s, struct request *exec, struct slice 
                           struct holds *holds, struct hold_owner *owner)
 {
 	struct list *node;
-	struct resp_reply reply;
+	struct slice elements = reply_elements(kept);
+	struct resp_reply reply = { 0 };
+	size_t ntaken = 0;
 
 	while ((node = list_shift(&exec->queued))) {
 		struct request *r = container_of(node, struct request, node);
-		if (reply_element(kept, r->index, &reply))
+		while (ntaken <= r->index && reply_next(&elements, &reply))
+			ntaken++;
+		if (ntaken > r->index)
 			settle(s, r, &reply, holds, owner);
 		else
 			doubt(s, r);
@@ -308,7 +330,8 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 	bool awaited = head && head->kind == REQUEST_SUBSCRIBE;
 
 	*ended = false;
-	if (frame->reply.type != '>' && frame->reply.type != '*')
+	/* In RESP3 an array is always an answer, whatever it begins with. */
+	if (frame->reply.type != (s->proto == 3 ? '>' : '*'))
 		return false;
 	for (size_t i = 0; i < sizeof(acks) / sizeof(*acks); i++) {
 		if (!slice_eq(first, slice_str(acks[i].name)))
@@ -328,7 +351,7 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 		count(s, acks[i].subscription, frame->reply.integer);
 		return true;
 	}
-	return frame->reply.type == '>' || is_message(s, first);
+	return s->proto == 3 || is_message(s, first);
 }
 
 bool session_is_subscribed(const struct session *s)
@@ -338,13 +361,8 @@ bool session_is_subscribed(const struct session *s)
 
 void session_make_opaque(struct session *s)
 {
-	struct list *node;
-
 	s->opaque = true;
 	s->nawaited = 0;
-	while ((node = list_shift(&s->awaited))) {
-		struct request *r = container_of(node, struct request, node);
-		doubt(s, r);
-		request_free(r);
-	}
+	doubt_all(s, &s->awaited);
+	doubt_all(s, &s->queued);
 }

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * connection: what the files of a client share: its life (client.c), its requests
+ * (intake.c) and its replies (outlet.c).
+ */
+#ifndef HASP_CLIENT_CONNECTION_H
+#define HASP_CLIENT_CONNECTION_H
+
+#include "client/client.h"
+#include "client/dispatch.h"
+#include "client/session.h"
+#include "lock/owner.h"
+
+#define CLIENT_MAGIC 0x68617370u
+
+/* Why requests are not taken from a client. */
+enum waiting {
+	WAIT_NONE,
+	WAIT_REPLY, /* for the reply to a rewritten request, at the head of `in` */
+	WAIT_AWAITED, /* until nothing is awaited: the next one depends on it */
+};
+
+enum intake {
+	INTAKE_REQUESTS,
+	INTAKE_STREAM, /* the rest of a request that is being passed on as it comes */
+	INTAKE_RAW, /* a replica's byte stream */
+	INTAKE_NOTHING, /* read and drop: a protocol error, or closing */
+};
+
+struct client {
+	unsigned magic;
+	enum waiting waiting;
+	enum intake intake;
+	bool eof; /* the client sends no more */
+	bool closing; /* only `stream`'s last bytes are left */
+	struct list node; /* in env->clients, env->closing or env->dead */
+	struct client_env *env;
+	struct link *link; /* NULL before the first request, and when closed */
+	struct link *old_link; /* closed inside its own callback */
+	struct owner_identity *identity; /* NULL until it is asked for */
+	struct buf in; /* bytes read and not sent on */
+	struct request_scan scan;
+	size_t scanned; /* how far in the first request */
+	size_t decide_at; /* bytes of it at which to ask again if it may stream */
+	double active_at; /* loop time */
+	struct stream stream;
+	struct session session;
+	struct hold_owner holds;
+};
+
+/* The client behind a callback's void pointer. */
+struct client *client_of(void *owner);
+
+static inline bool client_is_dead(const struct client *c)
+{
+	return !stream_is_open(&c->stream);
+}
+
+struct dispatch_from client_dispatch_from(struct client *c);
+
+/* The end. Memory goes when clients_reap() runs. */
+void client_close(struct client *c, const char *reason);
+
+/* Closes when the client has taken its last bytes. */
+void client_finish(struct client *c, const char *reason);
+
+/* --- intake.c: requests --- */
+
+/* The socket has something to read. */
+void client_on_readable(struct stream *s);
+
+/* Takes requests from `in`, where the reason to wait is gone. */
+void client_go_on(struct client *c);
+
+/* Stops reading what can't be passed on, and goes on when it can. */
+void client_steer_reading(struct client *c);
+
+/* Sends `bytes` over the link, opening it at the first request. */
+void client_send_up(struct client *c, struct slice bytes);
+
+/* A reply will come, to be treated as decided. */
+void client_expect(struct client *c, const struct decision *d);
+
+/* --- outlet.c: replies --- */
+
+extern const struct link_ops client_link_ops;
+
+/* The socket has taken all that waited. */
+void client_on_drained(struct stream *s);
+
+#endif

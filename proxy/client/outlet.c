@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * outlet: what comes back over a client's link: replies are handed on, what they mean for the
+ * session is noted, a missing script is made good.
+ */
+#include "client/connection.h"
+
+#include <stdio.h>
+
+#include "base/fatal.h"
+
+static void on_bytes(void *owner, struct slice bytes)
+{
+	struct client *c = client_of(owner);
+
+	stream_send(&c->stream, bytes);
+	if (stream_pending(&c->stream) >= STREAM_HIGH_WATER)
+		link_pause(c->link);
+}
+
+void client_on_drained(struct stream *s)
+{
+	struct client *c = client_of(s->owner);
+
+	if (c->link)
+		link_resume(c->link);
+	else if (c->closing && c->eof)
+		client_close(c, "done");
+}
+
+static void on_link_drained(void *owner)
+{
+	struct client *c = client_of(owner);
+
+	client_steer_reading(c);
+}
+
+/* The rewritten request at the head of `in` is answered: what is behind it goes on. */
+static void end_call(struct client *c)
+{
+	buf_consume(&c->in, c->scanned);
+	c->scanned = 0;
+	client_go_on(c);
+}
+
+static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
+                     struct slice kept)
+{
+	struct client *c = client_of(owner);
+	struct request *r = tag;
+	bool was_reset = r->kind == REQUEST_RESET;
+
+	session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
+	if (was_reset)
+		link_watch(c->link, session_is_subscribed(&c->session));
+	if (c->waiting == WAIT_REPLY)
+		end_call(c);
+	else if (c->waiting == WAIT_AWAITED && c->session.nawaited == 0)
+		client_go_on(c);
+}
+
+/* The reply to a rewritten request is an error. When Redis does not have the script, the same request
+ * goes out again with its text. */
+static bool on_error(void *owner, void *tag, struct slice line)
+{
+	struct client *c = client_of(owner);
+	struct dispatch_from from = client_dispatch_from(c);
+	struct resp_view view;
+	struct decision d;
+	bool whole;
+
+	if (!slice_starts(line, SLICE_LIT("-NOSCRIPT")))
+		return true;
+	session_forget(&c->session, tag);
+	view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
+	d = dispatch(&from, &view, true);
+	if (d.verdict == DISPATCH_CALL) {
+		client_send_up(c, buf_slice(&c->env->call));
+	} else {
+		/* The rule is gone since. */
+		HASP_ASSERT(d.verdict == DISPATCH_PASS && d.turn == TURN_NONE);
+		client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
+		if (!d.request) {
+			d.treat = LINK_TELL;
+			d.request = request_new(REQUEST_LOCK);
+			session_track(&c->session, d.request);
+		}
+	}
+	client_expect(c, &d);
+	return false;
+}
+
+static bool on_frame(void *owner, const struct reply_scan *frame)
+{
+	struct client *c = client_of(owner);
+	struct request *head = link_head(c->link);
+	bool ended;
+
+	if (!session_frame(&c->session, frame, head, &ended))
+		return false;
+	if (ended) {
+		link_drop_head(c->link);
+		session_forget(&c->session, head);
+		if (c->session.nawaited == 0)
+			link_watch(c->link, session_is_subscribed(&c->session));
+		if (c->waiting == WAIT_AWAITED && c->session.nawaited == 0)
+			client_go_on(c);
+	}
+	return true;
+}
+
+static void on_down(void *owner, const char *reason, bool was_up)
+{
+	struct client *c = client_of(owner);
+	char error[512];
+
+	if (was_up) {
+		client_finish(c, reason);
+		return;
+	}
+	snprintf(error, sizeof(error), "-ERR hasp: upstream %s: %s\r\n",
+	         c->env->links->name, reason);
+	stream_send(&c->stream, slice_str(error));
+	client_finish(c, "upstream down");
+}
+
+const struct link_ops client_link_ops = {
+	.on_bytes = on_bytes,
+	.on_reply = on_reply,
+	.on_error = on_error,
+	.on_frame = on_frame,
+	.on_drained = on_link_drained,
+	.on_down = on_down,
+};

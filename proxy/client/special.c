@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/special.h"
+
+#include <string.h>
+
+#include "base/fatal.h"
+
+/* A longer name owns nothing by it: the connection does. */
+#define NAME_MAX_BYTES 512
+
+static const struct decision pass = { .verdict = DISPATCH_PASS };
+static const struct decision later = { .verdict = DISPATCH_LATER };
+
+struct context {
+	const struct dispatch_from *from;
+	struct session *session;
+	const struct resp_view *req;
+};
+
+/* Passes a request whose reply changes the session. */
+static struct decision await(struct context *x, struct request *r)
+{
+	struct decision d = pass;
+
+	if (x->session->opaque) {
+		session_assume(x->session, r);
+		return d;
+	}
+	if (!x->session->in_multi) {
+		d.treat = LINK_TELL;
+		d.request = r;
+	}
+	session_track(x->session, r);
+	return d;
+}
+
+static struct slice arg(const struct context *x, size_t i)
+{
+	return i < x->req->argc ? x->req->argv[i] : SLICE_NONE;
+}
+
+static char *copy_name(struct slice s)
+{
+	return s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
+}
+
+static struct decision on_select(struct context *x)
+{
+	struct request *r = request_new(REQUEST_SELECT);
+	struct slice s = arg(x, 1);
+
+	/* Redis has checked the number when it matters. */
+	for (size_t i = 0; i < s.n && i < 9; i++)
+		r->db = r->db * 10 + (s.p[i] - '0');
+	return await(x, r);
+}
+
+static struct decision on_auth(struct context *x)
+{
+	struct request *r = request_new(REQUEST_AUTH);
+
+	r->user = x->req->argc > 2 ? copy_name(arg(x, 1)) : xstrdup("");
+	return await(x, r);
+}
+
+static struct decision on_hello(struct context *x)
+{
+	struct request *r = request_new(REQUEST_HELLO);
+
+	if (slice_is(arg(x, 1), "2"))
+		r->proto = 2;
+	else if (slice_is(arg(x, 1), "3"))
+		r->proto = 3;
+	for (size_t i = 2; i < x->req->argc; i++) {
+		if (slice_is(arg(x, i), "auth") && !r->user) {
+			r->user = copy_name(arg(x, i + 1));
+			i += 2;
+		} else if (slice_is(arg(x, i), "setname") && !r->name) {
+			r->name = copy_name(arg(x, ++i));
+		}
+	}
+	return await(x, r);
+}
+
+static struct decision on_reset(struct context *x)
+{
+	session_discard(x->session);
+	return await(x, request_new(REQUEST_RESET));
+}
+
+static struct decision on_multi(struct context *x)
+{
+	session_multi(x->session);
+	return pass;
+}
+
+static struct decision on_exec(struct context *x)
+{
+	struct request *r = session_exec(x->session);
+	struct decision d = pass;
+
+	if (r) {
+		d.treat = LINK_TELL | LINK_KEEP;
+		d.request = r;
+	}
+	return d;
+}
+
+static struct decision on_discard(struct context *x)
+{
+	session_discard(x->session);
+	return pass;
+}
+
+static struct decision on_watch(struct context *x)
+{
+	const struct config *config = x->from->env->config;
+
+	if (x->session->in_multi)
+		return pass;
+	for (size_t i = 1; i < x->req->argc; i++) {
+		if (!config_rule_for(config, arg(x, i)))
+			continue;
+		if (x->session->nawaited)
+			return later;
+		session_watch(x->session, arg(x, i));
+	}
+	return pass;
+}
+
+static struct decision on_unwatch(struct context *x)
+{
+	/* In a transaction it comes when EXEC has done the same. */
+	if (!x->session->in_multi)
+		session_unwatch(x->session);
+	return pass;
+}
+
+static struct decision turn(enum turn t)
+{
+	struct decision d = pass;
+
+	d.turn = t;
+	return d;
+}
+
+static struct decision on_subscribe(struct context *x)
+{
+	struct slice name = arg(x, 0);
+	struct request *r;
+	char kind = name.p[0] | 0x20;
+
+	/* EXEC's reply is then followed by frames that are not in it. */
+	if (x->session->in_multi)
+		return turn(TURN_OPAQUE);
+	r = request_new(REQUEST_SUBSCRIBE);
+	r->unsubscribe = name.n > strlen("psubscribe");
+	if (kind == 'p')
+		r->subscription = SUBSCRIBED_PATTERNS;
+	else if (kind == 's' && (name.p[1] | 0x20) != 'u')
+		r->subscription = SUBSCRIBED_SHARDS;
+	else if (kind == 's' && (name.p[2] | 0x20) == 'n')
+		r->subscription = SUBSCRIBED_SHARDS;
+	r->acks = x->req->argc - 1;
+	return await(x, r);
+}
+
+static struct decision on_client(struct context *x)
+{
+	struct request *r;
+
+	if (slice_is(arg(x, 1), "setname") && x->req->argc == 3) {
+		r = request_new(REQUEST_NAME);
+		r->name = copy_name(arg(x, 2));
+		return await(x, r);
+	}
+	if (slice_is(arg(x, 1), "reply") && x->req->argc == 3 &&
+	    (x->session->in_multi || !slice_is(arg(x, 2), "on")))
+		return turn(TURN_OPAQUE);
+	return pass;
+}
+
+static struct decision on_script(struct context *x)
+{
+	/* The script debugger speaks a protocol of its own. */
+	return slice_is(arg(x, 1), "debug") ? turn(TURN_OPAQUE) : pass;
+}
+
+static struct decision on_opaque(struct context *x)
+{
+	(void)x;
+	return turn(TURN_OPAQUE);
+}
+
+static struct decision on_sync(struct context *x)
+{
+	(void)x;
+	return turn(TURN_RAW);
+}
+
+struct special {
+	const char *name;
+	struct decision (*decide)(struct context *x);
+	bool queued; /* in a transaction it is queued like other commands */
+};
+
+static const struct special specials[] = {
+	{ "select", on_select, true },
+	{ "auth", on_auth, true },
+	{ "hello", on_hello, true },
+	{ "client", on_client, true },
+	{ "multi", on_multi, false },
+	{ "exec", on_exec, false },
+	{ "discard", on_discard, false },
+	{ "watch", on_watch, false },
+	{ "unwatch", on_unwatch, true },
+	{ "subscribe", on_subscribe, true },
+	{ "psubscribe", on_subscribe, true },
+	{ "ssubscribe", on_subscribe, true },
+	{ "unsubscribe", on_subscribe, true },
+	{ "punsubscribe", on_subscribe, true },
+	{ "sunsubscribe", on_subscribe, true },
+	{ "reset", on_reset, false },
+	{ "script", on_script, true },
+	{ "monitor", on_opaque, true },
+	/* A replica acknowledges without being answered. */
+	{ "replconf", on_opaque, true },
+	{ "sync", on_sync, true },
+	{ "psync", on_sync, true },
+};
+
+/* Which lengths the names above have, by first letter: most commands are none of them, and
+ * must not pay for it. special_self_check() holds it against the table. */
+#define LEN(n) (1u << (n))
+static const uint16_t special_lengths[32] = {
+	['a' & 31] = LEN(4),
+	['c' & 31] = LEN(6),
+	['d' & 31] = LEN(7),
+	['e' & 31] = LEN(4),
+	['h' & 31] = LEN(5),
+	['m' & 31] = LEN(5) | LEN(7),
+	['p' & 31] = LEN(5) | LEN(10) | LEN(12),
+	['r' & 31] = LEN(5) | LEN(8),
+	['s' & 31] = LEN(4) | LEN(6) | LEN(9) | LEN(10) | LEN(12),
+	['u' & 31] = LEN(7) | LEN(11),
+	['w' & 31] = LEN(5),
+};
+
+const struct special *special_find(struct slice name)
+{
+	char first;
+
+	if (name.n == 0 || name.n > 12 ||
+	    !(special_lengths[name.p[0] & 31] & LEN(name.n)))
+		return NULL;
+	first = (char)(name.p[0] | 0x20);
+	for (size_t i = 0; i < sizeof(specials) / sizeof(*specials); i++)
+		if (specials[i].name[0] == first && slice_is(name, specials[i].name))
+			return &specials[i];
+	return NULL;
+}
+
+void special_self_check(void)
+{
+	for (size_t i = 0; i < sizeof(specials) / sizeof(*specials); i++)
+		HASP_ASSERT(special_find(slice_str(specials[i].name)) == &specials[i]);
+}
+
+struct decision special_decide(const struct special *special,
+                               const struct dispatch_from *from,
+                               const struct resp_view *req)
+{
+	struct context x = { from, from->session, req };
+
+	return special->decide(&x);
+}
+
+bool special_is_queued(const struct special *special)
+{
+	return special->queued;
+}
