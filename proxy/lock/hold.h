@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * hold: a worker's books of the locks that its connections took: which to renew until
+ * when, which to release when the connection ends, and, for owner = value, what was
+ * stored. The books decide nothing about who owns a lock (the scripts do); a book
+ * that is wrong renews too little, never somebody else's lock.
+ *
+ *   lock_call --hold_note()--> note --reply--> hold_apply() --> hold --timer--> renew
+ *                                                            `--hold_end()--> release
+ *
+ * The time a grant is good for counts from before its request was sent.
+ */
+#ifndef HASP_LOCK_HOLD_H
+#define HASP_LOCK_HOLD_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/list.h"
+#include "config/config.h"
+#include "lock/rewrite.h"
+#include "upstream/control.h"
+
+struct holds;
+
+struct holds *holds_new(struct ev_loop *loop, struct control *control);
+void holds_free(struct holds *h); /* forgets all of them */
+size_t holds_count(const struct holds *h);
+
+/* What one connection holds. */
+struct hold_owner {
+	struct list holds;
+	size_t n;
+};
+void hold_owner_init(struct hold_owner *o);
+
+/* What must be kept about a call until its reply is there. */
+struct hold_note;
+
+/* Who keeps which promise about the lock of a call: a rule, or the verbs. */
+struct hold_terms {
+	const struct rule *rule; /* NULL: taken by a verb */
+	const struct verbs *verbs; /* NULL: taken under a rule */
+	struct slice token;
+};
+
+/* Copies what the books need of `call`, whose keys are `keys` (for DROPS: all that have a rule).
+ * Returns NULL when the books have no use for its reply. */
+struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
+                            const struct slice *keys, size_t nkeys,
+                            const struct hold_terms *terms);
+void hold_note_free(struct hold_note *n); /* NULL is allowed */
+
+/* The reply to the call is there, given by database `db` (-1: not known). Frees the note. */
+void hold_apply(struct holds *h, struct hold_owner *o, struct hold_note *n, int db,
+                const struct resp_reply *r);
+
+/* The value that the connection last stored at `key` under a rule with owner = value; empty:
+ * none that is known. Valid until the books change. */
+struct slice hold_value(const struct holds *h, const struct hold_owner *o, int db,
+                        struct slice key);
+
+/* The connection ended: releases what is to be released at disconnect, forgets the rest. */
+void hold_end(struct hold_owner *o);
+
+#endif

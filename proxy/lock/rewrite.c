@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ *   argv[0] --> handlers[] --> its arguments read as Redis reads them
+ *                                  | Redis would refuse them       --> PASS
+ *                                  | an option we do not know      --> rewrite_write
+ *                                  v
+ *                              call_begin + keys + arguments       --> CALL
+ *
+ * What no handler knows is run as it came, inside the check (write.lua), so that
+ * a command or option newer than hasp is still held to the rule.
+ */
+#include "lock/rewrite.h"
+
+#include "lock/args.h"
+#include "lock/call.h"
+#include "lock/sidecar.h"
+#include "resp/write.h"
+
+/* Stands for "no limit" in the scripts: Lua counts in doubles. */
+#define LEASE_MAX_MS 1000000000000000
+
+/* Lua's unpack() ends at 8,000 values. */
+#define UNPACK_MAX 7000
+
+struct rewrite {
+	struct buf *out;
+	const struct resp_view *req;
+	const struct lock_key *keys;
+	size_t nkeys;
+	struct rewrite_how how;
+	struct lock_call *call;
+};
+
+/* How long a lock shall live, as an option of SET. */
+struct expiry {
+	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
+	int64_t number; /* behind it; nothing for KEEPTTL */
+	bool named; /* by the application, not by the rule */
+};
+
+static int64_t max_lease(const struct rule *rule)
+{
+	return rule->max_lease_ms ? rule->max_lease_ms : LEASE_MAX_MS;
+}
+
+/* Uncapped when the rule sets no limit: Redis may have an error to answer. */
+static int64_t capped(const struct rule *rule, int64_t ms)
+{
+	if (rule->max_lease_ms && ms > rule->max_lease_ms)
+		return rule->max_lease_ms;
+	return ms;
+}
+
+static struct expiry expiry_px(const struct rule *rule, int64_t ms, bool named)
+{
+	return (struct expiry){ "PX", capped(rule, ms), named };
+}
+
+static struct expiry expiry_lease(const struct rule *rule)
+{
+	return expiry_px(rule, rule->lease_ms, false);
+}
+
+static bool has_sidecar(const struct rule *rule)
+{
+	return rule->owner != OWNER_VALUE;
+}
+
+/* The lock's two KEYS. With owner = value the second is the first: the scripts'
+ * sign that there is no sidecar. */
+static void write_lock_keys(struct buf *out, const struct rule *rule,
+                            struct slice key)
+{
+	resp_write_bulk(out, key);
+	if (has_sidecar(rule))
+		sidecar_write_bulk(out, SIDECAR_OWNER, key);
+	else
+		resp_write_bulk(out, key);
+}
+
+static void write_expiry(struct buf *out, const struct expiry *e)
+{
+	resp_write_bulk_str(out, e->option);
+	if (strcmp(e->option, "KEEPTTL") == 0)
+		resp_write_bulk(out, SLICE_LIT(""));
+	else
+		resp_write_bulk_int(out, e->number);
+}
+
+/* Begins a call with the one lock of a command that has one key. */
+static void begin_single(const struct rewrite *rw, enum script_id id,
+                         size_t nargs)
+{
+	const struct lock_key *k = &rw->keys[0];
+
+	call_begin(rw->out, id, rw->how, 2, nargs);
+	write_lock_keys(rw->out, k->rule, rw->req->argv[k->arg]);
+	rw->call->script = id;
+	rw->call->key = rw->req->argv[k->arg];
+	rw->call->owner = k->token;
+}
+
+static void takes(struct lock_call *call, enum lock_success success,
+                  struct slice value, const struct expiry *e)
+{
+	call->effect = LOCK_EFFECT_TAKES;
+	call->success = success;
+	call->value = value;
+	call->leased = e->named;
+	call->lease_ms = strcmp(e->option, "PX") == 0 ? e->number : 0;
+}
+
+/* ---- any other write ---- */
+
+/* Their RESP3 replies differ from RESP2's by doubles or sets. All others run in RESP2, because Lua
+ * cannot keep RESP3's nil in an array, and the two versions agree on the rest. */
+static const char *const resp3_replies[] = {
+	"SPOP", "ZADD", "ZINCRBY", "ZMPOP", "ZPOPMAX", "ZPOPMIN",
+};
+
+/* Take any number of arguments, and can neither change a string nor make one. */
+static const char *const harmless_when_long[] = {
+	"GEOADD", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "RPUSH", "RPUSHX", "SADD",
+	"SREM", "XACK", "XADD", "XCLAIM", "XDEL", "ZADD", "ZREM",
+};
+
+static bool is_one_of(struct slice name, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slice_is(name, names[i]))
+			return true;
+	return false;
+}
+
+#define IS_ONE_OF(name, names) \
+	is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
+
+static enum rewrite_result too_long(const struct rewrite *rw)
+{
+	if (IS_ONE_OF(rw->req->argv[0], harmless_when_long))
+		return REWRITE_PASS;
+	call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
+	resp_write_bulk(rw->out,
+	                SLICE_LIT("ERR too many arguments for a key with a lock rule"));
+	rw->call->script = SCRIPT_ERROR;
+	return REWRITE_CALL;
+}
+
+/* KEYS for scripts that take any number of locks: pairs, then the keys without a rule. */
+static size_t count_locks(const struct rewrite *rw)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rw->nkeys; i++)
+		n += rw->keys[i].rule != NULL;
+	return n;
+}
+
+static void write_all_keys(const struct rewrite *rw)
+{
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (rw->keys[i].rule)
+			write_lock_keys(rw->out, rw->keys[i].rule,
+			                rw->req->argv[rw->keys[i].arg]);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (!rw->keys[i].rule)
+			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
+}
+
+static const struct lock_key *first_lock(const struct rewrite *rw)
+{
+	size_t i = 0;
+
+	while (!rw->keys[i].rule)
+		i++;
+	return &rw->keys[i];
+}
+
+static enum rewrite_result rewrite_write(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	size_t nlocks = count_locks(rw);
+	const struct lock_key *first = first_lock(rw);
+	bool resp3 = rw->how.resp3 && IS_ONE_OF(req->argv[0], resp3_replies);
+
+	if (req->argc > UNPACK_MAX && !slice_is(req->argv[0], "MSET") &&
+	    !slice_is(req->argv[0], "MSETNX"))
+		return too_long(rw);
+	call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
+	           2 + 3 * nlocks + req->argc);
+	write_all_keys(rw);
+	resp_write_bulk_int(rw->out, (long long)nlocks);
+	resp_write_bulk_str(rw->out, resp3 ? "3" : "2");
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		const struct rule *rule = rw->keys[i].rule;
+
+		if (!rule)
+			continue;
+		resp_write_bulk(rw->out, rw->keys[i].token);
+		resp_write_bulk_int(rw->out, rule->lease_ms);
+		resp_write_bulk_int(rw->out, max_lease(rule));
+	}
+	for (size_t i = 0; i < req->argc; i++)
+		resp_write_bulk(rw->out, req->argv[i]);
+
+	rw->call->script = SCRIPT_WRITE;
+	rw->call->key = req->argv[first->arg];
+	rw->call->owner = first->token;
+	rw->call->success = LOCK_IF_NO_ERROR;
+	if (slice_is(req->argv[0], "GETDEL"))
+		rw->call->effect = LOCK_EFFECT_DROPS;
+	return REWRITE_CALL;
+}
+
+/* Writes only when told where to store; otherwise it reads, and has one key. */
+static enum rewrite_result rewrite_store(const struct rewrite *rw)
+{
+	return rw->nkeys > 1 ? rewrite_write(rw) : REWRITE_PASS;
+}
+
+/* ---- SET and its kin ---- */
+
+struct set_args {
+	bool nx, xx, get, keepttl;
+	bool timed; /* one of EX, PX, EXAT, PXAT */
+	bool seconds, absolute; /* which of them */
+	struct slice time; /* its argument */
+};
+
+enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
+
+/* EX, PX, EXAT or PXAT. Redis takes the same one twice, the last one counts. */
+static enum parsed parse_time(struct set_args *a, bool seconds, bool absolute,
+                              struct slice next)
+{
+	if (a->keepttl || !next.p)
+		return PARSED_REFUSED;
+	if (a->timed && (a->seconds != seconds || a->absolute != absolute))
+		return PARSED_REFUSED;
+	a->timed = true;
+	a->seconds = seconds;
+	a->absolute = absolute;
+	a->time = next;
+	return PARSED_OK;
+}
+
+/* As parseExtendedStringArgumentsOrReply() of Redis 7.0 does. */
+static enum parsed parse_set(const struct resp_view *req, struct set_args *a)
+{
+	enum parsed result = PARSED_OK;
+
+	*a = (struct set_args){ 0 };
+	for (size_t i = 3; i < req->argc && result == PARSED_OK; i++) {
+		struct slice opt = req->argv[i];
+		struct slice next = i + 1 < req->argc ? req->argv[i + 1] : SLICE_NONE;
+
+		if (args_option(opt, "NX")) {
+			a->nx = true;
+		} else if (args_option(opt, "XX")) {
+			a->xx = true;
+		} else if (args_option(opt, "GET")) {
+			a->get = true;
+		} else if (args_option(opt, "KEEPTTL")) {
+			a->keepttl = true;
+		} else if (args_option(opt, "EX")) {
+			result = parse_time(a, true, false, next);
+			i++;
+		} else if (args_option(opt, "PX")) {
+			result = parse_time(a, false, false, next);
+			i++;
+		} else if (args_option(opt, "EXAT")) {
+			result = parse_time(a, true, true, next);
+			i++;
+		} else if (args_option(opt, "PXAT")) {
+			result = parse_time(a, false, true, next);
+			i++;
+		} else {
+			return PARSED_UNKNOWN;
+		}
+	}
+	if ((a->nx && a->xx) || (a->keepttl && a->timed))
+		return PARSED_REFUSED;
+	return result;
+}
+
+/* What the application asked for, within the rule's limits. */
+static enum parsed parse_expiry(const struct rule *rule,
+                                const struct set_args *a, struct expiry *e)
+{
+	int64_t n, ms;
+
+	if (a->keepttl && !a->nx) {
+		*e = (struct expiry){ "KEEPTTL", 0, true };
+		return PARSED_OK;
+	}
+	if (!a->timed) {
+		*e = expiry_lease(rule);
+		return PARSED_OK;
+	}
+	if (!args_integer(a->time, &n) || n <= 0)
+		return PARSED_REFUSED;
+	if (a->absolute) {
+		if (a->seconds && n > INT64_MAX / 1000)
+			return PARSED_REFUSED;
+		*e = (struct expiry){ a->seconds ? "EXAT" : "PXAT", n, true };
+		return PARSED_OK;
+	}
+	if (!args_ms(n, a->seconds, &ms))
+		return PARSED_REFUSED;
+	*e = expiry_px(rule, ms, true);
+	return PARSED_OK;
+}
+
+/* With owner = value a taking SET needs no script: nothing stands beside the lock. */
+static void write_plain_take(const struct rewrite *rw, bool get,
+                             const struct expiry *e)
+{
+	struct buf *out = rw->out;
+
+	resp_write_array(out, get ? 7 : 6);
+	resp_write_bulk_str(out, "SET");
+	resp_write_bulk(out, rw->req->argv[1]);
+	resp_write_bulk(out, rw->req->argv[2]);
+	resp_write_bulk_str(out, "NX");
+	if (get)
+		resp_write_bulk_str(out, "GET");
+	write_expiry(out, e);
+	rw->call->script = SCRIPT_TAKE;
+	rw->call->key = rw->req->argv[1];
+	rw->call->owner = rw->keys[0].token;
+}
+
+static void write_take(const struct rewrite *rw, const char *form,
+                       const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	bool refresh = rule->reentrant == REENTRANT_REFRESH;
+
+	begin_single(rw, SCRIPT_TAKE, 8);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk(rw->out, rw->req->argv[2]);
+	write_expiry(rw->out, e);
+	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
+	resp_write_bulk_int(rw->out, rule->lease_ms);
+	resp_write_bulk_int(rw->out, max_lease(rule));
+}
+
+static void write_set(const struct rewrite *rw, struct slice value,
+                      const char *form, const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+
+	begin_single(rw, SCRIPT_SET, 7);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk(rw->out, value);
+	write_expiry(rw->out, e);
+	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk_int(rw->out, rule->lease_ms);
+	resp_write_bulk_int(rw->out, max_lease(rule));
+}
+
+static enum rewrite_result rewrite_set_nx(const struct rewrite *rw,
+                                          const struct set_args *a,
+                                          const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	bool cut_later = rule->max_lease_ms && a->absolute;
+
+	if (!has_sidecar(rule) && rule->reentrant != REENTRANT_REFRESH && !cut_later)
+		write_plain_take(rw, a->get, e);
+	else
+		write_take(rw, a->get ? "GET" : "SET", e);
+	takes(rw->call, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_set(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	struct set_args a;
+	struct expiry e;
+	const char *form;
+
+	if (req->argc < 3)
+		return REWRITE_PASS;
+	switch (parse_set(req, &a)) {
+	case PARSED_OK:
+		break;
+	case PARSED_REFUSED:
+		return REWRITE_PASS;
+	case PARSED_UNKNOWN:
+		return rewrite_write(rw);
+	}
+	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
+		return REWRITE_PASS;
+	if (a.nx)
+		return rewrite_set_nx(rw, &a, &e);
+	if (a.get)
+		form = a.xx ? "XXGET" : "GET";
+	else
+		form = a.xx ? "XX" : "SET";
+	write_set(rw, req->argv[2], form, &e);
+	takes(rw->call, a.get ? LOCK_IF_NIL : LOCK_IF_OK, req->argv[2], &e);
+	/* Nil means that XX found no key, a value may be another's: no reply tells of
+	 * success. */
+	if (a.xx && a.get)
+		rw->call->effect = LOCK_EFFECT_NONE;
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_setnx(const struct rewrite *rw)
+{
+	struct expiry e = expiry_lease(rw->keys[0].rule);
+
+	if (rw->req->argc != 3)
+		return REWRITE_PASS;
+	write_take(rw, "SETNX", &e);
+	takes(rw->call, LOCK_IF_ONE, rw->req->argv[2], &e);
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_setex(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	struct set_args a = { .timed = true };
+	struct expiry e;
+
+	if (req->argc != 4)
+		return REWRITE_PASS;
+	a.seconds = slice_is(req->argv[0], "SETEX");
+	a.time = req->argv[2];
+	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
+		return REWRITE_PASS;
+	write_set(rw, req->argv[3], "SET", &e);
+	takes(rw->call, LOCK_IF_OK, req->argv[3], &e);
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_getset(const struct rewrite *rw)
+{
+	struct expiry e = expiry_lease(rw->keys[0].rule);
+
+	if (rw->req->argc != 3)
+		return REWRITE_PASS;
+	write_set(rw, rw->req->argv[2], "GETSET", &e);
+	takes(rw->call, LOCK_IF_NIL, rw->req->argv[2], &e);
+	return REWRITE_CALL;
+}
+
+/* ---- INCR ---- */
+
+static enum rewrite_result rewrite_incr(const struct rewrite *rw)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	struct expiry e = expiry_lease(rule);
+
+	if (rw->req->argc != 2)
+		return REWRITE_PASS;
+	begin_single(rw, SCRIPT_COUNT_INCR, 2);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk_int(rw->out, e.number);
+	takes(rw->call, LOCK_IF_ONE, SLICE_LIT("1"), &e);
+	if (!has_sidecar(rule)) /* everybody counts the same 1 */
+		rw->call->effect = LOCK_EFFECT_NONE;
+	return REWRITE_CALL;
+}
+
+/* ---- EXPIRE and its kin, PERSIST ---- */
+
+struct expire_args {
+	bool seconds, absolute;
+	int64_t ms;
+};
+
+/* As expireGenericCommand() of Redis 7.0 does. */
+static enum parsed parse_expire(const struct resp_view *req,
+                                struct expire_args *a)
+{
+	bool nx = false, xx = false, gt = false, lt = false;
+	int64_t n;
+
+	a->seconds = slice_is(req->argv[0], "EXPIRE") ||
+	             slice_is(req->argv[0], "EXPIREAT");
+	a->absolute = slice_is(req->argv[0], "EXPIREAT") ||
+	              slice_is(req->argv[0], "PEXPIREAT");
+	for (size_t i = 3; i < req->argc; i++) {
+		if (args_option(req->argv[i], "NX"))
+			nx = true;
+		else if (args_option(req->argv[i], "XX"))
+			xx = true;
+		else if (args_option(req->argv[i], "GT"))
+			gt = true;
+		else if (args_option(req->argv[i], "LT"))
+			lt = true;
+		else
+			return PARSED_UNKNOWN;
+	}
+	if ((nx && (xx || gt || lt)) || (gt && lt))
+		return PARSED_REFUSED;
+	if (!args_integer(req->argv[2], &n))
+		return PARSED_REFUSED;
+	if (a->absolute) {
+		a->ms = n;
+		if (a->seconds && __builtin_mul_overflow(n, 1000, &a->ms))
+			return PARSED_REFUSED;
+		return PARSED_OK;
+	}
+	return args_ms(n, a->seconds, &a->ms) ? PARSED_OK : PARSED_REFUSED;
+}
+
+static enum rewrite_result rewrite_expire(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	const struct rule *rule = rw->keys[0].rule;
+	struct expire_args a;
+	bool cut;
+
+	if (req->argc < 3)
+		return REWRITE_PASS;
+	switch (parse_expire(req, &a)) {
+	case PARSED_OK:
+		break;
+	case PARSED_REFUSED:
+		return REWRITE_PASS;
+	case PARSED_UNKNOWN:
+		return rewrite_write(rw);
+	}
+	if (req->argc > UNPACK_MAX)
+		return too_long(rw);
+	/* Not cut here: the key may be of another type. */
+	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
+	begin_single(rw, SCRIPT_EXPIRE, 5 + req->argc - 2);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk_int(rw->out, rule->lease_ms);
+	resp_write_bulk_int(rw->out, max_lease(rule));
+	resp_write_bulk_str(rw->out, cut ? "cut" : "");
+	resp_write_bulk(rw->out, req->argv[0]);
+	for (size_t i = 2; i < req->argc; i++)
+		resp_write_bulk(rw->out, req->argv[i]);
+	rw->call->effect = LOCK_EFFECT_EXPIRES;
+	rw->call->success = LOCK_IF_ONE;
+	rw->call->leased = true;
+	if (!a.absolute && a.ms > 0)
+		rw->call->lease_ms = capped(rule, a.ms);
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_persist(const struct rewrite *rw)
+{
+	const struct rule *rule = rw->keys[0].rule;
+
+	if (rw->req->argc != 2)
+		return REWRITE_PASS;
+	begin_single(rw, SCRIPT_PERSIST, 1);
+	resp_write_bulk_int(rw->out, capped(rule, rule->lease_ms));
+	return REWRITE_CALL;
+}
+
+/* ---- DEL and UNLINK ---- */
+
+static enum rewrite_result rewrite_del(const struct rewrite *rw)
+{
+	size_t nlocks = count_locks(rw);
+	const struct lock_key *first = first_lock(rw);
+
+	call_begin(rw->out, SCRIPT_DROP, rw->how, rw->nkeys + nlocks, 2 + nlocks);
+	write_all_keys(rw);
+	resp_write_bulk(rw->out, rw->req->argv[0]);
+	resp_write_bulk_int(rw->out, (long long)nlocks);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (rw->keys[i].rule)
+			resp_write_bulk(rw->out, rw->keys[i].token);
+	rw->call->script = SCRIPT_DROP;
+	rw->call->effect = LOCK_EFFECT_DROPS;
+	rw->call->success = LOCK_IF_POSITIVE;
+	rw->call->key = rw->req->argv[first->arg];
+	rw->call->owner = first->token;
+	return REWRITE_CALL;
+}
+
+/* ---- */
+
+static const struct {
+	const char *name;
+	enum rewrite_result (*rewrite)(const struct rewrite *rw);
+} handlers[] = {
+	{ "SET", rewrite_set },
+	{ "DEL", rewrite_del },
+	{ "SETNX", rewrite_setnx },
+	{ "EXPIRE", rewrite_expire },
+	{ "PEXPIRE", rewrite_expire },
+	{ "UNLINK", rewrite_del },
+	{ "INCR", rewrite_incr },
+	{ "SETEX", rewrite_setex },
+	{ "PSETEX", rewrite_setex },
+	{ "GETSET", rewrite_getset },
+	{ "EXPIREAT", rewrite_expire },
+	{ "PEXPIREAT", rewrite_expire },
+	{ "PERSIST", rewrite_persist },
+	{ "SORT", rewrite_store },
+	{ "GEORADIUS", rewrite_store },
+	{ "GEORADIUSBYMEMBER", rewrite_store },
+};
+
+enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
+                                 const struct lock_key *keys, size_t nkeys,
+                                 struct rewrite_how how, struct lock_call *call)
+{
+	struct rewrite rw = { out, req, keys, nkeys, how, call };
+
+	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
+		                    .success = LOCK_IF_NO_ERROR };
+	if (count_locks(&rw) == 0)
+		return REWRITE_PASS;
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
+		if (slice_is(req->argv[0], handlers[i].name))
+			return handlers[i].rewrite(&rw);
+	return rewrite_write(&rw);
+}
+
+bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
+{
+	if (resp_reply_is_error(r))
+		return false;
+	switch (call->success) {
+	case LOCK_IF_OK:
+		return r->type == '+';
+	case LOCK_IF_ONE:
+		return r->type == ':' && r->integer == 1;
+	case LOCK_IF_POSITIVE:
+		return r->type == ':' && r->integer > 0;
+	case LOCK_IF_NIL:
+		return r->nil;
+	case LOCK_IF_NO_ERROR:
+		return true;
+	}
+	return false;
+}
+
+/* ---- hasp's own ---- */
+
+/* Both keys of the lock, for a script that takes its token first. */
+static void begin_ident(struct buf *out, const struct lock_ident *id,
+                        enum script_id script, struct rewrite_how how,
+                        size_t nargs)
+{
+	call_begin(out, script, how, 2, nargs);
+	resp_write_bulk(out, id->key);
+	if (id->verb)
+		sidecar_write_bulk(out, SIDECAR_FENCE, id->key);
+	else if (id->by_value)
+		resp_write_bulk(out, id->key);
+	else
+		sidecar_write_bulk(out, SIDECAR_OWNER, id->key);
+	resp_write_bulk(out, id->token);
+}
+
+void rewrite_renew(struct buf *out, const struct lock_ident *id, int64_t lease_ms,
+                   struct rewrite_how how)
+{
+	if (!id->verb) {
+		begin_ident(out, id, SCRIPT_RENEW, how, 2);
+		resp_write_bulk_int(out, lease_ms);
+		return;
+	}
+	begin_ident(out, id, SCRIPT_EXTEND, how, 4);
+	resp_write_bulk(out, SLICE_LIT(""));
+	resp_write_bulk_int(out, lease_ms);
+	resp_write_bulk(out, SLICE_LIT("longer"));
+}
+
+void rewrite_release(struct buf *out, const struct lock_ident *id,
+                     struct rewrite_how how)
+{
+	if (!id->verb) {
+		begin_ident(out, id, SCRIPT_RELEASE, how, 1);
+		return;
+	}
+	begin_ident(out, id, SCRIPT_UNLOCK, how, 3);
+	resp_write_bulk(out, SLICE_LIT(""));
+	resp_write_bulk(out, SLICE_LIT("all"));
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rewrite: turns a command on a key with a rule, or one of the verbs, into a call of the
+ * script that does the same atomically for its owner. Pure: no I/O, no clock.
+ *
+ *   view (argv) + keys (rule, token each) --> EVALSHA/EVAL sha nkeys key... arg...
+ *
+ * The script's reply is what the application gets, byte for byte; the
+ * lock_call tells what that reply means for whoever keeps the books.
+ */
+#ifndef HASP_LOCK_REWRITE_H
+#define HASP_LOCK_REWRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/config.h"
+#include "lock/script.h"
+#include "resp/reply.h"
+#include "resp/view.h"
+
+/* One key argument of a command. */
+struct lock_key {
+	size_t arg; /* its index in argv */
+	const struct rule *rule; /* NULL: no rule matches this key */
+	/* Who asks: the rule's owner token. For OWNER_VALUE the value that this
+	 * connection last stored at the key; empty when it stored none. */
+	struct slice token;
+};
+
+/* How the call must look on the wire. */
+struct rewrite_how {
+	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
+	bool resp3; /* the client speaks RESP3 */
+};
+
+/* What a successful reply does to the first key's lock (or, for DROPS, to all
+ * the keys' locks). */
+enum lock_effect {
+	LOCK_EFFECT_NONE,
+	LOCK_EFFECT_TAKES,
+	LOCK_EFFECT_DROPS, /* layout `count`: one hold, with the last one the lock */
+	LOCK_EFFECT_EXPIRES, /* sets another expiry */
+};
+
+/* Which reply means success. */
+enum lock_success {
+	LOCK_IF_OK, /* +OK */
+	LOCK_IF_ONE, /* :1 */
+	LOCK_IF_POSITIVE, /* an integer > 0 */
+	LOCK_IF_NIL, /* SET NX GET, GETSET: there was no value before */
+	LOCK_IF_NO_ERROR,
+};
+
+struct lock_call {
+	enum script_id script;
+	enum lock_effect effect;
+	enum lock_success success;
+	struct slice key; /* the lock's key; points into the view */
+	struct slice value; /* the value stored by TAKES; points into the view; for INCR "1" */
+	struct slice owner; /* verbs: AS's token, else the one passed in */
+	bool leased; /* the application named an expiry itself (or KEEPTTL) */
+	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
+};
+
+enum rewrite_result {
+	REWRITE_PASS, /* send the request as it came: it can do no harm, or only Redis can say what is wrong with it */
+	REWRITE_CALL, /* `out` holds the call and `call` is filled in */
+};
+
+/* For a write command of which at least one key has a rule in mode ENFORCE.
+ * `keys` are all the command's keys in argument order; a key whose rule is in mode OBSERVE must be
+ * passed with rule = NULL. Appends to `out`. */
+enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
+                                 const struct lock_key *keys, size_t nkeys,
+                                 struct rewrite_how how,
+                                 struct lock_call *call);
+
+enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO };
+
+/* For `LOCK key [PX ms | EX s] [AS owner]` and the other verbs, argv[0] being the verb whatever its
+ * configured name. Wrong arguments become a call of the script that answers with the error Redis would
+ * give (so that it arrives in order, also inside MULTI); then effect is NONE. */
+void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
+                  const struct verbs *verbs, struct slice token,
+                  struct rewrite_how how, struct lock_call *call);
+
+/* The call that answers with an error of ours, `text`, without its leading dash. */
+void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
+
+/* Did this reply to `call` mean success? */
+bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
+
+/* hasp's own calls, by token, for a lock it keeps books of. `value`: the lock's
+ * value as stored (rules; empty for verbs). Both answer :1, or :0 when the lock is no longer that owner's. */
+struct lock_ident {
+	bool verb; /* taken by LOCK, else by a rule */
+	bool by_value; /* rule with owner = value: no sidecar */
+	struct slice key;
+	struct slice token; /* by_value: the value */
+};
+void rewrite_renew(struct buf *out, const struct lock_ident *id, int64_t lease_ms,
+                   struct rewrite_how how);
+void rewrite_release(struct buf *out, const struct lock_ident *id,
+                     struct rewrite_how how);
+
+#endif

@@ -1,0 +1,32 @@
+-- info: LOCK.INFO.
+--
+-- KEYS     lock, fence record
+-- ARGV     RESP version of the client
+-- returns  owner, holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
+--          behind its name (RESP3: a map); nil: free
+-- layout   Redisson's RLock or go-zero's RedisLock, whichever the key holds
+-- include fence.lua
+local lock = KEYS[1]
+local layout = redis.call('TYPE', lock).ok
+if layout == 'none' then
+	return false
+end
+local owner, count
+if layout == 'hash' then
+	-- A lock has one field; whatever else this may be, do not walk all of it.
+	local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
+	if fields.err then
+		return fields
+	end
+	owner, count = fields[2][1] or '', tonumber(fields[2][2]) or 0
+else
+	owner, count = redis.pcall('GET', lock), 1
+	if type(owner) == 'table' then
+		return owner
+	end
+end
+local ttl, fence = redis.call('PTTL', lock), remembered(KEYS[2], owner) or false
+if ARGV[1] == '3' then
+	return { map = { owner = owner, holds = count, ttl = ttl, fence = fence, waiters = 0 } }
+end
+return { 'owner', owner, 'holds', count, 'ttl', ttl, 'fence', fence, 'waiters', 0 }

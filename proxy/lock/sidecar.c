@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/sidecar.h"
+
+static const struct slice prefixes[] = {
+	[SIDECAR_OWNER] = { "hasp:owner:", sizeof("hasp:owner:") - 1 },
+	[SIDECAR_FENCE] = { "hasp:fence:", sizeof("hasp:fence:") - 1 },
+};
+
+bool sidecar_key_has_tag(struct slice key)
+{
+	const char *open, *close;
+
+	open = key.n ? memchr(key.p, '{', key.n) : NULL;
+	if (!open)
+		return false;
+	open++;
+	close = memchr(open, '}', key.n - (size_t)(open - key.p));
+	return close && close != open;
+}
+
+void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key)
+{
+	struct slice prefix = prefixes[kind];
+	bool tagged = sidecar_key_has_tag(key);
+	size_t n = prefix.n + key.n + (tagged ? 1 : 2);
+
+	buf_printf(out, "$%zu\r\n", n);
+	buf_append(out, prefix);
+	if (!tagged)
+		buf_append(out, SLICE_LIT("{"));
+	buf_append(out, key);
+	buf_append(out, tagged ? SLICE_LIT(":\r\n") : SLICE_LIT("}\r\n"));
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sidecar: the names of the keys that hasp keeps beside a lock. Pure naming;
+ * what they hold is the scripts' business.
+ *
+ *   lock key       owner                  fence record
+ *   job            hasp:owner:{job}       hasp:fence:{job}
+ *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:
+ *
+ * In a cluster they hash to the lock's slot, with one exception that no name can
+ * cure: a key that has a `}` but no hash tag (`a}b`, `{}a`), and the empty key.
+ * No two locks share a name: the first form ends in `}`, the second in `:`.
+ * Source: https://redis.io/docs/reference/cluster-spec/#hash-tags
+ */
+#ifndef HASP_LOCK_SIDECAR_H
+#define HASP_LOCK_SIDECAR_H
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+enum sidecar {
+	SIDECAR_OWNER, /* `<token> <value>` of a rule's lock */
+	SIDECAR_FENCE, /* `<token> <fencing token>` of a verbs' lock */
+};
+
+/* The counter that every fencing token comes from. */
+#define SIDECAR_FENCE_COUNTER "hasp:fence"
+
+/* Whether Redis Cluster hashes only a part of the key: what is between the first
+ * `{` and the first `}` behind it, unless that is nothing. */
+bool sidecar_key_has_tag(struct slice key);
+
+/* Appends the sidecar's name as one RESP bulk. */
+void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rewrite_tool: lets a test ask the rewriter, without a proxy in between. One
+ * request per line, one answer per line; keys, tokens and arguments in hex,
+ * `-` for an empty one. Keys that begin with "lock" have the rule.
+ *
+ *   lock OWNER LEASE MAX REENTRANT EVAL RESP TOKEN ARG...
+ *   verb VERB LAYOUT LEASE MAX EVAL RESP TOKEN ARG...
+ *       -> pass
+ *       -> call SCRIPT EFFECT SUCCESS LEASED LEASE_MS KEY VALUE OWNER BYTES
+ *   renew|release KIND LEASE EVAL KEY TOKEN     -> BYTES
+ *   keys ARG...                                 -> KNOWN ARITY_OK INDEX...
+ *   scripts                                     -> NAME SHA TEXT ...
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/rewrite.h"
+#include "upstream/command.h"
+
+static const char *const owners[] = { "connection", "address", "name", "user", "value" };
+static const char *const reentrants[] = { "no", "refresh", "count" };
+static const char *const verb_names[] = { "LOCK", "UNLOCK", "EXTEND", "INFO" };
+static const char *const effects[] = { "none", "takes", "drops", "expires" };
+static const char *const successes[] = { "ok", "one", "positive", "nil", "no-error" };
+
+#define INDEX(names, s) index_of(names, sizeof(names) / sizeof((names)[0]), s)
+
+static int index_of(const char *const *names, size_t n, const char *s)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(names[i], s) == 0)
+			return (int)i;
+	fprintf(stderr, "rewrite_tool: what is %s?\n", s);
+	exit(2);
+}
+
+static char *word(void)
+{
+	char *w = strtok(NULL, " \n");
+
+	if (!w) {
+		fputs("rewrite_tool: line too short\n", stderr);
+		exit(2);
+	}
+	return w;
+}
+
+/* Decodes in place. */
+static struct slice unhex(char *w)
+{
+	size_t n = 0;
+
+	if (strcmp(w, "-") == 0)
+		return slice_of("", 0);
+	for (; w[2 * n]; n++) {
+		unsigned v;
+		sscanf(w + 2 * n, "%2x", &v);
+		w[n] = (char)v;
+	}
+	return slice_of(w, n);
+}
+
+static void put_hex(struct slice s)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	putchar(' ');
+	if (s.n == 0)
+		putchar('-');
+	for (size_t i = 0; i < s.n; i++) {
+		putchar(digits[(unsigned char)s.p[i] >> 4]);
+		putchar(digits[s.p[i] & 15]);
+	}
+}
+
+static struct rewrite_how read_how(void)
+{
+	bool eval = *word() == '1';
+
+	return (struct rewrite_how){ .eval = eval, .resp3 = *word() == '3' };
+}
+
+static struct resp_view read_args(struct slice **argv)
+{
+	size_t n = 0, room = 16;
+	char *w;
+
+	*argv = xcalloc(room, sizeof(**argv));
+	while ((w = strtok(NULL, " \n"))) {
+		if (n == room)
+			*argv = xrealloc(*argv, (room *= 2) * sizeof(**argv));
+		(*argv)[n++] = unhex(w);
+	}
+	return (struct resp_view){ n, *argv };
+}
+
+static void put_call(const struct lock_call *c, const struct buf *out)
+{
+	printf("call %s %s %s %d %lld", script_get(c->script)->name, effects[c->effect],
+	       successes[c->success], c->leased, (long long)c->lease_ms);
+	put_hex(c->key);
+	put_hex(c->value);
+	put_hex(c->owner);
+	put_hex(buf_slice(out));
+	putchar('\n');
+}
+
+static size_t find_keys(const struct commands *t, const struct resp_view *req,
+                        size_t **args)
+{
+	const struct command *c = commands_get(t, req->argv[0]);
+	size_t n = c ? command_key_args(c, req, NULL, 0) : 0;
+
+	*args = xcalloc(n, sizeof(**args));
+	return c ? command_key_args(c, req, *args, n) : 0;
+}
+
+static void do_lock(const struct commands *t)
+{
+	struct rule rule = { .name = (char *)"test" };
+	struct buf out = BUF_INIT;
+	struct lock_call call;
+	struct lock_key *keys;
+	struct slice *argv, token;
+	size_t *args, n;
+
+	rule.owner = (enum owner_kind)INDEX(owners, word());
+	rule.lease_ms = atoll(word());
+	rule.max_lease_ms = atoll(word());
+	rule.reentrant = (enum reentrant_mode)INDEX(reentrants, word());
+	struct rewrite_how how = read_how();
+	token = unhex(word());
+	struct resp_view req = read_args(&argv);
+	n = find_keys(t, &req, &args);
+	keys = xcalloc(n, sizeof(*keys));
+	for (size_t i = 0; i < n; i++) {
+		bool ruled = slice_starts(argv[args[i]], SLICE_LIT("lock"));
+		keys[i] = (struct lock_key){ args[i], ruled ? &rule : NULL, token };
+	}
+	if (rewrite_lock(&out, &req, keys, n, how, &call) == REWRITE_CALL)
+		put_call(&call, &out);
+	else
+		puts("pass");
+	buf_release(&out);
+	free(keys);
+	free(args);
+	free(argv);
+}
+
+static void do_verb(void)
+{
+	struct verbs verbs = { .lock = (char *)"LOCK", .unlock = (char *)"UNLOCK",
+		               .extend = (char *)"LOCK.EXTEND",
+		               .info = (char *)"LOCK.INFO" };
+	enum verb verb = (enum verb)INDEX(verb_names, word());
+	struct buf out = BUF_INIT;
+	struct lock_call call;
+	struct slice *argv, token;
+
+	verbs.reentrant = (enum reentrant_mode)INDEX(reentrants, word());
+	verbs.lease_ms = atoll(word());
+	verbs.max_lease_ms = atoll(word());
+	struct rewrite_how how = read_how();
+	token = unhex(word());
+	struct resp_view req = read_args(&argv);
+	rewrite_verb(&out, verb, &req, &verbs, token, how, &call);
+	put_call(&call, &out);
+	buf_release(&out);
+	free(argv);
+}
+
+static void do_ident(bool renew)
+{
+	struct lock_ident id = { 0 };
+	struct buf out = BUF_INIT;
+	const char *kind = word();
+	int64_t lease = atoll(word());
+	struct rewrite_how how = { .eval = *word() == '1' };
+
+	id.verb = strcmp(kind, "verb") == 0;
+	id.by_value = strcmp(kind, "value") == 0;
+	id.key = unhex(word());
+	id.token = unhex(word());
+	if (renew)
+		rewrite_renew(&out, &id, lease, how);
+	else
+		rewrite_release(&out, &id, how);
+	put_hex(buf_slice(&out));
+	putchar('\n');
+	buf_release(&out);
+}
+
+static void do_keys(const struct commands *t)
+{
+	struct slice *argv;
+	struct resp_view req = read_args(&argv);
+	const struct command *c = commands_get(t, argv[0]);
+	size_t *args, n = find_keys(t, &req, &args);
+
+	printf("%d %d", c != NULL, c && command_arity_ok(c, req.argc));
+	for (size_t i = 0; i < n; i++)
+		printf(" %zu", args[i]);
+	putchar('\n');
+	free(args);
+	free(argv);
+}
+
+static void do_scripts(void)
+{
+	for (int i = 0; i < SCRIPT_COUNT; i++) {
+		const struct script *s = script_get((enum script_id)i);
+		printf(" %s %.*s", s->name, (int)s->sha.n, s->sha.p);
+		put_hex(s->text);
+	}
+	putchar('\n');
+}
+
+int main(void)
+{
+	struct commands *t = commands_new();
+	char *line = NULL;
+	size_t room = 0;
+
+	while (getline(&line, &room, stdin) > 0) {
+		const char *what = strtok(line, " \n");
+
+		if (strcmp(what, "lock") == 0)
+			do_lock(t);
+		else if (strcmp(what, "verb") == 0)
+			do_verb();
+		else if (strcmp(what, "renew") == 0 || strcmp(what, "release") == 0)
+			do_ident(strcmp(what, "renew") == 0);
+		else if (strcmp(what, "keys") == 0)
+			do_keys(t);
+		else
+			do_scripts();
+		fflush(stdout);
+	}
+	free(line);
+	commands_free(t);
+	return 0;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * command: the table and the places of keys. That it agrees with the server's COMMAND
+ * is tested in e2e/test_scripts.py.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fatal.h"
+#include "upstream/command.h"
+
+#define ARGS_MAX 16
+
+static int setup(void **state)
+{
+	*state = commands_new();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	commands_free(*state);
+	return 0;
+}
+
+/* Asserts that the keys of a command line stand at `expected`, as "1 3 5". */
+static void assert_keys(const struct commands *t, const char *line, const char *expected)
+{
+	struct slice argv[ARGS_MAX];
+	struct resp_view req = { 0, argv };
+	size_t at[ARGS_MAX], n, used = 0;
+	char *copy = xstrdup(line), found[128] = "";
+
+	for (char *w = strtok(copy, " "); w; w = strtok(NULL, " "))
+		argv[req.argc++] = slice_str(w);
+	n = command_key_args(commands_get(t, argv[0]), &req, at, ARGS_MAX);
+	for (size_t i = 0; i < n; i++)
+		used += (size_t)snprintf(found + used, sizeof(found) - used, "%s%zu",
+		                         i ? " " : "", at[i]);
+	if (strcmp(found, expected) != 0)
+		fail_msg("%s: keys at %s, not %s", line, found, expected);
+	free(copy);
+}
+
+static void test_names_are_found_in_any_case(void **state)
+{
+	const struct command *c = commands_get(*state, SLICE_LIT("SeTnX"));
+
+	assert_non_null(c);
+	assert_string_equal(c->name, "setnx");
+	assert_int_equal(c->flags, COMMAND_WRITE);
+	assert_null(commands_get(*state, SLICE_LIT("get")));
+	assert_null(commands_get(*state, SLICE_LIT("")));
+	assert_null(commands_get(*state, SLICE_LIT("a-name-that-is-longer-than-the-table")));
+	assert_null(commands_get(*state, SLICE_LIT("set\0nx")));
+}
+
+static void test_what_the_server_tells_counts(void **state)
+{
+	struct command c = { .name = "Set", .flags = COMMAND_WRITE | COMMAND_BLOCKING,
+		             .keys = KEYS_RANGE, .first = 2, .last = 2, .step = 1 };
+
+	commands_put(*state, &c);
+	assert_keys(*state, "set a b", "2");
+	assert_int_equal(commands_get(*state, SLICE_LIT("SET"))->arity, -3);
+	c.arity = 7;
+	commands_put(*state, &c);
+	assert_int_equal(commands_get(*state, SLICE_LIT("SET"))->arity, 7);
+}
+
+static void test_the_table_grows(void **state)
+{
+	struct command c = { .flags = COMMAND_WRITE, .first = 1, .last = 1, .step = 1 };
+	char name[24];
+
+	for (int i = 0; i < 5000; i++) {
+		snprintf(c.name, sizeof(c.name), "module.%d", i);
+		c.arity = (int16_t)(i + 1);
+		commands_put(*state, &c);
+	}
+	for (int i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "MODULE.%d", i);
+		assert_int_equal(commands_get(*state, slice_str(name))->arity, i + 1);
+	}
+	assert_non_null(commands_get(*state, SLICE_LIT("zunionstore")));
+}
+
+static void test_names_that_do_not_fit_are_passed_over(void **state)
+{
+	struct command c = { .flags = COMMAND_WRITE };
+
+	commands_put(*state, &c);
+	memset(c.name, 'x', sizeof(c.name));
+	commands_put(*state, &c);
+	assert_null(commands_get(*state, SLICE_LIT("")));
+	assert_null(commands_get(*state, slice_of(c.name, sizeof(c.name))));
+	assert_null(commands_get(*state, slice_of(c.name, sizeof(c.name) - 1)));
+}
+
+static void test_ranges(void **state)
+{
+	assert_keys(*state, "set a b", "1");
+	assert_keys(*state, "set", "");
+	assert_keys(*state, "del a b c", "1 2 3");
+	assert_keys(*state, "mset a 1 b 2", "1 3");
+	assert_keys(*state, "mset a 1 b", "1 3");
+	assert_keys(*state, "blpop a b 0", "1 2");
+	assert_keys(*state, "blpop", "");
+	assert_keys(*state, "bitop and d a b", "2 3 4");
+	assert_keys(*state, "rename a", "1");
+}
+
+static void test_counted_keys(void **state)
+{
+	assert_keys(*state, "lmpop 2 a b left", "2 3");
+	assert_keys(*state, "blmpop 0 1 a left", "3");
+	assert_keys(*state, "zunionstore d 2 a b weights 1 2", "1 3 4");
+	assert_keys(*state, "zunionstore d 1 a", "1 3");
+}
+
+static void test_a_wrong_count_names_no_keys(void **state)
+{
+	assert_keys(*state, "lmpop 4 a b left", "");
+	assert_keys(*state, "lmpop 0 a left", "");
+	assert_keys(*state, "lmpop -1 a left", "");
+	assert_keys(*state, "lmpop 1x a left", "");
+	assert_keys(*state, "lmpop 99999999999999999999999 a left", "");
+	assert_keys(*state, "lmpop", "");
+	assert_keys(*state, "zunionstore d 3 a b", "1");
+}
+
+static void test_keys_behind_store(void **state)
+{
+	assert_keys(*state, "sort a", "1");
+	assert_keys(*state, "sort a alpha STORE b", "1 4");
+	assert_keys(*state, "sort a store b store c", "1 5");
+	assert_keys(*state, "sort a by store get store", "1");
+	assert_keys(*state, "sort a limit store 1 store b", "1 6");
+	assert_keys(*state, "sort a store", "1");
+	assert_keys(*state, "georadius a 1 2 3 km storedist b", "1 7");
+	assert_keys(*state, "georadiusbymember a m 3 km store b", "1 6");
+}
+
+static void test_more_keys_than_room_are_counted(void **state)
+{
+	struct slice argv[] = { SLICE_LIT("del"), SLICE_LIT("a"), SLICE_LIT("b"),
+		                SLICE_LIT("c") };
+	struct resp_view req = { 4, argv };
+	size_t at[2] = { 0, 0 };
+
+	assert_int_equal(command_key_args(commands_get(*state, argv[0]), &req, at, 1), 3);
+	assert_int_equal(at[0], 1);
+	assert_int_equal(at[1], 0);
+}
+
+static void test_single_keys(void **state)
+{
+	assert_true(command_single_key(commands_get(*state, SLICE_LIT("set"))));
+	assert_false(command_single_key(commands_get(*state, SLICE_LIT("del"))));
+	assert_false(command_single_key(commands_get(*state, SLICE_LIT("sort"))));
+	assert_false(command_single_key(commands_get(*state, SLICE_LIT("pfdebug"))));
+	assert_false(command_single_key(commands_get(*state, SLICE_LIT("migrate"))));
+}
+
+static void test_arity(void **state)
+{
+	struct command unknown = { .arity = 0 };
+	const struct command *set = commands_get(*state, SLICE_LIT("set"));
+	const struct command *incr = commands_get(*state, SLICE_LIT("incr"));
+
+	assert_false(command_arity_ok(set, 2));
+	assert_true(command_arity_ok(set, 3));
+	assert_true(command_arity_ok(set, 9));
+	assert_false(command_arity_ok(incr, 1));
+	assert_true(command_arity_ok(incr, 2));
+	assert_false(command_arity_ok(incr, 3));
+	assert_true(command_arity_ok(&unknown, 1));
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_names_are_found_in_any_case),
+		TEST(test_what_the_server_tells_counts),
+		TEST(test_the_table_grows),
+		TEST(test_names_that_do_not_fit_are_passed_over),
+		TEST(test_ranges),
+		TEST(test_counted_keys),
+		TEST(test_a_wrong_count_names_no_keys),
+		TEST(test_keys_behind_store),
+		TEST(test_more_keys_than_room_are_counted),
+		TEST(test_single_keys),
+		TEST(test_arity),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
