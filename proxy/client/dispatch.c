@@ -204,6 +204,9 @@ static struct decision call_lock(struct context *x, const struct command *c)
 	struct lock_call call = { 0 };
 	struct keys k;
 
+	/* Redis refuses it as it came. */
+	if (!command_arity_ok(c, x->req->argc))
+		return pass;
 	keys_init(&k, c, x->req);
 	find_rules(x, &k);
 	if (k.enforced && x->session->nawaited) {

@@ -19,8 +19,7 @@ bool args_integer(struct slice s, int64_t *v)
 
 		if (digit < 0 || digit > 9)
 			return false;
-		if (__builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_sub_overflow(n, digit, &n))
+		if (__builtin_mul_overflow(n, 10, &n) || __builtin_sub_overflow(n, digit, &n))
 			return false;
 	}
 	if (!negative && n == INT64_MIN)

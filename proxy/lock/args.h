@@ -13,8 +13,7 @@
 
 /* An integer as Redis' string2ll() takes it: no blanks, no plus, no leading zeros.
  * Returns false when it is none or does not fit. */
-bool args_integer(struct slice s, int64_t *v)
-	__attribute__((warn_unused_result));
+bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
 
 /* Whether an option is `name`. Redis compares options as C strings: case ignored,
  * and nothing behind a NUL counts. */
@@ -24,9 +23,8 @@ bool args_option(struct slice s, const char *name);
  * now + ms overflows at any date after 2001. */
 #define ARGS_MS_MAX (INT64_MAX - 1000000000000)
 
-/* `n` seconds (or, with `seconds` false, milliseconds) as milliseconds. Returns false when Redis
- * would call that overflow. */
-bool args_ms(int64_t n, bool seconds, int64_t *ms)
-	__attribute__((warn_unused_result));
+/* `n` seconds (or, with `seconds` false, milliseconds) as milliseconds. Returns false when
+ * Redis would call that overflow. */
+bool args_ms(int64_t n, bool seconds, int64_t *ms) __attribute__((warn_unused_result));
 
 #endif

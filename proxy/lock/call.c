@@ -3,8 +3,8 @@
 
 #include "resp/write.h"
 
-void call_begin(struct buf *out, enum script_id id, struct rewrite_how how,
-                size_t nkeys, size_t nargs)
+void call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
+                size_t nargs)
 {
 	const struct script *s = script_get(id);
 

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "lock/rewrite.h"
 
-void call_begin(struct buf *out, enum script_id id, struct rewrite_how how,
-                size_t nkeys, size_t nargs);
+void call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
+                size_t nargs);
 
 #endif

@@ -68,8 +68,7 @@ static bool has_sidecar(const struct rule *rule)
 
 /* The lock's two KEYS. With owner = value the second is the first: the scripts'
  * sign that there is no sidecar. */
-static void write_lock_keys(struct buf *out, const struct rule *rule,
-                            struct slice key)
+static void write_lock_keys(struct buf *out, const struct rule *rule, struct slice key)
 {
 	resp_write_bulk(out, key);
 	if (has_sidecar(rule))
@@ -88,8 +87,7 @@ static void write_expiry(struct buf *out, const struct expiry *e)
 }
 
 /* Begins a call with the one lock of a command that has one key. */
-static void begin_single(const struct rewrite *rw, enum script_id id,
-                         size_t nargs)
+static void begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	const struct lock_key *k = &rw->keys[0];
 
@@ -100,8 +98,8 @@ static void begin_single(const struct rewrite *rw, enum script_id id,
 	rw->call->owner = k->token;
 }
 
-static void takes(struct lock_call *call, enum lock_success success,
-                  struct slice value, const struct expiry *e)
+static void takes(struct lock_call *call, enum lock_success success, struct slice value,
+                  const struct expiry *e)
 {
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = success;
@@ -112,16 +110,16 @@ static void takes(struct lock_call *call, enum lock_success success,
 
 /* ---- any other write ---- */
 
-/* Their RESP3 replies differ from RESP2's by doubles or sets. All others run in RESP2, because Lua
- * cannot keep RESP3's nil in an array, and the two versions agree on the rest. */
+/* Their RESP3 replies differ from RESP2's by doubles or sets. All others run in RESP2, because
+ * Lua cannot keep RESP3's nil in an array, and the two versions agree on the rest. */
 static const char *const resp3_replies[] = {
 	"SPOP", "ZADD", "ZINCRBY", "ZMPOP", "ZPOPMAX", "ZPOPMIN",
 };
 
 /* Take any number of arguments, and can neither change a string nor make one. */
 static const char *const harmless_when_long[] = {
-	"GEOADD", "HDEL", "HMSET", "HSET", "LPUSH", "LPUSHX", "RPUSH", "RPUSHX", "SADD",
-	"SREM", "XACK", "XADD", "XCLAIM", "XDEL", "ZADD", "ZREM",
+	"GEOADD", "HDEL", "HMSET", "HSET", "LPUSH",  "LPUSHX", "RPUSH", "RPUSHX",
+	"SADD",   "SREM", "XACK",  "XADD", "XCLAIM", "XDEL",   "ZADD",  "ZREM",
 };
 
 static bool is_one_of(struct slice name, const char *const *names, size_t n)
@@ -132,8 +130,7 @@ static bool is_one_of(struct slice name, const char *const *names, size_t n)
 	return false;
 }
 
-#define IS_ONE_OF(name, names) \
-	is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
 
 static enum rewrite_result too_long(const struct rewrite *rw)
 {
@@ -284,8 +281,8 @@ static enum parsed parse_set(const struct resp_view *req, struct set_args *a)
 }
 
 /* What the application asked for, within the rule's limits. */
-static enum parsed parse_expiry(const struct rule *rule,
-                                const struct set_args *a, struct expiry *e)
+static enum parsed parse_expiry(const struct rule *rule, const struct set_args *a,
+                                struct expiry *e)
 {
 	int64_t n, ms;
 
@@ -312,8 +309,7 @@ static enum parsed parse_expiry(const struct rule *rule,
 }
 
 /* With owner = value a taking SET needs no script: nothing stands beside the lock. */
-static void write_plain_take(const struct rewrite *rw, bool get,
-                             const struct expiry *e)
+static void write_plain_take(const struct rewrite *rw, bool get, const struct expiry *e)
 {
 	struct buf *out = rw->out;
 
@@ -330,8 +326,7 @@ static void write_plain_take(const struct rewrite *rw, bool get,
 	rw->call->owner = rw->keys[0].token;
 }
 
-static void write_take(const struct rewrite *rw, const char *form,
-                       const struct expiry *e)
+static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
@@ -346,8 +341,8 @@ static void write_take(const struct rewrite *rw, const char *form,
 	resp_write_bulk_int(rw->out, max_lease(rule));
 }
 
-static void write_set(const struct rewrite *rw, struct slice value,
-                      const char *form, const struct expiry *e)
+static void write_set(const struct rewrite *rw, struct slice value, const char *form,
+                      const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
 
@@ -360,8 +355,7 @@ static void write_set(const struct rewrite *rw, struct slice value,
 	resp_write_bulk_int(rw->out, max_lease(rule));
 }
 
-static enum rewrite_result rewrite_set_nx(const struct rewrite *rw,
-                                          const struct set_args *a,
+static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct set_args *a,
                                           const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
@@ -474,16 +468,13 @@ struct expire_args {
 };
 
 /* As expireGenericCommand() of Redis 7.0 does. */
-static enum parsed parse_expire(const struct resp_view *req,
-                                struct expire_args *a)
+static enum parsed parse_expire(const struct resp_view *req, struct expire_args *a)
 {
 	bool nx = false, xx = false, gt = false, lt = false;
 	int64_t n;
 
-	a->seconds = slice_is(req->argv[0], "EXPIRE") ||
-	             slice_is(req->argv[0], "EXPIREAT");
-	a->absolute = slice_is(req->argv[0], "EXPIREAT") ||
-	              slice_is(req->argv[0], "PEXPIREAT");
+	a->seconds = slice_is(req->argv[0], "EXPIRE") || slice_is(req->argv[0], "EXPIREAT");
+	a->absolute = slice_is(req->argv[0], "EXPIREAT") || slice_is(req->argv[0], "PEXPIREAT");
 	for (size_t i = 3; i < req->argc; i++) {
 		if (args_option(req->argv[i], "NX"))
 			nx = true;
@@ -585,22 +576,14 @@ static const struct {
 	const char *name;
 	enum rewrite_result (*rewrite)(const struct rewrite *rw);
 } handlers[] = {
-	{ "SET", rewrite_set },
-	{ "DEL", rewrite_del },
-	{ "SETNX", rewrite_setnx },
-	{ "EXPIRE", rewrite_expire },
-	{ "PEXPIRE", rewrite_expire },
-	{ "UNLINK", rewrite_del },
-	{ "INCR", rewrite_incr },
-	{ "SETEX", rewrite_setex },
-	{ "PSETEX", rewrite_setex },
-	{ "GETSET", rewrite_getset },
-	{ "EXPIREAT", rewrite_expire },
-	{ "PEXPIREAT", rewrite_expire },
-	{ "PERSIST", rewrite_persist },
-	{ "SORT", rewrite_store },
-	{ "GEORADIUS", rewrite_store },
-	{ "GEORADIUSBYMEMBER", rewrite_store },
+	{ "SET", rewrite_set },         { "DEL", rewrite_del },
+	{ "SETNX", rewrite_setnx },     { "EXPIRE", rewrite_expire },
+	{ "PEXPIRE", rewrite_expire },  { "UNLINK", rewrite_del },
+	{ "INCR", rewrite_incr },       { "SETEX", rewrite_setex },
+	{ "PSETEX", rewrite_setex },    { "GETSET", rewrite_getset },
+	{ "EXPIREAT", rewrite_expire }, { "PEXPIREAT", rewrite_expire },
+	{ "PERSIST", rewrite_persist }, { "SORT", rewrite_store },
+	{ "GEORADIUS", rewrite_store }, { "GEORADIUSBYMEMBER", rewrite_store },
 };
 
 enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
@@ -609,8 +592,7 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
 {
 	struct rewrite rw = { out, req, keys, nkeys, how, call };
 
-	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
-		                    .success = LOCK_IF_NO_ERROR };
+	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
 	if (count_locks(&rw) == 0)
 		return REWRITE_PASS;
 	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
@@ -641,9 +623,8 @@ bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
 /* ---- hasp's own ---- */
 
 /* Both keys of the lock, for a script that takes its token first. */
-static void begin_ident(struct buf *out, const struct lock_ident *id,
-                        enum script_id script, struct rewrite_how how,
-                        size_t nargs)
+static void begin_ident(struct buf *out, const struct lock_ident *id, enum script_id script,
+                        struct rewrite_how how, size_t nargs)
 {
 	call_begin(out, script, how, 2, nargs);
 	resp_write_bulk(out, id->key);
@@ -670,8 +651,7 @@ void rewrite_renew(struct buf *out, const struct lock_ident *id, int64_t lease_m
 	resp_write_bulk(out, SLICE_LIT("longer"));
 }
 
-void rewrite_release(struct buf *out, const struct lock_ident *id,
-                     struct rewrite_how how)
+void rewrite_release(struct buf *out, const struct lock_ident *id, struct rewrite_how how)
 {
 	if (!id->verb) {
 		begin_ident(out, id, SCRIPT_RELEASE, how, 1);

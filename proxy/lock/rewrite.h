@@ -67,26 +67,26 @@ struct lock_call {
 };
 
 enum rewrite_result {
-	REWRITE_PASS, /* send the request as it came: it can do no harm, or only Redis can say what is wrong with it */
+	REWRITE_PASS, /* send the request as it came: it can do no harm, or only Redis can say
+	                 what is wrong with it */
 	REWRITE_CALL, /* `out` holds the call and `call` is filled in */
 };
 
 /* For a write command of which at least one key has a rule in mode ENFORCE.
- * `keys` are all the command's keys in argument order; a key whose rule is in mode OBSERVE must be
- * passed with rule = NULL. Appends to `out`. */
+ * `keys` are all the command's keys in argument order; a key whose rule is in mode OBSERVE must
+ * be passed with rule = NULL. Appends to `out`. */
 enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
                                  const struct lock_key *keys, size_t nkeys,
-                                 struct rewrite_how how,
-                                 struct lock_call *call);
+                                 struct rewrite_how how, struct lock_call *call);
 
 enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO };
 
-/* For `LOCK key [PX ms | EX s] [AS owner]` and the other verbs, argv[0] being the verb whatever its
- * configured name. Wrong arguments become a call of the script that answers with the error Redis would
- * give (so that it arrives in order, also inside MULTI); then effect is NONE. */
+/* For `LOCK key [PX ms | EX s] [AS owner]` and the other verbs, argv[0] being the verb whatever
+ * its configured name. Wrong arguments become a call of the script that answers with the error
+ * Redis would give (so that it arrives in order, also inside MULTI); then effect is NONE. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
-                  const struct verbs *verbs, struct slice token,
-                  struct rewrite_how how, struct lock_call *call);
+                  const struct verbs *verbs, struct slice token, struct rewrite_how how,
+                  struct lock_call *call);
 
 /* The call that answers with an error of ours, `text`, without its leading dash. */
 void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
@@ -95,7 +95,8 @@ void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
 bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
 
 /* hasp's own calls, by token, for a lock it keeps books of. `value`: the lock's
- * value as stored (rules; empty for verbs). Both answer :1, or :0 when the lock is no longer that owner's. */
+ * value as stored (rules; empty for verbs). Both answer :1, or :0 when the lock is no longer
+ * that owner's. */
 struct lock_ident {
 	bool verb; /* taken by LOCK, else by a rule */
 	bool by_value; /* rule with owner = value: no sidecar */
@@ -104,7 +105,6 @@ struct lock_ident {
 };
 void rewrite_renew(struct buf *out, const struct lock_ident *id, int64_t lease_ms,
                    struct rewrite_how how);
-void rewrite_release(struct buf *out, const struct lock_ident *id,
-                     struct rewrite_how how);
+void rewrite_release(struct buf *out, const struct lock_ident *id, struct rewrite_how how);
 
 #endif

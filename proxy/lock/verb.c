@@ -98,9 +98,8 @@ void rewrite_error(struct buf *out, struct rewrite_how how, const char *text)
 
 /* Appends the script call that answers `ERR ...'name' command`, or just the text when `name`
  * is NULL. */
-static void write_error(struct buf *out, struct rewrite_how how,
-                        struct lock_call *call, const char *text,
-                        const char *name)
+static void write_error(struct buf *out, struct rewrite_how how, struct lock_call *call,
+                        const char *text, const char *name)
 {
 	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
 	size_t n = 0;
@@ -119,8 +118,7 @@ static void write_error(struct buf *out, struct rewrite_how how,
 /* The lease that was asked for, or the default. Returns false when an error was
  * written instead. */
 static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
-                     const struct verb_args *a, struct rewrite_how how,
-                     struct lock_call *call)
+                     const struct verb_args *a, struct rewrite_how how, struct lock_call *call)
 {
 	int64_t n, ms = verbs->lease_ms;
 
@@ -156,8 +154,8 @@ static const char *layout_type(const struct verbs *verbs)
 	return verbs->reentrant == REENTRANT_COUNT ? "hash" : "string";
 }
 
-static void write_lock(struct buf *out, const struct verbs *verbs,
-                       struct rewrite_how how, struct lock_call *call)
+static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
+                       struct lock_call *call)
 {
 	bool count = verbs->reentrant == REENTRANT_COUNT;
 
@@ -167,15 +165,15 @@ static void write_lock(struct buf *out, const struct verbs *verbs,
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
 	if (!count)
-		resp_write_bulk_str(out, verbs->reentrant == REENTRANT_REFRESH ?
-		                                 "refresh" : "no");
+		resp_write_bulk_str(out,
+		                    verbs->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
 }
 
-static void write_unlock(struct buf *out, const struct verbs *verbs,
-                         struct rewrite_how how, struct lock_call *call)
+static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
+                         struct lock_call *call)
 {
 	begin_verb(out, SCRIPT_UNLOCK, how, call, 2, 3);
 	resp_write_bulk(out, call->owner);
@@ -185,8 +183,8 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	call->success = LOCK_IF_ONE;
 }
 
-static void write_extend(struct buf *out, const struct verbs *verbs,
-                         struct rewrite_how how, struct lock_call *call)
+static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
+                         struct lock_call *call)
 {
 	begin_verb(out, SCRIPT_EXTEND, how, call, 2, 4);
 	resp_write_bulk(out, call->owner);
@@ -198,8 +196,8 @@ static void write_extend(struct buf *out, const struct verbs *verbs,
 }
 
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
-                  const struct verbs *verbs, struct slice token,
-                  struct rewrite_how how, struct lock_call *call)
+                  const struct verbs *verbs, struct slice token, struct rewrite_how how,
+                  struct lock_call *call)
 {
 	struct verb_args a;
 	const char *error;

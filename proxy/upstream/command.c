@@ -227,8 +227,7 @@ static void collect(struct collect *c, size_t arg)
 	c->n++;
 }
 
-static void collect_range(struct collect *keys, const struct command *c,
-                          size_t argc)
+static void collect_range(struct collect *keys, const struct command *c, size_t argc)
 {
 	long last = c->last < 0 ? (long)argc + c->last : c->last;
 
@@ -240,8 +239,7 @@ static void collect_range(struct collect *keys, const struct command *c,
 
 /* argv[at] says how many keys follow. A number that Redis will refuse, or that
  * reaches past the end, names none. */
-static void collect_counted(struct collect *keys, const struct resp_view *req,
-                            size_t at)
+static void collect_counted(struct collect *keys, const struct resp_view *req, size_t at)
 {
 	size_t n = 0;
 
@@ -297,8 +295,8 @@ static void collect_store(struct collect *keys, const struct command *c,
 		collect(keys, store);
 }
 
-size_t command_key_args(const struct command *c, const struct resp_view *req,
-                        size_t *out, size_t max)
+size_t command_key_args(const struct command *c, const struct resp_view *req, size_t *out,
+                        size_t max)
 {
 	struct collect keys = { out, max, 0 };
 

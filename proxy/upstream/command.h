@@ -54,8 +54,8 @@ const struct command *commands_get(const struct commands *t, struct slice name);
 
 /* Writes the argv indices of the command's keys, ascending, to `out` (room for `max`).
  * Returns how many there are, which may exceed `max`. */
-size_t command_key_args(const struct command *c, const struct resp_view *req,
-                        size_t *out, size_t max);
+size_t command_key_args(const struct command *c, const struct resp_view *req, size_t *out,
+                        size_t max);
 
 /* Whether Redis would take this many arguments (the name included). Where it would
  * not, the error is its own to word. */

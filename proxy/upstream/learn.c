@@ -28,8 +28,10 @@ static bool is_entry(const redisReply *r)
 	    !is_text(r->element[NAME]) ||
 	    r->element[FLAGS]->type != REDIS_REPLY_ARRAY)
 		return false;
-	for (int i = FIRST; i <= STEP; i++) {
+	for (int i = ARITY; i <= STEP; i++) {
 		const redisReply *n = r->element[i];
+		if (i == FLAGS)
+			continue;
 		if (n->type != REDIS_REPLY_INTEGER || n->integer < SHRT_MIN ||
 		    n->integer > SHRT_MAX)
 			return false;
@@ -63,6 +65,7 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 	for (size_t i = 0; i < (size_t)name->len; i++)
 		c.name[i] = (char)tolower((unsigned char)name->str[i]);
 	c.flags = read_flags(entry->element[FLAGS]);
+	c.arity = (int16_t)entry->element[ARITY]->integer;
 	c.first = (int16_t)entry->element[FIRST]->integer;
 	c.last = (int16_t)entry->element[LAST]->integer;
 	c.step = (int16_t)entry->element[STEP]->integer;

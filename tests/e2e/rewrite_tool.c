@@ -109,8 +109,7 @@ static void put_call(const struct lock_call *c, const struct buf *out)
 	putchar('\n');
 }
 
-static size_t find_keys(const struct commands *t, const struct resp_view *req,
-                        size_t **args)
+static size_t find_keys(const struct commands *t, const struct resp_view *req, size_t **args)
 {
 	const struct command *c = commands_get(t, req->argv[0]);
 	size_t n = c ? command_key_args(c, req, NULL, 0) : 0;
@@ -123,7 +122,7 @@ static void do_lock(const struct commands *t)
 {
 	struct rule rule = { .name = (char *)"test" };
 	struct buf out = BUF_INIT;
-	struct lock_call call;
+	struct lock_call call = { 0 };
 	struct lock_key *keys;
 	struct slice *argv, token;
 	size_t *args, n;
@@ -153,12 +152,13 @@ static void do_lock(const struct commands *t)
 
 static void do_verb(void)
 {
-	struct verbs verbs = { .lock = (char *)"LOCK", .unlock = (char *)"UNLOCK",
+	struct verbs verbs = { .lock = (char *)"LOCK",
+		               .unlock = (char *)"UNLOCK",
 		               .extend = (char *)"LOCK.EXTEND",
 		               .info = (char *)"LOCK.INFO" };
 	enum verb verb = (enum verb)INDEX(verb_names, word());
 	struct buf out = BUF_INIT;
-	struct lock_call call;
+	struct lock_call call = { 0 };
 	struct slice *argv, token;
 
 	verbs.reentrant = (enum reentrant_mode)INDEX(reentrants, word());

@@ -64,8 +64,12 @@ static void test_names_are_found_in_any_case(void **state)
 
 static void test_what_the_server_tells_counts(void **state)
 {
-	struct command c = { .name = "Set", .flags = COMMAND_WRITE | COMMAND_BLOCKING,
-		             .keys = KEYS_RANGE, .first = 2, .last = 2, .step = 1 };
+	struct command c = { .name = "Set",
+		             .flags = COMMAND_WRITE | COMMAND_BLOCKING,
+		             .keys = KEYS_RANGE,
+		             .first = 2,
+		             .last = 2,
+		             .step = 1 };
 
 	commands_put(*state, &c);
 	assert_keys(*state, "set a b", "2");

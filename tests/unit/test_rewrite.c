@@ -166,8 +166,8 @@ static void test_keys_with_a_rule_come_in_pairs_before_the_others(void **state)
 
 	(void)state;
 	l.view.argv = l.argv;
-	assert_int_equal(rewrite_lock(&out, &l.view, keys, 4, (struct rewrite_how){ 0 },
-	                              &call), REWRITE_CALL);
+	assert_int_equal(rewrite_lock(&out, &l.view, keys, 4, (struct rewrite_how){ 0 }, &call),
+	                 REWRITE_CALL);
 	assert_true(out_has("$1\r\n6\r\n$2\r\nk1\r\n$15\r\nhasp:owner:{k1}\r\n$2\r\nk2\r\n"
 	                    "$2\r\nk2\r\n$1\r\na\r\n$1\r\nb\r\n$3\r\nDEL\r\n$1\r\n2\r\n"
 	                    "$2\r\nt1\r\n$2\r\nt2\r\n"));
@@ -181,13 +181,32 @@ static void test_keys_with_a_rule_come_in_pairs_before_the_others(void **state)
 static void test_what_redis_refuses_passes(void **state)
 {
 	static const char *const lines[] = {
-		"SET k", "SET k v NX XX", "SET k v EX", "SET k v PX 0", "SET k v EX -1",
-		"SET k v EX 1 PX 1", "SET k v EX 1 KEEPTTL", "SET k v KEEPTTL EX 1",
-		"SET k v EX 01", "SET k v EX 1.0", "SET k v PX 9223372036854775807",
-		"SET k v EX 9223372036854776", "SET k v EXAT 0", "SETNX k", "SETNX k v w",
-		"SETEX k 0 v", "SETEX k v 10", "PSETEX k 10", "GETSET k", "INCR k 1",
-		"EXPIRE k", "EXPIRE k x", "EXPIRE k 1 NX XX", "EXPIRE k 1 GT LT",
-		"EXPIRE k 9223372036854775", "PERSIST k NX",
+		"SET k",
+		"SET k v NX XX",
+		"SET k v EX",
+		"SET k v PX 0",
+		"SET k v EX -1",
+		"SET k v EX 1 PX 1",
+		"SET k v EX 1 KEEPTTL",
+		"SET k v KEEPTTL EX 1",
+		"SET k v EX 01",
+		"SET k v EX 1.0",
+		"SET k v PX 9223372036854775807",
+		"SET k v EX 9223372036854776",
+		"SET k v EXAT 0",
+		"SETNX k",
+		"SETNX k v w",
+		"SETEX k 0 v",
+		"SETEX k v 10",
+		"PSETEX k 10",
+		"GETSET k",
+		"INCR k 1",
+		"EXPIRE k",
+		"EXPIRE k x",
+		"EXPIRE k 1 NX XX",
+		"EXPIRE k 1 GT LT",
+		"EXPIRE k 9223372036854775",
+		"PERSIST k NX",
 	};
 
 	(void)state;
@@ -246,8 +265,7 @@ static void assert_told(const struct told *t, size_t n, const struct rule *r)
 	}
 }
 
-#define ASSERT_TOLD(told, rule) \
-	assert_told(told, sizeof(told) / sizeof((told)[0]), rule)
+#define ASSERT_TOLD(told, rule) assert_told(told, sizeof(told) / sizeof((told)[0]), rule)
 
 static void test_the_books_learn_what_success_means(void **state)
 {
@@ -395,13 +413,24 @@ static void test_integers_are_read_as_redis_reads_them(void **state)
 		bool ok;
 		int64_t v;
 	} cases[] = {
-		{ "0", true, 0 }, { "1", true, 1 }, { "-1", true, -1 },
+		{ "0", true, 0 },
+		{ "1", true, 1 },
+		{ "-1", true, -1 },
 		{ "9223372036854775807", true, INT64_MAX },
 		{ "-9223372036854775808", true, INT64_MIN },
-		{ "9223372036854775808", false, 0 }, { "-9223372036854775809", false, 0 },
-		{ "99999999999999999999999", false, 0 }, { "", false, 0 }, { "-", false, 0 },
-		{ "+1", false, 0 }, { " 1", false, 0 }, { "1 ", false, 0 }, { "01", false, 0 },
-		{ "-0", false, 0 }, { "1.0", false, 0 }, { "1e3", false, 0 }, { "x", false, 0 },
+		{ "9223372036854775808", false, 0 },
+		{ "-9223372036854775809", false, 0 },
+		{ "99999999999999999999999", false, 0 },
+		{ "", false, 0 },
+		{ "-", false, 0 },
+		{ "+1", false, 0 },
+		{ " 1", false, 0 },
+		{ "1 ", false, 0 },
+		{ "01", false, 0 },
+		{ "-0", false, 0 },
+		{ "1.0", false, 0 },
+		{ "1e3", false, 0 },
+		{ "x", false, 0 },
 	};
 
 	(void)state;

@@ -4,6 +4,8 @@
 -- counts only while the lock has that very value. An act whose sidecar key is the
 -- lock key itself has none: with owner = value the lock's value is the owner.
 
+-- include as_sent.lua
+
 -- The string at `key`; nil when there is none. For another type: nil and Redis'
 -- own error. Whatever else went wrong (ACL, say) must not look like a free lock.
 local function get(key)

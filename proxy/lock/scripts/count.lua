@@ -8,7 +8,8 @@
 local lock, side, lease = KEYS[1], KEYS[2], ARGV[2]
 local n = redis.pcall('INCR', lock)
 if type(n) == 'table' then
-	return n
+	-- include as_sent.lua
+	return as_sent(n, 'INCR')
 end
 if n == 1 then
 	redis.call('PEXPIRE', lock, lease)

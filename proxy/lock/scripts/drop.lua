@@ -13,7 +13,7 @@ for i = 1, n do
 		-- A stale sidecar goes with its lock, or without it.
 		local reply = redis.pcall(command, lock, side)
 		if type(reply) == 'table' then
-			return reply
+			return as_sent(reply, command)
 		end
 		if held or wrong then
 			gone = gone + 1
@@ -24,7 +24,7 @@ end
 for i = 2 * n + 1, #KEYS, 1000 do
 	local reply = redis.pcall(command, unpack(KEYS, i, math.min(i + 999, #KEYS)))
 	if type(reply) == 'table' then
-		return reply
+		return as_sent(reply, command)
 	end
 	gone = gone + reply
 end

@@ -12,7 +12,10 @@ if mine == false then
 	return 0
 end
 local reply = redis.pcall(command, lock, unpack(ARGV, 6))
-if not held or type(reply) == 'table' then
+if type(reply) == 'table' then
+	return as_sent(reply, command)
+end
+if not held then
 	return reply
 end
 if reply == 0 then

@@ -5,6 +5,7 @@
 --          'longer' to leave a lock alone that has more left, or ''
 -- returns  1; 0 not this owner's
 -- layout   Redisson's RLock or go-zero's RedisLock
+-- include as_sent.lua
 -- include verbs.lua
 local lock, lease = KEYS[1], ARGV[3]
 local n, wrong = holds(lock, ARGV[1], ARGV[2])
@@ -19,7 +20,7 @@ if ARGV[4] == 'longer' and redis.call('PTTL', lock) >= tonumber(lease) then
 end
 local reply = redis.pcall('PEXPIRE', lock, lease)
 if type(reply) == 'table' then
-	return reply
+	return as_sent(reply, 'EXTEND')
 end
 redis.call('PEXPIRE', KEYS[2], lease)
 return 1

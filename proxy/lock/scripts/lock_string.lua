@@ -4,6 +4,7 @@
 -- ARGV     token, lease ms, 'refresh' or 'no'
 -- returns  the fencing token; nil: held, for 'refresh' by another
 -- layout   go-zero's RedisLock: a string holding the token
+-- include as_sent.lua
 -- include fence.lua
 local lock, record, token, lease = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local owner = redis.pcall('GET', lock)
@@ -15,7 +16,7 @@ if owner and (owner ~= token or ARGV[3] ~= 'refresh') then
 end
 local fence = owner and remembered(record, token) or new_fence(KEYS[3])
 if type(fence) == 'table' then
-	return fence
+	return as_sent(fence, 'LOCK')
 end
 redis.call('SET', lock, token, 'PX', lease)
 remember(record, token, fence, lease)

@@ -3,8 +3,9 @@
 -- KEYS     lock, sidecar
 -- ARGV     token, value, expiry option (PX, EXAT, PXAT, KEEPTTL), its number (KEEPTTL: ''),
 --          form (SET, XX, GET, XXGET, GETSET), lease ms, longest lease ms
--- returns  what Redis answers to that form. Another's lock: LOCKED for SET, nil
---          for XX, the holder's value for the others
+-- returns  what Redis answers to that form. Another's lock: nil with XX, LOCKED
+--          without. Not the holder's value: who has read that before (GET, then GETSET: the
+--          same value means that nobody was faster) would take it for success.
 -- layout   hasp's
 -- include common.lua
 local lock, side, token, value = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
@@ -14,13 +15,10 @@ if side == lock and held then
 	mine = held == token or held == value
 end
 if mine == false then
-	if form == 'SET' then
-		return locked(lock)
-	end
-	if form == 'XX' then
+	if form == 'XX' or form == 'XXGET' then
 		return false
 	end
-	return held
+	return locked(lock)
 end
 local reply
 if form == 'GETSET' then
@@ -42,7 +40,7 @@ else
 	reply = redis.pcall(unpack(argv))
 end
 if type(reply) == 'table' and reply.err then
-	return reply
+	return as_sent(reply, 'SET')
 end
 if not reply and form ~= 'GET' then
 	return reply

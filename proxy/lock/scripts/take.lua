@@ -14,7 +14,8 @@ else
 	reply = redis.pcall('SET', lock, value, 'NX', option, number)
 end
 if type(reply) == 'table' and reply.err then
-	return reply
+	-- include as_sent.lua
+	return as_sent(reply, 'SET')
 end
 local took = reply
 if form == 'GET' then
@@ -42,7 +43,7 @@ if not took then
 	end
 	reply = redis.pcall('SET', lock, value, option, number)
 	if reply.err then
-		return reply
+		return as_sent(reply, 'SET')
 	end
 	if form == 'SETNX' then
 		reply = 1

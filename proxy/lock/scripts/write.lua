@@ -45,12 +45,7 @@ else
 	reply = redis.pcall(unpack(ARGV, first))
 end
 if type(reply) == 'table' and reply.err then
-	-- Redis words this one differently in a script.
-	if reply.err:find('Wrong number of args calling', 1, true) then
-		return redis.error_reply("ERR wrong number of arguments for '"
-			.. ARGV[first]:lower() .. "' command")
-	end
-	return reply
+	return as_sent(reply, ARGV[first])
 end
 
 for i = 1, n do
