@@ -100,6 +100,7 @@ struct keys {
 	struct lock_key *v;
 	size_t n;
 	bool enforced; /* a rule concerns at least one of them */
+	bool watched; /* one would have a rule, if it were not watched */
 	struct buf rooms[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
 	struct lock_key few[KEYS_ON_STACK];
 };
@@ -138,8 +139,12 @@ static void find_rules(struct context *x, struct keys *k)
 	for (size_t i = 0; i < k->n; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
 		const struct rule *rule = config_rule_for(env->config, key);
-		if (!rule || session_watches(x->session, key))
+		if (!rule)
 			continue;
+		if (session_watches(x->session, key)) {
+			k->watched = true;
+			continue;
+		}
 		if (rule->mode == MODE_OBSERVE) {
 			observe(env, rule, x->req->argv[0], key);
 			continue;
@@ -209,7 +214,7 @@ static struct decision call_lock(struct context *x, const struct command *c)
 		return pass;
 	keys_init(&k, c, x->req);
 	find_rules(x, &k);
-	if (k.enforced && x->session->nawaited) {
+	if ((k.enforced || k.watched) && x->session->nawaited) {
 		d = later;
 	} else if (k.enforced) {
 		find_tokens(x, &k);

@@ -142,6 +142,14 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	return true;
 }
 
+/* Of who has not logged in Redis takes no long requests, and says so at their first bytes. */
+static bool is_refused(const struct client *c)
+{
+	return c->env->links->login_required && !c->session.logged_in &&
+		c->scan.state != 0 &&
+		(c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
+}
+
 /* Redis answers the bytes up to here with a protocol error, and closes. More than that it must not
  * get, in case it sees no error there. */
 static void pass_bad(struct client *c, struct cursor *k)
@@ -207,7 +215,9 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 		case RESP_MORE:
 			c->scanned += used;
 			go_on = false;
-			if (c->intake == INTAKE_STREAM || begin_stream(c, &k))
+			if (is_refused(c))
+				pass_bad(c, &k);
+			else if (c->intake == INTAKE_STREAM || begin_stream(c, &k))
 				step(c, &k);
 			break;
 		}

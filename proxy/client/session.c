@@ -125,10 +125,22 @@ void session_unwatch(struct session *s)
 	buf_release(&s->watched);
 }
 
+/* Will the database be another one when the transaction is carried out? */
+static bool selects_in_multi(const struct session *s)
+{
+	for (struct list *at = s->queued.next; at != &s->queued; at = at->next)
+		if (container_of(at, struct request, node)->kind == REQUEST_SELECT)
+			return true;
+	return false;
+}
+
 bool session_watches(const struct session *s, struct slice key)
 {
 	struct slice rest = buf_slice(&s->watched);
 
+	/* What is not known to be watched is checked. */
+	if (rest.n == 0 || s->db < 0 || selects_in_multi(s))
+		return false;
 	while (rest.n) {
 		size_t n, head = sizeof(n) + sizeof(s->db);
 		int db;
@@ -166,6 +178,7 @@ static void reset(struct session *s)
 	s->db = 0;
 	s->proto = 2;
 	s->user_unknown = false;
+	s->logged_in = false;
 	forget(&s->user);
 	forget(&s->name);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
@@ -195,6 +208,7 @@ static void apply(struct session *s, struct request *r)
 	case REQUEST_AUTH:
 	case REQUEST_NAME:
 		s->user_unknown &= !r->user;
+		s->logged_in |= r->user != NULL;
 		replace(&s->user, &r->user);
 		replace(&s->name, &r->name);
 		break;
@@ -331,7 +345,7 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 
 	*ended = false;
 	/* In RESP3 an array is always an answer, whatever it begins with. */
-	if (frame->reply.type != (s->proto == 3 ? '>' : '*'))
+	if (frame->reply.type != '>' && (frame->reply.type != '*' || s->proto == 3))
 		return false;
 	for (size_t i = 0; i < sizeof(acks) / sizeof(*acks); i++) {
 		if (!slice_eq(first, slice_str(acks[i].name)))
@@ -351,7 +365,7 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 		count(s, acks[i].subscription, frame->reply.integer);
 		return true;
 	}
-	return s->proto == 3 || is_message(s, first);
+	return frame->reply.type == '>' || is_message(s, first);
 }
 
 bool session_is_subscribed(const struct session *s)

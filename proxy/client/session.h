@@ -61,6 +61,7 @@ struct session {
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	bool user_unknown;
+	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
 	bool opaque;
 	bool in_multi;
 	size_t nqueued; /* commands sent since MULTI */

@@ -236,22 +236,30 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n,
 	return r;
 }
 
-bool reply_element(struct slice frame, size_t i, struct resp_reply *out)
+struct slice reply_elements(struct slice frame)
 {
-	const char *p = frame.p, *end = frame.p + frame.n;
-	const char *lf = memchr(p, '\n', frame.n);
+	const char *lf;
+	size_t header;
+
+	if (frame.n == 0 || (*frame.p != '*' && *frame.p != '~' && *frame.p != '>'))
+		return SLICE_NONE;
+	lf = memchr(frame.p, '\n', frame.n);
+	if (!lf)
+		return SLICE_NONE;
+	header = (size_t)(lf - frame.p) + 1;
+	return slice_of(lf + 1, frame.n - header);
+}
+
+bool reply_next(struct slice *elements, struct resp_reply *out)
+{
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	if (frame.n == 0 || (*p != '*' && *p != '~' && *p != '>') || !lf)
+	if (elements->n == 0 ||
+	    reply_scan(&scan, elements->p, elements->n, &used) != RESP_OK)
 		return false;
-	for (p = lf + 1; p < end; p += used) {
-		if (reply_scan(&scan, p, (size_t)(end - p), &used) != RESP_OK)
-			return false;
-		if (i-- == 0) {
-			*out = scan.reply;
-			return true;
-		}
-	}
-	return false;
+	*out = scan.reply;
+	elements->p += used;
+	elements->n -= used;
+	return true;
 }

@@ -64,8 +64,12 @@ static inline struct slice reply_scan_first(const struct reply_scan *s)
 	return slice_of(s->first, s->nfirst);
 }
 
-/* The element `i` of the aggregate that is the whole reply at `frame`, told as a reply of its own.
- * False when it is no aggregate, or has fewer. */
-bool reply_element(struct slice frame, size_t i, struct resp_reply *out);
+/* The elements of the aggregate that is the whole reply at `frame`, for reply_next(): empty when
+ * it is none, or has none. */
+struct slice reply_elements(struct slice frame);
+
+/* Takes the first of the `elements`, told as a reply of its own. False when there is none, or
+ * it is not whole. */
+bool reply_next(struct slice *elements, struct resp_reply *out);
 
 #endif

@@ -64,6 +64,9 @@ static inline bool scan_short_header(const char *p, size_t n, long long *value,
 		v = v * 10 + (p[at] - '0');
 	if (at == 1 || at + 2 > n || p[at] != '\r' || (p[1] == '0' && at > 2))
 		return false;
+	/* A CR here ends the line, and a NUL hides its end. */
+	if (p[0] != '$' && p[0] != '*')
+		return false;
 	*value = v;
 	*size = at + 2;
 	return true;
@@ -233,6 +236,7 @@ static enum resp_result scan_count(struct request_scan *s, const char *p, size_t
 	if (s->empty)
 		return RESP_OK;
 	s->argc = s->left = (uint32_t)value;
+	s->bulk = 0;
 	s->state = AT_BULK;
 	return RESP_MORE;
 }
@@ -281,6 +285,7 @@ static enum resp_result scan(struct request_scan *s, const char *p, size_t n,
 			return RESP_BAD;
 		}
 		s->left--;
+		s->bulk = (uint64_t)value;
 		s->skip = (uint64_t)value + 2;
 		s->state = IN_BULK;
 		if (args && s->skip <= n - at)

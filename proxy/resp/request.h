@@ -28,6 +28,7 @@ enum resp_result {
  * beginning of one. */
 struct request_scan {
 	uint64_t skip; /* bytes of payload and its CRLF still to come */
+	uint64_t bulk; /* length of the argument that was announced last */
 	uint32_t argc; /* arguments announced; 0 for inline requests */
 	uint32_t left; /* arguments whose header is still to come */
 	uint8_t state;
@@ -41,6 +42,10 @@ struct request_scan {
  * error, and closes. */
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
                               size_t *used) __attribute__((warn_unused_result));
+
+/* What Redis takes of a connection that must log in and has not: arguments, bytes of each. */
+#define REQUEST_LOGIN_ARGC 10
+#define REQUEST_LOGIN_BULK 16384
 
 /* The longest line (header or inline request) that Redis takes, in bytes. */
 #define REQUEST_LINE_MAX (64 * 1024)

@@ -139,6 +139,16 @@ static void send_words(struct control *c, const char *const *words, size_t n,
 	buf_release(&out);
 }
 
+/* Asked before logging in. */
+static void on_ping(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+
+	if (reply)
+		c->how.env->login_required = reply->type == REDIS_REPLY_ERROR &&
+			strncmp(reply->str, "NOAUTH", 6) == 0;
+}
+
 static void on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -176,6 +186,7 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 	c->dead = NULL;
 	c->db = 0;
 	c->link = link_new(c->how.env, &link_ops, c);
+	send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
 	if (c->password && c->user)
 		send_words(c, (const char *[]){ "AUTH", c->user, c->password }, 3,
 		           NULL, NULL);

@@ -18,7 +18,7 @@
 struct control;
 
 struct control_how {
-	const struct link_env *env;
+	struct link_env *env;
 	struct commands *commands; /* what COMMAND answers goes there */
 	/* The connection is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg);

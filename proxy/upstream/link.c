@@ -200,11 +200,13 @@ static void end_frame(struct link *l)
 	struct buf kept = l->kept;
 	bool forward = true;
 
-	if (is_out_of_band(l) || !(head = fifo_head(&l->fifo)))
+	l->kept = BUF_INIT;
+	if (is_out_of_band(l) || !(head = fifo_head(&l->fifo))) {
+		buf_release(&kept);
 		return;
+	}
 	run = *head;
 	fifo_pop(&l->fifo);
-	l->kept = BUF_INIT;
 	if (l->treat & LINK_ASK) {
 		forward = l->ops->on_error(l->owner, run.tag, buf_slice(&kept));
 		if (forward && !l->closed)
@@ -212,7 +214,7 @@ static void end_frame(struct link *l)
 	}
 	if ((run.flags & LINK_TELL) && forward && !l->closed)
 		l->ops->on_reply(l->owner, run.tag, &l->scan.reply,
-		                 buf_slice(&kept));
+		                 run.flags & LINK_KEEP ? buf_slice(&kept) : SLICE_NONE);
 	buf_release(&kept);
 }
 

@@ -64,6 +64,7 @@ struct link_env {
 	struct dialer dialer;
 	struct address address;
 	char *name; /* the address as configured, for messages */
+	bool login_required; /* Redis refuses those who have not logged in */
 	char *scratch; /* replies are read into it */
 	size_t scratch_size;
 };
