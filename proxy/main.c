@@ -40,7 +40,10 @@ struct options {
 
 struct process {
 	struct options options;
-	struct config *config;
+	struct config *config; /* in force */
+	struct config *first; /* what was started with: a reload changes no socket */
+	size_t nopened; /* of first->listen */
+	bool wrote_pid_file;
 	struct worker *workers[LISTENERS_MAX];
 	size_t nworkers;
 	int fds[LISTENERS_MAX][LISTENERS_MAX]; /* by worker */
@@ -218,17 +221,21 @@ static int open_listeners(struct process *p)
 		for (int k = 0; k < n; k++)
 			if (share_listener(p, first[k], &at, &how) < 0)
 				return -1;
+		p->nopened++;
 	}
 	return 0;
 }
 
-static void unlink_sockets(const struct process *p)
+/* Removes the files that this process made, no one else's. */
+static void unlink_files(const struct process *p)
 {
 	struct address at;
 
-	for (size_t i = 0; i < p->config->listen.n; i++)
-		if (address_parse(&at, p->config->listen.v[i]) == 0 && at.local)
+	for (size_t i = 0; i < p->nopened; i++)
+		if (address_parse(&at, p->first->listen.v[i]) == 0 && at.local)
 			unlink(at.host);
+	if (p->wrote_pid_file)
+		unlink(p->first->pid_file);
 }
 
 /* --- process ---------------------------------------------------------------- */
@@ -258,8 +265,23 @@ static void raise_descriptor_limit(const struct config *config)
 		            (unsigned long long)want);
 }
 
-static int drop_privileges(const char *user)
+/* The user to become must be able to reach the sockets, and to open the log anew. */
+static int hand_over(const struct config *config, const struct passwd *pw)
 {
+	struct address at;
+
+	for (size_t i = 0; i < config->listen.n; i++)
+		if (address_parse(&at, config->listen.v[i]) == 0 && at.local &&
+		    chown(at.host, pw->pw_uid, pw->pw_gid) < 0)
+			return fail("listen", config->listen.v[i], strerror(errno));
+	if (config->log[0] == '/' && chown(config->log, pw->pw_uid, pw->pw_gid) < 0)
+		return fail("log", config->log, strerror(errno));
+	return 0;
+}
+
+static int drop_privileges(const struct config *config)
+{
+	const char *user = config->user;
 	struct passwd *pw;
 
 	if (!user)
@@ -270,14 +292,17 @@ static int drop_privileges(const char *user)
 		return fail("user", user, errno ? strerror(errno) : "no such user");
 	if (geteuid() == pw->pw_uid)
 		return 0;
+	if (hand_over(config, pw) < 0)
+		return -1;
 	if (initgroups(user, pw->pw_gid) < 0 || setgid(pw->pw_gid) < 0 ||
 	    setuid(pw->pw_uid) < 0)
 		return fail("user", user, strerror(errno));
 	return 0;
 }
 
-static int write_pid_file(const char *path)
+static int write_pid_file(struct process *p)
 {
+	const char *path = p->config->pid_file;
 	FILE *f;
 
 	if (!path)
@@ -285,6 +310,7 @@ static int write_pid_file(const char *path)
 	f = fopen(path, "we");
 	if (!f || fprintf(f, "%ld\n", (long)getpid()) < 0 || fclose(f) != 0)
 		return fail("pid_file", path, strerror(errno));
+	p->wrote_pid_file = true;
 	return 0;
 }
 
@@ -388,8 +414,8 @@ static int start(struct process *p)
 	p->nworkers = (size_t)p->config->workers;
 	HASP_ASSERT(p->nworkers <= LISTENERS_MAX);
 	raise_descriptor_limit(p->config);
-	if (open_listeners(p) < 0 || write_pid_file(p->config->pid_file) < 0 ||
-	    drop_privileges(p->config->user) < 0)
+	if (open_listeners(p) < 0 || write_pid_file(p) < 0 ||
+	    drop_privileges(p->config) < 0)
 		return -1;
 	for (size_t i = 0; i < p->nworkers; i++) {
 		int rc;
@@ -415,21 +441,21 @@ static int run(struct process *p)
 	signal(SIGPIPE, SIG_IGN);
 	if (p->options.daemonize && daemonize(p) < 0)
 		return 1;
+	p->first = config_ref(p->config);
 	if (start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu verbs=%s",
 		         PACKAGE_VERSION, p->nworkers, p->config->address,
 		         p->config->nrules, p->config->verbs.enabled ? "on" : "off");
 		tell_ready(p);
 		serve(p, &signals);
-		status = 0;
-	}
-	if (status == 0)
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
-	if (status == 0 && p->config->pid_file)
-		unlink(p->config->pid_file);
-	if (p->nfds)
-		unlink_sockets(p);
+		status = 0;
+	} else if (strcmp(p->config->log, "stderr") != 0) {
+		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
+	}
+	unlink_files(p);
+	config_unref(p->first);
 	return status;
 }
 

@@ -43,6 +43,13 @@ struct dispatch_from client_dispatch_from(struct client *c)
 	};
 }
 
+void client_touch(struct client *c)
+{
+	c->active_at = ev_now(c->env->loop);
+	list_remove(&c->node);
+	list_append(&c->env->clients, &c->node);
+}
+
 static void drop_link(struct client *c)
 {
 	if (!c->link)

@@ -58,6 +58,9 @@ static inline bool client_is_dead(const struct client *c)
 
 struct dispatch_from client_dispatch_from(struct client *c);
 
+/* Something went to or fro: it is not idle. */
+void client_touch(struct client *c);
+
 /* The end. Memory goes when clients_reap() runs. */
 void client_close(struct client *c, const char *reason);
 

@@ -299,21 +299,22 @@ void client_on_readable(struct stream *s)
 	n = stream_read(s, p, room);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return;
-	if (n < 0 && c->waiting != WAIT_REPLY) {
+	if (n < 0 && c->session.nawaited == 0) {
 		client_close(c, strerror(errno));
-	} else if (n <= 0 && c->closing) {
+	} else if (n <= 0 && c->closing && stream_pending(s) == 0) {
 		client_close(c, "done");
 	} else if (n <= 0) {
 		/* A lock that is being taken must be known before it can be released, also
-		 * when the one who asked is gone. */
+		 * when the one who asked is gone. And one who sends no more may
+		 * still fetch what he is owed. */
 		c->eof = true;
 		stream_pause(s);
+		if (c->closing)
+			return;
 		if (c->waiting == WAIT_NONE)
 			pass_eof(c);
 	} else if (c->intake != INTAKE_NOTHING) {
-		c->active_at = ev_now(env->loop);
-		list_remove(&c->node);
-		list_append(&env->clients, &c->node);
+		client_touch(c);
 		on_input(c, p, (size_t)n);
 	}
 }

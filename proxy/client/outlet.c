@@ -13,6 +13,7 @@ static void on_bytes(void *owner, struct slice bytes)
 {
 	struct client *c = client_of(owner);
 
+	client_touch(c);
 	stream_send(&c->stream, bytes);
 	if (stream_pending(&c->stream) >= STREAM_HIGH_WATER)
 		link_pause(c->link);

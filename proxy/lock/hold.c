@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/fatal.h"
 #include "base/log.h"
@@ -20,19 +21,20 @@ struct hold {
 	struct map_node by_key; /* key: db and key */
 	struct holds *books;
 	struct hold_owner *owner;
-	struct ev_timer timer; /* next renewal */
+	struct ev_timer timer; /* next renewal; when not renewed, the end of the lease */
 	struct slice token; /* OWNER_VALUE: the value */
 	int db;
 	size_t db_len; /* bytes of by_key.key before the lock's own key */
 	bool verb;
 	bool by_value;
 	bool release; /* at disconnect */
+	bool renewed;
 	bool renewing; /* a renewal is in flight */
 	unsigned count; /* times LOCKed and not UNLOCKed, as far as seen here */
 	enum renew_mode renew;
-	int64_t lease_ms;
-	double good_until; /* loop time at which the lease may be over */
-	double hold_until; /* loop time after which nothing is renewed; 0: no limit */
+	int64_t lease_ms, default_lease_ms;
+	double good_until; /* when the lease may be over; INFINITY: not known */
+	double hold_until; /* after which nothing is renewed; 0: no limit */
 };
 
 struct holds {
@@ -71,6 +73,15 @@ struct errand {
 	double sent_at;
 	bool eval;
 };
+
+/* In seconds. Not the loop's time, which jumps when the machine's clock is set. */
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
 
 struct holds *holds_new(struct ev_loop *loop, struct control *control)
 {
@@ -166,6 +177,27 @@ static struct hold *find_for(const struct holds *h, const struct hold_owner *o,
 	return hold;
 }
 
+/* Its lease is over. What a value rule's connection stored stays known, for its DEL. */
+static void run_out(struct hold *hold)
+{
+	ev_timer_stop(hold->books->loop, &hold->timer);
+	if (!hold->by_value)
+		hold_free(hold);
+}
+
+/* Not to be renewed: it can be released until its lease is over. */
+static void let_run_out(struct hold *hold)
+{
+	double left = hold->good_until - now();
+
+	ev_timer_stop(hold->books->loop, &hold->timer);
+	hold->renewed = false;
+	if (hold->by_value || isinf(left))
+		return;
+	ev_timer_set(&hold->timer, left > 0 ? left : 0, 0);
+	ev_timer_start(hold->books->loop, &hold->timer);
+}
+
 /* --- errands ---------------------------------------------------------------- */
 
 static void errand_free(struct errand *e)
@@ -187,6 +219,14 @@ static void complain(struct holds *h, const struct errand *e, const char *what)
 		            e->id.p + e->db_len, dropped);
 }
 
+/* The renewal has worked. */
+static void prolong(struct hold *hold, const struct errand *e)
+{
+	hold->good_until = e->sent_at + (double)e->lease_ms / 1000;
+	if (!hold->renewed)
+		let_run_out(hold);
+}
+
 static void on_errand(void *arg, const redisReply *reply)
 {
 	struct errand *e = arg;
@@ -205,7 +245,7 @@ static void on_errand(void *arg, const redisReply *reply)
 		complain(h, e, e->lease_ms ? "renewal_failed" : "release_failed");
 	} else if (e->lease_ms && hold) {
 		if (reply->integer)
-			hold->good_until = e->sent_at + (double)e->lease_ms / 1000;
+			prolong(hold, e);
 		else
 			hold_free(hold);
 	}
@@ -246,7 +286,7 @@ static int run_errand(struct hold *hold, int64_t lease_ms)
 	e->verb = hold->verb;
 	e->by_value = hold->by_value;
 	e->lease_ms = lease_ms;
-	e->sent_at = ev_now(hold->books->loop);
+	e->sent_at = now();
 	if (errand_send(e) == 0)
 		return 0;
 	complain(hold->books, e, lease_ms ? "renewal_failed" : "release_failed");
@@ -256,37 +296,59 @@ static int run_errand(struct hold *hold, int64_t lease_ms)
 
 /* --- holds ------------------------------------------------------------------ */
 
-static void on_renew(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct hold *hold = w->data;
-	double now = ev_now(loop);
+	double t = now();
 
+	(void)loop;
 	(void)revents;
-	if (now >= hold->good_until ||
-	    (hold->hold_until > 0 && now >= hold->hold_until)) {
-		/* The lease is over, or runs out by itself from here. What a value
-		 * rule's connection stored stays known, for its DEL. */
-		ev_timer_stop(loop, w);
-		if (!hold->by_value && !hold->release)
-			hold_free(hold);
-		return;
-	}
-	if (!hold->renewing)
+	if (!hold->renewed || t >= hold->good_until)
+		run_out(hold);
+	else if (hold->hold_until > 0 && t >= hold->hold_until)
+		let_run_out(hold);
+	else if (!hold->renewing)
 		hold->renewing = run_errand(hold, hold->lease_ms) == 0;
 }
 
-/* `first_in`: seconds until the first renewal. */
-static void schedule(struct hold *hold, bool leased, double first_in)
+/* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from`. */
+static void begin_lease(struct hold *hold, int64_t lease_ms, bool leased, double from)
 {
-	double every = (double)hold->lease_ms / 3000;
-	bool wanted = hold->renew == RENEW_YES ||
-		(hold->renew == RENEW_UNLEASED && !leased);
+	double every, first = 0;
 
-	ev_timer_stop(hold->books->loop, &hold->timer);
-	if (!wanted || hold->lease_ms <= 0)
+	/* An expiry that was not told (EXAT) may be near: begin to renew at once. */
+	hold->good_until = INFINITY;
+	hold->lease_ms = hold->default_lease_ms;
+	if (lease_ms) {
+		hold->lease_ms = lease_ms;
+		hold->good_until = from + (double)lease_ms / 1000;
+	}
+	if (hold->renew != RENEW_YES && (leased || hold->renew != RENEW_UNLEASED)) {
+		let_run_out(hold);
 		return;
-	ev_timer_set(&hold->timer, first_in < every ? first_in : every, every);
+	}
+	every = (double)hold->lease_ms / 3000;
+	if (lease_ms)
+		first = every;
+	hold->renewed = true;
+	ev_timer_stop(hold->books->loop, &hold->timer);
+	ev_timer_set(&hold->timer, first, every);
 	ev_timer_start(hold->books->loop, &hold->timer);
+}
+
+/* A connection that stores value after value forgets the oldest, but none that it
+ * keeps alive. */
+static void make_room(struct hold_owner *o)
+{
+	for (size_t left = o->n; left && o->n >= REMEMBERED_MAX; left--) {
+		struct hold *hold = container_of(o->holds.next, struct hold, node);
+		if (!hold->renewed) {
+			hold_free(hold);
+			return;
+		}
+		list_remove(&hold->node);
+		list_append(&o->holds, &hold->node);
+	}
 }
 
 static void take(struct holds *h, struct hold_owner *o, const struct hold_note *n,
@@ -303,8 +365,8 @@ static void take(struct holds *h, struct hold_owner *o, const struct hold_note *
 	}
 	if (!n->begins)
 		return;
-	if (o->n >= REMEMBERED_MAX && n->by_value)
-		hold_free(container_of(o->holds.next, struct hold, node));
+	if (n->by_value)
+		make_room(o);
 	hold = xcalloc(1, sizeof(*hold));
 	hold->books = h;
 	hold->owner = o;
@@ -316,17 +378,15 @@ static void take(struct holds *h, struct hold_owner *o, const struct hold_note *
 	hold->by_value = n->by_value;
 	hold->release = n->release;
 	hold->renew = n->renew;
-	/* An expiry that was not told (EXAT) may be near: begin to renew at once. */
-	hold->lease_ms = n->call.lease_ms ? n->call.lease_ms : n->default_lease_ms;
-	hold->good_until = n->sent_at + (double)hold->lease_ms / 1000;
+	hold->default_lease_ms = n->default_lease_ms;
 	if (n->max_hold_ms)
 		hold->hold_until = n->sent_at + (double)n->max_hold_ms / 1000;
-	ev_timer_init(&hold->timer, on_renew, 0, 0);
+	ev_timer_init(&hold->timer, on_timer, 0, 0);
 	hold->timer.data = hold;
 	map_put(&h->by_key, &hold->by_key);
 	list_append(&o->holds, &hold->node);
 	o->n++;
-	schedule(hold, n->call.leased, n->call.lease_ms ? INFINITY : 0);
+	begin_lease(hold, n->call.lease_ms, n->call.leased, n->sent_at);
 }
 
 static void expire(struct holds *h, struct hold_owner *o,
@@ -334,11 +394,8 @@ static void expire(struct holds *h, struct hold_owner *o,
 {
 	struct hold *hold = find_for(h, o, n->by_value, db, n->keys[0]);
 
-	if (!hold)
-		return;
-	hold->lease_ms = n->call.lease_ms;
-	hold->good_until = n->sent_at + (double)n->call.lease_ms / 1000;
-	schedule(hold, true, INFINITY);
+	if (hold)
+		begin_lease(hold, n->call.lease_ms, true, n->sent_at);
 }
 
 /* Of several keys some may have stayed: they are renewed no more, and their lease
@@ -375,7 +432,7 @@ struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
 	n->books = h;
 	h->nnotes++;
 	n->call = *call;
-	n->sent_at = ev_now(h->loop);
+	n->sent_at = now();
 	n->token = copy(by_value ? call->value : terms->token);
 	n->begins = begins;
 	n->counts = verbs && verbs->reentrant == REENTRANT_COUNT;

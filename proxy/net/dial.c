@@ -10,15 +10,21 @@
 
 #include "base/fatal.h"
 
+/* A unix socket with a full backlog does not queue connections, as TCP does. */
+#define BACKLOG_RETRY_SECONDS 0.01
+
 struct dial {
 	struct ev_loop *loop;
 	struct resolve_request *resolving; /* NULL: done, or not needed */
 	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
 	struct addrinfo *next; /* to be tried next */
+	struct sockaddr_storage local; /* a unix socket */
+	socklen_t local_len; /* 0: it is none */
 	int64_t keepalive_ms;
 	int error; /* errno of the last address tried */
 	struct ev_io writable;
 	struct ev_timer timer;
+	struct ev_timer retry;
 	void (*done)(void *arg, int fd, const char *reason);
 	void *arg;
 };
@@ -54,6 +60,7 @@ void dial_cancel(struct dial *d)
 		resolve_cancel(d->resolving);
 	close_socket(d);
 	ev_timer_stop(d->loop, &d->timer);
+	ev_timer_stop(d->loop, &d->retry);
 	if (d->addresses)
 		freeaddrinfo(d->addresses);
 	free(d);
@@ -87,6 +94,27 @@ static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 	ev_io_set(&d->writable, fd, EV_WRITE);
 	ev_io_start(d->loop, &d->writable);
 	return 0;
+}
+
+static int try_local(struct dial *d)
+{
+	if (try_address(d, (struct sockaddr *)&d->local, d->local_len) == 0)
+		return 0;
+	if (d->error != EAGAIN)
+		return -1;
+	ev_timer_set(&d->retry, BACKLOG_RETRY_SECONDS, 0);
+	ev_timer_start(d->loop, &d->retry);
+	return 0;
+}
+
+static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
+{
+	struct dial *d = w->data;
+
+	(void)loop;
+	(void)revents;
+	if (try_local(d) < 0)
+		finish(d, -1, strerror(d->error));
 }
 
 static void try_next(struct dial *d)
@@ -146,14 +174,12 @@ static void on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 
 static int begin(struct dial *d, const struct dialer *how, const struct address *to)
 {
-	struct sockaddr_storage ss;
-	socklen_t len;
 	int error;
 
 	if (to->local) {
-		len = address_unix(to->host, &ss);
-		if (len)
-			return try_address(d, (struct sockaddr *)&ss, len);
+		d->local_len = address_unix(to->host, &d->local);
+		if (d->local_len)
+			return try_local(d);
 		d->error = ENAMETOOLONG;
 		return -1;
 	}
@@ -179,7 +205,8 @@ struct dial *dial(const struct dialer *how, const struct address *to,
 	d->done = done;
 	d->arg = arg;
 	ev_io_init(&d->writable, on_writable, -1, EV_WRITE);
-	d->writable.data = d;
+	ev_timer_init(&d->retry, on_retry, 0, 0);
+	d->writable.data = d->retry.data = d;
 	if (begin(d, how, to) < 0)
 		seconds = 0;
 	ev_timer_init(&d->timer, on_timer, seconds, 0);

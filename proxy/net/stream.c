@@ -141,13 +141,16 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 {
 	ssize_t got;
 
-	if (s->error) {
-		errno = s->error;
-		return -1;
-	}
 	do
 		got = read(s->rd.fd, p, n);
 	while (got < 0 && errno == EINTR);
+	if (s->error && got > 0) {
+		/* What the peer said before it went is still to be heard. */
+		ev_feed_event(s->flusher->loop, &s->rd, EV_READ);
+	} else if (s->error) {
+		errno = s->error;
+		return -1;
+	}
 	return got;
 }
 

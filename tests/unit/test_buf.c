@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A buffer gives back the bytes it was given, in order, wherever they lie in its
+ * memory, and owns none once released.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+
+static void assert_holds(const struct buf *b, const char *expected)
+{
+	struct slice s = slice_str(expected);
+
+	assert_int_equal(buf_len(b), s.n);
+	assert_true(slice_eq(buf_slice(b), s));
+}
+
+static void an_empty_buffer_owns_no_memory(void **state)
+{
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	assert_null(buf_head(&b));
+	assert_int_equal(buf_len(&b), 0);
+	buf_append(&b, SLICE_NONE);
+	buf_puts(&b, "");
+	assert_null(b.data);
+	buf_release(&b);
+}
+
+static void what_is_appended_is_consumed_in_order(void **state)
+{
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	buf_puts(&b, "one");
+	buf_append(&b, SLICE_LIT("two"));
+	buf_consume(&b, 2);
+	assert_holds(&b, "etwo");
+	buf_puts(&b, "three");
+	assert_holds(&b, "etwothree");
+	buf_consume(&b, 9);
+	assert_holds(&b, "");
+	buf_release(&b);
+}
+
+static void a_buffer_that_grows_keeps_what_is_not_consumed(void **state)
+{
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	buf_printf(&b, "%0100d%0100d", 1, 2);
+	buf_consume(&b, 100);
+	buf_printf(&b, "%01000d", 3);
+	assert_int_equal(buf_len(&b), 1100);
+	assert_int_equal(buf_head(&b)[99], '2');
+	assert_int_equal(buf_head(&b)[1099], '3');
+	buf_release(&b);
+}
+
+static void bytes_of_every_value_are_kept(void **state)
+{
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	for (int i = 0; i < 1024; i++) {
+		char c = (char)i;
+		buf_append(&b, slice_of(&c, 1));
+	}
+	assert_int_equal(buf_len(&b), 1024);
+	for (int i = 0; i < 1024; i++)
+		assert_int_equal(buf_head(&b)[i], (char)i);
+	buf_release(&b);
+}
+
+static void reserved_bytes_count_once_they_are_added(void **state)
+{
+	struct buf b = BUF_INIT;
+	char *room;
+
+	(void)state;
+	buf_puts(&b, "ab");
+	room = buf_reserve(&b, 5000);
+	memset(room, 'x', 5000);
+	assert_holds(&b, "ab");
+	buf_added(&b, 1);
+	assert_holds(&b, "abx");
+	buf_release(&b);
+}
+
+/* What was consumed makes room, or a queue that never runs empty would grow for ever. */
+static void a_queue_of_bounded_length_takes_bounded_memory(void **state)
+{
+	struct buf b = BUF_INIT;
+	unsigned in = 0, out = 0;
+
+	(void)state;
+	while (in < 100000) {
+		while (buf_len(&b) < 1000) {
+			char c = (char)in++;
+			buf_append(&b, slice_of(&c, 1));
+		}
+		while (buf_len(&b) > 300) {
+			assert_int_equal(buf_head(&b)[0], (char)out++);
+			buf_consume(&b, 1);
+		}
+	}
+	assert_true(b.cap <= 4096);
+	buf_release(&b);
+}
+
+static void formatted_text_has_no_nul_behind_it(void **state)
+{
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	buf_printf(&b, "%d-%s", -7, "x");
+	buf_printf(&b, "%300d|", 1);
+	assert_int_equal(buf_len(&b), 4 + 301);
+	assert_memory_equal(buf_head(&b), "-7-x ", 5);
+	assert_memory_equal(buf_head(&b) + buf_len(&b) - 2, "1|", 2);
+	buf_release(&b);
+}
+
+static void clearing_keeps_the_memory_and_releasing_does_not(void **state)
+{
+	struct buf b = BUF_INIT;
+	const char *data;
+
+	(void)state;
+	buf_puts(&b, "abc");
+	data = b.data;
+	buf_clear(&b);
+	assert_holds(&b, "");
+	assert_ptr_equal(b.data, data);
+	buf_puts(&b, "de");
+	assert_holds(&b, "de");
+	buf_release(&b);
+	assert_null(b.data);
+	assert_int_equal(b.cap, 0);
+	buf_puts(&b, "f");
+	assert_holds(&b, "f");
+	buf_release(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_empty_buffer_owns_no_memory),
+		cmocka_unit_test(what_is_appended_is_consumed_in_order),
+		cmocka_unit_test(a_buffer_that_grows_keeps_what_is_not_consumed),
+		cmocka_unit_test(bytes_of_every_value_are_kept),
+		cmocka_unit_test(reserved_bytes_count_once_they_are_added),
+		cmocka_unit_test(a_queue_of_bounded_length_takes_bounded_memory),
+		cmocka_unit_test(formatted_text_has_no_nul_behind_it),
+		cmocka_unit_test(clearing_keeps_the_memory_and_releasing_does_not),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A map finds what was put into it, and nothing else, while it grows and after
+ * entries were taken out.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+
+#define MANY 1000
+
+static void nothing_is_found_in_an_empty_map(void **state)
+{
+	struct map m;
+
+	(void)state;
+	map_init(&m, 1);
+	assert_null(map_get(&m, SLICE_LIT("a")));
+	assert_null(map_get(&m, SLICE_NONE));
+	map_fini(&m);
+}
+
+/* Lengths below, at and above the hash's word, with NULs, each a prefix of the next. */
+static void keys_that_differ_in_length_only_are_different(void **state)
+{
+	static const char zeros[20];
+	struct map_node nodes[20];
+	struct map m;
+
+	(void)state;
+	map_init(&m, 1);
+	for (size_t n = 0; n < 20; n++) {
+		nodes[n].key = slice_of(zeros, n);
+		assert_null(map_get(&m, nodes[n].key));
+		map_put(&m, &nodes[n]);
+	}
+	for (size_t n = 0; n < 20; n++)
+		assert_ptr_equal(map_get(&m, slice_of(zeros, n)), &nodes[n]);
+	map_fini(&m);
+}
+
+static void keys_that_differ_in_one_byte_are_different(void **state)
+{
+	char bytes[17] = "0123456789abcdef", other[17];
+	struct map_node node = { .key = slice_of(bytes, 16) };
+	struct map m;
+
+	(void)state;
+	map_init(&m, 1);
+	map_put(&m, &node);
+	for (size_t i = 0; i < 16; i++) {
+		memcpy(other, bytes, sizeof(other));
+		assert_ptr_equal(map_get(&m, slice_of(other, 16)), &node);
+		other[i] ^= 1;
+		assert_null(map_get(&m, slice_of(other, 16)));
+	}
+	map_fini(&m);
+}
+
+struct entry {
+	struct map_node node;
+	char key[16];
+	bool in;
+};
+
+static struct entry *put_many(struct map *m)
+{
+	struct entry *entries = calloc(MANY, sizeof(*entries));
+
+	assert_non_null(entries);
+	for (size_t i = 0; i < MANY; i++) {
+		int n = snprintf(entries[i].key, sizeof(entries[i].key), "key:%zu", i);
+		entries[i].node.key = slice_of(entries[i].key, (size_t)n);
+		entries[i].in = true;
+		map_put(m, &entries[i].node);
+	}
+	return entries;
+}
+
+static void assert_finds(const struct map *m, const struct entry *entries)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < MANY; i++) {
+		const struct map_node *found = map_get(m, slice_str(entries[i].key));
+		assert_ptr_equal(found, entries[i].in ? &entries[i].node : NULL);
+		n += entries[i].in;
+	}
+	assert_int_equal(m->n, n);
+}
+
+static void entries_are_found_while_the_table_grows(void **state)
+{
+	struct map m;
+	struct entry *entries;
+
+	(void)state;
+	map_init(&m, 1);
+	entries = put_many(&m);
+	assert_finds(&m, entries);
+	map_fini(&m);
+	free(entries);
+}
+
+static void what_was_removed_is_not_found_and_the_rest_is(void **state)
+{
+	struct map m;
+	struct entry *entries;
+
+	(void)state;
+	map_init(&m, 7);
+	entries = put_many(&m);
+	for (size_t i = 0; i < MANY; i += 3) {
+		map_remove(&m, &entries[i].node);
+		entries[i].in = false;
+	}
+	assert_finds(&m, entries);
+	for (size_t i = 0; i < MANY; i += 6) {
+		map_put(&m, &entries[i].node);
+		entries[i].in = true;
+	}
+	assert_finds(&m, entries);
+	map_fini(&m);
+	free(entries);
+}
+
+/* Also when the table has grown since, and others stand between them. */
+static void assert_twins_are_found(uint64_t seed)
+{
+	struct map_node twins[3] = { { .key = SLICE_LIT("twin") },
+		                     { .key = SLICE_LIT("twin") },
+		                     { .key = SLICE_LIT("twin") } };
+	struct map m;
+	struct entry *entries;
+	struct map_node *node;
+	unsigned seen = 0;
+
+	map_init(&m, seed);
+	map_put(&m, &twins[0]);
+	map_put(&m, &twins[1]);
+	entries = put_many(&m);
+	map_put(&m, &twins[2]);
+	assert_ptr_equal(map_get(&m, SLICE_LIT("twin")), &twins[2]);
+	for (node = map_get(&m, SLICE_LIT("twin")); node; node = map_next(node)) {
+		assert_true(slice_eq(node->key, SLICE_LIT("twin")));
+		seen |= 1u << (node - twins);
+	}
+	assert_int_equal(seen, 7);
+	map_remove(&m, &twins[1]);
+	node = map_get(&m, SLICE_LIT("twin"));
+	assert_non_null(map_next(node));
+	assert_null(map_next(map_next(node)));
+	map_fini(&m);
+	free(entries);
+}
+
+static void entries_that_share_a_key_are_all_found(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 20; seed++)
+		assert_twins_are_found(seed);
+}
+
+/* Or else a peer could choose keys that share a bucket. */
+static void the_seed_decides_where_keys_go(void **state)
+{
+	struct map a, b;
+	struct map_node x = { .key = SLICE_LIT("key") }, y = x;
+
+	(void)state;
+	map_init(&a, 1);
+	map_init(&b, 2);
+	map_put(&a, &x);
+	map_put(&b, &y);
+	assert_true(x.hash != y.hash);
+	map_fini(&a);
+	map_fini(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_found_in_an_empty_map),
+		cmocka_unit_test(keys_that_differ_in_length_only_are_different),
+		cmocka_unit_test(keys_that_differ_in_one_byte_are_different),
+		cmocka_unit_test(entries_are_found_while_the_table_grows),
+		cmocka_unit_test(what_was_removed_is_not_found_and_the_rest_is),
+		cmocka_unit_test(entries_that_share_a_key_are_all_found),
+		cmocka_unit_test(the_seed_decides_where_keys_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

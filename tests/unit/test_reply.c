@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Replies begin and end where RESP2 and RESP3 say, however their bytes arrive, and what
+ * is no RESP is noticed. What random bytes do is for tests/fuzz.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "resp/reply.h"
+
+/* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
+static enum resp_result scan_copy(struct reply_scan *s, struct slice bytes, size_t *used)
+{
+	char *copy = malloc(bytes.n);
+	enum resp_result r;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes.p, bytes.n);
+	r = reply_scan(s, copy, bytes.n, used);
+	free(copy);
+	assert_true(*used <= bytes.n);
+	return r;
+}
+
+/* Where a stream stands of which some bytes have arrived. */
+struct run {
+	struct reply_scan scan;
+	size_t at; /* bytes done with */
+	bool bad;
+	struct buf told; /* see assert_replies() */
+};
+
+static void tell(struct run *run)
+{
+	const struct resp_reply *r = &run->scan.reply;
+	struct slice first = reply_scan_first(&run->scan);
+
+	buf_printf(&run->told, "%c%zu", r->type, run->at);
+	if (r->nil)
+		buf_puts(&run->told, "nil");
+	if (r->integer)
+		buf_printf(&run->told, "=%lld", r->integer);
+	if (first.n)
+		buf_printf(&run->told, "(%.*s)", (int)first.n, first.p);
+	buf_puts(&run->told, " ");
+}
+
+/* The first `upto` bytes of the stream have arrived. */
+static void arrive(struct run *run, struct slice stream, size_t upto)
+{
+	while (!run->bad && run->at < upto) {
+		size_t used;
+		enum resp_result r = scan_copy(
+			&run->scan, slice_of(stream.p + run->at, upto - run->at), &used);
+
+		run->at += used;
+		if (r == RESP_OK)
+			tell(run);
+		if (r == RESP_BAD)
+			buf_printf(&run->told, "!%zu ", run->at);
+		run->bad = r == RESP_BAD;
+		/* A byte more is a step further, or scanning would never end. */
+		assert_true(used > 0);
+		assert_true(r != RESP_MORE || run->at == upto);
+		assert_int_equal(reply_scan_at_start(&run->scan), r == RESP_OK);
+	}
+}
+
+static void assert_told(struct run *run, struct slice stream, const char *expected,
+                        const char *how, size_t cut)
+{
+	struct slice told;
+
+	if (!run->bad && !reply_scan_at_start(&run->scan))
+		buf_puts(&run->told, "more ");
+	assert_int_equal(run->bad || run->at == stream.n, true);
+	told = buf_slice(&run->told);
+	if (told.n)
+		told.n--;
+	if (!slice_eq(told, slice_str(expected)))
+		fail_msg("%s %zu: \"%.*s\" instead of \"%s\"", how, cut, (int)told.n, told.p,
+		         expected);
+	buf_release(&run->told);
+}
+
+/* `expected`: of each reply its type, where it ends, "nil", "=" and its integer unless 0, its
+ * first element in parentheses; "!" and the byte that is no RESP; "more" when the stream ends
+ * within a reply. Scans whole, byte by byte and at every split. */
+static void assert_replies(struct slice stream, const char *expected)
+{
+	struct run run = { .told = BUF_INIT };
+
+	arrive(&run, stream, stream.n);
+	assert_told(&run, stream, expected, "whole", 0);
+	run = (struct run){ .told = BUF_INIT };
+	for (size_t i = 1; i <= stream.n; i++)
+		arrive(&run, stream, i);
+	assert_told(&run, stream, expected, "byte by byte", 0);
+	for (size_t cut = 1; cut < stream.n; cut++) {
+		run = (struct run){ .told = BUF_INIT };
+		arrive(&run, stream, cut);
+		arrive(&run, stream, stream.n);
+		assert_told(&run, stream, expected, "cut at", cut);
+	}
+}
+
+#define REPLIES(literal, expected) assert_replies(SLICE_LIT(literal), expected)
+
+/* --- every type ------------------------------------------------------------- */
+
+static void lines_end_at_crlf(void **state)
+{
+	(void)state;
+	REPLIES("+OK\r\n", "+5");
+	REPLIES("+\r\n", "+3");
+	REPLIES("-ERR no\r\n", "-9");
+	REPLIES(",3.14\r\n", ",7");
+	REPLIES(",inf\r\n", ",6");
+	REPLIES("#t\r\n", "#4");
+	REPLIES("(3492890328409238509324850943850943825024385\r\n", "(46");
+	REPLIES("+a\0b\r\n", "+6");
+}
+
+/* A module's status may hold either byte. */
+static void a_cr_or_lf_alone_ends_no_line(void **state)
+{
+	(void)state;
+	REPLIES("+a\rb\r\n", "+6");
+	REPLIES("+a\nb\r\n", "+6");
+	REPLIES("+a\r\r\n", "+5");
+	REPLIES("+a\r\r\r", "more");
+	REPLIES("+a\n", "more");
+}
+
+static void integers_are_told(void **state)
+{
+	(void)state;
+	REPLIES(":0\r\n", ":4");
+	REPLIES(":1000\r\n", ":7=1000");
+	REPLIES(":-5\r\n", ":5=-5");
+	REPLIES(":+5\r\n", ":5=5");
+	REPLIES(":9223372036854775807\r\n", ":22=9223372036854775807");
+	REPLIES(":-9223372036854775808\r\n", ":23=-9223372036854775808");
+}
+
+static void bulks_end_where_their_length_says(void **state)
+{
+	(void)state;
+	REPLIES("$3\r\nabc\r\n", "$9");
+	REPLIES("$0\r\n\r\n", "$6");
+	REPLIES("$6\r\n+a\r\n:1\r\n", "$12");
+	REPLIES("$2\r\n\0\xff\r\n", "$8");
+	REPLIES("=7\r\ntxt:abc\r\n", "=13");
+	REPLIES("!9\r\nERR wrong\r\n", "!15");
+}
+
+static void nothing_is_told_in_three_ways(void **state)
+{
+	(void)state;
+	REPLIES("$-1\r\n", "$5nil");
+	REPLIES("*-1\r\n", "*5nil");
+	REPLIES("_\r\n", "_3nil");
+}
+
+static void aggregates_end_behind_their_last_element(void **state)
+{
+	(void)state;
+	REPLIES("*0\r\n", "*4");
+	REPLIES("*2\r\n:1\r\n:2\r\n", "*12=2");
+	REPLIES("~1\r\n+a\r\n", "~8");
+	REPLIES("%1\r\n+k\r\n+v\r\n", "%12");
+	REPLIES("%0\r\n", "%4");
+	REPLIES("~0\r\n", "~4");
+	REPLIES(">2\r\n+a\r\n+b\r\n", ">12");
+}
+
+static void aggregates_nest(void **state)
+{
+	(void)state;
+	REPLIES("*2\r\n*2\r\n:1\r\n*0\r\n*1\r\n$1\r\na\r\n", "*27=1");
+	REPLIES("%2\r\n+a\r\n*2\r\n:1\r\n:2\r\n+b\r\n%1\r\n_\r\n#f\r\n", "%35=2");
+	REPLIES("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:7\r\n", "*44=7");
+	REPLIES("*2\r\n*0\r\n~0\r\n+x\r\n", "*12 +16");
+}
+
+static void replies_follow_each_other(void **state)
+{
+	(void)state;
+	REPLIES("+OK\r\n:1\r\n$-1\r\n*1\r\n:2\r\n_\r\n", "+5 :9=1 $14nil *22=2 _25nil");
+	REPLIES("*1\r\n:2\r\n*0\r\n-E\r\n", "*8=2 *12 -16");
+}
+
+/* --- what is told of a reply is told of itself --------------------------------- */
+
+static void an_element_that_is_nil_does_not_make_the_reply_nil(void **state)
+{
+	(void)state;
+	REPLIES("*1\r\n$-1\r\n", "*9");
+	REPLIES("*2\r\n:1\r\n*-1\r\n", "*13=1");
+	REPLIES("*2\r\n$-1\r\n+OK\r\n", "*14");
+	REPLIES("*1\r\n_\r\n", "*7");
+}
+
+static void an_error_inside_is_no_error(void **state)
+{
+	struct resp_reply array = { .type = '*' }, error = { .type = '-' };
+	struct resp_reply bulk_error = { .type = '!' };
+
+	(void)state;
+	REPLIES("*1\r\n-ERR x\r\n", "*12");
+	assert_false(resp_reply_is_error(&array));
+	assert_true(resp_reply_is_error(&error));
+	assert_true(resp_reply_is_error(&bulk_error));
+}
+
+static void the_first_element_is_told_when_it_is_a_bulk(void **state)
+{
+	(void)state;
+	REPLIES("*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n", "*30=1(subscribe)");
+	REPLIES(">3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n", ">32(punsubscribe)");
+	REPLIES("*1\r\n$0\r\n\r\n", "*10");
+	REPLIES("*2\r\n+simple\r\n$3\r\nabc\r\n", "*22");
+	REPLIES("*2\r\n:1\r\n$3\r\nabc\r\n", "*17=1");
+	REPLIES("*2\r\n$-1\r\n$3\r\nabc\r\n", "*18");
+	REPLIES("*1\r\n=7\r\ntxt:abc\r\n", "*17");
+	REPLIES("$3\r\nabc\r\n", "$9");
+}
+
+static void a_long_first_element_is_cut(void **state)
+{
+	(void)state;
+	REPLIES("*1\r\n$20\r\n01234567890123456789\r\n", "*31(01234567890123)");
+}
+
+static void a_first_element_of_an_element_is_none(void **state)
+{
+	(void)state;
+	REPLIES("*1\r\n*1\r\n$7\r\nmessage\r\n", "*21");
+	REPLIES("*2\r\n:1\r\n*1\r\n$7\r\nmessage\r\n", "*25=1");
+	REPLIES("*2\r\n*0\r\n$7\r\nmessage\r\n", "*21");
+}
+
+static void a_reply_is_told_without_what_came_before_it(void **state)
+{
+	(void)state;
+	REPLIES("*2\r\n$1\r\na\r\n:5\r\n+OK\r\n*0\r\n", "*15=5(a) +20 *24");
+	REPLIES("$-1\r\n$1\r\na\r\n", "$5nil $12");
+}
+
+/* --- attributes ------------------------------------------------------------- */
+
+static void attributes_belong_to_the_reply_behind_them(void **state)
+{
+	(void)state;
+	REPLIES("|1\r\n+ttl\r\n+v\r\n:5\r\n", ":18=5");
+	REPLIES("|0\r\n+OK\r\n", "+9");
+	REPLIES("|1\r\n+k\r\n+v\r\n$-1\r\n", "$17nil");
+	REPLIES("|1\r\n+k\r\n+v\r\n|1\r\n+k\r\n+v\r\n-E\r\n", "-28");
+	REPLIES("|1\r\n+k\r\n*2\r\n:1\r\n%1\r\n+a\r\n+b\r\n_\r\n", "_31nil=1");
+	REPLIES("|1\r\n+k\r\n|1\r\n+a\r\n+b\r\n+v\r\n#t\r\n", "#28");
+	REPLIES("|1\r\n+k\r\n_\r\n*1\r\n$3\r\nabc\r\n", "*24(abc)");
+	REPLIES("|1\r\n$1\r\nk\r\n$-1\r\n+OK\r\n", "+21");
+	REPLIES("|1\r\n+k\r\n+v\r\n", "more");
+}
+
+static void attributes_of_elements_are_no_elements(void **state)
+{
+	(void)state;
+	REPLIES("*2\r\n|1\r\n+k\r\n+v\r\n:1\r\n:2\r\n", "*24=2");
+	REPLIES("*1\r\n:1\r\n|1\r\n+k\r\n+v\r\n:2\r\n", "*8=1 :24=2");
+	REPLIES("*1\r\n|1\r\n+k\r\n_\r\n*1\r\n$-1\r\n", "*24");
+}
+
+/* --- what is no RESP ---------------------------------------------------------- */
+
+static void a_type_must_be_known(void **state)
+{
+	(void)state;
+	REPLIES("a", "!1");
+	REPLIES("\r\n", "!1");
+	REPLIES("\n", "!1");
+	REPLIES("\0", "!1");
+	REPLIES("\xff", "!1");
+	REPLIES("HTTP/1.1 400\r\n", "!1");
+	REPLIES("+OK\r\nOK\r\n", "+5 !6");
+	REPLIES("*1\r\nx", "!5");
+	/* Streamed strings and aggregates, which no Redis sends. */
+	REPLIES("$?\r\n", "!2");
+	REPLIES("*?\r\n", "!2");
+	REPLIES(";4\r\n", "!1");
+	REPLIES(".\r\n", "!1");
+}
+
+static void a_number_must_be_one(void **state)
+{
+	(void)state;
+	REPLIES(":\r\n", "!2");
+	REPLIES(":a\r\n", "!2");
+	REPLIES(":1a\r\n", "!3");
+	REPLIES(":1.5\r\n", "!3");
+	REPLIES(": 1\r\n", "!2");
+	REPLIES(":-\r\n", "!3");
+	REPLIES(":--1\r\n", "!3");
+	REPLIES(":++1\r\n", "!3");
+	REPLIES(":+-1\r\n", "!3");
+	REPLIES(":1-\r\n", "!3");
+	REPLIES("$\r\n", "!2");
+	REPLIES("*x\r\n", "!2");
+	REPLIES("$+1\r\n", "!2");
+	REPLIES("*+1\r\n", "!2");
+	REPLIES(":1\rX", "!4");
+	REPLIES(":1\n", "!3");
+	REPLIES("$1\r\r", "!4");
+}
+
+static void a_number_fits_64_bits(void **state)
+{
+	(void)state;
+	REPLIES(":9223372036854775808\r\n", "!20");
+	REPLIES(":-9223372036854775809\r\n", "!21");
+	REPLIES(":99999999999999999999\r\n", "!20");
+	REPLIES("$9223372036854775808\r\n", "!20");
+	REPLIES("$-9999999999999999999\r\n", "!21");
+	REPLIES("*18446744073709551617\r\n", "!21");
+	REPLIES(":00000000000000000001\r\n", "!21");
+}
+
+static void only_nil_is_shorter_than_nothing(void **state)
+{
+	(void)state;
+	REPLIES("$-2\r\n", "!5");
+	REPLIES("$-0\r\n", "!5");
+	REPLIES("*-2\r\n", "!5");
+	REPLIES("=-1\r\n", "!5");
+	REPLIES("!-1\r\n", "!5");
+	REPLIES("%-1\r\n", "!5");
+	REPLIES("~-1\r\n", "!5");
+	REPLIES(">-1\r\n", "!5");
+	REPLIES("|-1\r\n", "!5");
+}
+
+static void a_bulk_must_end_with_crlf(void **state)
+{
+	(void)state;
+	REPLIES("$3\r\nabcde\r\n", "!8");
+	REPLIES("$3\r\nabc\rx", "!9");
+	REPLIES("$3\r\nabc\n", "!8");
+	REPLIES("$0\r\n+OK\r\n", "!5");
+	REPLIES("$-1\r\n\r\n", "$5nil !6");
+}
+
+static void a_huge_bulk_is_waited_for(void **state)
+{
+	struct reply_scan scan = { 0 };
+	char block[4096] = { 0 };
+	size_t used;
+
+	(void)state;
+	REPLIES("$9223372036854775807\r\nabc", "more");
+	assert_int_equal(reply_scan(&scan, "$536870912\r\n", 12, &used), RESP_MORE);
+	for (size_t i = 0; i < 536870912 / sizeof(block); i++) {
+		assert_int_equal(reply_scan(&scan, block, sizeof(block), &used), RESP_MORE);
+		assert_int_equal(used, sizeof(block));
+	}
+	assert_int_equal(reply_scan(&scan, "\r\n+", 3, &used), RESP_OK);
+	assert_int_equal(used, 2);
+}
+
+/* Counted, not reserved. */
+static void a_huge_aggregate_is_waited_for_within_reason(void **state)
+{
+	(void)state;
+	REPLIES("*2147483647\r\n:1\r\n", "more");
+	REPLIES("*9223372036854775807\r\n", "!22");
+	REPLIES("%9223372036854775807\r\n", "!22");
+	REPLIES("*1099511627775\r\n*1099511627775\r\n", "!32");
+}
+
+static void nesting_has_no_end_that_costs_memory(void **state)
+{
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	(void)state;
+	for (int i = 0; i < 100000; i++)
+		assert_int_equal(reply_scan(&scan, "*1\r\n", 4, &used), RESP_MORE);
+	assert_int_equal(reply_scan(&scan, ":1\r\n", 4, &used), RESP_OK);
+}
+
+/* --- elements --------------------------------------------------------------- */
+
+/* `expected`: of each element its type, "nil", "=" and its integer unless 0. */
+static void assert_elements(struct slice frame, const char *expected)
+{
+	char *copy = malloc(frame.n ? frame.n : 1);
+	struct slice elements;
+	struct resp_reply r;
+	struct buf told = BUF_INIT;
+
+	assert_non_null(copy);
+	memcpy(copy, frame.p, frame.n);
+	elements = reply_elements(slice_of(copy, frame.n));
+	while (reply_next(&elements, &r)) {
+		buf_printf(&told, "%c%s", r.type, r.nil ? "nil" : "");
+		if (r.integer)
+			buf_printf(&told, "=%lld", r.integer);
+		buf_puts(&told, " ");
+	}
+	if (!slice_eq(buf_slice(&told), slice_str(expected)))
+		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&told), told.data,
+		         expected);
+	buf_release(&told);
+	free(copy);
+}
+
+#define ELEMENTS(literal, expected) assert_elements(SLICE_LIT(literal), expected)
+
+static void an_aggregate_s_elements_are_told_one_by_one(void **state)
+{
+	(void)state;
+	ELEMENTS("*3\r\n+OK\r\n:7\r\n$-1\r\n", "+ :=7 $nil ");
+	ELEMENTS("*2\r\n*2\r\n:1\r\n:2\r\n-ERR x\r\n", "*=2 - ");
+	ELEMENTS("~1\r\n_\r\n", "_nil ");
+	ELEMENTS(">1\r\n$2\r\n\r\n\r\n", "$ ");
+	ELEMENTS("*2\r\n|1\r\n+k\r\n+v\r\n:1\r\n#t\r\n", ":=1 # ");
+	ELEMENTS("*0\r\n", "");
+}
+
+static void what_is_no_aggregate_has_no_elements(void **state)
+{
+	(void)state;
+	ELEMENTS("", "");
+	ELEMENTS("*-1\r\n", "");
+	ELEMENTS("+OK\r\n", "");
+	ELEMENTS("-EXECABORT x\r\n", "");
+	ELEMENTS("$8\r\n*1\r\n:1\r\n\r\n", "");
+	ELEMENTS("*1", "");
+}
+
+static void elements_that_are_not_whole_are_not_told(void **state)
+{
+	(void)state;
+	ELEMENTS("*2\r\n:1\r\n:2", ":=1 ");
+	ELEMENTS("*2\r\n:1\r\n$9\r\nab", ":=1 ");
+	ELEMENTS("*1\r\nx\r\n", "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lines_end_at_crlf),
+		cmocka_unit_test(a_cr_or_lf_alone_ends_no_line),
+		cmocka_unit_test(integers_are_told),
+		cmocka_unit_test(bulks_end_where_their_length_says),
+		cmocka_unit_test(nothing_is_told_in_three_ways),
+		cmocka_unit_test(aggregates_end_behind_their_last_element),
+		cmocka_unit_test(aggregates_nest),
+		cmocka_unit_test(replies_follow_each_other),
+		cmocka_unit_test(an_element_that_is_nil_does_not_make_the_reply_nil),
+		cmocka_unit_test(an_error_inside_is_no_error),
+		cmocka_unit_test(the_first_element_is_told_when_it_is_a_bulk),
+		cmocka_unit_test(a_long_first_element_is_cut),
+		cmocka_unit_test(a_first_element_of_an_element_is_none),
+		cmocka_unit_test(a_reply_is_told_without_what_came_before_it),
+		cmocka_unit_test(attributes_belong_to_the_reply_behind_them),
+		cmocka_unit_test(attributes_of_elements_are_no_elements),
+		cmocka_unit_test(a_type_must_be_known),
+		cmocka_unit_test(a_number_must_be_one),
+		cmocka_unit_test(a_number_fits_64_bits),
+		cmocka_unit_test(only_nil_is_shorter_than_nothing),
+		cmocka_unit_test(a_bulk_must_end_with_crlf),
+		cmocka_unit_test(a_huge_bulk_is_waited_for),
+		cmocka_unit_test(a_huge_aggregate_is_waited_for_within_reason),
+		cmocka_unit_test(nesting_has_no_end_that_costs_memory),
+		cmocka_unit_test(an_aggregate_s_elements_are_told_one_by_one),
+		cmocka_unit_test(what_is_no_aggregate_has_no_elements),
+		cmocka_unit_test(elements_that_are_not_whole_are_not_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

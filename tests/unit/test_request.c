@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Requests begin and end where Redis finds it, however their bytes arrive, and what
+ * Redis refuses is refused at the same line. All expectations were taken from a
+ * Redis 7.0.15, the odd ones too. What random bytes do is for tests/fuzz.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "resp/request.h"
+
+/* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
+static enum resp_result scan_copy(struct request_scan *s, struct slice bytes, size_t *used)
+{
+	char *copy = malloc(bytes.n);
+	enum resp_result r;
+
+	assert_non_null(copy);
+	memcpy(copy, bytes.p, bytes.n);
+	r = request_scan(s, copy, bytes.n, used);
+	free(copy);
+	assert_true(*used <= bytes.n);
+	return r;
+}
+
+/* Where a stream stands of which some bytes have arrived. */
+struct run {
+	struct request_scan scan;
+	size_t at; /* bytes done with */
+	bool bad;
+	struct buf told; /* see assert_framed() */
+};
+
+/* The first `upto` bytes of the stream have arrived. */
+static void arrive(struct run *run, struct slice stream, size_t upto)
+{
+	enum resp_result r = RESP_OK;
+
+	while (!run->bad && r != RESP_MORE && run->at < upto) {
+		size_t used;
+		r = scan_copy(&run->scan, slice_of(stream.p + run->at, upto - run->at), &used);
+		run->at += used;
+		if (r == RESP_OK)
+			buf_printf(&run->told, run->scan.empty ? "(%zu) " : "%zu ", run->at);
+		if (r == RESP_BAD)
+			buf_printf(&run->told, "!%zu ", run->at);
+		run->bad = r == RESP_BAD;
+	}
+}
+
+static void assert_told(struct run *run, struct slice stream, const char *expected,
+                        const char *how, size_t cut)
+{
+	if (!run->bad && (run->at < stream.n || run->scan.state))
+		buf_puts(&run->told, "more ");
+	buf_append(&run->told, slice_of("", 1));
+	if (strncmp(run->told.data, expected, strlen(expected)) != 0 ||
+	    strlen(run->told.data) != strlen(expected) + (*expected != '\0'))
+		fail_msg("%s %zu: \"%s\" instead of \"%s\"", how, cut, run->told.data,
+		         expected);
+	buf_release(&run->told);
+}
+
+/* `expected`: where each request ends ("14"), in parentheses when it asks for nothing
+ * ("(4)"), the last byte of a line that is refused ("!5"), and "more" when the stream ends
+ * within a request. Scans whole, byte by byte and at every split. */
+static void assert_framed(struct slice stream, const char *expected)
+{
+	struct run run = { .told = BUF_INIT };
+
+	arrive(&run, stream, stream.n);
+	assert_told(&run, stream, expected, "whole", 0);
+	run = (struct run){ .told = BUF_INIT };
+	for (size_t i = 1; i <= stream.n; i++)
+		arrive(&run, stream, i);
+	assert_told(&run, stream, expected, "byte by byte", 0);
+	for (size_t cut = 1; cut < stream.n; cut++) {
+		run = (struct run){ .told = BUF_INIT };
+		arrive(&run, stream, cut);
+		arrive(&run, stream, stream.n);
+		assert_told(&run, stream, expected, "cut at", cut);
+	}
+}
+
+#define FRAMED(literal, expected) assert_framed(SLICE_LIT(literal), expected)
+
+/* What request_scan_args() and request_view() make of one whole request. */
+static void assert_argv(struct slice request, const struct slice *argv, size_t argc)
+{
+	struct request_args args = { 0 };
+	struct request_scan scan = { 0 };
+	struct resp_view view;
+	char *copy = malloc(request.n);
+	size_t used;
+	bool whole;
+
+	assert_non_null(copy);
+	memcpy(copy, request.p, request.n);
+	assert_int_equal(request_scan_args(&scan, copy, request.n, &used, &args), RESP_OK);
+	assert_int_equal(used, request.n);
+	assert_int_equal(args.argc, argc);
+	for (size_t i = 0; i < argc; i++)
+		assert_true(slice_eq(args.argv[i], argv[i]));
+	view = request_view(&args, copy, request.n, &whole);
+	assert_true(whole);
+	assert_int_equal(view.argc, argc);
+	for (size_t i = 0; i < argc; i++)
+		assert_true(slice_eq(view.argv[i], argv[i]));
+	request_args_fini(&args);
+	free(copy);
+}
+
+#define ARGS(literal, ...)                                                                     \
+	do {                                                                                   \
+		const struct slice argv_[] = { __VA_ARGS__ };                                  \
+		assert_argv(SLICE_LIT(literal), argv_, sizeof(argv_) / sizeof(*argv_));        \
+	} while (0)
+#define S(literal) SLICE_LIT(literal)
+
+/* --- arrays ----------------------------------------------------------------- */
+
+static void a_request_is_an_array_of_bulks(void **state)
+{
+	(void)state;
+	FRAMED("*1\r\n$4\r\nPING\r\n", "14");
+	FRAMED("*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", "22");
+	FRAMED("*1\r\n$12\r\n0123456789ab\r\n", "23");
+	ARGS("*1\r\n$4\r\nPING\r\n", S("PING"));
+	ARGS("*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n", S("GET"), S("key"));
+}
+
+static void requests_follow_each_other(void **state)
+{
+	(void)state;
+	FRAMED("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n", "14 28");
+	FRAMED("*1\r\n$4\r\nPING\r\nPING\r\n*1\r\n$4\r\nPING\r\n", "14 20 34");
+}
+
+static void nothing_is_told_before_the_last_byte(void **state)
+{
+	(void)state;
+	FRAMED("*", "more");
+	FRAMED("*1\r\n$4\r\nPING\r", "more");
+	FRAMED("*1\r\n$4\r\nPING\r\n*1", "14 more");
+	FRAMED("", "");
+}
+
+static void an_argument_may_be_empty_or_hold_any_bytes(void **state)
+{
+	(void)state;
+	FRAMED("*2\r\n$0\r\n\r\n$5\r\n\0\r\n*1\r\n", "21");
+	ARGS("*2\r\n$0\r\n\r\n$5\r\n\0\r\n*1\r\n", S(""), S("\0\r\n*1"));
+	ARGS("*1\r\n$14\r\n*1\r\n$4\r\nPING\r\n\r\n", S("*1\r\n$4\r\nPING\r\n"));
+}
+
+static void an_array_of_nothing_is_passed_over(void **state)
+{
+	(void)state;
+	FRAMED("*0\r\n", "(4)");
+	FRAMED("*-1\r\n", "(5)");
+	FRAMED("*-5\r\n", "(5)");
+	FRAMED("*-9223372036854775808\r\n", "(23)");
+	FRAMED("*0\r\n*-1\r\n*1\r\n$1\r\na\r\n", "(4) (9) 20");
+	assert_argv(SLICE_LIT("*0\r\n"), NULL, 0);
+	assert_argv(SLICE_LIT("*-5\r\n"), NULL, 0);
+}
+
+static void the_byte_behind_a_header_s_cr_is_passed_over(void **state)
+{
+	(void)state;
+	FRAMED("*1\rX$1\rYa\r\n", "11");
+	FRAMED("*1\r\r$1\r\0a\r\n", "11");
+	FRAMED("*1\r\n\r\na\r\n", "!6");
+	FRAMED("*1\r\n\r1\r\n", "!6");
+	ARGS("*1\rX$1\rYa\r\n", S("a"));
+}
+
+/* Two parsers that disagree here can be made to see different commands. */
+static void the_two_bytes_behind_a_bulk_are_passed_over(void **state)
+{
+	(void)state;
+	FRAMED("*1\r\n$1\r\naXY", "11");
+	FRAMED("*1\r\n$3\r\nabcde*1\r\n$1\r\na\r\n", "13 24");
+	FRAMED("*2\r\n$1\r\na$1\r\nb\r\n", "!13");
+	ARGS("*2\r\n$1\r\naXY$1\r\nb*1", S("a"), S("b"));
+}
+
+static void a_count_that_is_no_number_is_refused(void **state)
+{
+	(void)state;
+	FRAMED("*\r\n", "!3");
+	FRAMED("*a\r\n", "!4");
+	FRAMED("*1a\r\n", "!5");
+	FRAMED("*+1\r\n", "!5");
+	FRAMED("* 1\r\n", "!5");
+	FRAMED("*1 \r\n", "!5");
+	FRAMED("*-\r\n", "!4");
+	FRAMED("*--1\r\n", "!6");
+	FRAMED("*1\n\r\n", "!5");
+}
+
+static void a_number_has_no_leading_zero(void **state)
+{
+	(void)state;
+	FRAMED("*01\r\n", "!5");
+	FRAMED("*00\r\n", "!5");
+	FRAMED("*-0\r\n", "!5");
+	FRAMED("*-01\r\n", "!6");
+	FRAMED("*1\r\n$01\r\na\r\n", "!9");
+	FRAMED("*1\r\n$00\r\n\r\n", "!9");
+}
+
+static void a_count_fits_an_int(void **state)
+{
+	(void)state;
+	FRAMED("*2147483647\r\n", "more");
+	FRAMED("*2147483648\r\n", "!13");
+	FRAMED("*4294967297\r\n", "!13");
+	FRAMED("*9223372036854775807\r\n", "!22");
+	FRAMED("*9223372036854775808\r\n", "!22");
+	FRAMED("*18446744073709551617\r\n", "!23");
+	FRAMED("*-9223372036854775809\r\n", "!23");
+	FRAMED("*99999999999999999999999999\r\n", "!29");
+}
+
+static void a_bulk_s_length_is_no_less_than_zero(void **state)
+{
+	(void)state;
+	FRAMED("*1\r\n$-1\r\n", "!9");
+	FRAMED("*1\r\n$\r\n", "!7");
+	FRAMED("*1\r\n$+1\r\na\r\n", "!9");
+	FRAMED("*1\r\n$1a\r\na\r\n", "!9");
+	FRAMED("*1\r\n$9223372036854775808\r\n", "!26");
+	FRAMED("*1\r\n$18446744073709551617\r\na\r\n", "!27");
+}
+
+static void what_stands_for_a_bulk_must_be_one(void **state)
+{
+	(void)state;
+	FRAMED("*1\r\nPING\r\n", "!10");
+	FRAMED("*1\r\n:1\r\n", "!8");
+	FRAMED("*1\r\n*1\r\n", "!8");
+	FRAMED("*2\r\n$1\r\na\r\n\r\n", "!13");
+	FRAMED("*2\r\n$1\r\na\r\n1\r\n", "!14");
+	/* Only when its line is whole. */
+	FRAMED("*1\r\nPING", "more");
+}
+
+/* Redis' own limit is a setting of the server, who says so. */
+static void a_huge_bulk_is_waited_for(void **state)
+{
+	struct request_scan scan = { 0 };
+	char block[4096] = { 0 };
+	size_t used;
+
+	(void)state;
+	FRAMED("*1\r\n$9223372036854775807\r\nabc", "more");
+	assert_int_equal(request_scan(&scan, "*1\r\n$536870912\r\n", 16, &used), RESP_MORE);
+	for (size_t i = 0; i < 536870912 / sizeof(block); i++) {
+		assert_int_equal(request_scan(&scan, block, sizeof(block), &used), RESP_MORE);
+		assert_int_equal(used, sizeof(block));
+	}
+	assert_int_equal(request_scan(&scan, "\r\n*", 3, &used), RESP_OK);
+	assert_int_equal(used, 2);
+}
+
+static void a_nul_hides_the_rest_of_a_header(void **state)
+{
+	(void)state;
+	FRAMED("*1\0\r\n$1\r\na\r\n", "more");
+	FRAMED("*1\r\n$\0001\r\na\r\n", "more");
+	FRAMED("*1\r\n\0001\r\n", "more");
+}
+
+/* --- inline requests -------------------------------------------------------- */
+
+static void an_inline_request_is_a_line(void **state)
+{
+	(void)state;
+	FRAMED("PING\r\n", "6");
+	FRAMED("PING\n", "5");
+	FRAMED("PING\r\nPING\nPING\r\n", "6 11 17");
+	FRAMED("PING", "more");
+	FRAMED("PING\r", "more");
+	ARGS("GET key\r\n", S("GET"), S("key"));
+	ARGS("GET key\n", S("GET"), S("key"));
+	ARGS("$4\r\n", S("$4"));
+	ARGS("a*1 b\n", S("a*1"), S("b"));
+	ARGS("\xff\x80 \x01\n", S("\xff\x80"), S("\x01"));
+}
+
+static void a_line_of_nothing_is_passed_over(void **state)
+{
+	(void)state;
+	FRAMED("\r\n", "(2)");
+	FRAMED("\n", "(1)");
+	FRAMED(" \t\v\f\r\n", "(6)");
+	FRAMED("\r\n\n*1\r\n$1\r\na\r\n", "(2) (3) 14");
+	assert_argv(SLICE_LIT("\r\n"), NULL, 0);
+	assert_argv(SLICE_LIT(" \n"), NULL, 0);
+}
+
+static void spaces_part_arguments(void **state)
+{
+	(void)state;
+	ARGS("  a \t b\r\n", S("a"), S("b"));
+	ARGS("a b  \n", S("a"), S("b"));
+	/* Between arguments any space is one, behind one only some are. */
+	ARGS("a \v\fb\n", S("a"), S("b"));
+	ARGS("a\vb c\fd\n", S("a\vb"), S("c\fd"));
+	ARGS("a\rb\r\n", S("a"), S("b"));
+	ARGS("a\r\r\n", S("a"));
+}
+
+static void double_quotes_hold_spaces_and_escapes(void **state)
+{
+	(void)state;
+	ARGS("SET \"a b\" \"\"\r\n", S("SET"), S("a b"), S(""));
+	ARGS("\"\\n\\r\\t\\b\\a\\\\\\\"\\q\"\n", S("\n\r\t\b\a\\\"q"));
+	ARGS("\"\\x00\\xfF\\x4a\"\n", S("\0\xff\x4a"));
+	ARGS("\"\\x4\\xg0\\x\"\n", S("x4xg0x"));
+	ARGS("\"it's\"\n", S("it's"));
+	ARGS("a\"b c\"\n", S("ab c"));
+	ARGS("\"\\'\"\n", S("'"));
+}
+
+static void single_quotes_know_one_escape(void **state)
+{
+	(void)state;
+	ARGS("'a b' ''\n", S("a b"), S(""));
+	ARGS("'it\\'s'\n", S("it's"));
+	ARGS("'\\n\\x41\\\\ '\n", S("\\n\\x41\\\\ "));
+	FRAMED("'\\\\'\n", "!5");
+	ARGS("'say \"x\"'\n", S("say \"x\""));
+	ARGS("a'b c'\n", S("ab c"));
+}
+
+/* What they are resolved into grows, and must not move. */
+static void inline_arguments_may_be_long(void **state)
+{
+	struct request_args args = { 0 };
+	struct buf line = BUF_INIT;
+	struct resp_view view;
+	bool whole;
+
+	(void)state;
+	for (int i = 0; i < 40; i++)
+		buf_printf(&line, "\"%0100d\" ", i);
+	buf_puts(&line, "\r\n");
+	view = request_view(&args, buf_head(&line), buf_len(&line), &whole);
+	assert_true(whole);
+	assert_int_equal(view.argc, 40);
+	for (size_t i = 0; i < 40; i++) {
+		assert_int_equal(view.argv[i].n, 100);
+		assert_int_equal(view.argv[i].p[98], '0' + (char)(i / 10));
+		assert_int_equal(view.argv[i].p[99], '0' + (char)(i % 10));
+	}
+	buf_release(&line);
+	request_args_fini(&args);
+}
+
+static void a_backslash_outside_quotes_is_one(void **state)
+{
+	(void)state;
+	ARGS("a\\n \\x41\n", S("a\\n"), S("\\x41"));
+}
+
+static void quotes_must_be_closed_before_a_space(void **state)
+{
+	(void)state;
+	FRAMED("\"a\r\n", "!4");
+	FRAMED("'a\n", "!3");
+	FRAMED("\"a\"b\r\n", "!6");
+	FRAMED("'a'b\n", "!5");
+	FRAMED("\"a\"'b'\n", "!7");
+	FRAMED("\"a\\\"\r\n", "!6");
+	FRAMED("\"a\\\r\n", "!5");
+	FRAMED("'a\\'\n", "!5");
+	FRAMED("\"\r\n", "!3");
+	FRAMED("x \"\\\n", "!5");
+	/* Any space will do. */
+	FRAMED("\"a\"\vb\n", "6");
+	ARGS("\"a\"\vb\n", S("a"), S("b"));
+}
+
+static void a_nul_hides_the_rest_of_a_line(void **state)
+{
+	(void)state;
+	FRAMED("a\0b\r\nPING\r\n", "more");
+	FRAMED("\0\n", "more");
+}
+
+/* --- lines that are too long ------------------------------------------------ */
+
+/* Scans `head`, `n` times `c`, and `tail`. Returns the bytes used. */
+static enum resp_result scan_long(const char *head, char c, size_t n, const char *tail,
+                                  size_t *used)
+{
+	struct request_scan scan = { 0 };
+	struct buf b = BUF_INIT;
+	enum resp_result r;
+
+	buf_puts(&b, head);
+	memset(buf_reserve(&b, n), c, n);
+	buf_added(&b, n);
+	buf_puts(&b, tail);
+	r = scan_copy(&scan, buf_slice(&b), used);
+	buf_release(&b);
+	return r;
+}
+
+static void a_line_of_64_kb_is_waited_for_and_a_longer_one_refused(void **state)
+{
+	size_t used;
+
+	(void)state;
+	assert_int_equal(scan_long("", 'a', REQUEST_LINE_MAX, "", &used), RESP_MORE);
+	assert_int_equal(scan_long("", 'a', REQUEST_LINE_MAX, "\r\n", &used), RESP_OK);
+	assert_int_equal(used, REQUEST_LINE_MAX + 2);
+	assert_int_equal(scan_long("", 'a', REQUEST_LINE_MAX + 1, "", &used), RESP_BAD);
+	assert_int_equal(used, REQUEST_LINE_MAX + 1);
+	assert_int_equal(scan_long("*", '1', REQUEST_LINE_MAX - 1, "", &used), RESP_MORE);
+	assert_int_equal(scan_long("*", '1', REQUEST_LINE_MAX, "", &used), RESP_BAD);
+	assert_int_equal(scan_long("*1\r\n$", '1', REQUEST_LINE_MAX - 1, "", &used), RESP_MORE);
+	assert_int_equal(used, 4);
+	assert_int_equal(scan_long("*1\r\n$", '1', REQUEST_LINE_MAX, "", &used), RESP_BAD);
+	assert_int_equal(used, REQUEST_LINE_MAX + 5);
+}
+
+/* The line has an end, but Redis does not see it. */
+static void what_a_nul_hides_may_be_too_long(void **state)
+{
+	size_t used;
+
+	(void)state;
+	assert_int_equal(scan_long("*", '\0', REQUEST_LINE_MAX - 3, "\r\n", &used), RESP_MORE);
+	assert_int_equal(scan_long("*", '\0', REQUEST_LINE_MAX, "\r\n", &used), RESP_BAD);
+	assert_int_equal(used, REQUEST_LINE_MAX + 3);
+	assert_int_equal(scan_long("", '\0', REQUEST_LINE_MAX, "\n", &used), RESP_BAD);
+}
+
+/* --- views of what is not whole ---------------------------------------------- */
+
+static void a_view_has_the_arguments_that_are_there(void **state)
+{
+	static const char request[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$2\r\nvv\r\n";
+	struct request_args args = { 0 };
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(request) - 1; n++) {
+		char *copy = malloc(n ? n : 1);
+		struct resp_view view;
+		bool whole;
+
+		assert_non_null(copy);
+		memcpy(copy, request, n);
+		view = request_view(&args, copy, n, &whole);
+		/* An argument is there when its last byte is. */
+		assert_int_equal(view.argc, (n >= 11) + (n >= 20) + (n >= 28));
+		assert_int_equal(whole, n >= 28);
+		if (n >= 20)
+			assert_true(slice_eq(view.argv[1], S("key")));
+		free(copy);
+	}
+	request_args_fini(&args);
+}
+
+static void views_can_share_their_memory(void **state)
+{
+	struct request_args args = { 0 };
+	struct buf many = BUF_INIT;
+	struct resp_view view;
+	bool whole;
+
+	(void)state;
+	buf_puts(&many, "*100\r\n");
+	for (int i = 0; i < 100; i++)
+		buf_printf(&many, "$2\r\n%02d\r\n", i);
+	view = request_view(&args, buf_head(&many), buf_len(&many), &whole);
+	assert_true(whole);
+	assert_int_equal(view.argc, 100);
+	assert_true(slice_eq(view.argv[99], S("99")));
+	view = request_view(&args, "a 'b c'\n", 8, &whole);
+	assert_true(whole);
+	assert_int_equal(view.argc, 2);
+	assert_true(slice_eq(view.argv[1], S("b c")));
+	view = request_view(&args, "\"x\n", 3, &whole);
+	assert_false(whole);
+	assert_int_equal(view.argc, 0);
+	buf_release(&many);
+	request_args_fini(&args);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_request_is_an_array_of_bulks),
+		cmocka_unit_test(requests_follow_each_other),
+		cmocka_unit_test(nothing_is_told_before_the_last_byte),
+		cmocka_unit_test(an_argument_may_be_empty_or_hold_any_bytes),
+		cmocka_unit_test(an_array_of_nothing_is_passed_over),
+		cmocka_unit_test(the_byte_behind_a_header_s_cr_is_passed_over),
+		cmocka_unit_test(the_two_bytes_behind_a_bulk_are_passed_over),
+		cmocka_unit_test(a_count_that_is_no_number_is_refused),
+		cmocka_unit_test(a_number_has_no_leading_zero),
+		cmocka_unit_test(a_count_fits_an_int),
+		cmocka_unit_test(a_bulk_s_length_is_no_less_than_zero),
+		cmocka_unit_test(what_stands_for_a_bulk_must_be_one),
+		cmocka_unit_test(a_huge_bulk_is_waited_for),
+		cmocka_unit_test(a_nul_hides_the_rest_of_a_header),
+		cmocka_unit_test(an_inline_request_is_a_line),
+		cmocka_unit_test(a_line_of_nothing_is_passed_over),
+		cmocka_unit_test(spaces_part_arguments),
+		cmocka_unit_test(double_quotes_hold_spaces_and_escapes),
+		cmocka_unit_test(single_quotes_know_one_escape),
+		cmocka_unit_test(inline_arguments_may_be_long),
+		cmocka_unit_test(a_backslash_outside_quotes_is_one),
+		cmocka_unit_test(quotes_must_be_closed_before_a_space),
+		cmocka_unit_test(a_nul_hides_the_rest_of_a_line),
+		cmocka_unit_test(a_line_of_64_kb_is_waited_for_and_a_longer_one_refused),
+		cmocka_unit_test(what_a_nul_hides_may_be_too_long),
+		cmocka_unit_test(a_view_has_the_arguments_that_are_there),
+		cmocka_unit_test(views_can_share_their_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
