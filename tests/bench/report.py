@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The result of tests/bench/run as a markdown table and as an SVG plot."""
+
+from html import escape
+
+COLOURS = ("#b8b8b8", "#8ab4d8", "#d9a86c", "#2f7d4f", "#7cbf8f", "#9a7fc0")
+
+
+def number(value, digits=2):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def markdown(title, cells, subjects, ratios, cpu, rps, flags):
+    """`ratios`, `cpu` and `rps` are keyed by (cell, subject); cpu holds (proxy, Redis)."""
+    parts = [f"# {title}", "## Throughput, as a ratio to direct (median of the rounds)"]
+    parts.append(table(
+        ["cell", "direct, requests/s", *[s for s in subjects if s != "direct"], ""],
+        [[cell, number(rps.get((cell, "direct")), 0),
+          *[number(ratios.get((cell, s))) for s in subjects if s != "direct"],
+          flags.get(cell, "")] for cell in cells]))
+    parts.append("## CPU-seconds per million requests (proxy + Redis)")
+    parts.append(table(
+        ["cell", *subjects],
+        [[cell, *[" + ".join(number(x, 1) for x in cpu.get((cell, s), (None, None)))
+                  for s in subjects]] for cell in cells]))
+    return "\n\n".join(parts) + "\n"
+
+
+def svg(title, cells, subjects, ratios):
+    """Bars from left to right, one group for each cell; a line where direct Redis is."""
+    subjects = [s for s in subjects if s != "direct"]
+    bar, gap, left, top, unit = 11, 14, 230, 56, 380
+    group = bar * len(subjects) + gap
+    longest = max([1.2, *[r for r in ratios.values() if r]])
+    width, height = left + int(unit * longest) + 60, top + group * len(cells) + 30
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+           ' font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="white"/>',
+           f'<text x="10" y="18" font-size="14">{escape(title)}</text>']
+    for i, subject in enumerate(subjects):
+        x = 10 + i * 150
+        out.append(f'<rect x="{x}" y="28" width="11" height="11" fill="{colour(i)}"/>'
+                   f'<text x="{x + 16}" y="38">{escape(subject)}</text>')
+    for c, cell in enumerate(cells):
+        y = top + c * group
+        out.append(f'<text x="{left - 8}" y="{y + (group - gap) / 2 + 4}"'
+                   f' text-anchor="end">{escape(cell)}</text>')
+        for i, subject in enumerate(subjects):
+            ratio = ratios.get((cell, subject))
+            at = y + i * bar
+            if ratio is None:
+                out.append(f'<text x="{left + 4}" y="{at + 9}" fill="#a00">failed</text>')
+                continue
+            out.append(f'<rect x="{left}" y="{at}" width="{unit * ratio:.1f}"'
+                       f' height="{bar - 1}" fill="{colour(i)}"/>'
+                       f'<text x="{left + unit * ratio + 4:.1f}" y="{at + 9}">{ratio:.2f}</text>')
+    bottom = top + group * len(cells)
+    out.append(f'<line x1="{left + unit}" y1="{top - 6}" x2="{left + unit}" y2="{bottom}"'
+               ' stroke="#333" stroke-dasharray="4 3"/>'
+               f'<text x="{left + unit}" y="{bottom + 14}" text-anchor="middle">direct</text>')
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def colour(i):
+    return COLOURS[(i + 1) % len(COLOURS)]

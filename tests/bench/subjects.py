@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is measured: hasp, its peers, and no proxy at all, each in front of one Redis.
+
+Every subject has an address, the process' number (None: there is no proxy), and
+stop(), which returns what was wrong with the process, or None. Ports are the kernel's choice; files live in a temporary directory.
+"""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "e2e"))
+
+from harness import Hasp, until  # noqa: E402
+from harness.processes import free_port  # noqa: E402
+
+HAPROXY = """
+global
+    nbthread 1
+    maxconn 8000
+defaults
+    mode tcp
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+frontend in
+    bind 127.0.0.1:{port}
+    default_backend redis
+backend redis
+    server redis {upstream}
+"""
+
+NUTCRACKER = """
+bench:
+  listen: 127.0.0.1:{port}
+  redis: true
+  hash: fnv1a_64
+  distribution: ketama
+  auto_eject_hosts: false
+  preconnect: true
+  server_connections: 1
+  servers:
+   - {upstream}:1
+"""
+
+
+class Direct:
+    """No proxy."""
+
+    name, pid = "direct", None
+
+    def __init__(self, redis):
+        self.address = redis.address
+
+    def stop(self):
+        pass
+
+
+class Peer:
+    """A proxy of others, in the foreground, that listens on a port given to it."""
+
+    def __init__(self, name, config, redis, command):
+        self.name = name
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        self.address = ("127.0.0.1", free_port())
+        file = self.dir / f"{name}.conf"
+        host, port = redis.address
+        file.write_text(config.format(port=self.address[1], upstream=f"{host}:{port}"))
+        self.log = (self.dir / "log").open("wb")
+        self.child = subprocess.Popen(command(str(file)), stdin=subprocess.DEVNULL,
+                                      stdout=self.log, stderr=self.log, cwd=self.dir)
+        self.pid = self.child.pid
+        try:
+            until(self._answers, f"{name} to listen")
+        except TimeoutError:
+            self.stop()
+            raise
+
+    def _answers(self):
+        if self.child.poll() is not None:
+            raise RuntimeError(f"{self.name} left with status {self.child.returncode}:"
+                               f" {(self.dir / 'log').read_text()[-500:]}")
+        try:
+            socket.create_connection(self.address, 1).close()
+            return True
+        except OSError:
+            return False
+
+    def stop(self):
+        self.child.kill()
+        self.child.wait()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Ours:
+    def __init__(self, redis, workers):
+        self.name = "hasp" if workers == 1 else f"hasp, {workers} workers"
+        host, port = redis.address
+        self.hasp = Hasp(f"[hasp]\nlisten = 127.0.0.1:0\nworkers = {workers}\n"
+                         f"[upstream]\naddress = {host}:{port}\n")
+        self.address, self.pid = self.hasp.address, self.hasp.pid
+
+    def stop(self):
+        fault = self.hasp.stop()
+        log = self.hasp.log
+        self.hasp.remove()
+        return f"{self.name}: {fault}; its log ends\n{log[-2000:]}" if fault else None
+
+
+def haproxy(redis):
+    return Peer("haproxy", HAPROXY, redis, lambda file: ["haproxy", "-db", "-f", file])
+
+
+def nutcracker(redis):
+    return Peer("nutcracker", NUTCRACKER, redis,
+                lambda file: ["nutcracker", "-c", file, "-s", str(free_port())])
+
+
+SUBJECTS = {
+    "direct": Direct,
+    "haproxy": haproxy,
+    "nutcracker": nutcracker,
+    "hasp": lambda redis: Ours(redis, 1),
+    "hasp2": lambda redis: Ours(redis, 2),
+}
+
+
+def cpu_seconds(pid):
+    """User and system time that all threads of a process have used."""
+    if pid is None:
+        return 0.0
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

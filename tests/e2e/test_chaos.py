@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Locks survive the deaths of Redis, hasp and clients: a short run of tests/fuzz/chaos.
+
+And the tester finds what it is made to find.
+"""
+
+import subprocess
+import sys
+
+import pytest
+from harness import TOP, RedisServer, until
+
+sys.path.insert(0, str(TOP / "tests" / "fuzz"))
+
+from watcher import Watcher  # noqa: E402
+
+
+def chaos(*args):
+    """(exit status, output)."""
+    done = subprocess.run([TOP / "tests" / "fuzz" / "chaos", *map(str, args)],
+                          capture_output=True, text=True, timeout=120, check=False)
+    print(done.stdout, done.stderr)
+    return done.returncode, done.stdout
+
+
+def test_locks_survive_chaos():
+    status, output = chaos("--seconds", 8, "--clients", 8)
+    assert status == 0, output[-4000:]
+
+
+@pytest.mark.parametrize("fault, finding", [
+    ("none", "lock without an expiry"),
+    ("leak", "descriptors not given back"),
+    ("hang", "hung: no reply"),
+])
+def test_tester_finds_a_proxy_with(fault, finding):
+    status, output = chaos("--seconds", 3, "--clients", 6, "--seed", 1, "--proxy", fault)
+    assert status == 1 and finding in output
+
+
+@pytest.mark.parametrize("command, finding", [
+    (("SET", "lock:a", 1), "lock without an expiry: lock:a"),
+    (("HSET", "verb:a", "token", 1), "verb lock without an expiry: verb:a"),
+    (("SET", "hasp:owner:{lock:a}", "token"), "sidecar without an expiry: hasp:owner:{lock:a}"),
+    (("SET", "hasp:owner:{lock:a}", "token", "EX", 9), "sidecar outlives its lock: hasp:owner:{lock:a}"),
+])
+def test_watcher_finds(command, finding):
+    with RedisServer() as redis:
+        watcher = Watcher(redis, lease=0.2, slack=0.1).start()
+        redis.client().execute_command(*command)
+        try:
+            until(lambda: finding in watcher.faults, finding, timeout=5)
+        finally:
+            watcher.stop()
+
+
+def test_watcher_is_content_with_locks_that_are_right():
+    with RedisServer() as redis:
+        with redis.client() as client:
+            client.set("lock:a", 1, ex=9)
+            client.set("hasp:owner:{lock:a}", "token 1", ex=9)
+            client.hset("lock:not-a-string", "f", "v")
+        watcher = Watcher(redis, lease=0.01, slack=0.01).start()
+        until(lambda: watcher.looks > 20, "the watcher to look")
+        assert watcher.stop() == set()

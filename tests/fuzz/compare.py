@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sends a stream of commands to Redis and to a proxy and compares all that comes back.
+
+    stream --> Redis                  reference: what there was at every `sync`
+    stream --> proxy --> same Redis   must come to the same, and stay there
+
+A snapshot is taken at every `sync`: the bytes that each connection received,
+whether it was closed, how many clients are blocked in Redis, and the digest of
+the data set. Redis is emptied before each run.
+
+Against Redis itself, "nothing more will come" is not guessed from the clock: a
+gauge connection of our own asks PING until two answers in a row brought nothing
+new anywhere. Redis has one thread, so by then it has read what we sent and
+written what it had to say. The proxy is then given time to come to the same
+snapshot; a byte that is wrong fails at once, one that is missing after the timeout.
+
+Normalised, because they differ from run to run by nature: the `id` in HELLO's
+reply; time and address at the start of MONITOR's lines, and the gauge's own
+commands among these.
+"""
+
+import fcntl
+import pathlib
+import random
+import re
+import select
+import socket
+import struct
+import sys
+import termios
+import time
+from dataclasses import dataclass
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "e2e"))
+
+from harness import encode  # noqa: E402
+
+TIMEOUT = 4.0           # for the proxy to bring what Redis brought; seconds
+BLOCKED_TIMEOUT = 2.0   # for blocking commands to run out
+SIOCOUTQ = termios.TIOCOUTQ
+
+HELLO_ID = re.compile(rb"\$2\r\nid\r\n:\d+\r\n")
+MONITOR_LINE = re.compile(rb"\+\d+\.\d{6} \[(\d+) [^\]]*\]")
+MONITOR_GAUGE = re.compile(rb"\+T \[\d+\] (\"PING\" \"\^gauge\^\"|\"INFO\" \"clients\""
+                           rb"|\"DEBUG\" \"DIGEST\")\r\n")
+
+
+def normalise(data):
+    if b"id\r\n:" in data:
+        data = HELLO_ID.sub(b"$2\r\nid\r\n:N\r\n", data)
+    if b"] \"" in data:
+        data = MONITOR_LINE.sub(rb"+T [\1]", data)
+        data = MONITOR_GAUGE.sub(b"", data)
+    return data
+
+
+@dataclass
+class Snapshot:
+    received: dict   # connection's name -> bytes, normalised
+    closed: dict     # connection's name -> bool
+    blocked: int     # clients blocked in Redis
+    digest: bytes    # of the whole data set
+
+    def difference(self, other):
+        """What `other` has otherwise, as one line; None: nothing."""
+        for name, mine in self.received.items():
+            theirs = other.received[name]
+            if mine != theirs:
+                at = first_difference(mine, theirs)
+                return (f"connection {name}, byte {at} of {len(mine)}/{len(theirs)}:"
+                        f" expected {excerpt(mine, at)} got {excerpt(theirs, at)}")
+            if self.closed[name] != other.closed[name]:
+                return f"connection {name}: " + (
+                    "Redis closed it, the proxy did not" if self.closed[name]
+                    else "the proxy closed it, Redis did not")
+        if self.blocked != other.blocked:
+            return f"{self.blocked} blocked in Redis, {other.blocked} through the proxy"
+        if self.digest != other.digest:
+            return "the data sets differ"
+        return None
+
+    def ruled_out_by(self, other):
+        """True when waiting cannot make `other` the same (save for a half HELLO)."""
+        return any(not mine.startswith(other.received[name])
+                   or (other.closed[name] and not self.closed[name])
+                   for name, mine in self.received.items())
+
+
+def first_difference(a, b):
+    n = min(len(a), len(b))
+    if a[:n] == b[:n]:
+        return n
+    return next(i for i in range(n) if a[i] != b[i])
+
+
+def excerpt(data, at, before=24, after=72):
+    return repr(data[max(at - before, 0):at + after])[1:]
+
+
+class Gauge:
+    """Our own connection to Redis, past any proxy."""
+
+    def __init__(self, server):
+        self.connection = server.connect()
+        self.connection.sock.settimeout(30)
+
+    def ping(self):
+        self.connection.call("PING", "^gauge^")
+
+    def blocked(self):
+        return self._info(b"blocked_clients")
+
+    def digest(self):
+        return self.connection.call("DEBUG", "DIGEST")
+
+    def reset(self):
+        """Empties the server, and waits for the clients of the last run to be gone."""
+        for args in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH")):
+            self.connection.call(*args)
+        deadline = time.monotonic() + TIMEOUT
+        while self._info(b"blocked_clients") or self._info(b"tracking_clients"):
+            if time.monotonic() > deadline:
+                return "a client that hung up is still blocked or tracked in Redis"
+            time.sleep(0.002)
+        return None
+
+    def _info(self, field):
+        reply = self.connection.call("INFO", "clients")
+        return int(re.search(rb"\b%s:(\d+)" % field, reply)[1])
+
+
+class Peer:
+    """One connection of the client under test; never blocks."""
+
+    def __init__(self, address):
+        self.sock = socket.create_connection(address, 5)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.sock.setblocking(False)
+        self.received = bytearray()
+        self.closed = False
+        self.writable = True
+        self.sent = 0
+
+    def drain(self):
+        """Reads what is there. True when that was something (MONITOR of our gauge is not)."""
+        got = False
+        while not self.closed:
+            try:
+                data = self.sock.recv(1 << 18)
+            except BlockingIOError:
+                break
+            except ConnectionError:
+                data = b""
+            if data:
+                self.received += data
+                got = got or normalise(data) != b""
+            else:
+                self.closed = got = True
+        return got
+
+    def write(self, data):
+        """Sends some of it; returns how much, 0 when there is no room yet."""
+        if not self.writable:
+            return len(data)
+        try:
+            n = self.sock.send(data)
+            self.sent += n
+            return n
+        except BlockingIOError:
+            return 0
+        except ConnectionError:
+            self.writable = False
+            return len(data)
+
+    def half_close(self):
+        self.writable = False
+        try:
+            self.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # closed by the other side already
+
+    def unsent(self):
+        return struct.unpack("i", fcntl.ioctl(self.sock, SIOCOUTQ, b"\0" * 4))[0]
+
+    def close(self):
+        self.sock.close()
+
+
+class Run:
+    """A stream being sent to one address."""
+
+    def __init__(self, stream, address, gauge, timeout=TIMEOUT):
+        self.stream = stream
+        self.timeout = timeout
+        self.address = address
+        self.gauge = gauge
+        self.peers = {}
+        self.rng = random.Random(stream.seed)  # the same cuts on every run
+
+    def reference(self):
+        """Runs against Redis itself; returns the snapshots."""
+        snapshots = []
+        for step in self._steps():
+            self._settle()
+            if step.unblock:
+                self._wait_for_unblocked()
+            snapshots.append(self._snapshot())
+        return snapshots
+
+    def follow(self, snapshots):
+        """Runs against the proxy; returns the first difference, or None."""
+        for number, step in enumerate(self._steps()):
+            difference = self._reach(snapshots[number])
+            if difference:
+                return f"sync {number}: {difference}"
+        return None
+
+    def close(self):
+        for peer in self.peers.values():
+            peer.close()
+
+    def _steps(self):
+        """Sends; stops at every sync for the caller to look."""
+        for step in self.stream.steps:
+            if step.act == "sync":
+                yield step
+                continue
+            if step.conn not in self.peers:
+                self.peers[step.conn] = Peer(self.address)
+            peer = self.peers[step.conn]
+            if step.act == "send":
+                self._send(peer, step)
+            elif step.act == "halfclose":
+                peer.half_close()
+            elif step.act == "close":
+                peer.close()
+                del self.peers[step.conn]
+            else:
+                raise ValueError(step.act)
+
+    def _send(self, peer, step):
+        data = b"".join(step.atoms)
+        for chunk in cut(data, step.mode, self.rng):
+            view = memoryview(chunk)
+            while view:
+                n = peer.write(view)
+                view = view[n:]
+                if n == 0:
+                    self._drain()
+                    select.select([p.sock for p in self.peers.values() if not p.closed],
+                                  [peer.sock], [], 1)
+            if step.mode == "paused":
+                time.sleep(self.rng.choice((0, 0, 0.0003, 0.001)))
+        self._drain()
+
+    def _drain(self):
+        return any([peer.drain() for peer in self.peers.values()])
+
+    def _settle(self, rounds=2):
+        sent = sum(peer.sent for peer in self.peers.values())
+        rounds += min(sent >> 14, 64)
+        quiet = 0
+        while quiet < 2 or rounds > 0:
+            self.gauge.ping()
+            rounds -= 1
+            busy = self._drain() or any(peer.unsent() for peer in self.peers.values()
+                                        if peer.writable and not peer.closed)
+            quiet = 0 if busy else quiet + 1
+
+    def _wait_for_unblocked(self):
+        deadline = time.monotonic() + BLOCKED_TIMEOUT
+        while self.gauge.blocked() and time.monotonic() < deadline:
+            time.sleep(0.002)
+        self._settle()
+
+    def _snapshot(self):
+        return Snapshot({name: normalise(bytes(peer.received))
+                         for name, peer in self.peers.items()},
+                        {name: peer.closed for name, peer in self.peers.items()},
+                        self.gauge.blocked(), self.gauge.digest())
+
+    def _reach(self, expected):
+        deadline = time.monotonic() + self.timeout
+        settled = False
+        while True:
+            self._drain()
+            now = time.monotonic()
+            if self._far_from(expected) and now < deadline:
+                self._wait_for_input()
+                continue
+            seen = self._snapshot()
+            difference = expected.difference(seen)
+            if now > deadline or (settled and not difference):
+                return difference
+            if difference:
+                if expected.ruled_out_by(seen):
+                    deadline = min(deadline, now + 0.2)
+                settled = False
+                self._wait_for_input()
+            else:
+                # Once more, for what may follow that should not.
+                self.gauge.ping()
+                self.gauge.ping()
+                settled = True
+
+    def _far_from(self, expected):
+        """A cheap first look: comparing megabytes after every read would be slow."""
+        return any(len(expected.received[name]) - len(peer.received) > 4096
+                   and not peer.closed for name, peer in self.peers.items())
+
+    def _wait_for_input(self):
+        select.select([p.sock for p in self.peers.values() if not p.closed], [], [], 0.001)
+
+
+def cut(data, mode, rng):
+    """The chunks in which to hand `data` to the kernel."""
+    if mode == "whole" or len(data) < 2:
+        return [data]
+    if mode == "bytes":
+        return [data[i:i + 1] for i in range(len(data))]
+    at = sorted(rng.randrange(1, len(data)) for _ in range(rng.randint(1, 8)))
+    return [data[a:b] for a, b in zip([0] + at, at + [len(data)])]
+
+
+__all__ = ["Gauge", "Run", "Snapshot", "encode", "TOP"]

@@ -1,0 +1,630 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random streams of commands, valid and not, for the differential tester.
+
+A stream is a list of steps on one or more connections:
+
+    send NAME atoms    the atoms' bytes, cut as `mode` says: whole, split, paused, bytes
+    sync               all that was sent has its answers (with `unblock`: and blocking
+                       commands have run out)
+    halfclose, close   of connection NAME
+
+An atom is the encoding of one command (or one piece of rubbish): the unit that
+the minimiser leaves out. The same seed and index make the same stream.
+
+What is left out since Redis itself answers differently each time: TIME, CLIENT
+ID/LIST/INFO/KILL by id, INFO, LASTSAVE, RANDOMKEY, S/H/ZRANDMEMBER, SPOP, `XADD *`,
+OBJECT IDLETIME, PTTL, SLOWLOG/LATENCY, COMMAND without INFO, SCAN of several keys. So are commands that
+concern the whole server (SHUTDOWN, CONFIG SET, CLIENT PAUSE, SAVE, REPLICAOF, ACL
+SETUSER) and SYNC/PSYNC, whose answer comes seconds later.
+"""
+
+import base64
+import json
+import random
+from dataclasses import dataclass, field
+
+MODES = ("whole", "whole", "split", "split", "paused", "bytes")
+# A line without an end. Redis' limit is 64 KB, looked at after each read, and a read may
+# take twice what came before: only from here on does it not matter how reads fall.
+TOO_BIG = 300_000
+BYTES_LIMIT = 600       # longest send that is cut into single bytes
+
+PASSWORD = "sesame"     # of requirepass, on the server that has one
+USER, USER_PASSWORD = "alice", "wonder"
+
+
+@dataclass
+class Step:
+    act: str                    # send, sync, halfclose, close
+    conn: str = ""
+    atoms: list = field(default_factory=list)
+    mode: str = "whole"
+    unblock: bool = False
+
+
+@dataclass
+class Stream:
+    seed: str
+    kind: str
+    steps: list
+
+    def atoms(self):
+        return [(s, a) for s, step in enumerate(self.steps) for a in range(len(step.atoms))]
+
+    def only(self, keep):
+        """The same stream with no other atoms than those named."""
+        keep = set(keep)
+        steps = [Step(step.act, step.conn,
+                      [atom for a, atom in enumerate(step.atoms) if (s, a) in keep],
+                      step.mode, step.unblock) for s, step in enumerate(self.steps)]
+        return Stream(self.seed, self.kind, steps)
+
+    def to_json(self):
+        return json.dumps({"seed": self.seed, "kind": self.kind, "steps": [
+            {**vars(step), "atoms": [base64.b64encode(a).decode() for a in step.atoms]}
+            for step in self.steps]}, indent=1)
+
+    @staticmethod
+    def from_json(text):
+        raw = json.loads(text)
+        steps = [Step(**{**step, "atoms": [base64.b64decode(a) for a in step["atoms"]]})
+                 for step in raw["steps"]]
+        return Stream(raw["seed"], raw["kind"], steps)
+
+    def __str__(self):
+        lines = [f"stream {self.seed}, {self.kind}"]
+        for step in self.steps:
+            lines.append(f"  {step.act} {step.conn}".rstrip()
+                         + (f" ({step.mode})" if step.act == "send" else "")
+                         + (" until unblocked" if step.unblock else ""))
+            for atom in step.atoms:
+                text = repr(atom)[1:]
+                lines.append("    " + (text if len(text) < 400 else
+                                       f"{text[:300]} ... {len(atom)} bytes"))
+        return "\n".join(lines)
+
+
+def encode(args):
+    out = [b"*%d\r\n" % len(args)]
+    for arg in args:
+        out.append(b"$%d\r\n%s\r\n" % (len(arg), arg))
+    return b"".join(out)
+
+
+def to_bytes(arg):
+    return arg if isinstance(arg, bytes) else str(arg).encode()
+
+
+class Generator:
+    """Makes the stream number `index` of a campaign."""
+
+    KINDS = (
+        ("mixed", 30), ("session", 10), ("transaction", 10), ("pubsub", 10), ("blocking", 6),
+        ("reply_modes", 6), ("tracking", 6), ("scripts", 8), ("types", 8), ("big", 3),
+        ("wide", 2), ("inline", 8), ("broken", 14), ("half_close", 8), ("monitor", 2),
+        ("login", 6),
+    )
+
+    def __init__(self, seed, index, kinds=None):
+        self.name = f"{seed}:{index}"
+        self.rng = random.Random(self.name)
+        self.kinds = [(k, w) for k, w in self.KINDS if not kinds or k in kinds]
+        self.prefix = f"c{index}:"  # channels of this stream alone
+
+    def stream(self):
+        names, weights = zip(*self.kinds)
+        kind = self.rng.choices(names, weights)[0]
+        self.steps = []
+        getattr(self, kind)()
+        self.probe()
+        return Stream(self.name, kind, self.steps)
+
+    # --- building
+
+    def send(self, conn, *atoms, mode=None):
+        atoms = [atom if isinstance(atom, bytes) else encode([to_bytes(x) for x in atom])
+                 for atom in atoms]
+        mode = mode or self.rng.choice(MODES)
+        if mode == "bytes" and sum(map(len, atoms)) > BYTES_LIMIT:
+            mode = "split"
+        if self.steps and self.steps[-1].act == "send" and self.steps[-1].conn != conn:
+            self.sync()  # between connections only a sync makes an order
+        self.steps.append(Step("send", conn, atoms, mode))
+
+    def sync(self, unblock=False):
+        self.steps.append(Step("sync", unblock=unblock))
+
+    def probe(self):
+        """Shows what state the connections were left in."""
+        self.sync(unblock=True)
+        for conn in sorted({step.conn for step in self.steps if step.conn}):
+            if not any(step.act in ("close", "halfclose") and step.conn == conn
+                       for step in self.steps):
+                self.send(conn, ("PING", "probe"), mode="whole")
+        self.sync(unblock=True)
+
+    def pick(self, *choices):
+        return self.rng.choice(choices)
+
+    def some(self, make, low, high):
+        return [make() for _ in range(self.rng.randint(low, high))]
+
+    def case(self, args):
+        """Names of commands may be written in any case."""
+        if self.rng.random() < 0.2:
+            name = to_bytes(args[0])
+            args = (bytes(self.rng.choice((c, ord(chr(c).swapcase()))) if chr(c).isalpha()
+                          and c < 128 else c for c in name), *args[1:])
+        return args
+
+    # --- arguments
+
+    def binary(self, size):
+        return self.rng.randbytes(size)
+
+    def value(self):
+        return self.pick(b"", b"v", b"1", b"-17", b"3.25", b"hello world", b"a\r\nb",
+                         b"\x00\x01\xff", b"$3\r\nabc\r\n", b"*1\r\n$4\r\nPING\r\n",
+                         b'"', b"'", b"\n", b"+OK\r\n", self.binary(self.rng.randint(1, 40)),
+                         b"x" * self.rng.randint(1, 3000))
+
+    def number(self):
+        return self.pick(0, 1, 2, -1, 7, 100, "x", "1.5", 9223372036854775807, "", "-0")
+
+    def key(self, types="shlzxe"):
+        if self.rng.random() < 0.12:
+            return self.pick(b"", b"\x00\r\n\xff", b"k\r\nk", b"{t}k", b"hasp", b"k" * 200)
+        if self.rng.random() < 0.1:
+            types = "shlzxe"
+        return self.rng.choice(types) + self.pick("0", "1")
+
+    def field(self):
+        return self.pick("f", "g", "h", b"", b"\r\n", "1", "2")
+
+    def member(self):
+        return self.pick("1", "2", "3", "40", "500")  # an intset has an order
+
+    # --- commands
+
+    def command(self):
+        roll = self.rng.random()
+        if roll < 0.07:
+            return self.invalid()
+        if roll < 0.12:
+            return self.harmless()
+        return self.case(self.pick(self.strings, self.strings, self.lists, self.hashes,
+                                   self.sets, self.zsets, self.streams, self.keys)())
+
+    def strings(self):
+        k, v, r = self.key("s"), self.value(), self.rng
+        return self.pick(
+            ("SET", k, v), ("SET", k, v), ("GET", k), ("GET", k), ("SETNX", k, v),
+            ("SET", k, v, self.pick("NX", "XX", "GET", "KEEPTTL", "nx", "BAD")),
+            ("SET", k, v, "EX", self.pick(10000, 0, -1, "x")), ("SET", k, v, "px", 10000000, "nx"),
+            ("SET", k, v, "NX", "GET"), ("SET", k, v, "EX", 10, "PX", 10),
+            ("SETEX", k, 10000, v), ("PSETEX", k, 10000000, v), ("GETSET", k, v), ("GETDEL", k),
+            ("GETEX", k, "PERSIST"), ("GETEX", k, "EX", 9999), ("APPEND", k, v), ("STRLEN", k),
+            ("INCR", k), ("DECR", k), ("INCRBY", k, self.number()), ("INCRBYFLOAT", k, "0.5"),
+            ("GETRANGE", k, r.randint(-5, 5), r.randint(-5, 50)), ("SETRANGE", k, 5, v),
+            ("SETBIT", k, r.randint(0, 300), self.pick(0, 1, 2)), ("GETBIT", k, 7),
+            ("BITCOUNT", k), ("BITOP", "XOR", self.key("s"), k, self.key("s")), ("BITPOS", k, 1),
+            ("MGET", k, self.key(), "missing"), ("MSET", k, v, self.key("s"), self.value()),
+            ("MSETNX", k, v, self.key("s"), self.value()), ("LCS", self.key("s"), self.key("s")),
+            ("PFADD", "p0", v), ("PFCOUNT", "p0"), ("BITFIELD", k, "INCRBY", "u8", 0, 250),
+            ("SUBSTR", k, 0, 3))
+
+    def lists(self):
+        k, v = self.key("l"), self.value()
+        return self.pick(
+            ("RPUSH", k, v), ("RPUSH", k, v, self.value(), self.value()), ("LPUSH", k, v),
+            ("LPUSHX", k, v), ("LPOP", k), ("RPOP", k, 2), ("LRANGE", k, 0, -1), ("LLEN", k),
+            ("LINDEX", k, self.rng.randint(-2, 3)), ("LSET", k, 0, v), ("LREM", k, 0, v),
+            ("LINSERT", k, "BEFORE", v, "new"), ("LTRIM", k, 0, 10), ("LPOS", k, v),
+            ("RPOPLPUSH", k, self.key("l")), ("LMOVE", k, self.key("l"), "LEFT", "RIGHT"),
+            ("LMPOP", 2, k, self.key("l"), "LEFT", "COUNT", 2))
+
+    def hashes(self):
+        k, f, v = self.key("h"), self.field(), self.value()
+        return self.pick(
+            ("HSET", k, f, v), ("HSET", k, f, v, self.field(), self.value()), ("HGET", k, f),
+            ("HGETALL", k), ("HDEL", k, f), ("HLEN", k), ("HEXISTS", k, f), ("HSETNX", k, f, v),
+            ("HMGET", k, f, self.field()), ("HINCRBY", k, f, self.number()), ("HKEYS", k),
+            ("HINCRBYFLOAT", k, f, "1.5"), ("HSTRLEN", k, f), ("HSCAN", k, 0), ("HVALS", k),
+            ("HMSET", k, f, v))
+
+    def sets(self):
+        k, m = self.key("e"), self.member()
+        return self.pick(
+            ("SADD", k, m), ("SADD", k, m, self.member()), ("SREM", k, m), ("SISMEMBER", k, m),
+            ("SMEMBERS", k), ("SCARD", k), ("SINTER", k, self.key("e")),
+            ("SMISMEMBER", k, m, "9"), ("SINTERCARD", 2, k, self.key("e")),
+            ("SUNIONSTORE", self.key("e"), k, self.key("e")), ("SMOVE", k, self.key("e"), m),
+            ("SSCAN", k, 0))
+
+    def zsets(self):
+        k, m, n = self.key("z"), self.member(), self.rng.randint(-5, 5)
+        return self.pick(
+            ("ZADD", k, n, m), ("ZADD", k, "1.5", m, "inf", self.member()), ("ZREM", k, m),
+            ("ZADD", k, "NX", "CH", n, m), ("ZADD", k, "XX", "INCR", n, m), ("ZSCORE", k, m),
+            ("ZRANGE", k, 0, -1, "WITHSCORES"), ("ZRANGE", k, "-inf", "+inf", "BYSCORE"),
+            ("ZINCRBY", k, "0.1", m), ("ZRANK", k, m), ("ZCARD", k), ("ZPOPMIN", k),
+            ("ZPOPMAX", k, 2), ("ZMSCORE", k, m, "nobody"), ("ZCOUNT", k, "(1", 5),
+            ("ZUNION", 2, k, self.key("z"), "WITHSCORES"), ("ZDIFF", 2, k, self.key("z")),
+            ("ZRANGESTORE", self.key("z"), k, 0, -1), ("ZADD", k, "bad", m),
+            ("GEOADD", "geo", "13.361389", "38.115556", "Palermo"),
+            ("GEOPOS", "geo", "Palermo", "nowhere"))
+
+    def streams(self):
+        k, i = self.key("x"), f"{self.rng.randint(0, 9)}-{self.rng.randint(0, 9)}"
+        return self.pick(
+            ("XADD", k, i, self.field(), self.value()), ("XRANGE", k, "-", "+"), ("XLEN", k),
+            ("XADD", k, "MAXLEN", 3, i, "f", "v"), ("XREAD", "COUNT", 2, "STREAMS", k, 0),
+            ("XGROUP", "CREATE", k, "grp", 0, "MKSTREAM"), ("XDEL", k, i),
+            ("XREADGROUP", "GROUP", "grp", "me", "STREAMS", k, ">"), ("XACK", k, "grp", i),
+            ("XTRIM", k, "MAXLEN", 2), ("XREVRANGE", k, "+", "-", "COUNT", 1),
+            ("XPENDING", k, "grp"), ("XGROUP", "DESTROY", k, "grp"))
+
+    def keys(self):
+        k = self.key()
+        return self.pick(
+            ("DEL", k), ("DEL", k, self.key(), self.key()), ("UNLINK", k), ("EXISTS", k, k),
+            ("TYPE", k), ("EXPIRE", k, self.pick(10000, -1, "x")), ("PERSIST", k), ("TTL", "none"),
+            ("PEXPIREAT", k, 99999999999999), ("EXPIREAT", k, 9999999999, "NX"),
+            ("RENAME", k, self.key()), ("RENAMENX", k, self.key()), ("COPY", k, self.key()),
+            ("TOUCH", k), ("KEYS", "s0"), ("DBSIZE",), ("SCAN", 0, "MATCH", "s0", "COUNT", 1000),
+            ("OBJECT", "ENCODING", k), ("OBJECT", "REFCOUNT", k), ("OBJECT", "HELP"),
+            ("SORT", k, "ALPHA"), ("SORT", k, "LIMIT", 0, 2, "STORE", self.key("l")),
+            ("MEMORY", "USAGE", k), ("DUMP", "missing"), ("MOVE", k, 1), ("SWAPDB", 2, 3),
+            ("RESTORE", "r", 0, self.value()), ("FLUSHDB",))
+
+    def harmless(self):
+        return self.pick(
+            ("PING",), ("PING", self.value()), ("ECHO", self.value()), ("SELECT", self.pick(0, 1)),
+            ("COMMAND", "COUNT"), ("COMMAND", "INFO", "get", "nosuch", "SET"),
+            ("COMMAND", "GETKEYS", "MSET", "a", 1, "b", 2), ("CONFIG", "GET", "maxmemory"),
+            ("CLIENT", "GETNAME"), ("CLIENT", "SETNAME", "n1"), ("CLIENT", "SETINFO", "lib", "x"),
+            ("ACL", "WHOAMI"), ("ACL", "CAT", "nosuch"), ("WAIT", 0, 10), ("LOLWUT", "VERSION", 9),
+            ("CLIENT", "NO-EVICT", "on"), ("CLUSTER", "INFO"), ("READONLY",), ("ASKING",),
+            ("FAILOVER", "ABORT"), ("CLIENT", "UNBLOCK", 0), ("OBJECT", "FREQ", "s0"),
+            ("MODULE", "LIST"), ("PUBSUB", "CHANNELS", self.prefix + "*"), ("LATENCY", "HELP"),
+            ("CLIENT", "KILL", "USER", "nobody"), ("CLIENT", "GETREDIR"), ("DEBUG", "HELP"),
+            ("REPLCONF", "nonsense"), ("CLIENT", "TRACKINGINFO"), ("ROLE",))
+
+    def invalid(self):
+        return self.pick(
+            ("NOSUCH",), ("NOSUCH", self.value(), self.value()), ("",), (b"\x00",), (b"a\r\nb", "c"),
+            ("x" * 200, "y" * 200), ("GET",), ("GET", "a", "b"), ("SET", "a"), ("PING", "a", "b"),
+            ("MSET", "a"), ("CLIENT",), ("CLIENT", "NOSUCH"), ("OBJECT",), ("CONFIG", "NOSUCH", "x"),
+            ("SELECT", "x"), ("SELECT", 99), ("HELLO", "x"), ("BLPOP", "l0"), ("EXEC",), ("DISCARD",),
+            ("EVAL", "return 1"), ("SUBSCRIBE",), ("LOCKS", "k"), ("UNLOCKED", "k"), ("LOC", "k"),
+            ("GETX", b"\xff\xfe"), ("HMSET", "h0", "f"), ("ZADD", "z0", "1"), ("get|set",),
+            ("config|get", "x"), ("XADD", "x0", "bad", "f", "v"), ("DEBUG", "NOSUCH"))
+
+    # --- kinds of streams
+
+    def hello(self, conn="a", often=0.4):
+        if self.rng.random() < often:
+            self.send(conn, ("HELLO", self.pick(3, 3, 2)))
+
+    def mixed(self):
+        self.hello()
+        for _ in range(self.rng.randint(1, 5)):
+            self.send("a", *self.some(self.command, 1, self.pick(3, 10, 60)))
+            if self.rng.random() < 0.4:
+                self.sync()
+        if self.rng.random() < 0.3:
+            self.send("b", *self.some(self.command, 1, 10))
+            self.sync()
+            self.send("a", *self.some(self.command, 1, 10))
+        if self.rng.random() < 0.1:
+            self.send("a", ("QUIT",), *self.some(self.command, 0, 3))
+
+    def session_command(self):
+        return self.pick(
+            ("HELLO",), ("HELLO", 2), ("HELLO", 3), ("HELLO", 4), ("HELLO", "abc"), ("HELLO", 3, "FOO"),
+            ("HELLO", 3, "AUTH", "default", "x", "SETNAME", "n2"), ("HELLO", 2, "SETNAME", "a b"),
+            ("HELLO", 3, "AUTH", "nobody", "x"), ("HELLO", 3, "SETNAME"), ("HELLO", 3, "AUTH", "x"),
+            ("AUTH", "x"), ("AUTH", "default", "x"), ("AUTH", "nobody", "x"), ("AUTH",),
+            ("AUTH", USER, USER_PASSWORD), ("AUTH", "a", "b", "c"),
+            ("SELECT", 1), ("SELECT", 0), ("SELECT", 15), ("SELECT", 16), ("SELECT", -1),
+            ("CLIENT", "SETNAME", "n3"), ("CLIENT", "SETNAME", ""), ("CLIENT", "SETNAME", "a b"),
+            ("CLIENT", "GETNAME"), ("RESET",), ("RESET", "x"), ("ACL", "WHOAMI"), ("ACL", "CAT", "x"),
+            ("CLIENT", "NO-EVICT", "x"), ("CLIENT", "SETINFO", "lib-name", "x"), ("PING",),
+            ("CLIENT", "REPLY", "ON"))
+
+    def session(self):
+        for _ in range(self.rng.randint(1, 4)):
+            self.send("a", *self.some(lambda: self.case(self.pick(self.session_command,
+                                                                  self.session_command,
+                                                                  self.command)()), 1, 8))
+            if self.rng.random() < 0.3:
+                self.sync()
+        if self.rng.random() < 0.25:
+            self.send("a", self.pick(("QUIT",), ("QUIT", "x"), ("quit",), b"QUIT\r\n"),
+                      *self.some(self.command, 0, 4))
+
+    def transaction(self):
+        self.hello()
+        for _ in range(self.rng.randint(1, 4)):
+            if self.rng.random() < 0.5:
+                self.send("a", ("WATCH", self.key(), *self.pick((), (self.key(),))))
+                self.sync()
+            if self.rng.random() < 0.5:
+                self.send("b", *self.some(self.command, 1, 3))
+                self.sync()
+            atoms = [("MULTI",), *self.some(self.command, 0, 6)]
+            if self.rng.random() < 0.3:
+                atoms.insert(self.rng.randint(1, len(atoms)), self.pick(
+                    ("MULTI",), ("WATCH", "s0"), ("UNWATCH",), ("BLPOP", "l0", 0), ("DISCARD",),
+                    ("WAIT", 1, 0), ("SUBSCRIBE", self.prefix + "x"), ("RESET",), ("SELECT", 1),
+                    ("EVAL", "return redis.call('get','s0')", 0), ("HELLO", 3), ("AUTH", "x"),
+                    ("CLIENT", "SETNAME", "n4"), ("SCRIPT", "EXISTS", "x"), ("MONITOR",)))
+            if self.rng.random() < 0.9:
+                atoms.append(self.pick(("EXEC",), ("EXEC",), ("EXEC",), ("DISCARD",), ("EXEC", "x")))
+            self.send("a", *atoms)
+            if self.rng.random() < 0.3:
+                self.send("a", ("UNWATCH",))
+            self.sync()
+
+    def pubsub(self):
+        self.hello(often=0.5)
+        c = [self.prefix + n for n in ("one", "two", "")] + [self.prefix + "\r\n"]
+
+        def subscription():
+            return self.pick(
+                ("SUBSCRIBE", self.pick(*c)), ("SUBSCRIBE", *c), ("PSUBSCRIBE", self.prefix + "*"),
+                ("PSUBSCRIBE", self.prefix + "t?o", self.prefix + "[ot]*"), ("SSUBSCRIBE", c[0]),
+                ("UNSUBSCRIBE", self.pick(*c)), ("PUNSUBSCRIBE", self.prefix + "*"),
+                ("UNSUBSCRIBE",), ("PUNSUBSCRIBE",), ("SUNSUBSCRIBE",), ("SUNSUBSCRIBE", c[0]),
+                ("PING",), ("PING", "x"), ("GET", "s0"), ("SUBSCRIBE",), ("RESET",), ("MULTI",),
+                ("EXEC",), ("PUBLISH", c[0], "self"), ("SPUBLISH", c[0], "self"), ("HELLO", 3),
+                ("PUBSUB", "NUMSUB", c[0]), ("CLIENT", "GETNAME"), ("NOSUCH",), ("SELECT", 1),
+                ("PSUBSCRIBE", "__keyspace@0__:s*"))
+
+        for _ in range(self.rng.randint(1, 5)):
+            self.send("a", *self.some(subscription, 1, 5))
+            self.sync()
+            if self.rng.random() < 0.7:
+                self.send("b", *[self.pick(("PUBLISH", self.pick(*c), self.value()),
+                                           ("PUBLISH", self.pick(*c), "m"), ("SET", "s0", "v"),
+                                           ("SPUBLISH", c[0], self.value()))
+                                 for _ in range(self.rng.randint(1, 20))])
+                self.sync()
+        if self.rng.random() < 0.2:
+            self.send("a", ("QUIT",), ("PING",))
+
+    def blocking(self):
+        self.hello()
+        wait = self.pick("0.01", "0.02", "0.03")
+        ms = int(float(wait) * 1000)
+        block = self.pick(
+            ("BLPOP", "l0", wait), ("BRPOP", "l0", "l1", wait), ("BRPOPLPUSH", "l0", "l1", wait),
+            ("BLMOVE", "l0", "l1", "LEFT", "LEFT", wait), ("BZPOPMIN", "z0", wait),
+            ("BLMPOP", wait, 1, "l0", "LEFT"), ("XREAD", "BLOCK", ms, "STREAMS", "x0", "$"),
+            ("WAIT", 1, ms), ("BZMPOP", wait, 1, "z0", "MIN"), ("BLPOP", "l0", "bad"),
+            ("BLPOP", "l0", -1))
+        before = self.some(self.command, 0, 3)
+        if self.rng.random() < 0.5:
+            self.send("a", *before, block, *self.some(self.command, 0, 4), block)
+            return
+        block = self.pick(("BLPOP", "l0", "l1", 0), ("BRPOPLPUSH", "l0", "l1", 0),
+                          ("BZPOPMAX", "z0", 0), ("XREAD", "BLOCK", 0, "STREAMS", "x0", "$"),
+                          ("BLMOVE", "l0", "l0", "LEFT", "RIGHT", 5))
+        self.send("a", ("DEL", "l0", "l1", "z0", "x0"), block, *self.some(self.command, 0, 3))
+        self.sync()
+        end = self.rng.random()
+        if end < 0.1:
+            self.steps.append(Step("halfclose", "a"))
+        elif end < 0.2:
+            self.steps.append(Step("close", "a"))
+        self.sync()
+        self.send("b", ("DEL", "l0", "z0", "x0"), ("RPUSH", "l0", self.value(), "2"),
+                  ("ZADD", "z0", 1, "m"), ("XADD", "x0", "5-5", "f", "v"), mode="whole")
+
+    def reply_modes(self):
+        self.hello()
+
+        def atom():
+            return self.pick(("CLIENT", "REPLY", self.pick("ON", "OFF", "SKIP", "off", "x")),
+                             self.command(), self.command(), ("SET", "s0", self.value()), ("PING",))
+
+        for _ in range(self.rng.randint(1, 4)):
+            self.send("a", *self.some(atom, 1, 8))
+            self.sync()
+        self.send("a", ("CLIENT", "REPLY", "ON"), ("PING",),
+                  self.pick(("PING",), ("RESET",), ("QUIT",)), ("PING", "on"))
+
+    def tracking(self):
+        self.hello(often=0.7)
+        self.send("a", ("CLIENT", "TRACKING", self.pick("ON", "ON", "OFF", "x"),
+                        *self.pick((), (), ("NOLOOP",), ("OPTIN",), ("OPTOUT",), ("BCAST",),
+                                   ("BCAST", "PREFIX", "s"), ("REDIRECT", 0), ("OPTIN", "OPTOUT"))))
+        self.sync()
+        for _ in range(self.rng.randint(1, 4)):
+            # Read by a, written by b: BCAST sends once per turn of Redis' loop, so that
+            # writes of a's own would answer in another order each time.
+            self.send("a", *self.some(lambda: self.pick(
+                ("GET", "s0"), ("GET", "s1"), ("MGET", "s0", "s1"), ("CLIENT", "CACHING", "yes"),
+                ("CLIENT", "CACHING", "no"), ("HGETALL", "h0"), ("CLIENT", "GETREDIR"),
+                ("CLIENT", "TRACKINGINFO"), ("PING",)), 1, 6))
+            self.sync()
+            self.send("b", self.pick(("SET", "s0", "v"), ("SET", "s1", self.value()), ("DEL", "s0"),
+                                     ("MSET", "s0", 1, "s1", 2), ("HSET", "h0", "f", "v"),
+                                     ("FLUSHALL",)))
+            self.sync()
+        if self.rng.random() < 0.4:
+            self.send("a", self.pick(("CLIENT", "TRACKING", "OFF"), ("RESET",), ("HELLO", 2)))
+
+    SOURCES = (
+        "return 1", "return {1,2,{3,'x',{}}}", "return redis.error_reply('OOPS not now')",
+        "return redis.status_reply('FINE')", "return nil", "return {1,nil,3}", "return 3.99",
+        "return {double=3.5}", "redis.setresp(3); return redis.call('HGETALL',KEYS[1])",
+        "redis.setresp(3); return {map={a=1}}", "redis.setresp(3); return {set={a=true}}",
+        "return true", "return false", "redis.setresp(3); return true",
+        "redis.setresp(3); return {big_number='1234567890123456789012'}",
+        "redis.setresp(3); return {verbatim_string={format='txt',string='hi'}}",
+        "return redis.call('SET',KEYS[1],ARGV[1])", "return redis.call('GET',KEYS[1])",
+        "return redis.pcall('NOSUCH')", "return redis.call('NOSUCH')", "return x", "syntax error",
+        "return redis.call('INCR',KEYS[1])", "return string.rep('y',ARGV[1])", "return KEYS",
+        "return ARGV", "return redis.sha1hex('')", "return {err='ERR mine'}", "return {ok='mine'}",
+        "#!lua flags=no-writes\nreturn redis.call('SET',KEYS[1],'v')")
+    LIBRARY = ("#!lua name=mylib\nredis.register_function('f1', function(k,a) return a end)\n"
+               "redis.register_function{function_name='f2', callback=function(k,a) "
+               "return redis.call('GET',k[1]) end, flags={'no-writes'}}")
+
+    def scripts(self):
+        import hashlib
+        self.hello()
+
+        def atom():
+            src = self.rng.choice(self.SOURCES)
+            sha = hashlib.sha1(src.encode()).hexdigest()
+            tail = (1, self.key("s"), self.pick("5", "abc", self.value()))
+            return self.pick(
+                ("EVAL", src, *tail), ("EVAL", src, *tail), ("EVAL", src, 0), ("EVALSHA", sha, *tail),
+                ("SCRIPT", "LOAD", src), ("EVALSHA", sha.upper(), *tail), ("EVALSHA", "x", 0),
+                ("SCRIPT", "EXISTS", sha, "0" * 40), ("EVAL_RO", src, *tail), ("EVALSHA_RO", sha, 0),
+                ("EVAL", src, 2, "s0"), ("EVAL", src, -1), ("EVAL", src, "x"), ("SCRIPT", "FLUSH"),
+                ("SCRIPT", "KILL"), ("FUNCTION", "LOAD", self.LIBRARY), ("FCALL", "f1", 0, "x"),
+                ("FUNCTION", "LOAD", "REPLACE", self.LIBRARY), ("FCALL", "f2", 1, "s0"),
+                ("FCALL_RO", "f2", 1, "h0"), ("FCALL_RO", "f1", 0), ("FCALL", "nosuch", 0),
+                ("FUNCTION", "DELETE", "mylib"), ("FUNCTION", "FLUSH"), ("FUNCTION", "LOAD", "bad"),
+                ("SCRIPT", "NOSUCH"), self.command())
+
+        for _ in range(self.rng.randint(1, 4)):
+            self.send("a", *self.some(atom, 1, 8))
+            self.sync()
+
+    def types(self):
+        self.hello(often=0.8)
+
+        def atom():
+            return self.pick(
+                ("DEBUG", "PROTOCOL", self.pick("string", "integer", "double", "null", "array", "set",
+                                                "map", "attrib", "push", "verbatim", "true", "false",
+                                                "bignum", "nosuch")),
+                ("HGETALL", "h0"), ("SMEMBERS", "e0"), ("ZSCORE", "z0", "1"), self.hashes(),
+                self.zsets(), self.sets(), ("CONFIG", "GET", "maxmemory*"), self.command())
+
+        for _ in range(self.rng.randint(1, 3)):
+            self.send("a", *self.some(atom, 1, 12))
+
+    def big(self):
+        self.hello()
+        size = self.pick(16383, 16384, 32768, 65535, 65536, 65537, 200000, 1 << 20, 3 << 20)
+        value = self.rng.randbytes(4096) * (size // 4096) + b"\r" * (size % 4096)
+        self.send("a", *self.some(self.command, 0, 3), ("SET", "s0", value),
+                  ("GET", "s0"), ("STRLEN", "s0"), *self.some(self.command, 0, 3))
+        self.send("a", self.pick(("ECHO", value), ("APPEND", "s0", value), ("RPUSH", "l0", value, value),
+                                 ("SETRANGE", "s1", 10, value), ("GETRANGE", "s0", 1, -2)),
+                  ("GET", "s0"), ("GET", "s0"), ("LRANGE", "l0", 0, -1), ("PING",))
+        if self.rng.random() < 0.3:
+            self.send("b", ("GET", "s0"), ("QUIT",))
+
+    def wide(self):
+        n = self.pick(100, 1000, 1025, 5000, 30000)
+        pairs = [x for i in range(n) for x in (f"f{i}", i)]
+        self.send("a", ("RPUSH", "l0", *range(n)), ("LRANGE", "l0", 0, -1), ("MSET", *pairs),
+                  ("MGET", *pairs[::2]), ("DEL", *pairs[::2]), ("MSET", *pairs[:-1]), ("PING",))
+        self.hello()
+        self.send("a", ("NOSUCH", *range(n)), ("EXISTS", *range(n)), ("PING",))
+
+    def inline(self):
+        def atom():
+            return self.pick(
+                b"PING\r\n", b"PING\n", b"  PING  \r\n", b"\r\n", b"\n", b"\r", b"   \r\n", b"\t\n",
+                b"set s0 v\r\n", b"get s0\r\n", b'SET s0 "a b\\x00\\r\\n\\"c"\r\n', b"GET 's0'\r\n",
+                b"SET s0 'it\\'s'\r\n", b"PING\r\r\n", b"echo \xff\xfe\r\n", b"NOSUCH a b\r\n",
+                b'SET s0 ""\r\nGET s0\r\n', b"INCR s1\n" * 5, b"PING\tx\r\n", b"mset a 1 b 2\r\n",
+                b'PING "\\x4"\r\n', b"PING a\x0bb\r\n", encode([b"PING"]), encode([b"GET", b"s0"]),
+                b"echo " + b"x" * self.rng.randint(1, 5000) + b"\r\n")
+
+        for _ in range(self.rng.randint(1, 4)):
+            self.send("a", *self.some(atom, 1, 8))
+            self.sync()
+        if self.rng.random() < 0.4:
+            self.send("a", self.inline_fault(), ("PING",))
+
+    def inline_fault(self):
+        return self.pick(
+            b'PING "a\r\n', b"PING 'a\r\n", b'PING "a"b\r\n', b"PING 'a'b\r\n", b'"\r\n',
+            b"\x00\r\n", b"PI\x00NG\r\nPING\r\n", b"GET a\x00b\r\n", b"x" * TOO_BIG,
+            b"PING " + b"y" * TOO_BIG, b'SET s0 "\r\n"\r\n', b"-ERR\r\n", b"+OK\r\n", b":1\r\n",
+            b"$4\r\nPING\r\n", b"HTTP/1.1 200\r\n", b"GET / HTTP/1.1\r\n")
+
+    def fault(self):
+        get = encode([b"GET", b"s0"])
+        return self.pick(
+            b"*0\r\n", b"*-1\r\n", b"*-2\r\n", b"*-9999999999\r\n", b"*x\r\n", b"*\r\n", b"* 1\r\n",
+            b"*1x\r\n", b"*+1\r\n", b"*01\r\n", b"*2147483648\r\n", b"*9999999999999999999999\r\n",
+            b"*1\r\n$-1\r\n", b"*1\r\n$x\r\n", b"*1\r\n$\r\n", b"*1\r\n$536870913\r\n", b"*1\r\n$+4\r\nPING\r\n",
+            b"*1\r\n$99999999999999999999\r\n", b"*1\r\n:4\r\nPING\r\n", b"*1\r\nPING\r\n", b"*1\r\n\r\n",
+            b"*1\r\n*1\r\n$4\r\nPING\r\n", b"*2\r\n$3\r\nGET\r\nx", b"*2\r\n$3\r\nGET\r\n$a\r\n",
+            b"*1\r\n$4\r\nPINGxx", b"*2\r\n$3\r\nGETxy$2\r\ns0zz", b"*1\rX$4\rYPING\r\n", b"*1\r\n$04\r\nPING\r\n",
+            b"*1\n$4\nPING\n" + b"\r\n", b"*1\r\n$4\r\nPING", b"*3\r\n$3\r\nSET\r\n$2\r\ns0\r\n$10\r\nabc",
+            b"*" + b"1" * TOO_BIG, b"*1\r\n$" + b"1" * TOO_BIG, b"*\x00\r\n", b"*1\r\n$4\x00\r\n", b"*1\r\n\x00\r\n",
+            b"*1000000\r\n$4\r\nPING\r\n", b"*2147483647\r\n$1\r\na\r\n", b"*1\r\n$0\r\n\r\n", b"*1\r\n$000\r\n\r\n",
+            get[:self.rng.randint(1, len(get) - 1)], self.binary(self.rng.randint(1, 60)),
+            self.binary(self.rng.randint(1, 60)) + b"\r\n", self.inline_fault(), b"*3\r\n" + get, get + b"\r\n" + get)
+
+    def broken(self):
+        self.hello()
+        if self.rng.random() < 0.05:
+            # Redis hangs up on HTTP at once, with whatever else it had to say.
+            self.send("a", *self.some(self.command, 1, 3))
+            self.sync()
+            self.send("a", self.pick(b"POST / HTTP/1.1\r\n", b"Host: x\r\n"), mode="whole")
+            return
+        self.send("a", *self.some(self.command, 0, 8), self.fault(), *self.some(self.command, 0, 3))
+        if self.rng.random() < 0.5:
+            self.sync()
+            self.send("a", *self.some(self.command, 1, 3))
+        if self.rng.random() < 0.2:
+            self.send("b", ("MULTI",), ("SET", "s0", "v"), self.fault())
+
+    def half_close(self):
+        """Sends and shuts down: what Redis has read it answers, if that is not much."""
+        self.hello()
+        small = [b"PING\r\n", encode([b"SET", b"s0", b"v"]), encode([b"GET", b"s0"]), encode([b"NOSUCH"]),
+                 encode([b"MULTI"]), encode([b"EXEC"]), encode([b"CLIENT", b"REPLY", b"SKIP"]),
+                 encode([b"LPUSH", b"l0", b"x"]), encode([b"SUBSCRIBE", self.prefix.encode()])]
+        tail = self.pick([], [], [b"*1\r\n$4\r\nPI"], [b"PIN"], [self.fault()], [encode([b"QUIT"])])
+        if tail:
+            # With replies off, Redis closes at once or at the next event, as it happens.
+            tail = [encode([b"CLIENT", b"REPLY", b"ON"]), b"PING\r\n", *tail]
+        self.send("a", *self.some(lambda: self.pick(*small), 0, 20), *tail)
+        if self.rng.random() < 0.3:
+            self.sync()
+        self.steps.append(Step("halfclose", "a"))
+
+    def monitor(self):
+        self.hello()
+        self.send("a", *self.some(self.command, 0, 3), ("MONITOR",))
+        self.sync()
+        self.send("a", *self.some(lambda: self.pick(("PING",), ("GET", "s0"), ("SET", "s0", self.value()),
+                                                    ("MONITOR",), ("NOSUCH",)), 1, 6))
+        self.sync()
+        if self.rng.random() < 0.5:
+            self.send("a", self.pick(("RESET",), ("QUIT",)), ("PING",))
+
+    def login(self):
+        """Against a server with a password: little is allowed before AUTH."""
+        def atom():
+            return self.pick(
+                ("AUTH", "wrong"), ("AUTH", USER, "wrong"), ("PING",), ("GET", "s0"), ("NOSUCH",),
+                ("HELLO", 3), ("HELLO", 3, "AUTH", "default", "wrong"), ("MULTI",), ("SUBSCRIBE", "x"),
+                ("RESET",), ("CLIENT", "SETNAME", "n"), ("COMMAND", "COUNT"), ("SELECT", 1), b"PING\r\n",
+                ("EXEC",), ("CLIENT", "REPLY", "SKIP"), ("GET",))
+
+        self.send("a", *self.some(atom, 0, 5))
+        self.send("a", self.pick(
+            ("AUTH", PASSWORD), ("AUTH", "default", PASSWORD), ("AUTH", USER, USER_PASSWORD),
+            ("HELLO", 3, "AUTH", "default", PASSWORD), ("HELLO", 2, "AUTH", USER, USER_PASSWORD, "SETNAME", "n"),
+            ("HELLO", 3, "AUTH", USER, USER_PASSWORD), ("AUTH", "x"),
+            ("PING", *"abcdefghijklmn"), ("SET", "s0", "x" * 20000), b"*11\r\n", b"*1\r\n$16385\r\n"))
+        if self.rng.random() < 0.5:
+            self.sync()
+        self.send("a", *self.some(self.command, 1, 8), ("ACL", "WHOAMI"), *self.some(self.command, 0, 3))
+        if self.rng.random() < 0.3:
+            self.send("a", self.pick(("RESET",), ("AUTH", USER, USER_PASSWORD), ("AUTH", PASSWORD), ("AUTH", "x")),
+                      *self.some(self.command, 1, 4), ("ACL", "WHOAMI"))
