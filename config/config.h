@@ -25,6 +25,7 @@ enum owner_kind {
 enum renew_mode { RENEW_NO, RENEW_YES, RENEW_UNLEASED };
 enum disconnect_mode { DISCONNECT_EXPIRE, DISCONNECT_RELEASE };
 enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
+enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
 
 /* A list of strings, as "a b, c" in the file. */
@@ -79,6 +80,8 @@ struct config {
 	int64_t client_idle_timeout_ms; /* 0: never */
 	int64_t tcp_keepalive_ms; /* 0: off; whole seconds */
 	int64_t max_request; /* bytes; longest request held whole for a rule */
+	int64_t client_output_limit; /* bytes of replies a client on a shared link may leave unread */
+	int64_t memory_limit; /* bytes of unread replies and unsent requests, over all clients */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */
@@ -89,6 +92,8 @@ struct config {
 	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH */
 	char *upstream_user; /* NULL: none; for hasp's own connections */
 	char *upstream_password; /* NULL: none */
+	enum pooling pooling;
+	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* resolve and connect together */
 
 	struct rule **rules; /* in the file's order: the first that matches wins */

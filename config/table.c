@@ -25,6 +25,12 @@ static const struct choice log_levels[] = {
 	{ NULL, 0 },
 };
 
+static const struct choice poolings[] = {
+	{ "shared", POOLING_SHARED },
+	{ "session", POOLING_SESSION },
+	{ NULL, 0 },
+};
+
 static const struct choice rule_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
@@ -146,6 +152,12 @@ const struct option option_table[] = {
 	{ SECTION_HASP, "max_request", OPTION_SIZE, IN_CONFIG(max_request),
 	  .def = "64mb", .min = 64 * KB, .max = 1 * GB, .reloadable = true,
 	  .help = "Longest request held whole since a rule may concern it; others are streamed." },
+	{ SECTION_HASP, "client_output_limit", OPTION_SIZE, IN_CONFIG(client_output_limit),
+	  .def = "64mb", .min = 64 * KB, .max = 16 * GB, .reloadable = true,
+	  .help = "Replies a client on a shared link may leave unread before it is closed." },
+	{ SECTION_HASP, "memory_limit", OPTION_SIZE, IN_CONFIG(memory_limit),
+	  .def = "1gb", .min = 16 * MB, .max = 1024 * (int64_t)GB, .reloadable = true,
+	  .help = "The same over all clients together." },
 	{ SECTION_HASP, "drain_timeout", OPTION_DURATION, IN_CONFIG(drain_timeout_ms),
 	  .def = "30s", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "How long SIGTERM waits for busy clients." },
@@ -173,6 +185,12 @@ const struct option option_table[] = {
 	{ SECTION_UPSTREAM, "password", OPTION_STRING, IN_CONFIG(upstream_password),
 	  .expected = "a password", .reloadable = true, .secret = true,
 	  .help = "Its password, or alone the one of requirepass; a ';' after a blank ends it." },
+	{ SECTION_UPSTREAM, "pooling", OPTION_ENUM, IN_CONFIG(pooling),
+	  .def = "shared", .choices = poolings, .reloadable = true,
+	  .help = "shared: clients share links until one needs its own; session: one each." },
+	{ SECTION_UPSTREAM, "links_per_worker", OPTION_INT, IN_CONFIG(links_per_worker),
+	  .def = "1", .min = 1, .max = 64, .reloadable = true,
+	  .help = "Shared links of each worker; more only help with large values." },
 	{ SECTION_UPSTREAM, "connect_timeout", OPTION_DURATION, IN_CONFIG(connect_timeout_ms),
 	  .def = "5s", .min = MS, .max = HOUR, .reloadable = true,
 	  .help = "For resolving and connecting together; clients get an error after it." },

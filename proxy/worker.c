@@ -46,6 +46,7 @@ struct worker {
 	struct link_env links;
 	struct client_env clients;
 	struct control *control;
+	struct pool *pool;
 	struct acceptor **acceptors;
 	size_t nacceptors;
 	struct ev_timer sweep;
@@ -183,6 +184,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	(void)loop;
 	(void)revents;
 	clients_reap(&w->clients);
+	links_reap(&w->links);
 }
 
 static bool same(const char *a, const char *b)
@@ -217,6 +219,7 @@ static void use_config(struct worker *w, struct config *config)
 	}
 	w->clients.config = config;
 	w->clients.observed = observed_new(config);
+	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
 	config_unref(old);
 }
@@ -273,6 +276,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.on_gone = on_client_gone,
 		.arg = w,
 	};
+	list_init(&w->links.dead);
+	w->pool = w->clients.pool = pool_new(w->loop, &w->links);
 	list_init(&w->clients.clients);
 	list_init(&w->clients.closing);
 	list_init(&w->clients.dead);
@@ -303,9 +308,11 @@ static void worker_free(struct worker *w)
 	clients_close(&w->clients, "hasp leaves");
 	clients_reap(&w->clients);
 	observed_report(&w->clients);
+	pool_free(w->pool);
 	/* Its last answers go to the books. */
 	control_free(w->control);
 	holds_free(w->clients.holds);
+	links_reap(&w->links);
 	commands_free(w->clients.commands);
 	resolver_free(w->resolver);
 	ev_timer_stop(w->loop, &w->sweep);

@@ -50,14 +50,14 @@ void client_touch(struct client *c)
 	list_append(&c->env->clients, &c->node);
 }
 
+/* A shared link goes on without the client; a private one has no other. */
 static void drop_link(struct client *c)
 {
-	if (!c->link)
-		return;
-	link_close(c->link);
-	HASP_ASSERT(!c->old_link);
-	c->old_link = c->link;
-	c->link = NULL;
+	struct link *l = c->user.link;
+
+	link_leave(&c->user);
+	if (l && !c->shared)
+		link_close(l);
 }
 
 void client_close(struct client *c, const char *reason)
@@ -103,7 +103,6 @@ static void client_free(struct client *c)
 	struct client_env *env = c->env;
 
 	list_remove(&c->node);
-	link_free(c->old_link);
 	session_fini(&c->session);
 	free(c->identity);
 	c->magic = 0;
@@ -121,6 +120,7 @@ void client_new(struct client_env *env, int fd)
 	c->active_at = ev_now(env->loop);
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
+	link_user_init(&c->user, &client_link_ops, c);
 	stream_init(&c->stream, env->flusher, &stream_ops, c);
 	list_append(&env->clients, &c->node);
 	env->n++;
@@ -141,8 +141,8 @@ static bool is_at_rest(const struct client *c)
 {
 	return buf_len(&c->in) == 0 && c->intake == INTAKE_REQUESTS &&
 		!c->session.in_multi && buf_len(&c->session.watched) == 0 &&
-		(!c->link || (link_inflight(c->link) == 0 &&
-		              link_pending(c->link) == 0)) &&
+		c->user.inflight == 0 &&
+		(!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
 		stream_pending(&c->stream) == 0;
 }
 

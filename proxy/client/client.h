@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * client: one application's connection: reads its requests, has each one decided
- * (client/dispatch), sends it or what it became over the client's link, and hands the
- * replies back in order.
+ * (client/dispatch), sends it or what it became over a link, and hands the replies back in
+ * order. The link is one shared with other clients until a command needs a private one.
  *
  *   socket -> scratch or `in` -> request scan -> dispatch -+-> pass ----> link -> Redis
  *                                                          +-> rewrite -^     |
@@ -27,6 +27,7 @@
 #include "resp/request.h"
 #include "upstream/command.h"
 #include "upstream/link.h"
+#include "upstream/pool.h"
 
 struct client;
 
@@ -35,6 +36,7 @@ struct client_env {
 	struct ev_loop *loop;
 	struct stream_flusher *flusher;
 	struct link_env *links;
+	struct pool *pool;
 	struct config *config; /* in force */
 	struct commands *commands;
 	struct holds *holds;

@@ -18,6 +18,7 @@ enum waiting {
 	WAIT_NONE,
 	WAIT_REPLY, /* for the reply to a rewritten request, at the head of `in` */
 	WAIT_AWAITED, /* until nothing is awaited: the next one depends on it */
+	WAIT_IDLE, /* until no reply is due: the next one needs another link */
 };
 
 enum intake {
@@ -35,8 +36,9 @@ struct client {
 	bool closing; /* only `stream`'s last bytes are left */
 	struct list node; /* in env->clients, env->closing or env->dead */
 	struct client_env *env;
-	struct link *link; /* NULL before the first request, and when closed */
-	struct link *old_link; /* closed inside its own callback */
+	struct link_user user; /* on no link before the first request */
+	bool shared; /* the link is */
+	bool settled; /* it needs a private link for the rest of its life */
 	struct owner_identity *identity; /* NULL until it is asked for */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
@@ -78,7 +80,7 @@ void client_go_on(struct client *c);
 /* Stops reading what can't be passed on, and goes on when it can. */
 void client_steer_reading(struct client *c);
 
-/* Sends `bytes` over the link, opening it at the first request. */
+/* Sends `bytes` over the link, which is there. */
 void client_send_up(struct client *c, struct slice bytes);
 
 /* A reply will come, to be treated as decided. */

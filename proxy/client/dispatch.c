@@ -18,6 +18,7 @@ struct context {
 	const struct dispatch_from *from;
 	struct session *session;
 	const struct resp_view *req;
+	const struct resolved *what;
 	bool eval;
 };
 
@@ -233,90 +234,111 @@ static bool is_muted(const struct session *s)
 	return !s->opaque && s->proto == 2 && session_is_subscribed(s);
 }
 
-static const struct command *find_write(const struct context *x, struct slice name)
+/* A write that a rule could concern; NULL: it is none. */
+static const struct command *as_write(const struct client_env *env,
+                                      const struct resolved *what)
 {
-	const struct client_env *env = x->from->env;
-	const struct command *c;
+	const struct command *c = what->command;
 
-	if (env->config->nrules == 0)
-		return NULL;
-	c = commands_get(env->commands, name);
-	if (!c || !(c->flags & COMMAND_WRITE) ||
+	if (env->config->nrules == 0 || !c || !(c->flags & COMMAND_WRITE) ||
 	    (c->flags & (COMMAND_NOSCRIPT | COMMAND_BLOCKING)))
 		return NULL;
 	return c;
 }
 
+struct resolved dispatch_resolve(const struct client_env *env, struct slice name)
+{
+	const struct config *config = env->config;
+	struct resolved what = { .special = special_find(name) };
+
+	what.is_verb = find_verb(&config->verbs, name, &what.verb);
+	if (!what.special && !what.is_verb &&
+	    (config->nrules || config->pooling == POOLING_SHARED))
+		what.command = commands_get(env->commands, name);
+	return what;
+}
+
+enum route dispatch_route(const struct client_env *env, const struct resolved *what,
+                          const struct resp_view *req)
+{
+	if (what->is_verb)
+		return ROUTE_SHARED;
+	if (what->special)
+		return special_route(what->special, req);
+	if (what->command && (what->command->flags & COMMAND_STATELESS))
+		return ROUTE_SHARED;
+	/* Unknown means private; but before Redis has been asked, nothing is known. */
+	return commands_are_learned(env->commands) ? ROUTE_PRIVATE : ROUTE_OWN;
+}
+
 static struct decision decide(struct context *x)
 {
-	struct slice name = x->req->argv[0];
-	const struct special *special = special_find(name);
 	const struct command *c;
-	enum verb verb;
 
-	if (find_verb(&x->from->env->config->verbs, name, &verb)) {
+	if (x->what->is_verb) {
 		if (x->session->nawaited)
 			return later;
-		return is_muted(x->session) ? pass : call_verb(x, verb);
+		return is_muted(x->session) ? pass : call_verb(x, x->what->verb);
 	}
-	if (special)
-		return special_decide(special, x->from, x->req);
-	c = find_write(x, name);
+	if (x->what->special)
+		return special_decide(x->what->special, x->from, x->req);
+	c = as_write(x->from->env, x->what);
 	if (!c || is_muted(x->session))
 		return pass;
 	return call_lock(x, c);
 }
 
 /* A transaction numbers its commands, so that EXEC's replies find them. */
-static void count_queued(struct session *s, bool was_in_multi, struct slice name)
+static void count_queued(struct session *s, bool was_in_multi,
+                         const struct special *special, struct slice name)
 {
-	const struct special *special = special_find(name);
-
 	if (was_in_multi && s->in_multi && (!special || special_is_queued(special)) &&
 	    !slice_is(name, "quit"))
 		s->nqueued++;
 }
 
 struct decision dispatch(const struct dispatch_from *from, const struct resp_view *req,
-                         bool eval)
+                         const struct resolved *what, bool eval)
 {
-	struct context x = { from, from->session, req, eval };
+	struct context x = { from, from->session, req, what, eval };
 	bool was_in_multi = from->session->in_multi;
 	struct decision d;
 
 	buf_clear(&from->env->call);
 	d = decide(&x);
 	if (d.verdict != DISPATCH_LATER)
-		count_queued(from->session, was_in_multi, req->argv[0]);
+		count_queued(from->session, was_in_multi, what->special, req->argv[0]);
 	return d;
 }
 
 /* Could a rule or the session care for it, once it is whole? */
-static bool is_decided(const struct context *x)
+static bool is_decided(const struct client_env *env, const struct resolved *what,
+                       const struct resp_view *req)
 {
-	struct slice name = x->req->argv[0];
-	const struct command *c;
-	enum verb verb;
+	const struct command *c = as_write(env, what);
 
-	if (special_find(name) ||
-	    find_verb(&x->from->env->config->verbs, name, &verb))
+	if (what->special || what->is_verb)
 		return false;
-	c = find_write(x, name);
 	if (!c || c->keys == KEYS_NONE)
 		return true;
-	return command_single_key(c) && x->req->argc > 1 &&
-		!config_rule_for(x->from->env->config, x->req->argv[1]);
+	return command_single_key(c) && req->argc > 1 &&
+		!config_rule_for(env->config, req->argv[1]);
 }
 
 struct decision dispatch_early(const struct dispatch_from *from,
-                               const struct resp_view *beginning)
+                               const struct resp_view *beginning, bool is_name_long)
 {
-	struct context x = { from, from->session, beginning, false };
 	struct decision d = pass;
+	struct resolved what;
 
-	if (beginning->argc == 0 || !is_decided(&x))
-		d.verdict = DISPATCH_HOLD;
-	else if (from->session->in_multi)
+	d.verdict = DISPATCH_HOLD;
+	if (beginning->argc == 0)
+		return is_name_long ? pass : d;
+	what = dispatch_resolve(from->env, beginning->argv[0]);
+	if (!is_decided(from->env, &what, beginning))
+		return d;
+	d.verdict = DISPATCH_PASS;
+	if (from->session->in_multi)
 		from->session->nqueued++;
 	return d;
 }

@@ -16,13 +16,31 @@
 #include "client/client.h"
 #include "client/session.h"
 #include "lock/owner.h"
+#include "lock/rewrite.h"
 #include "resp/view.h"
+
+struct special;
 
 enum verdict {
 	DISPATCH_PASS, /* send it as it came */
 	DISPATCH_CALL, /* send env->call instead */
 	DISPATCH_LATER, /* ask again when nothing is awaited: its meaning depends on it */
 	DISPATCH_HOLD, /* (dispatch_early) not to be told before it is whole */
+};
+
+/* The link that a command needs. */
+enum route {
+	ROUTE_SHARED, /* any that has the client's login */
+	ROUTE_OWN, /* a private one, while it lasts */
+	ROUTE_PRIVATE, /* a private one from here on: it changes what cannot be replayed */
+};
+
+/* What a command's name says. */
+struct resolved {
+	const struct special *special; /* NULL: none of those */
+	const struct command *command; /* NULL: not known */
+	bool is_verb;
+	enum verb verb;
 };
 
 /* What happens to the connection behind the request. */
@@ -49,13 +67,20 @@ struct dispatch_from {
 	void *arg;
 };
 
+struct resolved dispatch_resolve(const struct client_env *env, struct slice name);
+
+/* The link for a whole request. Changes nothing. */
+enum route dispatch_route(const struct client_env *env, const struct resolved *what,
+                          const struct resp_view *req);
+
 /* Decides about a whole request. `eval`: the script is known to be missing. Changes the session as if the
  * request were sent now, unless the verdict is LATER. */
 struct decision dispatch(const struct dispatch_from *from, const struct resp_view *req,
-                         bool eval);
+                         const struct resolved *what, bool eval);
 
-/* Decides about the beginning of a long request: PASS (session changed), LATER or HOLD. */
+/* Decides about the beginning of a long request: PASS (session changed), or HOLD. `is_name_long`:
+ * its first argument goes on, and is no command's name. */
 struct decision dispatch_early(const struct dispatch_from *from,
-                               const struct resp_view *beginning);
+                               const struct resp_view *beginning, bool is_name_long);
 
 #endif

@@ -16,6 +16,8 @@
 #define STREAM_FROM ((size_t)16 * 1024)
 /* While its command is answered, a client may send this much ahead. */
 #define AHEAD_MAX ((size_t)64 * 1024)
+/* The longest request that is sent on a shared link. */
+#define SHARED_MAX ((size_t)64 * 1024)
 
 /* Where a pass over the input stands. */
 struct cursor {
@@ -29,9 +31,11 @@ void client_send_up(struct client *c, struct slice bytes)
 {
 	if (bytes.n == 0)
 		return;
-	if (!c->link)
-		c->link = link_new(c->env->links, &client_link_ops, c);
-	link_send(c->link, bytes);
+	/* What several clients send in a turn of the loop leaves in one piece. */
+	if (c->shared)
+		link_queue(c->user.link, bytes);
+	else
+		link_send(c->user.link, bytes);
 }
 
 /* Sends what was passed and not sent yet, up to the cursor. */
@@ -43,18 +47,70 @@ static void send_passed(struct client *c, struct cursor *k)
 
 void client_expect(struct client *c, const struct decision *d)
 {
-	if (!c->link)
-		c->link = link_new(c->env->links, &client_link_ops, c);
 	if (d->request && d->request->kind == REQUEST_SUBSCRIBE)
-		link_watch(c->link, true);
-	link_expect(c->link, d->treat, d->request);
+		link_watch(c->user.link, true);
+	link_expect(&c->user, d->treat, d->request);
+}
+
+static void leave_link(struct client *c)
+{
+	struct link *l = c->user.link;
+
+	link_leave(&c->user);
+	if (!c->shared)
+		link_close(l);
+}
+
+static void open_private(struct client *c)
+{
+	struct link_login login = session_login(&c->session);
+	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
+	struct link *l = link_new(c->env->links, false, plain ? NULL : &login);
+
+	link_join(l, &c->user);
+	c->shared = false;
+	/* WAIT speaks of what its connection wrote, and that was on shared links: any
+	 * command makes Redis count all that was written until now. */
+	if (c->env->config->pooling == POOLING_SHARED)
+		link_touch(l);
+}
+
+static void open_shared(struct client *c)
+{
+	struct link_login login = session_login(&c->session);
+
+	pool_join(c->env->pool, &login, &c->user);
+	c->shared = true;
+}
+
+/* Puts the client on a link that will do for `route`. False: not while replies are due. */
+static bool take_link(struct client *c, enum route route)
+{
+	bool shared = route == ROUTE_SHARED && !c->settled && !c->session.uncertain &&
+		c->env->config->pooling == POOLING_SHARED;
+
+	if (c->user.link && c->shared == shared) {
+		c->settled |= route == ROUTE_PRIVATE;
+		return true;
+	}
+	/* From a private link one goes back when there is nothing to wait for. */
+	if (c->user.link && c->user.inflight > 0)
+		return !c->shared && (c->settled |= route == ROUTE_PRIVATE, true);
+	if (c->user.link)
+		leave_link(c);
+	if (shared)
+		open_shared(c);
+	else
+		open_private(c);
+	c->settled |= route == ROUTE_PRIVATE;
+	return true;
 }
 
 static void make_turn(struct client *c, enum turn turn)
 {
 	if (turn == TURN_NONE)
 		return;
-	link_make_opaque(c->link);
+	link_make_opaque(c->user.link);
 	session_make_opaque(&c->session);
 	if (turn == TURN_RAW)
 		c->intake = INTAKE_RAW;
@@ -66,6 +122,16 @@ static void step(struct client *c, struct cursor *k)
 	k->at += c->scanned;
 	c->scanned = 0;
 	c->decide_at = 0;
+}
+
+/* The request that the cursor stands at is looked at again, from its beginning. */
+static void put_off(struct client *c, enum waiting why)
+{
+	c->waiting = why;
+	c->scanned = 0;
+	c->decide_at = 0;
+	c->scan = (struct request_scan){ 0 };
+	c->user.await_idle = why == WAIT_IDLE;
 }
 
 /* What was decided is done. False: nothing behind the request may be looked at now. */
@@ -89,27 +155,35 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 		k->from = k->at;
 		return true;
 	default:
-		c->waiting = WAIT_AWAITED;
-		/* It is scanned again from its beginning. */
-		c->scanned = 0;
-		c->scan = (struct request_scan){ 0 };
+		put_off(c, WAIT_AWAITED);
 		return false;
 	}
 }
 
 /* Answers with an error of ours and closes, in order behind the replies to come. */
-static void refuse(struct client *c, const char *error)
+static void refuse(struct client *c, struct cursor *k, const char *error)
 {
 	struct client_env *env = c->env;
 	struct decision d = { .verdict = DISPATCH_CALL };
 
+	send_passed(c, k);
 	buf_clear(&env->call);
 	rewrite_error(&env->call, (struct rewrite_how){ .eval = true }, error);
 	client_send_up(c, buf_slice(&env->call));
 	client_expect(c, &d);
-	link_shutdown(c->link);
+	link_shutdown(c->user.link);
 	c->intake = INTAKE_NOTHING;
 }
+
+/* A request of this length must not sit on a shared link, half sent. */
+static bool is_long(const struct client *c, size_t held)
+{
+	bool shared = c->env->config->pooling == POOLING_SHARED && !c->settled;
+
+	return held + c->scan.skip >= (shared ? SHARED_MAX : STREAM_FROM);
+}
+
+static void pass_bad(struct client *c, struct cursor *k);
 
 /* A request is not whole. False: wait for more of it; true: it streams from here. */
 static bool begin_stream(struct client *c, struct cursor *k)
@@ -117,36 +191,48 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	struct client_env *env = c->env;
 	struct dispatch_from from = client_dispatch_from(c);
 	struct slice held = slice_of(k->p + k->at, k->n - k->at);
+	bool fits = held.n + c->scan.skip <= (size_t)env->config->max_request;
 	struct resp_view view;
 	struct decision d;
 	bool whole;
 
-	if (held.n < STREAM_FROM || c->scan.state == 0)
+	if (c->scan.state == 0 || !is_long(c, held.n))
 		return false;
-	if (held.n > (size_t)env->config->max_request) {
-		send_passed(c, k);
-		refuse(c, "ERR hasp: a rule may concern this request, and it is "
-		          "longer than max_request");
-		return false;
-	}
 	/* Not at each read, or a long request would cost the square of its length. */
-	if (held.n < c->decide_at)
+	if (fits && held.n < c->decide_at)
 		return false;
 	c->decide_at = 2 * held.n;
-	view = request_view(&env->args, held.p, held.n, &whole);
-	d = dispatch_early(&from, &view);
-	if (d.verdict != DISPATCH_PASS)
+	if (!take_link(c, ROUTE_PRIVATE)) {
+		put_off(c, WAIT_IDLE);
 		return false;
-	client_expect(c, &d);
-	c->intake = INTAKE_STREAM;
-	return true;
+	}
+	view = request_view(&env->args, held.p, held.n, &whole);
+	d = dispatch_early(&from, &view, c->scan.bulk > STREAM_FROM);
+	if (d.verdict == DISPATCH_PASS) {
+		client_expect(c, &d);
+		c->intake = INTAKE_STREAM;
+		return true;
+	}
+	if (fits)
+		return false;
+	/* What Redis itself does not take, it shall say so. */
+	if (c->scan.bulk > REQUEST_BULK_MAX)
+		pass_bad(c, k);
+	else
+		refuse(c, k, "ERR hasp: a rule may concern this request, and it is longer "
+		             "than max_request");
+	return false;
+}
+
+static bool must_log_in(const struct client *c)
+{
+	return c->env->links->login_required && !c->session.logged_in;
 }
 
 /* Of who has not logged in Redis takes no long requests, and says so at their first bytes. */
 static bool is_refused(const struct client *c)
 {
-	return c->env->links->login_required && !c->session.logged_in &&
-		c->scan.state != 0 &&
+	return must_log_in(c) && c->scan.state != 0 &&
 		(c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
@@ -154,6 +240,10 @@ static bool is_refused(const struct client *c)
  * get, in case it sees no error there. */
 static void pass_bad(struct client *c, struct cursor *k)
 {
+	if (!take_link(c, ROUTE_PRIVATE)) {
+		put_off(c, WAIT_IDLE);
+		return;
+	}
 	step(c, k);
 	send_passed(c, k);
 	c->intake = INTAKE_NOTHING;
@@ -164,7 +254,9 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 {
 	struct dispatch_from from = client_dispatch_from(c);
 	struct resp_view view;
+	struct resolved what;
 	struct decision d;
+	enum route route;
 	bool whole;
 
 	if (c->intake == INTAKE_STREAM) {
@@ -173,8 +265,12 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		return true;
 	}
 	if (c->scan.empty) {
-		/* Redis passes over it without an answer. */
+		/* Redis passes over it without an answer; so do we, on a link of others'. */
+		if (!c->user.link || c->shared)
+			send_passed(c, k);
 		step(c, k);
+		if (!c->user.link || c->shared)
+			k->from = k->at;
 		return true;
 	}
 	view = (struct resp_view){ c->env->args.argc, c->env->args.argv };
@@ -182,7 +278,16 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		view = request_view(&c->env->args, k->p + k->at, c->scanned, &whole);
 		HASP_ASSERT(whole && view.argc > 0);
 	}
-	d = dispatch(&from, &view, false);
+	what = dispatch_resolve(c->env, view.argv[0]);
+	route = dispatch_route(c->env, &what, &view);
+	/* Redis hangs up on some who have not logged in: not on others' link. */
+	if (route == ROUTE_SHARED && must_log_in(c))
+		route = ROUTE_OWN;
+	if (!take_link(c, route)) {
+		put_off(c, WAIT_IDLE);
+		return false;
+	}
+	d = dispatch(&from, &view, &what, false);
 	return act(c, k, &d);
 }
 
@@ -210,8 +315,9 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 			break;
 		case RESP_BAD:
 			c->scanned += used;
+			go_on = false;
 			pass_bad(c, &k);
-			return n;
+			break;
 		case RESP_MORE:
 			c->scanned += used;
 			go_on = false;
@@ -228,12 +334,14 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 
 void client_steer_reading(struct client *c)
 {
-	bool full = (c->link && link_pending(c->link) >= STREAM_HIGH_WATER) ||
-		(c->waiting != WAIT_NONE && buf_len(&c->in) >= AHEAD_MAX);
+	const struct link *l = c->user.link;
+	bool full = (l && link_pending(l) >= STREAM_HIGH_WATER) ||
+		(c->waiting != WAIT_NONE && buf_len(&c->in) >= AHEAD_MAX) ||
+		stream_pending(&c->stream) >= STREAM_HIGH_WATER;
 
 	if (client_is_dead(c))
 		return;
-	if (c->eof || full)
+	if (c->eof || (full && !c->closing))
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
@@ -242,10 +350,12 @@ void client_steer_reading(struct client *c)
 /* All that the client ever sent is sent on. What is left in `in` is no whole request. */
 static void pass_eof(struct client *c)
 {
-	if (!c->link)
-		client_finish(c, "end of requests");
+	if (c->user.link && !c->shared)
+		link_shutdown(c->user.link);
+	else if (c->user.inflight)
+		c->user.await_idle = true;
 	else
-		link_shutdown(c->link);
+		client_finish(c, "end of requests");
 }
 
 void client_go_on(struct client *c)

@@ -33,6 +33,7 @@ void request_free(struct request *r)
 	free_list(&r->queued);
 	hold_note_free(r->note);
 	free(r->user);
+	free(r->password);
 	free(r->name);
 	free(r);
 }
@@ -50,6 +51,7 @@ void session_fini(struct session *s)
 	free_list(&s->queued);
 	buf_release(&s->watched);
 	free(s->user);
+	free(s->password);
 	free(s->name);
 }
 
@@ -178,8 +180,10 @@ static void reset(struct session *s)
 	s->db = 0;
 	s->proto = 2;
 	s->user_unknown = false;
+	s->uncertain = false;
 	s->logged_in = false;
 	forget(&s->user);
+	forget(&s->password);
 	forget(&s->name);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
 }
@@ -210,6 +214,7 @@ static void apply(struct session *s, struct request *r)
 		s->user_unknown &= !r->user;
 		s->logged_in |= r->user != NULL;
 		replace(&s->user, &r->user);
+		replace(&s->password, &r->password);
 		replace(&s->name, &r->name);
 		break;
 	default:
@@ -220,6 +225,7 @@ static void apply(struct session *s, struct request *r)
 /* A request of which it is not known whether Redis has carried it out. */
 static void doubt(struct session *s, const struct request *r)
 {
+	s->uncertain |= r->kind != REQUEST_LOCK;
 	if (r->kind == REQUEST_SELECT || r->kind == REQUEST_RESET)
 		s->db = -1;
 	if (r->user || r->kind == REQUEST_RESET)
@@ -258,6 +264,19 @@ void session_assume(struct session *s, struct request *r)
 	request_free(r);
 }
 
+/* MULTI was refused: what came behind it was not queued, but carried out. */
+static void unqueue(struct session *s)
+{
+	struct list *node;
+
+	s->in_multi = false;
+	while ((node = list_shift(&s->queued))) {
+		struct request *r = container_of(node, struct request, node);
+		doubt(s, r);
+		request_free(r);
+	}
+}
+
 static void settle(struct session *s, struct request *r, const struct resp_reply *reply,
                    struct holds *holds, struct hold_owner *owner)
 {
@@ -270,6 +289,8 @@ static void settle(struct session *s, struct request *r, const struct resp_reply
 	else if (r->kind == REQUEST_HELLO)
 		/* What comes before the option that is wrong has been done. */
 		doubt(s, r);
+	else if (r->kind == REQUEST_MULTI)
+		unqueue(s);
 }
 
 /* A transaction was carried out: each of its requests has its own reply in there. */
@@ -366,6 +387,17 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 		return true;
 	}
 	return frame->reply.type == '>' || is_message(s, first);
+}
+
+struct link_login session_login(const struct session *s)
+{
+	return (struct link_login){
+		.db = s->db,
+		.proto = s->proto,
+		.user = s->user,
+		.password = s->password,
+		.name = s->name,
+	};
 }
 
 bool session_is_subscribed(const struct session *s)

@@ -22,6 +22,7 @@
 #include "lock/hold.h"
 #include "resp/reply.h"
 #include "resp/view.h"
+#include "upstream/link.h"
 
 enum request_kind {
 	REQUEST_SELECT,
@@ -29,6 +30,7 @@ enum request_kind {
 	REQUEST_HELLO,
 	REQUEST_NAME,
 	REQUEST_RESET,
+	REQUEST_MULTI,
 	REQUEST_SUBSCRIBE,
 	REQUEST_EXEC,
 	REQUEST_LOCK,
@@ -44,6 +46,7 @@ struct request {
 	int db; /* SELECT */
 	uint8_t proto; /* HELLO; 0: unchanged */
 	char *user; /* AUTH, HELLO; NULL: unchanged; "": the default user */
+	char *password; /* with `user` */
 	char *name; /* SETNAME, HELLO; NULL: unchanged; "": none */
 	enum subscription subscription; /* SUBSCRIBE */
 	bool unsubscribe; /* SUBSCRIBE: the opposite */
@@ -57,10 +60,12 @@ struct session {
 	struct list awaited; /* requests in flight */
 	size_t nawaited;
 	char *user; /* NULL: the default user */
+	char *password; /* accepted for it; NULL: none was needed */
 	char *name; /* NULL: none */
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	bool user_unknown;
+	bool uncertain; /* the link may be in another state than is written here */
 	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
 	bool opaque;
 	bool in_multi;
@@ -104,6 +109,9 @@ void session_forget(struct session *s, struct request *r);
 
 /* The user logged in; NULL when that is not known. */
 const char *session_user(const struct session *s);
+
+/* As whom a link must log in to serve this session. Points into it. */
+struct link_login session_login(const struct session *s);
 
 bool session_is_subscribed(const struct session *s);
 

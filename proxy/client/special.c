@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/special.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
 
 /* A longer name owns nothing by it: the connection does. */
 #define NAME_MAX_BYTES 512
+/* No command that is replayed has more. */
+#define ARGS_MAX 16
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision later = { .verdict = DISPATCH_LATER };
@@ -60,6 +63,7 @@ static struct decision on_auth(struct context *x)
 	struct request *r = request_new(REQUEST_AUTH);
 
 	r->user = x->req->argc > 2 ? copy_name(arg(x, 1)) : xstrdup("");
+	r->password = copy_name(arg(x, x->req->argc - 1));
 	return await(x, r);
 }
 
@@ -72,10 +76,15 @@ static struct decision on_hello(struct context *x)
 	else if (slice_is(arg(x, 1), "3"))
 		r->proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
-		if (slice_is(arg(x, i), "auth") && !r->user) {
+		/* Of several, Redis takes the last. */
+		if (slice_is(arg(x, i), "auth")) {
+			free(r->user);
+			free(r->password);
 			r->user = copy_name(arg(x, i + 1));
+			r->password = copy_name(arg(x, i + 2));
 			i += 2;
-		} else if (slice_is(arg(x, i), "setname") && !r->name) {
+		} else if (slice_is(arg(x, i), "setname")) {
+			free(r->name);
 			r->name = copy_name(arg(x, ++i));
 		}
 	}
@@ -90,8 +99,14 @@ static struct decision on_reset(struct context *x)
 
 static struct decision on_multi(struct context *x)
 {
+	struct decision d = pass;
+
+	/* One inside another is refused, and changes nothing. */
+	if (x->session->in_multi)
+		return pass;
+	d = await(x, request_new(REQUEST_MULTI));
 	session_multi(x->session);
-	return pass;
+	return d;
 }
 
 static struct decision on_exec(struct context *x)
@@ -108,6 +123,9 @@ static struct decision on_exec(struct context *x)
 
 static struct decision on_discard(struct context *x)
 {
+	/* Redis refuses it, and keeps the watches. */
+	if (!x->session->in_multi)
+		return pass;
 	session_discard(x->session);
 	return pass;
 }
@@ -202,31 +220,32 @@ struct special {
 	const char *name;
 	struct decision (*decide)(struct context *x);
 	bool queued; /* in a transaction it is queued like other commands */
+	enum route route;
 };
 
 static const struct special specials[] = {
-	{ "select", on_select, true },
-	{ "auth", on_auth, true },
-	{ "hello", on_hello, true },
-	{ "client", on_client, true },
-	{ "multi", on_multi, false },
-	{ "exec", on_exec, false },
-	{ "discard", on_discard, false },
-	{ "watch", on_watch, false },
-	{ "unwatch", on_unwatch, true },
-	{ "subscribe", on_subscribe, true },
-	{ "psubscribe", on_subscribe, true },
-	{ "ssubscribe", on_subscribe, true },
-	{ "unsubscribe", on_subscribe, true },
-	{ "punsubscribe", on_subscribe, true },
-	{ "sunsubscribe", on_subscribe, true },
-	{ "reset", on_reset, false },
-	{ "script", on_script, true },
-	{ "monitor", on_opaque, true },
+	{ "select", on_select, true, ROUTE_OWN },
+	{ "auth", on_auth, true, ROUTE_OWN },
+	{ "hello", on_hello, true, ROUTE_OWN },
+	{ "client", on_client, true, ROUTE_OWN },
+	{ "multi", on_multi, false, ROUTE_PRIVATE },
+	{ "exec", on_exec, false, ROUTE_PRIVATE },
+	{ "discard", on_discard, false, ROUTE_PRIVATE },
+	{ "watch", on_watch, false, ROUTE_PRIVATE },
+	{ "unwatch", on_unwatch, true, ROUTE_PRIVATE },
+	{ "subscribe", on_subscribe, true, ROUTE_PRIVATE },
+	{ "psubscribe", on_subscribe, true, ROUTE_PRIVATE },
+	{ "ssubscribe", on_subscribe, true, ROUTE_PRIVATE },
+	{ "unsubscribe", on_subscribe, true, ROUTE_PRIVATE },
+	{ "punsubscribe", on_subscribe, true, ROUTE_PRIVATE },
+	{ "sunsubscribe", on_subscribe, true, ROUTE_PRIVATE },
+	{ "reset", on_reset, false, ROUTE_PRIVATE },
+	{ "script", on_script, true, ROUTE_OWN },
+	{ "monitor", on_opaque, true, ROUTE_PRIVATE },
 	/* A replica acknowledges without being answered. */
-	{ "replconf", on_opaque, true },
-	{ "sync", on_sync, true },
-	{ "psync", on_sync, true },
+	{ "replconf", on_opaque, true, ROUTE_PRIVATE },
+	{ "sync", on_sync, true, ROUTE_PRIVATE },
+	{ "psync", on_sync, true, ROUTE_PRIVATE },
 };
 
 /* Which lengths the names above have, by first letter: most commands are none of them, and
@@ -273,6 +292,31 @@ struct decision special_decide(const struct special *special,
 	struct context x = { from, from->session, req };
 
 	return special->decide(&x);
+}
+
+/* What may be replayed on another link must be kept, and what is kept is bounded. */
+static bool is_too_long(const struct resp_view *req)
+{
+	for (size_t i = 1; i < req->argc; i++)
+		if (req->argv[i].n > NAME_MAX_BYTES ||
+		    memchr(req->argv[i].p, '\0', req->argv[i].n))
+			return true;
+	return req->argc > ARGS_MAX;
+}
+
+enum route special_route(const struct special *special, const struct resp_view *req)
+{
+	if (special->route != ROUTE_OWN || is_too_long(req))
+		return ROUTE_PRIVATE;
+	if (special->decide == on_script)
+		return slice_is(req->argc > 1 ? req->argv[1] : SLICE_NONE, "debug") ?
+			ROUTE_PRIVATE : ROUTE_SHARED;
+	if (special->decide == on_client)
+		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
+		                         slice_is(req->argv[1], "getname") ||
+		                         slice_is(req->argv[1], "setinfo")) ?
+			ROUTE_OWN : ROUTE_PRIVATE;
+	return ROUTE_OWN;
 }
 
 bool special_is_queued(const struct special *special)

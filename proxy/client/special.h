@@ -19,6 +19,9 @@ struct decision special_decide(const struct special *special,
                                const struct dispatch_from *from,
                                const struct resp_view *req);
 
+/* The link that it must be sent on. */
+enum route special_route(const struct special *special, const struct resp_view *req);
+
 /* In a transaction it is queued, like all other commands, instead of carried out. */
 bool special_is_queued(const struct special *special);
 

@@ -16,13 +16,25 @@ static void on_rd(struct ev_loop *loop, struct ev_io *w, int revents)
 	s->ops->on_readable(s);
 }
 
+static void drop_out(struct stream *s)
+{
+	s->flusher->pending -= buf_len(&s->out);
+	buf_release(&s->out);
+}
+
+static void append_out(struct stream *s, struct slice bytes)
+{
+	s->flusher->pending += bytes.n;
+	buf_append(&s->out, bytes);
+}
+
 /* The connection broke while writing: let the reader find out. */
 static void fail(struct stream *s, int error)
 {
 	if (s->error)
 		return;
 	s->error = error;
-	buf_release(&s->out);
+	drop_out(s);
 	list_remove(&s->dirty);
 	ev_io_stop(s->flusher->loop, &s->wr);
 	ev_feed_event(s->flusher->loop, &s->rd, EV_READ);
@@ -47,10 +59,13 @@ static void flush(struct stream *s)
 {
 	if (!stream_is_open(s) || s->error)
 		return;
-	if (buf_len(&s->out))
-		buf_consume(&s->out, write_some(s, buf_slice(&s->out)));
-	if (s->error)
-		return;
+	if (buf_len(&s->out)) {
+		size_t n = write_some(s, buf_slice(&s->out));
+		if (s->error)
+			return;
+		s->flusher->pending -= n;
+		buf_consume(&s->out, n);
+	}
 	if (buf_len(&s->out)) {
 		ev_io_start(s->flusher->loop, &s->wr);
 		return;
@@ -134,7 +149,7 @@ void stream_close(struct stream *s)
 		ev_io_set(&s->wr, -1, EV_WRITE);
 	}
 	list_remove(&s->dirty);
-	buf_release(&s->out);
+	drop_out(s);
 }
 
 ssize_t stream_read(struct stream *s, char *p, size_t n)
@@ -178,7 +193,7 @@ void stream_send(struct stream *s, struct slice bytes)
 		n = write_some(s, bytes);
 	if (n == bytes.n || s->error)
 		return;
-	buf_append(&s->out, slice_of(bytes.p + n, bytes.n - n));
+	append_out(s, slice_of(bytes.p + n, bytes.n - n));
 	if (stream_is_open(s))
 		ev_io_start(s->flusher->loop, &s->wr);
 }
@@ -187,7 +202,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 {
 	if (s->error || s->shut || bytes.n == 0)
 		return;
-	buf_append(&s->out, bytes);
+	append_out(s, bytes);
 	if (stream_is_open(s) && !ev_is_active(&s->wr) && list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
 }

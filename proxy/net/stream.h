@@ -39,6 +39,7 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty;
+	size_t pending; /* bytes that wait in all the streams */
 };
 
 struct stream {

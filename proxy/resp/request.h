@@ -47,6 +47,9 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
 #define REQUEST_LOGIN_ARGC 10
 #define REQUEST_LOGIN_BULK 16384
 
+/* The longest argument Redis takes, unless proto-max-bulk-len says otherwise. */
+#define REQUEST_BULK_MAX ((uint64_t)512 * 1024 * 1024)
+
 /* The longest line (header or inline request) that Redis takes, in bytes. */
 #define REQUEST_LINE_MAX (64 * 1024)
 

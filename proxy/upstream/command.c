@@ -16,6 +16,7 @@ struct commands {
 	struct command *slots; /* name[0] == '\0': empty */
 	size_t nslots; /* a power of two, more than twice ncommands */
 	size_t ncommands;
+	bool learned;
 };
 
 #define W COMMAND_WRITE
@@ -178,6 +179,16 @@ void commands_free(struct commands *t)
 		return;
 	free(t->slots);
 	free(t);
+}
+
+void commands_set_learned(struct commands *t)
+{
+	t->learned = true;
+}
+
+bool commands_are_learned(const struct commands *t)
+{
+	return t->learned;
 }
 
 void commands_put(struct commands *t, const struct command *c)

@@ -19,6 +19,7 @@ enum {
 	COMMAND_WRITE = 1 << 0,
 	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
 	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
+	COMMAND_STATELESS = 1 << 3, /* whose connection it comes on makes no difference */
 };
 
 /* Where keys stand that first/last/step cannot tell. */
@@ -48,6 +49,10 @@ void commands_free(struct commands *t); /* NULL is allowed */
 /* Takes in a command as COMMAND tells it, over what was known; an arity of 0 leaves
  * the known one. A name that is empty, or fills name[] without a NUL, is passed over. */
 void commands_put(struct commands *t, const struct command *c);
+
+/* The server has told its commands: what is not in the table now does not exist there. */
+void commands_set_learned(struct commands *t);
+bool commands_are_learned(const struct commands *t);
 
 /* Case-insensitive. NULL: not known. */
 const struct command *commands_get(const struct commands *t, struct slice name);

@@ -22,8 +22,7 @@ struct control {
 	struct control_how how;
 	char *user; /* NULL: none */
 	char *password; /* NULL: none */
-	struct link *link; /* NULL between two tries */
-	struct link *dead; /* closed inside its own callback, freed later */
+	struct link_user self; /* on no link between two tries */
 	struct ev_timer retry;
 	double retry_seconds;
 	struct list calls; /* in flight, oldest first */
@@ -88,7 +87,7 @@ static void fail_calls(struct control *c)
 		answer(container_of(c->calls.next, struct call, node), NULL);
 }
 
-static void on_down(void *owner, const char *reason, bool was_up)
+static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct control *c = owner;
 
@@ -96,10 +95,9 @@ static void on_down(void *owner, const char *reason, bool was_up)
 		log_warning("upstream_down address=%s reason=\"%s\"",
 		            c->how.env->name, reason);
 	c->complained = true;
-	(void)was_up;
+	(void)end;
+	(void)inflight;
 	c->up = false;
-	c->dead = c->link;
-	c->link = NULL;
 	fail_calls(c);
 	ev_timer_set(&c->retry, c->retry_seconds, 0);
 	ev_timer_start(c->how.env->dialer.loop, &c->retry);
@@ -123,8 +121,8 @@ static void send_call(struct control *c, struct slice request, control_fn *fn,
 	call->fn = fn;
 	call->arg = arg;
 	list_append(&c->calls, &call->node);
-	link_send(c->link, request);
-	link_expect(c->link, LINK_TELL | LINK_KEEP | LINK_QUIET, call);
+	link_send(c->self.link, request);
+	link_expect(&c->self, LINK_TELL | LINK_KEEP | LINK_QUIET, call);
 }
 
 static void send_words(struct control *c, const char *const *words, size_t n,
@@ -154,7 +152,7 @@ static void on_command(void *arg, const redisReply *reply)
 	struct control *c = arg;
 	bool worked = reply && reply->type != REDIS_REPLY_ERROR;
 
-	if (!reply && !c->link)
+	if (!reply && !c->self.link)
 		return;
 	if (worked) {
 		size_t n = learn_commands(c->how.commands, reply);
@@ -172,8 +170,8 @@ static void on_command(void *arg, const redisReply *reply)
 		            "released at disconnect\"", c->how.env->name,
 		            reply ? reply->str : "COMMAND's answer is not understood");
 	c->complained = true;
-	link_close(c->link);
-	on_down(c, "refused", true);
+	link_close(c->self.link);
+	on_down(c, LINK_REFUSED, "refused", 0);
 }
 
 static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
@@ -182,10 +180,8 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	link_free(c->dead);
-	c->dead = NULL;
 	c->db = 0;
-	c->link = link_new(c->how.env, &link_ops, c);
+	link_join(link_new(c->how.env, false, NULL), &c->self);
 	send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
 	if (c->password && c->user)
 		send_words(c, (const char *[]){ "AUTH", c->user, c->password }, 3,
@@ -201,6 +197,7 @@ struct control *control_new(const struct control_how *how)
 
 	c->how = *how;
 	c->retry_seconds = RETRY_MIN_SECONDS;
+	link_user_init(&c->self, &link_ops, c);
 	list_init(&c->calls);
 	ev_timer_init(&c->retry, on_retry, 0, 0);
 	c->retry.data = c;
@@ -218,20 +215,18 @@ void control_set_login(struct control *c, const char *user, const char *password
 
 void control_reconnect(struct control *c)
 {
-	if (!c->link)
+	if (!c->self.link)
 		return;
-	link_close(c->link);
+	link_close(c->self.link);
 	c->retry_seconds = 0;
-	on_down(c, "the configuration has changed", c->up);
+	on_down(c, LINK_BROKEN, "the configuration has changed", 0);
 	c->retry_seconds = RETRY_MIN_SECONDS;
 }
 
 void control_free(struct control *c)
 {
 	ev_timer_stop(c->how.env->dialer.loop, &c->retry);
-	link_free(c->link);
-	link_free(c->dead);
-	c->link = NULL;
+	link_close(c->self.link);
 	c->up = false;
 	fail_calls(c);
 	free(c->user);
@@ -246,7 +241,7 @@ bool control_is_up(const struct control *c)
 
 size_t control_inflight(const struct control *c)
 {
-	return c->link ? link_inflight(c->link) : 0;
+	return c->self.inflight;
 }
 
 int control_call(struct control *c, int db, struct slice request, control_fn *fn,

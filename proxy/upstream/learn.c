@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <string.h>
+#include <strings.h>
 
 /* An entry: name, arity, flags, first key, last key, step, ... */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
@@ -16,6 +17,27 @@ static const struct {
 	{ "noscript", COMMAND_NOSCRIPT },
 	{ "blocking", COMMAND_BLOCKING },
 };
+
+/* With one of these flags a command is about its connection, or keeps it waiting ... */
+static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_multi", "admin" };
+/* ... except these ... */
+static const char *const stateless_names[] = {
+	"eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "publish", "spublish", "role",
+};
+/* ... and these are, whatever their flags. */
+static const char *const stateful_names[] = {
+	"asking", "client", "quit", "readonly", "readwrite", "select",
+};
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+static bool is_one_of(const char *name, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
 
 static bool is_text(const redisReply *r)
 {
@@ -39,15 +61,23 @@ static bool is_entry(const redisReply *r)
 	return true;
 }
 
-static uint8_t read_flags(const redisReply *list)
+static uint8_t read_flags(const char *name, const redisReply *list)
 {
 	uint8_t found = 0;
+	bool is_stateful = is_one_of(name, stateful_names, COUNT(stateful_names));
+	bool is_stateless = is_one_of(name, stateless_names, COUNT(stateless_names));
 
-	for (size_t i = 0; i < list->elements; i++)
-		for (size_t k = 0; k < sizeof(flags) / sizeof(*flags); k++)
-			if (is_text(list->element[i]) &&
-			    strcmp(list->element[i]->str, flags[k].name) == 0)
+	for (size_t i = 0; i < list->elements; i++) {
+		if (!is_text(list->element[i]))
+			continue;
+		for (size_t k = 0; k < COUNT(flags); k++)
+			if (strcmp(list->element[i]->str, flags[k].name) == 0)
 				found |= flags[k].flag;
+		if (is_one_of(list->element[i]->str, stateful, COUNT(stateful)))
+			is_stateful |= !is_stateless;
+	}
+	if (!is_stateful)
+		found |= COMMAND_STATELESS;
 	return found;
 }
 
@@ -64,7 +94,7 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 		return false;
 	for (size_t i = 0; i < (size_t)name->len; i++)
 		c.name[i] = (char)tolower((unsigned char)name->str[i]);
-	c.flags = read_flags(entry->element[FLAGS]);
+	c.flags = read_flags(c.name, entry->element[FLAGS]);
 	c.arity = (int16_t)entry->element[ARITY]->integer;
 	c.first = (int16_t)entry->element[FIRST]->integer;
 	c.last = (int16_t)entry->element[LAST]->integer;
@@ -90,5 +120,7 @@ size_t learn_commands(struct commands *t, const redisReply *reply)
 		return 0;
 	for (size_t i = 0; i < reply->elements; i++)
 		n += learn_one(t, reply->element[i]);
+	if (n)
+		commands_set_learned(t);
 	return n;
 }

@@ -2,109 +2,119 @@
 #include "upstream/link.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
+#include "resp/write.h"
+#include "upstream/fifo.h"
 
-#define FIFO_MIN 4
-
-/* A run of requests in flight that are to be treated alike. Runs of more than one
- * have no tag. */
-struct inflight {
-	void *tag;
-	uint32_t count;
-	uint8_t flags;
-};
-
-/* A ring. */
-struct fifo {
-	struct inflight *runs;
-	uint32_t cap; /* a power of two, or 0 */
-	uint32_t head;
-	uint32_t nruns;
-	size_t requests;
-};
+/* (beside the flags of link_expect()) The answer to our own login. */
+#define LINK_LOGIN (1u << 7)
 
 struct link {
-	const struct link_env *env;
-	const struct link_ops *ops;
-	void *owner;
+	struct link_env *env;
+	struct list node; /* in env->dead */
+	struct list users;
+	size_t nusers;
 	struct dial *dial; /* NULL: connected, or closed */
 	struct stream stream;
 	struct reply_scan scan;
 	struct fifo fifo;
+	struct buf gated; /* what must wait until the login is accepted */
 	struct buf kept;
+	struct link_user *to; /* whose the reply being read is; NULL: nobody's */
 	uint8_t treat; /* flags for the reply being read */
+	uint8_t logins; /* answers to our login that are still due */
+	bool shared;
 	bool closed;
-	bool opaque;
+	bool opaque; /* replies are not scanned */
+	bool to_be_opaque; /* as soon as what the link itself has asked is answered */
 	bool watched;
 	bool overflowed; /* the reply being kept is too long */
+	bool shut; /* half-close behind what is gated */
 };
-
-static struct inflight *fifo_head(struct fifo *f)
-{
-	return f->nruns ? &f->runs[f->head] : NULL;
-}
-
-static void fifo_grow(struct fifo *f)
-{
-	uint32_t cap = f->cap ? f->cap * 2 : FIFO_MIN;
-	struct inflight *runs = xmalloc(cap * sizeof(*runs));
-
-	for (uint32_t i = 0; f->runs && i < f->nruns; i++)
-		runs[i] = f->runs[(f->head + i) & (f->cap - 1)];
-	free(f->runs);
-	f->runs = runs;
-	f->cap = cap;
-	f->head = 0;
-}
-
-static void fifo_push(struct fifo *f, unsigned flags, void *tag)
-{
-	struct inflight *last = NULL;
-
-	f->requests++;
-	if (f->nruns)
-		last = &f->runs[(f->head + f->nruns - 1) & (f->cap - 1)];
-	if (last && flags == LINK_PASS && last->flags == LINK_PASS &&
-	    last->count < UINT32_MAX) {
-		last->count++;
-		return;
-	}
-	if (f->nruns == f->cap)
-		fifo_grow(f);
-	f->runs[(f->head + f->nruns++) & (f->cap - 1)] =
-		(struct inflight){ tag, 1, (uint8_t)flags };
-}
-
-static void fifo_clear(struct fifo *f)
-{
-	free(f->runs);
-	*f = (struct fifo){ 0 };
-}
-
-static void fifo_pop(struct fifo *f)
-{
-	f->requests--;
-	if (--f->runs[f->head].count)
-		return;
-	f->head = (f->head + 1) & (f->cap - 1);
-	if (--f->nruns == 0 && f->cap > FIFO_MIN)
-		fifo_clear(f);
-}
 
 static void on_readable(struct stream *s);
 static void on_drained(struct stream *s);
 
 static const struct stream_ops stream_ops = { on_readable, on_drained };
 
-static void go_down(struct link *l, const char *reason, bool was_up)
+/* --- users ------------------------------------------------------------------ */
+
+void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner)
 {
+	*u = (struct link_user){ .ops = ops, .owner = owner };
+	list_init(&u->node);
+}
+
+void link_join(struct link *l, struct link_user *u)
+{
+	HASP_ASSERT(!u->link && !l->closed && (l->shared || list_empty(&l->users)));
+	u->link = l;
+	u->inflight = 0;
+	u->await_idle = false;
+	list_append(&l->users, &u->node);
+	l->nusers++;
+}
+
+static void detach(struct link_user *u)
+{
+	list_remove(&u->node);
+	u->link->nusers--;
+	u->link = NULL;
+	u->inflight = 0;
+}
+
+void link_leave(struct link_user *u)
+{
+	struct link *l = u->link;
+
+	if (!l)
+		return;
+	for (uint32_t i = 0; u->inflight && i < l->fifo.nruns; i++) {
+		struct inflight *run = fifo_at(&l->fifo, i);
+		if (run->user == u) {
+			run->user = NULL;
+			run->tag = NULL;
+			/* What it was kept for is gone. */
+			run->flags |= LINK_QUIET;
+			run->flags &= (uint8_t)~(LINK_TELL | LINK_ASK | LINK_KEEP);
+		}
+	}
+	if (l->to == u)
+		l->to = NULL;
+	detach(u);
+}
+
+/* The only user of a private link. */
+static struct link_user *sole_user(const struct link *l)
+{
+	if (l->shared || list_empty(&l->users))
+		return NULL;
+	return container_of(l->users.next, struct link_user, node);
+}
+
+/* --- beginning and end ------------------------------------------------------- */
+
+static void go_down(struct link *l, enum link_end end, const char *reason)
+{
+	struct list users, *node;
+
 	if (l->closed)
 		return;
+	/* The users are told last: they may do anything, but not with this link. */
+	list_init(&users);
+	while ((node = list_shift(&l->users)))
+		list_append(&users, node);
 	link_close(l);
-	l->ops->on_down(l->owner, reason, was_up);
+	while ((node = list_shift(&users))) {
+		struct link_user *u = container_of(node, struct link_user, node);
+		size_t inflight = u->inflight;
+		detach(u);
+		u->ops->on_down(u->owner, end, reason, inflight);
+	}
 }
 
 static void on_dialled(void *arg, int fd, const char *reason)
@@ -113,47 +123,100 @@ static void on_dialled(void *arg, int fd, const char *reason)
 
 	l->dial = NULL;
 	if (fd < 0) {
-		go_down(l, reason, false);
+		go_down(l, LINK_UNREACHABLE, reason);
 		return;
 	}
 	stream_attach(&l->stream, fd);
 	if (stream_pending(&l->stream) == 0)
-		l->ops->on_drained(l->owner);
+		on_drained(&l->stream);
 }
 
-struct link *link_new(const struct link_env *env, const struct link_ops *ops,
-                      void *owner)
+static void log_in(struct link *l, const struct slice *argv, size_t n)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_request(&out, argv, n);
+	stream_send(&l->stream, buf_slice(&out));
+	buf_release(&out);
+	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_KEEP | LINK_QUIET, NULL);
+	l->logins++;
+}
+
+static void send_login(struct link *l, const struct link_login *who)
+{
+	struct slice user = slice_str(who->user ? who->user : "default");
+	struct slice password = slice_str(who->password);
+	char db[16];
+
+	if (who->proto == 3 && who->password)
+		log_in(l, (struct slice[]){ SLICE_LIT("HELLO"), SLICE_LIT("3"),
+		                            SLICE_LIT("AUTH"), user, password }, 5);
+	else if (who->proto == 3)
+		log_in(l, (struct slice[]){ SLICE_LIT("HELLO"), SLICE_LIT("3") }, 2);
+	else if (who->password && who->user)
+		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), user, password }, 3);
+	else if (who->password)
+		/* Redis before 6 knows no users. */
+		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), password }, 2);
+	if (who->name)
+		log_in(l, (struct slice[]){ SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
+		                            slice_str(who->name) }, 3);
+	if (who->db > 0) {
+		snprintf(db, sizeof(db), "%d", who->db);
+		log_in(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+	}
+}
+
+struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
 {
 	struct link *l = xcalloc(1, sizeof(*l));
 
 	l->env = env;
-	l->ops = ops;
-	l->owner = owner;
+	l->shared = shared;
+	list_init(&l->node);
+	list_init(&l->users);
 	stream_init(&l->stream, env->flusher, &stream_ops, l);
+	if (login)
+		send_login(l, login);
 	l->dial = dial(&env->dialer, &env->address, on_dialled, l);
 	return l;
 }
 
 void link_close(struct link *l)
 {
-	if (l->closed)
+	struct list *node;
+
+	if (!l || l->closed)
 		return;
 	l->closed = true;
 	if (l->dial)
 		dial_cancel(l->dial);
 	l->dial = NULL;
 	stream_close(&l->stream);
+	while ((node = list_shift(&l->users)))
+		detach(container_of(node, struct link_user, node));
+	list_append(&l->env->dead, &l->node);
 }
 
-void link_free(struct link *l)
+void links_reap(struct link_env *env)
 {
-	if (!l)
-		return;
-	link_close(l);
-	fifo_clear(&l->fifo);
-	buf_release(&l->kept);
-	free(l);
+	struct list *node;
+
+	while ((node = list_shift(&env->dead))) {
+		struct link *l = container_of(node, struct link, node);
+		fifo_clear(&l->fifo);
+		buf_release(&l->kept);
+		buf_release(&l->gated);
+		free(l);
+	}
 }
+
+size_t link_users(const struct link *l)
+{
+	return l->nusers;
+}
+
+/* --- replies ----------------------------------------------------------------- */
 
 /* The frame that begins now answers the head of the FIFO, unless it is a push. */
 static void begin_frame(struct link *l, char type)
@@ -162,8 +225,10 @@ static void begin_frame(struct link *l, char type)
 
 	l->treat = LINK_PASS;
 	l->overflowed = false;
+	l->to = sole_user(l);
 	if (!head || type == '>')
 		return;
+	l->to = head->user;
 	l->treat = head->flags;
 	if ((l->treat & LINK_ASK) && type != '-')
 		l->treat &= (uint8_t)~LINK_ASK;
@@ -171,7 +236,7 @@ static void begin_frame(struct link *l, char type)
 
 static bool is_forwarded(const struct link *l)
 {
-	return !(l->treat & (LINK_QUIET | LINK_ASK));
+	return l->to && !(l->treat & (LINK_QUIET | LINK_ASK));
 }
 
 static void keep(struct link *l, struct slice bytes)
@@ -188,9 +253,72 @@ static void keep(struct link *l, struct slice bytes)
 
 static bool is_out_of_band(struct link *l)
 {
-	if (!l->ops->on_frame || (!l->watched && l->scan.reply.type != '>'))
+	bool push = l->scan.reply.type == '>';
+	struct link_user *u = sole_user(l);
+
+	/* Nobody on a shared link can have asked for it. */
+	if (l->shared)
+		return push;
+	if (!u || !u->ops->on_frame || (!l->watched && !push))
 		return false;
-	return l->ops->on_frame(l->owner, &l->scan);
+	return u->ops->on_frame(u->owner, &l->scan);
+}
+
+/* Our login was answered. */
+static void end_login(struct link *l, struct slice answer)
+{
+	char reason[256];
+
+	if (resp_reply_is_error(&l->scan.reply)) {
+		size_t n = answer.n > 3 ? answer.n - 3 : 0;
+		snprintf(reason, sizeof(reason), "%.*s", (int)n, answer.p + 1);
+		go_down(l, LINK_REFUSED, reason);
+		return;
+	}
+	if (--l->logins == 0) {
+		stream_send(&l->stream, buf_slice(&l->gated));
+		buf_release(&l->gated);
+		if (l->shut)
+			stream_shutdown(&l->stream);
+	}
+}
+
+/* The user may leave the link, or close it, in any of the callbacks. */
+static void tell(struct link *l, const struct inflight *run, struct slice kept)
+{
+	struct link_user *u = run->user;
+	bool answered = true;
+
+	if (run->flags & LINK_LOGIN) {
+		end_login(l, kept);
+		return;
+	}
+	if (!u)
+		return;
+	u->inflight--;
+	if (l->treat & LINK_ASK) {
+		answered = u->ops->on_error(u->owner, run->tag, kept);
+		if (answered && u->link == l)
+			u->ops->on_bytes(u->owner, kept);
+	}
+	if ((run->flags & LINK_TELL) && answered && u->link == l)
+		u->ops->on_reply(u->owner, run->tag, &l->scan.reply,
+		                 run->flags & LINK_KEEP ? kept : SLICE_NONE);
+	if (u->link == l && u->await_idle && u->inflight == 0) {
+		u->await_idle = false;
+		u->ops->on_idle(u->owner);
+	}
+}
+
+/* What the link has asked for itself is in front of what its user did. */
+static void try_opaque(struct link *l)
+{
+	struct inflight *head = fifo_head(&l->fifo);
+
+	if (!l->to_be_opaque || (head && !head->user))
+		return;
+	l->opaque = true;
+	fifo_clear(&l->fifo);
 }
 
 static void end_frame(struct link *l)
@@ -198,59 +326,77 @@ static void end_frame(struct link *l)
 	struct inflight *head;
 	struct inflight run;
 	struct buf kept = l->kept;
-	bool forward = true;
 
 	l->kept = BUF_INIT;
-	if (is_out_of_band(l) || !(head = fifo_head(&l->fifo))) {
-		buf_release(&kept);
-		return;
+	if (!is_out_of_band(l) && (head = fifo_head(&l->fifo))) {
+		run = *head;
+		fifo_pop(&l->fifo);
+		tell(l, &run, buf_slice(&kept));
+		try_opaque(l);
 	}
-	run = *head;
-	fifo_pop(&l->fifo);
-	if (l->treat & LINK_ASK) {
-		forward = l->ops->on_error(l->owner, run.tag, buf_slice(&kept));
-		if (forward && !l->closed)
-			l->ops->on_bytes(l->owner, buf_slice(&kept));
-	}
-	if ((run.flags & LINK_TELL) && forward && !l->closed)
-		l->ops->on_reply(l->owner, run.tag, &l->scan.reply,
-		                 run.flags & LINK_KEEP ? buf_slice(&kept) : SLICE_NONE);
 	buf_release(&kept);
 }
 
-static void forward(struct link *l, const char *from, const char *to)
+/* Bytes read that belong to one user and are not handed on yet. */
+struct segment {
+	struct link_user *to; /* NULL: to be dropped */
+	const char *from;
+};
+
+/* Hands on what lies before `p`. */
+static void hand_on(struct link *l, struct segment *g, const char *p)
 {
-	if (to > from && !l->closed)
-		l->ops->on_bytes(l->owner, slice_of(from, (size_t)(to - from)));
+	struct link_user *u = g->to;
+
+	if (u && u->link == l && p > g->from)
+		u->ops->on_bytes(u->owner, slice_of(g->from, (size_t)(p - g->from)));
+	g->from = p;
+}
+
+/* Does the end of this reply call back? Then its bytes must be with the user before. */
+static bool is_told(const struct link *l)
+{
+	return (l->treat & LINK_TELL) || (l->to && l->to->await_idle);
 }
 
 static void scan_replies(struct link *l, const char *p, size_t n)
 {
-	const char *end = p + n, *from = p, *frame = p;
-	enum resp_result r = RESP_OK;
+	const char *end = p + n;
+	struct segment g = { NULL, p };
 
-	while (p < end && !l->opaque && !l->closed && r != RESP_BAD) {
+	while (p < end && !l->opaque && !l->closed) {
+		struct link_user *to;
+		enum resp_result r;
 		size_t used;
-		if (reply_scan_at_start(&l->scan)) {
+		if (reply_scan_at_start(&l->scan))
 			begin_frame(l, *p);
-			frame = p;
-		}
+		to = is_forwarded(l) ? l->to : NULL;
+		if (to != g.to)
+			hand_on(l, &g, p);
+		g.to = to;
 		r = reply_scan(&l->scan, p, (size_t)(end - p), &used);
-		keep(l, slice_of(p, used));
-		if (!is_forwarded(l)) {
-			forward(l, from, p);
-			from = p + used;
+		if (r == RESP_BAD) {
+			/* Whole replies before it are still good. */
+			hand_on(l, &g, p);
+			go_down(l, LINK_BROKEN, "it sent bytes that are no RESP reply");
+			return;
 		}
+		keep(l, slice_of(p, used));
 		p += used;
-		if (r == RESP_OK)
+		if (r == RESP_OK) {
+			if (l->scan.reply.type == '-' && used > 7 &&
+			    memcmp(p - used, "-NOAUTH", 7) == 0)
+				l->env->login_required = true;
+			if (is_told(l))
+				hand_on(l, &g, p);
 			end_frame(l);
+		}
 	}
-	if (r == RESP_BAD) {
-		forward(l, from, frame);
-		go_down(l, "it sent bytes that are no RESP reply", true);
-		return;
+	hand_on(l, &g, p);
+	if (l->opaque) {
+		g.to = sole_user(l);
+		hand_on(l, &g, end);
 	}
-	forward(l, from, l->opaque ? end : p);
 }
 
 static void on_readable(struct stream *s)
@@ -261,68 +407,108 @@ static void on_readable(struct stream *s)
 
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return;
-	if (n <= 0)
-		go_down(l, n < 0 ? strerror(errno) : "closed by the server", true);
-	else if (l->opaque)
-		forward(l, scratch, scratch + n);
-	else
+	if (n <= 0) {
+		go_down(l, LINK_BROKEN, n < 0 ? strerror(errno) : "closed by the server");
+	} else if (l->opaque) {
+		struct segment g = { sole_user(l), scratch };
+		hand_on(l, &g, scratch + n);
+	} else {
 		scan_replies(l, scratch, (size_t)n);
+	}
 }
 
 static void on_drained(struct stream *s)
 {
 	struct link *l = s->owner;
+	struct list *at, *next;
 
-	l->ops->on_drained(l->owner);
+	for (at = l->users.next; at != &l->users && !l->closed; at = next) {
+		struct link_user *u = container_of(at, struct link_user, node);
+		next = at->next;
+		u->ops->on_drained(u->owner);
+	}
 }
+
+/* --- requests ---------------------------------------------------------------- */
 
 void link_send(struct link *l, struct slice bytes)
 {
-	if (!l->closed)
+	if (l->closed)
+		return;
+	if (l->logins)
+		buf_append(&l->gated, bytes);
+	else
 		stream_send(&l->stream, bytes);
+}
+
+void link_queue(struct link *l, struct slice bytes)
+{
+	if (l->closed)
+		return;
+	if (l->logins)
+		buf_append(&l->gated, bytes);
+	else
+		stream_queue(&l->stream, bytes);
+}
+
+void link_touch(struct link *l)
+{
+	link_send(l, SLICE_LIT("PING\r\n"));
+	fifo_push(&l->fifo, NULL, LINK_QUIET, NULL);
 }
 
 void link_shutdown(struct link *l)
 {
-	stream_shutdown(&l->stream);
+	l->shut = true;
+	if (!l->logins)
+		stream_shutdown(&l->stream);
 }
 
 size_t link_pending(const struct link *l)
 {
-	return stream_pending(&l->stream);
+	return stream_pending(&l->stream) + buf_len(&l->gated);
 }
 
-void link_expect(struct link *l, unsigned flags, void *tag)
+void link_expect(struct link_user *u, unsigned flags, void *tag)
 {
-	if (!l->opaque)
-		fifo_push(&l->fifo, flags, tag);
+	struct link *l = u->link;
+
+	if (!l || l->to_be_opaque)
+		return;
+	u->inflight++;
+	fifo_push(&l->fifo, u, (uint8_t)flags, tag);
 }
 
-size_t link_inflight(const struct link *l)
+void *link_head(const struct link_user *u)
 {
-	return l->fifo.requests;
-}
+	const struct inflight *head = fifo_head(&u->link->fifo);
 
-void *link_head(const struct link *l)
-{
-	return l->fifo.nruns ? l->fifo.runs[l->fifo.head].tag : NULL;
+	return head && head->user == u ? head->tag : NULL;
 }
 
 void link_drop_head(struct link *l)
 {
-	HASP_ASSERT(l->fifo.nruns);
+	struct inflight *head = fifo_head(&l->fifo);
+
+	HASP_ASSERT(head && head->user);
+	head->user->inflight--;
 	fifo_pop(&l->fifo);
 }
 
 void link_watch(struct link *l, bool on)
 {
+	HASP_ASSERT(!l->shared);
 	l->watched = on;
 }
 
 void link_make_opaque(struct link *l)
 {
-	l->opaque = true;
-	fifo_clear(&l->fifo);
+	struct link_user *u = sole_user(l);
+
+	HASP_ASSERT(u);
+	u->inflight = 0;
+	l->to_be_opaque = true;
+	try_opaque(l);
 }
 
 void link_pause(struct link *l)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link: one connection to Redis and the FIFO of requests in flight on it.
+ * link: one connection to Redis, those who use it, and the FIFO of requests in flight
+ * on it.
  *
- *   link_send() ---> stream ---> Redis
- *   link_expect() -> [pass x 3][tell][pass x 1]     what the replies will answer
- *                       ^ head
- *   Redis ---> stream ---> reply scan ---> on_bytes()   forwarded as it comes
- *                              |-------> on_reply()     told when it is whole
+ *   user A --\                                  [A pass x 3][B tell][A pass x 1]
+ *   user B ---> send, queue -> stream -> Redis     ^ head: whose the next reply is
+ *   user C --/                             |
+ *                                          v
+ *   A, B, C <---- on_bytes(), on_reply() <- reply scan
  *
- * Knows where a reply ends and which request it answers; what either means is the
- * owner's business. Replies are forwarded in pieces, as they come, unless the
- * entry says otherwise.
+ * Knows where a reply ends and whose request it answers; what either means is the users'
+ * business. Replies are forwarded in pieces, as they come, unless the entry says otherwise.
+ * A link that must log in sends nothing else before Redis has accepted that. A private link
+ * has one user, who may take over its replies (link_watch(), link_make_opaque()); a shared one any
+ * number, who come and go.
  */
 #ifndef HASP_UPSTREAM_LINK_H
 #define HASP_UPSTREAM_LINK_H
@@ -19,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/slice.h"
 #include "net/dial.h"
 #include "net/stream.h"
@@ -36,27 +40,49 @@ enum {
 /* A reply that is to be kept and is longer than this is not. */
 #define LINK_KEEP_MAX ((size_t)16 * 1024 * 1024)
 
+/* How a link ended. */
+enum link_end {
+	LINK_UNREACHABLE, /* it never was connected */
+	LINK_REFUSED, /* Redis refused its login; the reason is Redis' error, without the dash */
+	LINK_BROKEN, /* it had been in use */
+};
+
 struct link;
 
 struct link_ops {
 	/* Bytes of replies, in order. */
 	void (*on_bytes)(void *owner, struct slice bytes);
-	/* A reply for LINK_TELL ended. `kept`: its bytes, if LINK_KEEP asked for them and they were
-	 * not too many. */
+	/* A reply for LINK_TELL ended; its bytes have been forwarded. `kept`: its bytes, if LINK_KEEP asked
+	 * for them and they were not too many. */
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
 	                 struct slice kept);
 	/* An error for LINK_ASK, whole. True: forward it and call on_reply(); false: drop it, the owner
 	 * has sent something else. May be NULL when LINK_ASK is not used. */
 	bool (*on_error)(void *owner, void *tag, struct slice line);
-	/* Does the frame that just ended answer no request (a push, a published message)? Asked for RESP3
-	 * pushes, and for every frame while link_watch() is on. NULL: never. */
+	/* Private links: does the frame that just ended answer no request (a push, a published
+	 * message)? Asked for RESP3 pushes, and for every frame while link_watch() is on. NULL: never. */
 	bool (*on_frame)(void *owner, const struct reply_scan *frame);
 	/* What waited to be sent is sent. */
 	void (*on_drained)(void *owner);
-	/* The link is closed, for this reason. was_up: it had been connected. Not called by
-	 * link_close(). */
-	void (*on_down)(void *owner, const char *reason, bool was_up);
+	/* No reply is due any more, and the user had asked to be told. May be NULL. */
+	void (*on_idle)(void *owner);
+	/* The link is gone, and the user not on it any more; `inflight` of its requests are not answered.
+	 * Not called by link_close(). */
+	void (*on_down)(void *owner, enum link_end end, const char *reason,
+	                size_t inflight);
 };
+
+/* Embedded in its owner. */
+struct link_user {
+	const struct link_ops *ops;
+	void *owner;
+	struct link *link; /* NULL: on none */
+	struct list node; /* among the link's users */
+	size_t inflight; /* requests whose reply is due */
+	bool await_idle; /* call on_idle() once, when inflight is 0 */
+};
+
+void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner);
 
 /* What all links of a worker share. */
 struct link_env {
@@ -64,42 +90,57 @@ struct link_env {
 	struct dialer dialer;
 	struct address address;
 	char *name; /* the address as configured, for messages */
-	bool login_required; /* Redis refuses those who have not logged in */
+	bool login_required; /* Redis was seen to refuse somebody who had not logged in */
 	char *scratch; /* replies are read into it */
 	size_t scratch_size;
+	struct list dead; /* closed, to be freed by links_reap() */
 };
 
-/* Begins to connect; requests may be sent at once and wait for it. */
-struct link *link_new(const struct link_env *env, const struct link_ops *ops,
-                      void *owner);
-/* Closes the connection. No callback runs any more. */
-void link_close(struct link *l);
-/* Closes it and gives back the memory: not inside one of its callbacks. NULL is
- * allowed. */
-void link_free(struct link *l);
+/* Who is at our end of a link, as far as Redis is concerned. */
+struct link_login {
+	int db;
+	uint8_t proto; /* 2 or 3 */
+	const char *user; /* NULL: the default user */
+	const char *password; /* NULL: no login */
+	const char *name; /* NULL: none */
+};
 
+/* Begins to connect; requests may be sent at once and wait for it. `login`: NULL for none. */
+struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
+/* Closes the connection; its users are on it no more, and not told. NULL is allowed. */
+void link_close(struct link *l);
+/* Frees what was closed since the last call. Once per turn of the loop. */
+void links_reap(struct link_env *env);
+
+void link_join(struct link *l, struct link_user *u);
+/* Replies still due to the user are swallowed; their tags are not told. Harmless for one who is on
+ * no link. */
+void link_leave(struct link_user *u);
+
+/* Sends now, or with what else is queued at the end of the loop's turn. */
 void link_send(struct link *l, struct slice bytes);
+void link_queue(struct link *l, struct slice bytes);
+/* Sends a command that does nothing, and whose reply nobody sees. */
+void link_touch(struct link *l);
 /* Half-closes when all is sent. */
 void link_shutdown(struct link *l);
 /* Bytes that wait to be sent. */
 size_t link_pending(const struct link *l);
+size_t link_users(const struct link *l);
 
-/* One more reply will come, to be treated as `flags` say; `tag` comes back with it. */
-void link_expect(struct link *l, unsigned flags, void *tag);
-/* Requests in flight: sent or waiting, not answered. */
-size_t link_inflight(const struct link *l);
-/* The tag of the oldest request in flight, NULL when it has none or there is no request. */
-void *link_head(const struct link *l);
+/* One more reply will come to the user, to be treated as `flags` say; `tag` comes back with it. */
+void link_expect(struct link_user *u, unsigned flags, void *tag);
+/* The tag of the oldest request in flight, NULL when it has none or is not the user's. */
+void *link_head(const struct link_user *u);
 /* Takes the oldest request off, as if it were answered. */
 void link_drop_head(struct link *l);
 
-/* Ask on_frame() about every frame, or only about pushes. */
+/* Private links: ask on_frame() about every frame, or only about pushes. */
 void link_watch(struct link *l, bool on);
-/* From here on replies are not scanned: bytes are forwarded as they are, and requests in
- * flight are forgotten (their tags are not told). */
+/* Private links: from here on replies are not scanned: bytes are forwarded as they are, and requests
+ * in flight are forgotten (their tags are not told). */
 void link_make_opaque(struct link *l);
-
-/* Stop and go on reading replies. */
+/* Private links: stop and go on reading replies. */
 void link_pause(struct link *l);
 void link_resume(struct link *l);
 

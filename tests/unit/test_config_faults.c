@@ -52,7 +52,7 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	(void)state;
 	assert_faults("[lock a]\npattern = a\nwait = 5s\n",
 	              "3: unknown option 'wait' in [lock a]\n");
-	assert_faults("[hasp]\npooling = shared\n", "2: unknown option 'pooling' in [hasp]\n");
+	assert_faults("[hasp]\nsentinels = shared\n", "2: unknown option 'sentinels' in [hasp]\n");
 	assert_faults("[upstream]\nsentinels = a:1\ntls = yes\n",
 	              "2: unknown option 'sentinels' in [upstream]\n"
 	              "3: unknown option 'tls' in [upstream]\n");

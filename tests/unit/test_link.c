@@ -31,7 +31,8 @@ struct fixture {
 	char dir[64];
 	int listener;
 	int server; /* the server's end; -1: not accepted, or closed */
-	struct link *link;
+	struct link *link; /* NULL: never was, or freed */
+	struct link_user user;
 
 	/* What the owner was told. */
 	struct buf bytes;
@@ -39,6 +40,7 @@ struct fixture {
 	unsigned ndrained;
 	unsigned ndown;
 	bool was_up;
+	size_t inflight;
 	char reason[128];
 
 	/* What the owner does. */
@@ -96,12 +98,13 @@ static void on_drained(void *owner)
 	f->ndrained++;
 }
 
-static void on_down(void *owner, const char *reason, bool was_up)
+static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct fixture *f = owner;
 
 	f->ndown++;
-	f->was_up = was_up;
+	f->was_up = end == LINK_BROKEN;
+	f->inflight = inflight;
 	snprintf(f->reason, sizeof(f->reason), "%s", reason);
 }
 
@@ -130,6 +133,7 @@ static int set_up(void **state)
 	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(f->listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	assert_int_equal(listen(f->listener, 8), 0);
+	list_init(&f->env.dead);
 	f->env.flusher = &f->flusher;
 	f->env.dialer = (struct dialer){ .loop = f->loop, .timeout_ms = 10000 };
 	f->env.address.local = true;
@@ -147,12 +151,19 @@ static void hang_up(struct fixture *f)
 	f->server = -1;
 }
 
+static void free_link(struct fixture *f)
+{
+	link_close(f->link);
+	links_reap(&f->env);
+	f->link = NULL;
+}
+
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 	char path[128];
 
-	link_free(f->link);
+	free_link(f);
 	hang_up(f);
 	close(f->listener);
 	snprintf(path, sizeof(path), "%s/s", f->dir);
@@ -195,7 +206,9 @@ static void turn(struct fixture *f)
 
 static void begin(struct fixture *f)
 {
-	f->link = link_new(&f->env, &ops, f);
+	link_user_init(&f->user, &ops, f);
+	f->link = link_new(&f->env, false, NULL);
+	link_join(f->link, &f->user);
 }
 
 /* Connected, and accepted by the server. */
@@ -212,7 +225,7 @@ static void connect_link(struct fixture *f)
 /* Once more from the start, as on the first day. */
 static void connect_anew(struct fixture *f)
 {
-	link_free(f->link);
+	free_link(f);
 	hang_up(f);
 	buf_clear(&f->bytes);
 	buf_clear(&f->told);
@@ -268,7 +281,7 @@ static void assert_sees(struct fixture *f, void (*prepare)(struct fixture *f),
 		if (cut < stream.n)
 			server_sends(f, slice_of(stream.p + cut, stream.n - cut));
 		assert_seen(f, bytes, told);
-		assert_int_equal(link_inflight(f->link), 0);
+		assert_int_equal(f->user.inflight, 0);
 		assert_int_equal(f->ndown, 0);
 	}
 }
@@ -278,7 +291,7 @@ static void assert_sees(struct fixture *f, void (*prepare)(struct fixture *f),
 
 static void expect(struct fixture *f, unsigned flags, const char *tag)
 {
-	link_expect(f->link, flags, (void *)tag);
+	link_expect(&f->user, flags, (void *)tag);
 }
 
 /* --- replies ---------------------------------------------------------------- */
@@ -305,7 +318,7 @@ static void a_reply_is_forwarded_before_it_is_whole(void **state)
 	expect(f, LINK_TELL, "a");
 	SERVER_SENDS(f, "$1000\r\nabc");
 	assert_seen(f, "$1000\r\nabc", "");
-	assert_int_equal(link_inflight(f->link), 1);
+	assert_int_equal(f->user.inflight, 1);
 }
 
 static void expect_a_mix(struct fixture *f)
@@ -332,17 +345,17 @@ static void requests_in_flight_are_counted(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	assert_int_equal(link_inflight(f->link), 0);
-	assert_null(link_head(f->link));
+	assert_int_equal(f->user.inflight, 0);
+	assert_null(link_head(&f->user));
 	expect_a_mix(f);
-	assert_int_equal(link_inflight(f->link), 6);
-	assert_null(link_head(f->link));
+	assert_int_equal(f->user.inflight, 6);
+	assert_null(link_head(&f->user));
 	SERVER_SENDS(f, "+1\r\n+2\r\n");
-	assert_int_equal(link_inflight(f->link), 4);
-	assert_string_equal(link_head(f->link), "a");
+	assert_int_equal(f->user.inflight, 4);
+	assert_string_equal(link_head(&f->user), "a");
 	SERVER_SENDS(f, "+3\r\n+4");
-	assert_int_equal(link_inflight(f->link), 3);
-	assert_string_equal(link_head(f->link), "b");
+	assert_int_equal(f->user.inflight, 3);
+	assert_string_equal(link_head(&f->user), "b");
 }
 
 /* The ring of runs wraps and grows while it is in use, and shrinks when it is empty. */
@@ -366,7 +379,7 @@ static void the_order_holds_for_any_depth_of_pipeline(void **state)
 			if (answered % 5 >= 2)
 				buf_printf(&expected, "reply %s :\n", tags[answered]);
 		}
-		assert_int_equal(link_inflight(f->link), sent - answered);
+		assert_int_equal(f->user.inflight, sent - answered);
 	}
 	buf_append(&expected, slice_of("", 1));
 	assert_buf(&f->told, expected.data);
@@ -544,7 +557,7 @@ static void the_oldest_request_can_be_taken_off(void **state)
 	expect(f, LINK_TELL, "a");
 	expect(f, LINK_TELL, "b");
 	link_drop_head(f->link);
-	assert_string_equal(link_head(f->link), "b");
+	assert_string_equal(link_head(&f->user), "b");
 	SERVER_SENDS(f, "+1\r\n");
 	assert_buf(&f->told, "reply b +\n");
 }
@@ -665,7 +678,7 @@ static void a_socket_that_is_missing_is_told(void **state)
 
 	strcat(f->env.address.host, "/no");
 	assert_fails(f, strerror(ENOTDIR));
-	link_free(f->link);
+	free_link(f);
 	f->ndown = 0;
 	snprintf(f->env.address.host, sizeof(f->env.address.host), "%s/no", f->dir);
 	assert_fails(f, strerror(ENOENT));
@@ -825,9 +838,9 @@ static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
 	expect(f, LINK_TELL, "a");
 	expect(f, LINK_QUIET, NULL);
 	link_make_opaque(f->link);
-	assert_int_equal(link_inflight(f->link), 0);
+	assert_int_equal(f->user.inflight, 0);
 	expect(f, LINK_TELL, "b");
-	assert_int_equal(link_inflight(f->link), 0);
+	assert_int_equal(f->user.inflight, 0);
 	SERVER_SENDS(f, "+1\r\n\n\n$EOF:not RESP");
 	assert_seen(f, "+1\r\n\n\n$EOF:not RESP", "");
 	assert_int_equal(f->ndown, 0);
