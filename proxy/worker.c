@@ -13,6 +13,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
+#include "client/dispatch.h"
 #include "client/observe.h"
 #include "client/special.h"
 #include "lock/hold.h"
@@ -130,6 +131,7 @@ static void on_control_up(void *arg)
 {
 	struct worker *w = arg;
 
+	resolve_cache_clear(w->clients.resolved);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
@@ -219,6 +221,7 @@ static void use_config(struct worker *w, struct config *config)
 	}
 	w->clients.config = config;
 	w->clients.observed = observed_new(config);
+	resolve_cache_clear(w->clients.resolved);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
 	config_unref(old);
@@ -270,6 +273,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.flusher = &w->flusher,
 		.links = &w->links,
 		.commands = commands_new(),
+		.resolved = resolve_cache_new(),
 		.worker = number,
 		.scratch = xmalloc(REQUEST_SCRATCH),
 		.scratch_size = REQUEST_SCRATCH,
@@ -325,6 +329,7 @@ static void worker_free(struct worker *w)
 	buf_release(&w->clients.call);
 	buf_release(&w->clients.token);
 	free(w->clients.observed);
+	free(w->clients.resolved);
 	free(w->clients.scratch);
 	free(w->links.scratch);
 	free(w->links.name);

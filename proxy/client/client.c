@@ -50,8 +50,7 @@ void client_touch(struct client *c)
 	list_append(&c->env->clients, &c->node);
 }
 
-/* A shared link goes on without the client; a private one has no other. */
-static void drop_link(struct client *c)
+void client_leave_link(struct client *c)
 {
 	struct link *l = c->user.link;
 
@@ -65,7 +64,7 @@ void client_close(struct client *c, const char *reason)
 	if (client_is_dead(c))
 		return;
 	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.rd.fd, reason);
-	drop_link(c);
+	client_leave_link(c);
 	hold_end(&c->holds);
 	stream_close(&c->stream);
 	buf_release(&c->in);
@@ -84,7 +83,7 @@ void client_finish(struct client *c, const char *reason)
 		return;
 	}
 	log_debug("client_closing fd=%d reason=\"%s\"", c->stream.rd.fd, reason);
-	drop_link(c);
+	client_leave_link(c);
 	hold_end(&c->holds);
 	buf_release(&c->in);
 	c->closing = true;

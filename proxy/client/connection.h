@@ -63,6 +63,9 @@ struct dispatch_from client_dispatch_from(struct client *c);
 /* Something went to or fro: it is not idle. */
 void client_touch(struct client *c);
 
+/* A shared link goes on without the client; a private one is closed. */
+void client_leave_link(struct client *c);
+
 /* The end. Memory goes when clients_reap() runs. */
 void client_close(struct client *c, const char *reason);
 

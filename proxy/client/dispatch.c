@@ -2,6 +2,7 @@
 #include "client/dispatch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 #include "client/observe.h"
@@ -31,6 +32,20 @@ static struct slice token_for(const struct context *x, enum owner_kind kind,
 	                   x->session->name, session_user(x->session));
 }
 
+/* Who has not logged in may send Redis ten arguments, and is hung up on when there are
+ * more. So a shorter call is refused first; where it is not, its answer is the one
+ * that has the command sent again. */
+static void shorten(struct context *x)
+{
+	struct client_env *env = x->from->env;
+
+	if (x->eval || x->session->logged_in || !env->links->login_required)
+		return;
+	buf_clear(&env->call);
+	rewrite_error(&env->call, (struct rewrite_how){ .eval = true },
+	              "NOSCRIPT the client is logged in");
+}
+
 /* The reply of a rewritten command, once it is known what the books want of it. */
 static struct decision await_call(struct context *x, struct hold_note *note)
 {
@@ -46,6 +61,7 @@ static struct decision await_call(struct context *x, struct hold_note *note)
 	r = request_new(REQUEST_LOCK);
 	r->note = note;
 	if (!x->session->in_multi) {
+		shorten(x);
 		d.treat = LINK_TELL | (x->eval ? 0 : LINK_ASK);
 		d.request = r;
 		d.barrier = true;
@@ -246,7 +262,29 @@ static const struct command *as_write(const struct client_env *env,
 	return c;
 }
 
-struct resolved dispatch_resolve(const struct client_env *env, struct slice name)
+#define CACHE_SLOTS 64 /* a power of two */
+#define CACHED_NAME_MAX 16
+
+struct resolve_cache {
+	struct {
+		char name[CACHED_NAME_MAX]; /* as it was sent */
+		size_t n; /* 0: empty */
+		struct resolved what;
+	} slots[CACHE_SLOTS];
+	struct resolved other; /* a name that is not cached */
+};
+
+struct resolve_cache *resolve_cache_new(void)
+{
+	return xcalloc(1, sizeof(struct resolve_cache));
+}
+
+void resolve_cache_clear(struct resolve_cache *cache)
+{
+	memset(cache, 0, sizeof(*cache));
+}
+
+static struct resolved look_up(const struct client_env *env, struct slice name)
 {
 	const struct config *config = env->config;
 	struct resolved what = { .special = special_find(name) };
@@ -256,6 +294,26 @@ struct resolved dispatch_resolve(const struct client_env *env, struct slice name
 	    (config->nrules || config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
 	return what;
+}
+
+const struct resolved *dispatch_resolve(const struct client_env *env, struct slice name)
+{
+	struct resolve_cache *cache = env->resolved;
+	size_t slot;
+
+	if (name.n == 0 || name.n > CACHED_NAME_MAX) {
+		cache->other = look_up(env, name);
+		return &cache->other;
+	}
+	slot = ((unsigned char)name.p[0] * 7u + (unsigned char)name.p[name.n - 1] * 3u +
+	        name.n) & (CACHE_SLOTS - 1);
+	if (cache->slots[slot].n != name.n ||
+	    memcmp(cache->slots[slot].name, name.p, name.n) != 0) {
+		cache->slots[slot].what = look_up(env, name);
+		cache->slots[slot].n = name.n;
+		memcpy(cache->slots[slot].name, name.p, name.n);
+	}
+	return &cache->slots[slot].what;
 }
 
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,
@@ -329,13 +387,13 @@ struct decision dispatch_early(const struct dispatch_from *from,
                                const struct resp_view *beginning, bool is_name_long)
 {
 	struct decision d = pass;
-	struct resolved what;
+	const struct resolved *what;
 
 	d.verdict = DISPATCH_HOLD;
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
 	what = dispatch_resolve(from->env, beginning->argv[0]);
-	if (!is_decided(from->env, &what, beginning))
+	if (!is_decided(from->env, what, beginning))
 		return d;
 	d.verdict = DISPATCH_PASS;
 	if (from->session->in_multi)

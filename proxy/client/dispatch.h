@@ -67,7 +67,13 @@ struct dispatch_from {
 	void *arg;
 };
 
-struct resolved dispatch_resolve(const struct client_env *env, struct slice name);
+/* What the names of late say; most commands are one of a few. Made anew whenever the
+ * configuration or what COMMAND says changes. */
+struct resolve_cache;
+struct resolve_cache *resolve_cache_new(void);
+void resolve_cache_clear(struct resolve_cache *cache);
+
+const struct resolved *dispatch_resolve(const struct client_env *env, struct slice name);
 
 /* The link for a whole request. Changes nothing. */
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,

@@ -52,15 +52,6 @@ void client_expect(struct client *c, const struct decision *d)
 	link_expect(&c->user, d->treat, d->request);
 }
 
-static void leave_link(struct client *c)
-{
-	struct link *l = c->user.link;
-
-	link_leave(&c->user);
-	if (!c->shared)
-		link_close(l);
-}
-
 static void open_private(struct client *c)
 {
 	struct link_login login = session_login(&c->session);
@@ -83,26 +74,31 @@ static void open_shared(struct client *c)
 	c->shared = true;
 }
 
+static bool may_share(const struct client *c, enum route route)
+{
+	return route == ROUTE_SHARED && !c->settled && !c->session.uncertain &&
+		c->env->config->pooling == POOLING_SHARED;
+}
+
 /* Puts the client on a link that will do for `route`. False: not while replies are due. */
 static bool take_link(struct client *c, enum route route)
 {
-	bool shared = route == ROUTE_SHARED && !c->settled && !c->session.uncertain &&
-		c->env->config->pooling == POOLING_SHARED;
+	bool shared = may_share(c, route);
 
-	if (c->user.link && c->shared == shared) {
-		c->settled |= route == ROUTE_PRIVATE;
-		return true;
+	if (c->user.link && c->shared != shared && c->user.inflight) {
+		if (c->shared)
+			return false;
+		/* One goes back from a private link when there is nothing to wait for. */
+		shared = false;
 	}
-	/* From a private link one goes back when there is nothing to wait for. */
-	if (c->user.link && c->user.inflight > 0)
-		return !c->shared && (c->settled |= route == ROUTE_PRIVATE, true);
-	if (c->user.link)
-		leave_link(c);
-	if (shared)
+	if (c->user.link && c->shared != shared)
+		client_leave_link(c);
+	if (!c->user.link && shared)
 		open_shared(c);
-	else
+	else if (!c->user.link)
 		open_private(c);
-	c->settled |= route == ROUTE_PRIVATE;
+	if (route == ROUTE_PRIVATE)
+		c->settled = true;
 	return true;
 }
 
@@ -254,7 +250,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 {
 	struct dispatch_from from = client_dispatch_from(c);
 	struct resp_view view;
-	struct resolved what;
+	const struct resolved *what;
 	struct decision d;
 	enum route route;
 	bool whole;
@@ -279,7 +275,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = dispatch_resolve(c->env, view.argv[0]);
-	route = dispatch_route(c->env, &what, &view);
+	route = dispatch_route(c->env, what, &view);
 	/* Redis hangs up on some who have not logged in: not on others' link. */
 	if (route == ROUTE_SHARED && must_log_in(c))
 		route = ROUTE_OWN;
@@ -287,7 +283,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		put_off(c, WAIT_IDLE);
 		return false;
 	}
-	d = dispatch(&from, &view, &what, false);
+	d = dispatch(&from, &view, what, false);
 	return act(c, k, &d);
 }
 

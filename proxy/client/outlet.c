@@ -99,7 +99,7 @@ static bool on_error(void *owner, void *tag, struct slice line)
 	struct client *c = client_of(owner);
 	struct dispatch_from from = client_dispatch_from(c);
 	struct resp_view view;
-	struct resolved what;
+	const struct resolved *what;
 	struct decision d;
 	bool whole;
 
@@ -108,7 +108,7 @@ static bool on_error(void *owner, void *tag, struct slice line)
 	session_forget(&c->session, tag);
 	view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
 	what = dispatch_resolve(c->env, view.argv[0]);
-	d = dispatch(&from, &view, &what, true);
+	d = dispatch(&from, &view, what, true);
 	if (d.verdict == DISPATCH_CALL) {
 		client_send_up(c, buf_slice(&c->env->call));
 	} else {

@@ -195,6 +195,11 @@ static size_t scan_simple(struct reply_scan *s, const char *p, size_t n)
 		s->reply.type = '+';
 		return (size_t)(cr - p) + 2;
 	}
+	if (n >= 5 && memcmp(p, "$-1\r\n", 5) == 0) {
+		s->reply.type = '$';
+		s->reply.nil = true;
+		return 5;
+	}
 	if (*p != '$' && *p != ':')
 		return 0;
 	for (; at < max && p[at] >= '0' && p[at] <= '9'; at++)

@@ -53,36 +53,30 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* Nearly every header: a few digits, all there. False: look closer. */
-static inline bool scan_short_header(const char *p, size_t n, long long *value,
-                                     size_t *size)
+/* Nearly every header: one or two digits, all there. Returns the line's length; 0: look
+ * closer. */
+static inline size_t scan_short_header(const char *p, size_t n, long long *value)
 {
-	size_t at = 1, max = n < 11 ? n : 11;
-	long long v = 0;
+	unsigned first, second;
 
-	for (; at < max && p[at] >= '0' && p[at] <= '9'; at++)
-		v = v * 10 + (p[at] - '0');
-	if (at == 1 || at + 2 > n || p[at] != '\r' || (p[1] == '0' && at > 2))
-		return false;
-	/* A CR here ends the line, and a NUL hides its end. */
-	if (p[0] != '$' && p[0] != '*')
-		return false;
-	*value = v;
-	*size = at + 2;
-	return true;
+	/* A CR in the first place ends the line, and a NUL hides its end. */
+	if (n < 5 || (p[0] != '$' && p[0] != '*'))
+		return 0;
+	first = (unsigned char)p[1] - (unsigned)'0';
+	second = (unsigned char)p[2] - (unsigned)'0';
+	*value = first;
+	if (first <= 9 && p[2] == '\r')
+		return 4;
+	*value = first * 10 + second;
+	return first - 1 <= 8 && second <= 9 && p[3] == '\r' ? 5 : 0;
 }
 
-/* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the line's
- * length with its two last bytes. */
-static enum resp_result scan_header(const char *p, size_t n, long long *value,
-                                    size_t *size)
+static enum resp_result scan_any_header(const char *p, size_t n, long long *value,
+                                        size_t *size)
 {
 	size_t len = 0;
-	enum resp_result r;
+	enum resp_result r = find_line(p, n, '\r', &len);
 
-	if (scan_short_header(p, n, value, size))
-		return RESP_OK;
-	r = find_line(p, n, '\r', &len);
 	if (r == RESP_BAD)
 		*size = n;
 	if (r != RESP_OK)
@@ -91,6 +85,15 @@ static enum resp_result scan_header(const char *p, size_t n, long long *value,
 		return RESP_MORE;
 	*size = len + 2;
 	return len && parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
+}
+
+/* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the line's
+ * length with its two last bytes. */
+static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
+                                           size_t *size)
+{
+	*size = scan_short_header(p, n, value);
+	return *size ? RESP_OK : scan_any_header(p, n, value, size);
 }
 
 /* Redis' isspace() is the C locale's. */
