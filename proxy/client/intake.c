@@ -328,16 +328,21 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 	return c->intake == INTAKE_NOTHING ? n : k.at;
 }
 
-void client_steer_reading(struct client *c)
+/* There is no room for more requests: the link, the client or we ourselves are behind. */
+static bool is_full(const struct client *c)
 {
 	const struct link *l = c->user.link;
-	bool full = (l && link_pending(l) >= STREAM_HIGH_WATER) ||
+
+	return (l && link_pending(l) >= STREAM_HIGH_WATER) ||
 		(c->waiting != WAIT_NONE && buf_len(&c->in) >= AHEAD_MAX) ||
 		stream_pending(&c->stream) >= STREAM_HIGH_WATER;
+}
 
+void client_steer_reading(struct client *c)
+{
 	if (client_is_dead(c))
 		return;
-	if (c->eof || (full && !c->closing))
+	if (c->eof || (!c->closing && is_full(c)))
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
@@ -398,6 +403,11 @@ void client_on_readable(struct stream *s)
 	char *p = env->scratch;
 	ssize_t n;
 
+	/* Others may have filled the link since. */
+	if (!s->error && !c->closing && is_full(c)) {
+		stream_pause(s);
+		return;
+	}
 	if (buf_len(&c->in) || c->waiting != WAIT_NONE) {
 		p = buf_reserve(&c->in, READ_MORE);
 		room = c->in.cap - c->in.tail;

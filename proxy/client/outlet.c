@@ -83,6 +83,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	struct request *r = tag;
 	bool was_reset = r->kind == REQUEST_RESET;
 
+	if (r->note && c->stream.error)
+		hold_note_orphan(r->note);
 	session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
 	if (was_reset)
 		link_watch(c->user.link, session_is_subscribed(&c->session));

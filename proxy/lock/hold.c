@@ -448,6 +448,11 @@ struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
 	return n;
 }
 
+void hold_note_orphan(struct hold_note *n)
+{
+	n->release = true;
+}
+
 void hold_note_free(struct hold_note *n)
 {
 	if (!n)

@@ -50,6 +50,8 @@ struct hold_terms {
 struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
                             const struct slice *keys, size_t nkeys,
                             const struct hold_terms *terms);
+/* Who asked is gone and will not hear the answer: what the call takes shall be released. */
+void hold_note_orphan(struct hold_note *n);
 void hold_note_free(struct hold_note *n); /* NULL is allowed */
 
 /* The reply to the call is there, given by database `db` (-1: not known). Frees the note. */
