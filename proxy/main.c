@@ -368,7 +368,7 @@ static void reload(struct process *p)
 		log_error("reload kept=old reason=\"the file has faults\"");
 		return;
 	}
-	config_needs_restart(old, next, &restart);
+	config_needs_restart(p->first, next, &restart);
 	buf_append(&restart, slice_of("", 1));
 	for (line = strtok_r(buf_head(&restart), "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save))

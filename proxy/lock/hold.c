@@ -451,6 +451,7 @@ struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
 void hold_note_orphan(struct hold_note *n)
 {
 	n->release = true;
+	n->begins = n->call.effect == LOCK_EFFECT_TAKES;
 }
 
 void hold_note_free(struct hold_note *n)

@@ -47,12 +47,16 @@ static int open_socket(const struct sockaddr *sa, socklen_t len,
 	return -1;
 }
 
-/* A socket file that a dead process left refuses connections. */
-static bool is_stale(const struct sockaddr *sa, socklen_t len)
+/* A socket file that a dead process left refuses connections, as does any other file. */
+static bool is_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct stat st;
 	bool stale;
+	int fd;
 
+	if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
 	stale = connect(fd, sa, len) < 0 && errno == ECONNREFUSED;
@@ -72,7 +76,7 @@ static int open_unix(const char *path, const struct listen_how *how)
 	}
 	fd = open_socket((struct sockaddr *)&ss, len, how);
 	if (fd < 0 && errno == EADDRINUSE) {
-		if (!is_stale((struct sockaddr *)&ss, len)) {
+		if (!is_stale(path, (struct sockaddr *)&ss, len)) {
 			errno = EADDRINUSE;
 			return -1;
 		}

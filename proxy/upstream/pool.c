@@ -65,10 +65,11 @@ static const struct link_ops keeper_ops = {
 	.on_down = on_down,
 };
 
-/* A login as bytes, so that logins can be compared. */
-static void write_login(struct buf *out, const struct link_login *who)
+/* A login as bytes, so that logins can be compared. After a reload that changed the
+ * address, the links to the old one are nobody's choice. */
+static void write_login(struct buf *out, const char *address, const struct link_login *who)
 {
-	buf_printf(out, "%d %u %zu ", who->db, who->proto,
+	buf_printf(out, "%s %d %u %zu ", address, who->db, who->proto,
 	           who->user ? strlen(who->user) : 0);
 	buf_puts(out, who->user);
 	buf_puts(out, who->password ? " " : "");
@@ -81,7 +82,7 @@ static struct group *find_group(struct pool *p, const struct link_login *who)
 	struct map_node *node;
 	struct group *g;
 
-	write_login(&key, who);
+	write_login(&key, p->env->name, who);
 	node = map_get(&p->groups, buf_slice(&key));
 	if (node) {
 		g = container_of(node, struct group, by_login);

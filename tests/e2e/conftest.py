@@ -15,8 +15,15 @@ def redis_server():
         yield server
 
 
+@pytest.fixture(params=["shared", "session"])
+def pooling(request):
+    """How hasp connects its clients to Redis. Nothing that a client sees depends on it, so
+    every test with a hasp runs in both ways, unless it is parametrised itself."""
+    return request.param
+
+
 @pytest.fixture
-def start_hasp(redis_server):
+def start_hasp(redis_server, pooling):
     """start_hasp(rules, upstream=..., option=value ...) starts a hasp in front of `redis_server`.
 
     `rules` are further sections of the file, the rest options of [hasp]. The
@@ -24,12 +31,12 @@ def start_hasp(redis_server):
     """
     started = []
 
-    def start(rules="", upstream=None, **options):
+    def start(rules="", upstream=None, pooling=pooling, **options):
         options = {"listen": "127.0.0.1:0", **options}
         lines = [f"{name} = {value}" for name, value in options.items()]
         config = "\n".join([
             "[hasp]", *lines,
-            "[upstream]", f"address = {upstream or f'unix:{redis_server.unix}'}",
+            "[upstream]", f"pooling = {pooling}", f"address = {upstream or f'unix:{redis_server.unix}'}",
             rules, ""])
         started.append(Hasp(config))
         return started[-1]
