@@ -331,9 +331,7 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 /* There is no room for more requests: the link, the client or we ourselves are behind. */
 static bool is_full(const struct client *c)
 {
-	const struct link *l = c->user.link;
-
-	return (l && link_pending(l) >= STREAM_HIGH_WATER) ||
+	return (c->user.link && link_is_full(c->user.link)) ||
 		(c->waiting != WAIT_NONE && buf_len(&c->in) >= AHEAD_MAX) ||
 		stream_pending(&c->stream) >= STREAM_HIGH_WATER;
 }

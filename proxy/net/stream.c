@@ -95,8 +95,13 @@ static void on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
 
 	(void)loop;
 	(void)revents;
-	while ((node = list_shift(&f->dirty)))
-		flush(container_of(node, struct stream, dirty));
+	while ((node = list_shift(&f->dirty))) {
+		struct stream *s = container_of(node, struct stream, dirty);
+		flush(s);
+		if (stream_is_open(s) && !s->error && buf_len(&s->out) == 0 &&
+		    s->ops->on_drained)
+			s->ops->on_drained(s);
+	}
 }
 
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)

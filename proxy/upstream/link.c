@@ -33,11 +33,13 @@ struct link {
 	bool to_be_opaque; /* as soon as what the link itself has asked is answered */
 	bool watched;
 	bool overflowed; /* the reply being kept is too long */
+	bool was_full; /* somebody waits for it to drain */
 	bool shut; /* half-close behind what is gated */
 };
 
 static void on_readable(struct stream *s);
 static void on_drained(struct stream *s);
+static void tell_drained(struct link *l);
 
 static const struct stream_ops stream_ops = { on_readable, on_drained };
 
@@ -128,7 +130,7 @@ static void on_dialled(void *arg, int fd, const char *reason)
 	}
 	stream_attach(&l->stream, fd);
 	if (stream_pending(&l->stream) == 0)
-		on_drained(&l->stream);
+		tell_drained(l);
 }
 
 static void log_in(struct link *l, const struct slice *argv, size_t n)
@@ -211,6 +213,14 @@ void links_reap(struct link_env *env)
 	}
 }
 
+bool link_is_full(struct link *l)
+{
+	if (link_pending(l) < STREAM_HIGH_WATER)
+		return false;
+	l->was_full = true;
+	return true;
+}
+
 size_t link_users(const struct link *l)
 {
 	return l->nusers;
@@ -280,6 +290,7 @@ static void end_login(struct link *l, struct slice answer)
 		buf_release(&l->gated);
 		if (l->shut)
 			stream_shutdown(&l->stream);
+		on_drained(&l->stream);
 	}
 }
 
@@ -417,16 +428,25 @@ static void on_readable(struct stream *s)
 	}
 }
 
-static void on_drained(struct stream *s)
+static void tell_drained(struct link *l)
 {
-	struct link *l = s->owner;
 	struct list *at, *next;
 
+	l->was_full = false;
 	for (at = l->users.next; at != &l->users && !l->closed; at = next) {
 		struct link_user *u = container_of(at, struct link_user, node);
 		next = at->next;
 		u->ops->on_drained(u->owner);
 	}
+}
+
+static void on_drained(struct stream *s)
+{
+	struct link *l = s->owner;
+
+	/* It happens at every turn of the loop; only those who found it full care. */
+	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
+		tell_drained(l);
 }
 
 /* --- requests ---------------------------------------------------------------- */

@@ -62,7 +62,7 @@ struct link_ops {
 	/* Private links: does the frame that just ended answer no request (a push, a published
 	 * message)? Asked for RESP3 pushes, and for every frame while link_watch() is on. NULL: never. */
 	bool (*on_frame)(void *owner, const struct reply_scan *frame);
-	/* What waited to be sent is sent. */
+	/* The link is connected, or somebody had found it full and it is so no more. */
 	void (*on_drained)(void *owner);
 	/* No reply is due any more, and the user had asked to be told. May be NULL. */
 	void (*on_idle)(void *owner);
@@ -126,6 +126,8 @@ void link_touch(struct link *l);
 void link_shutdown(struct link *l);
 /* Bytes that wait to be sent. */
 size_t link_pending(const struct link *l);
+/* More of them than there should be: send no more until on_drained(). */
+bool link_is_full(struct link *l);
 size_t link_users(const struct link *l);
 
 /* One more reply will come to the user, to be treated as `flags` say; `tag` comes back with it. */

@@ -719,6 +719,28 @@ static void a_port_without_a_listener_is_told(void **state)
 	close(fd);
 }
 
+/* Else who found it full while it was logging in would wait for ever. */
+static void a_link_that_was_full_while_it_logged_in_says_when_it_is_not(void **state)
+{
+	struct fixture *f = *state;
+	const struct link_login login = { .proto = 3 };
+	char *block = calloc(1, STREAM_HIGH_WATER), got[64];
+
+	link_user_init(&f->user, &ops, f);
+	f->link = link_new(&f->env, false, &login);
+	link_join(f->link, &f->user);
+	f->server = accept(f->listener, NULL, NULL);
+	while (server_reads(f, got, sizeof(got)) == 0)
+		turn(f);
+	link_send(f->link, slice_of(block, STREAM_HIGH_WATER));
+	assert_true(link_is_full(f->link));
+	f->ndrained = 0;
+	SERVER_SENDS(f, "%0\r\n");
+	assert_int_equal(f->ndrained, 1);
+	assert_false(link_is_full(f->link));
+	free(block);
+}
+
 static void what_is_sent_before_the_connection_is_up_waits_for_it(void **state)
 {
 	struct fixture *f = *state;
@@ -764,6 +786,7 @@ static void what_the_server_does_not_read_waits(void **state)
 		block[i] = (char)(i * 7 + i / 256);
 	link_send(f->link, slice_of(block, total));
 	assert_true(link_pending(f->link) > total / 2);
+	assert_true(link_is_full(f->link));
 	settle(f);
 	assert_int_equal(f->ndrained, 0);
 	while (got < total) {
@@ -893,6 +916,7 @@ int main(void)
 		TEST(a_path_too_long_for_a_socket_is_told),
 		TEST(a_socket_without_a_listener_is_told),
 		TEST(a_port_without_a_listener_is_told),
+		TEST(a_link_that_was_full_while_it_logged_in_says_when_it_is_not),
 		TEST(what_is_sent_before_the_connection_is_up_waits_for_it),
 		TEST(a_link_can_be_closed_while_it_connects),
 		TEST(what_the_server_does_not_read_waits),
