@@ -10,23 +10,19 @@
 
 char *buf_reserve(struct buf *b, size_t n)
 {
-	size_t len = buf_len(b), cap;
+	size_t len = buf_len(b), cap = b->cap ? b->cap : BUF_MIN;
 
-	if (b->cap - b->tail >= n && b->data)
+	if (b->data && b->cap - b->tail >= n)
 		return b->data + b->tail;
 	/* Sliding the bytes down is cheaper than growing, but only while at
 	 * least half is free: otherwise a full buffer slides at each append. */
-	if (b->data && b->cap - len >= n && len <= b->cap / 2) {
+	while (cap - len < n || len > cap / 2)
+		cap *= 2;
+	if (b->head)
 		memmove(b->data, b->data + b->head, len);
-	} else {
-		cap = b->cap ? b->cap : BUF_MIN;
-		while (cap - len < n)
-			cap *= 2;
-		char *data = xmalloc(cap);
-		if (b->data && len)
-			memcpy(data, b->data + b->head, len);
-		free(b->data);
-		b->data = data;
+	if (!b->data || cap > b->cap) {
+		/* Large blocks grow in place, or are remapped: never twice in memory. */
+		b->data = xrealloc(b->data, cap);
 		b->cap = cap;
 	}
 	b->head = 0;

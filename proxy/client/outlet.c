@@ -9,6 +9,10 @@
 
 #include "base/fatal.h"
 
+/* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
+ * waited for. */
+#define SETTLE_BEHIND ((size_t)1024 * 1024)
+
 /* A client on a shared link that does not read cannot stop the link: it is given room, and closed when
  * that is full. */
 static void check_limits(struct client *c)
@@ -16,6 +20,8 @@ static void check_limits(struct client *c)
 	const struct config *config = c->env->config;
 	size_t pending = stream_pending(&c->stream);
 
+	if (pending > SETTLE_BEHIND)
+		c->settled = true;
 	if (pending > (size_t)config->client_output_limit)
 		client_close(c, "client_output_limit");
 	else if (c->env->flusher->pending >
