@@ -101,6 +101,10 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	n += (size_t)len;
 	if (n > sizeof(line) - 2)
 		n = sizeof(line) - 2;
+	/* A key may hold anything; a line of the log is one line. */
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
 	if (fd < 0) {
 		syslog(levels[level].priority, "%.*s", (int)n, line);
 		return;

@@ -341,8 +341,11 @@ static struct decision decide(struct context *x)
 	if (x->what->special)
 		return special_decide(x->what->special, x->from, x->req);
 	c = as_write(x->from->env, x->what);
-	if (!c || is_muted(x->session))
+	if (!c)
 		return pass;
+	if (is_muted(x->session))
+		/* Until it has unsubscribed, if it is about to. */
+		return x->session->nawaited ? later : pass;
 	return call_lock(x, c);
 }
 

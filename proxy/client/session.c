@@ -169,6 +169,16 @@ static void replace(char **at, char **with)
 	*with = NULL;
 }
 
+/* A user without a password logs in with an empty one, and must do so again elsewhere. */
+static void replace_password(struct session *s, struct request *r)
+{
+	if (!r->user)
+		return;
+	free(s->password);
+	s->password = r->password;
+	r->password = NULL;
+}
+
 static void forget(char **at)
 {
 	free(*at);
@@ -213,8 +223,8 @@ static void apply(struct session *s, struct request *r)
 	case REQUEST_NAME:
 		s->user_unknown &= !r->user;
 		s->logged_in |= r->user != NULL;
+		replace_password(s, r);
 		replace(&s->user, &r->user);
-		replace(&s->password, &r->password);
 		replace(&s->name, &r->name);
 		break;
 	default:

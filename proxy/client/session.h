@@ -60,7 +60,7 @@ struct session {
 	struct list awaited; /* requests in flight */
 	size_t nawaited;
 	char *user; /* NULL: the default user */
-	char *password; /* accepted for it; NULL: none was needed */
+	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */

@@ -153,6 +153,22 @@ static void select_counts_from_its_reply(void **state)
 	assert_int_equal(f->s.nawaited, 0);
 }
 
+/* Another link must log in as that user, too, or it would be the default user's. */
+static void a_user_without_a_password_logs_in_with_an_empty_one(void **state)
+{
+	struct fixture *f = *state;
+	struct request *r = request_new(REQUEST_AUTH);
+	struct link_login login = session_login(&f->s);
+
+	assert_null(login.password);
+	r->user = xstrdup("alice");
+	r->password = xstrdup("");
+	ANSWER(f, sent(f, r), "+OK\r\n");
+	login = session_login(&f->s);
+	assert_string_equal(login.user, "alice");
+	assert_string_equal(login.password, "");
+}
+
 static void auth_counts_from_its_reply(void **state)
 {
 	struct fixture *f = *state;
@@ -816,6 +832,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_new_connection_is_the_default_user_s_in_database_0),
 		TEST(select_counts_from_its_reply),
+		TEST(a_user_without_a_password_logs_in_with_an_empty_one),
 		TEST(auth_counts_from_its_reply),
 		TEST(hello_changes_what_it_names),
 		TEST(hello_refused_changes_no_protocol),
