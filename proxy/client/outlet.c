@@ -157,9 +157,12 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 	struct client *c = client_of(owner);
 	char error[512];
 
-	/* Whoever had nothing to do with the shared link just takes another. */
-	if (c->shared && !inflight && c->waiting != WAIT_REPLY && !c->eof)
+	/* Whoever had nothing to do with the shared link just takes another; that this one was full
+	 * is no reason any more not to be read from. */
+	if (c->shared && !inflight && c->waiting != WAIT_REPLY && !c->eof) {
+		client_steer_reading(c);
 		return;
+	}
 	if (end == LINK_UNREACHABLE)
 		snprintf(error, sizeof(error), "-ERR hasp: upstream %s: %s\r\n",
 		         c->env->links->name, reason);

@@ -308,9 +308,13 @@ enum route special_route(const struct special *special, const struct resp_view *
 {
 	if (special->route != ROUTE_OWN || is_too_long(req))
 		return ROUTE_PRIVATE;
-	if (special->decide == on_script)
-		return slice_is(req->argc > 1 ? req->argv[1] : SLICE_NONE, "debug") ?
-			ROUTE_PRIVATE : ROUTE_SHARED;
+	if (special->decide == on_script) {
+		struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+		if (slice_is(what, "debug"))
+			return ROUTE_PRIVATE;
+		/* Redis does not read a link whose script it runs. */
+		return slice_is(what, "kill") ? ROUTE_OWN : ROUTE_SHARED;
+	}
 	if (special->decide == on_client)
 		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
 		                         slice_is(req->argv[1], "getname") ||

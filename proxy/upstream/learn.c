@@ -24,9 +24,10 @@ static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_mu
 static const char *const stateless_names[] = {
 	"eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "publish", "spublish", "role",
 };
-/* ... and these are, whatever their flags. */
+/* ... and these are, whatever their flags. (FUNCTION KILL behind the function on the same link would
+ * never be read.) */
 static const char *const stateful_names[] = {
-	"asking", "client", "quit", "readonly", "readwrite", "select",
+	"asking", "client", "function", "quit", "readonly", "readwrite", "select",
 };
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))

@@ -144,23 +144,37 @@ static void log_in(struct link *l, const struct slice *argv, size_t n)
 	l->logins++;
 }
 
+/* HELLO is for everybody; CLIENT, by which the name could be set as well, is not. */
+static void say_hello(struct link *l, const struct link_login *who)
+{
+	struct slice argv[7] = { SLICE_LIT("HELLO"), SLICE_LIT("3") };
+	size_t n = 2;
+
+	if (who->password) {
+		argv[n++] = SLICE_LIT("AUTH");
+		argv[n++] = slice_str(who->user ? who->user : "default");
+		argv[n++] = slice_str(who->password);
+	}
+	if (who->name) {
+		argv[n++] = SLICE_LIT("SETNAME");
+		argv[n++] = slice_str(who->name);
+	}
+	log_in(l, argv, n);
+}
+
 static void send_login(struct link *l, const struct link_login *who)
 {
-	struct slice user = slice_str(who->user ? who->user : "default");
 	struct slice password = slice_str(who->password);
 	char db[16];
 
-	if (who->proto == 3 && who->password)
-		log_in(l, (struct slice[]){ SLICE_LIT("HELLO"), SLICE_LIT("3"),
-		                            SLICE_LIT("AUTH"), user, password }, 5);
-	else if (who->proto == 3)
-		log_in(l, (struct slice[]){ SLICE_LIT("HELLO"), SLICE_LIT("3") }, 2);
+	if (who->proto == 3)
+		say_hello(l, who);
 	else if (who->password && who->user)
-		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), user, password }, 3);
+		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), slice_str(who->user), password }, 3);
 	else if (who->password)
 		/* Redis before 6 knows no users. */
 		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), password }, 2);
-	if (who->name)
+	if (who->name && who->proto != 3)
 		log_in(l, (struct slice[]){ SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
 		                            slice_str(who->name) }, 3);
 	if (who->db > 0) {
