@@ -1,0 +1,533 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What happens to a lock while its connection lives, and when that ends.
+
+A renewal shows as an expiry that rises; what is not renewed must be gone within
+its lease. Leases are short enough for that and long enough for a loaded machine.
+"""
+
+import signal
+import socket
+import struct
+import time
+
+import pytest
+
+from harness import Hasp, RedisServer, encode, until
+
+KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
+OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
+LEASE_MS = 450
+LEASE = f"{LEASE_MS}ms"
+
+
+def rule(**settings):
+    settings = {"pattern": "lock:*", "lease": LEASE, **settings}
+    return "\n".join(["[lock locks]", *(f"{name} = {value}" for name, value in settings.items()), ""])
+
+
+def verbs(**settings):
+    settings = {"lease": LEASE, **settings}
+    return "\n".join(["[verbs]", *(f"{name} = {value}" for name, value in settings.items()), ""])
+
+
+BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
+
+
+@pytest.fixture
+def pooling():
+    """What a hold is does not depend on it; how it begins and ends is tested with BOTH."""
+    return "shared"
+
+
+@pytest.fixture
+def plain(redis_server):
+    """Goes past hasp."""
+    with redis_server.client() as client:
+        yield client
+
+
+def rises(plain, count, *keys):
+    """Waits until the expiry of each of `keys` has risen `count` times. False: one went."""
+    seen, last = [0] * len(keys), [1 << 60] * len(keys)
+    deadline = time.monotonic() + 10
+    while min(seen) < count:
+        assert time.monotonic() < deadline, f"neither renewed nor gone: {keys}"
+        for n, key in enumerate(keys):
+            left = plain.pttl(key)
+            if left < 0:
+                return False
+            seen[n] += left > last[n]
+            last[n] = left
+        time.sleep(0.005)
+    return True
+
+
+def is_renewed(plain, *keys):
+    """Longer than any lease."""
+    return rises(plain, 4, *keys)
+
+
+def runs_out(plain, key):
+    """Without being renewed once."""
+    return not rises(plain, 1, key)
+
+
+def reset(connection):
+    """Closes with an RST instead of a FIN."""
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def gone(plain, *keys):
+    """At once: long before any lease."""
+    return until(lambda: not plain.exists(*keys), f"{keys} to go", timeout=5)
+
+
+def pipeline(connection, *commands):
+    connection.send(b"".join(encode(*command) for command in commands))
+    return [connection.read() for _ in commands]
+
+
+# --- renewal ---------------------------------------------------------------------
+
+
+@BOTH
+def test_locks_without_an_expiry_are_renewed_however_they_were_taken(start_hasp, plain):
+    takes = [("SETNX", "lock:1", "v"), ("SET", "lock:2", "v", "NX"), ("INCR", "lock:3"),
+             ("GETSET", "lock:4", "v"), ("SET", "lock:5", "v")]
+    with start_hasp(rule()).connect() as one:
+        for take in takes:
+            one.call(*take)
+        keys = [take[1] for take in takes]
+        assert is_renewed(plain, *keys, *(f"hasp:owner:{{{key}}}" for key in keys))
+
+
+@pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
+def test_lock_is_renewed_with_every_owner(start_hasp, plain, owner):
+    with start_hasp(rule(owner=owner)).connect() as one:
+        one.call("CLIENT", "SETNAME", "me")
+        one.call("SETNX", KEY, "v")
+        assert is_renewed(plain, KEY)
+
+
+@pytest.mark.parametrize("expire", [("PEXPIRE", KEY, LEASE_MS), ("SETEX", KEY, 1, "v"),
+                                    ("SET", KEY, "v", "XX", "PX", LEASE_MS)])
+def test_lock_is_renewed_no_more_once_the_app_sets_its_expiry(start_hasp, plain, expire):
+    with start_hasp(rule()).connect() as one:
+        one.call("SETNX", KEY, "v")
+        assert rises(plain, 1, KEY)
+        assert one.call(*expire) in (ONE, OK)
+        assert runs_out(plain, KEY)
+
+
+@pytest.mark.parametrize("renew", ["no", "unleased"])
+def test_lock_with_the_apps_expiry_runs_out(start_hasp, plain, renew):
+    with start_hasp(rule(renew=renew)).connect() as one:
+        one.call("SET", KEY, "v", "NX", "PX", LEASE_MS)
+        assert runs_out(plain, KEY)
+
+
+def test_renew_no_lets_run_out_what_has_no_expiry(start_hasp, plain):
+    with start_hasp(rule(renew="no")).connect() as one:
+        one.call("SETNX", KEY, "v")
+        assert runs_out(plain, KEY)
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_renew_yes_renews_what_has_the_apps_expiry(start_hasp, plain, owner):
+    soon = int(time.time() * 1000) + 1000
+    ways = [[("SET", "lock:1", "v", "NX", "EX", 1)],
+            [("SET", "lock:2", "v", "NX", "PX", LEASE_MS)],
+            [("SET", "lock:3", "v", "NX", "PXAT", soon)],
+            [("SETEX", "lock:4", 1, "v")],
+            [("SETNX", "lock:5", "v"), ("EXPIRE", "lock:5", 1)],
+            [("SETNX", "lock:6", "v"), ("PEXPIREAT", "lock:6", soon)]]
+    with start_hasp(rule(owner=owner, renew="yes")).connect() as one:
+        for command in sum(ways, []):
+            assert one.call(*command) in (OK, ONE)
+        assert is_renewed(plain, *(way[0][1] for way in ways))
+
+
+def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(start_hasp, plain):
+    with start_hasp(rule()).connect() as one:
+        one.call("SETNX", KEY, "v")
+        assert rises(plain, 1, KEY)
+        plain.pexpire(KEY, 60000)
+        plain.pexpire(SIDE, 60000)
+        one.call("SETNX", "lock:2", "v")
+        assert rises(plain, 2, "lock:2")  # meanwhile the first was to be renewed, too
+        assert plain.pttl(KEY) > 50000
+
+
+def test_renewal_ends_with_max_hold(start_hasp, plain):
+    with start_hasp(rule(max_hold="1s")).connect() as one:
+        began = time.monotonic()
+        one.call("SETNX", KEY, "v")
+        until(lambda: not plain.exists(KEY), "the lock to run out")
+        assert 1 < time.monotonic() - began < 1 + 2 * LEASE_MS / 1000
+        assert one.call("SETNX", KEY, "v") == ONE
+        assert rises(plain, 1, KEY)
+
+
+def close(hasp, plain, connection):
+    connection.close()
+
+
+def close_hard(hasp, plain, connection):
+    reset(connection)
+
+
+def close_half(hasp, plain, connection):
+    connection.sock.shutdown(socket.SHUT_WR)
+    assert connection.at_end()
+
+
+def quit_(hasp, plain, connection):
+    assert connection.call("QUIT") == OK
+
+
+def be_killed(hasp, plain, connection):
+    number = connection.call("CLIENT", "ID")[1:-2].decode()
+    plain.client_kill_filter(_id=number)
+    assert connection.at_end()
+
+
+def break_the_protocol(hasp, plain, connection):
+    connection.send(b"*1\r\n:1\r\n")
+    assert connection.read().startswith(b"-ERR Protocol error")
+
+
+ENDINGS = [close, close_hard, close_half, quit_, be_killed, break_the_protocol]
+
+
+@pytest.mark.parametrize("end", [close, close_hard, be_killed])
+def test_renewal_ends_with_the_connection(start_hasp, plain, end):
+    hasp = start_hasp(rule())
+    one = hasp.connect()
+    one.call("SETNX", KEY, "v")
+    assert rises(plain, 1, KEY)
+    end(hasp, plain, one)
+    assert not rises(plain, 2, KEY)  # one may have been on its way
+
+
+@pytest.mark.parametrize("past_hasp", [False, True])
+def test_deleted_lock_does_not_come_back(start_hasp, plain, past_hasp):
+    with start_hasp(rule()).connect() as one:
+        one.call("SETNX", KEY, "v")
+        one.call("SETNX", "lock:2", "v")
+        assert rises(plain, 1, KEY)
+        if past_hasp:
+            plain.delete(KEY, SIDE)
+        else:
+            assert one.call("DEL", KEY) == ONE
+        assert rises(plain, 3, "lock:2")
+        assert not plain.exists(KEY, SIDE)
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_renewal_never_prolongs_anothers_lock(start_hasp, plain, owner):
+    """The lock was removed past hasp, and the next holder wants it for a while only."""
+    hasp = start_hasp(rule(owner=owner))
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", KEY, "v")
+        assert rises(plain, 1, KEY)
+        plain.delete(KEY)
+        assert other.call("SET", KEY, "w", "NX", "PX", LEASE_MS) == OK
+        assert runs_out(plain, KEY)
+
+
+@BOTH
+def test_lock_taken_in_a_transaction_is_renewed(start_hasp, plain):
+    with start_hasp(rule() + verbs()).connect() as one:
+        reply = pipeline(one, ("MULTI",), ("PING",), ("SETNX", KEY, "v"), ("LOCK", "k"), ("EXEC",))[-1]
+        assert reply == b"*3\r\n+PONG\r\n:1\r\n:1\r\n"
+        assert is_renewed(plain, KEY, "k")
+
+
+@BOTH
+def test_lock_is_renewed_in_its_database(start_hasp, redis_server, plain):
+    with start_hasp(rule()).connect() as one, redis_server.client(db=3) as third:
+        one.call("SETNX", KEY, "v")
+        one.call("SELECT", 3)
+        one.call("SETNX", KEY, "v")
+        one.call("SELECT", 1)
+        assert is_renewed(third, KEY)
+        assert rises(plain, 1, KEY)
+
+
+def test_lock_is_renewed_although_the_scripts_were_lost(start_hasp, plain):
+    with start_hasp(rule() + verbs()).connect() as one:
+        one.call("SETNX", KEY, "v")
+        one.call("LOCK", "k")
+        for _ in range(4):
+            plain.script_flush()
+            assert rises(plain, 1, KEY, "k")
+
+
+def test_lock_is_renewed_again_when_hasps_own_connection_is_back(start_hasp, plain):
+    hasp = start_hasp(rule(lease="2s"))
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    (own,) = [client for client in plain.client_list() if client["cmd"] not in ("client", "client|list")]
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        plain.client_kill_filter(_id=own["id"])
+        assert rises(plain, 1, KEY)
+    assert hasp.log.count("upstream_down") == 1
+
+
+def test_lock_taken_before_replies_ended_is_renewed_on(start_hasp, plain):
+    with start_hasp(rule()).connect() as one:
+        one.call("SETNX", KEY, "v")
+        one.send(encode("CLIENT", "REPLY", "OFF"))
+        assert is_renewed(plain, KEY)
+
+
+def test_reload_does_not_end_renewal(start_hasp, plain):
+    hasp = start_hasp(rule())
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        hasp.config_file.write_text(hasp.config_file.read_text().replace("lock:*", "other:*"))
+        hasp.signal(signal.SIGHUP)
+        until(lambda: "reloaded" in hasp.log, "the reload")
+        assert is_renewed(plain, KEY)
+
+
+def test_a_thousand_locks_of_one_connection_are_renewed(start_hasp, plain):
+    keys = [f"lock:{n}" for n in range(1000)]
+    with start_hasp(rule(lease="1s")).connect() as one:
+        assert set(pipeline(one, *(("SETNX", key, "v") for key in keys))) == {ONE}
+        assert rises(plain, 4, keys[0], keys[-1])
+        assert plain.exists(*keys) == 1000
+
+
+def test_more_locks_than_are_remembered_are_renewed_with_owner_value(start_hasp, plain):
+    keys = [f"lock:{n}" for n in range(1100)]
+    with start_hasp(rule(owner="value", lease="1s")).connect() as one:
+        assert set(pipeline(one, *(("SET", key, key, "NX") for key in keys))) == {OK}
+        assert rises(plain, 4, keys[-1])
+        assert plain.exists(*keys) == 1100
+
+
+# --- verbs' locks ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
+def test_lock_by_verb_is_renewed_unless_it_has_a_lease(start_hasp, plain, reentrant):
+    with start_hasp(verbs(reentrant=reentrant)).connect() as one:
+        one.call("LOCK", "k")
+        one.call("LOCK", "leased", "PX", LEASE_MS)
+        assert is_renewed(plain, "k")
+        assert not plain.exists("leased")
+
+
+def test_lock_by_verb_for_a_named_owner_is_renewed_until_anybody_unlocks_it(start_hasp, plain):
+    hasp = start_hasp(verbs())
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", "k", "AS", "bob")
+        assert is_renewed(plain, "k")
+        assert other.call("UNLOCK", "k", "AS", "bob") == ONE
+        assert other.call("LOCK", "k", "AS", "bob", "PX", LEASE_MS) != NIL
+        assert runs_out(plain, "k")
+
+
+def test_counted_lock_is_renewed_until_the_last_unlock(start_hasp, plain):
+    hasp = start_hasp(verbs())
+    with hasp.connect() as one, hasp.connect() as other:
+        assert [one.call("LOCK", "k"), one.call("LOCK", "k"), one.call("UNLOCK", "k")] == [ONE] * 3
+        assert is_renewed(plain, "k")
+        assert one.call("UNLOCK", "k") == ONE
+        assert other.call("LOCK", "k", "PX", LEASE_MS) == b":2\r\n"
+        assert runs_out(plain, "k")
+
+
+def test_extended_lock_is_renewed_no_more(start_hasp, plain):
+    with start_hasp(verbs()).connect() as one:
+        one.call("LOCK", "k")
+        assert rises(plain, 1, "k")
+        assert one.call("LOCK.EXTEND", "k", "PX", LEASE_MS) == ONE
+        assert runs_out(plain, "k")
+
+
+def test_lock_by_verb_is_not_renewed_past_max_hold(start_hasp, plain):
+    with start_hasp(verbs(max_hold="1s")).connect() as one:
+        one.call("LOCK", "k")
+        assert rises(plain, 2, "k")
+        until(lambda: not plain.exists("k"), "the lock to run out", timeout=4)
+
+
+# --- the end of the connection ---------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("end", ENDINGS)
+def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
+    one = hasp.connect()
+    one.call("SETNX", KEY, "v")
+    one.call("SET", "lock:2", "v", "NX", "EX", 60)
+    one.call("LOCK", "k")
+    one.call("LOCK", "k")
+    one.call("LOCK", "leased", "EX", 60)
+    end(hasp, plain, one)
+    assert gone(plain, KEY, SIDE, "lock:2", "k", "leased")
+
+
+@pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
+def test_on_disconnect_release_with_every_owner(start_hasp, plain, owner):
+    with start_hasp(rule(lease="30s", on_disconnect="release", owner=owner)).connect() as one:
+        one.call("CLIENT", "SETNAME", "me")
+        one.call("SETNX", KEY, "v")
+    assert gone(plain, KEY)
+
+
+def test_on_disconnect_expire_leaves_the_lock_for_its_lease(start_hasp, plain):
+    released = "[lock released]\npattern = released\non_disconnect = release\n"
+    hasp = start_hasp(rule(lease="30s") + verbs(lease="30s") + released)
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        one.call("LOCK", "k")
+        one.call("SETNX", "released", "v")
+    assert gone(plain, "released")
+    with hasp.connect() as other:
+        assert other.call("SETNX", KEY, "v") == ZERO
+        assert other.call("LOCK", "k") == NIL
+    assert plain.pttl(KEY) > 0 and plain.pttl("k") > 0
+
+
+def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+    with hasp.connect() as other:
+        with hasp.connect() as one:
+            one.call("SETNX", KEY, "v")
+            one.call("SETNX", "lock:2", "v")
+            plain.delete(KEY)
+            assert other.call("SETNX", KEY, "v") == ONE
+        assert gone(plain, "lock:2")
+        assert plain.exists(KEY)
+
+
+@BOTH
+def test_release_in_another_database(start_hasp, redis_server):
+    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+        one.call("SELECT", 3)
+        one.call("SETNX", KEY, "v")
+    with redis_server.client(db=3) as third:
+        assert gone(third, KEY, SIDE)
+
+
+def test_release_although_the_scripts_were_lost(start_hasp, plain):
+    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+        one.call("SETNX", KEY, "v")
+        plain.script_flush()
+    assert gone(plain, KEY, SIDE)
+
+
+@BOTH
+def test_release_of_a_thousand_locks(start_hasp, plain):
+    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+        assert set(pipeline(one, *(("SETNX", f"lock:{n}", "v") for n in range(1000)))) == {ONE}
+    until(lambda: plain.dbsize() == 0, "all of them to go", timeout=5)
+
+
+@BOTH
+@pytest.mark.parametrize("take", [
+    [("LOCK", "k")],
+    [("SETNX", KEY, "v")],
+    [("MULTI",), ("LOCK", "k"), ("SETNX", KEY, "v"), ("EXEC",)],
+])
+@pytest.mark.parametrize("end", [close, close_hard])
+def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, plain, take, end):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
+    one = hasp.connect()
+    assert one.call("PING") == b"+PONG\r\n"
+    evals = plain.info("commandstats").get("cmdstat_eval", {}).get("calls", 0)
+    redis_server.signal(signal.SIGSTOP)
+    one.send(b"".join(encode(*command) for command in take))
+    end(hasp, plain, one)
+    redis_server.signal(signal.SIGCONT)
+
+    def taken():
+        stats = plain.info("commandstats")
+        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha")) > evals
+
+    until(taken, "the lock to be taken")
+    assert gone(plain, "k", KEY)
+
+
+def test_sigterm_releases_what_is_to_be_released(start_hasp, plain):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        hasp.signal(signal.SIGTERM)
+        assert gone(plain, KEY, SIDE)
+
+
+# --- hasp's own login ------------------------------------------------------------
+
+
+class ProtectedRedis(RedisServer):
+    def __init__(self):
+        super().__init__("--requirepass", "secret")
+
+    def client(self, **options):
+        return super().client(password="secret", **options)
+
+
+@pytest.fixture
+def with_login():
+    """start(further upstream options): hasp before a Redis that asks for a password."""
+    things = []
+
+    def start(*upstream, rules=rule()):
+        redis = ProtectedRedis()
+        things.append(redis)
+        hasp = Hasp("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]",
+                               f"address = unix:{redis.unix}", *upstream, rules]))
+        things.append(hasp)
+        return hasp, redis.client()
+
+    yield start
+    faults = []
+    for thing in reversed(things):
+        faults.append(thing.stop())
+        print(thing.log)
+        thing.remove()
+    assert not any(faults), faults
+
+
+def login(hasp):
+    connection = hasp.connect()
+    assert connection.call("AUTH", "secret") == OK
+    return connection
+
+
+def test_hasp_logs_in_with_the_password_to_renew(with_login):
+    hasp, plain = with_login("password = secret")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    with login(hasp) as one:
+        one.call("SETNX", KEY, "v")
+        assert is_renewed(plain, KEY)
+
+
+def test_hasp_logs_in_as_a_user_to_renew(with_login):
+    hasp, plain = with_login("user = hasp", "password = pw")
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    with login(hasp) as one:
+        one.call("SETNX", KEY, "v")
+        assert is_renewed(plain, KEY)
+
+
+@pytest.mark.parametrize("upstream", [(), ("password = wrong",)])
+def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login, upstream):
+    hasp, plain = with_login(*upstream)
+    until(lambda: "upstream_refused" in hasp.log, "the refusal")
+    with hasp.connect() as one:
+        assert one.call("SETNX", KEY, "v").startswith(b"-NOAUTH")
+        assert one.call("GET", KEY).startswith(b"-NOAUTH")
+        assert one.call("DEL", KEY, "lock:2", "lock:3", "lock:4").startswith(b"-NOAUTH")
+        assert one.call("AUTH", "secret") == OK
+        assert one.call("SETNX", KEY, "v") == ONE
+        until(lambda: "renewal_failed" in hasp.log, "the failure to renew")
+        assert runs_out(plain, KEY)
+    assert "secret" not in hasp.log and "wrong" not in hasp.log
