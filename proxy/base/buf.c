@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/buf.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -38,9 +39,11 @@ void buf_added(struct buf *b, size_t n)
 
 void buf_append(struct buf *b, struct slice s)
 {
+	bool fits = b->data && b->cap - b->tail >= s.n;
+
 	if (s.n == 0)
 		return;
-	memcpy(buf_reserve(b, s.n), s.p, s.n);
+	memcpy(fits ? b->data + b->tail : buf_reserve(b, s.n), s.p, s.n);
 	b->tail += s.n;
 }
 

@@ -10,6 +10,8 @@
  * fetch. */
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
+/* An activity this soon after the last one need not be noted. */
+#define TOUCH_SECONDS 0.01
 
 static const struct stream_ops stream_ops = { client_on_readable, client_on_drained };
 
@@ -45,7 +47,11 @@ struct dispatch_from client_dispatch_from(struct client *c)
 
 void client_touch(struct client *c)
 {
-	c->active_at = ev_now(c->env->loop);
+	double now = ev_now(c->env->loop);
+
+	if (now >= c->active_at && now - c->active_at < TOUCH_SECONDS)
+		return;
+	c->active_at = now;
 	list_remove(&c->node);
 	list_append(&c->env->clients, &c->node);
 }

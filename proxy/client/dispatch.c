@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/dispatch.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +128,9 @@ static void keys_init(struct keys *k, const struct command *c,
 {
 	size_t few[KEYS_ON_STACK], *args = few;
 
-	*k = (struct keys){ .v = k->few };
+	/* All but `few`, which is long. */
+	memset(k, 0, offsetof(struct keys, few));
+	k->v = k->few;
 	k->n = command_key_args(c, req, args, KEYS_ON_STACK);
 	if (k->n > KEYS_ON_STACK) {
 		args = xcalloc(k->n, sizeof(*args));
@@ -144,6 +147,8 @@ static void keys_fini(struct keys *k)
 {
 	if (k->v != k->few)
 		free(k->v);
+	if (!k->enforced)
+		return;
 	for (size_t i = 0; i < OWNER_VALUE; i++)
 		buf_release(&k->rooms[i]);
 }
@@ -293,6 +298,10 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 	if (!what.special && !what.is_verb &&
 	    (config->nrules || config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
+	what.is_write = as_write(env, &what) != NULL;
+	what.is_plain = config->pooling == POOLING_SHARED && what.command &&
+		(what.command->flags & COMMAND_STATELESS) &&
+		(!what.is_write || command_single_key(what.command));
 	return what;
 }
 

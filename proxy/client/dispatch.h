@@ -41,6 +41,9 @@ struct resolved {
 	const struct command *command; /* NULL: not known */
 	bool is_verb;
 	enum verb verb;
+	/* Stateless: on a shared link there is nothing to decide, unless a rule concerns it. */
+	bool is_plain;
+	bool is_write; /* a rule could; if it is plain, by its first argument */
 };
 
 /* What happens to the connection behind the request. */

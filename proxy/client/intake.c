@@ -245,10 +245,21 @@ static void pass_bad(struct client *c, struct cursor *k)
 	c->intake = INTAKE_NOTHING;
 }
 
+/* The link that the client is on will do, and nobody has anything to decide. */
+static bool is_plain(const struct client *c, const struct resolved *what,
+                     const struct resp_view *req)
+{
+	if (!what->is_plain || !c->user.link || !c->shared || c->settled ||
+	    c->session.uncertain || c->session.in_multi || must_log_in(c))
+		return false;
+	return !what->is_write ||
+		(req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]));
+}
+
 /* `scanned_whole`: env->args has its arguments already. */
 static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole)
 {
-	struct dispatch_from from = client_dispatch_from(c);
+	struct dispatch_from from;
 	struct resp_view view;
 	const struct resolved *what;
 	struct decision d;
@@ -275,6 +286,11 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = dispatch_resolve(c->env, view.argv[0]);
+	if (is_plain(c, what, &view)) {
+		link_expect(&c->user, LINK_PASS, NULL);
+		step(c, k);
+		return true;
+	}
 	route = dispatch_route(c->env, what, &view);
 	/* Redis hangs up on some who have not logged in: not on others' link. */
 	if (route == ROUTE_SHARED && must_log_in(c))
@@ -283,6 +299,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		put_off(c, WAIT_IDLE);
 		return false;
 	}
+	from = client_dispatch_from(c);
 	d = dispatch(&from, &view, what, false);
 	return act(c, k, &d);
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/sidecar.h"
 
+#include <string.h>
+
+#include "resp/write.h"
+
 static const struct slice prefixes[] = {
 	[SIDECAR_OWNER] = { "hasp:owner:", sizeof("hasp:owner:") - 1 },
 	[SIDECAR_FENCE] = { "hasp:fence:", sizeof("hasp:fence:") - 1 },
@@ -24,7 +28,7 @@ void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key)
 	bool tagged = sidecar_key_has_tag(key);
 	size_t n = prefix.n + key.n + (tagged ? 1 : 2);
 
-	buf_printf(out, "$%zu\r\n", n);
+	resp_write_bulk_header(out, n);
 	buf_append(out, prefix);
 	if (!tagged)
 		buf_append(out, SLICE_LIT("{"));

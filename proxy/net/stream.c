@@ -129,11 +129,6 @@ void stream_init(struct stream *s, struct stream_flusher *f,
 	s->rd.data = s->wr.data = s;
 }
 
-bool stream_is_open(const struct stream *s)
-{
-	return s->rd.fd >= 0;
-}
-
 void stream_attach(struct stream *s, int fd)
 {
 	HASP_ASSERT(!stream_is_open(s) && fd >= 0);
@@ -183,6 +178,8 @@ void stream_pause(struct stream *s)
 
 void stream_resume(struct stream *s)
 {
+	if (!s->paused)
+		return;
 	s->paused = false;
 	if (stream_is_open(s))
 		ev_io_start(s->flusher->loop, &s->rd);

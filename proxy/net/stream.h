@@ -65,7 +65,10 @@ void stream_init(struct stream *s, struct stream_flusher *f,
 void stream_attach(struct stream *s, int fd);
 /* Closes the socket and drops what was not written. Harmless when closed. */
 void stream_close(struct stream *s);
-bool stream_is_open(const struct stream *s);
+static inline bool stream_is_open(const struct stream *s)
+{
+	return s->rd.fd >= 0;
+}
 
 /* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
  * nothing to read now. */

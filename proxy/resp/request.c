@@ -244,6 +244,29 @@ static enum resp_result scan_count(struct request_scan *s, const char *p, size_t
 	return RESP_MORE;
 }
 
+/* Most requests are all there, and their headers short: read without a state. Returns the
+ * request's length; 0: look closer. */
+static size_t scan_simple(const char *p, size_t n, struct request_args *args)
+{
+	long long argc, len;
+	size_t at, header;
+
+	if (n == 0 || *p != '*')
+		return 0;
+	at = scan_short_header(p, n, &argc);
+	if (at == 0 || argc == 0)
+		return 0;
+	for (size_t i = 0; i < (size_t)argc; i++) {
+		header = scan_short_header(p + at, n - at, &len);
+		if (header == 0 || p[at] != '$' || n - at < header + (size_t)len + 2)
+			return 0;
+		push_arg(args, i, slice_of(p + at + header, (size_t)len));
+		at += header + (size_t)len + 2;
+	}
+	args->argc = (size_t)argc;
+	return at;
+}
+
 /* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
 static enum resp_result scan(struct request_scan *s, const char *p, size_t n,
                              size_t *used, struct request_args *args)
@@ -307,6 +330,11 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 {
+	*used = scan_simple(p, n, args);
+	if (*used) {
+		s->empty = false;
+		return RESP_OK;
+	}
 	args->argc = 0;
 	return scan(s, p, n, used, args);
 }

@@ -2,22 +2,29 @@
 #include "resp/write.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* type + 20 digits and a sign + CRLF */
 #define HEADER_MAX 24
 
-static void write_header(struct buf *out, char type, uint64_t n)
+/* Writes a header in front of `end`, where there is room for it; returns where it begins. */
+static char *put_header(char *end, char type, uint64_t n)
 {
-	char tmp[HEADER_MAX], *p = tmp + sizeof(tmp);
-
-	*--p = '\n';
-	*--p = '\r';
+	*--end = '\n';
+	*--end = '\r';
 	do {
-		*--p = (char)('0' + n % 10);
+		*--end = (char)('0' + n % 10);
 		n /= 10;
 	} while (n);
-	*--p = type;
-	buf_append(out, slice_of(p, (size_t)(tmp + sizeof(tmp) - p)));
+	*--end = type;
+	return end;
+}
+
+static void write_header(struct buf *out, char type, uint64_t n)
+{
+	char tmp[HEADER_MAX], *header = put_header(tmp + sizeof(tmp), type, n);
+
+	buf_append(out, slice_of(header, (size_t)(tmp + sizeof(tmp) - header)));
 }
 
 void resp_write_array(struct buf *out, size_t n)
@@ -25,12 +32,22 @@ void resp_write_array(struct buf *out, size_t n)
 	write_header(out, '*', n);
 }
 
+void resp_write_bulk_header(struct buf *out, size_t n)
+{
+	write_header(out, '$', n);
+}
+
 void resp_write_bulk(struct buf *out, struct slice s)
 {
-	buf_reserve(out, s.n + HEADER_MAX + 2);
-	write_header(out, '$', s.n);
-	buf_append(out, s);
-	buf_append(out, SLICE_LIT("\r\n"));
+	char tmp[HEADER_MAX], *header = put_header(tmp + sizeof(tmp), '$', s.n);
+	size_t n = (size_t)(tmp + sizeof(tmp) - header);
+	char *p = buf_reserve(out, n + s.n + 2);
+
+	memcpy(p, header, n);
+	if (s.n)
+		memcpy(p + n, s.p, s.n);
+	memcpy(p + n + s.n, "\r\n", 2);
+	buf_added(out, n + s.n + 2);
 }
 
 void resp_write_bulk_str(struct buf *out, const char *s)

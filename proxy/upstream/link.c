@@ -359,7 +359,8 @@ static void end_frame(struct link *l)
 		tell(l, &run, buf_slice(&kept));
 		try_opaque(l);
 	}
-	buf_release(&kept);
+	if (kept.data)
+		buf_release(&kept);
 }
 
 /* Bytes read that belong to one user and are not handed on yet. */
