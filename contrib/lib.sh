@@ -11,8 +11,9 @@ build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
                 libev-dev libhiredis-dev libinih-dev)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
-test_packages=(clang libclang-rt-dev llvm libcmocka-dev python3-pytest python3-redis
-               ruby ruby-redis nodejs:node npm:npm)
+test_packages=(clang libclang-rt-dev llvm libcmocka-dev
+               python3-pytest python3-pytest-xdist python3-redis
+               ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
 
 say() {
 	printf '%s\n' "$*" >&2

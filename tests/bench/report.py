@@ -15,28 +15,39 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def markdown(title, cells, subjects, ratios, cpu, rps, flags):
-    """`ratios`, `cpu` and `rps` are keyed by (cell, subject); cpu holds (proxy, Redis)."""
+def markdown(title, cells, subjects, results):
+    """`results`: what tests/bench/run calls Results, its tables keyed by (cell, subject)."""
+    proxies = [s for s in subjects if s != "direct"]
     parts = [f"# {title}", "## Throughput, as a ratio to direct (median of the rounds)"]
     parts.append(table(
-        ["cell", "direct, requests/s", *[s for s in subjects if s != "direct"], ""],
-        [[cell, number(rps.get((cell, "direct")), 0),
-          *[number(ratios.get((cell, s))) for s in subjects if s != "direct"],
-          flags.get(cell, "")] for cell in cells]))
+        ["cell", "direct, requests/s", *proxies, "target", ""],
+        [[cell, number(results.rps.get((cell, "direct")), 0),
+          *[number(results.ratios.get((cell, s))) for s in proxies],
+          number(results.targets.get(cell)), results.flags.get(cell, "")] for cell in cells]))
+    short = [f"- {cell}: {ratio:.2f} at best, of {results.targets[cell]:.2f}"
+             for cell, ratio in results.short()]
+    parts.append("\n".join(["Short of the target with any number of workers:", "", *short])
+                 if short else "Every target is reached by some number of workers.")
+    parts.append("## p99 latency, ms")
+    parts.append(table(
+        ["cell", *subjects],
+        [[cell, *[number(results.p99.get((cell, s))) for s in subjects]] for cell in cells]))
     parts.append("## CPU-seconds per million requests (proxy + Redis)")
     parts.append(table(
         ["cell", *subjects],
-        [[cell, *[" + ".join(number(x, 1) for x in cpu.get((cell, s), (None, None)))
+        [[cell, *[" + ".join(number(x, 1) for x in results.cpu.get((cell, s), (None, None)))
                   for s in subjects]] for cell in cells]))
     return "\n\n".join(parts) + "\n"
 
 
-def svg(title, cells, subjects, ratios):
-    """Bars from left to right, one group for each cell; a line where direct Redis is."""
+def svg(title, cells, subjects, results):
+    """Bars from left to right, one group for each cell; a line where direct Redis is, and
+    in each group a red mark at the target."""
+    ratios = results.ratios
     subjects = [s for s in subjects if s != "direct"]
     bar, gap, left, top, unit = 11, 14, 230, 56, 380
     group = bar * len(subjects) + gap
-    longest = max([1.2, *[r for r in ratios.values() if r]])
+    longest = max([1.25, *[r for r in ratios.values() if r]])
     width, height = left + int(unit * longest) + 60, top + group * len(cells) + 30
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
            ' font-family="sans-serif" font-size="11">',
@@ -54,11 +65,14 @@ def svg(title, cells, subjects, ratios):
             ratio = ratios.get((cell, subject))
             at = y + i * bar
             if ratio is None:
-                out.append(f'<text x="{left + 4}" y="{at + 9}" fill="#a00">failed</text>')
                 continue
             out.append(f'<rect x="{left}" y="{at}" width="{unit * ratio:.1f}"'
                        f' height="{bar - 1}" fill="{colour(i)}"/>'
                        f'<text x="{left + unit * ratio + 4:.1f}" y="{at + 9}">{ratio:.2f}</text>')
+        if cell in results.targets:
+            x = left + unit * results.targets[cell]
+            out.append(f'<line x1="{x:.1f}" y1="{y - 2}" x2="{x:.1f}" y2="{y + group - gap + 1}"'
+                       ' stroke="#c22" stroke-width="2"/>')
     bottom = top + group * len(cells)
     out.append(f'<line x1="{left + unit}" y1="{top - 6}" x2="{left + unit}" y2="{bottom}"'
                ' stroke="#333" stroke-dasharray="4 3"/>'

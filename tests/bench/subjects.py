@@ -2,7 +2,9 @@
 """What is measured: hasp, its peers, and no proxy at all, each in front of one Redis.
 
 Every subject has an address, the process' number (None: there is no proxy), and
-stop(), which returns what was wrong with the process, or None. Ports are the kernel's choice; files live in a temporary directory.
+stop(), which returns what was wrong with the process, or None. Ports are the kernel's
+choice; files live in a temporary directory. HASP names the binary, when it is not the one
+at the top of the tree; the load generator of locks is then taken from the same build.
 """
 
 import os
@@ -98,12 +100,36 @@ class Peer:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def program(path):
+    """A program of the build that is measured."""
+    hasp = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).absolute()
+    return str(hasp if path == "hasp" else hasp.parent / path)
+
+
+LOCKS = program("tests/bench/locks")
+
+OURS = """
+[hasp]
+listen = 127.0.0.1:0
+workers = {workers}
+[upstream]
+address = {upstream}
+pooling = {pooling}
+[verbs]
+[lock bench]
+pattern = bench:*
+"""
+
+
 class Ours:
-    def __init__(self, redis, workers):
-        self.name = "hasp" if workers == 1 else f"hasp, {workers} workers"
+    """hasp, with the verbs and a rule that the benchmarks of locks need."""
+
+    def __init__(self, redis, workers, pooling="shared", binary=None):
+        self.name = ("hasp" + (f", {workers} workers" if workers > 1 else "")
+                     + (f", {pooling}" if pooling != "shared" else ""))
         host, port = redis.address
-        self.hasp = Hasp(f"[hasp]\nlisten = 127.0.0.1:0\nworkers = {workers}\n"
-                         f"[upstream]\naddress = {host}:{port}\n")
+        config = OURS.format(workers=workers, pooling=pooling, upstream=f"{host}:{port}")
+        self.hasp = Hasp(config, binary=binary)
         self.address, self.pid = self.hasp.address, self.hasp.pid
 
     def stop(self):
@@ -128,6 +154,7 @@ SUBJECTS = {
     "nutcracker": nutcracker,
     "hasp": lambda redis: Ours(redis, 1),
     "hasp2": lambda redis: Ours(redis, 2),
+    "session": lambda redis: Ours(redis, 1, "session"),
 }
 
 

@@ -23,8 +23,8 @@ def chaos(*args):
     return done.returncode, done.stdout
 
 
-def test_locks_survive_chaos():
-    status, output = chaos("--seconds", 8, "--clients", 8)
+def test_locks_survive_chaos(pooling):
+    status, output = chaos("--seconds", 8, "--clients", 8, "--pooling", pooling)
     assert status == 0, output[-4000:]
 
 

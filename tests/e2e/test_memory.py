@@ -6,9 +6,10 @@ import pathlib
 import subprocess
 
 import pytest
-from harness import TOP
+from harness import TOP, encode, until
 
 SMALL = ("--value-mb", "32", "--idle", "500", "--slow", "40")
+MB = 1 << 20
 
 
 def memory(*args):
@@ -25,14 +26,44 @@ def sanitized():
     return b"__asan_init" in binary or b"__tsan_init" in binary
 
 
-@pytest.mark.parametrize("what", ["big", "idle", "slow", "stalled"])
-def test_memory_is_bounded(what):
-    if sanitized():
-        pytest.skip("hasp is built with a sanitizer")
-    status, output = memory("--only", what)
+unless_sanitized = pytest.mark.skipif(sanitized(), reason="hasp is built with a sanitizer")
+
+
+@unless_sanitized
+@pytest.mark.parametrize("what, subject", [
+    ("big", "hasp"), ("idle", "hasp"), ("stalled", "hasp"),
+    ("big", "session"), ("idle", "session"), ("stalled", "session"), ("slow", "session")])
+def test_memory_is_bounded(what, subject):
+    status, output = memory("--only", what, "--subject", subject)
     assert status == 0 and output.count("ok ") >= 1, output
 
 
+@unless_sanitized
 def test_tester_finds_a_proxy_that_holds_what_is_not_read():
     status, output = memory("--only", "slow", "--subject", "nutcracker")
     assert status == 1 and "BROKEN a client that does not read" in output
+
+
+def peak(hasp):
+    status = pathlib.Path(f"/proc/{hasp.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+@unless_sanitized
+@pytest.mark.parametrize("pooling", ["shared"])
+def test_client_that_does_not_read_what_comes_over_a_shared_link_is_closed(start_hasp, redis_server):
+    """It must not stop the link, which is others', too."""
+    hasp = start_hasp(client_output_limit="8mb")
+    until(lambda: "upstream_up" in hasp.log, "commands to be learned: none is shared before")
+    redis_server.client().set("mb", b"x" * MB)
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{hasp.pid}/fd"))
+
+    with hasp.connect() as slow, hasp.connect() as other:
+        assert [one.call("PING") for one in (slow, other)] == [b"+PONG\r\n"] * 2
+        before, open_before = peak(hasp), descriptors()
+        slow.send(encode("GET", "mb") * 40)
+        until(lambda: descriptors() < open_before, "the client to be closed")
+        assert other.call("PING") == b"+PONG\r\n"
+        assert peak(hasp) - before < 24 * MB  # a buffer that is full grows by half, or so

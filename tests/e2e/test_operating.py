@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """hasp as its operator meets it: options, files, signals, limits, listeners."""
 
+import contextlib
 import os
 import pathlib
 import pwd
@@ -34,6 +35,20 @@ def pooling():
 def run(*args):
     return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=10,
                           stdin=subprocess.DEVNULL, check=False)
+
+
+@contextlib.contextmanager
+def running(log, *args):
+    """hasp in the foreground, its standard error in the file `log`; ends well by SIGTERM."""
+    with log.open("w") as stderr:
+        child = subprocess.Popen([HASP, *map(str, args)], stderr=stderr, stdin=subprocess.DEVNULL)
+    try:
+        yield child
+        child.terminate()
+        assert child.wait(5) == 0
+    finally:
+        child.kill()
+        child.wait()
 
 
 def config(path, redis, rules="", **options):
@@ -117,14 +132,11 @@ def test_missing_file_is_told(tmp_path):
 
 def test_verbose_logs_more(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
-    log = (tmp_path / "log").open("w+")
-    with subprocess.Popen([HASP, "-v", "-c", path], stderr=log) as child:
-        listening = until(lambda: re.search(r"listening address=(\S+):(\d+)", (tmp_path / "log").read_text()),
-                          "hasp to listen")
+    log = tmp_path / "log"
+    with running(log, "-v", "-c", path):
+        listening = until(lambda: re.search(r"listening address=(\S+):(\d+)", log.read_text()), "hasp to listen")
         Connection((listening.group(1), int(listening.group(2)))).close()
-        until(lambda: " debug client_closed" in (tmp_path / "log").read_text(), "a debug line")
-        child.terminate()
-    assert child.returncode == 0
+        until(lambda: " debug client_closed" in log.read_text(), "a debug line")
 
 
 # --- the background --------------------------------------------------------------
@@ -192,14 +204,18 @@ def test_log_that_was_moved_away_is_opened_anew_by_sighup(daemon, tmp_path):
 
 def test_log_to_syslog(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server, LOCKS, listen=f"unix:{tmp_path}/s", log="syslog")
-    with subprocess.Popen([HASP, "-v", "-c", path], stderr=subprocess.PIPE) as child:
-        until((tmp_path / "s").exists, "hasp to listen")
-        with Connection(tmp_path / "s") as one:
+    with running(tmp_path / "log", "-v", "-c", path) as child:
+        with until(lambda: connected(tmp_path / "s"), "hasp to listen") as one:
             assert one.call("SETNX", "lock:1", "v") == ONE
         child.send_signal(signal.SIGHUP)
-        child.terminate()
-        assert child.stderr.read() == b""
-    assert child.returncode == 0
+    assert (tmp_path / "log").read_text() == ""
+
+
+def connected(path):
+    try:
+        return Connection(path)
+    except (FileNotFoundError, ConnectionRefusedError):  # there, but not listened to yet
+        return None
 
 
 def someone():

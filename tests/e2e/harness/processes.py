@@ -123,9 +123,9 @@ class RedisServer(Process):
 class Hasp(Process):
     """hasp in the foreground with the given configuration, ready to be connected to."""
 
-    def __init__(self, config, env=None):
+    def __init__(self, config, env=None, binary=None):
         super().__init__("hasp")
-        self.binary = os.environ.get("HASP", str(TOP / "hasp"))
+        self.binary = binary or os.environ.get("HASP", str(TOP / "hasp"))
         self.config_file = self.dir / "hasp.ini"
         self.config_file.write_text(config)
         self.expect_exit = 0

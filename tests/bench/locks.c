@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * locks: a load of locks: each client takes a lock of its own and gives it back, over
+ * and over, one request in flight.
+ *
+ *   locks HOST PORT CLIENTS PAIRS app|calls set|verb
+ *
+ *   set     SET key value NX PX 30000, then DEL key
+ *   verb    LOCK key PX 30000, then UNLOCK key
+ *   app     as an application sends it: through hasp, with a rule for `bench:*`
+ *   calls   as hasp sends it: the EVALSHA calls of the same scripts, to Redis directly
+ *
+ * Prints requests per second and the 99th percentile of their latency in milliseconds. An answer
+ * other than the one that an undisturbed client gets ends it with status 1.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "lock/rewrite.h"
+#include "resp/write.h"
+
+#define LEASE_MS 30000
+#define EVENTS 512
+#define REPLY_MAX 512
+/* Latencies are counted in steps of 10 us up to 1 s. */
+#define STEP_NS 10000
+#define STEPS 100000
+
+enum act { ACQUIRE, RELEASE };
+
+struct client {
+	int fd;
+	enum act act; /* of the request that is in flight */
+	struct buf requests[2]; /* by act */
+	char reply[REPLY_MAX];
+	size_t nreply;
+	uint64_t sent_ns;
+};
+
+struct load {
+	bool verbs, calls;
+	struct addrinfo *to;
+	int epoll;
+	uint64_t left, done; /* requests to send; answered */
+	int inflight;
+	uint32_t latencies[STEPS];
+};
+
+static _Noreturn void fail(const char *what, const char *why)
+{
+	fprintf(stderr, "locks: %s: %s\n", what, why);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int connect_to(const struct addrinfo *to)
+{
+	int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	if (fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) < 0)
+		fail("connect", strerror(errno));
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
+		fail("TCP_NODELAY", strerror(errno));
+	return fd;
+}
+
+/* A request is short, and its predecessor answered: the socket takes it whole. */
+static void write_all(int fd, struct slice bytes)
+{
+	if (send(fd, bytes.p, bytes.n, MSG_NOSIGNAL) != (ssize_t)bytes.n)
+		fail("send", strerror(errno));
+}
+
+/* --- what is sent --------------------------------------------------------------- */
+
+static void load_scripts(const struct addrinfo *to)
+{
+	int fd = connect_to(to);
+	char reply[REPLY_MAX];
+
+	for (int i = 0; i < SCRIPT_COUNT; i++) {
+		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
+			                script_get((enum script_id)i)->text };
+		struct buf out = BUF_INIT;
+		resp_write_request(&out, argv, 3);
+		write_all(fd, buf_slice(&out));
+		if (read(fd, reply, sizeof(reply)) <= 0 || *reply != '$')
+			fail("SCRIPT LOAD", "refused");
+		buf_release(&out);
+	}
+	close(fd);
+}
+
+static void write_verb(const struct load *load, struct buf *out, enum verb verb,
+                       const struct resp_view *req, struct slice token)
+{
+	struct verbs verbs = { .reentrant = REENTRANT_COUNT, .lease_ms = LEASE_MS };
+	struct lock_call call = { 0 };
+
+	if (load->calls)
+		rewrite_verb(out, verb, req, &verbs, token, (struct rewrite_how){ 0 }, &call);
+	else
+		resp_write_request(out, req->argv, req->argc);
+}
+
+static void write_ruled(const struct load *load, struct buf *out,
+                        const struct resp_view *req, struct slice token)
+{
+	struct rule rule = { .owner = OWNER_CONNECTION, .lease_ms = LEASE_MS };
+	struct lock_key key = { 1, &rule, token };
+	struct lock_call call = { 0 };
+
+	if (!load->calls)
+		resp_write_request(out, req->argv, req->argc);
+	else if (rewrite_lock(out, req, &key, 1, (struct rewrite_how){ 0 }, &call) !=
+	         REWRITE_CALL)
+		fail("rewrite_lock", "no call");
+}
+
+static void write_requests(const struct load *load, struct client *c, int n)
+{
+	char name[64], owner[96];
+	struct slice key, token, lease = SLICE_LIT("30000");
+
+	snprintf(name, sizeof(name), "bench:%06d", n);
+	/* As long as the owner that hasp would name. */
+	snprintf(owner, sizeof(owner), "connection:127.0.0.1:%05d/0/%032d", n, n);
+	key = slice_str(name);
+	token = slice_str(owner);
+	if (load->verbs) {
+		struct slice lock[] = { SLICE_LIT("LOCK"), key, SLICE_LIT("PX"), lease };
+		struct slice unlock[] = { SLICE_LIT("UNLOCK"), key };
+		write_verb(load, &c->requests[ACQUIRE], VERB_LOCK,
+		           &(struct resp_view){ 4, lock }, token);
+		write_verb(load, &c->requests[RELEASE], VERB_UNLOCK,
+		           &(struct resp_view){ 2, unlock }, token);
+	} else {
+		struct slice set[] = { SLICE_LIT("SET"), key, SLICE_LIT("1"),
+			               SLICE_LIT("NX"), SLICE_LIT("PX"), lease };
+		struct slice del[] = { SLICE_LIT("DEL"), key };
+		write_ruled(load, &c->requests[ACQUIRE], &(struct resp_view){ 6, set }, token);
+		write_ruled(load, &c->requests[RELEASE], &(struct resp_view){ 2, del }, token);
+	}
+}
+
+/* --- the load ------------------------------------------------------------------- */
+
+static void send_next(struct load *load, struct client *c)
+{
+	/* Locks that were taken are given back. */
+	if (load->left == 0 && c->act == ACQUIRE)
+		return;
+	if (load->left)
+		load->left--;
+	load->inflight++;
+	c->nreply = 0;
+	c->sent_ns = now_ns();
+	write_all(c->fd, buf_slice(&c->requests[c->act]));
+}
+
+static bool is_success(const struct load *load, const struct client *c)
+{
+	if (c->act == ACQUIRE && !load->verbs)
+		return memcmp(c->reply, "+OK", 3) == 0;
+	return c->reply[0] == ':' && c->reply[1] >= '1';
+}
+
+static void on_readable(struct load *load, struct client *c)
+{
+	ssize_t n = read(c->fd, c->reply + c->nreply, sizeof(c->reply) - 1 - c->nreply);
+	uint64_t step;
+
+	if (n <= 0)
+		fail("read", n < 0 ? strerror(errno) : "closed");
+	c->nreply += (size_t)n;
+	c->reply[c->nreply] = '\0';
+	if (c->reply[c->nreply - 1] != '\n')
+		return;
+	if (!is_success(load, c))
+		fail(c->act == ACQUIRE ? "acquire" : "release", c->reply);
+	step = (now_ns() - c->sent_ns) / STEP_NS;
+	load->latencies[step < STEPS ? step : STEPS - 1]++;
+	load->done++;
+	load->inflight--;
+	c->act = c->act == ACQUIRE ? RELEASE : ACQUIRE;
+	send_next(load, c);
+}
+
+static void run(struct load *load, struct client *clients, int n, uint64_t pairs)
+{
+	struct epoll_event events[EVENTS];
+
+	load->left = 2 * pairs;
+	for (int i = 0; i < n; i++)
+		send_next(load, &clients[i]);
+	while (load->inflight) {
+		int ready = epoll_wait(load->epoll, events, EVENTS, 10000);
+		if (ready == 0)
+			fail("no answer", "for 10 s");
+		for (int i = 0; i < ready; i++)
+			on_readable(load, events[i].data.ptr);
+	}
+}
+
+static double percentile_ms(const struct load *load, double part)
+{
+	uint64_t seen = 0;
+	size_t step = 0;
+
+	while (step < STEPS - 1 && (double)(seen += load->latencies[step]) < part * (double)load->done)
+		step++;
+	return (double)(step + 1) * STEP_NS / 1e6;
+}
+
+int main(int argc, char **argv)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
+	struct load *load = xcalloc(1, sizeof(*load));
+	struct client *clients;
+	uint64_t began;
+	int n, error;
+
+	if (argc != 7 || (n = atoi(argv[3])) <= 0 || atoll(argv[4]) < n) {
+		fputs("usage: locks HOST PORT CLIENTS PAIRS app|calls set|verb\n", stderr);
+		return 2;
+	}
+	load->calls = strcmp(argv[5], "calls") == 0;
+	load->verbs = strcmp(argv[6], "verb") == 0;
+	error = getaddrinfo(argv[1], argv[2], &hints, &load->to);
+	if (error)
+		fail(argv[1], gai_strerror(error));
+	load->epoll = epoll_create1(EPOLL_CLOEXEC);
+	clients = xcalloc((size_t)n, sizeof(*clients));
+	if (load->calls)
+		load_scripts(load->to);
+	for (int i = 0; i < n; i++) {
+		struct client *c = &clients[i];
+		struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
+		c->fd = connect_to(load->to);
+		write_requests(load, c, i);
+		if (epoll_ctl(load->epoll, EPOLL_CTL_ADD, c->fd, &e) < 0)
+			fail("epoll_ctl", strerror(errno));
+	}
+	began = now_ns();
+	run(load, clients, n, (uint64_t)atoll(argv[4]));
+	printf("%.0f %.3f\n", (double)load->done * 1e9 / (double)(now_ns() - began),
+	       percentile_ms(load, 0.99));
+
+	for (int i = 0; i < n; i++) {
+		close(clients[i].fd);
+		buf_release(&clients[i].requests[ACQUIRE]);
+		buf_release(&clients[i].requests[RELEASE]);
+	}
+	freeaddrinfo(load->to);
+	free(clients);
+	free(load);
+	return 0;
+}

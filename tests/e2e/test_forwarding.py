@@ -1,0 +1,580 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Everything that no rule concerns: as if hasp were not there.
+
+Run with a rule, so that hasp has to look at each command. What a random stream of
+commands does is test_differential.py's, and how much memory a value takes
+test_memory.py's; here are the cases that have a name.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from harness import TOP, Connection, RedisServer, encode, until
+
+OK, PONG, QUEUED, NIL = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"$-1\r\n"
+RULES = "[lock locks]\npattern = lock:*\n[verbs]\n"
+NODE_MODULES = TOP / "tests" / "e2e" / "node_modules"
+
+
+@pytest.fixture
+def hasp(start_hasp):
+    return start_hasp(RULES)
+
+
+@pytest.fixture
+def one(hasp):
+    with hasp.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def plain(redis_server):
+    """Goes past hasp."""
+    with redis_server.client() as client:
+        yield client
+
+
+def bulk(data):
+    data = data if isinstance(data, bytes) else str(data).encode()
+    return b"$%d\r\n%s\r\n" % (len(data), data)
+
+
+def rest(connection):
+    """All that comes until the peer closes."""
+    return connection.file.read()
+
+
+def half_close(connection):
+    connection.sock.shutdown(socket.SHUT_WR)
+
+
+# --- ends ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lock", [False, True])
+def test_half_close_behind_a_pipeline_gets_every_reply(one, lock):
+    commands, expected = [], []
+    for n in range(1000):
+        commands.append(encode("SETNX", f"lock:{n}", n) if lock and n % 10 == 0 else encode("ECHO", n))
+        expected.append(b":1\r\n" if lock and n % 10 == 0 else bulk(n))
+    one.send(b"".join(commands))
+    half_close(one)
+    assert rest(one) == b"".join(expected)
+
+
+def test_half_close_in_a_blocking_command_ends_it(one, plain):
+    one.send(encode("BLPOP", "list", 0))
+    until(lambda: plain.info("clients")["blocked_clients"] == 1, "BLPOP to block")
+    half_close(one)
+    assert rest(one) == b""
+    plain.rpush("list", "x")
+    assert plain.llen("list") == 1  # nobody took it
+
+
+def test_half_close_in_a_transaction_discards_it(one, plain):
+    one.send(encode("MULTI") + encode("SET", "a", 1))
+    half_close(one)
+    assert rest(one) == OK + QUEUED
+    assert not plain.exists("a")
+
+
+def test_half_close_in_a_command_drops_what_there_is_of_it(one, plain):
+    one.send(encode("SET", "a", 1) + encode("SET", "b", 1)[:-3])
+    half_close(one)
+    assert rest(one) == OK
+    assert plain.keys() == ["a"]
+
+
+def test_quit_is_answered_and_ends(one):
+    one.send(encode("ECHO", 1) + encode("QUIT") + encode("ECHO", 2))
+    assert rest(one) == bulk(1) + OK
+
+
+def test_replies_still_to_be_fetched_survive_the_end_of_both_sides(hasp, plain):
+    """Redis is done and has closed, the client has half-closed, and only now reads."""
+    expected = bulk(b"x" * 400_000) + OK
+    plain.set("big", b"x" * 400_000)
+    with slow(hasp) as one:
+        one.send(encode("CLIENT", "SETNAME", "quits") + encode("GET", "big") + encode("QUIT"))
+        until(lambda: "quits" not in {client["name"] for client in plain.client_list()} and
+              one.sock.recv(6, socket.MSG_PEEK) == OK + b"$", "Redis to close")
+        half_close(one)
+        assert rest(one) == OK + expected
+
+
+def test_reset_starts_over(one):
+    assert one.call("HELLO", 3).startswith(b"%")
+    assert one.call("SELECT", 5) == OK
+    assert one.call("SET", "a", 1) == OK
+    assert one.call("MULTI") == OK
+    assert one.call("RESET") == b"+RESET\r\n"
+    assert one.call("GET", "a") == NIL  # in database 0, in RESP2, outside of MULTI
+
+
+@pytest.mark.parametrize("junk", [
+    b"*x\r\n", b"*1\r\n:1\r\n", b"*1\r\n$x\r\n", b"*1\r\n$-1\r\n", b"*1\r\n$600000000\r\n", b"*4294967296\r\n",
+    b"set a \"b\r\n", b"set a 'b'c\r\n", b"x" * 70000])
+def test_protocol_errors_are_redis_own(one, redis_server, junk):
+    with redis_server.connect() as direct:
+        for key, connection in (("lock:1", one), ("lock:2", direct)):
+            connection.send(encode("ECHO", 1) + encode("SETNX", key, 1) + encode("DEL", key) + junk)
+        answer = rest(direct)
+        assert answer.count(b"-ERR Protocol error: ") == 1
+        assert rest(one) == answer
+
+
+# --- sizes -----------------------------------------------------------------------
+
+
+class slow:
+    """A connection with a small receive buffer, that is not read from."""
+
+    def __init__(self, hasp):
+        self.connection = Connection.__new__(Connection)
+        self.connection.sock = socket.socket()
+        self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        self.connection.sock.settimeout(20)
+        self.connection.sock.connect(hasp.address)
+        self.connection.file = self.connection.sock.makefile("rb")
+
+    def __enter__(self):
+        return self.connection
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+
+def test_long_value_comes_back_as_it_was_sent(one):
+    value = os.urandom(1 << 20) * 20
+    one.sock.settimeout(20)
+    one.send(encode("SET", "big", value))
+    assert one.read() == OK
+    assert one.call("GET", "big") == bulk(value)
+
+
+def test_long_value_for_a_lock(one, plain):
+    value = os.urandom(1 << 20)
+    assert one.call("SET", "lock:1", value, "NX") == OK
+    assert one.call("GET", "lock:1") == bulk(value)
+    assert plain.ttl("lock:1") > 0
+
+
+def test_value_is_streamed_before_it_is_whole(one, redis_server):
+    """Redis has the beginning of a value that the client has not finished."""
+    value = b"x" * 5_000_000
+    request = encode("SET", "big", value)
+    one.send(request[:-100])
+
+    def arrived():
+        with redis_server.client() as plain:
+            return any(int(client["qbuf"]) > 4_000_000 for client in plain.client_list())
+    until(arrived, "the value to arrive")
+    one.send(request[-100:])
+    assert one.read() == OK
+
+
+def test_others_are_served_while_a_value_is_half_sent(hasp):
+    request = encode("SET", "big", b"x" * 200_000)
+    with hasp.connect() as sender, hasp.connect() as other:
+        assert sender.call("PING") == PONG
+        sender.send(request[:100_000])
+        for n in range(10):
+            assert other.call("ECHO", n) == bulk(n)
+        sender.send(request[100_000:])
+        assert sender.read() == OK
+
+
+def test_others_are_served_while_a_client_does_not_read(hasp, plain):
+    plain.set("big", b"x" * 1_000_000)
+    with slow(hasp) as reader, hasp.connect() as other:
+        reader.send(encode("GET", "big") * 20)
+        until(lambda: reader.sock.recv(1, socket.MSG_PEEK), "the beginning")
+        for n in range(10):
+            assert other.call("ECHO", n) == bulk(n)
+        for _ in range(20):
+            assert len(reader.read()) == len(bulk(b"x" * 1_000_000))
+
+
+def test_pipeline_written_whole_before_anything_is_read(hasp, plain):
+    """100,000 commands in one write, whose replies are read only then."""
+    plain.set("a", "x" * 100)
+    with hasp.connect() as one:
+        one.sock.settimeout(20)
+        one.send(encode("GET", "a") * 100_000)
+        expected = bulk("x" * 100)
+        for _ in range(100):
+            assert one.file.read(len(expected) * 1000) == expected * 1000
+
+
+def test_pipeline_with_locks_written_whole_before_anything_is_read(hasp, plain):
+    """Each lock is a barrier for what is behind it, and must not become a dam."""
+    plain.set("a", "x" * 1000)
+    commands, expected = [], []
+    for n in range(3000):
+        commands += [encode("GET", "a") * 3, encode("SETNX", "lock:1", n)]
+        expected += [bulk("x" * 1000) * 3, b":0\r\n" if n else b":1\r\n"]
+    with slow(hasp) as one:
+        one.send(b"".join(commands))
+        assert one.file.read(sum(map(len, expected))) == b"".join(expected)
+
+
+def test_client_that_sends_byte_by_byte(one):
+    one.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in encode("SET", "a", "hello") + b"get a\r\n" + encode("SETNX", "lock:1", "v") + encode("GET", "lock:1"):
+        one.send(bytes([byte]))
+    assert [one.read() for _ in range(4)] == [OK, bulk("hello"), b":1\r\n", bulk("v")]
+
+
+def test_transaction_of_ten_thousand_commands(one):
+    one.sock.settimeout(20)
+    one.send(encode("MULTI") + b"".join(encode("INCR", "n") for _ in range(10_000)) + encode("EXEC"))
+    assert one.read() == OK
+    assert one.file.read(len(QUEUED) * 10_000) == QUEUED * 10_000
+    assert one.read() == b"*10000\r\n" + b"".join(b":%d\r\n" % (n + 1) for n in range(10_000))
+
+
+def test_command_with_ten_thousand_keys(one, plain):
+    keys = [f"k{n}" for n in range(10_000)]
+    assert one.call("MSET", *(word for key in keys for word in (key, 1))) == OK
+    assert one.call("DEL", *keys, "lock:1") == b":10000\r\n"
+    assert plain.dbsize() == 0
+
+
+def reads(plain):
+    """How often Redis has read from a connection."""
+    return plain.info("stats")["total_reads_processed"]
+
+
+@pytest.mark.parametrize("pooling", ["shared"])
+def test_commands_of_many_clients_leave_together(hasp, plain):
+    connections = [hasp.connect() for _ in range(50)]
+    for connection in connections:
+        assert connection.call("PING") == PONG
+
+    def once():
+        before = reads(plain)
+        hasp.signal(signal.SIGSTOP)
+        for n, connection in enumerate(connections):
+            connection.send(encode("ECHO", n))
+        hasp.signal(signal.SIGCONT)
+        assert [connection.read() for connection in connections] == [bulk(n) for n in range(50)]
+        return reads(plain) - before
+
+    until(lambda: once() < 15, "fewer reads than commands")  # not while hasp loads its scripts
+    for connection in connections:
+        connection.close()
+
+
+def test_pipeline_leaves_in_as_few_pieces_as_it_came_in(one, plain):
+    assert one.call("PING") == PONG
+
+    def once():
+        before = reads(plain)
+        one.send(encode("SET", "a", "b") * 100)
+        assert one.file.read(500) == OK * 100
+        return reads(plain) - before
+
+    until(lambda: once() <= 2, "one read of the pipeline, one of INFO")
+
+
+# --- what speaks by other rules ---------------------------------------------------
+
+
+def test_blocking_commands_block_nobody_else(hasp, plain):
+    with hasp.connect() as blocked, hasp.connect() as other:
+        blocked.send(encode("BLPOP", "list", 0))
+        until(lambda: plain.info("clients")["blocked_clients"] == 1, "BLPOP to block")
+        for n in range(10):
+            assert other.call("ECHO", n) == bulk(n)
+        assert other.call("RPUSH", "list", "x") == b":1\r\n"
+        assert blocked.read() == b"*2\r\n" + bulk("list") + bulk("x")
+        assert blocked.call("PING") == PONG
+
+
+def test_subscriber_in_resp2(hasp, plain):
+    with hasp.connect() as one:
+        one.send(encode("SUBSCRIBE", "a", "b") + encode("PSUBSCRIBE", "n*") + encode("PING"))
+        assert [one.read() for _ in range(3)] == [
+            b"*3\r\n" + bulk("subscribe") + bulk("a") + b":1\r\n",
+            b"*3\r\n" + bulk("subscribe") + bulk("b") + b":2\r\n",
+            b"*3\r\n" + bulk("psubscribe") + bulk("n*") + b":3\r\n"]
+        assert one.read() == b"*2\r\n" + bulk("pong") + bulk("")
+        plain.publish("a", "1")
+        plain.publish("news", "2")
+        assert one.read() == b"*3\r\n" + bulk("message") + bulk("a") + bulk("1")
+        assert one.read() == b"*4\r\n" + bulk("pmessage") + bulk("n*") + bulk("news") + bulk("2")
+        assert one.call("GET", "a").startswith(b"-ERR Can't execute 'get'")
+        one.send(encode("UNSUBSCRIBE") + encode("PUNSUBSCRIBE") + encode("SETNX", "lock:1", 1) + encode("GET", "a"))
+        assert [one.read()[-4:] for _ in range(3)] == [b":2\r\n", b":1\r\n", b":0\r\n"]
+        assert [one.read(), one.read()] == [b":1\r\n", NIL]
+    assert plain.ttl("lock:1") > 0
+
+
+def test_subscriber_in_resp3_mixes_messages_and_replies(hasp):
+    with hasp.connect() as one, hasp.connect() as publisher:
+        one.call("HELLO", 3)
+        assert one.call("SUBSCRIBE", "a") == b">3\r\n" + bulk("subscribe") + bulk("a") + b":1\r\n"
+        seen = []
+        for n in range(50):
+            publisher.call("PUBLISH", "a", n)
+            one.send(encode("ECHO", n) + encode("SETNX", f"lock:{n}", n))
+        while len(seen) < 150:
+            seen.append(one.read())
+        assert [frame for frame in seen if frame.startswith(b">")] == [
+            b">3\r\n" + bulk("message") + bulk("a") + bulk(n) for n in range(50)]
+        assert [frame for frame in seen if not frame.startswith(b">")] == [
+            frame for n in range(50) for frame in (bulk(n), b":1\r\n")]
+
+
+def test_messages_to_oneself_in_resp3(one):
+    one.call("HELLO", 3)
+    one.call("SUBSCRIBE", "a")
+    one.send(encode("PUBLISH", "a", "x") + encode("LOCK", "k") + encode("UNSUBSCRIBE", "a") + encode("ECHO", 1))
+    frames = [one.read() for _ in range(5)]
+    assert sorted(frames) == sorted([
+        b">3\r\n" + bulk("message") + bulk("a") + bulk("x"), b":1\r\n", b":1\r\n",
+        b">3\r\n" + bulk("unsubscribe") + bulk("a") + b":0\r\n", bulk(1)])
+    assert frames[-1] == bulk(1)
+
+
+def test_sharded_channels(one, plain):
+    assert one.call("SSUBSCRIBE", "s") == b"*3\r\n" + bulk("ssubscribe") + bulk("s") + b":1\r\n"
+    plain.execute_command("SPUBLISH", "s", "x")
+    assert one.read() == b"*3\r\n" + bulk("smessage") + bulk("s") + bulk("x")
+    assert one.call("SUNSUBSCRIBE") == b"*3\r\n" + bulk("sunsubscribe") + bulk("s") + b":0\r\n"
+    assert one.call("SETNX", "lock:1", 1) == b":1\r\n"
+
+
+def test_monitor_sees_what_others_do(hasp):
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("MONITOR") == OK
+        other.call("SET", "seen", 1)
+        until(lambda: b'"SET" "seen" "1"' in one.read(), "it to be seen")
+
+
+def test_client_tracking_pushes_invalidations(hasp, plain):
+    with hasp.connect() as one:
+        one.call("HELLO", 3)
+        assert one.call("CLIENT", "TRACKING", "ON") == OK
+        assert one.call("GET", "a") == b"_\r\n"
+        plain.set("a", 1)
+        assert one.read() == b">2\r\n" + bulk("invalidate") + b"*1\r\n" + bulk("a")
+        assert one.call("SETNX", "lock:1", 1) == b":1\r\n"
+
+
+def test_client_tracking_redirected_in_resp2(hasp, plain):
+    with hasp.connect() as one, hasp.connect() as listener:
+        number = listener.call("CLIENT", "ID")[1:-2]
+        listener.call("SUBSCRIBE", "__redis__:invalidate")
+        assert one.call("CLIENT", "TRACKING", "ON", "REDIRECT", number) == OK
+        assert one.call("GET", "a") == NIL
+        plain.set("a", 1)
+        assert listener.read() == b"*3\r\n" + bulk("message") + bulk("__redis__:invalidate") + b"*1\r\n" + bulk("a")
+
+
+def test_client_reply_off_and_on(one, plain):
+    one.send(encode("CLIENT", "REPLY", "OFF") + encode("SET", "a", 1) + encode("CLIENT", "REPLY", "ON") +
+             encode("GET", "a") + encode("CLIENT", "REPLY", "SKIP") + encode("SET", "a", 2) + encode("GET", "a"))
+    assert [one.read() for _ in range(3)] == [OK, bulk(1), bulk(2)]
+
+
+def test_what_a_connection_is_told_of_itself_is_its_own(hasp):
+    with hasp.connect() as one, hasp.connect() as other:
+        for connection, name in ((one, "a"), (other, "b")):
+            assert connection.call("CLIENT", "SETNAME", name) == OK
+            assert connection.call("PING") == PONG
+        assert (one.call("CLIENT", "GETNAME"), other.call("CLIENT", "GETNAME")) == (bulk("a"), bulk("b"))
+        assert one.call("CLIENT", "ID") != other.call("CLIENT", "ID")
+        assert b" name=a " in one.call("CLIENT", "INFO")
+
+
+def test_databases_of_clients_do_not_mix(hasp):
+    connections = [hasp.connect() for _ in range(8)]
+    for n, connection in enumerate(connections):
+        assert connection.call("SELECT", n) == OK
+        assert connection.call("SET", "which", n) == OK
+    for _ in range(3):
+        for connection in connections:
+            connection.send(encode("GET", "which"))
+        for n, connection in enumerate(connections):
+            assert connection.read() == bulk(n)
+    for connection in connections:
+        connection.close()
+
+
+def test_protocol_versions_of_clients_do_not_mix(hasp, plain):
+    plain.hset("h", "f", "v")
+    with hasp.connect() as two, hasp.connect() as three:
+        three.call("HELLO", 3)
+        for _ in range(3):
+            assert two.call("HGETALL", "h") == b"*2\r\n" + bulk("f") + bulk("v")
+            assert three.call("HGETALL", "h") == b"%1\r\n" + bulk("f") + bulk("v")
+
+
+def test_logins_of_clients_do_not_mix(hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "reader", "on", ">p", "~*", "+get", "+acl|whoami")
+    with hasp.connect() as reader, hasp.connect() as other:
+        assert reader.call("AUTH", "reader", "p") == OK
+        for _ in range(3):
+            assert other.call("SET", "a", 1) == OK
+            assert reader.call("SET", "a", 2).startswith(b"-NOPERM")
+            assert reader.call("GET", "a") == bulk(1)
+            assert (reader.call("ACL", "WHOAMI"), other.call("ACL", "WHOAMI")) == (bulk("reader"), bulk("default"))
+
+
+def test_wrong_login_is_refused_each_time(hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "u", "on", ">right", "~*", "+@all")
+    with hasp.connect() as right, hasp.connect() as wrong:
+        assert right.call("AUTH", "u", "right") == OK and right.call("PING") == PONG
+        assert wrong.call("AUTH", "u", "wrong").startswith(b"-WRONGPASS")
+        assert wrong.call("ACL", "WHOAMI") == bulk("default")
+        assert wrong.call("HELLO", 3, "AUTH", "u", "wrong").startswith(b"-WRONGPASS")
+        assert wrong.call("ACL", "WHOAMI") == bulk("default")
+
+
+def test_user_deleted_is_logged_out(hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "u", "on", ">p", "~*", "+@all")
+    with hasp.connect() as one, hasp.connect() as two:
+        for connection in (one, two):
+            assert connection.call("AUTH", "u", "p") == OK
+            assert connection.call("SET", "a", 1) == OK
+        plain.execute_command("ACL", "DELUSER", "u")
+        for connection in (one, two):  # closed, or told so; never served
+            try:
+                assert connection.call("GET", "a").startswith(b"-")
+            except (EOFError, ConnectionError):
+                pass
+
+
+def test_wait_counts_replicas(one):
+    assert one.call("SET", "a", 1) == OK
+    assert one.call("WAIT", 0, 0) == b":0\r\n"
+
+
+def test_object_and_debug_pass(one):
+    one.call("SET", "a", 1)
+    assert one.call("OBJECT", "ENCODING", "a") == bulk("int")
+    assert one.call("DEBUG", "SLEEP", 0) == OK
+
+
+def test_functions_and_scripts(one):
+    code = "#!lua name=mine\nredis.register_function('f', function(keys) return redis.call('GET', keys[1]) end)"
+    assert one.call("FUNCTION", "LOAD", code) == bulk("mine")
+    assert one.call("SET", "a", "v") == OK
+    assert one.call("FCALL", "f", 1, "a") == bulk("v")
+    digest = one.call("SCRIPT", "LOAD", "return ARGV[1]").split(b"\r\n")[1]
+    assert one.call("EVALSHA", digest, 0, "x") == bulk("x")
+    assert one.call("EVALSHA", "0" * 40, 0).startswith(b"-NOSCRIPT")
+
+
+def test_every_type_of_resp3_passes(one):
+    one.call("HELLO", 3)
+    kinds = {"string": b"$", "integer": b":", "double": b",", "null": b"_", "array": b"*", "set": b"~", "map": b"%",
+             "attrib": b"|", "bignum": b"(", "true": b"#", "false": b"#", "verbatim": b"="}
+    for kind, first in kinds.items():
+        assert one.call("DEBUG", "PROTOCOL", kind)[:1] == first
+        assert one.call("LOCK", kind)[:1] == b":"
+
+
+@pytest.mark.parametrize("client", ["redis", "redis-with-rule"])
+def test_replica_syncs_and_follows_through_hasp(start_hasp, redis_server, plain, client):
+    hasp = start_hasp(RULES if client == "redis-with-rule" else "")
+    plain.config_set("repl-diskless-sync-delay", 0)
+    plain.set("before", "x" * 100_000)
+    with RedisServer("--replicaof", f"{hasp.address[0]} {hasp.address[1]}") as replica:
+        copy = replica.client()
+        until(lambda: copy.info("replication")["master_link_status"] == "up", "the first synchronisation")
+        assert copy.get("before") == "x" * 100_000
+        for n in range(100):
+            plain.set("after", n)
+        with hasp.connect() as one:
+            assert one.call("SETNX", "lock:1", "v") == b":1\r\n"
+        until(lambda: copy.get("after") == "99" and copy.exists("lock:1"), "the replica to follow")
+        assert plain.wait(1, 5000) == 1  # it acknowledges, too
+
+
+# --- clients as they come ---------------------------------------------------------
+
+
+def run(argv, text=None, **env):
+    result = subprocess.run(list(map(str, argv)), input=text, capture_output=True, text=True, timeout=30, check=False,
+                            env={**os.environ, **{key.upper(): str(value) for key, value in env.items()}})
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_redis_cli(hasp):
+    host, port = hasp.address
+    out = run(["redis-cli", "-h", host, "-p", port], "set a 1\nget a\nmulti\nincr a\nexec\nlock k\n"
+              "setnx lock:1 v\nttl nothing\nno-such\n")
+    assert out.split("\n")[:8] == ["OK", "1", "OK", "QUEUED", "2", "1", "1", "-2"]
+    assert run(["redis-cli", "-h", host, "-p", port, "-3", "--no-raw", "hgetall", "none"]).strip() == "(empty hash)"
+    lines = "".join(encode("SET", f"k{n}", n).decode() for n in range(5000))
+    assert "errors: 0, replies: 5000" in run(["redis-cli", "-h", host, "-p", port, "--pipe"], lines)
+
+
+CLIENTS = {
+    "redis-py": (["/usr/bin/python3"], """
+import os, redis
+r = redis.Redis(os.environ["HOST"], int(os.environ["PORT"]), client_name="me", decode_responses=True)
+print(r.set("a", "1"), r.get("a"))
+p = r.pipeline(transaction=False); p.incr("a"); p.incr("a"); print(p.execute())
+p = r.pipeline(); p.incr("a"); p.setnx("lock:1", "v"); print(p.execute())
+print(r.delete("lock:1"), r.client_getname())
+"""),
+    "phpredis": (["php"], """<?php
+$r = new Redis(); $r->connect(getenv("HOST"), (int)getenv("PORT"));
+echo json_encode([$r->set("a", "1"), $r->get("a")]), "\\n";
+echo json_encode($r->multi(Redis::PIPELINE)->incr("a")->incr("a")->exec()), "\\n";
+echo json_encode($r->multi()->incr("a")->setnx("lock:1", "v")->exec()), "\\n";
+echo json_encode([$r->del("lock:1"), $r->client("SETNAME", "me")]), "\\n";
+"""),
+    "ruby-redis": (["ruby"], """
+require "redis"
+r = Redis.new(host: ENV["HOST"], port: ENV["PORT"].to_i, id: "me")
+p r.set("a", "1"), r.get("a")
+p r.pipelined { |q| q.incr("a"); q.incr("a") }
+p r.multi { |q| q.incr("a"); q.setnx("lock:1", "v") }
+p r.del("lock:1"), r.client(:getname)
+"""),
+    "ioredis": (["node"], """
+const Redis = require("ioredis");
+(async () => {
+	const r = new Redis({ host: process.env.HOST, port: +process.env.PORT, connectionName: "me" });
+	console.log(await r.set("a", "1"), await r.get("a"));
+	console.log(JSON.stringify(await r.pipeline().incr("a").incr("a").exec()));
+	console.log(JSON.stringify(await r.multi().incr("a").setnx("lock:1", "v").exec()));
+	console.log(await r.del("lock:1"), await r.client("GETNAME"));
+	r.disconnect();
+})();
+"""),
+    "node-redis": (["node"], """
+const { createClient } = require("redis");
+(async () => {
+	const r = createClient({ socket: { host: process.env.HOST, port: +process.env.PORT }, name: "me", RESP: 3 });
+	await r.connect();
+	console.log(await r.set("a", "1"), await r.get("a"));
+	console.log(JSON.stringify(await Promise.all([r.incr("a"), r.incr("a")])));
+	console.log(JSON.stringify(await r.multi().incr("a").setNX("lock:1", "v").exec()));
+	console.log(await r.del("lock:1"), await r.sendCommand(["CLIENT", "GETNAME"]));
+	r.destroy();
+})();
+"""),
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_client_library(hasp, plain, tmp_path, client):
+    """Its handshake, SET, GET, a pipeline, a transaction with a lock, and DEL of the lock."""
+    argv, code = CLIENTS[client]
+    (tmp_path / "app").write_text(code)
+    host, port = hasp.address
+    out = run([*argv, tmp_path / "app"], host=host, port=port, node_path=NODE_MODULES)
+    assert plain.get("a") == "4" and not plain.exists("lock:1"), out
+    # What SET, GET, the pipeline, the transaction and DEL were answered.
+    assert re.search(r"\b1\b.*\b2\b.*\b3\b.*\b4\b.*(1|[Tt]rue).*\b1\b", out, re.DOTALL), out
