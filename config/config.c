@@ -19,8 +19,7 @@ static void config_free(struct config *c)
 	free(c);
 }
 
-struct config *config_load(const char *path, struct buf *faults,
-                           struct buf *warnings)
+struct config *config_load(const char *path, struct buf *faults, struct buf *warnings)
 {
 	struct config *c = xcalloc(1, sizeof(*c));
 
@@ -60,16 +59,15 @@ static const void *base_of(const struct config *c, const struct option *o)
 	return o->section == SECTION_VERBS ? (const void *)&c->verbs : c;
 }
 
-static void print_or_none(const struct option *o, const struct config *c,
-                          struct buf *out)
+static void print_or_none(const struct option *o, const struct config *c, struct buf *out)
 {
 	option_print(o, base_of(c, o), out);
 	if (buf_len(out) == 0)
 		buf_puts(out, "none");
 }
 
-size_t config_needs_restart(const struct config *running,
-                            const struct config *next, struct buf *out)
+size_t config_needs_restart(const struct config *running, const struct config *next,
+                            struct buf *out)
 {
 	struct buf was = BUF_INIT, will = BUF_INIT;
 	size_t n = 0;

@@ -80,8 +80,10 @@ struct config {
 	int64_t client_idle_timeout_ms; /* 0: never */
 	int64_t tcp_keepalive_ms; /* 0: off; whole seconds */
 	int64_t max_request; /* bytes; longest request held whole for a rule */
-	int64_t client_output_limit; /* bytes of replies a client on a shared link may leave unread */
-	int64_t memory_limit; /* bytes of unread replies and unsent requests, over all clients */
+	int64_t client_output_limit; /* bytes of replies a client on a shared link may leave
+	                                unread */
+	int64_t memory_limit; /* bytes of unread replies and unsent requests, over all clients
+	                       */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */
@@ -107,16 +109,15 @@ struct config {
  * `faults` as one line `FILE:LINE: what is wrong and what would be right`;
  * suspicious but legal settings go to `warnings` in the same form.
  * Returns the configuration with one reference, or NULL when there was a fault. */
-struct config *config_load(const char *path, struct buf *faults,
-                           struct buf *warnings);
+struct config *config_load(const char *path, struct buf *faults, struct buf *warnings);
 
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* NULL is allowed; last one frees */
 
 /* Appends to `out` one line per setting that differs between the two but cannot
  * change without a restart (listen, workers, user, ...). Returns their number. */
-size_t config_needs_restart(const struct config *running,
-                            const struct config *next, struct buf *out);
+size_t config_needs_restart(const struct config *running, const struct config *next,
+                            struct buf *out);
 
 /* The first rule one of whose patterns matches `key`; NULL: none. Keys that
  * begin with "hasp:" are hasp's own and match no rule. */

@@ -104,7 +104,8 @@ static void check_leases(struct loader *l, int64_t lease_ms, int64_t max_lease_m
 	value_print_duration(&b, lease_ms);
 	fault(l, max_lease->line,
 	      "'max_lease' of [%s] is less than its 'lease'; expected %.*s or more, or 0 "
-	      "for no limit", l->title, BUF_ARG(&b));
+	      "for no limit",
+	      l->title, BUF_ARG(&b));
 	buf_release(&b);
 }
 
@@ -112,8 +113,7 @@ static void check_leases(struct loader *l, int64_t lease_ms, int64_t max_lease_m
 static void check_verb_names(struct loader *l, const struct verbs *verbs)
 {
 	static const char *const options[] = { "lock", "unlock", "extend", "info" };
-	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend,
-		                      verbs->info };
+	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend, verbs->info };
 
 	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
 		for (size_t j = 0; j < i; j++) {
@@ -134,8 +134,9 @@ static void check_upstream_user(struct loader *l)
 	const struct seen *user = seen_name(l, "user");
 
 	if (user->line && !user->bad && seen_name(l, "password")->line == 0)
-		fault(l, user->line, "'user' of [upstream] has no 'password'; expected one "
-		                     "beside it, or neither, or a password alone");
+		fault(l, user->line,
+		      "'user' of [upstream] has no 'password'; expected one "
+		      "beside it, or neither, or a password alone");
 }
 
 static void end_section(struct loader *l)
@@ -173,8 +174,10 @@ static void begin_rule(struct loader *l, int line, const char *name)
 	else if (what)
 		fault(l, line, "a rule's name is '%s'; expected %s", name, what);
 	if (twin)
-		fault(l, line, "duplicate section [lock %s], which stands in line %d too; "
-		               "expected another name", name, twin->line);
+		fault(l, line,
+		      "duplicate section [lock %s], which stands in line %d too; "
+		      "expected another name",
+		      name, twin->line);
 	l->section = SECTION_LOCK;
 	l->base = rules_add(l->c, name, line);
 	memset(l->seen, 0, option_count * sizeof(*l->seen));
@@ -185,8 +188,10 @@ static void begin_only(struct loader *l, int line, enum section section, void *b
 	int first = l->first_line[section];
 
 	if (first)
-		fault(l, line, "duplicate section %s, which begins in line %d; expected all "
-		               "of it there", section_title(section), first);
+		fault(l, line,
+		      "duplicate section %s, which begins in line %d; expected all "
+		      "of it there",
+		      section_title(section), first);
 	else
 		l->first_line[section] = line;
 	l->section = section;
@@ -243,18 +248,24 @@ static bool repeats_wrongly(struct loader *l, const struct option *o, int line,
 	const struct seen *at = seen(l, o);
 
 	if (!continued && at->line) {
-		fault(l, line, "duplicate option '%s' in [%s], which stands in line %d too; "
-		               "expected it once", o->name, l->title, at->line);
+		fault(l, line,
+		      "duplicate option '%s' in [%s], which stands in line %d too; "
+		      "expected it once",
+		      o->name, l->title, at->line);
 		return true;
 	}
 	if (!continued)
 		return false;
 	if (o->type != OPTION_LIST)
-		fault(l, line, "an indented line goes on with the list above it, and '%s' is "
-		               "none; begin in the first column", o->name);
+		fault(l, line,
+		      "an indented line goes on with the list above it, and '%s' is "
+		      "none; begin in the first column",
+		      o->name);
 	else if (value && looks_like_option(l, value))
-		fault(l, line, "an indented line goes on with '%s' above it; for another "
-		               "option begin in the first column", o->name);
+		fault(l, line,
+		      "an indented line goes on with '%s' above it; for another "
+		      "option begin in the first column",
+		      o->name);
 	else
 		return false;
 	return true;
@@ -289,8 +300,7 @@ static void set(struct loader *l, const struct option *o, int line, const char *
 	buf_release(&why);
 }
 
-static void on_option(void *arg, int line, const char *name, const char *value,
-                      bool continued)
+static void on_option(void *arg, int line, const char *name, const char *value, bool continued)
 {
 	struct loader *l = arg;
 	const struct option *o;
@@ -298,8 +308,10 @@ static void on_option(void *arg, int line, const char *name, const char *value,
 
 	if (l->section == SECTION_NONE) {
 		if (l->section_line == 0 && !continued)
-			fault(l, line, "option '%s' before any section; expected [hasp] above "
-			               "it", name);
+			fault(l, line,
+			      "option '%s' before any section; expected [hasp] above "
+			      "it",
+			      name);
 		return; /* the unknown section is fault enough */
 	}
 	o = option_find(l->section, name);
@@ -335,13 +347,15 @@ size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
 		.on_fault = on_fault,
 	};
 	struct loader l = {
-		.c = c, .faults = faults, .warnings = warnings, .section = SECTION_NONE,
+		.c = c,
+		.faults = faults,
+		.warnings = warnings,
+		.section = SECTION_NONE,
 	};
 	FILE *f = fopen(c->path, "re");
 
 	if (!f) {
-		fault(&l, 0, "cannot be opened: %s; give a readable file",
-		      strerror(errno));
+		fault(&l, 0, "cannot be opened: %s; give a readable file", strerror(errno));
 		return l.nfaults;
 	}
 	l.seen = xcalloc(option_count, sizeof(*l.seen));

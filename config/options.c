@@ -118,8 +118,7 @@ void option_print_expected(const struct option *o, struct buf *out)
 }
 
 /* Appends "'workers' is '65': WHAT; expected ..."; `what` may be NULL. */
-static int wrong(const struct option *o, const char *value, const char *what,
-                 struct buf *why)
+static int wrong(const struct option *o, const char *value, const char *what, struct buf *why)
 {
 	if (o->secret)
 		buf_printf(why, "'%s' is wrong", o->name);
@@ -149,8 +148,7 @@ static int set_number(const struct option *o, int64_t *field, const char *value,
 	return 0;
 }
 
-static int set_enum(const struct option *o, void *field, const char *value,
-                    struct buf *why)
+static int set_enum(const struct option *o, void *field, const char *value, struct buf *why)
 {
 	for (const struct choice *c = o->choices; c->name; c++) {
 		if (strcmp(c->name, value) == 0) {
@@ -161,8 +159,7 @@ static int set_enum(const struct option *o, void *field, const char *value,
 	return wrong(o, value, NULL, why);
 }
 
-static int set_string(const struct option *o, char **field, const char *value,
-                      struct buf *why)
+static int set_string(const struct option *o, char **field, const char *value, struct buf *why)
 {
 	const char *what = o->check ? o->check(value) : NULL;
 

@@ -24,8 +24,7 @@ struct reader {
 	bool expect_value; /* inih has this line and has not called back yet */
 };
 
-static void fault(struct reader *r, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+static void fault(struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void fault(struct reader *r, const char *fmt, ...)
 {
@@ -124,8 +123,10 @@ static const char *screen(struct reader *r, char *s, size_t n)
 		return "[]";
 	}
 	if (strlen(s) > READER_LINE_MAX) {
-		fault(r, "the line has %zu bytes; at most %d are allowed (a list may "
-		         "go on in an indented line)", strlen(s), READER_LINE_MAX);
+		fault(r,
+		      "the line has %zu bytes; at most %d are allowed (a list may "
+		      "go on in an indented line)",
+		      strlen(s), READER_LINE_MAX);
 		s[READER_LINE_MAX] = '\0';
 	}
 	if (r->indented)
@@ -157,8 +158,7 @@ static char *next_line(char *str, int num, void *stream)
 	if (len < 0) {
 		if (ferror(r->file)) {
 			r->lineno = 0;
-			fault(r, "cannot be read: %s; give a readable file",
-			      strerror(errno));
+			fault(r, "cannot be read: %s; give a readable file", strerror(errno));
 		}
 		return NULL;
 	}
@@ -170,8 +170,7 @@ static char *next_line(char *str, int num, void *stream)
 	return str;
 }
 
-static int on_value(void *user, const char *section, const char *name,
-                    const char *value)
+static int on_value(void *user, const char *section, const char *name, const char *value)
 {
 	struct reader *r = user;
 
@@ -187,12 +186,11 @@ static int on_value(void *user, const char *section, const char *name,
 		return 1;
 	}
 	if (!r->indented && strlen(name) > READER_NAME_MAX) {
-		fault(r, "an option's name has %zu bytes; at most %d are allowed",
-		      strlen(name), READER_NAME_MAX);
+		fault(r, "an option's name has %zu bytes; at most %d are allowed", strlen(name),
+		      READER_NAME_MAX);
 		return 1;
 	}
-	r->events->on_option(r->arg, r->lineno, name, r->faulty ? NULL : value,
-	                     r->indented);
+	r->events->on_option(r->arg, r->lineno, name, r->faulty ? NULL : value, r->indented);
 	return 1;
 }
 

@@ -24,8 +24,8 @@ struct reader_events {
 	/* `name = value`. `value` may be empty; it is NULL when the line had a
 	 * fault that on_fault() was told of. `continued`: an indented line below
 	 * the option's own. */
-	void (*on_option)(void *arg, int line, const char *name,
-	                  const char *value, bool continued);
+	void (*on_option)(void *arg, int line, const char *name, const char *value,
+	                  bool continued);
 	/* The line is not what an ini file may hold. Line 0: the file itself. */
 	void (*on_fault)(void *arg, int line, const char *what);
 };

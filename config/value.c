@@ -63,8 +63,8 @@ static int read_whole(const char *s, int base, int64_t *out)
 	return 0;
 }
 
-static int read_with_unit(const char *s, const struct unit *units, size_t nunits,
-                          int64_t bare, int64_t *out)
+static int read_with_unit(const char *s, const struct unit *units, size_t nunits, int64_t bare,
+                          int64_t *out)
 {
 	const char *unit;
 	int64_t v, factor = 0;
@@ -83,8 +83,7 @@ static int read_with_unit(const char *s, const struct unit *units, size_t nunits
 	return 0;
 }
 
-static void print_with_unit(struct buf *out, int64_t v, const struct unit *units,
-                            size_t nunits)
+static void print_with_unit(struct buf *out, int64_t v, const struct unit *units, size_t nunits)
 {
 	size_t i = 0;
 
@@ -191,8 +190,7 @@ static const char *host_fault(const char *host, enum address_use use)
 		if (!isalnum((unsigned char)*p) && !strchr(".-_", *p))
 			return "a host's name has letters, digits, '.', '-' and '_' only";
 	}
-	if (strspn(host, "0123456789.") == strlen(host) &&
-	    inet_pton(AF_INET, host, &in) != 1)
+	if (strspn(host, "0123456789.") == strlen(host) && inet_pton(AF_INET, host, &in) != 1)
 		return "not an IPv4 address";
 	return NULL;
 }

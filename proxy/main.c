@@ -107,7 +107,10 @@ static struct config *load(const char *file, bool to_log)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *config = config_load(file, &faults, &warnings);
-	struct { struct buf *lines; enum log_severity level; } told[] = {
+	struct {
+		struct buf *lines;
+		enum log_severity level;
+	} told[] = {
 		{ &faults, LOG_SEV_ERROR },
 		{ &warnings, LOG_SEV_WARNING },
 	};
@@ -154,8 +157,8 @@ static void log_listening(int fd)
 	log_info("listening address=%s", text);
 }
 
-/* Each worker has a socket of its own for the same TCP address, so that the kernel spreads the clients;
- * a unix socket they share. `first` is the first worker's. */
+/* Each worker has a socket of its own for the same TCP address, so that the kernel spreads the
+ * clients; a unix socket they share. `first` is the first worker's. */
 static int share_listener(struct process *p, int first, const struct address *at,
                           const struct listen_how *how)
 {
@@ -261,8 +264,8 @@ static void raise_descriptor_limit(const struct config *config)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < want)
 		log_warning("descriptors limit=%llu wanted=%llu hint=\"raise the limit "
-		            "or lower max_clients\"", (unsigned long long)limit.rlim_cur,
-		            (unsigned long long)want);
+		            "or lower max_clients\"",
+		            (unsigned long long)limit.rlim_cur, (unsigned long long)want);
 }
 
 /* The user to become must be able to reach the sockets, and to open the log anew. */
@@ -376,8 +379,7 @@ static void reload(struct process *p)
 	buf_release(&restart);
 	/* A log file that was moved away is opened anew. */
 	if (log_open(next->log) < 0)
-		log_error("log path=%s reason=\"%s\" kept=old", next->log,
-		          strerror(errno));
+		log_error("log path=%s reason=\"%s\" kept=old", next->log, strerror(errno));
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
 	p->config = next;
@@ -394,16 +396,16 @@ static void serve(struct process *p, const sigset_t *signals)
 	bool leaving = false;
 
 	while (p->shared.running) {
-		int sig = leaving ? sigtimedwait(signals, NULL, &tick) :
-		                    sigwaitinfo(signals, NULL);
+		int sig = leaving ? sigtimedwait(signals, NULL, &tick)
+		                  : sigwaitinfo(signals, NULL);
 		if (sig == SIGHUP) {
 			reload(p);
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			log_info("leaving signal=%d how=%s", sig,
 			         leaving ? "at once" : "draining");
 			for (size_t i = 0; i < p->nworkers; i++)
-				leaving ? worker_stop(p->workers[i]) :
-				          worker_drain(p->workers[i]);
+				leaving ? worker_stop(p->workers[i])
+					: worker_drain(p->workers[i]);
 			leaving = true;
 		}
 	}
@@ -414,13 +416,11 @@ static int start(struct process *p)
 	p->nworkers = (size_t)p->config->workers;
 	HASP_ASSERT(p->nworkers <= LISTENERS_MAX);
 	raise_descriptor_limit(p->config);
-	if (open_listeners(p) < 0 || write_pid_file(p) < 0 ||
-	    drop_privileges(p->config) < 0)
+	if (open_listeners(p) < 0 || write_pid_file(p) < 0 || drop_privileges(p->config) < 0)
 		return -1;
 	for (size_t i = 0; i < p->nworkers; i++) {
 		int rc;
-		p->workers[i] = worker_new((int)i, p->config, p->fds[i], p->nfds,
-		                           &p->shared);
+		p->workers[i] = worker_new((int)i, p->config, p->fds[i], p->nfds, &p->shared);
 		rc = worker_start(p->workers[i]);
 		if (rc != 0)
 			return fail("thread", "worker", strerror(rc));
@@ -444,8 +444,8 @@ static int run(struct process *p)
 	p->first = config_ref(p->config);
 	if (start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu verbs=%s",
-		         PACKAGE_VERSION, p->nworkers, p->config->address,
-		         p->config->nrules, p->config->verbs.enabled ? "on" : "off");
+		         PACKAGE_VERSION, p->nworkers, p->config->address, p->config->nrules,
+		         p->config->verbs.enabled ? "on" : "off");
 		tell_ready(p);
 		serve(p, &signals);
 		for (size_t i = 0; i < p->nworkers; i++)

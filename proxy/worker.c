@@ -138,8 +138,7 @@ static void on_control_up(void *arg)
 			                script_get((enum script_id)i)->text };
 		resp_write_request(&out, argv, 3);
 		/* It is up, or this would not run. */
-		HASP_ASSERT(control_call(w->control, 0, buf_slice(&out), NULL,
-		                         NULL) == 0);
+		HASP_ASSERT(control_call(w->control, 0, buf_slice(&out), NULL, NULL) == 0);
 		buf_release(&out);
 	}
 }
@@ -163,8 +162,7 @@ static bool may_leave(struct worker *w)
 		return false;
 	if (w->farewell_at <= 0)
 		w->farewell_at = now;
-	return control_inflight(w->control) == 0 ||
-		now >= w->farewell_at + FAREWELL_SECONDS;
+	return control_inflight(w->control) == 0 || now >= w->farewell_at + FAREWELL_SECONDS;
 }
 
 static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
@@ -234,8 +232,7 @@ static void drain(struct worker *w, struct config *unused)
 		return;
 	close_listeners(w);
 	w->clients.draining = true;
-	w->leave_at = ev_now(w->loop) +
-		(double)w->clients.config->drain_timeout_ms / 1000;
+	w->leave_at = ev_now(w->loop) + (double)w->clients.config->drain_timeout_ms / 1000;
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);
 	ev_timer_start(w->loop, &w->sweep);
@@ -247,8 +244,8 @@ static void stop(struct worker *w, struct config *unused)
 	ev_break(w->loop, EVBREAK_ALL);
 }
 
-struct worker *worker_new(int number, struct config *config, const int *fds,
-                          size_t nfds, struct worker_shared *shared)
+struct worker *worker_new(int number, struct config *config, const int *fds, size_t nfds,
+                          struct worker_shared *shared)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
@@ -295,8 +292,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	use_config(w, config_ref(config));
 	w->acceptors = xcalloc(nfds, sizeof(struct acceptor *));
 	for (size_t i = 0; i < nfds; i++)
-		w->acceptors[w->nacceptors++] =
-			acceptor_new(w->loop, fds[i], &acceptor_ops, w);
+		w->acceptors[w->nacceptors++] = acceptor_new(w->loop, fds[i], &acceptor_ops, w);
 	ev_timer_init(&w->sweep, on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
 	w->sweep.data = w;
 	ev_timer_start(w->loop, &w->sweep);

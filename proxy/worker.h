@@ -20,8 +20,8 @@ struct worker_shared {
 
 /* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to
  * `config`. */
-struct worker *worker_new(int number, struct config *config, const int *fds,
-                          size_t nfds, struct worker_shared *shared);
+struct worker *worker_new(int number, struct config *config, const int *fds, size_t nfds,
+                          struct worker_shared *shared);
 
 /* Starts the thread. Returns 0, or an errno. */
 int worker_start(struct worker *w) __attribute__((warn_unused_result));

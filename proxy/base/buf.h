@@ -44,8 +44,7 @@ void buf_added(struct buf *b, size_t n);
 
 void buf_append(struct buf *b, struct slice s);
 void buf_puts(struct buf *b, const char *s);
-void buf_printf(struct buf *b, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Drops `n` bytes at the head; n must not exceed buf_len(). */
 void buf_consume(struct buf *b, size_t n);

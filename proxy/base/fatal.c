@@ -7,8 +7,7 @@
 
 void hasp_assert_failed(const char *cond, const char *file, int line)
 {
-	fprintf(stderr, "hasp: bug: %s:%d: assertion failed: %s\n", file, line,
-	        cond);
+	fprintf(stderr, "hasp: bug: %s:%d: assertion failed: %s\n", file, line, cond);
 	abort();
 }
 

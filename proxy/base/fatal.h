@@ -8,8 +8,7 @@
 
 #include <stddef.h>
 
-#define HASP_ASSERT(cond) \
-	((cond) ? (void)0 : hasp_assert_failed(#cond, __FILE__, __LINE__))
+#define HASP_ASSERT(cond) ((cond) ? (void)0 : hasp_assert_failed(#cond, __FILE__, __LINE__))
 
 /* Says which assert failed on stderr, then abort(). */
 void hasp_assert_failed(const char *cond, const char *file, int line)

@@ -19,8 +19,7 @@ static bool class_has(struct slice class, char c, size_t *len)
 			/* As in Redis, the upper end may be the `]`, which then does
 			 * not close the class, and plain char decides the order. */
 			char from = p[i], to = p[i + 2];
-			found |= from <= to ? from <= c && c <= to :
-			                      to <= c && c <= from;
+			found |= from <= to ? from <= c && c <= to : to <= c && c <= from;
 			i += 2;
 		} else {
 			found |= p[i] == c;
@@ -40,8 +39,7 @@ static bool element_matches(struct slice pattern, char c, size_t *len)
 		return true;
 	case '[': {
 		size_t class_len;
-		bool has = class_has(slice_of(pattern.p + 1, pattern.n - 1), c,
-		                     &class_len);
+		bool has = class_has(slice_of(pattern.p + 1, pattern.n - 1), c, &class_len);
 		*len = 1 + class_len;
 		return has;
 	}
@@ -73,8 +71,8 @@ bool glob_match(struct slice pattern, struct slice s)
 			after_star = ++p;
 			star_end = i;
 		} else if (p < pattern.n &&
-		           element_matches(slice_of(pattern.p + p, pattern.n - p),
-		                           s.p[i], &len)) {
+		           element_matches(slice_of(pattern.p + p, pattern.n - p), s.p[i],
+		                           &len)) {
 			p += len;
 			i++;
 		} else if (after_star) {

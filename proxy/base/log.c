@@ -62,8 +62,7 @@ void log_set_level(enum log_severity level)
 
 bool log_enabled(enum log_severity level)
 {
-	return (int)level <= atomic_load_explicit(&sink_level,
-	                                          memory_order_relaxed);
+	return (int)level <= atomic_load_explicit(&sink_level, memory_order_relaxed);
 }
 
 static size_t stamp(char *p, size_t n)
@@ -74,9 +73,8 @@ static size_t stamp(char *p, size_t n)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
 	return (size_t)snprintf(p, n, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ",
-	                        tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-	                        tm.tm_hour, tm.tm_min, tm.tm_sec,
-	                        ts.tv_nsec / 1000000);
+	                        tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour,
+	                        tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000);
 }
 
 void log_line(enum log_severity level, const char *fmt, ...)
@@ -91,8 +89,7 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	fd = atomic_load(&sink_fd);
 	if (fd >= 0)
 		n = stamp(line, sizeof(line));
-	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ",
-	                      levels[level].name);
+	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ", levels[level].name);
 	va_start(ap, fmt);
 	len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
 	va_end(ap);
@@ -116,8 +113,7 @@ void log_line(enum log_severity level, const char *fmt, ...)
 		return;
 }
 
-bool log_limit_pass(struct log_limit *l, double now, uint32_t burst,
-                    uint32_t *suppressed)
+bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed)
 {
 	if (now >= l->window_end) {
 		l->window_end = now + WINDOW_SECONDS;

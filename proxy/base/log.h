@@ -26,7 +26,7 @@ void log_line(enum log_severity level, const char *fmt, ...)
 #define log_error(...) log_line(LOG_SEV_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_SEV_WARNING, __VA_ARGS__)
 #define log_info(...) log_line(LOG_SEV_INFO, __VA_ARGS__)
-#define log_debug(...) \
+#define log_debug(...)                                                                         \
 	(log_enabled(LOG_SEV_DEBUG) ? log_line(LOG_SEV_DEBUG, __VA_ARGS__) : (void)0)
 
 /* For events that a peer can cause: lets `burst` lines through per 10 seconds.
@@ -37,7 +37,6 @@ struct log_limit {
 	uint32_t passed;
 	uint32_t dropped;
 };
-bool log_limit_pass(struct log_limit *l, double now, uint32_t burst,
-                    uint32_t *suppressed);
+bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed);
 
 #endif

@@ -144,18 +144,17 @@ void clients_reap(struct client_env *env)
 /* Nothing of the client is under way: closing it now loses nothing. */
 static bool is_at_rest(const struct client *c)
 {
-	return buf_len(&c->in) == 0 && c->intake == INTAKE_REQUESTS &&
-		!c->session.in_multi && buf_len(&c->session.watched) == 0 &&
-		c->user.inflight == 0 &&
-		(!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
-		stream_pending(&c->stream) == 0;
+	return buf_len(&c->in) == 0 && c->intake == INTAKE_REQUESTS && !c->session.in_multi &&
+	       buf_len(&c->session.watched) == 0 && c->user.inflight == 0 &&
+	       (!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
+	       stream_pending(&c->stream) == 0;
 }
 
 /* Quiet by nature: it waits for what others publish. */
 static bool is_listener(const struct client *c)
 {
 	return c->session.opaque || c->intake == INTAKE_RAW ||
-		session_is_subscribed(&c->session);
+	       session_is_subscribed(&c->session);
 }
 
 static void sweep_closing(struct client_env *env, double now)
@@ -164,8 +163,7 @@ static void sweep_closing(struct client_env *env, double now)
 
 	for (at = env->closing.next; at != &env->closing; at = next) {
 		struct client *c = container_of(at, struct client, node);
-		double limit = stream_pending(&c->stream) ? FETCH_SECONDS :
-		                                            HANGUP_SECONDS;
+		double limit = stream_pending(&c->stream) ? FETCH_SECONDS : HANGUP_SECONDS;
 		next = at->next;
 		if (now - c->active_at >= limit)
 			client_close(c, "its last bytes were not fetched");
@@ -197,9 +195,7 @@ void clients_sweep(struct client_env *env)
 void clients_close(struct client_env *env, const char *reason)
 {
 	while (!list_empty(&env->clients))
-		client_close(container_of(env->clients.next, struct client, node),
-		             reason);
+		client_close(container_of(env->clients.next, struct client, node), reason);
 	while (!list_empty(&env->closing))
-		client_close(container_of(env->closing.next, struct client, node),
-		             reason);
+		client_close(container_of(env->closing.next, struct client, node), reason);
 }

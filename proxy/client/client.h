@@ -65,8 +65,8 @@ void client_new(struct client_env *env, int fd);
 /* Frees what was closed since the last call. Once per turn of the loop. */
 void clients_reap(struct client_env *env);
 
-/* Closes clients that were idle too long, or that do not take their last bytes; with env->draining
- * also those at rest. Once a second or so. */
+/* Closes clients that were idle too long, or that do not take their last bytes; with
+ * env->draining also those at rest. Once a second or so. */
 void clients_sweep(struct client_env *env);
 
 /* Closes them all. */

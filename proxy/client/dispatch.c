@@ -24,13 +24,12 @@ struct context {
 	bool eval;
 };
 
-static struct slice token_for(const struct context *x, enum owner_kind kind,
-                              struct buf *room)
+static struct slice token_for(const struct context *x, enum owner_kind kind, struct buf *room)
 {
 	const struct dispatch_from *from = x->from;
 
-	return owner_token(room, kind, from->identity(from->arg),
-	                   x->session->name, session_user(x->session));
+	return owner_token(room, kind, from->identity(from->arg), x->session->name,
+	                   session_user(x->session));
 }
 
 /* Who has not logged in may send Redis ten arguments, and is hung up on when there are
@@ -123,8 +122,7 @@ struct keys {
 	struct lock_key few[KEYS_ON_STACK];
 };
 
-static void keys_init(struct keys *k, const struct command *c,
-                      const struct resp_view *req)
+static void keys_init(struct keys *k, const struct command *c, const struct resp_view *req)
 {
 	size_t few[KEYS_ON_STACK], *args = few;
 
@@ -176,7 +174,8 @@ static void find_rules(struct context *x, struct keys *k)
 	}
 }
 
-/* Keys under rules of one owner kind share a token; what a connection stored is the key's own. */
+/* Keys under rules of one owner kind share a token; what a connection stored is the key's own.
+ */
 static void find_tokens(struct context *x, struct keys *k)
 {
 	const struct dispatch_from *from = x->from;
@@ -189,8 +188,8 @@ static void find_tokens(struct context *x, struct keys *k)
 			continue;
 		kind = key->rule->owner;
 		if (kind == OWNER_VALUE) {
-			key->token = hold_value(from->env->holds, from->holds,
-			                        x->session->db, x->req->argv[key->arg]);
+			key->token = hold_value(from->env->holds, from->holds, x->session->db,
+			                        x->req->argv[key->arg]);
 			continue;
 		}
 		if (!tokens[kind].p)
@@ -240,8 +239,7 @@ static struct decision call_lock(struct context *x, const struct command *c)
 		d = later;
 	} else if (k.enforced) {
 		find_tokens(x, &k);
-		if (rewrite_lock(&env->call, x->req, k.v, k.n, how(x), &call) ==
-		    REWRITE_CALL)
+		if (rewrite_lock(&env->call, x->req, k.v, k.n, how(x), &call) == REWRITE_CALL)
 			d = await_call(x, note_call(x, &k, &call));
 	}
 	keys_fini(&k);
@@ -256,8 +254,7 @@ static bool is_muted(const struct session *s)
 }
 
 /* A write that a rule could concern; NULL: it is none. */
-static const struct command *as_write(const struct client_env *env,
-                                      const struct resolved *what)
+static const struct command *as_write(const struct client_env *env, const struct resolved *what)
 {
 	const struct command *c = what->command;
 
@@ -300,8 +297,8 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 		what.command = commands_get(env->commands, name);
 	what.is_write = as_write(env, &what) != NULL;
 	what.is_plain = config->pooling == POOLING_SHARED && what.command &&
-		(what.command->flags & COMMAND_STATELESS) &&
-		(!what.is_write || command_single_key(what.command));
+	                (what.command->flags & COMMAND_STATELESS) &&
+	                (!what.is_write || command_single_key(what.command));
 	return what;
 }
 
@@ -315,7 +312,8 @@ const struct resolved *dispatch_resolve(const struct client_env *env, struct sli
 		return &cache->other;
 	}
 	slot = ((unsigned char)name.p[0] * 7u + (unsigned char)name.p[name.n - 1] * 3u +
-	        name.n) & (CACHE_SLOTS - 1);
+	        name.n) &
+	       (CACHE_SLOTS - 1);
 	if (cache->slots[slot].n != name.n ||
 	    memcmp(cache->slots[slot].name, name.p, name.n) != 0) {
 		cache->slots[slot].what = look_up(env, name);
@@ -359,8 +357,8 @@ static struct decision decide(struct context *x)
 }
 
 /* A transaction numbers its commands, so that EXEC's replies find them. */
-static void count_queued(struct session *s, bool was_in_multi,
-                         const struct special *special, struct slice name)
+static void count_queued(struct session *s, bool was_in_multi, const struct special *special,
+                         struct slice name)
 {
 	if (was_in_multi && s->in_multi && (!special || special_is_queued(special)) &&
 	    !slice_is(name, "quit"))
@@ -392,7 +390,7 @@ static bool is_decided(const struct client_env *env, const struct resolved *what
 	if (!c || c->keys == KEYS_NONE)
 		return true;
 	return command_single_key(c) && req->argc > 1 &&
-		!config_rule_for(env->config, req->argv[1]);
+	       !config_rule_for(env->config, req->argv[1]);
 }
 
 struct decision dispatch_early(const struct dispatch_from *from,

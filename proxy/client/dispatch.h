@@ -82,13 +82,13 @@ const struct resolved *dispatch_resolve(const struct client_env *env, struct sli
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,
                           const struct resp_view *req);
 
-/* Decides about a whole request. `eval`: the script is known to be missing. Changes the session as if the
- * request were sent now, unless the verdict is LATER. */
+/* Decides about a whole request. `eval`: the script is known to be missing. Changes the session
+ * as if the request were sent now, unless the verdict is LATER. */
 struct decision dispatch(const struct dispatch_from *from, const struct resp_view *req,
                          const struct resolved *what, bool eval);
 
-/* Decides about the beginning of a long request: PASS (session changed), or HOLD. `is_name_long`:
- * its first argument goes on, and is no command's name. */
+/* Decides about the beginning of a long request: PASS (session changed), or HOLD.
+ * `is_name_long`: its first argument goes on, and is no command's name. */
 struct decision dispatch_early(const struct dispatch_from *from,
                                const struct resp_view *beginning, bool is_name_long);
 

@@ -77,7 +77,7 @@ static void open_shared(struct client *c)
 static bool may_share(const struct client *c, enum route route)
 {
 	return route == ROUTE_SHARED && !c->settled && !c->session.uncertain &&
-		c->env->config->pooling == POOLING_SHARED;
+	       c->env->config->pooling == POOLING_SHARED;
 }
 
 /* Puts the client on a link that will do for `route`. False: not while replies are due. */
@@ -215,8 +215,9 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	if (c->scan.bulk > REQUEST_BULK_MAX)
 		pass_bad(c, k);
 	else
-		refuse(c, k, "ERR hasp: a rule may concern this request, and it is longer "
-		             "than max_request");
+		refuse(c, k,
+		       "ERR hasp: a rule may concern this request, and it is longer "
+		       "than max_request");
 	return false;
 }
 
@@ -229,11 +230,11 @@ static bool must_log_in(const struct client *c)
 static bool is_refused(const struct client *c)
 {
 	return must_log_in(c) && c->scan.state != 0 &&
-		(c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
+	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
-/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must not
- * get, in case it sees no error there. */
+/* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
+ * not get, in case it sees no error there. */
 static void pass_bad(struct client *c, struct cursor *k)
 {
 	if (!take_link(c, ROUTE_PRIVATE)) {
@@ -253,7 +254,7 @@ static bool is_plain(const struct client *c, const struct resolved *what,
 	    c->session.uncertain || c->session.in_multi || must_log_in(c))
 		return false;
 	return !what->is_write ||
-		(req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]));
+	       (req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]));
 }
 
 /* `scanned_whole`: env->args has its arguments already. */
@@ -320,8 +321,8 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 			break;
 		}
 		switch (at_start ? request_scan_args(&c->scan, p + at, n - at, &used,
-		                                     &c->env->args) :
-		                   request_scan(&c->scan, p + at, n - at, &used)) {
+		                                     &c->env->args)
+		                 : request_scan(&c->scan, p + at, n - at, &used)) {
 		case RESP_OK:
 			c->scanned += used;
 			go_on = whole_request(c, &k, at_start);
@@ -349,8 +350,8 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 static bool is_full(const struct client *c)
 {
 	return (c->user.link && link_is_full(c->user.link)) ||
-		(c->waiting != WAIT_NONE && buf_len(&c->in) >= AHEAD_MAX) ||
-		stream_pending(&c->stream) >= STREAM_HIGH_WATER;
+	       (c->waiting != WAIT_NONE && buf_len(&c->in) >= AHEAD_MAX) ||
+	       stream_pending(&c->stream) >= STREAM_HIGH_WATER;
 }
 
 void client_steer_reading(struct client *c)

@@ -37,13 +37,12 @@ void observe(struct client_env *env, const struct rule *rule, struct slice name,
 	uint32_t suppressed;
 
 	env->observed[rule->index].commands++;
-	if (!log_limit_pass(&env->limit, ev_now(env->loop), LINES_PER_WINDOW,
-	                    &suppressed))
+	if (!log_limit_pass(&env->limit, ev_now(env->loop), LINES_PER_WINDOW, &suppressed))
 		return;
 	log_info("observe rule=%s command=%.*s key=\"%.*s\" would=\"%s\" suppressed=%u",
 	         rule->name, (int)name.n, name.p,
-	         (int)(key.n > KEY_LOGGED_MAX ? KEY_LOGGED_MAX : key.n), key.p,
-	         effect(name), suppressed);
+	         (int)(key.n > KEY_LOGGED_MAX ? KEY_LOGGED_MAX : key.n), key.p, effect(name),
+	         suppressed);
 }
 
 void observed_report(const struct client_env *env)
@@ -52,7 +51,6 @@ void observed_report(const struct client_env *env)
 
 	for (size_t i = 0; i < c->nrules; i++)
 		if (c->rules[i]->mode == MODE_OBSERVE)
-			log_info("observed rule=%s worker=%d commands=%llu",
-			         c->rules[i]->name, env->worker,
-			         (unsigned long long)env->observed[i].commands);
+			log_info("observed rule=%s worker=%d commands=%llu", c->rules[i]->name,
+			         env->worker, (unsigned long long)env->observed[i].commands);
 }

@@ -13,8 +13,8 @@
  * waited for. */
 #define SETTLE_BEHIND ((size_t)1024 * 1024)
 
-/* A client on a shared link that does not read cannot stop the link: it is given room, and closed when
- * that is full. */
+/* A client on a shared link that does not read cannot stop the link: it is given room, and
+ * closed when that is full. */
 static void check_limits(struct client *c)
 {
 	const struct config *config = c->env->config;
@@ -24,8 +24,7 @@ static void check_limits(struct client *c)
 		c->settled = true;
 	if (pending > (size_t)config->client_output_limit)
 		client_close(c, "client_output_limit");
-	else if (c->env->flusher->pending >
-	         (size_t)(config->memory_limit / config->workers))
+	else if (c->env->flusher->pending > (size_t)(config->memory_limit / config->workers))
 		client_close(c, "memory_limit");
 }
 
@@ -82,8 +81,7 @@ static void end_call(struct client *c)
 	client_go_on(c);
 }
 
-static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
-                     struct slice kept)
+static void on_reply(void *owner, void *tag, const struct resp_reply *reply, struct slice kept)
 {
 	struct client *c = client_of(owner);
 	struct request *r = tag;
@@ -100,8 +98,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		client_go_on(c);
 }
 
-/* The reply to a rewritten request is an error. When Redis does not have the script, the same request
- * goes out again with its text. */
+/* The reply to a rewritten request is an error. When Redis does not have the script, the same
+ * request goes out again with its text. */
 static bool on_error(void *owner, void *tag, struct slice line)
 {
 	struct client *c = client_of(owner);
@@ -157,8 +155,8 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 	struct client *c = client_of(owner);
 	char error[512];
 
-	/* Whoever had nothing to do with the shared link just takes another; that this one was full
-	 * is no reason any more not to be read from. */
+	/* Whoever had nothing to do with the shared link just takes another; that this one was
+	 * full is no reason any more not to be read from. */
 	if (c->shared && !inflight && c->waiting != WAIT_REPLY && !c->eof) {
 		client_steer_reading(c);
 		return;

@@ -148,8 +148,7 @@ bool session_watches(const struct session *s, struct slice key)
 		int db;
 		memcpy(&n, rest.p, sizeof(n));
 		memcpy(&db, rest.p + sizeof(n), sizeof(db));
-		if (db == s->db &&
-		    slice_eq(slice_of(rest.p + head, n - sizeof(db)), key))
+		if (db == s->db && slice_eq(slice_of(rest.p + head, n - sizeof(db)), key))
 			return true;
 		rest.p += sizeof(n) + n;
 		rest.n -= sizeof(n) + n;
@@ -362,14 +361,13 @@ static void count(struct session *s, enum subscription which, long long total)
 
 static bool is_message(const struct session *s, struct slice first)
 {
-	return session_is_subscribed(s) &&
-		(slice_eq(first, SLICE_LIT("message")) ||
-		 slice_eq(first, SLICE_LIT("pmessage")) ||
-		 slice_eq(first, SLICE_LIT("smessage")));
+	return session_is_subscribed(s) && (slice_eq(first, SLICE_LIT("message")) ||
+	                                    slice_eq(first, SLICE_LIT("pmessage")) ||
+	                                    slice_eq(first, SLICE_LIT("smessage")));
 }
 
-bool session_frame(struct session *s, const struct reply_scan *frame,
-                   struct request *head, bool *ended)
+bool session_frame(struct session *s, const struct reply_scan *frame, struct request *head,
+                   bool *ended)
 {
 	struct slice first = reply_scan_first(frame);
 	bool awaited = head && head->kind == REQUEST_SUBSCRIBE;

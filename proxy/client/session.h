@@ -84,8 +84,8 @@ void session_track(struct session *s, struct request *r);
 /* The same while the session is opaque: the reply will not be seen. */
 void session_assume(struct session *s, struct request *r);
 
-/* MULTI, EXEC and what else ends a transaction, as they are sent. session_exec() returns the request
- * to await, NULL when its reply changes nothing. */
+/* MULTI, EXEC and what else ends a transaction, as they are sent. session_exec() returns the
+ * request to await, NULL when its reply changes nothing. */
 void session_multi(struct session *s);
 struct request *session_exec(struct session *s);
 void session_discard(struct session *s);
@@ -99,10 +99,10 @@ bool session_watches(const struct session *s, struct slice key);
 void session_reply(struct session *s, struct request *r, const struct resp_reply *reply,
                    struct slice kept, struct holds *holds, struct hold_owner *owner);
 
-/* A frame for link_ops.on_frame(): true when it answers no request by itself. `head` is the request
- * at the link's head; *ended is set when the frame was the last one it waited for. */
-bool session_frame(struct session *s, const struct reply_scan *frame,
-                   struct request *head, bool *ended);
+/* A frame for link_ops.on_frame(): true when it answers no request by itself. `head` is the
+ * request at the link's head; *ended is set when the frame was the last one it waited for. */
+bool session_frame(struct session *s, const struct reply_scan *frame, struct request *head,
+                   bool *ended);
 
 /* A reply other than an acknowledgement ended a SUBSCRIBE request, or its last one did. */
 void session_forget(struct session *s, struct request *r);

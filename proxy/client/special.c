@@ -269,8 +269,7 @@ const struct special *special_find(struct slice name)
 {
 	char first;
 
-	if (name.n == 0 || name.n > 12 ||
-	    !(special_lengths[name.p[0] & 31] & LEN(name.n)))
+	if (name.n == 0 || name.n > 12 || !(special_lengths[name.p[0] & 31] & LEN(name.n)))
 		return NULL;
 	first = (char)(name.p[0] | 0x20);
 	for (size_t i = 0; i < sizeof(specials) / sizeof(*specials); i++)
@@ -285,8 +284,7 @@ void special_self_check(void)
 		HASP_ASSERT(special_find(slice_str(specials[i].name)) == &specials[i]);
 }
 
-struct decision special_decide(const struct special *special,
-                               const struct dispatch_from *from,
+struct decision special_decide(const struct special *special, const struct dispatch_from *from,
                                const struct resp_view *req)
 {
 	struct context x = { from, from->session, req };
@@ -318,8 +316,9 @@ enum route special_route(const struct special *special, const struct resp_view *
 	if (special->decide == on_client)
 		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
 		                         slice_is(req->argv[1], "getname") ||
-		                         slice_is(req->argv[1], "setinfo")) ?
-			ROUTE_OWN : ROUTE_PRIVATE;
+		                         slice_is(req->argv[1], "setinfo"))
+		               ? ROUTE_OWN
+		               : ROUTE_PRIVATE;
 	return ROUTE_OWN;
 }
 

@@ -15,8 +15,7 @@ struct special;
 const struct special *special_find(struct slice name);
 
 /* PASS, with what to do about the reply; or LATER. Changes the session. */
-struct decision special_decide(const struct special *special,
-                               const struct dispatch_from *from,
+struct decision special_decide(const struct special *special, const struct dispatch_from *from,
                                const struct resp_view *req);
 
 /* The link that it must be sent on. */

@@ -150,15 +150,14 @@ void holds_free(struct holds *h)
 
 /* The hold with this name, of this connection (NULL: any) and with this token
  * (empty: any). */
-static struct hold *find(const struct holds *h, struct slice id,
-                         const struct hold_owner *o, struct slice token)
+static struct hold *find(const struct holds *h, struct slice id, const struct hold_owner *o,
+                         struct slice token)
 {
 	struct map_node *node = map_get(&h->by_key, id);
 
 	for (; node; node = map_next(node)) {
 		struct hold *hold = hold_of(node);
-		if ((!o || hold->owner == o) &&
-		    (!token.n || slice_eq(hold->token, token)))
+		if ((!o || hold->owner == o) && (!token.n || slice_eq(hold->token, token)))
 			return hold;
 	}
 	return NULL;
@@ -166,8 +165,8 @@ static struct hold *find(const struct holds *h, struct slice id,
 
 /* The hold that a connection's command on `key` is about: under owner = value its own, else
  * whichever connection's it is, for an owner may have several. */
-static struct hold *find_for(const struct holds *h, const struct hold_owner *o,
-                             bool by_value, int db, struct slice key)
+static struct hold *find_for(const struct holds *h, const struct hold_owner *o, bool by_value,
+                             int db, struct slice key)
 {
 	size_t db_len;
 	struct slice id = make_id(db, key, &db_len);
@@ -351,8 +350,7 @@ static void make_room(struct hold_owner *o)
 	}
 }
 
-static void take(struct holds *h, struct hold_owner *o, const struct hold_note *n,
-                 int db)
+static void take(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db)
 {
 	struct hold *hold = find_for(h, o, n->by_value, db, n->keys[0]);
 	unsigned count = 1;
@@ -389,8 +387,7 @@ static void take(struct holds *h, struct hold_owner *o, const struct hold_note *
 	begin_lease(hold, n->call.lease_ms, n->call.leased, n->sent_at);
 }
 
-static void expire(struct holds *h, struct hold_owner *o,
-                   const struct hold_note *n, int db)
+static void expire(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db)
 {
 	struct hold *hold = find_for(h, o, n->by_value, db, n->keys[0]);
 
@@ -400,8 +397,7 @@ static void expire(struct holds *h, struct hold_owner *o,
 
 /* Of several keys some may have stayed: they are renewed no more, and their lease
  * runs out. */
-static void drop(struct holds *h, struct hold_owner *o, const struct hold_note *n,
-                 int db)
+static void drop(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db)
 {
 	for (size_t i = 0; i < n->nkeys; i++) {
 		struct hold *hold = find_for(h, o, n->by_value, db, n->keys[i]);
@@ -420,9 +416,9 @@ struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
 	enum disconnect_mode end = rule ? rule->on_disconnect : verbs->on_disconnect;
 	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
 	bool begins = call->effect == LOCK_EFFECT_TAKES &&
-		(by_value || end == DISCONNECT_RELEASE || renew == RENEW_YES ||
-		 (renew == RENEW_UNLEASED && !call->leased)) &&
-		(!by_value || call->value.n <= VALUE_MAX);
+	              (by_value || end == DISCONNECT_RELEASE || renew == RENEW_YES ||
+	               (renew == RENEW_UNLEASED && !call->leased)) &&
+	              (!by_value || call->value.n <= VALUE_MAX);
 	struct hold_note *n;
 
 	if (call->effect == LOCK_EFFECT_NONE || nkeys == 0 ||

@@ -45,8 +45,8 @@ struct hold_terms {
 	struct slice token;
 };
 
-/* Copies what the books need of `call`, whose keys are `keys` (for DROPS: all that have a rule).
- * Returns NULL when the books have no use for its reply. */
+/* Copies what the books need of `call`, whose keys are `keys` (for DROPS: all that have a
+ * rule). Returns NULL when the books have no use for its reply. */
 struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
                             const struct slice *keys, size_t nkeys,
                             const struct hold_terms *terms);

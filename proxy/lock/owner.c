@@ -41,21 +41,19 @@ void owner_identify(struct owner_identity *id, int fd, int worker)
 	if (getpeername(fd, peer, &len) == 0) {
 		if (peer->sa_family != AF_UNIX) {
 			address_print_host(peer, text, sizeof(text));
-			snprintf(id->address, sizeof(id->address), "address:%s",
-			         text);
+			snprintf(id->address, sizeof(id->address), "address:%s", text);
 			address_print(peer, len, text, sizeof(text));
-		} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred,
-		                      &cred_len) == 0) {
-			snprintf(id->address, sizeof(id->address),
-			         "address:uid:%u", (unsigned)cred.uid);
+		} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0) {
+			snprintf(id->address, sizeof(id->address), "address:uid:%u",
+			         (unsigned)cred.uid);
 			snprintf(text, sizeof(text), "unix:%d", (int)cred.pid);
 		}
 	}
 	/* An owner that is not known must not be everybody's. */
 	if (id->address[sizeof("address:") - 1] == '?')
 		snprintf(id->address, sizeof(id->address), "address:?%s", hex);
-	snprintf(id->connection, sizeof(id->connection), "connection:%s/%d/%s",
-	         text, worker, hex);
+	snprintf(id->connection, sizeof(id->connection), "connection:%s/%d/%s", text, worker,
+	         hex);
 }
 
 static struct slice prefixed(struct buf *room, const char *prefix, const char *name)
@@ -67,8 +65,7 @@ static struct slice prefixed(struct buf *room, const char *prefix, const char *n
 }
 
 struct slice owner_token(struct buf *room, enum owner_kind kind,
-                         const struct owner_identity *id, const char *name,
-                         const char *user)
+                         const struct owner_identity *id, const char *name, const char *user)
 {
 	if (kind == OWNER_ADDRESS)
 		return slice_str(id->address);

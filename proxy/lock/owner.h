@@ -30,7 +30,6 @@ void owner_identify(struct owner_identity *id, int fd, int worker);
 /* The token for `kind`, which may be built in `room` and is valid as long as that, `id` and the
  * names are. `name` and `user`: NULL when there is none, or none that is known for sure. */
 struct slice owner_token(struct buf *room, enum owner_kind kind,
-                         const struct owner_identity *id, const char *name,
-                         const char *user);
+                         const struct owner_identity *id, const char *name, const char *user);
 
 #endif

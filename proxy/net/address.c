@@ -23,8 +23,8 @@ int address_parse(struct address *a, const char *text)
 	*a = (struct address){ 0 };
 	if (strncmp(text, "unix:", 5) == 0) {
 		a->local = true;
-		return text[5] ? copy(a->host, sizeof(a->host), text + 5,
-		                      strlen(text + 5)) : -1;
+		return text[5] ? copy(a->host, sizeof(a->host), text + 5, strlen(text + 5))
+		               : -1;
 	}
 	colon = strrchr(text, ':');
 	if (!colon || !colon[1])
@@ -57,8 +57,7 @@ void address_print_host(const struct sockaddr *sa, char *out, size_t n)
 		/* The same host must not be two owners because a listener
 		 * takes both families. */
 		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr))
-			inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], text,
-			          sizeof(text));
+			inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], text, sizeof(text));
 		else
 			inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
 	}
@@ -71,10 +70,10 @@ void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n
 
 	if (sa->sa_family == AF_UNIX) {
 		const struct sockaddr_un *un = (const void *)sa;
-		size_t max = len > offsetof(struct sockaddr_un, sun_path) ?
-			len - offsetof(struct sockaddr_un, sun_path) : 0;
-		snprintf(out, n, "unix:%.*s", (int)strnlen(un->sun_path, max),
-		         un->sun_path);
+		size_t max = len > offsetof(struct sockaddr_un, sun_path)
+		                     ? len - offsetof(struct sockaddr_un, sun_path)
+		                     : 0;
+		snprintf(out, n, "unix:%.*s", (int)strnlen(un->sun_path, max), un->sun_path);
 		return;
 	}
 	address_print_host(sa, host, sizeof(host));

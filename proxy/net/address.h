@@ -17,8 +17,7 @@ struct address {
 };
 
 /* Returns 0, -1 when `text` is not an address. */
-int address_parse(struct address *a, const char *text)
-	__attribute__((warn_unused_result));
+int address_parse(struct address *a, const char *text) __attribute__((warn_unused_result));
 
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always
  * terminated). */

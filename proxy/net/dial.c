@@ -34,8 +34,7 @@ void dial_tune(int fd, int64_t keepalive_ms)
 	int on = 1, idle = (int)(keepalive_ms / 1000), interval = idle / 3;
 
 	/* Fails on unix sockets, which need neither. */
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
-	    idle <= 0)
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 || idle <= 0)
 		return;
 	if (interval < 1)
 		interval = 1;
@@ -185,8 +184,7 @@ static int begin(struct dial *d, const struct dialer *how, const struct address 
 	}
 	d->addresses = resolve_numeric(to->host, to->port, &error);
 	if (!d->addresses) {
-		d->resolving = resolve(how->resolver, to->host, to->port,
-		                       on_resolved, d);
+		d->resolving = resolve(how->resolver, to->host, to->port, on_resolved, d);
 		d->error = d->resolving ? 0 : EAGAIN;
 		return d->resolving ? 0 : -1;
 	}

@@ -25,8 +25,7 @@ struct acceptor {
 	struct ev_timer pause;
 };
 
-static int open_socket(const struct sockaddr *sa, socklen_t len,
-                       const struct listen_how *how)
+static int open_socket(const struct sockaddr *sa, socklen_t len, const struct listen_how *how)
 {
 	int on = 1, saved;
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -90,8 +89,8 @@ static int open_unix(const char *path, const struct listen_how *how)
 	return fd;
 }
 
-int listen_open(const struct address *at, const struct listen_how *how,
-                int *fds, size_t max, const char **reason)
+int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
+                const char **reason)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 		                  .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
@@ -144,12 +143,10 @@ static void on_readable(struct ev_loop *loop, struct ev_io *w, int revents)
 		int fd = accept4(w->fd, (struct sockaddr *)&peer, &len,
 		                 SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
-			a->ops->on_accept(a->owner, fd,
-			                  (struct sockaddr *)&peer, len);
+			a->ops->on_accept(a->owner, fd, (struct sockaddr *)&peer, len);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-		    errno == ENOMEM) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			/* The event would come again at once and for ever. */
 			ev_io_stop(loop, &a->readable);
 			ev_timer_set(&a->pause, EXHAUSTED_PAUSE_SECONDS, 0);
@@ -160,8 +157,8 @@ static void on_readable(struct ev_loop *loop, struct ev_io *w, int revents)
 	}
 }
 
-struct acceptor *acceptor_new(struct ev_loop *loop, int fd,
-                              const struct acceptor_ops *ops, void *owner)
+struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
+                              void *owner)
 {
 	struct acceptor *a = xcalloc(1, sizeof(*a));
 

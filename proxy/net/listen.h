@@ -22,23 +22,21 @@ struct listen_how {
 /* Opens non-blocking listening sockets at `at`; a name may mean several addresses, of
  * which at most `max` are used. Returns their number; -1, and the reason in words in
  * *reason. A unix socket's file that nobody listens at any more is replaced. */
-int listen_open(const struct address *at, const struct listen_how *how,
-                int *fds, size_t max, const char **reason)
-	__attribute__((warn_unused_result));
+int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
+                const char **reason) __attribute__((warn_unused_result));
 
 struct acceptor;
 
 struct acceptor_ops {
 	/* A new connection: a non-blocking socket, the callee's from now on. */
-	void (*on_accept)(void *owner, int fd, const struct sockaddr *peer,
-	                  socklen_t len);
+	void (*on_accept)(void *owner, int fd, const struct sockaddr *peer, socklen_t len);
 	/* accept() failed for want of `error`; accepting goes on a little later. */
 	void (*on_exhausted)(void *owner, int error);
 };
 
 /* Accepts from `fd`, which it owns from now on. */
-struct acceptor *acceptor_new(struct ev_loop *loop, int fd,
-                              const struct acceptor_ops *ops, void *owner);
+struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
+                              void *owner);
 void acceptor_free(struct acceptor *a);
 
 #endif

@@ -67,8 +67,7 @@ static void deliver(struct letter *l)
 	request_free(q);
 }
 
-static struct addrinfo *lookup(const char *host, const char *port, int flags,
-                               int *error)
+static struct addrinfo *lookup(const char *host, const char *port, int flags, int *error)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC,
 		                  .ai_socktype = SOCK_STREAM,
@@ -149,8 +148,7 @@ static bool start_thread(struct resolver *r)
 	return true;
 }
 
-struct resolve_request *resolve(struct resolver *r, const char *host,
-                                const char *port,
+struct resolve_request *resolve(struct resolver *r, const char *host, const char *port,
                                 void (*done)(void *arg, struct addrinfo *ai, int error),
                                 void *arg)
 {

@@ -24,9 +24,9 @@ struct resolve_request;
 struct addrinfo *resolve_numeric(const char *host, const char *port, int *error);
 
 /* Asks for the stream addresses of a `host` that is a name. `done` runs later on the loop with
- * them, or with NULL and getaddrinfo()'s error. Returns NULL when there is no thread to be had. */
-struct resolve_request *resolve(struct resolver *r, const char *host,
-                                const char *port,
+ * them, or with NULL and getaddrinfo()'s error. Returns NULL when there is no thread to be had.
+ */
+struct resolve_request *resolve(struct resolver *r, const char *host, const char *port,
                                 void (*done)(void *arg, struct addrinfo *ai, int error),
                                 void *arg);
 /* `done` will not run. Only before it ran. */

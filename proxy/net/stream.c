@@ -119,8 +119,8 @@ void stream_flusher_fini(struct stream_flusher *f)
 	ev_prepare_stop(f->loop, &f->prepare);
 }
 
-void stream_init(struct stream *s, struct stream_flusher *f,
-                 const struct stream_ops *ops, void *owner)
+void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
+                 void *owner)
 {
 	*s = (struct stream){ .flusher = f, .ops = ops, .owner = owner };
 	list_init(&s->dirty);

@@ -59,8 +59,8 @@ void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop);
 void stream_flusher_fini(struct stream_flusher *f);
 
 /* A stream without a connection yet: what is sent waits in `out`. */
-void stream_init(struct stream *s, struct stream_flusher *f,
-                 const struct stream_ops *ops, void *owner);
+void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
+                 void *owner);
 /* Gives it its connected non-blocking socket, which it then owns. */
 void stream_attach(struct stream *s, int fd);
 /* Closes the socket and drops what was not written. Harmless when closed. */

@@ -217,8 +217,7 @@ static size_t scan_simple(struct reply_scan *s, const char *p, size_t n)
 	return len + 2;
 }
 
-enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n,
-                            size_t *used)
+enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 {
 	size_t at = 0;
 	enum resp_result r = RESP_MORE;
@@ -260,8 +259,7 @@ bool reply_next(struct slice *elements, struct resp_reply *out)
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	if (elements->n == 0 ||
-	    reply_scan(&scan, elements->p, elements->n, &used) != RESP_OK)
+	if (elements->n == 0 || reply_scan(&scan, elements->p, elements->n, &used) != RESP_OK)
 		return false;
 	*out = scan.reply;
 	elements->p += used;

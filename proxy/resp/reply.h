@@ -53,8 +53,8 @@ struct reply_scan {
 
 /* Goes on scanning one reply with the `n` bytes at `p`; *used is how many of them
  * belong to it. RESP_OK: it ended; s->reply and s->first tell of it until the next call. */
-enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n,
-                            size_t *used) __attribute__((warn_unused_result));
+enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
+	__attribute__((warn_unused_result));
 
 /* At the beginning of a reply: not one of its bytes was seen. */
 bool reply_scan_at_start(const struct reply_scan *s);
@@ -64,8 +64,8 @@ static inline struct slice reply_scan_first(const struct reply_scan *s)
 	return slice_of(s->first, s->nfirst);
 }
 
-/* The elements of the aggregate that is the whole reply at `frame`, for reply_next(): empty when
- * it is none, or has none. */
+/* The elements of the aggregate that is the whole reply at `frame`, for reply_next(): empty
+ * when it is none, or has none. */
 struct slice reply_elements(struct slice frame);
 
 /* Takes the first of the `elements`, told as a reply of its own. False when there is none, or

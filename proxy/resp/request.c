@@ -71,8 +71,7 @@ static inline size_t scan_short_header(const char *p, size_t n, long long *value
 	return first - 1 <= 8 && second <= 9 && p[3] == '\r' ? 5 : 0;
 }
 
-static enum resp_result scan_any_header(const char *p, size_t n, long long *value,
-                                        size_t *size)
+static enum resp_result scan_any_header(const char *p, size_t n, long long *value, size_t *size)
 {
 	size_t len = 0;
 	enum resp_result r = find_line(p, n, '\r', &len);
@@ -140,8 +139,7 @@ static const char *inline_arg(const char *p, const char *end, struct buf *text)
 			size_t len;
 			c = unescape(p, end, &len);
 			p += len - 1;
-		} else if (quote == '\'' && c == '\\' && p + 1 < end &&
-		           p[1] == '\'') {
+		} else if (quote == '\'' && c == '\\' && p + 1 < end && p[1] == '\'') {
 			c = *++p;
 		} else if (!quote && (c == '"' || c == '\'')) {
 			quote = c;
@@ -159,8 +157,7 @@ static void push_arg(struct request_args *args, size_t i, struct slice arg)
 {
 	if (i == args->cap) {
 		args->cap = args->cap ? args->cap * 2 : 16;
-		args->argv = xrealloc(args->argv,
-		                      args->cap * sizeof(*args->argv));
+		args->argv = xrealloc(args->argv, args->cap * sizeof(*args->argv));
 	}
 	args->argv[i] = arg;
 }
@@ -202,8 +199,8 @@ static size_t inline_text(const char *p, size_t lf)
 	return lf > 0 && p[lf - 1] == '\r' ? lf - 1 : lf;
 }
 
-static enum resp_result scan_inline(struct request_scan *s, const char *p,
-                                    size_t n, size_t *used, struct request_args *args)
+static enum resp_result scan_inline(struct request_scan *s, const char *p, size_t n,
+                                    size_t *used, struct request_args *args)
 {
 	size_t lf = 0;
 	long argc;
@@ -268,8 +265,8 @@ static size_t scan_simple(const char *p, size_t n, struct request_args *args)
 }
 
 /* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
-static enum resp_result scan(struct request_scan *s, const char *p, size_t n,
-                             size_t *used, struct request_args *args)
+static enum resp_result scan(struct request_scan *s, const char *p, size_t n, size_t *used,
+                             struct request_args *args)
 {
 	size_t at = 0, size = 0;
 	long long value = 0;
@@ -321,8 +318,7 @@ static enum resp_result scan(struct request_scan *s, const char *p, size_t n,
 	return RESP_MORE;
 }
 
-enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
-                              size_t *used)
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 {
 	return scan(s, p, n, used, NULL);
 }
@@ -339,8 +335,7 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
 	return scan(s, p, n, used, args);
 }
 
-struct resp_view request_view(struct request_args *args, const char *p,
-                              size_t n, bool *whole)
+struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole)
 {
 	size_t at = 0, size = 0, argc = 0, want;
 	long long value = 0;
@@ -359,8 +354,7 @@ struct resp_view request_view(struct request_args *args, const char *p,
 		return (struct resp_view){ 0, args->argv };
 	want = value > 0 ? (size_t)value : 0;
 	at = size;
-	while (argc < want && at < n &&
-	       scan_header(p + at, n - at, &value, &size) == RESP_OK &&
+	while (argc < want && at < n && scan_header(p + at, n - at, &value, &size) == RESP_OK &&
 	       value >= 0 && n - at - size >= (size_t)value) {
 		push_arg(args, argc++, slice_of(p + at + size, (size_t)value));
 		at += size + (size_t)value + 2;

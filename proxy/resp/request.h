@@ -40,8 +40,8 @@ struct request_scan {
  * not used. RESP_OK: the request ended, the scan is at the beginning again.
  * RESP_BAD: Redis refuses the request at the last of the used bytes, with an
  * error, and closes. */
-enum resp_result request_scan(struct request_scan *s, const char *p, size_t n,
-                              size_t *used) __attribute__((warn_unused_result));
+enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
+	__attribute__((warn_unused_result));
 
 /* What Redis takes of a connection that must log in and has not: arguments, bytes of each. */
 #define REQUEST_LOGIN_ARGC 10
@@ -61,8 +61,8 @@ struct request_args {
 	struct buf text; /* inline arguments, quotes resolved */
 };
 
-/* As request_scan() at the beginning of a request, which must be whole, or it tells RESP_MORE as ever:
- * on RESP_OK its arguments are in `args`. */
+/* As request_scan() at the beginning of a request, which must be whole, or it tells RESP_MORE
+ * as ever: on RESP_OK its arguments are in `args`. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 	__attribute__((warn_unused_result));
@@ -70,8 +70,7 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
 /* Reads the arguments of a request, or of its beginning: those whose bytes are all
  * there. *whole tells whether those are all. The view is good until the next
  * call with the same `args` or until the bytes at `p` move. argc may be 0. */
-struct resp_view request_view(struct request_args *args, const char *p,
-                              size_t n, bool *whole);
+struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole);
 void request_args_fini(struct request_args *args);
 
 #endif

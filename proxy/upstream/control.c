@@ -69,8 +69,7 @@ static void answer(struct call *call, const redisReply *reply)
 		fn(arg, reply);
 }
 
-static void on_reply(void *owner, void *tag, const struct resp_reply *r,
-                     struct slice kept)
+static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
 {
 	redisReply *reply = decode(kept);
 
@@ -92,8 +91,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 	struct control *c = owner;
 
 	if (!c->complained)
-		log_warning("upstream_down address=%s reason=\"%s\"",
-		            c->how.env->name, reason);
+		log_warning("upstream_down address=%s reason=\"%s\"", c->how.env->name, reason);
 	c->complained = true;
 	(void)end;
 	(void)inflight;
@@ -113,8 +111,7 @@ static const struct link_ops link_ops = {
 	.on_down = on_down,
 };
 
-static void send_call(struct control *c, struct slice request, control_fn *fn,
-                      void *arg)
+static void send_call(struct control *c, struct slice request, control_fn *fn, void *arg)
 {
 	struct call *call = xcalloc(1, sizeof(*call));
 
@@ -125,8 +122,8 @@ static void send_call(struct control *c, struct slice request, control_fn *fn,
 	link_expect(&c->self, LINK_TELL | LINK_KEEP | LINK_QUIET, call);
 }
 
-static void send_words(struct control *c, const char *const *words, size_t n,
-                       control_fn *fn, void *arg)
+static void send_words(struct control *c, const char *const *words, size_t n, control_fn *fn,
+                       void *arg)
 {
 	struct buf out = BUF_INIT;
 
@@ -144,7 +141,7 @@ static void on_ping(void *arg, const redisReply *reply)
 
 	if (reply)
 		c->how.env->login_required = reply->type == REDIS_REPLY_ERROR &&
-			strncmp(reply->str, "NOAUTH", 6) == 0;
+		                             strncmp(reply->str, "NOAUTH", 6) == 0;
 }
 
 static void on_command(void *arg, const redisReply *reply)
@@ -167,7 +164,8 @@ static void on_command(void *arg, const redisReply *reply)
 	if (!c->complained)
 		log_warning("upstream_refused address=%s error=\"%s\" hint=\"set [upstream] "
 		            "user and password: until then no lock is renewed or "
-		            "released at disconnect\"", c->how.env->name,
+		            "released at disconnect\"",
+		            c->how.env->name,
 		            reply ? reply->str : "COMMAND's answer is not understood");
 	c->complained = true;
 	link_close(c->self.link);
@@ -184,8 +182,7 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 	link_join(link_new(c->how.env, false, NULL), &c->self);
 	send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
 	if (c->password && c->user)
-		send_words(c, (const char *[]){ "AUTH", c->user, c->password }, 3,
-		           NULL, NULL);
+		send_words(c, (const char *[]){ "AUTH", c->user, c->password }, 3, NULL, NULL);
 	else if (c->password)
 		send_words(c, (const char *[]){ "AUTH", c->password }, 2, NULL, NULL);
 	send_words(c, (const char *[]){ "COMMAND" }, 1, on_command, c);
@@ -244,8 +241,7 @@ size_t control_inflight(const struct control *c)
 	return c->self.inflight;
 }
 
-int control_call(struct control *c, int db, struct slice request, control_fn *fn,
-                 void *arg)
+int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
 {
 	char number[16];
 

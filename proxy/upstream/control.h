@@ -44,7 +44,7 @@ typedef void control_fn(void *arg, const redisReply *reply);
 
 /* Sends one request in database `db`. Returns 0, -1 when the connection is down (nothing is
  * sent and `fn` does not run). `fn` may be NULL. */
-int control_call(struct control *c, int db, struct slice request, control_fn *fn,
-                 void *arg) __attribute__((warn_unused_result));
+int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
+	__attribute__((warn_unused_result));
 
 #endif

@@ -24,7 +24,8 @@ void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag)
 {
 	struct inflight *last = f->nruns ? fifo_at(f, f->nruns - 1) : NULL;
 
-	if (last && last->user == user && flags == 0 && last->flags == 0 && last->count < UINT32_MAX) {
+	if (last && last->user == user && flags == 0 && last->flags == 0 &&
+	    last->count < UINT32_MAX) {
 		last->count++;
 		return;
 	}

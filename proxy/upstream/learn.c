@@ -22,10 +22,11 @@ static const struct {
 static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_multi", "admin" };
 /* ... except these ... */
 static const char *const stateless_names[] = {
-	"eval", "eval_ro", "evalsha", "evalsha_ro", "fcall", "fcall_ro", "publish", "spublish", "role",
+	"eval",     "eval_ro", "evalsha",  "evalsha_ro", "fcall",
+	"fcall_ro", "publish", "spublish", "role",
 };
-/* ... and these are, whatever their flags. (FUNCTION KILL behind the function on the same link would
- * never be read.) */
+/* ... and these are, whatever their flags. (FUNCTION KILL behind the function on the same link
+ * would never be read.) */
 static const char *const stateful_names[] = {
 	"asking", "client", "function", "quit", "readonly", "readwrite", "select",
 };
@@ -48,8 +49,7 @@ static bool is_text(const redisReply *r)
 static bool is_entry(const redisReply *r)
 {
 	if (r->type != REDIS_REPLY_ARRAY || r->elements < FIELDS ||
-	    !is_text(r->element[NAME]) ||
-	    r->element[FLAGS]->type != REDIS_REPLY_ARRAY)
+	    !is_text(r->element[NAME]) || r->element[FLAGS]->type != REDIS_REPLY_ARRAY)
 		return false;
 	for (int i = ARITY; i <= STEP; i++) {
 		const redisReply *n = r->element[i];

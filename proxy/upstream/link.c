@@ -82,7 +82,7 @@ void link_leave(struct link_user *u)
 			run->tag = NULL;
 			/* What it was kept for is gone. */
 			run->flags |= LINK_QUIET;
-			run->flags &= (uint8_t)~(LINK_TELL | LINK_ASK | LINK_KEEP);
+			run->flags &= (uint8_t) ~(LINK_TELL | LINK_ASK | LINK_KEEP);
 		}
 	}
 	if (l->to == u)
@@ -170,13 +170,16 @@ static void send_login(struct link *l, const struct link_login *who)
 	if (who->proto == 3)
 		say_hello(l, who);
 	else if (who->password && who->user)
-		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), slice_str(who->user), password }, 3);
+		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), slice_str(who->user), password },
+		       3);
 	else if (who->password)
 		/* Redis before 6 knows no users. */
 		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), password }, 2);
 	if (who->name && who->proto != 3)
-		log_in(l, (struct slice[]){ SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
-		                            slice_str(who->name) }, 3);
+		log_in(l,
+		       (struct slice[]){ SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
+		                         slice_str(who->name) },
+		       3);
 	if (who->db > 0) {
 		snprintf(db, sizeof(db), "%d", who->db);
 		log_in(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);

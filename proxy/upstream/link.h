@@ -12,8 +12,8 @@
  * Knows where a reply ends and whose request it answers; what either means is the users'
  * business. Replies are forwarded in pieces, as they come, unless the entry says otherwise.
  * A link that must log in sends nothing else before Redis has accepted that. A private link
- * has one user, who may take over its replies (link_watch(), link_make_opaque()); a shared one any
- * number, who come and go.
+ * has one user, who may take over its replies (link_watch(), link_make_opaque()); a shared one
+ * any number, who come and go.
  */
 #ifndef HASP_UPSTREAM_LINK_H
 #define HASP_UPSTREAM_LINK_H
@@ -43,7 +43,8 @@ enum {
 /* How a link ended. */
 enum link_end {
 	LINK_UNREACHABLE, /* it never was connected */
-	LINK_REFUSED, /* Redis refused its login; the reason is Redis' error, without the dash */
+	LINK_REFUSED, /* Redis refused its login; the reason is Redis' error, without the dash
+	               */
 	LINK_BROKEN, /* it had been in use */
 };
 
@@ -52,24 +53,23 @@ struct link;
 struct link_ops {
 	/* Bytes of replies, in order. */
 	void (*on_bytes)(void *owner, struct slice bytes);
-	/* A reply for LINK_TELL ended; its bytes have been forwarded. `kept`: its bytes, if LINK_KEEP asked
-	 * for them and they were not too many. */
-	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
-	                 struct slice kept);
-	/* An error for LINK_ASK, whole. True: forward it and call on_reply(); false: drop it, the owner
-	 * has sent something else. May be NULL when LINK_ASK is not used. */
+	/* A reply for LINK_TELL ended; its bytes have been forwarded. `kept`: its bytes, if
+	 * LINK_KEEP asked for them and they were not too many. */
+	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r, struct slice kept);
+	/* An error for LINK_ASK, whole. True: forward it and call on_reply(); false: drop it,
+	 * the owner has sent something else. May be NULL when LINK_ASK is not used. */
 	bool (*on_error)(void *owner, void *tag, struct slice line);
 	/* Private links: does the frame that just ended answer no request (a push, a published
-	 * message)? Asked for RESP3 pushes, and for every frame while link_watch() is on. NULL: never. */
+	 * message)? Asked for RESP3 pushes, and for every frame while link_watch() is on. NULL:
+	 * never. */
 	bool (*on_frame)(void *owner, const struct reply_scan *frame);
 	/* The link is connected, or somebody had found it full and it is so no more. */
 	void (*on_drained)(void *owner);
 	/* No reply is due any more, and the user had asked to be told. May be NULL. */
 	void (*on_idle)(void *owner);
-	/* The link is gone, and the user not on it any more; `inflight` of its requests are not answered.
-	 * Not called by link_close(). */
-	void (*on_down)(void *owner, enum link_end end, const char *reason,
-	                size_t inflight);
+	/* The link is gone, and the user not on it any more; `inflight` of its requests are not
+	 * answered. Not called by link_close(). */
+	void (*on_down)(void *owner, enum link_end end, const char *reason, size_t inflight);
 };
 
 /* Embedded in its owner. */
@@ -113,8 +113,8 @@ void link_close(struct link *l);
 void links_reap(struct link_env *env);
 
 void link_join(struct link *l, struct link_user *u);
-/* Replies still due to the user are swallowed; their tags are not told. Harmless for one who is on
- * no link. */
+/* Replies still due to the user are swallowed; their tags are not told. Harmless for one who is
+ * on no link. */
 void link_leave(struct link_user *u);
 
 /* Sends now, or with what else is queued at the end of the loop's turn. */
@@ -130,7 +130,8 @@ size_t link_pending(const struct link *l);
 bool link_is_full(struct link *l);
 size_t link_users(const struct link *l);
 
-/* One more reply will come to the user, to be treated as `flags` say; `tag` comes back with it. */
+/* One more reply will come to the user, to be treated as `flags` say; `tag` comes back with it.
+ */
 void link_expect(struct link_user *u, unsigned flags, void *tag);
 /* The tag of the oldest request in flight, NULL when it has none or is not the user's. */
 void *link_head(const struct link_user *u);
@@ -139,8 +140,8 @@ void link_drop_head(struct link *l);
 
 /* Private links: ask on_frame() about every frame, or only about pushes. */
 void link_watch(struct link *l, bool on);
-/* Private links: from here on replies are not scanned: bytes are forwarded as they are, and requests
- * in flight are forgotten (their tags are not told). */
+/* Private links: from here on replies are not scanned: bytes are forwarded as they are, and
+ * requests in flight are forgotten (their tags are not told). */
 void link_make_opaque(struct link *l);
 /* Private links: stop and go on reading replies. */
 void link_pause(struct link *l);

@@ -109,8 +109,7 @@ static void group_free(struct pool *p, struct group *g)
 	free(g);
 }
 
-static struct pooled *add_link(struct pool *p, struct group *g,
-                               const struct link_login *who)
+static struct pooled *add_link(struct pool *p, struct group *g, const struct link_login *who)
 {
 	bool plain = who->db == 0 && who->proto == 2 && !who->password;
 	struct pooled *l = xcalloc(1, sizeof(*l));
@@ -207,8 +206,8 @@ void pool_free(struct pool *p)
 	ev_timer_stop(p->loop, &p->sweep);
 	for (size_t i = 0; i < p->groups.nbuckets; i++)
 		while (p->groups.buckets[i])
-			group_free(p, container_of(p->groups.buckets[i], struct group,
-			                           by_login));
+			group_free(p,
+			           container_of(p->groups.buckets[i], struct group, by_login));
 	map_fini(&p->groups);
 	free(p);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pool: a worker's shared links, a few for each login (database, protocol version, user, password) that its
- * clients have. A link is made when the first client needs one, and closed when it has had no
- * user for a while.
+ * pool: a worker's shared links, a few for each login (database, protocol version, user,
+ * password) that its clients have. A link is made when the first client needs one, and closed
+ * when it has had no user for a while.
  */
 #ifndef HASP_UPSTREAM_POOL_H
 #define HASP_UPSTREAM_POOL_H
@@ -19,8 +19,9 @@ void pool_free(struct pool *p); /* closes the links */
 /* How many links each login has from now on; >= 1. */
 void pool_set_size(struct pool *p, int64_t links_per_login);
 
-/* Puts `u` on the link with the fewest users that `login` (whose name does not count) has. Redis must have
- * accepted the login for this user already: the link's own login happens without it. */
+/* Puts `u` on the link with the fewest users that `login` (whose name does not count) has.
+ * Redis must have accepted the login for this user already: the link's own login happens
+ * without it. */
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u);
 
 #endif

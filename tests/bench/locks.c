@@ -10,8 +10,8 @@
  *   app     as an application sends it: through hasp, with a rule for `bench:*`
  *   calls   as hasp sends it: the EVALSHA calls of the same scripts, to Redis directly
  *
- * Prints requests per second and the 99th percentile of their latency in milliseconds. An answer
- * other than the one that an undisturbed client gets ends it with status 1.
+ * Prints requests per second and the 99th percentile of their latency in milliseconds. An
+ * answer other than the one that an undisturbed client gets ends it with status 1.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -121,8 +121,8 @@ static void write_verb(const struct load *load, struct buf *out, enum verb verb,
 		resp_write_request(out, req->argv, req->argc);
 }
 
-static void write_ruled(const struct load *load, struct buf *out,
-                        const struct resp_view *req, struct slice token)
+static void write_ruled(const struct load *load, struct buf *out, const struct resp_view *req,
+                        struct slice token)
 {
 	struct rule rule = { .owner = OWNER_CONNECTION, .lease_ms = LEASE_MS };
 	struct lock_key key = { 1, &rule, token };
@@ -153,8 +153,8 @@ static void write_requests(const struct load *load, struct client *c, int n)
 		write_verb(load, &c->requests[RELEASE], VERB_UNLOCK,
 		           &(struct resp_view){ 2, unlock }, token);
 	} else {
-		struct slice set[] = { SLICE_LIT("SET"), key, SLICE_LIT("1"),
-			               SLICE_LIT("NX"), SLICE_LIT("PX"), lease };
+		struct slice set[] = { SLICE_LIT("SET"), key,  SLICE_LIT("1"), SLICE_LIT("NX"),
+			               SLICE_LIT("PX"),  lease };
 		struct slice del[] = { SLICE_LIT("DEL"), key };
 		write_ruled(load, &c->requests[ACQUIRE], &(struct resp_view){ 6, set }, token);
 		write_ruled(load, &c->requests[RELEASE], &(struct resp_view){ 2, del }, token);
@@ -225,7 +225,8 @@ static double percentile_ms(const struct load *load, double part)
 	uint64_t seen = 0;
 	size_t step = 0;
 
-	while (step < STEPS - 1 && (double)(seen += load->latencies[step]) < part * (double)load->done)
+	while (step < STEPS - 1 &&
+	       (double)(seen += load->latencies[step]) < part * (double)load->done)
 		step++;
 	return (double)(step + 1) * STEP_NS / 1e6;
 }

@@ -101,8 +101,8 @@ def test_replies_still_to_be_fetched_survive_the_end_of_both_sides(hasp, plain):
     plain.set("big", b"x" * 400_000)
     with slow(hasp) as one:
         one.send(encode("CLIENT", "SETNAME", "quits") + encode("GET", "big") + encode("QUIT"))
-        until(lambda: "quits" not in {client["name"] for client in plain.client_list()} and
-              one.sock.recv(6, socket.MSG_PEEK) == OK + b"$", "Redis to close")
+        until(lambda: one.sock.recv(6, socket.MSG_PEEK) == OK + b"$", "the beginning")
+        until(lambda: "quits" not in {client["name"] for client in plain.client_list()}, "Redis to close")
         half_close(one)
         assert rest(one) == OK + expected
 

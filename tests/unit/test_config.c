@@ -253,7 +253,8 @@ static const char *rule_name(const struct config *c, const char *key)
 
 static void the_first_matching_rule_wins(void **state)
 {
-	struct config *c = load("[lock narrow]\npattern = x:1* y\n[lock wide]\npattern = x:*\n");
+	struct config *c = load(
+		"[lock narrow]\npattern = x:1* y\n[lock wide]\npattern = x:*\n");
 
 	(void)state;
 	assert_string_equal(rule_name(c, "x:12"), "narrow");

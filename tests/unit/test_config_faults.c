@@ -52,7 +52,8 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	(void)state;
 	assert_faults("[lock a]\npattern = a\nwait = 5s\n",
 	              "3: unknown option 'wait' in [lock a]\n");
-	assert_faults("[hasp]\nsentinels = shared\n", "2: unknown option 'sentinels' in [hasp]\n");
+	assert_faults("[hasp]\nsentinels = shared\n",
+	              "2: unknown option 'sentinels' in [hasp]\n");
 	assert_faults("[upstream]\nsentinels = a:1\ntls = yes\n",
 	              "2: unknown option 'sentinels' in [upstream]\n"
 	              "3: unknown option 'tls' in [upstream]\n");
@@ -175,12 +176,13 @@ static void max_lease_is_not_less_than_lease(void **state)
 static void a_bad_value_causes_no_second_fault(void **state)
 {
 	(void)state;
-	assert_faults("[lock a]\npattern = #\nlease = x\nmax_lease = 1s\n",
-	              "2: 'pattern' is '#': a comment after a value begins with ' ;', and a "
-	              "pattern that begins with '#' is written '\\#'; expected patterns of keys, "
-	              "such as lock:* or orders:?\n"
-	              "3: 'lease' is 'x'; expected a duration such as 500ms, 30s, 5m or 2h, "
-	              "from 1ms to 8760h\n");
+	assert_faults(
+		"[lock a]\npattern = #\nlease = x\nmax_lease = 1s\n",
+		"2: 'pattern' is '#': a comment after a value begins with ' ;', and a "
+		"pattern that begins with '#' is written '\\#'; expected patterns of keys, "
+		"such as lock:* or orders:?\n"
+		"3: 'lease' is 'x'; expected a duration such as 500ms, 30s, 5m or 2h, "
+		"from 1ms to 8760h\n");
 }
 
 static void verbs_have_different_names(void **state)
@@ -226,13 +228,14 @@ static void paths_are_absolute(void **state)
 	              "path such as /run/hasp/hasp.pid\n");
 }
 
-#define LISTEN_FAULT(value, what) \
-	assert_faults("[hasp]\nlisten = " value "\n", \
-	              "2: 'listen' is '" value "': " what "; expected HOST:PORT, [V6]:PORT, " \
+#define LISTEN_FAULT(value, what)                                                              \
+	assert_faults("[hasp]\nlisten = " value "\n",                                          \
+	              "2: 'listen' is '" value "': " what "; expected HOST:PORT, [V6]:PORT, "  \
 	              "*:PORT or unix:/PATH\n")
-#define ADDRESS_FAULT(value, what) \
-	assert_faults("[upstream]\naddress = " value "\n", \
-	              "2: 'address' is '" value "': " what "; expected HOST:PORT, [V6]:PORT or " \
+#define ADDRESS_FAULT(value, what)                                                             \
+	assert_faults("[upstream]\naddress = " value "\n",                                     \
+	              "2: 'address' is '" value "': " what                                     \
+	              "; expected HOST:PORT, [V6]:PORT or "                                    \
 	              "unix:/PATH\n")
 
 static void addresses_are_checked(void **state)
@@ -252,8 +255,9 @@ static void addresses_are_checked(void **state)
 	LISTEN_FAULT("unix:run", "the path of a unix socket must begin with '/'");
 	ADDRESS_FAULT("*:6379", "'*' is not a host to connect to");
 	ADDRESS_FAULT("a:0", "port 0 is only for listening");
-	config_unref(load("[hasp]\nlisten = a:0 a:65535 [fe80::1%eth0]:1 0.0.0.0:1 my-host_1.x:1\n"
-	                  "[upstream]\naddress = unix:/run/redis.sock\n"));
+	config_unref(
+		load("[hasp]\nlisten = a:0 a:65535 [fe80::1%eth0]:1 0.0.0.0:1 my-host_1.x:1\n"
+	             "[upstream]\naddress = unix:/run/redis.sock\n"));
 }
 
 static void unix_paths_fit_into_a_socket_address(void **state)
@@ -268,25 +272,27 @@ static void unix_paths_fit_into_a_socket_address(void **state)
 	snprintf(text, sizeof(text), "[hasp]\nlisten = unix:/%s\n", name);
 	snprintf(expected, sizeof(expected),
 	         "2: 'listen' is 'unix:/%s': the path of a unix socket may have at most 107 "
-	         "bytes; expected HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH\n", name);
+	         "bytes; expected HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH\n",
+	         name);
 	assert_faults(text, expected);
 }
 
 static void every_fault_is_found(void **state)
 {
 	(void)state;
-	assert_faults("workers = 1\n[hasp]\nworkers = x\nbacklog\n[what]\n[lock a]\n"
-	              "[verbs]\nlease = 0\n",
-	              "1: option 'workers' before any section; expected [hasp] above it\n"
-	              "3: 'workers' is 'x'; expected a whole number, from 1 to 64\n"
-	              "4: neither an option nor a section; expected 'name = value' or "
-	              "[section]\n"
-	              "5: unknown section [what]; expected [hasp], [upstream], [lock NAME] or "
-	              "[verbs]\n"
-	              "6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
-	              "or orders:?\n"
-	              "8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "
-	              "or 2h, from 1ms to 8760h\n");
+	assert_faults(
+		"workers = 1\n[hasp]\nworkers = x\nbacklog\n[what]\n[lock a]\n"
+		"[verbs]\nlease = 0\n",
+		"1: option 'workers' before any section; expected [hasp] above it\n"
+		"3: 'workers' is 'x'; expected a whole number, from 1 to 64\n"
+		"4: neither an option nor a section; expected 'name = value' or "
+		"[section]\n"
+		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME] or "
+		"[verbs]\n"
+		"6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
+		"or orders:?\n"
+		"8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "
+		"or 2h, from 1ms to 8760h\n");
 }
 
 static void an_unreadable_file_is_a_fault(void **state)
@@ -377,8 +383,7 @@ static void indented_lines_below_other_options_are_faults(void **state)
 static void lines_without_a_name_are_faults(void **state)
 {
 	(void)state;
-	assert_faults("[hasp]\n= 1\n",
-	              "2: no name before the '='; expected 'name = value'\n");
+	assert_faults("[hasp]\n= 1\n", "2: no name before the '='; expected 'name = value'\n");
 }
 
 static void nul_bytes_are_faults(void **state)

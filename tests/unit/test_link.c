@@ -851,6 +851,440 @@ static void a_link_can_be_paused_before_it_is_up(void **state)
 	assert_seen(f, "+1\r\n", "");
 }
 
+/* --- shared links ------------------------------------------------------------- */
+
+#define NGUESTS 3
+
+/* One of several users of a link. */
+struct guest {
+	struct link_user user;
+	struct buf bytes;
+	struct buf told;
+	const char *leaves_on; /* the tag whose reply makes it leave; NULL: stays */
+	unsigned nidle;
+	unsigned ndown;
+	size_t inflight; /* when the link went down */
+	enum link_end end;
+	char reason[128];
+};
+
+struct guests {
+	struct fixture *f;
+	struct guest guest[NGUESTS];
+};
+
+static void guest_on_bytes(void *owner, struct slice bytes)
+{
+	struct guest *g = owner;
+
+	buf_append(&g->bytes, bytes);
+}
+
+static void guest_on_reply(void *owner, void *tag, const struct resp_reply *r,
+                           struct slice kept)
+{
+	struct guest *g = owner;
+
+	(void)kept;
+	buf_printf(&g->told, "%s %c\n", (char *)tag, r->type);
+	if (g->leaves_on && strcmp(tag, g->leaves_on) == 0)
+		link_leave(&g->user);
+}
+
+static bool guest_on_error(void *owner, void *tag, struct slice line)
+{
+	struct guest *g = owner;
+
+	buf_printf(&g->told, "error %s %.*s", (char *)tag, (int)line.n, line.p);
+	return true;
+}
+
+static void guest_on_drained(void *owner)
+{
+	(void)owner;
+}
+
+static void guest_on_idle(void *owner)
+{
+	struct guest *g = owner;
+
+	g->nidle++;
+	buf_printf(&g->told, "idle after %zu bytes\n", buf_len(&g->bytes));
+}
+
+static void guest_on_down(void *owner, enum link_end end, const char *reason,
+                          size_t inflight)
+{
+	struct guest *g = owner;
+
+	assert_null(g->user.link);
+	g->ndown++;
+	g->end = end;
+	g->inflight = inflight;
+	snprintf(g->reason, sizeof(g->reason), "%s", reason);
+}
+
+static const struct link_ops guest_ops = {
+	.on_bytes = guest_on_bytes,
+	.on_reply = guest_on_reply,
+	.on_error = guest_on_error,
+	.on_drained = guest_on_drained,
+	.on_idle = guest_on_idle,
+	.on_down = guest_on_down,
+};
+
+/* A shared link that the server has accepted, with all guests on it. */
+static void invite(struct guests *all, struct fixture *f, const struct link_login *login)
+{
+	*all = (struct guests){ .f = f };
+	free_link(f);
+	hang_up(f);
+	f->link = link_new(&f->env, true, login);
+	for (size_t i = 0; i < NGUESTS; i++) {
+		link_user_init(&all->guest[i].user, &guest_ops, &all->guest[i]);
+		link_join(f->link, &all->guest[i].user);
+	}
+	f->server = accept(f->listener, NULL, NULL);
+	assert_true(f->server >= 0);
+	settle(f);
+}
+
+static void see_off(struct guests *all)
+{
+	free_link(all->f);
+	for (size_t i = 0; i < NGUESTS; i++) {
+		assert_null(all->guest[i].user.link);
+		buf_release(&all->guest[i].bytes);
+		buf_release(&all->guest[i].told);
+	}
+}
+
+static void ask(struct guests *all, size_t who, unsigned flags, const char *tag)
+{
+	link_expect(&all->guest[who].user, flags, (void *)tag);
+}
+
+static void assert_guest(const struct guest *g, const char *bytes, const char *told)
+{
+	assert_buf(&g->bytes, bytes);
+	assert_buf(&g->told, told);
+}
+
+/* The server's answer in every two parts, and byte by byte. */
+#define AT_EVERY_SPLIT(stream, cut)                                                         \
+	for (size_t cut = 0; cut <= sizeof(stream) - 1; cut++)
+
+static void server_sends_split(struct fixture *f, struct slice stream, size_t cut)
+{
+	for (size_t i = 0; cut == stream.n && i < stream.n; i++)
+		server_sends(f, slice_of(stream.p + i, 1));
+	if (cut < stream.n && cut)
+		server_sends(f, slice_of(stream.p, cut));
+	if (cut < stream.n)
+		server_sends(f, slice_of(stream.p + cut, stream.n - cut));
+}
+
+static void each_user_gets_the_replies_to_its_own_requests(void **state)
+{
+	static const char stream[] = "+a1\r\n$2\r\nb1\r\n+c1\r\n+c2\r\n*1\r\n:1\r\n-ERR b3\r\n+a3\r\n";
+	struct fixture *f = *state;
+	struct guests all;
+
+	AT_EVERY_SPLIT(stream, cut) {
+		invite(&all, f, NULL);
+		ask(&all, 0, LINK_PASS, NULL);
+		ask(&all, 1, LINK_TELL, "b1");
+		ask(&all, 2, LINK_PASS, NULL);
+		ask(&all, 2, LINK_PASS, NULL);
+		ask(&all, 0, LINK_TELL, "a2");
+		ask(&all, 1, LINK_TELL | LINK_ASK, "b3");
+		ask(&all, 0, LINK_PASS, NULL);
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&all.guest[0], "+a1\r\n*1\r\n:1\r\n+a3\r\n", "a2 *\n");
+		assert_guest(&all.guest[1], "$2\r\nb1\r\n-ERR b3\r\n",
+		             "b1 $\nerror b3 -ERR b3\r\nb3 -\n");
+		assert_guest(&all.guest[2], "+c1\r\n+c2\r\n", "");
+		for (size_t i = 0; i < NGUESTS; i++)
+			assert_int_equal(all.guest[i].user.inflight, 0);
+		see_off(&all);
+	}
+}
+
+static void replies_to_who_has_left_are_swallowed(void **state)
+{
+	static const char stream[] = "+a1\r\n+b1\r\n$2\r\nb2\r\n-ERR b3\r\n+c1\r\n+a2\r\n";
+	struct fixture *f = *state;
+	struct guests all;
+
+	AT_EVERY_SPLIT(stream, cut) {
+		invite(&all, f, NULL);
+		ask(&all, 0, LINK_PASS, NULL);
+		ask(&all, 1, LINK_PASS, NULL);
+		ask(&all, 1, LINK_TELL | LINK_KEEP, "b2");
+		ask(&all, 1, LINK_TELL | LINK_ASK, "b3");
+		ask(&all, 2, LINK_TELL, "c1");
+		ask(&all, 0, LINK_PASS, NULL);
+		link_leave(&all.guest[1].user);
+		link_leave(&all.guest[1].user);
+		assert_int_equal(link_users(f->link), NGUESTS - 1);
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&all.guest[0], "+a1\r\n+a2\r\n", "");
+		assert_guest(&all.guest[1], "", "");
+		assert_guest(&all.guest[2], "+c1\r\n", "c1 +\n");
+		see_off(&all);
+	}
+}
+
+/* What has arrived of the reply was its own; not a byte of the rest is anybody else's. */
+static void who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it(void **state)
+{
+	static const char reply[] = "*2\r\n$5\r\nhello\r\n$5\r\nworld\r\n";
+	struct fixture *f = *state;
+	struct guests all;
+
+	for (size_t cut = 1; cut < sizeof(reply) - 1; cut++) {
+		invite(&all, f, NULL);
+		ask(&all, 0, LINK_TELL, "a1");
+		ask(&all, 0, LINK_PASS, NULL);
+		ask(&all, 1, LINK_PASS, NULL);
+		server_sends(f, slice_of(reply, cut));
+		assert_int_equal(buf_len(&all.guest[0].bytes), cut);
+		link_leave(&all.guest[0].user);
+		server_sends(f, slice_of(reply + cut, sizeof(reply) - 1 - cut));
+		SERVER_SENDS(f, "+a2\r\n+b1\r\n");
+		assert_int_equal(buf_len(&all.guest[0].bytes), cut);
+		assert_buf(&all.guest[0].told, "");
+		assert_guest(&all.guest[1], "+b1\r\n", "");
+		see_off(&all);
+	}
+}
+
+static void a_user_can_leave_in_its_callback(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	invite(&all, f, NULL);
+	all.guest[0].leaves_on = "a1";
+	ask(&all, 0, LINK_TELL, "a1");
+	ask(&all, 0, LINK_PASS, NULL);
+	ask(&all, 1, LINK_PASS, NULL);
+	SERVER_SENDS(f, "+a1\r\n+a2\r\n+b1\r\n");
+	assert_guest(&all.guest[0], "+a1\r\n", "a1 +\n");
+	assert_guest(&all.guest[1], "+b1\r\n", "");
+	see_off(&all);
+}
+
+/* Who comes back is another user, as far as its old requests are concerned. */
+static void who_comes_back_does_not_get_the_replies_of_before(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	invite(&all, f, NULL);
+	ask(&all, 0, LINK_PASS, NULL);
+	link_leave(&all.guest[0].user);
+	link_join(f->link, &all.guest[0].user);
+	ask(&all, 0, LINK_PASS, NULL);
+	assert_int_equal(all.guest[0].user.inflight, 1);
+	SERVER_SENDS(f, "+before\r\n+now\r\n");
+	assert_guest(&all.guest[0], "+now\r\n", "");
+	see_off(&all);
+}
+
+static void pushes_on_a_shared_link_are_nobodys(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	invite(&all, f, NULL);
+	ask(&all, 0, LINK_PASS, NULL);
+	ask(&all, 1, LINK_PASS, NULL);
+	SERVER_SENDS(f, ">1\r\n+p\r\n+a1\r\n>1\r\n+q\r\n+b1\r\n");
+	assert_guest(&all.guest[0], "+a1\r\n", "");
+	assert_guest(&all.guest[1], "+b1\r\n", "");
+	see_off(&all);
+}
+
+static void who_waits_for_idle_is_told_behind_its_last_byte(void **state)
+{
+	static const char stream[] = "+a1\r\n+b1\r\n+a2\r\n+b2\r\n";
+	struct fixture *f = *state;
+	struct guests all;
+
+	AT_EVERY_SPLIT(stream, cut) {
+		invite(&all, f, NULL);
+		ask(&all, 0, LINK_PASS, NULL);
+		ask(&all, 1, LINK_PASS, NULL);
+		ask(&all, 0, LINK_PASS, NULL);
+		ask(&all, 1, LINK_PASS, NULL);
+		all.guest[0].user.await_idle = true;
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&all.guest[0], "+a1\r\n+a2\r\n", "idle after 10 bytes\n");
+		assert_guest(&all.guest[1], "+b1\r\n+b2\r\n", "");
+		/* Once only. */
+		ask(&all, 0, LINK_PASS, NULL);
+		SERVER_SENDS(f, "+a3\r\n");
+		assert_int_equal(all.guest[0].nidle, 1);
+		see_off(&all);
+	}
+}
+
+static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	invite(&all, f, NULL);
+	ask(&all, 0, LINK_PASS, NULL);
+	ask(&all, 0, LINK_PASS, NULL);
+	ask(&all, 1, LINK_TELL, "b1");
+	ask(&all, 0, LINK_TELL, "a3");
+	assert_int_equal(send(f->server, "+a1\r\n+a", 7, MSG_NOSIGNAL), 7);
+	hang_up(f);
+	settle(f);
+	assert_guest(&all.guest[0], "+a1\r\n+a", "");
+	for (size_t i = 0; i < NGUESTS; i++) {
+		assert_int_equal(all.guest[i].ndown, 1);
+		assert_int_equal(all.guest[i].end, LINK_BROKEN);
+	}
+	assert_int_equal(all.guest[0].inflight, 2);
+	assert_int_equal(all.guest[1].inflight, 1);
+	assert_int_equal(all.guest[2].inflight, 0);
+	see_off(&all);
+}
+
+/* --- logging in --------------------------------------------------------------- */
+
+static const struct link_login alice = {
+	.db = 3, .proto = 2, .user = "alice", .password = "wonder", .name = "app",
+};
+
+#define ALICE                                                                                  \
+	"*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\nwonder\r\n"                              \
+	"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\napp\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
+
+static void assert_server_reads(struct fixture *f, const char *expected)
+{
+	char got[512];
+	size_t n;
+
+	settle(f);
+	n = server_reads(f, got, sizeof(got));
+	if (!slice_eq(slice_of(got, n), slice_str(expected)))
+		fail_msg("\"%.*s\" was sent instead of \"%s\"", (int)n, got, expected);
+}
+
+static void nothing_is_sent_before_the_login_is_accepted(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	invite(&all, f, &alice);
+	link_queue(f->link, SLICE_LIT("GET a\r\n"));
+	ask(&all, 0, LINK_PASS, NULL);
+	link_send(f->link, SLICE_LIT("GET b\r\n"));
+	ask(&all, 1, LINK_PASS, NULL);
+	assert_server_reads(f, ALICE);
+	SERVER_SENDS(f, "+OK\r\n+OK\r\n");
+	assert_server_reads(f, "");
+	SERVER_SENDS(f, "+OK\r\n");
+	assert_server_reads(f, "GET a\r\nGET b\r\n");
+	link_send(f->link, SLICE_LIT("GET c\r\n"));
+	ask(&all, 0, LINK_PASS, NULL);
+	assert_server_reads(f, "GET c\r\n");
+	SERVER_SENDS(f, "+1\r\n+2\r\n+3\r\n");
+	assert_guest(&all.guest[0], "+1\r\n+3\r\n", "");
+	assert_guest(&all.guest[1], "+2\r\n", "");
+	see_off(&all);
+}
+
+static void a_login_that_is_refused_is_told_and_nothing_is_sent(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	for (int accepted = 0; accepted < 3; accepted++) {
+		invite(&all, f, &alice);
+		link_send(f->link, SLICE_LIT("FLUSHALL\r\n"));
+		ask(&all, 0, LINK_PASS, NULL);
+		for (int i = 0; i < accepted; i++)
+			SERVER_SENDS(f, "+OK\r\n");
+		SERVER_SENDS(f, "-WRONGPASS invalid pair\r\n");
+		assert_server_reads(f, ALICE);
+		for (size_t i = 0; i < NGUESTS; i++) {
+			assert_int_equal(all.guest[i].ndown, 1);
+			assert_int_equal(all.guest[i].end, LINK_REFUSED);
+			assert_string_equal(all.guest[i].reason, "WRONGPASS invalid pair");
+			assert_guest(&all.guest[i], "", "");
+		}
+		assert_int_equal(all.guest[0].inflight, 1);
+		assert_int_equal(all.guest[1].inflight, 0);
+		see_off(&all);
+	}
+}
+
+static void who_leaves_before_the_login_is_accepted_hears_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+
+	invite(&all, f, &alice);
+	link_send(f->link, SLICE_LIT("GET a\r\nGET b\r\n"));
+	ask(&all, 0, LINK_PASS, NULL);
+	ask(&all, 1, LINK_PASS, NULL);
+	link_leave(&all.guest[0].user);
+	SERVER_SENDS(f, "+OK\r\n+OK\r\n+OK\r\n+1\r\n+2\r\n");
+	assert_guest(&all.guest[0], "", "");
+	assert_guest(&all.guest[1], "+2\r\n", "");
+	see_off(&all);
+}
+
+static void each_login_is_said_as_redis_knows_it(void **state)
+{
+	static const struct {
+		struct link_login login;
+		const char *sent;
+	} cases[] = {
+		{ { .proto = 2, .password = "pw" }, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n" },
+		{ { .proto = 2, .user = "u", .password = "" },
+		  "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$0\r\n\r\n" },
+		{ { .proto = 3 }, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" },
+		/* HELLO sets the name of those, too, whom CLIENT is forbidden. */
+		{ { .proto = 3, .password = "pw", .name = "n" },
+		  "*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n"
+		  "$7\r\nSETNAME\r\n$1\r\nn\r\n" },
+		{ { .proto = 2, .db = 15 }, "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
+	};
+	struct fixture *f = *state;
+	struct guests all;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		invite(&all, f, &cases[i].login);
+		assert_server_reads(f, cases[i].sent);
+		see_off(&all);
+	}
+}
+
+static void a_half_close_waits_for_what_the_login_holds_back(void **state)
+{
+	struct fixture *f = *state;
+	struct guests all;
+	char got[16];
+
+	invite(&all, f, &alice);
+	link_send(f->link, SLICE_LIT("GET a\r\n"));
+	ask(&all, 0, LINK_PASS, NULL);
+	link_shutdown(f->link);
+	assert_server_reads(f, ALICE);
+	SERVER_SENDS(f, "+OK\r\n+OK\r\n+OK\r\n");
+	assert_server_reads(f, "GET a\r\n");
+	assert_int_equal(recv(f->server, got, sizeof(got), MSG_DONTWAIT), 0);
+	SERVER_SENDS(f, "+1\r\n");
+	assert_guest(&all.guest[0], "+1\r\n", "");
+	see_off(&all);
+}
+
 /* --- opaque ----------------------------------------------------------------- */
 
 static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
@@ -867,6 +1301,21 @@ static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
 	SERVER_SENDS(f, "+1\r\n\n\n$EOF:not RESP");
 	assert_seen(f, "+1\r\n\n\n$EOF:not RESP", "");
 	assert_int_equal(f->ndown, 0);
+}
+
+static void touch_and_turn(struct fixture *f)
+{
+	link_touch(f->link);
+	expect(f, LINK_TELL, "a");
+	link_make_opaque(f->link);
+}
+
+/* Its owner must not see the answer to what it did not ask. */
+static void a_link_turns_opaque_behind_its_own_requests(void **state)
+{
+	struct fixture *f = *state;
+
+	SEES(f, touch_and_turn, "+PONG\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
 }
 
 static void expect_the_turn(struct fixture *f)
@@ -923,8 +1372,22 @@ int main(void)
 		TEST(shutting_down_ends_what_is_sent_and_not_what_is_read),
 		TEST(a_paused_link_reads_nothing),
 		TEST(a_link_can_be_paused_before_it_is_up),
+		TEST(each_user_gets_the_replies_to_its_own_requests),
+		TEST(replies_to_who_has_left_are_swallowed),
+		TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it),
+		TEST(a_user_can_leave_in_its_callback),
+		TEST(who_comes_back_does_not_get_the_replies_of_before),
+		TEST(pushes_on_a_shared_link_are_nobodys),
+		TEST(who_waits_for_idle_is_told_behind_its_last_byte),
+		TEST(a_link_that_breaks_tells_each_user_what_it_had_in_flight),
+		TEST(nothing_is_sent_before_the_login_is_accepted),
+		TEST(a_login_that_is_refused_is_told_and_nothing_is_sent),
+		TEST(who_leaves_before_the_login_is_accepted_hears_nothing),
+		TEST(each_login_is_said_as_redis_knows_it),
+		TEST(a_half_close_waits_for_what_the_login_holds_back),
 		TEST(an_opaque_link_forwards_what_it_does_not_understand),
 		TEST(a_link_can_turn_opaque_inside_its_callback),
+		TEST(a_link_turns_opaque_behind_its_own_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
