@@ -288,8 +288,9 @@ struct decision special_decide(const struct special *special, const struct dispa
                                const struct resp_view *req)
 {
 	struct context x = { from, from->session, req };
+	struct decision d = special->decide(&x);
 
-	return special->decide(&x);
+	return d;
 }
 
 /* What may be replayed on another link must be kept, and what is kept is bounded. */

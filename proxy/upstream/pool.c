@@ -172,12 +172,8 @@ static void sweep_group(struct pool *p, struct group *g)
 		group_free(p, g);
 }
 
-static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+void pool_sweep(struct pool *p)
 {
-	struct pool *p = t->data;
-
-	(void)loop;
-	(void)revents;
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node = p->groups.buckets[i], *next;
 		for (; node; node = next) {
@@ -185,6 +181,13 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 			sweep_group(p, container_of(node, struct group, by_login));
 		}
 	}
+}
+
+static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	(void)loop;
+	(void)revents;
+	pool_sweep(t->data);
 }
 
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env)

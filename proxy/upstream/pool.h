@@ -16,6 +16,9 @@ struct pool;
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env);
 void pool_free(struct pool *p); /* closes the links */
 
+/* Closes the links that had no user at the last sweep, and have none now. The pool's timer does it. */
+void pool_sweep(struct pool *p);
+
 /* How many links each login has from now on; >= 1. */
 void pool_set_size(struct pool *p, int64_t links_per_login);
 

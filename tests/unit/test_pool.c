@@ -111,18 +111,6 @@ static struct link *join(struct fixture *f, size_t who, struct link_login login)
 	return f->users[who].link;
 }
 
-/* The pool's own timer comes round; its period is not waited for. */
-static void sweep(struct fixture *f)
-{
-	struct pool_peek { /* pool.c: how struct pool begins */
-		struct link_env *env;
-		struct ev_loop *loop;
-		struct ev_timer sweep;
-	} *peek = (void *)f->pool;
-
-	ev_invoke(f->loop, &peek->sweep, EV_TIMER);
-}
-
 static const struct link_login plain = { .proto = 2 };
 
 static void users_with_the_same_login_share_a_link(void **state)
@@ -153,9 +141,11 @@ static void each_other_login_has_a_link_of_its_own(void **state)
 	};
 	struct fixture *f = *state;
 
-	for (size_t i = 0; i < NUSERS; i++)
-		for (size_t k = join(f, i, logins[i]) ? 0 : 0; k < i; k++)
+	for (size_t i = 0; i < NUSERS; i++) {
+		join(f, i, logins[i]);
+		for (size_t k = 0; k < i; k++)
 			assert_ptr_not_equal(f->users[k].link, f->users[i].link);
+	}
 	for (size_t i = 0; i < NUSERS; i++) {
 		struct link *before = f->users[i].link;
 		link_leave(&f->users[i]);
@@ -211,17 +201,17 @@ static void a_link_that_nobody_uses_is_closed_at_the_second_look(void **state)
 	char byte;
 	int server = accept(f->listener, NULL, NULL);
 
-	sweep(f);
-	sweep(f);
-	sweep(f);
+	pool_sweep(f->pool);
+	pool_sweep(f->pool);
+	pool_sweep(f->pool);
 	assert_ptr_equal(f->users[0].link, l);
 	link_leave(&f->users[0]);
-	sweep(f);
+	pool_sweep(f->pool);
 	assert_ptr_equal(join(f, 0, plain), l);
 	link_leave(&f->users[0]);
-	sweep(f);
+	pool_sweep(f->pool);
 	assert_int_equal(recv(server, &byte, 1, MSG_DONTWAIT), -1);
-	sweep(f);
+	pool_sweep(f->pool);
 	assert_int_equal(recv(server, &byte, 1, MSG_DONTWAIT), 0);
 	close(server);
 	assert_int_equal(f->ndown, 0);
