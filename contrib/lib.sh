@@ -13,7 +13,7 @@ redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev
                python3-pytest python3-pytest-xdist python3-redis
-               ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
+               php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
 
 say() {
 	printf '%s\n' "$*" >&2

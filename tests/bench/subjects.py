@@ -130,6 +130,8 @@ class Ours:
         host, port = redis.address
         config = OURS.format(workers=workers, pooling=pooling, upstream=f"{host}:{port}")
         self.hasp = Hasp(config, binary=binary)
+        # Only then does it know which commands may share a link.
+        until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")
         self.address, self.pid = self.hasp.address, self.hasp.pid
 
     def stop(self):

@@ -7,6 +7,7 @@ test_memory.py's; here are the cases that have a name.
 """
 
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -566,6 +567,32 @@ const { createClient } = require("redis");
 })();
 """),
 }
+
+
+# Debian has them, but not every machine that runs these tests.
+PREDIS = pathlib.Path("/usr/share/php/Predis/autoload.php")
+PERL_REDIS = pathlib.Path("/usr/share/perl5/Redis.pm")
+
+if PREDIS.exists():
+    CLIENTS["predis"] = (["php"], """<?php
+require "Predis/autoload.php";
+$r = new Predis\\Client(["host" => getenv("HOST"), "port" => (int)getenv("PORT")]);
+echo json_encode([(string)$r->set("a", "1"), $r->get("a")]), "\\n";
+echo json_encode($r->pipeline(function ($p) { $p->incr("a"); $p->incr("a"); })), "\\n";
+echo json_encode($r->transaction(function ($t) { $t->incr("a"); $t->setnx("lock:1", "v"); })), "\\n";
+echo json_encode($r->del("lock:1")), "\\n";
+""")
+
+if PERL_REDIS.exists():
+    CLIENTS["perl"] = (["perl"], """
+use Redis;
+my $r = Redis->new(server => "$ENV{HOST}:$ENV{PORT}", name => "me");
+print $r->set("a", "1"), " ", $r->get("a"), "\\n";
+$r->incr("a", sub { print "$_[0]\\n" }) for 1 .. 2;
+$r->wait_all_responses;
+$r->multi; $r->incr("a"); $r->setnx("lock:1", "v"); print join(" ", $r->exec), "\\n";
+print $r->del("lock:1"), "\\n";
+""")
 
 
 @pytest.mark.parametrize("client", CLIENTS)

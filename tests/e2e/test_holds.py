@@ -444,6 +444,7 @@ def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, 
     redis_server.signal(signal.SIGSTOP)
     one.send(b"".join(encode(*command) for command in take))
     end(hasp, plain, one)
+    hasp.take_turn()
     redis_server.signal(signal.SIGCONT)
 
     def taken():

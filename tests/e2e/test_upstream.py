@@ -76,13 +76,6 @@ def fill_backlog(listener, family):
             return waiting
 
 
-def take_turn(hasp):
-    """What was sent to hasp before has been read when this returns."""
-    with hasp.connect() as other:
-        other.sock.shutdown(socket.SHUT_WR)
-        assert other.at_end()
-
-
 def all_bytes(connection):
     """Until the peer closes."""
     return connection.file.read()
@@ -262,7 +255,7 @@ def test_lock_of_unknown_outcome_is_not_answered(start_hasp, redis_server, comma
         assert one.call("PING") == PONG
         redis_server.signal(signal.SIGSTOP)
         one.send(encode(*command) + encode("PING"))
-        take_turn(hasp)
+        hasp.take_turn()
         redis_server.kill()
         assert all_bytes(one) == b""
 

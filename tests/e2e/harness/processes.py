@@ -130,12 +130,17 @@ class Hasp(Process):
         self.config_file.write_text(config)
         self.expect_exit = 0
         self.spawn(self.binary, "-c", self.config_file, env=env)
-        until(lambda: self.listening or not self.running(), "hasp to listen")
-        if not self.listening:
+        until(lambda: self.ready or not self.running(), "hasp to start")
+        if not self.ready:
             log = self.log
             self.kill()
             self.remove()
             raise RuntimeError(f"hasp does not start:\n{log}")
+
+    @property
+    def ready(self):
+        """Of several listeners all, with their modes and owners."""
+        return " started " in self.log
 
     @property
     def listening(self):
@@ -160,6 +165,13 @@ class Hasp(Process):
 
     def connect(self):
         return Connection(self.address)
+
+    def take_turn(self):
+        """What was sent to it before has been read when this returns."""
+        for _ in range(2):
+            with self.connect() as other:
+                other.sock.shutdown(socket.SHUT_WR)
+                assert other.at_end()
 
     def stop(self):
         """SIGTERM; returns what was wrong with this run, or None."""
