@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that share links to Redis do not notice one another.
+
+First what a random run of many of them finds (tests/fuzz/pooling), then what each kind
+of bad neighbour, and each kind of state of one's own, must not do.
+"""
+
+import fcntl
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from harness import TOP, RedisServer, encode, until
+
+pytestmark = pytest.mark.parametrize("pooling", ["shared"])
+
+OK = b"+OK\r\n"
+MB = 1 << 20
+
+
+@pytest.fixture
+def plain(redis_server):
+    """A client that goes past hasp."""
+    with redis_server.client() as client:
+        yield client
+
+
+def bulk(text):
+    return b"$%d\r\n%s\r\n" % (len(text), text.encode())
+
+
+def links(plain, of=None):
+    """Redis' clients other than the one that asks: hasp's own connection among them."""
+    mine = str(plain.client_id())
+    return [c for c in plain.client_list() if c["id"] != mine and of in (None, c["user"])]
+
+
+def reset(conn):
+    conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    conn.file.close()
+    conn.sock.close()
+
+
+def served(hasp):
+    """A client that shares a link; hasp has learned Redis' commands by then."""
+    until(lambda: "upstream_up" in hasp.log, "hasp to know Redis")
+    conn = hasp.connect()
+    assert conn.call("PING") == b"+PONG\r\n"
+    return conn
+
+
+def unread(conn):
+    """How much of what was sent the peer still has to read."""
+    left = fcntl.ioctl(conn.sock, termios.TIOCOUTQ, b"\0" * 4)
+    return struct.unpack("i", left)[0]
+
+
+def descriptors(hasp):
+    return len(os.listdir(f"/proc/{hasp.pid}/fd"))
+
+
+class Stopped:
+    """Redis does nothing while this lasts."""
+
+    def __init__(self, redis):
+        self.redis = redis
+
+    def __enter__(self):
+        self.redis.signal(signal.SIGSTOP)
+
+    def __exit__(self, *_):
+        self.redis.signal(signal.SIGCONT)
+
+
+# --- many at once ----------------------------------------------------------------
+
+
+def fuzz(*args):
+    """(exit status, output)."""
+    done = subprocess.run([TOP / "tests" / "fuzz" / "pooling", *map(str, args)],
+                          capture_output=True, text=True, timeout=120, check=False)
+    print(done.stdout, done.stderr)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("workers, shared_links", [(1, 1), (2, 3)])
+def test_no_reply_reaches_another_client(pooling, workers, shared_links):
+    status, output = fuzz("--seconds", 3, "--clients", 60, "--workers", workers, "--links", shared_links)
+    assert status == 0, output[-4000:]
+
+
+@pytest.mark.parametrize("fault", ["cross", "swallow", "extra"])
+def test_tester_finds_a_proxy_that_gets_replies_wrong(pooling, fault):
+    status, output = fuzz("--seconds", 1, "--clients", 10, "--hang", 1, "--proxy", fault)
+    assert status == 1 and "FAULT" in output
+
+
+# --- bad neighbours ----------------------------------------------------------------
+
+
+def test_slow_reader_is_closed_at_its_limit_and_nobody_else(start_hasp, plain):
+    hasp = start_hasp(client_output_limit="4mb", memory_limit="64mb")
+    plain.set("big", "x" * MB)
+    plain.set("k", "v")
+    with served(hasp) as other, served(hasp) as slow:
+        slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+        slow.send(encode("GET", "big") * 40)
+        for _ in range(200):
+            assert other.call("GET", "k") == b"$1\r\nv\r\n"
+        with pytest.raises((EOFError, ConnectionResetError)):
+            for _ in range(40):
+                assert len(slow.read()) > MB
+        assert other.call("GET", "k") == b"$1\r\nv\r\n"
+
+
+def test_slow_readers_together_are_closed_at_memory_limit(start_hasp, plain):
+    hasp = start_hasp(client_output_limit="64mb", memory_limit="16mb")
+    plain.set("big", "x" * MB)
+    plain.set("k", "v")
+    with served(hasp) as other:
+        slow = [served(hasp) for _ in range(6)]
+        for conn in slow:
+            conn.send(encode("GET", "big") * 20)
+        for _ in range(100):
+            assert other.call("GET", "k") == b"$1\r\nv\r\n"
+        lost = 0
+        for conn in slow:
+            try:
+                for _ in range(20):
+                    assert len(conn.read()) > MB
+            except (EOFError, ConnectionResetError):
+                lost += 1
+        assert 0 < lost
+        assert other.call("GET", "k") == b"$1\r\nv\r\n"
+
+
+def test_reader_that_fell_behind_gets_its_own_link_and_is_waited_for(start_hasp, plain):
+    hasp = start_hasp(client_output_limit="64mb")
+    plain.set("big", "x" * (16 * MB))
+    with served(hasp) as other, served(hasp) as slow:
+        before = len(links(plain))
+        slow.send(encode("GET", "big"))
+        until(lambda: other.call("PING") == b"+PONG\r\n", "others to be served")
+        assert len(slow.read()) > 16 * MB
+        slow.send(encode("GET", "big") * 20)
+        until(lambda: len(links(plain)) == before + 1, "a link of its own")
+        assert other.call("PING") == b"+PONG\r\n"
+        for _ in range(20):
+            assert len(slow.read()) > 16 * MB
+
+
+@pytest.mark.parametrize("part", [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$9\r\nhal", b"*2\r\n$3\r\nGE", b"SET k", b"*",
+                                  b"*3\r\n$5\r\nSETNX\r\n$6\r\nlock:a\r\n$5\r\nval"])
+def test_half_a_request_delays_nobody(start_hasp, part):
+    hasp = start_hasp("[lock l]\npattern = lock:*")
+    with served(hasp) as other, served(hasp) as stalls:
+        stalls.send(encode("ECHO", "mine") + part)
+        assert stalls.read() == bulk("mine")
+        for n in range(50):
+            assert other.call("ECHO", n) == bulk(str(n))
+        stalls.sock.shutdown(socket.SHUT_WR)
+        assert stalls.at_end()
+
+
+def test_replies_to_who_left_reach_nobody(start_hasp, redis_server):
+    hasp = start_hasp()
+    with served(hasp) as other:
+        leavers = [served(hasp) for _ in range(10)]
+        with Stopped(redis_server):
+            for n, conn in enumerate(leavers):
+                conn.send(encode("ECHO", f"leaver {n}") * 3)
+                other.send(encode("ECHO", f"other {n}"))
+            # They are asked already when they leave.
+            until(lambda: not any(unread(c) for c in leavers), "hasp to read")
+            for conn in leavers:
+                reset(conn)
+        for n in range(10):
+            assert other.read() == bulk(f"other {n}")
+        assert other.call("ECHO", "last") == bulk("last")
+
+
+def test_lock_in_flight_of_who_left_is_released(start_hasp, redis_server, plain):
+    hasp = start_hasp("[lock l]\npattern = lock:*\non_disconnect = release")
+    with served(hasp) as other, served(hasp) as leaver:
+        with Stopped(redis_server):
+            leaver.send(encode("SETNX", "lock:a", 1))
+            other.send(encode("SETNX", "lock:b", 1))
+            until(lambda: not unread(leaver), "hasp to read")
+            reset(leaver)
+        assert other.read() == b":1\r\n"
+        until(lambda: not plain.exists("lock:a"), "the lock to be free")
+        assert plain.exists("lock:b")
+
+
+def test_who_waits_for_a_full_link_goes_on_when_it_broke(start_hasp, redis_server):
+    hasp = start_hasp()
+    with served(hasp) as fills, served(hasp) as waits:
+        redis_server.signal(signal.SIGSTOP)
+        fills.sock.setblocking(False)
+        data = encode("SET", "k", "v" * 60000)
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            try:
+                fills.sock.send(data)
+            except BlockingIOError:
+                time.sleep(0.01)
+        # It cannot be sent on, and is not read: nothing of it is in flight.
+        waits.send(encode("ECHO", "on"))
+        redis_server.kill()
+        fills.sock.setblocking(True)
+        assert fills.at_end()
+        redis_server.start()
+        with served(hasp) as other:
+            assert other.call("PING") == b"+PONG\r\n"
+        try:
+            reply = waits.read()
+        except EOFError:
+            reply = b""
+        # It may have gone on before Redis was back, or have found room before: but not wait.
+        assert reply in (b"", bulk("on")) or reply.startswith(b"-ERR hasp: upstream")
+
+
+@pytest.mark.parametrize("end, endless, call", [
+    ("SCRIPT", ("EVAL", "while true do end", 0), None),
+    ("FUNCTION", ("FCALL", "endless", 0),
+     "#!lua name=l\nredis.register_function('endless', function() while true do end end)"),
+])
+def test_script_without_an_end_can_be_killed(start_hasp, redis_server, plain, end, endless, call):
+    hasp = start_hasp()
+    plain.config_set("busy-reply-threshold", 50)
+    if call:
+        plain.execute_command("FUNCTION", "LOAD", call)
+    with served(hasp) as busy, served(hasp) as kills:
+        busy.send(encode(*endless))
+        with redis_server.connect() as direct:
+            until(lambda: direct.call("PING").startswith(b"-BUSY"), "the script to run")
+        assert kills.call(end, "KILL") == OK
+        assert busy.read().startswith(b"-ERR")
+        assert busy.call("PING") == b"+PONG\r\n"
+
+
+# --- logins ------------------------------------------------------------------------
+
+
+def test_clients_of_one_login_share_and_others_do_not(start_hasp, plain):
+    hasp = start_hasp()
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">wonder", "~*", "+@all")
+    conns = [served(hasp) for _ in range(8)]
+    for conn in conns[:4]:
+        assert conn.call("AUTH", "alice", "wonder") == OK
+    for conn in conns[::2]:
+        assert conn.call("SELECT", 1) == OK
+    for n, conn in enumerate(conns):
+        assert conn.call("ACL", "WHOAMI") == bulk("alice" if n < 4 else "default")
+        assert conn.call("SET", "k", n) == OK
+    until(lambda: len(links(plain, of="alice")) == 2, "alice's links")
+    # hasp's own one, and one for each database
+    until(lambda: len(links(plain, of="default")) == 3, "the default user's links")
+    for conn in conns:
+        conn.close()
+
+
+def test_user_without_a_password_stays_who_it_is(start_hasp, plain):
+    hasp = start_hasp()
+    plain.execute_command("ACL", "SETUSER", "guest", "on", "nopass", "~guest:*", "+@all")
+    with served(hasp) as conn:
+        assert conn.call("AUTH", "guest", "") == OK
+        assert conn.call("ACL", "WHOAMI") == bulk("guest")
+        assert conn.call("SET", "k", 1).startswith(b"-NOPERM")
+
+
+@pytest.mark.parametrize("proto", [2, 3])
+@pytest.mark.parametrize("command", [("GET", "k"), ("MULTI",)])
+def test_password_changed_meanwhile_is_told_in_redis_words(start_hasp, plain, proto, command):
+    hasp = start_hasp()
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">wonder", "~*", "+@all")
+    with served(hasp) as conn, served(hasp) as other:
+        assert conn.call("HELLO", proto, "AUTH", "alice", "wonder")[:1] in b"*%"
+        assert conn.call("PING") == b"+PONG\r\n"
+        plain.execute_command("ACL", "SETUSER", "alice", "resetpass", ">other")
+        before = descriptors(hasp)
+        plain.execute_command("CLIENT", "KILL", "USER", "alice")
+        until(lambda: descriptors(hasp) < before, "hasp to notice")
+        assert conn.call(*command) == (b"-WRONGPASS invalid username-password pair or user is "
+                                       b"disabled.\r\n")
+        assert conn.at_end()
+        assert other.call("PING") == b"+PONG\r\n"
+
+
+def test_name_is_replayed_although_client_is_forbidden(start_hasp, plain):
+    hasp = start_hasp()
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">wonder", "~*", "+@all", "-client")
+    with served(hasp) as conn:
+        assert conn.call("HELLO", 3, "AUTH", "alice", "wonder", "SETNAME", "app")[:1] == b"%"
+        assert conn.call("SET", "k", 1) == OK
+        assert conn.call("MULTI") == OK
+        assert [c["name"] for c in links(plain, of="alice") if c["name"]] == ["app"]
+
+
+def test_who_has_not_logged_in_shares_with_nobody(start_hasp, redis_server, plain):
+    plain.config_set("requirepass", "secret")
+    hasp = start_hasp()
+    hasp.config_file.write_text(hasp.config_file.read_text().replace(
+        "[upstream]", "[upstream]\npassword = secret"))
+    hasp.signal(signal.SIGHUP)
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    with redis_server.client(password="secret") as admin:
+        before = len(links(admin))
+        strangers = [hasp.connect() for _ in range(5)]
+        for conn in strangers:
+            assert conn.call("GET", "k") == b"-NOAUTH Authentication required.\r\n"
+        assert len(links(admin)) == before + 5
+        # Redis hangs up on that one, and on nobody else.
+        strangers[0].send(encode("MSET", *range(20)))
+        assert strangers[0].read() == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+        assert strangers[0].at_end()
+        for conn in strangers[1:]:
+            assert conn.call("GET", "k") == b"-NOAUTH Authentication required.\r\n"
+            assert conn.call("AUTH", "secret") == OK
+            assert conn.call("GET", "k") == b"$-1\r\n"
+        until(lambda: len(links(admin)) == before + 1, "them to share a link")
+        for conn in strangers:
+            conn.close()
+
+
+# --- state of one's own ---------------------------------------------------------------
+
+
+def test_each_client_has_its_own_name(start_hasp):
+    hasp = start_hasp()
+    conns = [served(hasp) for _ in range(6)]
+    for n, conn in enumerate(conns[1:]):
+        assert conn.call("CLIENT", "SETNAME", f"name{n}") == OK
+        assert conn.call("SET", "k", n) == OK
+    for n, conn in enumerate(conns[1:]):
+        assert conn.call("CLIENT", "GETNAME") == bulk(f"name{n}")
+        assert conn.call("GET", "k") == bulk("4")
+    assert conns[0].call("CLIENT", "GETNAME") == b"$-1\r\n"
+    for conn in conns:
+        conn.close()
+
+
+def test_each_client_is_in_its_own_database(start_hasp):
+    hasp = start_hasp()
+    conns = [served(hasp) for _ in range(8)]
+    for n, conn in enumerate(conns):
+        conn.send(encode("SELECT", n % 4) + encode("SET", f"k{n}", n))
+    for n, conn in enumerate(conns):
+        assert conn.read() + conn.read() == OK + OK
+        assert conn.call("SET", f"later{n}", n) == OK
+    for n, conn in enumerate(conns):
+        assert conn.call("DBSIZE") == b":4\r\n"
+        assert conn.call("GET", f"later{n}") == bulk(str(n))
+        conn.close()
+
+
+@pytest.mark.parametrize("command, reply", [
+    (("SUBSCRIBE", "c"), b"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"), (("MONITOR",), OK),
+    (("MULTI",), OK), (("WATCH", "k"), OK), (("WAIT", 0, 0), b":0\r\n"), (("NOSUCH",), b"-ERR unknown"),
+    (("CLIENT", "NO-EVICT", "on"), OK), (("BLPOP", "none", "0.01"), b"*-1\r\n"),
+    (("SET", "k", "v" * 70000), OK),
+])
+def test_link_of_its_own_for_good(start_hasp, plain, command, reply):
+    hasp = start_hasp()
+    with served(hasp) as other, served(hasp) as conn:
+        before = len(links(plain))
+        assert conn.call(*command).startswith(reply)
+        assert len(links(plain)) == before + 1
+        assert other.call("ECHO", "fine") == bulk("fine")
+        conn.send(encode("PING"))
+        assert other.call("PING") == b"+PONG\r\n"
+        assert len(links(plain)) == before + 1
+        conn.close()
+        until(lambda: len(links(plain)) == before, "its link to go")
+
+
+@pytest.mark.parametrize("commands", [
+    [("SELECT", 1)], [("CLIENT", "SETNAME", "n")], [("CLIENT", "GETNAME")], [("HELLO", 3)],
+    [("AUTH", "default", "x")], [("AUTH", "nobody", "x")], [("SELECT", 1), ("SELECT", 2), ("CLIENT", "SETNAME", "n")],
+])
+def test_link_of_its_own_for_a_while(start_hasp, plain, commands):
+    hasp = start_hasp()
+    with served(hasp) as conn:
+        for command in commands:
+            conn.call(*command)
+        conn.call("GET", "k")
+        # hasp's own, that of all others, and perhaps one of the new login's
+        until(lambda: len(links(plain)) <= 3, "its own link to go")
+        names = {c["name"] for c in links(plain)}
+        assert names == {""}
+
+
+def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_server, plain):
+    plain.config_set("repl-diskless-sync-delay", 0)
+    with RedisServer("--replicaof", redis_server.host, redis_server.port) as replica:
+        until(lambda: replica.client().info("replication")["master_link_status"] == "up", "replica")
+        hasp = start_hasp()
+        with served(hasp) as conn:
+            replica.signal(signal.SIGSTOP)
+            assert conn.call("SET", "k", "v") == OK
+            assert conn.call("WAIT", 1, 100) == b":0\r\n"
+            replica.signal(signal.SIGCONT)
+            assert conn.call("WAIT", 1, 5000) == b":1\r\n"
+
+
+# --- broken links ------------------------------------------------------------------
+
+
+def test_only_who_waits_for_a_reply_is_closed_with_the_link(start_hasp, redis_server):
+    hasp = start_hasp("[lock l]\npattern = lock:*")
+    with served(hasp) as rests, served(hasp) as asks, \
+            served(hasp) as locks:
+        with Stopped(redis_server):
+            asks.send(encode("INCR", "n"))
+            locks.send(encode("SETNX", "lock:a", 1))
+            until(lambda: not unread(asks) and not unread(locks), "hasp to read")
+            redis_server.kill()
+        assert asks.at_end() and locks.at_end()
+        redis_server.start()
+        assert rests.call("ECHO", "on") == bulk("on")
+
+
+def test_login_database_and_protocol_survive_the_link(start_hasp, plain):
+    hasp = start_hasp()
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">wonder", "~*", "+@all")
+    with served(hasp) as conn:
+        assert conn.call("HELLO", 3, "AUTH", "alice", "wonder", "SETNAME", "app")[:1] == b"%"
+        assert conn.call("SELECT", 5) == OK
+        assert conn.call("SET", "k", "five") == OK
+        before = descriptors(hasp)
+        assert plain.execute_command("CLIENT", "KILL", "USER", "alice") == 1
+        until(lambda: descriptors(hasp) < before, "hasp to notice")
+        assert conn.call("GET", "k") == bulk("five")
+        assert conn.call("GET", "none") == b"_\r\n"
+        assert conn.call("ACL", "WHOAMI") == bulk("alice")
+        assert conn.call("CLIENT", "GETNAME") == bulk("app")
+
+
+# --- what it is for --------------------------------------------------------------------
+
+
+def own_memory(pid):
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Private_Dirty:"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(pid)
+
+
+def is_sanitized():
+    binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
+    return b"__asan_init" in binary or b"__tsan_init" in binary
+
+
+def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, plain):
+    hasp = start_hasp(workers=2)
+    # What was taken to start with, and given back, is used up by the first ones.
+    conns = [served(hasp) for _ in range(2500)]
+    try:
+        before = own_memory(hasp.pid)
+        for _ in range(2000):
+            conns.append(hasp.connect())
+            assert conns[-1].call("GET", "k") == b"$-1\r\n"
+        # Of each worker: its own, and a shared one.
+        assert len(links(plain)) == 4
+        if not is_sanitized():
+            assert (own_memory(hasp.pid) - before) / 2000 < 640
+    finally:
+        for conn in conns:
+            conn.close()
