@@ -12,7 +12,7 @@ build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 test_packages=(clang libclang-rt-dev llvm libcmocka-dev
-               python3-pytest python3-pytest-xdist python3-redis
+               python3-pytest python3-pytest-timeout python3-pytest-xdist python3-redis
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
 
 say() {

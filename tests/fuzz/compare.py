@@ -119,14 +119,20 @@ class Gauge:
         for args in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH")):
             self.connection.call(*args)
         deadline = time.monotonic() + TIMEOUT
-        while self._info(b"blocked_clients") or self._info(b"tracking_clients"):
+        while self._leftovers():
             if time.monotonic() > deadline:
-                return "a client that hung up is still blocked or tracked in Redis"
+                return "a client that hung up is still blocked, tracked or subscribed in Redis"
             time.sleep(0.002)
         return None
 
-    def _info(self, field):
-        reply = self.connection.call("INFO", "clients")
+    def _leftovers(self):
+        """What clients that are not gone do to others."""
+        return (self.blocked() or self._info(b"tracking_clients") or
+                any(self._info(b"pubsub%s" % what, b"stats")
+                    for what in (b"_channels", b"_patterns", b"shard_channels")))
+
+    def _info(self, field, section=b"clients"):
+        reply = self.connection.call("INFO", section)
         return int(re.search(rb"\b%s:(\d+)" % field, reply)[1])
 
 
