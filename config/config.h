@@ -43,6 +43,7 @@ struct rule {
 	enum owner_kind owner;
 	int64_t lease_ms; /* > 0 */
 	int64_t max_lease_ms; /* 0: no limit; else >= lease_ms */
+	int64_t wait_ms; /* a failed try waits this long; 0: it does not */
 	int64_t max_hold_ms; /* 0: no limit; renewal stops after it */
 	enum renew_mode renew;
 	enum disconnect_mode on_disconnect;

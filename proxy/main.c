@@ -4,6 +4,8 @@
  *
  *   load config -> open listeners -> drop privileges -> start workers
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
+ *
+ * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -42,7 +44,7 @@ struct process {
 	struct options options;
 	struct config *config; /* in force */
 	struct config *first; /* what was started with: a reload changes no socket */
-	size_t nopened; /* of first->listen */
+	size_t nopened; /* of first->listen; 0 again when their files are gone */
 	bool wrote_pid_file;
 	struct worker *workers[LISTENERS_MAX];
 	size_t nworkers;
@@ -216,6 +218,8 @@ static int open_listeners(struct process *p)
 	for (size_t i = 0; i < list->n; i++) {
 		int first[LISTENERS_MAX], n;
 		struct address at;
+		if (p->nfds == LISTENERS_MAX)
+			return fail("listen", list->v[i], "too many addresses");
 		if (address_parse(&at, list->v[i]) < 0 || is_taken(&at, &reason))
 			return fail("listen", list->v[i], reason);
 		n = listen_open(&at, &how, first, LISTENERS_MAX - p->nfds, &reason);
@@ -229,16 +233,16 @@ static int open_listeners(struct process *p)
 	return 0;
 }
 
-/* Removes the files that this process made, no one else's. */
-static void unlink_files(const struct process *p)
+/* Removes the sockets' files that this process made, no one else's: while it still listens, so
+ * that nobody can have replaced them. */
+static void unlink_sockets(struct process *p)
 {
 	struct address at;
 
 	for (size_t i = 0; i < p->nopened; i++)
 		if (address_parse(&at, p->first->listen.v[i]) == 0 && at.local)
 			unlink(at.host);
-	if (p->wrote_pid_file)
-		unlink(p->first->pid_file);
+	p->nopened = 0;
 }
 
 /* --- process ---------------------------------------------------------------- */
@@ -317,6 +321,22 @@ static int write_pid_file(struct process *p)
 	return 0;
 }
 
+/* Not that of the next hasp, which may have been started while this one drained. */
+static void unlink_pid_file(const struct process *p)
+{
+	long pid = 0;
+	FILE *f;
+
+	if (!p->wrote_pid_file)
+		return;
+	f = fopen(p->first->pid_file, "re");
+	if (!f)
+		return;
+	if (fscanf(f, "%ld", &pid) == 1 && pid == (long)getpid())
+		unlink(p->first->pid_file);
+	fclose(f);
+}
+
 /* The parent waits until the child listens, or has said why it can't. */
 static int daemonize(struct process *p)
 {
@@ -361,6 +381,13 @@ static void tell_ready(struct process *p)
 	close(p->ready_fd);
 }
 
+/* A log file that was moved away is opened anew. */
+static void open_log(const char *target)
+{
+	if (log_open(target) < 0)
+		log_error("log path=%s reason=\"%s\" kept=old", target, strerror(errno));
+}
+
 static void reload(struct process *p)
 {
 	struct buf restart = BUF_INIT;
@@ -377,15 +404,21 @@ static void reload(struct process *p)
 	     line = strtok_r(NULL, "\n", &save))
 		log_warning("reload needs_restart=\"%s\"", line);
 	buf_release(&restart);
-	/* A log file that was moved away is opened anew. */
-	if (log_open(next->log) < 0)
-		log_error("log path=%s reason=\"%s\" kept=old", next->log, strerror(errno));
+	open_log(next->log);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
 	p->config = next;
 	use_log_level(p);
 	config_unref(old);
 	log_info("reloaded rules=%zu", next->nrules);
+}
+
+static void leave(struct process *p, int sig, bool at_once)
+{
+	log_info("leaving signal=%d how=%s", sig, at_once ? "at once" : "draining");
+	unlink_sockets(p);
+	for (size_t i = 0; i < p->nworkers; i++)
+		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
 /* Waits for signals until the workers have left. */
@@ -398,14 +431,13 @@ static void serve(struct process *p, const sigset_t *signals)
 	while (p->shared.running) {
 		int sig = leaving ? sigtimedwait(signals, NULL, &tick)
 		                  : sigwaitinfo(signals, NULL);
-		if (sig == SIGHUP) {
+		if (sig == SIGHUP && leaving) {
+			open_log(p->config->log);
+			log_info("reload kept=old reason=\"hasp leaves\"");
+		} else if (sig == SIGHUP) {
 			reload(p);
 		} else if (sig == SIGTERM || sig == SIGINT) {
-			log_info("leaving signal=%d how=%s", sig,
-			         leaving ? "at once" : "draining");
-			for (size_t i = 0; i < p->nworkers; i++)
-				leaving ? worker_stop(p->workers[i])
-					: worker_drain(p->workers[i]);
+			leave(p, sig, leaving);
 			leaving = true;
 		}
 	}
@@ -454,7 +486,8 @@ static int run(struct process *p)
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
 	}
-	unlink_files(p);
+	unlink_sockets(p);
+	unlink_pid_file(p);
 	config_unref(p->first);
 	return status;
 }

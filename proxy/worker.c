@@ -16,8 +16,10 @@
 #include "client/dispatch.h"
 #include "client/observe.h"
 #include "client/special.h"
+#include "lock/errand.h"
 #include "lock/hold.h"
 #include "lock/script.h"
+#include "lock/wait.h"
 #include "net/listen.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
@@ -26,10 +28,10 @@
 #include "upstream/control.h"
 #include "upstream/link.h"
 
-/* Reading replies in pieces of 256 KB measured best for values of 16 KB and up,
- * reading requests in pieces of 64 KB. */
+/* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
+ * those of 1 MB in requests; a client reads less at once where requests are short. */
 #define REPLY_SCRATCH ((size_t)256 * 1024)
-#define REQUEST_SCRATCH ((size_t)64 * 1024)
+#define REQUEST_SCRATCH ((size_t)256 * 1024)
 #define SWEEP_SECONDS 1.0
 /* While draining, clients at rest should not have to wait for a second. */
 #define DRAIN_SWEEP_SECONDS 0.05
@@ -47,6 +49,7 @@ struct worker {
 	struct link_env links;
 	struct client_env clients;
 	struct control *control;
+	struct errands *errands;
 	struct pool *pool;
 	struct acceptor **acceptors;
 	size_t nacceptors;
@@ -141,6 +144,16 @@ static void on_control_up(void *arg)
 		HASP_ASSERT(control_call(w->control, 0, buf_slice(&out), NULL, NULL) == 0);
 		buf_release(&out);
 	}
+	errands_resume(w->errands);
+}
+
+/* A client's link may find Redis before hasp's own connections try again. */
+static void on_connected(void *arg)
+{
+	struct worker *w = arg;
+
+	control_hurry(w->control);
+	subscriber_hurry(waits_subscriber(w->clients.waits));
 }
 
 static void close_listeners(struct worker *w)
@@ -162,7 +175,8 @@ static bool may_leave(struct worker *w)
 		return false;
 	if (w->farewell_at <= 0)
 		w->farewell_at = now;
-	return control_inflight(w->control) == 0 || now >= w->farewell_at + FAREWELL_SECONDS;
+	return (control_inflight(w->control) == 0 && errands_are_done(w->errands)) ||
+	       now >= w->farewell_at + FAREWELL_SECONDS;
 }
 
 static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
@@ -192,12 +206,15 @@ static bool same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Links that are open stay where they are; new ones, and hasp's own, go to the new address. */
+/* Private links that are open stay where they are; shared ones are left as soon as no reply is
+ * due, new ones, and hasp's own, go to the new address. */
 static void use_upstream(struct worker *w, const struct config *old,
                          const struct config *config)
 {
 	w->links.dialer.timeout_ms = config->connect_timeout_ms;
 	w->links.dialer.keepalive_ms = config->tcp_keepalive_ms;
+	w->links.user = config->upstream_user;
+	w->links.password = config->upstream_password;
 	if (old && same(old->address, config->address) &&
 	    same(old->upstream_user, config->upstream_user) &&
 	    same(old->upstream_password, config->upstream_password))
@@ -205,8 +222,9 @@ static void use_upstream(struct worker *w, const struct config *old,
 	HASP_ASSERT(address_parse(&w->links.address, config->address) == 0);
 	free(w->links.name);
 	w->links.name = xstrdup(config->address);
-	control_set_login(w->control, config->upstream_user, config->upstream_password);
+	pool_follow_address(w->pool);
 	control_reconnect(w->control);
+	subscriber_reconnect(waits_subscriber(w->clients.waits));
 }
 
 static void use_config(struct worker *w, struct config *config)
@@ -219,6 +237,9 @@ static void use_config(struct worker *w, struct config *config)
 	}
 	w->clients.config = config;
 	w->clients.observed = observed_new(config);
+	w->clients.rules_wait = false;
+	for (size_t i = 0; i < config->nrules; i++)
+		w->clients.rules_wait |= config->rules[i]->wait_ms > 0;
 	resolve_cache_clear(w->clients.resolved);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
@@ -264,6 +285,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds, siz
 		.dialer = { .loop = w->loop, .resolver = w->resolver },
 		.scratch = xmalloc(REPLY_SCRATCH),
 		.scratch_size = REPLY_SCRATCH,
+		.on_connected = on_connected,
+		.arg = w,
 	};
 	w->clients = (struct client_env){
 		.loop = w->loop,
@@ -288,7 +311,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds, siz
 		.on_up = on_control_up,
 		.arg = w,
 	});
-	w->clients.holds = holds_new(w->loop, w->control);
+	w->errands = errands_new(w->loop, w->control);
+	w->clients.holds = holds_new(w->loop, w->errands);
+	w->clients.waits = waits_new(w->loop, &w->links, w->errands, &shared->board);
 	use_config(w, config_ref(config));
 	w->acceptors = xcalloc(nfds, sizeof(struct acceptor *));
 	for (size_t i = 0; i < nfds; i++)
@@ -310,8 +335,11 @@ static void worker_free(struct worker *w)
 	observed_report(&w->clients);
 	pool_free(w->pool);
 	/* Its last answers go to the books. */
+	errands_stop(w->errands);
 	control_free(w->control);
+	waits_free(w->clients.waits);
 	holds_free(w->clients.holds);
+	errands_free(w->errands);
 	links_reap(&w->links);
 	commands_free(w->clients.commands);
 	resolver_free(w->resolver);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker: one thread, one loop, and all that lives on it: listeners, clients, links, holds.
- * Workers share nothing but two counters; they are spoken to through their mailbox.
+ * Workers share nothing but a few counters; they are spoken to through their mailbox.
  */
 #ifndef HASP_WORKER_H
 #define HASP_WORKER_H
@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "config/config.h"
+#include "lock/wait.h"
 
 struct worker;
 
@@ -16,6 +17,7 @@ struct worker;
 struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
+	struct wait_board board;
 };
 
 /* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to

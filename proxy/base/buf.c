@@ -19,7 +19,7 @@ char *buf_reserve(struct buf *b, size_t n)
 	 * least half is free: otherwise a full buffer slides at each append. */
 	while (cap - len < n || len > cap / 2)
 		cap *= 2;
-	if (b->head)
+	if (b->data && b->head)
 		memmove(b->data, b->data + b->head, len);
 	if (!b->data || cap > b->cap) {
 		/* Large blocks grow in place, or are remapped: never twice in memory. */

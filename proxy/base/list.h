@@ -41,6 +41,18 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
+/* Moves all nodes to the end of another list. */
+static inline void list_move_all(struct list *to, struct list *from)
+{
+	if (list_empty(from))
+		return;
+	from->next->prev = to->prev;
+	to->prev->next = from->next;
+	from->prev->next = to;
+	to->prev = from->prev;
+	list_init(from);
+}
+
 /* The first node, taken off the list; NULL when it is empty. */
 static inline struct list *list_shift(struct list *head)
 {

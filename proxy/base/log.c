@@ -7,16 +7,21 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 2048
 #define WINDOW_SECONDS 10.0
+#define SYSLOG_PATH "/dev/log"
 
 /* The one piece of mutable global state: the sink. */
-static _Atomic int sink_fd = STDERR_FILENO; /* -1: syslog */
+static _Atomic int sink_fd = STDERR_FILENO;
+static _Atomic bool sink_is_syslog; /* sink_fd is a socket to it */
 static _Atomic int sink_level = LOG_SEV_INFO;
+static _Atomic unsigned dropped; /* lines that syslog did not take */
 
 static const struct {
 	const char *name;
@@ -28,20 +33,40 @@ static const struct {
 	[LOG_SEV_DEBUG] = { "debug", LOG_DEBUG },
 };
 
+/* syslog(3) waits for a syslogd that does not read, and everybody would wait with it: for
+ * clients to be served, and to leave. So this sends by itself what it takes at once. A socket
+ * that is connected anew stays the same descriptor, so that no thread needs a lock. */
+static int connect_syslog(int fd)
+{
+	static const struct sockaddr_un sun = { .sun_family = AF_UNIX,
+		                                .sun_path = SYSLOG_PATH };
+
+	return connect(fd, (const struct sockaddr *)&sun, sizeof(sun));
+}
+
+static int open_syslog(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	/* It may come later. */
+	if (fd >= 0)
+		(void)connect_syslog(fd);
+	return fd;
+}
+
 int log_open(const char *target)
 {
+	bool is_syslog = strcmp(target, "syslog") == 0;
 	int fd, old;
 
-	if (strcmp(target, "stderr") == 0) {
+	if (strcmp(target, "stderr") == 0)
 		fd = STDERR_FILENO;
-	} else if (strcmp(target, "syslog") == 0) {
-		openlog("hasp", LOG_PID, LOG_DAEMON);
-		fd = -1;
-	} else {
+	else if (is_syslog)
+		fd = open_syslog();
+	else
 		fd = open(target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-		if (fd < 0)
-			return -1;
-	}
+	if (fd < 0)
+		return -1;
 	old = atomic_load(&sink_fd);
 	if (old > STDERR_FILENO && fd > STDERR_FILENO) {
 		/* Another thread may be writing: the number must stay valid. */
@@ -49,9 +74,12 @@ int log_open(const char *target)
 		int saved = errno;
 		close(fd);
 		errno = saved;
-		return rc < 0 ? -1 : 0;
+		if (rc < 0)
+			return -1;
+	} else {
+		atomic_store(&sink_fd, fd);
 	}
-	atomic_store(&sink_fd, fd);
+	atomic_store(&sink_is_syslog, is_syslog);
 	return 0;
 }
 
@@ -77,18 +105,62 @@ static size_t stamp(char *p, size_t n)
 	                        tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000);
 }
 
+/* What every syslogd understands, as syslog(3) writes it. */
+static size_t syslog_stamp(char *p, size_t n, enum log_severity level)
+{
+	time_t now = time(NULL);
+	char date[32];
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(date, sizeof(date), "%b %e %H:%M:%S", &tm);
+	return (size_t)snprintf(p, n, "<%d>%s hasp[%ld]: ", LOG_DAEMON | levels[level].priority,
+	                        date, (long)getpid());
+}
+
+static int send_to_syslog(int fd, const char *line, size_t n)
+{
+	if (send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		return 0;
+	/* It was started, or started anew, since. */
+	if (errno == EAGAIN || connect_syslog(fd) < 0)
+		return -1;
+	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
+}
+
+static void tell_syslog(int fd, const char *line, size_t n)
+{
+	unsigned lost = atomic_exchange(&dropped, 0);
+	char told[128];
+	size_t len;
+
+	if (lost) {
+		len = syslog_stamp(told, sizeof(told), LOG_SEV_WARNING);
+		len += (size_t)snprintf(
+			told + len, sizeof(told) - len,
+			"warning log dropped=%u reason=\"syslog did not take them\"", lost);
+		if (send_to_syslog(fd, told, len) < 0) {
+			atomic_fetch_add(&dropped, lost + 1);
+			return;
+		}
+	}
+	if (send_to_syslog(fd, line, n) < 0)
+		atomic_fetch_add(&dropped, 1);
+}
+
 void log_line(enum log_severity level, const char *fmt, ...)
 {
 	char line[LINE_MAX_BYTES];
-	size_t n = 0;
+	bool is_syslog;
 	va_list ap;
+	size_t n;
 	int fd, len;
 
 	if (!log_enabled(level))
 		return;
 	fd = atomic_load(&sink_fd);
-	if (fd >= 0)
-		n = stamp(line, sizeof(line));
+	is_syslog = atomic_load(&sink_is_syslog);
+	n = is_syslog ? syslog_stamp(line, sizeof(line), level) : stamp(line, sizeof(line));
 	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ", levels[level].name);
 	va_start(ap, fmt);
 	len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
@@ -102,8 +174,8 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
-	if (fd < 0) {
-		syslog(levels[level].priority, "%.*s", (int)n, line);
+	if (is_syslog) {
+		tell_syslog(fd, line, n);
 		return;
 	}
 	line[n++] = '\n';

@@ -29,7 +29,7 @@ static const struct owner_identity *identity(void *arg)
 
 	if (!c->identity) {
 		c->identity = xcalloc(1, sizeof(*c->identity));
-		owner_identify(c->identity, c->stream.rd.fd, c->env->worker);
+		owner_identify(c->identity, c->stream.io.fd, c->env->worker);
 	}
 	return c->identity;
 }
@@ -42,6 +42,8 @@ struct dispatch_from client_dispatch_from(struct client *c)
 		.holds = &c->holds,
 		.identity = identity,
 		.arg = c,
+		.waiter = &c->waiter,
+		.waiter_ops = &client_waiter_ops,
 	};
 }
 
@@ -65,13 +67,24 @@ void client_leave_link(struct client *c)
 		link_close(l);
 }
 
+/* What it holds, or is about to, and whatever it waits for. */
+static void give_up_locks(struct client *c)
+{
+	/* Who stands in line leaves it; a try that was sent and not answered is undone. */
+	if (c->waiting != WAIT_TURN)
+		session_undo(&c->session);
+	waiter_end(c->waiter);
+	c->waiter = NULL;
+	hold_end(&c->holds);
+}
+
 void client_close(struct client *c, const char *reason)
 {
 	if (client_is_dead(c))
 		return;
-	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.rd.fd, reason);
+	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.io.fd, reason);
 	client_leave_link(c);
-	hold_end(&c->holds);
+	give_up_locks(c);
 	stream_close(&c->stream);
 	buf_release(&c->in);
 	list_remove(&c->node);
@@ -88,9 +101,9 @@ void client_finish(struct client *c, const char *reason)
 		client_close(c, reason);
 		return;
 	}
-	log_debug("client_closing fd=%d reason=\"%s\"", c->stream.rd.fd, reason);
+	log_debug("client_closing fd=%d reason=\"%s\"", c->stream.io.fd, reason);
 	client_leave_link(c);
-	hold_end(&c->holds);
+	give_up_locks(c);
 	buf_release(&c->in);
 	c->closing = true;
 	c->intake = INTAKE_NOTHING;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "lock/hold.h"
+#include "lock/wait.h"
 #include "net/stream.h"
 #include "resp/request.h"
 #include "upstream/command.h"
@@ -40,6 +41,8 @@ struct client_env {
 	struct config *config; /* in force */
 	struct commands *commands;
 	struct holds *holds;
+	struct waits *waits;
+	bool rules_wait; /* a rule of `config` has `wait` */
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;

@@ -19,6 +19,8 @@ enum waiting {
 	WAIT_REPLY, /* for the reply to a rewritten request, at the head of `in` */
 	WAIT_AWAITED, /* until nothing is awaited: the next one depends on it */
 	WAIT_IDLE, /* until no reply is due: the next one needs another link */
+	WAIT_TRY, /* until a try to take a lock can be sent; it is at the head of `in` */
+	WAIT_TURN, /* in the line for a lock: the try is at the head of `in` */
 };
 
 enum intake {
@@ -34,12 +36,13 @@ struct client {
 	enum intake intake;
 	bool eof; /* the client sends no more */
 	bool closing; /* only `stream`'s last bytes are left */
+	bool shared; /* the link is */
+	bool settled; /* it needs a private link for the rest of its life */
 	struct list node; /* in env->clients, env->closing or env->dead */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
-	bool shared; /* the link is */
-	bool settled; /* it needs a private link for the rest of its life */
 	struct owner_identity *identity; /* NULL until it is asked for */
+	struct waiter *waiter; /* NULL: no try to take a lock is under way that may wait */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* how far in the first request */
@@ -86,12 +89,17 @@ void client_steer_reading(struct client *c);
 /* Sends `bytes` over the link, which is there. */
 void client_send_up(struct client *c, struct slice bytes);
 
+/* Sends the request at the head of `in` once more, as decided anew. `eval`: its script is known
+ * to be missing. */
+void client_retry(struct client *c, bool eval);
+
 /* A reply will come, to be treated as decided. */
 void client_expect(struct client *c, const struct decision *d);
 
 /* --- outlet.c: replies --- */
 
 extern const struct link_ops client_link_ops;
+extern const struct waiter_ops client_waiter_ops;
 
 /* The socket has taken all that waited. */
 void client_on_drained(struct stream *s);

@@ -15,6 +15,7 @@
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision later = { .verdict = DISPATCH_LATER };
+static const struct decision unready = { .verdict = DISPATCH_UNREADY };
 
 struct context {
 	const struct dispatch_from *from;
@@ -46,8 +47,11 @@ static void shorten(struct context *x)
 	              "NOSCRIPT the client is logged in");
 }
 
-/* The reply of a rewritten command, once it is known what the books want of it. */
-static struct decision await_call(struct context *x, struct hold_note *note)
+/* The reply of a rewritten command, once it is known what the books want of it. `touched`: keys
+ * of locks to look at then. */
+static struct decision await_call(struct context *x, const struct lock_call *call,
+                                  struct hold_note *note, const struct slice *touched,
+                                  size_t ntouched)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct request *r;
@@ -56,13 +60,17 @@ static struct decision await_call(struct context *x, struct hold_note *note)
 		hold_note_free(note);
 		return d;
 	}
-	if (x->session->in_multi && !note)
+	if (x->session->in_multi && !note && ntouched == 0)
 		return d;
 	r = request_new(REQUEST_LOCK);
 	r->note = note;
+	for (size_t i = 0; i < ntouched; i++)
+		request_touch(r, touched[i]);
 	if (!x->session->in_multi) {
 		shorten(x);
 		d.treat = LINK_TELL | (x->eval ? 0 : LINK_ASK);
+		if (call->wait_ms)
+			d.treat = LINK_TELL | LINK_ASK | LINK_ASK_STATUS;
 		d.request = r;
 		d.barrier = true;
 	}
@@ -70,12 +78,52 @@ static struct decision await_call(struct context *x, struct hold_note *note)
 	return d;
 }
 
+/* The call may have to wait. Returns false when it cannot be sent yet. When it never can be,
+ * the error that says so takes its place. */
+static bool get_ready(struct context *x, struct lock_call *call)
+{
+	struct client_env *env = x->from->env;
+	struct waiter **waiter = x->from->waiter;
+	struct buf error = BUF_INIT;
+
+	if (call->wait_ms == 0)
+		return true;
+	if (!*waiter)
+		*waiter = waiter_new(env->waits, call->wait_ms, x->from->waiter_ops,
+		                     x->from->arg);
+	switch (waiter_ready(*waiter)) {
+	case TRY_READY:
+		waiter_sent(*waiter, call->ticket);
+		return true;
+	case TRY_NOT_YET:
+		return false;
+	case TRY_REFUSED:
+		break;
+	}
+	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waits_refusal(env->waits));
+	buf_append(&error, slice_of("", 1));
+	buf_clear(&env->call);
+	rewrite_error(&env->call, (struct rewrite_how){ .eval = true }, buf_head(&error));
+	buf_release(&error);
+	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE };
+	return true;
+}
+
 static struct rewrite_how how(const struct context *x)
 {
-	return (struct rewrite_how){
+	struct rewrite_how h = {
 		.eval = x->eval || x->session->in_multi || x->session->opaque,
 		.resp3 = x->session->proto == 3,
 	};
+	const struct waiter *waiter = *x->from->waiter;
+
+	h.ticket = waits_ticket(x->from->env->waits);
+	/* A transaction waits for nobody; and who is not heard cannot be called in. */
+	if (!x->session->in_multi && !x->session->opaque && x->session->db >= 0) {
+		h.wait_max_ms = waiter ? waiter_left_ms(waiter) : INT64_MAX;
+		h.place = waiter ? waiter_place(waiter) : 0;
+	}
+	return h;
 }
 
 static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
@@ -102,13 +150,16 @@ static struct decision call_verb(struct context *x, enum verb verb)
 {
 	struct client_env *env = x->from->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct hold_terms terms = { .verbs = verbs };
+	struct hold_terms terms = { .verbs = verbs, .took_at = x->from->holds->took_at };
 	struct lock_call call = { 0 };
 
 	terms.token = token_for(x, verbs->owner, &env->token);
 	rewrite_verb(&env->call, verb, x->req, verbs, terms.token, how(x), &call);
 	terms.token = call.owner;
-	return await_call(x, hold_note(env->holds, &call, &call.key, 1, &terms));
+	if (!get_ready(x, &call))
+		return unready;
+	return await_call(x, &call, hold_note(env->holds, &call, &call.key, 1, &terms), NULL,
+	                  0);
 }
 
 /* The keys of a write, and who asks for each: rules of the owner's kinds have a token
@@ -198,13 +249,24 @@ static void find_tokens(struct context *x, struct keys *k)
 	}
 }
 
-static struct hold_note *note_call(struct context *x, const struct keys *k,
-                                   const struct lock_call *call)
+/* Somebody waits for the lock here; or might wait elsewhere, where nobody sees what this
+ * request does. */
+static bool is_waited_for(const struct client_env *env, const struct session *session,
+                          const struct rule *rule, struct slice key)
 {
-	struct hold_terms terms = { 0 };
+	return (rule && rule->wait_ms && rule->mode == MODE_ENFORCE) ||
+	       waits_for(env->waits, session->db, key);
+}
+
+/* What a call has to be answered for: the books, and those who wait. */
+static struct decision await_lock(struct context *x, const struct keys *k,
+                                  const struct lock_call *call)
+{
+	struct hold_terms terms = { .took_at = x->from->holds->took_at };
 	struct slice few[KEYS_ON_STACK], *names = few;
 	struct hold_note *note;
-	size_t n = 0;
+	struct decision d;
+	size_t n = 0, ntouched = 0;
 
 	if (k->n > KEYS_ON_STACK)
 		names = xcalloc(k->n, sizeof(*names));
@@ -218,9 +280,15 @@ static struct hold_note *note_call(struct context *x, const struct keys *k,
 		names[n++] = x->req->argv[k->v[i].arg];
 	}
 	note = hold_note(x->from->env->holds, call, names, n, &terms);
+	for (size_t i = 0; i < k->n && !call->hands_over && !call->fresh; i++) {
+		struct slice key = x->req->argv[k->v[i].arg];
+		if (is_waited_for(x->from->env, x->session, k->v[i].rule, key))
+			names[ntouched++] = key;
+	}
+	d = await_call(x, call, note, names, ntouched);
 	if (names != few)
 		free(names);
-	return note;
+	return d;
 }
 
 static struct decision call_lock(struct context *x, const struct command *c)
@@ -240,7 +308,7 @@ static struct decision call_lock(struct context *x, const struct command *c)
 	} else if (k.enforced) {
 		find_tokens(x, &k);
 		if (rewrite_lock(&env->call, x->req, k.v, k.n, how(x), &call) == REWRITE_CALL)
-			d = await_call(x, note_call(x, &k, &call));
+			d = get_ready(x, &call) ? await_lock(x, &k, &call) : unready;
 	}
 	keys_fini(&k);
 	return d;
@@ -267,13 +335,15 @@ static const struct command *as_write(const struct client_env *env, const struct
 #define CACHE_SLOTS 64 /* a power of two */
 #define CACHED_NAME_MAX 16
 
+struct cached_name {
+	char name[CACHED_NAME_MAX]; /* as it was sent */
+	size_t n; /* 0: empty */
+	struct resolved what;
+};
+
 struct resolve_cache {
-	struct {
-		char name[CACHED_NAME_MAX]; /* as it was sent */
-		size_t n; /* 0: empty */
-		struct resolved what;
-	} slots[CACHE_SLOTS];
-	struct resolved other; /* a name that is not cached */
+	struct cached_name slots[CACHE_SLOTS];
+	struct cached_name other; /* for names that are not kept; it has none */
 };
 
 struct resolve_cache *resolve_cache_new(void)
@@ -293,34 +363,52 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
 	if (!what.special && !what.is_verb &&
-	    (config->nrules || config->pooling == POOLING_SHARED))
+	    (config->nrules || config->verbs.enabled || config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
+	/* Of those that are no writes, the table has only scripts with counted keys. */
+	what.may_release = what.command && what.command->keys != KEYS_NONE &&
+	                   ((what.command->flags & COMMAND_WRITE) ||
+	                    what.command->keys == KEYS_COUNTED);
 	what.is_write = as_write(env, &what) != NULL;
-	what.is_plain = config->pooling == POOLING_SHARED && what.command &&
-	                (what.command->flags & COMMAND_STATELESS) &&
+	what.is_plain = !what.special && !what.is_verb &&
 	                (!what.is_write || command_single_key(what.command));
+	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
+}
+
+/* Of a few: a call would take longer. */
+static inline bool same_bytes(const char *a, const char *b, size_t n)
+{
+	while (n && a[n - 1] == b[n - 1])
+		n--;
+	return n == 0;
+}
+
+/* Rare; not inlined, so that the usual case needs no registers saved. */
+__attribute__((noinline)) static const struct resolved *resolve_anew(
+	const struct client_env *env, struct cached_name *slot, struct slice name)
+{
+	if (name.n == 0 || name.n > CACHED_NAME_MAX) {
+		slot = &env->resolved->other;
+	} else {
+		slot->n = name.n;
+		memcpy(slot->name, name.p, name.n);
+	}
+	slot->what = look_up(env, name);
+	return &slot->what;
 }
 
 const struct resolved *dispatch_resolve(const struct client_env *env, struct slice name)
 {
-	struct resolve_cache *cache = env->resolved;
-	size_t slot;
+	size_t first = name.n ? (unsigned char)name.p[0] : 0;
+	size_t last = name.n ? (unsigned char)name.p[name.n - 1] : 0;
+	struct cached_name *slot =
+		&env->resolved->slots[(first * 7 + last * 3 + name.n) & (CACHE_SLOTS - 1)];
 
-	if (name.n == 0 || name.n > CACHED_NAME_MAX) {
-		cache->other = look_up(env, name);
-		return &cache->other;
-	}
-	slot = ((unsigned char)name.p[0] * 7u + (unsigned char)name.p[name.n - 1] * 3u +
-	        name.n) &
-	       (CACHE_SLOTS - 1);
-	if (cache->slots[slot].n != name.n ||
-	    memcmp(cache->slots[slot].name, name.p, name.n) != 0) {
-		cache->slots[slot].what = look_up(env, name);
-		cache->slots[slot].n = name.n;
-		memcpy(cache->slots[slot].name, name.p, name.n);
-	}
-	return &cache->slots[slot].what;
+	/* No slot has a name without bytes, or a longer one. */
+	if (slot->n == name.n && slot->n && same_bytes(slot->name, name.p, name.n))
+		return &slot->what;
+	return resolve_anew(env, slot, name);
 }
 
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,
@@ -334,6 +422,55 @@ enum route dispatch_route(const struct client_env *env, const struct resolved *w
 		return ROUTE_SHARED;
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
 	return commands_are_learned(env->commands) ? ROUTE_PRIVATE : ROUTE_OWN;
+}
+
+/* The keys of a request that could end a lock which somebody waits for: their places in it, of
+ * which there is room for KEYS_ON_STACK. Returns how many. */
+static size_t find_waited(const struct client_env *env, const struct session *session,
+                          const struct resolved *what, const struct resp_view *req,
+                          size_t *args)
+{
+	size_t n, found = 0;
+
+	if (!what->may_release || !(env->rules_wait || waits_any(env->waits)))
+		return 0;
+	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
+	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {
+		struct slice key = req->argv[args[i]];
+		if (is_waited_for(env, session, config_rule_for(env->config, key), key))
+			args[found++] = args[i];
+	}
+	return found;
+}
+
+bool dispatch_may_release(const struct client_env *env, const struct session *session,
+                          const struct resolved *what, const struct resp_view *req)
+{
+	size_t args[KEYS_ON_STACK];
+
+	return find_waited(env, session, what, req, args) > 0;
+}
+
+/* Marks a request that is passed: when it is answered, the locks that it names are looked at.
+ */
+static void touch(struct context *x, struct decision *d)
+{
+	size_t args[KEYS_ON_STACK], n;
+	struct request *r;
+
+	if (d->request || x->session->opaque)
+		return;
+	n = find_waited(x->from->env, x->session, x->what, x->req, args);
+	if (n == 0)
+		return;
+	r = request_new(REQUEST_TOUCH);
+	for (size_t i = 0; i < n; i++)
+		request_touch(r, x->req->argv[args[i]]);
+	if (!x->session->in_multi) {
+		d->treat = LINK_TELL;
+		d->request = r;
+	}
+	session_track(x->session, r);
 }
 
 static struct decision decide(struct context *x)
@@ -374,7 +511,9 @@ struct decision dispatch(const struct dispatch_from *from, const struct resp_vie
 
 	buf_clear(&from->env->call);
 	d = decide(&x);
-	if (d.verdict != DISPATCH_LATER)
+	if (d.verdict == DISPATCH_PASS)
+		touch(&x, &d);
+	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
 		count_queued(from->session, was_in_multi, what->special, req->argv[0]);
 	return d;
 }

@@ -7,6 +7,9 @@
  *   with a rule     -> rewritten, unless watched, or only observed
  *   session command -> passed, and remembered until its reply
  *   anything else   -> passed
+ *
+ * What could end a lock that somebody waits for is marked, so that the lock is looked at when
+ * it is answered.
  */
 #ifndef HASP_CLIENT_DISPATCH_H
 #define HASP_CLIENT_DISPATCH_H
@@ -25,6 +28,7 @@ enum verdict {
 	DISPATCH_PASS, /* send it as it came */
 	DISPATCH_CALL, /* send env->call instead */
 	DISPATCH_LATER, /* ask again when nothing is awaited: its meaning depends on it */
+	DISPATCH_UNREADY, /* ask again when from->waiter is told that it is ready */
 	DISPATCH_HOLD, /* (dispatch_early) not to be told before it is whole */
 };
 
@@ -41,9 +45,11 @@ struct resolved {
 	const struct command *command; /* NULL: not known */
 	bool is_verb;
 	enum verb verb;
-	/* Stateless: on a shared link there is nothing to decide, unless a rule concerns it. */
+	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
 	bool is_plain;
+	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could; if it is plain, by its first argument */
+	bool may_release; /* it could end a lock that somebody waits for */
 };
 
 /* What happens to the connection behind the request. */
@@ -68,6 +74,9 @@ struct dispatch_from {
 	struct hold_owner *holds;
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg;
+	struct waiter *
+		*waiter; /* of a try that is sent again; else NULL, and made when needed */
+	const struct waiter_ops *waiter_ops;
 };
 
 /* What the names of late say; most commands are one of a few. Made anew whenever the
@@ -82,8 +91,12 @@ const struct resolved *dispatch_resolve(const struct client_env *env, struct sli
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,
                           const struct resp_view *req);
 
+/* Could the request, which is plain but for that, end a lock that somebody waits for? */
+bool dispatch_may_release(const struct client_env *env, const struct session *session,
+                          const struct resolved *what, const struct resp_view *req);
+
 /* Decides about a whole request. `eval`: the script is known to be missing. Changes the session
- * as if the request were sent now, unless the verdict is LATER. */
+ * as if the request were sent now, unless the verdict is LATER or UNREADY. */
 struct decision dispatch(const struct dispatch_from *from, const struct resp_view *req,
                          const struct resolved *what, bool eval);
 

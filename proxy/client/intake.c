@@ -80,18 +80,25 @@ static bool may_share(const struct client *c, enum route route)
 	       c->env->config->pooling == POOLING_SHARED;
 }
 
+/* Who is on a link of others' moves with them when Redis does; hasp's own connection, which
+ * renews and releases, has done so already. */
+static bool is_outdated(const struct client *c)
+{
+	return c->user.link && c->shared && link_is_outdated(c->user.link);
+}
+
 /* Puts the client on a link that will do for `route`. False: not while replies are due. */
 static bool take_link(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	if (c->user.link && c->shared != shared && c->user.inflight) {
+	if (c->user.link && (c->shared != shared || is_outdated(c)) && c->user.inflight) {
 		if (c->shared)
 			return false;
 		/* One goes back from a private link when there is nothing to wait for. */
 		shared = false;
 	}
-	if (c->user.link && c->shared != shared)
+	if (c->user.link && (c->shared != shared || is_outdated(c)))
 		client_leave_link(c);
 	if (!c->user.link && shared)
 		open_shared(c);
@@ -135,6 +142,9 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 {
 	switch (d->verdict) {
 	case DISPATCH_PASS:
+		/* Of a try that could not be sent before a reload. */
+		waiter_end(c->waiter);
+		c->waiter = NULL;
 		client_expect(c, d);
 		step(c, k);
 		make_turn(c, d->turn);
@@ -150,10 +160,50 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 		step(c, k);
 		k->from = k->at;
 		return true;
+	case DISPATCH_UNREADY:
+		put_off(c, WAIT_TRY);
+		return false;
 	default:
 		put_off(c, WAIT_AWAITED);
 		return false;
 	}
+}
+
+void client_retry(struct client *c, bool eval)
+{
+	struct dispatch_from from = client_dispatch_from(c);
+	const struct resolved *what;
+	struct resp_view view;
+	struct decision d;
+	bool whole;
+
+	view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
+	HASP_ASSERT(whole && view.argc > 0);
+	what = dispatch_resolve(c->env, view.argv[0]);
+	if (is_outdated(c) && !c->user.inflight)
+		client_leave_link(c);
+	/* The link may have gone while the client stood in line. */
+	if (!c->user.link)
+		HASP_ASSERT(take_link(c, dispatch_route(c->env, what, &view)));
+	d = dispatch(&from, &view, what, eval);
+	if (d.verdict == DISPATCH_UNREADY || d.verdict == DISPATCH_LATER) {
+		put_off(c, d.verdict == DISPATCH_LATER ? WAIT_AWAITED : WAIT_TRY);
+		return;
+	}
+	if (d.verdict == DISPATCH_CALL) {
+		client_send_up(c, buf_slice(&c->env->call));
+	} else {
+		/* The rule is gone since. */
+		HASP_ASSERT(d.verdict == DISPATCH_PASS && d.turn == TURN_NONE);
+		client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
+		if (!d.request) {
+			d.treat = LINK_TELL;
+			d.request = request_new(REQUEST_LOCK);
+			session_track(&c->session, d.request);
+		}
+	}
+	c->waiting = WAIT_REPLY;
+	client_expect(c, &d);
 }
 
 /* Answers with an error of ours and closes, in order behind the replies to come. */
@@ -246,19 +296,60 @@ static void pass_bad(struct client *c, struct cursor *k)
 	c->intake = INTAKE_NOTHING;
 }
 
-/* The link that the client is on will do, and nobody has anything to decide. */
+/* Which requests a client's link takes while nothing has to be decided about them. */
+enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
+
+static enum plain takes_plain(const struct client *c)
+{
+	bool pooled = c->env->config->pooling == POOLING_SHARED;
+
+	if (!c->user.link || c->session.in_multi || is_outdated(c))
+		return PLAIN_NONE;
+	if (c->settled)
+		return c->shared ? PLAIN_NONE : PLAIN_ANY;
+	if (c->shared != pooled || (pooled && (c->session.uncertain || must_log_in(c))))
+		return PLAIN_NONE;
+	return PLAIN_STATELESS;
+}
+
 static bool is_plain(const struct client *c, const struct resolved *what,
                      const struct resp_view *req)
 {
-	if (!what->is_plain || !c->user.link || !c->shared || c->settled ||
-	    c->session.uncertain || c->session.in_multi || must_log_in(c))
+	if (!what->is_plain ||
+	    (what->may_release && dispatch_may_release(c->env, &c->session, what, req)))
 		return false;
 	return !what->is_write ||
 	       (req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]));
 }
 
-/* `scanned_whole`: env->args has its arguments already. */
-static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole)
+/* Moves the cursor over requests that are whole and have only to be passed, which most are.
+ * Returns the length of the one that ended the run, if that is whole and env->args has its
+ * arguments; else 0. */
+static size_t pass_plain(struct client *c, struct cursor *k)
+{
+	struct request_args *args = &c->env->args;
+	enum plain takes = takes_plain(c);
+	uint32_t count = 0;
+	size_t n = 0;
+
+	for (; k->at < k->n; k->at += n, count++) {
+		struct resp_view view;
+		const struct resolved *what;
+		n = request_scan_simple(k->p + k->at, k->n - k->at, args);
+		if (n == 0 || takes == PLAIN_NONE)
+			break;
+		view = (struct resp_view){ args->argc, args->argv };
+		what = dispatch_resolve(c->env, view.argv[0]);
+		if ((takes == PLAIN_STATELESS && !what->is_stateless) ||
+		    !is_plain(c, what, &view))
+			break;
+	}
+	link_expect_plain(&c->user, count);
+	return k->at < k->n ? n : 0;
+}
+
+/* `has_args`: they are in env->args already. */
+static bool whole_request(struct client *c, struct cursor *k, bool has_args)
 {
 	struct dispatch_from from;
 	struct resp_view view;
@@ -282,16 +373,11 @@ static bool whole_request(struct client *c, struct cursor *k, bool scanned_whole
 		return true;
 	}
 	view = (struct resp_view){ c->env->args.argc, c->env->args.argv };
-	if (!scanned_whole) {
+	if (!has_args) {
 		view = request_view(&c->env->args, k->p + k->at, c->scanned, &whole);
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = dispatch_resolve(c->env, view.argv[0]);
-	if (is_plain(c, what, &view)) {
-		link_expect(&c->user, LINK_PASS, NULL);
-		step(c, k);
-		return true;
-	}
 	route = dispatch_route(c->env, what, &view);
 	/* Redis hangs up on some who have not logged in: not on others' link. */
 	if (route == ROUTE_SHARED && must_log_in(c))
@@ -312,8 +398,17 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 	bool go_on = true;
 
 	while (go_on && k.at + c->scanned < n && !client_is_dead(c)) {
-		size_t used, at = k.at + c->scanned;
+		size_t used, at;
 		bool at_start = c->scanned == 0 && c->intake == INTAKE_REQUESTS;
+		if (at_start && (used = pass_plain(c, &k))) {
+			c->scanned = used;
+			c->scan.empty = false;
+			go_on = whole_request(c, &k, true);
+			continue;
+		}
+		if (k.at == n)
+			break;
+		at = k.at + c->scanned;
 		if (c->intake == INTAKE_NOTHING)
 			return n;
 		if (c->intake == INTAKE_RAW) {
@@ -407,18 +502,21 @@ static void on_input(struct client *c, char *p, size_t n)
 	done = take_requests(c, p, n);
 	if (client_is_dead(c) || c->closing)
 		return;
-	buf_append(&c->in, slice_of(p + done, n - done));
-	client_steer_reading(c);
+	/* What is full now will be seen when there is more to read. */
+	if (done < n)
+		buf_append(&c->in, slice_of(p + done, n - done));
 }
 
 void client_on_readable(struct stream *s)
 {
 	struct client *c = client_of(s->owner);
 	struct client_env *env = c->env;
-	size_t room = env->scratch_size;
+	/* What is longer than a shared link takes is not to be seen whole. */
+	size_t room = c->intake == INTAKE_REQUESTS ? SHARED_MAX : env->scratch_size;
 	char *p = env->scratch;
 	ssize_t n;
 
+	HASP_ASSERT(room <= env->scratch_size);
 	/* Others may have filled the link since. */
 	if (!s->error && !c->closing && is_full(c)) {
 		stream_pause(s);
@@ -433,6 +531,9 @@ void client_on_readable(struct stream *s)
 		return;
 	if (n < 0 && c->session.nawaited == 0) {
 		client_close(c, strerror(errno));
+	} else if (n <= 0 && (c->waiting == WAIT_TURN || c->waiting == WAIT_TRY)) {
+		/* As Redis has it with blocking commands: whoever hangs up leaves the queue. */
+		client_close(c, "hung up while it waited for a lock");
 	} else if (n <= 0 && c->closing && stream_pending(s) == 0) {
 		client_close(c, "done");
 	} else if (n <= 0) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * outlet: what comes back over a client's link: replies are handed on, what they mean for the
- * session is noted, a missing script is made good.
+ * session is noted, a missing script is made good. So is what comes instead of a reply, when
+ * the client stands in line for a lock.
  */
 #include "client/connection.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 #include "base/fatal.h"
@@ -76,9 +78,23 @@ static void on_link_drained(void *owner)
 /* The rewritten request at the head of `in` is answered: what is behind it goes on. */
 static void end_call(struct client *c)
 {
+	waiter_end(c->waiter);
+	c->waiter = NULL;
 	buf_consume(&c->in, c->scanned);
 	c->scanned = 0;
 	client_go_on(c);
+}
+
+/* A request was answered that may have ended this lock. */
+static void look_at(void *arg, struct slice key)
+{
+	struct client *c = client_of(arg);
+	const struct rule *rule = config_rule_for(c->env->config, key);
+	bool by_value = rule && rule->owner == OWNER_VALUE;
+
+	if (c->session.db >= 0)
+		waits_look(c->env->waits, c->session.db, key,
+		           by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE);
 }
 
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply, struct slice kept)
@@ -89,6 +105,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply, str
 
 	if (r->note && c->stream.error)
 		hold_note_orphan(r->note);
+	request_each_touched(r, look_at, c);
 	session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
 	if (was_reset)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
@@ -98,38 +115,123 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply, str
 		client_go_on(c);
 }
 
-/* The reply to a rewritten request is an error. When Redis does not have the script, the same
- * request goes out again with its text. */
-static bool on_error(void *owner, void *tag, struct slice line)
+/* The try to take a lock stands in line. */
+static void stand_in_line(struct client *c, struct request *r, struct slice line)
+{
+	int64_t lease_ms;
+	struct lock_try t = hold_note_try(r->note, &lease_ms);
+
+	c->waiting = WAIT_TURN;
+	if (waiter_queued(c->waiter, c->session.db, &t, lease_ms, line, r) == 0) {
+		/* Now that its place is known, it leaves without a search. */
+		if (c->eof && c->waiting == WAIT_TURN)
+			client_close(c, "hung up while it waited for a lock");
+		return;
+	}
+	c->waiting = WAIT_REPLY;
+	client_close(c, "the answer to its lock is not understood");
+}
+
+/* The reply to a rewritten request is an error, or the try to take a lock has to wait. When
+ * Redis does not have the script, the same request goes out again with its text. */
+static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct client *c = client_of(owner);
-	struct dispatch_from from = client_dispatch_from(c);
-	struct resp_view view;
-	const struct resolved *what;
-	struct decision d;
-	bool whole;
+	struct request *r = tag;
 
+	if (slice_starts(line, SLICE_LIT("+QUEUED "))) {
+		stand_in_line(c, r, line);
+		return false;
+	}
 	if (!slice_starts(line, SLICE_LIT("-NOSCRIPT")))
 		return true;
-	session_forget(&c->session, tag);
-	view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
-	what = dispatch_resolve(c->env, view.argv[0]);
-	d = dispatch(&from, &view, what, true);
-	if (d.verdict == DISPATCH_CALL) {
-		client_send_up(c, buf_slice(&c->env->call));
-	} else {
-		/* The rule is gone since. */
-		HASP_ASSERT(d.verdict == DISPATCH_PASS && d.turn == TURN_NONE);
-		client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
-		if (!d.request) {
-			d.treat = LINK_TELL;
-			d.request = request_new(REQUEST_LOCK);
-			session_track(&c->session, d.request);
-		}
-	}
-	client_expect(c, &d);
+	session_forget(&c->session, r);
+	client_retry(c, true);
 	return false;
 }
+
+/* --- turns -------------------------------------------------------------------- */
+
+static void on_ready(void *owner)
+{
+	struct client *c = client_of(owner);
+
+	if (c->waiting == WAIT_TRY)
+		client_go_on(c);
+}
+
+/* What success looks like to whoever asked. */
+static const char *success(enum lock_success how)
+{
+	return how == LOCK_IF_OK ? "+OK\r\n" : ":1\r\n";
+}
+
+/* It has, and we have not read that far. */
+static bool has_hung_up(const struct client *c)
+{
+	struct pollfd p = { .fd = c->stream.io.fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static void on_granted(void *owner, void *tag, long long fence, double since)
+{
+	struct client *c = client_of(owner);
+	struct request *r = tag;
+	struct resp_reply reply = { .type = ':', .integer = 1 };
+	enum lock_success how = hold_note_success(r->note);
+	char number[32];
+
+	if (has_hung_up(c)) {
+		/* What it got is undone. */
+		c->waiting = WAIT_REPLY;
+		client_close(c, "hung up while it waited for a lock");
+		return;
+	}
+	if (how == LOCK_IF_OK)
+		reply.type = '+';
+	if (how == LOCK_IF_POSITIVE) {
+		reply.integer = fence;
+		snprintf(number, sizeof(number), ":%lld\r\n", fence);
+		stream_send(&c->stream, slice_str(number));
+	} else {
+		stream_send(&c->stream, slice_str(success(how)));
+	}
+	if (c->stream.error)
+		hold_note_orphan(r->note);
+	hold_note_since(r->note, since);
+	session_reply(&c->session, r, &reply, SLICE_NONE, c->env->holds, &c->holds);
+	end_call(c);
+}
+
+static void on_timed_out(void *owner, void *tag)
+{
+	struct client *c = client_of(owner);
+	struct request *r = tag;
+	const char *nil = c->session.proto == 3 ? "_\r\n" : "$-1\r\n";
+
+	stream_send(&c->stream,
+	            slice_str(hold_note_success(r->note) == LOCK_IF_ONE ? ":0\r\n" : nil));
+	session_forget(&c->session, r);
+	end_call(c);
+}
+
+static void on_lost(void *owner, void *tag)
+{
+	struct client *c = client_of(owner);
+
+	session_forget(&c->session, tag);
+	client_retry(c, false);
+}
+
+const struct waiter_ops client_waiter_ops = {
+	.on_ready = on_ready,
+	.on_granted = on_granted,
+	.on_timed_out = on_timed_out,
+	.on_lost = on_lost,
+};
+
+/* --- the link's end ------------------------------------------------------------ */
 
 static bool on_frame(void *owner, const struct reply_scan *frame)
 {
@@ -153,7 +255,7 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct client *c = client_of(owner);
-	char error[512];
+	char error[512] = "";
 
 	/* Whoever had nothing to do with the shared link just takes another; that this one was
 	 * full is no reason any more not to be read from. */
@@ -166,7 +268,14 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 		         c->env->links->name, reason);
 	else if (end == LINK_REFUSED)
 		snprintf(error, sizeof(error), "-%s\r\n", reason);
-	if (end != LINK_BROKEN)
+	else if (end == LINK_BROKEN && c->waiting == WAIT_REPLY && inflight == 1)
+		/* Nothing else is due, so that this is in its place. */
+		snprintf(error, sizeof(error),
+		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "
+		         "not "
+		         "known\r\n",
+		         c->env->links->name, reason);
+	if (*error)
 		stream_send(&c->stream, slice_str(error));
 	client_finish(c, reason);
 }
@@ -174,7 +283,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 const struct link_ops client_link_ops = {
 	.on_bytes = on_bytes,
 	.on_reply = on_reply,
-	.on_error = on_error,
+	.on_line = on_line,
 	.on_frame = on_frame,
 	.on_drained = on_link_drained,
 	.on_idle = on_idle,

@@ -2,6 +2,7 @@
 #include "client/session.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 
@@ -32,10 +33,34 @@ void request_free(struct request *r)
 	list_remove(&r->node);
 	free_list(&r->queued);
 	hold_note_free(r->note);
+	buf_release(&r->touched);
 	free(r->user);
 	free(r->password);
 	free(r->name);
 	free(r);
+}
+
+void request_touch(struct request *r, struct slice key)
+{
+	buf_append(&r->touched, slice_of((const char *)&key.n, sizeof(key.n)));
+	buf_append(&r->touched, key);
+}
+
+void request_each_touched(const struct request *r, void (*fn)(void *arg, struct slice key),
+                          void *arg)
+{
+	struct slice rest = buf_slice(&r->touched);
+	struct list *at;
+
+	while (rest.p && rest.n) {
+		size_t n;
+		memcpy(&n, rest.p, sizeof(n));
+		fn(arg, slice_of(rest.p + sizeof(n), n));
+		rest.p += sizeof(n) + n;
+		rest.n -= sizeof(n) + n;
+	}
+	for (at = r->queued.next; at != &r->queued; at = at->next)
+		request_each_touched(container_of(at, struct request, node), fn, arg);
 }
 
 void session_init(struct session *s)
@@ -143,7 +168,7 @@ bool session_watches(const struct session *s, struct slice key)
 	/* What is not known to be watched is checked. */
 	if (rest.n == 0 || s->db < 0 || selects_in_multi(s))
 		return false;
-	while (rest.n) {
+	while (rest.p && rest.n) {
 		size_t n, head = sizeof(n) + sizeof(s->db);
 		int db;
 		memcpy(&n, rest.p, sizeof(n));
@@ -234,7 +259,7 @@ static void apply(struct session *s, struct request *r)
 /* A request of which it is not known whether Redis has carried it out. */
 static void doubt(struct session *s, const struct request *r)
 {
-	s->uncertain |= r->kind != REQUEST_LOCK;
+	s->uncertain |= r->kind != REQUEST_LOCK && r->kind != REQUEST_TOUCH;
 	if (r->kind == REQUEST_SELECT || r->kind == REQUEST_RESET)
 		s->db = -1;
 	if (r->user || r->kind == REQUEST_RESET)
@@ -419,4 +444,26 @@ void session_make_opaque(struct session *s)
 	s->nawaited = 0;
 	doubt_all(s, &s->awaited);
 	doubt_all(s, &s->queued);
+}
+
+/* In a transaction the database changes on the way. */
+static void undo_all(struct list *requests, int *db)
+{
+	struct list *at;
+
+	for (at = requests->next; at != requests; at = at->next) {
+		struct request *r = container_of(at, struct request, node);
+		if (r->kind == REQUEST_SELECT)
+			*db = r->db;
+		hold_note_undo(r->note, *db);
+		r->note = NULL;
+		undo_all(&r->queued, db);
+	}
+}
+
+void session_undo(struct session *s)
+{
+	int db = s->db;
+
+	undo_all(&s->awaited, &db);
 }

@@ -34,6 +34,7 @@ enum request_kind {
 	REQUEST_SUBSCRIBE,
 	REQUEST_EXEC,
 	REQUEST_LOCK,
+	REQUEST_TOUCH,
 };
 
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
@@ -54,6 +55,7 @@ struct request {
 	size_t index; /* its place in the transaction */
 	struct list queued; /* EXEC: the requests that it runs */
 	struct hold_note *note; /* LOCK; NULL: none */
+	struct buf touched; /* keys of locks to look at, each after its size_t length */
 };
 
 struct session {
@@ -62,6 +64,7 @@ struct session {
 	char *user; /* NULL: the default user */
 	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
+	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
 	bool user_unknown;
@@ -72,7 +75,6 @@ struct session {
 	size_t nqueued; /* commands sent since MULTI */
 	struct list queued; /* those of them that change something */
 	struct buf watched; /* keys with a rule, each after its size_t length */
-	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 };
 
 void session_init(struct session *s);
@@ -107,6 +109,10 @@ bool session_frame(struct session *s, const struct reply_scan *frame, struct req
 /* A reply other than an acknowledgement ended a SUBSCRIBE request, or its last one did. */
 void session_forget(struct session *s, struct request *r);
 
+/* No more replies will come: what the tries to take a lock that are in flight have taken is
+ * undone. */
+void session_undo(struct session *s);
+
 /* The user logged in; NULL when that is not known. */
 const char *session_user(const struct session *s);
 
@@ -120,5 +126,11 @@ void session_make_opaque(struct session *s);
 
 struct request *request_new(enum request_kind kind);
 void request_free(struct request *r);
+
+/* A key to look at when the request is answered, or the transaction that it is in. */
+void request_touch(struct request *r, struct slice key);
+/* Calls `fn` with each key of a request that was answered. */
+void request_each_touched(const struct request *r, void (*fn)(void *arg, struct slice key),
+                          void *arg);
 
 #endif

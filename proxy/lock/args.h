@@ -21,7 +21,7 @@ bool args_option(struct slice s, const char *name);
 
 /* The longest time from now that Redis can possibly take for an expiry: beyond it,
  * now + ms overflows at any date after 2001. */
-#define ARGS_MS_MAX (INT64_MAX - 1000000000000)
+#define ARGS_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
 
 /* `n` seconds (or, with `seconds` false, milliseconds) as milliseconds. Returns false when
  * Redis would call that overflow. */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/call.h"
 
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/sidecar.h"
 #include "resp/write.h"
 
 void call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
@@ -12,4 +16,42 @@ void call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size
 	resp_write_bulk(out, how.eval ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA"));
 	resp_write_bulk(out, how.eval ? s->text : s->sha);
 	resp_write_bulk_int(out, (long long)nkeys);
+}
+
+void call_write_queue_keys(struct buf *out, struct slice key, bool has_sidecar)
+{
+	resp_write_bulk(out, key);
+	sidecar_write_bulk(out, SIDECAR_FENCE, key);
+	sidecar_write_bulk(out, SIDECAR_QUEUE, key);
+	if (has_sidecar)
+		sidecar_write_bulk(out, SIDECAR_OWNER, key);
+	else
+		resp_write_bulk(out, key);
+	resp_write_bulk_str(out, SIDECAR_FENCE_COUNTER);
+}
+
+void call_write_turn(struct buf *out, struct rewrite_how how, int64_t wait_ms)
+{
+	resp_write_bulk(out, how.ticket);
+	resp_write_bulk_int(out, wait_ms);
+	if (how.place)
+		resp_write_bulk_int(out, how.place);
+	else
+		resp_write_bulk(out, SLICE_LIT(""));
+}
+
+void call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha)
+{
+	const struct script *s = script_get(id);
+	const char *header_end = memchr(evalsha.p, '\n', evalsha.n);
+	size_t header, skip;
+
+	HASP_ASSERT(header_end);
+	header = (size_t)(header_end + 1 - evalsha.p);
+	skip = header + strlen("$7\r\nEVALSHA\r\n$40\r\n\r\n") + s->sha.n;
+	HASP_ASSERT(skip < evalsha.n);
+	buf_append(out, slice_of(evalsha.p, header));
+	resp_write_bulk(out, SLICE_LIT("EVAL"));
+	resp_write_bulk(out, s->text);
+	buf_append(out, slice_of(evalsha.p + skip, evalsha.n - skip));
 }

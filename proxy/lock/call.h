@@ -15,4 +15,16 @@
 void call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
                 size_t nargs);
 
+/* The five KEYS of the acts that know the queue: lock, record, queue, sidecar (without one the
+ * lock again), fence counter. */
+#define CALL_QUEUE_KEYS 5
+void call_write_queue_keys(struct buf *out, struct slice key, bool has_sidecar);
+
+/* What the acts that may wait take behind the lease: ticket, how long to wait, place. */
+#define CALL_TURN_ARGS 3
+void call_write_turn(struct buf *out, struct rewrite_how how, int64_t wait_ms);
+
+/* The call `evalsha`, made by call_begin(), again with the script's text. */
+void call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha);
+
 #endif

@@ -1,107 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "lock/hold.h"
+#include "lock/books.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
-#include "base/log.h"
-#include "base/map.h"
 
 /* Under owner = value a connection remembers what it stored for as long as it lives, but not
- * more locks than this, and no longer values. */
+ * more locks than this. */
 #define REMEMBERED_MAX 1024
-#define VALUE_MAX 4096
 
-struct hold {
-	struct list node; /* in its connection's list */
-	struct map_node by_key; /* key: db and key */
-	struct holds *books;
-	struct hold_owner *owner;
-	struct ev_timer timer; /* next renewal; when not renewed, the end of the lease */
-	struct slice token; /* OWNER_VALUE: the value */
-	int db;
-	size_t db_len; /* bytes of by_key.key before the lock's own key */
-	bool verb;
-	bool by_value;
-	bool release; /* at disconnect */
-	bool renewed;
-	bool renewing; /* a renewal is in flight */
-	unsigned count; /* times LOCKed and not UNLOCKed, as far as seen here */
-	enum renew_mode renew;
-	int64_t lease_ms, default_lease_ms;
-	double good_until; /* when the lease may be over; INFINITY: not known */
-	double hold_until; /* after which nothing is renewed; 0: no limit */
-};
+/* What Redis' clock may be ahead of ours within a lease. */
+#define RELEASE_SLACK_MS 50
 
-struct holds {
-	struct ev_loop *loop;
-	struct control *control;
-	struct map by_key;
-	size_t nnotes; /* calls whose reply is awaited */
-	struct log_limit limit;
-};
-
-struct hold_note {
-	struct holds *books;
-	struct lock_call call; /* its slices point to nothing */
-	struct slice token;
-	double sent_at;
-	bool begins; /* a success begins a hold */
-	bool counts; /* taken again, it must be given back as often */
-	bool verb, by_value, release;
-	enum renew_mode renew;
-	int64_t default_lease_ms;
-	int64_t max_hold_ms;
-	size_t nkeys;
-	struct slice keys[];
-};
-
-/* A renewal or release under way, sent as EVALSHA and, if the script is not there, as
- * EVAL. Does not point at its hold, which may end meanwhile. */
-struct errand {
-	struct holds *books;
-	struct slice id; /* db and key */
-	size_t db_len;
-	struct slice token;
-	int db;
-	bool verb, by_value;
-	int64_t lease_ms; /* 0: release */
-	double sent_at;
-	bool eval;
-};
-
-/* In seconds. Not the loop's time, which jumps when the machine's clock is set. */
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-struct holds *holds_new(struct ev_loop *loop, struct control *control)
+struct holds *holds_new(struct ev_loop *loop, struct errands *errands)
 {
 	struct holds *h = xcalloc(1, sizeof(*h));
 
 	h->loop = loop;
-	h->control = control;
-	map_init(&h->by_key, (uint64_t)(uintptr_t)h);
+	h->errands = errands;
+	list_init(&h->due);
+	ev_timer_init(&h->gather, renewal_on_gather, 0, 0);
+	h->gather.data = h;
+	map_init(&h->by_id, (uint64_t)(uintptr_t)h);
 	return h;
-}
-
-size_t holds_count(const struct holds *h)
-{
-	return h->by_key.n;
 }
 
 void hold_owner_init(struct hold_owner *o)
 {
 	list_init(&o->holds);
 	o->n = 0;
+	o->took_at = 0;
 }
 
 static struct slice copy(struct slice s)
@@ -109,230 +40,48 @@ static struct slice copy(struct slice s)
 	return slice_of(xmemdup(s.p, s.n), s.n);
 }
 
-/* Names a lock in the books: its database's number, a colon, its key. */
-static struct slice make_id(int db, struct slice key, size_t *db_len)
+void hold_free(struct hold *hold)
 {
-	char number[16];
-	int n = snprintf(number, sizeof(number), "%d:", db);
-	char *p = xmalloc((size_t)n + key.n + 1);
-
-	memcpy(p, number, (size_t)n);
-	if (key.n)
-		memcpy(p + n, key.p, key.n);
-	*db_len = (size_t)n;
-	return slice_of(p, (size_t)n + key.n);
-}
-
-static void hold_free(struct hold *hold)
-{
-	ev_timer_stop(hold->books->loop, &hold->timer);
-	map_remove(&hold->books->by_key, &hold->by_key);
+	renewal_end(hold);
+	map_remove(&hold->books->by_id, &hold->by_id);
 	list_remove(&hold->node);
 	hold->owner->n--;
-	free((char *)hold->by_key.key.p);
+	free((char *)hold->by_id.key.p);
 	free((char *)hold->token.p);
+	free(hold->tickets);
 	free(hold);
 }
 
 static struct hold *hold_of(struct map_node *node)
 {
-	return node ? container_of(node, struct hold, by_key) : NULL;
+	return node ? container_of(node, struct hold, by_id) : NULL;
 }
 
 void holds_free(struct holds *h)
 {
-	for (size_t i = 0; i < h->by_key.nbuckets; i++)
-		while (h->by_key.buckets[i])
-			hold_free(hold_of(h->by_key.buckets[i]));
-	map_fini(&h->by_key);
+	for (size_t i = 0; i < h->by_id.nbuckets; i++)
+		while (h->by_id.buckets[i])
+			hold_free(hold_of(h->by_id.buckets[i]));
+	ev_timer_stop(h->loop, &h->gather);
+	map_fini(&h->by_id);
+	buf_release(&h->room);
 	free(h);
 }
 
-/* The hold with this name, of this connection (NULL: any) and with this token
- * (empty: any). */
-static struct hold *find(const struct holds *h, struct slice id, const struct hold_owner *o,
-                         struct slice token)
+struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
+                       struct slice key)
 {
-	struct map_node *node = map_get(&h->by_key, id);
+	struct map_node *first = map_get(&h->by_id, lockid_write(&h->room, db, key));
+	struct map_node *node = first;
 
-	for (; node; node = map_next(node)) {
-		struct hold *hold = hold_of(node);
-		if ((!o || hold->owner == o) && (!token.n || slice_eq(hold->token, token)))
-			return hold;
-	}
-	return NULL;
+	while (node && hold_of(node)->owner != o)
+		node = map_next(node);
+	return hold_of(node || by_value ? node : first);
 }
 
-/* The hold that a connection's command on `key` is about: under owner = value its own, else
- * whichever connection's it is, for an owner may have several. */
-static struct hold *find_for(const struct holds *h, const struct hold_owner *o, bool by_value,
-                             int db, struct slice key)
+struct lock_ident hold_ident(const struct hold *hold)
 {
-	size_t db_len;
-	struct slice id = make_id(db, key, &db_len);
-	struct hold *hold = find(h, id, by_value ? o : NULL, SLICE_NONE);
-
-	free((char *)id.p);
-	return hold;
-}
-
-/* Its lease is over. What a value rule's connection stored stays known, for its DEL. */
-static void run_out(struct hold *hold)
-{
-	ev_timer_stop(hold->books->loop, &hold->timer);
-	if (!hold->by_value)
-		hold_free(hold);
-}
-
-/* Not to be renewed: it can be released until its lease is over. */
-static void let_run_out(struct hold *hold)
-{
-	double left = hold->good_until - now();
-
-	ev_timer_stop(hold->books->loop, &hold->timer);
-	hold->renewed = false;
-	if (hold->by_value || isinf(left))
-		return;
-	ev_timer_set(&hold->timer, left > 0 ? left : 0, 0);
-	ev_timer_start(hold->books->loop, &hold->timer);
-}
-
-/* --- errands ---------------------------------------------------------------- */
-
-static void errand_free(struct errand *e)
-{
-	free((char *)e->id.p);
-	free((char *)e->token.p);
-	free(e);
-}
-
-static int errand_send(struct errand *e);
-
-static void complain(struct holds *h, const struct errand *e, const char *what)
-{
-	uint32_t dropped;
-
-	if (log_limit_pass(&h->limit, ev_now(h->loop), 10, &dropped))
-		log_warning("%s db=%d key=\"%.*s\" suppressed=%u", what, e->db,
-		            (int)(e->id.n - e->db_len > 128 ? 128 : e->id.n - e->db_len),
-		            e->id.p + e->db_len, dropped);
-}
-
-/* The renewal has worked. */
-static void prolong(struct hold *hold, const struct errand *e)
-{
-	hold->good_until = e->sent_at + (double)e->lease_ms / 1000;
-	if (!hold->renewed)
-		let_run_out(hold);
-}
-
-static void on_errand(void *arg, const redisReply *reply)
-{
-	struct errand *e = arg;
-	struct holds *h = e->books;
-	struct hold *hold = find(h, e->id, NULL, e->token);
-
-	if (reply && reply->type == REDIS_REPLY_ERROR && !e->eval &&
-	    strncmp(reply->str, "NOSCRIPT", 8) == 0) {
-		e->eval = true;
-		if (errand_send(e) == 0)
-			return;
-	}
-	if (hold)
-		hold->renewing = false;
-	if (!reply || reply->type != REDIS_REPLY_INTEGER) {
-		complain(h, e, e->lease_ms ? "renewal_failed" : "release_failed");
-	} else if (e->lease_ms && hold) {
-		if (reply->integer)
-			prolong(hold, e);
-		else
-			hold_free(hold);
-	}
-	errand_free(e);
-}
-
-static int errand_send(struct errand *e)
-{
-	struct lock_ident id = {
-		.verb = e->verb,
-		.by_value = e->by_value,
-		.key = slice_of(e->id.p + e->db_len, e->id.n - e->db_len),
-		.token = e->token,
-	};
-	struct rewrite_how how = { .eval = e->eval };
-	struct buf out = BUF_INIT;
-	int rc;
-
-	if (e->lease_ms)
-		rewrite_renew(&out, &id, e->lease_ms, how);
-	else
-		rewrite_release(&out, &id, how);
-	rc = control_call(e->books->control, e->db, buf_slice(&out), on_errand, e);
-	buf_release(&out);
-	return rc;
-}
-
-/* Sends a renewal (lease_ms > 0) or a release. */
-static int run_errand(struct hold *hold, int64_t lease_ms)
-{
-	struct errand *e = xcalloc(1, sizeof(*e));
-
-	e->books = hold->books;
-	e->id = copy(hold->by_key.key);
-	e->db_len = hold->db_len;
-	e->token = copy(hold->token);
-	e->db = hold->db;
-	e->verb = hold->verb;
-	e->by_value = hold->by_value;
-	e->lease_ms = lease_ms;
-	e->sent_at = now();
-	if (errand_send(e) == 0)
-		return 0;
-	complain(hold->books, e, lease_ms ? "renewal_failed" : "release_failed");
-	errand_free(e);
-	return -1;
-}
-
-/* --- holds ------------------------------------------------------------------ */
-
-static void on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
-{
-	struct hold *hold = w->data;
-	double t = now();
-
-	(void)loop;
-	(void)revents;
-	if (!hold->renewed || t >= hold->good_until)
-		run_out(hold);
-	else if (hold->hold_until > 0 && t >= hold->hold_until)
-		let_run_out(hold);
-	else if (!hold->renewing)
-		hold->renewing = run_errand(hold, hold->lease_ms) == 0;
-}
-
-/* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from`. */
-static void begin_lease(struct hold *hold, int64_t lease_ms, bool leased, double from)
-{
-	double every, first = 0;
-
-	/* An expiry that was not told (EXAT) may be near: begin to renew at once. */
-	hold->good_until = INFINITY;
-	hold->lease_ms = hold->default_lease_ms;
-	if (lease_ms) {
-		hold->lease_ms = lease_ms;
-		hold->good_until = from + (double)lease_ms / 1000;
-	}
-	if (hold->renew != RENEW_YES && (leased || hold->renew != RENEW_UNLEASED)) {
-		let_run_out(hold);
-		return;
-	}
-	every = (double)hold->lease_ms / 3000;
-	if (lease_ms)
-		first = every;
-	hold->renewed = true;
-	ev_timer_stop(hold->books->loop, &hold->timer);
-	ev_timer_set(&hold->timer, first, every);
-	ev_timer_start(hold->books->loop, &hold->timer);
+	return (struct lock_ident){ hold->kind, lockid_key(hold->by_id.key), hold->token };
 }
 
 /* A connection that stores value after value forgets the oldest, but none that it
@@ -350,49 +99,111 @@ static void make_room(struct hold_owner *o)
 	}
 }
 
-static void take(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db)
+/* A lock is taken: who had it has it no more. But those who have the same token and layout
+ * `count` have it together. Returns the connection's own hold, if that goes on. */
+static struct hold *make_way(struct holds *h, const struct hold_owner *o,
+                             const struct hold_note *n, int db)
 {
-	struct hold *hold = find_for(h, o, n->by_value, db, n->keys[0]);
-	unsigned count = 1;
+	struct map_node *node = map_get(&h->by_id, lockid_write(&h->room, db, n->keys[0]));
+	struct hold *own = NULL;
 
-	if (hold) {
-		/* Who had it has it no more, or it is the same owner again. */
-		if (n->counts && slice_eq(hold->token, n->token))
-			count += hold->count;
-		hold_free(hold);
+	while (node) {
+		struct hold *hold = hold_of(node);
+		node = map_next(node);
+		if (n->by_value && hold->owner != o)
+			continue;
+		if (!n->counts || !slice_eq(hold->token, n->token))
+			hold_free(hold);
+		else if (hold->owner == o)
+			own = hold;
 	}
-	if (!n->begins)
+	return own;
+}
+
+static void forget_oldest_ticket(struct hold *hold)
+{
+	hold->ntickets--;
+	memmove(hold->tickets, hold->tickets + 1, hold->ntickets * sizeof(*hold->tickets));
+}
+
+/* One more LOCK of the same lock. */
+static void add_ticket(struct hold *hold, struct slice ticket)
+{
+	hold->count++;
+	if (ticket.n == 0 || ticket.n >= TICKET_ROOM)
 		return;
-	if (n->by_value)
-		make_room(o);
-	hold = xcalloc(1, sizeof(*hold));
+	if (hold->ntickets == TICKETS_KEPT)
+		forget_oldest_ticket(hold);
+	else
+		hold->tickets = xrealloc(hold->tickets,
+		                         (hold->ntickets + 1) * sizeof(*hold->tickets));
+	memset(hold->tickets[hold->ntickets], 0, TICKET_ROOM);
+	memcpy(hold->tickets[hold->ntickets++], ticket.p, ticket.n);
+}
+
+/* One UNLOCK. Which of its tickets counts no more does not matter, as long as one of them. */
+static void remove_ticket(struct hold *hold)
+{
+	hold->count--;
+	if (hold->ntickets > hold->count)
+		forget_oldest_ticket(hold);
+}
+
+static struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct hold_note *n,
+                             int db)
+{
+	struct hold *hold = xcalloc(1, sizeof(*hold));
+
 	hold->books = h;
 	hold->owner = o;
-	hold->db = db;
-	hold->by_key.key = make_id(db, n->keys[0], &hold->db_len);
+	hold->by_id.key = copy(lockid_write(&h->room, db, n->keys[0]));
 	hold->token = copy(n->token);
-	hold->count = count;
-	hold->verb = n->verb;
-	hold->by_value = n->by_value;
+	hold->kind = n->call.kind;
+	hold->shared = !n->exclusive;
 	hold->release = n->release;
 	hold->renew = n->renew;
 	hold->default_lease_ms = n->default_lease_ms;
-	if (n->max_hold_ms)
-		hold->hold_until = n->sent_at + (double)n->max_hold_ms / 1000;
-	ev_timer_init(&hold->timer, on_timer, 0, 0);
+	ev_timer_init(&hold->timer, renewal_on_timer, 0, 0);
 	hold->timer.data = hold;
-	map_put(&h->by_key, &hold->by_key);
+	list_init(&hold->due);
+	map_put(&h->by_id, &hold->by_id);
 	list_append(&o->holds, &hold->node);
 	o->n++;
-	begin_lease(hold, n->call.lease_ms, n->call.leased, n->sent_at);
+	return hold;
+}
+
+static void take(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db,
+                 const struct resp_reply *r)
+{
+	struct hold *hold = make_way(h, o, n, db);
+	double until = n->sent_at + (double)n->call.lease_ms / 1000;
+	bool goes_on = hold && n->call.leased && (hold->renewed || hold->good_until >= until);
+
+	if (!n->begins && !hold)
+		return;
+	if (n->by_value)
+		make_room(o);
+	if (!hold)
+		hold = hold_new(h, o, n, db);
+	hold->release |= n->release;
+	hold->begun = n->sent_at;
+	hold->fence = r->type == ':' ? r->integer : 0;
+	if (n->max_hold_ms)
+		hold->hold_until = n->sent_at + (double)n->max_hold_ms / 1000;
+	add_ticket(hold, n->ticket);
+	/* No hold ends before it was to. */
+	if (goes_on)
+		return;
+	hold->slack = clock_now() - n->sent_at;
+	renewal_begin(hold, n->call.lease_ms, n->call.leased, n->sent_at);
 }
 
 static void expire(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db)
 {
-	struct hold *hold = find_for(h, o, n->by_value, db, n->keys[0]);
+	struct hold *hold = hold_find(h, o, n->by_value, db, n->keys[0]);
 
 	if (hold)
-		begin_lease(hold, n->call.lease_ms, true, n->sent_at);
+		renewal_begin(hold, n->call.lease_ms, true, n->sent_at);
 }
 
 /* Of several keys some may have stayed: they are renewed no more, and their lease
@@ -400,65 +211,20 @@ static void expire(struct holds *h, struct hold_owner *o, const struct hold_note
 static void drop(struct holds *h, struct hold_owner *o, const struct hold_note *n, int db)
 {
 	for (size_t i = 0; i < n->nkeys; i++) {
-		struct hold *hold = find_for(h, o, n->by_value, db, n->keys[i]);
-		if (hold && --hold->count == 0)
+		struct hold *hold = hold_find(h, o, n->by_value, db, n->keys[i]);
+		/* Of several keys, some may be another's; and what was handed over before the
+		 * answer came has begun since. */
+		if (!hold || (!n->by_value && !slice_eq(hold->token, n->token)) ||
+		    hold->begun > n->sent_at)
+			continue;
+		/* Not every hold is in the books: whether another connection's last one is
+		 * gone, its renewal finds out. */
+		if (n->counts && hold->owner != o && hold->count == 1)
+			continue;
+		remove_ticket(hold);
+		if (hold->count == 0)
 			hold_free(hold);
 	}
-}
-
-struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
-                            const struct slice *keys, size_t nkeys,
-                            const struct hold_terms *terms)
-{
-	const struct rule *rule = terms->rule;
-	const struct verbs *verbs = terms->verbs;
-	bool by_value = rule && rule->owner == OWNER_VALUE;
-	enum disconnect_mode end = rule ? rule->on_disconnect : verbs->on_disconnect;
-	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
-	bool begins = call->effect == LOCK_EFFECT_TAKES &&
-	              (by_value || end == DISCONNECT_RELEASE || renew == RENEW_YES ||
-	               (renew == RENEW_UNLEASED && !call->leased)) &&
-	              (!by_value || call->value.n <= VALUE_MAX);
-	struct hold_note *n;
-
-	if (call->effect == LOCK_EFFECT_NONE || nkeys == 0 ||
-	    (!begins && h->by_key.n == 0 && h->nnotes == 0))
-		return NULL;
-	n = xcalloc(1, sizeof(*n) + nkeys * sizeof(*n->keys));
-	n->books = h;
-	h->nnotes++;
-	n->call = *call;
-	n->sent_at = now();
-	n->token = copy(by_value ? call->value : terms->token);
-	n->begins = begins;
-	n->counts = verbs && verbs->reentrant == REENTRANT_COUNT;
-	n->verb = !rule;
-	n->by_value = by_value;
-	n->release = end == DISCONNECT_RELEASE;
-	n->renew = renew;
-	n->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;
-	n->max_hold_ms = rule ? rule->max_hold_ms : verbs->max_hold_ms;
-	n->nkeys = nkeys;
-	for (size_t i = 0; i < nkeys; i++)
-		n->keys[i] = copy(keys[i]);
-	return n;
-}
-
-void hold_note_orphan(struct hold_note *n)
-{
-	n->release = true;
-	n->begins = n->call.effect == LOCK_EFFECT_TAKES;
-}
-
-void hold_note_free(struct hold_note *n)
-{
-	if (!n)
-		return;
-	n->books->nnotes--;
-	for (size_t i = 0; i < n->nkeys; i++)
-		free((char *)n->keys[i].p);
-	free((char *)n->token.p);
-	free(n);
 }
 
 void hold_apply(struct holds *h, struct hold_owner *o, struct hold_note *n, int db,
@@ -467,7 +233,8 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct hold_note *n, int 
 	if (db >= 0 && rewrite_succeeded(&n->call, r)) {
 		switch (n->call.effect) {
 		case LOCK_EFFECT_TAKES:
-			take(h, o, n, db);
+			take(h, o, n, db, r);
+			o->took_at = clock_now();
 			break;
 		case LOCK_EFFECT_EXPIRES:
 			expire(h, o, n, db);
@@ -482,12 +249,55 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct hold_note *n, int 
 	hold_note_free(n);
 }
 
-struct slice hold_value(const struct holds *h, const struct hold_owner *o, int db,
-                        struct slice key)
+struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, struct slice key)
 {
-	struct hold *hold = o->n ? find_for(h, o, true, db, key) : NULL;
+	struct hold *hold = o->n ? hold_find(h, o, true, db, key) : NULL;
 
-	return hold && hold->by_value ? hold->token : SLICE_NONE;
+	return hold && hold->kind == LOCK_KIND_VALUE ? hold->token : SLICE_NONE;
+}
+
+static void send_release(struct hold *hold, enum script_id script, struct buf *out)
+{
+	/* Later it is over anyway. */
+	double until = isinf(hold->good_until) ? 0 : hold->good_until;
+
+	errand_run(hold->books->errands, lockid_db(hold->by_id.key), script, buf_slice(out),
+	           until, NULL, NULL);
+	buf_clear(out);
+}
+
+/* Gives back what this connection took, and nothing that others have taken by the same token.
+ */
+static void release(struct hold *hold)
+{
+	struct lock_try t = { .id = hold_ident(hold) };
+	struct buf out = BUF_INIT;
+	double left = hold->good_until - clock_now() + hold->slack;
+	int64_t most_ms = 0;
+
+	switch (hold->kind) {
+	case LOCK_KIND_COUNT:
+		for (unsigned i = 0; i < hold->ntickets; i++) {
+			t.ticket = slice_str(hold->tickets[i]);
+			send_release(hold, rewrite_leave(&out, &t, true), &out);
+		}
+		break;
+	case LOCK_KIND_TOKEN:
+		/* The latest. */
+		if (hold->ntickets == 0)
+			break;
+		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
+		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket), &out);
+		break;
+	case LOCK_KIND_RULE:
+	case LOCK_KIND_VALUE:
+		/* Of those who share a token, one may have taken it again at another worker. */
+		if (hold->shared && !isinf(left))
+			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
+		send_release(hold, rewrite_release(&out, &t.id, 0, most_ms), &out);
+		break;
+	}
+	buf_release(&out);
 }
 
 void hold_end(struct hold_owner *o)
@@ -495,7 +305,7 @@ void hold_end(struct hold_owner *o)
 	while (!list_empty(&o->holds)) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
 		if (hold->release)
-			(void)run_errand(hold, 0);
+			release(hold);
 		hold_free(hold);
 	}
 }

@@ -6,9 +6,11 @@
  * that is wrong renews too little, never somebody else's lock.
  *
  *   lock_call --hold_note()--> note --reply--> hold_apply() --> hold --timer--> renew
- *                                                            `--hold_end()--> release
+ *                                `--no reply--> undo         `--hold_end()--> release
  *
- * The time a grant is good for counts from before its request was sent.
+ * The time a grant is good for counts from before its request was sent. A hold is renewed every
+ * third of its lease, together with others whose time has come; when its lease is over before
+ * that was answered, it is dropped: hasp never believes in a lock that may be gone.
  */
 #ifndef HASP_LOCK_HOLD_H
 #define HASP_LOCK_HOLD_H
@@ -19,19 +21,19 @@
 
 #include "base/list.h"
 #include "config/config.h"
+#include "lock/errand.h"
 #include "lock/rewrite.h"
-#include "upstream/control.h"
 
 struct holds;
 
-struct holds *holds_new(struct ev_loop *loop, struct control *control);
+struct holds *holds_new(struct ev_loop *loop, struct errands *errands);
 void holds_free(struct holds *h); /* forgets all of them */
-size_t holds_count(const struct holds *h);
 
 /* What one connection holds. */
 struct hold_owner {
 	struct list holds;
 	size_t n;
+	double took_at; /* clock_now() when it last heard that it took a lock; 0: never */
 };
 void hold_owner_init(struct hold_owner *o);
 
@@ -43,6 +45,7 @@ struct hold_terms {
 	const struct rule *rule; /* NULL: taken by a verb */
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
+	double took_at; /* the connection's */
 };
 
 /* Copies what the books need of `call`, whose keys are `keys` (for DROPS: all that have a
@@ -52,6 +55,17 @@ struct hold_note *hold_note(struct holds *h, const struct lock_call *call,
                             const struct hold_terms *terms);
 /* Who asked is gone and will not hear the answer: what the call takes shall be released. */
 void hold_note_orphan(struct hold_note *n);
+/* The answer will never come; the request may have been carried out or not, or may stand in
+ * line. What it took is undone, by its ticket, or by a token that is this connection's alone.
+ * Frees the note. NULL is allowed. */
+void hold_note_undo(struct hold_note *n, int db);
+/* For a try that has to wait: what it wants (points into the note), and its lease in ms; 0: the
+ * application named its end. */
+struct lock_try hold_note_try(const struct hold_note *n, int64_t *lease_ms);
+/* Which reply means that the try succeeded. */
+enum lock_success hold_note_success(const struct hold_note *n);
+/* Its lease began at `since` (clock_now()), not when it was sent. */
+void hold_note_since(struct hold_note *n, double since);
 void hold_note_free(struct hold_note *n); /* NULL is allowed */
 
 /* The reply to the call is there, given by database `db` (-1: not known). Frees the note. */
@@ -60,8 +74,7 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct hold_note *n, int 
 
 /* The value that the connection last stored at `key` under a rule with owner = value; empty:
  * none that is known. Valid until the books change. */
-struct slice hold_value(const struct holds *h, const struct hold_owner *o, int db,
-                        struct slice key);
+struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, struct slice key);
 
 /* The connection ended: releases what is to be released at disconnect, forgets the rest. */
 void hold_end(struct hold_owner *o);

@@ -98,9 +98,12 @@ static void begin_single(const struct rewrite *rw, enum script_id id, size_t nar
 	rw->call->owner = k->token;
 }
 
-static void takes(struct lock_call *call, enum lock_success success, struct slice value,
+static void takes(const struct rewrite *rw, enum lock_success success, struct slice value,
                   const struct expiry *e)
 {
+	struct lock_call *call = rw->call;
+
+	call->kind = has_sidecar(rw->keys[0].rule) ? LOCK_KIND_RULE : LOCK_KIND_VALUE;
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = success;
 	call->value = value;
@@ -355,17 +358,46 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	resp_write_bulk_int(rw->out, max_lease(rule));
 }
 
+/* The same under a rule with `wait`. */
+static void write_take_turn(const struct rewrite *rw, const char *form, const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	bool relative = strcmp(e->option, "PX") == 0;
+	int64_t until = strcmp(e->option, "EXAT") == 0 ? e->number * 1000 : e->number;
+	int64_t wait = rule->wait_ms < rw->how.wait_max_ms ? rule->wait_ms
+	                                                   : rw->how.wait_max_ms;
+
+	call_begin(rw->out, SCRIPT_TAKE_TURN, rw->how, CALL_QUEUE_KEYS, 6 + CALL_TURN_ARGS);
+	call_write_queue_keys(rw->out, rw->req->argv[1], has_sidecar(rule));
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk_int(rw->out, relative ? e->number : max_lease(rule));
+	call_write_turn(rw->out, rw->how, wait);
+	resp_write_bulk(rw->out, rw->req->argv[2]);
+	resp_write_bulk_int(rw->out, relative ? 0 : until);
+	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk_str(rw->out, rule->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
+	rw->call->script = SCRIPT_TAKE_TURN;
+	rw->call->key = rw->req->argv[1];
+	rw->call->owner = rw->keys[0].token;
+	rw->call->ticket = rw->how.ticket;
+	rw->call->wait_ms = wait;
+}
+
 static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct set_args *a,
                                           const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
 	bool cut_later = rule->max_lease_ms && a->absolute;
 
-	if (!has_sidecar(rule) && rule->reentrant != REENTRANT_REFRESH && !cut_later)
+	/* GET asks for the value that is there now. */
+	if (rule->wait_ms && !a->get)
+		write_take_turn(rw, "SET", e);
+	else if (!has_sidecar(rule) && rule->reentrant != REENTRANT_REFRESH && !cut_later)
 		write_plain_take(rw, a->get, e);
 	else
 		write_take(rw, a->get ? "GET" : "SET", e);
-	takes(rw->call, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
+	takes(rw, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
+	rw->call->fresh = rule->reentrant == REENTRANT_NO;
 	return REWRITE_CALL;
 }
 
@@ -395,7 +427,7 @@ static enum rewrite_result rewrite_set(const struct rewrite *rw)
 	else
 		form = a.xx ? "XX" : "SET";
 	write_set(rw, req->argv[2], form, &e);
-	takes(rw->call, a.get ? LOCK_IF_NIL : LOCK_IF_OK, req->argv[2], &e);
+	takes(rw, a.get ? LOCK_IF_NIL : LOCK_IF_OK, req->argv[2], &e);
 	/* Nil means that XX found no key, a value may be another's: no reply tells of
 	 * success. */
 	if (a.xx && a.get)
@@ -409,8 +441,12 @@ static enum rewrite_result rewrite_setnx(const struct rewrite *rw)
 
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
-	write_take(rw, "SETNX", &e);
-	takes(rw->call, LOCK_IF_ONE, rw->req->argv[2], &e);
+	if (rw->keys[0].rule->wait_ms)
+		write_take_turn(rw, "SETNX", &e);
+	else
+		write_take(rw, "SETNX", &e);
+	takes(rw, LOCK_IF_ONE, rw->req->argv[2], &e);
+	rw->call->fresh = rw->keys[0].rule->reentrant == REENTRANT_NO;
 	return REWRITE_CALL;
 }
 
@@ -427,7 +463,7 @@ static enum rewrite_result rewrite_setex(const struct rewrite *rw)
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
 	write_set(rw, req->argv[3], "SET", &e);
-	takes(rw->call, LOCK_IF_OK, req->argv[3], &e);
+	takes(rw, LOCK_IF_OK, req->argv[3], &e);
 	return REWRITE_CALL;
 }
 
@@ -438,7 +474,7 @@ static enum rewrite_result rewrite_getset(const struct rewrite *rw)
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
 	write_set(rw, rw->req->argv[2], "GETSET", &e);
-	takes(rw->call, LOCK_IF_NIL, rw->req->argv[2], &e);
+	takes(rw, LOCK_IF_NIL, rw->req->argv[2], &e);
 	return REWRITE_CALL;
 }
 
@@ -454,7 +490,7 @@ static enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	begin_single(rw, SCRIPT_COUNT_INCR, 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
-	takes(rw->call, LOCK_IF_ONE, SLICE_LIT("1"), &e);
+	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
 	if (!has_sidecar(rule)) /* everybody counts the same 1 */
 		rw->call->effect = LOCK_EFFECT_NONE;
 	return REWRITE_CALL;
@@ -550,21 +586,48 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* ---- DEL and UNLINK ---- */
 
+/* KEYS of drop.lua, whose locks of rules with `wait` bring their queues. */
+static void write_drop_keys(const struct rewrite *rw, bool waiting)
+{
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		struct slice key = rw->req->argv[rw->keys[i].arg];
+		if (!rw->keys[i].rule)
+			continue;
+		write_lock_keys(rw->out, rw->keys[i].rule, key);
+		if (!rw->keys[i].rule->wait_ms)
+			continue;
+		sidecar_write_bulk(rw->out, SIDECAR_FENCE, key);
+		sidecar_write_bulk(rw->out, SIDECAR_QUEUE, key);
+	}
+	if (waiting)
+		resp_write_bulk_str(rw->out, SIDECAR_FENCE_COUNTER);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (!rw->keys[i].rule)
+			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
+}
+
 static enum rewrite_result rewrite_del(const struct rewrite *rw)
 {
-	size_t nlocks = count_locks(rw);
+	size_t nlocks = count_locks(rw), nwaiting = 0;
 	const struct lock_key *first = first_lock(rw);
 
-	call_begin(rw->out, SCRIPT_DROP, rw->how, rw->nkeys + nlocks, 2 + nlocks);
-	write_all_keys(rw);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
+	call_begin(rw->out, SCRIPT_DROP, rw->how,
+	           rw->nkeys + nlocks + 2 * nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
+	write_drop_keys(rw, nwaiting > 0);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk_int(rw->out, (long long)nlocks);
-	for (size_t i = 0; i < rw->nkeys; i++)
-		if (rw->keys[i].rule)
-			resp_write_bulk(rw->out, rw->keys[i].token);
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		if (!rw->keys[i].rule)
+			continue;
+		resp_write_bulk(rw->out, rw->keys[i].token);
+		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
+	}
 	rw->call->script = SCRIPT_DROP;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;
+	rw->call->hands_over = true;
 	rw->call->key = rw->req->argv[first->arg];
 	rw->call->owner = first->token;
 	return REWRITE_CALL;
@@ -618,46 +681,4 @@ bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
 		return true;
 	}
 	return false;
-}
-
-/* ---- hasp's own ---- */
-
-/* Both keys of the lock, for a script that takes its token first. */
-static void begin_ident(struct buf *out, const struct lock_ident *id, enum script_id script,
-                        struct rewrite_how how, size_t nargs)
-{
-	call_begin(out, script, how, 2, nargs);
-	resp_write_bulk(out, id->key);
-	if (id->verb)
-		sidecar_write_bulk(out, SIDECAR_FENCE, id->key);
-	else if (id->by_value)
-		resp_write_bulk(out, id->key);
-	else
-		sidecar_write_bulk(out, SIDECAR_OWNER, id->key);
-	resp_write_bulk(out, id->token);
-}
-
-void rewrite_renew(struct buf *out, const struct lock_ident *id, int64_t lease_ms,
-                   struct rewrite_how how)
-{
-	if (!id->verb) {
-		begin_ident(out, id, SCRIPT_RENEW, how, 2);
-		resp_write_bulk_int(out, lease_ms);
-		return;
-	}
-	begin_ident(out, id, SCRIPT_EXTEND, how, 4);
-	resp_write_bulk(out, SLICE_LIT(""));
-	resp_write_bulk_int(out, lease_ms);
-	resp_write_bulk(out, SLICE_LIT("longer"));
-}
-
-void rewrite_release(struct buf *out, const struct lock_ident *id, struct rewrite_how how)
-{
-	if (!id->verb) {
-		begin_ident(out, id, SCRIPT_RELEASE, how, 1);
-		return;
-	}
-	begin_ident(out, id, SCRIPT_UNLOCK, how, 3);
-	resp_write_bulk(out, SLICE_LIT(""));
-	resp_write_bulk(out, SLICE_LIT("all"));
 }

@@ -7,6 +7,7 @@
 
 static const struct slice prefixes[] = {
 	[SIDECAR_OWNER] = { "hasp:owner:", sizeof("hasp:owner:") - 1 },
+	[SIDECAR_QUEUE] = { "hasp:queue:", sizeof("hasp:queue:") - 1 },
 	[SIDECAR_FENCE] = { "hasp:fence:", sizeof("hasp:fence:") - 1 },
 };
 

@@ -3,9 +3,9 @@
  * sidecar: the names of the keys that hasp keeps beside a lock. Pure naming;
  * what they hold is the scripts' business.
  *
- *   lock key       owner                  fence record
- *   job            hasp:owner:{job}       hasp:fence:{job}
- *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:
+ *   lock key       sidecar                record                 queue
+ *   job            hasp:owner:{job}       hasp:fence:{job}       hasp:queue:{job}
+ *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
  * In a cluster they hash to the lock's slot, with one exception that no name can
  * cure: a key that has a `}` but no hash tag (`a}b`, `{}a`), and the empty key.
@@ -22,7 +22,9 @@
 
 enum sidecar {
 	SIDECAR_OWNER, /* `<token> <value>` of a rule's lock */
-	SIDECAR_FENCE, /* `<token> <fencing token>` of a verbs' lock */
+	SIDECAR_FENCE, /* the record: `<token> <fencing token or -> <ticket>` of who was let in
+	                */
+	SIDECAR_QUEUE, /* who waits for the lock, in order */
 };
 
 /* The counter that every fencing token comes from. */

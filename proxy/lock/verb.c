@@ -19,9 +19,13 @@
 /* now + ms must fit until the year 2248. */
 #define VERB_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
 
+/* Nobody waits longer than a year. */
+#define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
+
 struct verb_args {
 	struct slice time; /* behind PX or EX; p is NULL: none */
 	bool seconds;
+	struct slice wait; /* behind WAIT; p is NULL: none */
 	struct slice owner; /* behind AS; p is NULL: none */
 };
 
@@ -58,7 +62,10 @@ static bool arity_ok(enum verb verb, size_t argc)
 
 static bool has_space(struct slice s)
 {
-	return memchr(s.p, ' ', s.n) != NULL;
+	for (size_t i = 0; i < s.n; i++)
+		if (isspace((unsigned char)s.p[i]))
+			return true;
+	return false;
 }
 
 /* Returns NULL, or the error. */
@@ -77,6 +84,9 @@ static const char *parse_options(enum verb verb, const struct resp_view *req,
 		if ((px || ex) && !a->time.p) {
 			a->time = req->argv[i + 1];
 			a->seconds = ex;
+		} else if (verb == VERB_LOCK && args_option(req->argv[i], "WAIT") &&
+		           !a->wait.p) {
+			a->wait = req->argv[i + 1];
 		} else if (args_option(req->argv[i], "AS") && !a->owner.p) {
 			a->owner = req->argv[i + 1];
 			if (a->owner.n == 0 || has_space(a->owner))
@@ -139,6 +149,29 @@ static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
 	return true;
 }
 
+/* How long the try may wait. Returns false when an error was written instead: those of BLPOP.
+ */
+static bool wait_of(struct buf *out, const struct verb_args *a, struct rewrite_how how,
+                    struct lock_call *call)
+{
+	int64_t ms = 0;
+	const char *error = NULL;
+
+	if (a->wait.p && (!args_integer(a->wait, &ms) || ms > VERB_MS_MAX))
+		error = "ERR timeout is not an integer or out of range";
+	else if (ms < 0)
+		error = "ERR timeout is negative";
+	if (error) {
+		write_error(out, how, call, error, NULL);
+		return false;
+	}
+	if (ms > WAIT_MS_MAX)
+		ms = WAIT_MS_MAX;
+	call->wait_ms = ms < how.wait_max_ms ? ms : how.wait_max_ms;
+	return true;
+}
+
+/* With the lock and its record as KEYS; more may follow. */
 static void begin_verb(struct buf *out, enum script_id id, struct rewrite_how how,
                        struct lock_call *call, size_t nkeys, size_t nargs)
 {
@@ -159,38 +192,43 @@ static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrit
 {
 	bool count = verbs->reentrant == REENTRANT_COUNT;
 
-	begin_verb(out, count ? SCRIPT_LOCK_COUNT : SCRIPT_LOCK_STRING, how, call, 3,
-	           count ? 2 : 3);
-	resp_write_bulk_str(out, SIDECAR_FENCE_COUNTER);
+	call->script = count ? SCRIPT_LOCK_COUNT : SCRIPT_LOCK_STRING;
+	call_begin(out, call->script, how, CALL_QUEUE_KEYS, 2 + CALL_TURN_ARGS + !count);
+	call_write_queue_keys(out, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
+	call_write_turn(out, how, call->wait_ms);
 	if (!count)
 		resp_write_bulk_str(out,
 		                    verbs->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
+	call->kind = count ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
+	call->ticket = how.ticket;
 }
 
 static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
                          struct lock_call *call)
 {
-	begin_verb(out, SCRIPT_UNLOCK, how, call, 2, 3);
+	call->script = SCRIPT_UNLOCK;
+	call_begin(out, call->script, how, CALL_QUEUE_KEYS, 3);
+	call_write_queue_keys(out, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk(out, SLICE_LIT(""));
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
+	call->hands_over = true;
 }
 
 static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
                          struct lock_call *call)
 {
-	begin_verb(out, SCRIPT_EXTEND, how, call, 2, 4);
+	begin_verb(out, SCRIPT_EXTEND, how, call, 2, 3);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);
-	resp_write_bulk(out, SLICE_LIT(""));
 	call->effect = LOCK_EFFECT_EXPIRES;
 	call->success = LOCK_IF_ONE;
 }
@@ -220,7 +258,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		call->owner = a.owner;
 	switch (verb) {
 	case VERB_LOCK:
-		if (lease_of(out, verb, verbs, &a, how, call))
+		if (lease_of(out, verb, verbs, &a, how, call) && wait_of(out, &a, how, call))
 			write_lock(out, verbs, how, call);
 		break;
 	case VERB_UNLOCK:
@@ -231,7 +269,8 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 			write_extend(out, verbs, how, call);
 		break;
 	case VERB_INFO:
-		begin_verb(out, SCRIPT_INFO, how, call, 2, 1);
+		begin_verb(out, SCRIPT_INFO, how, call, 3, 1);
+		sidecar_write_bulk(out, SIDECAR_QUEUE, call->key);
 		resp_write_bulk_str(out, how.resp3 ? "3" : "2");
 		break;
 	}

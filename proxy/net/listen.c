@@ -25,9 +25,19 @@ struct acceptor {
 	struct ev_timer pause;
 };
 
-static int open_socket(const struct sockaddr *sa, socklen_t len, const struct listen_how *how)
+/* Closes it and returns -1, errno being why. */
+static int give_up(int fd)
 {
-	int on = 1, saved;
+	int saved = errno;
+
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct listen_how *how)
+{
+	int on = 1;
 	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -38,12 +48,12 @@ static int open_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	/* `*` opens one socket per family on the same port. */
 	if (sa->sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(fd, sa, len) == 0 && listen(fd, (int)how->backlog) == 0)
-		return fd;
-	saved = errno;
-	close(fd);
-	errno = saved;
-	return -1;
+	return bind(fd, sa, len) == 0 ? fd : give_up(fd);
+}
+
+static int begin_listening(int fd, const struct listen_how *how)
+{
+	return listen(fd, (int)how->backlog) == 0 ? fd : give_up(fd);
 }
 
 /* A socket file that a dead process left refuses connections, as does any other file. */
@@ -73,20 +83,21 @@ static int open_unix(const char *path, const struct listen_how *how)
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	fd = open_socket((struct sockaddr *)&ss, len, how);
+	fd = bind_socket((struct sockaddr *)&ss, len, how);
 	if (fd < 0 && errno == EADDRINUSE) {
 		if (!is_stale(path, (struct sockaddr *)&ss, len)) {
 			errno = EADDRINUSE;
 			return -1;
 		}
 		unlink(path);
-		fd = open_socket((struct sockaddr *)&ss, len, how);
+		fd = bind_socket((struct sockaddr *)&ss, len, how);
 	}
-	if (fd >= 0 && chmod(path, (mode_t)how->unix_mode) < 0) {
-		close(fd);
+	if (fd < 0)
 		return -1;
-	}
-	return fd;
+	/* Whatever the umask lets in, nobody can connect before it listens. */
+	if (chmod(path, (mode_t)how->unix_mode) < 0)
+		return give_up(fd);
+	return begin_listening(fd, how);
 }
 
 int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
@@ -110,7 +121,9 @@ int listen_open(const struct address *at, const struct listen_how *how, int *fds
 	}
 	errno = 0;
 	for (ai = list; ai && n < max; ai = ai->ai_next) {
-		int fd = open_socket(ai->ai_addr, ai->ai_addrlen, how);
+		int fd = bind_socket(ai->ai_addr, ai->ai_addrlen, how);
+		if (fd >= 0)
+			fd = begin_listening(fd, how);
 		if (fd >= 0)
 			fds[n++] = fd;
 		else if (errno != EAFNOSUPPORT)

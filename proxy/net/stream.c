@@ -7,19 +7,48 @@
 
 #include "base/fatal.h"
 
-static void on_rd(struct ev_loop *loop, struct ev_io *w, int revents)
-{
-	struct stream *s = w->data;
+/* What is kept to be used again is no larger. */
+#define SPARE_MAX (2 * STREAM_HIGH_WATER)
 
-	(void)loop;
-	(void)revents;
-	s->ops->on_readable(s);
+/* What the loop is to tell of the socket has changed, or may have. */
+static void watch(struct stream *s)
+{
+	int events = (s->paused ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
+
+	if (!stream_is_open(s) || (s->io.events & (EV_READ | EV_WRITE)) == events)
+		return;
+	ev_io_stop(s->flusher->loop, &s->io);
+	ev_io_set(&s->io, s->io.fd, events);
+	if (events)
+		ev_io_start(s->flusher->loop, &s->io);
+}
+
+static void write_later(struct stream *s, bool writing)
+{
+	s->writing = writing;
+	watch(s);
+}
+
+/* Gives the memory of `out` back, or keeps it for the next one who queues: he need not grow his
+ * step by step in every turn. Who is slow to take his bytes gets none of it. */
+static void release_out(struct stream *s)
+{
+	struct buf *spare = &s->flusher->spare;
+
+	if (s->out.cap <= spare->cap || s->out.cap > SPARE_MAX) {
+		buf_release(&s->out);
+		return;
+	}
+	buf_release(spare);
+	*spare = s->out;
+	buf_clear(spare);
+	s->out = BUF_INIT;
 }
 
 static void drop_out(struct stream *s)
 {
 	s->flusher->pending -= buf_len(&s->out);
-	buf_release(&s->out);
+	release_out(s);
 }
 
 static void append_out(struct stream *s, struct slice bytes)
@@ -36,8 +65,8 @@ static void fail(struct stream *s, int error)
 	s->error = error;
 	drop_out(s);
 	list_remove(&s->dirty);
-	ev_io_stop(s->flusher->loop, &s->wr);
-	ev_feed_event(s->flusher->loop, &s->rd, EV_READ);
+	write_later(s, false);
+	ev_feed_event(s->flusher->loop, &s->io, EV_READ);
 }
 
 /* Writes what the socket takes. Returns the bytes taken. */
@@ -46,7 +75,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 	ssize_t n;
 
 	do
-		n = send(s->rd.fd, bytes.p, bytes.n, MSG_NOSIGNAL);
+		n = send(s->io.fd, bytes.p, bytes.n, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return (size_t)n;
@@ -67,25 +96,35 @@ static void flush(struct stream *s)
 		buf_consume(&s->out, n);
 	}
 	if (buf_len(&s->out)) {
-		ev_io_start(s->flusher->loop, &s->wr);
+		write_later(s, true);
 		return;
 	}
-	buf_release(&s->out);
-	if (s->shut && shutdown(s->rd.fd, SHUT_WR) < 0)
+	if (s->out.data)
+		release_out(s);
+	if (s->shut && shutdown(s->io.fd, SHUT_WR) < 0)
 		fail(s, errno);
 }
 
-static void on_wr(struct ev_loop *loop, struct ev_io *w, int revents)
+static void on_writable(struct stream *s)
 {
-	struct stream *s = w->data;
-
-	(void)revents;
 	flush(s);
 	if (buf_len(&s->out))
 		return;
-	ev_io_stop(loop, &s->wr);
+	write_later(s, false);
 	if (s->ops->on_drained)
 		s->ops->on_drained(s);
+}
+
+static void on_event(struct ev_loop *loop, struct ev_io *w, int revents)
+{
+	struct stream *s = w->data;
+
+	(void)loop;
+	if ((revents & EV_WRITE) && s->writing)
+		on_writable(s);
+	/* What was done then may have ended it, or filled somebody up. */
+	if ((revents & EV_READ) && stream_is_open(s) && (!s->paused || s->error))
+		s->ops->on_readable(s);
 }
 
 static void on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
@@ -97,7 +136,8 @@ static void on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
 	(void)revents;
 	while ((node = list_shift(&f->dirty))) {
 		struct stream *s = container_of(node, struct stream, dirty);
-		flush(s);
+		if (!s->writing)
+			flush(s);
 		if (stream_is_open(s) && !s->error && buf_len(&s->out) == 0 &&
 		    s->ops->on_drained)
 			s->ops->on_drained(s);
@@ -107,6 +147,8 @@ static void on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)
 {
 	f->loop = loop;
+	f->pending = 0;
+	f->spare = BUF_INIT;
 	list_init(&f->dirty);
 	ev_prepare_init(&f->prepare, on_prepare);
 	f->prepare.data = f;
@@ -117,6 +159,7 @@ void stream_flusher_fini(struct stream_flusher *f)
 {
 	HASP_ASSERT(list_empty(&f->dirty));
 	ev_prepare_stop(f->loop, &f->prepare);
+	buf_release(&f->spare);
 }
 
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
@@ -124,29 +167,24 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
 {
 	*s = (struct stream){ .flusher = f, .ops = ops, .owner = owner };
 	list_init(&s->dirty);
-	ev_io_init(&s->rd, on_rd, -1, EV_READ);
-	ev_io_init(&s->wr, on_wr, -1, EV_WRITE);
-	s->rd.data = s->wr.data = s;
+	ev_io_init(&s->io, on_event, -1, 0);
+	s->io.data = s;
 }
 
 void stream_attach(struct stream *s, int fd)
 {
 	HASP_ASSERT(!stream_is_open(s) && fd >= 0);
-	ev_io_set(&s->rd, fd, EV_READ);
-	ev_io_set(&s->wr, fd, EV_WRITE);
-	if (!s->paused)
-		ev_io_start(s->flusher->loop, &s->rd);
+	ev_io_set(&s->io, fd, 0);
+	watch(s);
 	flush(s);
 }
 
 void stream_close(struct stream *s)
 {
 	if (stream_is_open(s)) {
-		ev_io_stop(s->flusher->loop, &s->rd);
-		ev_io_stop(s->flusher->loop, &s->wr);
-		close(s->rd.fd);
-		ev_io_set(&s->rd, -1, EV_READ);
-		ev_io_set(&s->wr, -1, EV_WRITE);
+		ev_io_stop(s->flusher->loop, &s->io);
+		close(s->io.fd);
+		ev_io_set(&s->io, -1, 0);
 	}
 	list_remove(&s->dirty);
 	drop_out(s);
@@ -157,11 +195,11 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 	ssize_t got;
 
 	do
-		got = read(s->rd.fd, p, n);
+		got = read(s->io.fd, p, n);
 	while (got < 0 && errno == EINTR);
 	if (s->error && got > 0) {
 		/* What the peer said before it went is still to be heard. */
-		ev_feed_event(s->flusher->loop, &s->rd, EV_READ);
+		ev_feed_event(s->flusher->loop, &s->io, EV_READ);
 	} else if (s->error) {
 		errno = s->error;
 		return -1;
@@ -172,8 +210,7 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 void stream_pause(struct stream *s)
 {
 	s->paused = true;
-	if (stream_is_open(s))
-		ev_io_stop(s->flusher->loop, &s->rd);
+	watch(s);
 }
 
 void stream_resume(struct stream *s)
@@ -181,8 +218,7 @@ void stream_resume(struct stream *s)
 	if (!s->paused)
 		return;
 	s->paused = false;
-	if (stream_is_open(s))
-		ev_io_start(s->flusher->loop, &s->rd);
+	watch(s);
 }
 
 void stream_send(struct stream *s, struct slice bytes)
@@ -197,16 +233,25 @@ void stream_send(struct stream *s, struct slice bytes)
 		return;
 	append_out(s, slice_of(bytes.p + n, bytes.n - n));
 	if (stream_is_open(s))
-		ev_io_start(s->flusher->loop, &s->wr);
+		write_later(s, true);
 }
 
 void stream_queue(struct stream *s, struct slice bytes)
 {
 	if (s->error || s->shut || bytes.n == 0)
 		return;
+	if (!s->out.data) {
+		s->out = s->flusher->spare;
+		s->flusher->spare = BUF_INIT;
+	}
 	append_out(s, bytes);
-	if (stream_is_open(s) && !ev_is_active(&s->wr) && list_empty(&s->dirty))
+	if (!stream_is_open(s) || s->writing)
+		return;
+	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
+	/* Whoever fills it would have to be paused, and may not if the socket takes this. */
+	if (buf_len(&s->out) >= STREAM_HIGH_WATER)
+		flush(s);
 }
 
 void stream_shutdown(struct stream *s)

@@ -40,18 +40,19 @@ struct stream_flusher {
 	struct ev_prepare prepare;
 	struct list dirty;
 	size_t pending; /* bytes that wait in all the streams */
+	struct buf spare; /* empty: the memory of the last `out` that was written */
 };
 
 struct stream {
 	struct stream_flusher *flusher;
 	const struct stream_ops *ops;
 	void *owner;
-	struct ev_io rd;
-	struct ev_io wr;
+	struct ev_io io;
 	struct buf out;
 	struct list dirty; /* in flusher->dirty while bytes wait for the turn's end */
 	int error; /* errno of the write that failed; 0: none */
 	bool paused; /* the owner does not want on_readable */
+	bool writing; /* `out` is written when the socket takes more */
 	bool shut; /* nothing may be sent behind what is in `out` */
 };
 
@@ -67,7 +68,7 @@ void stream_attach(struct stream *s, int fd);
 void stream_close(struct stream *s);
 static inline bool stream_is_open(const struct stream *s)
 {
-	return s->rd.fd >= 0;
+	return s->io.fd >= 0;
 }
 
 /* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
@@ -80,7 +81,8 @@ void stream_resume(struct stream *s);
 /* Sends now what the socket takes and keeps the rest. Failures are told by on_readable
  * and stream_read(), so that a connection dies in one place. */
 void stream_send(struct stream *s, struct slice bytes);
-/* Sends at the end of the loop's turn, together with what else is queued until then. */
+/* Sends at the end of the loop's turn, together with what else is queued until then; or sooner,
+ * when that is as much as the high water. */
 void stream_queue(struct stream *s, struct slice bytes);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);

@@ -181,40 +181,60 @@ static enum resp_result on_byte(struct reply_scan *s, char c)
 	}
 }
 
-/* Most replies are one short line or one string, and all there: told without going
- * byte by byte. Returns the reply's length; 0: look closer. */
-static size_t scan_simple(struct reply_scan *s, const char *p, size_t n)
+static size_t scan_status(const char *p, size_t n)
 {
-	size_t at = 1, max = n < 12 ? n : 12, len;
-	int64_t v = 0;
+	const char *cr = memchr(p, '\r', n);
 
-	if (*p == '+') {
-		const char *cr = memchr(p, '\r', n);
-		if (!cr || cr + 1 == p + n || cr[1] != '\n')
-			return 0;
-		s->reply.type = '+';
-		return (size_t)(cr - p) + 2;
-	}
-	if (n >= 5 && memcmp(p, "$-1\r\n", 5) == 0) {
-		s->reply.type = '$';
-		s->reply.nil = true;
-		return 5;
-	}
+	return cr && cr + 1 < p + n && cr[1] == '\n' ? (size_t)(cr - p) + 2 : 0;
+}
+
+/* Most replies are one short line or one string, and all there: told without going byte by
+ * byte. Returns the reply's length; 0: look closer. */
+static inline size_t scan_simple(const char *p, size_t n)
+{
+	size_t at = 1, max = n < 12 ? n : 12, len = 0;
+
+	if (*p == '+')
+		return scan_status(p, n);
 	if (*p != '$' && *p != ':')
 		return 0;
-	for (; at < max && p[at] >= '0' && p[at] <= '9'; at++)
-		v = v * 10 + (p[at] - '0');
-	if (at == 1 || at + 2 > n || p[at] != '\r' || p[at + 1] != '\n')
+	for (; at < max && (unsigned char)(p[at] - '0') <= 9; at++)
+		len = len * 10 + (unsigned char)(p[at] - '0');
+	if (at == 1)
+		return n >= 5 && memcmp(p, "$-1\r\n", 5) == 0 ? 5 : 0;
+	if (n < at + 2 || p[at] != '\r' || p[at + 1] != '\n')
 		return 0;
-	s->reply.type = *p;
-	if (*p == ':') {
-		s->reply.integer = v;
-		return at + 2;
+	at += 2;
+	if (*p == ':')
+		return at;
+	if (n - at < len + 2 || p[at + len] != '\r' || p[at + len + 1] != '\n')
+		return 0;
+	return at + len + 2;
+}
+
+uint32_t reply_skip_simple(const char *p, size_t n, uint32_t max, size_t *used)
+{
+	size_t at = 0, len;
+	uint32_t count = 0;
+
+	for (; count < max && at < n; count++) {
+		len = scan_simple(p + at, n - at);
+		if (len == 0)
+			break;
+		at += len;
 	}
-	len = at + 2 + (size_t)v;
-	if (n < len + 2 || p[len] != '\r' || p[len + 1] != '\n')
-		return 0;
-	return len + 2;
+	*used = at;
+	return count;
+}
+
+/* What reply_skip_simple() has passed over. */
+static void tell_simple(struct reply_scan *s, const char *p)
+{
+	s->reply.type = *p;
+	s->reply.nil = *p == '$' && p[1] == '-';
+	for (p++; s->reply.type == ':' && *p != '\r'; p++)
+		s->reply.integer = s->reply.integer * 10 + (*p - '0');
+	s->state = ENDED;
 }
 
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
@@ -224,9 +244,8 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 
 	if (n && reply_scan_at_start(s)) {
 		begin(s);
-		*used = scan_simple(s, p, n);
-		if (*used) {
-			s->state = ENDED;
+		if (reply_skip_simple(p, n, 1, used)) {
+			tell_simple(s, p);
 			return RESP_OK;
 		}
 	}

@@ -56,6 +56,11 @@ struct reply_scan {
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
+/* Passes over replies that are whole and simple: simple strings, positive integers, strings and
+ * nil; what else there is, also an error, is for reply_scan(). Returns how many there were, at
+ * most `max`; *used is their length. */
+uint32_t reply_skip_simple(const char *p, size_t n, uint32_t max, size_t *used);
+
 /* At the beginning of a reply: not one of its bytes was seen. */
 bool reply_scan_at_start(const struct reply_scan *s);
 

@@ -10,6 +10,9 @@
 
 enum { AT_START, AT_BULK, IN_BULK };
 
+/* The longest header that is read at once: `$16384` and its line end. */
+#define SHORT_HEADER 8
+
 /* What Redis' string2ll() takes: no sign but '-', no leading zero, no space,
  * nothing beyond 64 bits. */
 static bool parse_integer(const char *p, size_t n, long long *out)
@@ -53,22 +56,40 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* Nearly every header: one or two digits, all there. Returns the line's length; 0: look
- * closer. */
-static inline size_t scan_short_header(const char *p, size_t n, long long *value)
+/* A header of three to five digits, of which `v` is the first. */
+static size_t scan_longer_header(const char *p, size_t n, size_t v, size_t *value)
 {
-	unsigned first, second;
+	size_t limit = n < SHORT_HEADER ? n : SHORT_HEADER, at = 2, digit;
+
+	for (; p[at] != '\r'; at++) {
+		digit = (unsigned char)p[at] - (size_t)'0';
+		if (digit > 9 || v == 0 || at + 3 > limit)
+			return 0;
+		v = v * 10 + digit;
+	}
+	*value = v;
+	return at + 2;
+}
+
+/* Nearly every header: a few digits, all there. Returns the line's length; 0: look closer. */
+static inline size_t scan_short_header(const char *p, size_t n, char type, size_t *value)
+{
+	size_t first, second;
 
 	/* A CR in the first place ends the line, and a NUL hides its end. */
-	if (n < 5 || (p[0] != '$' && p[0] != '*'))
+	if (n < 5 || p[0] != type)
 		return 0;
-	first = (unsigned char)p[1] - (unsigned)'0';
-	second = (unsigned char)p[2] - (unsigned)'0';
+	first = (unsigned char)p[1] - (size_t)'0';
+	second = (unsigned char)p[2] - (size_t)'0';
+	if (first > 9)
+		return 0;
 	*value = first;
-	if (first <= 9 && p[2] == '\r')
+	if (p[2] == '\r')
 		return 4;
 	*value = first * 10 + second;
-	return first - 1 <= 8 && second <= 9 && p[3] == '\r' ? 5 : 0;
+	if (p[3] == '\r' && second <= 9 && first)
+		return 5;
+	return scan_longer_header(p, n, first, value);
 }
 
 static enum resp_result scan_any_header(const char *p, size_t n, long long *value, size_t *size)
@@ -91,8 +112,13 @@ static enum resp_result scan_any_header(const char *p, size_t n, long long *valu
 static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
                                            size_t *size)
 {
-	*size = scan_short_header(p, n, value);
-	return *size ? RESP_OK : scan_any_header(p, n, value, size);
+	size_t few;
+
+	*size = scan_short_header(p, n, n && *p == '*' ? '*' : '$', &few);
+	if (*size == 0)
+		return scan_any_header(p, n, value, size);
+	*value = (long long)few;
+	return RESP_OK;
 }
 
 /* Redis' isspace() is the C locale's. */
@@ -241,29 +267,6 @@ static enum resp_result scan_count(struct request_scan *s, const char *p, size_t
 	return RESP_MORE;
 }
 
-/* Most requests are all there, and their headers short: read without a state. Returns the
- * request's length; 0: look closer. */
-static size_t scan_simple(const char *p, size_t n, struct request_args *args)
-{
-	long long argc, len;
-	size_t at, header;
-
-	if (n == 0 || *p != '*')
-		return 0;
-	at = scan_short_header(p, n, &argc);
-	if (at == 0 || argc == 0)
-		return 0;
-	for (size_t i = 0; i < (size_t)argc; i++) {
-		header = scan_short_header(p + at, n - at, &len);
-		if (header == 0 || p[at] != '$' || n - at < header + (size_t)len + 2)
-			return 0;
-		push_arg(args, i, slice_of(p + at + header, (size_t)len));
-		at += header + (size_t)len + 2;
-	}
-	args->argc = (size_t)argc;
-	return at;
-}
-
 /* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
 static enum resp_result scan(struct request_scan *s, const char *p, size_t n, size_t *used,
                              struct request_args *args)
@@ -323,14 +326,29 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 	return scan(s, p, n, used, NULL);
 }
 
+size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
+{
+	struct slice *argv = args->argv;
+	size_t argc, len, at = scan_short_header(p, n, '*', &argc);
+
+	/* More room than that is only made for arguments that are there. */
+	if (at == 0 || argc == 0 || argc > args->cap)
+		return 0;
+	for (size_t i = 0; i < argc; i++) {
+		size_t header = scan_short_header(p + at, n - at, '$', &len);
+		at += header;
+		if (header == 0 || n - at < len + 2)
+			return 0;
+		argv[i] = slice_of(p + at, len);
+		at += len + 2;
+	}
+	args->argc = argc;
+	return at;
+}
+
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 {
-	*used = scan_simple(p, n, args);
-	if (*used) {
-		s->empty = false;
-		return RESP_OK;
-	}
 	args->argc = 0;
 	return scan(s, p, n, used, args);
 }

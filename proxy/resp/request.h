@@ -61,6 +61,10 @@ struct request_args {
 	struct buf text; /* inline arguments, quotes resolved */
 };
 
+/* Most requests are all there and their headers are short: returns the length of one that is
+ * so, its arguments in `args`; 0: look closer. */
+size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
+
 /* As request_scan() at the beginning of a request, which must be whole, or it tells RESP_MORE
  * as ever: on RESP_OK its arguments are in `args`. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "resp/write.h"
 #include "upstream/learn.h"
+#include "upstream/retry.h"
 
-#define RETRY_MIN_SECONDS 0.1
-#define RETRY_MAX_SECONDS 5.0
+#define RETRY_SECONDS 0.1
 
 struct call {
 	control_fn *fn;
@@ -20,11 +20,8 @@ struct call {
 
 struct control {
 	struct control_how how;
-	char *user; /* NULL: none */
-	char *password; /* NULL: none */
 	struct link_user self; /* on no link between two tries */
-	struct ev_timer retry;
-	double retry_seconds;
+	struct retry retry;
 	struct list calls; /* in flight, oldest first */
 	int db; /* selected, or about to be */
 	bool up;
@@ -93,15 +90,10 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 	if (!c->complained)
 		log_warning("upstream_down address=%s reason=\"%s\"", c->how.env->name, reason);
 	c->complained = true;
-	(void)end;
 	(void)inflight;
 	c->up = false;
 	fail_calls(c);
-	ev_timer_set(&c->retry, c->retry_seconds, 0);
-	ev_timer_start(c->how.env->dialer.loop, &c->retry);
-	c->retry_seconds *= 2;
-	if (c->retry_seconds > RETRY_MAX_SECONDS)
-		c->retry_seconds = RETRY_MAX_SECONDS;
+	retry_later(&c->retry, end);
 }
 
 static const struct link_ops link_ops = {
@@ -156,7 +148,7 @@ static void on_command(void *arg, const redisReply *reply)
 		log_info("upstream_up address=%s commands=%zu", c->how.env->name, n);
 		c->up = true;
 		c->complained = false;
-		c->retry_seconds = RETRY_MIN_SECONDS;
+		retry_worked(&c->retry);
 		c->how.on_up(c->how.arg);
 		return;
 	}
@@ -175,16 +167,18 @@ static void on_command(void *arg, const redisReply *reply)
 static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct control *c = w->data;
+	struct link_env *env = c->how.env;
 
 	(void)loop;
 	(void)revents;
 	c->db = 0;
-	link_join(link_new(c->how.env, false, NULL), &c->self);
+	link_join(link_new(env, false, NULL), &c->self);
 	send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
-	if (c->password && c->user)
-		send_words(c, (const char *[]){ "AUTH", c->user, c->password }, 3, NULL, NULL);
-	else if (c->password)
-		send_words(c, (const char *[]){ "AUTH", c->password }, 2, NULL, NULL);
+	if (env->password && env->user)
+		send_words(c, (const char *[]){ "AUTH", env->user, env->password }, 3, NULL,
+		           NULL);
+	else if (env->password)
+		send_words(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
 	send_words(c, (const char *[]){ "COMMAND" }, 1, on_command, c);
 }
 
@@ -193,21 +187,11 @@ struct control *control_new(const struct control_how *how)
 	struct control *c = xcalloc(1, sizeof(*c));
 
 	c->how = *how;
-	c->retry_seconds = RETRY_MIN_SECONDS;
 	link_user_init(&c->self, &link_ops, c);
 	list_init(&c->calls);
-	ev_timer_init(&c->retry, on_retry, 0, 0);
-	c->retry.data = c;
-	ev_timer_start(how->env->dialer.loop, &c->retry);
+	retry_init(&c->retry, how->env->dialer.loop, RETRY_SECONDS, on_retry, c);
+	retry_now(&c->retry);
 	return c;
-}
-
-void control_set_login(struct control *c, const char *user, const char *password)
-{
-	free(c->user);
-	free(c->password);
-	c->user = user ? xstrdup(user) : NULL;
-	c->password = password ? xstrdup(password) : NULL;
 }
 
 void control_reconnect(struct control *c)
@@ -215,19 +199,22 @@ void control_reconnect(struct control *c)
 	if (!c->self.link)
 		return;
 	link_close(c->self.link);
-	c->retry_seconds = 0;
 	on_down(c, LINK_BROKEN, "the configuration has changed", 0);
-	c->retry_seconds = RETRY_MIN_SECONDS;
+	retry_worked(&c->retry);
+	retry_now(&c->retry);
+}
+
+void control_hurry(struct control *c)
+{
+	retry_hurry(&c->retry);
 }
 
 void control_free(struct control *c)
 {
-	ev_timer_stop(c->how.env->dialer.loop, &c->retry);
+	retry_stop(&c->retry);
 	link_close(c->self.link);
 	c->up = false;
 	fail_calls(c);
-	free(c->user);
-	free(c->password);
 	free(c);
 }
 

@@ -27,10 +27,10 @@ struct control_how {
 
 /* Connects as soon as the loop runs, and for ever again. */
 struct control *control_new(const struct control_how *how);
-/* Logs in as this from the next connection on; NULL: no user, no password. */
-void control_set_login(struct control *c, const char *user, const char *password);
 /* Connects anew: the address or the login has changed. Answers still due are given as NULL. */
 void control_reconnect(struct control *c);
+/* Redis is there: whatever was to be tried later is tried now. */
+void control_hurry(struct control *c);
 /* Answers still due are given as NULL. */
 void control_free(struct control *c);
 

@@ -22,11 +22,8 @@ static void fifo_grow(struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag)
 {
-	struct inflight *last = f->nruns ? fifo_at(f, f->nruns - 1) : NULL;
-
-	if (last && last->user == user && flags == 0 && last->flags == 0 &&
-	    last->count < UINT32_MAX) {
-		last->count++;
+	if (flags == 0) {
+		fifo_push_plain(f, user, 1);
 		return;
 	}
 	if (f->nruns == f->cap)
@@ -34,17 +31,21 @@ void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag)
 	*fifo_at(f, f->nruns++) = (struct inflight){ user, tag, 1, flags };
 }
 
+void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
+{
+	struct inflight *last = f->nruns ? fifo_at(f, f->nruns - 1) : NULL;
+
+	if (last && last->user == user && last->flags == 0 && last->count <= UINT32_MAX - n) {
+		last->count += n;
+		return;
+	}
+	if (f->nruns == f->cap)
+		fifo_grow(f);
+	*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
+}
+
 void fifo_clear(struct fifo *f)
 {
 	free(f->runs);
 	*f = (struct fifo){ 0 };
-}
-
-void fifo_pop(struct fifo *f)
-{
-	if (--f->runs[f->head].count)
-		return;
-	f->head = (f->head + 1) & (f->cap - 1);
-	if (--f->nruns == 0 && f->cap > CAP_MIN)
-		fifo_clear(f);
 }

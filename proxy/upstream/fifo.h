@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "base/fatal.h"
+
 struct link_user;
 
 /* Requests that are to be treated alike. Runs of more than one have no tag. */
@@ -39,10 +41,27 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag);
 
-/* Takes one request off; there must be one. */
-void fifo_pop(struct fifo *f);
+/* `n` requests, at least one, without flags and tag. */
+void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n);
 
 /* Empties it and gives its memory back. */
 void fifo_clear(struct fifo *f);
+
+/* One that has grown longer gives its memory back when it is empty. */
+#define FIFO_KEPT 32
+
+/* Takes `n` requests off the head's run, which must have as many. */
+static inline void fifo_pop(struct fifo *f, uint32_t n)
+{
+	struct inflight *head = &f->runs[f->head];
+
+	HASP_ASSERT(head->count >= n);
+	head->count -= n;
+	if (head->count)
+		return;
+	f->head = (f->head + 1) & (f->cap - 1);
+	if (--f->nruns == 0 && f->cap > FIFO_KEPT)
+		fifo_clear(f);
+}
 
 #endif

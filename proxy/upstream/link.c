@@ -33,7 +33,9 @@ struct link {
 	bool to_be_opaque; /* as soon as what the link itself has asked is answered */
 	bool watched;
 	bool overflowed; /* the reply being kept is too long */
+	bool begun; /* the reply that is being scanned was handed on as far as it is there */
 	bool was_full; /* somebody waits for it to drain */
+	bool outdated; /* link_set_outdated() */
 	bool shut; /* half-close behind what is gated */
 };
 
@@ -63,6 +65,7 @@ void link_join(struct link *l, struct link_user *u)
 
 static void detach(struct link_user *u)
 {
+	HASP_ASSERT(u->link);
 	list_remove(&u->node);
 	u->link->nusers--;
 	u->link = NULL;
@@ -98,24 +101,31 @@ static struct link_user *sole_user(const struct link *l)
 	return container_of(l->users.next, struct link_user, node);
 }
 
+static bool is_forwarded(const struct link *l)
+{
+	return l->to && !(l->treat & (LINK_QUIET | LINK_ASK));
+}
+
 /* --- beginning and end ------------------------------------------------------- */
 
 static void go_down(struct link *l, enum link_end end, const char *reason)
 {
 	struct list users, *node;
+	const struct link_user *cut = NULL;
 
 	if (l->closed)
 		return;
+	if (end == LINK_BROKEN && !l->opaque && l->begun && is_forwarded(l))
+		cut = l->to;
 	/* The users are told last: they may do anything, but not with this link. */
 	list_init(&users);
-	while ((node = list_shift(&l->users)))
-		list_append(&users, node);
+	list_move_all(&users, &l->users);
 	link_close(l);
 	while ((node = list_shift(&users))) {
 		struct link_user *u = container_of(node, struct link_user, node);
 		size_t inflight = u->inflight;
 		detach(u);
-		u->ops->on_down(u->owner, end, reason, inflight);
+		u->ops->on_down(u->owner, u == cut ? LINK_CUT : end, reason, inflight);
 	}
 }
 
@@ -129,6 +139,8 @@ static void on_dialled(void *arg, int fd, const char *reason)
 		return;
 	}
 	stream_attach(&l->stream, fd);
+	if (l->env->on_connected)
+		l->env->on_connected(l->env->arg);
 	if (stream_pending(&l->stream) == 0)
 		tell_drained(l);
 }
@@ -243,6 +255,16 @@ size_t link_users(const struct link *l)
 	return l->nusers;
 }
 
+void link_set_outdated(struct link *l, bool outdated)
+{
+	l->outdated = outdated;
+}
+
+bool link_is_outdated(const struct link *l)
+{
+	return l->outdated;
+}
+
 /* --- replies ----------------------------------------------------------------- */
 
 /* The frame that begins now answers the head of the FIFO, unless it is a push. */
@@ -252,18 +274,15 @@ static void begin_frame(struct link *l, char type)
 
 	l->treat = LINK_PASS;
 	l->overflowed = false;
+	l->begun = false;
 	l->to = sole_user(l);
 	if (!head || type == '>')
 		return;
 	l->to = head->user;
 	l->treat = head->flags;
-	if ((l->treat & LINK_ASK) && type != '-')
+	if ((l->treat & LINK_ASK) && type != '-' &&
+	    !((l->treat & LINK_ASK_STATUS) && type == '+'))
 		l->treat &= (uint8_t)~LINK_ASK;
-}
-
-static bool is_forwarded(const struct link *l)
-{
-	return l->to && !(l->treat & (LINK_QUIET | LINK_ASK));
 }
 
 static void keep(struct link *l, struct slice bytes)
@@ -325,7 +344,7 @@ static void tell(struct link *l, const struct inflight *run, struct slice kept)
 		return;
 	u->inflight--;
 	if (l->treat & LINK_ASK) {
-		answered = u->ops->on_error(u->owner, run->tag, kept);
+		answered = u->ops->on_line(u->owner, run->tag, kept);
 		if (answered && u->link == l)
 			u->ops->on_bytes(u->owner, kept);
 	}
@@ -358,7 +377,7 @@ static void end_frame(struct link *l)
 	l->kept = BUF_INIT;
 	if (!is_out_of_band(l) && (head = fifo_head(&l->fifo))) {
 		run = *head;
-		fifo_pop(&l->fifo);
+		fifo_pop(&l->fifo, 1);
 		tell(l, &run, buf_slice(&kept));
 		try_opaque(l);
 	}
@@ -382,10 +401,37 @@ static void hand_on(struct link *l, struct segment *g, const char *p)
 	g->from = p;
 }
 
+/* What begins at `p` belongs to another, or the same. */
+static void turn_to(struct link *l, struct segment *g, struct link_user *to, const char *p)
+{
+	if (to != g->to)
+		hand_on(l, g, p);
+	g->to = to;
+}
+
 /* Does the end of this reply call back? Then its bytes must be with the user before. */
 static bool is_told(const struct link *l)
 {
 	return (l->treat & LINK_TELL) || (l->to && l->to->await_idle);
+}
+
+/* Takes replies that are only to be forwarded, to one user and one as the other, as long as
+ * they are whole and easily told. Returns the user, NULL when there are none; *used is their
+ * length. */
+static struct link_user *take_plain(struct link *l, const char *p, size_t n, size_t *used)
+{
+	const struct inflight *head = fifo_head(&l->fifo);
+	struct link_user *u = head ? head->user : NULL;
+	uint32_t count;
+
+	if (!u || head->flags != LINK_PASS || l->watched || u->await_idle)
+		return NULL;
+	count = reply_skip_simple(p, n, head->count, used);
+	if (count == 0)
+		return NULL;
+	u->inflight -= count;
+	fifo_pop(&l->fifo, count);
+	return u;
 }
 
 static void scan_replies(struct link *l, const char *p, size_t n)
@@ -397,12 +443,15 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 		struct link_user *to;
 		enum resp_result r;
 		size_t used;
-		if (reply_scan_at_start(&l->scan))
+		bool at_start = reply_scan_at_start(&l->scan);
+		if (at_start && (to = take_plain(l, p, (size_t)(end - p), &used))) {
+			turn_to(l, &g, to, p);
+			p += used;
+			continue;
+		}
+		if (at_start)
 			begin_frame(l, *p);
-		to = is_forwarded(l) ? l->to : NULL;
-		if (to != g.to)
-			hand_on(l, &g, p);
-		g.to = to;
+		turn_to(l, &g, is_forwarded(l) ? l->to : NULL, p);
 		r = reply_scan(&l->scan, p, (size_t)(end - p), &used);
 		if (r == RESP_BAD) {
 			/* Whole replies before it are still good. */
@@ -422,6 +471,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 		}
 	}
 	hand_on(l, &g, p);
+	l->begun = !reply_scan_at_start(&l->scan);
 	if (l->opaque) {
 		g.to = sole_user(l);
 		hand_on(l, &g, end);
@@ -517,6 +567,16 @@ void link_expect(struct link_user *u, unsigned flags, void *tag)
 	fifo_push(&l->fifo, u, (uint8_t)flags, tag);
 }
 
+void link_expect_plain(struct link_user *u, uint32_t n)
+{
+	struct link *l = u->link;
+
+	if (!l || l->to_be_opaque || n == 0)
+		return;
+	u->inflight += n;
+	fifo_push_plain(&l->fifo, u, n);
+}
+
 void *link_head(const struct link_user *u)
 {
 	const struct inflight *head = fifo_head(&u->link->fifo);
@@ -530,7 +590,7 @@ void link_drop_head(struct link *l)
 
 	HASP_ASSERT(head && head->user);
 	head->user->inflight--;
-	fifo_pop(&l->fifo);
+	fifo_pop(&l->fifo, 1);
 }
 
 void link_watch(struct link *l, bool on)

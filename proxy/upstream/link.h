@@ -32,7 +32,8 @@
 enum {
 	LINK_PASS = 0, /* forward it and forget it */
 	LINK_TELL = 1 << 0, /* call on_reply() when it is whole */
-	LINK_ASK = 1 << 1, /* hold errors back and ask on_error() */
+	LINK_ASK = 1 << 1, /* hold errors back and ask on_line() */
+	LINK_ASK_STATUS = 1 << 5, /* (with LINK_ASK) simple strings, too */
 	LINK_KEEP = 1 << 2, /* also collect its bytes for on_reply() */
 	LINK_QUIET = 1 << 3, /* don't forward it */
 };
@@ -46,6 +47,7 @@ enum link_end {
 	LINK_REFUSED, /* Redis refused its login; the reason is Redis' error, without the dash
 	               */
 	LINK_BROKEN, /* it had been in use */
+	LINK_CUT, /* the same, and the user has been given the beginning of a reply */
 };
 
 struct link;
@@ -56,9 +58,10 @@ struct link_ops {
 	/* A reply for LINK_TELL ended; its bytes have been forwarded. `kept`: its bytes, if
 	 * LINK_KEEP asked for them and they were not too many. */
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r, struct slice kept);
-	/* An error for LINK_ASK, whole. True: forward it and call on_reply(); false: drop it,
-	 * the owner has sent something else. May be NULL when LINK_ASK is not used. */
-	bool (*on_error)(void *owner, void *tag, struct slice line);
+	/* An error, or a simple string, for LINK_ASK, whole. True: forward it and call
+	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when LINK_ASK
+	 * is not used. */
+	bool (*on_line)(void *owner, void *tag, struct slice line);
 	/* Private links: does the frame that just ended answer no request (a push, a published
 	 * message)? Asked for RESP3 pushes, and for every frame while link_watch() is on. NULL:
 	 * never. */
@@ -90,10 +93,14 @@ struct link_env {
 	struct dialer dialer;
 	struct address address;
 	char *name; /* the address as configured, for messages */
+	const char *user, *password; /* for hasp's own connections; NULL: none */
 	bool login_required; /* Redis was seen to refuse somebody who had not logged in */
 	char *scratch; /* replies are read into it */
 	size_t scratch_size;
 	struct list dead; /* closed, to be freed by links_reap() */
+	/* A link was connected: Redis is there. NULL: nobody wants to know. */
+	void (*on_connected)(void *arg);
+	void *arg;
 };
 
 /* Who is at our end of a link, as far as Redis is concerned. */
@@ -130,9 +137,15 @@ size_t link_pending(const struct link *l);
 bool link_is_full(struct link *l);
 size_t link_users(const struct link *l);
 
+/* It leads to where Redis was before the configuration changed: whoever can goes elsewhere. */
+void link_set_outdated(struct link *l, bool outdated);
+bool link_is_outdated(const struct link *l);
+
 /* One more reply will come to the user, to be treated as `flags` say; `tag` comes back with it.
  */
 void link_expect(struct link_user *u, unsigned flags, void *tag);
+/* `n` more, all LINK_PASS. */
+void link_expect_plain(struct link_user *u, uint32_t n);
 /* The tag of the oldest request in flight, NULL when it has none or is not the user's. */
 void *link_head(const struct link_user *u);
 /* Takes the oldest request off, as if it were answered. */

@@ -2,6 +2,7 @@
 #include "upstream/pool.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/fatal.h"
@@ -170,6 +171,30 @@ static void sweep_group(struct pool *p, struct group *g)
 	}
 	if (g->n == 0)
 		group_free(p, g);
+}
+
+/* write_login() puts the address first. */
+static bool is_at(const struct group *g, const char *address)
+{
+	size_t n = strlen(address);
+
+	return slice_starts(g->by_login.key, slice_of(address, n)) &&
+	       g->by_login.key.p[n] == ' ';
+}
+
+void pool_follow_address(struct pool *p)
+{
+	for (size_t i = 0; i < p->groups.nbuckets; i++) {
+		struct map_node *node;
+		for (node = p->groups.buckets[i]; node; node = node->next) {
+			struct group *g = container_of(node, struct group, by_login);
+			bool outdated = !is_at(g, p->env->name);
+			struct list *at;
+			for (at = g->links.next; at != &g->links; at = at->next)
+				link_set_outdated(container_of(at, struct pooled, node)->link,
+				                  outdated);
+		}
+	}
 }
 
 void pool_sweep(struct pool *p)

@@ -4,11 +4,17 @@
  * request per line, one answer per line; keys, tokens and arguments in hex,
  * `-` for an empty one. Keys that begin with "lock" have the rule.
  *
- *   lock OWNER LEASE MAX REENTRANT EVAL RESP TOKEN ARG...
- *   verb VERB LAYOUT LEASE MAX EVAL RESP TOKEN ARG...
+ *   lock OWNER LEASE MAX REENTRANT WAIT HOW ARG...
+ *   verb VERB LAYOUT LEASE MAX HOW ARG...
  *       -> pass
- *       -> call SCRIPT EFFECT SUCCESS LEASED LEASE_MS KEY VALUE OWNER BYTES
- *   renew|release KIND LEASE EVAL KEY TOKEN     -> BYTES
+ *       -> call SCRIPT EFFECT SUCCESS LEASED LEASE_MS KEY VALUE OWNER KIND WAIT_MS BYTES
+ *       HOW: EVAL RESP TICKET MAY_WAIT_MS PLACE TOKEN
+ *   renew LOCK LEASE FENCE [LOCK LEASE FENCE ...] -> BYTES
+ *   release LOCK LEAST_MS MOST_MS               -> BYTES
+ *   unlock LOCK FENCE                           -> BYTES
+ *   check LOCK VALUE TICKET PLACE LEASE         -> BYTES
+ *   leave LOCK VALUE TICKET PLACE undo|tell     -> BYTES
+ *       LOCK: h|s|r|v KEY TOKEN
  *   keys ARG...                                 -> KNOWN ARITY_OK INDEX...
  *   scripts                                     -> NAME SHA TEXT ...
  */
@@ -79,9 +85,13 @@ static void put_hex(struct slice s)
 
 static struct rewrite_how read_how(void)
 {
-	bool eval = *word() == '1';
+	struct rewrite_how how = { .eval = *word() == '1' };
 
-	return (struct rewrite_how){ .eval = eval, .resp3 = *word() == '3' };
+	how.resp3 = *word() == '3';
+	how.ticket = unhex(word());
+	how.wait_max_ms = atoll(word());
+	how.place = atoll(word());
+	return how;
 }
 
 static struct resp_view read_args(struct slice **argv)
@@ -105,6 +115,7 @@ static void put_call(const struct lock_call *c, const struct buf *out)
 	put_hex(c->key);
 	put_hex(c->value);
 	put_hex(c->owner);
+	printf(" %c %lld", c->kind ? (char)c->kind : '-', (long long)c->wait_ms);
 	put_hex(buf_slice(out));
 	putchar('\n');
 }
@@ -131,6 +142,7 @@ static void do_lock(const struct commands *t)
 	rule.lease_ms = atoll(word());
 	rule.max_lease_ms = atoll(word());
 	rule.reentrant = (enum reentrant_mode)INDEX(reentrants, word());
+	rule.wait_ms = atoll(word());
 	struct rewrite_how how = read_how();
 	token = unhex(word());
 	struct resp_view req = read_args(&argv);
@@ -173,25 +185,72 @@ static void do_verb(void)
 	free(argv);
 }
 
-static void do_ident(bool renew)
+/* Of the kind whose first letter is at `kind`. */
+static struct lock_ident read_ident(const char *kind)
 {
-	struct lock_ident id = { 0 };
-	struct buf out = BUF_INIT;
-	const char *kind = word();
-	int64_t lease = atoll(word());
-	struct rewrite_how how = { .eval = *word() == '1' };
+	struct lock_ident id = { .kind = (enum lock_kind)kind[0] };
 
-	id.verb = strcmp(kind, "verb") == 0;
-	id.by_value = strcmp(kind, "value") == 0;
 	id.key = unhex(word());
 	id.token = unhex(word());
-	if (renew)
-		rewrite_renew(&out, &id, lease, how);
-	else
-		rewrite_release(&out, &id, how);
-	put_hex(buf_slice(&out));
+	return id;
+}
+
+static void put_own(struct buf *out)
+{
+	put_hex(buf_slice(out));
 	putchar('\n');
-	buf_release(&out);
+	buf_release(out);
+}
+
+static void do_renew(void)
+{
+	struct lock_renewal locks[64];
+	struct buf out = BUF_INIT;
+	const char *kind;
+	size_t n = 0;
+
+	while (n < 64 && (kind = strtok(NULL, " \n"))) {
+		locks[n].id = read_ident(kind);
+		locks[n].lease_ms = atoll(word());
+		locks[n++].fence = atoll(word());
+	}
+	(void)rewrite_renew(&out, locks, n);
+	put_own(&out);
+}
+
+static void do_release(void)
+{
+	struct buf out = BUF_INIT;
+	struct lock_ident id = read_ident(word());
+
+	int64_t least = atoll(word());
+
+	(void)rewrite_release(&out, &id, least, atoll(word()));
+	put_own(&out);
+}
+
+static void do_unlock(void)
+{
+	struct buf out = BUF_INIT;
+	struct lock_ident id = read_ident(word());
+
+	(void)rewrite_unlock(&out, &id, unhex(word()));
+	put_own(&out);
+}
+
+static void do_try(bool check)
+{
+	struct buf out = BUF_INIT;
+	struct lock_try t = { .id = read_ident(word()) };
+
+	t.value = unhex(word());
+	t.ticket = unhex(word());
+	t.place = atoll(word());
+	if (check)
+		(void)rewrite_check(&out, &t, atoll(word()));
+	else
+		(void)rewrite_leave(&out, &t, strcmp(word(), "undo") == 0);
+	put_own(&out);
 }
 
 static void do_keys(const struct commands *t)
@@ -232,8 +291,14 @@ int main(void)
 			do_lock(t);
 		else if (strcmp(what, "verb") == 0)
 			do_verb();
-		else if (strcmp(what, "renew") == 0 || strcmp(what, "release") == 0)
-			do_ident(strcmp(what, "renew") == 0);
+		else if (strcmp(what, "renew") == 0)
+			do_renew();
+		else if (strcmp(what, "release") == 0)
+			do_release();
+		else if (strcmp(what, "unlock") == 0)
+			do_unlock();
+		else if (strcmp(what, "check") == 0 || strcmp(what, "leave") == 0)
+			do_try(strcmp(what, "check") == 0);
 		else if (strcmp(what, "keys") == 0)
 			do_keys(t);
 		else

@@ -3,12 +3,7 @@
  * Replies have the same boundaries, and the same is told of them, however their bytes
  * arrive; and an aggregate is as long as its elements.
  */
-#include "fuzz.h"
-
-#include <stdlib.h>
-
-#include "base/buf.h"
-#include "base/fatal.h"
+#include "arriving.h"
 #include "resp/reply.h"
 
 const struct slice fuzz_pieces[] = {
@@ -60,69 +55,61 @@ const struct slice fuzz_pieces[] = {
 	SLICE_NONE,
 };
 
-/* What was made of a piece of the stream. */
 struct event {
-	size_t at;
-	enum resp_result result;
+	struct arrival arrival;
 	struct resp_reply reply;
 	size_t nfirst;
 	char first[REPLY_FIRST_MAX];
 };
 
-static void tell(struct buf *told, size_t at, enum resp_result result,
-                 const struct reply_scan *scan)
+static enum resp_result scan(void *state, const char *p, size_t n, size_t *used)
 {
-	/* Byte for byte comparable, padding included. */
-	struct event *e = memset(buf_reserve(told, sizeof(*e)), 0, sizeof(*e));
+	enum resp_result r = reply_scan(state, p, n, used);
 
-	e->at = at;
-	e->result = result;
-	if (result == RESP_OK) {
-		struct slice first = reply_scan_first(scan);
-		e->reply.type = scan->reply.type;
-		e->reply.nil = scan->reply.nil;
-		e->reply.integer = scan->reply.integer;
-		e->nfirst = first.n;
-		memcpy(e->first, first.p, first.n);
-	}
-	buf_added(told, sizeof(*e));
+	HASP_ASSERT(*used > 0 && (r != RESP_MORE || *used == n));
+	HASP_ASSERT(reply_scan_at_start(state) == (r == RESP_OK));
+	return r;
 }
 
-/* Scans the stream as it arrives; what is told ends with an error or with how far the last
- * reply came. Bytes are given in a block of their own, so that ASan sees a read past it. */
-static struct buf scan_arriving(struct slice stream, uint32_t cuts)
+static void note(void *event, const void *state)
 {
-	struct reply_scan scan = { 0 };
-	struct buf told = BUF_INIT;
-	size_t at = 0, upto = 0, used;
-	enum resp_result r = RESP_OK;
+	const struct reply_scan *told = state;
+	struct slice first = reply_scan_first(told);
+	struct event *e = event;
 
-	while (upto < stream.n && r != RESP_BAD) {
-		upto += fuzz_arrive(&cuts, stream.n - upto);
-		do {
-			char *exact = memcpy(xmalloc(upto - at), stream.p + at, upto - at);
-			r = reply_scan(&scan, exact, upto - at, &used);
-			HASP_ASSERT(used > 0 && used <= upto - at);
-			HASP_ASSERT(reply_scan_at_start(&scan) == (r == RESP_OK));
-			free(exact);
-			at += used;
-			if (r != RESP_MORE)
-				tell(&told, at, r, &scan);
-		} while (r == RESP_OK && at < upto);
-		HASP_ASSERT(r == RESP_BAD || at == upto);
+	/* Not as a whole: its padding may hold anything. */
+	e->reply.type = told->reply.type;
+	e->reply.nil = told->reply.nil;
+	e->reply.integer = told->reply.integer;
+	e->nfirst = first.n;
+	memcpy(e->first, first.p, first.n);
+}
+
+/* What is passed over at once is a whole reply that tells no more than its type. */
+static void pass_over(struct slice reply, const struct event *e)
+{
+	size_t used, less;
+	uint32_t count = reply_skip_simple(reply.p, reply.n, 2, &used);
+
+	HASP_ASSERT(count == 0 ? used == 0 : count == 1 && used == reply.n);
+	if (count)
+		HASP_ASSERT(e->reply.type == '+' || e->reply.type == ':' ||
+		            e->reply.type == '$');
+	for (less = 1; less < reply.n; less += 1 + less / 8) {
+		char *exact = exact_copy(reply.p, less);
+		HASP_ASSERT(reply_skip_simple(exact, less, 2, &used) == 0 && used == 0);
+		free(exact);
 	}
-	if (r == RESP_MORE)
-		tell(&told, at, r, &scan);
-	return told;
 }
 
 /* A whole reply's elements are as many as its header says, and fill it. */
-static void walk_elements(struct slice reply)
+static void look(struct slice reply, const void *event)
 {
 	struct slice elements = reply_elements(reply);
 	struct resp_reply r;
 	long count = 0;
 
+	pass_over(reply, event);
 	if (*reply.p != '*' && *reply.p != '~' && *reply.p != '>')
 		HASP_ASSERT(elements.n == 0);
 	if (elements.n == 0)
@@ -133,35 +120,15 @@ static void walk_elements(struct slice reply)
 	HASP_ASSERT(count == strtol(reply.p + 1, NULL, 10));
 }
 
-static void walk_all(struct slice stream, struct slice told)
-{
-	size_t from = 0;
-
-	for (; told.n; told.p += sizeof(struct event), told.n -= sizeof(struct event)) {
-		struct event e;
-		memcpy(&e, told.p, sizeof(e));
-		if (e.result == RESP_OK)
-			walk_elements(slice_of(stream.p + from, e.at - from));
-		from = e.at;
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice stream;
-	struct buf whole, cut;
+	static const struct scanner replies = {
+		.state_size = sizeof(struct reply_scan),
+		.scan = scan,
+		.event_size = sizeof(struct event),
+		.note = note,
+		.look = look,
+	};
 
-	if (size < 2 || size > FUZZ_INPUT_MAX)
-		return 0;
-	stream = slice_of(data + 1, size - 1);
-	whole = scan_arriving(stream, 0);
-	cut = scan_arriving(stream, 1);
-	HASP_ASSERT(slice_eq(buf_slice(&whole), buf_slice(&cut)));
-	buf_release(&cut);
-	cut = scan_arriving(stream, 2u + data[0]);
-	HASP_ASSERT(slice_eq(buf_slice(&whole), buf_slice(&cut)));
-	buf_release(&cut);
-	walk_all(stream, buf_slice(&whole));
-	buf_release(&whole);
-	return 0;
+	return scan_all_ways(&replies, data, size);
 }

@@ -3,13 +3,7 @@
  * Requests have the same boundaries however their bytes arrive, and the same arguments
  * whichever way they are read.
  */
-#include "fuzz.h"
-
-#include <stdlib.h>
-
-#include "base/buf.h"
-#include "base/fatal.h"
-#include "resp/request.h"
+#include "arriving.h"
 
 const struct slice fuzz_pieces[] = {
 	SLICE_LIT("*1\r\n"),
@@ -58,54 +52,19 @@ const struct slice fuzz_pieces[] = {
 	SLICE_NONE,
 };
 
-/* What was made of a piece of the stream. */
 struct event {
-	size_t at;
-	enum resp_result result;
+	struct arrival arrival;
 	bool empty;
 };
 
-static void tell(struct buf *told, size_t at, enum resp_result result, bool empty)
+static enum resp_result scan(void *state, const char *p, size_t n, size_t *used)
 {
-	/* Byte for byte comparable, padding included. */
-	struct event *e = memset(buf_reserve(told, sizeof(*e)), 0, sizeof(*e));
-
-	e->at = at;
-	e->result = result;
-	e->empty = empty;
-	buf_added(told, sizeof(*e));
+	return request_scan(state, p, n, used);
 }
 
-/* A block of its own, so that ASan sees a read past its end. */
-static char *exact_copy(const char *p, size_t n)
+static void note(void *event, const void *state)
 {
-	return memcpy(xmalloc(n), p, n);
-}
-
-/* Scans the stream as it arrives; what is told ends with an error or with how far the last
- * request came. */
-static struct buf scan_arriving(struct slice stream, uint32_t cuts)
-{
-	struct request_scan scan = { 0 };
-	struct buf told = BUF_INIT;
-	size_t at = 0, upto = 0, used;
-	enum resp_result r = RESP_OK;
-
-	while (upto < stream.n && r != RESP_BAD) {
-		upto += fuzz_arrive(&cuts, stream.n - upto);
-		do {
-			char *exact = exact_copy(stream.p + at, upto - at);
-			r = request_scan(&scan, exact, upto - at, &used);
-			HASP_ASSERT(used <= upto - at);
-			free(exact);
-			at += used;
-			if (r != RESP_MORE)
-				tell(&told, at, r, r == RESP_OK && scan.empty);
-		} while (r == RESP_OK && at < upto);
-	}
-	if (r == RESP_MORE)
-		tell(&told, at, r, false);
-	return told;
+	((struct event *)event)->empty = ((const struct request_scan *)state)->empty;
 }
 
 static void same_args(struct resp_view view, const struct request_args *args)
@@ -129,6 +88,10 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 	view = request_view(args, request.p, request.n, &whole);
 	HASP_ASSERT(whole && (view.argc > 0) == !empty);
 	same_args(view, others);
+	/* The short way, if it is taken, leads to the same. */
+	used = request_scan_simple(request.p, request.n, others);
+	HASP_ASSERT(used == 0 || (used == request.n && !empty));
+	same_args(view, others);
 	/* Of its beginning, as many as are there. */
 	for (size_t n = 1; n < request.n; n += 1 + n / 8) {
 		char *exact = exact_copy(request.p, n);
@@ -136,43 +99,29 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 		HASP_ASSERT(view.argc <= others->argc);
 		for (size_t i = 0; i < view.argc; i++)
 			HASP_ASSERT(slice_eq(view.argv[i], others->argv[i]));
+		HASP_ASSERT(request_scan_simple(exact, n, args) == 0);
 		free(exact);
 	}
 }
 
-static void read_all_args(struct slice stream, struct slice told)
+static void look(struct slice request, const void *event)
 {
 	struct request_args args = { 0 }, others = { 0 };
-	size_t from = 0;
 
-	for (; told.n; told.p += sizeof(struct event), told.n -= sizeof(struct event)) {
-		struct event e;
-		memcpy(&e, told.p, sizeof(e));
-		if (e.result == RESP_OK)
-			read_args(slice_of(stream.p + from, e.at - from), e.empty, &args,
-			          &others);
-		from = e.at;
-	}
+	read_args(request, ((const struct event *)event)->empty, &args, &others);
 	request_args_fini(&args);
 	request_args_fini(&others);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct slice stream;
-	struct buf whole, cut;
+	static const struct scanner requests = {
+		.state_size = sizeof(struct request_scan),
+		.scan = scan,
+		.event_size = sizeof(struct event),
+		.note = note,
+		.look = look,
+	};
 
-	if (size < 2 || size > FUZZ_INPUT_MAX)
-		return 0;
-	stream = slice_of(data + 1, size - 1);
-	whole = scan_arriving(stream, 0);
-	cut = scan_arriving(stream, 1);
-	HASP_ASSERT(slice_eq(buf_slice(&whole), buf_slice(&cut)));
-	buf_release(&cut);
-	cut = scan_arriving(stream, 2u + data[0]);
-	HASP_ASSERT(slice_eq(buf_slice(&whole), buf_slice(&cut)));
-	buf_release(&cut);
-	read_all_args(stream, buf_slice(&whole));
-	buf_release(&whole);
-	return 0;
+	return scan_all_ways(&requests, data, size);
 }

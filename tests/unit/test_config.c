@@ -94,6 +94,7 @@ static void a_rule_has_defaults_but_for_its_pattern(void **state)
 	assert_int_equal(r->owner, OWNER_CONNECTION);
 	assert_int_equal(r->lease_ms, 30 * 1000);
 	assert_int_equal(r->max_lease_ms, 0);
+	assert_int_equal(r->wait_ms, 0);
 	assert_int_equal(r->max_hold_ms, 600 * 1000);
 	assert_int_equal(r->renew, RENEW_UNLEASED);
 	assert_int_equal(r->on_disconnect, DISCONNECT_EXPIRE);
@@ -106,7 +107,7 @@ static void a_rule_is_set(void **state)
 {
 	struct config *c = load("[lock a]\npattern = a\n"
 	                        "[lock b]\npattern = b\nowner = value\nlease = 2m\n"
-	                        "max_lease = 1h\nmax_hold = 0\nrenew = yes\n"
+	                        "max_lease = 1h\nwait = 3s\nmax_hold = 0\nrenew = yes\n"
 	                        "on_disconnect = release\nreentrant = refresh\n"
 	                        "mode = observe\n");
 	const struct rule *r = c->rules[1];
@@ -117,6 +118,7 @@ static void a_rule_is_set(void **state)
 	assert_int_equal(r->owner, OWNER_VALUE);
 	assert_int_equal(r->lease_ms, 120 * 1000);
 	assert_int_equal(r->max_lease_ms, 3600 * 1000);
+	assert_int_equal(r->wait_ms, 3 * 1000);
 	assert_int_equal(r->max_hold_ms, 0);
 	assert_int_equal(r->renew, RENEW_YES);
 	assert_int_equal(r->on_disconnect, DISCONNECT_RELEASE);

@@ -50,8 +50,8 @@ static void unknown_sections_are_one_fault_each(void **state)
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
 {
 	(void)state;
-	assert_faults("[lock a]\npattern = a\nwait = 5s\n",
-	              "3: unknown option 'wait' in [lock a]\n");
+	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
+	              "3: unknown option 'quorum' in [lock a]\n");
 	assert_faults("[hasp]\nsentinels = shared\n",
 	              "2: unknown option 'sentinels' in [hasp]\n");
 	assert_faults("[upstream]\nsentinels = a:1\ntls = yes\n",

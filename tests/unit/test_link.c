@@ -36,10 +36,10 @@ struct fixture {
 
 	/* What the owner was told. */
 	struct buf bytes;
-	struct buf told; /* "reply TAG TYPE[ KEPT]", "error TAG LINE", "frame TYPE" ... lines */
+	struct buf told; /* "reply TAG TYPE[ KEPT]", "asked TAG LINE", "frame TYPE" ... lines */
 	unsigned ndrained;
 	unsigned ndown;
-	bool was_up;
+	enum link_end end;
 	size_t inflight;
 	char reason[128];
 
@@ -72,11 +72,11 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct 
 		link_make_opaque(f->link);
 }
 
-static bool on_error(void *owner, void *tag, struct slice line)
+static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct fixture *f = owner;
 
-	buf_printf(&f->told, "error %s %.*s\n", (char *)tag, (int)line.n, line.p);
+	buf_printf(&f->told, "asked %s %.*s\n", (char *)tag, (int)line.n, line.p);
 	return !f->drops_errors;
 }
 
@@ -103,7 +103,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 	struct fixture *f = owner;
 
 	f->ndown++;
-	f->was_up = end == LINK_BROKEN;
+	f->end = end;
 	f->inflight = inflight;
 	snprintf(f->reason, sizeof(f->reason), "%s", reason);
 }
@@ -111,7 +111,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 static const struct link_ops ops = {
 	.on_bytes = on_bytes,
 	.on_reply = on_reply,
-	.on_error = on_error,
+	.on_line = on_line,
 	.on_frame = on_frame,
 	.on_drained = on_drained,
 	.on_down = on_down,
@@ -458,7 +458,7 @@ static void an_error_is_forwarded_when_the_owner_says_so(void **state)
 	struct fixture *f = *state;
 
 	SEES(f, expect_asked, "-1\r\n-ERR 2\r\n:3\r\n-4\r\n", "-1\r\n-ERR 2\r\n:3\r\n-4\r\n",
-	     "error a -ERR 2\r\n\nreply a -\nreply b :\n");
+	     "asked a -ERR 2\r\n\nreply a -\nreply b :\n");
 }
 
 static void expect_dropped(struct fixture *f)
@@ -472,7 +472,7 @@ static void an_error_that_the_owner_drops_is_as_if_it_never_came(void **state)
 	struct fixture *f = *state;
 
 	SEES(f, expect_dropped, "-1\r\n-NOSCRIPT 2\r\n:3\r\n-4\r\n", "-1\r\n:3\r\n-4\r\n",
-	     "error a -NOSCRIPT 2\r\n\nreply b :\n");
+	     "asked a -NOSCRIPT 2\r\n\nreply b :\n");
 }
 
 static void an_error_is_held_until_it_is_whole(void **state)
@@ -484,7 +484,7 @@ static void an_error_is_held_until_it_is_whole(void **state)
 	SERVER_SENDS(f, "-ERR a long");
 	assert_seen(f, "", "");
 	SERVER_SENDS(f, " story\r\n");
-	assert_seen(f, "-ERR a long story\r\n", "error a -ERR a long story\r\n\nreply a -\n");
+	assert_seen(f, "-ERR a long story\r\n", "asked a -ERR a long story\r\n\nreply a -\n");
 }
 
 static void what_is_no_error_is_not_held(void **state)
@@ -495,6 +495,41 @@ static void what_is_no_error_is_not_held(void **state)
 	expect(f, LINK_TELL | LINK_ASK, "a");
 	SERVER_SENDS(f, "$9\r\nab");
 	assert_seen(f, "$9\r\nab", "");
+}
+
+static void expect_status_asked(struct fixture *f)
+{
+	f->drops_errors = false;
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "a");
+	expect(f, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "b");
+	expect(f, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "c");
+	expect(f, LINK_TELL | LINK_ASK, "d");
+}
+
+#define STATUSES "+1\r\n+QUEUED 2\r\n-ERR 3\r\n:4\r\n+5\r\n"
+
+static void a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so(void **state)
+{
+	struct fixture *f = *state;
+
+	SEES(f, expect_status_asked, STATUSES, STATUSES,
+	     "asked a +QUEUED 2\r\n\nreply a +\nasked b -ERR 3\r\n\nreply b -\n"
+	     "reply c :\nreply d +\n");
+}
+
+static void expect_status_dropped(struct fixture *f)
+{
+	expect_status_asked(f);
+	f->drops_errors = true;
+}
+
+static void a_status_that_the_owner_drops_is_as_if_it_never_came(void **state)
+{
+	struct fixture *f = *state;
+
+	SEES(f, expect_status_dropped, STATUSES, "+1\r\n:4\r\n+5\r\n",
+	     "asked a +QUEUED 2\r\n\nasked b -ERR 3\r\n\nreply c :\nreply d +\n");
 }
 
 /* --- frames that answer nothing ------------------------------------------------ */
@@ -575,9 +610,51 @@ static void a_server_that_hangs_up_takes_the_link_down(void **state)
 	hang_up(f);
 	settle(f);
 	assert_int_equal(f->ndown, 1);
-	assert_true(f->was_up);
+	assert_int_equal(f->end, LINK_CUT);
 	assert_string_equal(f->reason, "closed by the server");
 	assert_seen(f, "+1\r\n$5\r\nab", "reply a +\n");
+}
+
+/* Something can be said in the place of the reply that is missing. */
+static void a_link_that_goes_down_between_two_replies_has_cut_none(void **state)
+{
+	struct fixture *f = *state;
+
+	connect_link(f);
+	expect(f, LINK_TELL, "a");
+	expect(f, LINK_TELL, "b");
+	assert_int_equal(send(f->server, "+1\r\n", 4, MSG_NOSIGNAL), 4);
+	hang_up(f);
+	settle(f);
+	assert_int_equal(f->ndown, 1);
+	assert_int_equal(f->end, LINK_BROKEN);
+	assert_int_equal(f->inflight, 1);
+	assert_seen(f, "+1\r\n", "reply a +\n");
+}
+
+static void what_is_not_forwarded_is_not_cut(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		unsigned flags;
+		const char *begun;
+	} cases[] = {
+		{ LINK_TELL | LINK_QUIET, "$5\r\nab" },
+		{ LINK_TELL | LINK_ASK, "-ERR" },
+		{ LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "+QUEUED 1" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		size_t n = strlen(cases[i].begun);
+		connect_anew(f);
+		expect(f, cases[i].flags, "a");
+		assert_int_equal(send(f->server, cases[i].begun, n, MSG_NOSIGNAL), n);
+		hang_up(f);
+		settle(f);
+		assert_int_equal(f->ndown, 1);
+		assert_int_equal(f->end, LINK_BROKEN);
+		assert_seen(f, "", "");
+	}
 }
 
 /* Nobody may take the half of it for the whole. */
@@ -606,7 +683,7 @@ static void a_connection_that_is_reset_says_so(void **state)
 	hang_up(f);
 	settle(f);
 	assert_int_equal(f->ndown, 1);
-	assert_true(f->was_up);
+	assert_int_equal(f->end, LINK_BROKEN);
 	assert_string_equal(f->reason, strerror(ECONNRESET));
 }
 
@@ -619,7 +696,7 @@ static void garbage_takes_the_link_down_behind_the_last_good_reply(void **state)
 	expect(f, LINK_TELL, "b");
 	SERVER_SENDS(f, "+1\r\n*2\r\n+x\r\nHTTP/1.1 400 Bad Request\r\n");
 	assert_int_equal(f->ndown, 1);
-	assert_true(f->was_up);
+	assert_int_not_equal(f->end, LINK_UNREACHABLE);
 	assert_string_equal(f->reason, "it sent bytes that are no RESP reply");
 	assert_seen(f, "+1\r\n", "reply a +\n");
 }
@@ -667,7 +744,7 @@ static void assert_fails(struct fixture *f, const char *reason)
 		turn(f);
 	settle(f);
 	assert_int_equal(f->ndown, 1);
-	assert_false(f->was_up);
+	assert_int_equal(f->end, LINK_UNREACHABLE);
 	assert_string_equal(f->reason, reason);
 	assert_seen(f, "", "");
 }
@@ -891,7 +968,7 @@ static void guest_on_reply(void *owner, void *tag, const struct resp_reply *r,
 		link_leave(&g->user);
 }
 
-static bool guest_on_error(void *owner, void *tag, struct slice line)
+static bool guest_on_line(void *owner, void *tag, struct slice line)
 {
 	struct guest *g = owner;
 
@@ -912,8 +989,7 @@ static void guest_on_idle(void *owner)
 	buf_printf(&g->told, "idle after %zu bytes\n", buf_len(&g->bytes));
 }
 
-static void guest_on_down(void *owner, enum link_end end, const char *reason,
-                          size_t inflight)
+static void guest_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct guest *g = owner;
 
@@ -927,7 +1003,7 @@ static void guest_on_down(void *owner, enum link_end end, const char *reason,
 static const struct link_ops guest_ops = {
 	.on_bytes = guest_on_bytes,
 	.on_reply = guest_on_reply,
-	.on_error = guest_on_error,
+	.on_line = guest_on_line,
 	.on_drained = guest_on_drained,
 	.on_idle = guest_on_idle,
 	.on_down = guest_on_down,
@@ -971,8 +1047,7 @@ static void assert_guest(const struct guest *g, const char *bytes, const char *t
 }
 
 /* The server's answer in every two parts, and byte by byte. */
-#define AT_EVERY_SPLIT(stream, cut)                                                         \
-	for (size_t cut = 0; cut <= sizeof(stream) - 1; cut++)
+#define AT_EVERY_SPLIT(stream, cut) for (size_t cut = 0; cut <= sizeof(stream) - 1; cut++)
 
 static void server_sends_split(struct fixture *f, struct slice stream, size_t cut)
 {
@@ -986,11 +1061,13 @@ static void server_sends_split(struct fixture *f, struct slice stream, size_t cu
 
 static void each_user_gets_the_replies_to_its_own_requests(void **state)
 {
-	static const char stream[] = "+a1\r\n$2\r\nb1\r\n+c1\r\n+c2\r\n*1\r\n:1\r\n-ERR b3\r\n+a3\r\n";
+	static const char stream[] =
+		"+a1\r\n$2\r\nb1\r\n+c1\r\n+c2\r\n*1\r\n:1\r\n-ERR b3\r\n+a3\r\n";
 	struct fixture *f = *state;
 	struct guests all;
 
-	AT_EVERY_SPLIT(stream, cut) {
+	AT_EVERY_SPLIT(stream, cut)
+	{
 		invite(&all, f, NULL);
 		ask(&all, 0, LINK_PASS, NULL);
 		ask(&all, 1, LINK_TELL, "b1");
@@ -1016,7 +1093,8 @@ static void replies_to_who_has_left_are_swallowed(void **state)
 	struct fixture *f = *state;
 	struct guests all;
 
-	AT_EVERY_SPLIT(stream, cut) {
+	AT_EVERY_SPLIT(stream, cut)
+	{
 		invite(&all, f, NULL);
 		ask(&all, 0, LINK_PASS, NULL);
 		ask(&all, 1, LINK_PASS, NULL);
@@ -1112,7 +1190,8 @@ static void who_waits_for_idle_is_told_behind_its_last_byte(void **state)
 	struct fixture *f = *state;
 	struct guests all;
 
-	AT_EVERY_SPLIT(stream, cut) {
+	AT_EVERY_SPLIT(stream, cut)
+	{
 		invite(&all, f, NULL);
 		ask(&all, 0, LINK_PASS, NULL);
 		ask(&all, 1, LINK_PASS, NULL);
@@ -1146,7 +1225,8 @@ static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **stat
 	assert_guest(&all.guest[0], "+a1\r\n+a", "");
 	for (size_t i = 0; i < NGUESTS; i++) {
 		assert_int_equal(all.guest[i].ndown, 1);
-		assert_int_equal(all.guest[i].end, LINK_BROKEN);
+		/* The one whose reply it was, and nobody else. */
+		assert_int_equal(all.guest[i].end, i == 0 ? LINK_CUT : LINK_BROKEN);
 	}
 	assert_int_equal(all.guest[0].inflight, 2);
 	assert_int_equal(all.guest[1].inflight, 1);
@@ -1157,12 +1237,17 @@ static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **stat
 /* --- logging in --------------------------------------------------------------- */
 
 static const struct link_login alice = {
-	.db = 3, .proto = 2, .user = "alice", .password = "wonder", .name = "app",
+	.db = 3,
+	.proto = 2,
+	.user = "alice",
+	.password = "wonder",
+	.name = "app",
 };
 
 #define ALICE                                                                                  \
-	"*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\nwonder\r\n"                              \
-	"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\napp\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
+	"*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\nwonder\r\n"                                  \
+	"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\napp\r\n*2\r\n$6\r\nSELECT\r\n$"          \
+	"1\r\n3\r\n"
 
 static void assert_server_reads(struct fixture *f, const char *expected)
 {
@@ -1351,11 +1436,15 @@ int main(void)
 		TEST(an_error_that_the_owner_drops_is_as_if_it_never_came),
 		TEST(an_error_is_held_until_it_is_whole),
 		TEST(what_is_no_error_is_not_held),
+		TEST(a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so),
+		TEST(a_status_that_the_owner_drops_is_as_if_it_never_came),
 		TEST(a_push_is_forwarded_and_answers_nothing),
 		TEST(a_published_message_answers_nothing_while_watched),
 		TEST(nothing_but_pushes_is_asked_about_while_not_watched),
 		TEST(the_oldest_request_can_be_taken_off),
 		TEST(a_server_that_hangs_up_takes_the_link_down),
+		TEST(a_link_that_goes_down_between_two_replies_has_cut_none),
+		TEST(what_is_not_forwarded_is_not_cut),
 		TEST(an_error_held_back_goes_down_with_the_link),
 		TEST(a_connection_that_is_reset_says_so),
 		TEST(garbage_takes_the_link_down_behind_the_last_good_reply),

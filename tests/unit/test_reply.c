@@ -29,6 +29,19 @@ static enum resp_result scan_copy(struct reply_scan *s, struct slice bytes, size
 	return r;
 }
 
+/* How far, and over how many replies, a run is passed over. */
+static void assert_passed(struct slice stream, uint32_t max, uint32_t count, size_t nbytes)
+{
+	char *copy = malloc(stream.n);
+	size_t used = 0;
+
+	assert_non_null(copy);
+	memcpy(copy, stream.p, stream.n);
+	assert_int_equal(reply_skip_simple(copy, stream.n, max, &used), count);
+	assert_int_equal(used, nbytes);
+	free(copy);
+}
+
 /* Where a stream stands of which some bytes have arrived. */
 struct run {
 	struct reply_scan scan;
@@ -452,6 +465,41 @@ static void elements_that_are_not_whole_are_not_told(void **state)
 	ELEMENTS("*1\r\nx\r\n", "");
 }
 
+/* --- runs ------------------------------------------------------------------- */
+
+static void simple_replies_are_passed_over_in_a_run(void **state)
+{
+	(void)state;
+	assert_passed(SLICE_LIT("+OK\r\n:12\r\n$3\r\nabc\r\n$-1\r\n$0\r\n\r\n"), 9, 5, 30);
+}
+
+static void no_more_are_passed_over_than_are_due(void **state)
+{
+	(void)state;
+	assert_passed(SLICE_LIT("+OK\r\n+OK\r\n+OK\r\n"), 2, 2, 10);
+}
+
+static void a_run_ends_before_what_must_be_looked_at(void **state)
+{
+	(void)state;
+	assert_passed(SLICE_LIT("+OK\r\n-ERR no\r\n+OK\r\n"), 9, 1, 5);
+	assert_passed(SLICE_LIT("+OK\r\n>1\r\n+x\r\n"), 9, 1, 5);
+	assert_passed(SLICE_LIT("+OK\r\n*1\r\n+x\r\n"), 9, 1, 5);
+	assert_passed(SLICE_LIT("+OK\r\n:-1\r\n"), 9, 1, 5);
+	assert_passed(SLICE_LIT("+OK\r\n$2\r\nabc\r\n"), 9, 1, 5);
+	assert_passed(SLICE_LIT("+OK\r\n+a\rb\r\n"), 9, 1, 5);
+}
+
+static void a_run_ends_before_what_is_not_whole(void **state)
+{
+	struct slice stream = SLICE_LIT("+OK\r\n$12\r\n0123456789ab\r\n");
+
+	(void)state;
+	for (size_t n = 5; n < stream.n; n++)
+		assert_passed(slice_of(stream.p, n), 9, 1, 5);
+	assert_passed(stream, 9, 2, stream.n);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -482,6 +530,10 @@ int main(void)
 		cmocka_unit_test(an_aggregate_s_elements_are_told_one_by_one),
 		cmocka_unit_test(what_is_no_aggregate_has_no_elements),
 		cmocka_unit_test(elements_that_are_not_whole_are_not_told),
+		cmocka_unit_test(simple_replies_are_passed_over_in_a_run),
+		cmocka_unit_test(no_more_are_passed_over_than_are_due),
+		cmocka_unit_test(a_run_ends_before_what_must_be_looked_at),
+		cmocka_unit_test(a_run_ends_before_what_is_not_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,12 @@ static void assert_argv(struct slice request, const struct slice *argv, size_t a
 	assert_int_equal(args.argc, argc);
 	for (size_t i = 0; i < argc; i++)
 		assert_true(slice_eq(args.argv[i], argv[i]));
+	/* The short way need not be taken. */
+	used = request_scan_simple(copy, request.n, &args);
+	assert_true(used == 0 || used == request.n);
+	assert_int_equal(args.argc, argc);
+	for (size_t i = 0; i < argc; i++)
+		assert_true(slice_eq(args.argv[i], argv[i]));
 	view = request_view(&args, copy, request.n, &whole);
 	assert_true(whole);
 	assert_int_equal(view.argc, argc);
@@ -498,6 +504,47 @@ static void views_can_share_their_memory(void **state)
 	request_args_fini(&args);
 }
 
+/* Takes the short way, with room for so many arguments. */
+static size_t scan_simple(struct slice request, size_t room)
+{
+	struct slice *argv = calloc(room, sizeof(*argv));
+	struct request_args args = { .argv = argv, .cap = room };
+	char *copy = malloc(request.n);
+	size_t used;
+
+	assert_non_null(argv);
+	assert_non_null(copy);
+	memcpy(copy, request.p, request.n);
+	used = request_scan_simple(copy, request.n, &args);
+	free(copy);
+	free(argv);
+	return used;
+}
+
+static void the_usual_request_is_scanned_the_short_way(void **state)
+{
+	struct slice request = SLICE_LIT("*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$0\r\n\r\n");
+
+	(void)state;
+	assert_int_equal(scan_simple(request, 3), request.n);
+	for (size_t n = 1; n < request.n; n++)
+		assert_int_equal(scan_simple(slice_of(request.p, n), 3), 0);
+	/* Room is made where arguments are counted as they come. */
+	assert_int_equal(scan_simple(request, 2), 0);
+}
+
+static void the_short_way_is_not_for_unusual_headers(void **state)
+{
+	(void)state;
+	assert_int_equal(scan_simple(SLICE_LIT("PING\r\n"), 3), 0);
+	assert_int_equal(scan_simple(SLICE_LIT("*0\r\n*1\r\n"), 3), 0);
+	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$04\r\nPING\r\n"), 3), 0);
+	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$-1\r\nPING\r\n"), 3), 0);
+	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n:4\r\nPING\r\n"), 3), 0);
+	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$4a\r\nPING\r\n"), 3), 0);
+	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$4\0\r\nPING\r\n"), 3), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -528,6 +575,8 @@ int main(void)
 		cmocka_unit_test(what_a_nul_hides_may_be_too_long),
 		cmocka_unit_test(a_view_has_the_arguments_that_are_there),
 		cmocka_unit_test(views_can_share_their_memory),
+		cmocka_unit_test(the_usual_request_is_scanned_the_short_way),
+		cmocka_unit_test(the_short_way_is_not_for_unusual_headers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

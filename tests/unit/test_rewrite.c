@@ -15,10 +15,11 @@
 
 #include "base/fatal.h"
 #include "lock/args.h"
+#include "lock/call.h"
 #include "lock/rewrite.h"
 #include "lock/sidecar.h"
 
-#define ARGS_MAX 16
+#define ARGS_MAX 24
 #define TOKEN "10.0.0.1:4711/0/c0ffee"
 
 static const struct rule rule = { .owner = OWNER_CONNECTION, .lease_ms = 30000 };
@@ -26,6 +27,20 @@ static const struct rule capping = { .owner = OWNER_CONNECTION,
 	                             .lease_ms = 5000,
 	                             .max_lease_ms = 8000 };
 static const struct rule by_value = { .owner = OWNER_VALUE, .lease_ms = 30000 };
+static const struct rule waiting = { .owner = OWNER_CONNECTION,
+	                             .lease_ms = 30000,
+	                             .wait_ms = 4000 };
+static const struct rule waiting_by_value = { .owner = OWNER_VALUE,
+	                                      .lease_ms = 30000,
+	                                      .max_lease_ms = 60000,
+	                                      .wait_ms = 4000,
+	                                      .reentrant = REENTRANT_REFRESH };
+
+#define TICKET "00000000000000aa-7"
+
+/* A try that may wait as long as it asks to. */
+static const struct rewrite_how may_wait = { .ticket = SLICE_LIT(TICKET),
+	                                     .wait_max_ms = INT64_MAX };
 
 static struct verbs verbs(enum reentrant_mode layout)
 {
@@ -64,7 +79,8 @@ static int teardown(void **state)
 }
 
 /* Rewrites a command whose only key is argv[1]. */
-static enum rewrite_result rewrite(const char *text, const struct rule *r)
+static enum rewrite_result rewrite_as(const char *text, const struct rule *r,
+                                      struct rewrite_how how)
 {
 	struct line l = split(text);
 	struct lock_key key = { 1, r, slice_str(TOKEN) };
@@ -72,29 +88,61 @@ static enum rewrite_result rewrite(const char *text, const struct rule *r)
 
 	l.view.argv = l.argv;
 	buf_clear(&out);
-	result = rewrite_lock(&out, &l.view, &key, 1, (struct rewrite_how){ 0 }, &call);
+	result = rewrite_lock(&out, &l.view, &key, 1, how, &call);
 	/* They point into the line; a test needs only literals to compare. */
 	call.key = call.value = SLICE_NONE;
 	free(l.copy);
 	return result;
 }
 
-static void rewrite_verbs(const char *text, enum verb verb, struct verbs v)
+static enum rewrite_result rewrite(const char *text, const struct rule *r)
+{
+	return rewrite_as(text, r, (struct rewrite_how){ 0 });
+}
+
+static void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v,
+                             struct rewrite_how how)
 {
 	struct line l = split(text);
 
 	l.view.argv = l.argv;
 	buf_clear(&out);
-	rewrite_verb(&out, verb, &l.view, &v, slice_str(TOKEN), (struct rewrite_how){ 0 },
-	             &call);
+	rewrite_verb(&out, verb, &l.view, &v, slice_str(TOKEN), how, &call);
 	call.key = call.value = call.owner = SLICE_NONE;
 	free(l.copy);
+}
+
+static void rewrite_verbs(const char *text, enum verb verb, struct verbs v)
+{
+	rewrite_verbs_as(text, verb, v, (struct rewrite_how){ 0 });
 }
 
 static bool out_has(const char *text)
 {
 	*buf_reserve(&out, 1) = '\0';
 	return strstr(buf_head(&out), text) != NULL;
+}
+
+/* What `out` calls is `script`, with these words (split at blanks, `""` for an empty one) as
+ * the number of its keys, its keys and its arguments. */
+static void assert_calls(enum script_id script, const char *words)
+{
+	struct buf expected = BUF_INIT;
+	struct line l = split(words);
+
+	buf_printf(&expected, "*%zu\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n", l.view.argc + 2,
+	           script_get(script)->sha.p);
+	for (size_t i = 0; i < l.view.argc; i++) {
+		struct slice w = l.argv[i];
+		if (slice_eq(w, SLICE_LIT("\"\"")))
+			w = SLICE_LIT("");
+		buf_printf(&expected, "$%zu\r\n%.*s\r\n", w.n, (int)w.n, w.p);
+	}
+	if (!slice_eq(buf_slice(&out), buf_slice(&expected)))
+		fail_msg("%.*s\ninstead of\n%.*s", (int)buf_len(&out), buf_head(&out),
+		         (int)buf_len(&expected), buf_head(&expected));
+	buf_release(&expected);
+	free(l.copy);
 }
 
 /* ---- the shape of a call ---- */
@@ -123,8 +171,8 @@ static void test_inline_calls_carry_the_text(void **state)
 	(void)state;
 	l.view.argv = l.argv;
 	rewrite_lock(&out, &l.view, &key, 1, (struct rewrite_how){ .eval = true }, &call);
-	assert_true(out_has("*8\r\n$4\r\nEVAL\r\n$"));
-	assert_true(out_has("redis.pcall(command, lock, side)"));
+	assert_true(out_has("*9\r\n$4\r\nEVAL\r\n$"));
+	assert_true(out_has("redis.pcall(command, lock, side, "));
 	assert_int_equal(call.script, SCRIPT_DROP);
 	assert_true(buf_len(&out) > s->text.n);
 	free(l.copy);
@@ -135,9 +183,9 @@ static void test_calls_are_appended(void **state)
 	(void)state;
 	rewrite("INCR k", &rule);
 	size_t n = buf_len(&out);
-	struct lock_ident id = { .key = SLICE_LIT("k"), .token = SLICE_LIT("t") };
-	rewrite_release(&out, &id, (struct rewrite_how){ 0 });
-	assert_memory_equal(buf_head(&out) + n, "*6\r\n$7\r\nEVALSHA\r\n", 17);
+	struct lock_ident id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") };
+	assert_int_equal(rewrite_release(&out, &id, 0, 0), SCRIPT_RELEASE);
+	assert_memory_equal(buf_head(&out) + n, "*11\r\n$7\r\nEVALSHA\r\n", 18);
 }
 
 static void test_with_owner_value_a_take_needs_no_script(void **state)
@@ -170,9 +218,28 @@ static void test_keys_with_a_rule_come_in_pairs_before_the_others(void **state)
 	                 REWRITE_CALL);
 	assert_true(out_has("$1\r\n6\r\n$2\r\nk1\r\n$15\r\nhasp:owner:{k1}\r\n$2\r\nk2\r\n"
 	                    "$2\r\nk2\r\n$1\r\na\r\n$1\r\nb\r\n$3\r\nDEL\r\n$1\r\n2\r\n"
-	                    "$2\r\nt1\r\n$2\r\nt2\r\n"));
+	                    "$2\r\nt1\r\n$0\r\n\r\n$2\r\nt2\r\n$0\r\n\r\n"));
 	assert_true(slice_eq(call.key, SLICE_LIT("k1")));
 	assert_int_equal(call.effect, LOCK_EFFECT_DROPS);
+	free(l.copy);
+}
+
+static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **state)
+{
+	struct line l = split("UNLINK a k1 k2 k3");
+	struct lock_key keys[] = { { 1, NULL, SLICE_NONE },
+		                   { 2, &waiting, SLICE_LIT("t1") },
+		                   { 3, &rule, SLICE_LIT("t2") },
+		                   { 4, &waiting_by_value, SLICE_LIT("t3") } };
+
+	(void)state;
+	l.view.argv = l.argv;
+	assert_int_equal(rewrite_lock(&out, &l.view, keys, 4, may_wait, &call), REWRITE_CALL);
+	assert_calls(SCRIPT_DROP, "12 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
+	                          "k2 hasp:owner:{k2} "
+	                          "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
+	                          "UNLINK 3 t1 wait t2 \"\" t3 wait");
+	assert_true(call.hands_over);
 	free(l.copy);
 }
 
@@ -364,11 +431,15 @@ static void test_the_layout_chooses_the_script(void **state)
 	assert_int_equal(call.success, LOCK_IF_POSITIVE);
 	assert_int_equal(call.lease_ms, 30000);
 	assert_false(call.leased);
-	assert_true(out_has("$14\r\nhasp:fence:{k}\r\n$10\r\nhasp:fence\r\n"));
+	assert_calls(SCRIPT_LOCK_COUNT,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 30000 \"\" 0 \"\"");
 	rewrite_verbs("LOCK k EX 3", VERB_LOCK, verbs(REENTRANT_REFRESH));
 	assert_int_equal(call.script, SCRIPT_LOCK_STRING);
 	assert_true(call.leased);
-	assert_true(out_has("$4\r\n3000\r\n$7\r\nrefresh\r\n"));
+	assert_calls(SCRIPT_LOCK_STRING,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 3000 \"\" 0 \"\" refresh");
 	rewrite_verbs("LOCK k", VERB_LOCK, verbs(REENTRANT_NO));
 	assert_true(out_has("$2\r\nno\r\n"));
 }
@@ -402,6 +473,225 @@ static void test_as_overrules_the_token(void **state)
 	assert_true(out_has("$3\r\nbob\r\n$4\r\nhash\r\n"));
 	assert_false(out_has(TOKEN));
 	free(l.copy);
+}
+
+/* ---- waiting ---- */
+
+static void test_lock_tells_how_long_it_waits(void **state)
+{
+	(void)state;
+	rewrite_verbs_as("LOCK k wait 500 PX 7000 AS bob", VERB_LOCK, verbs(REENTRANT_COUNT),
+	                 may_wait);
+	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                                "hasp:fence bob 7000 " TICKET " 500 \"\"");
+	assert_int_equal(call.wait_ms, 500);
+	assert_int_equal(call.kind, LOCK_KIND_COUNT);
+	assert_true(slice_eq(call.ticket, SLICE_LIT(TICKET)));
+	rewrite_verbs_as("LOCK k WAIT 0", VERB_LOCK, verbs(REENTRANT_NO), may_wait);
+	assert_int_equal(call.wait_ms, 0);
+	assert_int_equal(call.kind, LOCK_KIND_TOKEN);
+}
+
+/* As a transaction does, and a try that has waited for a part of it already. */
+static void test_no_try_waits_longer_than_it_may(void **state)
+{
+	struct rewrite_how how = may_wait;
+
+	(void)state;
+	how.wait_max_ms = 300;
+	how.place = 1795254000000001;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
+	assert_calls(SCRIPT_LOCK_STRING,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 30000 " TICKET " 300 1795254000000001 refresh");
+	assert_int_equal(call.wait_ms, 300);
+	assert_int_equal(rewrite_as("SET k v NX", &waiting, how), REWRITE_CALL);
+	assert_int_equal(call.wait_ms, 300);
+	how.wait_max_ms = 0;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	assert_int_equal(call.wait_ms, 0);
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, how), REWRITE_CALL);
+	assert_int_equal(call.wait_ms, 0);
+	rewrite_verbs_as("LOCK k WAIT 9000000000000000000", VERB_LOCK, verbs(REENTRANT_COUNT),
+	                 may_wait);
+	assert_true(call.wait_ms == INT64_C(365) * 24 * 3600 * 1000);
+}
+
+static void test_a_wrong_wait_is_told_as_blpop_does(void **state)
+{
+	static const struct {
+		const char *line, *error;
+	} cases[] = {
+		{ "LOCK k WAIT x", "-ERR timeout is not an integer or out of range" },
+		{ "LOCK k WAIT 1.5", "-ERR timeout is not an integer or out of range" },
+		{ "LOCK k WAIT 99999999999999999999",
+		  "-ERR timeout is not an integer or out of range" },
+		{ "LOCK k WAIT -1", "-ERR timeout is negative" },
+		{ "LOCK k WAIT", "-ERR syntax error" },
+		{ "LOCK k WAIT 1 WAIT 1", "-ERR syntax error" },
+		{ "LOCK k PX x WAIT x", "-ERR value is not an integer or out of range" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rewrite_verbs_as(cases[i].line, VERB_LOCK, verbs(REENTRANT_COUNT), may_wait);
+		if (!out_has(cases[i].error + 1) || call.script != SCRIPT_ERROR)
+			fail_msg("%s", cases[i].line);
+		assert_int_equal(call.wait_ms, 0);
+		assert_int_equal(call.effect, LOCK_EFFECT_NONE);
+	}
+	rewrite_verbs_as("UNLOCK k WAIT 1", VERB_UNLOCK, verbs(REENTRANT_COUNT), may_wait);
+	assert_true(out_has("ERR syntax error"));
+	rewrite_verbs_as("LOCK.EXTEND k PX 1 WAIT 1", VERB_EXTEND, verbs(REENTRANT_COUNT),
+	                 may_wait);
+	assert_true(out_has("ERR syntax error"));
+}
+
+static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
+{
+	(void)state;
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 30000 " TICKET " 4000 \"\" v 0 SETNX no");
+	assert_int_equal(call.wait_ms, 4000);
+	assert_int_equal(call.kind, LOCK_KIND_RULE);
+	assert_true(call.fresh);
+	assert_int_equal(rewrite_as("SET k v PX 7000 NX", &waiting_by_value, may_wait),
+	                 REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN
+	                               " 7000 " TICKET " 4000 \"\" v 0 SET refresh");
+	assert_int_equal(call.kind, LOCK_KIND_VALUE);
+	assert_false(call.fresh);
+}
+
+static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **state)
+{
+	(void)state;
+	assert_int_equal(rewrite_as("SET k v NX EXAT 1895254000", &waiting_by_value, may_wait),
+	                 REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN " 60000 " TICKET
+	             " 4000 \"\" v 1895254000000 SET refresh");
+	assert_true(call.leased);
+	assert_int_equal(call.lease_ms, 0);
+	assert_int_equal(rewrite_as("SET k v PXAT 1895254000001 NX", &waiting, may_wait),
+	                 REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 1000000000000000 " TICKET " 4000 \"\" v 1895254000001 SET no");
+}
+
+/* SET NX GET asks for the value that is there now; the others do not ask for a lock. */
+static void test_nothing_else_waits(void **state)
+{
+	static const char *const lines[] = { "SET k v NX GET", "SET k v",   "SET k v XX",
+		                             "GETSET k v",     "INCR k",    "SETEX k 5 v",
+		                             "EXPIRE k 5",     "APPEND k v" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		assert_int_equal(rewrite_as(lines[i], &waiting, may_wait), REWRITE_CALL);
+		if (call.wait_ms || out_has("hasp:queue"))
+			fail_msg("%s", lines[i]);
+	}
+	assert_int_equal(rewrite_as("SET k v NX", &rule, may_wait), REWRITE_CALL);
+	assert_int_equal(call.wait_ms, 0);
+	assert_false(out_has(TICKET));
+}
+
+/* ---- hasp's own ---- */
+
+static void test_many_locks_are_renewed_in_one_call(void **state)
+{
+	static const struct lock_renewal rules[] = {
+		{ { LOCK_KIND_RULE, SLICE_LIT("a"), SLICE_LIT("t1") }, 9000, 0 },
+		{ { LOCK_KIND_VALUE, SLICE_LIT("b"), SLICE_LIT("v2") }, 8000, 0 },
+	};
+	static const struct lock_renewal locks[] = {
+		{ { LOCK_KIND_COUNT, SLICE_LIT("a"), SLICE_LIT("t1") }, 9000, 5 },
+		{ { LOCK_KIND_TOKEN, SLICE_LIT("b"), SLICE_LIT("t2") }, 8000, 6 },
+	};
+
+	(void)state;
+	assert_int_equal(rewrite_renew(&out, rules, 2), SCRIPT_RENEW);
+	assert_calls(SCRIPT_RENEW, "4 a hasp:owner:{a} b b 9000 t1 8000 v2");
+	buf_clear(&out);
+	assert_int_equal(rewrite_renew(&out, locks, 2), SCRIPT_RENEW_VERB);
+	assert_calls(SCRIPT_RENEW_VERB,
+	             "4 a hasp:fence:{a} b hasp:fence:{b} 9000 t1 5 hash 8000 t2 6 string");
+}
+
+static void test_a_release_hands_over(void **state)
+{
+	static const struct lock_ident by_owner = { LOCK_KIND_RULE, SLICE_LIT("k"),
+		                                    SLICE_LIT("t") };
+	static const struct lock_ident value = { LOCK_KIND_VALUE, SLICE_LIT("k"),
+		                                 SLICE_LIT("v") };
+	static const struct lock_ident verb = { LOCK_KIND_TOKEN, SLICE_LIT("k"),
+		                                SLICE_LIT("t") };
+
+	(void)state;
+	assert_int_equal(rewrite_release(&out, &by_owner, 29990, 30000), SCRIPT_RELEASE);
+	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                             "hasp:fence t 29990 30000");
+	buf_clear(&out);
+	assert_int_equal(rewrite_release(&out, &value, 0, 0), SCRIPT_RELEASE);
+	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence v 0 0");
+	buf_clear(&out);
+	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7")), SCRIPT_UNLOCK);
+	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                            "hasp:fence t string w-7");
+}
+
+static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
+{
+	struct lock_try t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
+		              .value = SLICE_LIT("v"),
+		              .ticket = SLICE_LIT(TICKET),
+		              .place = 1795254000000001 };
+#define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence "
+
+	(void)state;
+	assert_int_equal(rewrite_check(&out, &t, 0), SCRIPT_CHECK);
+	assert_calls(SCRIPT_CHECK, KEYS TICKET " 1795254000000001 r t v \"\"");
+	buf_clear(&out);
+	assert_int_equal(rewrite_check(&out, &t, 7000), SCRIPT_CHECK);
+	assert_calls(SCRIPT_CHECK, KEYS TICKET " 1795254000000001 r t v 7000");
+	buf_clear(&out);
+	assert_int_equal(rewrite_leave(&out, &t, false), SCRIPT_LEAVE);
+	assert_calls(SCRIPT_LEAVE, KEYS TICKET " 1795254000000001 r t v tell");
+	buf_clear(&out);
+	t.place = -1;
+	assert_int_equal(rewrite_leave(&out, &t, true), SCRIPT_LEAVE);
+	assert_calls(SCRIPT_LEAVE, KEYS TICKET " \"\" r t v undo");
+	buf_clear(&out);
+	t.place = 0;
+	t.id.kind = LOCK_KIND_VALUE;
+	assert_int_equal(rewrite_leave(&out, &t, true), SCRIPT_LEAVE);
+	assert_calls(SCRIPT_LEAVE,
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TICKET " 0 v t v undo");
+#undef KEYS
+}
+
+/* Redis does not know the script: the same call goes out again, with its text. */
+static void test_a_call_can_be_made_again_with_the_text(void **state)
+{
+	struct buf again = BUF_INIT, expected = BUF_INIT;
+	const struct script *s = script_get(SCRIPT_RENEW);
+
+	(void)state;
+	call_begin(&out, SCRIPT_RENEW, (struct rewrite_how){ 0 }, 1, 1);
+	buf_puts(&out, "$1\r\nk\r\n$2\r\n\r\n\r\n");
+	call_begin(&expected, SCRIPT_RENEW, (struct rewrite_how){ .eval = true }, 1, 1);
+	buf_puts(&expected, "$1\r\nk\r\n$2\r\n\r\n\r\n");
+	buf_puts(&again, "before");
+	call_write_as_eval(&again, SCRIPT_RENEW, buf_slice(&out));
+	buf_consume(&again, strlen("before"));
+	assert_true(slice_eq(buf_slice(&again), buf_slice(&expected)));
+	assert_true(buf_len(&again) > s->text.n);
+	buf_release(&again);
+	buf_release(&expected);
 }
 
 /* ---- parts ---- */
@@ -499,6 +789,7 @@ int main(void)
 		TEST(test_calls_are_appended),
 		TEST(test_with_owner_value_a_take_needs_no_script),
 		TEST(test_keys_with_a_rule_come_in_pairs_before_the_others),
+		TEST(test_dropped_locks_that_are_waited_for_bring_their_queues),
 		TEST(test_what_redis_refuses_passes),
 		TEST(test_reads_in_a_write_commands_clothes_pass),
 		TEST(test_keys_without_a_rule_pass),
@@ -510,6 +801,16 @@ int main(void)
 		TEST(test_the_layout_chooses_the_script),
 		TEST(test_errors_name_the_configured_verb),
 		TEST(test_as_overrules_the_token),
+		TEST(test_lock_tells_how_long_it_waits),
+		TEST(test_no_try_waits_longer_than_it_may),
+		TEST(test_a_wrong_wait_is_told_as_blpop_does),
+		TEST(test_a_take_under_a_rule_with_wait_takes_its_turn),
+		TEST(test_a_lease_given_as_a_date_ends_then_or_with_the_longest),
+		TEST(test_nothing_else_waits),
+		TEST(test_many_locks_are_renewed_in_one_call),
+		TEST(test_a_release_hands_over),
+		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
+		TEST(test_a_call_can_be_made_again_with_the_text),
 		TEST(test_integers_are_read_as_redis_reads_them),
 		TEST(test_options_end_at_a_nul_as_in_redis),
 		TEST(test_sidecars_stand_in_the_slot_of_their_lock),

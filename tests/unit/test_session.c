@@ -18,6 +18,52 @@
 #include "base/fatal.h"
 #include "client/session.h"
 
+/* What hasp would say to Redis by itself is written here: "DB SCRIPT CALL" lines. This takes
+ * the place of errand.c, which needs a Redis; so all that the books call of it must be here, or
+ * the linker brings in the other. */
+static struct buf errands;
+
+bool errands_are_up(const struct errands *e)
+{
+	(void)e;
+	return true;
+}
+
+static void note_errand(int db, enum script_id script, struct slice call)
+{
+	buf_printf(&errands, "%d %s %.*s\n", db, script_get(script)->name, (int)call.n, call.p);
+}
+
+void errand_run(struct errands *e, int db, enum script_id script, struct slice evalsha,
+                double until, errand_fn *fn, void *arg)
+{
+	(void)e;
+	(void)until;
+	note_errand(db, script, evalsha);
+	if (fn)
+		fn(arg, NULL);
+}
+
+void errand_repeat(struct errands *e, int db, enum script_id script, struct slice evalsha,
+                   double until, unsigned times)
+{
+	(void)times;
+	errand_run(e, db, script, evalsha, until, NULL, NULL);
+}
+
+void errand_run_written(struct errands *e, int db, enum script_id script,
+                        errand_write_fn *write, double until, errand_fn *fn, void *arg)
+{
+	struct buf call = BUF_INIT;
+
+	(void)e;
+	(void)until;
+	write(arg, &call);
+	note_errand(db, script, buf_slice(&call));
+	fn(arg, NULL);
+	buf_release(&call);
+}
+
 /* A session, and the connection's requests in flight as its link would have them. */
 struct fixture {
 	struct ev_loop *loop;
@@ -45,6 +91,7 @@ static int tear_down(void **state)
 	session_fini(&f->s);
 	holds_free(f->holds);
 	ev_loop_destroy(f->loop);
+	buf_release(&errands);
 	free(f);
 	return 0;
 }
@@ -382,15 +429,20 @@ static void a_long_transaction_settles_in_one_pass(void **state)
 
 /* --- locks ------------------------------------------------------------------ */
 
-/* A request that takes a lock when it is answered with +OK. */
-static struct request *take(struct fixture *f, const struct rule *rule)
+/* A request that takes a lock when it is answered with +OK. `ticket`: NULL for none. */
+static struct request *take_with(struct fixture *f, const struct rule *rule, const char *ticket,
+                                 bool fresh)
 {
 	struct slice key = SLICE_LIT("lock");
+	bool by_value = rule->owner == OWNER_VALUE;
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                  .kind = by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE,
 		                  .success = LOCK_IF_OK,
 		                  .key = key,
 		                  .value = SLICE_LIT("v"),
-		                  .lease_ms = 30000 };
+		                  .lease_ms = 30000,
+		                  .ticket = ticket ? slice_str(ticket) : SLICE_NONE,
+		                  .fresh = fresh };
 	struct hold_terms terms = { .rule = rule, .token = SLICE_LIT("token") };
 	struct request *r = request_new(REQUEST_LOCK);
 
@@ -400,17 +452,26 @@ static struct request *take(struct fixture *f, const struct rule *rule)
 }
 
 static const struct rule by_value = { .owner = OWNER_VALUE, .lease_ms = 30000 };
+static const struct rule by_address = { .owner = OWNER_ADDRESS, .lease_ms = 30000 };
+static const struct rule by_connection = { .owner = OWNER_CONNECTION,
+	                                   .renew = RENEW_UNLEASED,
+	                                   .lease_ms = 30000 };
+
+static struct request *take(struct fixture *f, const struct rule *rule)
+{
+	return take_with(f, rule, NULL, false);
+}
 
 static void a_lock_that_was_taken_is_in_the_books(void **state)
 {
 	struct fixture *f = *state;
 
 	ANSWER(f, take(f, &by_value), "$-1\r\n");
-	assert_int_equal(holds_count(f->holds), 0);
+	assert_int_equal(f->owner.n, 0);
 	ANSWER(f, take(f, &by_value), "-LOCKED no\r\n");
-	assert_int_equal(holds_count(f->holds), 0);
+	assert_int_equal(f->owner.n, 0);
 	ANSWER(f, take(f, &by_value), "+OK\r\n");
-	assert_int_equal(holds_count(f->holds), 1);
+	assert_int_equal(f->owner.n, 1);
 }
 
 static void a_lock_is_in_the_database_in_which_it_was_taken(void **state)
@@ -443,7 +504,153 @@ static void a_lock_whose_transaction_failed_is_not_in_the_books(void **state)
 	session_multi(&f->s);
 	take(f, &by_value);
 	session_discard(&f->s);
-	assert_int_equal(holds_count(f->holds), 0);
+	assert_int_equal(f->owner.n, 0);
+}
+
+/* --- locks whose answer never comes -------------------------------------------- */
+
+static size_t count_errands(const char *text)
+{
+	const char *p = buf_len(&errands) ? errands.data : "";
+	size_t n = 0;
+
+	while ((p = strstr(p, text))) {
+		p += strlen(text);
+		n++;
+	}
+	return n;
+}
+
+static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
+{
+	struct fixture *f = *state;
+
+	ANSWER(f, select_db(f, 3), "+OK\r\n");
+	ANSWER(f, take_with(f, &by_address, "worker-1", false), "+OK\r\n");
+	take_with(f, &by_address, "worker-2", false);
+	session_undo(&f->s);
+	assert_int_equal(count_errands("leave"), 1);
+	assert_int_equal(count_errands("3 leave "), 1);
+	assert_int_equal(count_errands("worker-2"), 1);
+	assert_int_equal(count_errands("undo"), 1);
+	/* Once is enough. */
+	session_undo(&f->s);
+	assert_int_equal(count_errands("leave"), 1);
+}
+
+/* Its token tells it apart only if it is this connection's alone, and only if the connection
+ * did not have the lock before. */
+static void a_try_without_a_ticket_is_undone_when_nobody_else_can_have_done_it(void **state)
+{
+	struct fixture *f = *state;
+
+	take_with(f, &by_connection, NULL, true);
+	session_undo(&f->s);
+	assert_int_equal(count_errands("0 release "), 1);
+	assert_int_equal(count_errands("$5\r\ntoken\r\n"), 1);
+	take_with(f, &by_value, NULL, true);
+	session_undo(&f->s);
+	assert_int_equal(count_errands("0 release "), 2);
+	take_with(f, &by_address, NULL, true);
+	take_with(f, &by_connection, NULL, false);
+	session_undo(&f->s);
+	assert_int_equal(count_errands("release"), 2);
+	ANSWER(f, take_with(f, &by_connection, NULL, true), "+OK\r\n");
+	take_with(f, &by_connection, NULL, true);
+	session_undo(&f->s);
+	assert_int_equal(count_errands("release"), 2);
+}
+
+static void tries_in_a_transaction_that_was_not_answered_are_undone(void **state)
+{
+	struct fixture *f = *state;
+
+	session_multi(&f->s);
+	take_with(f, &by_address, "worker-1", false);
+	other(f);
+	take_with(f, &by_address, "worker-2", false);
+	/* What Redis has only queued it forgets by itself. */
+	session_undo(&f->s);
+	assert_int_equal(count_errands("leave"), 0);
+	assert_non_null(session_exec(&f->s));
+	session_undo(&f->s);
+	assert_int_equal(count_errands("leave"), 2);
+}
+
+static void in_a_database_that_is_not_known_nothing_is_undone(void **state)
+{
+	struct fixture *f = *state;
+
+	select_db(f, 3);
+	session_make_opaque(&f->s);
+	f->s.opaque = false;
+	take_with(f, &by_address, "worker-1", false);
+	session_undo(&f->s);
+	assert_int_equal(buf_len(&errands), 0);
+}
+
+/* --- keys to look at -------------------------------------------------------------- */
+
+static void note_key(void *arg, struct slice key)
+{
+	struct buf *seen = arg;
+
+	buf_printf(seen, "[%zu", key.n);
+	buf_append(seen, key);
+	buf_puts(seen, "]");
+}
+
+static void assert_touched(const struct request *r, struct slice expected)
+{
+	struct buf seen = BUF_INIT;
+
+	request_each_touched(r, note_key, &seen);
+	assert_true(slice_eq(buf_slice(&seen), expected));
+	buf_release(&seen);
+}
+
+static void an_answered_request_tells_the_keys_that_it_touched(void **state)
+{
+	struct fixture *f = *state;
+	struct request *r = request_new(REQUEST_TOUCH);
+
+	assert_touched(r, SLICE_NONE);
+	request_touch(r, SLICE_LIT("a"));
+	request_touch(r, SLICE_LIT(""));
+	request_touch(r, SLICE_LIT("b\0]"));
+	assert_touched(r, SLICE_LIT("[1a][0][3b\0]]"));
+	ANSWER(f, sent(f, r), ":1\r\n");
+	assert_int_equal(f->s.nawaited, 0);
+}
+
+static void a_transaction_tells_the_keys_that_its_commands_touched(void **state)
+{
+	struct fixture *f = *state;
+	struct request *first = request_new(REQUEST_TOUCH);
+	struct request *second = request_new(REQUEST_LOCK), *exec;
+
+	request_touch(first, SLICE_LIT("a"));
+	request_touch(second, SLICE_LIT("b"));
+	request_touch(second, SLICE_LIT("c"));
+	session_multi(&f->s);
+	sent(f, first);
+	other(f);
+	sent(f, second);
+	exec = session_exec(&f->s);
+	assert_non_null(exec);
+	assert_touched(exec, SLICE_LIT("[1a][1b][1c]"));
+	ANSWER(f, exec, "*3\r\n:1\r\n:1\r\n:1\r\n");
+}
+
+/* It says nothing about the connection. */
+static void a_touch_in_flight_leaves_no_doubt(void **state)
+{
+	struct fixture *f = *state;
+
+	sent(f, request_new(REQUEST_TOUCH));
+	session_make_opaque(&f->s);
+	assert_false(f->s.uncertain);
+	assert_int_equal(f->s.db, 0);
 }
 
 /* --- watched keys ------------------------------------------------------------- */
@@ -850,6 +1057,13 @@ int main(void)
 		TEST(a_lock_that_was_taken_is_in_the_books),
 		TEST(a_lock_is_in_the_database_in_which_it_was_taken),
 		TEST(a_lock_whose_transaction_failed_is_not_in_the_books),
+		TEST(a_try_that_was_not_answered_is_undone_by_its_ticket),
+		TEST(a_try_without_a_ticket_is_undone_when_nobody_else_can_have_done_it),
+		TEST(tries_in_a_transaction_that_was_not_answered_are_undone),
+		TEST(in_a_database_that_is_not_known_nothing_is_undone),
+		TEST(an_answered_request_tells_the_keys_that_it_touched),
+		TEST(a_transaction_tells_the_keys_that_its_commands_touched),
+		TEST(a_touch_in_flight_leaves_no_doubt),
 		TEST(a_key_is_watched_until_the_transaction),
 		TEST(discard_and_unwatch_end_watching),
 		TEST(exec_outside_a_transaction_changes_nothing),

@@ -1,8 +1,7 @@
--- extend: LOCK.EXTEND, and hasp's own renewal of a verbs' lock.
+-- extend: LOCK.EXTEND.
 --
--- KEYS     lock, fence record
--- ARGV     token, layout ('hash', 'string', '' for either), lease ms,
---          'longer' to leave a lock alone that has more left, or ''
+-- KEYS     lock, record
+-- ARGV     token, layout ('hash', 'string'), lease ms
 -- returns  1; 0 not this owner's
 -- layout   Redisson's RLock or go-zero's RedisLock
 -- include as_sent.lua
@@ -14,9 +13,6 @@ if not n then
 end
 if n == 0 then
 	return 0
-end
-if ARGV[4] == 'longer' and redis.call('PTTL', lock) >= tonumber(lease) then
-	return 1
 end
 local reply = redis.pcall('PEXPIRE', lock, lease)
 if type(reply) == 'table' then

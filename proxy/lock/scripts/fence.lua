@@ -1,11 +1,23 @@
--- The fencing token of the acquisition that `record`, `<token> <fencing token>`,
+-- Common to the verbs' acts, where an act says "include fence.lua".
+
+-- The fencing token of the acquisition that `record`, `<token> <fencing token> <ticket>`,
 -- remembers for `token`; nil: none.
 local function remembered(record, token)
 	local v = redis.pcall('GET', record)
 	local at = type(v) == 'string' and v:find(' ', 1, true)
 	if at and v:sub(1, at - 1) == token then
-		return tonumber(v:sub(at + 1))
+		return tonumber(v:match('^%d+', at + 1))
 	end
+end
+
+-- Who else was let in as the same owner: the latest of them, each behind a blank.
+local function tickets(record, token)
+	local v = redis.pcall('GET', record)
+	local of, rest
+	if type(v) == 'string' then
+		of, rest = v:match('^(%S+) %S+ (.*)$')
+	end
+	return of == token and ' ' .. rest:sub(1, 1024):gsub('%S*$', '', #rest > 1024 and 1 or 0) or ''
 end
 
 -- A new one. May be Redis' error: then nothing was written yet.
@@ -13,6 +25,7 @@ local function new_fence(counter)
 	return redis.pcall('INCR', counter)
 end
 
-local function remember(record, token, fence, lease)
-	redis.call('SET', record, token .. ' ' .. string.format('%.0f', fence), 'PX', lease)
+local function remember(record, token, fence, ticket, lease)
+	redis.call('SET', record, token .. ' ' .. string.format('%.0f', fence) .. ' ' .. ticket,
+		'PX', lease)
 end

@@ -1,6 +1,6 @@
 -- info: LOCK.INFO.
 --
--- KEYS     lock, fence record
+-- KEYS     lock, record, queue
 -- ARGV     RESP version of the client
 -- returns  owner, holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
 --          behind its name (RESP3: a map); nil: free
@@ -25,8 +25,12 @@ else
 		return owner
 	end
 end
+local waiters = redis.pcall('ZCARD', KEYS[3])
+if type(waiters) == 'table' then
+	waiters = 0
+end
 local ttl, fence = redis.call('PTTL', lock), remembered(KEYS[2], owner) or false
 if ARGV[1] == '3' then
-	return { map = { owner = owner, holds = count, ttl = ttl, fence = fence, waiters = 0 } }
+	return { map = { owner = owner, holds = count, ttl = ttl, fence = fence, waiters = waiters } }
 end
-return { 'owner', owner, 'holds', count, 'ttl', ttl, 'fence', fence, 'waiters', 0 }
+return { 'owner', owner, 'holds', count, 'ttl', ttl, 'fence', fence, 'waiters', waiters }

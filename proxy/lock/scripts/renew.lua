@@ -1,21 +1,28 @@
--- renew: hasp's own prolonging of a rule's lock. Never shortens: the application
--- may have asked for more meanwhile.
+-- renew: hasp's own prolonging of rules' locks. Never shortens: the application may have asked
+-- for more meanwhile.
 --
--- KEYS     lock, sidecar
--- ARGV     token (owner = value: the value), lease ms
--- returns  1; 0 when the lock is no longer this owner's
+-- KEYS     lock, sidecar (owner = value: the lock itself) for each of the n locks
+-- ARGV     lease ms, token (owner = value: the value) for each of the n
+-- returns  for each of the n 1; 0 when it is no longer this owner's; -1 when Redis refused
 -- layout   hasp's
 -- include common.lua
-local lock, side, lease = KEYS[1], KEYS[2], tonumber(ARGV[2])
-local _, mine = whose(lock, side, ARGV[1])
-if not mine then
-	return 0
-end
-local ttl = redis.call('PTTL', lock)
-if ttl == -1 or ttl < lease then
-	redis.call('PEXPIRE', lock, lease)
-	if side ~= lock then
-		redis.call('PEXPIRE', side, lease)
+local function renew(lock, side, lease, token)
+	local _, mine = whose(lock, side, token)
+	if not mine then
+		return 0
 	end
+	local ttl = redis.call('PTTL', lock)
+	if ttl == -1 or ttl < tonumber(lease) then
+		redis.call('PEXPIRE', lock, lease)
+		if side ~= lock then
+			redis.call('PEXPIRE', side, lease)
+		end
+	end
+	return 1
 end
-return 1
+local done = {}
+for i = 1, #KEYS, 2 do
+	local ok, result = pcall(renew, KEYS[i], KEYS[i + 1], ARGV[i], ARGV[i + 1])
+	done[#done + 1] = ok and result or -1
+end
+return done

@@ -1,9 +1,11 @@
 -- unlock: UNLOCK, and hasp's own release of a verbs' lock.
 --
--- KEYS     lock, fence record
--- ARGV     token, layout ('hash', 'string', '' for either), 'all' to give back every hold or ''
--- returns  1 released, or one hold given back; 0 not this owner's
--- layout   Redisson's RLock, with its message to the waiters, or go-zero's RedisLock
+-- KEYS     lock, record, queue, sidecar, fence counter
+-- ARGV     token, layout ('hash', 'string'), '' or the ticket of the acquisition that is meant,
+--          which must be the latest
+-- returns  1 released (and handed to the first waiter), or one hold given back; 0 not this
+--          owner's
+-- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock
 -- include as_sent.lua
 -- include verbs.lua
 local lock, token = KEYS[1], ARGV[1]
@@ -14,8 +16,14 @@ end
 if n == 0 then
 	return 0
 end
-if n > 1 and ARGV[3] ~= 'all' then
-	local left = redis.pcall('HINCRBY', lock, token, -1)
+if ARGV[3] ~= '' then
+	local v = redis.pcall('GET', KEYS[2])
+	if type(v) ~= 'string' or v:match('^%S+ %S+ =?(.+)$') ~= ARGV[3] then
+		return 0
+	end
+end
+if n > 1 then
+	local left = redis.pcall('HINCRBY', lock, token, '-1')
 	if type(left) == 'table' then
 		return as_sent(left, 'UNLOCK')
 	end
@@ -25,9 +33,14 @@ local reply = redis.pcall('DEL', lock, KEYS[2])
 if type(reply) == 'table' then
 	return as_sent(reply, 'UNLOCK')
 end
+if redis.call('EXISTS', KEYS[3]) == 1 then
+	-- include queue.lua
+	if not hand_over(lock, KEYS[2], KEYS[3], KEYS[4], KEYS[5]) then
+		return 1
+	end
+end
 if layout == 'hash' then
-	-- As Redisson names it: a name with a brace of its own gets no others.
-	local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-	redis.pcall('PUBLISH', 'redisson_lock__channel:' .. name, '0')
+	-- include redisson.lua
+	tell_redisson(lock)
 end
 return 1

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * errand: a script call that hasp makes for itself, over its own connection: a renewal, a
+ * release, a look at a lock that is waited for. A script that Redis does not know is sent; a
+ * call that could not be made, was not answered because the connection broke, or refused
+ * because Redis is loading or busy, is made again until it is too late. So every errand must do
+ * no harm when it is carried out twice.
+ */
+#ifndef HASP_LOCK_ERRAND_H
+#define HASP_LOCK_ERRAND_H
+
+#include <ev.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "lock/script.h"
+#include "upstream/control.h"
+
+struct errands; /* a worker's */
+
+struct errands *errands_new(struct ev_loop *loop, struct control *control);
+/* No call is tried again from now on; those that wait are given up: their functions run. */
+void errands_stop(struct errands *e);
+/* After errands_stop(), and when the control is gone with the calls in flight. */
+void errands_free(struct errands *e);
+
+/* Would a call go out at once? */
+bool errands_are_up(const struct errands *e);
+
+/* None waits for Redis, or to be run again? Those in flight do not count. */
+bool errands_are_done(const struct errands *e);
+
+/* Redis is back: makes the calls that wait for that at once. */
+void errands_resume(struct errands *e);
+
+/* The answer, valid during the call; an error of Redis' included. NULL: given up. */
+typedef void errand_fn(void *arg, const redisReply *reply);
+
+/* Runs `evalsha` (copied), a call of `script`, in database `db`. Tried again until `until`
+ * (clock_now()); 0: not at all. `fn` runs once, maybe at once; NULL: nobody cares. */
+void errand_run(struct errands *e, int db, enum script_id script, struct slice evalsha,
+                double until, errand_fn *fn, void *arg);
+
+/* Runs it `times` times, some time apart; nobody cares for the answers. */
+void errand_repeat(struct errands *e, int db, enum script_id script, struct slice evalsha,
+                   double until, unsigned times);
+
+/* errand_run() of a call that depends on when it is made: `write` appends it before each try.
+ */
+typedef void errand_write_fn(void *arg, struct buf *out);
+void errand_run_written(struct errands *e, int db, enum script_id script,
+                        errand_write_fn *write, double until, errand_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,41 @@
+-- leave: a try to take a lock is over, as far as its client is concerned: it leaves the queue. If
+-- it was let in meanwhile, or took the lock at once and nobody ever learned of it, that is
+-- undone, or told.
+--
+-- KEYS     lock, record, queue, sidecar, fence counter
+-- ARGV     ticket, its place ('': not known, '0': it never stood in line), kind, token, value,
+--          'undo', or 'tell' to leave it what it has
+-- returns  what became of it (left, granted, undone, gone), for how many ms the lock is held,
+--          its fencing token (0: none)
+-- layout   any; see queue.lua
+local lock, record, queue, side = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ticket, kind = ARGV[1], ARGV[3]
+-- include standing.lua
+local entry = ARGV[2] ~= '0' and entry_of(queue, ticket, ARGV[2])
+if entry then
+	redis.call('ZREM', queue, entry)
+	return { 'left', 0, 0 }
+end
+local fence = granted(lock, record, kind, ticket, ARGV[4], ARGV[5])
+if not fence then
+	return { 'gone', 0, 0 }
+end
+if ARGV[6] == 'tell' then
+	return { 'granted', redis.call('PTTL', lock), fence }
+end
+if kind == 'h' and redis.call('HINCRBY', lock, ARGV[4], -1) > 0 then
+	local head, rest = redis.call('GET', record):match('^(%S+ %S+ )(.*)$')
+	local from, to = (' ' .. rest .. ' '):find(' ' .. ticket .. ' ', 1, true)
+	redis.call('SET', record, head .. rest:sub(1, from - 1) .. '-' .. rest:sub(to - 1), 'KEEPTTL')
+	return { 'undone', 0, 0 }
+end
+redis.call('DEL', lock, record)
+if kind == 'r' then
+	redis.call('DEL', side)
+end
+-- include queue.lua
+if hand_over(lock, record, queue, side, KEYS[5]) and kind == 'h' then
+	-- include redisson.lua
+	tell_redisson(lock)
+end
+return { 'undone', 0, 0 }

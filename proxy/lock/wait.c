@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/waiting.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "lock/lockid.h"
+
+/* Leaving the queue takes a trip; who has waited this much longer is told without. */
+#define GRACE_SECONDS 0.05
+/* Of its lease, what a grant may have lost before its client hears of it. */
+#define STALE_SHARE 0.1
+/* When who is first in line here looks for the first time. */
+#define CROSSED_MS 20
+/* How long leaving is tried when Redis is away: for a lease, but at least and at most so long.
+ */
+#define LEAVE_SECONDS 60.0
+#define LEAVE_SECONDS_MAX 3600.0
+
+static void leave(struct waiter *w, bool undo);
+
+struct lock_try waiter_try(const struct waiter *w)
+{
+	struct slice bytes = buf_slice(&w->bytes);
+
+	return (struct lock_try){
+		.id = { .kind = w->kind,
+		        .key = lockid_key(w->line->by_id.key),
+		        .token = slice_of(bytes.p, w->token_len) },
+		.value = slice_of(bytes.p + w->token_len, bytes.n - w->token_len),
+		.ticket = slice_str(w->ticket),
+		.place = w->place,
+	};
+}
+
+struct waiter *waiter_find(struct waits *all, struct slice ticket)
+{
+	struct map_node *node = map_get(&all->by_ticket, ticket);
+
+	return node ? container_of(node, struct waiter, by_ticket) : NULL;
+}
+
+double waiter_lease(const struct waiter *w)
+{
+	return (double)w->lease_ms / 1000;
+}
+
+/* --- turns -------------------------------------------------------------------- */
+
+static void confirm(struct waiter *w)
+{
+	w->state = WAITER_CONFIRMING;
+	line_look_at(w, true);
+}
+
+static void stay(struct waiter *w)
+{
+	w->state = WAITER_QUEUED;
+	/* Its time may have come meanwhile. */
+	if (!ev_is_active(&w->timer)) {
+		ev_timer_set(&w->timer, 0, 0);
+		ev_timer_start(w->all->loop, &w->timer);
+	}
+}
+
+static void lose(struct waiter *w)
+{
+	line_step_out(w);
+	w->state = WAITER_NEW;
+	w->granted = false;
+	w->ops->on_lost(w->owner, w->tag);
+}
+
+static void grant(struct waiter *w, long long fence, double since)
+{
+	struct line *l = w->line;
+
+	line_step_out(w);
+	w->state = WAITER_NEW;
+	if (!list_empty(&l->waiters) &&
+	    waiter_lease(w) < ev_timer_remaining(l->all->loop, &l->timer))
+		line_look_when_over(l, w->lease_ms);
+	w->ops->on_granted(w->owner, w->tag, fence, since);
+}
+
+void waiter_looked_at(struct waiter *w, const struct mission *m, enum outcome outcome,
+                      long long held_ms, long long fence)
+{
+	double left = (double)held_ms / 1000;
+
+	if (outcome == OUTCOME_GONE)
+		lose(w);
+	else if (outcome == OUTCOME_GRANTED && !m->confirm &&
+	         left < (1 - STALE_SHARE) * waiter_lease(w))
+		confirm(w);
+	else if (outcome == OUTCOME_GRANTED)
+		grant(w, fence, m->sent_at + left - waiter_lease(w));
+	else if (m->confirm)
+		stay(w);
+}
+
+/* --- leaving ------------------------------------------------------------------ */
+
+static void on_left(void *arg, const redisReply *reply)
+{
+	struct mission *m = arg;
+	struct waiter *w = waiter_find(m->all, slice_str(m->ticket));
+	long long held_ms, fence;
+	enum outcome outcome = mission_read(reply, &held_ms, &fence);
+
+	if (w && w->state == WAITER_LEAVING && outcome == OUTCOME_GRANTED) {
+		w->state = WAITER_QUEUED;
+		waiter_looked_at(w, m, outcome, held_ms, fence);
+	} else if (w && w->state == WAITER_LEAVING) {
+		line_step_out(w);
+		w->state = WAITER_NEW;
+		w->ops->on_timed_out(w->owner, w->tag);
+	}
+	mission_free(m);
+}
+
+static void leave(struct waiter *w, bool undo)
+{
+	struct line *l = w->line;
+	struct lock_try t = waiter_try(w);
+	double patience = waiter_lease(w);
+	struct buf out = BUF_INIT;
+	enum script_id script = rewrite_leave(&out, &t, undo);
+	struct mission *m = undo ? NULL : mission_new(l, w->ticket);
+
+	if (patience < LEAVE_SECONDS)
+		patience = LEAVE_SECONDS;
+	if (patience > LEAVE_SECONDS_MAX)
+		patience = LEAVE_SECONDS_MAX;
+	errand_run(l->all->errands, lockid_db(l->by_id.key), script, buf_slice(&out),
+	           clock_now() + patience, m ? on_left : NULL, m);
+	buf_release(&out);
+}
+
+static void on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct waiter *w = t->data;
+
+	(void)revents;
+	switch (w->state) {
+	case WAITER_UNSENT:
+		list_remove(&w->node);
+		w->state = WAITER_NEW;
+		w->ops->on_ready(w->owner);
+		break;
+	case WAITER_QUEUED:
+		w->state = WAITER_LEAVING;
+		ev_timer_set(t, GRACE_SECONDS, 0);
+		ev_timer_start(loop, t);
+		leave(w, false);
+		break;
+	case WAITER_LEAVING:
+		/* It goes on; that it leaves again is harmless, and undoes what it may get. */
+		w->ops->on_timed_out(w->owner, w->tag);
+		break;
+	case WAITER_NEW:
+	case WAITER_SENT:
+	case WAITER_CONFIRMING:
+		/* What comes of it tells. */
+		break;
+	}
+}
+
+/* --- waiters ------------------------------------------------------------------ */
+
+struct waiter *waiter_new(struct waits *all, int64_t wait_ms, const struct waiter_ops *ops,
+                          void *owner)
+{
+	struct waiter *w = xcalloc(1, sizeof(*w));
+	double seconds = (double)wait_ms / 1000;
+
+	w->all = all;
+	w->ops = ops;
+	w->owner = owner;
+	w->deadline = clock_now() + seconds;
+	list_init(&w->node);
+	ev_timer_init(&w->timer, on_timer, 0, 0);
+	w->timer.data = w;
+	/* The loop's time is that of the turn's beginning. */
+	ev_now_update(all->loop);
+	ev_timer_set(&w->timer, seconds, 0);
+	ev_timer_start(all->loop, &w->timer);
+	return w;
+}
+
+int64_t waiter_left_ms(const struct waiter *w)
+{
+	double left = (w->deadline - clock_now()) * 1000;
+
+	return left > 0 ? (int64_t)left : 0;
+}
+
+int64_t waiter_place(const struct waiter *w)
+{
+	return w->place;
+}
+
+enum try_readiness waiter_ready(struct waiter *w)
+{
+	struct waits *all = w->all;
+
+	subscriber_open(all->subscriber);
+	if (subscriber_is_up(all->subscriber))
+		return TRY_READY;
+	if (subscriber_refusal(all->subscriber))
+		return TRY_REFUSED;
+	w->state = WAITER_UNSENT;
+	list_append(&all->unsent, &w->node);
+	return TRY_NOT_YET;
+}
+
+static void forget_ticket(struct waiter *w)
+{
+	if (w->ticket[0])
+		map_remove(&w->all->by_ticket, &w->by_ticket);
+	w->ticket[0] = '\0';
+}
+
+void waiter_sent(struct waiter *w, struct slice ticket)
+{
+	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
+	forget_ticket(w);
+	memcpy(w->ticket, ticket.p, ticket.n);
+	w->ticket[ticket.n] = '\0';
+	w->by_ticket.key = slice_of(w->ticket, ticket.n);
+	map_put(&w->all->by_ticket, &w->by_ticket);
+	w->state = WAITER_SENT;
+	w->granted = false;
+	w->sent_at = clock_now();
+}
+
+/* Its worker was told that it has the lock since `granted_ms` of Redis' time. */
+static void believe(struct waiter *w, long long fence, int64_t granted_ms)
+{
+	double now = clock_now();
+	double since = w->sent_at + (double)(granted_ms - w->redis_ms) / 1000;
+
+	if (since > now)
+		since = now;
+	if (now - since > STALE_SHARE * waiter_lease(w))
+		confirm(w);
+	else
+		grant(w, fence, since);
+}
+
+int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+                  struct slice line, void *tag)
+{
+	char text[128];
+	int64_t held_ms;
+	struct line *l;
+
+	if (line.n >= sizeof(text))
+		return -1;
+	memcpy(text, line.p, line.n);
+	text[line.n] = '\0';
+	if (sscanf(text, "+QUEUED %" SCNd64 " %" SCNd64 " %" SCNd64, &w->place, &w->redis_ms,
+	           &held_ms) != 3)
+		return -1;
+	w->tag = tag;
+	w->lease_ms = lease_ms;
+	w->kind = t->id.kind;
+	buf_clear(&w->bytes);
+	buf_append(&w->bytes, t->id.token);
+	buf_append(&w->bytes, t->value);
+	w->token_len = t->id.token.n;
+	l = line_of(w->all, db, t->id.key, t->id.kind);
+	w->state = WAITER_QUEUED;
+	line_stand(l, w);
+	line_listen(l, true);
+	/* Nobody stood here yet when its try crossed a release: that went unseen. */
+	if (line_first(l) == w && l->looking)
+		l->look_again = true;
+	else if (line_first(l) == w || (!l->looking && !ev_is_active(&l->timer)))
+		line_look_when_over(l, held_ms >= 0 && held_ms < CROSSED_MS ? held_ms
+		                                                            : CROSSED_MS);
+	if (w->granted) {
+		believe(w, w->fence, w->granted_ms);
+		return 0;
+	}
+	stay(w);
+	return 0;
+}
+
+void waiter_end(struct waiter *w)
+{
+	if (!w)
+		return;
+	if (w->line)
+		leave(w, true);
+	line_step_out(w);
+	forget_ticket(w);
+	ev_timer_stop(w->all->loop, &w->timer);
+	buf_release(&w->bytes);
+	free(w);
+}
+
+/* --- all of them --------------------------------------------------------------- */
+
+/* Those who could not be sent yet are asked again. */
+static void wake_unsent(struct waits *all, bool gives_up)
+{
+	struct list unsent, *node;
+
+	list_init(&unsent);
+	list_move_all(&unsent, &all->unsent);
+	while ((node = list_shift(&unsent))) {
+		struct waiter *w = container_of(node, struct waiter, node);
+		w->state = WAITER_NEW;
+		if (gives_up)
+			w->deadline = clock_now();
+		w->ops->on_ready(w->owner);
+	}
+}
+
+/* Who waits must be looked at: what was published meanwhile, nobody heard. */
+static void on_up(void *arg)
+{
+	struct waits *all = arg;
+
+	for (size_t i = 0; i < all->by_id.nbuckets; i++) {
+		for (struct map_node *at = all->by_id.buckets[i]; at; at = at->next) {
+			struct line *l = container_of(at, struct line, by_id);
+			l->listening = false;
+			if (list_empty(&l->waiters))
+				continue;
+			line_listen(l, true);
+			line_look_at_all(l);
+		}
+	}
+	wake_unsent(all, false);
+}
+
+/* Whoever could not be sent yet is told why; or, when Redis cannot be reached, tries without
+ * waiting, and hears of that. */
+static void on_failed(void *arg)
+{
+	struct waits *all = arg;
+
+	wake_unsent(all, !subscriber_refusal(all->subscriber));
+}
+
+static void on_subscribed(void *arg, struct slice channel)
+{
+	/* What was announced before that was not heard. */
+	lines_look_at(arg, channel);
+}
+
+/* `<ticket> <fencing token or -> <ms of Redis' time>` */
+static void on_grant(struct waits *all, struct slice message)
+{
+	char text[128], ticket[TICKET_MAX], fence[24];
+	struct waiter *w;
+	int64_t ms;
+
+	if (message.n >= sizeof(text))
+		return;
+	memcpy(text, message.p, message.n);
+	text[message.n] = '\0';
+	if (sscanf(text, "%37s %23s %" SCNd64, ticket, fence, &ms) != 3)
+		return;
+	/* Who has gone has left the queue, and that gives back what it had been given. */
+	w = waiter_find(all, slice_str(ticket));
+	if (w && w->state == WAITER_QUEUED) {
+		believe(w, strtoll(fence, NULL, 10), ms);
+	} else if (w && w->state == WAITER_SENT) {
+		w->granted = true;
+		w->fence = strtoll(fence, NULL, 10);
+		w->granted_ms = ms;
+	}
+}
+
+static void on_message(void *arg, struct slice channel, struct slice message)
+{
+	struct waits *all = arg;
+
+	if (slice_eq(channel, slice_str(all->channel)))
+		on_grant(all, message);
+	else
+		lines_look_at(all, channel);
+}
+
+struct waits *waits_new(struct ev_loop *loop, struct link_env *links, struct errands *errands,
+                        struct wait_board *board)
+{
+	struct waits *all = xcalloc(1, sizeof(*all));
+	uint64_t number;
+
+	HASP_ASSERT(getrandom(&number, sizeof(number), 0) == sizeof(number));
+	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
+	all->number = all->channel + strlen(CHANNEL_PREFIX);
+	all->loop = loop;
+	all->errands = errands;
+	all->board = board;
+	list_init(&all->unsent);
+	map_init(&all->by_ticket, number);
+	map_init(&all->by_id, number);
+	map_init(&all->by_key, number);
+	all->subscriber = subscriber_new(&(struct subscriber_how){
+		.env = links,
+		.channel = all->channel,
+		.on_up = on_up,
+		.on_failed = on_failed,
+		.on_subscribed = on_subscribed,
+		.on_message = on_message,
+		.arg = all,
+	});
+	return all;
+}
+
+void waits_free(struct waits *all)
+{
+	HASP_ASSERT(all->nwaiting == 0);
+	for (size_t i = 0; i < all->by_id.nbuckets; i++)
+		while (all->by_id.buckets[i])
+			line_free(container_of(all->by_id.buckets[i], struct line, by_id));
+	subscriber_free(all->subscriber);
+	map_fini(&all->by_ticket);
+	map_fini(&all->by_id);
+	map_fini(&all->by_key);
+	buf_release(&all->room);
+	free(all);
+}
+
+struct subscriber *waits_subscriber(struct waits *all)
+{
+	return all->subscriber;
+}
+
+const char *waits_refusal(const struct waits *all)
+{
+	return subscriber_refusal(all->subscriber);
+}
+
+struct slice waits_ticket(struct waits *all)
+{
+	static const char digits[] = "0123456789abcdef";
+	char *end = all->ticket + sizeof(all->ticket), *p = end;
+
+	for (uint64_t n = ++all->serial; n; n >>= 4)
+		*--p = digits[n & 15];
+	*--p = '-';
+	p -= NUMBER_DIGITS;
+	memcpy(p, all->number, NUMBER_DIGITS);
+	return slice_of(p, (size_t)(end - p));
+}
+
+bool waits_any(const struct waits *all)
+{
+	return atomic_load_explicit(&all->board->total, memory_order_relaxed) > 0;
+}
+
+bool waits_for(const struct waits *all, int db, struct slice key)
+{
+	return waits_any(all) && atomic_load_explicit(&all->board->waiting[line_slot(db, key)],
+	                                              memory_order_relaxed) > 0;
+}
+
+void waits_look(struct waits *all, int db, struct slice key, enum lock_kind kind)
+{
+	struct line *l = line_find(all, db, key);
+
+	if (l)
+		line_look(l);
+	else
+		line_hand_over(all, db, key, kind);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * waiting: what the files of a worker's waiters share: the waiters (wait.c), and the lines in
+ * which they stand, one for each lock (line.c).
+ */
+#ifndef HASP_LOCK_WAITING_H
+#define HASP_LOCK_WAITING_H
+
+#include <hiredis/hiredis.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "lock/wait.h"
+
+#define CHANNEL_PREFIX "hasp:worker:"
+#define NUMBER_DIGITS 16
+#define TICKET_MAX (NUMBER_DIGITS + 1 + 20 + 1)
+
+struct waits {
+	struct ev_loop *loop;
+	struct errands *errands;
+	struct subscriber *subscriber;
+	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
+	const char *number; /* in it */
+	uint64_t serial;
+	char ticket[TICKET_MAX];
+	struct map by_ticket;
+	struct map by_id; /* lines, by database and key */
+	struct map by_key; /* and by key alone */
+	struct wait_board *board;
+	size_t nwaiting; /* in all of the lines */
+	struct list unsent;
+	struct buf room;
+};
+
+enum state {
+	WAITER_NEW,
+	WAITER_UNSENT, /* until the subscriber is up */
+	WAITER_SENT,
+	WAITER_QUEUED,
+	WAITER_CONFIRMING, /* a grant that is not fresh any more */
+	WAITER_LEAVING,
+};
+
+struct waiter {
+	struct waits *all;
+	const struct waiter_ops *ops;
+	void *owner;
+	void *tag;
+	enum state state;
+	struct list node; /* in its line, or in waits.unsent */
+	struct line *line; /* NULL: in none */
+	struct map_node by_ticket;
+	char ticket[TICKET_MAX];
+	struct ev_timer timer; /* the deadline, then the grace */
+	double deadline, sent_at; /* clock_now() */
+	int64_t place; /* 0: none */
+	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
+	int64_t lease_ms; /* 0: the application named its end */
+	enum lock_kind kind;
+	struct buf bytes; /* the token, then the value */
+	size_t token_len;
+	bool granted; /* heard of before the answer to the try */
+	long long fence; /* with `granted` */
+	int64_t granted_ms; /* with `granted`: Redis' time */
+};
+
+/* Those here who wait for one lock. Outlives the last of them for a while. */
+struct line {
+	struct waits *all;
+	struct map_node by_id;
+	struct map_node by_key;
+	struct list waiters; /* by place */
+	struct ev_timer timer; /* the next look; with nobody in it, the end */
+	enum lock_kind kind;
+	bool looking; /* a look is under way */
+	bool look_again; /* and another one was asked for */
+	bool listening; /* to Redisson's channel */
+	uint32_t slot; /* on the board */
+};
+
+/* A look or a leave under way. Points at nobody, for they may end meanwhile. */
+struct mission {
+	struct waits *all;
+	char ticket[TICKET_MAX];
+	struct buf id; /* of the line */
+	double sent_at;
+	bool scheduled; /* the line's look, not one at a certain waiter */
+	bool confirm; /* begin the lease again */
+};
+
+enum outcome { OUTCOME_UNKNOWN, OUTCOME_QUEUED, OUTCOME_GRANTED, OUTCOME_GONE };
+
+/* --- wait.c --- */
+
+/* NULL: it has ended. */
+struct waiter *waiter_find(struct waits *all, struct slice ticket);
+/* What it wants; points into it. */
+struct lock_try waiter_try(const struct waiter *w);
+/* In seconds. */
+double waiter_lease(const struct waiter *w);
+/* A look at it, for which `m` was sent, has told. */
+void waiter_looked_at(struct waiter *w, const struct mission *m, enum outcome outcome,
+                      long long held_ms, long long fence);
+
+/* --- line.c --- */
+
+struct line *line_find(struct waits *all, int db, struct slice key); /* NULL: none */
+/* A lock's place on the board. */
+uint32_t line_slot(int db, struct slice key);
+/* The one there is, or a new one. */
+struct line *line_of(struct waits *all, int db, struct slice key, enum lock_kind kind);
+void line_free(struct line *l);
+/* At its place; and out again, wherever it is. */
+void line_stand(struct line *l, struct waiter *w);
+void line_step_out(struct waiter *w);
+struct waiter *line_first(const struct line *l); /* NULL: nobody */
+/* Hears Redisson's clients, or does not any more. */
+void line_listen(struct line *l, bool on);
+/* Looks at the lock on behalf of the first in line. */
+void line_look(struct line *l);
+/* The same when it has been held for `held_ms` more; -1: for ever. */
+void line_look_when_over(struct line *l, long long held_ms);
+/* On behalf of one, or of each. */
+void line_look_at(struct waiter *w, bool confirm);
+void line_look_at_all(struct line *l);
+/* Somebody has published on a channel of Redisson's. */
+void lines_look_at(struct waits *all, struct slice channel);
+/* Looks at a lock that nobody here waits for. */
+void line_hand_over(struct waits *all, int db, struct slice key, enum lock_kind kind);
+
+struct mission *mission_new(const struct line *l, const char *ticket);
+void mission_free(struct mission *m);
+/* The answer of check.lua or leave.lua. */
+enum outcome mission_read(const redisReply *r, long long *held_ms, long long *fence);
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A log that goes to syslog waits for nobody.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define MANY 1000
+
+static char dir[] = "/tmp/test_log.XXXXXX";
+static struct sockaddr_un here = { .sun_family = AF_UNIX };
+
+/* Instead of the C library's: /dev/log is ours. */
+int connect(int fd, const struct sockaddr *sa, socklen_t len)
+{
+	if (strcmp(((const struct sockaddr_un *)sa)->sun_path, "/dev/log") == 0) {
+		sa = (const struct sockaddr *)&here;
+		len = sizeof(here);
+	}
+	return (int)syscall(SYS_connect, fd, sa, len);
+}
+
+static int open_syslogd(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	unlink(here.sun_path);
+	assert_int_equal(bind(fd, (struct sockaddr *)&here, sizeof(here)), 0);
+	return fd;
+}
+
+/* The next message, "" when there is none. */
+static const char *next(int fd)
+{
+	static char text[4096];
+	ssize_t n = recv(fd, text, sizeof(text) - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return text;
+}
+
+static void line_is_one_that_syslog_understands(void **state)
+{
+	int fd = open_syslogd(), priority, day, pid, end = 0;
+	char month[4];
+
+	(void)state;
+	assert_int_equal(log_open("syslog"), 0);
+	log_error("something about=%d", 7);
+	assert_int_equal(sscanf(next(fd),
+	                        "<%d>%3s %d %*d:%*d:%*d hasp[%d]: error something "
+	                        "about=7%n",
+	                        &priority, month, &day, &pid, &end),
+	                 4);
+	assert_true(end > 0);
+	assert_int_equal(priority, 3 * 8 + 3);
+	assert_int_equal(pid, getpid());
+	close(fd);
+}
+
+static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
+{
+	int fd = open_syslogd(), kept = 0;
+	char told[64];
+
+	(void)state;
+	assert_int_equal(log_open("syslog"), 0);
+	alarm(10);
+	for (int i = 0; i < MANY; i++)
+		log_error("line");
+	alarm(0);
+	while (strstr(next(fd), "error line"))
+		kept++;
+	assert_in_range(kept, 1, MANY - 1);
+	log_error("after");
+	snprintf(told, sizeof(told), "warning log dropped=%d ", MANY - kept);
+	assert_non_null(strstr(next(fd), told));
+	assert_non_null(strstr(next(fd), "error after"));
+	close(fd);
+}
+
+static void syslog_may_come_late_and_again(void **state)
+{
+	int fd;
+
+	(void)state;
+	unlink(here.sun_path);
+	assert_int_equal(log_open("syslog"), 0);
+	log_error("nobody hears this");
+	for (int i = 0; i < 2; i++) {
+		fd = open_syslogd();
+		log_error("line");
+		assert_non_null(strstr(next(fd), i ? "error line" : "dropped=1 "));
+		close(fd);
+	}
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(here.sun_path, sizeof(here.sun_path), "%s/log", dir);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	unlink(here.sun_path);
+	return rmdir(dir);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(line_is_one_that_syslog_understands),
+		cmocka_unit_test(nobody_waits_for_a_syslog_that_does_not_read),
+		cmocka_unit_test(syslog_may_come_late_and_again),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
