@@ -132,22 +132,9 @@ def test_protocol_errors_are_redis_own(one, redis_server, junk):
 # --- sizes -----------------------------------------------------------------------
 
 
-class slow:
-    """A connection with a small receive buffer, that is not read from."""
-
-    def __init__(self, hasp):
-        self.connection = Connection.__new__(Connection)
-        self.connection.sock = socket.socket()
-        self.connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-        self.connection.sock.settimeout(20)
-        self.connection.sock.connect(hasp.address)
-        self.connection.file = self.connection.sock.makefile("rb")
-
-    def __enter__(self):
-        return self.connection
-
-    def __exit__(self, *_):
-        self.connection.close()
+def slow(hasp):
+    """A connection on which little arrives while it is not read from."""
+    return hasp.connect(timeout=20, receive_buffer=8192)
 
 
 def test_long_value_comes_back_as_it_was_sent(one):

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from harness import Hasp, RedisServer, encode, until
+from harness.relay import Relay
 
 KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
 OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
@@ -308,6 +309,81 @@ def test_more_locks_than_are_remembered_are_renewed_with_owner_value(start_hasp,
         assert plain.exists(*keys) == 1100
 
 
+@pytest.mark.parametrize("rules, take", [(rule(), "SETNX"), (verbs(), "LOCK")])
+def test_one_call_renews_many_locks(start_hasp, plain, rules, take):
+    keys = [f"lock:{n}" for n in range(300)]
+    with start_hasp(rules).connect() as one:
+        replies = pipeline(one, *((take, key, "v")[:3 if take == "SETNX" else 2] for key in keys))
+        assert all(reply.startswith(b":") and reply != ZERO for reply in replies)
+        plain.config_resetstat()
+        assert rises(plain, 4, keys[0], keys[-1])
+        stats = plain.info("commandstats")
+        renewals = stats["cmdstat_pexpire"]["calls"] / 2  # the lock and what stands beside it
+        assert renewals > 4 * len(keys) / 2
+        assert stats["cmdstat_evalsha"]["calls"] * 10 < renewals
+        assert plain.exists(*keys) == len(keys)
+
+
+def test_locks_of_all_kinds_and_databases_are_renewed_together(start_hasp, redis_server, plain):
+    hasp = start_hasp(rule() + "[lock valued]\npattern = valued:*\nowner = value\nlease = 450ms\n" + verbs())
+    with hasp.connect() as one, hasp.connect() as other, redis_server.client(db=1) as second:
+        other.call("SELECT", 1)
+        for n in range(5):
+            for connection in (one, other):
+                connection.call("SETNX", f"lock:{n}", "v")
+                connection.call("LOCK", f"k{n}")
+                connection.call("SETNX", f"valued:{n}", "v")
+        for client in (plain, second):
+            assert is_renewed(client, *client.keys("[klv]*"))
+            assert len(client.keys("[klv]*")) == 15
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_lock_that_is_lost_does_not_hold_up_the_renewal_of_others(start_hasp, plain, owner):
+    keys = [f"lock:{n}" for n in range(40)]
+    with start_hasp(rule(owner=owner)).connect() as one:
+        pipeline(one, *(("SETNX", key, "v") for key in keys))
+        plain.delete(*keys[::2])
+        plain.lpush(keys[0], "of another type")
+        assert rises(plain, 4, *keys[1::2])
+        assert plain.keys("lock:*").count(keys[0]) == 1 and plain.exists(*keys[::2]) == 1
+        assert plain.ttl(keys[0]) == -1
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_server, plain, owner):
+    """hasp does not believe in the lock any more, not even when one like it is there again."""
+    hasp = start_hasp(rule(owner=owner))
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        assert rises(plain, 1, KEY)
+        note = plain.get(SIDE)
+        redis_server.signal(signal.SIGSTOP)
+        try:
+            until(lambda: "lease_over" in hasp.log, "the end of the lease")
+        finally:
+            redis_server.signal(signal.SIGCONT)
+        assert not plain.exists(KEY)
+        plain.set(KEY, "v", px=LEASE_MS)
+        if note:
+            plain.set(SIDE, note, px=LEASE_MS)
+        assert runs_out(plain, KEY)
+        assert one.call("SETNX", KEY, "v") == ONE
+        assert rises(plain, 1, KEY)
+    assert hasp.log.count("lease_over") == 1
+
+
+def test_renewal_that_redis_refuses_is_logged_and_tried_again(start_hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-pexpire")
+    hasp = start_hasp(rule(lease="1s"), upstream="\n".join(
+        [f"unix:{plain.connection_pool.connection_kwargs['path']}", "user = hasp", "password = pw"]))
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        until(lambda: "renewal_failed" in hasp.log, "the failure to renew")
+        plain.execute_command("ACL", "SETUSER", "hasp", "+pexpire")
+        assert is_renewed(plain, KEY)
+
+
 # --- verbs' locks ----------------------------------------------------------------
 
 
@@ -338,6 +414,31 @@ def test_counted_lock_is_renewed_until_the_last_unlock(start_hasp, plain):
         assert one.call("UNLOCK", "k") == ONE
         assert other.call("LOCK", "k", "PX", LEASE_MS) == b":2\r\n"
         assert runs_out(plain, "k")
+
+
+@pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
+def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(start_hasp, plain, reentrant):
+    """It asked for a lease there. To the first hasp it looks like its own lock, but for the
+    fencing token."""
+    hasp, away = start_hasp(verbs(reentrant=reentrant)), start_hasp(verbs(reentrant=reentrant))
+    with hasp.connect() as one, away.connect() as other:
+        one.call("LOCK", "k", "AS", "bob")
+        assert rises(plain, 1, "k")
+        assert other.call("UNLOCK", "k", "AS", "bob") == ONE
+        assert other.call("LOCK", "k", "AS", "bob", "PX", LEASE_MS) == b":2\r\n"
+        assert runs_out(plain, "k")
+
+
+@pytest.mark.parametrize("reentrant", ["count", "no"])
+def test_lock_by_verb_that_was_given_back_elsewhere_does_not_come_back(start_hasp, plain, reentrant):
+    hasp, away = start_hasp(verbs(reentrant=reentrant)), start_hasp(verbs(reentrant=reentrant))
+    with hasp.connect() as one, away.connect() as other:
+        one.call("LOCK", "k", "AS", "bob")
+        one.call("LOCK", "k2")
+        assert rises(plain, 1, "k")
+        assert other.call("UNLOCK", "k", "AS", "bob") == ONE
+        assert rises(plain, 3, "k2")
+        assert not plain.exists("k", "hasp:fence:{k}")
 
 
 def test_extended_lock_is_renewed_no_more(start_hasp, plain):
@@ -453,6 +554,23 @@ def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, 
 
     until(taken, "the lock to be taken")
     assert gone(plain, "k", KEY)
+
+
+@BOTH
+@pytest.mark.parametrize("take, key", [(("SETNX", KEY, "v"), KEY), (("LOCK", "k"), "k")])
+def test_release_is_made_good_when_redis_is_back(start_hasp, redis_server, plain, take, key):
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"),
+                          upstream=relay.address)
+        with hasp.connect() as one:
+            assert one.call(*take) == ONE
+            until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+            relay.cut()
+            until(lambda: "upstream_down" in hasp.log, "hasp to notice")
+        hasp.take_turn()
+        assert plain.exists(key)
+        relay.mend()
+        assert gone(plain, key)
 
 
 def test_sigterm_releases_what_is_to_be_released(start_hasp, plain):

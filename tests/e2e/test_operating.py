@@ -62,7 +62,7 @@ def change(hasp, old, new):
     """Edits hasp's file and has it read again."""
     text = hasp.config_file.read_text()
     assert old in text
-    hasp.config_file.write_text(text.replace(old, new))
+    hasp.configure(text.replace(old, new))
     hasp.signal(signal.SIGHUP)
 
 
@@ -301,20 +301,65 @@ def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
         assert len(warnings) == n and "workers" in warnings[-1]
 
 
-@BOTH
-def test_reload_moves_new_connections_to_another_upstream(start_hasp, redis_server):
-    with RedisServer() as second:
-        second.client().set("who", "second")
+FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
+
+
+@pytest.fixture
+def second(redis_server):
+    """Another Redis; `who` says which one it is."""
+    with RedisServer() as server:
+        server.client().set("who", "second")
         redis_server.client().set("who", "first")
-        hasp = start_hasp()
-        until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
-        with hasp.connect() as one:
-            assert one.call("GET", "who") == b"$5\r\nfirst\r\n"
-            change(hasp, str(redis_server.unix), str(second.unix))
-            until(lambda: hasp.log.count("upstream_up") == 2, "hasp's own connection to move")
-            with hasp.connect() as other:
-                assert other.call("GET", "who") == b"$6\r\nsecond\r\n"
-            assert one.call("GET", "who") == b"$5\r\nfirst\r\n"
+        yield server
+
+
+def move(hasp, old, new):
+    """A reload moves hasp from one Redis to another."""
+    ups = until(lambda: hasp.log.count("upstream_up"), "hasp's own connection")
+    change(hasp, str(old.unix), str(new.unix))
+    until(lambda: hasp.log.count("upstream_up") > ups, "hasp's own connection to move")
+
+
+@BOTH
+def test_reload_moves_new_connections_to_another_upstream(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    move(hasp, redis_server, second)
+    with hasp.connect() as one:
+        assert one.call("GET", "who") == SECOND
+
+
+def test_reload_moves_those_who_share_a_link_and_back(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    with hasp.connect() as one:
+        for old, new, answer in ((redis_server, second, SECOND), (second, redis_server, FIRST)):
+            until(lambda: "upstream_up" in hasp.log, "hasp to know what may share")
+            assert one.call("GET", "who") != answer
+            move(hasp, old, new)
+            assert one.call("GET", "who") == answer
+
+
+def test_reload_moves_nobody_before_he_is_answered(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    until(lambda: "upstream_up" in hasp.log, "hasp to know what may share")
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        redis_server.freeze()
+        one.send(encode("GET", "who"))
+        hasp.take_turn()
+        move(hasp, redis_server, second)
+        one.send(encode("GET", "who"))
+        hasp.take_turn()
+        redis_server.signal(signal.SIGCONT)
+        assert one.read() + one.read() == FIRST + SECOND
+
+
+@BOTH
+def test_reload_leaves_those_with_a_link_of_their_own_where_they_are(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    with hasp.connect() as one:
+        assert one.call("MULTI") == OK and one.call("DISCARD") == OK
+        move(hasp, redis_server, second)
+        assert one.call("GET", "who") == FIRST
 
 
 def test_reload_changes_limits(start_hasp):
@@ -336,7 +381,7 @@ def test_many_reloads_under_load(start_hasp):
     hasp = start_hasp(LOCKS, workers=2)
     connections = [hasp.connect() for _ in range(8)]
     for n in range(30):
-        hasp.config_file.write_text(hasp.config_file.read_text() + f"[lock more{n}]\npattern = more{n}:*\n")
+        hasp.configure(hasp.config_file.read_text() + f"[lock more{n}]\npattern = more{n}:*\n")
         hasp.signal(signal.SIGHUP)
         for connection in connections:
             connection.send(encode("SETNX", f"lock:{n}", "v") + encode("DEL", f"lock:{n}") * 2)
@@ -401,6 +446,41 @@ def test_second_sigterm_leaves_at_once(start_hasp, redis_server):
         hasp.signal(signal.SIGTERM)
         assert blocked.at_end()
         ended(hasp)
+
+
+def blocked_client(hasp, redis_server):
+    """Keeps hasp from leaving until something is pushed to `list`."""
+    client = hasp.connect()
+    client.send(encode("BLPOP", "list", 0))
+    until(lambda: redis_server.client().info("clients")["blocked_clients"] == 1, "BLPOP to block")
+    return client
+
+
+def test_reload_while_it_leaves_changes_nothing(start_hasp, redis_server):
+    hasp = start_hasp(workers=2)
+    with blocked_client(hasp, redis_server) as blocked:
+        threads = len(os.listdir(f"/proc/{hasp.pid}/task"))
+        hasp.signal(signal.SIGTERM)
+        until(lambda: len(os.listdir(f"/proc/{hasp.pid}/task")) < threads, "the worker without clients to end")
+        hasp.signal(signal.SIGHUP)
+        until(lambda: 'reload kept=old reason="hasp leaves"' in hasp.log, "the reload to be refused")
+        redis_server.client().rpush("list", "x")
+        assert blocked.read().endswith(b"x\r\n")
+    ended(hasp)
+
+
+def test_files_of_the_next_hasp_stay_when_this_one_has_drained(start_hasp, redis_server, tmp_path):
+    options = {"listen": f"unix:{tmp_path}/s", "pid_file": f"{tmp_path}/pid"}
+    hasp = start_hasp(**options)
+    with blocked_client(hasp, redis_server):
+        hasp.signal(signal.SIGTERM)
+        until(lambda: connected(tmp_path / "s") is None, "it to listen no more")
+        following = start_hasp(**options)
+        redis_server.client().rpush("list", "x")
+        ended(hasp)
+    assert (tmp_path / "pid").read_text() == f"{following.pid}\n"
+    with following.connect() as one:
+        assert one.call("PING") == PONG
 
 
 def test_drain_timeout_ends_the_wait(start_hasp):
@@ -515,6 +595,14 @@ def test_several_addresses(start_hasp, tmp_path):
         where = port if host == "unix" else (host.strip("[]"), int(port))
         with Connection(where) as one:
             assert one.call("PING") == PONG
+
+
+def test_more_addresses_than_it_can_listen_at_are_told(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server,
+                  listen="\n ".join(f"unix:{tmp_path}/{n}" for n in range(65)))
+    result = run("-c", path)
+    assert result.returncode == 1 and f"listen unix:{tmp_path}/64: too many addresses" in result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["hasp.ini"]
 
 
 def test_name_that_stands_for_two_addresses(start_hasp):

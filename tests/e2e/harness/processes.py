@@ -58,6 +58,12 @@ class Process:
     def signal(self, number):
         self.child.send_signal(number)
 
+    def freeze(self):
+        """SIGSTOP, which the kernel carries out when it gets to it."""
+        self.signal(signal.SIGSTOP)
+        status = pathlib.Path(f"/proc/{self.pid}/stat")
+        until(lambda: status.read_text().rsplit(")", 1)[1].split()[0] == "T", f"{self.name} to stop")
+
     def kill(self):
         if self.running():
             self.child.kill()
@@ -156,6 +162,12 @@ class Hasp(Process):
         host, port = address.rsplit(":", 1)
         return (host.strip("[]"), int(port))
 
+    def configure(self, text):
+        """Its file from now on; in one step, as a reload may be reading it."""
+        draft = self.dir / "draft"
+        draft.write_text(text)
+        draft.replace(self.config_file)
+
     def client(self, **options):
         """A redis-py client; replies as str."""
         if isinstance(self.address, tuple):
@@ -163,8 +175,8 @@ class Hasp(Process):
             return redis_py.Redis(host, port, decode_responses=True, **options)
         return redis_py.Redis(unix_socket_path=self.address, decode_responses=True, **options)
 
-    def connect(self):
-        return Connection(self.address)
+    def connect(self, **options):
+        return Connection(self.address, **options)
 
     def take_turn(self):
         """What was sent to it before has been read when this returns."""

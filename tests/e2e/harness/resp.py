@@ -19,16 +19,22 @@ def encode(*args):
 
 
 class Connection:
-    """`address` is (host, port), or the path of a unix socket."""
+    """`address` is (host, port), or the path of a unix socket.
 
-    def __init__(self, address, timeout=5):
-        if isinstance(address, tuple):
-            self.sock = socket.create_connection(address, timeout)
+    `receive_buffer`: the bytes that the kernel takes for one who does not read (twice as
+    many, to be exact), where it would otherwise take as many as come: up to tcp_rmem.
+    """
+
+    def __init__(self, address, timeout=5, receive_buffer=None):
+        tcp = isinstance(address, tuple)
+        family = socket.AF_UNIX if not tcp else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.sock = socket.socket(family)
+        self.sock.settimeout(timeout)
+        if tcp:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        else:
-            self.sock = socket.socket(socket.AF_UNIX)
-            self.sock.settimeout(timeout)
-            self.sock.connect(str(address))
+        if receive_buffer:  # before there is a window to be announced
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.sock.connect(address if tcp else str(address))
         self.file = self.sock.makefile("rb")
 
     def send(self, data):

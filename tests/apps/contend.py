@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Threads that contend for one lock with others of their kind, and with whoever else there is.
+
+    REDIS_HOST, REDIS_PORT  where Redis is
+    KIND                    how they lock: see KINDS in lockers.py
+    KEY                     the lock
+    WORKERS, TIMES          how many threads, and how often each gets the lock
+    PARTIES                 how many runs begin together
+
+What they guard is a counter that each reads, thinks about, and writes. They also say
+when they come and go. Prints how often they were inside, and how often somebody else was
+there already, of this kind or another.
+"""
+
+import os
+import threading
+import time
+
+import redis
+
+from lockers import KINDS
+
+KIND = KINDS[os.environ.get("KIND", "redisson")]
+KEY = os.environ.get("KEY", "lock:contend")
+COUNTER, INSIDE, READY = "contend:counter", "contend:inside", "contend:ready"
+
+
+def connect():
+    return redis.Redis(os.environ.get("REDIS_HOST", "127.0.0.1"),
+                       int(os.environ.get("REDIS_PORT", 6379)),
+                       decode_responses=True, single_connection_client=True)
+
+
+def worker(times, entered, met):
+    with connect() as r:
+        lock = KIND(connect(), KEY)
+        for _ in range(times):
+            if not lock.lock(timeout=20):
+                return
+            met.append(r.incr(INSIDE) != 1)
+            count = int(r.get(COUNTER) or 0)
+            time.sleep(0.001)
+            r.set(COUNTER, count + 1)
+            r.decr(INSIDE)
+            entered.append(1)
+            if not lock.unlock():
+                return
+
+
+def begin_together():
+    with connect() as r:
+        r.incr(READY)
+        while int(r.get(READY)) < int(os.environ.get("PARTIES", 1)):
+            time.sleep(0.002)
+
+
+def main():
+    entered, met = [], []
+    times = int(os.environ.get("TIMES", 20))
+    threads = [threading.Thread(target=worker, args=(times, entered, met))
+               for _ in range(int(os.environ.get("WORKERS", 3)))]
+    begin_together()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(f"entered={len(entered)} met={sum(met)}")
+
+
+if __name__ == "__main__":
+    main()

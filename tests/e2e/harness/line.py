@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The line of waiters, as Redis has it."""
+
+from .resp import encode
+from .wait import until
+
+
+def queue_of(key):
+    return f"hasp:queue:{{{key}}}"
+
+
+def stand(plain, connection, *command):
+    """Sends it, and returns when it stands in line and Redis has said so to hasp."""
+    queue = queue_of(command[1])
+    before = plain.zcard(queue)
+    connection.send(encode(*command))
+    until(lambda: plain.zcard(queue) == before + 1, f"{command} to stand in line")
+    # Redis sends what it answers in one turn of its loop at the end of that. A second turn
+    # says that the first one has ended, so that even its death cannot take the answer back.
+    plain.ping()

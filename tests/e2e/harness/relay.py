@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A way to Redis that can be cut, also between a command and its reply.
+
+    with Relay(redis.address) as relay: hasp before relay.address ...
+"""
+
+import socket
+import threading
+import time
+
+
+class Relay:
+    """Copies bytes both ways between whoever connects and `target`, (host, port)."""
+
+    def __init__(self, target):
+        self.target = target
+        self.swallows = False  # what Redis answers is lost
+        self.holds_back = None  # an answer that comes when this is None again
+        self.pairs = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def cut(self):
+        """Ends all connections and refuses new ones, until mend()."""
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for pair in self.pairs:
+            for end in pair:
+                hang_up(end)
+        self.pairs = []
+
+    def mend(self):
+        self.swallows = False
+        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
+    def _accept(self, listener):
+        while True:
+            try:
+                near, _ = listener.accept()
+                far = socket.create_connection(self.target)
+            except OSError:
+                return
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.pairs.append((near, far))
+            threading.Thread(target=self._copy, args=(near, far, False), daemon=True).start()
+            threading.Thread(target=self._copy, args=(far, near, True), daemon=True).start()
+
+    def _copy(self, source, sink, replies):
+        try:
+            while data := source.recv(65536):
+                while replies and data == self.holds_back:
+                    time.sleep(0.001)
+                if not (replies and self.swallows):
+                    sink.sendall(data)
+        except OSError:
+            pass
+        hang_up(source)
+        hang_up(sink)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.cut()
+
+
+def hang_up(end):
+    """Wakes whoever reads it, too."""
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    end.close()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The users that hasp.ini(5) tells to make are allowed what hasp has them do, and so can be
+copied from there. Redis writes down whatever it refuses."""
+
+import re
+
+import pytest
+from harness import TOP, until
+from harness.line import queue_of, stand
+
+OK, ONE, NIL = b"+OK\r\n", b":1\r\n", b"$-1\r\n"
+RULES = """
+user = hasp
+password = secret
+[lock locks]
+pattern = lock:r*
+wait = 9s
+lease = 600ms
+renew = yes
+on_disconnect = release
+[verbs]
+reentrant = {reentrant}
+lease = 600ms
+on_disconnect = release
+"""
+
+
+def users_in_the_manual():
+    """{name: its rules}"""
+    text = (TOP / "config/hasp.ini.5").read_text()
+    blocks = re.findall(r"^ACL SETUSER (\S+) (.*?)^\.Ed", text, re.M | re.S)
+    return {name: rules.split() for name, rules in blocks}
+
+
+@pytest.fixture
+def plain(redis_server):
+    with redis_server.client() as client:
+        users = users_in_the_manual()
+        client.execute_command("ACL", "SETUSER", "app", "on", ">pw", "resetchannels", *users["app"])
+        client.execute_command("ACL", "SETUSER", "hasp", "resetchannels", *users["hasp"])
+        yield client
+
+
+@pytest.mark.parametrize("reentrant", ["count", "refresh"])
+def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant):
+    hasp = start_hasp(RULES.format(reentrant=reentrant))
+
+    def connect():
+        connection = hasp.connect()
+        assert connection.call("AUTH", "app", "pw") == OK
+        return connection
+
+    for take, give in ((["LOCK", "lock:v", "WAIT", 9000], ["UNLOCK", "lock:v"]),
+                       (["SET", "lock:r", "v", "NX"], ["DEL", "lock:r"])):
+        queue = queue_of(take[1])
+        with connect() as one, connect() as other, connect() as third, connect() as fourth:
+            assert one.call(*take) in (OK, ONE)
+            stand(plain, other, *take)
+            stand(plain, third, *take)
+            stand(plain, fourth, *take)
+            # Renewed, and more than once: it would be over otherwise.
+            renewals = 2 + plain.info("commandstats")["cmdstat_pexpire"]["calls"]
+            until(lambda: plain.info("commandstats")["cmdstat_pexpire"]["calls"] >= renewals, "renewals")
+            third.close()
+            until(lambda: plain.zcard(queue) == 2, "the third to leave the queue")
+            assert one.call(*give) == ONE
+            assert other.read()[:1] in b"+:"
+            other.close()  # hasp releases what it had
+            assert fourth.read()[:1] in b"+:"
+            assert fourth.call("LOCK.INFO", take[1])[:1] == b"*"
+            assert fourth.call(*give) == ONE
+    with connect() as one, connect() as other:
+        one.call("LOCK", "lock:v", "PX", 300)
+        queue = "hasp:queue:{lock:v}"
+        stand(plain, other, "LOCK", "lock:v", "WAIT", 9000)
+        assert other.read().startswith(b":")  # the lease was over: hasp's own look
+        assert other.call("LOCK.EXTEND", "lock:v", "PX", 9000) == ONE
+        assert one.call("LOCK", "lock:v", "WAIT", 1) == NIL
+    assert plain.execute_command("ACL", "LOG") == []

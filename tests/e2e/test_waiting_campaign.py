@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Who stands in line gets the lock in turn, whatever dies: a short run of tests/fuzz/waiting.
+
+And the tester finds what it is made to find.
+"""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from harness import TOP
+
+sys.path.insert(0, str(TOP / "tests" / "fuzz"))
+
+from breaking_proxy import BREAKS  # noqa: E402
+from lockchecker import GONE, HASP, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
+
+
+def waiting(*args):
+    """(exit status, output)."""
+    done = subprocess.run([TOP / "tests" / "fuzz" / "waiting", *map(str, args)],
+                          capture_output=True, text=True, timeout=120, check=False)
+    print(done.stdout, done.stderr)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("layout", ["count", "no"])
+def test_turns_survive_chaos(layout):
+    status, output = waiting("--seconds", 5, "--clients", 80, "--layout", layout)
+    assert status == 0, output[-6000:]
+
+
+def test_tester_finds_nothing_where_nothing_is_broken():
+    _, output = waiting("--seconds", 1.5, "--clients", 60, "--layout", "refresh", "--break", "none")
+    # How late the proxy itself is, nobody measures.
+    assert set(re.findall(r"^ +\d+ (.+)!$", output, re.M)) <= {"late"}, output[-6000:]
+    assert re.search(r"^\d+ faults$", output, re.M)
+
+
+FINDINGS = {
+    "owner": "overlap", "last": "overtaken", "front": "overtaken", "keep": "not freed",
+    "twice": "overlap", "fence": "fence", "nobody": "overtaken", "late": "late",
+}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_tester_finds_what_is_broken(name):
+    seconds = 3 if name == "late" else 1.5
+    status, output = waiting("--seconds", seconds, "--clients", 60, "--layout", "count", "--break", name)
+    assert status == 1 and f" {FINDINGS[name]}!" in output
+
+
+def test_every_break_is_tried():
+    assert set(FINDINGS) == {*BREAKS, "late"} - {"none"}
+
+
+# --- the checker by itself ------------------------------------------------------------
+
+def granted(checker, client, sent, at, till=None, released=None, fence=None, wait=0.0, queued=None, hasp=0,
+            renewed=False):
+    t = checker.note(Try("k", client, hasp, client, sent, wait=wait, lease=1.0, renewed=renewed))
+    t.grant(at, fence)
+    t.queued = queued
+    t.sure.append((at, at + 1.0 if till is None else till))
+    t.released = t.freed = released
+    return t
+
+
+def ended(checker, client, sent, at, outcome=REFUSED, wait=1.0, queued=None, hasp=0):
+    t = checker.note(Try("k", client, hasp, client, sent, wait=wait))
+    t.ended, t.outcome, t.queued = at, outcome, queued
+    return t
+
+
+def kinds(checker):
+    return [fault.partition(":")[0] for fault in checker.check()]
+
+
+@pytest.fixture
+def checker():
+    return Checker()
+
+
+def test_one_after_the_other_is_right(checker):
+    granted(checker, "a", 0.0, 0.1, released=0.2, fence=1)
+    granted(checker, "b", 0.05, 0.25, released=0.3, fence=2, wait=1.0, queued=0.1)
+    granted(checker, "c", 0.15, 0.35, released=0.4, fence=3, wait=1.0, queued=0.2)
+    assert kinds(checker) == []
+
+
+def test_two_at_once_overlap(checker):
+    granted(checker, "a", 0.0, 0.1, released=0.5)
+    granted(checker, "b", 0.2, 0.3, released=0.4)
+    assert kinds(checker) == ["overlap"]
+
+
+def test_release_that_was_sent_may_be_done(checker):
+    granted(checker, "a", 0.0, 0.1, released=0.29)
+    granted(checker, "b", 0.2, 0.3, released=0.4)
+    assert kinds(checker) == []
+
+
+def test_lease_that_may_have_run_out_does_not_overlap(checker):
+    granted(checker, "a", 0.0, 0.1, till=0.29)
+    granted(checker, "b", 0.2, 0.3)
+    assert kinds(checker) == []
+
+
+def test_renewed_lease_does_not_run_out(checker):
+    granted(checker, "a", 0.0, 0.1, released=9.0, renewed=True)
+    granted(checker, "b", 4.9, 5.0, released=5.1)
+    assert kinds(checker) == ["overlap"]
+
+
+def test_renewed_lease_runs_out_while_its_hasp_is_stopped(checker):
+    granted(checker, "a", 0.0, 0.1, released=9.0, renewed=True)
+    granted(checker, "b", 4.9, 5.0, released=5.1, hasp=1)
+    checker.troubles.add(HASP, 0, 3.8, 5.5)
+    assert kinds(checker) == []
+
+
+@pytest.mark.parametrize("kind, who, begin, end", [
+    (HASP, 1, 3.8, 5.5), (HASP, 0, 3.0, 3.8), (REDIS, None, 4.8, 4.9)])
+def test_renewed_lease_does_not_run_out_because_of(checker, kind, who, begin, end):
+    granted(checker, "a", 0.0, 0.1, released=9.0, renewed=True)
+    granted(checker, "b", 4.9, 5.0, released=5.1, hasp=1)
+    checker.troubles.add(kind, who, begin, end)
+    assert kinds(checker) == ["overlap"]
+
+
+def test_token_that_falls(checker):
+    granted(checker, "a", 0.0, 0.1, released=0.2, fence=7)
+    granted(checker, "b", 0.3, 0.4, released=0.5, fence=6)
+    assert kinds(checker) == ["fence"]
+
+
+def test_token_that_comes_twice(checker):
+    granted(checker, "a", 0.0, 0.1, released=0.2, fence=7)
+    granted(checker, "b", 0.3, 0.4, released=0.5, fence=7)
+    assert "fence" in kinds(checker)
+
+
+def test_token_order_of_what_was_under_way_together_is_free(checker):
+    granted(checker, "a", 0.0, 0.3, till=0.3, fence=7)
+    granted(checker, "b", 0.2, 0.4, released=0.5, fence=6)
+    assert kinds(checker) == []
+
+
+def overtake(checker):
+    granted(checker, "a", 0.0, 0.9, released=0.95, fence=2, wait=1.0, queued=0.1)
+    granted(checker, "b", 0.2, 0.5, released=0.6, fence=1, wait=1.0)
+
+
+def test_who_came_later_and_got_it_first_has_overtaken(checker):
+    overtake(checker)
+    assert kinds(checker) == ["overtaken"]
+
+
+def test_who_waited_in_vain_was_overtaken(checker):
+    ended(checker, "a", 0.0, 1.0, queued=0.1)
+    granted(checker, "b", 0.2, 0.5, released=0.9)
+    assert kinds(checker) == ["overtaken"]
+
+
+@pytest.mark.parametrize("outcome", [GONE, LOST])
+def test_who_left_before_was_not_overtaken(checker, outcome):
+    ended(checker, "a", 0.0, 0.4, outcome, queued=0.1)
+    granted(checker, "b", 0.2, 0.5, released=0.9)
+    assert "overtaken" not in kinds(checker)
+
+
+def test_who_may_not_have_been_in_the_queue_was_not_overtaken(checker):
+    granted(checker, "a", 0.0, 0.9, released=0.95, fence=2, wait=1.0, queued=0.3)
+    granted(checker, "b", 0.2, 0.5, released=0.6, fence=1, wait=1.0)
+    assert kinds(checker) == []
+
+
+@pytest.mark.parametrize("kind, who", [(HASP, 0), (REDIS, None), (SUBSCRIPTION, None)])
+def test_being_overtaken_is_excused_by(checker, kind, who):
+    overtake(checker)
+    checker.troubles.add(kind, who, 0.3, 0.4)
+    assert kinds(checker) == []
+    assert checker.counts[f"overtaken: excused by {kind}"] == 1
+
+
+@pytest.mark.parametrize("kind, who, begin, end", [
+    (HASP, 1, 0.3, 0.4), (HASP, 0, 0.6, 0.7), (REDIS, None, -1.0, 0.2 - SETTLE - 0.01)])
+def test_being_overtaken_is_not_excused_by(checker, kind, who, begin, end):
+    overtake(checker)
+    checker.troubles.add(kind, who, begin, end)
+    assert kinds(checker) == ["overtaken"]
+
+
+@pytest.mark.parametrize("at, finding", [(0.9, ["early"]), (1.0, []), (1.09, []), (1.2, ["late"])])
+def test_end_of_the_wait(checker, at, finding):
+    ended(checker, "a", 0.0, at)
+    assert kinds(checker) == finding
+
+
+def test_late_answer_is_excused_by_our_own_delay(checker):
+    ended(checker, "a", 0.0, 1.2)
+    checker.delays.beat(1.2, 0.15)
+    assert kinds(checker) == []
+    assert checker.counts["late: within the delay of the machine"] == 1
+
+
+def test_late_answer_is_excused_while_hasp_starves(checker):
+    ended(checker, "a", 0.0, 1.2)
+    checker.starving.sample(0.9, 0, 1, 3.0)
+    checker.starving.sample(1.2, 0, 1, 3.15)
+    assert kinds(checker) == []
+
+
+@pytest.mark.parametrize("who, end, finding", [(0, 1.5, []), (1, 1.5, ["late"]), (0, 1.1, ["late"])])
+def test_late_answer_is_excused_while_its_hasp_is_stopped(checker, who, end, finding):
+    ended(checker, "a", 0.0, 1.6)
+    checker.troubles.add(HASP, who, 0.5, end)
+    assert kinds(checker) == finding
+
+
+def test_connection_lost_without_a_reason(checker):
+    ended(checker, "a", 0.0, 0.5, LOST)
+    assert kinds(checker) == ["lost"]
+
+
+def test_try_that_never_ended(checker):
+    checker.note(Try("k", "a", 0, "a", 0.0))
+    assert kinds(checker) == ["hung"]
+
+
+def test_lock_that_redis_does_not_know(checker):
+    t = granted(checker, "a", 0.0, 0.1)
+    t.sure.clear()
+    assert checker.held(t, 0.1, 0.11, False, 0) is None
+    assert kinds(checker) == ["not held"]
+
+
+def test_lock_that_stays_after_its_release(checker):
+    checker.gone(granted(checker, "a", 0.0, 0.1, released=0.2), 0.3, True)
+    assert kinds(checker) == ["not freed"]
+
+
+@pytest.mark.parametrize("at, finding", [(0.5, ["refused"]), (1.5, [])])
+def test_release_refused(checker, at, finding):
+    checker.refused(granted(checker, "a", 0.0, 0.1, released=at), at)
+    assert kinds(checker) == finding
+
+
+def test_waiting_for_nobody(checker):
+    granted(checker, "a", 0.0, 0.1, released=0.5)
+    ended(checker, "b", 0.2, 3.2, wait=3.0, queued=0.3)
+    assert kinds(checker) == ["idle"]
+
+
+def test_waiting_for_somebody_in_vain(checker):
+    granted(checker, "a", 0.0, 0.1, released=3.4, till=4.0)
+    ended(checker, "b", 0.2, 3.2, wait=3.0, queued=0.3)
+    assert kinds(checker) == []

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A proxy between hasp and Redis that breaks hasp's scripts on their way, on purpose.
+
+hasp sends a script by its text, in EVAL, and calls it by the text's SHA1, in EVALSHA. Both are
+replaced by those of the patched text. Redis never gets a whole one that BREAKS concerns: a SHA1
+whose text did not come by yet is not known to it either, so that hasp sends the text.
+
+The tester is tested with it: it must find something wrong with each of these. `none` changes
+nothing.
+"""
+
+import hashlib
+import socket
+import threading
+
+# name -> [(what the text has, without comments and indentation; what it gets instead)]
+BREAKS = {
+    "none": [],
+    # Who has the lock is not asked.
+    "owner": [("if n == 0 then\nreturn 0\nend\nif ARGV[3]", "if ARGV[3]"),
+              ("if mine ~= false then\nlocal reply", "if true then\nlocal reply")],
+    # The last in the queue gets it.
+    "last": [("'ZRANGE', queue, '0', '1')", "'ZREVRANGE', queue, '0', '1')")],
+    # Whoever comes stands in front of the others.
+    "front": [("place = t[1] .. string.format('%06d', t[2])",
+               "place = string.format('%.0f', 4000000000000000 - t[1] * 1000000 - t[2])"),
+              ("if redis.call('ZCOUNT', queue, place, '+inf') > 0 then", "if false then")],
+    # The lock is handed on as it is.
+    "keep": [("redis.pcall('DEL', lock, KEYS[2])", "redis.pcall('DEL', KEYS[2])")],
+    # Two get it, of different owners; in the layout `count`.
+    "twice": [("if owner and not entry:find(' ' .. owner .. ' ', 1, true) then\nreturn false\nend\n", ""),
+              ("if owner and (kind ~= 'h' or token ~= owner) then\nreturn false\nend",
+               "if owner and (kind ~= 'h' or deaf[1]) then\nreturn false\nend\n"
+               "if owner then\ndeaf[1], owners_fence = true, nil\nend")],
+    # Fencing tokens fall.
+    "fence": [("fence = redis.pcall('INCR', counter)", "fence = redis.pcall('DECR', counter)")],
+    # Nobody is let in, neither at a release nor at hasp's looks.
+    "nobody": [("tonumber(deadline) > now and", "tonumber(deadline) < 0 and")],
+}
+
+
+class BreakingProxy:
+    """`upstream` is the path of a unix socket, `address` what hasp connects to."""
+
+    def __init__(self, upstream, name):
+        self.upstream, self.patches = upstream, BREAKS[name]
+        self.shas = {}       # of the text as hasp knows it -> as Redis knows it
+        self.applied = set()  # those of the patches that something fitted
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=511)
+        self.address = self.listener.getsockname()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stop(self):
+        self.listener.close()
+
+    def complete(self):
+        """All patches were applied to something."""
+        return len(self.applied) == len(self.patches)
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(self.upstream))
+            except OSError:
+                return
+            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for target, a, b in ((self._requests, near, far), (self._copy, far, near)):
+                threading.Thread(target=target, args=(a, b), daemon=True).start()
+
+    def _copy(self, source, sink):
+        try:
+            while data := source.recv(65536):
+                sink.sendall(data)
+        except OSError:
+            pass
+        shut(sink)
+        shut(source)
+
+    def _requests(self, source, sink):
+        buffer = b""
+        try:
+            while data := source.recv(65536):
+                buffer += data
+                out = []
+                while (argv_end := split(buffer)) is not None:
+                    argv, end = argv_end
+                    out.append(self._break(argv, buffer[:end]))
+                    buffer = buffer[end:]
+                sink.sendall(b"".join(out))
+        except OSError:
+            pass
+        shut(sink)
+        shut(source)
+
+    def _break(self, argv, raw):
+        name = argv[0].upper() if argv else b""
+        if name == b"EVALSHA":
+            argv[1] = self.shas.get(argv[1].lower(), argv[1])
+        elif name == b"EVAL" and len(argv) > 1:
+            argv[1] = self._patch(argv[1])
+        elif name == b"SCRIPT" and len(argv) > 2 and argv[1].upper() == b"LOAD":
+            argv[2] = self._patch(argv[2])
+        else:
+            return raw
+        return b"*%d\r\n" % len(argv) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in argv)
+
+    def _patch(self, script):
+        text = script.decode()
+        for i, (old, new) in enumerate(self.patches):
+            if old in text:
+                text = text.replace(old, new)
+                self.applied.add(i)
+        patched = text.encode()
+        if patched != script:
+            self.shas[sha1(script)] = sha1(patched)
+        return patched
+
+
+def sha1(script):
+    return hashlib.sha1(script).hexdigest().encode()
+
+
+def split(buffer):
+    """(arguments, length) of the first request in `buffer`; None: it is not whole. Whatever is
+    no array of bulk strings is one without arguments, up to the end of its line."""
+    end = buffer.find(b"\r\n")
+    if end < 0:
+        return None
+    at, argv = end + 2, []
+    if buffer[:1] != b"*":
+        return argv, at
+    for _ in range(int(buffer[1:end])):
+        end = buffer.find(b"\r\n", at)
+        if end < 0:
+            return None
+        size = int(buffer[at + 1:end])
+        at = end + 2
+        if len(buffer) < at + size + 2:
+            return None
+        argv.append(buffer[at:at + size])
+        at += size + 2
+    return argv, at
+
+
+def shut(sock):
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass

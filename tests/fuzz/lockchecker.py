@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decides whether what clients saw of locks can have been: no sockets, no clock.
+
+Whoever tries to take a lock writes down a Try: when it was sent and answered, when the try
+was seen in the queue, for which spans the lock was surely held. What was done to Redis and to
+hasp meanwhile is in Troubles, and how late the witnesses themselves were in Delays. All times
+are seconds of one monotonic clock. Then check() tells
+
+    overlap     two had one lock at the same moment, and no lease can have run out
+    fence       fencing tokens of one lock that do not rise, or come twice
+    overtaken   somebody who was in the queue before another one asked, stayed and was live,
+                and got the lock later or not at all
+    late        a waiter had its answer later than GRACE after its deadline
+    early       it was told before its deadline that it did not get the lock
+    lost        a try ended in an error or a closed connection, and nothing had happened
+    hung        a try did not end
+    not held    a client was told that it has the lock, and Redis knew nothing of it
+    not freed   a client was told that it has released the lock, and still had it
+    refused     a holder's release was refused
+    stolen      somebody who had nothing released a lock
+    idle        a waiter's time ran out, and the lock was free for longer than LOOK
+
+What trouble explains is no fault. Each excuse needs trouble of the right kind, at the right
+process, at that very moment or SETTLE before, and is counted.
+"""
+
+import bisect
+import collections
+import heapq
+
+GRACE = 0.1      # after its deadline, until a waiter is told
+SETTLE = 0.25    # after trouble, until all is as before
+LOOK = 1.0       # so often hasp looks at a lock that somebody waits for
+BACKOFF = 0.0    # of the time that Redis was down: so long hasp may wait before it tries again
+STALE = 0.1      # the share of its lease that a grant may have lost when it is heard of
+PRECISION = 0.005  # of Redis' milliseconds and ours
+RENEWALS = 3     # in one lease
+
+REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
+
+GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "lost"
+
+
+class Try:
+    """One try of one client to take a lock."""
+
+    __slots__ = ("key", "client", "hasp", "owner", "sent", "wait", "lease", "renewed", "ended",
+                 "outcome", "fence", "queued", "again", "sure", "released", "freed", "end", "why")
+
+    def __init__(self, key, client, hasp, owner, sent, wait=0.0, lease=1.0, renewed=False):
+        self.key, self.client, self.hasp, self.owner = key, client, hasp, owner
+        self.sent = sent
+        self.wait = wait          # 0: it does not wait
+        self.lease = lease
+        self.renewed = renewed    # by hasp, while the connection lives
+        self.ended = None         # when it was answered, or the client left
+        self.outcome = None
+        self.fence = None
+        self.queued = None        # when it was surely in the queue
+        self.again = False        # the owner had the lock before
+        self.sure = []            # [from, till] in which the lease cannot have run out
+        self.released = None      # when the release was sent
+        self.freed = None         # when it was answered that the lock is released
+        self.end = None           # when the client stopped to rely on the lock
+        self.why = ""
+
+    def grant(self, at, fence=None):
+        self.ended, self.outcome, self.fence = at, GRANTED, fence
+
+    def until(self, at):
+        """From `at` on the client does not rely on the lock any more."""
+        if self.end is None or at < self.end:
+            self.end = at
+
+    def __str__(self):
+        parts = [f"{self.client} as {self.owner} by hasp {self.hasp}: sent {self.sent:.3f}"]
+        if self.wait:
+            parts.append(f"wait {self.wait:.3f}")
+        parts.append(f"lease {self.lease:.3f}{' renewed' if self.renewed else ''}")
+        if self.queued:
+            parts.append(f"in the queue at {self.queued:.3f}")
+        if self.ended:
+            parts.append(f"{self.outcome} at {self.ended:.3f}")
+        if self.fence:
+            parts.append(f"fence {self.fence}")
+        parts += [f"sure {a:.3f}-{b:.3f}" for a, b in self.sure]
+        for name in ("released", "freed", "end"):
+            if getattr(self, name):
+                parts.append(f"{name} {getattr(self, name):.3f}")
+        return ", ".join(parts) + (f" ({self.why})" if self.why else "")
+
+
+class Troubles:
+    """What was done, to whom, from when to when."""
+
+    def __init__(self):
+        self.all = []
+
+    def add(self, kind, who, begin, end=float("inf")):
+        trouble = [kind, who, begin, end]
+        self.all.append(trouble)
+        return trouble
+
+    def during(self, begin, end, *kinds, settle=SETTLE):
+        """Those of `kinds`, each a kind or (kind, who), that were felt between the two."""
+        found = []
+        # The list is in the order of the beginnings, as good as.
+        for kind, who, first, last in self.all:
+            if first <= end and begin <= last + settle and (
+                    kind in kinds or (kind, who) in kinds or (who is None and any(
+                        k[0] == kind for k in kinds if isinstance(k, tuple)))):
+                found.append((kind, who, first, last))
+        return found
+
+
+class Delays:
+    """How late the heart beat: the witnesses' own scheduling delay."""
+
+    def __init__(self):
+        self.times, self.late = [], []
+
+    def beat(self, at, late):
+        if late > 0.001:
+            self.times.append(at)
+            self.late.append(late)
+
+    def within(self, begin, end):
+        first = bisect.bisect_left(self.times, begin)
+        # A beat that was late tells of the time before it.
+        last = first
+        worst = 0.0
+        while last < len(self.times) and self.times[last] - self.late[last] <= end:
+            worst = max(worst, self.late[last])
+            last += 1
+        return worst
+
+
+class Starving:
+    """How long threads that could run were not let, as the kernel counts it."""
+
+    def __init__(self):
+        self.threads = collections.defaultdict(lambda: ([], []))
+
+    def sample(self, at, who, thread, total):
+        """Of one of `who`'s threads, in all until now."""
+        times, totals = self.threads[who, thread]
+        if not totals or total != totals[-1]:
+            times.append(at)
+            totals.append(total)
+
+    def within(self, begin, end, *who):
+        """The worst of `who`'s threads."""
+        worst = 0.0
+        for (whose, _), (times, totals) in self.threads.items():
+            if whose not in who or not times or times[-1] < begin:
+                continue
+            first = max(bisect.bisect_left(times, begin) - 1, 0)
+            last = min(bisect.bisect_left(times, end), len(times) - 1)
+            worst = max(worst, totals[last] - totals[first])
+        return worst
+
+
+class Checker:
+    def __init__(self, troubles=None, delays=None, starving=None):
+        self.troubles = troubles or Troubles()
+        self.delays = delays or Delays()
+        self.starving = starving or Starving()
+        self.tries = []
+        self.faults = []
+        self.counts = collections.Counter()
+        self.moments = []  # [(kind, text, key, when)] of faults, for their story
+        self.buckets = collections.defaultdict(list)
+        self.refusals = []  # [(try, when)], for check()
+        self.misses = []
+
+    def note(self, t):
+        self.tries.append(t)
+        return t
+
+    def fault(self, kind, key, when, text):
+        self.counts[f"{kind}!"] += 1
+        self.faults.append(f"{kind}: {key}: {text}")
+        self.moments.append((kind, key, when))
+
+    def excuse(self, rule, found):
+        self.counts[f"{rule}: excused by {found[0][0]}"] += 1
+
+    def check(self):
+        """All faults found, as text."""
+        self._sort_troubles()
+        by_key = collections.defaultdict(list)
+        for t in sorted(self.tries, key=lambda t: t.sent):
+            by_key[t.key].append(t)
+            self._check_end(t)
+        for t, at in self.misses:
+            self._check_missed(t, at)
+        for t, at in self.refusals:
+            self._check_refused(t, at)
+        for tries in by_key.values():
+            self._check_overlaps(tries)
+            self._check_fences(tries)
+            self._check_order(tries)
+            self._check_idle(tries)
+        self._check_unique()
+        return self.faults
+
+    def story(self, key, when, around=0.5):
+        lines = [f"  {t}" for t in sorted(self.tries, key=lambda t: t.sent)
+                 if t.key == key and t.sent <= when + around
+                 and (t.end or t.ended or t.sent) >= when - around]
+        lines += [f"  trouble: {kind} {'' if who is None else who} {a:.3f}-{b:.3f}"
+                  for kind, who, a, b in self.troubles.all
+                  if a <= when + 3 * around and b >= when - 6 * around]
+        return "\n".join(lines)
+
+    # --- trouble --------------------------------------------------------------------
+
+    def _sort_troubles(self):
+        """Into buckets of a second, for there may be many."""
+        self.buckets.clear()
+        for trouble in self.troubles.all:
+            last = min(trouble[3], trouble[2] + 3600) + SETTLE
+            for second in range(int(trouble[2]), int(last) + 1):
+                self.buckets[second].append(trouble)
+
+    def _felt(self, begin, end, *kinds, settle=SETTLE):
+        some = Troubles()
+        seen = set()
+        for second in range(int(begin - max(0, settle - SETTLE)), int(end) + 1):
+            for trouble in self.buckets.get(second, ()):
+                if id(trouble) not in seen:
+                    seen.add(id(trouble))
+                    some.all.append(trouble)
+        return some.during(begin, end, *kinds, settle=settle)
+
+    def _calm(self, begin, end, *kinds, settle=SETTLE):
+        """The longest time without trouble between the two."""
+        longest, at = 0.0, begin
+        for _, _, first, last in sorted(self._felt(begin, end, *kinds), key=lambda x: x[2]):
+            longest = max(longest, first - at)
+            at = max(at, last + settle)
+        return max(longest, end - at)
+
+    # --- each try -------------------------------------------------------------------
+
+    def _check_end(self, t):
+        self.counts["tries"] += 1
+        if t.outcome is None:
+            self.fault("hung", t.key, t.sent, str(t))
+            return
+        self.counts[t.outcome] += 1
+        if t.outcome == LOST:
+            found = self._felt(t.sent - SETTLE, t.ended, REDIS, (HASP, t.hasp), LINKS)
+            if found:
+                self.excuse("lost", found)
+            else:
+                self.fault("lost", t.key, t.ended, str(t))
+        if t.outcome not in (GRANTED, REFUSED) or not t.wait:
+            return
+        deadline = self._deadline(t)
+        self.counts["waits"] += 1
+        if t.outcome == REFUSED and t.ended < t.sent + t.wait - PRECISION:
+            self.fault("early", t.key, t.ended, str(t))
+        if t.ended > deadline + GRACE:
+            self._check_late(t, deadline)
+
+    def _deadline(self, t):
+        """Time runs from when hasp could read what was sent."""
+        stopped = [last for _, _, first, last in self._felt(t.sent, t.sent, (HASP, t.hasp), settle=0.01)
+                   if last < t.ended]
+        if stopped:
+            self.counts["waits begun while hasp was stopped"] += 1
+        return max([t.sent, *stopped]) + t.wait
+
+    @staticmethod
+    def _over(trouble):
+        """Until when clients may have to wait for hasp because of it. One whose time ran out
+        while hasp could not take it out of the queue is not served until that is done."""
+        kind, _, first, last = trouble
+        return last + SETTLE + (BACKOFF * (last - first) if kind == REDIS else 0)
+
+    def _check_late(self, t, deadline):
+        delay = self.delays.within(deadline - SETTLE, t.ended)
+        # It may have begun late, too: the deadline is hasp's.
+        delay += self.starving.within(deadline - t.wait - 0.05, deadline - t.wait + 0.05, t.hasp)
+        delay += self.starving.within(deadline - 0.05, t.ended, t.hasp, REDIS)
+        found = [f for f in self._felt(t.sent, deadline + GRACE + delay, REDIS, (HASP, t.hasp), LINKS,
+                                         settle=5)
+                 if self._over(f) >= t.sent]
+        if t.ended <= deadline + GRACE + delay:
+            self.counts["late: within the delay of the machine"] += 1
+        elif found and t.ended <= GRACE + delay + max(
+                # Its time began to run only then, unless hasp had it before.
+                self._over(f) + (t.wait if f[2] <= t.sent + SETTLE else 0) for f in found):
+            self.excuse("late", found)
+        else:
+            self.fault("late", t.key, t.ended,
+                       f"by {t.ended - deadline:.3f}, delay {delay:.3f}: {t}")
+
+    def held(self, t, asked, answered, mine, left):
+        """Redis was asked, past hasp, whether `t`, just granted, has the lock, and for how
+        many seconds more. The result is how long it surely has it."""
+        if mine:
+            self.counts["grants seen in Redis"] += 1
+            return asked + left - PRECISION
+        self.misses.append((t, answered))
+        return None
+
+    def _check_missed(self, t, answered):
+        begin = max(t.sent, t.ended - t.lease)
+        delay = self.delays.within(t.ended - SETTLE, answered)
+        delay += self.starving.within(begin, answered, t.hasp, REDIS)
+        lost = answered - t.ended + STALE * t.lease + delay
+        found = self._felt(begin, answered, REDIS, (HASP, t.hasp))
+        if lost + SETTLE / 2 >= t.lease:
+            self.counts["grants that ran out before they were seen"] += 1
+        elif found:
+            self.excuse("not held", found)
+        else:
+            self.fault("not held", t.key, answered, f"delay {delay:.3f}: {t}")
+
+    def gone(self, t, answered, mine):
+        """Redis was asked, past hasp, whether `t`, which has released the lock, has it."""
+        self.counts["releases seen in Redis"] += 1
+        if mine:
+            self.fault("not freed", t.key, answered, str(t))
+
+    def refused(self, t, at):
+        """The release of `t` was answered by 0."""
+        self.refusals.append((t, at))
+
+    def _check_refused(self, t, at):
+        if self._surely(t, at):
+            self.fault("refused", t.key, at, str(t))
+        else:
+            self.counts["releases after the lease"] += 1
+
+    def _surely(self, t, at):
+        if t.sure and at < t.sure[-1][1]:
+            return True
+        return bool(t.renewed and t.sure and at > t.sure[-1][0] and self._renewed(t, at))
+
+    def _renewed(self, t, at):
+        """A renewal must have succeeded not longer than a lease ago."""
+        begin = max(at - 0.95 * t.lease, t.ended)
+        calm = self._calm(begin, at, REDIS, (HASP, t.hasp), LINKS, settle=SETTLE / 2)
+        return calm > t.lease * (1 / RENEWALS + 0.2)
+
+    # --- overlaps -------------------------------------------------------------------
+
+    def _spans(self, t):
+        for begin, till in t.sure:
+            last = begin is t.sure[-1][0]
+            end = float("inf") if t.renewed and last else till
+            for limit in (t.released, t.end):
+                if limit is not None:
+                    end = min(end, limit)
+            if end > begin:
+                yield begin, end, till
+
+    def _check_overlaps(self, tries):
+        spans = sorted(((begin, end, till, i) for i, t in enumerate(tries) if t.outcome == GRANTED
+                        for begin, end, till in self._spans(t)), key=lambda s: s[0])
+        active = []  # heap of (end, ...)
+        for begin, end, till, i in spans:
+            while active and active[0][0] <= begin:
+                heapq.heappop(active)
+            for _, other_till, j in active:
+                self._judge_overlap(tries[j], other_till, tries[i], begin)
+            heapq.heappush(active, (end, till, i))
+            self.counts["holds"] += 1
+
+    def _judge_overlap(self, a, till, b, at):
+        if a is b or a.owner == b.owner and a.client == b.client and (a.again or b.again):
+            return
+        if at < till or self._renewed(a, at):
+            self.fault("overlap", a.key, at, f"at {at:.3f}\n  {a}\n  {b}")
+        else:
+            self.counts["overlap: a renewal may have failed"] += 1
+
+    # --- fences ---------------------------------------------------------------------
+
+    def _check_fences(self, tries):
+        taken = sorted((t for t in tries if t.fence and not t.again), key=lambda t: t.fence)
+        earliest = None  # who was answered first of those with a greater token
+        for t in reversed(taken):
+            if earliest and earliest.ended < t.sent:
+                self.fault("fence", t.key, t.ended, f"{t.fence} after {earliest.fence}\n  {earliest}\n  {t}")
+            if not earliest or t.ended < earliest.ended:
+                earliest = t
+
+    def _check_unique(self):
+        seen = {}
+        for t in self.tries:
+            if t.fence is None or t.again:
+                continue
+            if t.fence in seen:
+                self.fault("fence", t.key, t.ended, f"{t.fence} twice\n  {seen[t.fence]}\n  {t}")
+            seen[t.fence] = t
+
+    # --- order ----------------------------------------------------------------------
+
+    def _check_order(self, tries):
+        sent = [t.sent for t in tries]
+        for a in tries:
+            if a.queued is None or a.outcome is None or a.queued >= a.ended:
+                continue
+            self.counts["waiters seen in the queue"] += 1
+            for b in tries[bisect.bisect_right(sent, a.queued):bisect.bisect_left(sent, a.ended)]:
+                if b.outcome == GRANTED and not b.again:
+                    self._judge_order(a, b)
+
+    def _judge_order(self, a, b):
+        """`a` was in the queue before `b` asked, and `b` got the lock."""
+        self.counts["pairs in order of arrival"] += 1
+        if not self._was_overtaken(a, b):
+            return
+        begin = max(b.sent, a.queued, b.ended - LOOK - SETTLE)
+        found = self._felt(begin, b.ended, REDIS, (HASP, a.hasp), SUBSCRIPTION)
+        if found:
+            self.excuse("overtaken", found)
+        elif b.ended - a.queued > (1 - STALE) * a.lease - SETTLE and self._felt(
+                a.queued, b.ended, REDIS, (HASP, a.hasp), SUBSCRIPTION):
+            # It may have been let in, not heard of it, and its lease was over.
+            self.counts["overtaken: a lease may have run out unheard"] += 1
+        else:
+            self.fault("overtaken", a.key, b.ended, f"\n  {a}\n  {b}")
+
+    def _was_overtaken(self, a, b):
+        if a.outcome == GRANTED and a.fence and b.fence:
+            return a.fence > b.fence
+        if a.outcome == GRANTED:
+            return a.ended > b.ended + self.delays.within(b.ended - SETTLE, a.ended) + PRECISION \
+                and (b.released or b.end or b.ended) < a.ended
+        if a.outcome == REFUSED:
+            return b.ended < a.sent + a.wait - PRECISION
+        # Of one whose connection was lost it is not known when hasp learned of it.
+        return a.outcome == GONE and b.ended < a.ended
+
+    # --- idle locks -----------------------------------------------------------------
+
+    def _check_idle(self, tries):
+        """Each of those who waited in vain waited for somebody."""
+        busy = []
+        for t in tries:
+            if t.outcome == REFUSED:
+                continue
+            begin, end = t.ended or t.sent, t.ended or t.sent
+            if t.outcome == GRANTED:
+                end = t.freed or max(t.end or t.ended, t.sure[-1][1] if t.sure else 0) + t.lease
+                begin = t.ended - SETTLE
+            else:
+                # Who leaves while it waits has nothing, or gives it back at once.
+                end += SETTLE if t.outcome == GONE else t.lease + SETTLE
+            busy.append((begin, end))
+        busy.sort()
+        merged = []
+        for begin, end in busy:
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        starts = [begin for begin, _ in merged]
+        for t in tries:
+            if t.outcome != REFUSED or t.queued is None:
+                continue
+            self.counts["waited in vain"] += 1
+            end = t.sent + t.wait
+            i = bisect.bisect_right(starts, t.queued) - 1
+            at = max(t.queued, merged[i][1]) if i >= 0 else t.queued
+            while at < end:
+                following = merged[i + 1][0] if i + 1 < len(merged) else end
+                self._judge_idle(t, at, min(following, end))
+                i += 1
+                if i >= len(merged):
+                    break
+                at = merged[i][1]
+
+    def _judge_idle(self, t, begin, end):
+        enough = LOOK + SETTLE + 2 * self.delays.within(begin, end)
+        if end - begin < enough:
+            return
+        # Somebody may have been let in and not have heard of it, as long as that lasts.
+        kinds = (REDIS, HASP, SUBSCRIPTION, LINKS)
+        if self._calm(begin, end, *kinds) < enough:
+            self.excuse("idle", self._felt(begin, end, *kinds))
+        else:
+            self.fault("idle", t.key, end, f"free {begin:.3f}-{end:.3f}\n  {t}")
