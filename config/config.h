@@ -51,6 +51,23 @@ struct rule {
 	enum rule_mode mode;
 };
 
+/* One [guard NAME] section. */
+struct guard {
+	char *name;
+	int line; /* where the section begins */
+	size_t index; /* position in config.guards */
+	struct strings patterns; /* Redis globs, at least one */
+	struct strings acquire_on; /* commands' names, at least one */
+	struct strings release_on; /* none: every write that is not in acquire_on */
+	struct strings except; /* readers who take no guard: name:GLOB, user:GLOB,
+	                          listener:ADDRESS */
+	enum owner_kind owner; /* any but VALUE */
+	int64_t lease_ms; /* > 0 */
+	int64_t wait_ms; /* how long a command waits for the guard; 0: it does not */
+	enum disconnect_mode on_disconnect;
+	enum rule_mode mode;
+};
+
 /* The [verbs] section. */
 struct verbs {
 	bool enabled; /* the section is there */
@@ -101,6 +118,8 @@ struct config {
 
 	struct rule **rules; /* in the file's order: the first that matches wins */
 	size_t nrules;
+	struct guard **guards; /* likewise */
+	size_t nguards;
 	struct verbs verbs;
 
 	_Atomic int refs;
@@ -123,5 +142,14 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 /* The first rule one of whose patterns matches `key`; NULL: none. Keys that
  * begin with "hasp:" are hasp's own and match no rule. */
 const struct rule *config_rule_for(const struct config *c, struct slice key);
+
+/* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule, or is
+ * hasp's own. */
+const struct guard *config_guard_for(const struct config *c, struct slice key);
+
+/* Is the command `name` one of these (upper or lower case)? */
+bool guard_acquires_on(const struct guard *g, struct slice name);
+/* Does it release the guard, provided that it writes? */
+bool guard_releases_on(const struct guard *g, struct slice name);
 
 #endif
