@@ -313,6 +313,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds, siz
 	});
 	w->errands = errands_new(w->loop, w->control);
 	w->clients.holds = holds_new(w->loop, w->errands);
+	w->clients.readings = readings_new(w->errands);
 	w->clients.waits = waits_new(w->loop, &w->links, w->errands, &shared->board);
 	use_config(w, config_ref(config));
 	w->acceptors = xcalloc(nfds, sizeof(struct acceptor *));
@@ -339,6 +340,7 @@ static void worker_free(struct worker *w)
 	control_free(w->control);
 	waits_free(w->clients.waits);
 	holds_free(w->clients.holds);
+	readings_free(w->clients.readings);
 	errands_free(w->errands);
 	links_reap(&w->links);
 	commands_free(w->clients.commands);

@@ -40,6 +40,7 @@ struct dispatch_from client_dispatch_from(struct client *c)
 		.env = c->env,
 		.session = &c->session,
 		.holds = &c->holds,
+		.reader = &c->reader,
 		.identity = identity,
 		.arg = c,
 		.waiter = &c->waiter,
@@ -76,6 +77,7 @@ static void give_up_locks(struct client *c)
 	waiter_end(c->waiter);
 	c->waiter = NULL;
 	hold_end(&c->holds);
+	reader_end(&c->reader);
 }
 
 void client_close(struct client *c, const char *reason)
@@ -138,6 +140,7 @@ void client_new(struct client_env *env, int fd)
 	c->active_at = ev_now(env->loop);
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
+	reader_init(&c->reader);
 	link_user_init(&c->user, &client_link_ops, c);
 	stream_init(&c->stream, env->flusher, &stream_ops, c);
 	list_append(&env->clients, &c->node);

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "lock/hold.h"
+#include "lock/reading.h"
 #include "lock/wait.h"
 #include "net/stream.h"
 #include "resp/request.h"
@@ -41,6 +42,7 @@ struct client_env {
 	struct config *config; /* in force */
 	struct commands *commands;
 	struct holds *holds;
+	struct readings *readings;
 	struct waits *waits;
 	bool rules_wait; /* a rule of `config` has `wait` */
 	int worker; /* its number, part of owners' tokens */

@@ -51,6 +51,7 @@ struct client {
 	struct stream stream;
 	struct session session;
 	struct hold_owner holds;
+	struct reader reader;
 };
 
 /* The client behind a callback's void pointer. */
@@ -92,6 +93,12 @@ void client_send_up(struct client *c, struct slice bytes);
 /* Sends the request at the head of `in` once more, as decided anew. `eval`: its script is known
  * to be missing. */
 void client_retry(struct client *c, bool eval);
+
+/* The rewritten request at the head of `in` is answered: what is behind it goes on. */
+void client_end_call(struct client *c);
+
+/* Its try to take a lock was queued; `understood`: the answer that said so was. */
+void client_stood(struct client *c, bool understood);
 
 /* A reply will come, to be treated as decided. */
 void client_expect(struct client *c, const struct decision *d);

@@ -6,26 +6,17 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "client/deciding.h"
+#include "client/guarding.h"
 #include "client/observe.h"
 #include "client/special.h"
 #include "lock/rewrite.h"
-
-/* A command has few keys; one that has more takes them from the heap. */
-#define KEYS_ON_STACK 32
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision later = { .verdict = DISPATCH_LATER };
 static const struct decision unready = { .verdict = DISPATCH_UNREADY };
 
-struct context {
-	const struct dispatch_from *from;
-	struct session *session;
-	const struct resp_view *req;
-	const struct resolved *what;
-	bool eval;
-};
-
-static struct slice token_for(const struct context *x, enum owner_kind kind, struct buf *room)
+struct slice deciding_token(const struct context *x, enum owner_kind kind, struct buf *room)
 {
 	const struct dispatch_from *from = x->from;
 
@@ -36,7 +27,7 @@ static struct slice token_for(const struct context *x, enum owner_kind kind, str
 /* Who has not logged in may send Redis ten arguments, and is hung up on when there are
  * more. So a shorter call is refused first; where it is not, its answer is the one
  * that has the command sent again. */
-static void shorten(struct context *x)
+void deciding_shorten(struct context *x)
 {
 	struct client_env *env = x->from->env;
 
@@ -67,7 +58,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	for (size_t i = 0; i < ntouched; i++)
 		request_touch(r, touched[i]);
 	if (!x->session->in_multi) {
-		shorten(x);
+		deciding_shorten(x);
 		d.treat = LINK_TELL | (x->eval ? 0 : LINK_ASK);
 		if (call->wait_ms)
 			d.treat = LINK_TELL | LINK_ASK | LINK_ASK_STATUS;
@@ -78,9 +69,16 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	return d;
 }
 
-/* The call may have to wait. Returns false when it cannot be sent yet. When it never can be,
- * the error that says so takes its place. */
-static bool get_ready(struct context *x, struct lock_call *call)
+struct decision deciding_refuse(struct context *x, const char *error)
+{
+	struct decision d = { .verdict = DISPATCH_CALL };
+
+	buf_clear(&x->from->env->call);
+	rewrite_error(&x->from->env->call, (struct rewrite_how){ .eval = true }, error);
+	return d;
+}
+
+bool deciding_ready(struct context *x, struct lock_call *call)
 {
 	struct client_env *env = x->from->env;
 	struct waiter **waiter = x->from->waiter;
@@ -109,7 +107,7 @@ static bool get_ready(struct context *x, struct lock_call *call)
 	return true;
 }
 
-static struct rewrite_how how(const struct context *x)
+struct rewrite_how deciding_how(const struct context *x)
 {
 	struct rewrite_how h = {
 		.eval = x->eval || x->session->in_multi || x->session->opaque,
@@ -153,10 +151,10 @@ static struct decision call_verb(struct context *x, enum verb verb)
 	struct hold_terms terms = { .verbs = verbs, .took_at = x->from->holds->took_at };
 	struct lock_call call = { 0 };
 
-	terms.token = token_for(x, verbs->owner, &env->token);
-	rewrite_verb(&env->call, verb, x->req, verbs, terms.token, how(x), &call);
+	terms.token = deciding_token(x, verbs->owner, &env->token);
+	rewrite_verb(&env->call, verb, x->req, verbs, terms.token, deciding_how(x), &call);
 	terms.token = call.owner;
-	if (!get_ready(x, &call))
+	if (!deciding_ready(x, &call))
 		return unready;
 	return await_call(x, &call, hold_note(env->holds, &call, &call.key, 1, &terms), NULL,
 	                  0);
@@ -244,7 +242,7 @@ static void find_tokens(struct context *x, struct keys *k)
 			continue;
 		}
 		if (!tokens[kind].p)
-			tokens[kind] = token_for(x, kind, &k->rooms[kind]);
+			tokens[kind] = deciding_token(x, kind, &k->rooms[kind]);
 		key->token = tokens[kind];
 	}
 }
@@ -307,18 +305,11 @@ static struct decision call_lock(struct context *x, const struct command *c)
 		d = later;
 	} else if (k.enforced) {
 		find_tokens(x, &k);
-		if (rewrite_lock(&env->call, x->req, k.v, k.n, how(x), &call) == REWRITE_CALL)
-			d = get_ready(x, &call) ? await_lock(x, &k, &call) : unready;
+		if (rewrite_lock(&env->call, x->req, k.v, k.n, deciding_how(x), &call) == REWRITE_CALL)
+			d = deciding_ready(x, &call) ? await_lock(x, &k, &call) : unready;
 	}
 	keys_fini(&k);
 	return d;
-}
-
-/* In RESP2, a subscribed connection is refused everything that is not about
- * subscriptions: let Redis say so about the command that was sent. */
-static bool is_muted(const struct session *s)
-{
-	return !s->opaque && s->proto == 2 && session_is_subscribed(s);
 }
 
 /* A write that a rule could concern; NULL: it is none. */
@@ -363,15 +354,18 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
 	if (!what.special && !what.is_verb &&
-	    (config->nrules || config->verbs.enabled || config->pooling == POOLING_SHARED))
+	    (config->nrules || config->nguards || config->verbs.enabled ||
+	     config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
-	/* Of those that are no writes, the table has only scripts with counted keys. */
+	/* Of those that are no writes, only scripts could; they have counted keys. */
 	what.may_release = what.command && what.command->keys != KEYS_NONE &&
 	                   ((what.command->flags & COMMAND_WRITE) ||
 	                    what.command->keys == KEYS_COUNTED);
 	what.is_write = as_write(env, &what) != NULL;
+	what.is_guarded = guarding_concerns(env, &what, name);
 	what.is_plain = !what.special && !what.is_verb &&
-	                (!what.is_write || command_single_key(what.command));
+	                ((!what.is_write && !what.is_guarded) ||
+	                 (what.command && command_single_key(what.command)));
 	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
 }
@@ -476,18 +470,21 @@ static void touch(struct context *x, struct decision *d)
 static struct decision decide(struct context *x)
 {
 	const struct command *c;
+	struct decision d;
 
 	if (x->what->is_verb) {
 		if (x->session->nawaited)
 			return later;
-		return is_muted(x->session) ? pass : call_verb(x, x->what->verb);
+		return deciding_is_muted(x->session) ? pass : call_verb(x, x->what->verb);
 	}
 	if (x->what->special)
 		return special_decide(x->what->special, x->from, x->req);
+	if (x->what->is_guarded && guarding_decide(x, &d))
+		return d;
 	c = as_write(x->from->env, x->what);
 	if (!c)
 		return pass;
-	if (is_muted(x->session))
+	if (deciding_is_muted(x->session))
 		/* Until it has unsubscribed, if it is about to. */
 		return x->session->nawaited ? later : pass;
 	return call_lock(x, c);
@@ -526,6 +523,12 @@ static bool is_decided(const struct client_env *env, const struct resolved *what
 
 	if (what->special || what->is_verb)
 		return false;
+	if (what->is_guarded) {
+		c = what->command;
+		if (!c || !command_single_key(c) || req->argc < 2 ||
+		    config_guard_for(env->config, req->argv[1]))
+			return false;
+	}
 	if (!c || c->keys == KEYS_NONE)
 		return true;
 	return command_single_key(c) && req->argc > 1 &&

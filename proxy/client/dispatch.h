@@ -49,6 +49,7 @@ struct resolved {
 	bool is_plain;
 	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could; if it is plain, by its first argument */
+	bool is_guarded; /* a guard could; likewise */
 	bool may_release; /* it could end a lock that somebody waits for */
 };
 
@@ -72,6 +73,7 @@ struct dispatch_from {
 	struct client_env *env;
 	struct session *session;
 	struct hold_owner *holds;
+	struct reader *reader;
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg;
 	struct waiter *

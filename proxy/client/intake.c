@@ -318,8 +318,10 @@ static bool is_plain(const struct client *c, const struct resolved *what,
 	if (!what->is_plain ||
 	    (what->may_release && dispatch_may_release(c->env, &c->session, what, req)))
 		return false;
-	return !what->is_write ||
-	       (req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]));
+	if (!what->is_write && !what->is_guarded)
+		return true;
+	return req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]) &&
+	       (!what->is_guarded || !config_guard_for(c->env->config, req->argv[1]));
 }
 
 /* Moves the cursor over requests that are whole and have only to be passed, which most are.

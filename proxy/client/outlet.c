@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/fatal.h"
+#include "client/guarding.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
  * waited for. */
@@ -75,8 +76,7 @@ static void on_link_drained(void *owner)
 	client_steer_reading(c);
 }
 
-/* The rewritten request at the head of `in` is answered: what is behind it goes on. */
-static void end_call(struct client *c)
+void client_end_call(struct client *c)
 {
 	waiter_end(c->waiter);
 	c->waiter = NULL;
@@ -106,13 +106,27 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply, str
 	if (r->note && c->stream.error)
 		hold_note_orphan(r->note);
 	request_each_touched(r, look_at, c);
-	session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
+	if (r->call)
+		guarding_on_reply(c, r, reply);
+	else
+		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
 	if (was_reset)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 	if (c->waiting == WAIT_REPLY)
-		end_call(c);
+		client_end_call(c);
 	else if (c->waiting == WAIT_AWAITED && c->session.nawaited == 0)
 		client_go_on(c);
+}
+
+void client_stood(struct client *c, bool understood)
+{
+	if (!understood) {
+		c->waiting = WAIT_REPLY;
+		client_close(c, "the answer to its lock is not understood");
+	} else if (c->eof && c->waiting == WAIT_TURN) {
+		/* Now that its place is known, it leaves without a search. */
+		client_close(c, "hung up while it waited for a lock");
+	}
 }
 
 /* The try to take a lock stands in line. */
@@ -122,14 +136,7 @@ static void stand_in_line(struct client *c, struct request *r, struct slice line
 	struct lock_try t = hold_note_try(r->note, &lease_ms);
 
 	c->waiting = WAIT_TURN;
-	if (waiter_queued(c->waiter, c->session.db, &t, lease_ms, line, r) == 0) {
-		/* Now that its place is known, it leaves without a search. */
-		if (c->eof && c->waiting == WAIT_TURN)
-			client_close(c, "hung up while it waited for a lock");
-		return;
-	}
-	c->waiting = WAIT_REPLY;
-	client_close(c, "the answer to its lock is not understood");
+	client_stood(c, waiter_queued(c->waiter, c->session.db, &t, lease_ms, line, r) == 0);
 }
 
 /* The reply to a rewritten request is an error, or the try to take a lock has to wait. When
@@ -139,6 +146,8 @@ static bool on_line(void *owner, void *tag, struct slice line)
 	struct client *c = client_of(owner);
 	struct request *r = tag;
 
+	if (r->call)
+		return guarding_on_line(c, r, line);
 	if (slice_starts(line, SLICE_LIT("+QUEUED "))) {
 		stand_in_line(c, r, line);
 		return false;
@@ -179,7 +188,7 @@ static void on_granted(void *owner, void *tag, long long fence, double since)
 	struct client *c = client_of(owner);
 	struct request *r = tag;
 	struct resp_reply reply = { .type = ':', .integer = 1 };
-	enum lock_success how = hold_note_success(r->note);
+	enum lock_success how;
 	char number[32];
 
 	if (has_hung_up(c)) {
@@ -188,6 +197,11 @@ static void on_granted(void *owner, void *tag, long long fence, double since)
 		client_close(c, "hung up while it waited for a lock");
 		return;
 	}
+	if (r->call) {
+		guarding_on_granted(c, r);
+		return;
+	}
+	how = hold_note_success(r->note);
 	if (how == LOCK_IF_OK)
 		reply.type = '+';
 	if (how == LOCK_IF_POSITIVE) {
@@ -201,7 +215,7 @@ static void on_granted(void *owner, void *tag, long long fence, double since)
 		hold_note_orphan(r->note);
 	hold_note_since(r->note, since);
 	session_reply(&c->session, r, &reply, SLICE_NONE, c->env->holds, &c->holds);
-	end_call(c);
+	client_end_call(c);
 }
 
 static void on_timed_out(void *owner, void *tag)
@@ -210,10 +224,15 @@ static void on_timed_out(void *owner, void *tag)
 	struct request *r = tag;
 	const char *nil = c->session.proto == 3 ? "_\r\n" : "$-1\r\n";
 
+	if (r->call) {
+		guarding_on_timed_out(c, r);
+		client_end_call(c);
+		return;
+	}
 	stream_send(&c->stream,
 	            slice_str(hold_note_success(r->note) == LOCK_IF_ONE ? ":0\r\n" : nil));
 	session_forget(&c->session, r);
-	end_call(c);
+	client_end_call(c);
 }
 
 static void on_lost(void *owner, void *tag)

@@ -33,6 +33,7 @@ void request_free(struct request *r)
 	list_remove(&r->node);
 	free_list(&r->queued);
 	hold_note_free(r->note);
+	guarded_call_free(r->call);
 	buf_release(&r->touched);
 	free(r->user);
 	free(r->password);
@@ -259,7 +260,8 @@ static void apply(struct session *s, struct request *r)
 /* A request of which it is not known whether Redis has carried it out. */
 static void doubt(struct session *s, const struct request *r)
 {
-	s->uncertain |= r->kind != REQUEST_LOCK && r->kind != REQUEST_TOUCH;
+	s->uncertain |= r->kind != REQUEST_LOCK && r->kind != REQUEST_TOUCH &&
+	                r->kind != REQUEST_GUARDED;
 	if (r->kind == REQUEST_SELECT || r->kind == REQUEST_RESET)
 		s->db = -1;
 	if (r->user || r->kind == REQUEST_RESET)
@@ -457,6 +459,8 @@ static void undo_all(struct list *requests, int *db)
 			*db = r->db;
 		hold_note_undo(r->note, *db);
 		r->note = NULL;
+		if (r->call)
+			guarded_call_undo(r->call);
 		undo_all(&r->queued, db);
 	}
 }

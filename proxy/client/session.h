@@ -20,6 +20,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 #include "lock/hold.h"
+#include "lock/reading.h"
 #include "resp/reply.h"
 #include "resp/view.h"
 #include "upstream/link.h"
@@ -35,6 +36,7 @@ enum request_kind {
 	REQUEST_EXEC,
 	REQUEST_LOCK,
 	REQUEST_TOUCH,
+	REQUEST_GUARDED,
 };
 
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
@@ -55,6 +57,7 @@ struct request {
 	size_t index; /* its place in the transaction */
 	struct list queued; /* EXEC: the requests that it runs */
 	struct hold_note *note; /* LOCK; NULL: none */
+	struct guarded_call *call; /* GUARDED */
 	struct buf touched; /* keys of locks to look at, each after its size_t length */
 };
 

@@ -43,7 +43,8 @@ static void begin_own(struct buf *out, enum script_id script, const struct lock_
                       size_t nargs)
 {
 	call_begin(out, script, plain, CALL_QUEUE_KEYS, nargs);
-	call_write_queue_keys(out, id->key, id->kind != LOCK_KIND_VALUE);
+	call_write_queue_keys(out, id->key,
+	                      id->kind != LOCK_KIND_VALUE && id->kind != LOCK_KIND_GUARD);
 }
 
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket)

@@ -49,6 +49,7 @@ enum lock_kind {
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
+	LOCK_KIND_GUARD = 'g', /* a string holding the token, with nothing beside it */
 };
 
 /* What a successful reply does to the first key's lock (or, for DROPS, to all
@@ -144,7 +145,7 @@ enum script_id rewrite_release(struct buf *out, const struct lock_ident *id, int
 /* One try to take a lock. */
 struct lock_try {
 	struct lock_ident id;
-	struct slice value; /* what it stores; LOCK_KIND_RULE, LOCK_KIND_VALUE */
+	struct slice value; /* what it stores; LOCK_KIND_RULE, LOCK_KIND_VALUE, LOCK_KIND_GUARD */
 	struct slice ticket;
 	int64_t place; /* in the queue; 0: it never stood there, -1: not known */
 };

@@ -9,6 +9,8 @@ static const struct slice prefixes[] = {
 	[SIDECAR_OWNER] = { "hasp:owner:", sizeof("hasp:owner:") - 1 },
 	[SIDECAR_QUEUE] = { "hasp:queue:", sizeof("hasp:queue:") - 1 },
 	[SIDECAR_FENCE] = { "hasp:fence:", sizeof("hasp:fence:") - 1 },
+	[SIDECAR_GUARD] = { "hasp:guard:", sizeof("hasp:guard:") - 1 },
+	[SIDECAR_READERS] = { "hasp:readers:", sizeof("hasp:readers:") - 1 },
 };
 
 bool sidecar_key_has_tag(struct slice key)
@@ -23,16 +25,26 @@ bool sidecar_key_has_tag(struct slice key)
 	return close && close != open;
 }
 
-void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key)
+static void write_name(struct buf *out, struct slice prefix, struct slice key, bool tagged)
 {
-	struct slice prefix = prefixes[kind];
-	bool tagged = sidecar_key_has_tag(key);
-	size_t n = prefix.n + key.n + (tagged ? 1 : 2);
-
-	resp_write_bulk_header(out, n);
 	buf_append(out, prefix);
 	if (!tagged)
 		buf_append(out, SLICE_LIT("{"));
 	buf_append(out, key);
-	buf_append(out, tagged ? SLICE_LIT(":\r\n") : SLICE_LIT("}\r\n"));
+	buf_append(out, tagged ? SLICE_LIT(":") : SLICE_LIT("}"));
+}
+
+void sidecar_write(struct buf *out, enum sidecar kind, struct slice key)
+{
+	write_name(out, prefixes[kind], key, sidecar_key_has_tag(key));
+}
+
+void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key)
+{
+	struct slice prefix = prefixes[kind];
+	bool tagged = sidecar_key_has_tag(key);
+
+	resp_write_bulk_header(out, prefix.n + key.n + (tagged ? 1 : 2));
+	write_name(out, prefix, key, tagged);
+	buf_append(out, SLICE_LIT("\r\n"));
 }

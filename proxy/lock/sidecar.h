@@ -25,6 +25,10 @@ enum sidecar {
 	SIDECAR_FENCE, /* the record: `<token> <fencing token or -> <ticket>` of who was let in
 	                */
 	SIDECAR_QUEUE, /* who waits for the lock, in order */
+	SIDECAR_GUARD, /* of a guarded key: the token of who may write it. It is a lock by itself,
+	                  and has a queue of its own */
+	SIDECAR_READERS, /* of a guarded key: the owners that several connections share, who have
+	                    read it and not written */
 };
 
 /* The counter that every fencing token comes from. */
@@ -34,7 +38,10 @@ enum sidecar {
  * `{` and the first `}` behind it, unless that is nothing. */
 bool sidecar_key_has_tag(struct slice key);
 
-/* Appends the sidecar's name as one RESP bulk. */
+/* Appends the sidecar's name. */
+void sidecar_write(struct buf *out, enum sidecar kind, struct slice key);
+
+/* The same as one RESP bulk. */
 void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key);
 
 #endif

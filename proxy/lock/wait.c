@@ -194,6 +194,18 @@ struct waiter *waiter_new(struct waits *all, int64_t wait_ms, const struct waite
 	return w;
 }
 
+struct waiter *waiter_new_sent(struct waits *all, int64_t wait_ms, double sent_at,
+                               struct slice ticket, const struct waiter_ops *ops, void *owner)
+{
+	int64_t gone_ms = (int64_t)((clock_now() - sent_at) * 1000);
+	int64_t left_ms = wait_ms > gone_ms ? wait_ms - gone_ms : 0;
+	struct waiter *w = waiter_new(all, left_ms, ops, owner);
+
+	waiter_sent(w, ticket);
+	w->sent_at = sent_at;
+	return w;
+}
+
 int64_t waiter_left_ms(const struct waiter *w)
 {
 	double left = (w->deadline - clock_now()) * 1000;
@@ -206,12 +218,17 @@ int64_t waiter_place(const struct waiter *w)
 	return w->place;
 }
 
+bool waits_are_ready(struct waits *all)
+{
+	subscriber_open(all->subscriber);
+	return subscriber_is_up(all->subscriber);
+}
+
 enum try_readiness waiter_ready(struct waiter *w)
 {
 	struct waits *all = w->all;
 
-	subscriber_open(all->subscriber);
-	if (subscriber_is_up(all->subscriber))
+	if (waits_are_ready(all))
 		return TRY_READY;
 	if (subscriber_refusal(all->subscriber))
 		return TRY_REFUSED;

@@ -75,6 +75,10 @@ struct waiter_ops {
 /* Whoever waits for at most `wait_ms` from now. */
 struct waiter *waiter_new(struct waits *w, int64_t wait_ms, const struct waiter_ops *ops,
                           void *owner);
+/* One whose try was sent with this ticket at `sent_at` (clock_now()), for whoever makes a waiter
+ * only when it has to wait. The line must have been ready. */
+struct waiter *waiter_new_sent(struct waits *w, int64_t wait_ms, double sent_at,
+                               struct slice ticket, const struct waiter_ops *ops, void *owner);
 /* How long it may go on waiting; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
 /* The place that it had in the queue; 0: none. */
@@ -86,6 +90,8 @@ enum try_readiness {
 	TRY_REFUSED, /* Redis refuses what waiting needs; see waits_refusal() */
 };
 enum try_readiness waiter_ready(struct waiter *w);
+/* A try that is sent now can stand in line. */
+bool waits_are_ready(struct waits *w);
 const char *waits_refusal(const struct waits *w);
 
 /* The try is about to be sent, with this ticket. */

@@ -12,14 +12,12 @@
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
 --     r   a rule's lock: the value, and the owner in the sidecar
 --     v   a rule's lock with owner = value: the value alone
+--     g   a guard: the value, which is the owner's token; it has no record
 --
 -- `until` is the end of a lease that the application named as a date, else 0.
 -- The lock's record, `<token> <fencing token or -> <ticket>`, remembers who was let in.
 
--- A time in ms as digits: faster than %.0f, and as good where Redis has 32 bits.
-local function ms_text(ms)
-	return string.format('%d%03d', math.floor(ms / 1000), ms % 1000)
-end
+-- include ms_text.lua
 
 -- What is written for who is let in; `fence`: of an owner who has the lock already. Returns the
 -- fencing token, or '-'; nil when Redis refuses the write (no memory left, say): then nothing
@@ -57,7 +55,9 @@ local function let_in(lock, record, side, counter, kind, token, value, lease, ti
 		-- (The rule may have got owner = value meanwhile, which knows no sidecar.)
 		redis.call('SET', side, token .. ' ' .. value, 'PX', lease)
 	end
-	redis.call('SET', record, token .. ' ' .. fence .. ' ' .. ticket, 'PX', lease)
+	if kind ~= 'g' then
+		redis.call('SET', record, token .. ' ' .. fence .. ' ' .. ticket, 'PX', lease)
+	end
 	return fence
 end
 

@@ -18,6 +18,9 @@ end
 -- What `ticket` was let in with, if it still has the lock: its fencing token (0: none). nil:
 -- nothing.
 local function granted(lock, record, kind, ticket, token, value)
+	if kind == 'g' then
+		return redis.pcall('GET', lock) == value and 0 or nil
+	end
 	local v = redis.pcall('GET', record)
 	local fence, last
 	if type(v) == 'string' then

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/guarded.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "lock/call.h"
+#include "lock/sidecar.h"
+#include "resp/write.h"
+
+/* Lua's unpack() ends at 8,000 values. */
+#define UNPACK_MAX 7000
+/* Of a key, so much is shown to people; as in scripts/guards.lua. */
+#define SHOWN_MAX 128
+
+/* Their replies are strings, small integers, statuses and flat arrays of strings and nils, in
+ * RESP3 as in RESP2: what Lua can hold without a loss. */
+static const char *const fit_reads[] = {
+	"EXISTS",   "GET",  "GETRANGE", "HEXISTS", "HGET",   "HKEYS",     "HLEN", "HMGET",
+	"HSTRLEN",  "HVALS", "LINDEX",  "LLEN",    "LRANGE", "MGET",      "PTTL", "SCARD",
+	"SISMEMBER", "STRLEN", "SUBSTR", "TTL",    "TYPE",   "ZCARD",
+};
+/* In RESP3 these have maps, sets and doubles. */
+static const char *const fit_reads_resp2[] = {
+	"HGETALL", "SDIFF", "SINTER", "SMEMBERS", "SUNION", "ZRANGE", "ZRANGEBYSCORE",
+	"ZREVRANGE", "ZREVRANGEBYSCORE", "ZSCORE",
+};
+static const char *const fit_writes[] = {
+	"APPEND",      "BITOP",     "COPY",      "DEL",         "EXPIRE",      "EXPIREAT",
+	"GEOADD",      "GETDEL",    "GETEX",     "GETSET",      "HDEL",        "HINCRBYFLOAT",
+	"HMSET",       "HSET",      "HSETNX",    "INCRBYFLOAT", "LINSERT",     "LMOVE",
+	"LPUSH",       "LPUSHX",    "LREM",      "LSET",        "LTRIM",       "MOVE",
+	"MSET",        "MSETNX",    "PERSIST",   "PEXPIRE",     "PEXPIREAT",   "PFADD",
+	"PFMERGE",     "PSETEX",    "RENAME",    "RENAMENX",    "RESTORE",     "RPOPLPUSH",
+	"RPUSH",       "RPUSHX",    "SADD",      "SDIFFSTORE",  "SET",         "SETBIT",
+	"SETEX",       "SETNX",     "SETRANGE",  "SINTERSTORE", "SMOVE",       "SREM",
+	"SUNIONSTORE", "UNLINK",    "XACK",      "XADD",        "XDEL",        "XTRIM",
+	"ZDIFFSTORE",  "ZINTERSTORE", "ZRANGESTORE", "ZREM",    "ZREMRANGEBYLEX",
+	"ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZUNIONSTORE",
+};
+
+static bool is_one_of(struct slice name, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slice_is(name, names[i]))
+			return true;
+	return false;
+}
+
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
+
+bool guarded_fits(const struct resp_view *req, bool writes, bool resp3)
+{
+	struct slice name = req->argv[0];
+
+	if (req->argc > UNPACK_MAX)
+		return false;
+	if (writes)
+		return IS_ONE_OF(name, fit_writes);
+	return IS_ONE_OF(name, fit_reads) || (!resp3 && IS_ONE_OF(name, fit_reads_resp2));
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct guarded_key *x = a, *y = b;
+	size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
+	int order = n ? memcmp(x->key.p, y->key.p, n) : 0;
+
+	if (order)
+		return order;
+	return x->key.n < y->key.n ? -1 : x->key.n > y->key.n;
+}
+
+size_t guarded_sort(struct guarded_key *keys, size_t n)
+{
+	size_t left = 0;
+
+	if (n > 1)
+		qsort(keys, n, sizeof(*keys), compare);
+	for (size_t i = 0; i < n; i++)
+		if (left == 0 || compare(&keys[left - 1], &keys[i]) != 0)
+			keys[left++] = keys[i];
+	return left;
+}
+
+void guarded_name(struct buf *out, struct slice key)
+{
+	sidecar_write(out, SIDECAR_GUARD, key);
+}
+
+/* Those that the guarded ones have been told for already. */
+static bool is_guarded(const struct guarded *g, struct slice key)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (slice_eq(g->keys[i].key, key))
+			return true;
+	return false;
+}
+
+static size_t count_others(const struct guarded *g)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->nargs; i++)
+		n += !is_guarded(g, g->req->argv[g->args[i]]);
+	return n;
+}
+
+static void write_keys(struct buf *out, const struct guarded *g)
+{
+	struct buf name = BUF_INIT;
+
+	for (size_t i = 0; i < g->n; i++) {
+		const struct guarded_key *k = &g->keys[i];
+		buf_clear(&name);
+		guarded_name(&name, k->key);
+		resp_write_bulk(out, buf_slice(&name));
+		sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
+		if (k->guard->owner == OWNER_CONNECTION)
+			resp_write_bulk(out, buf_slice(&name));
+		else
+			sidecar_write_bulk(out, SIDECAR_READERS, k->key);
+	}
+	buf_release(&name);
+	for (size_t i = 0; i < g->n; i++)
+		resp_write_bulk(out, g->keys[i].key);
+	for (size_t i = 0; i < g->nargs; i++)
+		if (!is_guarded(g, g->req->argv[g->args[i]]))
+			resp_write_bulk(out, g->req->argv[g->args[i]]);
+}
+
+static void write_command(struct buf *out, const struct guarded *g)
+{
+	for (size_t i = 0; i < g->req->argc; i++)
+		resp_write_bulk(out, g->req->argv[i]);
+}
+
+static void begin(struct buf *out, enum script_id id, const struct guarded *g,
+                  struct rewrite_how how, size_t nargs)
+{
+	call_begin(out, id, how, 4 * g->n + count_others(g), nargs);
+	write_keys(out, g);
+	resp_write_bulk_int(out, (long long)g->n);
+	call_write_turn(out, how, g->wait_ms);
+}
+
+void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
+                          bool apart)
+{
+	begin(out, SCRIPT_GUARD_READ, g, how,
+	      1 + CALL_TURN_ARGS + 1 + 2 * g->n + (apart ? 0 : g->req->argc));
+	resp_write_bulk_str(out, apart ? "take" : "run");
+	for (size_t i = 0; i < g->n; i++) {
+		resp_write_bulk(out, g->keys[i].token);
+		resp_write_bulk_int(out, g->keys[i].guard->lease_ms);
+	}
+	if (!apart)
+		write_command(out, g);
+}
+
+void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how)
+{
+	begin(out, SCRIPT_GUARD_WRITE, g, how, 1 + CALL_TURN_ARGS + 4 * g->n + g->req->argc);
+	for (size_t i = 0; i < g->n; i++) {
+		const struct guarded_key *k = &g->keys[i];
+		resp_write_bulk(out, k->token);
+		resp_write_bulk_int(out, k->guard->lease_ms);
+		resp_write_bulk_str(out, k->held ? "held" : "");
+		resp_write_bulk_str(out, k->releases ? "release" : "keep");
+	}
+	write_command(out, g);
+}
+
+/* As the scripts show it. */
+static void write_error(struct buf *out, const char *what, struct slice key, const char *why)
+{
+	buf_printf(out, "-%s '", what);
+	for (size_t i = 0; i < key.n && i < SHOWN_MAX; i++) {
+		char c = iscntrl((unsigned char)key.p[i]) ? '?' : key.p[i];
+		buf_append(out, slice_of(&c, 1));
+	}
+	buf_printf(out, "' %s\r\n", why);
+}
+
+void guarded_write_locked(struct buf *out, struct slice key)
+{
+	write_error(out, "LOCKED", key, "is guarded by another owner");
+}
+
+bool guarded_lost(struct slice line, struct slice key)
+{
+	struct buf expected = BUF_INIT;
+	bool same;
+
+	write_error(&expected, "LOCKLOST", key,
+	            "was read under a guard that is over: nothing was written");
+	same = slice_eq(line, buf_slice(&expected));
+	buf_release(&expected);
+	return same;
+}

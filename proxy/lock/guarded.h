@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guarded: turns a command on guarded keys into a call of the script that takes their guards
+ * and reads, or makes sure of them and writes. Pure: no I/O, no clock.
+ *
+ *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
+ *   SET stock:7 v --> guard_write: is it still ours? SET; hand it on
+ *
+ * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all others
+ * guarded_fits() says that they cannot go this way.
+ */
+#ifndef HASP_LOCK_GUARDED_H
+#define HASP_LOCK_GUARDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/config.h"
+#include "lock/rewrite.h"
+
+/* A guarded key of a command, told once. */
+struct guarded_key {
+	struct slice key;
+	const struct guard *guard;
+	struct slice token; /* who asks */
+	bool held; /* this connection has read it under the guard, and not written it since; told
+	              by Redis where several connections are one owner */
+	bool releases; /* the command ends what the read began */
+};
+
+/* A command on guarded keys. */
+struct guarded {
+	const struct resp_view *req;
+	const struct guarded_key *keys; /* by guarded_sort() */
+	size_t n; /* at least one */
+	const size_t *args; /* where the command's keys are, guarded or not */
+	size_t nargs;
+	int64_t wait_ms; /* 0: it does not */
+};
+
+/* In the keys' order, and none twice; what is true of one of the twins is true of the one that
+ * is left. Returns how many there are. */
+size_t guarded_sort(struct guarded_key *keys, size_t n);
+
+/* Does the command, whose name is argv[0], have the reply in a script that it has outside, in
+ * both versions of RESP or the one that is spoken? */
+bool guarded_fits(const struct resp_view *req, bool writes, bool resp3);
+
+/* Appends the call. Answers what the command answers, or:
+ *
+ *   +QUEUED place now held i    it stands in line for key i, counted from 1
+ *   -LOCKED ...                 it cannot wait (any more)
+ *   -LOCKLOST ...               (writes) see guarded_lost()
+ *   +GRANTED                    (reads, `apart`) the guards are taken: send the command
+ */
+void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
+                          bool apart);
+void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how);
+
+/* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
+void guarded_name(struct buf *out, struct slice key);
+
+/* The whole error line that says that the key is another's. */
+void guarded_write_locked(struct buf *out, struct slice key);
+/* Is `line`, of a reply, the error that says that this key was lost? */
+bool guarded_lost(struct slice line, struct slice key);
+
+#endif

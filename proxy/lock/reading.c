@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/reading.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "lock/call.h"
+#include "lock/lockid.h"
+
+/* How often a try that may still be on its way is undone. */
+#define UNDO_TIMES 6
+
+struct readings {
+	struct errands *errands;
+	struct map by_id;
+	struct buf room;
+};
+
+struct readings *readings_new(struct errands *errands)
+{
+	struct readings *books = xcalloc(1, sizeof(*books));
+
+	books->errands = errands;
+	map_init(&books->by_id, (uint64_t)(uintptr_t)books);
+	return books;
+}
+
+void readings_free(struct readings *books)
+{
+	HASP_ASSERT(books->by_id.n == 0);
+	map_fini(&books->by_id);
+	buf_release(&books->room);
+	free(books);
+}
+
+void reader_init(struct reader *r)
+{
+	*r = (struct reader){ .n = 0 };
+	list_init(&r->readings);
+}
+
+static struct reading *reading_of(struct map_node *node)
+{
+	return node ? container_of(node, struct reading, by_id) : NULL;
+}
+
+struct reading *reading_find(struct readings *books, const struct reader *r, int db,
+                             struct slice key)
+{
+	struct map_node *node;
+
+	if (r->n == 0)
+		return NULL;
+	node = map_get(&books->by_id, lockid_write(&books->room, db, key));
+	while (node && reading_of(node)->reader != r)
+		node = map_next(node);
+	return reading_of(node);
+}
+
+int reading_db(const struct reading *x)
+{
+	return lockid_db(x->by_id.key);
+}
+
+struct slice reading_key(const struct reading *x)
+{
+	return lockid_key(x->by_id.key);
+}
+
+void reading_end(struct reading *x)
+{
+	map_remove(&x->books->by_id, &x->by_id);
+	list_remove(&x->node);
+	x->reader->n--;
+	free(x);
+}
+
+static void make_room(struct reader *r)
+{
+	if (r->n < READINGS_MAX)
+		return;
+	r->forgot = true;
+	reading_end(container_of(r->readings.next, struct reading, node));
+}
+
+struct reading *reading_begin(struct readings *books, struct reader *r, int db,
+                              struct slice key, struct slice token, double until, bool release)
+{
+	struct reading *x = reading_find(books, r, db, key);
+	struct slice id;
+	char *bytes;
+
+	if (x && !slice_eq(x->token, token)) {
+		/* It calls itself otherwise now, and has what the other had no more. */
+		reading_end(x);
+		x = NULL;
+	}
+	if (x) {
+		x->until = until;
+		list_remove(&x->node);
+		list_append(&r->readings, &x->node);
+		return x;
+	}
+	make_room(r);
+	id = lockid_write(&books->room, db, key);
+	x = xmalloc(sizeof(*x) + id.n + token.n);
+	bytes = (char *)(x + 1);
+	memcpy(bytes, id.p, id.n);
+	memcpy(bytes + id.n, token.p, token.n);
+	*x = (struct reading){
+		.by_id.key = slice_of(bytes, id.n),
+		.reader = r,
+		.books = books,
+		.token = slice_of(bytes + id.n, token.n),
+		.until = until,
+		.release = release,
+	};
+	map_put(&books->by_id, &x->by_id);
+	list_append(&r->readings, &x->node);
+	r->n++;
+	return x;
+}
+
+static enum script_id write_release(const struct reading *x, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+	struct lock_ident id = { .kind = LOCK_KIND_GUARD, .token = x->token };
+	enum script_id script;
+
+	guarded_name(&name, reading_key(x));
+	id.key = buf_slice(&name);
+	script = rewrite_release(out, &id, 0, 0);
+	buf_release(&name);
+	return script;
+}
+
+static void release(const struct reading *x)
+{
+	struct buf out = BUF_INIT;
+	enum script_id script = write_release(x, &out);
+
+	/* Later it is over anyway. */
+	errand_run(x->books->errands, reading_db(x), script, buf_slice(&out), x->until, NULL,
+	           NULL);
+	buf_release(&out);
+}
+
+void reader_end(struct reader *r)
+{
+	while (!list_empty(&r->readings)) {
+		struct reading *x = container_of(r->readings.next, struct reading, node);
+		if (x->release && reading_db(x) >= 0 && x->until > clock_now())
+			release(x);
+		reading_end(x);
+	}
+}
+
+/* --- calls -------------------------------------------------------------------- */
+
+struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
+                                      const struct guarded *g, bool writes,
+                                      struct slice ticket)
+{
+	struct guarded_call *call = xcalloc(1, sizeof(*call) + g->n * sizeof(*call->parts));
+
+	HASP_ASSERT(ticket.n < sizeof(call->ticket) && g->n < READINGS_MAX);
+	call->books = books;
+	call->writes = writes;
+	call->sent_at = clock_now();
+	call->wait_ms = g->wait_ms;
+	call->n = g->n;
+	memcpy(call->ticket, ticket.p, ticket.n);
+	for (size_t i = 0; i < g->n; i++) {
+		const struct guarded_key *k = &g->keys[i];
+		bool release = k->guard->on_disconnect == DISCONNECT_RELEASE;
+		double until = call->sent_at + (double)k->guard->lease_ms / 1000;
+		call->parts[i] = (struct guarded_part){
+			.reading = reading_begin(books, r, db, k->key, k->token, until, release),
+			.lease_ms = k->guard->lease_ms,
+			.releases = k->releases,
+		};
+	}
+	return call;
+}
+
+void guarded_call_free(struct guarded_call *call)
+{
+	free(call);
+}
+
+struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, struct buf *name)
+{
+	const struct reading *x = call->parts[i].reading;
+
+	buf_clear(name);
+	guarded_name(name, reading_key(x));
+	return (struct lock_try){
+		.id = { LOCK_KIND_GUARD, buf_slice(name), SLICE_LIT("-") },
+		.value = x->token,
+		.ticket = slice_str(call->ticket),
+		.place = -1,
+	};
+}
+
+void guarded_call_failed(struct guarded_call *call, struct slice line)
+{
+	for (size_t i = 0; i < call->n; i++) {
+		if (guarded_lost(line, reading_key(call->parts[i].reading))) {
+			call->parts[i].reading->read = false;
+			return;
+		}
+	}
+}
+
+void guarded_call_end(struct guarded_call *call, bool failed)
+{
+	for (size_t i = 0; i < call->n; i++) {
+		struct guarded_part *p = &call->parts[i];
+		if (!failed && !call->writes)
+			p->reading->read = true;
+		else if (!p->reading->read || (!failed && p->releases))
+			reading_end(p->reading);
+	}
+}
+
+void guarded_call_assume(struct guarded_call *call)
+{
+	for (size_t i = 0; i < call->n; i++) {
+		struct reading *x = call->parts[i].reading;
+		if (!call->writes)
+			x->read = true;
+		else if (!x->read)
+			reading_end(x);
+	}
+	guarded_call_free(call);
+}
+
+/* The try may still be on its way, over a connection that is closed at our end. */
+void guarded_call_undo(struct guarded_call *call)
+{
+	struct buf name = BUF_INIT, out = BUF_INIT;
+
+	for (size_t i = 0; i < call->n; i++) {
+		struct lock_try t = guarded_call_try(call, i, &name);
+		double until = call->sent_at +
+		               (double)(call->parts[i].lease_ms + call->wait_ms) / 1000;
+		enum script_id script;
+		int db = reading_db(call->parts[i].reading);
+		if (db < 0)
+			continue;
+		buf_clear(&out);
+		script = rewrite_leave(&out, &t, true);
+		errand_repeat(call->books->errands, db, script, buf_slice(&out), until,
+		              UNDO_TIMES);
+	}
+	buf_release(&out);
+	buf_release(&name);
+}
+
+size_t guarded_call_write_release(const struct guarded_call *call, struct buf *out)
+{
+	struct buf evalsha = BUF_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; i < call->n; i++) {
+		enum script_id script;
+		if (call->parts[i].reading->read)
+			continue;
+		buf_clear(&evalsha);
+		script = write_release(call->parts[i].reading, &evalsha);
+		call_write_as_eval(out, script, buf_slice(&evalsha));
+		n++;
+	}
+	buf_release(&evalsha);
+	return n;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * reading: a worker's books of what its connections have read under a guard and not written
+ * since. They outlive the guard: who wants to write what it once read must still have the guard
+ * then, however long that takes. Whether it has, the scripts decide.
+ *
+ *   begin --answered--> reading --written or lost--> gone
+ *     `-- refused --> gone              `-- the connection ends --> its guard is released
+ */
+#ifndef HASP_LOCK_READING_H
+#define HASP_LOCK_READING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/slice.h"
+#include "lock/errand.h"
+#include "lock/guarded.h"
+
+/* A connection has no more than this. One that wants more forgets the oldest, and has, from
+ * then on, to have read whatever guarded key it writes. */
+#define READINGS_MAX 1024
+
+struct readings; /* a worker's */
+
+struct readings *readings_new(struct errands *errands);
+void readings_free(struct readings *r); /* no readers are left */
+
+/* A connection's. */
+struct reader {
+	struct list readings;
+	size_t n;
+	bool forgot; /* there were more than READINGS_MAX */
+};
+void reader_init(struct reader *r);
+
+/* One key. */
+struct reading {
+	struct map_node by_id; /* database and key */
+	struct list node; /* in its reader's list, oldest first */
+	struct reader *reader;
+	struct readings *books;
+	struct slice token; /* by which the guard was taken */
+	double until; /* clock_now(): when the guard may be over, if it is not taken again */
+	bool read; /* answered; else it is being asked for */
+	bool release; /* with the connection */
+};
+
+/* NULL: none. */
+struct reading *reading_find(struct readings *books, const struct reader *r, int db,
+                             struct slice key);
+/* The one there is, or a new one. The guard will be good until `until` if it is got now. */
+struct reading *reading_begin(struct readings *books, struct reader *r, int db,
+                              struct slice key, struct slice token, double until, bool release);
+int reading_db(const struct reading *x);
+struct slice reading_key(const struct reading *x);
+void reading_end(struct reading *x);
+
+/* The connection ended: guards that it may have are released. */
+void reader_end(struct reader *r);
+
+/* A command on guarded keys that is under way: what becomes of its readings when it ends. */
+#define GUARDED_TICKET_MAX 40
+struct guarded_call {
+	struct readings *books;
+	bool writes;
+	double sent_at; /* clock_now() */
+	int64_t wait_ms; /* it may stand in line for so long */
+	char ticket[GUARDED_TICKET_MAX]; /* of the try */
+	size_t stands_at; /* the key for which it stands in line */
+	size_t n;
+	struct guarded_part {
+		struct reading *reading;
+		int64_t lease_ms;
+		bool releases;
+	} parts[]; /* in the keys' order */
+};
+
+struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
+                                      const struct guarded *g, bool writes,
+                                      struct slice ticket);
+void guarded_call_free(struct guarded_call *call); /* NULL is allowed */
+
+/* What a waiter needs to know of key `i`; `name`: room for its guard's name. */
+struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, struct buf *name);
+
+/* It was answered with this error line: a key that was lost counts as read no more. */
+void guarded_call_failed(struct guarded_call *call, struct slice line);
+/* It was answered, with an error or not. */
+void guarded_call_end(struct guarded_call *call, bool failed);
+/* Nobody will see the answer: what it reads counts as read. Frees it. */
+void guarded_call_assume(struct guarded_call *call);
+/* The answer will never come: it leaves the line, and what it took is given back. */
+void guarded_call_undo(struct guarded_call *call);
+/* Appends the calls that give back what it took and did not read; returns how many. */
+size_t guarded_call_write_release(const struct guarded_call *call, struct buf *out);
+
+#endif
