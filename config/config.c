@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "config/guards.h"
 #include "config/load.h"
 #include "config/options.h"
 #include "config/rules.h"
@@ -15,6 +16,7 @@ static void config_free(struct config *c)
 	options_free(SECTION_UPSTREAM, c);
 	options_free(SECTION_VERBS, &c->verbs);
 	rules_free(c);
+	guards_free(c);
 	free(c->path);
 	free(c);
 }
@@ -75,8 +77,8 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 	for (size_t i = 0; i < option_count; i++) {
 		const struct option *o = &option_table[i];
 
-		/* Rules come and go whole: there is no option to compare. */
-		if (o->reloadable || o->section == SECTION_LOCK)
+		/* Rules and guards come and go whole: there is no option to compare. */
+		if (o->reloadable || o->section == SECTION_LOCK || o->section == SECTION_GUARD)
 			continue;
 		buf_clear(&was);
 		buf_clear(&will);

@@ -31,6 +31,7 @@ enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
 /* A list of strings, as "a b, c" in the file. */
 struct strings {
 	char **v;
+	int *lines; /* where each stands in the file; 0: a default */
 	size_t n;
 };
 

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/fatal.h"
+#include "config/guards.h"
 #include "config/options.h"
 #include "config/reader.h"
 #include "config/rules.h"
@@ -33,7 +34,8 @@ struct loader {
 	int section_line;
 	void *base; /* the struct that the section's options are kept in */
 	int first_line[SECTION_NONE]; /* of the sections that may stand once */
-	struct seen *seen; /* of the section; a rule's begin anew */
+	struct seen *seen; /* of the section; a rule's and a guard's begin anew */
+	bool listen_bad; /* 'listen' had a fault */
 };
 
 static void fault(struct loader *l, int line, const char *fmt, ...)
@@ -148,6 +150,9 @@ static void end_section(struct loader *l)
 		return;
 	check_presence(l);
 	switch (l->section) {
+	case SECTION_HASP:
+		l->listen_bad |= seen_name(l, "listen")->bad;
+		break;
 	case SECTION_UPSTREAM:
 		check_upstream_user(l);
 		break;
@@ -164,23 +169,41 @@ static void end_section(struct loader *l)
 	l->section = SECTION_NONE;
 }
 
+/* Of a kind of which there may be many. `twin` is the line of one with the same name, 0: there
+ * is none. */
+static void begin_named(struct loader *l, int line, enum section section, const char *name,
+                        int twin)
+{
+	const char *what = word_fault(name);
+	const char *kind = section == SECTION_LOCK ? "rule" : "guard";
+
+	if (*name == '\0')
+		fault(l, line, "a %s has no name; expected %s", kind, section_title(section));
+	else if (what)
+		fault(l, line, "a %s's name is '%s'; expected %s", kind, name, what);
+	if (twin)
+		fault(l, line,
+		      "duplicate section [%s], which stands in line %d too; "
+		      "expected another name",
+		      l->title, twin);
+	l->section = section;
+	memset(l->seen, 0, option_count * sizeof(*l->seen));
+}
+
 static void begin_rule(struct loader *l, int line, const char *name)
 {
 	const struct rule *twin = rules_find(l->c, name);
-	const char *what = word_fault(name);
 
-	if (*name == '\0')
-		fault(l, line, "a rule has no name; expected [lock NAME]");
-	else if (what)
-		fault(l, line, "a rule's name is '%s'; expected %s", name, what);
-	if (twin)
-		fault(l, line,
-		      "duplicate section [lock %s], which stands in line %d too; "
-		      "expected another name",
-		      name, twin->line);
-	l->section = SECTION_LOCK;
+	begin_named(l, line, SECTION_LOCK, name, twin ? twin->line : 0);
 	l->base = rules_add(l->c, name, line);
-	memset(l->seen, 0, option_count * sizeof(*l->seen));
+}
+
+static void begin_guard(struct loader *l, int line, const char *name)
+{
+	const struct guard *twin = guards_find(l->c, name);
+
+	begin_named(l, line, SECTION_GUARD, name, twin ? twin->line : 0);
+	l->base = guards_add(l->c, name, line);
 }
 
 static void begin_only(struct loader *l, int line, enum section section, void *base)
@@ -198,9 +221,20 @@ static void begin_only(struct loader *l, int line, enum section section, void *b
 	l->base = base;
 }
 
+/* The NAME of a title such as "lock NAME", maybe empty; NULL: it is of another kind. */
+static const char *name_after(const char *title, const char *kind)
+{
+	size_t n = strlen(kind);
+
+	if (strncmp(title, kind, n) != 0 || !strchr(" \t", title[n]))
+		return NULL;
+	return title + n + strspn(title + n, " \t");
+}
+
 static void on_section(void *arg, int line, const char *title)
 {
 	struct loader *l = arg;
+	const char *rule = name_after(title, "lock"), *guard = name_after(title, "guard");
 	struct buf hint = BUF_INIT;
 
 	end_section(l);
@@ -214,10 +248,10 @@ static void on_section(void *arg, int line, const char *title)
 		begin_only(l, line, SECTION_VERBS, &l->c->verbs);
 		l->c->verbs.enabled = true;
 		l->c->verbs.line = line;
-	} else if (strncmp(title, "lock", 4) == 0 && strchr(" \t", title[4])) {
-		const char *name = title + 4;
-
-		begin_rule(l, line, name + strspn(name, " \t"));
+	} else if (rule) {
+		begin_rule(l, line, rule);
+	} else if (guard) {
+		begin_guard(l, line, guard);
 	} else {
 		section_suggest(title, &hint);
 		fault(l, line, "unknown section [%s]%.*s", title, BUF_ARG(&hint));
@@ -291,7 +325,7 @@ static void set(struct loader *l, const struct option *o, int line, const char *
 	size_t npatterns = rule && continued ? rule->patterns.n : 0;
 	struct buf why = BUF_INIT;
 
-	if (option_set(o, l->base, value, continued, &why) < 0) {
+	if (option_set(o, l->base, value, line, continued, &why) < 0) {
 		seen(l, o)->bad = true;
 		fault(l, line, "%.*s", BUF_ARG(&why));
 	} else if (rule && o->type == OPTION_LIST) {
@@ -361,6 +395,7 @@ size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
 	l.seen = xcalloc(option_count, sizeof(*l.seen));
 	reader_run(f, &events, &l);
 	end_section(&l);
+	l.nfaults += guards_check(c, !l.listen_bad, faults, warnings);
 	fclose(f);
 	free(l.seen);
 	return l.nfaults;

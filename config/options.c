@@ -14,9 +14,8 @@ _Static_assert(sizeof(enum owner_kind) == sizeof(int), "enums are kept as int");
 const char *section_title(enum section section)
 {
 	static const char *const titles[] = {
-		[SECTION_HASP] = "[hasp]",
-		[SECTION_UPSTREAM] = "[upstream]",
-		[SECTION_LOCK] = "[lock NAME]",
+		[SECTION_HASP] = "[hasp]",      [SECTION_UPSTREAM] = "[upstream]",
+		[SECTION_LOCK] = "[lock NAME]", [SECTION_GUARD] = "[guard NAME]",
 		[SECTION_VERBS] = "[verbs]",
 	};
 
@@ -170,13 +169,13 @@ static int set_string(const struct option *o, char **field, const char *value, s
 	return 0;
 }
 
-static int set_list(const struct option *o, struct strings *field, const char *value,
+static int set_list(const struct option *o, struct strings *field, const char *value, int line,
                     bool append, struct buf *why)
 {
-	struct strings words = { NULL, 0 };
+	struct strings words = { NULL, NULL, 0 };
 	const char *what = NULL;
 
-	strings_append(&words, value);
+	strings_append(&words, value, line);
 	for (size_t i = 0; i < words.n && !what; i++) {
 		what = o->check(words.v[i]);
 		if (what)
@@ -187,11 +186,11 @@ static int set_list(const struct option *o, struct strings *field, const char *v
 		return -1;
 	if (!append)
 		strings_clear(field);
-	strings_append(field, value);
+	strings_append(field, value, line);
 	return 0;
 }
 
-int option_set(const struct option *o, void *base, const char *value, bool append,
+int option_set(const struct option *o, void *base, const char *value, int line, bool append,
                struct buf *why)
 {
 	void *field = (char *)base + o->offset;
@@ -204,7 +203,7 @@ int option_set(const struct option *o, void *base, const char *value, bool appen
 	}
 	switch (o->type) {
 	case OPTION_LIST:
-		return set_list(o, field, value, append, why);
+		return set_list(o, field, value, line, append, why);
 	case OPTION_STRING:
 		return set_string(o, field, value, why);
 	case OPTION_ENUM:
@@ -261,7 +260,7 @@ void options_default(enum section section, void *base)
 		const struct option *o = &option_table[i];
 
 		if (o->section == section && o->def)
-			HASP_ASSERT(option_set(o, base, o->def, false, &why) == 0);
+			HASP_ASSERT(option_set(o, base, o->def, 0, false, &why) == 0);
 	}
 	buf_release(&why);
 }

@@ -17,6 +17,7 @@ enum section {
 	SECTION_HASP,
 	SECTION_UPSTREAM,
 	SECTION_LOCK,
+	SECTION_GUARD,
 	SECTION_VERBS,
 	SECTION_NONE, /* before the first, or in an unknown one */
 };
@@ -41,7 +42,7 @@ struct option {
 	enum section section;
 	const char *name;
 	enum option_type type;
-	size_t offset; /* of the field in struct config, rule or verbs */
+	size_t offset; /* of the field in struct config, rule, guard or verbs */
 	const char *def; /* as in the file; NULL: none */
 	int64_t min, max; /* numbers: the range, both ends allowed */
 	int64_t step; /* numbers: must be a multiple; 0: any */
@@ -58,16 +59,16 @@ struct option {
 extern const struct option option_table[];
 extern const size_t option_count;
 
-/* "[hasp]", "[upstream]", "[lock NAME]", "[verbs]" */
+/* "[hasp]", "[upstream]", "[lock NAME]", "[guard NAME]", "[verbs]" */
 const char *section_title(enum section section);
 
 /* NULL: there is no such option in that section. */
 const struct option *option_find(enum section section, const char *name);
 
 /* Sets the option's field in the struct at `base`; `append` adds to a list's words instead of
- * replacing them. Returns 0, or -1 with what is wrong and what would be right
- * appended to `why` and the field unchanged. */
-int option_set(const struct option *o, void *base, const char *value, bool append,
+ * replacing them, and `line` is where they stand. Returns 0, or -1 with what is wrong and what
+ * would be right appended to `why` and the field unchanged. */
+int option_set(const struct option *o, void *base, const char *value, int line, bool append,
                struct buf *why) __attribute__((warn_unused_result));
 
 /* Appends what the option's field holds, as in the file; nothing when none. */

@@ -5,11 +5,8 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/glob.h"
 #include "config/options.h"
-
-/* Sidecars, queues and counters: a rule that caught them would lock locks. */
-static const struct slice own_prefix = { "hasp:", 5 };
+#include "config/pattern.h"
 
 struct rule *rules_add(struct config *c, const char *name, int line)
 {
@@ -47,44 +44,11 @@ void rules_free(struct config *c)
 
 const struct rule *config_rule_for(const struct config *c, struct slice key)
 {
-	if (slice_starts(key, own_prefix))
+	if (pattern_is_own(key))
 		return NULL;
 	for (size_t i = 0; i < c->nrules; i++) {
-		const struct strings *patterns = &c->rules[i]->patterns;
-
-		for (size_t j = 0; j < patterns->n; j++) {
-			if (glob_match(slice_str(patterns->v[j]), key))
-				return c->rules[i];
-		}
-	}
-	return NULL;
-}
-
-/* Only stars and question marks: keys match by their length alone. */
-static bool catches_all(const char *pattern)
-{
-	return strchr(pattern, '*') && strspn(pattern, "*?") == strlen(pattern);
-}
-
-/* No key is left to `later` by `earlier`, as far as can be told at a glance. */
-static bool shadows(const char *earlier, const char *later)
-{
-	struct slice e = slice_str(earlier), l = slice_str(later);
-
-	if (slice_eq(e, l) || strcmp(earlier, "*") == 0)
-		return true;
-	return glob_is_literal(l) && glob_match(e, l);
-}
-
-static const struct rule *shadowing_rule(const struct config *c, const char *pattern)
-{
-	for (size_t i = 0; i + 1 < c->nrules; i++) {
-		const struct strings *earlier = &c->rules[i]->patterns;
-
-		for (size_t j = 0; j < earlier->n; j++) {
-			if (shadows(earlier->v[j], pattern))
-				return c->rules[i];
-		}
+		if (patterns_match(&c->rules[i]->patterns, key))
+			return c->rules[i];
 	}
 	return NULL;
 }
@@ -94,25 +58,11 @@ bool rules_doubt(const struct config *c, size_t i, struct buf *out)
 	HASP_ASSERT(c->nrules > 0);
 	const struct rule *rule = c->rules[c->nrules - 1];
 	const char *pattern = rule->patterns.v[i];
-	const struct rule *earlier = shadowing_rule(c, pattern);
+	const char *shadow = NULL;
 
-	if (earlier) {
-		buf_printf(out,
-		           "pattern '%s' of [lock %s] never applies, since the earlier "
-		           "[lock %s] catches the same keys; remove it or move it up",
-		           pattern, rule->name, earlier->name);
-	} else if (catches_all(pattern)) {
-		buf_printf(out,
-		           "pattern '%s' of [lock %s] makes a lock of every key; name "
-		           "those that are locks, such as lock:*",
-		           pattern, rule->name);
-	} else if (slice_starts(slice_str(pattern), own_prefix)) {
-		buf_printf(out,
-		           "pattern '%s' of [lock %s] never applies, since keys that "
-		           "begin with 'hasp:' are hasp's own",
-		           pattern, rule->name);
-	} else {
-		return false;
+	for (size_t j = 0; j < rule->index && !shadow; j++) {
+		if (patterns_shadow(&c->rules[j]->patterns, pattern))
+			shadow = c->rules[j]->name;
 	}
-	return true;
+	return pattern_doubt(pattern, SECTION_LOCK, rule->name, shadow, out);
 }

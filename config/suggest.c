@@ -91,7 +91,7 @@ void option_suggest(enum section section, const char *name, struct buf *out)
 void section_suggest(const char *title, struct buf *out)
 {
 	/* Names as they stand in the brackets, a rule's own name left out. */
-	static const char *const names[] = { "hasp", "upstream", "lock", "verbs" };
+	static const char *const names[] = { "hasp", "upstream", "lock", "guard", "verbs" };
 	char word[READER_NAME_MAX + 2];
 	size_t n = strcspn(title, " \t");
 	const char *nearest = NULL;
@@ -112,5 +112,6 @@ void section_suggest(const char *title, struct buf *out)
 	if (nearest)
 		buf_printf(out, "; did you mean %s?", nearest);
 	else
-		buf_puts(out, "; expected [hasp], [upstream], [lock NAME] or [verbs]");
+		buf_puts(out, "; expected [hasp], [upstream], [lock NAME], [guard NAME] or "
+		              "[verbs]");
 }

@@ -40,8 +40,8 @@ static const struct choice rule_owners[] = {
 	{ NULL, 0 },
 };
 
-/* LOCK has no value that the application stores. */
-static const struct choice verbs_owners[] = {
+/* Neither LOCK nor a guard has a value that the application stores. */
+static const struct choice valueless_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
 	{ "name", OWNER_NAME },
@@ -115,14 +115,41 @@ static const char *check_pattern(const char *s)
 	return NULL;
 }
 
+static const char *check_command(const char *s)
+{
+	if (*s == '#')
+		return "a comment after a value begins with ' ;'";
+	if (strchr(s, '|'))
+		return "subcommands are not told apart, so none can be named";
+	return word_fault(s);
+}
+
+static const char *check_except(const char *s)
+{
+	static const char *const kinds[] = { "name:", "user:", "listener:" };
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		size_t n = strlen(kinds[i]);
+
+		if (strncmp(s, kinds[i], n) == 0)
+			return s[n] ? NULL : "nothing after the ':'";
+	}
+	return *s == '#' ? "a comment after a value begins with ' ;'"
+	                 : "neither name:, user: nor listener: before it";
+}
+
 /* The field of a section's struct in which the option is kept. */
 #define IN_CONFIG(field) offsetof(struct config, field)
 #define IN_RULE(field) offsetof(struct rule, field)
+#define IN_GUARD(field) offsetof(struct guard, field)
 #define IN_VERBS(field) offsetof(struct verbs, field)
 
 #define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
 #define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
 #define PATTERN_EXPECTED "patterns of keys, such as lock:* or orders:?"
+#define ACQUIRE_EXPECTED "commands that read what is written back, such as GET or HGETALL"
+#define RELEASE_EXPECTED "commands that write, such as SET or HSET"
+#define EXCEPT_EXPECTED "name:GLOB, user:GLOB or listener:ADDRESS"
 #define VERB_EXPECTED "a command's name, such as LOCK"
 
 /* clang-format off */
@@ -227,6 +254,35 @@ const struct option option_table[] = {
 	  .def = "enforce", .choices = rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have done; try it first." },
 
+	/* [guard NAME] */
+	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(patterns),
+	  .check = check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
+	  .help = "The keys that are guarded; the first guard that matches wins, and any [lock] before it." },
+	{ SECTION_GUARD, "acquire_on", OPTION_LIST, IN_GUARD(acquire_on),
+	  .check = check_command, .expected = ACQUIRE_EXPECTED, .required = true, .reloadable = true,
+	  .help = "The commands by which the application reads what it will write back; they wait in line." },
+	{ SECTION_GUARD, "release_on", OPTION_LIST, IN_GUARD(release_on),
+	  .check = check_command, .expected = RELEASE_EXPECTED, .reloadable = true,
+	  .help = "The writes that end it; without this option all that are not in acquire_on." },
+	{ SECTION_GUARD, "lease", OPTION_DURATION, IN_GUARD(lease_ms),
+	  .def = "5s", .min = MS, .max = LONGEST, .reloadable = true,
+	  .help = "How long it may take from read to write; a later write is refused if others came." },
+	{ SECTION_GUARD, "wait", OPTION_DURATION, IN_GUARD(wait_ms),
+	  .def = "2s", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "How long commands wait in line for the guard before they fail; 0: not at all." },
+	{ SECTION_GUARD, "on_disconnect", OPTION_ENUM, IN_GUARD(on_disconnect),
+	  .def = "release", .choices = disconnect_modes, .reloadable = true,
+	  .help = "When the reader's connection ends: release frees at once, or the lease runs out." },
+	{ SECTION_GUARD, "owner", OPTION_ENUM, IN_GUARD(owner),
+	  .def = "connection", .choices = valueless_owners, .reloadable = true,
+	  .help = "What counts as one reader and writer; pools need address, name or user." },
+	{ SECTION_GUARD, "mode", OPTION_ENUM, IN_GUARD(mode),
+	  .def = "enforce", .choices = rule_modes, .reloadable = true,
+	  .help = "observe changes nothing and logs what enforce would have done; try it first." },
+	{ SECTION_GUARD, "except", OPTION_LIST, IN_GUARD(except),
+	  .check = check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
+	  .help = "Whose reads take no guard, such as those of reports; their writes are as anybody's." },
+
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
 	  .def = "LOCK", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
@@ -241,7 +297,7 @@ const struct option option_table[] = {
 	  .def = "LOCK.INFO", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Tells who holds a lock." },
 	{ SECTION_VERBS, "owner", OPTION_ENUM, IN_VERBS(owner),
-	  .def = "connection", .choices = verbs_owners, .reloadable = true,
+	  .def = "connection", .choices = valueless_owners, .reloadable = true,
 	  .help = "What counts as one holder where LOCK does not say it by AS." },
 	{ SECTION_VERBS, "reentrant", OPTION_ENUM, IN_VERBS(reentrant),
 	  .def = "count", .choices = verbs_reentrant_modes, .reloadable = true,

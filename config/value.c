@@ -131,7 +131,7 @@ void value_print_size(struct buf *out, int64_t bytes)
 	print_with_unit(out, bytes, size_units, COUNT(size_units));
 }
 
-void strings_append(struct strings *list, const char *s)
+void strings_append(struct strings *list, const char *s, int line)
 {
 	static const char between[] = " \t\r\n\v\f,";
 
@@ -139,6 +139,8 @@ void strings_append(struct strings *list, const char *s)
 		size_t n = strcspn(s, between);
 
 		list->v = xrealloc(list->v, (list->n + 1) * sizeof(*list->v));
+		list->lines = xrealloc(list->lines, (list->n + 1) * sizeof(*list->lines));
+		list->lines[list->n] = line;
 		list->v[list->n++] = xmemdup(s, n);
 		s += n;
 	}
@@ -149,7 +151,8 @@ void strings_clear(struct strings *list)
 	for (size_t i = 0; i < list->n; i++)
 		free(list->v[i]);
 	free(list->v);
-	*list = (struct strings){ NULL, 0 };
+	free(list->lines);
+	*list = (struct strings){ NULL, NULL, 0 };
 }
 
 static const char *unix_fault(const char *path)

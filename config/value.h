@@ -28,7 +28,7 @@ void value_print_duration(struct buf *out, int64_t ms);
 void value_print_size(struct buf *out, int64_t bytes);
 
 /* Appends the words of `s`, between blanks or commas, to the list. */
-void strings_append(struct strings *list, const char *s);
+void strings_append(struct strings *list, const char *s, int line);
 void strings_clear(struct strings *list);
 
 enum address_use { ADDRESS_TO_LISTEN, ADDRESS_TO_CONNECT };

@@ -38,6 +38,7 @@ static void no_file_means_defaults(void **state)
 	assert_null(c->upstream_password);
 	assert_int_equal(c->connect_timeout_ms, 5000);
 	assert_int_equal(c->nrules, 0);
+	assert_int_equal(c->nguards, 0);
 	assert_false(c->verbs.enabled);
 	config_unref(c);
 }
@@ -124,6 +125,60 @@ static void a_rule_is_set(void **state)
 	assert_int_equal(r->on_disconnect, DISCONNECT_RELEASE);
 	assert_int_equal(r->reentrant, REENTRANT_REFRESH);
 	assert_int_equal(r->mode, MODE_OBSERVE);
+	config_unref(c);
+}
+
+static void a_guard_has_defaults_but_for_its_pattern_and_reads(void **state)
+{
+	struct config *c = load("\n[guard stock]\npattern = stock:*\nacquire_on = GET\n");
+	const struct guard *g = c->guards[0];
+
+	(void)state;
+	assert_int_equal(c->nguards, 1);
+	assert_int_equal(c->nrules, 0);
+	assert_string_equal(g->name, "stock");
+	assert_int_equal(g->line, 2);
+	assert_int_equal(g->index, 0);
+	assert_int_equal(g->patterns.n, 1);
+	assert_string_equal(g->patterns.v[0], "stock:*");
+	assert_int_equal(g->acquire_on.n, 1);
+	assert_string_equal(g->acquire_on.v[0], "GET");
+	assert_int_equal(g->release_on.n, 0);
+	assert_int_equal(g->except.n, 0);
+	assert_int_equal(g->owner, OWNER_CONNECTION);
+	assert_int_equal(g->lease_ms, 5 * 1000);
+	assert_int_equal(g->wait_ms, 2 * 1000);
+	assert_int_equal(g->on_disconnect, DISCONNECT_RELEASE);
+	assert_int_equal(g->mode, MODE_ENFORCE);
+	config_unref(c);
+}
+
+static void a_guard_is_set(void **state)
+{
+	struct config *c = load("[guard a]\npattern = a\nacquire_on = get\n"
+	                        "[guard b]\npattern = b c\nacquire_on = HGET, json.get\n"
+	                        "\tgetdel\nrelease_on = hset\nlease = 2m\nwait = 0\n"
+	                        "on_disconnect = expire\nowner = user\nmode = observe\n"
+	                        "except = name:r-* user:reports listener:127.0.0.1:6380\n");
+	const struct guard *g = c->guards[1];
+
+	(void)state;
+	assert_string_equal(g->name, "b");
+	assert_int_equal(g->index, 1);
+	assert_int_equal(g->patterns.n, 2);
+	assert_int_equal(g->acquire_on.n, 3);
+	assert_string_equal(g->acquire_on.v[1], "json.get");
+	assert_int_equal(g->acquire_on.lines[1], 6);
+	assert_string_equal(g->acquire_on.v[2], "getdel");
+	assert_int_equal(g->acquire_on.lines[2], 7);
+	assert_int_equal(g->release_on.n, 1);
+	assert_int_equal(g->lease_ms, 120 * 1000);
+	assert_int_equal(g->wait_ms, 0);
+	assert_int_equal(g->on_disconnect, DISCONNECT_EXPIRE);
+	assert_int_equal(g->owner, OWNER_USER);
+	assert_int_equal(g->mode, MODE_OBSERVE);
+	assert_int_equal(g->except.n, 3);
+	assert_string_equal(g->except.v[0], "name:r-*");
 	config_unref(c);
 }
 
@@ -244,6 +299,39 @@ static void a_pattern_of_hasps_own_keys_is_doubted(void **state)
 	                         "keys that begin with 'hasp:' are hasp's own\n"));
 }
 
+static void a_guards_patterns_are_doubted(void **state)
+{
+	(void)state;
+	config_unref(load_warned(
+		"[guard a]\nacquire_on = GET\npattern = x:*\n\t**\n"
+		"[guard b]\nacquire_on = GET\npattern = x:1 y l:*\n\thasp:a\n"
+		"[lock l]\npattern = l:*\n",
+		"4: pattern '**' of [guard a] guards every key; name those that are read, "
+		"changed and written back, such as stock:*\n"
+		"7: pattern 'x:1' of [guard b] never applies, since the earlier [guard a] "
+		"catches the same keys; remove it or move it up\n"
+		"7: pattern 'y' of [guard b] never applies, since the earlier [guard a] "
+		"catches the same keys; remove it or move it up\n"
+		"7: pattern 'l:*' of [guard b] never applies, since [lock l] catches the "
+		"same keys, and locks are not guarded; remove one of the two\n"
+		"8: pattern 'hasp:a' of [guard b] never applies, since the earlier [guard a] "
+		"catches the same keys; remove it or move it up\n"));
+	config_unref(load_warned("[guard a]\nacquire_on = GET\npattern = hasp:a*\n",
+	                         "3: pattern 'hasp:a*' of [guard a] never applies, since keys "
+	                         "that begin with 'hasp:' are hasp's own\n"));
+}
+
+static void a_command_named_twice_is_doubted(void **state)
+{
+	(void)state;
+	config_unref(load_warned(
+		"[guard a]\npattern = a\nacquire_on = GET GETDEL\n\tget Get\n"
+		"release_on = GETDEL SET SET\n",
+		"4: 'get' stands twice in 'acquire_on' of [guard a]; remove one\n"
+		"4: 'Get' stands twice in 'acquire_on' of [guard a]; remove one\n"
+		"5: 'SET' stands twice in 'release_on' of [guard a]; remove one\n"));
+}
+
 /* ---- use ---- */
 
 static const char *rule_name(const struct config *c, const char *key)
@@ -278,6 +366,76 @@ static void hasps_own_keys_have_no_rule(void **state)
 	config_unref(c);
 }
 
+static const char *guard_name(const struct config *c, const char *key)
+{
+	const struct guard *g = config_guard_for(c, slice_str(key));
+
+	return g ? g->name : "none";
+}
+
+static void the_first_matching_guard_wins(void **state)
+{
+	struct config *c = load("[guard narrow]\npattern = x:1* y\nacquire_on = GET\n"
+	                        "[guard wide]\npattern = x:*\nacquire_on = GET\n");
+
+	(void)state;
+	assert_string_equal(guard_name(c, "x:12"), "narrow");
+	assert_string_equal(guard_name(c, "y"), "narrow");
+	assert_string_equal(guard_name(c, "x:2"), "wide");
+	assert_string_equal(guard_name(c, "z"), "none");
+	assert_ptr_equal(config_guard_for(c, SLICE_LIT("x:\0")), c->guards[1]);
+	config_unref(c);
+}
+
+static void locks_are_not_guarded(void **state)
+{
+	struct config *c = load("[guard a]\npattern = x:*\nacquire_on = GET\n"
+	                        "[lock l]\npattern = x:l*\n");
+
+	(void)state;
+	assert_string_equal(guard_name(c, "x:lock"), "none");
+	assert_string_equal(guard_name(c, "x:1"), "a");
+	config_unref(c);
+}
+
+static void hasps_own_keys_are_not_guarded(void **state)
+{
+	struct config *c = load("[guard a]\npattern = h*\nacquire_on = GET\n");
+
+	(void)state;
+	assert_string_equal(guard_name(c, "hasp:guard:{x}"), "none");
+	assert_string_equal(guard_name(c, "hasp"), "a");
+	config_unref(c);
+}
+
+static void a_guard_knows_its_commands_in_any_case(void **state)
+{
+	struct config *c = load("[guard a]\npattern = a\nacquire_on = Get GETDEL\n"
+	                        "release_on = set GETDEL\n");
+	const struct guard *g = c->guards[0];
+
+	(void)state;
+	assert_true(guard_acquires_on(g, SLICE_LIT("GET")));
+	assert_true(guard_acquires_on(g, SLICE_LIT("getdel")));
+	assert_false(guard_acquires_on(g, SLICE_LIT("GE")));
+	assert_false(guard_acquires_on(g, SLICE_LIT("SET")));
+	assert_true(guard_releases_on(g, SLICE_LIT("SET")));
+	assert_true(guard_releases_on(g, SLICE_LIT("getDel")));
+	assert_false(guard_releases_on(g, SLICE_LIT("APPEND")));
+	config_unref(c);
+}
+
+static void a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by(void **state)
+{
+	struct config *c = load("[guard a]\npattern = a\nacquire_on = GET GETEX\n");
+	const struct guard *g = c->guards[0];
+
+	(void)state;
+	assert_true(guard_releases_on(g, SLICE_LIT("set")));
+	assert_false(guard_releases_on(g, SLICE_LIT("getex")));
+	config_unref(c);
+}
+
 static void the_last_unref_frees(void **state)
 {
 	struct config *c = config_load(NULL, NULL, NULL);
@@ -294,7 +452,8 @@ static void a_restart_is_needed_for_what_cannot_change(void **state)
 {
 	struct config *a = load("[hasp]\nworkers = 1\nmax_clients = 5\nlisten = a:1\n");
 	struct config *b = load("[hasp]\nworkers = 2\nmax_clients = 6\nlisten = a:1 b:2\n"
-	                        "user = hasp\n[lock a]\npattern = a\n[verbs]\nlock = L\n");
+	                        "user = hasp\n[lock a]\npattern = a\n[verbs]\nlock = L\n"
+	                        "[guard g]\npattern = g\nacquire_on = GET\n");
 	struct buf out = BUF_INIT;
 
 	(void)state;
@@ -318,6 +477,8 @@ int main(void)
 		cmocka_unit_test(hasp_and_upstream_are_set),
 		cmocka_unit_test(a_rule_has_defaults_but_for_its_pattern),
 		cmocka_unit_test(a_rule_is_set),
+		cmocka_unit_test(a_guard_has_defaults_but_for_its_pattern_and_reads),
+		cmocka_unit_test(a_guard_is_set),
 		cmocka_unit_test(an_empty_verbs_section_turns_them_on),
 		cmocka_unit_test(verbs_are_set),
 		cmocka_unit_test(an_indented_line_goes_on_with_a_list),
@@ -327,8 +488,16 @@ int main(void)
 		cmocka_unit_test(a_pattern_of_every_key_is_doubted),
 		cmocka_unit_test(a_shadowed_pattern_is_doubted),
 		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_doubted),
+		cmocka_unit_test(a_guards_patterns_are_doubted),
+		cmocka_unit_test(a_command_named_twice_is_doubted),
 		cmocka_unit_test(the_first_matching_rule_wins),
 		cmocka_unit_test(hasps_own_keys_have_no_rule),
+		cmocka_unit_test(the_first_matching_guard_wins),
+		cmocka_unit_test(locks_are_not_guarded),
+		cmocka_unit_test(hasps_own_keys_are_not_guarded),
+		cmocka_unit_test(a_guard_knows_its_commands_in_any_case),
+		cmocka_unit_test(
+			a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by),
 		cmocka_unit_test(the_last_unref_frees),
 		cmocka_unit_test(a_restart_is_needed_for_what_cannot_change),
 	};

@@ -77,7 +77,9 @@ static char *section_of_ini(const char *text, enum section section)
 	char begin[64];
 
 	snprintf(begin, sizeof(begin), "\n%s\n",
-	         section == SECTION_LOCK ? "[lock orders]" : section_title(section));
+	         section == SECTION_LOCK    ? "[lock orders]"
+	         : section == SECTION_GUARD ? "[guard stock]"
+	                                    : section_title(section));
 	return part(text, begin, "\n[");
 }
 
@@ -95,7 +97,7 @@ static void assert_same_settings(const struct config *a, const struct config *b)
 		const struct option *o = &option_table[i];
 		struct buf x = BUF_INIT, y = BUF_INIT;
 
-		if (o->section == SECTION_LOCK)
+		if (o->section == SECTION_LOCK || o->section == SECTION_GUARD)
 			continue;
 		bool verbs = o->section == SECTION_VERBS;
 		option_print(o, verbs ? (const void *)&a->verbs : a, &x);
@@ -118,6 +120,7 @@ static void hasp_ini_as_shipped_is_what_holds_without_a_file(void **state)
 	assert_int_equal(buf_len(&warnings), 0);
 	assert_non_null(c);
 	assert_int_equal(c->nrules, 0);
+	assert_int_equal(c->nguards, 0);
 	assert_false(c->verbs.enabled);
 	assert_same_settings(c, defaults);
 	config_unref(c);
@@ -133,6 +136,7 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	activate_all(text);
 	c = load(text);
 	assert_int_equal(c->nrules, 1);
+	assert_int_equal(c->nguards, 1);
 	assert_true(c->verbs.enabled);
 	config_unref(c);
 	free(text);

@@ -32,7 +32,7 @@ static void unknown_options_are_faults_with_a_guess(void **state)
 	              "[upstream]\n");
 	assert_faults("[hasp]\nlease = 5s\n",
 	              "2: unknown option 'lease' in [hasp]; it belongs in [lock NAME] or "
-	              "[verbs]\n");
+	              "[guard NAME] or [verbs]\n");
 }
 
 static void unknown_sections_are_one_fault_each(void **state)
@@ -43,8 +43,10 @@ static void unknown_sections_are_one_fault_each(void **state)
 	assert_faults("[lok a]\npattern = 1\n",
 	              "1: unknown section [lok a]; did you mean [lock NAME]?\n");
 	assert_faults("[hasp too]\n", "1: unknown section [hasp too]; did you mean [hasp]?\n");
+	assert_faults("[gard a]\npattern = 1\n",
+	              "1: unknown section [gard a]; did you mean [guard NAME]?\n");
 	assert_faults("[]\n", "1: unknown section []; expected [hasp], [upstream], [lock "
-	                      "NAME] or [verbs]\n");
+	                      "NAME], [guard NAME] or [verbs]\n");
 }
 
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
@@ -57,13 +59,11 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	assert_faults("[upstream]\nsentinels = a:1\ntls = yes\n",
 	              "2: unknown option 'sentinels' in [upstream]\n"
 	              "3: unknown option 'tls' in [upstream]\n");
-	assert_faults("[admin]\n[http]\n[guard a]\n",
-	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME] or "
-	              "[verbs]\n"
-	              "2: unknown section [http]; expected [hasp], [upstream], [lock NAME] or "
-	              "[verbs]\n"
-	              "3: unknown section [guard a]; expected [hasp], [upstream], [lock NAME] "
-	              "or [verbs]\n");
+	assert_faults("[admin]\n[http]\n",
+	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME], "
+	              "[guard NAME] or [verbs]\n"
+	              "2: unknown section [http]; expected [hasp], [upstream], [lock NAME], "
+	              "[guard NAME] or [verbs]\n");
 }
 
 static void numbers_have_a_range(void **state)
@@ -140,6 +140,10 @@ static void options_and_sections_stand_once(void **state)
 	assert_faults("[lock a]\npattern = a\n[lock a]\npattern = b\n",
 	              "3: duplicate section [lock a], which stands in line 1 too; expected "
 	              "another name\n");
+	assert_faults("[guard a]\npattern = a\nacquire_on = GET\n"
+	              "[guard a]\npattern = b\nacquire_on = GET\n",
+	              "4: duplicate section [guard a], which stands in line 1 too; expected "
+	              "another name\n");
 }
 
 static void rules_need_a_fit_name(void **state)
@@ -159,6 +163,92 @@ static void rules_need_a_pattern(void **state)
 	              "or orders:?\n"
 	              "5: [lock c] has no 'pattern'; expected patterns of keys, such as lock:* "
 	              "or orders:?\n");
+}
+
+static void guards_need_a_fit_name(void **state)
+{
+	(void)state;
+	assert_faults("[guard]\npattern = a\nacquire_on = GET\n",
+	              "1: a guard has no name; expected [guard NAME]\n");
+	assert_faults("[guard a/b]\npattern = a\nacquire_on = GET\n",
+	              "1: a guard's name is 'a/b'; expected letters, digits, '.', '_', ':' and "
+	              "'-' only\n");
+	config_unref(load("[lock a]\npattern = a\n[guard a]\npattern = b\nacquire_on = GET\n"));
+}
+
+static void guards_need_a_pattern_and_a_command(void **state)
+{
+	(void)state;
+	assert_faults(
+		"[guard a]\n[guard b]\npattern = b\nacquire_on =\nrelease_on =\n",
+		"1: [guard a] has no 'pattern'; expected patterns of keys, such as lock:* "
+		"or orders:?\n"
+		"1: [guard a] has no 'acquire_on'; expected commands that read what is "
+		"written back, such as GET or HGETALL\n"
+		"4: 'acquire_on' has no value; expected commands that read what is "
+		"written back, such as GET or HGETALL\n"
+		"5: 'release_on' has no value; expected commands that write, such as SET "
+		"or HSET\n");
+}
+
+#define ACQUIRE_FAULT(value, what)                                                             \
+	assert_faults("[guard a]\npattern = a\nacquire_on = GET " value "\n",                  \
+	              "3: 'acquire_on' is '" value "': " what                                  \
+	              "; expected commands that read what is written back, such as GET or "    \
+	              "HGETALL\n")
+
+static void guards_name_whole_commands(void **state)
+{
+	(void)state;
+	ACQUIRE_FAULT("XINFO|STREAM", "subcommands are not told apart, so none can be named");
+	ACQUIRE_FAULT("#get", "a comment after a value begins with ' ;'");
+	ACQUIRE_FAULT("g*t", "letters, digits, '.', '_', ':' and '-' only");
+	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nrelease_on = XGROUP|CREATE\n",
+	              "4: 'release_on' is 'XGROUP|CREATE': subcommands are not told apart, so "
+	              "none can be named; expected commands that write, such as SET or HSET\n");
+}
+
+static void guards_have_no_owner_by_value(void **state)
+{
+	(void)state;
+	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nowner = value\n",
+	              "4: 'owner' is 'value'; expected connection, address, name or user\n");
+}
+
+#define EXCEPT_FAULT(value, what)                                                              \
+	assert_faults("[guard a]\npattern = a\nacquire_on = GET\nexcept = " value "\n",        \
+	              "4: 'except' is '" value "': " what                                      \
+	              "; expected name:GLOB, user:GLOB or listener:ADDRESS\n")
+
+static void exceptions_are_of_three_kinds(void **state)
+{
+	(void)state;
+	EXCEPT_FAULT("reports", "neither name:, user: nor listener: before it");
+	EXCEPT_FAULT("names:a", "neither name:, user: nor listener: before it");
+	EXCEPT_FAULT("user:", "nothing after the ':'");
+	EXCEPT_FAULT("#", "a comment after a value begins with ' ;'");
+}
+
+static void excepted_listeners_exist(void **state)
+{
+	(void)state;
+	assert_faults(
+		"[guard a]\npattern = a\nacquire_on = GET\n"
+		"except = name:x\n\tlistener:b:1 listener:c:1\n"
+		"[hasp]\nlisten = a:1 b:1\n",
+		"5: 'except' of [guard a] has 'listener:c:1', where hasp does not listen; "
+		"expected an address as in 'listen' of [hasp], such as listener:a:1\n");
+	config_unref(load("[guard a]\npattern = a\nacquire_on = GET\n"
+	                  "except = listener:127.0.0.1:6380\n"));
+}
+
+static void a_bad_listen_causes_no_fault_of_exceptions(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nlisten = a:1 b\n"
+	              "[guard a]\npattern = a\nacquire_on = GET\nexcept = listener:a:1\n",
+	              "2: 'listen' is 'b': there is no port; expected HOST:PORT, [V6]:PORT, "
+	              "*:PORT or unix:/PATH\n");
 }
 
 static void max_lease_is_not_less_than_lease(void **state)
@@ -287,8 +377,8 @@ static void every_fault_is_found(void **state)
 		"3: 'workers' is 'x'; expected a whole number, from 1 to 64\n"
 		"4: neither an option nor a section; expected 'name = value' or "
 		"[section]\n"
-		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME] or "
-		"[verbs]\n"
+		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME], "
+		"[guard NAME] or [verbs]\n"
 		"6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
 		"or orders:?\n"
 		"8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "
@@ -414,6 +504,13 @@ int main(void)
 		cmocka_unit_test(options_and_sections_stand_once),
 		cmocka_unit_test(rules_need_a_fit_name),
 		cmocka_unit_test(rules_need_a_pattern),
+		cmocka_unit_test(guards_need_a_fit_name),
+		cmocka_unit_test(guards_need_a_pattern_and_a_command),
+		cmocka_unit_test(guards_name_whole_commands),
+		cmocka_unit_test(guards_have_no_owner_by_value),
+		cmocka_unit_test(exceptions_are_of_three_kinds),
+		cmocka_unit_test(excepted_listeners_exist),
+		cmocka_unit_test(a_bad_listen_causes_no_fault_of_exceptions),
 		cmocka_unit_test(max_lease_is_not_less_than_lease),
 		cmocka_unit_test(a_bad_value_causes_no_second_fault),
 		cmocka_unit_test(verbs_have_different_names),
