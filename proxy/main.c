@@ -49,6 +49,8 @@ struct process {
 	struct worker *workers[LISTENERS_MAX];
 	size_t nworkers;
 	int fds[LISTENERS_MAX][LISTENERS_MAX]; /* by worker */
+	const char
+		*entries[LISTENERS_MAX]; /* of first->listen, that each of a worker's is of */
 	size_t nfds; /* of each worker */
 	int ready_fd; /* tells the parent of a daemon how it went; -1 */
 	struct worker_shared shared;
@@ -225,9 +227,11 @@ static int open_listeners(struct process *p)
 		n = listen_open(&at, &how, first, LISTENERS_MAX - p->nfds, &reason);
 		if (n < 0)
 			return fail("listen", list->v[i], reason);
-		for (int k = 0; k < n; k++)
+		for (int k = 0; k < n; k++) {
+			p->entries[p->nfds] = list->v[i];
 			if (share_listener(p, first[k], &at, &how) < 0)
 				return -1;
+		}
 		p->nopened++;
 	}
 	return 0;
@@ -452,7 +456,8 @@ static int start(struct process *p)
 		return -1;
 	for (size_t i = 0; i < p->nworkers; i++) {
 		int rc;
-		p->workers[i] = worker_new((int)i, p->config, p->fds[i], p->nfds, &p->shared);
+		p->workers[i] = worker_new((int)i, p->config, p->fds[i], p->entries, p->nfds,
+		                           &p->shared);
 		rc = worker_start(p->workers[i]);
 		if (rc != 0)
 			return fail("thread", "worker", strerror(rc));

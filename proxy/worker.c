@@ -38,6 +38,13 @@
 /* What is still to be said to Redis (releases) when the clients are gone. */
 #define FAREWELL_SECONDS 1.0
 
+/* One of the sockets on which a worker listens. */
+struct door {
+	struct worker *worker;
+	struct acceptor *acceptor;
+	const char *entry; /* of `listen` */
+};
+
 struct worker {
 	int number;
 	struct worker_shared *shared;
@@ -51,8 +58,8 @@ struct worker {
 	struct control *control;
 	struct errands *errands;
 	struct pool *pool;
-	struct acceptor **acceptors;
-	size_t nacceptors;
+	struct door *doors;
+	size_t ndoors;
 	struct ev_timer sweep;
 	struct ev_check check;
 	double leave_at; /* loop time; 0: not draining */
@@ -91,7 +98,8 @@ static void give_order(struct worker *w, struct config *config,
 static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
-	struct worker *w = owner;
+	const struct door *d = owner;
+	struct worker *w = d->worker;
 	uint32_t dropped;
 
 	(void)peer;
@@ -107,12 +115,12 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 		close(fd);
 		return;
 	}
-	client_new(&w->clients, fd);
+	client_new(&w->clients, fd, d->entry);
 }
 
 static void on_exhausted(void *owner, int error)
 {
-	struct worker *w = owner;
+	struct worker *w = ((const struct door *)owner)->worker;
 	uint32_t dropped;
 
 	if (log_limit_pass(&w->limit, ev_now(w->loop), 1, &dropped))
@@ -158,9 +166,9 @@ static void on_connected(void *arg)
 
 static void close_listeners(struct worker *w)
 {
-	for (size_t i = 0; i < w->nacceptors; i++)
-		acceptor_free(w->acceptors[i]);
-	w->nacceptors = 0;
+	for (size_t i = 0; i < w->ndoors; i++)
+		acceptor_free(w->doors[i].acceptor);
+	w->ndoors = 0;
 }
 
 /* A worker that drains leaves when its clients are gone and Redis has been told what they
@@ -265,8 +273,8 @@ static void stop(struct worker *w, struct config *unused)
 	ev_break(w->loop, EVBREAK_ALL);
 }
 
-struct worker *worker_new(int number, struct config *config, const int *fds, size_t nfds,
-                          struct worker_shared *shared)
+struct worker *worker_new(int number, struct config *config, const int *fds,
+                          const char *const *entries, size_t nfds, struct worker_shared *shared)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
@@ -316,9 +324,13 @@ struct worker *worker_new(int number, struct config *config, const int *fds, siz
 	w->clients.readings = readings_new(w->errands);
 	w->clients.waits = waits_new(w->loop, &w->links, w->errands, &shared->board);
 	use_config(w, config_ref(config));
-	w->acceptors = xcalloc(nfds, sizeof(struct acceptor *));
-	for (size_t i = 0; i < nfds; i++)
-		w->acceptors[w->nacceptors++] = acceptor_new(w->loop, fds[i], &acceptor_ops, w);
+	w->doors = xcalloc(nfds, sizeof(*w->doors));
+	for (size_t i = 0; i < nfds; i++) {
+		struct door *d = &w->doors[w->ndoors++];
+		d->worker = w;
+		d->entry = entries[i];
+		d->acceptor = acceptor_new(w->loop, fds[i], &acceptor_ops, d);
+	}
 	ev_timer_init(&w->sweep, on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
 	w->sweep.data = w;
 	ev_timer_start(w->loop, &w->sweep);
@@ -359,7 +371,7 @@ static void worker_free(struct worker *w)
 	free(w->clients.scratch);
 	free(w->links.scratch);
 	free(w->links.name);
-	free(w->acceptors);
+	free(w->doors);
 	free(w);
 }
 

@@ -20,9 +20,10 @@ struct worker_shared {
 	struct wait_board board;
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to
- * `config`. */
-struct worker *worker_new(int number, struct config *config, const int *fds, size_t nfds,
+/* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that each
+ * is of, which must outlive the worker. Keeps a reference to `config`. */
+struct worker *worker_new(int number, struct config *config, const int *fds,
+                          const char *const *entries, size_t nfds,
                           struct worker_shared *shared);
 
 /* Starts the thread. Returns 0, or an errno. */

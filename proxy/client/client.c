@@ -41,6 +41,7 @@ struct dispatch_from client_dispatch_from(struct client *c)
 		.session = &c->session,
 		.holds = &c->holds,
 		.reader = &c->reader,
+		.listener = c->listener,
 		.identity = identity,
 		.arg = c,
 		.waiter = &c->waiter,
@@ -131,12 +132,13 @@ static void client_free(struct client *c)
 	env->on_gone(env->arg);
 }
 
-void client_new(struct client_env *env, int fd)
+void client_new(struct client_env *env, int fd, const char *listener)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
 
 	c->magic = CLIENT_MAGIC;
 	c->env = env;
+	c->listener = listener;
 	c->active_at = ev_now(env->loop);
 	session_init(&c->session);
 	hold_owner_init(&c->holds);

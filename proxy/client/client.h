@@ -64,8 +64,8 @@ struct client_env {
 	void *arg;
 };
 
-/* Takes an accepted connection. */
-void client_new(struct client_env *env, int fd);
+/* Takes a connection that was accepted by `listener`, an entry of `listen` that outlives it. */
+void client_new(struct client_env *env, int fd, const char *listener);
 
 /* Frees what was closed since the last call. Once per turn of the loop. */
 void clients_reap(struct client_env *env);

@@ -52,6 +52,7 @@ struct client {
 	struct session session;
 	struct hold_owner holds;
 	struct reader reader;
+	const char *listener; /* the entry of `listen` that it came by */
 };
 
 /* The client behind a callback's void pointer. */

@@ -305,7 +305,8 @@ static struct decision call_lock(struct context *x, const struct command *c)
 		d = later;
 	} else if (k.enforced) {
 		find_tokens(x, &k);
-		if (rewrite_lock(&env->call, x->req, k.v, k.n, deciding_how(x), &call) == REWRITE_CALL)
+		if (rewrite_lock(&env->call, x->req, k.v, k.n, deciding_how(x), &call) ==
+		    REWRITE_CALL)
 			d = deciding_ready(x, &call) ? await_lock(x, &k, &call) : unready;
 	}
 	keys_fini(&k);

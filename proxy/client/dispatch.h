@@ -74,6 +74,7 @@ struct dispatch_from {
 	struct session *session;
 	struct hold_owner *holds;
 	struct reader *reader;
+	const char *listener; /* the entry of `listen` */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg;
 	struct waiter *

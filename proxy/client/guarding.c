@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/glob.h"
 #include "lock/guarded.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -72,13 +73,38 @@ static void keys_fini(struct keys *k)
 		buf_release(&k->rooms[i]);
 }
 
-/* A command that both writes and is named as a reader only reads, unless it is named as a writer,
- * too: GETEX. */
+/* A command that both writes and is named as a reader only reads, unless it is named as a
+ * writer, too: GETEX. */
 static bool writes_under(const struct context *x, const struct guard *g)
 {
 	return (x->what->command->flags & COMMAND_WRITE) &&
 	       (!guard_acquires_on(g, x->req->argv[0]) ||
 	        guard_releases_on(g, x->req->argv[0]));
+}
+
+/* Does `what`, such as name:reporting-*, speak of this client? */
+static bool speaks_of(const struct context *x, const char *what)
+{
+	static const struct slice name = SLICE_LIT("name:"), user = SLICE_LIT("user:"),
+				  listener = SLICE_LIT("listener:");
+	struct slice s = slice_str(what);
+
+	if (slice_starts(s, name))
+		return x->session->name &&
+		       glob_match(slice_str(what + name.n), slice_str(x->session->name));
+	if (slice_starts(s, user))
+		return session_user(x->session) &&
+		       glob_match(slice_str(what + user.n),
+		                  slice_str(session_user(x->session)));
+	return slice_starts(s, listener) && strcmp(what + listener.n, x->from->listener) == 0;
+}
+
+static bool is_exempt(const struct context *x, const struct guard *g)
+{
+	for (size_t i = 0; i < g->except.n; i++)
+		if (speaks_of(x, g->except.v[i]))
+			return true;
+	return false;
 }
 
 static void find_guards(const struct context *x, struct keys *k)
@@ -92,7 +118,8 @@ static void find_guards(const struct context *x, struct keys *k)
 			k->ruled |= !g && config_rule_for(config, key);
 			continue;
 		}
-		if (!writes_under(x, g) && !guard_acquires_on(g, x->req->argv[0]))
+		if (!writes_under(x, g) &&
+		    (!guard_acquires_on(g, x->req->argv[0]) || is_exempt(x, g)))
 			continue;
 		k->writes |= writes_under(x, g);
 		k->v[k->n++] = (struct guarded_key){
@@ -110,8 +137,8 @@ static void find_tokens(const struct context *x, struct keys *k)
 
 	for (size_t i = 0; i < k->n; i++) {
 		enum owner_kind kind = k->v[i].guard->owner;
-		const struct reading *reading = reading_find(
-			from->env->readings, from->reader, x->session->db, k->v[i].key);
+		const struct reading *reading = reading_find(from->env->readings, from->reader,
+		                                             x->session->db, k->v[i].key);
 		/* Who calls itself otherwise now has read as who it was then. */
 		if (reading)
 			k->v[i].token = reading->token;
@@ -201,7 +228,8 @@ bool guarding_decide(struct context *x, struct decision *d)
 	struct keys k;
 
 	if (!c) {
-		/* It is named in acquire_on, so that it has keys: which, Redis has not said yet. */
+		/* It is named in acquire_on, so that it has keys: which, Redis has not said
+		 * yet. */
 		if (commands_are_learned(x->from->env->commands))
 			return false;
 		*d = deciding_refuse(x, "LOADING hasp does not know yet which keys of this "
@@ -310,10 +338,10 @@ void guarding_on_timed_out(struct client *c, struct request *r)
 	struct guarded_call *pending = r->call;
 	struct buf error = BUF_INIT;
 
+	give_back(c, pending);
 	guarded_write_locked(&error, reading_key(pending->parts[pending->stands_at].reading));
 	stream_send(&c->stream, buf_slice(&error));
 	buf_release(&error);
-	give_back(c, pending);
 	guarded_call_end(pending, true);
 	session_forget(&c->session, r);
 }

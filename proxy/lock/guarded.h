@@ -6,8 +6,8 @@
  *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
  *   SET stock:7 v --> guard_write: is it still ours? SET; hand it on
  *
- * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all others
- * guarded_fits() says that they cannot go this way.
+ * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all
+ * others guarded_fits() says that they cannot go this way.
  */
 #ifndef HASP_LOCK_GUARDED_H
 #define HASP_LOCK_GUARDED_H
@@ -26,8 +26,8 @@ struct guarded_key {
 	struct slice key;
 	const struct guard *guard;
 	struct slice token; /* who asks */
-	bool held; /* this connection has read it under the guard, and not written it since; told
-	              by Redis where several connections are one owner */
+	bool held; /* this connection has read it under the guard, and not written it since;
+	              told by Redis where several connections are one owner */
 	bool releases; /* the command ends what the read began */
 };
 

@@ -160,8 +160,7 @@ void reader_end(struct reader *r)
 /* --- calls -------------------------------------------------------------------- */
 
 struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
-                                      const struct guarded *g, bool writes,
-                                      struct slice ticket)
+                                      const struct guarded *g, bool writes, struct slice ticket)
 {
 	struct guarded_call *call = xcalloc(1, sizeof(*call) + g->n * sizeof(*call->parts));
 
@@ -177,7 +176,8 @@ struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, 
 		bool release = k->guard->on_disconnect == DISCONNECT_RELEASE;
 		double until = call->sent_at + (double)k->guard->lease_ms / 1000;
 		call->parts[i] = (struct guarded_part){
-			.reading = reading_begin(books, r, db, k->key, k->token, until, release),
+			.reading = reading_begin(books, r, db, k->key, k->token, until,
+			                         release),
 			.lease_ms = k->guard->lease_ms,
 			.releases = k->releases,
 		};

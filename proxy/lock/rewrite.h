@@ -145,7 +145,8 @@ enum script_id rewrite_release(struct buf *out, const struct lock_ident *id, int
 /* One try to take a lock. */
 struct lock_try {
 	struct lock_ident id;
-	struct slice value; /* what it stores; LOCK_KIND_RULE, LOCK_KIND_VALUE, LOCK_KIND_GUARD */
+	struct slice
+		value; /* what it stores; LOCK_KIND_RULE, LOCK_KIND_VALUE, LOCK_KIND_GUARD */
 	struct slice ticket;
 	int64_t place; /* in the queue; 0: it never stood there, -1: not known */
 };

@@ -25,10 +25,10 @@ enum sidecar {
 	SIDECAR_FENCE, /* the record: `<token> <fencing token or -> <ticket>` of who was let in
 	                */
 	SIDECAR_QUEUE, /* who waits for the lock, in order */
-	SIDECAR_GUARD, /* of a guarded key: the token of who may write it. It is a lock by itself,
-	                  and has a queue of its own */
-	SIDECAR_READERS, /* of a guarded key: the owners that several connections share, who have
-	                    read it and not written */
+	SIDECAR_GUARD, /* of a guarded key: the token of who may write it. It is a lock by
+	                  itself, and has a queue of its own */
+	SIDECAR_READERS, /* of a guarded key: the owners that several connections share, who
+	                    have read it and not written */
 };
 
 /* The counter that every fencing token comes from. */

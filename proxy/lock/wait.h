@@ -75,8 +75,8 @@ struct waiter_ops {
 /* Whoever waits for at most `wait_ms` from now. */
 struct waiter *waiter_new(struct waits *w, int64_t wait_ms, const struct waiter_ops *ops,
                           void *owner);
-/* One whose try was sent with this ticket at `sent_at` (clock_now()), for whoever makes a waiter
- * only when it has to wait. The line must have been ready. */
+/* One whose try was sent with this ticket at `sent_at` (clock_now()), for whoever makes a
+ * waiter only when it has to wait. The line must have been ready. */
 struct waiter *waiter_new_sent(struct waits *w, int64_t wait_ms, double sent_at,
                                struct slice ticket, const struct waiter_ops *ops, void *owner);
 /* How long it may go on waiting; >= 0. */

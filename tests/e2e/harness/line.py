@@ -9,9 +9,11 @@ def queue_of(key):
     return f"hasp:queue:{{{key}}}"
 
 
-def stand(plain, connection, *command):
-    """Sends it, and returns when it stands in line and Redis has said so to hasp."""
-    queue = queue_of(command[1])
+def stand(plain, connection, *command, queue=None):
+    """Sends it, and returns when it stands in line and Redis has said so to hasp.
+
+    `queue`: if it is not that of the command's first key."""
+    queue = queue or queue_of(command[1])
     before = plain.zcard(queue)
     connection.send(encode(*command))
     until(lambda: plain.zcard(queue) == before + 1, f"{command} to stand in line")
