@@ -150,18 +150,26 @@ void reader_end(struct reader *r)
 
 /* --- calls -------------------------------------------------------------------- */
 
+static void set_ticket(struct guarded_call *call, struct slice ticket)
+{
+	HASP_ASSERT(ticket.n < sizeof(call->ticket));
+	memset(call->ticket, 0, sizeof(call->ticket));
+	if (ticket.n)
+		memcpy(call->ticket, ticket.p, ticket.n);
+	call->sent_at = clock_now();
+}
+
 struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
                                       const struct guarded *g, bool writes, struct slice ticket)
 {
 	struct guarded_call *call = xcalloc(1, sizeof(*call) + g->n * sizeof(*call->parts));
 
-	HASP_ASSERT(ticket.n < sizeof(call->ticket) && g->n < READINGS_MAX);
+	HASP_ASSERT(g->n < READINGS_MAX);
 	call->books = books;
 	call->writes = writes;
-	call->sent_at = clock_now();
 	call->wait_ms = g->wait_ms;
 	call->n = g->n;
-	memcpy(call->ticket, ticket.p, ticket.n);
+	set_ticket(call, ticket);
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
 		double until = call->sent_at + (double)k->lease_ms / 1000;
@@ -320,10 +328,7 @@ size_t guarded_call_write_release(const struct guarded_call *call, bool done, bo
 static struct guarded begin_try(struct guarded_call *call, struct guarded_key *keys,
                                 struct rewrite_how how)
 {
-	HASP_ASSERT(how.ticket.n < sizeof(call->ticket));
-	memset(call->ticket, 0, sizeof(call->ticket));
-	memcpy(call->ticket, how.ticket.p, how.ticket.n);
-	call->sent_at = clock_now();
+	set_ticket(call, how.ticket);
 	return (struct guarded){
 		.keys = keys,
 		.wait_ms = how.wait_max_ms < call->wait_ms ? how.wait_max_ms : call->wait_ms,
