@@ -26,9 +26,9 @@ struct slice deciding_token(const struct context *x, enum owner_kind kind, struc
 /* How the call is to look; asks for a ticket. */
 struct rewrite_how deciding_how(const struct context *x);
 
-/* A call of hasp's own that was written to env->call and is awaited: one who has not logged in
- * gets a shorter one. */
-void deciding_shorten(struct context *x);
+/* A call of hasp's own was written to env->call and is awaited: one who has not logged in gets
+ * a shorter one, whose answer is NOSCRIPT. Returns whether. */
+bool deciding_shorten(struct context *x);
 
 /* An error of ours takes the place of the call. */
 struct decision deciding_refuse(struct context *x, const char *error);

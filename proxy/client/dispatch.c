@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "client/deciding.h"
+#include "client/fencing.h"
 #include "client/guarding.h"
 #include "client/observe.h"
 #include "client/special.h"
@@ -27,15 +28,16 @@ struct slice deciding_token(const struct context *x, enum owner_kind kind, struc
 /* Who has not logged in may send Redis ten arguments, and is hung up on when there are
  * more. So a shorter call is refused first; where it is not, its answer is the one
  * that has the command sent again. */
-void deciding_shorten(struct context *x)
+bool deciding_shorten(struct context *x)
 {
 	struct client_env *env = x->from->env;
 
 	if (x->eval || x->session->logged_in || !env->links->login_required)
-		return;
+		return false;
 	buf_clear(&env->call);
 	rewrite_error(&env->call, (struct rewrite_how){ .eval = true },
 	              "NOSCRIPT the client is logged in");
+	return true;
 }
 
 /* The reply of a rewritten command, once it is known what the books want of it. `touched`: keys
@@ -58,7 +60,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	for (size_t i = 0; i < ntouched; i++)
 		request_touch(r, touched[i]);
 	if (!x->session->in_multi) {
-		deciding_shorten(x);
+		(void)deciding_shorten(x);
 		d.treat = LINK_TELL | (x->eval ? 0 : LINK_ASK);
 		if (call->wait_ms)
 			d.treat = LINK_TELL | LINK_ASK | LINK_ASK_STATUS;
@@ -411,6 +413,8 @@ enum route dispatch_route(const struct client_env *env, const struct resolved *w
 {
 	if (what->is_verb)
 		return ROUTE_SHARED;
+	if (what->is_guarded && guarding_needs_private(env, what, req))
+		return ROUTE_PRIVATE;
 	if (what->special)
 		return special_route(what->special, req);
 	if (what->command && (what->command->flags & COMMAND_STATELESS))
@@ -478,9 +482,12 @@ static struct decision decide(struct context *x)
 			return later;
 		return deciding_is_muted(x->session) ? pass : call_verb(x, x->what->verb);
 	}
+	if (x->what->special && x->from->env->config->nguards && fencing_decide(x, &d))
+		return d;
 	if (x->what->special)
 		return special_decide(x->what->special, x->from, x->req);
-	if (x->what->is_guarded && guarding_decide(x, &d))
+	/* In a transaction it is EXEC that decides. */
+	if (x->what->is_guarded && !x->session->in_multi && guarding_decide(x, &d))
 		return d;
 	c = as_write(x->from->env, x->what);
 	if (!c)
@@ -491,13 +498,18 @@ static struct decision decide(struct context *x)
 	return call_lock(x, c);
 }
 
-/* A transaction numbers its commands, so that EXEC's replies find them. */
-static void count_queued(struct session *s, bool was_in_multi, const struct special *special,
-                         struct slice name)
+/* A transaction numbers its commands, so that EXEC's replies find them; where there are guards,
+ * it may have to be sent again. */
+static void count_queued(struct context *x, bool was_in_multi, const struct decision *d)
 {
-	if (was_in_multi && s->in_multi && (!special || special_is_queued(special)) &&
-	    !slice_is(name, "quit"))
-		s->nqueued++;
+	const struct special *special = x->what->special;
+
+	if (!was_in_multi || !x->session->in_multi ||
+	    (special && !special_is_queued(special)) || slice_is(x->req->argv[0], "quit"))
+		return;
+	x->session->nqueued++;
+	if (x->from->env->config->nguards)
+		fencing_record(x, d);
 }
 
 struct decision dispatch(const struct dispatch_from *from, const struct resp_view *req,
@@ -512,7 +524,7 @@ struct decision dispatch(const struct dispatch_from *from, const struct resp_vie
 	if (d.verdict == DISPATCH_PASS)
 		touch(&x, &d);
 	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
-		count_queued(from->session, was_in_multi, what->special, req->argv[0]);
+		count_queued(&x, was_in_multi, &d);
 	return d;
 }
 
@@ -546,6 +558,9 @@ struct decision dispatch_early(const struct dispatch_from *from,
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
 	what = dispatch_resolve(from->env, beginning->argv[0]);
+	/* It may have to be sent again. */
+	if (from->session->in_multi && from->env->config->nguards)
+		return d;
 	if (!is_decided(from->env, what, beginning))
 		return d;
 	d.verdict = DISPATCH_PASS;

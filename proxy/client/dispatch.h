@@ -64,6 +64,7 @@ struct decision {
 	enum verdict verdict;
 	unsigned treat; /* flags for link_expect() */
 	struct request *request; /* its tag; NULL: none */
+	unsigned lead; /* answers that the client does not see, in front of its reply */
 	bool barrier; /* what is behind waits for its reply */
 	enum turn turn;
 };

@@ -20,12 +20,33 @@ bool guarding_concerns(const struct client_env *env, const struct resolved *what
 /* Decides about a command that guarding_concerns(). False: none of its keys is guarded. */
 bool guarding_decide(struct context *x, struct decision *d);
 
+/* Does a command that is carried out on these keys need a private link? */
+bool guarding_needs_private(const struct client_env *env, const struct resolved *what,
+                            const struct resp_view *req);
+
+enum guarding {
+	GUARDING_NONE, /* no key is guarded */
+	GUARDING_CALL, /* `call` has them */
+	GUARDING_UNCLEAR, /* they are in more than one database, or too many */
+};
+/* The guarded keys of the commands in `block`, which will be carried out now. */
+enum guarding guarding_block(struct context *x, struct slice block, struct guarded_call **call);
+
 /* --- what comes back; `r` is the request, of REQUEST_GUARDED --- */
 
 /* As link_ops.on_line(). */
 bool guarding_on_line(struct client *c, struct request *r, struct slice line);
-void guarding_on_reply(struct client *c, struct request *r, const struct resp_reply *reply);
-void guarding_on_granted(struct client *c, struct request *r);
+/* As link_ops.on_reply(). False: there is more to come of this request. */
+bool guarding_on_reply(struct client *c, struct request *r, const struct resp_reply *reply,
+                       struct slice kept);
+/* Its guard was handed to it, or its place in the line was lost: on with it. */
+void guarding_again(struct client *c, struct request *r);
 void guarding_on_timed_out(struct client *c, struct request *r);
+
+/* `+QUEUED place now held i` */
+void guarding_stand(struct client *c, struct request *r, struct slice line);
+/* What a command has taken and did not read, or, when it was `done`, does not need any more. In
+ * front of whatever the client sends next. */
+void guarding_give_back(struct client *c, const struct guarded_call *pending, bool done);
 
 #endif

@@ -101,14 +101,14 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply, str
 {
 	struct client *c = client_of(owner);
 	struct request *r = tag;
-	bool was_reset = r->kind == REQUEST_RESET;
+	bool was_reset = r->kind == REQUEST_RESET, guarded = r->call != NULL;
 
 	if (r->note && c->stream.error)
 		hold_note_orphan(r->note);
 	request_each_touched(r, look_at, c);
-	if (r->call)
-		guarding_on_reply(c, r, reply);
-	else
+	if (r->call && !guarding_on_reply(c, r, reply, kept))
+		return;
+	if (!guarded)
 		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
 	if (was_reset)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
@@ -198,7 +198,7 @@ static void on_granted(void *owner, void *tag, long long fence, double since)
 		return;
 	}
 	if (r->call) {
-		guarding_on_granted(c, r);
+		guarding_again(c, r);
 		return;
 	}
 	how = hold_note_success(r->note);
@@ -238,8 +238,13 @@ static void on_timed_out(void *owner, void *tag)
 static void on_lost(void *owner, void *tag)
 {
 	struct client *c = client_of(owner);
+	struct request *r = tag;
 
-	session_forget(&c->session, tag);
+	if (r->call) {
+		guarding_again(c, r);
+		return;
+	}
+	session_forget(&c->session, r);
 	client_retry(c, false);
 }
 

@@ -76,6 +76,7 @@ void session_fini(struct session *s)
 	free_list(&s->awaited);
 	free_list(&s->queued);
 	buf_release(&s->watched);
+	buf_release(&s->block);
 	free(s->user);
 	free(s->password);
 	free(s->name);
@@ -106,19 +107,34 @@ void session_multi(struct session *s)
 	s->nqueued = 0;
 }
 
+/* What is remembered of a transaction's commands. */
+static void forget_block(struct session *s)
+{
+	buf_release(&s->block);
+	s->nblock = 0;
+	s->block_guarded = s->block_lost = false;
+	s->guards = GUARDS_UNWATCHED;
+}
+
 struct request *session_exec(struct session *s)
 {
-	struct request *exec = NULL;
-	struct list *node;
-
 	/* Redis refuses it, and goes on watching. */
 	if (!s->in_multi)
 		return NULL;
+	if (!list_empty(&s->queued))
+		return session_exec_awaited(s);
+	session_discard(s);
+	return NULL;
+}
+
+struct request *session_exec_awaited(struct session *s)
+{
+	struct request *exec = request_new(REQUEST_EXEC);
+	struct list *node;
+
 	s->in_multi = false;
 	session_unwatch(s);
-	if (list_empty(&s->queued))
-		return NULL;
-	exec = request_new(REQUEST_EXEC);
+	forget_block(s);
 	while ((node = list_shift(&s->queued)))
 		list_append(&exec->queued, node);
 	session_track(s, exec);
@@ -129,6 +145,7 @@ void session_discard(struct session *s)
 {
 	s->in_multi = false;
 	session_unwatch(s);
+	forget_block(s);
 	free_list(&s->queued);
 }
 
@@ -150,6 +167,7 @@ void session_watch(struct session *s, struct slice key)
 
 void session_unwatch(struct session *s)
 {
+	s->watching = false;
 	buf_release(&s->watched);
 }
 

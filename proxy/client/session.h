@@ -61,6 +61,13 @@ struct request {
 	struct buf touched; /* keys of locks to look at, each after its size_t length */
 };
 
+/* What becomes of a transaction whose application watches keys of its own. */
+enum guards_state {
+	GUARDS_UNWATCHED,
+	GUARDS_WATCHED, /* those of what it has read are watched since before MULTI */
+	GUARDS_LOST, /* one of them was lost */
+};
+
 struct session {
 	struct list awaited; /* requests in flight */
 	size_t nawaited;
@@ -77,6 +84,12 @@ struct session {
 	bool in_multi;
 	size_t nqueued; /* commands sent since MULTI */
 	struct list queued; /* those of them that change something */
+	bool watching; /* Redis may watch keys for the application */
+	enum guards_state guards; /* since MULTI */
+	struct buf block; /* the commands sent since MULTI, where there are guards */
+	size_t nblock; /* how many */
+	bool block_guarded; /* one of them may concern a guard */
+	bool block_lost; /* they were too long to be remembered */
 	struct buf watched; /* keys with a rule, each after its size_t length */
 };
 
@@ -90,9 +103,11 @@ void session_track(struct session *s, struct request *r);
 void session_assume(struct session *s, struct request *r);
 
 /* MULTI, EXEC and what else ends a transaction, as they are sent. session_exec() returns the
- * request to await, NULL when its reply changes nothing. */
+ * request to await, NULL when the reply changes nothing. */
 void session_multi(struct session *s);
 struct request *session_exec(struct session *s);
+/* The same, and there always is one. In a transaction only. */
+struct request *session_exec_awaited(struct session *s);
 void session_discard(struct session *s);
 
 void session_watch(struct session *s, struct slice key);

@@ -143,6 +143,7 @@ static struct decision on_watch(struct context *x)
 			return later;
 		session_watch(x->session, arg(x, i));
 	}
+	x->session->watching = true;
 	return pass;
 }
 

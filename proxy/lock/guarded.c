@@ -157,22 +157,25 @@ static size_t count_others(const struct guarded *g)
 	return n;
 }
 
-static void write_keys(struct buf *out, const struct guarded *g)
+/* Guard, queue, readers. */
+static void write_guard(struct buf *out, struct slice key, bool shared)
 {
 	struct buf name = BUF_INIT;
 
-	for (size_t i = 0; i < g->n; i++) {
-		const struct guarded_key *k = &g->keys[i];
-		buf_clear(&name);
-		guarded_name(&name, k->key);
+	guarded_name(&name, key);
+	resp_write_bulk(out, buf_slice(&name));
+	sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
+	if (shared)
+		sidecar_write_bulk(out, SIDECAR_READERS, key);
+	else
 		resp_write_bulk(out, buf_slice(&name));
-		sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
-		if (k->guard->owner == OWNER_CONNECTION)
-			resp_write_bulk(out, buf_slice(&name));
-		else
-			sidecar_write_bulk(out, SIDECAR_READERS, k->key);
-	}
 	buf_release(&name);
+}
+
+static void write_keys(struct buf *out, const struct guarded *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		write_guard(out, g->keys[i].key, g->keys[i].shared);
 	for (size_t i = 0; i < g->n; i++)
 		resp_write_bulk(out, g->keys[i].key);
 	for (size_t i = 0; i < g->nargs; i++)
@@ -203,23 +206,44 @@ void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewri
 	resp_write_bulk_str(out, apart ? "take" : "run");
 	for (size_t i = 0; i < g->n; i++) {
 		resp_write_bulk(out, g->keys[i].token);
-		resp_write_bulk_int(out, g->keys[i].guard->lease_ms);
+		resp_write_bulk_int(out, g->keys[i].lease_ms);
 	}
 	if (!apart)
 		write_command(out, g);
 }
 
-void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how)
+static void write_terms(struct buf *out, const struct guarded *g)
 {
-	begin(out, SCRIPT_GUARD_WRITE, g, how, 1 + CALL_TURN_ARGS + 4 * g->n + g->req->argc);
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
 		resp_write_bulk(out, k->token);
-		resp_write_bulk_int(out, k->guard->lease_ms);
+		resp_write_bulk_int(out, k->lease_ms);
 		resp_write_bulk_str(out, k->held ? "held" : "");
 		resp_write_bulk_str(out, k->releases ? "release" : "keep");
 	}
+}
+
+void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how)
+{
+	begin(out, SCRIPT_GUARD_WRITE, g, how, 1 + CALL_TURN_ARGS + 4 * g->n + g->req->argc);
+	write_terms(out, g);
 	write_command(out, g);
+}
+
+void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewrite_how how)
+{
+	begin(out, SCRIPT_GUARD_WRITE, g, how, 1 + CALL_TURN_ARGS + 4 * g->n);
+	write_terms(out, g);
+}
+
+enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
+                                     bool shared, bool written)
+{
+	call_begin(out, SCRIPT_GUARD_RELEASE, (struct rewrite_how){ .eval = false }, 3, 2);
+	write_guard(out, key, shared);
+	resp_write_bulk(out, token);
+	resp_write_bulk_str(out, written ? "written" : "");
+	return SCRIPT_GUARD_RELEASE;
 }
 
 /* As the scripts show it. */

@@ -24,10 +24,14 @@
 /* A guarded key of a command, told once. */
 struct guarded_key {
 	struct slice key;
-	const struct guard *guard;
 	struct slice token; /* who asks */
+	enum owner_kind owner; /* of which kind that is */
+	int64_t lease_ms;
+	bool shared; /* several connections may be one owner */
+	bool release; /* the guard, when the connection ends */
 	bool held; /* this connection has read it under the guard, and not written it since;
 	              told by Redis where several connections are one owner */
+	bool acquires; /* the command is such a read */
 	bool releases; /* the command ends what the read began */
 };
 
@@ -59,6 +63,12 @@ bool guarded_fits(const struct resp_view *req, bool writes, bool resp3);
 void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
                           bool apart);
 void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how);
+/* The same without a command (g->req is NULL): answers +GRANTED where that would be run. */
+void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewrite_how how);
+
+/* hasp's own giving up of a guard; `written`: the owner has written what it had read. */
+enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
+                                     bool shared, bool written);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void guarded_name(struct buf *out, struct slice key);

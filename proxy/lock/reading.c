@@ -8,6 +8,7 @@
 #include "base/fatal.h"
 #include "lock/call.h"
 #include "lock/lockid.h"
+#include "resp/write.h"
 
 /* How often a try that may still be on its way is undone. */
 #define UNDO_TIMES 6
@@ -86,13 +87,13 @@ static void make_room(struct reader *r)
 }
 
 struct reading *reading_begin(struct readings *books, struct reader *r, int db,
-                              struct slice key, struct slice token, double until, bool release)
+                              const struct guarded_key *k, double until)
 {
-	struct reading *x = reading_find(books, r, db, key);
+	struct reading *x = reading_find(books, r, db, k->key);
 	struct slice id;
 	char *bytes;
 
-	if (x && !slice_eq(x->token, token)) {
+	if (x && !slice_eq(x->token, k->token)) {
 		/* It calls itself otherwise now, and has what the other had no more. */
 		reading_end(x);
 		x = NULL;
@@ -104,18 +105,20 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 		return x;
 	}
 	make_room(r);
-	id = lockid_write(&books->room, db, key);
-	x = xmalloc(sizeof(*x) + id.n + token.n);
+	id = lockid_write(&books->room, db, k->key);
+	x = xmalloc(sizeof(*x) + id.n + k->token.n);
 	bytes = (char *)(x + 1);
 	memcpy(bytes, id.p, id.n);
-	memcpy(bytes + id.n, token.p, token.n);
+	memcpy(bytes + id.n, k->token.p, k->token.n);
 	*x = (struct reading){
 		.by_id.key = slice_of(bytes, id.n),
 		.reader = r,
 		.books = books,
-		.token = slice_of(bytes + id.n, token.n),
+		.token = slice_of(bytes + id.n, k->token.n),
 		.until = until,
-		.release = release,
+		.release = k->release,
+		.shared = k->shared,
+		.lease_ms = k->lease_ms,
 	};
 	map_put(&books->by_id, &x->by_id);
 	list_append(&r->readings, &x->node);
@@ -123,23 +126,11 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 	return x;
 }
 
-static enum script_id write_release(const struct reading *x, struct buf *out)
-{
-	struct buf name = BUF_INIT;
-	struct lock_ident id = { .kind = LOCK_KIND_GUARD, .token = x->token };
-	enum script_id script;
-
-	guarded_name(&name, reading_key(x));
-	id.key = buf_slice(&name);
-	script = rewrite_release(out, &id, 0, 0);
-	buf_release(&name);
-	return script;
-}
-
 static void release(const struct reading *x)
 {
 	struct buf out = BUF_INIT;
-	enum script_id script = write_release(x, &out);
+	enum script_id script = rewrite_guard_release(&out, reading_key(x), x->token, x->shared,
+	                                              false);
 
 	/* Later it is over anyway. */
 	errand_run(x->books->errands, reading_db(x), script, buf_slice(&out), x->until, NULL,
@@ -173,21 +164,63 @@ struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, 
 	memcpy(call->ticket, ticket.p, ticket.n);
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
-		bool release = k->guard->on_disconnect == DISCONNECT_RELEASE;
-		double until = call->sent_at + (double)k->guard->lease_ms / 1000;
+		double until = call->sent_at + (double)k->lease_ms / 1000;
 		call->parts[i] = (struct guarded_part){
-			.reading = reading_begin(books, r, db, k->key, k->token, until,
-			                         release),
-			.lease_ms = k->guard->lease_ms,
+			.reading = reading_begin(books, r, db, k, until),
+			.lease_ms = k->lease_ms,
+			.acquires = k->acquires,
 			.releases = k->releases,
+			.must_own = k->held,
 		};
 	}
 	return call;
 }
 
+struct guarded_call *guarded_call_of_reader(struct readings *books, struct reader *r, int db)
+{
+	struct guarded_key *keys = xcalloc(r->n, sizeof(*keys));
+	struct guarded g = { .keys = keys };
+	struct guarded_call *call = NULL;
+	struct list *at;
+
+	for (at = r->readings.next; at != &r->readings; at = at->next) {
+		const struct reading *x = container_of(at, struct reading, node);
+		if (!x->read || reading_db(x) != db)
+			continue;
+		keys[g.n++] = (struct guarded_key){
+			.key = reading_key(x),
+			.token = x->token,
+			.lease_ms = x->lease_ms,
+			.shared = x->shared,
+			.held = true,
+			.release = x->release,
+		};
+	}
+	g.n = guarded_sort(keys, g.n);
+	if (g.n && g.n < READINGS_MAX)
+		call = guarded_call_new(books, r, db, &g, true, SLICE_NONE);
+	free(keys);
+	return call;
+}
+
 void guarded_call_free(struct guarded_call *call)
 {
+	if (!call)
+		return;
+	buf_release(&call->block);
+	buf_release(&call->error);
 	free(call);
+}
+
+size_t guarded_call_part(const struct guarded_call *call, size_t i)
+{
+	for (size_t at = 0; at < call->n; at++) {
+		if (call->taking && call->parts[at].reading->read)
+			continue;
+		if (i-- == 0)
+			return at;
+	}
+	return call->n;
 }
 
 struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, struct buf *name)
@@ -218,7 +251,7 @@ void guarded_call_end(struct guarded_call *call, bool failed)
 {
 	for (size_t i = 0; i < call->n; i++) {
 		struct guarded_part *p = &call->parts[i];
-		if (!failed && !call->writes)
+		if (!failed && p->acquires)
 			p->reading->read = true;
 		else if (!p->reading->read || (!failed && p->releases))
 			reading_end(p->reading);
@@ -259,20 +292,95 @@ void guarded_call_undo(struct guarded_call *call)
 	buf_release(&name);
 }
 
-size_t guarded_call_write_release(const struct guarded_call *call, struct buf *out)
+size_t guarded_call_write_release(const struct guarded_call *call, bool done, bool waited,
+                                  struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
 	size_t n = 0;
 
 	for (size_t i = 0; i < call->n; i++) {
+		const struct guarded_part *p = &call->parts[i];
+		const struct reading *x = p->reading;
 		enum script_id script;
-		if (call->parts[i].reading->read)
+		/* Of those who share a token, another may have it. */
+		bool unused = waited && !x->read && !x->shared && !(done && p->acquires);
+		if (!(done && p->releases) && !unused)
 			continue;
 		buf_clear(&evalsha);
-		script = write_release(call->parts[i].reading, &evalsha);
+		script = rewrite_guard_release(&evalsha, reading_key(x), x->token, x->shared,
+		                               done);
 		call_write_as_eval(out, script, buf_slice(&evalsha));
 		n++;
 	}
 	buf_release(&evalsha);
 	return n;
+}
+
+/* For another try, with another ticket. */
+static struct guarded begin_try(struct guarded_call *call, struct guarded_key *keys,
+                                struct rewrite_how how)
+{
+	HASP_ASSERT(how.ticket.n < sizeof(call->ticket));
+	memset(call->ticket, 0, sizeof(call->ticket));
+	memcpy(call->ticket, how.ticket.p, how.ticket.n);
+	call->sent_at = clock_now();
+	return (struct guarded){
+		.keys = keys,
+		.wait_ms = how.wait_max_ms < call->wait_ms ? how.wait_max_ms : call->wait_ms,
+	};
+}
+
+static struct guarded_key key_of(const struct guarded_call *call, size_t i)
+{
+	const struct guarded_part *p = &call->parts[i];
+	const struct reading *x = p->reading;
+
+	return (struct guarded_key){
+		.key = reading_key(x),
+		.token = x->token,
+		.lease_ms = p->lease_ms,
+		.shared = x->shared,
+		.held = !x->shared && (x->read || p->must_own || call->taken),
+		.releases = p->releases,
+	};
+}
+
+void guarded_call_write_check(struct guarded_call *call, struct buf *out,
+                              struct rewrite_how how)
+{
+	struct guarded_key *keys = xcalloc(call->n, sizeof(*keys));
+	struct guarded g = begin_try(call, keys, how);
+
+	call->taking = false;
+	for (size_t i = 0; i < call->n; i++)
+		keys[g.n++] = key_of(call, i);
+	rewrite_guarded_check(out, &g, how);
+	free(keys);
+}
+
+void guarded_call_write_take(struct guarded_call *call, struct buf *out, struct rewrite_how how)
+{
+	struct guarded_key *keys = xcalloc(call->n, sizeof(*keys));
+	struct guarded g = begin_try(call, keys, how);
+
+	call->taking = true;
+	for (size_t i = 0; i < call->n; i++)
+		if (!call->parts[i].reading->read)
+			keys[g.n++] = key_of(call, i);
+	rewrite_guarded_read(out, &g, how, true);
+	free(keys);
+}
+
+void guarded_call_write_watch(const struct guarded_call *call, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+
+	resp_write_array(out, 1 + call->n);
+	resp_write_bulk_str(out, "WATCH");
+	for (size_t i = 0; i < call->n; i++) {
+		buf_clear(&name);
+		guarded_name(&name, reading_key(call->parts[i].reading));
+		resp_write_bulk(out, buf_slice(&name));
+	}
+	buf_release(&name);
 }

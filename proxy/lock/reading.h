@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/slice.h"
@@ -46,6 +47,8 @@ struct reading {
 	double until; /* clock_now(): when the guard may be over, if it is not taken again */
 	bool read; /* answered; else it is being asked for */
 	bool release; /* with the connection */
+	bool shared; /* several connections may be this owner */
+	int64_t lease_ms;
 };
 
 /* NULL: none. */
@@ -53,13 +56,21 @@ struct reading *reading_find(struct readings *books, const struct reader *r, int
                              struct slice key);
 /* The one there is, or a new one. The guard will be good until `until` if it is got now. */
 struct reading *reading_begin(struct readings *books, struct reader *r, int db,
-                              struct slice key, struct slice token, double until, bool release);
+                              const struct guarded_key *k, double until);
 int reading_db(const struct reading *x);
 struct slice reading_key(const struct reading *x);
 void reading_end(struct reading *x);
 
 /* The connection ended: guards that it may have are released. */
 void reader_end(struct reader *r);
+
+/* How it is made sure that nothing is written by who lost a guard. */
+enum guarded_way {
+	GUARDED_SCRIPT, /* check and command are one script */
+	GUARDED_ONE, /* a transaction, of which the guards are watched, around the command */
+	GUARDED_BLOCK, /* the application's transaction, likewise */
+	GUARDED_WATCHED, /* the same, and the application watches keys of its own */
+};
 
 /* A command on guarded keys that is under way: what becomes of its readings when it ends. */
 #define GUARDED_TICKET_MAX 40
@@ -69,11 +80,22 @@ struct guarded_call {
 	double sent_at; /* clock_now() */
 	int64_t wait_ms; /* it may stand in line for so long */
 	char ticket[GUARDED_TICKET_MAX]; /* of the try */
+	enum guarded_way way;
+	unsigned due; /* answers before the one that decides */
+	unsigned tries;
+	bool executing; /* else it is being checked */
+	bool taking; /* GUARDED_BLOCK: the keys that are not read are taken */
+	bool taken; /* they were */
+	size_t ncommands; /* in the transaction */
+	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */
+	struct buf error; /* the first one among what was due; empty: none */
 	size_t stands_at; /* the key for which it stands in line */
 	size_t n;
 	struct guarded_part {
 		struct reading *reading;
 		int64_t lease_ms;
+		bool must_own; /* its connection may have read it */
+		bool acquires; /* read last */
 		bool releases;
 	} parts[]; /* in the keys' order */
 };
@@ -81,9 +103,23 @@ struct guarded_call {
 struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
                                       const struct guarded *g, bool writes,
                                       struct slice ticket);
+/* One of all that the reader has read in database `db`. NULL: nothing. */
+struct guarded_call *guarded_call_of_reader(struct readings *books, struct reader *r, int db);
 void guarded_call_free(struct guarded_call *call); /* NULL is allowed */
 
-/* What a waiter needs to know of key `i`; `name`: room for its guard's name. */
+/* The call that checks all of its keys: see rewrite_guarded_check(). For another try, with
+ * another ticket. */
+void guarded_call_write_check(struct guarded_call *call, struct buf *out,
+                              struct rewrite_how how);
+/* The call that takes those that are not read: see rewrite_guarded_read(). */
+void guarded_call_write_take(struct guarded_call *call, struct buf *out,
+                             struct rewrite_how how);
+/* WATCH with the guards' names. */
+void guarded_call_write_watch(const struct guarded_call *call, struct buf *out);
+
+/* Where key `i` of those that were sent stands among the parts; n: there is none. */
+size_t guarded_call_part(const struct guarded_call *call, size_t i);
+/* What a waiter needs to know of part `i`; `name`: room for its guard's name. */
 struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, struct buf *name);
 
 /* It was answered with this error line: a key that was lost counts as read no more. */
@@ -94,7 +130,9 @@ void guarded_call_end(struct guarded_call *call, bool failed);
 void guarded_call_assume(struct guarded_call *call);
 /* The answer will never come: it leaves the line, and what it took is given back. */
 void guarded_call_undo(struct guarded_call *call);
-/* Appends the calls that give back what it took and did not read; returns how many. */
-size_t guarded_call_write_release(const struct guarded_call *call, struct buf *out);
+/* Appends the calls that give back what the command does not need any more when it was `done`,
+ * and, when it stood in line, what it may have taken for that; returns how many. */
+size_t guarded_call_write_release(const struct guarded_call *call, bool done, bool waited,
+                                  struct buf *out);
 
 #endif

@@ -353,3 +353,212 @@ def test_listener_of_readers_takes_no_guard(start_hasp, plain, tmp_path):
         assert report.call("GET", KEY) == NIL
         assert is_locked(report.call("SET", KEY, 1))
         assert one.call("SET", KEY, 1) == OK
+
+
+# --- what a script of hasp's cannot do ---
+
+
+def held(hasp, key=KEY, *read):
+    connection = hasp.connect()
+    connection.call(*(read or ("GET", key)))
+    return connection
+
+
+UNUSUAL = [
+    ("INCR", KEY), ("HINCRBY", KEY, "f", 1), ("LPOP", KEY, 3), ("SPOP", KEY), ("ZADD", KEY, "INCR", 1, "m"),
+    ("EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", 1, KEY, "x"), ("BITFIELD", KEY, "INCRBY", "i64", 0, 1),
+]
+
+
+@BOTH
+@pytest.mark.parametrize("command", UNUSUAL)
+def test_unusual_write_waits_for_who_has_read(start_hasp, plain, command):
+    hasp = start_hasp(guard())
+    with held(hasp) as one, hasp.connect() as blind:
+        stands(plain, blind, *command)
+        assert one.call("DEL", KEY) == ZERO
+        assert not blind.read().startswith(b"-")
+        assert blind.call("PING") == b"+PONG\r\n"
+    assert plain.keys("hasp:*") == []
+
+
+@BOTH
+@pytest.mark.parametrize("command", UNUSUAL)
+def test_unusual_write_is_refused_when_the_guard_is_lost(start_hasp, plain, command):
+    hasp = start_hasp(guard())
+    with held(hasp) as one:
+        plain.delete(GUARD)
+        assert is_lost(one.call(*command))
+        assert plain.keys() == []
+        assert not one.call(*command).startswith(b"-")
+
+
+def test_unusual_write_releases(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with held(hasp) as one, hasp.connect() as other:
+        stands(plain, other, "GET", KEY)
+        assert one.call("INCRBY", KEY, 9007199254740993) == b":9007199254740993\r\n"
+        assert other.read() == bulk("9007199254740993")
+        assert plain.exists(GUARD)
+
+
+def test_script_of_the_application_keeps_the_guard(start_hasp, plain):
+    """It may only have read."""
+    hasp = start_hasp(guard())
+    with held(hasp) as one:
+        assert one.call("EVAL", "return redis.call('GET', KEYS[1])", 1, KEY) == NIL
+        assert plain.exists(GUARD)
+
+
+@BOTH
+def test_error_of_an_unusual_write_is_its_own(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with held(hasp) as one:
+        assert one.call("INCR", KEY) == ONE
+        assert one.call("INCR", KEY, "x") == b"-ERR wrong number of arguments for 'incr' command\r\n"
+        plain.lpush("stock:list", 1)
+        assert one.call("INCR", "stock:list") == (
+            b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+        assert one.call("BITFIELD", KEY, "NONSENSE") == b"-ERR syntax error\r\n"
+        assert one.call("LPOP", "stock:none", 1) == b"*-1\r\n"
+
+
+# --- MULTI ---
+
+def transact(connection, *commands):
+    """The replies: of MULTI, of each command, of EXEC."""
+    commands = [("MULTI",), *commands, ("EXEC",)]
+    connection.send(b"".join(encode(*command) for command in commands))
+    return [connection.read() for _ in commands]
+
+
+QUEUED = b"+QUEUED\r\n"
+
+
+@BOTH
+def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        one.call("MGET", KEY, "stock:2")
+        assert transact(one, ("SET", KEY, 1), ("SET", "other", 1), ("SET", "stock:2", 1)) == [
+            OK, QUEUED, QUEUED, QUEUED, b"*3\r\n" + 3 * OK]
+        assert plain.keys("hasp:*") == []
+        one.call("MGET", KEY, "stock:2")
+        plain.delete("hasp:guard:{stock:2}")
+        assert is_lost(transact(one, ("SET", KEY, 2), ("SET", "other", 2), ("SET", "stock:2", 2))[-1], "stock:2")
+        assert plain.mget(KEY, "other", "stock:2") == ["1", "1", "1"]
+        assert one.call("GET", "other") == bulk("1")
+
+
+@BOTH
+def test_blind_transaction_waits_for_who_has_read(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with held(hasp) as one, hasp.connect() as blind:
+        blind.send(b"".join(encode(*c) for c in [
+            ("MULTI",), ("SET", KEY, "blind"), ("INCR", "n"), ("EXEC",), ("PING",)]))
+        until(lambda: plain.zcard(QUEUE) == 1, "it to stand in line")
+        assert not plain.exists("n")
+        assert one.call("SET", KEY, "one") == OK
+        expected = [OK, QUEUED, QUEUED, b"*2\r\n+OK\r\n:1\r\n", b"+PONG\r\n"]
+        assert [blind.read() for _ in expected] == expected
+        assert plain.get(KEY) == "blind"
+    assert plain.keys("hasp:*") == []
+
+
+@BOTH
+def test_transaction_that_waits_too_long_is_not_carried_out(start_hasp, plain):
+    hasp = start_hasp(guard(wait="50ms"))
+    with held(hasp) as one, hasp.connect() as blind:
+        assert is_locked(transact(blind, ("SET", "other", 1), ("SET", KEY, 1))[-1])
+        assert plain.keys("other") == []
+        assert transact(blind, ("SET", "other", 1))[-1] == b"*1\r\n+OK\r\n"
+        assert one.call("SET", KEY, 1) == OK
+
+
+@BOTH
+def test_reading_in_a_transaction_takes_the_guard(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one, hasp.connect() as other:
+        assert transact(one, ("GET", KEY), ("GET", "stock:2"))[-1] == b"*2\r\n" + 2 * NIL
+        stands(plain, other, "GET", KEY)
+        assert one.call("SET", KEY, 1) == OK
+        assert other.read() == bulk("1")
+        plain.delete("hasp:guard:{stock:2}")
+        assert is_lost(one.call("SET", "stock:2", 1), "stock:2")
+
+
+@BOTH
+def test_command_refused_in_a_transaction_aborts_it(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with held(hasp) as one:
+        replies = transact(one, ("SET", KEY, 1), ("NOSUCH",))
+        assert replies[2].startswith(b"-ERR unknown command")
+        assert replies[-1] == b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+        assert not plain.exists(KEY)
+        assert one.call("SET", KEY, 1) == OK
+
+
+@BOTH
+def test_discarded_transaction_keeps_the_guard(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with held(hasp) as one:
+        assert [one.call(*c) for c in (("MULTI",), ("SET", KEY, 1), ("DISCARD",))] == [OK, QUEUED, OK]
+        assert plain.exists(GUARD)
+        assert one.call("SET", KEY, 1) == OK
+
+
+@BOTH
+def test_application_that_watches_is_fenced_too(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        def begin():
+            assert one.call("WATCH", KEY) == OK
+            one.call("GET", KEY)
+
+        begin()
+        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n+OK\r\n"
+        assert plain.keys("hasp:*") == []
+        begin()
+        plain.delete(GUARD)
+        assert transact(one, ("SET", KEY, 2))[-1].startswith(b"-LOCKLOST ")
+        assert plain.get(KEY) == "1"
+        begin()
+        assert one.call("MULTI") == OK
+        plain.delete(GUARD)
+        assert one.call("SET", KEY, 2) == QUEUED
+        assert one.call("EXEC") == b"*-1\r\n"
+        begin()
+        plain.set(KEY, "past")  # its own check, past hasp
+        assert transact(one, ("SET", KEY, 2))[-1] == b"*-1\r\n"
+        assert plain.get(KEY) == "past"
+        assert one.call("WATCH", KEY) == OK
+        assert transact(one, ("SET", "stock:9", 2))[-1].startswith(b"-LOCKED ")
+        assert not plain.exists("stock:9")
+        assert transact(one, ("SET", KEY, 3))[-1] == b"*1\r\n+OK\r\n"
+
+
+@BOTH
+def test_missing_scripts_are_made_good_in_transactions(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        for act in (lambda: transact(one, ("GET", KEY))[-1], lambda: transact(one, ("SET", KEY, 1))[-1],
+                    lambda: one.call("INCR", KEY)):
+            plain.script_flush()
+            assert not act().startswith(b"-")
+    assert plain.get(KEY) == "2"
+
+
+def test_transaction_behind_select_is_refused(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert transact(one, ("SELECT", 1), ("SET", KEY, 1))[-1].startswith(b"-ERR hasp: ")
+        assert one.call("GET", KEY) == NIL
+
+
+def test_store_frees_only_what_it_wrote(start_hasp, plain):
+    hasp = start_hasp(guard(acquire_on="SMEMBERS"))
+    with hasp.connect() as one:
+        one.call("SMEMBERS", "stock:1")
+        one.call("SMEMBERS", "stock:2")
+        one.call("SUNIONSTORE", "stock:2", "stock:1")
+        assert plain.keys("hasp:*") == [GUARD]

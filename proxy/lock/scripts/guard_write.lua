@@ -5,8 +5,8 @@
 --          keys' order; then those keys; then the command's other keys
 -- ARGV     n, ticket ('': it cannot wait), how many ms to wait, place in the queue or '';
 --          token, lease ms, 'held' when the key was read and must still be its owner's or '',
---          'release' or 'keep' for each of the n; the command
--- returns  the command's reply; LOCKLOST with the first key that was lost since it was read;
+--          'release' or 'keep' for each of the n; the command, or nothing
+-- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost since it was read;
 --          LOCKED with the first key that is another's; QUEUED (see stand.lua), and its number
 -- layout   hasp's
 -- include guards.lua
@@ -39,6 +39,9 @@ for i = 1, n do
 	end
 end
 local first = 5 + 4 * n
+if not ARGV[first] then
+	return redis.status_reply('GRANTED')
+end
 local reply = redis.pcall(unpack(ARGV, first))
 local failed = type(reply) == 'table' and reply.err
 for i = 1, n do

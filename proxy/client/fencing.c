@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/fencing.h"
+
+#include <string.h>
+
+#include "base/fatal.h"
+#include "client/guarding.h"
+#include "lock/call.h"
+#include "lock/rewrite.h"
+#include "resp/write.h"
+
+/* How often a guard may change under a transaction until that is given up. */
+#define TRIES_MAX 100
+
+/* An answer that is ours, and not the client's. */
+#define UNSEEN (LINK_QUIET | LINK_TELL | LINK_KEEP)
+
+static void write_word(struct buf *out, const char *command)
+{
+	struct slice word = slice_str(command);
+
+	resp_write_request(out, &word, 1);
+}
+
+/* --- what is sent --------------------------------------------------------------- */
+
+/* The guards that are not its owner's yet are taken first, so that who reads in a transaction
+ * has them when it has ended. */
+static bool must_take(const struct guarded_call *call)
+{
+	if (call->way != GUARDED_BLOCK || call->taken)
+		return false;
+	for (size_t i = 0; i < call->n; i++)
+		if (!call->parts[i].reading->read)
+			return true;
+	return false;
+}
+
+/* Appends the next step, up to the script that decides about the one behind it. Returns how
+ * many answers come before that one's. */
+static unsigned write_check(struct guarded_call *call, struct rewrite_how how, struct buf *out)
+{
+	if (must_take(call)) {
+		guarded_call_write_take(call, out, how);
+		return 0;
+	}
+	guarded_call_write_watch(call, out);
+	guarded_call_write_check(call, out, how);
+	return 1;
+}
+
+static void send_check(struct client *c, struct request *r, bool eval)
+{
+	struct guarded_call *call = r->call;
+	struct rewrite_how how = { .eval = eval, .resp3 = c->session.proto == 3 };
+	struct buf out = BUF_INIT;
+
+	how.ticket = waits_ticket(c->env->waits);
+	how.wait_max_ms = call->way == GUARDED_WATCHED ? 0 : INT64_MAX;
+	if (c->waiter) {
+		how.wait_max_ms = waiter_left_ms(c->waiter);
+		waiter_sent(c->waiter, how.ticket);
+	}
+	buf_clear(&call->error);
+	call->executing = false;
+	call->due = write_check(call, how, &out);
+	client_send_up(c, buf_slice(&out));
+	for (unsigned i = 0; i < call->due; i++)
+		link_expect(&c->user, UNSEEN, r);
+	link_expect(&c->user, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, r);
+	c->waiting = WAIT_REPLY;
+	buf_release(&out);
+}
+
+static void send_unseen(struct client *c, const char *command)
+{
+	struct buf out = BUF_INIT;
+
+	write_word(&out, command);
+	client_send_up(c, buf_slice(&out));
+	link_expect(&c->user, LINK_QUIET, NULL);
+	buf_release(&out);
+}
+
+static void send_exec(struct client *c, struct request *r)
+{
+	struct guarded_call *call = r->call;
+	bool one = call->way == GUARDED_ONE;
+	struct buf out = BUF_INIT;
+
+	write_word(&out, "MULTI");
+	buf_append(&out,
+	           one ? slice_of(buf_head(&c->in), c->scanned) : buf_slice(&call->block));
+	write_word(&out, "EXEC");
+	call->executing = true;
+	call->due = 1 + (one ? 1 : (unsigned)call->ncommands);
+	client_send_up(c, buf_slice(&out));
+	for (unsigned i = 0; i <= call->due; i++)
+		link_expect(&c->user, UNSEEN, r);
+	buf_release(&out);
+}
+
+/* --- decisions ------------------------------------------------------------------ */
+
+struct decision fencing_begin(struct context *x, struct guarded_call *pending,
+                              enum guarded_way way)
+{
+	struct buf *out = &x->from->env->call;
+	struct decision d = { .verdict = DISPATCH_CALL, .barrier = true };
+	struct rewrite_how how = deciding_how(x);
+	bool in_multi = x->session->in_multi;
+
+	pending->way = way;
+	how.eval = x->eval;
+	if (way == GUARDED_WATCHED)
+		how.wait_max_ms = 0;
+	else if (in_multi)
+		how.wait_max_ms = *x->from->waiter ? waiter_left_ms(*x->from->waiter)
+		                                   : INT64_MAX;
+	buf_clear(out);
+	if (way == GUARDED_BLOCK)
+		write_word(out, "DISCARD");
+	pending->due = write_check(pending, how, out) + (way == GUARDED_BLOCK);
+	if (way == GUARDED_ONE && deciding_shorten(x))
+		pending->due = 0;
+	d.lead = pending->due;
+	d.treat = LINK_TELL | LINK_ASK | LINK_ASK_STATUS;
+	d.request = in_multi ? session_exec_awaited(x->session) : request_new(REQUEST_GUARDED);
+	d.request->call = pending;
+	if (!in_multi)
+		session_track(x->session, d.request);
+	return d;
+}
+
+/* The transaction is given up, with an error in the place of EXEC's answer. */
+static struct decision refuse(struct context *x, const char *error)
+{
+	struct buf *out = &x->from->env->call;
+	struct decision d = { .verdict = DISPATCH_CALL, .lead = 1 };
+
+	buf_clear(out);
+	write_word(out, "DISCARD");
+	rewrite_error(out, (struct rewrite_how){ .eval = true }, error);
+	session_discard(x->session);
+	return d;
+}
+
+/* The application watches keys of its own: all guards in `pending` must be watched since before
+ * MULTI. NULL: they are; else what is wrong. */
+static const char *find_unwatched(const struct context *x, const struct guarded_call *pending)
+{
+	if (x->session->guards == GUARDS_LOST)
+		return "LOCKLOST a key was read under a guard that is over: nothing was "
+		       "written";
+	for (size_t i = 0; i < pending->n; i++)
+		if (x->session->guards != GUARDS_WATCHED || !pending->parts[i].reading->read)
+			return "LOCKED a guarded key was not read between WATCH and MULTI: "
+			       "nothing was written";
+	return NULL;
+}
+
+static struct decision exec_watched(struct context *x, struct guarded_call *pending)
+{
+	struct decision d = { .verdict = DISPATCH_CALL, .barrier = true };
+	const char *error = find_unwatched(x, pending);
+
+	if (error) {
+		guarded_call_end(pending, true);
+		guarded_call_free(pending);
+		return refuse(x, error);
+	}
+	pending->way = GUARDED_WATCHED;
+	pending->executing = true;
+	write_word(&x->from->env->call, "EXEC");
+	d.treat = LINK_TELL | LINK_KEEP;
+	d.request = session_exec_awaited(x->session);
+	d.request->call = pending;
+	return d;
+}
+
+static bool is_ready(struct context *x)
+{
+	struct client_env *env = x->from->env;
+	struct lock_call call = { .wait_ms = 1 };
+
+	if (*x->from->waiter == NULL && waits_are_ready(env->waits))
+		return true;
+	for (size_t i = 0; i < env->config->nguards; i++)
+		if (env->config->guards[i]->wait_ms > call.wait_ms)
+			call.wait_ms = env->config->guards[i]->wait_ms;
+	call.ticket = waits_ticket(env->waits);
+	return deciding_ready(x, &call);
+}
+
+static bool decide_exec(struct context *x, struct decision *d)
+{
+	struct session *s = x->session;
+	struct guarded_call *pending;
+	struct buf block;
+
+	if (!s->in_multi || !s->block_guarded)
+		return false;
+	if (s->nawaited) {
+		*d = (struct decision){ .verdict = DISPATCH_LATER };
+		return true;
+	}
+	if (s->block_lost) {
+		*d = refuse(x, "ERR hasp: a transaction with guarded keys is longer than "
+		               "max_request: nothing was written");
+		return true;
+	}
+	if (!s->watching && !is_ready(x)) {
+		*d = (struct decision){ .verdict = DISPATCH_UNREADY };
+		return true;
+	}
+	switch (guarding_block(x, buf_slice(&s->block), &pending)) {
+	case GUARDING_NONE:
+		return false;
+	case GUARDING_UNCLEAR:
+		*d = refuse(x,
+		            "ERR hasp: a transaction with guarded keys is not followed behind "
+		            "SELECT, nor with as many of them: nothing was written");
+		return true;
+	case GUARDING_CALL:
+		break;
+	}
+	if (s->watching) {
+		*d = exec_watched(x, pending);
+		return true;
+	}
+	block = s->block;
+	s->block = BUF_INIT;
+	pending->block = block;
+	pending->ncommands = s->nblock;
+	*d = fencing_begin(x, pending, GUARDED_BLOCK);
+	return true;
+}
+
+static bool decide_multi(struct context *x, struct decision *d)
+{
+	struct session *s = x->session;
+	struct guarded_call *pending;
+
+	if (s->in_multi || !s->watching || x->from->reader->n == 0)
+		return false;
+	if (s->nawaited) {
+		*d = (struct decision){ .verdict = DISPATCH_LATER };
+		return true;
+	}
+	pending = guarded_call_of_reader(x->from->env->readings, x->from->reader, s->db);
+	if (!pending)
+		return false;
+	*d = fencing_begin(x, pending, GUARDED_WATCHED);
+	return true;
+}
+
+bool fencing_decide(struct context *x, struct decision *d)
+{
+	struct slice name = x->req->argv[0];
+
+	/* Who does not hear answers is not followed. */
+	if (x->session->opaque || x->req->argc != 1)
+		return false;
+	if (slice_is(name, "exec"))
+		return decide_exec(x, d);
+	return slice_is(name, "multi") && decide_multi(x, d);
+}
+
+void fencing_record(struct context *x, const struct decision *d)
+{
+	struct session *s = x->session;
+	size_t max = (size_t)x->from->env->config->max_request;
+
+	if (s->opaque)
+		return;
+	s->nblock++;
+	s->block_guarded |= x->what->is_guarded;
+	if (s->block_lost)
+		return;
+	if (d->verdict == DISPATCH_CALL)
+		buf_append(&s->block, buf_slice(&x->from->env->call));
+	else
+		resp_write_request(&s->block, x->req->argv, x->req->argc);
+	if (buf_len(&s->block) > max) {
+		s->block_lost = true;
+		buf_release(&s->block);
+	}
+}
+
+/* --- answers -------------------------------------------------------------------- */
+
+/* `kept`: EXEC's reply, if it was carried out. */
+static void finish(struct client *c, struct request *r, struct slice answer, bool failed,
+                   const struct resp_reply *reply, struct slice kept)
+{
+	if (!failed || c->waiter)
+		guarding_give_back(c, r->call, !failed);
+	if (answer.n)
+		stream_send(&c->stream, answer);
+	guarded_call_end(r->call, failed);
+	if (r->kind == REQUEST_EXEC && reply)
+		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
+	else
+		session_forget(&c->session, r);
+}
+
+/* The application's MULTI goes out, behind the WATCH that it does not see. */
+static void begin_multi(struct client *c, struct request *r, enum guards_state state)
+{
+	struct request *multi = request_new(REQUEST_MULTI);
+
+	session_forget(&c->session, r);
+	client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
+	session_track(&c->session, multi);
+	session_multi(&c->session);
+	c->session.guards = state;
+	link_expect(&c->user, LINK_TELL, multi);
+}
+
+bool fencing_on_line(struct client *c, struct request *r, struct slice line)
+{
+	struct guarded_call *call = r->call;
+	struct slice error = buf_slice(&call->error);
+	bool granted = slice_eq(line, SLICE_LIT("+GRANTED\r\n"));
+
+	if (error.n == 0 && slice_starts(line, SLICE_LIT("-NOSCRIPT"))) {
+		send_check(c, r, true);
+	} else if (call->way == GUARDED_WATCHED) {
+		begin_multi(c, r, granted && error.n == 0 ? GUARDS_WATCHED : GUARDS_LOST);
+	} else if (error.n == 0 && granted && must_take(call)) {
+		call->taken = true;
+		send_check(c, r, false);
+	} else if (error.n == 0 && granted) {
+		send_exec(c, r);
+	} else if (error.n == 0 && slice_starts(line, SLICE_LIT("+QUEUED "))) {
+		send_unseen(c, "UNWATCH");
+		guarding_stand(c, r, line);
+	} else {
+		send_unseen(c, "UNWATCH");
+		guarded_call_failed(call, line);
+		finish(c, r, error.n ? error : line, true, NULL, SLICE_NONE);
+		client_end_call(c);
+	}
+	return false;
+}
+
+void fencing_again(struct client *c, struct request *r)
+{
+	send_check(c, r, false);
+}
+
+/* A guard changed after the check. */
+static bool try_again(struct client *c, struct request *r)
+{
+	struct buf locked = BUF_INIT;
+
+	if (++r->call->tries < TRIES_MAX) {
+		send_check(c, r, false);
+		return false;
+	}
+	guarded_write_locked(&locked, reading_key(r->call->parts[0].reading));
+	finish(c, r, buf_slice(&locked), true, NULL, SLICE_NONE);
+	buf_release(&locked);
+	return true;
+}
+
+/* The transaction around one command is unwrapped. */
+static bool end_one(struct client *c, struct request *r, const struct resp_reply *reply,
+                    struct slice kept)
+{
+	static const struct slice header = { "*1\r\n", 4 };
+	struct slice answer = kept;
+	bool failed = resp_reply_is_error(reply);
+
+	if (failed && buf_len(&r->call->error))
+		answer = buf_slice(&r->call->error);
+	else if (!failed && slice_starts(kept, header))
+		answer = slice_of(kept.p + header.n, kept.n - header.n);
+	failed |= answer.n && (*answer.p == '-' || *answer.p == '!');
+	finish(c, r, answer, failed, reply, kept);
+	return true;
+}
+
+bool fencing_on_reply(struct client *c, struct request *r, const struct resp_reply *reply,
+                      struct slice kept)
+{
+	struct guarded_call *call = r->call;
+	bool failed = resp_reply_is_error(reply) || reply->nil;
+
+	if (call->way == GUARDED_WATCHED && call->executing) {
+		/* It has been forwarded. */
+		finish(c, r, SLICE_NONE, failed, reply, kept);
+		return true;
+	}
+	if (call->due) {
+		call->due--;
+		if (resp_reply_is_error(reply) && buf_len(&call->error) == 0)
+			buf_append(&call->error, kept);
+		return false;
+	}
+	HASP_ASSERT(call->executing);
+	if (reply->nil)
+		return try_again(c, r);
+	if (kept.n == 0) {
+		finish(c, r, SLICE_NONE, false, reply, kept);
+		client_finish(c, "the answer of a fenced command is too long to be kept");
+		return true;
+	}
+	if (call->way == GUARDED_ONE)
+		return end_one(c, r, reply, kept);
+	finish(c, r, kept, failed, reply, kept);
+	return true;
+}

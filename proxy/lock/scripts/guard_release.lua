@@ -1,0 +1,17 @@
+-- guard_release: hasp's own giving up of a guard.
+--
+-- KEYS     guard, queue, readers (none: the guard again)
+-- ARGV     token, 'written' when its owner has written what it had read, or ''
+-- returns  1; 0 when the guard is another's
+-- layout   hasp's
+-- include guards.lua
+local guard = KEYS[1]
+if KEYS[3] ~= guard and ARGV[2] == 'written' then
+	redis.call('HDEL', KEYS[3], ARGV[1])
+end
+if redis.pcall('GET', guard) ~= ARGV[1] then
+	return 0
+end
+redis.call('DEL', guard)
+pass_on(guard, KEYS[2])
+return 1
