@@ -26,6 +26,7 @@
 #include "config/config.h"
 #include "net/address.h"
 #include "net/listen.h"
+#include "settings.h"
 #include "worker.h"
 
 /* Addresses in `listen`, each of which may be a name for several. */
@@ -104,34 +105,6 @@ static int parse_options(struct options *o, int argc, char **argv)
 		return 2;
 	}
 	return -1;
-}
-
-/* Loads the file; tells faults and warnings line by line. NULL when there is a fault. */
-static struct config *load(const char *file, bool to_log)
-{
-	struct buf faults = BUF_INIT, warnings = BUF_INIT;
-	struct config *config = config_load(file, &faults, &warnings);
-	struct {
-		struct buf *lines;
-		enum log_severity level;
-	} told[] = {
-		{ &faults, LOG_SEV_ERROR },
-		{ &warnings, LOG_SEV_WARNING },
-	};
-
-	for (size_t i = 0; i < 2; i++) {
-		char *save = NULL, *line;
-		buf_append(told[i].lines, slice_of("", 1));
-		for (line = strtok_r(buf_head(told[i].lines), "\n", &save); line;
-		     line = strtok_r(NULL, "\n", &save)) {
-			if (to_log)
-				log_line(told[i].level, "%s", line);
-			else
-				fprintf(stderr, "%s%s\n", i ? "warning: " : "", line);
-		}
-		buf_release(told[i].lines);
-	}
-	return config;
 }
 
 static void use_log_level(const struct process *p)
@@ -395,7 +368,7 @@ static void open_log(const char *target)
 static void reload(struct process *p)
 {
 	struct buf restart = BUF_INIT;
-	struct config *next = load(p->options.file, true), *old = p->config;
+	struct config *next = settings_load(p->options.file, true), *old = p->config;
 	char *save = NULL, *line;
 
 	if (!next) {
@@ -504,7 +477,7 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	p.config = load(p.options.file, false);
+	p.config = settings_load(p.options.file, false);
 	if (!p.config)
 		return 1;
 	if (p.options.test) {

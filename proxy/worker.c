@@ -17,6 +17,7 @@
 #include "client/observe.h"
 #include "client/special.h"
 #include "lock/errand.h"
+#include "lock/fitness.h"
 #include "lock/hold.h"
 #include "lock/script.h"
 #include "lock/wait.h"
@@ -65,6 +66,7 @@ struct worker {
 	double leave_at; /* loop time; 0: not draining */
 	double farewell_at; /* loop time at which the last client was gone; 0: not yet */
 	struct log_limit limit;
+	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
 
 /* Something another thread wants of a worker. */
@@ -137,12 +139,30 @@ static void on_client_gone(void *arg)
 	atomic_fetch_sub(&w->shared->clients, 1);
 }
 
+/* Before hasp served, Redis may not have answered, and it may be another one by now. All that
+ * can still be done is to say so, once: a guard's other commands are guarded, and clients go
+ * on. */
+static void check_guards(struct worker *w)
+{
+	struct buf faults = BUF_INIT;
+
+	/* What one of them learns, all do. */
+	if (w->number != 0)
+		return;
+	if (fitness_check(w->clients.config, w->clients.commands, &faults) > 0 &&
+	    !slice_eq(buf_slice(&faults), buf_slice(&w->unfit)))
+		log_lines(LOG_SEV_ERROR, buf_slice(&faults));
+	buf_release(&w->unfit);
+	w->unfit = faults;
+}
+
 /* hasp's own connection is there: Redis shall know the scripts before they are called. */
 static void on_control_up(void *arg)
 {
 	struct worker *w = arg;
 
 	resolve_cache_clear(w->clients.resolved);
+	check_guards(w);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
@@ -251,6 +271,9 @@ static void use_config(struct worker *w, struct config *config)
 	resolve_cache_clear(w->clients.resolved);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
+	buf_release(&w->unfit);
+	if (control_is_up(w->control))
+		check_guards(w);
 	config_unref(old);
 }
 
@@ -366,6 +389,7 @@ static void worker_free(struct worker *w)
 	request_args_fini(&w->clients.args);
 	buf_release(&w->clients.call);
 	buf_release(&w->clients.token);
+	buf_release(&w->unfit);
 	free(w->clients.observed);
 	free(w->clients.resolved);
 	free(w->clients.scratch);

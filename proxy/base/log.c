@@ -185,6 +185,14 @@ void log_line(enum log_severity level, const char *fmt, ...)
 		return;
 }
 
+void log_lines(enum log_severity level, struct slice lines)
+{
+	struct slice line;
+
+	while (slice_cut(&lines, '\n', &line))
+		log_line(level, "%.*s", (int)line.n, line.p);
+}
+
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed)
 {
 	if (now >= l->window_end) {

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/slice.h"
+
 enum log_severity { LOG_SEV_ERROR, LOG_SEV_WARNING, LOG_SEV_INFO, LOG_SEV_DEBUG };
 
 /* Where lines go from now on: "stderr", "syslog" or a file's path, which is opened
@@ -22,6 +24,9 @@ bool log_enabled(enum log_severity level);
 
 void log_line(enum log_severity level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* The same for each line of a text. */
+void log_lines(enum log_severity level, struct slice lines);
 
 #define log_error(...) log_line(LOG_SEV_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_SEV_WARNING, __VA_ARGS__)

@@ -44,6 +44,21 @@ static inline bool slice_is(struct slice a, const char *s)
 	return strlen(s) == a.n && strncasecmp(a.p, s, a.n) == 0;
 }
 
+/* Takes what is before the first `end`, or all, off the head of *s, and drops the `end`. False:
+ * there is nothing left. */
+static inline bool slice_cut(struct slice *s, char end, struct slice *out)
+{
+	const char *at;
+
+	if (s->n == 0)
+		return false;
+	/* Bytes that are there are somewhere. */
+	at = memchr(s->p, end, s->n); /* NOLINT(clang-analyzer-core.*) */
+	*out = slice_of(s->p, at ? (size_t)(at - s->p) : s->n);
+	*s = slice_of(s->p + out->n + !!at, s->n - out->n - !!at);
+	return true;
+}
+
 static inline bool slice_starts(struct slice a, struct slice prefix)
 {
 	return a.n >= prefix.n && memcmp(a.p, prefix.p, prefix.n) == 0;

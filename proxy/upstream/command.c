@@ -22,6 +22,7 @@ struct commands {
 #define W COMMAND_WRITE
 #define WB (COMMAND_WRITE | COMMAND_BLOCKING)
 #define WBN (COMMAND_WRITE | COMMAND_BLOCKING | COMMAND_NOSCRIPT)
+#define H COMMAND_HIDDEN_KEYS
 
 /* Every command of Redis 7.0 that writes a key, or reads one and may do so in a script, as its
  * COMMAND tells them. */
@@ -72,7 +73,7 @@ static const struct command builtin[] = {
 	{ "lrem", W, KEYS_RANGE, 1, 1, 1, 4 },
 	{ "lset", W, KEYS_RANGE, 1, 1, 1, 4 },
 	{ "ltrim", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "migrate", W, KEYS_NONE, 0, 0, 0, -6 },
+	{ "migrate", W | H, KEYS_NONE, 0, 0, 0, -6 },
 	{ "move", W, KEYS_RANGE, 1, 1, 1, 3 },
 	{ "mset", W, KEYS_RANGE, 1, -1, 2, -3 },
 	{ "msetnx", W, KEYS_RANGE, 1, -1, 2, -3 },
@@ -110,7 +111,7 @@ static const struct command builtin[] = {
 	{ "xautoclaim", W, KEYS_RANGE, 1, 1, 1, -6 },
 	{ "xclaim", W, KEYS_RANGE, 1, 1, 1, -6 },
 	{ "xdel", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "xreadgroup", WB, KEYS_NONE, 0, 0, 0, -7 },
+	{ "xreadgroup", WB | H, KEYS_NONE, 0, 0, 0, -7 },
 	{ "xsetid", W, KEYS_RANGE, 1, 1, 1, -3 },
 	{ "xtrim", W, KEYS_RANGE, 1, 1, 1, -4 },
 	{ "zadd", W, KEYS_RANGE, 1, 1, 1, -4 },
@@ -205,6 +206,7 @@ static const struct command builtin[] = {
 #undef W
 #undef WB
 #undef WBN
+#undef H
 
 /* FNV-1a over the lower-case name. */
 static size_t hash_name(struct slice name)

@@ -20,6 +20,8 @@ enum {
 	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
 	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
 	COMMAND_STATELESS = 1 << 3, /* whose connection it comes on makes no difference */
+	COMMAND_HIDDEN_KEYS = 1 << 4, /* it may have keys where nobody here knows */
+	COMMAND_TOLD = 1 << 5, /* the server has it; else only the built-in table */
 };
 
 /* Where keys stand that first/last/step cannot tell. */

@@ -7,6 +7,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "resp/write.h"
+#include "upstream/decode.h"
 #include "upstream/learn.h"
 #include "upstream/retry.h"
 
@@ -39,22 +40,6 @@ static void on_drained(void *owner)
 	(void)owner;
 }
 
-static redisReply *decode(struct slice bytes)
-{
-	redisReader *reader = redisReaderCreate();
-	void *reply = NULL;
-
-	if (!reader)
-		return NULL;
-	/* The frame is whole and bounded: the scanner saw to that, so no length in it can
-	 * make the reader reserve more than a few times its size. */
-	if (redisReaderFeed(reader, bytes.p, bytes.n) != REDIS_OK ||
-	    redisReaderGetReply(reader, &reply) != REDIS_OK)
-		reply = NULL;
-	redisReaderFree(reader);
-	return reply;
-}
-
 static void answer(struct call *call, const redisReply *reply)
 {
 	control_fn *fn = call->fn;
@@ -68,7 +53,7 @@ static void answer(struct call *call, const redisReply *reply)
 
 static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
 {
-	redisReply *reply = decode(kept);
+	redisReply *reply = reply_decode(kept);
 
 	(void)owner;
 	(void)r;

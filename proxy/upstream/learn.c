@@ -8,6 +8,8 @@
 
 /* An entry: name, arity, flags, first key, last key, step, ... */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
+/* (from Redis 7 on) The entries of a container's subcommands. */
+enum { SUBCOMMANDS = 9 };
 
 static const struct {
 	const char *name;
@@ -82,6 +84,35 @@ static uint8_t read_flags(const char *name, const redisReply *list)
 	return found;
 }
 
+static bool has_flag(const redisReply *entry, const char *flag)
+{
+	const redisReply *list = entry->element[FLAGS];
+
+	for (size_t i = 0; i < list->elements; i++)
+		if (is_text(list->element[i]) && strcmp(list->element[i]->str, flag) == 0)
+			return true;
+	return false;
+}
+
+/* Some other places than first, last and step say. */
+static bool has_hidden_keys(const redisReply *entry)
+{
+	const redisReply *subs = entry->elements > SUBCOMMANDS ? entry->element[SUBCOMMANDS]
+	                                                       : NULL;
+
+	if (has_flag(entry, "movablekeys"))
+		return true;
+	if (!subs || subs->type != REDIS_REPLY_ARRAY)
+		return false;
+	for (size_t i = 0; i < subs->elements; i++) {
+		const redisReply *sub = subs->element[i];
+		if (is_entry(sub) &&
+		    (sub->element[FIRST]->integer || has_flag(sub, "movablekeys")))
+			return true;
+	}
+	return false;
+}
+
 static bool learn_one(struct commands *t, const redisReply *entry)
 {
 	struct command c = { 0 };
@@ -95,7 +126,7 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 		return false;
 	for (size_t i = 0; i < (size_t)name->len; i++)
 		c.name[i] = (char)tolower((unsigned char)name->str[i]);
-	c.flags = read_flags(c.name, entry->element[FLAGS]);
+	c.flags = read_flags(c.name, entry->element[FLAGS]) | COMMAND_TOLD;
 	c.arity = (int16_t)entry->element[ARITY]->integer;
 	c.first = (int16_t)entry->element[FIRST]->integer;
 	c.last = (int16_t)entry->element[LAST]->integer;
@@ -109,6 +140,8 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 		c.last = known->last;
 		c.step = known->step;
 	}
+	if (known ? known->flags & COMMAND_HIDDEN_KEYS : has_hidden_keys(entry))
+		c.flags |= COMMAND_HIDDEN_KEYS;
 	commands_put(t, &c);
 	return true;
 }

@@ -73,6 +73,22 @@ static void line_is_one_that_syslog_understands(void **state)
 	close(fd);
 }
 
+static void each_line_of_a_text_is_logged(void **state)
+{
+	int fd = open_syslogd();
+
+	(void)state;
+	assert_int_equal(log_open("syslog"), 0);
+	log_lines(LOG_SEV_ERROR, SLICE_LIT("one 100%\n\ntwo\nthree"));
+	assert_non_null(strstr(next(fd), "error one 100%"));
+	assert_non_null(strstr(next(fd), "error "));
+	assert_non_null(strstr(next(fd), "error two"));
+	assert_non_null(strstr(next(fd), "error three"));
+	log_lines(LOG_SEV_ERROR, SLICE_NONE);
+	assert_string_equal(next(fd), "");
+	close(fd);
+}
+
 static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
 {
 	int fd = open_syslogd(), kept = 0;
@@ -130,6 +146,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(line_is_one_that_syslog_understands),
+		cmocka_unit_test(each_line_of_a_text_is_logged),
 		cmocka_unit_test(nobody_waits_for_a_syslog_that_does_not_read),
 		cmocka_unit_test(syslog_may_come_late_and_again),
 	};

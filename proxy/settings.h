@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * settings: the file as the process uses it: read, checked also with the Redis that it names,
+ * and what is wrong with it told line by line.
+ */
+#ifndef HASP_SETTINGS_H
+#define HASP_SETTINGS_H
+
+#include <stdbool.h>
+
+#include "config/config.h"
+
+/* `file`: NULL for all defaults. Faults and warnings go to the log, or to stderr. Where there
+ * are guards it waits for Redis, some seconds at most; one that does not answer is warned of,
+ * and faults nothing. Returns NULL when there is a fault. */
+struct config *settings_load(const char *file, bool to_log);
+
+#endif

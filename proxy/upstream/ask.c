@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A link on a loop that lives as long as the question.
+ */
+#include "upstream/ask.h"
+
+#include <ev.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "net/mailbox.h"
+#include "net/resolve.h"
+#include "net/stream.h"
+#include "resp/write.h"
+#include "upstream/decode.h"
+#include "upstream/learn.h"
+#include "upstream/link.h"
+
+#define SCRATCH ((size_t)64 * 1024)
+
+struct asking {
+	struct ev_loop *loop;
+	struct mailbox mailbox;
+	struct stream_flusher flusher;
+	struct link_env env;
+	struct link_user self;
+	struct ev_timer timer;
+	struct commands *commands;
+	bool auth_due; /* the next reply is AUTH's */
+	struct buf refusal; /* what AUTH was answered by; empty: no error */
+	struct buf *why;
+	bool learned;
+};
+
+static void end(struct asking *a, const char *why)
+{
+	if (why)
+		buf_puts(a->why, why);
+	ev_break(a->loop, EVBREAK_ALL);
+}
+
+static void on_auth(struct asking *a, const redisReply *reply)
+{
+	a->auth_due = false;
+	/* Redis without a password refuses one, and then tells its commands. */
+	if (reply && reply->type == REDIS_REPLY_ERROR)
+		buf_append(&a->refusal, slice_of(reply->str, (size_t)reply->len));
+}
+
+static void on_command(struct asking *a, const redisReply *reply)
+{
+	if (reply && learn_commands(a->commands, reply) > 0) {
+		a->learned = true;
+		end(a, NULL);
+	} else if (buf_len(&a->refusal)) {
+		buf_append(a->why, buf_slice(&a->refusal));
+		end(a, NULL);
+	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
+		end(a, reply->str);
+	} else {
+		end(a, "COMMAND's answer is not understood");
+	}
+}
+
+static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
+{
+	struct asking *a = owner;
+	redisReply *reply = reply_decode(kept);
+
+	(void)tag;
+	(void)r;
+	if (a->auth_due)
+		on_auth(a, reply);
+	else
+		on_command(a, reply);
+	if (reply)
+		freeReplyObject(reply);
+}
+
+static void on_bytes(void *owner, struct slice bytes)
+{
+	(void)owner;
+	(void)bytes;
+}
+
+static void on_drained(void *owner)
+{
+	(void)owner;
+}
+
+static void on_down(void *owner, enum link_end how, const char *reason, size_t inflight)
+{
+	(void)how;
+	(void)inflight;
+	end(owner, reason);
+}
+
+static const struct link_ops link_ops = {
+	.on_bytes = on_bytes,
+	.on_reply = on_reply,
+	.on_drained = on_drained,
+	.on_down = on_down,
+};
+
+static void on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	(void)loop;
+	(void)revents;
+	end(t->data, "it does not answer in time");
+}
+
+static void send_question(struct asking *a, const struct slice *argv, size_t n)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_request(&out, argv, n);
+	link_send(a->self.link, buf_slice(&out));
+	link_expect(&a->self, LINK_TELL | LINK_KEEP | LINK_QUIET, NULL);
+	buf_release(&out);
+}
+
+static void send_all(struct asking *a, const struct ask *how)
+{
+	struct slice words[3] = { SLICE_LIT("AUTH") };
+	size_t n = 1;
+
+	if (how->password) {
+		if (how->user)
+			words[n++] = slice_str(how->user);
+		words[n++] = slice_str(how->password);
+		send_question(a, words, n);
+		a->auth_due = true;
+	}
+	words[0] = SLICE_LIT("COMMAND");
+	send_question(a, words, 1);
+}
+
+static void init(struct asking *a, const struct ask *how)
+{
+	a->loop = ev_loop_new(EVFLAG_AUTO);
+	HASP_ASSERT(a->loop);
+	mailbox_init(&a->mailbox, a->loop);
+	stream_flusher_init(&a->flusher, a->loop);
+	a->env = (struct link_env){
+		.flusher = &a->flusher,
+		.dialer = { .loop = a->loop,
+		            .resolver = resolver_new(&a->mailbox),
+		            .timeout_ms = how->timeout_ms },
+		.address = how->address,
+		.scratch = xmalloc(SCRATCH),
+		.scratch_size = SCRATCH,
+	};
+	list_init(&a->env.dead);
+	link_user_init(&a->self, &link_ops, a);
+	ev_timer_init(&a->timer, on_timer, (double)how->timeout_ms / 1000, 0);
+	a->timer.data = a;
+	ev_timer_start(a->loop, &a->timer);
+}
+
+static void fini(struct asking *a)
+{
+	link_close(a->self.link);
+	links_reap(&a->env);
+	ev_timer_stop(a->loop, &a->timer);
+	resolver_free(a->env.dialer.resolver);
+	mailbox_fini(&a->mailbox);
+	stream_flusher_fini(&a->flusher);
+	ev_loop_destroy(a->loop);
+	free(a->env.scratch);
+	buf_release(&a->refusal);
+}
+
+int ask_commands(const struct ask *how, struct commands *t, struct buf *why)
+{
+	struct asking a = { .commands = t, .why = why };
+
+	init(&a, how);
+	link_join(link_new(&a.env, false, NULL), &a.self);
+	send_all(&a, how);
+	ev_run(a.loop, 0);
+	fini(&a);
+	return a.learned ? 0 : -1;
+}

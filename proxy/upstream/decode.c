@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "upstream/decode.h"
+
+#include <stddef.h>
+
+redisReply *reply_decode(struct slice frame)
+{
+	redisReader *reader = redisReaderCreate();
+	void *reply = NULL;
+
+	if (!reader)
+		return NULL;
+	/* The frame is whole and bounded: the scanner saw to that, so no length in it can
+	 * make the reader reserve more than a few times its size. */
+	if (redisReaderFeed(reader, frame.p, frame.n) != REDIS_OK ||
+	    redisReaderGetReply(reader, &reply) != REDIS_OK)
+		reply = NULL;
+	redisReaderFree(reader);
+	return reply;
+}

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What guards name is checked with the Redis that they are for: by hasp -t, before hasp serves,
+at a reload, and when Redis could only be asked later."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from harness import TOP, RedisServer, encode, until
+
+HASP = os.environ.get("HASP", str(TOP / "hasp"))
+OK, PONG = b"+OK\r\n", b"+PONG\r\n"
+GUARD = "[guard stock]\npattern = stock:*\nwait = 0\nacquire_on = GET"
+NO_KEY = "'PING' in 'acquire_on' of [guard stock] has no key; expected commands that name one, such as GET"
+IN_PART = "the commands of guards are checked only in part, since Redis at %s cannot be asked: %s; " \
+          "the rest is checked when it can"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+def write(path, upstream, guard=GUARD, **options):
+    """The guard's section begins in the third line behind the options."""
+    lines = [f"{name} = {value}" for name, value in {"address": upstream, **options}.items()]
+    path.write_text("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]", *lines, guard, ""]))
+    return path
+
+
+def run(*args):
+    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=20,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+def check(*args, **options):
+    """Returns hasp -t's status, and what it says but for the file's name."""
+    path = write(*args, **options)
+    result = run("-t", "-c", path)
+    assert result.stdout == ("" if result.returncode else f"{path}: ok\n")
+    return result.returncode, result.stderr.replace(f"{path}:", "").splitlines()
+
+
+# --- hasp -t ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["unix:{0.unix}", "127.0.0.1:{0.port}", "localhost:{0.port}"])
+def test_check_asks_redis_whatever_its_address(redis_server, tmp_path, way):
+    upstream = way.format(redis_server)
+    assert check(tmp_path / "ini", upstream, GUARD + " HGETALL sort_ro zunion\nrelease_on = SET GETDEL") == (0, [])
+    assert check(tmp_path / "ini", upstream, GUARD + " PING") == (1, [f"8: {NO_KEY}"])
+
+
+def test_check_tells_each_command_that_cannot_be_guarded(redis_server, tmp_path):
+    guard = GUARD + " EVAL\n\tBLPOP OBJECT GTE\nrelease_on = SET hget"
+    where = "in 'acquire_on' of [guard stock]"
+    assert check(tmp_path / "ini", f"unix:{redis_server.unix}", guard) == (1, [
+        f"8: 'EVAL' {where} is forbidden in scripts, by which guards work; expected commands that are not, "
+        "such as GET",
+        f"9: 'BLPOP' {where} may block; expected commands that answer at once, such as GET",
+        f"9: 'OBJECT' {where} has keys in places that Redis does not tell; expected commands with keys in "
+        "fixed places, such as GET",
+        f"9: 'GTE' {where} is unknown to Redis; expected commands that it has, such as GET",
+        "10: 'hget' in 'release_on' of [guard stock] does not write; expected commands that do, such as SET"])
+
+
+def test_check_does_without_a_redis_that_is_not_there(tmp_path):
+    upstream = f"unix:{tmp_path}/none"
+    warning = f"warning: 5: {IN_PART % (upstream, 'No such file or directory')}"
+    assert check(tmp_path / "ini", upstream, GUARD + " PING GTE\nrelease_on = MODULE.SET") == (0, [warning])
+    assert check(tmp_path / "ini", upstream, GUARD + " BLPOP") == (1, [
+        "8: 'BLPOP' in 'acquire_on' of [guard stock] may block; expected commands that answer at once, "
+        "such as GET", warning])
+
+
+def test_check_logs_in(redis_server, tmp_path):
+    plain = redis_server.client()
+    plain.acl_setuser("hasp", enabled=True, passwords=["+secret"], commands=["+command"])
+    plain.acl_setuser("mute", enabled=True, passwords=["+secret"])
+    plain.config_set("requirepass", "other")
+    upstream = f"unix:{redis_server.unix}"
+
+    def reason(**options):
+        status, lines = check(tmp_path / "ini", upstream, GUARD + " PING", **options)
+        assert status == 0 and len(lines) == 1
+        return lines[0].split("cannot be asked: ")[1].split(";")[0]
+
+    assert reason() == "NOAUTH Authentication required."
+    assert reason(password="wrong").startswith("WRONGPASS ")
+    assert reason(user="hasp", password="other").startswith("WRONGPASS ")
+    assert reason(user="mute", password="secret").startswith("NOPERM ")
+    assert check(tmp_path / "ini", upstream, GUARD + " PING", password="other") == (1, [f"9: {NO_KEY}"])
+    assert check(tmp_path / "ini", upstream, GUARD + " PING", user="hasp", password="secret") == (1, [f"10: {NO_KEY}"])
+
+
+def test_check_does_not_mind_a_password_too_many(redis_server, tmp_path):
+    assert check(tmp_path / "ini", f"unix:{redis_server.unix}", GUARD + " PING", password="x") == (1, [f"9: {NO_KEY}"])
+
+
+@pytest.mark.parametrize("answer, reason", [
+    (None, "it does not answer in time"), (b"", "closed by the server"),
+    (b"*1\r\n*1\r\n$4\r\nwhat\r\n", "COMMAND's answer is not understood"),
+    (b"*1\r\n*6\r\n$3\r\nge", "closed by the server"),
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it sent bytes that are no RESP reply")])
+def test_check_does_without_a_redis_that_is_none(tmp_path, answer, reason):
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            with listener.accept()[0] as one:
+                assert one.recv(65536) == encode("COMMAND")
+                if answer is None:
+                    ended.wait(20)
+                else:
+                    one.sendall(answer)
+        server = threading.Thread(target=serve)
+        server.start()
+        upstream = "%s:%d" % listener.getsockname()
+        result = check(tmp_path / "ini", upstream, GUARD + " PING", connect_timeout="5s" if answer is not None else "300ms")
+        ended.set()
+        server.join()
+    assert result == (0, [f"warning: 6: {IN_PART % (upstream, reason)}"])
+
+
+def test_check_asks_nobody_where_there_is_no_guard(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        assert check(tmp_path / "ini", "%s:%d" % listener.getsockname(), "[lock a]\npattern = a") == (0, [])
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+
+# --- at the start ----------------------------------------------------------------
+
+
+def test_hasp_does_not_start_with_what_cannot_be_guarded(redis_server, tmp_path):
+    path = write(tmp_path / "ini", f"unix:{redis_server.unix}", GUARD + " PING")
+    result = run("-c", path)
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", f"{path}:8: {NO_KEY}\n")
+
+
+@pytest.fixture
+def absent():
+    """A Redis that is not there yet."""
+    with RedisServer() as server:
+        server.stop()
+        yield server
+
+
+def is_guarded(hasp):
+    with hasp.connect() as one, hasp.connect() as other:
+        return one.call("GET", "stock:1") == b"$-1\r\n" and other.call("GET", "stock:1").startswith(b"-LOCKED ")
+
+
+def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_hasp, absent):
+    hasp = start_hasp(GUARD + " PING GTE", upstream=f"127.0.0.1:{absent.port}", workers=2)
+    assert "cannot be asked: Connection refused" in hasp.log and NO_KEY not in hasp.log
+    absent.start()
+    until(lambda: hasp.log.count("upstream_up") == 2, "both workers to get through")
+    until(lambda: NO_KEY in hasp.log and "'GTE' in" in hasp.log, "the faults")
+    assert is_guarded(hasp)
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+    # As nobody is served by a second complaint, a second connection brings none.
+    absent.client().client_kill_filter(_type="normal", skipme=True)
+    until(lambda: hasp.log.count("upstream_up") == 4, "both to get through again")
+    faults = [line for line in hasp.log.splitlines() if "of [guard stock]" in line]
+    assert len(faults) == 2 and all(f" error {hasp.config_file}:" in line for line in faults)
+
+
+def test_what_redis_tells_later_may_be_fine(start_hasp, absent):
+    hasp = start_hasp(GUARD + "\nrelease_on = SET", upstream=f"127.0.0.1:{absent.port}")
+    absent.start()
+    until(lambda: "upstream_up" in hasp.log, "hasp to get through")
+    assert is_guarded(hasp) and " error " not in hasp.log
+
+
+# --- reload ----------------------------------------------------------------------
+
+
+def reload(hasp, old, new, until_logged):
+    text = hasp.config_file.read_text()
+    assert old in text
+    hasp.configure(text.replace(old, new))
+    hasp.signal(signal.SIGHUP)
+    until(lambda: until_logged in hasp.log, "the reload")
+
+
+def test_reload_to_what_cannot_be_guarded_keeps_the_old_guards(start_hasp):
+    hasp = start_hasp(GUARD)
+    reload(hasp, "GET", "GET PING", "reload kept=old")
+    assert f" error {hasp.config_file}:9: {NO_KEY}\n" in hasp.log and "reloaded" not in hasp.log
+    assert is_guarded(hasp)
+
+
+def test_reload_asks_the_redis_that_the_new_file_names(start_hasp, redis_server):
+    """One that does not have a command, which the one before it has."""
+    with RedisServer("--rename-command", "HGETALL", "") as poorer:
+        hasp = start_hasp(GUARD + " HGETALL")
+        reload(hasp, str(redis_server.unix), str(poorer.unix), "reload kept=old")
+        assert "'HGETALL' in 'acquire_on' of [guard stock] is unknown to Redis" in hasp.log
+        assert is_guarded(hasp)
+
+
+def test_reload_without_redis_is_checked_when_it_is_there(start_hasp, redis_server):
+    hasp = start_hasp(GUARD)
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    redis_server.stop()
+    until(lambda: "upstream_down" in hasp.log, "it to go")
+    reload(hasp, "GET", "GET PING", "reloaded")
+    assert NO_KEY not in hasp.log
+    redis_server.start()
+    until(lambda: NO_KEY in hasp.log, "the fault")
+    assert is_guarded(hasp)
+
+
+def test_reload_that_cannot_ask_is_checked_by_what_is_known(start_hasp, redis_server):
+    """Redis takes no more connections, but hasp has one."""
+    hasp = start_hasp(GUARD)
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    with redis_server.client() as plain:
+        plain.config_set("maxclients", 1)
+        reload(hasp, "GET", "GET PING", "reloaded")
+        assert "cannot be asked: ERR max number of clients reached" in hasp.log
+        until(lambda: NO_KEY in hasp.log, "the fault")
+        plain.config_set("maxclients", 1000)
+    assert is_guarded(hasp)
