@@ -18,6 +18,10 @@ wait = 9s
 lease = 600ms
 renew = yes
 on_disconnect = release
+[guard stock]
+pattern = stock:*
+acquire_on = GET
+owner = {owner}
 [verbs]
 reentrant = {reentrant}
 lease = 600ms
@@ -43,7 +47,7 @@ def plain(redis_server):
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh"])
 def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant):
-    hasp = start_hasp(RULES.format(reentrant=reentrant))
+    hasp = start_hasp(RULES.format(reentrant=reentrant, owner="connection"))
 
     def connect():
         connection = hasp.connect()
@@ -76,4 +80,28 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
         assert other.read().startswith(b":")  # the lease was over: hasp's own look
         assert other.call("LOCK.EXTEND", "lock:v", "PX", 9000) == ONE
         assert one.call("LOCK", "lock:v", "WAIT", 1) == NIL
-    assert plain.execute_command("ACL", "LOG") == []
+    assert str(plain.execute_command("ACL", "LOG")) == "[]"
+
+
+@pytest.mark.parametrize("owner", ["connection", "name"])
+def test_who_reads_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
+    plain.execute_command("ACL", "SETUSER", "app", "~stock:*")
+    hasp = start_hasp(RULES.format(reentrant="no", owner=owner))
+    key, queue = "stock:1", "hasp:queue:hasp:guard:{stock:1}:"
+    with hasp.connect() as one, hasp.connect() as other:
+        for connection in (one, other):
+            assert connection.call("AUTH", "app", "pw") == OK
+        for write, answer in ((["SET", key, 1], OK), (["INCR", key], ONE)):
+            one.call("GET", key)
+            stand(plain, other, "GET", key, queue=queue)
+            assert one.call(*write) == answer
+            assert other.read().startswith(b"$")
+            assert other.call("DEL", key) == ONE
+        one.call("GET", key)
+        assert [one.call(*c) for c in (("MULTI",), ("SET", key, 2), ("EXEC",))][-1] == b"*1\r\n+OK\r\n"
+        one.call("GET", key)
+        stand(plain, other, "GET", key, queue=queue)
+        one.close()  # hasp releases what it had
+        assert other.read() == b"$1\r\n2\r\n"
+    until(lambda: not plain.keys("hasp:guard:*"), "the release")
+    assert str(plain.execute_command("ACL", "LOG")) == "[]"
