@@ -86,8 +86,11 @@ void client_close(struct client *c, const char *reason)
 	if (client_is_dead(c))
 		return;
 	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.io.fd, reason);
-	client_leave_link(c);
-	give_up_locks(c);
+	/* Else it has given up everything already, and what is noted of it is gone. */
+	if (!c->closing) {
+		client_leave_link(c);
+		give_up_locks(c);
+	}
 	stream_close(&c->stream);
 	buf_release(&c->in);
 	list_remove(&c->node);
