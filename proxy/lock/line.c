@@ -211,8 +211,10 @@ void line_look_at_all(struct line *l)
 
 	for (at = l->waiters.next; at != &l->waiters; at = at->next) {
 		struct waiter *w = container_of(at, struct waiter, node);
-		if (w->state == WAITER_QUEUED)
-			line_look_at(w, false);
+		if (w->state != WAITER_QUEUED)
+			continue;
+		waiter_astray(w);
+		line_look_at(w, false);
 	}
 }
 
@@ -264,6 +266,9 @@ static void on_look(void *arg, const redisReply *reply)
 	long long held_ms = -1, fence = 0;
 	enum outcome outcome = mission_read(reply, &held_ms, &fence);
 
+	/* One that is gone is found when it has asked again. */
+	if (w && !m->scheduled && outcome != OUTCOME_GONE)
+		waiter_found(w);
 	if (l && m->scheduled) {
 		bool again = l->look_again;
 		l->looking = l->look_again = false;

@@ -51,6 +51,28 @@ double waiter_lease(const struct waiter *w)
 	return (double)w->lease_ms / 1000;
 }
 
+/* --- those who may have lost their place ---------------------------------------- */
+
+void waiter_astray(struct waiter *w)
+{
+	w->all->nastray += !w->astray;
+	w->astray = true;
+}
+
+void waiter_found(struct waiter *w)
+{
+	struct waits *all = w->all;
+
+	if (!w->astray)
+		return;
+	w->astray = false;
+	/* Not here: whoever ends a waiter is in the middle of something. */
+	if (--all->nastray == 0 && !list_empty(&all->unsent)) {
+		ev_timer_set(&all->wake, 0, 0);
+		ev_timer_start(all->loop, &all->wake);
+	}
+}
+
 /* --- turns -------------------------------------------------------------------- */
 
 static void confirm(struct waiter *w)
@@ -221,14 +243,15 @@ int64_t waiter_place(const struct waiter *w)
 bool waits_are_ready(struct waits *all)
 {
 	subscriber_open(all->subscriber);
-	return subscriber_is_up(all->subscriber);
+	return subscriber_is_up(all->subscriber) && all->nastray == 0;
 }
 
 enum try_readiness waiter_ready(struct waiter *w)
 {
 	struct waits *all = w->all;
 
-	if (waits_are_ready(all))
+	/* Who had a place goes back to it before anybody comes from behind. */
+	if (waits_are_ready(all) || (w->place && subscriber_is_up(all->subscriber)))
 		return TRY_READY;
 	if (subscriber_refusal(all->subscriber))
 		return TRY_REFUSED;
@@ -294,6 +317,7 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
 	w->token_len = t->id.token.n;
 	l = line_of(w->all, db, t->id.key, t->id.kind);
 	w->state = WAITER_QUEUED;
+	waiter_found(w);
 	line_stand(l, w);
 	line_listen(l, true);
 	/* Nobody stood here yet when its try crossed a release: that went unseen. */
@@ -317,6 +341,7 @@ void waiter_end(struct waiter *w)
 	if (w->line)
 		leave(w, true);
 	line_step_out(w);
+	waiter_found(w);
 	forget_ticket(w);
 	ev_timer_stop(w->all->loop, &w->timer);
 	buf_release(&w->bytes);
@@ -339,6 +364,16 @@ static void wake_unsent(struct waits *all, bool gives_up)
 			w->deadline = clock_now();
 		w->ops->on_ready(w->owner);
 	}
+}
+
+static void on_wake(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct waits *all = t->data;
+
+	(void)loop;
+	(void)revents;
+	if (all->nastray == 0 && subscriber_is_up(all->subscriber))
+		wake_unsent(all, false);
 }
 
 /* Who waits must be looked at: what was published meanwhile, nobody heard. */
@@ -421,6 +456,8 @@ struct waits *waits_new(struct ev_loop *loop, struct link_env *links, struct err
 	all->errands = errands;
 	all->board = board;
 	list_init(&all->unsent);
+	ev_timer_init(&all->wake, on_wake, 0, 0);
+	all->wake.data = all;
 	map_init(&all->by_ticket, number);
 	map_init(&all->by_id, number);
 	map_init(&all->by_key, number);
@@ -438,7 +475,8 @@ struct waits *waits_new(struct ev_loop *loop, struct link_env *links, struct err
 
 void waits_free(struct waits *all)
 {
-	HASP_ASSERT(all->nwaiting == 0);
+	HASP_ASSERT(all->nwaiting == 0 && all->nastray == 0);
+	ev_timer_stop(all->loop, &all->wake);
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		while (all->by_id.buckets[i])
 			line_free(container_of(all->by_id.buckets[i], struct line, by_id));

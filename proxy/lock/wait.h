@@ -15,6 +15,10 @@
  * The look makes good whatever was missed: the end of a lease (no script runs then), a lost
  * message, a queue that went down with Redis. A grant that took long to arrive begins its lease
  * anew before the client hears of it.
+ *
+ * Who may have lost its place, because nobody heard for it or the queue was lost, is astray
+ * until it is known to stand where it stood. Newcomers of this worker are not sent meanwhile:
+ * it is the one to know that the line is longer than Redis thinks.
  */
 #ifndef HASP_LOCK_WAIT_H
 #define HASP_LOCK_WAIT_H

@@ -30,13 +30,15 @@ struct waits {
 	struct map by_key; /* and by key alone */
 	struct wait_board *board;
 	size_t nwaiting; /* in all of the lines */
+	size_t nastray; /* those who may have lost their place */
 	struct list unsent;
+	struct ev_timer wake; /* those in it, as soon as nobody is astray */
 	struct buf room;
 };
 
 enum state {
 	WAITER_NEW,
-	WAITER_UNSENT, /* until the subscriber is up */
+	WAITER_UNSENT, /* until the subscriber is up, and nobody is astray */
 	WAITER_SENT,
 	WAITER_QUEUED,
 	WAITER_CONFIRMING, /* a grant that is not fresh any more */
@@ -61,6 +63,8 @@ struct waiter {
 	enum lock_kind kind;
 	struct buf bytes; /* the token, then the value */
 	size_t token_len;
+	bool astray; /* whether it is where it should be in Redis is being found out, and
+	              * mended: newcomers stay behind it meanwhile */
 	bool granted; /* heard of before the answer to the try */
 	long long fence; /* with `granted` */
 	int64_t granted_ms; /* with `granted`: Redis' time */
@@ -100,6 +104,9 @@ struct waiter *waiter_find(struct waits *all, struct slice ticket);
 struct lock_try waiter_try(const struct waiter *w);
 /* In seconds. */
 double waiter_lease(const struct waiter *w);
+/* It is where it should be, as far as can be known; or it may not be. */
+void waiter_found(struct waiter *w);
+void waiter_astray(struct waiter *w);
 /* A look at it, for which `m` was sent, has told. */
 void waiter_looked_at(struct waiter *w, const struct mission *m, enum outcome outcome,
                       long long held_ms, long long fence);

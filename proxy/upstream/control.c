@@ -185,7 +185,6 @@ void control_reconnect(struct control *c)
 		return;
 	link_close(c->self.link);
 	on_down(c, LINK_BROKEN, "the configuration has changed", 0);
-	retry_worked(&c->retry);
 	retry_now(&c->retry);
 }
 

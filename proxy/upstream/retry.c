@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/retry.h"
 
-#define MAX_SECONDS 5.0
+/* Those who wait for a lock are passed over while nobody hears for them: that costs more than
+ * to knock where nobody is. Who was refused waits for somebody to change that. */
+#define MAX_SECONDS 1.0
+#define REFUSED_MAX_SECONDS 5.0
 
 void retry_init(struct retry *r, struct ev_loop *loop, double min_seconds,
                 void (*fn)(struct ev_loop *loop, struct ev_timer *t, int revents), void *data)
@@ -25,21 +28,32 @@ static void set(struct retry *r, double seconds)
 
 void retry_now(struct retry *r)
 {
+	r->seconds = r->min_seconds;
 	set(r, 0);
 }
 
 void retry_later(struct retry *r, enum link_end end)
 {
+	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
+	/* Only then: or whoever hangs up on us each time is called without end. */
+	bool lasted = r->worked_at > 0 && ev_now(r->loop) - r->worked_at >= r->min_seconds;
+
 	r->unreachable = end == LINK_UNREACHABLE;
+	r->worked_at = 0;
+	if (lasted) {
+		set(r, 0);
+		return;
+	}
+	if (r->seconds > max)
+		r->seconds = max;
 	set(r, r->seconds);
 	r->seconds *= 2;
-	if (r->seconds > MAX_SECONDS)
-		r->seconds = MAX_SECONDS;
 }
 
 void retry_worked(struct retry *r)
 {
 	r->seconds = r->min_seconds;
+	r->worked_at = ev_now(r->loop);
 }
 
 void retry_hurry(struct retry *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * retry: when one of hasp's own connections is tried again: soon at first, then ever later; at
- * once when Redis is known to be there.
+ * retry: when one of hasp's own connections is tried again: at once if it had worked for a
+ * while, then soon, then ever later; at once when Redis is known to be there.
  */
 #ifndef HASP_UPSTREAM_RETRY_H
 #define HASP_UPSTREAM_RETRY_H
@@ -16,6 +16,7 @@ struct retry {
 	struct ev_loop *loop;
 	struct ev_timer timer;
 	double min_seconds, seconds; /* the first time; the next time */
+	double worked_at; /* the loop's time; 0: not since it last came down */
 	bool unreachable; /* when it last was tried */
 };
 
@@ -24,7 +25,7 @@ void retry_init(struct retry *r, struct ev_loop *loop, double min_seconds,
                 void (*fn)(struct ev_loop *loop, struct ev_timer *t, int revents), void *data);
 void retry_stop(struct retry *r);
 
-/* As soon as the loop runs. */
+/* As soon as the loop runs, and soon again then. */
 void retry_now(struct retry *r);
 /* The connection came down, and how. */
 void retry_later(struct retry *r, enum link_end end);

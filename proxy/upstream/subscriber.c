@@ -179,7 +179,6 @@ void subscriber_reconnect(struct subscriber *s)
 		return;
 	if (s->self.link)
 		hang_up(s, LINK_BROKEN, "the configuration has changed");
-	retry_worked(&s->retry);
 	retry_now(&s->retry);
 }
 

@@ -915,6 +915,38 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
         assert soon(other) == b":2\r\n"
 
 
+@BOTH
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
+                                        (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
+def test_who_was_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
+        start_hasp, redis_server, plain, take, give):
+    """The lock is free and its queue empty, as far as Redis knows, and hasp is the one to know
+    better. The newcomer asks while hasp is deaf."""
+    hasp, away = start_hasp(rule(wait="9s") + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    with away.connect() as holder, hasp.connect() as one, hasp.connect() as two, hasp.connect() as newcomer:
+        plain.hset(KEY, "somebody", 1)
+        plain.set("lock:1", "somebody's")
+        for other in (one, two):
+            stand(plain, other, *take)
+        (subscriber,) = subscribers(plain)
+        with Paused(hasp):
+            plain.client_kill_filter(_id=subscriber["id"])
+            plain.delete(KEY, "lock:1")
+            # It lets in whoever is there: nobody.
+            assert holder.call(*take) == ONE and holder.call(*give) == ONE
+            assert not plain.exists(take[1], queue_of(take[1]))
+            redis_server.freeze()
+        try:
+            until(lambda: "subscriber_down" in hasp.log, "hasp to notice")
+            newcomer.send(encode(*take))
+            hasp.take_turn()
+        finally:
+            redis_server.signal(signal.SIGCONT)
+        for fence, other in enumerate((one, two, newcomer), 2):
+            assert other.read() in (b":%d\r\n" % fence, ONE)
+            assert other.call(*give) == ONE
+
+
 def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, plain):
     """The lease of the lock ends without anybody's message: only a look can tell."""
     hasp = start_hasp(VERBS)

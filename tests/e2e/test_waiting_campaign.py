@@ -4,6 +4,8 @@
 And the tester finds what it is made to find.
 """
 
+import importlib.machinery
+import importlib.util
 import re
 import subprocess
 import sys
@@ -53,6 +55,20 @@ def test_tester_finds_what_is_broken(name):
 
 def test_every_break_is_tried():
     assert set(FINDINGS) == {*BREAKS, "late"} - {"none"}
+
+
+def test_tester_knows_whose_subscription_it_cuts(redis_server):
+    """A subscriber that is cut as if it were any connection makes its waiters be passed over
+    without an excuse."""
+    loader = importlib.machinery.SourceFileLoader("waiting_campaign", str(TOP / "tests" / "fuzz" / "waiting"))
+    campaign = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(campaign)
+    with redis_server.connect() as one, redis_server.connect() as other, redis_server.connect() as me:
+        ids = [connection.call("CLIENT", "ID")[1:-2] for connection in (one, other, me)]
+        one.call("SUBSCRIBE", "x")
+        clients = me.call("CLIENT", "LIST").split(b"\r\n")[1]
+        assert campaign.subscribed(clients, True) == ids[:1]
+        assert campaign.subscribed(clients, False) == ids[1:2]
 
 
 # --- the checker by itself ------------------------------------------------------------
@@ -257,3 +273,30 @@ def test_waiting_for_somebody_in_vain(checker):
     granted(checker, "a", 0.0, 0.1, released=3.4, till=4.0)
     ended(checker, "b", 0.2, 3.2, wait=3.0, queued=0.3)
     assert kinds(checker) == []
+
+
+def share(checker, *freed):
+    """Three of one owner have the lock at 0.1, 0.9 and 1.7, for a second each; somebody else waits."""
+    for n, done in enumerate(freed):
+        t = granted(checker, f"c{n}", 0.8 * n, 0.8 * n + 0.1, fence=7)
+        t.sure.clear()
+        t.owner, t.again, t.freed = "crowd", True, 0.8 * n + 0.2 if done else None
+        t.released = t.end = 0.8 * n + 0.15
+    return ended(checker, "b", 0.2, 6.2, wait=6.0, queued=0.3)
+
+
+@pytest.mark.parametrize("freed, free", [((True, True, True), "1.8"), ((False, True, True), "2.7"),
+                                         ((True, True, False), "2.75")])
+def test_hold_that_was_not_given_back_lives_as_long_as_its_owner_locks_again(checker, freed, free):
+    share(checker, *freed)
+    (fault,) = checker.check()
+    assert fault.startswith(f"idle: k: free {free}")
+
+
+@pytest.mark.parametrize("who, free", [(0, "2.7"), (1, "1.8")])
+def test_hold_of_a_hasp_that_was_killed_lives_as_long_as_its_owner_locks_again(checker, who, free):
+    share(checker, True, True, True)
+    t = ended(checker, "lost", 0.3, 0.5, LOST)
+    t.owner, t.again = "crowd", True
+    checker.troubles.add(HASP, who, 0.4, 0.45)
+    assert [fault for fault in checker.check() if fault.startswith(f"idle: k: free {free}")]

@@ -453,6 +453,7 @@ class Checker:
                 # Who leaves while it waits has nothing, or gives it back at once.
                 end += SETTLE if t.outcome == GONE else t.lease + SETTLE
             busy.append((begin, end))
+        busy += self._shared_holds(tries)
         busy.sort()
         merged = []
         for begin, end in busy:
@@ -475,6 +476,23 @@ class Checker:
                 if i >= len(merged):
                     break
                 at = merged[i][1]
+
+    def _shared_holds(self, tries):
+        """Spans of an owner that several clients are. One fencing token is one lock, held from
+        the first of them that got it to the last. Whoever locks again gives all of its holds a new
+        lease: one that nobody gave back, because its release was lost on the way or its hasp was
+        killed, lives on for that long, and it is not hasp's to end it."""
+        shared = collections.defaultdict(list)
+        for t in tries:
+            if t.again and t.outcome == GRANTED:
+                shared[t.owner, t.fence].append(t)
+        for (owner, _), holds in shared.items():
+            begin, last = min(t.sent for t in holds), max(t.ended for t in holds)
+            lease = max(t.lease for t in holds)
+            kept = any(t.freed is None for t in holds) or any(
+                t.owner == owner and t.outcome == LOST and t.sent <= last and t.ended >= begin
+                and self._felt(t.sent, t.ended + SETTLE, (HASP, t.hasp)) for t in tries)
+            yield begin, last + lease if kept else last
 
     def _judge_idle(self, t, begin, end):
         enough = LOOK + SETTLE + 2 * self.delays.within(begin, end)
