@@ -161,7 +161,7 @@ static void on_control_up(void *arg)
 {
 	struct worker *w = arg;
 
-	resolve_cache_clear(w->clients.resolved);
+	names_forget(w->clients.names);
 	check_guards(w);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
@@ -268,7 +268,7 @@ static void use_config(struct worker *w, struct config *config)
 	w->clients.rules_wait = false;
 	for (size_t i = 0; i < config->nrules; i++)
 		w->clients.rules_wait |= config->rules[i]->wait_ms > 0;
-	resolve_cache_clear(w->clients.resolved);
+	names_forget(w->clients.names);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
 	buf_release(&w->unfit);
@@ -324,7 +324,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.flusher = &w->flusher,
 		.links = &w->links,
 		.commands = commands_new(),
-		.resolved = resolve_cache_new(),
+		.names = names_new(),
 		.worker = number,
 		.scratch = xmalloc(REQUEST_SCRATCH),
 		.scratch_size = REQUEST_SCRATCH,
@@ -391,7 +391,7 @@ static void worker_free(struct worker *w)
 	buf_release(&w->clients.token);
 	buf_release(&w->unfit);
 	free(w->clients.observed);
-	free(w->clients.resolved);
+	names_free(w->clients.names);
 	free(w->clients.scratch);
 	free(w->links.scratch);
 	free(w->links.name);

@@ -37,16 +37,6 @@ void buf_added(struct buf *b, size_t n)
 	HASP_ASSERT(b->tail <= b->cap);
 }
 
-void buf_append(struct buf *b, struct slice s)
-{
-	bool fits = b->data && b->cap - b->tail >= s.n;
-
-	if (s.n == 0)
-		return;
-	memcpy(fits ? b->data + b->tail : buf_reserve(b, s.n), s.p, s.n);
-	b->tail += s.n;
-}
-
 void buf_puts(struct buf *b, const char *s)
 {
 	buf_append(b, slice_str(s));

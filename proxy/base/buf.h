@@ -9,7 +9,9 @@
 #define HASP_BASE_BUF_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/slice.h"
 
@@ -42,7 +44,15 @@ static inline struct slice buf_slice(const struct buf *b)
 char *buf_reserve(struct buf *b, size_t n);
 void buf_added(struct buf *b, size_t n);
 
-void buf_append(struct buf *b, struct slice s);
+static inline void buf_append(struct buf *b, struct slice s)
+{
+	bool fits = b->data && b->cap - b->tail >= s.n;
+
+	if (s.n == 0)
+		return;
+	memcpy(fits ? b->data + b->tail : buf_reserve(b, s.n), s.p, s.n);
+	b->tail += s.n;
+}
 void buf_puts(struct buf *b, const char *s);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

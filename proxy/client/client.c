@@ -15,14 +15,6 @@
 
 static const struct stream_ops stream_ops = { client_on_readable, client_on_drained };
 
-struct client *client_of(void *owner)
-{
-	struct client *c = owner;
-
-	HASP_ASSERT(c->magic == CLIENT_MAGIC);
-	return c;
-}
-
 static const struct owner_identity *identity(void *arg)
 {
 	struct client *c = client_of(arg);

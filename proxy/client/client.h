@@ -51,7 +51,7 @@ struct client_env {
 	struct buf call; /* a rewritten request is built in it */
 	struct buf token; /* as is an owner's token */
 	struct request_args args;
-	struct resolve_cache *resolved; /* client/dispatch.h */
+	struct names *names; /* client/names.h */
 	struct list clients; /* open, least recently active first */
 	struct list closing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */

@@ -6,6 +6,7 @@
 #ifndef HASP_CLIENT_CONNECTION_H
 #define HASP_CLIENT_CONNECTION_H
 
+#include "base/fatal.h"
 #include "client/client.h"
 #include "client/dispatch.h"
 #include "client/session.h"
@@ -56,7 +57,13 @@ struct client {
 };
 
 /* The client behind a callback's void pointer. */
-struct client *client_of(void *owner);
+static inline struct client *client_of(void *owner)
+{
+	struct client *c = owner;
+
+	HASP_ASSERT(c->magic == CLIENT_MAGIC);
+	return c;
+}
 
 static inline bool client_is_dead(const struct client *c)
 {

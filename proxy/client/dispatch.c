@@ -126,26 +126,6 @@ struct rewrite_how deciding_how(const struct context *x)
 	return h;
 }
 
-static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
-{
-	const char *names[] = {
-		[VERB_LOCK] = v->lock,
-		[VERB_UNLOCK] = v->unlock,
-		[VERB_EXTEND] = v->extend,
-		[VERB_INFO] = v->info,
-	};
-
-	if (!v->enabled)
-		return false;
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (slice_is(name, names[i])) {
-			*verb = (enum verb)i;
-			return true;
-		}
-	}
-	return false;
-}
-
 static struct decision call_verb(struct context *x, enum verb verb)
 {
 	struct client_env *env = x->from->env;
@@ -315,99 +295,6 @@ static struct decision call_lock(struct context *x, const struct command *c)
 	return d;
 }
 
-/* A write that a rule could concern; NULL: it is none. */
-static const struct command *as_write(const struct client_env *env, const struct resolved *what)
-{
-	const struct command *c = what->command;
-
-	if (env->config->nrules == 0 || !c || !(c->flags & COMMAND_WRITE) ||
-	    (c->flags & (COMMAND_NOSCRIPT | COMMAND_BLOCKING)))
-		return NULL;
-	return c;
-}
-
-#define CACHE_SLOTS 64 /* a power of two */
-#define CACHED_NAME_MAX 16
-
-struct cached_name {
-	char name[CACHED_NAME_MAX]; /* as it was sent */
-	size_t n; /* 0: empty */
-	struct resolved what;
-};
-
-struct resolve_cache {
-	struct cached_name slots[CACHE_SLOTS];
-	struct cached_name other; /* for names that are not kept; it has none */
-};
-
-struct resolve_cache *resolve_cache_new(void)
-{
-	return xcalloc(1, sizeof(struct resolve_cache));
-}
-
-void resolve_cache_clear(struct resolve_cache *cache)
-{
-	memset(cache, 0, sizeof(*cache));
-}
-
-static struct resolved look_up(const struct client_env *env, struct slice name)
-{
-	const struct config *config = env->config;
-	struct resolved what = { .special = special_find(name) };
-
-	what.is_verb = find_verb(&config->verbs, name, &what.verb);
-	if (!what.special && !what.is_verb &&
-	    (config->nrules || config->nguards || config->verbs.enabled ||
-	     config->pooling == POOLING_SHARED))
-		what.command = commands_get(env->commands, name);
-	/* Of those that are no writes, only scripts could; they have counted keys. */
-	what.may_release = what.command && what.command->keys != KEYS_NONE &&
-	                   ((what.command->flags & COMMAND_WRITE) ||
-	                    what.command->keys == KEYS_COUNTED);
-	what.is_write = as_write(env, &what) != NULL;
-	what.is_guarded = guarding_concerns(env, &what, name);
-	what.is_plain = !what.special && !what.is_verb &&
-	                ((!what.is_write && !what.is_guarded) ||
-	                 (what.command && command_single_key(what.command)));
-	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
-	return what;
-}
-
-/* Of a few: a call would take longer. */
-static inline bool same_bytes(const char *a, const char *b, size_t n)
-{
-	while (n && a[n - 1] == b[n - 1])
-		n--;
-	return n == 0;
-}
-
-/* Rare; not inlined, so that the usual case needs no registers saved. */
-__attribute__((noinline)) static const struct resolved *resolve_anew(
-	const struct client_env *env, struct cached_name *slot, struct slice name)
-{
-	if (name.n == 0 || name.n > CACHED_NAME_MAX) {
-		slot = &env->resolved->other;
-	} else {
-		slot->n = name.n;
-		memcpy(slot->name, name.p, name.n);
-	}
-	slot->what = look_up(env, name);
-	return &slot->what;
-}
-
-const struct resolved *dispatch_resolve(const struct client_env *env, struct slice name)
-{
-	size_t first = name.n ? (unsigned char)name.p[0] : 0;
-	size_t last = name.n ? (unsigned char)name.p[name.n - 1] : 0;
-	struct cached_name *slot =
-		&env->resolved->slots[(first * 7 + last * 3 + name.n) & (CACHE_SLOTS - 1)];
-
-	/* No slot has a name without bytes, or a longer one. */
-	if (slot->n == name.n && slot->n && same_bytes(slot->name, name.p, name.n))
-		return &slot->what;
-	return resolve_anew(env, slot, name);
-}
-
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,
                           const struct resp_view *req)
 {
@@ -474,7 +361,6 @@ static void touch(struct context *x, struct decision *d)
 
 static struct decision decide(struct context *x)
 {
-	const struct command *c;
 	struct decision d;
 
 	if (x->what->is_verb) {
@@ -489,13 +375,12 @@ static struct decision decide(struct context *x)
 	/* In a transaction it is EXEC that decides. */
 	if (x->what->is_guarded && !x->session->in_multi && guarding_decide(x, &d))
 		return d;
-	c = as_write(x->from->env, x->what);
-	if (!c)
+	if (!x->what->is_write)
 		return pass;
 	if (deciding_is_muted(x->session))
 		/* Until it has unsubscribed, if it is about to. */
 		return x->session->nawaited ? later : pass;
-	return call_lock(x, c);
+	return call_lock(x, x->what->command);
 }
 
 /* A transaction numbers its commands, so that EXEC's replies find them; where there are guards,
@@ -532,7 +417,7 @@ struct decision dispatch(const struct dispatch_from *from, const struct resp_vie
 static bool is_decided(const struct client_env *env, const struct resolved *what,
                        const struct resp_view *req)
 {
-	const struct command *c = as_write(env, what);
+	const struct command *c = what->is_write ? what->command : NULL;
 
 	if (what->special || what->is_verb)
 		return false;
@@ -552,16 +437,16 @@ struct decision dispatch_early(const struct dispatch_from *from,
                                const struct resp_view *beginning, bool is_name_long)
 {
 	struct decision d = pass;
-	const struct resolved *what;
+	struct resolved what;
 
 	d.verdict = DISPATCH_HOLD;
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
-	what = dispatch_resolve(from->env, beginning->argv[0]);
+	what = names_resolve(from->env, beginning->argv[0]);
 	/* It may have to be sent again. */
 	if (from->session->in_multi && from->env->config->nguards)
 		return d;
-	if (!is_decided(from->env, what, beginning))
+	if (!is_decided(from->env, &what, beginning))
 		return d;
 	d.verdict = DISPATCH_PASS;
 	if (from->session->in_multi)

@@ -17,12 +17,11 @@
 #include <stdbool.h>
 
 #include "client/client.h"
+#include "client/names.h"
 #include "client/session.h"
 #include "lock/owner.h"
 #include "lock/rewrite.h"
 #include "resp/view.h"
-
-struct special;
 
 enum verdict {
 	DISPATCH_PASS, /* send it as it came */
@@ -37,20 +36,6 @@ enum route {
 	ROUTE_SHARED, /* any that has the client's login */
 	ROUTE_OWN, /* a private one, while it lasts */
 	ROUTE_PRIVATE, /* a private one from here on: it changes what cannot be replayed */
-};
-
-/* What a command's name says. */
-struct resolved {
-	const struct special *special; /* NULL: none of those */
-	const struct command *command; /* NULL: not known */
-	bool is_verb;
-	enum verb verb;
-	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
-	bool is_plain;
-	bool is_stateless; /* may be sent on a shared link */
-	bool is_write; /* a rule could; if it is plain, by its first argument */
-	bool is_guarded; /* a guard could; likewise */
-	bool may_release; /* it could end a lock that somebody waits for */
 };
 
 /* What happens to the connection behind the request. */
@@ -82,14 +67,6 @@ struct dispatch_from {
 		*waiter; /* of a try that is sent again; else NULL, and made when needed */
 	const struct waiter_ops *waiter_ops;
 };
-
-/* What the names of late say; most commands are one of a few. Made anew whenever the
- * configuration or what COMMAND says changes. */
-struct resolve_cache;
-struct resolve_cache *resolve_cache_new(void);
-void resolve_cache_clear(struct resolve_cache *cache);
-
-const struct resolved *dispatch_resolve(const struct client_env *env, struct slice name);
 
 /* The link for a whole request. Changes nothing. */
 enum route dispatch_route(const struct client_env *env, const struct resolved *what,

@@ -350,7 +350,7 @@ static bool find_in_block(const struct context *x, struct slice block, struct ke
 		            RESP_OK);
 		block = slice_of(block.p + used, block.n - used);
 		view = (struct resp_view){ args.argc, args.argv };
-		what = *dispatch_resolve(x->from->env, view.argv[0]);
+		what = names_resolve(x->from->env, view.argv[0]);
 		each.req = &view;
 		each.what = &what;
 		moved |= slice_is(view.argv[0], "select");

@@ -88,7 +88,7 @@ static bool may_share(const struct client *c, enum route route)
  * renews and releases, has done so already. */
 static bool is_outdated(const struct client *c)
 {
-	return c->user.link && c->shared && link_is_outdated(c->user.link);
+	return c->user.outdated && c->shared;
 }
 
 /* Puts the client on a link that will do for `route`. False: not while replies are due. */
@@ -176,20 +176,20 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 void client_retry(struct client *c, bool eval)
 {
 	struct dispatch_from from = client_dispatch_from(c);
-	const struct resolved *what;
+	struct resolved what;
 	struct resp_view view;
 	struct decision d;
 	bool whole;
 
 	view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
 	HASP_ASSERT(whole && view.argc > 0);
-	what = dispatch_resolve(c->env, view.argv[0]);
+	what = names_resolve(c->env, view.argv[0]);
 	if (is_outdated(c) && !c->user.inflight)
 		client_leave_link(c);
 	/* The link may have gone while the client stood in line. */
 	if (!c->user.link)
-		HASP_ASSERT(take_link(c, dispatch_route(c->env, what, &view)));
-	d = dispatch(&from, &view, what, eval);
+		HASP_ASSERT(take_link(c, dispatch_route(c->env, &what, &view)));
+	d = dispatch(&from, &view, &what, eval);
 	if (d.verdict == DISPATCH_UNREADY || d.verdict == DISPATCH_LATER) {
 		put_off(c, d.verdict == DISPATCH_LATER ? WAIT_AWAITED : WAIT_TRY);
 		return;
@@ -328,26 +328,49 @@ static bool is_plain(const struct client *c, const struct resolved *what,
 	       (!what->is_guarded || !config_guard_for(c->env->config, req->argv[1]));
 }
 
+/* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and
+ * what its name says; else 0. */
+static size_t scan_plain(struct client_env *env, const char *p, size_t n, struct resolved *room,
+                         const struct resolved **what)
+{
+	struct request_args *args = &env->args;
+	const struct beginning *b = names_recall(env->names, p, n);
+	size_t used;
+
+	if (b) {
+		args->argv[0] = slice_of(p + BEGINNING_NAME, b->name_len);
+		*what = &b->what;
+		return request_scan_rest(p, n, BEGINNING_NAME + b->name_len + 2, b->argc, args);
+	}
+	used = request_scan_simple(p, n, args);
+	if (used == 0)
+		return 0;
+	*room = names_resolve(env, args->argv[0]);
+	*what = room;
+	names_remember(env->names, p, args->argc, args->argv[0].n, room);
+	return used;
+}
+
 /* Moves the cursor over requests that are whole and have only to be passed, which most are.
  * Returns the length of the one that ended the run, if that is whole and env->args has its
  * arguments; else 0. */
 static size_t pass_plain(struct client *c, struct cursor *k)
 {
-	struct request_args *args = &c->env->args;
+	struct client_env *env = c->env;
 	enum plain takes = takes_plain(c);
 	uint32_t count = 0;
 	size_t n = 0;
 
 	for (; k->at < k->n; k->at += n, count++) {
-		struct resp_view view;
 		const struct resolved *what;
-		n = request_scan_simple(k->p + k->at, k->n - k->at, args);
+		struct resolved room;
+		n = scan_plain(env, k->p + k->at, k->n - k->at, &room, &what);
 		if (n == 0 || takes == PLAIN_NONE)
 			break;
-		view = (struct resp_view){ args->argc, args->argv };
-		what = dispatch_resolve(c->env, view.argv[0]);
-		if ((takes == PLAIN_STATELESS && !what->is_stateless) ||
-		    !is_plain(c, what, &view))
+		if (takes == PLAIN_STATELESS && !what->is_stateless)
+			break;
+		if (!what->is_free &&
+		    !is_plain(c, what, &(struct resp_view){ env->args.argc, env->args.argv }))
 			break;
 	}
 	link_expect_plain(&c->user, count);
@@ -359,7 +382,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool has_args)
 {
 	struct dispatch_from from;
 	struct resp_view view;
-	const struct resolved *what;
+	struct resolved what;
 	struct decision d;
 	enum route route;
 	bool whole;
@@ -383,8 +406,8 @@ static bool whole_request(struct client *c, struct cursor *k, bool has_args)
 		view = request_view(&c->env->args, k->p + k->at, c->scanned, &whole);
 		HASP_ASSERT(whole && view.argc > 0);
 	}
-	what = dispatch_resolve(c->env, view.argv[0]);
-	route = dispatch_route(c->env, what, &view);
+	what = names_resolve(c->env, view.argv[0]);
+	route = dispatch_route(c->env, &what, &view);
 	/* Redis hangs up on some who have not logged in: not on others' link. */
 	if (route == ROUTE_SHARED && must_log_in(c))
 		route = ROUTE_OWN;
@@ -393,7 +416,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool has_args)
 		return false;
 	}
 	from = client_dispatch_from(c);
-	d = dispatch(&from, &view, what, false);
+	d = dispatch(&from, &view, &what, false);
 	return act(c, k, &d);
 }
 

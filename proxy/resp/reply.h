@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/slice.h"
 #include "resp/request.h"
@@ -56,10 +57,32 @@ struct reply_scan {
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
+/* What follows a reply is most often one like it: the same header, and so the same length. All
+ * zero: none was seen yet. */
+struct reply_alike {
+	uint64_t head; /* the first bytes of a reply, as far as its length depends on them */
+	uint64_t mask; /* which they are */
+	size_t len; /* of the whole reply; 0: none */
+};
+
+/* Are the `n` bytes at `p` a whole reply, or more, of which the first is as the last one was?
+ */
+static inline bool reply_is_alike(const struct reply_alike *last, const char *p, size_t n)
+{
+	uint64_t head;
+
+	if (n < sizeof(head) || n < last->len || last->len == 0)
+		return false;
+	memcpy(&head, p, sizeof(head));
+	return (head & last->mask) == last->head && p[last->len - 2] == '\r' &&
+	       p[last->len - 1] == '\n';
+}
+
 /* Passes over replies that are whole and simple: simple strings, positive integers, strings and
  * nil; what else there is, also an error, is for reply_scan(). Returns how many there were, at
- * most `max`; *used is their length. */
-uint32_t reply_skip_simple(const char *p, size_t n, uint32_t max, size_t *used);
+ * most `max`; *used is their length. `last` is of the same connection, call after call. */
+uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, uint32_t max,
+                           size_t *used);
 
 /* At the beginning of a reply: not one of its bytes was seen. */
 bool reply_scan_at_start(const struct reply_scan *s);

@@ -56,40 +56,44 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 	return n > REQUEST_LINE_MAX ? RESP_BAD : RESP_MORE;
 }
 
-/* A header of three to five digits, of which `v` is the first. */
-static size_t scan_longer_header(const char *p, size_t n, size_t v, size_t *value)
+/* A header line that was read at once. By value: the usual case stays in registers. */
+struct header {
+	size_t size; /* of the line, with its end; 0: look closer */
+	size_t value;
+};
+
+/* One of three to five digits, of which `v` is the first. Rare, so not inlined. */
+__attribute__((noinline)) static struct header scan_longer_header(const char *p, size_t n,
+                                                                  size_t v)
 {
 	size_t limit = n < SHORT_HEADER ? n : SHORT_HEADER, at = 2, digit;
 
 	for (; p[at] != '\r'; at++) {
 		digit = (unsigned char)p[at] - (size_t)'0';
 		if (digit > 9 || v == 0 || at + 3 > limit)
-			return 0;
+			return (struct header){ 0, 0 };
 		v = v * 10 + digit;
 	}
-	*value = v;
-	return at + 2;
+	return (struct header){ at + 2, v };
 }
 
-/* Nearly every header: a few digits, all there. Returns the line's length; 0: look closer. */
-static inline size_t scan_short_header(const char *p, size_t n, char type, size_t *value)
+/* Nearly every header: a few digits, all there. */
+static inline struct header scan_short_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
 
 	/* A CR in the first place ends the line, and a NUL hides its end. */
 	if (n < 5 || p[0] != type)
-		return 0;
+		return (struct header){ 0, 0 };
 	first = (unsigned char)p[1] - (size_t)'0';
 	second = (unsigned char)p[2] - (size_t)'0';
 	if (first > 9)
-		return 0;
-	*value = first;
+		return (struct header){ 0, 0 };
 	if (p[2] == '\r')
-		return 4;
-	*value = first * 10 + second;
+		return (struct header){ 4, first };
 	if (p[3] == '\r' && second <= 9 && first)
-		return 5;
-	return scan_longer_header(p, n, first, value);
+		return (struct header){ 5, first * 10 + second };
+	return scan_longer_header(p, n, first);
 }
 
 static enum resp_result scan_any_header(const char *p, size_t n, long long *value, size_t *size)
@@ -112,12 +116,12 @@ static enum resp_result scan_any_header(const char *p, size_t n, long long *valu
 static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
                                            size_t *size)
 {
-	size_t few;
+	struct header h = scan_short_header(p, n, n && *p == '*' ? '*' : '$');
 
-	*size = scan_short_header(p, n, n && *p == '*' ? '*' : '$', &few);
-	if (*size == 0)
+	*size = h.size;
+	if (h.size == 0)
 		return scan_any_header(p, n, value, size);
-	*value = (long long)few;
+	*value = (long long)h.value;
 	return RESP_OK;
 }
 
@@ -326,24 +330,38 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 	return scan(s, p, n, used, NULL);
 }
 
-size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
+/* Those from number `i` on, which is at p[at]. */
+static inline size_t scan_simple_args(const char *p, size_t n, size_t at, size_t i, size_t argc,
+                                      struct request_args *args)
 {
 	struct slice *argv = args->argv;
-	size_t argc, len, at = scan_short_header(p, n, '*', &argc);
 
-	/* More room than that is only made for arguments that are there. */
-	if (at == 0 || argc == 0 || argc > args->cap)
-		return 0;
-	for (size_t i = 0; i < argc; i++) {
-		size_t header = scan_short_header(p + at, n - at, '$', &len);
-		at += header;
-		if (header == 0 || n - at < len + 2)
+	for (; i < argc; i++) {
+		struct header h = scan_short_header(p + at, n - at, '$');
+		at += h.size;
+		if (h.size == 0 || n - at < h.value + 2)
 			return 0;
-		argv[i] = slice_of(p + at, len);
-		at += len + 2;
+		argv[i] = slice_of(p + at, h.value);
+		at += h.value + 2;
 	}
 	args->argc = argc;
 	return at;
+}
+
+size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
+{
+	struct header h = scan_short_header(p, n, '*');
+
+	/* More room than that is only made for arguments that are there. */
+	if (h.size == 0 || h.value == 0 || h.value > args->cap)
+		return 0;
+	return scan_simple_args(p, n, h.size, 0, h.value, args);
+}
+
+size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
+                         struct request_args *args)
+{
+	return at <= n ? scan_simple_args(p, n, at, 1, argc, args) : 0;
 }
 
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,

@@ -65,6 +65,11 @@ struct request_args {
  * so, its arguments in `args`; 0: look closer. */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
+/* The same for a request of `argc` arguments, at least one, of which the first is known and in
+ * args->argv[0] already; the others begin at p[at]. There was one such request before. */
+size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
+                         struct request_args *args);
+
 /* As request_scan() at the beginning of a request, which must be whole, or it tells RESP_MORE
  * as ever: on RESP_OK its arguments are in `args`. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,

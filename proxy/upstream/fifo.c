@@ -7,7 +7,7 @@
 
 #define CAP_MIN 4
 
-static void fifo_grow(struct fifo *f)
+void fifo_grow(struct fifo *f)
 {
 	uint32_t cap = f->cap ? f->cap * 2 : CAP_MIN;
 	struct inflight *runs = xmalloc(cap * sizeof(*runs));
@@ -29,19 +29,6 @@ void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag)
 	if (f->nruns == f->cap)
 		fifo_grow(f);
 	*fifo_at(f, f->nruns++) = (struct inflight){ user, tag, 1, flags };
-}
-
-void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
-{
-	struct inflight *last = f->nruns ? fifo_at(f, f->nruns - 1) : NULL;
-
-	if (last && last->user == user && last->flags == 0 && last->count <= UINT32_MAX - n) {
-		last->count += n;
-		return;
-	}
-	if (f->nruns == f->cap)
-		fifo_grow(f);
-	*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
 }
 
 void fifo_clear(struct fifo *f)

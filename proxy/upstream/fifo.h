@@ -41,8 +41,22 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag);
 
+/* Makes room for more runs. */
+void fifo_grow(struct fifo *f);
+
 /* `n` requests, at least one, without flags and tag. */
-void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n);
+static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
+{
+	struct inflight *last = f->nruns ? fifo_at(f, f->nruns - 1) : NULL;
+
+	if (last && last->user == user && last->flags == 0 && last->count <= UINT32_MAX - n) {
+		last->count += n;
+		return;
+	}
+	if (f->nruns == f->cap)
+		fifo_grow(f);
+	*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
+}
 
 /* Empties it and gives its memory back. */
 void fifo_clear(struct fifo *f);

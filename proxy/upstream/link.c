@@ -21,6 +21,7 @@ struct link {
 	struct dial *dial; /* NULL: connected, or closed */
 	struct stream stream;
 	struct reply_scan scan;
+	struct reply_alike alike;
 	struct fifo fifo;
 	struct buf gated; /* what must wait until the login is accepted */
 	struct buf kept;
@@ -59,6 +60,7 @@ void link_join(struct link *l, struct link_user *u)
 	u->link = l;
 	u->inflight = 0;
 	u->await_idle = false;
+	u->outdated = l->outdated;
 	list_append(&l->users, &u->node);
 	l->nusers++;
 }
@@ -69,6 +71,7 @@ static void detach(struct link_user *u)
 	list_remove(&u->node);
 	u->link->nusers--;
 	u->link = NULL;
+	u->outdated = false;
 	u->inflight = 0;
 }
 
@@ -257,12 +260,11 @@ size_t link_users(const struct link *l)
 
 void link_set_outdated(struct link *l, bool outdated)
 {
-	l->outdated = outdated;
-}
+	struct list *at;
 
-bool link_is_outdated(const struct link *l)
-{
-	return l->outdated;
+	l->outdated = outdated;
+	for (at = l->users.next; at != &l->users; at = at->next)
+		container_of(at, struct link_user, node)->outdated = outdated;
 }
 
 /* --- replies ----------------------------------------------------------------- */
@@ -426,7 +428,12 @@ static struct link_user *take_plain(struct link *l, const char *p, size_t n, siz
 
 	if (!u || head->flags != LINK_PASS || l->watched || u->await_idle)
 		return NULL;
-	count = reply_skip_simple(p, n, head->count, used);
+	if (head->count == 1 && reply_is_alike(&l->alike, p, n)) {
+		count = 1;
+		*used = l->alike.len;
+	} else {
+		count = reply_skip_simple(&l->alike, p, n, head->count, used);
+	}
 	if (count == 0)
 		return NULL;
 	u->inflight -= count;

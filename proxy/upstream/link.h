@@ -83,6 +83,7 @@ struct link_user {
 	struct list node; /* among the link's users */
 	size_t inflight; /* requests whose reply is due */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
+	bool outdated; /* the link is; see link_set_outdated() */
 };
 
 void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner);
@@ -139,7 +140,6 @@ size_t link_users(const struct link *l);
 
 /* It leads to where Redis was before the configuration changed: whoever can goes elsewhere. */
 void link_set_outdated(struct link *l, bool outdated);
-bool link_is_outdated(const struct link *l);
 
 /* One more reply will come to the user, to be treated as `flags` say; `tag` comes back with it.
  */

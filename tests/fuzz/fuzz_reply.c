@@ -89,7 +89,8 @@ static void note(void *event, const void *state)
 static void pass_over(struct slice reply, const struct event *e)
 {
 	size_t used, less;
-	uint32_t count = reply_skip_simple(reply.p, reply.n, 2, &used);
+	struct reply_alike last = { 0 };
+	uint32_t count = reply_skip_simple(&last, reply.p, reply.n, 2, &used);
 
 	HASP_ASSERT(count == 0 ? used == 0 : count == 1 && used == reply.n);
 	if (count)
@@ -97,7 +98,7 @@ static void pass_over(struct slice reply, const struct event *e)
 		            e->reply.type == '$');
 	for (less = 1; less < reply.n; less += 1 + less / 8) {
 		char *exact = exact_copy(reply.p, less);
-		HASP_ASSERT(reply_skip_simple(exact, less, 2, &used) == 0 && used == 0);
+		HASP_ASSERT(reply_skip_simple(&last, exact, less, 2, &used) == 0 && used == 0);
 		free(exact);
 	}
 }

@@ -37,7 +37,9 @@ static void assert_passed(struct slice stream, uint32_t max, uint32_t count, siz
 
 	assert_non_null(copy);
 	memcpy(copy, stream.p, stream.n);
-	assert_int_equal(reply_skip_simple(copy, stream.n, max, &used), count);
+	assert_int_equal(
+		reply_skip_simple(&(struct reply_alike){ 0 }, copy, stream.n, max, &used),
+		count);
 	assert_int_equal(used, nbytes);
 	free(copy);
 }
@@ -500,6 +502,36 @@ static void a_run_ends_before_what_is_not_whole(void **state)
 	assert_passed(stream, 9, 2, stream.n);
 }
 
+static void replies_like_the_last_one_are_passed_over(void **state)
+{
+	(void)state;
+	assert_passed(SLICE_LIT("$3\r\nabc\r\n$3\r\ndef\r\n$3\r\nghi\r\n"), 9, 3, 27);
+	assert_passed(SLICE_LIT(":12\r\n:12\r\n:12\r\n:34\r\n:5\r\n"), 9, 5, 24);
+	assert_passed(SLICE_LIT("$-1\r\n$-1\r\n$-1\r\n$1\r\na\r\n"), 9, 4, 22);
+	assert_passed(SLICE_LIT("+OK\r\n+OK\r\n+OK\r\n+PONG\r\n"), 9, 4, 22);
+}
+
+static void a_reply_is_like_the_last_one_by_its_whole_header(void **state)
+{
+	(void)state;
+	assert_passed(SLICE_LIT("$3\r\nabc\r\n$34\r\nabcdefghijklmnopqrstuvwxyz01234567\r\n"),
+	              9, 2, 50);
+	assert_passed(SLICE_LIT(":1\r\n:12345678\r\n:1\r\n:2\r\n:12\r\n"), 9, 5, 28);
+	assert_passed(SLICE_LIT("$3\r\nabc\r\n-ERR no\r\n$3\r\nabc\r\n"), 9, 1, 9);
+	assert_passed(SLICE_LIT("$3\r\nabc\r\n*3\r\n:1\r\n:2\r\n:3\r\n"), 9, 1, 9);
+}
+
+static void a_reply_like_the_last_one_must_end_as_it_did(void **state)
+{
+	struct slice twice = SLICE_LIT("$3\r\nabc\r\n$3\r\ndef\r\n");
+
+	(void)state;
+	assert_passed(SLICE_LIT("$3\r\nabc\r\n$3\r\nabcde\r\n"), 9, 1, 9);
+	assert_passed(SLICE_LIT("$3\r\nabc\r\n$3\r\nabc\ra$3\r\nabc\r\n"), 9, 1, 9);
+	for (size_t n = 9; n < twice.n; n++)
+		assert_passed(slice_of(twice.p, n), 9, 1, 9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -534,6 +566,9 @@ int main(void)
 		cmocka_unit_test(no_more_are_passed_over_than_are_due),
 		cmocka_unit_test(a_run_ends_before_what_must_be_looked_at),
 		cmocka_unit_test(a_run_ends_before_what_is_not_whole),
+		cmocka_unit_test(replies_like_the_last_one_are_passed_over),
+		cmocka_unit_test(a_reply_is_like_the_last_one_by_its_whole_header),
+		cmocka_unit_test(a_reply_like_the_last_one_must_end_as_it_did),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -533,6 +533,30 @@ static void the_usual_request_is_scanned_the_short_way(void **state)
 	assert_int_equal(scan_simple(request, 2), 0);
 }
 
+static void the_rest_of_a_request_is_scanned_when_its_name_is_known(void **state)
+{
+	struct slice request = SLICE_LIT(
+		"*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$2\r\nab\r\n");
+	struct slice argv[3] = { SLICE_LIT("SET") };
+	struct request_args args = { .argv = argv, .cap = 3 };
+
+	(void)state;
+	for (size_t n = 13; n < request.n; n++) {
+		char *copy = malloc(n);
+		assert_non_null(copy);
+		memcpy(copy, request.p, n);
+		assert_int_equal(request_scan_rest(copy, n, 13, 3, &args), 0);
+		free(copy);
+	}
+	/* Its name is not all there. */
+	assert_int_equal(request_scan_rest(request.p, 12, 13, 3, &args), 0);
+	assert_int_equal(request_scan_rest(request.p, request.n, 13, 3, &args), request.n);
+	assert_int_equal(args.argc, 3);
+	assert_true(slice_eq(argv[0], S("SET")));
+	assert_true(slice_eq(argv[1], S("0123456789")));
+	assert_true(slice_eq(argv[2], S("ab")));
+}
+
 static void the_short_way_is_not_for_unusual_headers(void **state)
 {
 	(void)state;
@@ -576,6 +600,7 @@ int main(void)
 		cmocka_unit_test(a_view_has_the_arguments_that_are_there),
 		cmocka_unit_test(views_can_share_their_memory),
 		cmocka_unit_test(the_usual_request_is_scanned_the_short_way),
+		cmocka_unit_test(the_rest_of_a_request_is_scanned_when_its_name_is_known),
 		cmocka_unit_test(the_short_way_is_not_for_unusual_headers),
 	};
 

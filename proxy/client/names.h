@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * names: what a command's name says of it, as far as that is known before its arguments are
+ * looked at. Looked up once and remembered, until the configuration or what COMMAND says
+ * changes: most commands are one of a few, and most requests begin as one before them did.
+ *
+ *   *2\r\n$3\r\nGET\r\n...  --names_recall()--> what GET is, and two arguments
+ *            `--- names_resolve() <- look up
+ */
+#ifndef HASP_CLIENT_NAMES_H
+#define HASP_CLIENT_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "lock/rewrite.h"
+#include "upstream/command.h"
+
+struct client_env;
+struct special;
+
+/* What a command's name says. */
+struct resolved {
+	const struct special *special; /* NULL: none of those */
+	const struct command *command; /* NULL: not known */
+	enum verb verb;
+	bool is_verb;
+	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
+	bool is_plain;
+	bool is_stateless; /* may be sent on a shared link */
+	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
+	bool is_guarded; /* a guard could; likewise */
+	bool may_release; /* it could end a lock that somebody waits for */
+	bool is_free; /* plain, and none of the three above: whatever its arguments */
+};
+
+/* The bytes `*A\r\n$N\r\nNAME\r\n` of requests, A and N of one digit and NAME of up to six
+ * bytes: two words, of which the second is compared as far as the name goes. */
+#define BEGINNING_BYTES ((size_t)16)
+#define BEGINNING_NAME ((size_t)8) /* where the name begins */
+#define BEGINNING_NAME_MAX ((size_t)6)
+
+struct beginning {
+	uint64_t head;
+	uint64_t name;
+	uint64_t mask; /* the bytes of `name` that count */
+	size_t name_len;
+	size_t argc; /* 0: there is none */
+	struct resolved what;
+};
+
+#define BEGINNINGS 64 /* a power of two */
+
+/* A command's name that is not among them; of any length up to this. */
+#define NAME_MAX_KEPT ((size_t)16)
+struct kept_name {
+	char name[NAME_MAX_KEPT]; /* as it was sent */
+	size_t n; /* 0: empty */
+	struct resolved what;
+};
+#define KEPT_NAMES 64 /* a power of two */
+
+/* A worker's. */
+struct names {
+	struct beginning beginnings[BEGINNINGS];
+	struct kept_name kept[KEPT_NAMES];
+};
+struct names *names_new(void);
+void names_free(struct names *names); /* NULL is allowed */
+/* The configuration, or what COMMAND says, has changed. */
+void names_forget(struct names *names);
+
+struct resolved names_resolve(const struct client_env *env, struct slice name);
+
+/* The request at `p`, whole and of `argc` short arguments, begins by `name`, which says `what`:
+ * to be recalled. */
+void names_remember(struct names *names, const char *p, size_t argc, size_t name_len,
+                    const struct resolved *what);
+
+static inline size_t names_place(const char *p)
+{
+	return ((unsigned char)p[1] * 31u + (unsigned char)p[5] * 17u +
+	        (unsigned char)p[BEGINNING_NAME] * 5u +
+	        (unsigned char)p[BEGINNING_NAME + 1] * 3u) &
+	       (BEGINNINGS - 1);
+}
+
+/* One whose requests have begun as the `n` bytes at `p`; NULL: none. What of the bytes it has
+ * read is behind the name's line end. */
+static inline const struct beginning *names_recall(const struct names *names, const char *p,
+                                                   size_t n)
+{
+	const struct beginning *b;
+	uint64_t head, name;
+
+	if (n < BEGINNING_BYTES)
+		return NULL;
+	b = &names->beginnings[names_place(p)];
+	memcpy(&head, p, sizeof(head));
+	memcpy(&name, p + BEGINNING_NAME, sizeof(name));
+	return head == b->head && (name & b->mask) == b->name && b->argc ? b : NULL;
+}
+
+#endif
