@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/buf.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,30 +10,31 @@
 
 char *buf_reserve(struct buf *b, size_t n)
 {
-	size_t len = buf_len(b), cap = b->cap ? b->cap : BUF_MIN;
+	struct buf_block *k = b->block;
+	size_t len = buf_len(b), had = buf_cap(b), cap = had ? had : BUF_MIN;
 
-	if (b->data && b->cap - b->tail >= n)
-		return b->data + b->tail;
+	if (k && had - k->tail >= n)
+		return k->bytes + k->tail;
 	/* Sliding the bytes down is cheaper than growing, but only while at
 	 * least half is free: otherwise a full buffer slides at each append. */
 	while (cap - len < n || len > cap / 2)
 		cap *= 2;
-	if (b->data && b->head)
-		memmove(b->data, b->data + b->head, len);
-	if (!b->data || cap > b->cap) {
+	if (k && k->head)
+		memmove(k->bytes, k->bytes + k->head, len);
+	if (cap > had || !k) {
 		/* Large blocks grow in place, or are remapped: never twice in memory. */
-		b->data = xrealloc(b->data, cap);
-		b->cap = cap;
+		k = b->block = xrealloc(k, sizeof(*k) + cap);
+		k->cap = cap;
 	}
-	b->head = 0;
-	b->tail = len;
-	return b->data + b->tail;
+	k->head = 0;
+	k->tail = len;
+	return k->bytes + k->tail;
 }
 
 void buf_added(struct buf *b, size_t n)
 {
-	b->tail += n;
-	HASP_ASSERT(b->tail <= b->cap);
+	b->block->tail += n;
+	HASP_ASSERT(b->block->tail <= b->block->cap);
 }
 
 void buf_puts(struct buf *b, const char *s)
@@ -55,24 +55,29 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(p, (size_t)n + 1, fmt, ap);
 	va_end(ap);
-	b->tail += (size_t)n;
+	b->block->tail += (size_t)n;
 }
 
 void buf_consume(struct buf *b, size_t n)
 {
+	struct buf_block *k = b->block;
+
 	HASP_ASSERT(n <= buf_len(b));
-	b->head += n;
-	if (b->head == b->tail)
-		b->head = b->tail = 0;
+	if (n == 0)
+		return;
+	k->head += n;
+	if (k->head == k->tail)
+		k->head = k->tail = 0;
 }
 
 void buf_clear(struct buf *b)
 {
-	b->head = b->tail = 0;
+	if (b->block)
+		b->block->head = b->block->tail = 0;
 }
 
 void buf_release(struct buf *b)
 {
-	free(b->data);
+	free(b->block);
 	*b = BUF_INIT;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * buf: a growable byte queue: appended at the tail, consumed at the head. One
- * contiguous block, so that what is in it can be scanned or written at once.
- * Empty buffers own no memory once buf_release() was called, which is how an
- * idle client costs nothing.
+ * contiguous block, so that what is in it can be scanned or written at once. One that is empty
+ * and owns no memory, which every new one is and each that buf_release() was called for, is a
+ * null pointer: that is how an idle client costs nothing.
  */
 #ifndef HASP_BASE_BUF_H
 #define HASP_BASE_BUF_H
@@ -15,28 +15,44 @@
 
 #include "base/slice.h"
 
-struct buf {
-	char *data; /* NULL while the buffer owns no memory */
-	size_t cap; /* bytes allocated at data */
+struct buf_block {
+	size_t cap; /* of `bytes` */
 	size_t head; /* first byte not consumed */
 	size_t tail; /* one past the last byte */
+	char bytes[];
 };
 
-#define BUF_INIT ((struct buf){ NULL, 0, 0, 0 })
+struct buf {
+	struct buf_block *block; /* NULL while the buffer owns no memory */
+};
+
+#define BUF_INIT ((struct buf){ NULL })
 
 static inline size_t buf_len(const struct buf *b)
 {
-	return b->tail - b->head;
+	return b->block ? b->block->tail - b->block->head : 0;
 }
 
 static inline char *buf_head(const struct buf *b)
 {
-	return b->data ? b->data + b->head : NULL;
+	return b->block ? b->block->bytes + b->block->head : NULL;
 }
 
 static inline struct slice buf_slice(const struct buf *b)
 {
 	return slice_of(buf_head(b), buf_len(b));
+}
+
+/* How many bytes its memory has room for; 0: it owns none. */
+static inline size_t buf_cap(const struct buf *b)
+{
+	return b->block ? b->block->cap : 0;
+}
+
+/* How many more fit in behind what is there. */
+static inline size_t buf_room(const struct buf *b)
+{
+	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
 /* Makes room for `n` more bytes and returns where they go; the caller writes
@@ -46,13 +62,15 @@ void buf_added(struct buf *b, size_t n);
 
 static inline void buf_append(struct buf *b, struct slice s)
 {
-	bool fits = b->data && b->cap - b->tail >= s.n;
+	struct buf_block *k = b->block;
 
 	if (s.n == 0)
 		return;
-	memcpy(fits ? b->data + b->tail : buf_reserve(b, s.n), s.p, s.n);
-	b->tail += s.n;
+	memcpy(k && k->cap - k->tail >= s.n ? k->bytes + k->tail : buf_reserve(b, s.n), s.p,
+	       s.n);
+	b->block->tail += s.n;
 }
+
 void buf_puts(struct buf *b, const char *s);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -538,7 +538,7 @@ static void on_input(struct client *c, char *p, size_t n)
 
 void client_on_readable(struct stream *s)
 {
-	struct client *c = client_of(s->owner);
+	struct client *c = client_of(stream_owner(s));
 	struct client_env *env = c->env;
 	/* What is longer than a shared link takes is not to be seen whole. */
 	size_t room = c->intake == INTAKE_REQUESTS ? SHARED_MAX : env->scratch_size;
@@ -553,7 +553,7 @@ void client_on_readable(struct stream *s)
 	}
 	if (buf_len(&c->in) || c->waiting != WAIT_NONE) {
 		p = buf_reserve(&c->in, READ_MORE);
-		room = c->in.cap - c->in.tail;
+		room = buf_room(&c->in);
 	}
 	n = stream_read(s, p, room);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))

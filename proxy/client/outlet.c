@@ -48,7 +48,7 @@ static void on_bytes(void *owner, struct slice bytes)
 
 void client_on_drained(struct stream *s)
 {
-	struct client *c = client_of(s->owner);
+	struct client *c = client_of(stream_owner(s));
 
 	if (c->closing) {
 		if (c->eof)

@@ -70,10 +70,10 @@ enum guards_state {
 
 struct session {
 	struct list awaited; /* requests in flight */
-	size_t nawaited;
 	char *user; /* NULL: the default user */
 	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
+	uint32_t nawaited;
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */
@@ -82,14 +82,14 @@ struct session {
 	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
 	bool opaque;
 	bool in_multi;
-	size_t nqueued; /* commands sent since MULTI */
-	struct list queued; /* those of them that change something */
 	bool watching; /* Redis may watch keys for the application */
-	enum guards_state guards; /* since MULTI */
-	struct buf block; /* the commands sent since MULTI, where there are guards */
-	size_t nblock; /* how many */
-	bool block_guarded; /* one of them may concern a guard */
+	bool block_guarded; /* one of those in `block` may concern a guard */
 	bool block_lost; /* they were too long to be remembered */
+	enum guards_state guards; /* since MULTI */
+	uint32_t nqueued; /* commands sent since MULTI */
+	uint32_t nblock; /* those in `block` */
+	struct list queued; /* those sent since MULTI that change something */
+	struct buf block; /* those sent since MULTI, where there are guards */
 	struct buf watched; /* keys with a rule, each after its size_t length */
 };
 

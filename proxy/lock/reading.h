@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/list.h"
@@ -32,7 +33,7 @@ void readings_free(struct readings *r); /* no readers are left */
 /* A connection's. */
 struct reader {
 	struct list readings;
-	size_t n;
+	uint32_t n;
 	bool forgot; /* there were more than READINGS_MAX */
 };
 void reader_init(struct reader *r);

@@ -35,7 +35,7 @@ static void release_out(struct stream *s)
 {
 	struct buf *spare = &s->flusher->spare;
 
-	if (s->out.cap <= spare->cap || s->out.cap > SPARE_MAX) {
+	if (buf_cap(&s->out) <= buf_cap(spare) || buf_cap(&s->out) > SPARE_MAX) {
 		buf_release(&s->out);
 		return;
 	}
@@ -99,7 +99,7 @@ static void flush(struct stream *s)
 		write_later(s, true);
 		return;
 	}
-	if (s->out.data)
+	if (buf_cap(&s->out))
 		release_out(s);
 	if (s->shut && shutdown(s->io.fd, SHUT_WR) < 0)
 		fail(s, errno);
@@ -117,7 +117,7 @@ static void on_writable(struct stream *s)
 
 static void on_event(struct ev_loop *loop, struct ev_io *w, int revents)
 {
-	struct stream *s = w->data;
+	struct stream *s = container_of(w, struct stream, io);
 
 	(void)loop;
 	if ((revents & EV_WRITE) && s->writing)
@@ -165,10 +165,10 @@ void stream_flusher_fini(struct stream_flusher *f)
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
                  void *owner)
 {
-	*s = (struct stream){ .flusher = f, .ops = ops, .owner = owner };
+	*s = (struct stream){ .flusher = f, .ops = ops };
 	list_init(&s->dirty);
 	ev_io_init(&s->io, on_event, -1, 0);
-	s->io.data = s;
+	s->io.data = owner;
 }
 
 void stream_attach(struct stream *s, int fd)
@@ -240,7 +240,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 {
 	if (s->error || s->shut || bytes.n == 0)
 		return;
-	if (!s->out.data) {
+	if (buf_cap(&s->out) == 0) {
 		s->out = s->flusher->spare;
 		s->flusher->spare = BUF_INIT;
 	}

@@ -46,8 +46,7 @@ struct stream_flusher {
 struct stream {
 	struct stream_flusher *flusher;
 	const struct stream_ops *ops;
-	void *owner;
-	struct ev_io io;
+	struct ev_io io; /* its `data` is the owner */
 	struct buf out;
 	struct list dirty; /* in flusher->dirty while bytes wait for the turn's end */
 	int error; /* errno of the write that failed; 0: none */
@@ -86,6 +85,11 @@ void stream_send(struct stream *s, struct slice bytes);
 void stream_queue(struct stream *s, struct slice bytes);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);
+
+static inline void *stream_owner(const struct stream *s)
+{
+	return s->io.data;
+}
 
 static inline size_t stream_pending(const struct stream *s)
 {

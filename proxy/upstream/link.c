@@ -383,8 +383,7 @@ static void end_frame(struct link *l)
 		tell(l, &run, buf_slice(&kept));
 		try_opaque(l);
 	}
-	if (kept.data)
-		buf_release(&kept);
+	buf_release(&kept);
 }
 
 /* Bytes read that belong to one user and are not handed on yet. */
@@ -487,7 +486,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 
 static void on_readable(struct stream *s)
 {
-	struct link *l = s->owner;
+	struct link *l = stream_owner(s);
 	char *scratch = l->env->scratch;
 	ssize_t n = stream_read(s, scratch, l->env->scratch_size);
 
@@ -517,7 +516,7 @@ static void tell_drained(struct link *l)
 
 static void on_drained(struct stream *s)
 {
-	struct link *l = s->owner;
+	struct link *l = stream_owner(s);
 
 	/* It happens at every turn of the loop; only those who found it full care. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)

@@ -31,7 +31,8 @@ static void an_empty_buffer_owns_no_memory(void **state)
 	assert_int_equal(buf_len(&b), 0);
 	buf_append(&b, SLICE_NONE);
 	buf_puts(&b, "");
-	assert_null(b.data);
+	assert_null(buf_head(&b));
+	assert_int_equal(buf_cap(&b), 0);
 	buf_release(&b);
 }
 
@@ -112,7 +113,7 @@ static void a_queue_of_bounded_length_takes_bounded_memory(void **state)
 			buf_consume(&b, 1);
 		}
 	}
-	assert_true(b.cap <= 4096);
+	assert_true(buf_cap(&b) <= 4096);
 	buf_release(&b);
 }
 
@@ -136,15 +137,15 @@ static void clearing_keeps_the_memory_and_releasing_does_not(void **state)
 
 	(void)state;
 	buf_puts(&b, "abc");
-	data = b.data;
+	data = buf_head(&b);
 	buf_clear(&b);
 	assert_holds(&b, "");
-	assert_ptr_equal(b.data, data);
+	assert_ptr_equal(buf_head(&b), data);
 	buf_puts(&b, "de");
 	assert_holds(&b, "de");
 	buf_release(&b);
-	assert_null(b.data);
-	assert_int_equal(b.cap, 0);
+	assert_null(buf_head(&b));
+	assert_int_equal(buf_cap(&b), 0);
 	buf_puts(&b, "f");
 	assert_holds(&b, "f");
 	buf_release(&b);

@@ -257,7 +257,7 @@ static size_t server_reads(struct fixture *f, char *p, size_t n)
 static void assert_buf(const struct buf *b, const char *expected)
 {
 	if (!slice_eq(buf_slice(b), slice_str(expected)))
-		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(b), b->data, expected);
+		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(b), buf_head(b), expected);
 }
 
 static void assert_seen(struct fixture *f, const char *bytes, const char *told)
@@ -382,7 +382,7 @@ static void the_order_holds_for_any_depth_of_pipeline(void **state)
 		assert_int_equal(f->user.inflight, sent - answered);
 	}
 	buf_append(&expected, slice_of("", 1));
-	assert_buf(&f->told, expected.data);
+	assert_buf(&f->told, buf_head(&expected));
 	buf_release(&expected);
 }
 

@@ -429,7 +429,7 @@ static void assert_elements(struct slice frame, const char *expected)
 		buf_puts(&told, " ");
 	}
 	if (!slice_eq(buf_slice(&told), slice_str(expected)))
-		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&told), told.data,
+		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&told), buf_head(&told),
 		         expected);
 	buf_release(&told);
 	free(copy);

@@ -61,9 +61,9 @@ static void assert_told(struct run *run, struct slice stream, const char *expect
 	if (!run->bad && (run->at < stream.n || run->scan.state))
 		buf_puts(&run->told, "more ");
 	buf_append(&run->told, slice_of("", 1));
-	if (strncmp(run->told.data, expected, strlen(expected)) != 0 ||
-	    strlen(run->told.data) != strlen(expected) + (*expected != '\0'))
-		fail_msg("%s %zu: \"%s\" instead of \"%s\"", how, cut, run->told.data,
+	if (strncmp(buf_head(&run->told), expected, strlen(expected)) != 0 ||
+	    strlen(buf_head(&run->told)) != strlen(expected) + (*expected != '\0'))
+		fail_msg("%s %zu: \"%s\" instead of \"%s\"", how, cut, buf_head(&run->told),
 		         expected);
 	buf_release(&run->told);
 }

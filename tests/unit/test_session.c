@@ -511,7 +511,7 @@ static void a_lock_whose_transaction_failed_is_not_in_the_books(void **state)
 
 static size_t count_errands(const char *text)
 {
-	const char *p = buf_len(&errands) ? errands.data : "";
+	const char *p = buf_len(&errands) ? buf_head(&errands) : "";
 	size_t n = 0;
 
 	while ((p = strstr(p, text))) {
