@@ -6,27 +6,13 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/glob.h"
 #include "client/fencing.h"
+#include "client/guardkeys.h"
 #include "lock/guarded.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision later = { .verdict = DISPATCH_LATER };
 static const struct decision unready = { .verdict = DISPATCH_UNREADY };
-
-/* The keys of a command, and its guarded ones. */
-struct keys {
-	size_t *args;
-	size_t nargs;
-	struct guarded_key *v;
-	size_t n;
-	bool writes; /* the command; else it reads */
-	bool ruled; /* a rule for locks concerns one of them */
-	int64_t wait_ms; /* the shortest of the guards' */
-	struct buf rooms[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
-	size_t few_args[KEYS_ON_STACK];
-	struct guarded_key few[KEYS_ON_STACK];
-};
 
 bool guarding_concerns(const struct client_env *env, const struct resolved *what,
                        struct slice name)
@@ -73,172 +59,6 @@ bool guarding_needs_private(const struct client_env *env, const struct resolved 
 	return false;
 }
 
-/* --- which keys ---------------------------------------------------------------- */
-
-static void keys_init(struct keys *k, const struct command *c, const struct resp_view *req)
-{
-	/* All but the room for few, which is long. */
-	memset(k, 0, offsetof(struct keys, few_args));
-	k->args = k->few_args;
-	k->v = k->few;
-	k->nargs = command_key_args(c, req, k->args, KEYS_ON_STACK);
-	if (k->nargs > KEYS_ON_STACK) {
-		k->args = xcalloc(k->nargs, sizeof(*k->args));
-		k->v = xcalloc(k->nargs, sizeof(*k->v));
-		k->nargs = command_key_args(c, req, k->args, k->nargs);
-	}
-}
-
-/* To a list that began empty. Of what is done to one key, the last counts. */
-static void keys_add(struct keys *all, const struct keys *more)
-{
-	if (more->n == 0)
-		return;
-	if (all->n == 0 || more->wait_ms < all->wait_ms)
-		all->wait_ms = more->wait_ms;
-	all->v = xrealloc(all->v, (all->n + more->n) * sizeof(*all->v));
-	for (size_t i = 0; i < more->n; i++) {
-		size_t at = 0;
-		while (at < all->n && !slice_eq(all->v[at].key, more->v[i].key))
-			at++;
-		all->v[at] = more->v[i];
-		all->n += at == all->n;
-	}
-}
-
-static void keys_fini(struct keys *k)
-{
-	if (k->args != k->few_args) {
-		free(k->args);
-		free(k->v);
-	}
-	for (size_t i = 0; i < OWNER_VALUE; i++)
-		buf_release(&k->rooms[i]);
-}
-
-/* A command that both writes and is named as a reader only reads, unless it is named as a
- * writer, too: GETEX. */
-static bool writes_under(const struct context *x, const struct keys *k, const struct guard *g)
-{
-	/* SORT without STORE, and its like. */
-	bool is_plain_sort = x->what->command->keys == KEYS_STORE && k->nargs == 1;
-
-	return (x->what->command->flags & COMMAND_WRITE) && !is_plain_sort &&
-	       (!guard_acquires_on(g, x->req->argv[0]) ||
-	        guard_releases_on(g, x->req->argv[0]));
-}
-
-/* Does `what`, such as name:reporting-*, speak of this client? */
-static bool speaks_of(const struct context *x, const char *what)
-{
-	static const struct slice name = SLICE_LIT("name:"), user = SLICE_LIT("user:"),
-				  listener = SLICE_LIT("listener:");
-	struct slice s = slice_str(what);
-
-	if (slice_starts(s, name))
-		return x->session->name &&
-		       glob_match(slice_str(what + name.n), slice_str(x->session->name));
-	if (slice_starts(s, user))
-		return session_user(x->session) &&
-		       glob_match(slice_str(what + user.n),
-		                  slice_str(session_user(x->session)));
-	return slice_starts(s, listener) && strcmp(what + listener.n, x->from->listener) == 0;
-}
-
-static bool is_exempt(const struct context *x, const struct guard *g)
-{
-	for (size_t i = 0; i < g->except.n; i++)
-		if (speaks_of(x, g->except.v[i]))
-			return true;
-	return false;
-}
-
-/* Of several keys, these write one, the first or the last, and read the others. */
-static const struct {
-	const char *name;
-	bool last;
-} stores[] = {
-	{ "BITOP", false },
-	{ "COPY", true },
-	{ "GEORADIUS", true },
-	{ "GEORADIUSBYMEMBER", true },
-	{ "GEOSEARCHSTORE", false },
-	{ "PFMERGE", false },
-	{ "SDIFFSTORE", false },
-	{ "SINTERSTORE", false },
-	{ "SORT", true },
-	{ "SUNIONSTORE", false },
-	{ "ZDIFFSTORE", false },
-	{ "ZINTERSTORE", false },
-	{ "ZRANGESTORE", false },
-	{ "ZUNIONSTORE", false },
-};
-
-/* Is key number `i` of `n` one that the command writes, if it writes? */
-static bool is_written(struct slice name, size_t i, size_t n)
-{
-	for (size_t k = 0; k < sizeof(stores) / sizeof(*stores); k++)
-		if (slice_is(name, stores[k].name))
-			return i == (stores[k].last ? n - 1 : 0);
-	return true;
-}
-
-/* Scripts write what they like of the keys that they name. */
-static bool is_script(const struct context *x)
-{
-	const struct command *c = x->what->command;
-
-	return c->keys == KEYS_COUNTED && (c->flags & COMMAND_NOSCRIPT);
-}
-
-static void find_guards(const struct context *x, struct keys *k)
-{
-	const struct config *config = x->from->env->config;
-	struct slice name = x->req->argv[0];
-
-	for (size_t i = 0; i < k->nargs; i++) {
-		struct slice key = x->req->argv[k->args[i]];
-		const struct guard *g = config_guard_for(config, key);
-		bool writes;
-		if (!g || g->mode == MODE_OBSERVE) {
-			k->ruled |= !g && config_rule_for(config, key);
-			continue;
-		}
-		writes = writes_under(x, k, g) || is_script(x);
-		if (!writes && (!guard_acquires_on(g, name) || is_exempt(x, g)))
-			continue;
-		k->writes |= writes;
-		if (k->n == 0 || g->wait_ms < k->wait_ms)
-			k->wait_ms = g->wait_ms;
-		k->v[k->n++] = (struct guarded_key){
-			.key = key,
-			.lease_ms = g->lease_ms,
-			.owner = g->owner,
-			.shared = g->owner != OWNER_CONNECTION,
-			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.acquires = !writes,
-			.releases = writes && !is_script(x) && guard_releases_on(g, name) &&
-			            is_written(name, i, k->nargs),
-		};
-	}
-	k->n = guarded_sort(k->v, k->n);
-}
-
-static void find_tokens(const struct context *x, struct keys *k)
-{
-	const struct dispatch_from *from = x->from;
-
-	for (size_t i = 0; i < k->n; i++) {
-		struct guarded_key *key = &k->v[i];
-		const struct reading *reading = reading_find(from->env->readings, from->reader,
-		                                             x->session->db, key->key);
-		/* Who calls itself otherwise now has read as who it was then. */
-		key->token = reading ? reading->token
-		                     : deciding_token(x, key->owner, &k->rooms[key->owner]);
-		key->held = !key->shared && (reading ? reading->read : from->reader->forgot);
-	}
-}
-
 /* --- the call ------------------------------------------------------------------- */
 
 /* Can the call be sent, which may have to stand in line? */
@@ -252,7 +72,7 @@ static bool is_ready(struct context *x, const struct guarded *g, struct slice ti
 	return deciding_ready(x, &call);
 }
 
-static struct decision call(struct context *x, const struct keys *k)
+static struct decision call(struct context *x, const struct guard_keys *k)
 {
 	struct client_env *env = x->from->env;
 	struct decision d = { .verdict = DISPATCH_CALL };
@@ -292,7 +112,7 @@ static struct decision call(struct context *x, const struct keys *k)
 	return d;
 }
 
-static struct decision decide(struct context *x, struct keys *k)
+static struct decision decide(struct context *x, struct guard_keys *k)
 {
 	if (x->session->nawaited)
 		return later;
@@ -303,14 +123,14 @@ static struct decision decide(struct context *x, struct keys *k)
 		                          "keys of a [lock] rule");
 	if (k->n >= READINGS_MAX)
 		return deciding_refuse(x, "ERR hasp: the command names too many guarded keys");
-	find_tokens(x, k);
+	guard_keys_name(x, k);
 	return call(x, k);
 }
 
 bool guarding_decide(struct context *x, struct decision *d)
 {
 	const struct command *c = x->what->command;
-	struct keys k;
+	struct guard_keys k;
 
 	if (!c) {
 		/* It is named in acquire_on, so that it has keys: which, Redis has not said
@@ -324,17 +144,17 @@ bool guarding_decide(struct context *x, struct decision *d)
 	/* Redis refuses it as it came. */
 	if (!command_arity_ok(c, x->req->argc))
 		return false;
-	keys_init(&k, c, x->req);
-	find_guards(x, &k);
+	guard_keys_init(&k, c, x->req);
+	guard_keys_find(x, &k);
 	if (k.n)
 		*d = decide(x, &k);
-	keys_fini(&k);
+	guard_keys_fini(&k);
 	return k.n > 0;
 }
 
 /* Those of all commands in `block`; k->v grows. Returns false when they are in more than one
  * database. */
-static bool find_in_block(const struct context *x, struct slice block, struct keys *k)
+static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
 {
 	struct request_args args = { 0 };
 	bool moved = false, clear = true;
@@ -344,7 +164,7 @@ static bool find_in_block(const struct context *x, struct slice block, struct ke
 		struct context each = *x;
 		struct resolved what;
 		struct resp_view view;
-		struct keys some;
+		struct guard_keys some;
 		size_t used;
 		HASP_ASSERT(request_scan_args(&scan, block.p, block.n, &used, &args) ==
 		            RESP_OK);
@@ -357,11 +177,11 @@ static bool find_in_block(const struct context *x, struct slice block, struct ke
 		if (!what.is_guarded || !what.command ||
 		    !command_arity_ok(what.command, view.argc))
 			continue;
-		keys_init(&some, what.command, &view);
-		find_guards(&each, &some);
+		guard_keys_init(&some, what.command, &view);
+		guard_keys_find(&each, &some);
 		clear &= some.n == 0 || !moved;
-		keys_add(k, &some);
-		keys_fini(&some);
+		guard_keys_add(k, &some);
+		guard_keys_fini(&some);
 	}
 	request_args_fini(&args);
 	return clear;
@@ -369,18 +189,18 @@ static bool find_in_block(const struct context *x, struct slice block, struct ke
 
 enum guarding guarding_block(struct context *x, struct slice block, struct guarded_call **call)
 {
-	struct keys k;
+	struct guard_keys k;
 	struct guarded g;
 	enum guarding result = GUARDING_NONE;
 
-	memset(&k, 0, offsetof(struct keys, few_args));
+	memset(&k, 0, offsetof(struct guard_keys, few_args));
 	k.args = k.few_args;
 	*call = NULL;
 	if (!find_in_block(x, block, &k))
 		result = GUARDING_UNCLEAR;
 	if (k.n && result == GUARDING_NONE) {
 		k.n = guarded_sort(k.v, k.n);
-		find_tokens(x, &k);
+		guard_keys_name(x, &k);
 		result = k.n < READINGS_MAX ? GUARDING_CALL : GUARDING_UNCLEAR;
 	}
 	if (result == GUARDING_CALL) {
@@ -390,7 +210,7 @@ enum guarding guarding_block(struct context *x, struct slice block, struct guard
 	}
 	free(k.v);
 	k.v = NULL;
-	keys_fini(&k);
+	guard_keys_fini(&k);
 	return result;
 }
 
