@@ -15,6 +15,13 @@ def redis_server():
         yield server
 
 
+@pytest.fixture
+def plain(redis_server):
+    """A client that goes past hasp."""
+    with redis_server.client() as client:
+        yield client
+
+
 @pytest.fixture(params=["shared", "session"])
 def pooling(request):
     """How hasp connects its clients to Redis. Nothing that a client sees depends on it, so

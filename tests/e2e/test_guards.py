@@ -8,42 +8,11 @@ import signal
 
 import pytest
 from harness import Connection, encode, until
-from harness.line import stand
+from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUE, QUEUED, WRONGTYPE, ZERO, bulk, guard, held, is_locked,
+                            is_lost, stands, transact)
 
-KEY, GUARD, QUEUE = "stock:1", "hasp:guard:{stock:1}", "hasp:queue:hasp:guard:{stock:1}:"
-OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
 BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
 OWNERS = pytest.mark.parametrize("owner", ["connection", "address", "name", "user"])
-
-
-def guard(**settings):
-    settings = {"pattern": "stock:*", "acquire_on": "GET, HGETALL, MGET, ZSCORE, HGET", **settings}
-    return "\n".join(["[guard stock]", *(f"{option} = {value}" for option, value in settings.items()), ""])
-
-
-def bulk(text):
-    return f"${len(text)}\r\n{text}\r\n".encode()
-
-
-@pytest.fixture
-def plain(redis_server):
-    """Goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
-def stands(plain, connection, *command, guard=GUARD):
-    """Sends it, and returns when it stands in line for the guard."""
-    stand(plain, connection, *command, queue=f"hasp:queue:{guard}:")
-
-
-def is_locked(reply, key=KEY):
-    return reply == f"-LOCKED '{key}' is guarded by another owner\r\n".encode()
-
-
-def is_lost(reply, key=KEY):
-    return reply == (f"-LOCKLOST '{key}' was read under a guard that is over: "
-                     "nothing was written\r\n").encode()
 
 
 @BOTH
@@ -164,8 +133,7 @@ def test_error_of_the_command_keeps_the_guard_of_who_has_read(start_hasp, plain)
     plain.set(KEY, "text")
     with hasp.connect() as one:
         assert one.call("GET", KEY) == bulk("text")
-        assert one.call("LPUSH", KEY, 1) == (
-            b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+        assert one.call("LPUSH", KEY, 1) == WRONGTYPE
         assert plain.exists(GUARD)
         assert one.call("SET", KEY, 1) == OK
         assert not plain.exists(GUARD)
@@ -358,12 +326,6 @@ def test_listener_of_readers_takes_no_guard(start_hasp, plain, tmp_path):
 # --- what a script of hasp's cannot do ---
 
 
-def held(hasp, key=KEY, *read):
-    connection = hasp.connect()
-    connection.call(*(read or ("GET", key)))
-    return connection
-
-
 UNUSUAL = [
     ("INCR", KEY), ("HINCRBY", KEY, "f", 1), ("LPOP", KEY, 3), ("SPOP", KEY), ("ZADD", KEY, "INCR", 1, "m"),
     ("EVAL", "return redis.call('SET', KEYS[1], ARGV[1])", 1, KEY, "x"), ("BITFIELD", KEY, "INCRBY", "i64", 0, 1),
@@ -417,23 +379,12 @@ def test_error_of_an_unusual_write_is_its_own(start_hasp, plain):
         assert one.call("INCR", KEY) == ONE
         assert one.call("INCR", KEY, "x") == b"-ERR wrong number of arguments for 'incr' command\r\n"
         plain.lpush("stock:list", 1)
-        assert one.call("INCR", "stock:list") == (
-            b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n")
+        assert one.call("INCR", "stock:list") == WRONGTYPE
         assert one.call("BITFIELD", KEY, "NONSENSE") == b"-ERR syntax error\r\n"
         assert one.call("LPOP", "stock:none", 1) == b"*-1\r\n"
 
 
 # --- MULTI ---
-
-def transact(connection, *commands):
-    """The replies: of MULTI, of each command, of EXEC."""
-    commands = [("MULTI",), *commands, ("EXEC",)]
-    connection.send(b"".join(encode(*command) for command in commands))
-    return [connection.read() for _ in commands]
-
-
-QUEUED = b"+QUEUED\r\n"
-
 
 @BOTH
 def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
