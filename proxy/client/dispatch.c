@@ -372,7 +372,9 @@ static struct decision decide(struct context *x)
 		return d;
 	if (x->what->special)
 		return special_decide(x->what->special, x->from, x->req);
-	/* In a transaction it is EXEC that decides. */
+	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
+	if (x->what->is_guarded && x->session->in_multi && x->session->nawaited)
+		return later;
 	if (x->what->is_guarded && !x->session->in_multi && guarding_decide(x, &d))
 		return d;
 	if (!x->what->is_write)
@@ -385,7 +387,7 @@ static struct decision decide(struct context *x)
 
 /* A transaction numbers its commands, so that EXEC's replies find them; where there are guards,
  * it may have to be sent again. */
-static void count_queued(struct context *x, bool was_in_multi, const struct decision *d)
+static void count_queued(struct context *x, bool was_in_multi, struct decision *d)
 {
 	const struct special *special = x->what->special;
 

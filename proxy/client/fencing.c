@@ -15,6 +15,9 @@
 /* An answer that is ours, and not the client's. */
 #define UNSEEN (LINK_QUIET | LINK_TELL | LINK_KEEP)
 
+static const struct slice aborted = SLICE_LIT(
+	"-EXECABORT Transaction discarded because of previous errors.\r\n");
+
 static void write_word(struct buf *out, const char *command)
 {
 	struct slice word = slice_str(command);
@@ -165,7 +168,7 @@ static struct decision exec_watched(struct context *x, struct guarded_call *pend
 	const char *error = find_unwatched(x, pending);
 
 	if (error) {
-		guarded_call_end(pending, true);
+		guarded_call_end(pending, GUARDED_FAILED);
 		guarded_call_free(pending);
 		return refuse(x, error);
 	}
@@ -198,10 +201,16 @@ static bool decide_exec(struct context *x, struct decision *d)
 	struct guarded_call *pending;
 	struct buf block;
 
-	if (!s->in_multi || !s->block_guarded)
+	/* Redis refuses it, or a command in it. */
+	if (!s->in_multi || s->nqueued == 0 || (s->block_refused && !s->nawaited))
 		return false;
 	if (s->nawaited) {
 		*d = (struct decision){ .verdict = DISPATCH_LATER };
+		return true;
+	}
+	if (s->nblock != s->nqueued) {
+		*d = refuse(x, "ERR hasp: there were no guards when this transaction began: "
+		               "nothing was written");
 		return true;
 	}
 	if (s->block_lost) {
@@ -266,15 +275,17 @@ bool fencing_decide(struct context *x, struct decision *d)
 	return slice_is(name, "multi") && decide_multi(x, d);
 }
 
-void fencing_record(struct context *x, const struct decision *d)
+void fencing_record(struct context *x, struct decision *d)
 {
 	struct session *s = x->session;
 	size_t max = (size_t)x->from->env->config->max_request;
 
 	if (s->opaque)
 		return;
+	/* Its tag is none: fencing_refused(). */
+	HASP_ASSERT(d->treat == LINK_PASS && !d->request);
+	d->treat = LINK_ASK;
 	s->nblock++;
-	s->block_guarded |= x->what->is_guarded;
 	if (s->block_lost)
 		return;
 	if (d->verdict == DISPATCH_CALL)
@@ -289,15 +300,19 @@ void fencing_record(struct context *x, const struct decision *d)
 
 /* --- answers -------------------------------------------------------------------- */
 
-/* `kept`: EXEC's reply, if it was carried out. */
-static void finish(struct client *c, struct request *r, struct slice answer, bool failed,
-                   const struct resp_reply *reply, struct slice kept)
+void fencing_refused(struct client *c)
 {
-	if (!failed || c->waiter)
-		guarding_give_back(c, r->call, !failed);
+	c->session.block_refused = true;
+}
+
+/* `kept`: EXEC's reply, if it was carried out. */
+static void finish(struct client *c, struct request *r, struct slice answer,
+                   enum guarded_end end, const struct resp_reply *reply, struct slice kept)
+{
+	guarding_give_back(c, r->call, end);
 	if (answer.n)
 		stream_send(&c->stream, answer);
-	guarded_call_end(r->call, failed);
+	guarded_call_end(r->call, end);
 	if (r->kind == REQUEST_EXEC && reply)
 		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
 	else
@@ -317,11 +332,21 @@ static void begin_multi(struct client *c, struct request *r, enum guards_state s
 	link_expect(&c->user, LINK_TELL, multi);
 }
 
+/* Nothing is carried out, and that is EXEC's answer, or the command's. */
+static void give_up(struct client *c, struct request *r, struct slice answer)
+{
+	send_unseen(c, "UNWATCH");
+	finish(c, r, answer, GUARDED_FAILED, NULL, SLICE_NONE);
+	client_end_call(c);
+}
+
 bool fencing_on_line(struct client *c, struct request *r, struct slice line)
 {
 	struct guarded_call *call = r->call;
 	struct slice error = buf_slice(&call->error);
 	bool granted = slice_eq(line, SLICE_LIT("+GRANTED\r\n"));
+	/* By now it is known. Sent once more, the command might be carried out. */
+	bool refused = call->way == GUARDED_BLOCK && c->session.block_refused;
 
 	if (error.n == 0 && slice_starts(line, SLICE_LIT("-NOSCRIPT"))) {
 		send_check(c, r, true);
@@ -329,17 +354,18 @@ bool fencing_on_line(struct client *c, struct request *r, struct slice line)
 		begin_multi(c, r, granted && error.n == 0 ? GUARDS_WATCHED : GUARDS_LOST);
 	} else if (error.n == 0 && granted && must_take(call)) {
 		call->taken = true;
-		send_check(c, r, false);
-	} else if (error.n == 0 && granted) {
+		if (refused)
+			give_up(c, r, aborted);
+		else
+			send_check(c, r, false);
+	} else if (error.n == 0 && granted && !refused) {
 		send_exec(c, r);
 	} else if (error.n == 0 && slice_starts(line, SLICE_LIT("+QUEUED "))) {
 		send_unseen(c, "UNWATCH");
 		guarding_stand(c, r, line);
 	} else {
-		send_unseen(c, "UNWATCH");
 		guarded_call_failed(call, line);
-		finish(c, r, error.n ? error : line, true, NULL, SLICE_NONE);
-		client_end_call(c);
+		give_up(c, r, refused ? aborted : error.n ? error : line);
 	}
 	return false;
 }
@@ -359,7 +385,7 @@ static bool try_again(struct client *c, struct request *r)
 		return false;
 	}
 	guarded_write_locked(&locked, reading_key(r->call->parts[0].reading));
-	finish(c, r, buf_slice(&locked), true, NULL, SLICE_NONE);
+	finish(c, r, buf_slice(&locked), GUARDED_FAILED, NULL, SLICE_NONE);
 	buf_release(&locked);
 	return true;
 }
@@ -377,19 +403,32 @@ static bool end_one(struct client *c, struct request *r, const struct resp_reply
 	else if (!failed && slice_starts(kept, header))
 		answer = slice_of(kept.p + header.n, kept.n - header.n);
 	failed |= answer.n && (*answer.p == '-' || *answer.p == '!');
-	finish(c, r, answer, failed, reply, kept);
+	finish(c, r, answer, failed ? GUARDED_FAILED : GUARDED_DONE, reply, kept);
 	return true;
+}
+
+/* What became of a transaction. */
+static enum guarded_end end_of(const struct resp_reply *reply, struct slice kept)
+{
+	struct slice elements = reply_elements(kept);
+	struct resp_reply each;
+
+	if (resp_reply_is_error(reply) || reply->nil)
+		return GUARDED_FAILED;
+	while (reply_next(&elements, &each))
+		if (resp_reply_is_error(&each))
+			return GUARDED_PARTLY;
+	return kept.n ? GUARDED_DONE : GUARDED_PARTLY;
 }
 
 bool fencing_on_reply(struct client *c, struct request *r, const struct resp_reply *reply,
                       struct slice kept)
 {
 	struct guarded_call *call = r->call;
-	bool failed = resp_reply_is_error(reply) || reply->nil;
 
 	if (call->way == GUARDED_WATCHED && call->executing) {
 		/* It has been forwarded. */
-		finish(c, r, SLICE_NONE, failed, reply, kept);
+		finish(c, r, SLICE_NONE, end_of(reply, kept), reply, kept);
 		return true;
 	}
 	if (call->due) {
@@ -398,16 +437,20 @@ bool fencing_on_reply(struct client *c, struct request *r, const struct resp_rep
 			buf_append(&call->error, kept);
 		return false;
 	}
-	HASP_ASSERT(call->executing);
+	if (!call->executing) {
+		/* A check is answered by a line. */
+		client_close(c, "the answer about a guard is not understood");
+		return false;
+	}
 	if (reply->nil)
 		return try_again(c, r);
 	if (kept.n == 0) {
-		finish(c, r, SLICE_NONE, false, reply, kept);
+		finish(c, r, SLICE_NONE, GUARDED_PARTLY, reply, kept);
 		client_finish(c, "the answer of a fenced command is too long to be kept");
 		return true;
 	}
 	if (call->way == GUARDED_ONE)
 		return end_one(c, r, reply, kept);
-	finish(c, r, kept, failed, reply, kept);
+	finish(c, r, kept, end_of(reply, kept), reply, kept);
 	return true;
 }

@@ -29,8 +29,12 @@ struct decision fencing_begin(struct context *x, struct guarded_call *pending,
 /* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
 bool fencing_decide(struct context *x, struct decision *d);
 
-/* A command was sent that is queued in a transaction: remembers what was sent. */
-void fencing_record(struct context *x, const struct decision *d);
+/* A command is sent that is queued in a transaction: remembers what is sent, and has it noted
+ * when Redis refuses that. */
+void fencing_record(struct context *x, struct decision *d);
+
+/* A command that fencing_record() has seen was answered by an error. */
+void fencing_refused(struct client *c);
 
 /* See client/guarding.h. */
 bool fencing_on_line(struct client *c, struct request *r, struct slice line);

@@ -82,6 +82,12 @@ static struct decision call(struct context *x, const struct guard_keys *k)
 	bool fenced = k->writes && !fits && !x->session->opaque;
 	struct guarded_call *pending;
 
+	/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has begun. */
+	if (fenced && x->session->watching)
+		return deciding_refuse(x,
+		                       "ERR hasp: this command writes a guarded key by a "
+		                       "transaction of its own, and that ends WATCH: send it "
+		                       "before WATCH or behind EXEC");
 	if (g.wait_ms > how.wait_max_ms)
 		g.wait_ms = how.wait_max_ms;
 	/* A place is one in the line for a certain key. */
@@ -216,14 +222,15 @@ enum guarding guarding_block(struct context *x, struct slice block, struct guard
 
 /* --- answers -------------------------------------------------------------------- */
 
-void guarding_give_back(struct client *c, const struct guarded_call *pending, bool done)
+void guarding_give_back(struct client *c, const struct guarded_call *pending,
+                        enum guarded_end end)
 {
 	struct buf out = BUF_INIT;
 	size_t n;
 
 	if (!c->user.link)
 		return;
-	n = guarded_call_write_release(pending, done, c->waiter != NULL, &out);
+	n = guarded_call_write_release(pending, end, pending->taken || c->waiter, &out);
 	client_send_up(c, buf_slice(&out));
 	for (size_t i = 0; i < n; i++)
 		link_expect(&c->user, LINK_QUIET, NULL);
@@ -288,14 +295,14 @@ bool guarding_on_line(struct client *c, struct request *r, struct slice line)
 bool guarding_on_reply(struct client *c, struct request *r, const struct resp_reply *reply,
                        struct slice kept)
 {
-	bool failed = resp_reply_is_error(reply);
+	enum guarded_end end = resp_reply_is_error(reply) ? GUARDED_FAILED : GUARDED_DONE;
 
 	if (r->call->way != GUARDED_SCRIPT)
 		return fencing_on_reply(c, r, reply, kept);
 
-	if (failed && c->waiter)
-		guarding_give_back(c, r->call, false);
-	guarded_call_end(r->call, failed);
+	if (end == GUARDED_FAILED)
+		guarding_give_back(c, r->call, end);
+	guarded_call_end(r->call, end);
 	session_forget(&c->session, r);
 	return true;
 }
@@ -315,10 +322,10 @@ void guarding_on_timed_out(struct client *c, struct request *r)
 	struct guarded_call *pending = r->call;
 	struct buf error = BUF_INIT;
 
-	guarding_give_back(c, pending, false);
+	guarding_give_back(c, pending, GUARDED_FAILED);
 	guarded_write_locked(&error, reading_key(pending->parts[pending->stands_at].reading));
 	stream_send(&c->stream, buf_slice(&error));
 	buf_release(&error);
-	guarded_call_end(pending, true);
+	guarded_call_end(pending, GUARDED_FAILED);
 	session_forget(&c->session, r);
 }

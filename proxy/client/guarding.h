@@ -45,8 +45,9 @@ void guarding_on_timed_out(struct client *c, struct request *r);
 
 /* `+QUEUED place now held i` */
 void guarding_stand(struct client *c, struct request *r, struct slice line);
-/* What a command has taken and did not read, or, when it was `done`, does not need any more. In
- * front of whatever the client sends next. */
-void guarding_give_back(struct client *c, const struct guarded_call *pending, bool done);
+/* What a command has taken and did not read, or does not need any more. In front of whatever
+ * the client sends next. */
+void guarding_give_back(struct client *c, const struct guarded_call *pending,
+                        enum guarded_end end);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/fatal.h"
+#include "client/fencing.h"
 #include "client/guarding.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
@@ -146,6 +147,10 @@ static bool on_line(void *owner, void *tag, struct slice line)
 	struct client *c = client_of(owner);
 	struct request *r = tag;
 
+	if (!r) {
+		fencing_refused(c);
+		return true;
+	}
 	if (r->call)
 		return guarding_on_line(c, r, line);
 	if (slice_starts(line, SLICE_LIT("+QUEUED "))) {

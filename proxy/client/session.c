@@ -99,21 +99,21 @@ void session_forget(struct session *s, struct request *r)
 	request_free(r);
 }
 
+/* What is remembered of a transaction's commands. */
+static void forget_block(struct session *s)
+{
+	buf_release(&s->block);
+	s->nblock = 0;
+	s->block_lost = false;
+	s->guards = GUARDS_UNWATCHED;
+}
+
 void session_multi(struct session *s)
 {
 	if (s->in_multi)
 		return;
 	s->in_multi = true;
 	s->nqueued = 0;
-}
-
-/* What is remembered of a transaction's commands. */
-static void forget_block(struct session *s)
-{
-	buf_release(&s->block);
-	s->nblock = 0;
-	s->block_guarded = s->block_lost = false;
-	s->guards = GUARDS_UNWATCHED;
 }
 
 struct request *session_exec(struct session *s)
@@ -324,6 +324,7 @@ static void unqueue(struct session *s)
 	struct list *node;
 
 	s->in_multi = false;
+	forget_block(s);
 	while ((node = list_shift(&s->queued))) {
 		struct request *r = container_of(node, struct request, node);
 		doubt(s, r);
@@ -338,6 +339,8 @@ static void settle(struct session *s, struct request *r, const struct resp_reply
 		hold_apply(holds, owner, r->note, s->db, reply);
 		r->note = NULL;
 	}
+	if (r->kind == REQUEST_MULTI)
+		s->block_refused = false;
 	if (!resp_reply_is_error(reply))
 		apply(s, r);
 	else if (r->kind == REQUEST_HELLO)

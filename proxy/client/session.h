@@ -83,8 +83,8 @@ struct session {
 	bool opaque;
 	bool in_multi;
 	bool watching; /* Redis may watch keys for the application */
-	bool block_guarded; /* one of those in `block` may concern a guard */
-	bool block_lost; /* they were too long to be remembered */
+	bool block_lost; /* those in `block` were too long to be remembered */
+	bool block_refused; /* Redis has refused to queue one of them, as far as it answered */
 	enum guards_state guards; /* since MULTI */
 	uint32_t nqueued; /* commands sent since MULTI */
 	uint32_t nblock; /* those in `block` */

@@ -20,6 +20,12 @@ struct context {
 	const struct resp_view *req;
 };
 
+/* Redis refuses more arguments, and does nothing. */
+static bool is_alone(const struct context *x)
+{
+	return x->req->argc == 1;
+}
+
 /* Passes a request whose reply changes the session. */
 static struct decision await(struct context *x, struct request *r)
 {
@@ -93,6 +99,8 @@ static struct decision on_hello(struct context *x)
 
 static struct decision on_reset(struct context *x)
 {
+	if (!is_alone(x))
+		return pass;
 	session_discard(x->session);
 	return await(x, request_new(REQUEST_RESET));
 }
@@ -102,7 +110,7 @@ static struct decision on_multi(struct context *x)
 	struct decision d = pass;
 
 	/* One inside another is refused, and changes nothing. */
-	if (x->session->in_multi)
+	if (x->session->in_multi || !is_alone(x))
 		return pass;
 	d = await(x, request_new(REQUEST_MULTI));
 	session_multi(x->session);
@@ -111,7 +119,7 @@ static struct decision on_multi(struct context *x)
 
 static struct decision on_exec(struct context *x)
 {
-	struct request *r = session_exec(x->session);
+	struct request *r = is_alone(x) ? session_exec(x->session) : NULL;
 	struct decision d = pass;
 
 	if (r) {
@@ -124,7 +132,7 @@ static struct decision on_exec(struct context *x)
 static struct decision on_discard(struct context *x)
 {
 	/* Redis refuses it, and keeps the watches. */
-	if (!x->session->in_multi)
+	if (!x->session->in_multi || !is_alone(x))
 		return pass;
 	session_discard(x->session);
 	return pass;
@@ -134,7 +142,7 @@ static struct decision on_watch(struct context *x)
 {
 	const struct config *config = x->from->env->config;
 
-	if (x->session->in_multi)
+	if (x->session->in_multi || is_alone(x))
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
 		if (!config_rule_for(config, arg(x, i)))
@@ -150,7 +158,7 @@ static struct decision on_watch(struct context *x)
 static struct decision on_unwatch(struct context *x)
 {
 	/* In a transaction it comes when EXEC has done the same. */
-	if (!x->session->in_multi)
+	if (!x->session->in_multi && is_alone(x))
 		session_unwatch(x->session);
 	return pass;
 }

@@ -255,13 +255,13 @@ void guarded_call_failed(struct guarded_call *call, struct slice line)
 	}
 }
 
-void guarded_call_end(struct guarded_call *call, bool failed)
+void guarded_call_end(struct guarded_call *call, enum guarded_end end)
 {
 	for (size_t i = 0; i < call->n; i++) {
 		struct guarded_part *p = &call->parts[i];
-		if (!failed && p->acquires)
+		if (end != GUARDED_FAILED && p->acquires)
 			p->reading->read = true;
-		else if (!p->reading->read || (!failed && p->releases))
+		else if (!p->reading->read || (end == GUARDED_DONE && p->releases))
 			reading_end(p->reading);
 	}
 }
@@ -300,8 +300,8 @@ void guarded_call_undo(struct guarded_call *call)
 	buf_release(&name);
 }
 
-size_t guarded_call_write_release(const struct guarded_call *call, bool done, bool waited,
-                                  struct buf *out)
+size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
+                                  bool took, struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
 	size_t n = 0;
@@ -311,12 +311,13 @@ size_t guarded_call_write_release(const struct guarded_call *call, bool done, bo
 		const struct reading *x = p->reading;
 		enum script_id script;
 		/* Of those who share a token, another may have it. */
-		bool unused = waited && !x->read && !x->shared && !(done && p->acquires);
-		if (!(done && p->releases) && !unused)
+		bool unused = took && !x->read && !x->shared &&
+		              !(end != GUARDED_FAILED && p->acquires);
+		if (!(end == GUARDED_DONE && p->releases) && !unused)
 			continue;
 		buf_clear(&evalsha);
 		script = rewrite_guard_release(&evalsha, reading_key(x), x->token, x->shared,
-		                               done);
+		                               end == GUARDED_DONE);
 		call_write_as_eval(out, script, buf_slice(&evalsha));
 		n++;
 	}

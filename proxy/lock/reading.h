@@ -125,15 +125,21 @@ struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, stru
 
 /* It was answered with this error line: a key that was lost counts as read no more. */
 void guarded_call_failed(struct guarded_call *call, struct slice line);
-/* It was answered, with an error or not. */
-void guarded_call_end(struct guarded_call *call, bool failed);
+enum guarded_end {
+	GUARDED_DONE,
+	GUARDED_PARTLY, /* of a transaction's commands, one or the other may have failed: what
+	                   they read counts as read, and what they wrote, as not written yet */
+	GUARDED_FAILED, /* nothing was done */
+};
+/* It was answered. */
+void guarded_call_end(struct guarded_call *call, enum guarded_end end);
 /* Nobody will see the answer: what it reads counts as read. Frees it. */
 void guarded_call_assume(struct guarded_call *call);
 /* The answer will never come: it leaves the line, and what it took is given back. */
 void guarded_call_undo(struct guarded_call *call);
-/* Appends the calls that give back what the command does not need any more when it was `done`,
- * and, when it stood in line, what it may have taken for that; returns how many. */
-size_t guarded_call_write_release(const struct guarded_call *call, bool done, bool waited,
-                                  struct buf *out);
+/* Appends the calls that give back what the command does not need any more, and, if it `took`
+ * guards for itself, those that it has not read under; returns how many. */
+size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
+                                  bool took, struct buf *out);
 
 #endif
