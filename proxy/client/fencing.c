@@ -120,6 +120,8 @@ struct decision fencing_begin(struct context *x, struct guarded_call *pending,
 	else if (in_multi)
 		how.wait_max_ms = *x->from->waiter ? waiter_left_ms(*x->from->waiter)
 		                                   : INT64_MAX;
+	if (*x->from->waiter)
+		waiter_sent(*x->from->waiter, how.ticket);
 	buf_clear(out);
 	if (way == GUARDED_BLOCK)
 		write_word(out, "DISCARD");

@@ -225,12 +225,15 @@ enum guarding guarding_block(struct context *x, struct slice block, struct guard
 void guarding_give_back(struct client *c, const struct guarded_call *pending,
                         enum guarded_end end)
 {
+	bool took = pending->taken || c->waiter;
 	struct buf out = BUF_INIT;
 	size_t n;
 
-	if (!c->user.link)
+	if (!c->user.link) {
+		guarded_call_release(pending, end, took);
 		return;
-	n = guarded_call_write_release(pending, end, pending->taken || c->waiter, &out);
+	}
+	n = guarded_call_write_release(pending, end, took, &out);
 	client_send_up(c, buf_slice(&out));
 	for (size_t i = 0; i < n; i++)
 		link_expect(&c->user, LINK_QUIET, NULL);

@@ -141,14 +141,19 @@ static void put_off(struct client *c, enum waiting why)
 	c->user.await_idle = why == WAIT_IDLE;
 }
 
+/* Of a try that could not be sent before a reload. */
+static void forget_waiter(struct client *c)
+{
+	waiter_end(c->waiter);
+	c->waiter = NULL;
+}
+
 /* What was decided is done. False: nothing behind the request may be looked at now. */
 static bool act(struct client *c, struct cursor *k, const struct decision *d)
 {
 	switch (d->verdict) {
 	case DISPATCH_PASS:
-		/* Of a try that could not be sent before a reload. */
-		waiter_end(c->waiter);
-		c->waiter = NULL;
+		forget_waiter(c);
 		client_expect(c, d);
 		step(c, k);
 		make_turn(c, d->turn);
@@ -161,6 +166,7 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 			c->waiting = WAIT_REPLY;
 			return false;
 		}
+		forget_waiter(c);
 		step(c, k);
 		k->from = k->at;
 		return true;
@@ -171,6 +177,21 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 		put_off(c, WAIT_AWAITED);
 		return false;
 	}
+}
+
+static bool must_log_in(const struct client *c)
+{
+	return c->env->links->login_required && !c->session.logged_in;
+}
+
+/* The link that a whole request needs. */
+static enum route route_of(const struct client *c, const struct resolved *what,
+                           const struct resp_view *req)
+{
+	enum route route = dispatch_route(c->env, what, req);
+
+	/* Redis hangs up on some who have not logged in: not on others' link. */
+	return route == ROUTE_SHARED && must_log_in(c) ? ROUTE_OWN : route;
 }
 
 void client_retry(struct client *c, bool eval)
@@ -184,11 +205,12 @@ void client_retry(struct client *c, bool eval)
 	view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
 	HASP_ASSERT(whole && view.argc > 0);
 	what = names_resolve(c->env, view.argv[0]);
-	if (is_outdated(c) && !c->user.inflight)
-		client_leave_link(c);
-	/* The link may have gone while the client stood in line. */
-	if (!c->user.link)
-		HASP_ASSERT(take_link(c, dispatch_route(c->env, &what, &view)));
+	/* The link may have gone while the client stood in line, and what the command needs may
+	 * have changed. */
+	if (!take_link(c, route_of(c, &what, &view))) {
+		put_off(c, WAIT_IDLE);
+		return;
+	}
 	d = dispatch(&from, &view, &what, eval);
 	if (d.verdict == DISPATCH_UNREADY || d.verdict == DISPATCH_LATER) {
 		put_off(c, d.verdict == DISPATCH_LATER ? WAIT_AWAITED : WAIT_TRY);
@@ -200,11 +222,12 @@ void client_retry(struct client *c, bool eval)
 		/* The rule is gone since. */
 		HASP_ASSERT(d.verdict == DISPATCH_PASS && d.turn == TURN_NONE);
 		client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
-		if (!d.request) {
-			d.treat = LINK_TELL;
-			d.request = request_new(REQUEST_LOCK);
-			session_track(&c->session, d.request);
-		}
+	}
+	if (!d.request) {
+		/* That, or an error of ours, is its answer. */
+		d.treat = LINK_TELL;
+		d.request = request_new(REQUEST_LOCK);
+		session_track(&c->session, d.request);
 	}
 	c->waiting = WAIT_REPLY;
 	client_expect(c, &d);
@@ -273,11 +296,6 @@ static bool begin_stream(struct client *c, struct cursor *k)
 		       "ERR hasp: a rule may concern this request, and it is longer "
 		       "than max_request");
 	return false;
-}
-
-static bool must_log_in(const struct client *c)
-{
-	return c->env->links->login_required && !c->session.logged_in;
 }
 
 /* Of who has not logged in Redis takes no long requests, and says so at their first bytes. */
@@ -384,7 +402,6 @@ static bool whole_request(struct client *c, struct cursor *k, bool has_args)
 	struct resp_view view;
 	struct resolved what;
 	struct decision d;
-	enum route route;
 	bool whole;
 
 	if (c->intake == INTAKE_STREAM) {
@@ -407,11 +424,7 @@ static bool whole_request(struct client *c, struct cursor *k, bool has_args)
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = names_resolve(c->env, view.argv[0]);
-	route = dispatch_route(c->env, &what, &view);
-	/* Redis hangs up on some who have not logged in: not on others' link. */
-	if (route == ROUTE_SHARED && must_log_in(c))
-		route = ROUTE_OWN;
-	if (!take_link(c, route)) {
+	if (!take_link(c, route_of(c, &what, &view))) {
 		put_off(c, WAIT_IDLE);
 		return false;
 	}

@@ -126,11 +126,11 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 	return x;
 }
 
-static void release(const struct reading *x)
+static void release(const struct reading *x, bool written)
 {
 	struct buf out = BUF_INIT;
 	enum script_id script = rewrite_guard_release(&out, reading_key(x), x->token, x->shared,
-	                                              false);
+	                                              written);
 
 	/* Later it is over anyway. */
 	errand_run(x->books->errands, reading_db(x), script, buf_slice(&out), x->until, NULL,
@@ -143,7 +143,7 @@ void reader_end(struct reader *r)
 	while (!list_empty(&r->readings)) {
 		struct reading *x = container_of(r->readings.next, struct reading, node);
 		if (x->release && reading_db(x) >= 0 && x->until > clock_now())
-			release(x);
+			release(x, false);
 		reading_end(x);
 	}
 }
@@ -159,6 +159,12 @@ static void set_ticket(struct guarded_call *call, struct slice ticket)
 	call->sent_at = clock_now();
 }
 
+/* When a guard is over that this try takes. */
+static double until(const struct guarded_call *call, int64_t lease_ms)
+{
+	return call->sent_at + (double)lease_ms / 1000;
+}
+
 struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
                                       const struct guarded *g, bool writes, struct slice ticket)
 {
@@ -172,9 +178,8 @@ struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, 
 	set_ticket(call, ticket);
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
-		double until = call->sent_at + (double)k->lease_ms / 1000;
 		call->parts[i] = (struct guarded_part){
-			.reading = reading_begin(books, r, db, k, until),
+			.reading = reading_begin(books, r, db, k, until(call, k->lease_ms)),
 			.lease_ms = k->lease_ms,
 			.acquires = k->acquires,
 			.releases = k->releases,
@@ -300,6 +305,15 @@ void guarded_call_undo(struct guarded_call *call)
 	buf_release(&name);
 }
 
+static bool is_done_with(const struct guarded_part *p, enum guarded_end end, bool took)
+{
+	if (end == GUARDED_DONE && p->releases)
+		return true;
+	/* Of those who share a token, another may have it. */
+	return took && !p->reading->read && !p->reading->shared &&
+	       !(end != GUARDED_FAILED && p->acquires);
+}
+
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out)
 {
@@ -310,10 +324,7 @@ size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_
 		const struct guarded_part *p = &call->parts[i];
 		const struct reading *x = p->reading;
 		enum script_id script;
-		/* Of those who share a token, another may have it. */
-		bool unused = took && !x->read && !x->shared &&
-		              !(end != GUARDED_FAILED && p->acquires);
-		if (!(end == GUARDED_DONE && p->releases) && !unused)
+		if (!is_done_with(p, end, took))
 			continue;
 		buf_clear(&evalsha);
 		script = rewrite_guard_release(&evalsha, reading_key(x), x->token, x->shared,
@@ -325,11 +336,20 @@ size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_
 	return n;
 }
 
+void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took)
+{
+	for (size_t i = 0; i < call->n; i++)
+		if (is_done_with(&call->parts[i], end, took))
+			release(call->parts[i].reading, end == GUARDED_DONE);
+}
+
 /* For another try, with another ticket. */
 static struct guarded begin_try(struct guarded_call *call, struct guarded_key *keys,
                                 struct rewrite_how how)
 {
 	set_ticket(call, how.ticket);
+	for (size_t i = 0; i < call->n; i++)
+		call->parts[i].reading->until = until(call, call->parts[i].lease_ms);
 	return (struct guarded){
 		.keys = keys,
 		.wait_ms = how.wait_max_ms < call->wait_ms ? how.wait_max_ms : call->wait_ms,

@@ -141,5 +141,7 @@ void guarded_call_undo(struct guarded_call *call);
  * guards for itself, those that it has not read under; returns how many. */
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out);
+/* The same by hasp's own connection, when there is no other. */
+void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took);
 
 #endif

@@ -7,7 +7,7 @@ guard stays behind, and nobody waits for nothing.
 
 import pytest
 from harness import encode, until
-from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUED, WRONGTYPE, bulk, guard, held, is_locked, is_lost,
+from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUE, QUEUED, WRONGTYPE, bulk, guard, held, is_locked, is_lost,
                             overtake, reload, stands, transact)
 
 SECOND = "stock:2"
@@ -178,3 +178,85 @@ def test_guard_that_grows_during_a_transaction_concerns_it(start_hasp, plain):
         stands(plain, other, "GET", KEY)
         assert one.call("SET", KEY, 1) == OK
         assert other.read() == bulk("1")
+
+
+def test_who_waits_is_refused_when_a_rule_comes_in_between(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    with held(hasp) as one, hasp.connect() as other:
+        stands(plain, other, "MSET", KEY, 1, "lock:1", 1)
+        reload(hasp, "[upstream]", "[lock l]\npattern = lock:*\n[upstream]")
+        assert one.call("SET", KEY, "one") == OK
+        assert other.read().startswith(b"-ERR hasp: ")
+        assert other.call("PING") == b"+PONG\r\n"
+
+
+@pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("INCR", KEY), ("HGETALL", KEY)])
+def test_who_waits_goes_on_when_there_is_no_guard_any_more(start_hasp, plain, command):
+    hasp = start_hasp(guard(lease="60s"))
+    with held(hasp), hasp.connect() as other:
+        other.call("HELLO", 3)
+        stands(plain, other, *command)
+        reload(hasp, guard(lease="60s"), "")
+        plain.delete(GUARD)
+        assert not other.read().startswith(b"-")
+        assert other.call("PING") == b"+PONG\r\n"
+
+
+def test_who_waits_stays_in_line_when_its_guard_changes(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    with held(hasp) as one, hasp.connect() as other:
+        stands(plain, other, "GETEX", KEY)
+        reload(hasp, "acquire_on = ", "acquire_on = GETEX, ")
+        assert one.call("SET", KEY, "one") == OK
+        assert other.read() == bulk("one")
+        assert other.call("SET", KEY, "two") == OK
+    nothing_left(plain)
+
+
+# --- waiting ---
+
+def test_first_one_who_waits_stands_in_line_once(start_hasp, plain):
+    """hasp must subscribe first, and asks with the ticket by which it will be called in."""
+    hasp = start_hasp(guard(lease="60s"))
+    plain.set(GUARD, "somebody")
+    with hasp.connect() as one:
+        stands(plain, one, "INCR", KEY)
+        plain.delete(GUARD)
+        assert one.read() == ONE
+        nothing_left(plain)
+
+
+def test_first_transaction_that_waits_stands_in_line_once(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    plain.set(GUARD, "somebody")
+    with hasp.connect() as one:
+        one.send(encode("MULTI") + encode("SET", KEY, 1) + encode("EXEC"))
+        until(lambda: plain.zcard(QUEUE) == 1, "it to stand in line")
+        plain.delete(GUARD)
+        assert [one.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n" + OK]
+        nothing_left(plain)
+
+
+def test_who_waits_in_vain_gives_back_what_it_took_also_when_its_link_has_gone(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s", wait="300ms"), pooling="shared")
+    with held(hasp, SECOND) as one, hasp.connect() as other:
+        stands(plain, other, "MGET", KEY, SECOND, guard="hasp:guard:{stock:2}")
+        assert plain.exists(GUARD)
+        plain.client_kill_filter(_type="normal", skipme=True)
+        assert is_locked(other.read(), SECOND)
+        until(lambda: not plain.exists(GUARD), "it to be given back", timeout=2)
+        assert one.call("SET", SECOND, 1) == OK
+
+
+def test_hanging_up_after_a_wait_longer_than_the_lease_frees_the_guard(start_hasp, plain):
+    hasp = start_hasp(guard(lease="400ms", wait="10s"))
+    plain.set(GUARD, "somebody")
+    with hasp.connect() as one:
+        one.send(encode("MULTI") + encode("GET", KEY) + encode("EXEC"))
+        until(lambda: plain.zcard(QUEUE) == 1, "it to stand in line")
+        queued = plain.time()
+        until(lambda: plain.time()[0] > queued[0] + 1, "a lease to go by")
+        plain.delete(GUARD)
+        assert [one.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n" + NIL]
+        plain.pexpire(GUARD, 60_000)
+    until(lambda: not plain.exists(GUARD), "it to be released", timeout=2)
