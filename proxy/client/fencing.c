@@ -154,7 +154,12 @@ static struct decision refuse(struct context *x, const char *error)
  * MULTI. NULL: they are; else what is wrong. */
 static const char *find_unwatched(const struct context *x, const struct guarded_call *pending)
 {
-	if (x->session->guards == GUARDS_LOST)
+	bool lost = x->session->guards == GUARDS_LOST;
+
+	/* What was watched is what it had read as another. */
+	for (size_t i = 0; i < pending->n; i++)
+		lost |= pending->parts[i].reading->renamed;
+	if (lost)
 		return "LOCKLOST a key was read under a guard that is over: nothing was "
 		       "written";
 	for (size_t i = 0; i < pending->n; i++)

@@ -157,6 +157,12 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = guarded_sort(k->v, k->n);
 }
 
+/* Nobody but this connection has it. */
+static bool is_own(struct slice token)
+{
+	return slice_starts(token, SLICE_LIT(OWNER_CONNECTION_PREFIX));
+}
+
 void guard_keys_name(const struct context *x, struct guard_keys *k)
 {
 	const struct dispatch_from *from = x->from;
@@ -165,9 +171,19 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		struct guarded_key *key = &k->v[i];
 		const struct reading *reading = reading_find(from->env->readings, from->reader,
 		                                             x->session->db, key->key);
-		/* Who calls itself otherwise now has read as who it was then. */
-		key->token = reading ? reading->token
-		                     : deciding_token(x, key->owner, &k->rooms[key->owner]);
-		key->held = !key->shared && (reading ? reading->read : from->reader->forgot);
+		key->token = deciding_token(x, key->owner, &k->rooms[key->owner]);
+		key->shared = !is_own(key->token);
+		key->held = !key->shared && !reading && from->reader->forgot;
+		if (!reading)
+			continue;
+		/* What it has read as itself, it may write as itself, whatever it is called
+		 * now. What it has read as one of several, those have written since, or are
+		 * about to: it has to be read again. */
+		key->held = reading->read;
+		if (is_own(reading->token) || slice_eq(reading->token, key->token)) {
+			key->token = reading->token;
+			key->shared = reading->shared;
+			key->held &= !key->shared || reading->renamed;
+		}
 	}
 }

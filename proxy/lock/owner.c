@@ -52,8 +52,8 @@ void owner_identify(struct owner_identity *id, int fd, int worker)
 	/* An owner that is not known must not be everybody's. */
 	if (id->address[sizeof("address:") - 1] == '?')
 		snprintf(id->address, sizeof(id->address), "address:?%s", hex);
-	snprintf(id->connection, sizeof(id->connection), "connection:%s/%d/%s", text, worker,
-	         hex);
+	snprintf(id->connection, sizeof(id->connection), OWNER_CONNECTION_PREFIX "%s/%d/%s",
+	         text, worker, hex);
 }
 
 static struct slice prefixed(struct buf *room, const char *prefix, const char *name)

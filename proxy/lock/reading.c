@@ -92,14 +92,17 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 	struct reading *x = reading_find(books, r, db, k->key);
 	struct slice id;
 	char *bytes;
+	bool renamed = false;
 
 	if (x && !slice_eq(x->token, k->token)) {
-		/* It calls itself otherwise now, and has what the other had no more. */
+		renamed = x->read;
 		reading_end(x);
 		x = NULL;
 	}
 	if (x) {
 		x->until = until;
+		x->release = k->release;
+		x->lease_ms = k->lease_ms;
 		list_remove(&x->node);
 		list_append(&r->readings, &x->node);
 		return x;
@@ -116,6 +119,8 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 		.books = books,
 		.token = slice_of(bytes + id.n, k->token.n),
 		.until = until,
+		.read = renamed,
+		.renamed = renamed,
 		.release = k->release,
 		.shared = k->shared,
 		.lease_ms = k->lease_ms,
@@ -260,12 +265,18 @@ void guarded_call_failed(struct guarded_call *call, struct slice line)
 	}
 }
 
+static void reading_is_read(struct reading *x)
+{
+	x->read = true;
+	x->renamed = x->lost = false;
+}
+
 void guarded_call_end(struct guarded_call *call, enum guarded_end end)
 {
 	for (size_t i = 0; i < call->n; i++) {
 		struct guarded_part *p = &call->parts[i];
 		if (end != GUARDED_FAILED && p->acquires)
-			p->reading->read = true;
+			reading_is_read(p->reading);
 		else if (!p->reading->read || (end == GUARDED_DONE && p->releases))
 			reading_end(p->reading);
 	}
@@ -276,7 +287,7 @@ void guarded_call_assume(struct guarded_call *call)
 	for (size_t i = 0; i < call->n; i++) {
 		struct reading *x = call->parts[i].reading;
 		if (!call->writes)
-			x->read = true;
+			reading_is_read(x);
 		else if (!x->read)
 			reading_end(x);
 	}
@@ -297,7 +308,8 @@ void guarded_call_undo(struct guarded_call *call)
 		if (db < 0)
 			continue;
 		buf_clear(&out);
-		script = rewrite_leave(&out, &t, true);
+		/* A guard that others share, one of them may have. */
+		script = rewrite_leave(&out, &t, !call->parts[i].reading->shared);
 		errand_repeat(call->books->errands, db, script, buf_slice(&out), until,
 		              UNDO_TIMES);
 	}
@@ -366,7 +378,7 @@ static struct guarded_key key_of(const struct guarded_call *call, size_t i)
 		.token = x->token,
 		.lease_ms = p->lease_ms,
 		.shared = x->shared,
-		.held = !x->shared && (x->read || p->must_own || call->taken),
+		.held = x->renamed || (!x->shared && (x->read || p->must_own || call->taken)),
 		.releases = p->releases,
 	};
 }

@@ -49,6 +49,8 @@ struct reading {
 	bool read; /* answered; else it is being asked for */
 	bool release; /* with the connection */
 	bool shared; /* several connections may be this owner */
+	bool renamed; /* what counts as read was so under another token */
+	bool lost; /* another one had the guard since it was read, as far as is known here */
 	int64_t lease_ms;
 };
 

@@ -180,6 +180,18 @@ def test_guard_that_grows_during_a_transaction_concerns_it(start_hasp, plain):
         assert other.read() == bulk("1")
 
 
+def test_owner_that_changes_does_not_make_the_read_forgotten(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain)
+        reload(hasp, "acquire_on", "owner = address\nacquire_on")
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+        assert one.call("GET", KEY) == bulk("other")
+        assert one.call("SET", KEY, "one") == OK
+
+
 def test_who_waits_is_refused_when_a_rule_comes_in_between(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s"))
     with held(hasp) as one, hasp.connect() as other:
@@ -211,6 +223,70 @@ def test_who_waits_stays_in_line_when_its_guard_changes(start_hasp, plain):
         assert other.read() == bulk("one")
         assert other.call("SET", KEY, "two") == OK
     nothing_left(plain)
+
+
+# --- who asks ---
+
+def test_new_name_reads_as_itself(start_hasp, plain):
+    """What the connection once read as another, that one may have written elsewhere."""
+    hasp = start_hasp(guard(owner="name"))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        assert two.call("SET", KEY, "v0") == OK
+        assert one.call("CLIENT", "SETNAME", "y") == OK
+        assert one.call("GET", KEY) == bulk("v0")
+        stands(plain, two, "GET", KEY)
+        assert one.call("SET", KEY, "v1") == OK
+        assert two.read() == bulk("v1")
+        assert two.call("SET", KEY, "v2") == OK
+    nothing_left(plain)
+
+
+def test_new_name_that_waits_in_vain_has_still_read_as_the_old_one(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name", wait="50ms"))
+    with named(hasp, "x") as one, named(hasp, "z") as other:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain, value="v1")
+        assert one.call("CLIENT", "SETNAME", "y") == OK
+        assert other.call("GET", KEY) == bulk("v1")
+        assert is_locked(one.call("GET", KEY))
+        assert other.call("SET", KEY, "v2") == OK
+        assert is_lost(one.call("SET", KEY, "v0"))
+        assert one.call("GET", KEY) == bulk("v2")
+        assert one.call("SET", KEY, "v3") == OK
+
+
+def test_name_that_changes_between_read_and_write_is_no_way_into_anothers_work(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name"))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        assert two.call("SET", KEY, "v0") == OK
+        assert one.call("CLIENT", "SETNAME", "y") == OK
+        assert two.call("GET", KEY) == bulk("v0")
+        assert is_lost(one.call("SET", KEY, "y's"))
+        assert two.call("SET", KEY, "v1") == OK
+
+
+def test_name_that_comes_after_the_read_loses_nothing(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name"))
+    with hasp.connect() as one:
+        assert one.call("GET", KEY) == NIL
+        assert one.call("CLIENT", "SETNAME", "y") == OK
+        assert one.call("SET", KEY, 1) == OK
+    nothing_left(plain)
+
+
+def test_who_has_no_name_is_its_connection(start_hasp, plain):
+    """What it has read its own hasp remembers, and Redis need not."""
+    hasp = start_hasp(guard(owner="name"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("GET", KEY) == NIL
+        assert plain.keys("hasp:*") == [GUARD]
+        stands(plain, other, "GET", KEY)
+        assert one.call("SET", KEY, 1) == OK
+        assert other.read() == bulk("1")
+        overtake(plain)
+        assert is_lost(other.call("SET", KEY, 2))
 
 
 # --- waiting ---
