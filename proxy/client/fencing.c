@@ -31,10 +31,10 @@ static void write_word(struct buf *out, const char *command)
  * has them when it has ended. */
 static bool must_take(const struct guarded_call *call)
 {
-	if (call->way != GUARDED_BLOCK || call->taken)
+	if (call->taken)
 		return false;
 	for (size_t i = 0; i < call->n; i++)
-		if (!call->parts[i].reading->read)
+		if (guarded_call_takes(call, i))
 			return true;
 	return false;
 }
@@ -351,7 +351,7 @@ bool fencing_on_line(struct client *c, struct request *r, struct slice line)
 {
 	struct guarded_call *call = r->call;
 	struct slice error = buf_slice(&call->error);
-	bool granted = slice_eq(line, SLICE_LIT("+GRANTED\r\n"));
+	bool granted = slice_starts(line, SLICE_LIT("+GRANTED"));
 	/* By now it is known. Sent once more, the command might be carried out. */
 	bool refused = call->way == GUARDED_BLOCK && c->session.block_refused;
 

@@ -43,8 +43,9 @@ bool guarding_needs_private(const struct client_env *env, const struct resolved 
 	size_t args[KEYS_ON_STACK], n;
 	const struct command *c = what->command;
 	bool writes = c && ((c->flags & COMMAND_WRITE) || (c->flags & COMMAND_NOSCRIPT));
+	bool fits = writes && guarded_fits(req, true, true);
 
-	if (!writes || guarded_fits(req, true, true))
+	if (!writes)
 		return false;
 	n = command_key_args(c, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n; i++) {
@@ -53,7 +54,8 @@ bool guarding_needs_private(const struct client_env *env, const struct resolved 
 		if (i == KEYS_ON_STACK)
 			return true;
 		g = config_guard_for(env->config, req->argv[args[i]]);
-		if (g && g->mode == MODE_ENFORCE)
+		if (g && g->mode == MODE_ENFORCE &&
+		    (!fits || guard_acquires_on(g, req->argv[0])))
 			return true;
 	}
 	return false;
@@ -78,10 +80,14 @@ static struct decision call(struct context *x, const struct guard_keys *k)
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct rewrite_how how = deciding_how(x);
 	struct guarded g = { x->req, k->v, k->n, k->args, k->nargs, k->wait_ms };
-	bool fits = guarded_fits(x->req, k->writes, how.resp3);
+	bool both = k->writes && k->acquires;
+	bool fits = guarded_fits(x->req, k->writes, how.resp3) && !both;
 	bool fenced = k->writes && !fits && !x->session->opaque;
 	struct guarded_call *pending;
 
+	/* No script can do it, and without answers nothing else can be made of it. */
+	if (x->session->opaque && k->writes && !fits && !both)
+		return pass;
 	/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has begun. */
 	if (fenced && x->session->watching)
 		return deciding_refuse(x,
@@ -95,7 +101,7 @@ static struct decision call(struct context *x, const struct guard_keys *k)
 		how.place = 0;
 	if (fenced)
 		; /* Its call is written when it is known. */
-	else if (k->writes)
+	else if (k->writes && !both)
 		rewrite_guarded_write(&env->call, &g, how);
 	else
 		rewrite_guarded_read(&env->call, &g, how, !fits && !x->session->opaque);
@@ -253,6 +259,8 @@ void guarding_stand(struct client *c, struct request *r, struct slice line)
 
 	if (i < pending->n) {
 		pending->stands_at = i;
+		/* Another has it. */
+		pending->parts[i].reading->lost = true;
 		t = guarded_call_try(pending, i, &name);
 		if (!c->waiter)
 			c->waiter = waiter_new_sent(c->env->waits, pending->wait_ms,
@@ -281,7 +289,8 @@ bool guarding_on_line(struct client *c, struct request *r, struct slice line)
 		guarding_stand(c, r, line);
 		return false;
 	}
-	if (slice_eq(line, SLICE_LIT("+GRANTED\r\n"))) {
+	if (slice_starts(line, SLICE_LIT("+GRANTED"))) {
+		guarded_call_granted(r->call, line);
 		send_apart(c, r);
 		return false;
 	}

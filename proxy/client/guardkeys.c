@@ -2,6 +2,7 @@
 #include "client/guardkeys.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,10 +31,14 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 		all->wait_ms = more->wait_ms;
 	all->v = xrealloc(all->v, (all->n + more->n) * sizeof(*all->v));
 	for (size_t i = 0; i < more->n; i++) {
+		bool writes = more->v[i].writes;
 		size_t at = 0;
 		while (at < all->n && !slice_eq(all->v[at].key, more->v[i].key))
 			at++;
+		if (at < all->n)
+			writes |= all->v[at].writes;
 		all->v[at] = more->v[i];
+		all->v[at].writes = writes;
 		all->n += at == all->n;
 	}
 }
@@ -46,19 +51,6 @@ void guard_keys_fini(struct guard_keys *k)
 	}
 	for (size_t i = 0; i < OWNER_VALUE; i++)
 		buf_release(&k->rooms[i]);
-}
-
-/* A command that both writes and is named as a reader only reads, unless it is named as a
- * writer, too: GETEX. */
-static bool writes_under(const struct context *x, const struct guard_keys *k,
-                         const struct guard *g)
-{
-	/* SORT without STORE, and its like. */
-	bool is_plain_sort = x->what->command->keys == KEYS_STORE && k->nargs == 1;
-
-	return (x->what->command->flags & COMMAND_WRITE) && !is_plain_sort &&
-	       (!guard_acquires_on(g, x->req->argv[0]) ||
-	        guard_releases_on(g, x->req->argv[0]));
 }
 
 /* Does `what`, such as name:reporting-*, speak of this client? */
@@ -124,23 +116,75 @@ static bool is_script(const struct context *x)
 	return c->keys == KEYS_COUNTED && (c->flags & COMMAND_NOSCRIPT);
 }
 
+/* SORT without STORE, and its like, only read. */
+static bool writes_something(const struct context *x, const struct guard_keys *k)
+{
+	const struct command *c = x->what->command;
+
+	return is_script(x) ||
+	       ((c->flags & COMMAND_WRITE) && !(c->keys == KEYS_STORE && k->nargs == 1));
+}
+
+static bool is_number(struct slice s, int n)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", n);
+	return slice_eq(s, slice_str(text));
+}
+
+/* COPY a b DB n: the destination is none of this database's keys. */
+static bool copies_elsewhere(const struct context *x)
+{
+	const struct resp_view *req = x->req;
+
+	if (!slice_is(req->argv[0], "COPY"))
+		return false;
+	for (size_t i = 3; i + 1 < req->argc; i++)
+		if (slice_is(req->argv[i], "DB"))
+			return !is_number(req->argv[i + 1], x->session->db);
+	return false;
+}
+
+/* How many of its keys are in this database. */
+static size_t count_here(const struct context *x, const struct guard_keys *k)
+{
+	return copies_elsewhere(x) ? 1 : k->nargs;
+}
+
+/* A command that writes and is named as a reader (BITFIELD, GETEX) only reads, unless what it
+ * writes may come of what was read before. Of several connections that are one owner, each may
+ * have read. */
+static bool may_have_read(const struct context *x, const struct guard *g, struct slice key)
+{
+	const struct reading *reading = reading_find(x->from->env->readings, x->from->reader,
+	                                             x->session->db, key);
+
+	return g->owner != OWNER_CONNECTION || x->from->reader->forgot ||
+	       (reading && reading->read);
+}
+
 void guard_keys_find(const struct context *x, struct guard_keys *k)
 {
 	const struct config *config = x->from->env->config;
 	struct slice name = x->req->argv[0];
+	bool can_write = writes_something(x, k);
 
-	for (size_t i = 0; i < k->nargs; i++) {
+	for (size_t i = 0; i < count_here(x, k); i++) {
 		struct slice key = x->req->argv[k->args[i]];
 		const struct guard *g = config_guard_for(config, key);
-		bool writes;
+		bool writes, acquires;
 		if (!g || g->mode == MODE_OBSERVE) {
 			k->ruled |= !g && config_rule_for(config, key);
 			continue;
 		}
-		writes = writes_under(x, k, g) || is_script(x);
-		if (!writes && (!guard_acquires_on(g, name) || is_exempt(x, g)))
+		acquires = guard_acquires_on(g, name) && !is_exempt(x, g) &&
+		           !(can_write && guard_releases_on(g, name));
+		writes = can_write && (!acquires || may_have_read(x, g, key));
+		if (!writes && !acquires)
 			continue;
 		k->writes |= writes;
+		k->acquires |= acquires;
 		if (k->n == 0 || g->wait_ms < k->wait_ms)
 			k->wait_ms = g->wait_ms;
 		k->v[k->n++] = (struct guarded_key){
@@ -149,9 +193,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.owner = g->owner,
 			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.acquires = !writes,
-			.releases = writes && !is_script(x) && guard_releases_on(g, name) &&
-			            is_written(name, i, k->nargs),
+			.writes = can_write && is_written(name, i, k->nargs),
+			.acquires = acquires,
+			.releases = writes && !acquires && !is_script(x) &&
+			            guard_releases_on(g, name) && is_written(name, i, k->nargs),
 		};
 	}
 	k->n = guarded_sort(k->v, k->n);

@@ -17,6 +17,7 @@ struct guard_keys {
 	struct guarded_key *v;
 	size_t n;
 	bool writes; /* the command; else it reads */
+	bool acquires; /* it counts as a read, which may write as well */
 	bool ruled; /* a rule for locks concerns one of them */
 	int64_t wait_ms; /* the shortest of the guards' */
 	struct buf rooms[OWNER_VALUE]; /* the bytes behind v[].token, by kind */

@@ -129,8 +129,12 @@ size_t guarded_sort(struct guarded_key *keys, size_t n)
 	if (n > 1)
 		qsort(keys, n, sizeof(*keys), compare);
 	for (size_t i = 0; i < n; i++)
-		if (left == 0 || compare(&keys[left - 1], &keys[i]) != 0)
+		if (left == 0 || compare(&keys[left - 1], &keys[i]) != 0) {
 			keys[left++] = keys[i];
+		} else {
+			keys[left - 1].writes |= keys[i].writes;
+			keys[left - 1].releases |= keys[i].releases;
+		}
 	return left;
 }
 
@@ -198,12 +202,36 @@ static void begin(struct buf *out, enum script_id id, const struct guarded *g,
 	call_write_turn(out, how, g->wait_ms);
 }
 
+/* What the script should know of a key; as in scripts/guard_read.lua. */
+static char knowledge(const struct guarded_key *k)
+{
+	if (k->held)
+		return k->writes ? 'm' : 'r';
+	return k->shared && k->writes ? 's' : '-';
+}
+
+/* Most often there is nothing; nor does it matter that a single key was read before. */
+static void write_mode(struct buf *out, const struct guarded *g, bool apart)
+{
+	struct buf mode = BUF_INIT;
+	bool matters = false;
+
+	buf_puts(&mode, apart ? "take" : "read");
+	for (size_t i = 0; i < g->n; i++) {
+		char c = knowledge(&g->keys[i]);
+		buf_append(&mode, slice_of(&c, 1));
+		matters |= c != '-' && (c != 'r' || g->n > 1);
+	}
+	resp_write_bulk(out, matters ? buf_slice(&mode) : slice_of(buf_head(&mode), 4));
+	buf_release(&mode);
+}
+
 void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
                           bool apart)
 {
 	begin(out, SCRIPT_GUARD_READ, g, how,
 	      1 + CALL_TURN_ARGS + 1 + 2 * g->n + (apart ? 0 : g->req->argc));
-	resp_write_bulk_str(out, apart ? "take" : "run");
+	write_mode(out, g, apart);
 	for (size_t i = 0; i < g->n; i++) {
 		resp_write_bulk(out, g->keys[i].token);
 		resp_write_bulk_int(out, g->keys[i].lease_ms);

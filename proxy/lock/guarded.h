@@ -31,6 +31,7 @@ struct guarded_key {
 	bool release; /* the guard, when the connection ends */
 	bool held; /* this connection has read it under the guard, and not written it since;
 	              told by Redis where several connections are one owner */
+	bool writes; /* the command may change it */
 	bool acquires; /* the command is such a read */
 	bool releases; /* the command ends what the read began */
 };
@@ -45,8 +46,8 @@ struct guarded {
 	int64_t wait_ms; /* 0: it does not */
 };
 
-/* In the keys' order, and none twice; what is true of one of the twins is true of the one that
- * is left. Returns how many there are. */
+/* In the keys' order, and none twice: what the command does to one of the twins, it does to the
+ * one that is left. Returns how many there are. */
 size_t guarded_sort(struct guarded_key *keys, size_t n);
 
 /* Does the command, whose name is argv[0], have the reply in a script that it has outside, in
@@ -57,8 +58,9 @@ bool guarded_fits(const struct resp_view *req, bool writes, bool resp3);
  *
  *   +QUEUED place now held i    it stands in line for key i, counted from 1
  *   -LOCKED ...                 it cannot wait (any more)
- *   -LOCKLOST ...               (writes) see guarded_lost()
- *   +GRANTED                    (reads, `apart`) the guards are taken: send the command
+ *   -LOCKLOST ...               a key that it writes was lost: see guarded_lost()
+ *   +GRANTED                    (reads, `apart`) the guards were its owner's: send the command
+ *   +GRANTED anew               the same, and one of them had to be taken
  */
 void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
                           bool apart);

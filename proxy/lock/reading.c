@@ -181,11 +181,20 @@ struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, 
 	call->wait_ms = g->wait_ms;
 	call->n = g->n;
 	set_ticket(call, ticket);
+	/* Those that there are must not make room for the others. */
+	for (size_t i = 0; i < g->n; i++) {
+		struct reading *x = reading_find(books, r, db, g->keys[i].key);
+		if (x) {
+			list_remove(&x->node);
+			list_append(&r->readings, &x->node);
+		}
+	}
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
 		call->parts[i] = (struct guarded_part){
 			.reading = reading_begin(books, r, db, k, until(call, k->lease_ms)),
 			.lease_ms = k->lease_ms,
+			.writes = k->writes,
 			.acquires = k->acquires,
 			.releases = k->releases,
 			.must_own = k->held,
@@ -230,10 +239,19 @@ void guarded_call_free(struct guarded_call *call)
 	free(call);
 }
 
+bool guarded_call_takes(const struct guarded_call *call, size_t i)
+{
+	const struct guarded_part *p = &call->parts[i];
+
+	if (call->way == GUARDED_BLOCK)
+		return !p->reading->read;
+	return call->way == GUARDED_ONE && p->acquires;
+}
+
 size_t guarded_call_part(const struct guarded_call *call, size_t i)
 {
 	for (size_t at = 0; at < call->n; at++) {
-		if (call->taking && call->parts[at].reading->read)
+		if (call->taking && !guarded_call_takes(call, at))
 			continue;
 		if (i-- == 0)
 			return at;
@@ -257,18 +275,41 @@ struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, stru
 
 void guarded_call_failed(struct guarded_call *call, struct slice line)
 {
+	struct reading *told = NULL;
+
 	for (size_t i = 0; i < call->n; i++) {
-		if (guarded_lost(line, reading_key(call->parts[i].reading))) {
-			call->parts[i].reading->read = false;
+		struct reading *x = call->parts[i].reading;
+		if (!guarded_lost(line, reading_key(x)))
+			continue;
+		/* Of names that begin alike, it is not known which one was meant. */
+		if (told)
 			return;
-		}
+		told = x;
 	}
+	if (told)
+		told->read = false;
+}
+
+void guarded_call_granted(struct guarded_call *call, struct slice line)
+{
+	if (!slice_starts(line, SLICE_LIT("+GRANTED anew")))
+		return;
+	call->taken = true;
+	for (size_t i = 0; i < call->n; i++)
+		call->parts[i].reading->lost = true;
 }
 
 static void reading_is_read(struct reading *x)
 {
 	x->read = true;
 	x->renamed = x->lost = false;
+}
+
+static void reading_is_over(struct reading *x)
+{
+	x->read = x->renamed = x->lost = false;
+	if (!x->reader->forgot)
+		reading_end(x);
 }
 
 void guarded_call_end(struct guarded_call *call, enum guarded_end end)
@@ -278,7 +319,7 @@ void guarded_call_end(struct guarded_call *call, enum guarded_end end)
 		if (end != GUARDED_FAILED && p->acquires)
 			reading_is_read(p->reading);
 		else if (!p->reading->read || (end == GUARDED_DONE && p->releases))
-			reading_end(p->reading);
+			reading_is_over(p->reading);
 	}
 }
 
@@ -286,10 +327,10 @@ void guarded_call_assume(struct guarded_call *call)
 {
 	for (size_t i = 0; i < call->n; i++) {
 		struct reading *x = call->parts[i].reading;
-		if (!call->writes)
+		if (!call->writes || call->parts[i].acquires)
 			reading_is_read(x);
-		else if (!x->read)
-			reading_end(x);
+		else if (!x->read || call->parts[i].releases)
+			reading_is_over(x);
 	}
 	guarded_call_free(call);
 }
@@ -321,9 +362,10 @@ static bool is_done_with(const struct guarded_part *p, enum guarded_end end, boo
 {
 	if (end == GUARDED_DONE && p->releases)
 		return true;
+	if (!took || (end != GUARDED_FAILED && p->acquires))
+		return false;
 	/* Of those who share a token, another may have it. */
-	return took && !p->reading->read && !p->reading->shared &&
-	       !(end != GUARDED_FAILED && p->acquires);
+	return p->reading->read ? p->reading->lost : !p->reading->shared;
 }
 
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
@@ -379,6 +421,7 @@ static struct guarded_key key_of(const struct guarded_call *call, size_t i)
 		.lease_ms = p->lease_ms,
 		.shared = x->shared,
 		.held = x->renamed || (!x->shared && (x->read || p->must_own || call->taken)),
+		.writes = p->writes,
 		.releases = p->releases,
 	};
 }
@@ -403,7 +446,7 @@ void guarded_call_write_take(struct guarded_call *call, struct buf *out, struct 
 
 	call->taking = true;
 	for (size_t i = 0; i < call->n; i++)
-		if (!call->parts[i].reading->read)
+		if (guarded_call_takes(call, i))
 			keys[g.n++] = key_of(call, i);
 	rewrite_guarded_read(out, &g, how, true);
 	free(keys);

@@ -34,7 +34,8 @@ void readings_free(struct readings *r); /* no readers are left */
 struct reader {
 	struct list readings;
 	uint32_t n;
-	bool forgot; /* there were more than READINGS_MAX */
+	bool forgot; /* there were more than READINGS_MAX; then those that are written stay, for
+	              * what is not there counts as read */
 };
 void reader_init(struct reader *r);
 
@@ -87,8 +88,8 @@ struct guarded_call {
 	unsigned due; /* answers before the one that decides */
 	unsigned tries;
 	bool executing; /* else it is being checked */
-	bool taking; /* GUARDED_BLOCK: the keys that are not read are taken */
-	bool taken; /* they were */
+	bool taking; /* those that guarded_call_takes() */
+	bool taken; /* they were, or (GUARDED_SCRIPT) what a read needs */
 	size_t ncommands; /* in the transaction */
 	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */
 	struct buf error; /* the first one among what was due; empty: none */
@@ -98,6 +99,7 @@ struct guarded_call {
 		struct reading *reading;
 		int64_t lease_ms;
 		bool must_own; /* its connection may have read it */
+		bool writes; /* it may be written */
 		bool acquires; /* read last */
 		bool releases;
 	} parts[]; /* in the keys' order */
@@ -114,7 +116,9 @@ void guarded_call_free(struct guarded_call *call); /* NULL is allowed */
  * another ticket. */
 void guarded_call_write_check(struct guarded_call *call, struct buf *out,
                               struct rewrite_how how);
-/* The call that takes those that are not read: see rewrite_guarded_read(). */
+/* Is its guard to be taken before the check? */
+bool guarded_call_takes(const struct guarded_call *call, size_t i);
+/* The call that takes those: see rewrite_guarded_read(). */
 void guarded_call_write_take(struct guarded_call *call, struct buf *out,
                              struct rewrite_how how);
 /* WATCH with the guards' names. */
@@ -125,6 +129,8 @@ size_t guarded_call_part(const struct guarded_call *call, size_t i);
 /* What a waiter needs to know of part `i`; `name`: room for its guard's name. */
 struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, struct buf *name);
 
+/* (GUARDED_SCRIPT) The guards are its owner's now, as `line` has it: +GRANTED ... */
+void guarded_call_granted(struct guarded_call *call, struct slice line);
 /* It was answered with this error line: a key that was lost counts as read no more. */
 void guarded_call_failed(struct guarded_call *call, struct slice line);
 enum guarded_end {

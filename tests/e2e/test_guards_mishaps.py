@@ -289,6 +289,221 @@ def test_who_has_no_name_is_its_connection(start_hasp, plain):
         assert is_lost(other.call("SET", KEY, 2))
 
 
+# --- reading again ---
+
+@ANY
+def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
+    with named(hasp, "a") as one, named(hasp, "b") as other, named(hasp, "c") as third:
+        assert one.call("GET", KEY) == NIL
+        plain.delete(GUARD)
+        assert other.call("GET", KEY) == NIL
+        assert other.call("SET", KEY, "other") == OK
+        assert third.call("GET", SECOND) == NIL
+        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@ANY
+def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
+    with named(hasp, "a") as one, named(hasp, "b") as other:
+        assert one.call("GET", KEY) == NIL
+        assert other.call("GET", SECOND) == NIL
+        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+        assert one.call("SET", KEY, "one") == OK
+
+
+@pytest.mark.parametrize("command", [("HGETALL", KEY), ("ZSCORE", KEY, "m")])
+def test_read_that_fails_behind_its_guard_leaves_none(start_hasp, plain, command):
+    hasp = start_hasp(guard(lease="60s"))
+    plain.set(KEY, "text")
+    with hasp.connect() as one:
+        one.call("HELLO", 3)
+        assert one.call(*command) == WRONGTYPE
+        nothing_left(plain)
+
+
+def test_read_that_fails_behind_its_guard_does_not_make_good_what_was_lost(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    with hasp.connect() as one:
+        one.call("HELLO", 3)
+        assert one.call("HGETALL", KEY) == b"%0\r\n"
+        overtake(plain)
+        assert one.call("HGETALL", KEY) == WRONGTYPE
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+def test_read_that_fails_behind_its_guard_keeps_what_was_not_lost(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    plain.set(KEY, "text")
+    with hasp.connect() as one:
+        one.call("HELLO", 3)
+        assert one.call("GET", KEY) == bulk("text")
+        assert one.call("HGETALL", KEY) == WRONGTYPE
+        assert plain.exists(GUARD)
+        assert one.call("SET", KEY, "one") == OK
+    nothing_left(plain)
+
+
+@SHARED
+def test_read_that_fails_is_no_read_of_its_owner(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, lease="60s"))
+    plain.lpush(KEY, 1)
+    with named(hasp, "a") as one:
+        assert one.call("GET", KEY) == WRONGTYPE
+        assert one.call("DEL", KEY) == ONE
+        assert plain.keys("hasp:*") == []
+
+
+@SHARED
+@pytest.mark.parametrize("command", [("SET", KEY, "two"), ("EVAL", "return 1", 1, KEY)])
+def test_transaction_over_another_connection_does_not_have_again_what_was_lost(start_hasp, plain, owner, command):
+    hasp = start_hasp(guard(owner=owner))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain)
+        assert is_lost(transact(two, command)[-1])
+        assert plain.get(KEY) == "other"
+
+
+@SHARED
+def test_writer_that_reads_is_checked_for_what_its_owner_read(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, acquire_on="BITFIELD"))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("BITFIELD", KEY, "GET", "u8", 0) == b"*1\r\n:0\r\n"
+        overtake(plain, value="\x07")
+        assert is_lost(two.call("BITFIELD", KEY, "SET", "u8", 0, 1))
+        assert two.call("BITFIELD", KEY, "GET", "u8", 0) == b"*1\r\n:7\r\n"
+        assert one.call("SET", KEY, "x") == OK
+    nothing_left(plain)
+
+
+def test_writer_that_reads_is_checked_for_what_it_read_before(start_hasp, plain):
+    hasp = start_hasp(guard(acquire_on="BITFIELD"))
+    with hasp.connect() as one:
+        assert one.call("BITFIELD", KEY, "GET", "u8", 0) == b"*1\r\n:0\r\n"
+        overtake(plain, value="\x07")
+        assert is_lost(one.call("BITFIELD", KEY, "SET", "u8", 0, 1))
+        assert plain.get(KEY) == "\x07"
+        assert one.call("BITFIELD", KEY, "GET", "u8", 0) == b"*1\r\n:7\r\n"
+        assert one.call("BITFIELD", KEY, "SET", "u8", 0, 1) == b"*1\r\n:7\r\n"
+        assert plain.exists(GUARD)
+        assert one.call("SET", KEY, "x") == OK
+    nothing_left(plain)
+
+
+# --- many keys, strange keys ---
+
+def test_keys_beyond_what_is_remembered(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        for n in range(1024):
+            assert one.call("GET", f"stock:{n + 1000}") == NIL
+        # The oldest makes room for the first, and is read again itself.
+        assert one.call("MGET", "stock:0", "stock:1000") == b"*2\r\n" + 2 * NIL
+        assert one.call("SET", "stock:1000", 1) == OK
+        overtake(plain, "stock:0")
+        assert is_lost(one.call("SET", "stock:0", 1), "stock:0")
+
+
+def test_who_has_read_too_many_to_remember_is_told_once(start_hasp):
+    """Whether it had read what it writes now, is not known."""
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        for n in range(1030):
+            assert one.call("GET", f"stock:{n + 1000}") == NIL
+        assert is_lost(one.call("SET", KEY, 1))
+        assert [one.call("SET", KEY, n) for n in range(3)] == 3 * [OK]
+
+
+def test_names_that_look_the_same_are_told_apart(start_hasp, plain):
+    """Only their beginnings are in errors."""
+    first, second = "stock:" + 150 * "x" + "1", "stock:" + 150 * "x" + "2"
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert one.call("MGET", first, second) == b"*2\r\n" + 2 * NIL
+        overtake(plain, second)
+        assert one.call("MSET", first, 1, second, 1).startswith(b"-LOCKLOST ")
+        overtake(plain, first)
+        assert one.call("SET", first, 1).startswith(b"-LOCKLOST ")
+
+
+@pytest.mark.parametrize("command", [("SINTERSTORE", KEY, KEY, "free"), ("SUNIONSTORE", KEY, "free", KEY),
+                                     ("RENAME", KEY, KEY), ("SORT", KEY, "STORE", KEY)])
+def test_key_that_is_read_and_written_by_one_command_is_released(start_hasp, plain, command):
+    hasp = start_hasp(guard(acquire_on="SMEMBERS", lease="60s"))
+    plain.sadd(KEY, 1)
+    with held(hasp, KEY, "SMEMBERS", KEY) as one:
+        assert not one.call(*command).startswith(b"-")
+        nothing_left(plain)
+
+
+@pytest.mark.parametrize("command", [("COPY", KEY, SECOND, "DB", 1, "REPLACE"), ("COPY", KEY, SECOND, "REPLACE", "dB", 1)])
+def test_copy_to_another_database_writes_nothing_here(start_hasp, plain, command):
+    hasp = start_hasp(guard())
+    plain.set(KEY, 1)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("GET", SECOND) == NIL
+        assert one.call(*command) == ONE
+        stands(plain, other, "GET", SECOND, guard="hasp:guard:{stock:2}")
+        assert one.call("SET", SECOND, 2) == OK
+        assert other.read() == bulk("2")
+
+
+@pytest.mark.parametrize("key", ["stock:{a}", "stock:{}", "stock:}", "stock:a}b{c", "stock:\r\n'\x00\xff", "stock:" + 70_000 * "k"])
+def test_strange_keys(start_hasp, plain, key):
+    hasp = start_hasp(guard(wait="50ms"))
+    with hasp.connect() as one, hasp.connect() as other:
+        for read, write in ((("GET", key), ("SET", key, 1)), (("GET", key), ("INCR", key))):
+            one.call(*read)
+            for command in (read, write):
+                assert other.call(*command).startswith(b"-LOCKED ")
+            assert not one.call(*write).startswith(b"-")
+            one.call(*read)
+            (name,) = (k for k in plain.keys("hasp:guard:*"))
+            plain.delete(name)
+            for command in (write, read, write):
+                reply = one.call(*command)
+                assert reply.startswith(b"-LOCKLOST ") == (command == write and read is not None), reply
+                read = None
+            read = ("GET", key)
+    nothing_left(plain)
+
+
+# --- replies that are not followed ---
+
+def test_second_write_behind_client_reply_off_is_carried_out(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        one.send(b"".join(encode(*c) for c in [
+            ("CLIENT", "REPLY", "OFF"), ("GET", KEY), ("SET", KEY, 1), ("SET", KEY, 2), ("CLIENT", "REPLY", "ON")]))
+        assert one.read() == OK
+        assert plain.get(KEY) == "2"
+        nothing_left(plain)
+
+
+def test_lost_update_behind_client_reply_off_is_refused(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with held(hasp) as one:
+        overtake(plain)
+        one.send(encode("CLIENT", "REPLY", "SKIP") + encode("SET", KEY, 1) + encode("PING"))
+        assert one.read() == b"+PONG\r\n"
+        assert plain.get(KEY) == "other"
+
+
+@pytest.mark.parametrize("command", [("EVAL", "return redis.call('SET', KEYS[1], 'v')", 1, KEY),
+                                     ("RPUSH", KEY, *range(8000))])
+def test_what_no_script_can_do_is_done_behind_client_reply(start_hasp, plain, command):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        one.send(encode("CLIENT", "REPLY", "SKIP") + encode(*command) + encode("PING"))
+        assert one.read() == b"+PONG\r\n"
+        assert plain.exists(KEY)
+
+
 # --- waiting ---
 
 def test_first_one_who_waits_stands_in_line_once(start_hasp, plain):

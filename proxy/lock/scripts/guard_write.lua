@@ -22,8 +22,7 @@ for i = 1, n do
 		if readers ~= guard then
 			redis.call('HDEL', readers, token)
 		end
-		return redis.error_reply('LOCKLOST ' .. shown(KEYS[3 * n + i])
-			.. ' was read under a guard that is over: nothing was written')
+		return lost(KEYS[3 * n + i])
 	end
 end
 for i = 1, n do
