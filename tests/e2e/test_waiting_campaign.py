@@ -16,7 +16,7 @@ from harness import TOP
 sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
 from breaking_proxy import BREAKS  # noqa: E402
-from lockchecker import GONE, HASP, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
+from lockchecker import GONE, HASP, KILLED, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
 
 
 def waiting(*args):
@@ -300,3 +300,59 @@ def test_hold_of_a_hasp_that_was_killed_lives_as_long_as_its_owner_locks_again(c
     t.owner, t.again = "crowd", True
     checker.troubles.add(HASP, who, 0.4, 0.45)
     assert [fault for fault in checker.check() if fault.startswith(f"idle: k: free {free}")]
+
+
+def test_who_leaves_before_it_stood_in_line_may_leave_with_the_lock(checker):
+    """hasp reads what was sent when it goes on, lets it in, and then sees that nobody is there."""
+    ended(checker, "a", 0.2, 0.3, GONE)
+    ended(checker, "b", 0.4, 3.4, wait=3.0, queued=0.5)
+    checker.troubles.add(HASP, 0, 0.1, 1.2)
+    assert kinds(checker) == []
+
+
+def test_who_leaves_the_line_leaves_nothing(checker):
+    ended(checker, "a", 0.2, 0.35, GONE, queued=0.3)
+    ended(checker, "b", 0.4, 3.4, wait=3.0, queued=0.5)
+    assert kinds(checker) == ["idle"]
+
+
+def test_hold_of_who_left_with_it_lives_as_long_as_its_owner_locks_again(checker):
+    share(checker, True, True, True)
+    t = ended(checker, "left", 0.3, 0.4, GONE)
+    t.owner, t.again = "crowd", True
+    assert [fault for fault in checker.check() if fault.startswith("idle: k: free 2.7")]
+
+
+def see(checker, at, holds):
+    checker.saw("k", at - 0.01, at, f"crowd {holds}", "crowd 7 t", "")
+
+
+def test_holds_of_a_shared_owner_are_no_more_than_its_clients(checker):
+    share(checker, True, False, True)
+    see(checker, 0.15, 1)
+    see(checker, 0.5, 0)
+    see(checker, 0.95, 1)
+    see(checker, 1.8, 2)
+    assert "left" not in kinds(checker)
+
+
+@pytest.mark.parametrize("at, holds", [(0.15, 2), (0.5, 1), (1.8, 3)])
+def test_hold_that_no_client_can_have_was_left(checker, at, holds):
+    share(checker, True, False, True)
+    see(checker, at, holds)
+    assert "left" in kinds(checker)
+
+
+@pytest.mark.parametrize("outcome, queued, trouble, left", [
+    (LOST, None, REDIS, True), (LOST, None, KILLED, False), (LOST, None, HASP, True),
+    (GONE, None, None, False), (GONE, 0.35, None, True), (REFUSED, 0.35, None, True)])
+def test_hold_of_a_client_that_never_heard_of_it_is_undone_soon(checker, outcome, queued, trouble, left):
+    t = ended(checker, "a", 0.3, 0.4, outcome, queued=queued)
+    t.owner, t.again = "crowd", True
+    if trouble:
+        checker.troubles.add(trouble, 0, 0.35, 0.4)
+    see(checker, 0.6, 1)
+    assert "left" not in kinds(checker)
+    checker.seen.clear()
+    see(checker, 6, 1)
+    assert ("left" in kinds(checker)) == left

@@ -19,6 +19,7 @@ are seconds of one monotonic clock. Then check() tells
     refused     a holder's release was refused
     stolen      somebody who had nothing released a lock
     idle        a waiter's time ran out, and the lock was free for longer than LOOK
+    left        an owner that several clients are had more holds of a lock than these can have
 
 What trouble explains is no fault. Each excuse needs trouble of the right kind, at the right
 process, at that very moment or SETTLE before, and is counted.
@@ -31,12 +32,14 @@ import heapq
 GRACE = 0.1      # after its deadline, until a waiter is told
 SETTLE = 0.25    # after trouble, until all is as before
 LOOK = 1.0       # so often hasp looks at a lock that somebody waits for
+UNDONE = 3.0     # after trouble, until what nobody heard of is given back
 BACKOFF = 0.0    # of the time that Redis was down: so long hasp may wait before it tries again
 STALE = 0.1      # the share of its lease that a grant may have lost when it is heard of
 PRECISION = 0.005  # of Redis' milliseconds and ours
 RENEWALS = 3     # in one lease
 
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
+KILLED = "killed"  # besides HASP: it forgot what it had to give back
 
 GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "lost"
 
@@ -172,6 +175,7 @@ class Checker:
         self.buckets = collections.defaultdict(list)
         self.refusals = []  # [(try, when)], for check()
         self.misses = []
+        self.seen = collections.defaultdict(list)  # {key: [(when, (lock, record, queue))]}
 
     def note(self, t):
         self.tries.append(t)
@@ -201,8 +205,24 @@ class Checker:
             self._check_fences(tries)
             self._check_order(tries)
             self._check_idle(tries)
+            self._check_left(tries)
         self._check_unique()
         return self.faults
+
+    def saw(self, key, asked, answered, lock, record, queue):
+        """What Redis was seen to have of a lock."""
+        seen, there = self.seen[key], (lock, record, queue)
+        if not seen or seen[-1][2] != there:
+            seen.append((asked, answered, there))
+
+    def _seen_about(self, key, begin, end):
+        seen = self.seen[key]
+        first = max(0, bisect.bisect_right(seen, begin, key=lambda s: s[1]) - 1)
+        for _, at, (lock, record, queue) in seen[first:]:
+            if at > end:
+                break
+            waiters = "".join(f"\n    {entry}" for entry in queue.split("\n") if entry)
+            yield f"  {at:.3f} lock <{lock}> record <{record[:200]}>{waiters}"
 
     def story(self, key, when, around=0.5):
         lines = [f"  {t}" for t in sorted(self.tries, key=lambda t: t.sent)
@@ -211,6 +231,7 @@ class Checker:
         lines += [f"  trouble: {kind} {'' if who is None else who} {a:.3f}-{b:.3f}"
                   for kind, who, a, b in self.troubles.all
                   if a <= when + 3 * around and b >= when - 6 * around]
+        lines += self._seen_about(key, when - 8 * around, when + around)
         return "\n".join(lines)
 
     # --- trouble --------------------------------------------------------------------
@@ -450,6 +471,7 @@ class Checker:
                 end = t.freed or max(t.end or t.ended, t.sure[-1][1] if t.sure else 0) + t.lease
                 begin = t.ended - SETTLE
             else:
+                end = self._read_at(t) + t.lease if self._left_with_it(t) else end
                 # Who leaves while it waits has nothing, or gives it back at once.
                 end += SETTLE if t.outcome == GONE else t.lease + SETTLE
             busy.append((begin, end))
@@ -477,11 +499,21 @@ class Checker:
                     break
                 at = merged[i][1]
 
+    @staticmethod
+    def _left_with_it(t):
+        """It may have been let in at once, and nobody heard of it: to hasp that is a client
+        that has got the lock, and then leaves. Its lease runs out."""
+        return t.outcome == GONE and t.queued is None
+
+    def _read_at(self, t):
+        """When hasp has read at the latest what was sent to it."""
+        return max([t.ended, *(last for _, _, _, last in self._felt(t.sent, t.ended, (HASP, t.hasp)))])
+
     def _shared_holds(self, tries):
         """Spans of an owner that several clients are. One fencing token is one lock, held from
         the first of them that got it to the last. Whoever locks again gives all of its holds a new
-        lease: one that nobody gave back, because its release was lost on the way or its hasp was
-        killed, lives on for that long, and it is not hasp's to end it."""
+        lease: one that nobody gave back, because its release was lost on the way, its client left
+        with it or its hasp was killed, lives on for that long, and it is not hasp's to end it."""
         shared = collections.defaultdict(list)
         for t in tries:
             if t.again and t.outcome == GRANTED:
@@ -490,9 +522,14 @@ class Checker:
             begin, last = min(t.sent for t in holds), max(t.ended for t in holds)
             lease = max(t.lease for t in holds)
             kept = any(t.freed is None for t in holds) or any(
-                t.owner == owner and t.outcome == LOST and t.sent <= last and t.ended >= begin
-                and self._felt(t.sent, t.ended + SETTLE, (HASP, t.hasp)) for t in tries)
+                t.owner == owner and t.sent <= last and self._kept(t, begin) for t in tries)
             yield begin, last + lease if kept else last
+
+    def _kept(self, t, begin):
+        """It may have left a hold behind, later than `begin`."""
+        if t.outcome == LOST:
+            return t.ended >= begin and self._felt(t.sent, t.ended + SETTLE, (HASP, t.hasp))
+        return self._left_with_it(t) and self._read_at(t) + SETTLE >= begin
 
     def _judge_idle(self, t, begin, end):
         enough = LOOK + SETTLE + 2 * self.delays.within(begin, end)
@@ -504,3 +541,34 @@ class Checker:
             self.excuse("idle", self._felt(begin, end, *kinds))
         else:
             self.fault("idle", t.key, end, f"free {begin:.3f}-{end:.3f}\n  {t}")
+
+    # --- holds that nobody has ------------------------------------------------------
+
+    def _check_left(self, tries):
+        shared = collections.defaultdict(list)
+        for t in tries:
+            if t.again:
+                shared[t.owner].append(t)
+        for owner, some in shared.items():
+            spans = [(t.sent, self._given_back(t)) for t in some]
+            self._check_holds(some[0].key, owner, spans)
+
+    def _check_holds(self, key, owner, spans):
+        for asked, answered, (lock, _, _) in self.seen[key]:
+            token, _, holds = lock.partition(" ")
+            if token != owner and not token.startswith(owner + "/"):
+                continue
+            self.counts["holds of a shared owner seen"] += 1
+            most = sum(sent <= answered and asked <= end for sent, end in spans)
+            if int(holds) > most:
+                self.fault("left", key, answered, f"{owner} has {holds} holds, of {most} at most")
+
+    def _given_back(self, t):
+        """When what it got, or may have got, is surely no hold any more."""
+        if t.outcome == GRANTED:
+            return float("inf") if t.freed is None else t.freed
+        if t.ended is None or self._left_with_it(t) or self._felt(t.sent, t.ended + SETTLE, (KILLED, t.hasp)):
+            return float("inf")
+        kinds = (REDIS, (HASP, t.hasp), LINKS, SUBSCRIPTION)
+        end = max([t.ended, *(last for _, _, _, last in self._felt(t.sent, t.ended + SETTLE, *kinds))])
+        return end + UNDONE + self.delays.within(t.ended, end + UNDONE)
