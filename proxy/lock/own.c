@@ -19,14 +19,15 @@ enum script_id rewrite_renew(struct buf *out, const struct lock_renewal *v, size
 	bool verbs = is_verbs(v[0].id.kind);
 	enum script_id script = verbs ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
 
-	call_begin(out, script, plain, 2 * n, (verbs ? 4 : 2) * n);
+	call_begin(out, script, plain, (verbs ? 3 : 2) * n, (verbs ? 4 : 2) * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
+		if (verbs)
+			sidecar_write_bulk(out, SIDECAR_FENCE, v[i].id.key);
 		if (v[i].id.kind == LOCK_KIND_VALUE)
 			resp_write_bulk(out, v[i].id.key);
 		else
-			sidecar_write_bulk(out, verbs ? SIDECAR_FENCE : SIDECAR_OWNER,
-			                   v[i].id.key);
+			sidecar_write_bulk(out, SIDECAR_OWNER, v[i].id.key);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);

@@ -21,7 +21,8 @@
 #include "base/slice.h"
 
 enum sidecar {
-	SIDECAR_OWNER, /* `<token> <value>` of a rule's lock */
+	SIDECAR_OWNER, /* `<token> <value>` of a rule's lock; of a verbs' one, the tickets by
+	                  which its owner got it again */
 	SIDECAR_FENCE, /* the record: `<token> <fencing token or -> <ticket>` of who was let in
 	                */
 	SIDECAR_QUEUE, /* who waits for the lock, in order */

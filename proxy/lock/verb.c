@@ -225,7 +225,8 @@ static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewr
 static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
                          struct lock_call *call)
 {
-	begin_verb(out, SCRIPT_EXTEND, how, call, 2, 3);
+	begin_verb(out, SCRIPT_EXTEND, how, call, 3, 3);
+	sidecar_write_bulk(out, SIDECAR_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);

@@ -416,6 +416,17 @@ def test_counted_lock_is_renewed_until_the_last_unlock(start_hasp, plain):
         assert runs_out(plain, "k")
 
 
+def test_what_counted_locks_are_given_back_by_is_renewed_with_them(start_hasp, plain):
+    side = "hasp:owner:{k}"
+    with start_hasp(verbs(on_disconnect="release")).connect() as one:
+        for _ in range(3):
+            assert one.call("LOCK", "k") == ONE
+        assert plain.zcard(side) == 2
+        plain.pexpire(side, 2 * LEASE_MS)
+        until(lambda: plain.pttl(side) > 10 * LEASE_MS, "it to be renewed")
+    until(lambda: not plain.exists("k", side), "the lock to be given back")
+
+
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(start_hasp, plain, reentrant):
     """It asked for a lease there. To the first hasp it looks like its own lock, but for the

@@ -185,9 +185,11 @@ class World:
         """As hasp does it at disconnect: of a lock that counts, every try gives back its hold."""
         if kind in "rv":
             return self.own("release", kind, to_hex(key), to_hex(token), least, most)
-        _, _, *tickets = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")
+        _, _, ticket = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")
         if kind == "s":
-            return self.own("unlock", kind, to_hex(key), to_hex(token), to_hex(tickets[0].lstrip("=")))
+            return self.own("unlock", kind, to_hex(key), to_hex(token), to_hex(ticket.lstrip("=")))
+        joined = self.db.zrange(f"hasp:owner:{{{key}}}", 0, -1)
+        tickets = [ticket, *(member.decode().split(" ")[1] for member in joined)]
         undone = [self.own("leave", kind, to_hex(key), to_hex(token), to_hex("v"), to_hex(ticket), 0,
                            "undo")[0] == "undone" for ticket in tickets]
         return int(any(undone))
@@ -1404,10 +1406,17 @@ def assert_holder(world, kind, token, lease=LEASE, key=KEY):
 
 
 def assert_record(world, kind, token, ticket, key=KEY):
-    owner, fence, *tickets = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
-    assert (owner, tickets[0]) == ("-" if kind == "v" else token, ticket)
+    owner, fence, first = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
+    assert (owner, first) == ("-" if kind == "v" else token, ticket)
     assert fence == ("-" if kind in RULES else world.db.get("hasp:fence").decode())
     assert 0 <= world.db.pexpiretime(f"hasp:fence:{{{key}}}") - world.db.pexpiretime(key) <= 50
+
+
+def assert_joined(world, *tickets, key=KEY):
+    """Who got the lock that its owner has already, under its latest fencing token."""
+    side, fence = f"hasp:owner:{{{key}}}", world.db.get("hasp:fence").decode()
+    assert world.db.zrange(side, 0, -1) == [f"{fence} {ticket}".encode() for ticket in tickets]
+    assert 59000 < world.db.pexpiretime(side) - world.db.pexpiretime(key) < 61000
 
 
 def assert_nothing_left(world):
@@ -1503,7 +1512,8 @@ def test_a_counted_lock_lets_in_all_of_one_owner_that_wait_together(world, worke
     assert give_back(world, "h", ME) == 1
     assert workers.told() == [(f"{WORKER}-0", "2"), (f"{WORKER}-1", "2")]
     assert world.db.hgetall(KEY) == {OTHER.encode(): b"2"}
-    assert_record(world, "h", OTHER, f"{WORKER}-1")
+    assert_record(world, "h", OTHER, f"{WORKER}-0")
+    assert_joined(world, f"{WORKER}-1")
     assert world.db.zcard(QUEUE) == 2
     assert give_back(world, "h", OTHER) == give_back(world, "h", OTHER) == 1
     assert workers.told() == [(f"{WORKER}-2", "3")]
@@ -1517,7 +1527,8 @@ def test_of_one_owner_who_wait_together_only_those_count_who_are_there(world, wo
     assert [ticket for ticket, _ in workers.told()] == [f"{WORKER}-1", f"{SECOND}-3"]
     assert world.db.hgetall(KEY) == {OTHER.encode(): b"2"}
     assert 5000 < world.db.pttl(KEY) <= 7000
-    assert_record(world, "h", OTHER, f"{SECOND}-3")
+    assert_record(world, "h", OTHER, f"{WORKER}-1")
+    assert_joined(world, f"{SECOND}-3")
     assert not world.db.exists(QUEUE)
 
 

@@ -1482,6 +1482,35 @@ def test_undoing_one_hold_leaves_the_others(lost, plain, owner):
         until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone", timeout=5)
 
 
+def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
+    it = lost(VERBS)
+    with it.hasp.connect() as one, start_hasp(VERBS).connect() as other:
+        assert other.call("LOCK", KEY, "AS", "bob") == ONE
+        told = it.lose(one, "LOCK", KEY, "AS", "bob", done=lambda: plain.hvals(KEY) == ["2"])
+        assert told.startswith(UNKNOWN)
+        for _ in range(100):
+            assert other.call("LOCK", KEY, "AS", "bob") == ONE
+            assert other.call("UNLOCK", KEY, "AS", "bob") == ONE
+        it.relay.mend()
+        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone", timeout=5)
+
+
+@pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])
+def test_lock_is_got_again_beside_what_is_left_of_another_one(start_hasp, plain, stale):
+    """The sidecar of a rule's lock that is over, or of a lock with another fencing token."""
+    side = "hasp:owner:{k}"
+    with start_hasp(VERBS).connect() as one:
+        assert one.call("LOCK", KEY) == ONE
+        for command, value in stale.items():
+            getattr(plain, command)(side, value)
+        assert one.call("LOCK", KEY) == ONE
+        assert [member.split()[0] for member in plain.zrange(side, 0, -1)][-1] == "1"
+        assert one.call("UNLOCK", KEY) == ONE
+        assert plain.exists(KEY, side) == 2
+        assert one.call("UNLOCK", KEY) == ONE
+        assert not plain.exists(KEY, side)
+
+
 HELD = [
     (verbs(reentrant="refresh"), ("LOCK", KEY, "PX", 60000), ("LOCK", KEY, "PX", 60000), "set"),
     (verbs(reentrant="no"), ("LOCK", KEY, "PX", 60000), ("LOCK", KEY, "PX", 60000), "get"),

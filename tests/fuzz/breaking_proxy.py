@@ -26,7 +26,7 @@ BREAKS = {
                "place = string.format('%.0f', 4000000000000000 - t[1] * 1000000 - t[2])"),
               ("if redis.call('ZCOUNT', queue, place, '+inf') > 0 then", "if false then")],
     # The lock is handed on as it is.
-    "keep": [("redis.pcall('DEL', lock, KEYS[2])", "redis.pcall('DEL', KEYS[2])")],
+    "keep": [("redis.pcall('DEL', lock, KEYS[2], KEYS[4])", "redis.pcall('DEL', KEYS[2], KEYS[4])")],
     # Two get it, of different owners; in the layout `count`.
     "twice": [("if owner and not entry:find(' ' .. owner .. ' ', 1, true) then\nreturn false\nend\n", ""),
               ("if owner and (kind ~= 'h' or token ~= owner) then\nreturn false\nend",

@@ -619,7 +619,8 @@ static void test_many_locks_are_renewed_in_one_call(void **state)
 	buf_clear(&out);
 	assert_int_equal(rewrite_renew(&out, locks, 2), SCRIPT_RENEW_VERB);
 	assert_calls(SCRIPT_RENEW_VERB,
-	             "4 a hasp:fence:{a} b hasp:fence:{b} 9000 t1 5 hash 8000 t2 6 string");
+	             "6 a hasp:fence:{a} hasp:owner:{a} b hasp:fence:{b} hasp:owner:{b} "
+	             "9000 t1 5 hash 8000 t2 6 string");
 }
 
 static void test_a_release_hands_over(void **state)

@@ -20,15 +20,15 @@ end
 if entry_of(queue, ticket, ARGV[2]) then
 	return { 'queued', redis.call('PTTL', lock), 0 }
 end
-local fence = granted(lock, record, kind, ticket, ARGV[4], ARGV[5])
+local fence = granted(lock, record, side, kind, ticket, ARGV[4], ARGV[5])
 if not fence then
 	return { 'gone', redis.call('PTTL', lock), 0 }
 end
 if ARGV[6] ~= '' and redis.call('PTTL', lock) < tonumber(ARGV[6]) then
 	redis.call('PEXPIRE', lock, ARGV[6])
 	redis.call('PEXPIRE', record, ARGV[6])
-	if kind == 'r' then
-		redis.call('PEXPIRE', side, ARGV[6])
+	if kind == 'r' or kind == 'h' then
+		redis.call('PEXPIRE', side, ARGV[6] + (kind == 'h' and 60000 or 0))
 	end
 end
 return { 'granted', redis.call('PTTL', lock), fence }

@@ -1,6 +1,6 @@
 -- extend: LOCK.EXTEND.
 --
--- KEYS     lock, record
+-- KEYS     lock, record, sidecar
 -- ARGV     token, layout ('hash', 'string'), lease ms
 -- returns  1; 0 not this owner's
 -- layout   Redisson's RLock or go-zero's RedisLock
@@ -19,4 +19,8 @@ if type(reply) == 'table' then
 	return as_sent(reply, 'EXTEND')
 end
 redis.call('PEXPIRE', KEYS[2], lease)
+if n > 1 then
+	-- (See join.lua.)
+	redis.call('PEXPIRE', KEYS[3], lease + 60000)
+end
 return 1

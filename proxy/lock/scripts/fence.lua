@@ -10,16 +10,6 @@ local function remembered(record, token)
 	end
 end
 
--- Who else was let in as the same owner: the latest of them, each behind a blank.
-local function tickets(record, token)
-	local v = redis.pcall('GET', record)
-	local of, rest
-	if type(v) == 'string' then
-		of, rest = v:match('^(%S+) %S+ (.*)$')
-	end
-	return of == token and ' ' .. rest:sub(1, 1024):gsub('%S*$', '', #rest > 1024 and 1 or 0) or ''
-end
-
 -- A new one. May be Redis' error: then nothing was written yet.
 local function new_fence(counter)
 	return redis.pcall('INCR', counter)

@@ -16,7 +16,7 @@ if entry then
 	redis.call('ZREM', queue, entry)
 	return { 'left', 0, 0 }
 end
-local fence = granted(lock, record, kind, ticket, ARGV[4], ARGV[5])
+local fence = granted(lock, record, side, kind, ticket, ARGV[4], ARGV[5])
 if not fence then
 	return { 'gone', 0, 0 }
 end
@@ -24,15 +24,15 @@ if ARGV[6] == 'tell' then
 	return { 'granted', redis.call('PTTL', lock), fence }
 end
 if kind == 'h' and redis.call('HINCRBY', lock, ARGV[4], -1) > 0 then
-	local head, rest = redis.call('GET', record):match('^(%S+ %S+ )(.*)$')
-	local from, to = (' ' .. rest .. ' '):find(' ' .. ticket .. ' ', 1, true)
-	redis.call('SET', record, head .. rest:sub(1, from - 1) .. '-' .. rest:sub(to - 1), 'KEEPTTL')
+	local v = redis.call('GET', record)
+	if v:sub(-#ticket - 1) == ' ' .. ticket then
+		redis.call('SET', record, v:sub(1, -#ticket - 1) .. '-', 'KEEPTTL')
+	else
+		redis.call('ZREM', side, string.format('%.0f', fence) .. ' ' .. ticket)
+	end
 	return { 'undone', 0, 0 }
 end
-redis.call('DEL', lock, record)
-if kind == 'r' then
-	redis.call('DEL', side)
-end
+redis.call('DEL', lock, record, side)
 -- include queue.lua
 if hand_over(lock, record, queue, side, KEYS[5]) and kind == 'h' then
 	-- include redisson.lua

@@ -24,7 +24,8 @@ if mine == 0 and redis.call('EXISTS', lock, queue) > 0 then
 			'h ' .. lease .. ' 0 ' .. token .. ' ')
 	end
 end
-local fence = mine == 1 and remembered(record, token) or new_fence(KEYS[5])
+local known = mine == 1 and remembered(record, token)
+local fence = known or new_fence(KEYS[5])
 if type(fence) == 'table' then
 	return as_sent(fence, 'LOCK')
 end
@@ -33,7 +34,6 @@ if type(n) == 'table' then
 	return n
 end
 if mine == 1 then
-	ticket = ticket .. tickets(record, token)
 	-- No hold ends before it was to.
 	local left = redis.call('PTTL', lock)
 	if left > tonumber(lease) then
@@ -41,5 +41,11 @@ if mine == 1 then
 	end
 end
 redis.call('PEXPIRE', lock, lease)
-remember(record, token, fence, ticket, lease)
+if known then
+	-- include join.lua
+	redis.call('PEXPIRE', record, lease)
+	join(KEYS[4], string.format('%.0f', fence), ticket, lease)
+else
+	remember(record, token, fence, ticket, lease)
+end
 return fence

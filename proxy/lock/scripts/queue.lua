@@ -18,6 +18,7 @@
 -- The lock's record, `<token> <fencing token or -> <ticket>`, remembers who was let in.
 
 -- include ms_text.lua
+-- include join.lua
 
 -- What is written for who is let in; `fence`: of an owner who has the lock already. Returns the
 -- fencing token, or '-'; nil when Redis refuses the write (no memory left, say): then nothing
@@ -47,7 +48,6 @@ local function let_in(lock, record, side, counter, kind, token, value, lease, ti
 		if left >= tonumber(lease) then
 			lease = string.format('%.0f', left)
 		end
-		ticket = ticket .. ' ' .. redis.call('GET', record):match('^%S+ %S+ (.*)$')
 	end
 	if kind == 'h' then
 		redis.call('PEXPIRE', lock, lease)
@@ -55,7 +55,10 @@ local function let_in(lock, record, side, counter, kind, token, value, lease, ti
 		-- (The rule may have got owner = value meanwhile, which knows no sidecar.)
 		redis.call('SET', side, token .. ' ' .. value, 'PX', lease)
 	end
-	if kind ~= 'g' then
+	if owners then
+		redis.call('PEXPIRE', record, lease)
+		join(side, fence, ticket, lease)
+	elseif kind ~= 'g' then
 		redis.call('SET', record, token .. ' ' .. fence .. ' ' .. ticket, 'PX', lease)
 	end
 	return fence
@@ -67,7 +70,7 @@ end
 -- owner right behind it are let in, too. Returns true when nobody is left and the lock is still
 -- free.
 local function hand_over(lock, record, queue, side, counter)
-	local deaf, owner, owners_fence, owners_lease, note, now = {}, nil, nil, nil, nil, nil
+	local deaf, owner, owners_fence, owners_lease, now = {}, nil, nil, nil, nil
 	-- (A queue of another type has nobody in it.)
 	local some, at = redis.pcall('ZRANGE', queue, '0', '1'), 0
 	while true do
@@ -115,17 +118,15 @@ local function hand_over(lock, record, queue, side, counter)
 					return false
 				end
 				if owner then
-					owners_lease = string.format('%.0f', redis.call('PTTL', lock))
-					note = redis.call('GET', record)
-				else
-					owners_lease, note = lease, token .. ' ' .. fence .. ' ' .. ticket
+					lease = string.format('%.0f', redis.call('PTTL', lock))
 				end
-				owner, owners_fence = token, fence
+				owner, owners_fence, owners_lease = token, fence, lease
 			else
 				if owner then
 					redis.call('HINCRBY', lock, token, -1)
 					redis.call('PEXPIRE', lock, owners_lease)
-					redis.call('SET', record, note, 'PX', owners_lease)
+					redis.call('PEXPIRE', record, owners_lease)
+					redis.call('ZREM', side, fence .. ' ' .. ticket)
 				else
 					redis.call('DEL', lock, record)
 				end

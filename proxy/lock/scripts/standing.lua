@@ -17,16 +17,18 @@ end
 
 -- What `ticket` was let in with, if it still has the lock: its fencing token (0: none). nil:
 -- nothing.
-local function granted(lock, record, kind, ticket, token, value)
+local function granted(lock, record, side, kind, ticket, token, value)
 	if kind == 'g' then
 		return redis.pcall('GET', lock) == value and 0 or nil
 	end
 	local v = redis.pcall('GET', record)
-	local fence, last
+	local fence, first
 	if type(v) == 'string' then
-		fence, last = v:match('^%S+ (%S+) (.+)$')
+		fence, first = v:match('^%S+ (%S+) (.+)$')
 	end
-	if not last or not (' ' .. last .. ' '):find(' ' .. ticket .. ' ', 1, true) then
+	-- (See join.lua.)
+	if not fence or first ~= ticket and not (kind == 'h'
+		and type(redis.pcall('ZSCORE', side, fence .. ' ' .. ticket)) == 'string') then
 		return nil
 	end
 	local held

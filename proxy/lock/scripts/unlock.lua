@@ -29,7 +29,7 @@ if n > 1 then
 	end
 	return 1
 end
-local reply = redis.pcall('DEL', lock, KEYS[2])
+local reply = redis.pcall('DEL', lock, KEYS[2], KEYS[4])
 if type(reply) == 'table' then
 	return as_sent(reply, 'UNLOCK')
 end
