@@ -3,13 +3,14 @@
  * contend: clients who all want the same lock, hold it for HOLD us (0: give it back as soon as
  * they have it), and want it again at once.
  *
- *   contend HOST PORT CLIENTS SECONDS HOLD verb|set|poll|redisson
+ *   contend HOST PORT CLIENTS SECONDS HOLD verb|set|poll|retake|redisson
  *   contend HOST PORT 2 SECONDS HOLD pass
  *
  *   verb      LOCK key WAIT 60000, UNLOCK key: through hasp
  *   set       SET key value NX PX 30000, DEL key: through hasp, under a rule with `wait`
- *   poll      to Redis: SET key value NX PX 30000, again 1 ms after each refusal;
- *             compare-and-delete by EVALSHA
+ *   poll      to Redis: SET key value NX PX 30000, and 1 ms after each answer again: after a
+ *             refusal, and after the release, which is a compare-and-delete by EVALSHA
+ *   retake    the same, but who has released tries again at once, before anybody else polls
  *   redisson  to Redis, as Redisson's RLock: its scripts; who does not get the lock
  *             subscribes, tries again, then waits for the message of a release or the end
  *             of the lease before the next try. Stays subscribed, which Redisson does not:
@@ -74,11 +75,11 @@ static const char redisson_unlock[] =
 	"else redis.call('del', KEYS[1]); redis.call('publish', KEYS[2], ARGV[1]); "
 	"return 1; end; return nil;";
 
-enum how { VERB, SET, POLLING, REDISSON, PASS };
+enum how { VERB, SET, POLLING, RETAKING, REDISSON, PASS };
 
 static const char *const hows[] = {
-	[VERB] = "verb",         [SET] = "set",   [POLLING] = "poll",
-	[REDISSON] = "redisson", [PASS] = "pass",
+	[VERB] = "verb",       [SET] = "set",           [POLLING] = "poll",
+	[RETAKING] = "retake", [REDISSON] = "redisson", [PASS] = "pass",
 };
 
 enum act { ACQUIRE, RELEASE };
@@ -168,9 +169,14 @@ static struct slice load_script(const struct addrinfo *to, const char *text)
 	return slice_of(xmemdup(reply + 5, 40), 40);
 }
 
+static bool polls(const struct load *load)
+{
+	return load->how == POLLING || load->how == RETAKING;
+}
+
 static void load_scripts(struct load *load)
 {
-	if (load->how == POLLING)
+	if (polls(load))
 		load->release_sha = load_script(load->to, compare_and_delete);
 	if (load->how != REDISSON)
 		return;
@@ -201,6 +207,7 @@ static void write_requests(const struct load *load, struct client *c, int n)
 		break;
 	case SET:
 	case POLLING:
+	case RETAKING:
 		WRITE(acquire, SLICE_LIT("SET"), key, token, SLICE_LIT("NX"), SLICE_LIT("PX"),
 		      lease);
 		if (load->how == SET)
@@ -266,7 +273,7 @@ static void refused(struct load *load, struct client *c, uint64_t left_ms)
 {
 	if (load->over)
 		load->nactive--;
-	else if (load->how == POLLING)
+	else if (polls(load))
 		sleep_for(load, c, POLL_NS);
 	else if (c->messages.fd < 0)
 		subscribe(load, c);
@@ -292,7 +299,10 @@ static void granted(struct load *load, struct client *c)
 static void released(struct load *load, struct client *c)
 {
 	c->woken = false;
-	try_again(load, c);
+	if (load->how == POLLING && !load->over)
+		sleep_for(load, c, POLL_NS);
+	else
+		try_again(load, c);
 }
 
 static void on_answer(struct load *load, struct client *c)
@@ -307,7 +317,7 @@ static void on_answer(struct load *load, struct client *c)
 		released(load, c);
 	} else if (load->how == REDISSON ? nil : load->how == VERB ? number : *r == '+') {
 		granted(load, c);
-	} else if (load->how == REDISSON ? number : load->how == POLLING && nil) {
+	} else if (load->how == REDISSON ? number : polls(load) && nil) {
 		refused(load, c, number ? strtoull(r + 1, NULL, 10) : 0);
 	} else {
 		fail("acquire", r);
@@ -563,7 +573,8 @@ int main(int argc, char **argv)
 
 	if (how < 0 || (load.nclients = atoi(argv[3])) <= 0 || (seconds = atof(argv[4])) <= 0 ||
 	    (how == PASS && load.nclients != 2)) {
-		fputs("usage: contend HOST PORT CLIENTS SECONDS HOLD verb|set|poll|redisson\n"
+		fputs("usage: contend HOST PORT CLIENTS SECONDS HOLD "
+		      "verb|set|poll|retake|redisson\n"
 		      "       contend HOST PORT 2 SECONDS HOLD pass\n",
 		      stderr);
 		return 2;
