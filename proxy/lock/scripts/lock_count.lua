@@ -8,14 +8,21 @@
 -- include fence.lua
 local lock, record, queue = KEYS[1], KEYS[2], KEYS[3]
 local token, lease, ticket = ARGV[1], ARGV[2], ARGV[3]
-local mine = redis.pcall('HEXISTS', lock, token)
-if type(mine) == 'table' then
-	return mine
+local there, mine = redis.call('EXISTS', lock, queue), 0
+if there > 0 then
+	mine = redis.pcall('HEXISTS', lock, token)
+	if type(mine) == 'table' then
+		return mine
+	end
 end
-if mine == 0 and redis.call('EXISTS', lock, queue) > 0 then
+if mine == 0 and there > 0 then
 	-- include queue.lua
 	-- include stand.lua
-	local held = redis.call('PTTL', lock)
+	-- When it ends is watched already for those who stand in line.
+	local held = -1
+	if there == 1 then
+		held = redis.call('PTTL', lock)
+	end
 	if held ~= -2 or not hand_over(lock, record, queue, KEYS[4], KEYS[5]) then
 		if ARGV[4] == '0' then
 			return false

@@ -2,7 +2,8 @@
 
 -- Stands in line for the lock, at `place` if that was given before, else at the end. Tells
 -- hasp, which keeps it from the client: QUEUED, the place, Redis' time in ms, and for how
--- many ms the lock is held (-1: for ever); `held` is what is known of that (-2: nothing).
+-- many ms the lock is held (-1: for ever, or not asked); `held` is what is known of that (-2:
+-- nothing).
 local function stand(lock, held, queue, ticket, wait, place, rest)
 	local t = redis.call('TIME')
 	local ms = t[1] * 1000 + math.floor(t[2] / 1000)

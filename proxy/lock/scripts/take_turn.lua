@@ -15,8 +15,9 @@ local px, number = 'PX', lease
 if ARGV[7] ~= '0' then
 	px, number = 'PXAT', ARGV[7]
 end
-local reply, ticket = false, ARGV[3]
+local reply, ticket, held_for = false, ARGV[3], -1
 if redis.call('EXISTS', queue) == 0 then
+	held_for = -2
 	reply = redis.pcall('SET', lock, value, 'NX', px, number)
 	if type(reply) == 'table' and reply.err then
 		-- include as_sent.lua
@@ -53,7 +54,7 @@ if not reply then
 	else
 		local rest = (side == lock and 'v ' or 'r ') .. lease .. ' ' .. ARGV[7] .. ' '
 			.. (side == lock and '-' or token) .. ' ' .. value
-		return stand(lock, -2, queue, ARGV[3], tonumber(ARGV[4]), ARGV[5], rest)
+		return stand(lock, held_for, queue, ARGV[3], tonumber(ARGV[4]), ARGV[5], rest)
 	end
 	reply = redis.pcall('SET', lock, value, px, number)
 	if reply.err then

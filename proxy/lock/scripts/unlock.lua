@@ -33,13 +33,8 @@ local reply = redis.pcall('DEL', lock, KEYS[2], KEYS[4])
 if type(reply) == 'table' then
 	return as_sent(reply, 'UNLOCK')
 end
-if redis.call('EXISTS', KEYS[3]) == 1 then
-	-- include queue.lua
-	if not hand_over(lock, KEYS[2], KEYS[3], KEYS[4], KEYS[5]) then
-		return 1
-	end
-end
-if layout == 'hash' then
+-- include queue.lua
+if hand_over(lock, KEYS[2], KEYS[3], KEYS[4], KEYS[5]) and layout == 'hash' then
 	-- include redisson.lua
 	tell_redisson(lock)
 end
