@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * locks: a load of locks: each client takes a lock of its own and gives it back, over
- * and over, one request in flight.
+ * locks: a load of locks: each client takes a lock of its own and gives it back, or changes
+ * a value of its own, over and over, one request in flight.
  *
- *   locks HOST PORT CLIENTS PAIRS app|calls set|verb
+ *   locks HOST PORT CLIENTS ROUNDS app|calls set|verb|guard|plain|watch|each
  *
  *   set     SET key value NX PX 30000, then DEL key
  *   verb    LOCK key PX 30000, then UNLOCK key
- *   app     as an application sends it: through hasp, with a rule for `bench:*`
- *   calls   as hasp sends it: the EVALSHA calls of the same scripts, to Redis directly
+ *   guard   GET key, then SET key value
+ *   plain   the same with a key `plain:N`, as have the following
+ *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
+ *   each    the same five commands, each when the one before it is answered
+ *   app     as an application sends it: through hasp, with a rule or a guard for `bench:*`
+ *   calls   (set, verb) as hasp sends it: the EVALSHA calls of the same scripts, to Redis
+ *           directly
  *
- * Prints requests per second and the 99th percentile of their latency in milliseconds. An
+ * Prints answers per second and the 99th percentile of their latency in milliseconds. An
  * answer other than the one that an undisturbed client gets ends it with status 1.
  */
 #include <errno.h>
@@ -35,26 +40,40 @@
 #define REPLY_MAX 512
 /* Latencies are counted in steps of 10 us up to 1 s. */
 #define STEP_NS 10000
-#define STEPS 100000
+#define LATENCIES 100000
 
-enum act { ACQUIRE, RELEASE };
+/* What is sent in a round, one behind the other's answer. */
+#define STEPS_MAX 5
 
 struct client {
 	int fd;
-	enum act act; /* of the request that is in flight */
-	struct buf requests[2]; /* by act */
+	size_t step; /* of the request that is in flight */
+	struct buf requests[STEPS_MAX];
 	char reply[REPLY_MAX];
 	size_t nreply;
 	uint64_t sent_ns;
 };
 
+struct kind;
+
 struct load {
-	bool verbs, calls;
+	const struct kind *kind;
+	bool calls;
 	struct addrinfo *to;
 	int epoll;
-	uint64_t left, done; /* requests to send; answered */
+	uint64_t left, done; /* rounds to begin; requests answered */
 	int inflight;
-	uint32_t latencies[STEPS];
+	uint32_t latencies[LATENCIES];
+};
+
+struct kind {
+	const char *name;
+	const char *prefix; /* of the keys */
+	void (*write)(const struct load *load, struct client *c, struct slice key,
+	              struct slice token);
+	size_t nsteps;
+	const char *answers[STEPS_MAX]; /* NULL: any integer > 0 */
+	bool has_value; /* before it begins */
 };
 
 static _Noreturn void fail(const char *what, const char *why)
@@ -91,6 +110,8 @@ static void write_all(int fd, struct slice bytes)
 
 /* --- what is sent --------------------------------------------------------------- */
 
+static const struct slice lease = SLICE_LIT("30000"), value = SLICE_LIT("xxx");
+
 static void load_scripts(const struct addrinfo *to)
 {
 	int fd = connect_to(to);
@@ -121,6 +142,16 @@ static void write_verb(const struct load *load, struct buf *out, enum verb verb,
 		resp_write_request(out, req->argv, req->argc);
 }
 
+static void write_verbs(const struct load *load, struct client *c, struct slice key,
+                        struct slice token)
+{
+	struct slice lock[] = { SLICE_LIT("LOCK"), key, SLICE_LIT("PX"), lease };
+	struct slice unlock[] = { SLICE_LIT("UNLOCK"), key };
+
+	write_verb(load, &c->requests[0], VERB_LOCK, &(struct resp_view){ 4, lock }, token);
+	write_verb(load, &c->requests[1], VERB_UNLOCK, &(struct resp_view){ 2, unlock }, token);
+}
+
 static void write_ruled(const struct load *load, struct buf *out, const struct resp_view *req,
                         struct slice token)
 {
@@ -135,80 +166,158 @@ static void write_ruled(const struct load *load, struct buf *out, const struct r
 		fail("rewrite_lock", "no call");
 }
 
+static void write_set_nx(const struct load *load, struct client *c, struct slice key,
+                         struct slice token)
+{
+	struct slice set[] = { SLICE_LIT("SET"), key,  SLICE_LIT("1"), SLICE_LIT("NX"),
+		               SLICE_LIT("PX"),  lease };
+	struct slice del[] = { SLICE_LIT("DEL"), key };
+
+	write_ruled(load, &c->requests[0], &(struct resp_view){ 6, set }, token);
+	write_ruled(load, &c->requests[1], &(struct resp_view){ 2, del }, token);
+}
+
+static void write_set(struct buf *out, struct slice key)
+{
+	resp_write_request(out, (struct slice[]){ SLICE_LIT("SET"), key, value }, 3);
+}
+
+static void write_get(struct buf *out, struct slice key)
+{
+	resp_write_request(out, (struct slice[]){ SLICE_LIT("GET"), key }, 2);
+}
+
+static void write_pair(const struct load *load, struct client *c, struct slice key,
+                       struct slice token)
+{
+	(void)load;
+	(void)token;
+	write_get(&c->requests[0], key);
+	write_set(&c->requests[1], key);
+}
+
+static void write_word(struct buf *out, const char *word)
+{
+	resp_write_request(out, &(struct slice){ word, strlen(word) }, 1);
+}
+
+/* In as many writes as there are steps. */
+static void write_transaction(const struct load *load, struct client *c, struct slice key,
+                              struct slice token)
+{
+	struct buf *last = &c->requests[load->kind->nsteps - 1];
+	struct buf *set = load->kind->nsteps == STEPS_MAX ? last - 1 : last;
+
+	(void)token;
+	resp_write_request(&c->requests[0], (struct slice[]){ SLICE_LIT("WATCH"), key }, 2);
+	write_get(&c->requests[1], key);
+	write_word(&c->requests[2], "MULTI");
+	write_set(set, key);
+	write_word(last, "EXEC");
+}
+
+#define HAS "$3\r\nxxx\r\n"
+
+static const struct kind kinds[] = {
+	{ "set", "bench", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
+	{ "verb", "bench", write_verbs, 2, { NULL, ":1\r\n" }, false },
+	{ "guard", "bench", write_pair, 2, { HAS, "+OK\r\n" }, true },
+	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
+	{ "watch",
+	  "plain",
+	  write_transaction,
+	  3,
+	  { "+OK\r\n", HAS, "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n" },
+	  true },
+	{ "each",
+	  "plain",
+	  write_transaction,
+	  5,
+	  { "+OK\r\n", HAS, "+OK\r\n", "+QUEUED\r\n", "*1\r\n+OK\r\n" },
+	  true },
+};
+
+static void set_value(const struct client *c, struct slice key)
+{
+	struct buf out = BUF_INIT;
+	char reply[REPLY_MAX];
+
+	write_set(&out, key);
+	write_all(c->fd, buf_slice(&out));
+	if (read(c->fd, reply, sizeof(reply)) <= 0 || *reply != '+')
+		fail("SET", "refused");
+	buf_release(&out);
+}
+
 static void write_requests(const struct load *load, struct client *c, int n)
 {
 	char name[64], owner[96];
-	struct slice key, token, lease = SLICE_LIT("30000");
 
-	snprintf(name, sizeof(name), "bench:%06d", n);
+	snprintf(name, sizeof(name), "%s:%06d", load->kind->prefix, n);
 	/* As long as the owner that hasp would name. */
 	snprintf(owner, sizeof(owner), "connection:127.0.0.1:%05d/0/%032d", n, n);
-	key = slice_str(name);
-	token = slice_str(owner);
-	if (load->verbs) {
-		struct slice lock[] = { SLICE_LIT("LOCK"), key, SLICE_LIT("PX"), lease };
-		struct slice unlock[] = { SLICE_LIT("UNLOCK"), key };
-		write_verb(load, &c->requests[ACQUIRE], VERB_LOCK,
-		           &(struct resp_view){ 4, lock }, token);
-		write_verb(load, &c->requests[RELEASE], VERB_UNLOCK,
-		           &(struct resp_view){ 2, unlock }, token);
-	} else {
-		struct slice set[] = { SLICE_LIT("SET"), key,  SLICE_LIT("1"), SLICE_LIT("NX"),
-			               SLICE_LIT("PX"),  lease };
-		struct slice del[] = { SLICE_LIT("DEL"), key };
-		write_ruled(load, &c->requests[ACQUIRE], &(struct resp_view){ 6, set }, token);
-		write_ruled(load, &c->requests[RELEASE], &(struct resp_view){ 2, del }, token);
-	}
+	load->kind->write(load, c, slice_str(name), slice_str(owner));
+	if (load->kind->has_value)
+		set_value(c, slice_str(name));
 }
 
 /* --- the load ------------------------------------------------------------------- */
 
 static void send_next(struct load *load, struct client *c)
 {
-	/* Locks that were taken are given back. */
-	if (load->left == 0 && c->act == ACQUIRE)
+	/* What was begun is ended. */
+	if (c->step == 0 && load->left == 0)
 		return;
-	if (load->left)
+	if (c->step == 0)
 		load->left--;
 	load->inflight++;
 	c->nreply = 0;
 	c->sent_ns = now_ns();
-	write_all(c->fd, buf_slice(&c->requests[c->act]));
+	write_all(c->fd, buf_slice(&c->requests[c->step]));
 }
 
-static bool is_success(const struct load *load, const struct client *c)
+/* 1: it is the one that is expected; 0: there is more to come; -1: it is not. */
+static int judge(const struct load *load, const struct client *c)
 {
-	if (c->act == ACQUIRE && !load->verbs)
-		return memcmp(c->reply, "+OK", 3) == 0;
-	return c->reply[0] == ':' && c->reply[1] >= '1';
+	const char *expected = load->kind->answers[c->step];
+
+	if (c->reply[c->nreply - 1] != '\n')
+		return 0;
+	if (!expected)
+		return c->reply[0] == ':' && c->reply[1] >= '1' ? 1 : -1;
+	if (strncmp(c->reply, expected, c->nreply) != 0)
+		return -1;
+	return c->nreply == strlen(expected);
 }
 
 static void on_readable(struct load *load, struct client *c)
 {
 	ssize_t n = read(c->fd, c->reply + c->nreply, sizeof(c->reply) - 1 - c->nreply);
 	uint64_t step;
+	int judgement;
 
 	if (n <= 0)
 		fail("read", n < 0 ? strerror(errno) : "closed");
 	c->nreply += (size_t)n;
 	c->reply[c->nreply] = '\0';
-	if (c->reply[c->nreply - 1] != '\n')
+	judgement = judge(load, c);
+	if (judgement < 0)
+		fail("answer", c->reply);
+	if (judgement == 0)
 		return;
-	if (!is_success(load, c))
-		fail(c->act == ACQUIRE ? "acquire" : "release", c->reply);
 	step = (now_ns() - c->sent_ns) / STEP_NS;
-	load->latencies[step < STEPS ? step : STEPS - 1]++;
+	load->latencies[step < LATENCIES ? step : LATENCIES - 1]++;
 	load->done++;
 	load->inflight--;
-	c->act = c->act == ACQUIRE ? RELEASE : ACQUIRE;
+	c->step = (c->step + 1) % load->kind->nsteps;
 	send_next(load, c);
 }
 
-static void run(struct load *load, struct client *clients, int n, uint64_t pairs)
+static void run(struct load *load, struct client *clients, int n, uint64_t rounds)
 {
 	struct epoll_event events[EVENTS];
 
-	load->left = 2 * pairs;
+	load->left = rounds;
 	for (int i = 0; i < n; i++)
 		send_next(load, &clients[i]);
 	while (load->inflight) {
@@ -225,10 +334,18 @@ static double percentile_ms(const struct load *load, double part)
 	uint64_t seen = 0;
 	size_t step = 0;
 
-	while (step < STEPS - 1 &&
+	while (step < LATENCIES - 1 &&
 	       (double)(seen += load->latencies[step]) < part * (double)load->done)
 		step++;
 	return (double)(step + 1) * STEP_NS / 1e6;
+}
+
+static const struct kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
 }
 
 int main(int argc, char **argv)
@@ -239,12 +356,14 @@ int main(int argc, char **argv)
 	uint64_t began;
 	int n, error;
 
-	if (argc != 7 || (n = atoi(argv[3])) <= 0 || atoll(argv[4]) < n) {
-		fputs("usage: locks HOST PORT CLIENTS PAIRS app|calls set|verb\n", stderr);
+	load->kind = argc == 7 ? find_kind(argv[6]) : NULL;
+	if (!load->kind || (n = atoi(argv[3])) <= 0 || atoll(argv[4]) < n) {
+		fputs("usage: locks HOST PORT CLIENTS ROUNDS app|calls "
+		      "set|verb|guard|plain|watch|each\n",
+		      stderr);
 		return 2;
 	}
 	load->calls = strcmp(argv[5], "calls") == 0;
-	load->verbs = strcmp(argv[6], "verb") == 0;
 	error = getaddrinfo(argv[1], argv[2], &hints, &load->to);
 	if (error)
 		fail(argv[1], gai_strerror(error));
@@ -267,8 +386,8 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < n; i++) {
 		close(clients[i].fd);
-		buf_release(&clients[i].requests[ACQUIRE]);
-		buf_release(&clients[i].requests[RELEASE]);
+		for (size_t k = 0; k < STEPS_MAX; k++)
+			buf_release(&clients[i].requests[k]);
 	}
 	freeaddrinfo(load->to);
 	free(clients);

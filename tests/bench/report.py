@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The result of tests/bench/run as a markdown table and as an SVG plot."""
+"""The results of the benchmarks as markdown tables, that of tests/bench/run also as an SVG plot."""
 
 from html import escape
 
@@ -13,6 +13,16 @@ def number(value, digits=2):
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def targets_text(head, targets):
+    """Of (what, value, sign, target)."""
+    rows = []
+    for what, value, sign, target in targets:
+        good = {">=": value >= target, "<=": value <= target, "<": value < target}[sign]
+        rows.append([what, number(value), f"{sign} {target:g}",
+                     "" if good else "**short of it**"])
+    return "## Targets\n\n" + table([head, "", "target", ""], rows)
 
 
 def markdown(title, cells, subjects, results):

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Redis and a hasp that are measured from outside, and what loads them."""
+
+import subprocess
+
+from subjects import cpu_seconds
+from harness import Hasp, RedisServer, until
+
+# What a benchmark asks Redis itself.
+OURS = frozenset(("info", "config|resetstat", "config", "ping"))
+
+
+class Failed(Exception):
+    pass
+
+
+def generate(program, address, *argv, timeout):
+    """Runs a load generator; the numbers that it prints."""
+    host, port = map(str, address)
+    try:
+        done = subprocess.run([program, host, port, *map(str, argv)], capture_output=True,
+                              text=True, timeout=timeout, check=False,
+                              stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(str(error)) from None
+    if done.returncode:
+        raise Failed(done.stderr.strip()[-300:] or f"status {done.returncode}")
+    return [float(word) for word in done.stdout.split()]
+
+
+class House:
+    """A Redis with a hasp in front of it, `config` with the settings filled in."""
+
+    def __init__(self, config, max_clients, **settings):
+        self.redis = RedisServer("--maxclients", str(max_clients))
+        host, port = self.redis.address
+        try:
+            self.hasp = Hasp(config.format(upstream=f"{host}:{port}", **settings))
+        except BaseException:
+            self._remove_redis()
+            raise
+        # Only then does it know which commands may share a link.
+        until(lambda: "upstream_up" in self.hasp.log, "hasp to know Redis")
+        self.client = self.redis.client()
+
+    def _remove_redis(self):
+        self.redis.stop()
+        self.redis.remove()
+
+    def stop(self):
+        fault = self.hasp.stop()
+        log = self.hasp.log
+        self.hasp.remove()
+        self._remove_redis()
+        return f"{fault}; its log ends\n{log[-2000:]}" if fault else None
+
+    def cpu(self):
+        """CPU-seconds of hasp and of Redis."""
+        return cpu_seconds(self.hasp.pid), cpu_seconds(self.redis.pid)
+
+    def start_counting(self):
+        self.client.config_resetstat()
+
+    def counted(self):
+        """Calls by name, since then."""
+        return {name.removeprefix("cmdstat_"): stat["calls"]
+                for name, stat in self.client.info("commandstats").items()}
+
+    def bytes(self):
+        """That Redis has read and written."""
+        stats = self.client.info("stats")
+        return stats["total_net_input_bytes"] + stats["total_net_output_bytes"]
+
+
+def calls_of(stats):
+    """All that Redis carried out, scripts and what they called."""
+    return sum(n for name, n in stats.items() if name not in OURS)
