@@ -10,7 +10,7 @@
 
 /* Lua's unpack() ends at 8,000 values. */
 #define UNPACK_MAX 7000
-/* Of a key, so much is shown to people; as in scripts/guards.lua. */
+/* Of a key, so much is shown to people; as in scripts/lost.lua. */
 #define SHOWN_MAX 128
 
 /* Their replies are strings, small integers, statuses and flat arrays of strings and nils, in
@@ -161,25 +161,26 @@ static size_t count_others(const struct guarded *g)
 	return n;
 }
 
-/* Guard, queue, readers. */
-static void write_guard(struct buf *out, struct slice key, bool shared)
+static void write_guard_queue(struct buf *out, struct slice key)
 {
 	struct buf name = BUF_INIT;
 
 	guarded_name(&name, key);
 	resp_write_bulk(out, buf_slice(&name));
 	sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
-	if (shared)
-		sidecar_write_bulk(out, SIDECAR_READERS, key);
-	else
-		resp_write_bulk(out, buf_slice(&name));
 	buf_release(&name);
 }
 
-static void write_keys(struct buf *out, const struct guarded *g)
+/* Guard, queue, readers. */
+static void write_guard(struct buf *out, struct slice key, bool shared)
 {
-	for (size_t i = 0; i < g->n; i++)
-		write_guard(out, g->keys[i].key, g->keys[i].shared);
+	write_guard_queue(out, key);
+	sidecar_write_bulk(out, shared ? SIDECAR_READERS : SIDECAR_GUARD, key);
+}
+
+/* Those of the command, the guarded ones first. */
+static void write_own_keys(struct buf *out, const struct guarded *g)
+{
 	for (size_t i = 0; i < g->n; i++)
 		resp_write_bulk(out, g->keys[i].key);
 	for (size_t i = 0; i < g->nargs; i++)
@@ -197,7 +198,9 @@ static void begin(struct buf *out, enum script_id id, const struct guarded *g,
                   struct rewrite_how how, size_t nargs)
 {
 	call_begin(out, id, how, 4 * g->n + count_others(g), nargs);
-	write_keys(out, g);
+	for (size_t i = 0; i < g->n; i++)
+		write_guard(out, g->keys[i].key, g->keys[i].shared);
+	write_own_keys(out, g);
 	resp_write_bulk_int(out, (long long)g->n);
 	call_write_turn(out, how, g->wait_ms);
 }
@@ -251,8 +254,30 @@ static void write_terms(struct buf *out, const struct guarded *g)
 	}
 }
 
+/* Is the command what most writes are: it ends what a read of the only guarded key began? */
+static bool is_finish(const struct guarded *g)
+{
+	const struct guarded_key *k = g->keys;
+
+	return g->n == 1 && k->held && k->releases && !k->shared;
+}
+
+static void rewrite_finish(struct buf *out, const struct guarded *g, struct rewrite_how how)
+{
+	call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g), 2 + g->req->argc);
+	write_guard_queue(out, g->keys->key);
+	write_own_keys(out, g);
+	resp_write_bulk(out, g->keys->token);
+	resp_write_bulk_int(out, g->keys->lease_ms);
+	write_command(out, g);
+}
+
 void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how)
 {
+	if (is_finish(g)) {
+		rewrite_finish(out, g, how);
+		return;
+	}
 	begin(out, SCRIPT_GUARD_WRITE, g, how, 1 + CALL_TURN_ARGS + 4 * g->n + g->req->argc);
 	write_terms(out, g);
 	write_command(out, g);

@@ -7,10 +7,7 @@
 
 -- include as_sent.lua
 
--- What people are told of a key by.
-local function shown(key)
-	return "'" .. key:sub(1, 128):gsub('%c', '?') .. "'"
-end
+-- include lost.lua
 
 -- The answer to a write of a key that was lost since it was read.
 local function lost(key)
