@@ -281,6 +281,15 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 	return true;
 }
 
+/* How many answers there are to the request that is waited for. */
+static size_t count_due(const struct client *c)
+{
+	const struct list *last = c->session.awaited.prev;
+	const struct request *r = container_of(last, struct request, node);
+
+	return last != &c->session.awaited && r->call ? 1 + r->call->due : 1;
+}
+
 static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct client *c = client_of(owner);
@@ -297,7 +306,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 		         c->env->links->name, reason);
 	else if (end == LINK_REFUSED)
 		snprintf(error, sizeof(error), "-%s\r\n", reason);
-	else if (end == LINK_BROKEN && c->waiting == WAIT_REPLY && inflight == 1)
+	else if (end == LINK_BROKEN && c->waiting == WAIT_REPLY && inflight == count_due(c))
 		/* Nothing else is due, so that this is in its place. */
 		snprintf(error, sizeof(error),
 		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "

@@ -252,9 +252,10 @@ def is_unknown(answer):
 
 
 @pytest.mark.parametrize("command", [
+    ("GET", "stock:1"), ("SET", "stock:1", 1), ("INCR", "stock:1"),
     ("SETNX", "lock:1", 1), ("SET", "lock:1", 1, "NX"), ("LOCK", "k"), ("UNLOCK", "k"), ("DEL", "lock:1")])
 def test_lock_of_unknown_outcome_is_an_error(start_hasp, redis_server, command):
-    hasp = start_hasp(LOCKS)
+    hasp = start_hasp(LOCKS + "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 0\n")
     until(lambda: "upstream_up" in hasp.log, "hasp to know which commands can share a link")
     with hasp.connect() as one:
         assert one.call("PING") == PONG
