@@ -7,11 +7,11 @@
  *
  *   set     SET key value NX PX 30000, then DEL key
  *   verb    LOCK key PX 30000, then UNLOCK key
- *   guard   GET key, then SET key value
+ *   guard   GET key, then SET key value, the key being `guard:N`
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
- *   app     as an application sends it: through hasp, with a rule or a guard for `bench:*`
+ *   app     as an application sends it: through hasp, with a rule for `bench:*`, a guard for `guard:*`
  *   calls   (set, verb) as hasp sends it: the EVALSHA calls of the same scripts, to Redis
  *           directly
  *
@@ -221,7 +221,7 @@ static void write_transaction(const struct load *load, struct client *c, struct 
 static const struct kind kinds[] = {
 	{ "set", "bench", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "verb", "bench", write_verbs, 2, { NULL, ":1\r\n" }, false },
-	{ "guard", "bench", write_pair, 2, { HAS, "+OK\r\n" }, true },
+	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "watch",
 	  "plain",

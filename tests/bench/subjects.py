@@ -118,11 +118,14 @@ pooling = {pooling}
 [verbs]
 [lock bench]
 pattern = bench:*
+[guard bench]
+pattern = guard:*
+acquire_on = GET
 """
 
 
 class Ours:
-    """hasp, with the verbs and a rule that the benchmarks of locks need."""
+    """hasp, with the verbs, the rule and the guard that the benchmarks need."""
 
     def __init__(self, redis, workers, pooling="shared", binary=None):
         self.name = ("hasp" + (f", {workers} workers" if workers > 1 else "")
