@@ -34,6 +34,9 @@ struct dispatch_from client_dispatch_from(struct client *c)
 		.holds = &c->holds,
 		.reader = &c->reader,
 		.listener = c->listener,
+		/* (A command in front of its own could change what Redis makes of it: CLIENT
+		 * CACHING speaks of the next one.) */
+		.may_try = !c->refused && !c->settled,
 		.identity = identity,
 		.arg = c,
 		.waiter = &c->waiter,

@@ -39,6 +39,7 @@ struct client {
 	bool closing; /* only `stream`'s last bytes are left */
 	bool shared; /* the link is */
 	bool settled; /* it needs a private link for the rest of its life */
+	bool refused; /* the guard that the request at the head of `in` needs was not free */
 	struct list node; /* in env->clients, env->closing or env->dead */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */

@@ -50,6 +50,7 @@ struct decision {
 	unsigned treat; /* flags for link_expect() */
 	struct request *request; /* its tag; NULL: none */
 	unsigned lead; /* answers that the client does not see, in front of its reply */
+	unsigned treat_lead; /* flags for those, with LINK_QUIET */
 	bool barrier; /* what is behind waits for its reply */
 	enum turn turn;
 };
@@ -61,6 +62,7 @@ struct dispatch_from {
 	struct hold_owner *holds;
 	struct reader *reader;
 	const char *listener; /* the entry of `listen` */
+	bool may_try; /* a guard's being free may be tried, before a script is sent */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg;
 	struct waiter *

@@ -129,6 +129,7 @@ struct decision fencing_begin(struct context *x, struct guarded_call *pending,
 	if (way == GUARDED_ONE && deciding_shorten(x))
 		pending->due = 0;
 	d.lead = pending->due;
+	d.treat_lead = UNSEEN;
 	d.treat = LINK_TELL | LINK_ASK | LINK_ASK_STATUS;
 	d.request = in_multi ? session_exec_awaited(x->session) : request_new(REQUEST_GUARDED);
 	d.request->call = pending;

@@ -8,6 +8,7 @@
 #include "base/fatal.h"
 #include "client/fencing.h"
 #include "client/guardkeys.h"
+#include "client/trying.h"
 #include "lock/guarded.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -94,6 +95,8 @@ static struct decision call(struct context *x, const struct guard_keys *k)
 		                       "ERR hasp: this command writes a guarded key by a "
 		                       "transaction of its own, and that ends WATCH: send it "
 		                       "before WATCH or behind EXEC");
+	if (!k->writes && trying_may(x, &g))
+		return trying_begin(x, &g);
 	if (g.wait_ms > how.wait_max_ms)
 		g.wait_ms = how.wait_max_ms;
 	/* A place is one in the line for a certain key. */
@@ -308,8 +311,11 @@ bool guarding_on_reply(struct client *c, struct request *r, const struct resp_re
                        struct slice kept)
 {
 	enum guarded_end end = resp_reply_is_error(reply) ? GUARDED_FAILED : GUARDED_DONE;
+	bool tries = r->call->way == GUARDED_TRY;
 
-	if (r->call->way != GUARDED_SCRIPT)
+	if (tries && !trying_on_reply(c, r, reply))
+		return false;
+	if (!tries && r->call->way != GUARDED_SCRIPT)
 		return fencing_on_reply(c, r, reply, kept);
 
 	if (end == GUARDED_FAILED)

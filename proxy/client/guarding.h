@@ -2,7 +2,10 @@
  *
  * guarding: commands on guarded keys: what becomes of them, and of their answers.
  *
- *   read --> guard_read.lua --+QUEUED--> stands in line --granted--> once more
+ *   read --> trying.h: is the guard free?
+ *                | no
+ *                v
+ *            guard_read.lua --+QUEUED--> stands in line --granted--> once more
  *                |      `----+GRANTED--> the command as it came (its reply is none for Lua)
  *                `--> its reply: from now on the key counts as read
  *   write -> guard_write.lua ...     --> its reply, or LOCKLOST: it counts as read no more

@@ -50,9 +50,7 @@ void client_expect(struct client *c, const struct decision *d)
 	if (d->request && d->request->kind == REQUEST_SUBSCRIBE)
 		link_watch(c->user.link, true);
 	for (unsigned i = 0; i < d->lead; i++)
-		link_expect(&c->user,
-		            d->request ? LINK_QUIET | LINK_TELL | LINK_KEEP : LINK_QUIET,
-		            d->request);
+		link_expect(&c->user, LINK_QUIET | d->treat_lead, d->request);
 	link_expect(&c->user, d->treat, d->request);
 }
 

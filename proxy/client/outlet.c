@@ -81,6 +81,7 @@ void client_end_call(struct client *c)
 {
 	waiter_end(c->waiter);
 	c->waiter = NULL;
+	c->refused = false;
 	buf_consume(&c->in, c->scanned);
 	c->scanned = 0;
 	client_go_on(c);

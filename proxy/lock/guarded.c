@@ -243,6 +243,26 @@ void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewri
 		write_command(out, g);
 }
 
+void rewrite_guarded_try(struct buf *out, const struct guarded *g)
+{
+	const struct guarded_key *k = g->keys;
+	struct buf name = BUF_INIT;
+
+	guarded_name(&name, k->key);
+	resp_write_array(out, 2);
+	resp_write_bulk(out, SLICE_LIT("EXISTS"));
+	sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
+	resp_write_array(out, 6);
+	resp_write_bulk(out, SLICE_LIT("SET"));
+	resp_write_bulk(out, buf_slice(&name));
+	resp_write_bulk(out, k->token);
+	resp_write_bulk(out, SLICE_LIT("NX"));
+	resp_write_bulk(out, SLICE_LIT("PX"));
+	resp_write_bulk_int(out, k->lease_ms);
+	resp_write_request(out, g->req->argv, g->req->argc);
+	buf_release(&name);
+}
+
 static void write_terms(struct buf *out, const struct guarded *g)
 {
 	for (size_t i = 0; i < g->n; i++) {

@@ -65,7 +65,19 @@ bool guarded_fits(const struct resp_view *req, bool writes, bool resp3);
 void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
                           bool apart);
 void rewrite_guarded_write(struct buf *out, const struct guarded *g, struct rewrite_how how);
-/* The same without a command (g->req is NULL): answers +GRANTED where that would be run. */
+/* What a read of one guarded key begins with that its connection, the only one of its owner,
+ * has not read: three commands, which cost Redis less than a script. Answered with
+ *
+ *   :0               nobody stands in line
+ *   +OK              the guard was free
+ *   the reply        of the command
+ *
+ * when the guard is taken. When the first two answer anything else the third counts for
+ * nothing. Who stands in line between the two came later than this. */
+#define GUARDED_TRY_LEAD 2
+void rewrite_guarded_try(struct buf *out, const struct guarded *g);
+/* As rewrite_guarded_write() without a command (g->req is NULL): answers +GRANTED where that
+ * would be run. */
 void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewrite_how how);
 
 /* hasp's own giving up of a guard; `written`: the owner has written what it had read. */

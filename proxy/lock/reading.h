@@ -71,6 +71,7 @@ void reader_end(struct reader *r);
 /* How it is made sure that nothing is written by who lost a guard. */
 enum guarded_way {
 	GUARDED_SCRIPT, /* check and command are one script */
+	GUARDED_TRY, /* a read that may have to go by its script after all */
 	GUARDED_ONE, /* a transaction, of which the guards are watched, around the command */
 	GUARDED_BLOCK, /* the application's transaction, likewise */
 	GUARDED_WATCHED, /* the same, and the application watches keys of its own */
@@ -87,9 +88,10 @@ struct guarded_call {
 	enum guarded_way way;
 	unsigned due; /* answers before the one that decides */
 	unsigned tries;
+	bool waited_for; /* GUARDED_TRY: somebody stands in line */
 	bool executing; /* else it is being checked */
 	bool taking; /* those that guarded_call_takes() */
-	bool taken; /* they were, or (GUARDED_SCRIPT) what a read needs */
+	bool taken; /* they were, or (GUARDED_SCRIPT, GUARDED_TRY) what a read needs */
 	size_t ncommands; /* in the transaction */
 	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */
 	struct buf error; /* the first one among what was due; empty: none */

@@ -22,6 +22,7 @@ enum {
 	COMMAND_STATELESS = 1 << 3, /* whose connection it comes on makes no difference */
 	COMMAND_HIDDEN_KEYS = 1 << 4, /* it may have keys where nobody here knows */
 	COMMAND_TOLD = 1 << 5, /* the server has it; else only the built-in table */
+	COMMAND_READONLY = 1 << 6, /* changes nothing, as the server has told */
 };
 
 /* Where keys stand that first/last/step cannot tell. */

@@ -16,6 +16,7 @@ static const struct {
 	uint8_t flag;
 } flags[] = {
 	{ "write", COMMAND_WRITE },
+	{ "readonly", COMMAND_READONLY },
 	{ "noscript", COMMAND_NOSCRIPT },
 	{ "blocking", COMMAND_BLOCKING },
 };

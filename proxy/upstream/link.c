@@ -590,6 +590,15 @@ void *link_head(const struct link_user *u)
 	return head && head->user == u ? head->tag : NULL;
 }
 
+void link_hush(struct link_user *u)
+{
+	struct inflight *head = fifo_head(&u->link->fifo);
+
+	HASP_ASSERT(head && head->user == u && head->count == 1);
+	head->flags = LINK_QUIET;
+	head->tag = NULL;
+}
+
 void link_drop_head(struct link *l)
 {
 	struct inflight *head = fifo_head(&l->fifo);

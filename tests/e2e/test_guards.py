@@ -76,6 +76,38 @@ def test_blind_write_waits_for_who_has_read(start_hasp, plain):
 
 
 @BOTH
+def test_newcomer_stays_behind_who_waits_when_a_lease_ended(start_hasp, plain):
+    hasp, elsewhere = start_hasp(guard(lease="60s", wait="60s")), start_hasp(guard(wait="60s"))
+    with hasp.connect() as one, hasp.connect() as waiter, elsewhere.connect() as newcomer:
+        assert one.call("GET", KEY) == NIL
+        stands(plain, waiter, "GET", KEY)
+        hasp.freeze()
+        plain.delete(GUARD)
+        newcomer.send(encode("GET", KEY))
+        # It finds the guard free, and has to give it to the one who is in line.
+        until(lambda: plain.exists(GUARD) and plain.zcard(QUEUE) == 1, "it to stand in line")
+        hasp.signal(signal.SIGCONT)
+        assert waiter.read() == NIL
+        assert waiter.call("SET", KEY, 1) == OK
+        assert newcomer.read() == bulk("1")
+        assert newcomer.call("SET", KEY, 2) == OK
+    assert plain.keys() == [KEY]
+
+
+@BOTH
+def test_reply_to_who_has_to_wait_is_the_one_behind_the_guard(start_hasp, plain):
+    """Whatever was answered before."""
+    hasp = start_hasp(guard())
+    plain.set(KEY, "x" * 1_000_000)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("GET", KEY) == bulk("x" * 1_000_000)
+        stands(plain, other, "GET", KEY)
+        other.send(encode("PING"))
+        assert one.call("SET", KEY, "new") == OK
+        assert other.read() == bulk("new") and other.read() == b"+PONG\r\n"
+
+
+@BOTH
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("ZSCORE", KEY, "m")])
 def test_who_waits_too_long_is_told_so_and_nothing_is_run(start_hasp, plain, command):
     hasp = start_hasp(guard(wait="50ms"))
@@ -140,11 +172,24 @@ def test_error_of_the_command_keeps_the_guard_of_who_has_read(start_hasp, plain)
 
 
 def test_read_that_fails_takes_no_guard(start_hasp, plain):
-    hasp = start_hasp(guard())
+    hasp = start_hasp(guard(lease="60s"))
     plain.lpush(KEY, 1)
     with hasp.connect() as one:
         assert one.call("GET", KEY).startswith(b"-WRONGTYPE")
-        assert not plain.exists(GUARD)
+        until(lambda: not plain.exists(GUARD), "the guard to be released")
+
+
+def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain):
+    """CLIENT CACHING speaks of the command behind it."""
+    hasp = start_hasp(guard())
+    plain.set(KEY, 1)
+    with hasp.connect() as one:
+        one.call("HELLO", 3)
+        assert one.call("CLIENT", "TRACKING", "ON", "OPTIN") == OK
+        assert one.call("CLIENT", "CACHING", "YES") == OK
+        assert one.call("GET", KEY) == bulk("1")
+        plain.set(KEY, 2)
+        assert KEY.encode() in one.read()
 
 
 def test_write_that_does_not_release_keeps_the_guard(start_hasp, plain):
@@ -281,11 +326,11 @@ def test_who_hangs_up_while_its_read_is_under_way_leaves_no_guard(start_hasp, pl
     with hasp.connect() as one:
         one.call("GET", "stock:2")
         one.call("SET", "stock:2", 2)
-        before = plain.info("commandstats")["cmdstat_evalsha"]["calls"]
+        before = plain.info("commandstats")["cmdstat_set"]["calls"]
         redis_server.signal(signal.SIGSTOP)
         one.send(encode("GET", KEY))
     redis_server.signal(signal.SIGCONT)
-    until(lambda: plain.info("commandstats")["cmdstat_evalsha"]["calls"] > before + 1, "the release")
+    until(lambda: plain.info("commandstats")["cmdstat_set"]["calls"] > before, "the guard to be taken")
     until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 

@@ -1087,6 +1087,29 @@ static void each_user_gets_the_replies_to_its_own_requests(void **state)
 	}
 }
 
+static void reply_that_is_hushed_is_swallowed(void **state)
+{
+	static const char stream[] = "*2\r\n$2\r\na2\r\n+x\r\n+b1\r\n:3\r\n";
+	struct fixture *f = *state;
+	struct guests all;
+
+	AT_EVERY_SPLIT(stream, cut)
+	{
+		invite(&all, f, NULL);
+		ask(&all, 0, LINK_QUIET | LINK_TELL, "a1");
+		ask(&all, 0, LINK_TELL, "a2");
+		ask(&all, 1, LINK_PASS, NULL);
+		ask(&all, 0, LINK_TELL, "a3");
+		server_sends(f, SLICE_LIT("$-1\r\n"));
+		link_hush(&all.guest[0].user);
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&all.guest[0], ":3\r\n", "a1 $\na3 :\n");
+		assert_guest(&all.guest[1], "+b1\r\n", "");
+		assert_int_equal(all.guest[0].user.inflight, 0);
+		see_off(&all);
+	}
+}
+
 static void replies_to_who_has_left_are_swallowed(void **state)
 {
 	static const char stream[] = "+a1\r\n+b1\r\n$2\r\nb2\r\n-ERR b3\r\n+c1\r\n+a2\r\n";
@@ -1462,6 +1485,7 @@ int main(void)
 		TEST(a_paused_link_reads_nothing),
 		TEST(a_link_can_be_paused_before_it_is_up),
 		TEST(each_user_gets_the_replies_to_its_own_requests),
+		TEST(reply_that_is_hushed_is_swallowed),
 		TEST(replies_to_who_has_left_are_swallowed),
 		TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it),
 		TEST(a_user_can_leave_in_its_callback),
