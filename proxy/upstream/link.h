@@ -148,8 +148,8 @@ void link_expect(struct link_user *u, unsigned flags, void *tag);
 void link_expect_plain(struct link_user *u, uint32_t n);
 /* The tag of the oldest request in flight, NULL when it has none or is not the user's. */
 void *link_head(const struct link_user *u);
-/* The oldest request in flight, which is the user's and whose reply has not begun, is answered to
- * nobody: its reply is swallowed, its tag not told. */
+/* The oldest request in flight, which is the user's and whose reply has not begun, is answered
+ * to nobody: its reply is swallowed, its tag not told. */
 void link_hush(struct link_user *u);
 /* Takes the oldest request off, as if it were answered. */
 void link_drop_head(struct link *l);
