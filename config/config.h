@@ -121,6 +121,7 @@ struct config {
 	size_t nrules;
 	struct guard **guards; /* likewise */
 	size_t nguards;
+	bool concerns[256]; /* by a key's first byte; see config_may_concern() */
 	struct verbs verbs;
 
 	_Atomic int refs;
@@ -147,6 +148,12 @@ const struct rule *config_rule_for(const struct config *c, struct slice key);
 /* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule, or is
  * hasp's own. */
 const struct guard *config_guard_for(const struct config *c, struct slice key);
+
+/* Could there be a rule or a guard for the key? No is certain, and found at a glance. */
+static inline bool config_may_concern(const struct config *c, struct slice key)
+{
+	return key.n == 0 || c->concerns[(unsigned char)*key.p];
+}
 
 /* Is the command `name` one of these (upper or lower case)? */
 bool guard_acquires_on(const struct guard *g, struct slice name);

@@ -12,6 +12,7 @@
 #include "base/fatal.h"
 #include "config/guards.h"
 #include "config/options.h"
+#include "config/pattern.h"
 #include "config/reader.h"
 #include "config/rules.h"
 #include "config/value.h"
@@ -373,6 +374,14 @@ static void on_fault(void *arg, int line, const char *what)
 	fault(arg, line, "%s", what);
 }
 
+static void find_concerned(struct config *c)
+{
+	for (size_t i = 0; i < c->nrules; i++)
+		patterns_first_bytes(&c->rules[i]->patterns, c->concerns);
+	for (size_t i = 0; i < c->nguards; i++)
+		patterns_first_bytes(&c->guards[i]->patterns, c->concerns);
+}
+
 size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
 {
 	static const struct reader_events events = {
@@ -395,6 +404,7 @@ size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
 	l.seen = xcalloc(option_count, sizeof(*l.seen));
 	reader_run(f, &events, &l);
 	end_section(&l);
+	find_concerned(c);
 	l.nfaults += guards_check(c, !l.listen_bad, faults, warnings);
 	fclose(f);
 	free(l.seen);

@@ -22,6 +22,17 @@ bool patterns_match(const struct strings *patterns, struct slice key)
 	return false;
 }
 
+void patterns_first_bytes(const struct strings *patterns, bool may_be[256])
+{
+	for (size_t i = 0; i < patterns->n; i++) {
+		char first = *patterns->v[i];
+		if (first && memchr("*?[\\", first, 4))
+			memset(may_be, true, 256);
+		else
+			may_be[(unsigned char)first] = true;
+	}
+}
+
 static bool shadows(const char *earlier, const char *later)
 {
 	struct slice e = slice_str(earlier), l = slice_str(later);

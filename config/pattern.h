@@ -18,6 +18,9 @@ bool pattern_is_own(struct slice key);
 
 bool patterns_match(const struct strings *patterns, struct slice key);
 
+/* Sets what a key's first byte may be if one of the patterns matches it. */
+void patterns_first_bytes(const struct strings *patterns, bool may_be[256]);
+
 /* No key is left to `pattern` by `earlier`, as far as can be told at a glance. */
 bool patterns_shadow(const struct strings *earlier, const char *pattern);
 

@@ -332,16 +332,27 @@ static enum plain takes_plain(const struct client *c)
 	return PLAIN_STATELESS;
 }
 
-static bool is_plain(const struct client *c, const struct resolved *what,
-                     const struct resp_view *req)
+/* Of the request in env->args: has it only to be passed? */
+static inline bool is_plain(const struct client *c, const struct resolved *what)
 {
-	if (!what->is_plain ||
-	    (what->may_release && dispatch_may_release(c->env, &c->session, what, req)))
+	const struct client_env *env = c->env;
+	const struct request_args *args = &env->args;
+	struct slice key;
+
+	if (what->is_free)
+		return true;
+	if (!what->is_plain || args->argc < 2)
+		return false;
+	if (what->may_release &&
+	    dispatch_may_release(env, &c->session, what,
+	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
 	if (!what->is_write && !what->is_guarded)
 		return true;
-	return req->argc > 1 && !config_rule_for(c->env->config, req->argv[1]) &&
-	       (!what->is_guarded || !config_guard_for(c->env->config, req->argv[1]));
+	key = args->argv[1];
+	return !config_may_concern(env->config, key) ||
+	       (!config_rule_for(env->config, key) &&
+	        (!what->is_guarded || !config_guard_for(env->config, key)));
 }
 
 /* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and
@@ -385,8 +396,7 @@ static size_t pass_plain(struct client *c, struct cursor *k)
 			break;
 		if (takes == PLAIN_STATELESS && !what->is_stateless)
 			break;
-		if (!what->is_free &&
-		    !is_plain(c, what, &(struct resp_view){ env->args.argc, env->args.argv }))
+		if (!is_plain(c, what))
 			break;
 	}
 	link_expect_plain(&c->user, count);
@@ -556,7 +566,6 @@ void client_on_readable(struct stream *s)
 	char *p = env->scratch;
 	ssize_t n;
 
-	HASP_ASSERT(room <= env->scratch_size);
 	/* Others may have filled the link since. */
 	if (!s->error && !c->closing && is_full(c)) {
 		stream_pause(s);

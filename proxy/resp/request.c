@@ -62,9 +62,8 @@ struct header {
 	size_t value;
 };
 
-/* One of three to five digits, of which `v` is the first. Rare, so not inlined. */
-__attribute__((noinline)) static struct header scan_longer_header(const char *p, size_t n,
-                                                                  size_t v)
+/* One of three to five digits, of which `v` is the first. */
+static struct header scan_longer_header(const char *p, size_t n, size_t v)
 {
 	size_t limit = n < SHORT_HEADER ? n : SHORT_HEADER, at = 2, digit;
 
@@ -77,8 +76,8 @@ __attribute__((noinline)) static struct header scan_longer_header(const char *p,
 	return (struct header){ at + 2, v };
 }
 
-/* Nearly every header: a few digits, all there. */
-static inline struct header scan_short_header(const char *p, size_t n, char type)
+/* Of one digit or two. */
+static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
 
@@ -93,7 +92,17 @@ static inline struct header scan_short_header(const char *p, size_t n, char type
 		return (struct header){ 4, first };
 	if (p[3] == '\r' && second <= 9 && first)
 		return (struct header){ 5, first * 10 + second };
-	return scan_longer_header(p, n, first);
+	return (struct header){ 0, 0 };
+}
+
+/* Nearly every header: a few digits, all there. */
+static struct header scan_short_header(const char *p, size_t n, char type)
+{
+	struct header h = scan_tiny_header(p, n, type);
+
+	if (h.size || n < 5 || p[0] != type || (unsigned char)p[1] - (unsigned)'0' > 9)
+		return h;
+	return scan_longer_header(p, n, (unsigned char)p[1] - (size_t)'0');
 }
 
 static enum resp_result scan_any_header(const char *p, size_t n, long long *value, size_t *size)
@@ -330,19 +339,41 @@ enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, s
 	return scan(s, p, n, used, NULL);
 }
 
-/* Those from number `i` on, which is at p[at]. */
-static inline size_t scan_simple_args(const char *p, size_t n, size_t at, size_t i, size_t argc,
-                                      struct request_args *args)
+/* The argument at p[*at], whose header was read. False: it is not all there. */
+static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h,
+                            struct slice *arg)
 {
-	struct slice *argv = args->argv;
+	*at += h.size;
+	if (h.size == 0 || n - *at < h.value + 2)
+		return false;
+	*arg = slice_of(p + *at, h.value);
+	*at += h.value + 2;
+	return true;
+}
 
-	for (; i < argc; i++) {
-		struct header h = scan_short_header(p + at, n - at, '$');
-		at += h.size;
-		if (h.size == 0 || n - at < h.value + 2)
+/* Those from number `i` on, which is at p[at]. */
+__attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n, size_t at,
+                                                        size_t i, size_t argc,
+                                                        struct request_args *args)
+{
+	for (; i < argc; i++)
+		if (!take_arg(p, n, &at, scan_short_header(p + at, n - at, '$'),
+		              &args->argv[i]))
 			return 0;
-		argv[i] = slice_of(p + at, h.value);
-		at += h.value + 2;
+	args->argc = argc;
+	return at;
+}
+
+/* The same. As long as the headers are tiny no call is made, and no register saved. */
+static inline size_t scan_args(const char *p, size_t n, size_t at, size_t i, size_t argc,
+                               struct request_args *args)
+{
+	for (; i < argc; i++) {
+		struct header h = scan_tiny_header(p + at, n - at, '$');
+		if (h.size == 0)
+			return scan_short_args(p, n, at, i, argc, args);
+		if (!take_arg(p, n, &at, h, &args->argv[i]))
+			return 0;
 	}
 	args->argc = argc;
 	return at;
@@ -355,13 +386,13 @@ size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
 	/* More room than that is only made for arguments that are there. */
 	if (h.size == 0 || h.value == 0 || h.value > args->cap)
 		return 0;
-	return scan_simple_args(p, n, h.size, 0, h.value, args);
+	return scan_args(p, n, h.size, 0, h.value, args);
 }
 
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args)
 {
-	return at <= n ? scan_simple_args(p, n, at, 1, argc, args) : 0;
+	return at <= n ? scan_args(p, n, at, 1, argc, args) : 0;
 }
 
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,

@@ -355,6 +355,43 @@ static void the_first_matching_rule_wins(void **state)
 	config_unref(c);
 }
 
+static bool may_concern(const struct config *c, const char *key)
+{
+	return config_may_concern(c, slice_str(key));
+}
+
+static void what_no_rule_concerns_is_told_by_the_first_byte(void **state)
+{
+	struct config *c = load("[lock a]\npattern = x:* y\n[guard b]\npattern = z:*\n"
+	                        "acquire_on = GET\n");
+
+	(void)state;
+	assert_true(may_concern(c, "x:1"));
+	assert_true(may_concern(c, "yes"));
+	assert_true(may_concern(c, "z"));
+	assert_true(may_concern(c, ""));
+	assert_false(may_concern(c, "a:x:1"));
+	assert_false(may_concern(c, "X:1"));
+	config_unref(c);
+}
+
+static void a_pattern_that_begins_with_any_byte_may_concern_all(void **state)
+{
+	static const char *const patterns[] = { "*:lock", "?x", "[ab]x", "\\\\*x" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
+		char text[64];
+		struct config *c;
+		snprintf(text, sizeof(text), "[lock a]\npattern = %s\n", patterns[i]);
+		c = load(text);
+		assert_true(may_concern(c, "ax"));
+		assert_true(may_concern(c, "*x"));
+		assert_true(may_concern(c, "\xffx"));
+		config_unref(c);
+	}
+}
+
 static void hasps_own_keys_have_no_rule(void **state)
 {
 	struct config *c = load("[lock a]\npattern = h* *:b\n");
@@ -491,6 +528,8 @@ int main(void)
 		cmocka_unit_test(a_guards_patterns_are_doubted),
 		cmocka_unit_test(a_command_named_twice_is_doubted),
 		cmocka_unit_test(the_first_matching_rule_wins),
+		cmocka_unit_test(what_no_rule_concerns_is_told_by_the_first_byte),
+		cmocka_unit_test(a_pattern_that_begins_with_any_byte_may_concern_all),
 		cmocka_unit_test(hasps_own_keys_have_no_rule),
 		cmocka_unit_test(the_first_matching_guard_wins),
 		cmocka_unit_test(locks_are_not_guarded),
