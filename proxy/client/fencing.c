@@ -234,9 +234,10 @@ static bool decide_exec(struct context *x, struct decision *d)
 	case GUARDING_NONE:
 		return false;
 	case GUARDING_UNCLEAR:
-		*d = refuse(x,
-		            "ERR hasp: a transaction with guarded keys is not followed behind "
-		            "SELECT, nor with as many of them: nothing was written");
+		*d = refuse(
+			x, "ERR hasp: a transaction with guarded keys is not followed behind "
+			   "SELECT, nor with as many of them, nor before hasp knows all of its "
+			   "commands: nothing was written");
 		return true;
 	case GUARDING_CALL:
 		break;

@@ -29,6 +29,9 @@ bool guarding_concerns(const struct client_env *env, const struct resolved *what
 			continue;
 		if (guard_acquires_on(g, name))
 			return true;
+		/* It may be anything yet. */
+		if (!what->command && !commands_are_learned(env->commands))
+			return true;
 		/* What waits for data is not checked. */
 		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
 			return true;
@@ -142,15 +145,26 @@ static struct decision decide(struct context *x, struct guard_keys *k)
 	return call(x, k);
 }
 
+/* Of a command that Redis has not told of yet, any argument may be a key. */
+static bool names_guarded(const struct client_env *env, const struct resp_view *req)
+{
+	if (commands_are_learned(env->commands))
+		return false;
+	for (size_t i = 1; i < req->argc; i++) {
+		const struct guard *g = config_guard_for(env->config, req->argv[i]);
+		if (g && g->mode == MODE_ENFORCE)
+			return true;
+	}
+	return false;
+}
+
 bool guarding_decide(struct context *x, struct decision *d)
 {
 	const struct command *c = x->what->command;
 	struct guard_keys k;
 
 	if (!c) {
-		/* It is named in acquire_on, so that it has keys: which, Redis has not said
-		 * yet. */
-		if (commands_are_learned(x->from->env->commands))
+		if (!names_guarded(x->from->env, x->req))
 			return false;
 		*d = deciding_refuse(x, "LOADING hasp does not know yet which keys of this "
 		                        "command are guarded");
@@ -168,7 +182,7 @@ bool guarding_decide(struct context *x, struct decision *d)
 }
 
 /* Those of all commands in `block`; k->v grows. Returns false when they are in more than one
- * database. */
+ * database, too many, or not all known. */
 static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
 {
 	struct request_args args = { 0 };
@@ -189,12 +203,14 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		each.req = &view;
 		each.what = &what;
 		moved |= slice_is(view.argv[0], "select");
-		if (!what.is_guarded || !what.command ||
+		if (!what.command && names_guarded(x->from->env, &view))
+			clear = false;
+		if (!clear || !what.is_guarded || !what.command ||
 		    !command_arity_ok(what.command, view.argc))
 			continue;
 		guard_keys_init(&some, what.command, &view);
 		guard_keys_find(&each, &some);
-		clear &= some.n == 0 || !moved;
+		clear &= (some.n == 0 || !moved) && k->n + some.n < READINGS_MAX;
 		guard_keys_add(k, &some);
 		guard_keys_fini(&some);
 	}

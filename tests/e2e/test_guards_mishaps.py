@@ -6,7 +6,7 @@ guard stays behind, and nobody waits for nothing.
 """
 
 import pytest
-from harness import encode, until
+from harness import RedisServer, encode, until
 from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUE, QUEUED, WRONGTYPE, bulk, guard, held, is_locked, is_lost,
                             overtake, reload, stands, transact)
 
@@ -551,3 +551,16 @@ def test_hanging_up_after_a_wait_longer_than_the_lease_frees_the_guard(start_has
         assert [one.read() for _ in range(3)] == [OK, QUEUED, b"*1\r\n" + NIL]
         plain.pexpire(GUARD, 60_000)
     until(lambda: not plain.exists(GUARD), "it to be released", timeout=2)
+
+
+# --- what hasp does not know ---
+
+def test_unknown_command_is_not_passed_before_redis_has_said_what_it_is(pooling, start_hasp):
+    del pooling
+    with RedisServer("--rename-command", "COMMAND", "") as server:
+        hasp = start_hasp(guard(), upstream=f"unix:{server.unix}")
+        with hasp.connect() as one:
+            assert one.call("MODULE.SET", KEY, 1).startswith(b"-LOADING ")
+            assert one.call("MODULE.SET", "other", 1).startswith(b"-ERR unknown command")
+            assert one.call("PING") == b"+PONG\r\n"
+            assert one.call("SET", KEY, 1) == OK
