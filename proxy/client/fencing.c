@@ -159,7 +159,7 @@ static const char *find_unwatched(const struct context *x, const struct guarded_
 
 	/* What was watched is what it had read as another. */
 	for (size_t i = 0; i < pending->n; i++)
-		lost |= pending->parts[i].reading->renamed;
+		lost |= pending->parts[i].reading->renamed || pending->parts[i].reading->lost;
 	if (lost)
 		return "LOCKLOST a key was read under a guard that is over: nothing was "
 		       "written";

@@ -221,6 +221,7 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		key->held = !key->shared && !reading && from->reader->forgot;
 		if (!reading)
 			continue;
+		key->lost = reading->lost && reading->read;
 		/* What it has read as itself, it may write as itself, whatever it is called
 		 * now. What it has read as one of several, those have written since, or are
 		 * about to: it has to be read again. */
@@ -228,7 +229,7 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		if (is_own(reading->token) || slice_eq(reading->token, key->token)) {
 			key->token = reading->token;
 			key->shared = reading->shared;
-			key->held &= !key->shared || reading->renamed;
+			key->held &= !key->shared || reading->renamed || key->lost;
 		}
 	}
 }

@@ -205,6 +205,13 @@ static void begin(struct buf *out, enum script_id id, const struct guarded *g,
 	call_write_turn(out, how, g->wait_ms);
 }
 
+/* A grant may come when its waiter has given up: a guard that is the owner's again tells
+ * nothing of what it read before, and the write is refused as nobody's. */
+static struct slice token_of(const struct guarded_key *k)
+{
+	return k->lost && k->writes ? SLICE_LIT("-") : k->token;
+}
+
 /* What the script should know of a key; as in scripts/guard_read.lua. */
 static char knowledge(const struct guarded_key *k)
 {
@@ -236,7 +243,7 @@ void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewri
 	      1 + CALL_TURN_ARGS + 1 + 2 * g->n + (apart ? 0 : g->req->argc));
 	write_mode(out, g, apart);
 	for (size_t i = 0; i < g->n; i++) {
-		resp_write_bulk(out, g->keys[i].token);
+		resp_write_bulk(out, token_of(&g->keys[i]));
 		resp_write_bulk_int(out, g->keys[i].lease_ms);
 	}
 	if (!apart)
@@ -267,7 +274,7 @@ static void write_terms(struct buf *out, const struct guarded *g)
 {
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
-		resp_write_bulk(out, k->token);
+		resp_write_bulk(out, token_of(k));
 		resp_write_bulk_int(out, k->lease_ms);
 		resp_write_bulk_str(out, k->held ? "held" : "");
 		resp_write_bulk_str(out, k->releases ? "release" : "keep");

@@ -31,6 +31,7 @@ struct guarded_key {
 	bool release; /* the guard, when the connection ends */
 	bool held; /* this connection has read it under the guard, and not written it since;
 	              told by Redis where several connections are one owner */
+	bool lost; /* it has, and another one had the guard since: then it may not be written */
 	bool writes; /* the command may change it */
 	bool acquires; /* the command is such a read */
 	bool releases; /* the command ends what the read began */

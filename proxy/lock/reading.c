@@ -420,7 +420,9 @@ static struct guarded_key key_of(const struct guarded_call *call, size_t i)
 		.token = x->token,
 		.lease_ms = p->lease_ms,
 		.shared = x->shared,
-		.held = x->renamed || (!x->shared && (x->read || p->must_own || call->taken)),
+		.lost = x->lost && x->read,
+		.held = x->renamed || (x->lost && x->read) ||
+		        (!x->shared && (x->read || p->must_own || call->taken)),
 		.writes = p->writes,
 		.releases = p->releases,
 	};

@@ -306,6 +306,22 @@ def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(start_hasp, p
 
 
 @ANY
+def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(start_hasp, plain, owner):
+    """It was given to who had left the line, as far as that one knows."""
+    hasp = start_hasp(guard(owner=owner, wait="200ms", lease="60s"))
+    with named(hasp, "a") as one, named(hasp, "b") as other:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain)
+        assert other.call("GET", KEY) == bulk("other")
+        stands(plain, one, "GET", KEY)
+        token = plain.zrange(QUEUE, 0, 0)[0].split(" ")[-1]
+        assert is_locked(one.read())
+        plain.set(GUARD, token)
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@ANY
 def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
     with named(hasp, "a") as one, named(hasp, "b") as other:

@@ -28,8 +28,8 @@ for i = 1, n do
 	local guard, queue, readers = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
 	local token, lease = ARGV[4 + 2 * i], ARGV[5 + 2 * i]
 	local got, known = false, ARGV[5]:sub(4 + i, 4 + i)
-	if (known == 'm' or known == 's' and redis.call('HEXISTS', readers, token) == 1)
-		and redis.pcall('GET', guard) ~= token then
+	local read = known == 's' and redis.call('HGET', readers, token)
+	if read == '0' or (known == 'm' or read) and redis.pcall('GET', guard) ~= token then
 		give_back(taken)
 		if readers ~= guard then
 			redis.call('HDEL', readers, token)
@@ -57,6 +57,9 @@ for i = 1, n do
 		else
 			-- Who waits in vain has what it lost no more than before.
 			give_back((ARGV[2] == '' or wait == '0') and taken or again)
+			if readers ~= guard and redis.call('HEXISTS', readers, token) == 1 then
+				redis.call('HSET', readers, token, 0)
+			end
 			return wait_for(i, KEYS[3 * n + i], guard, queue, ARGV[2], wait, ARGV[4], lease,
 				token)
 		end

@@ -16,9 +16,8 @@ for i = 1, n do
 	local guard, readers = KEYS[3 * i - 2], KEYS[3 * i]
 	local token = ARGV[1 + 4 * i]
 	owners[i] = redis.pcall('GET', guard)
-	read[i] = ARGV[3 + 4 * i] == 'held'
-		or readers ~= guard and redis.call('HEXISTS', readers, token) == 1
-	if read[i] and owners[i] ~= token then
+	read[i] = ARGV[3 + 4 * i] == 'held' or readers ~= guard and redis.call('HGET', readers, token)
+	if read[i] == '0' or read[i] and owners[i] ~= token then
 		if readers ~= guard then
 			redis.call('HDEL', readers, token)
 		end

@@ -1,9 +1,10 @@
 -- Common to the acts on guarded keys, where an act says "include guards.lua".
 --
 -- A guard is a string holding its owner's token. Owners that several connections share have
--- the key's readers beside it, a hash {token: 1} of those who have read under the guard
--- and not written since: which connection will write, nobody knows. An act whose readers key
--- is the guard itself has none: then hasp knows, and says so.
+-- the key's readers beside it, a hash of those who have read under the guard and not written
+-- since: {token: 1}, or 0 when another one had the guard meanwhile, so that having it again makes
+-- nothing good. Which connection will write, nobody knows. An act whose readers key is the guard
+-- itself has none: then hasp knows, and says so.
 
 -- include as_sent.lua
 
