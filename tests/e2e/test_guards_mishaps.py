@@ -457,7 +457,8 @@ def test_key_that_is_read_and_written_by_one_command_is_released(start_hasp, pla
         nothing_left(plain)
 
 
-@pytest.mark.parametrize("command", [("COPY", KEY, SECOND, "DB", 1, "REPLACE"), ("COPY", KEY, SECOND, "REPLACE", "dB", 1)])
+@pytest.mark.parametrize("command", [("COPY", KEY, SECOND, "DB", 1, "REPLACE"),
+                                     ("COPY", KEY, SECOND, "REPLACE", "dB", 1)])
 def test_copy_to_another_database_writes_nothing_here(start_hasp, plain, command):
     hasp = start_hasp(guard())
     plain.set(KEY, 1)
@@ -469,7 +470,8 @@ def test_copy_to_another_database_writes_nothing_here(start_hasp, plain, command
         assert other.read() == bulk("2")
 
 
-@pytest.mark.parametrize("key", ["stock:{a}", "stock:{}", "stock:}", "stock:a}b{c", "stock:\r\n'\x00\xff", "stock:" + 70_000 * "k"])
+@pytest.mark.parametrize("key", ["stock:{a}", "stock:{}", "stock:}", "stock:a}b{c", "stock:\r\n'\x00\xff",
+                                 "stock:" + 70_000 * "k"])
 def test_strange_keys(start_hasp, plain, key):
     hasp = start_hasp(guard(wait="50ms"))
     with hasp.connect() as one, hasp.connect() as other:
