@@ -11,7 +11,7 @@ build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
                 libev-dev libhiredis-dev libinih-dev)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
-test_packages=(clang libclang-rt-dev llvm libcmocka-dev
+test_packages=(clang libclang-rt-dev llvm libcmocka-dev libfaketime
                python3-pytest python3-pytest-timeout python3-pytest-xdist python3-redis
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
 

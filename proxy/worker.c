@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
@@ -62,9 +63,9 @@ struct worker {
 	struct door *doors;
 	size_t ndoors;
 	struct ev_timer sweep;
-	struct ev_check check;
-	double leave_at; /* loop time; 0: not draining */
-	double farewell_at; /* loop time at which the last client was gone; 0: not yet */
+	struct ev_check begin, check;
+	double leave_at; /* clock_now(); 0: not draining */
+	double farewell_at; /* clock_now() when the last client was gone; 0: not yet */
 	struct log_limit limit;
 	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
@@ -108,7 +109,7 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 	(void)len;
 	if (atomic_fetch_add(&w->shared->clients, 1) >= w->clients.config->max_clients) {
 		atomic_fetch_sub(&w->shared->clients, 1);
-		if (log_limit_pass(&w->limit, ev_now(w->loop), 1, &dropped))
+		if (log_limit_pass(&w->limit, clock_now(), 1, &dropped))
 			log_warning("max_clients reached=%lld suppressed=%u",
 			            (long long)w->clients.config->max_clients, dropped);
 		/* A courtesy; if it does not fit, the close says it. */
@@ -125,7 +126,7 @@ static void on_exhausted(void *owner, int error)
 	struct worker *w = ((const struct door *)owner)->worker;
 	uint32_t dropped;
 
-	if (log_limit_pass(&w->limit, ev_now(w->loop), 1, &dropped))
+	if (log_limit_pass(&w->limit, clock_now(), 1, &dropped))
 		log_error("accept_failed reason=\"%s\" clients=%ld suppressed=%u",
 		          strerror(error), (long)w->shared->clients, dropped);
 }
@@ -195,7 +196,7 @@ static void close_listeners(struct worker *w)
  * leave behind. */
 static bool may_leave(struct worker *w)
 {
-	double now = ev_now(w->loop);
+	double now = clock_now();
 
 	if (now >= w->leave_at)
 		clients_close(&w->clients, "drain_timeout");
@@ -216,6 +217,17 @@ static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 	clients_reap(&w->clients);
 	if (w->clients.draining && may_leave(w))
 		ev_break(loop, EVBREAK_ALL);
+}
+
+/* Before all other callbacks of a turn. The loop's own time is the machine's date, which may
+ * jump. */
+static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
+{
+	struct worker *w = c->data;
+
+	(void)loop;
+	(void)revents;
+	w->clients.now = clock_now();
 }
 
 /* Behind the callbacks of each turn: what they closed can be freed. */
@@ -284,7 +296,7 @@ static void drain(struct worker *w, struct config *unused)
 		return;
 	close_listeners(w);
 	w->clients.draining = true;
-	w->leave_at = ev_now(w->loop) + (double)w->clients.config->drain_timeout_ms / 1000;
+	w->leave_at = clock_now() + (double)w->clients.config->drain_timeout_ms / 1000;
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);
 	ev_timer_start(w->loop, &w->sweep);
@@ -321,6 +333,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	};
 	w->clients = (struct client_env){
 		.loop = w->loop,
+		.now = clock_now(),
 		.flusher = &w->flusher,
 		.links = &w->links,
 		.commands = commands_new(),
@@ -357,6 +370,10 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	ev_timer_init(&w->sweep, on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
 	w->sweep.data = w;
 	ev_timer_start(w->loop, &w->sweep);
+	ev_check_init(&w->begin, on_begin);
+	ev_set_priority(&w->begin, EV_MAXPRI);
+	w->begin.data = w;
+	ev_check_start(w->loop, &w->begin);
 	ev_check_init(&w->check, on_check);
 	w->check.data = w;
 	ev_check_start(w->loop, &w->check);
@@ -381,6 +398,7 @@ static void worker_free(struct worker *w)
 	commands_free(w->clients.commands);
 	resolver_free(w->resolver);
 	ev_timer_stop(w->loop, &w->sweep);
+	ev_check_stop(w->loop, &w->begin);
 	ev_check_stop(w->loop, &w->check);
 	mailbox_fini(&w->mailbox);
 	stream_flusher_fini(&w->flusher);

@@ -46,9 +46,9 @@ struct dispatch_from client_dispatch_from(struct client *c)
 
 void client_touch(struct client *c)
 {
-	double now = ev_now(c->env->loop);
+	double now = c->env->now;
 
-	if (now >= c->active_at && now - c->active_at < TOUCH_SECONDS)
+	if (now - c->active_at < TOUCH_SECONDS)
 		return;
 	c->active_at = now;
 	list_remove(&c->node);
@@ -109,7 +109,7 @@ void client_finish(struct client *c, const char *reason)
 	c->closing = true;
 	c->intake = INTAKE_NOTHING;
 	c->waiting = WAIT_NONE;
-	c->active_at = ev_now(c->env->loop);
+	c->active_at = c->env->now;
 	list_remove(&c->node);
 	list_append(&c->env->closing, &c->node);
 	stream_shutdown(&c->stream);
@@ -137,7 +137,7 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	c->magic = CLIENT_MAGIC;
 	c->env = env;
 	c->listener = listener;
-	c->active_at = ev_now(env->loop);
+	c->active_at = env->now;
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	reader_init(&c->reader);
@@ -188,7 +188,7 @@ static void sweep_closing(struct client_env *env, double now)
 
 void clients_sweep(struct client_env *env)
 {
-	double now = ev_now(env->loop);
+	double now = env->now;
 	double idle = (double)env->config->client_idle_timeout_ms / 1000;
 	struct list *at, *next;
 

@@ -36,6 +36,7 @@ struct client;
 /* What the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
+	double now; /* clock_now(), when this turn of the loop began */
 	struct stream_flusher *flusher;
 	struct link_env *links;
 	struct pool *pool;

@@ -49,7 +49,7 @@ struct client {
 	struct request_scan scan;
 	size_t scanned; /* how far in the first request */
 	size_t decide_at; /* bytes of it at which to ask again if it may stream */
-	double active_at; /* loop time */
+	double active_at; /* env->now */
 	struct stream stream;
 	struct session session;
 	struct hold_owner holds;

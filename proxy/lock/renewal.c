@@ -54,7 +54,7 @@ static void complain(const struct hold *hold, const char *what)
 	struct slice key = lockid_key(hold->by_id.key);
 	uint32_t dropped;
 
-	if (log_limit_pass(&h->limit, ev_now(h->loop), 10, &dropped))
+	if (log_limit_pass(&h->limit, clock_now(), 10, &dropped))
 		log_warning("%s db=%d key=\"%.*s\" failed=%llu lost=%llu suppressed=%u", what,
 		            lockid_db(hold->by_id.key), (int)(key.n > 128 ? 128 : key.n), key.p,
 		            (unsigned long long)h->nfailed, (unsigned long long)h->nlost,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/retry.h"
 
+#include "base/clock.h"
+
 /* Those who wait for a lock are passed over while nobody hears for them: that costs more than
  * to knock where nobody is. Who was refused waits for somebody to change that. */
 #define MAX_SECONDS 1.0
@@ -36,7 +38,7 @@ void retry_later(struct retry *r, enum link_end end)
 {
 	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
 	/* Only then: or whoever hangs up on us each time is called without end. */
-	bool lasted = r->worked_at > 0 && ev_now(r->loop) - r->worked_at >= r->min_seconds;
+	bool lasted = r->worked_at > 0 && clock_now() - r->worked_at >= r->min_seconds;
 
 	r->unreachable = end == LINK_UNREACHABLE;
 	r->worked_at = 0;
@@ -53,7 +55,7 @@ void retry_later(struct retry *r, enum link_end end)
 void retry_worked(struct retry *r)
 {
 	r->seconds = r->min_seconds;
-	r->worked_at = ev_now(r->loop);
+	r->worked_at = clock_now();
 }
 
 void retry_hurry(struct retry *r)

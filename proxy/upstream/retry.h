@@ -16,7 +16,7 @@ struct retry {
 	struct ev_loop *loop;
 	struct ev_timer timer;
 	double min_seconds, seconds; /* the first time; the next time */
-	double worked_at; /* the loop's time; 0: not since it last came down */
+	double worked_at; /* clock_now(); 0: not since it last came down */
 	bool unreachable; /* when it last was tried */
 };
 

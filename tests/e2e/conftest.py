@@ -38,14 +38,14 @@ def start_hasp(redis_server, pooling):
     """
     started = []
 
-    def start(rules="", upstream=None, pooling=pooling, **options):
+    def start(rules="", upstream=None, pooling=pooling, env=None, **options):
         options = {"listen": "127.0.0.1:0", **options}
         lines = [f"{name} = {value}" for name, value in options.items()]
         config = "\n".join([
             "[hasp]", *lines,
             "[upstream]", f"pooling = {pooling}", f"address = {upstream or f'unix:{redis_server.unix}'}",
             rules, ""])
-        started.append(Hasp(config))
+        started.append(Hasp(config, env=env))
         return started[-1]
 
     yield start

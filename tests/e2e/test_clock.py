@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The machine's date may jump: nothing in hasp depends on it."""
+
+import datetime
+import os
+import pathlib
+import select
+import signal
+import time
+
+import pytest
+from harness import until
+from harness.line import stand
+
+ONE, NIL, PONG = b":1\r\n", b"$-1\r\n", b"+PONG\r\n"
+SWEEP = 1.0  # seconds
+LIBRARY = next(iter(sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), None)
+
+
+class Date:
+    """The date that a process sees, if it was started with `env`."""
+
+    def __init__(self, directory):
+        self.file = directory / "date"
+        self.env = {"LD_PRELOAD": str(LIBRARY), "FAKETIME_TIMESTAMP_FILE": str(self.file),
+                    "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        self.move(0)
+
+    def move(self, seconds):
+        """Off from the machine's."""
+        draft = self.file.with_suffix(".draft")
+        draft.write_text(f"{seconds:+d}\n")
+        draft.replace(self.file)
+
+
+def seen(hasp):
+    """The date in the latest line of its log."""
+    stamp = hasp.log.splitlines()[-1].split()[0]
+    return datetime.datetime.fromisoformat(stamp).timestamp()
+
+
+@pytest.fixture
+def date(tmp_path):
+    if not LIBRARY:
+        pytest.skip("libfaketime is not installed")
+    return Date(tmp_path)
+
+
+@pytest.fixture
+def pooling():
+    """It has no date."""
+    return "shared"
+
+
+@pytest.fixture
+def plain(redis_server):
+    with redis_server.client() as client:
+        yield client
+
+
+JUMPS = pytest.mark.parametrize("seconds", [7200, -7200])
+
+
+def jump(hasp, date, seconds):
+    """Returns when hasp has seen it."""
+    date.move(seconds)
+    hasp.signal(signal.SIGHUP)
+    until(lambda: abs(seen(hasp) - time.time() - seconds) < 600, "hasp to see the date")
+
+
+def is_told_nothing(connection, seconds):
+    return not select.select([connection.sock], [], [], seconds)[0]
+
+
+@JUMPS
+def test_idle_clients_stay(start_hasp, date, seconds):
+    hasp = start_hasp(client_idle_timeout="1h", env=date.env)
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        jump(hasp, date, seconds)
+        assert is_told_nothing(one, 2 * SWEEP)
+        assert one.call("PING") == PONG
+
+
+@JUMPS
+def test_idle_clients_go_all_the_same(start_hasp, date, seconds):
+    hasp = start_hasp(client_idle_timeout="1s", env=date.env)
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        jump(hasp, date, seconds)
+        assert not is_told_nothing(one, 5)
+        assert one.at_end()
+
+
+@JUMPS
+def test_hasp_that_drains_goes_on_waiting_for_its_clients(start_hasp, plain, date, seconds):
+    hasp = start_hasp("[verbs]\n", drain_timeout="1h", env=date.env)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", "k", "PX", 60000) == ONE
+        stand(plain, other, "LOCK", "k", "PX", 60000, "WAIT", 60000)
+        hasp.signal(signal.SIGTERM)
+        until(lambda: "draining" in hasp.log, "hasp to drain")
+        date.move(seconds)
+        assert is_told_nothing(other, 2 * SWEEP)
+        plain.delete("k")
+        assert other.read() == b":2\r\n"
+
+
+@JUMPS
+def test_waiting_ends_in_its_time(start_hasp, plain, date, seconds):
+    hasp = start_hasp("[verbs]\nlease = 1500ms\n", env=date.env)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        assert one.call("LOCK", "held") == ONE
+        assert one.call("LOCK", "k", "PX", 60000) == b":2\r\n"
+        began = time.monotonic()
+        stand(plain, other, "LOCK", "k", "WAIT", 2500)
+        stand(plain, third, "LOCK", "k", "WAIT", 60000)
+        jump(hasp, date, seconds)
+        assert other.read() == NIL
+        assert 2.5 <= time.monotonic() - began
+        # It has been renewed meanwhile.
+        assert plain.exists("held")
+        plain.delete("k")
+        assert third.read() == b":3\r\n"
