@@ -14,10 +14,15 @@ static bool is_verbs(enum lock_kind kind)
 	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN;
 }
 
-enum script_id rewrite_renew(struct buf *out, const struct lock_renewal *v, size_t n)
+enum script_id rewrite_renewal(enum lock_kind kind)
 {
-	bool verbs = is_verbs(v[0].id.kind);
-	enum script_id script = verbs ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
+	return is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
+}
+
+void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
+                   size_t n)
+{
+	bool verbs = script == SCRIPT_RENEW_VERB;
 
 	call_begin(out, script, plain, (verbs ? 3 : 2) * n, (verbs ? 4 : 2) * n);
 	for (size_t i = 0; i < n; i++) {
@@ -37,7 +42,6 @@ enum script_id rewrite_renew(struct buf *out, const struct lock_renewal *v, size
 		resp_write_bulk_int(out, v[i].fence);
 		resp_write_bulk_str(out, v[i].id.kind == LOCK_KIND_COUNT ? "hash" : "string");
 	}
-	return script;
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,

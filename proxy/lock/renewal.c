@@ -15,10 +15,12 @@
 #define GATHER_SECONDS 0.02
 #define BATCH_MAX 64
 
-/* A renewal under way. Who ends meanwhile takes itself out. */
+/* A renewal under way. Who ends meanwhile takes itself out, and is not in it when it is sent
+ * again. */
 struct batch {
 	struct holds *books;
-	double sent_at;
+	enum script_id script;
+	double sent_at; /* the last time */
 	size_t n;
 	struct hold *holds[BATCH_MAX];
 };
@@ -96,36 +98,45 @@ static void on_renewed(void *arg, const redisReply *reply)
 	free(b);
 }
 
-static bool same_script(const struct hold *a, const struct hold *b)
+/* The call, of those who are still there. */
+static void write_renewals(void *arg, struct buf *out)
 {
-	bool verbs_a = a->kind == LOCK_KIND_COUNT || a->kind == LOCK_KIND_TOKEN;
-	bool verbs_b = b->kind == LOCK_KIND_COUNT || b->kind == LOCK_KIND_TOKEN;
+	struct batch *b = arg;
+	struct lock_renewal renewals[BATCH_MAX];
+	size_t n = 0;
 
-	return verbs_a == verbs_b && lockid_db(a->by_id.key) == lockid_db(b->by_id.key);
+	for (size_t i = 0; i < b->n; i++) {
+		struct hold *hold = b->holds[i];
+		if (!hold)
+			continue;
+		renewals[n] = (struct lock_renewal){ hold_ident(hold), hold->lease_ms,
+			                             hold->fence };
+		hold->slot = n;
+		b->holds[n++] = hold;
+	}
+	b->n = n;
+	b->sent_at = clock_now();
+	(void)rewrite_renew(out, b->script, renewals, n);
 }
 
 /* Renews the first of those that are due, and the ones behind it that go in the same call. */
 static void renew_some(struct holds *h)
 {
-	struct lock_renewal renewals[BATCH_MAX];
 	struct batch *b = xcalloc(1, sizeof(*b));
 	struct list *at = h->due.next, *next;
 	struct hold *first = container_of(at, struct hold, due);
 	int db = lockid_db(first->by_id.key);
 	double until = INFINITY;
-	struct buf out = BUF_INIT;
-	enum script_id script;
 
 	b->books = h;
-	b->sent_at = clock_now();
+	b->script = rewrite_renewal(first->kind);
 	for (; at != &h->due && b->n < BATCH_MAX; at = next) {
 		struct hold *hold = container_of(at, struct hold, due);
 		next = at->next;
-		if (!same_script(first, hold))
+		if (rewrite_renewal(hold->kind) != b->script ||
+		    lockid_db(hold->by_id.key) != db)
 			break;
 		list_remove(&hold->due);
-		renewals[b->n] = (struct lock_renewal){ hold_ident(hold), hold->lease_ms,
-			                                hold->fence };
 		hold->batch = b;
 		hold->slot = b->n;
 		b->holds[b->n++] = hold;
@@ -135,10 +146,8 @@ static void renew_some(struct holds *h)
 	/* It may still come in time; but whoever reads the log shall know by now. */
 	if (!errands_are_up(h->errands))
 		fail(first);
-	script = rewrite_renew(&out, renewals, b->n);
-	errand_run(h->errands, db, script, buf_slice(&out), isinf(until) ? 0 : until,
-	           on_renewed, b);
-	buf_release(&out);
+	errand_run_written(h->errands, db, b->script, write_renewals, isinf(until) ? 0 : until,
+	                   on_renewed, b);
 }
 
 void renewal_on_gather(struct ev_loop *loop, struct ev_timer *t, int revents)

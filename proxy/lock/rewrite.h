@@ -123,14 +123,16 @@ struct lock_ident {
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 };
 
-/* Prolongs n locks, all of them the verbs' or all of them rules'. Answers an array: for each 1,
- * 0 when it is no longer that owner's, -1 when Redis refused. Returns the script. */
+/* Prolongs n locks by `script`, which is rewrite_renewal()'s for all of them. Answers an array:
+ * for each 1, 0 when it is no longer that owner's, -1 when Redis refused. */
 struct lock_renewal {
 	struct lock_ident id;
 	int64_t lease_ms;
 	long long fence; /* verbs: of the acquisition that is prolonged */
 };
-enum script_id rewrite_renew(struct buf *out, const struct lock_renewal *v, size_t n);
+enum script_id rewrite_renewal(enum lock_kind kind);
+void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
+                   size_t n);
 
 /* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
  * hands it over. Answers :1, or :0 when another's was later. Returns the script. */

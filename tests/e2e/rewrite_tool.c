@@ -214,7 +214,7 @@ static void do_renew(void)
 		locks[n].lease_ms = atoll(word());
 		locks[n++].fence = atoll(word());
 	}
-	(void)rewrite_renew(&out, locks, n);
+	rewrite_renew(&out, rewrite_renewal(locks[0].id.kind), locks, n);
 	put_own(&out);
 }
 

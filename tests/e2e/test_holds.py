@@ -648,6 +648,30 @@ def test_hasp_logs_in_as_a_user_to_renew(with_login):
         assert is_renewed(plain, KEY)
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_login, others):
+    """hasp's own connection is refused when it is time to renew, and let in again when the
+    application has taken the lock anew, with an expiry of its own."""
+    hasp, plain = with_login("user = hasp", "password = pw", rules=rule(lease="6s"))
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in", timeout=15)
+    with login(hasp) as one:
+        for n in range(others):
+            assert one.call("SETNX", f"lock:other{n}", "v") == ONE
+        assert one.call("SETNX", KEY, "v") == ONE
+        plain.execute_command("ACL", "SETUSER", "hasp", "off")
+        plain.execute_command("CLIENT", "KILL", "USER", "hasp")
+        until(lambda: "renewal_failed" in hasp.log, "a renewal to fail")
+        assert one.call("DEL", KEY) == ONE
+        assert one.call("SET", KEY, "v", "NX", "PX", 5000) == OK
+        end = plain.pexpiretime(KEY)
+        plain.execute_command("ACL", "SETUSER", "hasp", "on")
+        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again", timeout=15)
+        assert one.call("SETNX", "lock:later", "v") == ONE
+        assert rises(plain, 1, "lock:later", *(f"lock:other{n}" for n in range(others)))
+        assert plain.pexpiretime(KEY) == end
+
+
 @pytest.mark.parametrize("upstream", [(), ("password = wrong",)])
 def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login, upstream):
     hasp, plain = with_login(*upstream)

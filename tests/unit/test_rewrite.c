@@ -614,10 +614,14 @@ static void test_many_locks_are_renewed_in_one_call(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(rewrite_renew(&out, rules, 2), SCRIPT_RENEW);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_RULE), SCRIPT_RENEW);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_VALUE), SCRIPT_RENEW);
+	rewrite_renew(&out, SCRIPT_RENEW, rules, 2);
 	assert_calls(SCRIPT_RENEW, "4 a hasp:owner:{a} b b 9000 t1 8000 v2");
 	buf_clear(&out);
-	assert_int_equal(rewrite_renew(&out, locks, 2), SCRIPT_RENEW_VERB);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_COUNT), SCRIPT_RENEW_VERB);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_TOKEN), SCRIPT_RENEW_VERB);
+	rewrite_renew(&out, SCRIPT_RENEW_VERB, locks, 2);
 	assert_calls(SCRIPT_RENEW_VERB,
 	             "6 a hasp:fence:{a} hasp:owner:{a} b hasp:fence:{b} hasp:owner:{b} "
 	             "9000 t1 5 hash 8000 t2 6 string");
