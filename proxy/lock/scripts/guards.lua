@@ -10,12 +10,6 @@
 
 -- include lost.lua
 
--- The answer to a write of a key that was lost since it was read.
-local function lost(key)
-	return redis.error_reply('LOCKLOST ' .. shown(key)
-		.. ' was read under a guard that is over: nothing was written')
-end
-
 -- Hands the guard, which is free, to the first who waits for it. True: nobody does.
 local function pass_on(guard, queue)
 	if redis.call('EXISTS', queue) == 0 then
