@@ -70,6 +70,9 @@ bool glob_match(struct slice pattern, struct slice s)
 		if (p < pattern.n && pattern.p[p] == '*') {
 			after_star = ++p;
 			star_end = i;
+			/* What most patterns end with. */
+			if (p == pattern.n)
+				return true;
 		} else if (p < pattern.n &&
 		           element_matches(slice_of(pattern.p + p, pattern.n - p), s.p[i],
 		                           &len)) {

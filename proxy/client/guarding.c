@@ -47,7 +47,7 @@ bool guarding_needs_private(const struct client_env *env, const struct resolved 
 	size_t args[KEYS_ON_STACK], n;
 	const struct command *c = what->command;
 	bool writes = c && ((c->flags & COMMAND_WRITE) || (c->flags & COMMAND_NOSCRIPT));
-	bool fits = writes && guarded_fits(req, true, true);
+	bool fits = writes && guarded_fits(what->fitness, req, true, true);
 
 	if (!writes)
 		return false;
@@ -85,7 +85,7 @@ static struct decision call(struct context *x, const struct guard_keys *k)
 	struct rewrite_how how = deciding_how(x);
 	struct guarded g = { x->req, k->v, k->n, k->args, k->nargs, k->wait_ms };
 	bool both = k->writes && k->acquires;
-	bool fits = guarded_fits(x->req, k->writes, how.resp3) && !both;
+	bool fits = guarded_fits(x->what->fitness, x->req, k->writes, how.resp3) && !both;
 	bool fenced = k->writes && !fits && !x->session->opaque;
 	struct guarded_call *pending;
 

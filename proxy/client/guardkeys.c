@@ -102,7 +102,7 @@ static const struct {
 /* Is key number `i` of `n` one that the command writes, if it writes? */
 static bool is_written(struct slice name, size_t i, size_t n)
 {
-	for (size_t k = 0; k < sizeof(stores) / sizeof(*stores); k++)
+	for (size_t k = 0; n > 1 && k < sizeof(stores) / sizeof(*stores); k++)
 		if (slice_is(name, stores[k].name))
 			return i == (stores[k].last ? n - 1 : 0);
 	return true;

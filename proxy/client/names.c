@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "client/guarding.h"
 #include "client/special.h"
+#include "lock/guarded.h"
 
 struct names *names_new(void)
 {
@@ -65,6 +66,7 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 	                    what.command->keys == KEYS_COUNTED);
 	what.is_write = is_write(config, what.command);
 	what.is_guarded = guarding_concerns(env, &what, name);
+	what.fitness = what.is_guarded ? guarded_fitness(name) : 0;
 	what.is_plain = !what.special && !what.is_verb &&
 	                ((!what.is_write && !what.is_guarded) ||
 	                 (what.command && command_single_key(what.command)));

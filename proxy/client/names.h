@@ -33,6 +33,7 @@ struct resolved {
 	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
 	bool is_guarded; /* a guard could; likewise */
+	uint8_t fitness; /* if it is guarded: see guarded_fitness() */
 	bool may_release; /* it could end a lock that somebody waits for */
 	bool is_free; /* plain, and none of the three above: whatever its arguments */
 };

@@ -12,9 +12,9 @@
 
 struct request *request_new(enum request_kind kind)
 {
-	struct request *r = xcalloc(1, sizeof(*r));
+	struct request *r = xmalloc(sizeof(*r));
 
-	r->kind = kind;
+	*r = (struct request){ .kind = kind };
 	list_init(&r->node);
 	list_init(&r->queued);
 	return r;

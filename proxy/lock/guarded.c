@@ -100,15 +100,24 @@ static bool is_one_of(struct slice name, const char *const *names, size_t n)
 
 #define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
 
-bool guarded_fits(const struct resp_view *req, bool writes, bool resp3)
+uint8_t guarded_fitness(struct slice name)
 {
-	struct slice name = req->argv[0];
+	uint8_t fitness = 0;
 
-	if (req->argc > UNPACK_MAX)
-		return false;
-	if (writes)
-		return IS_ONE_OF(name, fit_writes);
-	return IS_ONE_OF(name, fit_reads) || (!resp3 && IS_ONE_OF(name, fit_reads_resp2));
+	if (IS_ONE_OF(name, fit_writes))
+		fitness |= GUARDED_FITS_WRITE;
+	if (IS_ONE_OF(name, fit_reads))
+		fitness |= GUARDED_FITS_READ;
+	if (IS_ONE_OF(name, fit_reads_resp2))
+		fitness |= GUARDED_FITS_RESP2;
+	return fitness;
+}
+
+bool guarded_fits(unsigned fitness, const struct resp_view *req, bool writes, bool resp3)
+{
+	unsigned wanted = GUARDED_FITS_READ | (resp3 ? 0 : GUARDED_FITS_RESP2);
+
+	return req->argc <= UNPACK_MAX && (fitness & (writes ? GUARDED_FITS_WRITE : wanted));
 }
 
 static int compare(const void *a, const void *b)
@@ -256,15 +265,12 @@ void rewrite_guarded_try(struct buf *out, const struct guarded *g)
 	struct buf name = BUF_INIT;
 
 	guarded_name(&name, k->key);
-	resp_write_array(out, 2);
-	resp_write_bulk(out, SLICE_LIT("EXISTS"));
+	buf_append(out, SLICE_LIT("*2\r\n$6\r\nEXISTS\r\n"));
 	sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
-	resp_write_array(out, 6);
-	resp_write_bulk(out, SLICE_LIT("SET"));
+	buf_append(out, SLICE_LIT("*6\r\n$3\r\nSET\r\n"));
 	resp_write_bulk(out, buf_slice(&name));
 	resp_write_bulk(out, k->token);
-	resp_write_bulk(out, SLICE_LIT("NX"));
-	resp_write_bulk(out, SLICE_LIT("PX"));
+	buf_append(out, SLICE_LIT("$2\r\nNX\r\n$2\r\nPX\r\n"));
 	resp_write_bulk_int(out, k->lease_ms);
 	resp_write_request(out, g->req->argv, g->req->argc);
 	buf_release(&name);

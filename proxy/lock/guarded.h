@@ -51,9 +51,16 @@ struct guarded {
  * one that is left. Returns how many there are. */
 size_t guarded_sort(struct guarded_key *keys, size_t n);
 
-/* Does the command, whose name is argv[0], have the reply in a script that it has outside, in
- * both versions of RESP or the one that is spoken? */
-bool guarded_fits(const struct resp_view *req, bool writes, bool resp3);
+/* Which of its replies the command `name` has in scripts as it has them outside: flags. */
+enum {
+	GUARDED_FITS_WRITE = 1 << 0, /* it writes */
+	GUARDED_FITS_READ = 1 << 1, /* it reads */
+	GUARDED_FITS_RESP2 = 1 << 2, /* it reads, but only in RESP2 */
+};
+uint8_t guarded_fitness(struct slice name);
+/* Does the request, of a command with this fitness, have in a script the reply that it has
+ * outside, in both versions of RESP or the one that is spoken? */
+bool guarded_fits(unsigned fitness, const struct resp_view *req, bool writes, bool resp3);
 
 /* Appends the call. Answers what the command answers, or:
  *

@@ -158,9 +158,9 @@ void reader_end(struct reader *r)
 static void set_ticket(struct guarded_call *call, struct slice ticket)
 {
 	HASP_ASSERT(ticket.n < sizeof(call->ticket));
-	memset(call->ticket, 0, sizeof(call->ticket));
 	if (ticket.n)
 		memcpy(call->ticket, ticket.p, ticket.n);
+	call->ticket[ticket.n] = '\0';
 	call->sent_at = clock_now();
 }
 
@@ -173,13 +173,15 @@ static double until(const struct guarded_call *call, int64_t lease_ms)
 struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
                                       const struct guarded *g, bool writes, struct slice ticket)
 {
-	struct guarded_call *call = xcalloc(1, sizeof(*call) + g->n * sizeof(*call->parts));
+	struct guarded_call *call = xmalloc(sizeof(*call) + g->n * sizeof(*call->parts));
 
 	HASP_ASSERT(g->n < READINGS_MAX);
-	call->books = books;
-	call->writes = writes;
-	call->wait_ms = g->wait_ms;
-	call->n = g->n;
+	*call = (struct guarded_call){
+		.books = books,
+		.writes = writes,
+		.wait_ms = g->wait_ms,
+		.n = g->n,
+	};
 	set_ticket(call, ticket);
 	/* Those that there are must not make room for the others. */
 	for (size_t i = 0; i < g->n; i++) {
