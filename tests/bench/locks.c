@@ -11,7 +11,8 @@
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
- *   app     as an application sends it: through hasp, with a rule for `bench:*`, a guard for `guard:*`
+ *   app     as an application sends it: through hasp, with a rule for `bench:*` and a guard
+ *           for `guard:*`
  *   calls   (set, verb) as hasp sends it: the EVALSHA calls of the same scripts, to Redis
  *           directly
  *
