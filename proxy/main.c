@@ -4,6 +4,7 @@
  *
  *   load config -> open listeners -> drop privileges -> start workers
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
+ *   SIGUSR1: what was observed -> log
  *
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
@@ -413,6 +414,9 @@ static void serve(struct process *p, const sigset_t *signals)
 			log_info("reload kept=old reason=\"hasp leaves\"");
 		} else if (sig == SIGHUP) {
 			reload(p);
+		} else if (sig == SIGUSR1) {
+			if (!workers_report(&p->shared))
+				log_info("observed nothing=\"no rule has mode = observe\"");
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			leave(p, sig, leaving);
 			leaving = true;
@@ -445,6 +449,7 @@ static int run(struct process *p)
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGUSR1);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
@@ -452,6 +457,7 @@ static int run(struct process *p)
 	if (p->options.daemonize && daemonize(p) < 0)
 		return 1;
 	p->first = config_ref(p->config);
+	workers_init(&p->shared);
 	if (start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu verbs=%s",
 		         PACKAGE_VERSION, p->nworkers, p->config->address, p->config->nrules,
@@ -460,6 +466,8 @@ static int run(struct process *p)
 		serve(p, &signals);
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
+		(void)workers_report(&p->shared);
+		workers_fini(&p->shared);
 		status = 0;
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);

@@ -271,15 +271,15 @@ static void use_config(struct worker *w, struct config *config)
 {
 	struct config *old = w->clients.config;
 
-	if (old) {
-		observed_report(&w->clients);
-		free(w->clients.observed);
-	}
 	w->clients.config = config;
-	w->clients.observed = observed_new(config);
-	w->clients.rules_wait = false;
-	for (size_t i = 0; i < config->nrules; i++)
+	w->clients.rules_wait = w->clients.rules_enforce = w->clients.guards_enforce = false;
+	for (size_t i = 0; i < config->nrules; i++) {
 		w->clients.rules_wait |= config->rules[i]->wait_ms > 0;
+		w->clients.rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
+	}
+	for (size_t i = 0; i < config->nguards; i++)
+		w->clients.guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
+	observe_use_config(&w->clients);
 	names_forget(w->clients.names);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
@@ -306,6 +306,21 @@ static void stop(struct worker *w, struct config *unused)
 {
 	(void)unused;
 	ev_break(w->loop, EVBREAK_ALL);
+}
+
+void workers_init(struct worker_shared *shared)
+{
+	shared->observers = observers_new();
+}
+
+void workers_fini(struct worker_shared *shared)
+{
+	observers_free(shared->observers);
+}
+
+bool workers_report(struct worker_shared *shared)
+{
+	return observers_report(shared->observers);
 }
 
 struct worker *worker_new(int number, struct config *config, const int *fds,
@@ -338,6 +353,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.links = &w->links,
 		.commands = commands_new(),
 		.names = names_new(),
+		.observers = shared->observers,
 		.worker = number,
 		.scratch = xmalloc(REQUEST_SCRATCH),
 		.scratch_size = REQUEST_SCRATCH,
@@ -385,7 +401,6 @@ static void worker_free(struct worker *w)
 	close_listeners(w);
 	clients_close(&w->clients, "hasp leaves");
 	clients_reap(&w->clients);
-	observed_report(&w->clients);
 	pool_free(w->pool);
 	/* Its last answers go to the books. */
 	errands_stop(w->errands);
@@ -408,7 +423,7 @@ static void worker_free(struct worker *w)
 	buf_release(&w->clients.call);
 	buf_release(&w->clients.token);
 	buf_release(&w->unfit);
-	free(w->clients.observed);
+	observe_fini(&w->clients);
 	names_free(w->clients.names);
 	free(w->clients.scratch);
 	free(w->links.scratch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * worker: one thread, one loop, and all that lives on it: listeners, clients, links, holds.
- * Workers share nothing but a few counters; they are spoken to through their mailbox.
+ * Workers share nothing but a few counters and what they observe; they are spoken to through
+ * their mailbox.
  */
 #ifndef HASP_WORKER_H
 #define HASP_WORKER_H
@@ -18,10 +19,17 @@ struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
 	struct wait_board board;
+	struct observers *observers; /* client/observe.h */
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that each
- * is of, which must outlive the worker. Keeps a reference to `config`. */
+void workers_init(struct worker_shared *shared);
+void workers_fini(struct worker_shared *shared); /* all have been joined */
+/* Logs what rules and guards in mode OBSERVE saw; false: there never was one. From any thread.
+ */
+bool workers_report(struct worker_shared *shared);
+
+/* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that
+ * each is of, which must outlive the worker. Keeps a reference to `config`. */
 struct worker *worker_new(int number, struct config *config, const int *fds,
                           const char *const *entries, size_t nfds,
                           struct worker_shared *shared);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "client/observe.h"
 #include "net/dial.h"
 
 /* How long a client that was told the end may take to hang up, and one that still has bytes to
@@ -33,6 +34,7 @@ struct dispatch_from client_dispatch_from(struct client *c)
 		.session = &c->session,
 		.holds = &c->holds,
 		.reader = &c->reader,
+		.observer = &c->observer,
 		.listener = c->listener,
 		/* (A command in front of its own could change what Redis makes of it: CLIENT
 		 * CACHING speaks of the next one.) */
@@ -74,6 +76,8 @@ static void give_up_locks(struct client *c)
 	c->waiter = NULL;
 	hold_end(&c->holds);
 	reader_end(&c->reader);
+	observer_free(c->observer);
+	c->observer = NULL;
 }
 
 void client_close(struct client *c, const char *reason)

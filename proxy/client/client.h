@@ -46,6 +46,7 @@ struct client_env {
 	struct readings *readings;
 	struct waits *waits;
 	bool rules_wait; /* a rule of `config` has `wait` */
+	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
@@ -58,8 +59,8 @@ struct client_env {
 	struct list dead; /* closed, to be freed by clients_reap() */
 	size_t n; /* clients not yet freed */
 	bool draining; /* close every client that is at rest */
-	struct observed *observed; /* per rule of `config`; see client/observe.h */
-	struct log_limit limit;
+	struct observers *observers; /* all workers'; client/observe.h */
+	struct observed_rules *observed; /* those of `config` */
 	/* A client was freed. */
 	void (*on_gone)(void *arg);
 	void *arg;

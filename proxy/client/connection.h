@@ -54,6 +54,7 @@ struct client {
 	struct session session;
 	struct hold_owner holds;
 	struct reader reader;
+	struct observer *observer; /* NULL until it is observed */
 	const char *listener; /* the entry of `listen` that it came by */
 };
 

@@ -182,22 +182,18 @@ static void keys_fini(struct keys *k)
 		buf_release(&k->rooms[i]);
 }
 
-/* Finds each key's rule; what is only observed, or watched, has none. */
+/* Finds each key's rule; what is watched, or only observed, has none. */
 static void find_rules(struct context *x, struct keys *k)
 {
-	struct client_env *env = x->from->env;
+	const struct config *config = x->from->env->config;
 
 	for (size_t i = 0; i < k->n; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
-		const struct rule *rule = config_rule_for(env->config, key);
-		if (!rule)
+		const struct rule *rule = config_rule_for(config, key);
+		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
 		if (session_watches(x->session, key)) {
 			k->watched = true;
-			continue;
-		}
-		if (rule->mode == MODE_OBSERVE) {
-			observe(env, rule, x->req->argv[0], key);
 			continue;
 		}
 		k->v[i].rule = rule;
@@ -368,7 +364,7 @@ static struct decision decide(struct context *x)
 			return later;
 		return deciding_is_muted(x->session) ? pass : call_verb(x, x->what->verb);
 	}
-	if (x->what->special && x->from->env->config->nguards && fencing_decide(x, &d))
+	if (x->what->special && x->from->env->guards_enforce && fencing_decide(x, &d))
 		return d;
 	if (x->what->special)
 		return special_decide(x->what->special, x->from, x->req);
@@ -395,7 +391,7 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 	    (special && !special_is_queued(special)) || slice_is(x->req->argv[0], "quit"))
 		return;
 	x->session->nqueued++;
-	if (x->from->env->config->nguards)
+	if (x->from->env->guards_enforce)
 		fencing_record(x, d);
 }
 
@@ -410,12 +406,29 @@ struct decision dispatch(const struct dispatch_from *from, const struct resp_vie
 	d = decide(&x);
 	if (d.verdict == DISPATCH_PASS)
 		touch(&x, &d);
+	if (d.verdict == DISPATCH_PASS && what->is_observed &&
+	    command_arity_ok(what->command, req->argc))
+		observe(&x, &d);
 	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
 		count_queued(&x, was_in_multi, &d);
 	return d;
 }
 
-/* Could a rule or the session care for it, once it is whole? */
+static bool is_ruled(const struct config *config, struct slice key)
+{
+	const struct rule *rule = config_rule_for(config, key);
+
+	return rule && rule->mode == MODE_ENFORCE;
+}
+
+static bool is_guarded(const struct config *config, struct slice key)
+{
+	const struct guard *g = config_guard_for(config, key);
+
+	return g && g->mode == MODE_ENFORCE;
+}
+
+/* Will nobody have anything to say to it, once it is whole? */
 static bool is_decided(const struct client_env *env, const struct resolved *what,
                        const struct resp_view *req)
 {
@@ -426,31 +439,35 @@ static bool is_decided(const struct client_env *env, const struct resolved *what
 	if (what->is_guarded) {
 		c = what->command;
 		if (!c || !command_single_key(c) || req->argc < 2 ||
-		    config_guard_for(env->config, req->argv[1]))
+		    is_guarded(env->config, req->argv[1]))
 			return false;
 	}
 	if (!c || c->keys == KEYS_NONE)
 		return true;
-	return command_single_key(c) && req->argc > 1 &&
-	       !config_rule_for(env->config, req->argv[1]);
+	return command_single_key(c) && req->argc > 1 && !is_ruled(env->config, req->argv[1]);
 }
 
 struct decision dispatch_early(const struct dispatch_from *from,
                                const struct resp_view *beginning, bool is_name_long)
 {
-	struct decision d = pass;
 	struct resolved what;
+	struct context x = { from, from->session, beginning, &what, false };
+	struct decision d = pass;
 
 	d.verdict = DISPATCH_HOLD;
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;
 	what = names_resolve(from->env, beginning->argv[0]);
 	/* It may have to be sent again. */
-	if (from->session->in_multi && from->env->config->nguards)
+	if (from->session->in_multi && from->env->guards_enforce)
 		return d;
 	if (!is_decided(from->env, &what, beginning))
 		return d;
 	d.verdict = DISPATCH_PASS;
+	/* What else there is to a lock's command is not to be seen yet. */
+	if (what.is_observed && command_single_key(what.command) && beginning->argc > 1 &&
+	    !config_rule_for(from->env->config, beginning->argv[1]))
+		observe(&x, &d);
 	if (from->session->in_multi)
 		from->session->nqueued++;
 	return d;

@@ -4,7 +4,8 @@
  *
  *   verb            -> rewritten
  *   write on a key
- *   with a rule     -> rewritten, unless watched, or only observed
+ *   with a rule     -> rewritten, unless watched, or only observed: then its reply is
+ *                      looked at
  *   session command -> passed, and remembered until its reply
  *   anything else   -> passed
  *
@@ -61,6 +62,7 @@ struct dispatch_from {
 	struct session *session;
 	struct hold_owner *holds;
 	struct reader *reader;
+	struct observer **observer; /* client/observe.h */
 	const char *listener; /* the entry of `listen` */
 	bool may_try; /* a guard's being free may be tried, before a script is sent */
 	const struct owner_identity *(*identity)(void *arg);

@@ -117,12 +117,12 @@ static bool is_script(const struct context *x)
 }
 
 /* SORT without STORE, and its like, only read. */
-static bool writes_something(const struct context *x, const struct guard_keys *k)
+static bool writes_something(const struct context *x, size_t nargs)
 {
 	const struct command *c = x->what->command;
 
 	return is_script(x) ||
-	       ((c->flags & COMMAND_WRITE) && !(c->keys == KEYS_STORE && k->nargs == 1));
+	       ((c->flags & COMMAND_WRITE) && !(c->keys == KEYS_STORE && nargs == 1));
 }
 
 static bool is_number(struct slice s, int n)
@@ -164,11 +164,23 @@ static bool may_have_read(const struct context *x, const struct guard *g, struct
 	       (reading && reading->read);
 }
 
+enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
+                             size_t nargs, bool *releases)
+{
+	struct slice name = x->req->argv[0];
+	bool writes = writes_something(x, nargs);
+
+	*releases = guard_releases_on(g, name);
+	if (guard_acquires_on(g, name) && !(writes && *releases))
+		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
+	return writes && is_written(name, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
+}
+
 void guard_keys_find(const struct context *x, struct guard_keys *k)
 {
 	const struct config *config = x->from->env->config;
 	struct slice name = x->req->argv[0];
-	bool can_write = writes_something(x, k);
+	bool can_write = writes_something(x, k->nargs);
 
 	for (size_t i = 0; i < count_here(x, k); i++) {
 		struct slice key = x->req->argv[k->args[i]];

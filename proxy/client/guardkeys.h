@@ -36,4 +36,10 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
+/* For those who only look on: what a command, none that runs scripts, does to key `i` of its
+ * `nargs`, which is guarded by `g`. `releases`, if it writes: the guard is released with it. */
+enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
+enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
+                             size_t nargs, bool *releases);
+
 #endif

@@ -219,6 +219,10 @@ void client_retry(struct client *c, bool eval)
 	} else {
 		/* The rule is gone since. */
 		HASP_ASSERT(d.verdict == DISPATCH_PASS && d.turn == TURN_NONE);
+		if (d.request && d.request->kind == REQUEST_OBSERVED) {
+			session_forget(&c->session, d.request);
+			d.request = NULL;
+		}
 		client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
 	}
 	if (!d.request) {
@@ -347,12 +351,13 @@ static inline bool is_plain(const struct client *c, const struct resolved *what)
 	    dispatch_may_release(env, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
-	if (!what->is_write && !what->is_guarded)
+	if (!what->is_write && !what->is_guarded && !what->is_observed)
 		return true;
 	key = args->argv[1];
 	return !config_may_concern(env->config, key) ||
 	       (!config_rule_for(env->config, key) &&
-	        (!what->is_guarded || !config_guard_for(env->config, key)));
+	        ((!what->is_guarded && !what->is_observed) ||
+	         !config_guard_for(env->config, key)));
 }
 
 /* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and

@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "client/client.h"
 #include "client/guarding.h"
+#include "client/observe.h"
 #include "client/special.h"
 #include "lock/guarded.h"
 
@@ -44,9 +45,9 @@ static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
 	return false;
 }
 
-static bool is_write(const struct config *config, const struct command *c)
+static bool is_write(const struct client_env *env, const struct command *c)
 {
-	return config->nrules && c && (c->flags & COMMAND_WRITE) &&
+	return env->rules_enforce && c && (c->flags & COMMAND_WRITE) &&
 	       !(c->flags & (COMMAND_NOSCRIPT | COMMAND_BLOCKING));
 }
 
@@ -64,13 +65,15 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 	what.may_release = what.command && what.command->keys != KEYS_NONE &&
 	                   ((what.command->flags & COMMAND_WRITE) ||
 	                    what.command->keys == KEYS_COUNTED);
-	what.is_write = is_write(config, what.command);
+	what.is_write = is_write(env, what.command);
 	what.is_guarded = guarding_concerns(env, &what, name);
 	what.fitness = what.is_guarded ? guarded_fitness(name) : 0;
+	what.is_observed = observe_concerns(env, &what, name);
 	what.is_plain = !what.special && !what.is_verb &&
-	                ((!what.is_write && !what.is_guarded) ||
+	                ((!what.is_write && !what.is_guarded && !what.is_observed) ||
 	                 (what.command && command_single_key(what.command)));
-	what.is_free = what.is_plain && !what.is_write && !what.is_guarded && !what.may_release;
+	what.is_free = what.is_plain && !what.is_write && !what.is_guarded &&
+	               !what.is_observed && !what.may_release;
 	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
 }

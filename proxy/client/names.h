@@ -34,8 +34,9 @@ struct resolved {
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
 	bool is_guarded; /* a guard could; likewise */
 	uint8_t fitness; /* if it is guarded: see guarded_fitness() */
+	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
 	bool may_release; /* it could end a lock that somebody waits for */
-	bool is_free; /* plain, and none of the three above: whatever its arguments */
+	bool is_free; /* plain, and none of the four above: whatever its arguments */
 };
 
 /* The bytes `*A\r\n$N\r\nNAME\r\n` of requests, A and N of one digit and NAME of up to six

@@ -105,6 +105,10 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply, str
 	struct request *r = tag;
 	bool was_reset = r->kind == REQUEST_RESET, guarded = r->call != NULL;
 
+	if (r->kind == REQUEST_OBSERVED) {
+		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
+		return;
+	}
 	if (r->note && c->stream.error)
 		hold_note_orphan(r->note);
 	request_each_touched(r, look_at, c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "client/observe.h"
 
 /* More keys than this are not remembered as watched: they are rewritten, as without
  * WATCH, which is safe. */
@@ -34,6 +35,7 @@ void request_free(struct request *r)
 	free_list(&r->queued);
 	hold_note_free(r->note);
 	guarded_call_free(r->call);
+	observation_free(r->observation);
 	buf_release(&r->touched);
 	free(r->user);
 	free(r->password);
@@ -89,13 +91,13 @@ void session_track(struct session *s, struct request *r)
 		list_append(&s->queued, &r->node);
 	} else {
 		list_append(&s->awaited, &r->node);
-		s->nawaited++;
+		s->nawaited += r->kind != REQUEST_OBSERVED;
 	}
 }
 
 void session_forget(struct session *s, struct request *r)
 {
-	s->nawaited--;
+	s->nawaited -= r->kind != REQUEST_OBSERVED;
 	request_free(r);
 }
 
@@ -279,7 +281,7 @@ static void apply(struct session *s, struct request *r)
 static void doubt(struct session *s, const struct request *r)
 {
 	s->uncertain |= r->kind != REQUEST_LOCK && r->kind != REQUEST_TOUCH &&
-	                r->kind != REQUEST_GUARDED;
+	                r->kind != REQUEST_GUARDED && r->kind != REQUEST_OBSERVED;
 	if (r->kind == REQUEST_SELECT || r->kind == REQUEST_RESET)
 		s->db = -1;
 	if (r->user || r->kind == REQUEST_RESET)
@@ -335,6 +337,8 @@ static void unqueue(struct session *s)
 static void settle(struct session *s, struct request *r, const struct resp_reply *reply,
                    struct holds *holds, struct hold_owner *owner)
 {
+	if (r->observation)
+		observation_settle(r->observation, s->db, reply);
 	if (r->note) {
 		hold_apply(holds, owner, r->note, s->db, reply);
 		r->note = NULL;

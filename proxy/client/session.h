@@ -37,6 +37,7 @@ enum request_kind {
 	REQUEST_LOCK,
 	REQUEST_TOUCH,
 	REQUEST_GUARDED,
+	REQUEST_OBSERVED, /* its reply is looked at, and nothing waits for it */
 };
 
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
@@ -58,6 +59,7 @@ struct request {
 	struct list queued; /* EXEC: the requests that it runs */
 	struct hold_note *note; /* LOCK; NULL: none */
 	struct guarded_call *call; /* GUARDED */
+	struct observation *observation; /* NULL: none */
 	struct buf touched; /* keys of locks to look at, each after its size_t length */
 };
 
@@ -73,7 +75,7 @@ struct session {
 	char *user; /* NULL: the default user */
 	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
-	uint32_t nawaited;
+	uint32_t nawaited; /* of them, those whose reply something may depend on */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	int db; /* -1: not known */
 	uint8_t proto; /* 2 or 3 */

@@ -145,7 +145,8 @@ static struct decision on_watch(struct context *x)
 	if (x->session->in_multi || is_alone(x))
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
-		if (!config_rule_for(config, arg(x, i)))
+		const struct rule *rule = config_rule_for(config, arg(x, i));
+		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
 		if (x->session->nawaited)
 			return later;

@@ -93,7 +93,9 @@ void witness_rule_by_value(struct witness_rule *rule, bool by_value)
 /* Writes what a mark is found by to `room`. */
 static struct slice mark_id(const struct witness_act *a, const struct seen *s, struct buf *room)
 {
-	buf_append(room, slice_of(&s, sizeof(s)));
+	uintptr_t at = (uintptr_t)s;
+
+	buf_append(room, slice_of(&at, sizeof(at)));
 	buf_append(room, a->token);
 	return buf_slice(room);
 }

@@ -66,6 +66,8 @@ struct witness_act {
 	int db;
 	struct slice key;
 	double now;
+	double sent; /* the same clock, when Redis cannot have carried it out yet: leases begin
+	              */
 	struct buf *told; /* lines for the log are appended to it */
 };
 

@@ -72,11 +72,11 @@ void witness_took(const struct witness_act *a, int64_t lease_ms, bool forced)
 	s->holder = slice_of(xmemdup(a->token.p, a->token.n), a->token.n);
 	who_set(&s->holds, a->client->who);
 	s->since = a->now;
-	s->until = end_of(a->now, lease_ms);
+	s->until = end_of(a->sent, lease_ms);
 	if (lease_ms == 0)
 		tell(a, s, EVENT_NO_EXPIRY, NULL);
 	m = witness_mark_make(a, s);
-	m->at = a->now;
+	m->at = a->sent;
 	m->until = s->until;
 	m->outlived = false;
 }
@@ -128,9 +128,9 @@ void witness_expires(const struct witness_act *a, int64_t lease_ms)
 		tell(a, s, EVENT_NO_EXPIRY, NULL);
 		s->since = a->now;
 	}
-	s->until = end_of(a->now, lease_ms);
+	s->until = end_of(a->sent, lease_ms);
 	if (m && slice_eq(s->holder, a->token)) {
-		m->at = a->now;
+		m->at = a->sent;
 		m->until = s->until;
 	}
 }

@@ -74,7 +74,7 @@ static void report_keys(struct witness *w, const struct witness_rule *rule, stru
 		if (s->rule == rule)
 			all[n++] = s;
 	}
-	qsort(all, n, sizeof(*all), compare);
+	qsort(all, n, sizeof(const struct seen *), compare);
 	for (size_t i = 0; i < n && i < w->limits.ntop; i++)
 		report_key(all[i], out);
 	if (n > w->limits.ntop)

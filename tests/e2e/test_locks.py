@@ -566,29 +566,6 @@ def test_owner_value_unknown_to_a_connection_is_deleted_as_by_redis(pair):
     assert other.call("DEL", KEY) == ONE
 
 
-# --- observing -------------------------------------------------------------------
-
-
-def test_observing_rule_changes_nothing_and_tells(start_hasp, plain):
-    hasp = start_hasp(rule("watched", mode="observe"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("SETNX", KEY, "v") == ONE
-        assert plain.keys("*") == [KEY] and plain.ttl(KEY) == -1
-        assert other.call("DEL", KEY) == ONE
-    assert 'observe rule=watched command=SETNX key="lock:1" would="take it' in hasp.log
-    assert 'observe rule=watched command=DEL key="lock:1" would="remove it only' in hasp.log
-    hasp.stop()
-    assert "observed rule=watched worker=0 commands=2" in hasp.log
-
-
-def test_observed_command_goes_up_as_it_came(start_hasp, plain):
-    hasp = start_hasp(rule(mode="observe"))
-    with hasp.connect() as one, plain.monitor() as seen:
-        one.call("sEt", KEY, "v", "nX")
-        command = until(lambda: next(c for c in seen.listen() if "lock:1" in c["command"]), "it")
-    assert command["command"] == "sEt lock:1 v nX"
-
-
 # --- Redis without the scripts ---------------------------------------------------
 
 

@@ -61,6 +61,7 @@ static struct witness_act act_on(struct fixture *f, enum witness_kind kind, char
 		.token = slice_of(tokens + i, 1),
 		.key = key,
 		.now = f->now,
+		.sent = f->now,
 		.told = &f->told,
 	};
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * meaning: what a command does to a lock, and which of its replies say that it did nothing. For
+ * commands that pass as they came; what becomes of them otherwise is lock/rewrite.h's. Pure.
+ */
+#ifndef HASP_CLIENT_MEANING_H
+#define HASP_CLIENT_MEANING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "resp/reply.h"
+#include "resp/view.h"
+
+enum meaning_act {
+	MEANING_READ, /* (of guarded keys) */
+	MEANING_WRITE, /* (of guarded keys) */
+	MEANING_TAKE, /* if it is free */
+	MEANING_SET, /* whoever has it */
+	MEANING_COUNT, /* who counts to 1 has it */
+	MEANING_EXPIRE,
+	MEANING_PERSIST,
+	MEANING_DROP,
+	MEANING_CHANGE, /* anything else */
+};
+
+struct meaning {
+	enum meaning_act act;
+	int64_t lease_ms; /* TAKE, SET, EXPIRE: 0 or less is none; -1: (SET) as before */
+	bool zero_is_nothing; /* the reply `:0` says that nothing was done */
+	bool nil_is_done; /* nil does not */
+	bool nil_only; /* any other does */
+};
+
+/* `at`: seconds since 1970, for expiries that are dates. */
+struct meaning meaning_of(const struct resp_view *req, double at);
+
+/* Does this reply, which is no error, say that something was done? */
+bool meaning_is_done(const struct meaning *m, const struct resp_reply *reply);
+
+#endif

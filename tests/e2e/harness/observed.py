@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What hasp logs of rules in mode observe.
+
+    observed(hasp, "guard=stock")["lost_updates"]                  its totals, as of now
+    observed(hasp, "guard=stock", key="stock:7")["lost_updates"]   one key's
+    events(hasp, "lost_update")                                    lines as they came
+"""
+
+import re
+import signal
+
+from .wait import until
+
+PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
+
+
+def pairs(line):
+    """Its key=value pairs; numbers as such."""
+    found = {name: value.strip('"') for name, value in PAIR.findall(line)}
+    return {name: int(value) if re.fullmatch(r"-?\d+", value) else value for name, value in found.items()}
+
+
+def report(hasp):
+    """The lines of a report that is made now. One worker has counted what clients have read; of
+    several, ask again."""
+    hasp.take_turn()
+    before = len(hasp.log)
+    hasp.signal(signal.SIGUSR1)
+    marker = "observed "
+    until(lambda: marker in hasp.log[before:], "the report")
+    hasp.take_turn()
+    return [line for line in hasp.log[before:].splitlines() if " observed " in line]
+
+
+def lines_of(lines, rule, key=None):
+    found = [pairs(line) for line in lines if f" observed {rule} " in line and "verdict=" not in line]
+    return [line for line in found if line.get("key") == key]
+
+
+def observed(hasp, rule, key=None):
+    (line,) = lines_of(report(hasp), rule, key)
+    return line
+
+
+def events(hasp, name):
+    hasp.take_turn()
+    return [pairs(line) for line in hasp.log.splitlines() if f" event={name} " in line]
