@@ -289,15 +289,17 @@ def test_clients_that_hear_nothing_are_left_alone(three, plain):
 
 def test_clients_of_different_workers_meet(start_hasp):
     hasp = start_hasp(guard(), workers=4)
-    connections = [hasp.connect() for _ in range(32)]
-    for connection in connections:
+    connections = [hasp.connect() for _ in range(12)]
+    # hasp counts behind the reply, which another worker's next command may overtake.
+    for n, connection in enumerate(connections, 1):
         connection.call("GET", KEY)
-    for connection in connections:
+        until(lambda n=n: observed(hasp, "guard=stock")["reads"] == n, "it to be counted")
+    for n, connection in enumerate(connections, 1):
         connection.call("SET", KEY, 1)
+        until(lambda n=n: observed(hasp, "guard=stock")["writes"] == n, "it to be counted")
         connection.close()
-    until(lambda: observed(hasp, "guard=stock")["writes"] == 32, "all workers to have counted")
     total = observed(hasp, "guard=stock")
-    assert (total["stale_writes"], total["lost_updates"]) == (31, 31)
+    assert (total["stale_writes"], total["lost_updates"]) == (11, 11)
 
 
 def test_lines_of_the_log_are_limited(three):
@@ -428,9 +430,10 @@ def test_counts_go_on_over_a_reload(three):
     one.call("SET", KEY, 2)
     assert stale(hasp) == 1
     # Enforced from now on; what was seen is not forgotten.
+    before = hasp.log.count(" reloaded ")
     hasp.configure(hasp.config_file.read_text().replace("observe", "enforce"))
     hasp.signal(signal.SIGHUP)
-    until(lambda: hasp.log.count(" reloaded ") == 2, "the reload")
+    until(lambda: hasp.log.count(" reloaded ") > before, "the reload")
     hasp.take_turn()
     one.call("GET", KEY)
     one.call("SET", KEY, 3)

@@ -28,12 +28,14 @@ def report(hasp):
     hasp.signal(signal.SIGUSR1)
     marker = "observed "
     until(lambda: marker in hasp.log[before:], "the report")
-    hasp.take_turn()
+    # Signals are taken one after the other: what comes behind another's report is behind this one.
+    hasp.signal(signal.SIGHUP)
+    until(lambda: " reload" in hasp.log[before:], "its end")
     return [line for line in hasp.log[before:].splitlines() if " observed " in line]
 
 
 def lines_of(lines, rule, key=None):
-    found = [pairs(line) for line in lines if f" observed {rule} " in line and "verdict=" not in line]
+    found = [pairs(line) for line in lines if re.search(f" observed {rule} (reads|taken|key)=", line)]
     return [line for line in found if line.get("key") == key]
 
 

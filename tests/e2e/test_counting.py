@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Applications that read, add and write without a lock, in four languages, and a shop.
+
+Directly they lose updates; through hasp with a guard they do not, whatever dies meanwhile: each
+increment that was acknowledged is in the sum. tests/fuzz/counting does the same at length.
+"""
+
+import random
+
+import pytest
+from harness import run_app, until
+from harness.counting import APPS, GUARD, Counting
+from harness.mishaps import Mishaps
+from harness.observed import lines_of, observed, report
+from harness.processes import RedisServer
+
+EACH = pytest.mark.parametrize("app", APPS)
+SMALL = {"rounds": 1500, "workers": 30, "keys": 10}
+ROUNDS_OBSERVED = 4000
+LEASE = 0.3
+SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 60s\n"
+
+
+@pytest.fixture
+def pooling():
+    return "shared"
+
+
+@pytest.fixture
+def durable_server():
+    """What it has acknowledged it still has when it was killed."""
+    with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:
+        yield server
+
+
+@EACH
+def test_counting_direct_loses_updates_and_this_is_noticed(redis_server, app):
+    counting = Counting(app, redis_server, redis_server.address, **SMALL).run()
+    print(counting)
+    assert counting.acknowledged.total() == SMALL["rounds"]
+    assert counting.lost > 0
+    assert counting.twice
+    assert counting.faults()
+
+
+@EACH
+@pytest.mark.parametrize("pooling", ["shared", "session"])
+def test_counting_through_a_guard_is_exact(redis_server, start_hasp, app):
+    hasp = start_hasp(GUARD + "wait = 30s\n", workers=2)
+    counting = Counting(app, redis_server, hasp.address, **SMALL).run()
+    print(counting)
+    assert sum(counting.values.values()) == counting.acknowledged.total() == SMALL["rounds"]
+    assert not counting.faults()
+
+
+@pytest.mark.parametrize("app, kinds", [
+    ("counter.php", ["pause"]), ("counter.py", ["kill"]), ("counter.rb", ["hasp"]), ("counter.js", ["redis"]),
+    *((app, Mishaps.KINDS) for app in APPS)])
+def test_nothing_is_lost_silently_whatever_happens(durable_server, app, kinds):
+    config = (f"workers = 2\n[upstream]\naddress = {durable_server.host}:{durable_server.port}\n"
+              f"{GUARD}lease = {LEASE * 1000:.0f}ms\nwait = 10s\n")
+    mishaps = Mishaps(random.Random(app), durable_server, config, LEASE)
+    counting = Counting(app, durable_server, mishaps.address, **SMALL)
+    try:
+        counting.run(mishaps.one_of(*kinds))
+    finally:
+        faults = mishaps.end()
+    print(counting, mishaps.happened)
+    assert sum(mishaps.happened.values()) > 0
+    assert not counting.faults() + faults
+
+
+@EACH
+@pytest.mark.parametrize("pooling, workers, tolerance", [("shared", 1, 0), ("session", 2, 0.1)])
+def test_what_is_observed_is_what_was_lost(redis_server, start_hasp, app, workers, tolerance):
+    """Exactly, where one link tells the order. Else the more rounds there are the better, and a
+    machine that does much else beside is bad; tests/fuzz/counting wants 5 %."""
+    hasp = start_hasp(GUARD + "mode = observe\n", workers=workers)
+    counting = Counting(app, redis_server, hasp.address, **{**SMALL, "rounds": ROUNDS_OBSERVED}).run()
+    until(lambda: observed(hasp, "guard=counter")["writes"] == ROUNDS_OBSERVED, "all to be counted")
+    lines = report(hasp)
+    total = lines_of(lines, "guard=counter")[0]
+    print(counting, total)
+    assert total["lost_updates"] == pytest.approx(counting.lost, rel=tolerance)
+    assert total["stale_writes"] >= len(counting.twice)
+    for key in counting.keys:
+        (line,) = lines_of(lines, "guard=counter", key)
+        assert tolerance or line["lost_updates"] == counting.lost_by_key[key]
+        assert line["writes"] == counting.acknowledged[key]
+
+
+def test_shop_is_oversold_directly(redis_server):
+    result = run_app("shop.js", redis_server.address)
+    assert result["sold"] > result["items"] == 100
+
+
+def test_shop_sells_what_it_has_through_a_guard(start_hasp):
+    result = run_app("shop.js", start_hasp(SHOP).address)
+    assert (result["sold"], result["sales"], result["none"], result["errors"]) == (100, 100, 900, 0)
