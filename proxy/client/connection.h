@@ -72,6 +72,18 @@ static inline bool client_is_dead(const struct client *c)
 	return !stream_is_open(&c->stream);
 }
 
+/* Who is on a link of others' moves with them when Redis does; hasp's own connection, which
+ * renews and releases, has done so already. */
+static inline bool client_is_outdated(const struct client *c)
+{
+	return c->user.outdated && c->shared;
+}
+
+static inline bool client_must_log_in(const struct client *c)
+{
+	return c->env->links->login_required && !c->session.logged_in;
+}
+
 struct dispatch_from client_dispatch_from(struct client *c);
 
 /* Something went to or fro: it is not idle. */
@@ -112,6 +124,21 @@ void client_stood(struct client *c, bool understood);
 
 /* A reply will come, to be treated as decided. */
 void client_expect(struct client *c, const struct decision *d);
+
+/* --- passing.c: requests about which nothing has to be decided --- */
+
+/* Where a pass over the input stands. */
+struct cursor {
+	const char *p;
+	size_t n;
+	size_t from; /* first byte that was not sent on */
+	size_t at; /* where the request that is looked at begins */
+};
+
+/* Moves the cursor over requests that are whole and have only to be passed, which most are.
+ * Returns the length of the one that ended the run, if that is whole and env->args has its
+ * arguments; else 0. */
+size_t client_pass_plain(struct client *c, struct cursor *k);
 
 /* --- outlet.c: replies --- */
 

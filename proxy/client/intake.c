@@ -19,14 +19,6 @@
 /* The longest request that is sent on a shared link. */
 #define SHARED_MAX ((size_t)64 * 1024)
 
-/* Where a pass over the input stands. */
-struct cursor {
-	const char *p;
-	size_t n;
-	size_t from; /* first byte that was not sent on */
-	size_t at; /* where the request that is looked at begins */
-};
-
 void client_send_up(struct client *c, struct slice bytes)
 {
 	if (bytes.n == 0)
@@ -82,25 +74,19 @@ static bool may_share(const struct client *c, enum route route)
 	       c->env->config->pooling == POOLING_SHARED;
 }
 
-/* Who is on a link of others' moves with them when Redis does; hasp's own connection, which
- * renews and releases, has done so already. */
-static bool is_outdated(const struct client *c)
-{
-	return c->user.outdated && c->shared;
-}
-
 /* Puts the client on a link that will do for `route`. False: not while replies are due. */
 static bool take_link(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	if (c->user.link && (c->shared != shared || is_outdated(c)) && c->user.inflight) {
+	if (c->user.link && (c->shared != shared || client_is_outdated(c)) &&
+	    c->user.inflight) {
 		if (c->shared)
 			return false;
 		/* One goes back from a private link when there is nothing to wait for. */
 		shared = false;
 	}
-	if (c->user.link && (c->shared != shared || is_outdated(c)))
+	if (c->user.link && (c->shared != shared || client_is_outdated(c)))
 		client_leave_link(c);
 	if (!c->user.link && shared)
 		open_shared(c);
@@ -177,11 +163,6 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 	}
 }
 
-static bool must_log_in(const struct client *c)
-{
-	return c->env->links->login_required && !c->session.logged_in;
-}
-
 /* The link that a whole request needs. */
 static enum route route_of(const struct client *c, const struct resolved *what,
                            const struct resp_view *req)
@@ -189,7 +170,7 @@ static enum route route_of(const struct client *c, const struct resolved *what,
 	enum route route = dispatch_route(c->env, what, req);
 
 	/* Redis hangs up on some who have not logged in: not on others' link. */
-	return route == ROUTE_SHARED && must_log_in(c) ? ROUTE_OWN : route;
+	return route == ROUTE_SHARED && client_must_log_in(c) ? ROUTE_OWN : route;
 }
 
 void client_retry(struct client *c, bool eval)
@@ -303,7 +284,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 /* Of who has not logged in Redis takes no long requests, and says so at their first bytes. */
 static bool is_refused(const struct client *c)
 {
-	return must_log_in(c) && c->scan.state != 0 &&
+	return client_must_log_in(c) && c->scan.state != 0 &&
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
@@ -318,94 +299,6 @@ static void pass_bad(struct client *c, struct cursor *k)
 	step(c, k);
 	send_passed(c, k);
 	c->intake = INTAKE_NOTHING;
-}
-
-/* Which requests a client's link takes while nothing has to be decided about them. */
-enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
-
-static enum plain takes_plain(const struct client *c)
-{
-	bool pooled = c->env->config->pooling == POOLING_SHARED;
-
-	if (!c->user.link || c->session.in_multi || is_outdated(c))
-		return PLAIN_NONE;
-	if (c->settled)
-		return c->shared ? PLAIN_NONE : PLAIN_ANY;
-	if (c->shared != pooled || (pooled && (c->session.uncertain || must_log_in(c))))
-		return PLAIN_NONE;
-	return PLAIN_STATELESS;
-}
-
-/* Of the request in env->args: has it only to be passed? */
-static inline bool is_plain(const struct client *c, const struct resolved *what)
-{
-	const struct client_env *env = c->env;
-	const struct request_args *args = &env->args;
-	struct slice key;
-
-	if (what->is_free)
-		return true;
-	if (!what->is_plain || args->argc < 2)
-		return false;
-	if (what->may_release &&
-	    dispatch_may_release(env, &c->session, what,
-	                         &(struct resp_view){ args->argc, args->argv }))
-		return false;
-	if (!what->is_write && !what->is_guarded && !what->is_observed)
-		return true;
-	key = args->argv[1];
-	return !config_may_concern(env->config, key) ||
-	       (!config_rule_for(env->config, key) &&
-	        ((!what->is_guarded && !what->is_observed) ||
-	         !config_guard_for(env->config, key)));
-}
-
-/* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and
- * what its name says; else 0. */
-static size_t scan_plain(struct client_env *env, const char *p, size_t n, struct resolved *room,
-                         const struct resolved **what)
-{
-	struct request_args *args = &env->args;
-	const struct beginning *b = names_recall(env->names, p, n);
-	size_t used;
-
-	if (b) {
-		args->argv[0] = slice_of(p + BEGINNING_NAME, b->name_len);
-		*what = &b->what;
-		return request_scan_rest(p, n, BEGINNING_NAME + b->name_len + 2, b->argc, args);
-	}
-	used = request_scan_simple(p, n, args);
-	if (used == 0)
-		return 0;
-	*room = names_resolve(env, args->argv[0]);
-	*what = room;
-	names_remember(env->names, p, args->argc, args->argv[0].n, room);
-	return used;
-}
-
-/* Moves the cursor over requests that are whole and have only to be passed, which most are.
- * Returns the length of the one that ended the run, if that is whole and env->args has its
- * arguments; else 0. */
-static size_t pass_plain(struct client *c, struct cursor *k)
-{
-	struct client_env *env = c->env;
-	enum plain takes = takes_plain(c);
-	uint32_t count = 0;
-	size_t n = 0;
-
-	for (; k->at < k->n; k->at += n, count++) {
-		const struct resolved *what;
-		struct resolved room;
-		n = scan_plain(env, k->p + k->at, k->n - k->at, &room, &what);
-		if (n == 0 || takes == PLAIN_NONE)
-			break;
-		if (takes == PLAIN_STATELESS && !what->is_stateless)
-			break;
-		if (!is_plain(c, what))
-			break;
-	}
-	link_expect_plain(&c->user, count);
-	return k->at < k->n ? n : 0;
 }
 
 /* `has_args`: they are in env->args already. */
@@ -455,7 +348,7 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 	while (go_on && k.at + c->scanned < n && !client_is_dead(c)) {
 		size_t used, at;
 		bool at_start = c->scanned == 0 && c->intake == INTAKE_REQUESTS;
-		if (at_start && (used = pass_plain(c, &k))) {
+		if (at_start && (used = client_pass_plain(c, &k))) {
 			c->scanned = used;
 			c->scan.empty = false;
 			go_on = whole_request(c, &k, true);
