@@ -300,7 +300,7 @@ static void rewrite_finish(struct buf *out, const struct guarded *g, struct rewr
 	call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g), 2 + g->req->argc);
 	write_guard_queue(out, g->keys->key);
 	write_own_keys(out, g);
-	resp_write_bulk(out, g->keys->token);
+	resp_write_bulk(out, token_of(g->keys));
 	resp_write_bulk_int(out, g->keys->lease_ms);
 	write_command(out, g);
 }
