@@ -183,7 +183,7 @@ static struct decision exec_watched(struct context *x, struct guarded_call *pend
 	pending->way = GUARDED_WATCHED;
 	pending->executing = true;
 	write_word(&x->from->env->call, "EXEC");
-	d.treat = LINK_TELL | LINK_KEEP;
+	d.treat = LINK_TELL | LINK_KEEP | (guarded_call_is_others(pending) ? LINK_QUIET : 0);
 	d.request = session_exec_awaited(x->session);
 	d.request->call = pending;
 	return d;
@@ -314,11 +314,10 @@ void fencing_refused(struct client *c)
 	c->session.block_refused = true;
 }
 
-/* `kept`: EXEC's reply, if it was carried out. */
-static void finish(struct client *c, struct request *r, struct slice answer,
+/* The client hears of it. `kept`: EXEC's reply, if it was carried out. */
+static void settle(struct client *c, struct request *r, struct slice answer,
                    enum guarded_end end, const struct resp_reply *reply, struct slice kept)
 {
-	guarding_give_back(c, r->call, end);
 	if (answer.n)
 		stream_send(&c->stream, answer);
 	guarded_call_end(r->call, end);
@@ -326,6 +325,35 @@ static void finish(struct client *c, struct request *r, struct slice answer,
 		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
 	else
 		session_forget(&c->session, r);
+}
+
+/* False: there is more to come. `answer` lies in `kept`, or there is none of the latter. */
+static bool finish(struct client *c, struct request *r, struct slice answer,
+                   enum guarded_end end, const struct resp_reply *reply, struct slice kept)
+{
+	struct guarded_call *call = r->call;
+
+	if (end == GUARDED_DONE && guarded_call_is_others(call)) {
+		call->handing_on = true;
+		call->reply = *reply;
+		call->answer_from = (size_t)(answer.p - kept.p);
+		buf_append(&call->answer, kept);
+		guarding_hand_on(c, r);
+		return false;
+	}
+	guarding_give_back(c, call, end);
+	settle(c, r, answer, end, reply, kept);
+	return true;
+}
+
+static bool end_handing_on(struct client *c, struct request *r)
+{
+	struct slice kept = buf_slice(&r->call->answer);
+	size_t from = r->call->answer_from;
+
+	settle(c, r, slice_of(kept.p + from, kept.n - from), GUARDED_DONE, &r->call->reply,
+	       kept);
+	return true;
 }
 
 /* The application's MULTI goes out, behind the WATCH that it does not see. */
@@ -345,7 +373,7 @@ static void begin_multi(struct client *c, struct request *r, enum guards_state s
 static void give_up(struct client *c, struct request *r, struct slice answer)
 {
 	send_unseen(c, "UNWATCH");
-	finish(c, r, answer, GUARDED_FAILED, NULL, SLICE_NONE);
+	(void)finish(c, r, answer, GUARDED_FAILED, NULL, SLICE_NONE);
 	client_end_call(c);
 }
 
@@ -394,7 +422,7 @@ static bool try_again(struct client *c, struct request *r)
 		return false;
 	}
 	guarded_write_locked(&locked, reading_key(r->call->parts[0].reading));
-	finish(c, r, buf_slice(&locked), GUARDED_FAILED, NULL, SLICE_NONE);
+	(void)finish(c, r, buf_slice(&locked), GUARDED_FAILED, NULL, SLICE_NONE);
 	buf_release(&locked);
 	return true;
 }
@@ -412,8 +440,7 @@ static bool end_one(struct client *c, struct request *r, const struct resp_reply
 	else if (!failed && slice_starts(kept, header))
 		answer = slice_of(kept.p + header.n, kept.n - header.n);
 	failed |= answer.n && (*answer.p == '-' || *answer.p == '!');
-	finish(c, r, answer, failed ? GUARDED_FAILED : GUARDED_DONE, reply, kept);
-	return true;
+	return finish(c, r, answer, failed ? GUARDED_FAILED : GUARDED_DONE, reply, kept);
 }
 
 /* What became of a transaction. */
@@ -435,11 +462,11 @@ bool fencing_on_reply(struct client *c, struct request *r, const struct resp_rep
 {
 	struct guarded_call *call = r->call;
 
-	if (call->way == GUARDED_WATCHED && call->executing) {
+	if (call->handing_on)
+		return end_handing_on(c, r);
+	if (call->way == GUARDED_WATCHED && call->executing && !guarded_call_is_others(call))
 		/* It has been forwarded. */
-		finish(c, r, SLICE_NONE, end_of(reply, kept), reply, kept);
-		return true;
-	}
+		return finish(c, r, SLICE_NONE, end_of(reply, kept), reply, kept);
 	if (call->due) {
 		call->due--;
 		if (resp_reply_is_error(reply) && buf_len(&call->error) == 0)
@@ -451,15 +478,14 @@ bool fencing_on_reply(struct client *c, struct request *r, const struct resp_rep
 		client_close(c, "the answer about a guard is not understood");
 		return false;
 	}
-	if (reply->nil)
+	if (reply->nil && call->way != GUARDED_WATCHED)
 		return try_again(c, r);
 	if (kept.n == 0) {
-		finish(c, r, SLICE_NONE, GUARDED_PARTLY, reply, kept);
+		(void)finish(c, r, SLICE_NONE, GUARDED_PARTLY, reply, kept);
 		client_finish(c, "the answer of a fenced command is too long to be kept");
 		return true;
 	}
 	if (call->way == GUARDED_ONE)
 		return end_one(c, r, reply, kept);
-	finish(c, r, kept, end_of(reply, kept), reply, kept);
-	return true;
+	return finish(c, r, kept, end_of(reply, kept), reply, kept);
 }

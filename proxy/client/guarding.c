@@ -247,22 +247,39 @@ enum guarding guarding_block(struct context *x, struct slice block, struct guard
 
 /* --- answers -------------------------------------------------------------------- */
 
+/* Returns how many answers will come. */
+static size_t send_back(struct client *c, const struct guarded_call *pending,
+                        enum guarded_end end, bool took)
+{
+	struct buf out = BUF_INIT;
+	size_t n = guarded_call_write_release(pending, end, took, &out);
+
+	client_send_up(c, buf_slice(&out));
+	buf_release(&out);
+	return n;
+}
+
 void guarding_give_back(struct client *c, const struct guarded_call *pending,
                         enum guarded_end end)
 {
 	bool took = pending->taken || c->waiter;
-	struct buf out = BUF_INIT;
-	size_t n;
 
 	if (!c->user.link) {
 		guarded_call_release(pending, end, took);
 		return;
 	}
-	n = guarded_call_write_release(pending, end, took, &out);
-	client_send_up(c, buf_slice(&out));
-	for (size_t i = 0; i < n; i++)
+	for (size_t n = send_back(c, pending, end, took); n; n--)
 		link_expect(&c->user, LINK_QUIET, NULL);
-	buf_release(&out);
+}
+
+void guarding_hand_on(struct client *c, struct request *r)
+{
+	size_t n = send_back(c, r->call, GUARDED_DONE, r->call->taken || c->waiter);
+
+	HASP_ASSERT(n > 0);
+	for (; n > 1; n--)
+		link_expect(&c->user, LINK_QUIET, NULL);
+	link_expect(&c->user, LINK_QUIET | LINK_TELL, r);
 }
 
 /* `+QUEUED place now held i` */

@@ -238,6 +238,7 @@ void guarded_call_free(struct guarded_call *call)
 		return;
 	buf_release(&call->block);
 	buf_release(&call->error);
+	buf_release(&call->answer);
 	free(call);
 }
 
@@ -390,6 +391,14 @@ size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_
 	}
 	buf_release(&evalsha);
 	return n;
+}
+
+bool guarded_call_is_others(const struct guarded_call *call)
+{
+	for (size_t i = 0; i < call->n; i++)
+		if (call->parts[i].releases && call->parts[i].reading->shared)
+			return true;
+	return false;
 }
 
 void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took)

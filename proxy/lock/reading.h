@@ -20,6 +20,7 @@
 #include "base/slice.h"
 #include "lock/errand.h"
 #include "lock/guarded.h"
+#include "resp/reply.h"
 
 /* A connection has no more than this. One that wants more forgets the oldest, and has, from
  * then on, to have read whatever guarded key it writes. */
@@ -95,6 +96,10 @@ struct guarded_call {
 	size_t ncommands; /* in the transaction */
 	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */
 	struct buf error; /* the first one among what was due; empty: none */
+	bool handing_on; /* it was carried out, and its guards are being released */
+	struct buf answer; /* (handing_on) Redis' whole answer */
+	size_t answer_from; /* where in it the client's begins */
+	struct resp_reply reply; /* (handing_on) that tells of it */
 	size_t stands_at; /* the key for which it stands in line */
 	size_t n;
 	struct guarded_part {
@@ -151,6 +156,9 @@ void guarded_call_undo(struct guarded_call *call);
  * guards for itself, those that it has not read under; returns how many. */
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out);
+/* Does it release, when it is done, guards of owners that other connections are, too? Those
+ * must not go on before Redis has released them: what they read then would be forgotten. */
+bool guarded_call_is_others(const struct guarded_call *call);
 /* The same by hasp's own connection, when there is no other. */
 void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took);
 

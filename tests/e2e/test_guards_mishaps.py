@@ -5,10 +5,13 @@ Whatever it is: what another one has written is not overwritten by who did not r
 guard stays behind, and nobody waits for nothing.
 """
 
+from select import select
+
 import pytest
 from harness import RedisServer, encode, until
 from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUE, QUEUED, WRONGTYPE, bulk, guard, held, is_locked, is_lost,
                             overtake, reload, stands, transact)
+from harness.relay import Relay
 
 SECOND = "stock:2"
 SHARED = pytest.mark.parametrize("owner", ["address", "name", "user"])
@@ -265,6 +268,26 @@ def test_name_that_changes_between_read_and_write_is_no_way_into_anothers_work(s
         assert two.call("GET", KEY) == bulk("v0")
         assert is_lost(one.call("SET", KEY, "y's"))
         assert two.call("SET", KEY, "v1") == OK
+
+
+@pytest.mark.parametrize("write", [(("INCR", KEY),), (("MULTI",), ("SET", KEY, 1), ("EXEC",)),
+                                   (("WATCH", "free"), ("GET", KEY), ("MULTI",), ("SET", KEY, 1), ("EXEC",))])
+def test_owner_hears_of_its_write_when_its_guard_is_released(start_hasp, plain, redis_server, write):
+    """Before that it would read under the guard that is about to be released."""
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(guard(owner="name", lease="60s"), upstream=relay.address)
+        plain.set(KEY, 5)
+        with named(hasp, "x") as one:
+            relay.holds_back = ONE  # the answer to the release
+            for command in (("GET", KEY), *write[:-1]):
+                one.call(*command)
+            one.send(encode(*write[-1]))
+            until(lambda: plain.get(KEY) != "5" and not plain.exists(GUARD), "it to be written and released")
+            hasp.take_turn()
+            assert select([one.sock], [], [], 0)[0] == []
+            relay.holds_back = None
+            assert one.read()[:1] in b":*"
+    nothing_left(plain)
 
 
 def test_name_that_comes_after_the_read_loses_nothing(start_hasp, plain):
