@@ -221,6 +221,33 @@ def test_observed_commands_do_not_wait_for_each_other(start_hasp, redis_server):
             assert [one.read() for _ in range(5)] == [b"$1\r\n0\r\n", OK, ONE, ONE, OK]
 
 
+def test_observed_reply_is_not_mistaken_for_that_of_a_command_behind_it(three, plain):
+    """Which is rewritten, waited for, and sent once more."""
+    hasp, one, other, _ = three(guard() + rule(mode="enforce"))
+    other.call("SETNX", LOCK, 1)
+    for _ in range(50):
+        plain.script_flush()
+        one.send(b"".join(encode(*c) for c in [
+            ("GET", KEY), ("SETNX", LOCK, 1), ("SET", KEY, 1), ("DEL", LOCK), ("SETNX", "lock:2", 1), ("DEL", KEY),
+            ("DEL", "lock:2")]))
+        assert [one.read() for _ in range(7)] == [NIL, ZERO, OK, ZERO, ONE, ONE, ONE]
+    assert observed(hasp, "guard=stock")["writes"] == 100
+
+
+def test_who_stands_in_line_gets_on_when_its_rule_only_observes_from_now_on(three, plain):
+    hasp, one, other, _ = three(rule(mode="enforce", wait="30s"))
+    assert one.call("SETNX", LOCK, 1) == ONE
+    other.send(encode("SETNX", LOCK, 2) + encode("GET", LOCK))
+    until(lambda: plain.keys("hasp:queue:*"), "it to stand in line")
+    hasp.configure(hasp.config_file.read_text().replace("enforce", "observe"))
+    hasp.signal(signal.SIGHUP)
+    until(lambda: " reloaded " in hasp.log, "the reload")
+    hasp.take_turn()
+    plain.delete("hasp:queue:{lock:1}", "hasp:owner:{lock:1}", LOCK)
+    assert other.read() == ONE
+    assert other.read() == b"$1\r\n2\r\n"
+
+
 def test_who_hangs_up_has_read_for_nothing(three):
     hasp, one, other, third = three(guard())
     one.call("GET", KEY)
