@@ -303,7 +303,7 @@ void observe(struct context *x, struct decision *d)
 		r = request_new(REQUEST_OBSERVED);
 		session_track(s, r);
 		if (!s->in_multi) {
-			d->treat = LINK_TELL;
+			d->treat = LINK_TELL | LINK_SOON;
 			d->request = r;
 		}
 	}

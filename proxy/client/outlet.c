@@ -12,6 +12,7 @@
 #include "base/fatal.h"
 #include "client/fencing.h"
 #include "client/guarding.h"
+#include "client/observe.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
  * waited for. */
@@ -97,6 +98,17 @@ static void look_at(void *arg, struct slice key)
 	if (c->session.db >= 0)
 		waits_look(c->env->waits, c->session.db, key,
 		           by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE);
+}
+
+/* What others do when they have heard of it comes behind it. */
+static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
+{
+	struct client *c = client_of(owner);
+	struct request *r = tag;
+
+	observation_settle(r->observation, c->session.db, reply);
+	observation_free(r->observation);
+	r->observation = NULL;
 }
 
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply, struct slice kept)
@@ -326,6 +338,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 const struct link_ops client_link_ops = {
 	.on_bytes = on_bytes,
 	.on_reply = on_reply,
+	.on_answered = on_answered,
 	.on_line = on_line,
 	.on_frame = on_frame,
 	.on_drained = on_link_drained,

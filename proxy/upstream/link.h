@@ -36,6 +36,8 @@ enum {
 	LINK_ASK_STATUS = 1 << 5, /* (with LINK_ASK) simple strings, too */
 	LINK_KEEP = 1 << 2, /* also collect its bytes for on_reply() */
 	LINK_QUIET = 1 << 3, /* don't forward it */
+	LINK_SOON =
+		1 << 4, /* (with LINK_TELL) call on_answered() before its end is forwarded */
 };
 
 /* A reply that is to be kept and is longer than this is not. */
@@ -58,6 +60,9 @@ struct link_ops {
 	/* A reply for LINK_TELL ended; its bytes have been forwarded. `kept`: its bytes, if
 	 * LINK_KEEP asked for them and they were not too many. */
 	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r, struct slice kept);
+	/* A reply for LINK_SOON ended; on_reply() follows when its bytes have been forwarded.
+	 * May do nothing to the link. May be NULL when LINK_SOON is not used. */
+	void (*on_answered)(void *owner, void *tag, const struct resp_reply *r);
 	/* An error, or a simple string, for LINK_ASK, whole. True: forward it and call
 	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when LINK_ASK
 	 * is not used. */

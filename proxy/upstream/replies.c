@@ -161,6 +161,15 @@ static bool is_told(const struct link *l)
 	return (l->treat & LINK_TELL) || (l->to && l->to->await_idle);
 }
 
+static void tell_soon(const struct link *l)
+{
+	const struct inflight *head = fifo_head(&l->fifo);
+
+	/* (While they are watched, it might answer no request.) */
+	if ((l->treat & LINK_SOON) && !l->watched && head && head->user)
+		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
+}
+
 /* Takes replies that are only to be forwarded, to one user and one as the other, as long as
  * they are whole and easily told. Returns the user, NULL when there are none; *used is their
  * length. */
@@ -216,6 +225,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 			if (l->scan.reply.type == '-' && used > 7 &&
 			    memcmp(p - used, "-NOAUTH", 7) == 0)
 				l->env->login_required = true;
+			tell_soon(l);
 			if (is_told(l))
 				hand_on(l, &g, p);
 			end_frame(l);

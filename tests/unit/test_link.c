@@ -72,6 +72,17 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct 
 		link_make_opaque(f->link);
 }
 
+static void on_answered(void *owner, void *tag, const struct resp_reply *r)
+{
+	struct fixture *f = owner;
+
+	buf_printf(&f->told, "answered %s %c%s\n", (char *)tag, r->type,
+	           slice_starts(slice_of(buf_head(&f->bytes), buf_len(&f->bytes)),
+	                        SLICE_LIT("+1\r\n:2"))
+	                   ? " late"
+	                   : "");
+}
+
 static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct fixture *f = owner;
@@ -111,6 +122,7 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 static const struct link_ops ops = {
 	.on_bytes = on_bytes,
 	.on_reply = on_reply,
+	.on_answered = on_answered,
 	.on_line = on_line,
 	.on_frame = on_frame,
 	.on_drained = on_drained,
@@ -418,6 +430,24 @@ static void a_quiet_reply_is_not_forwarded(void **state)
 
 	SEES(f, expect_quiet, "+1\r\n$3\r\n222\r\n-3\r\n*1\r\n:4\r\n+5\r\n",
 	     "+1\r\n*1\r\n:4\r\n", "reply a -\nreply b + +5\r\n\n");
+}
+
+static void expect_soon(struct fixture *f)
+{
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_TELL | LINK_SOON, "a");
+}
+
+/* When all of it is there; else its beginning is. */
+static void an_answer_is_told_of_before_it_is_forwarded(void **state)
+{
+	struct fixture *f = *state;
+
+	connect_link(f);
+	expect_soon(f);
+	SERVER_SENDS(f, "+1\r\n:2\r\n");
+	assert_buf(&f->bytes, "+1\r\n:2\r\n");
+	assert_buf(&f->told, "answered a :\nreply a :\n");
 }
 
 static void a_reply_too_long_to_be_kept_is_forwarded_all_the_same(void **state)
@@ -1454,6 +1484,7 @@ int main(void)
 		TEST(the_order_holds_for_any_depth_of_pipeline),
 		TEST(a_reply_to_be_kept_is_collected_and_forwarded),
 		TEST(a_quiet_reply_is_not_forwarded),
+		TEST(an_answer_is_told_of_before_it_is_forwarded),
 		TEST(a_reply_too_long_to_be_kept_is_forwarded_all_the_same),
 		TEST(an_error_is_forwarded_when_the_owner_says_so),
 		TEST(an_error_that_the_owner_drops_is_as_if_it_never_came),
