@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/fatal.h"
 #include "base/slice.h"
 
 struct buf_block {
@@ -66,6 +67,7 @@ static inline void buf_append(struct buf *b, struct slice s)
 
 	if (s.n == 0)
 		return;
+	HASP_ASSERT(s.p);
 	memcpy(k && k->cap - k->tail >= s.n ? k->bytes + k->tail : buf_reserve(b, s.n), s.p,
 	       s.n);
 	b->block->tail += s.n;
