@@ -40,10 +40,11 @@ BREAKS = {
 
 
 class BreakingProxy:
-    """`upstream` is the path of a unix socket, `address` what hasp connects to."""
+    """`upstream` is the path of a unix socket, `address` what hasp connects to, `patches` are as
+    in BREAKS."""
 
-    def __init__(self, upstream, name):
-        self.upstream, self.patches = upstream, BREAKS[name]
+    def __init__(self, upstream, patches):
+        self.upstream, self.patches = upstream, patches
         self.shas = {}       # of the text as hasp knows it -> as Redis knows it
         self.applied = set()  # those of the patches that something fitted
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=511)
