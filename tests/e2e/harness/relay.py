@@ -27,8 +27,9 @@ class Relay:
 
     def cut(self):
         """Ends all connections and refuses new ones, until mend()."""
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
+        listener, self.listener = self.listener, None
+        if listener:
+            hang_up(listener)
         for pair in self.pairs:
             for end in pair:
                 hang_up(end)
@@ -49,6 +50,10 @@ class Relay:
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.pairs.append((near, far))
+            if self.listener is not listener:  # it was cut meanwhile
+                hang_up(near)
+                hang_up(far)
+                return
             threading.Thread(target=self._copy, args=(near, far, False), daemon=True).start()
             threading.Thread(target=self._copy, args=(far, near, True), daemon=True).start()
 
