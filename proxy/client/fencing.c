@@ -89,11 +89,13 @@ static void send_exec(struct client *c, struct request *r)
 {
 	struct guarded_call *call = r->call;
 	bool one = call->way == GUARDED_ONE;
+	struct slice what = one ? slice_of(buf_head(&c->in), c->scanned)
+	                        : buf_slice(&call->block);
 	struct buf out = BUF_INIT;
 
+	HASP_ASSERT(what.p);
 	write_word(&out, "MULTI");
-	buf_append(&out,
-	           one ? slice_of(buf_head(&c->in), c->scanned) : buf_slice(&call->block));
+	buf_append(&out, what);
 	write_word(&out, "EXEC");
 	call->executing = true;
 	call->due = 1 + (one ? 1 : (unsigned)call->ncommands);
