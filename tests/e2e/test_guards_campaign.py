@@ -9,6 +9,8 @@ import subprocess
 import pytest
 from harness import TOP
 
+TRIES = 5
+
 
 def guards(*args):
     """(exit status, output)."""
@@ -16,6 +18,10 @@ def guards(*args):
                           capture_output=True, text=True, timeout=120, check=False)
     print(done.stdout, done.stderr)
     return done.returncode, done.stdout
+
+
+def found(status, output):
+    return status == 1 and " lost!" in output
 
 
 def test_no_update_is_lost():
@@ -30,5 +36,6 @@ def test_tester_finds_nothing_where_nothing_is_broken():
 
 @pytest.mark.parametrize("name", ["write", "readers", "check"])
 def test_tester_finds_what_is_broken(name):
-    status, output = guards("--seconds", 3, "--clients", 20, "--break", name)
-    assert status == 1 and " lost!" in output
+    """Chance has its part in what happens, and how much of it on a busy machine."""
+    assert any(found(*guards("--seconds", 3, "--clients", 20, "--break", name))
+               for _ in range(TRIES))

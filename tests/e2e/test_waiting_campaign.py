@@ -40,6 +40,7 @@ def test_tester_finds_nothing_where_nothing_is_broken():
     assert re.search(r"^\d+ faults$", output, re.M)
 
 
+TRIES = 5
 FINDINGS = {
     "owner": "overlap", "last": "overtaken", "front": "overtaken", "keep": "not freed",
     "twice": "overlap", "fence": "fence", "nobody": "overtaken", "late": "late",
@@ -48,9 +49,11 @@ FINDINGS = {
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_tester_finds_what_is_broken(name):
+    """Chance has its part in what happens, and how much of it on a busy machine."""
     seconds = 3 if name == "late" else 1.5
-    status, output = waiting("--seconds", seconds, "--clients", 60, "--layout", "count", "--break", name)
-    assert status == 1 and f" {FINDINGS[name]}!" in output
+    runs = (waiting("--seconds", seconds, "--clients", 60, "--layout", "count", "--break", name)
+            for _ in range(TRIES))
+    assert any(status == 1 and f" {FINDINGS[name]}!" in output for status, output in runs)
 
 
 def test_every_break_is_tried():
