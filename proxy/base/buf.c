@@ -8,13 +8,11 @@
 
 #define BUF_MIN 256
 
-char *buf_reserve(struct buf *b, size_t n)
+char *buf_grow(struct buf *b, size_t n)
 {
 	struct buf_block *k = b->block;
 	size_t len = buf_len(b), had = buf_cap(b), cap = had ? had : BUF_MIN;
 
-	if (k && had - k->tail >= n)
-		return k->bytes + k->tail;
 	/* Sliding the bytes down is cheaper than growing, but only while at
 	 * least half is free: otherwise a full buffer slides at each append. */
 	while (cap - len < n || len > cap / 2)
@@ -29,17 +27,6 @@ char *buf_reserve(struct buf *b, size_t n)
 	k->head = 0;
 	k->tail = len;
 	return k->bytes + k->tail;
-}
-
-void buf_added(struct buf *b, size_t n)
-{
-	b->block->tail += n;
-	HASP_ASSERT(b->block->tail <= b->block->cap);
-}
-
-void buf_puts(struct buf *b, const char *s)
-{
-	buf_append(b, slice_str(s));
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

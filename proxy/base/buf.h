@@ -56,24 +56,39 @@ static inline size_t buf_room(const struct buf *b)
 	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
+/* buf_reserve() where there is not enough room. */
+char *buf_grow(struct buf *b, size_t n);
+
 /* Makes room for `n` more bytes and returns where they go; the caller writes
  * there and calls buf_added(). Ends the process when memory is exhausted. */
-char *buf_reserve(struct buf *b, size_t n);
-void buf_added(struct buf *b, size_t n);
-
-static inline void buf_append(struct buf *b, struct slice s)
+static inline char *buf_reserve(struct buf *b, size_t n)
 {
 	struct buf_block *k = b->block;
 
+	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_grow(b, n);
+}
+
+static inline void buf_added(struct buf *b, size_t n)
+{
+	HASP_ASSERT(n <= buf_room(b));
+	if (n)
+		b->block->tail += n;
+}
+
+static inline void buf_append(struct buf *b, struct slice s)
+{
 	if (s.n == 0)
 		return;
 	HASP_ASSERT(s.p);
-	memcpy(k && k->cap - k->tail >= s.n ? k->bytes + k->tail : buf_reserve(b, s.n), s.p,
-	       s.n);
+	memcpy(buf_reserve(b, s.n), s.p, s.n);
 	b->block->tail += s.n;
 }
 
-void buf_puts(struct buf *b, const char *s);
+static inline void buf_puts(struct buf *b, const char *s)
+{
+	buf_append(b, slice_str(s));
+}
+
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Drops `n` bytes at the head; n must not exceed buf_len(). */

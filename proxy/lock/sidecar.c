@@ -25,13 +25,23 @@ bool sidecar_key_has_tag(struct slice key)
 	return close && close != open;
 }
 
+static char *put(char *p, struct slice s)
+{
+	if (s.n)
+		memcpy(p, s.p, s.n);
+	return p + s.n;
+}
+
+/* Appends prefix and key, which has a hash tag, or gets one. */
 static void write_name(struct buf *out, struct slice prefix, struct slice key, bool tagged)
 {
-	buf_append(out, prefix);
+	char *p = buf_reserve(out, prefix.n + key.n + 2), *end = put(p, prefix);
+
 	if (!tagged)
-		buf_append(out, SLICE_LIT("{"));
-	buf_append(out, key);
-	buf_append(out, tagged ? SLICE_LIT(":") : SLICE_LIT("}"));
+		*end++ = '{';
+	end = put(end, key);
+	*end++ = tagged ? ':' : '}';
+	buf_added(out, (size_t)(end - p));
 }
 
 void sidecar_write(struct buf *out, enum sidecar kind, struct slice key)

@@ -4,27 +4,43 @@
 #include <stdint.h>
 #include <string.h>
 
-/* type + 20 digits and a sign + CRLF */
-#define HEADER_MAX 24
+#define DIGITS_MAX 20
+/* type, digits, CRLF */
+#define HEADER_MAX (1 + DIGITS_MAX + 2)
 
-/* Writes a header in front of `end`, where there is room for it; returns where it begins. */
-static char *put_header(char *end, char type, uint64_t n)
+/* These write where there is room, and return where what they wrote ends. */
+
+static char *put_number(char *p, uint64_t n)
 {
-	*--end = '\n';
-	*--end = '\r';
-	do {
-		*--end = (char)('0' + n % 10);
-		n /= 10;
-	} while (n);
-	*--end = type;
+	char *end;
+
+	for (uint64_t rest = n; rest >= 10; rest /= 10)
+		p++;
+	end = p + 1;
+	for (; n >= 10; n /= 10)
+		*p-- = (char)('0' + n % 10);
+	*p = (char)('0' + n);
 	return end;
+}
+
+static char *put_end(char *p)
+{
+	*p++ = '\r';
+	*p++ = '\n';
+	return p;
+}
+
+static char *put_header(char *p, char type, uint64_t n)
+{
+	*p++ = type;
+	return put_end(put_number(p, n));
 }
 
 static void write_header(struct buf *out, char type, uint64_t n)
 {
-	char tmp[HEADER_MAX], *header = put_header(tmp + sizeof(tmp), type, n);
+	char *p = buf_reserve(out, HEADER_MAX);
 
-	buf_append(out, slice_of(header, (size_t)(tmp + sizeof(tmp) - header)));
+	buf_added(out, (size_t)(put_header(p, type, n) - p));
 }
 
 void resp_write_array(struct buf *out, size_t n)
@@ -39,35 +55,25 @@ void resp_write_bulk_header(struct buf *out, size_t n)
 
 void resp_write_bulk(struct buf *out, struct slice s)
 {
-	char tmp[HEADER_MAX], *header = put_header(tmp + sizeof(tmp), '$', s.n);
-	size_t n = (size_t)(tmp + sizeof(tmp) - header);
-	char *p = buf_reserve(out, n + s.n + 2);
+	char *p = buf_reserve(out, HEADER_MAX + s.n + 2);
+	char *end = put_header(p, '$', s.n);
 
-	memcpy(p, header, n);
 	if (s.n)
-		memcpy(p + n, s.p, s.n);
-	memcpy(p + n + s.n, "\r\n", 2);
-	buf_added(out, n + s.n + 2);
-}
-
-void resp_write_bulk_str(struct buf *out, const char *s)
-{
-	resp_write_bulk(out, slice_str(s));
+		memcpy(end, s.p, s.n);
+	end = put_end(end + s.n);
+	buf_added(out, (size_t)(end - p));
 }
 
 void resp_write_bulk_int(struct buf *out, long long v)
 {
-	char tmp[HEADER_MAX], *p = tmp + sizeof(tmp);
+	char text[1 + DIGITS_MAX], *end = text;
 	/* Negating the smallest long long as itself would overflow. */
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 
-	do {
-		*--p = (char)('0' + n % 10);
-		n /= 10;
-	} while (n);
 	if (v < 0)
-		*--p = '-';
-	resp_write_bulk(out, slice_of(p, (size_t)(tmp + sizeof(tmp) - p)));
+		*end++ = '-';
+	end = put_number(end, n);
+	resp_write_bulk(out, slice_of(text, (size_t)(end - text)));
 }
 
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n)

@@ -12,9 +12,12 @@
 /* `*n\r\n`: n bulks must follow. */
 void resp_write_array(struct buf *out, size_t n);
 void resp_write_bulk(struct buf *out, struct slice s);
+static inline void resp_write_bulk_str(struct buf *out, const char *s)
+{
+	resp_write_bulk(out, slice_str(s));
+}
 /* `$n\r\n`: n bytes and a CRLF must follow. */
 void resp_write_bulk_header(struct buf *out, size_t n);
-void resp_write_bulk_str(struct buf *out, const char *s);
 void resp_write_bulk_int(struct buf *out, long long v);
 
 /* A whole request: an array of `n` bulks. */
