@@ -31,9 +31,15 @@ enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
 /* A list of strings, as "a b, c" in the file. */
 struct strings {
 	char **v;
+	size_t *lengths;
 	int *lines; /* where each stands in the file; 0: a default */
 	size_t n;
 };
+
+static inline struct slice strings_at(const struct strings *list, size_t i)
+{
+	return slice_of(list->v[i], list->lengths[i]);
+}
 
 /* One [lock NAME] section. */
 struct rule {
@@ -121,7 +127,7 @@ struct config {
 	size_t nrules;
 	struct guard **guards; /* likewise */
 	size_t nguards;
-	bool concerns[256]; /* by a key's first byte; see config_may_concern() */
+	uint8_t concerns[256]; /* by a key's first byte; see config_concerns() */
 	struct verbs verbs;
 
 	_Atomic int refs;
@@ -149,10 +155,11 @@ const struct rule *config_rule_for(const struct config *c, struct slice key);
  * hasp's own. */
 const struct guard *config_guard_for(const struct config *c, struct slice key);
 
-/* Could there be a rule or a guard for the key? No is certain, and found at a glance. */
-static inline bool config_may_concern(const struct config *c, struct slice key)
+/* Could there be a rule or a guard for the key: flags. No is certain, and found at a glance. */
+enum { CONCERNS_RULE = 1 << 0, CONCERNS_GUARD = 1 << 1 };
+static inline unsigned config_concerns(const struct config *c, struct slice key)
 {
-	return key.n == 0 || c->concerns[(unsigned char)*key.p];
+	return key.n ? c->concerns[(unsigned char)*key.p] : CONCERNS_RULE | CONCERNS_GUARD;
 }
 
 /* Is the command `name` one of these (upper or lower case)? */

@@ -45,7 +45,7 @@ void guards_free(struct config *c)
 
 const struct guard *config_guard_for(const struct config *c, struct slice key)
 {
-	if (c->nguards == 0 || pattern_is_own(key))
+	if (!(config_concerns(c, key) & CONCERNS_GUARD) || pattern_is_own(key))
 		return NULL;
 	for (size_t i = 0; i < c->nguards; i++) {
 		if (patterns_match(&c->guards[i]->patterns, key))
@@ -57,7 +57,7 @@ const struct guard *config_guard_for(const struct config *c, struct slice key)
 static bool has_command(const struct strings *list, struct slice name)
 {
 	for (size_t i = 0; i < list->n; i++) {
-		if (slice_is(name, list->v[i]))
+		if (slice_is_alike(name, strings_at(list, i)))
 			return true;
 	}
 	return false;

@@ -377,9 +377,9 @@ static void on_fault(void *arg, int line, const char *what)
 static void find_concerned(struct config *c)
 {
 	for (size_t i = 0; i < c->nrules; i++)
-		patterns_first_bytes(&c->rules[i]->patterns, c->concerns);
+		patterns_first_bytes(&c->rules[i]->patterns, CONCERNS_RULE, c->concerns);
 	for (size_t i = 0; i < c->nguards; i++)
-		patterns_first_bytes(&c->guards[i]->patterns, c->concerns);
+		patterns_first_bytes(&c->guards[i]->patterns, CONCERNS_GUARD, c->concerns);
 }
 
 size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)

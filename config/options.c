@@ -172,7 +172,7 @@ static int set_string(const struct option *o, char **field, const char *value, s
 static int set_list(const struct option *o, struct strings *field, const char *value, int line,
                     bool append, struct buf *why)
 {
-	struct strings words = { NULL, NULL, 0 };
+	struct strings words = { .n = 0 };
 	const char *what = NULL;
 
 	strings_append(&words, value, line);

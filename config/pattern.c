@@ -16,20 +16,20 @@ bool pattern_is_own(struct slice key)
 bool patterns_match(const struct strings *patterns, struct slice key)
 {
 	for (size_t i = 0; i < patterns->n; i++) {
-		if (glob_match(slice_str(patterns->v[i]), key))
+		if (glob_match(strings_at(patterns, i), key))
 			return true;
 	}
 	return false;
 }
 
-void patterns_first_bytes(const struct strings *patterns, bool may_be[256])
+void patterns_first_bytes(const struct strings *patterns, uint8_t flag, uint8_t may_be[256])
 {
 	for (size_t i = 0; i < patterns->n; i++) {
 		char first = *patterns->v[i];
-		if (first && memchr("*?[\\", first, 4))
-			memset(may_be, true, 256);
-		else
-			may_be[(unsigned char)first] = true;
+		bool any = first && !glob_is_literal(slice_of(&first, 1));
+		for (size_t byte = 0; byte < 256; byte++)
+			if (any || byte == (unsigned char)first)
+				may_be[byte] |= flag;
 	}
 }
 

@@ -7,6 +7,7 @@
 #define HASP_CONFIG_PATTERN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/slice.h"
@@ -18,8 +19,8 @@ bool pattern_is_own(struct slice key);
 
 bool patterns_match(const struct strings *patterns, struct slice key);
 
-/* Sets what a key's first byte may be if one of the patterns matches it. */
-void patterns_first_bytes(const struct strings *patterns, bool may_be[256]);
+/* Sets `flag` where a key's first byte may be if one of the patterns matches it. */
+void patterns_first_bytes(const struct strings *patterns, uint8_t flag, uint8_t may_be[256]);
 
 /* No key is left to `pattern` by `earlier`, as far as can be told at a glance. */
 bool patterns_shadow(const struct strings *earlier, const char *pattern);

@@ -44,7 +44,7 @@ void rules_free(struct config *c)
 
 const struct rule *config_rule_for(const struct config *c, struct slice key)
 {
-	if (pattern_is_own(key))
+	if (!(config_concerns(c, key) & CONCERNS_RULE) || pattern_is_own(key))
 		return NULL;
 	for (size_t i = 0; i < c->nrules; i++) {
 		if (patterns_match(&c->rules[i]->patterns, key))

@@ -140,7 +140,9 @@ void strings_append(struct strings *list, const char *s, int line)
 
 		list->v = xrealloc(list->v, (list->n + 1) * sizeof(*list->v));
 		list->lines = xrealloc(list->lines, (list->n + 1) * sizeof(*list->lines));
+		list->lengths = xrealloc(list->lengths, (list->n + 1) * sizeof(*list->lengths));
 		list->lines[list->n] = line;
+		list->lengths[list->n] = n;
 		list->v[list->n++] = xmemdup(s, n);
 		s += n;
 	}
@@ -151,8 +153,9 @@ void strings_clear(struct strings *list)
 	for (size_t i = 0; i < list->n; i++)
 		free(list->v[i]);
 	free(list->v);
+	free(list->lengths);
 	free(list->lines);
-	*list = (struct strings){ NULL, NULL, 0 };
+	*list = (struct strings){ .n = 0 };
 }
 
 static const char *unix_fault(const char *path)

@@ -54,6 +54,19 @@ static bool element_matches(struct slice pattern, char c, size_t *len)
 	}
 }
 
+static inline bool is_special(char c)
+{
+	switch (c) {
+	case '*':
+	case '?':
+	case '[':
+	case '\\':
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* When an element fails, only the last `*` needs to take one byte more: had an
  * earlier one to be longer, the later could make up for it. That keeps patterns
  * such as a*a*a*b from taking exponential time. */
@@ -66,6 +79,11 @@ bool glob_match(struct slice pattern, struct slice s)
 	if (s.n == 0)
 		return pattern.n == 0 || (pattern.n == 1 && pattern.p[0] == '*');
 
+	/* What most patterns begin with. */
+	for (len = s.n < pattern.n ? s.n : pattern.n; i < len; i++)
+		if (pattern.p[i] != s.p[i] || is_special(s.p[i]))
+			break;
+	p = i;
 	while (i < s.n) {
 		if (p < pattern.n && pattern.p[p] == '*') {
 			after_star = ++p;
@@ -93,7 +111,7 @@ bool glob_match(struct slice pattern, struct slice s)
 bool glob_is_literal(struct slice pattern)
 {
 	for (size_t i = 0; i < pattern.n; i++) {
-		if (memchr("*?[\\", pattern.p[i], 4))
+		if (is_special(pattern.p[i]))
 			return false;
 	}
 	return true;

@@ -38,10 +38,15 @@ static inline bool slice_eq(struct slice a, struct slice b)
 	       (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); /* NOLINT(clang-analyzer-core.*) */
 }
 
-/* Equal to the C string `s`, ASCII case ignored, as Redis compares names. */
+/* Equal, ASCII case ignored, as Redis compares names. */
+static inline bool slice_is_alike(struct slice a, struct slice b)
+{
+	return a.n == b.n && (a.n == 0 || strncasecmp(a.p, b.p, a.n) == 0);
+}
+
 static inline bool slice_is(struct slice a, const char *s)
 {
-	return strlen(s) == a.n && strncasecmp(a.p, s, a.n) == 0;
+	return slice_is_alike(a, slice_str(s));
 }
 
 /* Takes what is before the first `end`, or all, off the head of *s, and drops the `end`. False:

@@ -39,7 +39,7 @@ static inline bool is_plain(const struct client *c, const struct resolved *what)
 	if (!what->is_write && !what->is_guarded && !what->is_observed)
 		return true;
 	key = args->argv[1];
-	return !config_may_concern(env->config, key) ||
+	return !config_concerns(env->config, key) ||
 	       (!config_rule_for(env->config, key) &&
 	        ((!what->is_guarded && !what->is_observed) ||
 	         !config_guard_for(env->config, key)));

@@ -355,9 +355,9 @@ static void the_first_matching_rule_wins(void **state)
 	config_unref(c);
 }
 
-static bool may_concern(const struct config *c, const char *key)
+static unsigned concerns(const struct config *c, const char *key)
 {
-	return config_may_concern(c, slice_str(key));
+	return config_concerns(c, slice_str(key));
 }
 
 static void what_no_rule_concerns_is_told_by_the_first_byte(void **state)
@@ -366,12 +366,12 @@ static void what_no_rule_concerns_is_told_by_the_first_byte(void **state)
 	                        "acquire_on = GET\n");
 
 	(void)state;
-	assert_true(may_concern(c, "x:1"));
-	assert_true(may_concern(c, "yes"));
-	assert_true(may_concern(c, "z"));
-	assert_true(may_concern(c, ""));
-	assert_false(may_concern(c, "a:x:1"));
-	assert_false(may_concern(c, "X:1"));
+	assert_int_equal(concerns(c, "x:1"), CONCERNS_RULE);
+	assert_int_equal(concerns(c, "yes"), CONCERNS_RULE);
+	assert_int_equal(concerns(c, "z"), CONCERNS_GUARD);
+	assert_int_equal(concerns(c, ""), CONCERNS_RULE | CONCERNS_GUARD);
+	assert_int_equal(concerns(c, "a:x:1"), 0);
+	assert_int_equal(concerns(c, "X:1"), 0);
 	config_unref(c);
 }
 
@@ -385,9 +385,9 @@ static void a_pattern_that_begins_with_any_byte_may_concern_all(void **state)
 		struct config *c;
 		snprintf(text, sizeof(text), "[lock a]\npattern = %s\n", patterns[i]);
 		c = load(text);
-		assert_true(may_concern(c, "ax"));
-		assert_true(may_concern(c, "*x"));
-		assert_true(may_concern(c, "\xffx"));
+		assert_int_equal(concerns(c, "ax"), CONCERNS_RULE);
+		assert_int_equal(concerns(c, "*x"), CONCERNS_RULE);
+		assert_int_equal(concerns(c, "\xffx"), CONCERNS_RULE);
 		config_unref(c);
 	}
 }
