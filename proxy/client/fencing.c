@@ -228,11 +228,7 @@ static bool decide_exec(struct context *x, struct decision *d)
 		               "max_request: nothing was written");
 		return true;
 	}
-	if (!s->watching && !is_ready(x)) {
-		*d = (struct decision){ .verdict = DISPATCH_UNREADY };
-		return true;
-	}
-	switch (guarding_block(x, buf_slice(&s->block), &pending)) {
+	switch (guarding_block(x, buf_slice(&s->block), NULL)) {
 	case GUARDING_NONE:
 		return false;
 	case GUARDING_UNCLEAR:
@@ -244,6 +240,12 @@ static bool decide_exec(struct context *x, struct decision *d)
 	case GUARDING_CALL:
 		break;
 	}
+	/* Only who may have to wait needs to be heard. */
+	if (!s->watching && !is_ready(x)) {
+		*d = (struct decision){ .verdict = DISPATCH_UNREADY };
+		return true;
+	}
+	HASP_ASSERT(guarding_block(x, buf_slice(&s->block), &pending) == GUARDING_CALL);
 	if (s->watching) {
 		*d = exec_watched(x, pending);
 		return true;

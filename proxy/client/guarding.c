@@ -226,7 +226,6 @@ enum guarding guarding_block(struct context *x, struct slice block, struct guard
 
 	memset(&k, 0, offsetof(struct guard_keys, few_args));
 	k.args = k.few_args;
-	*call = NULL;
 	if (!find_in_block(x, block, &k))
 		result = GUARDING_UNCLEAR;
 	if (k.n && result == GUARDING_NONE) {
@@ -234,7 +233,7 @@ enum guarding guarding_block(struct context *x, struct slice block, struct guard
 		guard_keys_name(x, &k);
 		result = k.n < READINGS_MAX ? GUARDING_CALL : GUARDING_UNCLEAR;
 	}
-	if (result == GUARDING_CALL) {
+	if (result == GUARDING_CALL && call) {
 		g = (struct guarded){ .keys = k.v, .n = k.n, .wait_ms = k.wait_ms };
 		*call = guarded_call_new(x->from->env->readings, x->from->reader,
 		                         x->session->db, &g, true, SLICE_NONE);

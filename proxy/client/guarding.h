@@ -29,10 +29,11 @@ bool guarding_needs_private(const struct client_env *env, const struct resolved 
 
 enum guarding {
 	GUARDING_NONE, /* no key is guarded */
-	GUARDING_CALL, /* `call` has them */
+	GUARDING_CALL, /* `call` has them, unless it is NULL */
 	GUARDING_UNCLEAR, /* they are in more than one database, or too many */
 };
-/* The guarded keys of the commands in `block`, which will be carried out now. */
+/* The guarded keys of the commands in `block`, which will be carried out now; `call` is NULL
+ * where it is only asked whether there are any. */
 enum guarding guarding_block(struct context *x, struct slice block, struct guarded_call **call);
 
 /* --- what comes back; `r` is the request, of REQUEST_GUARDED --- */

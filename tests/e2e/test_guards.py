@@ -484,6 +484,16 @@ def test_reading_in_a_transaction_takes_the_guard(start_hasp, plain):
 
 
 @BOTH
+def test_transaction_without_guarded_keys_has_nobody_listen(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert transact(one, ("SET", "other", 1))[-1] == b"*1\r\n+OK\r\n"
+        assert plain.pubsub_channels() == []
+        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n+OK\r\n"
+        assert len(plain.pubsub_channels()) == 1
+
+
+@BOTH
 def test_command_refused_in_a_transaction_aborts_it(start_hasp, plain):
     hasp = start_hasp(guard())
     with held(hasp) as one:
