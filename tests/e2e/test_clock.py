@@ -51,12 +51,6 @@ def pooling():
     return "shared"
 
 
-@pytest.fixture
-def plain(redis_server):
-    with redis_server.client() as client:
-        yield client
-
-
 JUMPS = pytest.mark.parametrize("seconds", [7200, -7200])
 
 

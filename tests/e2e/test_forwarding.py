@@ -33,13 +33,6 @@ def one(hasp):
         yield connection
 
 
-@pytest.fixture
-def plain(redis_server):
-    """Goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
 def bulk(data):
     data = data if isinstance(data, bytes) else str(data).encode()
     return b"$%d\r\n%s\r\n" % (len(data), data)

@@ -44,13 +44,6 @@ def pooling():
     return "shared"
 
 
-@pytest.fixture
-def plain(redis_server):
-    """Goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
 def take(connection, *options):
     """By verb; the fencing token does not matter."""
     assert connection.call("LOCK", KEY, *options).startswith(b":")

@@ -40,13 +40,6 @@ def pooling():
     return "shared"
 
 
-@pytest.fixture
-def plain(redis_server):
-    """Goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
 def rises(plain, count, *keys):
     """Waits until the expiry of each of `keys` has risen `count` times. False: one went."""
     seen, last = [0] * len(keys), [1 << 60] * len(keys)

@@ -81,12 +81,6 @@ def sides(redis_server, start_hasp):
 
 
 @pytest.fixture
-def plain(redis_server):
-    with redis_server.client() as client:
-        yield client
-
-
-@pytest.fixture
 def pool():
     with concurrent.futures.ThreadPoolExecutor() as executor:
         yield executor

@@ -48,12 +48,6 @@ def pair(start_hasp):
         connection.close()
 
 
-@pytest.fixture
-def plain(redis_server):
-    with redis_server.client() as client:
-        yield client
-
-
 def bulk(text):
     return b"$%d\r\n%s\r\n" % (len(text), text.encode())
 

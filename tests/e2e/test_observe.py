@@ -27,13 +27,6 @@ def rule(name="mutex", **settings):
 
 
 @pytest.fixture
-def plain(redis_server):
-    """Goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
-@pytest.fixture
 def three(start_hasp):
     """three(rules, ...) is a hasp and three connections to it."""
     opened = []

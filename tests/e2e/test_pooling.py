@@ -24,13 +24,6 @@ OK = b"+OK\r\n"
 MB = 1 << 20
 
 
-@pytest.fixture
-def plain(redis_server):
-    """A client that goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
 def bulk(text):
     return b"$%d\r\n%s\r\n" % (len(text), text.encode())
 

@@ -44,13 +44,6 @@ def pooling():
     return "shared"
 
 
-@pytest.fixture
-def plain(redis_server):
-    """Goes past hasp."""
-    with redis_server.client() as client:
-        yield client
-
-
 def entries(plain, key=KEY):
     """The tickets in the queue, first come first."""
     return [entry.split(" ", 1)[0] for entry in plain.zrange(queue_of(key), 0, -1)]
