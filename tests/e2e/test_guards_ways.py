@@ -8,8 +8,8 @@ import threading
 
 import pytest
 from harness import encode, until
-from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUED, bulk, guard, held, is_locked, is_lost, stands,
-                            transact)
+from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUED, bulk, guard, held, is_locked, is_lost, nothing_left,
+                            stands, transact)
 from harness.relay import Relay
 
 SECOND, SECOND_GUARD = "stock:2", "hasp:guard:{stock:2}"
@@ -36,10 +36,6 @@ def any_guard(**settings):
 
 def go(connection, way):
     return [connection.call(*command) for command in WAYS[way]]
-
-
-def nothing_left(plain, timeout=10):
-    until(lambda: plain.keys("hasp:*") == [], "nothing to be left behind", timeout=timeout)
 
 
 def name(connection, which="x"):

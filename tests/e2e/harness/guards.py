@@ -54,6 +54,11 @@ def overtake(plain, key=KEY, value="other"):
     plain.set(key, value)
 
 
+def nothing_left(plain, timeout=4):
+    """No guard, no line and no reader is left behind: sooner than a guard's lease of 5 s would end."""
+    until(lambda: plain.keys("hasp:*") == [], "nothing to be left behind", timeout=timeout)
+
+
 def reload(hasp, old, new):
     """Edits hasp's file, and returns when it is in force."""
     before, text = hasp.log.count("reloaded"), hasp.config_file.read_text()
