@@ -122,9 +122,6 @@ void client_end_call(struct client *c);
 /* Its try to take a lock was queued; `understood`: the answer that said so was. */
 void client_stood(struct client *c, bool understood);
 
-/* A reply will come, to be treated as decided. */
-void client_expect(struct client *c, const struct decision *d);
-
 /* --- passing.c: requests about which nothing has to be decided --- */
 
 /* Where a pass over the input stands. */

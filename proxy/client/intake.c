@@ -37,7 +37,8 @@ static void send_passed(struct client *c, struct cursor *k)
 	k->from = k->at;
 }
 
-void client_expect(struct client *c, const struct decision *d)
+/* A reply will come, to be treated as decided. */
+static void expect(struct client *c, const struct decision *d)
 {
 	if (d->request && d->request->kind == REQUEST_SUBSCRIBE)
 		link_watch(c->user.link, true);
@@ -138,14 +139,14 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 	switch (d->verdict) {
 	case DISPATCH_PASS:
 		forget_waiter(c);
-		client_expect(c, d);
+		expect(c, d);
 		step(c, k);
 		make_turn(c, d->turn);
 		return true;
 	case DISPATCH_CALL:
 		send_passed(c, k);
 		client_send_up(c, buf_slice(&c->env->call));
-		client_expect(c, d);
+		expect(c, d);
 		if (d->barrier) {
 			c->waiting = WAIT_REPLY;
 			return false;
@@ -213,7 +214,7 @@ void client_retry(struct client *c, bool eval)
 		session_track(&c->session, d.request);
 	}
 	c->waiting = WAIT_REPLY;
-	client_expect(c, &d);
+	expect(c, &d);
 }
 
 /* Answers with an error of ours and closes, in order behind the replies to come. */
@@ -226,7 +227,7 @@ static void refuse(struct client *c, struct cursor *k, const char *error)
 	buf_clear(&env->call);
 	rewrite_error(&env->call, (struct rewrite_how){ .eval = true }, error);
 	client_send_up(c, buf_slice(&env->call));
-	client_expect(c, &d);
+	expect(c, &d);
 	link_shutdown(c->user.link);
 	c->intake = INTAKE_NOTHING;
 }
@@ -265,7 +266,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	view = request_view(&env->args, held.p, held.n, &whole);
 	d = dispatch_early(&from, &view, c->scan.bulk > STREAM_FROM);
 	if (d.verdict == DISPATCH_PASS) {
-		client_expect(c, &d);
+		expect(c, &d);
 		c->intake = INTAKE_STREAM;
 		return true;
 	}

@@ -25,7 +25,6 @@ struct observers {
 struct observed_rules {
 	struct witness_rule **rules;
 	struct witness_rule **guards;
-	bool locks; /* there is a rule among them */
 	bool any;
 };
 
@@ -113,7 +112,7 @@ void observe_use_config(struct client_env *env)
 			continue;
 		o->rules[i] = witness_rule(all->witness, WITNESS_LOCK, rule->name);
 		witness_rule_by_value(o->rules[i], rule->owner == OWNER_VALUE);
-		o->locks = o->any = true;
+		o->any = true;
 	}
 	for (size_t i = 0; i < config->nguards; i++) {
 		const struct guard *g = config->guards[i];

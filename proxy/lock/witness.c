@@ -21,14 +21,7 @@ static struct who *who_new(const char *text)
 	return who;
 }
 
-struct who *who_ref(struct who *who)
-{
-	if (who)
-		who->refs++;
-	return who;
-}
-
-void who_unref(struct who *who)
+static void who_unref(struct who *who)
 {
 	if (who && --who->refs == 0)
 		free(who);
@@ -36,7 +29,8 @@ void who_unref(struct who *who)
 
 void who_set(struct who **at, struct who *who)
 {
-	who_ref(who);
+	if (who)
+		who->refs++;
 	who_unref(*at);
 	*at = who;
 }

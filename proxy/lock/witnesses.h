@@ -16,9 +16,7 @@ struct who {
 	unsigned refs;
 	char text[];
 };
-struct who *who_ref(struct who *who); /* NULL is allowed */
-void who_unref(struct who *who);
-/* *at is `who` from now on. */
+/* *at is `who` from now on; each may be NULL. */
 void who_set(struct who **at, struct who *who);
 
 struct witness_client {
