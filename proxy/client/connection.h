@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * connection: what the files of a client share: its life (client.c), its requests
- * (intake.c) and its replies (outlet.c).
+ * connection: what the files of a client share: its life (client.c), its requests (intake.c;
+ * those that have only to be passed, passing.c) and its replies (outlet.c).
  */
 #ifndef HASP_CLIENT_CONNECTION_H
 #define HASP_CLIENT_CONNECTION_H

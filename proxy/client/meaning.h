@@ -14,8 +14,8 @@
 #include "resp/view.h"
 
 enum meaning_act {
-	MEANING_READ, /* (of guarded keys) */
-	MEANING_WRITE, /* (of guarded keys) */
+	MEANING_READ, /* of guarded keys: their guards tell, not meaning_of() */
+	MEANING_WRITE, /* likewise */
 	MEANING_TAKE, /* if it is free */
 	MEANING_SET, /* whoever has it */
 	MEANING_COUNT, /* who counts to 1 has it */
@@ -29,11 +29,11 @@ struct meaning {
 	enum meaning_act act;
 	int64_t lease_ms; /* TAKE, SET, EXPIRE: 0 or less is none; -1: (SET) as before */
 	bool zero_is_nothing; /* the reply `:0` says that nothing was done */
-	bool nil_is_done; /* nil does not */
-	bool nil_only; /* any other does */
+	bool nil_is_done; /* nil does not say so */
+	bool nil_only; /* every reply but nil does */
 };
 
-/* `at`: seconds since 1970, for expiries that are dates. */
+/* Of a request that is whole. `at`: seconds since 1970, for expiries that are dates. */
 struct meaning meaning_of(const struct resp_view *req, double at);
 
 /* Does this reply, which is no error, say that something was done? */

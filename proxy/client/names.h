@@ -75,6 +75,7 @@ void names_free(struct names *names); /* NULL is allowed */
 /* The configuration, or what COMMAND says, has changed. */
 void names_forget(struct names *names);
 
+/* What `name`, of any length and in any case, says; unknown ones, too. */
 struct resolved names_resolve(const struct client_env *env, struct slice name);
 
 /* The request at `p`, whole and of `argc` short arguments, begins by `name`, which says `what`:
@@ -82,6 +83,7 @@ struct resolved names_resolve(const struct client_env *env, struct slice name);
 void names_remember(struct names *names, const char *p, size_t argc, size_t name_len,
                     const struct resolved *what);
 
+/* Where requests that begin like this one, of BEGINNING_BYTES at least, have their place. */
 static inline size_t names_place(const char *p)
 {
 	return ((unsigned char)p[1] * 31u + (unsigned char)p[5] * 17u +
@@ -90,8 +92,8 @@ static inline size_t names_place(const char *p)
 	       (BEGINNINGS - 1);
 }
 
-/* One whose requests have begun as the `n` bytes at `p`; NULL: none. What of the bytes it has
- * read is behind the name's line end. */
+/* The one that the `n` bytes at `p` begin with, up to the end of the name's line; NULL: none
+ * that is remembered. */
 static inline const struct beginning *names_recall(const struct names *names, const char *p,
                                                    size_t n)
 {

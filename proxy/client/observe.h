@@ -8,7 +8,9 @@
  *
  * The order of the answers is what counts. On one link it is the order in which Redis carried
  * the commands out. Between links, and so between workers, it is as good as the answers' way
- * here. No command waits for another because it is observed.
+ * here; but an answer is counted before its client hears of it, unless it is EXEC's or that of
+ * a command on a lock that somebody waits for. No command waits for another because it is
+ * observed.
  *
  * Not seen: what the scripts of applications write, commands that block, what nobody hears the
  * answer to (CLIENT REPLY), and what the command is rewritten for by a rule that is enforced.

@@ -16,6 +16,7 @@
 
 /* May the read begin like that? The client's command is carried out in any case. */
 bool trying_may(const struct context *x, const struct guarded *g);
+/* Writes the three commands to env->call, of which the client sees the last one's reply. */
 struct decision trying_begin(struct context *x, const struct guarded *g);
 
 /* An answer to one of the three came. False: `r` has others to come, or is gone. */

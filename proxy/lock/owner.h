@@ -18,10 +18,10 @@
 #include "base/slice.h"
 #include "config/config.h"
 
-/* What of a connection can name its owner. Made once, at the first need. */
 /* How the token of a connection begins, which is no other's. */
 #define OWNER_CONNECTION_PREFIX "connection:"
 
+/* What of a connection can name its owner. Made once, at the first need. */
 struct owner_identity {
 	char connection[128]; /* the whole token */
 	char address[80]; /* the whole token */

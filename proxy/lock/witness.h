@@ -66,8 +66,7 @@ struct witness_act {
 	int db;
 	struct slice key;
 	double now;
-	double sent; /* the same clock, when Redis cannot have carried it out yet: leases begin
-	              */
+	double sent; /* the same clock, before Redis carried it out: when leases begin */
 	struct buf *told; /* lines for the log are appended to it */
 };
 

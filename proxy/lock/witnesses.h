@@ -67,8 +67,7 @@ struct seen {
 	uint64_t events[EVENTS];
 	struct who *last; /* who wrote last */
 	struct who *by, *of; /* of what last happened to it that should not have */
-	struct slice
-		holder; /* the owner's token; p is NULL: nobody is known to hold the lock */
+	struct slice holder; /* the lock's owner's token; p is NULL: nobody's, as far as seen */
 	struct who *holds;
 	double since, until; /* until 0: without an expiry; negative: not known */
 };

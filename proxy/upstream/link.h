@@ -36,8 +36,7 @@ enum {
 	LINK_ASK_STATUS = 1 << 5, /* (with LINK_ASK) simple strings, too */
 	LINK_KEEP = 1 << 2, /* also collect its bytes for on_reply() */
 	LINK_QUIET = 1 << 3, /* don't forward it */
-	LINK_SOON =
-		1 << 4, /* (with LINK_TELL) call on_answered() before its end is forwarded */
+	LINK_SOON = 1 << 4, /* (with LINK_TELL) on_answered() before its end is forwarded */
 };
 
 /* A reply that is to be kept and is longer than this is not. */

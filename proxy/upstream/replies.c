@@ -3,9 +3,8 @@
  * replies: what comes back over a link: where each reply ends, whose it is, and how it is
  * treated.
  *
- *   Redis -> scratch -> take_plain() -- whole, simple, only to be forwarded --> on_bytes()
- *                 `---> scan_replies() -> begin_frame() ... end_frame() --> on_bytes(),
- * on_reply() ...
+ *   Redis -> scan_replies() -> take_plain() --whole, simple, only to be forwarded--> on_bytes()
+ *                   `-> begin_frame() ... end_frame() --> on_bytes(), on_reply() ...
  */
 #include <errno.h>
 #include <stdio.h>
