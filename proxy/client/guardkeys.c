@@ -164,6 +164,15 @@ static bool may_have_read(const struct context *x, const struct guard *g, struct
 	       (reading && reading->read);
 }
 
+/* Does the command read what `g` guards, in order to write it later? Not if it is one of those
+ * that write and end that. */
+static bool is_reader(const struct context *x, const struct guard *g, bool can_write)
+{
+	struct slice name = x->req->argv[0];
+
+	return guard_acquires_on(g, name) && !(can_write && guard_releases_on(g, name));
+}
+
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases)
 {
@@ -171,7 +180,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	bool writes = writes_something(x, nargs);
 
 	*releases = guard_releases_on(g, name);
-	if (guard_acquires_on(g, name) && !(writes && *releases))
+	if (is_reader(x, g, writes))
 		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
 	return writes && is_written(name, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
 }
@@ -190,8 +199,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			k->ruled |= !g && config_rule_for(config, key);
 			continue;
 		}
-		acquires = guard_acquires_on(g, name) && !is_exempt(x, g) &&
-		           !(can_write && guard_releases_on(g, name));
+		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
 		writes = can_write && (!acquires || may_have_read(x, g, key));
 		if (!writes && !acquires)
 			continue;
