@@ -323,6 +323,33 @@ bool workers_report(struct worker_shared *shared)
 	return observers_report(shared->observers);
 }
 
+static void open_doors(struct worker *w, const int *fds, const char *const *entries,
+                       size_t nfds)
+{
+	w->doors = xcalloc(nfds, sizeof(*w->doors));
+	for (size_t i = 0; i < nfds; i++) {
+		struct door *d = &w->doors[w->ndoors++];
+		d->worker = w;
+		d->entry = entries[i];
+		d->acceptor = acceptor_new(w->loop, fds[i], &acceptor_ops, d);
+	}
+}
+
+/* What comes by itself, and what is done around the callbacks of each turn. */
+static void start_watching(struct worker *w)
+{
+	ev_timer_init(&w->sweep, on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
+	w->sweep.data = w;
+	ev_timer_start(w->loop, &w->sweep);
+	ev_check_init(&w->begin, on_begin);
+	ev_set_priority(&w->begin, EV_MAXPRI);
+	w->begin.data = w;
+	ev_check_start(w->loop, &w->begin);
+	ev_check_init(&w->check, on_check);
+	w->check.data = w;
+	ev_check_start(w->loop, &w->check);
+}
+
 struct worker *worker_new(int number, struct config *config, const int *fds,
                           const char *const *entries, size_t nfds, struct worker_shared *shared)
 {
@@ -376,23 +403,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->clients.readings = readings_new(w->errands);
 	w->clients.waits = waits_new(w->loop, &w->links, w->errands, &shared->board);
 	use_config(w, config_ref(config));
-	w->doors = xcalloc(nfds, sizeof(*w->doors));
-	for (size_t i = 0; i < nfds; i++) {
-		struct door *d = &w->doors[w->ndoors++];
-		d->worker = w;
-		d->entry = entries[i];
-		d->acceptor = acceptor_new(w->loop, fds[i], &acceptor_ops, d);
-	}
-	ev_timer_init(&w->sweep, on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
-	w->sweep.data = w;
-	ev_timer_start(w->loop, &w->sweep);
-	ev_check_init(&w->begin, on_begin);
-	ev_set_priority(&w->begin, EV_MAXPRI);
-	w->begin.data = w;
-	ev_check_start(w->loop, &w->begin);
-	ev_check_init(&w->check, on_check);
-	w->check.data = w;
-	ev_check_start(w->loop, &w->check);
+	open_doors(w, fds, entries, nfds);
+	start_watching(w);
 	return w;
 }
 
