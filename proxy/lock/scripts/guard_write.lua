@@ -6,8 +6,9 @@
 -- ARGV     n, ticket ('': it cannot wait), how many ms to wait, place in the queue or '';
 --          token, lease ms, 'held' when the key was read and must still be its owner's or '',
 --          'release' or 'keep' for each of the n; the command, or nothing
--- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost since it was read;
---          LOCKED with the first key that is another's; QUEUED (see stand.lua), and its number
+-- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost
+--          since it was read; LOCKED with the first key that is another's; QUEUED (see
+--          stand.lua), and its number
 -- layout   hasp's
 -- include guards.lua
 local n, wait = tonumber(ARGV[1]), ARGV[3]

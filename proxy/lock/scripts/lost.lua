@@ -1,3 +1,5 @@
+-- Common to the acts on guarded keys, where an act says "include lost.lua".
+
 -- What people are told of a key by.
 local function shown(key)
 	return "'" .. key:sub(1, 128):gsub('%c', '?') .. "'"
