@@ -252,7 +252,7 @@ const struct option option_table[] = {
 	  .help = "The owner's second try: no fails as in Redis, refresh succeeds with a new expiry." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
 	  .def = "enforce", .choices = rule_modes, .reloadable = true,
-	  .help = "observe changes nothing and logs what enforce would have done; try it first." },
+	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
 
 	/* [guard NAME] */
 	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(patterns),
@@ -278,7 +278,7 @@ const struct option option_table[] = {
 	  .help = "What counts as one reader and writer; pools need address, name or user." },
 	{ SECTION_GUARD, "mode", OPTION_ENUM, IN_GUARD(mode),
 	  .def = "enforce", .choices = rule_modes, .reloadable = true,
-	  .help = "observe changes nothing and logs what enforce would have done; try it first." },
+	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
 	{ SECTION_GUARD, "except", OPTION_LIST, IN_GUARD(except),
 	  .check = check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
 	  .help = "Whose reads take no guard, such as those of reports; their writes are as anybody's." },
