@@ -21,8 +21,8 @@ def pairs(line):
 
 
 def report(hasp):
-    """The lines of a report that is made now. One worker has counted what clients have read; of
-    several, ask again."""
+    """The lines of a report that is made now: of all answers that clients have read. What EXEC was
+    answered, one worker has counted; of several, ask again."""
     hasp.take_turn()
     before = len(hasp.log)
     hasp.signal(signal.SIGUSR1)
