@@ -172,12 +172,8 @@ static size_t count_others(const struct guarded *g)
 
 static void write_guard_queue(struct buf *out, struct slice key)
 {
-	struct buf name = BUF_INIT;
-
-	guarded_name(&name, key);
-	resp_write_bulk(out, buf_slice(&name));
-	sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
-	buf_release(&name);
+	sidecar_write_bulk(out, SIDECAR_GUARD, key);
+	sidecar_write_guard_queue_bulk(out, key);
 }
 
 /* Guard, queue, readers. */
@@ -262,18 +258,14 @@ void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewri
 void rewrite_guarded_try(struct buf *out, const struct guarded *g)
 {
 	const struct guarded_key *k = g->keys;
-	struct buf name = BUF_INIT;
-
-	guarded_name(&name, k->key);
 	buf_append(out, SLICE_LIT("*2\r\n$6\r\nEXISTS\r\n"));
-	sidecar_write_bulk(out, SIDECAR_QUEUE, buf_slice(&name));
+	sidecar_write_guard_queue_bulk(out, k->key);
 	buf_append(out, SLICE_LIT("*6\r\n$3\r\nSET\r\n"));
-	resp_write_bulk(out, buf_slice(&name));
+	sidecar_write_bulk(out, SIDECAR_GUARD, k->key);
 	resp_write_bulk(out, k->token);
 	buf_append(out, SLICE_LIT("$2\r\nNX\r\n$2\r\nPX\r\n"));
 	resp_write_bulk_int(out, k->lease_ms);
 	resp_write_request(out, g->req->argv, g->req->argc);
-	buf_release(&name);
 }
 
 static void write_terms(struct buf *out, const struct guarded *g)

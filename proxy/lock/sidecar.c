@@ -58,3 +58,19 @@ void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key)
 	write_name(out, prefix, key, tagged);
 	buf_append(out, SLICE_LIT("\r\n"));
 }
+
+void sidecar_write_guard_queue_bulk(struct buf *out, struct slice key)
+{
+	struct slice queue = prefixes[SIDECAR_QUEUE], guard = prefixes[SIDECAR_GUARD];
+	bool tagged = sidecar_key_has_tag(key);
+	/* A guard's name has a tag, but for `hasp:guard:{}` and `hasp:guard:{}...`. */
+	bool guard_tagged = tagged || (key.n && *key.p != '}');
+
+	resp_write_bulk_header(out, queue.n + (guard_tagged ? 1 : 2) + guard.n + key.n +
+	                                    (tagged ? 1 : 2));
+	buf_append(out, queue);
+	if (!guard_tagged)
+		buf_append(out, SLICE_LIT("{"));
+	write_name(out, guard, key, tagged);
+	buf_append(out, guard_tagged ? SLICE_LIT(":\r\n") : SLICE_LIT("}\r\n"));
+}

@@ -45,4 +45,7 @@ void sidecar_write(struct buf *out, enum sidecar kind, struct slice key);
 /* The same as one RESP bulk. */
 void sidecar_write_bulk(struct buf *out, enum sidecar kind, struct slice key);
 
+/* The queue of the key's guard, as a bulk: the sidecar of a sidecar. */
+void sidecar_write_guard_queue_bulk(struct buf *out, struct slice key);
+
 #endif

@@ -772,6 +772,28 @@ static void test_sidecars_stand_in_the_slot_of_their_lock(void **state)
 	}
 }
 
+static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
+{
+	static const char *const keys[] = {
+		"a", "{a}b", "b{a}", "{}a", "a{b", "}a", "}{a}", ""
+	};
+	struct buf name = BUF_INIT, expected = BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		buf_clear(&name);
+		buf_clear(&expected);
+		buf_clear(&out);
+		sidecar_write(&name, SIDECAR_GUARD, slice_str(keys[i]));
+		sidecar_write_bulk(&expected, SIDECAR_QUEUE, buf_slice(&name));
+		sidecar_write_guard_queue_bulk(&out, slice_str(keys[i]));
+		if (!slice_eq(buf_slice(&out), buf_slice(&expected)))
+			fail_msg("%s: %.*s", keys[i], (int)buf_len(&out), buf_head(&out));
+	}
+	buf_release(&name);
+	buf_release(&expected);
+}
+
 static void test_scripts_travel_without_comments(void **state)
 {
 	(void)state;
@@ -819,6 +841,7 @@ int main(void)
 		TEST(test_integers_are_read_as_redis_reads_them),
 		TEST(test_options_end_at_a_nul_as_in_redis),
 		TEST(test_sidecars_stand_in_the_slot_of_their_lock),
+		TEST(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar),
 		TEST(test_scripts_travel_without_comments),
 	};
 
