@@ -7,14 +7,22 @@
 #include "lock/sidecar.h"
 #include "resp/write.h"
 
+static void write_eval(struct buf *out, const struct script *s)
+{
+	resp_write_bulk_str(out, "EVAL");
+	resp_write_bulk(out, s->text);
+}
+
 void call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
                 size_t nargs)
 {
 	const struct script *s = script_get(id);
 
 	resp_write_array(out, 3 + nkeys + nargs);
-	resp_write_bulk(out, how.eval ? SLICE_LIT("EVAL") : SLICE_LIT("EVALSHA"));
-	resp_write_bulk(out, how.eval ? s->text : s->sha);
+	if (how.eval)
+		write_eval(out, s);
+	else
+		buf_append(out, s->evalsha);
 	resp_write_bulk_int(out, (long long)nkeys);
 }
 
@@ -48,10 +56,9 @@ void call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha
 
 	HASP_ASSERT(header_end);
 	header = (size_t)(header_end + 1 - evalsha.p);
-	skip = header + strlen("$7\r\nEVALSHA\r\n$40\r\n\r\n") + s->sha.n;
+	skip = header + s->evalsha.n;
 	HASP_ASSERT(skip < evalsha.n);
 	buf_append(out, slice_of(evalsha.p, header));
-	resp_write_bulk(out, SLICE_LIT("EVAL"));
-	resp_write_bulk(out, s->text);
+	write_eval(out, s);
 	buf_append(out, slice_of(evalsha.p + skip, evalsha.n - skip));
 }

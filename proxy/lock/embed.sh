@@ -67,7 +67,8 @@ while read -r id name; do
 		NR > 1 { print "\\n\"" }
 		{ printf "\t\t\t\"%s", $0 }
 		END { print "\"" }'
-	printf '\t\t),\n\t\tSLICE_LIT("%s"),\n\t},\n' "$sha"
+	printf '\t\t),\n\t\tSLICE_LIT("%s"),\n' "$sha"
+	printf '\t\tSLICE_LIT("$7\\r\\nEVALSHA\\r\\n$40\\r\\n%s\\r\\n"),\n\t},\n' "$sha"
 done
 cat <<'EOF'
 };

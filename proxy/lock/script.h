@@ -19,6 +19,7 @@ struct script {
 	const char *name; /* the file's name without .lua */
 	struct slice text;
 	struct slice sha; /* 40 hex digits */
+	struct slice evalsha; /* EVALSHA and that, as two bulks */
 };
 
 const struct script *script_get(enum script_id id);
