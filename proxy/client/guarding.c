@@ -41,6 +41,17 @@ bool guarding_concerns(const struct client_env *env, const struct resolved *what
 	return false;
 }
 
+bool guarding_acquires(const struct client_env *env, struct slice name)
+{
+	const struct config *config = env->config;
+
+	for (size_t i = 0; i < config->nguards; i++)
+		if (config->guards[i]->mode != MODE_OBSERVE &&
+		    guard_acquires_on(config->guards[i], name))
+			return true;
+	return false;
+}
+
 bool guarding_needs_private(const struct client_env *env, const struct resolved *what,
                             const struct resp_view *req)
 {
@@ -49,7 +60,7 @@ bool guarding_needs_private(const struct client_env *env, const struct resolved 
 	bool writes = c && ((c->flags & COMMAND_WRITE) || (c->flags & COMMAND_NOSCRIPT));
 	bool fits = writes && guarded_fits(what->fitness, req, true, true);
 
-	if (!writes)
+	if (!writes || (fits && !what->acquires))
 		return false;
 	n = command_key_args(c, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n; i++) {

@@ -20,6 +20,9 @@
 bool guarding_concerns(const struct client_env *env, const struct resolved *what,
                        struct slice name);
 
+/* Does the command `name` take a guard, as far as that is named? */
+bool guarding_acquires(const struct client_env *env, struct slice name);
+
 /* Decides about a command that guarding_concerns(). False: none of its keys is guarded. */
 bool guarding_decide(struct context *x, struct decision *d);
 

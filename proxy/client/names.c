@@ -67,6 +67,7 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 	                    what.command->keys == KEYS_COUNTED);
 	what.is_write = is_write(env, what.command);
 	what.is_guarded = guarding_concerns(env, &what, name);
+	what.acquires = what.is_guarded && guarding_acquires(env, name);
 	what.fitness = what.is_guarded ? guarded_fitness(name) : 0;
 	what.is_observed = observe_concerns(env, &what, name);
 	what.is_plain = !what.special && !what.is_verb &&

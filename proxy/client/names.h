@@ -33,6 +33,7 @@ struct resolved {
 	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
 	bool is_guarded; /* a guard could; likewise */
+	bool acquires; /* it is among those that take a guard */
 	uint8_t fitness; /* if it is guarded: see guarded_fitness() */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
 	bool may_release; /* it could end a lock that somebody waits for */
