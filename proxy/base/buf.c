@@ -57,13 +57,7 @@ void buf_consume(struct buf *b, size_t n)
 		k->head = k->tail = 0;
 }
 
-void buf_clear(struct buf *b)
-{
-	if (b->block)
-		b->block->head = b->block->tail = 0;
-}
-
-void buf_release(struct buf *b)
+void buf_free(struct buf *b)
 {
 	free(b->block);
 	*b = BUF_INIT;

@@ -56,8 +56,9 @@ static inline size_t buf_room(const struct buf *b)
 	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
-/* buf_reserve() where there is not enough room. */
+/* buf_reserve() where there is not enough room, buf_release() where there is memory. */
 char *buf_grow(struct buf *b, size_t n);
+void buf_free(struct buf *b);
 
 /* Makes room for `n` more bytes and returns where they go; the caller writes
  * there and calls buf_added(). Ends the process when memory is exhausted. */
@@ -95,9 +96,17 @@ void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(print
 void buf_consume(struct buf *b, size_t n);
 
 /* Empties the buffer and keeps its memory. */
-void buf_clear(struct buf *b);
+static inline void buf_clear(struct buf *b)
+{
+	if (b->block)
+		b->block->head = b->block->tail = 0;
+}
 
 /* Empties the buffer and gives its memory back. */
-void buf_release(struct buf *b);
+static inline void buf_release(struct buf *b)
+{
+	if (b->block)
+		buf_free(b);
+}
 
 #endif

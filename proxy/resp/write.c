@@ -66,14 +66,17 @@ void resp_write_bulk(struct buf *out, struct slice s)
 
 void resp_write_bulk_int(struct buf *out, long long v)
 {
-	char text[1 + DIGITS_MAX], *end = text;
+	char text[1 + DIGITS_MAX], *end = text + sizeof(text), *p = end;
 	/* Negating the smallest long long as itself would overflow. */
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 
+	do {
+		*--p = (char)('0' + n % 10);
+		n /= 10;
+	} while (n);
 	if (v < 0)
-		*end++ = '-';
-	end = put_number(end, n);
-	resp_write_bulk(out, slice_of(text, (size_t)(end - text)));
+		*--p = '-';
+	resp_write_bulk(out, slice_of(p, (size_t)(end - p)));
 }
 
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n)
