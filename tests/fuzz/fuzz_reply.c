@@ -121,6 +121,38 @@ static void look(struct slice reply, const void *event)
 	HASP_ASSERT(count == strtol(reply.p + 1, NULL, 10));
 }
 
+/* Where the first reply ends; 0: it is not whole. */
+static size_t end_of_first(const char *p, size_t n)
+{
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	return n && reply_scan(&scan, p, n, &used) == RESP_OK ? used : 0;
+}
+
+/* Replies that are passed over, some since they are like the last, end where they end. */
+static void pass_over_all(struct slice stream, uint32_t cuts)
+{
+	struct reply_alike last = { 0 };
+	size_t at = 0, upto = 0, used, len;
+	uint32_t count;
+
+	while (upto < stream.n) {
+		upto += fuzz_arrive(&cuts, stream.n - upto);
+		do {
+			char *exact = exact_copy(stream.p + at, upto - at);
+			count = reply_skip_simple(&last, exact, upto - at, 3, &used);
+			for (len = 0; count; count--)
+				len += end_of_first(exact + len, upto - at - len);
+			HASP_ASSERT(len == used);
+			if (used == 0)
+				used = end_of_first(exact, upto - at);
+			free(exact);
+			at += used;
+		} while (used && at < upto);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct scanner replies = {
@@ -131,5 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.look = look,
 	};
 
+	if (size > 1 && size <= FUZZ_INPUT_MAX)
+		pass_over_all(slice_of(data + 1, size - 1), 2u + data[0]);
 	return scan_all_ways(&replies, data, size);
 }

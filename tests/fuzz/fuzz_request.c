@@ -80,7 +80,7 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 {
 	struct request_scan scan = { 0 };
 	struct resp_view view;
-	size_t used;
+	size_t used, rest;
 	bool whole;
 
 	HASP_ASSERT(request_scan_args(&scan, request.p, request.n, &used, others) == RESP_OK);
@@ -88,9 +88,13 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 	view = request_view(args, request.p, request.n, &whole);
 	HASP_ASSERT(whole && (view.argc > 0) == !empty);
 	same_args(view, others);
-	/* The short way, if it is taken, leads to the same. */
+	/* The short ways, if they are taken, lead to the same. */
 	used = request_scan_simple(request.p, request.n, others);
 	HASP_ASSERT(used == 0 || (used == request.n && !empty));
+	same_args(view, others);
+	rest = used ? (size_t)(view.argv[0].p - request.p) + view.argv[0].n + 2 : request.n + 1;
+	used = request_scan_rest(request.p, request.n, rest, view.argc, others);
+	HASP_ASSERT(used == (rest <= request.n ? request.n : 0));
 	same_args(view, others);
 	/* Of its beginning, as many as are there. */
 	for (size_t n = 1; n < request.n; n += 1 + n / 8) {
@@ -100,6 +104,7 @@ static void read_args(struct slice request, bool empty, struct request_args *arg
 		for (size_t i = 0; i < view.argc; i++)
 			HASP_ASSERT(slice_eq(view.argv[i], others->argv[i]));
 		HASP_ASSERT(request_scan_simple(exact, n, args) == 0);
+		HASP_ASSERT(request_scan_rest(exact, n, rest, others->argc, args) == 0);
 		free(exact);
 	}
 }
