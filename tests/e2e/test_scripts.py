@@ -23,7 +23,7 @@ LEASE = 30000
 ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
 KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 SIDECAR_OWNERS = ["connection", "address", "name", "user"]
-SOURCES = ["lock/rewrite.c", "lock/own.c", "lock/verb.c", "lock/call.c", "lock/args.c",
+SOURCES = ["lock/rewrite.c", "lock/rewrite_take.c", "lock/own.c", "lock/verb.c", "lock/call.c", "lock/args.c",
            "lock/sidecar.c", "upstream/command.c", "resp/write.c", "base/buf.c", "base/fatal.c"]
 
 
