@@ -4,8 +4,6 @@
 And the tester finds what it is made to find.
 """
 
-import importlib.machinery
-import importlib.util
 import re
 import subprocess
 import sys
@@ -16,6 +14,7 @@ from harness import TOP
 sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
 from breaking_proxy import BREAKS  # noqa: E402
+from campaign import subscribed  # noqa: E402
 from lockchecker import GONE, HASP, KILLED, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
 
 
@@ -63,15 +62,12 @@ def test_every_break_is_tried():
 def test_tester_knows_whose_subscription_it_cuts(redis_server):
     """A subscriber that is cut as if it were any connection makes its waiters be passed over
     without an excuse."""
-    loader = importlib.machinery.SourceFileLoader("waiting_campaign", str(TOP / "tests" / "fuzz" / "waiting"))
-    campaign = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(campaign)
     with redis_server.connect() as one, redis_server.connect() as other, redis_server.connect() as me:
         ids = [connection.call("CLIENT", "ID")[1:-2] for connection in (one, other, me)]
         one.call("SUBSCRIBE", "x")
         clients = me.call("CLIENT", "LIST").split(b"\r\n")[1]
-        assert campaign.subscribed(clients, True) == ids[:1]
-        assert campaign.subscribed(clients, False) == ids[1:2]
+        assert subscribed(clients, True) == ids[:1]
+        assert subscribed(clients, False) == ids[1:2]
 
 
 # --- the checker by itself ------------------------------------------------------------
