@@ -184,7 +184,7 @@ struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, 
 	};
 	set_ticket(call, ticket);
 	/* Those that there are must not make room for the others. */
-	for (size_t i = 0; i < g->n; i++) {
+	for (size_t i = 0; g->n > 1 && i < g->n; i++) {
 		struct reading *x = reading_find(books, r, db, g->keys[i].key);
 		if (x) {
 			list_remove(&x->node);
