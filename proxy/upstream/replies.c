@@ -31,9 +31,14 @@ static void begin_frame(struct link *l, char type)
 		l->treat &= (uint8_t)~LINK_ASK;
 }
 
+static bool is_kept(const struct link *l)
+{
+	return l->treat & (LINK_KEEP | LINK_ASK);
+}
+
 static void keep(struct link *l, struct slice bytes)
 {
-	if (!(l->treat & (LINK_KEEP | LINK_ASK)) || l->overflowed)
+	if (!is_kept(l) || l->overflowed)
 		return;
 	if (buf_len(&l->kept) + bytes.n > LINK_KEEP_MAX) {
 		l->overflowed = true;
@@ -114,17 +119,20 @@ void link_try_opaque(struct link *l)
 	fifo_clear(&l->fifo);
 }
 
-static void end_frame(struct link *l)
+/* `whole`: the reply, when it came in one piece; else it has been kept. */
+static void end_frame(struct link *l, struct slice whole)
 {
 	struct inflight *head;
 	struct inflight run;
 	struct buf kept = l->kept;
 
 	l->kept = BUF_INIT;
+	if (!is_kept(l) || whole.n > LINK_KEEP_MAX)
+		whole = SLICE_NONE;
 	if (!is_out_of_band(l) && (head = fifo_head(&l->fifo))) {
 		run = *head;
 		fifo_pop(&l->fifo, 1);
-		tell(l, &run, buf_slice(&kept));
+		tell(l, &run, whole.n ? whole : buf_slice(&kept));
 		link_try_opaque(l);
 	}
 	buf_release(&kept);
@@ -200,6 +208,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 
 	while (p < end && !l->opaque && !l->closed) {
 		struct link_user *to;
+		struct slice whole;
 		enum resp_result r;
 		size_t used;
 		bool at_start = reply_scan_at_start(&l->scan);
@@ -218,7 +227,9 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 			link_go_down(l, LINK_BROKEN, "it sent bytes that are no RESP reply");
 			return;
 		}
-		keep(l, slice_of(p, used));
+		whole = at_start && r == RESP_OK ? slice_of(p, used) : SLICE_NONE;
+		if (!whole.n)
+			keep(l, slice_of(p, used));
 		p += used;
 		if (r == RESP_OK) {
 			if (l->scan.reply.type == '-' && used > 7 &&
@@ -227,7 +238,7 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 			tell_soon(l);
 			if (is_told(l))
 				hand_on(l, &g, p);
-			end_frame(l);
+			end_frame(l, whole);
 		}
 	}
 	hand_on(l, &g, p);
