@@ -350,6 +350,25 @@ def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, o
         assert one.call("SET", KEY, "one") == OK
 
 
+@SHARED
+def test_read_that_still_waits_for_a_second_key_makes_nothing_good(start_hasp, plain, owner):
+    """Its owner has the first key's guard again, and what was read of it before is still old."""
+    hasp = start_hasp(guard(owner=owner, wait="10s", lease="60s"))
+    other = start_hasp(guard(wait="10s", lease="60s"))
+    with named(hasp, "x") as one, named(hasp, "x") as two, other.connect() as first, other.connect() as second:
+        assert one.call("GET", KEY) == NIL
+        plain.delete(GUARD)
+        assert first.call("GET", KEY) == NIL
+        assert second.call("GET", SECOND) == NIL
+        stands(plain, two, "MGET", KEY, SECOND)
+        assert first.call("SET", KEY, "first") == OK
+        until(lambda: plain.zcard("hasp:queue:hasp:guard:{stock:2}:"), "it to wait for the second key")
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert second.call("SET", SECOND, "second") == OK
+        assert two.read() == b"*2\r\n" + bulk("first") + bulk("second")
+        assert one.call("SET", KEY, "two") == OK
+
+
 @pytest.mark.parametrize("command", [("HGETALL", KEY), ("ZSCORE", KEY, "m")])
 def test_read_that_fails_behind_its_guard_leaves_none(start_hasp, plain, command):
     hasp = start_hasp(guard(lease="60s"))

@@ -64,12 +64,17 @@ for i = 1, n do
 				token)
 		end
 	end
-	if readers ~= guard then
-		fresh[i] = redis.call('HSET', readers, token, 1) == 1
-		redis.call('PEXPIRE', readers, 86400000)
-	end
-	if taken[#taken] == i and (known == 'r' or readers ~= guard and not fresh[i]) then
+	if taken[#taken] == i
+		and (known == 'r' or readers ~= guard and redis.call('HEXISTS', readers, token) == 1) then
 		again[#again + 1] = i
+	end
+end
+-- Not before: while one of them is another's, nothing is read.
+for i = 1, n do
+	local readers = KEYS[3 * i]
+	if readers ~= KEYS[3 * i - 2] then
+		fresh[i] = redis.call('HSET', readers, ARGV[4 + 2 * i], 1) == 1
+		redis.call('PEXPIRE', readers, 86400000)
 	end
 end
 if ARGV[5]:sub(1, 4) == 'take' then
