@@ -68,6 +68,7 @@ while read -r id name; do
 		{ printf "\t\t\t\"%s", $0 }
 		END { print "\"" }'
 	printf '\t\t),\n\t\tSLICE_LIT("%s"),\n' "$sha"
+	# shellcheck disable=SC2016 # RESP's dollars
 	printf '\t\tSLICE_LIT("$7\\r\\nEVALSHA\\r\\n$40\\r\\n%s\\r\\n"),\n\t},\n' "$sha"
 done
 cat <<'EOF'
