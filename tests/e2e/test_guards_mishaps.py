@@ -584,6 +584,8 @@ def test_first_transaction_that_waits_stands_in_line_once(start_hasp, plain):
 
 def test_who_waits_in_vain_gives_back_what_it_took_also_when_its_link_has_gone(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s", wait="300ms"), pooling="shared")
+    # Until then there are private links, and their clients go with them.
+    until(lambda: "upstream_up" in hasp.log, "links to be shared")
     with held(hasp, SECOND) as one, hasp.connect() as other:
         stands(plain, other, "MGET", KEY, SECOND, guard="hasp:guard:{stock:2}")
         assert plain.exists(GUARD)
