@@ -8,7 +8,8 @@
  *            guard_read.lua --+QUEUED--> stands in line --granted--> once more
  *                |      `----+GRANTED--> the command as it came (its reply is none for Lua)
  *                `--> its reply: from now on the key counts as read
- *   write -> guard_write.lua ...     --> its reply, or LOCKLOST: it counts as read no more
+ *   write -> guard_finish.lua (one key, read by this connection) or
+ *            guard_write.lua ...     --> its reply, or LOCKLOST: it counts as read no more
  */
 #ifndef HASP_CLIENT_GUARDING_H
 #define HASP_CLIENT_GUARDING_H

@@ -4,7 +4,8 @@
  * and reads, or makes sure of them and writes. Pure: no I/O, no clock.
  *
  *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
- *   SET stock:7 v --> guard_write: is it still ours? SET; hand it on
+ *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it on
+ *   any other write -> guard_write:  are all of them ours, or free? ...
  *
  * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all
  * others guarded_fits() says that they cannot go this way.
