@@ -4,12 +4,11 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "lock/args.h"
 #include "lock/call.h"
 #include "lock/sidecar.h"
 #include "resp/write.h"
 
-/* Lua's unpack() ends at 8,000 values. */
-#define UNPACK_MAX 7000
 /* Of a key, so much is shown to people; as in scripts/lost.lua. */
 #define SHOWN_MAX 128
 
@@ -90,25 +89,15 @@ static const char *const fit_writes[] = {
 	"ZUNIONSTORE",
 };
 
-static bool is_one_of(struct slice name, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (slice_is(name, names[i]))
-			return true;
-	return false;
-}
-
-#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
-
 uint8_t guarded_fitness(struct slice name)
 {
 	uint8_t fitness = 0;
 
-	if (IS_ONE_OF(name, fit_writes))
+	if (ARGS_IS_ONE_OF(name, fit_writes))
 		fitness |= GUARDED_FITS_WRITE;
-	if (IS_ONE_OF(name, fit_reads))
+	if (ARGS_IS_ONE_OF(name, fit_reads))
 		fitness |= GUARDED_FITS_READ;
-	if (IS_ONE_OF(name, fit_reads_resp2))
+	if (ARGS_IS_ONE_OF(name, fit_reads_resp2))
 		fitness |= GUARDED_FITS_RESP2;
 	return fitness;
 }
@@ -117,7 +106,8 @@ bool guarded_fits(unsigned fitness, const struct resp_view *req, bool writes, bo
 {
 	unsigned wanted = GUARDED_FITS_READ | (resp3 ? 0 : GUARDED_FITS_RESP2);
 
-	return req->argc <= UNPACK_MAX && (fitness & (writes ? GUARDED_FITS_WRITE : wanted));
+	return req->argc <= ARGS_UNPACK_MAX &&
+	       (fitness & (writes ? GUARDED_FITS_WRITE : wanted));
 }
 
 static int compare(const void *a, const void *b)

@@ -18,9 +18,6 @@
 #include "lock/sidecar.h"
 #include "resp/write.h"
 
-/* Lua's unpack() ends at 8,000 values. */
-#define UNPACK_MAX 7000
-
 /* The lock's two KEYS. With owner = value the second is the first: the scripts'
  * sign that there is no sidecar. */
 static void write_lock_keys(struct buf *out, const struct rule *rule, struct slice key)
@@ -57,19 +54,9 @@ static const char *const harmless_when_long[] = {
 	"SADD",   "SREM", "XACK",  "XADD", "XCLAIM", "XDEL",   "ZADD",  "ZREM",
 };
 
-static bool is_one_of(struct slice name, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (slice_is(name, names[i]))
-			return true;
-	return false;
-}
-
-#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof((names)[0]))
-
 static enum rewrite_result too_long(const struct rewrite *rw)
 {
-	if (IS_ONE_OF(rw->req->argv[0], harmless_when_long))
+	if (ARGS_IS_ONE_OF(rw->req->argv[0], harmless_when_long))
 		return REWRITE_PASS;
 	call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
 	resp_write_bulk(rw->out,
@@ -113,9 +100,9 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	const struct resp_view *req = rw->req;
 	size_t nlocks = count_locks(rw);
 	const struct lock_key *first = first_lock(rw);
-	bool resp3 = rw->how.resp3 && IS_ONE_OF(req->argv[0], resp3_replies);
+	bool resp3 = rw->how.resp3 && ARGS_IS_ONE_OF(req->argv[0], resp3_replies);
 
-	if (req->argc > UNPACK_MAX && !slice_is(req->argv[0], "MSET") &&
+	if (req->argc > ARGS_UNPACK_MAX && !slice_is(req->argv[0], "MSET") &&
 	    !slice_is(req->argv[0], "MSETNX"))
 		return too_long(rw);
 	call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
@@ -207,7 +194,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	case PARSED_UNKNOWN:
 		return rewrite_write(rw);
 	}
-	if (req->argc > UNPACK_MAX)
+	if (req->argc > ARGS_UNPACK_MAX)
 		return too_long(rw);
 	/* Not cut here: the key may be of another type. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
