@@ -38,6 +38,12 @@ def markdown(title, cells, subjects, results):
              for cell, ratio in results.short()]
     parts.append("\n".join(["Short of the target with any number of workers:", "", *short])
                  if short else "Every target is reached by some number of workers.")
+    ours = [s for s in subjects if any(results.haproxy.get((cell, s)) for cell in cells)]
+    if ours:
+        parts.append("## hasp / haproxy, round by round (geometric mean +- standard error)")
+        parts.append(table(["cell", *ours], [
+            [cell, *["-" if pair is None else f"{pair[0]:.2f} +- {pair[1]:.2f}" for pair in
+                     (results.haproxy.get((cell, s)) for s in ours)]] for cell in cells]))
     parts.append("## p99 latency, ms")
     parts.append(table(
         ["cell", *subjects],
