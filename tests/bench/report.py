@@ -36,8 +36,9 @@ def markdown(title, cells, subjects, results):
           number(results.targets.get(cell)), results.flags.get(cell, "")] for cell in cells]))
     short = [f"- {cell}: {ratio:.2f} at best, of {results.targets[cell]:.2f}"
              for cell, ratio in results.short()]
-    parts.append("\n".join(["Short of the target with any number of workers:", "", *short])
-                 if short else "Every target is reached by some number of workers.")
+    if results.ratios:
+        parts.append("\n".join(["Short of the target with any number of workers:", "", *short])
+                     if short else "Every target is reached by some number of workers.")
     ours = [s for s in subjects if any(results.haproxy.get((cell, s)) for cell in cells)]
     if ours:
         parts.append("## hasp / haproxy, round by round (geometric mean +- standard error)")
