@@ -64,7 +64,7 @@ static void usage(FILE *out)
 	      "  -c FILE  read the configuration from FILE\n"
 	      "  -t       check the configuration and leave\n"
 	      "  -d       run in the background\n"
-	      "  -v       log more (twice: debug)\n"
+	      "  -v       log more, by one level each time\n"
 	      "  -V       print the version\n"
 	      "  -h       print this\n",
 	      out);
@@ -360,10 +360,12 @@ static void tell_ready(struct process *p)
 }
 
 /* A log file that was moved away is opened anew. */
-static void open_log(const char *target)
+static int open_log(const char *target)
 {
-	if (log_open(target) < 0)
-		log_error("log path=%s reason=\"%s\" kept=old", target, strerror(errno));
+	if (log_open(target) == 0)
+		return 0;
+	log_error("log path=%s reason=\"%s\" kept=old", target, strerror(errno));
+	return -1;
 }
 
 static void reload(struct process *p)
@@ -376,13 +378,18 @@ static void reload(struct process *p)
 		log_error("reload kept=old reason=\"the file has faults\"");
 		return;
 	}
+	/* The only step that may fail comes first: all of the file holds or nothing. */
+	if (open_log(next->log) < 0) {
+		log_error("reload kept=old reason=\"the log cannot be opened\"");
+		config_unref(next);
+		return;
+	}
 	config_needs_restart(p->first, next, &restart);
 	buf_append(&restart, slice_of("", 1));
 	for (line = strtok_r(buf_head(&restart), "\n", &save); line;
 	     line = strtok_r(NULL, "\n", &save))
 		log_warning("reload needs_restart=\"%s\"", line);
 	buf_release(&restart);
-	open_log(next->log);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
 	p->config = next;
@@ -410,7 +417,7 @@ static void serve(struct process *p, const sigset_t *signals)
 		int sig = leaving ? sigtimedwait(signals, NULL, &tick)
 		                  : sigwaitinfo(signals, NULL);
 		if (sig == SIGHUP && leaving) {
-			open_log(p->config->log);
+			(void)open_log(p->config->log);
 			log_info("reload kept=old reason=\"hasp leaves\"");
 		} else if (sig == SIGHUP) {
 			reload(p);

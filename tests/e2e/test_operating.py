@@ -292,6 +292,20 @@ def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
         assert one.call("PING") == PONG
 
 
+def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, tmp_path):
+    hasp = start_hasp(LOCKS)
+    change(hasp, "[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")
+    until(lambda: "reload kept=old" in hasp.log, "the reload to fail")
+    change(hasp, "lock:*", "other:*")
+    until(lambda: hasp.log.count("reload kept=old") == 2, "the second reload to fail")
+    assert f"{tmp_path}/nowhere/hasp.log" in hasp.log and "reloaded" not in hasp.log
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert other.call("DEL", "lock:1") == ZERO
+    change(hasp, f"log = {tmp_path}/nowhere/hasp.log\n", "")
+    until(lambda: "reloaded" in hasp.log, "the reload")
+
+
 def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
     hasp = start_hasp()
     for n in (1, 2):
