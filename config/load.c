@@ -142,6 +142,25 @@ static void check_upstream_user(struct loader *l)
 		      "beside it, or neither, or a password alone");
 }
 
+/* The second one could not be listened at. Of port 0 there may be many. */
+static void check_listeners(struct loader *l)
+{
+	const struct strings *list = &l->c->listen;
+
+	for (size_t i = 1; i < list->n; i++) {
+		size_t n = list->lengths[i], j = 0;
+
+		if (n > 2 && strcmp(list->v[i] + n - 2, ":0") == 0)
+			continue;
+		while (j < i && strcmp(list->v[i], list->v[j]) != 0)
+			j++;
+		if (j < i)
+			fault(l, list->lines[i],
+			      "'listen' has '%s' twice; expected each address once",
+			      list->v[i]);
+	}
+}
+
 static void end_section(struct loader *l)
 {
 	const struct rule *rule = l->base;
@@ -153,6 +172,7 @@ static void end_section(struct loader *l)
 	switch (l->section) {
 	case SECTION_HASP:
 		l->listen_bad |= seen_name(l, "listen")->bad;
+		check_listeners(l);
 		break;
 	case SECTION_UPSTREAM:
 		check_upstream_user(l);

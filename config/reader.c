@@ -75,9 +75,11 @@ static void read_header(struct reader *r, char *s)
 	r->after_option = false;
 	if (!end) {
 		fault(r, "a section's name has no ']'; expected [NAME]");
-		return;
+		/* It begins a section all the same, or what is below would seem stray. */
+		end = s + strcspn(s, ";#");
+		*end = '\0';
 	}
-	rest = skip_blanks(end + 1);
+	rest = *end ? skip_blanks(end + 1) : end;
 	if (*rest != '\0' && *rest != ';' && *rest != '#')
 		fault(r, "text after the section's ']'; put it on a line of its own");
 	if (title > end)

@@ -66,6 +66,15 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	              "[guard NAME] or [verbs]\n");
 }
 
+static void addresses_to_listen_at_stand_once(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nlisten = a:1 b:1 unix:/a\n  c:1 a:1\n  unix:/a\n",
+	              "3: 'listen' has 'a:1' twice; expected each address once\n"
+	              "4: 'listen' has 'unix:/a' twice; expected each address once\n");
+	config_unref(load("[hasp]\nlisten = a:0 a:0 a:1\n"));
+}
+
 static void numbers_have_a_range(void **state)
 {
 	(void)state;
@@ -447,6 +456,10 @@ static void broken_section_lines_are_faults(void **state)
 {
 	(void)state;
 	assert_faults("[hasp\n", "1: a section's name has no ']'; expected [NAME]\n");
+	assert_faults("[verbs ; all\nlease = 0\n",
+	              "1: a section's name has no ']'; expected [NAME]\n"
+	              "2: 'lease' is '0': too small; expected a duration such as 500ms, 30s, "
+	              "5m or 2h, from 1ms to 8760h\n");
 	assert_faults("[hasp] workers = 2\n",
 	              "1: text after the section's ']'; put it on a line of its own\n");
 	config_unref(load("[ hasp ] ; a comment\n"));
@@ -497,6 +510,7 @@ int main(void)
 		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
+		cmocka_unit_test(addresses_to_listen_at_stand_once),
 		cmocka_unit_test(numbers_have_a_range),
 		cmocka_unit_test(durations_have_a_range_and_a_unit),
 		cmocka_unit_test(sizes_have_a_range_and_a_unit),
