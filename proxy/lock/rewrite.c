@@ -45,7 +45,7 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t na
 /* Their RESP3 replies differ from RESP2's by doubles or sets. All others run in RESP2, because
  * Lua cannot keep RESP3's nil in an array, and the two versions agree on the rest. */
 static const char *const resp3_replies[] = {
-	"SPOP", "ZADD", "ZINCRBY", "ZMPOP", "ZPOPMAX", "ZPOPMIN",
+	"SPOP", "ZADD", "ZINCRBY", "ZPOPMAX", "ZPOPMIN",
 };
 
 /* Take any number of arguments, and can neither change a string nor make one. */
@@ -53,6 +53,10 @@ static const char *const harmless_when_long[] = {
 	"GEOADD", "HDEL", "HMSET", "HSET", "LPUSH",  "LPUSHX", "RPUSH", "RPUSHX",
 	"SADD",   "SREM", "XACK",  "XADD", "XCLAIM", "XDEL",   "ZADD",  "ZREM",
 };
+
+/* Lua cannot keep their replies: a nil that is an array's, an integer beyond 2^53. They pass as
+ * they came, for they can neither change a string nor make one. */
+static const char *const not_for_lua[] = { "HINCRBY", "LMPOP", "LPOP", "RPOP", "ZMPOP" };
 
 static enum rewrite_result too_long(const struct rewrite *rw)
 {
@@ -102,6 +106,8 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	const struct lock_key *first = first_lock(rw);
 	bool resp3 = rw->how.resp3 && ARGS_IS_ONE_OF(req->argv[0], resp3_replies);
 
+	if (ARGS_IS_ONE_OF(req->argv[0], not_for_lua))
+		return REWRITE_PASS;
 	if (req->argc > ARGS_UNPACK_MAX && !slice_is(req->argv[0], "MSET") &&
 	    !slice_is(req->argv[0], "MSETNX"))
 		return too_long(rw);

@@ -194,6 +194,31 @@ def test_keys_of_other_types_are_left_alone(pair, plain):
     assert plain.keys("*") == [KEY] and plain.ttl(KEY) == -1
 
 
+@BOTH
+@pytest.mark.parametrize("command, reply", [
+    ("LPOP lock:none 1", b"*-1\r\n"), ("RPOP lock:none 1", b"*-1\r\n"),
+    ("LMPOP 1 lock:none LEFT", b"*-1\r\n"), ("ZMPOP 1 lock:none MIN", b"*-1\r\n"),
+    ("HINCRBY lock:none f 9223372036854775807", b":9223372036854775807\r\n")])
+def test_replies_that_scripts_cannot_give_are_redis_own(pair, command, reply):
+    one, _ = pair()
+    assert one.call(*command.split()) == reply
+
+
+@BOTH
+@pytest.mark.parametrize("before, command", [
+    (None, "INCRBY lock:1 9007199254740992"), ("5", "DECRBY lock:1 9223372036854775807"),
+    ("9007199254740991", "INCR lock:1"), ("-9007199254740991", "DECR lock:1"),
+    (None, "BITFIELD lock:1 SET u8 0 9 SET i63 0 4611686018427387903 GET i63 0")])
+def test_number_that_scripts_would_round_is_an_error_and_changes_nothing(pair, plain, before, command):
+    one, _ = pair()
+    if before:
+        one.call("SET", KEY, before, "NX", "EX", 1000)
+    assert one.call(*command.split()) == b"-ERR a key with a lock rule cannot count beyond 2^53\r\n"
+    assert plain.get(KEY) == before
+    if before:
+        assert plain.ttl(KEY) > 900 and one.call("DEL", KEY) == ONE
+
+
 def test_reads_and_scripts_pass(pair):
     one, other = pair()
     one.call("SET", KEY, "v", "NX", "EX", 30)

@@ -11,6 +11,11 @@ if type(n) == 'table' then
 	-- include as_sent.lua
 	return as_sent(n, 'INCR')
 end
+-- include beyond.lua
+if beyond(n) then
+	redis.call('DECR', lock)
+	return redis.error_reply(BEYOND)
+end
 if n == 1 then
 	redis.call('PEXPIRE', lock, lease)
 	if side ~= lock then

@@ -7,14 +7,14 @@
 -- layout   hasp's
 -- include common.lua
 local n, first = tonumber(ARGV[1]), 3 + 3 * tonumber(ARGV[1])
-local mine = {}
+local mine, before = {}, nil
 for i = 1, n do
 	local lock = KEYS[2 * i - 1]
-	local _, m = whose(lock, KEYS[2 * i], ARGV[3 * i])
+	local value, m = whose(lock, KEYS[2 * i], ARGV[3 * i])
 	if m == false then
 		return locked(lock)
 	end
-	mine[i] = m
+	mine[i], before = m, value
 end
 
 -- MSET and MSETNX too long for unpack(): piece by piece, still in one script.
@@ -35,6 +35,10 @@ local function run_long()
 	return nx and 1 or reply
 end
 
+-- include beyond.lua
+-- They have one key, a string.
+local strings = { INCRBY = true, DECR = true, DECRBY = true, BITFIELD = true }
+
 local reply
 if #ARGV - first > 7000 then
 	reply = run_long()
@@ -46,6 +50,14 @@ else
 end
 if type(reply) == 'table' and reply.err then
 	return as_sent(reply, ARGV[first])
+end
+if strings[ARGV[first]:upper()] and beyond(reply) then
+	if before then
+		redis.call('SET', KEYS[1], before, 'KEEPTTL')
+	else
+		redis.call('DEL', KEYS[1])
+	end
+	return redis.error_reply(BEYOND)
 end
 
 for i = 1, n do
