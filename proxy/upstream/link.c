@@ -334,10 +334,7 @@ void link_watch(struct link *l, bool on)
 
 void link_make_opaque(struct link *l)
 {
-	struct link_user *u = link_sole_user(l);
-
-	HASP_ASSERT(u);
-	u->inflight = 0;
+	HASP_ASSERT(link_sole_user(l));
 	l->to_be_opaque = true;
 	link_try_opaque(l);
 }

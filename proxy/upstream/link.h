@@ -161,7 +161,8 @@ void link_drop_head(struct link *l);
 /* Private links: ask on_frame() about every frame, or only about pushes. */
 void link_watch(struct link *l, bool on);
 /* Private links: from here on replies are not scanned: bytes are forwarded as they are, and
- * requests in flight are forgotten (their tags are not told). */
+ * requests in flight are forgotten (their tags are not told). Those whose replies nobody is to
+ * see (LINK_QUIET) must be the oldest, and are waited for. */
 void link_make_opaque(struct link *l);
 /* Private links: stop and go on reading replies. */
 void link_pause(struct link *l);

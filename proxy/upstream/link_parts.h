@@ -30,7 +30,7 @@ struct link {
 	bool shared;
 	bool closed;
 	bool opaque; /* replies are not scanned */
-	bool to_be_opaque; /* as soon as what the link itself has asked is answered */
+	bool to_be_opaque; /* as soon as the oldest answers, which nobody is to see, are in */
 	bool watched;
 	bool overflowed; /* the reply being kept is too long */
 	bool begun; /* the reply that is being scanned was handed on as far as it is there */

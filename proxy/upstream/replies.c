@@ -108,15 +108,18 @@ static void tell(struct link *l, const struct inflight *run, struct slice kept)
 	}
 }
 
-/* What the link has asked for itself is in front of what its user did. */
+/* What is for nobody, or for the link itself, is in front of what its user is to see. */
 void link_try_opaque(struct link *l)
 {
 	struct inflight *head = fifo_head(&l->fifo);
+	struct link_user *u = link_sole_user(l);
 
-	if (!l->to_be_opaque || (head && !head->user))
+	if (!l->to_be_opaque || l->opaque || (head && (!head->user || head->flags == LINK_QUIET)))
 		return;
 	l->opaque = true;
 	fifo_clear(&l->fifo);
+	if (u)
+		u->inflight = 0;
 }
 
 /* `whole`: the reply, when it came in one piece; else it has been kept. */

@@ -213,3 +213,25 @@ def test_transaction_that_is_given_up_keeps_what_was_read(start_hasp, plain, end
         plain.delete(GUARD)
         assert is_lost(one.call("SET", KEY, 1))
         assert one.call("INCR", KEY) == ONE
+
+
+# --- what is behind it in the same write ---
+
+BEHIND = {
+    "CLIENT REPLY SKIP": ([("CLIENT", "REPLY", "SKIP"), ("ECHO", "skipped")], b""),
+    "CLIENT REPLY OFF": ([("CLIENT", "REPLY", "OFF"), ("PING",), ("CLIENT", "REPLY", "ON")], OK),
+    "MULTI SUBSCRIBE": ([("MULTI",), ("SUBSCRIBE", "c"), ("EXEC",), ("UNSUBSCRIBE", "c")],
+                        OK + QUEUED + b"*1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
+                        + b"*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"),
+    "REPLCONF": ([("REPLCONF", "capa", "eof")], OK),
+}
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("write, reply", [(("SET", KEY, 1), OK), (("INCR", KEY), ONE), (("SADD", KEY, 1), ONE)])
+def test_answers_to_hasps_own_commands_are_nobodys_when_replies_are_followed_no_more(start_hasp, behind, write, reply):
+    commands, replies = BEHIND[behind]
+    with start_hasp(any_guard()).connect() as one:
+        one.send(b"".join(encode(*command) for command in [write, *commands, ("ECHO", "last")]))
+        expected = reply + replies + bulk("last")
+        assert one.file.read(len(expected)) == expected

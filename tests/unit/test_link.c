@@ -1456,6 +1456,22 @@ static void a_link_turns_opaque_behind_its_own_requests(void **state)
 	SEES(f, touch_and_turn, "+PONG\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
 }
 
+static void hush_and_turn(struct fixture *f)
+{
+	expect(f, LINK_QUIET, NULL);
+	expect(f, LINK_QUIET, NULL);
+	expect(f, LINK_TELL, "a");
+	link_make_opaque(f->link);
+}
+
+static void a_link_turns_opaque_behind_what_nobody_is_to_see(void **state)
+{
+	struct fixture *f = *state;
+
+	SEES(f, hush_and_turn, ":0\r\n:1\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
+	assert_int_equal(f->user.inflight, 0);
+}
+
 static void expect_the_turn(struct fixture *f)
 {
 	f->turns_opaque_on_reply = true;
@@ -1532,6 +1548,7 @@ int main(void)
 		TEST(an_opaque_link_forwards_what_it_does_not_understand),
 		TEST(a_link_can_turn_opaque_inside_its_callback),
 		TEST(a_link_turns_opaque_behind_its_own_requests),
+		TEST(a_link_turns_opaque_behind_what_nobody_is_to_see),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
