@@ -83,6 +83,7 @@ struct session {
 	bool uncertain; /* the link may be in another state than is written here */
 	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
 	bool opaque;
+	bool quitting; /* QUIT was sent: whatever is behind it gets no answer */
 	bool in_multi;
 	bool watching; /* Redis may watch keys for the application */
 	bool block_lost; /* those in `block` were too long to be remembered */

@@ -214,6 +214,13 @@ static struct decision on_script(struct context *x)
 	return slice_is(arg(x, 1), "debug") ? turn(TURN_OPAQUE) : pass;
 }
 
+/* Redis hangs up, whatever is behind it. */
+static struct decision on_quit(struct context *x)
+{
+	x->session->quitting = true;
+	return pass;
+}
+
 static struct decision on_opaque(struct context *x)
 {
 	(void)x;
@@ -251,6 +258,7 @@ static const struct special specials[] = {
 	{ "sunsubscribe", on_subscribe, true, ROUTE_PRIVATE },
 	{ "reset", on_reset, false, ROUTE_PRIVATE },
 	{ "script", on_script, true, ROUTE_OWN },
+	{ "quit", on_quit, false, ROUTE_PRIVATE },
 	{ "monitor", on_opaque, true, ROUTE_PRIVATE },
 	/* A replica acknowledges without being answered. */
 	{ "replconf", on_opaque, true, ROUTE_PRIVATE },
@@ -269,6 +277,7 @@ static const uint16_t special_lengths[32] = {
 	['h' & 31] = LEN(5),
 	['m' & 31] = LEN(5) | LEN(7),
 	['p' & 31] = LEN(5) | LEN(10) | LEN(12),
+	['q' & 31] = LEN(4),
 	['r' & 31] = LEN(5) | LEN(8),
 	['s' & 31] = LEN(4) | LEN(6) | LEN(9) | LEN(10) | LEN(12),
 	['u' & 31] = LEN(7) | LEN(11),

@@ -235,3 +235,11 @@ def test_answers_to_hasps_own_commands_are_nobodys_when_replies_are_followed_no_
         one.send(b"".join(encode(*command) for command in [write, *commands, ("ECHO", "last")]))
         expected = reply + replies + bulk("last")
         assert one.file.read(len(expected)) == expected
+
+
+@pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("INCR", KEY), ("MULTI",)])
+def test_nothing_behind_quit_is_answered(start_hasp, plain, command):
+    with start_hasp(any_guard()).connect() as one:
+        one.send(encode("QUIT") + encode(*command))
+        assert one.read() == OK and one.at_end()
+    nothing_left(plain)

@@ -410,6 +410,15 @@ def test_hello_2_after_hello_3_gets_resp2_again(pair):
 
 
 @BOTH
+@pytest.mark.parametrize("command", [("SETNX", KEY, "v"), ("DEL", KEY), ("LOCK", KEY)])
+def test_nothing_behind_quit_is_answered(pair, plain, command):
+    one, _ = pair(rule() + VERBS)
+    one.send(encode("QUIT") + encode(*command))
+    assert one.read() == OK and one.at_end()
+    assert not plain.exists(KEY)
+
+
+@BOTH
 def test_inline_commands_are_commands(pair, plain):
     one, other = pair(rule() + VERBS)
     one.send(b"set 'lock:1' \"v\\x41\" nx\r\n  setnx lock:1 w\nlock k\r\n\r\n")
