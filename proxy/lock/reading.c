@@ -246,8 +246,9 @@ bool guarded_call_takes(const struct guarded_call *call, size_t i)
 {
 	const struct guarded_part *p = &call->parts[i];
 
+	/* What a shared owner has read, another of its connections may have written since. */
 	if (call->way == GUARDED_BLOCK)
-		return !p->reading->read;
+		return !p->reading->read || (p->reading->shared && p->acquires);
 	return call->way == GUARDED_ONE && p->acquires;
 }
 

@@ -424,6 +424,20 @@ def test_transaction_over_another_connection_does_not_have_again_what_was_lost(s
 
 
 @SHARED
+def test_read_in_a_transaction_counts_also_where_another_connection_has_written_since(start_hasp, plain, owner):
+    """The connection that reads has read before, and knows nothing of that write."""
+    hasp = start_hasp(guard(owner=owner))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        assert two.call("SET", KEY, "two") == OK
+        assert transact(one, ("GET", KEY))[-1] == b"*1\r\n" + bulk("two")
+        assert plain.exists(GUARD)
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@SHARED
 def test_writer_that_reads_is_checked_for_what_its_owner_read(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, acquire_on="BITFIELD"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
