@@ -210,12 +210,12 @@ static struct slice token_of(const struct guarded_key *k)
 /* What the script should know of a key; as in scripts/guard_read.lua. */
 static char knowledge(const struct guarded_key *k)
 {
-	if (k->held)
-		return k->writes ? 'm' : 'r';
-	return k->shared && k->writes ? 's' : '-';
+	if (!k->writes || !(k->held || k->shared))
+		return '-';
+	return k->held ? 'm' : 's';
 }
 
-/* Most often there is nothing; nor does it matter that a single key was read before. */
+/* Most often there is nothing. */
 static void write_mode(struct buf *out, const struct guarded *g, bool apart)
 {
 	struct buf mode = BUF_INIT;
@@ -225,7 +225,7 @@ static void write_mode(struct buf *out, const struct guarded *g, bool apart)
 	for (size_t i = 0; i < g->n; i++) {
 		char c = knowledge(&g->keys[i]);
 		buf_append(&mode, slice_of(&c, 1));
-		matters |= c != '-' && (c != 'r' || g->n > 1);
+		matters |= c != '-';
 	}
 	resp_write_bulk(out, matters ? buf_slice(&mode) : slice_of(buf_head(&mode), 4));
 	buf_release(&mode);

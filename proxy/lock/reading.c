@@ -131,10 +131,10 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 	return x;
 }
 
-static void release(const struct reading *x, bool written)
+static void release(const struct reading *x, struct slice token, bool written)
 {
 	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_guard_release(&out, reading_key(x), x->token, x->shared,
+	enum script_id script = rewrite_guard_release(&out, reading_key(x), token, x->shared,
 	                                              written);
 
 	/* Later it is over anyway. */
@@ -148,7 +148,7 @@ void reader_end(struct reader *r)
 	while (!list_empty(&r->readings)) {
 		struct reading *x = container_of(r->readings.next, struct reading, node);
 		if (x->release && reading_db(x) >= 0 && x->until > clock_now())
-			release(x, false);
+			release(x, x->token, false);
 		reading_end(x);
 	}
 }
@@ -270,7 +270,9 @@ struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, stru
 	buf_clear(name);
 	guarded_name(name, reading_key(x));
 	return (struct lock_try){
-		.id = { LOCK_KIND_GUARD, buf_slice(name), SLICE_LIT("-") },
+		/* What others of its owner have read under is not this try's. */
+		.id = { LOCK_KIND_GUARD, buf_slice(name),
+		        x->shared ? SLICE_LIT("-") : x->token },
 		.value = x->token,
 		.ticket = slice_str(call->ticket),
 		.place = -1,
@@ -353,8 +355,7 @@ void guarded_call_undo(struct guarded_call *call)
 		if (db < 0)
 			continue;
 		buf_clear(&out);
-		/* A guard that others share, one of them may have. */
-		script = rewrite_leave(&out, &t, !call->parts[i].reading->shared);
+		script = rewrite_leave(&out, &t, true);
 		errand_repeat(call->books->errands, db, script, buf_slice(&out), until,
 		              UNDO_TIMES);
 	}
@@ -368,29 +369,45 @@ static bool is_done_with(const struct guarded_part *p, enum guarded_end end, boo
 		return true;
 	if (!took || (end != GUARDED_FAILED && p->acquires))
 		return false;
-	/* Of those who share a token, another may have it. */
-	return p->reading->read ? p->reading->lost : !p->reading->shared;
+	return !p->reading->read || p->reading->lost;
+}
+
+/* As whom that is given back: of those who share a token, another may have the guard and have
+ * read, so that only what this try got is its own. */
+static struct slice releases_as(const struct guarded_call *call, size_t i, enum guarded_end end,
+                                struct buf *room)
+{
+	const struct reading *x = call->parts[i].reading;
+
+	if (!x->shared || end == GUARDED_DONE)
+		return x->token;
+	buf_clear(room);
+	buf_append(room, x->token);
+	buf_puts(room, " ");
+	buf_puts(room, call->ticket);
+	return buf_slice(room);
 }
 
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out)
 {
-	struct buf evalsha = BUF_INIT;
+	struct buf evalsha = BUF_INIT, room = BUF_INIT;
 	size_t n = 0;
 
 	for (size_t i = 0; i < call->n; i++) {
-		const struct guarded_part *p = &call->parts[i];
-		const struct reading *x = p->reading;
+		const struct reading *x = call->parts[i].reading;
 		enum script_id script;
-		if (!is_done_with(p, end, took))
+		if (!is_done_with(&call->parts[i], end, took))
 			continue;
 		buf_clear(&evalsha);
-		script = rewrite_guard_release(&evalsha, reading_key(x), x->token, x->shared,
+		script = rewrite_guard_release(&evalsha, reading_key(x),
+		                               releases_as(call, i, end, &room), x->shared,
 		                               end == GUARDED_DONE);
 		call_write_as_eval(out, script, buf_slice(&evalsha));
 		n++;
 	}
 	buf_release(&evalsha);
+	buf_release(&room);
 	return n;
 }
 
@@ -404,9 +421,13 @@ bool guarded_call_is_others(const struct guarded_call *call)
 
 void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took)
 {
+	struct buf room = BUF_INIT;
+
 	for (size_t i = 0; i < call->n; i++)
 		if (is_done_with(&call->parts[i], end, took))
-			release(call->parts[i].reading, end == GUARDED_DONE);
+			release(call->parts[i].reading, releases_as(call, i, end, &room),
+			        end == GUARDED_DONE);
+	buf_release(&room);
 }
 
 /* For another try, with another ticket. */

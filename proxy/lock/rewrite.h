@@ -49,7 +49,7 @@ enum lock_kind {
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
-	LOCK_KIND_GUARD = 'g', /* a string holding the token, with nothing beside it */
+	LOCK_KIND_GUARD = 'g', /* see scripts/guards.lua */
 };
 
 /* What a successful reply does to the first key's lock (or, for DROPS, to all

@@ -5,6 +5,7 @@ Whatever it is: what another one has written is not overwritten by who did not r
 guard stays behind, and nobody waits for nothing.
 """
 
+import signal
 from select import select
 
 import pytest
@@ -348,6 +349,55 @@ def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, o
         assert other.call("GET", SECOND) == NIL
         assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
         assert one.call("SET", KEY, "one") == OK
+
+
+@SHARED
+def test_guard_that_is_handed_to_who_has_given_up_makes_nothing_good(start_hasp, plain, owner):
+    """Twice: by the first one its owner reads, by the second one it has the guard again."""
+    settings = guard(owner=owner, wait="60s", lease="60s")
+    hasp, gone, other = start_hasp(settings), start_hasp(settings), start_hasp(guard(wait="60s", lease="60s"))
+    with other.connect() as first, other.connect() as second, named(hasp, "x") as one, \
+            named(gone, "x") as two, named(gone, "x") as three:
+        assert first.call("GET", KEY) == NIL
+        stands(plain, two, "GET", KEY)
+        stands(plain, second, "GET", KEY)
+        stands(plain, three, "GET", KEY)
+        gone.signal(signal.SIGSTOP)
+        try:
+            assert first.call("SET", KEY, "first") == OK
+            assert one.call("GET", KEY) == bulk("first")
+            plain.delete(GUARD)
+            assert second.read() == bulk("first")
+            assert second.call("SET", KEY, "second") == OK
+            assert plain.zcard(QUEUE) == 0 and plain.exists(GUARD)
+            assert is_lost(one.call("SET", KEY, "one"))
+            assert plain.get(KEY) == "second"
+        finally:
+            gone.signal(signal.SIGCONT)
+
+
+@SHARED
+def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
+    other = start_hasp(guard(lease="60s"))
+    with named(hasp, "x") as one, named(hasp, "x") as two, other.connect() as first:
+        assert one.call("GET", KEY) == NIL
+        plain.delete(GUARD)
+        assert first.call("GET", KEY) == NIL
+        stands(plain, two, "HGET", KEY, "f")
+        assert first.call("SET", KEY, "first") == OK
+        assert two.read() == WRONGTYPE
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "first"
+
+
+@ANY
+def test_who_gave_up_waiting_for_a_second_key_keeps_no_guard(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
+    with named(hasp, "a") as one, named(hasp, "b") as other:
+        assert other.call("GET", SECOND) == NIL
+        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+        assert other.call("GET", KEY) == NIL
 
 
 @SHARED

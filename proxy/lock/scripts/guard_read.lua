@@ -5,22 +5,28 @@
 --          keys' order; then those keys; then the command's other keys
 -- ARGV     n, ticket ('': it cannot wait), how many ms to wait, place in the queue or '',
 --          'read', or 'take' to leave the reading to hasp, and behind that for each of the n,
---          or for none of them, what is known of it: 'r' when it was read before, 'm' when it
---          was and must still be its owner's, 's' the same if `readers` says so, else '-';
+--          or for none of them, what is known of it: 'm' when it was read before and must still
+--          be its owner's, 's' the same if `readers` says so, else '-';
 --          token, lease ms for each of the n; the command
 -- returns  the command's reply, or GRANTED, and 'anew' when a guard was not its owner's;
 --          LOCKED with the first key that is another's; LOCKLOST with the first key that was
 --          lost; QUEUED (see stand.lua), and its number
 -- layout   hasp's
 -- include guards.lua
-local n, wait = tonumber(ARGV[1]), ARGV[3]
--- Guards that were not its owner's; of these, whose keys it had read before and lost; and who
--- was not among the readers.
-local taken, again, fresh = {}, {}, {}
+local n, ticket, wait = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- Guards that were not its owner's; and those that were, with nothing read under them yet.
+local taken, unread = {}, {}
 
 local function give_back(these)
 	for _, j in ipairs(these) do
 		redis.call('DEL', KEYS[3 * j - 2])
+		pass_on(KEYS[3 * j - 2], KEYS[3 * j - 1])
+	end
+end
+
+local function keep(these, what)
+	for _, j in ipairs(these) do
+		redis.call('SET', KEYS[3 * j - 2], ARGV[4 + 2 * j] .. what, 'PX', ARGV[5 + 2 * j])
 	end
 end
 
@@ -28,8 +34,8 @@ for i = 1, n do
 	local guard, queue, readers = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
 	local token, lease = ARGV[4 + 2 * i], ARGV[5 + 2 * i]
 	local got, known = false, ARGV[5]:sub(4 + i, 4 + i)
-	local read = known == 's' and redis.call('HGET', readers, token)
-	if read == '0' or (known == 'm' or read) and redis.pcall('GET', guard) ~= token then
+	local read = known == 'm' or known == 's' and redis.call('HEXISTS', readers, token) == 1
+	if read and redis.pcall('GET', guard) ~= token then
 		give_back(taken)
 		if readers ~= guard then
 			redis.call('HDEL', readers, token)
@@ -51,45 +57,42 @@ for i = 1, n do
 			if redis.call('PTTL', guard) < tonumber(lease) then
 				redis.call('PEXPIRE', guard, lease)
 			end
+		elseif is_owner(owner, token) then
+			unread[#unread + 1] = i
 		elseif not owner and pass_on(guard, queue) then
 			redis.call('SET', guard, token, 'PX', lease)
 			taken[#taken + 1] = i
 		else
-			-- Who waits in vain has what it lost no more than before.
-			give_back((ARGV[2] == '' or wait == '0') and taken or again)
-			if readers ~= guard and redis.call('HEXISTS', readers, token) == 1 then
-				redis.call('HSET', readers, token, 0)
+			if ticket == '' or wait == '0' then
+				give_back(taken)
+			else
+				keep(taken, ' ' .. ticket)
+				keep(unread, ' ' .. ticket)
 			end
-			return wait_for(i, KEYS[3 * n + i], guard, queue, ARGV[2], wait, ARGV[4], lease,
+			return wait_for(i, KEYS[3 * n + i], guard, queue, ticket, wait, ARGV[4], lease,
 				token)
 		end
 	end
-	if taken[#taken] == i
-		and (known == 'r' or readers ~= guard and redis.call('HEXISTS', readers, token) == 1) then
-		again[#again + 1] = i
+end
+local reply
+if ARGV[5]:sub(1, 4) == 'take' then
+	reply = redis.status_reply(#taken > 0 and 'GRANTED anew' or 'GRANTED')
+else
+	local first = 6 + 2 * n
+	reply = redis.pcall(unpack(ARGV, first))
+	if type(reply) == 'table' and reply.err then
+		-- Nothing was read, and who only took part in that needs no guard.
+		give_back(taken)
+		give_back(unread)
+		return as_sent(reply, ARGV[first])
 	end
 end
--- Not before: while one of them is another's, nothing is read.
+keep(unread, '')
 for i = 1, n do
 	local readers = KEYS[3 * i]
 	if readers ~= KEYS[3 * i - 2] then
-		fresh[i] = redis.call('HSET', readers, ARGV[4 + 2 * i], 1) == 1
+		redis.call('HSET', readers, ARGV[4 + 2 * i], 1)
 		redis.call('PEXPIRE', readers, 86400000)
 	end
-end
-if ARGV[5]:sub(1, 4) == 'take' then
-	return redis.status_reply(#taken > 0 and 'GRANTED anew' or 'GRANTED')
-end
-local first = 6 + 2 * n
-local reply = redis.pcall(unpack(ARGV, first))
-if type(reply) == 'table' and reply.err then
-	-- Nothing was read, and nobody had time to stand in line.
-	give_back(taken)
-	for i, is_fresh in pairs(fresh) do
-		if is_fresh then
-			redis.call('HDEL', KEYS[3 * i], ARGV[4 + 2 * i])
-		end
-	end
-	return as_sent(reply, ARGV[first])
 end
 return reply

@@ -1,7 +1,8 @@
 -- guard_release: hasp's own giving up of a guard.
 --
 -- KEYS     guard, queue, readers (none: the guard again)
--- ARGV     token, 'written' when its owner has written what it had read, or ''
+-- ARGV     token (with a ticket: only what that try got), 'written' when its owner has written
+--          what it had read, or ''
 -- returns  1; 0 when the guard is another's
 -- layout   hasp's
 -- include guards.lua
@@ -9,7 +10,7 @@ local guard = KEYS[1]
 if KEYS[3] ~= guard and ARGV[2] == 'written' then
 	redis.call('HDEL', KEYS[3], ARGV[1])
 end
-if redis.pcall('GET', guard) ~= ARGV[1] then
+if not is_owner(redis.pcall('GET', guard), ARGV[1]) then
 	return 0
 end
 redis.call('DEL', guard)

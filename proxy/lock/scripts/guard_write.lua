@@ -17,8 +17,9 @@ for i = 1, n do
 	local guard, readers = KEYS[3 * i - 2], KEYS[3 * i]
 	local token = ARGV[1 + 4 * i]
 	owners[i] = redis.pcall('GET', guard)
-	read[i] = ARGV[3 + 4 * i] == 'held' or readers ~= guard and redis.call('HGET', readers, token)
-	if read[i] == '0' or read[i] and owners[i] ~= token then
+	read[i] = ARGV[3 + 4 * i] == 'held'
+		or readers ~= guard and redis.call('HEXISTS', readers, token) == 1
+	if read[i] and owners[i] ~= token then
 		if readers ~= guard then
 			redis.call('HDEL', readers, token)
 		end
@@ -28,10 +29,13 @@ end
 for i = 1, n do
 	local guard, queue = KEYS[3 * i - 2], KEYS[3 * i - 1]
 	local token, lease = ARGV[1 + 4 * i], ARGV[2 + 4 * i]
-	if owners[i] ~= token and (owners[i] or not pass_on(guard, queue)) then
+	if not is_owner(owners[i], token) and (owners[i] or not pass_on(guard, queue)) then
 		if ARGV[2] ~= '' and wait ~= '0' then
 			for j = 1, i - 1 do
-				redis.call('SET', KEYS[3 * j - 2], ARGV[1 + 4 * j], 'PX', ARGV[2 + 4 * j])
+				local mine = ARGV[1 + 4 * j]
+				redis.call('SET', KEYS[3 * j - 2],
+					owners[j] == mine and mine or mine .. ' ' .. ARGV[2], 'PX',
+					ARGV[2 + 4 * j])
 			end
 		end
 		return wait_for(i, KEYS[3 * n + i], guard, queue, ARGV[2], wait, ARGV[4], lease, token)
@@ -46,7 +50,7 @@ local failed = type(reply) == 'table' and reply.err
 for i = 1, n do
 	local guard, queue, readers = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
 	local token, lease = ARGV[1 + 4 * i], ARGV[2 + 4 * i]
-	if owners[i] == token then
+	if is_owner(owners[i], token) then
 		if not read[i] or not failed and ARGV[4 + 4 * i] == 'release' then
 			redis.call('DEL', guard)
 			pass_on(guard, queue)

@@ -1,14 +1,23 @@
 -- Common to the acts on guarded keys, where an act says "include guards.lua".
 --
--- A guard is a string holding its owner's token. Owners that several connections share have
--- the key's readers beside it, a hash of those who have read under the guard and not written
--- since: {token: 1}, or 0 when another one had the guard meanwhile, so that having it again makes
--- nothing good. Which connection will write, nobody knows. An act whose readers key is the guard
--- itself has none: then hasp knows, and says so.
+-- A guard is a string holding its owner's token, and behind that, until the owner has read under
+-- it, a space and the ticket of the try that got it: whoever had read before that, and lost the
+-- guard, has it again, and what he read is as old as ever. So what was read is good only
+-- while the guard is the bare token.
+--
+-- Owners that several connections share have the key's readers beside it, a hash of those who
+-- have read and not written since: {token: 1}. Which connection will write, nobody knows. An act
+-- whose readers key is the guard itself has none: then hasp knows, and says so.
 
 -- include as_sent.lua
 
 -- include lost.lua
+
+-- Has `owner`, what the guard holds, this token, with a ticket or without?
+local function is_owner(owner, token)
+	return owner == token
+		or type(owner) == 'string' and owner:sub(1, #token + 1) == token .. ' '
+end
 
 -- Hands the guard, which is free, to the first who waits for it. True: nobody does.
 local function pass_on(guard, queue)

@@ -12,7 +12,7 @@
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
 --     r   a rule's lock: the value, and the owner in the sidecar
 --     v   a rule's lock with owner = value: the value alone
---     g   a guard: the value, which is the owner's token; it has no record
+--     g   a guard: the value, which is the owner's token, and the ticket; it has no record
 --
 -- `until` is the end of a lease that the application named as a date, else 0.
 -- The lock's record, `<token> <fencing token or -> <ticket>`, remembers who was let in.
@@ -37,7 +37,8 @@ local function let_in(lock, record, side, counter, kind, token, value, lease, ti
 	if kind == 'h' then
 		reply = redis.pcall('HINCRBY', lock, token, '1')
 	else
-		reply = redis.pcall('SET', lock, kind == 's' and token or value, 'PX', lease)
+		local what = kind == 's' and token or kind == 'g' and value .. ' ' .. ticket or value
+		reply = redis.pcall('SET', lock, what, 'PX', lease)
 	end
 	if type(reply) == 'table' and reply.err then
 		return nil

@@ -19,7 +19,9 @@ end
 -- nothing.
 local function granted(lock, record, side, kind, ticket, token, value)
 	if kind == 'g' then
-		return redis.pcall('GET', lock) == value and 0 or nil
+		-- (See guards.lua. Of an owner that is one connection, `token` is its own; else '-'.)
+		local owner = redis.pcall('GET', lock)
+		return (owner == value .. ' ' .. ticket or owner == token) and 0 or nil
 	end
 	local v = redis.pcall('GET', record)
 	local fence, first
