@@ -8,6 +8,7 @@ of bad neighbour, and each kind of state of one's own, must not do.
 import contextlib
 import fcntl
 import os
+import re
 import pathlib
 import signal
 import socket
@@ -40,9 +41,16 @@ def reset(conn):
     conn.sock.close()
 
 
+def knows_redis(hasp):
+    """Have all of its workers learned Redis' commands?"""
+    log = hasp.log
+    started = re.search(r"started .*workers=(\d+)", log)
+    return started and log.count("upstream_up") >= int(started[1])
+
+
 def served(hasp, **options):
-    """A client that shares a link; hasp has learned Redis' commands by then."""
-    until(lambda: "upstream_up" in hasp.log, "hasp to know Redis")
+    """A client that shares a link."""
+    until(lambda: knows_redis(hasp), "hasp to know Redis")
     conn = hasp.connect(**options)
     assert conn.call("PING") == b"+PONG\r\n"
     return conn
