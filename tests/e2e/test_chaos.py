@@ -60,6 +60,8 @@ def test_watcher_is_content_with_locks_that_are_right():
             client.set("lock:a", 1, ex=9)
             client.set("hasp:owner:{lock:a}", "token 1", ex=9)
             client.hset("lock:not-a-string", "f", "v")
+            client.zadd("hasp:owner:{verb:a}", {"1 ticket": 1})
+            client.expire("hasp:owner:{verb:a}", 60)
         watcher = Watcher(redis, lease=0.01, slack=0.01).start()
         until(lambda: watcher.looks > 20, "the watcher to look")
         assert watcher.stop() == set()
