@@ -337,15 +337,18 @@ static bool finish(struct client *c, struct request *r, struct slice answer,
 {
 	struct guarded_call *call = r->call;
 
-	if (end == GUARDED_DONE && guarded_call_is_others(call)) {
-		call->handing_on = true;
-		call->reply = *reply;
-		call->answer_from = (size_t)(answer.p - kept.p);
-		buf_append(&call->answer, kept);
-		guarding_hand_on(c, r);
-		return false;
+	if (answer.n && end != GUARDED_FAILED && guarded_call_is_others(call)) {
+		call->handing_on = guarding_hand_on(c, r, end);
+		if (call->handing_on) {
+			call->end = end;
+			call->reply = *reply;
+			call->answer_from = (size_t)(answer.p - kept.p);
+			buf_append(&call->answer, kept);
+			return false;
+		}
+	} else {
+		guarding_give_back(c, call, end);
 	}
-	guarding_give_back(c, call, end);
 	settle(c, r, answer, end, reply, kept);
 	return true;
 }
@@ -355,7 +358,7 @@ static bool end_handing_on(struct client *c, struct request *r)
 	struct slice kept = buf_slice(&r->call->answer);
 	size_t from = r->call->answer_from;
 
-	settle(c, r, slice_of(kept.p + from, kept.n - from), GUARDED_DONE, &r->call->reply,
+	settle(c, r, slice_of(kept.p + from, kept.n - from), r->call->end, &r->call->reply,
 	       kept);
 	return true;
 }

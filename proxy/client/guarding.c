@@ -282,14 +282,16 @@ void guarding_give_back(struct client *c, const struct guarded_call *pending,
 		link_expect(&c->user, LINK_QUIET, NULL);
 }
 
-void guarding_hand_on(struct client *c, struct request *r)
+bool guarding_hand_on(struct client *c, struct request *r, enum guarded_end end)
 {
-	size_t n = send_back(c, r->call, GUARDED_DONE, r->call->taken || c->waiter);
+	size_t n = send_back(c, r->call, end, r->call->taken || c->waiter);
 
-	HASP_ASSERT(n > 0);
+	if (n == 0)
+		return false;
 	for (; n > 1; n--)
 		link_expect(&c->user, LINK_QUIET, NULL);
 	link_expect(&c->user, LINK_QUIET | LINK_TELL, r);
+	return true;
 }
 
 /* `+QUEUED place now held i` */

@@ -57,8 +57,8 @@ void guarding_stand(struct client *c, struct request *r, struct slice line);
  * the client sends next. */
 void guarding_give_back(struct client *c, const struct guarded_call *pending,
                         enum guarded_end end);
-/* The same, and on_reply() tells of `r` when Redis has done it. There is something to give
- * back, and a link. */
-void guarding_hand_on(struct client *c, struct request *r);
+/* The same, and on_reply() tells of `r` when Redis has done it. There is a link. False: there
+ * was nothing to be done. */
+bool guarding_hand_on(struct client *c, struct request *r, enum guarded_end end);
 
 #endif

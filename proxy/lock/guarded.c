@@ -305,12 +305,14 @@ void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewr
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, bool written)
+                                     bool shared, enum guard_done done)
 {
+	static const char *const words[] = { "", "written", "read" };
+
 	call_begin(out, SCRIPT_GUARD_RELEASE, (struct rewrite_how){ .eval = false }, 3, 2);
 	write_guard(out, key, shared);
 	resp_write_bulk(out, token);
-	resp_write_bulk_str(out, written ? "written" : "");
+	resp_write_bulk_str(out, words[done]);
 	return SCRIPT_GUARD_RELEASE;
 }
 

@@ -89,9 +89,10 @@ void rewrite_guarded_try(struct buf *out, const struct guarded *g);
  * would be run. */
 void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewrite_how how);
 
-/* hasp's own giving up of a guard; `written`: the owner has written what it had read. */
+/* hasp's own call when the owner has done with the key what it tells. */
+enum guard_done { GUARD_DONE_NOTHING, GUARD_DONE_WRITTEN, GUARD_DONE_READ };
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, bool written);
+                                     bool shared, enum guard_done done);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void guarded_name(struct buf *out, struct slice key);

@@ -131,11 +131,11 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 	return x;
 }
 
-static void release(const struct reading *x, struct slice token, bool written)
+static void release(const struct reading *x, struct slice token, enum guard_done done)
 {
 	struct buf out = BUF_INIT;
 	enum script_id script = rewrite_guard_release(&out, reading_key(x), token, x->shared,
-	                                              written);
+	                                              done);
 
 	/* Later it is over anyway. */
 	errand_run(x->books->errands, reading_db(x), script, buf_slice(&out), x->until, NULL,
@@ -148,7 +148,7 @@ void reader_end(struct reader *r)
 	while (!list_empty(&r->readings)) {
 		struct reading *x = container_of(r->readings.next, struct reading, node);
 		if (x->release && reading_db(x) >= 0 && x->until > clock_now())
-			release(x, x->token, false);
+			release(x, x->token, GUARD_DONE_NOTHING);
 		reading_end(x);
 	}
 }
@@ -388,6 +388,21 @@ static struct slice releases_as(const struct guarded_call *call, size_t i, enum 
 	return buf_slice(room);
 }
 
+/* Has a shared owner read without having been noted? What its connection takes for read,
+ * another one of them may have written since; nor was anything taken inside the application's
+ * own WATCH. */
+static bool must_note(const struct guarded_call *call, const struct guarded_part *p,
+                      enum guarded_end end)
+{
+	return call->way == GUARDED_WATCHED && end != GUARDED_FAILED && p->acquires &&
+	       p->reading->shared;
+}
+
+static enum guard_done done_with(enum guarded_end end)
+{
+	return end == GUARDED_DONE ? GUARD_DONE_WRITTEN : GUARD_DONE_NOTHING;
+}
+
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out)
 {
@@ -395,14 +410,17 @@ size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_
 	size_t n = 0;
 
 	for (size_t i = 0; i < call->n; i++) {
-		const struct reading *x = call->parts[i].reading;
+		const struct guarded_part *p = &call->parts[i];
+		const struct reading *x = p->reading;
+		bool notes = must_note(call, p, end);
 		enum script_id script;
-		if (!is_done_with(&call->parts[i], end, took))
+		if (!notes && !is_done_with(p, end, took))
 			continue;
 		buf_clear(&evalsha);
-		script = rewrite_guard_release(&evalsha, reading_key(x),
-		                               releases_as(call, i, end, &room), x->shared,
-		                               end == GUARDED_DONE);
+		script = rewrite_guard_release(
+			&evalsha, reading_key(x),
+			notes ? x->token : releases_as(call, i, end, &room), x->shared,
+			notes ? GUARD_DONE_READ : done_with(end));
 		call_write_as_eval(out, script, buf_slice(&evalsha));
 		n++;
 	}
@@ -413,9 +431,11 @@ size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_
 
 bool guarded_call_is_others(const struct guarded_call *call)
 {
-	for (size_t i = 0; i < call->n; i++)
-		if (call->parts[i].releases && call->parts[i].reading->shared)
+	for (size_t i = 0; i < call->n; i++) {
+		const struct guarded_part *p = &call->parts[i];
+		if ((p->releases && p->reading->shared) || must_note(call, p, GUARDED_DONE))
 			return true;
+	}
 	return false;
 }
 
@@ -426,7 +446,7 @@ void guarded_call_release(const struct guarded_call *call, enum guarded_end end,
 	for (size_t i = 0; i < call->n; i++)
 		if (is_done_with(&call->parts[i], end, took))
 			release(call->parts[i].reading, releases_as(call, i, end, &room),
-			        end == GUARDED_DONE);
+			        done_with(end));
 	buf_release(&room);
 }
 

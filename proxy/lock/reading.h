@@ -78,6 +78,14 @@ enum guarded_way {
 	GUARDED_WATCHED, /* the same, and the application watches keys of its own */
 };
 
+/* What became of it. */
+enum guarded_end {
+	GUARDED_DONE,
+	GUARDED_PARTLY, /* of a transaction's commands, one or the other may have failed: what
+	                   they read counts as read, and what they wrote, as not written yet */
+	GUARDED_FAILED, /* nothing was done */
+};
+
 /* A command on guarded keys that is under way: what becomes of its readings when it ends. */
 #define GUARDED_TICKET_MAX 40
 struct guarded_call {
@@ -97,6 +105,7 @@ struct guarded_call {
 	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */
 	struct buf error; /* the first one among what was due; empty: none */
 	bool handing_on; /* it was carried out, and its guards are being released */
+	enum guarded_end end; /* (handing_on) its own */
 	struct buf answer; /* (handing_on) Redis' whole answer */
 	size_t answer_from; /* where in it the client's begins */
 	struct resp_reply reply; /* (handing_on) that tells of it */
@@ -140,12 +149,6 @@ struct lock_try guarded_call_try(const struct guarded_call *call, size_t i, stru
 void guarded_call_granted(struct guarded_call *call, struct slice line);
 /* It was answered with this error line: a key that was lost counts as read no more. */
 void guarded_call_failed(struct guarded_call *call, struct slice line);
-enum guarded_end {
-	GUARDED_DONE,
-	GUARDED_PARTLY, /* of a transaction's commands, one or the other may have failed: what
-	                   they read counts as read, and what they wrote, as not written yet */
-	GUARDED_FAILED, /* nothing was done */
-};
 /* It was answered. */
 void guarded_call_end(struct guarded_call *call, enum guarded_end end);
 /* Nobody will see the answer: what it reads counts as read. Frees it. */

@@ -488,6 +488,22 @@ def test_read_in_a_transaction_counts_also_where_another_connection_has_written_
 
 
 @SHARED
+@pytest.mark.parametrize("more, answer", [((), b""), ((("LPUSH", "text", 1),), WRONGTYPE)])
+def test_read_where_the_application_watches_counts_also_where_another_connection_has_written_since(
+        start_hasp, plain, owner, more, answer):
+    hasp = start_hasp(guard(owner=owner))
+    plain.set("text", 1)
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        assert two.call("SET", KEY, "two") == OK
+        assert one.call("WATCH", "other") == OK
+        assert transact(one, ("GET", KEY), *more)[-1] == b"*%d\r\n" % (1 + len(more)) + bulk("two") + answer
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@SHARED
 def test_writer_that_reads_is_checked_for_what_its_owner_read(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, acquire_on="BITFIELD"))
     with named(hasp, "x") as one, named(hasp, "x") as two:

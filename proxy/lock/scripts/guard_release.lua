@@ -1,12 +1,18 @@
--- guard_release: hasp's own giving up of a guard.
+-- guard_release: hasp's own giving up of a guard, when its owner is done with the key; or what
+-- it notes when its owner is not.
 --
 -- KEYS     guard, queue, readers (none: the guard again)
 -- ARGV     token (with a ticket: only what that try got), 'written' when its owner has written
---          what it had read, or ''
+--          what it had read, or ''; 'read' when it has read, and keeps the guard
 -- returns  1; 0 when the guard is another's
 -- layout   hasp's
 -- include guards.lua
 local guard = KEYS[1]
+if ARGV[2] == 'read' then
+	redis.call('HSET', KEYS[3], ARGV[1], 1)
+	redis.call('PEXPIRE', KEYS[3], 86400000)
+	return 1
+end
 if KEYS[3] ~= guard and ARGV[2] == 'written' then
 	redis.call('HDEL', KEYS[3], ARGV[1])
 end
