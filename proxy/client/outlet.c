@@ -323,8 +323,8 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 		         c->env->links->name, reason);
 	else if (end == LINK_REFUSED)
 		snprintf(error, sizeof(error), "-%s\r\n", reason);
-	else if (end == LINK_BROKEN && c->waiting == WAIT_REPLY && inflight == count_due(c) &&
-	         !c->session.quitting)
+	else if (end == LINK_BROKEN && c->waiting == WAIT_REPLY &&
+	         inflight - c->user.unheard == count_due(c) && !c->session.quitting)
 		/* Nothing else is due, so that this is in its place. */
 		snprintf(error, sizeof(error),
 		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "

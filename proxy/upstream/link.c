@@ -24,7 +24,7 @@ void link_join(struct link *l, struct link_user *u)
 {
 	HASP_ASSERT(!u->link && !l->closed && (l->shared || list_empty(&l->users)));
 	u->link = l;
-	u->inflight = 0;
+	u->inflight = u->unheard = 0;
 	u->await_idle = false;
 	u->outdated = l->outdated;
 	list_append(&l->users, &u->node);
@@ -64,6 +64,15 @@ void link_leave(struct link_user *u)
 
 /* --- beginning and end ------------------------------------------------------- */
 
+static void count_unheard(struct link *l)
+{
+	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
+		struct inflight *run = fifo_at(&l->fifo, i);
+		if (run->user && (run->flags & (LINK_QUIET | LINK_TELL)) == LINK_QUIET)
+			run->user->unheard += run->count;
+	}
+}
+
 void link_go_down(struct link *l, enum link_end end, const char *reason)
 {
 	struct list users, *node;
@@ -73,6 +82,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 		return;
 	if (end == LINK_BROKEN && !l->opaque && l->begun && link_forwards(l))
 		cut = l->to;
+	count_unheard(l);
 	/* The users are told last: they may do anything, but not with this link. */
 	list_init(&users);
 	list_move_all(&users, &l->users);

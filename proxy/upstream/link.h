@@ -86,6 +86,7 @@ struct link_user {
 	struct link *link; /* NULL: on none */
 	struct list node; /* among the link's users */
 	size_t inflight; /* requests whose reply is due */
+	size_t unheard; /* during on_down(): those among them of which nobody is told */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* the link is; see link_set_outdated() */
 };

@@ -376,6 +376,25 @@ def test_guard_that_is_handed_to_who_has_given_up_makes_nothing_good(start_hasp,
             gone.signal(signal.SIGCONT)
 
 
+def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
+    """What the read had taken by plain commands, when somebody stood in line, is being given back."""
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(guard(), upstream=relay.address)
+        with hasp.connect() as one:
+            for key, cut in ((SECOND, False), (KEY, True)):
+                plain.set(key, 5)
+                plain.zadd(f"hasp:queue:hasp:guard:{{{key}}}:", {"somebody": 1})
+                # In one piece or two.
+                relay.holds_back = (ONE, ONE + bulk("5")) if cut else None
+                one.send(encode("GET", key))
+                assert cut or one.read() == bulk("5")
+            until(lambda: plain.get(GUARD) and not plain.exists(QUEUE), "its script to be carried out")
+            hasp.take_turn()
+            relay.cut()
+            assert one.read().endswith(b"; whether the command was carried out is not known\r\n")
+            relay.holds_back = None
+
+
 @SHARED
 def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))

@@ -15,7 +15,7 @@ class Relay:
     def __init__(self, target):
         self.target = target
         self.swallows = False  # what Redis answers is lost
-        self.holds_back = None  # an answer that comes when this is None again
+        self.holds_back = None  # an answer, or a tuple of them, that comes when this is None again
         self.pairs = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.listener.getsockname()[1]
@@ -60,7 +60,7 @@ class Relay:
     def _copy(self, source, sink, replies):
         try:
             while data := source.recv(65536):
-                while replies and data == self.holds_back:
+                while replies and self._is_held(data):
                     time.sleep(0.001)
                 if not (replies and self.swallows):
                     sink.sendall(data)
@@ -68,6 +68,10 @@ class Relay:
             pass
         hang_up(source)
         hang_up(sink)
+
+    def _is_held(self, data):
+        held = self.holds_back
+        return data in held if isinstance(held, tuple) else data == held
 
     def __enter__(self):
         return self
