@@ -305,6 +305,8 @@ void observe(struct context *x, struct decision *d)
 			d->treat = LINK_TELL | LINK_SOON;
 			d->request = r;
 		}
+	} else if (d->treat & LINK_TELL) {
+		d->treat |= LINK_SOON;
 	}
 	r->observation = o;
 }
