@@ -355,6 +355,21 @@ static void touch(struct context *x, struct decision *d)
 	session_track(x->session, r);
 }
 
+/* Marks a request that Redis may keep: who hangs up meanwhile is not to be waited for. */
+static void mark_blocking(struct context *x, struct decision *d)
+{
+	const struct command *c = x->what->command;
+
+	if (!c || !(c->flags & COMMAND_BLOCKING) || x->session->opaque || x->session->in_multi)
+		return;
+	if (!d->request) {
+		d->request = request_new(REQUEST_OBSERVED);
+		d->treat = LINK_TELL;
+		session_track(x->session, d->request);
+	}
+	d->request->blocks = true;
+}
+
 static struct decision decide(struct context *x)
 {
 	struct decision d;
@@ -409,6 +424,8 @@ struct decision dispatch(const struct dispatch_from *from, const struct resp_vie
 	if (d.verdict == DISPATCH_PASS && what->is_observed &&
 	    command_arity_ok(what->command, req->argc))
 		observe(&x, &d);
+	if (d.verdict == DISPATCH_PASS)
+		mark_blocking(&x, &d);
 	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
 		count_queued(&x, was_in_multi, &d);
 	return d;

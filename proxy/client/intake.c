@@ -494,6 +494,10 @@ void client_on_readable(struct stream *s)
 			return;
 		if (c->waiting == WAIT_NONE)
 			pass_eof(c);
+		else if (session_may_be_blocked(&c->session))
+			/* Redis lets go of it, and of what is behind it. Else it would give
+			 * what it waits for to nobody. */
+			link_shutdown(c->user.link);
 	} else if (c->intake != INTAKE_NOTHING) {
 		client_touch(c);
 		on_input(c, p, (size_t)n);

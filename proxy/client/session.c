@@ -101,6 +101,14 @@ void session_forget(struct session *s, struct request *r)
 	request_free(r);
 }
 
+bool session_may_be_blocked(const struct session *s)
+{
+	for (struct list *at = s->awaited.next; at != &s->awaited; at = at->next)
+		if (container_of(at, struct request, node)->blocks)
+			return true;
+	return false;
+}
+
 /* What is remembered of a transaction's commands. */
 static void forget_block(struct session *s)
 {

@@ -37,7 +37,7 @@ enum request_kind {
 	REQUEST_LOCK,
 	REQUEST_TOUCH,
 	REQUEST_GUARDED,
-	REQUEST_OBSERVED, /* its reply is looked at, and nothing waits for it */
+	REQUEST_OBSERVED, /* when it is answered is of interest, and nothing waits for it */
 };
 
 enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
@@ -54,6 +54,7 @@ struct request {
 	char *name; /* SETNAME, HELLO; NULL: unchanged; "": none */
 	enum subscription subscription; /* SUBSCRIBE */
 	bool unsubscribe; /* SUBSCRIBE: the opposite */
+	bool blocks; /* Redis may keep it, and what is behind it, until there is data */
 	size_t acks; /* SUBSCRIBE: still to come; 0: told by what is subscribed */
 	size_t index; /* its place in the transaction */
 	struct list queued; /* EXEC: the requests that it runs */
@@ -121,6 +122,9 @@ bool session_watches(const struct session *s, struct slice key);
  * empty if it was too long. */
 void session_reply(struct session *s, struct request *r, const struct resp_reply *reply,
                    struct slice kept, struct holds *holds, struct hold_owner *owner);
+
+/* Is there a request in flight that Redis may not answer for long? */
+bool session_may_be_blocked(const struct session *s);
 
 /* A frame for link_ops.on_frame(): true when it answers no request by itself. `head` is the
  * request at the link's head; *ended is set when the frame was the last one it waited for. */

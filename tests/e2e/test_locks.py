@@ -8,6 +8,7 @@ that commands get there, whatever the connection around them has been through.
 
 import os
 import re
+import socket
 
 import pytest
 
@@ -416,6 +417,35 @@ def test_nothing_behind_quit_is_answered(pair, plain, command):
     one.send(encode("QUIT") + encode(*command))
     assert one.read() == OK and one.at_end()
     assert not plain.exists(KEY)
+
+
+GUARD = "[guard guarded]\npattern = guarded:*\nacquire_on = GET\n"
+INTERCEPTED = [("SETNX", KEY, "v"), ("LOCK", "k"), ("GET", "guarded:1"), ("SET", "guarded:1", 1)]
+
+
+@BOTH
+@pytest.mark.parametrize("command", INTERCEPTED)
+def test_who_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, command):
+    one, _ = pair(rule() + VERBS + GUARD)
+    one.send(encode("BLPOP", "list", 0) + encode(*command))
+    until(lambda: plain.info("clients")["blocked_clients"] == 1, "BLPOP to block")
+    one.close()
+    until(lambda: plain.info("clients")["blocked_clients"] == 0, "Redis to let go of it")
+    plain.rpush("list", "x")
+    assert plain.llen("list") == 1 and not plain.exists(command[1])
+
+
+@BOTH
+@pytest.mark.parametrize("command", INTERCEPTED[:2])
+def test_half_close_behind_a_blocking_command_that_need_not_block(pair, plain, command):
+    one, _ = pair(rule() + VERBS + GUARD)
+    reply = one.call(*command)
+    plain.delete(command[1], SIDE)
+    plain.rpush("list", "x")
+    one.send(encode("BLPOP", "list", 0) + encode(*command))
+    one.sock.shutdown(socket.SHUT_WR)
+    assert one.read() == b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
+    assert one.read() in (reply, b":2\r\n") and one.at_end()
 
 
 @BOTH
