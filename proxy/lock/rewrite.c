@@ -137,6 +137,11 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	return REWRITE_CALL;
 }
 
+enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why)
+{
+	return why == PARSED_UNKNOWN ? rewrite_write(rw) : REWRITE_PASS;
+}
+
 /* Writes only when told where to store; otherwise it reads, and has one key. */
 static enum rewrite_result rewrite_store(const struct rewrite *rw)
 {
@@ -188,18 +193,14 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	const struct resp_view *req = rw->req;
 	const struct rule *rule = rw->keys[0].rule;
 	struct expire_args a;
+	enum parsed parsed;
 	bool cut;
 
 	if (req->argc < 3)
 		return REWRITE_PASS;
-	switch (parse_expire(req, &a)) {
-	case PARSED_OK:
-		break;
-	case PARSED_REFUSED:
-		return REWRITE_PASS;
-	case PARSED_UNKNOWN:
-		return rewrite_write(rw);
-	}
+	parsed = parse_expire(req, &a);
+	if (parsed != PARSED_OK)
+		return rewrite_unparsed(rw, parsed);
 	if (req->argc > ARGS_UNPACK_MAX)
 		return too_long(rw);
 	/* Not cut here: the key may be of another type. */

@@ -235,18 +235,14 @@ enum rewrite_result rewrite_set(const struct rewrite *rw)
 	const struct resp_view *req = rw->req;
 	struct set_args a;
 	struct expiry e;
+	enum parsed parsed;
 	const char *form;
 
 	if (req->argc < 3)
 		return REWRITE_PASS;
-	switch (parse_set(req, &a)) {
-	case PARSED_OK:
-		break;
-	case PARSED_REFUSED:
-		return REWRITE_PASS;
-	case PARSED_UNKNOWN:
-		return rewrite_write(rw);
-	}
+	parsed = parse_set(req, &a);
+	if (parsed != PARSED_OK)
+		return rewrite_unparsed(rw, parsed);
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;
 	if (a.nx)

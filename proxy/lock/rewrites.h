@@ -51,6 +51,9 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t na
 /* As it came, inside the check. */
 enum rewrite_result rewrite_write(const struct rewrite *rw);
 
+/* What becomes of one whose arguments are not PARSED_OK. */
+enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
+
 /* --- rewrite_take.c --- */
 
 enum rewrite_result rewrite_set(const struct rewrite *rw);
