@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiting: what the files of a worker's waiters share: the waiters (wait.c), and the lines in
- * which they stand, one for each lock (line.c).
+ * waiting: what the files of a worker's waiters share: the waiters (wait.c), the lines in
+ * which they stand, one for each lock (line.c), and all of them together (waits.c).
  */
 #ifndef HASP_LOCK_WAITING_H
 #define HASP_LOCK_WAITING_H
@@ -100,6 +100,8 @@ enum outcome { OUTCOME_UNKNOWN, OUTCOME_QUEUED, OUTCOME_GRANTED, OUTCOME_GONE };
 
 /* NULL: it has ended. */
 struct waiter *waiter_find(struct waits *all, struct slice ticket);
+/* Its worker was told that it has the lock since `granted_ms` of Redis' time. */
+void waiter_heard(struct waiter *w, long long fence, int64_t granted_ms);
 /* What it wants; points into it. */
 struct lock_try waiter_try(const struct waiter *w);
 /* In seconds. */
