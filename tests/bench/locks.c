@@ -21,8 +21,6 @@
  */
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +33,7 @@
 #include "base/fatal.h"
 #include "lock/rewrite.h"
 #include "resp/write.h"
+#include "tests/bench/talk.h"
 
 #define LEASE_MS 30000
 #define EVENTS 512
@@ -76,38 +75,6 @@ struct kind {
 	const char *answers[STEPS_MAX]; /* NULL: any integer > 0 */
 	bool has_value; /* before it begins */
 };
-
-static _Noreturn void fail(const char *what, const char *why)
-{
-	fprintf(stderr, "locks: %s: %s\n", what, why);
-	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static int connect_to(const struct addrinfo *to)
-{
-	int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	if (fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) < 0)
-		fail("connect", strerror(errno));
-	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0)
-		fail("TCP_NODELAY", strerror(errno));
-	return fd;
-}
-
-/* A request is short, and its predecessor answered: the socket takes it whole. */
-static void write_all(int fd, struct slice bytes)
-{
-	if (send(fd, bytes.p, bytes.n, MSG_NOSIGNAL) != (ssize_t)bytes.n)
-		fail("send", strerror(errno));
-}
 
 /* --- what is sent --------------------------------------------------------------- */
 

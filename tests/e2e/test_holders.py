@@ -6,7 +6,6 @@ know of each other in different ways. What must not happen is waited for by what
 hasp's own calls to Redis are carried out in the order in which it makes them.
 """
 
-import pathlib
 import signal
 import threading
 import time
@@ -77,22 +76,6 @@ def is_renewed(plain, key):
 def runs_out(plain, key):
     """Without being renewed once."""
     return not rises(plain, key, 1)
-
-
-class Paused:
-    """A process that does nothing while this lasts."""
-
-    def __init__(self, process):
-        self.process = process
-
-    def __enter__(self):
-        self.process.signal(signal.SIGSTOP)
-        stats = list(pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat"))
-        until(lambda: all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T" for stat in stats),
-              "all of its threads to stop")
-
-    def __exit__(self, *_):
-        self.process.signal(signal.SIGCONT)
 
 
 class Gates(Relay):
@@ -388,7 +371,7 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
         assert one.call("LOCK", KEY) == ONE
         for other in (first, second):
             stand(plain, other, "LOCK", KEY, "PX", 2000, "WAIT", 9000, "AS", "us")
-        with Paused(hasp):
+        with hasp.frozen():
             assert one.call("UNLOCK", KEY) == ONE
             until(lambda: plain.pttl(KEY) < 1700, "a part of the lease to pass")
         assert first.read() == second.read() == b":2\r\n"

@@ -7,7 +7,6 @@ wait, and must be told in half of that.
 """
 
 import collections
-import pathlib
 import resource
 import selectors
 import signal
@@ -866,29 +865,13 @@ def test_one_of_the_waiters_gets_the_lock_after_flushall(start_hasp, plain, past
         nobody_waits(plain, take[1])
 
 
-class Paused:
-    """A process that does nothing while this lasts."""
-
-    def __init__(self, process):
-        self.process = process
-
-    def __enter__(self):
-        self.process.signal(signal.SIGSTOP)
-        stats = list(pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat"))
-        until(lambda: all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T" for stat in stats),
-              "all of its threads to stop")
-
-    def __exit__(self, *_):
-        self.process.signal(signal.SIGCONT)
-
-
 def test_release_while_the_subscription_is_down_is_made_good(start_hasp, plain):
     hasp, away = start_hasp(verbs(reentrant="no")), start_hasp(verbs(reentrant="no"))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 9000)
         (subscriber,) = subscribers(plain)
-        with Paused(away):
+        with away.frozen():
             plain.client_kill_filter(_id=subscriber["id"])
             assert one.call("UNLOCK", KEY) == ONE
             assert not plain.exists(KEY)
@@ -922,7 +905,7 @@ def test_who_was_passed_over_while_the_subscription_was_down_goes_before_a_newco
         for other in (one, two):
             stand(plain, other, *take)
         (subscriber,) = subscribers(plain)
-        with Paused(hasp):
+        with hasp.frozen():
             plain.client_kill_filter(_id=subscriber["id"])
             plain.delete(KEY, "lock:1")
             # It lets in whoever is there: nobody.
@@ -948,7 +931,7 @@ def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, pla
     with hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
         stand(plain, one, "LOCK", KEY, "WAIT", 9000)
-        with Paused(hasp):
+        with hasp.frozen():
             plain.client_kill_filter(_id=own["id"])
             plain.delete(KEY)
         assert one.read() == ONE
@@ -997,7 +980,7 @@ def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, plain):
     with hasp.connect() as one, away.connect() as gone, hasp.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, gone, "LOCK", KEY, "WAIT", 9000, "AS", "gone")
-        with Paused(away):
+        with away.frozen():
             stand(plain, other, "LOCK", KEY, "WAIT", 9000)
             gone.close()
             assert one.call("UNLOCK", KEY) == ONE
@@ -1035,7 +1018,7 @@ def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, plain, take, l
     with hasp.connect() as one, slow.connect() as other, hasp.connect() as third:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
         stand(plain, other, *take)
-        with Paused(slow):
+        with slow.frozen():
             one.call(*(("UNLOCK", key) if verb else ("DEL", key)))
             assert plain.exists(key)
             until(lambda: not plain.exists(key), "the lease to end")
@@ -1053,7 +1036,7 @@ def test_grant_that_comes_late_begins_its_lease_again(start_hasp, plain, take):
     with hasp.connect() as one, slow.connect() as other:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
         stand(plain, other, *take)
-        with Paused(slow):
+        with slow.frozen():
             one.call(*(("UNLOCK", key) if verb else ("DEL", key)))
             until(lambda: plain.pttl(key) < 1400, "a part of the lease to pass")
         assert other.read() == (b":2\r\n" if verb else OK)

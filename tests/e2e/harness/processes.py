@@ -7,6 +7,7 @@ The directories are short-named (a unix socket's path has at most 107 bytes)
 and go when the process is stopped.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -61,8 +62,18 @@ class Process:
     def freeze(self):
         """SIGSTOP, which the kernel carries out when it gets to it."""
         self.signal(signal.SIGSTOP)
-        status = pathlib.Path(f"/proc/{self.pid}/stat")
-        until(lambda: status.read_text().rsplit(")", 1)[1].split()[0] == "T", f"{self.name} to stop")
+        stats = list(pathlib.Path(f"/proc/{self.pid}/task").glob("*/stat"))
+        until(lambda: all(stat.read_text().rsplit(")", 1)[1].split()[0] == "T" for stat in stats),
+              f"all threads of {self.name} to stop")
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """It does nothing while this lasts."""
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
 
     def kill(self):
         if self.running():
