@@ -16,20 +16,16 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "tests/unit/surroundings.h"
 #include "upstream/link.h"
 
 #define DEADLINE_SECONDS 20.0
 
 struct fixture {
-	struct ev_loop *loop;
-	struct stream_flusher flusher;
-	struct link_env env;
-	char dir[64];
-	int listener;
+	struct surroundings at;
 	int server; /* the server's end; -1: not accepted, or closed */
 	struct link *link; /* NULL: never was, or freed */
 	struct link_user user;
@@ -134,24 +130,9 @@ static const struct link_ops ops = {
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
-	f->loop = ev_loop_new(EVFLAG_AUTO);
-	stream_flusher_init(&f->flusher, f->loop);
-	strcpy(f->dir, "/tmp/hasp-link-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/s", f->dir);
+	surroundings_init(&f->at, 64 * 1024);
 	f->server = -1;
-	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(f->listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
-	assert_int_equal(listen(f->listener, 8), 0);
-	list_init(&f->env.dead);
-	f->env.flusher = &f->flusher;
-	f->env.dialer = (struct dialer){ .loop = f->loop, .timeout_ms = 10000 };
-	f->env.address.local = true;
-	strcpy(f->env.address.host, sun.sun_path);
-	f->env.scratch_size = 64 * 1024;
-	f->env.scratch = malloc(f->env.scratch_size);
 	*state = f;
 	return 0;
 }
@@ -166,26 +147,19 @@ static void hang_up(struct fixture *f)
 static void free_link(struct fixture *f)
 {
 	link_close(f->link);
-	links_reap(&f->env);
+	links_reap(&f->at.env);
 	f->link = NULL;
 }
 
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
-	char path[128];
 
 	free_link(f);
 	hang_up(f);
-	close(f->listener);
-	snprintf(path, sizeof(path), "%s/s", f->dir);
-	unlink(path);
-	rmdir(f->dir);
-	stream_flusher_fini(&f->flusher);
-	ev_loop_destroy(f->loop);
+	surroundings_fini(&f->at);
 	buf_release(&f->bytes);
 	buf_release(&f->told);
-	free(f->env.scratch);
 	free(f);
 	return 0;
 }
@@ -194,7 +168,7 @@ static int tear_down(void **state)
 static void settle(struct fixture *f)
 {
 	for (int i = 0; i < 4; i++)
-		ev_run(f->loop, EVRUN_NOWAIT);
+		ev_run(f->at.loop, EVRUN_NOWAIT);
 }
 
 static void on_deadline(struct ev_loop *loop, struct ev_timer *w, int revents)
@@ -211,15 +185,15 @@ static void turn(struct fixture *f)
 	struct ev_timer deadline;
 
 	ev_timer_init(&deadline, on_deadline, DEADLINE_SECONDS, 0);
-	ev_timer_start(f->loop, &deadline);
-	ev_run(f->loop, EVRUN_ONCE);
-	ev_timer_stop(f->loop, &deadline);
+	ev_timer_start(f->at.loop, &deadline);
+	ev_run(f->at.loop, EVRUN_ONCE);
+	ev_timer_stop(f->at.loop, &deadline);
 }
 
 static void begin(struct fixture *f)
 {
 	link_user_init(&f->user, &ops, f);
-	f->link = link_new(&f->env, false, NULL);
+	f->link = link_new(&f->at.env, false, NULL);
 	link_join(f->link, &f->user);
 }
 
@@ -227,7 +201,7 @@ static void begin(struct fixture *f)
 static void connect_link(struct fixture *f)
 {
 	begin(f);
-	f->server = accept(f->listener, NULL, NULL);
+	f->server = accept(f->at.listener, NULL, NULL);
 	assert_true(f->server >= 0);
 	while (f->ndrained == 0 && f->ndown == 0)
 		turn(f);
@@ -783,11 +757,11 @@ static void a_socket_that_is_missing_is_told(void **state)
 {
 	struct fixture *f = *state;
 
-	strcat(f->env.address.host, "/no");
+	strcat(f->at.env.address.host, "/no");
 	assert_fails(f, strerror(ENOTDIR));
 	free_link(f);
 	f->ndown = 0;
-	snprintf(f->env.address.host, sizeof(f->env.address.host), "%s/no", f->dir);
+	snprintf(f->at.env.address.host, sizeof(f->at.env.address.host), "%s/no", f->at.dir);
 	assert_fails(f, strerror(ENOENT));
 }
 
@@ -795,8 +769,8 @@ static void a_path_too_long_for_a_socket_is_told(void **state)
 {
 	struct fixture *f = *state;
 
-	memset(f->env.address.host, 'x', 200);
-	f->env.address.host[200] = '\0';
+	memset(f->at.env.address.host, 'x', 200);
+	f->at.env.address.host[200] = '\0';
 	assert_fails(f, strerror(ENAMETOOLONG));
 }
 
@@ -804,8 +778,8 @@ static void a_socket_without_a_listener_is_told(void **state)
 {
 	struct fixture *f = *state;
 
-	close(f->listener);
-	f->listener = -1;
+	close(f->at.listener);
+	f->at.listener = -1;
 	assert_fails(f, strerror(ECONNREFUSED));
 }
 
@@ -820,8 +794,9 @@ static void a_port_without_a_listener_is_told(void **state)
 	sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_int_equal(bind(fd, (struct sockaddr *)&sin, len), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&sin, &len), 0);
-	f->env.address = (struct address){ .host = "127.0.0.1" };
-	snprintf(f->env.address.port, sizeof(f->env.address.port), "%d", ntohs(sin.sin_port));
+	f->at.env.address = (struct address){ .host = "127.0.0.1" };
+	snprintf(f->at.env.address.port, sizeof(f->at.env.address.port), "%d",
+	         ntohs(sin.sin_port));
 	assert_fails(f, strerror(ECONNREFUSED));
 	close(fd);
 }
@@ -834,9 +809,9 @@ static void a_link_that_was_full_while_it_logged_in_says_when_it_is_not(void **s
 	char *block = calloc(1, STREAM_HIGH_WATER), got[64];
 
 	link_user_init(&f->user, &ops, f);
-	f->link = link_new(&f->env, false, &login);
+	f->link = link_new(&f->at.env, false, &login);
 	link_join(f->link, &f->user);
-	f->server = accept(f->listener, NULL, NULL);
+	f->server = accept(f->at.listener, NULL, NULL);
 	while (server_reads(f, got, sizeof(got)) == 0)
 		turn(f);
 	link_send(f->link, slice_of(block, STREAM_HIGH_WATER));
@@ -857,7 +832,7 @@ static void what_is_sent_before_the_connection_is_up_waits_for_it(void **state)
 	link_send(f->link, SLICE_LIT("one "));
 	link_send(f->link, SLICE_LIT("two"));
 	assert_int_equal(link_pending(f->link), 7);
-	f->server = accept(f->listener, NULL, NULL);
+	f->server = accept(f->at.listener, NULL, NULL);
 	while (f->ndrained == 0)
 		turn(f);
 	assert_int_equal(link_pending(f->link), 0);
@@ -948,7 +923,7 @@ static void a_link_can_be_paused_before_it_is_up(void **state)
 
 	begin(f);
 	link_pause(f->link);
-	f->server = accept(f->listener, NULL, NULL);
+	f->server = accept(f->at.listener, NULL, NULL);
 	while (f->ndrained == 0)
 		turn(f);
 	SERVER_SENDS(f, "+1\r\n");
@@ -1045,12 +1020,12 @@ static void invite(struct guests *all, struct fixture *f, const struct link_logi
 	*all = (struct guests){ .f = f };
 	free_link(f);
 	hang_up(f);
-	f->link = link_new(&f->env, true, login);
+	f->link = link_new(&f->at.env, true, login);
 	for (size_t i = 0; i < NGUESTS; i++) {
 		link_user_init(&all->guest[i].user, &guest_ops, &all->guest[i]);
 		link_join(f->link, &all->guest[i].user);
 	}
-	f->server = accept(f->listener, NULL, NULL);
+	f->server = accept(f->at.listener, NULL, NULL);
 	assert_true(f->server >= 0);
 	settle(f);
 }

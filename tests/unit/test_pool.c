@@ -14,20 +14,16 @@
 
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "tests/unit/surroundings.h"
 #include "upstream/pool.h"
 
 #define NUSERS 8
 
 struct fixture {
-	struct ev_loop *loop;
-	struct stream_flusher flusher;
-	struct link_env env;
+	struct surroundings at;
 	struct pool *pool;
-	char dir[64];
-	int listener;
 	struct link_user users[NUSERS];
 	unsigned ndown;
 };
@@ -62,25 +58,9 @@ static const struct link_ops ops = {
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
-	f->loop = ev_loop_new(EVFLAG_AUTO);
-	stream_flusher_init(&f->flusher, f->loop);
-	strcpy(f->dir, "/tmp/hasp-pool-XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/s", f->dir);
-	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(f->listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
-	assert_int_equal(listen(f->listener, 64), 0);
-	list_init(&f->env.dead);
-	f->env.flusher = &f->flusher;
-	f->env.dialer = (struct dialer){ .loop = f->loop, .timeout_ms = 10000 };
-	f->env.address.local = true;
-	f->env.name = "there";
-	strcpy(f->env.address.host, sun.sun_path);
-	f->env.scratch_size = 4096;
-	f->env.scratch = malloc(f->env.scratch_size);
-	f->pool = pool_new(f->loop, &f->env);
+	surroundings_init(&f->at, 4096);
+	f->pool = pool_new(f->at.loop, &f->at.env);
 	for (size_t i = 0; i < NUSERS; i++)
 		link_user_init(&f->users[i], &ops, f);
 	*state = f;
@@ -90,17 +70,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
-	char path[128];
 
 	pool_free(f->pool);
-	links_reap(&f->env);
-	close(f->listener);
-	snprintf(path, sizeof(path), "%s/s", f->dir);
-	unlink(path);
-	rmdir(f->dir);
-	stream_flusher_fini(&f->flusher);
-	ev_loop_destroy(f->loop);
-	free(f->env.scratch);
+	surroundings_fini(&f->at);
 	free(f);
 	return 0;
 }
@@ -159,7 +131,7 @@ static void another_address_has_links_of_its_own(void **state)
 	struct fixture *f = *state;
 
 	join(f, 0, plain);
-	f->env.name = "elsewhere";
+	f->at.env.name = "elsewhere";
 	assert_ptr_not_equal(join(f, 1, plain), f->users[0].link);
 }
 
@@ -183,9 +155,9 @@ static void a_link_that_went_down_is_replaced(void **state)
 
 	join(f, 0, plain);
 	join(f, 1, plain);
-	close(accept(f->listener, NULL, NULL));
+	close(accept(f->at.listener, NULL, NULL));
 	for (int i = 0; i < 100 && f->ndown < 2; i++)
-		ev_run(f->loop, EVRUN_ONCE);
+		ev_run(f->at.loop, EVRUN_ONCE);
 	assert_int_equal(f->ndown, 2);
 	assert_null(f->users[0].link);
 	assert_non_null(join(f, 0, plain));
@@ -199,7 +171,7 @@ static void a_link_that_nobody_uses_is_closed_at_the_second_look(void **state)
 	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
 	char byte;
-	int server = accept(f->listener, NULL, NULL);
+	int server = accept(f->at.listener, NULL, NULL);
 
 	pool_sweep(f->pool);
 	pool_sweep(f->pool);
@@ -225,12 +197,12 @@ static void closing_the_pool_closes_its_links(void **state)
 	int server;
 
 	join(f, 0, plain);
-	server = accept(f->listener, NULL, NULL);
+	server = accept(f->at.listener, NULL, NULL);
 	pool_free(f->pool);
 	assert_null(f->users[0].link);
 	assert_int_equal(recv(server, &byte, 1, MSG_DONTWAIT), 0);
 	close(server);
-	f->pool = pool_new(f->loop, &f->env);
+	f->pool = pool_new(f->at.loop, &f->at.env);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/surroundings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+void surroundings_init(struct surroundings *s, size_t scratch_size)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+
+	*s = (struct surroundings){ .loop = ev_loop_new(EVFLAG_AUTO) };
+	stream_flusher_init(&s->flusher, s->loop);
+	strcpy(s->dir, "/tmp/hasp-unit-XXXXXX");
+	assert_non_null(mkdtemp(s->dir));
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/s", s->dir);
+	s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(s->listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	assert_int_equal(listen(s->listener, 64), 0);
+	list_init(&s->env.dead);
+	s->env.flusher = &s->flusher;
+	s->env.dialer = (struct dialer){ .loop = s->loop, .timeout_ms = 10000 };
+	s->env.address.local = true;
+	s->env.name = "there";
+	strcpy(s->env.address.host, sun.sun_path);
+	s->env.scratch_size = scratch_size;
+	s->env.scratch = malloc(scratch_size);
+}
+
+void surroundings_fini(struct surroundings *s)
+{
+	char path[128];
+
+	links_reap(&s->env);
+	close(s->listener);
+	snprintf(path, sizeof(path), "%s/s", s->dir);
+	unlink(path);
+	rmdir(s->dir);
+	stream_flusher_fini(&s->flusher);
+	ev_loop_destroy(s->loop);
+	free(s->env.scratch);
+}

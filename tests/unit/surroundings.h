@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * surroundings: what a link needs around it, and the socket of a server that the test plays.
+ */
+#ifndef HASP_TESTS_UNIT_SURROUNDINGS_H
+#define HASP_TESTS_UNIT_SURROUNDINGS_H
+
+#include "upstream/link.h"
+
+struct surroundings {
+	struct ev_loop *loop;
+	struct stream_flusher flusher;
+	struct link_env env;
+	char dir[64];
+	int listener; /* on a unix socket, to which env.address leads */
+};
+
+void surroundings_init(struct surroundings *s, size_t scratch_size);
+/* When all links are closed. */
+void surroundings_fini(struct surroundings *s);
+
+#endif
