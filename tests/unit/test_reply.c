@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "resp/reply.h"
+#include "tests/unit/ways.h"
 
 /* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
 static enum resp_result scan_copy(struct reply_scan *s, struct slice bytes, size_t *used)
@@ -49,8 +50,16 @@ struct run {
 	struct reply_scan scan;
 	size_t at; /* bytes done with */
 	bool bad;
+	const char *expected;
 	struct buf told; /* see assert_replies() */
 };
+
+static void begin(void *arg)
+{
+	struct run *run = arg;
+
+	*run = (struct run){ .expected = run->expected };
+}
 
 static void tell(struct run *run)
 {
@@ -68,8 +77,9 @@ static void tell(struct run *run)
 }
 
 /* The first `upto` bytes of the stream have arrived. */
-static void arrive(struct run *run, struct slice stream, size_t upto)
+static void arrive(void *arg, struct slice stream, size_t upto)
 {
+	struct run *run = arg;
 	while (!run->bad && run->at < upto) {
 		size_t used;
 		enum resp_result r = scan_copy(
@@ -88,9 +98,9 @@ static void arrive(struct run *run, struct slice stream, size_t upto)
 	}
 }
 
-static void assert_told(struct run *run, struct slice stream, const char *expected,
-                        const char *how, size_t cut)
+static void assert_told(void *arg, struct slice stream, const char *how, size_t cut)
 {
+	struct run *run = arg;
 	struct slice told;
 
 	if (!run->bad && !reply_scan_at_start(&run->scan))
@@ -99,9 +109,9 @@ static void assert_told(struct run *run, struct slice stream, const char *expect
 	told = buf_slice(&run->told);
 	if (told.n)
 		told.n--;
-	if (!slice_eq(told, slice_str(expected)))
+	if (!slice_eq(told, slice_str(run->expected)))
 		fail_msg("%s %zu: \"%.*s\" instead of \"%s\"", how, cut, (int)told.n, told.p,
-		         expected);
+		         run->expected);
 	buf_release(&run->told);
 }
 
@@ -110,20 +120,10 @@ static void assert_told(struct run *run, struct slice stream, const char *expect
  * within a reply. Scans whole, byte by byte and at every split. */
 static void assert_replies(struct slice stream, const char *expected)
 {
-	struct run run = { .told = BUF_INIT };
+	static const struct ways ways = { begin, arrive, assert_told };
+	struct run run = { .expected = expected };
 
-	arrive(&run, stream, stream.n);
-	assert_told(&run, stream, expected, "whole", 0);
-	run = (struct run){ .told = BUF_INIT };
-	for (size_t i = 1; i <= stream.n; i++)
-		arrive(&run, stream, i);
-	assert_told(&run, stream, expected, "byte by byte", 0);
-	for (size_t cut = 1; cut < stream.n; cut++) {
-		run = (struct run){ .told = BUF_INIT };
-		arrive(&run, stream, cut);
-		arrive(&run, stream, stream.n);
-		assert_told(&run, stream, expected, "cut at", cut);
-	}
+	ways_try(&ways, &run, stream);
 }
 
 #define REPLIES(literal, expected) assert_replies(SLICE_LIT(literal), expected)

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "resp/request.h"
+#include "tests/unit/ways.h"
 
 /* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
 static enum resp_result scan_copy(struct request_scan *s, struct slice bytes, size_t *used)
@@ -35,12 +36,21 @@ struct run {
 	struct request_scan scan;
 	size_t at; /* bytes done with */
 	bool bad;
+	const char *expected;
 	struct buf told; /* see assert_framed() */
 };
 
-/* The first `upto` bytes of the stream have arrived. */
-static void arrive(struct run *run, struct slice stream, size_t upto)
+static void begin(void *arg)
 {
+	struct run *run = arg;
+
+	*run = (struct run){ .expected = run->expected };
+}
+
+/* The first `upto` bytes of the stream have arrived. */
+static void arrive(void *arg, struct slice stream, size_t upto)
+{
+	struct run *run = arg;
 	enum resp_result r = RESP_OK;
 
 	while (!run->bad && r != RESP_MORE && run->at < upto) {
@@ -55,16 +65,17 @@ static void arrive(struct run *run, struct slice stream, size_t upto)
 	}
 }
 
-static void assert_told(struct run *run, struct slice stream, const char *expected,
-                        const char *how, size_t cut)
+static void assert_told(void *arg, struct slice stream, const char *how, size_t cut)
 {
+	struct run *run = arg;
+
 	if (!run->bad && (run->at < stream.n || run->scan.state))
 		buf_puts(&run->told, "more ");
 	buf_append(&run->told, slice_of("", 1));
-	if (strncmp(buf_head(&run->told), expected, strlen(expected)) != 0 ||
-	    strlen(buf_head(&run->told)) != strlen(expected) + (*expected != '\0'))
+	if (strncmp(buf_head(&run->told), run->expected, strlen(run->expected)) != 0 ||
+	    strlen(buf_head(&run->told)) != strlen(run->expected) + (*run->expected != '\0'))
 		fail_msg("%s %zu: \"%s\" instead of \"%s\"", how, cut, buf_head(&run->told),
-		         expected);
+		         run->expected);
 	buf_release(&run->told);
 }
 
@@ -73,20 +84,10 @@ static void assert_told(struct run *run, struct slice stream, const char *expect
  * within a request. Scans whole, byte by byte and at every split. */
 static void assert_framed(struct slice stream, const char *expected)
 {
-	struct run run = { .told = BUF_INIT };
+	static const struct ways ways = { begin, arrive, assert_told };
+	struct run run = { .expected = expected };
 
-	arrive(&run, stream, stream.n);
-	assert_told(&run, stream, expected, "whole", 0);
-	run = (struct run){ .told = BUF_INIT };
-	for (size_t i = 1; i <= stream.n; i++)
-		arrive(&run, stream, i);
-	assert_told(&run, stream, expected, "byte by byte", 0);
-	for (size_t cut = 1; cut < stream.n; cut++) {
-		run = (struct run){ .told = BUF_INIT };
-		arrive(&run, stream, cut);
-		arrive(&run, stream, stream.n);
-		assert_told(&run, stream, expected, "cut at", cut);
-	}
+	ways_try(&ways, &run, stream);
 }
 
 #define FRAMED(literal, expected) assert_framed(SLICE_LIT(literal), expected)
