@@ -402,8 +402,7 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 {
 	const struct special *special = x->what->special;
 
-	if (!was_in_multi || !x->session->in_multi ||
-	    (special && !special_is_queued(special)))
+	if (!was_in_multi || !x->session->in_multi || (special && !special_is_queued(special)))
 		return;
 	x->session->nqueued++;
 	if (x->from->env->guards_enforce)

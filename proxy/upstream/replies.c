@@ -114,7 +114,8 @@ void link_try_opaque(struct link *l)
 	struct inflight *head = fifo_head(&l->fifo);
 	struct link_user *u = link_sole_user(l);
 
-	if (!l->to_be_opaque || l->opaque || (head && (!head->user || head->flags == LINK_QUIET)))
+	if (!l->to_be_opaque || l->opaque ||
+	    (head && (!head->user || head->flags == LINK_QUIET)))
 		return;
 	l->opaque = true;
 	fifo_clear(&l->fifo);
