@@ -30,6 +30,17 @@ void client_send_up(struct client *c, struct slice bytes)
 		link_send(c->user.link, bytes);
 }
 
+/* What was decided to be sent in place of a request. */
+static void send_call(struct client *c)
+{
+	struct slice call = buf_slice(&c->env->call);
+
+	if (c->shared)
+		link_queue_call(c->user.link, call);
+	else
+		link_send(c->user.link, call);
+}
+
 /* Sends what was passed and not sent yet, up to the cursor. */
 static void send_passed(struct client *c, struct cursor *k)
 {
@@ -145,7 +156,7 @@ static bool act(struct client *c, struct cursor *k, const struct decision *d)
 		return true;
 	case DISPATCH_CALL:
 		send_passed(c, k);
-		client_send_up(c, buf_slice(&c->env->call));
+		send_call(c);
 		expect(c, d);
 		if (d->barrier) {
 			c->waiting = WAIT_REPLY;
@@ -197,7 +208,7 @@ void client_retry(struct client *c, bool eval)
 		return;
 	}
 	if (d.verdict == DISPATCH_CALL) {
-		client_send_up(c, buf_slice(&c->env->call));
+		send_call(c);
 	} else {
 		/* The rule is gone since. */
 		HASP_ASSERT(d.verdict == DISPATCH_PASS && d.turn == TURN_NONE);

@@ -268,6 +268,12 @@ void stream_queue(struct stream *s, struct slice bytes)
 		flush(s);
 }
 
+void stream_flush(struct stream *s)
+{
+	if (!s->writing)
+		flush(s);
+}
+
 void stream_shutdown(struct stream *s)
 {
 	if (s->shut)

@@ -83,6 +83,8 @@ void stream_send(struct stream *s, struct slice bytes);
 /* Sends at the end of the loop's turn, together with what else is queued until then; or sooner,
  * when that is as much as the high water. */
 void stream_queue(struct stream *s, struct slice bytes);
+/* Sends what is queued now, as far as the socket takes it. */
+void stream_flush(struct stream *s);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);
 

@@ -8,6 +8,10 @@
 #include "resp/write.h"
 #include "upstream/link_parts.h"
 
+/* As many bytes of calls, some fifteen, take Redis several times as long as it takes to send
+ * them. */
+#define CALLS_ENOUGH ((size_t)4 * 1024)
+
 static void tell_drained(struct link *l);
 
 static const struct stream_ops stream_ops = { link_on_readable, link_on_drained };
@@ -271,6 +275,13 @@ void link_queue(struct link *l, struct slice bytes)
 		buf_append(&l->gated, bytes);
 	else
 		stream_queue(&l->stream, bytes);
+}
+
+void link_queue_call(struct link *l, struct slice bytes)
+{
+	link_queue(l, bytes);
+	if (!l->closed && stream_pending(&l->stream) >= CALLS_ENOUGH)
+		stream_flush(&l->stream);
 }
 
 void link_touch(struct link *l)

@@ -133,6 +133,9 @@ void link_leave(struct link_user *u);
 /* Sends now, or with what else is queued at the end of the loop's turn. */
 void link_send(struct link *l, struct slice bytes);
 void link_queue(struct link *l, struct slice bytes);
+/* As link_queue(), of what keeps Redis busy, as calls of scripts do: a few of them do not wait
+ * for the turn's end, but give it something to do meanwhile. */
+void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a command that does nothing, and whose reply nobody sees. */
 void link_touch(struct link *l);
 /* Half-closes when all is sent. */

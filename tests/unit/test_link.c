@@ -1262,6 +1262,44 @@ static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **stat
 	see_off(&all);
 }
 
+/* --- what is queued ----------------------------------------------------------- */
+
+static size_t count_server_reads(struct fixture *f)
+{
+	char got[8192];
+
+	return server_reads(f, got, sizeof(got));
+}
+
+static void what_is_queued_leaves_at_the_turns_end(void **state)
+{
+	struct fixture *f = *state;
+	char bytes[4096] = "";
+
+	connect_link(f);
+	link_queue(f->link, slice_of(bytes, sizeof(bytes)));
+	assert_int_equal(count_server_reads(f), 0);
+	settle(f);
+	assert_int_equal(count_server_reads(f), sizeof(bytes));
+}
+
+static void a_few_calls_do_not_wait_for_the_turns_end(void **state)
+{
+	struct fixture *f = *state;
+	char call[256] = "";
+
+	connect_link(f);
+	for (int i = 0; i < 15; i++)
+		link_queue_call(f->link, slice_of(call, sizeof(call)));
+	assert_int_equal(count_server_reads(f), 0);
+	link_queue_call(f->link, slice_of(call, sizeof(call)));
+	assert_int_equal(count_server_reads(f), 16 * sizeof(call));
+	link_queue_call(f->link, slice_of(call, sizeof(call)));
+	assert_int_equal(count_server_reads(f), 0);
+	settle(f);
+	assert_int_equal(count_server_reads(f), sizeof(call));
+}
+
 /* --- logging in --------------------------------------------------------------- */
 
 static const struct link_login alice = {
@@ -1515,6 +1553,8 @@ int main(void)
 		TEST(pushes_on_a_shared_link_are_nobodys),
 		TEST(who_waits_for_idle_is_told_behind_its_last_byte),
 		TEST(a_link_that_breaks_tells_each_user_what_it_had_in_flight),
+		TEST(what_is_queued_leaves_at_the_turns_end),
+		TEST(a_few_calls_do_not_wait_for_the_turns_end),
 		TEST(nothing_is_sent_before_the_login_is_accepted),
 		TEST(a_login_that_is_refused_is_told_and_nothing_is_sent),
 		TEST(who_leaves_before_the_login_is_accepted_hears_nothing),
