@@ -16,6 +16,7 @@
 #include "client/client.h"
 #include "client/dispatch.h"
 #include "client/observe.h"
+#include "client/session.h"
 #include "client/special.h"
 #include "lock/errand.h"
 #include "lock/fitness.h"
@@ -399,6 +400,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.arg = w,
 	});
 	w->errands = errands_new(w->loop, w->control);
+	spares_init(&w->clients.requests, REQUEST_SIZE);
 	w->clients.holds = holds_new(w->loop, w->errands);
 	w->clients.readings = readings_new(w->errands);
 	w->clients.waits = waits_new(w->loop, &w->links, w->errands, &shared->board);
@@ -434,6 +436,7 @@ static void worker_free(struct worker *w)
 	request_args_fini(&w->clients.args);
 	buf_release(&w->clients.call);
 	buf_release(&w->clients.token);
+	spares_fini(&w->clients.requests);
 	buf_release(&w->unfit);
 	observe_fini(&w->clients);
 	names_free(w->clients.names);

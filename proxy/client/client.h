@@ -20,6 +20,7 @@
 #include <stddef.h>
 
 #include "base/list.h"
+#include "base/spares.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "lock/hold.h"
@@ -53,6 +54,7 @@ struct client_env {
 	struct buf call; /* a rewritten request is built in it */
 	struct buf token; /* as is an owner's token */
 	struct request_args args;
+	struct spares requests; /* of REQUEST_SIZE */
 	struct names *names; /* client/names.h */
 	struct list clients; /* open, least recently active first */
 	struct list closing; /* sent their last bytes, oldest first */

@@ -55,7 +55,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	}
 	if (x->session->in_multi && !note && ntouched == 0)
 		return d;
-	r = request_new(REQUEST_LOCK);
+	r = request_new_of(&x->from->env->requests, REQUEST_LOCK);
 	r->note = note;
 	for (size_t i = 0; i < ntouched; i++)
 		request_touch(r, touched[i]);

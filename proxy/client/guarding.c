@@ -135,7 +135,7 @@ static struct decision call(struct context *x, const struct guard_keys *k)
 	(void)deciding_shorten(x);
 	d.treat = LINK_TELL | LINK_ASK | LINK_ASK_STATUS;
 	d.barrier = true;
-	d.request = request_new(REQUEST_GUARDED);
+	d.request = request_new_of(&env->requests, REQUEST_GUARDED);
 	d.request->call = pending;
 	session_track(x->session, d.request);
 	return d;

@@ -13,9 +13,14 @@
 
 struct request *request_new(enum request_kind kind)
 {
-	struct request *r = xmalloc(sizeof(*r));
+	return request_new_of(NULL, kind);
+}
 
-	*r = (struct request){ .kind = kind };
+struct request *request_new_of(struct spares *spares, enum request_kind kind)
+{
+	struct request *r = spares ? spares_take(spares) : xmalloc(sizeof(*r));
+
+	*r = (struct request){ .kind = kind, .spares = spares };
 	list_init(&r->node);
 	list_init(&r->queued);
 	return r;
@@ -40,7 +45,10 @@ void request_free(struct request *r)
 	free(r->user);
 	free(r->password);
 	free(r->name);
-	free(r);
+	if (r->spares)
+		spares_give(r->spares, r);
+	else
+		free(r);
 }
 
 void request_touch(struct request *r, struct slice key)

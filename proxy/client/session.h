@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "base/spares.h"
 #include "lock/hold.h"
 #include "lock/reading.h"
 #include "resp/reply.h"
@@ -62,6 +63,7 @@ struct request {
 	struct guarded_call *call; /* GUARDED */
 	struct observation *observation; /* NULL: none */
 	struct buf touched; /* keys of locks to look at, each after its size_t length */
+	struct spares *spares; /* where its memory goes; NULL: to the heap */
 };
 
 /* What becomes of a transaction whose application watches keys of its own. */
@@ -150,6 +152,9 @@ bool session_is_subscribed(const struct session *s);
 void session_make_opaque(struct session *s);
 
 struct request *request_new(enum request_kind kind);
+/* The same from, and back to, `spares`, which are of this size and outlive it. */
+#define REQUEST_SIZE sizeof(struct request)
+struct request *request_new_of(struct spares *spares, enum request_kind kind);
 void request_free(struct request *r);
 
 /* A key to look at when the request is answered, or the transaction that it is in. */

@@ -31,7 +31,7 @@ struct decision trying_begin(struct context *x, const struct guarded *g)
 	struct decision d = { .verdict = DISPATCH_CALL, .barrier = true };
 
 	rewrite_guarded_try(&env->call, g);
-	d.request = request_new(REQUEST_GUARDED);
+	d.request = request_new_of(&env->requests, REQUEST_GUARDED);
 	d.request->call = guarded_call_new(env->readings, x->from->reader, x->session->db, g,
 	                                   false, waits_ticket(env->waits));
 	d.request->call->way = GUARDED_TRY;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "base/spares.h"
 #include "lock/call.h"
 #include "lock/lockid.h"
 #include "resp/write.h"
@@ -17,7 +18,13 @@ struct readings {
 	struct errands *errands;
 	struct map by_id;
 	struct buf room;
+	struct spares small; /* readings that fit in SMALL_SIZE */
+	struct spares single; /* calls for one key */
 };
+
+/* Room for a reading with a key and a token as they mostly are. */
+#define SMALL_SIZE (sizeof(struct reading) + 160)
+#define SINGLE_SIZE (sizeof(struct guarded_call) + sizeof(struct guarded_part))
 
 struct readings *readings_new(struct errands *errands)
 {
@@ -25,6 +32,8 @@ struct readings *readings_new(struct errands *errands)
 
 	books->errands = errands;
 	map_init(&books->by_id, (uint64_t)(uintptr_t)books);
+	spares_init(&books->small, SMALL_SIZE);
+	spares_init(&books->single, SINGLE_SIZE);
 	return books;
 }
 
@@ -33,6 +42,8 @@ void readings_free(struct readings *books)
 	HASP_ASSERT(books->by_id.n == 0);
 	map_fini(&books->by_id);
 	buf_release(&books->room);
+	spares_fini(&books->small);
+	spares_fini(&books->single);
 	free(books);
 }
 
@@ -70,12 +81,23 @@ struct slice reading_key(const struct reading *x)
 	return lockid_key(x->by_id.key);
 }
 
+/* Its own size, and what stands behind it. */
+static size_t size_of(struct slice id, struct slice token)
+{
+	return sizeof(struct reading) + id.n + token.n;
+}
+
 void reading_end(struct reading *x)
 {
+	bool is_small = size_of(x->by_id.key, x->token) <= SMALL_SIZE;
+
 	map_remove(&x->books->by_id, &x->by_id);
 	list_remove(&x->node);
 	x->reader->n--;
-	free(x);
+	if (is_small)
+		spares_give(&x->books->small, x);
+	else
+		free(x);
 }
 
 static void make_room(struct reader *r)
@@ -109,7 +131,8 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 	}
 	make_room(r);
 	id = lockid_write(&books->room, db, k->key);
-	x = xmalloc(sizeof(*x) + id.n + k->token.n);
+	x = size_of(id, k->token) <= SMALL_SIZE ? spares_take(&books->small)
+	                                        : xmalloc(size_of(id, k->token));
 	bytes = (char *)(x + 1);
 	memcpy(bytes, id.p, id.n);
 	memcpy(bytes + id.n, k->token.p, k->token.n);
@@ -173,7 +196,9 @@ static double until(const struct guarded_call *call, int64_t lease_ms)
 struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, int db,
                                       const struct guarded *g, bool writes, struct slice ticket)
 {
-	struct guarded_call *call = xmalloc(sizeof(*call) + g->n * sizeof(*call->parts));
+	struct guarded_call *call = g->n == 1 ? spares_take(&books->single)
+	                                      : xmalloc(sizeof(*call) +
+	                                                g->n * sizeof(*call->parts));
 
 	HASP_ASSERT(g->n < READINGS_MAX);
 	*call = (struct guarded_call){
@@ -239,7 +264,10 @@ void guarded_call_free(struct guarded_call *call)
 	buf_release(&call->block);
 	buf_release(&call->error);
 	buf_release(&call->answer);
-	free(call);
+	if (call->n == 1)
+		spares_give(&call->books->single, call);
+	else
+		free(call);
 }
 
 bool guarded_call_takes(const struct guarded_call *call, size_t i)
