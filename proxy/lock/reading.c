@@ -391,8 +391,21 @@ void guarded_call_undo(struct guarded_call *call)
 	buf_release(&name);
 }
 
-static bool is_done_with(const struct guarded_part *p, enum guarded_end end, bool took)
+/* A shared owner was noted as one who has read before it had, and then nothing was read: with
+ * the guard, what it read earlier would be good again. */
+static bool took_in_vain(const struct guarded_call *call, size_t i, enum guarded_end end)
 {
+	return end == GUARDED_FAILED && call->anew && call->parts[i].reading->shared &&
+	       guarded_call_takes(call, i);
+}
+
+static bool is_done_with(const struct guarded_call *call, size_t i, enum guarded_end end,
+                         bool took)
+{
+	const struct guarded_part *p = &call->parts[i];
+
+	if (took_in_vain(call, i, end))
+		return true;
 	if (end == GUARDED_DONE && p->releases)
 		return true;
 	if (!took || (end != GUARDED_FAILED && p->acquires))
@@ -407,7 +420,7 @@ static struct slice releases_as(const struct guarded_call *call, size_t i, enum 
 {
 	const struct reading *x = call->parts[i].reading;
 
-	if (!x->shared || end == GUARDED_DONE)
+	if (!x->shared || end == GUARDED_DONE || took_in_vain(call, i, end))
 		return x->token;
 	buf_clear(room);
 	buf_append(room, x->token);
@@ -442,7 +455,7 @@ size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_
 		const struct reading *x = p->reading;
 		bool notes = must_note(call, p, end);
 		enum script_id script;
-		if (!notes && !is_done_with(p, end, took))
+		if (!notes && !is_done_with(call, i, end, took))
 			continue;
 		buf_clear(&evalsha);
 		script = rewrite_guard_release(
@@ -472,7 +485,7 @@ void guarded_call_release(const struct guarded_call *call, enum guarded_end end,
 	struct buf room = BUF_INIT;
 
 	for (size_t i = 0; i < call->n; i++)
-		if (is_done_with(&call->parts[i], end, took))
+		if (is_done_with(call, i, end, took))
 			release(call->parts[i].reading, releases_as(call, i, end, &room),
 			        done_with(end));
 	buf_release(&room);

@@ -100,6 +100,7 @@ struct guarded_call {
 	bool waited_for; /* GUARDED_TRY: somebody stands in line */
 	bool executing; /* else it is being checked */
 	bool taking; /* those that guarded_call_takes() */
+	bool anew; /* of these, one was not its owner's: what was read of it before is old */
 	bool taken; /* they were, or (GUARDED_SCRIPT, GUARDED_TRY) what a read needs */
 	size_t ncommands; /* in the transaction */
 	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */

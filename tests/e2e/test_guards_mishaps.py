@@ -396,6 +396,19 @@ def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp,
 
 
 @SHARED
+@pytest.mark.parametrize("reads_itself", [True, False])
+def test_read_in_a_transaction_that_is_refused_makes_nothing_good(start_hasp, plain, owner, reads_itself):
+    hasp = start_hasp(guard(owner=owner, lease="60s"))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain)
+        assert transact(one if reads_itself else two, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+        assert not plain.exists(GUARD)
+
+
+@SHARED
 def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
     other = start_hasp(guard(lease="60s"))
