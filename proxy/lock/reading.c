@@ -71,7 +71,7 @@ struct reading *reading_find(struct readings *books, const struct reader *r, int
 	return reading_of(node);
 }
 
-int reading_db(const struct reading *x)
+static int db_of(const struct reading *x)
 {
 	return lockid_db(x->by_id.key);
 }
@@ -87,7 +87,7 @@ static size_t size_of(struct slice id, struct slice token)
 	return sizeof(struct reading) + id.n + token.n;
 }
 
-void reading_end(struct reading *x)
+static void end(struct reading *x)
 {
 	bool is_small = size_of(x->by_id.key, x->token) <= SMALL_SIZE;
 
@@ -105,11 +105,12 @@ static void make_room(struct reader *r)
 	if (r->n < READINGS_MAX)
 		return;
 	r->forgot = true;
-	reading_end(container_of(r->readings.next, struct reading, node));
+	end(container_of(r->readings.next, struct reading, node));
 }
 
-struct reading *reading_begin(struct readings *books, struct reader *r, int db,
-                              const struct guarded_key *k, double until)
+/* The one there is, or a new one. The guard will be good until `until` if it is got now. */
+static struct reading *begin(struct readings *books, struct reader *r, int db,
+                             const struct guarded_key *k, double until)
 {
 	struct reading *x = reading_find(books, r, db, k->key);
 	struct slice id;
@@ -118,7 +119,7 @@ struct reading *reading_begin(struct readings *books, struct reader *r, int db,
 
 	if (x && !slice_eq(x->token, k->token)) {
 		renamed = x->read;
-		reading_end(x);
+		end(x);
 		x = NULL;
 	}
 	if (x) {
@@ -161,8 +162,7 @@ static void release(const struct reading *x, struct slice token, enum guard_done
 	                                              done);
 
 	/* Later it is over anyway. */
-	errand_run(x->books->errands, reading_db(x), script, buf_slice(&out), x->until, NULL,
-	           NULL);
+	errand_run(x->books->errands, db_of(x), script, buf_slice(&out), x->until, NULL, NULL);
 	buf_release(&out);
 }
 
@@ -170,9 +170,9 @@ void reader_end(struct reader *r)
 {
 	while (!list_empty(&r->readings)) {
 		struct reading *x = container_of(r->readings.next, struct reading, node);
-		if (x->release && reading_db(x) >= 0 && x->until > clock_now())
+		if (x->release && db_of(x) >= 0 && x->until > clock_now())
 			release(x, x->token, GUARD_DONE_NOTHING);
-		reading_end(x);
+		end(x);
 	}
 }
 
@@ -219,7 +219,7 @@ struct guarded_call *guarded_call_new(struct readings *books, struct reader *r, 
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
 		call->parts[i] = (struct guarded_part){
-			.reading = reading_begin(books, r, db, k, until(call, k->lease_ms)),
+			.reading = begin(books, r, db, k, until(call, k->lease_ms)),
 			.lease_ms = k->lease_ms,
 			.writes = k->writes,
 			.acquires = k->acquires,
@@ -239,7 +239,7 @@ struct guarded_call *guarded_call_of_reader(struct readings *books, struct reade
 
 	for (at = r->readings.next; at != &r->readings; at = at->next) {
 		const struct reading *x = container_of(at, struct reading, node);
-		if (!x->read || reading_db(x) != db)
+		if (!x->read || db_of(x) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
 			.key = reading_key(x),
@@ -343,7 +343,7 @@ static void reading_is_over(struct reading *x)
 {
 	x->read = x->renamed = x->lost = false;
 	if (!x->reader->forgot)
-		reading_end(x);
+		end(x);
 }
 
 void guarded_call_end(struct guarded_call *call, enum guarded_end end)
@@ -379,7 +379,7 @@ void guarded_call_undo(struct guarded_call *call)
 		double until = call->sent_at +
 		               (double)(call->parts[i].lease_ms + call->wait_ms) / 1000;
 		enum script_id script;
-		int db = reading_db(call->parts[i].reading);
+		int db = db_of(call->parts[i].reading);
 		if (db < 0)
 			continue;
 		buf_clear(&out);

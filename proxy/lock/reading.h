@@ -59,12 +59,7 @@ struct reading {
 /* NULL: none. */
 struct reading *reading_find(struct readings *books, const struct reader *r, int db,
                              struct slice key);
-/* The one there is, or a new one. The guard will be good until `until` if it is got now. */
-struct reading *reading_begin(struct readings *books, struct reader *r, int db,
-                              const struct guarded_key *k, double until);
-int reading_db(const struct reading *x);
 struct slice reading_key(const struct reading *x);
-void reading_end(struct reading *x);
 
 /* The connection ended: guards that it may have are released. */
 void reader_end(struct reader *r);
