@@ -362,7 +362,7 @@ def test_guard_that_is_handed_to_who_has_given_up_makes_nothing_good(start_hasp,
         stands(plain, two, "GET", KEY)
         stands(plain, second, "GET", KEY)
         stands(plain, three, "GET", KEY)
-        gone.signal(signal.SIGSTOP)
+        gone.freeze()
         try:
             assert first.call("SET", KEY, "first") == OK
             assert one.call("GET", KEY) == bulk("first")
