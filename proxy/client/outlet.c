@@ -128,7 +128,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply, str
 		return;
 	if (!guarded)
 		session_reply(&c->session, r, reply, kept, c->env->holds, &c->holds);
-	if (was_reset)
+	/* Unless it was already followed by SUBSCRIBE. */
+	if (was_reset && c->session.nawaited == 0)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 	if (c->waiting == WAIT_REPLY)
 		client_end_call(c);

@@ -470,6 +470,14 @@ def test_subscriber_is_refused_a_lock_as_by_redis(pair, plain):
 
 
 @BOTH
+def test_who_subscribes_right_behind_reset_is_a_subscriber(pair, plain):
+    one, _ = pair(rule() + VERBS)
+    one.send(encode("RESET") + encode("SUBSCRIBE", "news") + encode("SETNX", KEY, "v"))
+    assert [one.read(), one.read()[:4]] == [b"+RESET\r\n", b"*3\r\n"]
+    assert one.read().startswith(b"-ERR Can't execute 'setnx'")
+
+
+@BOTH
 def test_without_replies_locks_are_still_locks(pair, plain):
     one, other = pair(rule() + VERBS)
     other.call("SETNX", "lock:2", "v")
