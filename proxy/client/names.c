@@ -70,7 +70,9 @@ static struct resolved look_up(const struct client_env *env, struct slice name)
 	what.acquires = what.is_guarded && guarding_acquires(env, name);
 	what.fitness = what.is_guarded ? guarded_fitness(name) : 0;
 	what.is_observed = observe_concerns(env, &what, name);
+	/* A request that blocks must be known as such. */
 	what.is_plain = !what.special && !what.is_verb &&
+	                !(what.command && (what.command->flags & COMMAND_BLOCKING)) &&
 	                ((!what.is_write && !what.is_guarded && !what.is_observed) ||
 	                 (what.command && command_single_key(what.command)));
 	what.is_free = what.is_plain && !what.is_write && !what.is_guarded &&

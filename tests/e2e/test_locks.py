@@ -424,9 +424,13 @@ INTERCEPTED = [("SETNX", KEY, "v"), ("LOCK", "k"), ("GET", "guarded:1"), ("SET",
 
 
 @BOTH
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("command", INTERCEPTED)
-def test_who_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, command):
+def test_who_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, command, again):
     one, _ = pair(rule() + VERBS + GUARD)
+    if again:
+        plain.rpush("list", "x")
+        assert one.call("BLPOP", "list", 0) == b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
     one.send(encode("BLPOP", "list", 0) + encode(*command))
     until(lambda: plain.info("clients")["blocked_clients"] == 1, "BLPOP to block")
     one.close()
