@@ -398,7 +398,7 @@ bool fencing_on_line(struct client *c, struct request *r, struct slice line)
 		begin_multi(c, r, granted && error.n == 0 ? GUARDS_WATCHED : GUARDS_LOST);
 	} else if (error.n == 0 && granted && must_take(call)) {
 		call->taken = true;
-		call->anew = c->waiter || slice_starts(line, SLICE_LIT("+GRANTED anew"));
+		call->anew = slice_starts(line, SLICE_LIT("+GRANTED anew"));
 		if (refused)
 			give_up(c, r, aborted);
 		else

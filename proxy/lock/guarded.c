@@ -307,7 +307,7 @@ void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewr
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
                                      bool shared, enum guard_done done)
 {
-	static const char *const words[] = { "", "written", "read" };
+	static const char *const words[] = { "", "written", "unread", "read" };
 
 	call_begin(out, SCRIPT_GUARD_RELEASE, (struct rewrite_how){ .eval = false }, 3, 2);
 	write_guard(out, key, shared);

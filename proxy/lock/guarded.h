@@ -69,7 +69,7 @@ bool guarded_fits(unsigned fitness, const struct resp_view *req, bool writes, bo
  *   -LOCKED ...                 it cannot wait (any more)
  *   -LOCKLOST ...               a key that it writes was lost: see guarded_lost()
  *   +GRANTED                    (reads, `apart`) the guards were its owner's: send the command
- *   +GRANTED anew               the same, and one of them had to be taken
+ *   +GRANTED anew               the same, and nobody had read under one of them
  */
 void rewrite_guarded_read(struct buf *out, const struct guarded *g, struct rewrite_how how,
                           bool apart);
@@ -90,7 +90,12 @@ void rewrite_guarded_try(struct buf *out, const struct guarded *g);
 void rewrite_guarded_check(struct buf *out, const struct guarded *g, struct rewrite_how how);
 
 /* hasp's own call when the owner has done with the key what it tells. */
-enum guard_done { GUARD_DONE_NOTHING, GUARD_DONE_WRITTEN, GUARD_DONE_READ };
+enum guard_done {
+	GUARD_DONE_NOTHING,
+	GUARD_DONE_WRITTEN,
+	GUARD_DONE_UNREAD, /* nobody may have read under it, else it is kept */
+	GUARD_DONE_READ, /* this is noted, and the guard is kept */
+};
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
                                      bool shared, enum guard_done done);
 

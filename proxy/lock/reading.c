@@ -155,10 +155,10 @@ static struct reading *begin(struct readings *books, struct reader *r, int db,
 	return x;
 }
 
-static void release(const struct reading *x, struct slice token, enum guard_done done)
+static void release(const struct reading *x, enum guard_done done)
 {
 	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_guard_release(&out, reading_key(x), token, x->shared,
+	enum script_id script = rewrite_guard_release(&out, reading_key(x), x->token, x->shared,
 	                                              done);
 
 	/* Later it is over anyway. */
@@ -171,7 +171,7 @@ void reader_end(struct reader *r)
 	while (!list_empty(&r->readings)) {
 		struct reading *x = container_of(r->readings.next, struct reading, node);
 		if (x->release && db_of(x) >= 0 && x->until > clock_now())
-			release(x, x->token, GUARD_DONE_NOTHING);
+			release(x, GUARD_DONE_NOTHING);
 		end(x);
 	}
 }
@@ -328,7 +328,7 @@ void guarded_call_granted(struct guarded_call *call, struct slice line)
 {
 	if (!slice_starts(line, SLICE_LIT("+GRANTED anew")))
 		return;
-	call->taken = true;
+	call->taken = call->anew = true;
 	for (size_t i = 0; i < call->n; i++)
 		call->parts[i].reading->lost = true;
 }
@@ -396,7 +396,7 @@ void guarded_call_undo(struct guarded_call *call)
 static bool took_in_vain(const struct guarded_call *call, size_t i, enum guarded_end end)
 {
 	return end == GUARDED_FAILED && call->anew && call->parts[i].reading->shared &&
-	       guarded_call_takes(call, i);
+	       (call->way == GUARDED_SCRIPT || guarded_call_takes(call, i));
 }
 
 static bool is_done_with(const struct guarded_call *call, size_t i, enum guarded_end end,
@@ -413,22 +413,6 @@ static bool is_done_with(const struct guarded_call *call, size_t i, enum guarded
 	return !p->reading->read || p->reading->lost;
 }
 
-/* As whom that is given back: of those who share a token, another may have the guard and have
- * read, so that only what this try got is its own. */
-static struct slice releases_as(const struct guarded_call *call, size_t i, enum guarded_end end,
-                                struct buf *room)
-{
-	const struct reading *x = call->parts[i].reading;
-
-	if (!x->shared || end == GUARDED_DONE || took_in_vain(call, i, end))
-		return x->token;
-	buf_clear(room);
-	buf_append(room, x->token);
-	buf_puts(room, " ");
-	buf_puts(room, call->ticket);
-	return buf_slice(room);
-}
-
 /* Has a shared owner read without having been noted? What its connection takes for read,
  * another one of them may have written since; nor was anything taken inside the application's
  * own WATCH. */
@@ -439,34 +423,38 @@ static bool must_note(const struct guarded_call *call, const struct guarded_part
 	       p->reading->shared;
 }
 
-static enum guard_done done_with(enum guarded_end end)
+/* Of those who share a token, another may have the guard and have read. */
+static enum guard_done done_with(const struct guarded_call *call, size_t i,
+                                 enum guarded_end end)
 {
-	return end == GUARDED_DONE ? GUARD_DONE_WRITTEN : GUARD_DONE_NOTHING;
+	if (must_note(call, &call->parts[i], end))
+		return GUARD_DONE_READ;
+	if (end == GUARDED_DONE)
+		return GUARD_DONE_WRITTEN;
+	if (call->parts[i].reading->shared && !took_in_vain(call, i, end))
+		return GUARD_DONE_UNREAD;
+	return GUARD_DONE_NOTHING;
 }
 
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out)
 {
-	struct buf evalsha = BUF_INIT, room = BUF_INIT;
+	struct buf evalsha = BUF_INIT;
 	size_t n = 0;
 
 	for (size_t i = 0; i < call->n; i++) {
-		const struct guarded_part *p = &call->parts[i];
-		const struct reading *x = p->reading;
-		bool notes = must_note(call, p, end);
+		const struct reading *x = call->parts[i].reading;
+		enum guard_done done = done_with(call, i, end);
 		enum script_id script;
-		if (!notes && !is_done_with(call, i, end, took))
+		if (done != GUARD_DONE_READ && !is_done_with(call, i, end, took))
 			continue;
 		buf_clear(&evalsha);
-		script = rewrite_guard_release(
-			&evalsha, reading_key(x),
-			notes ? x->token : releases_as(call, i, end, &room), x->shared,
-			notes ? GUARD_DONE_READ : done_with(end));
+		script = rewrite_guard_release(&evalsha, reading_key(x), x->token, x->shared,
+		                               done);
 		call_write_as_eval(out, script, buf_slice(&evalsha));
 		n++;
 	}
 	buf_release(&evalsha);
-	buf_release(&room);
 	return n;
 }
 
@@ -482,13 +470,9 @@ bool guarded_call_is_others(const struct guarded_call *call)
 
 void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took)
 {
-	struct buf room = BUF_INIT;
-
 	for (size_t i = 0; i < call->n; i++)
 		if (is_done_with(call, i, end, took))
-			release(call->parts[i].reading, releases_as(call, i, end, &room),
-			        done_with(end));
-	buf_release(&room);
+			release(call->parts[i].reading, done_with(call, i, end));
 }
 
 /* For another try, with another ticket. */

@@ -95,7 +95,7 @@ struct guarded_call {
 	bool waited_for; /* GUARDED_TRY: somebody stands in line */
 	bool executing; /* else it is being checked */
 	bool taking; /* those that guarded_call_takes() */
-	bool anew; /* of these, one was not its owner's: what was read of it before is old */
+	bool anew; /* (taken) nobody had read under one of them: what was read before is old */
 	bool taken; /* they were, or (GUARDED_SCRIPT, GUARDED_TRY) what a read needs */
 	size_t ncommands; /* in the transaction */
 	struct buf block; /* its commands; GUARDED_ONE: empty, it is the client's request */
@@ -152,11 +152,12 @@ void guarded_call_assume(struct guarded_call *call);
 /* The answer will never come: it leaves the line, and what it took is given back. */
 void guarded_call_undo(struct guarded_call *call);
 /* Appends the calls that give back what the command does not need any more, and, if it `took`
- * guards for itself, those that it has not read under; returns how many. */
+ * guards for itself, those that it has not read under, or that note what it has read; returns
+ * how many. */
 size_t guarded_call_write_release(const struct guarded_call *call, enum guarded_end end,
                                   bool took, struct buf *out);
-/* Does it release, when it is done, guards of owners that other connections are, too? Those
- * must not go on before Redis has released them: what they read then would be forgotten. */
+/* Does it release or note, when it is done, guards of owners that other connections are, too?
+ * Those must not go on before Redis has done so: what they read then would be forgotten. */
 bool guarded_call_is_others(const struct guarded_call *call);
 /* The same by hasp's own connection, when there is no other. */
 void guarded_call_release(const struct guarded_call *call, enum guarded_end end, bool took);

@@ -408,19 +408,65 @@ def test_read_in_a_transaction_that_is_refused_makes_nothing_good(start_hasp, pl
         assert not plain.exists(GUARD)
 
 
+FAILING = pytest.mark.parametrize("command", [("HGET", KEY, "f"), ("XRANGE", KEY, "-", "+")])
+
+
 @SHARED
-def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
+@FAILING
+def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner, command):
+    hasp = start_hasp(guard(owner=owner, acquire_on="GET HGET XRANGE", wait="60s", lease="60s"))
     other = start_hasp(guard(lease="60s"))
     with named(hasp, "x") as one, named(hasp, "x") as two, other.connect() as first:
         assert one.call("GET", KEY) == NIL
         plain.delete(GUARD)
         assert first.call("GET", KEY) == NIL
-        stands(plain, two, "HGET", KEY, "f")
+        stands(plain, two, *command)
         assert first.call("SET", KEY, "first") == OK
         assert two.read() == WRONGTYPE
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "first"
+
+
+@SHARED
+@FAILING
+def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, owner, command):
+    hasp = start_hasp(guard(owner=owner, acquire_on="GET HGET XRANGE", lease="60s"))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain)
+        assert two.call(*command) == WRONGTYPE
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@SHARED
+@pytest.mark.parametrize("command", [("XRANGE", KEY, "-", "+"), ("MULTI",)])
+def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, owner, command):
+    """It was handed to a try that had been given up; then a read of the same owner fails."""
+    hasp = start_hasp(guard(owner=owner, acquire_on="GET XRANGE", lease="60s"))
+    with named(hasp, "x") as one, named(hasp, "x") as two:
+        assert one.call("GET", KEY) == NIL
+        token = plain.get(GUARD)
+        plain.set(KEY, "other")
+        plain.set(GUARD, f"{token} 1-1")
+        if command == ("MULTI",):
+            assert transact(two, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
+        else:
+            assert two.call(*command) == WRONGTYPE
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@SHARED
+def test_guard_is_given_back_by_a_command_that_waited_and_failed(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
+    other = start_hasp(guard(lease="60s"))
+    with named(hasp, "x") as one, other.connect() as first:
+        assert first.call("GET", KEY) == NIL
+        stands(plain, one, "INCR", KEY)
+        assert first.call("SET", KEY, "word") == OK
+        assert one.read() == b"-ERR value is not an integer or out of range\r\n"
+        until(lambda: not plain.exists(GUARD), "the guard to be given back")
 
 
 @ANY

@@ -8,7 +8,7 @@
 --          or for none of them, what is known of it: 'm' when it was read before and must still
 --          be its owner's, 's' the same if `readers` says so, else '-';
 --          token, lease ms for each of the n; the command
--- returns  the command's reply, or GRANTED, and 'anew' when a guard was not its owner's;
+-- returns  the command's reply, or GRANTED, and 'anew' when nobody had read under one of them;
 --          LOCKED with the first key that is another's; LOCKLOST with the first key that was
 --          lost; QUEUED (see stand.lua), and its number
 -- layout   hasp's
@@ -76,7 +76,7 @@ for i = 1, n do
 end
 local reply
 if ARGV[5]:sub(1, 4) == 'take' then
-	reply = redis.status_reply(#taken > 0 and 'GRANTED anew' or 'GRANTED')
+	reply = redis.status_reply(#taken + #unread > 0 and 'GRANTED anew' or 'GRANTED')
 else
 	local first = 6 + 2 * n
 	reply = redis.pcall(unpack(ARGV, first))

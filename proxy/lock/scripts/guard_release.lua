@@ -2,8 +2,8 @@
 -- it notes when its owner is not.
 --
 -- KEYS     guard, queue, readers (none: the guard again)
--- ARGV     token (with a ticket: only what that try got), 'written' when its owner has written
---          what it had read, or ''; 'read' when it has read, and keeps the guard
+-- ARGV     token, 'written' when its owner has written what it had read, or ''; 'unread': only
+--          what nobody has read under; 'read' when its owner has read, and keeps the guard
 -- returns  1; 0 when the guard is another's
 -- layout   hasp's
 -- include guards.lua
@@ -16,7 +16,8 @@ end
 if KEYS[3] ~= guard and ARGV[2] == 'written' then
 	redis.call('HDEL', KEYS[3], ARGV[1])
 end
-if not is_owner(redis.pcall('GET', guard), ARGV[1]) then
+local owner = redis.pcall('GET', guard)
+if not is_owner(owner, ARGV[1]) or ARGV[2] == 'unread' and owner == ARGV[1] then
 	return 0
 end
 redis.call('DEL', guard)

@@ -21,7 +21,9 @@ local function granted(lock, record, side, kind, ticket, token, value)
 	if kind == 'g' then
 		-- (See guards.lua. Of an owner that is one connection, `token` is its own; else '-'.)
 		local owner = redis.pcall('GET', lock)
-		return (owner == value .. ' ' .. ticket or owner == token) and 0 or nil
+		local mine = owner == value .. ' ' .. ticket or owner == token
+			or type(owner) == 'string' and owner:sub(1, #token + 1) == token .. ' '
+		return mine and 0 or nil
 	end
 	local v = redis.pcall('GET', record)
 	local fence, first
