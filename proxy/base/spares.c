@@ -52,7 +52,7 @@ void spares_give(struct spares *s, void *p)
 {
 	struct spare *x = p;
 
-	if (!x || s->n >= KEPT_MAX) {
+	if (!x || s->n + 1 > KEPT_MAX) {
 		free(x);
 		return;
 	}

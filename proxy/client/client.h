@@ -20,8 +20,8 @@
 #include <stddef.h>
 
 #include "base/list.h"
-#include "base/spares.h"
 #include "base/log.h"
+#include "base/spares.h"
 #include "config/config.h"
 #include "lock/hold.h"
 #include "lock/reading.h"

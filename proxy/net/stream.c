@@ -13,7 +13,7 @@
 
 /* recv() and send() as the kernel has them. The C library's are points at which a thread may be
  * cancelled, which none of ours ever is; the books it keeps of that, in a process with several
- * threads, are a sixth of the instructions that passing a short request on takes. */
+ * threads, are an eighth of the instructions that passing a short request on takes. */
 static ssize_t receive(int fd, char *p, size_t n)
 {
 	return syscall(SYS_recvfrom, fd, p, n, 0, NULL, NULL);

@@ -8,8 +8,8 @@ of bad neighbour, and each kind of state of one's own, must not do.
 import contextlib
 import fcntl
 import os
-import re
 import pathlib
+import re
 import signal
 import socket
 import struct
