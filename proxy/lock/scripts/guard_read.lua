@@ -91,8 +91,7 @@ keep(unread, '')
 for i = 1, n do
 	local readers = KEYS[3 * i]
 	if readers ~= KEYS[3 * i - 2] then
-		redis.call('HSET', readers, ARGV[4 + 2 * i], 1)
-		redis.call('PEXPIRE', readers, 86400000)
+		note_reader(readers, ARGV[4 + 2 * i])
 	end
 end
 return reply

@@ -9,8 +9,7 @@
 -- include guards.lua
 local guard = KEYS[1]
 if ARGV[2] == 'read' then
-	redis.call('HSET', KEYS[3], ARGV[1], 1)
-	redis.call('PEXPIRE', KEYS[3], 86400000)
+	note_reader(KEYS[3], ARGV[1])
 	return 1
 end
 if KEYS[3] ~= guard and ARGV[2] == 'written' then

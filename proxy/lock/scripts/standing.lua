@@ -1,5 +1,7 @@
 -- Common to hasp's own looks at a waiter, where an act says "include standing.lua".
 
+-- include is_owner.lua
+
 -- The entry of `ticket` at `place` in the queue; with place '' anywhere in it. nil: none.
 local function entry_of(queue, ticket, place)
 	local entries
@@ -19,11 +21,9 @@ end
 -- nothing.
 local function granted(lock, record, side, kind, ticket, token, value)
 	if kind == 'g' then
-		-- (See guards.lua. Of an owner that is one connection, `token` is its own; else '-'.)
+		-- (Of an owner that is one connection, `token` is its own; else '-'.)
 		local owner = redis.pcall('GET', lock)
-		local mine = owner == value .. ' ' .. ticket or owner == token
-			or type(owner) == 'string' and owner:sub(1, #token + 1) == token .. ' '
-		return mine and 0 or nil
+		return (owner == value .. ' ' .. ticket or is_owner(owner, token)) and 0 or nil
 	end
 	local v = redis.pcall('GET', record)
 	local fence, first
