@@ -5,7 +5,7 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
-#include "lock/fitness.h"
+#include "lock/guard/check_commands.h"
 #include "net/address.h"
 #include "upstream/ask.h"
 
@@ -36,7 +36,7 @@ static size_t check_guards(const struct config *c, struct buf *faults, struct bu
 		           "can\n",
 		           c->path, c->guards[0]->line, c->address, (int)buf_len(&why),
 		           buf_head(&why));
-	n = fitness_check(c, t, faults);
+	n = check_commands(c, t, faults);
 	buf_release(&why);
 	commands_free(t);
 	return n;

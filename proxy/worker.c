@@ -14,15 +14,16 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
-#include "client/dispatch.h"
-#include "client/observe.h"
-#include "client/session.h"
-#include "client/special.h"
-#include "lock/errand.h"
-#include "lock/fitness.h"
-#include "lock/hold.h"
-#include "lock/script.h"
-#include "lock/wait.h"
+#include "policy/dispatch.h"
+#include "lock/observe/observation.h"
+#include "policy/observe.h"
+#include "session/session.h"
+#include "policy/session_commands.h"
+#include "lock/scripts/script_job.h"
+#include "lock/guard/check_commands.h"
+#include "lock/hold/holds.h"
+#include "lock/scripts/script.h"
+#include "lock/queue/waiters.h"
 #include "net/listen.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
@@ -39,10 +40,10 @@
 /* While draining, clients at rest should not have to wait for a second. */
 #define DRAIN_SWEEP_SECONDS 0.05
 /* What is still to be said to Redis (releases) when the clients are gone. */
-#define FAREWELL_SECONDS 1.0
+#define DRAIN_GRACE_SECONDS 1.0
 
 /* One of the sockets on which a worker listens. */
-struct door {
+struct listener {
 	struct worker *worker;
 	struct acceptor *acceptor;
 	const char *entry; /* of `listen` */
@@ -59,60 +60,60 @@ struct worker {
 	struct link_env links;
 	struct client_env clients;
 	struct control *control;
-	struct errands *errands;
+	struct script_jobs *script_jobs;
 	struct pool *pool;
-	struct door *doors;
-	size_t ndoors;
+	struct listener *listeners;
+	size_t nlisteners;
 	struct ev_timer sweep;
 	struct ev_check begin, check;
 	double leave_at; /* clock_now(); 0: not draining */
-	double farewell_at; /* clock_now() when the last client was gone; 0: not yet */
+	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
 	struct log_limit limit;
 	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
 
 /* Something another thread wants of a worker. */
-struct order {
-	struct letter letter;
+struct worker_cmd {
+	struct message message;
 	struct worker *worker;
 	struct config *config; /* for a reload */
-	void (*carry_out)(struct worker *w, struct config *config);
+	void (*run)(struct worker *w, struct config *config);
 };
 
-static void deliver(struct letter *l)
+static void worker_deliver(struct message *l)
 {
-	struct order *o = container_of(l, struct order, letter);
+	struct worker_cmd *o = container_of(l, struct worker_cmd, message);
 
-	o->carry_out(o->worker, o->config);
+	o->run(o->worker, o->config);
 	free(o);
 }
 
-static void give_order(struct worker *w, struct config *config,
-                       void (*carry_out)(struct worker *, struct config *))
+static void worker_send_cmd(struct worker *w, struct config *config,
+                            void (*run)(struct worker *, struct config *))
 {
-	struct order *o = xcalloc(1, sizeof(*o));
+	struct worker_cmd *o = xcalloc(1, sizeof(*o));
 
-	o->letter.deliver = deliver;
+	o->message.deliver = worker_deliver;
 	o->worker = w;
 	o->config = config;
-	o->carry_out = carry_out;
-	mailbox_post(&w->mailbox, &o->letter);
+	o->run = run;
+	mailbox_post(&w->mailbox, &o->message);
 }
 
 static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
-	const struct door *d = owner;
+	const struct listener *d = owner;
 	struct worker *w = d->worker;
 	uint32_t dropped;
 
 	(void)peer;
 	(void)len;
-	if (atomic_fetch_add(&w->shared->clients, 1) >= w->clients.config->max_clients) {
+	if (atomic_fetch_add(&w->shared->clients, 1) >= w->clients.policy.config->max_clients) {
 		atomic_fetch_sub(&w->shared->clients, 1);
 		if (log_limit_pass(&w->limit, clock_now(), 1, &dropped))
 			log_warning("max_clients reached=%lld suppressed=%u",
-			            (long long)w->clients.config->max_clients, dropped);
+			            (long long)w->clients.policy.config->max_clients, dropped);
 		/* A courtesy; if it does not fit, the close says it. */
 		if (send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
 			log_debug("max_clients unsaid=\"%s\"", strerror(errno));
@@ -124,7 +125,7 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 
 static void on_exhausted(void *owner, int error)
 {
-	struct worker *w = ((const struct door *)owner)->worker;
+	struct worker *w = ((const struct listener *)owner)->worker;
 	uint32_t dropped;
 
 	if (log_limit_pass(&w->limit, clock_now(), 1, &dropped))
@@ -144,14 +145,14 @@ static void on_client_gone(void *arg)
 /* Before hasp served, Redis may not have answered, and it may be another one by now. All that
  * can still be done is to say so, once: a guard's other commands are guarded, and clients go
  * on. */
-static void check_guards(struct worker *w)
+static void worker_check_guards(struct worker *w)
 {
 	struct buf faults = BUF_INIT;
 
 	/* What one of them learns, all do. */
 	if (w->number != 0)
 		return;
-	if (fitness_check(w->clients.config, w->clients.commands, &faults) > 0 &&
+	if (check_commands(w->clients.policy.config, w->clients.policy.commands, &faults) > 0 &&
 	    !slice_eq(buf_slice(&faults), buf_slice(&w->unfit)))
 		log_lines(LOG_SEV_ERROR, buf_slice(&faults));
 	buf_release(&w->unfit);
@@ -163,8 +164,8 @@ static void on_control_up(void *arg)
 {
 	struct worker *w = arg;
 
-	names_forget(w->clients.names);
-	check_guards(w);
+	classifier_reset(w->clients.policy.classifier);
+	worker_check_guards(w);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
@@ -174,7 +175,7 @@ static void on_control_up(void *arg)
 		HASP_ASSERT(control_call(w->control, 0, buf_slice(&out), NULL, NULL) == 0);
 		buf_release(&out);
 	}
-	errands_resume(w->errands);
+	script_jobs_resume(w->script_jobs);
 }
 
 /* A client's link may find Redis before hasp's own connections try again. */
@@ -182,15 +183,15 @@ static void on_connected(void *arg)
 {
 	struct worker *w = arg;
 
-	control_hurry(w->control);
-	subscriber_hurry(waits_subscriber(w->clients.waits));
+	control_retry_now(w->control);
+	subscriber_retry_now(waiters_subscriber(w->clients.policy.waiters));
 }
 
 static void close_listeners(struct worker *w)
 {
-	for (size_t i = 0; i < w->ndoors; i++)
-		acceptor_free(w->doors[i].acceptor);
-	w->ndoors = 0;
+	for (size_t i = 0; i < w->nlisteners; i++)
+		acceptor_free(w->listeners[i].acceptor);
+	w->nlisteners = 0;
 }
 
 /* A worker that drains leaves when its clients are gone and Redis has been told what they
@@ -203,13 +204,13 @@ static bool may_leave(struct worker *w)
 		clients_close(&w->clients, "drain_timeout");
 	if (w->clients.n)
 		return false;
-	if (w->farewell_at <= 0)
-		w->farewell_at = now;
-	return (control_inflight(w->control) == 0 && errands_are_done(w->errands)) ||
-	       now >= w->farewell_at + FAREWELL_SECONDS;
+	if (w->drain_grace_at <= 0)
+		w->drain_grace_at = now;
+	return (control_inflight(w->control) == 0 && script_jobs_are_done(w->script_jobs)) ||
+	       now >= w->drain_grace_at + DRAIN_GRACE_SECONDS;
 }
 
-static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	struct worker *w = t->data;
 
@@ -226,9 +227,9 @@ static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
 
-	(void)loop;
 	(void)revents;
 	w->clients.now = clock_now();
+	w->clients.policy.date = ev_now(loop);
 }
 
 /* Behind the callbacks of each turn: what they closed can be freed. */
@@ -265,28 +266,29 @@ static void use_upstream(struct worker *w, const struct config *old,
 	w->links.name = xstrdup(config->address);
 	pool_follow_address(w->pool);
 	control_reconnect(w->control);
-	subscriber_reconnect(waits_subscriber(w->clients.waits));
+	subscriber_reconnect(waiters_subscriber(w->clients.policy.waiters));
 }
 
 static void use_config(struct worker *w, struct config *config)
 {
-	struct config *old = w->clients.config;
+	struct config *old = w->clients.policy.config;
 
-	w->clients.config = config;
-	w->clients.rules_wait = w->clients.rules_enforce = w->clients.guards_enforce = false;
+	w->clients.policy.config = config;
+	w->clients.policy.rules_wait = w->clients.policy.rules_enforce =
+		w->clients.policy.guards_enforce = false;
 	for (size_t i = 0; i < config->nrules; i++) {
-		w->clients.rules_wait |= config->rules[i]->wait_ms > 0;
-		w->clients.rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
+		w->clients.policy.rules_wait |= config->rules[i]->wait_ms > 0;
+		w->clients.policy.rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
 	}
 	for (size_t i = 0; i < config->nguards; i++)
-		w->clients.guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
-	observe_use_config(&w->clients);
-	names_forget(w->clients.names);
+		w->clients.policy.guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
+	observe_use_config(&w->clients.policy);
+	classifier_reset(w->clients.policy.classifier);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
 	buf_release(&w->unfit);
 	if (control_is_up(w->control))
-		check_guards(w);
+		worker_check_guards(w);
 	config_unref(old);
 }
 
@@ -297,7 +299,7 @@ static void drain(struct worker *w, struct config *unused)
 		return;
 	close_listeners(w);
 	w->clients.draining = true;
-	w->leave_at = clock_now() + (double)w->clients.config->drain_timeout_ms / 1000;
+	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);
 	ev_timer_start(w->loop, &w->sweep);
@@ -311,7 +313,7 @@ static void stop(struct worker *w, struct config *unused)
 
 void workers_init(struct worker_shared *shared)
 {
-	shared->observers = observers_new();
+	shared->observers = observers_new(clock_now);
 }
 
 void workers_fini(struct worker_shared *shared)
@@ -324,12 +326,12 @@ bool workers_report(struct worker_shared *shared)
 	return observers_report(shared->observers);
 }
 
-static void open_doors(struct worker *w, const int *fds, const char *const *entries,
-                       size_t nfds)
+static void worker_open_listeners(struct worker *w, const int *fds, const char *const *entries,
+                                  size_t nfds)
 {
-	w->doors = xcalloc(nfds, sizeof(*w->doors));
+	w->listeners = xcalloc(nfds, sizeof(*w->listeners));
 	for (size_t i = 0; i < nfds; i++) {
-		struct door *d = &w->doors[w->ndoors++];
+		struct listener *d = &w->listeners[w->nlisteners++];
 		d->worker = w;
 		d->entry = entries[i];
 		d->acceptor = acceptor_new(w->loop, fds[i], &acceptor_ops, d);
@@ -339,7 +341,7 @@ static void open_doors(struct worker *w, const int *fds, const char *const *entr
 /* What comes by itself, and what is done around the callbacks of each turn. */
 static void start_watching(struct worker *w)
 {
-	ev_timer_init(&w->sweep, on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
+	ev_timer_init(&w->sweep, worker_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
 	w->sweep.data = w;
 	ev_timer_start(w->loop, &w->sweep);
 	ev_check_init(&w->begin, on_begin);
@@ -356,7 +358,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
-	special_self_check();
+	session_command_self_check();
 	w->number = number;
 	w->shared = shared;
 	w->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
@@ -379,9 +381,13 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.now = clock_now(),
 		.flusher = &w->flusher,
 		.links = &w->links,
-		.commands = commands_new(),
-		.names = names_new(),
-		.observers = shared->observers,
+		.policy = {
+			.commands = commands_new(),
+			.classifier = classifier_new(),
+			.links = &w->links,
+			.observers = shared->observers,
+			.date = ev_now(w->loop),
+		},
 		.worker = number,
 		.scratch = xmalloc(REQUEST_SCRATCH),
 		.scratch_size = REQUEST_SCRATCH,
@@ -395,17 +401,18 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	list_init(&w->clients.dead);
 	w->control = control_new(&(struct control_how){
 		.env = &w->links,
-		.commands = w->clients.commands,
+		.commands = w->clients.policy.commands,
 		.on_up = on_control_up,
 		.arg = w,
 	});
-	w->errands = errands_new(w->loop, w->control);
-	spares_init(&w->clients.requests, REQUEST_SIZE);
-	w->clients.holds = holds_new(w->loop, w->errands);
-	w->clients.readings = readings_new(w->errands);
-	w->clients.waits = waits_new(w->loop, &w->links, w->errands, &shared->board);
+	w->script_jobs = script_jobs_new(w->loop, w->control);
+	freelist_init(&w->clients.policy.requests, PENDING_REQUEST_SIZE);
+	w->clients.policy.holds = holds_new(w->loop, w->script_jobs);
+	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
+	w->clients.policy.waiters = waiters_new(w->loop, &w->links, w->script_jobs,
+	                                        &shared->board);
 	use_config(w, config_ref(config));
-	open_doors(w, fds, entries, nfds);
+	worker_open_listeners(w, fds, entries, nfds);
 	start_watching(w);
 	return w;
 }
@@ -417,14 +424,14 @@ static void worker_free(struct worker *w)
 	clients_reap(&w->clients);
 	pool_free(w->pool);
 	/* Its last answers go to the books. */
-	errands_stop(w->errands);
+	script_jobs_stop(w->script_jobs);
 	control_free(w->control);
-	waits_free(w->clients.waits);
-	holds_free(w->clients.holds);
-	readings_free(w->clients.readings);
-	errands_free(w->errands);
+	waiters_free(w->clients.policy.waiters);
+	holds_free(w->clients.policy.holds);
+	read_sets_free(w->clients.policy.read_sets);
+	script_jobs_free(w->script_jobs);
 	links_reap(&w->links);
-	commands_free(w->clients.commands);
+	commands_free(w->clients.policy.commands);
 	resolver_free(w->resolver);
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_check_stop(w->loop, &w->begin);
@@ -432,18 +439,18 @@ static void worker_free(struct worker *w)
 	mailbox_fini(&w->mailbox);
 	stream_flusher_fini(&w->flusher);
 	ev_loop_destroy(w->loop);
-	config_unref(w->clients.config);
+	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
-	buf_release(&w->clients.call);
-	buf_release(&w->clients.token);
-	spares_fini(&w->clients.requests);
+	buf_release(&w->clients.policy.call);
+	buf_release(&w->clients.policy.token);
+	freelist_fini(&w->clients.policy.requests);
 	buf_release(&w->unfit);
-	observe_fini(&w->clients);
-	names_free(w->clients.names);
+	observe_fini(&w->clients.policy);
+	classifier_free(w->clients.policy.classifier);
 	free(w->clients.scratch);
 	free(w->links.scratch);
 	free(w->links.name);
-	free(w->doors);
+	free(w->listeners);
 	free(w);
 }
 
@@ -469,17 +476,17 @@ int worker_start(struct worker *w)
 
 void worker_reload(struct worker *w, struct config *config)
 {
-	give_order(w, config_ref(config), use_config);
+	worker_send_cmd(w, config_ref(config), use_config);
 }
 
 void worker_drain(struct worker *w)
 {
-	give_order(w, NULL, drain);
+	worker_send_cmd(w, NULL, drain);
 }
 
 void worker_stop(struct worker *w)
 {
-	give_order(w, NULL, stop);
+	worker_send_cmd(w, NULL, stop);
 }
 
 void worker_join(struct worker *w)

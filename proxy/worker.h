@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "config/config.h"
-#include "lock/wait.h"
+#include "lock/queue/waiters.h"
 
 struct worker;
 
@@ -18,7 +18,7 @@ struct worker;
 struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
-	struct wait_board board;
+	struct waiter_board board;
 	struct observers *observers; /* client/observe.h */
 };
 

@@ -35,7 +35,7 @@ void map_fini(struct map *m)
 	*m = (struct map){ 0 };
 }
 
-static void resize(struct map *m, size_t nbuckets)
+static void map_resize(struct map *m, size_t nbuckets)
 {
 	struct map_node **old = m->buckets, *node, *next;
 	size_t nold = m->nbuckets;
@@ -58,7 +58,7 @@ void map_put(struct map *m, struct map_node *node)
 	struct map_node **bucket;
 
 	if (m->n >= m->nbuckets)
-		resize(m, m->nbuckets ? m->nbuckets * 2 : BUCKETS_MIN);
+		map_resize(m, m->nbuckets ? m->nbuckets * 2 : BUCKETS_MIN);
 	node->hash = hash_bytes(m->seed, node->key);
 	bucket = &m->buckets[node->hash & (m->nbuckets - 1)];
 	node->next = *bucket;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "client/connection.h"
+#include "client/client_internal.h"
 
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "client/observe.h"
+#include "lock/observe/observation.h"
 #include "net/dial.h"
 
 /* How long a client that was told the end may take to hang up, and one that still has bytes to
@@ -12,7 +12,7 @@
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 /* An activity this soon after the last one need not be noted. */
-#define TOUCH_SECONDS 0.01
+#define ACTIVE_SECONDS 0.01
 
 static const struct stream_ops stream_ops = { client_on_readable, client_on_drained };
 
@@ -27,18 +27,18 @@ static const struct owner_identity *identity(void *arg)
 	return c->identity;
 }
 
-struct dispatch_from client_dispatch_from(struct client *c)
+struct context client_context(struct client *c)
 {
-	return (struct dispatch_from){
-		.env = c->env,
+	return (struct context){
+		.env = &c->env->policy,
 		.session = &c->session,
 		.holds = &c->holds,
-		.reader = &c->reader,
+		.read_set = &c->read_set,
 		.observer = &c->observer,
 		.listener = c->listener,
 		/* (A command in front of its own could change what Redis makes of it: CLIENT
 		 * CACHING speaks of the next one.) */
-		.may_try = !c->refused && !c->settled,
+		.may_be_optimistic = !c->refused && !c->pinned,
 		.identity = identity,
 		.arg = c,
 		.waiter = &c->waiter,
@@ -46,11 +46,11 @@ struct dispatch_from client_dispatch_from(struct client *c)
 	};
 }
 
-void client_touch(struct client *c)
+void client_mark_active(struct client *c)
 {
 	double now = c->env->now;
 
-	if (now - c->active_at < TOUCH_SECONDS)
+	if (now - c->active_at < ACTIVE_SECONDS)
 		return;
 	c->active_at = now;
 	list_remove(&c->node);
@@ -74,8 +74,8 @@ static void give_up_locks(struct client *c)
 		session_undo(&c->session);
 	waiter_end(c->waiter);
 	c->waiter = NULL;
-	hold_end(&c->holds);
-	reader_end(&c->reader);
+	hold_owner_end(&c->holds);
+	read_set_end(&c->read_set);
 	observer_free(c->observer);
 	c->observer = NULL;
 }
@@ -144,12 +144,12 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	c->active_at = env->now;
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
-	reader_init(&c->reader);
+	read_set_init(&c->read_set);
 	link_user_init(&c->user, &client_link_ops, c);
 	stream_init(&c->stream, env->flusher, &stream_ops, c);
 	list_append(&env->clients, &c->node);
 	env->n++;
-	dial_tune(fd, env->config->tcp_keepalive_ms);
+	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
 	stream_attach(&c->stream, fd);
 }
 
@@ -193,7 +193,7 @@ static void sweep_closing(struct client_env *env, double now)
 void clients_sweep(struct client_env *env)
 {
 	double now = env->now;
-	double idle = (double)env->config->client_idle_timeout_ms / 1000;
+	double idle = (double)env->policy.config->client_idle_timeout_ms / 1000;
 	struct list *at, *next;
 
 	sweep_closing(env, now);

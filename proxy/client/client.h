@@ -21,14 +21,9 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "base/spares.h"
-#include "config/config.h"
-#include "lock/hold.h"
-#include "lock/reading.h"
-#include "lock/wait.h"
 #include "net/stream.h"
+#include "policy/context.h"
 #include "resp/request.h"
-#include "upstream/command.h"
 #include "upstream/link.h"
 #include "upstream/pool.h"
 
@@ -38,31 +33,19 @@ struct client;
 struct client_env {
 	struct ev_loop *loop;
 	double now; /* clock_now(), when this turn of the loop began */
+	struct policy_env policy; /* what commands are decided by */
 	struct stream_flusher *flusher;
 	struct link_env *links;
 	struct pool *pool;
-	struct config *config; /* in force */
-	struct commands *commands;
-	struct holds *holds;
-	struct readings *readings;
-	struct waits *waits;
-	bool rules_wait; /* a rule of `config` has `wait` */
-	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
-	struct buf call; /* a rewritten request is built in it */
-	struct buf token; /* as is an owner's token */
 	struct request_args args;
-	struct spares requests; /* of REQUEST_SIZE */
-	struct names *names; /* client/names.h */
 	struct list clients; /* open, least recently active first */
 	struct list closing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
 	size_t n; /* clients not yet freed */
 	bool draining; /* close every client that is at rest */
-	struct observers *observers; /* all workers'; client/observe.h */
-	struct observed_rules *observed; /* those of `config` */
 	/* A client was freed. */
 	void (*on_gone)(void *arg);
 	void *arg;

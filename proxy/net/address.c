@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-static int copy(char *out, size_t size, const char *p, size_t n)
+static int address_copy(char *out, size_t size, const char *p, size_t n)
 {
 	if (n >= size)
 		return -1;
@@ -23,7 +23,8 @@ int address_parse(struct address *a, const char *text)
 	*a = (struct address){ 0 };
 	if (strncmp(text, "unix:", 5) == 0) {
 		a->local = true;
-		return text[5] ? copy(a->host, sizeof(a->host), text + 5, strlen(text + 5))
+		return text[5] ? address_copy(a->host, sizeof(a->host), text + 5,
+		                              strlen(text + 5))
 		               : -1;
 	}
 	colon = strrchr(text, ':');
@@ -38,11 +39,11 @@ int address_parse(struct address *a, const char *text)
 	}
 	if (host == host_end)
 		return -1;
-	if (copy(a->port, sizeof(a->port), colon + 1, strlen(colon + 1)) < 0)
+	if (address_copy(a->port, sizeof(a->port), colon + 1, strlen(colon + 1)) < 0)
 		return -1;
 	if (host_end - host == 1 && *host == '*')
 		return 0;
-	return copy(a->host, sizeof(a->host), host, (size_t)(host_end - host));
+	return address_copy(a->host, sizeof(a->host), host, (size_t)(host_end - host));
 }
 
 void address_print_host(const struct sockaddr *sa, char *out, size_t n)

@@ -65,7 +65,7 @@ void dial_cancel(struct dial *d)
 	free(d);
 }
 
-static void finish(struct dial *d, int fd, const char *reason)
+static void dial_finish(struct dial *d, int fd, const char *reason)
 {
 	void (*done)(void *, int, const char *) = d->done;
 	void *arg = d->arg;
@@ -106,14 +106,14 @@ static int try_local(struct dial *d)
 	return 0;
 }
 
-static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void dial_on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct dial *d = w->data;
 
 	(void)loop;
 	(void)revents;
 	if (try_local(d) < 0)
-		finish(d, -1, strerror(d->error));
+		dial_finish(d, -1, strerror(d->error));
 }
 
 static void try_next(struct dial *d)
@@ -124,10 +124,10 @@ static void try_next(struct dial *d)
 		if (try_address(d, ai->ai_addr, ai->ai_addrlen) == 0)
 			return;
 	}
-	finish(d, -1, strerror(d->error));
+	dial_finish(d, -1, strerror(d->error));
 }
 
-static void on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
+static void dial_on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
 {
 	struct dial *d = w->data;
 	socklen_t len = sizeof(d->error);
@@ -144,7 +144,7 @@ static void on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
 	}
 	ev_io_stop(d->loop, &d->writable);
 	ev_io_set(&d->writable, -1, EV_WRITE);
-	finish(d, fd, NULL);
+	dial_finish(d, fd, NULL);
 }
 
 static void on_resolved(void *arg, struct addrinfo *ai, int error)
@@ -153,7 +153,7 @@ static void on_resolved(void *arg, struct addrinfo *ai, int error)
 
 	d->resolving = NULL;
 	if (!ai) {
-		finish(d, -1, gai_strerror(error));
+		dial_finish(d, -1, gai_strerror(error));
 		return;
 	}
 	d->addresses = d->next = ai;
@@ -162,16 +162,16 @@ static void on_resolved(void *arg, struct addrinfo *ai, int error)
 
 /* The timer runs out, or at once when the first step failed: `done` must not run inside
  * dial(). */
-static void on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void dial_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct dial *d = w->data;
 
 	(void)loop;
 	(void)revents;
-	finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
+	dial_finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
 }
 
-static int begin(struct dial *d, const struct dialer *how, const struct address *to)
+static int dial_begin(struct dial *d, const struct dialer *how, const struct address *to)
 {
 	int error;
 
@@ -202,12 +202,12 @@ struct dial *dial(const struct dialer *how, const struct address *to,
 	d->keepalive_ms = how->keepalive_ms;
 	d->done = done;
 	d->arg = arg;
-	ev_io_init(&d->writable, on_writable, -1, EV_WRITE);
-	ev_timer_init(&d->retry, on_retry, 0, 0);
+	ev_io_init(&d->writable, dial_on_writable, -1, EV_WRITE);
+	ev_timer_init(&d->retry, dial_on_retry, 0, 0);
 	d->writable.data = d->retry.data = d;
-	if (begin(d, how, to) < 0)
+	if (dial_begin(d, how, to) < 0)
 		seconds = 0;
-	ev_timer_init(&d->timer, on_timer, seconds, 0);
+	ev_timer_init(&d->timer, dial_on_timer, seconds, 0);
 	d->timer.data = d;
 	ev_timer_start(d->loop, &d->timer);
 	return d;

@@ -26,7 +26,7 @@ struct acceptor {
 };
 
 /* Closes it and returns -1, errno being why. */
-static int give_up(int fd)
+static int listen_give_up(int fd)
 {
 	int saved = errno;
 
@@ -48,12 +48,12 @@ static int bind_socket(const struct sockaddr *sa, socklen_t len, const struct li
 	/* `*` opens one socket per family on the same port. */
 	if (sa->sa_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	return bind(fd, sa, len) == 0 ? fd : give_up(fd);
+	return bind(fd, sa, len) == 0 ? fd : listen_give_up(fd);
 }
 
 static int begin_listening(int fd, const struct listen_how *how)
 {
-	return listen(fd, (int)how->backlog) == 0 ? fd : give_up(fd);
+	return listen(fd, (int)how->backlog) == 0 ? fd : listen_give_up(fd);
 }
 
 /* A socket file that a dead process left refuses connections, as does any other file. */
@@ -96,7 +96,7 @@ static int open_unix(const char *path, const struct listen_how *how)
 		return -1;
 	/* Whatever the umask lets in, nobody can connect before it listens. */
 	if (chmod(path, (mode_t)how->unix_mode) < 0)
-		return give_up(fd);
+		return listen_give_up(fd);
 	return begin_listening(fd, how);
 }
 

@@ -5,7 +5,7 @@
 
 static void deliver_all(struct mailbox *m)
 {
-	struct letter *l, *next;
+	struct message *l, *next;
 
 	pthread_mutex_lock(&m->lock);
 	l = m->first;
@@ -18,7 +18,7 @@ static void deliver_all(struct mailbox *m)
 	}
 }
 
-static void on_wake(struct ev_loop *loop, struct ev_async *w, int revents)
+static void mailbox_on_wake(struct ev_loop *loop, struct ev_async *w, int revents)
 {
 	(void)loop;
 	(void)revents;
@@ -31,7 +31,7 @@ void mailbox_init(struct mailbox *m, struct ev_loop *loop)
 	m->first = NULL;
 	m->last = &m->first;
 	pthread_mutex_init(&m->lock, NULL);
-	ev_async_init(&m->wake, on_wake);
+	ev_async_init(&m->wake, mailbox_on_wake);
 	m->wake.data = m;
 	ev_async_start(loop, &m->wake);
 }
@@ -43,7 +43,7 @@ void mailbox_fini(struct mailbox *m)
 	pthread_mutex_destroy(&m->lock);
 }
 
-void mailbox_post(struct mailbox *m, struct letter *l)
+void mailbox_post(struct mailbox *m, struct message *l)
 {
 	l->next = NULL;
 	pthread_mutex_lock(&m->lock);

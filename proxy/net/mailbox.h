@@ -10,17 +10,17 @@
 #include <ev.h>
 #include <pthread.h>
 
-struct letter {
-	struct letter *next;
-	void (*deliver)(struct letter *l); /* owns the letter from then on */
+struct message {
+	struct message *next;
+	void (*deliver)(struct message *l); /* owns the letter from then on */
 };
 
 struct mailbox {
 	struct ev_loop *loop;
 	struct ev_async wake;
 	pthread_mutex_t lock;
-	struct letter *first;
-	struct letter **last;
+	struct message *first;
+	struct message **last;
 };
 
 /* On the loop's thread, or before that runs. */
@@ -29,6 +29,6 @@ void mailbox_init(struct mailbox *m, struct ev_loop *loop);
 void mailbox_fini(struct mailbox *m);
 
 /* From any thread. */
-void mailbox_post(struct mailbox *m, struct letter *l);
+void mailbox_post(struct mailbox *m, struct message *l);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* A question travels: asked (resolver's list) -> with the thread -> letter. */
 struct resolve_request {
-	struct letter letter;
+	struct message message;
 	struct list node;
 	char *host;
 	char *port;
@@ -55,9 +55,9 @@ static void resolver_unref(struct resolver *r)
 	free(r);
 }
 
-static void deliver(struct letter *l)
+static void resolve_deliver(struct message *l)
 {
-	struct resolve_request *q = container_of(l, struct resolve_request, letter);
+	struct resolve_request *q = container_of(l, struct resolve_request, message);
 	struct addrinfo *ai = q->ai;
 
 	if (!q->cancelled) {
@@ -101,7 +101,7 @@ static void *resolver_main(void *arg)
 		q->ai = lookup(q->host, q->port, AI_ADDRCONFIG, &q->error);
 		pthread_mutex_lock(&r->lock);
 		if (r->mailbox)
-			mailbox_post(r->mailbox, &q->letter);
+			mailbox_post(r->mailbox, &q->message);
 		else
 			request_free(q);
 	}
@@ -157,7 +157,7 @@ struct resolve_request *resolve(struct resolver *r, const char *host, const char
 	if (!start_thread(r))
 		return NULL;
 	q = xcalloc(1, sizeof(*q));
-	q->letter.deliver = deliver;
+	q->message.deliver = resolve_deliver;
 	list_init(&q->node);
 	q->host = xstrdup(host);
 	q->port = xstrdup(port);

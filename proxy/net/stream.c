@@ -47,15 +47,15 @@ static void write_later(struct stream *s, bool writing)
  * step by step in every turn. Who is slow to take his bytes gets none of it. */
 static void release_out(struct stream *s)
 {
-	struct buf *spare = &s->flusher->spare;
+	struct buf *freelist_node = &s->flusher->freelist_node;
 
-	if (buf_cap(&s->out) <= buf_cap(spare) || buf_cap(&s->out) > SPARE_MAX) {
+	if (buf_cap(&s->out) <= buf_cap(freelist_node) || buf_cap(&s->out) > SPARE_MAX) {
 		buf_release(&s->out);
 		return;
 	}
-	buf_release(spare);
-	*spare = s->out;
-	buf_clear(spare);
+	buf_release(freelist_node);
+	*freelist_node = s->out;
+	buf_clear(freelist_node);
 	s->out = BUF_INIT;
 }
 
@@ -72,7 +72,7 @@ static void append_out(struct stream *s, struct slice bytes)
 }
 
 /* The connection broke while writing: let the reader find out. */
-static void fail(struct stream *s, int error)
+static void stream_fail(struct stream *s, int error)
 {
 	if (s->error)
 		return;
@@ -94,7 +94,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 	if (n >= 0)
 		return (size_t)n;
 	if (errno != EAGAIN && errno != EWOULDBLOCK)
-		fail(s, errno);
+		stream_fail(s, errno);
 	return 0;
 }
 
@@ -116,10 +116,10 @@ static void flush(struct stream *s)
 	if (buf_cap(&s->out))
 		release_out(s);
 	if (s->shut && shutdown(s->io.fd, SHUT_WR) < 0)
-		fail(s, errno);
+		stream_fail(s, errno);
 }
 
-static void on_writable(struct stream *s)
+static void stream_on_writable(struct stream *s)
 {
 	flush(s);
 	if (buf_len(&s->out))
@@ -135,7 +135,7 @@ static void on_event(struct ev_loop *loop, struct ev_io *w, int revents)
 
 	(void)loop;
 	if ((revents & EV_WRITE) && s->writing)
-		on_writable(s);
+		stream_on_writable(s);
 	/* What was done then may have ended it, or filled somebody up. */
 	if ((revents & EV_READ) && stream_is_open(s) && (!s->paused || s->error))
 		s->ops->on_readable(s);
@@ -162,7 +162,7 @@ void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)
 {
 	f->loop = loop;
 	f->pending = 0;
-	f->spare = BUF_INIT;
+	f->freelist_node = BUF_INIT;
 	list_init(&f->dirty);
 	ev_prepare_init(&f->prepare, on_prepare);
 	f->prepare.data = f;
@@ -173,7 +173,7 @@ void stream_flusher_fini(struct stream_flusher *f)
 {
 	HASP_ASSERT(list_empty(&f->dirty));
 	ev_prepare_stop(f->loop, &f->prepare);
-	buf_release(&f->spare);
+	buf_release(&f->freelist_node);
 }
 
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
@@ -255,8 +255,8 @@ void stream_queue(struct stream *s, struct slice bytes)
 	if (s->error || s->shut || bytes.n == 0)
 		return;
 	if (buf_cap(&s->out) == 0) {
-		s->out = s->flusher->spare;
-		s->flusher->spare = BUF_INIT;
+		s->out = s->flusher->freelist_node;
+		s->flusher->freelist_node = BUF_INIT;
 	}
 	append_out(s, bytes);
 	if (!stream_is_open(s) || s->writing)

@@ -40,7 +40,7 @@ struct stream_flusher {
 	struct ev_prepare prepare;
 	struct list dirty;
 	size_t pending; /* bytes that wait in all the streams */
-	struct buf spare; /* empty: the memory of the last `out` that was written */
+	struct buf freelist_node; /* empty: the memory of the last `out` that was written */
 };
 
 struct stream {

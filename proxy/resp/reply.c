@@ -24,7 +24,7 @@ bool reply_scan_at_start(const struct reply_scan *s)
 	return s->state == ENDED || (s->state == AT_TYPE && s->pending == 0);
 }
 
-static void begin(struct reply_scan *s)
+static void reply_begin(struct reply_scan *s)
 {
 	*s = (struct reply_scan){ .pending = 1 };
 }
@@ -263,7 +263,7 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 	enum resp_result r = RESP_MORE;
 
 	if (n && reply_scan_at_start(s)) {
-		begin(s);
+		reply_begin(s);
 		*used = scan_simple(p, n);
 		if (*used) {
 			tell_simple(s, p);

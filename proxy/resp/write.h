@@ -22,5 +22,12 @@ void resp_write_bulk_int(struct buf *out, long long v);
 
 /* A whole request: an array of `n` bulks. */
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n);
+/* One without arguments. */
+static inline void resp_write_word(struct buf *out, const char *command)
+{
+	struct slice name = slice_str(command);
+
+	resp_write_request(out, &name, 1);
+}
 
 #endif

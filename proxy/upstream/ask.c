@@ -13,7 +13,7 @@
 #include "net/stream.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
-#include "upstream/learn.h"
+#include "commands/learn.h"
 #include "upstream/link.h"
 
 #define SCRATCH ((size_t)64 * 1024)
@@ -32,14 +32,14 @@ struct asking {
 	bool learned;
 };
 
-static void end(struct asking *a, const char *why)
+static void ask_end(struct asking *a, const char *why)
 {
 	if (why)
 		buf_puts(a->why, why);
 	ev_break(a->loop, EVBREAK_ALL);
 }
 
-static void on_auth(struct asking *a, const redisReply *reply)
+static void ask_on_auth(struct asking *a, const redisReply *reply)
 {
 	a->auth_due = false;
 	/* Redis without a password refuses one, and then tells its commands. */
@@ -47,22 +47,22 @@ static void on_auth(struct asking *a, const redisReply *reply)
 		buf_append(&a->refusal, slice_of(reply->str, (size_t)reply->len));
 }
 
-static void on_command(struct asking *a, const redisReply *reply)
+static void ask_on_command(struct asking *a, const redisReply *reply)
 {
 	if (reply && learn_commands(a->commands, reply) > 0) {
 		a->learned = true;
-		end(a, NULL);
+		ask_end(a, NULL);
 	} else if (buf_len(&a->refusal)) {
 		buf_append(a->why, buf_slice(&a->refusal));
-		end(a, NULL);
+		ask_end(a, NULL);
 	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
-		end(a, reply->str);
+		ask_end(a, reply->str);
 	} else {
-		end(a, "COMMAND's answer is not understood");
+		ask_end(a, "COMMAND's answer is not understood");
 	}
 }
 
-static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
+static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
 {
 	struct asking *a = owner;
 	redisReply *reply = reply_decode(kept);
@@ -70,43 +70,43 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct 
 	(void)tag;
 	(void)r;
 	if (a->auth_due)
-		on_auth(a, reply);
+		ask_on_auth(a, reply);
 	else
-		on_command(a, reply);
+		ask_on_command(a, reply);
 	if (reply)
 		freeReplyObject(reply);
 }
 
-static void on_bytes(void *owner, struct slice bytes)
+static void ask_on_bytes(void *owner, struct slice bytes)
 {
 	(void)owner;
 	(void)bytes;
 }
 
-static void on_drained(void *owner)
+static void ask_on_drained(void *owner)
 {
 	(void)owner;
 }
 
-static void on_down(void *owner, enum link_end how, const char *reason, size_t inflight)
+static void ask_on_down(void *owner, enum link_end how, const char *reason, size_t inflight)
 {
 	(void)how;
 	(void)inflight;
-	end(owner, reason);
+	ask_end(owner, reason);
 }
 
 static const struct link_ops link_ops = {
-	.on_bytes = on_bytes,
-	.on_reply = on_reply,
-	.on_drained = on_drained,
-	.on_down = on_down,
+	.on_bytes = ask_on_bytes,
+	.on_reply = ask_on_reply,
+	.on_drained = ask_on_drained,
+	.on_down = ask_on_down,
 };
 
-static void on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	(void)loop;
 	(void)revents;
-	end(t->data, "it does not answer in time");
+	ask_end(t->data, "it does not answer in time");
 }
 
 static void send_question(struct asking *a, const struct slice *argv, size_t n)
@@ -115,7 +115,7 @@ static void send_question(struct asking *a, const struct slice *argv, size_t n)
 
 	resp_write_request(&out, argv, n);
 	link_send(a->self.link, buf_slice(&out));
-	link_expect(&a->self, LINK_TELL | LINK_KEEP | LINK_QUIET, NULL);
+	link_expect(&a->self, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
 	buf_release(&out);
 }
 
@@ -152,7 +152,7 @@ static void init(struct asking *a, const struct ask *how)
 	};
 	list_init(&a->env.dead);
 	link_user_init(&a->self, &link_ops, a);
-	ev_timer_init(&a->timer, on_timer, (double)how->timeout_ms / 1000, 0);
+	ev_timer_init(&a->timer, ask_on_timer, (double)how->timeout_ms / 1000, 0);
 	a->timer.data = a;
 	ev_timer_start(a->loop, &a->timer);
 }

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "net/address.h"
-#include "upstream/command.h"
+#include "commands/command.h"
 
 struct ask {
 	struct address address;

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
-#include "upstream/learn.h"
+#include "commands/learn.h"
 #include "upstream/retry.h"
 
 #define RETRY_SECONDS 0.1
@@ -29,13 +29,13 @@ struct control {
 	bool complained; /* of not getting through, since it last worked */
 };
 
-static void on_bytes(void *owner, struct slice bytes)
+static void control_on_bytes(void *owner, struct slice bytes)
 {
 	(void)owner;
 	(void)bytes;
 }
 
-static void on_drained(void *owner)
+static void control_on_drained(void *owner)
 {
 	(void)owner;
 }
@@ -51,7 +51,8 @@ static void answer(struct call *call, const redisReply *reply)
 		fn(arg, reply);
 }
 
-static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
+static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
+                             struct slice kept)
 {
 	redisReply *reply = reply_decode(kept);
 
@@ -68,7 +69,7 @@ static void fail_calls(struct control *c)
 		answer(container_of(c->calls.next, struct call, node), NULL);
 }
 
-static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void control_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct control *c = owner;
 
@@ -82,13 +83,14 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 }
 
 static const struct link_ops link_ops = {
-	.on_bytes = on_bytes,
-	.on_reply = on_reply,
-	.on_drained = on_drained,
-	.on_down = on_down,
+	.on_bytes = control_on_bytes,
+	.on_reply = control_on_reply,
+	.on_drained = control_on_drained,
+	.on_down = control_on_down,
 };
 
-static void send_call(struct control *c, struct slice request, control_fn *fn, void *arg)
+static void control_send_call(struct control *c, struct slice request, control_fn *fn,
+                              void *arg)
 {
 	struct call *call = xcalloc(1, sizeof(*call));
 
@@ -96,18 +98,18 @@ static void send_call(struct control *c, struct slice request, control_fn *fn, v
 	call->arg = arg;
 	list_append(&c->calls, &call->node);
 	link_send(c->self.link, request);
-	link_expect(&c->self, LINK_TELL | LINK_KEEP | LINK_QUIET, call);
+	link_expect(&c->self, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
 }
 
-static void send_words(struct control *c, const char *const *words, size_t n, control_fn *fn,
-                       void *arg)
+static void control_send_words(struct control *c, const char *const *words, size_t n,
+                               control_fn *fn, void *arg)
 {
 	struct buf out = BUF_INIT;
 
 	resp_write_array(&out, n);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk_str(&out, words[i]);
-	send_call(c, buf_slice(&out), fn, arg);
+	control_send_call(c, buf_slice(&out), fn, arg);
 	buf_release(&out);
 }
 
@@ -121,7 +123,7 @@ static void on_ping(void *arg, const redisReply *reply)
 		                             strncmp(reply->str, "NOAUTH", 6) == 0;
 }
 
-static void on_command(void *arg, const redisReply *reply)
+static void control_on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 	bool worked = reply && reply->type != REDIS_REPLY_ERROR;
@@ -146,10 +148,10 @@ static void on_command(void *arg, const redisReply *reply)
 		            reply ? reply->str : "COMMAND's answer is not understood");
 	c->complained = true;
 	link_close(c->self.link);
-	on_down(c, LINK_REFUSED, "refused", 0);
+	control_on_down(c, LINK_REFUSED, "refused", 0);
 }
 
-static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void control_on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct control *c = w->data;
 	struct link_env *env = c->how.env;
@@ -158,13 +160,13 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 	(void)revents;
 	c->db = 0;
 	link_join(link_new(env, false, NULL), &c->self);
-	send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
+	control_send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
 	if (env->password && env->user)
-		send_words(c, (const char *[]){ "AUTH", env->user, env->password }, 3, NULL,
-		           NULL);
+		control_send_words(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
+		                   NULL, NULL);
 	else if (env->password)
-		send_words(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
-	send_words(c, (const char *[]){ "COMMAND" }, 1, on_command, c);
+		control_send_words(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
+	control_send_words(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
 struct control *control_new(const struct control_how *how)
@@ -174,8 +176,8 @@ struct control *control_new(const struct control_how *how)
 	c->how = *how;
 	link_user_init(&c->self, &link_ops, c);
 	list_init(&c->calls);
-	retry_init(&c->retry, how->env->dialer.loop, RETRY_SECONDS, on_retry, c);
-	retry_now(&c->retry);
+	retry_init(&c->retry, how->env->dialer.loop, RETRY_SECONDS, control_on_retry, c);
+	retry_restart(&c->retry);
 	return c;
 }
 
@@ -184,13 +186,13 @@ void control_reconnect(struct control *c)
 	if (!c->self.link)
 		return;
 	link_close(c->self.link);
-	on_down(c, LINK_BROKEN, "the configuration has changed", 0);
-	retry_now(&c->retry);
+	control_on_down(c, LINK_BROKEN, "the configuration has changed", 0);
+	retry_restart(&c->retry);
 }
 
-void control_hurry(struct control *c)
+void control_retry_now(struct control *c)
 {
-	retry_hurry(&c->retry);
+	retry_now(&c->retry);
 }
 
 void control_free(struct control *c)
@@ -220,9 +222,9 @@ int control_call(struct control *c, int db, struct slice request, control_fn *fn
 		return -1;
 	if (db != c->db) {
 		snprintf(number, sizeof(number), "%d", db);
-		send_words(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
+		control_send_words(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
 		c->db = db;
 	}
-	send_call(c, request, fn, arg);
+	control_send_call(c, request, fn, arg);
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/slice.h"
-#include "upstream/command.h"
+#include "commands/command.h"
 #include "upstream/link.h"
 
 struct control;
@@ -30,7 +30,7 @@ struct control *control_new(const struct control_how *how);
 /* Connects anew: the address or the login has changed. Answers still due are given as NULL. */
 void control_reconnect(struct control *c);
 /* Redis is there: whatever was to be tried later is tried now. */
-void control_hurry(struct control *c);
+void control_retry_now(struct control *c);
 /* Answers still due are given as NULL. */
 void control_free(struct control *c);
 

@@ -6,7 +6,7 @@
 
 #include "base/fatal.h"
 #include "resp/write.h"
-#include "upstream/link_parts.h"
+#include "upstream/link_internal.h"
 
 /* As many bytes of calls, some fifteen, take Redis several times as long as it takes to send
  * them. */
@@ -57,8 +57,8 @@ void link_leave(struct link_user *u)
 			run->user = NULL;
 			run->tag = NULL;
 			/* What it was kept for is gone. */
-			run->flags |= LINK_QUIET;
-			run->flags &= (uint8_t) ~(LINK_TELL | LINK_ASK | LINK_KEEP);
+			run->flags |= LINK_DISCARD;
+			run->flags &= (uint8_t) ~(LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE);
 		}
 	}
 	if (l->to == u)
@@ -72,7 +72,7 @@ static void count_unheard(struct link *l)
 {
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
 		struct inflight *run = fifo_at(&l->fifo, i);
-		if (run->user && (run->flags & (LINK_QUIET | LINK_TELL)) == LINK_QUIET)
+		if (run->user && (run->flags & (LINK_DISCARD | LINK_NOTIFY)) == LINK_DISCARD)
 			run->user->unheard += run->count;
 	}
 }
@@ -122,7 +122,7 @@ static void log_in(struct link *l, const struct slice *argv, size_t n)
 	resp_write_request(&out, argv, n);
 	stream_send(&l->stream, buf_slice(&out));
 	buf_release(&out);
-	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_KEEP | LINK_QUIET, NULL);
+	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, NULL);
 	l->logins++;
 }
 
@@ -206,7 +206,7 @@ void links_reap(struct link_env *env)
 	while ((node = list_shift(&env->dead))) {
 		struct link *l = container_of(node, struct link, node);
 		fifo_clear(&l->fifo);
-		buf_release(&l->kept);
+		buf_release(&l->captured);
 		buf_release(&l->gated);
 		free(l);
 	}
@@ -284,10 +284,10 @@ void link_queue_call(struct link *l, struct slice bytes)
 		stream_flush(&l->stream);
 }
 
-void link_touch(struct link *l)
+void link_ping(struct link *l)
 {
 	link_send(l, SLICE_LIT("PING\r\n"));
-	fifo_push(&l->fifo, NULL, LINK_QUIET, NULL);
+	fifo_push(&l->fifo, NULL, LINK_DISCARD, NULL);
 }
 
 void link_shutdown(struct link *l)
@@ -329,12 +329,12 @@ void *link_head(const struct link_user *u)
 	return head && head->user == u ? head->tag : NULL;
 }
 
-void link_hush(struct link_user *u)
+void link_discard_head(struct link_user *u)
 {
 	struct inflight *head = fifo_head(&u->link->fifo);
 
 	HASP_ASSERT(head && head->user == u && head->count == 1);
-	head->flags = LINK_QUIET;
+	head->flags = LINK_DISCARD;
 	head->tag = NULL;
 }
 

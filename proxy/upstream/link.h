@@ -31,16 +31,17 @@
 /* How a reply is to be treated; flags of link_expect(). */
 enum {
 	LINK_PASS = 0, /* forward it and forget it */
-	LINK_TELL = 1 << 0, /* call on_reply() when it is whole */
-	LINK_ASK = 1 << 1, /* hold errors back and ask on_line() */
-	LINK_ASK_STATUS = 1 << 5, /* (with LINK_ASK) simple strings, too */
-	LINK_KEEP = 1 << 2, /* also collect its bytes for on_reply() */
-	LINK_QUIET = 1 << 3, /* don't forward it */
-	LINK_SOON = 1 << 4, /* (with LINK_TELL) on_answered() before its end is forwarded */
+	LINK_NOTIFY = 1 << 0, /* call on_reply() when it is whole */
+	LINK_INTERCEPT = 1 << 1, /* hold errors back and ask on_line() */
+	LINK_INTERCEPT_STATUS = 1 << 5, /* (with LINK_INTERCEPT) simple strings, too */
+	LINK_CAPTURE = 1 << 2, /* also collect its bytes for on_reply() */
+	LINK_DISCARD = 1 << 3, /* don't forward it */
+	LINK_NOTIFY_EARLY =
+		1 << 4, /* (with LINK_NOTIFY) on_answered() before its end is forwarded */
 };
 
 /* A reply that is to be kept and is longer than this is not. */
-#define LINK_KEEP_MAX ((size_t)16 * 1024 * 1024)
+#define LINK_CAPTURE_MAX ((size_t)16 * 1024 * 1024)
 
 /* How a link ended. */
 enum link_end {
@@ -56,15 +57,17 @@ struct link;
 struct link_ops {
 	/* Bytes of replies, in order. */
 	void (*on_bytes)(void *owner, struct slice bytes);
-	/* A reply for LINK_TELL ended; its bytes have been forwarded. `kept`: its bytes, if
-	 * LINK_KEEP asked for them and they were not too many. */
-	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r, struct slice kept);
-	/* A reply for LINK_SOON ended; on_reply() follows when its bytes have been forwarded.
-	 * May do nothing to the link. May be NULL when LINK_SOON is not used. */
+	/* A reply for LINK_NOTIFY ended; its bytes have been forwarded. `kept`: its bytes, if
+	 * LINK_CAPTURE asked for them and they were not too many. */
+	void (*on_reply)(void *owner, void *tag, const struct resp_reply *r,
+	                 struct slice captured);
+	/* A reply for LINK_NOTIFY_EARLY ended; on_reply() follows when its bytes have been
+	 * forwarded. May do nothing to the link. May be NULL when LINK_NOTIFY_EARLY is not
+	 * used. */
 	void (*on_answered)(void *owner, void *tag, const struct resp_reply *r);
-	/* An error, or a simple string, for LINK_ASK, whole. True: forward it and call
-	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when LINK_ASK
-	 * is not used. */
+	/* An error, or a simple string, for LINK_INTERCEPT, whole. True: forward it and call
+	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when
+	 * LINK_INTERCEPT is not used. */
 	bool (*on_line)(void *owner, void *tag, struct slice line);
 	/* Private links: does the frame that just ended answer no request (a push, a published
 	 * message)? Asked for RESP3 pushes, and for every frame while link_watch() is on. NULL:
@@ -137,7 +140,7 @@ void link_queue(struct link *l, struct slice bytes);
  * for the turn's end, but give it something to do meanwhile. */
 void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a command that does nothing, and whose reply nobody sees. */
-void link_touch(struct link *l);
+void link_ping(struct link *l);
 /* Half-closes when all is sent. */
 void link_shutdown(struct link *l);
 /* Bytes that wait to be sent. */
@@ -158,7 +161,7 @@ void link_expect_plain(struct link_user *u, uint32_t n);
 void *link_head(const struct link_user *u);
 /* The oldest request in flight, which is the user's and whose reply has not begun, is answered
  * to nobody: its reply is swallowed, its tag not told. */
-void link_hush(struct link_user *u);
+void link_discard_head(struct link_user *u);
 /* Takes the oldest request off, as if it were answered. */
 void link_drop_head(struct link *l);
 
@@ -166,7 +169,7 @@ void link_drop_head(struct link *l);
 void link_watch(struct link *l, bool on);
 /* Private links: from here on replies are not scanned: bytes are forwarded as they are, and
  * requests in flight are forgotten (their tags are not told). Those whose replies nobody is to
- * see (LINK_QUIET) must be the oldest, and are waited for. */
+ * see (LINK_DISCARD) must be the oldest, and are waited for. */
 void link_make_opaque(struct link *l);
 /* Private links: stop and go on reading replies. */
 void link_pause(struct link *l);

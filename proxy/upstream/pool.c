@@ -14,7 +14,7 @@
 struct pooled {
 	struct list node; /* in its group */
 	struct link *link;
-	struct link_user keeper; /* the pool itself, to be told of the link's end */
+	struct link_user pool_user; /* the pool itself, to be told of the link's end */
 	struct group *group;
 	bool unused; /* was, when last looked at */
 };
@@ -34,36 +34,36 @@ struct pool {
 	int64_t links_per_login;
 };
 
-static void on_bytes(void *owner, struct slice bytes)
+static void pool_on_bytes(void *owner, struct slice bytes)
 {
 	(void)owner;
 	(void)bytes;
 }
 
-static void on_drained(void *owner)
+static void pool_on_drained(void *owner)
 {
 	(void)owner;
 }
 
-static void forget(struct pooled *p)
+static void pooled_free(struct pooled *p)
 {
 	list_remove(&p->node);
 	p->group->n--;
 	free(p);
 }
 
-static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void pool_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	(void)end;
 	(void)reason;
 	(void)inflight;
-	forget(owner);
+	pooled_free(owner);
 }
 
-static const struct link_ops keeper_ops = {
-	.on_bytes = on_bytes,
-	.on_drained = on_drained,
-	.on_down = on_down,
+static const struct link_ops pool_user_ops = {
+	.on_bytes = pool_on_bytes,
+	.on_drained = pool_on_drained,
+	.on_down = pool_on_down,
 };
 
 /* A login as bytes, so that logins can be compared. After a reload that changed the
@@ -103,7 +103,7 @@ static void group_free(struct pool *p, struct group *g)
 	while (!list_empty(&g->links)) {
 		struct pooled *l = container_of(g->links.next, struct pooled, node);
 		link_close(l->link);
-		forget(l);
+		pooled_free(l);
 	}
 	map_remove(&p->groups, &g->by_login);
 	free((char *)g->by_login.key.p);
@@ -117,8 +117,8 @@ static struct pooled *add_link(struct pool *p, struct group *g, const struct lin
 
 	l->group = g;
 	l->link = link_new(p->env, true, plain ? NULL : who);
-	link_user_init(&l->keeper, &keeper_ops, l);
-	link_join(l->link, &l->keeper);
+	link_user_init(&l->pool_user, &pool_user_ops, l);
+	link_join(l->link, &l->pool_user);
 	list_append(&g->links, &l->node);
 	g->n++;
 	return l;
@@ -166,7 +166,7 @@ static void sweep_group(struct pool *p, struct group *g)
 			l->unused = true;
 		} else {
 			link_close(l->link);
-			forget(l);
+			pooled_free(l);
 		}
 	}
 	if (g->n == 0)
@@ -208,7 +208,7 @@ void pool_sweep(struct pool *p)
 	}
 }
 
-static void on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void pool_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	(void)loop;
 	(void)revents;
@@ -223,7 +223,7 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	p->loop = loop;
 	p->links_per_login = 1;
 	map_init(&p->groups, (uint64_t)(uintptr_t)p);
-	ev_timer_init(&p->sweep, on_sweep, UNUSED_SECONDS, UNUSED_SECONDS);
+	ev_timer_init(&p->sweep, pool_on_sweep, UNUSED_SECONDS, UNUSED_SECONDS);
 	p->sweep.data = p;
 	ev_timer_start(loop, &p->sweep);
 	return p;

@@ -21,17 +21,17 @@ void retry_stop(struct retry *r)
 	ev_timer_stop(r->loop, &r->timer);
 }
 
-static void set(struct retry *r, double seconds)
+static void retry_set(struct retry *r, double seconds)
 {
 	ev_timer_stop(r->loop, &r->timer);
 	ev_timer_set(&r->timer, seconds, 0);
 	ev_timer_start(r->loop, &r->timer);
 }
 
-void retry_now(struct retry *r)
+void retry_restart(struct retry *r)
 {
 	r->seconds = r->min_seconds;
-	set(r, 0);
+	retry_set(r, 0);
 }
 
 void retry_later(struct retry *r, enum link_end end)
@@ -43,12 +43,12 @@ void retry_later(struct retry *r, enum link_end end)
 	r->unreachable = end == LINK_UNREACHABLE;
 	r->worked_at = 0;
 	if (lasted) {
-		set(r, 0);
+		retry_set(r, 0);
 		return;
 	}
 	if (r->seconds > max)
 		r->seconds = max;
-	set(r, r->seconds);
+	retry_set(r, r->seconds);
 	r->seconds *= 2;
 }
 
@@ -58,8 +58,8 @@ void retry_worked(struct retry *r)
 	r->worked_at = clock_now();
 }
 
-void retry_hurry(struct retry *r)
+void retry_now(struct retry *r)
 {
 	if (r->unreachable && ev_is_active(&r->timer))
-		set(r, 0);
+		retry_set(r, 0);
 }

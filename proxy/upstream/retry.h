@@ -26,12 +26,12 @@ void retry_init(struct retry *r, struct ev_loop *loop, double min_seconds,
 void retry_stop(struct retry *r);
 
 /* As soon as the loop runs, and soon again then. */
-void retry_now(struct retry *r);
+void retry_restart(struct retry *r);
 /* The connection came down, and how. */
 void retry_later(struct retry *r, enum link_end end);
 /* It works: the next time begins soon again. */
 void retry_worked(struct retry *r);
 /* Redis is there. Who was refused or hung up on waits nevertheless. */
-void retry_hurry(struct retry *r);
+void retry_now(struct retry *r);
 
 #endif

@@ -26,7 +26,8 @@ struct subscriber {
 	bool complained; /* of not getting through, since it last worked */
 };
 
-static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void subscriber_on_down(void *owner, enum link_end end, const char *reason,
+                               size_t inflight)
 {
 	struct subscriber *s = owner;
 
@@ -51,10 +52,10 @@ static void on_down(void *owner, enum link_end end, const char *reason, size_t i
 static void hang_up(struct subscriber *s, enum link_end end, const char *reason)
 {
 	link_close(s->self.link);
-	on_down(s, end, reason, 0);
+	subscriber_on_down(s, end, reason, 0);
 }
 
-static bool is_text(const redisReply *r, const char *text)
+static bool subscriber_is_text(const redisReply *r, const char *text)
 {
 	return r->type == REDIS_REPLY_STRING && strcmp(r->str, text) == 0;
 }
@@ -64,7 +65,7 @@ static struct slice text_of(const redisReply *r)
 	return r->type == REDIS_REPLY_STRING ? slice_of(r->str, (size_t)r->len) : SLICE_NONE;
 }
 
-static void on_subscribed(struct subscriber *s, struct slice channel)
+static void subscriber_on_subscribed(struct subscriber *s, struct slice channel)
 {
 	if (!slice_eq(channel, slice_str(s->how.channel))) {
 		s->how.on_subscribed(s->how.arg, channel);
@@ -78,7 +79,7 @@ static void on_subscribed(struct subscriber *s, struct slice channel)
 	s->how.on_up(s->how.arg);
 }
 
-static void take(struct subscriber *s, const redisReply *r)
+static void subscriber_take(struct subscriber *s, const redisReply *r)
 {
 	if (r->type == REDIS_REPLY_ERROR) {
 		/* A channel that is not ours may well be forbidden: then nobody wakes us. */
@@ -88,13 +89,13 @@ static void take(struct subscriber *s, const redisReply *r)
 	}
 	if (r->type != REDIS_REPLY_ARRAY || r->elements < 3)
 		return;
-	if (is_text(r->element[0], "subscribe"))
-		on_subscribed(s, text_of(r->element[1]));
-	else if (is_text(r->element[0], "message"))
+	if (subscriber_is_text(r->element[0], "subscribe"))
+		subscriber_on_subscribed(s, text_of(r->element[1]));
+	else if (subscriber_is_text(r->element[0], "message"))
 		s->how.on_message(s->how.arg, text_of(r->element[1]), text_of(r->element[2]));
 }
 
-static void on_bytes(void *owner, struct slice bytes)
+static void subscriber_on_bytes(void *owner, struct slice bytes)
 {
 	struct subscriber *s = owner;
 	void *reply = NULL;
@@ -112,23 +113,24 @@ static void on_bytes(void *owner, struct slice bytes)
 		}
 		if (!reply)
 			return;
-		take(s, reply);
+		subscriber_take(s, reply);
 		freeReplyObject(reply);
 	}
 }
 
-static void on_drained(void *owner)
+static void subscriber_on_drained(void *owner)
 {
 	(void)owner;
 }
 
 static const struct link_ops link_ops = {
-	.on_bytes = on_bytes,
-	.on_drained = on_drained,
-	.on_down = on_down,
+	.on_bytes = subscriber_on_bytes,
+	.on_drained = subscriber_on_drained,
+	.on_down = subscriber_on_down,
 };
 
-static void send_words(struct subscriber *s, const char *command, struct slice channel)
+static void subscriber_send_words(struct subscriber *s, const char *command,
+                                  struct slice channel)
 {
 	struct buf out = BUF_INIT;
 	struct slice argv[] = { slice_str(command), channel };
@@ -138,7 +140,7 @@ static void send_words(struct subscriber *s, const char *command, struct slice c
 	buf_release(&out);
 }
 
-static void on_retry(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void subscriber_on_retry(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	struct subscriber *s = t->data;
 	struct link_env *env = s->how.env;
@@ -150,7 +152,7 @@ static void on_retry(struct ev_loop *loop, struct ev_timer *t, int revents)
 	HASP_ASSERT(s->reader);
 	link_join(link_new(env, false, env->password ? &login : NULL), &s->self);
 	link_make_opaque(s->self.link);
-	send_words(s, "SUBSCRIBE", slice_str(s->how.channel));
+	subscriber_send_words(s, "SUBSCRIBE", slice_str(s->how.channel));
 }
 
 struct subscriber *subscriber_new(const struct subscriber_how *how)
@@ -159,7 +161,7 @@ struct subscriber *subscriber_new(const struct subscriber_how *how)
 
 	s->how = *how;
 	link_user_init(&s->self, &link_ops, s);
-	retry_init(&s->retry, how->env->dialer.loop, RETRY_SECONDS, on_retry, s);
+	retry_init(&s->retry, how->env->dialer.loop, RETRY_SECONDS, subscriber_on_retry, s);
 	return s;
 }
 
@@ -179,12 +181,12 @@ void subscriber_reconnect(struct subscriber *s)
 		return;
 	if (s->self.link)
 		hang_up(s, LINK_BROKEN, "the configuration has changed");
-	retry_now(&s->retry);
+	retry_restart(&s->retry);
 }
 
-void subscriber_hurry(struct subscriber *s)
+void subscriber_retry_now(struct subscriber *s)
 {
-	retry_hurry(&s->retry);
+	retry_now(&s->retry);
 }
 
 void subscriber_open(struct subscriber *s)
@@ -192,7 +194,7 @@ void subscriber_open(struct subscriber *s)
 	if (s->open)
 		return;
 	s->open = true;
-	retry_now(&s->retry);
+	retry_restart(&s->retry);
 }
 
 bool subscriber_is_up(const struct subscriber *s)
@@ -208,11 +210,11 @@ const char *subscriber_refusal(const struct subscriber *s)
 void subscriber_add(struct subscriber *s, struct slice channel)
 {
 	if (s->up)
-		send_words(s, "SUBSCRIBE", channel);
+		subscriber_send_words(s, "SUBSCRIBE", channel);
 }
 
 void subscriber_remove(struct subscriber *s, struct slice channel)
 {
 	if (s->up)
-		send_words(s, "UNSUBSCRIBE", channel);
+		subscriber_send_words(s, "UNSUBSCRIBE", channel);
 }

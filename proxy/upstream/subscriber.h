@@ -34,7 +34,7 @@ void subscriber_free(struct subscriber *s);
 void subscriber_reconnect(struct subscriber *s);
 
 /* Redis is there: if it was to be tried later, it is tried now. */
-void subscriber_hurry(struct subscriber *s);
+void subscriber_retry_now(struct subscriber *s);
 
 /* It is needed from now on. Harmless when it was before. */
 void subscriber_open(struct subscriber *s);

@@ -429,13 +429,13 @@ static void contend(struct load *load, double seconds)
 
 /* --- passing on ------------------------------------------------------------------ */
 
-static void expect(struct conn *conn, const char *what, const char *beginning)
+static void expect(struct conn *conn, const char *what, const char *command_prefix)
 {
 	conn->nreply = 0;
 	do
 		read_some(conn);
 	while (conn->reply[conn->nreply - 1] != '\n');
-	if (strncmp(conn->reply, beginning, strlen(beginning)) != 0)
+	if (strncmp(conn->reply, command_prefix, strlen(command_prefix)) != 0)
 		fail(what, conn->reply);
 }
 

@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
-#include "lock/rewrite.h"
+#include "lock/rewrite/rewrite.h"
 #include "resp/write.h"
 #include "tests/bench/talk.h"
 
@@ -299,11 +299,11 @@ static void run(struct load *load, struct client *clients, int n, uint64_t round
 
 static double percentile_ms(const struct load *load, double part)
 {
-	uint64_t seen = 0;
+	uint64_t tracked_key = 0;
 	size_t step = 0;
 
 	while (step < LATENCIES - 1 &&
-	       (double)(seen += load->latencies[step]) < part * (double)load->done)
+	       (double)(tracked_key += load->latencies[step]) < part * (double)load->done)
 		step++;
 	return (double)(step + 1) * STEP_NS / 1e6;
 }

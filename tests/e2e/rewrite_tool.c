@@ -24,8 +24,8 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/rewrite.h"
-#include "upstream/command.h"
+#include "lock/rewrite/rewrite.h"
+#include "commands/command.h"
 
 static const char *const owners[] = { "connection", "address", "name", "user", "value" };
 static const char *const reentrants[] = { "no", "refresh", "count" };

@@ -23,15 +23,16 @@ LEASE = 30000
 ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
 KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 SIDECAR_OWNERS = ["connection", "address", "name", "user"]
-SOURCES = ["lock/rewrite.c", "lock/rewrite_take.c", "lock/own.c", "lock/verb.c", "lock/call.c", "lock/args.c",
-           "lock/sidecar.c", "upstream/command.c", "resp/write.c", "base/buf.c", "base/fatal.c"]
+SOURCES = ["lock/rewrite/rule.c", "lock/rewrite/rule_take.c", "lock/rewrite/maintenance.c", "lock/rewrite/verb.c",
+           "lock/scripts/script_call.c", "commands/args.c",
+           "lock/model/key_names.c", "commands/command.c", "resp/write.c", "base/buf.c", "base/fatal.c"]
 
 
 def build_tool(directory):
     proxy = TOP / "proxy"
     embedded = directory / "script_embed.c"
     embedded.write_bytes(subprocess.check_output(
-        ["sh", proxy / "lock/embed.sh", proxy / "lock/scripts.def", proxy / "lock/scripts"]))
+        ["sh", proxy / "lock/scripts/embed.sh", proxy / "lock/scripts/scripts.def", proxy / "lock/scripts"]))
     program = directory / "rewrite_tool"
     subprocess.check_call(
         ["cc", "-std=gnu11", f"-I{proxy}", f"-I{TOP}", "-o", program,

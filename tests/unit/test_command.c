@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "upstream/command.h"
+#include "commands/command.h"
 
 #define ARGS_MAX 16
 

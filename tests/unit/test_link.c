@@ -56,12 +56,12 @@ static void on_bytes(void *owner, struct slice bytes)
 	buf_append(&f->bytes, bytes);
 }
 
-static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
+static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice captured)
 {
 	struct fixture *f = owner;
 
 	buf_printf(&f->told, "reply %s %c%s%.*s\n", tag ? (char *)tag : "-", r->type,
-	           kept.n ? " " : "", (int)kept.n, kept.n ? kept.p : "");
+	           captured.n ? " " : "", (int)captured.n, captured.n ? captured.p : "");
 	if (f->closes_on_reply)
 		link_close(f->link);
 	if (f->turns_opaque_on_reply)
@@ -180,7 +180,7 @@ static void on_deadline(struct ev_loop *loop, struct ev_timer *w, int revents)
 }
 
 /* Runs the loop until something happened and fails when nothing does. */
-static void turn(struct fixture *f)
+static void tunnel_mode(struct fixture *f)
 {
 	struct ev_timer deadline;
 
@@ -204,7 +204,7 @@ static void connect_link(struct fixture *f)
 	f->server = accept(f->at.listener, NULL, NULL);
 	assert_true(f->server >= 0);
 	while (f->ndrained == 0 && f->ndown == 0)
-		turn(f);
+		tunnel_mode(f);
 	assert_int_equal(f->ndown, 0);
 }
 
@@ -301,7 +301,7 @@ static void a_reply_is_forwarded_before_it_is_whole(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
+	expect(f, LINK_NOTIFY, "a");
 	SERVER_SENDS(f, "$1000\r\nabc");
 	assert_seen(f, "$1000\r\nabc", "");
 	assert_int_equal(f->user.inflight, 1);
@@ -311,10 +311,10 @@ static void expect_a_mix(struct fixture *f)
 {
 	expect(f, LINK_PASS, NULL);
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL, "c");
+	expect(f, LINK_NOTIFY, "c");
 }
 
 static void each_reply_is_told_to_whom_it_answers(void **state)
@@ -359,7 +359,7 @@ static void the_order_holds_for_any_depth_of_pipeline(void **state)
 	while (answered < 500) {
 		seed = seed * 1103515245 + 12345;
 		for (unsigned n = seed >> 16 & 31; n && sent < 500; n--, sent++)
-			expect(f, sent % 5 < 2 ? LINK_PASS : LINK_TELL, tags[sent]);
+			expect(f, sent % 5 < 2 ? LINK_PASS : LINK_NOTIFY, tags[sent]);
 		for (unsigned n = seed >> 24 & 31; n && answered < sent; n--, answered++) {
 			SERVER_SENDS(f, ":1\r\n");
 			if (answered % 5 >= 2)
@@ -375,9 +375,9 @@ static void the_order_holds_for_any_depth_of_pipeline(void **state)
 static void expect_kept(struct fixture *f)
 {
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL | LINK_KEEP, "k");
-	expect(f, LINK_TELL, "t");
-	expect(f, LINK_TELL | LINK_KEEP, "l");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "k");
+	expect(f, LINK_NOTIFY, "t");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "l");
 }
 
 static void a_reply_to_be_kept_is_collected_and_forwarded(void **state)
@@ -392,10 +392,10 @@ static void a_reply_to_be_kept_is_collected_and_forwarded(void **state)
 static void expect_quiet(struct fixture *f)
 {
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_QUIET, NULL);
-	expect(f, LINK_TELL | LINK_QUIET, "a");
+	expect(f, LINK_DISCARD, NULL);
+	expect(f, LINK_NOTIFY | LINK_DISCARD, "a");
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL | LINK_QUIET | LINK_KEEP, "b");
+	expect(f, LINK_NOTIFY | LINK_DISCARD | LINK_CAPTURE, "b");
 }
 
 static void a_quiet_reply_is_not_forwarded(void **state)
@@ -409,7 +409,7 @@ static void a_quiet_reply_is_not_forwarded(void **state)
 static void expect_soon(struct fixture *f)
 {
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL | LINK_SOON, "a");
+	expect(f, LINK_NOTIFY | LINK_NOTIFY_EARLY, "a");
 }
 
 /* When all of it is there; else its beginning is. */
@@ -427,13 +427,13 @@ static void an_answer_is_told_of_before_it_is_forwarded(void **state)
 static void a_reply_too_long_to_be_kept_is_forwarded_all_the_same(void **state)
 {
 	struct fixture *f = *state;
-	size_t left = LINK_KEEP_MAX + 1, total;
+	size_t left = LINK_CAPTURE_MAX + 1, total;
 	char block[32768], header[32];
 
 	memset(block, 'x', sizeof(block));
 	connect_link(f);
-	expect(f, LINK_TELL | LINK_KEEP, "long");
-	expect(f, LINK_TELL | LINK_KEEP, "short");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "long");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "short");
 	total = left + (size_t)snprintf(header, sizeof(header), "$%zu\r\n", left) + 2;
 	server_sends(f, slice_str(header));
 	while (left) {
@@ -452,8 +452,8 @@ static void expect_asked(struct fixture *f)
 {
 	f->drops_errors = false;
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL | LINK_ASK, "a");
-	expect(f, LINK_TELL | LINK_ASK, "b");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "b");
 	expect(f, LINK_PASS, NULL);
 }
 
@@ -484,7 +484,7 @@ static void an_error_is_held_until_it_is_whole(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL | LINK_ASK, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
 	SERVER_SENDS(f, "-ERR a long");
 	assert_seen(f, "", "");
 	SERVER_SENDS(f, " story\r\n");
@@ -496,7 +496,7 @@ static void what_is_no_error_is_not_held(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL | LINK_ASK, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
 	SERVER_SENDS(f, "$9\r\nab");
 	assert_seen(f, "$9\r\nab", "");
 }
@@ -505,10 +505,10 @@ static void expect_status_asked(struct fixture *f)
 {
 	f->drops_errors = false;
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "a");
-	expect(f, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "b");
-	expect(f, LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "c");
-	expect(f, LINK_TELL | LINK_ASK, "d");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "b");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "c");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "d");
 }
 
 #define STATUSES "+1\r\n+QUEUED 2\r\n-ERR 3\r\n:4\r\n+5\r\n"
@@ -541,9 +541,9 @@ static void a_status_that_the_owner_drops_is_as_if_it_never_came(void **state)
 static void expect_with_pushes(struct fixture *f)
 {
 	f->takes_frames = true;
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL | LINK_QUIET, "b");
-	expect(f, LINK_TELL | LINK_KEEP, "c");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY | LINK_DISCARD, "b");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "c");
 }
 
 static void a_push_is_forwarded_and_answers_nothing(void **state)
@@ -560,8 +560,8 @@ static void expect_watched(struct fixture *f)
 {
 	f->takes_frames = true;
 	link_watch(f->link, true);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL | LINK_KEEP, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "b");
 }
 
 static void a_published_message_answers_nothing_while_watched(void **state)
@@ -582,7 +582,7 @@ static void nothing_but_pushes_is_asked_about_while_not_watched(void **state)
 	f->takes_frames = true;
 	link_watch(f->link, true);
 	link_watch(f->link, false);
-	expect(f, LINK_TELL, "a");
+	expect(f, LINK_NOTIFY, "a");
 	SERVER_SENDS(f, "*1\r\n$7\r\nmessage\r\n");
 	assert_buf(&f->told, "reply a *\n");
 }
@@ -593,8 +593,8 @@ static void the_oldest_request_can_be_taken_off(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	link_drop_head(f->link);
 	assert_string_equal(link_head(&f->user), "b");
 	SERVER_SENDS(f, "+1\r\n");
@@ -608,8 +608,8 @@ static void a_server_that_hangs_up_takes_the_link_down(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	assert_int_equal(send(f->server, "+1\r\n$5\r\nab", 10, MSG_NOSIGNAL), 10);
 	hang_up(f);
 	settle(f);
@@ -625,8 +625,8 @@ static void a_link_that_goes_down_between_two_replies_has_cut_none(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	assert_int_equal(send(f->server, "+1\r\n", 4, MSG_NOSIGNAL), 4);
 	hang_up(f);
 	settle(f);
@@ -643,9 +643,9 @@ static void what_is_not_forwarded_is_not_cut(void **state)
 		unsigned flags;
 		const char *begun;
 	} cases[] = {
-		{ LINK_TELL | LINK_QUIET, "$5\r\nab" },
-		{ LINK_TELL | LINK_ASK, "-ERR" },
-		{ LINK_TELL | LINK_ASK | LINK_ASK_STATUS, "+QUEUED 1" },
+		{ LINK_NOTIFY | LINK_DISCARD, "$5\r\nab" },
+		{ LINK_NOTIFY | LINK_INTERCEPT, "-ERR" },
+		{ LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "+QUEUED 1" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -667,7 +667,7 @@ static void an_error_held_back_goes_down_with_the_link(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL | LINK_ASK, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
 	assert_int_equal(send(f->server, "-ERR", 4, MSG_NOSIGNAL), 4);
 	hang_up(f);
 	settle(f);
@@ -696,8 +696,8 @@ static void garbage_takes_the_link_down_behind_the_last_good_reply(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	SERVER_SENDS(f, "+1\r\n*2\r\n+x\r\nHTTP/1.1 400 Bad Request\r\n");
 	assert_int_equal(f->ndown, 1);
 	assert_int_not_equal(f->end, LINK_UNREACHABLE);
@@ -710,8 +710,8 @@ static void a_link_that_is_closed_tells_nothing_more(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	SERVER_SENDS(f, "+1");
 	link_close(f->link);
 	link_close(f->link);
@@ -729,8 +729,8 @@ static void a_link_can_be_closed_inside_its_callback(void **state)
 	connect_link(f);
 	f->closes_on_reply = true;
 	f->takes_frames = true;
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
 	SERVER_SENDS(f, "+1\r\n>1\r\n+p\r\n+2\r\n");
 	assert_buf(&f->told, "reply a +\n");
 	assert_int_equal(f->ndown, 0);
@@ -741,11 +741,11 @@ static void a_link_can_be_closed_inside_its_callback(void **state)
 static void assert_fails(struct fixture *f, const char *reason)
 {
 	begin(f);
-	expect(f, LINK_TELL, "a");
+	expect(f, LINK_NOTIFY, "a");
 	link_send(f->link, SLICE_LIT("PING\r\n"));
 	assert_int_equal(f->ndown, 0);
 	while (f->ndown == 0)
-		turn(f);
+		tunnel_mode(f);
 	settle(f);
 	assert_int_equal(f->ndown, 1);
 	assert_int_equal(f->end, LINK_UNREACHABLE);
@@ -813,7 +813,7 @@ static void a_link_that_was_full_while_it_logged_in_says_when_it_is_not(void **s
 	link_join(f->link, &f->user);
 	f->server = accept(f->at.listener, NULL, NULL);
 	while (server_reads(f, got, sizeof(got)) == 0)
-		turn(f);
+		tunnel_mode(f);
 	link_send(f->link, slice_of(block, STREAM_HIGH_WATER));
 	assert_true(link_is_full(f->link));
 	f->ndrained = 0;
@@ -834,7 +834,7 @@ static void what_is_sent_before_the_connection_is_up_waits_for_it(void **state)
 	assert_int_equal(link_pending(f->link), 7);
 	f->server = accept(f->at.listener, NULL, NULL);
 	while (f->ndrained == 0)
-		turn(f);
+		tunnel_mode(f);
 	assert_int_equal(link_pending(f->link), 0);
 	link_send(f->link, SLICE_LIT(" three"));
 	assert_int_equal(server_reads(f, got, sizeof(got)), 13);
@@ -889,7 +889,7 @@ static void shutting_down_ends_what_is_sent_and_not_what_is_read(void **state)
 	char got[16];
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
+	expect(f, LINK_NOTIFY, "a");
 	link_send(f->link, SLICE_LIT("PING\r\n"));
 	link_shutdown(f->link);
 	link_send(f->link, SLICE_LIT("more"));
@@ -908,7 +908,7 @@ static void a_paused_link_reads_nothing(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
+	expect(f, LINK_NOTIFY, "a");
 	link_pause(f->link);
 	SERVER_SENDS(f, "+1\r\n");
 	assert_seen(f, "", "");
@@ -925,7 +925,7 @@ static void a_link_can_be_paused_before_it_is_up(void **state)
 	link_pause(f->link);
 	f->server = accept(f->at.listener, NULL, NULL);
 	while (f->ndrained == 0)
-		turn(f);
+		tunnel_mode(f);
 	SERVER_SENDS(f, "+1\r\n");
 	assert_seen(f, "", "");
 	link_resume(f->link);
@@ -963,11 +963,11 @@ static void guest_on_bytes(void *owner, struct slice bytes)
 }
 
 static void guest_on_reply(void *owner, void *tag, const struct resp_reply *r,
-                           struct slice kept)
+                           struct slice captured)
 {
 	struct guest *g = owner;
 
-	(void)kept;
+	(void)captured;
 	buf_printf(&g->told, "%s %c\n", (char *)tag, r->type);
 	if (g->leaves_on && strcmp(tag, g->leaves_on) == 0)
 		link_leave(&g->user);
@@ -1040,9 +1040,9 @@ static void see_off(struct guests *all)
 	}
 }
 
-static void ask(struct guests *all, size_t who, unsigned flags, const char *tag)
+static void ask(struct guests *all, size_t client_label, unsigned flags, const char *tag)
 {
-	link_expect(&all->guest[who].user, flags, (void *)tag);
+	link_expect(&all->guest[client_label].user, flags, (void *)tag);
 }
 
 static void assert_guest(const struct guest *g, const char *bytes, const char *told)
@@ -1075,11 +1075,11 @@ static void each_user_gets_the_replies_to_its_own_requests(void **state)
 	{
 		invite(&all, f, NULL);
 		ask(&all, 0, LINK_PASS, NULL);
-		ask(&all, 1, LINK_TELL, "b1");
+		ask(&all, 1, LINK_NOTIFY, "b1");
 		ask(&all, 2, LINK_PASS, NULL);
 		ask(&all, 2, LINK_PASS, NULL);
-		ask(&all, 0, LINK_TELL, "a2");
-		ask(&all, 1, LINK_TELL | LINK_ASK, "b3");
+		ask(&all, 0, LINK_NOTIFY, "a2");
+		ask(&all, 1, LINK_NOTIFY | LINK_INTERCEPT, "b3");
 		ask(&all, 0, LINK_PASS, NULL);
 		server_sends_split(f, SLICE_LIT(stream), cut);
 		assert_guest(&all.guest[0], "+a1\r\n*1\r\n:1\r\n+a3\r\n", "a2 *\n");
@@ -1101,12 +1101,12 @@ static void reply_that_is_hushed_is_swallowed(void **state)
 	AT_EVERY_SPLIT(stream, cut)
 	{
 		invite(&all, f, NULL);
-		ask(&all, 0, LINK_QUIET | LINK_TELL, "a1");
-		ask(&all, 0, LINK_TELL, "a2");
+		ask(&all, 0, LINK_DISCARD | LINK_NOTIFY, "a1");
+		ask(&all, 0, LINK_NOTIFY, "a2");
 		ask(&all, 1, LINK_PASS, NULL);
-		ask(&all, 0, LINK_TELL, "a3");
+		ask(&all, 0, LINK_NOTIFY, "a3");
 		server_sends(f, SLICE_LIT("$-1\r\n"));
-		link_hush(&all.guest[0].user);
+		link_discard_head(&all.guest[0].user);
 		server_sends_split(f, SLICE_LIT(stream), cut);
 		assert_guest(&all.guest[0], ":3\r\n", "a1 $\na3 :\n");
 		assert_guest(&all.guest[1], "+b1\r\n", "");
@@ -1126,9 +1126,9 @@ static void replies_to_who_has_left_are_swallowed(void **state)
 		invite(&all, f, NULL);
 		ask(&all, 0, LINK_PASS, NULL);
 		ask(&all, 1, LINK_PASS, NULL);
-		ask(&all, 1, LINK_TELL | LINK_KEEP, "b2");
-		ask(&all, 1, LINK_TELL | LINK_ASK, "b3");
-		ask(&all, 2, LINK_TELL, "c1");
+		ask(&all, 1, LINK_NOTIFY | LINK_CAPTURE, "b2");
+		ask(&all, 1, LINK_NOTIFY | LINK_INTERCEPT, "b3");
+		ask(&all, 2, LINK_NOTIFY, "c1");
 		ask(&all, 0, LINK_PASS, NULL);
 		link_leave(&all.guest[1].user);
 		link_leave(&all.guest[1].user);
@@ -1150,7 +1150,7 @@ static void who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it(void **state
 
 	for (size_t cut = 1; cut < sizeof(reply) - 1; cut++) {
 		invite(&all, f, NULL);
-		ask(&all, 0, LINK_TELL, "a1");
+		ask(&all, 0, LINK_NOTIFY, "a1");
 		ask(&all, 0, LINK_PASS, NULL);
 		ask(&all, 1, LINK_PASS, NULL);
 		server_sends(f, slice_of(reply, cut));
@@ -1172,7 +1172,7 @@ static void a_user_can_leave_in_its_callback(void **state)
 
 	invite(&all, f, NULL);
 	all.guest[0].leaves_on = "a1";
-	ask(&all, 0, LINK_TELL, "a1");
+	ask(&all, 0, LINK_NOTIFY, "a1");
 	ask(&all, 0, LINK_PASS, NULL);
 	ask(&all, 1, LINK_PASS, NULL);
 	SERVER_SENDS(f, "+a1\r\n+a2\r\n+b1\r\n");
@@ -1245,8 +1245,8 @@ static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **stat
 	invite(&all, f, NULL);
 	ask(&all, 0, LINK_PASS, NULL);
 	ask(&all, 0, LINK_PASS, NULL);
-	ask(&all, 1, LINK_TELL, "b1");
-	ask(&all, 0, LINK_TELL, "a3");
+	ask(&all, 1, LINK_NOTIFY, "b1");
+	ask(&all, 0, LINK_NOTIFY, "a3");
 	assert_int_equal(send(f->server, "+a1\r\n+a", 7, MSG_NOSIGNAL), 7);
 	hang_up(f);
 	settle(f);
@@ -1443,11 +1443,11 @@ static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
 	struct fixture *f = *state;
 
 	connect_link(f);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_QUIET, NULL);
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_DISCARD, NULL);
 	link_make_opaque(f->link);
 	assert_int_equal(f->user.inflight, 0);
-	expect(f, LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "b");
 	assert_int_equal(f->user.inflight, 0);
 	SERVER_SENDS(f, "+1\r\n\n\n$EOF:not RESP");
 	assert_seen(f, "+1\r\n\n\n$EOF:not RESP", "");
@@ -1456,8 +1456,8 @@ static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
 
 static void touch_and_turn(struct fixture *f)
 {
-	link_touch(f->link);
-	expect(f, LINK_TELL, "a");
+	link_ping(f->link);
+	expect(f, LINK_NOTIFY, "a");
 	link_make_opaque(f->link);
 }
 
@@ -1471,9 +1471,9 @@ static void a_link_turns_opaque_behind_its_own_requests(void **state)
 
 static void hush_and_turn(struct fixture *f)
 {
-	expect(f, LINK_QUIET, NULL);
-	expect(f, LINK_QUIET, NULL);
-	expect(f, LINK_TELL, "a");
+	expect(f, LINK_DISCARD, NULL);
+	expect(f, LINK_DISCARD, NULL);
+	expect(f, LINK_NOTIFY, "a");
 	link_make_opaque(f->link);
 }
 
@@ -1489,8 +1489,8 @@ static void expect_the_turn(struct fixture *f)
 {
 	f->turns_opaque_on_reply = true;
 	expect(f, LINK_PASS, NULL);
-	expect(f, LINK_TELL, "a");
-	expect(f, LINK_QUIET | LINK_TELL, "b");
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_DISCARD | LINK_NOTIFY, "b");
 }
 
 static void a_link_can_turn_opaque_inside_its_callback(void **state)

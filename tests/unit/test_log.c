@@ -91,7 +91,7 @@ static void each_line_of_a_text_is_logged(void **state)
 
 static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
 {
-	int fd = open_syslogd(), kept = 0;
+	int fd = open_syslogd(), captured = 0;
 	char told[64];
 
 	(void)state;
@@ -101,10 +101,10 @@ static void nobody_waits_for_a_syslog_that_does_not_read(void **state)
 		log_error("line");
 	alarm(0);
 	while (strstr(next(fd), "error line"))
-		kept++;
-	assert_in_range(kept, 1, MANY - 1);
+		captured++;
+	assert_in_range(captured, 1, MANY - 1);
 	log_error("after");
-	snprintf(told, sizeof(told), "warning log dropped=%d ", MANY - kept);
+	snprintf(told, sizeof(told), "warning log dropped=%d ", MANY - captured);
 	assert_non_null(strstr(next(fd), told));
 	assert_non_null(strstr(next(fd), "error after"));
 	close(fd);

@@ -140,7 +140,7 @@ static void assert_twins_are_found(uint64_t seed)
 	struct map m;
 	struct entry *entries;
 	struct map_node *node;
-	unsigned seen = 0;
+	unsigned tracked_key = 0;
 
 	map_init(&m, seed);
 	map_put(&m, &twins[0]);
@@ -150,9 +150,9 @@ static void assert_twins_are_found(uint64_t seed)
 	assert_ptr_equal(map_get(&m, SLICE_LIT("twin")), &twins[2]);
 	for (node = map_get(&m, SLICE_LIT("twin")); node; node = map_next(node)) {
 		assert_true(slice_eq(node->key, SLICE_LIT("twin")));
-		seen |= 1u << (node - twins);
+		tracked_key |= 1u << (node - twins);
 	}
-	assert_int_equal(seen, 7);
+	assert_int_equal(tracked_key, 7);
 	map_remove(&m, &twins[1]);
 	node = map_get(&m, SLICE_LIT("twin"));
 	assert_non_null(map_next(node));

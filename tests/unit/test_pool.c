@@ -77,10 +77,10 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct link *join(struct fixture *f, size_t who, struct link_login login)
+static struct link *join(struct fixture *f, size_t client_label, struct link_login login)
 {
-	pool_join(f->pool, &login, &f->users[who]);
-	return f->users[who].link;
+	pool_join(f->pool, &login, &f->users[client_label]);
+	return f->users[client_label].link;
 }
 
 static const struct link_login plain = { .proto = 2 };

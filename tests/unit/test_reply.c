@@ -61,7 +61,7 @@ static void begin(void *arg)
 	*run = (struct run){ .expected = run->expected };
 }
 
-static void tell(struct run *run)
+static void notify(struct run *run)
 {
 	const struct resp_reply *r = &run->scan.reply;
 	struct slice first = reply_scan_first(&run->scan);
@@ -87,7 +87,7 @@ static void arrive(void *arg, struct slice stream, size_t upto)
 
 		run->at += used;
 		if (r == RESP_OK)
-			tell(run);
+			notify(run);
 		if (r == RESP_BAD)
 			buf_printf(&run->told, "!%zu ", run->at);
 		run->bad = r == RESP_BAD;

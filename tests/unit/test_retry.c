@@ -115,7 +115,7 @@ static void another_address_is_tried_at_once_and_soon_again(void **state)
 
 	for (int i = 0; i < 20; i++)
 		retry_later(r, LINK_UNREACHABLE);
-	retry_now(r);
+	retry_restart(r);
 	assert_next_in(r, 0);
 	assert_again_in(r, LINK_UNREACHABLE, SOON);
 }
@@ -125,10 +125,10 @@ static void who_was_not_reached_is_tried_at_once_when_it_is_there(void **state)
 	struct retry *r = *state;
 
 	retry_later(r, LINK_REFUSED);
-	retry_hurry(r);
+	retry_now(r);
 	assert_next_in(r, SOON);
 	retry_later(r, LINK_UNREACHABLE);
-	retry_hurry(r);
+	retry_now(r);
 	assert_next_in(r, 0);
 }
 

@@ -14,10 +14,10 @@
 #include <cmocka.h>
 
 #include "base/fatal.h"
-#include "lock/args.h"
-#include "lock/call.h"
-#include "lock/rewrite.h"
-#include "lock/sidecar.h"
+#include "commands/args.h"
+#include "lock/scripts/script_call.h"
+#include "lock/rewrite/rewrite.h"
+#include "lock/model/key_names.h"
 
 #define ARGS_MAX 24
 #define TOKEN "10.0.0.1:4711/0/c0ffee"
@@ -686,12 +686,12 @@ static void test_a_call_can_be_made_again_with_the_text(void **state)
 	const struct script *s = script_get(SCRIPT_RENEW);
 
 	(void)state;
-	call_begin(&out, SCRIPT_RENEW, (struct rewrite_how){ 0 }, 1, 1);
+	script_call_begin(&out, SCRIPT_RENEW, (struct rewrite_how){ 0 }, 1, 1);
 	buf_puts(&out, "$1\r\nk\r\n$2\r\n\r\n\r\n");
-	call_begin(&expected, SCRIPT_RENEW, (struct rewrite_how){ .eval = true }, 1, 1);
+	script_call_begin(&expected, SCRIPT_RENEW, (struct rewrite_how){ .eval = true }, 1, 1);
 	buf_puts(&expected, "$1\r\nk\r\n$2\r\n\r\n\r\n");
 	buf_puts(&again, "before");
-	call_write_as_eval(&again, SCRIPT_RENEW, buf_slice(&out));
+	script_call_write_as_eval(&again, SCRIPT_RENEW, buf_slice(&out));
 	buf_consume(&again, strlen("before"));
 	assert_true(slice_eq(buf_slice(&again), buf_slice(&expected)));
 	assert_true(buf_len(&again) > s->text.n);
@@ -766,7 +766,7 @@ static void test_sidecars_stand_in_the_slot_of_their_lock(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		buf_clear(&out);
-		sidecar_write_bulk(&out, SIDECAR_OWNER, slice_str(cases[i].key));
+		key_names_write_bulk(&out, KEY_NAME_OWNER, slice_str(cases[i].key));
 		if (!slice_eq(buf_slice(&out), slice_str(cases[i].bulk)))
 			fail_msg("%s: %.*s", cases[i].key, (int)buf_len(&out), buf_head(&out));
 	}
@@ -784,9 +784,9 @@ static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
 		buf_clear(&name);
 		buf_clear(&expected);
 		buf_clear(&out);
-		sidecar_write(&name, SIDECAR_GUARD, slice_str(keys[i]));
-		sidecar_write_bulk(&expected, SIDECAR_QUEUE, buf_slice(&name));
-		sidecar_write_guard_queue_bulk(&out, slice_str(keys[i]));
+		key_names_write(&name, KEY_NAME_GUARD, slice_str(keys[i]));
+		key_names_write_bulk(&expected, KEY_NAME_QUEUE, buf_slice(&name));
+		key_names_write_guard_queue_bulk(&out, slice_str(keys[i]));
 		if (!slice_eq(buf_slice(&out), buf_slice(&expected)))
 			fail_msg("%s: %.*s", keys[i], (int)buf_len(&out), buf_head(&out));
 	}

@@ -16,14 +16,14 @@
 #include <ev.h>
 
 #include "base/fatal.h"
-#include "client/session.h"
+#include "session/session.h"
 
 /* What hasp would say to Redis by itself is written here: "DB SCRIPT CALL" lines. This takes
  * the place of errand.c, which needs a Redis; so all that the books call of it must be here, or
  * the linker brings in the other. */
-static struct buf errands;
+static struct buf script_jobs;
 
-bool errands_are_up(const struct errands *e)
+bool script_jobs_are_up(const struct script_jobs *e)
 {
 	(void)e;
 	return true;
@@ -31,11 +31,12 @@ bool errands_are_up(const struct errands *e)
 
 static void note_errand(int db, enum script_id script, struct slice call)
 {
-	buf_printf(&errands, "%d %s %.*s\n", db, script_get(script)->name, (int)call.n, call.p);
+	buf_printf(&script_jobs, "%d %s %.*s\n", db, script_get(script)->name, (int)call.n,
+	           call.p);
 }
 
-void errand_run(struct errands *e, int db, enum script_id script, struct slice evalsha,
-                double until, errand_fn *fn, void *arg)
+void script_job_run(struct script_jobs *e, int db, enum script_id script, struct slice evalsha,
+                    double until, script_job_fn *fn, void *arg)
 {
 	(void)e;
 	(void)until;
@@ -44,15 +45,16 @@ void errand_run(struct errands *e, int db, enum script_id script, struct slice e
 		fn(arg, NULL);
 }
 
-void errand_repeat(struct errands *e, int db, enum script_id script, struct slice evalsha,
-                   double until, unsigned times)
+void script_job_repeat(struct script_jobs *e, int db, enum script_id script,
+                       struct slice evalsha, double until, unsigned times)
 {
 	(void)times;
-	errand_run(e, db, script, evalsha, until, NULL, NULL);
+	script_job_run(e, db, script, evalsha, until, NULL, NULL);
 }
 
-void errand_run_written(struct errands *e, int db, enum script_id script,
-                        errand_write_fn *write, double until, errand_fn *fn, void *arg)
+void script_job_run_written(struct script_jobs *e, int db, enum script_id script,
+                            script_job_write_fn *write, double until, script_job_fn *fn,
+                            void *arg)
 {
 	struct buf call = BUF_INIT;
 
@@ -91,7 +93,7 @@ static int tear_down(void **state)
 	session_fini(&f->s);
 	holds_free(f->holds);
 	ev_loop_destroy(f->loop);
-	buf_release(&errands);
+	buf_release(&script_jobs);
 	free(f);
 	return 0;
 }
@@ -107,7 +109,7 @@ static struct reply_scan scanned(struct slice frame)
 	return scan;
 }
 
-static void answer(struct fixture *f, struct request *r, struct slice frame)
+static void answer(struct fixture *f, struct pending_request *r, struct slice frame)
 {
 	struct reply_scan scan = scanned(frame);
 
@@ -116,7 +118,7 @@ static void answer(struct fixture *f, struct request *r, struct slice frame)
 
 #define ANSWER(f, r, literal) answer(f, r, SLICE_LIT(literal))
 
-static struct request *sent(struct fixture *f, struct request *r)
+static struct pending_request *sent(struct fixture *f, struct pending_request *r)
 {
 	session_track(&f->s, r);
 	/* dispatch counts what is sent in a transaction. */
@@ -125,27 +127,27 @@ static struct request *sent(struct fixture *f, struct request *r)
 	return r;
 }
 
-static struct request *select_db(struct fixture *f, int db)
+static struct pending_request *select_db(struct fixture *f, int db)
 {
-	struct request *r = request_new(REQUEST_SELECT);
+	struct pending_request *r = pending_request_new(PENDING_SELECT);
 
 	r->db = db;
 	return sent(f, r);
 }
 
-static struct request *auth(struct fixture *f, const char *user)
+static struct pending_request *auth(struct fixture *f, const char *user)
 {
-	struct request *r = request_new(REQUEST_AUTH);
+	struct pending_request *r = pending_request_new(PENDING_AUTH);
 
 	r->user = xstrdup(user);
 	return sent(f, r);
 }
 
 /* NULL: not given. */
-static struct request *hello(struct fixture *f, uint8_t proto, const char *user,
-                             const char *name)
+static struct pending_request *hello(struct fixture *f, uint8_t proto, const char *user,
+                                     const char *name)
 {
-	struct request *r = request_new(REQUEST_HELLO);
+	struct pending_request *r = pending_request_new(PENDING_HELLO);
 
 	r->proto = proto;
 	r->user = user ? xstrdup(user) : NULL;
@@ -153,18 +155,18 @@ static struct request *hello(struct fixture *f, uint8_t proto, const char *user,
 	return sent(f, r);
 }
 
-static struct request *set_name(struct fixture *f, const char *name)
+static struct pending_request *set_name(struct fixture *f, const char *name)
 {
-	struct request *r = request_new(REQUEST_NAME);
+	struct pending_request *r = pending_request_new(PENDING_NAME);
 
 	r->name = xstrdup(name);
 	return sent(f, r);
 }
 
-static struct request *reset(struct fixture *f)
+static struct pending_request *reset(struct fixture *f)
 {
 	session_discard(&f->s);
-	return sent(f, request_new(REQUEST_RESET));
+	return sent(f, pending_request_new(PENDING_RESET));
 }
 
 /* A command that changes nothing: only its place in a transaction counts. */
@@ -189,7 +191,7 @@ static void a_new_connection_is_the_default_user_s_in_database_0(void **state)
 static void select_counts_from_its_reply(void **state)
 {
 	struct fixture *f = *state;
-	struct request *first = select_db(f, 3), *second = select_db(f, 4);
+	struct pending_request *first = select_db(f, 3), *second = select_db(f, 4);
 
 	assert_int_equal(f->s.db, 0);
 	assert_int_equal(f->s.nawaited, 2);
@@ -204,7 +206,7 @@ static void select_counts_from_its_reply(void **state)
 static void a_user_without_a_password_logs_in_with_an_empty_one(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = request_new(REQUEST_AUTH);
+	struct pending_request *r = pending_request_new(PENDING_AUTH);
 	struct link_login login = session_login(&f->s);
 
 	assert_null(login.password);
@@ -268,7 +270,7 @@ static void hello_refused_may_have_logged_in(void **state)
 static void a_name_counts_from_its_reply_and_can_be_taken_off(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = set_name(f, "worker");
+	struct pending_request *r = set_name(f, "worker");
 
 	assert_null(f->s.name);
 	ANSWER(f, r, "+OK\r\n");
@@ -305,7 +307,7 @@ static void reset_makes_the_connection_new(void **state)
 static void queued_requests_settle_by_exec_s_elements(void **state)
 {
 	struct fixture *f = *state;
-	struct request *exec;
+	struct pending_request *exec;
 
 	session_multi(&f->s);
 	other(f);
@@ -430,8 +432,8 @@ static void a_long_transaction_settles_in_one_pass(void **state)
 /* --- locks ------------------------------------------------------------------ */
 
 /* A request that takes a lock when it is answered with +OK. `ticket`: NULL for none. */
-static struct request *take_with(struct fixture *f, const struct rule *rule, const char *ticket,
-                                 bool fresh)
+static struct pending_request *take_with(struct fixture *f, const struct rule *rule,
+                                         const char *ticket, bool fresh)
 {
 	struct slice key = SLICE_LIT("lock");
 	bool by_value = rule->owner == OWNER_VALUE;
@@ -444,10 +446,10 @@ static struct request *take_with(struct fixture *f, const struct rule *rule, con
 		                  .ticket = ticket ? slice_str(ticket) : SLICE_NONE,
 		                  .fresh = fresh };
 	struct hold_terms terms = { .rule = rule, .token = SLICE_LIT("token") };
-	struct request *r = request_new(REQUEST_LOCK);
+	struct pending_request *r = pending_request_new(PENDING_LOCK);
 
-	r->note = hold_note(f->holds, &call, &key, 1, &terms);
-	assert_non_null(r->note);
+	r->pending_lock = pending_lock_new(f->holds, &call, &key, 1, &terms);
+	assert_non_null(r->pending_lock);
 	return sent(f, r);
 }
 
@@ -457,7 +459,7 @@ static const struct rule by_connection = { .owner = OWNER_CONNECTION,
 	                                   .renew = RENEW_UNLEASED,
 	                                   .lease_ms = 30000 };
 
-static struct request *take(struct fixture *f, const struct rule *rule)
+static struct pending_request *take(struct fixture *f, const struct rule *rule)
 {
 	return take_with(f, rule, NULL, false);
 }
@@ -511,7 +513,7 @@ static void a_lock_whose_transaction_failed_is_not_in_the_books(void **state)
 
 static size_t count_errands(const char *text)
 {
-	const char *p = buf_len(&errands) ? buf_head(&errands) : "";
+	const char *p = buf_len(&script_jobs) ? buf_head(&script_jobs) : "";
 	size_t n = 0;
 
 	while ((p = strstr(p, text))) {
@@ -586,38 +588,38 @@ static void in_a_database_that_is_not_known_nothing_is_undone(void **state)
 	f->s.opaque = false;
 	take_with(f, &by_address, "worker-1", false);
 	session_undo(&f->s);
-	assert_int_equal(buf_len(&errands), 0);
+	assert_int_equal(buf_len(&script_jobs), 0);
 }
 
 /* --- keys to look at -------------------------------------------------------------- */
 
 static void note_key(void *arg, struct slice key)
 {
-	struct buf *seen = arg;
+	struct buf *tracked_key = arg;
 
-	buf_printf(seen, "[%zu", key.n);
-	buf_append(seen, key);
-	buf_puts(seen, "]");
+	buf_printf(tracked_key, "[%zu", key.n);
+	buf_append(tracked_key, key);
+	buf_puts(tracked_key, "]");
 }
 
-static void assert_touched(const struct request *r, struct slice expected)
+static void assert_touched(const struct pending_request *r, struct slice expected)
 {
-	struct buf seen = BUF_INIT;
+	struct buf tracked_key = BUF_INIT;
 
-	request_each_touched(r, note_key, &seen);
-	assert_true(slice_eq(buf_slice(&seen), expected));
-	buf_release(&seen);
+	pending_request_each_probe_key(r, note_key, &tracked_key);
+	assert_true(slice_eq(buf_slice(&tracked_key), expected));
+	buf_release(&tracked_key);
 }
 
 static void an_answered_request_tells_the_keys_that_it_touched(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = request_new(REQUEST_TOUCH);
+	struct pending_request *r = pending_request_new(PENDING_PROBE);
 
 	assert_touched(r, SLICE_NONE);
-	request_touch(r, SLICE_LIT("a"));
-	request_touch(r, SLICE_LIT(""));
-	request_touch(r, SLICE_LIT("b\0]"));
+	pending_request_probe_key(r, SLICE_LIT("a"));
+	pending_request_probe_key(r, SLICE_LIT(""));
+	pending_request_probe_key(r, SLICE_LIT("b\0]"));
 	assert_touched(r, SLICE_LIT("[1a][0][3b\0]]"));
 	ANSWER(f, sent(f, r), ":1\r\n");
 	assert_int_equal(f->s.nawaited, 0);
@@ -626,12 +628,12 @@ static void an_answered_request_tells_the_keys_that_it_touched(void **state)
 static void a_transaction_tells_the_keys_that_its_commands_touched(void **state)
 {
 	struct fixture *f = *state;
-	struct request *first = request_new(REQUEST_TOUCH);
-	struct request *second = request_new(REQUEST_LOCK), *exec;
+	struct pending_request *first = pending_request_new(PENDING_PROBE);
+	struct pending_request *second = pending_request_new(PENDING_LOCK), *exec;
 
-	request_touch(first, SLICE_LIT("a"));
-	request_touch(second, SLICE_LIT("b"));
-	request_touch(second, SLICE_LIT("c"));
+	pending_request_probe_key(first, SLICE_LIT("a"));
+	pending_request_probe_key(second, SLICE_LIT("b"));
+	pending_request_probe_key(second, SLICE_LIT("c"));
 	session_multi(&f->s);
 	sent(f, first);
 	other(f);
@@ -647,7 +649,7 @@ static void a_touch_in_flight_leaves_no_doubt(void **state)
 {
 	struct fixture *f = *state;
 
-	sent(f, request_new(REQUEST_TOUCH));
+	sent(f, pending_request_new(PENDING_PROBE));
 	session_make_opaque(&f->s);
 	assert_false(f->s.uncertain);
 	assert_int_equal(f->s.db, 0);
@@ -725,9 +727,10 @@ static void only_so_many_watched_keys_are_remembered(void **state)
 
 /* --- subscriptions ---------------------------------------------------------- */
 
-static struct request *subscribe(struct fixture *f, enum subscription which, size_t nchannels)
+static struct pending_request *subscribe(struct fixture *f, enum subscription which,
+                                         size_t nchannels)
 {
-	struct request *r = request_new(REQUEST_SUBSCRIBE);
+	struct pending_request *r = pending_request_new(PENDING_SUBSCRIBE);
 
 	r->subscription = which;
 	r->acks = nchannels;
@@ -735,9 +738,10 @@ static struct request *subscribe(struct fixture *f, enum subscription which, siz
 }
 
 /* No channels: all of them. */
-static struct request *unsubscribe(struct fixture *f, enum subscription which, size_t nchannels)
+static struct pending_request *unsubscribe(struct fixture *f, enum subscription which,
+                                           size_t nchannels)
 {
-	struct request *r = subscribe(f, which, nchannels);
+	struct pending_request *r = subscribe(f, which, nchannels);
 
 	r->unsubscribe = true;
 	return r;
@@ -747,7 +751,7 @@ enum { ANSWERS, BESIDES, ENDS };
 
 /* What a frame is while `head` is the oldest request (NULL: one without a tag, or none):
  * an answer to it, besides all answers, or its last acknowledgement. */
-static int arrives(struct fixture *f, struct request *head, const char *frame)
+static int arrives(struct fixture *f, struct pending_request *head, const char *frame)
 {
 	struct reply_scan scan = scanned(slice_str(frame));
 	bool ended;
@@ -757,12 +761,12 @@ static int arrives(struct fixture *f, struct request *head, const char *frame)
 		return ANSWERS;
 	}
 	if (ended)
-		session_forget(&f->s, head);
+		session_complete(&f->s, head);
 	return ended ? ENDS : BESIDES;
 }
 
 /* An acknowledgement of `kind` that tells `total`. */
-static int ack(struct fixture *f, struct request *head, const char *kind, int total)
+static int ack(struct fixture *f, struct pending_request *head, const char *kind, int total)
 {
 	char frame[128];
 
@@ -783,7 +787,7 @@ static void assert_subscribed(struct fixture *f, unsigned channels, unsigned pat
 static void each_channel_is_acknowledged(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = subscribe(f, SUBSCRIBED_CHANNELS, 3);
+	struct pending_request *r = subscribe(f, SUBSCRIBED_CHANNELS, 3);
 
 	assert_subscribed(f, 0, 0, 0);
 	assert_int_equal(ack(f, r, "subscribe", 1), BESIDES);
@@ -798,7 +802,7 @@ static void each_channel_is_acknowledged(void **state)
 static void channels_and_patterns_are_counted_apart(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = subscribe(f, SUBSCRIBED_CHANNELS, 2);
+	struct pending_request *r = subscribe(f, SUBSCRIBED_CHANNELS, 2);
 
 	ack(f, r, "subscribe", 1);
 	assert_int_equal(ack(f, r, "subscribe", 2), ENDS);
@@ -821,7 +825,7 @@ static void channels_and_patterns_are_counted_apart(void **state)
 static void unsubscribing_from_what_is_not_subscribed_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = subscribe(f, SUBSCRIBED_PATTERNS, 1);
+	struct pending_request *r = subscribe(f, SUBSCRIBED_PATTERNS, 1);
 
 	assert_int_equal(ack(f, r, "psubscribe", 1), ENDS);
 	r = unsubscribe(f, SUBSCRIBED_CHANNELS, 2);
@@ -836,7 +840,7 @@ static void unsubscribing_from_all_ends_with_the_last(void **state)
 	struct fixture *f = *state;
 
 	for (int n = 0; n <= 3; n++) {
-		struct request *r = subscribe(f, SUBSCRIBED_PATTERNS, 1), *un;
+		struct pending_request *r = subscribe(f, SUBSCRIBED_PATTERNS, 1), *un;
 		assert_int_equal(ack(f, r, "psubscribe", 1), ENDS);
 		r = n ? subscribe(f, SUBSCRIBED_CHANNELS, (size_t)n) : NULL;
 		/* Sent before the channels are acknowledged. */
@@ -858,7 +862,7 @@ static void unsubscribing_from_all_ends_with_the_last(void **state)
 static void unsubscribing_from_nothing_at_all_is_acknowledged(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = unsubscribe(f, SUBSCRIBED_CHANNELS, 0);
+	struct pending_request *r = unsubscribe(f, SUBSCRIBED_CHANNELS, 0);
 
 	assert_int_equal(arrives(f, r, "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n"), ENDS);
 	assert_subscribed(f, 0, 0, 0);
@@ -871,7 +875,7 @@ static void messages_answer_nothing(void **state)
 	static const char pmessage[] =
 		"*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\nhi\r\n";
 	static const char smessage[] = "*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
-	struct request *r = subscribe(f, SUBSCRIBED_CHANNELS, 2);
+	struct pending_request *r = subscribe(f, SUBSCRIBED_CHANNELS, 2);
 
 	assert_int_equal(ack(f, r, "subscribe", 1), BESIDES);
 	assert_int_equal(arrives(f, r, message), BESIDES);
@@ -893,7 +897,7 @@ static void what_looks_like_a_message_is_an_answer_without_subscriptions(void **
 static void other_answers_are_answers_while_subscribed(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r = subscribe(f, SUBSCRIBED_CHANNELS, 1);
+	struct pending_request *r = subscribe(f, SUBSCRIBED_CHANNELS, 1);
 
 	assert_int_equal(arrives(f, r, "-NOPERM no channel\r\n"), ANSWERS);
 	assert_int_equal(ack(f, r, "subscribe", 1), ENDS);
@@ -906,8 +910,8 @@ static void other_answers_are_answers_while_subscribed(void **state)
 static void an_acknowledgement_of_another_kind_ends_no_request(void **state)
 {
 	struct fixture *f = *state;
-	struct request *first = subscribe(f, SUBSCRIBED_CHANNELS, 1);
-	struct request *r;
+	struct pending_request *first = subscribe(f, SUBSCRIBED_CHANNELS, 1);
+	struct pending_request *r;
 
 	assert_int_equal(ack(f, first, "subscribe", 1), ENDS);
 	/* Redis ends a subscription by itself when its slot moves away. */
@@ -920,7 +924,7 @@ static void an_acknowledgement_of_another_kind_ends_no_request(void **state)
 static void in_resp3_pushes_answer_nothing_and_arrays_do(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r;
+	struct pending_request *r;
 
 	ANSWER(f, hello(f, 3, NULL, NULL), "%0\r\n");
 	assert_int_equal(arrives(f, NULL, ">2\r\n$10\r\ninvalidate\r\n_\r\n"), BESIDES);
@@ -997,14 +1001,14 @@ static void a_transaction_that_goes_on_unseen_is_not_awaited(void **state)
 static void an_unseen_request_leaves_doubt(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r;
+	struct pending_request *r;
 
 	session_make_opaque(&f->s);
-	r = request_new(REQUEST_SELECT);
+	r = pending_request_new(PENDING_SELECT);
 	r->db = 3;
 	session_assume(&f->s, r);
 	assert_int_equal(f->s.db, -1);
-	r = request_new(REQUEST_AUTH);
+	r = pending_request_new(PENDING_AUTH);
 	r->user = xstrdup("alice");
 	session_assume(&f->s, r);
 	assert_null(session_user(&f->s));
@@ -1015,18 +1019,18 @@ static void an_unseen_request_leaves_doubt(void **state)
 static void a_name_set_unseen_is_known_if_redis_takes_it(void **state)
 {
 	struct fixture *f = *state;
-	struct request *r;
+	struct pending_request *r;
 
 	session_make_opaque(&f->s);
-	r = request_new(REQUEST_NAME);
+	r = pending_request_new(PENDING_NAME);
 	r->name = xstrdup("worker");
 	session_assume(&f->s, r);
 	assert_string_equal(f->s.name, "worker");
-	r = request_new(REQUEST_NAME);
+	r = pending_request_new(PENDING_NAME);
 	r->name = xstrdup("a b");
 	session_assume(&f->s, r);
 	assert_string_equal(f->s.name, "worker");
-	r = request_new(REQUEST_RESET);
+	r = pending_request_new(PENDING_RESET);
 	session_assume(&f->s, r);
 	assert_null(f->s.name);
 	assert_int_equal(f->s.db, -1);

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * passing: requests that have only to be passed, which most are: told by their names and first
+ * keys, counted, and left where they are, to be sent in one piece.
+ */
+#include "client/client_internal.h"
+
+/* Which requests a client's link takes while nothing has to be decided about them. */
+enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
+
+static enum plain takes_plain(const struct client *c)
+{
+	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
+
+	if (!c->user.link || c->session.in_multi || client_is_outdated(c))
+		return PLAIN_NONE;
+	if (c->pinned)
+		return c->shared ? PLAIN_NONE : PLAIN_ANY;
+	if (c->shared != pooled || (pooled && (c->session.uncertain || client_must_log_in(c))))
+		return PLAIN_NONE;
+	return PLAIN_STATELESS;
+}
+
+/* Of the request in env->args: has it only to be passed? */
+static inline bool is_plain(const struct client *c, const struct command_info *what)
+{
+	const struct client_env *env = c->env;
+	const struct request_args *args = &env->args;
+	struct slice key;
+
+	if (what->is_free)
+		return true;
+	if (!what->is_plain || args->argc < 2)
+		return false;
+	if (what->may_release &&
+	    dispatch_may_release(&env->policy, &c->session, what,
+	                         &(struct resp_view){ args->argc, args->argv }))
+		return false;
+	if (!what->is_write && !what->is_guarded && !what->is_observed)
+		return true;
+	key = args->argv[1];
+	return !config_concerns(env->policy.config, key) ||
+	       (!config_rule_for(env->policy.config, key) &&
+	        ((!what->is_guarded && !what->is_observed) ||
+	         !config_guard_for(env->policy.config, key)));
+}
+
+/* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and
+ * what its name says; else 0. */
+static size_t scan_plain(struct client_env *env, const char *p, size_t n,
+                         struct command_info *room, const struct command_info **what)
+{
+	struct request_args *args = &env->args;
+	const struct command_prefix *b = classifier_recall(env->policy.classifier, p, n);
+	size_t used;
+
+	if (b) {
+		args->argv[0] = slice_of(p + PREFIX_NAME, b->name_len);
+		*what = &b->what;
+		return request_scan_rest(p, n, PREFIX_NAME + b->name_len + 2, b->argc, args);
+	}
+	used = request_scan_simple(p, n, args);
+	if (used == 0)
+		return 0;
+	*room = classifier_find(&env->policy, args->argv[0]);
+	*what = room;
+	classifier_remember(env->policy.classifier, p, args->argc, args->argv[0].n, room);
+	return used;
+}
+
+size_t fast_path_take(struct client *c, struct cursor *k)
+{
+	struct client_env *env = c->env;
+	enum plain takes = takes_plain(c);
+	uint32_t count = 0;
+	size_t n = 0;
+
+	for (; k->at < k->n; k->at += n, count++) {
+		const struct command_info *what;
+		struct command_info room;
+		n = scan_plain(env, k->p + k->at, k->n - k->at, &room, &what);
+		if (n == 0 || takes == PLAIN_NONE)
+			break;
+		if (takes == PLAIN_STATELESS && !what->is_stateless)
+			break;
+		if (!is_plain(c, what))
+			break;
+	}
+	link_expect_plain(&c->user, count);
+	return k->at < k->n ? n : 0;
+}

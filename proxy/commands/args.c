@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "commands/args.h"
+
+bool args_integer(struct slice s, int64_t *v)
+{
+	bool negative = s.n > 0 && s.p[0] == '-';
+	size_t i = negative ? 1 : 0;
+	int64_t n = 0;
+
+	if (s.n == 1 && s.p[0] == '0') {
+		*v = 0;
+		return true;
+	}
+	if (i == s.n || s.p[i] < '1' || s.p[i] > '9')
+		return false;
+	/* Summed below zero, where there is room for one number more. */
+	for (; i < s.n; i++) {
+		int digit = s.p[i] - '0';
+
+		if (digit < 0 || digit > 9)
+			return false;
+		if (__builtin_mul_overflow(n, 10, &n) || __builtin_sub_overflow(n, digit, &n))
+			return false;
+	}
+	if (!negative && n == INT64_MIN)
+		return false;
+	*v = negative ? n : -n;
+	return true;
+}
+
+bool args_option(struct slice s, const char *name)
+{
+	if (s.n)
+		s.n = strnlen(s.p, s.n);
+	return slice_is(s, name);
+}
+
+bool args_ms(int64_t n, bool seconds, int64_t *ms)
+{
+	if (seconds && __builtin_mul_overflow(n, 1000, &n))
+		return false;
+	*ms = n;
+	return n <= ARGS_MS_MAX;
+}
+
+bool args_is_one_of(struct slice s, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (slice_is(s, names[i]))
+			return true;
+	return false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * args: arguments read the way Redis reads them, so that what it would refuse is
+ * seen before anything is rewritten. Pure.
+ */
+#ifndef HASP_COMMANDS_ARGS_H
+#define HASP_COMMANDS_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+/* An integer as Redis' string2ll() takes it: no blanks, no plus, no leading zeros.
+ * Returns false when it is none or does not fit. */
+bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
+
+/* Whether an option is `name`. Redis compares options as C strings: case ignored,
+ * and nothing behind a NUL counts. */
+bool args_option(struct slice s, const char *name);
+
+/* Is it one of the `n` names, in upper or lower case? */
+bool args_is_one_of(struct slice s, const char *const *names, size_t n);
+#define ARGS_IS_ONE_OF(s, names) args_is_one_of(s, names, sizeof(names) / sizeof((names)[0]))
+
+/* Lua's unpack() ends at 8,000 values: a script passes on no more arguments than this. */
+#define ARGS_UNPACK_MAX 7000
+
+/* The longest time from now that Redis can possibly take for an expiry: beyond it,
+ * now + ms overflows at any date after 2001. */
+#define ARGS_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
+
+/* `n` seconds (or, with `seconds` false, milliseconds) as milliseconds. Returns false when
+ * Redis would call that overflow. */
+bool args_ms(int64_t n, bool seconds, int64_t *ms) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "commands/learn.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <string.h>
+#include <strings.h>
+
+/* An entry: name, arity, flags, first key, last key, step, ... */
+enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
+/* (from Redis 7 on) The entries of a container's subcommands. */
+enum { SUBCOMMANDS = 9 };
+
+static const struct {
+	const char *name;
+	uint8_t flag;
+} flags[] = {
+	{ "write", COMMAND_WRITE },
+	{ "readonly", COMMAND_READONLY },
+	{ "noscript", COMMAND_NOSCRIPT },
+	{ "blocking", COMMAND_BLOCKING },
+};
+
+/* With one of these flags a command is about its connection, or keeps it waiting ... */
+static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_multi", "admin" };
+/* ... except these ... */
+static const char *const stateless_names[] = {
+	"eval",     "eval_ro", "evalsha",  "evalsha_ro", "fcall",
+	"fcall_ro", "publish", "spublish", "role",
+};
+/* ... and these are, whatever their flags. (FUNCTION KILL behind the function on the same link
+ * would never be read.) */
+static const char *const stateful_names[] = {
+	"asking", "client", "function", "quit", "readonly", "readwrite", "select",
+};
+
+#define COUNT(a) (sizeof(a) / sizeof(*(a)))
+
+static bool is_one_of(const char *name, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcasecmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool reply_is_text(const redisReply *r)
+{
+	return r->type == REDIS_REPLY_STRING || r->type == REDIS_REPLY_STATUS;
+}
+
+static bool is_entry(const redisReply *r)
+{
+	if (r->type != REDIS_REPLY_ARRAY || r->elements < FIELDS ||
+	    !reply_is_text(r->element[NAME]) || r->element[FLAGS]->type != REDIS_REPLY_ARRAY)
+		return false;
+	for (int i = ARITY; i <= STEP; i++) {
+		const redisReply *n = r->element[i];
+		if (i == FLAGS)
+			continue;
+		if (n->type != REDIS_REPLY_INTEGER || n->integer < SHRT_MIN ||
+		    n->integer > SHRT_MAX)
+			return false;
+	}
+	return true;
+}
+
+static uint8_t read_flags(const char *name, const redisReply *list)
+{
+	uint8_t found = 0;
+	bool is_stateful = is_one_of(name, stateful_names, COUNT(stateful_names));
+	bool is_stateless = is_one_of(name, stateless_names, COUNT(stateless_names));
+
+	for (size_t i = 0; i < list->elements; i++) {
+		if (!reply_is_text(list->element[i]))
+			continue;
+		for (size_t k = 0; k < COUNT(flags); k++)
+			if (strcmp(list->element[i]->str, flags[k].name) == 0)
+				found |= flags[k].flag;
+		if (is_one_of(list->element[i]->str, stateful, COUNT(stateful)))
+			is_stateful |= !is_stateless;
+	}
+	if (!is_stateful)
+		found |= COMMAND_STATELESS;
+	return found;
+}
+
+static bool has_flag(const redisReply *entry, const char *flag)
+{
+	const redisReply *list = entry->element[FLAGS];
+
+	for (size_t i = 0; i < list->elements; i++)
+		if (reply_is_text(list->element[i]) && strcmp(list->element[i]->str, flag) == 0)
+			return true;
+	return false;
+}
+
+/* Some other places than first, last and step say. */
+static bool has_hidden_keys(const redisReply *entry)
+{
+	const redisReply *subs = entry->elements > SUBCOMMANDS ? entry->element[SUBCOMMANDS]
+	                                                       : NULL;
+
+	if (has_flag(entry, "movablekeys"))
+		return true;
+	if (!subs || subs->type != REDIS_REPLY_ARRAY)
+		return false;
+	for (size_t i = 0; i < subs->elements; i++) {
+		const redisReply *sub = subs->element[i];
+		if (is_entry(sub) &&
+		    (sub->element[FIRST]->integer || has_flag(sub, "movablekeys")))
+			return true;
+	}
+	return false;
+}
+
+static bool learn_one(struct commands *t, const redisReply *entry)
+{
+	struct command c = { 0 };
+	const redisReply *name;
+	const struct command *known;
+
+	if (!is_entry(entry))
+		return false;
+	name = entry->element[NAME];
+	if ((size_t)name->len >= sizeof(c.name))
+		return false;
+	for (size_t i = 0; i < (size_t)name->len; i++)
+		c.name[i] = (char)tolower((unsigned char)name->str[i]);
+	c.flags = read_flags(c.name, entry->element[FLAGS]) | COMMAND_TOLD;
+	c.arity = (int16_t)entry->element[ARITY]->integer;
+	c.first = (int16_t)entry->element[FIRST]->integer;
+	c.last = (int16_t)entry->element[LAST]->integer;
+	c.step = (int16_t)entry->element[STEP]->integer;
+	c.keys = c.first ? KEYS_RANGE : KEYS_NONE;
+	/* Where COMMAND can't tell the keys' places, the built-in table knows better. */
+	known = commands_get(t, slice_of(name->str, (size_t)name->len));
+	if (known && known->keys != KEYS_RANGE) {
+		c.keys = known->keys;
+		c.first = known->first;
+		c.last = known->last;
+		c.step = known->step;
+	}
+	if (known ? known->flags & COMMAND_HIDDEN_KEYS : has_hidden_keys(entry))
+		c.flags |= COMMAND_HIDDEN_KEYS;
+	commands_put(t, &c);
+	return true;
+}
+
+size_t learn_commands(struct commands *t, const redisReply *reply)
+{
+	size_t n = 0;
+
+	if (reply->type != REDIS_REPLY_ARRAY)
+		return 0;
+	for (size_t i = 0; i < reply->elements; i++)
+		n += learn_one(t, reply->element[i]);
+	if (n)
+		commands_set_learned(t);
+	return n;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/guard/check_commands.h"
+
+enum list { ACQUIRE, RELEASE };
+
+struct checking {
+	const struct config *config;
+	const struct commands *commands;
+	struct buf *faults;
+	size_t n;
+};
+
+/* What is wrong with the command, and what would be right; NULL: nothing. */
+static const char *unfitness(const struct commands *t, const char *name, enum list list)
+{
+	const struct command *c = commands_get(t, slice_str(name));
+
+	if (commands_are_learned(t) && (!c || !(c->flags & COMMAND_TOLD)))
+		return "is unknown to Redis; expected commands that it has";
+	if (!c)
+		return NULL;
+	if (c->flags & COMMAND_BLOCKING)
+		return "may block; expected commands that answer at once";
+	if (c->flags & COMMAND_NOSCRIPT)
+		return "is forbidden in scripts, by which guards work; expected commands "
+		       "that are not";
+	if (c->flags & COMMAND_HIDDEN_KEYS)
+		return "has keys in places that Redis does not tell; expected commands with "
+		       "keys in fixed places";
+	if (c->keys == KEYS_NONE)
+		return "has no key; expected commands that name one";
+	if (list == RELEASE && !(c->flags & COMMAND_WRITE))
+		return "does not write; expected commands that do";
+	return NULL;
+}
+
+static void check_list(struct checking *k, const struct guard *g, const struct strings *names,
+                       enum list list)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		const char *what = unfitness(k->commands, names->v[i], list);
+
+		if (!what)
+			continue;
+		buf_printf(k->faults, "%s:%d: '%s' in '%s' of [guard %s] %s, such as %s\n",
+		           k->config->path, names->lines[i], names->v[i],
+		           list == ACQUIRE ? "acquire_on" : "release_on", g->name, what,
+		           list == ACQUIRE ? "GET" : "SET");
+		k->n++;
+	}
+}
+
+size_t check_commands(const struct config *c, const struct commands *t, struct buf *faults)
+{
+	struct checking k = { c, t, faults, 0 };
+
+	for (size_t i = 0; i < c->nguards; i++) {
+		check_list(&k, c->guards[i], &c->guards[i]->acquire_on, ACQUIRE);
+		check_list(&k, c->guards[i], &c->guards[i]->release_on, RELEASE);
+	}
+	return k.n;
+}

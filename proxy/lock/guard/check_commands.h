@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fitness: whether the commands that guards name can be guarded at all: they need a key in a
+ * known place, and a script that can run them. Pure.
+ */
+#ifndef HASP_LOCK_GUARD_CHECK_COMMANDS_H
+#define HASP_LOCK_GUARD_CHECK_COMMANDS_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "config/config.h"
+#include "commands/command.h"
+
+/* Appends each fault as a line, as config_load() does. While the table has not learned what
+ * the server knows, a command that is not in it is none. Returns the number of faults. */
+size_t check_commands(const struct config *c, const struct commands *t, struct buf *faults);
+
+#endif

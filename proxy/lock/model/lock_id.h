@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lockid: names a lock in a worker's books: its database and its key, as bytes.
+ */
+#ifndef HASP_LOCK_MODEL_LOCK_ID_H
+#define HASP_LOCK_MODEL_LOCK_ID_H
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+/* Written to `room`, whose old content goes; valid until that changes. */
+static inline struct slice lock_id_write(struct buf *room, int db, struct slice key)
+{
+	buf_clear(room);
+	buf_append(room, slice_of((const char *)&db, sizeof(db)));
+	buf_append(room, key);
+	return buf_slice(room);
+}
+
+static inline int lock_id_db(struct slice id)
+{
+	int db;
+
+	memcpy(&db, id.p, sizeof(db));
+	return db;
+}
+
+static inline struct slice lock_id_key(struct slice id)
+{
+	return slice_of(id.p + sizeof(int), id.n - sizeof(int));
+}
+
+#endif

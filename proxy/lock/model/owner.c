@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/model/owner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "base/fatal.h"
+#include "net/address.h"
+
+#define RANDOM_BYTES 16
+
+static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
+{
+	unsigned char bytes[RANDOM_BYTES];
+	size_t n = 0;
+
+	while (n < sizeof(bytes)) {
+		ssize_t got = getrandom(bytes + n, sizeof(bytes) - n, 0);
+		/* A guessable token is no token. */
+		HASP_ASSERT(got > 0 || errno == EINTR);
+		if (got > 0)
+			n += (size_t)got;
+	}
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+void owner_identify(struct owner_identity *id, int fd, int worker)
+{
+	struct sockaddr_storage ss = { 0 };
+	struct sockaddr *peer = (struct sockaddr *)&ss;
+	socklen_t len = sizeof(ss);
+	struct ucred cred;
+	socklen_t cred_len = sizeof(cred);
+	char hex[RANDOM_BYTES * 2 + 1], text[64] = "unix";
+
+	random_hex(hex);
+	snprintf(id->address, sizeof(id->address), "address:?");
+	if (getpeername(fd, peer, &len) == 0) {
+		if (peer->sa_family != AF_UNIX) {
+			address_print_host(peer, text, sizeof(text));
+			snprintf(id->address, sizeof(id->address), "address:%s", text);
+			address_print(peer, len, text, sizeof(text));
+		} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0) {
+			snprintf(id->address, sizeof(id->address), "address:uid:%u",
+			         (unsigned)cred.uid);
+			snprintf(text, sizeof(text), "unix:%d", (int)cred.pid);
+		}
+	}
+	/* An owner that is not known must not be everybody's. */
+	if (id->address[sizeof("address:") - 1] == '?')
+		snprintf(id->address, sizeof(id->address), "address:?%s", hex);
+	snprintf(id->connection, sizeof(id->connection), OWNER_CONNECTION_PREFIX "%s/%d/%s",
+	         text, worker, hex);
+}
+
+static struct slice prefixed(struct buf *room, const char *prefix, const char *name)
+{
+	buf_clear(room);
+	buf_puts(room, prefix);
+	buf_puts(room, name);
+	return buf_slice(room);
+}
+
+struct slice owner_token(struct buf *room, enum owner_kind kind,
+                         const struct owner_identity *id, const char *name, const char *user)
+{
+	if (kind == OWNER_ADDRESS)
+		return slice_str(id->address);
+	if (kind == OWNER_NAME && name)
+		return prefixed(room, "name:", name);
+	if (kind == OWNER_USER && user)
+		return prefixed(room, "user:", user);
+	return slice_str(id->connection);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * owner: the token that names a lock's owner, by the rule's `owner` setting:
+ *
+ *   connection   connection:127.0.0.1:4711/0/5f0c...   (peer, worker, 128 random bits)
+ *   address      address:127.0.0.1, address:uid:1000 for a unix socket
+ *   name         name:NAME as set by CLIENT SETNAME; as connection until one is set
+ *   user         user:NAME as logged in by AUTH or HELLO
+ *   value        no token: the value that the application stores
+ *
+ * No token contains a space (Redis allows none in a name, nor in a user's name),
+ * so that `<token> <value>` can be taken apart again.
+ */
+#ifndef HASP_LOCK_MODEL_OWNER_H
+#define HASP_LOCK_MODEL_OWNER_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/config.h"
+
+/* How the token of a connection begins, which is no other's. */
+#define OWNER_CONNECTION_PREFIX "connection:"
+
+/* What of a connection can name its owner. Made once, at the first need. */
+struct owner_identity {
+	char connection[128]; /* the whole token */
+	char address[80]; /* the whole token */
+};
+
+/* From the connected socket `fd`. */
+void owner_identify(struct owner_identity *id, int fd, int worker);
+
+/* The token for `kind`, which may be built in `room` and is valid as long as that, `id` and the
+ * names are. `name` and `user`: NULL when there is none, or none that is known for sure. */
+struct slice owner_token(struct buf *room, enum owner_kind kind,
+                         const struct owner_identity *id, const char *name, const char *user);
+
+#endif

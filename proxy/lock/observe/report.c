@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The witness' report: for each rule a line of totals, what they mean, and the keys that
+ * suffered most.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "lock/observe/tracker_internal.h"
+
+#define ULL(n) ((unsigned long long)(n))
+
+static uint64_t suffered(const struct tracked_key *s)
+{
+	uint64_t sum = s->stale;
+
+	for (size_t e = 0; e < EVENTS; e++)
+		sum += s->events[e];
+	return sum;
+}
+
+/* Most first. */
+static int compare_harm(const void *a, const void *b)
+{
+	const struct tracked_key *x = *(const struct tracked_key *const *)a;
+	const struct tracked_key *y = *(const struct tracked_key *const *)b;
+
+	if (x->lost != y->lost)
+		return x->lost < y->lost ? 1 : -1;
+	if (suffered(x) != suffered(y))
+		return suffered(x) < suffered(y) ? 1 : -1;
+	return 0;
+}
+
+static void report_clients(const struct tracked_key *s, const char *of, struct buf *out)
+{
+	if (s->by)
+		buf_printf(out, " last_by=\"%s\"", s->by->text);
+	if (s->of)
+		buf_printf(out, " %s=\"%s\"", of, s->of->text);
+	buf_puts(out, "\n");
+}
+
+static void report_key(const struct tracked_key *s, struct buf *out)
+{
+	const uint64_t *n = s->events;
+
+	if (s->rule->kind == TRACKER_GUARD) {
+		buf_printf(out, "observed guard=%s key=", s->rule->name);
+		tracker_print_key(out, tracked_key_name(s));
+		buf_printf(out, " lost_updates=%lld stale_writes=%llu writes=%llu",
+		           (long long)s->lost, ULL(s->stale), ULL(s->writes));
+		report_clients(s, "overwritten", out);
+		return;
+	}
+	buf_printf(out, "observed lock=%s key=", s->rule->name);
+	tracker_print_key(out, tracked_key_name(s));
+	buf_printf(out,
+	           " deleted_by_others=%llu changed_by_others=%llu outlived_lease=%llu "
+	           "without_expiry=%llu",
+	           ULL(n[EVENT_DELETED]), ULL(n[EVENT_CHANGED]), ULL(n[EVENT_OUTLIVED]),
+	           ULL(n[EVENT_NO_EXPIRY]));
+	report_clients(s, "holder", out);
+}
+
+static void report_keys(struct tracker *w, const struct tracker_rule *rule, struct buf *out)
+{
+	const struct tracked_key **all = xcalloc(w->keys.n + 1,
+	                                         sizeof(const struct tracked_key *));
+	struct list *at;
+	size_t n = 0;
+
+	for (at = w->harmed.next; at != &w->harmed; at = at->next) {
+		const struct tracked_key *s = container_of(at, struct tracked_key, node);
+		if (s->rule == rule)
+			all[n++] = s;
+	}
+	qsort(all, n, sizeof(const struct tracked_key *), compare_harm);
+	for (size_t i = 0; i < n && i < w->limits.ntop; i++)
+		report_key(all[i], out);
+	if (n > w->limits.ntop)
+		buf_printf(out, "observed %s=%s more_keys=%zu\n",
+		           rule->kind == TRACKER_GUARD ? "guard" : "lock", rule->name,
+		           n - w->limits.ntop);
+	free(all);
+}
+
+/* What is not known, if anything. */
+static void report_gaps(const struct tracker_rule *rule, struct buf *out)
+{
+	buf_printf(out, " keys=%llu", ULL(rule->nkeys));
+	if (rule->forgotten_keys || rule->forgotten_accesses)
+		buf_printf(out, " forgotten_keys=%llu forgotten_marks=%llu",
+		           ULL(rule->forgotten_keys), ULL(rule->forgotten_accesses));
+	if (rule->too_long)
+		buf_printf(out, " keys_too_long=%llu", ULL(rule->too_long));
+	buf_puts(out, "\n");
+}
+
+static void report_guard(const struct tracker_rule *rule, struct buf *out)
+{
+	double share = rule->writes ? 100.0 * (double)rule->stale / (double)rule->writes : 0;
+
+	buf_printf(out,
+	           "observed guard=%s reads=%llu writes=%llu unread_writes=%llu "
+	           "stale_writes=%llu lost_updates=%lld",
+	           rule->name, ULL(rule->reads), ULL(rule->writes), ULL(rule->unread),
+	           ULL(rule->stale), (long long)rule->lost);
+	report_gaps(rule, out);
+	if (rule->stale)
+		buf_printf(out,
+		           "observed guard=%s verdict=\"%.1f %% of the writes overwrote what "
+		           "their client had not seen; mode = enforce would have prevented "
+		           "that\"\n",
+		           rule->name, share);
+	else
+		buf_printf(out, "observed guard=%s verdict=\"no lost update was seen\"\n",
+		           rule->name);
+}
+
+static void report_lock(const struct tracker_rule *rule, struct buf *out)
+{
+	const uint64_t *n = rule->events;
+	uint64_t stolen = n[EVENT_DELETED] + n[EVENT_CHANGED];
+
+	buf_printf(out,
+	           "observed lock=%s taken=%llu refused=%llu deleted_by_others=%llu "
+	           "changed_by_others=%llu outlived_lease=%llu without_expiry=%llu",
+	           rule->name, ULL(rule->taken), ULL(rule->refused), ULL(n[EVENT_DELETED]),
+	           ULL(n[EVENT_CHANGED]), ULL(n[EVENT_OUTLIVED]), ULL(n[EVENT_NO_EXPIRY]));
+	if (rule->expiry_later)
+		buf_printf(out, " expiry_later=%llu expiry_later_max_ms=%.1f",
+		           ULL(rule->expiry_later), rule->gap_max * 1000);
+	report_gaps(rule, out);
+	buf_printf(out, "observed lock=%s verdict=\"", rule->name);
+	if (stolen)
+		buf_printf(out,
+		           "%llu times somebody else's lock was deleted or changed, which any "
+		           "rule prevents; ",
+		           ULL(stolen));
+	if (n[EVENT_OUTLIVED])
+		buf_printf(
+			out,
+			"%llu times the work took longer than the lock lasted, which renew = "
+			"yes prevents; ",
+			ULL(n[EVENT_OUTLIVED]));
+	if (n[EVENT_NO_EXPIRY])
+		buf_printf(out,
+		           "%llu times a lock had no expiry when it was taken, and would have "
+		           "stayed if its holder had died then; ",
+		           ULL(n[EVENT_NO_EXPIRY]));
+	buf_puts(out, stolen || n[EVENT_OUTLIVED] || n[EVENT_NO_EXPIRY]
+	                      ? "see mode = enforce\"\n"
+	                      : "nothing wrong was seen\"\n");
+}
+
+void tracker_report(struct tracker *w, struct buf *out)
+{
+	struct list *at;
+
+	for (at = w->rules.next; at != &w->rules; at = at->next) {
+		const struct tracker_rule *rule = container_of(at, struct tracker_rule, node);
+		if (rule->kind == TRACKER_GUARD)
+			report_guard(rule, out);
+		else
+			report_lock(rule, out);
+		report_keys(w, rule, out);
+	}
+}

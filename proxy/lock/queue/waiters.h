@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * wait: a worker's books of the clients that stand in line for a lock. The queue itself is in
+ * Redis (scripts/queue.lua), so that it is one for all connections, workers and proxies; here
+ * is who asked, until when, and what is done about it:
+ *
+ *   try --`+QUEUED`--> waiter_queued() --message on the worker's channel--> on_granted()
+ *                           |    ^
+ *                 deadline  |    `-- look at the lock: when its lease should end, when a write
+ *                           v        names it, when Redisson's clients announce its release,
+ * and leave the queue at least every second --> granted, lost, or still waiting
+ *                           |
+ *                           `--> on_timed_out()
+ *
+ * The look makes good whatever was missed: the end of a lease (no script runs then), a lost
+ * message, a queue that went down with Redis. A grant that took long to arrive begins its lease
+ * anew before the client hears of it.
+ *
+ * Who may have lost its place, because nobody heard for it or the queue was lost, is astray
+ * until it is known to stand where it stood. Newcomers of this worker are not sent meanwhile:
+ * it is the one to know that the line is longer than Redis thinks.
+ */
+#ifndef HASP_LOCK_QUEUE_WAITERS_H
+#define HASP_LOCK_QUEUE_WAITERS_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "config/config.h"
+#include "lock/scripts/script_job.h"
+#include "lock/rewrite/rewrite.h"
+#include "upstream/link.h"
+#include "upstream/subscriber.h"
+
+struct waiters; /* a worker's */
+struct waiter; /* one client that may have to wait, or does */
+
+/* Where the workers of a process see which locks any of them has waiters for: a count for each
+ * hash of a name, which other names share. */
+#define WAITER_BOARD_SLOTS 4096
+struct waiter_board {
+	_Atomic uint32_t total;
+	_Atomic uint32_t waiting[WAITER_BOARD_SLOTS];
+};
+
+struct waiters *waiters_new(struct ev_loop *loop, struct link_env *links,
+                            struct script_jobs *script_jobs, struct waiter_board *board);
+void waiters_free(struct waiters *w); /* no waiters are left */
+struct subscriber *waiters_subscriber(struct waiters *w);
+
+/* A name for one try to take a lock, of this worker's. Valid until the next call. */
+struct slice waiters_ticket(struct waiters *w);
+
+/* Does anybody wait for any lock, at this worker or another of this process? For this one, as
+ * far as the board tells? */
+bool waiters_any(const struct waiters *w);
+bool waiters_for(const struct waiters *w, int db, struct slice key);
+
+/* Something may have released the lock: hands it over if it is free. `kind`: of a lock that
+ * nobody here waits for. */
+void waiters_probe(struct waiters *w, int db, struct slice key, enum lock_kind kind);
+
+struct waiter_ops {
+	/* The try that could not be sent yet can be, or is to be given up. */
+	void (*on_ready)(void *owner);
+	/* It has the lock, with `fence` if the kind has one, since `since` (clock_now()) at the
+	 * latest. The owner ends the waiter. */
+	void (*on_granted)(void *owner, void *tag, long long fence, double since);
+	/* It did not get the lock in time, and has left the queue or is about to. The owner
+	 * ends the waiter. */
+	void (*on_timed_out)(void *owner, void *tag);
+	/* It lost its place, through no fault of its own: the owner tries again, in place
+	 * waiter_place(). */
+	void (*on_lost)(void *owner, void *tag);
+};
+
+/* Whoever waits for at most `wait_ms` from now. */
+struct waiter *waiter_new(struct waiters *w, int64_t wait_ms, const struct waiter_ops *ops,
+                          void *owner);
+/* One whose try was sent with this ticket at `sent_at` (clock_now()), for whoever makes a
+ * waiter only when it has to wait. The line must have been ready. */
+struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_at,
+                               struct slice ticket, const struct waiter_ops *ops, void *owner);
+/* How long it may go on waiting; >= 0. */
+int64_t waiter_left_ms(const struct waiter *w);
+/* The place that it had in the queue; 0: none. */
+int64_t waiter_place(const struct waiter *w);
+
+enum try_readiness {
+	TRY_READY, /* the try can be sent */
+	TRY_NOT_YET, /* on_ready() will tell */
+	TRY_REFUSED, /* Redis refuses what waiting needs; see waiters_refusal() */
+};
+enum try_readiness waiter_ready(struct waiter *w);
+/* A try that is sent now can stand in line. */
+bool waiters_are_ready(struct waiters *w);
+const char *waiters_refusal(const struct waiters *w);
+
+/* The try is about to be sent, with this ticket. */
+void waiter_sent(struct waiter *w, struct slice ticket);
+
+/* The answer `+QUEUED place now held`, whole. What the try wants and stores is in `t` (copied;
+ * its place does not matter), its lease in `lease_ms` (0: the application named its end); `tag`
+ * comes back with the callbacks, of which some may run at once. Returns 0, -1 when the line is
+ * not understood. */
+int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+                  struct slice line, void *tag) __attribute__((warn_unused_result));
+
+/* Frees it; if it stands in line, it leaves the queue, and gives back what it may have got.
+ * NULL is allowed. */
+void waiter_end(struct waiter *w);
+
+#endif

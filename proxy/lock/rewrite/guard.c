@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/rewrite/guard.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#include "commands/args.h"
+#include "lock/scripts/script_call.h"
+#include "lock/model/key_names.h"
+#include "resp/write.h"
+
+/* Of a key, so much is shown to people; as in scripts/lost.lua. */
+#define SHOWN_MAX 128
+
+/* Their replies are strings, small integers, statuses and flat arrays of strings and nils, in
+ * RESP3 as in RESP2: what Lua can hold without a loss. */
+static const char *const fit_reads[] = {
+	"EXISTS",    "GET",    "GETRANGE", "HEXISTS", "HGET",   "HKEYS", "HLEN", "HMGET",
+	"HSTRLEN",   "HVALS",  "LINDEX",   "LLEN",    "LRANGE", "MGET",  "PTTL", "SCARD",
+	"SISMEMBER", "STRLEN", "SUBSTR",   "TTL",     "TYPE",   "ZCARD",
+};
+/* In RESP3 these have maps, sets and doubles. */
+static const char *const fit_reads_resp2[] = {
+	"HGETALL", "SDIFF",         "SINTER",    "SMEMBERS",         "SUNION",
+	"ZRANGE",  "ZRANGEBYSCORE", "ZREVRANGE", "ZREVRANGEBYSCORE", "ZSCORE",
+};
+static const char *const fit_writes[] = {
+	"APPEND",
+	"BITOP",
+	"COPY",
+	"DEL",
+	"EXPIRE",
+	"EXPIREAT",
+	"GEOADD",
+	"GETDEL",
+	"GETEX",
+	"GETSET",
+	"HDEL",
+	"HINCRBYFLOAT",
+	"HMSET",
+	"HSET",
+	"HSETNX",
+	"INCRBYFLOAT",
+	"LINSERT",
+	"LMOVE",
+	"LPUSH",
+	"LPUSHX",
+	"LREM",
+	"LSET",
+	"LTRIM",
+	"MOVE",
+	"MSET",
+	"MSETNX",
+	"PERSIST",
+	"PEXPIRE",
+	"PEXPIREAT",
+	"PFADD",
+	"PFMERGE",
+	"PSETEX",
+	"RENAME",
+	"RENAMENX",
+	"RESTORE",
+	"RPOPLPUSH",
+	"RPUSH",
+	"RPUSHX",
+	"SADD",
+	"SDIFFSTORE",
+	"SET",
+	"SETBIT",
+	"SETEX",
+	"SETNX",
+	"SETRANGE",
+	"SINTERSTORE",
+	"SMOVE",
+	"SREM",
+	"SUNIONSTORE",
+	"UNLINK",
+	"XACK",
+	"XADD",
+	"XDEL",
+	"XTRIM",
+	"ZDIFFSTORE",
+	"ZINTERSTORE",
+	"ZRANGESTORE",
+	"ZREM",
+	"ZREMRANGEBYLEX",
+	"ZREMRANGEBYRANK",
+	"ZREMRANGEBYSCORE",
+	"ZUNIONSTORE",
+};
+
+uint8_t rewrite_guard_replies(struct slice name)
+{
+	uint8_t lua_replies = 0;
+
+	if (ARGS_IS_ONE_OF(name, fit_writes))
+		lua_replies |= LUA_SAFE_WRITE;
+	if (ARGS_IS_ONE_OF(name, fit_reads))
+		lua_replies |= LUA_SAFE_READ;
+	if (ARGS_IS_ONE_OF(name, fit_reads_resp2))
+		lua_replies |= LUA_SAFE_RESP2;
+	return lua_replies;
+}
+
+bool rewrite_guard_fits(unsigned lua_replies, const struct resp_view *req, bool writes,
+                        bool resp3)
+{
+	unsigned wanted = LUA_SAFE_READ | (resp3 ? 0 : LUA_SAFE_RESP2);
+
+	return req->argc <= ARGS_UNPACK_MAX &&
+	       (lua_replies & (writes ? LUA_SAFE_WRITE : wanted));
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct guarded_key *x = a, *y = b;
+	size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
+	int order = n ? memcmp(x->key.p, y->key.p, n) : 0;
+
+	if (order)
+		return order;
+	return x->key.n < y->key.n ? -1 : x->key.n > y->key.n;
+}
+
+size_t rewrite_guard_sort(struct guarded_key *keys, size_t n)
+{
+	size_t left = 0;
+
+	if (n > 1)
+		qsort(keys, n, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < n; i++)
+		if (left == 0 || compare_keys(&keys[left - 1], &keys[i]) != 0) {
+			keys[left++] = keys[i];
+		} else {
+			keys[left - 1].writes |= keys[i].writes;
+			keys[left - 1].releases |= keys[i].releases;
+		}
+	return left;
+}
+
+void rewrite_guard_name(struct buf *out, struct slice key)
+{
+	key_names_write(out, KEY_NAME_GUARD, key);
+}
+
+/* Those that the guarded ones have been told for already. */
+static bool is_guarded_key(const struct guarded_command *g, struct slice key)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (slice_eq(g->keys[i].key, key))
+			return true;
+	return false;
+}
+
+static size_t count_others(const struct guarded_command *g)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < g->nargs; i++)
+		n += !is_guarded_key(g, g->req->argv[g->args[i]]);
+	return n;
+}
+
+static void write_guard_queue(struct buf *out, struct slice key)
+{
+	key_names_write_bulk(out, KEY_NAME_GUARD, key);
+	key_names_write_guard_queue_bulk(out, key);
+}
+
+/* Guard, queue, readers. */
+static void write_guard(struct buf *out, struct slice key, bool shared)
+{
+	write_guard_queue(out, key);
+	key_names_write_bulk(out, shared ? KEY_NAME_READERS : KEY_NAME_GUARD, key);
+}
+
+/* Those of the command, the guarded ones first. */
+static void write_own_keys(struct buf *out, const struct guarded_command *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		resp_write_bulk(out, g->keys[i].key);
+	for (size_t i = 0; i < g->nargs; i++)
+		if (!is_guarded_key(g, g->req->argv[g->args[i]]))
+			resp_write_bulk(out, g->req->argv[g->args[i]]);
+}
+
+static void write_command(struct buf *out, const struct guarded_command *g)
+{
+	for (size_t i = 0; i < g->req->argc; i++)
+		resp_write_bulk(out, g->req->argv[i]);
+}
+
+static void begin_guard_call(struct buf *out, enum script_id id,
+                             const struct guarded_command *g, struct rewrite_how how,
+                             size_t nargs)
+{
+	script_call_begin(out, id, how, 4 * g->n + count_others(g), nargs);
+	for (size_t i = 0; i < g->n; i++)
+		write_guard(out, g->keys[i].key, g->keys[i].shared);
+	write_own_keys(out, g);
+	resp_write_bulk_int(out, (long long)g->n);
+	script_call_write_wait(out, how, g->wait_ms);
+}
+
+/* A grant may come when its waiter has given up: a guard that is the owner's again tells
+ * nothing of what it read before, and the write is refused as nobody's. */
+static struct slice token_of(const struct guarded_key *k)
+{
+	return k->lost && k->writes ? SLICE_LIT("-") : k->token;
+}
+
+/* What the script should know of a key; as in scripts/guard_read.lua. */
+static char knowledge(const struct guarded_key *k)
+{
+	if (!k->writes || !(k->held || k->shared))
+		return '-';
+	return k->held ? 'm' : 's';
+}
+
+/* Most often there is nothing. */
+static void write_mode(struct buf *out, const struct guarded_command *g, bool apart)
+{
+	struct buf mode = BUF_INIT;
+	bool matters = false;
+
+	buf_puts(&mode, apart ? "take" : "read");
+	for (size_t i = 0; i < g->n; i++) {
+		char c = knowledge(&g->keys[i]);
+		buf_append(&mode, slice_of(&c, 1));
+		matters |= c != '-';
+	}
+	resp_write_bulk(out, matters ? buf_slice(&mode) : slice_of(buf_head(&mode), 4));
+	buf_release(&mode);
+}
+
+void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
+                        struct rewrite_how how, bool apart)
+{
+	begin_guard_call(out, SCRIPT_GUARD_READ, g, how,
+	                 1 + SCRIPT_CALL_WAIT_ARGS + 1 + 2 * g->n + (apart ? 0 : g->req->argc));
+	write_mode(out, g, apart);
+	for (size_t i = 0; i < g->n; i++) {
+		resp_write_bulk(out, token_of(&g->keys[i]));
+		resp_write_bulk_int(out, g->keys[i].lease_ms);
+	}
+	if (!apart)
+		write_command(out, g);
+}
+
+void rewrite_guard_optimistic(struct buf *out, const struct guarded_command *g)
+{
+	const struct guarded_key *k = g->keys;
+	buf_append(out, SLICE_LIT("*2\r\n$6\r\nEXISTS\r\n"));
+	key_names_write_guard_queue_bulk(out, k->key);
+	buf_append(out, SLICE_LIT("*6\r\n$3\r\nSET\r\n"));
+	key_names_write_bulk(out, KEY_NAME_GUARD, k->key);
+	resp_write_bulk(out, k->token);
+	buf_append(out, SLICE_LIT("$2\r\nNX\r\n$2\r\nPX\r\n"));
+	resp_write_bulk_int(out, k->lease_ms);
+	resp_write_request(out, g->req->argv, g->req->argc);
+}
+
+static void write_terms(struct buf *out, const struct guarded_command *g)
+{
+	for (size_t i = 0; i < g->n; i++) {
+		const struct guarded_key *k = &g->keys[i];
+		resp_write_bulk(out, token_of(k));
+		resp_write_bulk_int(out, k->lease_ms);
+		resp_write_bulk_str(out, k->held ? "held" : "");
+		resp_write_bulk_str(out, k->releases ? "release" : "keep");
+	}
+}
+
+/* Is the command what most writes are: it ends what a read of the only guarded key began? */
+static bool is_finish(const struct guarded_command *g)
+{
+	const struct guarded_key *k = g->keys;
+
+	return g->n == 1 && k->held && k->releases && !k->shared;
+}
+
+static void rewrite_finish(struct buf *out, const struct guarded_command *g,
+                           struct rewrite_how how)
+{
+	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g), 2 + g->req->argc);
+	write_guard_queue(out, g->keys->key);
+	write_own_keys(out, g);
+	resp_write_bulk(out, token_of(g->keys));
+	resp_write_bulk_int(out, g->keys->lease_ms);
+	write_command(out, g);
+}
+
+void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
+                         struct rewrite_how how)
+{
+	if (is_finish(g)) {
+		rewrite_finish(out, g, how);
+		return;
+	}
+	begin_guard_call(out, SCRIPT_GUARD_WRITE, g, how,
+	                 1 + SCRIPT_CALL_WAIT_ARGS + 4 * g->n + g->req->argc);
+	write_terms(out, g);
+	write_command(out, g);
+}
+
+void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
+                         struct rewrite_how how)
+{
+	begin_guard_call(out, SCRIPT_GUARD_WRITE, g, how, 1 + SCRIPT_CALL_WAIT_ARGS + 4 * g->n);
+	write_terms(out, g);
+}
+
+enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
+                                     bool shared, enum guard_done done)
+{
+	static const char *const words[] = { "", "written", "unread", "read" };
+
+	script_call_begin(out, SCRIPT_GUARD_RELEASE, (struct rewrite_how){ .eval = false }, 3,
+	                  2);
+	write_guard(out, key, shared);
+	resp_write_bulk(out, token);
+	resp_write_bulk_str(out, words[done]);
+	return SCRIPT_GUARD_RELEASE;
+}
+
+/* As the scripts show it. */
+static void rewrite_guard_write_error(struct buf *out, const char *what, struct slice key,
+                                      const char *why)
+{
+	buf_printf(out, "-%s '", what);
+	for (size_t i = 0; i < key.n && i < SHOWN_MAX; i++) {
+		char c = iscntrl((unsigned char)key.p[i]) ? '?' : key.p[i];
+		buf_append(out, slice_of(&c, 1));
+	}
+	buf_printf(out, "' %s\r\n", why);
+}
+
+void rewrite_guard_locked_error(struct buf *out, struct slice key)
+{
+	rewrite_guard_write_error(out, "LOCKED", key, "is guarded by another owner");
+}
+
+bool rewrite_guard_is_lost(struct slice line, struct slice key)
+{
+	struct buf expected = BUF_INIT;
+	bool same;
+
+	rewrite_guard_write_error(&expected, "LOCKLOST", key,
+	                          "was read under a guard that is over: nothing was written");
+	same = slice_eq(line, buf_slice(&expected));
+	buf_release(&expected);
+	return same;
+}

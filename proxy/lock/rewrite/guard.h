@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guarded: turns a command on guarded keys into a call of the script that takes their guards
+ * and reads, or makes sure of them and writes. Pure: no I/O, no clock.
+ *
+ *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
+ *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it on
+ *   any other write -> guard_write:  are all of them ours, or free? ...
+ *
+ * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all
+ * others rewrite_guard_fits() says that they cannot go this way.
+ */
+#ifndef HASP_LOCK_REWRITE_GUARD_H
+#define HASP_LOCK_REWRITE_GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/config.h"
+#include "lock/rewrite/rewrite.h"
+
+/* A guarded key of a command, told once. */
+struct guarded_key {
+	struct slice key;
+	struct slice token; /* who asks */
+	enum owner_kind owner; /* of which kind that is */
+	int64_t lease_ms;
+	bool shared; /* several connections may be one owner */
+	bool release; /* the guard, when the connection ends */
+	bool held; /* this connection has read it under the guard, and not written it since;
+	              told by Redis where several connections are one owner */
+	bool lost; /* it has, and another one had the guard since: then it may not be written */
+	bool writes; /* the command may change it */
+	bool acquires; /* the command is such a read */
+	bool releases; /* the command ends what the read began */
+};
+
+/* A command on guarded keys. */
+struct guarded_command {
+	const struct resp_view *req;
+	const struct guarded_key *keys; /* by rewrite_guard_sort() */
+	size_t n; /* at least one */
+	const size_t *args; /* where the command's keys are, guarded or not */
+	size_t nargs;
+	int64_t wait_ms; /* 0: it does not */
+};
+
+/* In the keys' order, and none twice: what the command does to one of the twins, it does to the
+ * one that is left. Returns how many there are. */
+size_t rewrite_guard_sort(struct guarded_key *keys, size_t n);
+
+/* Which of its replies the command `name` has in scripts as it has them outside: flags. */
+enum {
+	LUA_SAFE_WRITE = 1 << 0, /* it writes */
+	LUA_SAFE_READ = 1 << 1, /* it reads */
+	LUA_SAFE_RESP2 = 1 << 2, /* it reads, but only in RESP2 */
+};
+uint8_t rewrite_guard_replies(struct slice name);
+/* Does the request, of a command with this fitness, have in a script the reply that it has
+ * outside, in both versions of RESP or the one that is spoken? */
+bool rewrite_guard_fits(unsigned lua_replies, const struct resp_view *req, bool writes,
+                        bool resp3);
+
+/* Appends the call. Answers what the command answers, or:
+ *
+ *   +QUEUED place now held i    it stands in line for key i, counted from 1
+ *   -LOCKED ...                 it cannot wait (any more)
+ *   -LOCKLOST ...               a key that it writes was lost: see rewrite_guard_is_lost()
+ *   +GRANTED                    (reads, `apart`) the guards were its owner's: send the command
+ *   +GRANTED anew               the same, and nobody had read under one of them
+ */
+void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
+                        struct rewrite_how how, bool apart);
+void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
+                         struct rewrite_how how);
+/* What a read of one guarded key begins with that its connection, the only one of its owner,
+ * has not read: three commands, which cost Redis less than a script. Answered with
+ *
+ *   :0               nobody stands in line
+ *   +OK              the guard was free
+ *   the reply        of the command
+ *
+ * when the guard is taken. When the first two answer anything else the third counts for
+ * nothing. Who stands in line between the two came later than this. */
+#define OPTIMISTIC_PREFIX 2
+void rewrite_guard_optimistic(struct buf *out, const struct guarded_command *g);
+/* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where that
+ * would be run. */
+void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
+                         struct rewrite_how how);
+
+/* hasp's own call when the owner has done with the key what it tells. */
+enum guard_done {
+	GUARD_DONE_NOTHING,
+	GUARD_DONE_WRITTEN,
+	GUARD_DONE_UNREAD, /* nobody may have read under it, else it is kept */
+	GUARD_DONE_READ, /* this is noted, and the guard is kept */
+};
+enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
+                                     bool shared, enum guard_done done);
+
+/* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
+void rewrite_guard_name(struct buf *out, struct slice key);
+
+/* The whole error line that says that the key is another's. */
+void rewrite_guard_locked_error(struct buf *out, struct slice key);
+/* Is `line`, of a reply, the error that says that this key was lost? */
+bool rewrite_guard_is_lost(struct slice line, struct slice key);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * own: the calls that hasp makes for itself, for locks that it keeps books of.
+ */
+#include "lock/scripts/script_call.h"
+#include "lock/rewrite/rewrite.h"
+#include "lock/model/key_names.h"
+#include "resp/write.h"
+
+static const struct rewrite_how plain = { .eval = false };
+
+static bool is_verbs(enum lock_kind kind)
+{
+	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN;
+}
+
+enum script_id rewrite_renewal(enum lock_kind kind)
+{
+	return is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
+}
+
+void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
+                   size_t n)
+{
+	bool verbs = script == SCRIPT_RENEW_VERB;
+
+	script_call_begin(out, script, plain, (verbs ? 3 : 2) * n, (verbs ? 4 : 2) * n);
+	for (size_t i = 0; i < n; i++) {
+		resp_write_bulk(out, v[i].id.key);
+		if (verbs)
+			key_names_write_bulk(out, KEY_NAME_FENCE, v[i].id.key);
+		if (v[i].id.kind == LOCK_KIND_VALUE)
+			resp_write_bulk(out, v[i].id.key);
+		else
+			key_names_write_bulk(out, KEY_NAME_OWNER, v[i].id.key);
+	}
+	for (size_t i = 0; i < n; i++) {
+		resp_write_bulk_int(out, v[i].lease_ms);
+		resp_write_bulk(out, v[i].id.token);
+		if (!verbs)
+			continue;
+		resp_write_bulk_int(out, v[i].fence);
+		resp_write_bulk_str(out, v[i].id.kind == LOCK_KIND_COUNT ? "hash" : "string");
+	}
+}
+
+static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,
+                      size_t nargs)
+{
+	script_call_begin(out, script, plain, SCRIPT_CALL_QUEUE_KEYS, nargs);
+	script_call_write_queue_keys(
+		out, id->key, id->kind != LOCK_KIND_VALUE && id->kind != LOCK_KIND_GUARD);
+}
+
+enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket)
+{
+	begin_own(out, SCRIPT_UNLOCK, id, 3);
+	resp_write_bulk(out, id->token);
+	resp_write_bulk_str(out, "string");
+	resp_write_bulk(out, ticket);
+	return SCRIPT_UNLOCK;
+}
+
+enum script_id rewrite_release(struct buf *out, const struct lock_ident *id, int64_t least_ms,
+                               int64_t most_ms)
+{
+	begin_own(out, SCRIPT_RELEASE, id, 3);
+	resp_write_bulk(out, id->token);
+	resp_write_bulk_int(out, least_ms);
+	resp_write_bulk_int(out, most_ms);
+	return SCRIPT_RELEASE;
+}
+
+/* Ticket, place, kind, token, value. */
+static void write_try(struct buf *out, const struct lock_try *t)
+{
+	char kind = (char)t->id.kind;
+
+	resp_write_bulk(out, t->ticket);
+	if (t->place < 0)
+		resp_write_bulk(out, SLICE_LIT(""));
+	else
+		resp_write_bulk_int(out, t->place);
+	resp_write_bulk(out, slice_of(&kind, 1));
+	resp_write_bulk(out, t->id.token);
+	resp_write_bulk(out, t->value);
+}
+
+enum script_id rewrite_check(struct buf *out, const struct lock_try *t, int64_t lease_ms)
+{
+	begin_own(out, SCRIPT_CHECK, &t->id, 6);
+	write_try(out, t);
+	if (lease_ms)
+		resp_write_bulk_int(out, lease_ms);
+	else
+		resp_write_bulk(out, SLICE_LIT(""));
+	return SCRIPT_CHECK;
+}
+
+enum script_id rewrite_leave(struct buf *out, const struct lock_try *t, bool undo)
+{
+	begin_own(out, SCRIPT_LEAVE, &t->id, 6);
+	write_try(out, t);
+	resp_write_bulk_str(out, undo ? "undo" : "tell");
+	return SCRIPT_LEAVE;
+}

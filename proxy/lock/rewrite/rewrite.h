@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rewrite: turns a command on a key with a rule, or one of the verbs, into a call of the
+ * script that does the same atomically for its owner. Pure: no I/O, no clock.
+ *
+ *   view (argv) + keys (rule, token each) --> EVALSHA/EVAL sha nkeys key... arg...
+ *
+ * The script's reply is what the application gets, byte for byte; the
+ * lock_call tells what that reply means for whoever keeps the books.
+ */
+#ifndef HASP_LOCK_REWRITE_REWRITE_H
+#define HASP_LOCK_REWRITE_REWRITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "config/config.h"
+#include "lock/scripts/script.h"
+#include "resp/reply.h"
+#include "resp/view.h"
+
+/* One key argument of a command. */
+struct lock_key {
+	size_t arg; /* its index in argv */
+	const struct rule *rule; /* NULL: no rule matches this key */
+	/* Who asks: the rule's owner token. For OWNER_VALUE the value that this
+	 * connection last stored at the key; empty when it stored none. */
+	struct slice token;
+};
+
+/* How the call must look on the wire. */
+struct rewrite_how {
+	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
+	bool resp3; /* the client speaks RESP3 */
+	/* Names this try to take a lock, so that it can wait, or be undone when its outcome is
+	 * not known. No blanks; what is in front of the first dash names the worker. */
+	struct slice ticket;
+	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
+	                      */
+	int64_t place; /* where it stood in the queue; 0: it did not */
+};
+
+/* What a lock is in Redis; see scripts/queue.lua. */
+enum lock_kind {
+	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
+	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
+	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
+	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
+	LOCK_KIND_GUARD = 'g', /* see scripts/guards.lua */
+};
+
+/* What a successful reply does to the first key's lock (or, for DROPS, to all
+ * the keys' locks). */
+enum lock_effect {
+	LOCK_EFFECT_NONE,
+	LOCK_EFFECT_TAKES,
+	LOCK_EFFECT_DROPS, /* layout `count`: one hold, with the last one the lock */
+	LOCK_EFFECT_EXPIRES, /* sets another expiry */
+};
+
+/* Which reply means success. */
+enum lock_success {
+	LOCK_IF_OK, /* +OK */
+	LOCK_IF_ONE, /* :1 */
+	LOCK_IF_POSITIVE, /* an integer > 0 */
+	LOCK_IF_NIL, /* SET NX GET, GETSET: there was no value before */
+	LOCK_IF_NO_ERROR,
+};
+
+struct lock_call {
+	enum script_id script;
+	enum lock_effect effect;
+	enum lock_success success;
+	struct slice key; /* the lock's key; points into the view */
+	struct slice value; /* the value stored by TAKES; points into the view; for INCR "1" */
+	struct slice owner; /* verbs: AS's token, else the one passed in */
+	bool leased; /* the application named an expiry itself (or KEEPTTL) */
+	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
+	enum lock_kind kind; /* of a lock that the call takes */
+	struct slice ticket; /* of rewrite_how; empty: the call carries none */
+	int64_t wait_ms; /* it stands in line for so long, which `+QUEUED ...` tells; 0: it
+	                    does not */
+	bool fresh; /* it succeeds only where there was no lock */
+	bool hands_over; /* a lock that it releases is handed to its first waiter */
+};
+
+enum rewrite_result {
+	REWRITE_PASS, /* send the request as it came: it can do no harm, or only Redis can say
+	                 what is wrong with it */
+	REWRITE_CALL, /* `out` holds the call and `call` is filled in */
+};
+
+/* For a write command of which at least one key has a rule in mode ENFORCE.
+ * `keys` are all the command's keys in argument order; a key whose rule is in mode OBSERVE must
+ * be passed with rule = NULL. Appends to `out`. */
+enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
+                                 const struct lock_key *keys, size_t nkeys,
+                                 struct rewrite_how how, struct lock_call *call);
+
+enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO };
+
+/* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner]` and the other verbs, argv[0] being the
+ * verb whatever its configured name. Wrong arguments become a call of the script that answers
+ * with the error Redis would give (so that it arrives in order, also inside MULTI); then effect
+ * is NONE. */
+void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
+                  const struct verbs *verbs, struct slice token, struct rewrite_how how,
+                  struct lock_call *call);
+
+/* The call that answers with an error of ours, `text`, without its leading dash. */
+void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
+
+/* Did this reply to `call` mean success? */
+bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
+
+/* hasp's own calls, for a lock that it keeps books of, always as EVALSHA. */
+struct lock_ident {
+	enum lock_kind kind;
+	struct slice key;
+	struct slice token; /* LOCK_KIND_VALUE: the value */
+};
+
+/* Prolongs n locks by `script`, which is rewrite_renewal()'s for all of them. Answers an array:
+ * for each 1, 0 when it is no longer that owner's, -1 when Redis refused. */
+struct lock_renewal {
+	struct lock_ident id;
+	int64_t lease_ms;
+	long long fence; /* verbs: of the acquisition that is prolonged */
+};
+enum script_id rewrite_renewal(enum lock_kind kind);
+void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
+                   size_t n);
+
+/* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
+ * hands it over. Answers :1, or :0 when another's was later. Returns the script. */
+enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id,
+                              struct slice ticket);
+
+/* The same for a rule's lock, unless it has less than `least_ms` left, for then it was taken
+ * before, or more than `most_ms`, for then it was taken again since; 0: whatever it has. */
+enum script_id rewrite_release(struct buf *out, const struct lock_ident *id, int64_t least_ms,
+                               int64_t most_ms);
+
+/* One try to take a lock. */
+struct lock_try {
+	struct lock_ident id;
+	struct slice
+		value; /* what it stores; LOCK_KIND_RULE, LOCK_KIND_VALUE, LOCK_KIND_GUARD */
+	struct slice ticket;
+	int64_t place; /* in the queue; 0: it never stood there, -1: not known */
+};
+/* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
+ * if it has the lock; 0: don't. With an empty ticket only hands over. */
+enum script_id rewrite_check(struct buf *out, const struct lock_try *t, int64_t lease_ms);
+/* It leaves the queue; `undo`: and gives back what it got. */
+enum script_id rewrite_leave(struct buf *out, const struct lock_try *t, bool undo);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rewrites: what the files that rewrite commands on locks share: those that take one
+ * (rewrite_take.c), and all others (rewrite.c).
+ */
+#ifndef HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
+#define HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
+
+#include "config/config.h"
+#include "lock/rewrite/rewrite.h"
+
+/* Stands for "no limit" in the scripts: Lua counts in doubles. */
+#define LEASE_MAX_MS 1000000000000000
+
+/* A command to be rewritten; see rewrite_lock(). */
+struct rewrite {
+	struct buf *out;
+	const struct resp_view *req;
+	const struct lock_key *keys;
+	size_t nkeys;
+	struct rewrite_how how;
+	struct lock_call *call;
+};
+
+/* Arguments, as Redis reads them: it would refuse them, or has an option that is not known
+ * here. */
+enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
+
+/* As the scripts want it, which know no rule without a limit. */
+static inline int64_t rewrite_max_lease(const struct rule *rule)
+{
+	return rule->max_lease_ms ? rule->max_lease_ms : LEASE_MAX_MS;
+}
+
+/* Uncapped when the rule sets no limit: Redis may have an error to answer. */
+static inline int64_t rewrite_capped(const struct rule *rule, int64_t ms)
+{
+	if (rule->max_lease_ms && ms > rule->max_lease_ms)
+		return rule->max_lease_ms;
+	return ms;
+}
+
+static inline bool rewrite_has_sidecar(const struct rule *rule)
+{
+	return rule->owner != OWNER_VALUE;
+}
+
+/* Begins a call with the one lock of a command that has one key. */
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs);
+
+/* As it came, inside the check. */
+enum rewrite_result rewrite_write(const struct rewrite *rw);
+
+/* What becomes of one whose arguments are not PARSED_OK. */
+enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
+
+/* --- rewrite_take.c --- */
+
+enum rewrite_result rewrite_set(const struct rewrite *rw);
+enum rewrite_result rewrite_setnx(const struct rewrite *rw);
+enum rewrite_result rewrite_setex(const struct rewrite *rw);
+enum rewrite_result rewrite_getset(const struct rewrite *rw);
+enum rewrite_result rewrite_incr(const struct rewrite *rw);
+
+#endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ *   argv[0] --> handlers[] --> its arguments read as Redis reads them
+ *                                  | Redis would refuse them       --> PASS
+ *                                  | an option we do not know      --> rewrite_write
+ *                                  v
+ *                              script_call_begin + keys + arguments       --> CALL
+ *
+ * What no handler knows is run as it came, inside the check (write.lua), so that
+ * a command or option newer than hasp is still held to the rule. The handlers of what takes
+ * a lock are in rewrite_take.c.
+ */
+#include "lock/rewrite/rewrite.h"
+
+#include "commands/args.h"
+#include "lock/scripts/script_call.h"
+#include "lock/rewrite/rewrite_internal.h"
+#include "lock/model/key_names.h"
+#include "resp/write.h"
+
+/* The lock's two KEYS. With owner = value the second is the first: the scripts'
+ * sign that there is no sidecar. */
+static void write_lock_keys(struct buf *out, const struct rule *rule, struct slice key)
+{
+	resp_write_bulk(out, key);
+	if (rewrite_has_sidecar(rule))
+		key_names_write_bulk(out, KEY_NAME_OWNER, key);
+	else
+		resp_write_bulk(out, key);
+}
+
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
+{
+	const struct lock_key *k = &rw->keys[0];
+
+	script_call_begin(rw->out, id, rw->how, 2, nargs);
+	write_lock_keys(rw->out, k->rule, rw->req->argv[k->arg]);
+	rw->call->script = id;
+	rw->call->key = rw->req->argv[k->arg];
+	rw->call->owner = k->token;
+}
+
+/* ---- any other write ---- */
+
+/* Their RESP3 replies differ from RESP2's by doubles or sets. All others run in RESP2, because
+ * Lua cannot keep RESP3's nil in an array, and the two versions agree on the rest. */
+static const char *const resp3_replies[] = {
+	"SPOP", "ZADD", "ZINCRBY", "ZPOPMAX", "ZPOPMIN",
+};
+
+/* Take any number of arguments, and can neither change a string nor make one. */
+static const char *const harmless_when_long[] = {
+	"GEOADD", "HDEL", "HMSET", "HSET", "LPUSH",  "LPUSHX", "RPUSH", "RPUSHX",
+	"SADD",   "SREM", "XACK",  "XADD", "XCLAIM", "XDEL",   "ZADD",  "ZREM",
+};
+
+/* Lua cannot keep their replies: a nil that is an array's, an integer beyond 2^53. They pass as
+ * they came, for they can neither change a string nor make one. */
+static const char *const not_for_lua[] = { "HINCRBY", "LMPOP", "LPOP", "RPOP", "ZMPOP" };
+
+static enum rewrite_result too_long(const struct rewrite *rw)
+{
+	if (ARGS_IS_ONE_OF(rw->req->argv[0], harmless_when_long))
+		return REWRITE_PASS;
+	script_call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
+	resp_write_bulk(rw->out,
+	                SLICE_LIT("ERR too many arguments for a key with a lock rule"));
+	rw->call->script = SCRIPT_ERROR;
+	return REWRITE_CALL;
+}
+
+/* KEYS for scripts that take any number of locks: pairs, then the keys without a rule. */
+static size_t count_locks(const struct rewrite *rw)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rw->nkeys; i++)
+		n += rw->keys[i].rule != NULL;
+	return n;
+}
+
+static void write_all_keys(const struct rewrite *rw)
+{
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (rw->keys[i].rule)
+			write_lock_keys(rw->out, rw->keys[i].rule,
+			                rw->req->argv[rw->keys[i].arg]);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (!rw->keys[i].rule)
+			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
+}
+
+static const struct lock_key *first_lock(const struct rewrite *rw)
+{
+	size_t i = 0;
+
+	while (!rw->keys[i].rule)
+		i++;
+	return &rw->keys[i];
+}
+
+enum rewrite_result rewrite_write(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	size_t nlocks = count_locks(rw);
+	const struct lock_key *first = first_lock(rw);
+	bool resp3 = rw->how.resp3 && ARGS_IS_ONE_OF(req->argv[0], resp3_replies);
+
+	if (ARGS_IS_ONE_OF(req->argv[0], not_for_lua))
+		return REWRITE_PASS;
+	if (req->argc > ARGS_UNPACK_MAX && !slice_is(req->argv[0], "MSET") &&
+	    !slice_is(req->argv[0], "MSETNX"))
+		return too_long(rw);
+	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
+	                  2 + 3 * nlocks + req->argc);
+	write_all_keys(rw);
+	resp_write_bulk_int(rw->out, (long long)nlocks);
+	resp_write_bulk_str(rw->out, resp3 ? "3" : "2");
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		const struct rule *rule = rw->keys[i].rule;
+
+		if (!rule)
+			continue;
+		resp_write_bulk(rw->out, rw->keys[i].token);
+		resp_write_bulk_int(rw->out, rule->lease_ms);
+		resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	}
+	for (size_t i = 0; i < req->argc; i++)
+		resp_write_bulk(rw->out, req->argv[i]);
+
+	rw->call->script = SCRIPT_WRITE;
+	rw->call->key = req->argv[first->arg];
+	rw->call->owner = first->token;
+	rw->call->success = LOCK_IF_NO_ERROR;
+	if (slice_is(req->argv[0], "GETDEL"))
+		rw->call->effect = LOCK_EFFECT_DROPS;
+	return REWRITE_CALL;
+}
+
+enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why)
+{
+	return why == PARSED_UNKNOWN ? rewrite_write(rw) : REWRITE_PASS;
+}
+
+/* Writes only when told where to store; otherwise it reads, and has one key. */
+static enum rewrite_result rewrite_store(const struct rewrite *rw)
+{
+	return rw->nkeys > 1 ? rewrite_write(rw) : REWRITE_PASS;
+}
+
+/* ---- EXPIRE and its kin, PERSIST ---- */
+
+struct expire_args {
+	bool seconds, absolute;
+	int64_t ms;
+};
+
+/* As expireGenericCommand() of Redis 7.0 does. */
+static enum parsed parse_expire(const struct resp_view *req, struct expire_args *a)
+{
+	bool nx = false, xx = false, gt = false, lt = false;
+	int64_t n;
+
+	a->seconds = slice_is(req->argv[0], "EXPIRE") || slice_is(req->argv[0], "EXPIREAT");
+	a->absolute = slice_is(req->argv[0], "EXPIREAT") || slice_is(req->argv[0], "PEXPIREAT");
+	for (size_t i = 3; i < req->argc; i++) {
+		if (args_option(req->argv[i], "NX"))
+			nx = true;
+		else if (args_option(req->argv[i], "XX"))
+			xx = true;
+		else if (args_option(req->argv[i], "GT"))
+			gt = true;
+		else if (args_option(req->argv[i], "LT"))
+			lt = true;
+		else
+			return PARSED_UNKNOWN;
+	}
+	if ((nx && (xx || gt || lt)) || (gt && lt))
+		return PARSED_REFUSED;
+	if (!args_integer(req->argv[2], &n))
+		return PARSED_REFUSED;
+	if (a->absolute) {
+		a->ms = n;
+		if (a->seconds && __builtin_mul_overflow(n, 1000, &a->ms))
+			return PARSED_REFUSED;
+		return PARSED_OK;
+	}
+	return args_ms(n, a->seconds, &a->ms) ? PARSED_OK : PARSED_REFUSED;
+}
+
+static enum rewrite_result rewrite_expire(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	const struct rule *rule = rw->keys[0].rule;
+	struct expire_args a;
+	enum parsed parsed;
+	bool cut;
+
+	if (req->argc < 3)
+		return REWRITE_PASS;
+	parsed = parse_expire(req, &a);
+	if (parsed != PARSED_OK)
+		return rewrite_unparsed(rw, parsed);
+	if (req->argc > ARGS_UNPACK_MAX)
+		return too_long(rw);
+	/* Not cut here: the key may be of another type. */
+	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
+	rewrite_begin_single(rw, SCRIPT_EXPIRE, 5 + req->argc - 2);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk_int(rw->out, rule->lease_ms);
+	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	resp_write_bulk_str(rw->out, cut ? "cut" : "");
+	resp_write_bulk(rw->out, req->argv[0]);
+	for (size_t i = 2; i < req->argc; i++)
+		resp_write_bulk(rw->out, req->argv[i]);
+	rw->call->effect = LOCK_EFFECT_EXPIRES;
+	rw->call->success = LOCK_IF_ONE;
+	rw->call->leased = true;
+	if (!a.absolute && a.ms > 0)
+		rw->call->lease_ms = rewrite_capped(rule, a.ms);
+	return REWRITE_CALL;
+}
+
+static enum rewrite_result rewrite_persist(const struct rewrite *rw)
+{
+	const struct rule *rule = rw->keys[0].rule;
+
+	if (rw->req->argc != 2)
+		return REWRITE_PASS;
+	rewrite_begin_single(rw, SCRIPT_PERSIST, 1);
+	resp_write_bulk_int(rw->out, rewrite_capped(rule, rule->lease_ms));
+	return REWRITE_CALL;
+}
+
+/* ---- DEL and UNLINK ---- */
+
+/* KEYS of drop.lua, whose locks of rules with `wait` bring their queues. */
+static void write_drop_keys(const struct rewrite *rw, bool waiting)
+{
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		struct slice key = rw->req->argv[rw->keys[i].arg];
+		if (!rw->keys[i].rule)
+			continue;
+		write_lock_keys(rw->out, rw->keys[i].rule, key);
+		if (!rw->keys[i].rule->wait_ms)
+			continue;
+		key_names_write_bulk(rw->out, KEY_NAME_FENCE, key);
+		key_names_write_bulk(rw->out, KEY_NAME_QUEUE, key);
+	}
+	if (waiting)
+		resp_write_bulk_str(rw->out, KEY_NAME_FENCE_COUNTER);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (!rw->keys[i].rule)
+			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
+}
+
+static enum rewrite_result rewrite_del(const struct rewrite *rw)
+{
+	size_t nlocks = count_locks(rw), nwaiting = 0;
+	const struct lock_key *first = first_lock(rw);
+
+	for (size_t i = 0; i < rw->nkeys; i++)
+		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
+	script_call_begin(rw->out, SCRIPT_DROP, rw->how,
+	                  rw->nkeys + nlocks + 2 * nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
+	write_drop_keys(rw, nwaiting > 0);
+	resp_write_bulk(rw->out, rw->req->argv[0]);
+	resp_write_bulk_int(rw->out, (long long)nlocks);
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		if (!rw->keys[i].rule)
+			continue;
+		resp_write_bulk(rw->out, rw->keys[i].token);
+		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
+	}
+	rw->call->script = SCRIPT_DROP;
+	rw->call->effect = LOCK_EFFECT_DROPS;
+	rw->call->success = LOCK_IF_POSITIVE;
+	rw->call->hands_over = true;
+	rw->call->key = rw->req->argv[first->arg];
+	rw->call->owner = first->token;
+	return REWRITE_CALL;
+}
+
+/* ---- */
+
+static const struct {
+	const char *name;
+	enum rewrite_result (*rewrite)(const struct rewrite *rw);
+} handlers[] = {
+	{ "SET", rewrite_set },         { "DEL", rewrite_del },
+	{ "SETNX", rewrite_setnx },     { "EXPIRE", rewrite_expire },
+	{ "PEXPIRE", rewrite_expire },  { "UNLINK", rewrite_del },
+	{ "INCR", rewrite_incr },       { "SETEX", rewrite_setex },
+	{ "PSETEX", rewrite_setex },    { "GETSET", rewrite_getset },
+	{ "EXPIREAT", rewrite_expire }, { "PEXPIREAT", rewrite_expire },
+	{ "PERSIST", rewrite_persist }, { "SORT", rewrite_store },
+	{ "GEORADIUS", rewrite_store }, { "GEORADIUSBYMEMBER", rewrite_store },
+};
+
+enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
+                                 const struct lock_key *keys, size_t nkeys,
+                                 struct rewrite_how how, struct lock_call *call)
+{
+	struct rewrite rw = { out, req, keys, nkeys, how, call };
+
+	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
+	if (count_locks(&rw) == 0)
+		return REWRITE_PASS;
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
+		if (slice_is(req->argv[0], handlers[i].name))
+			return handlers[i].rewrite(&rw);
+	return rewrite_write(&rw);
+}
+
+bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
+{
+	if (resp_reply_is_error(r))
+		return false;
+	switch (call->success) {
+	case LOCK_IF_OK:
+		return r->type == '+';
+	case LOCK_IF_ONE:
+		return r->type == ':' && r->integer == 1;
+	case LOCK_IF_POSITIVE:
+		return r->type == ':' && r->integer > 0;
+	case LOCK_IF_NIL:
+		return r->nil;
+	case LOCK_IF_NO_ERROR:
+		return true;
+	}
+	return false;
+}

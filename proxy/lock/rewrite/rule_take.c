@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The handlers of commands that take a lock: SET, its kin, and INCR. See rewrite.c.
+ */
+#include <string.h>
+
+#include "commands/args.h"
+#include "lock/scripts/script_call.h"
+#include "lock/rewrite/rewrite_internal.h"
+#include "resp/write.h"
+
+/* How long a lock shall live, as an option of SET. */
+struct expiry {
+	const char *option; /* PX, EXAT, PXAT or KEEPTTL */
+	int64_t number; /* behind it; nothing for KEEPTTL */
+	bool named; /* by the application, not by the rule */
+};
+
+static struct expiry expiry_px(const struct rule *rule, int64_t ms, bool named)
+{
+	return (struct expiry){ "PX", rewrite_capped(rule, ms), named };
+}
+
+static struct expiry expiry_lease(const struct rule *rule)
+{
+	return expiry_px(rule, rule->lease_ms, false);
+}
+
+static void write_expiry(struct buf *out, const struct expiry *e)
+{
+	resp_write_bulk_str(out, e->option);
+	if (strcmp(e->option, "KEEPTTL") == 0)
+		resp_write_bulk(out, SLICE_LIT(""));
+	else
+		resp_write_bulk_int(out, e->number);
+}
+
+static void takes(const struct rewrite *rw, enum lock_success success, struct slice value,
+                  const struct expiry *e)
+{
+	struct lock_call *call = rw->call;
+
+	call->kind = rewrite_has_sidecar(rw->keys[0].rule) ? LOCK_KIND_RULE : LOCK_KIND_VALUE;
+	call->effect = LOCK_EFFECT_TAKES;
+	call->success = success;
+	call->value = value;
+	call->leased = e->named;
+	call->lease_ms = strcmp(e->option, "PX") == 0 ? e->number : 0;
+}
+
+/* --- SET and its kin --- */
+
+struct set_args {
+	bool nx, xx, get, keepttl;
+	bool timed; /* one of EX, PX, EXAT, PXAT */
+	bool seconds, absolute; /* which of them */
+	struct slice time; /* its argument */
+};
+
+/* EX, PX, EXAT or PXAT. Redis takes the same one twice, the last one counts. */
+static enum parsed parse_time(struct set_args *a, bool seconds, bool absolute,
+                              struct slice next)
+{
+	if (a->keepttl || !next.p)
+		return PARSED_REFUSED;
+	if (a->timed && (a->seconds != seconds || a->absolute != absolute))
+		return PARSED_REFUSED;
+	a->timed = true;
+	a->seconds = seconds;
+	a->absolute = absolute;
+	a->time = next;
+	return PARSED_OK;
+}
+
+/* As parseExtendedStringArgumentsOrReply() of Redis 7.0 does. */
+static enum parsed parse_set(const struct resp_view *req, struct set_args *a)
+{
+	enum parsed result = PARSED_OK;
+
+	*a = (struct set_args){ 0 };
+	for (size_t i = 3; i < req->argc && result == PARSED_OK; i++) {
+		struct slice opt = req->argv[i];
+		struct slice next = i + 1 < req->argc ? req->argv[i + 1] : SLICE_NONE;
+
+		if (args_option(opt, "NX")) {
+			a->nx = true;
+		} else if (args_option(opt, "XX")) {
+			a->xx = true;
+		} else if (args_option(opt, "GET")) {
+			a->get = true;
+		} else if (args_option(opt, "KEEPTTL")) {
+			a->keepttl = true;
+		} else if (args_option(opt, "EX")) {
+			result = parse_time(a, true, false, next);
+			i++;
+		} else if (args_option(opt, "PX")) {
+			result = parse_time(a, false, false, next);
+			i++;
+		} else if (args_option(opt, "EXAT")) {
+			result = parse_time(a, true, true, next);
+			i++;
+		} else if (args_option(opt, "PXAT")) {
+			result = parse_time(a, false, true, next);
+			i++;
+		} else {
+			return PARSED_UNKNOWN;
+		}
+	}
+	if ((a->nx && a->xx) || (a->keepttl && a->timed))
+		return PARSED_REFUSED;
+	return result;
+}
+
+/* What the application asked for, within the rule's limits. */
+static enum parsed parse_expiry(const struct rule *rule, const struct set_args *a,
+                                struct expiry *e)
+{
+	int64_t n, ms;
+
+	if (a->keepttl && !a->nx) {
+		*e = (struct expiry){ "KEEPTTL", 0, true };
+		return PARSED_OK;
+	}
+	if (!a->timed) {
+		*e = expiry_lease(rule);
+		return PARSED_OK;
+	}
+	if (!args_integer(a->time, &n) || n <= 0)
+		return PARSED_REFUSED;
+	if (a->absolute) {
+		if (a->seconds && n > INT64_MAX / 1000)
+			return PARSED_REFUSED;
+		*e = (struct expiry){ a->seconds ? "EXAT" : "PXAT", n, true };
+		return PARSED_OK;
+	}
+	if (!args_ms(n, a->seconds, &ms))
+		return PARSED_REFUSED;
+	*e = expiry_px(rule, ms, true);
+	return PARSED_OK;
+}
+
+/* With owner = value a taking SET needs no script: nothing stands beside the lock. */
+static void write_plain_take(const struct rewrite *rw, bool get, const struct expiry *e)
+{
+	struct buf *out = rw->out;
+
+	resp_write_array(out, get ? 7 : 6);
+	resp_write_bulk_str(out, "SET");
+	resp_write_bulk(out, rw->req->argv[1]);
+	resp_write_bulk(out, rw->req->argv[2]);
+	resp_write_bulk_str(out, "NX");
+	if (get)
+		resp_write_bulk_str(out, "GET");
+	write_expiry(out, e);
+	rw->call->script = SCRIPT_TAKE;
+	rw->call->key = rw->req->argv[1];
+	rw->call->owner = rw->keys[0].token;
+}
+
+static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	bool refresh = rule->reentrant == REENTRANT_REFRESH;
+
+	rewrite_begin_single(rw, SCRIPT_TAKE, 8);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk(rw->out, rw->req->argv[2]);
+	write_expiry(rw->out, e);
+	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
+	resp_write_bulk_int(rw->out, rule->lease_ms);
+	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+}
+
+static void write_set(const struct rewrite *rw, struct slice value, const char *form,
+                      const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+
+	rewrite_begin_single(rw, SCRIPT_SET, 7);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk(rw->out, value);
+	write_expiry(rw->out, e);
+	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk_int(rw->out, rule->lease_ms);
+	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+}
+
+/* The same under a rule with `wait`. */
+static void write_take_turn(const struct rewrite *rw, const char *form, const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	bool relative = strcmp(e->option, "PX") == 0;
+	int64_t until = strcmp(e->option, "EXAT") == 0 ? e->number * 1000 : e->number;
+	int64_t wait = rule->wait_ms < rw->how.wait_max_ms ? rule->wait_ms
+	                                                   : rw->how.wait_max_ms;
+
+	script_call_begin(rw->out, SCRIPT_TAKE_TURN, rw->how, SCRIPT_CALL_QUEUE_KEYS,
+	                  6 + SCRIPT_CALL_WAIT_ARGS);
+	script_call_write_queue_keys(rw->out, rw->req->argv[1], rewrite_has_sidecar(rule));
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk_int(rw->out, relative ? e->number : rewrite_max_lease(rule));
+	script_call_write_wait(rw->out, rw->how, wait);
+	resp_write_bulk(rw->out, rw->req->argv[2]);
+	resp_write_bulk_int(rw->out, relative ? 0 : until);
+	resp_write_bulk_str(rw->out, form);
+	resp_write_bulk_str(rw->out, rule->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
+	rw->call->script = SCRIPT_TAKE_TURN;
+	rw->call->key = rw->req->argv[1];
+	rw->call->owner = rw->keys[0].token;
+	rw->call->ticket = rw->how.ticket;
+	rw->call->wait_ms = wait;
+}
+
+static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct set_args *a,
+                                          const struct expiry *e)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	bool cut_later = rule->max_lease_ms && a->absolute;
+
+	/* GET asks for the value that is there now. */
+	if (rule->wait_ms && !a->get)
+		write_take_turn(rw, "SET", e);
+	else if (!rewrite_has_sidecar(rule) && rule->reentrant != REENTRANT_REFRESH &&
+	         !cut_later)
+		write_plain_take(rw, a->get, e);
+	else
+		write_take(rw, a->get ? "GET" : "SET", e);
+	takes(rw, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
+	rw->call->fresh = rule->reentrant == REENTRANT_NO;
+	return REWRITE_CALL;
+}
+
+enum rewrite_result rewrite_set(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	struct set_args a;
+	struct expiry e;
+	enum parsed parsed;
+	const char *form;
+
+	if (req->argc < 3)
+		return REWRITE_PASS;
+	parsed = parse_set(req, &a);
+	if (parsed != PARSED_OK)
+		return rewrite_unparsed(rw, parsed);
+	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
+		return REWRITE_PASS;
+	if (a.nx)
+		return rewrite_set_nx(rw, &a, &e);
+	if (a.get)
+		form = a.xx ? "XXGET" : "GET";
+	else
+		form = a.xx ? "XX" : "SET";
+	write_set(rw, req->argv[2], form, &e);
+	takes(rw, a.get ? LOCK_IF_NIL : LOCK_IF_OK, req->argv[2], &e);
+	/* Nil means that XX found no key, a value may be another's: no reply tells of
+	 * success. */
+	if (a.xx && a.get)
+		rw->call->effect = LOCK_EFFECT_NONE;
+	return REWRITE_CALL;
+}
+
+enum rewrite_result rewrite_setnx(const struct rewrite *rw)
+{
+	struct expiry e = expiry_lease(rw->keys[0].rule);
+
+	if (rw->req->argc != 3)
+		return REWRITE_PASS;
+	if (rw->keys[0].rule->wait_ms)
+		write_take_turn(rw, "SETNX", &e);
+	else
+		write_take(rw, "SETNX", &e);
+	takes(rw, LOCK_IF_ONE, rw->req->argv[2], &e);
+	rw->call->fresh = rw->keys[0].rule->reentrant == REENTRANT_NO;
+	return REWRITE_CALL;
+}
+
+enum rewrite_result rewrite_setex(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	struct set_args a = { .timed = true };
+	struct expiry e;
+
+	if (req->argc != 4)
+		return REWRITE_PASS;
+	a.seconds = slice_is(req->argv[0], "SETEX");
+	a.time = req->argv[2];
+	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
+		return REWRITE_PASS;
+	write_set(rw, req->argv[3], "SET", &e);
+	takes(rw, LOCK_IF_OK, req->argv[3], &e);
+	return REWRITE_CALL;
+}
+
+enum rewrite_result rewrite_getset(const struct rewrite *rw)
+{
+	struct expiry e = expiry_lease(rw->keys[0].rule);
+
+	if (rw->req->argc != 3)
+		return REWRITE_PASS;
+	write_set(rw, rw->req->argv[2], "GETSET", &e);
+	takes(rw, LOCK_IF_NIL, rw->req->argv[2], &e);
+	return REWRITE_CALL;
+}
+
+/* --- INCR --- */
+
+enum rewrite_result rewrite_incr(const struct rewrite *rw)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	struct expiry e = expiry_lease(rule);
+
+	if (rw->req->argc != 2)
+		return REWRITE_PASS;
+	rewrite_begin_single(rw, SCRIPT_COUNT_INCR, 2);
+	resp_write_bulk(rw->out, rw->keys[0].token);
+	resp_write_bulk_int(rw->out, e.number);
+	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
+	if (!rewrite_has_sidecar(rule)) /* everybody counts the same 1 */
+		rw->call->effect = LOCK_EFFECT_NONE;
+	return REWRITE_CALL;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The verbs LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts.
+ * What is wrong with them is answered by a script too, so that the error comes
+ * in its turn.
+ */
+#include <ctype.h>
+#include <stdio.h>
+
+#include "commands/args.h"
+#include "lock/scripts/script_call.h"
+#include "lock/rewrite/rewrite.h"
+#include "lock/model/key_names.h"
+#include "resp/write.h"
+
+/* Longest verb's name that an error repeats. */
+#define NAME_MAX_SHOWN 64
+
+/* now + ms must fit until the year 2248. */
+#define VERB_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
+
+/* Nobody waits longer than a year. */
+#define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
+
+struct verb_args {
+	struct slice time; /* behind PX or EX; p is NULL: none */
+	bool seconds;
+	struct slice wait; /* behind WAIT; p is NULL: none */
+	struct slice owner; /* behind AS; p is NULL: none */
+};
+
+static const char SYNTAX_ERROR[] = "ERR syntax error";
+
+static const char *verb_name(enum verb verb, const struct verbs *verbs)
+{
+	switch (verb) {
+	case VERB_LOCK:
+		return verbs->lock;
+	case VERB_UNLOCK:
+		return verbs->unlock;
+	case VERB_EXTEND:
+		return verbs->extend;
+	case VERB_INFO:
+		break;
+	}
+	return verbs->info;
+}
+
+static bool arity_ok(enum verb verb, size_t argc)
+{
+	switch (verb) {
+	case VERB_LOCK:
+	case VERB_UNLOCK:
+		return argc >= 2;
+	case VERB_EXTEND:
+		return argc >= 4;
+	case VERB_INFO:
+		break;
+	}
+	return argc == 2;
+}
+
+static bool has_space(struct slice s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (isspace((unsigned char)s.p[i]))
+			return true;
+	return false;
+}
+
+/* Returns NULL, or the error. */
+static const char *verb_parse_options(enum verb verb, const struct resp_view *req,
+                                      struct verb_args *a)
+{
+	bool timed = verb == VERB_LOCK || verb == VERB_EXTEND;
+
+	*a = (struct verb_args){ 0 };
+	for (size_t i = 2; i < req->argc; i += 2) {
+		bool px = timed && args_option(req->argv[i], "PX");
+		bool ex = timed && args_option(req->argv[i], "EX");
+
+		if (i + 1 == req->argc)
+			return SYNTAX_ERROR;
+		if ((px || ex) && !a->time.p) {
+			a->time = req->argv[i + 1];
+			a->seconds = ex;
+		} else if (verb == VERB_LOCK && args_option(req->argv[i], "WAIT") &&
+		           !a->wait.p) {
+			a->wait = req->argv[i + 1];
+		} else if (args_option(req->argv[i], "AS") && !a->owner.p) {
+			a->owner = req->argv[i + 1];
+			if (a->owner.n == 0 || has_space(a->owner))
+				return SYNTAX_ERROR;
+		} else {
+			return SYNTAX_ERROR;
+		}
+	}
+	if (verb == VERB_EXTEND && !a->time.p)
+		return SYNTAX_ERROR;
+	return NULL;
+}
+
+void rewrite_error(struct buf *out, struct rewrite_how how, const char *text)
+{
+	script_call_begin(out, SCRIPT_ERROR, how, 0, 1);
+	resp_write_bulk_str(out, text);
+}
+
+/* Appends the script call that answers `ERR ...'name' command`, or just the text when `name`
+ * is NULL. */
+static void verb_write_error(struct buf *out, struct rewrite_how how, struct lock_call *call,
+                             const char *text, const char *name)
+{
+	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
+	size_t n = 0;
+
+	if (name) {
+		for (; n < NAME_MAX_SHOWN && name[n]; n++)
+			shown[n] = (char)tolower((unsigned char)name[n]);
+		shown[n] = '\0';
+		snprintf(msg, sizeof(msg), "%s '%s' command", text, shown);
+		text = msg;
+	}
+	rewrite_error(out, how, text);
+	call->script = SCRIPT_ERROR;
+}
+
+/* The lease that was asked for, or the default. Returns false when an error was
+ * written instead. */
+static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
+                     const struct verb_args *a, struct rewrite_how how, struct lock_call *call)
+{
+	int64_t n, ms = verbs->lease_ms;
+
+	if (a->time.p && !args_integer(a->time, &n)) {
+		verb_write_error(out, how, call, "ERR value is not an integer or out of range",
+		                 NULL);
+		return false;
+	}
+	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > VERB_MS_MAX)) {
+		verb_write_error(out, how, call, "ERR invalid expire time in",
+		                 verb_name(verb, verbs));
+		return false;
+	}
+	if (verbs->max_lease_ms && ms > verbs->max_lease_ms)
+		ms = verbs->max_lease_ms;
+	call->leased = a->time.p != NULL;
+	call->lease_ms = ms;
+	return true;
+}
+
+/* How long the try may wait. Returns false when an error was written instead: those of BLPOP.
+ */
+static bool wait_of(struct buf *out, const struct verb_args *a, struct rewrite_how how,
+                    struct lock_call *call)
+{
+	int64_t ms = 0;
+	const char *error = NULL;
+
+	if (a->wait.p && (!args_integer(a->wait, &ms) || ms > VERB_MS_MAX))
+		error = "ERR timeout is not an integer or out of range";
+	else if (ms < 0)
+		error = "ERR timeout is negative";
+	if (error) {
+		verb_write_error(out, how, call, error, NULL);
+		return false;
+	}
+	if (ms > WAIT_MS_MAX)
+		ms = WAIT_MS_MAX;
+	call->wait_ms = ms < how.wait_max_ms ? ms : how.wait_max_ms;
+	return true;
+}
+
+/* With the lock and its record as KEYS; more may follow. */
+static void begin_verb(struct buf *out, enum script_id id, struct rewrite_how how,
+                       struct lock_call *call, size_t nkeys, size_t nargs)
+{
+	script_call_begin(out, id, how, nkeys, nargs);
+	resp_write_bulk(out, call->key);
+	key_names_write_bulk(out, KEY_NAME_FENCE, call->key);
+	call->script = id;
+}
+
+/* The type that the scripts find at a lock of this layout. */
+static const char *layout_type(const struct verbs *verbs)
+{
+	return verbs->reentrant == REENTRANT_COUNT ? "hash" : "string";
+}
+
+static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
+                       struct lock_call *call)
+{
+	bool count = verbs->reentrant == REENTRANT_COUNT;
+
+	call->script = count ? SCRIPT_LOCK_COUNT : SCRIPT_LOCK_STRING;
+	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
+	                  2 + SCRIPT_CALL_WAIT_ARGS + !count);
+	script_call_write_queue_keys(out, call->key, true);
+	resp_write_bulk(out, call->owner);
+	resp_write_bulk_int(out, call->lease_ms);
+	script_call_write_wait(out, how, call->wait_ms);
+	if (!count)
+		resp_write_bulk_str(out,
+		                    verbs->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
+	call->effect = LOCK_EFFECT_TAKES;
+	call->success = LOCK_IF_POSITIVE;
+	call->value = call->owner;
+	call->kind = count ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
+	call->ticket = how.ticket;
+}
+
+static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
+                         struct lock_call *call)
+{
+	call->script = SCRIPT_UNLOCK;
+	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS, 3);
+	script_call_write_queue_keys(out, call->key, true);
+	resp_write_bulk(out, call->owner);
+	resp_write_bulk_str(out, layout_type(verbs));
+	resp_write_bulk(out, SLICE_LIT(""));
+	call->effect = LOCK_EFFECT_DROPS;
+	call->success = LOCK_IF_ONE;
+	call->hands_over = true;
+}
+
+static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
+                         struct lock_call *call)
+{
+	begin_verb(out, SCRIPT_EXTEND, how, call, 3, 3);
+	key_names_write_bulk(out, KEY_NAME_OWNER, call->key);
+	resp_write_bulk(out, call->owner);
+	resp_write_bulk_str(out, layout_type(verbs));
+	resp_write_bulk_int(out, call->lease_ms);
+	call->effect = LOCK_EFFECT_EXPIRES;
+	call->success = LOCK_IF_ONE;
+}
+
+void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
+                  const struct verbs *verbs, struct slice token, struct rewrite_how how,
+                  struct lock_call *call)
+{
+	struct verb_args a;
+	const char *error;
+
+	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
+		                    .success = LOCK_IF_NO_ERROR,
+		                    .owner = token };
+	if (!arity_ok(verb, req->argc)) {
+		verb_write_error(out, how, call, "ERR wrong number of arguments for",
+		                 verb_name(verb, verbs));
+		return;
+	}
+	call->key = req->argv[1];
+	error = verb_parse_options(verb, req, &a);
+	if (error) {
+		verb_write_error(out, how, call, error, NULL);
+		return;
+	}
+	if (a.owner.p)
+		call->owner = a.owner;
+	switch (verb) {
+	case VERB_LOCK:
+		if (lease_of(out, verb, verbs, &a, how, call) && wait_of(out, &a, how, call))
+			write_lock(out, verbs, how, call);
+		break;
+	case VERB_UNLOCK:
+		write_unlock(out, verbs, how, call);
+		break;
+	case VERB_EXTEND:
+		if (lease_of(out, verb, verbs, &a, how, call))
+			write_extend(out, verbs, how, call);
+		break;
+	case VERB_INFO:
+		begin_verb(out, SCRIPT_INFO, how, call, 3, 1);
+		key_names_write_bulk(out, KEY_NAME_QUEUE, call->key);
+		resp_write_bulk_str(out, how.resp3 ? "3" : "2");
+		break;
+	}
+}

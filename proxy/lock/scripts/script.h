@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * script: the Lua scripts that hasp sends, as the build made C strings of
+ * the files in lock/scripts, with the SHA1 by which Redis knows them.
+ */
+#ifndef HASP_LOCK_SCRIPTS_SCRIPT_H
+#define HASP_LOCK_SCRIPTS_SCRIPT_H
+
+#include "base/slice.h"
+
+enum script_id {
+#define SCRIPT(id, file) SCRIPT_##id,
+#include "lock/scripts/scripts.def"
+#undef SCRIPT
+	SCRIPT_COUNT
+};
+
+struct script {
+	const char *name; /* the file's name without .lua */
+	struct slice text;
+	struct slice sha; /* 40 hex digits */
+	struct slice evalsha; /* EVALSHA and that, as two bulks */
+};
+
+const struct script *script_get(enum script_id id);
+
+#endif

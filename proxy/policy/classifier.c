@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/classifier.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "lock/rewrite/guard.h"
+#include "policy/context.h"
+#include "policy/session_commands.h"
+#include "lock/rewrite/guard.h"
+
+struct classifier *classifier_new(void)
+{
+	return xcalloc(1, sizeof(struct classifier));
+}
+
+void classifier_free(struct classifier *classifier)
+{
+	free(classifier);
+}
+
+void classifier_reset(struct classifier *classifier)
+{
+	memset(classifier, 0, sizeof(*classifier));
+}
+
+static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
+{
+	const char *classifier[] = {
+		[VERB_LOCK] = v->lock,
+		[VERB_UNLOCK] = v->unlock,
+		[VERB_EXTEND] = v->extend,
+		[VERB_INFO] = v->info,
+	};
+
+	if (!v->enabled)
+		return false;
+	for (size_t i = 0; i < sizeof(classifier) / sizeof(*classifier); i++) {
+		if (slice_is(name, classifier[i])) {
+			*verb = (enum verb)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool is_write(const struct policy_env *env, const struct command *c)
+{
+	return env->rules_enforce && c && (c->flags & COMMAND_WRITE) &&
+	       !(c->flags & (COMMAND_NOSCRIPT | COMMAND_BLOCKING));
+}
+
+static bool guard_concerns(const struct policy_env *env, const struct command_info *what,
+                           struct slice name)
+{
+	const struct config *config = env->config;
+	unsigned flags = what->command ? what->command->flags : 0;
+
+	if (what->session_command || what->is_verb)
+		return false;
+	for (size_t i = 0; i < config->nguards; i++) {
+		const struct guard *g = config->guards[i];
+		if (g->mode == MODE_OBSERVE)
+			continue;
+		if (guard_acquires_on(g, name))
+			return true;
+		/* It may be anything yet. */
+		if (!what->command && !commands_are_learned(env->commands))
+			return true;
+		/* What waits for data is not checked. */
+		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
+			return true;
+		if (flags & COMMAND_NOSCRIPT && what->command->keys == KEYS_COUNTED)
+			return true;
+	}
+	return false;
+}
+
+static bool guard_acquires(const struct policy_env *env, struct slice name)
+{
+	const struct config *config = env->config;
+
+	for (size_t i = 0; i < config->nguards; i++)
+		if (config->guards[i]->mode != MODE_OBSERVE &&
+		    guard_acquires_on(config->guards[i], name))
+			return true;
+	return false;
+}
+
+static bool any_observed(const struct config *config)
+{
+	for (size_t i = 0; i < config->nrules; i++)
+		if (config->rules[i]->mode == MODE_OBSERVE)
+			return true;
+	for (size_t i = 0; i < config->nguards; i++)
+		if (config->guards[i]->mode == MODE_OBSERVE)
+			return true;
+	return false;
+}
+
+static bool observe_concerns(const struct policy_env *env, const struct command_info *what,
+                             struct slice name)
+{
+	const struct config *config = env->config;
+	const struct command *c = what->command;
+
+	if (!c || what->session_command || what->is_verb || !any_observed(config))
+		return false;
+	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
+		return true;
+	for (size_t i = 0; i < config->nguards; i++)
+		if (config->guards[i]->mode == MODE_OBSERVE &&
+		    guard_acquires_on(config->guards[i], name))
+			return true;
+	return false;
+}
+
+static struct command_info look_up(const struct policy_env *env, struct slice name)
+{
+	const struct config *config = env->config;
+	struct command_info what = { .session_command = session_command_find(name) };
+
+	what.is_verb = find_verb(&config->verbs, name, &what.verb);
+	if (!what.session_command && !what.is_verb &&
+	    (config->nrules || config->nguards || config->verbs.enabled ||
+	     config->pooling == POOLING_SHARED))
+		what.command = commands_get(env->commands, name);
+	/* Of those that are no writes, only scripts could; they have counted keys. */
+	what.may_release = what.command && what.command->keys != KEYS_NONE &&
+	                   ((what.command->flags & COMMAND_WRITE) ||
+	                    what.command->keys == KEYS_COUNTED);
+	what.is_write = is_write(env, what.command);
+	what.is_guarded = guard_concerns(env, &what, name);
+	what.acquires = what.is_guarded && guard_acquires(env, name);
+	what.lua_replies = what.is_guarded ? rewrite_guard_replies(name) : 0;
+	what.is_observed = observe_concerns(env, &what, name);
+	/* A request that blocks must be known as such. */
+	what.is_plain = !what.session_command && !what.is_verb &&
+	                !(what.command && (what.command->flags & COMMAND_BLOCKING)) &&
+	                ((!what.is_write && !what.is_guarded && !what.is_observed) ||
+	                 (what.command && command_single_key(what.command)));
+	what.is_free = what.is_plain && !what.is_write && !what.is_guarded &&
+	               !what.is_observed && !what.may_release;
+	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
+	return what;
+}
+
+/* Of a few: a call would take longer. */
+static inline bool same_bytes(const char *a, const char *b, size_t n)
+{
+	while (n && a[n - 1] == b[n - 1])
+		n--;
+	return n == 0;
+}
+
+struct command_info classifier_find(const struct policy_env *env, struct slice name)
+{
+	size_t first = name.n ? (unsigned char)name.p[0] : 0;
+	size_t last = name.n ? (unsigned char)name.p[name.n - 1] : 0;
+	struct cached_name *slot =
+		&env->classifier->kept[(first * 7 + last * 3 + name.n) & (CACHED_NAMES - 1)];
+
+	if (name.n == 0 || name.n > NAME_MAX_CACHED)
+		return look_up(env, name);
+	if (slot->n != name.n || !same_bytes(slot->name, name.p, name.n)) {
+		slot->n = name.n;
+		memcpy(slot->name, name.p, name.n);
+		slot->what = look_up(env, name);
+	}
+	return slot->what;
+}
+
+void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
+                         size_t name_len, const struct command_info *what)
+{
+	struct command_prefix *b;
+
+	if (argc > 9 || name_len > PREFIX_NAME_MAX)
+		return;
+	b = &classifier->prefixes[classifier_place(p)];
+	*b = (struct command_prefix){ .name_len = name_len, .argc = argc, .what = *what };
+	memcpy(&b->head, p, sizeof(b->head));
+	memset(&b->mask, 0xff, name_len + 2);
+	memcpy(&b->name, p + PREFIX_NAME, name_len + 2);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * names: what a command's name says of it, as far as that is known before its arguments are
+ * looked at. Looked up once and remembered, until the configuration or what COMMAND says
+ * changes: most commands are one of a few, and most requests begin as one before them did.
+ *
+ *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> what GET is, and two arguments
+ *            `--- classifier_find() <- look up
+ */
+#ifndef HASP_POLICY_CLASSIFIER_H
+#define HASP_POLICY_CLASSIFIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/slice.h"
+#include "lock/rewrite/rewrite.h"
+#include "commands/command.h"
+
+struct policy_env;
+struct session_command;
+
+/* What a command's name says. */
+struct command_info {
+	const struct session_command *session_command; /* NULL: none of those */
+	const struct command *command; /* NULL: not known */
+	enum verb verb;
+	bool is_verb;
+	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
+	bool is_plain;
+	bool is_stateless; /* may be sent on a shared link */
+	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
+	bool is_guarded; /* a guard could; likewise */
+	bool acquires; /* it is among those that take a guard */
+	uint8_t lua_replies; /* if it is guarded: see rewrite_guard_replies() */
+	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
+	bool may_release; /* it could end a lock that somebody waits for */
+	bool is_free; /* plain, and none of the four above: whatever its arguments */
+};
+
+/* The bytes `*A\r\n$N\r\nNAME\r\n` of requests, A and N of one digit and NAME of up to six
+ * bytes: two words, of which the second is compared as far as the name goes. */
+#define PREFIX_BYTES ((size_t)16)
+#define PREFIX_NAME ((size_t)8) /* where the name begins */
+#define PREFIX_NAME_MAX ((size_t)6)
+
+struct command_prefix {
+	uint64_t head;
+	uint64_t name;
+	uint64_t mask; /* the bytes of `name` that count */
+	size_t name_len;
+	size_t argc; /* 0: there is none */
+	struct command_info what;
+};
+
+#define PREFIXES 64 /* a power of two */
+
+/* A command's name that is not among them; of any length up to this. */
+#define NAME_MAX_CACHED ((size_t)16)
+struct cached_name {
+	char name[NAME_MAX_CACHED]; /* as it was sent */
+	size_t n; /* 0: empty */
+	struct command_info what;
+};
+#define CACHED_NAMES 64 /* a power of two */
+
+/* A worker's. */
+struct classifier {
+	struct command_prefix prefixes[PREFIXES];
+	struct cached_name kept[CACHED_NAMES];
+};
+struct classifier *classifier_new(void);
+void classifier_free(struct classifier *classifier); /* NULL is allowed */
+/* The configuration, or what COMMAND says, has changed. */
+void classifier_reset(struct classifier *classifier);
+
+/* What `name`, of any length and in any case, says; unknown ones, too. */
+struct command_info classifier_find(const struct policy_env *env, struct slice name);
+
+/* The request at `p`, whole and of `argc` short arguments, begins by `name`, which says `what`:
+ * to be recalled. */
+void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
+                         size_t name_len, const struct command_info *what);
+
+/* Where requests that begin like this one, of PREFIX_BYTES at least, have their place. */
+static inline size_t classifier_place(const char *p)
+{
+	return ((unsigned char)p[1] * 31u + (unsigned char)p[5] * 17u +
+	        (unsigned char)p[PREFIX_NAME] * 5u + (unsigned char)p[PREFIX_NAME + 1] * 3u) &
+	       (PREFIXES - 1);
+}
+
+/* The one that the `n` bytes at `p` begin with, up to the end of the name's line; NULL: none
+ * that is remembered. */
+static inline const struct command_prefix *classifier_recall(
+	const struct classifier *classifier, const char *p, size_t n)
+{
+	const struct command_prefix *b;
+	uint64_t head, name;
+
+	if (n < PREFIX_BYTES)
+		return NULL;
+	b = &classifier->prefixes[classifier_place(p)];
+	memcpy(&head, p, sizeof(head));
+	memcpy(&name, p + PREFIX_NAME, sizeof(name));
+	return head == b->head && (name & b->mask) == b->name && b->argc ? b : NULL;
+}
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/dispatch.h"
+
+#include "policy/guard_txn.h"
+#include "policy/guard.h"
+#include "policy/lock.h"
+#include "policy/observe.h"
+#include "policy/session_commands.h"
+#include "lock/rewrite/rewrite.h"
+
+static const struct decision pass = { .verdict = DISPATCH_PASS };
+static const struct decision defer = { .verdict = DISPATCH_DEFER };
+
+enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
+                          const struct resp_view *req)
+{
+	if (what->is_verb)
+		return ROUTE_SHARED;
+	if (what->is_guarded && guard_needs_pinned(env, what, req))
+		return ROUTE_PINNED;
+	if (what->session_command)
+		return session_command_route(what->session_command, req);
+	if (what->command && (what->command->flags & COMMAND_STATELESS))
+		return ROUTE_SHARED;
+	/* Unknown means private; but before Redis has been asked, nothing is known. */
+	return commands_are_learned(env->commands) ? ROUTE_PINNED : ROUTE_DEDICATED;
+}
+
+/* The keys of a request that could end a lock which somebody waits for: their places in it, of
+ * which there is room for KEYS_ON_STACK. Returns how many. */
+static size_t find_waited(const struct policy_env *env, const struct session *session,
+                          const struct command_info *what, const struct resp_view *req,
+                          size_t *args)
+{
+	size_t n, found = 0;
+
+	if (!what->may_release || !(env->rules_wait || waiters_any(env->waiters)))
+		return 0;
+	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
+	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {
+		struct slice key = req->argv[args[i]];
+		if (lock_is_waited_for(env, session, config_rule_for(env->config, key), key))
+			args[found++] = args[i];
+	}
+	return found;
+}
+
+bool dispatch_may_release(const struct policy_env *env, const struct session *session,
+                          const struct command_info *what, const struct resp_view *req)
+{
+	size_t args[KEYS_ON_STACK];
+
+	return find_waited(env, session, what, req, args) > 0;
+}
+
+/* Marks a request that is passed: when it is answered, the locks that it names are looked at.
+ */
+static void touch(struct context *x, struct decision *d)
+{
+	size_t args[KEYS_ON_STACK], n;
+	struct pending_request *r;
+
+	if (d->request || x->session->opaque)
+		return;
+	n = find_waited(x->env, x->session, x->what, x->req, args);
+	if (n == 0)
+		return;
+	r = pending_request_new(PENDING_PROBE);
+	for (size_t i = 0; i < n; i++)
+		pending_request_probe_key(r, x->req->argv[args[i]]);
+	if (!x->session->in_multi) {
+		d->reply_flags = LINK_NOTIFY;
+		d->request = r;
+	}
+	session_track(x->session, r);
+}
+
+/* Marks a request that Redis may keep: who hangs up meanwhile is not to be waited for. */
+static void mark_blocking(struct context *x, struct decision *d)
+{
+	const struct command *c = x->what->command;
+
+	if (!c || !(c->flags & COMMAND_BLOCKING) || x->session->opaque || x->session->in_multi)
+		return;
+	if (!d->request) {
+		d->request = pending_request_new(PENDING_NOTICE);
+		d->reply_flags = LINK_NOTIFY;
+		session_track(x->session, d->request);
+	}
+	d->request->blocks = true;
+}
+
+static struct decision decide_request(struct context *x)
+{
+	struct decision d;
+
+	if (x->what->is_verb) {
+		if (x->session->nawaited)
+			return defer;
+		return context_is_muted(x->session) ? pass : lock_decide_verb(x, x->what->verb);
+	}
+	if (x->what->session_command && x->env->guards_enforce && guard_txn_decide(x, &d))
+		return d;
+	if (x->what->session_command)
+		return session_command_decide(x);
+	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
+	if (x->what->is_guarded && x->session->in_multi && x->session->nawaited)
+		return defer;
+	if (x->what->is_guarded && !x->session->in_multi && guard_decide(x, &d))
+		return d;
+	if (!x->what->is_write)
+		return pass;
+	if (context_is_muted(x->session))
+		/* Until it has unsubscribed, if it is about to. */
+		return x->session->nawaited ? defer : pass;
+	return lock_decide_write(x, x->what->command);
+}
+
+/* A transaction numbers its commands, so that EXEC's replies find them; where there are guards,
+ * it may have to be sent again. */
+static void count_queued(struct context *x, bool was_in_multi, struct decision *d)
+{
+	const struct session_command *session_command = x->what->session_command;
+
+	if (!was_in_multi || !x->session->in_multi ||
+	    (session_command && !session_command_is_queued(session_command)))
+		return;
+	x->session->nqueued++;
+	if (x->env->guards_enforce)
+		guard_txn_record(x, d);
+}
+
+struct decision dispatch(struct context *x)
+{
+	bool was_in_multi = x->session->in_multi;
+	struct decision d;
+
+	buf_clear(&x->env->call);
+	d = decide_request(x);
+	if (d.verdict == DISPATCH_PASS)
+		touch(x, &d);
+	if (d.verdict == DISPATCH_PASS && x->what->is_observed &&
+	    command_arity_ok(x->what->command, x->req->argc))
+		observe(x, &d);
+	if (d.verdict == DISPATCH_PASS)
+		mark_blocking(x, &d);
+	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
+		count_queued(x, was_in_multi, &d);
+	return d;
+}
+
+static bool is_ruled(const struct config *config, struct slice key)
+{
+	const struct rule *rule = config_rule_for(config, key);
+
+	return rule && rule->mode == MODE_ENFORCE;
+}
+
+static bool key_is_guarded(const struct config *config, struct slice key)
+{
+	const struct guard *g = config_guard_for(config, key);
+
+	return g && g->mode == MODE_ENFORCE;
+}
+
+/* Will nobody have anything to say to it, once it is whole? */
+static bool is_decided(const struct policy_env *env, const struct command_info *what,
+                       const struct resp_view *req)
+{
+	const struct command *c = what->is_write ? what->command : NULL;
+
+	if (what->session_command || what->is_verb)
+		return false;
+	if (what->is_guarded) {
+		c = what->command;
+		if (!c || !command_single_key(c) || req->argc < 2 ||
+		    key_is_guarded(env->config, req->argv[1]))
+			return false;
+	}
+	if (!c || c->keys == KEYS_NONE)
+		return true;
+	return command_single_key(c) && req->argc > 1 && !is_ruled(env->config, req->argv[1]);
+}
+
+struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long)
+{
+	const struct resp_view *beginning = x->req;
+	struct decision d = pass;
+
+	d.verdict = DISPATCH_HOLD;
+	if (beginning->argc == 0)
+		return is_name_long ? pass : d;
+	*what = classifier_find(x->env, beginning->argv[0]);
+	x->what = what;
+	/* It may have to be sent again. */
+	if (x->session->in_multi && x->env->guards_enforce)
+		return d;
+	if (!is_decided(x->env, what, beginning))
+		return d;
+	d.verdict = DISPATCH_PASS;
+	/* What else there is to a lock's command is not to be seen yet. */
+	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
+	    !config_rule_for(x->env->config, beginning->argv[1]))
+		observe(x, &d);
+	if (x->session->in_multi)
+		x->session->nqueued++;
+	return d;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * dispatch: the one place that decides what becomes of a command.
+ *
+ *   verb            -> rewritten
+ *   write on a key
+ *   with a rule     -> rewritten, unless watched, or only observed: then its reply is
+ *                      looked at
+ *   session command -> passed, and remembered until its reply
+ *   anything else   -> passed
+ *
+ * What could end a lock that somebody waits for is marked, so that the lock is looked at when
+ * it is answered.
+ */
+#ifndef HASP_POLICY_DISPATCH_H
+#define HASP_POLICY_DISPATCH_H
+
+#include <stdbool.h>
+
+#include "policy/context.h"
+
+/* The link for a whole request. Changes nothing. */
+enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
+                          const struct resp_view *req);
+
+/* Could the request, which is plain but for that, end a lock that somebody waits for? */
+bool dispatch_may_release(const struct policy_env *env, const struct session *session,
+                          const struct command_info *what, const struct resp_view *req);
+
+/* Decides about a whole request, x->req, of which x->what tells. Changes the session as if the
+ * request were sent now, unless the verdict is DEFER or WAIT_QUEUE. */
+struct decision dispatch(struct context *x);
+
+/* Decides about the beginning of a long request, x->req: PASS (session changed), or HOLD. What
+ * its name says is written to `what`. `is_name_long`: its first argument goes on, and is no
+ * command's name. */
+struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard: decides about commands on guarded keys. What is sent and answered then, the exchange
+ * walks through (client/guard_exchange.h).
+ *
+ *   read  -> optimistic acquire, if nobody waits: EXISTS queue, SET guard NX, the command
+ *         -> guard_read.lua
+ *   write -> guard_finish.lua (one key, read by this connection) or guard_write.lua
+ *         -> a transaction of hasp's own (policy/guard_txn.h), where no script can run it
+ */
+#ifndef HASP_POLICY_GUARD_H
+#define HASP_POLICY_GUARD_H
+
+#include "policy/context.h"
+
+/* Decides about a command that a guard may concern. False: none of its keys is guarded. */
+bool guard_decide(struct context *x, struct decision *d);
+
+/* Does a command that is carried out on these keys need a pinned link? */
+bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
+                        const struct resp_view *req);
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/guard_block.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/rewrite/guard.h"
+#include "policy/guard_keys.h"
+
+/* Of a command that Redis has not told of yet, any argument may be a key. */
+bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)
+{
+	if (commands_are_learned(env->commands))
+		return false;
+	for (size_t i = 1; i < req->argc; i++) {
+		const struct guard *g = config_guard_for(env->config, req->argv[i]);
+		if (g && g->mode == MODE_ENFORCE)
+			return true;
+	}
+	return false;
+}
+
+/* Those of all commands in `block`; k->v grows. Returns false when they are in more than one
+ * database, too many, or not all known. */
+static bool find_in_block(const struct context *x, struct slice block, struct guard_keys *k)
+{
+	struct request_args args = { 0 };
+	bool moved = false, clear = true;
+
+	while (block.n) {
+		struct request_scan scan = { 0 };
+		struct context each = *x;
+		struct command_info what;
+		struct resp_view view;
+		struct guard_keys some;
+		size_t used;
+		HASP_ASSERT(request_scan_args(&scan, block.p, block.n, &used, &args) ==
+		            RESP_OK);
+		block = slice_of(block.p + used, block.n - used);
+		view = (struct resp_view){ args.argc, args.argv };
+		what = classifier_find(x->env, view.argv[0]);
+		each.req = &view;
+		each.what = &what;
+		moved |= slice_is(view.argv[0], "select");
+		if (!what.command && guard_block_names_guarded(x->env, &view))
+			clear = false;
+		if (!clear || !what.is_guarded || !what.command ||
+		    !command_arity_ok(what.command, view.argc))
+			continue;
+		guard_keys_init(&some, what.command, &view);
+		guard_keys_find(&each, &some);
+		clear &= (some.n == 0 || !moved) && k->n + some.n < READ_SET_MAX;
+		guard_keys_add(k, &some);
+		guard_keys_fini(&some);
+	}
+	request_args_fini(&args);
+	return clear;
+}
+
+enum guard_block guard_find_block(struct context *x, struct slice block,
+                                  struct guard_op **start_guard_op)
+{
+	struct guard_keys k;
+	struct guarded_command g;
+	enum guard_block result = GUARD_BLOCK_NONE;
+
+	memset(&k, 0, offsetof(struct guard_keys, inline_args));
+	k.args = k.inline_args;
+	if (!find_in_block(x, block, &k))
+		result = GUARD_BLOCK_UNCLEAR;
+	if (k.n && result == GUARD_BLOCK_NONE) {
+		k.n = rewrite_guard_sort(k.v, k.n);
+		guard_keys_name(x, &k);
+		result = k.n < READ_SET_MAX ? GUARD_BLOCK_OP : GUARD_BLOCK_UNCLEAR;
+	}
+	if (result == GUARD_BLOCK_OP && start_guard_op) {
+		g = (struct guarded_command){ .keys = k.v, .n = k.n, .wait_ms = k.wait_ms };
+		*start_guard_op = guard_op_new(x->env->read_sets, x->read_set, x->session->db,
+		                               &g, true, SLICE_NONE);
+	}
+	free(k.v);
+	k.v = NULL;
+	guard_keys_fini(&k);
+	return result;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/guard_keys.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/glob.h"
+
+void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
+{
+	/* All but the room for few, which is long. */
+	memset(k, 0, offsetof(struct guard_keys, inline_args));
+	k->args = k->inline_args;
+	k->v = k->inline_keys;
+	k->nargs = command_key_args(c, req, k->args, KEYS_ON_STACK);
+	if (k->nargs > KEYS_ON_STACK) {
+		k->args = xcalloc(k->nargs, sizeof(*k->args));
+		k->v = xcalloc(k->nargs, sizeof(*k->v));
+		k->nargs = command_key_args(c, req, k->args, k->nargs);
+	}
+}
+
+void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
+{
+	if (more->n == 0)
+		return;
+	if (all->n == 0 || more->wait_ms < all->wait_ms)
+		all->wait_ms = more->wait_ms;
+	all->v = xrealloc(all->v, (all->n + more->n) * sizeof(*all->v));
+	for (size_t i = 0; i < more->n; i++) {
+		bool writes = more->v[i].writes;
+		size_t at = 0;
+		while (at < all->n && !slice_eq(all->v[at].key, more->v[i].key))
+			at++;
+		if (at < all->n)
+			writes |= all->v[at].writes;
+		all->v[at] = more->v[i];
+		all->v[at].writes = writes;
+		all->n += at == all->n;
+	}
+}
+
+void guard_keys_fini(struct guard_keys *k)
+{
+	if (k->args != k->inline_args) {
+		free(k->args);
+		free(k->v);
+	}
+	for (size_t i = 0; i < OWNER_VALUE; i++)
+		buf_release(&k->rooms[i]);
+}
+
+/* Does `what`, such as name:reporting-*, speak of this client? */
+static bool speaks_of(const struct context *x, const char *what)
+{
+	static const struct slice name = SLICE_LIT("name:"), user = SLICE_LIT("user:"),
+				  listener = SLICE_LIT("listener:");
+	struct slice s = slice_str(what);
+
+	if (slice_starts(s, name))
+		return x->session->name &&
+		       glob_match(slice_str(what + name.n), slice_str(x->session->name));
+	if (slice_starts(s, user))
+		return session_user(x->session) &&
+		       glob_match(slice_str(what + user.n),
+		                  slice_str(session_user(x->session)));
+	return slice_starts(s, listener) && strcmp(what + listener.n, x->listener) == 0;
+}
+
+static bool is_exempt(const struct context *x, const struct guard *g)
+{
+	for (size_t i = 0; i < g->except.n; i++)
+		if (speaks_of(x, g->except.v[i]))
+			return true;
+	return false;
+}
+
+/* Of several keys, these write one, the first or the last, and read the others. */
+static const struct {
+	const char *name;
+	bool last;
+} stores[] = {
+	{ "BITOP", false },
+	{ "COPY", true },
+	{ "GEORADIUS", true },
+	{ "GEORADIUSBYMEMBER", true },
+	{ "GEOSEARCHSTORE", false },
+	{ "PFMERGE", false },
+	{ "SDIFFSTORE", false },
+	{ "SINTERSTORE", false },
+	{ "SORT", true },
+	{ "SUNIONSTORE", false },
+	{ "ZDIFFSTORE", false },
+	{ "ZINTERSTORE", false },
+	{ "ZRANGESTORE", false },
+	{ "ZUNIONSTORE", false },
+};
+
+/* Is key number `i` of `n` one that the command writes, if it writes? */
+static bool is_written(struct slice name, size_t i, size_t n)
+{
+	for (size_t k = 0; n > 1 && k < sizeof(stores) / sizeof(*stores); k++)
+		if (slice_is(name, stores[k].name))
+			return i == (stores[k].last ? n - 1 : 0);
+	return true;
+}
+
+/* Scripts write what they like of the keys that they name. */
+static bool is_script(const struct context *x)
+{
+	const struct command *c = x->what->command;
+
+	return c->keys == KEYS_COUNTED && (c->flags & COMMAND_NOSCRIPT);
+}
+
+/* SORT without STORE, and its like, only read. */
+static bool writes_something(const struct context *x, size_t nargs)
+{
+	const struct command *c = x->what->command;
+
+	return is_script(x) ||
+	       ((c->flags & COMMAND_WRITE) && !(c->keys == KEYS_STORE && nargs == 1));
+}
+
+static bool guard_keys_is_number(struct slice s, int n)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", n);
+	return slice_eq(s, slice_str(text));
+}
+
+/* COPY a b DB n: the destination is none of this database's keys. */
+static bool copies_elsewhere(const struct context *x)
+{
+	const struct resp_view *req = x->req;
+
+	if (!slice_is(req->argv[0], "COPY"))
+		return false;
+	for (size_t i = 3; i + 1 < req->argc; i++)
+		if (slice_is(req->argv[i], "DB"))
+			return !guard_keys_is_number(req->argv[i + 1], x->session->db);
+	return false;
+}
+
+/* How many of its keys are in this database. */
+static size_t count_here(const struct context *x, const struct guard_keys *k)
+{
+	return copies_elsewhere(x) ? 1 : k->nargs;
+}
+
+/* A command that writes and is named as a reader (BITFIELD, GETEX) only reads, unless what it
+ * writes may come of what was read before. Of several connections that are one owner, each may
+ * have read. */
+static bool may_have_read(const struct context *x, const struct guard *g, struct slice key)
+{
+	const struct read_set_entry *read_set_entry = read_set_find(
+		x->env->read_sets, x->read_set, x->session->db, key);
+
+	return g->owner != OWNER_CONNECTION || x->read_set->overflowed ||
+	       (read_set_entry && read_set_entry->read);
+}
+
+/* Does the command read what `g` guards, in order to write it later? Not if it is one of those
+ * that write and end that. */
+static bool is_reader(const struct context *x, const struct guard *g, bool can_write)
+{
+	struct slice name = x->req->argv[0];
+
+	return guard_acquires_on(g, name) && !(can_write && guard_releases_on(g, name));
+}
+
+enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
+                             size_t nargs, bool *releases)
+{
+	struct slice name = x->req->argv[0];
+	bool writes = writes_something(x, nargs);
+
+	*releases = guard_releases_on(g, name);
+	if (is_reader(x, g, writes))
+		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
+	return writes && is_written(name, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
+}
+
+void guard_keys_find(const struct context *x, struct guard_keys *k)
+{
+	const struct config *config = x->env->config;
+	struct slice name = x->req->argv[0];
+	bool can_write = writes_something(x, k->nargs);
+
+	for (size_t i = 0; i < count_here(x, k); i++) {
+		struct slice key = x->req->argv[k->args[i]];
+		const struct guard *g = config_guard_for(config, key);
+		bool writes, acquires;
+		if (!g || g->mode == MODE_OBSERVE) {
+			k->ruled |= !g && config_rule_for(config, key);
+			continue;
+		}
+		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
+		writes = can_write && (!acquires || may_have_read(x, g, key));
+		if (!writes && !acquires)
+			continue;
+		k->writes |= writes;
+		k->acquires |= acquires;
+		if (k->n == 0 || g->wait_ms < k->wait_ms)
+			k->wait_ms = g->wait_ms;
+		k->v[k->n++] = (struct guarded_key){
+			.key = key,
+			.lease_ms = g->lease_ms,
+			.owner = g->owner,
+			.shared = g->owner != OWNER_CONNECTION,
+			.release = g->on_disconnect == DISCONNECT_RELEASE,
+			.writes = can_write && is_written(name, i, k->nargs),
+			.acquires = acquires,
+			.releases = writes && !acquires && !is_script(x) &&
+			            guard_releases_on(g, name) && is_written(name, i, k->nargs),
+		};
+	}
+	k->n = rewrite_guard_sort(k->v, k->n);
+}
+
+/* Nobody but this connection has it. */
+static bool is_own(struct slice token)
+{
+	return slice_starts(token, SLICE_LIT(OWNER_CONNECTION_PREFIX));
+}
+
+void guard_keys_name(const struct context *x, struct guard_keys *k)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		struct guarded_key *key = &k->v[i];
+		const struct read_set_entry *read_set_entry = read_set_find(
+			x->env->read_sets, x->read_set, x->session->db, key->key);
+		key->token = context_token(x, key->owner, &k->rooms[key->owner]);
+		key->shared = !is_own(key->token);
+		key->held = !key->shared && !read_set_entry && x->read_set->overflowed;
+		if (!read_set_entry)
+			continue;
+		key->lost = read_set_entry->lost && read_set_entry->read;
+		/* What it has read as itself, it may write as itself, whatever it is called
+		 * now. What it has read as one of several, those have written since, or are
+		 * about to: it has to be read again. */
+		key->held = read_set_entry->read;
+		if (is_own(read_set_entry->token) ||
+		    slice_eq(read_set_entry->token, key->token)) {
+			key->token = read_set_entry->token;
+			key->shared = read_set_entry->shared;
+			key->held &= !key->shared || read_set_entry->renamed || key->lost;
+		}
+	}
+}

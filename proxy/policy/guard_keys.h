@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guardkeys: which keys of a command are guarded, what the command does to each, and as whom
+ * its client asks. What becomes of it, guarding.c decides.
+ */
+#ifndef HASP_POLICY_GUARD_KEYS_H
+#define HASP_POLICY_GUARD_KEYS_H
+
+#include "base/buf.h"
+#include "policy/context.h"
+#include "lock/rewrite/guard.h"
+
+/* The keys of a command, and its guarded ones. */
+struct guard_keys {
+	size_t *args;
+	size_t nargs;
+	struct guarded_key *v;
+	size_t n;
+	bool writes; /* the command; else it reads */
+	bool acquires; /* it counts as a read, which may write as well */
+	bool ruled; /* a rule for locks concerns one of them */
+	int64_t wait_ms; /* the shortest of the guards' */
+	struct buf rooms[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
+	size_t inline_args[KEYS_ON_STACK];
+	struct guarded_key inline_keys[KEYS_ON_STACK];
+};
+
+/* The places of the keys of `c`, none of which counts as guarded yet. */
+void guard_keys_init(struct guard_keys *k, const struct command *c,
+                     const struct resp_view *req);
+/* Finds the guarded ones among them, in their order, without a token. */
+void guard_keys_find(const struct context *x, struct guard_keys *k);
+/* To a list that began empty. Of what is done to one key, the last counts. */
+void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
+/* Finds their tokens, and which of them the client has read. */
+void guard_keys_name(const struct context *x, struct guard_keys *k);
+void guard_keys_fini(struct guard_keys *k);
+
+/* For those who only look on: what a command, none that runs scripts, does to key `i` of its
+ * `nargs`, which is guarded by `g`. `releases`, if it writes: the guard is released with it. */
+enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
+enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
+                             size_t nargs, bool *releases);
+
+#endif

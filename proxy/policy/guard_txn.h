@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_txn: decides about writes of guarded keys that no script can carry out: commands whose
+ * reply Lua cannot hold, scripts, and the application's own transactions. They are carried out
+ * in a transaction that fails when a guard changes: see client/guard_transaction.h.
+ *
+ * A transaction whose application watches keys of its own cannot be begun anew, for that would
+ * forget them: it watches the guards, too, from before its MULTI.
+ */
+#ifndef HASP_POLICY_GUARD_TXN_H
+#define HASP_POLICY_GUARD_TXN_H
+
+#include "policy/context.h"
+
+/* Carries out one command, or the block in `pending`, which it takes. */
+struct decision guard_txn_begin(struct context *x, struct guard_op *pending,
+                                enum guard_op_kind kind);
+
+/* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
+bool guard_txn_decide(struct context *x, struct decision *d);
+
+/* A command is sent that is queued in a transaction: remembers what is sent, and has it noted
+ * when Redis refuses to queue it. */
+void guard_txn_record(struct context *x, struct decision *d);
+
+#endif

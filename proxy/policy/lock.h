@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock: decides about the verbs, and about writes on keys with a rule in mode ENFORCE.
+ */
+#ifndef HASP_POLICY_LOCK_H
+#define HASP_POLICY_LOCK_H
+
+#include "policy/context.h"
+
+/* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, under their configured names. */
+struct decision lock_decide_verb(struct context *x, enum verb verb);
+
+/* A write: PASS where none of its keys has a rule. */
+struct decision lock_decide_write(struct context *x, const struct command *c);
+
+/* Does a client wait for the lock here, or might one elsewhere, where nobody sees what this
+ * request does? `rule`: the key's; NULL: none. */
+bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
+                        const struct rule *rule, struct slice key);
+
+#endif

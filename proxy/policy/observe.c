@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/observe/observation.h"
+#include "policy/guard_keys.h"
+
+/* What a configuration has of them; entries are NULL for those that are enforced. */
+struct observed_rules {
+	struct tracker_rule **rules;
+	struct tracker_rule **guards;
+};
+
+void observe_fini(struct policy_env *env)
+{
+	if (!env->observed)
+		return;
+	free(env->observed->rules);
+	free(env->observed->guards);
+	free(env->observed);
+	env->observed = NULL;
+}
+
+void observe_use_config(struct policy_env *env)
+{
+	const struct config *config = env->config;
+	struct observers *all = env->observers;
+	struct observed_rules *o = xcalloc(1, sizeof(*o));
+
+	observe_fini(env);
+	env->observed = o;
+	o->rules = xcalloc(config->nrules + 1, sizeof(struct tracker_rule *));
+	o->guards = xcalloc(config->nguards + 1, sizeof(struct tracker_rule *));
+	pthread_mutex_lock(&all->lock);
+	for (size_t i = 0; i < config->nrules; i++) {
+		const struct rule *rule = config->rules[i];
+		if (rule->mode != MODE_OBSERVE)
+			continue;
+		o->rules[i] = tracker_rule(all->tracker, TRACKER_LOCK, rule->name);
+		tracker_rule_by_value(o->rules[i], rule->owner == OWNER_VALUE);
+	}
+	for (size_t i = 0; i < config->nguards; i++) {
+		const struct guard *g = config->guards[i];
+		if (g->mode != MODE_OBSERVE)
+			continue;
+		o->guards[i] = tracker_rule(all->tracker, TRACKER_GUARD, g->name);
+	}
+	pthread_mutex_unlock(&all->lock);
+}
+
+/* "127.0.0.1:4711 name" */
+static void describe(const struct owner_identity *id, const char *name, struct buf *out)
+{
+	const char *at = strchr(id->connection, ':') + 1;
+
+	buf_append(out, slice_of(at, strcspn(at, "/")));
+	if (name)
+		buf_printf(out, " %s", name);
+	buf_append(out, slice_of("", 1));
+}
+
+static bool same_name(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static struct observer *observer_of(const struct context *x)
+{
+	struct observer *o = *x->observer;
+	struct observers *all = x->env->observers;
+	const char *name = x->session->name;
+	struct buf called = BUF_INIT;
+
+	if (o && same_name(o->name, name))
+		return o;
+	describe(x->identity(x->arg), name, &called);
+	if (!o) {
+		o = *x->observer = xcalloc(1, sizeof(*o));
+		o->all = all;
+		o->client = tracker_client_new(buf_head(&called));
+	} else {
+		pthread_mutex_lock(&all->lock);
+		tracker_client_rename(o->client, buf_head(&called));
+		pthread_mutex_unlock(&all->lock);
+	}
+	free(o->name);
+	o->name = name ? xstrdup(name) : NULL;
+	buf_release(&called);
+	return o;
+}
+
+static void add_key(struct observation *o, const struct context *x, struct slice key,
+                    enum owner_kind owner, const struct observed_key *how)
+{
+	/* What a connection stores is its own. */
+	struct slice token = context_token(x, owner == OWNER_VALUE ? OWNER_CONNECTION : owner,
+	                                   &x->env->token);
+	struct observed_key *k = &o->keys[o->n++];
+
+	*k = *how;
+	k->ntoken = token.n;
+	k->nkey = key.n;
+	buf_append(&o->bytes, token);
+	buf_append(&o->bytes, key);
+}
+
+/* Argument `i` of `nargs` keys. */
+static void observe_key(struct observation *o, const struct context *x, struct slice key,
+                        size_t i)
+{
+	const struct policy_env *env = x->env;
+	const struct rule *rule = config_rule_for(env->config, key);
+	const struct guard *g = rule ? NULL : config_guard_for(env->config, key);
+	struct observed_key k = { 0 };
+
+	if (rule && env->observed->rules[rule->index]) {
+		k.rule = env->observed->rules[rule->index];
+		k.act = o->effect.act;
+		k.lease_ms = o->effect.lease_ms;
+		if (x->what->command->flags & COMMAND_WRITE)
+			add_key(o, x, key, rule->owner, &k);
+	} else if (g && env->observed->guards[g->index]) {
+		k.rule = env->observed->guards[g->index];
+		switch (guard_key_use(x, g, i, o->nargs, &k.releases)) {
+		case GUARD_READ:
+			k.act = EFFECT_READ;
+			add_key(o, x, key, g->owner, &k);
+			break;
+		case GUARD_WRITTEN:
+			k.act = EFFECT_WRITE;
+			/* An expiry is no update. */
+			if (o->effect.act != EFFECT_EXPIRE && o->effect.act != EFFECT_PERSIST)
+				add_key(o, x, key, g->owner, &k);
+			break;
+		case GUARD_IGNORED:
+			break;
+		}
+	}
+}
+
+/* NULL: no key is observed. */
+static struct observation *observe_keys(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	size_t inline_args[KEYS_ON_STACK], *args = inline_args;
+	size_t n = command_key_args(c, x->req, args, KEYS_ON_STACK);
+	struct observation *o;
+
+	if (n > KEYS_ON_STACK) {
+		args = xcalloc(n, sizeof(*args));
+		n = command_key_args(c, x->req, args, n);
+	}
+	o = xcalloc(1, sizeof(*o) + n * sizeof(o->keys[0]));
+	o->nargs = n;
+	o->effect = effect_of(x->req, x->env->date);
+	for (size_t i = 0; i < n; i++)
+		observe_key(o, x, x->req->argv[args[i]], i);
+	if (args != inline_args)
+		free(args);
+	if (o->n == 0) {
+		observation_free(o);
+		return NULL;
+	}
+	o->observer = observer_of(x);
+	o->sent_at = x->session->in_multi ? 0 : x->env->observers->clock();
+	return o;
+}
+
+void observe(struct context *x, struct decision *d)
+{
+	struct session *s = x->session;
+	struct pending_request *r = d->request;
+	struct observation *o;
+
+	/* Nobody would hear what it is answered. */
+	if (s->opaque)
+		return;
+	o = observe_keys(x);
+	if (!o)
+		return;
+	if (!r) {
+		r = pending_request_new(PENDING_NOTICE);
+		session_track(s, r);
+		if (!s->in_multi) {
+			d->reply_flags = LINK_NOTIFY | LINK_NOTIFY_EARLY;
+			d->request = r;
+		}
+	} else if (d->reply_flags & LINK_NOTIFY) {
+		d->reply_flags |= LINK_NOTIFY_EARLY;
+	}
+	r->observation = o;
+}

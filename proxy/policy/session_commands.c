@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/session_commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+
+/* A longer name owns nothing by it: the connection does. */
+#define NAME_MAX_BYTES 512
+/* No command that is replayed has more. */
+#define ARGS_MAX 16
+
+static const struct decision pass = { .verdict = DISPATCH_PASS };
+static const struct decision defer = { .verdict = DISPATCH_DEFER };
+
+/* Redis refuses more arguments, and does nothing. */
+static bool is_alone(const struct context *x)
+{
+	return x->req->argc == 1;
+}
+
+/* Passes a request whose reply changes the session. */
+static struct decision await(struct context *x, struct pending_request *r)
+{
+	struct decision d = pass;
+
+	if (x->session->opaque) {
+		session_assume(x->session, r);
+		return d;
+	}
+	if (!x->session->in_multi) {
+		d.reply_flags = LINK_NOTIFY;
+		d.request = r;
+	}
+	session_track(x->session, r);
+	return d;
+}
+
+static struct slice arg(const struct context *x, size_t i)
+{
+	return i < x->req->argc ? x->req->argv[i] : SLICE_NONE;
+}
+
+static char *copy_name(struct slice s)
+{
+	return s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
+}
+
+static struct decision on_select(struct context *x)
+{
+	struct pending_request *r = pending_request_new(PENDING_SELECT);
+	struct slice s = arg(x, 1);
+
+	/* Redis has checked the number when it matters. */
+	for (size_t i = 0; i < s.n && i < 9; i++)
+		r->db = r->db * 10 + (s.p[i] - '0');
+	return await(x, r);
+}
+
+static struct decision session_command_on_auth(struct context *x)
+{
+	struct pending_request *r = pending_request_new(PENDING_AUTH);
+
+	r->user = x->req->argc > 2 ? copy_name(arg(x, 1)) : xstrdup("");
+	r->password = copy_name(arg(x, x->req->argc - 1));
+	return await(x, r);
+}
+
+static struct decision on_hello(struct context *x)
+{
+	struct pending_request *r = pending_request_new(PENDING_HELLO);
+
+	if (slice_is(arg(x, 1), "2"))
+		r->proto = 2;
+	else if (slice_is(arg(x, 1), "3"))
+		r->proto = 3;
+	for (size_t i = 2; i < x->req->argc; i++) {
+		/* Of several, Redis takes the last. */
+		if (slice_is(arg(x, i), "auth")) {
+			free(r->user);
+			free(r->password);
+			r->user = copy_name(arg(x, i + 1));
+			r->password = copy_name(arg(x, i + 2));
+			i += 2;
+		} else if (slice_is(arg(x, i), "setname")) {
+			free(r->name);
+			r->name = copy_name(arg(x, ++i));
+		}
+	}
+	return await(x, r);
+}
+
+static struct decision on_reset(struct context *x)
+{
+	if (!is_alone(x))
+		return pass;
+	session_discard(x->session);
+	return await(x, pending_request_new(PENDING_RESET));
+}
+
+static struct decision on_multi(struct context *x)
+{
+	struct decision d = pass;
+
+	/* One inside another is refused, and changes nothing. */
+	if (x->session->in_multi || !is_alone(x))
+		return pass;
+	d = await(x, pending_request_new(PENDING_MULTI));
+	session_multi(x->session);
+	return d;
+}
+
+static struct decision on_exec(struct context *x)
+{
+	struct pending_request *r = is_alone(x) ? session_exec(x->session) : NULL;
+	struct decision d = pass;
+
+	if (r) {
+		d.reply_flags = LINK_NOTIFY | LINK_CAPTURE;
+		d.request = r;
+	}
+	return d;
+}
+
+static struct decision on_discard(struct context *x)
+{
+	/* Redis refuses it, and keeps the watches. */
+	if (!x->session->in_multi || !is_alone(x))
+		return pass;
+	session_discard(x->session);
+	return pass;
+}
+
+static struct decision on_watch(struct context *x)
+{
+	const struct config *config = x->env->config;
+
+	if (x->session->in_multi || is_alone(x))
+		return pass;
+	for (size_t i = 1; i < x->req->argc; i++) {
+		const struct rule *rule = config_rule_for(config, arg(x, i));
+		if (!rule || rule->mode == MODE_OBSERVE)
+			continue;
+		if (x->session->nawaited)
+			return defer;
+		session_watch(x->session, arg(x, i));
+	}
+	x->session->watching = true;
+	return pass;
+}
+
+static struct decision on_unwatch(struct context *x)
+{
+	/* In a transaction it comes when EXEC has done the same. */
+	if (!x->session->in_multi && is_alone(x))
+		session_unwatch(x->session);
+	return pass;
+}
+
+static struct decision tunnel_mode(enum tunnel_mode t)
+{
+	struct decision d = pass;
+
+	d.tunnel_mode = t;
+	return d;
+}
+
+static struct decision on_subscribe(struct context *x)
+{
+	struct slice name = x->req->argv[0];
+	struct pending_request *r;
+	char kind = name.p[0] | 0x20;
+
+	/* EXEC's reply is then followed by frames that are not in it. */
+	if (x->session->in_multi)
+		return tunnel_mode(TUNNEL_OPAQUE);
+	r = pending_request_new(PENDING_SUBSCRIBE);
+	r->unsubscribe = name.n > strlen("psubscribe");
+	if (kind == 'p')
+		r->subscription = SUBSCRIBED_PATTERNS;
+	else if (kind == 's' && (name.p[1] | 0x20) != 'u')
+		r->subscription = SUBSCRIBED_SHARDS;
+	else if (kind == 's' && (name.p[2] | 0x20) == 'n')
+		r->subscription = SUBSCRIBED_SHARDS;
+	r->acks = x->req->argc - 1;
+	return await(x, r);
+}
+
+static struct decision on_client(struct context *x)
+{
+	struct pending_request *r;
+
+	if (slice_is(arg(x, 1), "setname") && x->req->argc == 3) {
+		r = pending_request_new(PENDING_NAME);
+		r->name = copy_name(arg(x, 2));
+		return await(x, r);
+	}
+	if (slice_is(arg(x, 1), "reply") && x->req->argc == 3 &&
+	    (x->session->in_multi || !slice_is(arg(x, 2), "on")))
+		return tunnel_mode(TUNNEL_OPAQUE);
+	return pass;
+}
+
+static struct decision on_script(struct context *x)
+{
+	/* The script debugger speaks a protocol of its own. */
+	return slice_is(arg(x, 1), "debug") ? tunnel_mode(TUNNEL_OPAQUE) : pass;
+}
+
+/* Redis hangs up, whatever is behind it. */
+static struct decision on_quit(struct context *x)
+{
+	x->session->quitting = true;
+	return pass;
+}
+
+static struct decision on_opaque(struct context *x)
+{
+	(void)x;
+	return tunnel_mode(TUNNEL_OPAQUE);
+}
+
+static struct decision on_sync(struct context *x)
+{
+	(void)x;
+	return tunnel_mode(TUNNEL_RAW);
+}
+
+struct session_command {
+	const char *name;
+	struct decision (*decide)(struct context *x);
+	bool queued; /* in a transaction it is queued like other commands */
+	enum route route;
+};
+
+static const struct session_command session_commands[] = {
+	{ "select", on_select, true, ROUTE_DEDICATED },
+	{ "auth", session_command_on_auth, true, ROUTE_DEDICATED },
+	{ "hello", on_hello, true, ROUTE_DEDICATED },
+	{ "client", on_client, true, ROUTE_DEDICATED },
+	{ "multi", on_multi, false, ROUTE_PINNED },
+	{ "exec", on_exec, false, ROUTE_PINNED },
+	{ "discard", on_discard, false, ROUTE_PINNED },
+	{ "watch", on_watch, false, ROUTE_PINNED },
+	{ "unwatch", on_unwatch, true, ROUTE_PINNED },
+	{ "subscribe", on_subscribe, true, ROUTE_PINNED },
+	{ "psubscribe", on_subscribe, true, ROUTE_PINNED },
+	{ "ssubscribe", on_subscribe, true, ROUTE_PINNED },
+	{ "unsubscribe", on_subscribe, true, ROUTE_PINNED },
+	{ "punsubscribe", on_subscribe, true, ROUTE_PINNED },
+	{ "sunsubscribe", on_subscribe, true, ROUTE_PINNED },
+	{ "reset", on_reset, false, ROUTE_PINNED },
+	{ "script", on_script, true, ROUTE_DEDICATED },
+	{ "quit", on_quit, false, ROUTE_PINNED },
+	{ "monitor", on_opaque, true, ROUTE_PINNED },
+	/* A replica acknowledges without being answered. */
+	{ "replconf", on_opaque, true, ROUTE_PINNED },
+	{ "sync", on_sync, true, ROUTE_PINNED },
+	{ "psync", on_sync, true, ROUTE_PINNED },
+};
+
+/* Which lengths the names above have, by first letter: most commands are none of them, and
+ * must not pay for it. session_command_self_check() holds it against the table. */
+#define LEN(n) (1u << (n))
+static const uint16_t session_command_lengths[32] = {
+	['a' & 31] = LEN(4),
+	['c' & 31] = LEN(6),
+	['d' & 31] = LEN(7),
+	['e' & 31] = LEN(4),
+	['h' & 31] = LEN(5),
+	['m' & 31] = LEN(5) | LEN(7),
+	['p' & 31] = LEN(5) | LEN(10) | LEN(12),
+	['q' & 31] = LEN(4),
+	['r' & 31] = LEN(5) | LEN(8),
+	['s' & 31] = LEN(4) | LEN(6) | LEN(9) | LEN(10) | LEN(12),
+	['u' & 31] = LEN(7) | LEN(11),
+	['w' & 31] = LEN(5),
+};
+
+const struct session_command *session_command_find(struct slice name)
+{
+	char first;
+
+	if (name.n == 0 || name.n > 12 ||
+	    !(session_command_lengths[name.p[0] & 31] & LEN(name.n)))
+		return NULL;
+	first = (char)(name.p[0] | 0x20);
+	for (size_t i = 0; i < sizeof(session_commands) / sizeof(*session_commands); i++)
+		if (session_commands[i].name[0] == first &&
+		    slice_is(name, session_commands[i].name))
+			return &session_commands[i];
+	return NULL;
+}
+
+void session_command_self_check(void)
+{
+	for (size_t i = 0; i < sizeof(session_commands) / sizeof(*session_commands); i++)
+		HASP_ASSERT(session_command_find(slice_str(session_commands[i].name)) ==
+		            &session_commands[i]);
+}
+
+struct decision session_command_decide(struct context *x)
+{
+	return x->what->session_command->decide(x);
+}
+
+/* What may be replayed on another link must be kept, and what is kept is bounded. */
+static bool is_too_long(const struct resp_view *req)
+{
+	for (size_t i = 1; i < req->argc; i++)
+		if (req->argv[i].n > NAME_MAX_BYTES ||
+		    memchr(req->argv[i].p, '\0', req->argv[i].n))
+			return true;
+	return req->argc > ARGS_MAX;
+}
+
+enum route session_command_route(const struct session_command *session_command,
+                                 const struct resp_view *req)
+{
+	if (session_command->route != ROUTE_DEDICATED || is_too_long(req))
+		return ROUTE_PINNED;
+	if (session_command->decide == on_script) {
+		struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+		if (slice_is(what, "debug"))
+			return ROUTE_PINNED;
+		/* Redis does not read a link whose script it runs. */
+		return slice_is(what, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
+	}
+	if (session_command->decide == on_client)
+		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
+		                         slice_is(req->argv[1], "getname") ||
+		                         slice_is(req->argv[1], "setinfo"))
+		               ? ROUTE_DEDICATED
+		               : ROUTE_PINNED;
+	return ROUTE_DEDICATED;
+}
+
+bool session_command_is_queued(const struct session_command *session_command)
+{
+	return session_command->queued;
+}

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The witness counts what guards and rules would have prevented, and names who did it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/fatal.h"
+#include "lock/observe/tracker.h"
+
+#define CLIENTS 4
+
+struct fixture {
+	struct tracker *w;
+	struct tracker_client *clients[CLIENTS]; /* 1.1.1.1:A, 1.1.1.1:B ... */
+	struct buf told;
+	struct buf text; /* of one of them */
+	double now;
+};
+
+static const struct tracker_limits roomy = { 1000, 1000, 10, 1000 };
+
+static void begin(struct fixture *f, const struct tracker_limits *limits)
+{
+	char called[] = "1.1.1.1:A";
+
+	*f = (struct fixture){ .w = tracker_new(7, limits), .now = 100 };
+	for (size_t i = 0; i < CLIENTS; i++) {
+		f->clients[i] = tracker_client_new(called);
+		called[sizeof(called) - 2]++;
+	}
+}
+
+static void end(struct fixture *f)
+{
+	for (size_t i = 0; i < CLIENTS; i++)
+		if (f->clients[i])
+			tracker_client_free(f->clients[i]);
+	tracker_free(f->w);
+	buf_release(&f->told);
+	buf_release(&f->text);
+}
+
+/* `who` is 'A' to 'D'. */
+static struct tracker_act act_on(struct fixture *f, enum tracker_kind kind, char client_label,
+                                 struct slice key)
+{
+	static const char tokens[] = "ABCD";
+	size_t i = (size_t)(client_label - 'A');
+
+	return (struct tracker_act){
+		.tracker = f->w,
+		.rule = tracker_rule(f->w, kind, "shop"),
+		.client = f->clients[i],
+		.token = slice_of(tokens + i, 1),
+		.key = key,
+		.now = f->now,
+		.sent = f->now,
+		.told = &f->told,
+	};
+}
+
+/* "rA wB WC": A reads, B writes (and releases), C writes and does not. */
+static void play_on(struct fixture *f, const char *script, struct slice key)
+{
+	for (; *script; script += 2 + (script[2] == ' ')) {
+		struct tracker_act a = act_on(f, TRACKER_GUARD, script[1], key);
+		if (*script == 'r')
+			tracker_read(&a);
+		else
+			tracker_wrote(&a, *script == 'w');
+	}
+}
+
+static void play(struct fixture *f, const char *script)
+{
+	play_on(f, script, SLICE_LIT("stock:7"));
+}
+
+static struct tracker_act lock(struct fixture *f, char client_label)
+{
+	return act_on(f, TRACKER_LOCK, client_label, SLICE_LIT("lock:7"));
+}
+
+/* What is in `b`, as a string, until the next call. */
+static const char *text(struct fixture *f, const struct buf *b)
+{
+	buf_clear(&f->text);
+	buf_append(&f->text, buf_slice(b));
+	buf_append(&f->text, slice_of("", 1));
+	return buf_head(&f->text);
+}
+
+static const char *report(struct fixture *f)
+{
+	struct buf lines = BUF_INIT;
+	const char *all;
+
+	tracker_report(f->w, &lines);
+	all = text(f, &lines);
+	buf_release(&lines);
+	return all;
+}
+
+static void assert_has(const char *all, const char *part)
+{
+	if (!strstr(all, part))
+		fail_msg("no '%s' in\n%s", part, all);
+}
+
+static void assert_has_not(const char *all, const char *part)
+{
+	if (strstr(all, part))
+		fail_msg("'%s' in\n%s", part, all);
+}
+
+/* --- guards --------------------------------------------------------------------- */
+
+static const struct {
+	const char *script;
+	const char *counts;
+} lost[] = {
+	{ "rA wA rB wB", "reads=2 writes=2 unread_writes=0 stale_writes=0 lost_updates=0" },
+	{ "rA rB wB wA", "stale_writes=1 lost_updates=1" },
+	{ "rA rA wA", "stale_writes=0 lost_updates=0" },
+	/* B's is overwritten, and what A wrote then is by C, who knows of B's. */
+	{ "rA rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
+	/* Two at once; then who knows of them brings them back, and A's is gone. */
+	{ "rA rB wB rB wB rC wA", "stale_writes=1 lost_updates=2" },
+	{ "rA rB wB rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
+	/* Who reads again has seen it. */
+	{ "rA rB wB rA wA", "stale_writes=0 lost_updates=0" },
+	/* Who has read nothing overwrites on purpose; but what it writes can be lost. */
+	{ "wA wB", "unread_writes=2 stale_writes=0 lost_updates=0" },
+	{ "rA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
+	/* A's own write is no other's; the reading ends with it. */
+	{ "rA wA wA", "unread_writes=1 stale_writes=0 lost_updates=0" },
+	{ "rA wA wB wA", "unread_writes=2 stale_writes=0 lost_updates=0" },
+	/* It does not end with a write that would not have released the guard. */
+	{ "rA WA WA", "unread_writes=0 stale_writes=0 lost_updates=0" },
+	{ "rA WA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
+};
+
+static void lost_updates_are_counted(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost); i++) {
+		struct fixture f;
+		begin(&f, &roomy);
+		play(&f, lost[i].script);
+		assert_has(report(&f), lost[i].counts);
+		end(&f);
+	}
+}
+
+/* Clients count up to what they have read, plus one, in any order. */
+static void lost_updates_are_what_a_sum_is_short_of(void **state)
+{
+	(void)state;
+	srand(1);
+	for (int round = 0; round < 200; round++) {
+		struct fixture f;
+		int value = 0, written = 0, read[CLIENTS] = { 0 };
+		bool has_read[CLIENTS] = { 0 };
+		char expected[64];
+		begin(&f, &roomy);
+		for (int step = 0; step < 200; step++) {
+			int i = rand() % CLIENTS;
+			char script[] = { has_read[i] ? 'w' : 'r', (char)('A' + i), '\0' };
+			if (has_read[i]) {
+				value = read[i] + 1;
+				written++;
+			} else {
+				read[i] = value;
+			}
+			has_read[i] = !has_read[i];
+			play(&f, script);
+		}
+		snprintf(expected, sizeof(expected), " lost_updates=%d ", written - value);
+		assert_has(report(&f), expected);
+		end(&f);
+	}
+}
+
+static void keys_and_databases_and_rules_are_apart(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	play(&f, "rA");
+	play_on(&f, "wB", SLICE_LIT("stock:8"));
+	a = act_on(&f, TRACKER_GUARD, 'B', SLICE_LIT("stock:7"));
+	a.db = 1;
+	tracker_wrote(&a, true);
+	a.db = 0;
+	a.rule = tracker_rule(f.w, TRACKER_GUARD, "other");
+	tracker_wrote(&a, true);
+	play(&f, "wA");
+	assert_has(report(&f), "guard=shop reads=1 writes=3 unread_writes=2 stale_writes=0");
+	assert_has(report(&f), "guard=other reads=0 writes=1");
+	end(&f);
+}
+
+static void line_names_key_and_both_clients(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	play(&f, "rA");
+	f.now += 0.5;
+	play(&f, "wB wC wA");
+	assert_string_equal(text(&f, &f.told),
+	                    "observe guard=shop event=lost_update key=\"stock:7\" "
+	                    "by=\"1.1.1.1:A\" overwritten=\"1.1.1.1:C\" suppressed=0 "
+	                    "missed_writes=2 read_ms_ago=500\n");
+	assert_has(report(&f),
+	           "observed guard=shop key=\"stock:7\" lost_updates=2 stale_writes=1 "
+	           "writes=3 last_by=\"1.1.1.1:A\" overwritten=\"1.1.1.1:C\"\n");
+	assert_has(report(&f), "verdict=\"33.3 % of the writes");
+	end(&f);
+}
+
+static void key_cannot_break_a_line(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	play_on(&f, "rA wB wA", SLICE_LIT("a\"b\\c\nd\xff"));
+	assert_has(text(&f, &f.told), "key=\"a\\\"b\\\\c\\x0ad\\xff\" ");
+	end(&f);
+}
+
+static void long_keys_are_cut_and_longer_ones_are_not_followed(void **state)
+{
+	struct fixture f;
+	char key[TRACKER_KEY_MAX + 1];
+
+	(void)state;
+	begin(&f, &roomy);
+	memset(key, 'k', sizeof(key));
+	play_on(&f, "rA wB wA", slice_of(key, sizeof(key)));
+	assert_has(report(&f), "stale_writes=0 lost_updates=0 keys=0 keys_too_long=3");
+	play_on(&f, "rA wB wA", slice_of(key, TRACKER_KEY_MAX));
+	assert_has(report(&f), "kkkk...\" lost_updates=1");
+	end(&f);
+}
+
+static void lines_are_limited(void **state)
+{
+	struct tracker_limits inline_keys = roomy;
+	struct fixture f;
+
+	(void)state;
+	inline_keys.burst = 1;
+	begin(&f, &inline_keys);
+	play(&f, "rA wB wA rA wB wA rA wB wA");
+	assert_has(text(&f, &f.told), "suppressed=0");
+	assert_null(strchr(strchr(text(&f, &f.told), '\n') + 1, '\n'));
+	f.now += 60;
+	play(&f, "rA wB wA");
+	assert_has(text(&f, &f.told), "suppressed=2");
+	assert_has(report(&f), "stale_writes=4 ");
+	end(&f);
+}
+
+static void who_is_gone_writes_no_more_and_is_still_named(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	play(&f, "rA rB wA");
+	tracker_client_free(f.clients[0]);
+	f.clients[0] = NULL;
+	play(&f, "wB");
+	assert_has(report(&f), "last_by=\"1.1.1.1:B\" overwritten=\"1.1.1.1:A\"");
+	end(&f);
+}
+
+static void connections_of_one_owner_are_one(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	play(&f, "rA wC");
+	a = act_on(&f, TRACKER_GUARD, 'A', SLICE_LIT("stock:7"));
+	a.client = f.clients[1]; /* the token is A's */
+	tracker_wrote(&a, true);
+	assert_has(text(&f, &f.told), "by=\"1.1.1.1:B\"");
+	assert_has(report(&f), "stale_writes=1 ");
+	end(&f);
+}
+
+static void memory_is_bounded_and_what_is_forgotten_is_told(void **state)
+{
+	struct tracker_limits tight = { .nkeys = 4, .naccesses = 3, .ntop = 2, .burst = 1 };
+	struct fixture f;
+	char key[16];
+
+	(void)state;
+	begin(&f, &tight);
+	play_on(&f, "rA wB wA", SLICE_LIT("hurt"));
+	for (int i = 0; i < 100; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		play_on(&f, "rA", slice_str(key));
+	}
+	assert_has(report(&f), " keys=4 forgotten_keys=97 ");
+	assert_has(report(&f), "key=\"hurt\" lost_updates=1"); /* it is the last to go */
+	/* What was forgotten is no reading any more, and no loss. */
+	play_on(&f, "wB wA", SLICE_LIT("k0"));
+	assert_has(report(&f), "stale_writes=1 lost_updates=1");
+	end(&f);
+}
+
+static void marks_are_bounded_too(void **state)
+{
+	struct tracker_limits tight = { .nkeys = 4, .naccesses = 3, .ntop = 2, .burst = 1 };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &tight);
+	play(&f, "rA rB rC rD wD wA");
+	assert_has(report(&f), "stale_writes=0 lost_updates=0 keys=1 forgotten_keys=0 "
+	                       "forgotten_marks=1");
+	end(&f);
+}
+
+static void report_has_those_that_suffered_most_first(void **state)
+{
+	struct tracker_limits two = roomy;
+	struct fixture f;
+	const char *all;
+
+	(void)state;
+	two.ntop = 2;
+	begin(&f, &two);
+	play_on(&f, "rA wA", SLICE_LIT("well"));
+	play_on(&f, "rA wB wA", SLICE_LIT("one"));
+	play_on(&f, "rA wB wB wB wA", SLICE_LIT("three"));
+	play_on(&f, "rA wB wB wA", SLICE_LIT("two"));
+	all = report(&f);
+	assert_true(strstr(all, "\"three\"") < strstr(all, "\"two\""));
+	assert_has(all, "\"two\"");
+	assert_has_not(all, "\"one\"");
+	assert_has_not(all, "\"well\"");
+	assert_has(all, "more_keys=1");
+	end(&f);
+}
+
+/* --- locks ---------------------------------------------------------------------- */
+
+static void take(struct fixture *f, char client_label, int64_t lease_ms)
+{
+	struct tracker_act a = lock(f, client_label);
+
+	tracker_took(&a, lease_ms, false);
+}
+
+static void drop(struct fixture *f, char client_label, enum tracker_gone gone)
+{
+	struct tracker_act a = lock(f, client_label);
+
+	tracker_deleted(&a, gone);
+}
+
+static void lock_that_is_used_well_is_nothing_to_tell(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 10000);
+	a = lock(&f, 'B');
+	tracker_refused(&a);
+	f.now += 1;
+	drop(&f, 'A', TRACKER_GONE);
+	assert_int_equal(buf_len(&f.told), 0);
+	assert_has(report(&f),
+	           "observed lock=shop taken=1 refused=1 deleted_by_others=0 "
+	           "changed_by_others=0 outlived_lease=0 without_expiry=0 keys=1\n");
+	assert_has(report(&f), "verdict=\"nothing wrong was seen\"");
+	end(&f);
+}
+
+static void another_ones_del_is_told(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 10000);
+	drop(&f, 'B', TRACKER_GONE);
+	assert_string_equal(text(&f, &f.told),
+	                    "observe lock=shop event=lock_of_another_deleted "
+	                    "key=\"lock:7\" by=\"1.1.1.1:B\" "
+	                    "holder=\"1.1.1.1:A\" suppressed=0\n");
+	/* It is nobody's now. */
+	drop(&f, 'C', TRACKER_WAS_GONE);
+	assert_has(report(&f), "deleted_by_others=1 ");
+	end(&f);
+}
+
+static void del_after_the_lease_is_no_theft_until_another_has_it(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 1000);
+	f.now += 1.5;
+	drop(&f, 'A', TRACKER_WAS_GONE);
+	assert_has(text(&f, &f.told),
+	           "event=lock_outlived_lease key=\"lock:7\" by=\"1.1.1.1:A\" "
+	           "suppressed=0 lease_ms=1000 over_ms=500\n");
+	take(&f, 'A', 1000);
+	f.now += 1.5;
+	take(&f, 'B', 1000);
+	drop(&f, 'A', TRACKER_GONE);
+	assert_has(report(&f), "deleted_by_others=1 changed_by_others=0 outlived_lease=2 ");
+	end(&f);
+}
+
+static void lock_that_is_still_there_did_not_outlive_its_lease(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 1000);
+	f.now += 1.5; /* a script prolonged it */
+	drop(&f, 'A', TRACKER_GONE);
+	assert_has(report(&f), "deleted_by_others=0 changed_by_others=0 outlived_lease=0 ");
+	end(&f);
+}
+
+static void lock_without_an_expiry_is_told_and_when_it_got_one(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 0);
+	assert_has(text(&f, &f.told),
+	           "event=lock_without_expiry key=\"lock:7\" by=\"1.1.1.1:A\"");
+	f.now += 0.25;
+	a = lock(&f, 'A');
+	tracker_expires(&a, 5000);
+	assert_has(report(&f), "without_expiry=1 expiry_later=1 expiry_later_max_ms=250.0");
+	f.now += 5;
+	drop(&f, 'A', TRACKER_WAS_GONE);
+	assert_has(report(&f), "outlived_lease=1 ");
+	end(&f);
+}
+
+static void persist_takes_the_expiry_away(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 1000);
+	a = lock(&f, 'A');
+	tracker_expires(&a, 0);
+	f.now += 100;
+	drop(&f, 'A', TRACKER_GONE);
+	assert_has(report(&f), "outlived_lease=0 without_expiry=1 keys=1");
+	end(&f);
+}
+
+static void what_others_do_to_a_lock_is_told(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 10000);
+	a = lock(&f, 'A');
+	tracker_changed(&a);
+	tracker_expires(&a, 10000);
+	tracker_took(&a, 10000, true);
+	assert_has(report(&f), "changed_by_others=0 ");
+	a = lock(&f, 'B');
+	tracker_changed(&a);
+	tracker_expires(&a, 10000);
+	tracker_took(&a, 10000, true);
+	assert_has(report(&f), "changed_by_others=3 ");
+	/* B has it now. */
+	drop(&f, 'B', TRACKER_GONE);
+	assert_has(report(&f), "deleted_by_others=0 ");
+	end(&f);
+}
+
+static void dead_holder_s_lock_is_still_its_own(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 10000);
+	tracker_client_free(f.clients[0]);
+	f.clients[0] = NULL;
+	drop(&f, 'B', TRACKER_GONE);
+	assert_has(text(&f, &f.told), "holder=\"1.1.1.1:A\"");
+	end(&f);
+}
+
+static void by_value_only_who_took_it_once_can_delete_another_s(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	tracker_rule_by_value(tracker_rule(f.w, TRACKER_LOCK, "shop"), true);
+	take(&f, 'A', 10000);
+	drop(&f, 'B', TRACKER_GONE);
+	assert_has(report(&f), "deleted_by_others=0 ");
+	take(&f, 'A', 1000);
+	f.now += 2;
+	take(&f, 'B', 1000);
+	drop(&f, 'A', TRACKER_GONE);
+	assert_has(report(&f), "deleted_by_others=1 ");
+	end(&f);
+}
+
+static void verdict_says_what_would_cure_it(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 0);
+	drop(&f, 'B', TRACKER_GONE);
+	assert_has(report(&f), "verdict=\"1 times somebody else's lock was deleted or changed, "
+	                       "which any rule prevents; 1 times a lock had no expiry");
+	end(&f);
+}
+
+static void nothing_is_reported_of_no_rules(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, &roomy);
+	assert_string_equal(report(&f), "");
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_reported_of_no_rules),
+		cmocka_unit_test(lost_updates_are_counted),
+		cmocka_unit_test(lost_updates_are_what_a_sum_is_short_of),
+		cmocka_unit_test(keys_and_databases_and_rules_are_apart),
+		cmocka_unit_test(line_names_key_and_both_clients),
+		cmocka_unit_test(key_cannot_break_a_line),
+		cmocka_unit_test(long_keys_are_cut_and_longer_ones_are_not_followed),
+		cmocka_unit_test(lines_are_limited),
+		cmocka_unit_test(who_is_gone_writes_no_more_and_is_still_named),
+		cmocka_unit_test(connections_of_one_owner_are_one),
+		cmocka_unit_test(memory_is_bounded_and_what_is_forgotten_is_told),
+		cmocka_unit_test(marks_are_bounded_too),
+		cmocka_unit_test(report_has_those_that_suffered_most_first),
+		cmocka_unit_test(lock_that_is_used_well_is_nothing_to_tell),
+		cmocka_unit_test(another_ones_del_is_told),
+		cmocka_unit_test(del_after_the_lease_is_no_theft_until_another_has_it),
+		cmocka_unit_test(lock_that_is_still_there_did_not_outlive_its_lease),
+		cmocka_unit_test(lock_without_an_expiry_is_told_and_when_it_got_one),
+		cmocka_unit_test(persist_takes_the_expiry_away),
+		cmocka_unit_test(what_others_do_to_a_lock_is_told),
+		cmocka_unit_test(dead_holder_s_lock_is_still_its_own),
+		cmocka_unit_test(by_value_only_who_took_it_once_can_delete_another_s),
+		cmocka_unit_test(verdict_says_what_would_cure_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
