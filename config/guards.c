@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/fatal.h"
+#include "config/config.h"
 #include "config/options.h"
 #include "config/pattern.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "config/config.h"
+#include "config/types.h"
 
 /* Adds a guard at its defaults, without patterns and commands; `c` owns it. */
 struct guard *guards_add(struct config *c, const char *name, int line);

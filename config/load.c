@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/fatal.h"
+#include "config/config.h"
 #include "config/guards.h"
 #include "config/options.h"
 #include "config/pattern.h"
@@ -195,7 +196,7 @@ static void end_section(struct loader *l)
 static void begin_named(struct loader *l, int line, enum section section, const char *name,
                         int twin)
 {
-	const char *what = word_fault(name);
+	const char *what = value_word_fault(name);
 	const char *kind = section == SECTION_LOCK ? "rule" : "guard";
 
 	if (*name == '\0')

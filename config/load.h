@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "config/config.h"
+#include "config/types.h"
 
 /* `c` has its defaults and its path. Returns the number of faults. */
 size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "config/value.h"
 
 _Static_assert(sizeof(enum owner_kind) == sizeof(int), "enums are kept as int");

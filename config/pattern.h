@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "config/config.h"
 #include "config/options.h"
+#include "config/strings.h"
 
 /* The key is one of hasp's own, which no pattern catches. */
 bool pattern_is_own(struct slice key);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/config.h"
 #include "config/options.h"
 #include "config/pattern.h"
 

@@ -6,7 +6,7 @@
 #define HASP_CONFIG_RULES_H
 
 #include "base/buf.h"
-#include "config/config.h"
+#include "config/types.h"
 
 /* Adds a rule at its defaults, without patterns; `c` owns it. */
 struct rule *rules_add(struct config *c, const char *name, int line);

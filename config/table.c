@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "config/config.h"
+#include "config/types.h"
 #include "config/options.h"
 #include "config/value.h"
 
@@ -83,12 +83,12 @@ static const struct choice rule_modes[] = {
 
 static const char *check_listen(const char *s)
 {
-	return address_fault(s, ADDRESS_TO_LISTEN);
+	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
 static const char *check_upstream(const char *s)
 {
-	return address_fault(s, ADDRESS_TO_CONNECT);
+	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
 /* A daemon's working directory is not where the file was written. */
@@ -121,7 +121,7 @@ static const char *check_command(const char *s)
 		return "a comment after a value begins with ' ;'";
 	if (strchr(s, '|'))
 		return "subcommands are not told apart, so none can be named";
-	return word_fault(s);
+	return value_word_fault(s);
 }
 
 static const char *check_except(const char *s)
@@ -285,16 +285,16 @@ const struct option option_table[] = {
 
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
-	  .def = "LOCK", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .def = "LOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "The commands' names, for the case that a module already has them." },
 	{ SECTION_VERBS, "unlock", OPTION_STRING, IN_VERBS(unlock),
-	  .def = "UNLOCK", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .def = "UNLOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Gives one hold back." },
 	{ SECTION_VERBS, "extend", OPTION_STRING, IN_VERBS(extend),
-	  .def = "LOCK.EXTEND", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .def = "LOCK.EXTEND", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Sets the lease of a lock that one holds." },
 	{ SECTION_VERBS, "info", OPTION_STRING, IN_VERBS(info),
-	  .def = "LOCK.INFO", .check = word_fault, .expected = VERB_EXPECTED, .reloadable = true,
+	  .def = "LOCK.INFO", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Tells who holds a lock." },
 	{ SECTION_VERBS, "owner", OPTION_ENUM, IN_VERBS(owner),
 	  .def = "connection", .choices = valueless_owners, .reloadable = true,

@@ -131,33 +131,6 @@ void value_print_size(struct buf *out, int64_t bytes)
 	print_with_unit(out, bytes, size_units, COUNT(size_units));
 }
 
-void strings_append(struct strings *list, const char *s, int line)
-{
-	static const char between[] = " \t\r\n\v\f,";
-
-	for (s += strspn(s, between); *s; s += strspn(s, between)) {
-		size_t n = strcspn(s, between);
-
-		list->v = xrealloc(list->v, (list->n + 1) * sizeof(*list->v));
-		list->lines = xrealloc(list->lines, (list->n + 1) * sizeof(*list->lines));
-		list->lengths = xrealloc(list->lengths, (list->n + 1) * sizeof(*list->lengths));
-		list->lines[list->n] = line;
-		list->lengths[list->n] = n;
-		list->v[list->n++] = xmemdup(s, n);
-		s += n;
-	}
-}
-
-void strings_clear(struct strings *list)
-{
-	for (size_t i = 0; i < list->n; i++)
-		free(list->v[i]);
-	free(list->v);
-	free(list->lengths);
-	free(list->lines);
-	*list = (struct strings){ .n = 0 };
-}
-
 static const char *unix_fault(const char *path)
 {
 	if (*path != '/')
@@ -212,7 +185,7 @@ static const char *port_fault(const char *port, enum address_use use)
 	return NULL;
 }
 
-const char *address_fault(const char *s, enum address_use use)
+const char *value_address_fault(const char *s, enum address_use use)
 {
 	char host[256]; /* a DNS name has 253 bytes at most */
 	const char *what, *colon, *bracket;
@@ -242,7 +215,7 @@ const char *address_fault(const char *s, enum address_use use)
 	return what ? what : port_fault(colon + 1, use);
 }
 
-const char *word_fault(const char *s)
+const char *value_word_fault(const char *s)
 {
 	for (const char *p = s; *p; p++) {
 		if (!isalnum((unsigned char)*p) && !strchr("._:-", *p))

@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "config/config.h"
 
 /* Each returns 0, or -1 when `s` is not of its form or does not fit into 63
  * bits; signs and blanks are not allowed anywhere. */
@@ -27,17 +26,13 @@ void value_print_octal(struct buf *out, int64_t v);
 void value_print_duration(struct buf *out, int64_t ms);
 void value_print_size(struct buf *out, int64_t bytes);
 
-/* Appends the words of `s`, between blanks or commas, to the list. */
-void strings_append(struct strings *list, const char *s, int line);
-void strings_clear(struct strings *list);
-
 enum address_use { ADDRESS_TO_LISTEN, ADDRESS_TO_CONNECT };
 
 /* What is wrong with HOST:PORT, [V6]:PORT or unix:/PATH, and to listen also
  * *:PORT and port 0; NULL: nothing. Resolves nothing. */
-const char *address_fault(const char *s, enum address_use use);
+const char *value_address_fault(const char *s, enum address_use use);
 
 /* What is wrong with a word such as a command's or a rule's name; NULL: nothing. */
-const char *word_fault(const char *s);
+const char *value_word_fault(const char *s);
 
 #endif

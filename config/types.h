@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * types: what the file says, as plain data, which everybody may read. A struct config never
+ * changes once it is loaded.
+ */
+#ifndef HASP_CONFIG_TYPES_H
+#define HASP_CONFIG_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config/strings.h"
+
+enum owner_kind {
+	OWNER_CONNECTION,
+	OWNER_ADDRESS,
+	OWNER_NAME,
+	OWNER_USER,
+	OWNER_VALUE,
+};
+
+enum renew_mode { RENEW_NO, RENEW_YES, RENEW_UNLEASED };
+enum disconnect_mode { DISCONNECT_EXPIRE, DISCONNECT_RELEASE };
+enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
+enum pooling { POOLING_SHARED, POOLING_SESSION };
+enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
+
+/* One [lock NAME] section. */
+struct rule {
+	char *name;
+	int line; /* where the section begins */
+	size_t index; /* position in config.rules */
+	struct strings patterns; /* Redis globs, at least one */
+	enum owner_kind owner;
+	int64_t lease_ms; /* > 0 */
+	int64_t max_lease_ms; /* 0: no limit; else >= lease_ms */
+	int64_t wait_ms; /* a failed try waits this long; 0: it does not */
+	int64_t max_hold_ms; /* 0: no limit; renewal stops after it */
+	enum renew_mode renew;
+	enum disconnect_mode on_disconnect;
+	enum reentrant_mode reentrant; /* NO or REFRESH */
+	enum rule_mode mode;
+};
+
+/* One [guard NAME] section. */
+struct guard {
+	char *name;
+	int line; /* where the section begins */
+	size_t index; /* position in config.guards */
+	struct strings patterns; /* Redis globs, at least one */
+	struct strings acquire_on; /* commands' names, at least one */
+	struct strings release_on; /* none: every write that is not in acquire_on */
+	struct strings except; /* readers who take no guard: name:GLOB, user:GLOB,
+	                          listener:ADDRESS */
+	enum owner_kind owner; /* any but VALUE */
+	int64_t lease_ms; /* > 0 */
+	int64_t wait_ms; /* how long a command waits for the guard; 0: it does not */
+	enum disconnect_mode on_disconnect;
+	enum rule_mode mode;
+};
+
+/* The [verbs] section. */
+struct verbs {
+	bool enabled; /* the section is there */
+	int line;
+	char *lock; /* the commands' names */
+	char *unlock;
+	char *extend;
+	char *info;
+	enum owner_kind owner; /* any but VALUE */
+	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
+	int64_t lease_ms;
+	int64_t max_lease_ms; /* 0: no limit */
+	int64_t max_hold_ms; /* 0: no limit */
+	enum disconnect_mode on_disconnect;
+};
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+struct config {
+	char *path; /* the file it came from; NULL: defaults only */
+
+	/* [hasp] */
+	struct strings listen; /* HOST:PORT, [V6]:PORT, *:PORT, unix:/PATH */
+	int64_t unix_socket_mode; /* permission bits */
+	int64_t workers; /* threads, >= 1 */
+	int64_t backlog; /* listen(2)'s */
+	int64_t max_clients; /* over all workers together */
+	int64_t client_idle_timeout_ms; /* 0: never */
+	int64_t tcp_keepalive_ms; /* 0: off; whole seconds */
+	int64_t max_request; /* bytes; longest request held whole for a rule */
+	int64_t client_output_limit; /* bytes of replies a client on a shared link may leave
+	                                unread */
+	int64_t memory_limit; /* bytes of unread replies and unsent requests, over all clients
+	                       */
+	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
+	char *user; /* NULL: stay */
+	char *pid_file; /* NULL: none */
+	char *log; /* stderr, syslog, or a file's path */
+	enum log_level log_level;
+
+	/* [upstream] */
+	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH */
+	char *upstream_user; /* NULL: none; for hasp's own connections */
+	char *upstream_password; /* NULL: none */
+	enum pooling pooling;
+	int64_t links_per_worker; /* shared links for each login, >= 1 */
+	int64_t connect_timeout_ms; /* resolve and connect together */
+
+	struct rule **rules; /* in the file's order: the first that matches wins */
+	size_t nrules;
+	struct guard **guards; /* likewise */
+	size_t nguards;
+	uint8_t concerns[256]; /* by a key's first byte; see config_concerns() */
+	struct verbs verbs;
+
+	_Atomic int refs;
+};
+
+#endif
