@@ -7,14 +7,14 @@
 #include "base/fatal.h"
 #include "config/guards.h"
 #include "config/load.h"
-#include "config/options.h"
+#include "config/table.h"
 #include "config/rules.h"
 
 static void config_free(struct config *c)
 {
-	options_free(SECTION_HASP, c);
-	options_free(SECTION_UPSTREAM, c);
-	options_free(SECTION_VERBS, &c->verbs);
+	table_clear(SECTION_HASP, c);
+	table_clear(SECTION_UPSTREAM, c);
+	table_clear(SECTION_VERBS, &c->verbs);
 	rules_free(c);
 	guards_free(c);
 	free(c->path);
@@ -26,9 +26,9 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	struct config *c = xcalloc(1, sizeof(*c));
 
 	atomic_init(&c->refs, 1);
-	options_default(SECTION_HASP, c);
-	options_default(SECTION_UPSTREAM, c);
-	options_default(SECTION_VERBS, &c->verbs);
+	table_set_defaults(SECTION_HASP, c);
+	table_set_defaults(SECTION_UPSTREAM, c);
+	table_set_defaults(SECTION_VERBS, &c->verbs);
 	if (!path)
 		return c;
 	c->path = xstrdup(path);
@@ -74,8 +74,8 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 	struct buf was = BUF_INIT, will = BUF_INIT;
 	size_t n = 0;
 
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 
 		/* Rules and guards come and go whole: there is no option to compare. */
 		if (o->reloadable || o->section == SECTION_LOCK || o->section == SECTION_GUARD)
@@ -87,7 +87,7 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 		if (slice_eq(buf_slice(&was), buf_slice(&will)))
 			continue;
 		buf_printf(out, "'%s' in %s: %.*s -> %.*s\n", o->name,
-		           section_title(o->section), (int)buf_len(&was), buf_head(&was),
+		           table_section_title(o->section), (int)buf_len(&was), buf_head(&was),
 		           (int)buf_len(&will), buf_head(&will));
 		n++;
 	}

@@ -7,14 +7,14 @@
 
 #include "base/fatal.h"
 #include "config/config.h"
-#include "config/options.h"
+#include "config/table.h"
 #include "config/pattern.h"
 
 struct guard *guards_add(struct config *c, const char *name, int line)
 {
 	struct guard *guard = xcalloc(1, sizeof(*guard));
 
-	options_default(SECTION_GUARD, guard);
+	table_set_defaults(SECTION_GUARD, guard);
 	guard->name = xstrdup(name);
 	guard->line = line;
 	guard->index = c->nguards;
@@ -35,7 +35,7 @@ const struct guard *guards_find(const struct config *c, const char *name)
 void guards_free(struct config *c)
 {
 	for (size_t i = 0; i < c->nguards; i++) {
-		options_free(SECTION_GUARD, c->guards[i]);
+		table_clear(SECTION_GUARD, c->guards[i]);
 		free(c->guards[i]->name);
 		free(c->guards[i]);
 	}

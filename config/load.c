@@ -12,10 +12,11 @@
 #include "base/fatal.h"
 #include "config/config.h"
 #include "config/guards.h"
-#include "config/options.h"
+#include "config/table.h"
 #include "config/pattern.h"
 #include "config/reader.h"
 #include "config/rules.h"
+#include "config/suggest.h"
 #include "config/value.h"
 
 /* For `%.*s`. */
@@ -57,13 +58,13 @@ static void fault(struct loader *l, int line, const char *fmt, ...)
 
 static struct seen *seen(const struct loader *l, const struct option *o)
 {
-	return &l->seen[o - option_table];
+	return &l->seen[o - table_options];
 }
 
 /* By name, of the section being read. */
 static const struct seen *seen_name(const struct loader *l, const char *name)
 {
-	const struct option *o = option_find(l->section, name);
+	const struct option *o = table_find(l->section, name);
 
 	HASP_ASSERT(o);
 	return seen(l, o);
@@ -75,14 +76,14 @@ static void check_presence(struct loader *l)
 {
 	struct buf expected = BUF_INIT;
 
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 		const struct seen *at = &l->seen[i];
 		const struct strings *list;
 
 		if (o->section != l->section || o->type != OPTION_LIST || at->bad)
 			continue;
-		list = (const struct strings *)(const void *)((char *)l->base + o->offset);
+		list = option_list(o, l->base);
 		if (list->n > 0 || (at->line == 0 && !o->required))
 			continue;
 		buf_clear(&expected);
@@ -200,7 +201,8 @@ static void begin_named(struct loader *l, int line, enum section section, const 
 	const char *kind = section == SECTION_LOCK ? "rule" : "guard";
 
 	if (*name == '\0')
-		fault(l, line, "a %s has no name; expected %s", kind, section_title(section));
+		fault(l, line, "a %s has no name; expected %s", kind,
+		      table_section_title(section));
 	else if (what)
 		fault(l, line, "a %s's name is '%s'; expected %s", kind, name, what);
 	if (twin)
@@ -209,7 +211,7 @@ static void begin_named(struct loader *l, int line, enum section section, const 
 		      "expected another name",
 		      l->title, twin);
 	l->section = section;
-	memset(l->seen, 0, option_count * sizeof(*l->seen));
+	memset(l->seen, 0, table_noptions * sizeof(*l->seen));
 }
 
 static void begin_rule(struct loader *l, int line, const char *name)
@@ -236,7 +238,7 @@ static void begin_only(struct loader *l, int line, enum section section, void *b
 		fault(l, line,
 		      "duplicate section %s, which begins in line %d; expected all "
 		      "of it there",
-		      section_title(section), first);
+		      table_section_title(section), first);
 	else
 		l->first_line[section] = line;
 	l->section = section;
@@ -275,7 +277,7 @@ static void on_section(void *arg, int line, const char *title)
 	} else if (guard) {
 		begin_guard(l, line, guard);
 	} else {
-		section_suggest(title, &hint);
+		suggest_section(title, &hint);
 		fault(l, line, "unknown section [%s]%.*s", title, BUF_ARG(&hint));
 		buf_release(&hint);
 		l->base = NULL;
@@ -294,7 +296,7 @@ static bool looks_like_option(const struct loader *l, const char *value)
 		return false;
 	memcpy(word, value, name);
 	word[name] = '\0';
-	return blank > 0 || option_find(l->section, word);
+	return blank > 0 || table_find(l->section, word);
 }
 
 /* Says what is wrong with another line for the option; false: nothing. */
@@ -370,11 +372,11 @@ static void on_option(void *arg, int line, const char *name, const char *value, 
 			      name);
 		return; /* the unknown section is fault enough */
 	}
-	o = option_find(l->section, name);
+	o = table_find(l->section, name);
 	if (!o) {
 		if (continued)
 			return;
-		option_suggest(l->section, name, &hint);
+		suggest_option(l->section, name, &hint);
 		fault(l, line, "unknown option '%s' in [%s]%.*s", name, l->title,
 		      BUF_ARG(&hint));
 		buf_release(&hint);
@@ -422,7 +424,7 @@ size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
 		fault(&l, 0, "cannot be opened: %s; give a readable file", strerror(errno));
 		return l.nfaults;
 	}
-	l.seen = xcalloc(option_count, sizeof(*l.seen));
+	l.seen = xcalloc(table_noptions, sizeof(*l.seen));
 	reader_run(f, &events, &l);
 	end_section(&l);
 	find_concerned(c);

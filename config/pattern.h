@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "config/options.h"
+#include "config/option.h"
 #include "config/strings.h"
 
 /* The key is one of hasp's own, which no pattern catches. */

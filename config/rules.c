@@ -6,14 +6,14 @@
 
 #include "base/fatal.h"
 #include "config/config.h"
-#include "config/options.h"
+#include "config/table.h"
 #include "config/pattern.h"
 
 struct rule *rules_add(struct config *c, const char *name, int line)
 {
 	struct rule *rule = xcalloc(1, sizeof(*rule));
 
-	options_default(SECTION_LOCK, rule);
+	table_set_defaults(SECTION_LOCK, rule);
 	rule->name = xstrdup(name);
 	rule->line = line;
 	rule->index = c->nrules;
@@ -34,7 +34,7 @@ const struct rule *rules_find(const struct config *c, const char *name)
 void rules_free(struct config *c)
 {
 	for (size_t i = 0; i < c->nrules; i++) {
-		options_free(SECTION_LOCK, c->rules[i]);
+		table_clear(SECTION_LOCK, c->rules[i]);
 		free(c->rules[i]->name);
 		free(c->rules[i]);
 	}

@@ -1,15 +1,14 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * suggest: what somebody meant who wrote a name that does not exist.
- */
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/suggest.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "config/options.h"
 #include "config/reader.h"
+#include "config/table.h"
 
-static size_t min3(size_t a, size_t b, size_t c)
+static size_t suggest_min(size_t a, size_t b, size_t c)
 {
 	size_t m = a < b ? a : b;
 
@@ -18,7 +17,7 @@ static size_t min3(size_t a, size_t b, size_t c)
 
 /* Least number of bytes to put in, leave out, replace or swap with their
  * neighbour (optimal string alignment). `b` is one of our own names. */
-static size_t distance(const char *a, const char *b)
+static size_t suggest_distance(const char *a, const char *b)
 {
 	enum { MAX = READER_NAME_MAX + 1 };
 	size_t rows[3][MAX + 1] = { { 0 } };
@@ -32,8 +31,8 @@ static size_t distance(const char *a, const char *b)
 	for (size_t i = 1; i <= na; i++) {
 		row[0] = i;
 		for (size_t j = 1; j <= nb; j++) {
-			row[j] = min3(prev[j] + 1, row[j - 1] + 1,
-			              prev[j - 1] + (a[i - 1] != b[j - 1]));
+			row[j] = suggest_min(prev[j] + 1, row[j - 1] + 1,
+			                     prev[j - 1] + (a[i - 1] != b[j - 1]));
 			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
 			    before[j - 2] + 1 < row[j])
 				row[j] = before[j - 2] + 1;
@@ -47,7 +46,7 @@ static size_t distance(const char *a, const char *b)
 }
 
 /* Farther names are other words rather than slips: a third of the letters. */
-static size_t farthest(const char *name)
+static size_t suggest_farthest(const char *name)
 {
 	size_t n = strlen(name) / 3;
 
@@ -57,11 +56,11 @@ static size_t farthest(const char *name)
 static void suggest_nearest(enum section section, const char *name, struct buf *out)
 {
 	const char *nearest = NULL;
-	size_t least = farthest(name) + 1;
+	size_t least = suggest_farthest(name) + 1;
 
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
-		size_t d = o->section == section ? distance(name, o->name) : SIZE_MAX;
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+		size_t d = o->section == section ? suggest_distance(name, o->name) : SIZE_MAX;
 
 		if (d < least) {
 			least = d;
@@ -72,14 +71,14 @@ static void suggest_nearest(enum section section, const char *name, struct buf *
 		buf_printf(out, "; did you mean '%s'?", nearest);
 }
 
-void option_suggest(enum section section, const char *name, struct buf *out)
+void suggest_option(enum section section, const char *name, struct buf *out)
 {
 	const char *before = "; it belongs in ";
 	bool elsewhere = false;
 
 	for (enum section s = 0; s < SECTION_NONE; s++) {
-		if (s != section && option_find(s, name)) {
-			buf_printf(out, "%s%s", before, section_title(s));
+		if (s != section && table_find(s, name)) {
+			buf_printf(out, "%s%s", before, table_section_title(s));
 			before = " or ";
 			elsewhere = true;
 		}
@@ -88,10 +87,8 @@ void option_suggest(enum section section, const char *name, struct buf *out)
 		suggest_nearest(section, name, out);
 }
 
-void section_suggest(const char *title, struct buf *out)
+void suggest_section(const char *title, struct buf *out)
 {
-	/* Names as they stand in the brackets, a rule's own name left out. */
-	static const char *const names[] = { "hasp", "upstream", "lock", "guard", "verbs" };
 	char word[READER_NAME_MAX + 2];
 	size_t n = strcspn(title, " \t");
 	const char *nearest = NULL;
@@ -100,13 +97,13 @@ void section_suggest(const char *title, struct buf *out)
 		n = sizeof(word) - 1;
 	memcpy(word, title, n);
 	word[n] = '\0';
-	size_t least = farthest(word) + 1;
+	size_t least = suggest_farthest(word) + 1;
 	for (enum section s = 0; s < SECTION_NONE; s++) {
-		size_t d = distance(word, names[s]);
+		size_t d = suggest_distance(word, table_section_word(s));
 
 		if (d < least) {
 			least = d;
-			nearest = section_title(s);
+			nearest = table_section_title(s);
 		}
 	}
 	if (nearest)

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * table: the settings themselves. Each one's help line also stands above it in hasp.ini.
+ * Each option's help line also stands above it in hasp.ini.
  */
+#include "config/table.h"
+
+#include <stddef.h>
 #include <string.h>
 
+#include "base/fatal.h"
 #include "config/types.h"
-#include "config/options.h"
 #include "config/value.h"
 
 #define MS INT64_C(1)
@@ -17,7 +20,7 @@
 #define MB (1024 * KB)
 #define GB (1024 * MB)
 
-static const struct choice log_levels[] = {
+static const struct option_choice table_log_levels[] = {
 	{ "error", LOG_LEVEL_ERROR },
 	{ "warning", LOG_LEVEL_WARNING },
 	{ "info", LOG_LEVEL_INFO },
@@ -25,13 +28,13 @@ static const struct choice log_levels[] = {
 	{ NULL, 0 },
 };
 
-static const struct choice poolings[] = {
+static const struct option_choice table_poolings[] = {
 	{ "shared", POOLING_SHARED },
 	{ "session", POOLING_SESSION },
 	{ NULL, 0 },
 };
 
-static const struct choice rule_owners[] = {
+static const struct option_choice table_rule_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
 	{ "name", OWNER_NAME },
@@ -41,7 +44,7 @@ static const struct choice rule_owners[] = {
 };
 
 /* Neither LOCK nor a guard has a value that the application stores. */
-static const struct choice valueless_owners[] = {
+static const struct option_choice table_valueless_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
 	{ "name", OWNER_NAME },
@@ -49,55 +52,55 @@ static const struct choice valueless_owners[] = {
 	{ NULL, 0 },
 };
 
-static const struct choice renew_modes[] = {
+static const struct option_choice table_renew_modes[] = {
 	{ "no", RENEW_NO },
 	{ "yes", RENEW_YES },
 	{ "unleased", RENEW_UNLEASED },
 	{ NULL, 0 },
 };
 
-static const struct choice disconnect_modes[] = {
+static const struct option_choice table_disconnect_modes[] = {
 	{ "expire", DISCONNECT_EXPIRE },
 	{ "release", DISCONNECT_RELEASE },
 	{ NULL, 0 },
 };
 
-static const struct choice rule_reentrant_modes[] = {
+static const struct option_choice table_rule_reentrant_modes[] = {
 	{ "no", REENTRANT_NO },
 	{ "refresh", REENTRANT_REFRESH },
 	{ NULL, 0 },
 };
 
-static const struct choice verbs_reentrant_modes[] = {
+static const struct option_choice table_verbs_reentrant_modes[] = {
 	{ "count", REENTRANT_COUNT },
 	{ "refresh", REENTRANT_REFRESH },
 	{ "no", REENTRANT_NO },
 	{ NULL, 0 },
 };
 
-static const struct choice rule_modes[] = {
+static const struct option_choice table_rule_modes[] = {
 	{ "enforce", MODE_ENFORCE },
 	{ "observe", MODE_OBSERVE },
 	{ NULL, 0 },
 };
 
-static const char *check_listen(const char *s)
+static const char *table_check_listen(const char *s)
 {
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
-static const char *check_upstream(const char *s)
+static const char *table_check_upstream(const char *s)
 {
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
 /* A daemon's working directory is not where the file was written. */
-static const char *check_path(const char *s)
+static const char *table_check_path(const char *s)
 {
 	return *s == '/' ? NULL : "the path must begin with '/'";
 }
 
-static const char *check_log(const char *s)
+static const char *table_check_log(const char *s)
 {
 	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
 		return NULL;
@@ -105,7 +108,7 @@ static const char *check_log(const char *s)
 }
 
 /* The file's habits invite `pattern = a  # why`, which would be three patterns. */
-static const char *check_pattern(const char *s)
+static const char *table_check_pattern(const char *s)
 {
 	if (*s == '#')
 		return "a comment after a value begins with ' ;', and a pattern "
@@ -115,7 +118,7 @@ static const char *check_pattern(const char *s)
 	return NULL;
 }
 
-static const char *check_command(const char *s)
+static const char *table_check_command(const char *s)
 {
 	if (*s == '#')
 		return "a comment after a value begins with ' ;'";
@@ -124,7 +127,7 @@ static const char *check_command(const char *s)
 	return value_word_fault(s);
 }
 
-static const char *check_except(const char *s)
+static const char *table_check_except(const char *s)
 {
 	static const char *const kinds[] = { "name:", "user:", "listener:" };
 
@@ -153,10 +156,10 @@ static const char *check_except(const char *s)
 #define VERB_EXPECTED "a command's name, such as LOCK"
 
 /* clang-format off */
-const struct option option_table[] = {
+const struct option table_options[] = {
 	/* [hasp] */
 	{ SECTION_HASP, "listen", OPTION_LIST, IN_CONFIG(listen),
-	  .def = "127.0.0.1:6380", .check = check_listen, .expected = LISTEN_EXPECTED,
+	  .def = "127.0.0.1:6380", .check = table_check_listen, .expected = LISTEN_EXPECTED,
 	  .help = "Where clients connect; only this machine until you say otherwise." },
 	{ SECTION_HASP, "unix_socket_mode", OPTION_OCTAL, IN_CONFIG(unix_socket_mode),
 	  .def = "0770", .min = 0, .max = 0777,
@@ -192,19 +195,19 @@ const struct option option_table[] = {
 	  .expected = "the name of a user of this machine",
 	  .help = "Becomes this user once it listens; needed only when started as root." },
 	{ SECTION_HASP, "pid_file", OPTION_STRING, IN_CONFIG(pid_file),
-	  .check = check_path, .expected = "a path such as /run/hasp/hasp.pid",
+	  .check = table_check_path, .expected = "a path such as /run/hasp/hasp.pid",
 	  .help = "Where to write the process' number; systemd needs none." },
 	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),
-	  .def = "stderr", .check = check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
+	  .def = "stderr", .check = table_check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
 	  .reloadable = true,
 	  .help = "Where to log: stderr, which systemd collects, syslog, or a file's path." },
 	{ SECTION_HASP, "log_level", OPTION_ENUM, IN_CONFIG(log_level),
-	  .def = "info", .choices = log_levels, .reloadable = true,
+	  .def = "info", .choices = table_log_levels, .reloadable = true,
 	  .help = "Least severity to log; info tells of starts, reloads and lost locks." },
 
 	/* [upstream] */
 	{ SECTION_UPSTREAM, "address", OPTION_STRING, IN_CONFIG(address),
-	  .def = "127.0.0.1:6379", .check = check_upstream, .expected = CONNECT_EXPECTED, .reloadable = true,
+	  .def = "127.0.0.1:6379", .check = table_check_upstream, .expected = CONNECT_EXPECTED, .reloadable = true,
 	  .help = "Where Redis listens." },
 	{ SECTION_UPSTREAM, "user", OPTION_STRING, IN_CONFIG(upstream_user),
 	  .expected = "the name of a Redis user", .reloadable = true,
@@ -213,7 +216,7 @@ const struct option option_table[] = {
 	  .expected = "a password", .reloadable = true, .secret = true,
 	  .help = "Its password, or alone the one of requirepass; a ';' after a blank ends it." },
 	{ SECTION_UPSTREAM, "pooling", OPTION_ENUM, IN_CONFIG(pooling),
-	  .def = "shared", .choices = poolings, .reloadable = true,
+	  .def = "shared", .choices = table_poolings, .reloadable = true,
 	  .help = "shared: clients share links until one needs its own; session: one each." },
 	{ SECTION_UPSTREAM, "links_per_worker", OPTION_INT, IN_CONFIG(links_per_worker),
 	  .def = "1", .min = 1, .max = 64, .reloadable = true,
@@ -224,10 +227,10 @@ const struct option option_table[] = {
 
 	/* [lock NAME] */
 	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(patterns),
-	  .check = check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
+	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
 	  .help = "The keys that are locks, as KEYS would list them; the first rule that matches wins." },
 	{ SECTION_LOCK, "owner", OPTION_ENUM, IN_RULE(owner),
-	  .def = "connection", .choices = rule_owners, .reloadable = true,
+	  .def = "connection", .choices = table_rule_owners, .reloadable = true,
 	  .help = "What counts as one holder; pools need address, name, user or value." },
 	{ SECTION_LOCK, "lease", OPTION_DURATION, IN_RULE(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
@@ -239,30 +242,30 @@ const struct option option_table[] = {
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "How long SETNX and SET NX wait in line for a lock that is taken; 0: not at all." },
 	{ SECTION_LOCK, "renew", OPTION_ENUM, IN_RULE(renew),
-	  .def = "unleased", .choices = renew_modes, .reloadable = true,
+	  .def = "unleased", .choices = table_renew_modes, .reloadable = true,
 	  .help = "Which locks live on while their connection does: none, all, or those without expiry." },
 	{ SECTION_LOCK, "max_hold", OPTION_DURATION, IN_RULE(max_hold_ms),
 	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Renewal ends after this, so that a hung holder cannot block for ever; 0 never does." },
 	{ SECTION_LOCK, "on_disconnect", OPTION_ENUM, IN_RULE(on_disconnect),
-	  .def = "expire", .choices = disconnect_modes, .reloadable = true,
+	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the holder's connection ends: the lease runs out, or release frees at once." },
 	{ SECTION_LOCK, "reentrant", OPTION_ENUM, IN_RULE(reentrant),
-	  .def = "no", .choices = rule_reentrant_modes, .reloadable = true,
+	  .def = "no", .choices = table_rule_reentrant_modes, .reloadable = true,
 	  .help = "The owner's second try: no fails as in Redis, refresh succeeds with a new expiry." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
-	  .def = "enforce", .choices = rule_modes, .reloadable = true,
+	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
 
 	/* [guard NAME] */
 	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(patterns),
-	  .check = check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
+	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
 	  .help = "The keys that are guarded; the first guard that matches wins, and any [lock] before it." },
 	{ SECTION_GUARD, "acquire_on", OPTION_LIST, IN_GUARD(acquire_on),
-	  .check = check_command, .expected = ACQUIRE_EXPECTED, .required = true, .reloadable = true,
+	  .check = table_check_command, .expected = ACQUIRE_EXPECTED, .required = true, .reloadable = true,
 	  .help = "The commands by which the application reads what it will write back; they wait in line." },
 	{ SECTION_GUARD, "release_on", OPTION_LIST, IN_GUARD(release_on),
-	  .check = check_command, .expected = RELEASE_EXPECTED, .reloadable = true,
+	  .check = table_check_command, .expected = RELEASE_EXPECTED, .reloadable = true,
 	  .help = "The writes that end it; without this option all that are not in acquire_on." },
 	{ SECTION_GUARD, "lease", OPTION_DURATION, IN_GUARD(lease_ms),
 	  .def = "5s", .min = MS, .max = LONGEST, .reloadable = true,
@@ -271,16 +274,16 @@ const struct option option_table[] = {
 	  .def = "2s", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "How long commands wait in line for the guard before they fail; 0: not at all." },
 	{ SECTION_GUARD, "on_disconnect", OPTION_ENUM, IN_GUARD(on_disconnect),
-	  .def = "release", .choices = disconnect_modes, .reloadable = true,
+	  .def = "release", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the reader's connection ends: release frees at once, or the lease runs out." },
 	{ SECTION_GUARD, "owner", OPTION_ENUM, IN_GUARD(owner),
-	  .def = "connection", .choices = valueless_owners, .reloadable = true,
+	  .def = "connection", .choices = table_valueless_owners, .reloadable = true,
 	  .help = "What counts as one reader and writer; pools need address, name or user." },
 	{ SECTION_GUARD, "mode", OPTION_ENUM, IN_GUARD(mode),
-	  .def = "enforce", .choices = rule_modes, .reloadable = true,
+	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
 	{ SECTION_GUARD, "except", OPTION_LIST, IN_GUARD(except),
-	  .check = check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
+	  .check = table_check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
 	  .help = "Whose reads take no guard, such as those of reports; their writes are as anybody's." },
 
 	/* [verbs] */
@@ -297,10 +300,10 @@ const struct option option_table[] = {
 	  .def = "LOCK.INFO", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
 	  .help = "Tells who holds a lock." },
 	{ SECTION_VERBS, "owner", OPTION_ENUM, IN_VERBS(owner),
-	  .def = "connection", .choices = valueless_owners, .reloadable = true,
+	  .def = "connection", .choices = table_valueless_owners, .reloadable = true,
 	  .help = "What counts as one holder where LOCK does not say it by AS." },
 	{ SECTION_VERBS, "reentrant", OPTION_ENUM, IN_VERBS(reentrant),
-	  .def = "count", .choices = verbs_reentrant_modes, .reloadable = true,
+	  .def = "count", .choices = table_verbs_reentrant_modes, .reloadable = true,
 	  .help = "Layout and re-locking: count as Redisson's, refresh as go-zero's, or no." },
 	{ SECTION_VERBS, "lease", OPTION_DURATION, IN_VERBS(lease_ms),
 	  .def = "30s", .min = MS, .max = LONGEST, .reloadable = true,
@@ -312,9 +315,68 @@ const struct option option_table[] = {
 	  .def = "10m", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Renewal ends after this; 0 never does." },
 	{ SECTION_VERBS, "on_disconnect", OPTION_ENUM, IN_VERBS(on_disconnect),
-	  .def = "expire", .choices = disconnect_modes, .reloadable = true,
+	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the holder's connection ends: the lease runs out, or release frees at once." },
 };
 /* clang-format on */
 
-const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
+const size_t table_noptions = sizeof(table_options) / sizeof(table_options[0]);
+
+_Static_assert(sizeof(enum owner_kind) == sizeof(int), "option_set() keeps an enum as int");
+
+static const struct {
+	const char *word, *title;
+} table_sections[] = {
+	[SECTION_HASP] = { "hasp", "[hasp]" },
+	[SECTION_UPSTREAM] = { "upstream", "[upstream]" },
+	[SECTION_LOCK] = { "lock", "[lock NAME]" },
+	[SECTION_GUARD] = { "guard", "[guard NAME]" },
+	[SECTION_VERBS] = { "verbs", "[verbs]" },
+};
+
+const char *table_section_word(enum section section)
+{
+	HASP_ASSERT(section < SECTION_NONE);
+	return table_sections[section].word;
+}
+
+const char *table_section_title(enum section section)
+{
+	HASP_ASSERT(section < SECTION_NONE);
+	return table_sections[section].title;
+}
+
+const struct option *table_find(enum section section, const char *name)
+{
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (o->section == section && strcmp(o->name, name) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+void table_set_defaults(enum section section, void *base)
+{
+	struct buf why = BUF_INIT;
+
+	table_clear(section, base);
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (o->section == section && o->def) {
+			int rc = option_set(o, base, o->def, 0, false, &why);
+			HASP_ASSERT(rc == 0);
+		}
+	}
+	buf_release(&why);
+}
+
+void table_clear(enum section section, void *base)
+{
+	for (size_t i = 0; i < table_noptions; i++) {
+		if (table_options[i].section == section)
+			option_clear(&table_options[i], base);
+	}
+}

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "config/config.h"
-#include "config/options.h"
+#include "config/table.h"
 #include "tests/unit/inifile.h"
 
 #ifndef SRCDIR
@@ -79,7 +79,7 @@ static char *section_of_ini(const char *text, enum section section)
 	snprintf(begin, sizeof(begin), "\n%s\n",
 	         section == SECTION_LOCK    ? "[lock orders]"
 	         : section == SECTION_GUARD ? "[guard stock]"
-	                                    : section_title(section));
+	                                    : table_section_title(section));
 	return part(text, begin, "\n[");
 }
 
@@ -87,14 +87,14 @@ static char *section_of_man(const char *text, enum section section)
 {
 	char begin[64];
 
-	snprintf(begin, sizeof(begin), "\n.Ss The %s section\n", section_title(section));
+	snprintf(begin, sizeof(begin), "\n.Ss The %s section\n", table_section_title(section));
 	return part(text, begin, "\n.S");
 }
 
 static void assert_same_settings(const struct config *a, const struct config *b)
 {
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 		struct buf x = BUF_INIT, y = BUF_INIT;
 
 		if (o->section == SECTION_LOCK || o->section == SECTION_GUARD)
@@ -103,7 +103,7 @@ static void assert_same_settings(const struct config *a, const struct config *b)
 		option_print(o, verbs ? (const void *)&a->verbs : a, &x);
 		option_print(o, verbs ? (const void *)&b->verbs : b, &y);
 		if (!slice_eq(buf_slice(&x), buf_slice(&y)))
-			fail_msg("%s %s differs", section_title(o->section), o->name);
+			fail_msg("%s %s differs", table_section_title(o->section), o->name);
 		buf_release(&x);
 		buf_release(&y);
 	}
@@ -148,18 +148,19 @@ static void hasp_ini_shows_every_option_once_at_its_default(void **state)
 
 	(void)state;
 	activate_all(text);
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 		char *in_section = section_of_ini(text, o->section);
 		char line[256];
 
 		snprintf(line, sizeof(line), "\n%s = ", o->name);
 		if (!strstr(in_section, line))
-			fail_msg("%s has no %s", section_title(o->section), o->name);
+			fail_msg("%s has no %s", table_section_title(o->section), o->name);
 		if (o->def) {
 			snprintf(line, sizeof(line), "%s = %s", o->name, o->def);
 			if (count_lines(in_section, line) != 1)
-				fail_msg("%s has no '%s'", section_title(o->section), line);
+				fail_msg("%s has no '%s'", table_section_title(o->section),
+				         line);
 		}
 		free(in_section);
 	}
@@ -172,15 +173,15 @@ static void hasp_ini_explains_every_option_as_the_table_does(void **state)
 
 	(void)state;
 	activate_all(text);
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 		char *in_section = section_of_ini(text, o->section);
 		char lines[256];
 
 		snprintf(lines, sizeof(lines), "\n# %s\n%s = ", o->help, o->name);
 		if (!strstr(in_section, lines))
-			fail_msg("%s: '%s' is not above %s", section_title(o->section), o->help,
-			         o->name);
+			fail_msg("%s: '%s' is not above %s", table_section_title(o->section),
+			         o->help, o->name);
 		free(in_section);
 	}
 	free(text);
@@ -191,8 +192,8 @@ static void hasp_ini_5_has_every_option_with_its_default(void **state)
 	char *text = read_file(HASP_INI_5);
 
 	(void)state;
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 		char *in_section = section_of_man(text, o->section), *item;
 		char line[256];
 
@@ -200,10 +201,11 @@ static void hasp_ini_5_has_every_option_with_its_default(void **state)
 		item = part(in_section, line, "\n.It Ic ");
 		snprintf(line, sizeof(line), "Default: %s.", o->def ? o->def : "none");
 		if (count_lines(item, o->required ? "Required." : line) != 1)
-			fail_msg("%s %s has no '%s'", section_title(o->section), o->name, line);
+			fail_msg("%s %s has no '%s'", table_section_title(o->section), o->name,
+			         line);
 		if (count_lines(item, "Needs a restart.") != !o->reloadable)
-			fail_msg("%s %s: does it need a restart?", section_title(o->section),
-			         o->name);
+			fail_msg("%s %s: does it need a restart?",
+			         table_section_title(o->section), o->name);
 		free(item);
 		free(in_section);
 	}
@@ -215,19 +217,20 @@ static void hasp_ini_5_has_every_choice_of_an_option(void **state)
 	char *text = read_file(HASP_INI_5);
 
 	(void)state;
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
 		char *in_section = section_of_man(text, o->section);
 		char line[256];
 
 		if (o->type == OPTION_ENUM) {
 			int n = snprintf(line, sizeof(line), ".It Ic %s = Cm", o->name);
 
-			for (const struct choice *c = o->choices; c->name; c++)
+			for (const struct option_choice *c = o->choices; c->name; c++)
 				n += snprintf(line + n, sizeof(line) - (size_t)n, "%s %s",
 				              c == o->choices ? "" : " |", c->name);
 			if (count_lines(in_section, line) != 1)
-				fail_msg("%s has no '%s'", section_title(o->section), line);
+				fail_msg("%s has no '%s'", table_section_title(o->section),
+				         line);
 		}
 		free(in_section);
 	}
@@ -243,7 +246,7 @@ static void hasp_ini_5_has_no_other_option(void **state)
 	(void)state;
 	for (const char *p = text; (p = strstr(p, "\n.It Ic ")); p++)
 		n++;
-	assert_int_equal(n, option_count);
+	assert_int_equal(n, table_noptions);
 	free(text);
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * options: the table of all settings. It alone says what may stand in the file,
- * what holds when it does not, what a fault's message recommends, and what a
- * reload can change. hasp.ini and hasp.ini(5) are tested against it.
+ * option: one setting as the table describes it: reads its value into the field it is kept in,
+ * and prints it. Which settings there are the table knows.
  */
-#ifndef HASP_CONFIG_OPTIONS_H
-#define HASP_CONFIG_OPTIONS_H
+#ifndef HASP_CONFIG_OPTION_H
+#define HASP_CONFIG_OPTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "config/strings.h"
 
 enum section {
 	SECTION_HASP,
@@ -33,7 +33,7 @@ enum option_type {
 	OPTION_ENUM, /* an enum */
 };
 
-struct choice {
+struct option_choice {
 	const char *name; /* NULL ends the list */
 	int value;
 };
@@ -46,7 +46,7 @@ struct option {
 	const char *def; /* as in the file; NULL: none */
 	int64_t min, max; /* numbers: the range, both ends allowed */
 	int64_t step; /* numbers: must be a multiple; 0: any */
-	const struct choice *choices; /* ENUM */
+	const struct option_choice *choices; /* ENUM */
 	/* STRING and each word of a LIST: what is wrong with it, NULL: nothing. */
 	const char *(*check)(const char *value);
 	const char *expected; /* STRING, LIST: what would be right */
@@ -56,34 +56,24 @@ struct option {
 	const char *help; /* one line */
 };
 
-extern const struct option option_table[];
-extern const size_t option_count;
+/* In what follows, `base` is the struct that the option's field is in. */
 
-/* "[hasp]", "[upstream]", "[lock NAME]", "[guard NAME]", "[verbs]" */
-const char *section_title(enum section section);
-
-/* NULL: there is no such option in that section. */
-const struct option *option_find(enum section section, const char *name);
-
-/* Sets the option's field in the struct at `base`; `append` adds to a list's words instead of
- * replacing them, and `line` is where they stand. Returns 0, or -1 with what is wrong and what
- * would be right appended to `why` and the field unchanged. */
+/* Sets the option's field; `append` adds to a list's words instead of replacing them, and
+ * `line` is where they stand. Returns 0, or -1 with what is wrong and what would be right
+ * appended to `why` and the field unchanged. */
 int option_set(const struct option *o, void *base, const char *value, int line, bool append,
                struct buf *why) __attribute__((warn_unused_result));
+
+/* Frees what the field holds. */
+void option_clear(const struct option *o, void *base);
+
+/* The field of a LIST. */
+const struct strings *option_list(const struct option *o, const void *base);
 
 /* Appends what the option's field holds, as in the file; nothing when none. */
 void option_print(const struct option *o, const void *base, struct buf *out);
 
-/* Appends "a whole number from 1 to 64" or the like. */
+/* Appends "a whole number, from 1 to 64" or the like. */
 void option_print_expected(const struct option *o, struct buf *out);
-
-/* Gives all of a section's fields their defaults. They must be zeroed, or fit to be
- * freed. */
-void options_default(enum section section, void *base);
-void options_free(enum section section, void *base);
-
-/* Appends "; did you mean '...'?" or where the option belongs, if either is plain. */
-void option_suggest(enum section section, const char *name, struct buf *out);
-void section_suggest(const char *title, struct buf *out);
 
 #endif

@@ -1,40 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/options.h"
+#include "config/option.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
-#include "config/types.h"
 #include "config/value.h"
 
-_Static_assert(sizeof(enum owner_kind) == sizeof(int), "enums are kept as int");
-
-const char *section_title(enum section section)
-{
-	static const char *const titles[] = {
-		[SECTION_HASP] = "[hasp]",      [SECTION_UPSTREAM] = "[upstream]",
-		[SECTION_LOCK] = "[lock NAME]", [SECTION_GUARD] = "[guard NAME]",
-		[SECTION_VERBS] = "[verbs]",
-	};
-
-	HASP_ASSERT(section < SECTION_NONE);
-	return titles[section];
-}
-
-const struct option *option_find(enum section section, const char *name)
-{
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
-
-		if (o->section == section && strcmp(o->name, name) == 0)
-			return o;
-	}
-	return NULL;
-}
-
-static bool is_number(const struct option *o)
+static bool option_is_number(const struct option *o)
 {
 	switch (o->type) {
 	case OPTION_INT:
@@ -47,7 +21,7 @@ static bool is_number(const struct option *o)
 	}
 }
 
-static int read_number(const struct option *o, const char *value, int64_t *out)
+static int option_read_number(const struct option *o, const char *value, int64_t *out)
 {
 	switch (o->type) {
 	case OPTION_INT:
@@ -63,7 +37,7 @@ static int read_number(const struct option *o, const char *value, int64_t *out)
 	}
 }
 
-static void print_number(const struct option *o, int64_t v, struct buf *out)
+static void option_print_number(const struct option *o, int64_t v, struct buf *out)
 {
 	switch (o->type) {
 	case OPTION_OCTAL:
@@ -80,9 +54,9 @@ static void print_number(const struct option *o, int64_t v, struct buf *out)
 	}
 }
 
-static void print_choices(const struct choice *choices, struct buf *out)
+static void option_print_choices(const struct option_choice *choices, struct buf *out)
 {
-	for (const struct choice *c = choices; c->name; c++) {
+	for (const struct option_choice *c = choices; c->name; c++) {
 		if (c > choices)
 			buf_puts(out, c[1].name ? ", " : " or ");
 		buf_puts(out, c->name);
@@ -99,25 +73,26 @@ void option_print_expected(const struct option *o, struct buf *out)
 	};
 
 	if (o->type == OPTION_ENUM) {
-		print_choices(o->choices, out);
+		option_print_choices(o->choices, out);
 		return;
 	}
-	if (!is_number(o)) {
+	if (!option_is_number(o)) {
 		buf_puts(out, o->expected);
 		return;
 	}
 	buf_printf(out, "%s, from ", forms[o->type]);
-	print_number(o, o->min, out);
+	option_print_number(o, o->min, out);
 	buf_puts(out, " to ");
-	print_number(o, o->max, out);
+	option_print_number(o, o->max, out);
 	if (o->step) {
 		buf_puts(out, " in steps of ");
-		print_number(o, o->step, out);
+		option_print_number(o, o->step, out);
 	}
 }
 
 /* Appends "'workers' is '65': WHAT; expected ..."; `what` may be NULL. */
-static int wrong(const struct option *o, const char *value, const char *what, struct buf *why)
+static int option_wrong(const struct option *o, const char *value, const char *what,
+                        struct buf *why)
 {
 	if (o->secret)
 		buf_printf(why, "'%s' is wrong", o->name);
@@ -130,47 +105,49 @@ static int wrong(const struct option *o, const char *value, const char *what, st
 	return -1;
 }
 
-static int set_number(const struct option *o, int64_t *field, const char *value,
-                      struct buf *why)
+static int option_set_number(const struct option *o, int64_t *field, const char *value,
+                             struct buf *why)
 {
 	int64_t v;
 
-	if (read_number(o, value, &v) < 0)
-		return wrong(o, value, NULL, why);
+	if (option_read_number(o, value, &v) < 0)
+		return option_wrong(o, value, NULL, why);
 	if (v < o->min)
-		return wrong(o, value, "too small", why);
+		return option_wrong(o, value, "too small", why);
 	if (v > o->max)
-		return wrong(o, value, "too large", why);
+		return option_wrong(o, value, "too large", why);
 	if (o->step && v % o->step != 0)
-		return wrong(o, value, NULL, why);
+		return option_wrong(o, value, NULL, why);
 	*field = v;
 	return 0;
 }
 
-static int set_enum(const struct option *o, void *field, const char *value, struct buf *why)
+static int option_set_enum(const struct option *o, void *field, const char *value,
+                           struct buf *why)
 {
-	for (const struct choice *c = o->choices; c->name; c++) {
+	for (const struct option_choice *c = o->choices; c->name; c++) {
 		if (strcmp(c->name, value) == 0) {
 			memcpy(field, &c->value, sizeof(c->value));
 			return 0;
 		}
 	}
-	return wrong(o, value, NULL, why);
+	return option_wrong(o, value, NULL, why);
 }
 
-static int set_string(const struct option *o, char **field, const char *value, struct buf *why)
+static int option_set_string(const struct option *o, char **field, const char *value,
+                             struct buf *why)
 {
 	const char *what = o->check ? o->check(value) : NULL;
 
 	if (what)
-		return wrong(o, value, what, why);
+		return option_wrong(o, value, what, why);
 	free(*field);
 	*field = xstrdup(value);
 	return 0;
 }
 
-static int set_list(const struct option *o, struct strings *field, const char *value, int line,
-                    bool append, struct buf *why)
+static int option_set_list(const struct option *o, struct strings *field, const char *value,
+                           int line, bool append, struct buf *why)
 {
 	struct strings words = { .n = 0 };
 	const char *what = NULL;
@@ -179,7 +156,7 @@ static int set_list(const struct option *o, struct strings *field, const char *v
 	for (size_t i = 0; i < words.n && !what; i++) {
 		what = o->check(words.v[i]);
 		if (what)
-			(void)wrong(o, words.v[i], what, why);
+			(void)option_wrong(o, words.v[i], what, why);
 	}
 	strings_clear(&words);
 	if (what)
@@ -203,28 +180,28 @@ int option_set(const struct option *o, void *base, const char *value, int line, 
 	}
 	switch (o->type) {
 	case OPTION_LIST:
-		return set_list(o, field, value, line, append, why);
+		return option_set_list(o, field, value, line, append, why);
 	case OPTION_STRING:
-		return set_string(o, field, value, why);
+		return option_set_string(o, field, value, why);
 	case OPTION_ENUM:
-		return set_enum(o, field, value, why);
+		return option_set_enum(o, field, value, why);
 	default:
-		return set_number(o, field, value, why);
+		return option_set_number(o, field, value, why);
 	}
 }
 
-static void print_enum(const struct option *o, const void *field, struct buf *out)
+static void option_print_enum(const struct option *o, const void *field, struct buf *out)
 {
 	int v;
 
 	memcpy(&v, field, sizeof(v));
-	for (const struct choice *c = o->choices; c->name; c++) {
+	for (const struct option_choice *c = o->choices; c->name; c++) {
 		if (c->value == v)
 			buf_puts(out, c->name);
 	}
 }
 
-static void print_list(const struct strings *list, struct buf *out)
+static void option_print_list(const struct strings *list, struct buf *out)
 {
 	for (size_t i = 0; i < list->n; i++)
 		buf_printf(out, i ? " %s" : "%s", list->v[i]);
@@ -237,47 +214,34 @@ void option_print(const struct option *o, const void *base, struct buf *out)
 
 	switch (o->type) {
 	case OPTION_LIST:
-		print_list(field, out);
+		option_print_list(field, out);
 		break;
 	case OPTION_STRING:
 		s = *(char *const *)field;
 		buf_puts(out, s && o->secret ? "***" : s);
 		break;
 	case OPTION_ENUM:
-		print_enum(o, field, out);
+		option_print_enum(o, field, out);
 		break;
 	default:
-		print_number(o, *(const int64_t *)field, out);
+		option_print_number(o, *(const int64_t *)field, out);
 	}
 }
 
-void options_default(enum section section, void *base)
+void option_clear(const struct option *o, void *base)
 {
-	struct buf why = BUF_INIT;
+	void *field = (char *)base + o->offset;
 
-	options_free(section, base);
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
-
-		if (o->section == section && o->def)
-			HASP_ASSERT(option_set(o, base, o->def, 0, false, &why) == 0);
+	if (o->type == OPTION_LIST) {
+		strings_clear(field);
+	} else if (o->type == OPTION_STRING) {
+		free(*(char **)field);
+		*(char **)field = NULL;
 	}
-	buf_release(&why);
 }
 
-void options_free(enum section section, void *base)
+const struct strings *option_list(const struct option *o, const void *base)
 {
-	for (size_t i = 0; i < option_count; i++) {
-		const struct option *o = &option_table[i];
-		void *field = (char *)base + o->offset;
-
-		if (o->section != section)
-			continue;
-		if (o->type == OPTION_LIST) {
-			strings_clear(field);
-		} else if (o->type == OPTION_STRING) {
-			free(*(char **)field);
-			*(char **)field = NULL;
-		}
-	}
+	HASP_ASSERT(o->type == OPTION_LIST);
+	return (const struct strings *)(const void *)((const char *)base + o->offset);
 }
