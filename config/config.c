@@ -5,18 +5,16 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "config/guards.h"
 #include "config/load.h"
+#include "config/sections.h"
 #include "config/table.h"
-#include "config/rules.h"
 
 static void config_free(struct config *c)
 {
 	table_clear(SECTION_HASP, c);
 	table_clear(SECTION_UPSTREAM, c);
 	table_clear(SECTION_VERBS, &c->verbs);
-	rules_free(c);
-	guards_free(c);
+	sections_clear(c);
 	free(c->path);
 	free(c);
 }

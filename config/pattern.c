@@ -5,27 +5,19 @@
 
 #include "base/glob.h"
 
-/* Sidecars, queues and counters: a rule that caught them would lock locks. */
-static const struct slice own_prefix = { "hasp:", 5 };
-
-bool pattern_is_own(struct slice key)
+bool pattern_set_matches(const struct strings *set, struct slice key)
 {
-	return slice_starts(key, own_prefix);
-}
-
-bool patterns_match(const struct strings *patterns, struct slice key)
-{
-	for (size_t i = 0; i < patterns->n; i++) {
-		if (glob_match(strings_at(patterns, i), key))
+	for (size_t i = 0; i < set->n; i++) {
+		if (glob_match(strings_at(set, i), key))
 			return true;
 	}
 	return false;
 }
 
-void patterns_first_bytes(const struct strings *patterns, uint8_t flag, uint8_t may_be[256])
+void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256])
 {
-	for (size_t i = 0; i < patterns->n; i++) {
-		char first = *patterns->v[i];
+	for (size_t i = 0; i < set->n; i++) {
+		char first = *set->v[i];
 		bool any = first && !glob_is_literal(slice_of(&first, 1));
 		for (size_t byte = 0; byte < 256; byte++)
 			if (any || byte == (unsigned char)first)
@@ -33,55 +25,25 @@ void patterns_first_bytes(const struct strings *patterns, uint8_t flag, uint8_t 
 	}
 }
 
-static bool shadows(const char *earlier, const char *later)
+static bool pattern_covers(const char *pattern, const char *other)
 {
-	struct slice e = slice_str(earlier), l = slice_str(later);
+	struct slice p = slice_str(pattern), o = slice_str(other);
 
-	if (slice_eq(e, l) || strcmp(earlier, "*") == 0)
+	if (slice_eq(p, o) || strcmp(pattern, "*") == 0)
 		return true;
-	return glob_is_literal(l) && glob_match(e, l);
+	return glob_is_literal(o) && glob_match(p, o);
 }
 
-bool patterns_shadow(const struct strings *earlier, const char *pattern)
+bool pattern_set_covers(const struct strings *set, const char *pattern)
 {
-	for (size_t i = 0; i < earlier->n; i++) {
-		if (shadows(earlier->v[i], pattern))
+	for (size_t i = 0; i < set->n; i++) {
+		if (pattern_covers(set->v[i], pattern))
 			return true;
 	}
 	return false;
 }
 
-/* Only stars and question marks: keys match by their length alone. */
-static bool catches_all(const char *pattern)
+bool pattern_is_any(const char *pattern)
 {
 	return strchr(pattern, '*') && strspn(pattern, "*?") == strlen(pattern);
-}
-
-bool pattern_doubt(const char *pattern, enum section kind, const char *name, const char *shadow,
-                   struct buf *out)
-{
-	const char *word = kind == SECTION_GUARD ? "guard" : "lock";
-
-	if (shadow) {
-		buf_printf(out,
-		           "pattern '%s' of [%s %s] never applies, since the earlier "
-		           "[%s %s] catches the same keys; remove it or move it up",
-		           pattern, word, name, word, shadow);
-	} else if (catches_all(pattern)) {
-		buf_printf(
-			out, "pattern '%s' of [%s %s] %s", pattern, word, name,
-			kind == SECTION_GUARD
-				? "guards every key; name those that are read, changed and "
-				  "written back, such as stock:*"
-				: "makes a lock of every key; name those that are locks, such "
-				  "as lock:*");
-	} else if (pattern_is_own(slice_str(pattern))) {
-		buf_printf(out,
-		           "pattern '%s' of [%s %s] never applies, since keys that "
-		           "begin with 'hasp:' are hasp's own",
-		           pattern, word, name);
-	} else {
-		return false;
-	}
-	return true;
 }

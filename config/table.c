@@ -226,7 +226,7 @@ const struct option table_options[] = {
 	  .help = "For resolving and connecting together; clients get an error after it." },
 
 	/* [lock NAME] */
-	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(patterns),
+	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(section.patterns),
 	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
 	  .help = "The keys that are locks, as KEYS would list them; the first rule that matches wins." },
 	{ SECTION_LOCK, "owner", OPTION_ENUM, IN_RULE(owner),
@@ -258,7 +258,7 @@ const struct option table_options[] = {
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
 
 	/* [guard NAME] */
-	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(patterns),
+	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(section.patterns),
 	  .check = table_check_pattern, .expected = PATTERN_EXPECTED, .required = true, .reloadable = true,
 	  .help = "The keys that are guarded; the first guard that matches wins, and any [lock] before it." },
 	{ SECTION_GUARD, "acquire_on", OPTION_LIST, IN_GUARD(acquire_on),

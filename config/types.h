@@ -26,12 +26,17 @@ enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
 enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
 
-/* One [lock NAME] section. */
-struct rule {
+/* What all sections have of which there may be many. */
+struct named_section {
 	char *name;
 	int line; /* where the section begins */
-	size_t index; /* position in config.rules */
+	size_t index; /* position in config.rules or config.guards */
 	struct strings patterns; /* Redis globs, at least one */
+};
+
+/* One [lock NAME] section. */
+struct rule {
+	struct named_section section;
 	enum owner_kind owner;
 	int64_t lease_ms; /* > 0 */
 	int64_t max_lease_ms; /* 0: no limit; else >= lease_ms */
@@ -45,13 +50,10 @@ struct rule {
 
 /* One [guard NAME] section. */
 struct guard {
-	char *name;
-	int line; /* where the section begins */
-	size_t index; /* position in config.guards */
-	struct strings patterns; /* Redis globs, at least one */
+	struct named_section section;
 	struct strings acquire_on; /* commands' names, at least one */
 	struct strings release_on; /* none: every write that is not in acquire_on */
-	struct strings except; /* readers who take no guard: name:GLOB, user:GLOB,
+	struct strings except; /* whose reads take no guard: name:GLOB, user:GLOB,
 	                          listener:ADDRESS */
 	enum owner_kind owner; /* any but VALUE */
 	int64_t lease_ms; /* > 0 */
@@ -112,7 +114,7 @@ struct config {
 	size_t nrules;
 	struct guard **guards; /* likewise */
 	size_t nguards;
-	uint8_t concerns[256]; /* by a key's first byte; see config_concerns() */
+	uint8_t concerns[256]; /* by a key's first byte; see config/match.h */
 	struct verbs verbs;
 
 	_Atomic int refs;

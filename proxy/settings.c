@@ -34,7 +34,7 @@ static size_t check_guards(const struct config *c, struct buf *faults, struct bu
 		           "%s:%d: the commands of guards are checked only in part, since "
 		           "Redis at %s cannot be asked: %.*s; the rest is checked when it "
 		           "can\n",
-		           c->path, c->guards[0]->line, c->address, (int)buf_len(&why),
+		           c->path, c->guards[0]->section.line, c->address, (int)buf_len(&why),
 		           buf_head(&why));
 	n = check_commands(c, t, faults);
 	buf_release(&why);

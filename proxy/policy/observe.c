@@ -39,14 +39,14 @@ void observe_use_config(struct policy_env *env)
 		const struct rule *rule = config->rules[i];
 		if (rule->mode != MODE_OBSERVE)
 			continue;
-		o->rules[i] = tracker_rule(all->tracker, TRACKER_LOCK, rule->name);
+		o->rules[i] = tracker_rule(all->tracker, TRACKER_LOCK, rule->section.name);
 		tracker_rule_by_value(o->rules[i], rule->owner == OWNER_VALUE);
 	}
 	for (size_t i = 0; i < config->nguards; i++) {
 		const struct guard *g = config->guards[i];
 		if (g->mode != MODE_OBSERVE)
 			continue;
-		o->guards[i] = tracker_rule(all->tracker, TRACKER_GUARD, g->name);
+		o->guards[i] = tracker_rule(all->tracker, TRACKER_GUARD, g->section.name);
 	}
 	pthread_mutex_unlock(&all->lock);
 }
@@ -116,14 +116,14 @@ static void observe_key(struct observation *o, const struct context *x, struct s
 	const struct guard *g = rule ? NULL : config_guard_for(env->config, key);
 	struct observed_key k = { 0 };
 
-	if (rule && env->observed->rules[rule->index]) {
-		k.rule = env->observed->rules[rule->index];
+	if (rule && env->observed->rules[rule->section.index]) {
+		k.rule = env->observed->rules[rule->section.index];
 		k.act = o->effect.act;
 		k.lease_ms = o->effect.lease_ms;
 		if (x->what->command->flags & COMMAND_WRITE)
 			add_key(o, x, key, rule->owner, &k);
-	} else if (g && env->observed->guards[g->index]) {
-		k.rule = env->observed->guards[g->index];
+	} else if (g && env->observed->guards[g->section.index]) {
+		k.rule = env->observed->guards[g->section.index];
 		switch (guard_key_use(x, g, i, o->nargs, &k.releases)) {
 		case GUARD_READ:
 			k.act = EFFECT_READ;

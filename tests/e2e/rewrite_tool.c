@@ -131,7 +131,7 @@ static size_t find_keys(const struct commands *t, const struct resp_view *req, s
 
 static void do_lock(const struct commands *t)
 {
-	struct rule rule = { .name = (char *)"test" };
+	struct rule rule = { .section.name = (char *)"test" };
 	struct buf out = BUF_INIT;
 	struct lock_call call = { 0 };
 	struct lock_key *keys;

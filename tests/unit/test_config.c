@@ -87,11 +87,11 @@ static void a_rule_has_defaults_but_for_its_pattern(void **state)
 
 	(void)state;
 	assert_int_equal(c->nrules, 1);
-	assert_string_equal(r->name, "orders");
-	assert_int_equal(r->line, 2);
-	assert_int_equal(r->index, 0);
-	assert_int_equal(r->patterns.n, 1);
-	assert_string_equal(r->patterns.v[0], "lock:order:*");
+	assert_string_equal(r->section.name, "orders");
+	assert_int_equal(r->section.line, 2);
+	assert_int_equal(r->section.index, 0);
+	assert_int_equal(r->section.patterns.n, 1);
+	assert_string_equal(r->section.patterns.v[0], "lock:order:*");
 	assert_int_equal(r->owner, OWNER_CONNECTION);
 	assert_int_equal(r->lease_ms, 30 * 1000);
 	assert_int_equal(r->max_lease_ms, 0);
@@ -114,8 +114,8 @@ static void a_rule_is_set(void **state)
 	const struct rule *r = c->rules[1];
 
 	(void)state;
-	assert_string_equal(r->name, "b");
-	assert_int_equal(r->index, 1);
+	assert_string_equal(r->section.name, "b");
+	assert_int_equal(r->section.index, 1);
 	assert_int_equal(r->owner, OWNER_VALUE);
 	assert_int_equal(r->lease_ms, 120 * 1000);
 	assert_int_equal(r->max_lease_ms, 3600 * 1000);
@@ -136,11 +136,11 @@ static void a_guard_has_defaults_but_for_its_pattern_and_reads(void **state)
 	(void)state;
 	assert_int_equal(c->nguards, 1);
 	assert_int_equal(c->nrules, 0);
-	assert_string_equal(g->name, "stock");
-	assert_int_equal(g->line, 2);
-	assert_int_equal(g->index, 0);
-	assert_int_equal(g->patterns.n, 1);
-	assert_string_equal(g->patterns.v[0], "stock:*");
+	assert_string_equal(g->section.name, "stock");
+	assert_int_equal(g->section.line, 2);
+	assert_int_equal(g->section.index, 0);
+	assert_int_equal(g->section.patterns.n, 1);
+	assert_string_equal(g->section.patterns.v[0], "stock:*");
 	assert_int_equal(g->acquire_on.n, 1);
 	assert_string_equal(g->acquire_on.v[0], "GET");
 	assert_int_equal(g->release_on.n, 0);
@@ -163,9 +163,9 @@ static void a_guard_is_set(void **state)
 	const struct guard *g = c->guards[1];
 
 	(void)state;
-	assert_string_equal(g->name, "b");
-	assert_int_equal(g->index, 1);
-	assert_int_equal(g->patterns.n, 2);
+	assert_string_equal(g->section.name, "b");
+	assert_int_equal(g->section.index, 1);
+	assert_int_equal(g->section.patterns.n, 2);
 	assert_int_equal(g->acquire_on.n, 3);
 	assert_string_equal(g->acquire_on.v[1], "json.get");
 	assert_int_equal(g->acquire_on.lines[1], 6);
@@ -225,9 +225,9 @@ static void an_indented_line_goes_on_with_a_list(void **state)
 	(void)state;
 	assert_int_equal(c->listen.n, 2);
 	assert_string_equal(c->listen.v[1], "127.0.0.1:2");
-	assert_int_equal(c->rules[0]->patterns.n, 4);
-	assert_string_equal(c->rules[0]->patterns.v[2], "[cd]*");
-	assert_string_equal(c->rules[0]->patterns.v[3], "e=1");
+	assert_int_equal(c->rules[0]->section.patterns.n, 4);
+	assert_string_equal(c->rules[0]->section.patterns.v[2], "[cd]*");
+	assert_string_equal(c->rules[0]->section.patterns.v[3], "e=1");
 	config_unref(c);
 }
 
@@ -338,7 +338,7 @@ static const char *rule_name(const struct config *c, const char *key)
 {
 	const struct rule *r = config_rule_for(c, slice_str(key));
 
-	return r ? r->name : "none";
+	return r ? r->section.name : "none";
 }
 
 static void the_first_matching_rule_wins(void **state)
@@ -407,7 +407,7 @@ static const char *guard_name(const struct config *c, const char *key)
 {
 	const struct guard *g = config_guard_for(c, slice_str(key));
 
-	return g ? g->name : "none";
+	return g ? g->section.name : "none";
 }
 
 static void the_first_matching_guard_wins(void **state)

@@ -44,7 +44,7 @@ static void check_list(struct checking *k, const struct guard *g, const struct s
 			continue;
 		buf_printf(k->faults, "%s:%d: '%s' in '%s' of [guard %s] %s, such as %s\n",
 		           k->config->path, names->lines[i], names->v[i],
-		           list == ACQUIRE ? "acquire_on" : "release_on", g->name, what,
+		           list == ACQUIRE ? "acquire_on" : "release_on", g->section.name, what,
 		           list == ACQUIRE ? "GET" : "SET");
 		k->n++;
 	}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/checks.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/fatal.h"
+#include "config/match.h"
+#include "config/pattern.h"
+#include "config/sections.h"
+#include "config/table.h"
+#include "config/value.h"
+
+/* For `%.*s`. */
+#define BUF_ARG(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
+
+struct checks_place *checks_place(const struct checks_section *s, const char *name)
+{
+	const struct option *o = table_find(s->kind, name);
+
+	HASP_ASSERT(o);
+	return &s->places[o - table_options];
+}
+
+/* ---- a section ---- */
+
+/* A list may begin in the line below its name, so only the section's end tells whether it is
+ * empty. */
+static void checks_presence(const struct checks_section *s, struct faults *f)
+{
+	struct buf expected = BUF_INIT;
+
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+		const struct checks_place *at = &s->places[i];
+
+		if (o->section != s->kind || o->type != OPTION_LIST || at->bad)
+			continue;
+		if (option_list(o, s->base)->n > 0 || (at->line == 0 && !o->required))
+			continue;
+		buf_clear(&expected);
+		option_print_expected(o, &expected);
+		if (at->line)
+			faults_add(f, at->line, "'%s' has no value; expected %.*s", o->name,
+			           BUF_ARG(&expected));
+		else
+			faults_add(f, s->line, "[%s] has no '%s'; expected %.*s", s->title,
+			           o->name, BUF_ARG(&expected));
+	}
+	buf_release(&expected);
+}
+
+static void checks_leases(const struct checks_section *s, int64_t lease_ms,
+                          int64_t max_lease_ms, struct faults *f)
+{
+	const struct checks_place *lease = checks_place(s, "lease");
+	const struct checks_place *max_lease = checks_place(s, "max_lease");
+	struct buf b = BUF_INIT;
+
+	if (max_lease_ms == 0 || max_lease_ms >= lease_ms || lease->bad || max_lease->bad)
+		return;
+	value_print_duration(&b, lease_ms);
+	faults_add(f, max_lease->line,
+	           "'max_lease' of [%s] is less than its 'lease'; expected %.*s or more, or 0 "
+	           "for no limit",
+	           s->title, BUF_ARG(&b));
+	buf_release(&b);
+}
+
+/* Redis ignores the case of command names. */
+static void checks_verb_names(const struct checks_section *s, const struct verbs *verbs,
+                              struct faults *f)
+{
+	static const char *const options[] = { "lock", "unlock", "extend", "info" };
+	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend, verbs->info };
+
+	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
+		for (size_t j = 0; j < i; j++) {
+			int line = checks_place(s, options[i])->line;
+
+			if (strcasecmp(names[i], names[j]) != 0)
+				continue;
+			if (line == 0)
+				line = checks_place(s, options[j])->line;
+			faults_add(f, line,
+			           "'%s' and '%s' are both '%s'; expected a name for each",
+			           options[j], options[i], names[i]);
+		}
+	}
+}
+
+static void checks_upstream_user(const struct checks_section *s, struct faults *f)
+{
+	const struct checks_place *user = checks_place(s, "user");
+
+	if (user->line && !user->bad && checks_place(s, "password")->line == 0)
+		faults_add(f, user->line,
+		           "'user' of [upstream] has no 'password'; expected one "
+		           "beside it, or neither, or a password alone");
+}
+
+/* hasp cannot listen twice at one address. Of port 0 there may be many. */
+static void checks_listen(const struct strings *list, struct faults *f)
+{
+	for (size_t i = 1; i < list->n; i++) {
+		size_t n = list->lengths[i], j = 0;
+
+		if (n > 2 && strcmp(list->v[i] + n - 2, ":0") == 0)
+			continue;
+		while (j < i && strcmp(list->v[i], list->v[j]) != 0)
+			j++;
+		if (j < i)
+			faults_add(f, list->lines[i],
+			           "'listen' has '%s' twice; expected each address once",
+			           list->v[i]);
+	}
+}
+
+void checks_on_section(const struct checks_section *s, const struct config *c, struct faults *f)
+{
+	const struct rule *rule = s->base;
+	const struct verbs *verbs = s->base;
+
+	checks_presence(s, f);
+	switch (s->kind) {
+	case SECTION_HASP:
+		checks_listen(&c->listen, f);
+		break;
+	case SECTION_UPSTREAM:
+		checks_upstream_user(s, f);
+		break;
+	case SECTION_LOCK:
+		checks_leases(s, rule->lease_ms, rule->max_lease_ms, f);
+		break;
+	case SECTION_VERBS:
+		checks_leases(s, verbs->lease_ms, verbs->max_lease_ms, f);
+		checks_verb_names(s, verbs, f);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- the file ---- */
+
+/* The first of the kind, before number `end`, that leaves no key to `pattern`; NULL: none. */
+static const struct named_section *checks_covering(const struct config *c, enum section kind,
+                                                   size_t end, const char *pattern)
+{
+	const struct named_section *s;
+
+	for (size_t i = 0; i < end && (s = sections_at(c, kind, i)); i++) {
+		if (pattern_set_covers(&s->patterns, pattern))
+			return s;
+	}
+	return NULL;
+}
+
+static void checks_pattern(const struct config *c, enum section kind,
+                           const struct named_section *s, size_t i, struct faults *f)
+{
+	const char *pattern = s->patterns.v[i], *word = table_section_word(kind);
+	int line = s->patterns.lines[i];
+	const struct named_section *other;
+
+	/* Any lock goes before all guards, wherever in the file it stands. */
+	other = kind == SECTION_GUARD ? checks_covering(c, SECTION_LOCK, c->nrules, pattern)
+	                              : NULL;
+	if (other) {
+		faults_warn(f, line,
+		            "pattern '%s' of [guard %s] never applies, since [lock %s] "
+		            "catches the same keys, and locks are not guarded; remove "
+		            "one of the two",
+		            pattern, s->name, other->name);
+		return;
+	}
+	other = checks_covering(c, kind, s->index, pattern);
+	if (other)
+		faults_warn(f, line,
+		            "pattern '%s' of [%s %s] never applies, since the earlier "
+		            "[%s %s] catches the same keys; remove it or move it up",
+		            pattern, word, s->name, word, other->name);
+	else if (pattern_is_any(pattern))
+		faults_warn(f, line, "pattern '%s' of [%s %s] %s", pattern, word, s->name,
+		            kind == SECTION_GUARD
+		                    ? "guards every key; name those that are read, changed and "
+		                      "written back, such as stock:*"
+		                    : "makes a lock of every key; name those that are locks, "
+		                      "such as lock:*");
+	else if (match_is_own(slice_str(pattern)))
+		faults_warn(f, line,
+		            "pattern '%s' of [%s %s] never applies, since keys that "
+		            "begin with 'hasp:' are hasp's own",
+		            pattern, word, s->name);
+}
+
+static void checks_patterns(const struct config *c, enum section kind,
+                            const struct named_section *s, struct faults *f)
+{
+	for (size_t i = 0; i < s->patterns.n; i++)
+		checks_pattern(c, kind, s, i, f);
+}
+
+static void checks_commands(const struct guard *g, const char *option,
+                            const struct strings *list, struct faults *f)
+{
+	for (size_t i = 1; i < list->n; i++) {
+		for (size_t j = 0; j < i; j++) {
+			if (strcasecmp(list->v[i], list->v[j]) != 0)
+				continue;
+			faults_warn(f, list->lines[i],
+			            "'%s' stands twice in '%s' of [guard %s]; remove one",
+			            list->v[i], option, g->section.name);
+			break;
+		}
+	}
+}
+
+static bool checks_listens_at(const struct config *c, const char *address)
+{
+	for (size_t i = 0; i < c->listen.n; i++) {
+		if (strcmp(c->listen.v[i], address) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void checks_except(const struct config *c, const struct guard *g, struct faults *f)
+{
+	static const char prefix[] = "listener:";
+	const char *example = c->listen.n ? c->listen.v[0] : NULL;
+
+	for (size_t i = 0; i < g->except.n; i++) {
+		const char *word = g->except.v[i];
+
+		if (strncmp(word, prefix, strlen(prefix)) != 0 ||
+		    checks_listens_at(c, word + strlen(prefix)))
+			continue;
+		faults_add(f, g->except.lines[i],
+		           "'except' of [guard %s] has '%s', where hasp does not "
+		           "listen; expected an address as in 'listen' of [hasp]%s%s%s",
+		           g->section.name, word, example ? ", such as " : "",
+		           example ? prefix : "", example ? example : "");
+	}
+}
+
+void checks_on_file(const struct config *c, bool listen_known, struct faults *f)
+{
+	for (size_t i = 0; i < c->nrules; i++)
+		checks_patterns(c, SECTION_LOCK, &c->rules[i]->section, f);
+	for (size_t i = 0; i < c->nguards; i++) {
+		const struct guard *g = c->guards[i];
+
+		checks_patterns(c, SECTION_GUARD, &g->section, f);
+		checks_commands(g, "acquire_on", &g->acquire_on, f);
+		checks_commands(g, "release_on", &g->release_on, f);
+		if (listen_known)
+			checks_except(c, g, f);
+	}
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * match: which rule or guard a key falls under, and what a command means to a guard. Only this
+ * file knows how they are found.
+ *
+ *   key --> match_possible(): its first byte --> patterns of [lock] --> patterns of [guard]
+ */
+#ifndef HASP_CONFIG_MATCH_H
+#define HASP_CONFIG_MATCH_H
+
+#include <stdbool.h>
+
+#include "base/slice.h"
+#include "config/types.h"
+
+/* Call it once, when all sections are read. */
+void match_prepare(struct config *c);
+
+/* The key is one of hasp's own, such as an owner's or a queue's, which have neither a rule nor
+ * a guard. */
+bool match_is_own(struct slice key);
+
+/* The first rule one of whose patterns matches `key`; NULL: none. */
+const struct rule *config_rule_for(const struct config *c, struct slice key);
+
+/* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule. */
+const struct guard *config_guard_for(const struct config *c, struct slice key);
+
+/* Flags: there may be a rule, a guard for the key. A flag that is not set is certain, and costs
+ * one look into a table. */
+enum { CONCERNS_RULE = 1 << 0, CONCERNS_GUARD = 1 << 1 };
+static inline unsigned config_concerns(const struct config *c, struct slice key)
+{
+	return key.n ? c->concerns[(unsigned char)*key.p] : CONCERNS_RULE | CONCERNS_GUARD;
+}
+
+/* The command `name`, in upper or lower case, acquires the guard. */
+bool guard_acquires_on(const struct guard *g, struct slice name);
+/* It releases the guard, provided that it writes. */
+bool guard_releases_on(const struct guard *g, struct slice name);
+
+#endif

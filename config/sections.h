@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sections: the [lock NAME] and [guard NAME] sections as two lists, each in the file's order.
+ * `kind` is SECTION_LOCK or SECTION_GUARD everywhere.
+ */
+#ifndef HASP_CONFIG_SECTIONS_H
+#define HASP_CONFIG_SECTIONS_H
+
+#include <stddef.h>
+
+#include "config/option.h"
+#include "config/types.h"
+
+/* Section number `i` of the kind; NULL: there are no more. */
+static inline const struct named_section *sections_at(const struct config *c, enum section kind,
+                                                      size_t i)
+{
+	if (kind == SECTION_LOCK)
+		return i < c->nrules ? &c->rules[i]->section : NULL;
+	return i < c->nguards ? &c->guards[i]->section : NULL;
+}
+
+/* NULL: there is none of that name. */
+const struct named_section *sections_find(const struct config *c, enum section kind,
+                                          const char *name);
+
+/* Adds a section at its defaults, without patterns and commands; `c` owns it. Returns the
+ * struct rule or guard, in which the section's options are kept. */
+void *sections_add(struct config *c, enum section kind, const char *name, int line);
+
+void sections_clear(struct config *c);
+
+#endif
