@@ -10,7 +10,6 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "config/match.h"
 #include "config/types.h"
 
 /* Reads and checks `path` (NULL: all defaults). Every fault found is appended to

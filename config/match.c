@@ -12,9 +12,9 @@ void match_prepare(struct config *c)
 	const struct named_section *s;
 
 	for (size_t i = 0; (s = sections_at(c, SECTION_LOCK, i)); i++)
-		pattern_set_first_bytes(&s->patterns, CONCERNS_RULE, c->concerns);
+		pattern_set_first_bytes(&s->patterns, MATCH_RULE, c->may_match);
 	for (size_t i = 0; (s = sections_at(c, SECTION_GUARD, i)); i++)
-		pattern_set_first_bytes(&s->patterns, CONCERNS_GUARD, c->concerns);
+		pattern_set_first_bytes(&s->patterns, MATCH_GUARD, c->may_match);
 }
 
 bool match_is_own(struct slice key)
@@ -37,24 +37,24 @@ static const struct named_section *match_first(const struct config *c, enum sect
 	return NULL;
 }
 
-const struct rule *config_rule_for(const struct config *c, struct slice key)
+const struct rule *match_rule(const struct config *c, struct slice key)
 {
 	const struct named_section *s;
 
-	if (!(config_concerns(c, key) & CONCERNS_RULE))
+	if (!(match_possible(c, key) & MATCH_RULE))
 		return NULL;
 	s = match_first(c, SECTION_LOCK, key);
 	return s ? c->rules[s->index] : NULL;
 }
 
-const struct guard *config_guard_for(const struct config *c, struct slice key)
+const struct guard *match_guard(const struct config *c, struct slice key)
 {
 	const struct named_section *s;
 
-	if (!(config_concerns(c, key) & CONCERNS_GUARD))
+	if (!(match_possible(c, key) & MATCH_GUARD))
 		return NULL;
 	s = match_first(c, SECTION_GUARD, key);
-	return s && !config_rule_for(c, key) ? c->guards[s->index] : NULL;
+	return s && !match_rule(c, key) ? c->guards[s->index] : NULL;
 }
 
 static bool match_command(const struct strings *list, struct slice name)
@@ -66,12 +66,12 @@ static bool match_command(const struct strings *list, struct slice name)
 	return false;
 }
 
-bool guard_acquires_on(const struct guard *g, struct slice name)
+bool match_acquires(const struct guard *g, struct slice name)
 {
 	return match_command(&g->acquire_on, name);
 }
 
-bool guard_releases_on(const struct guard *g, struct slice name)
+bool match_releases(const struct guard *g, struct slice name)
 {
 	if (g->release_on.n > 0)
 		return match_command(&g->release_on, name);

@@ -21,22 +21,22 @@ void match_prepare(struct config *c);
 bool match_is_own(struct slice key);
 
 /* The first rule one of whose patterns matches `key`; NULL: none. */
-const struct rule *config_rule_for(const struct config *c, struct slice key);
+const struct rule *match_rule(const struct config *c, struct slice key);
 
 /* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule. */
-const struct guard *config_guard_for(const struct config *c, struct slice key);
+const struct guard *match_guard(const struct config *c, struct slice key);
 
 /* Flags: there may be a rule, a guard for the key. A flag that is not set is certain, and costs
  * one look into a table. */
-enum { CONCERNS_RULE = 1 << 0, CONCERNS_GUARD = 1 << 1 };
-static inline unsigned config_concerns(const struct config *c, struct slice key)
+enum { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1 };
+static inline unsigned match_possible(const struct config *c, struct slice key)
 {
-	return key.n ? c->concerns[(unsigned char)*key.p] : CONCERNS_RULE | CONCERNS_GUARD;
+	return key.n ? c->may_match[(unsigned char)*key.p] : MATCH_RULE | MATCH_GUARD;
 }
 
 /* The command `name`, in upper or lower case, acquires the guard. */
-bool guard_acquires_on(const struct guard *g, struct slice name);
+bool match_acquires(const struct guard *g, struct slice name);
 /* It releases the guard, provided that it writes. */
-bool guard_releases_on(const struct guard *g, struct slice name);
+bool match_releases(const struct guard *g, struct slice name);
 
 #endif

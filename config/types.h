@@ -114,7 +114,7 @@ struct config {
 	size_t nrules;
 	struct guard **guards; /* likewise */
 	size_t nguards;
-	uint8_t concerns[256]; /* by a key's first byte; see config/match.h */
+	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 
 	_Atomic int refs;

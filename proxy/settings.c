@@ -5,6 +5,7 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "config/config.h"
 #include "lock/guard/check_commands.h"
 #include "net/address.h"
 #include "upstream/ask.h"

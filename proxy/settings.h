@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "config/config.h"
+#include "config/types.h"
 
 /* `file`: NULL for all defaults. Faults and warnings go to the log, or to stderr. Where there
  * are guards it waits for Redis, some seconds at most; one that does not answer is warned of,

@@ -14,6 +14,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
+#include "config/config.h"
 #include "policy/dispatch.h"
 #include "lock/observe/observation.h"
 #include "policy/observe.h"

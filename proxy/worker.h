@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/queue/waiters.h"
 
 struct worker;

@@ -4,6 +4,7 @@
  * keys, counted, and left where they are, to be sent in one piece.
  */
 #include "client/client_internal.h"
+#include "config/match.h"
 
 /* Which requests a client's link takes while nothing has to be decided about them. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
@@ -39,10 +40,10 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	if (!what->is_write && !what->is_guarded && !what->is_observed)
 		return true;
 	key = args->argv[1];
-	return !config_concerns(env->policy.config, key) ||
-	       (!config_rule_for(env->policy.config, key) &&
+	return !match_possible(env->policy.config, key) ||
+	       (!match_rule(env->policy.config, key) &&
 	        ((!what->is_guarded && !what->is_observed) ||
-	         !config_guard_for(env->policy.config, key)));
+	         !match_guard(env->policy.config, key)));
 }
 
 /* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and

@@ -12,6 +12,7 @@
 #include "base/fatal.h"
 #include "client/guard_transaction.h"
 #include "client/guard_exchange.h"
+#include "config/match.h"
 #include "lock/observe/observation.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
@@ -92,7 +93,7 @@ void client_end_call(struct client *c)
 static void probe_waited_key(void *arg, struct slice key)
 {
 	struct client *c = client_of(arg);
-	const struct rule *rule = config_rule_for(c->env->policy.config, key);
+	const struct rule *rule = match_rule(c->env->policy.config, key);
 	bool by_value = rule && rule->owner == OWNER_VALUE;
 
 	if (c->session.db >= 0)

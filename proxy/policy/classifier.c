@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "config/match.h"
 #include "lock/rewrite/guard.h"
 #include "policy/context.h"
 #include "policy/session_commands.h"
@@ -62,7 +63,7 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 		const struct guard *g = config->guards[i];
 		if (g->mode == MODE_OBSERVE)
 			continue;
-		if (guard_acquires_on(g, name))
+		if (match_acquires(g, name))
 			return true;
 		/* It may be anything yet. */
 		if (!what->command && !commands_are_learned(env->commands))
@@ -82,7 +83,7 @@ static bool guard_acquires(const struct policy_env *env, struct slice name)
 
 	for (size_t i = 0; i < config->nguards; i++)
 		if (config->guards[i]->mode != MODE_OBSERVE &&
-		    guard_acquires_on(config->guards[i], name))
+		    match_acquires(config->guards[i], name))
 			return true;
 	return false;
 }
@@ -110,7 +111,7 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 		return true;
 	for (size_t i = 0; i < config->nguards; i++)
 		if (config->guards[i]->mode == MODE_OBSERVE &&
-		    guard_acquires_on(config->guards[i], name))
+		    match_acquires(config->guards[i], name))
 			return true;
 	return false;
 }

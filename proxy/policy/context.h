@@ -8,7 +8,7 @@
 
 #include "base/freelist.h"
 #include "commands/command.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/guard/guard_op.h"
 #include "lock/hold/holds.h"
 #include "lock/model/owner.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/dispatch.h"
 
+#include "config/match.h"
 #include "policy/guard_txn.h"
 #include "policy/guard.h"
 #include "policy/lock.h"
@@ -39,7 +40,7 @@ static size_t find_waited(const struct policy_env *env, const struct session *se
 	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {
 		struct slice key = req->argv[args[i]];
-		if (lock_is_waited_for(env, session, config_rule_for(env->config, key), key))
+		if (lock_is_waited_for(env, session, match_rule(env->config, key), key))
 			args[found++] = args[i];
 	}
 	return found;
@@ -151,14 +152,14 @@ struct decision dispatch(struct context *x)
 
 static bool is_ruled(const struct config *config, struct slice key)
 {
-	const struct rule *rule = config_rule_for(config, key);
+	const struct rule *rule = match_rule(config, key);
 
 	return rule && rule->mode == MODE_ENFORCE;
 }
 
 static bool key_is_guarded(const struct config *config, struct slice key)
 {
-	const struct guard *g = config_guard_for(config, key);
+	const struct guard *g = match_guard(config, key);
 
 	return g && g->mode == MODE_ENFORCE;
 }
@@ -200,7 +201,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	d.verdict = DISPATCH_PASS;
 	/* What else there is to a lock's command is not to be seen yet. */
 	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
-	    !config_rule_for(x->env->config, beginning->argv[1]))
+	    !match_rule(x->env->config, beginning->argv[1]))
 		observe(x, &d);
 	if (x->session->in_multi)
 		x->session->nqueued++;

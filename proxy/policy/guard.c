@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/match.h"
 #include "lock/rewrite/guard.h"
 #include "policy/guard_block.h"
 #include "policy/guard_keys.h"
@@ -31,9 +32,8 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 		/* There are more than could be looked at. */
 		if (i == KEYS_ON_STACK)
 			return true;
-		g = config_guard_for(env->config, req->argv[args[i]]);
-		if (g && g->mode == MODE_ENFORCE &&
-		    (!fits || guard_acquires_on(g, req->argv[0])))
+		g = match_guard(env->config, req->argv[args[i]]);
+		if (g && g->mode == MODE_ENFORCE && (!fits || match_acquires(g, req->argv[0])))
 			return true;
 	}
 	return false;

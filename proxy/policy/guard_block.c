@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/match.h"
 #include "lock/rewrite/guard.h"
 #include "policy/guard_keys.h"
 
@@ -15,7 +16,7 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 	if (commands_are_learned(env->commands))
 		return false;
 	for (size_t i = 1; i < req->argc; i++) {
-		const struct guard *g = config_guard_for(env->config, req->argv[i]);
+		const struct guard *g = match_guard(env->config, req->argv[i]);
 		if (g && g->mode == MODE_ENFORCE)
 			return true;
 	}

@@ -8,6 +8,7 @@
 
 #include "base/fatal.h"
 #include "base/glob.h"
+#include "config/match.h"
 
 void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
 {
@@ -170,7 +171,7 @@ static bool is_reader(const struct context *x, const struct guard *g, bool can_w
 {
 	struct slice name = x->req->argv[0];
 
-	return guard_acquires_on(g, name) && !(can_write && guard_releases_on(g, name));
+	return match_acquires(g, name) && !(can_write && match_releases(g, name));
 }
 
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
@@ -179,7 +180,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	struct slice name = x->req->argv[0];
 	bool writes = writes_something(x, nargs);
 
-	*releases = guard_releases_on(g, name);
+	*releases = match_releases(g, name);
 	if (is_reader(x, g, writes))
 		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
 	return writes && is_written(name, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
@@ -193,10 +194,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 
 	for (size_t i = 0; i < count_here(x, k); i++) {
 		struct slice key = x->req->argv[k->args[i]];
-		const struct guard *g = config_guard_for(config, key);
+		const struct guard *g = match_guard(config, key);
 		bool writes, acquires;
 		if (!g || g->mode == MODE_OBSERVE) {
-			k->ruled |= !g && config_rule_for(config, key);
+			k->ruled |= !g && match_rule(config, key);
 			continue;
 		}
 		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
@@ -216,7 +217,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.writes = can_write && is_written(name, i, k->nargs),
 			.acquires = acquires,
 			.releases = writes && !acquires && !is_script(x) &&
-			            guard_releases_on(g, name) && is_written(name, i, k->nargs),
+			            match_releases(g, name) && is_written(name, i, k->nargs),
 		};
 	}
 	k->n = rewrite_guard_sort(k->v, k->n);

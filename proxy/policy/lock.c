@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/match.h"
 #include "lock/hold/holds.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -107,7 +108,7 @@ static void find_rules(struct context *x, struct keys *k)
 
 	for (size_t i = 0; i < k->n; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
-		const struct rule *rule = config_rule_for(config, key);
+		const struct rule *rule = match_rule(config, key);
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
 		if (session_watches(x->session, key)) {

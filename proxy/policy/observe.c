@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/match.h"
 #include "lock/observe/observation.h"
 #include "policy/guard_keys.h"
 
@@ -112,8 +113,8 @@ static void observe_key(struct observation *o, const struct context *x, struct s
                         size_t i)
 {
 	const struct policy_env *env = x->env;
-	const struct rule *rule = config_rule_for(env->config, key);
-	const struct guard *g = rule ? NULL : config_guard_for(env->config, key);
+	const struct rule *rule = match_rule(env->config, key);
+	const struct guard *g = rule ? NULL : match_guard(env->config, key);
 	struct observed_key k = { 0 };
 
 	if (rule && env->observed->rules[rule->section.index]) {

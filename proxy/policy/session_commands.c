@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/match.h"
 
 /* A longer name owns nothing by it: the connection does. */
 #define NAME_MAX_BYTES 512
@@ -139,7 +140,7 @@ static struct decision on_watch(struct context *x)
 	if (x->session->in_multi || is_alone(x))
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
-		const struct rule *rule = config_rule_for(config, arg(x, i));
+		const struct rule *rule = match_rule(config, arg(x, i));
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
 		if (x->session->nawaited)

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "config/config.h"
+#include "config/match.h"
 #include "tests/unit/inifile.h"
 
 static void no_file_means_defaults(void **state)
@@ -336,7 +337,7 @@ static void a_command_named_twice_is_doubted(void **state)
 
 static const char *rule_name(const struct config *c, const char *key)
 {
-	const struct rule *r = config_rule_for(c, slice_str(key));
+	const struct rule *r = match_rule(c, slice_str(key));
 
 	return r ? r->section.name : "none";
 }
@@ -351,13 +352,13 @@ static void the_first_matching_rule_wins(void **state)
 	assert_string_equal(rule_name(c, "y"), "narrow");
 	assert_string_equal(rule_name(c, "x:2"), "wide");
 	assert_string_equal(rule_name(c, "z"), "none");
-	assert_ptr_equal(config_rule_for(c, SLICE_LIT("x:\0")), c->rules[1]);
+	assert_ptr_equal(match_rule(c, SLICE_LIT("x:\0")), c->rules[1]);
 	config_unref(c);
 }
 
 static unsigned concerns(const struct config *c, const char *key)
 {
-	return config_concerns(c, slice_str(key));
+	return match_possible(c, slice_str(key));
 }
 
 static void what_no_rule_concerns_is_told_by_the_first_byte(void **state)
@@ -366,10 +367,10 @@ static void what_no_rule_concerns_is_told_by_the_first_byte(void **state)
 	                        "acquire_on = GET\n");
 
 	(void)state;
-	assert_int_equal(concerns(c, "x:1"), CONCERNS_RULE);
-	assert_int_equal(concerns(c, "yes"), CONCERNS_RULE);
-	assert_int_equal(concerns(c, "z"), CONCERNS_GUARD);
-	assert_int_equal(concerns(c, ""), CONCERNS_RULE | CONCERNS_GUARD);
+	assert_int_equal(concerns(c, "x:1"), MATCH_RULE);
+	assert_int_equal(concerns(c, "yes"), MATCH_RULE);
+	assert_int_equal(concerns(c, "z"), MATCH_GUARD);
+	assert_int_equal(concerns(c, ""), MATCH_RULE | MATCH_GUARD);
 	assert_int_equal(concerns(c, "a:x:1"), 0);
 	assert_int_equal(concerns(c, "X:1"), 0);
 	config_unref(c);
@@ -385,9 +386,9 @@ static void a_pattern_that_begins_with_any_byte_may_concern_all(void **state)
 		struct config *c;
 		snprintf(text, sizeof(text), "[lock a]\npattern = %s\n", patterns[i]);
 		c = load(text);
-		assert_int_equal(concerns(c, "ax"), CONCERNS_RULE);
-		assert_int_equal(concerns(c, "*x"), CONCERNS_RULE);
-		assert_int_equal(concerns(c, "\xffx"), CONCERNS_RULE);
+		assert_int_equal(concerns(c, "ax"), MATCH_RULE);
+		assert_int_equal(concerns(c, "*x"), MATCH_RULE);
+		assert_int_equal(concerns(c, "\xffx"), MATCH_RULE);
 		config_unref(c);
 	}
 }
@@ -405,7 +406,7 @@ static void hasps_own_keys_have_no_rule(void **state)
 
 static const char *guard_name(const struct config *c, const char *key)
 {
-	const struct guard *g = config_guard_for(c, slice_str(key));
+	const struct guard *g = match_guard(c, slice_str(key));
 
 	return g ? g->section.name : "none";
 }
@@ -420,7 +421,7 @@ static void the_first_matching_guard_wins(void **state)
 	assert_string_equal(guard_name(c, "y"), "narrow");
 	assert_string_equal(guard_name(c, "x:2"), "wide");
 	assert_string_equal(guard_name(c, "z"), "none");
-	assert_ptr_equal(config_guard_for(c, SLICE_LIT("x:\0")), c->guards[1]);
+	assert_ptr_equal(match_guard(c, SLICE_LIT("x:\0")), c->guards[1]);
 	config_unref(c);
 }
 
@@ -452,13 +453,13 @@ static void a_guard_knows_its_commands_in_any_case(void **state)
 	const struct guard *g = c->guards[0];
 
 	(void)state;
-	assert_true(guard_acquires_on(g, SLICE_LIT("GET")));
-	assert_true(guard_acquires_on(g, SLICE_LIT("getdel")));
-	assert_false(guard_acquires_on(g, SLICE_LIT("GE")));
-	assert_false(guard_acquires_on(g, SLICE_LIT("SET")));
-	assert_true(guard_releases_on(g, SLICE_LIT("SET")));
-	assert_true(guard_releases_on(g, SLICE_LIT("getDel")));
-	assert_false(guard_releases_on(g, SLICE_LIT("APPEND")));
+	assert_true(match_acquires(g, SLICE_LIT("GET")));
+	assert_true(match_acquires(g, SLICE_LIT("getdel")));
+	assert_false(match_acquires(g, SLICE_LIT("GE")));
+	assert_false(match_acquires(g, SLICE_LIT("SET")));
+	assert_true(match_releases(g, SLICE_LIT("SET")));
+	assert_true(match_releases(g, SLICE_LIT("getDel")));
+	assert_false(match_releases(g, SLICE_LIT("APPEND")));
 	config_unref(c);
 }
 
@@ -468,8 +469,8 @@ static void a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by(
 	const struct guard *g = c->guards[0];
 
 	(void)state;
-	assert_true(guard_releases_on(g, SLICE_LIT("set")));
-	assert_false(guard_releases_on(g, SLICE_LIT("getex")));
+	assert_true(match_releases(g, SLICE_LIT("set")));
+	assert_false(match_releases(g, SLICE_LIT("getex")));
 	config_unref(c);
 }
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "base/buf.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "commands/command.h"
 
 /* Appends each fault as a line, as config_load() does. While the table has not learned what

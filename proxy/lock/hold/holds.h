@@ -20,7 +20,7 @@
 #include <stddef.h>
 
 #include "base/list.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
 

@@ -16,7 +16,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "config/config.h"
+#include "config/types.h"
 
 /* How the token of a connection begins, which is no other's. */
 #define OWNER_CONNECTION_PREFIX "connection:"

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #include "base/slice.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
 #include "upstream/link.h"

@@ -19,7 +19,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
 /* A guarded key of a command, told once. */

@@ -17,7 +17,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/scripts/script.h"
 #include "resp/reply.h"
 #include "resp/view.h"

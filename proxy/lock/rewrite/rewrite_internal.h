@@ -6,7 +6,7 @@
 #ifndef HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
 #define HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
 
-#include "config/config.h"
+#include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
 /* Stands for "no limit" in the scripts: Lua counts in doubles. */
