@@ -11,9 +11,6 @@
 #include "config/table.h"
 #include "config/value.h"
 
-/* For `%.*s`. */
-#define BUF_ARG(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
-
 struct checks_place *checks_place(const struct checks_section *s, const char *name)
 {
 	const struct option *o = table_find(s->kind, name);
@@ -42,10 +39,10 @@ static void checks_presence(const struct checks_section *s, struct faults *f)
 		option_print_expected(o, &expected);
 		if (at->line)
 			faults_add(f, at->line, "'%s' has no value; expected %.*s", o->name,
-			           BUF_ARG(&expected));
+			           FAULTS_BUF(&expected));
 		else
 			faults_add(f, s->line, "[%s] has no '%s'; expected %.*s", s->title,
-			           o->name, BUF_ARG(&expected));
+			           o->name, FAULTS_BUF(&expected));
 	}
 	buf_release(&expected);
 }
@@ -63,7 +60,7 @@ static void checks_leases(const struct checks_section *s, int64_t lease_ms,
 	faults_add(f, max_lease->line,
 	           "'max_lease' of [%s] is less than its 'lease'; expected %.*s or more, or 0 "
 	           "for no limit",
-	           s->title, BUF_ARG(&b));
+	           s->title, FAULTS_BUF(&b));
 	buf_release(&b);
 }
 

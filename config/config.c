@@ -47,21 +47,21 @@ void config_unref(struct config *c)
 {
 	if (!c)
 		return;
-	/* Whoever frees must see what all others did with it before. */
+	/* The thread that frees must see what all others did with it before. */
 	int before = atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel);
 	HASP_ASSERT(before > 0);
 	if (before == 1)
 		config_free(c);
 }
 
-static const void *base_of(const struct config *c, const struct option *o)
+static const void *config_base(const struct config *c, const struct option *o)
 {
 	return o->section == SECTION_VERBS ? (const void *)&c->verbs : c;
 }
 
-static void print_or_none(const struct option *o, const struct config *c, struct buf *out)
+static void config_print(const struct option *o, const struct config *c, struct buf *out)
 {
-	option_print(o, base_of(c, o), out);
+	option_print(o, config_base(c, o), out);
 	if (buf_len(out) == 0)
 		buf_puts(out, "none");
 }
@@ -80,8 +80,8 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 			continue;
 		buf_clear(&was);
 		buf_clear(&will);
-		print_or_none(o, running, &was);
-		print_or_none(o, next, &will);
+		config_print(o, running, &was);
+		config_print(o, next, &will);
 		if (slice_eq(buf_slice(&was), buf_slice(&will)))
 			continue;
 		buf_printf(out, "'%s' in %s: %.*s -> %.*s\n", o->name,

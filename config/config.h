@@ -3,6 +3,10 @@
  * config: hasp's settings as the file gave them, whole and checked. A struct
  * config never changes once it is loaded; a reload makes a new one and the
  * old lives until its last user lets go. Knows nothing of sockets.
+ *
+ *   file --> reader --> load --> table, option, value --> struct config (types.h) --> match
+ *                        |                                      ^
+ *                        +--> suggest, checks --> faults        +-- sections: [lock], [guard]
  */
 #ifndef HASP_CONFIG_CONFIG_H
 #define HASP_CONFIG_CONFIG_H

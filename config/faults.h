@@ -17,6 +17,9 @@ struct faults {
 	size_t n; /* of `lines` */
 };
 
+/* What a text of faults_add() quotes as `%.*s`. */
+#define FAULTS_BUF(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
+
 /* Appends to `lines`. */
 void faults_add(struct faults *f, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -15,9 +15,6 @@
 #include "config/table.h"
 #include "config/value.h"
 
-/* For `%.*s`. */
-#define BUF_ARG(b) (int)buf_len(b), buf_len(b) ? buf_head(b) : ""
-
 struct loader {
 	struct config *c;
 	struct faults faults;
@@ -125,7 +122,8 @@ static void load_on_section(void *arg, int line, const char *title)
 		load_named_section(l, SECTION_GUARD, guard);
 	} else {
 		suggest_section(title, &hint);
-		faults_add(&l->faults, line, "unknown section [%s]%.*s", title, BUF_ARG(&hint));
+		faults_add(&l->faults, line, "unknown section [%s]%.*s", title,
+		           FAULTS_BUF(&hint));
 		buf_release(&hint);
 		l->section.base = NULL;
 	}
@@ -184,7 +182,7 @@ static void load_set(struct loader *l, const struct option *o, int line, const c
 
 	if (option_set(o, l->section.base, value, line, continued, &why) < 0) {
 		load_place(l, o)->bad = true;
-		faults_add(&l->faults, line, "%.*s", BUF_ARG(&why));
+		faults_add(&l->faults, line, "%.*s", FAULTS_BUF(&why));
 	}
 	buf_release(&why);
 }
@@ -195,7 +193,7 @@ static void load_unknown_option(struct loader *l, int line, const char *name)
 
 	suggest_option(l->section.kind, name, &hint);
 	faults_add(&l->faults, line, "unknown option '%s' in [%s]%.*s", name, l->title,
-	           BUF_ARG(&hint));
+	           FAULTS_BUF(&hint));
 	buf_release(&hint);
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/fatal.h"
 
-struct reader {
+struct reader_state {
 	FILE *file;
 	const struct reader_events *events;
 	void *arg;
@@ -24,9 +24,10 @@ struct reader {
 	bool expect_value; /* inih has this line and has not called back yet */
 };
 
-static void fault(struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void reader_fault(struct reader_state *r, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void fault(struct reader *r, const char *fmt, ...)
+static void reader_fault(struct reader_state *r, const char *fmt, ...)
 {
 	char what[256];
 	va_list ap;
@@ -39,7 +40,7 @@ static void fault(struct reader *r, const char *fmt, ...)
 }
 
 /* Ends `s` after its first `n` bytes, blanks at their end left out. */
-static char *trim_end(char *s, size_t n)
+static char *reader_trim_end(char *s, size_t n)
 {
 	while (n > 0 && isspace((unsigned char)s[n - 1]))
 		n--;
@@ -47,7 +48,7 @@ static char *trim_end(char *s, size_t n)
 	return s;
 }
 
-static char *skip_blanks(char *s)
+static char *reader_skip_blanks(char *s)
 {
 	while (isspace((unsigned char)*s))
 		s++;
@@ -55,39 +56,39 @@ static char *skip_blanks(char *s)
 }
 
 /* inih before release 56 leaves the comment in a line that continues another. */
-static void cut_comment(char *s)
+static void reader_cut_comment(char *s)
 {
 	for (char *p = s; *p; p++) {
 		if (*p == ';' && p > s && isspace((unsigned char)p[-1])) {
-			trim_end(s, (size_t)(p - s));
+			reader_trim_end(s, (size_t)(p - s));
 			return;
 		}
 	}
 }
 
 /* `s` begins with a `[`. */
-static void read_header(struct reader *r, char *s)
+static void reader_take_header(struct reader_state *r, char *s)
 {
 	char *end = strchr(s, ']');
-	char *title = skip_blanks(s + 1);
+	char *title = reader_skip_blanks(s + 1);
 	char *rest;
 
 	r->after_option = false;
 	if (!end) {
-		fault(r, "a section's name has no ']'; expected [NAME]");
+		reader_fault(r, "a section's name has no ']'; expected [NAME]");
 		/* It begins a section all the same, or what is below would seem stray. */
 		end = s + strcspn(s, ";#");
 		*end = '\0';
 	}
-	rest = *end ? skip_blanks(end + 1) : end;
+	rest = *end ? reader_skip_blanks(end + 1) : end;
 	if (*rest != '\0' && *rest != ';' && *rest != '#')
-		fault(r, "text after the section's ']'; put it on a line of its own");
+		reader_fault(r, "text after the section's ']'; put it on a line of its own");
 	if (title > end)
 		title = end;
-	trim_end(title, (size_t)(end - title));
+	reader_trim_end(title, (size_t)(end - title));
 	if (strlen(title) > READER_NAME_MAX) {
-		fault(r, "a section's name has %zu bytes; at most %d are allowed",
-		      strlen(title), READER_NAME_MAX);
+		reader_fault(r, "a section's name has %zu bytes; at most %d are allowed",
+		             strlen(title), READER_NAME_MAX);
 		title[READER_NAME_MAX] = '\0';
 	}
 	r->events->on_section(r->arg, r->lineno, title);
@@ -95,7 +96,7 @@ static void read_header(struct reader *r, char *s)
 
 /* Looks at the line `s` of `n` bytes before inih does. Returns what inih shall
  * see of it; NULL: nothing. */
-static const char *screen(struct reader *r, char *s, size_t n)
+static const char *reader_check_line(struct reader_state *r, char *s, size_t n)
 {
 	bool has_nul = memchr(s, '\0', n) != NULL;
 	char *text;
@@ -104,10 +105,10 @@ static const char *screen(struct reader *r, char *s, size_t n)
 		s += 3;
 		n -= 3;
 	}
-	trim_end(s, n);
-	text = skip_blanks(s);
+	reader_trim_end(s, n);
+	text = reader_skip_blanks(s);
 	if (has_nul) {
-		fault(r, "a NUL byte; expected text");
+		reader_fault(r, "a NUL byte; expected text");
 		return NULL;
 	}
 	if (*text == '\0' || *text == ';' || *text == '#')
@@ -115,68 +116,69 @@ static const char *screen(struct reader *r, char *s, size_t n)
 
 	r->indented = text > s;
 	if (r->indented && !r->after_option) {
-		fault(r, "an indented line continues the option above it, and there "
-		         "is none; begin in the first column");
+		reader_fault(r, "an indented line continues the option above it, and there "
+		                "is none; begin in the first column");
 		return NULL;
 	}
 	if (!r->indented && *text == '[') {
-		read_header(r, text);
+		reader_take_header(r, text);
 		/* inih has to forget the option above, the name is not needed. */
 		return "[]";
 	}
 	if (strlen(s) > READER_LINE_MAX) {
-		fault(r,
-		      "the line has %zu bytes; at most %d are allowed (a list may "
-		      "go on in an indented line)",
-		      strlen(s), READER_LINE_MAX);
+		reader_fault(r,
+		             "the line has %zu bytes; at most %d are allowed (a list may "
+		             "go on in an indented line)",
+		             strlen(s), READER_LINE_MAX);
 		s[READER_LINE_MAX] = '\0';
 	}
 	if (r->indented)
-		cut_comment(text);
+		reader_cut_comment(text);
 	r->after_option = true;
 	r->expect_value = true;
 	return s;
 }
 
 /* inih called back for every line that has an `=`. */
-static void check_value_seen(struct reader *r)
+static void reader_check_value_seen(struct reader_state *r)
 {
 	if (r->expect_value && !r->faulty)
-		fault(r, "neither an option nor a section; expected 'name = value' "
-		         "or [section]");
+		reader_fault(r, "neither an option nor a section; expected 'name = value' "
+		                "or [section]");
 	r->expect_value = false;
 }
 
 /* inih's fgets. */
-static char *next_line(char *str, int num, void *stream)
+static char *reader_next_line(char *str, int num, void *stream)
 {
-	struct reader *r = stream;
+	struct reader_state *r = stream;
 	const char *text;
 	ssize_t len;
 
-	check_value_seen(r);
+	reader_check_value_seen(r);
 	errno = 0;
 	len = getline(&r->line, &r->line_cap, r->file);
 	if (len < 0) {
 		if (ferror(r->file)) {
 			r->lineno = 0;
-			fault(r, "cannot be read: %s; give a readable file", strerror(errno));
+			reader_fault(r, "cannot be read: %s; give a readable file",
+			             strerror(errno));
 		}
 		return NULL;
 	}
 	r->lineno++;
 	r->faulty = false;
-	text = screen(r, r->line, (size_t)len);
+	text = reader_check_line(r, r->line, (size_t)len);
 	HASP_ASSERT(num > READER_LINE_MAX + 1);
 	snprintf(str, (size_t)num, "%s\n", text ? text : "");
 	return str;
 }
 
-static int on_value(void *user, const char *section, const char *name, const char *value)
+static int reader_on_value(void *user, const char *section, const char *name, const char *value)
 {
-	struct reader *r = user;
+	struct reader_state *r = user;
 
-	(void)section; /* cut at 50 bytes; read_header() has the whole */
+	(void)section; /* cut at 50 bytes; reader_take_header() has the whole */
 	r->expect_value = false;
 	if (!value) {
 		/* Only when inih was built to allow names without a value. */
@@ -184,12 +186,12 @@ static int on_value(void *user, const char *section, const char *name, const cha
 		return 1;
 	}
 	if (*name == '\0') {
-		fault(r, "no name before the '='; expected 'name = value'");
+		reader_fault(r, "no name before the '='; expected 'name = value'");
 		return 1;
 	}
 	if (!r->indented && strlen(name) > READER_NAME_MAX) {
-		fault(r, "an option's name has %zu bytes; at most %d are allowed", strlen(name),
-		      READER_NAME_MAX);
+		reader_fault(r, "an option's name has %zu bytes; at most %d are allowed",
+		             strlen(name), READER_NAME_MAX);
 		return 1;
 	}
 	r->events->on_option(r->arg, r->lineno, name, r->faulty ? NULL : value, r->indented);
@@ -198,10 +200,10 @@ static int on_value(void *user, const char *section, const char *name, const cha
 
 void reader_run(FILE *f, const struct reader_events *events, void *arg)
 {
-	struct reader r = { .file = f, .events = events, .arg = arg };
+	struct reader_state r = { .file = f, .events = events, .arg = arg };
 
-	/* Its result is the first bad line, which check_value_seen() found too. */
-	(void)ini_parse_stream(next_line, &r, on_value, &r);
-	check_value_seen(&r);
+	/* Its result is the first bad line, which reader_check_value_seen() found too. */
+	(void)ini_parse_stream(reader_next_line, &r, reader_on_value, &r);
+	reader_check_value_seen(&r);
 	free(r.line);
 }

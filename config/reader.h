@@ -5,7 +5,7 @@
  * it and the file, because inih alone cuts long lines and names short, does not tell
  * of empty sections, and joins an indented line to the option above it.
  *
- *   file --> next_line(): counts, checks, headers --> inih --> on_value() --> events
+ *   file --> reader_next_line(): checks, headers --> inih --> reader_on_value() --> events
  */
 #ifndef HASP_CONFIG_READER_H
 #define HASP_CONFIG_READER_H

@@ -11,22 +11,22 @@
 
 #include "base/fatal.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define VALUE_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-struct unit {
+struct value_unit {
 	const char *name;
 	int64_t factor;
 };
 
 /* Largest first: printing takes the first that divides. */
-static const struct unit duration_units[] = {
+static const struct value_unit value_duration_units[] = {
 	{ "h", INT64_C(3600) * 1000 },
 	{ "m", INT64_C(60) * 1000 },
 	{ "s", 1000 },
 	{ "ms", 1 },
 };
 
-static const struct unit size_units[] = {
+static const struct value_unit value_size_units[] = {
 	{ "gb", 1 << 30 },
 	{ "mb", 1 << 20 },
 	{ "kb", 1 << 10 },
@@ -37,7 +37,7 @@ static const struct unit size_units[] = {
 };
 
 /* Reads digits up to `*end`; -1: there is none, or too many. */
-static int read_digits(const char *s, int base, int64_t *out, const char **end)
+static int value_read_digits(const char *s, int base, int64_t *out, const char **end)
 {
 	const char *p = s;
 	int64_t v = 0;
@@ -54,22 +54,22 @@ static int read_digits(const char *s, int base, int64_t *out, const char **end)
 	return p > s ? 0 : -1;
 }
 
-static int read_whole(const char *s, int base, int64_t *out)
+static int value_read_whole(const char *s, int base, int64_t *out)
 {
 	const char *end;
 
-	if (read_digits(s, base, out, &end) < 0 || *end != '\0')
+	if (value_read_digits(s, base, out, &end) < 0 || *end != '\0')
 		return -1;
 	return 0;
 }
 
-static int read_with_unit(const char *s, const struct unit *units, size_t nunits, int64_t bare,
-                          int64_t *out)
+static int value_read_with_unit(const char *s, const struct value_unit *units, size_t nunits,
+                                int64_t bare, int64_t *out)
 {
 	const char *unit;
 	int64_t v, factor = 0;
 
-	if (read_digits(s, 10, &v, &unit) < 0)
+	if (value_read_digits(s, 10, &v, &unit) < 0)
 		return -1;
 	if (*unit == '\0')
 		factor = bare;
@@ -83,7 +83,8 @@ static int read_with_unit(const char *s, const struct unit *units, size_t nunits
 	return 0;
 }
 
-static void print_with_unit(struct buf *out, int64_t v, const struct unit *units, size_t nunits)
+static void value_print_with_unit(struct buf *out, int64_t v, const struct value_unit *units,
+                                  size_t nunits)
 {
 	size_t i = 0;
 
@@ -98,22 +99,24 @@ static void print_with_unit(struct buf *out, int64_t v, const struct unit *units
 
 int value_int(const char *s, int64_t *out)
 {
-	return read_whole(s, 10, out);
+	return value_read_whole(s, 10, out);
 }
 
 int value_octal(const char *s, int64_t *out)
 {
-	return read_whole(s, 8, out);
+	return value_read_whole(s, 8, out);
 }
 
 int value_duration(const char *s, int64_t *ms)
 {
-	return read_with_unit(s, duration_units, COUNT(duration_units), 1000, ms);
+	return value_read_with_unit(s, value_duration_units, VALUE_COUNT(value_duration_units),
+	                            1000, ms);
 }
 
 int value_size(const char *s, int64_t *bytes)
 {
-	return read_with_unit(s, size_units, COUNT(size_units), 1, bytes);
+	return value_read_with_unit(s, value_size_units, VALUE_COUNT(value_size_units), 1,
+	                            bytes);
 }
 
 void value_print_octal(struct buf *out, int64_t v)
@@ -123,15 +126,15 @@ void value_print_octal(struct buf *out, int64_t v)
 
 void value_print_duration(struct buf *out, int64_t ms)
 {
-	print_with_unit(out, ms, duration_units, COUNT(duration_units));
+	value_print_with_unit(out, ms, value_duration_units, VALUE_COUNT(value_duration_units));
 }
 
 void value_print_size(struct buf *out, int64_t bytes)
 {
-	print_with_unit(out, bytes, size_units, COUNT(size_units));
+	value_print_with_unit(out, bytes, value_size_units, VALUE_COUNT(value_size_units));
 }
 
-static const char *unix_fault(const char *path)
+static const char *value_unix_fault(const char *path)
 {
 	if (*path != '/')
 		return "the path of a unix socket must begin with '/'";
@@ -140,7 +143,7 @@ static const char *unix_fault(const char *path)
 	return NULL;
 }
 
-static const char *ipv6_fault(const char *host)
+static const char *value_ipv6_fault(const char *host)
 {
 	char addr[INET6_ADDRSTRLEN];
 	size_t n = strcspn(host, "%"); /* a zone may follow: fe80::1%eth0 */
@@ -155,7 +158,7 @@ static const char *ipv6_fault(const char *host)
 	return NULL;
 }
 
-static const char *host_fault(const char *host, enum address_use use)
+static const char *value_host_fault(const char *host, enum address_use use)
 {
 	struct in_addr in;
 
@@ -174,7 +177,7 @@ static const char *host_fault(const char *host, enum address_use use)
 	return NULL;
 }
 
-static const char *port_fault(const char *port, enum address_use use)
+static const char *value_port_fault(const char *port, enum address_use use)
 {
 	int64_t v;
 
@@ -192,7 +195,7 @@ const char *value_address_fault(const char *s, enum address_use use)
 	bool v6 = *s == '[';
 
 	if (strncmp(s, "unix:", 5) == 0)
-		return unix_fault(s + 5);
+		return value_unix_fault(s + 5);
 	if (v6) {
 		bracket = strchr(s, ']');
 		if (!bracket)
@@ -211,8 +214,8 @@ const char *value_address_fault(const char *s, enum address_use use)
 		return "the host's name is too long";
 	memcpy(host, s, n);
 	host[n] = '\0';
-	what = v6 ? ipv6_fault(host) : host_fault(host, use);
-	return what ? what : port_fault(colon + 1, use);
+	what = v6 ? value_ipv6_fault(host) : value_host_fault(host, use);
+	return what ? what : value_port_fault(colon + 1, use);
 }
 
 const char *value_word_fault(const char *s)
