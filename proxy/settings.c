@@ -10,25 +10,29 @@
 #include "net/address.h"
 #include "upstream/ask.h"
 
-/* Signals wait meanwhile, and so does whoever started hasp. */
-#define ASK_MS_MAX 5000
+/* Signals wait meanwhile, and so does the parent of a hasp that is started. */
+#define SETTINGS_ASK_MS_MAX 5000
 
 /* Returns the number of faults. */
-static size_t check_guards(const struct config *c, struct buf *faults, struct buf *warnings)
+static size_t settings_check_guards(const struct config *c, struct buf *faults,
+                                    struct buf *warnings)
 {
 	struct ask how = {
 		.user = c->upstream_user,
 		.password = c->upstream_password,
-		.timeout_ms = c->connect_timeout_ms < ASK_MS_MAX ? c->connect_timeout_ms
-		                                                 : ASK_MS_MAX,
+		.timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX
+		                      ? c->connect_timeout_ms
+		                      : SETTINGS_ASK_MS_MAX,
 	};
 	struct commands *t;
 	struct buf why = BUF_INIT;
 	size_t n;
+	int rc;
 
 	if (c->nguards == 0)
 		return 0;
-	HASP_ASSERT(address_parse(&how.address, c->address) == 0);
+	rc = address_parse(&how.address, c->address);
+	HASP_ASSERT(rc == 0);
 	t = commands_new();
 	if (ask_commands(&how, t, &why) < 0)
 		buf_printf(warnings,
@@ -44,7 +48,7 @@ static size_t check_guards(const struct config *c, struct buf *faults, struct bu
 }
 
 /* To stderr, unless `to_log`. */
-static void tell(const struct buf *lines, enum log_severity level, bool to_log)
+static void settings_tell(const struct buf *lines, enum log_severity level, bool to_log)
 {
 	struct slice rest = buf_slice(lines), line;
 
@@ -62,12 +66,12 @@ struct config *settings_load(const char *file, bool to_log)
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *config = config_load(file, &faults, &warnings);
 
-	if (config && check_guards(config, &faults, &warnings) > 0) {
+	if (config && settings_check_guards(config, &faults, &warnings) > 0) {
 		config_unref(config);
 		config = NULL;
 	}
-	tell(&faults, LOG_SEV_ERROR, to_log);
-	tell(&warnings, LOG_SEV_WARNING, to_log);
+	settings_tell(&faults, LOG_SEV_ERROR, to_log);
+	settings_tell(&warnings, LOG_SEV_WARNING, to_log);
 	buf_release(&faults);
 	buf_release(&warnings);
 	return config;
