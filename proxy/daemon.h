@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * daemon: what a process needs to run as a service: it goes into the background, raises its
+ * limit of descriptors, becomes another user, and writes its number to a file. Each of them
+ * returns 0, or -1 with the reason logged, unless it says otherwise.
+ */
+#ifndef HASP_DAEMON_H
+#define HASP_DAEMON_H
+
+#include "config/types.h"
+#include "listeners.h"
+
+struct daemon {
+	int ready_fd; /* tells the parent how starting went; -1: in the foreground */
+	const char *pid_file; /* that this process wrote; NULL: none */
+};
+
+#define DAEMON_INIT                                                                            \
+	{                                                                                      \
+		.ready_fd = -1                                                                 \
+	}
+
+/* Goes on in a child. The parent waits until the child has called daemon_ready() or ended, and
+ * exits with 0 or 1. */
+int daemon_fork(struct daemon *d) __attribute__((warn_unused_result));
+
+/* hasp serves: ends the parent, and what is written to stderr from now on is lost. `log` is the
+ * setting. Does nothing in the foreground. */
+void daemon_ready(struct daemon *d, const char *log);
+
+/* For `max_clients` clients. A limit that cannot be raised is warned of. */
+void daemon_raise_descriptor_limit(int64_t max_clients);
+
+/* Becomes `user`, who can reach the unix sockets and open the log anew. NULL: stays. */
+int daemon_drop_privileges(const struct config *config, const struct listeners *l)
+	__attribute__((warn_unused_result));
+
+/* `path`: NULL for none; must outlive `d`. */
+int daemon_write_pid_file(struct daemon *d, const char *path)
+	__attribute__((warn_unused_result));
+/* Removes the file, unless another process has written it since. */
+void daemon_unlink_pid_file(struct daemon *d);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "listeners.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+#include "net/address.h"
+#include "net/listen.h"
+
+static int listeners_fail(const char *address, const char *reason)
+{
+	log_error("listen %s: %s", address, reason);
+	return -1;
+}
+
+static void listeners_log(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	char text[128];
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+		return;
+	address_print((struct sockaddr *)&ss, len, text, sizeof(text));
+	log_info("listening address=%s", text);
+}
+
+/* Each worker has a socket of its own for the same TCP address, so that the kernel spreads the
+ * clients; a unix socket they share. `first` is the first worker's. */
+static int listeners_share(struct listeners *l, int first, const struct address *at,
+                           const struct listen_how *how)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	struct address same = { 0 };
+	char text[128];
+	const char *reason;
+
+	for (size_t i = 1; i < l->nworkers; i++) {
+		int *fd = &l->fds[i][l->nfds];
+		if (at->local) {
+			*fd = fcntl(first, F_DUPFD_CLOEXEC, 0);
+			if (*fd < 0)
+				return listeners_fail(at->host, strerror(errno));
+			continue;
+		}
+		/* The port may have been the kernel's choice. */
+		if (getsockname(first, (struct sockaddr *)&ss, &len) < 0)
+			return listeners_fail(at->host, strerror(errno));
+		address_print((struct sockaddr *)&ss, len, text, sizeof(text));
+		if (address_parse(&same, text) < 0 ||
+		    listen_open(&same, how, fd, 1, &reason) != 1)
+			return listeners_fail(text, reason);
+	}
+	l->fds[0][l->nfds++] = first;
+	listeners_log(first);
+	return 0;
+}
+
+/* Another process listens there: SO_REUSEPORT would let both have the address, and neither
+ * would be told. */
+static bool listeners_is_taken(const struct address *at, const char **reason)
+{
+	struct listen_how how = { .backlog = 1 };
+	int fds[LISTENERS_MAX], n;
+
+	if (at->local || strcmp(at->port, "0") == 0)
+		return false;
+	n = listen_open(at, &how, fds, LISTENERS_MAX, reason);
+	for (int i = 0; i < n; i++)
+		close(fds[i]);
+	return n < 0;
+}
+
+int listeners_open(struct listeners *l, const struct config *config)
+{
+	const struct strings *list = &config->listen;
+	struct listen_how how = {
+		.backlog = config->backlog,
+		.unix_mode = config->unix_socket_mode,
+		.share = config->workers > 1,
+	};
+	const char *reason = "not an address";
+
+	l->list = list;
+	l->nworkers = (size_t)config->workers;
+	HASP_ASSERT(l->nworkers <= LISTENERS_WORKERS_MAX);
+	for (size_t i = 0; i < list->n; i++) {
+		int first[LISTENERS_MAX], n;
+		struct address at;
+		if (l->nfds == LISTENERS_MAX)
+			return listeners_fail(list->v[i], "too many addresses");
+		if (address_parse(&at, list->v[i]) < 0 || listeners_is_taken(&at, &reason))
+			return listeners_fail(list->v[i], reason);
+		n = listen_open(&at, &how, first, LISTENERS_MAX - l->nfds, &reason);
+		if (n < 0)
+			return listeners_fail(list->v[i], reason);
+		for (int k = 0; k < n; k++) {
+			l->entries[l->nfds] = list->v[i];
+			if (listeners_share(l, first[k], &at, &how) < 0)
+				return -1;
+		}
+		l->nopened++;
+	}
+	return 0;
+}
+
+int listeners_chown(const struct listeners *l, uid_t uid, gid_t gid)
+{
+	struct address at;
+
+	for (size_t i = 0; i < l->nopened; i++)
+		if (address_parse(&at, l->list->v[i]) == 0 && at.local &&
+		    chown(at.host, uid, gid) < 0)
+			return listeners_fail(l->list->v[i], strerror(errno));
+	return 0;
+}
+
+void listeners_unlink(struct listeners *l)
+{
+	struct address at;
+
+	for (size_t i = 0; i < l->nopened; i++)
+		if (address_parse(&at, l->list->v[i]) == 0 && at.local)
+			unlink(at.host);
+	l->nopened = 0;
+}
