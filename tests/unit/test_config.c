@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "config/config.h"
-#include "config/match.h"
 #include "tests/unit/inifile.h"
 
 static void no_file_means_defaults(void **state)
@@ -269,7 +268,7 @@ static void long_comments_are_no_fault(void **state)
 
 /* ---- warnings ---- */
 
-static void a_pattern_of_every_key_is_doubted(void **state)
+static void a_pattern_of_every_key_is_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned("[lock a]\npattern = a\n\t?*\n\tb\n[lock b]\npattern = *\n",
@@ -279,7 +278,7 @@ static void a_pattern_of_every_key_is_doubted(void **state)
 	                         "those that are locks, such as lock:*\n"));
 }
 
-static void a_shadowed_pattern_is_doubted(void **state)
+static void a_shadowed_pattern_is_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned("[lock a]\npattern = x:*\n[lock b]\npattern = y:* x:*\n"
@@ -292,7 +291,7 @@ static void a_shadowed_pattern_is_doubted(void **state)
 	                         "up\n"));
 }
 
-static void a_pattern_of_hasps_own_keys_is_doubted(void **state)
+static void a_pattern_of_hasps_own_keys_is_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned("[lock a]\npattern = hasp:owner:*\n",
@@ -300,7 +299,7 @@ static void a_pattern_of_hasps_own_keys_is_doubted(void **state)
 	                         "keys that begin with 'hasp:' are hasp's own\n"));
 }
 
-static void a_guards_patterns_are_doubted(void **state)
+static void a_guards_patterns_are_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned(
@@ -322,7 +321,7 @@ static void a_guards_patterns_are_doubted(void **state)
 	                         "that begin with 'hasp:' are hasp's own\n"));
 }
 
-static void a_command_named_twice_is_doubted(void **state)
+static void a_command_named_twice_is_warned_of(void **state)
 {
 	(void)state;
 	config_unref(load_warned(
@@ -334,145 +333,6 @@ static void a_command_named_twice_is_doubted(void **state)
 }
 
 /* ---- use ---- */
-
-static const char *rule_name(const struct config *c, const char *key)
-{
-	const struct rule *r = match_rule(c, slice_str(key));
-
-	return r ? r->section.name : "none";
-}
-
-static void the_first_matching_rule_wins(void **state)
-{
-	struct config *c = load(
-		"[lock narrow]\npattern = x:1* y\n[lock wide]\npattern = x:*\n");
-
-	(void)state;
-	assert_string_equal(rule_name(c, "x:12"), "narrow");
-	assert_string_equal(rule_name(c, "y"), "narrow");
-	assert_string_equal(rule_name(c, "x:2"), "wide");
-	assert_string_equal(rule_name(c, "z"), "none");
-	assert_ptr_equal(match_rule(c, SLICE_LIT("x:\0")), c->rules[1]);
-	config_unref(c);
-}
-
-static unsigned concerns(const struct config *c, const char *key)
-{
-	return match_possible(c, slice_str(key));
-}
-
-static void what_no_rule_concerns_is_told_by_the_first_byte(void **state)
-{
-	struct config *c = load("[lock a]\npattern = x:* y\n[guard b]\npattern = z:*\n"
-	                        "acquire_on = GET\n");
-
-	(void)state;
-	assert_int_equal(concerns(c, "x:1"), MATCH_RULE);
-	assert_int_equal(concerns(c, "yes"), MATCH_RULE);
-	assert_int_equal(concerns(c, "z"), MATCH_GUARD);
-	assert_int_equal(concerns(c, ""), MATCH_RULE | MATCH_GUARD);
-	assert_int_equal(concerns(c, "a:x:1"), 0);
-	assert_int_equal(concerns(c, "X:1"), 0);
-	config_unref(c);
-}
-
-static void a_pattern_that_begins_with_any_byte_may_concern_all(void **state)
-{
-	static const char *const patterns[] = { "*:lock", "?x", "[ab]x", "\\\\*x" };
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {
-		char text[64];
-		struct config *c;
-		snprintf(text, sizeof(text), "[lock a]\npattern = %s\n", patterns[i]);
-		c = load(text);
-		assert_int_equal(concerns(c, "ax"), MATCH_RULE);
-		assert_int_equal(concerns(c, "*x"), MATCH_RULE);
-		assert_int_equal(concerns(c, "\xffx"), MATCH_RULE);
-		config_unref(c);
-	}
-}
-
-static void hasps_own_keys_have_no_rule(void **state)
-{
-	struct config *c = load("[lock a]\npattern = h* *:b\n");
-
-	(void)state;
-	assert_string_equal(rule_name(c, "hasp:owner:{x}:b"), "none");
-	assert_string_equal(rule_name(c, "hasp:"), "none");
-	assert_string_equal(rule_name(c, "hasp"), "a");
-	config_unref(c);
-}
-
-static const char *guard_name(const struct config *c, const char *key)
-{
-	const struct guard *g = match_guard(c, slice_str(key));
-
-	return g ? g->section.name : "none";
-}
-
-static void the_first_matching_guard_wins(void **state)
-{
-	struct config *c = load("[guard narrow]\npattern = x:1* y\nacquire_on = GET\n"
-	                        "[guard wide]\npattern = x:*\nacquire_on = GET\n");
-
-	(void)state;
-	assert_string_equal(guard_name(c, "x:12"), "narrow");
-	assert_string_equal(guard_name(c, "y"), "narrow");
-	assert_string_equal(guard_name(c, "x:2"), "wide");
-	assert_string_equal(guard_name(c, "z"), "none");
-	assert_ptr_equal(match_guard(c, SLICE_LIT("x:\0")), c->guards[1]);
-	config_unref(c);
-}
-
-static void locks_are_not_guarded(void **state)
-{
-	struct config *c = load("[guard a]\npattern = x:*\nacquire_on = GET\n"
-	                        "[lock l]\npattern = x:l*\n");
-
-	(void)state;
-	assert_string_equal(guard_name(c, "x:lock"), "none");
-	assert_string_equal(guard_name(c, "x:1"), "a");
-	config_unref(c);
-}
-
-static void hasps_own_keys_are_not_guarded(void **state)
-{
-	struct config *c = load("[guard a]\npattern = h*\nacquire_on = GET\n");
-
-	(void)state;
-	assert_string_equal(guard_name(c, "hasp:guard:{x}"), "none");
-	assert_string_equal(guard_name(c, "hasp"), "a");
-	config_unref(c);
-}
-
-static void a_guard_knows_its_commands_in_any_case(void **state)
-{
-	struct config *c = load("[guard a]\npattern = a\nacquire_on = Get GETDEL\n"
-	                        "release_on = set GETDEL\n");
-	const struct guard *g = c->guards[0];
-
-	(void)state;
-	assert_true(match_acquires(g, SLICE_LIT("GET")));
-	assert_true(match_acquires(g, SLICE_LIT("getdel")));
-	assert_false(match_acquires(g, SLICE_LIT("GE")));
-	assert_false(match_acquires(g, SLICE_LIT("SET")));
-	assert_true(match_releases(g, SLICE_LIT("SET")));
-	assert_true(match_releases(g, SLICE_LIT("getDel")));
-	assert_false(match_releases(g, SLICE_LIT("APPEND")));
-	config_unref(c);
-}
-
-static void a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by(void **state)
-{
-	struct config *c = load("[guard a]\npattern = a\nacquire_on = GET GETEX\n");
-	const struct guard *g = c->guards[0];
-
-	(void)state;
-	assert_true(match_releases(g, SLICE_LIT("set")));
-	assert_false(match_releases(g, SLICE_LIT("getex")));
-	config_unref(c);
-}
 
 static void the_last_unref_frees(void **state)
 {
@@ -523,21 +383,11 @@ int main(void)
 		cmocka_unit_test(windows_line_ends_and_a_byte_order_mark_are_fine),
 		cmocka_unit_test(lines_may_be_as_long_as_inih_allows),
 		cmocka_unit_test(long_comments_are_no_fault),
-		cmocka_unit_test(a_pattern_of_every_key_is_doubted),
-		cmocka_unit_test(a_shadowed_pattern_is_doubted),
-		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_doubted),
-		cmocka_unit_test(a_guards_patterns_are_doubted),
-		cmocka_unit_test(a_command_named_twice_is_doubted),
-		cmocka_unit_test(the_first_matching_rule_wins),
-		cmocka_unit_test(what_no_rule_concerns_is_told_by_the_first_byte),
-		cmocka_unit_test(a_pattern_that_begins_with_any_byte_may_concern_all),
-		cmocka_unit_test(hasps_own_keys_have_no_rule),
-		cmocka_unit_test(the_first_matching_guard_wins),
-		cmocka_unit_test(locks_are_not_guarded),
-		cmocka_unit_test(hasps_own_keys_are_not_guarded),
-		cmocka_unit_test(a_guard_knows_its_commands_in_any_case),
-		cmocka_unit_test(
-			a_guard_without_release_on_is_released_by_all_it_is_not_acquired_by),
+		cmocka_unit_test(a_pattern_of_every_key_is_warned_of),
+		cmocka_unit_test(a_shadowed_pattern_is_warned_of),
+		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_warned_of),
+		cmocka_unit_test(a_guards_patterns_are_warned_of),
+		cmocka_unit_test(a_command_named_twice_is_warned_of),
 		cmocka_unit_test(the_last_unref_frees),
 		cmocka_unit_test(a_restart_is_needed_for_what_cannot_change),
 	};
