@@ -31,7 +31,7 @@ on_disconnect = release
 
 def users_in_the_manual():
     """{name: its rules}"""
-    text = (TOP / "config/hasp.ini.5").read_text()
+    text = (TOP / "config/man/hasp.ini.5").read_text()
     blocks = re.findall(r"^ACL SETUSER (\S+) (.*?)^\.Ed", text, re.M | re.S)
     return {name: rules.split() for name, rules in blocks}
 

@@ -21,7 +21,7 @@
 #endif
 
 #define HASP_INI SRCDIR "/config/hasp.ini"
-#define HASP_INI_5 SRCDIR "/config/hasp.ini.5"
+#define HASP_INI_5 SRCDIR "/config/man/hasp.ini.5"
 #define MINIMAL_INI SRCDIR "/config/examples/minimal.ini"
 
 /* The file as a string, with a newline before its first line, to be freed. */
