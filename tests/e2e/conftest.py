@@ -4,9 +4,17 @@
 The binary under test is $HASP, or `hasp` at the top of the source tree.
 """
 
+import concurrent.futures
+import contextlib
+
 import pytest
 
-from harness import Hasp, RedisServer
+pytest.register_assert_rewrite("harness")
+
+# pylint: disable=wrong-import-position
+from harness import Hasp, RedisServer  # noqa: E402
+from harness.interop import Sides  # noqa: E402
+from harness.sections import rule  # noqa: E402
 
 
 @pytest.fixture
@@ -65,3 +73,32 @@ def start_hasp(redis_server, pooling):
 def hasp(start_hasp):
     """hasp without any rule: a proxy that must not be noticed."""
     return start_hasp()
+
+
+@pytest.fixture
+def pair(start_hasp):
+    """pair(sections) starts hasp and opens two connections to it."""
+    connections = []
+
+    def start(sections=rule(), **options):
+        hasp = start_hasp(sections, **options)
+        connections.extend([hasp.connect(), hasp.connect()])
+        return connections[-2:]
+
+    yield start
+    for connection in connections:
+        connection.close()
+
+
+@pytest.fixture
+def sides(redis_server, start_hasp):
+    """sides(sections) starts hasp; clients of Redis and of hasp, see harness/interop.py."""
+    with contextlib.ExitStack() as stack:
+        yield lambda config, **options: Sides(redis_server, start_hasp(config, **options), stack)
+
+
+@pytest.fixture
+def pool():
+    """Threads, for clients that block."""
+    with concurrent.futures.ThreadPoolExecutor() as executor:
+        yield executor

@@ -15,7 +15,7 @@ import subprocess
 
 import pytest
 
-from harness import TOP, Connection, RedisServer, encode, until
+from harness import TOP, RedisServer, encode, until
 
 OK, PONG, QUEUED, NIL = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"$-1\r\n"
 RULES = "[lock locks]\npattern = lock:*\n[verbs]\n"

@@ -8,10 +8,10 @@ import signal
 
 import pytest
 from harness import Connection, encode, until
-from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUE, QUEUED, WRONGTYPE, ZERO, bulk, guard, held, is_locked,
-                            is_lost, stands, transact)
+from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, stands, transact
+from harness.marks import BOTH
+from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
 
-BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
 OWNERS = pytest.mark.parametrize("owner", ["connection", "address", "name", "user"])
 
 

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 from harness import encode, until
-from harness.guards import (GUARD, KEY, NIL, OK, ONE, QUEUED, bulk, guard, held, is_locked, is_lost, nothing_left,
-                            stands, transact)
+from harness.guards import GUARD, KEY, guard, held, is_locked, is_lost, nothing_left, stands, transact
 from harness.relay import Relay
+from harness.replies import NIL, OK, ONE, QUEUED, bulk
 
 SECOND, SECOND_GUARD = "stock:2", "hasp:guard:{stock:2}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who has a lock, when several may: owners that connections share, and what was said too late.
+"""Owners that several connections share: who has the lock, and who gives back what.
 
 An owner is shared by connections of one worker, of two workers and of two proxies: they
 know of each other in different ways. What must not happen is waited for by what comes after it:
@@ -7,34 +7,19 @@ hasp's own calls to Redis are carried out in the order in which it makes them.
 """
 
 import signal
-import threading
-import time
 
 import pytest
 from harness import encode, until
+from harness.info import calls
 from harness.line import queue_of, stand
-from harness.relay import Relay, hang_up
+from harness.marks import LAYOUTS
+from harness.partners import OWNERS, WHERE, Partners, setting
+from harness.relay import Relay
+from harness.renewal import LEASE_MS, is_renewed, runs_out
+from harness.replies import NIL, OK, ONE, UNKNOWN
+from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
-OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
-UNKNOWN = b"-ERR hasp: upstream "
-LEASE_MS = 450
-
-LAYOUTS = pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-OWNERS = pytest.mark.parametrize("owner", ["address", "name", "user", "AS"])
-WHERE = pytest.mark.parametrize("where", ["worker", "two workers", "two proxies"])
-
-
-def section(name, settings):
-    return "\n".join([f"[{name}]", *(f"{option} = {value}" for option, value in settings.items()), ""])
-
-
-def verbs(**settings):
-    return section("verbs", settings)
-
-
-def rule(**settings):
-    return section("lock locks", {"pattern": "lock:*", **settings})
 
 
 @pytest.fixture
@@ -46,158 +31,6 @@ def pooling():
 def take(connection, *options):
     """By verb; the fencing token does not matter."""
     assert connection.call("LOCK", KEY, *options).startswith(b":")
-
-
-def calls(plain, *commands):
-    stats = plain.info("commandstats")
-    return sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
-
-
-def rises(plain, key, count):
-    """Waits until the expiry of `key` has risen so often. False: it went."""
-    seen, last = 0, 1 << 60
-    deadline = time.monotonic() + 10
-    while seen < count:
-        assert time.monotonic() < deadline, f"neither renewed nor gone: {key}"
-        left = plain.pttl(key)
-        if left < 0:
-            return False
-        seen += left > last
-        last = left
-        time.sleep(0.005)
-    return True
-
-
-def is_renewed(plain, key):
-    """Longer than any lease."""
-    return rises(plain, key, 4)
-
-
-def runs_out(plain, key):
-    """Without being renewed once."""
-    return not rises(plain, key, 1)
-
-
-class Gates(Relay):
-    """A relay that knows hasp's connections apart: "own", "listening", and "link" for its
-    clients'. shut() names those whose requests or replies are held up until they are named no more;
-    `waiting` is what was held up, `passed` the replies that went through."""
-
-    def __init__(self, target):
-        self.requests, self.replies, self.waiting = set(), set(), []
-        self.kinds, self.passed = {}, {"own": b"", "listening": b"", "link": b""}
-        self.changed = threading.Condition()
-        super().__init__(target)
-
-    def shut(self, requests=(), replies=()):
-        """These, and no others."""
-        with self.changed:
-            self.requests, self.replies = set(requests), set(replies)
-            self.changed.notify_all()
-
-    def open(self):
-        self.shut()
-
-    def cut_links(self):
-        """hasp's end of them; what is held up still goes to Redis."""
-        for near, far in self.pairs:
-            if self.kinds.get(far) == "link":
-                hang_up(near)
-
-    def cut(self):
-        self.open()
-        super().cut()
-
-    def _copy(self, source, sink, replies):
-        """The far end of a connection names it."""
-        far, shut = (source, "replies") if replies else (sink, "requests")
-        try:
-            while data := source.recv(65536):
-                if not replies and b"SUBSCRIBE" in data:
-                    self.kinds[far] = "listening"
-                elif not replies and b"\r\nCOMMAND\r\n" in data:
-                    self.kinds[far] = "own"
-                kind = self.kinds.setdefault(far, "link")
-                with self.changed:
-                    if kind in getattr(self, shut):
-                        self.waiting.append(data)
-                        self.changed.wait_for(lambda: kind not in getattr(self, shut))
-                sink.sendall(data)
-                if replies:
-                    self.passed[kind] += data
-        except OSError:
-            pass
-        hang_up(source)
-        hang_up(sink)
-
-
-@pytest.fixture
-def gates(redis_server):
-    with Gates(redis_server.address) as relay:
-        yield relay
-
-
-def is_up(hasp, workers=1):
-    """hasp's own connection is, and Redis has its scripts."""
-    until(lambda: hasp.log.count("upstream_up") == workers, "hasp's own connection")
-    return hasp
-
-
-def subscribe(hasp, gates, plain):
-    """hasp does when somebody is to wait."""
-    with hasp.connect() as one:
-        assert one.call("LOCK", "other", "AS", "somebody") == ONE
-        assert one.call("LOCK", "other", "WAIT", 10) == NIL
-    until(lambda: b"subscribe" in gates.passed["listening"], "hasp to subscribe")
-    until(lambda: not plain.exists(queue_of("other")), "it to leave the queue")
-    hasp.take_turn()
-
-
-class Partners:
-    """Connections, at the same worker or apart, of which those made by join() are one owner."""
-
-    def __init__(self, start_hasp, plain, where, owner, rules):
-        self.plain, self.owner = plain, owner
-        workers = 2 if where == "two workers" else 1
-        self.hasps = [is_up(start_hasp(rules, workers=workers), workers)
-                      for _ in range(2 if where == "two proxies" else 1)]
-        self.apart = where == "two workers"
-        self.words = ("AS", "us") if owner == "AS" else ()
-        self.connections = []
-
-    def worker_of(self, connection):
-        """By the ticket of a lock."""
-        assert connection.call("LOCK", "probe", "AS", "probe").startswith(b":")
-        worker = self.plain.get("hasp:fence:{probe}").split(" ")[2].split("-")[0]
-        assert connection.call("UNLOCK", "probe", "AS", "probe") == ONE
-        return worker
-
-    def connect(self, number=0):
-        """Every other one elsewhere, if there is an elsewhere."""
-        connection = self.hasps[number % len(self.hasps)].connect()
-        self.connections.append(connection)
-        return connection
-
-    def join(self):
-        one, other = self.connect(0), self.connect(1)
-        for _ in range(80 if self.apart else 0):
-            if self.worker_of(other) != self.worker_of(one):
-                break
-            other = self.connect(1)
-        else:
-            assert not self.apart, "a worker that gets no connection"
-        for connection in (one, other):
-            if self.owner == "name":
-                assert connection.call("CLIENT", "SETNAME", "us") == OK
-            if self.owner == "user":
-                assert connection.call("AUTH", "us", "x") == OK
-        return one, other
-
-    def hang_up(self, connection, last=("LOCK", "last", "AS", "last")):
-        """Returns when all that it had is given back: the last it took is."""
-        assert connection.call(*last).startswith(b":")
-        connection.close()
-        until(lambda: not self.plain.exists(last[1]), "the last lock to be given back", timeout=5)
 
 
 @pytest.fixture
@@ -215,12 +48,7 @@ def partners(start_hasp, plain):
             connection.close()
 
 
-def setting(owner):
-    """AS names an owner whatever is configured."""
-    return {} if owner == "AS" else {"owner": owner}
-
-
-# --- owners that several connections share ------------------------------------------
+# --- owners that several connections share ---------------------------------------
 
 
 @WHERE
@@ -341,7 +169,7 @@ def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
         assert not plain.exists(KEY)
 
 
-# --- partners that wait ------------------------------------------------------------
+# --- partners that wait ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("alive", [True, False])
@@ -384,7 +212,7 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
 def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_hasp, redis_server, plain):
     """The try that was never answered came first."""
     with Relay(redis_server.address) as relay:
-        hasp, away = start_hasp(verbs()), is_up(start_hasp(verbs(), upstream=relay.address))
+        hasp, away = start_hasp(verbs()), start_hasp(verbs(), upstream=relay.address).is_up()
         with hasp.connect() as one, away.connect() as other:
             relay.swallows = True
             other.send(encode("LOCK", KEY, "PX", 60000, "AS", "us"))
@@ -404,7 +232,7 @@ def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_
 ], ids=["verb", "rule"])
 def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, plain, rules, take):
     with Relay(redis_server.address) as relay:
-        hasp, away = start_hasp(rules), is_up(start_hasp(rules, upstream=relay.address))
+        hasp, away = start_hasp(rules), start_hasp(rules, upstream=relay.address).is_up()
         with hasp.connect() as one, away.connect() as other:
             assert one.call(*take) in (ONE, OK)
             assert other.call(*(word.replace(take[1], take[1] + "0") if word == take[1] else word for word in take)) \
@@ -422,95 +250,7 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
             assert plain.pttl(take[1]) > 50000
 
 
-# --- locks that are given back, and lost -------------------------------------------
-
-
-@pytest.mark.parametrize("owner", ["connection", "name"])
-def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(start_hasp, plain, owner):
-    hasp = start_hasp(rule(lease=f"{LEASE_MS}ms", owner=owner))
-    with hasp.connect() as one, hasp.connect() as other:
-        for n, connection in enumerate((one, other)):
-            assert connection.call("CLIENT", "SETNAME", f"name{n}") == OK
-            assert connection.call("SETNX", f"lock:{n}", f"v{n}") == ONE
-        assert other.call("DEL", "lock:1", "lock:0") == ONE
-        assert not plain.exists("lock:1")
-        assert is_renewed(plain, "lock:0")
-
-
-def test_key_that_del_names_twice_is_given_back_once(start_hasp, plain):
-    hasp = start_hasp(rule(wait="5s"))
-    with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
-        assert one.call("SETNX", LOCK, "v") == ONE
-        stand(plain, second, "SETNX", LOCK, "w")
-        stand(plain, third, "SETNX", LOCK, "x")
-        assert one.call("DEL", LOCK, LOCK) == ONE
-        assert second.read() == ONE
-        assert plain.get(LOCK) == "w" and plain.zcard(queue_of(LOCK)) == 1
-
-
-def test_late_del_of_who_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
-    """With owner = value: what this connection had stored is not there any more."""
-    hasp = start_hasp(rule(lease=f"{LEASE_MS}ms", owner="value"))
-    with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
-        plain.delete(LOCK)
-        assert other.call("SET", LOCK, "yours", "NX", "PX", 60000) == OK
-        assert rises(plain, "lock:2", 3)  # hasp has tried to renew the other one, too
-        assert one.call("DEL", LOCK) == ZERO
-        assert plain.get(LOCK) == "yours"
-
-
-def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered_is_undone(
-        start_hasp, redis_server, plain):
-    with Relay(redis_server.address) as relay, redis_server.client(db=1) as second:
-        hasp = is_up(start_hasp(rule(wait="5s"), upstream=relay.address))
-        with hasp.connect() as one:
-            for command in (("MULTI",), ("SELECT", 1), ("SET", LOCK, "v", "NX", "PX", 60000), ("SELECT", 0)):
-                assert one.call(*command) in (OK, b"+QUEUED\r\n")
-            relay.swallows = True
-            one.send(encode("EXEC"))
-            until(lambda: second.exists(LOCK), "the lock to be taken")
-            relay.cut()
-            relay.mend()
-            until(lambda: not second.exists(LOCK), "the lock to be undone", timeout=5)
-
-
-def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gates, plain):
-    hasp = is_up(start_hasp(verbs(), upstream=gates.address, drain_timeout="50ms"))
-    with hasp.connect() as one:
-        assert one.call("PING") == b"+PONG\r\n"
-        gates.shut(requests={"link"})
-        one.send(encode("LOCK", KEY, "PX", 3600000))
-        until(lambda: gates.waiting, "the try to be on its way")
-        before = calls(plain, "evalsha")
-        hasp.signal(signal.SIGTERM)
-        assert one.at_end()
-        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
-        before = calls(plain, "hincrby")
-        gates.open()
-        until(lambda: calls(plain, "hincrby") > before, "it to be carried out")
-        until(lambda: not plain.exists(KEY), "it to be undone again", timeout=5)
-
-
-def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates, plain):
-    """It was on its way over a connection that is gone at hasp's end."""
-    hasp = is_up(start_hasp(verbs(), upstream=gates.address))
-    with hasp.connect() as one:
-        assert one.call("PING") == b"+PONG\r\n"
-        gates.shut(requests={"link"})
-        one.send(encode("LOCK", KEY, "PX", 3600000))
-        until(lambda: gates.waiting, "the try to be on its way")
-        before = calls(plain, "evalsha")
-        gates.cut_links()
-        assert one.read().startswith(UNKNOWN)
-        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
-        before = calls(plain, "hincrby")
-        gates.open()
-        until(lambda: calls(plain, "hincrby") > before, "it to be carried out")
-        until(lambda: not plain.exists(KEY), "it to be undone again", timeout=5)
-
-
-# --- what cannot be an owner, a lease or a queue ------------------------------------
+# --- what cannot be an owner, a lease or a queue ---------------------------------
 
 
 @pytest.mark.parametrize("space", " \t\n\v\f\r")
@@ -559,7 +299,7 @@ def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, giv
 @pytest.mark.parametrize("spoil", [lambda plain, key: plain.set(key, "x"), lambda plain, key: plain.rpush(key, "x")],
                          ids=["string", "list"])
 def test_queue_of_another_type_harms_nobody_who_takes_or_gives_back(start_hasp, plain, spoil):
-    hasp = is_up(start_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")))
+    hasp = start_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == one.call("SETNX", LOCK, "v") == ONE
         for key in (KEY, LOCK):
@@ -584,110 +324,3 @@ def test_who_listens_to_everything_does_not_stand_in_for_a_hasp_that_was_killed(
         assert one.call("UNLOCK", KEY) == ONE
         assert not plain.exists(KEY)
         assert one.call("LOCK", KEY) == b":2\r\n"
-
-
-# --- what comes late ----------------------------------------------------------------
-
-
-def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant_before_its_place(
-        start_hasp, gates, plain):
-    hasp = is_up(start_hasp(verbs(reentrant="no"), upstream=gates.address))
-    away = start_hasp(verbs(reentrant="no"))
-    with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
-        subscribe(hasp, gates, plain)
-        before = gates.passed["link"].count(b"+QUEUED")
-        assert one.call("LOCK", KEY, "PX", 60000) == b":2\r\n"
-        gates.shut(replies={"link", "own"})
-        stand(plain, first, "LOCK", KEY, "PX", 2000, "WAIT", 20000)
-        until(lambda: gates.waiting, "its place to be on its way")
-        assert one.call("UNLOCK", KEY) == ONE
-        until(lambda: b" 3 " in gates.passed["listening"], "its grant")
-        until(lambda: plain.pttl(KEY) < 1700, "so much of the lease to pass that hasp asks for it anew")
-        hasp.take_turn()
-        gates.shut(replies={"own"})
-        until(lambda: plain.pttl(KEY) > 1700, "its lease to begin anew")
-        stand(plain, second, "LOCK", KEY, "WAIT", 20000)
-        until(lambda: gates.passed["link"].count(b"+QUEUED") == before + 2, "both to know their places")
-        hasp.take_turn()
-        gates.open()
-        assert first.read() == b":3\r\n"
-        assert second.read() == b":4\r\n"
-
-
-def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
-    """The one for whom hasp looked had got the lock meanwhile."""
-    hasp = is_up(start_hasp(verbs(on_disconnect="release"), upstream=gates.address))
-    away = start_hasp(verbs())
-    number = 100
-    with away.connect() as one:
-        assert one.call("LOCK", KEY, "PX", 600000) == ONE
-        crowd = [hasp.connect() for _ in range(number)]
-        for n, other in enumerate(crowd):
-            other.send(encode("LOCK", KEY, "WAIT", 60000, "AS", f"w{n}"))
-        until(lambda: plain.zcard(queue_of(KEY)) == number, "all to stand in line")
-        order = [int(entry.split(" ")[5][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
-        first, second = crowd[order[0]], crowd[order[1]]
-        gates.shut(requests={"own"})
-        until(lambda: gates.waiting, "hasp to look")
-        assert one.call("UNLOCK", KEY) == ONE
-        assert first.read() == b":2\r\n"
-        assert first.call("UNLOCK", KEY, "AS", f"w{order[0]}") == ONE
-        assert second.read() == b":3\r\n"
-        before = calls(plain, "evalsha"), len(gates.passed["own"])
-        gates.open()
-        until(lambda: len(gates.passed["own"]) > before[1], "the answer to it")
-        hasp.take_turn()
-        with hasp.connect() as last:
-            assert last.call("LOCK", "last").startswith(b":")
-        until(lambda: not plain.exists("last"), "all that hasp did before to be done")
-        assert calls(plain, "evalsha") - before[0] < number / 2
-        for other in crowd:
-            other.close()
-
-
-def test_who_hangs_up_before_it_knows_its_place_is_not_searched_for(start_hasp, gates, plain):
-    hasp = is_up(start_hasp(verbs(), upstream=gates.address))
-    with hasp.connect() as one, hasp.connect() as other:
-        plain.hset(KEY, "somebody", 1)
-        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
-        gates.shut(replies={"link"})
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
-        other.close()
-        hasp.take_turn()
-        before = calls(plain, "zrange")
-        gates.open()
-        until(lambda: plain.zcard(queue_of(KEY)) <= 1, "it to leave the queue")
-        assert plain.zcard(queue_of(KEY)) == 1
-        assert calls(plain, "zrange") == before
-
-
-def test_who_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_hasp, gates, plain):
-    hasp = is_up(start_hasp(verbs(), upstream=gates.address))
-    with hasp.connect() as one:
-        subscribe(hasp, gates, plain)
-        plain.hset(KEY, "somebody", 1)
-        gates.shut(requests={"own"})
-        one.send(encode("LOCK", KEY, "WAIT", 50) + encode("PING"))
-        assert one.read() == NIL
-        assert one.read() == b"+PONG\r\n"
-        assert plain.zcard(queue_of(KEY)) == 1
-        gates.open()
-        until(lambda: not plain.exists(queue_of(KEY)), "it to leave the queue", timeout=5)
-
-
-def test_lock_that_is_handed_to_one_who_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
-    """Before its time was over, and hasp does not hear of it until then."""
-    hasp = is_up(start_hasp(verbs(), upstream=gates.address))
-    away = start_hasp(verbs())
-    with away.connect() as one, hasp.connect() as gone, away.connect() as other:
-        subscribe(hasp, gates, plain)
-        assert one.call("LOCK", KEY) == b":2\r\n"
-        gates.shut(requests={"own"}, replies={"listening"})
-        stand(plain, gone, "LOCK", KEY, "WAIT", 1000, "AS", "gone")
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
-        assert one.call("UNLOCK", KEY) == ONE
-        assert plain.hgetall(KEY) == {"gone": "1"}
-        assert gone.read() == NIL
-        gates.open()
-        assert other.read() == b":4\r\n"
-        assert gone.call("PING") == b"+PONG\r\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The line of waiters, as Redis has it."""
+"""The queue of those who wait for a lock, as Redis has it."""
 
 from .resp import encode
 from .wait import until
@@ -7,6 +7,15 @@ from .wait import until
 
 def queue_of(key):
     return f"hasp:queue:{{{key}}}"
+
+
+def entries(plain, key="k"):
+    """The tickets in the queue, first come first."""
+    return [entry.split(" ", 1)[0] for entry in plain.zrange(queue_of(key), 0, -1)]
+
+
+def nobody_waits(plain, key="k"):
+    return until(lambda: not plain.exists(queue_of(key)), "the queue to be empty", timeout=5)
 
 
 def stand(plain, connection, *command, queue=None):

@@ -137,6 +137,16 @@ class RedisServer(Process):
         self.remove()
 
 
+class ProtectedRedis(RedisServer):
+    """One that asks for a password; client() knows it."""
+
+    def __init__(self):
+        super().__init__("--requirepass", "secret")
+
+    def client(self, **options):
+        return super().client(password="secret", **options)
+
+
 class Hasp(Process):
     """hasp in the foreground with the given configuration, ready to be connected to."""
 
@@ -178,6 +188,25 @@ class Hasp(Process):
         draft = self.dir / "draft"
         draft.write_text(text)
         draft.replace(self.config_file)
+
+    def edit(self, old, new):
+        """Replaces a part of its file, and tells it to read that again."""
+        text = self.config_file.read_text()
+        assert old in text
+        self.configure(text.replace(old, new))
+        self.signal(signal.SIGHUP)
+
+    def reload(self, old, new):
+        """Replaces a part of its file, and returns when that is in force."""
+        before = self.log.count("reloaded")
+        self.edit(old, new)
+        until(lambda: self.log.count("reloaded") > before, "the reload")
+        self.take_turn()
+
+    def is_up(self, workers=1):
+        """Returns itself when its own connections are, and Redis has its scripts."""
+        until(lambda: self.log.count("upstream_up") == workers, "hasp's own connection")
+        return self
 
     def client(self, **options):
         """A redis-py client; replies as str."""

@@ -18,6 +18,12 @@ def encode(*args):
     return out
 
 
+def pipeline(connection, *commands):
+    """All sent in one write; the replies."""
+    connection.send(b"".join(encode(*command) for command in commands))
+    return [connection.read() for _ in commands]
+
+
 class Connection:
     """`address` is (host, port), or the path of a unix socket.
 

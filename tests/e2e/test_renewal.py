@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens to a lock while its connection lives, and when that ends.
-
-A renewal shows as an expiry that rises; what is not renewed must be gone within
-its lease. Leases are short enough for that and long enough for a loaded machine.
-"""
+"""Renewal: a lock is kept while its connection lives, as far as the rule wants it."""
 
 import signal
 import socket
@@ -11,27 +7,13 @@ import struct
 import time
 
 import pytest
-
-from harness import Hasp, RedisServer, encode, until
-from harness.relay import Relay
+from harness import encode, until
+from harness.marks import BOTH
+from harness.renewal import LEASE_MS, is_renewed, rises, rule, runs_out, verbs
+from harness.replies import NIL, OK, ONE, ZERO
+from harness.resp import pipeline
 
 KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
-OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
-LEASE_MS = 450
-LEASE = f"{LEASE_MS}ms"
-
-
-def rule(**settings):
-    settings = {"pattern": "lock:*", "lease": LEASE, **settings}
-    return "\n".join(["[lock locks]", *(f"{name} = {value}" for name, value in settings.items()), ""])
-
-
-def verbs(**settings):
-    settings = {"lease": LEASE, **settings}
-    return "\n".join(["[verbs]", *(f"{name} = {value}" for name, value in settings.items()), ""])
-
-
-BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
 
 
 @pytest.fixture
@@ -40,46 +22,10 @@ def pooling():
     return "shared"
 
 
-def rises(plain, count, *keys):
-    """Waits until the expiry of each of `keys` has risen `count` times. False: one went."""
-    seen, last = [0] * len(keys), [1 << 60] * len(keys)
-    deadline = time.monotonic() + 10
-    while min(seen) < count:
-        assert time.monotonic() < deadline, f"neither renewed nor gone: {keys}"
-        for n, key in enumerate(keys):
-            left = plain.pttl(key)
-            if left < 0:
-                return False
-            seen[n] += left > last[n]
-            last[n] = left
-        time.sleep(0.005)
-    return True
-
-
-def is_renewed(plain, *keys):
-    """Longer than any lease."""
-    return rises(plain, 4, *keys)
-
-
-def runs_out(plain, key):
-    """Without being renewed once."""
-    return not rises(plain, 1, key)
-
-
 def reset(connection):
     """Closes with an RST instead of a FIN."""
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-
-
-def gone(plain, *keys):
-    """At once: long before any lease."""
-    return until(lambda: not plain.exists(*keys), f"{keys} to go", timeout=5)
-
-
-def pipeline(connection, *commands):
-    connection.send(b"".join(encode(*command) for command in commands))
-    return [connection.read() for _ in commands]
 
 
 # --- renewal ---------------------------------------------------------------------
@@ -171,27 +117,10 @@ def close_hard(hasp, plain, connection):
     reset(connection)
 
 
-def close_half(hasp, plain, connection):
-    connection.sock.shutdown(socket.SHUT_WR)
-    assert connection.at_end()
-
-
-def quit_(hasp, plain, connection):
-    assert connection.call("QUIT") == OK
-
-
 def be_killed(hasp, plain, connection):
     number = connection.call("CLIENT", "ID")[1:-2].decode()
     plain.client_kill_filter(_id=number)
     assert connection.at_end()
-
-
-def break_the_protocol(hasp, plain, connection):
-    connection.send(b"*1\r\n:1\r\n")
-    assert connection.read().startswith(b"-ERR Protocol error")
-
-
-ENDINGS = [close, close_hard, close_half, quit_, be_killed, break_the_protocol]
 
 
 @pytest.mark.parametrize("end", [close, close_hard, be_killed])
@@ -458,223 +387,3 @@ def test_lock_by_verb_is_not_renewed_past_max_hold(start_hasp, plain):
         one.call("LOCK", "k")
         assert rises(plain, 2, "k")
         until(lambda: not plain.exists("k"), "the lock to run out", timeout=4)
-
-
-# --- the end of the connection ---------------------------------------------------
-
-
-@BOTH
-@pytest.mark.parametrize("end", ENDINGS)
-def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
-    one = hasp.connect()
-    one.call("SETNX", KEY, "v")
-    one.call("SET", "lock:2", "v", "NX", "EX", 60)
-    one.call("LOCK", "k")
-    one.call("LOCK", "k")
-    one.call("LOCK", "leased", "EX", 60)
-    end(hasp, plain, one)
-    assert gone(plain, KEY, SIDE, "lock:2", "k", "leased")
-
-
-@pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
-def test_on_disconnect_release_with_every_owner(start_hasp, plain, owner):
-    with start_hasp(rule(lease="30s", on_disconnect="release", owner=owner)).connect() as one:
-        one.call("CLIENT", "SETNAME", "me")
-        one.call("SETNX", KEY, "v")
-    assert gone(plain, KEY)
-
-
-def test_on_disconnect_expire_leaves_the_lock_for_its_lease(start_hasp, plain):
-    released = "[lock released]\npattern = released\non_disconnect = release\n"
-    hasp = start_hasp(rule(lease="30s") + verbs(lease="30s") + released)
-    with hasp.connect() as one:
-        one.call("SETNX", KEY, "v")
-        one.call("LOCK", "k")
-        one.call("SETNX", "released", "v")
-    assert gone(plain, "released")
-    with hasp.connect() as other:
-        assert other.call("SETNX", KEY, "v") == ZERO
-        assert other.call("LOCK", "k") == NIL
-    assert plain.pttl(KEY) > 0 and plain.pttl("k") > 0
-
-
-def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
-    with hasp.connect() as other:
-        with hasp.connect() as one:
-            one.call("SETNX", KEY, "v")
-            one.call("SETNX", "lock:2", "v")
-            plain.delete(KEY)
-            assert other.call("SETNX", KEY, "v") == ONE
-        assert gone(plain, "lock:2")
-        assert plain.exists(KEY)
-
-
-@BOTH
-def test_release_in_another_database(start_hasp, redis_server):
-    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
-        one.call("SELECT", 3)
-        one.call("SETNX", KEY, "v")
-    with redis_server.client(db=3) as third:
-        assert gone(third, KEY, SIDE)
-
-
-def test_release_although_the_scripts_were_lost(start_hasp, plain):
-    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
-        one.call("SETNX", KEY, "v")
-        plain.script_flush()
-    assert gone(plain, KEY, SIDE)
-
-
-@BOTH
-def test_release_of_a_thousand_locks(start_hasp, plain):
-    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
-        assert set(pipeline(one, *(("SETNX", f"lock:{n}", "v") for n in range(1000)))) == {ONE}
-    until(lambda: plain.dbsize() == 0, "all of them to go", timeout=5)
-
-
-@BOTH
-@pytest.mark.parametrize("take", [
-    [("LOCK", "k")],
-    [("SETNX", KEY, "v")],
-    [("MULTI",), ("LOCK", "k"), ("SETNX", KEY, "v"), ("EXEC",)],
-])
-@pytest.mark.parametrize("end", [close, close_hard])
-def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, plain, take, end):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
-    one = hasp.connect()
-    assert one.call("PING") == b"+PONG\r\n"
-    evals = plain.info("commandstats").get("cmdstat_eval", {}).get("calls", 0)
-    redis_server.signal(signal.SIGSTOP)
-    one.send(b"".join(encode(*command) for command in take))
-    end(hasp, plain, one)
-    hasp.take_turn()
-    redis_server.signal(signal.SIGCONT)
-
-    def taken():
-        stats = plain.info("commandstats")
-        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha")) > evals
-
-    until(taken, "the lock to be taken")
-    assert gone(plain, "k", KEY)
-
-
-@BOTH
-@pytest.mark.parametrize("take, key", [(("SETNX", KEY, "v"), KEY), (("LOCK", "k"), "k")])
-def test_release_is_made_good_when_redis_is_back(start_hasp, redis_server, plain, take, key):
-    with Relay(redis_server.address) as relay:
-        hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"),
-                          upstream=relay.address)
-        with hasp.connect() as one:
-            assert one.call(*take) == ONE
-            until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
-            relay.cut()
-            until(lambda: "upstream_down" in hasp.log, "hasp to notice")
-        hasp.take_turn()
-        assert plain.exists(key)
-        relay.mend()
-        assert gone(plain, key)
-
-
-def test_sigterm_releases_what_is_to_be_released(start_hasp, plain):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
-    with hasp.connect() as one:
-        one.call("SETNX", KEY, "v")
-        hasp.signal(signal.SIGTERM)
-        assert gone(plain, KEY, SIDE)
-
-
-# --- hasp's own login ------------------------------------------------------------
-
-
-class ProtectedRedis(RedisServer):
-    def __init__(self):
-        super().__init__("--requirepass", "secret")
-
-    def client(self, **options):
-        return super().client(password="secret", **options)
-
-
-@pytest.fixture
-def with_login():
-    """start(further upstream options): hasp before a Redis that asks for a password."""
-    things = []
-
-    def start(*upstream, rules=rule()):
-        redis = ProtectedRedis()
-        things.append(redis)
-        hasp = Hasp("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]",
-                               f"address = unix:{redis.unix}", *upstream, rules]))
-        things.append(hasp)
-        return hasp, redis.client()
-
-    yield start
-    faults = []
-    for thing in reversed(things):
-        faults.append(thing.stop())
-        print(thing.log)
-        thing.remove()
-    assert not any(faults), faults
-
-
-def login(hasp):
-    connection = hasp.connect()
-    assert connection.call("AUTH", "secret") == OK
-    return connection
-
-
-def test_hasp_logs_in_with_the_password_to_renew(with_login):
-    hasp, plain = with_login("password = secret")
-    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
-    with login(hasp) as one:
-        one.call("SETNX", KEY, "v")
-        assert is_renewed(plain, KEY)
-
-
-def test_hasp_logs_in_as_a_user_to_renew(with_login):
-    hasp, plain = with_login("user = hasp", "password = pw")
-    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
-    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
-    with login(hasp) as one:
-        one.call("SETNX", KEY, "v")
-        assert is_renewed(plain, KEY)
-
-
-@pytest.mark.parametrize("others", [0, 1])
-def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_login, others):
-    """hasp's own connection is refused when it is time to renew, and let in again when the
-    application has taken the lock anew, with an expiry of its own."""
-    hasp, plain = with_login("user = hasp", "password = pw", rules=rule(lease="6s"))
-    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
-    until(lambda: "upstream_up" in hasp.log, "hasp to log in", timeout=15)
-    with login(hasp) as one:
-        for n in range(others):
-            assert one.call("SETNX", f"lock:other{n}", "v") == ONE
-        assert one.call("SETNX", KEY, "v") == ONE
-        plain.execute_command("ACL", "SETUSER", "hasp", "off")
-        plain.execute_command("CLIENT", "KILL", "USER", "hasp")
-        until(lambda: "renewal_failed" in hasp.log, "a renewal to fail")
-        assert one.call("DEL", KEY) == ONE
-        assert one.call("SET", KEY, "v", "NX", "PX", 5000) == OK
-        end = plain.pexpiretime(KEY)
-        plain.execute_command("ACL", "SETUSER", "hasp", "on")
-        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again", timeout=15)
-        assert one.call("SETNX", "lock:later", "v") == ONE
-        assert rises(plain, 1, "lock:later", *(f"lock:other{n}" for n in range(others)))
-        assert plain.pexpiretime(KEY) == end
-
-
-@pytest.mark.parametrize("upstream", [(), ("password = wrong",)])
-def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login, upstream):
-    hasp, plain = with_login(*upstream)
-    until(lambda: "upstream_refused" in hasp.log, "the refusal")
-    with hasp.connect() as one:
-        assert one.call("SETNX", KEY, "v").startswith(b"-NOAUTH")
-        assert one.call("GET", KEY).startswith(b"-NOAUTH")
-        assert one.call("DEL", KEY, "lock:2", "lock:3", "lock:4").startswith(b"-NOAUTH")
-        assert one.call("AUTH", "secret") == OK
-        assert one.call("SETNX", KEY, "v") == ONE
-        until(lambda: "renewal_failed" in hasp.log, "the failure to renew")
-        assert runs_out(plain, KEY)
-    assert "secret" not in hasp.log and "wrong" not in hasp.log

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""hasp as an operator runs it: its options, its file, its exit status, its process."""
+
+import contextlib
+import os
+import pathlib
+import subprocess
+
+from .processes import TOP
+from .resp import Connection
+
+HASP = os.environ.get("HASP", str(TOP / "hasp"))
+
+
+def run(*args):
+    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=10,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+@contextlib.contextmanager
+def running(log, *args):
+    """hasp in the foreground, its standard error in the file `log`; ends well by SIGTERM."""
+    with log.open("w") as stderr:
+        child = subprocess.Popen([HASP, *map(str, args)], stderr=stderr, stdin=subprocess.DEVNULL)
+    try:
+        yield child
+        child.terminate()
+        assert child.wait(5) == 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+def config(path, redis, rules="", **options):
+    """Writes a file that hasp can be started with."""
+    lines = [f"{name} = {value}" for name, value in {"listen": "127.0.0.1:0", **options}.items()]
+    path.write_text("\n".join(["[hasp]", *lines, "[upstream]", f"address = unix:{redis.unix}", rules, ""]))
+    return path
+
+
+def alive(pid):
+    """A child of nobody's that has ended may stay a zombie, where no init collects it."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def connected(path):
+    """A connection, or None where nobody listens."""
+    try:
+        return Connection(path)
+    except (FileNotFoundError, ConnectionRefusedError):  # there, but not listened to yet
+        return None

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A relay that holds up what hasp says or hears, by the kind of the connection."""
+
+import threading
+
+from .line import queue_of
+from .relay import Relay, hang_up
+from .replies import NIL, ONE
+from .wait import until
+
+
+class Gates(Relay):
+    """A relay that knows hasp's connections apart: "own", "listening", and "link" for its
+    clients'. shut() names those whose requests or replies are held up until they are named no more;
+    `waiting` is what was held up, `passed` the replies that went through."""
+
+    def __init__(self, target):
+        self.requests, self.replies, self.waiting = set(), set(), []
+        self.kinds, self.passed = {}, {"own": b"", "listening": b"", "link": b""}
+        self.changed = threading.Condition()
+        super().__init__(target)
+
+    def shut(self, requests=(), replies=()):
+        """These, and no others."""
+        with self.changed:
+            self.requests, self.replies = set(requests), set(replies)
+            self.changed.notify_all()
+
+    def open(self):
+        self.shut()
+
+    def cut_links(self):
+        """hasp's end of them; what is held up still goes to Redis."""
+        for near, far in self.pairs:
+            if self.kinds.get(far) == "link":
+                hang_up(near)
+
+    def cut(self):
+        self.open()
+        super().cut()
+
+    def _copy(self, source, sink, replies):
+        """The far end of a connection names it."""
+        far, shut = (source, "replies") if replies else (sink, "requests")
+        try:
+            while data := source.recv(65536):
+                if not replies and b"SUBSCRIBE" in data:
+                    self.kinds[far] = "listening"
+                elif not replies and b"\r\nCOMMAND\r\n" in data:
+                    self.kinds[far] = "own"
+                kind = self.kinds.setdefault(far, "link")
+                with self.changed:
+                    if kind in getattr(self, shut):
+                        self.waiting.append(data)
+                        self.changed.wait_for(lambda: kind not in getattr(self, shut))
+                sink.sendall(data)
+                if replies:
+                    self.passed[kind] += data
+        except OSError:
+            pass
+        hang_up(source)
+        hang_up(sink)
+
+
+def subscribe(hasp, gates, plain):
+    """hasp does when somebody is to wait."""
+    with hasp.connect() as one:
+        assert one.call("LOCK", "other", "AS", "somebody") == ONE
+        assert one.call("LOCK", "other", "WAIT", 10) == NIL
+    until(lambda: b"subscribe" in gates.passed["listening"], "hasp to subscribe")
+    until(lambda: not plain.exists(queue_of("other")), "it to leave the queue")
+    hasp.take_turn()

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What Redis tells of its work: calls of commands, connections."""
+
+
+def calls(plain, *commands):
+    """How often it has carried out these, taken together."""
+    stats = plain.info("commandstats")
+    return sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
+
+
+def clients(plain, **fields):
+    """Redis' clients, those with these fields, but not the one that asks."""
+    mine = str(plain.client_id())
+    return [c for c in plain.client_list()
+            if c["id"] != mine and all(c[name] == value for name, value in fields.items())]
+
+
+def subscribers(plain):
+    return [c for c in clients(plain) if c["sub"] != "0"]

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parameters of many tests."""
+
+import pytest
+
+# For tests of a file whose `pooling` fixture is overridden, that concern both ways all the same.
+BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
+LAYOUTS = pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])

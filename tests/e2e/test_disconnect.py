@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What becomes of a connection's locks when it ends: `on_disconnect`."""
+
+import signal
+import socket
+import struct
+
+import pytest
+from harness import encode, until
+from harness.marks import BOTH
+from harness.relay import Relay
+from harness.renewal import rule, verbs
+from harness.replies import NIL, OK, ONE, ZERO
+from harness.resp import pipeline
+
+KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
+
+
+@pytest.fixture
+def pooling():
+    """What a hold is does not depend on it; how it begins and ends is tested with BOTH."""
+    return "shared"
+
+
+def reset(connection):
+    """Closes with an RST instead of a FIN."""
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def gone(plain, *keys):
+    """At once: long before any lease."""
+    return until(lambda: not plain.exists(*keys), f"{keys} to go", timeout=5)
+
+
+def close(hasp, plain, connection):
+    connection.close()
+
+
+def close_hard(hasp, plain, connection):
+    reset(connection)
+
+
+def close_half(hasp, plain, connection):
+    connection.sock.shutdown(socket.SHUT_WR)
+    assert connection.at_end()
+
+
+def quit_(hasp, plain, connection):
+    assert connection.call("QUIT") == OK
+
+
+def be_killed(hasp, plain, connection):
+    number = connection.call("CLIENT", "ID")[1:-2].decode()
+    plain.client_kill_filter(_id=number)
+    assert connection.at_end()
+
+
+def break_the_protocol(hasp, plain, connection):
+    connection.send(b"*1\r\n:1\r\n")
+    assert connection.read().startswith(b"-ERR Protocol error")
+
+
+ENDINGS = [close, close_hard, close_half, quit_, be_killed, break_the_protocol]
+
+
+@BOTH
+@pytest.mark.parametrize("end", ENDINGS)
+def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
+    one = hasp.connect()
+    one.call("SETNX", KEY, "v")
+    one.call("SET", "lock:2", "v", "NX", "EX", 60)
+    one.call("LOCK", "k")
+    one.call("LOCK", "k")
+    one.call("LOCK", "leased", "EX", 60)
+    end(hasp, plain, one)
+    assert gone(plain, KEY, SIDE, "lock:2", "k", "leased")
+
+
+@pytest.mark.parametrize("owner", ["address", "name", "user", "value"])
+def test_on_disconnect_release_with_every_owner(start_hasp, plain, owner):
+    with start_hasp(rule(lease="30s", on_disconnect="release", owner=owner)).connect() as one:
+        one.call("CLIENT", "SETNAME", "me")
+        one.call("SETNX", KEY, "v")
+    assert gone(plain, KEY)
+
+
+def test_on_disconnect_expire_leaves_the_lock_for_its_lease(start_hasp, plain):
+    released = "[lock released]\npattern = released\non_disconnect = release\n"
+    hasp = start_hasp(rule(lease="30s") + verbs(lease="30s") + released)
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        one.call("LOCK", "k")
+        one.call("SETNX", "released", "v")
+    assert gone(plain, "released")
+    with hasp.connect() as other:
+        assert other.call("SETNX", KEY, "v") == ZERO
+        assert other.call("LOCK", "k") == NIL
+    assert plain.pttl(KEY) > 0 and plain.pttl("k") > 0
+
+
+def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+    with hasp.connect() as other:
+        with hasp.connect() as one:
+            one.call("SETNX", KEY, "v")
+            one.call("SETNX", "lock:2", "v")
+            plain.delete(KEY)
+            assert other.call("SETNX", KEY, "v") == ONE
+        assert gone(plain, "lock:2")
+        assert plain.exists(KEY)
+
+
+@BOTH
+def test_release_in_another_database(start_hasp, redis_server):
+    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+        one.call("SELECT", 3)
+        one.call("SETNX", KEY, "v")
+    with redis_server.client(db=3) as third:
+        assert gone(third, KEY, SIDE)
+
+
+def test_release_although_the_scripts_were_lost(start_hasp, plain):
+    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+        one.call("SETNX", KEY, "v")
+        plain.script_flush()
+    assert gone(plain, KEY, SIDE)
+
+
+@BOTH
+def test_release_of_a_thousand_locks(start_hasp, plain):
+    with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
+        assert set(pipeline(one, *(("SETNX", f"lock:{n}", "v") for n in range(1000)))) == {ONE}
+    until(lambda: plain.dbsize() == 0, "all of them to go", timeout=5)
+
+
+@BOTH
+@pytest.mark.parametrize("take", [
+    [("LOCK", "k")],
+    [("SETNX", KEY, "v")],
+    [("MULTI",), ("LOCK", "k"), ("SETNX", KEY, "v"), ("EXEC",)],
+])
+@pytest.mark.parametrize("end", [close, close_hard])
+def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, plain, take, end):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
+    one = hasp.connect()
+    assert one.call("PING") == b"+PONG\r\n"
+    evals = plain.info("commandstats").get("cmdstat_eval", {}).get("calls", 0)
+    redis_server.signal(signal.SIGSTOP)
+    one.send(b"".join(encode(*command) for command in take))
+    end(hasp, plain, one)
+    hasp.take_turn()
+    redis_server.signal(signal.SIGCONT)
+
+    def taken():
+        stats = plain.info("commandstats")
+        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha")) > evals
+
+    until(taken, "the lock to be taken")
+    assert gone(plain, "k", KEY)
+
+
+@BOTH
+@pytest.mark.parametrize("take, key", [(("SETNX", KEY, "v"), KEY), (("LOCK", "k"), "k")])
+def test_release_is_made_good_when_redis_is_back(start_hasp, redis_server, plain, take, key):
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"),
+                          upstream=relay.address)
+        with hasp.connect() as one:
+            assert one.call(*take) == ONE
+            until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+            relay.cut()
+            until(lambda: "upstream_down" in hasp.log, "hasp to notice")
+        hasp.take_turn()
+        assert plain.exists(key)
+        relay.mend()
+        assert gone(plain, key)
+
+
+def test_sigterm_releases_what_is_to_be_released(start_hasp, plain):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+    with hasp.connect() as one:
+        one.call("SETNX", KEY, "v")
+        hasp.signal(signal.SIGTERM)
+        assert gone(plain, KEY, SIDE)

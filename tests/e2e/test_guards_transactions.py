@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Guards and MULTI, WATCH, EXEC: what is refused, what fails, what counts as read."""
+
+import pytest
+from harness import encode
+from harness.guards import GUARD, KEY, guard, held, is_locked, is_lost, nothing_left, overtake, transact
+from harness.replies import EXECABORT, NIL, OK, ONE, QUEUED, WRONGTYPE, bulk
+
+
+@pytest.mark.parametrize("command", [("get", "other"), ("IncrbY", "other", 1), ("srem", "other", 1)])
+def test_exec_is_not_mistaken_for_a_command_of_its_block(start_hasp, command):
+    """Their names take the place of EXEC's among those that are remembered."""
+    hasp = start_hasp(guard(acquire_on="GET"))
+    with hasp.connect() as one:
+        assert transact(one, command, ("SET", "other", 1))[-1].startswith(b"*2\r\n")
+        assert transact(one, command, ("SET", KEY, 1))[-1].startswith(b"*2\r\n")
+        assert one.call("PING") == b"+PONG\r\n"
+
+
+def test_write_that_failed_in_a_transaction_keeps_its_guard(start_hasp, plain):
+    hasp = start_hasp(guard())
+    plain.set(KEY, "text")
+    with hasp.connect() as one:
+        assert one.call("GET", KEY) == bulk("text")
+        assert transact(one, ("LPUSH", KEY, 1), ("SET", "other", 1))[-1] == b"*2\r\n" + WRONGTYPE + OK
+        assert plain.exists(GUARD)
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, 1))
+
+
+def test_read_in_a_transaction_with_a_failed_write_counts(start_hasp, plain):
+    hasp = start_hasp(guard())
+    plain.set(KEY, "text")
+    with hasp.connect() as one:
+        assert transact(one, ("LPUSH", KEY, 1), ("GET", KEY))[-1] == b"*2\r\n" + WRONGTYPE + bulk("text")
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, 1))
+
+
+def test_write_that_failed_keeps_the_guard_where_the_application_watches(start_hasp, plain):
+    hasp = start_hasp(guard())
+    plain.set(KEY, "text")
+    with hasp.connect() as one:
+        one.call("WATCH", KEY)
+        one.call("GET", KEY)
+        assert transact(one, ("LPUSH", KEY, 1))[-1] == b"*1\r\n" + WRONGTYPE
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, 1))
+
+
+def test_command_that_was_refused_when_it_was_queued_is_not_carried_out(start_hasp, plain):
+    """It might not be refused when the transaction is sent again."""
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert [one.call("MULTI"), one.call("SET", "free", 1)] == [OK, QUEUED]
+        plain.config_set("maxmemory", 1)
+        assert one.call("SET", KEY, 1).startswith(b"-OOM ")
+        plain.config_set("maxmemory", 0)
+        assert one.call("EXEC") == EXECABORT
+        assert plain.exists(KEY, "free") == 0
+        nothing_left(plain)
+        # That one is over.
+        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
+
+
+def test_refusal_in_a_discarded_transaction_is_forgotten(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        one.send(b"".join(encode(*c) for c in [
+            ("MULTI",), ("NOSUCH",), ("DISCARD",), ("MULTI",), ("SET", KEY, 1), ("EXEC",)]))
+        replies = [one.read() for _ in range(6)]
+        assert replies[1].startswith(b"-ERR unknown") and replies[-1] == b"*1\r\n" + OK
+    nothing_left(plain)
+
+
+def test_transaction_that_is_refused_leaves_no_guard(start_hasp, plain):
+    hasp = start_hasp(guard(lease="60s"))
+    with hasp.connect() as one:
+        assert transact(one, ("SET", KEY, 1), ("NOSUCH",))[-1] == EXECABORT
+        nothing_left(plain)
+
+
+@pytest.mark.parametrize("command", [("EVAL", "return 1", 1, KEY), ("HDEL", KEY, "f")])
+def test_transaction_that_does_not_release_leaves_no_guard_that_nobody_has_read_under(start_hasp, plain, command):
+    hasp = start_hasp(guard(lease="60s", release_on="HSET"))
+    with hasp.connect() as one:
+        assert transact(one, command)[-1].startswith(b"*1\r\n:")
+        nothing_left(plain)
+
+
+def test_multi_that_redis_refuses_guards_what_follows(start_hasp, plain):
+    """What was sent behind it is carried out at once."""
+    hasp = start_hasp(guard(wait="50ms"))
+    with held(hasp), hasp.connect() as one:
+        one.send(encode("MULTI", "x") + encode("SET", "free", 1) + encode("SET", KEY, "blind"))
+        assert one.read().startswith(b"-ERR wrong number") and one.read() == OK
+        assert is_locked(one.read())
+        assert not plain.exists(KEY)
+
+
+def test_transaction_that_redis_refused_is_not_carried_out_with_the_next(start_hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "default", "-multi")
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        one.send(encode("MULTI") + encode("INCR", "free"))
+        assert one.read().startswith(b"-NOPERM") and one.read() == ONE
+        plain.execute_command("ACL", "SETUSER", "default", "+multi")
+        assert transact(one, ("SET", KEY, 1))[-1] == b"*1\r\n" + OK
+        assert plain.get("free") == "1"
+
+
+@pytest.mark.parametrize("command", [("INCR", KEY), ("EVAL", "return 1", 1, KEY)])
+def test_watch_is_not_ended_by_a_fenced_command(start_hasp, plain, command):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert one.call("WATCH", "mine") == OK
+        reply = one.call(*command)
+        plain.set("mine", "changed")
+        if not reply.startswith(b"-ERR hasp: "):
+            assert reply == ONE
+        assert transact(one, ("SET", "free", 1))[-1] == b"*-1\r\n"
+        assert not plain.exists("free")
+        assert one.call(*command) == ONE
+
+
+def test_unwatch_that_redis_refuses_watches_on(start_hasp, plain):
+    hasp = start_hasp(guard())
+    with hasp.connect() as one:
+        assert one.call("WATCH", KEY) == OK
+        assert one.call("GET", KEY) == NIL
+        assert one.call("UNWATCH", "x").startswith(b"-ERR wrong number")
+        plain.set(KEY, "changed")
+        assert transact(one, ("SET", KEY, 1))[-1] == b"*-1\r\n"
+        assert plain.get(KEY) == "changed"

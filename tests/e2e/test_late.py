@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What was said too late: releases, tries, grants and looks that cross or are held up.
+
+What must not happen is waited for by what comes after it: hasp's own calls to Redis are carried
+out in the order in which it makes them.
+"""
+
+import signal
+
+import pytest
+from harness import encode, until
+from harness.gates import Gates, subscribe
+from harness.info import calls
+from harness.line import queue_of, stand
+from harness.relay import Relay
+from harness.renewal import LEASE_MS, is_renewed, rises
+from harness.replies import NIL, OK, ONE, UNKNOWN, ZERO
+from harness.sections import rule, verbs
+
+KEY, LOCK = "k", "lock:1"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture
+def gates(redis_server):
+    with Gates(redis_server.address) as relay:
+        yield relay
+
+
+# --- locks that are given back, and lost -----------------------------------------
+
+
+@pytest.mark.parametrize("owner", ["connection", "name"])
+def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(start_hasp, plain, owner):
+    hasp = start_hasp(rule(lease=f"{LEASE_MS}ms", owner=owner))
+    with hasp.connect() as one, hasp.connect() as other:
+        for n, connection in enumerate((one, other)):
+            assert connection.call("CLIENT", "SETNAME", f"name{n}") == OK
+            assert connection.call("SETNX", f"lock:{n}", f"v{n}") == ONE
+        assert other.call("DEL", "lock:1", "lock:0") == ONE
+        assert not plain.exists("lock:1")
+        assert is_renewed(plain, "lock:0")
+
+
+def test_key_that_del_names_twice_is_given_back_once(start_hasp, plain):
+    hasp = start_hasp(rule(wait="5s"))
+    with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
+        assert one.call("SETNX", LOCK, "v") == ONE
+        stand(plain, second, "SETNX", LOCK, "w")
+        stand(plain, third, "SETNX", LOCK, "x")
+        assert one.call("DEL", LOCK, LOCK) == ONE
+        assert second.read() == ONE
+        assert plain.get(LOCK) == "w" and plain.zcard(queue_of(LOCK)) == 1
+
+
+def test_late_del_of_who_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
+    """With owner = value: what this connection had stored is not there any more."""
+    hasp = start_hasp(rule(lease=f"{LEASE_MS}ms", owner="value"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
+        plain.delete(LOCK)
+        assert other.call("SET", LOCK, "yours", "NX", "PX", 60000) == OK
+        assert rises(plain, 3, "lock:2")  # hasp has tried to renew the other one, too
+        assert one.call("DEL", LOCK) == ZERO
+        assert plain.get(LOCK) == "yours"
+
+
+def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered_is_undone(
+        start_hasp, redis_server, plain):
+    with Relay(redis_server.address) as relay, redis_server.client(db=1) as second:
+        hasp = start_hasp(rule(wait="5s"), upstream=relay.address).is_up()
+        with hasp.connect() as one:
+            for command in (("MULTI",), ("SELECT", 1), ("SET", LOCK, "v", "NX", "PX", 60000), ("SELECT", 0)):
+                assert one.call(*command) in (OK, b"+QUEUED\r\n")
+            relay.swallows = True
+            one.send(encode("EXEC"))
+            until(lambda: second.exists(LOCK), "the lock to be taken")
+            relay.cut()
+            relay.mend()
+            until(lambda: not second.exists(LOCK), "the lock to be undone", timeout=5)
+
+
+def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gates, plain):
+    hasp = start_hasp(verbs(), upstream=gates.address, drain_timeout="50ms").is_up()
+    with hasp.connect() as one:
+        assert one.call("PING") == b"+PONG\r\n"
+        gates.shut(requests={"link"})
+        one.send(encode("LOCK", KEY, "PX", 3600000))
+        until(lambda: gates.waiting, "the try to be on its way")
+        before = calls(plain, "evalsha")
+        hasp.signal(signal.SIGTERM)
+        assert one.at_end()
+        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+        before = calls(plain, "hincrby")
+        gates.open()
+        until(lambda: calls(plain, "hincrby") > before, "it to be carried out")
+        until(lambda: not plain.exists(KEY), "it to be undone again", timeout=5)
+
+
+def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates, plain):
+    """It was on its way over a connection that is gone at hasp's end."""
+    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    with hasp.connect() as one:
+        assert one.call("PING") == b"+PONG\r\n"
+        gates.shut(requests={"link"})
+        one.send(encode("LOCK", KEY, "PX", 3600000))
+        until(lambda: gates.waiting, "the try to be on its way")
+        before = calls(plain, "evalsha")
+        gates.cut_links()
+        assert one.read().startswith(UNKNOWN)
+        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+        before = calls(plain, "hincrby")
+        gates.open()
+        until(lambda: calls(plain, "hincrby") > before, "it to be carried out")
+        until(lambda: not plain.exists(KEY), "it to be undone again", timeout=5)
+
+
+# --- what comes late -------------------------------------------------------------
+
+
+def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant_before_its_place(
+        start_hasp, gates, plain):
+    hasp = start_hasp(verbs(reentrant="no"), upstream=gates.address).is_up()
+    away = start_hasp(verbs(reentrant="no"))
+    with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
+        subscribe(hasp, gates, plain)
+        before = gates.passed["link"].count(b"+QUEUED")
+        assert one.call("LOCK", KEY, "PX", 60000) == b":2\r\n"
+        gates.shut(replies={"link", "own"})
+        stand(plain, first, "LOCK", KEY, "PX", 2000, "WAIT", 20000)
+        until(lambda: gates.waiting, "its place to be on its way")
+        assert one.call("UNLOCK", KEY) == ONE
+        until(lambda: b" 3 " in gates.passed["listening"], "its grant")
+        until(lambda: plain.pttl(KEY) < 1700, "so much of the lease to pass that hasp asks for it anew")
+        hasp.take_turn()
+        gates.shut(replies={"own"})
+        until(lambda: plain.pttl(KEY) > 1700, "its lease to begin anew")
+        stand(plain, second, "LOCK", KEY, "WAIT", 20000)
+        until(lambda: gates.passed["link"].count(b"+QUEUED") == before + 2, "both to know their places")
+        hasp.take_turn()
+        gates.open()
+        assert first.read() == b":3\r\n"
+        assert second.read() == b":4\r\n"
+
+
+def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
+    """The one for whom hasp looked had got the lock meanwhile."""
+    hasp = start_hasp(verbs(on_disconnect="release"), upstream=gates.address).is_up()
+    away = start_hasp(verbs())
+    number = 100
+    with away.connect() as one:
+        assert one.call("LOCK", KEY, "PX", 600000) == ONE
+        crowd = [hasp.connect() for _ in range(number)]
+        for n, other in enumerate(crowd):
+            other.send(encode("LOCK", KEY, "WAIT", 60000, "AS", f"w{n}"))
+        until(lambda: plain.zcard(queue_of(KEY)) == number, "all to stand in line")
+        order = [int(entry.split(" ")[5][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
+        first, second = crowd[order[0]], crowd[order[1]]
+        gates.shut(requests={"own"})
+        until(lambda: gates.waiting, "hasp to look")
+        assert one.call("UNLOCK", KEY) == ONE
+        assert first.read() == b":2\r\n"
+        assert first.call("UNLOCK", KEY, "AS", f"w{order[0]}") == ONE
+        assert second.read() == b":3\r\n"
+        before = calls(plain, "evalsha"), len(gates.passed["own"])
+        gates.open()
+        until(lambda: len(gates.passed["own"]) > before[1], "the answer to it")
+        hasp.take_turn()
+        with hasp.connect() as last:
+            assert last.call("LOCK", "last").startswith(b":")
+        until(lambda: not plain.exists("last"), "all that hasp did before to be done")
+        assert calls(plain, "evalsha") - before[0] < number / 2
+        for other in crowd:
+            other.close()
+
+
+def test_who_hangs_up_before_it_knows_its_place_is_not_searched_for(start_hasp, gates, plain):
+    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    with hasp.connect() as one, hasp.connect() as other:
+        plain.hset(KEY, "somebody", 1)
+        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
+        gates.shut(replies={"link"})
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        other.close()
+        hasp.take_turn()
+        before = calls(plain, "zrange")
+        gates.open()
+        until(lambda: plain.zcard(queue_of(KEY)) <= 1, "it to leave the queue")
+        assert plain.zcard(queue_of(KEY)) == 1
+        assert calls(plain, "zrange") == before
+
+
+def test_who_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_hasp, gates, plain):
+    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    with hasp.connect() as one:
+        subscribe(hasp, gates, plain)
+        plain.hset(KEY, "somebody", 1)
+        gates.shut(requests={"own"})
+        one.send(encode("LOCK", KEY, "WAIT", 50) + encode("PING"))
+        assert one.read() == NIL
+        assert one.read() == b"+PONG\r\n"
+        assert plain.zcard(queue_of(KEY)) == 1
+        gates.open()
+        until(lambda: not plain.exists(queue_of(KEY)), "it to leave the queue", timeout=5)
+
+
+def test_lock_that_is_handed_to_one_who_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
+    """Before its time was over, and hasp does not hear of it until then."""
+    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    away = start_hasp(verbs())
+    with away.connect() as one, hasp.connect() as gone, away.connect() as other:
+        subscribe(hasp, gates, plain)
+        assert one.call("LOCK", KEY) == b":2\r\n"
+        gates.shut(requests={"own"}, replies={"listening"})
+        stand(plain, gone, "LOCK", KEY, "WAIT", 1000, "AS", "gone")
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        assert one.call("UNLOCK", KEY) == ONE
+        assert plain.hgetall(KEY) == {"gone": "1"}
+        assert gone.read() == NIL
+        gates.open()
+        assert other.read() == b":4\r\n"
+        assert gone.call("PING") == b"+PONG\r\n"

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limits: clients, idle time, descriptors, bytes that are held."""
+
+import os
+import resource
+import time
+
+import pytest
+from harness import encode, until
+from harness.marks import BOTH
+from harness.replies import FULL, OK, ONE, PONG
+from harness.sections import rule
+
+LOCKS = rule()
+
+
+@pytest.fixture
+def pooling():
+    """Hardly anything here depends on it; what does is marked BOTH."""
+    return "shared"
+
+
+# --- limits ----------------------------------------------------------------------
+
+
+def test_max_clients(start_hasp):
+    hasp = start_hasp(max_clients=2, workers=2)
+    with hasp.connect() as one:
+        with hasp.connect() as two:
+            assert one.call("PING") == PONG and two.call("PING") == PONG
+            with hasp.connect() as three:
+                assert three.file.read() == FULL
+
+        def let_in():
+            with hasp.connect() as next_one:
+                next_one.send(encode("PING"))
+                return next_one.file.readline() == PONG
+        until(let_in, "a place")
+    assert "max_clients reached=2" in hasp.log
+
+
+def test_idle_clients_are_closed_but_none_that_waits(start_hasp, redis_server):
+    hasp = start_hasp(client_idle_timeout="1s")
+    plain = redis_server.client()
+    subscriber, pattern, blocked, monitor, multi, silent = (hasp.connect() for _ in range(6))
+    subscriber.call("SUBSCRIBE", "news")
+    pattern.call("HELLO", 3)
+    pattern.call("PSUBSCRIBE", "n*")
+    monitor.call("MONITOR")
+    multi.call("MULTI")
+    blocked.send(encode("BLPOP", "list", 0))
+    idle = hasp.connect()
+    assert idle.call("PING") == PONG
+    assert idle.at_end() and silent.at_end()
+    plain.publish("news", "hello")
+    assert subscriber.read().endswith(b"$5\r\nhello\r\n") and pattern.read().endswith(b"$5\r\nhello\r\n")
+    assert multi.call("DISCARD") == OK
+    assert b'"PING"' in monitor.read()  # of `idle`
+    plain.rpush("list", "x")
+    assert blocked.read().endswith(b"x\r\n")
+
+
+def test_client_is_not_idle_when_it_was_just_answered(start_hasp, redis_server):
+    hasp = start_hasp(client_idle_timeout="1s")
+    with hasp.connect() as blocked, hasp.connect() as idle:
+        blocked.send(encode("BLPOP", "list", 0))
+        assert idle.call("PING") == PONG
+        assert idle.at_end()  # so blocked has been silent for as long
+        redis_server.client().rpush("list", "x")
+        assert blocked.read().endswith(b"x\r\n")
+        answered = time.monotonic()
+        assert blocked.at_end()
+        assert time.monotonic() - answered > 0.95
+
+
+@BOTH
+def test_running_out_of_descriptors_is_survived(start_hasp):
+    hasp = start_hasp()
+    kept = hasp.connect()
+    assert kept.call("PING") == PONG
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    used = len(os.listdir(f"/proc/{hasp.pid}/fd"))
+    resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (used + 4, used + 4))
+    crowd = [hasp.connect() for _ in range(10)]
+    until(lambda: "accept_failed" in hasp.log, "the shortage")
+    assert kept.call("PING") == PONG
+    assert crowd[0].call("MULTI") == b"-ERR hasp: upstream %s: Too many open files\r\n" % \
+        hasp.config_file.read_text().split("address = ")[1].split("\n")[0].encode()
+    for connection in crowd:
+        connection.close()
+
+    def let_in():
+        with hasp.connect() as one:
+            return one.call("PING") == PONG
+    until(let_in, "descriptors again")
+    assert kept.call("PING") == PONG
+    kept.close()
+
+
+# --- listeners -------------------------------------------------------------------
+
+
+@BOTH
+def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
+    """Clients that came and went leave nothing behind."""
+    hasp = start_hasp(LOCKS)
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    before = len(os.listdir(f"/proc/{hasp.pid}/fd"))
+    for n in range(100):
+        with hasp.connect() as one:
+            assert one.call("SETNX", f"lock:{n}", "v") == ONE
+            assert one.call("MULTI") == OK
+    until(lambda: len(os.listdir(f"/proc/{hasp.pid}/fd")) <= before + 1, "all but a shared link to be closed")
+
+
+def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
+    """A rule may concern a request only known when it is whole; there is a limit to that."""
+    hasp = start_hasp(LOCKS, max_request="64kb")
+    with hasp.connect() as one:
+        one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)
+        assert one.read().startswith(b"-ERR hasp: a rule may concern this request")
+        assert one.at_end()

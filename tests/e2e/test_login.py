@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""hasp's own login, by which it renews and releases."""
+
+import pytest
+from harness import Hasp, until
+from harness.processes import ProtectedRedis
+from harness.renewal import is_renewed, rises, rule, runs_out
+from harness.replies import OK, ONE
+
+KEY = "lock:1"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture
+def with_login():
+    """start(further upstream options): hasp before a Redis that asks for a password."""
+    things = []
+
+    def start(*upstream, rules=rule()):
+        redis = ProtectedRedis()
+        things.append(redis)
+        hasp = Hasp("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]",
+                               f"address = unix:{redis.unix}", *upstream, rules]))
+        things.append(hasp)
+        return hasp, redis.client()
+
+    yield start
+    faults = []
+    for thing in reversed(things):
+        faults.append(thing.stop())
+        print(thing.log)
+        thing.remove()
+    assert not any(faults), faults
+
+
+def login(hasp):
+    connection = hasp.connect()
+    assert connection.call("AUTH", "secret") == OK
+    return connection
+
+
+def test_hasp_logs_in_with_the_password_to_renew(with_login):
+    hasp, plain = with_login("password = secret")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    with login(hasp) as one:
+        one.call("SETNX", KEY, "v")
+        assert is_renewed(plain, KEY)
+
+
+def test_hasp_logs_in_as_a_user_to_renew(with_login):
+    hasp, plain = with_login("user = hasp", "password = pw")
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    with login(hasp) as one:
+        one.call("SETNX", KEY, "v")
+        assert is_renewed(plain, KEY)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_login, others):
+    """hasp's own connection is refused when it is time to renew, and let in again when the
+    application has taken the lock anew, with an expiry of its own."""
+    hasp, plain = with_login("user = hasp", "password = pw", rules=rule(lease="6s"))
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in", timeout=15)
+    with login(hasp) as one:
+        for n in range(others):
+            assert one.call("SETNX", f"lock:other{n}", "v") == ONE
+        assert one.call("SETNX", KEY, "v") == ONE
+        plain.execute_command("ACL", "SETUSER", "hasp", "off")
+        plain.execute_command("CLIENT", "KILL", "USER", "hasp")
+        until(lambda: "renewal_failed" in hasp.log, "a renewal to fail")
+        assert one.call("DEL", KEY) == ONE
+        assert one.call("SET", KEY, "v", "NX", "PX", 5000) == OK
+        end = plain.pexpiretime(KEY)
+        plain.execute_command("ACL", "SETUSER", "hasp", "on")
+        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again", timeout=15)
+        assert one.call("SETNX", "lock:later", "v") == ONE
+        assert rises(plain, 1, "lock:later", *(f"lock:other{n}" for n in range(others)))
+        assert plain.pexpiretime(KEY) == end
+
+
+@pytest.mark.parametrize("upstream", [(), ("password = wrong",)])
+def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login, upstream):
+    hasp, plain = with_login(*upstream)
+    until(lambda: "upstream_refused" in hasp.log, "the refusal")
+    with hasp.connect() as one:
+        assert one.call("SETNX", KEY, "v").startswith(b"-NOAUTH")
+        assert one.call("GET", KEY).startswith(b"-NOAUTH")
+        assert one.call("DEL", KEY, "lock:2", "lock:3", "lock:4").startswith(b"-NOAUTH")
+        assert one.call("AUTH", "secret") == OK
+        assert one.call("SETNX", KEY, "v") == ONE
+        until(lambda: "renewal_failed" in hasp.log, "the failure to renew")
+        assert runs_out(plain, KEY)
+    assert "secret" not in hasp.log and "wrong" not in hasp.log

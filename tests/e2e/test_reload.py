@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SIGHUP: what a reload changes, and what it leaves."""
+
+import re
+import signal
+
+import pytest
+from harness import RedisServer, encode, until
+from harness.marks import BOTH
+from harness.replies import FULL, OK, ONE, PONG, ZERO
+from harness.sections import rule
+
+LOCKS = rule()
+
+
+@pytest.fixture
+def pooling():
+    """Hardly anything here depends on it; what does is marked BOTH."""
+    return "shared"
+
+
+def test_reload_brings_new_rules_to_connections_that_are_open(start_hasp):
+    hasp = start_hasp()
+    with hasp.connect() as one, hasp.connect() as other, hasp.client() as client:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert client.ttl("lock:1") == -1
+        hasp.edit("[upstream]", LOCKS + "[upstream]")
+        until(lambda: "reloaded rules=1" in hasp.log, "the reload")
+        assert until(lambda: one.call("SETNX", "lock:2", "v") == ONE and client.ttl("lock:2") > 0
+                     or client.delete("lock:2") and False, "the rule")
+        assert other.call("DEL", "lock:2") == ZERO
+
+
+def test_reload_takes_rules_away(start_hasp):
+    hasp = start_hasp(LOCKS)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert other.call("DEL", "lock:1") == ZERO
+        hasp.edit("lock:*", "other:*")
+        until(lambda: other.call("DEL", "lock:1") == ONE, "the rule to go")
+
+
+@pytest.mark.parametrize("fault", ["pattern = lock:*\npattern = b:*", "patern = lock:*", "pattern = "])
+def test_reload_of_a_faulty_file_keeps_the_old_rules(start_hasp, fault):
+    hasp = start_hasp(LOCKS)
+    hasp.edit("pattern = lock:*", fault)
+    until(lambda: 'reload kept=old' in hasp.log, "the reload to fail")
+    assert re.search(rf"error {hasp.config_file}:\d+: ", hasp.log)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert other.call("DEL", "lock:1") == ZERO
+
+
+def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
+    hasp = start_hasp(LOCKS)
+    hasp.config_file.rename(hasp.dir / "gone")
+    hasp.signal(signal.SIGHUP)
+    until(lambda: "reload kept=old" in hasp.log, "the reload to fail")
+    (hasp.dir / "gone").rename(hasp.config_file)
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+
+
+def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, tmp_path):
+    hasp = start_hasp(LOCKS)
+    hasp.edit("[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")
+    until(lambda: "reload kept=old" in hasp.log, "the reload to fail")
+    hasp.edit("lock:*", "other:*")
+    until(lambda: hasp.log.count("reload kept=old") == 2, "the second reload to fail")
+    assert f"{tmp_path}/nowhere/hasp.log" in hasp.log and "reloaded" not in hasp.log
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert other.call("DEL", "lock:1") == ZERO
+    hasp.edit(f"log = {tmp_path}/nowhere/hasp.log\n", "")
+    until(lambda: "reloaded" in hasp.log, "the reload")
+
+
+def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
+    hasp = start_hasp()
+    for n in (1, 2):
+        hasp.edit("[upstream]", "workers = 2\n[upstream]" if n == 1 else "[upstream]\n")
+        until(lambda: hasp.log.count("reloaded") == n, "the reload")
+        warnings = [line for line in hasp.log.splitlines() if "needs_restart" in line]
+        assert len(warnings) == n and "workers" in warnings[-1]
+
+
+FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
+
+
+@pytest.fixture
+def second(redis_server):
+    """Another Redis; `who` says which one it is."""
+    with RedisServer() as server:
+        server.client().set("who", "second")
+        redis_server.client().set("who", "first")
+        yield server
+
+
+def move(hasp, old, new):
+    """A reload moves hasp from one Redis to another."""
+    ups = until(lambda: hasp.log.count("upstream_up"), "hasp's own connection")
+    hasp.edit(str(old.unix), str(new.unix))
+    until(lambda: hasp.log.count("upstream_up") > ups, "hasp's own connection to move")
+
+
+@BOTH
+def test_reload_moves_new_connections_to_another_upstream(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    move(hasp, redis_server, second)
+    with hasp.connect() as one:
+        assert one.call("GET", "who") == SECOND
+
+
+def test_reload_moves_those_who_share_a_link_and_back(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    with hasp.connect() as one:
+        for old, new, answer in ((redis_server, second, SECOND), (second, redis_server, FIRST)):
+            until(lambda: "upstream_up" in hasp.log, "hasp to know what may share")
+            assert one.call("GET", "who") != answer
+            move(hasp, old, new)
+            assert one.call("GET", "who") == answer
+
+
+def test_reload_moves_nobody_before_he_is_answered(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    until(lambda: "upstream_up" in hasp.log, "hasp to know what may share")
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        redis_server.freeze()
+        one.send(encode("GET", "who"))
+        hasp.take_turn()
+        move(hasp, redis_server, second)
+        one.send(encode("GET", "who"))
+        hasp.take_turn()
+        redis_server.signal(signal.SIGCONT)
+        assert one.read() + one.read() == FIRST + SECOND
+
+
+@BOTH
+def test_reload_leaves_those_with_a_link_of_their_own_where_they_are(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    with hasp.connect() as one:
+        assert one.call("MULTI") == OK and one.call("DISCARD") == OK
+        move(hasp, redis_server, second)
+        assert one.call("GET", "who") == FIRST
+
+
+def test_reload_changes_limits(start_hasp):
+    hasp = start_hasp(max_clients=1)
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        with hasp.connect() as other:
+            assert other.file.read() == FULL
+        hasp.edit("max_clients = 1", "max_clients = 2")
+
+        def let_in():
+            with hasp.connect() as other:
+                other.send(encode("PING"))
+                return other.read() == PONG
+        until(let_in, "the new limit")
+
+
+def test_many_reloads_under_load(start_hasp):
+    hasp = start_hasp(LOCKS, workers=2)
+    connections = [hasp.connect() for _ in range(8)]
+    for n in range(30):
+        hasp.configure(hasp.config_file.read_text() + f"[lock more{n}]\npattern = more{n}:*\n")
+        hasp.signal(signal.SIGHUP)
+        for connection in connections:
+            connection.send(encode("SETNX", f"lock:{n}", "v") + encode("DEL", f"lock:{n}") * 2)
+        for connection in connections:
+            assert connection.read() in (ONE, ZERO)
+            assert connection.read() in (ONE, ZERO) and connection.read() == ZERO
+    for connection in connections:
+        connection.close()
+    until(lambda: "reloaded rules=31" in hasp.log, "the last reload")

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Starting hasp: options, the file, the background, the log, the user."""
+
+import os
+import pathlib
+import pwd
+import re
+import signal
+import socket
+
+import pytest
+from harness import TOP, Connection, until
+from harness.by_hand import alive, config, connected, run, running
+from harness.replies import ONE, PONG
+from harness.sections import rule
+
+LOCKS = rule()
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+# --- options and the file --------------------------------------------------------
+
+
+def test_version():
+    result = run("-V")
+    assert result.returncode == 0 and re.fullmatch(r"hasp \d+\.\d+\.\d+\n", result.stdout)
+
+
+def test_help():
+    result = run("-h")
+    assert result.returncode == 0 and result.stdout.startswith("usage: hasp ") and not result.stderr
+
+
+@pytest.mark.parametrize("args", [["-x"], ["-c"], ["hasp.ini"], ["-t", "more"]])
+def test_wrong_options_are_told_with_the_usage(args):
+    result = run(*args)
+    assert result.returncode == 2 and "usage: hasp " in result.stderr and not result.stdout
+
+
+def test_check_of_a_good_file(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server, LOCKS)
+    result = run("-t", "-c", path)
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"{path}: ok\n", "")
+
+
+@pytest.mark.parametrize("path", ["config/hasp.ini", "config/examples/minimal.ini"])
+def test_files_that_come_with_hasp_are_good(path):
+    assert run("-t", "-c", TOP / path).returncode == 0
+
+
+def test_check_tells_every_fault_by_file_and_line(tmp_path):
+    path = tmp_path / "hasp.ini"
+    path.write_text("[hasp]\nlisten = nowhere\nworkers = 0\n[lock a]\npattern = a:*\nleese = 5s\n[lok b]\n")
+    result = run("-t", "-c", path)
+    assert result.returncode == 1 and result.stdout == ""
+    lines = [line.split(":", 2)[:2] for line in result.stderr.splitlines()]
+    assert lines == [[str(path), number] for number in ("2", "3", "6", "7")]
+    assert "did you mean 'lease'?" in result.stderr
+
+
+def test_faulty_file_does_not_start(tmp_path):
+    path = tmp_path / "hasp.ini"
+    path.write_text("[hasp]\nlisten\n")
+    result = run("-c", path)
+    assert result.returncode == 1 and f"{path}:2: " in result.stderr
+
+
+def test_missing_file_is_told(tmp_path):
+    result = run("-c", tmp_path / "none.ini")
+    assert result.returncode == 1 and "No such file or directory" in result.stderr
+
+
+def test_verbose_logs_more(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    log = tmp_path / "log"
+    with running(log, "-v", "-c", path):
+        listening = until(lambda: re.search(r"listening address=(\S+):(\d+)", log.read_text()), "hasp to listen")
+        Connection((listening.group(1), int(listening.group(2)))).close()
+        until(lambda: " debug client_closed" in log.read_text(), "a debug line")
+
+
+# --- the background --------------------------------------------------------------
+
+
+@pytest.fixture
+def daemon(redis_server, tmp_path):
+    """start(**options): hasp -d; returns its pid, and that of a dead one when it did not start."""
+    pids = []
+
+    def start(rules="", **options):
+        path = config(tmp_path / "hasp.ini", redis_server, rules, pid_file=tmp_path / "pid",
+                      log=tmp_path / "log", **options)
+        result = run("-d", "-c", path)
+        assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+        pids.append(int((tmp_path / "pid").read_text()))
+        return pids[-1]
+
+    yield start
+    for pid in pids:
+        if alive(pid):
+            os.kill(pid, signal.SIGTERM)
+            until(lambda: not alive(pid), "the daemon to leave")
+    print((tmp_path / "log").read_text())
+
+
+def test_background_serves_and_cleans_up(daemon, tmp_path):
+    pid = daemon(listen=f"unix:{tmp_path}/s")
+    assert os.getsid(pid) == pid
+    with Connection(tmp_path / "s") as one:
+        assert one.call("PING") == PONG
+    os.kill(pid, signal.SIGTERM)
+    until(lambda: not alive(pid), "hasp to leave")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["hasp.ini", "log"]
+    assert "leaving signal=15" in (tmp_path / "log").read_text()
+
+
+def test_background_listens_before_it_returns(daemon, tmp_path):
+    for _ in range(3):
+        pid = daemon(listen=f"unix:{tmp_path}/s")
+        with Connection(tmp_path / "s") as one:
+            assert one.call("PING") == PONG
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid), "it to be gone")  # and leaves a stale socket and pid file
+
+
+def test_background_that_cannot_start_says_so(redis_server, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        path = config(tmp_path / "hasp.ini", redis_server, log=tmp_path / "log", pid_file=tmp_path / "pid",
+                      listen="127.0.0.1:%d" % taken.getsockname()[1])
+        result = run("-d", "-c", path)
+    assert result.returncode == 1
+    assert f"{tmp_path}/log" in result.stderr
+    assert "Address already in use" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "pid").exists()
+
+
+def test_log_that_was_moved_away_is_opened_anew_by_sighup(daemon, tmp_path):
+    pid = daemon()
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    os.kill(pid, signal.SIGHUP)
+    until(lambda: (tmp_path / "log").exists() and "reloaded" in (tmp_path / "log").read_text(), "the new log")
+    assert "started" in (tmp_path / "log.1").read_text()
+
+
+def test_log_to_syslog(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server, LOCKS, listen=f"unix:{tmp_path}/s", log="syslog")
+    with running(tmp_path / "log", "-v", "-c", path) as child:
+        with until(lambda: connected(tmp_path / "s"), "hasp to listen") as one:
+            assert one.call("SETNX", "lock:1", "v") == ONE
+        child.send_signal(signal.SIGHUP)
+    assert (tmp_path / "log").read_text() == ""
+
+
+def someone():
+    """A user that hasp can become."""
+    return "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_user_is_who_hasp_becomes(start_hasp, redis_server, tmp_path):
+    user = pwd.getpwnam(someone())
+    for path in (tmp_path, *tmp_path.parents[:2], redis_server.dir):
+        path.chmod(path.stat().st_mode | 0o711)
+    redis_server.unix.chmod(0o777)
+    hasp = start_hasp(LOCKS, user=user.pw_name, listen=f"127.0.0.1:0 unix:{tmp_path}/s",
+                      unix_socket_mode="0600")
+    until(lambda: " started " in hasp.log, "hasp to be ready")
+    status = pathlib.Path(f"/proc/{hasp.pid}/status").read_text()
+    for field, number in (("Uid", user.pw_uid), ("Gid", user.pw_gid)):
+        assert re.search(rf"^{field}:(\s+{number}){{4}}$", status, re.MULTILINE)
+    assert (tmp_path / "s").stat().st_uid == user.pw_uid
+    with hasp.connect() as one:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+
+
+def test_user_that_does_not_exist_is_told(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server, user="no-such-user", pid_file=tmp_path / "pid",
+                  listen=f"unix:{tmp_path}/s")
+    result = run("-c", path)
+    assert result.returncode == 1 and "user no-such-user: no such user" in result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["hasp.ini"]

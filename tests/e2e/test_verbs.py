@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as two clients see them."""
+
+import pytest
+from harness import until
+from harness.replies import NIL, OK, ONE, QUEUED, ZERO, bulk
+from harness.resp import pipeline
+from harness.sections import VERBS, rule
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+def fields(reply):
+    """LOCK.INFO's answer as a dict of bytes."""
+    lines = reply.split(b"\r\n")[1:-1]
+    words = [line[1:] if line[:1] == b":" else line for line in lines if line[:1] != b"$"]
+    return dict(zip(words[::2], words[1::2]))
+
+
+def test_lock_and_unlock(pair, plain):
+    one, other = pair(VERBS)
+    assert one.call("LOCK", "k", "PX", 60000) == ONE
+    assert other.call("LOCK", "k", "PX", 60000) == NIL
+    assert 59000 < plain.pttl("k") <= 60000
+    assert other.call("UNLOCK", "k") == ZERO
+    assert one.call("UNLOCK", "k") == ONE
+    assert one.call("UNLOCK", "k") == ZERO
+    assert other.call("LOCK", "k", "EX", 60) == b":2\r\n"
+
+
+def test_verbs_in_any_case(pair):
+    one, _ = pair(VERBS)
+    assert one.call("lock", "k", "px", 1000) == ONE
+    assert one.call("Lock.Extend", "k", "eX", 5) == ONE
+    assert one.call("lock.info", "k").startswith(b"*10\r\n")
+    assert one.call("unLOCK", "k") == ONE
+
+
+def test_holds_are_counted(pair):
+    one, other = pair(VERBS)
+    assert [one.call("LOCK", "k"), one.call("LOCK", "k")] == [ONE, ONE]  # the same fencing token
+    assert fields(one.call("LOCK.INFO", "k"))[b"holds"] == b"2"
+    assert one.call("UNLOCK", "k") == ONE
+    assert other.call("LOCK", "k") == NIL
+    assert one.call("UNLOCK", "k") == ONE
+    assert other.call("LOCK", "k") == b":2\r\n"
+
+
+@pytest.mark.parametrize("reentrant, second", [("refresh", ONE), ("no", NIL)])
+def test_locks_that_are_not_counted_are_strings(pair, plain, reentrant, second):
+    one, other = pair(VERBS + f"reentrant = {reentrant}")
+    assert one.call("LOCK", "k", "EX", 10) == ONE
+    assert one.call("LOCK", "k", "EX", 10) == second
+    assert plain.type("k") == "string"
+    assert other.call("UNLOCK", "k") == ZERO
+    assert one.call("UNLOCK", "k") == ONE
+    assert other.call("LOCK", "k", "EX", 10) == b":2\r\n"
+
+
+def test_extend_is_the_owners(pair, plain):
+    one, other = pair(VERBS)
+    one.call("LOCK", "k", "PX", 5000)
+    assert other.call("LOCK.EXTEND", "k", "PX", 90000) == ZERO
+    assert plain.pttl("k") <= 5000
+    assert one.call("LOCK.EXTEND", "k", "PX", 90000) == ONE
+    assert plain.pttl("k") > 80000
+
+
+def test_info_tells_who_holds(pair):
+    one, other = pair(VERBS)
+    one.call("LOCK", "k", "PX", 60000, "AS", "worker-7")
+    told = fields(other.call("LOCK.INFO", "k"))
+    assert (told[b"owner"], told[b"holds"], told[b"fence"]) == (b"worker-7", b"1", b"1")
+    assert 59000 < int(told[b"ttl"]) <= 60000
+    assert other.call("LOCK.INFO", "free") == NIL
+
+
+def test_owner_that_a_command_names_holds_across_connections(pair):
+    one, other = pair(VERBS)
+    assert one.call("LOCK", "k", "AS", "bob") == ONE
+    assert one.call("UNLOCK", "k") == ZERO
+    assert other.call("LOCK", "k", "AS", "alice") == NIL
+    assert other.call("UNLOCK", "k", "AS", "bob") == ONE
+
+
+def test_fencing_tokens_rise_over_all_keys_and_connections(pair):
+    one, other = pair(VERBS)
+    tokens = []
+    for n in range(10):
+        for connection in (one, other):
+            tokens.append(int(connection.call("LOCK", f"k{n % 3}")[1:]))
+            assert connection.call("UNLOCK", f"k{n % 3}") == ONE
+    assert tokens == sorted(set(tokens))
+
+
+def test_lock_in_a_transaction_by_verb(pair):
+    one, other = pair(VERBS)
+    assert pipeline(one, ("MULTI",), ("LOCK", "k"), ("SET", "data", 1), ("EXEC",)) == [
+        OK, QUEUED, QUEUED, b"*2\r\n:1\r\n+OK\r\n"]
+    assert other.call("LOCK", "k") == NIL
+    assert pipeline(one, ("MULTI",), ("UNLOCK", "k"), ("EXEC",))[-1] == b"*1\r\n:1\r\n"
+
+
+@pytest.mark.parametrize("command, error", [
+    (("LOCK",), b"-ERR wrong number of arguments for 'lock' command\r\n"),
+    (("LOCK", "k", "PX"), b"-ERR syntax error\r\n"),
+    (("LOCK", "k", "PX", "x"), b"-ERR value is not an integer or out of range\r\n"),
+    (("LOCK", "k", "PX", "0"), b"-ERR invalid expire time in 'lock' command\r\n"),
+    (("LOCK.EXTEND", "k"), b"-ERR wrong number of arguments for 'lock.extend' command\r\n"),
+    (("UNLOCK", "k", "NOW", "1"), b"-ERR syntax error\r\n"),
+    (("LOCK.INFO",), b"-ERR wrong number of arguments for 'lock.info' command\r\n"),
+])
+def test_verb_that_is_wrong_is_answered_in_redis_words(pair, command, error):
+    one, _ = pair(VERBS)
+    assert pipeline(one, ("ECHO", "a"), command, ("ECHO", "b")) == [bulk("a"), error, bulk("b")]
+
+
+def test_verbs_have_the_names_that_the_file_gives(pair):
+    one, _ = pair(VERBS + "lock = GRAB\nunlock = LET.GO\ninfo = WHO\nextend = MORE")
+    assert one.call("GRAB", "k", "PX", 5000) == ONE
+    assert one.call("more", "k", "PX", 60000) == ONE
+    assert one.call("WHO", "k").startswith(b"*10\r\n")
+    assert one.call("let.go", "k") == ONE
+    assert one.call("LOCK", "k").startswith(b"-ERR unknown command 'LOCK'")
+
+
+def test_without_verbs_redis_answers(pair):
+    one, _ = pair(rule())
+    assert one.call("LOCK", "k").startswith(b"-ERR unknown command 'LOCK'")
+
+
+def test_lock_of_redisson_layout_is_respected(pair, plain):
+    """As Redisson's RLock leaves it."""
+    one, _ = pair(VERBS)
+    plain.hset("k", "285475da-9152-4c83-822a-67ee2f116a79:52", 1)
+    plain.pexpire("k", 30000)
+    assert one.call("LOCK", "k") == NIL
+    assert fields(one.call("LOCK.INFO", "k"))[b"owner"].startswith(b"285475da")
+    assert one.call("UNLOCK", "k") == ZERO
+
+
+def test_unlock_tells_redissons_waiters(pair, plain):
+    one, _ = pair(VERBS)
+    with plain.pubsub() as waiter:
+        waiter.subscribe("redisson_lock__channel:{k}")
+        until(lambda: waiter.get_message(), "the subscription")
+        one.call("LOCK", "k")
+        one.call("UNLOCK", "k")
+        message = until(lambda: waiter.get_message(), "the message")
+    assert message["data"] == "0"

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ten thousand clients that wait at once."""
+
+import collections
+import resource
+import selectors
+import socket
+
+import pytest
+from harness import encode, until
+from harness.line import queue_of
+from harness.replies import ONE
+from harness.sections import VERBS
+from harness.waiting import KEY
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+class Crowd:
+    """So many raw connections, read without blocking."""
+
+    def __init__(self, address, n):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        self.selector = selectors.DefaultSelector()
+        self.ones = []
+        for number in range(n):
+            one = socket.create_connection(address)
+            one.setblocking(False)
+            self.selector.register(one, selectors.EVENT_READ, number)
+            self.ones.append(one)
+
+    def send(self, number, *command):
+        self.ones[number].sendall(encode(*command))
+
+    def replies(self, timeout=30):
+        """(number, reply) of whoever has one, until nobody has for long."""
+        while True:
+            ready = self.selector.select(timeout)
+            assert ready, "nobody is told anything"
+            for key, _ in ready:
+                data = key.fileobj.recv(256)
+                assert data.endswith(b"\r\n"), data
+                yield key.data, data
+
+    def close(self):
+        self.selector.close()
+        for one in self.ones:
+            one.close()
+
+
+MANY = 10000
+
+
+def test_ten_thousand_wait_for_one_lock_and_get_it_in_turn(start_hasp, plain):
+    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    with hasp.connect() as one:
+        one.call("LOCK", KEY)
+        crowd = Crowd(hasp.address, MANY)
+        for number in range(MANY):
+            crowd.send(number, "LOCK", KEY, "WAIT", 120000, "AS", f"w{number}")
+        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=60)
+        order = [int(entry.split()[5][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
+        one.call("UNLOCK", KEY)
+        got = []
+        for number, reply in crowd.replies():
+            if reply == ONE:  # its UNLOCK
+                continue
+            assert reply == b":%d\r\n" % (len(got) + 2)
+            got.append(number)
+            crowd.send(number, "UNLOCK", KEY, "AS", f"w{number}")
+            if len(got) == MANY:
+                break
+        assert got == order
+        crowd.close()
+
+
+def test_ten_thousand_locks_are_waited_for_by_one_each(start_hasp, plain):
+    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    with hasp.connect() as one:
+        one.sock.settimeout(60)
+        one.send(b"".join(encode("LOCK", f"k{number}", "EX", 300) for number in range(MANY)))
+        assert [one.read() for _ in range(MANY)] == [b":%d\r\n" % (number + 1) for number in range(MANY)]
+        crowd = Crowd(hasp.address, MANY)
+        for number in range(MANY):
+            crowd.send(number, "LOCK", f"k{number}", "WAIT", 120000)
+        until(lambda: plain.dbsize() == 3 * MANY + 1, "all to stand in line", timeout=60)
+        one.send(b"".join(encode("UNLOCK", f"k{number}") for number in range(MANY)))
+        got = collections.Counter()
+        for number, reply in crowd.replies():
+            assert MANY < int(reply[1:-2]) <= 2 * MANY
+            got[number] += 1
+            if len(got) == MANY:
+                break
+        assert set(got.values()) == {1}
+        crowd.close()
+
+
+def test_all_of_ten_thousand_leave_when_they_hang_up(start_hasp, plain):
+    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    with hasp.connect() as one:
+        one.call("LOCK", KEY)
+        crowd = Crowd(hasp.address, MANY)
+        for number in range(MANY):
+            crowd.send(number, "LOCK", KEY, "WAIT", 120000)
+        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=60)
+        crowd.close()
+        until(lambda: not plain.exists(queue_of(KEY)), "all to leave", timeout=60)
+        assert one.call("UNLOCK", KEY) == ONE and not plain.exists(KEY)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Waiting, and what Redis allows; reloads; the end of hasp, the end of Redis."""
+
+import signal
+
+import pytest
+from harness import until
+from harness.info import subscribers
+from harness.line import entries, nobody_waits, queue_of, stand
+from harness.marks import BOTH
+from harness.processes import ProtectedRedis
+from harness.replies import OK, ONE, ZERO
+from harness.sections import VERBS
+from harness.waiting import KEY, rule, soon
+
+
+@pytest.fixture
+def pooling():
+    """The queue does not depend on it; what a client sees is tested with BOTH."""
+    return "shared"
+
+
+# --- what Redis allows -----------------------------------------------------------
+
+
+def test_user_that_may_not_publish_releases_to_whom_hasp_then_finds(start_hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "app", "on", "nopass", "~*", "resetchannels", "+@all")
+    hasp = start_hasp(rule() + VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        for connection in (one, other, third):
+            assert connection.call("AUTH", "app", "x") == OK
+        one.call("LOCK", KEY)
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, third, "SETNX", "lock:1", "w")
+        assert one.call("UNLOCK", KEY) == ONE
+        assert one.call("DEL", "lock:1") == ONE
+        assert other.read().startswith(b":")
+        assert third.read() == ONE
+        nobody_waits(plain)
+
+
+@pytest.fixture
+def protected(request):
+    with ProtectedRedis() as server:
+        yield server
+
+
+def logged_in(hasp):
+    connection = hasp.connect()
+    assert connection.call("AUTH", "secret") == OK
+    return connection
+
+
+def upstream(server, **settings):
+    """For start_hasp(upstream=...): the address, and further settings behind it."""
+    return "\n".join([f"unix:{server.unix}", *(f"{name} = {value}" for name, value in settings.items())])
+
+
+def test_hasp_subscribes_with_its_password(start_hasp, protected):
+    hasp = start_hasp(VERBS, upstream=upstream(protected, password="secret"))
+    with logged_in(hasp) as one, logged_in(hasp) as other, protected.client() as plain:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        one.call("UNLOCK", KEY)
+        assert soon(other) == b":2\r\n"
+
+
+def test_hasp_subscribes_as_its_user(start_hasp, protected):
+    with protected.client() as plain:
+        plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&hasp:*", "+@all")
+    hasp = start_hasp(VERBS, upstream=upstream(protected, user="hasp", password="pw"))
+    with logged_in(hasp) as one, logged_in(hasp) as other, protected.client() as plain:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        (subscriber,) = subscribers(plain)
+        assert subscriber["user"] == "hasp"
+        one.call("UNLOCK", KEY)
+        assert soon(other) == b":2\r\n"
+
+
+def test_subscription_that_redis_refuses_is_an_error_to_who_would_wait(start_hasp, protected):
+    hasp = start_hasp(rule() + VERBS, upstream=upstream(protected))
+    with logged_in(hasp) as one:
+        error = b"-ERR hasp: cannot wait for a lock: NOAUTH "
+        assert one.call("LOCK", KEY, "WAIT", 9000).startswith(error)
+        assert one.call("SETNX", "lock:1", "v").startswith(error)
+        assert one.call("LOCK", KEY) == ONE  # who does not wait needs no subscription
+        assert one.call("DEL", "lock:1") == ZERO
+
+
+def test_subscription_is_tried_again(start_hasp, protected):
+    with protected.client() as plain:
+        plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "resetchannels", "+@all")
+        hasp = start_hasp(VERBS, upstream=upstream(protected, user="hasp", password="pw"))
+        with logged_in(hasp) as one:
+            assert one.call("LOCK", KEY, "WAIT", 9000).startswith(b"-ERR hasp: cannot wait for a lock: NOPERM ")
+            plain.execute_command("ACL", "SETUSER", "hasp", "&*")
+            until(lambda: one.call("LOCK", KEY, "WAIT", 9000) == ONE, "hasp to subscribe")
+        assert hasp.log.count("subscriber_down") == 1
+
+
+# --- reload, end, and Redis' end -------------------------------------------------
+
+
+def test_waiters_outlive_a_reload(start_hasp, plain):
+    hasp = start_hasp(rule() + VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("LOCK", KEY)
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, third, "SETNX", "lock:1", "w")
+        hasp.reload("wait = 5s", "wait = 4s")
+        one.call("UNLOCK", KEY)
+        assert other.read() == b":2\r\n"
+        one.call("DEL", "lock:1")
+        assert third.read() == ONE
+
+
+def test_waiters_whose_rule_is_gone_end_well(start_hasp, plain):
+    """One gets the lock; one that lost its place asks again, and is told what Redis says."""
+    hasp = start_hasp(rule(wait="9s"))
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, "SETNX", "lock:1", "w")
+        stand(plain, third, "SETNX", "lock:1", "w")
+        hasp.reload("lock:*", "other:*")
+        assert one.call("DEL", "lock:1") == ONE
+        assert other.read() == ONE
+        plain.delete(queue_of("lock:1"))
+        assert third.read() == ZERO
+
+
+def test_waiter_is_waited_for_when_hasp_is_to_leave(start_hasp, plain):
+    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+    with away.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        hasp.signal(signal.SIGTERM)
+        until(lambda: "draining" in hasp.log, "hasp to drain")
+        one.call("UNLOCK", KEY)
+        assert other.read() == b":2\r\n"
+        assert other.at_end()
+        assert hasp.child.wait(5) == 0
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again):
+    """After drain_timeout, or at a second SIGTERM."""
+    hasp, away = start_hasp(VERBS, drain_timeout="30s" if again else "200ms"), start_hasp(VERBS)
+    with away.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        hasp.signal(signal.SIGTERM)
+        if again:
+            until(lambda: "draining" in hasp.log, "hasp to drain")
+            hasp.signal(signal.SIGTERM)
+        assert other.at_end()
+        hasp.child.wait(5)
+        assert not entries(plain)
+
+
+@BOTH
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 20000), ("SETNX", "lock:1", "w")])
+def test_waiters_end_well_when_redis_restarts(start_hasp, redis_server, plain, pooling, take):
+    """With a link of its own that is the end of the connection, as it is without hasp."""
+    hasp = start_hasp(rule(wait="20s") + VERBS)
+    ones = [hasp.connect() for _ in range(3)]
+    plain.hset(take[1], "somebody", 1)
+    if take[0] == "SETNX":
+        plain.delete(take[1])
+        plain.set(take[1], "v")
+    for other in ones:
+        stand(plain, other, *take)
+    redis_server.kill()
+    redis_server.start()  # it remembers nothing
+    for other in ones:
+        if pooling == "session":
+            assert other.at_end()
+            continue
+        other.sock.settimeout(10)
+        assert other.read() == b":%d\r\n" % (ones.index(other) + 1 if take[0] == "LOCK" else 1)
+        other.call(*(("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", "lock:1")))
+    for other in ones:
+        other.close()

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The queue of waiters: what it must survive, and how it is named.
+
+Waiters keep their order and get the lock, whatever is killed, deleted or late meanwhile.
+"""
+
+import signal
+import socket
+
+import pytest
+from harness import encode, until
+from harness.info import clients, subscribers
+from harness.line import entries, nobody_waits, queue_of, stand
+from harness.marks import BOTH
+from harness.replies import OK, ONE
+from harness.sections import VERBS, verbs
+from harness.waiting import KEY, rule, soon
+
+
+@pytest.fixture
+def pooling():
+    """The queue does not depend on it; what a client sees is tested with BOTH."""
+    return "shared"
+
+
+# --- what the queue must survive -------------------------------------------------
+
+
+@pytest.mark.parametrize("blow", [
+    lambda plain: plain.delete(queue_of(KEY)),
+    lambda plain: plain.execute_command("DEBUG", "RELOAD"),
+    lambda plain: plain.script_flush(),
+], ids=["DEL of the queue", "DEBUG RELOAD", "SCRIPT FLUSH"])
+def test_waiters_keep_their_order_through(start_hasp, plain, blow):
+    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+    with hasp.connect() as one:
+        one.call("LOCK", KEY)
+        ones = [(hasp, away)[n % 2].connect() for n in range(4)]
+        for other in ones:
+            stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        blow(plain)
+        until(lambda: plain.zcard(queue_of(KEY)) == 4, "all to stand in line again")
+        for n, other in enumerate(ones):
+            assert (ones[n - 1] if n else one).call("UNLOCK", KEY) == ONE
+            assert other.read() == b":%d\r\n" % (n + 2)
+        for other in ones:
+            other.close()
+
+
+def test_queue_outlives_who_waits_longest_and_not_much_more(start_hasp, plain):
+    """Of a hasp that was killed it would stay for ever."""
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 50000)
+        stand(plain, third, "LOCK", KEY, "WAIT", 10000)
+        assert 45000 < plain.pttl(queue_of(KEY)) <= 60000
+
+
+def test_release_wakes_though_the_queue_was_deleted(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, third, "LOCK", KEY, "WAIT", 9000)
+        plain.delete(queue_of(KEY))
+        assert one.call("UNLOCK", KEY) == ONE
+        assert other.read() == b":2\r\n"
+        assert other.call("UNLOCK", KEY) == ONE
+        assert third.read() == b":3\r\n"
+
+
+@pytest.mark.parametrize("past_hasp", [False, True])
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 9000), ("SETNX", "lock:1", "w")])
+def test_one_of_the_waiters_gets_the_lock_after_flushall(start_hasp, plain, past_hasp, take):
+    hasp = start_hasp(rule(wait="9s") + VERBS)
+    with hasp.connect() as one:
+        one.call("LOCK", KEY)
+        one.call("SETNX", "lock:1", "v")
+        ones = [hasp.connect() for _ in range(3)]
+        for other in ones:
+            stand(plain, other, *take)
+        if past_hasp:
+            plain.flushall()
+        else:
+            assert one.call("FLUSHALL") == OK
+        for other in ones:
+            assert other.read().startswith(b":")
+            if take[0] == "LOCK":
+                assert other.call("UNLOCK", KEY) == ONE
+            else:
+                assert other.call("DEL", "lock:1") == ONE
+            other.close()
+        nobody_waits(plain, take[1])
+
+
+def test_release_while_the_subscription_is_down_is_made_good(start_hasp, plain):
+    hasp, away = start_hasp(verbs(reentrant="no")), start_hasp(verbs(reentrant="no"))
+    with hasp.connect() as one, away.connect() as other:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        (subscriber,) = subscribers(plain)
+        with away.frozen():
+            plain.client_kill_filter(_id=subscriber["id"])
+            assert one.call("UNLOCK", KEY) == ONE
+            assert not plain.exists(KEY)
+        assert soon(other).startswith(b":")
+        assert "subscriber_down" in away.log
+
+
+def test_release_after_the_subscription_is_up_again(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        (subscriber,) = subscribers(plain)
+        plain.client_kill_filter(_id=subscriber["id"])
+        until(lambda: subscribers(plain) not in ([], [subscriber]), "hasp to subscribe again")
+        assert one.call("UNLOCK", KEY) == ONE
+        assert soon(other) == b":2\r\n"
+
+
+@BOTH
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
+                                        (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
+def test_who_was_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
+        start_hasp, redis_server, plain, take, give):
+    """The lock is free and its queue empty, as far as Redis knows, and hasp is the one to know
+    better. The newcomer asks while hasp is deaf."""
+    hasp, away = start_hasp(rule(wait="9s") + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    with away.connect() as holder, hasp.connect() as one, hasp.connect() as two, hasp.connect() as newcomer:
+        plain.hset(KEY, "somebody", 1)
+        plain.set("lock:1", "somebody's")
+        for other in (one, two):
+            stand(plain, other, *take)
+        (subscriber,) = subscribers(plain)
+        with hasp.frozen():
+            plain.client_kill_filter(_id=subscriber["id"])
+            plain.delete(KEY, "lock:1")
+            # It lets in whoever is there: nobody.
+            assert holder.call(*take) == ONE and holder.call(*give) == ONE
+            assert not plain.exists(take[1], queue_of(take[1]))
+            redis_server.freeze()
+        try:
+            until(lambda: "subscriber_down" in hasp.log, "hasp to notice")
+            newcomer.send(encode(*take))
+            hasp.take_turn()
+        finally:
+            redis_server.signal(signal.SIGCONT)
+        for fence, other in enumerate((one, two, newcomer), 2):
+            assert other.read() in (b":%d\r\n" % fence, ONE)
+            assert other.call(*give) == ONE
+
+
+def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, plain):
+    """The lease of the lock ends without anybody's message: only a look can tell."""
+    hasp = start_hasp(VERBS)
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    (own,) = clients(plain)
+    with hasp.connect() as one:
+        plain.hset(KEY, "somebody", 1)
+        stand(plain, one, "LOCK", KEY, "WAIT", 9000)
+        with hasp.frozen():
+            plain.client_kill_filter(_id=own["id"])
+            plain.delete(KEY)
+        assert one.read() == ONE
+        assert "upstream_down" in hasp.log
+
+
+@BOTH
+def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
+    """A link that others share is none of its business; its own is its connection."""
+    hasp = start_hasp(VERBS)
+    until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+    with hasp.connect() as other:
+        plain.hset(KEY, "somebody", 1)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        for link in clients(plain, cmd="evalsha" if pooling == "shared" else "eval") or clients(plain):
+            if link["sub"] == "0":
+                plain.client_kill_filter(_id=link["id"])
+        if pooling == "shared":
+            plain.delete(KEY)
+            assert other.read() == ONE
+        else:
+            assert other.at_end()
+            nobody_waits(plain)
+
+
+@BOTH
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
+def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
+    hasp = start_hasp(rule(wait="60s") + VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, *take)
+        if half:
+            other.sock.shutdown(socket.SHUT_WR)
+            assert other.at_end()
+        else:
+            other.close()
+        nobody_waits(plain, take[1])
+
+
+def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, plain):
+    """Whichever of both hasp hears of first."""
+    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+    with hasp.connect() as one, away.connect() as gone, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        stand(plain, gone, "LOCK", KEY, "WAIT", 9000, "AS", "gone")
+        with away.frozen():
+            stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+            gone.close()
+            assert one.call("UNLOCK", KEY) == ONE
+            assert plain.hgetall(KEY) == {"gone": "1"}
+        assert soon(other) == b":3\r\n"
+
+
+def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
+    hasp, dead = start_hasp(rule() + VERBS), start_hasp(rule() + VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("LOCK", KEY)
+        one.call("SETNX", "lock:1", "v")
+        gone = [dead.connect() for _ in range(6)]
+        for n, connection in enumerate(gone):
+            stand(plain, connection, *(("SETNX", "lock:1", "w") if n % 2 else ("LOCK", KEY, "WAIT", 9000)))
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, third, "SETNX", "lock:1", "w")
+        dead.expect_exit = -signal.SIGKILL
+        dead.kill()
+        until(lambda: len(subscribers(plain)) == 1, "Redis to notice")
+        one.call("UNLOCK", KEY)
+        assert soon(other) == b":2\r\n" or plain.hlen(KEY) == 1
+        one.call("DEL", "lock:1")
+        assert soon(third) == ONE
+        for connection in gone:
+            connection.close()
+
+
+@pytest.mark.parametrize("take, lease", [(("LOCK", KEY, "WAIT", 9000, "PX", 300), VERBS),
+                                         (("SET", "lock:1", "w", "NX", "PX", 300), rule(wait="9s"))])
+def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, plain, take, lease):
+    """hasp sleeps while it is handed the lock, until another one has it."""
+    hasp, slow = start_hasp(rule() + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    key, verb = take[1], take[0] == "LOCK"
+    with hasp.connect() as one, slow.connect() as other, hasp.connect() as third:
+        one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
+        stand(plain, other, *take)
+        with slow.frozen():
+            one.call(*(("UNLOCK", key) if verb else ("DEL", key)))
+            assert plain.exists(key)
+            until(lambda: not plain.exists(key), "the lease to end")
+            assert third.call(*(("LOCK", key) if verb else ("SETNX", key, "x"))).startswith(b":")
+        until(lambda: len(entries(plain, key)) == 1, "it to stand in line again")
+        third.call(*(("UNLOCK", key) if verb else ("DEL", key)))
+        assert soon(other) == (b":4\r\n" if verb else OK)
+        assert 0 < plain.pttl(key) <= 300
+
+
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 9000, "PX", 2000), ("SET", "lock:1", "w", "NX", "PX", 2000)])
+def test_grant_that_comes_late_begins_its_lease_again(start_hasp, plain, take):
+    hasp, slow = start_hasp(rule() + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    key, verb = take[1], take[0] == "LOCK"
+    with hasp.connect() as one, slow.connect() as other:
+        one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
+        stand(plain, other, *take)
+        with slow.frozen():
+            one.call(*(("UNLOCK", key) if verb else ("DEL", key)))
+            until(lambda: plain.pttl(key) < 1400, "a part of the lease to pass")
+        assert other.read() == (b":2\r\n" if verb else OK)
+        assert plain.pttl(key) > 1800
+
+
+# --- databases and names ---------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
+                                        (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
+def test_queues_of_two_databases_are_two(start_hasp, redis_server, plain, take, give):
+    hasp = start_hasp(rule() + VERBS)
+    key = take[1]
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, \
+            redis_server.client(db=3) as three:
+        assert one.call(*take) == ONE
+        other.call("SELECT", 3)
+        assert other.call(*take) == ONE
+        third.call("SELECT", 3)
+        stand(three, third, *take)
+        assert one.call(*give) == ONE
+        assert three.zcard(queue_of(key)) == 1
+        assert other.call(*give) == ONE
+        assert soon(third).startswith(b":")
+        assert not plain.exists(key)
+
+
+def test_own_look_is_at_the_waiters_database(start_hasp, redis_server):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other, redis_server.client(db=3) as three:
+        for connection in (one, other):
+            connection.call("SELECT", 3)
+        one.call("LOCK", KEY, "PX", 300)
+        stand(three, other, "LOCK", KEY, "WAIT", 9000)
+        assert soon(other) == b":2\r\n"
+
+
+KEYS = [b"{a}b", b"a{b", b"a}b", b"{}a", b"", b" ", b"a b", b"a\r\nb", b"\0\xff\x80", b"%d%s", b"x" * 5000]
+
+
+@pytest.mark.parametrize("take, give", [(("LOCK", "WAIT", 9000), "UNLOCK"), (("SETNX", b"\0 \r\n\xff"), "DEL")])
+def test_any_key_can_be_waited_for(start_hasp, redis_server, take, give):
+    hasp = start_hasp(rule(pattern="*") + VERBS)
+    with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as plain:
+        for key in KEYS:
+            assert one.call(take[0], key, *take[1:]).startswith(b":")
+            other.send(encode(take[0], key, *take[1:]))
+            tagged = key.startswith(b"{a}")
+            queue = b"hasp:queue:" + (key + b":" if tagged else b"{" + key + b"}")
+            until(lambda: plain.call("ZCARD", queue) == ONE, f"{key} to be waited for")  # noqa: B023
+            assert one.call(give, key) == ONE
+            assert soon(other).startswith(b":")
+            if give == "DEL":
+                assert plain.call("GET", key) == b"$5\r\n\0 \r\n\xff\r\n"
+            assert other.call(give, key) == ONE
+
+
+def test_key_that_is_no_lock_is_an_error_and_nobody_waits(start_hasp, plain):
+    with start_hasp(rule() + VERBS).connect() as one:
+        plain.lpush(KEY, 1)
+        plain.lpush("lock:1", 1)
+        plain.set(queue_of("q"), 1)
+        plain.hset("q", "somebody", 1)
+        assert one.call("LOCK", KEY, "WAIT", 9000).startswith(b"-WRONGTYPE ")
+        assert one.call("LOCK", "q", "WAIT", 9000).startswith(b"-WRONGTYPE ")
+        assert not plain.exists(queue_of(KEY))

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every way to release a lock lets the next waiter in: commands, transactions, scripts, leases."""
+
+import time
+
+import pytest
+from harness import encode, until
+from harness.line import entries, stand
+from harness.marks import BOTH
+from harness.replies import OK, ONE, ZERO
+from harness.sections import VERBS, verbs
+from harness.waiting import KEY, rule, soon
+
+COMPARE_AND_DELETE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+@pytest.fixture
+def pooling():
+    """The queue does not depend on it; what a client sees is tested with BOTH."""
+    return "shared"
+
+
+def test_del_of_several_keys_hands_over_each_of_them(start_hasp, plain):
+    hasp = start_hasp(rule() + "[lock other]\npattern = other:*\n")
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, hasp.connect() as none:
+        for key in ("lock:1", "lock:2", "lock:3", "other:1"):
+            assert one.call("SETNX", key, "v") == ONE
+        assert none.call("SETNX", "other:2", "v") == ONE
+        stand(plain, other, "SETNX", "lock:1", "w")
+        stand(plain, third, "SETNX", "lock:3", "w")
+        assert one.call("DEL", "lock:1", "other:1", "plain", "lock:2", "other:2", "lock:3") == b":4\r\n"
+        assert soon(other) == soon(third) == ONE
+        assert plain.exists("lock:1", "lock:3", "other:2") == 3 and not plain.exists("lock:2", "other:1")
+
+
+def test_del_of_anothers_lock_hands_nothing_over(start_hasp, plain):
+    hasp = start_hasp(rule())
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, "SETNX", "lock:1", "w")
+        assert third.call("DEL", "lock:1") == ZERO
+        assert len(entries(plain, "lock:1")) == 1
+        assert plain.get("lock:1") == "v"
+
+
+def past_date():
+    return int(time.time()) - 1
+
+
+RULE_RELEASES = [
+    (("DEL", "lock:1"), ONE),
+    (("UNLINK", "lock:1"), ONE),
+    (("GETDEL", "lock:1"), b"$1\r\nv\r\n"),
+    (("EXPIRE", "lock:1", 0), ONE),
+    (("PEXPIRE", "lock:1", -1), ONE),
+    (("EXPIREAT", "lock:1", past_date), ONE),
+    (("RENAME", "lock:1", "elsewhere"), OK),
+    (("GETEX", "lock:1", "EXAT", past_date), b"$1\r\nv\r\n"),
+    (("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "v"), ONE),
+]
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+@pytest.mark.parametrize("release, reply", RULE_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
+@pytest.mark.parametrize("multi", [False, True])
+def test_release_under_a_rule_wakes_the_waiter(start_hasp, plain, owner, release, reply, multi):
+    """By whichever command, alone or in a transaction; the waiter is at another hasp's worker."""
+    hasp, away = start_hasp(rule(owner=owner)), start_hasp(rule(owner=owner))
+    release = [word() if callable(word) else word for word in release]
+    with hasp.connect() as one, away.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        if multi:
+            assert one.call("MULTI") == OK
+            assert one.call(*release) == b"+QUEUED\r\n"
+        stand(plain, other, "SETNX", "lock:1", "w")
+        one.send(encode("EXEC") if multi else encode(*release))
+        assert soon(other) == ONE
+        assert one.read() == (b"*1\r\n" + reply if multi else reply)
+
+
+def test_compare_and_delete_with_anothers_value_wakes_nobody(start_hasp, plain):
+    hasp = start_hasp(rule(owner="value"))
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SET", "lock:1", "v", "NX", "EX", 30)
+        stand(plain, other, "SET", "lock:1", "w", "NX", "EX", 30)
+        assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "w") == ZERO
+        assert plain.get("lock:1") == "v" and len(entries(plain, "lock:1")) == 1
+        assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "v") == ONE
+        assert soon(other) == OK
+
+
+def test_compare_and_delete_by_evalsha_wakes_the_waiter(start_hasp, plain):
+    sha = plain.script_load(COMPARE_AND_DELETE)
+    hasp = start_hasp(rule(owner="value"), workers=2)
+    with hasp.connect() as other:
+        ones = [hasp.connect() for _ in range(8)]  # at either worker
+        ones[0].call("SET", "lock:1", 0, "NX", "EX", 30)
+        for n, one in enumerate(ones):
+            stand(plain, other, "SET", "lock:1", n + 1, "NX", "EX", 30)
+            assert one.call("EVALSHA", sha, 1, "lock:1", n) == ONE
+            assert soon(other) == OK
+        for one in ones:
+            one.close()
+
+
+VERB_RELEASES = [(("DEL", KEY), ONE), (("UNLINK", "x", KEY), ONE), (("GETDEL", KEY), None),
+                 (("EXPIRE", KEY, 0), ONE), (("RENAME", KEY, "elsewhere"), OK),
+                 (("EVAL", "return redis.call('DEL', KEYS[1])", 1, KEY), ONE)]
+
+
+@BOTH
+@pytest.mark.parametrize("release, reply", VERB_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
+@pytest.mark.parametrize("multi", [False, True])
+def test_release_without_a_rule_wakes_who_waits_by_verb(start_hasp, plain, release, reply, multi):
+    hasp = start_hasp(verbs(reentrant="no"))
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        if multi:
+            assert one.call("MULTI") == OK
+        stand(plain, other, "LOCK", KEY, "WAIT", 5000)
+        hasp.take_turn()  # and knows it
+        if multi:
+            assert one.call(*release) == b"+QUEUED\r\n"
+        one.send(encode("EXEC") if multi else encode(*release))
+        assert soon(other) == b":2\r\n"
+        answer = one.read()
+        assert reply is None or answer == (b"*1\r\n" + reply if multi else reply)
+
+
+def test_release_without_a_rule_wakes_who_waits_at_another_worker(start_hasp, plain):
+    hasp = start_hasp(verbs(reentrant="no"), workers=2)
+    ones = [hasp.connect() for _ in range(8)]  # at either worker
+    with hasp.connect() as other:
+        plain.set(KEY, "somebody")
+        for one in ones:
+            stand(plain, other, "LOCK", KEY, "WAIT", 5000)
+            hasp.take_turn()
+            assert one.call("DEL", KEY) == ONE
+            assert soon(other).startswith(b":")
+    for one in ones:
+        one.close()
+
+
+def test_redissons_message_wakes_who_waits_by_verb(start_hasp, plain):
+    """Its clients release past hasp and say so."""
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one:
+        plain.hset(KEY, "somebody", 1)
+        stand(plain, one, "LOCK", KEY, "WAIT", 5000)
+        channel = f"redisson_lock__channel:{{{KEY}}}"
+        until(lambda: plain.pubsub_numsub(channel)[0][1], "hasp to listen")
+        plain.delete(KEY)
+        plain.publish(channel, "0")
+        assert soon(one) == ONE
+
+
+def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other, plain.pubsub() as listener:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        listener.subscribe(f"redisson_lock__channel:{{{KEY}}}")
+        assert listener.get_message(timeout=5)["type"] == "subscribe"
+        one.call("UNLOCK", KEY)
+        other.read()
+        before = plain.exists(KEY)
+        other.call("UNLOCK", KEY)
+        assert before and listener.get_message(timeout=5)["data"] == "0"
+        assert listener.get_message(timeout=0.01) is None
+
+
+def test_end_of_a_lease_hands_over(start_hasp, plain):
+    hasp = start_hasp(rule() + VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("LOCK", KEY, "PX", 300)
+        one.call("SET", "lock:1", "v", "NX", "PX", 300)
+        stand(plain, other, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, third, "SETNX", "lock:1", "w")
+        assert soon(other) == b":2\r\n"
+        assert soon(third) == ONE
+
+
+def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
+    """Nobody tells when the lease of one who was handed the lock is over."""
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 5000, "PX", 200)
+        stand(plain, third, "LOCK", KEY, "WAIT", 5000)
+        one.call("UNLOCK", KEY)
+        assert soon(other) == b":2\r\n"
+        assert soon(third) == b":3\r\n"
+
+
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 5000), ("SETNX", "lock:1", "w")])
+def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(start_hasp, plain, take):
+    hasp = start_hasp(rule() + verbs(reentrant="no"))
+    with hasp.connect() as one:
+        plain.set(take[1], "somebody's")
+        stand(plain, one, *take)
+        plain.delete(take[1])
+        began = time.monotonic()
+        assert one.read() == ONE
+        assert time.monotonic() - began < 1.5

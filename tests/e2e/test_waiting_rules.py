@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Waiting for a lock under a rule with `wait`; what else the waiting client sends meanwhile."""
+
+import time
+
+import pytest
+from harness import encode, until
+from harness.line import entries, nobody_waits, queue_of, stand
+from harness.marks import BOTH
+from harness.replies import NIL, OK, ONE, ZERO
+from harness.sections import VERBS
+from harness.waiting import KEY, named, rule, soon
+
+
+@pytest.fixture
+def pooling():
+    """The queue does not depend on it; what a client sees is tested with BOTH."""
+    return "shared"
+
+
+# --- rules with `wait` -----------------------------------------------------------
+
+
+TAKES = [("SETNX", "lock:1", "w"), ("SET", "lock:1", "w", "NX"), ("SET", "lock:1", "w", "NX", "EX", 40),
+         ("SET", "lock:1", "w", "px", 40000, "nx"),
+         ("SET", "lock:1", "w", "NX", "EXAT", lambda: int(time.time()) + 40),
+         ("SET", "lock:1", "w", "NX", "PXAT", lambda: int(time.time() * 1000) + 40000)]
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+@pytest.mark.parametrize("take", TAKES, ids=lambda take: "-".join(map(str, take[:1] + take[3:5])))
+def test_rule_makes_setnx_and_set_nx_wait(start_hasp, plain, take, owner):
+    hasp = start_hasp(rule(owner=owner, lease="40s"))
+    take = [word() if callable(word) else word for word in take]
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        stand(plain, other, *take)
+        assert one.call("DEL", "lock:1") == ONE
+        assert soon(other) == (ONE if take[0] == "SETNX" else OK)
+        assert plain.get("lock:1") == "w"
+        assert 30000 < plain.pttl("lock:1") <= 40000
+        if owner == "connection":
+            assert one.call("DEL", "lock:1") == ZERO
+            assert plain.pttl("hasp:owner:{lock:1}") > 30000
+        assert other.call("DEL", "lock:1") == ONE
+
+
+@BOTH
+@pytest.mark.parametrize("take, took", [(("SETNX", "lock:1", "v"), ONE), (("SET", "lock:1", "v", "NX", "PX", 9000), OK)])
+def test_free_lock_under_a_rule_is_got_at_once(start_hasp, plain, take, took):
+    with start_hasp(rule()).connect() as one:
+        assert one.call(*take) == took
+        assert not plain.exists(queue_of("lock:1"))
+
+
+def test_expiry_named_as_a_date_does_not_move_while_one_waits(start_hasp, plain):
+    hasp = start_hasp(rule())
+    date = int(time.time() * 1000) + 40000
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, "SET", "lock:1", "w", "NX", "PXAT", date)
+        until(lambda: time.time() * 1000 > date - 40000 + 300, "time to pass")
+        one.call("DEL", "lock:1")
+        assert other.read() == OK
+        assert abs(plain.execute_command("PEXPIRETIME", "lock:1") - date) <= 1
+
+
+@pytest.mark.parametrize("owner", ["address", "name", "user"])
+def test_rule_with_wait_for_every_owner(start_hasp, plain, owner):
+    plain.execute_command("ACL", "SETUSER", "bob", "on", "nopass", "~*", "&*", "+@all")
+    hasp = start_hasp(rule(owner=owner))
+    with named(hasp.connect(), "alice") as one, named(hasp.connect(), "bob") as other, \
+            named(hasp.connect(), "bob") as same:
+        for connection in (other, same):
+            assert connection.call("AUTH", "bob", "x") == OK
+        one.call("SETNX", "lock:1", "v")
+        stand(plain, other, "SETNX", "lock:1", "v")
+        one.call("DEL", "lock:1")
+        assert soon(other) == ONE
+        assert one.call("DEL", "lock:1") == (ONE if owner == "address" else ZERO)
+        assert same.call("DEL", "lock:1") == (ZERO if owner == "address" else ONE)
+
+
+def test_rule_with_wait_and_refresh_lets_its_owner_in_again(start_hasp, plain):
+    hasp = start_hasp(rule(reentrant="refresh", lease="20s"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        stand(plain, other, "SETNX", "lock:1", "w")
+        assert one.call("SET", "lock:1", "v", "NX", "EX", 60) == OK
+        assert plain.pttl("lock:1") > 50000
+        assert one.call("DEL", "lock:1") == ONE
+        assert soon(other) == ONE
+
+
+def test_rule_without_refresh_makes_its_owner_wait_for_itself(start_hasp, plain):
+    with start_hasp(rule(wait="300ms")).connect() as one:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        assert one.call("SETNX", "lock:1", "v") == ZERO
+        nobody_waits(plain, "lock:1")
+
+
+def test_set_nx_get_does_not_wait(start_hasp, plain):
+    """It asks for the value that is there now."""
+    hasp = start_hasp(rule())
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", "lock:1", "v")
+        assert other.call("SET", "lock:1", "w", "NX", "GET") == b"$1\r\nv\r\n"
+        assert not plain.exists(queue_of("lock:1"))
+
+
+def test_other_writes_do_not_wait(start_hasp, plain):
+    hasp = start_hasp(rule())
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", "lock:1", "v")
+        assert other.call("SET", "lock:1", "w").startswith(b"-LOCKED ")
+        assert other.call("SET", "lock:1", "w", "XX") == NIL
+        assert other.call("INCR", "lock:1").startswith(b"-")
+        assert not plain.exists(queue_of("lock:1"))
+
+
+def test_rule_that_only_observes_makes_nobody_wait(start_hasp, plain):
+    hasp = start_hasp(rule(mode="observe"))
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", "lock:1", "v")
+        assert other.call("SETNX", "lock:1", "w") == ZERO
+        assert not plain.exists(queue_of("lock:1"))
+
+
+@BOTH
+@pytest.mark.parametrize("take, failed", [(("LOCK", KEY, "WAIT", 9000), NIL), (("SETNX", "lock:1", "w"), ZERO),
+                                          (("SET", "lock:1", "w", "NX"), NIL)])
+def test_transaction_waits_for_nobody(start_hasp, plain, take, failed):
+    hasp = start_hasp(rule() + VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        one.call("SETNX", "lock:1", "v")
+        other.call("MULTI")
+        assert other.call(*take) == b"+QUEUED\r\n"
+        other.send(encode("EXEC"))
+        assert soon(other) == b"*1\r\n" + failed
+        assert not plain.exists(queue_of(take[1]))
+
+
+def test_who_reads_no_replies_does_not_wait(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        other.send(encode("CLIENT", "REPLY", "OFF") + encode("LOCK", KEY, "WAIT", 9000)
+                   + encode("CLIENT", "REPLY", "ON"))
+        assert soon(other) == OK
+        assert not plain.exists(queue_of(KEY))
+
+
+def test_watched_key_is_not_waited_for(start_hasp, plain):
+    """The application checks for itself."""
+    hasp = start_hasp(rule())
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SETNX", "lock:1", "v")
+        other.call("WATCH", "lock:1")
+        other.send(encode("SETNX", "lock:1", "w"))
+        assert soon(other) == ZERO
+
+
+# --- the client's other commands -------------------------------------------------
+
+
+@BOTH
+def test_commands_behind_one_that_waits_wait(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        other.send(encode("SET", "x", 1) + encode("UNLOCK", KEY) + encode("PING"))
+        hasp.take_turn()
+        assert not plain.exists("x")
+        assert one.call("SET", "y", 1) == OK  # maybe over the same link
+        assert one.call("UNLOCK", KEY) == ONE
+        assert [other.read() for _ in range(4)] == [b":2\r\n", OK, ONE, b"+PONG\r\n"]
+
+
+@BOTH
+def test_commands_before_one_that_waits_are_answered(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", KEY)
+        other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 9000) + encode("PING"))
+        assert other.read() == b"+PONG\r\n"
+        until(lambda: entries(plain), "it to stand in line")
+        one.call("UNLOCK", KEY)
+        assert [other.read(), other.read()] == [b":2\r\n", b"+PONG\r\n"]
+
+
+def test_pipeline_of_locks_waits_for_each(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        for key in "abc":
+            one.call("LOCK", key)
+        other.send(b"".join(encode("LOCK", key, "WAIT", 9000) for key in "abc"))
+        for n, key in enumerate("abc"):
+            until(lambda: entries(plain, key), f"{key} to be waited for")  # noqa: B023
+            one.call("UNLOCK", key)
+            assert soon(other) == b":%d\r\n" % (4 + n)
+
+
+def test_waiters_do_not_hold_up_others(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with hasp.connect() as one:
+        one.call("LOCK", KEY)
+        ones = [hasp.connect() for _ in range(20)]
+        for other in ones:
+            other.send(encode("LOCK", KEY, "WAIT", 9000))
+        until(lambda: len(entries(plain)) == 20, "all to stand in line")
+        one.send(encode("PING") * 100)
+        assert [soon(one) for _ in range(100)] == [b"+PONG\r\n"] * 100
+        for other in ones:
+            other.close()

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A lock, or a place in the queue, that was taken while the answer was lost, is given back."""
+
+import time
+
+import pytest
+from harness import encode, until
+from harness.info import calls
+from harness.line import entries, nobody_waits, stand
+from harness.marks import BOTH
+from harness.relay import Relay
+from harness.replies import OK, ONE, UNKNOWN
+from harness.sections import VERBS, verbs
+from harness.waiting import KEY, rule
+
+
+@pytest.fixture
+def pooling():
+    """The queue does not depend on it; what a client sees is tested with BOTH."""
+    return "shared"
+
+
+class Lost:
+    """hasp behind a relay that cuts between a command and its reply."""
+
+    def __init__(self, start_hasp, redis_server, plain, rules):
+        self.relay = Relay(redis_server.address)
+        self.plain = plain
+        self.hasp = start_hasp(rules, upstream=self.relay.address)
+        until(lambda: "upstream_up" in self.hasp.log, "hasp's own connection")
+
+    def lose(self, connection, *command, done):
+        """Sends it, has Redis carry it out, and loses the answer. Returns what the client is told."""
+        self.relay.swallows = True
+        connection.send(encode(*command))
+        until(done, f"{command} to be carried out")
+        self.relay.cut()
+        return connection.file.read()
+
+    def subscribe(self, take, key):
+        """hasp must have subscribed before it sends what may have to wait."""
+        with self.hasp.connect() as one:
+            one.call(*(key + ":0" if word == key else word for word in take))
+            one.call("DEL", key + ":0", *(f"hasp:{side}:{{{key}:0}}" for side in ("fence", "owner")))
+
+
+@pytest.fixture
+def lost(start_hasp, redis_server, plain):
+    losts = []
+
+    def start(rules):
+        losts.append(Lost(start_hasp, redis_server, plain, rules))
+        return losts[-1]
+
+    yield start
+    for lost in losts:
+        if lost.relay.listener.fileno() >= 0:
+            lost.relay.cut()
+
+
+UNDONE = [
+    (VERBS, ("LOCK", KEY), KEY),
+    (VERBS, ("LOCK", KEY, "WAIT", 5000, "AS", "bob"), KEY),
+    (verbs(reentrant="refresh"), ("LOCK", KEY, "PX", 60000), KEY),
+    (verbs(reentrant="no"), ("LOCK", KEY), KEY),
+    (rule(), ("SETNX", "lock:1", "v"), "lock:1"),
+    (rule(), ("SET", "lock:1", "v", "NX", "EX", 60), "lock:1"),
+    (rule(owner="value"), ("SET", "lock:1", "v", "NX", "EX", 60), "lock:1"),
+    (rule(owner="name"), ("SETNX", "lock:1", "v"), "lock:1"),
+    (rule(wait=0), ("SETNX", "lock:1", "v"), "lock:1"),
+    (rule(wait=0), ("SET", "lock:1", "v", "NX", "EX", 60), "lock:1"),
+    (rule(wait=0, owner="value"), ("SET", "lock:1", "v", "NX", "EX", 60), "lock:1"),
+]
+
+
+@BOTH
+@pytest.mark.parametrize("rules, take, key", UNDONE, ids=lambda value: value[0] if isinstance(value, tuple) else "")
+def test_lock_whose_taking_was_never_answered_is_undone(lost, plain, rules, take, key):
+    it = lost(rules)
+    it.subscribe(take, key)
+    with it.hasp.connect() as one:
+        assert one.call("CLIENT", "SETNAME", "me") == OK
+        assert it.lose(one, *take, done=lambda: plain.exists(key)).startswith(UNKNOWN)
+        assert plain.exists(key)
+        it.relay.mend()
+        until(lambda: not plain.exists(key), "the lock to be undone", timeout=5)
+        assert not plain.keys("hasp:[oq]*") and not plain.keys("hasp:fence:*")
+
+
+@pytest.mark.parametrize("rules, take, key", UNDONE, ids=lambda value: value[0] if isinstance(value, tuple) else "")
+def test_lock_taken_in_a_transaction_that_was_never_answered_is_undone(lost, plain, rules, take, key):
+    it = lost(rules)
+    with it.hasp.connect() as one:
+        assert one.call("CLIENT", "SETNAME", "me") == OK
+        assert one.call("MULTI") == OK
+        assert one.call(*take) == b"+QUEUED\r\n"
+        it.lose(one, "EXEC", done=lambda: plain.exists(key))
+        it.relay.mend()
+        until(lambda: not plain.exists(key), "the lock to be undone", timeout=5)
+
+
+def test_undoing_hands_over(lost, start_hasp, plain):
+    it, away = lost(VERBS), start_hasp(VERBS)
+    with it.hasp.connect() as one, away.connect() as other:
+        it.lose(one, "LOCK", KEY, done=lambda: plain.exists(KEY))
+        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        it.relay.mend()
+        assert other.read() == b":2\r\n"
+
+
+def test_standing_in_line_that_was_never_answered_is_undone(lost, plain):
+    it = lost(VERBS)
+    with it.hasp.connect() as one:
+        plain.hset(KEY, "somebody", 1)
+        assert one.call("LOCK", "other", "WAIT", 5000) == ONE  # hasp has subscribed
+        told = it.lose(one, "LOCK", KEY, "WAIT", 60000, done=lambda: entries(plain))
+        assert told.startswith(UNKNOWN)
+        it.relay.mend()
+        nobody_waits(plain)
+
+
+@pytest.mark.parametrize("owner", [(), ("AS", "bob")])
+def test_undoing_one_hold_leaves_the_others(lost, plain, owner):
+    it = lost(VERBS)
+    with it.hasp.connect() as one:
+        assert one.call("LOCK", KEY, *owner) == ONE
+        told = it.lose(one, "LOCK", KEY, *owner, done=lambda: plain.hvals(KEY) == ["2"])
+        assert told.startswith(UNKNOWN)
+        it.relay.mend()
+        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone", timeout=5)
+
+
+def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
+    it = lost(VERBS)
+    with it.hasp.connect() as one, start_hasp(VERBS).connect() as other:
+        assert other.call("LOCK", KEY, "AS", "bob") == ONE
+        told = it.lose(one, "LOCK", KEY, "AS", "bob", done=lambda: plain.hvals(KEY) == ["2"])
+        assert told.startswith(UNKNOWN)
+        for _ in range(100):
+            assert other.call("LOCK", KEY, "AS", "bob") == ONE
+            assert other.call("UNLOCK", KEY, "AS", "bob") == ONE
+        it.relay.mend()
+        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone", timeout=5)
+
+
+@pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])
+def test_lock_is_got_again_beside_what_is_left_of_another_one(start_hasp, plain, stale):
+    """The sidecar of a rule's lock that is over, or of a lock with another fencing token."""
+    side = "hasp:owner:{k}"
+    with start_hasp(VERBS).connect() as one:
+        assert one.call("LOCK", KEY) == ONE
+        for command, value in stale.items():
+            getattr(plain, command)(side, value)
+        assert one.call("LOCK", KEY) == ONE
+        assert [member.split()[0] for member in plain.zrange(side, 0, -1)][-1] == "1"
+        assert one.call("UNLOCK", KEY) == ONE
+        assert plain.exists(KEY, side) == 2
+        assert one.call("UNLOCK", KEY) == ONE
+        assert not plain.exists(KEY, side)
+
+
+HELD = [
+    (verbs(reentrant="refresh"), ("LOCK", KEY, "PX", 60000), ("LOCK", KEY, "PX", 60000), "set"),
+    (verbs(reentrant="no"), ("LOCK", KEY, "PX", 60000), ("LOCK", KEY, "PX", 60000), "get"),
+    (rule(reentrant="refresh"), ("SETNX", "lock:1", "v"), ("SETNX", "lock:1", "v"), "set"),
+    (rule(wait=0, reentrant="refresh"), ("SETNX", "lock:1", "v"), ("SETNX", "lock:1", "v"), "set"),
+    (rule(wait=0), ("SETNX", "lock:1", "v"), ("SETNX", "lock:1", "v"), "set"),
+    (rule(wait=0), ("SET", "lock:1", "v", "NX", "PX", 60000), ("SET", "lock:1", "v", "NX", "PX", 60000), "set"),
+    (rule(wait=0), ("SET", "lock:1", "v", "NX", "PX", 60000), ("SET", "lock:1", "v", "NX", "PX", 20000), "set"),
+    (rule(wait=0, owner="value"), ("SET", "lock:1", "v", "NX", "PX", 60000),
+     ("SET", "lock:1", "v", "NX", "PX", 20000), "set"),
+]
+
+
+@pytest.mark.parametrize("rules, take, again, command", HELD, ids=range(len(HELD)))
+def test_lock_held_before_is_not_undone(lost, plain, rules, take, again, command):
+    it = lost(rules)
+    with it.hasp.connect() as one:
+        assert one.call(*take) in (ONE, OK)
+        left = plain.pttl(take[1])
+        until(lambda: plain.pttl(take[1]) < left - 50, "time to pass")
+        before = calls(plain, command)
+        assert it.lose(one, *again, done=lambda: calls(plain, command) > before).startswith(UNKNOWN)
+        it.relay.mend()
+        until(lambda: it.hasp.log.count("upstream_up") == 2, "hasp to be back")
+        # What it does for itself it does in order: it has undone by now what it undoes.
+        with it.hasp.connect() as other:
+            other.call("LOCK", "x") if "[verbs]" in rules else other.call("SETNX", "lock:x", "v")
+        until(lambda: calls(plain, "evalsha") > 0, "it")
+        plain.ping()
+        time.sleep(0.1)
+        assert plain.exists(take[1])
