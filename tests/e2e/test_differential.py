@@ -7,21 +7,16 @@ proxy; a tester that cannot fail tests nothing.
 
 import os
 import random
-import subprocess
 
 import pytest
-from harness import TOP
+from harness.campaigns import campaign
 
 FAULTS = ("drop", "duplicate", "swap", "swallow", "extra", "hold", "deaf", "open", "cut", "request",
           "hang")
 
 
-def differential(tmp_path, *args, timeout=120):
-    """(exit status, output)."""
-    done = subprocess.run([TOP / "tests" / "fuzz" / "differential", "--out", tmp_path, *map(str, args)],
-                          capture_output=True, text=True, errors="replace", timeout=timeout, check=False)
-    print(done.stdout, done.stderr)
-    return done.returncode, done.stdout
+def differential(tmp_path, *args):
+    return campaign("differential", "--out", tmp_path, *args)
 
 
 def test_hasp_cannot_be_told_from_redis(tmp_path):

@@ -15,7 +15,7 @@ from harness.line import queue_of, stand
 from harness.marks import LAYOUTS
 from harness.partners import OWNERS, WHERE, Partners, setting
 from harness.relay import Relay
-from harness.renewal import LEASE_MS, is_renewed, runs_out
+from harness.renewal import LEASE, is_renewed, runs_out
 from harness.replies import NIL, OK, ONE, UNKNOWN
 from harness.sections import rule, verbs
 
@@ -125,7 +125,7 @@ def test_who_hangs_up_leaves_what_its_partner_has_taken_since_under_a_rule(partn
 @WHERE
 def test_lock_is_renewed_for_one_when_its_partner_gives_back_or_hangs_up(partners, plain, where):
     """What the partner left behind when it hung up runs out when there is no other hold."""
-    them = partners(where, "AS", verbs(lease=f"{LEASE_MS}ms"))
+    them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
     for connection in (one, other, other):
         take(connection, *them.words)
@@ -140,7 +140,7 @@ def test_lock_is_renewed_for_one_when_its_partner_gives_back_or_hangs_up(partner
 
 @WHERE
 def test_shorter_lease_of_a_partner_ends_no_renewal(partners, plain, where):
-    them = partners(where, "AS", verbs(lease=f"{LEASE_MS}ms"))
+    them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
     take(one, *them.words)
     take(other, "PX", 250, *them.words)
@@ -161,7 +161,7 @@ def test_shorter_lease_does_not_cut_a_partners(partners, plain, where):
 
 
 def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
-    hasp = start_hasp(verbs(lease=f"{LEASE_MS}ms"))
+    hasp = start_hasp(verbs(lease=LEASE))
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == one.call("LOCK", KEY, "PX", 100) == ONE
         assert is_renewed(plain, KEY)

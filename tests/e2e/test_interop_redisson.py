@@ -12,6 +12,8 @@ from harness import until
 from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, PROMPT, RLock, Verbs, contend, crossing_seconds,
                              handover_seconds, listens, prefixed, rule, stands_in_line, verbs, warm_up)
 from harness.marks import BOTH
+from harness.renewal import LEASE
+from harness.renewal import LEASE_MS as OURS_MS
 from harness.renewal import is_renewed
 
 NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock{}"])
@@ -265,8 +267,8 @@ def test_redisson_s_watchdog_leaves_our_lock_alone(sides, plain, way):
 def test_our_renewal_leaves_redisson_s_lock_alone(sides, plain):
     """Which it took by force: hasp believes that it has the lock. The other one tells that hasp
     did renew what it has."""
-    both = sides(verbs(lease="450ms"))
-    theirs = both.past(RLock, KEY, lease_ms=1000)
+    both = sides(verbs(lease=LEASE))
+    theirs = both.past(RLock, KEY, lease_ms=2 * OURS_MS)
     with both.hasp.connect() as ours:
         for key in KEY, "lock:2":
             assert int(ours.call("LOCK", key)[1:]) > 0
@@ -278,7 +280,7 @@ def test_our_renewal_leaves_redisson_s_lock_alone(sides, plain):
 
 
 def test_our_renewal_does_not_shorten_redisson_s(sides, plain):
-    both = sides(verbs(lease="450ms"))
+    both = sides(verbs(lease=LEASE))
     theirs = both.past(RLock, KEY)
     with both.hasp.connect() as ours:
         for key in KEY, "lock:2":
@@ -289,8 +291,8 @@ def test_our_renewal_does_not_shorten_redisson_s(sides, plain):
 
 
 def test_both_watchdogs_keep_what_both_hold_until_the_last_is_gone(sides, plain):
-    both = sides(verbs(lease="450ms"))
-    theirs = both.past(RLock, KEY, lease_ms=450)
+    both = sides(verbs(lease=LEASE))
+    theirs = both.past(RLock, KEY, lease_ms=OURS_MS)
     with both.hasp.connect() as ours:
         assert theirs.lock()
         assert int(ours.call("LOCK", KEY, "AS", theirs.field)[1:]) > 0

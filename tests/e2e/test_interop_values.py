@@ -9,7 +9,7 @@ from harness import until
 from harness.interop import (EITHER_WAY, KEY, LEASE_MS, PROMPT, STRINGS, RLock, RedisPy, Redsync, Signal, Verbs,
                              Watched, contend, crossing_seconds, handover_seconds, rule, verbs, warm_up)
 from harness.marks import BOTH
-from harness.renewal import is_renewed
+from harness.renewal import LEASE, is_renewed
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_redis_py_s_lock_is_extended_and_taken_anew_through_hasp(sides, plain):
 
 
 def test_redis_py_s_lock_without_a_timeout_gets_a_lease(sides, plain):
-    both = sides(rule(wait="1s", lease="450ms"))
+    both = sides(rule(wait="1s", lease=LEASE))
     holder = both.thru(RedisPy, KEY)
     holder.impl.timeout = None
     assert holder.lock()

@@ -13,7 +13,7 @@ from harness.gates import Gates, subscribe
 from harness.info import calls
 from harness.line import queue_of, stand
 from harness.relay import Relay
-from harness.renewal import LEASE_MS, is_renewed, rises
+from harness.renewal import LEASE, is_renewed, rises
 from harness.replies import NIL, OK, ONE, UNKNOWN, ZERO
 from harness.sections import rule, verbs
 
@@ -37,7 +37,7 @@ def gates(redis_server):
 
 @pytest.mark.parametrize("owner", ["connection", "name"])
 def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(start_hasp, plain, owner):
-    hasp = start_hasp(rule(lease=f"{LEASE_MS}ms", owner=owner))
+    hasp = start_hasp(rule(lease=LEASE, owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         for n, connection in enumerate((one, other)):
             assert connection.call("CLIENT", "SETNAME", f"name{n}") == OK
@@ -60,7 +60,7 @@ def test_key_that_del_names_twice_is_given_back_once(start_hasp, plain):
 
 def test_late_del_of_who_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
     """With owner = value: what this connection had stored is not there any more."""
-    hasp = start_hasp(rule(lease=f"{LEASE_MS}ms", owner="value"))
+    hasp = start_hasp(rule(lease=LEASE, owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", LOCK, "mine") == one.call("SETNX", "lock:2", "mine") == ONE
         plain.delete(LOCK)

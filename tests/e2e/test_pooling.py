@@ -13,11 +13,11 @@ import re
 import signal
 import socket
 import struct
-import subprocess
 import termios
 
 import pytest
 from harness import TOP, RedisServer, encode, until
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 pytestmark = pytest.mark.parametrize("pooling", ["shared"])
 
@@ -83,24 +83,17 @@ class Stopped:
 # --- many at once ----------------------------------------------------------------
 
 
-def fuzz(*args):
-    """(exit status, output)."""
-    done = subprocess.run([TOP / "tests" / "fuzz" / "pooling", *map(str, args)],
-                          capture_output=True, text=True, timeout=120, check=False)
-    print(done.stdout, done.stderr)
-    return done.returncode, done.stdout
-
-
 @pytest.mark.parametrize("workers, shared_links", [(1, 1), (2, 3)])
 def test_no_reply_reaches_another_client(pooling, workers, shared_links):
-    status, output = fuzz("--seconds", 3, "--clients", 60, "--workers", workers, "--links", shared_links)
+    status, output = campaign("pooling", "--seconds", 3, "--clients", 60, "--workers", workers,
+                              "--links", shared_links)
     assert status == 0, output[-4000:]
 
 
+@UNTIL_FOUND
 @pytest.mark.parametrize("fault", ["cross", "swallow", "extra"])
 def test_tester_finds_a_proxy_that_gets_replies_wrong(pooling, fault):
-    status, output = fuzz("--seconds", 1, "--clients", 10, "--hang", 1, "--proxy", fault)
-    assert status == 1 and "FAULT" in output
+    until_found("FAULT", "pooling", "--seconds", 1, "--clients", 10, "--hang", 1, "--proxy", fault)
 
 
 # --- bad neighbours ----------------------------------------------------------------

@@ -5,11 +5,11 @@ And the tester finds what it is made to find.
 """
 
 import re
-import subprocess
 import sys
 
 import pytest
 from harness import TOP
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
@@ -18,41 +18,31 @@ from campaign import subscribed  # noqa: E402
 from lockchecker import GONE, HASP, KILLED, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
 
 
-def waiting(*args):
-    """(exit status, output)."""
-    done = subprocess.run([TOP / "tests" / "fuzz" / "waiting", *map(str, args)],
-                          capture_output=True, text=True, timeout=120, check=False)
-    print(done.stdout, done.stderr)
-    return done.returncode, done.stdout
-
-
 @pytest.mark.parametrize("layout", ["count", "no"])
 def test_turns_survive_chaos(layout):
-    status, output = waiting("--seconds", 5, "--clients", 80, "--layout", layout)
+    status, output = campaign("waiting", "--seconds", 5, "--clients", 80, "--layout", layout)
     assert status == 0, output[-6000:]
 
 
 def test_tester_finds_nothing_where_nothing_is_broken():
-    _, output = waiting("--seconds", 1.5, "--clients", 60, "--layout", "refresh", "--break", "none")
+    _, output = campaign("waiting", "--seconds", 1.5, "--clients", 60, "--layout", "refresh", "--break", "none")
     # How late the proxy itself is, nobody measures.
     assert set(re.findall(r"^ +\d+ (.+)!$", output, re.M)) <= {"late"}, output[-6000:]
     assert re.search(r"^\d+ faults$", output, re.M)
 
 
-TRIES = 5
 FINDINGS = {
     "owner": "overlap", "last": "overtaken", "front": "overtaken", "keep": "not freed",
     "twice": "overlap", "fence": "fence", "nobody": "overtaken", "late": "late",
 }
 
 
+@UNTIL_FOUND
 @pytest.mark.parametrize("name", FINDINGS)
 def test_tester_finds_what_is_broken(name):
-    """Chance has its part in what happens, and how much of it on a busy machine."""
     seconds = 3 if name == "late" else 1.5
-    runs = (waiting("--seconds", seconds, "--clients", 60, "--layout", "count", "--break", name)
-            for _ in range(TRIES))
-    assert any(status == 1 and f" {FINDINGS[name]}!" in output for status, output in runs)
+    until_found(f" {FINDINGS[name]}!", "waiting", "--seconds", seconds, "--clients", 60, "--layout", "count",
+                "--break", name)
 
 
 def test_every_break_is_tried():

@@ -39,11 +39,13 @@ def config(path, redis, rules="", **options):
 
 
 def alive(pid):
-    """A child of nobody's that has ended may stay a zombie, where no init collects it."""
+    """A child of nobody's that has ended may stay a zombie, where no init collects it. Its threads
+    end one after the other, and its sockets with the last of them."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        stats = [stat.read_text() for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return True  # one has just ended: look again
+    return any(stat.rsplit(")", 1)[1].split()[0] != "Z" for stat in stats)
 
 
 def connected(path):

@@ -8,6 +8,12 @@ def calls(plain, *commands):
     return sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
 
 
+def now(plain):
+    """Redis' clock, in milliseconds: before or behind all that was done after or before."""
+    seconds, microseconds = plain.time()
+    return 1000 * seconds + microseconds // 1000
+
+
 def clients(plain, **fields):
     """Redis' clients, those with these fields, but not the one that asks."""
     mine = str(plain.client_id())

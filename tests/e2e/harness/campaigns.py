@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running the testers of tests/fuzz, and seeing that they find what they are made to find."""
+
+import subprocess
+
+import pytest
+
+from .processes import TOP
+
+# A tester that is blind is noticed by this alone.
+UNTIL_FOUND = pytest.mark.timeout(600)
+
+
+def campaign(name, *args):
+    """(exit status, output)."""
+    done = subprocess.run([TOP / "tests" / "fuzz" / name, *map(str, args)], capture_output=True,
+                          text=True, errors="replace", timeout=120, check=False)
+    print(done.stdout, done.stderr)
+    assert "RuntimeError" not in done.stderr, done.stderr  # it failed itself
+    return done.returncode, done.stdout
+
+
+def until_found(finding, name, *args):
+    """Runs it again and again until it fails by `finding`: chance has its part in when that
+    happens, and so has the machine's load. For tests that are marked UNTIL_FOUND."""
+    while True:
+        status, output = campaign(name, *args)
+        if status == 1 and finding in output:
+            return
