@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * Listening sockets: what can be seen of them only from inside. The rest is in
- * tests/e2e/test_operating.py.
+ * tests/e2e/test_listeners.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
