@@ -11,8 +11,9 @@ build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
                 libev-dev libhiredis-dev libinih-dev)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
-test_packages=(clang libclang-rt-dev llvm libcmocka-dev libfaketime
-               python3-pytest python3-pytest-timeout python3-pytest-xdist python3-redis
+core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-pytest-xdist
+                    python3-redis)
+test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
 
 say() {
