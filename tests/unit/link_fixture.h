@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * link_fixture: a link on a real loop against a server on a unix socket that the test plays by
+ * hand, and what its owners were told. Beside the link's own user there are guests, for a link
+ * that several users share.
+ */
+#ifndef HASP_TESTS_UNIT_LINK_FIXTURE_H
+#define HASP_TESTS_UNIT_LINK_FIXTURE_H
+
+#include "base/buf.h"
+#include "tests/unit/surroundings.h"
+#include "upstream/link.h"
+
+#define NGUESTS 3
+
+/* One of several users of a link. */
+struct guest {
+	struct link_user user;
+	struct buf bytes;
+	struct buf told;
+	const char *leaves_on; /* the tag whose reply makes it leave; NULL: stays */
+	unsigned nidle;
+	unsigned ndown;
+	size_t inflight; /* when the link went down */
+	enum link_end end;
+	char reason[128];
+};
+
+struct link_fixture {
+	struct surroundings at;
+	int server; /* the server's end; -1: not accepted, or closed */
+	struct link *link; /* NULL: never was, or freed */
+	struct link_user user;
+
+	/* What the owner was told. */
+	struct buf bytes;
+	struct buf told; /* "reply TAG TYPE[ KEPT]", "asked TAG LINE", "frame TYPE" ... lines */
+	unsigned ndrained;
+	unsigned ndown;
+	enum link_end end;
+	size_t inflight;
+	char reason[128];
+
+	/* What the owner does. */
+	bool drops_errors;
+	bool takes_frames; /* that begin with "message", and pushes */
+	bool closes_on_reply;
+	bool turns_opaque_on_reply;
+
+	struct guest guest[NGUESTS];
+};
+
+/* For cmocka: nothing but a server that listens; a link that is connected to it; a shared link
+ * with all guests on it. */
+int set_up(void **state);
+int set_up_connected(void **state);
+int set_up_shared(void **state);
+int tear_down(void **state);
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_CONNECTED(name) cmocka_unit_test_setup_teardown(name, set_up_connected, tear_down)
+#define TEST_SHARED(name) cmocka_unit_test_setup_teardown(name, set_up_shared, tear_down)
+
+/* --- the link --------------------------------------------------------------- */
+
+/* A link that connects, with the fixture as its user. `login` may be NULL. */
+void begin(struct link_fixture *f, const struct link_login *login);
+/* Connected, and accepted by the server. */
+void connect_link(struct link_fixture *f);
+/* Once more from the start, as on the first day. */
+void connect_anew(struct link_fixture *f);
+void free_link(struct link_fixture *f);
+void expect(struct link_fixture *f, unsigned flags, const char *tag);
+
+/* A shared link that the server has accepted, with all guests on it. Those of before are seen
+ * off. `login` may be NULL. */
+void invite(struct link_fixture *f, const struct link_login *login);
+/* The guest number `guest` expects a reply. */
+void ask(struct link_fixture *f, size_t guest, unsigned flags, const char *tag);
+
+/* Lets the loop do what is to be done now. */
+void settle(struct link_fixture *f);
+/* Runs the loop until something happened and fails when nothing does. */
+void await_event(struct link_fixture *f);
+
+/* --- the server ------------------------------------------------------------- */
+
+void accept_link(struct link_fixture *f);
+void hang_up(struct link_fixture *f);
+void server_sends(struct link_fixture *f, struct slice bytes);
+/* In two parts that are cut at `cut`; at its end: byte by byte. */
+void server_sends_split(struct link_fixture *f, struct slice stream, size_t cut);
+/* Sends and hangs up before the link has read it. */
+void server_sends_and_hangs_up(struct link_fixture *f, struct slice bytes);
+/* Reads at most `n` bytes of what the link sent, as far as it is there. */
+size_t server_reads(struct link_fixture *f, char *p, size_t n);
+void assert_server_reads(struct link_fixture *f, const char *expected);
+
+#define SERVER_SENDS(f, literal) server_sends(f, SLICE_LIT(literal))
+
+/* The server's answer in every two parts, and byte by byte. */
+#define AT_EVERY_SPLIT(stream, cut) for (size_t cut = 0; cut <= sizeof(stream) - 1; cut++)
+
+/* --- what was told ---------------------------------------------------------- */
+
+void assert_buf(const struct buf *b, const char *expected);
+void assert_seen(struct link_fixture *f, const char *bytes, const char *told);
+void assert_guest(const struct guest *g, const char *bytes, const char *told);
+/* After `prepare` the server sends `stream`: whole, byte by byte and at every split the
+ * owner must see the same. */
+void assert_sees(struct link_fixture *f, void (*prepare)(struct link_fixture *f),
+                 struct slice stream, const char *bytes, const char *told);
+/* The user was told, once, that the link is down. */
+void assert_down(const struct link_fixture *f, enum link_end end);
+
+#define SEES(f, prepare, literal, bytes, told)                                                 \
+	assert_sees(f, prepare, SLICE_LIT(literal), bytes, told)
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Each reply that a link reads answers the request it belongs to, and reaches the owner as
+ * it was asked for, however its bytes arrive.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/link_fixture.h"
+
+/* --- replies ---------------------------------------------------------------- */
+
+static void expect_passed(struct link_fixture *f)
+{
+	for (int i = 0; i < 3; i++)
+		expect(f, LINK_PASS, NULL);
+}
+
+static void replies_are_forwarded_as_they_are(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_passed, "+OK\r\n-ERR no\r\n*2\r\n$1\r\na\r\n$-1\r\n",
+	     "+OK\r\n-ERR no\r\n*2\r\n$1\r\na\r\n$-1\r\n", "");
+}
+
+static void a_reply_is_forwarded_before_it_is_whole(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect(f, LINK_NOTIFY, "a");
+	SERVER_SENDS(f, "$1000\r\nabc");
+	assert_seen(f, "$1000\r\nabc", "");
+	assert_int_equal(f->user.inflight, 1);
+}
+
+static void expect_a_mix(struct link_fixture *f)
+{
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY, "c");
+}
+
+static void each_reply_is_told_to_whom_it_answers(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_a_mix, "+1\r\n:2\r\n-3\r\n$1\r\n4\r\n*1\r\n:5\r\n_\r\n",
+	     "+1\r\n:2\r\n-3\r\n$1\r\n4\r\n*1\r\n:5\r\n_\r\n",
+	     "reply a -\nreply b $\nreply c _\n");
+}
+
+static void requests_in_flight_are_counted(void **state)
+{
+	struct link_fixture *f = *state;
+
+	assert_int_equal(f->user.inflight, 0);
+	assert_null(link_head(&f->user));
+	expect_a_mix(f);
+	assert_int_equal(f->user.inflight, 6);
+	assert_null(link_head(&f->user));
+	SERVER_SENDS(f, "+1\r\n+2\r\n");
+	assert_int_equal(f->user.inflight, 4);
+	assert_string_equal(link_head(&f->user), "a");
+	SERVER_SENDS(f, "+3\r\n+4");
+	assert_int_equal(f->user.inflight, 3);
+	assert_string_equal(link_head(&f->user), "b");
+}
+
+/* The ring of runs wraps and grows while it is in use, and shrinks when it is empty. */
+static void the_order_holds_for_any_depth_of_pipeline(void **state)
+{
+	struct link_fixture *f = *state;
+	char tags[500][8];
+	struct buf expected = BUF_INIT;
+	size_t sent = 0, answered = 0;
+	unsigned seed = 7;
+
+	for (size_t i = 0; i < 500; i++)
+		snprintf(tags[i], sizeof(tags[i]), "%zu", i);
+	while (answered < 500) {
+		seed = seed * 1103515245 + 12345;
+		for (unsigned n = seed >> 16 & 31; n && sent < 500; n--, sent++)
+			expect(f, sent % 5 < 2 ? LINK_PASS : LINK_NOTIFY, tags[sent]);
+		for (unsigned n = seed >> 24 & 31; n && answered < sent; n--, answered++) {
+			SERVER_SENDS(f, ":1\r\n");
+			if (answered % 5 >= 2)
+				buf_printf(&expected, "reply %s :\n", tags[answered]);
+		}
+		assert_int_equal(f->user.inflight, sent - answered);
+	}
+	buf_append(&expected, slice_of("", 1));
+	assert_buf(&f->told, buf_head(&expected));
+	buf_release(&expected);
+}
+
+static void expect_kept(struct link_fixture *f)
+{
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "k");
+	expect(f, LINK_NOTIFY, "t");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "l");
+}
+
+static void a_reply_to_be_kept_is_collected_and_forwarded(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_kept, "+1\r\n*2\r\n:1\r\n$2\r\nab\r\n+3\r\n-4\r\n",
+	     "+1\r\n*2\r\n:1\r\n$2\r\nab\r\n+3\r\n-4\r\n",
+	     "reply k * *2\r\n:1\r\n$2\r\nab\r\n\nreply t +\nreply l - -4\r\n\n");
+}
+
+static void expect_quiet(struct link_fixture *f)
+{
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_DISCARD, NULL);
+	expect(f, LINK_NOTIFY | LINK_DISCARD, "a");
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY | LINK_DISCARD | LINK_CAPTURE, "b");
+}
+
+static void a_quiet_reply_is_not_forwarded(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_quiet, "+1\r\n$3\r\n222\r\n-3\r\n*1\r\n:4\r\n+5\r\n",
+	     "+1\r\n*1\r\n:4\r\n", "reply a -\nreply b + +5\r\n\n");
+}
+
+static void expect_soon(struct link_fixture *f)
+{
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY | LINK_NOTIFY_EARLY, "a");
+}
+
+/* When all of it is there; else its beginning is. */
+static void an_answer_is_told_of_before_it_is_forwarded(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect_soon(f);
+	SERVER_SENDS(f, "+1\r\n:2\r\n");
+	assert_buf(&f->bytes, "+1\r\n:2\r\n");
+	assert_buf(&f->told, "answered a :\nreply a :\n");
+}
+
+static void a_reply_too_long_to_be_kept_is_forwarded_all_the_same(void **state)
+{
+	struct link_fixture *f = *state;
+	size_t left = LINK_CAPTURE_MAX + 1, total;
+	char block[32768], header[32];
+
+	memset(block, 'x', sizeof(block));
+	connect_link(f);
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "long");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "short");
+	total = left + (size_t)snprintf(header, sizeof(header), "$%zu\r\n", left) + 2;
+	server_sends(f, slice_str(header));
+	while (left) {
+		size_t n = left < sizeof(block) ? left : sizeof(block);
+		server_sends(f, slice_of(block, n));
+		left -= n;
+	}
+	SERVER_SENDS(f, "\r\n+OK\r\n");
+	assert_int_equal(buf_len(&f->bytes), total + 5);
+	assert_buf(&f->told, "reply long $\nreply short + +OK\r\n\n");
+}
+
+/* --- errors held back -------------------------------------------------------- */
+
+static void expect_asked(struct link_fixture *f)
+{
+	f->drops_errors = false;
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "b");
+	expect(f, LINK_PASS, NULL);
+}
+
+static void an_error_is_forwarded_when_the_owner_says_so(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_asked, "-1\r\n-ERR 2\r\n:3\r\n-4\r\n", "-1\r\n-ERR 2\r\n:3\r\n-4\r\n",
+	     "asked a -ERR 2\r\n\nreply a -\nreply b :\n");
+}
+
+static void expect_dropped(struct link_fixture *f)
+{
+	expect_asked(f);
+	f->drops_errors = true;
+}
+
+static void an_error_that_the_owner_drops_is_as_if_it_never_came(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_dropped, "-1\r\n-NOSCRIPT 2\r\n:3\r\n-4\r\n", "-1\r\n:3\r\n-4\r\n",
+	     "asked a -NOSCRIPT 2\r\n\nreply b :\n");
+}
+
+static void an_error_is_held_until_it_is_whole(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
+	SERVER_SENDS(f, "-ERR a long");
+	assert_seen(f, "", "");
+	SERVER_SENDS(f, " story\r\n");
+	assert_seen(f, "-ERR a long story\r\n", "asked a -ERR a long story\r\n\nreply a -\n");
+}
+
+static void what_is_no_error_is_not_held(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "a");
+	SERVER_SENDS(f, "$9\r\nab");
+	assert_seen(f, "$9\r\nab", "");
+}
+
+static void expect_status_asked(struct link_fixture *f)
+{
+	f->drops_errors = false;
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "b");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, "c");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT, "d");
+}
+
+#define STATUSES "+1\r\n+QUEUED 2\r\n-ERR 3\r\n:4\r\n+5\r\n"
+
+static void a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_status_asked, STATUSES, STATUSES,
+	     "asked a +QUEUED 2\r\n\nreply a +\nasked b -ERR 3\r\n\nreply b -\n"
+	     "reply c :\nreply d +\n");
+}
+
+static void expect_status_dropped(struct link_fixture *f)
+{
+	expect_status_asked(f);
+	f->drops_errors = true;
+}
+
+static void a_status_that_the_owner_drops_is_as_if_it_never_came(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_status_dropped, STATUSES, "+1\r\n:4\r\n+5\r\n",
+	     "asked a +QUEUED 2\r\n\nasked b -ERR 3\r\n\nreply c :\nreply d +\n");
+}
+
+/* --- frames that answer nothing ------------------------------------------------ */
+
+static void expect_with_pushes(struct link_fixture *f)
+{
+	f->takes_frames = true;
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY | LINK_DISCARD, "b");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "c");
+}
+
+static void a_push_is_forwarded_and_answers_nothing(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_with_pushes,
+	     ">1\r\n+p\r\n+1\r\n>1\r\n+q\r\n-2\r\n>1\r\n+r\r\n:3\r\n>1\r\n+s\r\n",
+	     ">1\r\n+p\r\n+1\r\n>1\r\n+q\r\n>1\r\n+r\r\n:3\r\n>1\r\n+s\r\n",
+	     "frame >\nreply a +\nframe >\nreply b -\nframe >\nreply c : :3\r\n\nframe >\n");
+}
+
+static void expect_watched(struct link_fixture *f)
+{
+	f->takes_frames = true;
+	link_watch(f->link, true);
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY | LINK_CAPTURE, "b");
+}
+
+static void a_published_message_answers_nothing_while_watched(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_watched,
+	     "*1\r\n$7\r\nmessage\r\n*0\r\n*1\r\n$7\r\nmessage\r\n*1\r\n$1\r\nx\r\n",
+	     "*1\r\n$7\r\nmessage\r\n*0\r\n*1\r\n$7\r\nmessage\r\n*1\r\n$1\r\nx\r\n",
+	     "frame *\nreply a *\nframe *\nreply b * *1\r\n$1\r\nx\r\n\n");
+}
+
+static void nothing_but_pushes_is_asked_about_while_not_watched(void **state)
+{
+	struct link_fixture *f = *state;
+
+	f->takes_frames = true;
+	link_watch(f->link, true);
+	link_watch(f->link, false);
+	expect(f, LINK_NOTIFY, "a");
+	SERVER_SENDS(f, "*1\r\n$7\r\nmessage\r\n");
+	assert_buf(&f->told, "reply a *\n");
+}
+
+/* An acknowledgement may be the last thing that a request waits for. */
+static void the_oldest_request_can_be_taken_off(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_NOTIFY, "b");
+	link_drop_head(f->link);
+	assert_string_equal(link_head(&f->user), "b");
+	SERVER_SENDS(f, "+1\r\n");
+	assert_buf(&f->told, "reply b +\n");
+}
+
+/* --- opaque ----------------------------------------------------------------- */
+
+static void an_opaque_link_forwards_what_it_does_not_understand(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_DISCARD, NULL);
+	link_make_opaque(f->link);
+	assert_int_equal(f->user.inflight, 0);
+	expect(f, LINK_NOTIFY, "b");
+	assert_int_equal(f->user.inflight, 0);
+	SERVER_SENDS(f, "+1\r\n\n\n$EOF:not RESP");
+	assert_seen(f, "+1\r\n\n\n$EOF:not RESP", "");
+	assert_int_equal(f->ndown, 0);
+}
+
+static void touch_and_turn(struct link_fixture *f)
+{
+	link_ping(f->link);
+	expect(f, LINK_NOTIFY, "a");
+	link_make_opaque(f->link);
+}
+
+/* Its owner must not see the answer to what it did not ask. */
+static void a_link_turns_opaque_behind_its_own_requests(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, touch_and_turn, "+PONG\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
+}
+
+static void hush_and_turn(struct link_fixture *f)
+{
+	expect(f, LINK_DISCARD, NULL);
+	expect(f, LINK_DISCARD, NULL);
+	expect(f, LINK_NOTIFY, "a");
+	link_make_opaque(f->link);
+}
+
+static void a_link_turns_opaque_behind_what_nobody_is_to_see(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, hush_and_turn, ":0\r\n:1\r\n+OK\r\nno RESP\r\n", "+OK\r\nno RESP\r\n", "");
+	assert_int_equal(f->user.inflight, 0);
+}
+
+static void expect_the_turn(struct link_fixture *f)
+{
+	f->turns_opaque_on_reply = true;
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY, "a");
+	expect(f, LINK_DISCARD | LINK_NOTIFY, "b");
+}
+
+static void a_link_can_turn_opaque_inside_its_callback(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_the_turn, "+1\r\n+2\r\nno RESP\r\n", "+1\r\n+2\r\nno RESP\r\n",
+	     "reply a +\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(replies_are_forwarded_as_they_are),
+		TEST_CONNECTED(a_reply_is_forwarded_before_it_is_whole),
+		TEST(each_reply_is_told_to_whom_it_answers),
+		TEST_CONNECTED(requests_in_flight_are_counted),
+		TEST_CONNECTED(the_order_holds_for_any_depth_of_pipeline),
+		TEST(a_reply_to_be_kept_is_collected_and_forwarded),
+		TEST(a_quiet_reply_is_not_forwarded),
+		TEST_CONNECTED(an_answer_is_told_of_before_it_is_forwarded),
+		TEST(a_reply_too_long_to_be_kept_is_forwarded_all_the_same),
+		TEST(an_error_is_forwarded_when_the_owner_says_so),
+		TEST(an_error_that_the_owner_drops_is_as_if_it_never_came),
+		TEST_CONNECTED(an_error_is_held_until_it_is_whole),
+		TEST_CONNECTED(what_is_no_error_is_not_held),
+		TEST(a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so),
+		TEST(a_status_that_the_owner_drops_is_as_if_it_never_came),
+		TEST(a_push_is_forwarded_and_answers_nothing),
+		TEST(a_published_message_answers_nothing_while_watched),
+		TEST_CONNECTED(nothing_but_pushes_is_asked_about_while_not_watched),
+		TEST_CONNECTED(the_oldest_request_can_be_taken_off),
+		TEST_CONNECTED(an_opaque_link_forwards_what_it_does_not_understand),
+		TEST(a_link_turns_opaque_behind_its_own_requests),
+		TEST(a_link_turns_opaque_behind_what_nobody_is_to_see),
+		TEST(a_link_can_turn_opaque_inside_its_callback),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A link that several users share, and its login: each gets its own replies, and nobody else's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <sys/socket.h>
+
+#include "tests/unit/link_fixture.h"
+
+/* --- shared links ------------------------------------------------------------- */
+
+static void each_user_gets_the_replies_to_its_own_requests(void **state)
+{
+	static const char stream[] =
+		"+a1\r\n$2\r\nb1\r\n+c1\r\n+c2\r\n*1\r\n:1\r\n-ERR b3\r\n+a3\r\n";
+	struct link_fixture *f = *state;
+
+	AT_EVERY_SPLIT(stream, cut)
+	{
+		invite(f, NULL);
+		ask(f, 0, LINK_PASS, NULL);
+		ask(f, 1, LINK_NOTIFY, "b1");
+		ask(f, 2, LINK_PASS, NULL);
+		ask(f, 2, LINK_PASS, NULL);
+		ask(f, 0, LINK_NOTIFY, "a2");
+		ask(f, 1, LINK_NOTIFY | LINK_INTERCEPT, "b3");
+		ask(f, 0, LINK_PASS, NULL);
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&f->guest[0], "+a1\r\n*1\r\n:1\r\n+a3\r\n", "a2 *\n");
+		assert_guest(&f->guest[1], "$2\r\nb1\r\n-ERR b3\r\n",
+		             "b1 $\nerror b3 -ERR b3\r\nb3 -\n");
+		assert_guest(&f->guest[2], "+c1\r\n+c2\r\n", "");
+		for (size_t i = 0; i < NGUESTS; i++)
+			assert_int_equal(f->guest[i].user.inflight, 0);
+	}
+}
+
+static void reply_that_is_hushed_is_swallowed(void **state)
+{
+	static const char stream[] = "*2\r\n$2\r\na2\r\n+x\r\n+b1\r\n:3\r\n";
+	struct link_fixture *f = *state;
+
+	AT_EVERY_SPLIT(stream, cut)
+	{
+		invite(f, NULL);
+		ask(f, 0, LINK_DISCARD | LINK_NOTIFY, "a1");
+		ask(f, 0, LINK_NOTIFY, "a2");
+		ask(f, 1, LINK_PASS, NULL);
+		ask(f, 0, LINK_NOTIFY, "a3");
+		server_sends(f, SLICE_LIT("$-1\r\n"));
+		link_discard_head(&f->guest[0].user);
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&f->guest[0], ":3\r\n", "a1 $\na3 :\n");
+		assert_guest(&f->guest[1], "+b1\r\n", "");
+		assert_int_equal(f->guest[0].user.inflight, 0);
+	}
+}
+
+static void replies_to_who_has_left_are_swallowed(void **state)
+{
+	static const char stream[] = "+a1\r\n+b1\r\n$2\r\nb2\r\n-ERR b3\r\n+c1\r\n+a2\r\n";
+	struct link_fixture *f = *state;
+
+	AT_EVERY_SPLIT(stream, cut)
+	{
+		invite(f, NULL);
+		ask(f, 0, LINK_PASS, NULL);
+		ask(f, 1, LINK_PASS, NULL);
+		ask(f, 1, LINK_NOTIFY | LINK_CAPTURE, "b2");
+		ask(f, 1, LINK_NOTIFY | LINK_INTERCEPT, "b3");
+		ask(f, 2, LINK_NOTIFY, "c1");
+		ask(f, 0, LINK_PASS, NULL);
+		link_leave(&f->guest[1].user);
+		link_leave(&f->guest[1].user);
+		assert_int_equal(link_users(f->link), NGUESTS - 1);
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&f->guest[0], "+a1\r\n+a2\r\n", "");
+		assert_guest(&f->guest[1], "", "");
+		assert_guest(&f->guest[2], "+c1\r\n", "c1 +\n");
+	}
+}
+
+/* What has arrived of the reply was its own; not a byte of the rest is anybody else's. */
+static void who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it(void **state)
+{
+	static const char reply[] = "*2\r\n$5\r\nhello\r\n$5\r\nworld\r\n";
+	struct link_fixture *f = *state;
+
+	for (size_t cut = 1; cut < sizeof(reply) - 1; cut++) {
+		invite(f, NULL);
+		ask(f, 0, LINK_NOTIFY, "a1");
+		ask(f, 0, LINK_PASS, NULL);
+		ask(f, 1, LINK_PASS, NULL);
+		server_sends(f, slice_of(reply, cut));
+		assert_int_equal(buf_len(&f->guest[0].bytes), cut);
+		link_leave(&f->guest[0].user);
+		server_sends(f, slice_of(reply + cut, sizeof(reply) - 1 - cut));
+		SERVER_SENDS(f, "+a2\r\n+b1\r\n");
+		assert_int_equal(buf_len(&f->guest[0].bytes), cut);
+		assert_buf(&f->guest[0].told, "");
+		assert_guest(&f->guest[1], "+b1\r\n", "");
+	}
+}
+
+static void a_user_can_leave_in_its_callback(void **state)
+{
+	struct link_fixture *f = *state;
+
+	f->guest[0].leaves_on = "a1";
+	ask(f, 0, LINK_NOTIFY, "a1");
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 1, LINK_PASS, NULL);
+	SERVER_SENDS(f, "+a1\r\n+a2\r\n+b1\r\n");
+	assert_guest(&f->guest[0], "+a1\r\n", "a1 +\n");
+	assert_guest(&f->guest[1], "+b1\r\n", "");
+}
+
+/* Who comes back is another user, as far as its old requests are concerned. */
+static void who_comes_back_does_not_get_the_replies_of_before(void **state)
+{
+	struct link_fixture *f = *state;
+
+	ask(f, 0, LINK_PASS, NULL);
+	link_leave(&f->guest[0].user);
+	link_join(f->link, &f->guest[0].user);
+	ask(f, 0, LINK_PASS, NULL);
+	assert_int_equal(f->guest[0].user.inflight, 1);
+	SERVER_SENDS(f, "+before\r\n+now\r\n");
+	assert_guest(&f->guest[0], "+now\r\n", "");
+}
+
+static void pushes_on_a_shared_link_are_nobodys(void **state)
+{
+	struct link_fixture *f = *state;
+
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 1, LINK_PASS, NULL);
+	SERVER_SENDS(f, ">1\r\n+p\r\n+a1\r\n>1\r\n+q\r\n+b1\r\n");
+	assert_guest(&f->guest[0], "+a1\r\n", "");
+	assert_guest(&f->guest[1], "+b1\r\n", "");
+}
+
+static void who_waits_for_idle_is_told_behind_its_last_byte(void **state)
+{
+	static const char stream[] = "+a1\r\n+b1\r\n+a2\r\n+b2\r\n";
+	struct link_fixture *f = *state;
+
+	AT_EVERY_SPLIT(stream, cut)
+	{
+		invite(f, NULL);
+		ask(f, 0, LINK_PASS, NULL);
+		ask(f, 1, LINK_PASS, NULL);
+		ask(f, 0, LINK_PASS, NULL);
+		ask(f, 1, LINK_PASS, NULL);
+		f->guest[0].user.await_idle = true;
+		server_sends_split(f, SLICE_LIT(stream), cut);
+		assert_guest(&f->guest[0], "+a1\r\n+a2\r\n", "idle after 10 bytes\n");
+		assert_guest(&f->guest[1], "+b1\r\n+b2\r\n", "");
+		/* Once only. */
+		ask(f, 0, LINK_PASS, NULL);
+		SERVER_SENDS(f, "+a3\r\n");
+		assert_int_equal(f->guest[0].nidle, 1);
+	}
+}
+
+static void a_link_that_breaks_tells_each_user_what_it_had_in_flight(void **state)
+{
+	struct link_fixture *f = *state;
+
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 1, LINK_NOTIFY, "b1");
+	ask(f, 0, LINK_NOTIFY, "a3");
+	server_sends_and_hangs_up(f, SLICE_LIT("+a1\r\n+a"));
+	assert_guest(&f->guest[0], "+a1\r\n+a", "");
+	for (size_t i = 0; i < NGUESTS; i++) {
+		assert_int_equal(f->guest[i].ndown, 1);
+		/* The one whose reply it was, and nobody else. */
+		assert_int_equal(f->guest[i].end, i == 0 ? LINK_CUT : LINK_BROKEN);
+	}
+	assert_int_equal(f->guest[0].inflight, 2);
+	assert_int_equal(f->guest[1].inflight, 1);
+	assert_int_equal(f->guest[2].inflight, 0);
+}
+
+/* --- logging in --------------------------------------------------------------- */
+
+static const struct link_login alice = {
+	.db = 3,
+	.proto = 2,
+	.user = "alice",
+	.password = "wonder",
+	.name = "app",
+};
+
+#define ALICE                                                                                  \
+	"*3\r\n$4\r\nAUTH\r\n$5\r\nalice\r\n$6\r\nwonder\r\n"                                  \
+	"*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$3\r\napp\r\n*2\r\n$6\r\nSELECT\r\n$"          \
+	"1\r\n3\r\n"
+
+static void nothing_is_sent_before_the_login_is_accepted(void **state)
+{
+	struct link_fixture *f = *state;
+
+	invite(f, &alice);
+	link_queue(f->link, SLICE_LIT("GET a\r\n"));
+	ask(f, 0, LINK_PASS, NULL);
+	link_send(f->link, SLICE_LIT("GET b\r\n"));
+	ask(f, 1, LINK_PASS, NULL);
+	assert_server_reads(f, ALICE);
+	SERVER_SENDS(f, "+OK\r\n+OK\r\n");
+	assert_server_reads(f, "");
+	SERVER_SENDS(f, "+OK\r\n");
+	assert_server_reads(f, "GET a\r\nGET b\r\n");
+	link_send(f->link, SLICE_LIT("GET c\r\n"));
+	ask(f, 0, LINK_PASS, NULL);
+	assert_server_reads(f, "GET c\r\n");
+	SERVER_SENDS(f, "+1\r\n+2\r\n+3\r\n");
+	assert_guest(&f->guest[0], "+1\r\n+3\r\n", "");
+	assert_guest(&f->guest[1], "+2\r\n", "");
+}
+
+static void a_login_that_is_refused_is_told_and_nothing_is_sent(void **state)
+{
+	struct link_fixture *f = *state;
+
+	for (int accepted = 0; accepted < 3; accepted++) {
+		invite(f, &alice);
+		link_send(f->link, SLICE_LIT("FLUSHALL\r\n"));
+		ask(f, 0, LINK_PASS, NULL);
+		for (int i = 0; i < accepted; i++)
+			SERVER_SENDS(f, "+OK\r\n");
+		SERVER_SENDS(f, "-WRONGPASS invalid pair\r\n");
+		assert_server_reads(f, ALICE);
+		for (size_t i = 0; i < NGUESTS; i++) {
+			assert_int_equal(f->guest[i].ndown, 1);
+			assert_int_equal(f->guest[i].end, LINK_REFUSED);
+			assert_string_equal(f->guest[i].reason, "WRONGPASS invalid pair");
+			assert_guest(&f->guest[i], "", "");
+		}
+		assert_int_equal(f->guest[0].inflight, 1);
+		assert_int_equal(f->guest[1].inflight, 0);
+	}
+}
+
+static void who_leaves_before_the_login_is_accepted_hears_nothing(void **state)
+{
+	struct link_fixture *f = *state;
+
+	invite(f, &alice);
+	link_send(f->link, SLICE_LIT("GET a\r\nGET b\r\n"));
+	ask(f, 0, LINK_PASS, NULL);
+	ask(f, 1, LINK_PASS, NULL);
+	link_leave(&f->guest[0].user);
+	SERVER_SENDS(f, "+OK\r\n+OK\r\n+OK\r\n+1\r\n+2\r\n");
+	assert_guest(&f->guest[0], "", "");
+	assert_guest(&f->guest[1], "+2\r\n", "");
+}
+
+static void each_login_is_said_as_redis_knows_it(void **state)
+{
+	static const struct {
+		struct link_login login;
+		const char *sent;
+	} cases[] = {
+		{ { .proto = 2, .password = "pw" }, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n" },
+		{ { .proto = 2, .user = "u", .password = "" },
+		  "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$0\r\n\r\n" },
+		{ { .proto = 3 }, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" },
+		/* HELLO sets the name of those, too, whom CLIENT is forbidden. */
+		{ { .proto = 3, .password = "pw", .name = "n" },
+		  "*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n"
+		  "$7\r\nSETNAME\r\n$1\r\nn\r\n" },
+		{ { .proto = 2, .db = 15 }, "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
+	};
+	struct link_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		invite(f, &cases[i].login);
+		assert_server_reads(f, cases[i].sent);
+	}
+}
+
+static void a_half_close_waits_for_what_the_login_holds_back(void **state)
+{
+	struct link_fixture *f = *state;
+	char got[16];
+
+	invite(f, &alice);
+	link_send(f->link, SLICE_LIT("GET a\r\n"));
+	ask(f, 0, LINK_PASS, NULL);
+	link_shutdown(f->link);
+	assert_server_reads(f, ALICE);
+	SERVER_SENDS(f, "+OK\r\n+OK\r\n+OK\r\n");
+	assert_server_reads(f, "GET a\r\n");
+	assert_int_equal(recv(f->server, got, sizeof(got), MSG_DONTWAIT), 0);
+	SERVER_SENDS(f, "+1\r\n");
+	assert_guest(&f->guest[0], "+1\r\n", "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_user_gets_the_replies_to_its_own_requests),
+		TEST(reply_that_is_hushed_is_swallowed),
+		TEST(replies_to_who_has_left_are_swallowed),
+		TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it),
+		TEST_SHARED(a_user_can_leave_in_its_callback),
+		TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before),
+		TEST_SHARED(pushes_on_a_shared_link_are_nobodys),
+		TEST(who_waits_for_idle_is_told_behind_its_last_byte),
+		TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight),
+		TEST(nothing_is_sent_before_the_login_is_accepted),
+		TEST(a_login_that_is_refused_is_told_and_nothing_is_sent),
+		TEST(who_leaves_before_the_login_is_accepted_hears_nothing),
+		TEST(each_login_is_said_as_redis_knows_it),
+		TEST(a_half_close_waits_for_what_the_login_holds_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
