@@ -453,123 +453,6 @@ static void what_a_nul_hides_may_be_too_long(void **state)
 	assert_int_equal(scan_long("", '\0', REQUEST_LINE_MAX, "\n", &used), RESP_BAD);
 }
 
-/* --- views of what is not whole ---------------------------------------------- */
-
-static void a_view_has_the_arguments_that_are_there(void **state)
-{
-	static const char request[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$2\r\nvv\r\n";
-	struct request_args args = { 0 };
-
-	(void)state;
-	for (size_t n = 0; n < sizeof(request) - 1; n++) {
-		char *copy = malloc(n ? n : 1);
-		struct resp_view view;
-		bool whole;
-
-		assert_non_null(copy);
-		memcpy(copy, request, n);
-		view = request_view(&args, copy, n, &whole);
-		/* An argument is there when its last byte is. */
-		assert_int_equal(view.argc, (n >= 11) + (n >= 20) + (n >= 28));
-		assert_int_equal(whole, n >= 28);
-		if (n >= 20)
-			assert_true(slice_eq(view.argv[1], S("key")));
-		free(copy);
-	}
-	request_args_fini(&args);
-}
-
-static void views_can_share_their_memory(void **state)
-{
-	struct request_args args = { 0 };
-	struct buf many = BUF_INIT;
-	struct resp_view view;
-	bool whole;
-
-	(void)state;
-	buf_puts(&many, "*100\r\n");
-	for (int i = 0; i < 100; i++)
-		buf_printf(&many, "$2\r\n%02d\r\n", i);
-	view = request_view(&args, buf_head(&many), buf_len(&many), &whole);
-	assert_true(whole);
-	assert_int_equal(view.argc, 100);
-	assert_true(slice_eq(view.argv[99], S("99")));
-	view = request_view(&args, "a 'b c'\n", 8, &whole);
-	assert_true(whole);
-	assert_int_equal(view.argc, 2);
-	assert_true(slice_eq(view.argv[1], S("b c")));
-	view = request_view(&args, "\"x\n", 3, &whole);
-	assert_false(whole);
-	assert_int_equal(view.argc, 0);
-	buf_release(&many);
-	request_args_fini(&args);
-}
-
-/* Takes the short way, with room for so many arguments. */
-static size_t scan_simple(struct slice request, size_t room)
-{
-	struct slice *argv = calloc(room, sizeof(*argv));
-	struct request_args args = { .argv = argv, .cap = room };
-	char *copy = malloc(request.n);
-	size_t used;
-
-	assert_non_null(argv);
-	assert_non_null(copy);
-	memcpy(copy, request.p, request.n);
-	used = request_scan_simple(copy, request.n, &args);
-	free(copy);
-	free(argv);
-	return used;
-}
-
-static void the_usual_request_is_scanned_the_short_way(void **state)
-{
-	struct slice request = SLICE_LIT("*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$0\r\n\r\n");
-
-	(void)state;
-	assert_int_equal(scan_simple(request, 3), request.n);
-	for (size_t n = 1; n < request.n; n++)
-		assert_int_equal(scan_simple(slice_of(request.p, n), 3), 0);
-	/* Room is made where arguments are counted as they come. */
-	assert_int_equal(scan_simple(request, 2), 0);
-}
-
-static void the_rest_of_a_request_is_scanned_when_its_name_is_known(void **state)
-{
-	struct slice request = SLICE_LIT(
-		"*3\r\n$3\r\nSET\r\n$10\r\n0123456789\r\n$2\r\nab\r\n");
-	struct slice argv[3] = { SLICE_LIT("SET") };
-	struct request_args args = { .argv = argv, .cap = 3 };
-
-	(void)state;
-	for (size_t n = 13; n < request.n; n++) {
-		char *copy = malloc(n);
-		assert_non_null(copy);
-		memcpy(copy, request.p, n);
-		assert_int_equal(request_scan_rest(copy, n, 13, 3, &args), 0);
-		free(copy);
-	}
-	/* Its name is not all there. */
-	assert_int_equal(request_scan_rest(request.p, 12, 13, 3, &args), 0);
-	assert_int_equal(request_scan_rest(request.p, request.n, 13, 3, &args), request.n);
-	assert_int_equal(args.argc, 3);
-	assert_true(slice_eq(argv[0], S("SET")));
-	assert_true(slice_eq(argv[1], S("0123456789")));
-	assert_true(slice_eq(argv[2], S("ab")));
-}
-
-static void the_short_way_is_not_for_unusual_headers(void **state)
-{
-	(void)state;
-	assert_int_equal(scan_simple(SLICE_LIT("PING\r\n"), 3), 0);
-	assert_int_equal(scan_simple(SLICE_LIT("*0\r\n*1\r\n"), 3), 0);
-	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$04\r\nPING\r\n"), 3), 0);
-	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$-1\r\nPING\r\n"), 3), 0);
-	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n:4\r\nPING\r\n"), 3), 0);
-	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$4a\r\nPING\r\n"), 3), 0);
-	assert_int_equal(scan_simple(SLICE_LIT("*1\r\n$4\0\r\nPING\r\n"), 3), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -598,11 +481,6 @@ int main(void)
 		cmocka_unit_test(a_nul_hides_the_rest_of_a_line),
 		cmocka_unit_test(a_line_of_64_kb_is_waited_for_and_a_longer_one_refused),
 		cmocka_unit_test(what_a_nul_hides_may_be_too_long),
-		cmocka_unit_test(a_view_has_the_arguments_that_are_there),
-		cmocka_unit_test(views_can_share_their_memory),
-		cmocka_unit_test(the_usual_request_is_scanned_the_short_way),
-		cmocka_unit_test(the_rest_of_a_request_is_scanned_when_its_name_is_known),
-		cmocka_unit_test(the_short_way_is_not_for_unusual_headers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
