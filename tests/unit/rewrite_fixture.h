@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rewrite_fixture: command lines are rewritten, and what came of it is in `out` and `call`.
+ */
+#ifndef HASP_TESTS_UNIT_REWRITE_FIXTURE_H
+#define HASP_TESTS_UNIT_REWRITE_FIXTURE_H
+
+#include "base/buf.h"
+#include "lock/rewrite/rewrite.h"
+#include "lock/scripts/script_call.h"
+
+#define TOKEN "10.0.0.1:4711/0/c0ffee"
+#define TICKET "00000000000000aa-7"
+
+/* What the last rewriting wrote, and what it said of it. Its slices are valid until the next.
+ */
+extern struct buf out;
+extern struct lock_call call;
+
+extern const struct rule rule, capping, by_value, waiting, waiting_by_value;
+/* A try that may wait as long as it asks to. */
+extern const struct rewrite_how may_wait;
+struct verbs verbs(enum reentrant_mode layout);
+
+/* Rewrites a command line, split at blanks, whose only key is argv[1]; for `r`, or without a
+ * rule if NULL. */
+enum rewrite_result rewrite(const char *text, const struct rule *r);
+enum rewrite_result rewrite_as(const char *text, const struct rule *r, struct rewrite_how how);
+enum rewrite_result rewrite_keys(const char *text, const struct lock_key *keys, size_t n,
+                                 struct rewrite_how how);
+void rewrite_verbs(const char *text, enum verb verb, struct verbs v);
+void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v, struct rewrite_how how);
+
+bool out_has(const char *text);
+/* What `out` calls is `script`, with these words (split at blanks, `""` for an empty one) as
+ * the number of its keys, its keys and its arguments. */
+void assert_calls(enum script_id script, const char *words);
+
+int rewrite_tear_down(void **state);
+#define TEST(name) cmocka_unit_test_teardown(name, rewrite_tear_down)
+
+#endif

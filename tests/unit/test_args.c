@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What stands behind a command's name, read as Redis reads it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/slice.h"
+#include "commands/args.h"
+
+static void test_integers_are_read_as_redis_reads_them(void **state)
+{
+	static const struct {
+		const char *text;
+		bool ok;
+		int64_t v;
+	} cases[] = {
+		{ "0", true, 0 },
+		{ "1", true, 1 },
+		{ "-1", true, -1 },
+		{ "9223372036854775807", true, INT64_MAX },
+		{ "-9223372036854775808", true, INT64_MIN },
+		{ "9223372036854775808", false, 0 },
+		{ "-9223372036854775809", false, 0 },
+		{ "99999999999999999999999", false, 0 },
+		{ "", false, 0 },
+		{ "-", false, 0 },
+		{ "+1", false, 0 },
+		{ " 1", false, 0 },
+		{ "1 ", false, 0 },
+		{ "01", false, 0 },
+		{ "-0", false, 0 },
+		{ "1.0", false, 0 },
+		{ "1e3", false, 0 },
+		{ "x", false, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		int64_t v = 42;
+		if (args_integer(slice_str(cases[i].text), &v) != cases[i].ok)
+			fail_msg("%s", cases[i].text);
+		if (cases[i].ok)
+			assert_true(v == cases[i].v);
+	}
+}
+
+static void test_options_end_at_a_nul_as_in_redis(void **state)
+{
+	(void)state;
+	assert_true(args_option(SLICE_LIT("nX"), "NX"));
+	assert_true(args_option(SLICE_LIT("NX\0junk"), "NX"));
+	assert_false(args_option(SLICE_LIT("NXX"), "NX"));
+	assert_false(args_option(SLICE_LIT("N"), "NX"));
+	assert_false(args_option(SLICE_LIT(""), "NX"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_integers_are_read_as_redis_reads_them),
+		cmocka_unit_test(test_options_end_at_a_nul_as_in_redis),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The calls that hasp makes for itself: renewals, releases, looks at a try.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/rewrite_fixture.h"
+
+static void test_many_locks_are_renewed_in_one_call(void **state)
+{
+	static const struct lock_renewal rules[] = {
+		{ { LOCK_KIND_RULE, SLICE_LIT("a"), SLICE_LIT("t1") }, 9000, 0 },
+		{ { LOCK_KIND_VALUE, SLICE_LIT("b"), SLICE_LIT("v2") }, 8000, 0 },
+	};
+	static const struct lock_renewal locks[] = {
+		{ { LOCK_KIND_COUNT, SLICE_LIT("a"), SLICE_LIT("t1") }, 9000, 5 },
+		{ { LOCK_KIND_TOKEN, SLICE_LIT("b"), SLICE_LIT("t2") }, 8000, 6 },
+	};
+
+	(void)state;
+	assert_int_equal(rewrite_renewal(LOCK_KIND_RULE), SCRIPT_RENEW);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_VALUE), SCRIPT_RENEW);
+	rewrite_renew(&out, SCRIPT_RENEW, rules, 2);
+	assert_calls(SCRIPT_RENEW, "4 a hasp:owner:{a} b b 9000 t1 8000 v2");
+	buf_clear(&out);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_COUNT), SCRIPT_RENEW_VERB);
+	assert_int_equal(rewrite_renewal(LOCK_KIND_TOKEN), SCRIPT_RENEW_VERB);
+	rewrite_renew(&out, SCRIPT_RENEW_VERB, locks, 2);
+	assert_calls(SCRIPT_RENEW_VERB,
+	             "6 a hasp:fence:{a} hasp:owner:{a} b hasp:fence:{b} hasp:owner:{b} "
+	             "9000 t1 5 hash 8000 t2 6 string");
+}
+
+static void test_a_release_hands_over(void **state)
+{
+	static const struct lock_ident by_owner = { LOCK_KIND_RULE, SLICE_LIT("k"),
+		                                    SLICE_LIT("t") };
+	static const struct lock_ident value = { LOCK_KIND_VALUE, SLICE_LIT("k"),
+		                                 SLICE_LIT("v") };
+	static const struct lock_ident verb = { LOCK_KIND_TOKEN, SLICE_LIT("k"),
+		                                SLICE_LIT("t") };
+
+	(void)state;
+	assert_int_equal(rewrite_release(&out, &by_owner, 29990, 30000), SCRIPT_RELEASE);
+	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                             "hasp:fence t 29990 30000");
+	buf_clear(&out);
+	assert_int_equal(rewrite_release(&out, &value, 0, 0), SCRIPT_RELEASE);
+	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence v 0 0");
+	buf_clear(&out);
+	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7")), SCRIPT_UNLOCK);
+	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                            "hasp:fence t string w-7");
+}
+
+static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
+{
+	struct lock_try t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
+		              .value = SLICE_LIT("v"),
+		              .ticket = SLICE_LIT(TICKET),
+		              .place = 1795254000000001 };
+#define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence "
+
+	(void)state;
+	assert_int_equal(rewrite_check(&out, &t, 0), SCRIPT_CHECK);
+	assert_calls(SCRIPT_CHECK, KEYS TICKET " 1795254000000001 r t v \"\"");
+	buf_clear(&out);
+	assert_int_equal(rewrite_check(&out, &t, 7000), SCRIPT_CHECK);
+	assert_calls(SCRIPT_CHECK, KEYS TICKET " 1795254000000001 r t v 7000");
+	buf_clear(&out);
+	assert_int_equal(rewrite_leave(&out, &t, false), SCRIPT_LEAVE);
+	assert_calls(SCRIPT_LEAVE, KEYS TICKET " 1795254000000001 r t v tell");
+	buf_clear(&out);
+	t.place = -1;
+	assert_int_equal(rewrite_leave(&out, &t, true), SCRIPT_LEAVE);
+	assert_calls(SCRIPT_LEAVE, KEYS TICKET " \"\" r t v undo");
+	buf_clear(&out);
+	t.place = 0;
+	t.id.kind = LOCK_KIND_VALUE;
+	assert_int_equal(rewrite_leave(&out, &t, true), SCRIPT_LEAVE);
+	assert_calls(SCRIPT_LEAVE,
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TICKET " 0 v t v undo");
+#undef KEYS
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_many_locks_are_renewed_in_one_call),
+		TEST(test_a_release_hands_over),
+		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Rewriting of verbs, and of whatever waits: how long, by which ticket, in which place.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/rewrite_fixture.h"
+
+/* --- verbs --------------------------------------------------------------------- */
+
+static void test_the_layout_chooses_the_script(void **state)
+{
+	(void)state;
+	rewrite_verbs("LOCK k", VERB_LOCK, verbs(REENTRANT_COUNT));
+	assert_int_equal(call.script, SCRIPT_LOCK_COUNT);
+	assert_int_equal(call.effect, LOCK_EFFECT_TAKES);
+	assert_int_equal(call.success, LOCK_IF_POSITIVE);
+	assert_int_equal(call.lease_ms, 30000);
+	assert_false(call.leased);
+	assert_calls(SCRIPT_LOCK_COUNT,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 30000 \"\" 0 \"\"");
+	rewrite_verbs("LOCK k EX 3", VERB_LOCK, verbs(REENTRANT_REFRESH));
+	assert_int_equal(call.script, SCRIPT_LOCK_STRING);
+	assert_true(call.leased);
+	assert_calls(SCRIPT_LOCK_STRING,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 3000 \"\" 0 \"\" refresh");
+	rewrite_verbs("LOCK k", VERB_LOCK, verbs(REENTRANT_NO));
+	assert_true(out_has("$2\r\nno\r\n"));
+}
+
+static void test_errors_name_the_configured_verb(void **state)
+{
+	(void)state;
+	rewrite_verbs("LOCK.EXTEND k PX 0", VERB_EXTEND, verbs(REENTRANT_COUNT));
+	assert_true(out_has("ERR invalid expire time in 'lock.extend' command"));
+	assert_int_equal(call.script, SCRIPT_ERROR);
+	assert_int_equal(call.effect, LOCK_EFFECT_NONE);
+	struct verbs v = verbs(REENTRANT_COUNT);
+	char name[200];
+	memset(name, 'X', sizeof(name));
+	name[199] = '\0';
+	v.lock = name;
+	rewrite_verbs("LOCK", VERB_LOCK, v);
+	assert_true(out_has("ERR wrong number of arguments for 'xxxx"));
+}
+
+static void test_as_overrules_the_token(void **state)
+{
+	struct verbs v = verbs(REENTRANT_COUNT);
+
+	(void)state;
+	rewrite_verbs("UNLOCK k AS bob", VERB_UNLOCK, v);
+	assert_true(slice_eq(call.owner, SLICE_LIT("bob")));
+	assert_true(out_has("$3\r\nbob\r\n$4\r\nhash\r\n"));
+	assert_false(out_has(TOKEN));
+}
+
+/* --- waiting ------------------------------------------------------------------- */
+
+static void test_lock_tells_how_long_it_waits(void **state)
+{
+	(void)state;
+	rewrite_verbs_as("LOCK k wait 500 PX 7000 AS bob", VERB_LOCK, verbs(REENTRANT_COUNT),
+	                 may_wait);
+	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                                "hasp:fence bob 7000 " TICKET " 500 \"\"");
+	assert_int_equal(call.wait_ms, 500);
+	assert_int_equal(call.kind, LOCK_KIND_COUNT);
+	assert_true(slice_eq(call.ticket, SLICE_LIT(TICKET)));
+	rewrite_verbs_as("LOCK k WAIT 0", VERB_LOCK, verbs(REENTRANT_NO), may_wait);
+	assert_int_equal(call.wait_ms, 0);
+	assert_int_equal(call.kind, LOCK_KIND_TOKEN);
+}
+
+/* As a transaction does, and a try that has waited for a part of it already. */
+static void test_no_try_waits_longer_than_it_may(void **state)
+{
+	struct rewrite_how how = may_wait;
+
+	(void)state;
+	how.wait_max_ms = 300;
+	how.place = 1795254000000001;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
+	assert_calls(SCRIPT_LOCK_STRING,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 30000 " TICKET " 300 1795254000000001 refresh");
+	assert_int_equal(call.wait_ms, 300);
+	assert_int_equal(rewrite_as("SET k v NX", &waiting, how), REWRITE_CALL);
+	assert_int_equal(call.wait_ms, 300);
+	how.wait_max_ms = 0;
+	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_COUNT), how);
+	assert_int_equal(call.wait_ms, 0);
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, how), REWRITE_CALL);
+	assert_int_equal(call.wait_ms, 0);
+	rewrite_verbs_as("LOCK k WAIT 9000000000000000000", VERB_LOCK, verbs(REENTRANT_COUNT),
+	                 may_wait);
+	assert_true(call.wait_ms == INT64_C(365) * 24 * 3600 * 1000);
+}
+
+static void test_a_wrong_wait_is_told_as_blpop_does(void **state)
+{
+	static const struct {
+		const char *line, *error;
+	} cases[] = {
+		{ "LOCK k WAIT x", "-ERR timeout is not an integer or out of range" },
+		{ "LOCK k WAIT 1.5", "-ERR timeout is not an integer or out of range" },
+		{ "LOCK k WAIT 99999999999999999999",
+		  "-ERR timeout is not an integer or out of range" },
+		{ "LOCK k WAIT -1", "-ERR timeout is negative" },
+		{ "LOCK k WAIT", "-ERR syntax error" },
+		{ "LOCK k WAIT 1 WAIT 1", "-ERR syntax error" },
+		{ "LOCK k PX x WAIT x", "-ERR value is not an integer or out of range" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rewrite_verbs_as(cases[i].line, VERB_LOCK, verbs(REENTRANT_COUNT), may_wait);
+		if (!out_has(cases[i].error + 1) || call.script != SCRIPT_ERROR)
+			fail_msg("%s", cases[i].line);
+		assert_int_equal(call.wait_ms, 0);
+		assert_int_equal(call.effect, LOCK_EFFECT_NONE);
+	}
+	rewrite_verbs_as("UNLOCK k WAIT 1", VERB_UNLOCK, verbs(REENTRANT_COUNT), may_wait);
+	assert_true(out_has("ERR syntax error"));
+	rewrite_verbs_as("LOCK.EXTEND k PX 1 WAIT 1", VERB_EXTEND, verbs(REENTRANT_COUNT),
+	                 may_wait);
+	assert_true(out_has("ERR syntax error"));
+}
+
+static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
+{
+	(void)state;
+	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 30000 " TICKET " 4000 \"\" v 0 SETNX no");
+	assert_int_equal(call.wait_ms, 4000);
+	assert_int_equal(call.kind, LOCK_KIND_RULE);
+	assert_true(call.fresh);
+	assert_int_equal(rewrite_as("SET k v PX 7000 NX", &waiting_by_value, may_wait),
+	                 REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN
+	                               " 7000 " TICKET " 4000 \"\" v 0 SET refresh");
+	assert_int_equal(call.kind, LOCK_KIND_VALUE);
+	assert_false(call.fresh);
+}
+
+static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **state)
+{
+	(void)state;
+	assert_int_equal(rewrite_as("SET k v NX EXAT 1895254000", &waiting_by_value, may_wait),
+	                 REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN " 60000 " TICKET
+	             " 4000 \"\" v 1895254000000 SET refresh");
+	assert_true(call.leased);
+	assert_int_equal(call.lease_ms, 0);
+	assert_int_equal(rewrite_as("SET k v PXAT 1895254000001 NX", &waiting, may_wait),
+	                 REWRITE_CALL);
+	assert_calls(SCRIPT_TAKE_TURN,
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             " 1000000000000000 " TICKET " 4000 \"\" v 1895254000001 SET no");
+}
+
+/* SET NX GET asks for the value that is there now; the others do not ask for a lock. */
+static void test_nothing_else_waits(void **state)
+{
+	static const char *const lines[] = { "SET k v NX GET", "SET k v",   "SET k v XX",
+		                             "GETSET k v",     "INCR k",    "SETEX k 5 v",
+		                             "EXPIRE k 5",     "APPEND k v" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		assert_int_equal(rewrite_as(lines[i], &waiting, may_wait), REWRITE_CALL);
+		if (call.wait_ms || out_has("hasp:queue"))
+			fail_msg("%s", lines[i]);
+	}
+	assert_int_equal(rewrite_as("SET k v NX", &rule, may_wait), REWRITE_CALL);
+	assert_int_equal(call.wait_ms, 0);
+	assert_false(out_has(TICKET));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_the_layout_chooses_the_script),
+		TEST(test_errors_name_the_configured_verb),
+		TEST(test_as_overrules_the_token),
+		TEST(test_lock_tells_how_long_it_waits),
+		TEST(test_no_try_waits_longer_than_it_may),
+		TEST(test_a_wrong_wait_is_told_as_blpop_does),
+		TEST(test_a_take_under_a_rule_with_wait_takes_its_turn),
+		TEST(test_a_lease_given_as_a_date_ends_then_or_with_the_longest),
+		TEST(test_nothing_else_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Scripts and their calls as they travel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "lock/scripts/script_call.h"
+
+/* Redis does not know the script: the same call goes out again, with its text. */
+static void test_a_call_can_be_made_again_with_the_text(void **state)
+{
+	struct buf call = BUF_INIT, again = BUF_INIT, expected = BUF_INIT;
+	const struct script *s = script_get(SCRIPT_RENEW);
+
+	(void)state;
+	script_call_begin(&call, SCRIPT_RENEW, (struct rewrite_how){ 0 }, 1, 1);
+	buf_puts(&call, "$1\r\nk\r\n$2\r\n\r\n\r\n");
+	script_call_begin(&expected, SCRIPT_RENEW, (struct rewrite_how){ .eval = true }, 1, 1);
+	buf_puts(&expected, "$1\r\nk\r\n$2\r\n\r\n\r\n");
+	buf_puts(&again, "before");
+	script_call_write_as_eval(&again, SCRIPT_RENEW, buf_slice(&call));
+	buf_consume(&again, strlen("before"));
+	assert_true(slice_eq(buf_slice(&again), buf_slice(&expected)));
+	assert_true(buf_len(&again) > s->text.n);
+	buf_release(&again);
+	buf_release(&expected);
+	buf_release(&call);
+}
+
+static void test_scripts_travel_without_comments(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SCRIPT_COUNT; i++) {
+		const struct script *s = script_get((enum script_id)i);
+
+		assert_true(s->text.n > 0 && s->text.n < 8192);
+		assert_int_equal(s->sha.n, 40);
+		assert_null(strstr(s->text.p, "--"));
+		assert_null(strstr(s->text.p, "\t"));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_call_can_be_made_again_with_the_text),
+		cmocka_unit_test(test_scripts_travel_without_comments),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
