@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The way of a command through the source, as tests/journey tells it."""
+
+import re
+import subprocess
+
+from harness import TOP
+
+
+def test_files_through_which_a_get_goes_are_named():
+    done = subprocess.run([TOP / "tests" / "journey", "get"], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, timeout=120, check=False)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0, done.stderr
+    files = re.findall(r"[\w/]+\.[ch]\b", done.stdout)
+    gone = {file for file in files
+            if not (TOP / "proxy" / file).exists() and not (TOP / file).exists()}
+    assert not gone
+    # Its bytes, on a link, and Redis' answer.
+    assert {file.split("/")[0] for file in files} >= {"net", "client", "upstream", "resp"}
+    assert re.search(r"^\d+ callbacks, \d+ calls of \d+ functions, \d+ files, \d+ returns", done.stdout,
+                     re.MULTILINE)
