@@ -3,6 +3,7 @@
 
 import subprocess
 
+from build import program
 from subjects import cpu_seconds
 from harness import Hasp, RedisServer, until
 
@@ -14,11 +15,11 @@ class Failed(Exception):
     pass
 
 
-def generate(program, address, *argv, timeout):
-    """Runs a load generator; the numbers that it prints."""
+def generate(generator, address, *argv, timeout):
+    """Runs a load generator, of which this is the path in the tree; the numbers that it prints."""
     host, port = map(str, address)
     try:
-        done = subprocess.run([program, host, port, *map(str, argv)], capture_output=True,
+        done = subprocess.run([program(generator), host, port, *map(str, argv)], capture_output=True,
                               text=True, timeout=timeout, check=False,
                               stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -35,7 +36,8 @@ class House:
         self.redis = RedisServer("--maxclients", str(max_clients))
         host, port = self.redis.address
         try:
-            self.hasp = Hasp(config.format(upstream=f"{host}:{port}", **settings))
+            self.hasp = Hasp(config.format(upstream=f"{host}:{port}", **settings),
+                             binary=program("hasp"))
         except BaseException:
             self._remove_redis()
             raise

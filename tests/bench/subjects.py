@@ -3,8 +3,7 @@
 
 Every subject has an address, the process' number (None: there is no proxy), and
 stop(), which returns what was wrong with the process, or None. Ports are the kernel's
-choice; files live in a temporary directory. HASP names the binary, when it is not the one
-at the top of the tree; the load generator of locks is then taken from the same build.
+choice; files live in a temporary directory. build.py tells which hasp is measured.
 """
 
 import os
@@ -15,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
+from build import TOP, program
+
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
 from harness import Hasp, until  # noqa: E402
@@ -100,13 +100,7 @@ class Peer:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
-def program(path):
-    """A program of the build that is measured."""
-    hasp = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).absolute()
-    return str(hasp if path == "hasp" else hasp.parent / path)
-
-
-LOCKS = program("tests/bench/locks")
+LOCKS = "tests/bench/locks"
 
 OURS = """
 [hasp]
@@ -132,7 +126,7 @@ class Ours:
                      + (f", {pooling}" if pooling != "shared" else ""))
         host, port = redis.address
         config = OURS.format(workers=workers, pooling=pooling, upstream=f"{host}:{port}")
-        self.hasp = Hasp(config, binary=binary)
+        self.hasp = Hasp(config, binary=binary or program("hasp"))
         # Only then does it know which commands may share a link.
         until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")
         self.address, self.pid = self.hasp.address, self.hasp.pid
