@@ -166,6 +166,7 @@ static void on_control_up(void *arg)
 	struct worker *w = arg;
 
 	classifier_reset(w->clients.policy.classifier);
+	w->clients.policy.generation++;
 	worker_check_guards(w);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
@@ -229,7 +230,7 @@ static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 	struct worker *w = c->data;
 
 	(void)revents;
-	w->clients.now = clock_now();
+	w->clients.policy.now = clock_now();
 	w->clients.policy.date = ev_now(loop);
 }
 
@@ -285,6 +286,7 @@ static void use_config(struct worker *w, struct config *config)
 		w->clients.policy.guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
 	observe_use_config(&w->clients.policy);
 	classifier_reset(w->clients.policy.classifier);
+	w->clients.policy.generation++;
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
 	buf_release(&w->unfit);
@@ -379,14 +381,13 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	};
 	w->clients = (struct client_env){
 		.loop = w->loop,
-		.now = clock_now(),
 		.flusher = &w->flusher,
 		.links = &w->links,
 		.policy = {
 			.commands = commands_new(),
 			.classifier = classifier_new(),
-			.links = &w->links,
 			.observers = shared->observers,
+			.now = clock_now(),
 			.date = ev_now(w->loop),
 		},
 		.worker = number,
@@ -397,9 +398,6 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	};
 	list_init(&w->links.dead);
 	w->pool = w->clients.pool = pool_new(w->loop, &w->links);
-	list_init(&w->clients.clients);
-	list_init(&w->clients.closing);
-	list_init(&w->clients.dead);
 	w->control = control_new(&(struct control_how){
 		.env = &w->links,
 		.commands = w->clients.policy.commands,
@@ -407,7 +405,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.arg = w,
 	});
 	w->script_jobs = script_jobs_new(w->loop, w->control);
-	freelist_init(&w->clients.policy.requests, PENDING_REQUEST_SIZE);
+	clients_init(&w->clients);
+	freelist_init(&w->clients.policy.pending, PENDING_SIZE);
+	freelist_init(&w->clients.policy.guard_ops, GUARD_OP_SINGLE_SIZE);
 	w->clients.policy.holds = holds_new(w->loop, w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
 	w->clients.policy.waiters = waiters_new(w->loop, &w->links, w->script_jobs,
@@ -442,9 +442,10 @@ static void worker_free(struct worker *w)
 	ev_loop_destroy(w->loop);
 	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
-	buf_release(&w->clients.policy.call);
+	buf_release(&w->clients.policy.rewritten);
 	buf_release(&w->clients.policy.token);
-	freelist_fini(&w->clients.policy.requests);
+	freelist_fini(&w->clients.policy.pending);
+	freelist_fini(&w->clients.policy.guard_ops);
 	buf_release(&w->unfit);
 	observe_fini(&w->clients.policy);
 	classifier_free(w->clients.policy.classifier);

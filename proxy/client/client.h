@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * client: one application's connection: reads its requests, has each one decided
- * (client/dispatch), sends it or what it became over a link, and hands the replies back in
- * order. The link is one shared with other clients until a command needs a private one.
+ * client: one application's connection: reads its requests, has each one decided (policy/),
+ * sends it, or what it became, over a link, and hands the replies back in order. The link is
+ * one shared with other clients until a command needs one of the client's own.
  *
- *   socket -> scratch or `in` -> request scan -> dispatch -+-> pass ----> link -> Redis
- *                                                          +-> rewrite -^     |
- *   socket <------------------- reply scan <----------------------------------+
+ *                 requests.c
+ *   socket --> scratch or `in` --> request scan --> fast_path.c --> only to be passed --.
+ *                                      |                                                v
+ *                                      `--> policy/dispatch --PASS------------------> links.c
+ *                                                |                                      |
+ *                                                `--CALL, GUARD--> exchange.c <--.      |
+ *                                                    lock_exchange.c, guard_*.c  |      |
+ *                                                                |  one step     |      v
+ *   socket <--- replies.c <--------- reply scan <--------------- | ------------- | --- Redis
+ *                  |                                             v               |
+ *                  `--what the reply means for session and locks-`---answered----'
  *
- * A request that fits is held until it is whole; one that concerns no rule streams through.
- * A rewritten request stays at the head of `in` until it is answered: it may have to be
- * sent again, as EVAL, and what is behind it must wait.
+ * (a) A request that has only to be passed, as most have, is counted and left where it is: a
+ * run of them is sent in one piece. (b) A request that fits is held until it is whole and
+ * decided about once. One that is long and concerns no rule streams through. (c) A rewritten or
+ * guarded request stays at the head of `in` until it is answered: it may have to be sent again,
+ * and what is behind it must wait. The client is parked meanwhile. (d) Replies go to the client
+ * as they come; the link's FIFO says which are to be looked at.
  */
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H
@@ -20,7 +31,6 @@
 #include <stddef.h>
 
 #include "base/list.h"
-#include "base/log.h"
 #include "net/stream.h"
 #include "policy/context.h"
 #include "resp/request.h"
@@ -32,7 +42,6 @@ struct client;
 /* What the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
-	double now; /* clock_now(), when this turn of the loop began */
 	struct policy_env policy; /* what commands are decided by */
 	struct stream_flusher *flusher;
 	struct link_env *links;
@@ -42,14 +51,20 @@ struct client_env {
 	size_t scratch_size;
 	struct request_args args;
 	struct list clients; /* open, least recently active first */
-	struct list closing; /* sent their last bytes, oldest first */
+	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
 	size_t n; /* clients not yet freed */
 	bool draining; /* close every client that is at rest */
 	/* A client was freed. */
 	void (*on_gone)(void *arg);
 	void *arg;
+	/* Set by clients_init(): */
+	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */
+	const struct waiter_ops *waiter_ops;
 };
+
+/* Sets what is this room's; the worker sets the rest. */
+void clients_init(struct client_env *env);
 
 /* Takes a connection that was accepted by `listener`, an entry of `listen` that outlives it. */
 void client_new(struct client_env *env, int fd, const char *listener);

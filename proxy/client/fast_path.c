@@ -1,9 +1,7 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * passing: requests that have only to be passed, which most are: told by their names and first
- * keys, counted, and left where they are, to be sent in one piece.
- */
-#include "client/client_internal.h"
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/fast_path.h"
+
+#include "client/links.h"
 #include "config/match.h"
 
 /* Which requests a client's link takes while nothing has to be decided about them. */
@@ -13,11 +11,11 @@ static enum plain takes_plain(const struct client *c)
 {
 	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
 
-	if (!c->user.link || c->session.in_multi || client_is_outdated(c))
+	if (!c->user.link || session_in_multi(&c->session) || links_is_outdated(c))
 		return PLAIN_NONE;
 	if (c->pinned)
 		return c->shared ? PLAIN_NONE : PLAIN_ANY;
-	if (c->shared != pooled || (pooled && (c->session.uncertain || client_must_log_in(c))))
+	if (c->shared != pooled || (pooled && (c->session.uncertain || links_must_log_in(c))))
 		return PLAIN_NONE;
 	return PLAIN_STATELESS;
 }

@@ -1,175 +1,232 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/guard_exchange.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fatal.h"
+#include "client/conn.h"
+#include "client/guard_release.h"
 #include "client/guard_transaction.h"
-#include "lock/rewrite/guard.h"
+#include "client/links.h"
+#include "client/lock_wait.h"
+#include "client/request_context.h"
 
-/* Returns how many answers will come. */
-static size_t send_releases(struct client *c, const struct guard_op *pending,
-                            enum guard_op_result end, bool took)
+/* --- what is sent ------------------------------------------------------------------------- */
+
+/* Sends env->rewritten: `n` answers before the last one are for the operation, too. */
+static void send_op(struct client *c, unsigned n, unsigned flags)
 {
-	struct buf out = BUF_INIT;
-	size_t n = guard_op_write_release(pending, end, took, &out);
-
-	client_send_up(c, buf_slice(&out));
-	buf_release(&out);
-	return n;
+	links_send_call(c, buf_slice(&c->env->policy.rewritten));
+	for (unsigned i = 0; i < n; i++)
+		link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, c->current);
+	link_expect(&c->user, LINK_NOTIFY | flags, c->current);
 }
 
-void guard_exchange_release(struct client *c, const struct guard_op *pending,
-                            enum guard_op_result end)
+static void send_try(struct client *c, const struct context *x)
 {
-	bool took = pending->taken || c->waiter;
+	struct guard_op *op = c->current->guard_op;
 
-	if (!c->user.link) {
-		guard_op_release(pending, end, took);
-		return;
+	guard_op_write_try(op, &x->env->rewritten, x->req);
+	send_op(c, op->due, 0);
+}
+
+static void send_script(struct client *c, const struct context *x)
+{
+	struct guard_op *op = c->current->guard_op;
+	size_t inline_args[KEYS_ON_STACK], *args = inline_args;
+	size_t nargs = command_key_args(x->what->command, x->req, args, KEYS_ON_STACK);
+
+	if (nargs > KEYS_ON_STACK) {
+		args = xcalloc(nargs, sizeof(*args));
+		nargs = command_key_args(x->what->command, x->req, args, nargs);
 	}
-	for (size_t n = send_releases(c, pending, end, took); n; n--)
-		link_expect(&c->user, LINK_DISCARD, NULL);
-}
-
-bool guard_exchange_hand_off(struct client *c, struct pending_request *r,
-                             enum guard_op_result end)
-{
-	size_t n = send_releases(c, r->call, end, r->call->taken || c->waiter);
-
-	if (n == 0)
-		return false;
-	for (; n > 1; n--)
-		link_expect(&c->user, LINK_DISCARD, NULL);
-	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, r);
-	return true;
-}
-
-/* `+QUEUED place now held i` */
-void guard_exchange_enqueue(struct client *c, struct pending_request *r, struct slice line)
-{
-	struct guard_op *pending = r->call;
-	const char *last = memrchr(line.p, ' ', line.n);
-	size_t number = last ? strtoul(last, NULL, 10) : 0;
-	size_t i = number ? guard_op_key_at(pending, number - 1) : pending->n;
-	struct buf name = BUF_INIT;
-	struct lock_try t;
-	int stands = -1;
-
-	if (i < pending->n) {
-		pending->queued_at = i;
-		/* Another has it. */
-		pending->keys[i].read_set_entry->lost = true;
-		t = guard_op_try(pending, i, &name);
-		if (!c->waiter)
-			c->waiter = waiter_new_sent(c->env->policy.waiters, pending->wait_ms,
-			                            pending->sent_at, t.ticket,
-			                            &client_waiter_ops, c);
-		c->waiting = WAIT_TURN;
-		stands = waiter_queued(c->waiter, c->session.db, &t, pending->keys[i].lease_ms,
-		                       line, r);
-		buf_release(&name);
-	}
-	client_queued(c, stands == 0);
+	guard_op_write_script(op, &x->env->rewritten, x->req, args, nargs, x->how);
+	send_op(c, 0, LINK_INTERCEPT | LINK_INTERCEPT_STATUS);
+	if (args != inline_args)
+		free(args);
 }
 
 /* The guards are there; the command goes out as it came, from the head of `in`. */
-static void send_command(struct client *c, struct pending_request *r)
+static void send_command(struct client *c)
 {
-	client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
-	link_expect(&c->user, LINK_NOTIFY, r);
+	links_send(c, slice_of(buf_head(&c->in), c->scanned));
+	link_expect(&c->user, LINK_NOTIFY, c->current);
 }
 
-static void fall_back_to_script(struct client *c, struct pending_request *r)
+static void send_step(struct client *c, const struct context *x, enum guard_op_step step)
 {
-	link_discard_head(&c->user);
-	if (r->call->taken)
-		guard_exchange_release(c, r->call, GUARD_OP_FAILED);
-	session_complete(&c->session, r);
-	c->refused = true;
-	client_retry(c, false);
+	buf_clear(&x->env->rewritten);
+	guard_op_sent(c->current->guard_op, x->how.ticket, x->env->now);
+	if (step == GUARD_STEP_SEND_TRY)
+		send_try(c, x);
+	else if (step == GUARD_STEP_SEND_SCRIPT)
+		send_script(c, x);
+	else if (step == GUARD_STEP_SEND_NEXT)
+		guard_transaction_send_next(c, x->how);
+	else
+		guard_transaction_send_exec(c);
+	if (list_empty(&c->current->node))
+		session_await(&c->session, c->current);
+	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-static bool optimistic_on_reply(struct client *c, struct pending_request *r,
-                                const struct resp_reply *reply)
+/* The error in env->rewritten is sent in the place of the command. */
+static void send_refusal(struct client *c)
 {
-	struct guard_op *call = r->call;
+	struct pending_request *r = c->current;
 
-	if (call->due == 0)
+	links_send(c, buf_slice(&c->env->policy.rewritten));
+	link_expect(&c->user, LINK_PASS, NULL);
+	guard_op_complete(r->guard_op, GUARD_OP_FAILED);
+	session_withdraw(&c->session, r);
+	pending_free(r);
+	c->current = NULL;
+}
+
+/* False: an error was sent instead. */
+static bool go(struct client *c, struct context *x, enum guard_op_event event)
+{
+	struct guard_op *op = c->current->guard_op;
+	int64_t wait_ms = x->how.wait_max_ms < op->wait_ms ? x->how.wait_max_ms : op->wait_ms;
+	bool waits = op->kind != GUARD_OP_WATCH_MULTI && op->kind != GUARD_OP_WATCH_EXEC &&
+	             !(op->phase == GUARD_OP_NEW && op->optimistic);
+
+	switch (lock_wait_ready(c, waits ? wait_ms : 0, x->how.ticket, true)) {
+	case LOCK_WAIT_READY:
+		break;
+	case LOCK_WAIT_PARKED:
+		session_withdraw(&c->session, c->current);
 		return true;
-	if (--call->due) {
-		call->has_waiters = reply->type != ':' || reply->integer != 0;
+	case LOCK_WAIT_REFUSED:
+		send_refusal(c);
 		return false;
 	}
-	call->taken = reply->type == '+';
-	if (!call->taken || call->has_waiters)
-		fall_back_to_script(c, r);
-	return false;
-}
-
-bool guard_exchange_on_line(struct client *c, struct pending_request *r, struct slice line)
-{
-	if (r->call->kind != GUARD_OP_SCRIPT)
-		return guard_transaction_on_line(c, r, line);
-	if (slice_starts(line, SLICE_LIT("+QUEUED "))) {
-		guard_exchange_enqueue(c, r, line);
-		return false;
-	}
-	if (slice_starts(line, SLICE_LIT("+GRANTED"))) {
-		guard_op_granted(r->call, line);
-		send_command(c, r);
-		return false;
-	}
-	if (slice_starts(line, SLICE_LIT("-NOSCRIPT"))) {
-		session_complete(&c->session, r);
-		client_retry(c, true);
-		return false;
-	}
-	if (line.p[0] == '-')
-		guard_op_failed(r->call, line);
+	send_step(c, x, guard_op_step(op, event));
 	return true;
 }
 
-bool guard_exchange_on_reply(struct client *c, struct pending_request *r,
-                             const struct resp_reply *reply, struct slice kept)
+bool guard_exchange_start(struct client *c, const struct context *x)
 {
-	enum guard_op_result end = resp_reply_is_error(reply) ? GUARD_OP_FAILED : GUARD_OP_DONE;
-	bool attempts = r->call->kind == GUARD_OP_OPTIMISTIC;
+	struct context each = *x;
 
-	if (attempts && !optimistic_on_reply(c, r, reply))
-		return false;
-	if (!attempts && r->call->kind != GUARD_OP_SCRIPT)
-		return guard_transaction_on_reply(c, r, reply, kept);
-
-	if (end == GUARD_OP_FAILED)
-		guard_exchange_release(c, r->call, end);
-	guard_op_complete(r->call, end);
-	session_complete(&c->session, r);
-	return true;
+	/* (It may just have ended a transaction of the application's.) */
+	each.how = lock_wait_how(c, false);
+	return go(c, &each, GUARD_EVENT_START);
 }
 
-void guard_exchange_resume(struct client *c, struct pending_request *r)
+static enum guard_op_event event_again(const struct guard_op *op)
 {
-	if (r->call->kind != GUARD_OP_SCRIPT) {
-		guard_transaction_resume(c, r);
+	switch (op->phase) {
+	case GUARD_OP_NEW:
+		return GUARD_EVENT_START;
+	case GUARD_OP_TRY:
+		return GUARD_EVENT_NOT_FREE;
+	case GUARD_OP_QUEUED:
+		return GUARD_EVENT_RESUMED;
+	default:
+		return GUARD_EVENT_NOSCRIPT;
+	}
+}
+
+void guard_exchange_again(struct client *c)
+{
+	const struct guard_op *op = c->current->guard_op;
+	enum guard_op_event event = event_again(op);
+	struct command_info what;
+	struct resp_view view;
+	struct context x;
+
+	/* (A transaction was taken apart when it was decided about.) */
+	if (op->kind == GUARD_OP_SCRIPT && !client_is_decided(c)) {
+		client_decide_again(c);
 		return;
 	}
-	session_complete(&c->session, r);
-	client_retry(c, false);
+	x = request_context_again(c, &view, &what);
+	/* The link may have gone while the client waited, and what the command needs may have
+	 * changed. */
+	if (!links_take(c, links_route(c, &what, &view))) {
+		session_withdraw(&c->session, c->current);
+		client_park(c, CLIENT_PARKED_LINK);
+		return;
+	}
+	x.how = lock_wait_how(c, event == GUARD_EVENT_NOSCRIPT);
+	if (!go(c, &x, event))
+		client_end_current(c);
 }
 
-void guard_exchange_on_timed_out(struct client *c, struct pending_request *r)
+/* --- what is answered -----------------------------------------------------------------------
+ */
+
+bool guard_exchange_on_line(struct client *c, struct slice line)
 {
-	struct guard_op *pending = r->call;
+	struct guard_op *op = c->current->guard_op;
+
+	if (op->kind != GUARD_OP_SCRIPT) {
+		guard_transaction_on_line(c, line);
+		return false;
+	}
+	switch (guard_op_event_of(line)) {
+	case GUARD_EVENT_QUEUED:
+		guard_wait(c, line);
+		return false;
+	case GUARD_EVENT_GRANTED:
+		guard_op_granted(op, line);
+		if (guard_op_step(op, GUARD_EVENT_GRANTED) != GUARD_STEP_SEND_COMMAND)
+			return true;
+		send_command(c);
+		return false;
+	case GUARD_EVENT_NOSCRIPT:
+		guard_exchange_again(c);
+		return false;
+	default:
+		if (line.p[0] == '-')
+			guard_op_refused(op, line);
+		return true;
+	}
+}
+
+/* The guard was not free: what was acquired is given back, nobody sees the command's reply, and
+ * the script follows. */
+static void fall_back_to_script(struct client *c)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	link_discard_head(&c->user);
+	if (op->acquired)
+		guard_release(c, op, GUARD_OP_FAILED);
+	op->acquired = false;
+	guard_exchange_again(c);
+}
+
+void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
+                             struct slice captured)
+{
+	struct guard_op *op = c->current->guard_op;
+	bool failed = resp_reply_is_error(reply);
+
+	if (op->kind != GUARD_OP_SCRIPT && op->phase != GUARD_OP_NEW) {
+		guard_transaction_on_reply(c, reply, captured);
+		return;
+	}
+	if (op->phase == GUARD_OP_TRY && op->due) {
+		if (!guard_op_tried(op, reply))
+			fall_back_to_script(c);
+		return;
+	}
+	/* (One of a client that is not logged in was refused before it was begun.) */
+	if (op->phase != GUARD_OP_NEW)
+		(void)guard_op_step(op, GUARD_EVENT_REPLY);
+	if (failed)
+		guard_release(c, op, GUARD_OP_FAILED);
+	guard_end(c, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT);
+}
+
+void guard_exchange_on_timed_out(struct client *c)
+{
+	struct guard_op *op = c->current->guard_op;
 	struct buf error = BUF_INIT;
 
-	guard_exchange_release(c, pending, GUARD_OP_FAILED);
-	rewrite_guard_locked_error(
-		&error, read_set_entry_key(pending->keys[pending->queued_at].read_set_entry));
+	(void)guard_op_step(op, GUARD_EVENT_TIMED_OUT);
+	guard_release(c, op, GUARD_OP_FAILED);
+	rewrite_guard_locked_error(&error, guard_op_queued_key(op));
 	stream_send(&c->stream, buf_slice(&error));
 	buf_release(&error);
-	guard_op_complete(pending, GUARD_OP_FAILED);
-	session_complete(&c->session, r);
+	guard_end(c, GUARD_OP_FAILED);
 }

@@ -1,218 +1,247 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/guard_transaction.h"
 
-#include <string.h>
-
-#include "base/fatal.h"
-#include "client/guard_exchange.h"
-#include "lock/rewrite/rewrite.h"
+#include "client/complete.h"
+#include "client/conn.h"
+#include "client/guard_release.h"
+#include "client/links.h"
+#include "client/lock_wait.h"
 #include "resp/write.h"
 
-/* How often a guard may change under a transaction until that is given up. */
-#define TRIES_MAX 100
+/* An answer of hasp's own, which the client does not see. */
+#define UNSEEN (LINK_DISCARD | LINK_NOTIFY | LINK_CAPTURE)
 
-static const struct slice aborted = SLICE_LIT(
+static const struct slice execabort = SLICE_LIT(
 	"-EXECABORT Transaction discarded because of previous errors.\r\n");
 
-static void guard_txn_send_check(struct client *c, struct pending_request *r, bool eval)
+/* --- what is sent ------------------------------------------------------------------------- */
+
+void guard_transaction_send_next(struct client *c, struct rewrite_how how)
 {
-	struct guard_op *call = r->call;
-	struct rewrite_how how = { .eval = eval, .resp3 = c->session.proto == 3 };
+	struct guard_op *op = c->current->guard_op;
+	bool discards = op->block_open;
 	struct buf out = BUF_INIT;
 
-	how.ticket = waiters_ticket(c->env->policy.waiters);
-	how.wait_max_ms = call->kind == GUARD_OP_WATCHED ? 0 : INT64_MAX;
-	if (c->waiter) {
-		how.wait_max_ms = waiter_left_ms(c->waiter);
-		waiter_sent(c->waiter, how.ticket);
-	}
-	buf_clear(&call->error);
-	call->executing = false;
-	call->due = guard_op_write_next(call, how, &out);
-	client_send_up(c, buf_slice(&out));
-	for (unsigned i = 0; i < call->due; i++)
-		link_expect(&c->user, UNSEEN, r);
-	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, r);
-	c->waiting = WAIT_REPLY;
+	/* What Redis has queued of the application's transaction is sent anew. */
+	if (discards)
+		resp_write_word(&out, "DISCARD");
+	op->block_open = false;
+	buf_clear(&op->error);
+	op->due = guard_op_write_next(op, &out, how) + discards;
+	links_send(c, buf_slice(&out));
+	for (unsigned i = 0; i < op->due; i++)
+		link_expect(&c->user, UNSEEN, c->current);
+	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
 	buf_release(&out);
 }
 
-static void send_unseen(struct client *c, const char *command)
+static void send_next(struct client *c, bool eval)
+{
+	struct rewrite_how how = lock_wait_how(c, eval);
+
+	if (c->waiter)
+		waiter_sent(c->waiter, how.ticket);
+	guard_op_sent(c->current->guard_op, how.ticket, c->env->policy.now);
+	guard_transaction_send_next(c, how);
+}
+
+static void send_unwatch(struct client *c)
 {
 	struct buf out = BUF_INIT;
 
-	resp_write_word(&out, command);
-	client_send_up(c, buf_slice(&out));
+	resp_write_word(&out, "UNWATCH");
+	links_send(c, buf_slice(&out));
 	link_expect(&c->user, LINK_DISCARD, NULL);
 	buf_release(&out);
 }
 
-static void send_exec(struct client *c, struct pending_request *r)
+/* The application's EXEC, whose MULTI was sent behind a WATCH of the guards. */
+static void send_watched_exec(struct client *c)
 {
-	struct guard_op *call = r->call;
-	bool one = call->kind == GUARD_OP_SINGLE;
-	struct slice what = one ? slice_of(buf_head(&c->in), c->scanned)
-	                        : buf_slice(&call->block);
+	struct guard_op *op = c->current->guard_op;
 	struct buf out = BUF_INIT;
 
+	resp_write_word(&out, "EXEC");
+	links_send(c, buf_slice(&out));
+	link_expect(&c->user,
+	            LINK_NOTIFY | LINK_CAPTURE | (guard_op_is_shared(op) ? LINK_DISCARD : 0),
+	            c->current);
+	buf_release(&out);
+}
+
+void guard_transaction_send_exec(struct client *c)
+{
+	struct guard_op *op = c->current->guard_op;
+	bool single = op->kind == GUARD_OP_SINGLE;
+	struct slice what = single ? slice_of(buf_head(&c->in), c->scanned)
+	                           : buf_slice(&op->block);
+	struct buf out = BUF_INIT;
+
+	if (op->kind == GUARD_OP_WATCH_EXEC) {
+		send_watched_exec(c);
+		return;
+	}
 	HASP_ASSERT(what.p);
 	resp_write_word(&out, "MULTI");
 	buf_append(&out, what);
 	resp_write_word(&out, "EXEC");
-	call->executing = true;
-	call->due = 1 + (one ? 1 : (unsigned)call->ncommands);
-	client_send_up(c, buf_slice(&out));
-	for (unsigned i = 0; i <= call->due; i++)
-		link_expect(&c->user, UNSEEN, r);
+	op->due = 1 + (single ? 1 : (unsigned)op->ncommands);
+	links_send(c, buf_slice(&out));
+	for (unsigned i = 0; i <= op->due; i++)
+		link_expect(&c->user, UNSEEN, c->current);
 	buf_release(&out);
 }
 
+/* --- how it ends ----------------------------------------------------------------------------
+ */
+
 void guard_transaction_refused(struct client *c)
 {
-	c->session.block_refused = true;
+	transaction_abort(&c->session.txn);
+	if (c->current && c->current->guard_op)
+		c->current->guard_op->aborted = true;
 }
 
-/* The client hears of it. `kept`: EXEC's reply, if it was carried out. */
-static void complete_guard_txn(struct client *c, struct pending_request *r, struct slice answer,
-                               enum guard_op_result end, const struct resp_reply *reply,
-                               struct slice kept)
+/* The client hears of it. `captured`: EXEC's reply, if it was carried out. */
+static void settle_transaction(struct client *c, struct slice answer,
+                               enum guard_op_result result, const struct resp_reply *reply,
+                               struct slice captured)
 {
+	struct pending_request *r = c->current;
+
 	if (answer.n)
 		stream_send(&c->stream, answer);
-	guard_op_complete(r->call, end);
+	guard_op_complete(r->guard_op, result);
 	if (r->kind == PENDING_EXEC && reply)
-		session_reply(&c->session, r, reply, kept, c->env->policy.holds, &c->holds);
+		complete_request(c, r, reply, captured);
 	else
 		session_complete(&c->session, r);
+	client_end_current(c);
 }
 
-/* False: there is more to come. `answer` lies in `kept`, or there is none of the latter. */
-static bool end_guard_txn(struct client *c, struct pending_request *r, struct slice answer,
-                          enum guard_op_result end, const struct resp_reply *reply,
-                          struct slice kept)
+/* Nothing was carried out: `answer` is EXEC's, or the command's. */
+static void abort_transaction(struct client *c, struct slice answer)
 {
-	struct guard_op *call = r->call;
+	send_unwatch(c);
+	guard_release(c, c->current->guard_op, GUARD_OP_FAILED);
+	settle_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
+}
 
-	if (answer.n && end != GUARD_OP_FAILED && guard_op_is_shared(call)) {
-		call->handing_off = guard_exchange_hand_off(c, r, end);
-		if (call->handing_off) {
-			call->end = end;
-			call->reply = *reply;
-			call->answer_from = (size_t)(answer.p - kept.p);
-			buf_append(&call->answer, kept);
-			return false;
+/* Redis has answered. `answer` lies in `captured`, or there is none of the latter. */
+static void end_transaction(struct client *c, struct slice answer, enum guard_op_result result,
+                            const struct resp_reply *reply, struct slice captured)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	(void)guard_op_step(op, GUARD_EVENT_REPLY);
+	if (answer.n && result != GUARD_OP_FAILED && guard_op_is_shared(op)) {
+		if (guard_release_awaited(c, c->current, result)) {
+			op->result = result;
+			op->reply = *reply;
+			op->answer_from = (size_t)(answer.p - captured.p);
+			buf_append(&op->answer, captured);
+			return;
 		}
 	} else {
-		guard_exchange_release(c, call, end);
+		guard_release(c, op, result);
 	}
-	complete_guard_txn(c, r, answer, end, reply, kept);
-	return true;
+	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
+	settle_transaction(c, answer, result, reply, captured);
 }
 
-static bool end_handing_on(struct client *c, struct pending_request *r)
+/* The guards were handed off: the client hears what Redis answered before. */
+static void end_hand_off(struct client *c)
 {
-	struct slice kept = buf_slice(&r->call->answer);
-	size_t from = r->call->answer_from;
+	struct guard_op *op = c->current->guard_op;
+	struct slice captured = buf_slice(&op->answer);
+	struct slice answer = slice_of(captured.p + op->answer_from,
+	                               captured.n - op->answer_from);
 
-	complete_guard_txn(c, r, slice_of(kept.p + from, kept.n - from), r->call->end,
-	                   &r->call->reply, kept);
-	return true;
+	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
+	settle_transaction(c, answer, op->result, &op->reply, captured);
 }
 
 /* The application's MULTI goes out, behind the WATCH that it does not see. */
-static void begin_multi(struct client *c, struct pending_request *r, enum guards_state state)
+static void begin_multi(struct client *c, enum transaction_guards guards)
 {
-	struct pending_request *multi = pending_request_new(PENDING_MULTI);
-
-	session_complete(&c->session, r);
-	client_send_up(c, slice_of(buf_head(&c->in), c->scanned));
-	session_track(&c->session, multi);
-	session_multi(&c->session);
-	c->session.guards = state;
-	link_expect(&c->user, LINK_NOTIFY, multi);
+	session_complete(&c->session, c->current);
+	c->current = pending_new(PENDING_MULTI);
+	links_send(c, slice_of(buf_head(&c->in), c->scanned));
+	session_await(&c->session, c->current);
+	transaction_begin(&c->session.txn);
+	c->session.txn.guards = guards;
+	link_expect(&c->user, LINK_NOTIFY, c->current);
 }
 
-/* Nothing is carried out, and that is EXEC's answer, or the command's. */
-static void abort_guard_txn(struct client *c, struct pending_request *r, struct slice answer)
+/* --- what is answered -----------------------------------------------------------------------
+ */
+
+static void refuse(struct client *c, enum guard_op_event event, struct slice line)
 {
-	send_unseen(c, "UNWATCH");
-	(void)end_guard_txn(c, r, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
-	client_end_call(c);
+	struct guard_op *op = c->current->guard_op;
+	struct slice error = buf_slice(&op->error);
+
+	if (event == GUARD_EVENT_REFUSED)
+		guard_op_refused(op, line);
+	if (op->aborted)
+		abort_transaction(c, execabort);
+	else
+		abort_transaction(c, error.n ? error : line);
 }
 
-bool guard_transaction_on_line(struct client *c, struct pending_request *r, struct slice line)
+void guard_transaction_on_line(struct client *c, struct slice line)
 {
-	struct guard_op *call = r->call;
-	struct slice error = buf_slice(&call->error);
-	bool granted = slice_starts(line, SLICE_LIT("+GRANTED"));
-	/* By now it is known. Sent once more, the command might be carried out. */
-	bool refused = call->kind == GUARD_OP_BLOCK && c->session.block_refused;
+	struct guard_op *op = c->current->guard_op;
+	enum guard_op_event event = buf_len(&op->error) ? GUARD_EVENT_REFUSED
+	                                                : guard_op_event_of(line);
 
-	if (error.n == 0 && slice_starts(line, SLICE_LIT("-NOSCRIPT"))) {
-		guard_txn_send_check(c, r, true);
-	} else if (call->kind == GUARD_OP_WATCHED) {
-		begin_multi(c, r, granted && error.n == 0 ? GUARDS_WATCHED : GUARDS_LOST);
-	} else if (error.n == 0 && granted && guard_op_must_acquire(call)) {
-		call->taken = true;
-		call->is_new = slice_starts(line, SLICE_LIT("+GRANTED anew"));
-		if (refused)
-			abort_guard_txn(c, r, aborted);
-		else
-			guard_txn_send_check(c, r, false);
-	} else if (error.n == 0 && granted && !refused) {
-		send_exec(c, r);
-	} else if (error.n == 0 && slice_starts(line, SLICE_LIT("+QUEUED "))) {
-		send_unseen(c, "UNWATCH");
-		guard_exchange_enqueue(c, r, line);
-	} else {
-		guard_op_failed(call, line);
-		abort_guard_txn(c, r, refused ? aborted : error.n ? error : line);
+	if (event == GUARD_EVENT_QUEUED && op->kind != GUARD_OP_WATCH_MULTI) {
+		send_unwatch(c);
+		guard_wait(c, line);
+		return;
 	}
-	return false;
-}
-
-void guard_transaction_resume(struct client *c, struct pending_request *r)
-{
-	guard_txn_send_check(c, r, false);
-}
-
-/* A guard changed after the check. */
-static bool try_again(struct client *c, struct pending_request *r)
-{
-	struct buf locked = BUF_INIT;
-
-	if (++r->call->attempts < TRIES_MAX) {
-		guard_txn_send_check(c, r, false);
-		return false;
+	if (event == GUARD_EVENT_GRANTED)
+		guard_op_granted(op, line);
+	switch (guard_op_step(op, event)) {
+	case GUARD_STEP_SEND_NEXT:
+		send_next(c, event == GUARD_EVENT_NOSCRIPT);
+		break;
+	case GUARD_STEP_SEND_EXEC:
+		guard_transaction_send_exec(c);
+		break;
+	case GUARD_STEP_BEGIN_MULTI:
+		begin_multi(c, event == GUARD_EVENT_GRANTED ? TRANSACTION_GUARDS_WATCHED
+		                                            : TRANSACTION_GUARDS_LOST);
+		break;
+	case GUARD_STEP_ABORT:
+		refuse(c, event, line);
+		break;
+	default:
+		client_close(c, "the answer about a guard is not understood");
+		break;
 	}
-	rewrite_guard_locked_error(&locked,
-	                           read_set_entry_key(r->call->keys[0].read_set_entry));
-	(void)end_guard_txn(c, r, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
-	buf_release(&locked);
-	return true;
 }
 
 /* The transaction around one command is unwrapped. */
-static bool end_one(struct client *c, struct pending_request *r, const struct resp_reply *reply,
-                    struct slice kept)
+static void end_single(struct client *c, const struct resp_reply *reply, struct slice captured)
 {
 	static const struct slice header = { "*1\r\n", 4 };
-	struct slice answer = kept;
+	struct slice error = buf_slice(&c->current->guard_op->error);
+	struct slice answer = captured;
 	bool failed = resp_reply_is_error(reply);
 
-	if (failed && buf_len(&r->call->error))
-		answer = buf_slice(&r->call->error);
-	else if (!failed && slice_starts(kept, header))
-		answer = slice_of(kept.p + header.n, kept.n - header.n);
+	if (failed && error.n)
+		answer = error;
+	else if (!failed && slice_starts(captured, header))
+		answer = slice_of(captured.p + header.n, captured.n - header.n);
 	failed |= answer.n && (*answer.p == '-' || *answer.p == '!');
-	return end_guard_txn(c, r, answer, failed ? GUARD_OP_FAILED : GUARD_OP_DONE, reply,
-	                     kept);
+	end_transaction(c, answer, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT, reply,
+	                captured);
 }
 
-/* What became of a transaction. */
-static enum guard_op_result txn_result(const struct resp_reply *reply, struct slice kept)
+static enum guard_op_result result_of(const struct resp_reply *reply, struct slice captured)
 {
-	struct slice elements = reply_elements(kept);
+	struct slice elements = reply_elements(captured);
 	struct resp_reply each;
 
 	if (resp_reply_is_error(reply) || reply->nil)
@@ -220,38 +249,69 @@ static enum guard_op_result txn_result(const struct resp_reply *reply, struct sl
 	while (reply_next(&elements, &each))
 		if (resp_reply_is_error(&each))
 			return GUARD_OP_PARTLY;
-	return kept.n ? GUARD_OP_DONE : GUARD_OP_PARTLY;
+	return captured.n ? GUARD_OP_CARRIED_OUT : GUARD_OP_PARTLY;
 }
 
-bool guard_transaction_on_reply(struct client *c, struct pending_request *r,
-                                const struct resp_reply *reply, struct slice kept)
+/* A guard changed since it was checked: nothing was carried out. */
+static void try_again(struct client *c)
 {
-	struct guard_op *call = r->call;
+	struct guard_op *op = c->current->guard_op;
+	struct buf locked = BUF_INIT;
 
-	if (call->handing_off)
-		return end_handing_on(c, r);
-	if (call->kind == GUARD_OP_WATCHED && call->executing && !guard_op_is_shared(call))
-		/* It has been forwarded. */
-		return end_guard_txn(c, r, SLICE_NONE, txn_result(reply, kept), reply, kept);
-	if (call->due) {
-		call->due--;
-		if (resp_reply_is_error(reply) && buf_len(&call->error) == 0)
-			buf_append(&call->error, kept);
-		return false;
+	if (guard_op_step(op, GUARD_EVENT_CHANGED) == GUARD_STEP_SEND_NEXT) {
+		send_next(c, false);
+		return;
 	}
-	if (!call->executing) {
+	rewrite_guard_locked_error(&locked, read_set_entry_key(op->keys[0].entry));
+	guard_release(c, op, GUARD_OP_FAILED);
+	settle_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
+	buf_release(&locked);
+}
+
+static void end_execution(struct client *c, const struct resp_reply *reply,
+                          struct slice captured)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	if (op->kind == GUARD_OP_WATCH_EXEC && !guard_op_is_shared(op))
+		/* It has been forwarded. */
+		end_transaction(c, SLICE_NONE, result_of(reply, captured), reply, captured);
+	else if (reply->nil && op->kind != GUARD_OP_WATCH_EXEC)
+		try_again(c);
+	else if (op->kind == GUARD_OP_SINGLE)
+		end_single(c, reply, captured);
+	else
+		end_transaction(c, captured, result_of(reply, captured), reply, captured);
+}
+
+/* What it was is not known any more. */
+static void end_too_long(struct client *c)
+{
+	guard_release(c, c->current->guard_op, GUARD_OP_PARTLY);
+	guard_op_complete(c->current->guard_op, GUARD_OP_PARTLY);
+	session_complete(&c->session, c->current);
+	c->current = NULL;
+	client_finish(c, "the answer of a fenced command is too long to be kept");
+}
+
+void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply,
+                                struct slice captured)
+{
+	struct guard_op *op = c->current->guard_op;
+	bool forwarded = op->kind == GUARD_OP_WATCH_EXEC && !guard_op_is_shared(op);
+
+	if (op->phase == GUARD_OP_HAND_OFF) {
+		end_hand_off(c);
+	} else if (op->due) {
+		op->due--;
+		if (resp_reply_is_error(reply) && buf_len(&op->error) == 0)
+			buf_append(&op->error, captured);
+	} else if (op->phase != GUARD_OP_EXECUTE) {
 		/* A check is answered by a line. */
 		client_close(c, "the answer about a guard is not understood");
-		return false;
+	} else if (captured.n == 0 && !forwarded && !reply->nil) {
+		end_too_long(c);
+	} else {
+		end_execution(c, reply, captured);
 	}
-	if (reply->nil && call->kind != GUARD_OP_WATCHED)
-		return try_again(c, r);
-	if (kept.n == 0) {
-		(void)end_guard_txn(c, r, SLICE_NONE, GUARD_OP_PARTLY, reply, kept);
-		client_finish(c, "the answer of a fenced command is too long to be kept");
-		return true;
-	}
-	if (call->kind == GUARD_OP_SINGLE)
-		return end_one(c, r, reply, kept);
-	return end_guard_txn(c, r, kept, txn_result(reply, kept), reply, kept);
 }

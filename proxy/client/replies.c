@@ -1,17 +1,12 @@
-/* SPDX-License-Identifier: BSD-3-Clause
- *
- * outlet: what comes back over a client's link: replies are handed on, what they mean for the
- * session is noted, a missing script is made good. So is what comes instead of a reply, when
- * the client stands in line for a lock.
- */
-#include "client/client_internal.h"
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/replies.h"
 
-#include <poll.h>
 #include <stdio.h>
 
-#include "base/fatal.h"
+#include "client/complete.h"
+#include "client/conn.h"
+#include "client/exchange.h"
 #include "client/guard_transaction.h"
-#include "client/guard_exchange.h"
 #include "config/match.h"
 #include "lock/observe/observation.h"
 
@@ -19,7 +14,9 @@
  * waited for. */
 #define PIN_BEHIND ((size_t)1024 * 1024)
 
-/* A client on a shared link that does not read cannot stop the link: it is given room, and
+/* --- bytes ------------------------------------------------------------------------------- */
+
+/* A client on a shared link that does not read cannot stop the link: it is given space, and
  * closed when that is full. */
 static void check_limits(struct client *c)
 {
@@ -34,7 +31,7 @@ static void check_limits(struct client *c)
 		client_close(c, "memory_limit");
 }
 
-static void client_on_bytes(void *owner, struct slice bytes)
+static void on_reply_bytes(void *owner, struct slice bytes)
 {
 	struct client *c = client_of(owner);
 
@@ -49,11 +46,11 @@ static void client_on_bytes(void *owner, struct slice bytes)
 	client_steer_reading(c);
 }
 
-void client_on_drained(struct stream *s)
+void replies_on_drained(struct stream *s)
 {
 	struct client *c = client_of(stream_owner(s));
 
-	if (c->closing) {
+	if (c->state == CLIENT_FINISHING) {
 		if (c->eof)
 			client_close(c, "done");
 		return;
@@ -63,34 +60,33 @@ void client_on_drained(struct stream *s)
 	client_steer_reading(c);
 }
 
-/* No reply is due any more, and that was waited for. */
-static void on_idle(void *owner)
-{
-	struct client *c = client_of(owner);
-
-	if (c->waiting == WAIT_IDLE || c->eof)
-		client_go_on(c);
-}
-
 static void on_link_drained(void *owner)
 {
-	struct client *c = client_of(owner);
-
-	client_steer_reading(c);
+	client_steer_reading(client_of(owner));
 }
 
-void client_end_call(struct client *c)
+/* No reply is due any more, and that was waited for. */
+static void on_link_idle(void *owner)
 {
-	waiter_end(c->waiter);
-	c->waiter = NULL;
-	c->refused = false;
-	buf_consume(&c->in, c->scanned);
-	c->scanned = 0;
-	client_go_on(c);
+	struct client *c = client_of(owner);
+
+	if (c->state == CLIENT_PARKED_LINK && c->current)
+		exchange_resume(c);
+	else if (c->state == CLIENT_PARKED_LINK || (c->eof && !client_is_parked(c)))
+		client_unpark(c);
+}
+
+/* --- replies ------------------------------------------------------------------------------ */
+
+/* Nothing is awaited any more that the next request depends on. */
+static void go_on_deferred(struct client *c)
+{
+	if (c->state == CLIENT_PARKED_DEFERRED && c->session.nawaited == 0)
+		client_unpark(c);
 }
 
 /* A request was answered that may have ended this lock. */
-static void probe_waited_key(void *arg, struct slice key)
+static void probe_lock(void *arg, struct slice key)
 {
 	struct client *c = client_of(arg);
 	const struct rule *rule = match_rule(c->env->policy.config, key);
@@ -101,7 +97,7 @@ static void probe_waited_key(void *arg, struct slice key)
 		              by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE);
 }
 
-/* What others do when they have heard of it comes behind it. */
+/* What other clients do when they have heard of it comes behind it. */
 static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 {
 	struct client *c = client_of(owner);
@@ -112,176 +108,48 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	r->observation = NULL;
 }
 
-static void client_on_reply(void *owner, void *tag, const struct resp_reply *reply,
-                            struct slice kept)
+/* A frame that is no message may come again: nobody is subscribed. */
+static void watch_frames(struct client *c)
+{
+	if (c->session.nawaited == 0)
+		link_watch(c->user.link, session_is_subscribed(&c->session));
+}
+
+static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
+                     struct slice captured)
 {
 	struct client *c = client_of(owner);
 	struct pending_request *r = tag;
-	bool was_reset = r->kind == PENDING_RESET, guarded_command = r->call != NULL;
+	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
 
-	if (r->kind == PENDING_NOTICE) {
-		session_reply(&c->session, r, reply, kept, c->env->policy.holds, &c->holds);
+	pending_each_probe_key(r, probe_lock, c);
+	if (r == c->current && (r->guard_op || r->kind == PENDING_LOCK)) {
+		exchange_on_reply(c, reply, captured);
 		return;
 	}
-	if (r->pending_lock && c->stream.error)
-		pending_lock_abandon(r->pending_lock);
-	pending_request_each_probe_key(r, probe_waited_key, c);
-	if (r->call && !guard_exchange_on_reply(c, r, reply, kept))
-		return;
-	if (!guarded_command)
-		session_reply(&c->session, r, reply, kept, c->env->policy.holds, &c->holds);
+	complete_request(c, r, reply, captured);
 	/* Unless it was already followed by SUBSCRIBE. */
-	if (was_reset && c->session.nawaited == 0)
-		link_watch(c->user.link, session_is_subscribed(&c->session));
-	if (c->waiting == WAIT_REPLY)
-		client_end_call(c);
-	else if (c->waiting == WAIT_AWAITED && c->session.nawaited == 0)
-		client_go_on(c);
+	if (was_reset)
+		watch_frames(c);
+	if (r == c->current)
+		client_end_current(c);
+	else if (!is_notice)
+		go_on_deferred(c);
 }
 
-void client_queued(struct client *c, bool understood)
-{
-	if (!understood) {
-		c->waiting = WAIT_REPLY;
-		client_close(c, "the answer to its lock is not understood");
-	} else if (c->eof && c->waiting == WAIT_TURN) {
-		/* Now that its place is known, it leaves without a search. */
-		client_close(c, "hung up while it waited for a lock");
-	}
-}
-
-/* The try to take a lock stands in line. */
-static void enqueue_client(struct client *c, struct pending_request *r, struct slice line)
-{
-	int64_t lease_ms;
-	struct lock_try t = pending_lock_try(r->pending_lock, &lease_ms);
-
-	c->waiting = WAIT_TURN;
-	client_queued(c, waiter_queued(c->waiter, c->session.db, &t, lease_ms, line, r) == 0);
-}
-
-/* The reply to a rewritten request is an error, or the try to take a lock has to wait. When
- * Redis does not have the script, the same request goes out again with its text. */
+/* A line for LINK_INTERCEPT: the reply to a rewritten request is an error, or what the request
+ * waits for is not there; or Redis has refused to queue a command. */
 static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct client *c = client_of(owner);
-	struct pending_request *r = tag;
 
-	if (!r) {
+	if (!tag) {
 		guard_transaction_refused(c);
 		return true;
 	}
-	if (r->call)
-		return guard_exchange_on_line(c, r, line);
-	if (slice_starts(line, SLICE_LIT("+QUEUED "))) {
-		enqueue_client(c, r, line);
-		return false;
-	}
-	if (!slice_starts(line, SLICE_LIT("-NOSCRIPT")))
-		return true;
-	session_complete(&c->session, r);
-	client_retry(c, true);
-	return false;
+	HASP_ASSERT(tag == c->current);
+	return exchange_on_line(c, line);
 }
-
-/* --- turns -------------------------------------------------------------------- */
-
-static void on_ready(void *owner)
-{
-	struct client *c = client_of(owner);
-
-	if (c->waiting == WAIT_TRY)
-		client_go_on(c);
-}
-
-/* What success looks like to whoever asked. */
-static const char *success(enum lock_success how)
-{
-	return how == LOCK_IF_OK ? "+OK\r\n" : ":1\r\n";
-}
-
-/* It has, and we have not read that far. */
-static bool has_hung_up(const struct client *c)
-{
-	struct pollfd p = { .fd = c->stream.io.fd, .events = POLLRDHUP };
-
-	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
-static void on_granted(void *owner, void *tag, long long fence, double since)
-{
-	struct client *c = client_of(owner);
-	struct pending_request *r = tag;
-	struct resp_reply reply = { .type = ':', .integer = 1 };
-	enum lock_success how;
-	char number[32];
-
-	if (has_hung_up(c)) {
-		/* What it got is undone. */
-		c->waiting = WAIT_REPLY;
-		client_close(c, "hung up while it waited for a lock");
-		return;
-	}
-	if (r->call) {
-		guard_exchange_resume(c, r);
-		return;
-	}
-	how = pending_lock_success(r->pending_lock);
-	if (how == LOCK_IF_OK)
-		reply.type = '+';
-	if (how == LOCK_IF_POSITIVE) {
-		reply.integer = fence;
-		snprintf(number, sizeof(number), ":%lld\r\n", fence);
-		stream_send(&c->stream, slice_str(number));
-	} else {
-		stream_send(&c->stream, slice_str(success(how)));
-	}
-	if (c->stream.error)
-		pending_lock_abandon(r->pending_lock);
-	pending_lock_since(r->pending_lock, since);
-	session_reply(&c->session, r, &reply, SLICE_NONE, c->env->policy.holds, &c->holds);
-	client_end_call(c);
-}
-
-static void on_timed_out(void *owner, void *tag)
-{
-	struct client *c = client_of(owner);
-	struct pending_request *r = tag;
-	const char *nil = c->session.proto == 3 ? "_\r\n" : "$-1\r\n";
-
-	if (r->call) {
-		guard_exchange_on_timed_out(c, r);
-		client_end_call(c);
-		return;
-	}
-	stream_send(&c->stream,
-	            slice_str(pending_lock_success(r->pending_lock) == LOCK_IF_ONE ? ":0\r\n"
-	                                                                           : nil));
-	session_complete(&c->session, r);
-	client_end_call(c);
-}
-
-static void on_lost(void *owner, void *tag)
-{
-	struct client *c = client_of(owner);
-	struct pending_request *r = tag;
-
-	if (r->call) {
-		guard_exchange_resume(c, r);
-		return;
-	}
-	session_complete(&c->session, r);
-	client_retry(c, false);
-}
-
-const struct waiter_ops client_waiter_ops = {
-	.on_ready = on_ready,
-	.on_granted = on_granted,
-	.on_timed_out = on_timed_out,
-	.on_lost = on_lost,
-};
-
-/* --- the link's end ------------------------------------------------------------ */
 
 static bool on_frame(void *owner, const struct reply_scan *frame)
 {
@@ -294,31 +162,30 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 	if (ended) {
 		link_drop_head(c->user.link);
 		session_complete(&c->session, head);
-		if (c->session.nawaited == 0)
-			link_watch(c->user.link, session_is_subscribed(&c->session));
-		if (c->waiting == WAIT_AWAITED && c->session.nawaited == 0)
-			client_go_on(c);
+		watch_frames(c);
+		go_on_deferred(c);
 	}
 	return true;
 }
 
-/* How many answers there are to the request that is waited for. */
-static size_t count_due(const struct client *c)
-{
-	const struct list *last = c->session.awaited.prev;
-	const struct pending_request *r = container_of(last, struct pending_request, node);
+/* --- the link's end ----------------------------------------------------------------------- */
 
-	return last != &c->session.awaited && r->call ? 1 + r->call->due : 1;
+/* Is the outcome of `current` unknown, and nothing else due, so that an error is in its place?
+ */
+static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t inflight)
+{
+	return end == LINK_BROKEN && c->state == CLIENT_PARKED_REPLY &&
+	       inflight - c->user.unheard == exchange_due(c) && !c->session.quitting;
 }
 
-static void client_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+static void on_link_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct client *c = client_of(owner);
 	char error[512] = "";
 
-	/* Whoever had nothing to do with the shared link just takes another; that this one was
-	 * full is no reason any more not to be read from. */
-	if (c->shared && !inflight && c->waiting != WAIT_REPLY && !c->eof) {
+	/* A client that had nothing to do with the shared link just takes another; that this
+	 * one was full is no reason any more not to read from the client. */
+	if (c->shared && !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof) {
 		client_steer_reading(c);
 		return;
 	}
@@ -327,26 +194,23 @@ static void client_on_down(void *owner, enum link_end end, const char *reason, s
 		         c->env->links->name, reason);
 	else if (end == LINK_REFUSED)
 		snprintf(error, sizeof(error), "-%s\r\n", reason);
-	else if (end == LINK_BROKEN && c->waiting == WAIT_REPLY &&
-	         inflight - c->user.unheard == count_due(c) && !c->session.quitting)
-		/* Nothing else is due, so that this is in its place. */
+	else if (is_outcome_unknown(c, end, inflight))
 		snprintf(error, sizeof(error),
 		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "
-		         "not "
-		         "known\r\n",
+		         "not known\r\n",
 		         c->env->links->name, reason);
 	if (*error)
 		stream_send(&c->stream, slice_str(error));
 	client_finish(c, reason);
 }
 
-const struct link_ops client_link_ops = {
-	.on_bytes = client_on_bytes,
-	.on_reply = client_on_reply,
+const struct link_ops replies_link_ops = {
+	.on_bytes = on_reply_bytes,
+	.on_reply = on_reply,
 	.on_answered = on_answered,
 	.on_line = on_line,
 	.on_frame = on_frame,
 	.on_drained = on_link_drained,
-	.on_idle = on_idle,
-	.on_down = client_on_down,
+	.on_idle = on_link_idle,
+	.on_down = on_link_down,
 };

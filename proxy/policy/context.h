@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * context: what a command is decided by: the configuration, what is known of Redis and of the
- * connection, and the command itself.
+ * connection, and the command itself; and the decision that comes of it.
+ *
+ * The files of this room know no client, no socket and no clock. They may change the session,
+ * as if the command were sent now, and write a call to env->rewritten.
  */
 #ifndef HASP_POLICY_CONTEXT_H
 #define HASP_POLICY_CONTEXT_H
@@ -18,8 +21,9 @@
 #include "session/session.h"
 #include "upstream/link.h"
 
-struct observers;
 struct observed_rules;
+struct observer;
+struct observers;
 
 /* What the commands of a worker's clients are decided by; the worker owns it. */
 struct policy_env {
@@ -29,33 +33,36 @@ struct policy_env {
 	struct holds *holds;
 	struct read_sets *read_sets;
 	struct waiters *waiters;
-	const struct link_env *links; /* for login_required */
-	struct observers *observers; /* all workers'; policy/observe.h */
+	struct observers *observers; /* all workers'; lock/observe/observation.h */
 	struct observed_rules *observed; /* those of `config` */
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
+	uint64_t generation; /* changes with `config`, and with what COMMAND says */
+	double now; /* clock_now(), and */
 	double date; /* seconds since 1970, when this turn of the loop began */
-	struct buf call; /* a rewritten request is built in it */
+	struct buf rewritten; /* a rewritten request is built in it */
 	struct buf token; /* as is an owner's token */
-	struct freelist requests; /* of PENDING_REQUEST_SIZE */
+	struct freelist pending; /* of PENDING_SIZE */
+	struct freelist guard_ops; /* of GUARD_OP_SINGLE_SIZE */
 };
 
 enum verdict {
-	DISPATCH_PASS, /* send it as it came */
-	DISPATCH_CALL, /* send env->call instead */
+	DISPATCH_PASS, /* it is sent as it came */
+	DISPATCH_CALL, /* env->rewritten is sent instead */
+	DISPATCH_GUARD, /* pending->guard_op is carried out, step by step */
 	DISPATCH_DEFER, /* ask again when nothing is awaited: its meaning depends on it */
-	DISPATCH_WAIT_QUEUE, /* ask again when from->waiter is told that it is ready */
-	DISPATCH_HOLD, /* (dispatch_early) not to be told before it is whole */
+	DISPATCH_HOLD, /* (dispatch_early) it cannot be decided about before it is whole */
 };
 
 /* The link that a command needs. */
 enum route {
 	ROUTE_SHARED, /* any that has the client's login */
-	ROUTE_DEDICATED, /* a private one, while it lasts */
-	ROUTE_PINNED, /* a private one from here on: it changes what cannot be replayed */
+	ROUTE_DEDICATED, /* one of its own, as long as the command is in flight */
+	ROUTE_PINNED, /* one of its own from here on: the command changes what cannot be
+	                 replayed */
 };
 
-/* What happens to the connection behind the request. */
+/* What becomes of the connection behind the request. */
 enum tunnel_mode {
 	TUNNEL_NONE,
 	TUNNEL_OPAQUE, /* replies can't be followed from here on */
@@ -64,12 +71,13 @@ enum tunnel_mode {
 
 struct decision {
 	enum verdict verdict;
-	unsigned reply_flags; /* flags for link_expect() */
-	struct pending_request *request; /* its tag; NULL: none */
-	unsigned prefix_replies; /* answers that the client does not see, in front of its reply
-	                          */
-	unsigned prefix_flags; /* flags for those, with LINK_DISCARD */
-	bool barrier; /* what is behind waits for its reply */
+	/* Awaits the reply; the caller's. NULL: nothing depends on it, or the transaction that
+	 * the command is queued in has it. With CALL and GUARD, commands behind this one wait.
+	 */
+	struct pending_request *pending;
+	unsigned reply_flags; /* of link_expect(), for the reply */
+	unsigned discards; /* replies before that one, which nobody sees */
+	int64_t wait_ms; /* CALL: it may wait in line for so long; 0: it does not */
 	enum tunnel_mode tunnel_mode;
 };
 
@@ -85,41 +93,18 @@ struct context {
 	struct observer **observer; /* lock/observe/observation.h */
 	const char *listener; /* the entry of `listen` by which the client came */
 	const struct owner_identity *(*identity)(void *arg);
-	void *arg; /* of identity() and waiter_ops */
-	struct waiter *
-		*waiter; /* of an acquire that is sent again; NULL in it: made when needed */
-	const struct waiter_ops *waiter_ops;
+	void *arg; /* of identity() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */
 	const struct resp_view *req;
 	const struct command_info *what;
-	bool eval; /* the script is known to be missing */
+	struct rewrite_how how; /* a call is to look */
 };
 
-/* Whoever asks, to a rule or guard with this kind of owner. `room` may hold the bytes. */
-struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *room);
+/* The token of the client for a rule or guard with this kind of owner. `scratch` may hold the
+ * bytes. */
+struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
-/* How the call is to look; asks for a ticket. */
-struct rewrite_how context_rewrite_how(const struct context *x);
-
-/* A call of hasp's own was written to env->call and is awaited: one who has not logged in gets
- * a shorter one, whose answer is NOSCRIPT. Returns whether. */
-bool context_shorten(struct context *x);
-
-/* An error of ours takes the place of the call. */
+/* An error of ours takes the place of the command. */
 struct decision context_refuse(struct context *x, const char *error);
-
-/* Whoever makes this call may have to wait. Returns false when it cannot be sent yet. When it
- * never can be, the error that says so takes its place. */
-bool context_queue_ready(struct context *x, struct lock_call *call);
-
-/* An answer of hasp's own, which the client does not see. */
-#define UNSEEN (LINK_DISCARD | LINK_NOTIFY | LINK_CAPTURE)
-
-/* In RESP2, a subscribed connection is refused everything that is not about
- * subscriptions: let Redis say so about the command that was sent. */
-static inline bool context_is_muted(const struct session *s)
-{
-	return !s->opaque && s->proto == 2 && session_is_subscribed(s);
-}
 
 #endif

@@ -54,67 +54,76 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
 	return find_waited(env, session, what, req, args) > 0;
 }
 
-/* Marks a request that is passed: when it is answered, the locks that it names are looked at.
- */
-static void touch(struct context *x, struct decision *d)
+/* The locks that a request names which is passed are probed when it is answered. */
+static void add_probe(struct context *x, struct decision *d)
 {
 	size_t args[KEYS_ON_STACK], n;
 	struct pending_request *r;
 
-	if (d->request || x->session->opaque)
+	if (d->pending || x->session->opaque)
 		return;
 	n = find_waited(x->env, x->session, x->what, x->req, args);
 	if (n == 0)
 		return;
-	r = pending_request_new(PENDING_PROBE);
+	r = pending_new(PENDING_PROBE);
 	for (size_t i = 0; i < n; i++)
-		pending_request_probe_key(r, x->req->argv[args[i]]);
-	if (!x->session->in_multi) {
-		d->reply_flags = LINK_NOTIFY;
-		d->request = r;
+		pending_add_probe_key(r, x->req->argv[args[i]]);
+	if (session_in_multi(x->session)) {
+		session_track(x->session, r);
+		return;
 	}
-	session_track(x->session, r);
+	d->pending = r;
+	d->reply_flags = LINK_NOTIFY;
 }
 
-/* Marks a request that Redis may keep: who hangs up meanwhile is not to be waited for. */
-static void mark_blocking(struct context *x, struct decision *d)
+/* Marks a request that Redis may keep: a client that hangs up meanwhile is not waited for. */
+static void mark_blocking(const struct context *x, struct decision *d)
 {
 	const struct command *c = x->what->command;
 
-	if (!c || !(c->flags & COMMAND_BLOCKING) || x->session->opaque || x->session->in_multi)
+	if (!c || !(c->flags & COMMAND_BLOCKING) || x->session->opaque ||
+	    session_in_multi(x->session))
 		return;
-	if (!d->request) {
-		d->request = pending_request_new(PENDING_NOTICE);
+	if (!d->pending) {
+		d->pending = pending_new(PENDING_NOTICE);
 		d->reply_flags = LINK_NOTIFY;
-		session_track(x->session, d->request);
 	}
-	d->request->blocks = true;
+	d->pending->blocks = true;
+}
+
+static struct decision decide_verb(struct context *x)
+{
+	if (x->session->nawaited)
+		return defer;
+	return session_is_muted(x->session) ? pass : lock_decide_verb(x);
+}
+
+static struct decision decide_write(struct context *x)
+{
+	if (session_is_muted(x->session))
+		/* Until it has unsubscribed, if it is about to. */
+		return x->session->nawaited ? defer : pass;
+	return lock_decide_write(x);
 }
 
 static struct decision decide_request(struct context *x)
 {
+	const struct command_info *what = x->what;
+	bool in_multi = session_in_multi(x->session);
 	struct decision d;
 
-	if (x->what->is_verb) {
-		if (x->session->nawaited)
-			return defer;
-		return context_is_muted(x->session) ? pass : lock_decide_verb(x, x->what->verb);
-	}
-	if (x->what->session_command && x->env->guards_enforce && guard_txn_decide(x, &d))
+	if (what->is_verb)
+		return decide_verb(x);
+	if (what->session_command && x->env->guards_enforce && guard_txn_decide(x, &d))
 		return d;
-	if (x->what->session_command)
+	if (what->session_command)
 		return session_command_decide(x);
 	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
-	if (x->what->is_guarded && x->session->in_multi && x->session->nawaited)
+	if (what->is_guarded && in_multi && x->session->nawaited)
 		return defer;
-	if (x->what->is_guarded && !x->session->in_multi && guard_decide(x, &d))
+	if (what->is_guarded && !in_multi && guard_decide(x, &d))
 		return d;
-	if (!x->what->is_write)
-		return pass;
-	if (context_is_muted(x->session))
-		/* Until it has unsubscribed, if it is about to. */
-		return x->session->nawaited ? defer : pass;
-	return lock_decide_write(x, x->what->command);
+	return what->is_write ? decide_write(x) : pass;
 }
 
 /* A transaction numbers its commands, so that EXEC's replies find them; where there are guards,
@@ -123,28 +132,27 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 {
 	const struct session_command *session_command = x->what->session_command;
 
-	if (!was_in_multi || !x->session->in_multi ||
+	if (!was_in_multi || !session_in_multi(x->session) ||
 	    (session_command && !session_command_is_queued(session_command)))
 		return;
-	x->session->nqueued++;
+	transaction_add(&x->session->txn);
 	if (x->env->guards_enforce)
-		guard_txn_record(x, d);
+		guard_txn_keep(x, d);
 }
 
 struct decision dispatch(struct context *x)
 {
-	bool was_in_multi = x->session->in_multi;
+	bool was_in_multi = session_in_multi(x->session);
 	struct decision d;
 
-	buf_clear(&x->env->call);
+	buf_clear(&x->env->rewritten);
 	d = decide_request(x);
-	if (d.verdict == DISPATCH_PASS)
-		touch(x, &d);
-	if (d.verdict == DISPATCH_PASS && x->what->is_observed &&
-	    command_arity_ok(x->what->command, x->req->argc))
-		observe(x, &d);
-	if (d.verdict == DISPATCH_PASS)
+	if (d.verdict == DISPATCH_PASS) {
+		add_probe(x, &d);
+		if (x->what->is_observed && command_arity_ok(x->what->command, x->req->argc))
+			observe(x, &d);
 		mark_blocking(x, &d);
+	}
 	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
 		count_queued(x, was_in_multi, &d);
 	return d;
@@ -194,7 +202,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	*what = classifier_find(x->env, beginning->argv[0]);
 	x->what = what;
 	/* It may have to be sent again. */
-	if (x->session->in_multi && x->env->guards_enforce)
+	if (session_in_multi(x->session) && x->env->guards_enforce)
 		return d;
 	if (!is_decided(x->env, what, beginning))
 		return d;
@@ -203,7 +211,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
 	    !match_rule(x->env->config, beginning->argv[1]))
 		observe(x, &d);
-	if (x->session->in_multi)
-		x->session->nqueued++;
+	if (session_in_multi(x->session))
+		transaction_add(&x->session->txn);
 	return d;
 }

@@ -9,8 +9,8 @@
  *   session command -> passed, and remembered until its reply
  *   anything else   -> passed
  *
- * What could end a lock that somebody waits for is marked, so that the lock is looked at when
- * it is answered.
+ * A request that could end a lock which a client waits for is marked, so that the lock is
+ * probed when it is answered.
  */
 #ifndef HASP_POLICY_DISPATCH_H
 #define HASP_POLICY_DISPATCH_H
@@ -28,7 +28,7 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
                           const struct command_info *what, const struct resp_view *req);
 
 /* Decides about a whole request, x->req, of which x->what tells. Changes the session as if the
- * request were sent now, unless the verdict is DEFER or WAIT_QUEUE. */
+ * request were sent now, unless the verdict is DEFER. */
 struct decision dispatch(struct context *x);
 
 /* Decides about the beginning of a long request, x->req: PASS (session changed), or HOLD. What

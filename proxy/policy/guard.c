@@ -10,11 +10,8 @@
 #include "lock/rewrite/guard.h"
 #include "policy/guard_block.h"
 #include "policy/guard_keys.h"
-#include "policy/guard_txn.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
-static const struct decision defer = { .verdict = DISPATCH_DEFER };
-static const struct decision unready = { .verdict = DISPATCH_WAIT_QUEUE };
 
 bool guard_needs_pinned(const struct policy_env *env, const struct command_info *what,
                         const struct resp_view *req)
@@ -40,7 +37,7 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 }
 
 /* Here, or at another worker of this process: then it would be in vain. */
-static bool optimistic_is_waited_for(const struct context *x, struct slice key)
+static bool guard_is_waited_for(const struct context *x, struct slice key)
 {
 	const struct waiters *waiters = x->env->waiters;
 	struct buf name = BUF_INIT;
@@ -54,99 +51,85 @@ static bool optimistic_is_waited_for(const struct context *x, struct slice key)
 	return result;
 }
 
-static bool may_acquire_optimistically(const struct context *x, const struct guarded_command *g)
+/* May a read begin with the hope that its guard is free? Then three commands cost Redis less
+ * than a script does. The client's command is carried out in any case. */
+static bool may_acquire_optimistically(const struct context *x, const struct guard_keys *k)
 {
-	return x->may_be_optimistic && !*x->waiter && !x->eval && !x->session->opaque &&
-	       g->n == 1 && !g->keys->held && !g->keys->shared &&
+	return x->may_be_optimistic && k->n == 1 && !k->v->held && !k->v->shared &&
 	       (x->what->command->flags & COMMAND_READONLY) &&
-	       !optimistic_is_waited_for(x, g->keys->key);
+	       !guard_is_waited_for(x, k->v->key);
 }
 
-static struct decision begin_optimistic(struct context *x, const struct guarded_command *g)
+static struct guard_op *new_op(const struct context *x, const struct guard_keys *k,
+                               enum guard_op_kind kind)
 {
 	struct policy_env *env = x->env;
-	struct decision d = { .verdict = DISPATCH_CALL, .barrier = true };
+	struct guarded_command g = { x->req, k->v, k->n, k->args, k->nargs, k->wait_ms };
+	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set,
+	                                   x->session->db, &g, kind, env->now);
 
-	rewrite_guard_optimistic(&env->call, g);
-	d.request = pending_request_new_of(&env->requests, PENDING_GUARD);
-	d.request->call = guard_op_new(env->read_sets, x->read_set, x->session->db, g, false,
-	                               waiters_ticket(env->waiters));
-	d.request->call->kind = GUARD_OP_OPTIMISTIC;
-	d.request->call->due = d.prefix_replies = OPTIMISTIC_PREFIX;
-	d.reply_flags = d.prefix_flags = LINK_NOTIFY;
-	session_track(x->session, d.request);
+	op->writes = k->writes;
+	return op;
+}
+
+static struct decision begin_op(struct context *x, struct guard_op *op)
+{
+	struct decision d = { .verdict = DISPATCH_GUARD };
+
+	d.pending = pending_new_of(&x->env->pending, PENDING_GUARD);
+	d.pending->guard_op = op;
 	return d;
 }
 
-/* Can the call be sent, which may have to stand in line? */
-static bool guard_queue_ready(struct context *x, const struct guarded_command *g,
-                              struct slice ticket)
+/* Nobody hears answers: the script is sent, and that is all that can be done. */
+static struct decision call_opaque(struct context *x, const struct guard_keys *k, bool fits)
 {
-	struct lock_call start_guard_op = { .ticket = ticket, .wait_ms = g->wait_ms };
-
-	/* Most never wait: a waiter is made for those that are told to. */
-	if (g->wait_ms == 0 || (!*x->waiter && waiters_are_ready(x->env->waiters)))
-		return true;
-	return context_queue_ready(x, &start_guard_op);
-}
-
-static struct decision start_guard_op(struct context *x, const struct guard_keys *k)
-{
-	struct policy_env *env = x->env;
 	struct decision d = { .verdict = DISPATCH_CALL };
-	struct rewrite_how how = context_rewrite_how(x);
-	struct guarded_command g = { x->req, k->v, k->n, k->args, k->nargs, k->wait_ms };
-	bool both = k->writes && k->acquires;
-	bool fits = rewrite_guard_fits(x->what->lua_replies, x->req, k->writes, how.resp3) &&
-	            !both;
-	bool fenced = k->writes && !fits && !x->session->opaque;
-	struct guard_op *pending;
+	struct guarded_command g = { x->req, k->v, k->n, k->args, k->nargs, 0 };
 
 	/* No script can do it, and without answers nothing else can be made of it. */
-	if (x->session->opaque && k->writes && !fits && !both)
+	if (k->writes && !k->acquires && !fits)
 		return pass;
-	/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has begun. */
-	if (fenced && x->session->watching)
-		return context_refuse(x, "ERR hasp: this command writes a guarded key by a "
-		                         "transaction of its own, and that ends WATCH: send it "
-		                         "before WATCH or behind EXEC");
-	if (!k->writes && may_acquire_optimistically(x, &g))
-		return begin_optimistic(x, &g);
-	if (g.wait_ms > how.wait_max_ms)
-		g.wait_ms = how.wait_max_ms;
-	/* A place is one in the line for a certain key. */
-	if (k->n > 1)
-		how.place = 0;
-	if (fenced)
-		; /* Its call is written when it is known. */
-	else if (k->writes && !both)
-		rewrite_guard_write(&env->call, &g, how);
+	if (k->writes && !k->acquires)
+		rewrite_guard_write(&x->env->rewritten, &g, x->how);
 	else
-		rewrite_guard_read(&env->call, &g, how, !fits && !x->session->opaque);
-	if (!guard_queue_ready(x, &g, how.ticket))
-		return unready;
-	pending = guard_op_new(env->read_sets, x->read_set, x->session->db, &g, k->writes,
-	                       how.ticket);
-	if (x->session->opaque) {
-		guard_op_assume(pending);
-		return d;
-	}
-	if (fenced)
-		return guard_txn_begin(x, pending, GUARD_OP_SINGLE);
-	(void)context_shorten(x);
-	d.reply_flags = LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-	d.barrier = true;
-	d.request = pending_request_new_of(&env->requests, PENDING_GUARD);
-	d.request->call = pending;
-	session_track(x->session, d.request);
+		rewrite_guard_read(&x->env->rewritten, &g, x->how, false);
+	guard_op_assume(new_op(x, k, GUARD_OP_SCRIPT));
 	return d;
+}
+
+static struct decision decide_keys(struct context *x, const struct guard_keys *k)
+{
+	bool both = k->writes && k->acquires;
+	bool fits = !both && rewrite_guard_fits(x->what->lua_replies, x->req, k->writes,
+	                                        x->session->proto == 3);
+	struct guard_op *op;
+
+	if (x->session->opaque)
+		return call_opaque(x, k, fits);
+	if (k->writes && !fits) {
+		/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has
+		 * begun. */
+		if (x->session->txn.watching)
+			return context_refuse(x, "ERR hasp: this command writes a guarded key "
+			                         "by a transaction of its own, and that ends "
+			                         "WATCH: send it before WATCH or behind EXEC");
+		return begin_op(x, new_op(x, k, GUARD_OP_SINGLE));
+	}
+	op = new_op(x, k, GUARD_OP_SCRIPT);
+	if (k->writes)
+		op->script = GUARD_OP_WRITE;
+	else
+		op->script = fits ? GUARD_OP_READ : GUARD_OP_READ_APART;
+	op->optimistic = !k->writes && may_acquire_optimistically(x, k);
+	return begin_op(x, op);
 }
 
 static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 {
 	if (x->session->nawaited)
-		return defer;
-	if (context_is_muted(x->session))
+		return (struct decision){ .verdict = DISPATCH_DEFER };
+	if (session_is_muted(x->session))
 		return pass;
 	if (k->ruled && k->writes)
 		return context_refuse(x, "ERR hasp: the command names both guarded keys and "
@@ -154,7 +137,7 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 	if (k->n >= READ_SET_MAX)
 		return context_refuse(x, "ERR hasp: the command names too many guarded keys");
 	guard_keys_name(x, k);
-	return start_guard_op(x, k);
+	return decide_keys(x, k);
 }
 
 bool guard_decide(struct context *x, struct decision *d)

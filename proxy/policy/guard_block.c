@@ -37,8 +37,8 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 		struct resp_view view;
 		struct guard_keys some;
 		size_t used;
-		HASP_ASSERT(request_scan_args(&scan, block.p, block.n, &used, &args) ==
-		            RESP_OK);
+		enum resp_result r = request_scan_args(&scan, block.p, block.n, &used, &args);
+		HASP_ASSERT(r == RESP_OK);
 		block = slice_of(block.p + used, block.n - used);
 		view = (struct resp_view){ args.argc, args.argv };
 		what = classifier_find(x->env, view.argv[0]);
@@ -61,8 +61,9 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 }
 
 enum guard_block guard_find_block(struct context *x, struct slice block,
-                                  struct guard_op **start_guard_op)
+                                  enum guard_op_kind kind, struct guard_op **op)
 {
+	struct policy_env *env = x->env;
 	struct guard_keys k;
 	struct guarded_command g;
 	enum guard_block result = GUARD_BLOCK_NONE;
@@ -76,10 +77,11 @@ enum guard_block guard_find_block(struct context *x, struct slice block,
 		guard_keys_name(x, &k);
 		result = k.n < READ_SET_MAX ? GUARD_BLOCK_OP : GUARD_BLOCK_UNCLEAR;
 	}
-	if (result == GUARD_BLOCK_OP && start_guard_op) {
+	if (result == GUARD_BLOCK_OP) {
 		g = (struct guarded_command){ .keys = k.v, .n = k.n, .wait_ms = k.wait_ms };
-		*start_guard_op = guard_op_new(x->env->read_sets, x->read_set, x->session->db,
-		                               &g, true, SLICE_NONE);
+		*op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set, x->session->db,
+		                   &g, kind, env->now);
+		(*op)->writes = true;
 	}
 	free(k.v);
 	k.v = NULL;

@@ -12,11 +12,12 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 
 enum guard_block {
 	GUARD_BLOCK_NONE, /* no key is guarded */
-	GUARD_BLOCK_OP, /* `op` has them, unless it is NULL */
+	GUARD_BLOCK_OP, /* *op has them */
 	GUARD_BLOCK_UNCLEAR, /* they are in more than one database, or too many */
 };
-/* The guarded keys of the commands in `block`, which will be carried out now; `op` is NULL
- * where it is only asked whether there are any. */
-enum guard_block guard_find_block(struct context *x, struct slice block, struct guard_op **op);
+/* The guarded keys of the commands in `block`, which will be carried out now, as an operation
+ * of this kind. */
+enum guard_block guard_find_block(struct context *x, struct slice block,
+                                  enum guard_op_kind kind, struct guard_op **op);
 
 #endif

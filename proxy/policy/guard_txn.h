@@ -12,15 +12,11 @@
 
 #include "policy/context.h"
 
-/* Carries out one command, or the block in `pending`, which it takes. */
-struct decision guard_txn_begin(struct context *x, struct guard_op *pending,
-                                enum guard_op_kind kind);
-
 /* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
-/* A command is sent that is queued in a transaction: remembers what is sent, and has it noted
- * when Redis refuses to queue it. */
-void guard_txn_record(struct context *x, struct decision *d);
+/* A command is sent that is queued in a transaction: keeps what is sent, and has it noted when
+ * Redis refuses to queue it. */
+void guard_txn_keep(struct context *x, struct decision *d);
 
 #endif

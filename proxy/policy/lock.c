@@ -11,13 +11,12 @@
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
-static const struct decision unready = { .verdict = DISPATCH_WAIT_QUEUE };
 
-/* The reply of a rewritten command, once it is known what the books want of it. `touched`: keys
- * of locks to look at then. */
+/* What the reply of a call is awaited for: the holds, and clients that wait for one of
+ * `probe_keys`. */
 static struct decision await_call(struct context *x, const struct lock_call *call,
                                   struct pending_lock *pending_lock,
-                                  const struct slice *probe_keys, size_t ntouched)
+                                  const struct slice *probe_keys, size_t nprobe_keys)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct pending_request *r;
@@ -26,58 +25,62 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 		pending_lock_free(pending_lock);
 		return d;
 	}
-	if (x->session->in_multi && !pending_lock && ntouched == 0)
+	if (session_in_multi(x->session) && !pending_lock && nprobe_keys == 0)
 		return d;
-	r = pending_request_new_of(&x->env->requests, PENDING_LOCK);
+	r = pending_new_of(&x->env->pending, PENDING_LOCK);
 	r->pending_lock = pending_lock;
-	for (size_t i = 0; i < ntouched; i++)
-		pending_request_probe_key(r, probe_keys[i]);
-	if (!x->session->in_multi) {
-		(void)context_shorten(x);
-		d.reply_flags = LINK_NOTIFY | (x->eval ? 0 : LINK_INTERCEPT);
-		if (call->wait_ms)
-			d.reply_flags = LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-		d.request = r;
-		d.barrier = true;
+	for (size_t i = 0; i < nprobe_keys; i++)
+		pending_add_probe_key(r, probe_keys[i]);
+	if (session_in_multi(x->session)) {
+		session_track(x->session, r);
+		return d;
 	}
-	session_track(x->session, r);
+	d.pending = r;
+	d.wait_ms = call->wait_ms;
 	return d;
 }
 
-struct decision lock_decide_verb(struct context *x, enum verb verb)
+/* --- verbs ------------------------------------------------------------------------------ */
+
+static struct pending_lock *write_verb(struct context *x, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
 	struct hold_terms terms = { .verbs = verbs, .took_at = x->holds->took_at };
-	struct lock_call call = { 0 };
+	struct slice token = context_token(x, verbs->owner, &env->token);
 
-	terms.token = context_token(x, verbs->owner, &env->token);
-	rewrite_verb(&env->call, verb, x->req, verbs, terms.token, context_rewrite_how(x),
-	             &call);
-	terms.token = call.owner;
-	if (!context_queue_ready(x, &call))
-		return unready;
-	return await_call(x, &call, pending_lock_new(env->holds, &call, &call.key, 1, &terms),
-	                  NULL, 0);
+	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, x->how, call);
+	terms.token = call->owner;
+	return pending_lock_new(env->holds, call, &call->key, 1, &terms);
 }
 
-/* The keys of a write, and who asks for each: rules of the owner's kinds have a token
- * each. */
-struct keys {
+struct decision lock_decide_verb(struct context *x)
+{
+	struct lock_call call = { 0 };
+	struct pending_lock *pending_lock = write_verb(x, &call);
+
+	return await_call(x, &call, pending_lock, NULL, 0);
+}
+
+/* --- writes ----------------------------------------------------------------------------- */
+
+/* The keys of a write, and the owner of each: rules of one kind of owner share a token. */
+struct lock_keys {
 	struct lock_key *v;
 	size_t n;
 	bool enforced; /* a rule concerns at least one of them */
 	bool watched; /* one would have a rule, if it were not watched */
-	struct buf rooms[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
+	struct buf tokens[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
 	struct lock_key inline_keys[KEYS_ON_STACK];
 };
 
-static void keys_init(struct keys *k, const struct command *c, const struct resp_view *req)
+static void lock_keys_init(struct lock_keys *k, const struct command *c,
+                           const struct resp_view *req)
 {
-	size_t inline_keys[KEYS_ON_STACK], *args = inline_keys;
+	size_t inline_args[KEYS_ON_STACK], *args = inline_args;
 
-	/* All but `few`, which is long. */
-	memset(k, 0, offsetof(struct keys, inline_keys));
+	/* All but `inline_keys`, which are many. */
+	memset(k, 0, offsetof(struct lock_keys, inline_keys));
 	k->v = k->inline_keys;
 	k->n = command_key_args(c, req, args, KEYS_ON_STACK);
 	if (k->n > KEYS_ON_STACK) {
@@ -87,22 +90,22 @@ static void keys_init(struct keys *k, const struct command *c, const struct resp
 	}
 	for (size_t i = 0; i < k->n; i++)
 		k->v[i] = (struct lock_key){ .arg = args[i] };
-	if (args != inline_keys)
+	if (args != inline_args)
 		free(args);
 }
 
-static void keys_fini(struct keys *k)
+static void lock_keys_fini(struct lock_keys *k)
 {
 	if (k->v != k->inline_keys)
 		free(k->v);
 	if (!k->enforced)
 		return;
 	for (size_t i = 0; i < OWNER_VALUE; i++)
-		buf_release(&k->rooms[i]);
+		buf_release(&k->tokens[i]);
 }
 
-/* Finds each key's rule; what is watched, or only observed, has none. */
-static void find_rules(struct context *x, struct keys *k)
+/* Finds each key's rule; a key that is watched, or only observed, has none. */
+static void find_rules(struct context *x, struct lock_keys *k)
 {
 	const struct config *config = x->env->config;
 
@@ -111,7 +114,7 @@ static void find_rules(struct context *x, struct keys *k)
 		const struct rule *rule = match_rule(config, key);
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
-		if (session_watches(x->session, key)) {
+		if (transaction_watches(&x->session->txn, x->session->db, key)) {
 			k->watched = true;
 			continue;
 		}
@@ -120,9 +123,8 @@ static void find_rules(struct context *x, struct keys *k)
 	}
 }
 
-/* Keys under rules of one owner kind share a token; what a connection stored is the key's own.
- */
-static void find_tokens(struct context *x, struct keys *k)
+/* What a connection stored is the key's own token. */
+static void find_tokens(struct context *x, struct lock_keys *k)
 {
 	struct slice tokens[OWNER_VALUE] = { SLICE_NONE };
 
@@ -138,9 +140,97 @@ static void find_tokens(struct context *x, struct keys *k)
 			continue;
 		}
 		if (!tokens[kind].p)
-			tokens[kind] = context_token(x, kind, &k->rooms[kind]);
+			tokens[kind] = context_token(x, kind, &k->tokens[kind]);
 		key->token = tokens[kind];
 	}
+}
+
+static bool write_call(struct context *x, struct lock_keys *k, struct lock_call *call)
+{
+	find_tokens(x, k);
+	return rewrite_lock(&x->env->rewritten, x->req, k->v, k->n, x->how, call) ==
+	       REWRITE_CALL;
+}
+
+/* The keys' names, of which most commands have few. */
+struct key_list {
+	struct slice *v;
+	struct slice inline_v[KEYS_ON_STACK];
+};
+
+static void key_list_init(struct key_list *l, size_t max)
+{
+	l->v = max > KEYS_ON_STACK ? xcalloc(max, sizeof(*l->v)) : l->inline_v;
+}
+
+static void key_list_fini(struct key_list *l)
+{
+	if (l->v != l->inline_v)
+		free(l->v);
+}
+
+/* What is to be kept of the call until its reply; NULL: nothing. */
+static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
+                                       const struct lock_call *call)
+{
+	struct hold_terms terms = { .took_at = x->holds->took_at };
+	struct pending_lock *pending_lock;
+	struct key_list names;
+	size_t n = 0;
+
+	key_list_init(&names, k->n);
+	for (size_t i = 0; i < k->n; i++) {
+		if (!k->v[i].rule)
+			continue;
+		if (n == 0) {
+			terms.rule = k->v[i].rule;
+			terms.token = k->v[i].token;
+		}
+		names.v[n++] = x->req->argv[k->v[i].arg];
+	}
+	pending_lock = pending_lock_new(x->env->holds, call, names.v, n, &terms);
+	key_list_fini(&names);
+	return pending_lock;
+}
+
+static struct decision await_write(struct context *x, const struct lock_keys *k,
+                                   const struct lock_call *call)
+{
+	struct pending_lock *pending_lock = keep_write(x, k, call);
+	struct key_list waited;
+	struct decision d;
+	size_t n = 0;
+
+	key_list_init(&waited, k->n);
+	/* A lock that the call releases is handed to a waiter by the call itself, and nobody
+	 * waited for one that it acquired. */
+	for (size_t i = 0; i < k->n && !call->hands_over && !call->fresh; i++) {
+		struct slice key = x->req->argv[k->v[i].arg];
+		if (lock_is_waited_for(x->env, x->session, k->v[i].rule, key))
+			waited.v[n++] = key;
+	}
+	d = await_call(x, call, pending_lock, waited.v, n);
+	key_list_fini(&waited);
+	return d;
+}
+
+struct decision lock_decide_write(struct context *x)
+{
+	struct decision d = pass;
+	struct lock_call call = { 0 };
+	struct lock_keys k;
+
+	/* Redis refuses it as it came. */
+	if (!command_arity_ok(x->what->command, x->req->argc))
+		return pass;
+	lock_keys_init(&k, x->what->command, x->req);
+	find_rules(x, &k);
+	if ((k.enforced || k.watched) && x->session->nawaited)
+		d = defer;
+	else if (k.enforced && write_call(x, &k, &call))
+		d = await_write(x, &k, &call);
+	lock_keys_fini(&k);
+	return d;
 }
 
 bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
@@ -150,59 +240,30 @@ bool lock_is_waited_for(const struct policy_env *env, const struct session *sess
 	       waiters_for(env->waiters, session->db, key);
 }
 
-/* What a call has to be answered for: the books, and those who wait. */
-static struct decision await_lock(struct context *x, const struct keys *k,
-                                  const struct lock_call *call)
-{
-	struct hold_terms terms = { .took_at = x->holds->took_at };
-	struct slice inline_keys[KEYS_ON_STACK], *names = inline_keys;
-	struct pending_lock *pending_lock;
-	struct decision d;
-	size_t n = 0, ntouched = 0;
+/* --- once more ---------------------------------------------------------------------------- */
 
-	if (k->n > KEYS_ON_STACK)
-		names = xcalloc(k->n, sizeof(*names));
-	for (size_t i = 0; i < k->n; i++) {
-		if (!k->v[i].rule)
-			continue;
-		if (n == 0) {
-			terms.rule = k->v[i].rule;
-			terms.token = k->v[i].token;
-		}
-		names[n++] = x->req->argv[k->v[i].arg];
-	}
-	pending_lock = pending_lock_new(x->env->holds, call, names, n, &terms);
-	for (size_t i = 0; i < k->n && !call->hands_over && !call->fresh; i++) {
-		struct slice key = x->req->argv[k->v[i].arg];
-		if (lock_is_waited_for(x->env, x->session, k->v[i].rule, key))
-			names[ntouched++] = key;
-	}
-	d = await_call(x, call, pending_lock, names, ntouched);
-	if (names != inline_keys)
-		free(names);
-	return d;
+static struct pending_lock *rewrite_write_again(struct context *x, struct lock_call *call)
+{
+	struct pending_lock *kept;
+	struct lock_keys k;
+	bool rewritten;
+
+	lock_keys_init(&k, x->what->command, x->req);
+	find_rules(x, &k);
+	rewritten = k.enforced && write_call(x, &k, call);
+	HASP_ASSERT(rewritten);
+	kept = keep_write(x, &k, call);
+	lock_keys_fini(&k);
+	return kept;
 }
 
-struct decision lock_decide_write(struct context *x, const struct command *c)
+void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms)
 {
-	struct policy_env *env = x->env;
-	struct decision d = pass;
 	struct lock_call call = { 0 };
-	struct keys k;
 
-	/* Redis refuses it as it came. */
-	if (!command_arity_ok(c, x->req->argc))
-		return pass;
-	keys_init(&k, c, x->req);
-	find_rules(x, &k);
-	if ((k.enforced || k.watched) && x->session->nawaited) {
-		d = defer;
-	} else if (k.enforced) {
-		find_tokens(x, &k);
-		if (rewrite_lock(&env->call, x->req, k.v, k.n, context_rewrite_how(x), &call) ==
-		    REWRITE_CALL)
-			d = context_queue_ready(x, &call) ? await_lock(x, &k, &call) : unready;
-	}
-	keys_fini(&k);
-	return d;
+	buf_clear(&x->env->rewritten);
+	pending_lock_free(r->pending_lock);
+	r->pending_lock = x->what->is_verb ? write_verb(x, &call)
+	                                   : rewrite_write_again(x, &call);
+	*wait_ms = call.wait_ms;
 }

@@ -8,10 +8,15 @@
 #include "policy/context.h"
 
 /* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, under their configured names. */
-struct decision lock_decide_verb(struct context *x, enum verb verb);
+struct decision lock_decide_verb(struct context *x);
 
 /* A write: PASS where none of its keys has a rule. */
-struct decision lock_decide_write(struct context *x, const struct command *c);
+struct decision lock_decide_write(struct context *x);
+
+/* Writes the call of a command that was decided to be one, by the same configuration, to
+ * env->rewritten once more, as x->how says (with the script's text, or for another place in the
+ * line), and what `r` keeps of it; *wait_ms: how long it may wait in line. */
+void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
 /* Does a client wait for the lock here, or might one elsewhere, where nobody sees what this
  * request does? `rule`: the key's; NULL: none. */

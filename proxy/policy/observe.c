@@ -166,14 +166,14 @@ static struct observation *observe_keys(const struct context *x)
 		return NULL;
 	}
 	o->observer = observer_of(x);
-	o->sent_at = x->session->in_multi ? 0 : x->env->observers->clock();
+	o->sent_at = session_in_multi(x->session) ? 0 : x->env->observers->clock();
 	return o;
 }
 
 void observe(struct context *x, struct decision *d)
 {
 	struct session *s = x->session;
-	struct pending_request *r = d->request;
+	struct pending_request *r = d->pending;
 	struct observation *o;
 
 	/* Nobody would hear what it is answered. */
@@ -183,11 +183,12 @@ void observe(struct context *x, struct decision *d)
 	if (!o)
 		return;
 	if (!r) {
-		r = pending_request_new(PENDING_NOTICE);
-		session_track(s, r);
-		if (!s->in_multi) {
+		r = pending_new(PENDING_NOTICE);
+		if (session_in_multi(s)) {
+			session_track(s, r);
+		} else {
 			d->reply_flags = LINK_NOTIFY | LINK_NOTIFY_EARLY;
-			d->request = r;
+			d->pending = r;
 		}
 	} else if (d->reply_flags & LINK_NOTIFY) {
 		d->reply_flags |= LINK_NOTIFY_EARLY;

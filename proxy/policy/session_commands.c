@@ -22,19 +22,18 @@ static bool is_alone(const struct context *x)
 }
 
 /* Passes a request whose reply changes the session. */
-static struct decision await(struct context *x, struct pending_request *r)
+static struct decision await_session(struct context *x, struct pending_request *r)
 {
 	struct decision d = pass;
 
 	if (x->session->opaque) {
 		session_assume(x->session, r);
-		return d;
-	}
-	if (!x->session->in_multi) {
+	} else if (session_in_multi(x->session)) {
+		session_track(x->session, r);
+	} else {
+		d.pending = r;
 		d.reply_flags = LINK_NOTIFY;
-		d.request = r;
 	}
-	session_track(x->session, r);
 	return d;
 }
 
@@ -50,54 +49,54 @@ static char *copy_name(struct slice s)
 
 static struct decision on_select(struct context *x)
 {
-	struct pending_request *r = pending_request_new(PENDING_SELECT);
+	struct pending_request *r = pending_new(PENDING_SELECT);
 	struct slice s = arg(x, 1);
 
 	/* Redis has checked the number when it matters. */
 	for (size_t i = 0; i < s.n && i < 9; i++)
 		r->db = r->db * 10 + (s.p[i] - '0');
-	return await(x, r);
+	return await_session(x, r);
 }
 
 static struct decision session_command_on_auth(struct context *x)
 {
-	struct pending_request *r = pending_request_new(PENDING_AUTH);
+	struct pending_request *r = pending_new(PENDING_AUTH);
 
-	r->user = x->req->argc > 2 ? copy_name(arg(x, 1)) : xstrdup("");
-	r->password = copy_name(arg(x, x->req->argc - 1));
-	return await(x, r);
+	r->login.user = x->req->argc > 2 ? copy_name(arg(x, 1)) : xstrdup("");
+	r->login.password = copy_name(arg(x, x->req->argc - 1));
+	return await_session(x, r);
 }
 
 static struct decision on_hello(struct context *x)
 {
-	struct pending_request *r = pending_request_new(PENDING_HELLO);
+	struct pending_request *r = pending_new(PENDING_HELLO);
 
 	if (slice_is(arg(x, 1), "2"))
-		r->proto = 2;
+		r->login.proto = 2;
 	else if (slice_is(arg(x, 1), "3"))
-		r->proto = 3;
+		r->login.proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
 		/* Of several, Redis takes the last. */
 		if (slice_is(arg(x, i), "auth")) {
-			free(r->user);
-			free(r->password);
-			r->user = copy_name(arg(x, i + 1));
-			r->password = copy_name(arg(x, i + 2));
+			free(r->login.user);
+			free(r->login.password);
+			r->login.user = copy_name(arg(x, i + 1));
+			r->login.password = copy_name(arg(x, i + 2));
 			i += 2;
 		} else if (slice_is(arg(x, i), "setname")) {
-			free(r->name);
-			r->name = copy_name(arg(x, ++i));
+			free(r->login.name);
+			r->login.name = copy_name(arg(x, ++i));
 		}
 	}
-	return await(x, r);
+	return await_session(x, r);
 }
 
 static struct decision on_reset(struct context *x)
 {
 	if (!is_alone(x))
 		return pass;
-	session_discard(x->session);
-	return await(x, pending_request_new(PENDING_RESET));
+	transaction_discard(&x->session->txn);
+	return await_session(x, pending_new(PENDING_RESET));
 }
 
 static struct decision on_multi(struct context *x)
@@ -105,10 +104,10 @@ static struct decision on_multi(struct context *x)
 	struct decision d = pass;
 
 	/* One inside another is refused, and changes nothing. */
-	if (x->session->in_multi || !is_alone(x))
+	if (session_in_multi(x->session) || !is_alone(x))
 		return pass;
-	d = await(x, pending_request_new(PENDING_MULTI));
-	session_multi(x->session);
+	d = await_session(x, pending_new(PENDING_MULTI));
+	transaction_begin(&x->session->txn);
 	return d;
 }
 
@@ -119,7 +118,7 @@ static struct decision on_exec(struct context *x)
 
 	if (r) {
 		d.reply_flags = LINK_NOTIFY | LINK_CAPTURE;
-		d.request = r;
+		d.pending = r;
 	}
 	return d;
 }
@@ -127,9 +126,9 @@ static struct decision on_exec(struct context *x)
 static struct decision on_discard(struct context *x)
 {
 	/* Redis refuses it, and keeps the watches. */
-	if (!x->session->in_multi || !is_alone(x))
+	if (!session_in_multi(x->session) || !is_alone(x))
 		return pass;
-	session_discard(x->session);
+	transaction_discard(&x->session->txn);
 	return pass;
 }
 
@@ -137,7 +136,7 @@ static struct decision on_watch(struct context *x)
 {
 	const struct config *config = x->env->config;
 
-	if (x->session->in_multi || is_alone(x))
+	if (session_in_multi(x->session) || is_alone(x))
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
 		const struct rule *rule = match_rule(config, arg(x, i));
@@ -145,17 +144,17 @@ static struct decision on_watch(struct context *x)
 			continue;
 		if (x->session->nawaited)
 			return defer;
-		session_watch(x->session, arg(x, i));
+		transaction_watch(&x->session->txn, x->session->db, arg(x, i));
 	}
-	x->session->watching = true;
+	x->session->txn.watching = true;
 	return pass;
 }
 
 static struct decision on_unwatch(struct context *x)
 {
 	/* In a transaction it comes when EXEC has done the same. */
-	if (!x->session->in_multi && is_alone(x))
-		session_unwatch(x->session);
+	if (!session_in_multi(x->session) && is_alone(x))
+		transaction_unwatch(&x->session->txn);
 	return pass;
 }
 
@@ -174,18 +173,18 @@ static struct decision on_subscribe(struct context *x)
 	char kind = name.p[0] | 0x20;
 
 	/* EXEC's reply is then followed by frames that are not in it. */
-	if (x->session->in_multi)
+	if (session_in_multi(x->session))
 		return tunnel_mode(TUNNEL_OPAQUE);
-	r = pending_request_new(PENDING_SUBSCRIBE);
-	r->unsubscribe = name.n > strlen("psubscribe");
+	r = pending_new(PENDING_SUBSCRIBE);
+	r->subscribe.ends = name.n > strlen("psubscribe");
 	if (kind == 'p')
-		r->subscription = SUBSCRIBED_PATTERNS;
+		r->subscribe.kind = SUBSCRIBED_PATTERNS;
 	else if (kind == 's' && (name.p[1] | 0x20) != 'u')
-		r->subscription = SUBSCRIBED_SHARDS;
+		r->subscribe.kind = SUBSCRIBED_SHARDS;
 	else if (kind == 's' && (name.p[2] | 0x20) == 'n')
-		r->subscription = SUBSCRIBED_SHARDS;
-	r->acks = x->req->argc - 1;
-	return await(x, r);
+		r->subscribe.kind = SUBSCRIBED_SHARDS;
+	r->subscribe.acks = x->req->argc - 1;
+	return await_session(x, r);
 }
 
 static struct decision on_client(struct context *x)
@@ -193,12 +192,12 @@ static struct decision on_client(struct context *x)
 	struct pending_request *r;
 
 	if (slice_is(arg(x, 1), "setname") && x->req->argc == 3) {
-		r = pending_request_new(PENDING_NAME);
-		r->name = copy_name(arg(x, 2));
-		return await(x, r);
+		r = pending_new(PENDING_NAME);
+		r->login.name = copy_name(arg(x, 2));
+		return await_session(x, r);
 	}
 	if (slice_is(arg(x, 1), "reply") && x->req->argc == 3 &&
-	    (x->session->in_multi || !slice_is(arg(x, 2), "on")))
+	    (session_in_multi(x->session) || !slice_is(arg(x, 2), "on")))
 		return tunnel_mode(TUNNEL_OPAQUE);
 	return pass;
 }

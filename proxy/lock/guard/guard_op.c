@@ -4,224 +4,45 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/fatal.h"
-#include "base/freelist.h"
 #include "lock/scripts/script_call.h"
-#include "lock/model/lock_id.h"
 #include "resp/write.h"
 
 /* How often a try that may still be on its way is undone. */
 #define UNDO_TIMES 6
 
-struct read_sets {
-	struct script_jobs *script_jobs;
-	struct map by_id;
-	struct buf room;
-	struct freelist small; /* readings that fit in SMALL_SIZE */
-	struct freelist single; /* calls for one key */
-};
+/* --- beginning and end -------------------------------------------------------------- */
 
-/* Room for a reading with a key and a token as they mostly are. */
-#define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
-#define SINGLE_SIZE (sizeof(struct guard_op) + sizeof(struct guard_op_key))
-
-struct read_sets *read_sets_new(struct script_jobs *script_jobs)
+/* When a guard is over that is acquired by what was sent last. */
+static double guard_until(const struct guard_op *op, int64_t lease_ms)
 {
-	struct read_sets *table = xcalloc(1, sizeof(*table));
-
-	table->script_jobs = script_jobs;
-	map_init(&table->by_id, (uint64_t)(uintptr_t)table);
-	freelist_init(&table->small, SMALL_SIZE);
-	freelist_init(&table->single, SINGLE_SIZE);
-	return table;
+	return op->sent_at + (double)lease_ms / 1000;
 }
 
-void read_sets_free(struct read_sets *table)
+struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist,
+                              struct read_set *r, int db, const struct guarded_command *g,
+                              enum guard_op_kind kind, double now)
 {
-	HASP_ASSERT(table->by_id.n == 0);
-	map_fini(&table->by_id);
-	buf_release(&table->room);
-	freelist_fini(&table->small);
-	freelist_fini(&table->single);
-	free(table);
-}
-
-void read_set_init(struct read_set *r)
-{
-	*r = (struct read_set){ .n = 0 };
-	list_init(&r->read_sets);
-}
-
-static struct read_set_entry *read_set_entry_of(struct map_node *node)
-{
-	return node ? container_of(node, struct read_set_entry, by_id) : NULL;
-}
-
-struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
-                                     struct slice key)
-{
-	struct map_node *node;
-
-	if (r->n == 0)
-		return NULL;
-	node = map_get(&table->by_id, lock_id_write(&table->room, db, key));
-	while (node && read_set_entry_of(node)->read_set != r)
-		node = map_next(node);
-	return read_set_entry_of(node);
-}
-
-static int db_of(const struct read_set_entry *x)
-{
-	return lock_id_db(x->by_id.key);
-}
-
-struct slice read_set_entry_key(const struct read_set_entry *x)
-{
-	return lock_id_key(x->by_id.key);
-}
-
-/* Its own size, and what stands behind it. */
-static size_t size_of(struct slice id, struct slice token)
-{
-	return sizeof(struct read_set_entry) + id.n + token.n;
-}
-
-static void read_set_remove(struct read_set_entry *x)
-{
-	bool is_small = size_of(x->by_id.key, x->token) <= SMALL_SIZE;
-
-	map_remove(&x->table->by_id, &x->by_id);
-	list_remove(&x->node);
-	x->read_set->n--;
-	if (is_small)
-		freelist_give(&x->table->small, x);
-	else
-		free(x);
-}
-
-static void read_set_make_room(struct read_set *r)
-{
-	if (r->n < READ_SET_MAX)
-		return;
-	r->overflowed = true;
-	read_set_remove(container_of(r->read_sets.next, struct read_set_entry, node));
-}
-
-/* The one there is, or a new one. The guard will be good until `until` if it is got now. */
-static struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
-                                           const struct guarded_key *k, double until)
-{
-	struct read_set_entry *x = read_set_find(table, r, db, k->key);
-	struct slice id;
-	char *bytes;
-	bool renamed = false;
-
-	if (x && !slice_eq(x->token, k->token)) {
-		renamed = x->read;
-		read_set_remove(x);
-		x = NULL;
-	}
-	if (x) {
-		x->until = until;
-		x->release = k->release;
-		x->lease_ms = k->lease_ms;
-		list_remove(&x->node);
-		list_append(&r->read_sets, &x->node);
-		return x;
-	}
-	read_set_make_room(r);
-	id = lock_id_write(&table->room, db, k->key);
-	x = size_of(id, k->token) <= SMALL_SIZE ? freelist_take(&table->small)
-	                                        : xmalloc(size_of(id, k->token));
-	bytes = (char *)(x + 1);
-	memcpy(bytes, id.p, id.n);
-	memcpy(bytes + id.n, k->token.p, k->token.n);
-	*x = (struct read_set_entry){
-		.by_id.key = slice_of(bytes, id.n),
-		.read_set = r,
-		.table = table,
-		.token = slice_of(bytes + id.n, k->token.n),
-		.until = until,
-		.read = renamed,
-		.renamed = renamed,
-		.release = k->release,
-		.shared = k->shared,
-		.lease_ms = k->lease_ms,
-	};
-	map_put(&table->by_id, &x->by_id);
-	list_append(&r->read_sets, &x->node);
-	r->n++;
-	return x;
-}
-
-static void read_set_release(const struct read_set_entry *x, enum guard_done done)
-{
-	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(x), x->token,
-	                                              x->shared, done);
-
-	/* Later it is over anyway. */
-	script_job_run(x->table->script_jobs, db_of(x), script, buf_slice(&out), x->until, NULL,
-	               NULL);
-	buf_release(&out);
-}
-
-void read_set_end(struct read_set *r)
-{
-	while (!list_empty(&r->read_sets)) {
-		struct read_set_entry *x = container_of(r->read_sets.next,
-		                                        struct read_set_entry, node);
-		if (x->release && db_of(x) >= 0 && x->until > clock_now())
-			read_set_release(x, GUARD_DONE_NOTHING);
-		read_set_remove(x);
-	}
-}
-
-/* --- calls -------------------------------------------------------------------- */
-
-static void set_ticket(struct guard_op *call, struct slice ticket)
-{
-	HASP_ASSERT(ticket.n < sizeof(call->ticket));
-	if (ticket.n)
-		memcpy(call->ticket, ticket.p, ticket.n);
-	call->ticket[ticket.n] = '\0';
-	call->sent_at = clock_now();
-}
-
-/* When a guard is over that this try takes. */
-static double until(const struct guard_op *call, int64_t lease_ms)
-{
-	return call->sent_at + (double)lease_ms / 1000;
-}
-
-struct guard_op *guard_op_new(struct read_sets *table, struct read_set *r, int db,
-                              const struct guarded_command *g, bool writes, struct slice ticket)
-{
-	struct guard_op *call = g->n == 1 ? freelist_take(&table->single)
-	                                  : xmalloc(sizeof(*call) + g->n * sizeof(*call->keys));
+	bool single = g->n == 1;
+	struct guard_op *op = single ? freelist_take(freelist)
+	                             : xmalloc(sizeof(*op) + g->n * sizeof(*op->keys));
 
 	HASP_ASSERT(g->n < READ_SET_MAX);
-	*call = (struct guard_op){
+	*op = (struct guard_op){
+		.kind = kind,
 		.table = table,
-		.writes = writes,
+		.freelist = single ? freelist : NULL,
+		.sent_at = now,
 		.wait_ms = g->wait_ms,
 		.n = g->n,
 	};
-	set_ticket(call, ticket);
-	/* Those that there are must not make room for the others. */
-	for (size_t i = 0; g->n > 1 && i < g->n; i++) {
-		struct read_set_entry *x = read_set_find(table, r, db, g->keys[i].key);
-		if (x) {
-			list_remove(&x->node);
-			list_append(&r->read_sets, &x->node);
-		}
-	}
+	/* Entries that there are must not make space for the others. */
+	for (size_t i = 0; g->n > 1 && i < g->n; i++)
+		read_set_keep(table, r, db, g->keys[i].key);
 	for (size_t i = 0; i < g->n; i++) {
 		const struct guarded_key *k = &g->keys[i];
-		call->keys[i] = (struct guard_op_key){
-			.read_set_entry = read_set_add(table, r, db, k,
-			                               until(call, k->lease_ms)),
+		op->keys[i] = (struct guard_op_key){
+			.entry = read_set_add(table, r, db, k, guard_until(op, k->lease_ms)),
 			.lease_ms = k->lease_ms,
 			.writes = k->writes,
 			.acquires = k->acquires,
@@ -229,233 +50,583 @@ struct guard_op *guard_op_new(struct read_sets *table, struct read_set *r, int d
 			.must_own = k->held,
 		};
 	}
-	return call;
+	return op;
 }
 
-struct guard_op *guard_op_of_read_set(struct read_sets *table, struct read_set *r, int db)
+struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *freelist,
+                                      struct read_set *r, int db, enum guard_op_kind kind,
+                                      double now)
 {
 	struct guarded_key *keys = xcalloc(r->n, sizeof(*keys));
 	struct guarded_command g = { .keys = keys };
-	struct guard_op *call = NULL;
-	struct list *at;
+	struct guard_op *op = NULL;
 
-	for (at = r->read_sets.next; at != &r->read_sets; at = at->next) {
-		const struct read_set_entry *x = container_of(at, struct read_set_entry, node);
-		if (!x->read || db_of(x) != db)
+	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
+		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
+		if (!e->read || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
-			.key = read_set_entry_key(x),
-			.token = x->token,
-			.lease_ms = x->lease_ms,
-			.shared = x->shared,
+			.key = read_set_entry_key(e),
+			.token = e->token,
+			.lease_ms = e->lease_ms,
+			.shared = e->shared,
 			.held = true,
-			.release = x->release,
+			.release = e->release,
 		};
 	}
 	g.n = rewrite_guard_sort(keys, g.n);
 	if (g.n && g.n < READ_SET_MAX)
-		call = guard_op_new(table, r, db, &g, true, SLICE_NONE);
+		op = guard_op_new(table, freelist, r, db, &g, kind, now);
+	if (op)
+		op->writes = true;
 	free(keys);
-	return call;
+	return op;
 }
 
-void guard_op_free(struct guard_op *call)
+void guard_op_free(struct guard_op *op)
 {
-	if (!call)
+	if (!op)
 		return;
-	buf_release(&call->block);
-	buf_release(&call->error);
-	buf_release(&call->answer);
-	if (call->n == 1)
-		freelist_give(&call->table->single, call);
+	buf_release(&op->block);
+	buf_release(&op->error);
+	buf_release(&op->answer);
+	if (op->freelist)
+		freelist_give(op->freelist, op);
 	else
-		free(call);
+		free(op);
 }
 
-bool guard_op_takes(const struct guard_op *call, size_t i)
+/* --- phases --------------------------------------------------------------------------- */
+
+#define TO(phase) (1u << GUARD_OP_##phase)
+static const unsigned allowed[GUARD_OP_PHASES] = {
+	[GUARD_OP_NEW] = TO(TRY) | TO(SCRIPTED) | TO(ACQUIRE) | TO(CHECK) | TO(EXECUTE),
+	[GUARD_OP_TRY] = TO(SCRIPTED) | TO(DONE),
+	[GUARD_OP_SCRIPTED] = TO(SCRIPTED) | TO(QUEUED) | TO(EXECUTE) | TO(DONE),
+	[GUARD_OP_ACQUIRE] = TO(ACQUIRE) | TO(CHECK) | TO(QUEUED) | TO(DONE),
+	[GUARD_OP_CHECK] = TO(CHECK) | TO(QUEUED) | TO(EXECUTE) | TO(DONE),
+	[GUARD_OP_QUEUED] = TO(SCRIPTED) | TO(ACQUIRE) | TO(CHECK) | TO(DONE),
+	[GUARD_OP_EXECUTE] = TO(ACQUIRE) | TO(CHECK) | TO(HAND_OFF) | TO(DONE),
+	[GUARD_OP_HAND_OFF] = TO(DONE),
+	[GUARD_OP_DONE] = 0,
+};
+
+static enum guard_op_step enter(struct guard_op *op, enum guard_op_phase phase,
+                                enum guard_op_step step)
 {
-	const struct guard_op_key *p = &call->keys[i];
+	HASP_ASSERT(allowed[op->phase] & (1u << phase));
+	op->phase = phase;
+	return step;
+}
+
+/* Is the guard of key `i` to be acquired before the check? So a transaction that reads has the
+ * guard when it has ended. */
+static bool acquires_first(const struct guard_op *op, size_t i)
+{
+	const struct guard_op_key *k = &op->keys[i];
 
 	/* What a shared owner has read, another of its connections may have written since. */
-	if (call->kind == GUARD_OP_BLOCK)
-		return !p->read_set_entry->read || (p->read_set_entry->shared && p->acquires);
-	return call->kind == GUARD_OP_SINGLE && p->acquires;
+	if (op->kind == GUARD_OP_BLOCK)
+		return !k->entry->read || (k->entry->shared && k->acquires);
+	return op->kind == GUARD_OP_SINGLE && k->acquires;
 }
 
-size_t guard_op_key_at(const struct guard_op *call, size_t i)
+static enum guard_op_step enter_next(struct guard_op *op)
 {
-	for (size_t at = 0; at < call->n; at++) {
-		if (call->taking && !guard_op_takes(call, at))
-			continue;
-		if (i-- == 0)
-			return at;
+	bool acquires = false;
+
+	for (size_t i = 0; !op->acquired && i < op->n; i++)
+		acquires |= acquires_first(op, i);
+	return enter(op, acquires ? GUARD_OP_ACQUIRE : GUARD_OP_CHECK, GUARD_STEP_SEND_NEXT);
+}
+
+static enum guard_op_step step_script(struct guard_op *op, enum guard_op_event event)
+{
+	switch (event) {
+	case GUARD_EVENT_START:
+		if (op->phase != GUARD_OP_NEW)
+			return GUARD_STEP_NONE;
+		return op->optimistic ? enter(op, GUARD_OP_TRY, GUARD_STEP_SEND_TRY)
+		                      : enter(op, GUARD_OP_SCRIPTED, GUARD_STEP_SEND_SCRIPT);
+	case GUARD_EVENT_NOT_FREE:
+		if (op->phase != GUARD_OP_TRY)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_SCRIPTED, GUARD_STEP_SEND_SCRIPT);
+	case GUARD_EVENT_NOSCRIPT:
+		if (op->phase != GUARD_OP_SCRIPTED)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_SCRIPTED, GUARD_STEP_SEND_SCRIPT);
+	case GUARD_EVENT_GRANTED:
+		if (op->phase != GUARD_OP_SCRIPTED)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_EXECUTE, GUARD_STEP_SEND_COMMAND);
+	case GUARD_EVENT_QUEUED:
+		if (op->phase != GUARD_OP_SCRIPTED)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_QUEUED, GUARD_STEP_WAIT);
+	case GUARD_EVENT_RESUMED:
+		if (op->phase != GUARD_OP_QUEUED)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_SCRIPTED, GUARD_STEP_SEND_SCRIPT);
+	case GUARD_EVENT_TIMED_OUT:
+		if (op->phase != GUARD_OP_QUEUED)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_DONE, GUARD_STEP_TIME_OUT);
+	case GUARD_EVENT_REPLY:
+		if (op->phase != GUARD_OP_TRY && op->phase != GUARD_OP_SCRIPTED &&
+		    op->phase != GUARD_OP_EXECUTE)
+			return GUARD_STEP_NONE;
+		return enter(op, GUARD_OP_DONE, GUARD_STEP_FINISH);
+	case GUARD_EVENT_REFUSED:
+	case GUARD_EVENT_CHANGED:
+	case GUARD_EVENT_RELEASED:
+		break;
 	}
-	return call->n;
+	return GUARD_STEP_NONE;
 }
 
-struct lock_try guard_op_try(const struct guard_op *call, size_t i, struct buf *name)
+static bool is_checking(const struct guard_op *op)
 {
-	const struct read_set_entry *x = call->keys[i].read_set_entry;
+	return op->phase == GUARD_OP_ACQUIRE || op->phase == GUARD_OP_CHECK;
+}
+
+static enum guard_op_step step_granted(struct guard_op *op)
+{
+	if (op->aborted)
+		return enter(op, GUARD_OP_DONE, GUARD_STEP_ABORT);
+	if (op->phase == GUARD_OP_ACQUIRE)
+		return enter_next(op);
+	return enter(op, GUARD_OP_EXECUTE, GUARD_STEP_SEND_EXEC);
+}
+
+/* EXEC was answered, by nil: a guard changed since it was checked. */
+static enum guard_op_step step_changed(struct guard_op *op)
+{
+	if (++op->attempts < GUARD_OP_ATTEMPTS)
+		return enter_next(op);
+	return enter(op, GUARD_OP_DONE, GUARD_STEP_GIVE_UP);
+}
+
+static enum guard_op_step step_transaction(struct guard_op *op, enum guard_op_event event)
+{
+	switch (event) {
+	case GUARD_EVENT_START:
+		return op->phase == GUARD_OP_NEW ? enter_next(op) : GUARD_STEP_NONE;
+	case GUARD_EVENT_NOSCRIPT:
+		return is_checking(op) ? enter(op, op->phase, GUARD_STEP_SEND_NEXT)
+		                       : GUARD_STEP_NONE;
+	case GUARD_EVENT_GRANTED:
+		return is_checking(op) ? step_granted(op) : GUARD_STEP_NONE;
+	case GUARD_EVENT_QUEUED:
+		return is_checking(op) ? enter(op, GUARD_OP_QUEUED, GUARD_STEP_WAIT)
+		                       : GUARD_STEP_NONE;
+	case GUARD_EVENT_REFUSED:
+		return is_checking(op) ? enter(op, GUARD_OP_DONE, GUARD_STEP_ABORT)
+		                       : GUARD_STEP_NONE;
+	case GUARD_EVENT_RESUMED:
+		return op->phase == GUARD_OP_QUEUED ? enter_next(op) : GUARD_STEP_NONE;
+	case GUARD_EVENT_TIMED_OUT:
+		return op->phase == GUARD_OP_QUEUED
+		               ? enter(op, GUARD_OP_DONE, GUARD_STEP_TIME_OUT)
+		               : GUARD_STEP_NONE;
+	case GUARD_EVENT_CHANGED:
+		return op->phase == GUARD_OP_EXECUTE ? step_changed(op) : GUARD_STEP_NONE;
+	case GUARD_EVENT_REPLY:
+		return op->phase == GUARD_OP_EXECUTE
+		               ? enter(op, GUARD_OP_HAND_OFF, GUARD_STEP_FINISH)
+		               : GUARD_STEP_NONE;
+	case GUARD_EVENT_RELEASED:
+		return op->phase == GUARD_OP_HAND_OFF
+		               ? enter(op, GUARD_OP_DONE, GUARD_STEP_ANSWER)
+		               : GUARD_STEP_NONE;
+	case GUARD_EVENT_NOT_FREE:
+		break;
+	}
+	return GUARD_STEP_NONE;
+}
+
+/* Whatever the check says, the application's MULTI is sent behind it. */
+static enum guard_op_step step_watch_multi(struct guard_op *op, enum guard_op_event event)
+{
+	switch (event) {
+	case GUARD_EVENT_START:
+		return op->phase == GUARD_OP_NEW ? enter_next(op) : GUARD_STEP_NONE;
+	case GUARD_EVENT_NOSCRIPT:
+		return op->phase == GUARD_OP_CHECK
+		               ? enter(op, GUARD_OP_CHECK, GUARD_STEP_SEND_NEXT)
+		               : GUARD_STEP_NONE;
+	case GUARD_EVENT_GRANTED:
+	case GUARD_EVENT_QUEUED:
+	case GUARD_EVENT_REFUSED:
+		return op->phase == GUARD_OP_CHECK
+		               ? enter(op, GUARD_OP_DONE, GUARD_STEP_BEGIN_MULTI)
+		               : GUARD_STEP_NONE;
+	default:
+		return GUARD_STEP_NONE;
+	}
+}
+
+/* The guards are watched since before MULTI: a nil is EXEC's answer. */
+static enum guard_op_step step_watch_exec(struct guard_op *op, enum guard_op_event event)
+{
+	if (op->phase == GUARD_OP_NEW && event == GUARD_EVENT_START)
+		return enter(op, GUARD_OP_EXECUTE, GUARD_STEP_SEND_EXEC);
+	if (op->phase == GUARD_OP_EXECUTE && event == GUARD_EVENT_REPLY)
+		return enter(op, GUARD_OP_HAND_OFF, GUARD_STEP_FINISH);
+	if (op->phase == GUARD_OP_HAND_OFF && event == GUARD_EVENT_RELEASED)
+		return enter(op, GUARD_OP_DONE, GUARD_STEP_ANSWER);
+	return GUARD_STEP_NONE;
+}
+
+enum guard_op_step guard_op_step(struct guard_op *op, enum guard_op_event event)
+{
+	switch (op->kind) {
+	case GUARD_OP_SCRIPT:
+		return step_script(op, event);
+	case GUARD_OP_SINGLE:
+	case GUARD_OP_BLOCK:
+		return step_transaction(op, event);
+	case GUARD_OP_WATCH_MULTI:
+		return step_watch_multi(op, event);
+	case GUARD_OP_WATCH_EXEC:
+		return step_watch_exec(op, event);
+	}
+	return GUARD_STEP_NONE;
+}
+
+enum guard_op_event guard_op_event_of(struct slice line)
+{
+	if (slice_starts(line, SLICE_LIT("+QUEUED ")))
+		return GUARD_EVENT_QUEUED;
+	if (slice_starts(line, SLICE_LIT("+GRANTED")))
+		return GUARD_EVENT_GRANTED;
+	if (slice_starts(line, SLICE_LIT("-NOSCRIPT")))
+		return GUARD_EVENT_NOSCRIPT;
+	return GUARD_EVENT_REFUSED;
+}
+
+/* --- what is sent ---------------------------------------------------------------------- */
+
+void guard_op_sent(struct guard_op *op, struct slice ticket, double now)
+{
+	HASP_ASSERT(ticket.n < sizeof(op->ticket));
+	if (ticket.n)
+		memcpy(op->ticket, ticket.p, ticket.n);
+	op->ticket[ticket.n] = '\0';
+	op->sent_at = now;
+	for (size_t i = 0; i < op->n; i++)
+		op->keys[i].entry->until = guard_until(op, op->keys[i].lease_ms);
+}
+
+/* What the scripts are to know of key `i`. */
+static struct guarded_key key_terms(const struct guard_op *op, size_t i)
+{
+	const struct guard_op_key *k = &op->keys[i];
+	const struct read_set_entry *e = k->entry;
+	bool lost = e->lost && e->read;
+
+	return (struct guarded_key){
+		.key = read_set_entry_key(e),
+		.token = e->token,
+		.lease_ms = k->lease_ms,
+		.shared = e->shared,
+		.lost = lost,
+		.held = e->renamed || lost ||
+		        (!e->shared && (e->read || k->must_own || op->acquired)),
+		.writes = k->writes,
+		.releases = k->releases,
+	};
+}
+
+/* The keys of a call; of most there is one. */
+struct call_keys {
+	struct guarded_key *v;
+	struct guarded_key one;
+};
+
+static struct guarded_command begin_call(const struct guard_op *op, struct call_keys *keys,
+                                         struct rewrite_how how)
+{
+	keys->v = op->n > 1 ? xcalloc(op->n, sizeof(*keys->v)) : &keys->one;
+	return (struct guarded_command){
+		.keys = keys->v,
+		.wait_ms = how.wait_max_ms < op->wait_ms ? how.wait_max_ms : op->wait_ms,
+	};
+}
+
+static void end_call(struct call_keys *keys)
+{
+	if (keys->v != &keys->one)
+		free(keys->v);
+}
+
+void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req)
+{
+	struct guarded_key key = key_terms(op, 0);
+	struct guarded_command g = { .req = req, .keys = &key, .n = 1 };
+
+	HASP_ASSERT(op->n == 1);
+	op->due = OPTIMISTIC_PREFIX;
+	rewrite_guard_optimistic(out, &g);
+}
+
+void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
+                           const size_t *args, size_t nargs, struct rewrite_how how)
+{
+	struct call_keys keys;
+	struct guarded_command g = begin_call(op, &keys, how);
+
+	g.req = req;
+	g.args = args;
+	g.nargs = nargs;
+	for (size_t i = 0; i < op->n; i++)
+		keys.v[g.n++] = key_terms(op, i);
+	/* A place is one in the line for a certain key. */
+	if (op->n > 1)
+		how.place = 0;
+	if (op->script == GUARD_OP_WRITE)
+		rewrite_guard_write(out, &g, how);
+	else
+		rewrite_guard_read(out, &g, how, op->script == GUARD_OP_READ_APART);
+	end_call(&keys);
+}
+
+/* WATCH with the guards' names. */
+static void write_watch(const struct guard_op *op, struct buf *out)
+{
+	struct buf name = BUF_INIT;
+
+	resp_write_array(out, 1 + op->n);
+	resp_write_bulk_str(out, "WATCH");
+	for (size_t i = 0; i < op->n; i++) {
+		buf_clear(&name);
+		rewrite_guard_name(&name, read_set_entry_key(op->keys[i].entry));
+		resp_write_bulk(out, buf_slice(&name));
+	}
+	buf_release(&name);
+}
+
+unsigned guard_op_write_next(struct guard_op *op, struct buf *out, struct rewrite_how how)
+{
+	bool acquire = op->phase == GUARD_OP_ACQUIRE;
+	struct call_keys keys;
+	struct guarded_command g = begin_call(op, &keys, how);
+
+	for (size_t i = 0; i < op->n; i++)
+		if (!acquire || acquires_first(op, i))
+			keys.v[g.n++] = key_terms(op, i);
+	if (acquire) {
+		rewrite_guard_read(out, &g, how, true);
+	} else {
+		write_watch(op, out);
+		rewrite_guard_check(out, &g, how);
+	}
+	end_call(&keys);
+	return acquire ? 0 : 1;
+}
+
+/* --- what is answered -------------------------------------------------------------------- */
+
+bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply)
+{
+	if (--op->due) {
+		op->has_waiters = reply->type != ':' || reply->integer != 0;
+		return true;
+	}
+	op->acquired = reply->type == '+';
+	return op->acquired && !op->has_waiters;
+}
+
+void guard_op_granted(struct guard_op *op, struct slice line)
+{
+	bool unread = slice_starts(line, SLICE_LIT("+GRANTED anew"));
+
+	if (op->kind == GUARD_OP_SCRIPT) {
+		if (!unread)
+			return;
+		for (size_t i = 0; i < op->n; i++)
+			op->keys[i].entry->lost = true;
+	} else if (op->phase != GUARD_OP_ACQUIRE) {
+		return;
+	}
+	op->acquired = true;
+	op->unread = unread;
+}
+
+void guard_op_refused(struct guard_op *op, struct slice line)
+{
+	struct read_set_entry *lost = NULL;
+
+	for (size_t i = 0; i < op->n; i++) {
+		struct read_set_entry *e = op->keys[i].entry;
+		if (!rewrite_guard_is_lost(line, read_set_entry_key(e)))
+			continue;
+		/* Of names that begin alike, it is not known which one was meant. */
+		if (lost)
+			return;
+		lost = e;
+	}
+	if (lost)
+		lost->read = false;
+}
+
+/* What a waiter for key `i` needs to know. */
+static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf *name)
+{
+	const struct read_set_entry *e = op->keys[i].entry;
 
 	buf_clear(name);
-	rewrite_guard_name(name, read_set_entry_key(x));
+	rewrite_guard_name(name, read_set_entry_key(e));
 	return (struct lock_try){
 		/* What others of its owner have read under is not this try's. */
 		.id = { LOCK_KIND_GUARD, buf_slice(name),
-		        x->shared ? SLICE_LIT("-") : x->token },
-		.value = x->token,
-		.ticket = slice_str(call->ticket),
+		        e->shared ? SLICE_LIT("-") : e->token },
+		.value = e->token,
+		.ticket = slice_str(op->ticket),
 		.place = -1,
 	};
 }
 
-void guard_op_failed(struct guard_op *call, struct slice line)
+/* Where key `i` of those that were sent stands among the keys; op->n: there is none. */
+static size_t sent_key(const struct guard_op *op, size_t i)
 {
-	struct read_set_entry *told = NULL;
-
-	for (size_t i = 0; i < call->n; i++) {
-		struct read_set_entry *x = call->keys[i].read_set_entry;
-		if (!rewrite_guard_is_lost(line, read_set_entry_key(x)))
+	for (size_t at = 0; at < op->n; at++) {
+		if (op->phase == GUARD_OP_ACQUIRE && !acquires_first(op, at))
 			continue;
-		/* Of names that begin alike, it is not known which one was meant. */
-		if (told)
-			return;
-		told = x;
+		if (i-- == 0)
+			return at;
 	}
-	if (told)
-		told->read = false;
+	return op->n;
 }
 
-void guard_op_granted(struct guard_op *call, struct slice line)
+bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
+                    struct lock_try *t, int64_t *lease_ms)
 {
-	if (!slice_starts(line, SLICE_LIT("+GRANTED anew")))
-		return;
-	call->taken = call->is_new = true;
-	for (size_t i = 0; i < call->n; i++)
-		call->keys[i].read_set_entry->lost = true;
+	const char *last = memrchr(line.p, ' ', line.n);
+	size_t number = last ? strtoul(last, NULL, 10) : 0;
+	size_t i = number ? sent_key(op, number - 1) : op->n;
+
+	if (i == op->n)
+		return false;
+	op->queued_at = i;
+	/* Another owner has it. */
+	op->keys[i].entry->lost = true;
+	*t = guard_try(op, i, name);
+	*lease_ms = op->keys[i].lease_ms;
+	return true;
 }
 
-static void read_set_entry_read(struct read_set_entry *x)
+struct slice guard_op_queued_key(const struct guard_op *op)
 {
-	x->read = true;
-	x->renamed = x->lost = false;
+	return read_set_entry_key(op->keys[op->queued_at].entry);
 }
 
-static void read_set_entry_over(struct read_set_entry *x)
+void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 {
-	x->read = x->renamed = x->lost = false;
-	if (!x->read_set->overflowed)
-		read_set_remove(x);
-}
-
-void guard_op_complete(struct guard_op *call, enum guard_op_result read_set_remove)
-{
-	for (size_t i = 0; i < call->n; i++) {
-		struct guard_op_key *p = &call->keys[i];
-		if (read_set_remove != GUARD_OP_FAILED && p->acquires)
-			read_set_entry_read(p->read_set_entry);
-		else if (!p->read_set_entry->read ||
-		         (read_set_remove == GUARD_OP_DONE && p->releases))
-			read_set_entry_over(p->read_set_entry);
+	for (size_t i = 0; i < op->n; i++) {
+		struct guard_op_key *k = &op->keys[i];
+		if (result != GUARD_OP_FAILED && k->acquires)
+			read_set_entry_read(k->entry);
+		else if (!k->entry->read || (result == GUARD_OP_CARRIED_OUT && k->releases))
+			read_set_entry_over(k->entry);
 	}
 }
 
-void guard_op_assume(struct guard_op *call)
+void guard_op_assume(struct guard_op *op)
 {
-	for (size_t i = 0; i < call->n; i++) {
-		struct read_set_entry *x = call->keys[i].read_set_entry;
-		if (!call->writes || call->keys[i].acquires)
-			read_set_entry_read(x);
-		else if (!x->read || call->keys[i].releases)
-			read_set_entry_over(x);
+	for (size_t i = 0; i < op->n; i++) {
+		struct read_set_entry *e = op->keys[i].entry;
+		if (!op->writes || op->keys[i].acquires)
+			read_set_entry_read(e);
+		else if (!e->read || op->keys[i].releases)
+			read_set_entry_over(e);
 	}
-	guard_op_free(call);
+	guard_op_free(op);
 }
 
 /* The try may still be on its way, over a connection that is closed at our end. */
-void guard_op_undo(struct guard_op *call)
+void guard_op_undo(struct guard_op *op)
 {
 	struct buf name = BUF_INIT, out = BUF_INIT;
 
-	for (size_t i = 0; i < call->n; i++) {
-		struct lock_try t = guard_op_try(call, i, &name);
-		double until = call->sent_at +
-		               (double)(call->keys[i].lease_ms + call->wait_ms) / 1000;
+	for (size_t i = 0; i < op->n && op->phase != GUARD_OP_NEW; i++) {
+		struct lock_try t = guard_try(op, i, &name);
+		double until = guard_until(op, op->keys[i].lease_ms + op->wait_ms);
+		int db = read_set_entry_db(op->keys[i].entry);
 		enum script_id script;
-		int db = db_of(call->keys[i].read_set_entry);
 		if (db < 0)
 			continue;
 		buf_clear(&out);
 		script = rewrite_leave(&out, &t, true);
-		script_job_repeat(call->table->script_jobs, db, script, buf_slice(&out), until,
+		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out), until,
 		                  UNDO_TIMES);
 	}
 	buf_release(&out);
 	buf_release(&name);
 }
 
+/* --- what is released -------------------------------------------------------------------- */
+
 /* A shared owner was noted as one who has read before it had, and then nothing was read: with
  * the guard, what it read earlier would be good again. */
-static bool acquired_in_vain(const struct guard_op *call, size_t i,
-                             enum guard_op_result read_set_remove)
+static bool acquired_in_vain(const struct guard_op *op, size_t i, enum guard_op_result result)
 {
-	return read_set_remove == GUARD_OP_FAILED && call->is_new &&
-	       call->keys[i].read_set_entry->shared &&
-	       (call->kind == GUARD_OP_SCRIPT || guard_op_takes(call, i));
+	return result == GUARD_OP_FAILED && op->unread && op->keys[i].entry->shared &&
+	       (op->kind == GUARD_OP_SCRIPT || acquires_first(op, i));
 }
 
-static bool is_done_with(const struct guard_op *call, size_t i,
-                         enum guard_op_result read_set_remove, bool took)
+static bool is_released(const struct guard_op *op, size_t i, enum guard_op_result result,
+                        bool acquired)
 {
-	const struct guard_op_key *p = &call->keys[i];
+	const struct guard_op_key *k = &op->keys[i];
 
-	if (acquired_in_vain(call, i, read_set_remove))
+	if (acquired_in_vain(op, i, result))
 		return true;
-	if (read_set_remove == GUARD_OP_DONE && p->releases)
+	if (result == GUARD_OP_CARRIED_OUT && k->releases)
 		return true;
-	if (!took || (read_set_remove != GUARD_OP_FAILED && p->acquires))
+	if (!acquired || (result != GUARD_OP_FAILED && k->acquires))
 		return false;
-	return !p->read_set_entry->read || p->read_set_entry->lost;
+	return !k->entry->read || k->entry->lost;
 }
 
 /* Has a shared owner read without having been noted? What its connection takes for read,
- * another one of them may have written since; nor was anything taken inside the application's
- * own WATCH. */
-static bool must_note(const struct guard_op *call, const struct guard_op_key *p,
-                      enum guard_op_result read_set_remove)
+ * another one of them may have written since; nor was anything acquired inside the
+ * application's own WATCH. */
+static bool is_noted(const struct guard_op *op, const struct guard_op_key *k,
+                     enum guard_op_result result)
 {
-	return call->kind == GUARD_OP_WATCHED && read_set_remove != GUARD_OP_FAILED &&
-	       p->acquires && p->read_set_entry->shared;
+	return op->kind == GUARD_OP_WATCH_EXEC && result != GUARD_OP_FAILED && k->acquires &&
+	       k->entry->shared;
 }
 
 /* Of those who share a token, another may have the guard and have read. */
-static enum guard_done done_with(const struct guard_op *call, size_t i,
-                                 enum guard_op_result read_set_remove)
+static enum guard_done done_with_key(const struct guard_op *op, size_t i,
+                                     enum guard_op_result result)
 {
-	if (must_note(call, &call->keys[i], read_set_remove))
+	if (is_noted(op, &op->keys[i], result))
 		return GUARD_DONE_READ;
-	if (read_set_remove == GUARD_OP_DONE)
+	if (result == GUARD_OP_CARRIED_OUT)
 		return GUARD_DONE_WRITTEN;
-	if (call->keys[i].read_set_entry->shared && !acquired_in_vain(call, i, read_set_remove))
+	if (op->keys[i].entry->shared && !acquired_in_vain(op, i, result))
 		return GUARD_DONE_UNREAD;
 	return GUARD_DONE_NOTHING;
 }
 
-size_t guard_op_write_release(const struct guard_op *call, enum guard_op_result read_set_remove,
-                              bool took, struct buf *out)
+size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
+                              bool acquired, struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
 	size_t n = 0;
 
-	for (size_t i = 0; i < call->n; i++) {
-		const struct read_set_entry *x = call->keys[i].read_set_entry;
-		enum guard_done done = done_with(call, i, read_set_remove);
+	for (size_t i = 0; i < op->n; i++) {
+		const struct read_set_entry *e = op->keys[i].entry;
+		enum guard_done done = done_with_key(op, i, result);
 		enum script_id script;
-		if (done != GUARD_DONE_READ && !is_done_with(call, i, read_set_remove, took))
+		if (done != GUARD_DONE_READ && !is_released(op, i, result, acquired))
 			continue;
 		buf_clear(&evalsha);
-		script = rewrite_guard_release(&evalsha, read_set_entry_key(x), x->token,
-		                               x->shared, done);
+		script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
+		                               e->shared, done);
 		script_call_write_as_eval(out, script, buf_slice(&evalsha));
 		n++;
 	}
@@ -463,113 +634,19 @@ size_t guard_op_write_release(const struct guard_op *call, enum guard_op_result 
 	return n;
 }
 
-bool guard_op_is_shared(const struct guard_op *call)
+bool guard_op_is_shared(const struct guard_op *op)
 {
-	for (size_t i = 0; i < call->n; i++) {
-		const struct guard_op_key *p = &call->keys[i];
-		if ((p->releases && p->read_set_entry->shared) ||
-		    must_note(call, p, GUARD_OP_DONE))
+	for (size_t i = 0; i < op->n; i++) {
+		const struct guard_op_key *k = &op->keys[i];
+		if ((k->releases && k->entry->shared) || is_noted(op, k, GUARD_OP_CARRIED_OUT))
 			return true;
 	}
 	return false;
 }
 
-void guard_op_release(const struct guard_op *call, enum guard_op_result read_set_remove,
-                      bool took)
+void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired)
 {
-	for (size_t i = 0; i < call->n; i++)
-		if (is_done_with(call, i, read_set_remove, took))
-			read_set_release(call->keys[i].read_set_entry,
-			                 done_with(call, i, read_set_remove));
-}
-
-/* For another try, with another ticket. */
-static struct guarded_command begin_try(struct guard_op *call, struct guarded_key *keys,
-                                        struct rewrite_how how)
-{
-	set_ticket(call, how.ticket);
-	for (size_t i = 0; i < call->n; i++)
-		call->keys[i].read_set_entry->until = until(call, call->keys[i].lease_ms);
-	return (struct guarded_command){
-		.keys = keys,
-		.wait_ms = how.wait_max_ms < call->wait_ms ? how.wait_max_ms : call->wait_ms,
-	};
-}
-
-static struct guarded_key key_of(const struct guard_op *call, size_t i)
-{
-	const struct guard_op_key *p = &call->keys[i];
-	const struct read_set_entry *x = p->read_set_entry;
-
-	return (struct guarded_key){
-		.key = read_set_entry_key(x),
-		.token = x->token,
-		.lease_ms = p->lease_ms,
-		.shared = x->shared,
-		.lost = x->lost && x->read,
-		.held = x->renamed || (x->lost && x->read) ||
-		        (!x->shared && (x->read || p->must_own || call->taken)),
-		.writes = p->writes,
-		.releases = p->releases,
-	};
-}
-
-void guard_op_write_check(struct guard_op *call, struct buf *out, struct rewrite_how how)
-{
-	struct guarded_key *keys = xcalloc(call->n, sizeof(*keys));
-	struct guarded_command g = begin_try(call, keys, how);
-
-	call->taking = false;
-	for (size_t i = 0; i < call->n; i++)
-		keys[g.n++] = key_of(call, i);
-	rewrite_guard_check(out, &g, how);
-	free(keys);
-}
-
-void guard_op_write_acquire(struct guard_op *call, struct buf *out, struct rewrite_how how)
-{
-	struct guarded_key *keys = xcalloc(call->n, sizeof(*keys));
-	struct guarded_command g = begin_try(call, keys, how);
-
-	call->taking = true;
-	for (size_t i = 0; i < call->n; i++)
-		if (guard_op_takes(call, i))
-			keys[g.n++] = key_of(call, i);
-	rewrite_guard_read(out, &g, how, true);
-	free(keys);
-}
-
-void guard_op_write_watch(const struct guard_op *call, struct buf *out)
-{
-	struct buf name = BUF_INIT;
-
-	resp_write_array(out, 1 + call->n);
-	resp_write_bulk_str(out, "WATCH");
-	for (size_t i = 0; i < call->n; i++) {
-		buf_clear(&name);
-		rewrite_guard_name(&name, read_set_entry_key(call->keys[i].read_set_entry));
-		resp_write_bulk(out, buf_slice(&name));
-	}
-	buf_release(&name);
-}
-
-bool guard_op_must_acquire(const struct guard_op *call)
-{
-	if (call->taken)
-		return false;
-	for (size_t i = 0; i < call->n; i++)
-		if (guard_op_takes(call, i))
-			return true;
-	return false;
-}
-
-unsigned guard_op_write_next(struct guard_op *call, struct rewrite_how how, struct buf *out)
-{
-	if (guard_op_must_acquire(call)) {
-		guard_op_write_acquire(call, out, how);
-		return 0;
-	}
-	guard_op_write_watch(call, out);
-	guard_op_write_check(call, out, how);
-	return 1;
+	for (size_t i = 0; i < op->n; i++)
+		if (is_released(op, i, result, acquired))
+			read_set_entry_release(op->keys[i].entry, done_with_key(op, i, result));
 }

@@ -1,11 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reading: a worker's books of what its connections have read under a guard and not written
- * since. They outlive the guard: who wants to write what it once read must still have the guard
- * then, however long that takes. Whether it has, the scripts decide.
+ * guard_op: one command on guarded keys, from its first try to its answer: what has been sent,
+ * what an answer means, and what is to be done next. No I/O: client/guard_exchange.c sends.
  *
- *   begin --answered--> reading --written or lost--> gone
- *     `-- refused --> gone              `-- the connection ends --> its guard is released
+ * A command that one script can carry out (GUARD_OP_SCRIPT):
+ *
+ *      NEW --+--> TRY --not free--> SCRIPT <--NOSCRIPT, granted, or its place was lost--.
+ *            |     |                 ^ | | `--QUEUED------> QUEUED ---------------------'
+ *            |     | reply           | | `----GRANTED---.      | timed out
+ *            `-----+-----------------' | reply          v      v
+ *                  `-------------------+------------> EXECUTE  DONE
+ *                                      v                 | reply
+ *                                     DONE <-------------'
+ *
+ * In a transaction of hasp's own, of which the guards are watched, around the command
+ * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
+ *
+ *      NEW --+--> ACQUIRE --GRANTED--> CHECK --GRANTED--> EXECUTE --reply--> (HAND_OFF) -->
+ * DONE |      ^ | QUEUED          ^ | QUEUED          | a guard changed |      | v | v | |
+ * QUEUED --granted--> (ACQUIRE, CHECK) <---'
+ *            `------------------------> CHECK
+ *
+ * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
+ * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
  */
 #ifndef HASP_LOCK_GUARD_GUARD_OP_H
 #define HASP_LOCK_GUARD_GUARD_OP_H
@@ -15,102 +32,114 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "base/list.h"
-#include "base/map.h"
+#include "base/freelist.h"
 #include "base/slice.h"
-#include "lock/scripts/script_job.h"
+#include "lock/guard/read_set.h"
 #include "lock/rewrite/guard.h"
 #include "resp/reply.h"
 
-/* A connection has no more than this. One that wants more forgets the oldest, and has, from
- * then on, to have read whatever guarded key it writes. */
-#define READ_SET_MAX 1024
-
-struct read_sets; /* a worker's */
-
-struct read_sets *read_sets_new(struct script_jobs *script_jobs);
-void read_sets_free(struct read_sets *r); /* no readers are left */
-
-/* A connection's. */
-struct read_set {
-	struct list read_sets;
-	uint32_t n;
-	bool overflowed; /* there were more than READ_SET_MAX; then those that are written stay,
-	                  * for what is not there counts as read */
-};
-void read_set_init(struct read_set *r);
-
-/* One key. */
-struct read_set_entry {
-	struct map_node by_id; /* database and key */
-	struct list node; /* in its reader's list, oldest first */
-	struct read_set *read_set;
-	struct read_sets *table;
-	struct slice token; /* by which the guard was taken */
-	double until; /* clock_now(): when the guard may be over, if it is not taken again */
-	bool read; /* answered; else it is being asked for */
-	bool release; /* with the connection */
-	bool shared; /* several connections may be this owner */
-	bool renamed; /* what counts as read was so under another token */
-	bool lost; /* another one had the guard since it was read, as far as is known here */
-	int64_t lease_ms;
-};
-
-/* NULL: none. */
-struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
-                                     struct slice key);
-struct slice read_set_entry_key(const struct read_set_entry *x);
-
-/* The connection ended: guards that it may have are released. */
-void read_set_end(struct read_set *r);
-
-/* How it is made sure that nothing is written by who lost a guard. */
 enum guard_op_kind {
 	GUARD_OP_SCRIPT, /* check and command are one script */
-	GUARD_OP_OPTIMISTIC, /* a read that may have to go by its script after all */
 	GUARD_OP_SINGLE, /* a transaction, of which the guards are watched, around the command
 	                  */
 	GUARD_OP_BLOCK, /* the application's transaction, likewise */
-	GUARD_OP_WATCHED, /* the same, and the application watches keys of its own */
+	GUARD_OP_WATCH_MULTI, /* the application watches keys of its own: its MULTI */
+	GUARD_OP_WATCH_EXEC, /* and its EXEC */
+};
+
+/* What is in flight, or waited for. */
+enum guard_op_phase {
+	GUARD_OP_NEW, /* nothing was sent yet */
+	GUARD_OP_TRY, /* an optimistic acquire: three commands instead of a script */
+	GUARD_OP_SCRIPTED, /* the script that checks, and carries out the command */
+	GUARD_OP_ACQUIRE, /* the script that acquires what the transaction reads */
+	GUARD_OP_CHECK, /* WATCH, and the script that checks all guards */
+	GUARD_OP_QUEUED, /* nothing is: it waits in line for a guard */
+	GUARD_OP_EXECUTE, /* the command as it came, or MULTI ... EXEC */
+	GUARD_OP_HAND_OFF, /* the releases of guards that several connections share */
+	GUARD_OP_DONE,
+};
+#define GUARD_OP_PHASES (GUARD_OP_DONE + 1)
+
+/* What happens to it. */
+enum guard_op_event {
+	GUARD_EVENT_START, /* it may be sent */
+	GUARD_EVENT_NOSCRIPT,
+	GUARD_EVENT_GRANTED, /* `+GRANTED ...` */
+	GUARD_EVENT_QUEUED, /* `+QUEUED ...` */
+	GUARD_EVENT_REFUSED, /* an error in the place of those */
+	GUARD_EVENT_NOT_FREE, /* the optimistic acquire was in vain */
+	GUARD_EVENT_REPLY, /* of the command, or of EXEC */
+	GUARD_EVENT_CHANGED, /* EXEC answered nil: a guard changed meanwhile */
+	GUARD_EVENT_RESUMED, /* the guard was handed to it, or its place in line was lost */
+	GUARD_EVENT_TIMED_OUT,
+	GUARD_EVENT_RELEASED, /* the releases were answered */
+};
+#define GUARD_OP_EVENTS (GUARD_EVENT_RELEASED + 1)
+
+/* What is to be done next. */
+enum guard_op_step {
+	GUARD_STEP_NONE, /* the event does not belong to the phase: a bug, or a broken server */
+	GUARD_STEP_SEND_TRY,
+	GUARD_STEP_SEND_SCRIPT,
+	GUARD_STEP_SEND_NEXT, /* guard_op_write_next() */
+	GUARD_STEP_SEND_COMMAND, /* as it came */
+	GUARD_STEP_SEND_EXEC, /* MULTI, the commands, EXEC; or the application's EXEC */
+	GUARD_STEP_WAIT, /* it stands in line */
+	GUARD_STEP_BEGIN_MULTI, /* the application's MULTI */
+	GUARD_STEP_ABORT, /* nothing is carried out; the error is its answer */
+	GUARD_STEP_GIVE_UP, /* nothing is carried out: the guards changed too often */
+	GUARD_STEP_TIME_OUT,
+	GUARD_STEP_FINISH, /* the reply is its answer */
+	GUARD_STEP_ANSWER, /* the reply that was kept is */
 };
 
 /* What became of it. */
 enum guard_op_result {
-	GUARD_OP_DONE,
+	GUARD_OP_CARRIED_OUT,
 	GUARD_OP_PARTLY, /* of a transaction's commands, one or the other may have failed: what
-	                   they read counts as read, and what they wrote, as not written yet */
+	                    they read counts as read, and what they wrote, as not written yet */
 	GUARD_OP_FAILED, /* nothing was done */
 };
 
-/* A command on guarded keys that is under way: what becomes of its readings when it ends. */
+/* Which script a GUARD_OP_SCRIPT needs. */
+enum guard_op_script {
+	GUARD_OP_READ, /* guard_read.lua, which carries it out */
+	GUARD_OP_READ_APART, /* guard_read.lua, which leaves the command to hasp */
+	GUARD_OP_WRITE, /* guard_finish.lua or guard_write.lua */
+};
+
 #define GUARD_OP_TICKET_MAX 40
 struct guard_op {
-	struct read_sets *table;
-	bool writes;
-	double sent_at; /* clock_now() */
-	int64_t wait_ms; /* it may stand in line for so long */
-	char ticket[GUARD_OP_TICKET_MAX]; /* of the try */
 	enum guard_op_kind kind;
+	enum guard_op_phase phase; /* guard_op.c writes it */
+	enum guard_op_script script;
+	struct read_sets *table;
+	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
+	bool optimistic; /* it begins with an optimistic acquire */
+	bool writes;
+	bool has_waiters; /* TRY: somebody stands in line */
+	bool acquired; /* it has guards that it did not have before */
+	bool unread; /* acquired; and nobody had read under one of them: what was read before is
+	              * out of date */
 	unsigned due; /* answers before the one that decides */
 	unsigned attempts;
-	bool has_waiters; /* GUARD_OP_OPTIMISTIC: somebody stands in line */
-	bool executing; /* else it is being checked */
-	bool taking; /* those that guard_op_takes() */
-	bool is_new; /* (taken) nobody had read under one of them: what was read before is old
-	              */
-	bool taken; /* they were, or (GUARD_OP_SCRIPT, GUARD_OP_OPTIMISTIC) what a read needs */
+	double sent_at; /* clock_now() */
+	int64_t wait_ms; /* it may stand in line for so long */
+	char ticket[GUARD_OP_TICKET_MAX]; /* of what was sent last */
 	size_t ncommands; /* in the transaction */
-	struct buf block; /* its commands; GUARD_OP_SINGLE: empty, it is the client's request */
+	struct buf block; /* BLOCK: its commands */
+	bool block_open; /* BLOCK: Redis has queued them, and is to discard them */
 	struct buf error; /* the first one among what was due; empty: none */
-	bool handing_off; /* it was carried out, and its guards are being released */
-	enum guard_op_result end; /* (handing_off) its own */
-	struct buf answer; /* (handing_off) Redis' whole answer */
+	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
+	enum guard_op_result result; /* HAND_OFF: its own */
+	struct buf answer; /* HAND_OFF: Redis' whole answer */
 	size_t answer_from; /* where in it the client's begins */
-	struct resp_reply reply; /* (handing_off) that tells of it */
+	struct resp_reply reply; /* HAND_OFF: that tells of it */
 	size_t queued_at; /* the key for which it stands in line */
 	size_t n;
 	struct guard_op_key {
-		struct read_set_entry *read_set_entry;
+		struct read_set_entry *entry;
 		int64_t lease_ms;
 		bool must_own; /* its connection may have read it */
 		bool writes; /* it may be written */
@@ -119,54 +148,78 @@ struct guard_op {
 	} keys[]; /* in the keys' order */
 };
 
-struct guard_op *guard_op_new(struct read_sets *table, struct read_set *r, int db,
-                              const struct guarded_command *g, bool writes,
-                              struct slice ticket);
-/* One of all that the reader has read in database `db`. NULL: nothing. */
-struct guard_op *guard_op_of_read_set(struct read_sets *table, struct read_set *r, int db);
-void guard_op_free(struct guard_op *call); /* NULL is allowed */
+/* An operation of one key, as most are. */
+#define GUARD_OP_SINGLE_SIZE (sizeof(struct guard_op) + sizeof(struct guard_op_key))
 
-/* The call that checks all of its keys: see rewrite_guard_check(). For another try, with
- * another ticket. */
-void guard_op_write_check(struct guard_op *call, struct buf *out, struct rewrite_how how);
-/* Is its guard to be taken before the check? */
-bool guard_op_takes(const struct guard_op *call, size_t i);
-/* The call that takes those: see rewrite_guard_read(). */
-void guard_op_write_acquire(struct guard_op *call, struct buf *out, struct rewrite_how how);
-/* WATCH with the guards' names. */
-void guard_op_write_watch(const struct guard_op *call, struct buf *out);
+/* `freelist`: of blocks of GUARD_OP_SINGLE_SIZE bytes, which outlives it; `now`: clock_now().
+ */
+struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist,
+                              struct read_set *r, int db, const struct guarded_command *g,
+                              enum guard_op_kind kind, double now);
+/* One of all that was read in database `db`. NULL: nothing was. */
+struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *freelist,
+                                      struct read_set *r, int db, enum guard_op_kind kind,
+                                      double now);
+void guard_op_free(struct guard_op *op); /* NULL is allowed */
 
-/* Guards that are not their owner's yet are acquired first, so that a transaction that reads
- * has them when it has ended. */
-bool guard_op_must_acquire(const struct guard_op *op);
-/* Appends the next step of a transaction, up to the script that decides about the one behind
- * it. Returns how many answers come before that one's. */
-unsigned guard_op_write_next(struct guard_op *op, struct rewrite_how how, struct buf *out);
+/* How often a guard may change under a transaction until that is given up. */
+#define GUARD_OP_ATTEMPTS 100
 
-/* Where key `i` of those that were sent stands among the parts; n: there is none. */
-size_t guard_op_key_at(const struct guard_op *call, size_t i);
-/* What a waiter needs to know of part `i`; `name`: room for its guard's name. */
-struct lock_try guard_op_try(const struct guard_op *call, size_t i, struct buf *name);
+/* Something happened. Returns what is to be done, and changes the phase accordingly. */
+enum guard_op_step guard_op_step(struct guard_op *op, enum guard_op_event event);
 
-/* (GUARD_OP_SCRIPT) The guards are its owner's now, as `line` has it: +GRANTED ... */
-void guard_op_granted(struct guard_op *call, struct slice line);
-/* It was answered with this error line: a key that was lost counts as read no more. */
-void guard_op_failed(struct guard_op *call, struct slice line);
-/* It was answered. */
-void guard_op_complete(struct guard_op *call, enum guard_op_result end);
+/* The event that a line, `+...` or `-...`, of an answer to a script is. */
+enum guard_op_event guard_op_event_of(struct slice line);
+
+/* --- what is sent --- */
+
+/* `how.ticket` and the time count from here on; `now`: clock_now(). */
+void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
+/* The optimistic acquire of `req`, whose answers before the last are noted by
+ * guard_op_tried(). */
+void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
+/* The script for `req`, whose keys, guarded or not, stand at `args`. */
+void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
+                           const size_t *args, size_t nargs, struct rewrite_how how);
+/* The next step of a transaction, up to the script that decides about the one behind it; sets
+ * the phase to ACQUIRE or CHECK. Returns how many answers come before that one's. */
+unsigned guard_op_write_next(struct guard_op *op, struct buf *out, struct rewrite_how how);
+
+/* --- what is answered --- */
+
+/* (TRY) One of the answers before the last. True: there are others to come. False: the acquire
+ * was in vain. Sets op->due to 0 when the last one counts. */
+bool guard_op_tried(struct guard_op *op, const struct resp_reply *reply);
+/* `+GRANTED ...`: the guards are its owner's. */
+void guard_op_granted(struct guard_op *op, struct slice line);
+/* An error: a key that was lost counts as read no more. */
+void guard_op_refused(struct guard_op *op, struct slice line);
+/* It has to wait for the key that `+QUEUED place now held i` names. Returns what a waiter must
+ * know, with the guard's name in `name`, and writes the guard's lease; returns false when there
+ * is no such key. */
+bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
+                    struct lock_try *t, int64_t *lease_ms);
+/* Redis carried it out, or not. Its keys' entries are as they are to be then. */
+void guard_op_complete(struct guard_op *op, enum guard_op_result result);
 /* Nobody will see the answer: what it reads counts as read. Frees it. */
-void guard_op_assume(struct guard_op *call);
-/* The answer will never come: it leaves the line, and what it took is given back. */
-void guard_op_undo(struct guard_op *call);
-/* Appends the calls that give back what the command does not need any more, and, if it `took`
+void guard_op_assume(struct guard_op *op);
+/* The answer will never come: it leaves the line, and what it acquired is released. */
+void guard_op_undo(struct guard_op *op);
+
+/* The key that it waits for. */
+struct slice guard_op_queued_key(const struct guard_op *op);
+
+/* --- what is released --- */
+
+/* Appends the calls that release what the command does not need any more, and, if it `acquired`
  * guards for itself, those that it has not read under, or that note what it has read; returns
  * how many. */
-size_t guard_op_write_release(const struct guard_op *call, enum guard_op_result end, bool took,
-                              struct buf *out);
+size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
+                              bool acquired, struct buf *out);
 /* Does it release or note, when it is done, guards of owners that other connections are, too?
  * Those must not go on before Redis has done so: what they read then would be forgotten. */
-bool guard_op_is_shared(const struct guard_op *call);
-/* The same by hasp's own connection, when there is no other. */
-void guard_op_release(const struct guard_op *call, enum guard_op_result end, bool took);
+bool guard_op_is_shared(const struct guard_op *op);
+/* As guard_op_write_release(), by hasp's own connection. */
+void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);
 
 #endif

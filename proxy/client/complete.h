@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * complete: what an answered request means for the client's session, holds and observations.
+ */
+#ifndef HASP_CLIENT_COMPLETE_H
+#define HASP_CLIENT_COMPLETE_H
+
+#include "client/client_internal.h"
+
+/* The request was answered so; frees it. `captured`: an EXEC's reply, empty if it was too long.
+ */
+void complete_request(struct client *c, struct pending_request *r,
+                      const struct resp_reply *reply, struct slice captured);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/conn.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lock/observe/observation.h"
+
+/* An activity this soon after the last one need not be noted. */
+#define ACTIVE_SECONDS 0.01
+/* While its command is answered, a client may send this much ahead. */
+#define AHEAD_MAX ((size_t)64 * 1024)
+
+/* --- state ------------------------------------------------------------------------------ */
+
+#define TO(state) (1u << CLIENT_##state)
+#define ENDS (TO(FINISHING) | TO(DEAD))
+static const unsigned allowed[CLIENT_STATES] = {
+	[CLIENT_OPEN] = TO(OPEN) | TO(STREAMING) | TO(TUNNEL) | TO(REFUSED) | TO(PARKED_REPLY) |
+	                TO(PARKED_DEFERRED) | TO(PARKED_LINK) | TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_STREAMING] = TO(OPEN) | TO(REFUSED) | ENDS,
+	[CLIENT_TUNNEL] = ENDS,
+	[CLIENT_REFUSED] = ENDS,
+	[CLIENT_PARKED_REPLY] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_QUEUE) |
+	                        TO(PARKED_LINK) | TO(PARKED_TURN) | ENDS,
+	[CLIENT_PARKED_DEFERRED] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_LINK] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_QUEUE] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                        TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_TURN] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
+	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_FINISHING] = TO(DEAD),
+	[CLIENT_DEAD] = 0,
+};
+
+bool client_may_become(enum client_state from, enum client_state to)
+{
+	return allowed[from] & (1u << to);
+}
+
+void client_set_state(struct client *c, enum client_state state)
+{
+	HASP_ASSERT(client_may_become(c->state, state));
+	c->state = state;
+}
+
+void client_park(struct client *c, enum client_state why)
+{
+	client_set_state(c, why);
+	HASP_ASSERT(client_is_parked(c));
+	c->user.await_idle = why == CLIENT_PARKED_LINK;
+}
+
+void client_unpark(struct client *c)
+{
+	client_set_state(c, CLIENT_OPEN);
+	c->env->on_unparked(c);
+}
+
+void client_end_wait(struct client *c)
+{
+	waiter_end(c->waiter);
+	c->waiter = NULL;
+}
+
+bool client_is_decided(const struct client *c)
+{
+	return c->decided_in == c->env->policy.generation;
+}
+
+void client_decide_again(struct client *c)
+{
+	session_withdraw(&c->session, c->current);
+	pending_free(c->current);
+	c->current = NULL;
+	c->scanned = 0;
+	c->scan = (struct request_scan){ 0 };
+	client_unpark(c);
+}
+
+void client_end_current(struct client *c)
+{
+	c->current = NULL;
+	client_end_wait(c);
+	buf_consume(&c->in, c->scanned);
+	c->scanned = 0;
+	client_unpark(c);
+}
+
+/* --- reading ---------------------------------------------------------------------------- */
+
+void client_mark_active(struct client *c)
+{
+	double now = c->env->policy.now;
+
+	if (now - c->active_at < ACTIVE_SECONDS)
+		return;
+	c->active_at = now;
+	list_remove(&c->node);
+	list_append(&c->env->clients, &c->node);
+}
+
+bool client_is_behind(const struct client *c)
+{
+	if (client_is_ending(c))
+		return false;
+	return (c->user.link && link_is_full(c->user.link)) ||
+	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX) ||
+	       stream_pending(&c->stream) >= STREAM_HIGH_WATER;
+}
+
+void client_steer_reading(struct client *c)
+{
+	if (client_is_dead(c))
+		return;
+	if (c->eof || client_is_behind(c))
+		stream_pause(&c->stream);
+	else
+		stream_resume(&c->stream);
+}
+
+/* --- the end ---------------------------------------------------------------------------- */
+
+void client_leave_link(struct client *c)
+{
+	struct link *l = c->user.link;
+
+	link_leave(&c->user);
+	if (l && !c->shared)
+		link_close(l);
+}
+
+/* What the request has acquired, if it was carried out, is given back. */
+static void undo(void *arg, struct pending_request *r, int db)
+{
+	(void)arg;
+	pending_lock_undo(r->pending_lock, db);
+	r->pending_lock = NULL;
+	if (r->guard_op)
+		guard_op_undo(r->guard_op);
+}
+
+/* What it holds, or is about to, and the locks that it waits for. */
+static void give_up_locks(struct client *c)
+{
+	/* A waiter leaves the line; what was sent and not answered is undone. */
+	if (c->state != CLIENT_PARKED_TURN)
+		session_each_awaited(&c->session, undo, NULL);
+	client_end_wait(c);
+	hold_owner_end(&c->holds);
+	read_set_end(&c->read_set, clock_now());
+	observer_free(c->observer);
+	c->observer = NULL;
+	/* It was not sent yet. */
+	if (c->current && list_empty(&c->current->node))
+		pending_free(c->current);
+	c->current = NULL;
+}
+
+void client_close(struct client *c, const char *reason)
+{
+	if (client_is_dead(c))
+		return;
+	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.io.fd, reason);
+	/* Else it has given up everything already. */
+	if (c->state != CLIENT_FINISHING) {
+		client_leave_link(c);
+		give_up_locks(c);
+	}
+	client_set_state(c, CLIENT_DEAD);
+	stream_close(&c->stream);
+	buf_release(&c->in);
+	list_remove(&c->node);
+	list_append(&c->env->dead, &c->node);
+}
+
+/* What the client still sends is read and dropped meanwhile: closing a socket with unread
+ * bytes would reset it, and the client might never see its last ones. */
+void client_finish(struct client *c, const char *reason)
+{
+	if (client_is_ending(c))
+		return;
+	if (c->eof && stream_pending(&c->stream) == 0) {
+		client_close(c, reason);
+		return;
+	}
+	log_debug("client_closing fd=%d reason=\"%s\"", c->stream.io.fd, reason);
+	client_leave_link(c);
+	give_up_locks(c);
+	client_set_state(c, CLIENT_FINISHING);
+	buf_release(&c->in);
+	c->active_at = c->env->policy.now;
+	list_remove(&c->node);
+	list_append(&c->env->finishing, &c->node);
+	stream_shutdown(&c->stream);
+	if (!c->eof)
+		stream_resume(&c->stream);
+}

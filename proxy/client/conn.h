@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * conn: a client's connection: its state, and its end.
+ */
+#ifndef HASP_CLIENT_CONN_H
+#define HASP_CLIENT_CONN_H
+
+#include "client/client_internal.h"
+
+/* The only writer of c->state. Asserts that the state may change so. */
+void client_set_state(struct client *c, enum client_state state);
+bool client_may_become(enum client_state from, enum client_state to);
+
+/* Something was read or written: the client is not idle. */
+void client_mark_active(struct client *c);
+
+/* There is no space for more requests: the link, the client or hasp itself is behind. */
+bool client_is_behind(const struct client *c);
+
+/* Stops reading what can't be passed on, and goes on when it can. */
+void client_steer_reading(struct client *c);
+
+/* A shared link goes on without the client; a link of its own is closed. */
+void client_leave_link(struct client *c);
+
+/* Its request at the head of `in` is not looked at before it is unparked: one of
+ * CLIENT_PARKED_*. */
+void client_park(struct client *c, enum client_state why);
+/* The reason is gone: requests are taken from `in` again. */
+void client_unpark(struct client *c);
+
+/* `current` was answered: the request leaves `in`, and those behind it go on. `current` itself
+ * is the caller's. */
+void client_end_current(struct client *c);
+
+/* Was `current` decided about by what is known still? */
+bool client_is_decided(const struct client *c);
+/* `current`, which is not in flight, is dropped, and the request decided about anew. What it
+ * waited for it still waits for. */
+void client_decide_again(struct client *c);
+
+/* Nothing is waited for any more. */
+void client_end_wait(struct client *c);
+
+/* The end. Memory is given back when clients_reap() runs. */
+void client_close(struct client *c, const char *reason);
+
+/* Closes when the client has fetched its last bytes. */
+void client_finish(struct client *c, const char *reason);
+
+#endif

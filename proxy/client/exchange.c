@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/exchange.h"
+
+#include <poll.h>
+
+#include "client/complete.h"
+#include "client/conn.h"
+#include "client/guard_exchange.h"
+#include "client/links.h"
+#include "client/lock_exchange.h"
+#include "resp/write.h"
+
+/* --- beginning ------------------------------------------------------------------------------
+ */
+
+/* Redis hangs up on a client that has not logged in and sends more than ten arguments, as calls
+ * of scripts have. So it is asked first, by a command that does nothing, whether the client is
+ * logged in: without a password, say, as another user. */
+static void ask_login(struct client *c)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_word(&out, "PING");
+	links_send(c, buf_slice(&out));
+	buf_release(&out);
+	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
+	session_await(&c->session, c->current);
+	c->asks_login = true;
+	client_park(c, CLIENT_PARKED_REPLY);
+}
+
+bool exchange_start(struct client *c, const struct context *x, struct decision *d)
+{
+	c->current = d->pending;
+	c->decided_in = c->env->policy.generation;
+	if (links_must_log_in(c)) {
+		ask_login(c);
+		return true;
+	}
+	if (c->current->guard_op)
+		return guard_exchange_start(c, x);
+	return lock_exchange_start(c, x, d);
+}
+
+void exchange_resume(struct client *c)
+{
+	if (c->current->guard_op)
+		guard_exchange_again(c);
+	else
+		lock_exchange_again(c, false);
+}
+
+/* --- answers --------------------------------------------------------------------------------
+ */
+
+/* True: the client is not logged in, and the error that says so is its answer. */
+static bool on_login_line(struct client *c, struct slice line)
+{
+	c->asks_login = false;
+	if (slice_starts(line, SLICE_LIT("-NOAUTH")))
+		return true;
+	exchange_resume(c);
+	return false;
+}
+
+bool exchange_on_line(struct client *c, struct slice line)
+{
+	if (c->asks_login)
+		return on_login_line(c, line);
+	if (c->current->guard_op)
+		return guard_exchange_on_line(c, line);
+	return lock_exchange_on_line(c, line);
+}
+
+void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured)
+{
+	c->asks_login = false;
+	if (c->current->guard_op)
+		guard_exchange_on_reply(c, reply, captured);
+	else
+		lock_exchange_on_reply(c, reply);
+}
+
+size_t exchange_due(const struct client *c)
+{
+	const struct pending_request *r = c->current;
+
+	if (!r || list_empty(&r->node))
+		return 0;
+	return r->guard_op ? 1 + r->guard_op->due : 1;
+}
+
+/* --- the line for a lock
+ * ---------------------------------------------------------------------- */
+
+static void on_queue_ready(void *owner)
+{
+	struct client *c = client_of(owner);
+
+	if (c->state == CLIENT_PARKED_QUEUE)
+		exchange_resume(c);
+}
+
+/* It has, and hasp has not read that far. */
+static bool has_hung_up(const struct client *c)
+{
+	struct pollfd p = { .fd = c->stream.io.fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+static void on_granted(void *owner, void *tag, long long fence, double since)
+{
+	struct client *c = client_of(owner);
+
+	(void)tag;
+	/* The request counts as sent again: what it got is undone if the client is closed. */
+	client_set_state(c, CLIENT_PARKED_REPLY);
+	if (has_hung_up(c))
+		client_close(c, "hung up while it waited for a lock");
+	else if (c->current->guard_op)
+		guard_exchange_again(c);
+	else
+		lock_exchange_on_granted(c, fence, since);
+}
+
+static void on_wait_timed_out(void *owner, void *tag)
+{
+	struct client *c = client_of(owner);
+
+	(void)tag;
+	if (c->current->guard_op)
+		guard_exchange_on_timed_out(c);
+	else
+		lock_exchange_on_timed_out(c);
+}
+
+static void on_place_lost(void *owner, void *tag)
+{
+	(void)tag;
+	exchange_resume(client_of(owner));
+}
+
+const struct waiter_ops exchange_waiter_ops = {
+	.on_ready = on_queue_ready,
+	.on_granted = on_granted,
+	.on_timed_out = on_wait_timed_out,
+	.on_lost = on_place_lost,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fast_path: requests that have only to be passed, which most are: told by their names and
+ * first keys, counted, and left where they are, to be sent in one piece.
+ */
+#ifndef HASP_CLIENT_FAST_PATH_H
+#define HASP_CLIENT_FAST_PATH_H
+
+#include "client/client_internal.h"
+
+/* Where a pass over the input stands. */
+struct cursor {
+	const char *p;
+	size_t n;
+	size_t from; /* first byte that was not sent on */
+	size_t at; /* where the request that is looked at begins */
+};
+
+/* Moves the cursor over requests that are whole and have only to be passed. Returns the length
+ * of the one that ended the run, if that is whole and env->args has its arguments; else 0. */
+size_t fast_path_take(struct client *c, struct cursor *k);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/guard_release.h"
+
+#include "client/conn.h"
+#include "client/links.h"
+#include "client/lock_wait.h"
+
+/* A grant that came while nobody looked may have acquired it. */
+static bool has_acquired(const struct client *c, const struct guard_op *op)
+{
+	return op->acquired || c->waiter;
+}
+
+/* Returns how many answers will come. */
+static size_t send_releases(struct client *c, const struct guard_op *op,
+                            enum guard_op_result result)
+{
+	struct buf out = BUF_INIT;
+	size_t n = guard_op_write_release(op, result, has_acquired(c, op), &out);
+
+	links_send(c, buf_slice(&out));
+	buf_release(&out);
+	return n;
+}
+
+void guard_release(struct client *c, const struct guard_op *op, enum guard_op_result result)
+{
+	if (!c->user.link) {
+		guard_op_release(op, result, has_acquired(c, op));
+		return;
+	}
+	for (size_t n = send_releases(c, op, result); n; n--)
+		link_expect(&c->user, LINK_DISCARD, NULL);
+}
+
+bool guard_release_awaited(struct client *c, struct pending_request *r,
+                           enum guard_op_result result)
+{
+	size_t n = send_releases(c, r->guard_op, result);
+
+	if (n == 0)
+		return false;
+	for (; n > 1; n--)
+		link_expect(&c->user, LINK_DISCARD, NULL);
+	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, r);
+	return true;
+}
+
+void guard_wait(struct client *c, struct slice line)
+{
+	struct guard_op *op = c->current->guard_op;
+	struct buf name = BUF_INIT;
+	int64_t lease_ms;
+	struct lock_try t;
+
+	if (guard_op_queue(op, line, &name, &t, &lease_ms)) {
+		if (!c->waiter)
+			c->waiter = waiter_new_sent(c->env->policy.waiters, op->wait_ms,
+			                            op->sent_at, t.ticket, c->env->waiter_ops,
+			                            c);
+		(void)guard_op_step(op, GUARD_EVENT_QUEUED);
+		lock_wait_queued(c, &t, lease_ms, line);
+	} else {
+		lock_wait_failed(c);
+	}
+	buf_release(&name);
+}
+
+void guard_end(struct client *c, enum guard_op_result result)
+{
+	struct pending_request *r = c->current;
+
+	guard_op_complete(r->guard_op, result);
+	session_complete(&c->session, r);
+	client_end_current(c);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * guard_release: what a command on guarded keys gives back, over its client's own link: in
+ * front of what the client sends next.
+ */
+#ifndef HASP_CLIENT_GUARD_RELEASE_H
+#define HASP_CLIENT_GUARD_RELEASE_H
+
+#include "client/client_internal.h"
+
+/* Releases what the command has acquired and did not read, or does not need any more. */
+void guard_release(struct client *c, const struct guard_op *op, enum guard_op_result result);
+/* The same, and `r` is answered when Redis has done it. There is a link. False: there is
+ * nothing to be released. */
+bool guard_release_awaited(struct client *c, struct pending_request *r,
+                           enum guard_op_result result);
+
+/* `current` was answered `+QUEUED ...`: the client waits for the guard. */
+void guard_wait(struct client *c, struct slice line);
+
+/* `current` is over; its answer was sent, or is on its way to the client. */
+void guard_end(struct client *c, enum guard_op_result result);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/lock_exchange.h"
+
+#include <stdio.h>
+
+#include "client/complete.h"
+#include "client/conn.h"
+#include "client/links.h"
+#include "client/lock_wait.h"
+#include "client/request_context.h"
+#include "policy/lock.h"
+
+/* Sends `bytes`, whose reply answers `current`. */
+static void send_current(struct client *c, struct slice bytes, unsigned flags)
+{
+	links_send_call(c, bytes);
+	link_expect(&c->user, LINK_NOTIFY | flags, c->current);
+	if (list_empty(&c->current->node))
+		session_await(&c->session, c->current);
+	client_park(c, CLIENT_PARKED_REPLY);
+}
+
+/* It is not in flight, and may not be for a while. */
+static void withdraw(struct client *c)
+{
+	session_withdraw(&c->session, c->current);
+}
+
+/* Sends the error in env->rewritten in the place of `current`. */
+static void send_refusal(struct client *c)
+{
+	links_send(c, buf_slice(&c->env->policy.rewritten));
+	link_expect(&c->user, LINK_PASS, NULL);
+	withdraw(c);
+	pending_free(c->current);
+	c->current = NULL;
+}
+
+/* Sends the call in env->rewritten. False: its place was taken by an error. */
+static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
+{
+	unsigned flags = how.eval ? 0 : LINK_INTERCEPT;
+
+	switch (lock_wait_ready(c, wait_ms, how.ticket, false)) {
+	case LOCK_WAIT_READY:
+		break;
+	case LOCK_WAIT_PARKED:
+		withdraw(c);
+		return true;
+	case LOCK_WAIT_REFUSED:
+		send_refusal(c);
+		return false;
+	}
+	if (wait_ms)
+		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+	send_current(c, buf_slice(&c->env->policy.rewritten), flags);
+	return true;
+}
+
+bool lock_exchange_start(struct client *c, const struct context *x, struct decision *d)
+{
+	c->current = d->pending;
+	return send_call(c, d->wait_ms, x->how);
+}
+
+void lock_exchange_again(struct client *c, bool eval)
+{
+	struct command_info what;
+	struct resp_view view;
+	struct context x;
+	int64_t wait_ms;
+
+	if (!client_is_decided(c)) {
+		client_decide_again(c);
+		return;
+	}
+	x = request_context_again(c, &view, &what);
+	/* The link may have gone while the client waited, and what the command needs may have
+	 * changed. */
+	if (!links_take(c, links_route(c, &what, &view))) {
+		withdraw(c);
+		client_park(c, CLIENT_PARKED_LINK);
+		return;
+	}
+	x.how = lock_wait_how(c, eval);
+	lock_rewrite(&x, c->current, &wait_ms);
+	if (!send_call(c, wait_ms, x.how))
+		client_end_current(c);
+}
+
+static void enqueue(struct client *c, struct slice line)
+{
+	int64_t lease_ms;
+	struct lock_try t;
+
+	if (!c->current->pending_lock) {
+		lock_wait_failed(c);
+		return;
+	}
+	t = pending_lock_try(c->current->pending_lock, &lease_ms);
+	lock_wait_queued(c, &t, lease_ms, line);
+}
+
+bool lock_exchange_on_line(struct client *c, struct slice line)
+{
+	if (slice_starts(line, SLICE_LIT("+QUEUED ")))
+		enqueue(c, line);
+	else if (slice_starts(line, SLICE_LIT("-NOSCRIPT")))
+		lock_exchange_again(c, true);
+	else
+		return true;
+	return false;
+}
+
+void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
+{
+	struct pending_request *r = c->current;
+
+	if (r->pending_lock && c->stream.error)
+		pending_lock_abandon(r->pending_lock);
+	complete_request(c, r, reply, SLICE_NONE);
+	client_end_current(c);
+}
+
+void lock_exchange_on_granted(struct client *c, long long fence, double since)
+{
+	struct pending_request *r = c->current;
+	enum lock_success success = pending_lock_success(r->pending_lock);
+	struct resp_reply reply = { .type = success == LOCK_IF_OK ? '+' : ':', .integer = 1 };
+	char text[32] = "+OK\r\n";
+
+	if (success == LOCK_IF_POSITIVE)
+		reply.integer = fence;
+	if (success != LOCK_IF_OK)
+		snprintf(text, sizeof(text), ":%lld\r\n", reply.integer);
+	stream_send(&c->stream, slice_str(text));
+	pending_lock_since(r->pending_lock, since);
+	lock_exchange_on_reply(c, &reply);
+}
+
+void lock_exchange_on_timed_out(struct client *c)
+{
+	struct pending_request *r = c->current;
+	const char *nil = c->session.proto == 3 ? "_\r\n" : "$-1\r\n";
+	bool counts = pending_lock_success(r->pending_lock) == LOCK_IF_ONE;
+
+	stream_send(&c->stream, slice_str(counts ? ":0\r\n" : nil));
+	session_complete(&c->session, r);
+	client_end_current(c);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_exchange: the steps of a call on a lock: a verb, or a command on a key with a rule.
+ *
+ *   lock_exchange_start() -> (asks whether the client is logged in) -> the call --reply--> end
+ *                                    ^                                  |  |
+ *                                    |--------- NOSCRIPT ---------------'  | QUEUED
+ *                                    `--- its place was lost --- waits <---'--granted--> end
+ */
+#ifndef HASP_CLIENT_LOCK_EXCHANGE_H
+#define HASP_CLIENT_LOCK_EXCHANGE_H
+
+#include "client/client_internal.h"
+
+/* Sends the call in env->rewritten, as decided. False: the client is not parked, for an error
+ * was sent in its place. */
+bool lock_exchange_start(struct client *c, const struct context *x, struct decision *d);
+/* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known
+ * to be missing. */
+void lock_exchange_again(struct client *c, bool eval);
+
+/* As link_ops.on_line(). */
+bool lock_exchange_on_line(struct client *c, struct slice line);
+void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply);
+
+/* As waiter_ops. */
+void lock_exchange_on_granted(struct client *c, long long fence, double since);
+void lock_exchange_on_timed_out(struct client *c);
+
+#endif

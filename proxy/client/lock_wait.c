@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/lock_wait.h"
+
+#include "client/conn.h"
+
+struct rewrite_how lock_wait_how(const struct client *c, bool eval)
+{
+	const struct session *s = &c->session;
+	bool in_multi = session_in_multi(s);
+	struct rewrite_how how = {
+		.eval = eval || in_multi || s->opaque,
+		.resp3 = s->proto == 3,
+		.ticket = waiters_ticket(c->env->policy.waiters),
+	};
+
+	/* A transaction waits for nobody; and a client that does not hear answers cannot be
+	 * called in. */
+	if (!in_multi && !s->opaque && s->db >= 0) {
+		how.wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
+		how.place = c->waiter ? waiter_place(c->waiter) : 0;
+	}
+	return how;
+}
+
+static void write_refusal(struct client *c)
+{
+	struct policy_env *env = &c->env->policy;
+	struct buf error = BUF_INIT;
+
+	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s",
+	           waiters_refusal(env->waiters));
+	buf_append(&error, slice_of("", 1));
+	buf_clear(&env->rewritten);
+	rewrite_error(&env->rewritten, (struct rewrite_how){ .eval = true }, buf_head(&error));
+	buf_release(&error);
+}
+
+enum lock_wait_ready lock_wait_ready(struct client *c, int64_t wait_ms, struct slice ticket,
+                                     bool lazy)
+{
+	struct waiters *waiters = c->env->policy.waiters;
+
+	if (wait_ms == 0 || (lazy && !c->waiter && waiters_are_ready(waiters)))
+		return LOCK_WAIT_READY;
+	if (!c->waiter)
+		c->waiter = waiter_new(waiters, wait_ms, c->env->waiter_ops, c);
+	switch (waiter_ready(c->waiter)) {
+	case TRY_READY:
+		waiter_sent(c->waiter, ticket);
+		return LOCK_WAIT_READY;
+	case TRY_NOT_YET:
+		client_park(c, CLIENT_PARKED_QUEUE);
+		return LOCK_WAIT_PARKED;
+	case TRY_REFUSED:
+		break;
+	}
+	write_refusal(c);
+	return LOCK_WAIT_REFUSED;
+}
+
+void lock_wait_failed(struct client *c)
+{
+	client_close(c, "the answer to its lock is not understood");
+}
+
+void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
+                      struct slice line)
+{
+	client_park(c, CLIENT_PARKED_TURN);
+	if (waiter_queued(c->waiter, c->session.db, t, lease_ms, line, c->current) != 0) {
+		client_set_state(c, CLIENT_PARKED_REPLY);
+		lock_wait_failed(c);
+	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
+		/* Now that its place is known, it leaves without a search. */
+		client_close(c, "hung up while it waited for a lock");
+	}
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lock_wait: a client's place in the line for a lock: whether its command can be sent that may
+ * have to wait, and what is done when it has to.
+ */
+#ifndef HASP_CLIENT_LOCK_WAIT_H
+#define HASP_CLIENT_LOCK_WAIT_H
+
+#include "client/client_internal.h"
+
+/* How a call of this client's is to look that is written now; makes a ticket for it. `eval`:
+ * its script is known to be missing. */
+struct rewrite_how lock_wait_how(const struct client *c, bool eval);
+
+enum lock_wait_ready {
+	LOCK_WAIT_READY, /* send it */
+	LOCK_WAIT_PARKED, /* the client is parked until it can be sent */
+	LOCK_WAIT_REFUSED, /* the error that says why is in env->rewritten instead */
+};
+/* `current`, which may wait in line for `wait_ms`, is to be sent with this ticket. `lazy`: a
+ * waiter is made only when it has to wait, for most commands never do. */
+enum lock_wait_ready lock_wait_ready(struct client *c, int64_t wait_ms, struct slice ticket,
+                                     bool lazy) __attribute__((warn_unused_result));
+
+/* `current` was answered `+QUEUED ...` (`line`): it waits for what `t` describes, with a lease
+ * of `lease_ms` (0: the application named its end). What it waits for may be granted at once.
+ */
+void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
+                      struct slice line);
+/* The line was not understood. */
+void lock_wait_failed(struct client *c);
+
+#endif

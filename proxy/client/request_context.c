@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/request_context.h"
+
+static const struct owner_identity *client_identity(void *arg)
+{
+	struct client *c = client_of(arg);
+
+	if (!c->identity) {
+		c->identity = xcalloc(1, sizeof(*c->identity));
+		owner_identify(c->identity, c->stream.io.fd, c->env->worker);
+	}
+	return c->identity;
+}
+
+struct context request_context(struct client *c)
+{
+	return (struct context){
+		.env = &c->env->policy,
+		.session = &c->session,
+		.holds = &c->holds,
+		.read_set = &c->read_set,
+		.observer = &c->observer,
+		.listener = c->listener,
+		/* (A command in front of its own could change what Redis makes of it: CLIENT
+		 * CACHING speaks of the next one.) */
+		.may_be_optimistic = !c->pinned,
+		.identity = client_identity,
+		.arg = c,
+	};
+}
+
+struct context request_context_again(struct client *c, struct resp_view *view,
+                                     struct command_info *what)
+{
+	struct context x = request_context(c);
+	bool whole;
+
+	*view = request_view(&c->env->args, buf_head(&c->in), c->scanned, &whole);
+	HASP_ASSERT(whole && view->argc > 0);
+	*what = classifier_find(&c->env->policy, view->argv[0]);
+	x.req = view;
+	x.what = what;
+	return x;
+}

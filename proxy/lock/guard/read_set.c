@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/guard/read_set.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/freelist.h"
+#include "lock/model/lock_id.h"
+
+struct read_sets {
+	struct script_jobs *jobs;
+	struct map by_id;
+	struct buf scratch;
+	struct freelist small; /* entries that fit in SMALL_SIZE */
+};
+
+/* Space for an entry with a key and a token as they mostly are. */
+#define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
+
+struct read_sets *read_sets_new(struct script_jobs *jobs)
+{
+	struct read_sets *table = xcalloc(1, sizeof(*table));
+
+	table->jobs = jobs;
+	map_init(&table->by_id, (uint64_t)(uintptr_t)table);
+	freelist_init(&table->small, SMALL_SIZE);
+	return table;
+}
+
+void read_sets_free(struct read_sets *table)
+{
+	HASP_ASSERT(table->by_id.n == 0);
+	map_fini(&table->by_id);
+	buf_release(&table->scratch);
+	freelist_fini(&table->small);
+	free(table);
+}
+
+struct script_jobs *read_sets_jobs(const struct read_sets *table)
+{
+	return table->jobs;
+}
+
+void read_set_init(struct read_set *r)
+{
+	*r = (struct read_set){ .n = 0 };
+	list_init(&r->entries);
+}
+
+static struct read_set_entry *entry_of(struct map_node *node)
+{
+	return node ? container_of(node, struct read_set_entry, by_id) : NULL;
+}
+
+struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
+                                     struct slice key)
+{
+	struct map_node *node;
+
+	if (r->n == 0)
+		return NULL;
+	node = map_get(&table->by_id, lock_id_write(&table->scratch, db, key));
+	while (node && entry_of(node)->read_set != r)
+		node = map_next(node);
+	return entry_of(node);
+}
+
+int read_set_entry_db(const struct read_set_entry *e)
+{
+	return lock_id_db(e->by_id.key);
+}
+
+struct slice read_set_entry_key(const struct read_set_entry *e)
+{
+	return lock_id_key(e->by_id.key);
+}
+
+/* Its own size, and what stands behind it. */
+static size_t entry_size(struct slice id, struct slice token)
+{
+	return sizeof(struct read_set_entry) + id.n + token.n;
+}
+
+static void entry_free(struct read_set_entry *e)
+{
+	bool is_small = entry_size(e->by_id.key, e->token) <= SMALL_SIZE;
+
+	map_remove(&e->table->by_id, &e->by_id);
+	list_remove(&e->node);
+	e->read_set->n--;
+	if (is_small)
+		freelist_give(&e->table->small, e);
+	else
+		free(e);
+}
+
+static void make_latest(struct read_set_entry *e)
+{
+	list_remove(&e->node);
+	list_append(&e->read_set->entries, &e->node);
+}
+
+void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key)
+{
+	struct read_set_entry *e = read_set_find(table, r, db, key);
+
+	if (e)
+		make_latest(e);
+}
+
+static void forget_oldest_read(struct read_set *r)
+{
+	r->overflowed = true;
+	entry_free(container_of(r->entries.next, struct read_set_entry, node));
+}
+
+static struct read_set_entry *entry_new(struct read_sets *table, struct read_set *r, int db,
+                                        const struct guarded_key *k)
+{
+	struct slice id = lock_id_write(&table->scratch, db, k->key);
+	size_t size = entry_size(id, k->token);
+	struct read_set_entry *e = size <= SMALL_SIZE ? freelist_take(&table->small)
+	                                              : xmalloc(size);
+	char *bytes = (char *)(e + 1);
+
+	memcpy(bytes, id.p, id.n);
+	memcpy(bytes + id.n, k->token.p, k->token.n);
+	*e = (struct read_set_entry){
+		.by_id.key = slice_of(bytes, id.n),
+		.read_set = r,
+		.table = table,
+		.token = slice_of(bytes + id.n, k->token.n),
+		.shared = k->shared,
+	};
+	map_put(&table->by_id, &e->by_id);
+	list_append(&r->entries, &e->node);
+	r->n++;
+	return e;
+}
+
+struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
+                                    const struct guarded_key *k, double until)
+{
+	struct read_set_entry *e = read_set_find(table, r, db, k->key);
+	bool renamed = false;
+
+	if (e && !slice_eq(e->token, k->token)) {
+		renamed = e->read;
+		entry_free(e);
+		e = NULL;
+	}
+	if (e) {
+		make_latest(e);
+	} else {
+		if (r->n >= READ_SET_MAX)
+			forget_oldest_read(r);
+		e = entry_new(table, r, db, k);
+		e->read = e->renamed = renamed;
+	}
+	e->until = until;
+	e->release = k->release;
+	e->lease_ms = k->lease_ms;
+	return e;
+}
+
+void read_set_entry_read(struct read_set_entry *e)
+{
+	e->read = true;
+	e->renamed = e->lost = false;
+}
+
+void read_set_entry_over(struct read_set_entry *e)
+{
+	e->read = e->renamed = e->lost = false;
+	if (!e->read_set->overflowed)
+		entry_free(e);
+}
+
+void read_set_entry_release(const struct read_set_entry *e, enum guard_done done)
+{
+	struct buf out = BUF_INIT;
+	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
+	                                              e->shared, done);
+
+	/* Later it is over anyway. */
+	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
+	               NULL, NULL);
+	buf_release(&out);
+}
+
+void read_set_end(struct read_set *r, double now)
+{
+	while (!list_empty(&r->entries)) {
+		struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry,
+		                                        node);
+		if (e->release && read_set_entry_db(e) >= 0 && e->until > now)
+			read_set_entry_release(e, GUARD_DONE_NOTHING);
+		entry_free(e);
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * read_set: the guarded keys that a connection has read and not written since. An entry
+ * outlives its guard: a connection that writes what it once read must still have the guard
+ * then, however long that takes. Whether it has, the scripts decide.
+ *
+ *   read_set_add() --the read is answered--> read --written or lost--> gone
+ *        `-- refused --> gone                  `-- the connection ends --> its guard is
+ * released
+ */
+#ifndef HASP_LOCK_GUARD_READ_SET_H
+#define HASP_LOCK_GUARD_READ_SET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/map.h"
+#include "base/slice.h"
+#include "lock/rewrite/guard.h"
+#include "lock/scripts/script_job.h"
+
+/* A connection has fewer entries than this. To make room for another one the oldest is
+ * forgotten; from then on a key without an entry counts as read when it is written. */
+#define READ_SET_MAX 1024
+
+struct read_sets; /* a worker's */
+
+struct read_sets *read_sets_new(struct script_jobs *jobs);
+void read_sets_free(struct read_sets *r); /* no read set has entries */
+struct script_jobs *read_sets_jobs(const struct read_sets *r);
+
+/* A connection's. */
+struct read_set {
+	struct list entries; /* oldest first */
+	uint32_t n;
+	bool overflowed; /* entries were forgotten; then those that are written stay, because a
+	                  * key without one counts as read */
+};
+void read_set_init(struct read_set *r);
+
+/* One key. */
+struct read_set_entry {
+	struct map_node by_id; /* database and key */
+	struct list node; /* in its read set */
+	struct read_set *read_set;
+	struct read_sets *table;
+	struct slice token; /* by which the guard was acquired */
+	double until; /* clock_now(): when the guard is over, unless it is acquired again */
+	bool read; /* the read was answered */
+	bool release; /* the guard, when the connection ends */
+	bool shared; /* several connections may be this owner */
+	bool renamed; /* what counts as read was read under another token */
+	bool lost; /* another owner had the guard since the read, as far as is known here */
+	int64_t lease_ms;
+};
+
+/* NULL: none. */
+struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
+                                     struct slice key);
+struct slice read_set_entry_key(const struct read_set_entry *e);
+int read_set_entry_db(const struct read_set_entry *e);
+
+/* The entry of the key, or a new one; the latest of the set from now on. The guard is good
+ * until `until` if it is acquired now. */
+struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r, int db,
+                                    const struct guarded_key *k, double until);
+/* Makes the key's entry the latest, if there is one. */
+void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key);
+
+/* The key was read under its guard. */
+void read_set_entry_read(struct read_set_entry *e);
+/* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
+void read_set_entry_over(struct read_set_entry *e);
+/* hasp's own connection releases the guard, or notes what was done with it. */
+void read_set_entry_release(const struct read_set_entry *e, enum guard_done done);
+
+/* The connection ended: guards that it may still have are released. `now`: clock_now(). */
+void read_set_end(struct read_set *r, double now);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "session/pending.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/guard/guard_op.h"
+#include "lock/hold/holds.h"
+#include "lock/observe/observation.h"
+
+static bool is_login(const struct pending_request *r)
+{
+	return r->kind == PENDING_AUTH || r->kind == PENDING_HELLO || r->kind == PENDING_NAME;
+}
+
+struct pending_request *pending_new(enum pending_kind kind)
+{
+	return pending_new_of(NULL, kind);
+}
+
+struct pending_request *pending_new_of(struct freelist *freelist, enum pending_kind kind)
+{
+	struct pending_request *r = freelist ? freelist_take(freelist) : xmalloc(sizeof(*r));
+
+	*r = (struct pending_request){ .kind = kind, .freelist = freelist };
+	list_init(&r->node);
+	if (kind == PENDING_EXEC)
+		list_init(&r->queued);
+	return r;
+}
+
+void pending_free_list(struct list *l)
+{
+	struct list *node;
+
+	while ((node = list_shift(l)))
+		pending_free(container_of(node, struct pending_request, node));
+}
+
+void pending_free(struct pending_request *r)
+{
+	list_remove(&r->node);
+	if (r->kind == PENDING_EXEC) {
+		pending_free_list(&r->queued);
+	} else if (is_login(r)) {
+		free(r->login.user);
+		free(r->login.password);
+		free(r->login.name);
+	}
+	pending_lock_free(r->pending_lock);
+	guard_op_free(r->guard_op);
+	observation_free(r->observation);
+	buf_release(&r->probe_keys);
+	if (r->freelist)
+		freelist_give(r->freelist, r);
+	else
+		free(r);
+}
+
+void pending_add_probe_key(struct pending_request *r, struct slice key)
+{
+	buf_append(&r->probe_keys, slice_of(&key.n, sizeof(key.n)));
+	buf_append(&r->probe_keys, key);
+}
+
+void pending_each_probe_key(const struct pending_request *r,
+                            void (*fn)(void *arg, struct slice key), void *arg)
+{
+	struct slice rest = buf_slice(&r->probe_keys);
+	struct list *at;
+
+	while (rest.p && rest.n) {
+		size_t n;
+		memcpy(&n, rest.p, sizeof(n));
+		fn(arg, slice_of(rest.p + sizeof(n), n));
+		rest.p += sizeof(n) + n;
+		rest.n -= sizeof(n) + n;
+	}
+	if (r->kind != PENDING_EXEC)
+		return;
+	for (at = r->queued.next; at != &r->queued; at = at->next)
+		pending_each_probe_key(container_of(at, struct pending_request, node), fn, arg);
+}
+
+const char *pending_user(const struct pending_request *r)
+{
+	return is_login(r) ? r->login.user : NULL;
+}
+
+const char *pending_name(const struct pending_request *r)
+{
+	return is_login(r) ? r->login.name : NULL;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pending: a request in flight whose reply changes what hasp knows, or has to be acted upon; it
+ * is the tag of the request on its link. Requests that have only to be passed have none.
+ */
+#ifndef HASP_SESSION_PENDING_H
+#define HASP_SESSION_PENDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/freelist.h"
+#include "base/list.h"
+#include "base/slice.h"
+
+struct guard_op;
+struct observation;
+struct pending_lock;
+
+enum pending_kind {
+	PENDING_SELECT,
+	PENDING_AUTH,
+	PENDING_HELLO,
+	PENDING_NAME,
+	PENDING_RESET,
+	PENDING_MULTI,
+	PENDING_SUBSCRIBE,
+	PENDING_EXEC,
+	PENDING_LOCK, /* a call on a lock, or an error in its place */
+	PENDING_PROBE, /* it may end a lock that is waited for */
+	PENDING_GUARD, /* a command on guarded keys */
+	PENDING_NOTICE, /* only that it is answered matters, and nothing waits for that */
+};
+
+enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS };
+#define SUBSCRIPTION_KINDS 3
+
+struct pending_request {
+	enum pending_kind kind;
+	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
+	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
+	bool blocks; /* Redis may keep it, and what is behind it, until there is data */
+	size_t index; /* in a transaction: its place there */
+	union {
+		int db; /* SELECT */
+		struct {
+			uint8_t proto; /* HELLO; 0: unchanged */
+			char *user; /* NULL: unchanged; "": the default user */
+			char *password; /* with `user` */
+			char *name; /* NULL: unchanged; "": none */
+		} login; /* AUTH, HELLO, NAME */
+		struct {
+			enum subscription kind;
+			bool ends; /* UNSUBSCRIBE and its like */
+			size_t acks; /* still to come; 0: as many as are subscribed */
+		} subscribe; /* SUBSCRIBE */
+		struct list queued; /* EXEC: the requests that it carries out */
+	};
+	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
+	/* What else is to be done when it is answered, or the transaction that it is in: */
+	struct pending_lock *pending_lock; /* NULL: nothing */
+	struct observation *observation; /* NULL: nothing */
+	struct buf probe_keys; /* locks to be probed, each after its size_t length */
+};
+
+struct pending_request *pending_new(enum pending_kind kind);
+/* The same from, and back to, `freelist`, whose blocks are PENDING_SIZE bytes; it outlives the
+ * request. */
+#define PENDING_SIZE sizeof(struct pending_request)
+struct pending_request *pending_new_of(struct freelist *freelist, enum pending_kind kind);
+/* With all that hangs on it. Takes it out of its list. */
+void pending_free(struct pending_request *r);
+void pending_free_list(struct list *l);
+
+/* The lock at `key` is to be probed when it is answered. */
+void pending_add_probe_key(struct pending_request *r, struct slice key);
+/* Calls `fn` with each of those keys, its own and those of the requests that an EXEC carried
+ * out. */
+void pending_each_probe_key(const struct pending_request *r,
+                            void (*fn)(void *arg, struct slice key), void *arg);
+
+/* What it asks for of a login; for a request of another kind, and for what it leaves unchanged,
+ * NULL. */
+const char *pending_user(const struct pending_request *r);
+const char *pending_name(const struct pending_request *r);
+
+#endif

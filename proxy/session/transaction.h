@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * transaction: a connection's MULTI, and the keys that it watches for itself. MULTI and WATCH
+ * bracket the commands behind them, so they count from when they are sent.
+ *
+ *            MULTI sent
+ *     NONE ------------> QUEUING ---longer than may be kept---> TOO_LONG
+ *      ^                   | ^                                   |    ^
+ *      |   a command was   | |  MULTI was answered (the error    |    |
+ *      |   refused         v |  was an earlier transaction's)    v    |
+ *      |                  ABORTED <-------------------------------    |
+ *      |                     `------- MULTI was answered -------------'
+ *      `--- EXEC, DISCARD, RESET sent; MULTI refused: from each of them
+ */
+#ifndef HASP_SESSION_TRANSACTION_H
+#define HASP_SESSION_TRANSACTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/slice.h"
+
+struct pending_request;
+
+enum transaction_state {
+	TRANSACTION_NONE,
+	TRANSACTION_QUEUING,
+	TRANSACTION_TOO_LONG, /* its commands are not kept any more */
+	TRANSACTION_ABORTED, /* Redis has refused to queue one of its commands */
+};
+#define TRANSACTION_STATES (TRANSACTION_ABORTED + 1)
+
+/* What the guards are to a transaction whose application watches keys of its own. */
+enum transaction_guards {
+	TRANSACTION_GUARDS_UNWATCHED,
+	TRANSACTION_GUARDS_WATCHED, /* those of what was read are watched since before MULTI */
+	TRANSACTION_GUARDS_LOST, /* one of them was lost */
+};
+
+struct transaction {
+	enum transaction_state state; /* transaction.c writes it */
+	enum transaction_guards guards; /* since MULTI */
+	bool watching; /* Redis may watch keys for the application */
+	uint32_t nqueued; /* commands sent since MULTI */
+	uint32_t nkept; /* those in `kept`, or that were too long for it */
+	struct list queued; /* pending requests among them */
+	struct buf kept; /* the commands since MULTI, where there are guards */
+	struct buf watched; /* keys with a rule, each behind its size_t length and database */
+};
+
+void transaction_init(struct transaction *t);
+void transaction_fini(struct transaction *t);
+
+static inline bool transaction_is_open(const struct transaction *t)
+{
+	return t->state != TRANSACTION_NONE;
+}
+
+/* MULTI is sent. One inside another is refused, and changes nothing. */
+void transaction_begin(struct transaction *t);
+/* MULTI was answered: all commands before it are. */
+void transaction_begun(struct transaction *t);
+/* A command is sent that Redis will queue. */
+void transaction_add(struct transaction *t);
+/* The same, of which `r` is to be kept until EXEC; takes it. Before transaction_add(). */
+void transaction_add_pending(struct transaction *t, struct pending_request *r);
+/* The command is kept as `bytes`, which may be sent again; `max`: of them all, in bytes. */
+void transaction_keep(struct transaction *t, struct slice bytes, size_t max);
+/* Redis has refused to queue a command. */
+void transaction_abort(struct transaction *t);
+/* EXEC is sent: the pending requests go to `queued`. */
+void transaction_exec(struct transaction *t, struct list *queued);
+/* DISCARD or RESET is sent. */
+void transaction_discard(struct transaction *t);
+/* MULTI was refused: what came behind it was not queued, but carried out; the pending requests
+ * go to `queued`. What is watched stays so. */
+void transaction_reject(struct transaction *t, struct list *queued);
+
+/* The application watches `key` in database `db`. More than 64 KB of keys are not remembered.
+ */
+void transaction_watch(struct transaction *t, int db, struct slice key);
+void transaction_unwatch(struct transaction *t);
+/* Does it watch `key`, as far as is known? Not behind a SELECT that is still queued. */
+bool transaction_watches(const struct transaction *t, int db, struct slice key);
+
+/* Whether the state may change so. */
+bool transaction_may_become(enum transaction_state from, enum transaction_state to);
+
+#endif
