@@ -5,6 +5,7 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "commands/learn.h"
 #include "config/config.h"
 #include "lock/guard/check_commands.h"
 #include "net/address.h"
@@ -12,6 +13,11 @@
 
 /* Signals wait meanwhile, and so does the parent of a hasp that is started. */
 #define SETTINGS_ASK_MS_MAX 5000
+
+static size_t settings_on_commands(void *arg, const redisReply *reply)
+{
+	return learn_commands(arg, reply);
+}
 
 /* Returns the number of faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
@@ -23,6 +29,7 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 		.timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX
 		                      ? c->connect_timeout_ms
 		                      : SETTINGS_ASK_MS_MAX,
+		.on_commands = settings_on_commands,
 	};
 	struct commands *t;
 	struct buf why = BUF_INIT;
@@ -33,8 +40,8 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 		return 0;
 	rc = address_parse(&how.address, c->address);
 	HASP_ASSERT(rc == 0);
-	t = commands_new();
-	if (ask_commands(&how, t, &why) < 0)
+	how.arg = t = commands_new();
+	if (ask_commands(&how, &why) < 0)
 		buf_printf(warnings,
 		           "%s:%d: the commands of guards are checked only in part, since "
 		           "Redis at %s cannot be asked: %.*s; the rest is checked when it "

@@ -14,6 +14,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
+#include "commands/learn.h"
 #include "config/config.h"
 #include "policy/dispatch.h"
 #include "lock/observe/observation.h"
@@ -158,6 +159,13 @@ static void worker_check_guards(struct worker *w)
 		log_lines(LOG_SEV_ERROR, buf_slice(&faults));
 	buf_release(&w->unfit);
 	w->unfit = faults;
+}
+
+static size_t worker_on_commands(void *arg, const redisReply *reply)
+{
+	struct worker *w = arg;
+
+	return learn_commands(w->clients.policy.commands, reply);
 }
 
 /* hasp's own connection is there: Redis shall know the scripts before they are called. */
@@ -400,7 +408,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->pool = w->clients.pool = pool_new(w->loop, &w->links);
 	w->control = control_new(&(struct control_how){
 		.env = &w->links,
-		.commands = w->clients.policy.commands,
+		.on_commands = worker_on_commands,
 		.on_up = on_control_up,
 		.arg = w,
 	});

@@ -13,7 +13,6 @@
 #include "net/stream.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
-#include "commands/learn.h"
 #include "upstream/link.h"
 
 #define SCRATCH ((size_t)64 * 1024)
@@ -25,7 +24,7 @@ struct asking {
 	struct link_env env;
 	struct link_user self;
 	struct ev_timer timer;
-	struct commands *commands;
+	const struct ask *how;
 	bool auth_due; /* the next reply is AUTH's */
 	struct buf refusal; /* what AUTH was answered by; empty: no error */
 	struct buf *why;
@@ -49,7 +48,7 @@ static void ask_on_auth(struct asking *a, const redisReply *reply)
 
 static void ask_on_command(struct asking *a, const redisReply *reply)
 {
-	if (reply && learn_commands(a->commands, reply) > 0) {
+	if (reply && a->how->on_commands(a->how->arg, reply) > 0) {
 		a->learned = true;
 		ask_end(a, NULL);
 	} else if (buf_len(&a->refusal)) {
@@ -170,9 +169,9 @@ static void fini(struct asking *a)
 	buf_release(&a->refusal);
 }
 
-int ask_commands(const struct ask *how, struct commands *t, struct buf *why)
+int ask_commands(const struct ask *how, struct buf *why)
 {
-	struct asking a = { .commands = t, .why = why };
+	struct asking a = { .how = how, .why = why };
 
 	init(&a, how);
 	link_join(link_new(&a.env, false, NULL), &a.self);

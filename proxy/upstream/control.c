@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
-#include "commands/learn.h"
 #include "upstream/retry.h"
 
 #define RETRY_SECONDS 0.1
@@ -131,7 +130,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 	if (!reply && !c->self.link)
 		return;
 	if (worked) {
-		size_t n = learn_commands(c->how.commands, reply);
+		size_t n = c->how.on_commands(c->how.arg, reply);
 		log_info("upstream_up address=%s commands=%zu", c->how.env->name, n);
 		c->up = true;
 		c->complained = false;

@@ -12,14 +12,14 @@
 #include <stddef.h>
 
 #include "base/slice.h"
-#include "commands/command.h"
 #include "upstream/link.h"
 
 struct control;
 
 struct control_how {
 	struct link_env *env;
-	struct commands *commands; /* what COMMAND answers goes there */
+	/* COMMAND's answer, which is no error. Returns how many commands it tells of. */
+	size_t (*on_commands)(void *arg, const redisReply *reply);
 	/* The connection is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg);
 	void *arg;
