@@ -20,7 +20,6 @@
 #include "lock/observe/observation.h"
 #include "policy/observe.h"
 #include "session/session.h"
-#include "policy/session_commands.h"
 #include "lock/scripts/script_job.h"
 #include "lock/guard/check_commands.h"
 #include "lock/hold/holds.h"
@@ -369,7 +368,6 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 
-	session_command_self_check();
 	w->number = number;
 	w->shared = shared;
 	w->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);

@@ -42,11 +42,3 @@ bool args_ms(int64_t n, bool seconds, int64_t *ms)
 	*ms = n;
 	return n <= ARGS_MS_MAX;
 }
-
-bool args_is_one_of(struct slice s, const char *const *names, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (slice_is(s, names[i]))
-			return true;
-	return false;
-}

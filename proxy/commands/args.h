@@ -19,10 +19,6 @@ bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result)
  * and nothing behind a NUL counts. */
 bool args_option(struct slice s, const char *name);
 
-/* Is it one of the `n` names, in upper or lower case? */
-bool args_is_one_of(struct slice s, const char *const *names, size_t n);
-#define ARGS_IS_ONE_OF(s, names) args_is_one_of(s, names, sizeof(names) / sizeof((names)[0]))
-
 /* Lua's unpack() ends at 8,000 values: a script passes on no more arguments than this. */
 #define ARGS_UNPACK_MAX 7000
 

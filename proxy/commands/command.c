@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "commands/args.h"
 
 #define NAME_SIZE sizeof(((struct command *)0)->name)
 
@@ -19,194 +20,42 @@ struct commands {
 	bool learned;
 };
 
+/* The words of commands.def. */
 #define W COMMAND_WRITE
-#define WB (COMMAND_WRITE | COMMAND_BLOCKING)
-#define WBN (COMMAND_WRITE | COMMAND_BLOCKING | COMMAND_NOSCRIPT)
+#define R COMMAND_READONLY
+#define B COMMAND_BLOCKING
+#define N COMMAND_NOSCRIPT
 #define H COMMAND_HIDDEN_KEYS
+#define U COMMAND_UNKNOWN
 
-/* Every command of Redis 7.0 that writes a key, or reads one and may do so in a script, as its
- * COMMAND tells them. */
+#define RANGE(first, last, step) KEYS_RANGE, first, last, step
+#define SORT KEYS_SORT, 1, 1, 1
+#define GEO KEYS_GEO, 1, 1, 1
+#define COUNTED(i) KEYS_COUNTED, i, 0, 0
+#define DEST_COUNTED KEYS_DEST_COUNTED, 1, 1, 1
+#define NONE KEYS_NONE, 0, 0, 0
+
+#define WRITES(what) .writes = WRITES_##what,
+#define LUA(what) .lua = LUA_##what,
+#define LONG(what) .when_long = LONG_##what,
+#define RULE(what) .rule = RULE_##what,
+#define ACT(what) .act = EFFECT_##what,
+#define NOOP(what) .noop = NOOP_##what,
+#define EXPIRY(what) .expiry = EXPIRY_##what,
+#define SESSION(what) .session = SESSION_##what,
+
+#define COMMAND(name, arity, flags, keys, ...) { name, flags, keys, arity, { __VA_ARGS__ } },
+
 static const struct command builtin[] = {
-	/* name, flags, keys, first, last, step, arity */
-	{ "append", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "bitfield", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "bitop", W, KEYS_RANGE, 2, -1, 1, -4 },
-	{ "blmove", WBN, KEYS_RANGE, 1, 2, 1, 6 },
-	{ "blmpop", WB, KEYS_COUNTED, 2, 0, 0, -5 },
-	{ "blpop", WBN, KEYS_RANGE, 1, -2, 1, -3 },
-	{ "brpop", WBN, KEYS_RANGE, 1, -2, 1, -3 },
-	{ "brpoplpush", WBN, KEYS_RANGE, 1, 2, 1, 4 },
-	{ "bzmpop", WB, KEYS_COUNTED, 2, 0, 0, -5 },
-	{ "bzpopmax", WBN, KEYS_RANGE, 1, -2, 1, -3 },
-	{ "bzpopmin", WBN, KEYS_RANGE, 1, -2, 1, -3 },
-	{ "copy", W, KEYS_RANGE, 1, 2, 1, -3 },
-	{ "decr", W, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "decrby", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "del", W, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "eval", COMMAND_NOSCRIPT, KEYS_COUNTED, 2, 0, 0, -3 },
-	{ "evalsha", COMMAND_NOSCRIPT, KEYS_COUNTED, 2, 0, 0, -3 },
-	{ "expire", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "expireat", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "fcall", COMMAND_NOSCRIPT, KEYS_COUNTED, 2, 0, 0, -3 },
-	{ "geoadd", W, KEYS_RANGE, 1, 1, 1, -5 },
-	{ "georadius", W, KEYS_STORE, 1, 1, 1, -6 },
-	{ "georadiusbymember", W, KEYS_STORE, 1, 1, 1, -5 },
-	{ "geosearchstore", W, KEYS_RANGE, 1, 2, 1, -8 },
-	{ "getdel", W, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "getex", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "getset", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "hdel", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "hincrby", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "hincrbyfloat", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "hmset", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "hset", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "hsetnx", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "incr", W, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "incrby", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "incrbyfloat", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "linsert", W, KEYS_RANGE, 1, 1, 1, 5 },
-	{ "lmove", W, KEYS_RANGE, 1, 2, 1, 5 },
-	{ "lmpop", W, KEYS_COUNTED, 1, 0, 0, -4 },
-	{ "lpop", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "lpush", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "lpushx", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "lrem", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "lset", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "ltrim", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "migrate", W | H, KEYS_NONE, 0, 0, 0, -6 },
-	{ "move", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "mset", W, KEYS_RANGE, 1, -1, 2, -3 },
-	{ "msetnx", W, KEYS_RANGE, 1, -1, 2, -3 },
-	{ "persist", W, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "pexpire", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "pexpireat", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "pfadd", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "pfdebug", W, KEYS_RANGE, 2, 2, 1, 3 },
-	{ "pfmerge", W, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "psetex", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "rename", W, KEYS_RANGE, 1, 2, 1, 3 },
-	{ "renamenx", W, KEYS_RANGE, 1, 2, 1, 3 },
-	{ "restore", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "restore-asking", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "rpop", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "rpoplpush", W, KEYS_RANGE, 1, 2, 1, 3 },
-	{ "rpush", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "rpushx", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "sadd", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "sdiffstore", W, KEYS_RANGE, 1, -1, 1, -3 },
-	{ "set", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "setbit", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "setex", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "setnx", W, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "setrange", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "sinterstore", W, KEYS_RANGE, 1, -1, 1, -3 },
-	{ "smove", W, KEYS_RANGE, 1, 2, 1, 4 },
-	{ "sort", W, KEYS_STORE, 1, 1, 1, -2 },
-	{ "spop", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "srem", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "sunionstore", W, KEYS_RANGE, 1, -1, 1, -3 },
-	{ "unlink", W, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "xack", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "xadd", W, KEYS_RANGE, 1, 1, 1, -5 },
-	{ "xautoclaim", W, KEYS_RANGE, 1, 1, 1, -6 },
-	{ "xclaim", W, KEYS_RANGE, 1, 1, 1, -6 },
-	{ "xdel", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "xreadgroup", WB | H, KEYS_NONE, 0, 0, 0, -7 },
-	{ "xsetid", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "xtrim", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zadd", W, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zdiffstore", W, KEYS_DEST_COUNTED, 1, 1, 1, -4 },
-	{ "zincrby", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "zinterstore", W, KEYS_DEST_COUNTED, 1, 1, 1, -4 },
-	{ "zmpop", W, KEYS_COUNTED, 1, 0, 0, -4 },
-	{ "zpopmax", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "zpopmin", W, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "zrangestore", W, KEYS_RANGE, 1, 2, 1, -5 },
-	{ "zrem", W, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "zremrangebylex", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "zremrangebyrank", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "zremrangebyscore", W, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "zunionstore", W, KEYS_DEST_COUNTED, 1, 1, 1, -4 },
-
-	{ "bitcount", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "bitfield_ro", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "bitpos", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "dump", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "exists", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "expiretime", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "geodist", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "geohash", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "geopos", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "georadius_ro", 0, KEYS_RANGE, 1, 1, 1, -6 },
-	{ "georadiusbymember_ro", 0, KEYS_RANGE, 1, 1, 1, -5 },
-	{ "geosearch", 0, KEYS_RANGE, 1, 1, 1, -7 },
-	{ "get", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "getbit", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "getrange", 0, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "hexists", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "hget", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "hgetall", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "hkeys", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "hlen", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "hmget", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "hrandfield", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "hscan", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "hstrlen", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "hvals", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "lcs", 0, KEYS_RANGE, 1, 2, 1, -3 },
-	{ "lindex", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "llen", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "lpos", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "lrange", 0, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "mget", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "pexpiretime", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "pfcount", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "pttl", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "scard", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "sdiff", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "sinter", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "sintercard", 0, KEYS_COUNTED, 1, 0, 0, -3 },
-	{ "sismember", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "smembers", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "smismember", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "sort_ro", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "srandmember", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "sscan", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "strlen", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "substr", 0, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "sunion", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "touch", 0, KEYS_RANGE, 1, -1, 1, -2 },
-	{ "ttl", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "type", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "xlen", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "xpending", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "xrange", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "xrevrange", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zcard", 0, KEYS_RANGE, 1, 1, 1, 2 },
-	{ "zcount", 0, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "zdiff", 0, KEYS_COUNTED, 1, 0, 0, -3 },
-	{ "zinter", 0, KEYS_COUNTED, 1, 0, 0, -3 },
-	{ "zintercard", 0, KEYS_COUNTED, 1, 0, 0, -3 },
-	{ "zlexcount", 0, KEYS_RANGE, 1, 1, 1, 4 },
-	{ "zmscore", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "zrandmember", 0, KEYS_RANGE, 1, 1, 1, -2 },
-	{ "zrange", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zrangebylex", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zrangebyscore", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zrank", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "zrevrange", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zrevrangebylex", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zrevrangebyscore", 0, KEYS_RANGE, 1, 1, 1, -4 },
-	{ "zrevrank", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "zscan", 0, KEYS_RANGE, 1, 1, 1, -3 },
-	{ "zscore", 0, KEYS_RANGE, 1, 1, 1, 3 },
-	{ "zunion", 0, KEYS_COUNTED, 1, 0, 0, -3 },
+#include "commands/commands.def"
 };
 
 #undef W
-#undef WB
-#undef WBN
+#undef R
+#undef B
+#undef N
 #undef H
+#undef U
 
 /* FNV-1a over the lower-case name. */
 static size_t hash_name(struct slice name)
@@ -284,6 +133,7 @@ void commands_put(struct commands *t, const struct command *c)
 	for (size_t i = 0; i < n; i++)
 		slot->name[i] = (char)tolower((unsigned char)slot->name[i]);
 	if (known.name[0]) {
+		slot->facts = known.facts;
 		if (slot->arity == 0)
 			slot->arity = known.arity;
 		return;
@@ -293,7 +143,7 @@ void commands_put(struct commands *t, const struct command *c)
 		commands_resize(t, t->nslots * 2);
 }
 
-const struct command *commands_get(const struct commands *t, struct slice name)
+const struct command *commands_find(const struct commands *t, struct slice name)
 {
 	const struct command *slot;
 
@@ -301,6 +151,13 @@ const struct command *commands_get(const struct commands *t, struct slice name)
 		return NULL;
 	slot = find_slot(t, name);
 	return slot->name[0] ? slot : NULL;
+}
+
+const struct command *commands_get(const struct commands *t, struct slice name)
+{
+	const struct command *c = commands_find(t, name);
+
+	return c && !(c->flags & COMMAND_UNKNOWN) ? c : NULL;
 }
 
 /* ---- where the keys are ---- */
@@ -349,39 +206,38 @@ static void collect_counted(struct collect *keys, const struct resp_view *req, s
 		collect(keys, at + 1 + i);
 }
 
-/* Redis compares options as C strings: nothing behind a NUL counts. */
-static bool option_is(struct slice opt, const char *name)
-{
-	if (opt.n)
-		opt.n = strnlen(opt.p, opt.n);
-	return slice_is(opt, name);
-}
-
 /* How many arguments SORT's option takes that is not STORE. */
 static size_t sort_option_args(struct slice opt)
 {
-	if (option_is(opt, "LIMIT"))
+	if (args_option(opt, "LIMIT"))
 		return 2;
-	return option_is(opt, "GET") || option_is(opt, "BY") ? 1 : 0;
+	return args_option(opt, "GET") || args_option(opt, "BY") ? 1 : 0;
 }
 
-/* SORT and GEORADIUS*: when STORE is given more than once the last one counts, as in
- * sortGetKeys() and georadiusGetKeys(). */
-static void collect_store(struct collect *keys, const struct command *c,
-                          const struct resp_view *req)
+/* When STORE is given more than once the last one counts, as in sortGetKeys(). */
+static void collect_sort(struct collect *keys, const struct resp_view *req)
 {
-	bool sort = strcmp(c->name, "sort") == 0;
 	size_t store = 0;
 
-	collect_range(keys, c, req->argc);
-	for (size_t i = sort ? 2 : 5; i + 1 < req->argc; i++) {
-		struct slice opt = req->argv[i];
-
-		if (option_is(opt, "STORE") || (!sort && option_is(opt, "STOREDIST")))
+	for (size_t i = 2; i + 1 < req->argc; i++) {
+		if (args_option(req->argv[i], "STORE"))
 			store = ++i;
-		else if (sort)
-			i += sort_option_args(opt);
+		else
+			i += sort_option_args(req->argv[i]);
 	}
+	if (store)
+		collect(keys, store);
+}
+
+/* Likewise, as in georadiusGetKeys(). */
+static void collect_geo(struct collect *keys, const struct resp_view *req)
+{
+	size_t store = 0;
+
+	for (size_t i = 5; i + 1 < req->argc; i++)
+		if (args_option(req->argv[i], "STORE") ||
+		    args_option(req->argv[i], "STOREDIST"))
+			store = ++i;
 	if (store)
 		collect(keys, store);
 }
@@ -395,8 +251,13 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 	case KEYS_RANGE:
 		collect_range(&keys, c, req->argc);
 		break;
-	case KEYS_STORE:
-		collect_store(&keys, c, req);
+	case KEYS_SORT:
+		collect_range(&keys, c, req->argc);
+		collect_sort(&keys, req);
+		break;
+	case KEYS_GEO:
+		collect_range(&keys, c, req->argc);
+		collect_geo(&keys, req);
 		break;
 	case KEYS_COUNTED:
 		collect_counted(&keys, req, (size_t)c->first);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command: what is known of Redis' commands: whether they write and which
- * arguments are keys. Starts from a built-in table (Redis 7.0's own) and takes
- * in what the server's COMMAND answers, so that modules' and later commands
- * are known too. Source: https://redis.io/commands/command
+ * command: what is known of Redis' commands. Starts from commands.def and takes in what the
+ * server's COMMAND answers, so that modules' and later commands are known too. A command is
+ * looked up by its name once; who has it has all facts about it.
+ * Source: https://redis.io/commands/command
+ *
+ *   commands.def --> commands_new() --> table <-- commands_put() <-- learn.c <-- COMMAND's
+ * reply
+ *                                         `--> commands_get(name) --> struct command
  */
 #ifndef HASP_COMMANDS_COMMAND_H
 #define HASP_COMMANDS_COMMAND_H
@@ -19,19 +23,105 @@ enum {
 	COMMAND_WRITE = 1 << 0,
 	COMMAND_NOSCRIPT = 1 << 1, /* refused inside scripts */
 	COMMAND_BLOCKING = 1 << 2, /* may wait for data */
-	COMMAND_STATELESS = 1 << 3, /* whose connection it comes on makes no difference */
-	COMMAND_HIDDEN_KEYS = 1 << 4, /* it may have keys where nobody here knows */
-	COMMAND_TOLD = 1 << 5, /* the server has it; else only the built-in table */
-	COMMAND_READONLY = 1 << 6, /* changes nothing, as the server has told */
+	COMMAND_STATELESS = 1 << 3, /* told: any connection will do */
+	COMMAND_HIDDEN_KEYS = 1 << 4, /* it may have keys in places that are not known here */
+	COMMAND_TOLD = 1 << 5, /* the server has it; else only commands.def */
+	COMMAND_READONLY = 1 << 6, /* changes nothing */
+	COMMAND_UNKNOWN =
+		1 << 7, /* not known until the server tells of it, but for its facts */
 };
 
 /* Where keys stand that first/last/step cannot tell. */
 enum command_keys {
 	KEYS_RANGE, /* first, last, step */
-	KEYS_STORE, /* the range, and the argument behind STORE or STOREDIST */
+	KEYS_SORT, /* the range, and the argument behind STORE */
+	KEYS_GEO, /* the range, and the argument behind STORE or STOREDIST */
 	KEYS_COUNTED, /* argv[first] is numkeys, the keys follow */
 	KEYS_DEST_COUNTED, /* a destination at 1, numkeys at 2, keys follow */
 	KEYS_NONE, /* cannot be told, or has none; so too after `first` = 0 */
+};
+
+/* The facts; commands.def says what they mean. Of a command without a row all are 0. */
+
+enum command_writes { WRITES_ALL, WRITES_FIRST, WRITES_LAST, WRITES_COPY, WRITES_SCRIPT };
+
+enum command_lua { LUA_LOSSY, LUA_SAFE, LUA_SAFE_RESP2, LUA_RESP3 };
+
+enum command_long { LONG_REFUSED, LONG_PASS, LONG_SPLIT };
+
+enum command_rule {
+	RULE_CHECK,
+	RULE_PASS,
+	RULE_SET,
+	RULE_SETNX,
+	RULE_SETEX,
+	RULE_GETSET,
+	RULE_INCR,
+	RULE_DEL,
+	RULE_EXPIRE,
+	RULE_PERSIST,
+};
+
+enum effect_act {
+	EFFECT_CHANGE, /* anything else than the following */
+	EFFECT_READ, /* of guarded keys: their guards tell, not effect_of() */
+	EFFECT_WRITE, /* likewise */
+	EFFECT_ACQUIRE, /* if it is free */
+	EFFECT_SET, /* whoever has it */
+	EFFECT_INCR, /* who counts to 1 has it */
+	EFFECT_EXPIRE,
+	EFFECT_PERSIST,
+	EFFECT_DELETE,
+};
+
+enum command_noop { NOOP_NIL, NOOP_ZERO, NOOP_NEVER };
+
+enum command_expiry {
+	EXPIRY_NONE,
+	EXPIRY_SECONDS,
+	EXPIRY_MS,
+	EXPIRY_DATE,
+	EXPIRY_DATE_MS,
+	EXPIRY_OPTIONS,
+};
+
+enum command_session {
+	SESSION_AS_TOLD,
+	SESSION_ANY_LINK,
+	SESSION_OWN_LINK,
+	/* From here on: policy/session_commands.c */
+	SESSION_SELECT,
+	SESSION_AUTH,
+	SESSION_HELLO,
+	SESSION_CLIENT,
+	SESSION_MULTI,
+	SESSION_EXEC,
+	SESSION_DISCARD,
+	SESSION_WATCH,
+	SESSION_UNWATCH,
+	SESSION_SUBSCRIBE,
+	SESSION_PSUBSCRIBE,
+	SESSION_SSUBSCRIBE,
+	SESSION_UNSUBSCRIBE,
+	SESSION_PUNSUBSCRIBE,
+	SESSION_SUNSUBSCRIBE,
+	SESSION_RESET,
+	SESSION_SCRIPT,
+	SESSION_QUIT,
+	SESSION_OPAQUE, /* replies cannot be followed behind it */
+	SESSION_RAW, /* what follows is no RESP */
+};
+
+/* What COMMAND does not tell. */
+struct command_facts {
+	uint8_t writes; /* enum command_writes */
+	uint8_t lua; /* enum command_lua */
+	uint8_t when_long; /* enum command_long */
+	uint8_t rule; /* enum command_rule */
+	uint8_t act; /* enum effect_act */
+	uint8_t noop; /* enum command_noop */
+	uint8_t expiry; /* enum command_expiry */
+	uint8_t session; /* enum command_session */
 };
 
 struct command {
@@ -42,23 +132,28 @@ struct command {
 	int16_t last; /* argv index; negative: counted from the end */
 	int16_t step;
 	int16_t arity; /* as COMMAND tells it: -n is n or more, 0: not known */
+	struct command_facts facts;
 };
 
 struct commands; /* the table */
 
-struct commands *commands_new(void); /* holds the built-in table */
+struct commands *commands_new(void); /* holds commands.def */
 void commands_free(struct commands *t); /* NULL is allowed */
 
-/* Takes in a command as COMMAND tells it, over what was known; an arity of 0 leaves
- * the known one. A name that is empty, or fills name[] without a NUL, is passed over. */
+/* Takes in a command as COMMAND tells it, over what was known. The facts that are known of it
+ * stay, and so does its arity when `c` has 0. A name that is empty, or fills name[] without a
+ * NUL, is passed over. */
 void commands_put(struct commands *t, const struct command *c);
 
 /* The server has told its commands: what is not in the table now does not exist there. */
 void commands_set_learned(struct commands *t);
 bool commands_are_learned(const struct commands *t);
 
-/* Case-insensitive. NULL: not known. */
+/* Case-insensitive. NULL: not known. Valid until the next commands_put(). */
 const struct command *commands_get(const struct commands *t, struct slice name);
+
+/* The same, but also one that is COMMAND_UNKNOWN as yet: only its facts count. */
+const struct command *commands_find(const struct commands *t, struct slice name);
 
 /* Writes the argv indices of the command's keys, ascending, to `out` (room for `max`).
  * Returns how many there are, which may exceed `max`. */
@@ -71,5 +166,29 @@ bool command_arity_ok(const struct command *c, size_t argc);
 
 /* True when argv[1] is the only key that the command can have. */
 bool command_single_key(const struct command *c);
+
+/* Does it write when it names so many keys? SORT without STORE, and its like, only read. */
+static inline bool command_writes(const struct command *c, size_t nkeys)
+{
+	return (c->flags & COMMAND_WRITE) &&
+	       !((c->keys == KEYS_SORT || c->keys == KEYS_GEO) && nkeys == 1);
+}
+
+/* It runs a script, which writes what it likes of the keys that it names. */
+static inline bool command_runs_script(const struct command *c)
+{
+	return c->facts.writes == WRITES_SCRIPT;
+}
+
+/* Is the expiry among its arguments, which is not one of options, in seconds; is it a date? */
+static inline bool command_expiry_in_seconds(const struct command *c)
+{
+	return c->facts.expiry == EXPIRY_SECONDS || c->facts.expiry == EXPIRY_DATE;
+}
+
+static inline bool command_expiry_is_date(const struct command *c)
+{
+	return c->facts.expiry == EXPIRY_DATE || c->facts.expiry == EXPIRY_DATE_MS;
+}
 
 #endif

@@ -3,50 +3,6 @@
 
 #include "commands/args.h"
 
-/* Of those that are not named here, no reply but an error and nil says that nothing was done.
- */
-static const struct {
-	const char *name;
-	enum effect_act act;
-	bool zero_is_nothing;
-	bool nil_is_done;
-} effects[] = {
-	{ "SET", EFFECT_SET, false, false },
-	{ "SETNX", EFFECT_ACQUIRE, true, false },
-	{ "SETEX", EFFECT_SET, false, false },
-	{ "PSETEX", EFFECT_SET, false, false },
-	{ "GETSET", EFFECT_SET, false, true },
-	{ "INCR", EFFECT_INCR, false, false },
-	{ "DEL", EFFECT_DELETE, true, false },
-	{ "UNLINK", EFFECT_DELETE, true, false },
-	{ "GETDEL", EFFECT_DELETE, false, false },
-	{ "EXPIRE", EFFECT_EXPIRE, true, false },
-	{ "PEXPIRE", EFFECT_EXPIRE, true, false },
-	{ "EXPIREAT", EFFECT_EXPIRE, true, false },
-	{ "PEXPIREAT", EFFECT_EXPIRE, true, false },
-	{ "PERSIST", EFFECT_PERSIST, true, false },
-	{ "COPY", EFFECT_CHANGE, true, false },
-	{ "HDEL", EFFECT_CHANGE, true, false },
-	{ "HSETNX", EFFECT_CHANGE, true, false },
-	{ "LPUSHX", EFFECT_CHANGE, true, false },
-	{ "LREM", EFFECT_CHANGE, true, false },
-	{ "MOVE", EFFECT_CHANGE, true, false },
-	{ "MSETNX", EFFECT_CHANGE, true, false },
-	{ "PFADD", EFFECT_CHANGE, true, false },
-	{ "RENAMENX", EFFECT_CHANGE, true, false },
-	{ "RPUSHX", EFFECT_CHANGE, true, false },
-	{ "SADD", EFFECT_CHANGE, true, false },
-	{ "SMOVE", EFFECT_CHANGE, true, false },
-	{ "SREM", EFFECT_CHANGE, true, false },
-	{ "XACK", EFFECT_CHANGE, true, false },
-	{ "XDEL", EFFECT_CHANGE, true, false },
-	{ "XTRIM", EFFECT_CHANGE, true, false },
-	{ "ZREM", EFFECT_CHANGE, true, false },
-	{ "ZREMRANGEBYLEX", EFFECT_CHANGE, true, false },
-	{ "ZREMRANGEBYRANK", EFFECT_CHANGE, true, false },
-	{ "ZREMRANGEBYSCORE", EFFECT_CHANGE, true, false },
-};
-
 /* From a number as an application gives it; 0 when it is none, for Redis to refuse. */
 static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
 {
@@ -81,28 +37,19 @@ static void read_set(struct effect *m, const struct resp_view *req, double at)
 	m->nil_only = nx && get;
 }
 
-struct effect effect_of(const struct resp_view *req, double at)
+struct effect effect_of(const struct command *c, const struct resp_view *req, double at)
 {
-	struct slice name = req->argv[0], last = req->argv[req->argc - 1];
-	struct effect m = { .act = EFFECT_CHANGE };
+	struct effect m = {
+		.act = (enum effect_act)c->facts.act,
+		.zero_is_nothing = c->facts.noop == NOOP_ZERO,
+		.nil_is_done = c->facts.noop == NOOP_NEVER,
+	};
 
-	for (size_t i = 0; i < sizeof(effects) / sizeof(*effects); i++) {
-		if (!slice_is(name, effects[i].name))
-			continue;
-		m.act = effects[i].act;
-		m.zero_is_nothing = effects[i].zero_is_nothing;
-		m.nil_is_done = effects[i].nil_is_done;
-	}
-	if (slice_is(name, "SET"))
+	if (c->facts.expiry == EXPIRY_OPTIONS)
 		read_set(&m, req, at);
-	else if (slice_is(name, "SETEX") || slice_is(name, "PSETEX"))
-		m.lease_ms = to_ms(req->argc > 2 ? req->argv[2] : last,
-		                   *name.p != 'p' && *name.p != 'P', false, at);
-	else if (m.act == EFFECT_EXPIRE)
-		m.lease_ms = to_ms(req->argc > 2 ? req->argv[2] : last,
-		                   slice_is(name, "EXPIRE") || slice_is(name, "EXPIREAT"),
-		                   slice_is(name, "EXPIREAT") || slice_is(name, "PEXPIREAT"),
-		                   at);
+	else if (c->facts.expiry != EXPIRY_NONE && req->argc > 2)
+		m.lease_ms = to_ms(req->argv[2], command_expiry_in_seconds(c),
+		                   command_expiry_is_date(c), at);
 	return m;
 }
 

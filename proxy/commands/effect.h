@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * meaning: what a command does to a lock, and which of its replies say that it did nothing. For
- * commands that pass as they came; what becomes of them otherwise is lock/rewrite.h's. Pure.
+ * effect: what a command does to a lock, and which of its replies say that it did nothing. For
+ * commands that pass as they came; lock/rewrite/ has the others. Pure.
  */
 #ifndef HASP_COMMANDS_EFFECT_H
 #define HASP_COMMANDS_EFFECT_H
@@ -9,32 +9,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/slice.h"
+#include "commands/command.h"
 #include "resp/reply.h"
 #include "resp/view.h"
 
-enum effect_act {
-	EFFECT_READ, /* of guarded keys: their guards tell, not effect_of() */
-	EFFECT_WRITE, /* likewise */
-	EFFECT_ACQUIRE, /* if it is free */
-	EFFECT_SET, /* whoever has it */
-	EFFECT_INCR, /* who counts to 1 has it */
-	EFFECT_EXPIRE,
-	EFFECT_PERSIST,
-	EFFECT_DELETE,
-	EFFECT_CHANGE, /* anything else */
-};
-
 struct effect {
 	enum effect_act act;
-	int64_t lease_ms; /* TAKE, SET, EXPIRE: 0 or less is none; -1: (SET) as before */
+	int64_t lease_ms; /* ACQUIRE, SET, EXPIRE: 0 or less is none; -1: (SET) as before */
 	bool zero_is_nothing; /* the reply `:0` says that nothing was done */
 	bool nil_is_done; /* nil does not say so */
 	bool nil_only; /* every reply but nil does */
 };
 
-/* Of a request that is whole. `at`: seconds since 1970, for expiries that are dates. */
-struct effect effect_of(const struct resp_view *req, double at);
+/* Of a request of the command `c` that is whole. `at`: seconds since 1970, for expiries that
+ * are dates. */
+struct effect effect_of(const struct command *c, const struct resp_view *req, double at);
 
 /* Does this reply, which is no error, say that something was done? */
 bool effect_happened(const struct effect *m, const struct resp_reply *reply);

@@ -21,18 +21,8 @@ static const struct {
 	{ "blocking", COMMAND_BLOCKING },
 };
 
-/* With one of these flags a command is about its connection, or keeps it waiting ... */
+/* With one of these flags a command is about its connection, or keeps it waiting. */
 static const char *const stateful[] = { "blocking", "pubsub", "noscript", "no_multi", "admin" };
-/* ... except these ... */
-static const char *const stateless_names[] = {
-	"eval",     "eval_ro", "evalsha",  "evalsha_ro", "fcall",
-	"fcall_ro", "publish", "spublish", "role",
-};
-/* ... and these are, whatever their flags. (FUNCTION KILL behind the function on the same link
- * would never be read.) */
-static const char *const stateful_names[] = {
-	"asking", "client", "function", "quit", "readonly", "readwrite", "select",
-};
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
@@ -65,11 +55,13 @@ static bool is_entry(const redisReply *r)
 	return true;
 }
 
-static uint8_t read_flags(const char *name, const redisReply *list)
+/* `known`: NULL, or what commands.def has of it. */
+static uint8_t read_flags(const struct command *known, const redisReply *list)
 {
+	enum command_session session = known ? (enum command_session)known->facts.session
+	                                     : SESSION_AS_TOLD;
+	bool is_stateful = session >= SESSION_OWN_LINK;
 	uint8_t found = 0;
-	bool is_stateful = is_one_of(name, stateful_names, COUNT(stateful_names));
-	bool is_stateless = is_one_of(name, stateless_names, COUNT(stateless_names));
 
 	for (size_t i = 0; i < list->elements; i++) {
 		if (!reply_is_text(list->element[i]))
@@ -78,7 +70,7 @@ static uint8_t read_flags(const char *name, const redisReply *list)
 			if (strcmp(list->element[i]->str, flags[k].name) == 0)
 				found |= flags[k].flag;
 		if (is_one_of(list->element[i]->str, stateful, COUNT(stateful)))
-			is_stateful |= !is_stateless;
+			is_stateful |= session != SESSION_ANY_LINK;
 	}
 	if (!is_stateful)
 		found |= COMMAND_STATELESS;
@@ -119,22 +111,24 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 	struct command c = { 0 };
 	const redisReply *name;
 	const struct command *known;
+	struct slice text;
 
 	if (!is_entry(entry))
 		return false;
 	name = entry->element[NAME];
+	text = slice_of(name->str, (size_t)name->len);
 	if ((size_t)name->len >= sizeof(c.name))
 		return false;
 	for (size_t i = 0; i < (size_t)name->len; i++)
 		c.name[i] = (char)tolower((unsigned char)name->str[i]);
-	c.flags = read_flags(c.name, entry->element[FLAGS]) | COMMAND_TOLD;
+	c.flags = read_flags(commands_find(t, text), entry->element[FLAGS]) | COMMAND_TOLD;
 	c.arity = (int16_t)entry->element[ARITY]->integer;
 	c.first = (int16_t)entry->element[FIRST]->integer;
 	c.last = (int16_t)entry->element[LAST]->integer;
 	c.step = (int16_t)entry->element[STEP]->integer;
 	c.keys = c.first ? KEYS_RANGE : KEYS_NONE;
-	/* Where COMMAND can't tell the keys' places, the built-in table knows better. */
-	known = commands_get(t, slice_of(name->str, (size_t)name->len));
+	/* Where COMMAND cannot tell the keys' places, commands.def knows better. */
+	known = commands_get(t, text);
 	if (known && known->keys != KEYS_RANGE) {
 		c.keys = known->keys;
 		c.first = known->first;

@@ -5,10 +5,8 @@
 
 #include "base/fatal.h"
 #include "config/match.h"
-#include "lock/rewrite/guard.h"
 #include "policy/context.h"
 #include "policy/session_commands.h"
-#include "lock/rewrite/guard.h"
 
 struct classifier *classifier_new(void)
 {
@@ -27,7 +25,7 @@ void classifier_reset(struct classifier *classifier)
 
 static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
 {
-	const char *classifier[] = {
+	const char *const names[] = {
 		[VERB_LOCK] = v->lock,
 		[VERB_UNLOCK] = v->unlock,
 		[VERB_EXTEND] = v->extend,
@@ -36,8 +34,8 @@ static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
 
 	if (!v->enabled)
 		return false;
-	for (size_t i = 0; i < sizeof(classifier) / sizeof(*classifier); i++) {
-		if (slice_is(name, classifier[i])) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (slice_is(name, names[i])) {
 			*verb = (enum verb)i;
 			return true;
 		}
@@ -71,7 +69,7 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 		/* What waits for data is not checked. */
 		if ((flags & COMMAND_WRITE) && !(flags & COMMAND_BLOCKING))
 			return true;
-		if (flags & COMMAND_NOSCRIPT && what->command->keys == KEYS_COUNTED)
+		if (what->command && command_runs_script(what->command))
 			return true;
 	}
 	return false;
@@ -119,21 +117,20 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 static struct command_info look_up(const struct policy_env *env, struct slice name)
 {
 	const struct config *config = env->config;
-	struct command_info what = { .session_command = session_command_find(name) };
+	struct command_info what = { .session_command = session_command_find(env->commands,
+		                                                             name) };
 
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
 	if (!what.session_command && !what.is_verb &&
 	    (config->nrules || config->nguards || config->verbs.enabled ||
 	     config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
-	/* Of those that are no writes, only scripts could; they have counted keys. */
 	what.may_release = what.command && what.command->keys != KEYS_NONE &&
 	                   ((what.command->flags & COMMAND_WRITE) ||
-	                    what.command->keys == KEYS_COUNTED);
+	                    command_runs_script(what.command));
 	what.is_write = is_write(env, what.command);
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);
-	what.lua_replies = what.is_guarded ? rewrite_guard_replies(name) : 0;
 	what.is_observed = observe_concerns(env, &what, name);
 	/* A request that blocks must be known as such. */
 	what.is_plain = !what.session_command && !what.is_verb &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * names: what a command's name says of it, as far as that is known before its arguments are
- * looked at. Looked up once and remembered, until the configuration or what COMMAND says
+ * classifier: what a command's name says of it, as far as that is known before its arguments
+ * are looked at. Looked up once and remembered, until the configuration or what COMMAND says
  * changes: most commands are one of a few, and most requests begin as one before them did.
  *
  *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> what GET is, and two arguments
@@ -34,7 +34,6 @@ struct command_info {
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
 	bool is_guarded; /* a guard could; likewise */
 	bool acquires; /* it is among those that take a guard */
-	uint8_t lua_replies; /* if it is guarded: see rewrite_guard_replies() */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
 	bool may_release; /* it could end a lock that somebody waits for */
 	bool is_free; /* plain, and none of the four above: whatever its arguments */

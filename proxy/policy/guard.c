@@ -19,7 +19,7 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 	size_t args[KEYS_ON_STACK], n;
 	const struct command *c = what->command;
 	bool writes = c && ((c->flags & COMMAND_WRITE) || (c->flags & COMMAND_NOSCRIPT));
-	bool fits = writes && rewrite_guard_fits(what->lua_replies, req, true, true);
+	bool fits = writes && rewrite_guard_fits(c, req, true, true);
 
 	if (!writes || (fits && !what->acquires))
 		return false;
@@ -101,7 +101,7 @@ static struct decision call_opaque(struct context *x, const struct guard_keys *k
 static struct decision decide_keys(struct context *x, const struct guard_keys *k)
 {
 	bool both = k->writes && k->acquires;
-	bool fits = !both && rewrite_guard_fits(x->what->lua_replies, x->req, k->writes,
+	bool fits = !both && rewrite_guard_fits(x->what->command, x->req, k->writes,
 	                                        x->session->proto == 3);
 	struct guard_op *op;
 

@@ -2,12 +2,12 @@
 #include "policy/guard_keys.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/glob.h"
+#include "commands/args.h"
 #include "config/match.h"
 
 void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
@@ -79,71 +79,38 @@ static bool is_exempt(const struct context *x, const struct guard *g)
 	return false;
 }
 
-/* Of several keys, these write one, the first or the last, and read the others. */
-static const struct {
-	const char *name;
-	bool last;
-} stores[] = {
-	{ "BITOP", false },
-	{ "COPY", true },
-	{ "GEORADIUS", true },
-	{ "GEORADIUSBYMEMBER", true },
-	{ "GEOSEARCHSTORE", false },
-	{ "PFMERGE", false },
-	{ "SDIFFSTORE", false },
-	{ "SINTERSTORE", false },
-	{ "SORT", true },
-	{ "SUNIONSTORE", false },
-	{ "ZDIFFSTORE", false },
-	{ "ZINTERSTORE", false },
-	{ "ZRANGESTORE", false },
-	{ "ZUNIONSTORE", false },
-};
-
 /* Is key number `i` of `n` one that the command writes, if it writes? */
-static bool is_written(struct slice name, size_t i, size_t n)
+static bool is_written(const struct command *c, size_t i, size_t n)
 {
-	for (size_t k = 0; n > 1 && k < sizeof(stores) / sizeof(*stores); k++)
-		if (slice_is(name, stores[k].name))
-			return i == (stores[k].last ? n - 1 : 0);
+	switch ((enum command_writes)c->facts.writes) {
+	case WRITES_FIRST:
+		return i == 0;
+	case WRITES_LAST:
+	case WRITES_COPY:
+		return i == n - 1;
+	case WRITES_ALL:
+	case WRITES_SCRIPT:
+		break;
+	}
 	return true;
 }
 
-/* Scripts write what they like of the keys that they name. */
-static bool is_script(const struct context *x)
+static bool writes_something(const struct command *c, size_t nargs)
 {
-	const struct command *c = x->what->command;
-
-	return c->keys == KEYS_COUNTED && (c->flags & COMMAND_NOSCRIPT);
-}
-
-/* SORT without STORE, and its like, only read. */
-static bool writes_something(const struct context *x, size_t nargs)
-{
-	const struct command *c = x->what->command;
-
-	return is_script(x) ||
-	       ((c->flags & COMMAND_WRITE) && !(c->keys == KEYS_STORE && nargs == 1));
-}
-
-static bool guard_keys_is_number(struct slice s, int n)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", n);
-	return slice_eq(s, slice_str(text));
+	return command_runs_script(c) || command_writes(c, nargs);
 }
 
 /* COPY a b DB n: the destination is none of this database's keys. */
 static bool copies_elsewhere(const struct context *x)
 {
 	const struct resp_view *req = x->req;
+	int64_t db;
 
-	if (!slice_is(req->argv[0], "COPY"))
+	if (x->what->command->facts.writes != WRITES_COPY)
 		return false;
 	for (size_t i = 3; i + 1 < req->argc; i++)
-		if (slice_is(req->argv[i], "DB"))
-			return !guard_keys_is_number(req->argv[i + 1], x->session->db);
+		if (args_option(req->argv[i], "DB"))
+			return !args_integer(req->argv[i + 1], &db) || db != x->session->db;
 	return false;
 }
 
@@ -177,20 +144,21 @@ static bool is_reader(const struct context *x, const struct guard *g, bool can_w
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases)
 {
-	struct slice name = x->req->argv[0];
-	bool writes = writes_something(x, nargs);
+	const struct command *c = x->what->command;
+	bool writes = writes_something(c, nargs);
 
-	*releases = match_releases(g, name);
+	*releases = match_releases(g, x->req->argv[0]);
 	if (is_reader(x, g, writes))
 		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
-	return writes && is_written(name, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
+	return writes && is_written(c, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
 }
 
 void guard_keys_find(const struct context *x, struct guard_keys *k)
 {
 	const struct config *config = x->env->config;
+	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
-	bool can_write = writes_something(x, k->nargs);
+	bool can_write = writes_something(c, k->nargs);
 
 	for (size_t i = 0; i < count_here(x, k); i++) {
 		struct slice key = x->req->argv[k->args[i]];
@@ -214,10 +182,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.owner = g->owner,
 			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.writes = can_write && is_written(name, i, k->nargs),
+			.writes = can_write && is_written(c, i, k->nargs),
 			.acquires = acquires,
-			.releases = writes && !acquires && !is_script(x) &&
-			            match_releases(g, name) && is_written(name, i, k->nargs),
+			.releases = writes && !acquires && !command_runs_script(c) &&
+			            match_releases(g, name) && is_written(c, i, k->nargs),
 		};
 	}
 	k->n = rewrite_guard_sort(k->v, k->n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guardkeys: which keys of a command are guarded, what the command does to each, and as whom
- * its client asks. What becomes of it, guarding.c decides.
+ * guard_keys: which keys of a command are guarded, what the command does to each, and as whom
+ * its client asks. What becomes of it, guard.c decides.
  */
 #ifndef HASP_POLICY_GUARD_KEYS_H
 #define HASP_POLICY_GUARD_KEYS_H

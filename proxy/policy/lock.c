@@ -148,7 +148,7 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 static bool write_call(struct context *x, struct lock_keys *k, struct lock_call *call)
 {
 	find_tokens(x, k);
-	return rewrite_lock(&x->env->rewritten, x->req, k->v, k->n, x->how, call) ==
+	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, x->how, call) ==
 	       REWRITE_CALL;
 }
 

@@ -156,7 +156,7 @@ static struct observation *observe_keys(const struct context *x)
 	}
 	o = xcalloc(1, sizeof(*o) + n * sizeof(o->keys[0]));
 	o->nargs = n;
-	o->effect = effect_of(x->req, x->env->date);
+	o->effect = effect_of(c, x->req, x->env->date);
 	for (size_t i = 0; i < n; i++)
 		observe_key(o, x, x->req->argv[args[i]], i);
 	if (args != inline_args)

@@ -166,25 +166,48 @@ static struct decision tunnel_mode(enum tunnel_mode t)
 	return d;
 }
 
-static struct decision on_subscribe(struct context *x)
+static struct decision subscribe(struct context *x, enum subscription kind, bool ends)
 {
-	struct slice name = x->req->argv[0];
 	struct pending_request *r;
-	char kind = name.p[0] | 0x20;
 
 	/* EXEC's reply is then followed by frames that are not in it. */
 	if (session_in_multi(x->session))
 		return tunnel_mode(TUNNEL_OPAQUE);
 	r = pending_new(PENDING_SUBSCRIBE);
-	r->subscribe.ends = name.n > strlen("psubscribe");
-	if (kind == 'p')
-		r->subscribe.kind = SUBSCRIBED_PATTERNS;
-	else if (kind == 's' && (name.p[1] | 0x20) != 'u')
-		r->subscribe.kind = SUBSCRIBED_SHARDS;
-	else if (kind == 's' && (name.p[2] | 0x20) == 'n')
-		r->subscribe.kind = SUBSCRIBED_SHARDS;
+	r->subscribe.kind = kind;
+	r->subscribe.ends = ends;
 	r->subscribe.acks = x->req->argc - 1;
 	return await_session(x, r);
+}
+
+static struct decision on_subscribe(struct context *x)
+{
+	return subscribe(x, SUBSCRIBED_CHANNELS, false);
+}
+
+static struct decision on_psubscribe(struct context *x)
+{
+	return subscribe(x, SUBSCRIBED_PATTERNS, false);
+}
+
+static struct decision on_ssubscribe(struct context *x)
+{
+	return subscribe(x, SUBSCRIBED_SHARDS, false);
+}
+
+static struct decision on_unsubscribe(struct context *x)
+{
+	return subscribe(x, SUBSCRIBED_CHANNELS, true);
+}
+
+static struct decision on_punsubscribe(struct context *x)
+{
+	return subscribe(x, SUBSCRIBED_PATTERNS, true);
+}
+
+static struct decision on_sunsubscribe(struct context *x)
+{
+	return subscribe(x, SUBSCRIBED_SHARDS, true);
 }
 
 static struct decision on_client(struct context *x)
@@ -228,76 +251,44 @@ static struct decision on_sync(struct context *x)
 }
 
 struct session_command {
-	const char *name;
 	struct decision (*decide)(struct context *x);
 	bool queued; /* in a transaction it is queued like other commands */
 	enum route route;
 };
 
+/* By their SESSION in commands.def. */
 static const struct session_command session_commands[] = {
-	{ "select", on_select, true, ROUTE_DEDICATED },
-	{ "auth", session_command_on_auth, true, ROUTE_DEDICATED },
-	{ "hello", on_hello, true, ROUTE_DEDICATED },
-	{ "client", on_client, true, ROUTE_DEDICATED },
-	{ "multi", on_multi, false, ROUTE_PINNED },
-	{ "exec", on_exec, false, ROUTE_PINNED },
-	{ "discard", on_discard, false, ROUTE_PINNED },
-	{ "watch", on_watch, false, ROUTE_PINNED },
-	{ "unwatch", on_unwatch, true, ROUTE_PINNED },
-	{ "subscribe", on_subscribe, true, ROUTE_PINNED },
-	{ "psubscribe", on_subscribe, true, ROUTE_PINNED },
-	{ "ssubscribe", on_subscribe, true, ROUTE_PINNED },
-	{ "unsubscribe", on_subscribe, true, ROUTE_PINNED },
-	{ "punsubscribe", on_subscribe, true, ROUTE_PINNED },
-	{ "sunsubscribe", on_subscribe, true, ROUTE_PINNED },
-	{ "reset", on_reset, false, ROUTE_PINNED },
-	{ "script", on_script, true, ROUTE_DEDICATED },
-	{ "quit", on_quit, false, ROUTE_PINNED },
-	{ "monitor", on_opaque, true, ROUTE_PINNED },
-	/* A replica acknowledges without being answered. */
-	{ "replconf", on_opaque, true, ROUTE_PINNED },
-	{ "sync", on_sync, true, ROUTE_PINNED },
-	{ "psync", on_sync, true, ROUTE_PINNED },
+	[SESSION_SELECT] = { on_select, true, ROUTE_DEDICATED },
+	[SESSION_AUTH] = { session_command_on_auth, true, ROUTE_DEDICATED },
+	[SESSION_HELLO] = { on_hello, true, ROUTE_DEDICATED },
+	[SESSION_CLIENT] = { on_client, true, ROUTE_DEDICATED },
+	[SESSION_MULTI] = { on_multi, false, ROUTE_PINNED },
+	[SESSION_EXEC] = { on_exec, false, ROUTE_PINNED },
+	[SESSION_DISCARD] = { on_discard, false, ROUTE_PINNED },
+	[SESSION_WATCH] = { on_watch, false, ROUTE_PINNED },
+	[SESSION_UNWATCH] = { on_unwatch, true, ROUTE_PINNED },
+	[SESSION_SUBSCRIBE] = { on_subscribe, true, ROUTE_PINNED },
+	[SESSION_PSUBSCRIBE] = { on_psubscribe, true, ROUTE_PINNED },
+	[SESSION_SSUBSCRIBE] = { on_ssubscribe, true, ROUTE_PINNED },
+	[SESSION_UNSUBSCRIBE] = { on_unsubscribe, true, ROUTE_PINNED },
+	[SESSION_PUNSUBSCRIBE] = { on_punsubscribe, true, ROUTE_PINNED },
+	[SESSION_SUNSUBSCRIBE] = { on_sunsubscribe, true, ROUTE_PINNED },
+	[SESSION_RESET] = { on_reset, false, ROUTE_PINNED },
+	[SESSION_SCRIPT] = { on_script, true, ROUTE_DEDICATED },
+	[SESSION_QUIT] = { on_quit, false, ROUTE_PINNED },
+	/* A replica acknowledges, by REPLCONF, without being answered. */
+	[SESSION_OPAQUE] = { on_opaque, true, ROUTE_PINNED },
+	[SESSION_RAW] = { on_sync, true, ROUTE_PINNED },
 };
 
-/* Which lengths the names above have, by first letter: most commands are none of them, and
- * must not pay for it. session_command_self_check() holds it against the table. */
-#define LEN(n) (1u << (n))
-static const uint16_t session_command_lengths[32] = {
-	['a' & 31] = LEN(4),
-	['c' & 31] = LEN(6),
-	['d' & 31] = LEN(7),
-	['e' & 31] = LEN(4),
-	['h' & 31] = LEN(5),
-	['m' & 31] = LEN(5) | LEN(7),
-	['p' & 31] = LEN(5) | LEN(10) | LEN(12),
-	['q' & 31] = LEN(4),
-	['r' & 31] = LEN(5) | LEN(8),
-	['s' & 31] = LEN(4) | LEN(6) | LEN(9) | LEN(10) | LEN(12),
-	['u' & 31] = LEN(7) | LEN(11),
-	['w' & 31] = LEN(5),
-};
-
-const struct session_command *session_command_find(struct slice name)
+const struct session_command *session_command_find(const struct commands *commands,
+                                                   struct slice name)
 {
-	char first;
+	const struct command *c = commands_find(commands, name);
 
-	if (name.n == 0 || name.n > 12 ||
-	    !(session_command_lengths[name.p[0] & 31] & LEN(name.n)))
-		return NULL;
-	first = (char)(name.p[0] | 0x20);
-	for (size_t i = 0; i < sizeof(session_commands) / sizeof(*session_commands); i++)
-		if (session_commands[i].name[0] == first &&
-		    slice_is(name, session_commands[i].name))
-			return &session_commands[i];
-	return NULL;
-}
-
-void session_command_self_check(void)
-{
-	for (size_t i = 0; i < sizeof(session_commands) / sizeof(*session_commands); i++)
-		HASP_ASSERT(session_command_find(slice_str(session_commands[i].name)) ==
-		            &session_commands[i]);
+	return c && session_commands[c->facts.session].decide
+	               ? &session_commands[c->facts.session]
+	               : NULL;
 }
 
 struct decision session_command_decide(struct context *x)
@@ -320,14 +311,14 @@ enum route session_command_route(const struct session_command *session_command,
 {
 	if (session_command->route != ROUTE_DEDICATED || is_too_long(req))
 		return ROUTE_PINNED;
-	if (session_command->decide == on_script) {
+	if (session_command == &session_commands[SESSION_SCRIPT]) {
 		struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
 		if (slice_is(what, "debug"))
 			return ROUTE_PINNED;
 		/* Redis does not read a link whose script it runs. */
 		return slice_is(what, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
 	}
-	if (session_command->decide == on_client)
+	if (session_command == &session_commands[SESSION_CLIENT])
 		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
 		                         slice_is(req->argv[1], "getname") ||
 		                         slice_is(req->argv[1], "setinfo"))

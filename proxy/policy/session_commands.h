@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * special: the commands that change what a connection is: database, user, name, protocol,
- * transactions, subscriptions, and those behind which replies come by other rules. They are
- * passed as they are; what they mean is remembered in the session.
+ * session_commands: the commands that change what a connection is: database, user, name,
+ * protocol, transactions, subscriptions, and those behind which replies come by other rules.
+ * They are passed as they are; what they mean is remembered in the session.
  */
 #ifndef HASP_POLICY_SESSION_COMMANDS_H
 #define HASP_POLICY_SESSION_COMMANDS_H
@@ -12,9 +12,10 @@
 struct session_command;
 
 /* NULL: `name` is none of them. */
-const struct session_command *session_command_find(struct slice name);
+const struct session_command *session_command_find(const struct commands *commands,
+                                                   struct slice name);
 
-/* PASS, with what to do about the reply; or LATER. Changes the session. */
+/* PASS, with what to do about the reply; or DEFER. Changes the session. */
 struct decision session_command_decide(struct context *x);
 
 /* The link that it must be sent on. */
@@ -23,8 +24,5 @@ enum route session_command_route(const struct session_command *session_command,
 
 /* In a transaction it is queued, like all other commands, instead of carried out. */
 bool session_command_is_queued(const struct session_command *session_command);
-
-/* Ends the process when the tables in here contradict each other. */
-void session_command_self_check(void);
 
 #endif

@@ -59,6 +59,7 @@ struct kind;
 struct load {
 	const struct kind *kind;
 	bool calls;
+	struct commands *commands; /* NULL unless `calls` */
 	struct addrinfo *to;
 	int epoll;
 	uint64_t left, done; /* rounds to begin; requests answered */
@@ -129,8 +130,8 @@ static void write_ruled(const struct load *load, struct buf *out, const struct r
 
 	if (!load->calls)
 		resp_write_request(out, req->argv, req->argc);
-	else if (rewrite_lock(out, req, &key, 1, (struct rewrite_how){ 0 }, &call) !=
-	         REWRITE_CALL)
+	else if (rewrite_lock(out, commands_get(load->commands, req->argv[0]), req, &key, 1,
+	                      (struct rewrite_how){ 0 }, &call) != REWRITE_CALL)
 		fail("rewrite_lock", "no call");
 }
 
@@ -337,8 +338,10 @@ int main(int argc, char **argv)
 		fail(argv[1], gai_strerror(error));
 	load->epoll = epoll_create1(EPOLL_CLOEXEC);
 	clients = xcalloc((size_t)n, sizeof(*clients));
-	if (load->calls)
+	if (load->calls) {
+		load->commands = commands_new();
 		load_scripts(load->to);
+	}
 	for (int i = 0; i < n; i++) {
 		struct client *c = &clients[i];
 		struct epoll_event e = { .events = EPOLLIN, .data.ptr = c };
@@ -359,6 +362,7 @@ int main(int argc, char **argv)
 	}
 	freeaddrinfo(load->to);
 	free(clients);
+	commands_free(load->commands);
 	free(load);
 	return 0;
 }

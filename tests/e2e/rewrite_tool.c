@@ -152,7 +152,8 @@ static void do_lock(const struct commands *t)
 		bool ruled = slice_starts(argv[args[i]], SLICE_LIT("lock"));
 		keys[i] = (struct lock_key){ args[i], ruled ? &rule : NULL, token };
 	}
-	if (rewrite_lock(&out, &req, keys, n, how, &call) == REWRITE_CALL)
+	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, how, &call) ==
+	    REWRITE_CALL)
 		put_call(&call, &out);
 	else
 		puts("pass");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/rewrite_fixture.h"
 
+#include "commands/command.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +85,14 @@ enum rewrite_result rewrite_keys(const char *text, const struct lock_key *keys, 
 {
 	const struct resp_view *view = next(text);
 
-	return rewrite_lock(&out, view, keys, n, how, &call);
+	static const struct command unknown = { .flags = COMMAND_WRITE };
+	struct commands *commands = commands_new();
+	const struct command *c = commands_get(commands, view->argv[0]);
+	enum rewrite_result result = rewrite_lock(&out, c ? c : &unknown, view, keys, n, how,
+	                                          &call);
+
+	commands_free(commands);
+	return result;
 }
 
 enum rewrite_result rewrite_as(const char *text, const struct rule *r, struct rewrite_how how)

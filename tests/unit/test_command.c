@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * command: the table and the places of keys. That it agrees with the server's COMMAND
- * is tested in e2e/test_scripts.py.
+ * is tested in e2e/test_commands.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -77,6 +77,49 @@ static void test_what_the_server_tells_counts(void **state)
 	c.arity = 7;
 	commands_put(*state, &c);
 	assert_int_equal(commands_get(*state, SLICE_LIT("SET"))->arity, 7);
+}
+
+static void test_what_the_server_does_not_tell_stays(void **state)
+{
+	struct command told = { .name = "setnx", .flags = COMMAND_WRITE | COMMAND_TOLD };
+	const struct command *c;
+
+	commands_put(*state, &told);
+	c = commands_get(*state, SLICE_LIT("setnx"));
+	assert_int_equal(c->flags, COMMAND_WRITE | COMMAND_TOLD);
+	assert_int_equal(c->facts.rule, RULE_SETNX);
+	assert_int_equal(c->facts.act, EFFECT_ACQUIRE);
+	assert_int_equal(c->facts.noop, NOOP_ZERO);
+}
+
+static void test_of_some_only_facts_are_known_until_the_server_tells(void **state)
+{
+	struct command told = { .name = "watch", .flags = COMMAND_NOSCRIPT | COMMAND_TOLD };
+
+	assert_null(commands_get(*state, SLICE_LIT("watch")));
+	assert_int_equal(commands_find(*state, SLICE_LIT("Watch"))->facts.session,
+	                 SESSION_WATCH);
+	commands_put(*state, &told);
+	assert_int_equal(commands_get(*state, SLICE_LIT("watch"))->facts.session,
+	                 SESSION_WATCH);
+	assert_null(commands_find(*state, SLICE_LIT("ping")));
+}
+
+static void test_a_command_without_a_row_has_no_facts(void **state)
+{
+	struct command told = { .name = "json.set", .flags = COMMAND_WRITE | COMMAND_TOLD };
+	const struct command_facts none = { .writes = WRITES_ALL,
+		                            .lua = LUA_LOSSY,
+		                            .when_long = LONG_REFUSED,
+		                            .rule = RULE_CHECK,
+		                            .act = EFFECT_CHANGE,
+		                            .noop = NOOP_NIL,
+		                            .expiry = EXPIRY_NONE,
+		                            .session = SESSION_AS_TOLD };
+
+	commands_put(*state, &told);
+	assert_memory_equal(&commands_get(*state, SLICE_LIT("json.set"))->facts, &none,
+	                    sizeof(none));
 }
 
 static void test_the_table_grows(void **state)
@@ -194,6 +237,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_names_are_found_in_any_case),
 		TEST(test_what_the_server_tells_counts),
+		TEST(test_what_the_server_does_not_tell_stays),
+		TEST(test_of_some_only_facts_are_known_until_the_server_tells),
+		TEST(test_a_command_without_a_row_has_no_facts),
 		TEST(test_the_table_grows),
 		TEST(test_names_that_do_not_fit_are_passed_over),
 		TEST(test_ranges),

@@ -12,103 +12,14 @@
 /* Of a key, so much is shown to people; as in scripts/lost.lua. */
 #define SHOWN_MAX 128
 
-/* Their replies are strings, small integers, statuses and flat arrays of strings and nils, in
- * RESP3 as in RESP2: what Lua can hold without a loss. */
-static const char *const fit_reads[] = {
-	"EXISTS",    "GET",    "GETRANGE", "HEXISTS", "HGET",   "HKEYS", "HLEN", "HMGET",
-	"HSTRLEN",   "HVALS",  "LINDEX",   "LLEN",    "LRANGE", "MGET",  "PTTL", "SCARD",
-	"SISMEMBER", "STRLEN", "SUBSTR",   "TTL",     "TYPE",   "ZCARD",
-};
-/* In RESP3 these have maps, sets and doubles. */
-static const char *const fit_reads_resp2[] = {
-	"HGETALL", "SDIFF",         "SINTER",    "SMEMBERS",         "SUNION",
-	"ZRANGE",  "ZRANGEBYSCORE", "ZREVRANGE", "ZREVRANGEBYSCORE", "ZSCORE",
-};
-static const char *const fit_writes[] = {
-	"APPEND",
-	"BITOP",
-	"COPY",
-	"DEL",
-	"EXPIRE",
-	"EXPIREAT",
-	"GEOADD",
-	"GETDEL",
-	"GETEX",
-	"GETSET",
-	"HDEL",
-	"HINCRBYFLOAT",
-	"HMSET",
-	"HSET",
-	"HSETNX",
-	"INCRBYFLOAT",
-	"LINSERT",
-	"LMOVE",
-	"LPUSH",
-	"LPUSHX",
-	"LREM",
-	"LSET",
-	"LTRIM",
-	"MOVE",
-	"MSET",
-	"MSETNX",
-	"PERSIST",
-	"PEXPIRE",
-	"PEXPIREAT",
-	"PFADD",
-	"PFMERGE",
-	"PSETEX",
-	"RENAME",
-	"RENAMENX",
-	"RESTORE",
-	"RPOPLPUSH",
-	"RPUSH",
-	"RPUSHX",
-	"SADD",
-	"SDIFFSTORE",
-	"SET",
-	"SETBIT",
-	"SETEX",
-	"SETNX",
-	"SETRANGE",
-	"SINTERSTORE",
-	"SMOVE",
-	"SREM",
-	"SUNIONSTORE",
-	"UNLINK",
-	"XACK",
-	"XADD",
-	"XDEL",
-	"XTRIM",
-	"ZDIFFSTORE",
-	"ZINTERSTORE",
-	"ZRANGESTORE",
-	"ZREM",
-	"ZREMRANGEBYLEX",
-	"ZREMRANGEBYRANK",
-	"ZREMRANGEBYSCORE",
-	"ZUNIONSTORE",
-};
-
-uint8_t rewrite_guard_replies(struct slice name)
-{
-	uint8_t lua_replies = 0;
-
-	if (ARGS_IS_ONE_OF(name, fit_writes))
-		lua_replies |= LUA_SAFE_WRITE;
-	if (ARGS_IS_ONE_OF(name, fit_reads))
-		lua_replies |= LUA_SAFE_READ;
-	if (ARGS_IS_ONE_OF(name, fit_reads_resp2))
-		lua_replies |= LUA_SAFE_RESP2;
-	return lua_replies;
-}
-
-bool rewrite_guard_fits(unsigned lua_replies, const struct resp_view *req, bool writes,
+bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
                         bool resp3)
 {
-	unsigned wanted = LUA_SAFE_READ | (resp3 ? 0 : LUA_SAFE_RESP2);
+	bool safe = c->facts.lua == LUA_SAFE || (c->facts.lua == LUA_SAFE_RESP2 && !resp3);
 
-	return req->argc <= ARGS_UNPACK_MAX &&
-	       (lua_replies & (writes ? LUA_SAFE_WRITE : wanted));
+	/* A command that writes is SAFE in the script for writes, any other in the one for
+	 * reads. */
+	return safe && req->argc <= ARGS_UNPACK_MAX && writes == !!(c->flags & COMMAND_WRITE);
 }
 
 static int compare_keys(const void *a, const void *b)

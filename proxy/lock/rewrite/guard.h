@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guarded: turns a command on guarded keys into a call of the script that takes their guards
+ * guard: turns a command on guarded keys into a call of the script that takes their guards
  * and reads, or makes sure of them and writes. Pure: no I/O, no clock.
  *
  *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+#include "commands/command.h"
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
@@ -52,16 +53,9 @@ struct guarded_command {
  * one that is left. Returns how many there are. */
 size_t rewrite_guard_sort(struct guarded_key *keys, size_t n);
 
-/* Which of its replies the command `name` has in scripts as it has them outside: flags. */
-enum {
-	LUA_SAFE_WRITE = 1 << 0, /* it writes */
-	LUA_SAFE_READ = 1 << 1, /* it reads */
-	LUA_SAFE_RESP2 = 1 << 2, /* it reads, but only in RESP2 */
-};
-uint8_t rewrite_guard_replies(struct slice name);
-/* Does the request, of a command with this fitness, have in a script the reply that it has
- * outside, in both versions of RESP or the one that is spoken? */
-bool rewrite_guard_fits(unsigned lua_replies, const struct resp_view *req, bool writes,
+/* Does the request, of the command `c`, have in a script the reply that it has outside, in the
+ * version of RESP that is spoken? `writes`: it may write a guarded key; else it only reads. */
+bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
                         bool resp3);
 
 /* Appends the call. Answers what the command answers, or:

@@ -17,6 +17,7 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+#include "commands/command.h"
 #include "config/types.h"
 #include "lock/scripts/script.h"
 #include "resp/reply.h"
@@ -93,12 +94,12 @@ enum rewrite_result {
 	REWRITE_CALL, /* `out` holds the call and `call` is filled in */
 };
 
-/* For a write command of which at least one key has a rule in mode ENFORCE.
+/* For a request of a write command, `c`, of which at least one key has a rule in mode ENFORCE.
  * `keys` are all the command's keys in argument order; a key whose rule is in mode OBSERVE must
  * be passed with rule = NULL. Appends to `out`. */
-enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
-                                 const struct lock_key *keys, size_t nkeys,
-                                 struct rewrite_how how, struct lock_call *call);
+enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
+                                 const struct resp_view *req, const struct lock_key *keys,
+                                 size_t nkeys, struct rewrite_how how, struct lock_call *call);
 
 enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO };
 

@@ -15,6 +15,7 @@
 /* A command to be rewritten; see rewrite_lock(). */
 struct rewrite {
 	struct buf *out;
+	const struct command *command;
 	const struct resp_view *req;
 	const struct lock_key *keys;
 	size_t nkeys;

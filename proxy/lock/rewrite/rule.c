@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- *   argv[0] --> handlers[] --> its arguments read as Redis reads them
- *                                  | Redis would refuse them       --> PASS
- *                                  | an option we do not know      --> rewrite_write
+ *   RULE in commands.def --> its arguments read as Redis reads them
+ *                                  | Redis would refuse them             --> PASS
+ *                                  | an option that is not known here    --> rewrite_write
  *                                  v
- *                              script_call_begin + keys + arguments       --> CALL
+ *                              script_call_begin + keys + arguments      --> CALL
  *
- * What no handler knows is run as it came, inside the check (write.lua), so that
- * a command or option newer than hasp is still held to the rule. The handlers of what takes
- * a lock are in rewrite_take.c.
+ * What has no rewrite of its own is run as it came, inside the check (write.lua), so that
+ * a command or option newer than hasp is still held to the rule. The rewrites of what takes
+ * a lock are in rule_take.c.
  */
 #include "lock/rewrite/rewrite.h"
 
@@ -42,25 +42,9 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t na
 
 /* ---- any other write ---- */
 
-/* Their RESP3 replies differ from RESP2's by doubles or sets. All others run in RESP2, because
- * Lua cannot keep RESP3's nil in an array, and the two versions agree on the rest. */
-static const char *const resp3_replies[] = {
-	"SPOP", "ZADD", "ZINCRBY", "ZPOPMAX", "ZPOPMIN",
-};
-
-/* Take any number of arguments, and can neither change a string nor make one. */
-static const char *const harmless_when_long[] = {
-	"GEOADD", "HDEL", "HMSET", "HSET", "LPUSH",  "LPUSHX", "RPUSH", "RPUSHX",
-	"SADD",   "SREM", "XACK",  "XADD", "XCLAIM", "XDEL",   "ZADD",  "ZREM",
-};
-
-/* Lua cannot keep their replies: a nil that is an array's, an integer beyond 2^53. They pass as
- * they came, for they can neither change a string nor make one. */
-static const char *const not_for_lua[] = { "HINCRBY", "LMPOP", "LPOP", "RPOP", "ZMPOP" };
-
 static enum rewrite_result too_long(const struct rewrite *rw)
 {
-	if (ARGS_IS_ONE_OF(rw->req->argv[0], harmless_when_long))
+	if (rw->command->facts.when_long == LONG_PASS)
 		return REWRITE_PASS;
 	script_call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
 	resp_write_bulk(rw->out,
@@ -104,12 +88,12 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	const struct resp_view *req = rw->req;
 	size_t nlocks = count_locks(rw);
 	const struct lock_key *first = first_lock(rw);
-	bool resp3 = rw->how.resp3 && ARGS_IS_ONE_OF(req->argv[0], resp3_replies);
+	const struct command_facts *facts = &rw->command->facts;
+	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
 
-	if (ARGS_IS_ONE_OF(req->argv[0], not_for_lua))
+	if (!command_writes(rw->command, rw->nkeys))
 		return REWRITE_PASS;
-	if (req->argc > ARGS_UNPACK_MAX && !slice_is(req->argv[0], "MSET") &&
-	    !slice_is(req->argv[0], "MSETNX"))
+	if (req->argc > ARGS_UNPACK_MAX && facts->when_long != LONG_SPLIT)
 		return too_long(rw);
 	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
 	                  2 + 3 * nlocks + req->argc);
@@ -132,7 +116,7 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	rw->call->key = req->argv[first->arg];
 	rw->call->owner = first->token;
 	rw->call->success = LOCK_IF_NO_ERROR;
-	if (slice_is(req->argv[0], "GETDEL"))
+	if (facts->act == EFFECT_DELETE)
 		rw->call->effect = LOCK_EFFECT_DROPS;
 	return REWRITE_CALL;
 }
@@ -140,12 +124,6 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why)
 {
 	return why == PARSED_UNKNOWN ? rewrite_write(rw) : REWRITE_PASS;
-}
-
-/* Writes only when told where to store; otherwise it reads, and has one key. */
-static enum rewrite_result rewrite_store(const struct rewrite *rw)
-{
-	return rw->nkeys > 1 ? rewrite_write(rw) : REWRITE_PASS;
 }
 
 /* ---- EXPIRE and its kin, PERSIST ---- */
@@ -156,13 +134,14 @@ struct expire_args {
 };
 
 /* As expireGenericCommand() of Redis 7.0 does. */
-static enum parsed parse_expire(const struct resp_view *req, struct expire_args *a)
+static enum parsed parse_expire(const struct command *c, const struct resp_view *req,
+                                struct expire_args *a)
 {
 	bool nx = false, xx = false, gt = false, lt = false;
 	int64_t n;
 
-	a->seconds = slice_is(req->argv[0], "EXPIRE") || slice_is(req->argv[0], "EXPIREAT");
-	a->absolute = slice_is(req->argv[0], "EXPIREAT") || slice_is(req->argv[0], "PEXPIREAT");
+	a->seconds = command_expiry_in_seconds(c);
+	a->absolute = command_expiry_is_date(c);
 	for (size_t i = 3; i < req->argc; i++) {
 		if (args_option(req->argv[i], "NX"))
 			nx = true;
@@ -198,7 +177,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 
 	if (req->argc < 3)
 		return REWRITE_PASS;
-	parsed = parse_expire(req, &a);
+	parsed = parse_expire(rw->command, req, &a);
 	if (parsed != PARSED_OK)
 		return rewrite_unparsed(rw, parsed);
 	if (req->argc > ARGS_UNPACK_MAX)
@@ -283,32 +262,37 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 
 /* ---- */
 
-static const struct {
-	const char *name;
-	enum rewrite_result (*rewrite)(const struct rewrite *rw);
-} handlers[] = {
-	{ "SET", rewrite_set },         { "DEL", rewrite_del },
-	{ "SETNX", rewrite_setnx },     { "EXPIRE", rewrite_expire },
-	{ "PEXPIRE", rewrite_expire },  { "UNLINK", rewrite_del },
-	{ "INCR", rewrite_incr },       { "SETEX", rewrite_setex },
-	{ "PSETEX", rewrite_setex },    { "GETSET", rewrite_getset },
-	{ "EXPIREAT", rewrite_expire }, { "PEXPIREAT", rewrite_expire },
-	{ "PERSIST", rewrite_persist }, { "SORT", rewrite_store },
-	{ "GEORADIUS", rewrite_store }, { "GEORADIUSBYMEMBER", rewrite_store },
-};
-
-enum rewrite_result rewrite_lock(struct buf *out, const struct resp_view *req,
-                                 const struct lock_key *keys, size_t nkeys,
-                                 struct rewrite_how how, struct lock_call *call)
+enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
+                                 const struct resp_view *req, const struct lock_key *keys,
+                                 size_t nkeys, struct rewrite_how how, struct lock_call *call)
 {
-	struct rewrite rw = { out, req, keys, nkeys, how, call };
+	struct rewrite rw = { out, c, req, keys, nkeys, how, call };
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
 	if (count_locks(&rw) == 0)
 		return REWRITE_PASS;
-	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
-		if (slice_is(req->argv[0], handlers[i].name))
-			return handlers[i].rewrite(&rw);
+	switch ((enum command_rule)c->facts.rule) {
+	case RULE_PASS:
+		return REWRITE_PASS;
+	case RULE_SET:
+		return rewrite_set(&rw);
+	case RULE_SETNX:
+		return rewrite_setnx(&rw);
+	case RULE_SETEX:
+		return rewrite_setex(&rw);
+	case RULE_GETSET:
+		return rewrite_getset(&rw);
+	case RULE_INCR:
+		return rewrite_incr(&rw);
+	case RULE_DEL:
+		return rewrite_del(&rw);
+	case RULE_EXPIRE:
+		return rewrite_expire(&rw);
+	case RULE_PERSIST:
+		return rewrite_persist(&rw);
+	case RULE_CHECK:
+		break;
+	}
 	return rewrite_write(&rw);
 }
 

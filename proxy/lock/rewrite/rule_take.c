@@ -284,7 +284,7 @@ enum rewrite_result rewrite_setex(const struct rewrite *rw)
 
 	if (req->argc != 4)
 		return REWRITE_PASS;
-	a.seconds = slice_is(req->argv[0], "SETEX");
+	a.seconds = command_expiry_in_seconds(rw->command);
 	a.time = req->argv[2];
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
 		return REWRITE_PASS;

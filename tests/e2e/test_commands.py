@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What commands.def says of Redis' commands, the server says, too.
+
+Arity, flags and the places of keys are held against its COMMAND; which of the keys a command
+writes, against the specifications of keys that COMMAND tells from Redis 7 on. What COMMAND does
+not tell is tried on the server: replies in test_guards_replies.py, rewrites in test_scripts.py.
+"""
+
+import re
+
+import pytest
+
+from harness import TOP, RedisServer
+
+FACT = re.compile(r"(\w+)\((\w+)\)")
+ROW = re.compile(r'COMMAND\("([\w-]+)",\s*(-?\d+),\s*([A-Z|]+),\s*(\w+)(?:\(([-\d, ]+)\))?'
+                 r'(?:,((?:\s+\w+\(\w+\))+))?\)\n')
+FLAGS = {"W": "write", "R": "readonly", "B": "blocking", "N": "noscript"}
+# Their keys are where COMMAND's first, last and step cannot tell.
+SEARCHED = {"COUNTED", "DEST_COUNTED", "SORT", "GEO"}
+
+# Of those that name keys, these are not in the table: their keys are looked for by nobody here.
+NOT_IN_TABLE = {"xread"}
+
+
+class Row:
+    def __init__(self, name, arity, flags, kind, places, facts):
+        self.name, self.arity, self.kind = name, int(arity), kind
+        self.flags = set(flags.split("|"))
+        self.places = tuple(int(n) for n in places.split(",")) if places else ()
+        self.facts = dict(FACT.findall(facts))
+
+    def written(self, nkeys):
+        """Which of so many keys the command writes."""
+        return {"ALL": range(nkeys), "FIRST": [0], "LAST": [nkeys - 1], "COPY": [nkeys - 1],
+                "SCRIPT": range(nkeys)}[self.facts.get("WRITES", "ALL")]
+
+
+def read_table():
+    text = (TOP / "proxy/commands/commands.def").read_text()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    rows = {m[1]: Row(*("" if group is None else group for group in m.groups())) for m in ROW.finditer(text)}
+    assert len(rows) == text.count("COMMAND("), "a row is not understood, or stands twice"
+    return rows
+
+
+@pytest.fixture(scope="module")
+def table():
+    return read_table()
+
+
+@pytest.fixture(scope="module")
+def told():
+    """COMMAND's entries, by name."""
+    with RedisServer() as server, server.client() as plain:
+        version = plain.info("server")["redis_version"]
+        if int(version.split(".")[0]) < 7:
+            pytest.skip(f"the table is Redis 7.0's; this is {version}")
+        # The client would leave out what it does not know.
+        plain.response_callbacks.clear()
+        entries = plain.execute_command("COMMAND")
+    return {entry[0]: entry for entry in entries}
+
+
+def words(values):
+    return {value.lower() for value in values}
+
+
+def as_dict(pairs):
+    return dict(zip(pairs[::2], pairs[1::2]))
+
+
+def test_every_row_is_a_command_of_the_server(table, told):
+    assert set(table) - set(told) == set()
+
+
+def test_arity_is_the_servers(table, told):
+    assert {name: row.arity for name, row in table.items()} == {name: told[name][1] for name in table}
+
+
+def test_flags_are_the_servers(table, told):
+    def servers(name):
+        return {letter for letter, word in FLAGS.items() if word in words(told[name][2])}
+    assert {name: row.flags & set(FLAGS) for name, row in table.items()} == {name: servers(name) for name in table}
+
+
+def test_keys_stand_where_the_server_says(table, told):
+    for name, row in table.items():
+        first, last, step = told[name][3:6]
+        movable = "movablekeys" in words(told[name][2])
+        if row.kind in SEARCHED:
+            assert movable, name
+        elif row.kind == "NONE":
+            assert movable == ("H" in row.flags), name
+            assert movable or first == 0, name
+        else:
+            assert row.places == (first, last, step), name
+            # SORT_RO's and its like are movable only in name.
+            assert not movable or first == 1, name
+
+
+def test_counted_keys_are_counted_where_the_server_says(table, told):
+    for name, row in table.items():
+        if not row.kind.endswith("COUNTED"):
+            continue
+        *rest, spec = map(as_dict, told[name][8])
+        begin, find = as_dict(spec["begin_search"]), as_dict(spec["find_keys"])
+        assert (begin["type"], find["type"], as_dict(find["spec"])["keynumidx"]) == ("index", "keynum", 0), name
+        assert as_dict(begin["spec"])["index"] == (2 if row.kind == "DEST_COUNTED" else row.places[0]), name
+        assert len(rest) == (row.kind == "DEST_COUNTED"), name
+
+
+def test_keys_that_are_written_are_those_that_the_server_says(table, told):
+    """Redis tells for each key, or run of keys, whether it is read (RO) or else changed."""
+    for name, row in table.items():
+        changed = ["RO" not in as_dict(spec)["flags"] for spec in told[name][8]]
+        if row.kind == "GEO":
+            assert changed.pop() == changed[-1], f"{name}: one for STORE, one for STOREDIST"
+        if "W" not in row.flags or row.kind == "NONE":
+            assert "WRITES" not in row.facts or row.facts["WRITES"] == "SCRIPT", name
+        else:
+            assert [i in row.written(len(changed)) for i in range(len(changed))] == changed, name
+
+
+def test_scripts_are_those_that_may_write_and_are_no_writes(table, told):
+    scripting = {name for name in told if "@scripting" in words(told[name][6]) and told[name][8]}
+    assert {name for name, row in table.items() if row.facts.get("WRITES") == "SCRIPT"} == {
+        name for name in scripting if "readonly" not in words(told[name][2])}
+
+
+def test_no_command_on_keys_is_left_out(table, told):
+    def is_due(entry):
+        flags = words(entry[2])
+        return entry[8] and ("write" in flags or ("readonly" in flags and "noscript" not in flags))
+    assert {name for name, entry in told.items() if is_due(entry)} - set(table) == NOT_IN_TABLE
+
+
+def test_facts_agree_with_each_other(table):
+    for name, row in table.items():
+        facts = row.facts
+        if "W" not in row.flags:
+            assert not {"LONG", "RULE", "ACT", "NOOP", "EXPIRY"} & set(facts), name
+        if facts.get("LUA") == "SAFE_RESP2":
+            assert "R" in row.flags, name
+        if "LUA" in facts:
+            assert not row.flags & {"B", "N", "H", "U"} and row.kind != "NONE", name
+        if facts.get("RULE") not in (None, "PASS"):
+            assert "ACT" in facts, name
+        if "U" in row.flags:
+            assert set(facts) == {"SESSION"}, name
