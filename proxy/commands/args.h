@@ -15,6 +15,10 @@
  * Returns false when it is none or does not fit. */
 bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result));
 
+/* What became of a command's arguments: Redis would refuse them, or there is an option that is
+ * not known here. */
+enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
+
 /* Whether an option is `name`. Redis compares options as C strings: case ignored,
  * and nothing behind a NUL counts. */
 bool args_option(struct slice s, const char *name);

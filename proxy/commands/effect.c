@@ -2,6 +2,7 @@
 #include "commands/effect.h"
 
 #include "commands/args.h"
+#include "commands/set_options.h"
 
 /* From a number as an application gives it; 0 when it is none, for Redis to refuse. */
 static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
@@ -15,26 +16,19 @@ static int64_t to_ms(struct slice number, bool seconds, bool is_date, double at)
 
 static void read_set(struct effect *m, const struct resp_view *req, double at)
 {
-	bool nx = false, get = false;
+	struct set_options o;
 
-	for (size_t i = 3; i < req->argc; i++) {
-		struct slice opt = req->argv[i];
-		struct slice next = i + 1 < req->argc ? req->argv[i + 1] : SLICE_NONE;
-		bool ex = args_option(opt, "EX"), exat = args_option(opt, "EXAT");
-
-		nx |= args_option(opt, "NX");
-		get |= args_option(opt, "GET");
-		if (args_option(opt, "KEEPTTL"))
-			m->lease_ms = -1;
-		if (!ex && !exat && !args_option(opt, "PX") && !args_option(opt, "PXAT"))
-			continue;
-		m->lease_ms = to_ms(next, ex || exat, exat || args_option(opt, "PXAT"), at);
-		i++;
-	}
-	if (nx)
+	/* Redis does nothing, and answers an error. */
+	if (set_options_parse(req, &o) == PARSED_REFUSED)
+		return;
+	if (o.keepttl)
+		m->lease_ms = -1;
+	else if (o.timed)
+		m->lease_ms = to_ms(o.time, o.seconds, o.absolute, at);
+	if (o.nx)
 		m->act = EFFECT_ACQUIRE;
-	m->nil_is_done = get;
-	m->nil_only = nx && get;
+	m->nil_is_done = o.get;
+	m->nil_only = o.nx && o.get;
 }
 
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at)

@@ -24,7 +24,7 @@ ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
 KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 SIDECAR_OWNERS = ["connection", "address", "name", "user"]
 SOURCES = ["lock/rewrite/rule.c", "lock/rewrite/rule_take.c", "lock/rewrite/maintenance.c", "lock/rewrite/verb.c",
-           "lock/scripts/script_call.c", "commands/args.c",
+           "lock/scripts/script_call.c", "commands/args.c", "commands/set_options.c",
            "lock/model/key_names.c", "commands/command.c", "resp/write.c", "base/buf.c", "base/fatal.c"]
 
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * rewrites: what the files that rewrite commands on locks share: those that take one
- * (rewrite_take.c), and all others (rewrite.c).
+ * rewrite_internal: what the files that rewrite commands under a [lock] rule share: those that
+ * take a lock (rule_take.c), and all others (rule.c).
  */
 #ifndef HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
 #define HASP_LOCK_REWRITE_REWRITE_INTERNAL_H
 
+#include "commands/args.h"
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
@@ -22,10 +23,6 @@ struct rewrite {
 	struct rewrite_how how;
 	struct lock_call *call;
 };
-
-/* Arguments, as Redis reads them: it would refuse them, or has an option that is not known
- * here. */
-enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 
 /* As the scripts want it, which know no rule without a limit. */
 static inline int64_t rewrite_max_lease(const struct rule *rule)
@@ -55,7 +52,7 @@ enum rewrite_result rewrite_write(const struct rewrite *rw);
 /* What becomes of one whose arguments are not PARSED_OK. */
 enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
 
-/* --- rewrite_take.c --- */
+/* --- rule_take.c --- */
 
 enum rewrite_result rewrite_set(const struct rewrite *rw);
 enum rewrite_result rewrite_setnx(const struct rewrite *rw);

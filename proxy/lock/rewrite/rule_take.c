@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The handlers of commands that take a lock: SET, its kin, and INCR. See rewrite.c.
+ * The handlers of commands that take a lock: SET, its kin, and INCR. See rule.c.
  */
 #include <string.h>
 
 #include "commands/args.h"
+#include "commands/set_options.h"
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
@@ -50,69 +51,8 @@ static void takes(const struct rewrite *rw, enum lock_success success, struct sl
 
 /* --- SET and its kin --- */
 
-struct set_args {
-	bool nx, xx, get, keepttl;
-	bool timed; /* one of EX, PX, EXAT, PXAT */
-	bool seconds, absolute; /* which of them */
-	struct slice time; /* its argument */
-};
-
-/* EX, PX, EXAT or PXAT. Redis takes the same one twice, the last one counts. */
-static enum parsed parse_time(struct set_args *a, bool seconds, bool absolute,
-                              struct slice next)
-{
-	if (a->keepttl || !next.p)
-		return PARSED_REFUSED;
-	if (a->timed && (a->seconds != seconds || a->absolute != absolute))
-		return PARSED_REFUSED;
-	a->timed = true;
-	a->seconds = seconds;
-	a->absolute = absolute;
-	a->time = next;
-	return PARSED_OK;
-}
-
-/* As parseExtendedStringArgumentsOrReply() of Redis 7.0 does. */
-static enum parsed parse_set(const struct resp_view *req, struct set_args *a)
-{
-	enum parsed result = PARSED_OK;
-
-	*a = (struct set_args){ 0 };
-	for (size_t i = 3; i < req->argc && result == PARSED_OK; i++) {
-		struct slice opt = req->argv[i];
-		struct slice next = i + 1 < req->argc ? req->argv[i + 1] : SLICE_NONE;
-
-		if (args_option(opt, "NX")) {
-			a->nx = true;
-		} else if (args_option(opt, "XX")) {
-			a->xx = true;
-		} else if (args_option(opt, "GET")) {
-			a->get = true;
-		} else if (args_option(opt, "KEEPTTL")) {
-			a->keepttl = true;
-		} else if (args_option(opt, "EX")) {
-			result = parse_time(a, true, false, next);
-			i++;
-		} else if (args_option(opt, "PX")) {
-			result = parse_time(a, false, false, next);
-			i++;
-		} else if (args_option(opt, "EXAT")) {
-			result = parse_time(a, true, true, next);
-			i++;
-		} else if (args_option(opt, "PXAT")) {
-			result = parse_time(a, false, true, next);
-			i++;
-		} else {
-			return PARSED_UNKNOWN;
-		}
-	}
-	if ((a->nx && a->xx) || (a->keepttl && a->timed))
-		return PARSED_REFUSED;
-	return result;
-}
-
 /* What the application asked for, within the rule's limits. */
-static enum parsed parse_expiry(const struct rule *rule, const struct set_args *a,
+static enum parsed parse_expiry(const struct rule *rule, const struct set_options *a,
                                 struct expiry *e)
 {
 	int64_t n, ms;
@@ -212,7 +152,7 @@ static void write_take_turn(const struct rewrite *rw, const char *form, const st
 	rw->call->wait_ms = wait;
 }
 
-static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct set_args *a,
+static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct set_options *a,
                                           const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
@@ -234,14 +174,14 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
 enum rewrite_result rewrite_set(const struct rewrite *rw)
 {
 	const struct resp_view *req = rw->req;
-	struct set_args a;
+	struct set_options a;
 	struct expiry e;
 	enum parsed parsed;
 	const char *form;
 
 	if (req->argc < 3)
 		return REWRITE_PASS;
-	parsed = parse_set(req, &a);
+	parsed = set_options_parse(req, &a);
 	if (parsed != PARSED_OK)
 		return rewrite_unparsed(rw, parsed);
 	if (parse_expiry(rw->keys[0].rule, &a, &e) != PARSED_OK)
@@ -279,7 +219,7 @@ enum rewrite_result rewrite_setnx(const struct rewrite *rw)
 enum rewrite_result rewrite_setex(const struct rewrite *rw)
 {
 	const struct resp_view *req = rw->req;
-	struct set_args a = { .timed = true };
+	struct set_options a = { .timed = true };
 	struct expiry e;
 
 	if (req->argc != 4)
