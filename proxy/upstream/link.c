@@ -8,13 +8,33 @@
 #include "resp/write.h"
 #include "upstream/link_internal.h"
 
-/* As many bytes of calls, some fifteen, take Redis several times as long as it takes to send
- * them. */
-#define CALLS_ENOUGH ((size_t)4 * 1024)
+/* So many bytes of script calls, about fifteen of them, keep Redis busy for several times as
+ * long as it takes to send them. */
+#define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
 
-static void tell_drained(struct link *l);
+static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained };
 
-static const struct stream_ops stream_ops = { link_on_readable, link_on_drained };
+/* --- state -------------------------------------------------------------------- */
+
+#define MAY_FOLLOW(state) (1u << (state))
+
+/* The diagram is in link_internal.h. */
+static const unsigned next_states[LINK_NSTATES] = {
+	[LINK_NEW] = MAY_FOLLOW(LINK_LOGGING_IN) | MAY_FOLLOW(LINK_OPEN),
+	[LINK_LOGGING_IN] = MAY_FOLLOW(LINK_LOGGING_IN_OPAQUE) | MAY_FOLLOW(LINK_OPEN) |
+	                    MAY_FOLLOW(LINK_CLOSED),
+	[LINK_LOGGING_IN_OPAQUE] = MAY_FOLLOW(LINK_TURNING_OPAQUE) | MAY_FOLLOW(LINK_CLOSED),
+	[LINK_OPEN] = MAY_FOLLOW(LINK_TURNING_OPAQUE) | MAY_FOLLOW(LINK_CLOSED),
+	[LINK_TURNING_OPAQUE] = MAY_FOLLOW(LINK_OPAQUE) | MAY_FOLLOW(LINK_CLOSED),
+	[LINK_OPAQUE] = MAY_FOLLOW(LINK_CLOSED),
+	[LINK_CLOSED] = 0,
+};
+
+void link_set_state(struct link *l, enum link_state state)
+{
+	HASP_ASSERT(next_states[l->state] & MAY_FOLLOW(state));
+	l->state = state;
+}
 
 /* --- users ------------------------------------------------------------------ */
 
@@ -26,7 +46,8 @@ void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner
 
 void link_join(struct link *l, struct link_user *u)
 {
-	HASP_ASSERT(!u->link && !l->closed && (l->shared || list_empty(&l->users)));
+	HASP_ASSERT(!u->link && l->state != LINK_CLOSED);
+	HASP_ASSERT(l->shared || list_empty(&l->users));
 	u->link = l;
 	u->inflight = u->unheard = 0;
 	u->await_idle = false;
@@ -35,7 +56,7 @@ void link_join(struct link *l, struct link_user *u)
 	l->nusers++;
 }
 
-static void detach(struct link_user *u)
+static void detach_user(struct link_user *u)
 {
 	HASP_ASSERT(u->link);
 	list_remove(&u->node);
@@ -56,18 +77,19 @@ void link_leave(struct link_user *u)
 		if (run->user == u) {
 			run->user = NULL;
 			run->tag = NULL;
-			/* What it was kept for is gone. */
+			/* Nobody is left to be told of it. */
 			run->flags |= LINK_DISCARD;
 			run->flags &= (uint8_t) ~(LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE);
 		}
 	}
-	if (l->to == u)
-		l->to = NULL;
-	detach(u);
+	if (l->reply.to == u)
+		l->reply.to = NULL;
+	detach_user(u);
 }
 
 /* --- beginning and end ------------------------------------------------------- */
 
+/* Replies that would have been discarded, and told to nobody. */
 static void count_unheard(struct link *l)
 {
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
@@ -82,24 +104,37 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	struct list users, *node;
 	const struct link_user *cut = NULL;
 
-	if (l->closed)
+	if (l->state == LINK_CLOSED)
 		return;
-	if (end == LINK_BROKEN && !l->opaque && l->begun && link_forwards(l))
-		cut = l->to;
+	if (end == LINK_BROKEN && l->state != LINK_OPAQUE && l->reply.begun && link_forwards(l))
+		cut = l->reply.to;
 	count_unheard(l);
-	/* The users are told last: they may do anything, but not with this link. */
+	/* The users are told when the link is closed: they may do anything then, join another
+	 * link or free themselves. */
 	list_init(&users);
 	list_move_all(&users, &l->users);
 	link_close(l);
 	while ((node = list_shift(&users))) {
 		struct link_user *u = container_of(node, struct link_user, node);
 		size_t inflight = u->inflight;
-		detach(u);
+		detach_user(u);
 		u->ops->on_down(u->owner, u == cut ? LINK_CUT : end, reason, inflight);
 	}
 }
 
-static void on_dialled(void *arg, int fd, const char *reason)
+static void notify_drained(struct link *l)
+{
+	struct list *at, *next;
+
+	l->was_full = false;
+	for (at = l->users.next; at != &l->users && l->state != LINK_CLOSED; at = next) {
+		struct link_user *u = container_of(at, struct link_user, node);
+		next = at->next;
+		u->ops->on_drained(u->owner);
+	}
+}
+
+static void link_on_dialled(void *arg, int fd, const char *reason)
 {
 	struct link *l = arg;
 
@@ -112,10 +147,10 @@ static void on_dialled(void *arg, int fd, const char *reason)
 	if (l->env->on_connected)
 		l->env->on_connected(l->env->arg);
 	if (stream_pending(&l->stream) == 0)
-		tell_drained(l);
+		notify_drained(l);
 }
 
-static void log_in(struct link *l, const struct slice *argv, size_t n)
+static void send_login_command(struct link *l, const struct slice *argv, size_t n)
 {
 	struct buf out = BUF_INIT;
 
@@ -123,49 +158,68 @@ static void log_in(struct link *l, const struct slice *argv, size_t n)
 	stream_send(&l->stream, buf_slice(&out));
 	buf_release(&out);
 	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, NULL);
-	l->logins++;
+	l->logins_due++;
 }
 
-/* HELLO is for everybody; CLIENT, by which the name could be set as well, is not. */
-static void say_hello(struct link *l, const struct link_login *who)
+/* RESP3: HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never
+ * HELLO. */
+static void send_hello(struct link *l, const struct link_login *login)
 {
 	struct slice argv[7] = { SLICE_LIT("HELLO"), SLICE_LIT("3") };
 	size_t n = 2;
 
-	if (who->password) {
+	if (login->password) {
 		argv[n++] = SLICE_LIT("AUTH");
-		argv[n++] = slice_str(who->user ? who->user : "default");
-		argv[n++] = slice_str(who->password);
+		argv[n++] = slice_str(login->user ? login->user : "default");
+		argv[n++] = slice_str(login->password);
 	}
-	if (who->name) {
+	if (login->name) {
 		argv[n++] = SLICE_LIT("SETNAME");
-		argv[n++] = slice_str(who->name);
+		argv[n++] = slice_str(login->name);
 	}
-	log_in(l, argv, n);
+	send_login_command(l, argv, n);
 }
 
-static void send_login(struct link *l, const struct link_login *who)
+static void send_auth(struct link *l, const struct link_login *login)
 {
-	struct slice password = slice_str(who->password);
+	struct slice argv[3] = { SLICE_LIT("AUTH") };
+	size_t n = 1;
+
+	/* Redis before 6 knows no users. */
+	if (login->user)
+		argv[n++] = slice_str(login->user);
+	argv[n++] = slice_str(login->password);
+	send_login_command(l, argv, n);
+}
+
+static void send_set_name(struct link *l, const struct link_login *login)
+{
+	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
+		                slice_str(login->name) };
+
+	send_login_command(l, argv, 3);
+}
+
+static void send_select(struct link *l, const struct link_login *login)
+{
 	char db[16];
 
-	if (who->proto == 3)
-		say_hello(l, who);
-	else if (who->password && who->user)
-		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), slice_str(who->user), password },
-		       3);
-	else if (who->password)
-		/* Redis before 6 knows no users. */
-		log_in(l, (struct slice[]){ SLICE_LIT("AUTH"), password }, 2);
-	if (who->name && who->proto != 3)
-		log_in(l,
-		       (struct slice[]){ SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
-		                         slice_str(who->name) },
-		       3);
-	if (who->db > 0) {
-		snprintf(db, sizeof(db), "%d", who->db);
-		log_in(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+	snprintf(db, sizeof(db), "%d", login->db);
+	send_login_command(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+}
+
+static void send_login(struct link *l, const struct link_login *login)
+{
+	if (login->proto == 3) {
+		send_hello(l, login);
+	} else {
+		if (login->password)
+			send_auth(l, login);
+		if (login->name)
+			send_set_name(l, login);
 	}
+	if (login->db > 0)
+		send_select(l, login);
 }
 
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
@@ -176,10 +230,11 @@ struct link *link_new(struct link_env *env, bool shared, const struct link_login
 	l->shared = shared;
 	list_init(&l->node);
 	list_init(&l->users);
-	stream_init(&l->stream, env->flusher, &stream_ops, l);
+	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
 	if (login)
 		send_login(l, login);
-	l->dial = dial(&env->dialer, &env->address, on_dialled, l);
+	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
+	l->dial = dial(&env->dialer, &env->address, link_on_dialled, l);
 	return l;
 }
 
@@ -187,15 +242,15 @@ void link_close(struct link *l)
 {
 	struct list *node;
 
-	if (!l || l->closed)
+	if (!l || l->state == LINK_CLOSED)
 		return;
-	l->closed = true;
+	link_set_state(l, LINK_CLOSED);
 	if (l->dial)
 		dial_cancel(l->dial);
 	l->dial = NULL;
 	stream_close(&l->stream);
 	while ((node = list_shift(&l->users)))
-		detach(container_of(node, struct link_user, node));
+		detach_user(container_of(node, struct link_user, node));
 	list_append(&l->env->dead, &l->node);
 }
 
@@ -206,8 +261,8 @@ void links_reap(struct link_env *env)
 	while ((node = list_shift(&env->dead))) {
 		struct link *l = container_of(node, struct link, node);
 		fifo_clear(&l->fifo);
-		buf_release(&l->captured);
-		buf_release(&l->gated);
+		buf_release(&l->reply.captured);
+		buf_release(&l->held_back);
 		free(l);
 	}
 }
@@ -234,45 +289,34 @@ void link_set_outdated(struct link *l, bool outdated)
 		container_of(at, struct link_user, node)->outdated = outdated;
 }
 
-static void tell_drained(struct link *l)
-{
-	struct list *at, *next;
-
-	l->was_full = false;
-	for (at = l->users.next; at != &l->users && !l->closed; at = next) {
-		struct link_user *u = container_of(at, struct link_user, node);
-		next = at->next;
-		u->ops->on_drained(u->owner);
-	}
-}
-
 void link_on_drained(struct stream *s)
 {
 	struct link *l = stream_owner(s);
 
-	/* It happens at every turn of the loop; only those who found it full care. */
+	/* Streams drain in every turn of the loop. Users need to know only if one of them found
+	 * the link full. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
-		tell_drained(l);
+		notify_drained(l);
 }
 
 /* --- requests ---------------------------------------------------------------- */
 
 void link_send(struct link *l, struct slice bytes)
 {
-	if (l->closed)
+	if (l->state == LINK_CLOSED)
 		return;
-	if (l->logins)
-		buf_append(&l->gated, bytes);
+	if (link_is_logging_in(l))
+		buf_append(&l->held_back, bytes);
 	else
 		stream_send(&l->stream, bytes);
 }
 
 void link_queue(struct link *l, struct slice bytes)
 {
-	if (l->closed)
+	if (l->state == LINK_CLOSED)
 		return;
-	if (l->logins)
-		buf_append(&l->gated, bytes);
+	if (link_is_logging_in(l))
+		buf_append(&l->held_back, bytes);
 	else
 		stream_queue(&l->stream, bytes);
 }
@@ -280,7 +324,7 @@ void link_queue(struct link *l, struct slice bytes)
 void link_queue_call(struct link *l, struct slice bytes)
 {
 	link_queue(l, bytes);
-	if (!l->closed && stream_pending(&l->stream) >= CALLS_ENOUGH)
+	if (l->state != LINK_CLOSED && stream_pending(&l->stream) >= CALLS_FLUSH_BYTES)
 		stream_flush(&l->stream);
 }
 
@@ -292,21 +336,28 @@ void link_ping(struct link *l)
 
 void link_shutdown(struct link *l)
 {
-	l->shut = true;
-	if (!l->logins)
+	if (link_is_logging_in(l))
+		l->shutdown_due = true;
+	else
 		stream_shutdown(&l->stream);
 }
 
 size_t link_pending(const struct link *l)
 {
-	return stream_pending(&l->stream) + buf_len(&l->gated);
+	return stream_pending(&l->stream) + buf_len(&l->held_back);
+}
+
+/* Once it is to be opaque, what is sent is a stream of bytes and no longer requests. */
+static bool counts_requests(const struct link *l)
+{
+	return l->state == LINK_OPEN || l->state == LINK_LOGGING_IN;
 }
 
 void link_expect(struct link_user *u, unsigned flags, void *tag)
 {
 	struct link *l = u->link;
 
-	if (!l || l->to_be_opaque)
+	if (!l || !counts_requests(l))
 		return;
 	u->inflight++;
 	fifo_push(&l->fifo, u, (uint8_t)flags, tag);
@@ -316,7 +367,7 @@ void link_expect_plain(struct link_user *u, uint32_t n)
 {
 	struct link *l = u->link;
 
-	if (!l || l->to_be_opaque || n == 0)
+	if (!l || !counts_requests(l) || n == 0)
 		return;
 	u->inflight += n;
 	fifo_push_plain(&l->fifo, u, n);
@@ -356,8 +407,13 @@ void link_watch(struct link *l, bool on)
 void link_make_opaque(struct link *l)
 {
 	HASP_ASSERT(link_sole_user(l));
-	l->to_be_opaque = true;
-	link_try_opaque(l);
+	/* In the other states it is opaque, or going to be. */
+	if (l->state == LINK_LOGGING_IN) {
+		link_set_state(l, LINK_LOGGING_IN_OPAQUE);
+	} else if (l->state == LINK_OPEN) {
+		link_set_state(l, LINK_TURNING_OPAQUE);
+		link_try_opaque(l);
+	}
 }
 
 void link_pause(struct link *l)

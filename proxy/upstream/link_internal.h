@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * link_parts: what the files of a link share: its users, its life and what is sent (link.c),
- * and what comes back (replies.c).
+ * link_internal: what the files of a link share: its users, its state and what it sends
+ * (link.c), and what comes back (link_replies.c).
  */
 #ifndef HASP_UPSTREAM_LINK_INTERNAL_H
 #define HASP_UPSTREAM_LINK_INTERNAL_H
@@ -9,47 +9,93 @@
 #include "upstream/fifo.h"
 #include "upstream/link.h"
 
-/* (beside the flags of link_expect()) The answer to our own login. */
+/* What a link is doing. link_set_state() is the only writer, and knows these transitions:
+ *
+ *   NEW -----------------> OPEN -- link_make_opaque() --> TURNING_OPAQUE
+ *    |                      ^                               |      ^
+ *    | a login is needed    | accepted      the user's reply |      | accepted
+ *    v                      |                       is next v      |
+ *   LOGGING_IN -------------'                          OPAQUE      |
+ *    |                                                             |
+ *    '-- link_make_opaque() --> LOGGING_IN_OPAQUE -----------------'
+ *
+ *   All but NEW go to CLOSED: by link_close(), when the connection breaks or is not made, when
+ *   Redis refuses the login.
+ *
+ * "Connected" is not among them: nothing depends on it. Until dialling has ended the stream
+ * keeps what is sent. */
+enum link_state {
+	LINK_NEW, /* inside link_new() */
+	LINK_LOGGING_IN, /* what users send is held back until Redis accepts the login */
+	LINK_LOGGING_IN_OPAQUE, /* the same; link_make_opaque() was called meanwhile */
+	LINK_OPEN, /* what users send is sent, and replies are scanned */
+	LINK_TURNING_OPAQUE, /* scans the oldest replies, which nobody is to see; no new
+	                        requests */
+	LINK_OPAQUE, /* replies are not scanned */
+	LINK_CLOSED, /* no users, no connection; links_reap() frees it */
+	LINK_NSTATES,
+};
+
+/* (beside the flags of link_expect()) The answer to the link's own login. */
 #define LINK_LOGIN (1u << 7)
+
+/* The reply that is being read. */
+struct link_reply {
+	struct link_user *to; /* NULL: nobody sees it */
+	struct buf captured; /* its bytes so far, if they are to be captured */
+	uint8_t flags; /* of link_expect() */
+	bool overflowed; /* it is longer than LINK_CAPTURE_MAX: `captured` was given up */
+	bool begun; /* an earlier read ended inside it; forwarded as far as it was there */
+};
 
 struct link {
 	struct link_env *env;
 	struct list node; /* in env->dead */
+	enum link_state state;
 	struct list users;
 	size_t nusers;
 	struct dial *dial; /* NULL: connected, or closed */
 	struct stream stream;
 	struct reply_scan scan;
 	struct reply_alike alike;
+	struct link_reply reply;
 	struct fifo fifo;
-	struct buf gated; /* what must wait until the login is accepted */
-	struct buf captured;
-	struct link_user *to; /* whose the reply being read is; NULL: nobody's */
-	uint8_t reply_flags; /* flags for the reply being read */
-	uint8_t logins; /* answers to our login that are still due */
-	bool shared;
-	bool closed;
-	bool opaque; /* replies are not scanned */
-	bool to_be_opaque; /* as soon as the oldest answers, which nobody is to see, are in */
-	bool watched;
-	bool overflowed; /* the reply being kept is too long */
-	bool begun; /* the reply that is being scanned was handed on as far as it is there */
-	bool was_full; /* somebody waits for it to drain */
+	struct buf held_back; /* sent by users while the link logs in */
+	uint8_t logins_due; /* answers to the link's own login that are still to come */
+	bool shared; /* any number of users; else one at most */
+	bool watched; /* link_watch() */
+	bool was_full; /* link_is_full() said so: a user waits for on_drained() */
 	bool outdated; /* link_set_outdated() */
-	bool shut; /* half-close behind what is gated */
+	bool shutdown_due; /* link_shutdown() was called: half-close behind `held_back` */
 };
 
-/* The end. Its users are told. */
+/* Asserts that the state may follow the present one. */
+void link_set_state(struct link *l, enum link_state state);
+
+/* The link ends; its users get on_down(). Nothing happens if it is closed. */
 void link_go_down(struct link *l, enum link_end end, const char *reason);
 
-/* The socket has something to read; has taken all that waited. */
+/* Callbacks of the stream: the socket has something to read; all that waited was written. */
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
-/* It turns opaque (link_make_opaque()), unless answers to the link itself are still due. */
+/* From TURNING_OPAQUE to OPAQUE, unless the next reply is one that nobody is to see: those come
+ * before what the user is to see. */
 void link_try_opaque(struct link *l);
 
-/* The only user of a private link. */
+/* What users send waits until Redis has accepted the login. */
+static inline bool link_is_logging_in(const struct link *l)
+{
+	return l->state == LINK_LOGGING_IN || l->state == LINK_LOGGING_IN_OPAQUE;
+}
+
+/* Where a reply ends still matters. */
+static inline bool link_scans_replies(const struct link *l)
+{
+	return l->state != LINK_OPAQUE && l->state != LINK_CLOSED;
+}
+
+/* The only user of a private link; NULL: it is shared, or has none. */
 static inline struct link_user *link_sole_user(const struct link *l)
 {
 	if (l->shared || list_empty(&l->users))
@@ -57,10 +103,10 @@ static inline struct link_user *link_sole_user(const struct link *l)
 	return container_of(l->users.next, struct link_user, node);
 }
 
-/* The reply that is being read goes to somebody as it comes. */
+/* The reply that is being read is forwarded to its user as it comes. */
 static inline bool link_forwards(const struct link *l)
 {
-	return l->to && !(l->reply_flags & (LINK_DISCARD | LINK_INTERCEPT));
+	return l->reply.to && !(l->reply.flags & (LINK_DISCARD | LINK_INTERCEPT));
 }
 
 #endif

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replies: what comes back over a link: where each reply ends, whose it is, and how it is
- * treated.
+ * link_replies: what comes back over a link: where each reply ends, which user it belongs to,
+ * and what its flags ask for.
  *
- *   Redis -> scan_replies() -> take_plain() --whole, simple, only to be forwarded--> on_bytes()
- *                   `-> begin_frame() ... end_frame() --> on_bytes(), on_reply() ...
+ *   stream -> link_on_readable() -> scan_replies()
+ *                                     |-- skip_plain() -- whole, simple, LINK_PASS --.
+ *                                     |                                               |
+ *                                     '-- begin_reply() ... end_reply()               |
+ *                                            |          '-> on_line(), on_reply() ... |
+ *                                            v                                        v
+ *                                        on_bytes() <------- segment: as many bytes as belong
+ *                                                            to one user and lie together
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,47 +19,50 @@
 #include "base/fatal.h"
 #include "upstream/link_internal.h"
 
-/* The frame that begins now answers the head of the FIFO, unless it is a push. */
-static void begin_frame(struct link *l, char type)
+/* The frame that begins now answers the oldest request, unless it is a push. */
+static void begin_reply(struct link *l, char type)
 {
-	struct inflight *head = fifo_head(&l->fifo);
+	const struct inflight *head = fifo_head(&l->fifo);
+	struct link_reply *r = &l->reply;
+	bool is_intercepted;
 
-	l->reply_flags = LINK_PASS;
-	l->overflowed = false;
-	l->begun = false;
-	l->to = link_sole_user(l);
+	r->flags = LINK_PASS;
+	r->overflowed = false;
+	r->begun = false;
+	r->to = link_sole_user(l);
 	if (!head || type == '>')
 		return;
-	l->to = head->user;
-	l->reply_flags = head->flags;
-	if ((l->reply_flags & LINK_INTERCEPT) && type != '-' &&
-	    !((l->reply_flags & LINK_INTERCEPT_STATUS) && type == '+'))
-		l->reply_flags &= (uint8_t)~LINK_INTERCEPT;
+	r->to = head->user;
+	r->flags = head->flags;
+	is_intercepted = type == '-' || (type == '+' && (r->flags & LINK_INTERCEPT_STATUS));
+	if (!is_intercepted)
+		r->flags &= (uint8_t)~LINK_INTERCEPT;
 }
 
-static bool is_captured(const struct link *l)
+static bool is_captured(const struct link_reply *r)
 {
-	return l->reply_flags & (LINK_CAPTURE | LINK_INTERCEPT);
+	return r->flags & (LINK_CAPTURE | LINK_INTERCEPT);
 }
 
-static void capture_bytes(struct link *l, struct slice bytes)
+static void capture_bytes(struct link_reply *r, struct slice bytes)
 {
-	if (!is_captured(l) || l->overflowed)
+	if (!is_captured(r) || r->overflowed)
 		return;
-	if (buf_len(&l->captured) + bytes.n > LINK_CAPTURE_MAX) {
-		l->overflowed = true;
-		buf_release(&l->captured);
+	if (buf_len(&r->captured) + bytes.n > LINK_CAPTURE_MAX) {
+		r->overflowed = true;
+		buf_release(&r->captured);
 		return;
 	}
-	buf_append(&l->captured, bytes);
+	buf_append(&r->captured, bytes);
 }
 
+/* The frame that ended answers no request. */
 static bool is_out_of_band(struct link *l)
 {
 	bool push = l->scan.reply.type == '>';
 	struct link_user *u = link_sole_user(l);
 
-	/* Nobody on a shared link can have asked for it. */
+	/* No user of a shared link can have asked for pushes. */
 	if (l->shared)
 		return push;
 	if (!u || !u->ops->on_frame || (!l->watched && !push))
@@ -61,40 +70,48 @@ static bool is_out_of_band(struct link *l)
 	return u->ops->on_frame(u->owner, &l->scan);
 }
 
-/* Our login was answered. */
-static void end_login(struct link *l, struct slice answer)
+/* --- the end of a reply -------------------------------------------------------- */
+
+static void end_login(struct link *l)
+{
+	link_set_state(l, l->state == LINK_LOGGING_IN ? LINK_OPEN : LINK_TURNING_OPAQUE);
+	stream_send(&l->stream, buf_slice(&l->held_back));
+	buf_release(&l->held_back);
+	if (l->shutdown_due)
+		stream_shutdown(&l->stream);
+	link_on_drained(&l->stream);
+}
+
+/* One of the commands of the link's own login was answered. */
+static void on_login_reply(struct link *l, struct slice answer)
 {
 	char reason[256];
 
 	if (resp_reply_is_error(&l->scan.reply)) {
+		/* Without the dash and the line end. */
 		size_t n = answer.n > 3 ? answer.n - 3 : 0;
 		snprintf(reason, sizeof(reason), "%.*s", (int)n, answer.p + 1);
 		link_go_down(l, LINK_REFUSED, reason);
 		return;
 	}
-	if (--l->logins == 0) {
-		stream_send(&l->stream, buf_slice(&l->gated));
-		buf_release(&l->gated);
-		if (l->shut)
-			stream_shutdown(&l->stream);
-		link_on_drained(&l->stream);
-	}
+	if (--l->logins_due == 0)
+		end_login(l);
 }
 
-/* The user may leave the link, or close it, in any of the callbacks. */
+/* In each of the callbacks the user may leave the link, or close it. */
 static void notify(struct link *l, const struct inflight *run, struct slice captured)
 {
 	struct link_user *u = run->user;
 	bool answered = true;
 
 	if (run->flags & LINK_LOGIN) {
-		end_login(l, captured);
+		on_login_reply(l, captured);
 		return;
 	}
 	if (!u)
 		return;
 	u->inflight--;
-	if (l->reply_flags & LINK_INTERCEPT) {
+	if (l->reply.flags & LINK_INTERCEPT) {
 		answered = u->ops->on_line(u->owner, run->tag, captured);
 		if (answered && u->link == l)
 			u->ops->on_bytes(u->owner, captured);
@@ -108,30 +125,30 @@ static void notify(struct link *l, const struct inflight *run, struct slice capt
 	}
 }
 
-/* What is for nobody, or for the link itself, is in front of what its user is to see. */
 void link_try_opaque(struct link *l)
 {
-	struct inflight *head = fifo_head(&l->fifo);
+	const struct inflight *head = fifo_head(&l->fifo);
 	struct link_user *u = link_sole_user(l);
 
-	if (!l->to_be_opaque || l->opaque ||
-	    (head && (!head->user || head->flags == LINK_DISCARD)))
+	if (l->state != LINK_TURNING_OPAQUE)
 		return;
-	l->opaque = true;
+	if (head && (!head->user || head->flags == LINK_DISCARD))
+		return;
+	link_set_state(l, LINK_OPAQUE);
 	fifo_clear(&l->fifo);
 	if (u)
 		u->inflight = 0;
 }
 
-/* `whole`: the reply, when it came in one piece; else it has been kept. */
-static void end_frame(struct link *l, struct slice whole)
+/* `whole`: the reply, if it came in one piece; else it was captured piece by piece. */
+static void end_reply(struct link *l, struct slice whole)
 {
 	struct inflight *head;
 	struct inflight run;
-	struct buf captured = l->captured;
+	struct buf captured = l->reply.captured;
 
-	l->captured = BUF_INIT;
-	if (!is_captured(l) || whole.n > LINK_CAPTURE_MAX)
+	l->reply.captured = BUF_INIT;
+	if (!is_captured(&l->reply) || whole.n > LINK_CAPTURE_MAX)
 		whole = SLICE_NONE;
 	if (!is_out_of_band(l) && (head = fifo_head(&l->fifo))) {
 		run = *head;
@@ -142,13 +159,15 @@ static void end_frame(struct link *l, struct slice whole)
 	buf_release(&captured);
 }
 
-/* Bytes read that belong to one user and are not handed on yet. */
+/* --- forwarding ----------------------------------------------------------------- */
+
+/* Bytes read that lie together, belong to one user and are not forwarded yet. */
 struct segment {
-	struct link_user *to; /* NULL: to be dropped */
+	struct link_user *to; /* NULL: nobody sees them */
 	const char *from;
 };
 
-/* Hands on what lies before `p`. */
+/* Forwards what lies before `p`. */
 static void forward_segment(struct link *l, struct segment *g, const char *p)
 {
 	struct link_user *u = g->to;
@@ -158,7 +177,7 @@ static void forward_segment(struct link *l, struct segment *g, const char *p)
 	g->from = p;
 }
 
-/* What begins at `p` belongs to another, or the same. */
+/* What begins at `p` belongs to `to`. */
 static void switch_segment(struct link *l, struct segment *g, struct link_user *to,
                            const char *p)
 {
@@ -167,25 +186,32 @@ static void switch_segment(struct link *l, struct segment *g, struct link_user *
 	g->to = to;
 }
 
-/* Does the end of this reply call back? Then its bytes must be with the user before. */
-static bool is_notified(const struct link *l)
+/* The end of this reply calls back: its bytes must be forwarded before. */
+static bool is_notified(const struct link_reply *r)
 {
-	return (l->reply_flags & LINK_NOTIFY) || (l->to && l->to->await_idle);
+	return (r->flags & LINK_NOTIFY) || (r->to && r->to->await_idle);
 }
 
 static void notify_early(const struct link *l)
 {
 	const struct inflight *head = fifo_head(&l->fifo);
 
-	/* (While they are watched, it might answer no request.) */
-	if ((l->reply_flags & LINK_NOTIFY_EARLY) && !l->watched && head && head->user)
+	/* While all frames are watched, this one might answer no request. */
+	if ((l->reply.flags & LINK_NOTIFY_EARLY) && !l->watched && head && head->user)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
 
-/* Takes replies that are only to be forwarded, to one user and one as the other, as long as
- * they are whole and easily told. Returns the user, NULL when there are none; *used is their
+/* Redis refuses clients that have not logged in. */
+static void note_noauth(struct link *l, struct slice tail)
+{
+	if (l->scan.reply.type == '-' && tail.n > 7 && memcmp(tail.p, "-NOAUTH", 7) == 0)
+		l->env->login_required = true;
+}
+
+/* Skips replies to requests of the oldest run, as long as they are whole and simple, if they
+ * are only to be forwarded. Returns their user, NULL when there are none; *used is their
  * length. */
-static struct link_user *take_plain(struct link *l, const char *p, size_t n, size_t *used)
+static struct link_user *skip_plain(struct link *l, const char *p, size_t n, size_t *used)
 {
 	const struct inflight *head = fifo_head(&l->fifo);
 	struct link_user *u = head ? head->user : NULL;
@@ -206,49 +232,65 @@ static struct link_user *take_plain(struct link *l, const char *p, size_t n, siz
 	return u;
 }
 
+/* The reply that is being read ended at `p`, after `used` bytes of this read. */
+static void on_reply_end(struct link *l, struct segment *g, const char *p, size_t used,
+                         bool is_whole)
+{
+	struct slice tail = slice_of(p - used, used);
+
+	note_noauth(l, tail);
+	notify_early(l);
+	if (is_notified(&l->reply))
+		forward_segment(l, g, p);
+	end_reply(l, is_whole ? tail : SLICE_NONE);
+}
+
+/* Scans one reply, or a part of it. Returns how many bytes that took; 0: they are no reply, and
+ * the link is closed. */
+static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n)
+{
+	bool at_start = reply_scan_at_start(&l->scan);
+	enum resp_result r;
+	bool is_whole;
+	size_t used;
+
+	if (at_start)
+		begin_reply(l, *p);
+	switch_segment(l, g, link_forwards(l) ? l->reply.to : NULL, p);
+	r = reply_scan(&l->scan, p, n, &used);
+	if (r == RESP_BAD) {
+		/* Whole replies before it are still good. */
+		forward_segment(l, g, p);
+		link_go_down(l, LINK_BROKEN, "it sent bytes that are no RESP reply");
+		return 0;
+	}
+	is_whole = at_start && r == RESP_OK;
+	if (!is_whole)
+		capture_bytes(&l->reply, slice_of(p, used));
+	if (r == RESP_OK)
+		on_reply_end(l, g, p + used, used, is_whole);
+	return used;
+}
+
 static void scan_replies(struct link *l, const char *p, size_t n)
 {
 	const char *end = p + n;
 	struct segment g = { NULL, p };
+	struct link_user *to;
+	size_t used;
 
-	while (p < end && !l->opaque && !l->closed) {
-		struct link_user *to;
-		struct slice whole;
-		enum resp_result r;
-		size_t used;
-		bool at_start = reply_scan_at_start(&l->scan);
-		if (at_start && (to = take_plain(l, p, (size_t)(end - p), &used))) {
+	while (p < end && link_scans_replies(l)) {
+		if (reply_scan_at_start(&l->scan) &&
+		    (to = skip_plain(l, p, (size_t)(end - p), &used)))
 			switch_segment(l, &g, to, p);
-			p += used;
-			continue;
-		}
-		if (at_start)
-			begin_frame(l, *p);
-		switch_segment(l, &g, link_forwards(l) ? l->to : NULL, p);
-		r = reply_scan(&l->scan, p, (size_t)(end - p), &used);
-		if (r == RESP_BAD) {
-			/* Whole replies before it are still good. */
-			forward_segment(l, &g, p);
-			link_go_down(l, LINK_BROKEN, "it sent bytes that are no RESP reply");
+		else if ((used = scan_one(l, &g, p, (size_t)(end - p))) == 0)
 			return;
-		}
-		whole = at_start && r == RESP_OK ? slice_of(p, used) : SLICE_NONE;
-		if (!whole.n)
-			capture_bytes(l, slice_of(p, used));
 		p += used;
-		if (r == RESP_OK) {
-			if (l->scan.reply.type == '-' && used > 7 &&
-			    memcmp(p - used, "-NOAUTH", 7) == 0)
-				l->env->login_required = true;
-			notify_early(l);
-			if (is_notified(l))
-				forward_segment(l, &g, p);
-			end_frame(l, whole);
-		}
 	}
 	forward_segment(l, &g, p);
-	l->begun = !reply_scan_at_start(&l->scan);
-	if (l->opaque) {
+	l->reply.begun = !reply_scan_at_start(&l->scan);
+	if (l->state == LINK_OPAQUE) {
+		/* The rest is no reply any more. */
 		g.to = link_sole_user(l);
 		forward_segment(l, &g, end);
 	}
@@ -264,7 +306,7 @@ void link_on_readable(struct stream *s)
 		return;
 	if (n <= 0) {
 		link_go_down(l, LINK_BROKEN, n < 0 ? strerror(errno) : "closed by the server");
-	} else if (l->opaque) {
+	} else if (l->state == LINK_OPAQUE) {
 		struct segment g = { link_sole_user(l), scratch };
 		forward_segment(l, &g, scratch + n);
 	} else {

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The states of a link: which may follow which, and what makes a link go from one to the next,
+ * on a real loop against a server on a unix socket that the test plays by hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/surroundings.h"
+#include "upstream/link_internal.h"
+
+#define DEADLINE_SECONDS 20.0
+
+struct fixture {
+	struct surroundings at;
+	int server; /* the server's end; -1: not accepted, or closed */
+	struct link *link;
+	struct link_user user;
+	struct buf bytes; /* that the user got */
+	unsigned ndown;
+	enum link_end end;
+};
+
+/* --- the user ------------------------------------------------------------------- */
+
+static void on_bytes(void *owner, struct slice bytes)
+{
+	struct fixture *f = owner;
+
+	buf_append(&f->bytes, bytes);
+}
+
+static void on_drained(void *owner)
+{
+	(void)owner;
+}
+
+static void on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+{
+	struct fixture *f = owner;
+
+	(void)reason;
+	(void)inflight;
+	f->ndown++;
+	f->end = end;
+}
+
+static const struct link_ops ops = {
+	.on_bytes = on_bytes,
+	.on_drained = on_drained,
+	.on_down = on_down,
+};
+
+/* --- set up --------------------------------------------------------------------- */
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	surroundings_init(&f->at, 4096);
+	f->server = -1;
+	*state = f;
+	return 0;
+}
+
+/* The state of a link that is closed can be seen until it is reaped. */
+static void free_link(struct fixture *f)
+{
+	link_close(f->link);
+	links_reap(&f->at.env);
+	if (f->server >= 0)
+		close(f->server);
+	f->link = NULL;
+	f->server = -1;
+	f->ndown = 0;
+	buf_clear(&f->bytes);
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	free_link(f);
+	surroundings_fini(&f->at);
+	buf_release(&f->bytes);
+	free(f);
+	return 0;
+}
+
+/* Two commands: AUTH and SELECT. */
+static const struct link_login two_commands = { .proto = 2, .password = "pw", .db = 1 };
+
+static void begin(struct fixture *f, const struct link_login *login)
+{
+	link_user_init(&f->user, &ops, f);
+	f->link = link_new(&f->at.env, false, login);
+	link_join(f->link, &f->user);
+}
+
+static void on_deadline(struct ev_loop *loop, struct ev_timer *w, int revents)
+{
+	(void)loop;
+	(void)w;
+	(void)revents;
+	fail_msg("nothing happened for %d seconds", (int)DEADLINE_SECONDS);
+}
+
+/* Runs the loop until something happened. */
+static void step(struct fixture *f)
+{
+	struct ev_timer deadline;
+
+	ev_timer_init(&deadline, on_deadline, DEADLINE_SECONDS, 0);
+	ev_timer_start(f->at.loop, &deadline);
+	ev_run(f->at.loop, EVRUN_ONCE);
+	ev_timer_stop(f->at.loop, &deadline);
+}
+
+static void begin_connected(struct fixture *f, const struct link_login *login)
+{
+	begin(f, login);
+	f->server = accept(f->at.listener, NULL, NULL);
+	assert_true(f->server >= 0);
+	while (f->link->dial)
+		step(f);
+}
+
+/* Whole replies; runs the loop until the link has scanned them. */
+static void server_sends(struct fixture *f, const char *text)
+{
+	struct slice bytes = slice_str(text);
+
+	assert_int_equal(send(f->server, bytes.p, bytes.n, MSG_NOSIGNAL), bytes.n);
+	for (int i = 0; i < 4; i++)
+		ev_run(f->at.loop, EVRUN_NOWAIT);
+}
+
+static void assert_state(struct fixture *f, enum link_state state)
+{
+	assert_int_equal(f->link->state, state);
+}
+
+static void assert_server_gets(struct fixture *f, const char *expected)
+{
+	char got[256];
+	ssize_t n = recv(f->server, got, sizeof(got), MSG_DONTWAIT);
+
+	assert_int_equal(n, slice_str(expected).n);
+	assert_memory_equal(got, expected, (size_t)n);
+}
+
+/* --- which may follow which --------------------------------------------------------- */
+
+static const struct {
+	enum link_state from, to;
+} transitions[] = {
+	{ LINK_NEW, LINK_LOGGING_IN },
+	{ LINK_NEW, LINK_OPEN },
+	{ LINK_LOGGING_IN, LINK_LOGGING_IN_OPAQUE },
+	{ LINK_LOGGING_IN, LINK_OPEN },
+	{ LINK_LOGGING_IN, LINK_CLOSED },
+	{ LINK_LOGGING_IN_OPAQUE, LINK_TURNING_OPAQUE },
+	{ LINK_LOGGING_IN_OPAQUE, LINK_CLOSED },
+	{ LINK_OPEN, LINK_TURNING_OPAQUE },
+	{ LINK_OPEN, LINK_CLOSED },
+	{ LINK_TURNING_OPAQUE, LINK_OPAQUE },
+	{ LINK_TURNING_OPAQUE, LINK_CLOSED },
+	{ LINK_OPAQUE, LINK_CLOSED },
+};
+
+static bool is_listed(enum link_state from, enum link_state to)
+{
+	for (size_t i = 0; i < sizeof(transitions) / sizeof(*transitions); i++)
+		if (transitions[i].from == from && transitions[i].to == to)
+			return true;
+	return false;
+}
+
+/* A failed assert ends the process: so each transition gets one of its own. */
+static bool is_allowed(enum link_state from, enum link_state to)
+{
+	int status;
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct link l = { .state = from };
+		if (!freopen("/dev/null", "w", stderr))
+			_exit(2);
+		link_set_state(&l, to);
+		_exit(l.state == to ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (WIFSIGNALED(status)) {
+		assert_int_equal(WTERMSIG(status), SIGABRT);
+		return false;
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
+	return true;
+}
+
+static void only_listed_transitions_are_allowed(void **state)
+{
+	(void)state;
+	for (int from = 0; from < LINK_NSTATES; from++)
+		for (int to = 0; to < LINK_NSTATES; to++)
+			if (is_allowed((enum link_state)from, (enum link_state)to) !=
+			    is_listed((enum link_state)from, (enum link_state)to))
+				fail_msg("from state %d to state %d", from, to);
+}
+
+/* --- what makes a link go on --------------------------------------------------------- */
+
+static void without_a_login_it_is_open_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f, NULL);
+	assert_state(f, LINK_OPEN);
+}
+
+static void a_login_that_needs_no_command_is_none(void **state)
+{
+	static const struct link_login nothing = { .proto = 2 };
+	struct fixture *f = *state;
+
+	begin(f, &nothing);
+	assert_state(f, LINK_OPEN);
+}
+
+static void it_opens_when_every_command_of_its_login_is_accepted(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, &two_commands);
+	assert_state(f, LINK_LOGGING_IN);
+	server_sends(f, "+OK\r\n");
+	assert_state(f, LINK_LOGGING_IN);
+	server_sends(f, "+OK\r\n");
+	assert_state(f, LINK_OPEN);
+}
+
+static void a_login_that_is_refused_closes_it(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, &two_commands);
+	server_sends(f, "+OK\r\n");
+	server_sends(f, "-ERR DB index is out of range\r\n");
+	assert_state(f, LINK_CLOSED);
+	assert_int_equal(f->end, LINK_REFUSED);
+}
+
+static void with_nothing_in_flight_it_is_opaque_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f, NULL);
+	link_make_opaque(f->link);
+	assert_state(f, LINK_OPAQUE);
+}
+
+static void requests_of_its_user_are_not_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, NULL);
+	link_expect(&f->user, LINK_PASS, NULL);
+	link_make_opaque(f->link);
+	assert_state(f, LINK_OPAQUE);
+	assert_int_equal(f->user.inflight, 0);
+}
+
+static void replies_that_nobody_sees_come_before_it_is_opaque(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, NULL);
+	link_ping(f->link);
+	link_expect(&f->user, LINK_DISCARD, NULL);
+	link_make_opaque(f->link);
+	assert_state(f, LINK_TURNING_OPAQUE);
+	server_sends(f, "+PONG\r\n");
+	assert_state(f, LINK_TURNING_OPAQUE);
+	server_sends(f, ":1\r\nwhatever");
+	assert_state(f, LINK_OPAQUE);
+	assert_true(slice_eq(buf_slice(&f->bytes), SLICE_LIT("whatever")));
+}
+
+static void to_make_it_opaque_again_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, &two_commands);
+	link_make_opaque(f->link);
+	link_make_opaque(f->link);
+	assert_state(f, LINK_LOGGING_IN_OPAQUE);
+	link_ping(f->link);
+	server_sends(f, "+OK\r\n+OK\r\n");
+	link_make_opaque(f->link);
+	assert_state(f, LINK_TURNING_OPAQUE);
+	server_sends(f, "+PONG\r\n");
+	link_make_opaque(f->link);
+	assert_state(f, LINK_OPAQUE);
+}
+
+static void it_logs_in_before_it_is_opaque(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, &two_commands);
+	assert_server_gets(f, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n"
+	                      "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n");
+	link_make_opaque(f->link);
+	link_send(f->link, SLICE_LIT("SUBSCRIBE a\r\n"));
+	assert_state(f, LINK_LOGGING_IN_OPAQUE);
+	server_sends(f, "+OK\r\n+OK\r\n");
+	assert_state(f, LINK_OPAQUE);
+	assert_server_gets(f, "SUBSCRIBE a\r\n");
+}
+
+static void no_request_is_counted_once_it_is_to_be_opaque(void **state)
+{
+	struct fixture *f = *state;
+
+	begin_connected(f, &two_commands);
+	link_expect(&f->user, LINK_PASS, NULL);
+	assert_int_equal(f->user.inflight, 1);
+	link_make_opaque(f->link);
+	link_expect(&f->user, LINK_PASS, NULL);
+	link_expect_plain(&f->user, 3);
+	assert_int_equal(f->user.inflight, 1);
+	server_sends(f, "+OK\r\n+OK\r\n");
+	link_expect(&f->user, LINK_PASS, NULL);
+	assert_int_equal(f->user.inflight, 0);
+}
+
+/* --- how a link ends ------------------------------------------------------------------ */
+
+static void reach_logging_in(struct fixture *f)
+{
+	begin_connected(f, &two_commands);
+}
+
+static void reach_logging_in_opaque(struct fixture *f)
+{
+	begin_connected(f, &two_commands);
+	link_make_opaque(f->link);
+}
+
+static void reach_open(struct fixture *f)
+{
+	begin_connected(f, NULL);
+}
+
+static void reach_turning_opaque(struct fixture *f)
+{
+	begin_connected(f, NULL);
+	link_ping(f->link);
+	link_make_opaque(f->link);
+}
+
+static void reach_opaque(struct fixture *f)
+{
+	begin_connected(f, NULL);
+	link_make_opaque(f->link);
+}
+
+static const struct {
+	enum link_state state;
+	void (*reach)(struct fixture *f);
+} ways[] = {
+	{ LINK_LOGGING_IN, reach_logging_in },
+	{ LINK_LOGGING_IN_OPAQUE, reach_logging_in_opaque },
+	{ LINK_OPEN, reach_open },
+	{ LINK_TURNING_OPAQUE, reach_turning_opaque },
+	{ LINK_OPAQUE, reach_opaque },
+};
+
+static void it_can_be_closed_in_each_state(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		ways[i].reach(f);
+		assert_state(f, ways[i].state);
+		link_close(f->link);
+		assert_state(f, LINK_CLOSED);
+		/* Once more is harmless. */
+		link_close(f->link);
+		assert_int_equal(f->ndown, 0);
+		free_link(f);
+	}
+}
+
+static void it_is_closed_when_the_server_hangs_up_in_each_state(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		ways[i].reach(f);
+		close(f->server);
+		f->server = -1;
+		while (f->ndown == 0)
+			step(f);
+		assert_state(f, LINK_CLOSED);
+		assert_int_equal(f->end, LINK_BROKEN);
+		free_link(f);
+	}
+}
+
+static void it_is_closed_when_nobody_listens(void **state)
+{
+	struct fixture *f = *state;
+
+	close(f->at.listener);
+	f->at.listener = -1;
+	begin(f, NULL);
+	while (f->ndown == 0)
+		step(f);
+	assert_state(f, LINK_CLOSED);
+	assert_int_equal(f->end, LINK_UNREACHABLE);
+}
+
+static void a_closed_link_takes_no_user(void **state)
+{
+	struct fixture *f = *state;
+	int status;
+	pid_t child;
+
+	begin(f, NULL);
+	link_close(f->link);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (freopen("/dev/null", "w", stderr))
+			link_join(f->link, &f->user);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_listed_transitions_are_allowed),
+		TEST(without_a_login_it_is_open_at_once),
+		TEST(a_login_that_needs_no_command_is_none),
+		TEST(it_opens_when_every_command_of_its_login_is_accepted),
+		TEST(a_login_that_is_refused_closes_it),
+		TEST(with_nothing_in_flight_it_is_opaque_at_once),
+		TEST(requests_of_its_user_are_not_waited_for),
+		TEST(replies_that_nobody_sees_come_before_it_is_opaque),
+		TEST(to_make_it_opaque_again_changes_nothing),
+		TEST(it_logs_in_before_it_is_opaque),
+		TEST(no_request_is_counted_once_it_is_to_be_opaque),
+		TEST(it_can_be_closed_in_each_state),
+		TEST(it_is_closed_when_the_server_hangs_up_in_each_state),
+		TEST(it_is_closed_when_nobody_listens),
+		TEST(a_closed_link_takes_no_user),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
