@@ -380,6 +380,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->links = (struct link_env){
 		.flusher = &w->flusher,
 		.dialer = { .loop = w->loop, .resolver = w->resolver },
+		.clock = clock_now,
 		.scratch = xmalloc(REPLY_SCRATCH),
 		.scratch_size = REPLY_SCRATCH,
 		.on_connected = on_connected,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A link on a loop that lives as long as the question.
+ * ask: a link on a loop of its own, which lives as long as ask_commands() runs.
  */
 #include "upstream/ask.h"
 
 #include <ev.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
@@ -15,38 +16,38 @@
 #include "upstream/decode.h"
 #include "upstream/link.h"
 
-#define SCRATCH ((size_t)64 * 1024)
+#define ASK_SCRATCH ((size_t)64 * 1024)
 
-struct asking {
+struct ask_session {
 	struct ev_loop *loop;
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct link_env env;
-	struct link_user self;
-	struct ev_timer timer;
+	struct link_user user;
+	struct ev_timer timer; /* ask.timeout_ms */
 	const struct ask *how;
 	bool auth_due; /* the next reply is AUTH's */
-	struct buf refusal; /* what AUTH was answered by; empty: no error */
-	struct buf *why;
+	struct buf refusal; /* the error that answered AUTH; empty: none did */
+	struct buf *why; /* the caller's */
 	bool learned;
 };
 
-static void ask_end(struct asking *a, const char *why)
+static void ask_end(struct ask_session *a, const char *why)
 {
 	if (why)
 		buf_puts(a->why, why);
 	ev_break(a->loop, EVBREAK_ALL);
 }
 
-static void ask_on_auth(struct asking *a, const redisReply *reply)
+static void ask_on_auth(struct ask_session *a, const redisReply *reply)
 {
 	a->auth_due = false;
-	/* Redis without a password refuses one, and then tells its commands. */
+	/* A Redis without a password refuses AUTH, and answers COMMAND all the same. */
 	if (reply && reply->type == REDIS_REPLY_ERROR)
 		buf_append(&a->refusal, slice_of(reply->str, (size_t)reply->len));
 }
 
-static void ask_on_command(struct asking *a, const redisReply *reply)
+static void ask_on_command(struct ask_session *a, const redisReply *reply)
 {
 	if (reply && a->how->on_commands(a->how->arg, reply) > 0) {
 		a->learned = true;
@@ -61,10 +62,11 @@ static void ask_on_command(struct asking *a, const redisReply *reply)
 	}
 }
 
-static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice kept)
+static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
+                         struct slice captured)
 {
-	struct asking *a = owner;
-	redisReply *reply = reply_decode(kept);
+	struct ask_session *a = owner;
+	redisReply *reply = reply_decode(captured);
 
 	(void)tag;
 	(void)r;
@@ -87,14 +89,14 @@ static void ask_on_drained(void *owner)
 	(void)owner;
 }
 
-static void ask_on_down(void *owner, enum link_end how, const char *reason, size_t inflight)
+static void ask_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
-	(void)how;
+	(void)end;
 	(void)inflight;
 	ask_end(owner, reason);
 }
 
-static const struct link_ops link_ops = {
+static const struct link_ops ask_link_ops = {
 	.on_bytes = ask_on_bytes,
 	.on_reply = ask_on_reply,
 	.on_drained = ask_on_drained,
@@ -108,17 +110,17 @@ static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 	ask_end(t->data, "it does not answer in time");
 }
 
-static void send_question(struct asking *a, const struct slice *argv, size_t n)
+static void send_request(struct ask_session *a, const struct slice *argv, size_t n)
 {
 	struct buf out = BUF_INIT;
 
 	resp_write_request(&out, argv, n);
-	link_send(a->self.link, buf_slice(&out));
-	link_expect(&a->self, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
+	link_send(a->user.link, buf_slice(&out));
+	link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
 	buf_release(&out);
 }
 
-static void send_all(struct asking *a, const struct ask *how)
+static void send_requests(struct ask_session *a, const struct ask *how)
 {
 	struct slice words[3] = { SLICE_LIT("AUTH") };
 	size_t n = 1;
@@ -127,14 +129,14 @@ static void send_all(struct asking *a, const struct ask *how)
 		if (how->user)
 			words[n++] = slice_str(how->user);
 		words[n++] = slice_str(how->password);
-		send_question(a, words, n);
+		send_request(a, words, n);
 		a->auth_due = true;
 	}
 	words[0] = SLICE_LIT("COMMAND");
-	send_question(a, words, 1);
+	send_request(a, words, 1);
 }
 
-static void init(struct asking *a, const struct ask *how)
+static void ask_session_init(struct ask_session *a, const struct ask *how)
 {
 	a->loop = ev_loop_new(EVFLAG_AUTO);
 	HASP_ASSERT(a->loop);
@@ -145,20 +147,21 @@ static void init(struct asking *a, const struct ask *how)
 		.dialer = { .loop = a->loop,
 		            .resolver = resolver_new(&a->mailbox),
 		            .timeout_ms = how->timeout_ms },
+		.clock = clock_now,
 		.address = how->address,
-		.scratch = xmalloc(SCRATCH),
-		.scratch_size = SCRATCH,
+		.scratch = xmalloc(ASK_SCRATCH),
+		.scratch_size = ASK_SCRATCH,
 	};
 	list_init(&a->env.dead);
-	link_user_init(&a->self, &link_ops, a);
+	link_user_init(&a->user, &ask_link_ops, a);
 	ev_timer_init(&a->timer, ask_on_timer, (double)how->timeout_ms / 1000, 0);
 	a->timer.data = a;
 	ev_timer_start(a->loop, &a->timer);
 }
 
-static void fini(struct asking *a)
+static void ask_session_fini(struct ask_session *a)
 {
-	link_close(a->self.link);
+	link_close(a->user.link);
 	links_reap(&a->env);
 	ev_timer_stop(a->loop, &a->timer);
 	resolver_free(a->env.dialer.resolver);
@@ -171,12 +174,12 @@ static void fini(struct asking *a)
 
 int ask_commands(const struct ask *how, struct buf *why)
 {
-	struct asking a = { .how = how, .why = why };
+	struct ask_session a = { .how = how, .why = why };
 
-	init(&a, how);
-	link_join(link_new(&a.env, false, NULL), &a.self);
-	send_all(&a, how);
+	ask_session_init(&a, how);
+	link_join(link_new(&a.env, false, NULL), &a.user);
+	send_requests(&a, how);
 	ev_run(a.loop, 0);
-	fini(&a);
+	ask_session_fini(&a);
 	return a.learned ? 0 : -1;
 }

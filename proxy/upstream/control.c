@@ -10,22 +10,23 @@
 #include "upstream/decode.h"
 #include "upstream/retry.h"
 
-#define RETRY_SECONDS 0.1
+#define CONTROL_RETRY_SECONDS 0.1
 
-struct call {
-	control_fn *fn;
+/* A request in flight. */
+struct pending_call {
+	control_fn *fn; /* NULL: the reply does not matter */
 	void *arg;
 	struct list node;
 };
 
 struct control {
 	struct control_how how;
-	struct link_user self; /* on no link between two tries */
+	struct link_user user; /* on no link between two tries */
 	struct retry retry;
 	struct list calls; /* in flight, oldest first */
-	int db; /* selected, or about to be */
-	bool up;
-	bool complained; /* of not getting through, since it last worked */
+	int db; /* that the requests sent so far have selected */
+	bool up; /* logged in, and Redis has answered COMMAND */
+	bool warned; /* a warning was logged since it last worked */
 };
 
 static void control_on_bytes(void *owner, struct slice bytes)
@@ -39,7 +40,7 @@ static void control_on_drained(void *owner)
 	(void)owner;
 }
 
-static void answer(struct call *call, const redisReply *reply)
+static void end_call(struct pending_call *call, const redisReply *reply)
 {
 	control_fn *fn = call->fn;
 	void *arg = call->arg;
@@ -51,13 +52,13 @@ static void answer(struct call *call, const redisReply *reply)
 }
 
 static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
-                             struct slice kept)
+                             struct slice captured)
 {
-	redisReply *reply = reply_decode(kept);
+	redisReply *reply = reply_decode(captured);
 
 	(void)owner;
 	(void)r;
-	answer(tag, reply);
+	end_call(tag, reply);
 	if (reply)
 		freeReplyObject(reply);
 }
@@ -65,55 +66,54 @@ static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
 static void fail_calls(struct control *c)
 {
 	while (!list_empty(&c->calls))
-		answer(container_of(c->calls.next, struct call, node), NULL);
+		end_call(container_of(c->calls.next, struct pending_call, node), NULL);
 }
 
 static void control_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct control *c = owner;
 
-	if (!c->complained)
+	if (!c->warned)
 		log_warning("upstream_down address=%s reason=\"%s\"", c->how.env->name, reason);
-	c->complained = true;
+	c->warned = true;
 	(void)inflight;
 	c->up = false;
 	fail_calls(c);
 	retry_later(&c->retry, end);
 }
 
-static const struct link_ops link_ops = {
+static const struct link_ops control_link_ops = {
 	.on_bytes = control_on_bytes,
 	.on_reply = control_on_reply,
 	.on_drained = control_on_drained,
 	.on_down = control_on_down,
 };
 
-static void control_send_call(struct control *c, struct slice request, control_fn *fn,
-                              void *arg)
+static void send_call(struct control *c, struct slice request, control_fn *fn, void *arg)
 {
-	struct call *call = xcalloc(1, sizeof(*call));
+	struct pending_call *call = xcalloc(1, sizeof(*call));
 
 	call->fn = fn;
 	call->arg = arg;
 	list_append(&c->calls, &call->node);
-	link_send(c->self.link, request);
-	link_expect(&c->self, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
+	link_send(c->user.link, request);
+	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
 }
 
-static void control_send_words(struct control *c, const char *const *words, size_t n,
-                               control_fn *fn, void *arg)
+static void send_command(struct control *c, const char *const *argv, size_t n, control_fn *fn,
+                         void *arg)
 {
 	struct buf out = BUF_INIT;
 
 	resp_write_array(&out, n);
 	for (size_t i = 0; i < n; i++)
-		resp_write_bulk_str(&out, words[i]);
-	control_send_call(c, buf_slice(&out), fn, arg);
+		resp_write_bulk_str(&out, argv[i]);
+	send_call(c, buf_slice(&out), fn, arg);
 	buf_release(&out);
 }
 
-/* Asked before logging in. */
-static void on_ping(void *arg, const redisReply *reply)
+/* PING was sent before AUTH: the reply tells whether Redis wants a login. */
+static void control_on_ping(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 
@@ -127,45 +127,43 @@ static void control_on_command(void *arg, const redisReply *reply)
 	struct control *c = arg;
 	bool worked = reply && reply->type != REDIS_REPLY_ERROR;
 
-	if (!reply && !c->self.link)
+	if (!reply && !c->user.link)
 		return;
 	if (worked) {
 		size_t n = c->how.on_commands(c->how.arg, reply);
 		log_info("upstream_up address=%s commands=%zu", c->how.env->name, n);
 		c->up = true;
-		c->complained = false;
+		c->warned = false;
 		retry_worked(&c->retry);
 		c->how.on_up(c->how.arg);
 		return;
 	}
-	/* Clients log in for themselves and may well get through. */
-	if (!c->complained)
+	/* Clients have logins of their own, which Redis may well accept. */
+	if (!c->warned)
 		log_warning("upstream_refused address=%s error=\"%s\" hint=\"set [upstream] "
 		            "user and password: until then no lock is renewed or "
 		            "released at disconnect\"",
 		            c->how.env->name,
 		            reply ? reply->str : "COMMAND's answer is not understood");
-	c->complained = true;
-	link_close(c->self.link);
+	c->warned = true;
+	link_close(c->user.link);
 	control_on_down(c, LINK_REFUSED, "refused", 0);
 }
 
-static void control_on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
+static void control_connect(void *arg)
 {
-	struct control *c = w->data;
+	struct control *c = arg;
 	struct link_env *env = c->how.env;
 
-	(void)loop;
-	(void)revents;
 	c->db = 0;
-	link_join(link_new(env, false, NULL), &c->self);
-	control_send_words(c, (const char *[]){ "PING" }, 1, on_ping, c);
+	link_join(link_new(env, false, NULL), &c->user);
+	send_command(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (env->password && env->user)
-		control_send_words(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
-		                   NULL, NULL);
+		send_command(c, (const char *[]){ "AUTH", env->user, env->password }, 3, NULL,
+		             NULL);
 	else if (env->password)
-		control_send_words(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
-	control_send_words(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
+		send_command(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
+	send_command(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
 struct control *control_new(const struct control_how *how)
@@ -173,18 +171,18 @@ struct control *control_new(const struct control_how *how)
 	struct control *c = xcalloc(1, sizeof(*c));
 
 	c->how = *how;
-	link_user_init(&c->self, &link_ops, c);
+	link_user_init(&c->user, &control_link_ops, c);
 	list_init(&c->calls);
-	retry_init(&c->retry, how->env->dialer.loop, RETRY_SECONDS, control_on_retry, c);
+	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
 	retry_restart(&c->retry);
 	return c;
 }
 
 void control_reconnect(struct control *c)
 {
-	if (!c->self.link)
+	if (!c->user.link)
 		return;
-	link_close(c->self.link);
+	link_close(c->user.link);
 	control_on_down(c, LINK_BROKEN, "the configuration has changed", 0);
 	retry_restart(&c->retry);
 }
@@ -197,7 +195,7 @@ void control_retry_now(struct control *c)
 void control_free(struct control *c)
 {
 	retry_stop(&c->retry);
-	link_close(c->self.link);
+	link_close(c->user.link);
 	c->up = false;
 	fail_calls(c);
 	free(c);
@@ -210,7 +208,7 @@ bool control_is_up(const struct control *c)
 
 size_t control_inflight(const struct control *c)
 {
-	return c->self.inflight;
+	return c->user.inflight;
 }
 
 int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
@@ -221,9 +219,9 @@ int control_call(struct control *c, int db, struct slice request, control_fn *fn
 		return -1;
 	if (db != c->db) {
 		snprintf(number, sizeof(number), "%d", db);
-		control_send_words(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
+		send_command(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
 		c->db = db;
 	}
-	control_send_call(c, request, fn, arg);
+	send_call(c, request, fn, arg);
 	return 0;
 }

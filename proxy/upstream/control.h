@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * control: hasp's own connection to Redis, one per worker: reconnects by itself, logs in
- * as [upstream] user, asks for COMMAND, and carries what hasp itself has to say (scripts,
- * renewals, releases). Replies are decoded by hiredis' reader.
+ * control: hasp's own connection to Redis, one per worker, for hasp's own requests (scripts,
+ * renewals, releases). It connects again by itself, logs in as [upstream] user, and asks for
+ * COMMAND. Replies are decoded by hiredis' reader.
  */
 #ifndef HASP_UPSTREAM_CONTROL_H
 #define HASP_UPSTREAM_CONTROL_H
@@ -18,28 +18,28 @@ struct control;
 
 struct control_how {
 	struct link_env *env;
-	/* COMMAND's answer, which is no error. Returns how many commands it tells of. */
+	/* The reply to COMMAND, which is no error. Returns how many commands it tells of. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	/* The connection is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg);
 	void *arg;
 };
 
-/* Connects as soon as the loop runs, and for ever again. */
+/* Connects as soon as the loop runs, and again whenever the connection ends. */
 struct control *control_new(const struct control_how *how);
-/* Connects anew: the address or the login has changed. Answers still due are given as NULL. */
+/* Connects anew: the address or the login has changed. Calls in flight get NULL. */
 void control_reconnect(struct control *c);
-/* Redis is there: whatever was to be tried later is tried now. */
+/* Redis is there: if Redis could not be reached, the next try is made now. */
 void control_retry_now(struct control *c);
-/* Answers still due are given as NULL. */
+/* Calls in flight get NULL. */
 void control_free(struct control *c);
 
 bool control_is_up(const struct control *c);
 /* Calls in flight. */
 size_t control_inflight(const struct control *c);
 
-/* The reply, valid during the call; NULL when the connection broke before it came: then the
- * request may have been carried out, or not. */
+/* The reply, valid during the call; NULL when the connection broke before it came: then Redis
+ * may have carried the request out, or not. */
 typedef void control_fn(void *arg, const redisReply *reply);
 
 /* Sends one request in database `db`. Returns 0, -1 when the connection is down (nothing is

@@ -101,6 +101,7 @@ void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner
 struct link_env {
 	struct stream_flusher *flusher;
 	struct dialer dialer;
+	double (*clock)(void); /* seconds that only go forward, as clock_now() */
 	struct address address;
 	char *name; /* the address as configured, for messages */
 	const char *user, *password; /* for hasp's own connections; NULL: none */

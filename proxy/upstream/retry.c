@@ -1,65 +1,79 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/retry.h"
 
-#include "base/clock.h"
-
-/* Those who wait for a lock are passed over while nobody hears for them: that costs more than
- * to knock where nobody is. Who was refused waits for somebody to change that. */
+/* The longest delay is short, for while the subscriber is down a client that waits for a lock
+ * does not hear that it is free, and another gets it: that costs more than connecting in vain.
+ * A refusal ends only when an administrator changes something. */
 #define MAX_SECONDS 1.0
 #define REFUSED_MAX_SECONDS 5.0
 
-void retry_init(struct retry *r, struct ev_loop *loop, double min_seconds,
-                void (*fn)(struct ev_loop *loop, struct ev_timer *t, int revents), void *data)
+static void retry_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
-	*r = (struct retry){ .loop = loop, .min_seconds = min_seconds, .seconds = min_seconds };
-	ev_timer_init(&r->timer, fn, 0, 0);
-	r->timer.data = data;
+	const struct retry *r = t->data;
+
+	(void)loop;
+	(void)revents;
+	r->fn(r->arg);
+}
+
+void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
+                void (*fn)(void *arg), void *arg)
+{
+	*r = (struct retry){
+		.env = env,
+		.min_seconds = min_seconds,
+		.seconds = min_seconds,
+		.fn = fn,
+		.arg = arg,
+	};
+	ev_timer_init(&r->timer, retry_on_timer, 0, 0);
+	r->timer.data = r;
 }
 
 void retry_stop(struct retry *r)
 {
-	ev_timer_stop(r->loop, &r->timer);
+	ev_timer_stop(r->env->dialer.loop, &r->timer);
 }
 
-static void retry_set(struct retry *r, double seconds)
+static void retry_in(struct retry *r, double seconds)
 {
-	ev_timer_stop(r->loop, &r->timer);
+	retry_stop(r);
 	ev_timer_set(&r->timer, seconds, 0);
-	ev_timer_start(r->loop, &r->timer);
+	ev_timer_start(r->env->dialer.loop, &r->timer);
 }
 
 void retry_restart(struct retry *r)
 {
 	r->seconds = r->min_seconds;
-	retry_set(r, 0);
+	retry_in(r, 0);
 }
 
 void retry_later(struct retry *r, enum link_end end)
 {
 	double max = end == LINK_REFUSED ? REFUSED_MAX_SECONDS : MAX_SECONDS;
-	/* Only then: or whoever hangs up on us each time is called without end. */
-	bool lasted = r->worked_at > 0 && clock_now() - r->worked_at >= r->min_seconds;
+	/* A server that accepts and then closes each time must not be tried without a pause. */
+	bool lasted = r->worked_at > 0 && r->env->clock() - r->worked_at >= r->min_seconds;
 
 	r->unreachable = end == LINK_UNREACHABLE;
 	r->worked_at = 0;
 	if (lasted) {
-		retry_set(r, 0);
+		retry_in(r, 0);
 		return;
 	}
 	if (r->seconds > max)
 		r->seconds = max;
-	retry_set(r, r->seconds);
+	retry_in(r, r->seconds);
 	r->seconds *= 2;
 }
 
 void retry_worked(struct retry *r)
 {
 	r->seconds = r->min_seconds;
-	r->worked_at = clock_now();
+	r->worked_at = r->env->clock();
 }
 
 void retry_now(struct retry *r)
 {
 	if (r->unreachable && ev_is_active(&r->timer))
-		retry_set(r, 0);
+		retry_in(r, 0);
 }

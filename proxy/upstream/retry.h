@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * retry: when one of hasp's own connections is tried again: at once if it had worked for a
- * while, then soon, then ever later; at once when Redis is known to be there.
+ * retry: when one of hasp's own connections is tried again after it ended: at once if it had
+ * worked for a while; else soon, and after each failure twice as late, up to a limit; at once
+ * when Redis is known to be there again. The time comes from the environment's clock.
  */
 #ifndef HASP_UPSTREAM_RETRY_H
 #define HASP_UPSTREAM_RETRY_H
@@ -13,25 +14,30 @@
 
 /* Embedded in its owner. */
 struct retry {
-	struct ev_loop *loop;
-	struct ev_timer timer;
-	double min_seconds, seconds; /* the first time; the next time */
-	double worked_at; /* clock_now(); 0: not since it last came down */
-	bool unreachable; /* when it last was tried */
+	const struct link_env *env; /* its loop and its clock */
+	struct ev_timer timer; /* runs while the connection is down and a try is due */
+	double min_seconds; /* the first delay after it worked */
+	double seconds; /* the next delay */
+	double worked_at; /* env->clock() when it began to work; 0: it has not since it ended */
+	bool unreachable; /* how the last try ended */
+	void (*fn)(void *arg);
+	void *arg;
 };
 
-/* `fn` tries; `data` is in its timer. */
-void retry_init(struct retry *r, struct ev_loop *loop, double min_seconds,
-                void (*fn)(struct ev_loop *loop, struct ev_timer *t, int revents), void *data);
+/* `fn` makes a try; it runs on the loop, once for each retry_restart(), retry_later() and
+ * retry_now(), unless another of them comes before. */
+void retry_init(struct retry *r, const struct link_env *env, double min_seconds,
+                void (*fn)(void *arg), void *arg);
 void retry_stop(struct retry *r);
 
-/* As soon as the loop runs, and soon again then. */
+/* A try as soon as the loop runs; if it fails, the delays begin with the shortest. */
 void retry_restart(struct retry *r);
-/* The connection came down, and how. */
+/* The connection ended, or a try failed; `end`: how. */
 void retry_later(struct retry *r, enum link_end end);
-/* It works: the next time begins soon again. */
+/* The connection works: the delays begin with the shortest. */
 void retry_worked(struct retry *r);
-/* Redis is there. Who was refused or hung up on waits nevertheless. */
+/* Redis is there: a try that waits because it could not be reached is made as soon as the loop
+ * runs. One that waits because Redis refused, or closed the connection, goes on waiting. */
 void retry_now(struct retry *r);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * subscriber: hasp's own connection for what Redis publishes, one per worker, opened when it is
- * first needed and kept from then on: reconnects by itself and logs in as [upstream] user. It
- * has one channel of its own; while that is not subscribed, the subscriber is not up. Always
- * RESP2; messages are decoded by hiredis' reader.
+ * first needed and kept from then on. It connects again by itself and logs in as [upstream]
+ * user. It has one channel of its own; while that is not subscribed, the subscriber is not up.
+ * Always RESP2; messages are decoded by hiredis' reader.
  */
 #ifndef HASP_UPSTREAM_SUBSCRIBER_H
 #define HASP_UPSTREAM_SUBSCRIBER_H
@@ -20,9 +20,11 @@ struct subscriber_how {
 	const char *channel; /* its own; lives as long as the subscriber */
 	/* Its channel is subscribed, and no other one. */
 	void (*on_up)(void *arg);
-	/* It could not connect, or Redis refuses it (see subscriber_refusal()). Tried again. */
+	/* It could not connect, or Redis refuses it (see subscriber_refusal()). It goes on
+	 * trying. */
 	void (*on_failed)(void *arg);
-	void (*on_subscribed)(void *arg, struct slice channel); /* another one */
+	/* A channel of subscriber_add() is subscribed. */
+	void (*on_subscribed)(void *arg, struct slice channel);
 	void (*on_message)(void *arg, struct slice channel, struct slice message);
 	void *arg;
 };
@@ -30,20 +32,21 @@ struct subscriber_how {
 struct subscriber *subscriber_new(const struct subscriber_how *how);
 void subscriber_free(struct subscriber *s);
 
-/* If it is open, connects anew: the address or the login has changed. */
+/* Connects anew, if it is open: the address or the login has changed. */
 void subscriber_reconnect(struct subscriber *s);
 
-/* Redis is there: if it was to be tried later, it is tried now. */
+/* Redis is there: if Redis could not be reached, the next try is made now. */
 void subscriber_retry_now(struct subscriber *s);
 
-/* It is needed from now on. Harmless when it was before. */
+/* Connects as soon as the loop runs, and again whenever the connection ends. Harmless when it
+ * is open. */
 void subscriber_open(struct subscriber *s);
 bool subscriber_is_up(const struct subscriber *s);
 /* Redis' error when it last refused the login or the channel; NULL: it did not. */
 const char *subscriber_refusal(const struct subscriber *s);
 
-/* Another channel; forgotten when the connection ends, as on_up() tells. Nothing happens while
- * it is not up. */
+/* Subscribes and unsubscribes another channel. Nothing happens while the subscriber is not up;
+ * these channels are forgotten when the connection ends, so on_up() must add them again. */
 void subscriber_add(struct subscriber *s, struct slice channel);
 void subscriber_remove(struct subscriber *s, struct slice channel);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A connection is tried again at once, soon or late, by what became of it.
+ * A connection is tried again at once, soon or late, depending on how it ended. The test's own
+ * clock tells the time: nothing sleeps.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -15,121 +15,171 @@
 
 #define SOON 0.02
 
-static void on_retry(struct ev_loop *loop, struct ev_timer *t, int revents)
+static double now_s; /* the clock of the test */
+
+static double test_clock(void)
 {
-	(void)loop;
-	(void)t;
-	(void)revents;
+	return now_s;
+}
+
+static void pass(double seconds)
+{
+	now_s += seconds;
+}
+
+struct fixture {
+	struct link_env env;
+	struct retry retry;
+	int ntries;
+};
+
+static void on_try(void *arg)
+{
+	struct fixture *f = arg;
+
+	f->ntries++;
 }
 
 static int setup(void **state)
 {
-	struct retry *r = malloc(sizeof(*r));
+	struct fixture *f = calloc(1, sizeof(*f));
 
-	assert_non_null(r);
-	retry_init(r, ev_loop_new(EVFLAG_AUTO), SOON, on_retry, NULL);
-	*state = r;
+	assert_non_null(f);
+	now_s = 1000;
+	f->env.dialer.loop = ev_loop_new(EVFLAG_AUTO);
+	f->env.clock = test_clock;
+	retry_init(&f->retry, &f->env, SOON, on_try, f);
+	*state = f;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	struct retry *r = *state;
+	struct fixture *f = *state;
 
-	retry_stop(r);
-	ev_loop_destroy(r->loop);
-	free(r);
+	retry_stop(&f->retry);
+	ev_loop_destroy(f->env.dialer.loop);
+	free(f);
 	return 0;
 }
 
-/* The loop's time goes on by at least so much. */
-static void pass(struct retry *r, double seconds)
+static void assert_next_in(struct fixture *f, double seconds)
 {
-	struct timespec pause = { .tv_nsec = (long)(seconds * 1e9) };
+	double left = ev_timer_remaining(f->env.dialer.loop, &f->retry.timer);
 
-	assert_int_equal(nanosleep(&pause, NULL), 0);
-	ev_now_update(r->loop);
+	assert_true(ev_is_active(&f->retry.timer));
+	assert_int_equal((int)(left * 1000 + 0.5), (int)(seconds * 1000 + 0.5));
 }
 
-static void assert_next_in(struct retry *r, double seconds)
+static void assert_again_in(struct fixture *f, enum link_end end, double seconds)
 {
-	assert_true(ev_is_active(&r->timer));
-	assert_int_equal((int)(ev_timer_remaining(r->loop, &r->timer) * 1000 + 0.5),
-	                 (int)(seconds * 1000 + 0.5));
-}
-
-static void assert_again_in(struct retry *r, enum link_end end, double seconds)
-{
-	retry_later(r, end);
-	assert_next_in(r, seconds);
+	retry_later(&f->retry, end);
+	assert_next_in(f, seconds);
 }
 
 static void what_had_worked_for_a_while_is_tried_at_once(void **state)
 {
-	retry_worked(*state);
-	pass(*state, 2 * SOON);
-	assert_again_in(*state, LINK_BROKEN, 0);
+	struct fixture *f = *state;
+
+	retry_worked(&f->retry);
+	pass(2 * SOON);
+	assert_again_in(f, LINK_BROKEN, 0);
 }
 
 static void what_fails_again_at_once_waits(void **state)
 {
-	retry_worked(*state);
-	pass(*state, 2 * SOON);
-	retry_later(*state, LINK_BROKEN);
-	assert_again_in(*state, LINK_UNREACHABLE, SOON);
-	assert_again_in(*state, LINK_UNREACHABLE, 2 * SOON);
+	struct fixture *f = *state;
+
+	retry_worked(&f->retry);
+	pass(2 * SOON);
+	retry_later(&f->retry, LINK_BROKEN);
+	assert_again_in(f, LINK_UNREACHABLE, SOON);
+	assert_again_in(f, LINK_UNREACHABLE, 2 * SOON);
 }
 
-static void whoever_hangs_up_on_us_each_time_is_not_called_without_end(void **state)
+static void a_server_that_closes_each_time_is_not_tried_without_a_pause(void **state)
 {
+	struct fixture *f = *state;
+
 	for (int i = 0; i < 3; i++) {
-		retry_worked(*state);
-		assert_again_in(*state, LINK_BROKEN, SOON);
+		retry_worked(&f->retry);
+		pass(SOON / 2);
+		assert_again_in(f, LINK_BROKEN, SOON);
 	}
 }
 
 static void what_never_worked_waits(void **state)
 {
-	pass(*state, 2 * SOON);
-	assert_again_in(*state, LINK_BROKEN, SOON);
+	struct fixture *f = *state;
+
+	pass(2 * SOON);
+	assert_again_in(f, LINK_BROKEN, SOON);
 }
 
-static void nobody_who_waits_is_deaf_for_longer_than_a_second(void **state)
+static void a_server_that_is_away_is_tried_every_second(void **state)
 {
+	struct fixture *f = *state;
+
 	for (int i = 0; i < 20; i++)
-		retry_later(*state, LINK_UNREACHABLE);
-	assert_again_in(*state, LINK_UNREACHABLE, 1);
-	assert_again_in(*state, LINK_BROKEN, 1);
+		retry_later(&f->retry, LINK_UNREACHABLE);
+	assert_again_in(f, LINK_UNREACHABLE, 1);
+	assert_again_in(f, LINK_BROKEN, 1);
 }
 
-static void who_is_refused_asks_ever_more_seldom(void **state)
+static void a_server_that_refuses_is_tried_every_five_seconds(void **state)
 {
+	struct fixture *f = *state;
+
 	for (int i = 0; i < 20; i++)
-		retry_later(*state, LINK_REFUSED);
-	assert_again_in(*state, LINK_REFUSED, 5);
+		retry_later(&f->retry, LINK_REFUSED);
+	assert_again_in(f, LINK_REFUSED, 5);
 }
 
 static void another_address_is_tried_at_once_and_soon_again(void **state)
 {
-	struct retry *r = *state;
+	struct fixture *f = *state;
 
 	for (int i = 0; i < 20; i++)
-		retry_later(r, LINK_UNREACHABLE);
-	retry_restart(r);
-	assert_next_in(r, 0);
-	assert_again_in(r, LINK_UNREACHABLE, SOON);
+		retry_later(&f->retry, LINK_UNREACHABLE);
+	retry_restart(&f->retry);
+	assert_next_in(f, 0);
+	assert_again_in(f, LINK_UNREACHABLE, SOON);
 }
 
-static void who_was_not_reached_is_tried_at_once_when_it_is_there(void **state)
+static void only_a_server_that_was_away_is_tried_at_once_when_it_is_there(void **state)
 {
-	struct retry *r = *state;
+	struct fixture *f = *state;
 
-	retry_later(r, LINK_REFUSED);
-	retry_now(r);
-	assert_next_in(r, SOON);
-	retry_later(r, LINK_UNREACHABLE);
-	retry_now(r);
-	assert_next_in(r, 0);
+	retry_later(&f->retry, LINK_REFUSED);
+	retry_now(&f->retry);
+	assert_next_in(f, SOON);
+	retry_later(&f->retry, LINK_UNREACHABLE);
+	retry_now(&f->retry);
+	assert_next_in(f, 0);
+}
+
+static void a_try_that_is_due_is_made_once(void **state)
+{
+	struct fixture *f = *state;
+
+	retry_restart(&f->retry);
+	retry_restart(&f->retry);
+	assert_int_equal(f->ntries, 0);
+	for (int i = 0; i < 3; i++)
+		ev_run(f->env.dialer.loop, EVRUN_NOWAIT);
+	assert_int_equal(f->ntries, 1);
+}
+
+static void a_try_that_was_stopped_is_not_made(void **state)
+{
+	struct fixture *f = *state;
+
+	retry_later(&f->retry, LINK_UNREACHABLE);
+	retry_stop(&f->retry);
+	assert_false(ev_is_active(&f->retry.timer));
+	/* Not even when the server is there. */
+	retry_now(&f->retry);
+	assert_false(ev_is_active(&f->retry.timer));
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
@@ -139,12 +189,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_had_worked_for_a_while_is_tried_at_once),
 		TEST(what_fails_again_at_once_waits),
-		TEST(whoever_hangs_up_on_us_each_time_is_not_called_without_end),
+		TEST(a_server_that_closes_each_time_is_not_tried_without_a_pause),
 		TEST(what_never_worked_waits),
-		TEST(nobody_who_waits_is_deaf_for_longer_than_a_second),
-		TEST(who_is_refused_asks_ever_more_seldom),
+		TEST(a_server_that_is_away_is_tried_every_second),
+		TEST(a_server_that_refuses_is_tried_every_five_seconds),
 		TEST(another_address_is_tried_at_once_and_soon_again),
-		TEST(who_was_not_reached_is_tried_at_once_when_it_is_there),
+		TEST(only_a_server_that_was_away_is_tried_at_once_when_it_is_there),
+		TEST(a_try_that_is_due_is_made_once),
+		TEST(a_try_that_was_stopped_is_not_made),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
