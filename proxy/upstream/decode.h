@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * decode: a reply to hasp itself as hiredis' reader tells it.
+ * decode: a reply to hasp's own request, decoded by hiredis' reader.
  */
 #ifndef HASP_UPSTREAM_DECODE_H
 #define HASP_UPSTREAM_DECODE_H
@@ -9,8 +9,9 @@
 
 #include "base/slice.h"
 
-/* `frame` is a whole reply, as the scanner found it; empty when it was too long to be kept.
- * Returns what freeReplyObject() takes, NULL when it is not understood. */
+/* `frame` is a whole reply, as the scanner found it; empty when it was too long to be captured.
+ * The caller frees the result with freeReplyObject(); NULL when hiredis does not understand the
+ * frame. */
 redisReply *reply_decode(struct slice frame);
 
 #endif

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fifo: the requests in flight on a link, oldest first. Plain ones of the same user run
- * together, so that a pipeline of any depth takes one entry.
+ * fifo: the requests in flight on a link, oldest first. Successive plain requests of one user
+ * are one entry, a run: so a pipeline of any depth takes one entry.
  */
 #ifndef HASP_UPSTREAM_FIFO_H
 #define HASP_UPSTREAM_FIFO_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/fatal.h"
 
 struct link_user;
 
-/* Requests that are to be treated alike. Runs of more than one have no tag. */
+/* A run: requests of one user whose replies are to be treated alike. */
 struct inflight {
-	struct link_user *user; /* NULL: gone, or the link itself */
-	void *tag;
+	struct link_user *user; /* NULL: it has left, or the link itself sent the request */
+	void *tag; /* of link_expect(); NULL if `count` > 1 */
 	uint32_t count;
-	uint8_t flags; /* of link_expect(); a run of several has none */
+	uint8_t flags; /* of link_expect(); 0 if `count` > 1 */
 };
 
 /* A ring. All zero: empty. */
@@ -36,12 +37,12 @@ static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)
 /* NULL: empty. */
 static inline struct inflight *fifo_head(const struct fifo *f)
 {
-	return f->nruns ? fifo_at(f, 0) : 0;
+	return f->nruns ? fifo_at(f, 0) : NULL;
 }
 
 void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag);
 
-/* Makes room for more runs. */
+/* Makes the ring longer. */
 void fifo_grow(struct fifo *f);
 
 /* `n` requests, at least one, without flags and tag. */
@@ -58,11 +59,11 @@ static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint3
 	*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
 }
 
-/* Empties it and gives its memory back. */
+/* Empties it and frees its memory. */
 void fifo_clear(struct fifo *f);
 
-/* One that has grown longer gives its memory back when it is empty. */
-#define FIFO_KEPT 32
+/* A ring that has grown longer than this frees its memory when it is empty. */
+#define FIFO_CAP_KEPT 32
 
 /* Takes `n` requests off the head's run, which must have as many. */
 static inline void fifo_pop(struct fifo *f, uint32_t n)
@@ -74,7 +75,7 @@ static inline void fifo_pop(struct fifo *f, uint32_t n)
 	if (head->count)
 		return;
 	f->head = (f->head + 1) & (f->cap - 1);
-	if (--f->nruns == 0 && f->cap > FIFO_KEPT)
+	if (--f->nruns == 0 && f->cap > FIFO_CAP_KEPT)
 		fifo_clear(f);
 }
 

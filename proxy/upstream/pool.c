@@ -8,30 +8,30 @@
 #include "base/fatal.h"
 #include "base/map.h"
 
-/* A link that nobody uses is kept for one to two of these. */
-#define UNUSED_SECONDS 30.0
+/* A link without users is closed at the second sweep that finds it so. */
+#define POOL_SWEEP_SECONDS 30.0
 
-struct pooled {
-	struct list node; /* in its group */
-	struct link *link;
-	struct link_user pool_user; /* the pool itself, to be told of the link's end */
-	struct group *group;
-	bool unused; /* was, when last looked at */
+/* The links of one login at one address. */
+struct pool_group {
+	struct map_node node; /* key: write_group_key() */
+	struct list links; /* of pool_link */
+	size_t n;
 };
 
-/* The links of one login. */
-struct group {
-	struct map_node by_login; /* key: the login, written out */
-	struct list links;
-	size_t n;
+struct pool_link {
+	struct list node; /* in its group */
+	struct pool_group *group;
+	struct link *link;
+	struct link_user pool_user; /* the pool, which hears of the link's end */
+	bool unused; /* at the last sweep, and since */
 };
 
 struct pool {
 	struct link_env *env;
 	struct ev_loop *loop;
-	struct ev_timer sweep;
+	struct ev_timer sweep; /* calls pool_sweep() */
 	struct map groups;
-	int64_t links_per_login;
+	int64_t links_per_login; /* >= 1 */
 };
 
 static void pool_on_bytes(void *owner, struct slice bytes)
@@ -45,11 +45,11 @@ static void pool_on_drained(void *owner)
 	(void)owner;
 }
 
-static void pooled_free(struct pooled *p)
+static void pool_link_free(struct pool_link *l)
 {
-	list_remove(&p->node);
-	p->group->n--;
-	free(p);
+	list_remove(&l->node);
+	l->group->n--;
+	free(l);
 }
 
 static void pool_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
@@ -57,7 +57,7 @@ static void pool_on_down(void *owner, enum link_end end, const char *reason, siz
 	(void)end;
 	(void)reason;
 	(void)inflight;
-	pooled_free(owner);
+	pool_link_free(owner);
 }
 
 static const struct link_ops pool_user_ops = {
@@ -66,57 +66,59 @@ static const struct link_ops pool_user_ops = {
 	.on_down = pool_on_down,
 };
 
-/* A login as bytes, so that logins can be compared. After a reload that changed the
- * address, the links to the old one are nobody's choice. */
-static void write_login(struct buf *out, const char *address, const struct link_login *who)
+/* A group's key: the address, and the login without the name. With the address in it, a reload
+ * that changes the address makes pool_join() use new links. The length of the user's name keeps
+ * user and password apart. */
+static void write_group_key(struct buf *out, const char *address,
+                            const struct link_login *login)
 {
-	buf_printf(out, "%s %d %u %zu ", address, who->db, who->proto,
-	           who->user ? strlen(who->user) : 0);
-	buf_puts(out, who->user);
-	buf_puts(out, who->password ? " " : "");
-	buf_puts(out, who->password);
+	buf_printf(out, "%s %d %u %zu ", address, login->db, login->proto,
+	           login->user ? strlen(login->user) : 0);
+	buf_puts(out, login->user);
+	buf_puts(out, login->password ? " " : "");
+	buf_puts(out, login->password);
 }
 
-static struct group *find_group(struct pool *p, const struct link_login *who)
+static struct pool_group *find_or_add_group(struct pool *p, const struct link_login *login)
 {
 	struct buf key = BUF_INIT;
-	struct map_node *node;
-	struct group *g;
+	struct map_node *at;
+	struct pool_group *g;
 
-	write_login(&key, p->env->name, who);
-	node = map_get(&p->groups, buf_slice(&key));
-	if (node) {
-		g = container_of(node, struct group, by_login);
+	write_group_key(&key, p->env->name, login);
+	at = map_get(&p->groups, buf_slice(&key));
+	if (at) {
+		g = container_of(at, struct pool_group, node);
 	} else {
 		g = xcalloc(1, sizeof(*g));
 		list_init(&g->links);
-		g->by_login.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)),
-		                           buf_len(&key));
-		map_put(&p->groups, &g->by_login);
+		g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));
+		map_put(&p->groups, &g->node);
 	}
 	buf_release(&key);
 	return g;
 }
 
-static void group_free(struct pool *p, struct group *g)
+static void pool_group_free(struct pool *p, struct pool_group *g)
 {
 	while (!list_empty(&g->links)) {
-		struct pooled *l = container_of(g->links.next, struct pooled, node);
+		struct pool_link *l = container_of(g->links.next, struct pool_link, node);
 		link_close(l->link);
-		pooled_free(l);
+		pool_link_free(l);
 	}
-	map_remove(&p->groups, &g->by_login);
-	free((char *)g->by_login.key.p);
+	map_remove(&p->groups, &g->node);
+	free((char *)g->node.key.p);
 	free(g);
 }
 
-static struct pooled *add_link(struct pool *p, struct group *g, const struct link_login *who)
+static struct pool_link *add_link(struct pool *p, struct pool_group *g,
+                                  const struct link_login *login)
 {
-	bool plain = who->db == 0 && who->proto == 2 && !who->password;
-	struct pooled *l = xcalloc(1, sizeof(*l));
+	bool plain = login->db == 0 && login->proto == 2 && !login->password;
+	struct pool_link *l = xcalloc(1, sizeof(*l));
 
 	l->group = g;
-	l->link = link_new(p->env, true, plain ? NULL : who);
+	l->link = link_new(p->env, true, plain ? NULL : login);
 	link_user_init(&l->pool_user, &pool_user_ops, l);
 	link_join(l->link, &l->pool_user);
 	list_append(&g->links, &l->node);
@@ -124,13 +126,13 @@ static struct pooled *add_link(struct pool *p, struct group *g, const struct lin
 	return l;
 }
 
-static struct pooled *least_used(const struct group *g)
+static struct pool_link *least_used(const struct pool_group *g)
 {
-	struct pooled *best = NULL;
+	struct pool_link *best = NULL;
 	struct list *at;
 
 	for (at = g->links.next; at != &g->links; at = at->next) {
-		struct pooled *l = container_of(at, struct pooled, node);
+		struct pool_link *l = container_of(at, struct pool_link, node);
 		if (!best || link_users(l->link) < link_users(best->link))
 			best = l;
 	}
@@ -139,9 +141,9 @@ static struct pooled *least_used(const struct group *g)
 
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u)
 {
-	struct group *g = find_group(p, login);
+	struct pool_group *g = find_or_add_group(p, login);
 	struct link_login nameless = *login;
-	struct pooled *l;
+	struct pool_link *l;
 
 	nameless.name = NULL;
 	if ((int64_t)g->n < p->links_per_login)
@@ -152,34 +154,33 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	link_join(l->link, u);
 }
 
-static void sweep_group(struct pool *p, struct group *g)
+static void sweep_group(struct pool *p, struct pool_group *g)
 {
 	struct list *at, *next;
 
 	for (at = g->links.next; at != &g->links; at = next) {
-		struct pooled *l = container_of(at, struct pooled, node);
+		struct pool_link *l = container_of(at, struct pool_link, node);
 		next = at->next;
-		/* The keeper is a user, too. */
+		/* One of the users is the pool. */
 		if (link_users(l->link) > 1) {
 			l->unused = false;
 		} else if (!l->unused) {
 			l->unused = true;
 		} else {
 			link_close(l->link);
-			pooled_free(l);
+			pool_link_free(l);
 		}
 	}
 	if (g->n == 0)
-		group_free(p, g);
+		pool_group_free(p, g);
 }
 
-/* write_login() puts the address first. */
-static bool is_at(const struct group *g, const char *address)
+/* The key begins with the address. */
+static bool leads_to(const struct pool_group *g, const char *address)
 {
 	size_t n = strlen(address);
 
-	return slice_starts(g->by_login.key, slice_of(address, n)) &&
-	       g->by_login.key.p[n] == ' ';
+	return slice_starts(g->node.key, slice_of(address, n)) && g->node.key.p[n] == ' ';
 }
 
 void pool_follow_address(struct pool *p)
@@ -187,12 +188,13 @@ void pool_follow_address(struct pool *p)
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node;
 		for (node = p->groups.buckets[i]; node; node = node->next) {
-			struct group *g = container_of(node, struct group, by_login);
-			bool outdated = !is_at(g, p->env->name);
+			struct pool_group *g = container_of(node, struct pool_group, node);
+			bool outdated = !leads_to(g, p->env->name);
 			struct list *at;
 			for (at = g->links.next; at != &g->links; at = at->next)
-				link_set_outdated(container_of(at, struct pooled, node)->link,
-				                  outdated);
+				link_set_outdated(
+					container_of(at, struct pool_link, node)->link,
+					outdated);
 		}
 	}
 }
@@ -203,7 +205,7 @@ void pool_sweep(struct pool *p)
 		struct map_node *node = p->groups.buckets[i], *next;
 		for (; node; node = next) {
 			next = node->next;
-			sweep_group(p, container_of(node, struct group, by_login));
+			sweep_group(p, container_of(node, struct pool_group, node));
 		}
 	}
 }
@@ -223,7 +225,7 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	p->loop = loop;
 	p->links_per_login = 1;
 	map_init(&p->groups, (uint64_t)(uintptr_t)p);
-	ev_timer_init(&p->sweep, pool_on_sweep, UNUSED_SECONDS, UNUSED_SECONDS);
+	ev_timer_init(&p->sweep, pool_on_sweep, POOL_SWEEP_SECONDS, POOL_SWEEP_SECONDS);
 	p->sweep.data = p;
 	ev_timer_start(loop, &p->sweep);
 	return p;
@@ -234,8 +236,8 @@ void pool_free(struct pool *p)
 	ev_timer_stop(p->loop, &p->sweep);
 	for (size_t i = 0; i < p->groups.nbuckets; i++)
 		while (p->groups.buckets[i])
-			group_free(p,
-			           container_of(p->groups.buckets[i], struct group, by_login));
+			pool_group_free(
+				p, container_of(p->groups.buckets[i], struct pool_group, node));
 	map_fini(&p->groups);
 	free(p);
 }
