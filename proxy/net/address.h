@@ -19,10 +19,10 @@ struct address {
 /* Returns 0, -1 when `text` is not an address. */
 int address_parse(struct address *a, const char *text) __attribute__((warn_unused_result));
 
-/* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always
- * terminated). */
+/* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
-/* As address_print(), without the port. */
+/* Writes the host alone, without brackets and port. An IPv4 address mapped into IPv6 is written
+ * as IPv4. */
 void address_print_host(const struct sockaddr *sa, char *out, size_t n);
 
 /* Fills a sockaddr_un; returns its length, 0 when the path is too long. */

@@ -10,21 +10,21 @@
 
 #include "base/fatal.h"
 
-/* A unix socket with a full backlog does not queue connections, as TCP does. */
+/* connect() to a unix socket with a full backlog fails at once; TCP would go on trying. */
 #define BACKLOG_RETRY_SECONDS 0.01
 
 struct dial {
 	struct ev_loop *loop;
 	struct resolve_request *resolving; /* NULL: done, or not needed */
 	struct addrinfo *addresses; /* NULL: none yet, or a unix socket */
-	struct addrinfo *next; /* to be tried next */
-	struct sockaddr_storage local; /* a unix socket */
-	socklen_t local_len; /* 0: it is none */
+	struct addrinfo *next; /* among them, to be tried next; NULL: none */
+	struct sockaddr_storage local; /* of a unix socket */
+	socklen_t local_len; /* 0: it is no unix socket */
 	int64_t keepalive_ms;
 	int error; /* errno of the last address tried */
-	struct ev_io writable;
-	struct ev_timer timer;
-	struct ev_timer retry;
+	struct ev_io writable; /* the socket; its fd is -1 when there is none */
+	struct ev_timer timer; /* dialer.timeout_ms */
+	struct ev_timer retry; /* of a unix socket with a full backlog */
 	void (*done)(void *arg, int fd, const char *reason);
 	void *arg;
 };
@@ -33,7 +33,7 @@ void dial_tune(int fd, int64_t keepalive_ms)
 {
 	int on = 1, idle = (int)(keepalive_ms / 1000), interval = idle / 3;
 
-	/* Fails on unix sockets, which need neither. */
+	/* Unix sockets have neither. */
 	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 || idle <= 0)
 		return;
 	if (interval < 1)
@@ -147,7 +147,7 @@ static void dial_on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
 	dial_finish(d, fd, NULL);
 }
 
-static void on_resolved(void *arg, struct addrinfo *ai, int error)
+static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 {
 	struct dial *d = arg;
 
@@ -160,8 +160,7 @@ static void on_resolved(void *arg, struct addrinfo *ai, int error)
 	try_next(d);
 }
 
-/* The timer runs out, or at once when the first step failed: `done` must not run inside
- * dial(). */
+/* The time is over; or the first try failed inside dial_start(), where `done` must not run. */
 static void dial_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct dial *d = w->data;
@@ -171,7 +170,7 @@ static void dial_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 	dial_finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
 }
 
-static int dial_begin(struct dial *d, const struct dialer *how, const struct address *to)
+static int first_try(struct dial *d, const struct dialer *how, const struct address *to)
 {
 	int error;
 
@@ -184,7 +183,8 @@ static int dial_begin(struct dial *d, const struct dialer *how, const struct add
 	}
 	d->addresses = resolve_numeric(to->host, to->port, &error);
 	if (!d->addresses) {
-		d->resolving = resolve(how->resolver, to->host, to->port, on_resolved, d);
+		d->resolving = resolve_start(how->resolver, to->host, to->port,
+		                             dial_on_resolved, d);
 		d->error = d->resolving ? 0 : EAGAIN;
 		return d->resolving ? 0 : -1;
 	}
@@ -192,8 +192,8 @@ static int dial_begin(struct dial *d, const struct dialer *how, const struct add
 	return try_address(d, d->addresses->ai_addr, d->addresses->ai_addrlen);
 }
 
-struct dial *dial(const struct dialer *how, const struct address *to,
-                  void (*done)(void *arg, int fd, const char *reason), void *arg)
+struct dial *dial_start(const struct dialer *how, const struct address *to,
+                        void (*done)(void *arg, int fd, const char *reason), void *arg)
 {
 	struct dial *d = xcalloc(1, sizeof(*d));
 	double seconds = (double)how->timeout_ms / 1000;
@@ -205,7 +205,7 @@ struct dial *dial(const struct dialer *how, const struct address *to,
 	ev_io_init(&d->writable, dial_on_writable, -1, EV_WRITE);
 	ev_timer_init(&d->retry, dial_on_retry, 0, 0);
 	d->writable.data = d->retry.data = d;
-	if (dial_begin(d, how, to) < 0)
+	if (first_try(d, how, to) < 0)
 		seconds = 0;
 	ev_timer_init(&d->timer, dial_on_timer, seconds, 0);
 	d->timer.data = d;

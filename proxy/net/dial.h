@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dial: opens one connection: resolves the name, tries its addresses in turn, gives up
- * after a time. Every dial resolves anew, so that a name that moves is followed.
+ * dial: opens one connection: resolves the name, tries its addresses in turn, and fails after a
+ * time. Every dial resolves the name anew, so that a server may move to another address.
  */
 #ifndef HASP_NET_DIAL_H
 #define HASP_NET_DIAL_H
@@ -14,7 +14,7 @@
 
 struct dial;
 
-/* What dialling needs; shared by all dials of a worker. */
+/* What all dials of a worker share. */
 struct dialer {
 	struct ev_loop *loop;
 	struct resolver *resolver;
@@ -22,15 +22,16 @@ struct dialer {
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
 };
 
-/* Begins. `done` runs once, later, on the loop: with a connected non-blocking socket, which is
- * then the callee's, or with -1 and the reason in words. The dial is freed afterwards. */
-struct dial *dial(const struct dialer *d, const struct address *to,
-                  void (*done)(void *arg, int fd, const char *reason), void *arg);
+/* `done` runs once, later, on the loop: with a connected non-blocking socket, which it owns, or
+ * with -1 and the reason in words. The dial is freed before `done` runs. */
+struct dial *dial_start(const struct dialer *d, const struct address *to,
+                        void (*done)(void *arg, int fd, const char *reason), void *arg);
 
-/* Gives up; `done` will not run. Only before it ran. */
+/* Frees the dial; `done` will not run. Only before it ran. */
 void dial_cancel(struct dial *d);
 
-/* Sets what every TCP socket of ours has: no delay, and keepalive unless 0. */
+/* Sets what every TCP socket of hasp has: no delay, and keepalive unless `keepalive_ms` is 0.
+ */
 void dial_tune(int fd, int64_t keepalive_ms);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * listen: listening sockets, and accepting from them without being starved of
- * descriptors or starving the rest of the loop.
+ * listen: listening sockets, and accepting from them: a few connections at a time, so that the
+ * rest of the loop goes on, and with a pause when descriptors run out.
  */
 #ifndef HASP_NET_LISTEN_H
 #define HASP_NET_LISTEN_H
@@ -16,25 +16,26 @@
 struct listen_how {
 	int64_t backlog;
 	int64_t unix_mode; /* permission bits of a unix socket's file */
-	bool share; /* SO_REUSEPORT: several sockets may have this address */
+	bool share; /* SO_REUSEPORT: several sockets may listen at this address */
 };
 
 /* Opens non-blocking listening sockets at `at`; a name may mean several addresses, of
  * which at most `max` are used. Returns their number; -1, and the reason in words in
- * *reason. A unix socket's file that nobody listens at any more is replaced. */
+ * *reason. The file of a unix socket at which no process listens any more is replaced. */
 int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));
 
 struct acceptor;
 
 struct acceptor_ops {
-	/* A new connection: a non-blocking socket, the callee's from now on. */
+	/* A new connection: a non-blocking socket, which the callee owns. */
 	void (*on_accept)(void *owner, int fd, const struct sockaddr *peer, socklen_t len);
-	/* accept() failed for want of `error`; accepting goes on a little later. */
+	/* accept() failed for lack of descriptors or memory, errno being `error`; accepting
+	 * goes on a little later. */
 	void (*on_exhausted)(void *owner, int error);
 };
 
-/* Accepts from `fd`, which it owns from now on. */
+/* Accepts from `fd`, which the acceptor owns from now on. */
 struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
                               void *owner);
 void acceptor_free(struct acceptor *a);

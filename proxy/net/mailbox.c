@@ -5,16 +5,16 @@
 
 static void deliver_all(struct mailbox *m)
 {
-	struct message *l, *next;
+	struct message *msg, *next;
 
 	pthread_mutex_lock(&m->lock);
-	l = m->first;
+	msg = m->first;
 	m->first = NULL;
 	m->last = &m->first;
 	pthread_mutex_unlock(&m->lock);
-	for (; l; l = next) {
-		next = l->next;
-		l->deliver(l);
+	for (; msg; msg = next) {
+		next = msg->next;
+		msg->deliver(msg);
 	}
 }
 
@@ -43,12 +43,12 @@ void mailbox_fini(struct mailbox *m)
 	pthread_mutex_destroy(&m->lock);
 }
 
-void mailbox_post(struct mailbox *m, struct message *l)
+void mailbox_post(struct mailbox *m, struct message *msg)
 {
-	l->next = NULL;
+	msg->next = NULL;
 	pthread_mutex_lock(&m->lock);
-	*m->last = l;
-	m->last = &l->next;
+	*m->last = msg;
+	m->last = &msg->next;
 	pthread_mutex_unlock(&m->lock);
 	ev_async_send(m->loop, &m->wake);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * mailbox: how one thread hands something to another's loop. Letters arrive in
- * the order in which they were posted; each is a callback that runs on the
- * loop's thread.
+ * mailbox: how one thread gives something to another thread's loop. Messages are delivered in
+ * the order in which they were posted; each is a callback that runs on the loop's thread.
  */
 #ifndef HASP_NET_MAILBOX_H
 #define HASP_NET_MAILBOX_H
@@ -10,25 +9,26 @@
 #include <ev.h>
 #include <pthread.h>
 
+/* Embedded in what is sent. */
 struct message {
 	struct message *next;
-	void (*deliver)(struct message *l); /* owns the letter from then on */
+	void (*deliver)(struct message *msg); /* owns the message from then on */
 };
 
 struct mailbox {
 	struct ev_loop *loop;
 	struct ev_async wake;
-	pthread_mutex_t lock;
-	struct message *first;
-	struct message **last;
+	pthread_mutex_t lock; /* of what follows */
+	struct message *first; /* posted and not delivered; NULL: none */
+	struct message **last; /* where the next one goes */
 };
 
-/* On the loop's thread, or before that runs. */
+/* On the loop's thread, or before the loop runs. */
 void mailbox_init(struct mailbox *m, struct ev_loop *loop);
-/* Delivers what is left, then closes; nobody may post any more. */
+/* Delivers what is left, then closes. No thread may post any more. */
 void mailbox_fini(struct mailbox *m);
 
 /* From any thread. */
-void mailbox_post(struct mailbox *m, struct message *l);
+void mailbox_post(struct mailbox *m, struct message *msg);
 
 #endif

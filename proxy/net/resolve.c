@@ -9,31 +9,31 @@
 #include "base/fatal.h"
 #include "base/list.h"
 
-/* A question travels: asked (resolver's list) -> with the thread -> letter. */
+/* resolve_start() -> resolver's queue -> resolver's thread -> mailbox -> `done`. */
 struct resolve_request {
 	struct message message;
-	struct list node;
+	struct list node; /* in resolver.queue */
 	char *host;
 	char *port;
-	struct addrinfo *ai;
-	int error;
-	bool cancelled; /* the loop's thread only */
+	struct addrinfo *ai; /* the result; NULL: none yet, or an error */
+	int error; /* getaddrinfo()'s */
+	bool cancelled; /* for the loop's thread only */
 	void (*done)(void *arg, struct addrinfo *ai, int error);
 	void *arg;
 };
 
-/* Shared by the loop's thread and the resolving one; the last to leave frees.
- * getaddrinfo() can't be interrupted, so nobody waits for that thread. */
+/* Shared by the loop's thread and the resolver's; the last of them frees it. getaddrinfo()
+ * can't be interrupted, so resolver_free() does not wait for the thread. */
 struct resolver {
-	struct mailbox *mailbox; /* NULL once the loop has left */
-	pthread_mutex_t lock;
-	pthread_cond_t asked;
-	struct list queue;
-	bool running;
-	_Atomic int refs;
+	struct mailbox *mailbox; /* NULL after resolver_free() */
+	pthread_mutex_t lock; /* of `mailbox` and `queue` */
+	pthread_cond_t changed; /* so are they */
+	struct list queue; /* requests that the thread has not taken */
+	bool running; /* the thread was started; for the loop's thread only */
+	_Atomic int refs; /* threads that use it */
 };
 
-static void request_free(struct resolve_request *q)
+static void resolve_request_free(struct resolve_request *q)
 {
 	if (q->ai)
 		freeaddrinfo(q->ai);
@@ -49,25 +49,25 @@ static void resolver_unref(struct resolver *r)
 	if (atomic_fetch_sub(&r->refs, 1) != 1)
 		return;
 	while ((node = list_shift(&r->queue)))
-		request_free(container_of(node, struct resolve_request, node));
-	pthread_cond_destroy(&r->asked);
+		resolve_request_free(container_of(node, struct resolve_request, node));
+	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
 	free(r);
 }
 
-static void resolve_deliver(struct message *l)
+static void resolve_on_result(struct message *msg)
 {
-	struct resolve_request *q = container_of(l, struct resolve_request, message);
+	struct resolve_request *q = container_of(msg, struct resolve_request, message);
 	struct addrinfo *ai = q->ai;
 
 	if (!q->cancelled) {
 		q->ai = NULL;
 		q->done(q->arg, ai, q->error);
 	}
-	request_free(q);
+	resolve_request_free(q);
 }
 
-static struct addrinfo *lookup(const char *host, const char *port, int flags, int *error)
+static struct addrinfo *look_up(const char *host, const char *port, int flags, int *error)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC,
 		                  .ai_socktype = SOCK_STREAM,
@@ -80,7 +80,7 @@ static struct addrinfo *lookup(const char *host, const char *port, int flags, in
 
 struct addrinfo *resolve_numeric(const char *host, const char *port, int *error)
 {
-	return lookup(host, port, AI_NUMERICHOST, error);
+	return look_up(host, port, AI_NUMERICHOST, error);
 }
 
 static void *resolver_main(void *arg)
@@ -92,18 +92,18 @@ static void *resolver_main(void *arg)
 	pthread_mutex_lock(&r->lock);
 	for (;;) {
 		while (r->mailbox && list_empty(&r->queue))
-			pthread_cond_wait(&r->asked, &r->lock);
+			pthread_cond_wait(&r->changed, &r->lock);
 		if (!r->mailbox)
 			break;
 		node = list_shift(&r->queue);
 		pthread_mutex_unlock(&r->lock);
 		q = container_of(node, struct resolve_request, node);
-		q->ai = lookup(q->host, q->port, AI_ADDRCONFIG, &q->error);
+		q->ai = look_up(q->host, q->port, AI_ADDRCONFIG, &q->error);
 		pthread_mutex_lock(&r->lock);
 		if (r->mailbox)
 			mailbox_post(r->mailbox, &q->message);
 		else
-			request_free(q);
+			resolve_request_free(q);
 	}
 	pthread_mutex_unlock(&r->lock);
 	resolver_unref(r);
@@ -118,7 +118,7 @@ struct resolver *resolver_new(struct mailbox *mailbox)
 	r->refs = 1;
 	list_init(&r->queue);
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->asked, NULL);
+	pthread_cond_init(&r->changed, NULL);
 	return r;
 }
 
@@ -126,12 +126,12 @@ void resolver_free(struct resolver *r)
 {
 	pthread_mutex_lock(&r->lock);
 	r->mailbox = NULL;
-	pthread_cond_signal(&r->asked);
+	pthread_cond_signal(&r->changed);
 	pthread_mutex_unlock(&r->lock);
 	resolver_unref(r);
 }
 
-/* Without its thread a resolver can still say that it failed. */
+/* False: the system has no thread to spare; a later request tries again. */
 static bool start_thread(struct resolver *r)
 {
 	pthread_t thread;
@@ -148,16 +148,16 @@ static bool start_thread(struct resolver *r)
 	return true;
 }
 
-struct resolve_request *resolve(struct resolver *r, const char *host, const char *port,
-                                void (*done)(void *arg, struct addrinfo *ai, int error),
-                                void *arg)
+struct resolve_request *resolve_start(struct resolver *r, const char *host, const char *port,
+                                      void (*done)(void *arg, struct addrinfo *ai, int error),
+                                      void *arg)
 {
 	struct resolve_request *q;
 
 	if (!start_thread(r))
 		return NULL;
 	q = xcalloc(1, sizeof(*q));
-	q->message.deliver = resolve_deliver;
+	q->message.deliver = resolve_on_result;
 	list_init(&q->node);
 	q->host = xstrdup(host);
 	q->port = xstrdup(port);
@@ -165,7 +165,7 @@ struct resolve_request *resolve(struct resolver *r, const char *host, const char
 	q->arg = arg;
 	pthread_mutex_lock(&r->lock);
 	list_append(&r->queue, &q->node);
-	pthread_cond_signal(&r->asked);
+	pthread_cond_signal(&r->changed);
 	pthread_mutex_unlock(&r->lock);
 	return q;
 }

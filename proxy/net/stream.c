@@ -8,12 +8,12 @@
 
 #include "base/fatal.h"
 
-/* What is kept to be used again is no larger. */
+/* The most memory that is kept for the next `out`. */
 #define SPARE_MAX (2 * STREAM_HIGH_WATER)
 
-/* recv() and send() as the kernel has them. The C library's are points at which a thread may be
- * cancelled, which none of ours ever is; the books it keeps of that, in a process with several
- * threads, are an eighth of the instructions that passing a short request on takes. */
+/* recv() and send() as the kernel has them. The C library's are cancellation points; hasp never
+ * cancels a thread, but the library's bookkeeping for it, in a process with several threads, is
+ * an eighth of the instructions that it takes to pass a short request on. */
 static ssize_t receive(int fd, char *p, size_t n)
 {
 	return syscall(SYS_recvfrom, fd, p, n, 0, NULL, NULL);
@@ -24,8 +24,8 @@ static ssize_t transmit(int fd, struct slice bytes)
 	return syscall(SYS_sendto, fd, bytes.p, bytes.n, MSG_NOSIGNAL, NULL, 0);
 }
 
-/* What the loop is to tell of the socket has changed, or may have. */
-static void watch(struct stream *s)
+/* `paused` or `writing` has changed: so have the events to wait for. */
+static void update_events(struct stream *s)
 {
 	int events = (s->paused ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
 
@@ -37,25 +37,25 @@ static void watch(struct stream *s)
 		ev_io_start(s->flusher->loop, &s->io);
 }
 
-static void write_later(struct stream *s, bool writing)
+static void set_writing(struct stream *s, bool writing)
 {
 	s->writing = writing;
-	watch(s);
+	update_events(s);
 }
 
-/* Gives the memory of `out` back, or keeps it for the next one who queues: he need not grow his
- * step by step in every turn. Who is slow to take his bytes gets none of it. */
+/* Frees the memory of `out`, or keeps it as the spare, so that the next stream that queues does
+ * not have to grow its own step by step in every turn. */
 static void release_out(struct stream *s)
 {
-	struct buf *freelist_node = &s->flusher->freelist_node;
+	struct buf *spare = &s->flusher->spare;
 
-	if (buf_cap(&s->out) <= buf_cap(freelist_node) || buf_cap(&s->out) > SPARE_MAX) {
+	if (buf_cap(&s->out) <= buf_cap(spare) || buf_cap(&s->out) > SPARE_MAX) {
 		buf_release(&s->out);
 		return;
 	}
-	buf_release(freelist_node);
-	*freelist_node = s->out;
-	buf_clear(freelist_node);
+	buf_release(spare);
+	*spare = s->out;
+	buf_clear(spare);
 	s->out = BUF_INIT;
 }
 
@@ -71,7 +71,7 @@ static void append_out(struct stream *s, struct slice bytes)
 	buf_append(&s->out, bytes);
 }
 
-/* The connection broke while writing: let the reader find out. */
+/* The connection broke while writing: stream_read() reports it. */
 static void stream_fail(struct stream *s, int error)
 {
 	if (s->error)
@@ -79,7 +79,7 @@ static void stream_fail(struct stream *s, int error)
 	s->error = error;
 	drop_out(s);
 	list_remove(&s->dirty);
-	write_later(s, false);
+	set_writing(s, false);
 	ev_feed_event(s->flusher->loop, &s->io, EV_READ);
 }
 
@@ -98,7 +98,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 	return 0;
 }
 
-static void flush(struct stream *s)
+static void write_out(struct stream *s)
 {
 	if (!stream_is_open(s) || s->error)
 		return;
@@ -110,7 +110,7 @@ static void flush(struct stream *s)
 		buf_consume(&s->out, n);
 	}
 	if (buf_len(&s->out)) {
-		write_later(s, true);
+		set_writing(s, true);
 		return;
 	}
 	if (buf_cap(&s->out))
@@ -121,27 +121,27 @@ static void flush(struct stream *s)
 
 static void stream_on_writable(struct stream *s)
 {
-	flush(s);
+	write_out(s);
 	if (buf_len(&s->out))
 		return;
-	write_later(s, false);
+	set_writing(s, false);
 	if (s->ops->on_drained)
 		s->ops->on_drained(s);
 }
 
-static void on_event(struct ev_loop *loop, struct ev_io *w, int revents)
+static void stream_on_event(struct ev_loop *loop, struct ev_io *w, int revents)
 {
 	struct stream *s = container_of(w, struct stream, io);
 
 	(void)loop;
 	if ((revents & EV_WRITE) && s->writing)
 		stream_on_writable(s);
-	/* What was done then may have ended it, or filled somebody up. */
+	/* on_drained() may have closed or paused it. */
 	if ((revents & EV_READ) && stream_is_open(s) && (!s->paused || s->error))
 		s->ops->on_readable(s);
 }
 
-static void on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
+static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
 {
 	struct stream_flusher *f = w->data;
 	struct list *node;
@@ -151,7 +151,7 @@ static void on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
 	while ((node = list_shift(&f->dirty))) {
 		struct stream *s = container_of(node, struct stream, dirty);
 		if (!s->writing)
-			flush(s);
+			write_out(s);
 		if (stream_is_open(s) && !s->error && buf_len(&s->out) == 0 &&
 		    s->ops->on_drained)
 			s->ops->on_drained(s);
@@ -162,9 +162,9 @@ void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)
 {
 	f->loop = loop;
 	f->pending = 0;
-	f->freelist_node = BUF_INIT;
+	f->spare = BUF_INIT;
 	list_init(&f->dirty);
-	ev_prepare_init(&f->prepare, on_prepare);
+	ev_prepare_init(&f->prepare, flusher_on_prepare);
 	f->prepare.data = f;
 	ev_prepare_start(loop, &f->prepare);
 }
@@ -173,7 +173,7 @@ void stream_flusher_fini(struct stream_flusher *f)
 {
 	HASP_ASSERT(list_empty(&f->dirty));
 	ev_prepare_stop(f->loop, &f->prepare);
-	buf_release(&f->freelist_node);
+	buf_release(&f->spare);
 }
 
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
@@ -181,7 +181,7 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
 {
 	*s = (struct stream){ .flusher = f, .ops = ops };
 	list_init(&s->dirty);
-	ev_io_init(&s->io, on_event, -1, 0);
+	ev_io_init(&s->io, stream_on_event, -1, 0);
 	s->io.data = owner;
 }
 
@@ -189,8 +189,8 @@ void stream_attach(struct stream *s, int fd)
 {
 	HASP_ASSERT(!stream_is_open(s) && fd >= 0);
 	ev_io_set(&s->io, fd, 0);
-	watch(s);
-	flush(s);
+	update_events(s);
+	write_out(s);
 }
 
 void stream_close(struct stream *s)
@@ -212,7 +212,7 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 		got = receive(s->io.fd, p, n);
 	while (got < 0 && errno == EINTR);
 	if (s->error && got > 0) {
-		/* What the peer said before it went is still to be heard. */
+		/* What the peer sent before it closed is still read first. */
 		ev_feed_event(s->flusher->loop, &s->io, EV_READ);
 	} else if (s->error) {
 		errno = s->error;
@@ -224,7 +224,7 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 void stream_pause(struct stream *s)
 {
 	s->paused = true;
-	watch(s);
+	update_events(s);
 }
 
 void stream_resume(struct stream *s)
@@ -232,7 +232,7 @@ void stream_resume(struct stream *s)
 	if (!s->paused)
 		return;
 	s->paused = false;
-	watch(s);
+	update_events(s);
 }
 
 void stream_send(struct stream *s, struct slice bytes)
@@ -247,7 +247,7 @@ void stream_send(struct stream *s, struct slice bytes)
 		return;
 	append_out(s, slice_of(bytes.p + n, bytes.n - n));
 	if (stream_is_open(s))
-		write_later(s, true);
+		set_writing(s, true);
 }
 
 void stream_queue(struct stream *s, struct slice bytes)
@@ -255,23 +255,23 @@ void stream_queue(struct stream *s, struct slice bytes)
 	if (s->error || s->shut || bytes.n == 0)
 		return;
 	if (buf_cap(&s->out) == 0) {
-		s->out = s->flusher->freelist_node;
-		s->flusher->freelist_node = BUF_INIT;
+		s->out = s->flusher->spare;
+		s->flusher->spare = BUF_INIT;
 	}
 	append_out(s, bytes);
 	if (!stream_is_open(s) || s->writing)
 		return;
 	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
-	/* Whoever fills it would have to be paused, and may not if the socket takes this. */
+	/* Its owner would have to pause now, and need not if the socket takes this. */
 	if (buf_len(&s->out) >= STREAM_HIGH_WATER)
-		flush(s);
+		write_out(s);
 }
 
 void stream_flush(struct stream *s)
 {
 	if (!s->writing)
-		flush(s);
+		write_out(s);
 }
 
 void stream_shutdown(struct stream *s)
@@ -280,5 +280,5 @@ void stream_shutdown(struct stream *s)
 		return;
 	s->shut = true;
 	if (stream_is_open(s) && buf_len(&s->out) == 0 && !s->error)
-		flush(s);
+		write_out(s);
 }

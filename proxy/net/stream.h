@@ -5,10 +5,10 @@
  *
  *   peer --> stream_read() --> owner --> stream_send()/stream_queue() --> out --> peer
  *
- * What cannot be written at once waits in `out`. The owner looks at
- * stream_pending() and stops reading whatever fills it; on_drained tells when to
- * go on. A stream with nothing to write owns no buffer. Callbacks may not free the
- * stream's memory; stream_close() may be called anywhere.
+ * What cannot be written at once waits in `out`. The owner looks at stream_pending() and pauses
+ * the source of what it sends; on_drained() tells when to go on. A stream with nothing to write
+ * owns no buffer. Callbacks may not free the stream's memory; stream_close() may be called
+ * anywhere.
  */
 #ifndef HASP_NET_STREAM_H
 #define HASP_NET_STREAM_H
@@ -22,7 +22,7 @@
 #include "base/list.h"
 #include "base/slice.h"
 
-/* Above this many bytes unwritten, whoever fills a stream must pause. */
+/* From this many bytes in `out` on, the owner should send no more until on_drained(). */
 #define STREAM_HIGH_WATER ((size_t)256 * 1024)
 
 struct stream;
@@ -30,38 +30,39 @@ struct stream;
 struct stream_ops {
 	/* There is something to read, or the connection broke. */
 	void (*on_readable)(struct stream *s);
-	/* What waited in `out` is written. May be NULL. */
+	/* All that waited in `out` is written. May be NULL. */
 	void (*on_drained)(struct stream *s);
 };
 
-/* Streams with bytes to flush at the end of the loop's turn. */
+/* Flushes the streams of a loop at the end of each turn. */
 struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
-	struct list dirty;
-	size_t pending; /* bytes that wait in all the streams */
-	struct buf freelist_node; /* empty: the memory of the last `out` that was written */
+	struct list dirty; /* streams with queued bytes */
+	size_t pending; /* bytes in `out` of all streams */
+	struct buf
+		spare; /* empty, with the memory of an `out` that was written: for the next */
 };
 
 struct stream {
 	struct stream_flusher *flusher;
 	const struct stream_ops *ops;
 	struct ev_io io; /* its `data` is the owner */
-	struct buf out;
-	struct list dirty; /* in flusher->dirty while bytes wait for the turn's end */
-	int error; /* errno of the write that failed; 0: none */
-	bool paused; /* the owner does not want on_readable */
-	bool writing; /* `out` is written when the socket takes more */
-	bool shut; /* nothing may be sent behind what is in `out` */
+	struct buf out; /* bytes to be written */
+	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
+	int error; /* errno of the write that failed; 0: none did */
+	bool paused; /* stream_pause(): no on_readable() */
+	bool writing; /* waits for the socket to be writable */
+	bool shut; /* stream_shutdown(): nothing is sent behind `out` */
 };
 
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop);
 void stream_flusher_fini(struct stream_flusher *f);
 
-/* A stream without a connection yet: what is sent waits in `out`. */
+/* A stream that is not connected yet: what is sent waits in `out`. */
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
                  void *owner);
-/* Gives it its connected non-blocking socket, which it then owns. */
+/* `fd`: a connected non-blocking socket, which the stream owns from now on. */
 void stream_attach(struct stream *s, int fd);
 /* Closes the socket and drops what was not written. Harmless when closed. */
 void stream_close(struct stream *s);
@@ -73,17 +74,18 @@ static inline bool stream_is_open(const struct stream *s)
 /* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
  * nothing to read now. */
 ssize_t stream_read(struct stream *s, char *p, size_t n);
-/* Stops and restarts on_readable. */
+/* Stops and restarts on_readable(). */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
 
-/* Sends now what the socket takes and keeps the rest. Failures are told by on_readable
- * and stream_read(), so that a connection dies in one place. */
+/* Sends now what the socket takes, and keeps the rest in `out`. Failures come out of
+ * stream_read(), after an on_readable(), so that the owner handles the end of a connection in
+ * one place. */
 void stream_send(struct stream *s, struct slice bytes);
-/* Sends at the end of the loop's turn, together with what else is queued until then; or sooner,
- * when that is as much as the high water. */
+/* Sends at the end of the loop's turn, together with what else is queued until then; or at
+ * once, when that makes STREAM_HIGH_WATER. */
 void stream_queue(struct stream *s, struct slice bytes);
-/* Sends what is queued now, as far as the socket takes it. */
+/* Sends now what is queued, as far as the socket takes it. */
 void stream_flush(struct stream *s);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);

@@ -234,7 +234,7 @@ struct link *link_new(struct link_env *env, bool shared, const struct link_login
 	if (login)
 		send_login(l, login);
 	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
-	l->dial = dial(&env->dialer, &env->address, link_on_dialled, l);
+	l->dial = dial_start(&env->dialer, &env->address, link_on_dialled, l);
 	return l;
 }
 

@@ -183,18 +183,21 @@ static bool leads_to(const struct pool_group *g, const char *address)
 	return slice_starts(g->node.key, slice_of(address, n)) && g->node.key.p[n] == ' ';
 }
 
+static void set_group_outdated(struct pool_group *g, bool outdated)
+{
+	struct list *at;
+
+	for (at = g->links.next; at != &g->links; at = at->next)
+		link_set_outdated(container_of(at, struct pool_link, node)->link, outdated);
+}
+
 void pool_follow_address(struct pool *p)
 {
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node;
 		for (node = p->groups.buckets[i]; node; node = node->next) {
 			struct pool_group *g = container_of(node, struct pool_group, node);
-			bool outdated = !leads_to(g, p->env->name);
-			struct list *at;
-			for (at = g->links.next; at != &g->links; at = at->next)
-				link_set_outdated(
-					container_of(at, struct pool_link, node)->link,
-					outdated);
+			set_group_outdated(g, !leads_to(g, p->env->name));
 		}
 	}
 }
@@ -234,10 +237,11 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 void pool_free(struct pool *p)
 {
 	ev_timer_stop(p->loop, &p->sweep);
-	for (size_t i = 0; i < p->groups.nbuckets; i++)
-		while (p->groups.buckets[i])
-			pool_group_free(
-				p, container_of(p->groups.buckets[i], struct pool_group, node));
+	for (size_t i = 0; i < p->groups.nbuckets; i++) {
+		struct map_node *node;
+		while ((node = p->groups.buckets[i]))
+			pool_group_free(p, container_of(node, struct pool_group, node));
+	}
 	map_fini(&p->groups);
 	free(p);
 }
