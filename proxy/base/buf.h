@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * buf: a growable byte queue: appended at the tail, consumed at the head. One
- * contiguous block, so that what is in it can be scanned or written at once. One that is empty
- * and owns no memory, which every new one is and each that buf_release() was called for, is a
- * null pointer: that is how an idle client costs nothing.
+ * buf: a growable byte queue: appended at the tail, consumed at the head. One contiguous block,
+ * so that all of it can be scanned or written at once. A new buffer, and one after
+ * buf_release(), is a null pointer and owns no memory: that is how an idle client costs
+ * nothing.
  */
 #ifndef HASP_BASE_BUF_H
 #define HASP_BASE_BUF_H
@@ -18,8 +18,8 @@
 
 struct buf_block {
 	size_t cap; /* of `bytes` */
-	size_t head; /* first byte not consumed */
-	size_t tail; /* one past the last byte */
+	size_t head; /* index of the first byte that is not consumed */
+	size_t tail; /* index behind the last byte */
 	char bytes[];
 };
 
@@ -44,24 +44,24 @@ static inline struct slice buf_slice(const struct buf *b)
 	return slice_of(buf_head(b), buf_len(b));
 }
 
-/* How many bytes its memory has room for; 0: it owns none. */
+/* The size of its memory in bytes; 0: it owns none. */
 static inline size_t buf_cap(const struct buf *b)
 {
 	return b->block ? b->block->cap : 0;
 }
 
-/* How many more fit in behind what is there. */
-static inline size_t buf_room(const struct buf *b)
+/* How many bytes can be appended without growing. */
+static inline size_t buf_space(const struct buf *b)
 {
 	return b->block ? b->block->cap - b->block->tail : 0;
 }
 
-/* buf_reserve() where there is not enough room, buf_release() where there is memory. */
+/* Only for buf_reserve() and buf_release(): the parts of them that are not inline. */
 char *buf_grow(struct buf *b, size_t n);
 void buf_free(struct buf *b);
 
-/* Makes room for `n` more bytes and returns where they go; the caller writes
- * there and calls buf_added(). Ends the process when memory is exhausted. */
+/* Makes space for `n` more bytes and returns where they go; the caller writes them there and
+ * calls buf_added(). Ends the process when memory is exhausted. */
 static inline char *buf_reserve(struct buf *b, size_t n)
 {
 	struct buf_block *k = b->block;
@@ -69,9 +69,10 @@ static inline char *buf_reserve(struct buf *b, size_t n)
 	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_grow(b, n);
 }
 
+/* `n` bytes were written where buf_reserve() said. */
 static inline void buf_added(struct buf *b, size_t n)
 {
-	HASP_ASSERT(n <= buf_room(b));
+	HASP_ASSERT(n <= buf_space(b));
 	if (n)
 		b->block->tail += n;
 }
@@ -102,7 +103,7 @@ static inline void buf_clear(struct buf *b)
 		b->block->head = b->block->tail = 0;
 }
 
-/* Empties the buffer and gives its memory back. */
+/* Empties the buffer and frees its memory. */
 static inline void buf_release(struct buf *b)
 {
 	if (b->block)

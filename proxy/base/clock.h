@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * clock: seconds that only go forward, whatever is done to the machine's date. Not the loop's
- * time, which jumps with that.
+ * clock: seconds that only go forward, also when the machine's date is changed; the loop's time
+ * jumps then. What a unit test is to drive takes the time, or a clock, as an argument.
  */
 #ifndef HASP_BASE_CLOCK_H
 #define HASP_BASE_CLOCK_H

@@ -13,7 +13,7 @@
 #define KEPT_MAX ((size_t)0)
 #endif
 #ifndef KEPT_MAX
-/* As many as there are requests in flight on a busy worker. */
+/* About as many requests are in flight on a busy worker. */
 #define KEPT_MAX ((size_t)512)
 #endif
 
@@ -21,42 +21,42 @@ struct freelist_node {
 	struct freelist_node *next;
 };
 
-void freelist_init(struct freelist *s, size_t size)
+void freelist_init(struct freelist *f, size_t size)
 {
 	HASP_ASSERT(size >= sizeof(struct freelist_node));
-	*s = (struct freelist){ .size = size };
+	*f = (struct freelist){ .size = size };
 }
 
-void freelist_fini(struct freelist *s)
+void freelist_fini(struct freelist *f)
 {
-	while (s->first) {
-		struct freelist_node *x = s->first;
-		s->first = x->next;
+	while (f->first) {
+		struct freelist_node *x = f->first;
+		f->first = x->next;
 		free(x);
 	}
-	s->n = 0;
+	f->n = 0;
 }
 
-void *freelist_take(struct freelist *s)
+void *freelist_take(struct freelist *f)
 {
-	struct freelist_node *x = s->first;
+	struct freelist_node *x = f->first;
 
 	if (!x)
-		return xmalloc(s->size);
-	s->first = x->next;
-	s->n--;
+		return xmalloc(f->size);
+	f->first = x->next;
+	f->n--;
 	return x;
 }
 
-void freelist_give(struct freelist *s, void *p)
+void freelist_give(struct freelist *f, void *p)
 {
 	struct freelist_node *x = p;
 
-	if (!x || s->n + 1 > KEPT_MAX) {
+	if (!x || f->n + 1 > KEPT_MAX) {
 		free(x);
 		return;
 	}
-	x->next = s->first;
-	s->first = x;
-	s->n++;
+	x->next = f->first;
+	f->first = x;
+	f->n++;
 }

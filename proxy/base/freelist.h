@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * spares: memory of one size that is taken and given back at each request of every client.
- * What is given back is kept for the next one: of so many blocks malloc() keeps few at hand,
- * splits and joins the others, and costs more than what is done with them. Under
- * AddressSanitizer nothing is kept, so that it sees who uses what was given back.
+ * freelist: blocks of one size, of which each request of a client takes one and releases it. A
+ * released block is kept for the next request: malloc() keeps only a few small blocks ready,
+ * splits and joins the others, and took longer than what was done with the block. Under
+ * AddressSanitizer none is kept, so that it finds uses of released blocks.
  */
 #ifndef HASP_BASE_FREELIST_H
 #define HASP_BASE_FREELIST_H
@@ -13,18 +13,19 @@
 struct freelist_node;
 
 struct freelist {
-	struct freelist_node *first; /* NULL: none is kept */
+	struct freelist_node *first; /* NULL: no block is kept */
 	size_t size; /* of a block, in bytes */
-	size_t n; /* that are kept */
+	size_t n; /* blocks that are kept */
 };
 
 /* `size`: at least a pointer's. */
-void freelist_init(struct freelist *s, size_t size);
-void freelist_fini(struct freelist *s);
+void freelist_init(struct freelist *f, size_t size);
+/* Frees the blocks that are kept. */
+void freelist_fini(struct freelist *f);
 
-/* A block, not cleared. Ends the process when memory is exhausted. */
-void *freelist_take(struct freelist *s);
-/* One that was taken; NULL is allowed. */
-void freelist_give(struct freelist *s, void *p);
+/* Returns a block, not cleared. Ends the process when memory is exhausted. */
+void *freelist_take(struct freelist *f);
+/* Releases a block that freelist_take() returned; NULL is allowed. */
+void freelist_give(struct freelist *f, void *p);
 
 #endif

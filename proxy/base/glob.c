@@ -67,9 +67,9 @@ static inline bool is_special(char c)
 	}
 }
 
-/* When an element fails, only the last `*` needs to take one byte more: had an
- * earlier one to be longer, the later could make up for it. That keeps patterns
- * such as a*a*a*b from taking exponential time. */
+/* When an element does not match, only the last `*` needs to take one byte more: if an earlier
+ * `*` had to be longer, the last one could take those bytes as well. That keeps patterns such
+ * as a*a*a*b from taking exponential time. */
 bool glob_match(struct slice pattern, struct slice s)
 {
 	size_t p = 0, i = 0, len;
@@ -79,7 +79,7 @@ bool glob_match(struct slice pattern, struct slice s)
 	if (s.n == 0)
 		return pattern.n == 0 || (pattern.n == 1 && pattern.p[0] == '*');
 
-	/* What most patterns begin with. */
+	/* Most patterns begin with literal bytes. */
 	for (len = s.n < pattern.n ? s.n : pattern.n; i < len; i++)
 		if (pattern.p[i] != s.p[i] || is_special(s.p[i]))
 			break;
@@ -88,7 +88,7 @@ bool glob_match(struct slice pattern, struct slice s)
 		if (p < pattern.n && pattern.p[p] == '*') {
 			after_star = ++p;
 			star_end = i;
-			/* What most patterns end with. */
+			/* Most patterns end with a `*`. */
 			if (p == pattern.n)
 				return true;
 		} else if (p < pattern.n &&

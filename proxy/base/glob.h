@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * glob: key patterns as KEYS understands them, so that what a rule catches can be tried
- * out with `redis-cli --scan --pattern`:
+ * glob: key patterns as KEYS understands them, so that `redis-cli --scan --pattern` shows which
+ * keys a rule concerns:
  *
  *   *        any bytes, none included
  *   ?        any one byte
  *   [a-c_]   one of these bytes; [^a-c_] none of them
  *   \x       x itself, inside brackets too
  *
- * Odd patterns mean what they mean to Redis (util.c, stringmatchlen): a missing `]`
- * is supplied at the end, `[]` matches nothing, `[^]` any byte, `[c-a]` is
- * `[a-c]`, a final `\` is a backslash.
+ * Odd patterns mean what they mean to Redis (util.c, stringmatchlen): a missing `]` is supplied
+ * at the end, `[]` matches nothing, `[^]` any byte, `[c-a]` is `[a-c]`, a final `\` is a
+ * backslash.
  */
 #ifndef HASP_BASE_GLOB_H
 #define HASP_BASE_GLOB_H

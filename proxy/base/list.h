@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * list: an intrusive doubly linked ring. The head is a node like the others; a
- * node in no list points at itself, so removing it twice is harmless.
+ * list: an intrusive doubly linked ring. The head is a node like the others. A node in no list
+ * points at itself, so removing it twice is harmless.
  */
 #ifndef HASP_BASE_LIST_H
 #define HASP_BASE_LIST_H

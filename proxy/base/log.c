@@ -19,7 +19,7 @@
 
 /* The one piece of mutable global state: the sink. */
 static _Atomic int sink_fd = STDERR_FILENO;
-static _Atomic bool sink_is_syslog; /* sink_fd is a socket to it */
+static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic unsigned dropped; /* lines that syslog did not take */
 
@@ -33,9 +33,9 @@ static const struct {
 	[LOG_SEV_DEBUG] = { "debug", LOG_DEBUG },
 };
 
-/* syslog(3) waits for a syslogd that does not read, and everybody would wait with it: for
- * clients to be served, and to leave. So this sends by itself what it takes at once. A socket
- * that is connected anew stays the same descriptor, so that no thread needs a lock. */
+/* syslog(3) blocks while syslogd does not read, and a worker with it. So hasp sends lines
+ * itself, and drops those that the socket does not take at once. A socket that is connected
+ * anew stays the same descriptor, so that no thread needs a lock. */
 static int connect_syslog(int fd)
 {
 	static const struct sockaddr_un sun = { .sun_family = AF_UNIX,
@@ -48,7 +48,7 @@ static int open_syslog(void)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	/* It may come later. */
+	/* syslogd may be started later: send_to_syslog() connects again. */
 	if (fd >= 0)
 		(void)connect_syslog(fd);
 	return fd;
@@ -93,7 +93,7 @@ bool log_enabled(enum log_severity level)
 	return (int)level <= atomic_load_explicit(&sink_level, memory_order_relaxed);
 }
 
-static size_t stamp(char *p, size_t n)
+static size_t write_stamp(char *p, size_t n)
 {
 	struct timespec ts;
 	struct tm tm;
@@ -105,8 +105,8 @@ static size_t stamp(char *p, size_t n)
 	                        tm.tm_min, tm.tm_sec, ts.tv_nsec / 1000000);
 }
 
-/* What every syslogd understands, as syslog(3) writes it. */
-static size_t syslog_stamp(char *p, size_t n, enum log_severity level)
+/* The format of syslog(3), which every syslogd understands. */
+static size_t write_syslog_stamp(char *p, size_t n, enum log_severity level)
 {
 	time_t now = time(NULL);
 	char date[32];
@@ -122,24 +122,24 @@ static int send_to_syslog(int fd, const char *line, size_t n)
 {
 	if (send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	/* It was started, or started anew, since. */
+	/* syslogd may have been started, or restarted, since. */
 	if (errno == EAGAIN || connect_syslog(fd) < 0)
 		return -1;
 	return send(fd, line, n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
-static void tell_syslog(int fd, const char *line, size_t n)
+static void write_syslog(int fd, const char *line, size_t n)
 {
 	unsigned lost = atomic_exchange(&dropped, 0);
-	char told[128];
+	char report[128];
 	size_t len;
 
 	if (lost) {
-		len = syslog_stamp(told, sizeof(told), LOG_SEV_WARNING);
+		len = write_syslog_stamp(report, sizeof(report), LOG_SEV_WARNING);
 		len += (size_t)snprintf(
-			told + len, sizeof(told) - len,
+			report + len, sizeof(report) - len,
 			"warning log dropped=%u reason=\"syslog did not take them\"", lost);
-		if (send_to_syslog(fd, told, len) < 0) {
+		if (send_to_syslog(fd, report, len) < 0) {
 			atomic_fetch_add(&dropped, lost + 1);
 			return;
 		}
@@ -160,7 +160,8 @@ void log_line(enum log_severity level, const char *fmt, ...)
 		return;
 	fd = atomic_load(&sink_fd);
 	is_syslog = atomic_load(&sink_is_syslog);
-	n = is_syslog ? syslog_stamp(line, sizeof(line), level) : stamp(line, sizeof(line));
+	n = is_syslog ? write_syslog_stamp(line, sizeof(line), level)
+	              : write_stamp(line, sizeof(line));
 	n += (size_t)snprintf(line + n, sizeof(line) - n, "%s ", levels[level].name);
 	va_start(ap, fmt);
 	len = vsnprintf(line + n, sizeof(line) - n - 1, fmt, ap);
@@ -170,17 +171,17 @@ void log_line(enum log_severity level, const char *fmt, ...)
 	n += (size_t)len;
 	if (n > sizeof(line) - 2)
 		n = sizeof(line) - 2;
-	/* A key may hold anything; a line of the log is one line. */
+	/* A key may hold any byte, but an event is one line. */
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	if (is_syslog) {
-		tell_syslog(fd, line, n);
+		write_syslog(fd, line, n);
 		return;
 	}
 	line[n++] = '\n';
-	/* One write per line, so that lines of several threads don't mix. A log
-	 * that cannot be written has nowhere to complain. */
+	/* One write per line, so that lines of several threads don't mix. When it fails, there
+	 * is no other place to report that. */
 	if (write(fd, line, n) < 0)
 		return;
 }

@@ -13,9 +13,9 @@
 
 enum log_severity { LOG_SEV_ERROR, LOG_SEV_WARNING, LOG_SEV_INFO, LOG_SEV_DEBUG };
 
-/* Where lines go from now on: "stderr", "syslog" or a file's path, which is opened
- * for appending. Returns 0; -1 with errno when the file cannot be opened, and
- * then the old target stays. */
+/* Where lines go from now on: "stderr", "syslog" or a file's path, which is opened for
+ * appending. Returns 0; -1 with errno when the file cannot be opened: then lines go where they
+ * went before. */
 int log_open(const char *target) __attribute__((warn_unused_result));
 
 /* Lines less severe than `level` are dropped. */
@@ -25,7 +25,7 @@ bool log_enabled(enum log_severity level);
 void log_line(enum log_severity level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The same for each line of a text. */
+/* log_line() for each line of a text. */
 void log_lines(enum log_severity level, struct slice lines);
 
 #define log_error(...) log_line(LOG_SEV_ERROR, __VA_ARGS__)
@@ -34,14 +34,15 @@ void log_lines(enum log_severity level, struct slice lines);
 #define log_debug(...)                                                                         \
 	(log_enabled(LOG_SEV_DEBUG) ? log_line(LOG_SEV_DEBUG, __VA_ARGS__) : (void)0)
 
-/* For events that a peer can cause: lets `burst` lines through per 10 seconds.
- * True: log it; *suppressed is then how many were dropped since. Not shared
- * between threads: each owner has its own. */
+/* For events that a peer can cause: allows `burst` lines in 10 seconds. All zero: none was
+ * logged. Not shared between threads: each owner has its own. */
 struct log_limit {
-	double window_end; /* seconds, the caller's clock */
-	uint32_t passed;
-	uint32_t dropped;
+	double window_end; /* when the 10 seconds are over; seconds of the caller's clock */
+	uint32_t passed; /* lines allowed in this window */
+	uint32_t dropped; /* lines not allowed since the last that was */
 };
+/* True: log it; *suppressed is how many lines were dropped since the last one. `now` is in
+ * seconds and does not go back. */
 bool log_limit_pass(struct log_limit *l, double now, uint32_t burst, uint32_t *suppressed);
 
 #endif

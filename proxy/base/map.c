@@ -7,7 +7,7 @@
 
 #define BUCKETS_MIN 16
 
-/* Multiply and fold, a word at a time. */
+/* Multiplies and folds, a word at a time. */
 static uint64_t hash_bytes(uint64_t seed, struct slice s)
 {
 	uint64_t h = seed ^ (s.n * UINT64_C(0x9e3779b97f4a7c15)), word;
@@ -76,7 +76,7 @@ void map_remove(struct map *m, struct map_node *node)
 	m->n--;
 }
 
-static struct map_node *find(struct map_node *node, uint64_t hash, struct slice key)
+static struct map_node *find_in_bucket(struct map_node *node, uint64_t hash, struct slice key)
 {
 	while (node && (node->hash != hash || !slice_eq(node->key, key)))
 		node = node->next;
@@ -90,10 +90,10 @@ struct map_node *map_get(const struct map *m, struct slice key)
 	if (!m->n)
 		return NULL;
 	hash = hash_bytes(m->seed, key);
-	return find(m->buckets[hash & (m->nbuckets - 1)], hash, key);
+	return find_in_bucket(m->buckets[hash & (m->nbuckets - 1)], hash, key);
 }
 
 struct map_node *map_next(const struct map_node *node)
 {
-	return find(node->next, node->hash, node->key);
+	return find_in_bucket(node->next, node->hash, node->key);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * map: an intrusive hash table keyed by bytes. Entries embed a map_node, own their
- * key's bytes, and may share a key (map_get() finds the one put last; go on with
- * map_next()). Seeded, so that a peer cannot choose colliding keys.
+ * map: an intrusive hash table keyed by bytes. Entries embed a map_node and own their key's
+ * bytes. Several entries may have the same key: map_get() finds the one that was put last,
+ * map_next() the others. Seeded, so that a peer cannot choose colliding keys.
  */
 #ifndef HASP_BASE_MAP_H
 #define HASP_BASE_MAP_H
@@ -26,13 +26,15 @@ struct map {
 };
 
 void map_init(struct map *m, uint64_t seed);
-void map_fini(struct map *m); /* does not touch the entries */
+void map_fini(struct map *m); /* entries are left as they are */
 
 /* node->key must be set. */
 void map_put(struct map *m, struct map_node *node);
+/* The node must be in the map. */
 void map_remove(struct map *m, struct map_node *node);
+/* NULL: there is none. */
 struct map_node *map_get(const struct map *m, struct slice key);
-/* The next entry with the same key. */
+/* The next entry with the same key; NULL: there is none. */
 struct map_node *map_next(const struct map_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * slice: a run of bytes that somebody else owns. Binary-safe, never
- * NUL-terminated, valid only as long as the memory behind it.
+ * slice: bytes that something else owns. Binary-safe, not NUL-terminated, valid only as long as
+ * that memory.
  */
 #ifndef HASP_BASE_SLICE_H
 #define HASP_BASE_SLICE_H
@@ -33,7 +33,7 @@ static inline struct slice slice_str(const char *s)
 
 static inline bool slice_eq(struct slice a, struct slice b)
 {
-	/* Bytes that are there are somewhere. */
+	/* The analyzer does not know that p is not NULL if n > 0. */
 	return a.n == b.n &&
 	       (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); /* NOLINT(clang-analyzer-core.*) */
 }
@@ -49,15 +49,15 @@ static inline bool slice_is(struct slice a, const char *s)
 	return slice_is_alike(a, slice_str(s));
 }
 
-/* Takes what is before the first `end`, or all, off the head of *s, and drops the `end`. False:
- * there is nothing left. */
+/* Moves the bytes before the first `end`, or all, from the head of *s to *out, and drops that
+ * `end`. False: *s was empty. */
 static inline bool slice_cut(struct slice *s, char end, struct slice *out)
 {
 	const char *at;
 
 	if (s->n == 0)
 		return false;
-	/* Bytes that are there are somewhere. */
+	/* The analyzer does not know that p is not NULL if n > 0. */
 	at = memchr(s->p, end, s->n); /* NOLINT(clang-analyzer-core.*) */
 	*out = slice_of(s->p, at ? (size_t)(at - s->p) : s->n);
 	*s = slice_of(s->p + out->n + !!at, s->n - out->n - !!at);

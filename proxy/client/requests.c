@@ -415,7 +415,7 @@ static char *input_space(struct client *c, size_t *size)
 		return c->env->scratch;
 	}
 	p = buf_reserve(&c->in, READ_MORE);
-	*size = buf_room(&c->in);
+	*size = buf_space(&c->in);
 	return p;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* More values than this in one reply are a server out of step, not a reply. */
+/* A server whose reply has more values than this is out of step. */
 #define PENDING_MAX ((uint64_t)1 << 40)
 #define NUMBER_DIGITS_MAX 19
 
@@ -12,11 +12,11 @@ enum {
 	IN_NUMBER, /* digits of a header */
 	IN_LINE, /* a line whose text does not matter */
 	AT_LF, /* behind a header's CR */
-	AT_LINE_LF, /* behind a CR in a line, which may be text */
+	AT_LINE_LF, /* behind a CR in a line, which may belong to the text */
 	IN_PAYLOAD,
 	AT_PAYLOAD_CR,
 	AT_PAYLOAD_LF,
-	ENDED, /* told; the next call begins a reply */
+	ENDED, /* the last call returned RESP_OK: the next one begins a reply */
 };
 
 bool reply_scan_at_start(const struct reply_scan *s)
@@ -42,7 +42,7 @@ static bool on_type(struct reply_scan *s, char type)
 {
 	static const char lines[] = "+-,(#_", numbers[] = ":$*=!%~>|";
 
-	/* Only a string says what kind of message an aggregate is. */
+	/* The kind of a message is a bulk string. */
 	s->in_first = s->in_first && type == '$';
 	s->own = !s->begun && s->pending == 1 && type != '|';
 	if (s->own) {
@@ -71,7 +71,7 @@ static enum resp_result on_aggregate(struct reply_scan *s, uint64_t n)
 		return RESP_BAD;
 	s->pending += n;
 	if (s->type == '|') {
-		/* Its pairs come before the value that it speaks of. */
+		/* An attribute: its pairs come before the value that it describes. */
 		s->state = AT_TYPE;
 		return RESP_MORE;
 	}
@@ -119,20 +119,20 @@ static bool on_digit(struct reply_scan *s, char c)
 	return s->number <= max;
 }
 
-static void capture(struct reply_scan *s, const char *p, size_t n)
+static void keep_first(struct reply_scan *s, const char *p, size_t n)
 {
-	size_t room = REPLY_FIRST_MAX - s->nfirst;
+	size_t space = REPLY_FIRST_MAX - s->nfirst;
 
 	if (!s->in_first)
 		return;
-	if (n > room)
-		n = room;
+	if (n > space)
+		n = space;
 	memcpy(s->first + s->nfirst, p, n);
 	s->nfirst = (uint8_t)(s->nfirst + n);
 }
 
-/* Passes over what is left of a line or payload; returns how far. */
-static size_t pass_over(struct reply_scan *s, const char *p, size_t n)
+/* Skips the rest of a line or payload; returns how many bytes of these. */
+static size_t skip_text(struct reply_scan *s, const char *p, size_t n)
 {
 	size_t take;
 
@@ -144,14 +144,14 @@ static size_t pass_over(struct reply_scan *s, const char *p, size_t n)
 		return (size_t)(cr - p) + 1;
 	}
 	take = s->skip < n ? (size_t)s->skip : n;
-	capture(s, p, take);
+	keep_first(s, p, take);
 	s->skip -= take;
 	if (s->skip == 0)
 		s->state = AT_PAYLOAD_CR;
 	return take;
 }
 
-/* One byte, in the states in which bytes count one by one. */
+/* Scans one byte, in the states in which each byte matters. */
 static enum resp_result on_byte(struct reply_scan *s, char c)
 {
 	switch (s->state) {
@@ -188,8 +188,8 @@ static size_t scan_status(const char *p, size_t n)
 	return cr && cr + 1 < p + n && cr[1] == '\n' ? (size_t)(cr - p) + 2 : 0;
 }
 
-/* Most replies are one short line or one string, and all there: told without going byte by
- * byte. Returns the reply's length; 0: look closer. */
+/* Most replies are one short line or one string, and whole: no need to go byte by byte. Returns
+ * the reply's length; 0: it is for on_byte(). */
 static inline size_t scan_simple(const char *p, size_t n)
 {
 	size_t at = 1, max = n < 12 ? n : 12, len = 0;
@@ -212,7 +212,7 @@ static inline size_t scan_simple(const char *p, size_t n)
 	return at + len + 2;
 }
 
-/* One that is unlike the last. Apart, so that the others need no registers saved. */
+/* A reply that is unlike the last. Not inline, so that the other path saves no registers. */
 __attribute__((noinline)) static size_t skip_unlike(struct reply_alike *a, const char *p,
                                                     size_t n)
 {
@@ -247,8 +247,8 @@ uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, ui
 	return count;
 }
 
-/* What scan_simple() has passed over. */
-static void tell_simple(struct reply_scan *s, const char *p)
+/* Describes a reply that scan_simple() found. */
+static void describe_simple(struct reply_scan *s, const char *p)
 {
 	s->reply.type = *p;
 	s->reply.nil = *p == '$' && p[1] == '-';
@@ -266,13 +266,13 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 		reply_begin(s);
 		*used = scan_simple(p, n);
 		if (*used) {
-			tell_simple(s, p);
+			describe_simple(s, p);
 			return RESP_OK;
 		}
 	}
 	while (at < n && r == RESP_MORE) {
 		if (s->state == IN_LINE || s->state == IN_PAYLOAD)
-			at += pass_over(s, p + at, n - at);
+			at += skip_text(s, p + at, n - at);
 		else
 			r = on_byte(s, p[at++]);
 	}

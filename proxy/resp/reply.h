@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * reply: finds where a server's replies begin and end, in RESP2 and RESP3, and
- * tells of each what can be told without keeping it. Allocates nothing, copies
- * nothing; a frame may come in pieces of any size. Stricter than hiredis: every
- * length and line end is checked, since a server that is out of step must be
- * noticed and not guessed at. Not known: RESP3's streamed strings and
- * aggregates (`$?`, `*?`), which no Redis sends.
+ * reply: finds where a server's replies begin and end, in RESP2 and RESP3, and says about each
+ * what can be known without keeping its bytes. Allocates nothing, copies nothing; a frame may
+ * come in pieces of any size. Stricter than hiredis: every length and line end is checked, for
+ * a server that is out of step must be detected. Not supported: RESP3's streamed strings and
+ * aggregates
+ * (`$?`, `*?`), which no Redis sends.
  * Source: https://github.com/redis/redis-specifications (RESP2, RESP3).
  */
 #ifndef HASP_RESP_REPLY_H
@@ -30,43 +30,44 @@ static inline bool resp_reply_is_error(const struct resp_reply *r)
 	return r->type == '-' || r->type == '!';
 }
 
-/* Enough of an aggregate's first element to tell what kind of message it is:
- * "punsubscribe" is the longest of Redis' own. */
+/* So many bytes of an aggregate's first element say what kind of message it is: the longest
+ * kind is "punsubscribe". */
 #define REPLY_FIRST_MAX 14
 
-/* The place in a reply up to which bytes were scanned. All zero: at the
- * beginning of one. */
+/* The place in a reply up to which bytes were scanned. All zero: at the beginning of a reply.
+ */
 struct reply_scan {
-	uint64_t pending; /* values still to come, the one being read included */
+	uint64_t pending; /* values still to come, with the one that is being read */
 	uint64_t skip; /* bytes of payload still to come */
-	uint64_t number; /* the header's number as far as read, without its sign */
+	uint64_t number; /* of the header, as far as it was read, without its sign */
 	struct resp_reply reply;
-	uint8_t state;
-	char type; /* of the header being read */
+	uint8_t state; /* the enum in reply.c */
+	char type; /* of the header that is being read */
 	char sign; /* of `number`; 0: none was given */
-	uint8_t ndigits;
-	bool begun; /* the reply's own header was seen (attributes come before) */
-	bool own; /* that one is being read, and no element's */
-	bool in_first; /* reading the aggregate's first element */
-	uint8_t nfirst;
-	char first[REPLY_FIRST_MAX];
+	uint8_t ndigits; /* of `number` */
+	bool begun; /* the reply's own header was read (attributes come before) */
+	bool own; /* the reply's own header is being read, not an element's */
+	bool in_first; /* the aggregate's first element is being read */
+	uint8_t nfirst; /* bytes in `first` */
+	char first[REPLY_FIRST_MAX]; /* the beginning of that element */
 };
 
-/* Goes on scanning one reply with the `n` bytes at `p`; *used is how many of them
- * belong to it. RESP_OK: it ended; s->reply and s->first tell of it until the next call. */
+/* Goes on scanning one reply with the `n` bytes at `p`; *used is how many of them belong to it.
+ * RESP_OK: the reply ended; s->reply and s->first describe it until the next call. RESP_MORE:
+ * it goes on behind these bytes. RESP_BAD: the bytes are no reply. */
 enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* What follows a reply is most often one like it: the same header, and so the same length. All
- * zero: none was seen yet. */
+/* The last simple reply of a connection: the next one is most often like it, with the same
+ * header and so of the same length. All zero: none came yet. */
 struct reply_alike {
-	uint64_t head; /* the first bytes of a reply, as far as its length depends on them */
-	uint64_t mask; /* which they are */
-	size_t len; /* of the whole reply; 0: none */
+	uint64_t head; /* the first bytes, as far as the length depends on them; the others are
+	                  0 */
+	uint64_t mask; /* 0xff for each of them */
+	size_t len; /* of the whole reply; 0: none came */
 };
 
-/* Are the `n` bytes at `p` a whole reply, or more, of which the first is as the last one was?
- */
+/* Do the `n` bytes at `p` begin with a whole reply like the last one? */
 static inline bool reply_is_alike(const struct reply_alike *last, const char *p, size_t n)
 {
 	uint64_t head;
@@ -78,13 +79,13 @@ static inline bool reply_is_alike(const struct reply_alike *last, const char *p,
 	       p[last->len - 1] == '\n';
 }
 
-/* Passes over replies that are whole and simple: simple strings, positive integers, strings and
- * nil; what else there is, also an error, is for reply_scan(). Returns how many there were, at
- * most `max`; *used is their length. `last` is of the same connection, call after call. */
+/* Skips replies that are whole and simple: simple strings, positive integers, strings and nil.
+ * All others, errors as well, are for reply_scan(). Returns how many were skipped, at most
+ * `max`; *used is their length. `last`: one for each connection, for all calls. */
 uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, uint32_t max,
                            size_t *used);
 
-/* At the beginning of a reply: not one of its bytes was seen. */
+/* At the beginning of a reply: none of its bytes was scanned. */
 bool reply_scan_at_start(const struct reply_scan *s);
 
 static inline struct slice reply_scan_first(const struct reply_scan *s)
@@ -92,12 +93,12 @@ static inline struct slice reply_scan_first(const struct reply_scan *s)
 	return slice_of(s->first, s->nfirst);
 }
 
-/* The elements of the aggregate that is the whole reply at `frame`, for reply_next(): empty
- * when it is none, or has none. */
+/* The elements of `frame`, a whole reply, for reply_next(). Empty when the reply is no array,
+ * set or push, or has no elements. */
 struct slice reply_elements(struct slice frame);
 
-/* Takes the first of the `elements`, told as a reply of its own. False when there is none, or
- * it is not whole. */
+/* Moves the first of the `elements` to *out, described as a reply of its own. False when there
+ * is none, or it is not whole. */
 bool reply_next(struct slice *elements, struct resp_reply *out);
 
 #endif

@@ -10,11 +10,11 @@
 
 enum { AT_START, AT_BULK, IN_BULK };
 
-/* The longest header that is read at once: `$16384` and its line end. */
+/* The longest header that scan_short_header() reads: `$16384` and its line end. */
 #define SHORT_HEADER 8
 
-/* What Redis' string2ll() takes: no sign but '-', no leading zero, no space,
- * nothing beyond 64 bits. */
+/* Reads what Redis' string2ll() reads: no sign but '-', no leading zero, no space, nothing
+ * beyond 64 bits. */
 static bool parse_integer(const char *p, size_t n, long long *out)
 {
 	bool negative = n > 0 && *p == '-';
@@ -42,7 +42,7 @@ static bool parse_integer(const char *p, size_t n, long long *out)
 }
 
 /* Looks for the `end` byte of a line as Redis does, with strchr(): a NUL hides all that is
- * behind it, and the line then only ends by being too long. */
+ * behind it, and then the line is refused once it is too long. */
 static enum resp_result find_line(const char *p, size_t n, char end, size_t *len)
 {
 	size_t max = n < REQUEST_LINE_MAX + 1 ? n : REQUEST_LINE_MAX + 1;
@@ -58,11 +58,11 @@ static enum resp_result find_line(const char *p, size_t n, char end, size_t *len
 
 /* A header line that was read at once. By value: the usual case stays in registers. */
 struct header {
-	size_t size; /* of the line, with its end; 0: look closer */
+	size_t size; /* of the line, with its end; 0: it is for scan_any_header() */
 	size_t value;
 };
 
-/* One of three to five digits, of which `v` is the first. */
+/* A header of three to five digits, of which `v` is the first. */
 static struct header scan_longer_header(const char *p, size_t n, size_t v)
 {
 	size_t limit = n < SHORT_HEADER ? n : SHORT_HEADER, at = 2, digit;
@@ -76,12 +76,12 @@ static struct header scan_longer_header(const char *p, size_t n, size_t v)
 	return (struct header){ at + 2, v };
 }
 
-/* Of one digit or two. */
+/* A header of one digit or two. */
 static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 {
 	size_t first, second;
 
-	/* A CR in the first place ends the line, and a NUL hides its end. */
+	/* Where a digit is expected, a CR would end the line, and a NUL would hide its end. */
 	if (n < 5 || p[0] != type)
 		return (struct header){ 0, 0 };
 	first = (unsigned char)p[1] - (size_t)'0';
@@ -95,7 +95,7 @@ static inline struct header scan_tiny_header(const char *p, size_t n, char type)
 	return (struct header){ 0, 0 };
 }
 
-/* Nearly every header: a few digits, all there. */
+/* Nearly every header is short and whole. */
 static struct header scan_short_header(const char *p, size_t n, char type)
 {
 	struct header h = scan_tiny_header(p, n, type);
@@ -120,8 +120,8 @@ static enum resp_result scan_any_header(const char *p, size_t n, long long *valu
 	return len && parse_integer(p + 1, len - 1, value) ? RESP_OK : RESP_BAD;
 }
 
-/* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the line's
- * length with its two last bytes. */
+/* A header, `*3\r\n` or `$5\r\n`: *value is the number, *size the length of the line with its
+ * last two bytes. */
 static inline enum resp_result scan_header(const char *p, size_t n, long long *value,
                                            size_t *size)
 {
@@ -145,8 +145,8 @@ static int unhex(char c)
 	return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
 }
 
-/* One escape in double quotes, the backslash at `p`: what it stands for, and
- * how many bytes it takes. */
+/* An escape in double quotes, its backslash at `p`: returns the byte that it stands for; *len
+ * is how many bytes the escape has. */
 static char unescape(const char *p, const char *end, size_t *len)
 {
 	static const char from[] = "nrtba", to[] = "\n\r\t\b\a";
@@ -162,9 +162,9 @@ static char unescape(const char *p, const char *end, size_t *len)
 	return hit ? to[hit - from] : p[1];
 }
 
-/* Reads one argument of an inline request as sdssplitargs() does, `p` at its first
- * byte; appends it to `text` unless that is NULL. Returns where it ended, NULL
- * when a quote is not closed or not followed by a space. */
+/* Reads one argument of an inline request as Redis' sdssplitargs() does, `p` at its first byte;
+ * appends it to `text`, unless that is NULL. Returns where it ends; NULL when a quote is not
+ * closed, or not followed by a space. */
 static const char *inline_arg(const char *p, const char *end, struct buf *text)
 {
 	char quote = 0;
@@ -201,9 +201,8 @@ static void push_arg(struct request_args *args, size_t i, struct slice arg)
 	args->argv[i] = arg;
 }
 
-/* Splits an inline request (its line without LF or CRLF) into `args`, or only counts
- * when that is NULL. Returns the number of arguments, -1 for unbalanced
- * quotes. */
+/* Splits an inline request (its line without LF or CRLF) into `args`, or only counts when that
+ * is NULL. Returns the number of arguments, -1 for unbalanced quotes. */
 static long inline_split(const char *p, size_t n, struct request_args *args)
 {
 	const char *end = p + n;
@@ -231,9 +230,8 @@ static long inline_split(const char *p, size_t n, struct request_args *args)
 	}
 }
 
-/* The length of an inline request without its line end, given the place of
- * the LF. */
-static size_t inline_text(const char *p, size_t lf)
+/* The length of an inline request without its line end; its LF is at p[lf]. */
+static size_t inline_length(const char *p, size_t lf)
 {
 	return lf > 0 && p[lf - 1] == '\r' ? lf - 1 : lf;
 }
@@ -250,14 +248,14 @@ static enum resp_result scan_inline(struct request_scan *s, const char *p, size_
 	if (r != RESP_OK)
 		return r;
 	*used = lf + 1;
-	argc = inline_split(p, inline_text(p, lf), args);
+	argc = inline_split(p, inline_length(p, lf), args);
 	if (args)
 		args->argc = argc > 0 ? (size_t)argc : 0;
 	s->empty = argc == 0;
 	return argc < 0 ? RESP_BAD : RESP_OK;
 }
 
-/* The header of a whole request. RESP_OK: it asks for nothing, and is over. */
+/* The first header of a request. RESP_OK: the request has no argument, and ends here. */
 static enum resp_result scan_count(struct request_scan *s, const char *p, size_t n,
                                    size_t *used)
 {
@@ -280,12 +278,64 @@ static enum resp_result scan_count(struct request_scan *s, const char *p, size_t
 	return RESP_MORE;
 }
 
-/* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
-static enum resp_result scan(struct request_scan *s, const char *p, size_t n, size_t *used,
-                             struct request_args *args)
+/* Skips the rest of an argument. False: it goes on behind these bytes. */
+static bool skip_bulk(struct request_scan *s, size_t n, size_t *at)
 {
-	size_t at = 0, size = 0;
+	size_t take = s->skip < n - *at ? (size_t)s->skip : n - *at;
+
+	*at += take;
+	s->skip -= take;
+	if (s->skip)
+		return false;
+	s->state = s->left ? AT_BULK : AT_START;
+	return true;
+}
+
+/* Reads the header of an argument at p[*at]. */
+static enum resp_result begin_bulk(struct request_scan *s, const char *p, size_t n, size_t *at)
+{
+	size_t size = 0;
 	long long value = 0;
+	enum resp_result r = scan_header(p + *at, n - *at, &value, &size);
+
+	if (r == RESP_OK && (p[*at] != '$' || value < 0))
+		r = RESP_BAD;
+	if (r != RESP_MORE)
+		*at += size;
+	if (r != RESP_OK)
+		return r;
+	s->left--;
+	s->bulk = (uint64_t)value;
+	s->skip = (uint64_t)value + 2;
+	s->state = IN_BULK;
+	return RESP_OK;
+}
+
+/* The arguments of a request, from p[*at] on. */
+static enum resp_result scan_bulks(struct request_scan *s, const char *p, size_t n, size_t *at,
+                                   struct request_args *args)
+{
+	enum resp_result r;
+
+	for (;;) {
+		if (s->state == IN_BULK && !skip_bulk(s, n, at))
+			return RESP_MORE;
+		if (s->state == AT_START)
+			return RESP_OK;
+		if (*at == n)
+			return RESP_MORE;
+		r = begin_bulk(s, p, n, at);
+		if (r != RESP_OK)
+			return r;
+		if (args && s->skip <= n - *at)
+			push_arg(args, args->argc++, slice_of(p + *at, (size_t)s->bulk));
+	}
+}
+
+/* `args`, unless NULL, gets the arguments that begin and end in these bytes. */
+static enum resp_result scan_request(struct request_scan *s, const char *p, size_t n,
+                                     size_t *used, struct request_args *args)
+{
 	enum resp_result r;
 
 	*used = 0;
@@ -297,49 +347,16 @@ static enum resp_result scan(struct request_scan *s, const char *p, size_t n, si
 		r = scan_count(s, p, n, used);
 		if (s->state == AT_START)
 			return r;
-		at = *used;
 	}
-	for (;;) {
-		if (s->state == IN_BULK) {
-			size_t take = s->skip < n - at ? (size_t)s->skip : n - at;
-			at += take;
-			s->skip -= take;
-			if (s->skip)
-				break;
-			s->state = AT_BULK;
-			if (s->left == 0) {
-				s->state = AT_START;
-				*used = at;
-				return RESP_OK;
-			}
-		}
-		if (at == n)
-			break;
-		r = scan_header(p + at, n - at, &value, &size);
-		if (r == RESP_MORE)
-			break;
-		at += size;
-		if (r == RESP_BAD || p[at - size] != '$' || value < 0) {
-			*used = at;
-			return RESP_BAD;
-		}
-		s->left--;
-		s->bulk = (uint64_t)value;
-		s->skip = (uint64_t)value + 2;
-		s->state = IN_BULK;
-		if (args && s->skip <= n - at)
-			push_arg(args, args->argc++, slice_of(p + at, (size_t)value));
-	}
-	*used = at;
-	return RESP_MORE;
+	return scan_bulks(s, p, n, used, args);
 }
 
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 {
-	return scan(s, p, n, used, NULL);
+	return scan_request(s, p, n, used, NULL);
 }
 
-/* The argument at p[*at], whose header was read. False: it is not all there. */
+/* The argument at p[*at], whose header was read. False: it is not whole. */
 static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h,
                             struct slice *arg)
 {
@@ -351,7 +368,7 @@ static inline bool take_arg(const char *p, size_t n, size_t *at, struct header h
 	return true;
 }
 
-/* Those from number `i` on, which is at p[at]. */
+/* The arguments from number `i` on, which is at p[at]. */
 __attribute__((noinline)) static size_t scan_short_args(const char *p, size_t n, size_t at,
                                                         size_t i, size_t argc,
                                                         struct request_args *args)
@@ -383,7 +400,7 @@ size_t request_scan_simple(const char *p, size_t n, struct request_args *args)
 {
 	struct header h = scan_short_header(p, n, '*');
 
-	/* More room than that is only made for arguments that are there. */
+	/* The length of `args` only grows with arguments that were received. */
 	if (h.size == 0 || h.value == 0 || h.value > args->cap)
 		return 0;
 	return scan_args(p, n, h.size, 0, h.value, args);
@@ -399,7 +416,7 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
                                    size_t *used, struct request_args *args)
 {
 	args->argc = 0;
-	return scan(s, p, n, used, args);
+	return scan_request(s, p, n, used, args);
 }
 
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole)
@@ -411,7 +428,7 @@ struct resp_view request_view(struct request_args *args, const char *p, size_t n
 	if (n && *p != '*') {
 		size_t lf;
 		if (find_line(p, n, '\n', &lf) == RESP_OK) {
-			long count = inline_split(p, inline_text(p, lf), args);
+			long count = inline_split(p, inline_length(p, lf), args);
 			*whole = count >= 0;
 			argc = count > 0 ? (size_t)count : 0;
 		}

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * request: finds where a client's requests begin and end, exactly where Redis
- * would find it, also where Redis is lenient (the byte after a header's CR and
- * the two after a bulk are passed over unread), because a boundary on which
- * two parsers disagree is a way to smuggle a command past a rule.
- * Allocates nothing, copies nothing, knows no command.
- * Source: processMultibulkBuffer() and processInlineBuffer() of Redis 7.0.
+ * request: finds where a client's requests begin and end, exactly where Redis finds it. That is
+ * so also where Redis is lenient (it does not look at the byte after a header's CR, nor at the
+ * two after a bulk): if the two parsers disagreed on a boundary, a client could smuggle a
+ * command past a rule. Allocates nothing, copies nothing, knows no command. Source:
+ * processMultibulkBuffer() and processInlineBuffer() of Redis 7.0.
  */
 #ifndef HASP_RESP_REQUEST_H
 #define HASP_RESP_REQUEST_H
@@ -24,62 +23,63 @@ enum resp_result {
 	RESP_BAD, /* a protocol error */
 };
 
-/* The place in a request up to which bytes were scanned. All zero: at the
- * beginning of one. */
+/* The place in a request up to which bytes were scanned. All zero: at the beginning of a
+ * request. */
 struct request_scan {
 	uint64_t skip; /* bytes of payload and its CRLF still to come */
-	uint64_t bulk; /* length of the argument that was announced last */
+	uint64_t bulk; /* length of the argument whose header came last */
 	uint32_t argc; /* arguments announced; 0 for inline requests */
 	uint32_t left; /* arguments whose header is still to come */
-	uint8_t state;
-	bool empty; /* the frame that ended asks for nothing and gets no reply */
+	uint8_t state; /* the enum in request.c; 0: at the beginning */
+	bool empty; /* the frame that ended has no argument, and gets no reply */
 };
 
-/* Goes on scanning one request with the `n` bytes at `p`. *used is how many of them
- * belong to it and need not be given again; a header line that is not whole is
- * not used. RESP_OK: the request ended, the scan is at the beginning again.
- * RESP_BAD: Redis refuses the request at the last of the used bytes, with an
- * error, and closes. */
+/* Goes on scanning one request with the `n` bytes at `p`. *used is how many of them belong to
+ * it and are not to be given again; a header line that is not whole is not used. RESP_OK: the
+ * request ended, the scan is at the beginning again. RESP_BAD: Redis refuses the request at the
+ * last of the used bytes, with an error, and closes. */
 enum resp_result request_scan(struct request_scan *s, const char *p, size_t n, size_t *used)
 	__attribute__((warn_unused_result));
 
-/* What Redis takes of a connection that must log in and has not: arguments, bytes of each. */
+/* The limits of a request from a client that has to log in first: arguments, bytes of each. */
 #define REQUEST_LOGIN_ARGC 10
 #define REQUEST_LOGIN_BULK 16384
 
-/* The longest argument Redis takes, unless proto-max-bulk-len says otherwise. */
+/* The longest argument that Redis takes, unless proto-max-bulk-len says otherwise. */
 #define REQUEST_BULK_MAX ((uint64_t)512 * 1024 * 1024)
 
 /* The longest line (header or inline request) that Redis takes, in bytes. */
 #define REQUEST_LINE_MAX (64 * 1024)
 
-/* Memory for views; one serves many requests, one after the other. */
+/* Memory for the arguments of one request at a time. All zero: it owns none. */
 struct request_args {
 	struct slice *argv;
 	size_t argc;
-	size_t cap;
-	struct buf text; /* inline arguments, quotes resolved */
+	size_t cap; /* of `argv` */
+	struct buf text; /* inline arguments without their quotes */
 };
 
-/* Most requests are all there and their headers are short: returns the length of one that is
- * so, its arguments in `args`; 0: look closer. */
+/* Most requests are whole and have short headers: returns the length of such a request, with
+ * its arguments in `args`; 0: it is for request_scan_args(). */
 size_t request_scan_simple(const char *p, size_t n, struct request_args *args);
 
-/* The same for a request of `argc` arguments, at least one, of which the first is known and in
- * args->argv[0] already; the others begin at p[at]. There was one such request before. */
+/* The same for a request of `argc` arguments, at least one, of which the first is in
+ * args->argv[0] already; the others begin at p[at]. `args` has held as many arguments before.
+ */
 size_t request_scan_rest(const char *p, size_t n, size_t at, size_t argc,
                          struct request_args *args);
 
-/* As request_scan() at the beginning of a request, which must be whole, or it tells RESP_MORE
- * as ever: on RESP_OK its arguments are in `args`. */
+/* As request_scan(); on RESP_OK the arguments are in `args`, if the scan was at the beginning
+ * of the request. */
 enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t n,
                                    size_t *used, struct request_args *args)
 	__attribute__((warn_unused_result));
 
-/* Reads the arguments of a request, or of its beginning: those whose bytes are all
- * there. *whole tells whether those are all. The view is good until the next
- * call with the same `args` or until the bytes at `p` move. argc may be 0. */
+/* Reads the arguments of a request, or of its beginning: those of which all bytes are there.
+ * *whole: the request has no others. The view is valid until the next call with the same
+ * `args`, or until the bytes at `p` move. argc may be 0. */
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole);
+/* Frees the memory. */
 void request_args_fini(struct request_args *args);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * view: the arguments of one whole request, as slices of the bytes it came in.
+ * view: the arguments of one request, as slices of the bytes that were received.
  */
 #ifndef HASP_RESP_VIEW_H
 #define HASP_RESP_VIEW_H
@@ -10,8 +10,9 @@
 #include "base/slice.h"
 
 struct resp_view {
-	size_t argc; /* >= 1 when handed to anybody */
-	const struct slice *argv; /* argc slices; owned by whoever made the view */
+	size_t argc; /* >= 1, unless the request is empty or none of its arguments is there */
+	const struct slice
+		*argv; /* argc slices, in the request_args that the view was made with */
 };
 
 #endif

@@ -8,7 +8,7 @@
 /* type, digits, CRLF */
 #define HEADER_MAX (1 + DIGITS_MAX + 2)
 
-/* These write where there is room, and return where what they wrote ends. */
+/* put_*() write to `p`, where there is space, and return where the written bytes end. */
 
 static char *put_number(char *p, uint64_t n)
 {
