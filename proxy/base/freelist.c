@@ -7,14 +7,14 @@
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
-#define KEPT_MAX ((size_t)0)
+#define FREELIST_KEPT_MAX ((size_t)0)
 #endif
 #elif defined(__SANITIZE_ADDRESS__)
-#define KEPT_MAX ((size_t)0)
+#define FREELIST_KEPT_MAX ((size_t)0)
 #endif
-#ifndef KEPT_MAX
+#ifndef FREELIST_KEPT_MAX
 /* About as many requests are in flight on a busy worker. */
-#define KEPT_MAX ((size_t)512)
+#define FREELIST_KEPT_MAX ((size_t)512)
 #endif
 
 struct freelist_node {
@@ -52,7 +52,7 @@ void freelist_give(struct freelist *f, void *p)
 {
 	struct freelist_node *x = p;
 
-	if (!x || f->n + 1 > KEPT_MAX) {
+	if (!x || f->n + 1 > FREELIST_KEPT_MAX) {
 		free(x);
 		return;
 	}

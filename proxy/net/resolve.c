@@ -67,7 +67,8 @@ static void resolve_on_result(struct message *msg)
 	resolve_request_free(q);
 }
 
-static struct addrinfo *look_up(const char *host, const char *port, int flags, int *error)
+static struct addrinfo *resolve_blocking(const char *host, const char *port, int flags,
+                                         int *error)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC,
 		                  .ai_socktype = SOCK_STREAM,
@@ -80,7 +81,7 @@ static struct addrinfo *look_up(const char *host, const char *port, int flags, i
 
 struct addrinfo *resolve_numeric(const char *host, const char *port, int *error)
 {
-	return look_up(host, port, AI_NUMERICHOST, error);
+	return resolve_blocking(host, port, AI_NUMERICHOST, error);
 }
 
 static void *resolver_main(void *arg)
@@ -98,7 +99,7 @@ static void *resolver_main(void *arg)
 		node = list_shift(&r->queue);
 		pthread_mutex_unlock(&r->lock);
 		q = container_of(node, struct resolve_request, node);
-		q->ai = look_up(q->host, q->port, AI_ADDRCONFIG, &q->error);
+		q->ai = resolve_blocking(q->host, q->port, AI_ADDRCONFIG, &q->error);
 		pthread_mutex_lock(&r->lock);
 		if (r->mailbox)
 			mailbox_post(r->mailbox, &q->message);

@@ -110,7 +110,7 @@ static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 	ask_end(t->data, "it does not answer in time");
 }
 
-static void send_request(struct ask_session *a, const struct slice *argv, size_t n)
+static void ask_send(struct ask_session *a, const struct slice *argv, size_t n)
 {
 	struct buf out = BUF_INIT;
 
@@ -120,7 +120,7 @@ static void send_request(struct ask_session *a, const struct slice *argv, size_t
 	buf_release(&out);
 }
 
-static void send_requests(struct ask_session *a, const struct ask *how)
+static void ask_send_all(struct ask_session *a, const struct ask *how)
 {
 	struct slice words[3] = { SLICE_LIT("AUTH") };
 	size_t n = 1;
@@ -129,11 +129,11 @@ static void send_requests(struct ask_session *a, const struct ask *how)
 		if (how->user)
 			words[n++] = slice_str(how->user);
 		words[n++] = slice_str(how->password);
-		send_request(a, words, n);
+		ask_send(a, words, n);
 		a->auth_due = true;
 	}
 	words[0] = SLICE_LIT("COMMAND");
-	send_request(a, words, 1);
+	ask_send(a, words, 1);
 }
 
 static void ask_session_init(struct ask_session *a, const struct ask *how)
@@ -178,7 +178,7 @@ int ask_commands(const struct ask *how, struct buf *why)
 
 	ask_session_init(&a, how);
 	link_join(link_new(&a.env, false, NULL), &a.user);
-	send_requests(&a, how);
+	ask_send_all(&a, how);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);
 	return a.learned ? 0 : -1;

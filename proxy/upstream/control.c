@@ -13,7 +13,7 @@
 #define CONTROL_RETRY_SECONDS 0.1
 
 /* A request in flight. */
-struct pending_call {
+struct control_request {
 	control_fn *fn; /* NULL: the reply does not matter */
 	void *arg;
 	struct list node;
@@ -23,7 +23,7 @@ struct control {
 	struct control_how how;
 	struct link_user user; /* on no link between two tries */
 	struct retry retry;
-	struct list calls; /* in flight, oldest first */
+	struct list requests; /* in flight, oldest first */
 	int db; /* that the requests sent so far have selected */
 	bool up; /* logged in, and Redis has answered COMMAND */
 	bool warned; /* a warning was logged since it last worked */
@@ -40,13 +40,13 @@ static void control_on_drained(void *owner)
 	(void)owner;
 }
 
-static void end_call(struct pending_call *call, const redisReply *reply)
+static void control_end_request(struct control_request *req, const redisReply *reply)
 {
-	control_fn *fn = call->fn;
-	void *arg = call->arg;
+	control_fn *fn = req->fn;
+	void *arg = req->arg;
 
-	list_remove(&call->node);
-	free(call);
+	list_remove(&req->node);
+	free(req);
 	if (fn)
 		fn(arg, reply);
 }
@@ -58,15 +58,16 @@ static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
 
 	(void)owner;
 	(void)r;
-	end_call(tag, reply);
+	control_end_request(tag, reply);
 	if (reply)
 		freeReplyObject(reply);
 }
 
-static void fail_calls(struct control *c)
+static void control_fail_requests(struct control *c)
 {
-	while (!list_empty(&c->calls))
-		end_call(container_of(c->calls.next, struct pending_call, node), NULL);
+	while (!list_empty(&c->requests))
+		control_end_request(
+			container_of(c->requests.next, struct control_request, node), NULL);
 }
 
 static void control_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
@@ -78,7 +79,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason, 
 	c->warned = true;
 	(void)inflight;
 	c->up = false;
-	fail_calls(c);
+	control_fail_requests(c);
 	retry_later(&c->retry, end);
 }
 
@@ -89,26 +90,26 @@ static const struct link_ops control_link_ops = {
 	.on_down = control_on_down,
 };
 
-static void send_call(struct control *c, struct slice request, control_fn *fn, void *arg)
+static void control_send(struct control *c, struct slice request, control_fn *fn, void *arg)
 {
-	struct pending_call *call = xcalloc(1, sizeof(*call));
+	struct control_request *req = xcalloc(1, sizeof(*req));
 
-	call->fn = fn;
-	call->arg = arg;
-	list_append(&c->calls, &call->node);
+	req->fn = fn;
+	req->arg = arg;
+	list_append(&c->requests, &req->node);
 	link_send(c->user.link, request);
-	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
+	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, req);
 }
 
-static void send_command(struct control *c, const char *const *argv, size_t n, control_fn *fn,
-                         void *arg)
+static void control_send_argv(struct control *c, const char *const *argv, size_t n,
+                              control_fn *fn, void *arg)
 {
 	struct buf out = BUF_INIT;
 
 	resp_write_array(&out, n);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk_str(&out, argv[i]);
-	send_call(c, buf_slice(&out), fn, arg);
+	control_send(c, buf_slice(&out), fn, arg);
 	buf_release(&out);
 }
 
@@ -157,13 +158,13 @@ static void control_connect(void *arg)
 
 	c->db = 0;
 	link_join(link_new(env, false, NULL), &c->user);
-	send_command(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
+	control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (env->password && env->user)
-		send_command(c, (const char *[]){ "AUTH", env->user, env->password }, 3, NULL,
-		             NULL);
+		control_send_argv(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
+		                  NULL, NULL);
 	else if (env->password)
-		send_command(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
-	send_command(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
+		control_send_argv(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
+	control_send_argv(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
 struct control *control_new(const struct control_how *how)
@@ -172,7 +173,7 @@ struct control *control_new(const struct control_how *how)
 
 	c->how = *how;
 	link_user_init(&c->user, &control_link_ops, c);
-	list_init(&c->calls);
+	list_init(&c->requests);
 	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
 	retry_restart(&c->retry);
 	return c;
@@ -197,7 +198,7 @@ void control_free(struct control *c)
 	retry_stop(&c->retry);
 	link_close(c->user.link);
 	c->up = false;
-	fail_calls(c);
+	control_fail_requests(c);
 	free(c);
 }
 
@@ -219,9 +220,9 @@ int control_call(struct control *c, int db, struct slice request, control_fn *fn
 		return -1;
 	if (db != c->db) {
 		snprintf(number, sizeof(number), "%d", db);
-		send_command(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
+		control_send_argv(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
 		c->db = db;
 	}
-	send_call(c, request, fn, arg);
+	control_send(c, request, fn, arg);
 	return 0;
 }

@@ -77,7 +77,7 @@ void link_leave(struct link_user *u)
 		if (run->user == u) {
 			run->user = NULL;
 			run->tag = NULL;
-			/* Nobody is left to be told of it. */
+			/* There is no callback left to call. */
 			run->flags |= LINK_DISCARD;
 			run->flags &= (uint8_t) ~(LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE);
 		}
@@ -89,7 +89,7 @@ void link_leave(struct link_user *u)
 
 /* --- beginning and end ------------------------------------------------------- */
 
-/* Replies that would have been discarded, and told to nobody. */
+/* Counts the replies that would have been discarded without a callback. */
 static void count_unheard(struct link *l)
 {
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {

@@ -9,29 +9,28 @@
 #include "upstream/fifo.h"
 #include "upstream/link.h"
 
-/* What a link is doing. link_set_state() is the only writer, and knows these transitions:
+/* What a link is doing. link_set_state() is the only writer, and asserts these transitions:
  *
- *   NEW -----------------> OPEN -- link_make_opaque() --> TURNING_OPAQUE
- *    |                      ^                               |      ^
- *    | a login is needed    | accepted      the user's reply |      | accepted
- *    v                      |                       is next v      |
- *   LOGGING_IN -------------'                          OPAQUE      |
- *    |                                                             |
- *    '-- link_make_opaque() --> LOGGING_IN_OPAQUE -----------------'
+ *   NEW ---- no login ----> OPEN -- link_make_opaque() --> TURNING_OPAQUE
+ *    |                       ^                              |       ^
+ *    | login                 | accepted    replies that are |       | accepted
+ *    v                       |            discarded are in  v       |
+ *   LOGGING_IN --------------'                            OPAQUE    |
+ *    |                                                              |
+ *    '-- link_make_opaque() --> LOGGING_IN_OPAQUE ------------------'
  *
- *   All but NEW go to CLOSED: by link_close(), when the connection breaks or is not made, when
+ *   From each of them but NEW to CLOSED: link_close(), the connection breaks or cannot be made,
  *   Redis refuses the login.
  *
- * "Connected" is not among them: nothing depends on it. Until dialling has ended the stream
+ * Being connected is no state: nothing depends on it, for until dialling has ended the stream
  * keeps what is sent. */
 enum link_state {
 	LINK_NEW, /* inside link_new() */
-	LINK_LOGGING_IN, /* what users send is held back until Redis accepts the login */
+	LINK_LOGGING_IN, /* holds back what users send until Redis accepts the login */
 	LINK_LOGGING_IN_OPAQUE, /* the same; link_make_opaque() was called meanwhile */
-	LINK_OPEN, /* what users send is sent, and replies are scanned */
-	LINK_TURNING_OPAQUE, /* scans the oldest replies, which nobody is to see; no new
-	                        requests */
-	LINK_OPAQUE, /* replies are not scanned */
+	LINK_OPEN, /* sends what users send, and scans replies */
+	LINK_TURNING_OPAQUE, /* waits for the replies that come first and are discarded */
+	LINK_OPAQUE, /* forwards bytes as they come */
 	LINK_CLOSED, /* no users, no connection; links_reap() frees it */
 	LINK_NSTATES,
 };
@@ -41,7 +40,7 @@ enum link_state {
 
 /* The reply that is being read. */
 struct link_reply {
-	struct link_user *to; /* NULL: nobody sees it */
+	struct link_user *to; /* NULL: it is discarded */
 	struct buf captured; /* its bytes so far, if they are to be captured */
 	uint8_t flags; /* of link_expect() */
 	bool overflowed; /* it is longer than LINK_CAPTURE_MAX: `captured` was given up */
@@ -79,8 +78,8 @@ void link_go_down(struct link *l, enum link_end end, const char *reason);
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
-/* From TURNING_OPAQUE to OPAQUE, unless the next reply is one that nobody is to see: those come
- * before what the user is to see. */
+/* From TURNING_OPAQUE to OPAQUE, unless the next reply is to be discarded: such replies come
+ * before all that is for the user. */
 void link_try_opaque(struct link *l);
 
 /* What users send waits until Redis has accepted the login. */

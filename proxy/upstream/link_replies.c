@@ -72,7 +72,7 @@ static bool is_out_of_band(struct link *l)
 
 /* --- the end of a reply -------------------------------------------------------- */
 
-static void end_login(struct link *l)
+static void finish_login(struct link *l)
 {
 	link_set_state(l, l->state == LINK_LOGGING_IN ? LINK_OPEN : LINK_TURNING_OPAQUE);
 	stream_send(&l->stream, buf_slice(&l->held_back));
@@ -95,11 +95,11 @@ static void on_login_reply(struct link *l, struct slice answer)
 		return;
 	}
 	if (--l->logins_due == 0)
-		end_login(l);
+		finish_login(l);
 }
 
 /* In each of the callbacks the user may leave the link, or close it. */
-static void notify(struct link *l, const struct inflight *run, struct slice captured)
+static void deliver_reply(struct link *l, const struct inflight *run, struct slice captured)
 {
 	struct link_user *u = run->user;
 	bool answered = true;
@@ -153,7 +153,7 @@ static void end_reply(struct link *l, struct slice whole)
 	if (!is_out_of_band(l) && (head = fifo_head(&l->fifo))) {
 		run = *head;
 		fifo_pop(&l->fifo, 1);
-		notify(l, &run, whole.n ? whole : buf_slice(&captured));
+		deliver_reply(l, &run, whole.n ? whole : buf_slice(&captured));
 		link_try_opaque(l);
 	}
 	buf_release(&captured);
@@ -163,7 +163,7 @@ static void end_reply(struct link *l, struct slice whole)
 
 /* Bytes read that lie together, belong to one user and are not forwarded yet. */
 struct segment {
-	struct link_user *to; /* NULL: nobody sees them */
+	struct link_user *to; /* NULL: they are discarded */
 	const char *from;
 };
 

@@ -49,7 +49,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 		s->how.on_failed(s->how.arg);
 }
 
-static void disconnect(struct subscriber *s, enum link_end end, const char *reason)
+static void subscriber_disconnect(struct subscriber *s, enum link_end end, const char *reason)
 {
 	link_close(s->user.link);
 	subscriber_on_down(s, end, reason, 0);
@@ -60,7 +60,7 @@ static struct slice string_of(const redisReply *r)
 	return r->type == REDIS_REPLY_STRING ? slice_of(r->str, (size_t)r->len) : SLICE_NONE;
 }
 
-static void on_subscribe_reply(struct subscriber *s, struct slice channel)
+static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 {
 	if (!slice_eq(channel, slice_str(s->how.channel))) {
 		s->how.on_subscribed(s->how.arg, channel);
@@ -74,14 +74,14 @@ static void on_subscribe_reply(struct subscriber *s, struct slice channel)
 	s->how.on_up(s->how.arg);
 }
 
-static void on_frame_decoded(struct subscriber *s, const redisReply *r)
+static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 {
 	struct slice kind, channel;
 
 	if (r->type == REDIS_REPLY_ERROR) {
 		/* An ACL may forbid a channel of subscriber_add(): then no message comes. */
 		if (!s->up)
-			disconnect(s, LINK_REFUSED, r->str);
+			subscriber_disconnect(s, LINK_REFUSED, r->str);
 		return;
 	}
 	if (r->type != REDIS_REPLY_ARRAY || r->elements < 3)
@@ -89,7 +89,7 @@ static void on_frame_decoded(struct subscriber *s, const redisReply *r)
 	kind = string_of(r->element[0]);
 	channel = string_of(r->element[1]);
 	if (slice_eq(kind, SLICE_LIT("subscribe")))
-		on_subscribe_reply(s, channel);
+		subscriber_on_subscribe(s, channel);
 	else if (slice_eq(kind, SLICE_LIT("message")))
 		s->how.on_message(s->how.arg, channel, string_of(r->element[2]));
 }
@@ -101,18 +101,18 @@ static void subscriber_on_bytes(void *owner, struct slice bytes)
 
 	if (s->reader->len - s->reader->pos + bytes.n > MESSAGE_MAX ||
 	    redisReaderFeed(s->reader, bytes.p, bytes.n) != REDIS_OK) {
-		disconnect(s, LINK_BROKEN, "a message is too long");
+		subscriber_disconnect(s, LINK_BROKEN, "a message is too long");
 		return;
 	}
 	/* The callbacks may end the connection. */
 	while (s->reader) {
 		if (redisReaderGetReply(s->reader, &reply) != REDIS_OK) {
-			disconnect(s, LINK_BROKEN, "it sent what is no RESP2 reply");
+			subscriber_disconnect(s, LINK_BROKEN, "it sent what is no RESP2 reply");
 			return;
 		}
 		if (!reply)
 			return;
-		on_frame_decoded(s, reply);
+		subscriber_on_reply(s, reply);
 		freeReplyObject(reply);
 	}
 }
@@ -128,7 +128,7 @@ static const struct link_ops subscriber_link_ops = {
 	.on_down = subscriber_on_down,
 };
 
-static void send_for_channel(struct subscriber *s, const char *command, struct slice channel)
+static void subscriber_send(struct subscriber *s, const char *command, struct slice channel)
 {
 	struct buf out = BUF_INIT;
 	struct slice argv[] = { slice_str(command), channel };
@@ -148,7 +148,7 @@ static void subscriber_connect(void *arg)
 	HASP_ASSERT(s->reader);
 	link_join(link_new(env, false, env->password ? &login : NULL), &s->user);
 	link_make_opaque(s->user.link);
-	send_for_channel(s, "SUBSCRIBE", slice_str(s->how.channel));
+	subscriber_send(s, "SUBSCRIBE", slice_str(s->how.channel));
 }
 
 struct subscriber *subscriber_new(const struct subscriber_how *how)
@@ -176,7 +176,7 @@ void subscriber_reconnect(struct subscriber *s)
 	if (!s->open)
 		return;
 	if (s->user.link)
-		disconnect(s, LINK_BROKEN, "the configuration has changed");
+		subscriber_disconnect(s, LINK_BROKEN, "the configuration has changed");
 	retry_restart(&s->retry);
 }
 
@@ -206,11 +206,11 @@ const char *subscriber_refusal(const struct subscriber *s)
 void subscriber_add(struct subscriber *s, struct slice channel)
 {
 	if (s->up)
-		send_for_channel(s, "SUBSCRIBE", channel);
+		subscriber_send(s, "SUBSCRIBE", channel);
 }
 
 void subscriber_remove(struct subscriber *s, struct slice channel)
 {
 	if (s->up)
-		send_for_channel(s, "UNSUBSCRIBE", channel);
+		subscriber_send(s, "UNSUBSCRIBE", channel);
 }
