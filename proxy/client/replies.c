@@ -175,7 +175,7 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t inflight)
 {
 	return end == LINK_BROKEN && c->state == CLIENT_PARKED_REPLY &&
-	       inflight - c->user.unheard == exchange_due(c) && !c->session.quitting;
+	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
 static void on_link_down(void *owner, enum link_end end, const char *reason, size_t inflight)

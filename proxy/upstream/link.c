@@ -49,7 +49,7 @@ void link_join(struct link *l, struct link_user *u)
 	HASP_ASSERT(!u->link && l->state != LINK_CLOSED);
 	HASP_ASSERT(l->shared || list_empty(&l->users));
 	u->link = l;
-	u->inflight = u->unheard = 0;
+	u->inflight = u->discarded = 0;
 	u->await_idle = false;
 	u->outdated = l->outdated;
 	list_append(&l->users, &u->node);
@@ -90,12 +90,12 @@ void link_leave(struct link_user *u)
 /* --- beginning and end ------------------------------------------------------- */
 
 /* Counts the replies that would have been discarded without a callback. */
-static void count_unheard(struct link *l)
+static void count_discarded(struct link *l)
 {
 	for (uint32_t i = 0; i < l->fifo.nruns; i++) {
 		struct inflight *run = fifo_at(&l->fifo, i);
 		if (run->user && (run->flags & (LINK_DISCARD | LINK_NOTIFY)) == LINK_DISCARD)
-			run->user->unheard += run->count;
+			run->user->discarded += run->count;
 	}
 }
 
@@ -108,7 +108,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 		return;
 	if (end == LINK_BROKEN && l->state != LINK_OPAQUE && l->reply.begun && link_forwards(l))
 		cut = l->reply.to;
-	count_unheard(l);
+	count_discarded(l);
 	/* The users are told when the link is closed: they may do anything then, join another
 	 * link or free themselves. */
 	list_init(&users);

@@ -89,8 +89,7 @@ struct link_user {
 	struct link *link; /* NULL: on none */
 	struct list node; /* among the link's users */
 	size_t inflight; /* requests whose reply is due */
-	size_t unheard; /* during on_down(): those in flight with LINK_DISCARD, not LINK_NOTIFY
-	                 */
+	size_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* its link is: see link_set_outdated() */
 };
