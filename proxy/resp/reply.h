@@ -61,8 +61,7 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 /* The last simple reply of a connection: the next one is most often like it, with the same
  * header and so of the same length. All zero: none came yet. */
 struct reply_alike {
-	uint64_t head; /* the first bytes, as far as the length depends on them; the others are
-	                  0 */
+	uint64_t head; /* its first bytes, as far as its length depends on them; else 0 */
 	uint64_t mask; /* 0xff for each of them */
 	size_t len; /* of the whole reply; 0: none came */
 };
