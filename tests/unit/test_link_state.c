@@ -17,14 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/surroundings.h"
+#include "tests/unit/played_server.h"
 #include "upstream/link_internal.h"
-
-#define DEADLINE_SECONDS 20.0
 
 struct fixture {
 	struct surroundings at;
-	int server; /* the server's end; -1: not accepted, or closed */
+	struct played_server server;
 	struct link *link;
 	struct link_user user;
 	struct buf bytes; /* that the user got */
@@ -69,7 +67,7 @@ static int set_up(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	surroundings_init(&f->at, 4096);
-	f->server = -1;
+	played_server_init(&f->server, &f->at);
 	*state = f;
 	return 0;
 }
@@ -79,10 +77,8 @@ static void free_link(struct fixture *f)
 {
 	link_close(f->link);
 	links_reap(&f->at.env);
-	if (f->server >= 0)
-		close(f->server);
 	f->link = NULL;
-	f->server = -1;
+	played_server_fini(&f->server);
 	f->ndown = 0;
 	buf_clear(&f->bytes);
 }
@@ -108,56 +104,17 @@ static void begin(struct fixture *f, const struct link_login *login)
 	link_join(f->link, &f->user);
 }
 
-static void on_deadline(struct ev_loop *loop, struct ev_timer *w, int revents)
-{
-	(void)loop;
-	(void)w;
-	(void)revents;
-	fail_msg("nothing happened for %d seconds", (int)DEADLINE_SECONDS);
-}
-
-/* Runs the loop until something happened. */
-static void step(struct fixture *f)
-{
-	struct ev_timer deadline;
-
-	ev_timer_init(&deadline, on_deadline, DEADLINE_SECONDS, 0);
-	ev_timer_start(f->at.loop, &deadline);
-	ev_run(f->at.loop, EVRUN_ONCE);
-	ev_timer_stop(f->at.loop, &deadline);
-}
-
 static void begin_connected(struct fixture *f, const struct link_login *login)
 {
 	begin(f, login);
-	f->server = accept(f->at.listener, NULL, NULL);
-	assert_true(f->server >= 0);
+	played_server_accept(&f->server);
 	while (f->link->dial)
-		step(f);
-}
-
-/* Whole replies; runs the loop until the link has scanned them. */
-static void server_sends(struct fixture *f, const char *text)
-{
-	struct slice bytes = slice_str(text);
-
-	assert_int_equal(send(f->server, bytes.p, bytes.n, MSG_NOSIGNAL), bytes.n);
-	for (int i = 0; i < 4; i++)
-		ev_run(f->at.loop, EVRUN_NOWAIT);
+		played_server_step(&f->server);
 }
 
 static void assert_state(struct fixture *f, enum link_state state)
 {
 	assert_int_equal(f->link->state, state);
-}
-
-static void assert_server_gets(struct fixture *f, const char *expected)
-{
-	char got[256];
-	ssize_t n = recv(f->server, got, sizeof(got), MSG_DONTWAIT);
-
-	assert_int_equal(n, slice_str(expected).n);
-	assert_memory_equal(got, expected, (size_t)n);
 }
 
 /* --- which may follow which --------------------------------------------------------- */
@@ -245,9 +202,9 @@ static void it_opens_when_every_command_of_its_login_is_accepted(void **state)
 
 	begin_connected(f, &two_commands);
 	assert_state(f, LINK_LOGGING_IN);
-	server_sends(f, "+OK\r\n");
+	played_server_send(&f->server, "+OK\r\n");
 	assert_state(f, LINK_LOGGING_IN);
-	server_sends(f, "+OK\r\n");
+	played_server_send(&f->server, "+OK\r\n");
 	assert_state(f, LINK_OPEN);
 }
 
@@ -256,8 +213,8 @@ static void a_login_that_is_refused_closes_it(void **state)
 	struct fixture *f = *state;
 
 	begin_connected(f, &two_commands);
-	server_sends(f, "+OK\r\n");
-	server_sends(f, "-ERR DB index is out of range\r\n");
+	played_server_send(&f->server, "+OK\r\n");
+	played_server_send(&f->server, "-ERR DB index is out of range\r\n");
 	assert_state(f, LINK_CLOSED);
 	assert_int_equal(f->end, LINK_REFUSED);
 }
@@ -291,9 +248,9 @@ static void replies_that_nobody_sees_come_before_it_is_opaque(void **state)
 	link_expect(&f->user, LINK_DISCARD, NULL);
 	link_make_opaque(f->link);
 	assert_state(f, LINK_TURNING_OPAQUE);
-	server_sends(f, "+PONG\r\n");
+	played_server_send(&f->server, "+PONG\r\n");
 	assert_state(f, LINK_TURNING_OPAQUE);
-	server_sends(f, ":1\r\nwhatever");
+	played_server_send(&f->server, ":1\r\nwhatever");
 	assert_state(f, LINK_OPAQUE);
 	assert_true(slice_eq(buf_slice(&f->bytes), SLICE_LIT("whatever")));
 }
@@ -307,10 +264,10 @@ static void to_make_it_opaque_again_changes_nothing(void **state)
 	link_make_opaque(f->link);
 	assert_state(f, LINK_LOGGING_IN_OPAQUE);
 	link_ping(f->link);
-	server_sends(f, "+OK\r\n+OK\r\n");
+	played_server_send(&f->server, "+OK\r\n+OK\r\n");
 	link_make_opaque(f->link);
 	assert_state(f, LINK_TURNING_OPAQUE);
-	server_sends(f, "+PONG\r\n");
+	played_server_send(&f->server, "+PONG\r\n");
 	link_make_opaque(f->link);
 	assert_state(f, LINK_OPAQUE);
 }
@@ -320,14 +277,14 @@ static void it_logs_in_before_it_is_opaque(void **state)
 	struct fixture *f = *state;
 
 	begin_connected(f, &two_commands);
-	assert_server_gets(f, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n"
-	                      "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n");
+	played_server_expect(&f->server, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n"
+	                                 "*2\r\n$6\r\nSELECT\r\n$1\r\n1\r\n");
 	link_make_opaque(f->link);
 	link_send(f->link, SLICE_LIT("SUBSCRIBE a\r\n"));
 	assert_state(f, LINK_LOGGING_IN_OPAQUE);
-	server_sends(f, "+OK\r\n+OK\r\n");
+	played_server_send(&f->server, "+OK\r\n+OK\r\n");
 	assert_state(f, LINK_OPAQUE);
-	assert_server_gets(f, "SUBSCRIBE a\r\n");
+	played_server_expect(&f->server, "SUBSCRIBE a\r\n");
 }
 
 static void no_request_is_counted_once_it_is_to_be_opaque(void **state)
@@ -341,7 +298,7 @@ static void no_request_is_counted_once_it_is_to_be_opaque(void **state)
 	link_expect(&f->user, LINK_PASS, NULL);
 	link_expect_plain(&f->user, 3);
 	assert_int_equal(f->user.inflight, 1);
-	server_sends(f, "+OK\r\n+OK\r\n");
+	played_server_send(&f->server, "+OK\r\n+OK\r\n");
 	link_expect(&f->user, LINK_PASS, NULL);
 	assert_int_equal(f->user.inflight, 0);
 }
@@ -410,10 +367,9 @@ static void it_is_closed_when_the_server_hangs_up_in_each_state(void **state)
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
 		ways[i].reach(f);
-		close(f->server);
-		f->server = -1;
+		played_server_close(&f->server);
 		while (f->ndown == 0)
-			step(f);
+			played_server_step(&f->server);
 		assert_state(f, LINK_CLOSED);
 		assert_int_equal(f->end, LINK_BROKEN);
 		free_link(f);
@@ -428,7 +384,7 @@ static void it_is_closed_when_nobody_listens(void **state)
 	f->at.listener = -1;
 	begin(f, NULL);
 	while (f->ndown == 0)
-		step(f);
+		played_server_step(&f->server);
 	assert_state(f, LINK_CLOSED);
 	assert_int_equal(f->end, LINK_UNREACHABLE);
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * played_server: a server at the surroundings' socket that the test plays by hand. Nothing here
+ * sleeps: the loop runs until what is waited for is there, and the test fails when nothing
+ * happens for long.
+ */
+#ifndef HASP_TESTS_UNIT_PLAYED_SERVER_H
+#define HASP_TESTS_UNIT_PLAYED_SERVER_H
+
+#include <stdbool.h>
+
+#include "tests/unit/surroundings.h"
+
+struct played_server {
+	struct surroundings *at;
+	int fd; /* the connection; -1: none */
+};
+
+void played_server_init(struct played_server *s, struct surroundings *at);
+void played_server_fini(struct played_server *s);
+
+/* Runs the loop until something happened. */
+void played_server_step(struct played_server *s);
+/* Runs the loop until it has nothing left to do now. */
+void played_server_settle(struct played_server *s);
+
+/* A connection waits to be accepted. */
+bool played_server_is_dialled(const struct played_server *s);
+/* Runs the loop until there is one, and accepts it. */
+void played_server_accept(struct played_server *s);
+/* Runs the loop until these bytes came, and fails when others do. */
+void played_server_expect(struct played_server *s, const char *bytes);
+/* Sends and settles. */
+void played_server_send(struct played_server *s, const char *bytes);
+/* Closes the connection and settles. */
+void played_server_close(struct played_server *s);
+
+#endif

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * hasp's own connection, against a server that the test plays: when it is up, what becomes of
+ * the requests on it, and that it connects again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "tests/unit/played_server.h"
+#include "upstream/control.h"
+
+#define PING "*1\r\n$4\r\nPING\r\n"
+#define COMMAND "*1\r\n$7\r\nCOMMAND\r\n"
+#define NO_COMMANDS "*0\r\n"
+
+static double now_s; /* the clock of the test */
+
+static double test_clock(void)
+{
+	return now_s;
+}
+
+struct fixture {
+	struct surroundings at;
+	struct played_server server;
+	struct commands *commands;
+	struct control *control;
+	unsigned nup;
+	struct buf replies; /* "TAG=TEXT " for each that came */
+};
+
+struct call {
+	struct fixture *f;
+	const char *tag;
+};
+
+static void on_up(void *arg)
+{
+	struct fixture *f = arg;
+
+	f->nup++;
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+	const struct call *call = arg;
+
+	buf_printf(&call->f->replies, "%s=%s ", call->tag, reply ? reply->str : "NULL");
+}
+
+static void assert_replies(struct fixture *f, const char *expected)
+{
+	if (!slice_eq(buf_slice(&f->replies), slice_str(expected)))
+		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&f->replies),
+		         buf_head(&f->replies), expected);
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	log_set_level(LOG_SEV_ERROR);
+	now_s = 1000;
+	surroundings_init(&f->at, 4096);
+	f->at.env.clock = test_clock;
+	played_server_init(&f->server, &f->at);
+	f->commands = commands_new();
+	f->control = control_new(&(struct control_how){
+		.env = &f->at.env,
+		.commands = f->commands,
+		.on_up = on_up,
+		.arg = f,
+	});
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	control_free(f->control);
+	played_server_fini(&f->server);
+	surroundings_fini(&f->at);
+	commands_free(f->commands);
+	buf_release(&f->replies);
+	free(f);
+	return 0;
+}
+
+static void come_up(struct fixture *f)
+{
+	played_server_accept(&f->server);
+	played_server_expect(&f->server, PING COMMAND);
+	played_server_send(&f->server, "+PONG\r\n" NO_COMMANDS);
+	assert_true(control_is_up(f->control));
+}
+
+static void it_is_up_when_command_is_answered(void **state)
+{
+	struct fixture *f = *state;
+
+	played_server_accept(&f->server);
+	played_server_expect(&f->server, PING COMMAND);
+	played_server_send(&f->server, "+PONG\r\n");
+	assert_false(control_is_up(f->control));
+	assert_int_equal(f->nup, 0);
+	played_server_send(&f->server, NO_COMMANDS);
+	assert_true(control_is_up(f->control));
+	assert_int_equal(f->nup, 1);
+	assert_false(f->at.env.login_required);
+}
+
+static void it_logs_in_before_it_asks_for_command(void **state)
+{
+	struct fixture *f = *state;
+
+	f->at.env.user = "u";
+	f->at.env.password = "pw";
+	played_server_accept(&f->server);
+	played_server_expect(&f->server,
+	                     PING "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n" COMMAND);
+}
+
+static void a_ping_that_is_refused_shows_that_a_login_is_required(void **state)
+{
+	struct fixture *f = *state;
+
+	played_server_accept(&f->server);
+	played_server_send(&f->server, "-NOAUTH Authentication required.\r\n");
+	assert_true(f->at.env.login_required);
+}
+
+static void it_tries_again_when_command_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	played_server_accept(&f->server);
+	played_server_send(&f->server, "+PONG\r\n-NOPERM no permission\r\n");
+	assert_false(control_is_up(f->control));
+	played_server_close(&f->server);
+	come_up(f);
+}
+
+static void nothing_is_sent_while_it_is_down(void **state)
+{
+	struct fixture *f = *state;
+	struct call a = { f, "a" };
+
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), -1);
+	played_server_accept(&f->server);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), -1);
+	played_server_expect(&f->server, PING COMMAND);
+	assert_replies(f, "");
+}
+
+static void each_call_gets_its_reply(void **state)
+{
+	struct fixture *f = *state;
+	struct call a = { f, "a" }, b = { f, "b" };
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), 0);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("-\r\n"), NULL, NULL), 0);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("B\r\n"), on_reply, &b), 0);
+	assert_int_equal(control_inflight(f->control), 3);
+	played_server_expect(&f->server, "A\r\n-\r\nB\r\n");
+	played_server_send(&f->server, "+1\r\n+2\r\n-3\r\n");
+	assert_replies(f, "a=1 b=3 ");
+	assert_int_equal(control_inflight(f->control), 0);
+}
+
+static void another_database_is_selected_once(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL),
+		                 0);
+	played_server_expect(&f->server, "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\nA\r\nA\r\n");
+}
+
+static void a_new_connection_is_in_database_0(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL), 0);
+	played_server_close(&f->server);
+	come_up(f);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), NULL, NULL), 0);
+	played_server_expect(&f->server, "A\r\n");
+}
+
+static void calls_in_flight_get_null_when_the_connection_breaks(void **state)
+{
+	struct fixture *f = *state;
+	struct call a = { f, "a" }, b = { f, "b" };
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), 0);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("B\r\n"), on_reply, &b), 0);
+	played_server_send(&f->server, "+1\r\n");
+	played_server_close(&f->server);
+	assert_replies(f, "a=1 b=NULL ");
+	assert_false(control_is_up(f->control));
+}
+
+/* No timer has to run out: the test's loop is run without waiting. */
+static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	now_s += 3600;
+	played_server_close(&f->server);
+	assert_true(played_server_is_dialled(&f->server));
+	come_up(f);
+	assert_int_equal(f->nup, 2);
+}
+
+static void after_a_change_it_connects_anew(void **state)
+{
+	struct fixture *f = *state;
+	struct call a = { f, "a" };
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), 0);
+	control_reconnect(f->control);
+	assert_replies(f, "a=NULL ");
+	assert_false(control_is_up(f->control));
+	played_server_close(&f->server);
+	come_up(f);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(it_is_up_when_command_is_answered),
+		TEST(it_logs_in_before_it_asks_for_command),
+		TEST(a_ping_that_is_refused_shows_that_a_login_is_required),
+		TEST(it_tries_again_when_command_is_refused),
+		TEST(nothing_is_sent_while_it_is_down),
+		TEST(each_call_gets_its_reply),
+		TEST(another_database_is_selected_once),
+		TEST(a_new_connection_is_in_database_0),
+		TEST(calls_in_flight_get_null_when_the_connection_breaks),
+		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
+		TEST(after_a_change_it_connects_anew),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * hasp's own connection for what Redis publishes, against a server that the test plays.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "tests/unit/played_server.h"
+#include "upstream/subscriber.h"
+
+#define SUBSCRIBE_OWN "*2\r\n$9\r\nSUBSCRIBE\r\n$3\r\nown\r\n"
+#define SUBSCRIBED_OWN "*3\r\n$9\r\nsubscribe\r\n$3\r\nown\r\n:1\r\n"
+
+static double now_s; /* the clock of the test */
+
+static double test_clock(void)
+{
+	return now_s;
+}
+
+struct fixture {
+	struct surroundings at;
+	struct played_server server;
+	struct subscriber *subscriber;
+	struct buf heard; /* "up ", "failed ", "subscribed CHANNEL ", "CHANNEL: MESSAGE " */
+};
+
+static void on_up(void *arg)
+{
+	buf_puts(&((struct fixture *)arg)->heard, "up ");
+}
+
+static void on_failed(void *arg)
+{
+	buf_puts(&((struct fixture *)arg)->heard, "failed ");
+}
+
+static void on_subscribed(void *arg, struct slice channel)
+{
+	struct fixture *f = arg;
+
+	buf_printf(&f->heard, "subscribed %.*s ", (int)channel.n, channel.p);
+}
+
+static void on_message(void *arg, struct slice channel, struct slice message)
+{
+	struct fixture *f = arg;
+
+	buf_printf(&f->heard, "%.*s: %.*s ", (int)channel.n, channel.p, (int)message.n,
+	           message.p);
+}
+
+static void assert_heard(struct fixture *f, const char *expected)
+{
+	if (!slice_eq(buf_slice(&f->heard), slice_str(expected)))
+		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&f->heard),
+		         buf_head(&f->heard), expected);
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	log_set_level(LOG_SEV_ERROR);
+	now_s = 1000;
+	surroundings_init(&f->at, 4096);
+	f->at.env.clock = test_clock;
+	played_server_init(&f->server, &f->at);
+	f->subscriber = subscriber_new(&(struct subscriber_how){
+		.env = &f->at.env,
+		.channel = "own",
+		.on_up = on_up,
+		.on_failed = on_failed,
+		.on_subscribed = on_subscribed,
+		.on_message = on_message,
+		.arg = f,
+	});
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	subscriber_free(f->subscriber);
+	played_server_fini(&f->server);
+	surroundings_fini(&f->at);
+	buf_release(&f->heard);
+	free(f);
+	return 0;
+}
+
+static void begin(struct fixture *f)
+{
+	subscriber_open(f->subscriber);
+	played_server_accept(&f->server);
+}
+
+static void come_up(struct fixture *f)
+{
+	begin(f);
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+	played_server_send(&f->server, SUBSCRIBED_OWN);
+	assert_true(subscriber_is_up(f->subscriber));
+	assert_heard(f, "up ");
+	buf_clear(&f->heard);
+}
+
+static void it_does_not_connect_before_it_is_opened(void **state)
+{
+	struct fixture *f = *state;
+
+	played_server_settle(&f->server);
+	assert_false(played_server_is_dialled(&f->server));
+}
+
+static void it_is_up_when_its_own_channel_is_subscribed(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+	assert_false(subscriber_is_up(f->subscriber));
+	played_server_send(&f->server, SUBSCRIBED_OWN);
+	assert_true(subscriber_is_up(f->subscriber));
+	assert_heard(f, "up ");
+}
+
+static void to_open_it_again_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	subscriber_open(f->subscriber);
+	played_server_settle(&f->server);
+	assert_true(subscriber_is_up(f->subscriber));
+	assert_false(played_server_is_dialled(&f->server));
+}
+
+static void it_subscribes_when_its_login_is_accepted(void **state)
+{
+	struct fixture *f = *state;
+
+	f->at.env.password = "pw";
+	begin(f);
+	played_server_expect(&f->server, "*2\r\n$4\r\nAUTH\r\n$2\r\npw\r\n");
+	played_server_send(&f->server, "+OK\r\n");
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+}
+
+static void messages_come_however_they_are_cut(void **state)
+{
+	static const char message[] = "*3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$2\r\nhi\r\n";
+	struct fixture *f = *state;
+
+	come_up(f);
+	for (size_t i = 0; message[i]; i++)
+		played_server_send(&f->server, (char[]){ message[i], '\0' });
+	assert_heard(f, "own: hi ");
+	played_server_send(&f->server, message);
+	assert_heard(f, "own: hi own: hi ");
+}
+
+static void other_channels_come_and_go(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	subscriber_add(f->subscriber, SLICE_LIT("x"));
+	played_server_expect(&f->server, "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nx\r\n");
+	played_server_send(&f->server, "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:2\r\n");
+	played_server_send(&f->server, "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$2\r\nhi\r\n");
+	assert_heard(f, "subscribed x x: hi ");
+	subscriber_remove(f->subscriber, SLICE_LIT("x"));
+	played_server_expect(&f->server, "*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\nx\r\n");
+}
+
+static void other_channels_are_not_subscribed_while_it_is_not_up(void **state)
+{
+	struct fixture *f = *state;
+
+	subscriber_add(f->subscriber, SLICE_LIT("x"));
+	begin(f);
+	subscriber_add(f->subscriber, SLICE_LIT("x"));
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+	played_server_send(&f->server, SUBSCRIBED_OWN);
+	subscriber_remove(f->subscriber, SLICE_LIT("y"));
+	played_server_expect(&f->server, "*2\r\n$11\r\nUNSUBSCRIBE\r\n$1\r\ny\r\n");
+}
+
+static void a_refusal_is_kept_until_it_works(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_null(subscriber_refusal(f->subscriber));
+	begin(f);
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+	played_server_send(&f->server, "-NOPERM this channel\r\n");
+	assert_heard(f, "failed ");
+	assert_string_equal(subscriber_refusal(f->subscriber), "NOPERM this channel");
+	played_server_close(&f->server);
+	buf_clear(&f->heard);
+	come_up(f);
+	assert_null(subscriber_refusal(f->subscriber));
+}
+
+static void another_channel_that_is_refused_does_not_end_it(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	played_server_send(&f->server, "-NOPERM this channel\r\n");
+	assert_true(subscriber_is_up(f->subscriber));
+	assert_heard(f, "");
+}
+
+static void what_is_no_reply_ends_the_connection(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	played_server_send(&f->server, "what?\r\n");
+	assert_false(subscriber_is_up(f->subscriber));
+	played_server_close(&f->server);
+	come_up(f);
+}
+
+static void a_message_that_is_too_long_ends_the_connection(void **state)
+{
+	struct fixture *f = *state;
+	char piece[4096];
+
+	come_up(f);
+	memset(piece, 'x', sizeof(piece) - 1);
+	piece[sizeof(piece) - 1] = '\0';
+	played_server_send(&f->server, "*3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$9000000\r\n");
+	for (int i = 0; i < 512 && subscriber_is_up(f->subscriber); i++)
+		played_server_send(&f->server, piece);
+	assert_false(subscriber_is_up(f->subscriber));
+}
+
+/* No timer has to run out: the test's loop is run without waiting. */
+static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	now_s += 3600;
+	played_server_close(&f->server);
+	assert_false(subscriber_is_up(f->subscriber));
+	assert_true(played_server_is_dialled(&f->server));
+	come_up(f);
+}
+
+static void after_a_change_it_connects_anew(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	subscriber_reconnect(f->subscriber);
+	assert_false(subscriber_is_up(f->subscriber));
+	played_server_close(&f->server);
+	come_up(f);
+}
+
+static void a_change_does_not_open_it(void **state)
+{
+	struct fixture *f = *state;
+
+	subscriber_reconnect(f->subscriber);
+	played_server_settle(&f->server);
+	assert_false(played_server_is_dialled(&f->server));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(it_does_not_connect_before_it_is_opened),
+		TEST(it_is_up_when_its_own_channel_is_subscribed),
+		TEST(to_open_it_again_changes_nothing),
+		TEST(it_subscribes_when_its_login_is_accepted),
+		TEST(messages_come_however_they_are_cut),
+		TEST(other_channels_come_and_go),
+		TEST(other_channels_are_not_subscribed_while_it_is_not_up),
+		TEST(a_refusal_is_kept_until_it_works),
+		TEST(another_channel_that_is_refused_does_not_end_it),
+		TEST(what_is_no_reply_ends_the_connection),
+		TEST(a_message_that_is_too_long_ends_the_connection),
+		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
+		TEST(after_a_change_it_connects_anew),
+		TEST(a_change_does_not_open_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
