@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
