@@ -30,7 +30,6 @@ static double test_clock(void)
 struct fixture {
 	struct surroundings at;
 	struct played_server server;
-	struct commands *commands;
 	struct control *control;
 	unsigned nup;
 	struct buf replies; /* "TAG=TEXT " for each that came */
@@ -62,6 +61,13 @@ static void assert_replies(struct fixture *f, const char *expected)
 		         buf_head(&f->replies), expected);
 }
 
+static size_t on_commands(void *arg, const redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+	return 1;
+}
+
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -71,10 +77,9 @@ static int set_up(void **state)
 	surroundings_init(&f->at, 4096);
 	f->at.env.clock = test_clock;
 	played_server_init(&f->server, &f->at);
-	f->commands = commands_new();
 	f->control = control_new(&(struct control_how){
 		.env = &f->at.env,
-		.commands = f->commands,
+		.on_commands = on_commands,
 		.on_up = on_up,
 		.arg = f,
 	});
@@ -89,7 +94,6 @@ static int tear_down(void **state)
 	control_free(f->control);
 	played_server_fini(&f->server);
 	surroundings_fini(&f->at);
-	commands_free(f->commands);
 	buf_release(&f->replies);
 	free(f);
 	return 0;
