@@ -32,6 +32,7 @@
 #include "resp/write.h"
 #include "upstream/control.h"
 #include "upstream/link.h"
+#include "policy/classifier.h"
 
 /* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
  * those of 1 MB in requests; a client reads less at once where requests are short. */

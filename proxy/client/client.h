@@ -26,42 +26,7 @@
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H
 
-#include <ev.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/list.h"
-#include "net/stream.h"
-#include "policy/context.h"
-#include "resp/request.h"
-#include "upstream/link.h"
-#include "upstream/pool.h"
-
-struct client;
-
-/* What the clients of a worker share; the worker owns it. */
-struct client_env {
-	struct ev_loop *loop;
-	struct policy_env policy; /* what commands are decided by */
-	struct stream_flusher *flusher;
-	struct link_env *links;
-	struct pool *pool;
-	int worker; /* its number, part of owners' tokens */
-	char *scratch; /* requests are read into it */
-	size_t scratch_size;
-	struct request_args args;
-	struct list clients; /* open, least recently active first */
-	struct list finishing; /* sent their last bytes, oldest first */
-	struct list dead; /* closed, to be freed by clients_reap() */
-	size_t n; /* clients not yet freed */
-	bool draining; /* close every client that is at rest */
-	/* A client was freed. */
-	void (*on_gone)(void *arg);
-	void *arg;
-	/* Set by clients_init(): */
-	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */
-	const struct waiter_ops *waiter_ops;
-};
+#include "client/client_env.h"
 
 /* Sets what is this room's; the worker sets the rest. */
 void clients_init(struct client_env *env);

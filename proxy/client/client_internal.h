@@ -31,7 +31,7 @@
 #define HASP_CLIENT_CLIENT_INTERNAL_H
 
 #include "base/fatal.h"
-#include "client/client.h"
+#include "client/client_env.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
 #include "session/session.h"

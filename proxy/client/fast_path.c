@@ -3,6 +3,7 @@
 
 #include "client/links.h"
 #include "config/match.h"
+#include "policy/classifier.h"
 
 /* Which requests a client's link takes while nothing has to be decided about them. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };

@@ -3,9 +3,23 @@
 
 #include "client/conn.h"
 
+/* As whom a link must log in to serve the client. Points into its session. */
+static struct link_login login_of(const struct client *c)
+{
+	const struct session *s = &c->session;
+
+	return (struct link_login){
+		.db = s->db,
+		.proto = s->proto,
+		.user = s->user,
+		.password = s->password,
+		.name = s->name,
+	};
+}
+
 static void open_dedicated(struct client *c)
 {
-	struct link_login login = session_login(&c->session);
+	struct link_login login = login_of(c);
 	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
 	struct link *l = link_new(c->env->links, false, plain ? NULL : &login);
 
@@ -19,7 +33,7 @@ static void open_dedicated(struct client *c)
 
 static void open_shared(struct client *c)
 {
-	struct link_login login = session_login(&c->session);
+	struct link_login login = login_of(c);
 
 	pool_join(c->env->pool, &login, &c->user);
 	c->shared = true;

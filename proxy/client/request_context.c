@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/request_context.h"
+#include "policy/classifier.h"
 
 static const struct owner_identity *client_identity(void *arg)
 {

@@ -10,6 +10,7 @@
 #include "client/links.h"
 #include "client/lock_wait.h"
 #include "client/request_context.h"
+#include "policy/classifier.h"
 
 /* Space made for what follows a request that is not whole. */
 #define READ_MORE ((size_t)16 * 1024)
@@ -46,6 +47,20 @@ static void put_off(struct client *c, enum client_state why)
 
 /* --- what was decided is done ------------------------------------------------------------- */
 
+/* How the reply to what was decided about is to be treated. */
+static unsigned reply_flags(const struct decision *d)
+{
+	unsigned flags = LINK_NOTIFY;
+
+	if (!d->pending)
+		return d->watches_refusal ? LINK_INTERCEPT : LINK_PASS;
+	if (d->pending->kind == PENDING_EXEC)
+		flags |= LINK_CAPTURE;
+	if (d->pending->observation)
+		flags |= LINK_NOTIFY_EARLY;
+	return flags;
+}
+
 /* A reply will come, to be treated as decided. */
 static void expect(struct client *c, const struct decision *d)
 {
@@ -56,7 +71,7 @@ static void expect(struct client *c, const struct decision *d)
 	}
 	for (unsigned i = 0; i < d->discards; i++)
 		link_expect(&c->user, LINK_DISCARD, NULL);
-	link_expect(&c->user, d->reply_flags, d->pending);
+	link_expect(&c->user, reply_flags(d), d->pending);
 }
 
 static void enter_tunnel(struct client *c, enum tunnel_mode mode)

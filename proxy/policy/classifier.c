@@ -5,8 +5,7 @@
 
 #include "base/fatal.h"
 #include "config/match.h"
-#include "policy/context.h"
-#include "policy/session_commands.h"
+#include "policy/policy_env.h"
 
 struct classifier *classifier_new(void)
 {
@@ -55,7 +54,7 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 	const struct config *config = env->config;
 	unsigned flags = what->command ? what->command->flags : 0;
 
-	if (what->session_command || what->is_verb)
+	if (command_info_is_session(what) || what->is_verb)
 		return false;
 	for (size_t i = 0; i < config->nguards; i++) {
 		const struct guard *g = config->guards[i];
@@ -103,7 +102,7 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 	const struct config *config = env->config;
 	const struct command *c = what->command;
 
-	if (!c || what->session_command || what->is_verb || !any_observed(config))
+	if (!c || command_info_is_session(what) || what->is_verb || !any_observed(config))
 		return false;
 	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
 		return true;
@@ -117,11 +116,12 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 static struct command_info look_up(const struct policy_env *env, struct slice name)
 {
 	const struct config *config = env->config;
-	struct command_info what = { .session_command = session_command_find(env->commands,
-		                                                             name) };
+	const struct command *known = commands_find(env->commands, name);
+	struct command_info what = { .session = known ? known->facts.session
+		                                      : SESSION_AS_TOLD };
 
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
-	if (!what.session_command && !what.is_verb &&
+	if (!command_info_is_session(&what) && !what.is_verb &&
 	    (config->nrules || config->nguards || config->verbs.enabled ||
 	     config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
@@ -133,7 +133,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
 	/* A request that blocks must be known as such. */
-	what.is_plain = !what.session_command && !what.is_verb &&
+	what.is_plain = !command_info_is_session(&what) && !what.is_verb &&
 	                !(what.command && (what.command->flags & COMMAND_BLOCKING)) &&
 	                ((!what.is_write && !what.is_guarded && !what.is_observed) ||
 	                 (what.command && command_single_key(what.command)));

@@ -16,28 +16,9 @@
 #include <string.h>
 
 #include "base/slice.h"
-#include "lock/rewrite/rewrite.h"
-#include "commands/command.h"
+#include "policy/command_info.h"
 
 struct policy_env;
-struct session_command;
-
-/* What a command's name says. */
-struct command_info {
-	const struct session_command *session_command; /* NULL: none of those */
-	const struct command *command; /* NULL: not known */
-	enum verb verb;
-	bool is_verb;
-	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
-	bool is_plain;
-	bool is_stateless; /* may be sent on a shared link */
-	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
-	bool is_guarded; /* a guard could; likewise */
-	bool acquires; /* it is among those that take a guard */
-	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
-	bool may_release; /* it could end a lock that somebody waits for */
-	bool is_free; /* plain, and none of the four above: whatever its arguments */
-};
 
 /* The bytes `*A\r\n$N\r\nNAME\r\n` of requests, A and N of one digit and NAME of up to six
  * bytes: two words, of which the second is compared as far as the name goes. */

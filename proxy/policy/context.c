@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/context.h"
 
+#include "lock/observe/observation.h"
+
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {
 	return owner_token(scratch, kind, x->identity(x->arg), x->session->name,
@@ -14,4 +16,11 @@ struct decision context_refuse(struct context *x, const char *error)
 	buf_clear(&x->env->rewritten);
 	rewrite_error(&x->env->rewritten, (struct rewrite_how){ .eval = true }, error);
 	return d;
+}
+
+void context_free_rest(struct pending_request *r)
+{
+	pending_lock_free(r->pending_lock);
+	guard_op_free(r->guard_op);
+	observation_free(r->observation);
 }

@@ -9,7 +9,6 @@
 #ifndef HASP_POLICY_CONTEXT_H
 #define HASP_POLICY_CONTEXT_H
 
-#include "base/freelist.h"
 #include "commands/command.h"
 #include "config/types.h"
 #include "lock/guard/guard_op.h"
@@ -17,34 +16,11 @@
 #include "lock/model/owner.h"
 #include "lock/queue/waiters.h"
 #include "lock/rewrite/rewrite.h"
-#include "policy/classifier.h"
+#include "policy/command_info.h"
+#include "policy/policy_env.h"
 #include "session/session.h"
-#include "upstream/link.h"
 
-struct observed_rules;
 struct observer;
-struct observers;
-
-/* What the commands of a worker's clients are decided by; the worker owns it. */
-struct policy_env {
-	struct config *config; /* in force */
-	struct commands *commands; /* what COMMAND says */
-	struct classifier *classifier;
-	struct holds *holds;
-	struct read_sets *read_sets;
-	struct waiters *waiters;
-	struct observers *observers; /* all workers'; lock/observe/observation.h */
-	struct observed_rules *observed; /* those of `config` */
-	bool rules_wait; /* a rule of `config` has `wait` */
-	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
-	uint64_t generation; /* changes with `config`, and with what COMMAND says */
-	double now; /* clock_now(), and */
-	double date; /* seconds since 1970, when this turn of the loop began */
-	struct buf rewritten; /* a rewritten request is built in it */
-	struct buf token; /* as is an owner's token */
-	struct freelist pending; /* of PENDING_SIZE */
-	struct freelist guard_ops; /* of GUARD_OP_SINGLE_SIZE */
-};
 
 enum verdict {
 	DISPATCH_PASS, /* it is sent as it came */
@@ -75,7 +51,7 @@ struct decision {
 	 * the command is queued in has it. With CALL and GUARD, commands behind this one wait.
 	 */
 	struct pending_request *pending;
-	unsigned reply_flags; /* of link_expect(), for the reply */
+	bool watches_refusal; /* it is to be noted if the reply is an error */
 	unsigned discards; /* replies before that one, which nobody sees */
 	int64_t wait_ms; /* CALL: it may wait in line for so long; 0: it does not */
 	enum tunnel_mode tunnel_mode;
@@ -103,6 +79,9 @@ struct context {
 /* The token of the client for a rule or guard with this kind of owner. `scratch` may hold the
  * bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
+
+/* Frees what hangs on a pending request beside the session's: its free_rest(). */
+void context_free_rest(struct pending_request *r);
 
 /* An error of ours takes the place of the command. */
 struct decision context_refuse(struct context *x, const char *error);

@@ -3,6 +3,7 @@
 
 #include "config/match.h"
 #include "policy/guard_txn.h"
+#include "policy/classifier.h"
 #include "policy/guard.h"
 #include "policy/lock.h"
 #include "policy/observe.h"
@@ -19,8 +20,8 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 		return ROUTE_SHARED;
 	if (what->is_guarded && guard_needs_pinned(env, what, req))
 		return ROUTE_PINNED;
-	if (what->session_command)
-		return session_command_route(what->session_command, req);
+	if (command_info_is_session(what))
+		return session_command_route(what, req);
 	if (what->command && (what->command->flags & COMMAND_STATELESS))
 		return ROUTE_SHARED;
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
@@ -73,7 +74,6 @@ static void add_probe(struct context *x, struct decision *d)
 		return;
 	}
 	d->pending = r;
-	d->reply_flags = LINK_NOTIFY;
 }
 
 /* Marks a request that Redis may keep: a client that hangs up meanwhile is not waited for. */
@@ -86,7 +86,6 @@ static void mark_blocking(const struct context *x, struct decision *d)
 		return;
 	if (!d->pending) {
 		d->pending = pending_new(PENDING_NOTICE);
-		d->reply_flags = LINK_NOTIFY;
 	}
 	d->pending->blocks = true;
 }
@@ -114,9 +113,9 @@ static struct decision decide_request(struct context *x)
 
 	if (what->is_verb)
 		return decide_verb(x);
-	if (what->session_command && x->env->guards_enforce && guard_txn_decide(x, &d))
+	if (command_info_is_session(what) && x->env->guards_enforce && guard_txn_decide(x, &d))
 		return d;
-	if (what->session_command)
+	if (command_info_is_session(what))
 		return session_command_decide(x);
 	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
 	if (what->is_guarded && in_multi && x->session->nawaited)
@@ -130,10 +129,8 @@ static struct decision decide_request(struct context *x)
  * it may have to be sent again. */
 static void count_queued(struct context *x, bool was_in_multi, struct decision *d)
 {
-	const struct session_command *session_command = x->what->session_command;
-
 	if (!was_in_multi || !session_in_multi(x->session) ||
-	    (session_command && !session_command_is_queued(session_command)))
+	    (command_info_is_session(x->what) && !session_command_is_queued(x->what)))
 		return;
 	transaction_add(&x->session->txn);
 	if (x->env->guards_enforce)
@@ -178,7 +175,7 @@ static bool is_decided(const struct policy_env *env, const struct command_info *
 {
 	const struct command *c = what->is_write ? what->command : NULL;
 
-	if (what->session_command || what->is_verb)
+	if (command_info_is_session(what) || what->is_verb)
 		return false;
 	if (what->is_guarded) {
 		c = what->command;

@@ -78,6 +78,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 
 	d.pending = pending_new_of(&x->env->pending, PENDING_GUARD);
 	d.pending->guard_op = op;
+	d.pending->free_rest = context_free_rest;
 	return d;
 }
 

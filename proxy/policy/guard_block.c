@@ -9,6 +9,7 @@
 #include "config/match.h"
 #include "lock/rewrite/guard.h"
 #include "policy/guard_keys.h"
+#include "policy/classifier.h"
 
 /* Of a command that Redis has not told of yet, any argument may be a key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)

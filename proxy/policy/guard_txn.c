@@ -47,6 +47,7 @@ static struct decision exec_op(struct context *x, struct guard_op *op)
 
 	d.pending = session_exec_pending(x->session);
 	d.pending->guard_op = op;
+	d.pending->free_rest = context_free_rest;
 	return d;
 }
 
@@ -129,6 +130,7 @@ static bool decide_multi(struct context *x, struct decision *d)
 	d->verdict = DISPATCH_GUARD;
 	d->pending = pending_new_of(&x->env->pending, PENDING_GUARD);
 	d->pending->guard_op = op;
+	d->pending->free_rest = context_free_rest;
 	return true;
 }
 
@@ -152,8 +154,8 @@ void guard_txn_keep(struct context *x, struct decision *d)
 	if (x->session->opaque)
 		return;
 	/* It has no pending request of its own: transaction_abort(). */
-	HASP_ASSERT(d->reply_flags == LINK_PASS && !d->pending);
-	d->reply_flags = LINK_INTERCEPT;
+	HASP_ASSERT(!d->pending);
+	d->watches_refusal = true;
 	if (d->verdict == DISPATCH_CALL) {
 		transaction_keep(&x->session->txn, buf_slice(&x->env->rewritten), max);
 		return;

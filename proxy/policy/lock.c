@@ -29,6 +29,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 		return d;
 	r = pending_new_of(&x->env->pending, PENDING_LOCK);
 	r->pending_lock = pending_lock;
+	r->free_rest = context_free_rest;
 	for (size_t i = 0; i < nprobe_keys; i++)
 		pending_add_probe_key(r, probe_keys[i]);
 	if (session_in_multi(x->session)) {
@@ -148,8 +149,8 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 static bool write_call(struct context *x, struct lock_keys *k, struct lock_call *call)
 {
 	find_tokens(x, k);
-	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, x->how, call) ==
-	       REWRITE_CALL;
+	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, x->how,
+	                    call) == REWRITE_CALL;
 }
 
 /* The keys' names, of which most commands have few. */
@@ -265,5 +266,6 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 	pending_lock_free(r->pending_lock);
 	r->pending_lock = x->what->is_verb ? write_verb(x, &call)
 	                                   : rewrite_write_again(x, &call);
+	r->free_rest = context_free_rest;
 	*wait_ms = call.wait_ms;
 }

@@ -187,11 +187,9 @@ void observe(struct context *x, struct decision *d)
 		if (session_in_multi(s)) {
 			session_track(s, r);
 		} else {
-			d->reply_flags = LINK_NOTIFY | LINK_NOTIFY_EARLY;
 			d->pending = r;
 		}
-	} else if (d->reply_flags & LINK_NOTIFY) {
-		d->reply_flags |= LINK_NOTIFY_EARLY;
 	}
 	r->observation = o;
+	r->free_rest = context_free_rest;
 }

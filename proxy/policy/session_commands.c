@@ -32,7 +32,6 @@ static struct decision await_session(struct context *x, struct pending_request *
 		session_track(x->session, r);
 	} else {
 		d.pending = r;
-		d.reply_flags = LINK_NOTIFY;
 	}
 	return d;
 }
@@ -116,10 +115,7 @@ static struct decision on_exec(struct context *x)
 	struct pending_request *r = is_alone(x) ? session_exec(x->session) : NULL;
 	struct decision d = pass;
 
-	if (r) {
-		d.reply_flags = LINK_NOTIFY | LINK_CAPTURE;
-		d.pending = r;
-	}
+	d.pending = r;
 	return d;
 }
 
@@ -281,19 +277,9 @@ static const struct session_command session_commands[] = {
 	[SESSION_RAW] = { on_sync, true, ROUTE_PINNED },
 };
 
-const struct session_command *session_command_find(const struct commands *commands,
-                                                   struct slice name)
-{
-	const struct command *c = commands_find(commands, name);
-
-	return c && session_commands[c->facts.session].decide
-	               ? &session_commands[c->facts.session]
-	               : NULL;
-}
-
 struct decision session_command_decide(struct context *x)
 {
-	return x->what->session_command->decide(x);
+	return session_commands[x->what->session].decide(x);
 }
 
 /* What may be replayed on another link must be kept, and what is kept is bounded. */
@@ -306,19 +292,18 @@ static bool is_too_long(const struct resp_view *req)
 	return req->argc > ARGS_MAX;
 }
 
-enum route session_command_route(const struct session_command *session_command,
-                                 const struct resp_view *req)
+enum route session_command_route(const struct command_info *what, const struct resp_view *req)
 {
-	if (session_command->route != ROUTE_DEDICATED || is_too_long(req))
+	if (session_commands[what->session].route != ROUTE_DEDICATED || is_too_long(req))
 		return ROUTE_PINNED;
-	if (session_command == &session_commands[SESSION_SCRIPT]) {
-		struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
-		if (slice_is(what, "debug"))
+	if (what->session == SESSION_SCRIPT) {
+		struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+		if (slice_is(subcommand, "debug"))
 			return ROUTE_PINNED;
 		/* Redis does not read a link whose script it runs. */
-		return slice_is(what, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
+		return slice_is(subcommand, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
 	}
-	if (session_command == &session_commands[SESSION_CLIENT])
+	if (what->session == SESSION_CLIENT)
 		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
 		                         slice_is(req->argv[1], "getname") ||
 		                         slice_is(req->argv[1], "setinfo"))
@@ -327,7 +312,7 @@ enum route session_command_route(const struct session_command *session_command,
 	return ROUTE_DEDICATED;
 }
 
-bool session_command_is_queued(const struct session_command *session_command)
+bool session_command_is_queued(const struct command_info *what)
 {
-	return session_command->queued;
+	return session_commands[what->session].queued;
 }

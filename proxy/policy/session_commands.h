@@ -9,20 +9,15 @@
 
 #include "policy/context.h"
 
-struct session_command;
-
-/* NULL: `name` is none of them. */
-const struct session_command *session_command_find(const struct commands *commands,
-                                                   struct slice name);
+/* (For commands that command_info_is_session() alone.) */
 
 /* PASS, with what to do about the reply; or DEFER. Changes the session. */
 struct decision session_command_decide(struct context *x);
 
 /* The link that it must be sent on. */
-enum route session_command_route(const struct session_command *session_command,
-                                 const struct resp_view *req);
+enum route session_command_route(const struct command_info *what, const struct resp_view *req);
 
 /* In a transaction it is queued, like all other commands, instead of carried out. */
-bool session_command_is_queued(const struct session_command *session_command);
+bool session_command_is_queued(const struct command_info *what);
 
 #endif

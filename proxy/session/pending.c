@@ -5,9 +5,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/guard/guard_op.h"
-#include "lock/hold/holds.h"
-#include "lock/observe/observation.h"
 
 static bool is_login(const struct pending_request *r)
 {
@@ -48,9 +45,8 @@ void pending_free(struct pending_request *r)
 		free(r->login.password);
 		free(r->login.name);
 	}
-	pending_lock_free(r->pending_lock);
-	guard_op_free(r->guard_op);
-	observation_free(r->observation);
+	if (r->free_rest)
+		r->free_rest(r);
 	buf_release(&r->probe_keys);
 	if (r->freelist)
 		freelist_give(r->freelist, r);

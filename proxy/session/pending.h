@@ -58,10 +58,12 @@ struct pending_request {
 		} subscribe; /* SUBSCRIBE */
 		struct list queued; /* EXEC: the requests that it carries out */
 	};
+	/* What it means for others than the session is not known here: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
-	/* What else is to be done when it is answered, or the transaction that it is in: */
-	struct pending_lock *pending_lock; /* NULL: nothing */
-	struct observation *observation; /* NULL: nothing */
+	struct pending_lock *pending_lock; /* LOCK; NULL: none */
+	struct observation *observation; /* NULL: none */
+	void (*free_rest)(
+		struct pending_request *r); /* frees those three; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
 };
 

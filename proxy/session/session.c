@@ -363,19 +363,6 @@ bool session_is_subscribed(const struct session *s)
 	return s->subscriptions[0] || s->subscriptions[1] || s->subscriptions[2];
 }
 
-/* --- the link ----------------------------------------------------------------------- */
-
-struct link_login session_login(const struct session *s)
-{
-	return (struct link_login){
-		.db = s->db,
-		.proto = s->proto,
-		.user = s->user,
-		.password = s->password,
-		.name = s->name,
-	};
-}
-
 void session_make_opaque(struct session *s)
 {
 	struct list queued;

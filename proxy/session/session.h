@@ -21,7 +21,6 @@
 #include "resp/reply.h"
 #include "session/pending.h"
 #include "session/transaction.h"
-#include "upstream/link.h"
 
 struct session {
 	struct list awaited; /* pending requests in flight, oldest first */
@@ -95,9 +94,6 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 
 /* The user logged in; NULL when that is not known. */
 const char *session_user(const struct session *s);
-
-/* As whom a link must log in to serve this session. Points into it. */
-struct link_login session_login(const struct session *s);
 
 bool session_is_subscribed(const struct session *s);
 

@@ -17,14 +17,15 @@ struct ask {
 	struct address address;
 	const char *user, *password; /* NULL: none */
 	int64_t timeout_ms; /* for all of it together; > 0 */
-	/* The reply to COMMAND, which may be an error. Returns how many commands it tells of. */
+	/* The reply to COMMAND, which may be an error. Returns how many commands it tells of.
+	 */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;
 };
 
-/* Connects, logs in, asks, and closes the connection; blocks meanwhile. Returns 0 when the reply
- * told of commands; -1 when it did not, with the reason in words appended to `why`. From any
- * thread. */
+/* Connects, logs in, asks, and closes the connection; blocks meanwhile. Returns 0 when the
+ * reply told of commands; -1 when it did not, with the reason in words appended to `why`. From
+ * any thread. */
 int ask_commands(const struct ask *how, struct buf *why) __attribute__((warn_unused_result));
 
 #endif

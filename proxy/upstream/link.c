@@ -12,8 +12,6 @@
  * long as it takes to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
 
-static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained };
-
 /* --- state -------------------------------------------------------------------- */
 
 #define MAY_FOLLOW(state) (1u << (state))
@@ -122,7 +120,7 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	}
 }
 
-static void notify_drained(struct link *l)
+void link_notify_drained(struct link *l)
 {
 	struct list *at, *next;
 
@@ -132,110 +130,6 @@ static void notify_drained(struct link *l)
 		next = at->next;
 		u->ops->on_drained(u->owner);
 	}
-}
-
-static void link_on_dialled(void *arg, int fd, const char *reason)
-{
-	struct link *l = arg;
-
-	l->dial = NULL;
-	if (fd < 0) {
-		link_go_down(l, LINK_UNREACHABLE, reason);
-		return;
-	}
-	stream_attach(&l->stream, fd);
-	if (l->env->on_connected)
-		l->env->on_connected(l->env->arg);
-	if (stream_pending(&l->stream) == 0)
-		notify_drained(l);
-}
-
-static void send_login_command(struct link *l, const struct slice *argv, size_t n)
-{
-	struct buf out = BUF_INIT;
-
-	resp_write_request(&out, argv, n);
-	stream_send(&l->stream, buf_slice(&out));
-	buf_release(&out);
-	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, NULL);
-	l->logins_due++;
-}
-
-/* RESP3: HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never
- * HELLO. */
-static void send_hello(struct link *l, const struct link_login *login)
-{
-	struct slice argv[7] = { SLICE_LIT("HELLO"), SLICE_LIT("3") };
-	size_t n = 2;
-
-	if (login->password) {
-		argv[n++] = SLICE_LIT("AUTH");
-		argv[n++] = slice_str(login->user ? login->user : "default");
-		argv[n++] = slice_str(login->password);
-	}
-	if (login->name) {
-		argv[n++] = SLICE_LIT("SETNAME");
-		argv[n++] = slice_str(login->name);
-	}
-	send_login_command(l, argv, n);
-}
-
-static void send_auth(struct link *l, const struct link_login *login)
-{
-	struct slice argv[3] = { SLICE_LIT("AUTH") };
-	size_t n = 1;
-
-	/* Redis before 6 knows no users. */
-	if (login->user)
-		argv[n++] = slice_str(login->user);
-	argv[n++] = slice_str(login->password);
-	send_login_command(l, argv, n);
-}
-
-static void send_set_name(struct link *l, const struct link_login *login)
-{
-	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
-		                slice_str(login->name) };
-
-	send_login_command(l, argv, 3);
-}
-
-static void send_select(struct link *l, const struct link_login *login)
-{
-	char db[16];
-
-	snprintf(db, sizeof(db), "%d", login->db);
-	send_login_command(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
-}
-
-static void send_login(struct link *l, const struct link_login *login)
-{
-	if (login->proto == 3) {
-		send_hello(l, login);
-	} else {
-		if (login->password)
-			send_auth(l, login);
-		if (login->name)
-			send_set_name(l, login);
-	}
-	if (login->db > 0)
-		send_select(l, login);
-}
-
-struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
-{
-	struct link *l = xcalloc(1, sizeof(*l));
-
-	l->env = env;
-	l->shared = shared;
-	list_init(&l->node);
-	list_init(&l->users);
-	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
-	if (login)
-		send_login(l, login);
-	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
-	l->dial = dial_start(&env->dialer, &env->address, link_on_dialled, l);
-	return l;
 }
 
 void link_close(struct link *l)
@@ -296,7 +190,7 @@ void link_on_drained(struct stream *s)
 	/* Streams drain in every turn of the loop. Users need to know only if one of them found
 	 * the link full. */
 	if (l->was_full && link_pending(l) < STREAM_HIGH_WATER)
-		notify_drained(l);
+		link_notify_drained(l);
 }
 
 /* --- requests ---------------------------------------------------------------- */
@@ -402,6 +296,21 @@ void link_watch(struct link *l, bool on)
 {
 	HASP_ASSERT(!l->shared);
 	l->watched = on;
+}
+
+void link_try_opaque(struct link *l)
+{
+	const struct inflight *head = fifo_head(&l->fifo);
+	struct link_user *u = link_sole_user(l);
+
+	if (l->state != LINK_TURNING_OPAQUE)
+		return;
+	if (head && (!head->user || head->flags == LINK_DISCARD))
+		return;
+	link_set_state(l, LINK_OPAQUE);
+	fifo_clear(&l->fifo);
+	if (u)
+		u->inflight = 0;
 }
 
 void link_make_opaque(struct link *l)

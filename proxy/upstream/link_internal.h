@@ -78,6 +78,9 @@ void link_go_down(struct link *l, enum link_end end, const char *reason);
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
 
+/* Users that found it full are told that it is so no more. */
+void link_notify_drained(struct link *l);
+
 /* From TURNING_OPAQUE to OPAQUE, unless the next reply is to be discarded: such replies come
  * before all that is for the user. */
 void link_try_opaque(struct link *l);

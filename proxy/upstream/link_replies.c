@@ -125,21 +125,6 @@ static void deliver_reply(struct link *l, const struct inflight *run, struct sli
 	}
 }
 
-void link_try_opaque(struct link *l)
-{
-	const struct inflight *head = fifo_head(&l->fifo);
-	struct link_user *u = link_sole_user(l);
-
-	if (l->state != LINK_TURNING_OPAQUE)
-		return;
-	if (head && (!head->user || head->flags == LINK_DISCARD))
-		return;
-	link_set_state(l, LINK_OPAQUE);
-	fifo_clear(&l->fifo);
-	if (u)
-		u->inflight = 0;
-}
-
 /* `whole`: the reply, if it came in one piece; else it was captured piece by piece. */
 static void end_reply(struct link *l, struct slice whole)
 {

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * command_info: what a command's name says of it, before its arguments are looked at.
+ */
+#ifndef HASP_POLICY_COMMAND_INFO_H
+#define HASP_POLICY_COMMAND_INFO_H
+
+#include <stdbool.h>
+
+#include "commands/command.h"
+#include "lock/rewrite/rewrite.h"
+
+/* What a command's name says. */
+struct command_info {
+	enum command_session session; /* SESSION_SELECT and above: policy/session_commands.c */
+	const struct command *command; /* NULL: not known */
+	enum verb verb;
+	bool is_verb;
+	/* There is nothing to decide, unless a rule concerns it or it could release a lock. */
+	bool is_plain;
+	bool is_stateless; /* may be sent on a shared link */
+	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
+	bool is_guarded; /* a guard could; likewise */
+	bool acquires; /* it is among those that take a guard */
+	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
+	bool may_release; /* it could end a lock that somebody waits for */
+	bool is_free; /* plain, and none of the four above: whatever its arguments */
+};
+
+/* Does it change what the connection is? */
+static inline bool command_info_is_session(const struct command_info *what)
+{
+	return what->session >= SESSION_SELECT;
+}
+
+#endif

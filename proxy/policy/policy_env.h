@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * policy_env: what the commands of all clients of a worker are decided by.
+ */
+#ifndef HASP_POLICY_POLICY_ENV_H
+#define HASP_POLICY_POLICY_ENV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/freelist.h"
+
+struct classifier;
+struct commands;
+struct config;
+struct holds;
+struct observed_rules;
+struct observers;
+struct read_sets;
+struct waiters;
+
+/* What the commands of a worker's clients are decided by; the worker owns it. */
+struct policy_env {
+	struct config *config; /* in force */
+	struct commands *commands; /* what COMMAND says */
+	struct classifier *classifier;
+	struct holds *holds;
+	struct read_sets *read_sets;
+	struct waiters *waiters;
+	struct observers *observers; /* all workers'; lock/observe/observation.h */
+	struct observed_rules *observed; /* those of `config` */
+	bool rules_wait; /* a rule of `config` has `wait` */
+	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
+	uint64_t generation; /* changes with `config`, and with what COMMAND says */
+	double now; /* clock_now(), and */
+	double date; /* seconds since 1970, when this turn of the loop began */
+	struct buf rewritten; /* a rewritten request is built in it */
+	struct buf token; /* as is an owner's token */
+	struct freelist pending; /* of PENDING_SIZE */
+	struct freelist guard_ops; /* of GUARD_OP_SINGLE_SIZE */
+};
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * link_open: how a link begins: it connects, and logs in for its users.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "resp/write.h"
+#include "upstream/link_internal.h"
+
+static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained };
+
+static void link_on_dialled(void *arg, int fd, const char *reason)
+{
+	struct link *l = arg;
+
+	l->dial = NULL;
+	if (fd < 0) {
+		link_go_down(l, LINK_UNREACHABLE, reason);
+		return;
+	}
+	stream_attach(&l->stream, fd);
+	if (l->env->on_connected)
+		l->env->on_connected(l->env->arg);
+	if (stream_pending(&l->stream) == 0)
+		link_notify_drained(l);
+}
+
+static void send_login_command(struct link *l, const struct slice *argv, size_t n)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_request(&out, argv, n);
+	stream_send(&l->stream, buf_slice(&out));
+	buf_release(&out);
+	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, NULL);
+	l->logins_due++;
+}
+
+/* RESP3: HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never
+ * HELLO. */
+static void send_hello(struct link *l, const struct link_login *login)
+{
+	struct slice argv[7] = { SLICE_LIT("HELLO"), SLICE_LIT("3") };
+	size_t n = 2;
+
+	if (login->password) {
+		argv[n++] = SLICE_LIT("AUTH");
+		argv[n++] = slice_str(login->user ? login->user : "default");
+		argv[n++] = slice_str(login->password);
+	}
+	if (login->name) {
+		argv[n++] = SLICE_LIT("SETNAME");
+		argv[n++] = slice_str(login->name);
+	}
+	send_login_command(l, argv, n);
+}
+
+static void send_auth(struct link *l, const struct link_login *login)
+{
+	struct slice argv[3] = { SLICE_LIT("AUTH") };
+	size_t n = 1;
+
+	/* Redis before 6 knows no users. */
+	if (login->user)
+		argv[n++] = slice_str(login->user);
+	argv[n++] = slice_str(login->password);
+	send_login_command(l, argv, n);
+}
+
+static void send_set_name(struct link *l, const struct link_login *login)
+{
+	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
+		                slice_str(login->name) };
+
+	send_login_command(l, argv, 3);
+}
+
+static void send_select(struct link *l, const struct link_login *login)
+{
+	char db[16];
+
+	snprintf(db, sizeof(db), "%d", login->db);
+	send_login_command(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+}
+
+static void send_login(struct link *l, const struct link_login *login)
+{
+	if (login->proto == 3) {
+		send_hello(l, login);
+	} else {
+		if (login->password)
+			send_auth(l, login);
+		if (login->name)
+			send_set_name(l, login);
+	}
+	if (login->db > 0)
+		send_select(l, login);
+}
+
+struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
+{
+	struct link *l = xcalloc(1, sizeof(*l));
+
+	l->env = env;
+	l->shared = shared;
+	list_init(&l->node);
+	list_init(&l->users);
+	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
+	if (login)
+		send_login(l, login);
+	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
+	l->dial = dial_start(&env->dialer, &env->address, link_on_dialled, l);
+	return l;
+}
