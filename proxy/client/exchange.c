@@ -29,7 +29,7 @@ static void ask_login(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-bool exchange_start(struct client *c, const struct context *x, struct decision *d)
+bool exchange_start(struct client *c, struct context *x, const struct decision *d)
 {
 	c->current = d->pending;
 	c->decided_in = c->env->policy.generation;

@@ -12,7 +12,7 @@
 /* Begins the request x->req, about which `d` was decided: CALL, with a pending request, or
  * GUARD. True: the client is parked. False: it was answered by an error, and the next one may
  * follow. */
-bool exchange_start(struct client *c, const struct context *x, struct decision *d);
+bool exchange_start(struct client *c, struct context *x, const struct decision *d);
 
 /* Goes on where the client was parked: for another link, or for the queue of waiters. */
 void exchange_resume(struct client *c);

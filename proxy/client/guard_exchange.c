@@ -81,7 +81,7 @@ static void send_refusal(struct client *c)
 }
 
 /* False: an error was sent instead. */
-static bool go(struct client *c, struct context *x, enum guard_op_event event)
+static bool go(struct client *c, const struct context *x, enum guard_op_event event)
 {
 	struct guard_op *op = c->current->guard_op;
 	int64_t wait_ms = x->how.wait_max_ms < op->wait_ms ? x->how.wait_max_ms : op->wait_ms;
@@ -102,13 +102,11 @@ static bool go(struct client *c, struct context *x, enum guard_op_event event)
 	return true;
 }
 
-bool guard_exchange_start(struct client *c, const struct context *x)
+bool guard_exchange_start(struct client *c, struct context *x)
 {
-	struct context each = *x;
-
 	/* (It may just have ended a transaction of the application's.) */
-	each.how = lock_wait_how(c, false);
-	return go(c, &each, GUARD_EVENT_START);
+	x->how = lock_wait_how(c, false);
+	return go(c, x, GUARD_EVENT_START);
 }
 
 static enum guard_op_event event_again(const struct guard_op *op)

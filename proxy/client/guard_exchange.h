@@ -11,7 +11,7 @@
 
 /* Begins with what was decided for x->req. False: the client is not parked, for an error was
  * sent in the place of the command. */
-bool guard_exchange_start(struct client *c, const struct context *x);
+bool guard_exchange_start(struct client *c, struct context *x);
 /* Goes on where the client was parked, or once more where it was sent in vain. */
 void guard_exchange_again(struct client *c);
 

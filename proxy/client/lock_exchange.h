@@ -14,7 +14,7 @@
 
 /* Sends the call in env->rewritten, as decided. False: the client is not parked, for an error
  * was sent in its place. */
-bool lock_exchange_start(struct client *c, const struct context *x, struct decision *d);
+bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d);
 /* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known
  * to be missing. */
 void lock_exchange_again(struct client *c, bool eval);

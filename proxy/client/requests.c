@@ -104,7 +104,7 @@ static void replace(struct client *c, struct cursor *k, const struct decision *d
 }
 
 /* False: the client is parked. */
-static bool act(struct client *c, struct cursor *k, const struct context *x, struct decision *d)
+static bool act(struct client *c, struct cursor *k, struct context *x, const struct decision *d)
 {
 	switch (d->verdict) {
 	case DISPATCH_PASS:

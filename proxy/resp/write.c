@@ -10,7 +10,7 @@
 
 /* put_*() write to `p`, where there is space, and return where the written bytes end. */
 
-static char *put_number(char *p, uint64_t n)
+static char *put_long_number(char *p, uint64_t n)
 {
 	char *end;
 
@@ -23,14 +23,25 @@ static char *put_number(char *p, uint64_t n)
 	return end;
 }
 
-static char *put_end(char *p)
+/* Most lengths have one digit, or two. */
+static inline char *put_number(char *p, uint64_t n)
+{
+	if (n >= 100)
+		return put_long_number(p, n);
+	if (n >= 10)
+		*p++ = (char)('0' + n / 10);
+	*p++ = (char)('0' + n % 10);
+	return p;
+}
+
+static inline char *put_end(char *p)
 {
 	*p++ = '\r';
 	*p++ = '\n';
 	return p;
 }
 
-static char *put_header(char *p, char type, uint64_t n)
+static inline char *put_header(char *p, char type, uint64_t n)
 {
 	*p++ = type;
 	return put_end(put_number(p, n));
@@ -70,6 +81,11 @@ void resp_write_bulk_int(struct buf *out, long long v)
 	/* Negating the smallest long long as itself would overflow. */
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 
+	if (n < 10 && v >= 0) {
+		text[0] = (char)('0' + n);
+		resp_write_bulk(out, slice_of(text, 1));
+		return;
+	}
 	do {
 		*--p = (char)('0' + n % 10);
 		n /= 10;
