@@ -1693,7 +1693,7 @@ def test_a_rule_with_wait_answers_as_redis_to_who_does_not(world, form, state, o
     token = world.put(state, owner=owner)
     before = world.dump()
     reply = world.run(*argv, resp=resp, owner=owner, token=token, wait=4000)
-    assert world.last.script == "take_turn" and world.last.wait_ms == 0
+    assert world.last.script == "take_wait" and world.last.wait_ms == 0
     assert reply == world.plain(*argv, resp=resp)
     if state not in ("free", "left over"):
         assert world.dump() == before
@@ -2026,7 +2026,7 @@ def test_redissons_waiters_are_told_only_when_nobody_of_ours_is_let_in(world, se
 
 
 def act_out_all_of_waiting(world, server):
-    """Every way through queue.lua and its kin, with somebody there to be told."""
+    """Every way through hand_off.lua and its kin, with somebody there to be told."""
     workers = Workers(server, WORKER)
     for kind in "hsrv":
         for last in (give_back, lambda w, k, t: w.release(k, KEY, own_token(k, t))):
@@ -2167,9 +2167,9 @@ def test_a_replica_refuses_as_redis_does(world):
     ("WRONGTYPE Operation", "WRONGTYPE Operation")])
 def test_errors_of_older_servers_lose_their_line_number(world, told, meant):
     """As Redis 6's luaPushError() words them."""
-    text = (TOP / "proxy/lock/scripts/as_sent.lua").read_text()
+    text = (TOP / "proxy/lock/scripts/includes/client_error.lua").read_text()
     world.ours[2].send(encode(
-        "EVAL", text + "return as_sent({err = ARGV[1]}, 'EXPIRE')", 0, told))
+        "EVAL", text + "return client_error({err = ARGV[1]}, 'EXPIRE')", 0, told))
     assert world.ours[2].read() == f"-{meant}\r\n".encode()
 
 

@@ -34,13 +34,13 @@ static void test_a_take_is_one_evalsha(void **state)
 
 static void test_inline_calls_carry_the_text(void **state)
 {
-	const struct script *s = script_get(SCRIPT_DROP);
+	const struct script *s = script_get(SCRIPT_DEL);
 
 	(void)state;
 	rewrite_as("DEL k", &rule, (struct rewrite_how){ .eval = true });
 	assert_true(out_has("*9\r\n$4\r\nEVAL\r\n$"));
 	assert_true(out_has("redis.pcall(command, lock, side, "));
-	assert_int_equal(call.script, SCRIPT_DROP);
+	assert_int_equal(call.script, SCRIPT_DEL);
 	assert_true(buf_len(&out) > s->text.n);
 }
 
@@ -96,7 +96,7 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 
 	(void)state;
 	assert_int_equal(rewrite_keys("UNLINK a k1 k2 k3", keys, 4, may_wait), REWRITE_CALL);
-	assert_calls(SCRIPT_DROP, "12 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
+	assert_calls(SCRIPT_DEL, "12 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
 	                          "k2 hasp:owner:{k2} "
 	                          "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
 	                          "UNLINK 3 t1 wait t2 \"\" t3 wait");

@@ -141,7 +141,7 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 {
 	(void)state;
 	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
-	assert_calls(SCRIPT_TAKE_TURN,
+	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
 	             " 30000 " TICKET " 4000 \"\" v 0 SETNX no");
 	assert_int_equal(call.wait_ms, 4000);
@@ -149,7 +149,7 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	assert_true(call.fresh);
 	assert_int_equal(rewrite_as("SET k v PX 7000 NX", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
-	assert_calls(SCRIPT_TAKE_TURN, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN
+	assert_calls(SCRIPT_TAKE_WAIT, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN
 	                               " 7000 " TICKET " 4000 \"\" v 0 SET refresh");
 	assert_int_equal(call.kind, LOCK_KIND_VALUE);
 	assert_false(call.fresh);
@@ -160,14 +160,14 @@ static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **st
 	(void)state;
 	assert_int_equal(rewrite_as("SET k v NX EXAT 1895254000", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
-	assert_calls(SCRIPT_TAKE_TURN,
+	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN " 60000 " TICKET
 	             " 4000 \"\" v 1895254000000 SET refresh");
 	assert_true(call.leased);
 	assert_int_equal(call.lease_ms, 0);
 	assert_int_equal(rewrite_as("SET k v PXAT 1895254000001 NX", &waiting, may_wait),
 	                 REWRITE_CALL);
-	assert_calls(SCRIPT_TAKE_TURN,
+	assert_calls(SCRIPT_TAKE_WAIT,
 	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
 	             " 1000000000000000 " TICKET " 4000 \"\" v 1895254000001 SET no");
 }

@@ -42,10 +42,29 @@ static void test_scripts_travel_without_comments(void **state)
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		const struct script *s = script_get((enum script_id)i);
 
-		assert_true(s->text.n > 0 && s->text.n < 8192);
+		assert_true(s->text.n > 0 && s->text.n < 12288);
 		assert_int_equal(s->sha.n, 40);
 		assert_null(strstr(s->text.p, "--"));
 		assert_null(strstr(s->text.p, "\t"));
+	}
+}
+
+static void test_scripts_have_each_include_once(void **state)
+{
+	static const char define[] = "local function ";
+
+	(void)state;
+	for (int i = 0; i < SCRIPT_COUNT; i++) {
+		const char *at = script_get((enum script_id)i)->text.p;
+		while ((at = strstr(at, define))) {
+			size_t n = strcspn(at, "(") + 1;
+			const char *next = at + n;
+			while ((next = strstr(next, define))) {
+				assert_true(strncmp(at, next, n) != 0);
+				next += sizeof(define) - 1;
+			}
+			at += n;
+		}
 	}
 }
 
@@ -54,6 +73,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_call_can_be_made_again_with_the_text),
 		cmocka_unit_test(test_scripts_travel_without_comments),
+		cmocka_unit_test(test_scripts_have_each_include_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -531,13 +531,13 @@ static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
 	ANSWER(f, take_with(f, &by_address, "worker-1", false), "+OK\r\n");
 	take_with(f, &by_address, "worker-2", false);
 	session_undo(&f->s);
-	assert_int_equal(count_errands("leave"), 1);
-	assert_int_equal(count_errands("3 leave "), 1);
+	assert_int_equal(count_errands("dequeue"), 1);
+	assert_int_equal(count_errands("3 dequeue "), 1);
 	assert_int_equal(count_errands("worker-2"), 1);
 	assert_int_equal(count_errands("undo"), 1);
 	/* Once is enough. */
 	session_undo(&f->s);
-	assert_int_equal(count_errands("leave"), 1);
+	assert_int_equal(count_errands("dequeue"), 1);
 }
 
 /* Its token tells it apart only if it is this connection's alone, and only if the connection
@@ -573,10 +573,10 @@ static void tries_in_a_transaction_that_was_not_answered_are_undone(void **state
 	take_with(f, &by_address, "worker-2", false);
 	/* What Redis has only queued it forgets by itself. */
 	session_undo(&f->s);
-	assert_int_equal(count_errands("leave"), 0);
+	assert_int_equal(count_errands("dequeue"), 0);
 	assert_non_null(session_exec(&f->s));
 	session_undo(&f->s);
-	assert_int_equal(count_errands("leave"), 2);
+	assert_int_equal(count_errands("dequeue"), 2);
 }
 
 static void in_a_database_that_is_not_known_nothing_is_undone(void **state)

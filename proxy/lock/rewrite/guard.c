@@ -9,7 +9,7 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* Of a key, so much is shown to people; as in scripts/lost.lua. */
+/* Of a key, so much is shown to people; as in scripts/includes/hasp_error.lua. */
 #define SHOWN_MAX 128
 
 bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bool writes,
@@ -85,11 +85,9 @@ static void write_guard(struct buf *out, struct slice key, bool shared)
 	key_names_write_bulk(out, shared ? KEY_NAME_READERS : KEY_NAME_GUARD, key);
 }
 
-/* Those of the command, the guarded ones first. */
-static void write_own_keys(struct buf *out, const struct guarded_command *g)
+/* Those of the command that are not guarded. */
+static void write_other_keys(struct buf *out, const struct guarded_command *g)
 {
-	for (size_t i = 0; i < g->n; i++)
-		resp_write_bulk(out, g->keys[i].key);
 	for (size_t i = 0; i < g->nargs; i++)
 		if (!is_guarded_key(g, g->req->argv[g->args[i]]))
 			resp_write_bulk(out, g->req->argv[g->args[i]]);
@@ -101,18 +99,6 @@ static void write_command(struct buf *out, const struct guarded_command *g)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
-static void begin_guard_call(struct buf *out, enum script_id id,
-                             const struct guarded_command *g, struct rewrite_how how,
-                             size_t nargs)
-{
-	script_call_begin(out, id, how, 4 * g->n + count_others(g), nargs);
-	for (size_t i = 0; i < g->n; i++)
-		write_guard(out, g->keys[i].key, g->keys[i].shared);
-	write_own_keys(out, g);
-	resp_write_bulk_int(out, (long long)g->n);
-	script_call_write_wait(out, how, g->wait_ms);
-}
-
 /* A grant may come when its waiter has given up: a guard that is the owner's again tells
  * nothing of what it read before, and the write is refused as nobody's. */
 static struct slice token_of(const struct guarded_key *k)
@@ -120,42 +106,48 @@ static struct slice token_of(const struct guarded_key *k)
 	return k->lost && k->writes ? SLICE_LIT("-") : k->token;
 }
 
-/* What the script should know of a key; as in scripts/guard_read.lua. */
-static char knowledge(const struct guarded_key *k)
+/* What the script should know of a key. */
+static const char *state_of(const struct guarded_key *k, enum script_id id)
 {
-	if (!k->writes || !(k->held || k->shared))
-		return '-';
-	return k->held ? 'm' : 's';
+	if (id == SCRIPT_GUARD_READ && !k->writes)
+		return "-";
+	if (!k->held && !k->shared)
+		return "-";
+	if (id == SCRIPT_GUARD_READ || k->releases)
+		return k->held ? "m" : "s";
+	return k->held ? "mk" : "sk";
 }
 
-/* Most often there is nothing. */
-static void write_mode(struct buf *out, const struct guarded_command *g, bool apart)
+/* The call of guard_read or guard_write, laid out as scripts/includes/guarded_key.lua reads it.
+ */
+static void write_guard_call(struct buf *out, enum script_id id,
+                             const struct guarded_command *g, struct rewrite_how how,
+                             bool with_command)
 {
-	struct buf mode = BUF_INIT;
-	bool matters = false;
-
-	buf_puts(&mode, apart ? "take" : "read");
+	script_call_begin(out, id, how, 4 * g->n + count_others(g),
+	                  1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
+	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
-		char c = knowledge(&g->keys[i]);
-		buf_append(&mode, slice_of(&c, 1));
-		matters |= c != '-';
+		write_guard(out, g->keys[i].key, g->keys[i].shared);
+		resp_write_bulk(out, g->keys[i].key);
 	}
-	resp_write_bulk(out, matters ? buf_slice(&mode) : slice_of(buf_head(&mode), 4));
-	buf_release(&mode);
+	write_other_keys(out, g);
+
+	resp_write_bulk_int(out, (long long)g->n);
+	script_call_write_wait(out, how, g->wait_ms);
+	for (size_t i = 0; i < g->n; i++) {
+		resp_write_bulk(out, token_of(&g->keys[i]));
+		resp_write_bulk_int(out, g->keys[i].lease_ms);
+		resp_write_bulk_str(out, state_of(&g->keys[i], id));
+	}
+	if (with_command)
+		write_command(out, g);
 }
 
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
                         struct rewrite_how how, bool apart)
 {
-	begin_guard_call(out, SCRIPT_GUARD_READ, g, how,
-	                 1 + SCRIPT_CALL_WAIT_ARGS + 1 + 2 * g->n + (apart ? 0 : g->req->argc));
-	write_mode(out, g, apart);
-	for (size_t i = 0; i < g->n; i++) {
-		resp_write_bulk(out, token_of(&g->keys[i]));
-		resp_write_bulk_int(out, g->keys[i].lease_ms);
-	}
-	if (!apart)
-		write_command(out, g);
+	write_guard_call(out, SCRIPT_GUARD_READ, g, how, !apart);
 }
 
 void rewrite_guard_optimistic(struct buf *out, const struct guarded_command *g)
@@ -171,17 +163,6 @@ void rewrite_guard_optimistic(struct buf *out, const struct guarded_command *g)
 	resp_write_request(out, g->req->argv, g->req->argc);
 }
 
-static void write_terms(struct buf *out, const struct guarded_command *g)
-{
-	for (size_t i = 0; i < g->n; i++) {
-		const struct guarded_key *k = &g->keys[i];
-		resp_write_bulk(out, token_of(k));
-		resp_write_bulk_int(out, k->lease_ms);
-		resp_write_bulk_str(out, k->held ? "held" : "");
-		resp_write_bulk_str(out, k->releases ? "release" : "keep");
-	}
-}
-
 /* Is the command what most writes are: it ends what a read of the only guarded key began? */
 static bool is_finish(const struct guarded_command *g)
 {
@@ -190,12 +171,14 @@ static bool is_finish(const struct guarded_command *g)
 	return g->n == 1 && k->held && k->releases && !k->shared;
 }
 
-static void rewrite_finish(struct buf *out, const struct guarded_command *g,
-                           struct rewrite_how how)
+static void write_finish_call(struct buf *out, const struct guarded_command *g,
+                              struct rewrite_how how)
 {
 	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g), 2 + g->req->argc);
 	write_guard_queue(out, g->keys->key);
-	write_own_keys(out, g);
+	resp_write_bulk(out, g->keys->key);
+	write_other_keys(out, g);
+
 	resp_write_bulk(out, token_of(g->keys));
 	resp_write_bulk_int(out, g->keys->lease_ms);
 	write_command(out, g);
@@ -205,20 +188,16 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          struct rewrite_how how)
 {
 	if (is_finish(g)) {
-		rewrite_finish(out, g, how);
+		write_finish_call(out, g, how);
 		return;
 	}
-	begin_guard_call(out, SCRIPT_GUARD_WRITE, g, how,
-	                 1 + SCRIPT_CALL_WAIT_ARGS + 4 * g->n + g->req->argc);
-	write_terms(out, g);
-	write_command(out, g);
+	write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, true);
 }
 
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
                          struct rewrite_how how)
 {
-	begin_guard_call(out, SCRIPT_GUARD_WRITE, g, how, 1 + SCRIPT_CALL_WAIT_ARGS + 4 * g->n);
-	write_terms(out, g);
+	write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, false);
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
@@ -234,31 +213,32 @@ enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct s
 	return SCRIPT_GUARD_RELEASE;
 }
 
-/* As the scripts show it. */
-static void rewrite_guard_write_error(struct buf *out, const char *what, struct slice key,
-                                      const char *why)
+/* A key in an error, as the scripts show it. */
+static void write_shown(struct buf *out, struct slice key)
 {
-	buf_printf(out, "-%s '", what);
+	buf_append(out, SLICE_LIT("'"));
 	for (size_t i = 0; i < key.n && i < SHOWN_MAX; i++) {
 		char c = iscntrl((unsigned char)key.p[i]) ? '?' : key.p[i];
 		buf_append(out, slice_of(&c, 1));
 	}
-	buf_printf(out, "' %s\r\n", why);
+	buf_append(out, SLICE_LIT("'"));
 }
 
 void rewrite_guard_locked_error(struct buf *out, struct slice key)
 {
-	rewrite_guard_write_error(out, "LOCKED", key, "is guarded by another owner");
+	buf_puts(out, "-LOCKED ");
+	write_shown(out, key);
+	buf_puts(out, " is guarded by another owner\r\n");
 }
 
 bool rewrite_guard_is_lost(struct slice line, struct slice key)
 {
-	struct buf expected = BUF_INIT;
-	bool same;
+	struct buf start = BUF_INIT;
+	bool is_lost;
 
-	rewrite_guard_write_error(&expected, "LOCKLOST", key,
-	                          "was read under a guard that is over: nothing was written");
-	same = slice_eq(line, buf_slice(&expected));
-	buf_release(&expected);
-	return same;
+	buf_puts(&start, "-LOCKLOST ");
+	write_shown(&start, key);
+	is_lost = slice_starts(line, buf_slice(&start));
+	buf_release(&start);
+	return is_lost;
 }

@@ -4,7 +4,7 @@
  * and reads, or makes sure of them and writes. Pure: no I/O, no clock.
  *
  *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
- *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it on
+ *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it off
  *   any other write -> guard_write:  are all of them ours, or free? ...
  *
  * A script's reply is the command's own, byte for byte, as long as Lua can hold it: of all
@@ -101,7 +101,8 @@ void rewrite_guard_name(struct buf *out, struct slice key);
 
 /* The whole error line that says that the key is another's. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);
-/* Is `line`, of a reply, the error that says that this key was lost? */
+/* Is `line`, of a reply, the error that says that this key was lost? It names the key behind
+ * the code LOCKLOST; of two keys that are shown alike, both were. */
 bool rewrite_guard_is_lost(struct slice line, struct slice key);
 
 #endif

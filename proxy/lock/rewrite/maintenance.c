@@ -88,19 +88,19 @@ static void write_try(struct buf *out, const struct lock_try *t)
 
 enum script_id rewrite_check(struct buf *out, const struct lock_try *t, int64_t lease_ms)
 {
-	begin_own(out, SCRIPT_CHECK, &t->id, 6);
+	begin_own(out, SCRIPT_POLL, &t->id, 6);
 	write_try(out, t);
 	if (lease_ms)
 		resp_write_bulk_int(out, lease_ms);
 	else
 		resp_write_bulk(out, SLICE_LIT(""));
-	return SCRIPT_CHECK;
+	return SCRIPT_POLL;
 }
 
 enum script_id rewrite_leave(struct buf *out, const struct lock_try *t, bool undo)
 {
-	begin_own(out, SCRIPT_LEAVE, &t->id, 6);
+	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6);
 	write_try(out, t);
 	resp_write_bulk_str(out, undo ? "undo" : "tell");
-	return SCRIPT_LEAVE;
+	return SCRIPT_DEQUEUE;
 }

@@ -44,13 +44,13 @@ struct rewrite_how {
 	int64_t place; /* where it stood in the queue; 0: it did not */
 };
 
-/* What a lock is in Redis; see scripts/queue.lua. */
+/* What a lock is in Redis; see scripts/includes/hand_off.lua. */
 enum lock_kind {
 	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
-	LOCK_KIND_GUARD = 'g', /* see scripts/guards.lua */
+	LOCK_KIND_GUARD = 'g', /* see scripts/includes/guarded_key.lua */
 };
 
 /* What a successful reply does to the first key's lock (or, for DROPS, to all

@@ -213,7 +213,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* ---- DEL and UNLINK ---- */
 
-/* KEYS of drop.lua, whose locks of rules with `wait` bring their queues. */
+/* KEYS of del.lua, whose locks of rules with `wait` bring their queues. */
 static void write_drop_keys(const struct rewrite *rw, bool waiting)
 {
 	for (size_t i = 0; i < rw->nkeys; i++) {
@@ -240,7 +240,7 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 
 	for (size_t i = 0; i < rw->nkeys; i++)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
-	script_call_begin(rw->out, SCRIPT_DROP, rw->how,
+	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
 	                  rw->nkeys + nlocks + 2 * nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
 	write_drop_keys(rw, nwaiting > 0);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
@@ -251,7 +251,7 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
 	}
-	rw->call->script = SCRIPT_DROP;
+	rw->call->script = SCRIPT_DEL;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;
 	rw->call->hands_over = true;

@@ -127,7 +127,7 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 }
 
 /* The same under a rule with `wait`. */
-static void write_take_turn(const struct rewrite *rw, const char *form, const struct expiry *e)
+static void write_take_wait(const struct rewrite *rw, const char *form, const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
 	bool relative = strcmp(e->option, "PX") == 0;
@@ -135,7 +135,7 @@ static void write_take_turn(const struct rewrite *rw, const char *form, const st
 	int64_t wait = rule->wait_ms < rw->how.wait_max_ms ? rule->wait_ms
 	                                                   : rw->how.wait_max_ms;
 
-	script_call_begin(rw->out, SCRIPT_TAKE_TURN, rw->how, SCRIPT_CALL_QUEUE_KEYS,
+	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->how, SCRIPT_CALL_QUEUE_KEYS,
 	                  6 + SCRIPT_CALL_WAIT_ARGS);
 	script_call_write_queue_keys(rw->out, rw->req->argv[1], rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
@@ -145,7 +145,7 @@ static void write_take_turn(const struct rewrite *rw, const char *form, const st
 	resp_write_bulk_int(rw->out, relative ? 0 : until);
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_str(rw->out, rule->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
-	rw->call->script = SCRIPT_TAKE_TURN;
+	rw->call->script = SCRIPT_TAKE_WAIT;
 	rw->call->key = rw->req->argv[1];
 	rw->call->owner = rw->keys[0].token;
 	rw->call->ticket = rw->how.ticket;
@@ -160,7 +160,7 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
 
 	/* GET asks for the value that is there now. */
 	if (rule->wait_ms && !a->get)
-		write_take_turn(rw, "SET", e);
+		write_take_wait(rw, "SET", e);
 	else if (!rewrite_has_sidecar(rule) && rule->reentrant != REENTRANT_REFRESH &&
 	         !cut_later)
 		write_plain_take(rw, a->get, e);
@@ -208,7 +208,7 @@ enum rewrite_result rewrite_setnx(const struct rewrite *rw)
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
 	if (rw->keys[0].rule->wait_ms)
-		write_take_turn(rw, "SETNX", &e);
+		write_take_wait(rw, "SETNX", &e);
 	else
 		write_take(rw, "SETNX", &e);
 	takes(rw, LOCK_IF_ONE, rw->req->argv[2], &e);
@@ -253,7 +253,7 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
-	rewrite_begin_single(rw, SCRIPT_COUNT_INCR, 2);
+	rewrite_begin_single(rw, SCRIPT_INCR, 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);

@@ -1,0 +1,58 @@
+-- del: DEL and UNLINK of which at least one key has a rule.
+--
+-- KEYS     lock, sidecar for each of the n keys with a rule, of a rule with `wait` also record and
+--          queue; then the fence counter, if one has; then the other keys
+--
+-- ARGV[1]  command
+-- ARGV[2]  n
+-- ARGV[3]  token, 'wait' or '' for each of the n
+--
+-- returns  how many keys went; others' locks stay
+-- layout   hasp's
+-- include check_owner
+-- include client_error
+-- include hand_off
+local command, n = ARGV[1], tonumber(ARGV[2])
+local deleted, at = 0, 1
+local waiting, freed = false, {}
+for i = 1, n do
+	local token, wait = ARGV[2 * i + 1], ARGV[2 * i + 2]
+	local width = wait == 'wait' and 4 or 2
+	local lock, side, record, queue = unpack(KEYS, at, at + width - 1)
+	at, waiting = at + width, waiting or wait == 'wait'
+	local held, mine, wrong_type = check_owner(lock, side, token)
+	-- break release_by_anybody: if true then
+	if mine ~= false then
+		-- A stale sidecar goes with its lock, or without it.
+		local reply = redis.pcall(command, lock, side, record or side)
+		if type(reply) == 'table' then
+			return client_error(reply, command)
+		end
+		if held or wrong_type then
+			deleted = deleted + 1
+		end
+		if record then
+			freed[#freed + 1] = { lock, record, queue, side }
+		end
+	end
+end
+local counter = waiting and KEYS[at]
+if waiting then
+	at = at + 1
+end
+for _, keys in ipairs(freed) do
+	local lock, record, queue, side = unpack(keys)
+	-- A key may be named twice: then the lock is another's by now.
+	if redis.call('EXISTS', lock) == 0 then
+		hand_off(lock, record, queue, side, counter)
+	end
+end
+-- Not all at once: unpack() has its limit.
+for i = at, #KEYS, 1000 do
+	local reply = redis.pcall(command, unpack(KEYS, i, math.min(i + 999, #KEYS)))
+	if type(reply) == 'table' then
+		return client_error(reply, command)
+	end
+	deleted = deleted + reply
+end
+return deleted

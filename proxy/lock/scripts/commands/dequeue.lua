@@ -1,0 +1,54 @@
+-- dequeue: a try to take a lock is over, as far as its client is concerned: it leaves the queue. If
+-- it was granted the lock meanwhile, or took it at once and nobody ever learned of it, that is
+-- undone, or told.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  ticket
+-- ARGV[2]  its place ('': not known, '0': it never was in the queue)
+-- ARGV[3]  kind
+-- ARGV[4]  token
+-- ARGV[5]  value
+-- ARGV[6]  'undo', or 'tell' to leave it what it has
+--
+-- returns  what became of it (left, granted, undone, gone), for how many ms the lock is held,
+--          its fencing token (0: none)
+-- layout   any; see hand_off.lua
+-- include find_entry
+-- include granted_fence
+-- include hand_off
+-- include notify_redisson
+local lock, record, queue, side, counter = unpack(KEYS)
+local ticket, place, kind, token, value, what = unpack(ARGV)
+local entry = place ~= '0' and find_entry(queue, ticket, place)
+if entry then
+	redis.call('ZREM', queue, entry)
+	return { 'left', 0, 0 }
+end
+local fence = granted_fence(lock, record, side, kind, ticket, token, value)
+if not fence then
+	return { 'gone', 0, 0 }
+end
+if what == 'tell' then
+	return { 'granted', redis.call('PTTL', lock), fence }
+end
+if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
+	-- Other tries of the owner keep their holds.
+	local note = redis.call('GET', record)
+	if note:sub(-#ticket - 1) == ' ' .. ticket then
+		redis.call('SET', record, note:sub(1, -#ticket - 1) .. '-', 'KEEPTTL')
+	else
+		redis.call('ZREM', side, string.format('%.0f', fence) .. ' ' .. ticket)
+	end
+	return { 'undone', 0, 0 }
+end
+redis.call('DEL', lock, record, side)
+if not hand_off(lock, record, queue, side, counter) or kind ~= 'h' then
+	return { 'undone', 0, 0 }
+end
+notify_redisson(lock)
+return { 'undone', 0, 0 }

@@ -1,0 +1,43 @@
+-- expire: EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT on a rule's lock.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  sidecar
+--
+-- ARGV[1]  token
+-- ARGV[2]  lease ms
+-- ARGV[3]  longest lease ms
+-- ARGV[4]  'cut' when the expiry may be longer than that, or ''
+-- ARGV[5]  command
+-- ARGV[6]  its number; then its options
+--
+-- returns  1/0; another's lock: 0
+-- layout   hasp's
+-- include check_owner
+-- include client_error
+-- include enforce_lease
+local lock, side = unpack(KEYS)
+local token, lease, max_lease, cut, command, number = unpack(ARGV, 1, 6)
+local held, mine = check_owner(lock, side, token)
+if mine == false then
+	return 0
+end
+local reply = redis.pcall(command, lock, unpack(ARGV, 6))
+if type(reply) == 'table' then
+	return client_error(reply, command)
+end
+if not held then
+	return reply
+end
+if reply == 0 then
+	local note = mine and token .. ' ' .. held
+	enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease))
+	return reply
+end
+if cut == 'cut' and redis.call('PTTL', lock) > tonumber(max_lease) then
+	redis.call('PEXPIRE', lock, max_lease)
+	command, number = 'PEXPIRE', max_lease
+end
+if mine and side ~= lock then
+	redis.call(command, side, number)
+end
+return reply

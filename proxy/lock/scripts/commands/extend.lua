@@ -1,0 +1,33 @@
+-- extend: LOCK.EXTEND.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  sidecar
+--
+-- ARGV[1]  token
+-- ARGV[2]  layout: 'hash', 'string'
+-- ARGV[3]  lease ms
+--
+-- returns  1; 0 not this owner's
+-- layout   Redisson's RLock or go-zero's RedisLock
+-- include client_error
+-- include count_holds
+local lock, record, side = unpack(KEYS)
+local token, layout, lease = unpack(ARGV)
+local holds, wrong_type = count_holds(lock, token, layout)
+if not holds then
+	return wrong_type
+end
+if holds == 0 then
+	return 0
+end
+local reply = redis.pcall('PEXPIRE', lock, lease)
+if type(reply) == 'table' then
+	return client_error(reply, 'EXTEND')
+end
+redis.call('PEXPIRE', record, lease)
+if holds > 1 then
+	-- (See add_hold.lua.)
+	redis.call('PEXPIRE', side, lease + 60000)
+end
+return 1

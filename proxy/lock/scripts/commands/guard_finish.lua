@@ -1,0 +1,35 @@
+-- guard_finish: the write that ends what a read began, of one guarded key whose owner is this one
+-- connection: what guard_write does for most, in as few calls and arguments as it takes.
+--
+-- KEYS[1]  guard
+-- KEYS[2]  queue
+-- KEYS[3]  the guarded key; then the command's other keys
+--
+-- ARGV[1]  token
+-- ARGV[2]  lease ms
+-- ARGV[3]  the command
+--
+-- returns  the command's reply; LOCKLOST when the guard is not the owner's any more
+-- layout   hasp's
+-- include client_error
+-- include hasp_error
+-- include hand_off
+local guard, queue, key = KEYS[1], KEYS[2], KEYS[3]
+local token, lease, command = ARGV[1], ARGV[2], ARGV[3]
+-- break finish_unchecked: if false then
+if redis.pcall('GET', guard) ~= token then
+	return hasp_error('lost', key)
+end
+local reply = redis.pcall(unpack(ARGV, 3))
+if type(reply) == 'table' and reply.err then
+	if redis.call('PTTL', guard) < tonumber(lease) then
+		redis.call('PEXPIRE', guard, lease)
+	end
+	return client_error(reply, command)
+end
+redis.call('DEL', guard)
+if redis.call('EXISTS', queue) == 0 then
+	return reply
+end
+hand_off(guard, guard, queue, guard)
+return reply

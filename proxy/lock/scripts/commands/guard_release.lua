@@ -1,0 +1,32 @@
+-- guard_release: hasp's own release of a guard, when its owner is done with the key; or what it
+-- notes when its owner is not.
+--
+-- KEYS[1]  guard
+-- KEYS[2]  queue
+-- KEYS[3]  readers (none: the guard again)
+--
+-- ARGV[1]  token
+-- ARGV[2]  'written' when its owner has written what it had read, or ''; 'unread': only what
+--          nobody has read under; 'read' when its owner has read, and keeps the guard
+--
+-- returns  1; 0 when the guard is another's
+-- layout   hasp's
+-- include add_reader
+-- include hand_off_guard
+-- include is_guard_owner
+local guard, queue, readers = unpack(KEYS)
+local token, done = unpack(ARGV)
+if done == 'read' then
+	add_reader(readers, token)
+	return 1
+end
+if readers ~= guard and done == 'written' then
+	redis.call('HDEL', readers, token)
+end
+local owner = redis.pcall('GET', guard)
+if not is_guard_owner(owner, token) or done == 'unread' and owner == token then
+	return 0
+end
+redis.call('DEL', guard)
+hand_off_guard(guard, queue)
+return 1

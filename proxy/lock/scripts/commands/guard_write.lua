@@ -1,0 +1,68 @@
+-- guard_write: a command that writes guarded keys: all of their guards are its owner's, or free,
+-- or nothing is written.
+--
+-- KEYS     see guarded_key.lua
+-- ARGV     see guarded_key.lua
+--
+-- returns  the command's reply, GRANTED without one; LOCKLOST with the first key that was lost
+--          since it was read; LOCKED with the first key that is another's; QUEUED (see
+--          enqueue.lua), and its number
+-- layout   hasp's
+-- include client_error
+-- include enqueue_to_write
+-- include guard_lost
+-- include guarded_call
+-- include guarded_key
+-- include hand_off_guard
+-- include is_guard_owner
+-- break grant_unchecked: local n, command = guarded_call() if not ARGV[command] then return redis.status_reply('GRANTED') end
+local n, command = guarded_call()
+-- What the guards hold, and whether the owner has read the keys.
+local owners, read = {}, {}
+local first_other
+for i = 1, n do
+	local guard, _, readers, _, token, _, state = guarded_key(i)
+	owners[i] = redis.pcall('GET', guard)
+	read[i] = state == 'm' or state == 'mk'
+		or state ~= '-' and redis.call('HEXISTS', readers, token) == 1
+	-- break write_unchecked: if false then
+	if read[i] and owners[i] ~= token then
+		return guard_lost(i)
+	end
+	if not first_other and not is_guard_owner(owners[i], token) then
+		first_other = i
+	end
+end
+
+for i = first_other or n + 1, n do
+	local guard, queue, _, _, token = guarded_key(i)
+	if not is_guard_owner(owners[i], token)
+		and (owners[i] or not hand_off_guard(guard, queue)) then
+		return enqueue_to_write(i, owners)
+	end
+end
+
+if not ARGV[command] then
+	return redis.status_reply('GRANTED')
+end
+local reply = redis.pcall(unpack(ARGV, command))
+local failed = type(reply) == 'table' and reply.err
+for i = 1, n do
+	-- (The other guards are free, and stay so.)
+	if owners[i] then
+		local guard, queue, readers, _, token, lease, state = guarded_key(i)
+		if not read[i] or not failed and (state == 'm' or state == 's') then
+			redis.call('DEL', guard)
+			hand_off_guard(guard, queue)
+			if readers ~= guard then
+				redis.call('HDEL', readers, token)
+			end
+		elseif redis.call('PTTL', guard) < tonumber(lease) then
+			redis.call('PEXPIRE', guard, lease)
+		end
+	end
+end
+if failed then
+	return client_error(reply, ARGV[command])
+end
+return reply

@@ -1,0 +1,44 @@
+-- incr: INCR on a rule's lock. The client that counts 1 has acquired it; later counts change the
+-- lock's value, so the sidecar follows and the lock stays its owner's.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  sidecar
+--
+-- ARGV[1]  token
+-- ARGV[2]  lease ms
+--
+-- returns  the count
+-- layout   hasp's
+-- include client_error
+-- include hasp_error
+-- include int_overflow
+local lock, side = unpack(KEYS)
+local token, lease = unpack(ARGV)
+local count = redis.pcall('INCR', lock)
+if type(count) == 'table' then
+	return client_error(count, 'INCR')
+end
+if count == 1 then
+	redis.call('PEXPIRE', lock, lease)
+	if side ~= lock then
+		redis.call('SET', side, token .. ' 1', 'PX', lease)
+	end
+	return count
+end
+if int_overflow(count) then
+	redis.call('DECR', lock)
+	return hasp_error('overflow')
+end
+if side ~= lock then
+	local note = redis.pcall('GET', side)
+	local space = type(note) == 'string' and note:find(' ', 1, true)
+	if space and note:sub(space + 1) == string.format('%.0f', count - 1) then
+		note = note:sub(1, space) .. string.format('%.0f', count)
+		redis.call('SET', side, note, 'KEEPTTL')
+	end
+end
+if redis.call('PTTL', lock) == -1 then
+	redis.call('PEXPIRE', lock, lease)
+	redis.call('PEXPIRE', side, lease)
+end
+return count

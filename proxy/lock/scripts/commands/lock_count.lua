@@ -1,0 +1,71 @@
+-- lock_count: LOCK in the layout `count`.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  token
+-- ARGV[2]  lease ms
+-- ARGV[3]  ticket
+-- ARGV[4]  how many ms to wait
+-- ARGV[5]  place in the queue or ''
+--
+-- returns  the fencing token; nil: another's; QUEUED (see enqueue.lua)
+-- layout   Redisson's RLock: a hash {token: holds}
+-- include add_hold
+-- include client_error
+-- include enqueue
+-- include hand_off
+-- include recorded_fence
+-- include write_record
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, lease, ticket, wait_ms, place = unpack(ARGV)
+local existing, mine = redis.call('EXISTS', lock, queue), 0
+if existing > 0 then
+	mine = redis.pcall('HEXISTS', lock, token)
+	if type(mine) == 'table' then
+		return mine
+	end
+end
+
+if mine == 0 and existing > 0 then
+	-- hasp watches already when the lock ends, for those who are in the queue.
+	local held_ms = -1
+	if existing == 1 then
+		held_ms = redis.call('PTTL', lock)
+	end
+	if held_ms ~= -2 or not hand_off(lock, record, queue, side, counter) then
+		if wait_ms == '0' then
+			return false
+		end
+		return enqueue(lock, held_ms, queue, ticket, tonumber(wait_ms), place,
+			'h ' .. lease .. ' 0 ' .. token .. ' ')
+	end
+end
+
+local recorded = mine == 1 and recorded_fence(record, token)
+local fence = recorded or redis.pcall('INCR', counter)
+if type(fence) == 'table' then
+	return client_error(fence, 'LOCK')
+end
+local holds = redis.pcall('HINCRBY', lock, token, '1')
+if type(holds) == 'table' then
+	return holds
+end
+if mine == 1 then
+	-- No hold ends before it was to.
+	local left = redis.call('PTTL', lock)
+	if left > tonumber(lease) then
+		lease = string.format('%.0f', left)
+	end
+end
+redis.call('PEXPIRE', lock, lease)
+if not recorded then
+	write_record(record, token, fence, ticket, lease)
+	return fence
+end
+redis.call('PEXPIRE', record, lease)
+add_hold(side, string.format('%.0f', fence), ticket, lease)
+return fence

@@ -1,0 +1,48 @@
+-- lock_string: LOCK in the layouts `refresh` and `no`.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  token
+-- ARGV[2]  lease ms
+-- ARGV[3]  ticket
+-- ARGV[4]  how many ms to wait
+-- ARGV[5]  place in the queue or ''
+-- ARGV[6]  'refresh' or 'no'
+--
+-- returns  the fencing token; nil: held, for 'refresh' by another; QUEUED (see enqueue.lua)
+-- layout   go-zero's RedisLock: a string holding the token
+-- include client_error
+-- include enqueue
+-- include hand_off
+-- include recorded_fence
+-- include write_record
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, lease, ticket, wait_ms, place, reentrant = unpack(ARGV)
+local owner = redis.pcall('GET', lock)
+if type(owner) == 'table' then
+	return owner
+end
+local mine = owner == token and reentrant == 'refresh'
+
+if not mine and (owner or redis.call('EXISTS', queue) == 1) then
+	if owner or not hand_off(lock, record, queue, side, counter) then
+		if wait_ms == '0' then
+			return false
+		end
+		return enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,
+			's ' .. lease .. ' 0 ' .. token .. ' ')
+	end
+end
+
+local fence = owner and recorded_fence(record, token) or redis.pcall('INCR', counter)
+if type(fence) == 'table' then
+	return client_error(fence, 'LOCK')
+end
+redis.call('SET', lock, token, 'PX', lease)
+-- The owner who has the lock already would lose it, if this try were undone: so it is marked.
+write_record(record, token, fence, owner and '=' .. ticket or ticket, lease)
+return fence

@@ -1,0 +1,20 @@
+-- persist: PERSIST on a rule's key. A string keeps its expiry, whoever asks; other types are none
+-- of the rule's business.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  sidecar
+--
+-- ARGV[1]  lease ms
+--
+-- returns  0 for a string; as Redis for other types
+-- layout   hasp's
+local lock, side = unpack(KEYS)
+local lease = ARGV[1]
+if redis.call('TYPE', lock).ok ~= 'string' then
+	return redis.pcall('PERSIST', lock)
+end
+if redis.call('PTTL', lock) == -1 then
+	redis.call('PEXPIRE', lock, lease)
+	redis.call('PEXPIRE', side, lease)
+end
+return 0

@@ -1,0 +1,32 @@
+-- release: hasp's own release of a rule's lock.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar (owner = value: the lock itself)
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  token (owner = value: the value)
+-- ARGV[2]  what the lock must have left in ms: with less, the owner took it before
+-- ARGV[3]  what it may have left in ms at most (0: no limit): with more, the owner took another
+--
+-- returns  1; 0 when the lock is no longer this owner's
+-- layout   hasp's
+-- include check_owner
+-- include hand_off
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, least_ms, most_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local _, mine = check_owner(lock, side, token)
+if not mine then
+	return 0
+end
+local left = redis.call('PTTL', lock)
+if left >= 0 and (left < least_ms or most_ms > 0 and left > most_ms) then
+	return 0
+end
+redis.call('DEL', lock, side, record)
+if redis.call('EXISTS', queue) == 0 then
+	return 1
+end
+hand_off(lock, record, queue, side, counter)
+return 1

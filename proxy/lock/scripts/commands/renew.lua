@@ -1,0 +1,33 @@
+-- renew: hasp's own prolonging of rules' locks. Never shortens: the application may have asked for
+-- more meanwhile.
+--
+-- KEYS     lock, sidecar (owner = value: the lock itself) for each of the n locks
+--
+-- ARGV     lease ms, token (owner = value: the value) for each of the n
+--
+-- returns  for each of the n 1; 0 when it is no longer this owner's; -1 when Redis refused
+-- layout   hasp's
+-- include check_owner
+local function renew(i)
+	local lock, side = KEYS[2 * i - 1], KEYS[2 * i]
+	local lease, token = ARGV[2 * i - 1], ARGV[2 * i]
+	local _, mine = check_owner(lock, side, token)
+	if not mine then
+		return 0
+	end
+	local ttl = redis.call('PTTL', lock)
+	if ttl == -1 or ttl < tonumber(lease) then
+		redis.call('PEXPIRE', lock, lease)
+		if side ~= lock then
+			redis.call('PEXPIRE', side, lease)
+		end
+	end
+	return 1
+end
+
+local replies = {}
+for i = 1, #KEYS / 2 do
+	local ok, reply = pcall(renew, i)
+	replies[i] = ok and reply or -1
+end
+return replies

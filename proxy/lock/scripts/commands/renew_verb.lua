@@ -1,0 +1,39 @@
+-- renew_verb: hasp's own prolonging of the verbs' locks. Never shortens, and leaves alone what the
+-- same owner has acquired again since.
+--
+-- KEYS     lock, record, sidecar for each of the n locks
+--
+-- ARGV     lease ms, token, fencing token, layout ('hash' or 'string') for each of the n
+--
+-- returns  for each of the n 1; 0 when it is no longer this owner's; -1 when Redis refused
+-- layout   Redisson's RLock or go-zero's RedisLock
+-- include count_holds
+-- include recorded_fence
+local function renew(i)
+	local lock, record, side = unpack(KEYS, 3 * i - 2, 3 * i)
+	local lease, token, fence, layout = unpack(ARGV, 4 * i - 3, 4 * i)
+	local holds = count_holds(lock, token, layout)
+	local recorded = recorded_fence(record, token)
+	if not holds then
+		return -1
+	end
+	if holds == 0 or recorded and recorded ~= tonumber(fence) then
+		return 0
+	end
+	if redis.call('PTTL', lock) < tonumber(lease) then
+		redis.call('PEXPIRE', lock, lease)
+		redis.call('PEXPIRE', record, lease)
+		if holds > 1 then
+			-- (See add_hold.lua.)
+			redis.call('PEXPIRE', side, lease + 60000)
+		end
+	end
+	return 1
+end
+
+local replies = {}
+for i = 1, #KEYS / 3 do
+	local ok, reply = pcall(renew, i)
+	replies[i] = ok and reply or -1
+end
+return replies

@@ -1,0 +1,72 @@
+-- set: SET without NX, SETEX, PSETEX and GETSET on a rule's lock.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  sidecar
+--
+-- ARGV[1]  token
+-- ARGV[2]  value
+-- ARGV[3]  expiry option: PX, EXAT, PXAT, KEEPTTL
+-- ARGV[4]  its number (KEEPTTL: '')
+-- ARGV[5]  form: SET, XX, GET, XXGET, GETSET
+-- ARGV[6]  lease ms
+-- ARGV[7]  longest lease ms
+--
+-- returns  what Redis answers to that form. Another's lock: nil with XX, LOCKED without. Not the
+--          holder's value: a client that has read that before (GET, then GETSET: the same value
+--          means that nobody was faster) would take it for success.
+-- layout   hasp's
+-- include check_owner
+-- include client_error
+-- include enforce_lease
+-- include hasp_error
+local lock, side = unpack(KEYS)
+local token, value, option, number, form, lease, max_lease = unpack(ARGV)
+local held, mine, wrong_type = check_owner(lock, side, token)
+if side == lock and held then
+	mine = held == token or held == value
+end
+if mine == false then
+	if form == 'XX' or form == 'XXGET' then
+		return false
+	end
+	return hasp_error('held', lock)
+end
+local reply
+if form == 'GETSET' then
+	if wrong_type then
+		return wrong_type
+	end
+	reply = redis.pcall('SET', lock, value, option, number)
+else
+	local argv = { 'SET', lock, value, option }
+	if option ~= 'KEEPTTL' then
+		argv[#argv + 1] = number
+	end
+	if form == 'XX' or form == 'XXGET' then
+		argv[#argv + 1] = 'XX'
+	end
+	if form == 'GET' or form == 'XXGET' then
+		argv[#argv + 1] = 'GET'
+	end
+	reply = redis.pcall(unpack(argv))
+end
+if type(reply) == 'table' and reply.err then
+	return client_error(reply, 'SET')
+end
+if not reply and form ~= 'GET' then
+	return reply
+end
+if option == 'PX' then
+	if side ~= lock then
+		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
+	end
+	if form == 'GETSET' then
+		return held or false
+	end
+	return reply
+end
+enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(max_lease))
+if form == 'GETSET' then
+	return held or false
+end
+return reply

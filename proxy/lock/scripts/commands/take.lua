@@ -1,0 +1,65 @@
+-- take: SETNX and SET ... NX on a rule's lock.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  sidecar
+--
+-- ARGV[1]  token
+-- ARGV[2]  value
+-- ARGV[3]  expiry option: PX, EXAT, PXAT
+-- ARGV[4]  its number
+-- ARGV[5]  form: SETNX, SET, GET
+-- ARGV[6]  'refresh' or 'no'
+-- ARGV[7]  lease ms
+-- ARGV[8]  longest lease ms
+--
+-- returns  what Redis answers to that form: 1/0, OK/nil, nil/the old value
+-- layout   hasp's: the lock as the application stored it, the owner beside it
+-- include check_owner
+-- include client_error
+-- include enforce_lease
+local lock, side = unpack(KEYS)
+local token, value, option, number, form, reentrant, lease, max_lease = unpack(ARGV)
+local reply
+if form == 'GET' then
+	reply = redis.pcall('SET', lock, value, 'NX', 'GET', option, number)
+else
+	reply = redis.pcall('SET', lock, value, 'NX', option, number)
+end
+if type(reply) == 'table' and reply.err then
+	return client_error(reply, 'SET')
+end
+local took = reply
+if form == 'GET' then
+	took = not reply
+elseif form == 'SETNX' then
+	reply = reply and 1 or 0
+end
+if took and option == 'PX' then
+	if side ~= lock then
+		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
+	end
+	return reply
+end
+if not took and reentrant ~= 'refresh' then
+	return reply
+end
+if not took then
+	local held, mine = check_owner(lock, side, token)
+	if side == lock then
+		mine = held == value
+	end
+	if not mine then
+		return reply
+	end
+	reply = redis.pcall('SET', lock, value, option, number)
+	if reply.err then
+		return client_error(reply, 'SET')
+	end
+	if form == 'SETNX' then
+		reply = 1
+	elseif form == 'GET' then
+		reply = false
+	end
+end
+enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(max_lease))
+return reply

@@ -1,0 +1,87 @@
+-- take_wait: SETNX and SET ... NX on a lock of a rule with `wait`.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar (owner = value: the lock itself)
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  token
+-- ARGV[2]  lease ms
+-- ARGV[3]  ticket
+-- ARGV[4]  how many ms to wait
+-- ARGV[5]  place in the queue or ''
+-- ARGV[6]  value
+-- ARGV[7]  end of the lease in ms or 0
+-- ARGV[8]  form: SETNX, SET
+-- ARGV[9]  'refresh' or 'no'
+--
+-- returns  what Redis answers to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
+-- layout   hasp's: the lock as the application stored it, the owner beside it
+-- include check_owner
+-- include client_error
+-- include enforce_lease
+-- include enqueue
+-- include get_string
+-- include hand_off
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, lease, ticket, wait_ms, place, value, until_ms, form, reentrant = unpack(ARGV)
+local took, refused = 1, 0
+if form == 'SET' then
+	took, refused = redis.status_reply('OK'), false
+end
+local option, number = 'PX', lease
+if until_ms ~= '0' then
+	option, number = 'PXAT', until_ms
+end
+-- Whom the record names: with owner = value nobody but the value itself.
+local recorded = side == lock and '-' or token
+
+local reply, held_ms = false, -1
+if redis.call('EXISTS', queue) == 0 then
+	held_ms = -2
+	reply = redis.pcall('SET', lock, value, 'NX', option, number)
+	if type(reply) == 'table' and reply.err then
+		return client_error(reply, 'SET')
+	end
+	if reply and option == 'PX' then
+		if side ~= lock then
+			redis.call('SET', side, token .. ' ' .. value, 'PX', number)
+		end
+		redis.call('SET', record, recorded .. ' - ' .. ticket, 'PX', lease)
+		return took
+	end
+end
+local undo_ticket = ticket
+if not reply then
+	local held, mine, wrong_type
+	if reentrant == 'refresh' then
+		held, mine, wrong_type = check_owner(lock, side, token)
+		if side == lock then
+			mine = held == value
+		end
+	else
+		held, wrong_type = get_string(lock)
+	end
+	if mine then
+		-- The owner would lose the lock if this try were undone.
+		undo_ticket = '-'
+	elseif held or wrong_type or not hand_off(lock, record, queue, side, counter) then
+		if wait_ms == '0' then
+			return refused
+		end
+		return enqueue(lock, held_ms, queue, ticket, tonumber(wait_ms), place,
+			(side == lock and 'v ' or 'r ') .. lease .. ' ' .. until_ms .. ' ' .. recorded
+			.. ' ' .. value)
+	end
+	reply = redis.pcall('SET', lock, value, option, number)
+	if reply.err then
+		return client_error(reply, 'SET')
+	end
+end
+enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(lease))
+local left = redis.call('PTTL', lock)
+if left > 0 then
+	redis.call('SET', record, recorded .. ' - ' .. undo_ticket, 'PX', left)
+end
+return took

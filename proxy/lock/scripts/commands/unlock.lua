@@ -1,0 +1,52 @@
+-- unlock: UNLOCK, and hasp's own release of a verbs' lock.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  token
+-- ARGV[2]  layout: 'hash', 'string', or '' for either
+-- ARGV[3]  '' or the ticket of the acquisition that is meant, which must be the latest
+--
+-- returns  1 released (and handed off to the first waiter), or one hold of several given back;
+--          0 not this owner's
+-- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock
+-- include client_error
+-- include count_holds
+-- include hand_off
+-- include notify_redisson
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, ticket = ARGV[1], ARGV[3]
+local holds, layout = count_holds(lock, token, ARGV[2])
+if not holds then
+	return layout
+end
+-- break release_by_anybody: if false then
+if holds == 0 then
+	return 0
+end
+if ticket ~= '' then
+	local note = redis.pcall('GET', record)
+	if type(note) ~= 'string' or note:match('^%S+ %S+ =?(.+)$') ~= ticket then
+		return 0
+	end
+end
+if holds > 1 then
+	local left = redis.pcall('HINCRBY', lock, token, '-1')
+	if type(left) == 'table' then
+		return client_error(left, 'UNLOCK')
+	end
+	return 1
+end
+-- break hand_off_held: local reply = redis.pcall('DEL', record, side)
+local reply = redis.pcall('DEL', lock, record, side)
+if type(reply) == 'table' then
+	return client_error(reply, 'UNLOCK')
+end
+if not hand_off(lock, record, queue, side, counter) or layout ~= 'hash' then
+	return 1
+end
+notify_redisson(lock)
+return 1

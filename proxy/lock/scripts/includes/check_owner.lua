@@ -1,0 +1,25 @@
+-- The value of a rule's lock, then: true when `token` owns it, false when another owner does, nil
+-- when nobody does. For another type: nil, nil, Redis' own error.
+--
+-- The lock is a string. Beside it stands its sidecar, `<token> <value>`, which counts only while
+-- the lock has that very value. A lock whose sidecar key is the lock key itself has none: with
+-- owner = value the lock's value is the owner.
+-- include get_string
+local function check_owner(lock, side, token)
+	local value, wrong_type = get_string(lock)
+	if not value then
+		return nil, nil, wrong_type
+	end
+	if side == lock then
+		if token == '' then
+			return value
+		end
+		return value, value == token
+	end
+	local note = get_string(side)
+	local space = note and note:find(' ', 1, true)
+	if not space or note:sub(space + 1) ~= value then
+		return value
+	end
+	return value, note:sub(1, space - 1) == token
+end

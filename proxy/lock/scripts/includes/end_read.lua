@@ -1,0 +1,26 @@
+-- A read comes to its end at key `i`, of which it did not get the guard: `outcome` and `err` are
+-- those of acquire_guard(). When it waits, the guards of the keys before stay its own, marked as
+-- not read under yet. Returns the reply.
+-- include enqueue_for_guard
+-- include guard_lost
+-- include guarded_try
+-- include release_guards
+-- include set_guards
+local function end_read(i, outcome, err, taken, unread)
+	local may_wait, ticket = guarded_try()
+	if outcome == 'busy' and may_wait then
+		-- break keep_as_read: set_guards(taken)
+		set_guards(taken, ticket)
+		-- break keep_as_read: set_guards(unread)
+		set_guards(unread, ticket)
+	else
+		release_guards(taken)
+	end
+	if outcome == 'busy' then
+		return enqueue_for_guard(i)
+	end
+	if outcome == 'lost' then
+		return guard_lost(i)
+	end
+	return err
+end

@@ -1,0 +1,12 @@
+-- The string at `key`; nil when there is none. For another type: nil and Redis' own error. Any
+-- other error (ACL, say) ends the script: it must not look like a free lock.
+local function get_string(key)
+	local value = redis.pcall('GET', key)
+	if type(value) == 'table' then
+		if value.err:sub(1, 9) ~= 'WRONGTYPE' then
+			error(value.err, 0)
+		end
+		return nil, value
+	end
+	return value or nil
+end

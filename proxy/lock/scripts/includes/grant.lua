@@ -1,0 +1,55 @@
+-- Writes the lock, and what stands beside it, for `waiter`. `shared_fence` is the fencing token of
+-- its owner, who has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
+-- refuses the write: then nothing was written.
+-- include add_hold
+local function grant(keys, waiter, shared_fence)
+	local kind, lease = waiter.kind, waiter.lease
+	local fence = shared_fence or '-'
+	if not shared_fence and (kind == 'h' or kind == 's') then
+		-- break falling_fences: local count = redis.pcall('DECR', keys.counter)
+		local count = redis.pcall('INCR', keys.counter)
+		if type(count) == 'table' then
+			return nil
+		end
+		fence = string.format('%.0f', count)
+	end
+
+	local reply
+	if kind == 'h' then
+		reply = redis.pcall('HINCRBY', keys.lock, waiter.token, '1')
+	else
+		local content = waiter.value
+		if kind == 's' then
+			content = waiter.token
+		elseif kind == 'g' then
+			-- break grant_as_read: content = waiter.value
+			content = waiter.value .. ' ' .. waiter.ticket
+		end
+		reply = redis.pcall('SET', keys.lock, content, 'PX', lease)
+	end
+	if type(reply) == 'table' and reply.err then
+		return nil
+	end
+
+	if kind == 'h' then
+		if shared_fence then
+			-- Nobody's lease gets shorter.
+			local left = redis.call('PTTL', keys.lock)
+			if left >= tonumber(lease) then
+				lease = string.format('%.0f', left)
+			end
+		end
+		redis.call('PEXPIRE', keys.lock, lease)
+	elseif kind == 'r' and keys.side ~= keys.lock then
+		-- (The rule may have got owner = value meanwhile, which knows no sidecar.)
+		redis.call('SET', keys.side, waiter.token .. ' ' .. waiter.value, 'PX', lease)
+	end
+	if shared_fence then
+		redis.call('PEXPIRE', keys.record, lease)
+		add_hold(keys.side, fence, waiter.ticket, lease)
+	elseif kind ~= 'g' then
+		redis.call('SET', keys.record, waiter.token .. ' ' .. fence .. ' ' .. waiter.ticket,
+			'PX', lease)
+	end
+	return fence
+end

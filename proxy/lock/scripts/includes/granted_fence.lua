@@ -1,0 +1,27 @@
+-- The fencing token (0: none) of what the try `ticket` was granted, if it still has the lock; else
+-- nil. The kinds are those of hand_off.lua.
+-- include is_guard_owner
+local function granted_fence(lock, record, side, kind, ticket, token, value)
+	if kind == 'g' then
+		-- (Of an owner that is one connection, `token` is its own; else '-'.)
+		local owner = redis.pcall('GET', lock)
+		return (owner == value .. ' ' .. ticket or is_guard_owner(owner, token)) and 0 or nil
+	end
+	local note = redis.pcall('GET', record)
+	local fence, first
+	if type(note) == 'string' then
+		fence, first = note:match('^%S+ (%S+) (.+)$')
+	end
+	-- (See add_hold.lua.)
+	if not fence or first ~= ticket and not (kind == 'h'
+		and type(redis.pcall('ZSCORE', side, fence .. ' ' .. ticket)) == 'string') then
+		return nil
+	end
+	local held
+	if kind == 'h' then
+		held = redis.pcall('HEXISTS', lock, token) == 1
+	else
+		held = redis.pcall('GET', lock) == (kind == 's' and token or value)
+	end
+	return held and (tonumber(fence) or 0) or nil
+end

@@ -1,0 +1,75 @@
+-- Hands a lock that is free to the first waiter who is there: not past its deadline, and its worker
+-- listens. That waiter is told in the same step. Those before it are forgotten, and enter the queue
+-- again if they are there after all. In the layout `count`, waiters of the same owner right behind
+-- it get the lock, too. Returns true when nobody got the lock: it is still free.
+--
+-- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
+-- entries
+--
+--     <ticket> <deadline ms> <kind> <lease ms> <until ms> <token> <value>
+--
+-- The ticket names one try of one client, and begins with its worker's number, up to the dash. The
+-- kind says what to write when the lock is handed off:
+--
+--     h   the verbs' layout `count`: a hash {token: holds}
+--     s   the verbs' layouts `refresh` and `no`: a string holding the token
+--     r   a rule's lock: the value, and the owner in the sidecar
+--     v   a rule's lock with owner = value: the value alone
+--     g   a guard: the value, which is the owner's token, and the ticket; it has no record
+--
+-- `until` is the end of a lease that the application named as a date, else 0.
+-- The lock's record, `<token> <fencing token or -> <ticket>`, remembers who acquired it.
+-- include is_present
+-- include offer
+-- include parse_waiter
+local function hand_off(lock, record, queue, side, counter)
+	-- (A queue of another type has nobody in it.)
+	-- break last_first: local entries = redis.pcall('ZREVRANGE', queue, '0', '1')
+	local entries = redis.pcall('ZRANGE', queue, '0', '1')
+	if not entries[1] then
+		return true
+	end
+	local keys = { lock = lock, record = record, side = side, counter = counter }
+	local now = redis.call('TIME')
+	local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
+	local deaf = {}
+	-- Who got the lock, in the layout `count`: token, fencing token, and what is left of the lease.
+	local owner
+	local i = 1
+	while entries[i] do
+		local entry = entries[i]
+		-- break two_owners: if false then
+		if owner and not entry:find(' ' .. owner.token .. ' ', 1, true) then
+			return false
+		end
+		local waiter = parse_waiter(entry, now_ms)
+		-- break two_owners: if owner and (not waiter or waiter.kind ~= 'h' or deaf[1]) then return false elseif owner then deaf[1], owner.fence = true, nil end if false then
+		if owner and not (waiter and waiter.kind == 'h' and waiter.token == owner.token) then
+			return false
+		end
+		local outcome, fence = 'absent', nil
+		if waiter and is_present(waiter, now_ms, deaf) then
+			outcome, fence = offer(keys, waiter, owner, now_ms)
+		end
+		if outcome == 'refused' then
+			return false
+		end
+		redis.call('ZREM', queue, entry)
+		if outcome == 'deaf' then
+			deaf[waiter.worker] = true
+		elseif outcome == 'granted' then
+			if waiter.kind ~= 'h' then
+				return false
+			end
+			local lease = owner and string.format('%.0f', redis.call('PTTL', lock)) or waiter.lease
+			owner = { token = waiter.token, fence = fence, lease = lease }
+		end
+		i = i + 1
+		if i == 3 then
+			-- Both are out of the queue.
+			-- break last_first: entries, i = redis.call('ZREVRANGE', queue, '0', '1'), 1
+			entries, i = redis.call('ZRANGE', queue, '0', '1'), 1
+		end
+	end
+	return owner == nil
+end

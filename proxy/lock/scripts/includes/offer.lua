@@ -1,0 +1,23 @@
+-- Grants the lock to `waiter` and tells its worker. `owner` is the one who has the lock already, in
+-- the layout `count`; else nil. Returns what became of it:
+--
+--     granted   and the fencing token
+--     deaf      nobody listened: the grant is undone
+--     refused   Redis refuses to write (no memory left, say), or to publish (this user may not):
+--               the lock stays free for hasp's own poll, which may
+-- include format_ms
+-- include grant
+-- include revoke
+local function offer(keys, waiter, owner, now_ms)
+	local fence = grant(keys, waiter, owner and owner.fence)
+	if not fence then
+		return 'refused'
+	end
+	local listeners = redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker,
+		waiter.ticket .. ' ' .. fence .. ' ' .. format_ms(now_ms))
+	if type(listeners) == 'number' and listeners > 0 then
+		return 'granted', fence
+	end
+	revoke(keys, waiter, fence, owner)
+	return type(listeners) == 'number' and 'deaf' or 'refused'
+end
