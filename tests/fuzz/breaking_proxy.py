@@ -2,7 +2,7 @@
 """A proxy between hasp and Redis that breaks hasp's scripts on their way, on purpose.
 
 hasp sends a script by its text, in EVAL, and calls it by the text's SHA1, in EVALSHA. Both are
-replaced by those of the patched text. Redis never gets a whole one that BREAKS concerns: a SHA1
+replaced by those of the broken text. Redis never gets a whole one that BREAKS concerns: a SHA1
 whose text did not come by yet is not known to it either, so that hasp sends the text.
 
 The tester is tested with it: it must find something wrong with each of these. `none` changes
@@ -13,40 +13,37 @@ import hashlib
 import socket
 import threading
 
-# name -> [(what the text has, without comments and indentation; what it gets instead)]
+from lua_scripts import NAMES, broken_by, script_text
+
+# name -> what is broken in the scripts' sources; see lua_scripts.py
 BREAKS = {
-    "none": [],
+    "none": (),
     # Who has the lock is not asked.
-    "owner": [("if n == 0 then\nreturn 0\nend\nif ARGV[3]", "if ARGV[3]"),
-              ("if mine ~= false then\nlocal reply", "if true then\nlocal reply")],
+    "owner": ("release_by_anybody",),
     # The last in the queue gets it.
-    "last": [("'ZRANGE', queue, '0', '1')", "'ZREVRANGE', queue, '0', '1')")],
+    "last": ("last_first",),
     # Whoever comes stands in front of the others.
-    "front": [("place = t[1] .. string.format('%06d', t[2])",
-               "place = string.format('%.0f', 4000000000000000 - t[1] * 1000000 - t[2])"),
-              ("if redis.call('ZCOUNT', queue, place, '+inf') > 0 then", "if false then")],
-    # The lock is handed on as it is.
-    "keep": [("redis.pcall('DEL', lock, KEYS[2], KEYS[4])", "redis.pcall('DEL', KEYS[2], KEYS[4])")],
+    "front": ("newcomers_first",),
+    # The lock is handed off as it is.
+    "keep": ("hand_off_held",),
     # Two get it, of different owners; in the layout `count`.
-    "twice": [("if owner and not entry:find(' ' .. owner .. ' ', 1, true) then\nreturn false\nend\n", ""),
-              ("if owner and (kind ~= 'h' or token ~= owner) then\nreturn false\nend",
-               "if owner and (kind ~= 'h' or deaf[1]) then\nreturn false\nend\n"
-               "if owner then\ndeaf[1], owners_fence = true, nil\nend")],
+    "twice": ("two_owners",),
     # Fencing tokens fall.
-    "fence": [("fence = redis.pcall('INCR', counter)", "fence = redis.pcall('DECR', counter)")],
-    # Nobody is let in, neither at a release nor at hasp's looks.
-    "nobody": [("tonumber(deadline) > now and", "tonumber(deadline) < 0 and")],
+    "fence": ("falling_fences",),
+    # Nobody is let in, neither at a release nor at hasp's polls.
+    "nobody": ("nobody_present",),
 }
 
 
 class BreakingProxy:
-    """`upstream` is the path of a unix socket, `address` what hasp connects to, `patches` are as
+    """`upstream` is the path of a unix socket, `address` what hasp connects to, `breaks` are as
     in BREAKS."""
 
-    def __init__(self, upstream, patches):
-        self.upstream, self.patches = upstream, patches
+    def __init__(self, upstream, breaks):
+        self.upstream = upstream
+        self.broken = {script_text(name): script_text(name, breaks) for name in NAMES if broken_by(name, breaks)}
         self.shas = {}       # of the text as hasp knows it -> as Redis knows it
-        self.applied = set()  # those of the patches that something fitted
+        self.applied = set()  # texts that came by and were broken
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=511)
         self.address = self.listener.getsockname()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -55,8 +52,8 @@ class BreakingProxy:
         self.listener.close()
 
     def complete(self):
-        """All patches were applied to something."""
-        return len(self.applied) == len(self.patches)
+        """Each script that is broken has come by: hasp was built of these sources."""
+        return len(self.applied) == len(self.broken)
 
     def _accept(self):
         while True:
@@ -109,14 +106,12 @@ class BreakingProxy:
 
     def _patch(self, script):
         text = script.decode()
-        for i, (old, new) in enumerate(self.patches):
-            if old in text:
-                text = text.replace(old, new)
-                self.applied.add(i)
-        patched = text.encode()
-        if patched != script:
-            self.shas[sha1(script)] = sha1(patched)
-        return patched
+        if text not in self.broken:
+            return script
+        self.applied.add(text)
+        broken = self.broken[text].encode()
+        self.shas[sha1(script)] = sha1(broken)
+        return broken
 
 
 def sha1(script):
