@@ -14,6 +14,8 @@ pytest.register_assert_rewrite("harness")
 # pylint: disable=wrong-import-position
 from harness import Hasp, RedisServer  # noqa: E402
 from harness.interop import Sides  # noqa: E402
+from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
+from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
 
 

@@ -12,8 +12,8 @@
  *   renew LOCK LEASE FENCE [LOCK LEASE FENCE ...] -> BYTES
  *   release LOCK LEAST_MS MOST_MS               -> BYTES
  *   unlock LOCK FENCE                           -> BYTES
- *   check LOCK VALUE TICKET PLACE LEASE         -> BYTES
- *   leave LOCK VALUE TICKET PLACE undo|tell     -> BYTES
+ *   poll LOCK VALUE TICKET PLACE LEASE          -> BYTES
+ *   dequeue LOCK VALUE TICKET PLACE undo|tell   -> BYTES
  *       LOCK: h|s|r|v KEY TOKEN
  *   keys ARG...                                 -> KNOWN ARITY_OK INDEX...
  *   scripts                                     -> NAME SHA TEXT ...
@@ -239,7 +239,7 @@ static void do_unlock(void)
 	put_own(&out);
 }
 
-static void do_try(bool check)
+static void do_try(bool poll)
 {
 	struct buf out = BUF_INIT;
 	struct lock_try t = { .id = read_ident(word()) };
@@ -247,7 +247,7 @@ static void do_try(bool check)
 	t.value = unhex(word());
 	t.ticket = unhex(word());
 	t.place = atoll(word());
-	if (check)
+	if (poll)
 		(void)rewrite_check(&out, &t, atoll(word()));
 	else
 		(void)rewrite_leave(&out, &t, strcmp(word(), "undo") == 0);
@@ -298,8 +298,8 @@ int main(void)
 			do_release();
 		else if (strcmp(what, "unlock") == 0)
 			do_unlock();
-		else if (strcmp(what, "check") == 0 || strcmp(what, "leave") == 0)
-			do_try(strcmp(what, "check") == 0);
+		else if (strcmp(what, "poll") == 0 || strcmp(what, "dequeue") == 0)
+			do_try(strcmp(what, "poll") == 0);
 		else if (strcmp(what, "keys") == 0)
 			do_keys(t);
 		else

@@ -2,7 +2,7 @@
 """What a rule makes of each command, as two clients see it through hasp.
 
 `one` and `other` are raw connections to hasp, `plain` is a client that goes past
-it. What the scripts do in each state of a lock is test_scripts.py's; here it is
+it. What the scripts do in each state of a lock is tested in test_scripts*; here it is
 that commands get there.
 """
 

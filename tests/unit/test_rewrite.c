@@ -97,9 +97,9 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 	(void)state;
 	assert_int_equal(rewrite_keys("UNLINK a k1 k2 k3", keys, 4, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_DEL, "12 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
-	                          "k2 hasp:owner:{k2} "
-	                          "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
-	                          "UNLINK 3 t1 wait t2 \"\" t3 wait");
+	                         "k2 hasp:owner:{k2} "
+	                         "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
+	                         "UNLINK 3 t1 wait t2 \"\" t3 wait");
 	assert_true(call.hands_over);
 }
 

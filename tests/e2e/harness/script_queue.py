@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tries of several owners at one lock, by the scripts alone, and the workers that are told."""
+
+import pytest
+
+from .resp import Connection, encode
+from .scripts import KEY, LEASE, WORKER, parse
+
+OTHERS = [f"10.0.0.{n}:4711/0/beef{n}" for n in range(3, 9)]
+QUEUE = "hasp:queue:{lock:1}"
+DEAF = "00000000000000dd"  # a worker that is gone
+SECOND = "00000000000000bb"  # one more that listens
+RULES = {"r": {"owner": "connection"}, "v": {"owner": "value"}}
+LAYOUTS = {"h": "count", "s": "no"}
+
+kinds = pytest.mark.parametrize("kind", "hsrv")
+
+
+class Workers:
+    """The workers that listen: what they are told, in the order in which it was published."""
+
+    def __init__(self, server, *numbers):
+        self.c = Connection(server.unix)
+        for number in numbers:
+            self.c.call("SUBSCRIBE", f"hasp:worker:{number}")
+
+    def told(self):
+        """[(ticket, fencing token or -)] since the last call."""
+        grants = []
+        self.c.send(encode("PING", "all"))
+        while (frame := parse(self.c.read()))[0] == "message":
+            assert frame[1] == "hasp:worker:" + frame[2].split("-")[0]
+            ticket, fence, _ = frame[2].split(" ")
+            grants.append((ticket, fence))
+        return grants
+
+
+@pytest.fixture
+def workers(server):
+    workers = Workers(server, WORKER, SECOND)
+    yield workers
+    workers.c.close()
+
+
+def value_of(token):
+    """What that owner stores under a rule; with owner = value its identity."""
+    return f"value of {token}"
+
+
+def ask(world, kind, token, wait=5000, key=KEY, lease=None, argv=None, **options):
+    """One try; `ticket` and `place` are options. Returns the reply, decoded."""
+    if kind in LAYOUTS:
+        options.setdefault("layout", LAYOUTS[kind])
+        args = (["PX", lease] if lease else []) + ["WAIT", wait]
+        return parse(world.verb("LOCK", key, *args, token=token, may_wait=wait, **options))
+    argv = argv or ["SET", key, value_of(token), "NX", *(["PX", lease] if lease else [])]
+    return parse(world.run(*argv, token=token, wait=max(wait, 1), may_wait=wait, **RULES[kind],
+                           **options))
+
+
+def place_in(reply):
+    """Of `QUEUED place now held`."""
+    word, place, now, _ = reply.split(" ")
+    assert word == "QUEUED" and int(now) > 1e12
+    return int(place)
+
+
+def give_back(world, kind, token, key=KEY):
+    if kind in LAYOUTS:
+        return parse(world.verb("UNLOCK", key, layout=LAYOUTS[kind], token=token))
+    identity = value_of(token) if kind == "v" else token
+    return parse(world.run("DEL", key, token=identity, wait=1, **RULES[kind]))
+
+
+def own_token(kind, token):
+    """As hasp's books name the owner."""
+    return value_of(token) if kind == "v" else token
+
+
+def assert_holder(world, kind, token, lease=LEASE, key=KEY):
+    if kind == "h":
+        assert world.db.hgetall(key) == {token.encode(): b"1"}
+    else:
+        assert world.db.get(key) == (token if kind == "s" else value_of(token)).encode()
+    if kind == "r":
+        assert world.db.get(f"hasp:owner:{{{key}}}") == f"{token} {value_of(token)}".encode()
+        assert lease - 2000 < world.db.pttl(f"hasp:owner:{{{key}}}") <= lease
+    assert lease - 2000 < world.db.pttl(key) <= lease
+
+
+def assert_record(world, kind, token, ticket, key=KEY):
+    owner, fence, first = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
+    assert (owner, first) == ("-" if kind == "v" else token, ticket)
+    assert fence == ("-" if kind in RULES else world.db.get("hasp:fence").decode())
+    assert 0 <= world.db.pexpiretime(f"hasp:fence:{{{key}}}") - world.db.pexpiretime(key) <= 50
+
+
+def assert_joined(world, *tickets, key=KEY):
+    """Who got the lock that its owner has already, under its latest fencing token."""
+    side, fence = f"hasp:owner:{{{key}}}", world.db.get("hasp:fence").decode()
+    assert world.db.zrange(side, 0, -1) == [f"{fence} {ticket}".encode() for ticket in tickets]
+    assert 59000 < world.db.pexpiretime(side) - world.db.pexpiretime(key) < 61000
+
+
+def assert_nothing_left(world):
+    """No lock, no queue, no record, no sidecar."""
+    assert set(world.db.keys()) <= {b"hasp:fence"}
+
+
+def until_redis_time(world, ms):
+    """Polls: a deadline is over when it is in Redis' past."""
+    while (lambda t: t[0] * 1000 + t[1] // 1000)(world.db.time()) <= ms:
+        pass
+
+
+def expire_now(world, key=KEY):
+    """The holder's lease ends, and no script runs."""
+    world.db.delete(key, f"hasp:owner:{{{key}}}", f"hasp:fence:{{{key}}}")

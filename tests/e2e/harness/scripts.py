@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rewritten commands and their scripts on a real Redis, without a proxy.
+
+The rewriter is asked through rewrite_tool for the bytes that hasp would send; they
+are sent as they are. Where a rule does not apply, the reply is compared byte for
+byte with that of the plain command, run from the same state in another database.
+$REWRITE_TOOL names the program; otherwise make builds it.
+"""
+
+import fcntl
+import itertools
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+import redis as redis_py
+
+from .processes import TOP, RedisServer
+from .resp import Connection, encode
+
+LEASE = 30000
+ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
+KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
+SIDECAR_OWNERS = ["connection", "address", "name", "user"]
+
+
+def build_tool():
+    """By make, where hasp was built; one test process at a time."""
+    directory = pathlib.Path(os.environ.get("HASP") or TOP / "hasp").resolve().parent
+    with open(directory / "Makefile") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.check_call(["make", "-s", "-C", directory, "tests/e2e/rewrite_tool"])
+    return directory / "tests" / "e2e" / "rewrite_tool"
+
+
+class Call:
+    """What the rewriter said: `passed`, or the fields of a struct lock_call."""
+
+    def __init__(self, words):
+        self.passed = words[0] == "pass"
+        self.effect = "none"
+        if self.passed:
+            return
+        self.script, self.effect, self.success = words[1:4]
+        self.leased, self.lease_ms = words[4] == "1", int(words[5])
+        self.key, self.value, self.owner = map(unhex, words[6:9])
+        self.kind, self.wait_ms, self.wire = words[9], int(words[10]), unhex(words[11])
+
+    def succeeded(self, reply):
+        return not reply.startswith(b"-") and {
+            "ok": reply.startswith(b"+"),
+            "one": reply == b":1\r\n",
+            "positive": reply[:1] == b":" and int(reply[1:]) > 0,
+            "nil": reply in (b"$-1\r\n", b"_\r\n"),
+            "no-error": True}[self.success]
+
+
+def as_bytes(arg):
+    return arg if isinstance(arg, bytes) else str(arg).encode()
+
+
+def to_hex(arg):
+    return as_bytes(arg).hex() or "-"
+
+
+def unhex(word):
+    return b"" if word == "-" else bytes.fromhex(word)
+
+
+WORKER = "00000000000000aa"
+
+
+class Tool:
+    def __init__(self, program):
+        self.serial = itertools.count(1)
+        self.child = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      text=True)
+
+    def ask(self, *words):
+        self.child.stdin.write(" ".join(map(str, words)) + "\n")
+        self.child.stdin.flush()
+        return self.child.stdout.readline().split()
+
+    def how(self, inline=False, resp=2, token=ME, ticket=None, may_wait=0, place=0):
+        """`may_wait`: for how many ms at most a try may stand in line."""
+        if ticket is None:
+            ticket = f"{WORKER}-{next(self.serial):x}"
+        return [int(inline), resp, to_hex(ticket), may_wait, place, to_hex(token)]
+
+    def lock(self, argv, owner="connection", lease=LEASE, longest=0, reentrant="no", wait=0,
+             **how):
+        return Call(self.ask("lock", owner, lease, longest, reentrant, wait, *self.how(**how),
+                             *map(to_hex, argv)))
+
+    def verb(self, verb, argv, layout="count", lease=LEASE, longest=0, **how):
+        return Call(self.ask("verb", verb, layout, lease, longest, *self.how(**how),
+                             *map(to_hex, argv)))
+
+    def own(self, what, *words):
+        return unhex(self.ask(what, *words)[0])
+
+    def stop(self):
+        self.child.stdin.close()
+        self.child.wait()
+
+
+@pytest.fixture(scope="module")
+def tool():
+    program = os.environ.get("REWRITE_TOOL") or build_tool()
+    tool = Tool(program)
+    yield tool
+    tool.stop()
+    assert tool.child.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def server():
+    with RedisServer() as server:
+        yield server
+
+
+def load_scripts(tool, client):
+    words = tool.ask("scripts")
+    for name, sha, text in zip(words[::3], words[1::3], words[2::3]):
+        assert client.script_load(unhex(text)) == sha, name
+    return words[::3]
+
+
+def parse(frame):
+    """A RESP2 frame as Python values."""
+    def one(at):
+        end = frame.index(b"\r\n", at)
+        kind, rest, at = frame[at:at + 1], frame[at + 1:end], end + 2
+        if kind == b"$":
+            n = int(rest)
+            return (None, at) if n < 0 else (frame[at:at + n].decode("latin1"), at + n + 2)
+        if kind == b"*":
+            items = []
+            for _ in range(int(rest)):
+                item, at = one(at)
+                items.append(item)
+            return items, at
+        return (int(rest) if kind == b":" else rest.decode()), at
+    return one(0)[0]
+
+
+def command_table(server):
+    with Connection(server.unix) as c:
+        c.send(encode("COMMAND"))
+        return {e[0]: e for e in parse(c.read())}
+
+
+class World:
+    """Redis with the scripts loaded: ours works in database 0, plain Redis in 1."""
+
+    def __init__(self, tool, server):
+        self.tool, self.server = tool, server
+        self.db = redis_py.Redis(unix_socket_path=str(server.unix))
+        self.other_db = redis_py.Redis(unix_socket_path=str(server.unix), db=1)
+        load_scripts(tool, self.db)
+        self.ours = {v: self.connect(server, v, 0) for v in (2, 3)}
+        self.plainly = {v: self.connect(server, v, 1) for v in (2, 3)}
+        self.last = None
+
+    @staticmethod
+    def connect(server, version, db):
+        c = Connection(server.unix)
+        c.call("HELLO", version)
+        assert c.call("SELECT", db) == b"+OK\r\n"
+        return c
+
+    def close(self):
+        for c in [*self.ours.values(), *self.plainly.values()]:
+            c.close()
+
+    def run(self, *argv, resp=2, **rule):
+        """The reply to a command on keys with a rule; what passes, passes."""
+        self.last = call = self.tool.lock(argv, resp=resp, **rule)
+        self.ours[resp].send(encode(*argv) if call.passed else call.wire)
+        return self.ours[resp].read()
+
+    def verb(self, verb, *args, resp=2, **rule):
+        self.last = call = self.tool.verb(verb, [verb, *args], resp=resp, **rule)
+        self.ours[resp].send(call.wire)
+        return self.ours[resp].read()
+
+    def plain(self, *argv, resp=2):
+        if as_bytes(argv[0]).lower() == b"move":
+            argv = [*argv[:2], argv[2] + 1]  # where ours is not in the way
+        return self.plainly[resp].call(*argv)
+
+    def own(self, what, *words):
+        self.ours[2].send(self.tool.own(what, *words))
+        return parse(self.ours[2].read())
+
+    def renew(self, *locks):
+        """Each: kind, key, token, lease, fence."""
+        return self.own("renew", *itertools.chain(*(
+            (kind, to_hex(key), to_hex(token), lease, fence)
+            for kind, key, token, lease, fence in locks)))
+
+    def release(self, kind, key, token, least=0, most=0):
+        """As hasp does it at disconnect: of a lock that counts, every try gives back its hold."""
+        if kind in "rv":
+            return self.own("release", kind, to_hex(key), to_hex(token), least, most)
+        _, _, ticket = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")
+        if kind == "s":
+            return self.own("unlock", kind, to_hex(key), to_hex(token), to_hex(ticket.lstrip("=")))
+        joined = self.db.zrange(f"hasp:owner:{{{key}}}", 0, -1)
+        tickets = [ticket, *(member.decode().split(" ")[1] for member in joined)]
+        undone = [self.own("dequeue", kind, to_hex(key), to_hex(token), to_hex("v"), to_hex(ticket), 0,
+                           "undo")[0] == "undone" for ticket in tickets]
+        return int(any(undone))
+
+    def poll(self, kind, token, ticket, place, value="v", lease=0):
+        return self.own("poll", kind, to_hex(KEY), to_hex(token), to_hex(value),
+                        to_hex(ticket), place, lease)
+
+    def dequeue(self, kind, token, ticket, place, what="undo", value="v"):
+        return self.own("dequeue", kind, to_hex(KEY), to_hex(token), to_hex(value),
+                        to_hex(ticket), place, what)
+
+    # -- states
+
+    def put(self, state, key=KEY, owner="connection"):
+        """Makes the state in both databases; returns the token of who asks."""
+        self.db.flushall()
+        side = f"hasp:owner:{{{key}}}"
+        for db in (self.db, self.other_db):
+            if state in ("mine", "another's", "nobody's", "stale"):
+                db.set(key, "held", px=20000)
+            elif state in ("unending", "mine unending"):
+                db.set(key, "held")
+            elif state == "wrong type":
+                db.rpush(key, "x")
+        if owner == "value":
+            return {"mine": "held", "mine unending": "held", "another's": "else"}.get(state, "")
+        if state in ("mine", "mine unending"):
+            self.db.set(side, f"{ME} held", px=20000)
+        elif state == "another's":
+            self.db.set(side, f"{OTHER} held", px=20000)
+        elif state == "stale":
+            self.db.set(side, f"{OTHER} was", px=20000)
+        elif state in ("left over", "wrong type"):
+            self.db.set(side, f"{OTHER} held", px=20000)
+        return ME
+
+    def dump(self, db=None):
+        """Every key with its value and the moment of its end."""
+        db = self.db if db is None else db
+        return {k: (db.dump(k), db.pexpiretime(k)) for k in db.keys()}
+
+    def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE):
+        """The lock is there, and its sidecar (owner None: no valid one)."""
+        value = as_bytes(value)
+        assert self.db.get(key) == value
+        assert ttl - 2000 < self.db.pttl(key) <= ttl, (self.db.pttl(key), ttl)
+        if owner is None:
+            note = self.db.get(side)
+            assert note is None or note.split(b" ", 1)[1] != value
+            return
+        assert self.db.get(side) == owner.encode() + b" " + value
+        assert 0 <= self.db.pexpiretime(side) - self.db.pexpiretime(key) <= 50
+
+
+@pytest.fixture(scope="module")
+def one_world(tool, server):
+    world = World(tool, server)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def world(one_world):
+    one_world.db.flushall()
+    one_world.db.config_resetstat()
+    return one_world
+
+
+STATES = ["free", "mine", "another's", "nobody's", "stale", "left over", "wrong type",
+          "unending", "mine unending"]
+HELD = [s for s in STATES if s not in ("free", "left over")]
+NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
+
+
+def bulk(text):
+    text = as_bytes(text)
+    return b"$%d\r\n%s\r\n" % (len(text), text)
+
+
+def locked(key):
+    return f"-LOCKED '{key}' is held by another owner\r\n".encode()
+
+
+resps = pytest.mark.parametrize("resp", [2, 3])
+states = pytest.mark.parametrize("state", STATES)
+owners = pytest.mark.parametrize("owner", [*SIDECAR_OWNERS, "value"])
+
+
+def at(seconds):
+    """An absolute time that long from now."""
+    return int(time.time()) + seconds

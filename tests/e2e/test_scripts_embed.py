@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""embed.sh makes one text of a script and its includes, and refuses what is not laid out as it says."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from harness import TOP
+from harness.scripts import unhex
+
+SCRIPTS = TOP / "proxy" / "lock" / "scripts"
+sys.path.insert(0, str(TOP / "tests" / "fuzz"))
+
+
+class Sources:
+    """A directory of scripts and includes, with embed.sh."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        for name in ("commands", "includes"):
+            (directory / name).mkdir()
+        shutil.copy(SCRIPTS / "embed.sh", directory)
+
+    def command(self, name, *lines):
+        (self.directory / "commands" / f"{name}.lua").write_text("\n".join(lines) + "\n")
+
+    def include(self, name, *body, needs=()):
+        (self.directory / "includes" / f"{name}.lua").write_text("\n".join([
+            f"-- What {name} is.", *[f"-- include {need}" for need in needs], f"local function {name}(x)",
+            *[f"\t{line}" for line in body], "end"]) + "\n")
+
+    def embed(self, *args):
+        return subprocess.run(["sh", self.directory / "embed.sh", *args], capture_output=True, text=True,
+                              check=False)
+
+    def text(self, name, *args):
+        done = self.embed("--text", name, *args)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    def fault(self, *args):
+        done = self.embed(*args)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+
+@pytest.fixture
+def sources(tmp_path):
+    return Sources(tmp_path)
+
+
+def test_comments_and_indentation_do_not_travel(sources):
+    sources.command("one", "-- one: does it.", "", "if KEYS[1] then", "\t-- why", "\treturn 1", "end")
+    assert sources.text("one") == ["if KEYS[1] then", "return 1", "end"]
+
+
+def test_include_stands_in_front_of_the_first_statement_that_needs_it(sources):
+    sources.include("late", "return x")
+    sources.command("one", "-- include late", "if KEYS[1] then", "\treturn 1", "end", "return late(2)")
+    assert sources.text("one") == ["if KEYS[1] then", "return 1", "end",
+                                   "local function late(x)", "return x", "end", "return late(2)"]
+
+
+def test_include_of_a_function_stands_in_it(sources):
+    sources.include("inner", "return x")
+    sources.include("outer", "if not x then", "\treturn 0", "end", "return inner(x)", needs=["inner"])
+    sources.command("one", "-- include outer", "return outer(1)")
+    assert sources.text("one") == [
+        "local function outer(x)", "if not x then", "return 0", "end",
+        "local function inner(x)", "return x", "end", "return inner(x)", "end", "return outer(1)"]
+
+
+def test_include_of_several_stands_once_where_all_see_it(sources):
+    sources.include("shared", "return x")
+    for name in ("left", "right"):
+        sources.include(name, "return shared(x)", needs=["shared"])
+    sources.include("both", "return left(x) + right(x)", needs=["left", "right"])
+    sources.command("one", "-- include both", "return both(1)")
+    text = sources.text("one")
+    assert text.count("local function shared(x)") == 1
+    assert text.index("local function both(x)") < text.index("local function shared(x)") < \
+        text.index("local function left(x)")
+    sources.command("two", "-- include both", "-- include shared", "local n = both(1)", "return shared(n)")
+    text = sources.text("two")
+    assert text[0] == "local function shared(x)" and text.count(text[0]) == 1
+
+
+@pytest.mark.parametrize("lines, fault", [
+    (["local a = 1", "-- include late", "return late(a)"], "declared at the top"),
+    (["if KEYS[1] then", "\t-- include late", "\treturn late(1)", "end"], "declared at the top"),
+    (["-- include late", "return 1"], "one includes late and does not use it"),
+    (["-- include lost", "return lost(1)"], "cannot read"),
+    (["-- include two", "return two(1)"], "one function, named as its file"),
+    (["-- include other", "return other(1)"], "one function, named as its file"),
+    (["-- include round", "return round(1)"], "a circle of includes: one round about round"),
+    (["--[[ one:", "does it ]]", "return 1"], "a comment of several lines"),
+    (["return 1", "-- break it: return 2"], "a break of nothing"),
+    (["-- nothing"], "empty"),
+])
+def test_what_is_laid_out_otherwise_is_refused(sources, lines, fault):
+    sources.include("late", "return x")
+    sources.include("round", "return about(x)", needs=["about"])
+    sources.include("about", "return round(x)", needs=["round"])
+    (sources.directory / "includes" / "two.lua").write_text(
+        "local function two(x)\n\treturn x\nend\nlocal function three(x)\n\treturn x\nend\n")
+    (sources.directory / "includes" / "other.lua").write_text("local function another(x)\n\treturn x\nend\n")
+    sources.command("one", *lines)
+    assert fault in sources.fault("--text", "one", *(["--break", "it"] if "break" in lines[-1] else []))
+    (sources.directory / "scripts.def").write_text('SCRIPT(ONE, "one")\n')
+    if "break" not in lines[-1]:
+        assert fault in sources.fault()  # and ends the build
+
+
+def test_break_changes_the_line_behind_it(sources):
+    sources.command("one", "-- one: does it.", "-- break worse: local a = 2", "-- break bad: local a = 3",
+                    "local a = 1", "-- break worse: return -a", "return a")
+    assert sources.text("one") == ["local a = 1", "return a"]
+    assert sources.text("one", "--break", "worse") == ["local a = 2", "return -a"]
+    assert sources.text("one", "--break", "bad") == ["local a = 3", "return a"]
+    assert "nothing is marked to be broken by unknown" in sources.fault("--text", "one", "--break", "unknown")
+    assert "broken by unknown" in sources.fault("--text", "one", "--break", "bad,unknown")
+
+
+def test_each_break_in_the_sources_is_some_campaigns():
+    from breaking_proxy import BREAKS
+
+    marked = {mark for path in SCRIPTS.glob("*/*.lua")
+              for mark in re.findall(r"-- break (\w+): ", path.read_text())}
+    used = {mark for marks in BREAKS.values() for mark in marks}
+    for campaign in ("guards", "orders"):
+        table = re.search(r"^BREAKS = \{\n(.*?)^\}", (TOP / "tests" / "fuzz" / campaign).read_text(), re.M | re.S)
+        used |= {mark for marks in re.findall(r'": \((.*)\),$', table[1], re.M) for mark in re.findall(r'"(\w+)"', marks)}
+    assert marked == used
+
+
+def test_the_build_embeds_what_text_prints(tool):
+    words = tool.ask("scripts")
+    for name, text in zip(words[::3], words[2::3]):
+        printed = subprocess.check_output(["sh", SCRIPTS / "embed.sh", "--text", name], text=True)
+        assert unhex(text).decode() == printed.rstrip("\n"), name

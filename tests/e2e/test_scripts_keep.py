@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""EXPIRE, PERSIST, DEL, the longest lease, and hasp's own renewal and release: how locks of rules last
+and end."""
+
+import binascii
+import itertools
+import re
+
+import pytest
+from harness import Connection
+from harness.script_forms import VALUES
+from harness.scripts import HELD, KEY, LEASE, ME, OTHER, SIDE, STATES, at, locked, owners, parse, resps, states, to_hex
+
+
+# ---- EXPIRE and its kin
+
+def expires():
+    for name in ("EXPIRE", "pexpire", "EXPIREAT", "PEXPIREAT"):
+        unit = 1 if name in ("EXPIRE", "EXPIREAT") else 1000
+        start = at(0) * unit if name.endswith("AT") else 0
+        for seconds in (50, 5, 0, -3):
+            for options in ([], ["NX"], ["XX"], ["gt"], ["LT"], ["XX", "GT"], ["LT", "XX"]):
+                yield [name, KEY, start + seconds * unit, *options], seconds
+
+
+@pytest.mark.parametrize("state", STATES)
+@owners
+@resps
+def test_expiring_goes_for_lock_and_sidecar_alike(world, state, owner, resp):
+    for argv, seconds in expires():
+        token = world.put(state, owner=owner)
+        before = world.dump()
+        reply = world.run(*argv, resp=resp, owner=owner, token=token)
+        assert world.last.effect == "expires"
+        if state == "another's":
+            assert reply == b":0\r\n", argv
+            assert world.dump() == before, argv
+            continue
+        assert reply == world.plain(*argv, resp=resp), argv
+        if not world.db.exists(KEY):
+            assert state != "mine" or owner == "value" or not world.db.exists(SIDE), argv
+        elif state == "wrong type":
+            now, then = world.db.pexpiretime(KEY), world.other_db.pexpiretime(KEY)
+            assert (now < 0) == (then < 0) and abs(now - then) < 100, argv
+        else:
+            ttl = seconds * 1000 if reply == b":1\r\n" else 20000
+            if reply == b":0\r\n" and state in ("unending", "mine unending"):
+                ttl = LEASE
+            mine = state in ("mine", "mine unending") and owner != "value"
+            world.assert_lock("held", ttl, owner=ME if mine else None)
+
+
+def test_expiring_tells_the_books(world):
+    world.put("mine")
+    for argv, lease in ((["EXPIRE", KEY, 7], 7000), (["PEXPIRE", KEY, 7000], 7000),
+                        (["EXPIRE", KEY, -7], 0), (["EXPIREAT", KEY, at(7)], 0)):
+        world.run(*argv)
+        assert (world.last.leased, world.last.lease_ms) == (True, lease)
+
+
+# ---- PERSIST
+
+@states
+@owners
+def test_persist_is_refused_to_strings(world, state, owner):
+    token = world.put(state, owner=owner)
+    if state == "wrong type":
+        for db in (world.db, world.other_db):
+            db.expire(KEY, 100)
+        assert world.run("PERSIST", KEY, owner=owner, token=token) == b":1\r\n"
+        assert world.db.pttl(KEY) == -1
+        return
+    assert world.run("PERSIST", KEY, owner=owner, token=token) == b":0\r\n"
+    if state in HELD:
+        world.assert_lock("held", LEASE if "unending" in state else 20000,
+                          owner={"mine": ME, "mine unending": ME, "another's": OTHER}.get(state)
+                          if owner != "value" else None)
+
+
+# ---- DEL and UNLINK
+
+@pytest.mark.parametrize("command", ["DEL", "UNLINK", "del"])
+@states
+@owners
+@resps
+def test_dropping_spares_others_locks(world, command, state, owner, resp):
+    token = world.put(state, owner=owner)
+    before = world.dump()
+    reply = world.run(command, KEY, resp=resp, owner=owner, token=token)
+    assert world.last.effect == "drops"
+    if state == "another's":
+        assert reply == b":0\r\n"
+        assert world.dump() == before
+        return
+    assert reply == world.plain(command, KEY, resp=resp)
+    assert world.last.succeeded(reply) == (state in HELD)
+    assert not world.db.exists(KEY)
+    assert owner == "value" or not world.db.exists(SIDE)
+
+
+@pytest.mark.parametrize("command", ["DEL", "UNLINK"])
+def test_dropping_many_keys_counts_those_that_went(world, command):
+    world.run("SET", "lock:mine", "1", "NX")
+    world.run("SET", "lock:other", "1", "NX", token=OTHER)
+    world.db.mset({"lock:nobody": "x", "free": "y", "a": 1, "b": 2})
+    reply = world.run(command, "a", "lock:mine", "lock:other", "b", "lock:mine", "gone", "a",
+                      "lock:nobody", "lock:gone")
+    assert reply == b":4\r\n"
+    assert sorted(world.db.keys()) == [b"free", b"hasp:owner:{lock:other}", b"lock:other"]
+
+
+@pytest.mark.parametrize("count", [999, 1000, 1001, 12345])
+def test_dropping_thousands_of_keys(world, count):
+    pipe = world.db.pipeline()
+    for i in range(count):
+        pipe.set(f"k:{i}", 1)
+    pipe.execute()
+    for i in range(count):
+        if i % 100 == 0:
+            world.run("SETNX", f"lock:{i}", "v", token=OTHER if i % 200 else ME)
+    keys = [f"k:{i}" for i in range(count)] + [f"lock:{i}" for i in range(count)]
+    mine = len(range(0, count, 200))
+    assert world.run("DEL", *keys) == b":%d\r\n" % (count + mine)
+    assert world.db.dbsize() == 2 * (len(range(0, count, 100)) - mine)
+
+
+# ---- max_lease
+
+@pytest.mark.parametrize("argv", [
+    ["SETNX", KEY, "v"], ["SET", KEY, "v", "NX", "PX", 90000], ["SET", KEY, "v", "EX", 90],
+    ["SET", KEY, "v", "NX", "EXAT", at(900)], ["SET", KEY, "v", "PXAT", at(900) * 1000],
+    ["SET", KEY, "v", "NX", "GET", "EXAT", at(900)], ["SETEX", KEY, 90, "v"],
+    ["PSETEX", KEY, 90000, "v"], ["GETSET", KEY, "v"], ["INCR", KEY], ["APPEND", KEY, "v"],
+    ["SET", KEY, "v", "NX", "PX", 9000000000000000]])
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_max_lease_caps_a_new_lock(world, argv, owner):
+    token = world.put("free", owner=owner)
+    world.run(*argv, owner=owner, token=token, lease=5000, longest=8000)
+    assert 3000 < world.db.pttl(KEY) <= 8000
+    if world.db.exists(SIDE):
+        assert 0 <= world.db.pexpiretime(SIDE) - world.db.pexpiretime(KEY) <= 50
+
+
+@pytest.mark.parametrize("argv", [
+    ["EXPIRE", KEY, 900], ["PEXPIRE", KEY, 900000], ["EXPIREAT", KEY, at(900)],
+    ["PEXPIREAT", KEY, at(900) * 1000], ["EXPIRE", KEY, 900, "XX"], ["SET", KEY, "v", "KEEPTTL"],
+    ["GETEX", KEY, "EX", 900], ["EXPIRE", KEY, 900, "LT"]])
+def test_max_lease_caps_a_held_lock(world, argv):
+    world.put("mine")
+    world.run(*argv, lease=5000, longest=8000)
+    if argv[-1] == "LT":
+        assert world.db.pttl(KEY) <= 20000  # unchanged: not longer than it was
+        return
+    assert 6000 < world.db.pttl(KEY) <= 8000
+    assert 0 <= world.db.pexpiretime(SIDE) - world.db.pexpiretime(KEY) <= 50
+
+
+def test_max_lease_is_not_for_other_types(world):
+    world.db.rpush(KEY, "x")
+    assert world.run("EXPIRE", KEY, 900, lease=5000, longest=8000) == b":1\r\n"
+    assert world.db.pttl(KEY) > 800000
+
+
+def test_expiries_beyond_lua_numbers_survive(world):
+    world.run("SET", KEY, "v", "NX", "PX", 9000000000000000000 - 1)
+    assert world.run("APPEND", KEY, "w") == b":2\r\n"
+    assert world.db.get(SIDE) == ME.encode() + b" vw"
+    assert world.db.pttl(KEY) > 10 ** 14
+    assert world.db.pttl(SIDE) > 10 ** 14
+
+
+# ---- names and values
+
+@pytest.mark.parametrize("key, side", [
+    ("lock", "hasp:owner:{lock}"), ("lock:{a}b", "hasp:owner:lock:{a}b:"),
+    ("lock{}", "hasp:owner:{lock{}}"), ("lock{a", "hasp:owner:{lock{a}"),
+    ("lock}{a}", "hasp:owner:lock}{a}:"), ("lock{}{a}", "hasp:owner:{lock{}{a}}"),
+    ("lock {a b}\r\n", "hasp:owner:lock {a b}\r\n:")])
+def test_the_sidecar_stands_in_the_locks_slot(world, key, side):
+    assert world.run("SET", key, "v", "NX") == b"+OK\r\n"
+    assert world.db.get(side) == ME.encode() + b" v"
+    assert world.run("APPEND", key, "w") == b":2\r\n"
+    assert world.run("DEL", key, token=OTHER) == b":0\r\n"
+    assert world.run("DEL", key) == b":1\r\n"
+    assert world.db.keys() == []
+    if not key.startswith("lock{}"):  # no name can cure those
+        assert slot(key.encode()) == slot(side.encode())
+
+
+def slot(key):
+    """As Redis Cluster counts it (XMODEM's CRC16)."""
+    tag = re.search(rb"\{(.*?)\}", key, re.S)
+    if tag and tag[1]:
+        key = tag[1]
+    return binascii.crc_hqx(key, 0) % 16384
+
+
+@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+def test_any_value_is_owned(world, value):
+    for argv in (["SET", KEY, value, "NX"], ["SET", KEY, value], ["SET", KEY, value, "XX"]):
+        assert world.run(*argv) == b"+OK\r\n"
+        world.assert_lock(value, LEASE)
+        assert world.run("SET", KEY, value, token=OTHER) == locked(KEY)
+        assert world.run("DEL", KEY, token=OTHER) == b":0\r\n"
+    assert world.run("DEL", KEY) == b":1\r\n"
+
+
+# ---- hasp's own calls
+
+def test_renewal_prolongs_the_owners_lock_only(world):
+    world.put("mine")
+    assert world.renew(("r", KEY, ME, 40000, 0)) == [1]
+    world.assert_lock("held", 40000)
+    assert world.renew(("r", KEY, ME, 10000, 0)) == [1]
+    world.assert_lock("held", 40000)
+    for state in ("another's", "nobody's", "stale", "free", "left over", "wrong type"):
+        world.put(state)
+        before = world.dump()
+        assert world.renew(("r", KEY, ME, LEASE, 0)) == [0]
+        assert world.release("r", KEY, ME) == 0
+        assert world.dump() == before
+
+
+def test_renewal_gives_an_unending_lock_an_end(world):
+    world.put("mine unending")
+    assert world.renew(("r", KEY, ME, LEASE, 0)) == [1]
+    world.assert_lock("held", LEASE)
+
+
+def test_many_rules_locks_are_renewed_in_one_call(world):
+    for i in range(40):
+        world.run("SET", f"lock:{i}", "v", "NX", "PX", 5000, token=OTHER if i % 4 == 1 else ME)
+    world.db.delete("lock:2")
+    world.db.lpush("lock:2", "of another type")
+    world.db.set("lock:v", "mine", px=5000)
+    locks = [("r", f"lock:{i}", ME, LEASE + i, 0) for i in range(41)]
+    assert world.renew(*locks, ("v", "lock:v", "mine", LEASE, 0), ("v", "lock:v", "x", 1, 0)) == \
+        [0 if i % 4 == 1 or i in (2, 40) else 1 for i in range(41)] + [1, 0]
+    assert LEASE < world.db.pttl("lock:39") <= LEASE + 39
+    assert LEASE < world.db.pttl("hasp:owner:{lock:39}") <= LEASE + 39
+    assert world.db.pttl("lock:1") <= 5000 and world.db.pttl("lock:2") == -1
+    assert world.db.pttl("lock:v") > 5000
+
+
+def test_a_lock_that_redis_refuses_to_renew_holds_up_no_other(world, server):
+    world.run("SET", "lock:a", "v", "NX", "PX", 5000)
+    world.run("SET", "lock:b", "v", "NX", "PX", 5000)
+    world.db.delete("hasp:owner:{lock:a}")
+    world.db.lpush("hasp:owner:{lock:a}", "x")
+    world.db.acl_setuser("limited", enabled=True, nopass=True, keys=["lock:*", "hasp:*"],
+                         commands=["+@all", "-get"])
+    locks = [("r", "lock:a", ME, LEASE, 0), ("r", "lock:b", ME, LEASE, 0)]
+    assert world.renew(*locks) == [0, 1]  # its sidecar says nothing: nobody's
+    with Connection(server.unix) as c:
+        c.call("AUTH", "limited", "x")
+        c.send(world.tool.own("renew", *itertools.chain(*(
+            (kind, to_hex(key), to_hex(token), lease, fence)
+            for kind, key, token, lease, fence in locks))))
+        assert parse(c.read()) == [-1, -1]
+
+
+def test_a_lock_that_was_taken_before_is_not_released(world):
+    """hasp undoes a try that may have taken it: it would have nearly the whole lease left."""
+    world.put("mine")  # 20 seconds left
+    before = world.dump()
+    assert world.release("r", KEY, ME, 29990) == 0
+    assert world.dump() == before
+    assert world.release("r", KEY, ME, 15000) == 1
+    assert world.db.keys() == []
+
+
+def test_a_lock_without_an_end_is_released(world):
+    world.put("mine unending")
+    assert world.release("r", KEY, ME) == 1
+    assert world.db.keys() == []
+
+
+def test_release_takes_lock_and_sidecar(world):
+    world.put("mine")
+    assert world.release("r", KEY, ME) == 1
+    assert world.db.keys() == []
+
+
+def test_renewal_and_release_by_value(world):
+    world.put("nobody's")
+    assert world.renew(("v", KEY, "else", LEASE, 0)) == [0]
+    assert world.release("v", KEY, "else") == 0
+    assert world.renew(("v", KEY, "held", LEASE, 0)) == [1]
+    world.assert_lock("held", LEASE, owner=None)
+    assert world.release("v", KEY, "held") == 1
+    assert world.db.keys() == []

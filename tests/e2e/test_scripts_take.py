@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SETNX, SET and INCR: locks of rules, as they are taken and set."""
+
+import itertools
+
+import pytest
+from harness.script_forms import SETS, TAKES
+from harness.scripts import HELD, KEY, LEASE, ME, NIL, OTHER, SIDE, locked, owners, resps, states
+
+
+# ---- SETNX and SET NX
+
+@pytest.mark.parametrize("form", TAKES)
+@states
+@owners
+@resps
+def test_taking_answers_as_redis_and_notes_the_owner(world, form, state, owner, resp):
+    make, ttl = TAKES[form]
+    argv = make()
+    token = world.put(state, owner=owner)
+    before = world.dump()
+    reply = world.run(*argv, resp=resp, owner=owner, token=token)
+    assert reply == world.plain(*argv, resp=resp)
+    free = state in ("free", "left over")
+    assert world.last.effect == "takes" and world.last.value == b"v"
+    assert world.last.succeeded(reply) == free
+    if not free:
+        assert world.dump() == before
+    elif owner == "value":
+        world.assert_lock("v", ttl, owner=None)
+        assert state == "left over" or not world.db.exists(SIDE)
+    else:
+        world.assert_lock("v", ttl)
+
+
+@pytest.mark.parametrize("form", TAKES)
+@pytest.mark.parametrize("state", ["mine", "mine unending"])
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_taking_again_refreshes_when_the_rule_says_so(world, form, state, owner):
+    make, ttl = TAKES[form]
+    argv = make()
+    token = world.put(state, owner=owner)
+    if owner == "value":
+        argv[2] = "held"  # the very same value
+    reply = world.run(*argv, owner=owner, token=token, reentrant="refresh")
+    assert world.last.succeeded(reply)
+    if argv[0].upper() == "SETNX":
+        assert reply == b":1\r\n"
+    else:
+        assert reply == (b"$-1\r\n" if "GET" in argv else b"+OK\r\n")
+    world.assert_lock(argv[2], ttl, owner=None if owner == "value" else ME)
+
+
+@pytest.mark.parametrize("state", ["another's", "nobody's", "stale", "wrong type", "unending"])
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_reentrance_is_for_the_owner_only(world, state, owner):
+    token = world.put(state, owner=owner)
+    before = world.dump()
+    assert world.run("SET", KEY, "v", "NX", owner=owner, token=token,
+                     reentrant="refresh") == b"$-1\r\n"
+    assert world.run("SETNX", KEY, "v", owner=owner, token=token,
+                     reentrant="refresh") == b":0\r\n"
+    assert world.dump() == before
+
+
+# ---- SET, SETEX, PSETEX, GETSET
+
+@pytest.mark.parametrize("form", SETS)
+@states
+@owners
+@resps
+def test_setting_is_refused_to_others_only(world, form, state, owner, resp):
+    make, ttl = SETS[form]
+    argv = make()
+    words = [str(a).upper() for a in argv]
+    token = world.put(state, owner=owner)
+    before = world.dump()
+    if owner == "value" and state in ("nobody's", "stale", "unending"):
+        state = "another's"  # neither what we stored, nor what we are about to
+    reply = world.run(*argv, resp=resp, owner=owner, token=token)
+    if state == "another's":
+        # Not the holder's value: a GETSET that answers what a GET before it did is how the
+        # timestamp idiom knows that it was the fastest.
+        assert reply == (NIL[resp] if "XX" in words else locked(KEY))
+        assert world.dump() == before
+        assert world.last.effect == "none" or not world.last.succeeded(reply)
+        return
+    assert reply == world.plain(*argv, resp=resp)
+    absent = state in ("free", "left over")
+    if (absent and "XX" in words) or reply.startswith(b"-"):
+        assert world.dump() == before
+        return
+    if absent or state in ("wrong type", "unending", "mine unending"):
+        ttl = min(ttl, LEASE) if "KEEPTTL" not in words else LEASE
+        ttl = 60000 if form in ("EXAT", "PXAT") else ttl
+    world.assert_lock("v", ttl, owner=None if owner == "value" else ME)
+
+
+def test_set_of_the_value_that_is_there_is_the_owners_with_owner_value(world):
+    world.put("nobody's", owner="value")
+    assert world.run("SET", KEY, "held", "XX", "PX", 7000, owner="value", token="") == b"+OK\r\n"
+    world.assert_lock("held", 7000, owner=None)
+
+
+@pytest.mark.parametrize("argv", [["SET", KEY, "v", "PXAT", 1], ["SET", KEY, "v", "EXAT", 1],
+                                  ["SET", KEY, "v", "PXAT", 1, "NX"]])
+def test_an_expiry_in_the_past_leaves_no_lock(world, argv):
+    assert world.run(*argv) == world.plain(*argv) == b"+OK\r\n"
+    assert world.db.get(KEY) is None
+    assert world.db.get(SIDE) is None
+
+
+OPTIONS = [["NX"], ["XX"], ["GET"], ["KEEPTTL"], ["EX", "10"], ["px", "9000"], ["EX"], ["PX", "0"],
+           ["EX", "-1"], ["PX", "abc"], ["EX", "9223372036854775807"],
+           ["PX", "9223372036854775807"], ["EXAT", "99999999999"], ["PXAT", "0"], ["EX", " 10"],
+           ["EX", "+10"], ["EX", "010"], ["NX\0y"], ["PERSIST"], [""], ["FOO"]]
+
+
+@pytest.mark.parametrize("state", ["free", "nobody's", "mine", "wrong type", "unending"])
+def test_any_options_of_set_answer_as_redis(world, state):
+    """All sequences of up to three options: same reply, same value, never without an end."""
+    for n in range(4):
+        for options in itertools.product(OPTIONS, repeat=n):
+            argv = ["SET", KEY, "v", *itertools.chain(*options)]
+            token = world.put(state)
+            assert world.run(*argv, token=token) == world.plain(*argv), argv
+            if world.db.type(KEY) == b"string":
+                assert world.db.get(KEY) == world.other_db.get(KEY), argv
+                if world.db.get(KEY) == b"v":
+                    assert world.db.pttl(KEY) > 0, argv
+
+
+@pytest.mark.parametrize("argv", [
+    ["SET"], ["SET", KEY], ["SETNX", KEY], ["SETNX", KEY, "a", "b"], ["SETEX", KEY, "10"],
+    ["SETEX", KEY, "0", "v"], ["SETEX", KEY, "-5", "v"], ["SETEX", KEY, "x", "v"],
+    ["SETEX", KEY, "9223372036854775807", "v"], ["PSETEX", KEY, "9223372036854775807", "v"],
+    ["PSETEX", KEY, "0", "v"], ["SETEX", KEY, "1", "v", "w"], ["GETSET", KEY], ["INCR"],
+    ["INCR", KEY, "1"], ["EXPIRE", KEY], ["EXPIRE", KEY, "x"], ["EXPIRE", KEY, "10", "FOO"],
+    ["EXPIRE", KEY, "10", "NX", "XX"], ["EXPIRE", KEY, "10", "GT", "LT"],
+    ["EXPIRE", KEY, "10", "NX", "LT"], ["EXPIRE", KEY, "9223372036854775807"],
+    ["EXPIRE", KEY, "-9223372036854775808"], ["PEXPIRE", KEY, "9223372036854775807"],
+    ["EXPIREAT", KEY, "9223372036854775807"], ["PEXPIREAT", KEY, "99999999999999999999"],
+    ["EXPIRE", KEY, "1.5"], ["PERSIST", KEY, "1"], ["DEL"], ["UNLINK"], ["APPEND", KEY],
+    ["GETEX", KEY, "EX"], ["GETEX", KEY, "EX", "0"], ["GETEX", KEY, "EX", "1", "PERSIST"],
+    ["INCRBY", KEY, "x"], ["INCRBYFLOAT", KEY, "x"], ["SETRANGE", KEY, "-1", "x"],
+    ["SETBIT", KEY, "x", "1"], ["MSET", KEY], ["MSET", KEY, "1", "x"], ["GETDEL", KEY, "x"],
+    ["BITFIELD", KEY, "INCRBY"], ["RENAME", KEY], ["COPY", KEY], ["RESTORE", KEY, "0", "junk"],
+    ["LPUSH", KEY], ["ZADD", KEY, "x", "y"], ["ZADD", KEY, "NX", "XX", "1", "y"],
+    ["SORT", KEY, "STORE"], ["HSET", KEY, "a"], ["SPOP", KEY, "-1"], ["XADD", KEY, "1", "a", "b"],
+    ["LMPOP", "x", KEY, "LEFT"], ["ZUNIONSTORE", KEY, "0", "a"], ["BITOP", "FOO", KEY, "a"],
+])
+@pytest.mark.parametrize("state", ["free", "nobody's", "mine", "wrong type"])
+@resps
+def test_errors_are_redis_own(world, argv, state, resp):
+    token = world.put(state)
+    before = world.dump()
+    reply = world.run(*argv, resp=resp, token=token)
+    assert reply == world.plain(*argv, resp=resp)
+    if reply.startswith(b"-"):
+        assert world.dump() == before
+
+
+# ---- INCR
+
+@owners
+@resps
+def test_counting_to_one_takes_the_lock(world, owner, resp):
+    token = world.put("free", owner=owner)
+    reply = world.run("INCR", KEY, owner=owner, token=token, resp=resp)
+    assert reply == b":1\r\n"
+    world.assert_lock("1", LEASE, owner=None if owner == "value" else ME)
+    assert world.last.effect == ("none" if owner == "value" else "takes")
+    assert world.last.value == b"1" and world.last.succeeded(reply)
+
+
+@pytest.mark.parametrize("token", [ME, OTHER])
+def test_counting_on_leaves_the_owner_and_the_expiry(world, token):
+    world.run("INCR", KEY, lease=9000)
+    for n in range(2, 12):
+        assert world.run("INCR", KEY, token=token) == b":%d\r\n" % n
+        assert not world.last.succeeded(b":%d\r\n" % n)
+        world.assert_lock(n, 9000)
+    assert world.run("DEL", KEY, token=OTHER) == b":0\r\n"
+    assert world.run("DEL", KEY, token=ME) == b":1\r\n"
+
+
+def test_counting_again_from_zero_takes_the_lock_anew(world):
+    world.run("INCR", KEY, lease=9000)
+    world.run("DECR", KEY)
+    assert world.run("INCR", KEY, token=OTHER) == b":1\r\n"
+    world.assert_lock("1", LEASE, owner=OTHER)
+
+
+def test_a_count_past_hasp_makes_the_sidecar_stale_for_good(world):
+    world.run("INCR", KEY)
+    world.db.incr(KEY)
+    note = world.db.get(SIDE)
+    assert world.run("INCR", KEY) == b":3\r\n"
+    assert world.db.get(SIDE) == note
+    assert world.run("DEL", KEY, token=OTHER) == b":1\r\n"  # nobody's
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_a_count_without_an_end_gets_the_lease(world, owner):
+    world.db.set(KEY, "5")
+    assert world.run("INCR", KEY, owner=owner) == b":6\r\n"
+    world.assert_lock("6", LEASE, owner=None)
+
+
+@states
+@resps
+def test_incr_of_what_is_no_count_fails_as_redis(world, state, resp):
+    token = world.put(state)
+    before = world.dump()
+    reply = world.run("INCR", KEY, token=token, resp=resp)
+    assert reply == world.plain("INCR", KEY, resp=resp)
+    if state in HELD:
+        assert reply.startswith(b"-") and world.dump() == before

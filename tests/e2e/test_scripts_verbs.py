@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO."""
+
+import re
+
+import pytest
+from harness import Connection
+from harness.script_forms import CONTENTS
+from harness.scripts import FENCE, KEY, LEASE, ME, NIL, OTHER, WORKER, bulk, resps
+
+
+layouts = pytest.mark.parametrize("layout", ["count", "refresh", "no"])
+
+
+def fence_of(world):
+    return int(world.db.get("hasp:fence") or 0)
+
+
+@layouts
+@resps
+def test_lock_gives_a_token_that_only_rises(world, layout, resp):
+    last = 0
+    for _ in range(3):
+        reply = world.verb("LOCK", KEY, layout=layout, resp=resp)
+        assert world.last.effect == "takes" and world.last.succeeded(reply)
+        assert int(reply[1:]) > last
+        last = int(reply[1:])
+        assert world.verb("LOCK", KEY, layout=layout, resp=resp, token=OTHER) == NIL[resp]
+        assert world.verb("UNLOCK", KEY, layout=layout, resp=resp, token=OTHER) == b":0\r\n"
+        assert world.verb("UNLOCK", KEY, layout=layout, resp=resp) == b":1\r\n"
+        assert world.last.effect == "drops"
+        assert world.db.keys() == [b"hasp:fence"]
+        assert world.verb("UNLOCK", KEY, layout=layout, resp=resp) == b":0\r\n"
+
+
+@layouts
+@pytest.mark.parametrize("args, ttl, leased", [([], LEASE, False), (["PX", 7000], 7000, True),
+                                               (["ex", 7], 7000, True)])
+def test_lock_sets_the_lease(world, layout, args, ttl, leased):
+    assert world.verb("LOCK", KEY, *args, layout=layout) == b":1\r\n"
+    assert (world.last.leased, world.last.lease_ms) == (leased, ttl)
+    assert world.last.owner == ME.encode() and world.last.key == KEY.encode()
+    for key in (KEY, FENCE):
+        assert ttl - 1000 < world.db.pttl(key) <= ttl
+    assert world.db.get(FENCE).startswith(ME.encode() + f" 1 {WORKER}-".encode())
+    if layout == "count":
+        assert world.db.hgetall(KEY) == {ME.encode(): b"1"}
+    else:
+        assert world.db.get(KEY) == ME.encode()
+
+
+def test_a_counted_lock_counts_and_keeps_its_fence(world):
+    for n in (1, 2, 3):
+        assert world.verb("LOCK", KEY, "PX", 7000) == b":1\r\n"
+        assert world.db.hget(KEY, ME) == b"%d" % n
+    world.db.pexpire(KEY, 5000)
+    assert world.verb("UNLOCK", KEY) == b":1\r\n"
+    assert world.db.hget(KEY, ME) == b"2" and world.db.pttl(KEY) <= 5000
+    assert world.db.exists(FENCE)
+    assert world.verb("UNLOCK", KEY) == b":1\r\n"
+    assert world.verb("UNLOCK", KEY) == b":1\r\n"
+    assert world.db.keys() == [b"hasp:fence"]
+    assert world.verb("UNLOCK", KEY) == b":0\r\n"
+
+
+def test_refresh_refreshes_and_keeps_its_fence(world):
+    assert world.verb("LOCK", KEY, "PX", 5000, layout="refresh") == b":1\r\n"
+    assert world.verb("LOCK", KEY, "PX", 9000, layout="refresh") == b":1\r\n"
+    assert world.db.pttl(KEY) > 8000 and world.db.pttl(FENCE) > 8000
+    assert world.verb("LOCK", KEY, layout="no") == b"$-1\r\n"
+    assert world.verb("UNLOCK", KEY, layout="refresh") == b":1\r\n"
+
+
+@pytest.mark.parametrize("layout", ["count", "refresh"])
+@pytest.mark.parametrize("record", [None, f"{OTHER} 1 x-1", f"{ME} - x-1", "junk", "list"])
+def test_reentry_without_its_record_gets_a_new_fence(world, layout, record):
+    assert world.verb("LOCK", KEY, layout=layout) == b":1\r\n"
+    world.db.delete(FENCE)
+    if record == "list":
+        world.db.rpush(FENCE, "x")
+    elif record:
+        world.db.set(FENCE, record)
+    assert world.verb("LOCK", KEY, layout=layout) == b":2\r\n"
+    assert world.db.get(FENCE).startswith(ME.encode() + b" 2 ")
+    assert world.db.pttl(FENCE) > 0
+
+
+@pytest.mark.parametrize("name, channel", [
+    ("job", "redisson_lock__channel:{job}"), ("{a}job", "redisson_lock__channel:{a}job"),
+    ("job{", "redisson_lock__channel:job{")])
+def test_unlocking_tells_redissons_waiters(world, server, name, channel):
+    with Connection(server.unix) as listener:
+        listener.call("SUBSCRIBE", channel)
+        world.verb("LOCK", name)
+        world.verb("LOCK", name)
+        world.verb("UNLOCK", name)
+        world.verb("UNLOCK", name)
+        assert listener.read() == b"*3\r\n" + bulk("message") + bulk(channel) + bulk("0")
+        assert listener.call("PING") == b"*2\r\n" + bulk("pong") + bulk("")
+
+
+REDISSON_LOCK = """
+if ((redis.call('exists', KEYS[1]) == 0) or (redis.call('hexists', KEYS[1], ARGV[2]) == 1)) then
+redis.call('hincrby', KEYS[1], ARGV[2], 1);
+redis.call('pexpire', KEYS[1], ARGV[1]);
+return nil; end;
+return redis.call('pttl', KEYS[1]);"""
+GOZERO_LOCK = """
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+redis.call("SET", KEYS[1], ARGV[1], "PX", ARGV[2]) return "OK"
+else return redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) end"""
+
+
+def test_redisson_and_lock_exclude_each_other(world):
+    assert world.db.eval(REDISSON_LOCK, 1, KEY, 9000, "uuid:1") is None
+    assert world.verb("LOCK", KEY) == b"$-1\r\n"
+    assert world.verb("UNLOCK", KEY) == b":0\r\n"
+    world.db.delete(KEY)
+    world.verb("LOCK", KEY)
+    assert world.db.eval(REDISSON_LOCK, 1, KEY, 9000, "uuid:1") > 0
+    assert world.verb("LOCK", KEY, "AS", "uuid:1") == b"$-1\r\n"
+    assert world.verb("UNLOCK", KEY) == b":1\r\n"
+    assert world.db.eval(REDISSON_LOCK, 1, KEY, 9000, "uuid:1") is None
+    assert world.verb("LOCK", KEY, "AS", "uuid:1")[:1] == b":"
+
+
+def test_gozero_and_lock_exclude_each_other(world):
+    assert world.db.eval(GOZERO_LOCK, 1, KEY, "id", 9000) == b"OK"
+    assert world.verb("LOCK", KEY, layout="refresh") == b"$-1\r\n"
+    world.db.delete(KEY)
+    world.verb("LOCK", KEY, layout="refresh")
+    assert world.db.eval(GOZERO_LOCK, 1, KEY, "id", 9000) is None
+    world.verb("UNLOCK", KEY, layout="refresh")
+    assert world.db.eval(GOZERO_LOCK, 1, KEY, "id", 9000) == b"OK"
+
+
+@layouts
+def test_as_names_the_owner(world, layout):
+    assert world.verb("LOCK", KEY, "AS", "bob", "PX", 9000, layout=layout) == b":1\r\n"
+    assert world.last.owner == b"bob" and world.last.lease_ms == 9000
+    assert world.verb("UNLOCK", KEY, layout=layout) == b":0\r\n"
+    assert world.verb("EXTEND", KEY, "EX", 60, layout=layout) == b":0\r\n"
+    assert world.verb("EXTEND", KEY, "as", "bob", "EX", 60, layout=layout) == b":1\r\n"
+    assert world.last.effect == "expires" and world.last.owner == b"bob"
+    assert world.db.pttl(KEY) > 59000 and world.db.pttl(FENCE) > 59000
+    assert world.verb("UNLOCK", KEY, "AS", "bob", layout=layout) == b":1\r\n"
+    assert world.verb("EXTEND", KEY, "EX", 60, layout=layout) == b":0\r\n"
+
+
+@layouts
+def test_max_lease_caps_the_verbs(world, layout):
+    world.verb("LOCK", KEY, "EX", 900, layout=layout, longest=8000)
+    assert 6000 < world.db.pttl(KEY) <= 8000 and world.last.lease_ms == 8000
+    world.verb("EXTEND", KEY, "EX", 900, layout=layout, longest=9000)
+    assert 8000 < world.db.pttl(KEY) <= 9000
+
+
+@layouts
+@resps
+def test_info_tells_all_there_is(world, layout, resp):
+    assert world.verb("INFO", KEY, layout=layout, resp=resp) == NIL[resp]
+    world.verb("LOCK", KEY, layout=layout)
+    holds = 1
+    if layout == "count":
+        world.verb("LOCK", KEY, layout=layout)
+        holds = 2
+    reply = world.verb("INFO", KEY, layout=layout, resp=resp)
+    ttl = int(re.search(rb"ttl\r\n:(\d+)", reply)[1])
+    assert LEASE - 1000 < ttl <= LEASE
+    pairs = [bulk("owner") + bulk(ME), bulk("holds") + b":%d\r\n" % holds,
+             bulk("ttl") + b":%d\r\n" % ttl, bulk("fence") + b":1\r\n",
+             bulk("waiters") + b":0\r\n"]
+    if resp == 2:
+        assert reply == b"*10\r\n" + b"".join(pairs)
+    else:
+        assert reply.startswith(b"%5\r\n")
+        assert len(reply) == len(b"%5\r\n" + b"".join(pairs)) and all(p in reply for p in pairs)
+    world.db.delete(FENCE)
+    assert bulk("fence") + NIL[resp] in world.verb("INFO", KEY, layout=layout, resp=resp)
+
+
+WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+
+
+@layouts
+@resps
+def test_verbs_on_another_type(world, layout, resp):
+    contents = ["list", "set", "zset", "stream", "string" if layout == "count" else "hash"]
+    for content in contents:
+        world.db.flushdb()
+        CONTENTS[content](world.db)
+        before = world.dump()
+        for verb, args in (("LOCK", []), ("UNLOCK", []), ("EXTEND", ["PX", 1000])):
+            assert world.verb(verb, KEY, *args, layout=layout, resp=resp) == WRONGTYPE
+        if content not in ("string", "hash"):
+            assert world.verb("INFO", KEY, layout=layout, resp=resp) == WRONGTYPE
+        assert world.dump() == before
+
+
+@pytest.mark.parametrize("verb, args, error", [
+    ("LOCK", [], "wrong number of arguments for 'lock' command"),
+    ("UNLOCK", [], "wrong number of arguments for 'unlock' command"),
+    ("EXTEND", [], "wrong number of arguments for 'lock.extend' command"),
+    ("EXTEND", [KEY], "wrong number of arguments for 'lock.extend' command"),
+    ("EXTEND", [KEY, "PX"], "wrong number of arguments for 'lock.extend' command"),
+    ("INFO", [], "wrong number of arguments for 'lock.info' command"),
+    ("INFO", [KEY, "x"], "wrong number of arguments for 'lock.info' command"),
+    ("LOCK", [KEY, "PX"], "syntax error"), ("LOCK", [KEY, "FOO", "1"], "syntax error"),
+    ("LOCK", [KEY, "WAIT"], "syntax error"), ("UNLOCK", [KEY, "WAIT", "1"], "syntax error"),
+    ("LOCK", [KEY, "WAIT", "1", "WAIT", "1"], "syntax error"),
+    ("LOCK", [KEY, "WAIT", "x"], "timeout is not an integer or out of range"),
+    ("LOCK", [KEY, "WAIT", "0.5"], "timeout is not an integer or out of range"),
+    ("LOCK", [KEY, "WAIT", "-1"], "timeout is negative"),
+    ("LOCK", [KEY, "AS", ""], "syntax error"),
+    ("LOCK", [KEY, "AS", "a b"], "syntax error"), ("LOCK", [KEY, "AS"], "syntax error"),
+    ("LOCK", [KEY, "PX", "1", "EX", "1"], "syntax error"),
+    ("LOCK", [KEY, "PX", "1", "PX", "1"], "syntax error"),
+    ("LOCK", [KEY, "AS", "a", "AS", "b"], "syntax error"),
+    ("LOCK", [KEY, "PX", "x", "FOO"], "syntax error"),
+    ("UNLOCK", [KEY, "PX", "1"], "syntax error"), ("UNLOCK", [KEY, "AS"], "syntax error"),
+    ("EXTEND", [KEY, "AS", "bob"], "syntax error"),
+    ("LOCK", [KEY, "PX", "x"], "value is not an integer or out of range"),
+    ("LOCK", [KEY, "PX", ""], "value is not an integer or out of range"),
+    ("LOCK", [KEY, "PX", "99999999999999999999"], "value is not an integer or out of range"),
+    ("EXTEND", [KEY, "EX", "1.5"], "value is not an integer or out of range"),
+    ("LOCK", [KEY, "PX", "0"], "invalid expire time in 'lock' command"),
+    ("LOCK", [KEY, "PX", "-1"], "invalid expire time in 'lock' command"),
+    ("LOCK", [KEY, "EX", "9223372036854775"], "invalid expire time in 'lock' command"),
+    ("LOCK", [KEY, "PX", "9223372036854775807"], "invalid expire time in 'lock' command"),
+    ("EXTEND", [KEY, "PX", "0"], "invalid expire time in 'lock.extend' command"),
+])
+@resps
+def test_wrong_verbs_get_an_error(world, verb, args, error, resp):
+    assert world.verb(verb, *args, resp=resp) == f"-ERR {error}\r\n".encode()
+    assert world.last.effect == "none"
+    assert world.db.keys() == []
+
+
+@layouts
+def test_a_spoiled_fence_counter_takes_no_lock(world, layout):
+    world.db.set("hasp:fence", "x")
+    assert world.verb("LOCK", KEY, layout=layout) == \
+        b"-ERR value is not an integer or out of range\r\n"
+    assert not world.db.exists(KEY)
+
+
+@layouts
+def test_hasps_own_calls_on_verbs(world, layout):
+    world.verb("LOCK", KEY, layout=layout, ticket="w-1")
+    if layout == "count":
+        world.verb("LOCK", KEY, layout=layout, ticket="w-2")
+    kind = "h" if layout == "count" else "s"
+    assert world.renew((kind, KEY, OTHER, 60000, 1)) == [0]
+    assert world.release(kind, KEY, OTHER) == 0
+    assert world.db.pttl(KEY) <= LEASE
+    assert world.renew((kind, KEY, ME, 60000, 1)) == [1]
+    assert world.db.pttl(KEY) > 59000 and world.db.pttl(FENCE) > 59000
+    assert world.renew((kind, KEY, ME, 10000, 1)) == [1]
+    assert world.db.pttl(KEY) > 59000
+    assert world.release(kind, KEY, ME) == 1
+    assert world.db.keys() == [b"hasp:fence"]
+    assert world.renew((kind, KEY, ME, LEASE, 1)) == [0]
+
+
+def test_many_verbs_locks_are_renewed_in_one_call(world):
+    for i in range(8):
+        assert world.verb("LOCK", f"job:{i}", "PX", 5000, layout="count" if i % 2 else "no",
+                          token=OTHER if i == 4 else ME) == b":%d\r\n" % (i + 1)
+    world.db.delete("job:5", "job:6")
+    world.db.lpush("job:6", "x")
+    locks = [("h" if i % 2 else "s", f"job:{i}", ME, LEASE, i + 1) for i in range(9)]
+    # -1: it is a list now, which Redis refuses to read as a lock.
+    assert world.renew(*locks) == [1, 1, 1, 1, 0, 0, -1, 1, 0]
+    assert world.db.pttl("job:7") > 5000 and world.db.pttl("hasp:fence:{job:7}") > 5000
+    assert world.db.pttl("job:4") <= 5000
+
+
+@layouts
+def test_a_lock_that_was_taken_again_since_is_not_renewed(world, layout):
+    """By the same owner: it may have asked for another lease, and not for renewal."""
+    kind = "h" if layout == "count" else "s"
+    world.verb("LOCK", KEY, layout=layout)
+    world.verb("UNLOCK", KEY, layout=layout)
+    assert world.verb("LOCK", KEY, "PX", 5000, layout=layout) == b":2\r\n"
+    assert world.renew((kind, KEY, ME, LEASE, 1)) == [0]
+    assert world.db.pttl(KEY) <= 5000
+    assert world.renew((kind, KEY, ME, LEASE, 2)) == [1]
+    assert world.db.pttl(KEY) > 5000
