@@ -19,29 +19,53 @@ enum script_id rewrite_renewal(enum lock_kind kind)
 	return is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
 }
 
-void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n)
+/* The sidecar, or the lock again: with owner = value there is none. */
+static void write_side(struct buf *out, const struct lock_ident *id)
 {
-	bool verbs = script == SCRIPT_RENEW_VERB;
+	if (id->kind == LOCK_KIND_VALUE)
+		resp_write_bulk(out, id->key);
+	else
+		key_names_write_bulk(out, KEY_NAME_OWNER, id->key);
+}
 
-	script_call_begin(out, script, plain, (verbs ? 3 : 2) * n, (verbs ? 4 : 2) * n);
+/* Laid out as scripts/commands/renew.lua reads it. */
+static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n)
+{
+	script_call_begin(out, SCRIPT_RENEW, plain, 2 * n, 2 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		if (verbs)
-			key_names_write_bulk(out, KEY_NAME_FENCE, v[i].id.key);
-		if (v[i].id.kind == LOCK_KIND_VALUE)
-			resp_write_bulk(out, v[i].id.key);
-		else
-			key_names_write_bulk(out, KEY_NAME_OWNER, v[i].id.key);
+		write_side(out, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
 		resp_write_bulk(out, v[i].id.token);
-		if (!verbs)
-			continue;
+	}
+}
+
+/* Laid out as scripts/commands/renew_verb.lua reads it. */
+static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n)
+{
+	script_call_begin(out, SCRIPT_RENEW_VERB, plain, 3 * n, 4 * n);
+	for (size_t i = 0; i < n; i++) {
+		resp_write_bulk(out, v[i].id.key);
+		key_names_write_bulk(out, KEY_NAME_FENCE, v[i].id.key);
+		write_side(out, &v[i].id);
+	}
+	for (size_t i = 0; i < n; i++) {
+		resp_write_bulk_int(out, v[i].lease_ms);
+		resp_write_bulk(out, v[i].id.token);
 		resp_write_bulk_int(out, v[i].fence);
 		resp_write_bulk_str(out, v[i].id.kind == LOCK_KIND_COUNT ? "hash" : "string");
 	}
+}
+
+void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
+                   size_t n)
+{
+	if (script == SCRIPT_RENEW_VERB)
+		write_renew_verb_call(out, v, n);
+	else
+		write_renew_call(out, v, n);
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,

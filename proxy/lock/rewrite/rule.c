@@ -53,7 +53,6 @@ static enum rewrite_result too_long(const struct rewrite *rw)
 	return REWRITE_CALL;
 }
 
-/* KEYS for scripts that take any number of locks: pairs, then the keys without a rule. */
 static size_t count_locks(const struct rewrite *rw)
 {
 	size_t n = 0;
@@ -63,12 +62,8 @@ static size_t count_locks(const struct rewrite *rw)
 	return n;
 }
 
-static void write_all_keys(const struct rewrite *rw)
+static void write_unruled_keys(const struct rewrite *rw)
 {
-	for (size_t i = 0; i < rw->nkeys; i++)
-		if (rw->keys[i].rule)
-			write_lock_keys(rw->out, rw->keys[i].rule,
-			                rw->req->argv[rw->keys[i].arg]);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (!rw->keys[i].rule)
 			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
@@ -83,21 +78,19 @@ static const struct lock_key *first_lock(const struct rewrite *rw)
 	return &rw->keys[i];
 }
 
-enum rewrite_result rewrite_write(const struct rewrite *rw)
+/* Laid out as scripts/commands/write.lua reads it. */
+static void write_write_call(const struct rewrite *rw, bool resp3)
 {
-	const struct resp_view *req = rw->req;
 	size_t nlocks = count_locks(rw);
-	const struct lock_key *first = first_lock(rw);
-	const struct command_facts *facts = &rw->command->facts;
-	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
 
-	if (!command_writes(rw->command, rw->nkeys))
-		return REWRITE_PASS;
-	if (req->argc > ARGS_UNPACK_MAX && facts->when_long != LONG_SPLIT)
-		return too_long(rw);
 	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
-	                  2 + 3 * nlocks + req->argc);
-	write_all_keys(rw);
+	                  2 + 3 * nlocks + rw->req->argc);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (rw->keys[i].rule)
+			write_lock_keys(rw->out, rw->keys[i].rule,
+			                rw->req->argv[rw->keys[i].arg]);
+	write_unruled_keys(rw);
+
 	resp_write_bulk_int(rw->out, (long long)nlocks);
 	resp_write_bulk_str(rw->out, resp3 ? "3" : "2");
 	for (size_t i = 0; i < rw->nkeys; i++) {
@@ -109,9 +102,22 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 		resp_write_bulk_int(rw->out, rule->lease_ms);
 		resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
 	}
-	for (size_t i = 0; i < req->argc; i++)
-		resp_write_bulk(rw->out, req->argv[i]);
+	for (size_t i = 0; i < rw->req->argc; i++)
+		resp_write_bulk(rw->out, rw->req->argv[i]);
+}
 
+enum rewrite_result rewrite_write(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	const struct lock_key *first = first_lock(rw);
+	const struct command_facts *facts = &rw->command->facts;
+	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
+
+	if (!command_writes(rw->command, rw->nkeys))
+		return REWRITE_PASS;
+	if (req->argc > ARGS_UNPACK_MAX && facts->when_long != LONG_SPLIT)
+		return too_long(rw);
+	write_write_call(rw, resp3);
 	rw->call->script = SCRIPT_WRITE;
 	rw->call->key = req->argv[first->arg];
 	rw->call->owner = first->token;
@@ -213,11 +219,19 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 /* ---- DEL and UNLINK ---- */
 
-/* KEYS of del.lua, whose locks of rules with `wait` bring their queues. */
-static void write_drop_keys(const struct rewrite *rw, bool waiting)
+/* Laid out as scripts/commands/del.lua reads it: locks of rules with `wait` bring their queues.
+ */
+static void write_del_call(const struct rewrite *rw)
 {
+	size_t nlocks = count_locks(rw), nwaiting = 0;
+
+	for (size_t i = 0; i < rw->nkeys; i++)
+		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
+	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
+	                  rw->nkeys + nlocks + 2 * nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
+
 		if (!rw->keys[i].rule)
 			continue;
 		write_lock_keys(rw->out, rw->keys[i].rule, key);
@@ -226,23 +240,10 @@ static void write_drop_keys(const struct rewrite *rw, bool waiting)
 		key_names_write_bulk(rw->out, KEY_NAME_FENCE, key);
 		key_names_write_bulk(rw->out, KEY_NAME_QUEUE, key);
 	}
-	if (waiting)
+	if (nwaiting)
 		resp_write_bulk_str(rw->out, KEY_NAME_FENCE_COUNTER);
-	for (size_t i = 0; i < rw->nkeys; i++)
-		if (!rw->keys[i].rule)
-			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
-}
+	write_unruled_keys(rw);
 
-static enum rewrite_result rewrite_del(const struct rewrite *rw)
-{
-	size_t nlocks = count_locks(rw), nwaiting = 0;
-	const struct lock_key *first = first_lock(rw);
-
-	for (size_t i = 0; i < rw->nkeys; i++)
-		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
-	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
-	                  rw->nkeys + nlocks + 2 * nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
-	write_drop_keys(rw, nwaiting > 0);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk_int(rw->out, (long long)nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
@@ -251,6 +252,13 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
 	}
+}
+
+static enum rewrite_result rewrite_del(const struct rewrite *rw)
+{
+	const struct lock_key *first = first_lock(rw);
+
+	write_del_call(rw);
 	rw->call->script = SCRIPT_DEL;
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;

@@ -171,16 +171,6 @@ static bool wait_of(struct buf *out, const struct verb_args *a, struct rewrite_h
 	return true;
 }
 
-/* With the lock and its record as KEYS; more may follow. */
-static void begin_verb(struct buf *out, enum script_id id, struct rewrite_how how,
-                       struct lock_call *call, size_t nkeys, size_t nargs)
-{
-	script_call_begin(out, id, how, nkeys, nargs);
-	resp_write_bulk(out, call->key);
-	key_names_write_bulk(out, KEY_NAME_FENCE, call->key);
-	call->script = id;
-}
-
 /* The type that the scripts find at a lock of this layout. */
 static const char *layout_type(const struct verbs *verbs)
 {
@@ -223,16 +213,33 @@ static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewr
 	call->hands_over = true;
 }
 
+/* KEYS of the scripts that let nobody in: lock, record, and `third` of the lock's keys. */
+static void begin_lock_call(struct buf *out, struct rewrite_how how, struct lock_call *call,
+                            enum key_name third, size_t nargs)
+{
+	script_call_begin(out, call->script, how, 3, nargs);
+	resp_write_bulk(out, call->key);
+	key_names_write_bulk(out, KEY_NAME_FENCE, call->key);
+	key_names_write_bulk(out, third, call->key);
+}
+
 static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
                          struct lock_call *call)
 {
-	begin_verb(out, SCRIPT_EXTEND, how, call, 3, 3);
-	key_names_write_bulk(out, KEY_NAME_OWNER, call->key);
+	call->script = SCRIPT_EXTEND;
+	begin_lock_call(out, how, call, KEY_NAME_OWNER, 3);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);
 	call->effect = LOCK_EFFECT_EXPIRES;
 	call->success = LOCK_IF_ONE;
+}
+
+static void write_info(struct buf *out, struct rewrite_how how, struct lock_call *call)
+{
+	call->script = SCRIPT_INFO;
+	begin_lock_call(out, how, call, KEY_NAME_QUEUE, 1);
+	resp_write_bulk_str(out, how.resp3 ? "3" : "2");
 }
 
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
@@ -271,9 +278,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 			write_extend(out, verbs, how, call);
 		break;
 	case VERB_INFO:
-		begin_verb(out, SCRIPT_INFO, how, call, 3, 1);
-		key_names_write_bulk(out, KEY_NAME_QUEUE, call->key);
-		resp_write_bulk_str(out, how.resp3 ? "3" : "2");
+		write_info(out, how, call);
 		break;
 	}
 }
