@@ -141,7 +141,7 @@ void line_hand_off(struct waiters *all, int db, struct slice key, enum lock_kind
 
 struct probe *probe_new(const struct line *l, const char *ticket);
 void probe_free(struct probe *m);
-/* The answer of poll.lua or dequeue.lua. */
+/* The answer of check.lua or leave.lua. */
 enum probe_outcome probe_read(const redisReply *r, long long *held_ms, long long *fence);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * wait: a worker's books of the clients that stand in line for a lock. The queue itself is in
- * Redis (scripts/includes/hand_off.lua), so that it is one for all connections, workers and proxies; here
+ * Redis (scripts/queue.lua), so that it is one for all connections, workers and proxies; here
  * is who asked, until when, and what is done about it:
  *
  *   try --`+QUEUED`--> waiter_queued() --message on the worker's channel--> on_granted()

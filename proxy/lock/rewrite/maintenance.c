@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * own: the calls that hasp makes for itself, for locks that it keeps books of.
+ * maintenance: the calls that hasp makes for itself, for locks that it has registered.
  */
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite.h"

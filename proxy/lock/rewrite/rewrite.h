@@ -19,7 +19,7 @@
 #include "base/slice.h"
 #include "commands/command.h"
 #include "config/types.h"
-#include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "resp/reply.h"
 #include "resp/view.h"
 
@@ -30,18 +30,6 @@ struct lock_key {
 	/* Who asks: the rule's owner token. For OWNER_VALUE the value that this
 	 * connection last stored at the key; empty when it stored none. */
 	struct slice token;
-};
-
-/* How the call must look on the wire. */
-struct rewrite_how {
-	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
-	bool resp3; /* the client speaks RESP3 */
-	/* Names this try to take a lock, so that it can wait, or be undone when its outcome is
-	 * not known. No blanks; what is in front of the first dash names the worker. */
-	struct slice ticket;
-	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
-	                      */
-	int64_t place; /* where it stood in the queue; 0: it did not */
 };
 
 /* What a lock is in Redis; see scripts/includes/hand_off.lua. */

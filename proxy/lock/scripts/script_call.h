@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * call: the beginning of a script call on the wire. Whoever begins one writes the
- * keys and arguments it announced, as bulks.
+ * script_call: the beginning of a script's call on the wire. Behind it the caller writes as
+ * many keys, and then arguments, as it announced, each as a bulk. For each script one function
+ * does so, in the order that the script's head names.
  *
  *   EVALSHA sha nkeys | key ... arg ...
  *   EVAL   text nkeys | key ... arg ...
@@ -9,18 +10,35 @@
 #ifndef HASP_LOCK_SCRIPTS_SCRIPT_CALL_H
 #define HASP_LOCK_SCRIPTS_SCRIPT_CALL_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/buf.h"
-#include "lock/rewrite/rewrite.h"
+#include "base/slice.h"
+#include "lock/scripts/script.h"
+
+/* How the call must look on the wire. */
+struct rewrite_how {
+	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
+	bool resp3; /* the client speaks RESP3 */
+	/* Names this try to take a lock, so that it can wait, or be undone when its outcome is
+	 * not known. No blanks; what is in front of the first dash names the worker. */
+	struct slice ticket;
+	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
+	                      */
+	int64_t place; /* where it stood in the queue; 0: it did not */
+};
 
 void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
                        size_t nargs);
 
-/* The five KEYS of the acts that know the queue: lock, record, queue, sidecar (without one the
- * lock again), fence counter. */
+/* The five KEYS of the scripts that know the queue: lock, record, queue, sidecar (without one
+ * the lock again), fence counter. */
 #define SCRIPT_CALL_QUEUE_KEYS 5
 void script_call_write_queue_keys(struct buf *out, struct slice key, bool has_sidecar);
 
-/* What the acts that may wait take behind the lease: ticket, how long to wait, place. */
+/* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wait_ms);
 
