@@ -3,7 +3,7 @@
 
 Arity, flags and the places of keys are held against its COMMAND; which of the keys a command
 writes, against the specifications of keys that COMMAND tells from Redis 7 on. What COMMAND does
-not tell is tried on the server: replies in test_guards_replies.py, rewrites in test_scripts.py.
+not tell is tried on the server: replies in test_guards_replies.py, rewrites in test_scripts_*.py.
 """
 
 import re
