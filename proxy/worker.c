@@ -26,6 +26,7 @@
 #include "lock/scripts/script.h"
 #include "lock/queue/waiters.h"
 #include "net/listen.h"
+#include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
@@ -56,6 +57,7 @@ struct worker {
 	struct worker_shared *shared;
 	pthread_t thread;
 	struct ev_loop *loop;
+	struct loop_timers timers;
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
@@ -375,6 +377,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	if (!w->loop)
 		w->loop = ev_loop_new(EVFLAG_AUTO);
 	HASP_ASSERT(w->loop);
+	loop_timers_init(&w->timers, w->loop);
 	mailbox_init(&w->mailbox, w->loop);
 	stream_flusher_init(&w->flusher, w->loop);
 	w->resolver = resolver_new(&w->mailbox);
@@ -412,7 +415,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.on_up = on_control_up,
 		.arg = w,
 	});
-	w->script_jobs = script_jobs_new(w->loop, w->control);
+	w->script_jobs = script_jobs_new(&w->timers.timers, w->control);
 	clients_init(&w->clients);
 	freelist_init(&w->clients.policy.pending, PENDING_SIZE);
 	freelist_init(&w->clients.policy.guard_ops, GUARD_OP_SINGLE_SIZE);
@@ -439,6 +442,7 @@ static void worker_free(struct worker *w)
 	holds_free(w->clients.policy.holds);
 	read_sets_free(w->clients.policy.read_sets);
 	script_jobs_free(w->script_jobs);
+	loop_timers_fini(&w->timers);
 	links_reap(&w->links);
 	commands_free(w->clients.policy.commands);
 	resolver_free(w->resolver);

@@ -5,19 +5,18 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/fatal.h"
 #include "base/list.h"
 #include "lock/scripts/script_call.h"
 
-/* How often those that wait for Redis are tried again, or given up. */
+/* How often the jobs that wait for Redis are run again, or given up. */
 #define SWEEP_SECONDS 0.5
 
 struct script_jobs {
-	struct ev_loop *loop;
+	struct timers *timers;
 	struct control *control;
-	struct list waiting; /* for Redis to be back */
-	struct ev_timer sweep; /* runs while some wait */
+	struct list waiting; /* jobs that wait for Redis, or to be run once more */
+	struct timer sweep; /* runs while some wait */
 	bool ending;
 };
 
@@ -26,70 +25,73 @@ struct script_job {
 	struct list node; /* in `waiting`, or in no list while it is in flight */
 	int db;
 	enum script_id script;
-	bool eval; /* Redis does not know the script */
+	bool eval; /* Redis did not know the script: its text is sent */
 	struct buf evalsha;
 	double until;
-	unsigned again; /* how often it is run once more, whatever the answer */
+	unsigned again; /* how many more times it is run, whatever the answer */
 	script_job_write_fn *write; /* NULL: `evalsha` is good for every try */
 	script_job_fn *fn;
 	void *arg;
 };
 
-static void on_answer(void *arg, const redisReply *reply);
+static void script_job_on_reply(void *arg, const redisReply *reply);
 
-static void script_job_end(struct script_job *e, const redisReply *reply)
+static void script_job_end(struct script_job *job, const redisReply *reply)
 {
-	if (e->fn)
-		e->fn(e->arg, reply);
-	buf_release(&e->evalsha);
-	free(e);
+	if (job->fn)
+		job->fn(job->arg, reply);
+	buf_release(&job->evalsha);
+	free(job);
 }
 
-static int script_job_send(struct script_job *e)
+static int script_job_send(struct script_job *job)
 {
 	struct buf eval = BUF_INIT;
 	struct slice request;
 	int rc;
 
-	if (e->write) {
-		buf_clear(&e->evalsha);
-		e->write(e->arg, &e->evalsha);
+	if (job->write) {
+		buf_clear(&job->evalsha);
+		job->write(job->arg, &job->evalsha);
 	}
-	request = buf_slice(&e->evalsha);
-	if (e->eval) {
-		script_call_write_as_eval(&eval, e->script, request);
+	request = buf_slice(&job->evalsha);
+	if (job->eval) {
+		script_call_write_as_eval(&eval, job->script, request);
 		request = buf_slice(&eval);
 	}
-	rc = control_call(e->all->control, e->db, request, on_answer, e);
+	rc = control_call(job->all->control, job->db, request, script_job_on_reply, job);
 	buf_release(&eval);
 	return rc;
 }
 
-/* For Redis to be back, or to be able to. */
-static void wait(struct script_job *e, const redisReply *reply)
-{
-	struct script_jobs *all = e->all;
+static void script_job_on_sweep(struct timer *t, double now);
 
-	if (all->ending || clock_now() >= e->until) {
-		script_job_end(e, reply);
+/* Waits for Redis to be back, or to be able to run it. `reply`: what it gets if that would be
+ * too late. */
+static void script_job_wait(struct script_job *job, const redisReply *reply)
+{
+	struct script_jobs *all = job->all;
+	double now = all->ending ? 0 : timers_now(all->timers);
+
+	if (all->ending || now >= job->until) {
+		script_job_end(job, reply);
 		return;
 	}
-	list_append(&all->waiting, &e->node);
-	if (!ev_is_active(&all->sweep)) {
-		ev_timer_set(&all->sweep, SWEEP_SECONDS, SWEEP_SECONDS);
-		ev_timer_start(all->loop, &all->sweep);
-	}
+	list_append(&all->waiting, &job->node);
+	if (!timer_is_running(&all->sweep))
+		timer_start(all->timers, &all->sweep, script_job_on_sweep, now + SWEEP_SECONDS,
+		            SWEEP_SECONDS);
 }
 
-static void script_job_start(struct script_job *e)
+static void script_job_start(struct script_job *job)
 {
-	if (script_job_send(e) != 0)
-		wait(e, NULL);
+	if (script_job_send(job) != 0)
+		script_job_wait(job, NULL);
 }
 
-/* Redis cannot just now: it loads its data, runs somebody's script for too long, is a replica
- * for the moment ... */
-static bool is_passing(const redisReply *reply)
+/* Redis cannot run it at the moment: it loads its data, another script runs for too long, it is
+ * a replica for now ... */
+static bool is_temporary_error(const redisReply *reply)
 {
 	static const char *const errors[] = { "LOADING ",  "BUSY ",       "MASTERDOWN ",
 		                              "READONLY ", "NOREPLICAS ", "OOM " };
@@ -100,21 +102,21 @@ static bool is_passing(const redisReply *reply)
 	return false;
 }
 
-static void on_answer(void *arg, const redisReply *reply)
+static void script_job_on_reply(void *arg, const redisReply *reply)
 {
-	struct script_job *e = arg;
+	struct script_job *job = arg;
 	bool is_error = reply && reply->type == REDIS_REPLY_ERROR;
 
-	if (is_error && !e->eval && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
-		e->eval = true;
-		script_job_start(e);
-	} else if (!reply || (is_error && is_passing(reply))) {
-		wait(e, reply);
-	} else if (e->again) {
-		e->again--;
-		wait(e, reply);
+	if (is_error && !job->eval && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
+		job->eval = true;
+		script_job_start(job);
+	} else if (!reply || (is_error && is_temporary_error(reply))) {
+		script_job_wait(job, reply);
+	} else if (job->again) {
+		job->again--;
+		script_job_wait(job, reply);
 	} else {
-		script_job_end(e, reply);
+		script_job_end(job, reply);
 	}
 }
 
@@ -123,31 +125,29 @@ void script_jobs_resume(struct script_jobs *all)
 	struct list again, *node;
 
 	list_init(&again);
-	/* Those that still have to wait are put back. */
+	/* Those that still have to wait put themselves back. */
 	list_move_all(&again, &all->waiting);
 	while ((node = list_shift(&again)))
 		script_job_start(container_of(node, struct script_job, node));
 }
 
-static void script_job_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void script_job_on_sweep(struct timer *t, double now)
 {
-	struct script_jobs *all = t->data;
+	struct script_jobs *all = container_of(t, struct script_jobs, sweep);
 
-	(void)revents;
+	(void)now;
 	script_jobs_resume(all);
 	if (list_empty(&all->waiting))
-		ev_timer_stop(loop, t);
+		timer_stop(all->timers, t);
 }
 
-struct script_jobs *script_jobs_new(struct ev_loop *loop, struct control *control)
+struct script_jobs *script_jobs_new(struct timers *timers, struct control *control)
 {
 	struct script_jobs *all = xcalloc(1, sizeof(*all));
 
-	all->loop = loop;
+	all->timers = timers;
 	all->control = control;
 	list_init(&all->waiting);
-	ev_timer_init(&all->sweep, script_job_on_sweep, 0, 0);
-	all->sweep.data = all;
 	return all;
 }
 
@@ -156,7 +156,7 @@ void script_jobs_stop(struct script_jobs *all)
 	struct list *node;
 
 	all->ending = true;
-	ev_timer_stop(all->loop, &all->sweep);
+	timer_stop(all->timers, &all->sweep);
 	while ((node = list_shift(&all->waiting)))
 		script_job_end(container_of(node, struct script_job, node), NULL);
 }
@@ -180,43 +180,43 @@ bool script_jobs_are_done(const struct script_jobs *all)
 static struct script_job *script_job_new(struct script_jobs *all, int db, enum script_id script,
                                          double until, script_job_fn *fn, void *arg)
 {
-	struct script_job *e = xcalloc(1, sizeof(*e));
+	struct script_job *job = xcalloc(1, sizeof(*job));
 
-	e->all = all;
-	list_init(&e->node);
-	e->db = db;
-	e->script = script;
-	e->until = until;
-	e->fn = fn;
-	e->arg = arg;
-	return e;
+	job->all = all;
+	list_init(&job->node);
+	job->db = db;
+	job->script = script;
+	job->until = until;
+	job->fn = fn;
+	job->arg = arg;
+	return job;
 }
 
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg)
 {
-	struct script_job *e = script_job_new(all, db, script, until, fn, arg);
+	struct script_job *job = script_job_new(all, db, script, until, fn, arg);
 
-	buf_append(&e->evalsha, evalsha);
-	script_job_start(e);
+	buf_append(&job->evalsha, evalsha);
+	script_job_start(job);
 }
 
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
                        struct slice evalsha, double until, unsigned times)
 {
-	struct script_job *e = script_job_new(all, db, script, until, NULL, NULL);
+	struct script_job *job = script_job_new(all, db, script, until, NULL, NULL);
 
-	e->again = times - 1;
-	buf_append(&e->evalsha, evalsha);
-	script_job_start(e);
+	job->again = times - 1;
+	buf_append(&job->evalsha, evalsha);
+	script_job_start(job);
 }
 
 void script_job_run_written(struct script_jobs *all, int db, enum script_id script,
                             script_job_write_fn *write, double until, script_job_fn *fn,
                             void *arg)
 {
-	struct script_job *e = script_job_new(all, db, script, until, fn, arg);
+	struct script_job *job = script_job_new(all, db, script, until, fn, arg);
 
-	e->write = write;
-	script_job_start(e);
+	job->write = write;
+	script_job_start(job);
 }
