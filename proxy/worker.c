@@ -419,7 +419,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	clients_init(&w->clients);
 	freelist_init(&w->clients.policy.pending, PENDING_SIZE);
 	freelist_init(&w->clients.policy.guard_ops, GUARD_OP_SINGLE_SIZE);
-	w->clients.policy.holds = holds_new(w->loop, w->script_jobs);
+	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
 	w->clients.policy.waiters = waiters_new(w->loop, &w->links, w->script_jobs,
 	                                        &shared->board);

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include <ev.h>
-
+#include "base/clock.h"
 #include "base/fatal.h"
+#include "base/timers.h"
 #include "session/session.h"
 
 /* What hasp would say to Redis by itself is written here: "DB SCRIPT CALL" lines. This takes
@@ -68,18 +68,24 @@ void script_job_run_written(struct script_jobs *e, int db, enum script_id script
 
 /* A session, and the connection's requests in flight as its link would have them. */
 struct fixture {
-	struct ev_loop *loop;
+	struct timers timers;
 	struct holds *holds;
 	struct hold_owner owner;
 	struct session s;
 };
 
+static double machine_clock(void *arg)
+{
+	(void)arg;
+	return clock_now();
+}
+
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	f->loop = ev_loop_new(EVFLAG_AUTO);
-	f->holds = holds_new(f->loop, NULL);
+	f->timers.clock = machine_clock;
+	f->holds = holds_new(&f->timers, NULL);
 	hold_owner_init(&f->owner);
 	session_init(&f->s);
 	*state = f;
@@ -92,7 +98,7 @@ static int tear_down(void **state)
 
 	session_fini(&f->s);
 	holds_free(f->holds);
-	ev_loop_destroy(f->loop);
+	timers_fini(&f->timers);
 	buf_release(&script_jobs);
 	free(f);
 	return 0;

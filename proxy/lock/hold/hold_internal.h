@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * books: what the files of a worker's books share: the holds (hold.c), the calls whose reply is
- * awaited (note.c), renewal (renewal.c).
+ * hold_internal: what the files of this room share. Each needs only those to its left:
+ *
+ *   holds.c (the table) <- renewal.c (keeps holds alive), pending_lock.c (calls whose reply is
+ *   due, and how to undo them) <- apply.c (what a reply does to the holds)
  */
 #ifndef HASP_LOCK_HOLD_HOLD_INTERNAL_H
 #define HASP_LOCK_HOLD_HOLD_INTERNAL_H
@@ -9,66 +11,74 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/timers.h"
 #include "lock/hold/holds.h"
 #include "lock/model/lock_id.h"
 
-/* Room for a ticket in a hold, and so many of the latest are kept: the record in Redis does not
- * remember more. */
-#define TICKET_ROOM 40
+/* Bytes for a ticket in a hold, and how many of the latest tickets are kept: the record in
+ * Redis does not remember more. */
+#define TICKET_SIZE 40
 #define TICKETS_KEPT 16
 
-struct renewal_batch;
+/* What becomes of a hold when its lease comes to its end. renewal.c has the diagram. */
+enum hold_state {
+	HOLD_LEASED, /* not renewed: it ends with its lease */
+	HOLD_RENEWED, /* its timer tells when it is to be renewed */
+	HOLD_DUE, /* in holds.due: it goes out with the next batch */
+	HOLD_IN_BATCH, /* a renewal is under way */
+	HOLD_LEASED_IN_BATCH, /* a last renewal is under way; it is not renewed after that */
+};
+#define HOLD_STATES (HOLD_LEASED_IN_BATCH + 1)
 
 struct hold {
 	struct list node; /* in its connection's list */
 	struct map_node by_id;
-	struct holds *table;
+	struct holds *holds;
 	struct hold_owner *owner;
-	struct ev_timer timer; /* next renewal; when not renewed, the end of the lease */
-	struct list due; /* in books->due */
-	struct renewal_batch *renewal_batch; /* in which it is being renewed; NULL: in none */
-	size_t slot; /* its place in there */
+	struct timer timer; /* the next renewal; when not renewed, the end of the lease */
+	struct list due; /* in holds.due while HOLD_DUE */
+	struct hold **batch_slot; /* its place in the batch; NULL: in none */
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 	enum lock_kind kind;
 	enum renew_mode renew;
+	enum hold_state state; /* written by renewal.c */
 	bool release; /* at disconnect */
-	bool renewed;
-	unsigned count; /* times LOCKed and not UNLOCKed, as far as seen here */
-	long long fence; /* verbs: its fencing token */
-	char (*tickets)[TICKET_ROOM]; /* by verb: of each LOCK, the latest last */
+	bool shared; /* other connections may have the same token */
+	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
 	unsigned ntickets;
-	bool shared; /* others may have the same token */
-	double slack; /* seconds by which the lease may have begun later than believed */
+	long long fence; /* verbs: its fencing token */
+	char (*tickets)[TICKET_SIZE]; /* by verb: of each LOCK, the latest last */
+	double slack; /* seconds by which the lease may have begun later than assumed */
 	int64_t lease_ms, default_lease_ms;
-	double begun; /* clock_now(): when it was asked for, or granted */
+	double begun; /* when it was asked for, or granted */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* after which nothing is renewed; 0: no limit */
 };
 
 struct holds {
-	struct ev_loop *loop;
+	struct timers *timers;
 	struct script_jobs *script_jobs;
 	struct map by_id;
 	struct list due; /* to be renewed now */
-	struct ev_timer gather; /* runs while some are due */
-	size_t npending; /* calls whose reply is awaited */
-	struct buf room;
+	struct timer gather; /* runs while some are due */
+	size_t npending; /* calls whose reply is due */
+	struct buf scratch;
 	struct log_limit limit;
 	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile */
 };
 
-/* The keys' bytes, the token and the ticket are behind the keys. */
+/* The bytes of the keys, the token, the ticket and the value follow the keys. */
 struct pending_lock {
-	struct holds *table;
+	struct holds *holds;
 	struct lock_call call; /* its slices point to nothing */
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	double sent_at;
 	double took_at; /* when the connection last heard that it took a lock; 0: never */
 	bool begins; /* a success begins a hold */
-	bool counts; /* taken again, it must be given back as often */
+	bool counts; /* a lock that is taken again must be released as often */
 	bool by_value, release;
-	bool exclusive; /* nobody else can have taken it by this token */
+	bool exclusive; /* no other connection can have taken it by this token */
 	enum renew_mode renew;
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
@@ -77,21 +87,30 @@ struct pending_lock {
 	struct slice keys[];
 };
 
+/* --- holds.c --- */
+
+struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+                      int db);
+void hold_free(struct hold *hold);
 /* The hold that a connection's command on `key` is about: its own, else (but not under owner =
- * value) whichever connection's it is, for an owner may have several. NULL: none. */
+ * value) any connection's, for an owner may have several connections. NULL: none. */
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key);
+/* The connections' holds of the same lock: the first, and the one behind `hold`. NULL: none. */
+struct hold *hold_first(struct holds *h, int db, struct slice key);
+struct hold *hold_next(const struct hold *hold);
 struct lock_ident hold_ident(const struct hold *hold);
-void hold_free(struct hold *hold);
+bool hold_is_renewed(const struct hold *hold);
+/* One more LOCK of the same lock, with this ticket; one UNLOCK. */
+void hold_add_ticket(struct hold *hold, struct slice ticket);
+void hold_remove_ticket(struct hold *hold);
 
 /* --- renewal.c --- */
 
-/* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from` (clock_now());
- * leased: the application asked for it. */
-void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from);
-/* The hold ends. */
-void renewal_end(struct hold *hold);
-void renewal_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents);
-void renewal_on_gather(struct ev_loop *loop, struct ev_timer *t, int revents);
+/* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from`; leased: the
+ * application asked for it. */
+void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from, double now);
+/* May the hold go from one state to the other? For the tests. */
+bool renewal_allows(enum hold_state from, enum hold_state to);
 
 #endif

@@ -1,84 +1,133 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * renewal: keeps holds alive. Each has a timer; those whose time has come go out together, and
- * those that are not renewed are forgotten when their lease is over.
+ * renewal: keeps holds alive. Each hold has a timer. Holds whose timers fire within a few
+ * milliseconds are renewed by one call; holds that are not renewed are forgotten when their
+ * lease is over.
+ *
+ *             begin           timer         gather timer
+ *   LEASED ---------> RENEWED ------> DUE --------------> IN_BATCH
+ *   LEASED <-- stop - RENEWED <----------- answer ------- IN_BATCH
+ *   LEASED <-- stop ----------------- DUE                   | ^
+ *      ^                                               stop v | begin
+ *      `------------------------ answer ------------- LEASED_IN_BATCH
+ *
+ *   begin: the application took the lock, or set its expiry, and it is to be renewed
+ *   stop: it is not to be renewed, max_hold is over, or the lease is
+ *
+ * A hold may be freed in each state: when its lease is over, when it is released or taken by
+ * another owner, and when its connection ends. A batch under way then has a gap in its place.
  */
 #include "lock/hold/hold_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "base/fatal.h"
 
-/* Holds whose time has come within this are renewed together, so many in one call. */
+/* Holds that become due within this time are renewed together, at most BATCH_MAX in one call.
+ */
 #define GATHER_SECONDS 0.02
 #define BATCH_MAX 64
 
-/* A renewal under way. Who ends meanwhile takes itself out, and is not in it when it is sent
- * again. */
+/* A renewal under way. A hold that ends meanwhile leaves a gap, and is left out when the call
+ * is sent again. */
 struct renewal_batch {
-	struct holds *table;
+	struct holds *holds;
 	enum script_id script;
 	double sent_at; /* the last time */
 	size_t n;
-	struct hold *holds[BATCH_MAX];
+	struct hold *members[BATCH_MAX]; /* NULL: it has ended */
 };
 
-/* Its lease is over. What a value rule's connection stored stays known, for its DEL. */
+static const unsigned char allowed_states[HOLD_STATES] = {
+	[HOLD_LEASED] = 1 << HOLD_RENEWED,
+	[HOLD_RENEWED] = 1 << HOLD_DUE | 1 << HOLD_LEASED,
+	[HOLD_DUE] = 1 << HOLD_IN_BATCH | 1 << HOLD_LEASED,
+	[HOLD_IN_BATCH] = 1 << HOLD_RENEWED | 1 << HOLD_LEASED_IN_BATCH,
+	[HOLD_LEASED_IN_BATCH] = 1 << HOLD_LEASED | 1 << HOLD_IN_BATCH,
+};
+
+bool renewal_allows(enum hold_state from, enum hold_state to)
+{
+	return allowed_states[from] >> to & 1;
+}
+
+/* The only writer of hold->state. A hold is in the list of those that are due exactly while it
+ * is HOLD_DUE. */
+static void renewal_set_state(struct hold *hold, enum hold_state state)
+{
+	HASP_ASSERT(renewal_allows(hold->state, state));
+	if (hold->state == HOLD_DUE)
+		list_remove(&hold->due);
+	if (state == HOLD_DUE)
+		list_append(&hold->holds->due, &hold->due);
+	hold->state = state;
+}
+
+static void stop_renewing(struct hold *hold)
+{
+	timer_stop(hold->holds->timers, &hold->timer);
+	if (hold->state == HOLD_IN_BATCH)
+		renewal_set_state(hold, HOLD_LEASED_IN_BATCH);
+	else if (hold_is_renewed(hold))
+		renewal_set_state(hold, HOLD_LEASED);
+}
+
+/* Its lease is over. What a connection stored under owner = value stays known, for its DEL. */
 static void renewal_expired(struct hold *hold)
 {
-	ev_timer_stop(hold->table->loop, &hold->timer);
-	list_remove(&hold->due);
-	hold->renewed = false;
+	stop_renewing(hold);
 	if (hold->kind != LOCK_KIND_VALUE)
 		hold_free(hold);
 }
 
+static void renewal_on_timer(struct timer *t, double now);
+
 /* Not to be renewed: it can be released until its lease is over. */
 static void let_expire(struct hold *hold)
 {
-	double left = hold->good_until - clock_now();
-
-	ev_timer_stop(hold->table->loop, &hold->timer);
-	list_remove(&hold->due);
-	hold->renewed = false;
-	if (hold->kind == LOCK_KIND_VALUE || isinf(left))
-		return;
-	ev_timer_set(&hold->timer, left > 0 ? left : 0, 0);
-	ev_timer_start(hold->table->loop, &hold->timer);
+	stop_renewing(hold);
+	if (hold->kind != LOCK_KIND_VALUE && !isinf(hold->good_until))
+		timer_start(hold->holds->timers, &hold->timer, renewal_on_timer,
+		            hold->good_until, 0);
 }
 
 /* "lost": hasp does not know any more that the lock is its owner's. */
-static void log_renewal(const struct hold *hold, const char *what)
+static void log_renewal(const struct hold *hold, const char *what, double now)
 {
-	struct holds *h = hold->table;
+	struct holds *h = hold->holds;
 	struct slice key = lock_id_key(hold->by_id.key);
 	uint32_t dropped;
 
-	if (log_limit_pass(&h->limit, clock_now(), 10, &dropped))
+	if (log_limit_pass(&h->limit, now, 10, &dropped))
 		log_warning("%s db=%d key=\"%.*s\" failed=%llu lost=%llu suppressed=%u", what,
 		            lock_id_db(hold->by_id.key), (int)(key.n > 128 ? 128 : key.n),
 		            key.p, (unsigned long long)h->nfailed, (unsigned long long)h->nlost,
 		            dropped);
 }
 
-static void renewal_failed(struct hold *hold)
+static void renewal_failed(struct hold *hold, double now)
 {
-	hold->table->nfailed++;
-	log_renewal(hold, "renewal_failed");
+	hold->holds->nfailed++;
+	log_renewal(hold, "renewal_failed", now);
 }
 
-static void end_renewal(struct hold *hold, const struct renewal_batch *b, long long result)
+/* `result`: of the script: 1: renewed, 0: the owner has it no more; -1: not known. */
+static void end_renewal(struct hold *hold, const struct renewal_batch *b, long long result,
+                        double now)
 {
+	bool renewed = hold->state == HOLD_IN_BATCH;
+
+	hold->batch_slot = NULL;
+	renewal_set_state(hold, renewed ? HOLD_RENEWED : HOLD_LEASED);
 	if (result < 0) {
-		renewal_failed(hold);
+		renewal_failed(hold, now);
 	} else if (result == 0) {
 		renewal_expired(hold);
 	} else {
 		hold->good_until = b->sent_at + (double)hold->lease_ms / 1000;
-		hold->slack = clock_now() - b->sent_at;
-		if (!hold->renewed)
+		hold->slack = now - b->sent_at;
+		if (!renewed)
 			let_expire(hold);
 	}
 }
@@ -87,18 +136,16 @@ static void on_renewed(void *arg, const redisReply *reply)
 {
 	struct renewal_batch *b = arg;
 	bool good = reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == b->n;
+	double now = timers_now(b->holds->timers);
 
-	for (size_t i = 0; i < b->n; i++) {
-		struct hold *hold = b->holds[i];
-		if (!hold)
-			continue;
-		hold->renewal_batch = NULL;
-		end_renewal(hold, b, good ? reply->element[i]->integer : -1);
-	}
+	for (size_t i = 0; i < b->n; i++)
+		if (b->members[i])
+			end_renewal(b->members[i], b, good ? reply->element[i]->integer : -1,
+			            now);
 	free(b);
 }
 
-/* The call, of those who are still there. */
+/* Writes the call, for those of the batch that have not ended. */
 static void write_renewals(void *arg, struct buf *out)
 {
 	struct renewal_batch *b = arg;
@@ -106,21 +153,21 @@ static void write_renewals(void *arg, struct buf *out)
 	size_t n = 0;
 
 	for (size_t i = 0; i < b->n; i++) {
-		struct hold *hold = b->holds[i];
+		struct hold *hold = b->members[i];
 		if (!hold)
 			continue;
 		renewals[n] = (struct lock_renewal){ hold_ident(hold), hold->lease_ms,
 			                             hold->fence };
-		hold->slot = n;
-		b->holds[n++] = hold;
+		hold->batch_slot = &b->members[n];
+		b->members[n++] = hold;
 	}
 	b->n = n;
-	b->sent_at = clock_now();
+	b->sent_at = timers_now(b->holds->timers);
 	(void)rewrite_renew(out, b->script, renewals, n);
 }
 
 /* Renews the first of those that are due, and the ones behind it that go in the same call. */
-static void renew_some(struct holds *h)
+static void renew_batch(struct holds *h, double now)
 {
 	struct renewal_batch *b = xcalloc(1, sizeof(*b));
 	struct list *at = h->due.next, *next;
@@ -128,7 +175,7 @@ static void renew_some(struct holds *h)
 	int db = lock_id_db(first->by_id.key);
 	double until = INFINITY;
 
-	b->table = h;
+	b->holds = h;
 	b->script = rewrite_renewal(first->kind);
 	for (; at != &h->due && b->n < BATCH_MAX; at = next) {
 		struct hold *hold = container_of(at, struct hold, due);
@@ -136,65 +183,54 @@ static void renew_some(struct holds *h)
 		if (rewrite_renewal(hold->kind) != b->script ||
 		    lock_id_db(hold->by_id.key) != db)
 			break;
-		list_remove(&hold->due);
-		hold->renewal_batch = b;
-		hold->slot = b->n;
-		b->holds[b->n++] = hold;
+		renewal_set_state(hold, HOLD_IN_BATCH);
+		hold->batch_slot = &b->members[b->n];
+		b->members[b->n++] = hold;
 		if (hold->good_until < until)
 			until = hold->good_until;
 	}
-	/* It may still come in time; but whoever reads the log shall know by now. */
+	/* The call may still be made in time; but who reads the log shall know by now. */
 	if (!script_jobs_are_up(h->script_jobs))
-		renewal_failed(first);
+		renewal_failed(first, now);
 	script_job_run_written(h->script_jobs, db, b->script, write_renewals,
 	                       isinf(until) ? 0 : until, on_renewed, b);
 }
 
-void renewal_on_gather(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void renewal_on_gather(struct timer *t, double now)
 {
-	struct holds *h = t->data;
+	struct holds *h = container_of(t, struct holds, gather);
 
-	(void)loop;
-	(void)revents;
 	while (!list_empty(&h->due))
-		renew_some(h);
+		renew_batch(h, now);
 }
 
-static void make_due(struct hold *hold)
+static void renewal_on_timer(struct timer *t, double now)
 {
-	struct holds *h = hold->table;
+	struct hold *hold = container_of(t, struct hold, timer);
+	struct holds *h = hold->holds;
+	bool renewed = hold_is_renewed(hold);
 
-	list_append(&h->due, &hold->due);
-	if (ev_is_active(&h->gather))
-		return;
-	ev_timer_set(&h->gather, GATHER_SECONDS, 0);
-	ev_timer_start(h->loop, &h->gather);
-}
-
-void renewal_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
-{
-	struct hold *hold = w->data;
-	double now = clock_now();
-
-	(void)loop;
-	(void)revents;
-	if (hold->renewed && now >= hold->good_until) {
-		hold->table->nlost++;
-		log_renewal(hold, "lease_over");
+	if (renewed && now >= hold->good_until) {
+		h->nlost++;
+		log_renewal(hold, "lease_over", now);
 	}
-	if (!hold->renewed || now >= hold->good_until)
+	if (!renewed || now >= hold->good_until) {
 		renewal_expired(hold);
-	else if (hold->hold_until > 0 && now >= hold->hold_until)
+	} else if (hold->hold_until > 0 && now >= hold->hold_until) {
 		let_expire(hold);
-	else if (!hold->renewal_batch && list_empty(&hold->due))
-		make_due(hold);
+	} else if (hold->state == HOLD_RENEWED) {
+		renewal_set_state(hold, HOLD_DUE);
+		if (!timer_is_running(&h->gather))
+			timer_start(h->timers, &h->gather, renewal_on_gather,
+			            now + GATHER_SECONDS, 0);
+	}
 }
 
-void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from)
+void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from, double now)
 {
 	double every, first = 0;
 
-	/* An expiry that was not told (EXAT) may be near: begin to renew at once. */
+	/* The application may have named an end (EXAT) that is near: begin to renew at once. */
 	hold->good_until = INFINITY;
 	hold->lease_ms = hold->default_lease_ms;
 	if (lease_ms) {
@@ -209,16 +245,9 @@ void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from
 	if (lease_ms)
 		/* Not all that were taken at once need be renewed at once. */
 		first = every * (0.8 + 0.2 * (double)(hold->by_id.hash & 255) / 255);
-	hold->renewed = true;
-	ev_timer_stop(hold->table->loop, &hold->timer);
-	ev_timer_set(&hold->timer, first, every);
-	ev_timer_start(hold->table->loop, &hold->timer);
-}
-
-void renewal_end(struct hold *hold)
-{
-	ev_timer_stop(hold->table->loop, &hold->timer);
-	list_remove(&hold->due);
-	if (hold->renewal_batch)
-		hold->renewal_batch->holds[hold->slot] = NULL;
+	if (hold->state == HOLD_LEASED)
+		renewal_set_state(hold, HOLD_RENEWED);
+	else if (hold->state == HOLD_LEASED_IN_BATCH)
+		renewal_set_state(hold, HOLD_IN_BATCH);
+	timer_start(hold->holds->timers, &hold->timer, renewal_on_timer, now + first, every);
 }

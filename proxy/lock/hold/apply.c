@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * apply: what the reply to a call does to the holds: a lock was taken, its expiry was set, or
+ * it was given up.
+ */
+#include "lock/hold/hold_internal.h"
+
+/* Under owner = value a connection remembers what it stored for as long as it lives, but not
+ * more locks than this. */
+#define REMEMBERED_MAX 1024
+
+/* A connection that stores value after value forgets the oldest, but none that is renewed. */
+static void forget_oldest_value(struct hold_owner *o)
+{
+	for (size_t left = o->n; left && o->n >= REMEMBERED_MAX; left--) {
+		struct hold *hold = container_of(o->holds.next, struct hold, node);
+		if (!hold_is_renewed(hold)) {
+			hold_free(hold);
+			return;
+		}
+		list_remove(&hold->node);
+		list_append(&o->holds, &hold->node);
+	}
+}
+
+/* A lock is taken: its former owner has it no more. But connections that take it by the same
+ * token, and count, have it together. Returns the connection's own hold, if that goes on. */
+static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
+                                    const struct pending_lock *p, int db)
+{
+	struct hold *next = hold_first(h, db, p->keys[0]), *own = NULL, *hold;
+
+	while ((hold = next)) {
+		next = hold_next(hold);
+		if (p->by_value && hold->owner != o)
+			continue;
+		if (!p->counts || !slice_eq(hold->token, p->token))
+			hold_free(hold);
+		else if (hold->owner == o)
+			own = hold;
+	}
+	return own;
+}
+
+static void apply_taken(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+                        int db, const struct resp_reply *r, double now)
+{
+	struct hold *hold = apply_supersede(h, o, p, db);
+	double until = p->sent_at + (double)p->call.lease_ms / 1000;
+	bool goes_on = hold && p->call.leased &&
+	               (hold_is_renewed(hold) || hold->good_until >= until);
+
+	if (!p->begins && !hold)
+		return;
+	if (p->by_value)
+		forget_oldest_value(o);
+	if (!hold)
+		hold = hold_new(h, o, p, db);
+	hold->release |= p->release;
+	hold->begun = p->sent_at;
+	hold->fence = r->type == ':' ? r->integer : 0;
+	if (p->max_hold_ms)
+		hold->hold_until = p->sent_at + (double)p->max_hold_ms / 1000;
+	hold_add_ticket(hold, p->ticket);
+	/* That it is taken again does not make a hold end earlier. */
+	if (goes_on)
+		return;
+	hold->slack = now - p->sent_at;
+	renewal_begin(hold, p->call.lease_ms, p->call.leased, p->sent_at, now);
+}
+
+static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+                         int db, double now)
+{
+	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0]);
+
+	if (hold)
+		renewal_begin(hold, p->call.lease_ms, true, p->sent_at, now);
+}
+
+/* Of several keys, some may not have been dropped: they are renewed no more, and their lease
+ * runs out. */
+static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+                          int db)
+{
+	for (size_t i = 0; i < p->nkeys; i++) {
+		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i]);
+		/* Of several keys, some may be another owner's; and a lock that was handed over
+		 * before the reply came has begun since. */
+		if (!hold || (!p->by_value && !slice_eq(hold->token, p->token)) ||
+		    hold->begun > p->sent_at)
+			continue;
+		/* Not every hold is in this table: whether another connection's last one is
+		 * gone, its renewal finds out. */
+		if (p->counts && hold->owner != o && hold->count == 1)
+			continue;
+		hold_remove_ticket(hold);
+		if (hold->count == 0)
+			hold_free(hold);
+	}
+}
+
+void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
+                const struct resp_reply *r)
+{
+	double now;
+
+	if (db >= 0 && rewrite_succeeded(&p->call, r)) {
+		switch (p->call.effect) {
+		case LOCK_EFFECT_TAKES:
+			now = timers_now(h->timers);
+			apply_taken(h, o, p, db, r, now);
+			o->took_at = now;
+			break;
+		case LOCK_EFFECT_EXPIRES:
+			apply_expiry(h, o, p, db, timers_now(h->timers));
+			break;
+		case LOCK_EFFECT_DROPS:
+			apply_dropped(h, o, p, db);
+			break;
+		case LOCK_EFFECT_NONE:
+			break;
+		}
+	}
+	pending_lock_free(p);
+}
