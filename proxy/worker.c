@@ -421,7 +421,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	freelist_init(&w->clients.policy.guard_ops, GUARD_OP_SINGLE_SIZE);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
-	w->clients.policy.waiters = waiters_new(w->loop, &w->links, w->script_jobs,
+	w->clients.policy.waiters = waiters_new(&w->timers.timers, &w->links, w->script_jobs,
 	                                        &shared->board);
 	use_config(w, config_ref(config));
 	worker_open_listeners(w, fds, entries, nfds);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waiting: what the files of a worker's waiters share: the waiters (wait.c), the lines in
- * which they stand, one for each lock (line.c), and all of them together (waits.c).
+ * queue_internal: what the files of this room share. Each needs only those above it:
+ *
+ *   line.c        the lines of this worker: its waiters for one lock, in the order of their
+ * places probe.c       a question to Redis about one lock or one waiter, and its answer,
+ * decoded waiter.c      one waiter: its state, its own probes, how it leaves line_probe.c  when
+ * a line asks Redis about its lock, and what the answer means for it waiters.c     all of them:
+ * the subscription, tickets, those that cannot be sent yet
+ *
+ * What a lower file has to tell a higher one goes through struct queue_hooks.
  */
 #ifndef HASP_LOCK_QUEUE_QUEUE_INTERNAL_H
 #define HASP_LOCK_QUEUE_QUEUE_INTERNAL_H
-
-#include <hiredis/hiredis.h>
 
 #include "base/buf.h"
 #include "base/list.h"
@@ -16,132 +21,180 @@
 #define CHANNEL_PREFIX "hasp:worker:"
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + 20 + 1)
+#define REDISSON_PREFIX "redisson_lock__channel:"
+
+/* What waiters.c hands down. */
+struct queue_hooks {
+	timer_fn *on_line_timer; /* it is time to probe the line, or to free it */
+	timer_fn *on_all_confirmed; /* of waiters.wake: newcomers may be sent again */
+};
 
 struct waiters {
-	struct ev_loop *loop;
+	struct timers *timers;
 	struct script_jobs *script_jobs;
 	struct subscriber *subscriber;
+	struct queue_hooks hooks;
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
-	const char *number; /* in it */
+	const char *number; /* in `channel` */
 	uint64_t serial;
-	char ticket[TICKET_MAX];
-	struct map by_ticket;
+	char ticket[TICKET_MAX]; /* the latest */
+	struct map by_ticket; /* waiters */
 	struct map by_id; /* lines, by database and key */
-	struct map by_key; /* and by key alone */
+	struct map by_key; /* lines, by key alone */
 	struct waiter_board *board;
-	size_t nwaiting; /* in all of the lines */
-	size_t nunconfirmed; /* those who may have lost their place */
-	struct list unsent;
-	struct ev_timer wake; /* those in it, as soon as nobody is astray */
-	struct buf room;
+	size_t nwaiting; /* waiters in all of the lines */
+	size_t nunconfirmed; /* waiters that may have lost their place */
+	struct list unsent; /* waiters that cannot be sent yet */
+	struct timer wake; /* for them, as soon as no waiter is unconfirmed */
+	struct buf scratch;
 };
 
-enum state {
-	WAITER_NEW,
-	WAITER_UNSENT, /* until the subscriber is up, and nobody is astray */
-	WAITER_SENT,
-	WAITER_QUEUED,
-	WAITER_CONFIRMING, /* a grant that is not fresh any more */
-	WAITER_LEAVING,
+enum waiter_state {
+	WAITER_IDLE, /* nothing is under way: its owner has to act */
+	WAITER_UNSENT, /* until the subscriber is up and no waiter is unconfirmed */
+	WAITER_SENT, /* the answer to the try is due */
+	WAITER_GRANTED_EARLY, /* the grant came before the answer to the try */
+	WAITER_QUEUED, /* in its line */
+	WAITER_CONFIRMING, /* in its line: it has a grant that is not fresh any more */
+	WAITER_LEAVING, /* in its line: its time is over */
 };
+#define WAITER_STATES (WAITER_LEAVING + 1)
 
 struct waiter {
 	struct waiters *all;
 	const struct waiter_ops *ops;
 	void *owner;
 	void *tag;
-	enum state state;
-	struct list node; /* in its line, or in waits.unsent */
+	enum waiter_state state; /* written by waiter_set_state() */
+	/* It may have lost its place in Redis' queue, and is asked for: newcomers are not sent
+	 * meanwhile. No state, for it stays so while the waiter is granted, lost or sent again,
+	 * until its place is known. Written by waiter_set_unconfirmed(). */
+	bool unconfirmed;
+	enum lock_kind kind;
+	struct list node; /* in its line, or in waiters.unsent */
 	struct line *line; /* NULL: in none */
 	struct map_node by_ticket;
 	char ticket[TICKET_MAX];
-	struct ev_timer timer; /* the deadline, then the grace */
-	double deadline, sent_at; /* clock_now() */
+	struct timer timer; /* the deadline; while it leaves, the grace */
+	double deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
 	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
 	int64_t lease_ms; /* 0: the application named its end */
-	enum lock_kind kind;
 	struct buf bytes; /* the token, then the value */
 	size_t token_len;
-	bool unconfirmed; /* whether it is where it should be in Redis is being found out, and
-	                   * mended: newcomers stay behind it meanwhile */
-	bool granted; /* heard of before the answer to the try */
-	long long fence; /* with `granted` */
-	int64_t granted_ms; /* with `granted`: Redis' time */
+	/* of WAITER_GRANTED_EARLY: */
+	long long fence;
+	int64_t granted_ms; /* Redis' time */
 };
 
-/* Those here who wait for one lock. Outlives the last of them for a while. */
+enum line_probing {
+	LINE_UNPROBED, /* no answer is due */
+	LINE_PROBED, /* an answer is due */
+	LINE_PROBED_AGAIN, /* an answer is due, and was asked for too early: ask again then */
+};
+
+/* This worker's waiters for one lock. Outlives the last of them for a while. */
 struct line {
 	struct waiters *all;
 	struct map_node by_id;
 	struct map_node by_key;
 	struct list members; /* by place */
-	struct ev_timer timer; /* the next look; with nobody in it, the end */
+	struct timer timer; /* the next probe; when it is empty, its end */
 	enum lock_kind kind;
-	bool probing; /* a look is under way */
-	bool probe_again; /* and another one was asked for */
+	enum line_probing probing; /* written by line_set_probing() */
 	bool listening; /* to Redisson's channel */
 	uint32_t slot; /* on the board */
 };
 
-/* A look or a leave under way. Points at nobody, for they may end meanwhile. */
-struct probe {
-	struct waiters *all;
-	char ticket[TICKET_MAX];
-	struct buf id; /* of the line */
-	double sent_at;
-	bool scheduled; /* the line's look, not one at a certain waiter */
-	bool confirm; /* begin the lease again */
-};
-
 enum probe_outcome { PROBE_UNKNOWN, PROBE_QUEUED, PROBE_GRANTED, PROBE_GONE };
 
-/* --- wait.c --- */
+/* What Redis says about a waiter, or only (PROBE_GONE) about its lock. */
+struct probe_answer {
+	enum probe_outcome outcome;
+	long long held_ms; /* how long the lock is held yet; -1: for ever, or not known */
+	long long fence;
+};
 
-/* NULL: it has ended. */
-struct waiter *waiter_find(struct waiters *all, struct slice ticket);
-/* Its worker was told that it has the lock since `granted_ms` of Redis' time. */
-void waiter_notified(struct waiter *w, long long fence, int64_t granted_ms);
-/* What it wants; points into it. */
-struct lock_try waiter_try(const struct waiter *w);
-/* In seconds. */
-double waiter_lease(const struct waiter *w);
-/* It is where it should be, as far as can be known; or it may not be. */
-void waiter_set_confirmed(struct waiter *w);
-void waiter_set_unconfirmed(struct waiter *w);
-/* A look at it, for which `m` was sent, has told. */
-void waiter_probed(struct waiter *w, const struct probe *m, enum probe_outcome probe_outcome,
-                   long long held_ms, long long fence);
+/* A question under way. It names the waiter and the line, for both may end meanwhile. */
+struct probe {
+	struct waiters *all;
+	void (*on_answer)(const struct probe *p, const struct probe_answer *a);
+	char ticket[TICKET_MAX]; /* empty: it is about nobody in particular */
+	struct buf line_id; /* of a line's probe */
+	double sent_at;
+	bool confirms; /* the lease of a grant is begun again */
+};
 
 /* --- line.c --- */
 
-struct line *line_find(struct waiters *all, int db, struct slice key); /* NULL: none */
+struct line *line_find(struct waiters *all, struct slice id); /* NULL: none */
 /* A lock's place on the board. */
 uint32_t line_slot(int db, struct slice key);
 /* The one there is, or a new one. */
-struct line *line_of(struct waiters *all, int db, struct slice key, enum lock_kind kind);
+struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_kind kind);
 void line_free(struct line *l);
-/* At its place; and out again, wherever it is. */
+int line_db(const struct line *l);
+/* At its place; and out again, if it is in one. */
 void line_enqueue(struct line *l, struct waiter *w);
 void line_remove(struct waiter *w);
-struct waiter *line_first(const struct line *l); /* NULL: nobody */
-/* Hears Redisson's clients, or does not any more. */
+struct waiter *line_first(const struct line *l); /* NULL: it is empty */
+struct waiter *line_behind(const struct waiter *w); /* NULL: it is the last */
+/* Subscribes to the channel of Redisson's clients, or not any more. */
 void line_listen(struct line *l, bool on);
-/* Looks at the lock on behalf of the first in line. */
-void line_probe(struct line *l);
-/* The same when it has been held for `held_ms` more; -1: for ever. */
+/* Its connection is gone, and the channel with it. */
+void line_forget_channel(struct line *l);
+void line_set_probing(struct line *l, enum line_probing probing);
+bool line_allows(enum line_probing from, enum line_probing to); /* for the tests */
+/* The next probe, by which an answer that may be lost is made up for. */
+void line_probe_later(struct line *l);
+/* The next probe, when the lock has been held for `held_ms` more; -1: for ever. If the line is
+ * empty, its end. */
 void line_probe_when_over(struct line *l, long long held_ms);
-/* On behalf of one, or of each. */
-void line_probe_waiter(struct waiter *w, bool confirm);
-void line_probe_all(struct line *l);
-/* Somebody has published on a channel of Redisson's. */
-void lines_probe(struct waiters *all, struct slice channel);
-/* Looks at a lock that nobody here waits for. */
-void line_hand_off(struct waiters *all, int db, struct slice key, enum lock_kind kind);
+/* The lock was granted for `lease_ms`: the next probe is no later than the end of that. */
+void line_probe_before(struct line *l, int64_t lease_ms);
+/* It is empty, and kept for a while. */
+void line_linger(struct line *l);
 
-struct probe *probe_new(const struct line *l, const char *ticket);
-void probe_free(struct probe *m);
-/* The answer of check.lua or leave.lua. */
-enum probe_outcome probe_read(const redisReply *r, long long *held_ms, long long *fence);
+/* --- probe.c --- */
+
+struct probe *probe_new(struct waiters *all, const char *ticket,
+                        void (*on_answer)(const struct probe *, const struct probe_answer *));
+/* Asks check.lua about `t`, which may hand the lock over; lease_ms > 0: and begins the lease of
+ * its grant again. on_answer() runs once, maybe before this returns, and `p` is freed. `p`
+ * NULL: the answer does not matter. */
+void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
+                 struct probe *p);
+/* Takes `t` out of the queue by leave.lua, `undo`: and releases what it may have been granted.
+ * Tried until `until`. As to `p`, as above. */
+void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
+                 struct probe *p);
+
+/* --- waiter.c --- */
+
+/* The only writer of w->state. */
+void waiter_set_state(struct waiter *w, enum waiter_state state);
+bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
+/* It may have lost its place in Redis' queue; or it is known where it is. */
+void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed);
+/* NULL: it has ended. */
+struct waiter *waiter_find(struct waiters *all, struct slice ticket);
+/* What it wants; points into it. It is in a line. */
+struct lock_try waiter_try(const struct waiter *w);
+/* Its worker was told that it has the lock since `granted_ms` of Redis' time. */
+void waiter_notified(struct waiter *w, long long fence, int64_t granted_ms);
+/* It is not known whether it has its place yet: asks Redis. */
+void waiter_check(struct waiter *w);
+/* What `p` has found out about it. */
+void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);
+
+/* --- line_probe.c --- */
+
+/* Asks about the lock on behalf of the first in line. */
+void line_probe(struct line *l);
+/* Asks about each waiter, for none may have its place any more. */
+void line_probe_members(struct line *l);
+/* A message came from a channel that is not the worker's own: one of Redisson's. */
+void line_probe_channel(struct waiters *all, struct slice channel);
+void line_probe_on_timer(struct timer *t, double now);
 
 #endif

@@ -1,4 +1,28 @@
-/* SPDX-License-Identifier: BSD-3-Clause */
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * waiter: one client that may have to wait for a lock, or does: from the try that it sends
+ * until it has the lock, has lost its place, or its time is over.
+ *
+ *   waiter_new()
+ *        |      not ready
+ *       IDLE <-----------> UNSENT <-- not ready any more -- SENT, GRANTED_EARLY
+ *        |
+ *        | waiter_sent()
+ *        v        message                  (when the answer is another one, the try
+ *       SENT --------------> GRANTED_EARLY  may be sent again: SENT again)
+ *        |                        |
+ *        `------- +QUEUED --------'
+ *                    |
+ *                    v        a stale grant
+ *       IDLE <---- QUEUED <-----------------> CONFIRMING ----> IDLE
+ *   granted, lost   | ^      no grant after all          granted, lost
+ *          deadline | | it has been granted the lock
+ *                   v |
+ *                 LEAVING ----> IDLE (time out)
+ *
+ * What made it IDLE is told to its owner, which sends it again, or ends it. It may be ended in
+ * each state; if it is in a line, it leaves the queue.
+ */
 #include "lock/queue/queue_internal.h"
 
 #include <inttypes.h>
@@ -6,22 +30,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/fatal.h"
 #include "lock/model/lock_id.h"
 
-/* Leaving the queue takes a trip; who has waited this much longer is told without. */
+/* Leaving the queue takes a trip to Redis; a client that has waited this much longer is told
+ * before the answer. */
 #define GRACE_SECONDS 0.05
-/* Of its lease, what a grant may have lost before its client hears of it. */
+/* The share of its lease that a grant may have lost before its client hears of it. */
 #define STALE_SHARE 0.1
-/* When who is first in line here looks for the first time. */
+/* When the first waiter of a line is probed for the first time. */
 #define CROSSED_MS 20
 /* How long leaving is tried when Redis is away: for a lease, but at least and at most so long.
  */
 #define LEAVE_SECONDS 60.0
 #define LEAVE_SECONDS_MAX 3600.0
 
-static void leave_queue(struct waiter *w, bool undo);
+/* --- state ------------------------------------------------------------------------ */
+
+static const unsigned char allowed_states[WAITER_STATES] = {
+	[WAITER_IDLE] = 1 << WAITER_UNSENT | 1 << WAITER_SENT,
+	[WAITER_UNSENT] = 1 << WAITER_IDLE,
+	[WAITER_SENT] = 1 << WAITER_SENT | 1 << WAITER_GRANTED_EARLY | 1 << WAITER_QUEUED |
+	                1 << WAITER_UNSENT,
+	[WAITER_GRANTED_EARLY] = 1 << WAITER_SENT | 1 << WAITER_QUEUED | 1 << WAITER_UNSENT,
+	[WAITER_QUEUED] = 1 << WAITER_IDLE | 1 << WAITER_CONFIRMING | 1 << WAITER_LEAVING,
+	[WAITER_CONFIRMING] = 1 << WAITER_IDLE | 1 << WAITER_QUEUED,
+	[WAITER_LEAVING] = 1 << WAITER_IDLE | 1 << WAITER_QUEUED,
+};
+
+bool waiter_allows(enum waiter_state from, enum waiter_state to)
+{
+	return allowed_states[from] >> to & 1;
+}
+
+void waiter_set_state(struct waiter *w, enum waiter_state state)
+{
+	HASP_ASSERT(waiter_allows(w->state, state));
+	w->state = state;
+}
+
+void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed)
+{
+	struct waiters *all = w->all;
+
+	if (w->unconfirmed == unconfirmed)
+		return;
+	w->unconfirmed = unconfirmed;
+	if (unconfirmed)
+		all->nunconfirmed++;
+	/* Not here: the caller is in the middle of something. */
+	else if (--all->nunconfirmed == 0 && !list_empty(&all->unsent))
+		timer_start(all->timers, &all->wake, all->hooks.on_all_confirmed,
+		            timers_now(all->timers), 0);
+}
+
+struct waiter *waiter_find(struct waiters *all, struct slice ticket)
+{
+	struct map_node *node = map_get(&all->by_ticket, ticket);
+
+	return node ? container_of(node, struct waiter, by_ticket) : NULL;
+}
 
 struct lock_try waiter_try(const struct waiter *w)
 {
@@ -37,187 +105,205 @@ struct lock_try waiter_try(const struct waiter *w)
 	};
 }
 
-struct waiter *waiter_find(struct waiters *all, struct slice ticket)
-{
-	struct map_node *node = map_get(&all->by_ticket, ticket);
-
-	return node ? container_of(node, struct waiter, by_ticket) : NULL;
-}
-
-double waiter_lease(const struct waiter *w)
+static double waiter_lease(const struct waiter *w)
 {
 	return (double)w->lease_ms / 1000;
 }
 
-/* --- those who may have lost their place ---------------------------------------- */
+/* --- asking Redis about it -------------------------------------------------------- */
 
-void waiter_set_unconfirmed(struct waiter *w)
+static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 {
-	w->all->nunconfirmed += !w->unconfirmed;
-	w->unconfirmed = true;
-}
+	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 
-void waiter_set_confirmed(struct waiter *w)
-{
-	struct waiters *all = w->all;
-
-	if (!w->unconfirmed)
+	if (!w)
 		return;
-	w->unconfirmed = false;
-	/* Not here: whoever ends a waiter is in the middle of something. */
-	if (--all->nunconfirmed == 0 && !list_empty(&all->unsent)) {
-		ev_timer_set(&all->wake, 0, 0);
-		ev_timer_start(all->loop, &all->wake);
-	}
+	/* One that has lost its place is confirmed when it has a place again. */
+	if (a->outcome != PROBE_GONE)
+		waiter_set_unconfirmed(w, false);
+	if (w->state == (p->confirms ? WAITER_CONFIRMING : WAITER_QUEUED))
+		waiter_probed(w, p, a);
 }
 
-/* --- turns -------------------------------------------------------------------- */
-
-static void confirm(struct waiter *w)
+static void waiter_probe(struct waiter *w, bool confirms)
 {
-	w->state = WAITER_CONFIRMING;
-	line_probe_waiter(w, true);
+	struct probe *p = probe_new(w->all, w->ticket, waiter_on_probe);
+	struct lock_try t = waiter_try(w);
+
+	p->confirms = confirms;
+	probe_check(w->all, line_db(w->line), &t, confirms ? w->lease_ms : 0, p);
 }
 
-static void stay(struct waiter *w)
+void waiter_check(struct waiter *w)
 {
-	w->state = WAITER_QUEUED;
-	/* Its time may have come meanwhile. */
-	if (!ev_is_active(&w->timer)) {
-		ev_timer_set(&w->timer, 0, 0);
-		ev_timer_start(w->all->loop, &w->timer);
-	}
+	waiter_probe(w, false);
 }
 
-static void place_lost(struct waiter *w)
+/* Its grant took long to arrive: its lease begins again before the client hears of it. */
+static void waiter_confirm(struct waiter *w)
+{
+	waiter_set_state(w, WAITER_CONFIRMING);
+	waiter_probe(w, true);
+}
+
+/* --- what becomes of it ----------------------------------------------------------- */
+
+static void waiter_on_timer(struct timer *t, double now);
+
+/* If the deadline has passed while it could not leave, it leaves now. */
+static void watch_deadline(struct waiter *w)
+{
+	struct timers *timers = w->all->timers;
+
+	if (!timer_is_running(&w->timer))
+		timer_start(timers, &w->timer, waiter_on_timer, timers_now(timers), 0);
+}
+
+static void waiter_lost(struct waiter *w)
 {
 	line_remove(w);
-	w->state = WAITER_NEW;
-	w->granted = false;
+	waiter_set_state(w, WAITER_IDLE);
 	w->ops->on_lost(w->owner, w->tag);
 }
 
-static void grant(struct waiter *w, long long fence, double since)
+static void waiter_granted(struct waiter *w, long long fence, double since)
 {
 	struct line *l = w->line;
 
 	line_remove(w);
-	w->state = WAITER_NEW;
-	if (!list_empty(&l->members) &&
-	    waiter_lease(w) < ev_timer_remaining(l->all->loop, &l->timer))
-		line_probe_when_over(l, w->lease_ms);
+	waiter_set_state(w, WAITER_IDLE);
+	line_probe_before(l, w->lease_ms);
 	w->ops->on_granted(w->owner, w->tag, fence, since);
 }
 
-void waiter_probed(struct waiter *w, const struct probe *m, enum probe_outcome probe_outcome,
-                   long long held_ms, long long fence)
+static void waiter_timed_out(struct waiter *w)
 {
-	double left = (double)held_ms / 1000;
-
-	if (probe_outcome == PROBE_GONE)
-		place_lost(w);
-	else if (probe_outcome == PROBE_GRANTED && !m->confirm &&
-	         left < (1 - STALE_SHARE) * waiter_lease(w))
-		confirm(w);
-	else if (probe_outcome == PROBE_GRANTED)
-		grant(w, fence, m->sent_at + left - waiter_lease(w));
-	else if (m->confirm)
-		stay(w);
+	line_remove(w);
+	waiter_set_state(w, WAITER_IDLE);
+	w->ops->on_timed_out(w->owner, w->tag);
 }
 
-/* --- leaving ------------------------------------------------------------------ */
-
-static void on_left(void *arg, const redisReply *reply)
+void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a)
 {
-	struct probe *m = arg;
-	struct waiter *w = waiter_find(m->all, slice_str(m->ticket));
-	long long held_ms, fence;
-	enum probe_outcome probe_outcome = probe_read(reply, &held_ms, &fence);
+	double left = (double)a->held_ms / 1000;
 
-	if (w && w->state == WAITER_LEAVING && probe_outcome == PROBE_GRANTED) {
-		w->state = WAITER_QUEUED;
-		waiter_probed(w, m, probe_outcome, held_ms, fence);
-	} else if (w && w->state == WAITER_LEAVING) {
-		line_remove(w);
-		w->state = WAITER_NEW;
-		w->ops->on_timed_out(w->owner, w->tag);
+	if (a->outcome == PROBE_GONE) {
+		waiter_lost(w);
+	} else if (a->outcome == PROBE_GRANTED && !p->confirms &&
+	           left < (1 - STALE_SHARE) * waiter_lease(w)) {
+		waiter_confirm(w);
+	} else if (a->outcome == PROBE_GRANTED) {
+		waiter_granted(w, a->fence, p->sent_at + left - waiter_lease(w));
+	} else if (p->confirms) {
+		waiter_set_state(w, WAITER_QUEUED);
+		watch_deadline(w);
 	}
-	probe_free(m);
+}
+
+/* It has the lock since `granted_ms` of Redis' time, so it was told. */
+static void take_grant(struct waiter *w, long long fence, int64_t granted_ms)
+{
+	double now = timers_now(w->all->timers);
+	double since = w->sent_at + (double)(granted_ms - w->redis_ms) / 1000;
+
+	if (since > now)
+		since = now;
+	if (now - since > STALE_SHARE * waiter_lease(w))
+		waiter_confirm(w);
+	else
+		waiter_granted(w, fence, since);
+}
+
+void waiter_notified(struct waiter *w, long long fence, int64_t granted_ms)
+{
+	if (w->state == WAITER_QUEUED) {
+		take_grant(w, fence, granted_ms);
+	} else if (w->state == WAITER_SENT) {
+		waiter_set_state(w, WAITER_GRANTED_EARLY);
+		w->fence = fence;
+		w->granted_ms = granted_ms;
+	}
+}
+
+/* --- leaving ---------------------------------------------------------------------- */
+
+static void waiter_on_left(const struct probe *p, const struct probe_answer *a)
+{
+	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
+
+	if (!w || w->state != WAITER_LEAVING)
+		return;
+	if (a->outcome == PROBE_GRANTED) {
+		waiter_set_state(w, WAITER_QUEUED);
+		waiter_probed(w, p, a);
+	} else {
+		waiter_timed_out(w);
+	}
 }
 
 static void leave_queue(struct waiter *w, bool undo)
 {
-	struct line *l = w->line;
+	struct waiters *all = w->all;
 	struct lock_try t = waiter_try(w);
+	struct probe *p = undo ? NULL : probe_new(all, w->ticket, waiter_on_left);
 	double patience = waiter_lease(w);
-	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_leave(&out, &t, undo);
-	struct probe *m = undo ? NULL : probe_new(l, w->ticket);
 
 	if (patience < LEAVE_SECONDS)
 		patience = LEAVE_SECONDS;
 	if (patience > LEAVE_SECONDS_MAX)
 		patience = LEAVE_SECONDS_MAX;
-	script_job_run(l->all->script_jobs, lock_id_db(l->by_id.key), script, buf_slice(&out),
-	               clock_now() + patience, m ? on_left : NULL, m);
-	buf_release(&out);
+	probe_leave(all, line_db(w->line), &t, undo, timers_now(all->timers) + patience, p);
 }
 
-static void waiter_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void waiter_on_timer(struct timer *t, double now)
 {
-	struct waiter *w = t->data;
+	struct waiter *w = container_of(t, struct waiter, timer);
 
-	(void)revents;
 	switch (w->state) {
 	case WAITER_UNSENT:
 		list_remove(&w->node);
-		w->state = WAITER_NEW;
+		waiter_set_state(w, WAITER_IDLE);
 		w->ops->on_ready(w->owner);
 		break;
 	case WAITER_QUEUED:
-		w->state = WAITER_LEAVING;
-		ev_timer_set(t, GRACE_SECONDS, 0);
-		ev_timer_start(loop, t);
+		waiter_set_state(w, WAITER_LEAVING);
+		timer_start(w->all->timers, t, waiter_on_timer, now + GRACE_SECONDS, 0);
 		leave_queue(w, false);
 		break;
 	case WAITER_LEAVING:
-		/* It goes on; that it leaves again is harmless, and undoes what it may get. */
+		/* The owner ends it, and so it leaves again: that is harmless, and undoes what
+		 * it may get. */
 		w->ops->on_timed_out(w->owner, w->tag);
 		break;
-	case WAITER_NEW:
+	case WAITER_IDLE:
 	case WAITER_SENT:
+	case WAITER_GRANTED_EARLY:
 	case WAITER_CONFIRMING:
-		/* What comes of it tells. */
+		/* The answer that is due decides. */
 		break;
 	}
 }
 
-/* --- waiters ------------------------------------------------------------------ */
+/* --- for its owner: waiters.h ------------------------------------------------------ */
 
 struct waiter *waiter_new(struct waiters *all, int64_t wait_ms, const struct waiter_ops *ops,
                           void *owner)
 {
 	struct waiter *w = xcalloc(1, sizeof(*w));
-	double seconds = (double)wait_ms / 1000;
 
 	w->all = all;
 	w->ops = ops;
 	w->owner = owner;
-	w->deadline = clock_now() + seconds;
+	w->deadline = timers_now(all->timers) + (double)wait_ms / 1000;
 	list_init(&w->node);
-	ev_timer_init(&w->timer, waiter_on_timer, 0, 0);
-	w->timer.data = w;
-	/* The loop's time is that of the turn's beginning. */
-	ev_now_update(all->loop);
-	ev_timer_set(&w->timer, seconds, 0);
-	ev_timer_start(all->loop, &w->timer);
+	timer_start(all->timers, &w->timer, waiter_on_timer, w->deadline, 0);
 	return w;
 }
 
 struct waiter *waiter_new_sent(struct waiters *all, int64_t wait_ms, double sent_at,
                                struct slice ticket, const struct waiter_ops *ops, void *owner)
 {
-	int64_t gone_ms = (int64_t)((clock_now() - sent_at) * 1000);
+	int64_t gone_ms = (int64_t)((timers_now(all->timers) - sent_at) * 1000);
 	int64_t left_ms = wait_ms > gone_ms ? wait_ms - gone_ms : 0;
 	struct waiter *w = waiter_new(all, left_ms, ops, owner);
 
@@ -228,7 +314,7 @@ struct waiter *waiter_new_sent(struct waiters *all, int64_t wait_ms, double sent
 
 int64_t waiter_left_ms(const struct waiter *w)
 {
-	double left = (w->deadline - clock_now()) * 1000;
+	double left = (w->deadline - timers_now(w->all->timers)) * 1000;
 
 	return left > 0 ? (int64_t)left : 0;
 }
@@ -236,20 +322,6 @@ int64_t waiter_left_ms(const struct waiter *w)
 int64_t waiter_place(const struct waiter *w)
 {
 	return w->place;
-}
-
-enum try_readiness waiter_ready(struct waiter *w)
-{
-	struct waiters *all = w->all;
-
-	/* Who had a place goes back to it before anybody comes from behind. */
-	if (waiters_are_ready(all) || (w->place && subscriber_is_up(all->subscriber)))
-		return TRY_READY;
-	if (subscriber_refusal(all->subscriber))
-		return TRY_REFUSED;
-	w->state = WAITER_UNSENT;
-	list_append(&all->unsent, &w->node);
-	return TRY_NOT_YET;
 }
 
 static void forget_ticket(struct waiter *w)
@@ -262,54 +334,52 @@ static void forget_ticket(struct waiter *w)
 void waiter_sent(struct waiter *w, struct slice ticket)
 {
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
+	waiter_set_state(w, WAITER_SENT);
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
 	w->ticket[ticket.n] = '\0';
 	w->by_ticket.key = slice_of(w->ticket, ticket.n);
 	map_put(&w->all->by_ticket, &w->by_ticket);
-	w->state = WAITER_SENT;
-	w->granted = false;
-	w->sent_at = clock_now();
+	w->sent_at = timers_now(w->all->timers);
 }
 
-/* Its worker was told that it has the lock since `granted_ms` of Redis' time. */
-static void believe(struct waiter *w, long long fence, int64_t granted_ms)
-{
-	double now = clock_now();
-	double since = w->sent_at + (double)(granted_ms - w->redis_ms) / 1000;
-
-	if (since > now)
-		since = now;
-	if (now - since > STALE_SHARE * waiter_lease(w))
-		confirm(w);
-	else
-		grant(w, fence, since);
-}
-
-void waiter_notified(struct waiter *w, long long fence, int64_t granted_ms)
-{
-	if (w->state == WAITER_QUEUED) {
-		believe(w, fence, granted_ms);
-	} else if (w->state == WAITER_SENT) {
-		w->granted = true;
-		w->fence = fence;
-		w->granted_ms = granted_ms;
-	}
-}
-
-int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
-                  struct slice line, void *tag)
+/* What `line` says is kept; -1: it is not understood. */
+static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 {
 	char text[128];
-	int64_t held_ms;
-	struct line *l;
 
 	if (line.n >= sizeof(text))
 		return -1;
 	memcpy(text, line.p, line.n);
 	text[line.n] = '\0';
-	if (sscanf(text, "+QUEUED %" SCNd64 " %" SCNd64 " %" SCNd64, &w->place, &w->redis_ms,
-	           &held_ms) != 3)
+	return sscanf(text, "+QUEUED %" SCNd64 " %" SCNd64 " %" SCNd64, &w->place, &w->redis_ms,
+	              held_ms) == 3
+	               ? 0
+	               : -1;
+}
+
+/* The lock may have been released while the first waiter's try was on its way, when nobody was
+ * in line to hear of it: it is probed soon. */
+static void probe_soon(struct line *l, const struct waiter *w, int64_t held_ms)
+{
+	bool first = line_first(l) == w;
+	bool unprobed = l->probing == LINE_UNPROBED;
+
+	if (first && !unprobed)
+		line_set_probing(l, LINE_PROBED_AGAIN);
+	else if (first || (unprobed && !timer_is_running(&l->timer)))
+		line_probe_when_over(l, held_ms >= 0 && held_ms < CROSSED_MS ? held_ms
+		                                                             : CROSSED_MS);
+}
+
+int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+                  struct slice line, void *tag)
+{
+	bool granted = w->state == WAITER_GRANTED_EARLY;
+	int64_t held_ms;
+	struct line *l;
+
+	if ((!granted && w->state != WAITER_SENT) || read_queued(w, line, &held_ms) != 0)
 		return -1;
 	w->tag = tag;
 	w->lease_ms = lease_ms;
@@ -318,22 +388,16 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
 	buf_append(&w->bytes, t->id.token);
 	buf_append(&w->bytes, t->value);
 	w->token_len = t->id.token.n;
-	l = line_of(w->all, db, t->id.key, t->id.kind);
-	w->state = WAITER_QUEUED;
-	waiter_set_confirmed(w);
+	l = line_get(w->all, db, t->id.key, t->id.kind);
+	waiter_set_state(w, WAITER_QUEUED);
+	waiter_set_unconfirmed(w, false);
 	line_enqueue(l, w);
 	line_listen(l, true);
-	/* Nobody stood here yet when its try crossed a release: that went unseen. */
-	if (line_first(l) == w && l->probing)
-		l->probe_again = true;
-	else if (line_first(l) == w || (!l->probing && !ev_is_active(&l->timer)))
-		line_probe_when_over(l, held_ms >= 0 && held_ms < CROSSED_MS ? held_ms
-		                                                             : CROSSED_MS);
-	if (w->granted) {
-		believe(w, w->fence, w->granted_ms);
-		return 0;
-	}
-	stay(w);
+	probe_soon(l, w, held_ms);
+	if (granted)
+		take_grant(w, w->fence, w->granted_ms);
+	else
+		watch_deadline(w);
 	return 0;
 }
 
@@ -344,9 +408,9 @@ void waiter_end(struct waiter *w)
 	if (w->line)
 		leave_queue(w, true);
 	line_remove(w);
-	waiter_set_confirmed(w);
+	waiter_set_unconfirmed(w, false);
 	forget_ticket(w);
-	ev_timer_stop(w->all->loop, &w->timer);
+	timer_stop(w->all->timers, &w->timer);
 	buf_release(&w->bytes);
 	free(w);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * waits: all who wait at a worker: the subscription by which they are called, and the tickets
- * by which they are told apart.
+ * waiters: all waiters of a worker: the subscription by which they are notified, the tickets by
+ * which they are told apart, and those that cannot be sent yet.
  *
- *   Redis -> subscriber -> on_grant() --ticket--> a waiter (wait.c)
- *                     `--> on_message() --a lock's channel--> its line (line.c)
+ *   Redis -> subscriber -> on_grant() --ticket--> a waiter (waiter.c)
+ *                     `--> on_message() --a lock's channel--> its line (line_probe.c)
  */
 #include "lock/queue/queue_internal.h"
 
@@ -15,12 +15,31 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
 #include "base/fatal.h"
+#include "lock/model/lock_id.h"
 
-/* --- who is woken ---------------------------------------------------------------- */
+/* --- those that cannot be sent yet ------------------------------------------------ */
 
-/* Those who could not be sent yet are asked again. */
+bool waiters_are_ready(struct waiters *all)
+{
+	subscriber_open(all->subscriber);
+	return subscriber_is_up(all->subscriber) && all->nunconfirmed == 0;
+}
+
+enum try_readiness waiter_ready(struct waiter *w)
+{
+	struct waiters *all = w->all;
+
+	/* A waiter that had a place goes back to it before others come from behind. */
+	if (waiters_are_ready(all) || (w->place && subscriber_is_up(all->subscriber)))
+		return TRY_READY;
+	if (subscriber_refusal(all->subscriber))
+		return TRY_REFUSED;
+	waiter_set_state(w, WAITER_UNSENT);
+	list_append(&all->unsent, &w->node);
+	return TRY_NOT_YET;
+}
+
 static void wake_unsent(struct waiters *all, bool gives_up)
 {
 	struct list unsent, *node;
@@ -29,44 +48,45 @@ static void wake_unsent(struct waiters *all, bool gives_up)
 	list_move_all(&unsent, &all->unsent);
 	while ((node = list_shift(&unsent))) {
 		struct waiter *w = container_of(node, struct waiter, node);
-		w->state = WAITER_NEW;
+		waiter_set_state(w, WAITER_IDLE);
 		if (gives_up)
-			w->deadline = clock_now();
+			w->deadline = timers_now(all->timers);
 		w->ops->on_ready(w->owner);
 	}
 }
 
-static void waiters_on_wake(struct ev_loop *loop, struct ev_timer *t, int revents)
+static void waiters_on_all_confirmed(struct timer *t, double now)
 {
-	struct waiters *all = t->data;
+	struct waiters *all = container_of(t, struct waiters, wake);
 
-	(void)loop;
-	(void)revents;
+	(void)now;
 	if (all->nunconfirmed == 0 && subscriber_is_up(all->subscriber))
 		wake_unsent(all, false);
 }
 
-/* Who waits must be looked at: what was published meanwhile, nobody heard. */
-static void on_up(void *arg)
+/* --- the subscription -------------------------------------------------------------- */
+
+/* What was published while it was down was missed: the waiters are probed. */
+static void waiters_on_up(void *arg)
 {
 	struct waiters *all = arg;
 
 	for (size_t i = 0; i < all->by_id.nbuckets; i++) {
 		for (struct map_node *at = all->by_id.buckets[i]; at; at = at->next) {
 			struct line *l = container_of(at, struct line, by_id);
-			l->listening = false;
+			line_forget_channel(l);
 			if (list_empty(&l->members))
 				continue;
 			line_listen(l, true);
-			line_probe_all(l);
+			line_probe_members(l);
 		}
 	}
 	wake_unsent(all, false);
 }
 
-/* Whoever could not be sent yet is told why; or, when Redis cannot be reached, tries without
- * waiting, and hears of that. */
-static void on_failed(void *arg)
+/* The waiters that could not be sent yet get Redis' refusal; or, when Redis cannot be reached,
+ * their tries are sent without waiting, and fail. */
+static void waiters_on_failed(void *arg)
 {
 	struct waiters *all = arg;
 
@@ -75,8 +95,8 @@ static void on_failed(void *arg)
 
 static void waiters_on_subscribed(void *arg, struct slice channel)
 {
-	/* What was announced before that was not heard. */
-	lines_probe(arg, channel);
+	/* What was published before that was missed. */
+	line_probe_channel(arg, channel);
 }
 
 /* `<ticket> <fencing token or -> <ms of Redis' time>` */
@@ -92,25 +112,25 @@ static void on_grant(struct waiters *all, struct slice message)
 	text[message.n] = '\0';
 	if (sscanf(text, "%37s %23s %" SCNd64, ticket, fence, &ms) != 3)
 		return;
-	/* Who has gone has left the queue, and that gives back what it had been given. */
+	/* One that has ended has left the queue, and that releases what it was granted. */
 	w = waiter_find(all, slice_str(ticket));
 	if (w)
 		waiter_notified(w, strtoll(fence, NULL, 10), ms);
 }
 
-static void on_message(void *arg, struct slice channel, struct slice message)
+static void waiters_on_message(void *arg, struct slice channel, struct slice message)
 {
 	struct waiters *all = arg;
 
 	if (slice_eq(channel, slice_str(all->channel)))
 		on_grant(all, message);
 	else
-		lines_probe(all, channel);
+		line_probe_channel(all, channel);
 }
 
 /* --- all of them --------------------------------------------------------------- */
 
-struct waiters *waiters_new(struct ev_loop *loop, struct link_env *links,
+struct waiters *waiters_new(struct timers *timers, struct link_env *links,
                             struct script_jobs *script_jobs, struct waiter_board *board)
 {
 	struct waiters *all = xcalloc(1, sizeof(*all));
@@ -119,22 +139,21 @@ struct waiters *waiters_new(struct ev_loop *loop, struct link_env *links,
 	HASP_ASSERT(getrandom(&number, sizeof(number), 0) == sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
-	all->loop = loop;
+	all->timers = timers;
+	all->hooks = (struct queue_hooks){ line_probe_on_timer, waiters_on_all_confirmed };
 	all->script_jobs = script_jobs;
 	all->board = board;
 	list_init(&all->unsent);
-	ev_timer_init(&all->wake, waiters_on_wake, 0, 0);
-	all->wake.data = all;
 	map_init(&all->by_ticket, number);
 	map_init(&all->by_id, number);
 	map_init(&all->by_key, number);
 	all->subscriber = subscriber_new(&(struct subscriber_how){
 		.env = links,
 		.channel = all->channel,
-		.on_up = on_up,
-		.on_failed = on_failed,
+		.on_up = waiters_on_up,
+		.on_failed = waiters_on_failed,
 		.on_subscribed = waiters_on_subscribed,
-		.on_message = on_message,
+		.on_message = waiters_on_message,
 		.arg = all,
 	});
 	return all;
@@ -143,7 +162,7 @@ struct waiters *waiters_new(struct ev_loop *loop, struct link_env *links,
 void waiters_free(struct waiters *all)
 {
 	HASP_ASSERT(all->nwaiting == 0 && all->nunconfirmed == 0);
-	ev_timer_stop(all->loop, &all->wake);
+	timer_stop(all->timers, &all->wake);
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		while (all->by_id.buckets[i])
 			line_free(container_of(all->by_id.buckets[i], struct line, by_id));
@@ -151,14 +170,8 @@ void waiters_free(struct waiters *all)
 	map_fini(&all->by_ticket);
 	map_fini(&all->by_id);
 	map_fini(&all->by_key);
-	buf_release(&all->room);
+	buf_release(&all->scratch);
 	free(all);
-}
-
-bool waiters_are_ready(struct waiters *all)
-{
-	subscriber_open(all->subscriber);
-	return subscriber_is_up(all->subscriber) && all->nunconfirmed == 0;
 }
 
 struct subscriber *waiters_subscriber(struct waiters *all)
@@ -198,10 +211,11 @@ bool waiters_for(const struct waiters *all, int db, struct slice key)
 
 void waiters_probe(struct waiters *all, int db, struct slice key, enum lock_kind kind)
 {
-	struct line *l = line_find(all, db, key);
+	struct line *l = line_find(all, lock_id_write(&all->scratch, db, key));
+	struct lock_try t = { .id = { .kind = kind, .key = key } };
 
 	if (l)
 		line_probe(l);
 	else
-		line_hand_off(all, db, key, kind);
+		probe_check(all, db, &t, 0, NULL);
 }

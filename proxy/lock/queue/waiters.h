@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * wait: a worker's books of the clients that stand in line for a lock. The queue itself is in
- * Redis (scripts/queue.lua), so that it is one for all connections, workers and proxies; here
- * is who asked, until when, and what is done about it:
+ * waiters: a worker's clients that wait in line for a lock. The queue itself is in Redis
+ * (scripts/queue.lua), so that all connections, workers and proxies share one; here is which
+ * client waits, until when, and what is done about it:
  *
  *   try --`+QUEUED`--> waiter_queued() --message on the worker's channel--> on_granted()
  *                           |    ^
- *                 deadline  |    `-- look at the lock: when its lease should end, when a write
- *                           v        names it, when Redisson's clients announce its release,
- * and leave the queue at least every second --> granted, lost, or still waiting
+ *                 deadline  |    `-- probe: when the lock's lease should end, when a write
+ * names v        the lock, when Redisson's clients publish its release, and leave the queue
+ * each second --> granted, lost, or still waiting
  *                           |
  *                           `--> on_timed_out()
  *
- * The look makes good whatever was missed: the end of a lease (no script runs then), a lost
- * message, a queue that went down with Redis. A grant that took long to arrive begins its lease
- * anew before the client hears of it.
+ * A probe asks Redis about the lock and its first waiter. It makes good what was missed: the
+ * end of a lease (no script runs then), a message that was lost, a queue that went down with
+ * Redis. A grant that took long to arrive begins its lease anew before the client hears of it.
  *
- * Who may have lost its place, because nobody heard for it or the queue was lost, is astray
- * until it is known to stand where it stood. Newcomers of this worker are not sent meanwhile:
- * it is the one to know that the line is longer than Redis thinks.
+ * A waiter that may have lost its place, because hasp did not hear Redis for a while or because
+ * the queue was lost, is unconfirmed until Redis has told its place. Newcomers of this worker
+ * are not sent meanwhile: only this worker knows that the line is longer than Redis thinks.
  */
 #ifndef HASP_LOCK_QUEUE_WAITERS_H
 #define HASP_LOCK_QUEUE_WAITERS_H
 
-#include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/slice.h"
+#include "base/timers.h"
 #include "config/types.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
@@ -37,15 +37,16 @@
 struct waiters; /* a worker's */
 struct waiter; /* one client that may have to wait, or does */
 
-/* Where the workers of a process see which locks any of them has waiters for: a count for each
- * hash of a name, which other names share. */
+/* Where the workers of a process see for which locks any of them has waiters: a count for each
+ * hash of a name, which several names may share. */
 #define WAITER_BOARD_SLOTS 4096
 struct waiter_board {
 	_Atomic uint32_t total;
 	_Atomic uint32_t waiting[WAITER_BOARD_SLOTS];
 };
 
-struct waiters *waiters_new(struct ev_loop *loop, struct link_env *links,
+/* `timers`, `script_jobs` and `board` outlive it. All times are those of the timers' clock. */
+struct waiters *waiters_new(struct timers *timers, struct link_env *links,
                             struct script_jobs *script_jobs, struct waiter_board *board);
 void waiters_free(struct waiters *w); /* no waiters are left */
 struct subscriber *waiters_subscriber(struct waiters *w);
@@ -53,20 +54,20 @@ struct subscriber *waiters_subscriber(struct waiters *w);
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
 
-/* Does anybody wait for any lock, at this worker or another of this process? For this one, as
- * far as the board tells? */
+/* Has this worker, or another of this process, a waiter for any lock? For this lock, as far as
+ * the board tells? */
 bool waiters_any(const struct waiters *w);
 bool waiters_for(const struct waiters *w, int db, struct slice key);
 
-/* Something may have released the lock: hands it over if it is free. `kind`: of a lock that
- * nobody here waits for. */
+/* Something may have released the lock: hands it over if it is free. `kind`: of a lock that no
+ * waiter of this worker waits for. */
 void waiters_probe(struct waiters *w, int db, struct slice key, enum lock_kind kind);
 
 struct waiter_ops {
 	/* The try that could not be sent yet can be, or is to be given up. */
 	void (*on_ready)(void *owner);
-	/* It has the lock, with `fence` if the kind has one, since `since` (clock_now()) at the
-	 * latest. The owner ends the waiter. */
+	/* It has the lock, with `fence` if the kind has one, since `since` at the latest. The
+	 * owner ends the waiter. */
 	void (*on_granted)(void *owner, void *tag, long long fence, double since);
 	/* It did not get the lock in time, and has left the queue or is about to. The owner
 	 * ends the waiter. */
@@ -76,11 +77,11 @@ struct waiter_ops {
 	void (*on_lost)(void *owner, void *tag);
 };
 
-/* Whoever waits for at most `wait_ms` from now. */
+/* For a client that waits for at most `wait_ms` from now. */
 struct waiter *waiter_new(struct waiters *w, int64_t wait_ms, const struct waiter_ops *ops,
                           void *owner);
-/* One whose try was sent with this ticket at `sent_at` (clock_now()), for whoever makes a
- * waiter only when it has to wait. The line must have been ready. */
+/* For a client whose try was sent with this ticket at `sent_at`, before it was known that it
+ * has to wait. waiters_are_ready() was true then. */
 struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_at,
                                struct slice ticket, const struct waiter_ops *ops, void *owner);
 /* How long it may go on waiting; >= 0. */
@@ -90,11 +91,11 @@ int64_t waiter_place(const struct waiter *w);
 
 enum try_readiness {
 	TRY_READY, /* the try can be sent */
-	TRY_NOT_YET, /* on_ready() will tell */
+	TRY_NOT_YET, /* on_ready() will be called */
 	TRY_REFUSED, /* Redis refuses what waiting needs; see waiters_refusal() */
 };
 enum try_readiness waiter_ready(struct waiter *w);
-/* A try that is sent now can stand in line. */
+/* Can a try that is sent now be queued? */
 bool waiters_are_ready(struct waiters *w);
 const char *waiters_refusal(const struct waiters *w);
 
@@ -103,13 +104,13 @@ void waiter_sent(struct waiter *w, struct slice ticket);
 
 /* The answer `+QUEUED place now held`, whole. What the try wants and stores is in `t` (copied;
  * its place does not matter), its lease in `lease_ms` (0: the application named its end); `tag`
- * comes back with the callbacks, of which some may run at once. Returns 0, -1 when the line is
- * not understood. */
+ * is passed to the callbacks, of which some may run before this returns. Returns 0; -1 when no
+ * try was sent or the line is not understood. */
 int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
                   struct slice line, void *tag) __attribute__((warn_unused_result));
 
-/* Frees it; if it stands in line, it leaves the queue, and gives back what it may have got.
- * NULL is allowed. */
+/* Frees it; if it is in line, it leaves the queue, and what it may have been granted is
+ * released. NULL is allowed. */
 void waiter_end(struct waiter *w);
 
 #endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * line_probe: when a line asks Redis about its lock, and what the answer means for its waiters.
+ * A probe makes good what was missed: the end of a lease (no script runs then), a message that
+ * was lost, a queue that was lost with Redis.
+ *
+ *   timer, a write that names the lock, Redisson's channel --> line_probe() --> the first
+ * waiter the subscriber was down, the first waiter has lost its place --> line_probe_members()
+ */
+#include "lock/queue/queue_internal.h"
+
+#include <string.h>
+
+#include "lock/model/lock_id.h"
+
+void line_probe_members(struct line *l)
+{
+	struct waiter *w, *next;
+
+	/* Asking may be answered at once, but moves no waiter: that answer is "unknown". */
+	for (w = line_first(l); w; w = next) {
+		next = line_behind(w);
+		if (w->state != WAITER_QUEUED)
+			continue;
+		waiter_set_unconfirmed(w, true);
+		waiter_check(w);
+	}
+}
+
+static void line_on_probe(const struct probe *p, const struct probe_answer *a)
+{
+	struct line *l = line_find(p->all, buf_slice(&p->line_id));
+	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
+	bool again;
+
+	/* A line that ended meanwhile had no waiters. */
+	if (!l)
+		return;
+	again = l->probing == LINE_PROBED_AGAIN;
+	line_set_probing(l, LINE_UNPROBED);
+	if (a->outcome != PROBE_UNKNOWN)
+		line_probe_when_over(l, a->held_ms);
+	if (again && !list_empty(&l->members))
+		line_probe(l);
+	if (list_empty(&l->members) && !timer_is_running(&l->timer))
+		line_linger(l);
+	if (!w || w->state != WAITER_QUEUED)
+		return;
+	/* When the first has lost its place, the queue itself may be gone. */
+	if (a->outcome == PROBE_GONE)
+		line_probe_members(l);
+	else
+		waiter_probed(w, p, a);
+}
+
+/* On behalf of the first: no waiter behind it can have been granted the lock before. */
+void line_probe(struct line *l)
+{
+	struct waiter *w = line_first(l);
+	struct lock_try t = { .id = { .kind = l->kind, .key = lock_id_key(l->by_id.key) } };
+	struct probe *p;
+
+	if (l->probing != LINE_UNPROBED) {
+		line_set_probing(l, LINE_PROBED_AGAIN);
+		return;
+	}
+	/* Should the answer be lost with the connection, there is another probe. */
+	line_probe_later(l);
+	line_set_probing(l, LINE_PROBED);
+	if (w && w->state == WAITER_QUEUED)
+		t = waiter_try(w);
+	else
+		w = NULL;
+	p = probe_new(l->all, w ? w->ticket : "", line_on_probe);
+	buf_append(&p->line_id, l->by_id.key);
+	probe_check(l->all, line_db(l), &t, 0, p);
+}
+
+void line_probe_on_timer(struct timer *t, double now)
+{
+	struct line *l = container_of(t, struct line, timer);
+
+	(void)now;
+	if (list_empty(&l->members) && l->probing == LINE_UNPROBED)
+		line_free(l);
+	else
+		line_probe(l);
+}
+
+static void probe_lines_of_key(struct waiters *all, struct slice key)
+{
+	struct map_node *node = map_get(&all->by_key, key);
+
+	for (; node; node = map_next(node)) {
+		struct line *l = container_of(node, struct line, by_key);
+		if (l->listening && !list_empty(&l->members))
+			line_probe(l);
+	}
+}
+
+/* The channel names the lock, but not its database. */
+void line_probe_channel(struct waiters *all, struct slice channel)
+{
+	struct slice key = slice_of(channel.p + strlen(REDISSON_PREFIX),
+	                            channel.n - strlen(REDISSON_PREFIX));
+
+	if (!slice_starts(channel, SLICE_LIT(REDISSON_PREFIX)))
+		return;
+	probe_lines_of_key(all, key);
+	if (key.n > 2)
+		probe_lines_of_key(all, slice_of(key.p + 1, key.n - 2));
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * probe: a question to Redis about a lock, on behalf of a waiter or of nobody, and its answer:
+ *
+ *   probe_check(), probe_leave() --> script_job --> check.lua, leave.lua
+ *                                                            |
+ *       probe.on_answer(queued | granted | gone | unknown) <-'
+ *
+ * Asking may change something: check.lua hands a lock that is free to the first in the queue.
+ */
+#include "lock/queue/queue_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+
+struct probe *probe_new(struct waiters *all, const char *ticket,
+                        void (*on_answer)(const struct probe *, const struct probe_answer *))
+{
+	struct probe *p = xcalloc(1, sizeof(*p));
+
+	p->all = all;
+	p->on_answer = on_answer;
+	strcpy(p->ticket, ticket);
+	p->sent_at = timers_now(all->timers);
+	return p;
+}
+
+static struct probe_answer decode_answer(const redisReply *r)
+{
+	struct probe_answer a = { .outcome = PROBE_UNKNOWN, .held_ms = -1 };
+
+	if (!r || r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
+	    r->element[0]->type != REDIS_REPLY_STRING)
+		return a;
+	a.held_ms = r->element[1]->integer;
+	a.fence = r->element[2]->integer;
+	if (strcmp(r->element[0]->str, "queued") == 0)
+		a.outcome = PROBE_QUEUED;
+	else if (strcmp(r->element[0]->str, "granted") == 0)
+		a.outcome = PROBE_GRANTED;
+	else
+		a.outcome = PROBE_GONE;
+	return a;
+}
+
+static void probe_on_reply(void *arg, const redisReply *reply)
+{
+	struct probe *p = arg;
+	struct probe_answer a = decode_answer(reply);
+
+	p->on_answer(p, &a);
+	buf_release(&p->line_id);
+	free(p);
+}
+
+void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
+                 struct probe *p)
+{
+	struct buf out = BUF_INIT;
+	enum script_id script = rewrite_check(&out, t, lease_ms);
+
+	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0,
+	               p ? probe_on_reply : NULL, p);
+	buf_release(&out);
+}
+
+void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
+                 struct probe *p)
+{
+	struct buf out = BUF_INIT;
+	enum script_id script = rewrite_leave(&out, t, undo);
+
+	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
+	               p ? probe_on_reply : NULL, p);
+	buf_release(&out);
+}
