@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fake_line: a worker's waiters, and clients that do nothing but note what they are told.
+ */
+#ifndef HASP_TESTS_UNIT_FAKE_LINE_H
+#define HASP_TESTS_UNIT_FAKE_LINE_H
+
+#include "lock/queue/queue_internal.h"
+#include "tests/unit/fake_redis.h"
+
+#define LEASE_MS 10000
+#define WAIT_MS 5000
+/* Longer than a waiter's grace. */
+#define GRACE 0.1
+
+struct fake_line {
+	struct fake_redis redis;
+	struct waiter_board board;
+	struct waiters *all;
+};
+
+/* What its waiter has told it, since last asked. */
+struct client {
+	struct waiter *waiter; /* NULL: it has ended */
+	const char *told; /* "ready", "granted", "timed out", "lost"; "": nothing */
+	long long fence; /* with "granted" */
+	double since;
+	bool stays; /* it does not end the waiter when it is granted, or timed out */
+};
+
+int fake_line_set_up(void **state); /* a struct fake_line, whose subscriber is up */
+int fake_line_tear_down(void **state); /* no waiters are left */
+
+/* A client that waits for at most WAIT_MS. */
+struct client *client_come(struct fake_line *f);
+/* Its waiter, if it is there still, ends; and it is freed. */
+void client_leave(struct client *c);
+/* What it was told since this was asked last. */
+const char *client_told(struct client *c);
+/* Sends a try, which is ready. */
+void client_send(struct client *c);
+/* Redis answers that it is queued, in that place; the lock is held for 3 s more. The lock is of
+ * the layout `count`, so that Redisson's channel counts. */
+void client_queued(struct client *c, const char *key, int place);
+/* All of that. */
+struct client *client_in_line(struct fake_line *f, const char *key, int place);
+/* Redis publishes that it has been granted the lock, after so many ms in the queue. */
+void client_notify(struct client *c, int ms);
+
+/* The next call is a probe, or a leave, on behalf of `c`; NULL: of nobody. */
+struct fake_call expect_probe(struct fake_line *f, const struct client *c);
+struct fake_call expect_leave(struct fake_line *f, const struct client *c, bool undo);
+/* Answers the next call. */
+void answer_queued(struct fake_line *f, int held_ms);
+void answer_granted(struct fake_line *f, int left_ms);
+void answer_gone(struct fake_line *f);
+void answer_unknown(struct fake_line *f);
+/* No call was made. */
+void expect_quiet(struct fake_line *f);
+
+#endif

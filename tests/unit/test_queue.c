@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A client that waits for a lock gets it, or is told in time that it did not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_line.h"
+
+/* --- granted ------------------------------------------------------------------------- */
+
+static void a_waiter_is_granted_the_lock_by_a_message(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	assert_true(waiters_for(f->all, 0, SLICE_LIT("key")));
+	fake_redis_advance(&f->redis, 0.01);
+	client_notify(c, 5);
+	assert_string_equal(client_told(c), "granted");
+	assert_int_equal(c->fence, 77);
+	assert_true(c->since <= f->redis.now - 0.0049 && c->since >= f->redis.now - 0.0051);
+	assert_false(waiters_any(f->all));
+	client_leave(c);
+	expect_quiet(f);
+}
+
+static void a_grant_that_comes_before_the_answer_to_the_try_counts(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+
+	client_send(c);
+	fake_redis_advance(&f->redis, 0.01);
+	client_notify(c, 1);
+	assert_int_equal(c->waiter->state, WAITER_GRANTED_EARLY);
+	assert_string_equal(client_told(c), "");
+	client_queued(c, "key", 1);
+	assert_string_equal(client_told(c), "granted");
+	assert_int_equal(c->fence, 77);
+	client_leave(c);
+}
+
+static void a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.005);
+	client_notify(c, 4000); /* Redis' clock is ahead */
+	assert_string_equal(client_told(c), "granted");
+	assert_true(c->since == f->redis.now);
+	client_leave(c);
+}
+
+static void a_stale_grant_begins_its_lease_again_before_the_client_has_it(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.5);
+	while (fake_redis_ncalls(&f->redis))
+		answer_queued(f, 3000);
+	fake_redis_advance(&f->redis, 1.2);
+	while (fake_redis_ncalls(&f->redis))
+		answer_unknown(f);
+	client_notify(c, 100); /* more than a tenth of the lease ago */
+	assert_string_equal(client_told(c), "");
+	assert_int_equal(c->waiter->state, WAITER_CONFIRMING);
+	assert_non_null(strstr(expect_probe(f, c).args, " 10000"));
+	fake_redis_advance(&f->redis, 0.25);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	assert_int_equal(c->fence, 78);
+	assert_true(c->since <= f->redis.now - 0.249);
+	client_leave(c);
+}
+
+static void a_stale_grant_that_is_none_any_more_waits_on_in_its_place(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	f->redis.now += 2;
+	client_notify(c, 100);
+	(void)expect_probe(f, c);
+	answer_queued(f, 3000);
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	assert_string_equal(client_told(c), "");
+	client_notify(c, 1990);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	f->redis.now += 2;
+	client_notify(c, 100);
+	(void)expect_probe(f, c);
+	fake_redis_advance(&f->redis, 4);
+	assert_string_equal(client_told(c), "");
+	answer_queued(f, 3000);
+	fake_redis_advance(&f->redis, 0);
+	assert_int_equal(c->waiter->state, WAITER_LEAVING);
+	fake_redis_advance(&f->redis, GRACE);
+	assert_string_equal(client_told(c), "timed out");
+	client_leave(c);
+}
+
+static void a_message_to_a_waiter_that_has_ended_is_ignored(void **state)
+{
+	struct fake_line *f = *state;
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	fake_redis_publish(s, NULL, "0123456789abcdef-1 5 500000");
+	fake_redis_publish(s, NULL, "nonsense");
+	fake_redis_publish(s, NULL, "");
+	expect_quiet(f);
+}
+
+/* --- not granted ----------------------------------------------------------------------- */
+
+static void a_waiter_whose_time_is_over_leaves_the_queue_and_is_told(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_break(&f->redis); /* no probes */
+	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000 - 0.6);
+	fake_redis_repair(&f->redis);
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	fake_redis_advance(&f->redis, 0.61);
+	while (fake_redis_ncalls(&f->redis) > 1)
+		answer_queued(f, 3000);
+	assert_int_equal(c->waiter->state, WAITER_LEAVING);
+	assert_string_equal(client_told(c), "");
+	(void)expect_leave(f, c, false);
+	answer_gone(f);
+	assert_string_equal(client_told(c), "timed out");
+	client_leave(c);
+	expect_quiet(f);
+}
+
+static void a_waiter_that_is_granted_the_lock_as_it_leaves_has_it(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	f->redis.now += (double)WAIT_MS / 1000;
+	fake_redis_advance(&f->redis, 0);
+	assert_int_equal(c->waiter->state, WAITER_LEAVING);
+	while (fake_redis_ncalls(&f->redis) > 1)
+		answer_unknown(f);
+	answer_granted(f, LEASE_MS - 1);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void a_waiter_is_told_soon_even_if_redis_does_not_answer(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000 + GRACE);
+	assert_string_equal(client_told(c), "timed out");
+	while (fake_redis_ncalls(&f->redis) > 2)
+		answer_unknown(f);
+	/* It asked to be told, and then, as it ended, that what it gets is undone. */
+	answer_gone(f);
+	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_LEAVE).args, " undo"));
+	client_leave(c);
+}
+
+static void a_client_that_goes_takes_its_waiter_out_of_the_queue(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	(void)c;
+	fake_redis_break(&f->redis);
+	client_leave(c);
+	assert_false(waiters_any(f->all));
+	fake_redis_advance(&f->redis, 59);
+	fake_redis_repair(&f->redis);
+	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_LEAVE).args, " undo"));
+}
+
+static void what_a_waiter_has_left_of_its_time_counts_from_when_it_came(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+
+	assert_int_equal(waiter_left_ms(c->waiter), WAIT_MS);
+	fake_redis_advance(&f->redis, 2);
+	assert_in_range(waiter_left_ms(c->waiter), WAIT_MS - 2001, WAIT_MS - 1999);
+	fake_redis_advance(&f->redis, 20);
+	assert_int_equal(waiter_left_ms(c->waiter), 0);
+	client_leave(c);
+}
+
+static void an_answer_that_is_no_place_in_the_queue_is_not_understood(void **state)
+{
+	static const char *const lines[] = { "+QUEUED", "+QUEUED 1 2", "+QUEUED a b c", "" };
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT, .key = SLICE_LIT("key") } };
+
+	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, SLICE_LIT("+QUEUED 1 500000 9"), c),
+	                 -1);
+	client_send(c);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, slice_str(lines[i]), c),
+		                 -1);
+	client_leave(c);
+}
+
+/* --- the subscriber -------------------------------------------------------------------- */
+
+static void a_try_is_not_sent_before_the_subscriber_is_up(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	fake_redis_subscriber_down(s);
+	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	assert_true(subscriber_was_opened(s));
+	assert_int_equal(c->waiter->state, WAITER_UNSENT);
+	fake_redis_subscriber_up(s);
+	assert_string_equal(client_told(c), "ready");
+	assert_int_equal(c->waiter->state, WAITER_IDLE);
+	assert_int_equal(waiter_ready(c->waiter), TRY_READY);
+	client_leave(c);
+}
+
+static void a_try_that_could_not_be_sent_in_time_is_to_be_given_up(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+
+	fake_redis_subscriber_down(waiters_subscriber(f->all));
+	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000);
+	assert_string_equal(client_told(c), "ready");
+	assert_int_equal(waiter_left_ms(c->waiter), 0);
+	client_leave(c);
+}
+
+static void when_redis_cannot_be_reached_a_try_does_not_wait(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	fake_redis_subscriber_down(s);
+	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	fake_redis_subscriber_failed(s, NULL);
+	assert_string_equal(client_told(c), "ready");
+	assert_int_equal(waiter_left_ms(c->waiter), 0);
+	client_leave(c);
+}
+
+static void what_redis_refuses_is_told_to_those_that_would_wait(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	fake_redis_subscriber_down(s);
+	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	fake_redis_subscriber_failed(s, "NOPERM");
+	assert_string_equal(client_told(c), "ready");
+	assert_int_equal(waiter_ready(c->waiter), TRY_REFUSED);
+	assert_string_equal(waiters_refusal(f->all), "NOPERM");
+	assert_true(waiter_left_ms(c->waiter) > 0);
+	client_leave(c);
+}
+
+static void a_try_may_be_sent_again_under_another_ticket(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	char first[TICKET_MAX];
+
+	client_send(c);
+	strcpy(first, c->waiter->ticket);
+	client_send(c);
+	assert_string_not_equal(c->waiter->ticket, first);
+	assert_null(waiter_find(f->all, slice_str(first)));
+	assert_ptr_equal(waiter_find(f->all, slice_str(c->waiter->ticket)), c->waiter);
+	client_leave(c);
+}
+
+static void a_waiter_may_be_made_for_a_try_that_was_sent_before(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	const struct waiter_ops *ops = c->waiter->ops;
+	struct waiter *late;
+
+	fake_redis_advance(&f->redis, 1);
+	late = waiter_new_sent(f->all, WAIT_MS, f->redis.now - 0.5, waiters_ticket(f->all), ops,
+	                       c);
+	assert_in_range(waiter_left_ms(late), WAIT_MS - 501, WAIT_MS - 499);
+	waiter_end(c->waiter);
+	c->waiter = late;
+	client_queued(c, "key", 1);
+	client_notify(c, 500);
+	assert_string_equal(client_told(c), "granted");
+	assert_true(c->since == f->redis.now);
+	client_leave(c);
+}
+
+/* --- states ----------------------------------------------------------------------------- */
+
+static void a_waiter_changes_its_state_only_as_it_may(void **state)
+{
+	/* From each, to IDLE, UNSENT, SENT, GRANTED_EARLY, QUEUED, CONFIRMING, LEAVING. */
+	static const bool allowed[WAITER_STATES][WAITER_STATES] = {
+		[WAITER_IDLE] = { 0, 1, 1, 0, 0, 0, 0 },
+		[WAITER_UNSENT] = { 1, 0, 0, 0, 0, 0, 0 },
+		[WAITER_SENT] = { 0, 1, 1, 1, 1, 0, 0 },
+		[WAITER_GRANTED_EARLY] = { 0, 1, 1, 0, 1, 0, 0 },
+		[WAITER_QUEUED] = { 1, 0, 0, 0, 0, 1, 1 },
+		[WAITER_CONFIRMING] = { 1, 0, 0, 0, 1, 0, 0 },
+		[WAITER_LEAVING] = { 1, 0, 0, 0, 1, 0, 0 },
+	};
+
+	(void)state;
+	for (int from = 0; from < WAITER_STATES; from++)
+		for (int to = 0; to < WAITER_STATES; to++)
+			assert_int_equal(
+				waiter_allows((enum waiter_state)from, (enum waiter_state)to),
+				allowed[from][to]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_waiter_changes_its_state_only_as_it_may),
+		TEST(a_waiter_is_granted_the_lock_by_a_message),
+		TEST(a_grant_that_comes_before_the_answer_to_the_try_counts),
+		TEST(a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now),
+		TEST(a_stale_grant_begins_its_lease_again_before_the_client_has_it),
+		TEST(a_stale_grant_that_is_none_any_more_waits_on_in_its_place),
+		TEST(a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then),
+		TEST(a_message_to_a_waiter_that_has_ended_is_ignored),
+		TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told),
+		TEST(a_waiter_that_is_granted_the_lock_as_it_leaves_has_it),
+		TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer),
+		TEST(a_client_that_goes_takes_its_waiter_out_of_the_queue),
+		TEST(what_a_waiter_has_left_of_its_time_counts_from_when_it_came),
+		TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood),
+		TEST(a_try_is_not_sent_before_the_subscriber_is_up),
+		TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up),
+		TEST(when_redis_cannot_be_reached_a_try_does_not_wait),
+		TEST(what_redis_refuses_is_told_to_those_that_would_wait),
+		TEST(a_try_may_be_sent_again_under_another_ticket),
+		TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

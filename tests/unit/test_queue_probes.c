@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What no message tells is found out by asking Redis: the end of a lease, a lost place, what
+ * happened while hasp did not hear Redis.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_line.h"
+
+/* --- when a lock is probed ---------------------------------------------------------- */
+
+static void a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 0.03);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	assert_null(strstr(expect_probe(f, c).args, "10000")); /* no lease begins */
+	answer_queued(f, 3000);
+	client_leave(c);
+}
+
+static void a_lock_is_probed_when_its_lease_ends_and_at_least_each_second(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_queued(f, 3000);
+	fake_redis_advance(&f->redis, 0.99);
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 0.02);
+	(void)expect_probe(f, c);
+	answer_queued(f, 200);
+	fake_redis_advance(&f->redis, 0.19);
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 0.02);
+	(void)expect_probe(f, c);
+	answer_queued(f, -1); /* for ever */
+	fake_redis_advance(&f->redis, 0.99);
+	expect_quiet(f);
+	client_leave(c);
+}
+
+static void a_probe_that_is_not_answered_is_followed_by_another(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.03);
+	fake_redis_break(&f->redis);
+	fake_redis_repair(&f->redis);
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 1);
+	(void)expect_probe(f, c);
+	client_leave(c);
+}
+
+static void one_probe_is_under_way_and_one_more_is_asked_for_at_most(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	for (int i = 0; i < 5; i++)
+		waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	answer_queued(f, 3000);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	answer_queued(f, 3000);
+	expect_quiet(f);
+	client_leave(c);
+}
+
+static void a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over(void **state)
+{
+	struct fake_line *f = *state;
+
+	waiters_probe(f->all, 4, SLICE_LIT("key"), LOCK_KIND_RULE);
+	assert_int_equal(expect_probe(f, NULL).db, 4);
+	answer_gone(f);
+	expect_quiet(f);
+}
+
+static void only_the_first_of_a_line_is_probed_for(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *second = client_in_line(f, "key", 8),
+		      *first = client_in_line(f, "key", 7);
+
+	waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
+	(void)expect_probe(f, first);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(first), "granted");
+	assert_string_equal(client_told(second), "");
+	client_leave(first);
+	client_leave(second);
+}
+
+static void when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_queued(f, 60000);
+	a->waiter->lease_ms = 100;
+	client_notify(a, 31);
+	assert_string_equal(client_told(a), "granted");
+	fake_redis_advance(&f->redis, 0.09);
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 0.02);
+	(void)expect_probe(f, b);
+	client_leave(a);
+	client_leave(b);
+}
+
+static void a_line_without_waiters_ends_after_a_while(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	client_leave(c);
+	answer_unknown(f); /* to the leave */
+	fake_redis_advance(&f->redis, 9);
+	assert_int_equal(f->all->by_id.n, 1);
+	fake_redis_advance(&f->redis, 1.1);
+	assert_int_equal(f->all->by_id.n, 0);
+	expect_quiet(f);
+}
+
+/* --- what a probe finds --------------------------------------------------------------- */
+
+static void a_waiter_that_has_the_lock_learns_it_by_a_probe(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_granted(f, LEASE_MS - 500);
+	assert_string_equal(client_told(c), "granted");
+	assert_int_equal(c->fence, 78);
+	assert_true(c->since < f->redis.now - 0.4);
+	client_leave(c);
+}
+
+static void a_stale_grant_that_a_probe_finds_is_confirmed(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_granted(f, LEASE_MS / 2);
+	assert_string_equal(client_told(c), "");
+	assert_non_null(strstr(expect_probe(f, c).args, " 10000"));
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void when_the_first_has_lost_its_place_each_is_asked_for(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_gone(f);
+	assert_int_equal(f->all->nunconfirmed, 2);
+	(void)expect_probe(f, a);
+	answer_gone(f);
+	assert_string_equal(client_told(a), "lost");
+	assert_int_equal(waiter_place(a->waiter), 1);
+	(void)expect_probe(f, b);
+	answer_queued(f, 3000);
+	assert_string_equal(client_told(b), "");
+	assert_int_equal(f->all->nunconfirmed, 1);
+	/* It goes back to its place, before all others. */
+	client_send(a);
+	client_queued(a, "key", 1);
+	assert_int_equal(f->all->nunconfirmed, 0);
+	assert_ptr_equal(line_first(a->waiter->line), a->waiter);
+	client_leave(a);
+	client_leave(b);
+}
+
+static void newcomers_are_not_sent_while_a_waiter_is_unconfirmed(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_gone(f);
+	assert_false(waiters_are_ready(f->all));
+	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	answer_gone(f);
+	assert_string_equal(client_told(a), "lost");
+	assert_string_equal(client_told(newcomer), "");
+	client_send(a);
+	client_queued(a, "key", 1);
+	/* Not from within that. */
+	assert_string_equal(client_told(newcomer), "");
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(a);
+	client_leave(newcomer);
+}
+
+static void newcomers_are_sent_when_the_unconfirmed_waiter_ends(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_gone(f);
+	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	client_leave(a);
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(newcomer);
+}
+
+static void newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "other", 1);
+	struct client *newcomer = client_come(f);
+
+	waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
+	answer_gone(f);
+	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	answer_gone(f);
+	client_leave(a);
+	waiters_probe(f->all, 0, SLICE_LIT("other"), LOCK_KIND_COUNT);
+	answer_gone(f);
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "");
+	(void)expect_probe(f, b);
+	answer_queued(f, 3000);
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(b);
+	client_leave(newcomer);
+}
+
+static void newcomers_that_wait_for_the_subscriber_too_go_on_waiting(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *newcomer = client_come(f);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_gone(f);
+	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	fake_redis_subscriber_down(waiters_subscriber(f->all));
+	client_leave(a);
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "");
+	fake_redis_subscriber_up(waiters_subscriber(f->all));
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(newcomer);
+}
+
+/* --- the subscriber --------------------------------------------------------------------- */
+
+static void after_the_subscriber_was_down_each_waiter_is_asked_for(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	assert_string_equal(fake_redis_channels(s), "+redisson_lock__channel:{key} ");
+	fake_redis_subscriber_down(s);
+	fake_redis_subscriber_up(s);
+	assert_string_equal(fake_redis_channels(s), "+redisson_lock__channel:{key} ");
+	assert_int_equal(fake_redis_ncalls(&f->redis), 2);
+	(void)expect_probe(f, a);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(a), "granted");
+	(void)expect_probe(f, b);
+	answer_queued(f, 3000);
+	assert_int_equal(f->all->nunconfirmed, 0);
+	client_leave(a);
+	client_leave(b);
+}
+
+static void without_a_connection_waiters_are_confirmed_by_no_answer(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	fake_redis_break(&f->redis);
+	fake_redis_subscriber_down(s);
+	fake_redis_subscriber_up(s);
+	assert_int_equal(f->all->nunconfirmed, 0);
+	assert_int_equal(a->waiter->state, WAITER_QUEUED);
+	client_leave(a);
+}
+
+static void a_release_by_redisson_s_clients_is_heard(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1), *other = client_in_line(f, "{b}c", 1);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	assert_string_equal(fake_redis_channels(s),
+	                    "+redisson_lock__channel:{key} +redisson_lock__channel:{b}c ");
+	fake_redis_publish(s, "redisson_lock__channel:{key}", "0");
+	(void)expect_probe(f, a);
+	answer_queued(f, 3000);
+	expect_quiet(f);
+	fake_redis_publish(s, "redisson_lock__channel:{b}c", "0");
+	(void)expect_probe(f, other);
+	answer_queued(f, 3000);
+	/* What was published before the channel was subscribed, nobody heard. */
+	fake_redis_subscribed(s, "redisson_lock__channel:{key}");
+	(void)expect_probe(f, a);
+	answer_queued(f, 3000);
+	fake_redis_publish(s, "redisson_lock__channel:{unknown}", "0");
+	fake_redis_publish(s, "another", "0");
+	expect_quiet(f);
+	client_leave(a);
+	client_leave(other);
+}
+
+static void redisson_s_channel_is_left_when_the_line_ends(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+	struct subscriber *s = waiters_subscriber(f->all);
+
+	(void)fake_redis_channels(s);
+	client_leave(c);
+	assert_string_equal(fake_redis_channels(s), "");
+	fake_redis_advance(&f->redis, 11);
+	assert_string_equal(fake_redis_channels(s), "-redisson_lock__channel:{key} ");
+}
+
+/* --- states ----------------------------------------------------------------------------- */
+
+static void a_line_is_asked_for_again_only_while_an_answer_is_due(void **state)
+{
+	static const bool allowed[3][3] = {
+		[LINE_UNPROBED] = { 0, 1, 0 },
+		[LINE_PROBED] = { 1, 0, 1 },
+		[LINE_PROBED_AGAIN] = { 1, 0, 1 },
+	};
+
+	(void)state;
+	for (int from = 0; from < 3; from++)
+		for (int to = 0; to < 3; to++)
+			assert_int_equal(
+				line_allows((enum line_probing)from, (enum line_probing)to),
+				allowed[from][to]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_line_is_asked_for_again_only_while_an_answer_is_due),
+		TEST(a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release),
+		TEST(a_lock_is_probed_when_its_lease_ends_and_at_least_each_second),
+		TEST(a_probe_that_is_not_answered_is_followed_by_another),
+		TEST(one_probe_is_under_way_and_one_more_is_asked_for_at_most),
+		TEST(a_write_to_a_lock_that_nobody_waits_for_here_hands_it_over),
+		TEST(only_the_first_of_a_line_is_probed_for),
+		TEST(when_a_short_lease_was_granted_the_next_is_probed_for_at_its_end),
+		TEST(a_line_without_waiters_ends_after_a_while),
+		TEST(a_waiter_that_has_the_lock_learns_it_by_a_probe),
+		TEST(a_stale_grant_that_a_probe_finds_is_confirmed),
+		TEST(when_the_first_has_lost_its_place_each_is_asked_for),
+		TEST(newcomers_are_not_sent_while_a_waiter_is_unconfirmed),
+		TEST(newcomers_are_sent_when_the_unconfirmed_waiter_ends),
+		TEST(newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then),
+		TEST(newcomers_that_wait_for_the_subscriber_too_go_on_waiting),
+		TEST(after_the_subscriber_was_down_each_waiter_is_asked_for),
+		TEST(without_a_connection_waiters_are_confirmed_by_no_answer),
+		TEST(a_release_by_redisson_s_clients_is_heard),
+		TEST(redisson_s_channel_is_left_when_the_line_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What was taken is renewed for as long as it should be, no longer, and released at the end.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/hold/hold_internal.h"
+#include "tests/unit/fake_redis.h"
+
+#define LEASE_MS 30000
+#define LEASE ((double)LEASE_MS / 1000)
+/* Longer than holds are gathered into one batch. */
+#define GATHERED 0.05
+
+#define RENEW SCRIPT_RENEW
+#define RENEW_VERBS SCRIPT_RENEW_VERB
+#define RELEASE SCRIPT_RELEASE
+
+static const struct rule renewed = { .owner = OWNER_CONNECTION,
+	                             .renew = RENEW_YES,
+	                             .lease_ms = LEASE_MS };
+static const struct rule unleased = { .owner = OWNER_CONNECTION,
+	                              .renew = RENEW_UNLEASED,
+	                              .lease_ms = LEASE_MS };
+static const struct rule released = { .owner = OWNER_CONNECTION,
+	                              .renew = RENEW_NO,
+	                              .on_disconnect = DISCONNECT_RELEASE,
+	                              .lease_ms = LEASE_MS };
+static const struct rule of_value = { .owner = OWNER_VALUE,
+	                              .renew = RENEW_YES,
+	                              .lease_ms = LEASE_MS };
+
+struct fixture {
+	struct fake_redis redis;
+	struct holds *holds;
+	struct hold_owner owner, other;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	fake_redis_init(&f->redis);
+	f->holds = holds_new(&f->redis.timers, f->redis.script_jobs);
+	hold_owner_init(&f->owner);
+	hold_owner_init(&f->other);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	script_jobs_stop(f->redis.script_jobs);
+	fake_redis_break(&f->redis);
+	hold_owner_end(&f->owner);
+	hold_owner_end(&f->other);
+	holds_free(f->holds);
+	fake_redis_fini(&f->redis);
+	free(f);
+	return 0;
+}
+
+/* What a command on `key` becomes, which is answered with success. */
+static void command(struct fixture *f, const struct rule *rule, const char *key,
+                    struct lock_call call)
+{
+	struct slice name = slice_str(key);
+	struct resp_reply one = { .type = ':', .integer = 1 };
+	struct hold_terms terms = { .rule = rule,
+		                    .token = SLICE_LIT("token"),
+		                    .took_at = f->owner.took_at };
+	struct pending_lock *p;
+
+	call.success = LOCK_IF_ONE;
+	call.kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+	call.value = SLICE_LIT("v");
+	p = pending_lock_new(f->holds, &call, &name, 1, &terms);
+	if (p)
+		hold_apply(f->holds, &f->owner, p, 0, &one);
+}
+
+/* SETNX: the rule's lease. */
+static void take(struct fixture *f, const struct rule *rule, const char *key)
+{
+	command(f, rule, key,
+	        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .lease_ms = rule->lease_ms });
+}
+
+static struct hold *hold_on(struct fixture *f, const char *key)
+{
+	return hold_first(f->holds, 0, slice_str(key));
+}
+
+static enum hold_state state_of(struct fixture *f, const char *key)
+{
+	struct hold *hold = hold_on(f, key);
+
+	assert_non_null(hold);
+	return hold->state;
+}
+
+/* Until the next renewal has been sent: a third of the lease, and what they are spread over. */
+static void pass_a_third(struct fixture *f)
+{
+	fake_redis_advance(&f->redis, LEASE / 3 + GATHERED);
+}
+
+/* --- renewing ------------------------------------------------------------------------- */
+
+static void a_hold_is_renewed_each_third_of_its_lease(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	fake_redis_advance(&f->redis, 0.79 * LEASE / 3);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+	for (int i = 0; i < 10; i++) {
+		pass_a_third(f);
+		assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
+		                    " a hasp:owner:{a} 30000 token");
+		fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+		assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+	}
+	assert_true(hold_on(f, "a")->good_until > f->redis.now + LEASE / 2);
+}
+
+static void a_renewed_lease_counts_from_when_the_renewal_was_sent(void **state)
+{
+	struct fixture *f = *state;
+	double sent_at;
+
+	take(f, &renewed, "a");
+	while (fake_redis_ncalls(&f->redis) == 0)
+		fake_redis_advance(&f->redis, 0.01);
+	sent_at = f->redis.now;
+	fake_redis_advance(&f->redis, 3);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_true(hold_on(f, "a")->good_until <= sent_at + LEASE);
+	assert_true(hold_on(f, "a")->good_until >= sent_at + LEASE - 0.01);
+	assert_true(hold_on(f, "a")->slack >= 3);
+}
+
+static void a_lease_that_the_application_asked_for_is_not_renewed_under_unleased(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &unleased, "a");
+	command(f, &unleased, "b",
+	        (struct lock_call){
+			.effect = LOCK_EFFECT_TAKES, .leased = true, .lease_ms = LEASE_MS });
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	assert_null(hold_on(f, "b"));
+}
+
+static void an_expiry_that_the_application_sets_ends_renewal_under_unleased(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &unleased, "a");
+	command(f, &unleased, "a",
+	        (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = 5000 });
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
+	fake_redis_advance(&f->redis, 4.9);
+	assert_non_null(hold_on(f, "a"));
+	fake_redis_advance(&f->redis, 0.2);
+	assert_null(hold_on(f, "a"));
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+}
+
+static void a_lease_whose_end_is_not_known_is_renewed_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	command(f, &renewed, "a",
+	        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
+	fake_redis_advance(&f->redis, GATHERED);
+	(void)fake_redis_next(&f->redis, RENEW);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+}
+
+static void a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	fake_redis_advance(&f->redis, 0.5 * LEASE / 3);
+	take(f, &renewed, "a");
+	fake_redis_advance(&f->redis, 0.7 * LEASE / 3);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+	fake_redis_advance(&f->redis, 0.4 * LEASE / 3);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+}
+
+static void after_max_hold_nothing_is_renewed_and_the_lease_runs_out(void **state)
+{
+	struct fixture *f = *state;
+	struct rule rule = renewed;
+
+	rule.max_hold_ms = 2 * LEASE_MS;
+	take(f, &rule, "a");
+	for (int i = 0; i < 5; i++) {
+		pass_a_third(f);
+		fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	}
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	fake_redis_advance(&f->redis, LEASE / 3 + 5);
+	while (fake_redis_ncalls(&f->redis))
+		fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	pass_a_third(f);
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
+	fake_redis_advance(&f->redis, LEASE);
+	assert_null(hold_on(f, "a"));
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+}
+
+/* --- losing it -------------------------------------------------------------------------- */
+
+static void a_hold_that_redis_gives_to_nobody_any_more_is_forgotten(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
+	assert_null(hold_on(f, "a"));
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	pass_a_third(f);
+	fake_redis_advance(&f->redis, LEASE);
+	assert_null(hold_on(f, "a"));
+	assert_int_equal(f->holds->nlost, 1);
+	/* The late answer finds nobody. */
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_null(hold_on(f, "a"));
+}
+
+static void a_renewal_that_redis_refuses_is_tried_at_the_next_third(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "-WRONGTYPE no\r\n");
+	assert_int_equal(f->holds->nfailed, 1);
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:-1\r\n");
+	assert_int_equal(f->holds->nfailed, 2);
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+}
+
+static void without_a_connection_a_renewal_waits_until_the_lease_is_over(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	take(f, &renewed, "b");
+	fake_redis_break(&f->redis);
+	pass_a_third(f);
+	assert_true(f->holds->nfailed > 0);
+	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
+	fake_redis_repair(&f->redis);
+	while (fake_redis_ncalls(&f->redis))
+		fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	fake_redis_break(&f->redis);
+	fake_redis_advance(&f->redis, LEASE + 1);
+	assert_null(hold_on(f, "a"));
+	assert_null(hold_on(f, "b"));
+}
+
+static void a_value_stays_known_when_its_lease_is_over(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &of_value, "a");
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
+	assert_true(
+		slice_eq(hold_value(f->holds, &f->owner, 0, SLICE_LIT("a")), SLICE_LIT("v")));
+	fake_redis_advance(&f->redis, 10 * LEASE);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+}
+
+/* --- batches ---------------------------------------------------------------------------- */
+
+static void holds_that_are_due_together_are_renewed_by_one_call(void **state)
+{
+	struct fixture *f = *state;
+
+	/* Their end is not known, so that they are due now. */
+	for (char key[] = "a"; *key < 'd'; (*key)++) {
+		command(f, &renewed, key,
+		        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
+		fake_redis_advance(&f->redis, 0.001);
+	}
+	fake_redis_advance(&f->redis, GATHERED);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
+	                    " a hasp:owner:{a} b hasp:owner:{b} c hasp:owner:{c}"
+	                    " 30000 token 30000 token 30000 token");
+	fake_redis_answer(&f->redis, "*3\r\n:1\r\n:0\r\n:-1\r\n");
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	assert_null(hold_on(f, "b"));
+	assert_int_equal(state_of(f, "c"), HOLD_RENEWED);
+	assert_int_equal(f->holds->nfailed, 1);
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+	size_t n = 0;
+
+	while ((text = strstr(text, what)) && ++n)
+		text += strlen(what);
+	return n;
+}
+
+static void a_batch_has_an_end(void **state)
+{
+	struct fixture *f = *state;
+	char key[8];
+
+	for (int i = 0; i < 65; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		command(f, &renewed, key,
+		        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
+	}
+	fake_redis_advance(&f->redis, GATHERED);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 2);
+	assert_int_equal(count_of(fake_redis_next(&f->redis, RENEW).args, " token"), 64);
+	fake_redis_answer(&f->redis, "-ERR what\r\n");
+	assert_int_equal(count_of(fake_redis_next(&f->redis, RENEW).args, " token"), 1);
+}
+
+static struct hold *first_of_batch(struct fixture *f)
+{
+	struct hold *first = NULL;
+
+	for (char key[] = "a"; *key < 'd'; (*key)++)
+		if (hold_on(f, key) &&
+		    (!first || hold_on(f, key)->batch_slot < first->batch_slot))
+			first = hold_on(f, key);
+	return first;
+}
+
+static void a_hold_that_ends_in_a_batch_leaves_it(void **state)
+{
+	struct fixture *f = *state;
+	struct rule rule = renewed;
+
+	/* So short that all are due within the time in which they are gathered. */
+	rule.lease_ms = 60;
+	for (char key[] = "a"; *key < 'd'; (*key)++)
+		take(f, &rule, key);
+	fake_redis_break(&f->redis);
+	fake_redis_advance(&f->redis, 0.041);
+	hold_free(first_of_batch(f));
+	fake_redis_repair(&f->redis);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	assert_int_equal(count_of(fake_redis_next(&f->redis, RENEW).args, " token"), 2);
+	/* The others have moved up in the call. */
+	hold_free(first_of_batch(f));
+	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
+	assert_int_equal(first_of_batch(f)->state, HOLD_RENEWED);
+	assert_int_equal(f->holds->nlost, 0);
+}
+
+static void a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &unleased, "a");
+	pass_a_third(f);
+	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
+	fake_redis_advance(&f->redis, 5);
+	command(f, &unleased, "a",
+	        (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = 60000 });
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED_IN_BATCH);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED);
+	/* The renewal was sent before. */
+	fake_redis_advance(&f->redis, 56);
+	assert_null(hold_on(f, "a"));
+}
+
+static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &unleased, "a");
+	pass_a_third(f);
+	command(f, &unleased, "a",
+	        (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = 60000 });
+	renewal_begin(hold_on(f, "a"), LEASE_MS, false, f->redis.now, f->redis.now);
+	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+static void what_is_to_be_released_at_disconnect_is_released_then(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &released, "a");
+	take(f, &renewed, "b");
+	hold_owner_end(&f->owner);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	assert_non_null(strstr(fake_redis_next(&f->redis, RELEASE).args, " a "));
+	assert_null(hold_on(f, "a"));
+	assert_null(hold_on(f, "b"));
+	assert_int_equal(f->redis.timers.n, 0);
+}
+
+static void a_release_is_tried_for_as_long_as_the_lease_lasts(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &released, "a");
+	fake_redis_break(&f->redis);
+	hold_owner_end(&f->owner);
+	fake_redis_advance(&f->redis, LEASE - 1);
+	assert_false(script_jobs_are_done(f->redis.script_jobs));
+	fake_redis_advance(&f->redis, 2);
+	assert_true(script_jobs_are_done(f->redis.script_jobs));
+}
+
+static void what_is_forgotten_when_its_lease_is_over_is_not_released(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &released, "a");
+	fake_redis_advance(&f->redis, LEASE + 1);
+	assert_null(hold_on(f, "a"));
+	hold_owner_end(&f->owner);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static void a_hold_changes_its_state_only_as_it_may(void **state)
+{
+	/* From each, to LEASED, RENEWED, DUE, IN_BATCH, LEASED_IN_BATCH. */
+	static const bool allowed[HOLD_STATES][HOLD_STATES] = {
+		[HOLD_LEASED] = { 0, 1, 0, 0, 0 },
+		[HOLD_RENEWED] = { 1, 0, 1, 0, 0 },
+		[HOLD_DUE] = { 1, 0, 0, 1, 0 },
+		[HOLD_IN_BATCH] = { 0, 1, 0, 0, 1 },
+		[HOLD_LEASED_IN_BATCH] = { 1, 0, 0, 1, 0 },
+	};
+
+	(void)state;
+	for (int from = 0; from < HOLD_STATES; from++)
+		for (int to = 0; to < HOLD_STATES; to++)
+			assert_int_equal(
+				renewal_allows((enum hold_state)from, (enum hold_state)to),
+				allowed[from][to]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_hold_changes_its_state_only_as_it_may),
+		TEST(a_hold_is_renewed_each_third_of_its_lease),
+		TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent),
+		TEST(a_lease_that_the_application_asked_for_is_not_renewed_under_unleased),
+		TEST(an_expiry_that_the_application_sets_ends_renewal_under_unleased),
+		TEST(a_lease_whose_end_is_not_known_is_renewed_at_once),
+		TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try),
+		TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out),
+		TEST(a_hold_that_redis_gives_to_nobody_any_more_is_forgotten),
+		TEST(a_lease_that_is_over_before_the_answer_is_lost),
+		TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third),
+		TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over),
+		TEST(a_value_stays_known_when_its_lease_is_over),
+		TEST(holds_that_are_due_together_are_renewed_by_one_call),
+		TEST(a_batch_has_an_end),
+		TEST(a_hold_that_ends_in_a_batch_leaves_it),
+		TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says),
+		TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on),
+		TEST(what_is_to_be_released_at_disconnect_is_released_then),
+		TEST(a_release_is_tried_for_as_long_as_the_lease_lasts),
+		TEST(what_is_forgotten_when_its_lease_is_over_is_not_released),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A script that hasp runs for itself is run until Redis has answered, or until it is too late.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/scripts/script_call.h"
+#include "resp/write.h"
+#include "tests/unit/fake_redis.h"
+
+#define ANY SCRIPT_RELEASE
+
+/* What the job's function was called with. */
+struct outcome {
+	unsigned n;
+	char text[32]; /* "none": NULL */
+};
+
+static void on_done(void *arg, const redisReply *reply)
+{
+	struct outcome *o = arg;
+
+	o->n++;
+	if (!reply)
+		strcpy(o->text, "none");
+	else if (reply->type == REDIS_REPLY_INTEGER)
+		snprintf(o->text, sizeof(o->text), "%lld", reply->integer);
+	else
+		snprintf(o->text, sizeof(o->text), "%s", reply->str);
+}
+
+static int set_up(void **state)
+{
+	struct fake_redis *f = malloc(sizeof(*f));
+
+	fake_redis_init(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	fake_redis_fini(*state);
+	free(*state);
+	return 0;
+}
+
+static void write_call(struct buf *out, const char *key)
+{
+	struct rewrite_how how = { .eval = false };
+
+	script_call_begin(out, ANY, how, 1, 0);
+	resp_write_bulk_str(out, key);
+}
+
+static void run(struct fake_redis *f, double until, struct outcome *o)
+{
+	struct buf call = BUF_INIT;
+
+	write_call(&call, "key");
+	script_job_run(f->script_jobs, 3, ANY, buf_slice(&call), until, on_done, o);
+	buf_release(&call);
+}
+
+static void a_job_is_sent_at_once_and_gets_the_answer(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	run(f, 0, &o);
+	assert_int_equal(fake_redis_next(f, ANY).db, 3);
+	assert_string_equal(fake_redis_next(f, ANY).args, " key");
+	assert_true(script_jobs_are_done(f->script_jobs));
+	fake_redis_answer(f, ":7\r\n");
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.text, "7");
+}
+
+static void a_script_that_redis_does_not_know_is_sent_as_text(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	run(f, 0, &o);
+	assert_false(fake_redis_next(f, ANY).eval);
+	fake_redis_answer(f, "-NOSCRIPT No matching script.\r\n");
+	assert_int_equal(o.n, 0);
+	assert_true(fake_redis_next(f, ANY).eval);
+	assert_string_equal(fake_redis_next(f, ANY).args, " key");
+	fake_redis_answer(f, "-NOSCRIPT again\r\n");
+	assert_string_equal(o.text, "NOSCRIPT again");
+}
+
+static void an_error_of_the_script_is_an_answer(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	run(f, f->now + 60, &o);
+	fake_redis_answer(f, "-WRONGTYPE no\r\n");
+	assert_string_equal(o.text, "WRONGTYPE no");
+}
+
+static void a_job_that_redis_cannot_run_for_now_is_run_again(void **state)
+{
+	static const char *const errors[] = { "-LOADING a\r\n",    "-BUSY b\r\n",
+		                              "-MASTERDOWN c\r\n", "-READONLY d\r\n",
+		                              "-NOREPLICAS e\r\n", "-OOM f\r\n" };
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	run(f, f->now + 60, &o);
+	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++) {
+		fake_redis_answer(f, errors[i]);
+		assert_int_equal(fake_redis_ncalls(f), 0);
+		assert_false(script_jobs_are_done(f->script_jobs));
+		fake_redis_advance(f, 0.6);
+		assert_int_equal(fake_redis_ncalls(f), 1);
+	}
+	fake_redis_answer(f, ":1\r\n");
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.text, "1");
+}
+
+static void a_job_without_a_connection_is_run_when_redis_is_back(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	fake_redis_break(f);
+	assert_false(script_jobs_are_up(f->script_jobs));
+	run(f, f->now + 60, &o);
+	fake_redis_advance(f, 5);
+	assert_int_equal(o.n, 0);
+	fake_redis_repair(f);
+	fake_redis_answer(f, ":1\r\n");
+	assert_string_equal(o.text, "1");
+	fake_redis_advance(f, 1);
+	assert_int_equal(f->timers.n, 0);
+}
+
+static void a_job_whose_answer_was_lost_is_run_again(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	run(f, f->now + 60, &o);
+	fake_redis_break(f);
+	assert_int_equal(o.n, 0);
+	fake_redis_repair(f);
+	fake_redis_answer(f, ":1\r\n");
+	assert_string_equal(o.text, "1");
+}
+
+static void a_job_whose_time_is_over_is_given_up(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 }, never_again = { 0 };
+
+	fake_redis_break(f);
+	run(f, 0, &never_again);
+	assert_string_equal(never_again.text, "none");
+	run(f, f->now + 2, &o);
+	fake_redis_advance(f, 1.9);
+	assert_int_equal(o.n, 0);
+	fake_redis_advance(f, 0.7);
+	assert_int_equal(o.n, 1);
+	assert_string_equal(o.text, "none");
+}
+
+static void a_repeated_job_is_run_so_often_whatever_the_answers(void **state)
+{
+	struct fake_redis *f = *state;
+	struct buf call = BUF_INIT;
+
+	write_call(&call, "key");
+	script_job_repeat(f->script_jobs, 0, ANY, buf_slice(&call), f->now + 60, 3);
+	fake_redis_answer(f, ":1\r\n");
+	fake_redis_advance(f, 0.6);
+	fake_redis_answer(f, "-ERR what\r\n");
+	fake_redis_advance(f, 0.6);
+	fake_redis_answer(f, ":0\r\n");
+	fake_redis_advance(f, 10);
+	assert_int_equal(fake_redis_ncalls(f), 0);
+	assert_true(script_jobs_are_done(f->script_jobs));
+	buf_release(&call);
+}
+
+static void write_time(void *arg, struct buf *out)
+{
+	const struct fake_redis *f = arg;
+	char key[32];
+
+	snprintf(key, sizeof(key), "%.0f", f->now);
+	write_call(out, key);
+}
+
+static void a_written_job_is_written_anew_for_each_try(void **state)
+{
+	struct fake_redis *f = *state;
+
+	script_job_run_written(f->script_jobs, 0, ANY, write_time, f->now + 60, NULL, f);
+	assert_string_equal(fake_redis_next(f, ANY).args, " 1000");
+	fake_redis_advance(f, 5);
+	fake_redis_break(f);
+	fake_redis_repair(f);
+	assert_string_equal(fake_redis_next(f, ANY).args, " 1005");
+	fake_redis_answer(f, ":1\r\n");
+}
+
+static void stopping_gives_up_what_waits_and_what_is_not_answered(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome waits = { 0 }, in_flight = { 0 };
+
+	run(f, f->now + 60, &in_flight);
+	run(f, f->now + 60, &waits);
+	fake_redis_answer(f, "-BUSY in_flight\r\n");
+	script_jobs_stop(f->script_jobs);
+	assert_string_equal(in_flight.text, "none");
+	assert_int_equal(waits.n, 0);
+	fake_redis_answer(f, "-BUSY and no time left\r\n");
+	assert_string_equal(waits.text, "BUSY and no time left");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_job_is_sent_at_once_and_gets_the_answer),
+		TEST(a_script_that_redis_does_not_know_is_sent_as_text),
+		TEST(an_error_of_the_script_is_an_answer),
+		TEST(a_job_that_redis_cannot_run_for_now_is_run_again),
+		TEST(a_job_without_a_connection_is_run_when_redis_is_back),
+		TEST(a_job_whose_answer_was_lost_is_run_again),
+		TEST(a_job_whose_time_is_over_is_given_up),
+		TEST(a_repeated_job_is_run_so_often_whatever_the_answers),
+		TEST(a_written_job_is_written_anew_for_each_try),
+		TEST(stopping_gives_up_what_waits_and_what_is_not_answered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
