@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hold_internal: what the files of this room share. Each needs only those to its left:
+ * hold_internal: what the files of this room share. Each needs only those above it:
  *
- *   holds.c (the table) <- renewal.c (keeps holds alive), pending_lock.c (calls whose reply is
- *   due, and how to undo them) <- apply.c (what a reply does to the holds)
+ *   holds.c          the table of the holds, and their release
+ *   renewal.c        keeps holds alive
+ *   pending_lock.c   a call whose reply is due, and how to undo it
+ *   apply.c          what a reply does to the holds
  */
 #ifndef HASP_LOCK_HOLD_HOLD_INTERNAL_H
 #define HASP_LOCK_HOLD_HOLD_INTERNAL_H

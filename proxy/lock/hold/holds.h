@@ -5,9 +5,10 @@
  * stored. The table does not decide who owns a lock; the scripts do. A table that is wrong
  * renews too little, and never another owner's lock.
  *
- *   lock_call --pending_lock_new()--> pending_lock --reply--> hold_apply() --> hold --timer-->
- * renew
- *                                        `--no reply--> undo     `--hold_owner_end()--> release
+ *   lock_call --pending_lock_new()--> pending_lock --reply--> hold_apply() --> hold
+ *                                        |                                      |  |
+ *                                        `--no reply--> undo       renew <--timer  |
+ *                                                                release <--hold_owner_end()
  *
  * The time a grant is good for counts from before its request was sent. A hold is renewed every
  * third of its lease, together with others that are due. When its lease is over before Redis

@@ -131,7 +131,7 @@ static void on_undone(void *arg, const redisReply *reply)
 	pending_lock_free(arg);
 }
 
-/* Undoing by token. A lock of which the same connection had heard before it sent this one has
+/* Undoing by token. A lock of which the same connection knew before it sent this one has
  * less of its lease left, and must not be undone. The limit is half-way between the two, so
  * that a millisecond of error does not confuse them. */
 static void write_undo(void *arg, struct buf *out)

@@ -189,7 +189,7 @@ static void renew_batch(struct holds *h, double now)
 		if (hold->good_until < until)
 			until = hold->good_until;
 	}
-	/* The call may still be made in time; but who reads the log shall know by now. */
+	/* The call may still be made in time; but the log shall tell by now. */
 	if (!script_jobs_are_up(h->script_jobs))
 		renewal_failed(first, now);
 	script_job_run_written(h->script_jobs, db, b->script, write_renewals,

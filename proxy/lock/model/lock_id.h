@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * lockid: names a lock in a worker's books: its database and its key, as bytes.
+ * lock_id: names a lock in a worker's tables: its database and its key, as bytes.
  */
 #ifndef HASP_LOCK_MODEL_LOCK_ID_H
 #define HASP_LOCK_MODEL_LOCK_ID_H
@@ -10,13 +10,13 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* Written to `room`, whose old content goes; valid until that changes. */
-static inline struct slice lock_id_write(struct buf *room, int db, struct slice key)
+/* Written to `scratch`, whose old content goes; valid until that changes. */
+static inline struct slice lock_id_write(struct buf *scratch, int db, struct slice key)
 {
-	buf_clear(room);
-	buf_append(room, slice_of((const char *)&db, sizeof(db)));
-	buf_append(room, key);
-	return buf_slice(room);
+	buf_clear(scratch);
+	buf_append(scratch, slice_of((const char *)&db, sizeof(db)));
+	buf_append(scratch, key);
+	return buf_slice(scratch);
 }
 
 static inline int lock_id_db(struct slice id)

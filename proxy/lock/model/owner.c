@@ -18,7 +18,7 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 
 	while (n < sizeof(bytes)) {
 		ssize_t got = getrandom(bytes + n, sizeof(bytes) - n, 0);
-		/* A guessable token is no token. */
+		/* A token that can be guessed protects nothing. */
 		HASP_ASSERT(got > 0 || errno == EINTR);
 		if (got > 0)
 			n += (size_t)got;
@@ -49,29 +49,29 @@ void owner_identify(struct owner_identity *id, int fd, int worker)
 			snprintf(text, sizeof(text), "unix:%d", (int)cred.pid);
 		}
 	}
-	/* An owner that is not known must not be everybody's. */
+	/* Clients whose address is not known must not be one owner. */
 	if (id->address[sizeof("address:") - 1] == '?')
 		snprintf(id->address, sizeof(id->address), "address:?%s", hex);
 	snprintf(id->connection, sizeof(id->connection), OWNER_CONNECTION_PREFIX "%s/%d/%s",
 	         text, worker, hex);
 }
 
-static struct slice prefixed(struct buf *room, const char *prefix, const char *name)
+static struct slice owner_prefixed(struct buf *scratch, const char *prefix, const char *name)
 {
-	buf_clear(room);
-	buf_puts(room, prefix);
-	buf_puts(room, name);
-	return buf_slice(room);
+	buf_clear(scratch);
+	buf_puts(scratch, prefix);
+	buf_puts(scratch, name);
+	return buf_slice(scratch);
 }
 
-struct slice owner_token(struct buf *room, enum owner_kind kind,
+struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user)
 {
 	if (kind == OWNER_ADDRESS)
 		return slice_str(id->address);
 	if (kind == OWNER_NAME && name)
-		return prefixed(room, "name:", name);
+		return owner_prefixed(scratch, "name:", name);
 	if (kind == OWNER_USER && user)
-		return prefixed(room, "user:", user);
+		return owner_prefixed(scratch, "user:", user);
 	return slice_str(id->connection);
 }

@@ -8,8 +8,8 @@
  *   user         user:NAME as logged in by AUTH or HELLO
  *   value        no token: the value that the application stores
  *
- * No token contains a space (Redis allows none in a name, nor in a user's name),
- * so that `<token> <value>` can be taken apart again.
+ * No token contains a space (Redis allows none in the name of a connection or a user), so that
+ * `<token> <value>` can be taken apart again.
  */
 #ifndef HASP_LOCK_MODEL_OWNER_H
 #define HASP_LOCK_MODEL_OWNER_H
@@ -18,10 +18,10 @@
 #include "base/slice.h"
 #include "config/types.h"
 
-/* How the token of a connection begins, which is no other's. */
+/* How the tokens of owner = connection begin, and no others. */
 #define OWNER_CONNECTION_PREFIX "connection:"
 
-/* What of a connection can name its owner. Made once, at the first need. */
+/* The tokens of a connection that do not change. Made once, when they are first needed. */
 struct owner_identity {
 	char connection[128]; /* the whole token */
 	char address[80]; /* the whole token */
@@ -30,9 +30,9 @@ struct owner_identity {
 /* From the connected socket `fd`. */
 void owner_identify(struct owner_identity *id, int fd, int worker);
 
-/* The token for `kind`, which may be built in `room` and is valid as long as that, `id` and the
- * names are. `name` and `user`: NULL when there is none, or none that is known for sure. */
-struct slice owner_token(struct buf *room, enum owner_kind kind,
+/* The token for `kind`, which may be built in `scratch` and is valid as long as that, `id` and
+ * the names are. `name` and `user`: NULL when there is none, or none that is known for sure. */
+struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 
 #endif

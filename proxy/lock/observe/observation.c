@@ -8,7 +8,7 @@
 #include "base/log.h"
 
 /* Some 50 MB at the very worst, with keys of 256 bytes. */
-static const struct tracker_limits limits = {
+static const struct tracker_limits observer_limits = {
 	.nkeys = 32768, .naccesses = 131072, .ntop = 10, .burst = 10
 };
 
@@ -18,7 +18,7 @@ struct observers *observers_new(double (*clock)(void))
 
 	o->clock = clock;
 	pthread_mutex_init(&o->lock, NULL);
-	o->tracker = tracker_new((uint64_t)(uintptr_t)o, &limits);
+	o->tracker = tracker_new((uint64_t)(uintptr_t)o, &observer_limits);
 	return o;
 }
 
@@ -62,7 +62,8 @@ void observation_free(struct observation *o)
 	free(o);
 }
 
-static enum tracker_gone is_gone(const struct observation *o, const struct resp_reply *reply)
+static enum tracker_gone what_is_gone(const struct observation *o,
+                                      const struct resp_reply *reply)
 {
 	if (reply->type != ':')
 		return reply->nil ? TRACKER_WAS_GONE : TRACKER_GONE;
@@ -79,7 +80,7 @@ static void observed_incr(const struct tracker_act *a, const struct resp_reply *
 		tracker_refused(a);
 }
 
-static void expires(const struct tracker_act *a, int64_t lease_ms, bool done)
+static void observed_expire(const struct tracker_act *a, int64_t lease_ms, bool done)
 {
 	if (!done)
 		tracker_expires_not(a);
@@ -113,14 +114,14 @@ static void report_key_access(const struct observation *o, const struct observed
 		observed_incr(a, reply);
 		break;
 	case EFFECT_EXPIRE:
-		expires(a, k->lease_ms, done);
+		observed_expire(a, k->lease_ms, done);
 		break;
 	case EFFECT_PERSIST:
 		if (done)
 			tracker_expires(a, 0);
 		break;
 	case EFFECT_DELETE:
-		tracker_deleted(a, is_gone(o, reply));
+		tracker_deleted(a, what_is_gone(o, reply));
 		break;
 	case EFFECT_CHANGE:
 		if (done)
@@ -144,7 +145,7 @@ void observation_complete(const struct observation *o, int db, const struct resp
 	if (resp_reply_is_error(reply))
 		return;
 	pthread_mutex_lock(&all->lock);
-	/* Behind the lock, so that it does not go back. */
+	/* While the lock is held, so that it does not go back from one call to the next. */
 	a.now = all->clock();
 	a.sent = o->sent_at > 0 ? o->sent_at : a.now;
 	for (size_t i = 0; i < o->n; i++) {

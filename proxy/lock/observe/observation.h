@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * observation: what a command does to keys that are only observed, kept until Redis has
- * answered it, and told to the tracker then.
+ * observation: what a command does to keys that are only observed; kept until Redis has
+ * answered it, and given to the tracker then.
  *
- *   policy/observe.h makes one --> pending request --reply--> observation_complete() -->
- * tracker
+ *   policy/observe.c --> pending request --reply--> observation_complete() --> tracker
  *
  * The tracker is one for all workers of the process: `struct observers` holds it behind a lock.
  */
@@ -19,9 +18,9 @@
 #include "resp/reply.h"
 
 struct observers {
-	pthread_mutex_t lock; /* held wherever the tracker is used */
+	pthread_mutex_t lock; /* of the tracker */
 	struct tracker *tracker;
-	double (*clock)(void); /* seconds, as clock_now() */
+	double (*clock)(void); /* seconds; never goes back */
 };
 
 /* One for all workers of the process. */
@@ -50,7 +49,7 @@ struct observed_key {
 struct observation {
 	struct observer *observer;
 	struct effect effect;
-	double sent_at; /* the clock; 0: it is queued in a transaction */
+	double sent_at; /* by the clock; 0: it is queued in a transaction */
 	size_t nargs; /* keys that the command names, observed or not */
 	struct buf bytes;
 	size_t n;
@@ -58,7 +57,7 @@ struct observation {
 };
 
 void observation_free(struct observation *o); /* NULL is allowed */
-/* It was answered, in database `db`. Its client's observer must be there still. */
+/* It was answered, in database `db`. Its client's observer has not been freed. */
 void observation_complete(const struct observation *o, int db, const struct resp_reply *reply);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * witness: what happened to the keys of rules and guards in mode OBSERVE: who read what and who
- * wrote it since, who took which lock and who took it away. One for all workers of a process,
- * because their clients meet on the same keys; whoever calls sees to it that nobody else does
- * meanwhile. No I/O; `now` is an argument (clock_now()), and is not to go back.
+ * tracker: what happened to the keys of rules and guards in mode OBSERVE: which client read
+ * what and which one wrote it since, which took a lock and which took it away. One for all
+ * workers of a process, because their clients meet on the same keys; the caller sees to it that
+ * no two threads use it at once. No I/O; `now` is an argument, in seconds, and never goes back.
  *
- *   replies, in the order in which they come --> keys, readings, holds --> lines for the log
+ *   replies, in the order in which they come --> keys and accesses --> lines for the log
  *                                                        `--> the report
  *
- * A guard counts two things. A write is stale when its client read the key before somebody
- * else's last write to it. An update is lost when what is stored now does not descend from it:
- * each write descends from what its client had read. Stale writes lose updates, and a chain of
- * them may bring some back: of writes numbered 1 to n, as many are lost as the chain that leads
- * to the last one leaves out, and for an application that counts, that is exactly how much the
- * sum is short.
+ * A guard counts two things. A write is stale when its client read the key before another
+ * client's last write to it. An update is lost when what is stored now does not descend from
+ * it: each write descends from what its client had read. Stale writes lose updates, and a chain
+ * of them may bring some back: of writes numbered 1 to n, as many are lost as the chain that
+ * leads to the last one leaves out, and for an application that counts, that is exactly how
+ * much the sum is short.
  *
- * Memory is bounded: there are at most limits.nkeys keys and limits.nmarks readings and holds;
- * what was not used for longest is forgotten, first among keys that suffered nothing, and how
- * often that happened is told. Longer keys than TRACKER_KEY_MAX are not followed.
+ * Memory is bounded: there are at most limits.nkeys keys and limits.naccesses accesses. What
+ * was not used for longest is forgotten, first among keys without harm, and the report says how
+ * often that happened. Keys longer than TRACKER_KEY_MAX are not followed.
  */
 #ifndef HASP_LOCK_OBSERVE_TRACKER_H
 #define HASP_LOCK_OBSERVE_TRACKER_H
@@ -40,29 +40,29 @@ struct tracker_limits {
 
 struct tracker;
 struct tracker *tracker_new(uint64_t seed, const struct tracker_limits *limits);
-void tracker_free(struct tracker *w); /* no clients are left */
+void tracker_free(struct tracker *t); /* no clients are left */
 
 enum tracker_kind { TRACKER_GUARD, TRACKER_LOCK };
 
 /* The rule of that kind and name. It is there until the end: its counts go on over reloads.
- * `by_value`: a lock is not known by who took it, but by what is stored. */
+ * `by_value`: what is stored names the owner of a lock, not the connection that took it. */
 struct tracker_rule;
-struct tracker_rule *tracker_rule(struct tracker *w, enum tracker_kind kind, const char *name);
+struct tracker_rule *tracker_rule(struct tracker *t, enum tracker_kind kind, const char *name);
 void tracker_rule_by_value(struct tracker_rule *rule, bool by_value);
 
-/* A connection. `called`: who it is, for the log. */
+/* A connection. `called`: its name for the log. */
 struct tracker_client;
 struct tracker_client *tracker_client_new(const char *called);
 void tracker_client_rename(struct tracker_client *c, const char *called);
-/* It ended: what it has read it will not write any more. */
+/* It ended, and will not write any more what it has read. */
 void tracker_client_free(struct tracker_client *c);
 
-/* Whoever did something, and to what. */
+/* Something that a client did to a key. */
 struct tracker_act {
 	struct tracker *tracker;
 	struct tracker_rule *rule;
 	struct tracker_client *client;
-	struct slice token; /* the owner that it counts as */
+	struct slice token; /* of the owner that the client counts as */
 	int db;
 	struct slice key;
 	double now;
@@ -78,8 +78,8 @@ void tracker_wrote(const struct tracker_act *a, bool releases);
 
 /* --- locks --- */
 
-/* It was taken or, `forced`, set whoever had it. lease_ms: 0: without an expiry; negative: with
- * one that is not known. */
+/* It was taken or, `forced`, set even if another owner had it. lease_ms: 0: without an expiry;
+ * negative: with one that is not known. */
 void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced);
 /* A try was refused. */
 void tracker_refused(const struct tracker_act *a);
@@ -95,8 +95,8 @@ void tracker_changed(const struct tracker_act *a);
 
 /* --- the report --- */
 
-/* Lines for the log: each rule's totals, and the keys that suffered most. None when no rule
+/* Lines for the log: each rule's totals, and the keys that were harmed most. None when no rule
  * ever observed. */
-void tracker_report(struct tracker *w, struct buf *out);
+void tracker_report(struct tracker *t, struct buf *out);
 
 #endif

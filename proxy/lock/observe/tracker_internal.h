@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * witnesses: what the files of the witness share: its keys and marks (witness.c), guards
- * (witness_guard.c), locks (witness_lock.c) and the report (tracker_report.c).
+ * tracker_internal: what the files of the tracker share: its keys and accesses (tracker.c),
+ * guards (tracker_guards.c), locks (tracker_locks.c) and the report (tracker_report.c).
  */
 #ifndef HASP_LOCK_OBSERVE_TRACKER_INTERNAL_H
 #define HASP_LOCK_OBSERVE_TRACKER_INTERNAL_H
@@ -11,16 +11,16 @@
 #include "base/map.h"
 #include "lock/observe/tracker.h"
 
-/* Who a client is, as told in the log; kept by what it did. */
-struct client_label {
+/* A client's name for the log. Shared by the client and the keys that remember what it did. */
+struct client_name {
 	unsigned refs;
 	char text[];
 };
-/* *at is `who` from now on; each may be NULL. */
-void client_label_set(struct client_label **at, struct client_label *client_label);
+/* Sets *at, and gives up what it was; each may be NULL. */
+void client_name_set(struct client_name **at, struct client_name *name);
 
 struct tracker_client {
-	struct client_label *client_label;
+	struct client_name *name;
 	struct list accesses; /* what it read or took last */
 };
 
@@ -34,14 +34,14 @@ enum event {
 #define EVENTS (EVENT_OUTLIVED + 1)
 
 struct tracker_rule {
-	struct list node; /* in witness.rules */
+	struct list node; /* in tracker.rules */
 	enum tracker_kind kind;
 	char *name;
 	bool by_value;
 	struct log_limit limits[EVENTS];
 	uint64_t nkeys; /* followed now */
-	uint64_t forgotten_keys, forgotten_accesses; /* for want of room */
-	uint64_t too_long; /* acts on keys that are not followed */
+	uint64_t forgotten_keys, forgotten_accesses; /* because of the limits */
+	uint64_t too_long; /* acts on keys that are too long to be followed */
 	/* guards */
 	uint64_t reads, writes;
 	uint64_t unread; /* writes without a read before them */
@@ -57,7 +57,7 @@ struct tracker_rule {
 /* A key of one rule, in one database. */
 struct tracked_key {
 	struct map_node by_id;
-	struct list node; /* in witness.clean or .hurt, least recently used first */
+	struct list node; /* in tracker.clean or .harmed, least recently used first */
 	struct tracker_rule *rule;
 	struct list accesses; /* clients' */
 	uint64_t writes; /* the number of the last one */
@@ -65,25 +65,26 @@ struct tracked_key {
 	uint64_t stale;
 	int64_t lost;
 	uint64_t events[EVENTS];
-	struct client_label *last; /* who wrote last */
-	struct client_label *by, *of; /* of what last happened to it that should not have */
-	struct slice holder; /* the lock's owner's token; p is NULL: nobody's, as far as seen */
-	struct client_label *holds;
+	struct client_name *last; /* of the client that wrote last */
+	struct client_name *by, *of; /* of the last harm: the one that did it, and the other */
+	struct slice
+		holder; /* token of the lock's owner; p is NULL: it is free, as far as seen */
+	struct client_name *holds; /* of the client that took the lock */
 	double since, until; /* until 0: without an expiry; negative: not known */
 };
 
-/* What one owner knows of one key. */
+/* What one owner knows of one key: what it read, or the lock that it took. */
 struct access {
 	struct map_node by_id; /* the key's address, and the owner's token */
-	struct list recent; /* in witness.marks, least recently used first */
+	struct list recent; /* in tracker.accesses, least recently used first */
 	struct list node; /* in its client's list */
 	struct list of_key; /* in its key's list */
 	struct tracker *tracker;
 	struct tracked_key *tracked_key;
 	uint64_t version, depth; /* the key's when it was read */
 	double at; /* when it was read, or taken */
-	double until; /* the lock's lease, as seen.until */
-	bool outlived; /* that was told */
+	double until; /* the lock's lease, as tracked_key.until */
+	bool outlived; /* that it outlived its lease was logged */
 };
 
 struct tracker {
@@ -97,23 +98,24 @@ struct tracker {
 
 /* The key; NULL: it is too long. Counts as used now. */
 struct tracked_key *tracker_key(const struct tracker_act *a);
-struct slice tracked_key_name(const struct tracked_key *s);
+struct slice tracked_key_name(const struct tracked_key *k);
 /* It is in the report from now on. */
-void tracker_harmed(const struct tracker_act *a, struct tracked_key *s, struct client_label *by,
-                    struct client_label *of);
+void tracker_harmed(const struct tracker_act *a, struct tracked_key *k, struct client_name *by,
+                    struct client_name *of);
 
-/* Whoever acts, and the key: as there is one; as there is one from now on, as this client's. */
-struct access *tracker_access(const struct tracker_act *a, struct tracked_key *s);
-struct access *tracker_access_make(const struct tracker_act *a, struct tracked_key *s);
-void tracker_access_free(struct access *m);
+/* The access of the act's owner to the key: NULL if there is none; or made if there is none,
+ * and this client's from now on. */
+struct access *tracker_access(const struct tracker_act *a, struct tracked_key *k);
+struct access *tracker_access_get(const struct tracker_act *a, struct tracked_key *k);
+void tracker_access_free(struct access *acc);
 
-/* Begins a line about the event, if there is to be one: name, rule, key, and both clients,
- * where `of` is called `role`; tracker_event_end() ends it. */
-bool tracker_event_begin(const struct tracker_act *a, enum event e, const struct tracked_key *s,
-                         const struct client_label *of);
+/* Begins a line about the event: name, rule, key, and both clients; tracker_event_end() ends
+ * it. False: there have been enough of them for now. */
+bool tracker_event_begin(const struct tracker_act *a, enum event e, const struct tracked_key *k,
+                         const struct client_name *of);
 void tracker_event_end(const struct tracker_act *a);
 
-/* In quotes, without what could end a line or them, and cut. */
+/* In quotes, cut, and without bytes that could end the quotes or the line. */
 void tracker_print_key(struct buf *out, struct slice key);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * probe: a question to Redis about a lock, on behalf of a waiter or of nobody, and its answer:
+ * probe: a question to Redis about a lock, on behalf of a waiter or of none, and its answer:
  *
  *   probe_check(), probe_leave() --> script_job --> check.lua, leave.lua
  *                                                            |

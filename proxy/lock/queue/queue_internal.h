@@ -2,11 +2,11 @@
  *
  * queue_internal: what the files of this room share. Each needs only those above it:
  *
- *   line.c        the lines of this worker: its waiters for one lock, in the order of their
- * places probe.c       a question to Redis about one lock or one waiter, and its answer,
- * decoded waiter.c      one waiter: its state, its own probes, how it leaves line_probe.c  when
- * a line asks Redis about its lock, and what the answer means for it waiters.c     all of them:
- * the subscription, tickets, those that cannot be sent yet
+ *   line.c        the waiters of this worker for one lock, in the order of their places
+ *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded
+ *   waiter.c      one waiter: its state, its own probes, how it leaves
+ *   line_probe.c  when a line is probed, and what the answer means for its waiters
+ *   waiters.c     all of them: the subscription, tickets, those that cannot be sent yet
  *
  * What a lower file has to tell a higher one goes through struct queue_hooks.
  */
@@ -119,7 +119,7 @@ struct probe_answer {
 struct probe {
 	struct waiters *all;
 	void (*on_answer)(const struct probe *p, const struct probe_answer *a);
-	char ticket[TICKET_MAX]; /* empty: it is about nobody in particular */
+	char ticket[TICKET_MAX]; /* empty: it is about no waiter */
 	struct buf line_id; /* of a line's probe */
 	double sent_at;
 	bool confirms; /* the lease of a grant is begun again */

@@ -3,22 +3,20 @@
  * waiter: one client that may have to wait for a lock, or does: from the try that it sends
  * until it has the lock, has lost its place, or its time is over.
  *
- *   waiter_new()
- *        |      not ready
- *       IDLE <-----------> UNSENT <-- not ready any more -- SENT, GRANTED_EARLY
- *        |
- *        | waiter_sent()
- *        v        message                  (when the answer is another one, the try
- *       SENT --------------> GRANTED_EARLY  may be sent again: SENT again)
- *        |                        |
- *        `------- +QUEUED --------'
- *                    |
- *                    v        a stale grant
- *       IDLE <---- QUEUED <-----------------> CONFIRMING ----> IDLE
- *   granted, lost   | ^      no grant after all          granted, lost
- *          deadline | | it has been granted the lock
- *                   v |
- *                 LEAVING ----> IDLE (time out)
+ *     .---------------- granted, lost, or out of time -----------------.
+ *     v                                                                |
+ *   IDLE --- sent --> SENT ----------- +QUEUED ----------> QUEUED -----|
+ *    | ^               | |                                 ^ ^ ^       |
+ *    | |               | `-- grant --> GRANTED_EARLY ------' | |       |
+ *    v |               |                 |       +QUEUED     | v       |
+ *   UNSENT <-----------'-----------------'                   | LEAVING |
+ *        not ready, or not any more              stale grant |   |     |
+ *                                                            v   `-----|
+ *                                                       CONFIRMING ----'
+ *
+ * LEAVING and CONFIRMING go back to QUEUED, when the waiter was granted the lock before it
+ * could leave, or when its stale grant is none any more. When the answer to a try is another
+ * one, the try may be sent again, with another ticket.
  *
  * What made it IDLE is told to its owner, which sends it again, or ends it. It may be ended in
  * each state; if it is in a line, it leaves the queue.
@@ -358,8 +356,8 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	               : -1;
 }
 
-/* The lock may have been released while the first waiter's try was on its way, when nobody was
- * in line to hear of it: it is probed soon. */
+/* The lock may have been released while the first waiter's try was on its way, and no waiter
+ * was in line to be told: it is probed soon. */
 static void probe_soon(struct line *l, const struct waiter *w, int64_t held_ms)
 {
 	bool first = line_first(l) == w;

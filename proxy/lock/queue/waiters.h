@@ -6,11 +6,12 @@
  *
  *   try --`+QUEUED`--> waiter_queued() --message on the worker's channel--> on_granted()
  *                           |    ^
- *                 deadline  |    `-- probe: when the lock's lease should end, when a write
- * names v        the lock, when Redisson's clients publish its release, and leave the queue
- * each second --> granted, lost, or still waiting
- *                           |
- *                           `--> on_timed_out()
+ *                 deadline  |    `-- probe --> granted, lost, or still waiting
+ *                           v
+ *                 leave the queue --> on_timed_out()
+ *
+ * A lock is probed when its lease should end, when a write names it, when Redisson's clients
+ * publish its release, and at least each second.
  *
  * A probe asks Redis about the lock and its first waiter. It makes good what was missed: the
  * end of a lease (no script runs then), a message that was lost, a queue that went down with

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The witness' report: for each rule a line of totals, what they mean, and the keys that
- * suffered most.
+ * tracker_report: for each rule a line of totals, what they mean, and the keys that were harmed
+ * most.
  */
 #include <stdlib.h>
 
@@ -10,12 +10,12 @@
 
 #define ULL(n) ((unsigned long long)(n))
 
-static uint64_t suffered(const struct tracked_key *s)
+static uint64_t harm_done(const struct tracked_key *k)
 {
-	uint64_t sum = s->stale;
+	uint64_t sum = k->stale;
 
 	for (size_t e = 0; e < EVENTS; e++)
-		sum += s->events[e];
+		sum += k->events[e];
 	return sum;
 }
 
@@ -27,65 +27,65 @@ static int compare_harm(const void *a, const void *b)
 
 	if (x->lost != y->lost)
 		return x->lost < y->lost ? 1 : -1;
-	if (suffered(x) != suffered(y))
-		return suffered(x) < suffered(y) ? 1 : -1;
+	if (harm_done(x) != harm_done(y))
+		return harm_done(x) < harm_done(y) ? 1 : -1;
 	return 0;
 }
 
-static void report_clients(const struct tracked_key *s, const char *of, struct buf *out)
+static void report_clients(const struct tracked_key *k, const char *of, struct buf *out)
 {
-	if (s->by)
-		buf_printf(out, " last_by=\"%s\"", s->by->text);
-	if (s->of)
-		buf_printf(out, " %s=\"%s\"", of, s->of->text);
+	if (k->by)
+		buf_printf(out, " last_by=\"%s\"", k->by->text);
+	if (k->of)
+		buf_printf(out, " %s=\"%s\"", of, k->of->text);
 	buf_puts(out, "\n");
 }
 
-static void report_key(const struct tracked_key *s, struct buf *out)
+static void report_key(const struct tracked_key *k, struct buf *out)
 {
-	const uint64_t *n = s->events;
+	const uint64_t *n = k->events;
 
-	if (s->rule->kind == TRACKER_GUARD) {
-		buf_printf(out, "observed guard=%s key=", s->rule->name);
-		tracker_print_key(out, tracked_key_name(s));
+	if (k->rule->kind == TRACKER_GUARD) {
+		buf_printf(out, "observed guard=%s key=", k->rule->name);
+		tracker_print_key(out, tracked_key_name(k));
 		buf_printf(out, " lost_updates=%lld stale_writes=%llu writes=%llu",
-		           (long long)s->lost, ULL(s->stale), ULL(s->writes));
-		report_clients(s, "overwritten", out);
+		           (long long)k->lost, ULL(k->stale), ULL(k->writes));
+		report_clients(k, "overwritten", out);
 		return;
 	}
-	buf_printf(out, "observed lock=%s key=", s->rule->name);
-	tracker_print_key(out, tracked_key_name(s));
+	buf_printf(out, "observed lock=%s key=", k->rule->name);
+	tracker_print_key(out, tracked_key_name(k));
 	buf_printf(out,
 	           " deleted_by_others=%llu changed_by_others=%llu outlived_lease=%llu "
 	           "without_expiry=%llu",
 	           ULL(n[EVENT_DELETED]), ULL(n[EVENT_CHANGED]), ULL(n[EVENT_OUTLIVED]),
 	           ULL(n[EVENT_NO_EXPIRY]));
-	report_clients(s, "holder", out);
+	report_clients(k, "holder", out);
 }
 
-static void report_keys(struct tracker *w, const struct tracker_rule *rule, struct buf *out)
+static void report_keys(struct tracker *t, const struct tracker_rule *rule, struct buf *out)
 {
-	const struct tracked_key **all = xcalloc(w->keys.n + 1,
+	const struct tracked_key **all = xcalloc(t->keys.n + 1,
 	                                         sizeof(const struct tracked_key *));
 	struct list *at;
 	size_t n = 0;
 
-	for (at = w->harmed.next; at != &w->harmed; at = at->next) {
-		const struct tracked_key *s = container_of(at, struct tracked_key, node);
-		if (s->rule == rule)
-			all[n++] = s;
+	for (at = t->harmed.next; at != &t->harmed; at = at->next) {
+		const struct tracked_key *k = container_of(at, struct tracked_key, node);
+		if (k->rule == rule)
+			all[n++] = k;
 	}
 	qsort(all, n, sizeof(const struct tracked_key *), compare_harm);
-	for (size_t i = 0; i < n && i < w->limits.ntop; i++)
+	for (size_t i = 0; i < n && i < t->limits.ntop; i++)
 		report_key(all[i], out);
-	if (n > w->limits.ntop)
+	if (n > t->limits.ntop)
 		buf_printf(out, "observed %s=%s more_keys=%zu\n",
 		           rule->kind == TRACKER_GUARD ? "guard" : "lock", rule->name,
-		           n - w->limits.ntop);
+		           n - t->limits.ntop);
 	free(all);
 }
 
-/* What is not known, if anything. */
+/* How many keys are followed, and what was not. */
 static void report_gaps(const struct tracker_rule *rule, struct buf *out)
 {
 	buf_printf(out, " keys=%llu", ULL(rule->nkeys));
@@ -154,16 +154,16 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 	                      : "nothing wrong was seen\"\n");
 }
 
-void tracker_report(struct tracker *w, struct buf *out)
+void tracker_report(struct tracker *t, struct buf *out)
 {
 	struct list *at;
 
-	for (at = w->rules.next; at != &w->rules; at = at->next) {
+	for (at = t->rules.next; at != &t->rules; at = at->next) {
 		const struct tracker_rule *rule = container_of(at, struct tracker_rule, node);
 		if (rule->kind == TRACKER_GUARD)
 			report_guard(rule, out);
 		else
 			report_lock(rule, out);
-		report_keys(w, rule, out);
+		report_keys(t, rule, out);
 	}
 }
