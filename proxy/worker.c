@@ -182,9 +182,12 @@ static void on_control_up(void *arg)
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
 			                script_get((enum script_id)i)->text };
+		int rc;
+
 		resp_write_request(&out, argv, 3);
+		rc = control_call(w->control, 0, buf_slice(&out), NULL, NULL);
 		/* It is up, or this would not run. */
-		HASP_ASSERT(control_call(w->control, 0, buf_slice(&out), NULL, NULL) == 0);
+		HASP_ASSERT(rc == 0);
 		buf_release(&out);
 	}
 	script_jobs_resume(w->script_jobs);
@@ -265,6 +268,8 @@ static bool same(const char *a, const char *b)
 static void use_upstream(struct worker *w, const struct config *old,
                          const struct config *config)
 {
+	int rc;
+
 	w->links.dialer.timeout_ms = config->connect_timeout_ms;
 	w->links.dialer.keepalive_ms = config->tcp_keepalive_ms;
 	w->links.user = config->upstream_user;
@@ -273,7 +278,9 @@ static void use_upstream(struct worker *w, const struct config *old,
 	    same(old->upstream_user, config->upstream_user) &&
 	    same(old->upstream_password, config->upstream_password))
 		return;
-	HASP_ASSERT(address_parse(&w->links.address, config->address) == 0);
+	rc = address_parse(&w->links.address, config->address);
+	/* The configuration was checked when it was loaded. */
+	HASP_ASSERT(rc == 0);
 	free(w->links.name);
 	w->links.name = xstrdup(config->address);
 	pool_follow_address(w->pool);

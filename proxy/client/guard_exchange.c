@@ -67,19 +67,6 @@ static void send_step(struct client *c, const struct context *x, enum guard_op_s
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* The error in env->rewritten is sent in the place of the command. */
-static void send_refusal(struct client *c)
-{
-	struct pending_request *r = c->current;
-
-	links_send(c, buf_slice(&c->env->policy.rewritten));
-	link_expect(&c->user, LINK_PASS, NULL);
-	guard_op_complete(r->guard_op, GUARD_OP_FAILED);
-	session_withdraw(&c->session, r);
-	pending_free(r);
-	c->current = NULL;
-}
-
 /* False: an error was sent instead. */
 static bool go(struct client *c, const struct context *x, enum guard_op_event event)
 {
@@ -95,7 +82,8 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 		session_withdraw(&c->session, c->current);
 		return true;
 	case LOCK_WAIT_REFUSED:
-		send_refusal(c);
+		guard_op_complete(op, GUARD_OP_FAILED);
+		lock_wait_refuse(c);
 		return false;
 	}
 	send_step(c, x, guard_op_step(op, event));

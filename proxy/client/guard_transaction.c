@@ -103,9 +103,9 @@ void guard_transaction_refused(struct client *c)
 }
 
 /* The client hears of it. `captured`: EXEC's reply, if it was carried out. */
-static void settle_transaction(struct client *c, struct slice answer,
-                               enum guard_op_result result, const struct resp_reply *reply,
-                               struct slice captured)
+static void complete_transaction(struct client *c, struct slice answer,
+                                 enum guard_op_result result, const struct resp_reply *reply,
+                                 struct slice captured)
 {
 	struct pending_request *r = c->current;
 
@@ -124,7 +124,7 @@ static void abort_transaction(struct client *c, struct slice answer)
 {
 	send_unwatch(c);
 	guard_release(c, c->current->guard_op, GUARD_OP_FAILED);
-	settle_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
+	complete_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
 }
 
 /* Redis has answered. `answer` lies in `captured`, or there is none of the latter. */
@@ -146,7 +146,7 @@ static void end_transaction(struct client *c, struct slice answer, enum guard_op
 		guard_release(c, op, result);
 	}
 	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-	settle_transaction(c, answer, result, reply, captured);
+	complete_transaction(c, answer, result, reply, captured);
 }
 
 /* The guards were handed off: the client hears what Redis answered before. */
@@ -158,7 +158,7 @@ static void end_hand_off(struct client *c)
 	                               captured.n - op->answer_from);
 
 	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-	settle_transaction(c, answer, op->result, &op->reply, captured);
+	complete_transaction(c, answer, op->result, &op->reply, captured);
 }
 
 /* The application's MULTI goes out, behind the WATCH that it does not see. */
@@ -264,7 +264,7 @@ static void try_again(struct client *c)
 	}
 	rewrite_guard_locked_error(&locked, read_set_entry_key(op->keys[0].entry));
 	guard_release(c, op, GUARD_OP_FAILED);
-	settle_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
+	complete_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
 	buf_release(&locked);
 }
 

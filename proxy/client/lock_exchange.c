@@ -26,16 +26,6 @@ static void withdraw(struct client *c)
 	session_withdraw(&c->session, c->current);
 }
 
-/* Sends the error in env->rewritten in the place of `current`. */
-static void send_refusal(struct client *c)
-{
-	links_send(c, buf_slice(&c->env->policy.rewritten));
-	link_expect(&c->user, LINK_PASS, NULL);
-	withdraw(c);
-	pending_free(c->current);
-	c->current = NULL;
-}
-
 /* Sends the call in env->rewritten. False: its place was taken by an error. */
 static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 {
@@ -48,7 +38,7 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 		withdraw(c);
 		return true;
 	case LOCK_WAIT_REFUSED:
-		send_refusal(c);
+		lock_wait_refuse(c);
 		return false;
 	}
 	if (wait_ms)

@@ -2,6 +2,7 @@
 #include "client/lock_wait.h"
 
 #include "client/conn.h"
+#include "client/links.h"
 
 struct rewrite_how lock_wait_how(const struct client *c, bool eval)
 {
@@ -56,6 +57,15 @@ enum lock_wait_ready lock_wait_ready(struct client *c, int64_t wait_ms, struct s
 	}
 	write_refusal(c);
 	return LOCK_WAIT_REFUSED;
+}
+
+void lock_wait_refuse(struct client *c)
+{
+	links_send(c, buf_slice(&c->env->policy.rewritten));
+	link_expect(&c->user, LINK_PASS, NULL);
+	session_withdraw(&c->session, c->current);
+	pending_free(c->current);
+	c->current = NULL;
 }
 
 void lock_wait_failed(struct client *c)

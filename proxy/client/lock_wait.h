@@ -22,6 +22,9 @@ enum lock_wait_ready {
 enum lock_wait_ready lock_wait_ready(struct client *c, int64_t wait_ms, struct slice ticket,
                                      bool lazy) __attribute__((warn_unused_result));
 
+/* Sends the error in env->rewritten in the place of `current`, and forgets it. */
+void lock_wait_refuse(struct client *c);
+
 /* `current` was answered `+QUEUED ...` (`line`): it waits for what `t` describes, with a lease
  * of `lease_ms` (0: the application named its end). What it waits for may be granted at once.
  */

@@ -30,7 +30,9 @@ static const unsigned next_states[LINK_NSTATES] = {
 
 void link_set_state(struct link *l, enum link_state state)
 {
-	HASP_ASSERT(next_states[l->state] & MAY_FOLLOW(state));
+	unsigned allowed = next_states[l->state];
+
+	HASP_ASSERT(allowed & (1u << state));
 	l->state = state;
 }
 

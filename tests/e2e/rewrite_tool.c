@@ -248,9 +248,9 @@ static void do_try(bool poll)
 	t.ticket = unhex(word());
 	t.place = atoll(word());
 	if (poll)
-		(void)rewrite_check(&out, &t, atoll(word()));
+		(void)rewrite_poll(&out, &t, atoll(word()));
 	else
-		(void)rewrite_leave(&out, &t, strcmp(word(), "undo") == 0);
+		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0);
 	put_own(&out);
 }
 

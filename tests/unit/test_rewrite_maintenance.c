@@ -70,22 +70,22 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 #define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence "
 
 	(void)state;
-	assert_int_equal(rewrite_check(&out, &t, 0), SCRIPT_POLL);
+	assert_int_equal(rewrite_poll(&out, &t, 0), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v \"\"");
 	buf_clear(&out);
-	assert_int_equal(rewrite_check(&out, &t, 7000), SCRIPT_POLL);
+	assert_int_equal(rewrite_poll(&out, &t, 7000), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v 7000");
 	buf_clear(&out);
-	assert_int_equal(rewrite_leave(&out, &t, false), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, false), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " 1795254000000001 r t v tell");
 	buf_clear(&out);
 	t.place = -1;
-	assert_int_equal(rewrite_leave(&out, &t, true), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, true), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " \"\" r t v undo");
 	buf_clear(&out);
 	t.place = 0;
 	t.id.kind = LOCK_KIND_VALUE;
-	assert_int_equal(rewrite_leave(&out, &t, true), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, true), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE,
 	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TICKET " 0 v t v undo");
 #undef KEYS

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/guard/check_commands.h"
 
-enum list { ACQUIRE, RELEASE };
+enum guard_list { ACQUIRE, RELEASE };
 
 struct checking {
 	const struct config *config;
@@ -11,7 +11,7 @@ struct checking {
 };
 
 /* What is wrong with the command, and what would be right; NULL: nothing. */
-static const char *unfitness(const struct commands *t, const char *name, enum list list)
+static const char *unfitness(const struct commands *t, const char *name, enum guard_list list)
 {
 	const struct command *c = commands_get(t, slice_str(name));
 
@@ -35,7 +35,7 @@ static const char *unfitness(const struct commands *t, const char *name, enum li
 }
 
 static void check_list(struct checking *k, const struct guard *g, const struct strings *names,
-                       enum list list)
+                       enum guard_list list)
 {
 	for (size_t i = 0; i < names->n; i++) {
 		const char *what = unfitness(k->commands, names->v[i], list);

@@ -557,7 +557,7 @@ void guard_op_undo(struct guard_op *op)
 		if (db < 0)
 			continue;
 		buf_clear(&out);
-		script = rewrite_leave(&out, &t, true);
+		script = rewrite_dequeue(&out, &t, true);
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out), until,
 		                  UNDO_TIMES);
 	}

@@ -181,7 +181,7 @@ static void hold_release(struct hold *hold)
 	case LOCK_KIND_COUNT:
 		for (unsigned i = 0; i < hold->ntickets; i++) {
 			t.ticket = slice_str(hold->tickets[i]);
-			send_release(hold, rewrite_leave(&out, &t, true), &out);
+			send_release(hold, rewrite_dequeue(&out, &t, true), &out);
 		}
 		break;
 	case LOCK_KIND_TOKEN:

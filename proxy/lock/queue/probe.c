@@ -2,11 +2,11 @@
  *
  * probe: a question to Redis about a lock, on behalf of a waiter or of none, and its answer:
  *
- *   probe_check(), probe_leave() --> script_job --> check.lua, leave.lua
+ *   probe_check(), probe_leave() --> script_job --> poll.lua, dequeue.lua
  *                                                            |
  *       probe.on_answer(queued | granted | gone | unknown) <-'
  *
- * Asking may change something: check.lua hands a lock that is free to the first in the queue.
+ * Asking may change something: poll.lua hands a lock that is free to the first in the queue.
  */
 #include "lock/queue/queue_internal.h"
 
@@ -59,7 +59,7 @@ void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t 
                  struct probe *p)
 {
 	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_check(&out, t, lease_ms);
+	enum script_id script = rewrite_poll(&out, t, lease_ms);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0,
 	               p ? probe_on_reply : NULL, p);
@@ -70,7 +70,7 @@ void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool und
                  struct probe *p)
 {
 	struct buf out = BUF_INIT;
-	enum script_id script = rewrite_leave(&out, t, undo);
+	enum script_id script = rewrite_dequeue(&out, t, undo);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);

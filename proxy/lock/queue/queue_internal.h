@@ -159,13 +159,13 @@ void line_linger(struct line *l);
 
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *));
-/* Asks check.lua about `t`, which may hand the lock over; lease_ms > 0: and begins the lease of
+/* Asks poll.lua about `t`, which may hand the lock over; lease_ms > 0: and begins the lease of
  * its grant again. on_answer() runs once, maybe before this returns, and `p` is freed. `p`
  * NULL: the answer does not matter. */
 void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
                  struct probe *p);
-/* Takes `t` out of the queue by leave.lua, `undo`: and releases what it may have been granted.
- * Tried until `until`. As to `p`, as above. */
+/* Takes `t` out of the queue by dequeue.lua, `undo`: and releases what it may have been
+ * granted. Tried until `until`. As to `p`, as above. */
 void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
                  struct probe *p);
 

@@ -135,8 +135,10 @@ struct waiters *waiters_new(struct timers *timers, struct link_env *links,
 {
 	struct waiters *all = xcalloc(1, sizeof(*all));
 	uint64_t number;
+	ssize_t got = getrandom(&number, sizeof(number), 0);
 
-	HASP_ASSERT(getrandom(&number, sizeof(number), 0) == sizeof(number));
+	/* So few bytes come whole. */
+	HASP_ASSERT(got == (ssize_t)sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
 	all->timers = timers;

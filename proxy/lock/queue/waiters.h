@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * waiters: a worker's clients that wait in line for a lock. The queue itself is in Redis
- * (scripts/queue.lua), so that all connections, workers and proxies share one; here is which
- * client waits, until when, and what is done about it:
+ * (scripts/includes/hand_off.lua), so that all connections, workers and proxies share one; here
+ * is which client waits, until when, and what is done about it:
  *
  *   try --`+QUEUED`--> waiter_queued() --message on the worker's channel--> on_granted()
  *                           |    ^

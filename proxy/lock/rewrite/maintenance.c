@@ -110,7 +110,7 @@ static void write_try(struct buf *out, const struct lock_try *t)
 	resp_write_bulk(out, t->value);
 }
 
-enum script_id rewrite_check(struct buf *out, const struct lock_try *t, int64_t lease_ms)
+enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms)
 {
 	begin_own(out, SCRIPT_POLL, &t->id, 6);
 	write_try(out, t);
@@ -121,7 +121,7 @@ enum script_id rewrite_check(struct buf *out, const struct lock_try *t, int64_t 
 	return SCRIPT_POLL;
 }
 
-enum script_id rewrite_leave(struct buf *out, const struct lock_try *t, bool undo)
+enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo)
 {
 	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6);
 	write_try(out, t);

@@ -143,8 +143,8 @@ struct lock_try {
 };
 /* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
  * if it has the lock; 0: don't. With an empty ticket only hands over. */
-enum script_id rewrite_check(struct buf *out, const struct lock_try *t, int64_t lease_ms);
+enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms);
 /* It leaves the queue; `undo`: and gives back what it got. */
-enum script_id rewrite_leave(struct buf *out, const struct lock_try *t, bool undo);
+enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo);
 
 #endif

@@ -43,6 +43,8 @@ static inline bool rewrite_has_sidecar(const struct rule *rule)
 	return rule->owner != OWNER_VALUE;
 }
 
+/* --- rule_write.c --- */
+
 /* Begins a call with the one lock of a command that has one key. */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs);
 
@@ -51,6 +53,19 @@ enum rewrite_result rewrite_write(const struct rewrite *rw);
 
 /* What becomes of one whose arguments are not PARSED_OK. */
 enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why);
+
+/* The command has more arguments than a script can pass on. */
+enum rewrite_result rewrite_too_long(const struct rewrite *rw);
+
+/* How many keys have a rule, and the first of them; there must be one. */
+size_t rewrite_count_locks(const struct rewrite *rw);
+const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
+
+/* Appends the lock's two KEYS. With owner = value the second is the first, which tells the
+ * scripts that there is no sidecar. */
+void rewrite_lock_keys(struct buf *out, const struct rule *rule, struct slice key);
+/* Appends those of the command's keys that have no rule. */
+void rewrite_unruled_keys(const struct rewrite *rw);
 
 /* --- rule_take.c --- */
 

@@ -18,119 +18,7 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* The lock's two KEYS. With owner = value the second is the first: the scripts'
- * sign that there is no sidecar. */
-static void write_lock_keys(struct buf *out, const struct rule *rule, struct slice key)
-{
-	resp_write_bulk(out, key);
-	if (rewrite_has_sidecar(rule))
-		key_names_write_bulk(out, KEY_NAME_OWNER, key);
-	else
-		resp_write_bulk(out, key);
-}
-
-void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
-{
-	const struct lock_key *k = &rw->keys[0];
-
-	script_call_begin(rw->out, id, rw->how, 2, nargs);
-	write_lock_keys(rw->out, k->rule, rw->req->argv[k->arg]);
-	rw->call->script = id;
-	rw->call->key = rw->req->argv[k->arg];
-	rw->call->owner = k->token;
-}
-
 /* ---- any other write ---- */
-
-static enum rewrite_result too_long(const struct rewrite *rw)
-{
-	if (rw->command->facts.when_long == LONG_PASS)
-		return REWRITE_PASS;
-	script_call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
-	resp_write_bulk(rw->out,
-	                SLICE_LIT("ERR too many arguments for a key with a lock rule"));
-	rw->call->script = SCRIPT_ERROR;
-	return REWRITE_CALL;
-}
-
-static size_t count_locks(const struct rewrite *rw)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < rw->nkeys; i++)
-		n += rw->keys[i].rule != NULL;
-	return n;
-}
-
-static void write_unruled_keys(const struct rewrite *rw)
-{
-	for (size_t i = 0; i < rw->nkeys; i++)
-		if (!rw->keys[i].rule)
-			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
-}
-
-static const struct lock_key *first_lock(const struct rewrite *rw)
-{
-	size_t i = 0;
-
-	while (!rw->keys[i].rule)
-		i++;
-	return &rw->keys[i];
-}
-
-/* Laid out as scripts/commands/write.lua reads it. */
-static void write_write_call(const struct rewrite *rw, bool resp3)
-{
-	size_t nlocks = count_locks(rw);
-
-	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
-	                  2 + 3 * nlocks + rw->req->argc);
-	for (size_t i = 0; i < rw->nkeys; i++)
-		if (rw->keys[i].rule)
-			write_lock_keys(rw->out, rw->keys[i].rule,
-			                rw->req->argv[rw->keys[i].arg]);
-	write_unruled_keys(rw);
-
-	resp_write_bulk_int(rw->out, (long long)nlocks);
-	resp_write_bulk_str(rw->out, resp3 ? "3" : "2");
-	for (size_t i = 0; i < rw->nkeys; i++) {
-		const struct rule *rule = rw->keys[i].rule;
-
-		if (!rule)
-			continue;
-		resp_write_bulk(rw->out, rw->keys[i].token);
-		resp_write_bulk_int(rw->out, rule->lease_ms);
-		resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
-	}
-	for (size_t i = 0; i < rw->req->argc; i++)
-		resp_write_bulk(rw->out, rw->req->argv[i]);
-}
-
-enum rewrite_result rewrite_write(const struct rewrite *rw)
-{
-	const struct resp_view *req = rw->req;
-	const struct lock_key *first = first_lock(rw);
-	const struct command_facts *facts = &rw->command->facts;
-	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
-
-	if (!command_writes(rw->command, rw->nkeys))
-		return REWRITE_PASS;
-	if (req->argc > ARGS_UNPACK_MAX && facts->when_long != LONG_SPLIT)
-		return too_long(rw);
-	write_write_call(rw, resp3);
-	rw->call->script = SCRIPT_WRITE;
-	rw->call->key = req->argv[first->arg];
-	rw->call->owner = first->token;
-	rw->call->success = LOCK_IF_NO_ERROR;
-	if (facts->act == EFFECT_DELETE)
-		rw->call->effect = LOCK_EFFECT_DROPS;
-	return REWRITE_CALL;
-}
-
-enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why)
-{
-	return why == PARSED_UNKNOWN ? rewrite_write(rw) : REWRITE_PASS;
-}
 
 /* ---- EXPIRE and its kin, PERSIST ---- */
 
@@ -187,7 +75,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	if (parsed != PARSED_OK)
 		return rewrite_unparsed(rw, parsed);
 	if (req->argc > ARGS_UNPACK_MAX)
-		return too_long(rw);
+		return rewrite_too_long(rw);
 	/* Not cut here: the key may be of another type. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
 	rewrite_begin_single(rw, SCRIPT_EXPIRE, 5 + req->argc - 2);
@@ -223,7 +111,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
  */
 static void write_del_call(const struct rewrite *rw)
 {
-	size_t nlocks = count_locks(rw), nwaiting = 0;
+	size_t nlocks = rewrite_count_locks(rw), nwaiting = 0;
 
 	for (size_t i = 0; i < rw->nkeys; i++)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
@@ -234,7 +122,7 @@ static void write_del_call(const struct rewrite *rw)
 
 		if (!rw->keys[i].rule)
 			continue;
-		write_lock_keys(rw->out, rw->keys[i].rule, key);
+		rewrite_lock_keys(rw->out, rw->keys[i].rule, key);
 		if (!rw->keys[i].rule->wait_ms)
 			continue;
 		key_names_write_bulk(rw->out, KEY_NAME_FENCE, key);
@@ -242,7 +130,7 @@ static void write_del_call(const struct rewrite *rw)
 	}
 	if (nwaiting)
 		resp_write_bulk_str(rw->out, KEY_NAME_FENCE_COUNTER);
-	write_unruled_keys(rw);
+	rewrite_unruled_keys(rw);
 
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk_int(rw->out, (long long)nlocks);
@@ -256,7 +144,7 @@ static void write_del_call(const struct rewrite *rw)
 
 static enum rewrite_result rewrite_del(const struct rewrite *rw)
 {
-	const struct lock_key *first = first_lock(rw);
+	const struct lock_key *first = rewrite_first_lock(rw);
 
 	write_del_call(rw);
 	rw->call->script = SCRIPT_DEL;
@@ -277,7 +165,7 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	struct rewrite rw = { out, c, req, keys, nkeys, how, call };
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
-	if (count_locks(&rw) == 0)
+	if (rewrite_count_locks(&rw) == 0)
 		return REWRITE_PASS;
 	switch ((enum command_rule)c->facts.rule) {
 	case RULE_PASS:

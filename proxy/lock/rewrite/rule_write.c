@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rule_write: any write command on keys with a rule, run as it came inside the check
+ * (write.lua), and what the rewriting of all commands needs: the keys of their locks.
+ */
+#include "commands/args.h"
+#include "lock/model/key_names.h"
+#include "lock/rewrite/rewrite_internal.h"
+#include "resp/write.h"
+
+/* The lock's two KEYS. With owner = value the second is the first: the scripts'
+ * sign that there is no sidecar. */
+void rewrite_lock_keys(struct buf *out, const struct rule *rule, struct slice key)
+{
+	resp_write_bulk(out, key);
+	if (rewrite_has_sidecar(rule))
+		key_names_write_bulk(out, KEY_NAME_OWNER, key);
+	else
+		resp_write_bulk(out, key);
+}
+
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
+{
+	const struct lock_key *k = &rw->keys[0];
+
+	script_call_begin(rw->out, id, rw->how, 2, nargs);
+	rewrite_lock_keys(rw->out, k->rule, rw->req->argv[k->arg]);
+	rw->call->script = id;
+	rw->call->key = rw->req->argv[k->arg];
+	rw->call->owner = k->token;
+}
+
+enum rewrite_result rewrite_too_long(const struct rewrite *rw)
+{
+	if (rw->command->facts.when_long == LONG_PASS)
+		return REWRITE_PASS;
+	script_call_begin(rw->out, SCRIPT_ERROR, rw->how, 0, 1);
+	resp_write_bulk(rw->out,
+	                SLICE_LIT("ERR too many arguments for a key with a lock rule"));
+	rw->call->script = SCRIPT_ERROR;
+	return REWRITE_CALL;
+}
+
+size_t rewrite_count_locks(const struct rewrite *rw)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < rw->nkeys; i++)
+		n += rw->keys[i].rule != NULL;
+	return n;
+}
+
+void rewrite_unruled_keys(const struct rewrite *rw)
+{
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (!rw->keys[i].rule)
+			resp_write_bulk(rw->out, rw->req->argv[rw->keys[i].arg]);
+}
+
+const struct lock_key *rewrite_first_lock(const struct rewrite *rw)
+{
+	size_t i = 0;
+
+	while (!rw->keys[i].rule)
+		i++;
+	return &rw->keys[i];
+}
+
+/* Laid out as scripts/commands/write.lua reads it. */
+static void write_write_call(const struct rewrite *rw, bool resp3)
+{
+	size_t nlocks = rewrite_count_locks(rw);
+
+	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
+	                  2 + 3 * nlocks + rw->req->argc);
+	for (size_t i = 0; i < rw->nkeys; i++)
+		if (rw->keys[i].rule)
+			rewrite_lock_keys(rw->out, rw->keys[i].rule,
+			                  rw->req->argv[rw->keys[i].arg]);
+	rewrite_unruled_keys(rw);
+
+	resp_write_bulk_int(rw->out, (long long)nlocks);
+	resp_write_bulk_str(rw->out, resp3 ? "3" : "2");
+	for (size_t i = 0; i < rw->nkeys; i++) {
+		const struct rule *rule = rw->keys[i].rule;
+
+		if (!rule)
+			continue;
+		resp_write_bulk(rw->out, rw->keys[i].token);
+		resp_write_bulk_int(rw->out, rule->lease_ms);
+		resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	}
+	for (size_t i = 0; i < rw->req->argc; i++)
+		resp_write_bulk(rw->out, rw->req->argv[i]);
+}
+
+enum rewrite_result rewrite_write(const struct rewrite *rw)
+{
+	const struct resp_view *req = rw->req;
+	const struct lock_key *first = rewrite_first_lock(rw);
+	const struct command_facts *facts = &rw->command->facts;
+	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
+
+	if (!command_writes(rw->command, rw->nkeys))
+		return REWRITE_PASS;
+	if (req->argc > ARGS_UNPACK_MAX && facts->when_long != LONG_SPLIT)
+		return rewrite_too_long(rw);
+	write_write_call(rw, resp3);
+	rw->call->script = SCRIPT_WRITE;
+	rw->call->key = req->argv[first->arg];
+	rw->call->owner = first->token;
+	rw->call->success = LOCK_IF_NO_ERROR;
+	if (facts->act == EFFECT_DELETE)
+		rw->call->effect = LOCK_EFFECT_DROPS;
+	return REWRITE_CALL;
+}
+
+enum rewrite_result rewrite_unparsed(const struct rewrite *rw, enum parsed why)
+{
+	return why == PARSED_UNKNOWN ? rewrite_write(rw) : REWRITE_PASS;
+}
