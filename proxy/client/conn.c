@@ -59,7 +59,8 @@ void client_unpark(struct client *c)
 
 void client_end_wait(struct client *c)
 {
-	waiter_end(c->waiter);
+	if (c->waiter)
+		waiter_end(c->waiter);
 	c->waiter = NULL;
 }
 

@@ -122,7 +122,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	struct pending_request *r = tag;
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
 
-	pending_each_probe_key(r, probe_lock, c);
+	if (buf_len(&r->probe_keys) || r->kind == PENDING_EXEC)
+		pending_each_probe_key(r, probe_lock, c);
 	if (r == c->current && (r->guard_op || r->kind == PENDING_LOCK)) {
 		exchange_on_reply(c, reply, captured);
 		return;

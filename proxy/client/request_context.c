@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/request_context.h"
+
+#include "client/lock_wait.h"
 #include "policy/classifier.h"
 
 static const struct owner_identity *client_identity(void *arg)
@@ -11,6 +13,11 @@ static const struct owner_identity *client_identity(void *arg)
 		owner_identify(c->identity, c->stream.io.fd, c->env->worker);
 	}
 	return c->identity;
+}
+
+static struct rewrite_how make_how(void *arg)
+{
+	return lock_wait_how(client_of(arg), false);
 }
 
 struct context request_context(struct client *c)
@@ -26,6 +33,7 @@ struct context request_context(struct client *c)
 		 * CACHING speaks of the next one.) */
 		.may_be_optimistic = !c->pinned,
 		.identity = client_identity,
+		.make_how = make_how,
 		.arg = c,
 	};
 }

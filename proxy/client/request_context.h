@@ -7,7 +7,7 @@
 
 #include "client/client_internal.h"
 
-/* The request, x.req, and what is known of it, x.what, are still to be set, and x.how. */
+/* The request, x.req, and what is known of it, x.what, are still to be set. */
 struct context request_context(struct client *c);
 
 /* For the request at the head of `in`, which is whole, once more: its arguments are written to

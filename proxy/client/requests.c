@@ -8,7 +8,6 @@
 #include "client/exchange.h"
 #include "client/fast_path.h"
 #include "client/links.h"
-#include "client/lock_wait.h"
 #include "client/request_context.h"
 #include "policy/classifier.h"
 
@@ -233,12 +232,6 @@ static void skip_empty(struct client *c, struct cursor *k)
 		k->from = k->at;
 }
 
-/* Does policy write a call for such a command? */
-static bool may_be_rewritten(const struct client *c, const struct command_info *what)
-{
-	return what->is_verb || what->is_write || (what->is_guarded && c->session.opaque);
-}
-
 /* `has_args`: they are in env->args already. False: the client is parked. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args)
 {
@@ -271,8 +264,6 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args)
 	x = request_context(c);
 	x.req = &view;
 	x.what = &what;
-	if (may_be_rewritten(c, &what))
-		x.how = lock_wait_how(c, false);
 	d = dispatch(&x);
 	return act(c, k, &x, &d);
 }

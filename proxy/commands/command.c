@@ -247,6 +247,11 @@ size_t command_key_args(const struct command *c, const struct resp_view *req, si
 {
 	struct collect keys = { out, max, 0 };
 
+	/* As most commands are. */
+	if (command_single_key(c) && req->argc > 1 && max > 0) {
+		out[0] = 1;
+		return 1;
+	}
 	switch ((enum command_keys)c->keys) {
 	case KEYS_RANGE:
 		collect_range(&keys, c, req->argc);

@@ -20,7 +20,10 @@ struct decision context_refuse(struct context *x, const char *error)
 
 void context_free_rest(struct pending_request *r)
 {
-	pending_lock_free(r->pending_lock);
-	guard_op_free(r->guard_op);
-	observation_free(r->observation);
+	if (r->pending_lock)
+		pending_lock_free(r->pending_lock);
+	if (r->guard_op)
+		guard_op_free(r->guard_op);
+	if (r->observation)
+		observation_free(r->observation);
 }

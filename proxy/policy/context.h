@@ -69,11 +69,13 @@ struct context {
 	struct observer **observer; /* lock/observe/observation.h */
 	const char *listener; /* the entry of `listen` by which the client came */
 	const struct owner_identity *(*identity)(void *arg);
-	void *arg; /* of identity() */
+	void *arg; /* of identity() and make_how() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */
 	const struct resp_view *req;
 	const struct command_info *what;
-	struct rewrite_how how; /* a call is to look */
+	/* How a call that is written now is to look; policy asks when it writes one. */
+	struct rewrite_how (*make_how)(void *arg);
+	struct rewrite_how how; /* of the call in env->rewritten */
 };
 
 /* The token of the client for a rule or guard with this kind of owner. `scratch` may hold the

@@ -91,6 +91,7 @@ static struct decision call_opaque(struct context *x, const struct guard_keys *k
 	/* No script can do it, and without answers nothing else can be made of it. */
 	if (k->writes && !k->acquires && !fits)
 		return pass;
+	x->how = x->make_how(x->arg);
 	if (k->writes && !k->acquires)
 		rewrite_guard_write(&x->env->rewritten, &g, x->how);
 	else

@@ -58,7 +58,10 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 struct decision lock_decide_verb(struct context *x)
 {
 	struct lock_call call = { 0 };
-	struct pending_lock *pending_lock = write_verb(x, &call);
+	struct pending_lock *pending_lock;
+
+	x->how = x->make_how(x->arg);
+	pending_lock = write_verb(x, &call);
 
 	return await_call(x, &call, pending_lock, NULL, 0);
 }
@@ -226,10 +229,13 @@ struct decision lock_decide_write(struct context *x)
 		return pass;
 	lock_keys_init(&k, x->what->command, x->req);
 	find_rules(x, &k);
-	if ((k.enforced || k.watched) && x->session->nawaited)
+	if ((k.enforced || k.watched) && x->session->nawaited) {
 		d = defer;
-	else if (k.enforced && write_call(x, &k, &call))
-		d = await_write(x, &k, &call);
+	} else if (k.enforced) {
+		x->how = x->make_how(x->arg);
+		if (write_call(x, &k, &call))
+			d = await_write(x, &k, &call);
+	}
 	lock_keys_fini(&k);
 	return d;
 }

@@ -362,12 +362,12 @@ static void end_call(struct call_keys *keys)
 
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req)
 {
-	struct guarded_key key = key_terms(op, 0);
-	struct guarded_command g = { .req = req, .keys = &key, .n = 1 };
+	const struct read_set_entry *e = op->keys[0].entry;
 
 	HASP_ASSERT(op->n == 1);
 	op->due = OPTIMISTIC_PREFIX;
-	rewrite_guard_optimistic(out, &g);
+	rewrite_guard_optimistic(out, req, read_set_entry_key(e), e->token,
+	                         op->keys[0].lease_ms);
 }
 
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,

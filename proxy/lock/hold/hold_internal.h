@@ -11,6 +11,7 @@
 #define HASP_LOCK_HOLD_HOLD_INTERNAL_H
 
 #include "base/buf.h"
+#include "base/freelist.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/timers.h"
@@ -32,6 +33,7 @@ enum hold_state {
 };
 #define HOLD_STATES (HOLD_LEASED_IN_BATCH + 1)
 
+/* The bytes of its key and its token follow it. */
 struct hold {
 	struct list node; /* in its connection's list */
 	struct map_node by_id;
@@ -64,12 +66,15 @@ struct holds {
 	struct list due; /* to be renewed now */
 	struct timer gather; /* runs while some are due */
 	size_t npending; /* calls whose reply is due */
+	struct freelist pending; /* what is kept of most of them: of PENDING_LOCK_SIZE */
 	struct buf scratch;
 	struct log_limit limit;
 	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile */
 };
 
-/* The bytes of the keys, the token, the ticket and the value follow the keys. */
+/* The bytes of the keys, the token, the ticket and the value follow the keys. Most fit in
+ * PENDING_LOCK_SIZE bytes together. */
+#define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 256)
 struct pending_lock {
 	struct holds *holds;
 	struct lock_call call; /* its slices point to nothing */
@@ -77,6 +82,7 @@ struct pending_lock {
 	struct slice ticket; /* empty: none */
 	double sent_at;
 	double took_at; /* when the connection last heard that it took a lock; 0: never */
+	bool small; /* its memory is of holds.pending */
 	bool begins; /* a success begins a hold */
 	bool counts; /* a lock that is taken again must be released as often */
 	bool by_value, release;

@@ -21,6 +21,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	h->timers = timers;
 	h->script_jobs = script_jobs;
 	list_init(&h->due);
+	freelist_init(&h->pending, PENDING_LOCK_SIZE);
 	map_init(&h->by_id, (uint64_t)(uintptr_t)h);
 	return h;
 }
@@ -32,20 +33,20 @@ void hold_owner_init(struct hold_owner *o)
 	o->took_at = 0;
 }
 
-static struct slice copy_slice(struct slice s)
-{
-	return slice_of(xmemdup(s.p, s.n), s.n);
-}
-
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                       int db)
 {
-	struct hold *hold = xcalloc(1, sizeof(*hold));
+	struct slice id = lock_id_write(&h->scratch, db, p->keys[0]);
+	struct hold *hold = xcalloc(1, sizeof(*hold) + id.n + p->token.n);
+	char *bytes = (char *)(hold + 1);
 
+	memcpy(bytes, id.p, id.n);
+	if (p->token.n)
+		memcpy(bytes + id.n, p->token.p, p->token.n);
 	hold->holds = h;
 	hold->owner = o;
-	hold->by_id.key = copy_slice(lock_id_write(&h->scratch, db, p->keys[0]));
-	hold->token = copy_slice(p->token);
+	hold->by_id.key = slice_of(bytes, id.n);
+	hold->token = slice_of(bytes + id.n, p->token.n);
 	hold->kind = p->call.kind;
 	hold->shared = !p->exclusive;
 	hold->release = p->release;
@@ -67,8 +68,6 @@ void hold_free(struct hold *hold)
 	map_remove(&hold->holds->by_id, &hold->by_id);
 	list_remove(&hold->node);
 	hold->owner->n--;
-	free((char *)hold->by_id.key.p);
-	free((char *)hold->token.p);
 	free(hold->tickets);
 	free(hold);
 }
@@ -85,6 +84,7 @@ void holds_free(struct holds *h)
 			hold_free(hold_of(h->by_id.buckets[i]));
 	timer_stop(h->timers, &h->gather);
 	map_fini(&h->by_id);
+	freelist_fini(&h->pending);
 	buf_release(&h->scratch);
 	free(h);
 }

@@ -34,14 +34,17 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
                                                struct slice token)
 {
 	struct slice value = call->ticket.n ? call->value : SLICE_NONE;
-	size_t nbytes = token.n + call->ticket.n + value.n;
+	size_t nbytes = token.n + call->ticket.n + value.n, size;
 	struct pending_lock *p;
+	bool small;
 	char *at;
 
 	for (size_t i = 0; i < nkeys; i++)
 		nbytes += keys[i].n;
-	p = xmalloc(sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes);
-	*p = (struct pending_lock){ .holds = h, .call = *call, .nkeys = nkeys };
+	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
+	small = size <= PENDING_LOCK_SIZE;
+	p = small ? freelist_take(&h->pending) : xmalloc(size);
+	*p = (struct pending_lock){ .holds = h, .call = *call, .small = small, .nkeys = nkeys };
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
 		p->keys[i] = append_copy(&at, keys[i]);
@@ -180,5 +183,8 @@ void pending_lock_free(struct pending_lock *p)
 	if (!p)
 		return;
 	p->holds->npending--;
-	free(p);
+	if (p->small)
+		freelist_give(&p->holds->pending, p);
+	else
+		free(p);
 }

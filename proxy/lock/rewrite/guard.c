@@ -37,8 +37,9 @@ size_t rewrite_guard_sort(struct guarded_key *keys, size_t n)
 {
 	size_t left = 0;
 
-	if (n > 1)
-		qsort(keys, n, sizeof(*keys), compare_keys);
+	if (n <= 1)
+		return n;
+	qsort(keys, n, sizeof(*keys), compare_keys);
 	for (size_t i = 0; i < n; i++)
 		if (left == 0 || compare_keys(&keys[left - 1], &keys[i]) != 0) {
 			keys[left++] = keys[i];
@@ -150,17 +151,17 @@ void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
 	write_guard_call(out, SCRIPT_GUARD_READ, g, how, !apart);
 }
 
-void rewrite_guard_optimistic(struct buf *out, const struct guarded_command *g)
+void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
+                              struct slice token, int64_t lease_ms)
 {
-	const struct guarded_key *k = g->keys;
 	buf_append(out, SLICE_LIT("*2\r\n$6\r\nEXISTS\r\n"));
-	key_names_write_guard_queue_bulk(out, k->key);
+	key_names_write_guard_queue_bulk(out, key);
 	buf_append(out, SLICE_LIT("*6\r\n$3\r\nSET\r\n"));
-	key_names_write_bulk(out, KEY_NAME_GUARD, k->key);
-	resp_write_bulk(out, k->token);
+	key_names_write_bulk(out, KEY_NAME_GUARD, key);
+	resp_write_bulk(out, token);
 	buf_append(out, SLICE_LIT("$2\r\nNX\r\n$2\r\nPX\r\n"));
-	resp_write_bulk_int(out, k->lease_ms);
-	resp_write_request(out, g->req->argv, g->req->argc);
+	resp_write_bulk_int(out, lease_ms);
+	resp_write_request(out, req->argv, req->argc);
 }
 
 /* Is the command what most writes are: it ends what a read of the only guarded key began? */

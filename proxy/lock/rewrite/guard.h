@@ -80,7 +80,8 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
  * when the guard is taken. When the first two answer anything else the third counts for
  * nothing. Who stands in line between the two came later than this. */
 #define OPTIMISTIC_PREFIX 2
-void rewrite_guard_optimistic(struct buf *out, const struct guarded_command *g);
+void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
+                              struct slice token, int64_t lease_ms);
 /* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where that
  * would be run. */
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
