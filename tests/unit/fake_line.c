@@ -156,12 +156,12 @@ static struct fake_call expect_call(struct fake_line *f, enum script_id script,
 
 struct fake_call expect_probe(struct fake_line *f, const struct client *c)
 {
-	return expect_call(f, SCRIPT_CHECK, c);
+	return expect_call(f, SCRIPT_POLL, c);
 }
 
 struct fake_call expect_leave(struct fake_line *f, const struct client *c, bool undo)
 {
-	struct fake_call call = expect_call(f, SCRIPT_LEAVE, c);
+	struct fake_call call = expect_call(f, SCRIPT_DEQUEUE, c);
 
 	assert_non_null(strstr(call.args, undo ? " undo" : " tell"));
 	return call;

@@ -177,7 +177,7 @@ static void a_waiter_is_told_soon_even_if_redis_does_not_answer(void **state)
 		answer_unknown(f);
 	/* It asked to be told, and then, as it ended, that what it gets is undone. */
 	answer_gone(f);
-	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_LEAVE).args, " undo"));
+	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_DEQUEUE).args, " undo"));
 	client_leave(c);
 }
 
@@ -192,7 +192,7 @@ static void a_client_that_goes_takes_its_waiter_out_of_the_queue(void **state)
 	assert_false(waiters_any(f->all));
 	fake_redis_advance(&f->redis, 59);
 	fake_redis_repair(&f->redis);
-	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_LEAVE).args, " undo"));
+	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_DEQUEUE).args, " undo"));
 }
 
 static void what_a_waiter_has_left_of_its_time_counts_from_when_it_came(void **state)
