@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/fake_jobs.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/scripts/script_job.h"
+#include "tests/unit/wire.h"
+
+static struct buf lines;
+static double tried_until;
+
+static const char *text(void)
+{
+	*buf_reserve(&lines, 1) = '\0';
+	return buf_head(&lines);
+}
+
+void assert_jobs(const char *expected)
+{
+	assert_string_equal(text(), expected);
+	fake_jobs_clear();
+}
+
+size_t fake_jobs_count(const char *part)
+{
+	const char *p = text();
+	size_t n = 0;
+
+	for (; (p = strstr(p, part)); p += strlen(part))
+		n++;
+	return n;
+}
+
+double fake_jobs_until(void)
+{
+	return tried_until;
+}
+
+void fake_jobs_clear(void)
+{
+	buf_release(&lines);
+}
+
+static void note_job(int db, unsigned times, struct slice call, double until)
+{
+	tried_until = until;
+	buf_printf(&lines, "%d ", db);
+	if (times > 1)
+		buf_printf(&lines, "%ux ", times);
+	wire_words(&lines, call);
+}
+
+/* --- in the place of script_job.c: all of it that lock/ calls ------------------------ */
+
+bool script_jobs_are_up(const struct script_jobs *jobs)
+{
+	(void)jobs;
+	return true;
+}
+
+void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
+                    struct slice evalsha, double until, script_job_fn *fn, void *arg)
+{
+	(void)jobs;
+	(void)script;
+	note_job(db, 1, evalsha, until);
+	if (fn)
+		fn(arg, NULL);
+}
+
+void script_job_repeat(struct script_jobs *jobs, int db, enum script_id script,
+                       struct slice evalsha, double until, unsigned times)
+{
+	(void)jobs;
+	(void)script;
+	note_job(db, times, evalsha, until);
+}
+
+void script_job_run_written(struct script_jobs *jobs, int db, enum script_id script,
+                            script_job_write_fn *write, double until, script_job_fn *fn,
+                            void *arg)
+{
+	struct buf call = BUF_INIT;
+
+	(void)jobs;
+	(void)script;
+	write(arg, &call);
+	note_job(db, 1, buf_slice(&call), until);
+	fn(arg, NULL);
+	buf_release(&call);
+}

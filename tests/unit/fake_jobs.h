@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fake_jobs: takes the place of script_job.c in a test that has it among its sources: what hasp
+ * would send to Redis by its own connection is written down, and no answer ever comes.
+ */
+#ifndef HASP_TESTS_UNIT_FAKE_JOBS_H
+#define HASP_TESTS_UNIT_FAKE_JOBS_H
+
+#include <stddef.h>
+
+/* A line for each job: its database, how often it is run if more than once, and its call in
+ * the words of wire.h: "3 6x dequeue ...". Forgets them. */
+void assert_jobs(const char *lines);
+/* How often `text` is in them. */
+size_t fake_jobs_count(const char *text);
+/* Until when the latest was to be tried. */
+double fake_jobs_until(void);
+void fake_jobs_clear(void);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/hold_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_jobs.h"
+#include "tests/unit/session_fixture.h"
+
+const struct rule rule_by_value = { .owner = OWNER_VALUE, .lease_ms = 30000 };
+const struct rule rule_by_address = { .owner = OWNER_ADDRESS, .lease_ms = 30000 };
+const struct rule rule_by_connection = { .owner = OWNER_CONNECTION,
+	                                 .renew = RENEW_UNLEASED,
+	                                 .lease_ms = 30000 };
+
+static double stopped_clock(void *arg)
+{
+	(void)arg;
+	return HOLD_NOW;
+}
+
+/* They never run. */
+static struct timers timers;
+
+struct holds *hold_table_new(void)
+{
+	timers = (struct timers){ .clock = stopped_clock };
+	return holds_new(&timers, NULL);
+}
+
+void hold_table_free(struct holds *h)
+{
+	holds_free(h);
+	assert_int_equal(timers.n, 0);
+	timers_fini(&timers);
+}
+
+int hold_set_up(void **state)
+{
+	struct hold_fixture *f = calloc(1, sizeof(*f));
+
+	f->holds = hold_table_new();
+	hold_owner_init(&f->owner);
+	session_init(&f->s);
+	*state = f;
+	return 0;
+}
+
+int hold_tear_down(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	session_fini(&f->s);
+	hold_table_free(f->holds);
+	fake_jobs_clear();
+	free(f);
+	return 0;
+}
+
+static void on_done(void *arg, struct pending_request *r, int db,
+                    const struct resp_reply *reply)
+{
+	struct hold_fixture *f = arg;
+
+	if (r->pending_lock)
+		hold_apply(f->holds, &f->owner, r->pending_lock, db, reply);
+	r->pending_lock = NULL;
+}
+
+void hold_answer(struct hold_fixture *f, struct pending_request *r, struct slice frame)
+{
+	struct reply_scan scan = scanned(frame);
+
+	session_reply(&f->s, r, &scan.reply, frame, on_done, f);
+}
+
+static void undo(void *arg, struct pending_request *r, int db)
+{
+	(void)arg;
+	pending_lock_undo(r->pending_lock, db);
+	r->pending_lock = NULL;
+}
+
+void hold_undo_awaited(struct hold_fixture *f)
+{
+	session_each_awaited(&f->s, undo, NULL);
+}
+
+static struct pending_lock *pending_call(struct hold_fixture *f, const struct rule *rule,
+                                         const struct lock_call *call)
+{
+	struct hold_terms terms = { .rule = rule, .token = SLICE_LIT("token") };
+
+	return pending_lock_new(f->holds, call, &call->key, 1, &terms);
+}
+
+struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rule,
+                                  const char *ticket, bool fresh)
+{
+	bool by_value = rule->owner == OWNER_VALUE;
+	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                  .kind = by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE,
+		                  .success = LOCK_IF_OK,
+		                  .key = SLICE_LIT("lock"),
+		                  .value = SLICE_LIT("v"),
+		                  .lease_ms = 30000,
+		                  .ticket = ticket ? slice_str(ticket) : SLICE_NONE,
+		                  .fresh = fresh };
+	struct pending_lock *p = pending_call(f, rule, &call);
+
+	assert_non_null(p);
+	return p;
+}
+
+static void free_rest(struct pending_request *r)
+{
+	pending_lock_free(r->pending_lock);
+}
+
+static struct pending_request *sent_lock(struct hold_fixture *f, struct pending_lock *p)
+{
+	struct pending_request *r = pending_new(PENDING_LOCK);
+
+	r->pending_lock = p;
+	r->free_rest = free_rest;
+	return sent(&f->s, r);
+}
+
+struct pending_request *sent_take(struct hold_fixture *f, const struct rule *rule,
+                                  const char *ticket, bool fresh)
+{
+	return sent_lock(f, pending_take(f, rule, ticket, fresh));
+}
+
+struct pending_request *sent_call(struct hold_fixture *f, const struct rule *rule,
+                                  const struct lock_call *call)
+{
+	return sent_lock(f, pending_call(f, rule, call));
+}

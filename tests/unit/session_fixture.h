@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session_fixture: a session, and the requests of its connection in flight, as a link would
+ * have them.
+ */
+#ifndef HASP_TESTS_UNIT_SESSION_FIXTURE_H
+#define HASP_TESTS_UNIT_SESSION_FIXTURE_H
+
+#include "session/session.h"
+
+/* *state is the session. */
+int session_set_up(void **state);
+int session_tear_down(void **state);
+
+/* The reply at `frame`, scanned. */
+struct reply_scan scanned(struct slice frame);
+
+/* Redis answers. */
+void answer(struct session *s, struct pending_request *r, struct slice frame);
+#define ANSWER(s, r, literal) answer(s, r, SLICE_LIT(literal))
+
+/* The request is sent: awaited, or kept until EXEC. */
+struct pending_request *sent(struct session *s, struct pending_request *r);
+struct pending_request *sent_select(struct session *s, int db);
+/* `user` "": the default one. */
+struct pending_request *sent_auth(struct session *s, const char *user);
+/* NULL: not given. */
+struct pending_request *sent_hello(struct session *s, uint8_t proto, const char *user,
+                                   const char *name);
+struct pending_request *sent_name(struct session *s, const char *name);
+struct pending_request *sent_reset(struct session *s);
+/* NULL: its reply changes nothing. */
+struct pending_request *sent_exec(struct session *s);
+/* In a transaction, a command that changes nothing: only its place there counts. */
+void sent_other(struct session *s);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A client's state changes only as the diagram in client/client_internal.h says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "client/conn.h"
+
+/* The columns are the states in their order: 'x' where the client may go. */
+static const char *const diagram[] = {
+	/*                    OPEN STREAMING TUNNEL REFUSED PARKED:REPLY DEFERRED LINK QUEUE
+	 * TURN FINISHING DEAD */
+	/* OPEN            */ "xxxxxxxx.xx",
+	/* STREAMING       */ "x..x.....xx",
+	/* TUNNEL          */ ".........xx",
+	/* REFUSED         */ ".........xx",
+	/* PARKED_REPLY    */ "x...x.xxxxx",
+	/* PARKED_DEFERRED */ "x........xx",
+	/* PARKED_LINK     */ "x...x.xx.xx",
+	/* PARKED_QUEUE    */ "x...x.xx.xx",
+	/* PARKED_TURN     */ "x...x.xx.xx",
+	/* FINISHING       */ "..........x",
+	/* DEAD            */ "...........",
+};
+
+static void the_diagram_has_each_state(void **state)
+{
+	static const enum client_state order[] = {
+		CLIENT_OPEN,        CLIENT_STREAMING,    CLIENT_TUNNEL,
+		CLIENT_REFUSED,     CLIENT_PARKED_REPLY, CLIENT_PARKED_DEFERRED,
+		CLIENT_PARKED_LINK, CLIENT_PARKED_QUEUE, CLIENT_PARKED_TURN,
+		CLIENT_FINISHING,   CLIENT_DEAD,
+	};
+
+	(void)state;
+	assert_int_equal(CLIENT_STATES, 11);
+	for (size_t i = 0; i < CLIENT_STATES; i++)
+		assert_int_equal(order[i], i);
+}
+
+static void a_client_may_go_where_the_diagram_says_and_nowhere_else(void **state)
+{
+	(void)state;
+	for (int from = 0; from < CLIENT_STATES; from++) {
+		assert_int_equal(strlen(diagram[from]), CLIENT_STATES);
+		for (int to = 0; to < CLIENT_STATES; to++)
+			if (client_may_become(from, to) != (diagram[from][to] == 'x'))
+				fail_msg("from %d to %d", from, to);
+	}
+}
+
+static void the_parked_states_are_those_that_say_so(void **state)
+{
+	(void)state;
+	for (int i = 0; i < CLIENT_STATES; i++) {
+		struct client c = { .state = i };
+		assert_int_equal(client_is_parked(&c),
+		                 i >= CLIENT_PARKED_REPLY && i <= CLIENT_PARKED_TURN);
+		assert_int_equal(client_is_ending(&c), i >= CLIENT_FINISHING);
+		assert_int_equal(client_is_dead(&c), i == CLIENT_DEAD);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_diagram_has_each_state),
+		cmocka_unit_test(a_client_may_go_where_the_diagram_says_and_nowhere_else),
+		cmocka_unit_test(the_parked_states_are_those_that_say_so),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

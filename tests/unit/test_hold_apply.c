@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a reply makes of a lock: held in the database in which it was taken, by its value, or
+ * not at all; and what the connection's end makes of it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_jobs.h"
+#include "tests/unit/hold_fixture.h"
+#include "tests/unit/session_fixture.h"
+
+static struct pending_request *take(struct hold_fixture *f, const struct rule *rule)
+{
+	return sent_take(f, rule, NULL, false);
+}
+
+static void assert_value(struct hold_fixture *f, int db, const char *expected)
+{
+	assert_true(slice_eq(hold_value(f->holds, &f->owner, db, SLICE_LIT("lock")),
+	                     slice_str(expected)));
+}
+
+/* --- the reply ----------------------------------------------------------------------- */
+
+static void a_lock_that_was_taken_is_held(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	HOLD_ANSWER(f, take(f, &rule_by_value), "$-1\r\n");
+	assert_int_equal(f->owner.n, 0);
+	HOLD_ANSWER(f, take(f, &rule_by_value), "-LOCKED no\r\n");
+	assert_int_equal(f->owner.n, 0);
+	HOLD_ANSWER(f, take(f, &rule_by_value), "+OK\r\n");
+	assert_int_equal(f->owner.n, 1);
+}
+
+static void a_lock_is_in_the_database_in_which_it_was_taken(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	transaction_begin(&f->s.txn);
+	sent_select(&f->s, 7);
+	take(f, &rule_by_value);
+	sent_select(&f->s, 8);
+	HOLD_ANSWER(f, sent_exec(&f->s), "*3\r\n+OK\r\n+OK\r\n+OK\r\n");
+	assert_int_equal(f->s.db, 8);
+	assert_value(f, 7, "v");
+	assert_value(f, 8, "");
+	assert_value(f, 0, "");
+}
+
+static void a_lock_whose_transaction_failed_is_not_held(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	transaction_begin(&f->s.txn);
+	take(f, &rule_by_value);
+	HOLD_ANSWER(f, sent_exec(&f->s), "*-1\r\n");
+	transaction_begin(&f->s.txn);
+	sent_other(&f->s);
+	take(f, &rule_by_value);
+	HOLD_ANSWER(f, sent_exec(&f->s), "*2\r\n+OK\r\n$-1\r\n");
+	transaction_begin(&f->s.txn);
+	take(f, &rule_by_value);
+	transaction_discard(&f->s.txn);
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void in_a_database_that_is_not_known_nothing_is_held(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	f->s.db = -1;
+	HOLD_ANSWER(f, take(f, &rule_by_value), "+OK\r\n");
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void a_lock_that_is_neither_renewed_nor_released_nor_named_by_its_value_is_no_hold(
+	void **state)
+{
+	struct hold_fixture *f = *state;
+
+	assert_true(f->owner.took_at == 0);
+	HOLD_ANSWER(f, take(f, &rule_by_address), "+OK\r\n");
+	assert_int_equal(f->owner.n, 0);
+	/* When it took one counts all the same, for undoing the next. */
+	assert_true(f->owner.took_at > 0);
+}
+
+/* --- values -------------------------------------------------------------------------- */
+
+static void only_a_connection_s_own_value_is_its_value(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct hold_owner other;
+
+	hold_owner_init(&other);
+	HOLD_ANSWER(f, take(f, &rule_by_value), "+OK\r\n");
+	assert_int_equal(hold_value(f->holds, &other, 0, SLICE_LIT("lock")).n, 0);
+	assert_value(f, 0, "v");
+}
+
+static void a_lock_by_connection_has_no_value(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
+	assert_int_equal(f->owner.n, 1);
+	assert_value(f, 0, "");
+}
+
+static void the_latest_value_counts(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                  .kind = LOCK_KIND_VALUE,
+		                  .success = LOCK_IF_OK,
+		                  .key = SLICE_LIT("lock"),
+		                  .value = SLICE_LIT("w"),
+		                  .lease_ms = 30000 };
+
+	HOLD_ANSWER(f, take(f, &rule_by_value), "+OK\r\n");
+	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &call), "+OK\r\n");
+	assert_int_equal(f->owner.n, 1);
+	assert_value(f, 0, "w");
+}
+
+static void a_value_of_more_than_4_kb_is_not_remembered(void **state)
+{
+	static char value[4097];
+	struct hold_fixture *f = *state;
+	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+		                  .kind = LOCK_KIND_VALUE,
+		                  .success = LOCK_IF_OK,
+		                  .key = SLICE_LIT("lock"),
+		                  .value = slice_of(value, 4096),
+		                  .lease_ms = 30000 };
+
+	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &call), "+OK\r\n");
+	assert_int_equal(f->owner.n, 1);
+	hold_owner_end(&f->owner);
+	call.value.n++;
+	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &call), "+OK\r\n");
+	assert_int_equal(f->owner.n, 0);
+}
+
+/* --- the end of a lock --------------------------------------------------------------- */
+
+static void a_lock_that_was_released_is_not_held(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
+		                   .success = LOCK_IF_ONE,
+		                   .key = SLICE_LIT("lock") };
+
+	HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
+	HOLD_ANSWER(f, sent_call(f, &rule_by_connection, &drops), ":0\r\n");
+	assert_int_equal(f->owner.n, 1);
+	HOLD_ANSWER(f, sent_call(f, &rule_by_connection, &drops), ":1\r\n");
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void the_connection_s_end_releases_what_its_rule_says(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct rule releasing = rule_by_connection;
+
+	HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
+	hold_owner_end(&f->owner);
+	assert_int_equal(f->owner.n, 0);
+	assert_jobs("");
+	releasing.on_disconnect = DISCONNECT_RELEASE;
+	HOLD_ANSWER(f, sent_select(&f->s, 2), "+OK\r\n");
+	HOLD_ANSWER(f, take(f, &releasing), "+OK\r\n");
+	hold_owner_end(&f->owner);
+	assert_int_equal(f->owner.n, 0);
+	assert_int_equal(fake_jobs_count("2 release "), 1);
+	assert_int_equal(fake_jobs_count(" lock "), 1);
+	assert_int_equal(fake_jobs_count(" token "), 1);
+}
+
+/* Its client is gone, and would never release it. */
+static void a_lock_that_nobody_heard_of_is_released_with_the_connection(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct pending_request *r = take(f, &rule_by_address);
+
+	pending_lock_abandon(r->pending_lock);
+	HOLD_ANSWER(f, r, "+OK\r\n");
+	assert_int_equal(f->owner.n, 1);
+	hold_owner_end(&f->owner);
+	assert_int_equal(fake_jobs_count("0 release "), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, hold_set_up, hold_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_lock_that_was_taken_is_held),
+		TEST(a_lock_is_in_the_database_in_which_it_was_taken),
+		TEST(a_lock_whose_transaction_failed_is_not_held),
+		TEST(in_a_database_that_is_not_known_nothing_is_held),
+		TEST(a_lock_that_is_neither_renewed_nor_released_nor_named_by_its_value_is_no_hold),
+		TEST(only_a_connection_s_own_value_is_its_value),
+		TEST(a_lock_by_connection_has_no_value),
+		TEST(the_latest_value_counts),
+		TEST(a_value_of_more_than_4_kb_is_not_remembered),
+		TEST(a_lock_that_was_released_is_not_held),
+		TEST(the_connection_s_end_releases_what_its_rule_says),
+		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is kept of a request until it is answered: the login that it asks for, and the keys of
+ * the locks that are to be probed then.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/fatal.h"
+#include "tests/unit/session_fixture.h"
+
+/* --- keys to be probed --------------------------------------------------------------- */
+
+static void note_key(void *arg, struct slice key)
+{
+	struct buf *keys = arg;
+
+	buf_printf(keys, "[%zu", key.n);
+	buf_append(keys, key);
+	buf_puts(keys, "]");
+}
+
+static void assert_probes(const struct pending_request *r, struct slice expected)
+{
+	struct buf keys = BUF_INIT;
+
+	pending_each_probe_key(r, note_key, &keys);
+	assert_true(slice_eq(buf_slice(&keys), expected));
+	buf_release(&keys);
+}
+
+static void an_answered_request_tells_the_keys_that_are_to_be_probed(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = pending_new(PENDING_PROBE);
+
+	assert_probes(r, SLICE_NONE);
+	pending_add_probe_key(r, SLICE_LIT("a"));
+	pending_add_probe_key(r, SLICE_LIT(""));
+	pending_add_probe_key(r, SLICE_LIT("b\0]"));
+	assert_probes(r, SLICE_LIT("[1a][0][3b\0]]"));
+	ANSWER(s, sent(s, r), ":1\r\n");
+	assert_int_equal(s->nawaited, 0);
+}
+
+static void exec_tells_those_of_the_commands_that_it_carries_out(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *first = pending_new(PENDING_PROBE);
+	struct pending_request *second = pending_new(PENDING_LOCK), *exec;
+
+	pending_add_probe_key(first, SLICE_LIT("a"));
+	pending_add_probe_key(second, SLICE_LIT("b"));
+	pending_add_probe_key(second, SLICE_LIT("c"));
+	transaction_begin(&s->txn);
+	sent(s, first);
+	sent_other(s);
+	sent(s, second);
+	exec = sent_exec(s);
+	assert_non_null(exec);
+	assert_probes(exec, SLICE_LIT("[1a][1b][1c]"));
+	ANSWER(s, exec, "*3\r\n:1\r\n:1\r\n:1\r\n");
+}
+
+/* --- logins -------------------------------------------------------------------------- */
+
+static void only_a_login_names_a_user_or_a_name(void **state)
+{
+	static const enum pending_kind logins[] = { PENDING_AUTH, PENDING_HELLO, PENDING_NAME };
+	struct pending_request *r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(logins) / sizeof(*logins); i++) {
+		r = pending_new(logins[i]);
+		assert_null(pending_user(r));
+		assert_null(pending_name(r));
+		r->login.user = xstrdup("alice");
+		r->login.name = xstrdup("worker");
+		assert_string_equal(pending_user(r), "alice");
+		assert_string_equal(pending_name(r), "worker");
+		pending_free(r);
+	}
+	/* The same bytes mean something else there. */
+	r = pending_new(PENDING_SUBSCRIBE);
+	r->subscribe.acks = SIZE_MAX;
+	assert_null(pending_user(r));
+	assert_null(pending_name(r));
+	pending_free(r);
+}
+
+/* --- memory -------------------------------------------------------------------------- */
+
+static void a_request_that_ends_leaves_its_list(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *first = sent_select(s, 1), *second = sent_select(s, 2);
+
+	pending_free(first);
+	assert_ptr_equal(s->awaited.next, &second->node);
+	pending_free(second);
+	assert_true(list_empty(&s->awaited));
+}
+
+static void an_exec_that_ends_takes_what_it_carries_out_along(void **state)
+{
+	struct session *s = *state;
+
+	transaction_begin(&s->txn);
+	sent_auth(s, "alice");
+	sent_select(s, 2);
+	/* A leak, else, which the sanitizers see. */
+	pending_free(sent_exec(s));
+	assert_true(list_empty(&s->awaited));
+}
+
+static unsigned nfreed;
+
+static void count_freed(struct pending_request *r)
+{
+	assert_int_equal(r->kind, PENDING_GUARD);
+	nfreed++;
+}
+
+static void what_it_means_for_others_is_freed_by_them(void **state)
+{
+	struct pending_request *r = pending_new(PENDING_GUARD);
+
+	(void)state;
+	r->free_rest = count_freed;
+	nfreed = 0;
+	pending_free(r);
+	assert_int_equal(nfreed, 1);
+}
+
+static void memory_from_a_freelist_goes_back_there(void **state)
+{
+	struct pending_request *r;
+	struct freelist freelist;
+	size_t nkept;
+
+	(void)state;
+	freelist_init(&freelist, PENDING_SIZE);
+	freelist_give(&freelist, freelist_take(&freelist));
+	/* (None under sanitizers.) */
+	nkept = freelist.n;
+	r = pending_new_of(&freelist, PENDING_LOCK);
+	assert_int_equal(freelist.n, 0);
+	pending_add_probe_key(r, SLICE_LIT("a"));
+	pending_free(r);
+	assert_int_equal(freelist.n, nkept);
+	r = pending_new_of(&freelist, PENDING_GUARD);
+	assert_probes(r, SLICE_NONE);
+	pending_free(r);
+	freelist_fini(&freelist);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_answered_request_tells_the_keys_that_are_to_be_probed),
+		TEST(exec_tells_those_of_the_commands_that_it_carries_out),
+		TEST(only_a_login_names_a_user_or_a_name),
+		TEST(a_request_that_ends_leaves_its_list),
+		TEST(an_exec_that_ends_takes_what_it_carries_out_along),
+		TEST(what_it_means_for_others_is_freed_by_them),
+		TEST(memory_from_a_freelist_goes_back_there),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

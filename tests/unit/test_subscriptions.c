@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which frames are answers, and which come besides: messages, and the acknowledgements of
+ * subscriptions, which are counted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fatal.h"
+#include "tests/unit/session_fixture.h"
+
+static struct pending_request *subscribe(struct session *s, enum subscription which,
+                                         size_t nchannels)
+{
+	struct pending_request *r = pending_new(PENDING_SUBSCRIBE);
+
+	r->subscribe.kind = which;
+	r->subscribe.acks = nchannels;
+	return sent(s, r);
+}
+
+/* No channels: all of them. */
+static struct pending_request *unsubscribe(struct session *s, enum subscription which,
+                                           size_t nchannels)
+{
+	struct pending_request *r = subscribe(s, which, nchannels);
+
+	r->subscribe.ends = true;
+	return r;
+}
+
+enum { ANSWERS, BESIDES, ENDS };
+
+/* What a frame is while `head` is the oldest request (NULL: one without a tag, or none):
+ * an answer to it, besides all answers, or its last acknowledgement. */
+static int arrives(struct session *s, struct pending_request *head, const char *frame)
+{
+	struct reply_scan scan = scanned(slice_str(frame));
+	bool ended;
+
+	if (!session_frame(s, &scan, head, &ended)) {
+		assert_false(ended);
+		return ANSWERS;
+	}
+	if (ended)
+		session_complete(s, head);
+	return ended ? ENDS : BESIDES;
+}
+
+/* An acknowledgement of `kind` that tells `total`. */
+static int ack(struct session *s, struct pending_request *head, const char *kind, int total)
+{
+	char frame[128];
+
+	snprintf(frame, sizeof(frame), "%c3\r\n$%zu\r\n%s\r\n$1\r\nc\r\n:%d\r\n",
+	         s->proto == 3 ? '>' : '*', strlen(kind), kind, total);
+	return arrives(s, head, frame);
+}
+
+static void assert_subscribed(struct session *s, unsigned channels, unsigned patterns,
+                              unsigned shards)
+{
+	assert_int_equal(s->subscriptions[SUBSCRIBED_CHANNELS], channels);
+	assert_int_equal(s->subscriptions[SUBSCRIBED_PATTERNS], patterns);
+	assert_int_equal(s->subscriptions[SUBSCRIBED_SHARDS], shards);
+	assert_int_equal(session_is_subscribed(s), channels || patterns || shards);
+}
+
+/* --- acknowledgements ---------------------------------------------------------------- */
+
+static void each_channel_is_acknowledged(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 3);
+
+	assert_subscribed(s, 0, 0, 0);
+	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
+	assert_int_equal(ack(s, r, "subscribe", 2), BESIDES);
+	/* The same channel again adds none. */
+	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
+	assert_subscribed(s, 2, 0, 0);
+	assert_int_equal(s->nawaited, 0);
+}
+
+/* Channels and patterns are told together, shard channels by themselves. */
+static void channels_and_patterns_are_counted_apart(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
+
+	ack(s, r, "subscribe", 1);
+	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
+	r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
+	assert_int_equal(ack(s, r, "psubscribe", 3), ENDS);
+	r = subscribe(s, SUBSCRIBED_SHARDS, 1);
+	assert_int_equal(ack(s, r, "ssubscribe", 1), ENDS);
+	assert_subscribed(s, 2, 1, 1);
+	r = unsubscribe(s, SUBSCRIBED_CHANNELS, 1);
+	assert_int_equal(ack(s, r, "unsubscribe", 2), ENDS);
+	assert_subscribed(s, 1, 1, 1);
+	r = unsubscribe(s, SUBSCRIBED_PATTERNS, 1);
+	assert_int_equal(ack(s, r, "punsubscribe", 1), ENDS);
+	assert_subscribed(s, 1, 0, 1);
+	r = unsubscribe(s, SUBSCRIBED_SHARDS, 1);
+	assert_int_equal(ack(s, r, "sunsubscribe", 0), ENDS);
+	assert_subscribed(s, 1, 0, 0);
+}
+
+static void unsubscribing_from_what_is_not_subscribed_changes_nothing(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
+
+	assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
+	r = unsubscribe(s, SUBSCRIBED_CHANNELS, 2);
+	assert_int_equal(ack(s, r, "unsubscribe", 1), BESIDES);
+	assert_int_equal(ack(s, r, "unsubscribe", 1), ENDS);
+	assert_subscribed(s, 0, 1, 0);
+}
+
+/* One acknowledgement for each; one that names none when there was none. */
+static void unsubscribing_from_all_ends_with_the_last(void **state)
+{
+	struct session *s = *state;
+
+	for (int n = 0; n <= 3; n++) {
+		struct pending_request *r = subscribe(s, SUBSCRIBED_PATTERNS, 1), *un;
+		assert_int_equal(ack(s, r, "psubscribe", 1), ENDS);
+		r = n ? subscribe(s, SUBSCRIBED_CHANNELS, (size_t)n) : NULL;
+		/* Sent before the channels are acknowledged. */
+		un = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
+		for (int i = 1; i <= n; i++)
+			assert_int_equal(ack(s, r, "subscribe", i + 1),
+			                 i == n ? ENDS : BESIDES);
+		assert_subscribed(s, (unsigned)n, 1, 0);
+		for (int i = n; i > 1; i--)
+			assert_int_equal(ack(s, un, "unsubscribe", i), BESIDES);
+		assert_int_equal(ack(s, un, "unsubscribe", 1), ENDS);
+		assert_subscribed(s, 0, 1, 0);
+		un = unsubscribe(s, SUBSCRIBED_PATTERNS, 0);
+		assert_int_equal(ack(s, un, "punsubscribe", 0), ENDS);
+		assert_int_equal(s->nawaited, 0);
+	}
+}
+
+static void unsubscribing_from_nothing_at_all_is_acknowledged(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = unsubscribe(s, SUBSCRIBED_CHANNELS, 0);
+
+	assert_int_equal(arrives(s, r, "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n"), ENDS);
+	assert_subscribed(s, 0, 0, 0);
+}
+
+/* --- messages ------------------------------------------------------------------------ */
+
+static void messages_answer_nothing(void **state)
+{
+	struct session *s = *state;
+	static const char message[] = "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
+	static const char pmessage[] =
+		"*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$2\r\nhi\r\n";
+	static const char smessage[] = "*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$2\r\nhi\r\n";
+	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
+
+	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
+	assert_int_equal(arrives(s, r, message), BESIDES);
+	assert_int_equal(arrives(s, r, pmessage), BESIDES);
+	assert_int_equal(arrives(s, r, smessage), BESIDES);
+	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
+	assert_int_equal(arrives(s, NULL, message), BESIDES);
+}
+
+static void what_looks_like_a_message_is_an_answer_without_subscriptions(void **state)
+{
+	struct session *s = *state;
+
+	assert_int_equal(arrives(s, NULL, "*2\r\n$7\r\nmessage\r\n$1\r\nc\r\n"), ANSWERS);
+	assert_int_equal(ack(s, NULL, "subscribe", 1), ANSWERS);
+	assert_subscribed(s, 0, 0, 0);
+}
+
+static void other_answers_are_answers_while_subscribed(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r = subscribe(s, SUBSCRIBED_CHANNELS, 1);
+
+	assert_int_equal(arrives(s, r, "-NOPERM no channel\r\n"), ANSWERS);
+	assert_int_equal(ack(s, r, "subscribe", 1), ENDS);
+	assert_int_equal(arrives(s, NULL, "*2\r\n$4\r\npong\r\n$0\r\n\r\n"), ANSWERS);
+	assert_int_equal(arrives(s, NULL, "$7\r\nmessage\r\n"), ANSWERS);
+	assert_int_equal(arrives(s, NULL, "*2\r\n$8\r\nmessages\r\n$0\r\n\r\n"), ANSWERS);
+	assert_int_equal(arrives(s, NULL, "*1\r\n*1\r\n$7\r\nmessage\r\n"), ANSWERS);
+}
+
+static void an_acknowledgement_of_another_kind_ends_no_request(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *first = subscribe(s, SUBSCRIBED_CHANNELS, 1);
+	struct pending_request *r;
+
+	assert_int_equal(ack(s, first, "subscribe", 1), ENDS);
+	/* Redis ends a subscription by itself when its slot moves away. */
+	r = subscribe(s, SUBSCRIBED_PATTERNS, 1);
+	assert_int_equal(ack(s, r, "sunsubscribe", 0), BESIDES);
+	assert_int_equal(ack(s, r, "psubscribe", 2), ENDS);
+	assert_subscribed(s, 1, 1, 0);
+}
+
+static void in_resp3_pushes_answer_nothing_and_arrays_do(void **state)
+{
+	struct session *s = *state;
+	struct pending_request *r;
+
+	ANSWER(s, sent_hello(s, 3, NULL, NULL), "%0\r\n");
+	assert_int_equal(arrives(s, NULL, ">2\r\n$10\r\ninvalidate\r\n_\r\n"), BESIDES);
+	r = subscribe(s, SUBSCRIBED_CHANNELS, 2);
+	assert_int_equal(ack(s, r, "subscribe", 1), BESIDES);
+	assert_int_equal(arrives(s, r, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"),
+	                 BESIDES);
+	assert_int_equal(ack(s, r, "subscribe", 2), ENDS);
+	/* LRANGE of a list that looks like it. */
+	assert_int_equal(arrives(s, NULL, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"),
+	                 ANSWERS);
+	assert_int_equal(arrives(s, NULL, "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"),
+	                 ANSWERS);
+	assert_subscribed(s, 2, 0, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, session_set_up, session_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(each_channel_is_acknowledged),
+		TEST(channels_and_patterns_are_counted_apart),
+		TEST(unsubscribing_from_what_is_not_subscribed_changes_nothing),
+		TEST(unsubscribing_from_all_ends_with_the_last),
+		TEST(unsubscribing_from_nothing_at_all_is_acknowledged),
+		TEST(messages_answer_nothing),
+		TEST(what_looks_like_a_message_is_an_answer_without_subscriptions),
+		TEST(other_answers_are_answers_while_subscribed),
+		TEST(an_acknowledgement_of_another_kind_ends_no_request),
+		TEST(in_resp3_pushes_answer_nothing_and_arrays_do),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

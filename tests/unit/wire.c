@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/wire.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lock/scripts/script.h"
+#include "resp/request.h"
+
+/* The script of a call; NULL: the request is none. */
+static const struct script *script_of(const struct request_args *args)
+{
+	bool evalsha = slice_eq(args->argv[0], SLICE_LIT("EVALSHA"));
+
+	if (!evalsha && !slice_eq(args->argv[0], SLICE_LIT("EVAL")))
+		return NULL;
+	for (int id = 0; id < SCRIPT_COUNT; id++) {
+		const struct script *s = script_get((enum script_id)id);
+		if (slice_eq(args->argv[1], evalsha ? s->sha : s->text))
+			return s;
+	}
+	return NULL;
+}
+
+static void write_words(struct buf *out, const struct request_args *args)
+{
+	const struct script *s = script_of(args);
+
+	if (s)
+		buf_printf(out, "%s%s", slice_is(args->argv[0], "EVAL") ? "EVAL " : "",
+		           s->name);
+	for (size_t i = s ? 2 : 0; i < args->argc; i++) {
+		if (i)
+			buf_puts(out, " ");
+		buf_append(out, args->argv[i].n ? args->argv[i] : SLICE_LIT("\"\""));
+	}
+	buf_puts(out, "\n");
+}
+
+void wire_words(struct buf *out, struct slice bytes)
+{
+	struct request_args args = { 0 };
+
+	while (bytes.n) {
+		struct request_scan scan = { 0 };
+		size_t used;
+		assert_int_equal(request_scan_args(&scan, bytes.p, bytes.n, &used, &args),
+		                 RESP_OK);
+		bytes = slice_of(bytes.p + used, bytes.n - used);
+		write_words(out, &args);
+	}
+	request_args_fini(&args);
+}
+
+void assert_wire(struct slice bytes, const char *words)
+{
+	struct buf out = BUF_INIT;
+
+	wire_words(&out, bytes);
+	buf_append(&out, slice_of("", 1));
+	assert_string_equal(buf_head(&out), words);
+	buf_release(&out);
+}
