@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the answers to an operation on guarded keys mean for what its connection has read, what
+ * is released when it ends, and how it is undone when no answer comes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_jobs.h"
+#include "tests/unit/guard_fixture.h"
+#include "tests/unit/wire.h"
+
+static struct guarded_key reading(const char *key)
+{
+	struct guarded_key k = guarded(key);
+
+	k.acquires = true;
+	return k;
+}
+
+static struct guarded_key writing(const char *key)
+{
+	struct guarded_key k = guarded(key);
+
+	k.writes = k.releases = true;
+	return k;
+}
+
+static struct guarded_key shared(struct guarded_key k)
+{
+	k.shared = true;
+	return k;
+}
+
+static void end(struct guard_op *op, enum guard_op_result result)
+{
+	guard_op_complete(op, result);
+	guard_op_free(op);
+}
+
+/* --- the answers of an optimistic acquire -------------------------------------------- */
+
+/* Whether there are other answers to come behind each of two. */
+static void try(struct guard_op *op, struct resp_reply queue, struct resp_reply guard,
+                bool expected)
+{
+	op->due = 2;
+	assert_true(guard_op_tried(op, &queue));
+	assert_int_equal(guard_op_tried(op, &guard), expected);
+	assert_int_equal(op->due, 0);
+}
+
+static void a_try_is_good_when_nobody_waits_and_the_guard_was_free(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	try(op, reply_integer(0), reply_of_type('+'), true);
+	assert_true(op->acquired);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void a_try_is_in_vain_when_another_owner_has_the_guard(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	try(op, reply_integer(0), (struct resp_reply){ .type = '$', .nil = true }, false);
+	assert_false(op->acquired);
+	end(op, GUARD_OP_FAILED);
+}
+
+/* The guard is given back then: those in line come first. */
+static void a_try_is_in_vain_when_somebody_waits(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	try(op, reply_integer(1), reply_of_type('+'), false);
+	assert_true(op->acquired);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void a_try_is_in_vain_when_redis_refuses_to_tell(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	try(op, reply_of_type('-'), reply_of_type('+'), false);
+	end(op, GUARD_OP_FAILED);
+}
+
+/* --- granted, refused, queued -------------------------------------------------------- */
+
+static void a_script_granted_anew_has_lost_what_was_read_before(void **state)
+{
+	struct guard_op *op;
+	struct read_set_entry *e = guard_fixture_read(*state, guarded("k"));
+
+	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+	guard_op_granted(op, SLICE_LIT("+GRANTED\r\n"));
+	assert_false(op->acquired);
+	assert_false(e->lost);
+	guard_op_granted(op, SLICE_LIT("+GRANTED anew\r\n"));
+	assert_true(op->acquired);
+	assert_true(op->unread);
+	assert_true(e->lost);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void a_transaction_has_guards_only_from_what_it_acquired(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
+
+	(void)guard_op_step(op, GUARD_EVENT_START);
+	assert_int_equal(op->phase, GUARD_OP_CHECK);
+	guard_op_granted(op, SLICE_LIT("+GRANTED anew\r\n"));
+	assert_false(op->acquired);
+	end(op, GUARD_OP_FAILED);
+	op = guard_fixture_single(*state, GUARD_OP_SINGLE, reading("k"));
+	(void)guard_op_step(op, GUARD_EVENT_START);
+	guard_op_granted(op, SLICE_LIT("+GRANTED anew\r\n"));
+	assert_true(op->acquired);
+	assert_true(op->unread);
+	end(op, GUARD_OP_FAILED);
+}
+
+#define LOST(key)                                                                              \
+	SLICE_LIT("-LOCKLOST '" key "' was read under a guard that is over: nothing was "      \
+	          "written\r\n")
+
+static void a_key_that_was_lost_counts_as_read_no_more(void **state)
+{
+	struct guarded_key keys[] = { writing("a"), writing("b") };
+	struct read_set_entry *a = guard_fixture_read(*state, keys[0]);
+	struct read_set_entry *b = guard_fixture_read(*state, keys[1]);
+	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
+
+	guard_op_refused(op, SLICE_LIT("-LOCKED 'b' is guarded by another owner\r\n"));
+	assert_true(a->read && b->read);
+	guard_op_refused(op, LOST("b"));
+	assert_true(a->read);
+	assert_false(b->read);
+	end(op, GUARD_OP_FAILED);
+}
+
+/* Shown as the same: which of them was lost is not known. */
+static void of_two_keys_that_look_alike_neither_is_forgotten(void **state)
+{
+	struct guarded_key keys[] = { writing("k\001"), writing("k\002") };
+	struct read_set_entry *a = guard_fixture_read(*state, keys[0]);
+	struct read_set_entry *b = guard_fixture_read(*state, keys[1]);
+	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
+
+	guard_op_refused(op, LOST("k?"));
+	assert_true(a->read && b->read);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void assert_queued(struct guard_op *op, struct slice line, const char *key,
+                          const char *guard)
+{
+	struct buf name = BUF_INIT;
+	int64_t lease_ms = 0;
+	struct lock_try t;
+
+	assert_true(guard_op_queue(op, line, &name, &t, &lease_ms));
+	assert_true(slice_eq(guard_op_queued_key(op), slice_str(key)));
+	assert_int_equal(t.id.kind, LOCK_KIND_GUARD);
+	assert_true(slice_eq(t.id.key, slice_str(guard)));
+	assert_true(slice_eq(t.value, SLICE_LIT("token")));
+	assert_true(slice_eq(t.ticket, SLICE_LIT(GUARD_TICKET)));
+	assert_int_equal(t.place, -1);
+	assert_int_equal(lease_ms, GUARD_LEASE_MS);
+	buf_release(&name);
+}
+
+static void it_waits_for_the_key_that_redis_numbers(void **state)
+{
+	struct guarded_key keys[] = { reading("a"), reading("b") };
+	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
+
+	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW);
+	assert_queued(op, SLICE_LIT("+QUEUED 4 9 1 2"), "b", GUARD_OF("b"));
+	assert_true(guard_fixture_entry(*state, "b")->lost);
+	assert_false(guard_fixture_entry(*state, "a")->lost);
+	end(op, GUARD_OP_FAILED);
+}
+
+/* Only those were sent. */
+static void while_it_acquires_the_keys_that_it_acquires_are_numbered(void **state)
+{
+	struct guarded_key keys[] = { writing("a"), reading("b") };
+	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SINGLE, keys, 2);
+
+	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW);
+	(void)guard_op_step(op, GUARD_EVENT_START);
+	assert_int_equal(op->phase, GUARD_OP_ACQUIRE);
+	assert_queued(op, SLICE_LIT("+QUEUED 4 9 1 1"), "b", GUARD_OF("b"));
+	end(op, GUARD_OP_FAILED);
+}
+
+static void a_key_that_there_is_not_cannot_be_waited_for(void **state)
+{
+	static const struct slice lines[] = { SLICE_LIT("+QUEUED 4 9 1 3"),
+		                              SLICE_LIT("+QUEUED 4 9 1 0"),
+		                              SLICE_LIT("+QUEUED") };
+	struct guarded_key keys[] = { reading("a"), reading("b") };
+	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
+	struct buf name = BUF_INIT;
+	int64_t lease_ms;
+	struct lock_try t;
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_false(guard_op_queue(op, lines[i], &name, &t, &lease_ms));
+	buf_release(&name);
+	end(op, GUARD_OP_FAILED);
+}
+
+/* --- what counts as read afterwards -------------------------------------------------- */
+
+static void a_read_that_was_carried_out_counts(void **state)
+{
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")), GUARD_OP_CARRIED_OUT);
+	assert_true(guard_fixture_entry(*state, "k")->read);
+}
+
+static void a_read_that_failed_does_not(void **state)
+{
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")), GUARD_OP_FAILED);
+	assert_null(guard_fixture_entry(*state, "k"));
+}
+
+static void a_read_that_failed_takes_nothing_of_what_was_read_before(void **state)
+{
+	guard_fixture_read(*state, guarded("k"));
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")), GUARD_OP_FAILED);
+	assert_true(guard_fixture_entry(*state, "k")->read);
+}
+
+static void a_write_ends_what_was_read_only_when_all_of_it_was_carried_out(void **state)
+{
+	guard_fixture_read(*state, guarded("k"));
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, writing("k")), GUARD_OP_FAILED);
+	assert_true(guard_fixture_entry(*state, "k")->read);
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, writing("k")), GUARD_OP_PARTLY);
+	assert_true(guard_fixture_entry(*state, "k")->read);
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, writing("k")), GUARD_OP_CARRIED_OUT);
+	assert_null(guard_fixture_entry(*state, "k"));
+}
+
+static void what_a_transaction_read_counts_though_it_was_carried_out_in_part(void **state)
+{
+	end(guard_fixture_single(*state, GUARD_OP_BLOCK, reading("k")), GUARD_OP_PARTLY);
+	assert_true(guard_fixture_entry(*state, "k")->read);
+}
+
+static void when_nobody_sees_the_answer_reads_count_and_writes_end_them(void **state)
+{
+	struct guard_op *op;
+
+	guard_op_assume(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")));
+	assert_true(guard_fixture_entry(*state, "k")->read);
+	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, writing("k"));
+	op->writes = true;
+	guard_op_assume(op);
+	assert_null(guard_fixture_entry(*state, "k"));
+}
+
+/* --- what is released ---------------------------------------------------------------- */
+
+/* As ended so, when it `acquired` guards or not. `expected` NULL: nothing is released. */
+static void assert_release(const struct guard_op *op, enum guard_op_result result,
+                           bool acquired, const char *expected)
+{
+	struct buf out = BUF_INIT;
+
+	assert_int_equal(guard_op_write_release(op, result, acquired, &out), expected ? 1 : 0);
+	assert_wire(buf_slice(&out), expected ? expected : "");
+	buf_release(&out);
+}
+
+#define RELEASE(third, done)                                                                   \
+	"EVAL guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " third " token " done "\n"
+
+static void a_write_that_was_carried_out_releases(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
+
+	assert_release(op, GUARD_OP_CARRIED_OUT, false, RELEASE(GUARD_OF("k"), "written"));
+	assert_release(op, GUARD_OP_PARTLY, false, NULL);
+	assert_release(op, GUARD_OP_FAILED, false, NULL);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void a_guard_that_was_acquired_in_vain_is_released(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	assert_release(op, GUARD_OP_FAILED, true, RELEASE(GUARD_OF("k"), "\"\""));
+	assert_release(op, GUARD_OP_FAILED, false, NULL);
+	assert_release(op, GUARD_OP_CARRIED_OUT, true, NULL);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void but_not_under_what_was_read_before_unless_that_was_lost(void **state)
+{
+	struct read_set_entry *e = guard_fixture_read(*state, guarded("k"));
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	assert_release(op, GUARD_OP_FAILED, true, NULL);
+	e->lost = true;
+	assert_release(op, GUARD_OP_FAILED, true, RELEASE(GUARD_OF("k"), "\"\""));
+	end(op, GUARD_OP_FAILED);
+}
+
+/* Another connection of that owner may have read under it. */
+static void a_shared_owner_s_guard_is_released_unless_somebody_has_read(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT,
+	                                           shared(reading("k")));
+
+	assert_release(op, GUARD_OP_FAILED, true, RELEASE(READERS_OF("k"), "unread"));
+	/* Redis had noted it as the only reader, and it has not read. */
+	op->unread = true;
+	assert_release(op, GUARD_OP_FAILED, false, RELEASE(READERS_OF("k"), "\"\""));
+	end(op, GUARD_OP_FAILED);
+}
+
+static void inside_the_application_s_watch_a_shared_read_is_noted(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_WATCH_EXEC,
+	                                           shared(reading("k")));
+
+	assert_release(op, GUARD_OP_CARRIED_OUT, false, RELEASE(READERS_OF("k"), "read"));
+	assert_release(op, GUARD_OP_FAILED, false, NULL);
+	end(op, GUARD_OP_FAILED);
+}
+
+static void only_what_others_may_have_is_handed_off_before_the_answer(void **state)
+{
+	static const struct {
+		enum guard_op_kind kind;
+		bool shared, writes, expected;
+	} cases[] = {
+		{ GUARD_OP_SINGLE, true, true, true },
+		{ GUARD_OP_SINGLE, false, true, false },
+		{ GUARD_OP_SINGLE, true, false, false },
+		{ GUARD_OP_WATCH_EXEC, true, false, true },
+		{ GUARD_OP_WATCH_EXEC, false, false, false },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct guarded_key key = cases[i].writes ? writing("k") : reading("k");
+		struct guard_op *op;
+		key.shared = cases[i].shared;
+		op = guard_fixture_single(*state, cases[i].kind, key);
+		assert_int_equal(guard_op_is_shared(op), cases[i].expected);
+		end(op, GUARD_OP_FAILED);
+	}
+}
+
+static void without_a_link_hasp_s_own_connection_releases(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SINGLE, writing("k"));
+
+	guard_op_release(op, GUARD_OP_CARRIED_OUT, false);
+	assert_jobs("2 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
+		"k") " token written\n");
+	guard_op_release(op, GUARD_OP_FAILED, false);
+	assert_jobs("");
+	end(op, GUARD_OP_FAILED);
+}
+
+/* --- what is undone ------------------------------------------------------------------ */
+
+static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW);
+	guard_op_undo(op);
+	/* It was not sent yet. */
+	assert_jobs("");
+	(void)guard_op_step(op, GUARD_EVENT_START);
+	guard_op_undo(op);
+	/* As long as the guard, and the wait for it, may last. */
+	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
+	assert_jobs("2 6x dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF("k") ": " QUEUE_OF(
+		"k") " " GUARD_OF("k") " hasp:fence worker-1 \"\" g token token undo\n");
+	end(op, GUARD_OP_FAILED);
+}
+
+static void each_key_of_what_was_not_answered_is_undone(void **state)
+{
+	struct guarded_key keys[] = { reading("a"), reading("b") };
+	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
+
+	(void)guard_op_step(op, GUARD_EVENT_START);
+	guard_op_undo(op);
+	assert_int_equal(fake_jobs_count("6x dequeue "), 2);
+	end(op, GUARD_OP_FAILED);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_try_is_good_when_nobody_waits_and_the_guard_was_free),
+		TEST(a_try_is_in_vain_when_another_owner_has_the_guard),
+		TEST(a_try_is_in_vain_when_somebody_waits),
+		TEST(a_try_is_in_vain_when_redis_refuses_to_tell),
+		TEST(a_script_granted_anew_has_lost_what_was_read_before),
+		TEST(a_transaction_has_guards_only_from_what_it_acquired),
+		TEST(a_key_that_was_lost_counts_as_read_no_more),
+		TEST(of_two_keys_that_look_alike_neither_is_forgotten),
+		TEST(it_waits_for_the_key_that_redis_numbers),
+		TEST(while_it_acquires_the_keys_that_it_acquires_are_numbered),
+		TEST(a_key_that_there_is_not_cannot_be_waited_for),
+		TEST(a_read_that_was_carried_out_counts),
+		TEST(a_read_that_failed_does_not),
+		TEST(a_read_that_failed_takes_nothing_of_what_was_read_before),
+		TEST(a_write_ends_what_was_read_only_when_all_of_it_was_carried_out),
+		TEST(what_a_transaction_read_counts_though_it_was_carried_out_in_part),
+		TEST(when_nobody_sees_the_answer_reads_count_and_writes_end_them),
+		TEST(a_write_that_was_carried_out_releases),
+		TEST(a_guard_that_was_acquired_in_vain_is_released),
+		TEST(but_not_under_what_was_read_before_unless_that_was_lost),
+		TEST(a_shared_owner_s_guard_is_released_unless_somebody_has_read),
+		TEST(inside_the_application_s_watch_a_shared_read_is_noted),
+		TEST(only_what_others_may_have_is_handed_off_before_the_answer),
+		TEST(without_a_link_hasp_s_own_connection_releases),
+		TEST(what_was_sent_and_not_answered_leaves_the_line_and_is_released),
+		TEST(each_key_of_what_was_not_answered_is_undone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

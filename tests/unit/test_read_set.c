@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a connection has read counts until it is written, whatever its owner is called by then,
+ * and its guards are released when the connection ends.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_jobs.h"
+#include "tests/unit/guard_fixture.h"
+
+static struct read_set_entry *add(struct guard_fixture *f, int db, const char *key)
+{
+	struct guarded_key k = guarded(key);
+
+	return read_set_add(f->table, &f->set, db, &k, GUARD_NOW + 5);
+}
+
+/* --- entries ------------------------------------------------------------------------- */
+
+static void an_entry_is_a_database_s_key(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct read_set_entry *e = add(f, 1, "k");
+
+	assert_ptr_equal(read_set_find(f->table, &f->set, 1, SLICE_LIT("k")), e);
+	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("k")));
+	assert_null(read_set_find(f->table, &f->set, 1, SLICE_LIT("l")));
+	assert_int_equal(read_set_entry_db(e), 1);
+	assert_true(slice_eq(read_set_entry_key(e), SLICE_LIT("k")));
+	assert_false(e->read);
+}
+
+static void another_connection_s_entry_is_not_this_one_s(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct read_set other;
+	struct guarded_key k = guarded("k");
+	struct read_set_entry *e = add(f, 0, "k"), *theirs;
+
+	read_set_init(&other);
+	assert_null(read_set_find(f->table, &other, 0, k.key));
+	theirs = read_set_add(f->table, &other, 0, &k, 0);
+	assert_ptr_not_equal(theirs, e);
+	assert_ptr_equal(read_set_find(f->table, &other, 0, k.key), theirs);
+	assert_ptr_equal(read_set_find(f->table, &f->set, 0, k.key), e);
+	read_set_end(&other, GUARD_NOW);
+}
+
+static void a_key_that_is_read_again_keeps_its_entry(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct read_set_entry *e = add(f, 0, "k");
+
+	read_set_entry_read(e);
+	assert_ptr_equal(add(f, 0, "k"), e);
+	assert_true(e->read);
+	assert_int_equal(f->set.n, 1);
+}
+
+static void a_written_key_has_no_entry(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	read_set_entry_over(add(f, 0, "k"));
+	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("k")));
+	assert_int_equal(f->set.n, 0);
+}
+
+static void a_read_makes_good_what_was_lost_or_renamed(void **state)
+{
+	struct read_set_entry *e = add(*state, 0, "k");
+
+	e->lost = e->renamed = true;
+	read_set_entry_read(e);
+	assert_true(e->read);
+	assert_false(e->lost);
+	assert_false(e->renamed);
+}
+
+static void long_keys_have_entries_too(void **state)
+{
+	struct guard_fixture *f = *state;
+	char key[1000];
+
+	memset(key, 'k', sizeof(key));
+	key[sizeof(key) - 1] = '\0';
+	read_set_entry_read(add(f, 0, key));
+	assert_true(read_set_find(f->table, &f->set, 0, slice_str(key))->read);
+	read_set_entry_over(read_set_find(f->table, &f->set, 0, slice_str(key)));
+	assert_int_equal(f->set.n, 0);
+}
+
+/* --- another name -------------------------------------------------------------------- */
+
+static struct read_set_entry *add_as(struct guard_fixture *f, const char *token)
+{
+	struct guarded_key k = guarded("k");
+
+	k.token = slice_str(token);
+	return read_set_add(f->table, &f->set, 0, &k, 0);
+}
+
+static void what_was_read_under_another_name_counts_as_read_and_renamed(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct read_set_entry *e;
+
+	read_set_entry_read(add_as(f, "alice"));
+	e = add_as(f, "bob");
+	assert_true(e->read);
+	assert_true(e->renamed);
+	assert_true(slice_eq(e->token, SLICE_LIT("bob")));
+	assert_int_equal(f->set.n, 1);
+}
+
+static void what_was_not_read_has_no_other_name(void **state)
+{
+	struct read_set_entry *e;
+
+	add_as(*state, "alice");
+	e = add_as(*state, "bob");
+	assert_false(e->read);
+	assert_false(e->renamed);
+}
+
+/* --- too many ------------------------------------------------------------------------ */
+
+static void fill(struct guard_fixture *f)
+{
+	char key[16];
+
+	for (int i = 0; i < READ_SET_MAX; i++) {
+		snprintf(key, sizeof(key), "key %d", i);
+		read_set_entry_read(add(f, 0, key));
+	}
+}
+
+static void the_oldest_makes_space(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	fill(f);
+	assert_int_equal(f->set.n, READ_SET_MAX);
+	assert_false(f->set.overflowed);
+	add(f, 0, "one more");
+	assert_true(f->set.overflowed);
+	assert_int_equal(f->set.n, READ_SET_MAX);
+	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 0")));
+	assert_non_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 1")));
+}
+
+static void one_that_is_read_again_or_kept_is_not_the_oldest(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	fill(f);
+	add(f, 0, "key 0");
+	read_set_keep(f->table, &f->set, 0, SLICE_LIT("key 1"));
+	read_set_keep(f->table, &f->set, 0, SLICE_LIT("no such key"));
+	add(f, 0, "one more");
+	assert_non_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 0")));
+	assert_non_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 1")));
+	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 2")));
+}
+
+/* A key without an entry counts as read from then on. */
+static void after_that_a_written_key_keeps_its_entry(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct read_set_entry *e;
+
+	fill(f);
+	e = add(f, 0, "one more");
+	e->read = e->lost = e->renamed = true;
+	read_set_entry_over(e);
+	assert_ptr_equal(read_set_find(f->table, &f->set, 0, SLICE_LIT("one more")), e);
+	assert_false(e->read);
+	assert_false(e->lost);
+	assert_false(e->renamed);
+}
+
+/* --- the end
+ * ---------------------------------------------------------------------------------- */
+
+static void add_to_be_released(struct guard_fixture *f, int db, const char *key, double until)
+{
+	struct guarded_key k = guarded(key);
+
+	k.release = true;
+	read_set_add(f->table, &f->set, db, &k, until);
+}
+
+static void the_connection_s_end_releases_guards_that_it_may_still_have(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	add_to_be_released(f, 3, "k", 100.1);
+	add_to_be_released(f, 3, "over", 100.0);
+	add_to_be_released(f, -1, "unknown", 200.0);
+	add(f, 3, "expires");
+	read_set_end(&f->set, 100.0);
+	assert_int_equal(f->set.n, 0);
+	assert_jobs("3 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
+		"k") " token \"\"\n");
+	assert_float_equal(fake_jobs_until(), 100.1, 0.001);
+}
+
+static void its_own_connection_tells_redis_what_was_done(void **state)
+{
+	static const char *const words[] = { [GUARD_DONE_NOTHING] = "\"\"",
+		                             [GUARD_DONE_WRITTEN] = "written",
+		                             [GUARD_DONE_UNREAD] = "unread",
+		                             [GUARD_DONE_READ] = "read" };
+	struct read_set_entry *e = add(*state, 0, "k");
+	char expected[256];
+
+	e->shared = true;
+	for (int done = GUARD_DONE_NOTHING; done <= GUARD_DONE_READ; done++) {
+		read_set_entry_release(e, done);
+		snprintf(expected, sizeof(expected), "0 guard_release 3 %s %s %s token %s\n",
+		         GUARD_OF("k"), QUEUE_OF("k"), READERS_OF("k"), words[done]);
+		assert_jobs(expected);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, guard_set_up, guard_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_entry_is_a_database_s_key),
+		TEST(another_connection_s_entry_is_not_this_one_s),
+		TEST(a_key_that_is_read_again_keeps_its_entry),
+		TEST(a_written_key_has_no_entry),
+		TEST(a_read_makes_good_what_was_lost_or_renamed),
+		TEST(long_keys_have_entries_too),
+		TEST(what_was_read_under_another_name_counts_as_read_and_renamed),
+		TEST(what_was_not_read_has_no_other_name),
+		TEST(the_oldest_makes_space),
+		TEST(one_that_is_read_again_or_kept_is_not_the_oldest),
+		TEST(after_that_a_written_key_keeps_its_entry),
+		TEST(the_connection_s_end_releases_guards_that_it_may_still_have),
+		TEST(its_own_connection_tells_redis_what_was_done),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
