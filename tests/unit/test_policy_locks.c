@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is decided about verbs, and about commands on keys with a [lock] rule.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/inifile.h"
+#include "lock/observe/observation.h"
+#include "policy/lock.h"
+#include "tests/unit/policy_fixture.h"
+
+#define RULE "[lock orders]\npattern = lock:*\n"
+
+static void assert_call(struct policy_fixture *f, const char *words, const char *call)
+{
+	assert_int_equal(decide(f, words)->verdict, DISPATCH_CALL);
+	assert_rewritten(f, call);
+}
+
+/* --- what passes --------------------------------------------------------------------- */
+
+static void without_rules_everything_passes(void **state)
+{
+	assert_passed(*state, "GET a");
+	assert_passed(*state, "SETNX lock:a v");
+	assert_passed(*state, "LOCK a");
+	assert_passed(*state, "NO.SUCH.COMMAND lock:a");
+}
+
+static void other_keys_and_reads_pass(void **state)
+{
+	policy_use(*state, RULE);
+	assert_passed(*state, "SETNX other v");
+	assert_passed(*state, "GET lock:a");
+	assert_passed(*state, "PING");
+	/* hasp's own keys have no rule. */
+	assert_passed(*state, "DEL hasp:owner:{lock:a}");
+}
+
+static void what_redis_refuses_for_its_length_passes(void **state)
+{
+	policy_use(*state, RULE);
+	assert_passed(*state, "SETNX lock:a");
+	assert_passed(*state, "DEL");
+}
+
+static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct decision *d;
+
+	policy_use(f, RULE "mode = observe\n");
+	d = decide(f, "SETNX lock:a v");
+	assert_int_equal(d->verdict, DISPATCH_PASS);
+	assert_int_equal(d->pending->kind, PENDING_NOTICE);
+	assert_non_null(d->pending->observation);
+	assert_int_equal(d->pending->observation->n, 1);
+	assert_int_equal(d->pending->observation->keys[0].act, EFFECT_ACQUIRE);
+	assert_passed(f, "SETNX other v");
+	assert_passed(f, "GET lock:a");
+}
+
+/* --- calls --------------------------------------------------------------------------- */
+
+#define KEYS_OF(key) key " hasp:owner:{" key "}"
+
+static void setnx_takes_the_lock(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_call(f, "SETNX lock:a v",
+	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000\n");
+	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
+	assert_non_null(f->d.pending->pending_lock);
+	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_ONE);
+	assert_int_equal(f->d.wait_ms, 0);
+}
+
+static void set_nx_takes_it_with_its_own_lease(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_call(f, "SET lock:a v NX EX 7",
+	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 7000 SET no 30000 "
+	                                        "1000000000000000\n");
+	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_OK);
+}
+
+static void del_drops_the_lock(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_call(f, "DEL other lock:a",
+	            "del 3 " KEYS_OF("lock:a") " other DEL 1 " TOKEN_CONNECTION " \"\"\n");
+	/* Nothing is held that it could end. */
+	assert_null(f->d.pending->pending_lock);
+	run(f, "SETNX lock:a v", ":1\r\n");
+	assert_int_equal(f->holds.n, 1);
+	decide(f, "DEL lock:a");
+	assert_non_null(f->d.pending->pending_lock);
+	run(f, "DEL lock:a", ":1\r\n");
+	assert_int_equal(f->holds.n, 0);
+}
+
+static void other_writes_are_checked(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	decide(f, "APPEND lock:a v");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
+	assert_null(f->d.pending->pending_lock);
+}
+
+static void the_rule_names_the_owner(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "owner = address\n");
+	assert_call(f, "SETNX lock:a v",
+	            "take 2 " KEYS_OF("lock:a") " " TOKEN_ADDRESS " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000\n");
+	policy_use(f, RULE "owner = user\n");
+	assert_call(f, "SETNX lock:a v",
+	            "take 2 " KEYS_OF("lock:a") " user:default v PX 30000 SETNX no "
+	                                        "30000 1000000000000000\n");
+	policy_use(f, RULE "owner = name\n");
+	run(f, "CLIENT SETNAME worker", "+OK\r\n");
+	assert_call(f, "SETNX lock:a v",
+	            "take 2 " KEYS_OF("lock:a") " name:worker v PX 30000 SETNX no "
+	                                        "30000 1000000000000000\n");
+}
+
+/* Without a name it is its own owner; so is one whose user is not known. */
+static void an_owner_that_is_not_known_is_the_connection(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "owner = name\n");
+	assert_call(f, "SETNX lock:a v",
+	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000\n");
+	policy_use(f, RULE "owner = user\n");
+	f->session.user_unknown = true;
+	assert_call(f, "SETNX lock:a v",
+	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000\n");
+}
+
+static void by_value_the_owner_is_what_this_connection_stored(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "owner = value\n");
+	assert_call(f, "SET lock:a mine NX", "SET lock:a mine NX PX 30000\n");
+	run(f, "SET lock:a mine NX", "+OK\r\n");
+	assert_call(f, "DEL lock:a", "del 2 lock:a lock:a DEL 1 mine \"\"\n");
+	assert_call(f, "DEL lock:b", "del 2 lock:b lock:b DEL 1 \"\" \"\"\n");
+}
+
+static void a_try_under_wait_may_stand_in_line(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "wait = 4s\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
+		                       .wait_max_ms = INT64_MAX };
+	assert_call(f, "SETNX lock:a v",
+	            "take_wait 5 lock:a hasp:fence:{lock:a} hasp:queue:{lock:a} "
+	            "hasp:owner:{lock:a} hasp:fence " TOKEN_CONNECTION " 30000 worker-1 4000 "
+	            "\"\" v 0 SETNX no\n");
+	assert_int_equal(f->d.wait_ms, 4000);
+	f->how.wait_max_ms = 0;
+	decide(f, "SETNX lock:a v");
+	assert_int_equal(f->d.wait_ms, 0);
+}
+
+/* --- verbs --------------------------------------------------------------------------- */
+
+static void verbs_are_calls_by_their_configured_names(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\nlock = TAKE\n");
+	decide(f, "take a");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
+	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_POSITIVE);
+	decide(f, "UNLOCK a");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_null(f->d.pending->pending_lock);
+	decide(f, "LOCK.INFO a");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_passed(f, "LOCK a");
+}
+
+static void a_verb_that_waits_says_for_how_long(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
+		                       .wait_max_ms = INT64_MAX };
+	decide(f, "LOCK a WAIT 700");
+	assert_int_equal(f->d.wait_ms, 700);
+	decide(f, "LOCK a");
+	assert_int_equal(f->d.wait_ms, 0);
+}
+
+static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	decide(f, "LOCK");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_null(f->d.pending->pending_lock);
+	assert_rewritten(f, "error 0 ERR wrong number of arguments for 'lock' command\n");
+}
+
+/* --- when the answer is not known yet
+ * ----------------------------------------------------------- */
+
+static void calls_wait_until_nothing_is_awaited(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *r;
+
+	policy_use(f, RULE "[verbs]\n");
+	r = sent_command(f, "SELECT 3");
+	assert_deferred(f, "SETNX lock:a v");
+	assert_deferred(f, "LOCK a");
+	assert_passed(f, "SETNX other v");
+	answered(f, r, "+OK\r\n");
+	assert_int_equal(decide(f, "SETNX lock:a v")->verdict, DISPATCH_CALL);
+	assert_int_equal(decide(f, "LOCK a")->verdict, DISPATCH_CALL);
+}
+
+/* Redis refuses everything else. */
+static void on_a_subscribed_resp2_connection_nothing_is_rewritten(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "[verbs]\n");
+	f->session.subscriptions[SUBSCRIBED_CHANNELS] = 1;
+	assert_passed(f, "SETNX lock:a v");
+	assert_passed(f, "LOCK a");
+	(void)sent_command(f, "UNSUBSCRIBE");
+	assert_deferred(f, "SETNX lock:a v");
+	assert_deferred(f, "LOCK a");
+}
+
+static void when_replies_are_not_seen_calls_are_made_all_the_same(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	session_make_opaque(&f->session);
+	assert_int_equal(decide(f, "SETNX lock:a v")->verdict, DISPATCH_CALL);
+	assert_null(f->d.pending);
+}
+
+/* --- transactions
+ * ---------------------------------------------------------------------------------- */
+
+static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *exec;
+
+	policy_use(f, RULE);
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "GET a");
+	decide(f, "SETNX lock:a v");
+	assert_int_equal(f->d.verdict, DISPATCH_CALL);
+	assert_null(f->d.pending);
+	assert_int_equal(f->session.txn.nqueued, 2);
+	assert_false(list_empty(&f->session.txn.queued));
+	exec = sent_command(f, "EXEC");
+	assert_int_equal(exec->kind, PENDING_EXEC);
+	answered(f, exec, "*2\r\n$-1\r\n:1\r\n");
+	assert_int_equal(f->holds.n, 1);
+}
+
+static void a_watched_key_s_commands_stay_as_they_are(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE);
+	assert_passed(f, "WATCH other lock:a");
+	assert_passed(f, "SET lock:a v");
+	assert_int_equal(decide(f, "SET lock:b v")->verdict, DISPATCH_CALL);
+	assert_passed(f, "UNWATCH");
+	assert_int_equal(decide(f, "SET lock:a v")->verdict, DISPATCH_CALL);
+}
+
+static void watch_and_its_key_wait_until_the_database_is_known(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *r;
+
+	policy_use(f, RULE);
+	r = sent_command(f, "SELECT 1");
+	assert_deferred(f, "WATCH lock:a");
+	assert_passed(f, "WATCH other");
+	answered(f, r, "+OK\r\n");
+	assert_passed(f, "WATCH lock:a");
+	(void)sent_command(f, "SELECT 2");
+	assert_deferred(f, "SET lock:a v");
+}
+
+static void an_observed_key_s_commands_in_multi_are_looked_at_by_exec(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "mode = observe\n");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "SETNX lock:a v");
+	assert_false(list_empty(&f->session.txn.queued));
+}
+
+/* --- locks that are waited for
+ * ------------------------------------------------------------------------ */
+
+static void note_key(void *arg, struct slice key)
+{
+	buf_append(arg, key);
+	buf_puts(arg, " ");
+}
+
+static void assert_probes(struct policy_fixture *f, const char *words, enum pending_kind kind,
+                          const char *keys)
+{
+	struct decision *d = decide(f, words);
+	struct buf told = BUF_INIT;
+
+	assert_non_null(d->pending);
+	assert_int_equal(d->pending->kind, kind);
+	pending_each_probe_key(d->pending, note_key, &told);
+	assert_true(slice_eq(buf_slice(&told), slice_str(keys)));
+	buf_release(&told);
+}
+
+static void a_lock_that_is_waited_for_is_probed_after_a_plain_write(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	assert_passed(f, "DEL a b");
+	policy_waits_for("b");
+	assert_probes(f, "DEL a b", PENDING_PROBE, "b ");
+	assert_passed(f, "DEL a");
+	assert_passed(f, "GET b");
+	assert_false(dispatch_may_release(&f->env, &f->session, &f->what, &f->view));
+	decide(f, "DEL a b");
+	assert_true(dispatch_may_release(&f->env, &f->session, &f->what, &f->view));
+}
+
+static void a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, RULE "wait = 4s\n");
+	f->how = (struct rewrite_how){ .ticket = SLICE_LIT("worker-1"),
+		                       .wait_max_ms = INT64_MAX };
+	assert_probes(f, "APPEND lock:a v", PENDING_LOCK, "lock:a ");
+	assert_probes(f, "DEL lock:a", PENDING_LOCK, "");
+	assert_probes(f, "SETNX lock:a v", PENDING_LOCK, "");
+}
+
+static void in_multi_the_probe_waits_for_exec(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	policy_waits_for("b");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "DEL b");
+	assert_probes(f, "EXEC", PENDING_EXEC, "b ");
+}
+
+/* --- once more
+ * ------------------------------------------------------------------------------------------ */
+
+static void a_call_can_be_written_again_with_the_script_s_text(void **state)
+{
+	struct policy_fixture *f = *state;
+	int64_t wait_ms = -1;
+
+	policy_use(f, RULE "[verbs]\n");
+	decide(f, "SETNX lock:a v");
+	f->x.how.eval = true;
+	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	assert_rewritten(f, "EVAL take 2 " KEYS_OF(
+				    "lock:a") " " TOKEN_CONNECTION
+	                                      " v PX 30000 SETNX no 30000 1000000000000000\n");
+	assert_int_equal(wait_ms, 0);
+	assert_non_null(f->d.pending->pending_lock);
+	decide(f, "UNLOCK a");
+	f->x.how.eval = true;
+	lock_rewrite(&f->x, f->d.pending, &wait_ms);
+	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
+	                    "hasp:fence " TOKEN_CONNECTION " hash \"\"\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(without_rules_everything_passes),
+		TEST(other_keys_and_reads_pass),
+		TEST(what_redis_refuses_for_its_length_passes),
+		TEST(what_is_observed_passes_and_its_reply_is_looked_at),
+		TEST(setnx_takes_the_lock),
+		TEST(set_nx_takes_it_with_its_own_lease),
+		TEST(del_drops_the_lock),
+		TEST(other_writes_are_checked),
+		TEST(the_rule_names_the_owner),
+		TEST(an_owner_that_is_not_known_is_the_connection),
+		TEST(by_value_the_owner_is_what_this_connection_stored),
+		TEST(a_try_under_wait_may_stand_in_line),
+		TEST(verbs_are_calls_by_their_configured_names),
+		TEST(a_verb_that_waits_says_for_how_long),
+		TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place),
+		TEST(calls_wait_until_nothing_is_awaited),
+		TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten),
+		TEST(when_replies_are_not_seen_calls_are_made_all_the_same),
+		TEST(in_multi_a_call_is_queued_and_known_until_exec),
+		TEST(a_watched_key_s_commands_stay_as_they_are),
+		TEST(watch_and_its_key_wait_until_the_database_is_known),
+		TEST(an_observed_key_s_commands_in_multi_are_looked_at_by_exec),
+		TEST(a_lock_that_is_waited_for_is_probed_after_a_plain_write),
+		TEST(a_lock_under_wait_is_probed_after_a_write_that_does_not_hand_it_over),
+		TEST(in_multi_the_probe_waits_for_exec),
+		TEST(a_call_can_be_written_again_with_the_script_s_text),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
