@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is decided about the commands that change what a connection is, and about those that
+ * block; which link a command needs, and whether it may be passed before it is whole.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/inifile.h"
+#include "tests/unit/policy_fixture.h"
+
+#define RULE "[lock orders]\npattern = lock:*\n"
+#define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET\n"
+
+/* Passed, and its reply awaited as one of this kind. */
+static struct pending_request *assert_awaited(struct policy_fixture *f, const char *words,
+                                              enum pending_kind kind)
+{
+	struct decision *d = decide(f, words);
+
+	assert_int_equal(d->verdict, DISPATCH_PASS);
+	assert_int_equal(d->tunnel_mode, TUNNEL_NONE);
+	assert_non_null(d->pending);
+	assert_int_equal(d->pending->kind, kind);
+	return d->pending;
+}
+
+/* --- logins -------------------------------------------------------------------------- */
+
+static void select_is_awaited_with_its_database(void **state)
+{
+	assert_int_equal(assert_awaited(*state, "SELECT 12", PENDING_SELECT)->db, 12);
+}
+
+static void auth_is_awaited_with_its_user_and_password(void **state)
+{
+	struct pending_request *r = assert_awaited(*state, "AUTH alice secret", PENDING_AUTH);
+
+	assert_string_equal(r->login.user, "alice");
+	assert_string_equal(r->login.password, "secret");
+	r = assert_awaited(*state, "AUTH secret", PENDING_AUTH);
+	assert_string_equal(r->login.user, "");
+	assert_string_equal(r->login.password, "secret");
+}
+
+static void hello_is_awaited_with_what_it_names(void **state)
+{
+	struct pending_request *r = assert_awaited(*state, "HELLO", PENDING_HELLO);
+
+	assert_int_equal(r->login.proto, 0);
+	assert_null(r->login.user);
+	assert_null(r->login.name);
+	r = assert_awaited(*state, "hello 3 AUTH alice secret SETNAME worker", PENDING_HELLO);
+	assert_int_equal(r->login.proto, 3);
+	assert_string_equal(r->login.user, "alice");
+	assert_string_equal(r->login.password, "secret");
+	assert_string_equal(r->login.name, "worker");
+}
+
+static void of_several_options_of_hello_the_last_counts(void **state)
+{
+	struct pending_request *r = assert_awaited(
+		*state, "HELLO 2 AUTH alice a SETNAME one AUTH bob b SETNAME two",
+		PENDING_HELLO);
+
+	assert_int_equal(r->login.proto, 2);
+	assert_string_equal(r->login.user, "bob");
+	assert_string_equal(r->login.password, "b");
+	assert_string_equal(r->login.name, "two");
+}
+
+static void client_setname_is_awaited_and_no_other_client_command(void **state)
+{
+	assert_string_equal(
+		assert_awaited(*state, "CLIENT SETNAME worker", PENDING_NAME)->login.name,
+		"worker");
+	assert_passed(*state, "CLIENT SETNAME");
+	assert_passed(*state, "CLIENT GETNAME");
+	assert_passed(*state, "CLIENT");
+}
+
+/* It owns nothing by it: the connection does. */
+static void a_name_of_more_than_512_bytes_is_none(void **state)
+{
+	char words[15 + 514] = "CLIENT SETNAME ";
+
+	memset(words + 15, 'n', 513);
+	words[15 + 513] = '\0';
+	assert_string_equal(assert_awaited(*state, words, PENDING_NAME)->login.name, "");
+	words[15 + 512] = '\0';
+	assert_int_equal(strlen(assert_awaited(*state, words, PENDING_NAME)->login.name), 512);
+}
+
+static void in_multi_what_changes_the_session_waits_for_exec(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "PING");
+	assert_passed(f, "SELECT 3");
+	assert_int_equal(f->session.txn.nqueued, 2);
+	run(f, "EXEC", "*2\r\n+PONG\r\n+OK\r\n");
+	assert_int_equal(f->session.db, 3);
+}
+
+static void when_replies_are_not_seen_the_session_assumes(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	session_make_opaque(&f->session);
+	assert_passed(f, "CLIENT SETNAME worker");
+	assert_string_equal(f->session.name, "worker");
+	assert_passed(f, "SELECT 3");
+	assert_int_equal(f->session.db, -1);
+}
+
+/* --- transactions -------------------------------------------------------------------- */
+
+static void multi_counts_from_now_on(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	assert_awaited(f, "MULTI", PENDING_MULTI);
+	assert_true(session_in_multi(&f->session));
+	/* One inside another is refused, and changes nothing. */
+	assert_passed(f, "MULTI");
+	assert_true(session_in_multi(&f->session));
+	assert_int_equal(f->session.txn.nqueued, 0);
+	assert_passed(f, "DISCARD");
+	assert_false(session_in_multi(&f->session));
+}
+
+static void what_redis_refuses_for_its_arguments_changes_nothing(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	assert_passed(f, "MULTI x");
+	assert_false(session_in_multi(&f->session));
+	(void)sent_command(f, "MULTI");
+	assert_passed(f, "DISCARD x");
+	assert_passed(f, "EXEC x");
+	assert_passed(f, "RESET x");
+	assert_true(session_in_multi(&f->session));
+}
+
+static void exec_is_awaited_only_if_its_reply_changes_something(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	assert_passed(f, "EXEC");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "PING");
+	assert_passed(f, "EXEC");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "SELECT 1");
+	assert_awaited(f, "EXEC", PENDING_EXEC);
+}
+
+static void watch_is_known_until_unwatch_exec_or_discard(void **state)
+{
+	struct policy_fixture *f = *state;
+	static const char *const ends[] = { "UNWATCH", "EXEC", "DISCARD" };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		assert_passed(f, "WATCH a");
+		assert_true(f->session.txn.watching);
+		if (i)
+			run(f, "MULTI", "+OK\r\n");
+		assert_passed(f, ends[i]);
+		assert_false(f->session.txn.watching);
+	}
+}
+
+static void in_multi_watch_and_unwatch_do_nothing(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "WATCH a");
+	assert_false(f->session.txn.watching);
+	assert_passed(f, "DISCARD");
+	assert_passed(f, "WATCH a");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "UNWATCH");
+	assert_true(f->session.txn.watching);
+}
+
+static void reset_ends_everything(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	run(f, "SELECT 3", "+OK\r\n");
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "SELECT 4");
+	assert_awaited(f, "RESET", PENDING_RESET);
+	assert_false(session_in_multi(&f->session));
+	run(f, "RESET", "+RESET\r\n");
+	assert_int_equal(f->session.db, 0);
+}
+
+/* --- subscriptions
+ * ---------------------------------------------------------------------------- */
+
+static void subscriptions_are_awaited_by_their_kind(void **state)
+{
+	static const struct {
+		const char *words;
+		enum subscription kind;
+		bool ends;
+		size_t acks;
+	} cases[] = {
+		{ "SUBSCRIBE a b", SUBSCRIBED_CHANNELS, false, 2 },
+		{ "PSUBSCRIBE a*", SUBSCRIBED_PATTERNS, false, 1 },
+		{ "SSUBSCRIBE a", SUBSCRIBED_SHARDS, false, 1 },
+		{ "UNSUBSCRIBE", SUBSCRIBED_CHANNELS, true, 0 },
+		{ "PUNSUBSCRIBE a* b* c*", SUBSCRIBED_PATTERNS, true, 3 },
+		{ "SUNSUBSCRIBE a", SUBSCRIBED_SHARDS, true, 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct pending_request *r = assert_awaited(*state, cases[i].words,
+		                                           PENDING_SUBSCRIBE);
+		assert_int_equal(r->subscribe.kind, cases[i].kind);
+		assert_int_equal(r->subscribe.ends, cases[i].ends);
+		assert_int_equal(r->subscribe.acks, cases[i].acks);
+	}
+}
+
+/* --- what cannot be followed
+ * -------------------------------------------------------------------- */
+
+static void assert_tunnel(struct policy_fixture *f, const char *words, enum tunnel_mode mode)
+{
+	struct decision *d = decide(f, words);
+
+	assert_int_equal(d->verdict, DISPATCH_PASS);
+	assert_int_equal(d->tunnel_mode, mode);
+	assert_null(d->pending);
+}
+
+static void behind_some_commands_replies_cannot_be_followed(void **state)
+{
+	assert_tunnel(*state, "MONITOR", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "CLIENT REPLY OFF", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "client reply skip", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "CLIENT REPLY ON", TUNNEL_NONE);
+	assert_tunnel(*state, "SCRIPT DEBUG YES", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "SCRIPT LOAD x", TUNNEL_NONE);
+	assert_tunnel(*state, "REPLCONF listening-port 1", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "SYNC", TUNNEL_RAW);
+	assert_tunnel(*state, "PSYNC ? -1", TUNNEL_RAW);
+}
+
+/* EXEC's reply is not where the frames are then. */
+static void in_multi_neither_can_subscriptions_nor_client_reply(void **state)
+{
+	run(*state, "MULTI", "+OK\r\n");
+	assert_tunnel(*state, "SUBSCRIBE a", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "UNSUBSCRIBE", TUNNEL_OPAQUE);
+	assert_tunnel(*state, "CLIENT REPLY ON", TUNNEL_OPAQUE);
+}
+
+static void quit_is_remembered(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	assert_false(f->session.quitting);
+	assert_passed(f, "QUIT");
+	assert_true(f->session.quitting);
+}
+
+/* --- commands that block
+ * ----------------------------------------------------------------------- */
+
+static void a_command_that_may_block_is_noted(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	assert_true(assert_awaited(f, "BLPOP a 0", PENDING_NOTICE)->blocks);
+	run(f, "MULTI", "+OK\r\n");
+	/* It does not block in there. */
+	assert_passed(f, "BLPOP a 0");
+	assert_passed(f, "DISCARD");
+	session_make_opaque(&f->session);
+	assert_passed(f, "BLPOP a 0");
+}
+
+static void one_that_could_end_a_lock_blocks_as_its_probe(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[verbs]\n");
+	policy_waits_for("a");
+	assert_true(assert_awaited(f, "BLPOP a 0", PENDING_PROBE)->blocks);
+}
+
+/* --- routes
+ * ------------------------------------------------------------------------------------- */
+
+static void assert_route(struct policy_fixture *f, const char *words, enum route route)
+{
+	if (route_of(f, words) != route)
+		fail_msg("%s: %d", words, route_of(f, words));
+}
+
+static void what_changes_no_connection_shares_a_link(void **state)
+{
+	policy_use(*state, "[verbs]\n");
+	/* Redis has to tell which those are. */
+	assert_route(*state, "GET a", ROUTE_DEDICATED);
+	policy_learn(*state);
+	assert_route(*state, "GET a", ROUTE_SHARED);
+	assert_route(*state, "SET a v", ROUTE_SHARED);
+	assert_route(*state, "LOCK a", ROUTE_SHARED);
+	assert_route(*state, "SCRIPT LOAD x", ROUTE_SHARED);
+}
+
+static void what_can_be_replayed_has_a_link_while_it_is_in_flight(void **state)
+{
+	assert_route(*state, "SELECT 1", ROUTE_DEDICATED);
+	assert_route(*state, "AUTH secret", ROUTE_DEDICATED);
+	assert_route(*state, "HELLO 3", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT SETNAME a", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT GETNAME", ROUTE_DEDICATED);
+	assert_route(*state, "CLIENT SETINFO lib-name a", ROUTE_DEDICATED);
+	assert_route(*state, "SCRIPT KILL", ROUTE_DEDICATED);
+}
+
+static void what_cannot_be_replayed_keeps_its_link(void **state)
+{
+	static const char *const lines[] = {
+		"MULTI",        "EXEC",         "DISCARD",      "WATCH a",
+		"UNWATCH",      "SUBSCRIBE a",  "PSUBSCRIBE",   "SSUBSCRIBE",
+		"UNSUBSCRIBE",  "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET",
+		"QUIT",         "MONITOR",      "REPLCONF",     "SYNC",
+		"PSYNC",        "CLIENT REPLY", "CLIENT",       "CLIENT TRACKING on",
+		"SCRIPT DEBUG",
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_route(*state, lines[i], ROUTE_PINNED);
+}
+
+static void nor_can_what_is_too_long_to_be_kept(void **state)
+{
+	char words[8 + 514] = "AUTH a ";
+
+	memset(words + 7, 'p', 513);
+	words[7 + 513] = '\0';
+	assert_route(*state, words, ROUTE_PINNED);
+	words[7 + 512] = '\0';
+	assert_route(*state, words, ROUTE_DEDICATED);
+	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14", ROUTE_DEDICATED);
+	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_PINNED);
+}
+
+static void an_unknown_command_keeps_its_link_once_redis_has_told_the_others(void **state)
+{
+	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_DEDICATED);
+	policy_learn(*state);
+	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_PINNED);
+}
+
+static void a_guard_s_transaction_keeps_its_link(void **state)
+{
+	policy_learn(*state);
+	policy_use(*state, GUARD);
+	assert_route(*state, "SET stock:1 v", ROUTE_SHARED);
+	/* No script can hold its reply. */
+	assert_route(*state, "INCR stock:1", ROUTE_PINNED);
+	assert_route(*state, "INCR other", ROUTE_SHARED);
+	policy_use(*state, "[guard stock]\npattern = stock:*\nacquire_on = GETEX\n");
+	assert_route(*state, "GETEX stock:1", ROUTE_PINNED);
+	assert_route(*state, "GETEX other", ROUTE_SHARED);
+}
+
+/* --- before a command is whole
+ * --------------------------------------------------------------------- */
+
+static void assert_early(struct policy_fixture *f, const char *words, size_t nargs,
+                         enum verdict expected)
+{
+	if (decide_early(f, words, nargs)->verdict != expected)
+		fail_msg("%s", words);
+}
+
+static void what_no_rule_can_concern_need_not_be_whole(void **state)
+{
+	assert_early(*state, "SET a v", 2, DISPATCH_PASS);
+	assert_early(*state, "SET a v", 1, DISPATCH_PASS);
+	policy_use(*state, RULE);
+	assert_early(*state, "SET a v", 2, DISPATCH_PASS);
+	assert_early(*state, "SET lock:a v", 2, DISPATCH_HOLD);
+	assert_early(*state, "SET a v", 1, DISPATCH_HOLD);
+	assert_early(*state, "MSET a v", 2, DISPATCH_HOLD);
+	assert_early(*state, "GET lock:a", 1, DISPATCH_PASS);
+	assert_early(*state, "ECHO x", 1, DISPATCH_PASS);
+}
+
+static void session_commands_and_verbs_must_be_whole(void **state)
+{
+	policy_use(*state, "[verbs]\n");
+	assert_early(*state, "SELECT 1", 1, DISPATCH_HOLD);
+	assert_early(*state, "LOCK a", 2, DISPATCH_HOLD);
+}
+
+static void a_guarded_command_must_be_whole(void **state)
+{
+	policy_use(*state, GUARD);
+	assert_early(*state, "GET stock:1", 2, DISPATCH_HOLD);
+	assert_early(*state, "GET other", 2, DISPATCH_PASS);
+	assert_early(*state, "GET other", 1, DISPATCH_HOLD);
+	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_PASS);
+	run(*state, "MULTI", "+OK\r\n");
+	/* It may have to be sent again. */
+	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_HOLD);
+}
+
+static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct command_info what;
+
+	decide(f, "PING");
+	f->view.argc = 0;
+	assert_int_equal(dispatch_early(&f->x, &what, false).verdict, DISPATCH_HOLD);
+	assert_int_equal(dispatch_early(&f->x, &what, true).verdict, DISPATCH_PASS);
+}
+
+static void in_multi_what_passes_early_counts_as_queued(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	run(f, "MULTI", "+OK\r\n");
+	assert_early(f, "SET a v", 2, DISPATCH_PASS);
+	assert_int_equal(f->session.txn.nqueued, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(select_is_awaited_with_its_database),
+		TEST(auth_is_awaited_with_its_user_and_password),
+		TEST(hello_is_awaited_with_what_it_names),
+		TEST(of_several_options_of_hello_the_last_counts),
+		TEST(client_setname_is_awaited_and_no_other_client_command),
+		TEST(a_name_of_more_than_512_bytes_is_none),
+		TEST(in_multi_what_changes_the_session_waits_for_exec),
+		TEST(when_replies_are_not_seen_the_session_assumes),
+		TEST(multi_counts_from_now_on),
+		TEST(what_redis_refuses_for_its_arguments_changes_nothing),
+		TEST(exec_is_awaited_only_if_its_reply_changes_something),
+		TEST(watch_is_known_until_unwatch_exec_or_discard),
+		TEST(in_multi_watch_and_unwatch_do_nothing),
+		TEST(reset_ends_everything),
+		TEST(subscriptions_are_awaited_by_their_kind),
+		TEST(behind_some_commands_replies_cannot_be_followed),
+		TEST(in_multi_neither_can_subscriptions_nor_client_reply),
+		TEST(quit_is_remembered),
+		TEST(a_command_that_may_block_is_noted),
+		TEST(one_that_could_end_a_lock_blocks_as_its_probe),
+		TEST(what_changes_no_connection_shares_a_link),
+		TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight),
+		TEST(what_cannot_be_replayed_keeps_its_link),
+		TEST(nor_can_what_is_too_long_to_be_kept),
+		TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others),
+		TEST(a_guard_s_transaction_keeps_its_link),
+		TEST(what_no_rule_can_concern_need_not_be_whole),
+		TEST(session_commands_and_verbs_must_be_whole),
+		TEST(a_guarded_command_must_be_whole),
+		TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known),
+		TEST(in_multi_what_passes_early_counts_as_queued),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is decided about an application's MULTI, EXEC and WATCH where keys have a [guard].
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/inifile.h"
+#include "tests/unit/policy_fixture.h"
+#include "tests/unit/wire.h"
+
+#define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n"
+
+static void begin(struct policy_fixture *f)
+{
+	run(f, "MULTI", "+OK\r\n");
+}
+
+/* Queued in the transaction, as it came. */
+static void queue(struct policy_fixture *f, const char *words)
+{
+	assert_passed(f, words);
+	assert_true(f->d.watches_refusal);
+}
+
+static struct guard_op *assert_exec(struct policy_fixture *f, enum guard_op_kind kind)
+{
+	struct decision *d = decide(f, "EXEC");
+
+	assert_int_equal(d->verdict, DISPATCH_GUARD);
+	assert_int_equal(d->pending->kind, PENDING_EXEC);
+	assert_int_equal(d->pending->guard_op->kind, kind);
+	assert_false(session_in_multi(&f->session));
+	return d->pending->guard_op;
+}
+
+/* Refused, and Redis' transaction is discarded. */
+static void assert_exec_refused(struct policy_fixture *f, const char *error)
+{
+	assert_refused(f, "EXEC", error);
+	assert_int_equal(f->d.discards, 1);
+	assert_false(session_in_multi(&f->session));
+}
+
+/* --- a block ------------------------------------------------------------------------- */
+
+static void exec_is_an_operation_of_all_guarded_keys_of_its_commands(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct guard_op *op;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "SET stock:2 a");
+	queue(f, "PING");
+	queue(f, "GET stock:1");
+	queue(f, "INCR stock:2");
+	op = assert_exec(f, GUARD_OP_BLOCK);
+	assert_int_equal(op->n, 2);
+	assert_true(slice_eq(read_set_entry_key(op->keys[0].entry), SLICE_LIT("stock:1")));
+	assert_true(op->keys[0].acquires);
+	assert_false(op->keys[0].writes);
+	assert_true(slice_eq(read_set_entry_key(op->keys[1].entry), SLICE_LIT("stock:2")));
+	assert_true(op->keys[1].writes && op->keys[1].releases);
+	assert_true(op->writes);
+	assert_int_equal(op->wait_ms, 2000);
+	assert_int_equal(op->ncommands, 4);
+	assert_true(op->block_open);
+	assert_wire(buf_slice(&op->block), "SET stock:2 a\nPING\nGET stock:1\nINCR stock:2\n");
+}
+
+/* Of what is done to one key, the last counts; that it was written counts in any case. */
+static void of_several_commands_on_a_key_the_last_counts(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct guard_op *op;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "SET stock:1 a");
+	queue(f, "GET stock:1");
+	op = assert_exec(f, GUARD_OP_BLOCK);
+	assert_int_equal(op->n, 1);
+	assert_true(op->keys[0].acquires && op->keys[0].writes);
+	assert_false(op->keys[0].releases);
+}
+
+static void calls_on_locks_are_in_the_block_as_they_were_rewritten(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct guard_op *op;
+	struct buf words = BUF_INIT;
+
+	policy_use(f, "[lock a]\npattern = lock\nowner = value\n" GUARD);
+	begin(f);
+	queue(f, "SET stock:1 v");
+	assert_int_equal(decide(f, "SET lock v NX")->verdict, DISPATCH_CALL);
+	assert_true(f->d.watches_refusal);
+	op = assert_exec(f, GUARD_OP_BLOCK);
+	wire_words(&words, buf_slice(&op->block));
+	assert_true(slice_eq(buf_slice(&words),
+	                     SLICE_LIT("SET stock:1 v\nSET lock v NX PX 30000\n")));
+	buf_release(&words);
+}
+
+static void what_exec_awaits_besides_stays_so(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "SET stock:1 v");
+	queue(f, "CLIENT SETNAME worker");
+	assert_exec(f, GUARD_OP_BLOCK);
+	assert_false(list_empty(&f->d.pending->queued));
+}
+
+static void a_block_without_guarded_keys_passes(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "SET other v");
+	assert_passed(f, "EXEC");
+	begin(f);
+	assert_passed(f, "EXEC");
+	assert_passed(f, "EXEC");
+}
+
+static void without_guards_nothing_is_kept(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	begin(f);
+	assert_passed(f, "SET stock:1 v");
+	assert_false(f->d.watches_refusal);
+	assert_int_equal(f->session.txn.nkept, 0);
+}
+
+static void an_aborted_transaction_is_redis_to_refuse(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "SET stock:1 v");
+	transaction_abort(&f->session.txn);
+	assert_passed(f, "EXEC");
+}
+
+static void exec_waits_until_nothing_is_awaited(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct pending_request *multi;
+
+	policy_use(f, GUARD);
+	multi = sent_command(f, "MULTI");
+	/* Whether there is a transaction, Redis has not said. */
+	assert_deferred(f, "SET stock:1 v");
+	queue(f, "STRLEN other");
+	assert_deferred(f, "EXEC");
+	assert_true(session_in_multi(&f->session));
+	answered(f, multi, "+OK\r\n");
+	queue(f, "SET stock:1 v");
+	assert_exec(f, GUARD_OP_BLOCK);
+}
+
+/* --- refusals
+ * ---------------------------------------------------------------------------------- */
+
+#define NOT_FOLLOWED                                                                           \
+	"ERR hasp: a transaction with guarded keys is not followed behind SELECT, nor with "   \
+	"as many of them, nor before hasp knows all of its commands: nothing was written"
+
+static void guarded_keys_behind_select_are_refused(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "SELECT 1");
+	queue(f, "SET stock:1 v");
+	assert_exec_refused(f, NOT_FOLLOWED);
+	begin(f);
+	queue(f, "SET stock:1 v");
+	queue(f, "SELECT 1");
+	assert_exec(f, GUARD_OP_BLOCK);
+}
+
+static void commands_that_are_not_known_yet_are_refused(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin(f);
+	queue(f, "MODULE.SET stock:1");
+	assert_exec_refused(f, NOT_FOLLOWED);
+}
+
+static void a_transaction_that_began_before_there_were_guards_is_refused(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	begin(f);
+	assert_passed(f, "SET stock:1 v");
+	policy_use(f, GUARD);
+	queue(f, "SET stock:2 v");
+	assert_exec_refused(f, "ERR hasp: there were no guards when this transaction began: "
+	                       "nothing was written");
+}
+
+static void a_transaction_that_is_longer_than_a_request_is_refused(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, "[hasp]\nmax_request = 64kb\n" GUARD);
+	begin(f);
+	f->env.config->max_request = 10;
+	queue(f, "SET stock:1 v");
+	assert_int_equal(f->session.txn.state, TRANSACTION_TOO_LONG);
+	assert_exec_refused(f, "ERR hasp: a transaction with guarded keys is longer than "
+	                       "max_request: nothing was written");
+}
+
+/* --- around the application's WATCH
+ * ---------------------------------------------------------------- */
+
+#define NOT_READ                                                                               \
+	"LOCKED a guarded key was not read between WATCH and MULTI: nothing was written"
+#define LOST "LOCKLOST a key was read under a guard that is over: nothing was written"
+
+/* WATCH, a read, and MULTI, of which the guards are `guards` then. */
+static void begin_watched(struct policy_fixture *f, enum transaction_guards guards)
+{
+	assert_passed(f, "WATCH other");
+	run(f, "GET stock:1", "$1\r\nv\r\n");
+	assert_int_equal(decide(f, "MULTI")->verdict, DISPATCH_GUARD);
+	assert_int_equal(f->d.pending->guard_op->kind, GUARD_OP_WATCH_MULTI);
+	assert_false(session_in_multi(&f->session));
+	/* As the exchange does when it is checked. */
+	transaction_begin(&f->session.txn);
+	f->session.txn.guards = guards;
+}
+
+static void multi_behind_watch_waits_for_the_check_of_what_was_read(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	run(f, "GET stock:1", "$1\r\nv\r\n");
+	/* Without WATCH it passes. */
+	run(f, "MULTI", "+OK\r\n");
+	assert_passed(f, "DISCARD");
+	assert_passed(f, "WATCH other");
+	assert_int_equal(decide(f, "MULTI")->verdict, DISPATCH_GUARD);
+	assert_true(f->d.pending->guard_op->writes);
+	assert_int_equal(f->d.pending->guard_op->n, 1);
+	assert_true(f->d.pending->guard_op->keys[0].must_own);
+}
+
+static void multi_behind_watch_passes_when_nothing_was_read(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	assert_passed(f, "WATCH other");
+	assert_int_equal(decide(f, "MULTI")->verdict, DISPATCH_PASS);
+	assert_true(session_in_multi(&f->session));
+}
+
+static void multi_behind_watch_waits_until_nothing_is_awaited(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	run(f, "GET stock:1", "$1\r\nv\r\n");
+	assert_passed(f, "WATCH other");
+	(void)sent_command(f, "CLIENT SETNAME worker");
+	assert_deferred(f, "MULTI");
+}
+
+static void exec_is_sent_as_it_is_when_its_guards_are_watched(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin_watched(f, TRANSACTION_GUARDS_WATCHED);
+	queue(f, "SET stock:1 v");
+	assert_exec(f, GUARD_OP_WATCH_EXEC);
+}
+
+static void a_key_that_was_not_read_refuses_it(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin_watched(f, TRANSACTION_GUARDS_WATCHED);
+	queue(f, "SET stock:2 v");
+	assert_exec_refused(f, NOT_READ);
+	begin_watched(f, TRANSACTION_GUARDS_UNWATCHED);
+	queue(f, "SET stock:1 v");
+	assert_exec_refused(f, NOT_READ);
+}
+
+static void a_guard_that_was_lost_refuses_it(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	begin_watched(f, TRANSACTION_GUARDS_LOST);
+	queue(f, "SET stock:1 v");
+	assert_exec_refused(f, LOST);
+	begin_watched(f, TRANSACTION_GUARDS_WATCHED);
+	queue(f, "SET stock:1 v");
+	read_set_find(f->env.read_sets, &f->read_set, 0, SLICE_LIT("stock:1"))->lost = true;
+	assert_exec_refused(f, LOST);
+}
+
+/* --- when replies are not seen
+ * ------------------------------------------------------------------------ */
+
+static void when_replies_are_not_seen_transactions_are_not_followed(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_use(f, GUARD);
+	session_make_opaque(&f->session);
+	assert_passed(f, "MULTI");
+	assert_passed(f, "SET stock:1 v");
+	assert_false(f->d.watches_refusal);
+	assert_passed(f, "EXEC");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(exec_is_an_operation_of_all_guarded_keys_of_its_commands),
+		TEST(of_several_commands_on_a_key_the_last_counts),
+		TEST(calls_on_locks_are_in_the_block_as_they_were_rewritten),
+		TEST(what_exec_awaits_besides_stays_so),
+		TEST(a_block_without_guarded_keys_passes),
+		TEST(without_guards_nothing_is_kept),
+		TEST(an_aborted_transaction_is_redis_to_refuse),
+		TEST(exec_waits_until_nothing_is_awaited),
+		TEST(guarded_keys_behind_select_are_refused),
+		TEST(commands_that_are_not_known_yet_are_refused),
+		TEST(a_transaction_that_began_before_there_were_guards_is_refused),
+		TEST(a_transaction_that_is_longer_than_a_request_is_refused),
+		TEST(multi_behind_watch_waits_for_the_check_of_what_was_read),
+		TEST(multi_behind_watch_passes_when_nothing_was_read),
+		TEST(multi_behind_watch_waits_until_nothing_is_awaited),
+		TEST(exec_is_sent_as_it_is_when_its_guards_are_watched),
+		TEST(a_key_that_was_not_read_refuses_it),
+		TEST(a_guard_that_was_lost_refuses_it),
+		TEST(when_replies_are_not_seen_transactions_are_not_followed),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
