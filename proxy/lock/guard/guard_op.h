@@ -16,10 +16,15 @@
  * In a transaction of hasp's own, of which the guards are watched, around the command
  * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
  *
- *      NEW --+--> ACQUIRE --GRANTED--> CHECK --GRANTED--> EXECUTE --reply--> (HAND_OFF) -->
- * DONE |      ^ | QUEUED          ^ | QUEUED          | a guard changed |      | v | v | |
- * QUEUED --granted--> (ACQUIRE, CHECK) <---'
- *            `------------------------> CHECK
+ *      NEW -+--> ACQUIRE --GRANTED-.      .---- a guard changed ----.
+ *           |     | ^              v      v                         |
+ *           `-----|-|------------> CHECK -----GRANTED----> EXECUTE -'--reply--> HAND_OFF
+ *                 | |              | ^                                              |
+ *          QUEUED | | granted      | | granted                             released |
+ *                 v |              v |                                              v
+ *                QUEUED           QUEUED --timed out--> DONE                       DONE
+ *
+ * A script that refuses (REFUSED) ends it, too: DONE.
  *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
