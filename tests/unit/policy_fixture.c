@@ -172,6 +172,11 @@ static void write_request(struct policy_fixture *f, const char *words)
 	free(copy);
 }
 
+static struct rewrite_how make_how(void *arg)
+{
+	return ((struct policy_fixture *)arg)->how;
+}
+
 static struct context *context_of(struct policy_fixture *f, const char *words)
 {
 	bool whole;
@@ -192,7 +197,8 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.may_be_optimistic = f->may_be_optimistic,
 		.req = &f->view,
 		.what = &f->what,
-		.how = f->how,
+		.make_how = make_how,
+		.arg = f,
 	};
 	return &f->x;
 }
