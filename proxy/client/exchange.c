@@ -29,11 +29,18 @@ static void ask_login(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
+/* Redis has a transaction open for it, so that the client is logged in, and anything sent now
+ * would be queued there. */
+static bool is_in_transaction(const struct pending_request *r)
+{
+	return r->kind == PENDING_EXEC;
+}
+
 bool exchange_start(struct client *c, struct context *x, const struct decision *d)
 {
 	c->current = d->pending;
 	c->decided_in = c->env->policy.generation;
-	if (links_must_log_in(c)) {
+	if (links_must_log_in(c) && !is_in_transaction(c->current)) {
 		ask_login(c);
 		return true;
 	}

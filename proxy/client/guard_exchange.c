@@ -83,6 +83,7 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 		return true;
 	case LOCK_WAIT_REFUSED:
 		guard_op_complete(op, GUARD_OP_FAILED);
+		guard_transaction_discard(c);
 		lock_wait_refuse(c);
 		return false;
 	}

@@ -45,6 +45,18 @@ static void send_next(struct client *c, bool eval)
 	guard_transaction_send_next(c, how);
 }
 
+void guard_transaction_discard(struct client *c)
+{
+	struct buf out = BUF_INIT;
+
+	if (!c->current->guard_op->block_open)
+		return;
+	resp_write_word(&out, "DISCARD");
+	links_send(c, buf_slice(&out));
+	link_expect(&c->user, LINK_DISCARD, NULL);
+	buf_release(&out);
+}
+
 static void send_unwatch(struct client *c)
 {
 	struct buf out = BUF_INIT;

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from harness import until
+from harness.guards import guard, transact
 from harness.info import subscribers
 from harness.line import entries, nobody_waits, queue_of, stand
 from harness.marks import BOTH
@@ -87,6 +88,30 @@ def test_subscription_that_redis_refuses_is_an_error_to_who_would_wait(start_has
         assert one.call("SETNX", "lock:1", "v").startswith(error)
         assert one.call("LOCK", KEY) == ONE  # who does not wait needs no subscription
         assert one.call("DEL", "lock:1") == ZERO
+
+
+def test_transaction_that_could_not_wait_leaves_none_open(start_hasp, protected):
+    hasp = start_hasp(guard(), upstream=upstream(protected))
+    with logged_in(hasp) as one:
+        error = b"-ERR hasp: cannot wait for a lock: NOAUTH "
+        assert transact(one, ("SET", "stock:1", 1))[-1].startswith(error)
+        assert one.call("PING") == b"+PONG\r\n"
+        assert one.call("MULTI") == OK
+
+
+@pytest.mark.parametrize("command", [("LOCK", KEY), ("SETNX", "lock:1", "v"), ("GET", "stock:1"),
+                                     ("SET", "stock:1", 1), ("HINCRBY", "stock:1", "f", 1)])
+def test_client_that_is_not_logged_in_is_asked_before_its_script_is_sent(start_hasp, protected, command):
+    """Redis hangs up on a client that has not logged in and sends more than ten arguments. A client
+    without a password is not logged in as far as AUTH goes, and may do everything nevertheless."""
+    hasp = start_hasp(rule(wait="0") + guard(wait="0") + VERBS, upstream=upstream(protected, password="secret"))
+    until(lambda: "upstream_up" in hasp.log, "hasp to know that Redis asks for a login")
+    with hasp.connect() as one, protected.client() as plain:
+        assert one.call(*command) == b"-NOAUTH Authentication required.\r\n"
+        plain.execute_command("ACL", "SETUSER", "default", "nopass")
+        assert not one.call(*command).startswith(b"-")
+        assert not transact(one, ("SET", "stock:2", 1))[-1].startswith(b"-")
+        assert one.call("PING") == b"+PONG\r\n"
 
 
 def test_subscription_is_tried_again(start_hasp, protected):
