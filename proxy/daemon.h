@@ -31,7 +31,8 @@ void daemon_ready(struct daemon *d, const char *log);
 /* For `max_clients` clients. A limit that cannot be raised is warned of. */
 void daemon_raise_descriptor_limit(int64_t max_clients);
 
-/* Becomes `user`, who can reach the unix sockets and open the log anew. NULL: stays. */
+/* Becomes config->user, and sees to it that this user can reach the unix sockets and open the
+ * log anew. Does nothing when none is configured. */
 int daemon_drop_privileges(const struct config *config, const struct listeners *l)
 	__attribute__((warn_unused_result));
 

@@ -442,7 +442,7 @@ static void worker_free(struct worker *w)
 	clients_close(&w->clients, "hasp leaves");
 	clients_reap(&w->clients);
 	pool_free(w->pool);
-	/* Its last answers go to the books. */
+	/* Its last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
 	control_free(w->control);
 	waiters_free(w->clients.policy.waiters);

@@ -19,7 +19,7 @@ struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
 	struct waiter_board board;
-	struct observers *observers; /* client/observe.h */
+	struct observers *observers; /* lock/observe/observation.h */
 };
 
 void workers_init(struct worker_shared *shared);

@@ -21,20 +21,21 @@
  * decided about once. One that is long and concerns no rule streams through. (c) A rewritten or
  * guarded request stays at the head of `in` until it is answered: it may have to be sent again,
  * and what is behind it must wait. The client is parked meanwhile. (d) Replies go to the client
- * as they come; the link's FIFO says which are to be looked at.
+ * as they come; the link's FIFO says which of them hasp reads, too.
  */
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H
 
 #include "client/client_env.h"
 
-/* Sets what is this room's; the worker sets the rest. */
+/* Sets the members that belong to this room; the worker sets the others. */
 void clients_init(struct client_env *env);
 
-/* Takes a connection that was accepted by `listener`, an entry of `listen` that outlives it. */
+/* Takes the connection `fd`, which was accepted by `listener`, an entry of `listen` that
+ * outlives it. */
 void client_new(struct client_env *env, int fd, const char *listener);
 
-/* Frees what was closed since the last call. Once per turn of the loop. */
+/* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
 
 /* Closes clients that were idle too long, or that do not take their last bytes; with

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * client_internal: a client as the files of this room see it, and its one state.
+ * client_internal: struct client, and its one state. For the files of this folder only.
  *
  *      .------------------------------------------------------------------------.
  *      v                                                                         |
@@ -8,7 +8,7 @@
  *      |  `--SYNC, PSYNC-----------> TUNNEL                                      |
  *      |  `--a protocol error------> REFUSED                                     |
  *      |                                                                         |
- *      |--its meaning depends on a reply-----> PARKED_DEFERRED --answered--------|
+ *      |--what it means depends on a reply---> PARKED_DEFERRED --answered--------|
  *      |--it needs another link--------------> PARKED_LINK --no reply is due-----|
  *      `--it is rewritten, or guarded-.                                          |
  *                                     v                                          |
@@ -20,8 +20,8 @@
  *      |                                         `--timed out--------------------'
  *      `-- the queue of waiters cannot be joined yet
  *
- * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
- * freed). From STREAMING also REFUSED: the rest of the request was none.
+ *    From each state to FINISHING (the client fetches its last bytes) and to DEAD (closed; it
+ *    will be freed).
  *
  * Only client_set_state() (conn.c) writes the state. The request for which a client is parked
  * is at the head of `in`, from when it is decided until it is answered; `current` is what is
@@ -57,7 +57,7 @@ struct client {
 	unsigned magic;
 	enum client_state state; /* conn.c writes it */
 	bool eof; /* the client sends no more */
-	bool shared; /* the link is */
+	bool shared; /* the link that `user` is on is shared */
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */
@@ -71,9 +71,9 @@ struct client {
 	struct waiter *waiter; /* of `current`; NULL: it did not have to wait yet */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
-	size_t scanned; /* how far in the first request */
+	size_t scanned; /* bytes of the first request that `scan` has seen */
 	size_t decide_at; /* bytes of it at which to ask again if it may stream */
-	double active_at; /* env->policy.now */
+	double active_at; /* when it last sent or was sent bytes, as env->policy.now */
 	struct stream stream;
 	struct session session;
 	struct hold_owner holds;
@@ -96,7 +96,7 @@ static inline bool client_is_dead(const struct client *c)
 	return c->state == CLIENT_DEAD;
 }
 
-/* It is, or is about to be: nothing more is taken from it. */
+/* It is closed or about to be: no more requests are taken from it. */
 static inline bool client_is_ending(const struct client *c)
 {
 	return c->state == CLIENT_FINISHING || c->state == CLIENT_DEAD;

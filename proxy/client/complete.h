@@ -7,7 +7,8 @@
 
 #include "client/client_internal.h"
 
-/* The request was answered so; frees it. `captured`: an EXEC's reply, empty if it was too long.
+/* The request `r` was answered by `reply`; frees `r`. `captured`: an EXEC's reply, empty if it
+ * was too long.
  */
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured);

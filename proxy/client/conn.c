@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "lock/observe/observation.h"
 
-/* An activity this soon after the last one need not be noted. */
+/* An activity this soon after the last one does not count. */
 #define ACTIVE_SECONDS 0.01
 /* While its command is answered, a client may send this much ahead. */
 #define AHEAD_MAX ((size_t)64 * 1024)
@@ -131,7 +131,7 @@ void client_leave_link(struct client *c)
 		link_close(l);
 }
 
-/* What the request has acquired, if it was carried out, is given back. */
+/* Releases what the request has acquired, if Redis carried it out. */
 static void undo(void *arg, struct pending_request *r, int db)
 {
 	(void)arg;
@@ -141,7 +141,7 @@ static void undo(void *arg, struct pending_request *r, int db)
 		guard_op_undo(r->guard_op);
 }
 
-/* What it holds, or is about to, and the locks that it waits for. */
+/* Releases what the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
 	/* A waiter leaves the line; what was sent and not answered is undone. */
@@ -163,7 +163,7 @@ void client_close(struct client *c, const char *reason)
 	if (client_is_dead(c))
 		return;
 	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.io.fd, reason);
-	/* Else it has given up everything already. */
+	/* A client that is finishing has given up everything already. */
 	if (c->state != CLIENT_FINISHING) {
 		client_leave_link(c);
 		give_up_locks(c);

@@ -14,16 +14,18 @@ bool client_may_become(enum client_state from, enum client_state to);
 /* Something was read or written: the client is not idle. */
 void client_mark_active(struct client *c);
 
-/* There is no space for more requests: the link, the client or hasp itself is behind. */
+/* There is no space for more requests: the link is full, the client does not take its replies,
+ * or it is parked and has sent enough. */
 bool client_is_behind(const struct client *c);
 
-/* Stops reading what can't be passed on, and goes on when it can. */
+/* Stops reading from the client while its requests cannot be sent; reads again when they can.
+ */
 void client_steer_reading(struct client *c);
 
 /* A shared link goes on without the client; a link of its own is closed. */
 void client_leave_link(struct client *c);
 
-/* Its request at the head of `in` is not looked at before it is unparked: one of
+/* The request at the head of `in` waits until the client is unparked. `why`: one of
  * CLIENT_PARKED_*. */
 void client_park(struct client *c, enum client_state why);
 /* The reason is gone: requests are taken from `in` again. */
@@ -33,16 +35,17 @@ void client_unpark(struct client *c);
  * is the caller's. */
 void client_end_current(struct client *c);
 
-/* Was `current` decided about by what is known still? */
+/* Is the decision about `current` still valid? Not when the configuration, or what Redis told
+ * of its commands, has changed since. */
 bool client_is_decided(const struct client *c);
-/* `current`, which is not in flight, is dropped, and the request decided about anew. What it
- * waited for it still waits for. */
+/* Drops `current`, which is not in flight, and decides about the request anew. Its waiter
+ * stays. */
 void client_decide_again(struct client *c);
 
-/* Nothing is waited for any more. */
+/* The client does not wait for a lock any more. */
 void client_end_wait(struct client *c);
 
-/* The end. Memory is given back when clients_reap() runs. */
+/* Ends it at once. clients_reap() frees it. `reason` is for the log. */
 void client_close(struct client *c, const char *reason);
 
 /* Closes when the client has fetched its last bytes. */

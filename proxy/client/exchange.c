@@ -10,8 +10,7 @@
 #include "client/lock_exchange.h"
 #include "resp/write.h"
 
-/* --- beginning ------------------------------------------------------------------------------
- */
+/* --- beginning -------------------------------------------------------------------------- */
 
 /* Redis hangs up on a client that has not logged in and sends more than ten arguments, as calls
  * of scripts have. So it is asked first, by a command that does nothing, whether the client is
@@ -57,8 +56,7 @@ void exchange_resume(struct client *c)
 		lock_exchange_again(c, false);
 }
 
-/* --- answers --------------------------------------------------------------------------------
- */
+/* --- answers ---------------------------------------------------------------------------- */
 
 /* True: the client is not logged in, and the error that says so is its answer. */
 static bool on_login_line(struct client *c, struct slice line)

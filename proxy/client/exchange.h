@@ -21,7 +21,7 @@ void exchange_resume(struct client *c);
 bool exchange_on_line(struct client *c, struct slice line);
 void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct slice captured);
 
-/* How many answers to it are due, which is in flight; 0: there is none. */
+/* How many answers to `current` are due; 0: it is not in flight, or there is none. */
 size_t exchange_due(const struct client *c);
 
 extern const struct waiter_ops exchange_waiter_ops;

@@ -45,10 +45,10 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	         !match_guard(env->policy.config, key)));
 }
 
-/* The request at `p`, if it is whole and simple: its length, its arguments in env->args, and
- * what its name says; else 0. */
+/* Scans the request at `p`. If it is whole and simple: returns its length, with its arguments
+ * in env->args and what its name says in *what, which may be in `scratch`. Else returns 0. */
 static size_t scan_plain(struct client_env *env, const char *p, size_t n,
-                         struct command_info *room, const struct command_info **what)
+                         struct command_info *scratch, const struct command_info **what)
 {
 	struct request_args *args = &env->args;
 	const struct command_prefix *b = classifier_recall(env->policy.classifier, p, n);
@@ -62,9 +62,9 @@ static size_t scan_plain(struct client_env *env, const char *p, size_t n,
 	used = request_scan_simple(p, n, args);
 	if (used == 0)
 		return 0;
-	*room = classifier_find(&env->policy, args->argv[0]);
-	*what = room;
-	classifier_remember(env->policy.classifier, p, args->argc, args->argv[0].n, room);
+	*scratch = classifier_find(&env->policy, args->argv[0]);
+	*what = scratch;
+	classifier_remember(env->policy.classifier, p, args->argc, args->argv[0].n, scratch);
 	return used;
 }
 
@@ -77,8 +77,8 @@ size_t fast_path_take(struct client *c, struct cursor *k)
 
 	for (; k->at < k->n; k->at += n, count++) {
 		const struct command_info *what;
-		struct command_info room;
-		n = scan_plain(env, k->p + k->at, k->n - k->at, &room, &what);
+		struct command_info scratch;
+		n = scan_plain(env, k->p + k->at, k->n - k->at, &scratch, &what);
 		if (n == 0 || takes == PLAIN_NONE)
 			break;
 		if (takes == PLAIN_STATELESS && !what->is_stateless)

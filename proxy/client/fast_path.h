@@ -8,12 +8,12 @@
 
 #include "client/client_internal.h"
 
-/* Where a pass over the input stands. */
+/* How far requests were taken from the input. */
 struct cursor {
 	const char *p;
 	size_t n;
 	size_t from; /* first byte that was not sent on */
-	size_t at; /* where the request that is looked at begins */
+	size_t at; /* where the current request begins */
 };
 
 /* Moves the cursor over requests that are whole and have only to be passed. Returns the length

@@ -138,8 +138,7 @@ void guard_exchange_again(struct client *c)
 		client_end_current(c);
 }
 
-/* --- what is answered -----------------------------------------------------------------------
- */
+/* --- what is answered ------------------------------------------------------------------- */
 
 bool guard_exchange_on_line(struct client *c, struct slice line)
 {
@@ -169,8 +168,8 @@ bool guard_exchange_on_line(struct client *c, struct slice line)
 	}
 }
 
-/* The guard was not free: what was acquired is given back, nobody sees the command's reply, and
- * the script follows. */
+/* The guard was not free: releases what was acquired, discards the command's reply, and sends
+ * the script. */
 static void fall_back_to_script(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;

@@ -5,13 +5,13 @@
 #include "client/links.h"
 #include "client/lock_wait.h"
 
-/* A grant that came while nobody looked may have acquired it. */
+/* A waiter may have been granted the guard without the operation being told. */
 static bool has_acquired(const struct client *c, const struct guard_op *op)
 {
 	return op->acquired || c->waiter;
 }
 
-/* Returns how many answers will come. */
+/* Sends the releases. Returns how many answers will come. */
 static size_t send_releases(struct client *c, const struct guard_op *op,
                             enum guard_op_result result)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_release: what a command on guarded keys gives back, over its client's own link: in
- * front of what the client sends next.
+ * guard_release: the end of a command on guarded keys: releases its guards over the client's
+ * own link, in front of what the client sends next, or lets the client wait for a guard.
  */
 #ifndef HASP_CLIENT_GUARD_RELEASE_H
 #define HASP_CLIENT_GUARD_RELEASE_H

@@ -104,8 +104,7 @@ void guard_transaction_send_exec(struct client *c)
 	buf_release(&out);
 }
 
-/* --- how it ends ----------------------------------------------------------------------------
- */
+/* --- how it ends ------------------------------------------------------------------------ */
 
 void guard_transaction_refused(struct client *c)
 {
@@ -114,7 +113,8 @@ void guard_transaction_refused(struct client *c)
 		c->current->guard_op->aborted = true;
 }
 
-/* The client hears of it. `captured`: EXEC's reply, if it was carried out. */
+/* Sends `answer` to the client, unless it is empty, and ends `current`. `captured`: EXEC's
+ * reply, if it was carried out. */
 static void complete_transaction(struct client *c, struct slice answer,
                                  enum guard_op_result result, const struct resp_reply *reply,
                                  struct slice captured)
@@ -185,8 +185,7 @@ static void begin_multi(struct client *c, enum transaction_guards guards)
 	link_expect(&c->user, LINK_NOTIFY, c->current);
 }
 
-/* --- what is answered -----------------------------------------------------------------------
- */
+/* --- what is answered ------------------------------------------------------------------- */
 
 static void refuse(struct client *c, enum guard_op_event event, struct slice line)
 {
@@ -296,7 +295,7 @@ static void end_execution(struct client *c, const struct resp_reply *reply,
 		end_transaction(c, captured, result_of(reply, captured), reply, captured);
 }
 
-/* What it was is not known any more. */
+/* The reply was longer than LINK_CAPTURE_MAX: it is lost. */
 static void end_too_long(struct client *c)
 {
 	guard_release(c, c->current->guard_op, GUARD_OP_PARTLY);

@@ -3,7 +3,7 @@
 
 #include "client/conn.h"
 
-/* As whom a link must log in to serve the client. Points into its session. */
+/* The login that a link needs to serve the client. Points into its session. */
 static struct link_login login_of(const struct client *c)
 {
 	const struct session *s = &c->session;

@@ -10,7 +10,7 @@
 #include "client/request_context.h"
 #include "policy/lock.h"
 
-/* Sends `bytes`, whose reply answers `current`. */
+/* Sends `bytes`; the reply to them answers `current`. */
 static void send_current(struct client *c, struct slice bytes, unsigned flags)
 {
 	links_send_call(c, bytes);
@@ -20,7 +20,7 @@ static void send_current(struct client *c, struct slice bytes, unsigned flags)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* It is not in flight, and may not be for a while. */
+/* `current` is not in flight, and may not be for a while. */
 static void withdraw(struct client *c)
 {
 	session_withdraw(&c->session, c->current);

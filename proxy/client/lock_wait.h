@@ -8,7 +8,7 @@
 
 #include "client/client_internal.h"
 
-/* How a call of this client's is to look that is written now; makes a ticket for it. `eval`:
+/* The form of a call that the client sends now; makes a ticket for it. `eval`:
  * its script is known to be missing. */
 struct rewrite_how lock_wait_how(const struct client *c, bool eval);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * replies: what comes back over a client's link: replies are handed on, and what they mean for
- * the session is noted.
+ * replies: what comes back over a client's link: sends replies to the client, and applies what
+ * they mean for the session, for locks and for guards.
  */
 #ifndef HASP_CLIENT_REPLIES_H
 #define HASP_CLIENT_REPLIES_H

@@ -27,7 +27,7 @@ static void send_passed(struct client *c, struct cursor *k)
 	k->from = k->at;
 }
 
-/* Moves the cursor over the request that it stands at. */
+/* Moves the cursor over its request. */
 static void step_over(struct client *c, struct cursor *k)
 {
 	k->at += c->scanned;
@@ -35,7 +35,7 @@ static void step_over(struct client *c, struct cursor *k)
 	c->decide_at = 0;
 }
 
-/* The request that the cursor stands at is looked at again, from its beginning. */
+/* Parks the client; the cursor's request will be scanned again from its beginning. */
 static void put_off(struct client *c, enum client_state why)
 {
 	client_park(c, why);
@@ -46,7 +46,7 @@ static void put_off(struct client *c, enum client_state why)
 
 /* --- what was decided is done ------------------------------------------------------------- */
 
-/* How the reply to what was decided about is to be treated. */
+/* What the link is to do with the reply. */
 static unsigned reply_flags(const struct decision *d)
 {
 	unsigned flags = LINK_NOTIFY;
@@ -60,7 +60,7 @@ static unsigned reply_flags(const struct decision *d)
 	return flags;
 }
 
-/* A reply will come, to be treated as decided. */
+/* Tells the link, and the session, of the reply that will come. */
 static void expect(struct client *c, const struct decision *d)
 {
 	if (d->pending) {
@@ -130,8 +130,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 	return false;
 }
 
-/* --- requests that are refused --------------------------------------------------------------
- */
+/* --- requests that are refused ---------------------------------------------------------- */
 
 /* Redis answers the bytes up to here with a protocol error, and closes. More than that it must
  * not get, in case it sees no error there. */
@@ -168,8 +167,7 @@ static bool is_refused_unread(const struct client *c)
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
-/* --- requests that stream -------------------------------------------------------------------
- */
+/* --- requests that stream --------------------------------------------------------------- */
 
 /* A request of this length must not sit on a shared link, half sent. */
 static bool is_long(const struct client *c, size_t held)
@@ -277,8 +275,8 @@ static void take_part(struct client *c, struct cursor *k)
 		step_over(c, k);
 }
 
-/* Takes the request that the cursor stands at, as far as it is there. False: nothing behind it
- * may be looked at now. */
+/* Takes the cursor's request, as far as it has arrived. False: nothing behind it may be taken
+ * now. */
 static bool take_request(struct client *c, struct cursor *k)
 {
 	bool at_start = c->scanned == 0 && c->state == CLIENT_OPEN;

@@ -23,7 +23,8 @@ enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
  * and nothing behind a NUL counts. */
 bool args_option(struct slice s, const char *name);
 
-/* Lua's unpack() ends at 8,000 values: a script passes on no more arguments than this. */
+/* Lua's unpack() ends at 8,000 values: a script calls Redis with no more arguments than this.
+ */
 #define ARGS_UNPACK_MAX 7000
 
 /* The longest time from now that Redis can possibly take for an expiry: beyond it,

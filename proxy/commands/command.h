@@ -2,7 +2,7 @@
  *
  * command: what is known of Redis' commands. Starts from commands.def and takes in what the
  * server's COMMAND answers, so that modules' and later commands are known too. A command is
- * looked up by its name once; who has it has all facts about it.
+ * looked up by its name once; all facts about the command are in it.
  * Source: https://redis.io/commands/command
  *
  *   commands.def --> commands_new() --> table <-- commands_put() <-- learn.c <-- COMMAND's
@@ -31,7 +31,7 @@ enum {
 		1 << 7, /* not known until the server tells of it, but for its facts */
 };
 
-/* Where keys stand that first/last/step cannot tell. */
+/* Where the keys are, when first/last/step cannot tell. */
 enum command_keys {
 	KEYS_RANGE, /* first, last, step */
 	KEYS_SORT, /* the range, and the argument behind STORE */
@@ -67,8 +67,8 @@ enum effect_act {
 	EFFECT_READ, /* of guarded keys: their guards tell, not effect_of() */
 	EFFECT_WRITE, /* likewise */
 	EFFECT_ACQUIRE, /* if it is free */
-	EFFECT_SET, /* whoever has it */
-	EFFECT_INCR, /* who counts to 1 has it */
+	EFFECT_SET, /* sets it, whichever owner has it */
+	EFFECT_INCR, /* the client that counts to 1 has taken it */
 	EFFECT_EXPIRE,
 	EFFECT_PERSIST,
 	EFFECT_DELETE,
@@ -155,7 +155,7 @@ const struct command *commands_get(const struct commands *t, struct slice name);
 /* The same, but also one that is COMMAND_UNKNOWN as yet: only its facts count. */
 const struct command *commands_find(const struct commands *t, struct slice name);
 
-/* Writes the argv indices of the command's keys, ascending, to `out` (room for `max`).
+/* Writes the argv indices of the command's keys, ascending, to `out`, at most `max` of them.
  * Returns how many there are, which may exceed `max`. */
 size_t command_key_args(const struct command *c, const struct resp_view *req, size_t *out,
                         size_t max);

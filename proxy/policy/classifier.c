@@ -143,7 +143,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	return what;
 }
 
-/* Of a few: a call would take longer. */
+/* For a handful of bytes: a call of memcmp() would take longer. */
 static inline bool same_bytes(const char *a, const char *b, size_t n)
 {
 	while (n && a[n - 1] == b[n - 1])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * classifier: what a command's name says of it, as far as that is known before its arguments
- * are looked at. Looked up once and remembered, until the configuration or what COMMAND says
- * changes: most commands are one of a few, and most requests begin as one before them did.
+ * classifier: what a command's name alone says of it, its arguments not yet read. Looked up
+ * once and remembered until the configuration, or what COMMAND says, changes: applications send
+ * a dozen different commands, and most requests begin as one before them did.
  *
  *   *2\r\n$3\r\nGET\r\n...  --classifier_recall()--> what GET is, and two arguments
  *            `--- classifier_find() <- look up

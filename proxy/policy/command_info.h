@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * command_info: what a command's name says of it, before its arguments are looked at.
+ * command_info: what a command's name alone says of it, its arguments not yet read.
  */
 #ifndef HASP_POLICY_COMMAND_INFO_H
 #define HASP_POLICY_COMMAND_INFO_H

@@ -3,7 +3,7 @@
  * context: what a command is decided by: the configuration, what is known of Redis and of the
  * connection, and the command itself; and the decision that comes of it.
  *
- * The files of this room know no client, no socket and no clock. They may change the session,
+ * The files of this folder know no client, no socket and no clock. They may change the session,
  * as if the command were sent now, and write a call to env->rewritten.
  */
 #ifndef HASP_POLICY_CONTEXT_H
@@ -26,7 +26,7 @@ enum verdict {
 	DISPATCH_PASS, /* it is sent as it came */
 	DISPATCH_CALL, /* env->rewritten is sent instead */
 	DISPATCH_GUARD, /* pending->guard_op is carried out, step by step */
-	DISPATCH_DEFER, /* ask again when nothing is awaited: its meaning depends on it */
+	DISPATCH_DEFER, /* ask again when no reply is due: what it means depends on one */
 	DISPATCH_HOLD, /* (dispatch_early) it cannot be decided about before it is whole */
 };
 
@@ -51,13 +51,13 @@ struct decision {
 	 * the command is queued in has it. With CALL and GUARD, commands behind this one wait.
 	 */
 	struct pending_request *pending;
-	bool watches_refusal; /* it is to be noted if the reply is an error */
+	bool watches_refusal; /* an error in reply aborts the transaction */
 	unsigned discards; /* replies before that one, which nobody sees */
-	int64_t wait_ms; /* CALL: it may wait in line for so long; 0: it does not */
+	int64_t wait_ms; /* CALL: for how long it may wait in line; 0: not at all */
 	enum tunnel_mode tunnel_mode;
 };
 
-/* A command has few keys; one that has more takes them from the heap. */
+/* Most commands have no more keys than this; for others the heap is used. */
 #define KEYS_ON_STACK 32
 
 /* One command of one client, and what it is decided by. */
@@ -73,7 +73,7 @@ struct context {
 	bool may_be_optimistic; /* a guard may be acquired without a script */
 	const struct resp_view *req;
 	const struct command_info *what;
-	/* How a call that is written now is to look; policy asks when it writes one. */
+	/* The form of a call that is written now; policy asks when it writes one. */
 	struct rewrite_how (*make_how)(void *arg);
 	struct rewrite_how how; /* of the call in env->rewritten */
 };

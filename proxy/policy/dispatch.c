@@ -28,8 +28,8 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 	return commands_are_learned(env->commands) ? ROUTE_PINNED : ROUTE_DEDICATED;
 }
 
-/* The keys of a request that could end a lock which somebody waits for: their places in it, of
- * which there is room for KEYS_ON_STACK. Returns how many. */
+/* The keys of a request that could end a lock for which clients wait. Writes their indices to
+ * `args`, at most KEYS_ON_STACK; returns how many. */
 static size_t find_waited(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req,
                           size_t *args)
@@ -55,7 +55,7 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
 	return find_waited(env, session, what, req, args) > 0;
 }
 
-/* The locks that a request names which is passed are probed when it is answered. */
+/* The request is passed: the locks that it may have ended are probed when it is answered. */
 static void add_probe(struct context *x, struct decision *d)
 {
 	size_t args[KEYS_ON_STACK], n;
@@ -84,9 +84,8 @@ static void mark_blocking(const struct context *x, struct decision *d)
 	if (!c || !(c->flags & COMMAND_BLOCKING) || x->session->opaque ||
 	    session_in_multi(x->session))
 		return;
-	if (!d->pending) {
+	if (!d->pending)
 		d->pending = pending_new(PENDING_NOTICE);
-	}
 	d->pending->blocks = true;
 }
 
@@ -169,7 +168,7 @@ static bool key_is_guarded(const struct config *config, struct slice key)
 	return g && g->mode == MODE_ENFORCE;
 }
 
-/* Will nobody have anything to say to it, once it is whole? */
+/* Is it certain that the request, once it is whole, concerns no rule and no guard? */
 static bool is_decided(const struct policy_env *env, const struct command_info *what,
                        const struct resp_view *req)
 {
@@ -204,7 +203,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	if (!is_decided(x->env, what, beginning))
 		return d;
 	d.verdict = DISPATCH_PASS;
-	/* What else there is to a lock's command is not to be seen yet. */
+	/* The options of a command on a lock have not arrived yet. */
 	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
 	    !match_rule(x->env->config, beginning->argv[1]))
 		observe(x, &d);

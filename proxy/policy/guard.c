@@ -26,7 +26,7 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 	n = command_key_args(c, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n; i++) {
 		const struct guard *g;
-		/* There are more than could be looked at. */
+		/* There are more keys than `args` takes. */
 		if (i == KEYS_ON_STACK)
 			return true;
 		g = match_guard(env->config, req->argv[args[i]]);

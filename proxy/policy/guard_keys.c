@@ -12,7 +12,7 @@
 
 void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
 {
-	/* All but the room for few, which is long. */
+	/* All but the inline arrays, which are long. */
 	memset(k, 0, offsetof(struct guard_keys, inline_args));
 	k->args = k->inline_args;
 	k->v = k->inline_keys;
@@ -51,7 +51,7 @@ void guard_keys_fini(struct guard_keys *k)
 		free(k->v);
 	}
 	for (size_t i = 0; i < OWNER_VALUE; i++)
-		buf_release(&k->rooms[i]);
+		buf_release(&k->scratches[i]);
 }
 
 /* Does `what`, such as name:reporting-*, speak of this client? */
@@ -203,7 +203,7 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		struct guarded_key *key = &k->v[i];
 		const struct read_set_entry *read_set_entry = read_set_find(
 			x->env->read_sets, x->read_set, x->session->db, key->key);
-		key->token = context_token(x, key->owner, &k->rooms[key->owner]);
+		key->token = context_token(x, key->owner, &k->scratches[key->owner]);
 		key->shared = !is_own(key->token);
 		key->held = !key->shared && !read_set_entry && x->read_set->overflowed;
 		if (!read_set_entry)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_keys: which keys of a command are guarded, what the command does to each, and as whom
- * its client asks. What becomes of it, guard.c decides.
+ * guard_keys: which keys of a command are guarded, what the command does to each, and the token
+ * of its client. guard.c decides what follows from that.
  */
 #ifndef HASP_POLICY_GUARD_KEYS_H
 #define HASP_POLICY_GUARD_KEYS_H
@@ -20,7 +20,7 @@ struct guard_keys {
 	bool acquires; /* it counts as a read, which may write as well */
 	bool ruled; /* a rule for locks concerns one of them */
 	int64_t wait_ms; /* the shortest of the guards' */
-	struct buf rooms[OWNER_VALUE]; /* the bytes behind v[].token, by kind */
+	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
 	size_t inline_args[KEYS_ON_STACK];
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
@@ -36,7 +36,7 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 void guard_keys_name(const struct context *x, struct guard_keys *k);
 void guard_keys_fini(struct guard_keys *k);
 
-/* For those who only look on: what a command, none that runs scripts, does to key `i` of its
+/* For observing: what a command, none that runs scripts, does to key `i` of its
  * `nargs`, which is guarded by `g`. `releases`, if it writes: the guard is released with it. */
 enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,

@@ -4,8 +4,8 @@
  * reply Lua cannot hold, scripts, and the application's own transactions. They are carried out
  * in a transaction that fails when a guard changes: see client/guard_transaction.h.
  *
- * A transaction whose application watches keys of its own cannot be begun anew, for that would
- * forget them: it watches the guards, too, from before its MULTI.
+ * When the application watches keys of its own, its transaction cannot be sent anew, for that
+ * would end the WATCH: hasp watches the guards, too, from before its MULTI.
  */
 #ifndef HASP_POLICY_GUARD_TXN_H
 #define HASP_POLICY_GUARD_TXN_H
@@ -15,7 +15,7 @@
 /* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
-/* A command is sent that is queued in a transaction: keeps what is sent, and has it noted when
+/* A command is sent that is queued in a transaction: keeps what is sent, and is told when
  * Redis refuses to queue it. */
 void guard_txn_keep(struct context *x, struct decision *d);
 

@@ -156,7 +156,7 @@ static bool write_call(struct context *x, struct lock_keys *k, struct lock_call 
 	                    call) == REWRITE_CALL;
 }
 
-/* The keys' names, of which most commands have few. */
+/* The keys' names; inline for most commands. */
 struct key_list {
 	struct slice *v;
 	struct slice inline_v[KEYS_ON_STACK];

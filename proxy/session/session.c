@@ -105,7 +105,7 @@ void session_each_awaited(const struct session *s,
 
 /* --- as they are answered ---------------------------------------------------------- */
 
-/* Moves *with, if there is one, to *at; the empty string stands for nothing. */
+/* Moves *with, unless it is NULL, to *at; an empty string becomes NULL. */
 static void replace_text(char **at, char **with)
 {
 	if (!*with)

@@ -11,7 +11,7 @@ redisReply *reply_decode(struct slice frame)
 	if (!reader)
 		return NULL;
 	/* The scanner has checked that the frame is whole and bounded, so no length in it can
-	 * make the reader reserve more than a few times its size. */
+	 * make the reader reserve many times its size. */
 	if (redisReaderFeed(reader, frame.p, frame.n) != REDIS_OK ||
 	    redisReaderGetReply(reader, &reply) != REDIS_OK)
 		reply = NULL;

@@ -13,7 +13,7 @@
 
 struct link_user;
 
-/* A run: requests of one user whose replies are to be treated alike. */
+/* A run: requests of one user that have the same flags. */
 struct inflight {
 	struct link_user *user; /* NULL: it has left, or the link itself sent the request */
 	void *tag; /* of link_expect(); NULL if `count` > 1 */

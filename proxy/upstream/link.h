@@ -30,7 +30,7 @@
 
 /* What is to be done with a reply; flags of link_expect(). */
 enum {
-	LINK_PASS = 0, /* forward it and forget it */
+	LINK_PASS = 0, /* forward it, no more */
 	LINK_NOTIFY = 1 << 0, /* call on_reply() when it is whole */
 	LINK_INTERCEPT = 1 << 1, /* hold an error back and ask on_line() */
 	LINK_INTERCEPT_STATUS = 1 << 5, /* (with LINK_INTERCEPT) a simple string, too */

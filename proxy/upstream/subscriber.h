@@ -46,7 +46,7 @@ bool subscriber_is_up(const struct subscriber *s);
 const char *subscriber_refusal(const struct subscriber *s);
 
 /* Subscribes and unsubscribes another channel. Nothing happens while the subscriber is not up;
- * these channels are forgotten when the connection ends, so on_up() must add them again. */
+ * these channels are gone when the connection ends, so on_up() must add them again. */
 void subscriber_add(struct subscriber *s, struct slice channel);
 void subscriber_remove(struct subscriber *s, struct slice channel);
 

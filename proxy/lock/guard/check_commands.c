@@ -11,7 +11,7 @@ struct checking {
 };
 
 /* What is wrong with the command, and what would be right; NULL: nothing. */
-static const char *unfitness(const struct commands *t, const char *name, enum guard_list list)
+static const char *find_fault(const struct commands *t, const char *name, enum guard_list list)
 {
 	const struct command *c = commands_get(t, slice_str(name));
 
@@ -38,7 +38,7 @@ static void check_list(struct checking *k, const struct guard *g, const struct s
                        enum guard_list list)
 {
 	for (size_t i = 0; i < names->n; i++) {
-		const char *what = unfitness(k->commands, names->v[i], list);
+		const char *what = find_fault(k->commands, names->v[i], list);
 
 		if (!what)
 			continue;

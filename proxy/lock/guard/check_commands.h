@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fitness: whether the commands that guards name can be guarded at all: they need a key in a
- * known place, and a script that can run them. Pure.
+ * check_commands: checks the commands that [guard] sections name: each needs a key in a known
+ * place, and a script must be able to run it. Pure.
  */
 #ifndef HASP_LOCK_GUARD_CHECK_COMMANDS_H
 #define HASP_LOCK_GUARD_CHECK_COMMANDS_H

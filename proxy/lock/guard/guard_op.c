@@ -487,7 +487,7 @@ static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf
 	};
 }
 
-/* Where key `i` of those that were sent stands among the keys; op->n: there is none. */
+/* The index in op->keys of the key that was sent as number `i`; op->n: there is none. */
 static size_t sent_key(const struct guard_op *op, size_t i)
 {
 	for (size_t at = 0; at < op->n; at++) {
@@ -567,8 +567,8 @@ void guard_op_undo(struct guard_op *op)
 
 /* --- what is released -------------------------------------------------------------------- */
 
-/* A shared owner was noted as one who has read before it had, and then nothing was read: with
- * the guard, what it read earlier would be good again. */
+/* Redis has listed a shared owner as a reader, and then the read failed: if it kept the guard,
+ * what the owner read earlier would count as fresh. */
 static bool acquired_in_vain(const struct guard_op *op, size_t i, enum guard_op_result result)
 {
 	return result == GUARD_OP_FAILED && op->unread && op->keys[i].entry->shared &&
@@ -589,21 +589,20 @@ static bool is_released(const struct guard_op *op, size_t i, enum guard_op_resul
 	return !k->entry->read || k->entry->lost;
 }
 
-/* Has a shared owner read without having been noted? What its connection takes for read,
- * another one of them may have written since; nor was anything acquired inside the
- * application's own WATCH. */
-static bool is_noted(const struct guard_op *op, const struct guard_op_key *k,
-                     enum guard_op_result result)
+/* Is a shared owner to be listed as a reader now? Inside the application's own WATCH nothing
+ * was acquired, and so no script has listed it. */
+static bool is_new_reader(const struct guard_op *op, const struct guard_op_key *k,
+                          enum guard_op_result result)
 {
 	return op->kind == GUARD_OP_WATCH_EXEC && result != GUARD_OP_FAILED && k->acquires &&
 	       k->entry->shared;
 }
 
-/* Of those who share a token, another may have the guard and have read. */
+/* Another connection of a shared owner may have the guard, and have read under it. */
 static enum guard_done done_with_key(const struct guard_op *op, size_t i,
                                      enum guard_op_result result)
 {
-	if (is_noted(op, &op->keys[i], result))
+	if (is_new_reader(op, &op->keys[i], result))
 		return GUARD_DONE_READ;
 	if (result == GUARD_OP_CARRIED_OUT)
 		return GUARD_DONE_WRITTEN;
@@ -638,7 +637,8 @@ bool guard_op_is_shared(const struct guard_op *op)
 {
 	for (size_t i = 0; i < op->n; i++) {
 		const struct guard_op_key *k = &op->keys[i];
-		if ((k->releases && k->entry->shared) || is_noted(op, k, GUARD_OP_CARRIED_OUT))
+		if ((k->releases && k->entry->shared) ||
+		    is_new_reader(op, k, GUARD_OP_CARRIED_OUT))
 			return true;
 	}
 	return false;

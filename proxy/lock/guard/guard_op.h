@@ -16,15 +16,18 @@
  * In a transaction of hasp's own, of which the guards are watched, around the command
  * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
  *
- *      NEW -+--> ACQUIRE --GRANTED-.      .---- a guard changed ----.
- *           |     | ^              v      v                         |
- *           `-----|-|------------> CHECK -----GRANTED----> EXECUTE -'--reply--> HAND_OFF
- *                 | |              | ^                                              |
- *          QUEUED | | granted      | | granted                             released |
- *                 v |              v |                                              v
- *                QUEUED           QUEUED --timed out--> DONE                       DONE
+ *                       .----------- a guard changed ----------.
+ *                       v                                      |
+ *      NEW ----> ACQUIRE or CHECK --GRANTED by all guards--> EXECUTE --reply--> HAND_OFF
+ *                  |  ^    |                                   |                   |
+ *           QUEUED |  |    | refused                           | too often         | released
+ *                  v  |    v                                   v                   v
+ *                 QUEUED   DONE                               DONE                DONE
+ *                    `--timed out--> DONE
  *
- * A script that refuses (REFUSED) ends it, too: DONE.
+ *      ACQUIRE comes first if the transaction reads guarded keys, CHECK follows when it has
+ *      their guards. NOSCRIPT sends the same step again. HAND_OFF ends at once if no guard has
+ *      a shared owner.
  *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
@@ -59,7 +62,7 @@ enum guard_op_phase {
 	GUARD_OP_SCRIPTED, /* the script that checks, and carries out the command */
 	GUARD_OP_ACQUIRE, /* the script that acquires what the transaction reads */
 	GUARD_OP_CHECK, /* WATCH, and the script that checks all guards */
-	GUARD_OP_QUEUED, /* nothing is: it waits in line for a guard */
+	GUARD_OP_QUEUED, /* nothing is in flight: it waits in line for a guard */
 	GUARD_OP_EXECUTE, /* the command as it came, or MULTI ... EXEC */
 	GUARD_OP_HAND_OFF, /* the releases of guards that several connections share */
 	GUARD_OP_DONE,
@@ -90,7 +93,7 @@ enum guard_op_step {
 	GUARD_STEP_SEND_NEXT, /* guard_op_write_next() */
 	GUARD_STEP_SEND_COMMAND, /* as it came */
 	GUARD_STEP_SEND_EXEC, /* MULTI, the commands, EXEC; or the application's EXEC */
-	GUARD_STEP_WAIT, /* it stands in line */
+	GUARD_STEP_WAIT, /* it is in line for a guard */
 	GUARD_STEP_BEGIN_MULTI, /* the application's MULTI */
 	GUARD_STEP_ABORT, /* nothing is carried out; the error is its answer */
 	GUARD_STEP_GIVE_UP, /* nothing is carried out: the guards changed too often */
@@ -123,25 +126,25 @@ struct guard_op {
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
 	bool optimistic; /* it begins with an optimistic acquire */
 	bool writes;
-	bool has_waiters; /* TRY: somebody stands in line */
+	bool has_waiters; /* TRY: clients wait for the guard */
 	bool acquired; /* it has guards that it did not have before */
-	bool unread; /* acquired; and nobody had read under one of them: what was read before is
-	              * out of date */
-	unsigned due; /* answers before the one that decides */
-	unsigned attempts;
-	double sent_at; /* clock_now() */
-	int64_t wait_ms; /* it may stand in line for so long */
+	bool unread; /* acquired, and one of them had not been read under: what the owner read
+	              * before is out of date */
+	unsigned due; /* answers that come before the one that decides */
+	unsigned attempts; /* how often a guard changed under the transaction */
+	double sent_at; /* clock_now(), in seconds */
+	int64_t wait_ms; /* for how long it may be in line; 0: not at all */
 	char ticket[GUARD_OP_TICKET_MAX]; /* of what was sent last */
-	size_t ncommands; /* in the transaction */
+	size_t ncommands; /* BLOCK: in `block` */
 	struct buf block; /* BLOCK: its commands */
-	bool block_open; /* BLOCK: Redis has queued them, and is to discard them */
+	bool block_open; /* BLOCK: Redis has queued them; they must be discarded first */
 	struct buf error; /* the first one among what was due; empty: none */
 	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
 	enum guard_op_result result; /* HAND_OFF: its own */
 	struct buf answer; /* HAND_OFF: Redis' whole answer */
 	size_t answer_from; /* where in it the client's begins */
 	struct resp_reply reply; /* HAND_OFF: that tells of it */
-	size_t queued_at; /* the key for which it stands in line */
+	size_t queued_at; /* QUEUED: index of the key for whose guard it waits */
 	size_t n;
 	struct guard_op_key {
 		struct read_set_entry *entry;
@@ -167,7 +170,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
                                       double now);
 void guard_op_free(struct guard_op *op); /* NULL is allowed */
 
-/* How often a guard may change under a transaction until that is given up. */
+/* After so many changes of its guards a transaction is given up. */
 #define GUARD_OP_ATTEMPTS 100
 
 /* Something happened. Returns what is to be done, and changes the phase accordingly. */
@@ -180,10 +183,9 @@ enum guard_op_event guard_op_event_of(struct slice line);
 
 /* `how.ticket` and the time count from here on; `now`: clock_now(). */
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
-/* The optimistic acquire of `req`, whose answers before the last are noted by
- * guard_op_tried(). */
+/* The optimistic acquire of `req`. Its answers before the last one go to guard_op_tried(). */
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
-/* The script for `req`, whose keys, guarded or not, stand at `args`. */
+/* The script for `req`. `args`: the indices of all its keys, guarded or not. */
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
                            const size_t *args, size_t nargs, struct rewrite_how how);
 /* The next step of a transaction, up to the script that decides about the one behind it; sets
@@ -206,7 +208,7 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
                     struct lock_try *t, int64_t *lease_ms);
 /* Redis carried it out, or not. Its keys' entries are as they are to be then. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
-/* Nobody will see the answer: what it reads counts as read. Frees it. */
+/* hasp will not see the answer: what it reads counts as read. Frees it. */
 void guard_op_assume(struct guard_op *op);
 /* The answer will never come: it leaves the line, and what it acquired is released. */
 void guard_op_undo(struct guard_op *op);
@@ -216,13 +218,13 @@ struct slice guard_op_queued_key(const struct guard_op *op);
 
 /* --- what is released --- */
 
-/* Appends the calls that release what the command does not need any more, and, if it `acquired`
- * guards for itself, those that it has not read under, or that note what it has read; returns
- * how many. */
+/* Appends the calls that release the guards which the command does not need any more and, if it
+ * `acquired` guards, those that it did not read under; also the calls that list a shared owner
+ * as a reader. Returns how many. */
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out);
-/* Does it release or note, when it is done, guards of owners that other connections are, too?
- * Those must not go on before Redis has done so: what they read then would be forgotten. */
+/* Will the end of the operation change guards of shared owners? The owner's other connections
+ * must not go on before Redis has done so, or what they read meanwhile would be lost. */
 bool guard_op_is_shared(const struct guard_op *op);
 /* As guard_op_write_release(), by hasp's own connection. */
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);

@@ -76,7 +76,7 @@ struct slice read_set_entry_key(const struct read_set_entry *e)
 	return lock_id_key(e->by_id.key);
 }
 
-/* Its own size, and what stands behind it. */
+/* In bytes, with the id and the token, which follow the struct. */
 static size_t entry_size(struct slice id, struct slice token)
 {
 	return sizeof(struct read_set_entry) + id.n + token.n;

@@ -5,7 +5,7 @@
  * then, however long that takes. Whether it has, the scripts decide.
  *
  *   read_set_add() --the read is answered--> read --written or lost--> gone
- *        `-- refused --> gone                  `-- the connection ends --> released
+ *        `-- refused --> gone          `-- the connection ends --> gone, its guard released
  */
 #ifndef HASP_LOCK_GUARD_READ_SET_H
 #define HASP_LOCK_GUARD_READ_SET_H
@@ -19,8 +19,8 @@
 #include "lock/rewrite/guard.h"
 #include "lock/scripts/script_job.h"
 
-/* A connection has fewer entries than this. To make room for another one the oldest is
- * forgotten; from then on a key without an entry counts as read when it is written. */
+/* A connection has no more entries than this. For another one the oldest is dropped; from then
+ * on a key without an entry counts as read when it is written. */
 #define READ_SET_MAX 1024
 
 struct read_sets; /* a worker's */
@@ -33,7 +33,7 @@ struct script_jobs *read_sets_jobs(const struct read_sets *r);
 struct read_set {
 	struct list entries; /* oldest first */
 	uint32_t n;
-	bool overflowed; /* entries were forgotten; then those that are written stay, because a
+	bool overflowed; /* entries were dropped; then those that are written stay, because a
 	                  * key without one counts as read */
 };
 void read_set_init(struct read_set *r);
@@ -47,11 +47,11 @@ struct read_set_entry {
 	struct slice token; /* by which the guard was acquired */
 	double until; /* clock_now(): when the guard is over, unless it is acquired again */
 	bool read; /* the read was answered */
-	bool release; /* the guard, when the connection ends */
+	bool release; /* the guard is released when the connection ends */
 	bool shared; /* several connections may be this owner */
 	bool renamed; /* what counts as read was read under another token */
 	bool lost; /* another owner had the guard since the read, as far as is known here */
-	int64_t lease_ms;
+	int64_t lease_ms; /* of the guard */
 };
 
 /* NULL: none. */
@@ -71,7 +71,7 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 void read_set_entry_read(struct read_set_entry *e);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
-/* hasp's own connection releases the guard, or notes what was done with it. */
+/* hasp's own connection releases the guard, or lists the owner as a reader: see `done`. */
 void read_set_entry_release(const struct read_set_entry *e, enum guard_done done);
 
 /* The connection ended: guards that it may still have are released. `now`: clock_now(). */
