@@ -14,8 +14,8 @@ struct rewrite_how lock_wait_how(const struct client *c, bool eval)
 		.ticket = waiters_ticket(c->env->policy.waiters),
 	};
 
-	/* A transaction waits for nobody; and a client that does not hear answers cannot be
-	 * called in. */
+	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp
+	 * cannot follow: it could not be told of a grant. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
 		how.wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
 		how.place = c->waiter ? waiter_place(c->waiter) : 0;

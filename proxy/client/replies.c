@@ -108,7 +108,7 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	r->observation = NULL;
 }
 
-/* A frame that is no message may come again: nobody is subscribed. */
+/* Frames are watched only while the client is subscribed, or may become so. */
 static void watch_frames(struct client *c)
 {
 	if (c->session.nawaited == 0)

@@ -388,8 +388,8 @@ static void on_eof(struct client *c)
 	if (!client_is_parked(c))
 		pass_eof(c);
 	else if (session_may_be_blocked(&c->session))
-		/* Redis lets go of it, and of what is behind it. Else it would give what it
-		 * waits for to nobody. */
+		/* Redis ends the blocking command, and drops those behind it. Else it would pop
+		 * an element for a client that is gone. */
 		link_shutdown(c->user.link);
 }
 

@@ -23,7 +23,7 @@ struct command_info {
 	bool is_guarded; /* a guard could; likewise */
 	bool acquires; /* it is among those that take a guard */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
-	bool may_release; /* it could end a lock that somebody waits for */
+	bool may_release; /* it could end a lock that a client waits for */
 	bool is_free; /* plain, and none of the four above: whatever its arguments */
 };
 

@@ -52,7 +52,7 @@ struct decision {
 	 */
 	struct pending_request *pending;
 	bool watches_refusal; /* an error in reply aborts the transaction */
-	unsigned discards; /* replies before that one, which nobody sees */
+	unsigned discards; /* replies before that one, which the client does not get */
 	int64_t wait_ms; /* CALL: for how long it may wait in line; 0: not at all */
 	enum tunnel_mode tunnel_mode;
 };

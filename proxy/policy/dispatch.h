@@ -4,8 +4,8 @@
  *
  *   verb            -> rewritten
  *   write on a key
- *   with a rule     -> rewritten, unless watched, or only observed: then its reply is
- *                      looked at
+ *   with a rule     -> rewritten, unless watched; only observed: passed, and its reply
+ *                      is reported to the tracker
  *   session command -> passed, and remembered until its reply
  *   anything else   -> passed
  *
@@ -23,7 +23,7 @@
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
-/* Could the request, which is plain but for that, end a lock that somebody waits for? */
+/* Could the request, which is plain but for that, end a lock that a client waits for? */
 bool dispatch_may_release(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 

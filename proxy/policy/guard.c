@@ -82,7 +82,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 	return d;
 }
 
-/* Nobody hears answers: the script is sent, and that is all that can be done. */
+/* Replies cannot be followed: the script is sent, and its answer is not awaited. */
 static struct decision call_opaque(struct context *x, const struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };

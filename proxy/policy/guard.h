@@ -3,7 +3,7 @@
  * guard: decides about commands on guarded keys. What is sent and answered then, the exchange
  * walks through (client/guard_exchange.h).
  *
- *   read  -> optimistic acquire, if nobody waits: EXISTS queue, SET guard NX, the command
+ *   read  -> optimistic acquire, if no client waits: EXISTS queue, SET guard NX, the command
  *         -> guard_read.lua
  *   write -> guard_finish.lua (one key, read by this connection) or guard_write.lua
  *         -> a transaction of hasp's own (policy/guard_txn.h), where no script can run it

@@ -191,7 +191,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = rewrite_guard_sort(k->v, k->n);
 }
 
-/* Nobody but this connection has it. */
+/* Is it the token of one connection only? */
 static bool is_own(struct slice token)
 {
 	return slice_starts(token, SLICE_LIT(OWNER_CONNECTION_PREFIX));

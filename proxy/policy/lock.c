@@ -206,8 +206,8 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 	size_t n = 0;
 
 	key_list_init(&waited, k->n);
-	/* A lock that the call releases is handed to a waiter by the call itself, and nobody
-	 * waited for one that it acquired. */
+	/* The call itself hands off a lock that it releases; and a lock that it acquired had no
+	 * waiters. */
 	for (size_t i = 0; i < k->n && !call->hands_over && !call->fresh; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
 		if (lock_is_waited_for(x->env, x->session, k->v[i].rule, key))

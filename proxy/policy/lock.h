@@ -18,8 +18,8 @@ struct decision lock_decide_write(struct context *x);
  * line), and what `r` keeps of it; *wait_ms: how long it may wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
-/* Does a client wait for the lock here, or might one elsewhere, where nobody sees what this
- * request does? `rule`: the key's; NULL: none. */
+/* Does a client wait for the lock here, or might one of another hasp process, which does not
+ * see this request? `rule`: the key's; NULL: none. */
 bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
                         const struct rule *rule, struct slice key);
 

@@ -176,7 +176,7 @@ void observe(struct context *x, struct decision *d)
 	struct pending_request *r = d->pending;
 	struct observation *o;
 
-	/* Nobody would hear what it is answered. */
+	/* hasp would not see the answer. */
 	if (s->opaque)
 		return;
 	o = observe_keys(x);

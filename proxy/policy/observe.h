@@ -12,8 +12,8 @@
  * a command on a lock that clients wait for. No command waits for another because it is
  * observed.
  *
- * Not seen: what the scripts of applications write, commands that block, what nobody hears the
- * answer to (CLIENT REPLY), and what the command is rewritten for by a rule that is enforced.
+ * Not seen: what the scripts of applications write, commands that block, commands without
+ * an answer (CLIENT REPLY), and what the command is rewritten for by a rule that is enforced.
  */
 #ifndef HASP_POLICY_OBSERVE_H
 #define HASP_POLICY_OBSERVE_H

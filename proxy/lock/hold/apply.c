@@ -85,7 +85,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
 		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i]);
-		/* Of several keys, some may be another owner's; and a lock that was handed over
+		/* Of several keys, some may be another owner's; and a lock that was handed off
 		 * before the reply came has begun since. */
 		if (!hold || (!p->by_value && !slice_eq(hold->token, p->token)) ||
 		    hold->begun > p->sent_at)

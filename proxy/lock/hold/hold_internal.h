@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * hold_internal: what the files of this room share. Each needs only those above it:
+ * hold_internal: what the files of this folder share. Each needs only those above it:
  *
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive

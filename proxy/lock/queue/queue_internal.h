@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * queue_internal: what the files of this room share. Each needs only those above it:
+ * queue_internal: what the files of this folder share. Each needs only those above it:
  *
  *   line.c        the waiters of this worker for one lock, in the order of their places
  *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded

@@ -60,7 +60,7 @@ struct slice waiters_ticket(struct waiters *w);
 bool waiters_any(const struct waiters *w);
 bool waiters_for(const struct waiters *w, int db, struct slice key);
 
-/* Something may have released the lock: hands it over if it is free. `kind`: of a lock that no
+/* Something may have released the lock: hands it off if it is free. `kind`: of a lock that no
  * waiter of this worker waits for. */
 void waiters_probe(struct waiters *w, int db, struct slice key, enum lock_kind kind);
 

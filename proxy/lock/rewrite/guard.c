@@ -100,8 +100,9 @@ static void write_command(struct buf *out, const struct guarded_command *g)
 		resp_write_bulk(out, g->req->argv[i]);
 }
 
-/* A grant may come when its waiter has given up: a guard that is the owner's again tells
- * nothing of what it read before, and the write is refused as nobody's. */
+/* A grant may come after its waiter has given up: then the guard is the owner's again, but what
+ * the owner read before is out of date. With a token that no owner has, the write is refused.
+ */
 static struct slice token_of(const struct guarded_key *k)
 {
 	return k->lost && k->writes ? SLICE_LIT("-") : k->token;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard: turns a command on guarded keys into a call of the script that takes their guards
- * and reads, or makes sure of them and writes. Pure: no I/O, no clock.
+ * guard: turns a command on guarded keys into a call of the script that acquires their guards
+ * and reads, or checks them and writes. Pure: no I/O, no clock.
  *
  *   GET stock:7   --> guard_read:  take hasp:guard:{stock:7}, or wait for it; GET
  *   SET stock:7 v --> guard_finish: is it still ours? SET; hand it off
@@ -23,19 +23,19 @@
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
-/* A guarded key of a command, told once. */
+/* A guarded key of a command. A key that the command names twice is here once. */
 struct guarded_key {
 	struct slice key;
-	struct slice token; /* who asks */
-	enum owner_kind owner; /* of which kind that is */
+	struct slice token; /* of the client's owner */
+	enum owner_kind owner; /* the kind of the token */
 	int64_t lease_ms;
 	bool shared; /* several connections may be one owner */
-	bool release; /* the guard, when the connection ends */
-	bool held; /* this connection has read it under the guard, and not written it since;
-	              told by Redis where several connections are one owner */
-	bool lost; /* it has, and another one had the guard since: then it may not be written */
+	bool release; /* the guard is released when the connection ends */
+	bool held; /* this connection has read it under the guard, and not written it since.
+	              Of a shared owner Redis knows better: see guarded_key.lua */
+	bool lost; /* another owner had the guard since that read: it may not be written */
 	bool writes; /* the command may change it */
-	bool acquires; /* the command is such a read */
+	bool acquires; /* the command is a read that acquires the guard */
 	bool releases; /* the command ends what the read began */
 };
 
@@ -49,8 +49,8 @@ struct guarded_command {
 	int64_t wait_ms; /* 0: it does not */
 };
 
-/* In the keys' order, and none twice: what the command does to one of the twins, it does to the
- * one that is left. Returns how many there are. */
+/* Sorts the keys, and merges duplicates: what the command does to each of them, it does to the
+ * one that is left. Returns how many are left. */
 size_t rewrite_guard_sort(struct guarded_key *keys, size_t n);
 
 /* Does the request, of the command `c`, have in a script the reply that it has outside, in the
@@ -60,25 +60,26 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
 
 /* Appends the call. Answers what the command answers, or:
  *
- *   +QUEUED place now held i    it stands in line for key i, counted from 1
+ *   +QUEUED place now held i    the client is in the queue for key i, counted from 1
  *   -LOCKED ...                 it cannot wait (any more)
  *   -LOCKLOST ...               a key that it writes was lost: see rewrite_guard_is_lost()
  *   +GRANTED                    (reads, `apart`) the guards were its owner's: send the command
- *   +GRANTED anew               the same, and nobody had read under one of them
+ *   +GRANTED anew               the same, and one of them had not been read under
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
                         struct rewrite_how how, bool apart);
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
                          struct rewrite_how how);
-/* What a read of one guarded key begins with that its connection, the only one of its owner,
- * has not read: three commands, which cost Redis less than a script. Answered with
+/* For a read of one guarded key that was not read yet, by an owner that is one connection:
+ * three commands, which cost Redis less than a script. If the guard is acquired, the answers
+ * are
  *
- *   :0               nobody stands in line
+ *   :0               the queue is empty
  *   +OK              the guard was free
  *   the reply        of the command
  *
- * when the guard is taken. When the first two answer anything else the third counts for
- * nothing. Who stands in line between the two came later than this. */
+ * If one of the first two is another one, the reply of the command must not be used. A client
+ * that enters the queue between the two came later than this one. */
 #define OPTIMISTIC_PREFIX 2
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
                               struct slice token, int64_t lease_ms);
@@ -87,12 +88,12 @@ void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, stru
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
                          struct rewrite_how how);
 
-/* hasp's own call when the owner has done with the key what it tells. */
+/* What the owner has done with the key, when hasp releases its guard. */
 enum guard_done {
 	GUARD_DONE_NOTHING,
 	GUARD_DONE_WRITTEN,
-	GUARD_DONE_UNREAD, /* nobody may have read under it, else it is kept */
-	GUARD_DONE_READ, /* this is noted, and the guard is kept */
+	GUARD_DONE_UNREAD, /* released only if it has not been read under */
+	GUARD_DONE_READ, /* not released: the owner is added to the readers */
 };
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
                                      bool shared, enum guard_done done);

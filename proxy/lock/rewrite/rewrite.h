@@ -5,8 +5,8 @@
  *
  *   view (argv) + keys (rule, token each) --> EVALSHA/EVAL sha nkeys key... arg...
  *
- * The script's reply is what the application gets, byte for byte; the
- * lock_call tells what that reply means for whoever keeps the books.
+ * The script's reply is what the application gets, byte for byte. struct lock_call says what
+ * that reply means for the worker's tables.
  */
 #ifndef HASP_LOCK_REWRITE_REWRITE_H
 #define HASP_LOCK_REWRITE_REWRITE_H
@@ -27,8 +27,8 @@
 struct lock_key {
 	size_t arg; /* its index in argv */
 	const struct rule *rule; /* NULL: no rule matches this key */
-	/* Who asks: the rule's owner token. For OWNER_VALUE the value that this
-	 * connection last stored at the key; empty when it stored none. */
+	/* The client's token under the rule. For OWNER_VALUE the value that this connection
+	 * last stored at the key; empty when it stored none. */
 	struct slice token;
 };
 
@@ -70,10 +70,10 @@ struct lock_call {
 	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
 	enum lock_kind kind; /* of a lock that the call takes */
 	struct slice ticket; /* of rewrite_how; empty: the call carries none */
-	int64_t wait_ms; /* it stands in line for so long, which `+QUEUED ...` tells; 0: it
-	                    does not */
+	int64_t wait_ms; /* for how long it may be in the queue, after `+QUEUED ...`; 0: not at
+	                    all */
 	bool fresh; /* it succeeds only where there was no lock */
-	bool hands_over; /* a lock that it releases is handed to its first waiter */
+	bool hands_over; /* it hands off a lock that it releases */
 };
 
 enum rewrite_result {
@@ -105,7 +105,7 @@ void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
 /* Did this reply to `call` mean success? */
 bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
 
-/* hasp's own calls, for a lock that it keeps books of, always as EVALSHA. */
+/* hasp's own calls, for a lock in its tables; always as EVALSHA. */
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
@@ -124,7 +124,7 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
                    size_t n);
 
 /* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
- * hands it over. Answers :1, or :0 when another's was later. Returns the script. */
+ * hands it off. Answers :1, or :0 when another's was later. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id,
                               struct slice ticket);
 

@@ -10,7 +10,7 @@
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
-/* Stands for "no limit" in the scripts: Lua counts in doubles. */
+/* Means "no limit" in the scripts: Lua counts in doubles. */
 #define LEASE_MAX_MS 1000000000000000
 
 /* A command to be rewritten; see rewrite_lock(). */

@@ -79,7 +79,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	return PARSED_OK;
 }
 
-/* With owner = value a taking SET needs no script: nothing stands beside the lock. */
+/* With owner = value a taking SET needs no script: there is no sidecar. */
 static void write_plain_take(const struct rewrite *rw, bool get, const struct expiry *e)
 {
 	struct buf *out = rw->out;

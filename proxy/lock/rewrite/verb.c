@@ -19,7 +19,7 @@
 /* now + ms must fit until the year 2248. */
 #define VERB_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
 
-/* Nobody waits longer than a year. */
+/* The longest wait: a year. */
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
 
 struct verb_args {
@@ -213,7 +213,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewr
 	call->hands_over = true;
 }
 
-/* KEYS of the scripts that let nobody in: lock, record, and `third` of the lock's keys. */
+/* KEYS of the scripts that acquire nothing: lock, record, and `third` of the lock's keys. */
 static void begin_lock_call(struct buf *out, struct rewrite_how how, struct lock_call *call,
                             enum key_name third, size_t nargs)
 {

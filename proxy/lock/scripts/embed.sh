@@ -16,7 +16,7 @@
 # nothing in a run that returns before, for Lua makes a function each time that it comes by its
 # definition.
 #
-# Comments stand on lines of their own and do not travel; neither does indentation.
+# Comments are on lines of their own and do not travel; neither does indentation.
 #
 # A comment `-- break B: LINE` says what the next line becomes with --break B. The campaigns in
 # tests/fuzz break the scripts by these names, and must find out. A name that no comment has is an
@@ -94,7 +94,7 @@ text() {
 			}
 		}
 
-		# Loads what `unit` includes, and notes the users of each.
+		# Loads what `unit` includes, and lists the users of each.
 		function load_includes(unit, chain,    i, name) {
 			for (i = 1; i <= nincludes[unit]; i++) {
 				name = includes[unit, i]
@@ -110,7 +110,7 @@ text() {
 			}
 		}
 
-		# Where the include `name` stands: in the innermost function, or else in the script, that has
+		# Where the include `name` goes: in the innermost function, or else in the script, that has
 		# all its users.
 		function home(name,    i, user) {
 			if (!(name in homes)) {

@@ -18,7 +18,7 @@
 #include "base/slice.h"
 #include "lock/scripts/script.h"
 
-/* How the call must look on the wire. */
+/* The form of the call on the wire. */
 struct rewrite_how {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
 	bool resp3; /* the client speaks RESP3 */
@@ -27,7 +27,7 @@ struct rewrite_how {
 	struct slice ticket;
 	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
 	                      */
-	int64_t place; /* where it stood in the queue; 0: it did not */
+	int64_t place; /* that it had in the queue; 0: none */
 };
 
 void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,

@@ -1,6 +1,6 @@
 -- dequeue: a try to take a lock is over, as far as its client is concerned: it leaves the queue. If
--- it was granted the lock meanwhile, or took it at once and nobody ever learned of it, that is
--- undone, or told.
+-- it was granted the lock meanwhile, or took it at once and no reply arrived, that is undone,
+-- or told.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record

@@ -4,8 +4,8 @@
 -- KEYS     see guarded_key.lua
 -- ARGV     see guarded_key.lua; without a command hasp sends it when the guards are acquired
 --
--- returns  the command's reply; without a command GRANTED, and 'anew' when nobody had read under
---          one of them; LOCKED with the first key that is another's; LOCKLOST with the first key
+-- returns  the command's reply; without a command GRANTED, and 'anew' when one of them had not been
+--          read under; LOCKED with the first key that is another's; LOCKLOST with the first key
 --          that was lost; QUEUED (see enqueue.lua), and its number
 -- layout   hasp's
 -- include acquire_guard

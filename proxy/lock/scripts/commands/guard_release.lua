@@ -1,13 +1,13 @@
--- guard_release: hasp's own release of a guard, when its owner is done with the key; or what it
--- notes when its owner is not.
+-- guard_release: hasp's own release of a guard, when its owner is done with the key. When a shared
+-- owner has only read the key, adds it to the readers instead.
 --
 -- KEYS[1]  guard
 -- KEYS[2]  queue
 -- KEYS[3]  readers (none: the guard again)
 --
 -- ARGV[1]  token
--- ARGV[2]  'written' when its owner has written what it had read, or ''; 'unread': only what
---          nobody has read under; 'read' when its owner has read, and keeps the guard
+-- ARGV[2]  'written' when its owner has written what it had read, or ''; 'unread': only a
+--          guard that was not read under; 'read' when its owner has read, and keeps the guard
 --
 -- returns  1; 0 when the guard is another's
 -- layout   hasp's

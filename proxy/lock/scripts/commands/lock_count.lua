@@ -31,7 +31,7 @@ if existing > 0 then
 end
 
 if mine == 0 and existing > 0 then
-	-- hasp watches already when the lock ends, for those who are in the queue.
+	-- For the clients in the queue, hasp probes already when the lock ends.
 	local held_ms = -1
 	if existing == 1 then
 		held_ms = redis.call('PTTL', lock)

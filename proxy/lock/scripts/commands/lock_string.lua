@@ -43,6 +43,6 @@ if type(fence) == 'table' then
 	return client_error(fence, 'LOCK')
 end
 redis.call('SET', lock, token, 'PX', lease)
--- The owner who has the lock already would lose it, if this try were undone: so it is marked.
+-- Undoing this try would take the lock from an owner that has it already: so the try is marked.
 write_record(record, token, fence, owner and '=' .. ticket or ticket, lease)
 return fence

@@ -1,5 +1,5 @@
--- poll: hasp's own look at a lock that its clients wait for. A lock that is free, because its lease
--- ended or somebody released it past us, is handed off to the first waiter.
+-- poll: hasp's own question about a lock that its clients wait for. A lock that is free, because
+-- its lease ended or a client released it without hasp, is handed off to the first waiter.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  record

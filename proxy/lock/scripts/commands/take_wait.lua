@@ -34,7 +34,7 @@ local option, number = 'PX', lease
 if until_ms ~= '0' then
 	option, number = 'PXAT', until_ms
 end
--- Whom the record names: with owner = value nobody but the value itself.
+-- The record's token. With owner = value there is none, for the value names the owner.
 local recorded = side == lock and '-' or token
 
 local reply, held_ms = false, -1

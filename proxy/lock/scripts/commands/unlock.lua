@@ -10,7 +10,7 @@
 -- ARGV[2]  layout: 'hash', 'string', or '' for either
 -- ARGV[3]  '' or the ticket of the acquisition that is meant, which must be the latest
 --
--- returns  1 released (and handed off to the first waiter), or one hold of several given back;
+-- returns  1 released (and handed off to the first waiter), or one hold of several released;
 --          0 not this owner's
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock
 -- include client_error

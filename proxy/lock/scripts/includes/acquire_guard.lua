@@ -1,8 +1,8 @@
 -- Acquires the guard of a key for a read (see guarded_key.lua). Returns what became of it:
 --
 --     taken    it was free, or became free
---     unread   it was its owner's, who has not read under it yet
---     kept     it was its owner's, who has read under it
+--     unread   it was its owner's, and has not been read under yet
+--     kept     it was its owner's, and has been read under
 --     busy     it is another owner's
 --     lost     it is not the owner's any more, and had to be
 --     failed   Redis refused the write; and its error

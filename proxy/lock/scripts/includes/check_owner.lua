@@ -1,7 +1,7 @@
 -- The value of a rule's lock, then: true when `token` owns it, false when another owner does, nil
--- when nobody does. For another type: nil, nil, Redis' own error.
+-- when it has no owner. For another type: nil, nil, Redis' own error.
 --
--- The lock is a string. Beside it stands its sidecar, `<token> <value>`, which counts only while
+-- The lock is a string. Beside it is its sidecar, `<token> <value>`, which counts only while
 -- the lock has that very value. A lock whose sidecar key is the lock key itself has none: with
 -- owner = value the lock's value is the owner.
 -- include get_string

@@ -1,6 +1,6 @@
 -- Another owner has the guard of key `i`: enters its queue, or refuses the call that may not wait.
--- The guards of the keys before it are taken by then, so that all who wait for several keys wait
--- for them in the same order. QUEUED (see enqueue.lua) has the key's number behind it.
+-- The guards of the keys before it are taken by then, so that all clients wait for the keys in
+-- the same order. QUEUED (see enqueue.lua) has the key's number behind it.
 -- include enqueue
 -- include hasp_error
 -- include guarded_key

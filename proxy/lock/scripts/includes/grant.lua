@@ -1,5 +1,5 @@
--- Writes the lock, and what stands beside it, for `waiter`. `shared_fence` is the fencing token of
--- its owner, who has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
+-- Writes the lock, and the keys beside it, for `waiter`. `shared_fence` is the fencing token of its
+-- owner if that has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
 -- refuses the write: then nothing was written.
 -- include add_hold
 local function grant(keys, waiter, shared_fence)
@@ -33,7 +33,7 @@ local function grant(keys, waiter, shared_fence)
 
 	if kind == 'h' then
 		if shared_fence then
-			-- Nobody's lease gets shorter.
+			-- The lease of the other holds must not get shorter.
 			local left = redis.call('PTTL', keys.lock)
 			if left >= tonumber(lease) then
 				lease = string.format('%.0f', left)

@@ -1,7 +1,8 @@
--- Hands a lock that is free to the first waiter who is there: not past its deadline, and its worker
--- listens. That waiter is told in the same step. Those before it are forgotten, and enter the queue
--- again if they are there after all. In the layout `count`, waiters of the same owner right behind
--- it get the lock, too. Returns true when nobody got the lock: it is still free.
+-- Hands a lock that is free to the first waiter that is present: its deadline has not passed, and
+-- its worker listens. That waiter is told in the same step. Waiters before it are removed, and
+-- enter the queue again if they are there after all. In the layout `count`, waiters of the same
+-- owner right behind it get the lock, too. Returns true when no waiter got the lock: it is still
+-- free.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
@@ -18,12 +19,12 @@
 --     g   a guard: the value, which is the owner's token, and the ticket; it has no record
 --
 -- `until` is the end of a lease that the application named as a date, else 0.
--- The lock's record, `<token> <fencing token or -> <ticket>`, remembers who acquired it.
+-- The lock's record, `<token> <fencing token or -> <ticket>`, remembers the acquisition.
 -- include is_present
 -- include offer
 -- include parse_waiter
 local function hand_off(lock, record, queue, side, counter)
-	-- (A queue of another type has nobody in it.)
+	-- (A queue of another type counts as empty.)
 	-- break last_first: local entries = redis.pcall('ZREVRANGE', queue, '0', '1')
 	local entries = redis.pcall('ZRANGE', queue, '0', '1')
 	if not entries[1] then
@@ -33,7 +34,8 @@ local function hand_off(lock, record, queue, side, counter)
 	local now = redis.call('TIME')
 	local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 	local deaf = {}
-	-- Who got the lock, in the layout `count`: token, fencing token, and what is left of the lease.
+	-- The owner that got the lock, in the layout `count`: token, fencing token, and what is left of
+	-- the lease.
 	local owner
 	local i = 1
 	while entries[i] do

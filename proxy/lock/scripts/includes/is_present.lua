@@ -3,7 +3,7 @@
 local function is_present(waiter, now_ms, deaf)
 	local worker = waiter.worker
 	if deaf[worker] == nil then
-		-- PUBLISH also counts who listens to a pattern.
+		-- PUBLISH would also count clients that listen to a pattern.
 		local count = redis.pcall('PUBSUB', 'NUMSUB', 'hasp:worker:' .. worker)
 		deaf[worker] = count[2] == 0
 	end

@@ -1,8 +1,8 @@
--- Grants the lock to `waiter` and tells its worker. `owner` is the one who has the lock already, in
--- the layout `count`; else nil. Returns what became of it:
+-- Grants the lock to `waiter` and tells its worker. `owner`: the owner that has the lock already,
+-- in the layout `count`; else nil. Returns what became of it:
 --
 --     granted   and the fencing token
---     deaf      nobody listened: the grant is undone
+--     deaf      its worker did not listen: the grant is undone
 --     refused   Redis refuses to write (no memory left, say), or to publish (this user may not):
 --               the lock stays free for hasp's own poll, which may
 -- include format_ms

@@ -1,4 +1,5 @@
--- Remembers in `record` who acquired a verbs' lock, by which fencing token and which try.
+-- Writes the record of a verbs' lock: the token, the fencing token and the ticket that it was
+-- acquired by.
 local function write_record(record, token, fence, ticket, lease)
 	redis.call('SET', record, token .. ' ' .. string.format('%.0f', fence) .. ' ' .. ticket,
 		'PX', lease)
