@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Withdrawing from a balance, as the tutorials do it: who counts INCR to 1 has the
+# Withdrawing from a balance, as tutorials do it: the one that counts INCR to 1 has the
 # lock, and gives it an expiry with EXPIRE; DEL at the end.
 #
 #   REDIS_HOST, REDIS_PORT  where Redis is

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Threads that contend for one lock with others of their kind, and with whoever else there is.
+"""Threads that contend for one lock with others of their kind, and with other programs.
 
     REDIS_HOST, REDIS_PORT  where Redis is
     KIND                    how they lock: see KINDS in lockers.py

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * The counter of the tutorials: each of a hundred takes one from it. Here they are tasks with
- * a connection each: whoever waits for a lock keeps its connection waiting.
+ * a connection each: a worker that waits for a lock keeps its connection waiting.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
  *   THREADS                 how many
  *   LOCKED                  0: without taking the lock
  *
  * Says that it is ready, and begins when there is a number. Each reads the number, prints it,
- * writes one less. The printer is a list in Redis, so that there is one for all who count down.
+ * writes one less. The printer is a list in Redis, so that all workers have the same.
  * countdown.py and countdown.php do the same.
  */
 'use strict';

@@ -6,7 +6,7 @@
     LOCKED                  0: without taking the lock
 
 Says that it is ready, and begins when there is a number. Each reads the number, prints it,
-writes one less. The printer is a list in Redis, so that there is one for all who count down.
+writes one less. The printer is a list in Redis, so that all workers have the same.
 countdown.php and countdown.js do the same.
 """
 

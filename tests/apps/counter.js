@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Counting as it is done by who never heard of locks: GET, add one, SET. See counter.py. Workers
+ * Counting without any locks, as many applications do: GET, add one, SET. See counter.py. Workers
  * are tasks with a connection each, ten to a process.
  */
 'use strict';

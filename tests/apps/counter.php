@@ -1,7 +1,7 @@
 <?php
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Counting as it is done by who never heard of locks: GET, add one, SET. See counter.py.
+ * Counting without any locks, as many applications do: GET, add one, SET. See counter.py.
  */
 /* A connection that breaks is told twice, else. */
 error_reporting(E_ALL & ~E_NOTICE);

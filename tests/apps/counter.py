@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Counting as it is done by who never heard of locks: GET, add one, SET.
+"""Counting without any locks, as many applications do: GET, add one, SET.
 
   REDIS_HOST, REDIS_PORT  where Redis is
   WORKERS, ROUNDS, KEYS   processes, rounds of all of them together, counters

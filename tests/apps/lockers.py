@@ -139,8 +139,8 @@ class Watched(Redsync):
 
 
 class Signal:
-    """python-redis-lock: a string, and a list on which whoever waits blocks until the one
-    who lets go pushes something."""
+    """python-redis-lock: a string, and a list. A waiter blocks on the list until the holder
+    releases the lock and pushes something."""
 
     UNLOCK = """if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 1

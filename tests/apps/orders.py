@@ -4,13 +4,13 @@
     REDIS_HOST, REDIS_PORT  where Redis is
     USERS                   how many users there are
 
-What is wrong with it: `finally` runs for those who did not get the lock, too,
+What is wrong with it: `finally` runs also when the lock was not acquired,
 so a second click removes the lock of the first, and a third click orders again.
 
 Every user clicks three times: the first order is being paid while the others
 come and go. Then a process is killed while it has a user's lock, and that user
 tries again until it works. Each click is a process, and goes on when it is told
-to, so that nothing depends on who is faster. Prints how many orders there are,
+to, so that nothing depends on which one is faster. Prints how many orders there are,
 how many too many, and how long the killed process kept its user out.
 """
 

@@ -1,7 +1,7 @@
 <?php
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Who was inside when, from the log that every worker keeps, and why two were
+ * Which worker was inside when, from the log that each keeps, and why two were
  * inside together.
  *
  * A hold lasts from the answer to SETNX to the sending of DEL, so holds that

@@ -11,7 +11,7 @@ holds. Every act is a script that is sent by EVAL:
             the call's latch, so that a call that is sent again is answered the same.
     renew   if mine, a new lease: the watchdog's, every third of it
 
-Who waits subscribes to the channel, tries again, and sleeps until a message or until the
+A waiter subscribes to the channel, tries again, and sleeps until a message or until the
 holder's time is over. Channel and latch have the name in braces, unless it has a brace.
 """
 

@@ -8,7 +8,7 @@
  *   PREFIX                  put before every key
  *
  * Two things are wrong with it. The lock lasts one second and every third sale
- * takes longer; and DEL removes the lock of whoever has it by then. Sells until
+ * takes longer; and DEL removes the lock, whichever worker has it by then. Sells until
  * nothing is left, then prints what was sold, how many sales there should not
  * have been, and how often two workers were inside together, by cause.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * contend: clients who all want the same lock, hold it for HOLD us (0: give it back as soon as
+ * contend: clients that all want the same lock, hold it for HOLD us (0: release it as soon as
  * they have it), and want it again at once.
  *
  *   contend HOST PORT CLIENTS SECONDS HOLD verb|set|poll|retake|redisson
@@ -10,14 +10,14 @@
  *   set       SET key value NX PX 30000, DEL key: through hasp, under a rule with `wait`
  *   poll      to Redis: SET key value NX PX 30000, and 1 ms after each answer again: after a
  *             refusal, and after the release, which is a compare-and-delete by EVALSHA
- *   retake    the same, but who has released tries again at once, before anybody else polls
- *   redisson  to Redis, as Redisson's RLock: its scripts; who does not get the lock
+ *   retake    the same, but a client that has released tries again at once, before others poll
+ *   redisson  to Redis, as Redisson's RLock: its scripts; a client that does not get the lock
  *             subscribes, tries again, then waits for the message of a release or the end
  *             of the lease before the next try. Stays subscribed, which Redisson does not:
  *             that spares it two commands each time.
  *   pass      two clients pass a lock on, as with `verb`; a PING while one waits
  *
- * Whoever waits in line when the time is over gets the lock once more. Prints
+ * Clients that wait in line when the time is over get the lock once more. Prints
  *
  *   seconds, grants, grants to another client than the one before, the luckiest client's and
  *   the unluckiest client's grants, own CPU-seconds
@@ -112,7 +112,7 @@ struct load {
 	struct list sleepers; /* by due_ns */
 	uint64_t armed_ns; /* when the timer fires; 0: it does not */
 	bool over; /* the time is */
-	struct client *last; /* who had the lock */
+	struct client *last; /* the one that had the lock */
 	uint64_t passed; /* times it was another one than before */
 	struct slice acquire_sha, release_sha;
 };
@@ -235,7 +235,7 @@ static void subscribe(struct load *load, struct client *c)
 	buf_release(&out);
 }
 
-/* `left_ms`: of the lease of who has it. */
+/* `left_ms`: of the holder's lease. */
 static void refused(struct load *load, struct client *c, uint64_t left_ms)
 {
 	if (load->over)

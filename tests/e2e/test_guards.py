@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""[guard NAME]: whoever reads a guarded key and writes it later overwrites nobody.
+"""[guard NAME]: a client that reads a guarded key and writes it later overwrites no other write.
 
-A guard is a key in Redis; who waits for it is seen in its queue.
+A guard is a key in Redis; its waiters are seen in its queue.
 """
 
 import signal
@@ -84,7 +84,7 @@ def test_newcomer_stays_behind_who_waits_when_a_lease_ended(start_hasp, plain):
         hasp.freeze()
         plain.delete(GUARD)
         newcomer.send(encode("GET", KEY))
-        # It finds the guard free, and has to give it to the one who is in line.
+        # It finds the guard free, and has to hand it off to the client in line.
         until(lambda: plain.exists(GUARD) and plain.zcard(QUEUE) == 1, "it to stand in line")
         hasp.signal(signal.SIGCONT)
         assert waiter.read() == NIL

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reading again what was lost: what makes a later write good, and what does not.
 
-Whatever goes wrong: what another one has written is not overwritten by who did not read it.
+Whatever goes wrong: no client overwrites what another one has written and it has not read.
 """
 
 import signal
@@ -34,7 +34,7 @@ def test_key_that_was_lost_is_not_had_again_by_waiting_for_another(start_hasp, p
 
 @ANY
 def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(start_hasp, plain, owner):
-    """It was given to who had left the line, as far as that one knows."""
+    """It was granted to a client that had left the line, as far as that client knows."""
     hasp = start_hasp(guard(owner=owner, wait="200ms", lease="60s"))
     with named(hasp, "a") as one, named(hasp, "b") as other:
         assert one.call("GET", KEY) == NIL

@@ -82,7 +82,7 @@ def test_who_waits_stays_in_line_when_its_guard_changes(start_hasp, plain):
     nothing_left(plain)
 
 
-# --- who asks --------------------------------------------------------------------
+# --- owners ----------------------------------------------------------------------
 
 
 def test_new_name_reads_as_itself(start_hasp, plain):

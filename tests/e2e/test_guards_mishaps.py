@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Guards when something goes wrong between the read and the write.
 
-Whatever it is: what another one has written is not overwritten by who did not read it, no
+Whatever it is: no client overwrites what another one has written and it has not read, no
 guard stays behind, and nobody waits for nothing.
 """
 

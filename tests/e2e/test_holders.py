@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owners that several connections share: who has the lock, and who gives back what.
+"""Owners that several connections share: which of them holds the lock, and releases what.
 
 An owner is shared by connections of one worker, of two workers and of two proxies: they
 know of each other in different ways. What must not happen is waited for by what comes after it:
@@ -24,7 +24,7 @@ KEY, LOCK = "k", "lock:1"
 
 @pytest.fixture
 def pooling():
-    """Who holds a lock does not depend on it."""
+    """Which connection holds a lock does not depend on it."""
     return "shared"
 
 
@@ -81,7 +81,7 @@ def test_who_hangs_up_gives_back_all_of_its_own_holds(partners, plain, where):
 @WHERE
 @LAYOUTS
 def test_who_hangs_up_leaves_what_its_partner_has_taken_since(partners, plain, where, reentrant):
-    """To who hangs up it looks like its own lock."""
+    """To the client that hangs up it looks like its own lock."""
     them = partners(where, "AS", verbs(on_disconnect="release", reentrant=reentrant))
     one, other = them.join()
     take(one, *them.words)
@@ -174,7 +174,7 @@ def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(start_hasp, plain, alive):
-    """Both are let in together; of one who is not there any more nothing is left."""
+    """Both get it together; of a client that is not there any more nothing is left."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
         assert one.call("LOCK", KEY) == ONE
@@ -270,7 +270,7 @@ TOO_LONG = [2**63 - 1, LONGEST_MS + 1]
 @pytest.mark.parametrize("ms", TOO_LONG)
 @pytest.mark.parametrize("take", [("SET", LOCK, "v", "NX"), ("LOCK", KEY, "WAIT", 9000)], ids=["SET", "LOCK"])
 def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_server, plain, take, ms):
-    """Whom it lets in could not be given the lock, and would hold up those behind."""
+    """Its first waiter could not be given the lock, and would hold up those behind."""
     hasp = start_hasp(rule(wait="9s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as past:
         assert one.call("LOCK", KEY).startswith(b":") and one.call("SETNX", LOCK, "v") == ONE

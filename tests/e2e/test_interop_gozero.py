@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""go-zero's RedisLock and LOCK on the same keys; and all who delete what a waiter waits for."""
+"""go-zero's RedisLock and LOCK on the same keys; and commands that delete an awaited lock."""
 
 import statistics
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Redisson's RLock and hasp on the same keys at the same time.
 
-`past` talks to Redis, `thru` to hasp; either must exclude, and wake, those who LOCK through hasp.
+`past` talks to Redis, `thru` to hasp; either must exclude and wake clients that LOCK through hasp.
 """
 
 import statistics

@@ -43,7 +43,7 @@ def test_script_that_deletes_while_a_try_is_on_its_way_lets_it_in(sides, pool):
     assert statistics.median(seconds) < PROMPT
 
 
-# --- redis-py's Lock, and those who lock as redsync does -------------------------
+# --- redis-py's Lock, and libraries that lock as redsync -------------------------
 
 
 @STRINGS

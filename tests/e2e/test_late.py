@@ -149,7 +149,7 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
 
 
 def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
-    """The one for whom hasp looked had got the lock meanwhile."""
+    """The waiter that hasp probed for had got the lock meanwhile."""
     hasp = start_hasp(verbs(on_disconnect="release"), upstream=gates.address).is_up()
     away = start_hasp(verbs())
     number = 100

@@ -111,7 +111,7 @@ def test_all_workers_serve(start_hasp, redis_server, tmp_path):
             seen.add(re.search(r"/(\d)/", plain.get(f"hasp:owner:{{lock:{n}}}")).group(1))
             if len(seen) == 4:
                 break
-        if isinstance(address, tuple):  # the kernel's choice; of a shared socket it is whoever is awake
+        if isinstance(address, tuple):  # the kernel chooses, or a worker
             assert seen == {"0", "1", "2", "3"}
         for connection in connections:
             connection.close()

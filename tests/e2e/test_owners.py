@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who owns a lock under a rule: `owner` = connection, address, name, user, value."""
+"""The owner of a lock under a rule: `owner` = connection, address, name, user, value."""
 
 import os
 import re

@@ -211,7 +211,7 @@ def test_who_waits_for_a_full_link_goes_on_when_it_broke(start_hasp, redis_serve
     hasp = start_hasp(listen=f"unix:{tmp_path}/s")
     with served(hasp) as fills, served(hasp) as helps, served(hasp) as waits:
         redis_server.freeze()
-        # Redis' socket may have taken a bit more behind the first one, who goes on only when
+        # Redis' socket may have taken a bit more behind the first one, which goes on only when
         # the link is empty; it takes no more behind the second.
         for conn in fills, helps:
             fill(hasp, conn, encode("SET", "k", "v" * 500))

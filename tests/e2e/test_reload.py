@@ -89,7 +89,7 @@ FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
 
 @pytest.fixture
 def second(redis_server):
-    """Another Redis; `who` says which one it is."""
+    """Another Redis; its key `who` says which one it is."""
     with RedisServer() as server:
         server.client().set("who", "second")
         redis_server.client().set("who", "first")

@@ -139,7 +139,7 @@ def test_a_worker_that_is_gone_is_passed_over_and_forgotten(world, workers, kind
     world.db.config_resetstat()
     assert give_back(world, kind, ME) == 1
     assert [ticket for ticket, _ in workers.told()] == [f"{WORKER}-1"]
-    # Once is enough to know that it is gone, and nobody is told who is not there.
+    # Once is enough to know that it is gone, and a waiter that is not there is not told.
     stats = world.db.info("commandstats")
     assert stats["cmdstat_pubsub|numsub"]["calls"] == 2
     assert stats["cmdstat_publish"]["calls"] == 1
@@ -254,7 +254,7 @@ def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
     assert world.db.get(KEY) == value_of(OTHER).encode()
 
 
-# -- who waits under a rule
+# -- waiters under a rule
 
 @pytest.mark.parametrize("form", [f for f in TAKES if "GET" not in f])
 @states

@@ -457,7 +457,7 @@ def test_errors_are_told_verbatim(start_hasp, fake, error):
 
 @private
 def test_noscript_for_the_second_time_is_told(start_hasp, fake):
-    """Whoever answers EVAL so is not to be asked for ever."""
+    """A server that answers EVAL so must not be asked for ever."""
     hasp = start_hasp(LOCKS, upstream=fake.address)
     with hasp.connect() as one:
         one.send(encode("SETNX", "lock:1", "v"))

@@ -281,7 +281,7 @@ def test_waiters_lock_is_released_at_disconnect_when_it_shall(start_hasp, plain)
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_holder(
         start_hasp, redis_server, plain, take, give):
-    """Who then hangs up has its lock released, for hasp still knows of it."""
+    """A client that then hangs up has its lock released, for hasp still knows of it."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(rule(on_disconnect="release") + verbs(on_disconnect="release"), upstream=relay.address)
         with hasp.connect() as one:
@@ -355,7 +355,7 @@ def test_count_is_shared_by_an_owners_connections_at_two_hasps(start_hasp, plain
         bob = ("AS", "bob")
         assert one.call("LOCK", KEY, "WAIT", 5000, *bob) == ONE
         stand(plain, other, "LOCK", KEY, "WAIT", 9000, "AS", "ann")
-        # Whoever holds it need not stand behind those who wait for it.
+        # The holder need not queue behind the waiters.
         assert two.call("LOCK", KEY, "WAIT", 5000, *bob) == ONE
         assert one.call("UNLOCK", KEY, *bob) == ONE
         assert entries(plain) and plain.hgetall(KEY) == {"bob": "1"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who stands in line gets the lock in turn, whatever dies: a short run of tests/fuzz/waiting.
+"""Waiters get the lock in turn, whatever dies: a short run of tests/fuzz/waiting.
 
 And the tester finds what it is made to find.
 """

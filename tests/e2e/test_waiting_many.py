@@ -38,7 +38,7 @@ class Crowd:
         self.ones[number].sendall(encode(*command))
 
     def replies(self, timeout=30):
-        """(number, reply) of whoever has one, until nobody has for long."""
+        """(number, reply) of each client that gets one, until none has for long."""
         while True:
             ready = self.selector.select(timeout)
             assert ready, "nobody is told anything"

@@ -86,7 +86,7 @@ def test_subscription_that_redis_refuses_is_an_error_to_who_would_wait(start_has
         error = b"-ERR hasp: cannot wait for a lock: NOAUTH "
         assert one.call("LOCK", KEY, "WAIT", 9000).startswith(error)
         assert one.call("SETNX", "lock:1", "v").startswith(error)
-        assert one.call("LOCK", KEY) == ONE  # who does not wait needs no subscription
+        assert one.call("LOCK", KEY) == ONE  # a LOCK without WAIT needs no subscription
         assert one.call("DEL", "lock:1") == ZERO
 
 

@@ -137,7 +137,7 @@ def test_who_was_passed_over_while_the_subscription_was_down_goes_before_a_newco
         with hasp.frozen():
             plain.client_kill_filter(_id=subscriber["id"])
             plain.delete(KEY, "lock:1")
-            # It lets in whoever is there: nobody.
+            # It grants the lock to a waiter that is there: there is none.
             assert holder.call(*take) == ONE and holder.call(*give) == ONE
             assert not plain.exists(take[1], queue_of(take[1]))
             redis_server.freeze()

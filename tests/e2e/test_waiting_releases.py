@@ -181,7 +181,7 @@ def test_end_of_a_lease_hands_over(start_hasp, plain):
 
 
 def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
-    """Nobody tells when the lease of one who was handed the lock is over."""
+    """No message tells when the lease of a client that was handed the lock is over."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)

@@ -18,11 +18,11 @@ from lua_scripts import NAMES, broken_by, script_text
 # name -> what is broken in the scripts' sources; see lua_scripts.py
 BREAKS = {
     "none": (),
-    # Who has the lock is not asked.
+    # Does not ask which client has the lock.
     "owner": ("release_by_anybody",),
     # The last in the queue gets it.
     "last": ("last_first",),
-    # Whoever comes stands in front of the others.
+    # A newcomer is put in front of the others.
     "front": ("newcomers_first",),
     # The lock is handed off as it is.
     "keep": ("hand_off_held",),

@@ -140,7 +140,7 @@ def parse(data, at):
 
 
 class World:
-    """What all clients share. Whoever makes one adds fault(), which is told what was wrong."""
+    """What all clients share. The campaign that makes one adds fault(), which is told of faults."""
 
     def __init__(self, redis, subjects):
         self.redis, self.subjects = redis, subjects
@@ -282,7 +282,7 @@ class Chaos:
 
     async def until_back(self, trouble):
         """Every worker has its subscription again."""
-        # Redis has ended the old ones by now, so that who was counted since listens anew.
+        # Redis has ended the old ones by now, so that a client that was counted since listens anew.
         since = now()
         while now() < since + BACK:
             at, n = self.world.channels

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * fuzz: what a fuzz target offers to whoever runs it: libFuzzer, or standalone.c, which
+ * fuzz: what a fuzz target offers to its runner: libFuzzer, or standalone.c, which
  * needs no more than a C compiler.
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -Iproxy -I. tests/fuzz/fuzz_reply.c \

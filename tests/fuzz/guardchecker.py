@@ -16,7 +16,7 @@ def histories(plain):
 
 
 def tell_apart(world, seen, final):
-    """Who overwrote what was seen."""
+    """The updates that overwrote what was seen."""
     seen, final = seen.split(), final.split()
     common = len(os.path.commonprefix([seen, final]))
     lost, over = ([(name, *world.updates[name][1:]) for name in names[common:common + 1]] for names in (seen, final))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decides whether what clients saw of locks can have been: no sockets, no clock.
 
-Whoever tries to take a lock writes down a Try: when it was sent and answered, when the try
+Each try to take a lock is written down as a Try: when it was sent and answered, when the try
 was seen in the queue, for which spans the lock was surely held. What was done to Redis and to
 hasp meanwhile is in Troubles, and how late the witnesses themselves were in Delays. All times
 are seconds of one monotonic clock. Then check() tells
 
     overlap     two had one lock at the same moment, and no lease can have run out
     fence       fencing tokens of one lock that do not rise, or come twice
-    overtaken   somebody who was in the queue before another one asked, stayed and was live,
+    overtaken   a client that was in the queue before another one asked, stayed and was live,
                 and got the lock later or not at all
     late        a waiter had its answer later than GRACE after its deadline
     early       it was told before its deadline that it did not get the lock
@@ -17,7 +17,7 @@ are seconds of one monotonic clock. Then check() tells
     not held    a client was told that it has the lock, and Redis knew nothing of it
     not freed   a client was told that it has released the lock, and still had it
     refused     a holder's release was refused
-    stolen      somebody who had nothing released a lock
+    stolen      a client that held nothing released a lock
     idle        a waiter's time ran out, and the lock was free for longer than LOOK
     left        an owner that several clients are had more holds of a lock than these can have
 
@@ -403,7 +403,7 @@ class Checker:
 
     def _check_fences(self, tries):
         taken = sorted((t for t in tries if t.fence and not t.again), key=lambda t: t.fence)
-        earliest = None  # who was answered first of those with a greater token
+        earliest = None  # of the tries with a greater token, the one that was answered first
         for t in reversed(taken):
             if earliest and earliest.ended < t.sent:
                 self.fault("fence", t.key, t.ended, f"{t.fence} after {earliest.fence}\n  {earliest}\n  {t}")
@@ -461,7 +461,7 @@ class Checker:
     # --- idle locks -----------------------------------------------------------------
 
     def _check_idle(self, tries):
-        """Each of those who waited in vain waited for somebody."""
+        """Each client that waited in vain waited for another one."""
         busy = []
         for t in tries:
             if t.outcome == REFUSED:
@@ -472,7 +472,7 @@ class Checker:
                 begin = t.ended - SETTLE
             else:
                 end = self._read_at(t) + t.lease if self._left_with_it(t) else end
-                # Who leaves while it waits has nothing, or gives it back at once.
+                # A client that leaves while it waits has nothing, or releases it at once.
                 end += SETTLE if t.outcome == GONE else t.lease + SETTLE
             busy.append((begin, end))
         busy += self._shared_holds(tries)
@@ -511,7 +511,7 @@ class Checker:
 
     def _shared_holds(self, tries):
         """Spans of an owner that several clients are. One fencing token is one lock, held from
-        the first of them that got it to the last. Whoever locks again gives all of its holds a new
+        the first of them that got it to the last. Locking again gives all of its holds a new
         lease: one that nobody gave back, because its release was lost on the way, its client left
         with it or its hasp was killed, lives on for that long, and it is not hasp's to end it."""
         shared = collections.defaultdict(list)

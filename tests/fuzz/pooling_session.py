@@ -11,7 +11,7 @@ from compare import encode
 from pooling_commands import ADMIN, OWN, PASSWORD, PLAIN, PRIVATE, Commands, array, bulk
 
 SLACK = 0.5  # between what is done to Redis and what we see of it; seconds
-FAR_BEHIND = 2**20  # who leaves so many bytes unread may get a link of its own
+FAR_BEHIND = 2**20  # a client that leaves so many bytes unread may get a link of its own
 READ_AT_ONCE = 2**16  # Redis has sent so much before it looks again, and sees a half-close
 
 

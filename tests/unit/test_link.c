@@ -82,7 +82,7 @@ static void a_port_without_a_listener_is_told(void **state)
 	close(fd);
 }
 
-/* Else who found it full while it was logging in would wait for ever. */
+/* Else a user that found it full while it was logging in would wait for ever. */
 static void a_link_that_was_full_while_it_logged_in_says_when_it_is_not(void **state)
 {
 	struct link_fixture *f = *state;

@@ -123,7 +123,7 @@ static void a_user_can_leave_in_its_callback(void **state)
 	assert_guest(&f->guest[1], "+b1\r\n", "");
 }
 
-/* Who comes back is another user, as far as its old requests are concerned. */
+/* A user that comes back counts as another one: it gets no replies to its old requests. */
 static void who_comes_back_does_not_get_the_replies_of_before(void **state)
 {
 	struct link_fixture *f = *state;
@@ -275,7 +275,7 @@ static void each_login_is_said_as_redis_knows_it(void **state)
 		{ { .proto = 2, .user = "u", .password = "" },
 		  "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$0\r\n\r\n" },
 		{ { .proto = 3 }, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n" },
-		/* HELLO sets the name of those, too, whom CLIENT is forbidden. */
+		/* HELLO sets the name also for users that may not call CLIENT. */
 		{ { .proto = 3, .password = "pw", .name = "n" },
 		  "*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n"
 		  "$7\r\nSETNAME\r\n$1\r\nn\r\n" },

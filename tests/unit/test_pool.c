@@ -125,7 +125,7 @@ static void each_other_login_has_a_link_of_its_own(void **state)
 	}
 }
 
-/* The old address' links are left to those who are on them. */
+/* The links to the old address stay, for the users that are on them. */
 static void another_address_has_links_of_its_own(void **state)
 {
 	struct fixture *f = *state;

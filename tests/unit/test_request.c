@@ -260,7 +260,7 @@ static void what_stands_for_a_bulk_must_be_one(void **state)
 	FRAMED("*1\r\nPING", "more");
 }
 
-/* Redis' own limit is a setting of the server, who says so. */
+/* Redis' own limit is a setting of the server, which answers the error. */
 static void a_huge_bulk_is_waited_for(void **state)
 {
 	struct request_scan scan = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The witness counts what guards and rules would have prevented, and names who did it.
+ * The tracker counts what guards and rules would have prevented, and names the clients.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,14 +129,14 @@ static const struct {
 	{ "rA wA rB wB", "reads=2 writes=2 unread_writes=0 stale_writes=0 lost_updates=0" },
 	{ "rA rB wB wA", "stale_writes=1 lost_updates=1" },
 	{ "rA rA wA", "stale_writes=0 lost_updates=0" },
-	/* B's is overwritten, and what A wrote then is by C, who knows of B's. */
+	/* B's is overwritten, and what A wrote then is by C, which knows of B's. */
 	{ "rA rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
-	/* Two at once; then who knows of them brings them back, and A's is gone. */
+	/* Two at once; then a client that knows of them brings them back, and A's is gone. */
 	{ "rA rB wB rB wB rC wA", "stale_writes=1 lost_updates=2" },
 	{ "rA rB wB rB wB rC wA wC", "stale_writes=2 lost_updates=1" },
-	/* Who reads again has seen it. */
+	/* A client that reads again has seen it. */
 	{ "rA rB wB rA wA", "stale_writes=0 lost_updates=0" },
-	/* Who has read nothing overwrites on purpose; but what it writes can be lost. */
+	/* A client that has read nothing overwrites on purpose; but what it writes can be lost. */
 	{ "wA wB", "unread_writes=2 stale_writes=0 lost_updates=0" },
 	{ "rA wB wA", "unread_writes=1 stale_writes=1 lost_updates=1" },
 	/* A's own write is no other's; the reading ends with it. */

@@ -12,7 +12,7 @@ struct ways {
 	void (*begin)(void *run);
 	/* The first `upto` bytes of the stream have arrived. */
 	void (*arrive)(void *run, struct slice stream, size_t upto);
-	/* All of them have; `how`, and where it was `cut`, is for who reads of a failure. */
+	/* All of them have; `how`, and where it was `cut`, is for the message of a failure. */
 	void (*end)(void *run, struct slice stream, const char *how, size_t cut);
 };
 

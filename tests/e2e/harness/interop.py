@@ -86,7 +86,7 @@ def was_looked_at(plain):
 
 
 def handover_seconds(both, pool, waiter, key, release, channel=None):
-    """From the release until the one who waits in line through hasp has the lock."""
+    """From the release until the client that waits through hasp has the lock."""
     def wait():
         return waiter.lock(timeout=10), time.monotonic()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The queue of those who wait for a lock, as Redis has it."""
+"""The queue of a lock's waiters, as Redis has it."""
 
 from .resp import encode
 from .wait import until

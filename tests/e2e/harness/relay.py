@@ -10,7 +10,7 @@ import time
 
 
 class Relay:
-    """Copies bytes both ways between whoever connects and `target`, (host, port)."""
+    """Copies bytes both ways between each client that connects and `target`, (host, port)."""
 
     def __init__(self, target):
         self.target = target
@@ -81,7 +81,7 @@ class Relay:
 
 
 def hang_up(end):
-    """Wakes whoever reads it, too."""
+    """Wakes threads that read from it, too."""
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:

@@ -27,7 +27,7 @@ def pipeline(connection, *commands):
 class Connection:
     """`address` is (host, port), or the path of a unix socket.
 
-    `receive_buffer`: the bytes that the kernel takes for one who does not read (twice as
+    `receive_buffer`: the bytes that the kernel takes for a client that does not read (twice as
     many, to be exact), where it would otherwise take as many as come: up to tcp_rmem.
     """
 

@@ -96,7 +96,7 @@ def assert_record(world, kind, token, ticket, key=KEY):
 
 
 def assert_joined(world, *tickets, key=KEY):
-    """Who got the lock that its owner has already, under its latest fencing token."""
+    """The tries that got the lock which its owner has already, under its latest fencing token."""
     side, fence = f"hasp:owner:{{{key}}}", world.db.get("hasp:fence").decode()
     assert world.db.zrange(side, 0, -1) == [f"{fence} {ticket}".encode() for ticket in tickets]
     assert 59000 < world.db.pexpiretime(side) - world.db.pexpiretime(key) < 61000

@@ -225,7 +225,7 @@ class World:
     # -- states
 
     def put(self, state, key=KEY, owner="connection"):
-        """Makes the state in both databases; returns the token of who asks."""
+        """Makes the state in both databases; returns the token that asks."""
         self.db.flushall()
         side = f"hasp:owner:{{{key}}}"
         for db in (self.db, self.other_db):
