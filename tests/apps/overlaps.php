@@ -5,7 +5,7 @@
  * inside together.
  *
  * A hold lasts from the answer to SETNX to the sending of DEL, so holds that
- * were handed over properly never overlap, however slow the network. For each
+ * were handed off properly never overlap, however slow the network. For each
  * hold that was still going on when the next one began:
  *
  *   stolen   another worker's DEL had removed its lock in between

@@ -84,7 +84,7 @@ def test_guard_that_is_handed_to_who_has_given_up_makes_nothing_good(start_hasp,
 
 
 def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
-    """What the read had taken by plain commands, when somebody stood in line, is being given back."""
+    """What the read had taken by plain commands, when somebody stood in line, is being released."""
     with Relay(redis_server.address) as relay:
         hasp = start_hasp(guard(), upstream=relay.address)
         with hasp.connect() as one:
@@ -165,7 +165,7 @@ def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, owner,
 
 
 @SHARED
-def test_guard_is_given_back_by_a_command_that_waited_and_failed(start_hasp, plain, owner):
+def test_guard_is_released_by_a_command_that_waited_and_failed(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
     other = start_hasp(guard(lease="60s"))
     with named(hasp, "x") as one, other.connect() as first:
@@ -173,7 +173,7 @@ def test_guard_is_given_back_by_a_command_that_waited_and_failed(start_hasp, pla
         stands(plain, one, "INCR", KEY)
         assert first.call("SET", KEY, "word") == OK
         assert one.read() == b"-ERR value is not an integer or out of range\r\n"
-        until(lambda: not plain.exists(GUARD), "the guard to be given back")
+        until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
 @ANY

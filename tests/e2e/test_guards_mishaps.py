@@ -149,7 +149,7 @@ def test_first_transaction_that_waits_stands_in_line_once(start_hasp, plain):
         nothing_left(plain)
 
 
-def test_who_waits_in_vain_gives_back_what_it_took_also_when_its_link_has_gone(start_hasp, plain):
+def test_who_waits_in_vain_releases_what_it_took_also_when_its_link_has_gone(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s", wait="300ms"), pooling="shared")
     # Until then there are private links, and their clients go with them.
     until(lambda: "upstream_up" in hasp.log, "links to be shared")
@@ -158,7 +158,7 @@ def test_who_waits_in_vain_gives_back_what_it_took_also_when_its_link_has_gone(s
         assert plain.exists(GUARD)
         plain.client_kill_filter(_type="normal", skipme=True)
         assert is_locked(other.read(), SECOND)
-        until(lambda: not plain.exists(GUARD), "it to be given back", timeout=2)
+        until(lambda: not plain.exists(GUARD), "it to be released", timeout=2)
         assert one.call("SET", SECOND, 1) == OK
 
 

@@ -90,7 +90,7 @@ def test_all_guards_or_none(start_hasp, plain, owner, command, wait):
     plain.sadd(KEY, 1)
     with held(hasp, SECOND) as one, hasp.connect() as two:
         assert is_locked(two.call(*command), SECOND)
-        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be given back")
+        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be released")
         assert plain.type(KEY) == "set" and not plain.exists(SECOND)
         assert one.call("SET", SECOND, 1) == OK
 
@@ -99,7 +99,7 @@ def test_transaction_takes_all_or_none(start_hasp, plain):
     hasp = start_hasp(guard(wait="50ms", lease="60s"))
     with held(hasp, SECOND), hasp.connect() as two:
         assert is_locked(transact(two, ("SET", KEY, 1), ("GET", "stock:0"), ("DEL", SECOND))[-1], SECOND)
-        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be given back")
+        until(lambda: plain.keys("hasp:*") == [SECOND_GUARD], "the others to be released")
         assert not plain.exists(KEY)
 
 

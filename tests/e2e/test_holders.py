@@ -53,7 +53,7 @@ def partners(start_hasp, plain):
 
 @WHERE
 @OWNERS
-def test_who_hangs_up_gives_back_its_own_hold_and_nobody_elses(partners, plain, where, owner):
+def test_who_hangs_up_releases_its_own_hold_and_nobody_elses(partners, plain, where, owner):
     them = partners(where, owner, verbs(on_disconnect="release", **setting(owner)))
     one, other = them.join()
     take(one, *them.words)
@@ -66,7 +66,7 @@ def test_who_hangs_up_gives_back_its_own_hold_and_nobody_elses(partners, plain, 
 
 
 @WHERE
-def test_who_hangs_up_gives_back_all_of_its_own_holds(partners, plain, where):
+def test_who_hangs_up_releases_all_of_its_own_holds(partners, plain, where):
     them = partners(where, "AS", verbs(on_disconnect="release"))
     one, other = them.join()
     for connection in (one, other, other, one, other):
@@ -123,7 +123,7 @@ def test_who_hangs_up_leaves_what_its_partner_has_taken_since_under_a_rule(partn
 
 
 @WHERE
-def test_lock_is_renewed_for_one_when_its_partner_gives_back_or_hangs_up(partners, plain, where):
+def test_lock_is_renewed_for_one_when_its_partner_releases_or_hangs_up(partners, plain, where):
     """What the partner left behind when it hung up runs out when there is no other hold."""
     them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
@@ -298,7 +298,7 @@ def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, giv
 
 @pytest.mark.parametrize("spoil", [lambda plain, key: plain.set(key, "x"), lambda plain, key: plain.rpush(key, "x")],
                          ids=["string", "list"])
-def test_queue_of_another_type_harms_nobody_who_takes_or_gives_back(start_hasp, plain, spoil):
+def test_queue_of_another_type_harms_nobody_who_takes_or_releases(start_hasp, plain, spoil):
     hasp = start_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == one.call("SETNX", LOCK, "v") == ONE
@@ -308,7 +308,7 @@ def test_queue_of_another_type_harms_nobody_who_takes_or_gives_back(start_hasp, 
         assert not plain.exists(KEY, LOCK)
         assert one.call("LOCK", KEY) == b":2\r\n" and one.call("SETNX", LOCK, "v") == ONE
         one.close()
-        until(lambda: not plain.exists(KEY, LOCK), "what it had to be given back", timeout=5)
+        until(lambda: not plain.exists(KEY, LOCK), "what it had to be released", timeout=5)
         assert other.call("LOCK", KEY, "WAIT", 1000) == b":3\r\n" and other.call("SETNX", LOCK, "v") == ONE
 
 

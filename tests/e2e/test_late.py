@@ -32,7 +32,7 @@ def gates(redis_server):
         yield relay
 
 
-# --- locks that are given back, and lost -----------------------------------------
+# --- locks that are released, and lost -----------------------------------------
 
 
 @pytest.mark.parametrize("owner", ["connection", "name"])
@@ -47,7 +47,7 @@ def test_del_of_several_keys_ends_the_renewal_of_none_that_stays(start_hasp, pla
         assert is_renewed(plain, "lock:0")
 
 
-def test_key_that_del_names_twice_is_given_back_once(start_hasp, plain):
+def test_key_that_del_names_twice_is_released_once(start_hasp, plain):
     hasp = start_hasp(rule(wait="5s"))
     with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
         assert one.call("SETNX", LOCK, "v") == ONE

@@ -465,7 +465,7 @@ def is_sanitized():
 
 def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, plain):
     hasp = start_hasp(workers=2)
-    # What was taken to start with, and given back, is used up by the first ones.
+    # What was taken to start with, and released, is used up by the first ones.
     conns = [served(hasp) for _ in range(2500)]
     try:
         before = own_memory(hasp.pid)

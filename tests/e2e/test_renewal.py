@@ -340,7 +340,7 @@ def test_counted_lock_is_renewed_until_the_last_unlock(start_hasp, plain):
         assert runs_out(plain, "k")
 
 
-def test_what_counted_locks_are_given_back_by_is_renewed_with_them(start_hasp, plain):
+def test_what_counted_locks_are_released_by_is_renewed_with_them(start_hasp, plain):
     side = "hasp:owner:{k}"
     with start_hasp(verbs(on_disconnect="release")).connect() as one:
         for _ in range(3):
@@ -348,7 +348,7 @@ def test_what_counted_locks_are_given_back_by_is_renewed_with_them(start_hasp, p
         assert plain.zcard(side) == 2
         plain.pexpire(side, 2 * LEASE_MS)
         until(lambda: plain.pttl(side) > 10 * LEASE_MS, "it to be renewed")
-    until(lambda: not plain.exists("k", side), "the lock to be given back")
+    until(lambda: not plain.exists("k", side), "the lock to be released")
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
@@ -365,7 +365,7 @@ def test_lock_that_its_owner_took_anew_elsewhere_is_renewed_no_more(start_hasp, 
 
 
 @pytest.mark.parametrize("reentrant", ["count", "no"])
-def test_lock_by_verb_that_was_given_back_elsewhere_does_not_come_back(start_hasp, plain, reentrant):
+def test_lock_by_verb_that_was_released_elsewhere_does_not_come_back(start_hasp, plain, reentrant):
     hasp, away = start_hasp(verbs(reentrant=reentrant)), start_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", "k", "AS", "bob")

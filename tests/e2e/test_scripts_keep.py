@@ -50,7 +50,7 @@ def test_expiring_goes_for_lock_and_sidecar_alike(world, state, owner, resp):
             world.assert_lock("held", ttl, owner=ME if mine else None)
 
 
-def test_expiring_tells_the_books(world):
+def test_expiring_tells_the_tables(world):
     world.put("mine")
     for argv, lease in ((["EXPIRE", KEY, 7], 7000), (["PEXPIRE", KEY, 7000], 7000),
                         (["EXPIRE", KEY, -7], 0), (["EXPIREAT", KEY, at(7)], 0)):

@@ -10,7 +10,7 @@ from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, bulk, pa
 
 
 @kinds
-def test_a_look_hands_over_a_lock_that_is_free(world, workers, kind):
+def test_a_probe_hands_off_a_lock_that_is_free(world, workers, kind):
     ask(world, kind, ME)
     first = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
     second = place_in(ask(world, kind, OTHERS[1], ticket=f"{WORKER}-2"))
@@ -34,7 +34,7 @@ def test_a_look_hands_over_a_lock_that_is_free(world, workers, kind):
 
 
 @kinds
-def test_a_look_on_behalf_of_nobody_only_hands_over(world, workers, kind):
+def test_a_probe_on_behalf_of_nobody_only_hands_off(world, workers, kind):
     assert world.poll(kind, "", "", 0, "") == ["gone", -2, 0]
     ask(world, kind, ME)
     assert world.poll(kind, "", "", 0, "")[0] == "gone"
@@ -201,7 +201,7 @@ def test_what_is_no_entry_is_thrown_out_of_the_queue(world, workers, kind):
 
 
 @pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
-def test_any_value_is_handed_over(world, workers, value):
+def test_any_value_is_handed_off(world, workers, value):
     for kind in RULES:
         world.db.flushall()
         ask(world, kind, ME)

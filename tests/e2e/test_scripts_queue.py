@@ -40,7 +40,7 @@ def test_who_does_not_wait_is_refused_and_stands_nowhere(world, kind):
 
 
 @kinds
-def test_a_release_hands_over_to_the_first_in_line(world, workers, kind):
+def test_a_release_hands_off_to_the_first_in_line(world, workers, kind):
     ask(world, kind, ME)
     for n, token in enumerate(OTHERS[:3]):
         place_in(ask(world, kind, token, ticket=f"{WORKER}-{n}", lease=7000 + n))
@@ -60,7 +60,7 @@ def test_a_release_hands_over_to_the_first_in_line(world, workers, kind):
 
 
 @kinds
-def test_hasps_own_release_hands_over_too(world, workers, kind):
+def test_hasps_own_release_hands_off_too(world, workers, kind):
     ask(world, kind, ME)
     ask(world, kind, OTHER, ticket=f"{SECOND}-2")
     assert world.release(kind, KEY, own_token(kind, ME)) == 1
@@ -70,7 +70,7 @@ def test_hasps_own_release_hands_over_too(world, workers, kind):
     assert_nothing_left(world)
 
 
-def test_a_counted_lock_is_handed_over_with_its_last_hold(world, workers):
+def test_a_counted_lock_is_handed_off_with_its_last_hold(world, workers):
     ask(world, "h", ME)
     ask(world, "h", ME)
     ask(world, "h", OTHER, ticket=f"{WORKER}-3")
@@ -347,7 +347,7 @@ def test_dropping_many_locks_hands_each_over(world, workers):
     assert not world.db.exists("a", "b")
 
 
-def test_a_lock_that_is_named_twice_is_handed_over_once(world, workers):
+def test_a_lock_that_is_named_twice_is_handed_off_once(world, workers):
     ask(world, "r", ME)
     ask(world, "r", OTHERS[0], ticket=f"{WORKER}-0")
     ask(world, "r", OTHERS[1], ticket=f"{WORKER}-1")
@@ -359,7 +359,7 @@ def test_a_lock_that_is_named_twice_is_handed_over_once(world, workers):
 
 @pytest.mark.parametrize("kind", "rv")
 def test_a_rule_without_wait_leaves_the_record_of_a_queue_alone(world, kind):
-    """Only DEL under a rule with `wait` hands over; without, hasp's own look does."""
+    """Only DEL under a rule with `wait` hands off; without, hasp's own probe does."""
     ask(world, kind, ME)
     ask(world, kind, OTHER)
     identity = own_token(kind, ME)

@@ -14,7 +14,7 @@ from harness.scripts import HELD, KEY, LEASE, ME, NIL, OTHER, SIDE, locked, owne
 @states
 @owners
 @resps
-def test_taking_answers_as_redis_and_notes_the_owner(world, form, state, owner, resp):
+def test_taking_answers_as_redis_and_records_the_owner(world, form, state, owner, resp):
     make, ttl = TAKES[form]
     argv = make()
     token = world.put(state, owner=owner)

@@ -34,7 +34,7 @@ def test_free_lock_is_got_at_once(start_hasp, plain, reentrant):
 
 @BOTH
 @LAYOUTS
-def test_unlock_hands_over_to_the_next_one_with_a_new_fencing_token(start_hasp, plain, reentrant):
+def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(start_hasp, plain, reentrant):
     hasp = start_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == ONE
@@ -297,7 +297,7 @@ def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_hol
         hasp.stop()
 
 
-def test_holder_that_hangs_up_hands_over(start_hasp, plain):
+def test_holder_that_hangs_up_hands_off(start_hasp, plain):
     hasp = start_hasp(verbs(on_disconnect="release"))
     with hasp.connect() as other:
         with hasp.connect() as one:
@@ -338,7 +338,7 @@ def test_address_that_holds_a_lock_gets_in_again_and_others_wait(start_hasp, pla
         assert soon(other) == b":2\r\n"
 
 
-def test_named_owner_waits_and_another_connection_of_its_gives_back(start_hasp, plain):
+def test_named_owner_waits_and_another_connection_of_its_releases(start_hasp, plain):
     hasp, away = start_hasp(VERBS), start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:
         one.call("LOCK", KEY)

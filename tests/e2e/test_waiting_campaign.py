@@ -276,7 +276,7 @@ def share(checker, *freed):
 
 @pytest.mark.parametrize("freed, free", [((True, True, True), "1.8"), ((False, True, True), "2.7"),
                                          ((True, True, False), "2.75")])
-def test_hold_that_was_not_given_back_lives_as_long_as_its_owner_locks_again(checker, freed, free):
+def test_hold_that_was_not_released_lives_as_long_as_its_owner_locks_again(checker, freed, free):
     share(checker, *freed)
     (fault,) = checker.check()
     assert fault.startswith(f"idle: k: free {free}")

@@ -20,7 +20,7 @@ def pooling():
     return "shared"
 
 
-def test_del_of_several_keys_hands_over_each_of_them(start_hasp, plain):
+def test_del_of_several_keys_hands_off_each_of_them(start_hasp, plain):
     hasp = start_hasp(rule() + "[lock other]\npattern = other:*\n")
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, hasp.connect() as none:
         for key in ("lock:1", "lock:2", "lock:3", "other:1"):
@@ -169,7 +169,7 @@ def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain)
         assert listener.get_message(timeout=0.01) is None
 
 
-def test_end_of_a_lease_hands_over(start_hasp, plain):
+def test_end_of_a_lease_hands_off(start_hasp, plain):
     hasp = start_hasp(rule() + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY, "PX", 300)

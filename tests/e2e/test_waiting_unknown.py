@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lock, or a place in the queue, that was taken while the answer was lost, is given back."""
+"""A lock, or a place in the queue, that was taken while the answer was lost, is released."""
 
 import time
 
@@ -99,7 +99,7 @@ def test_lock_taken_in_a_transaction_that_was_never_answered_is_undone(lost, pla
         until(lambda: not plain.exists(key), "the lock to be undone", timeout=5)
 
 
-def test_undoing_hands_over(lost, start_hasp, plain):
+def test_undoing_hands_off(lost, start_hasp, plain):
     it, away = lost(VERBS), start_hasp(VERBS)
     with it.hasp.connect() as one, away.connect() as other:
         it.lose(one, "LOCK", KEY, done=lambda: plain.exists(KEY))

@@ -3,7 +3,7 @@
 
 Each try to take a lock is written down as a Try: when it was sent and answered, when the try
 was seen in the queue, for which spans the lock was surely held. What was done to Redis and to
-hasp meanwhile is in Troubles, and how late the witnesses themselves were in Delays. All times
+hasp meanwhile is in Troubles, and how late the campaign's own clients were in Delays. All times
 are seconds of one monotonic clock. Then check() tells
 
     overlap     two had one lock at the same moment, and no lease can have run out
@@ -31,15 +31,15 @@ import heapq
 
 GRACE = 0.1      # after its deadline, until a waiter is told
 SETTLE = 0.25    # after trouble, until all is as before
-LOOK = 1.0       # so often hasp looks at a lock that somebody waits for
-UNDONE = 3.0     # after trouble, until what nobody heard of is given back
+LOOK = 1.0       # so often hasp probes a lock that a client waits for
+UNDONE = 3.0     # after trouble, until what nobody heard of is released
 BACKOFF = 0.0    # of the time that Redis was down: so long hasp may wait before it tries again
 STALE = 0.1      # the share of its lease that a grant may have lost when it is heard of
 PRECISION = 0.005  # of Redis' milliseconds and ours
 RENEWALS = 3     # in one lease
 
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
-KILLED = "killed"  # besides HASP: it forgot what it had to give back
+KILLED = "killed"  # besides HASP: it forgot what it had to release
 
 GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "lost"
 
@@ -117,7 +117,7 @@ class Troubles:
 
 
 class Delays:
-    """How late the heart beat: the witnesses' own scheduling delay."""
+    """How late the heart beat: the scheduling delay of the campaign's own clients."""
 
     def __init__(self):
         self.times, self.late = [], []
@@ -512,7 +512,7 @@ class Checker:
     def _shared_holds(self, tries):
         """Spans of an owner that several clients are. One fencing token is one lock, held from
         the first of them that got it to the last. Locking again gives all of its holds a new
-        lease: one that nobody gave back, because its release was lost on the way, its client left
+        lease: one that nobody released, because its release was lost on the way, its client left
         with it or its hasp was killed, lives on for that long, and it is not hasp's to end it."""
         shared = collections.defaultdict(list)
         for t in tries:

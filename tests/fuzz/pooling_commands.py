@@ -21,7 +21,7 @@ def array(*frames, kind=b"*"):
 
 
 class Log:
-    """A list that a session appends to: the witness of what was carried out."""
+    """A list that a session appends to: which shows what was carried out."""
 
     def __init__(self, key, db):
         self.key, self.db = key, db

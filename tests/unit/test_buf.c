@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A buffer gives back the bytes it was given, in order, wherever they lie in its
+ * A buffer releases the bytes it was given, in order, wherever they lie in its
  * memory, and owns none once released.
  */
 #include <setjmp.h>

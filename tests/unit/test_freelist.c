@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Blocks that were given back are taken again, and no more are kept than are of use.
+ * Blocks that were released are taken again, and no more are kept than are of use.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests with other lock clients share: the clients, both ways to Redis, hand-overs.
+"""What the tests with other lock clients share: the clients, both ways to Redis, hand-offs.
 
 The clients are small ones in tests/apps, written from the descriptions of what
 the real ones send, and redis-py's own. `past` makes one that talks to Redis, `thru` one that
@@ -30,7 +30,7 @@ __all__ = ["EITHER_WAY", "KEY", "LATCH_MS", "LEASE_MS", "PROMPT", "STRINGS", "Go
 
 KEY = "lock:1"
 
-# hasp looks at a lock that is waited for every second, whatever it hears.
+# hasp probes a lock that is waited for every second, whatever it hears.
 PROMPT = 0.5
 
 # Redis runs what it was sent during a pause in that order, and its answers come all at once.
@@ -79,10 +79,10 @@ def listens(plain, channel):
 
 
 def was_looked_at(plain):
-    """hasp has called a script since: its look at the lock that it waits for. The next one is
+    """hasp has called a script since: its probe of the lock that it waits for. The next one is
     a second away."""
     before = calls(plain, "evalsha")
-    until(lambda: calls(plain, "evalsha") > before, "hasp to look at the lock")
+    until(lambda: calls(plain, "evalsha") > before, "hasp to probe the lock")
 
 
 def handover_seconds(both, pool, waiter, key, release, channel=None):

@@ -54,10 +54,10 @@ class Partners:
         return one, other
 
     def hang_up(self, connection, last=("LOCK", "last", "AS", "last")):
-        """Returns when all that it had is given back: the last it took is."""
+        """Returns when all that it had is released: the last it took is."""
         assert connection.call(*last).startswith(b":")
         connection.close()
-        until(lambda: not self.plain.exists(last[1]), "the last lock to be given back", timeout=5)
+        until(lambda: not self.plain.exists(last[1]), "the last lock to be released", timeout=5)
 
 
 def setting(owner):

@@ -73,7 +73,7 @@ def give_back(world, kind, token, key=KEY):
 
 
 def own_token(kind, token):
-    """As hasp's books name the owner."""
+    """As hasp's tables name the owner."""
     return value_of(token) if kind == "v" else token
 
 

@@ -202,7 +202,7 @@ class World:
             for kind, key, token, lease, fence in locks)))
 
     def release(self, kind, key, token, least=0, most=0):
-        """As hasp does it at disconnect: of a lock that counts, every try gives back its hold."""
+        """As hasp does it at disconnect: of a lock that counts, every try releases its hold."""
         if kind in "rv":
             return self.own("release", kind, to_hex(key), to_hex(token), least, most)
         _, _, ticket = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests of waiting share.
 
-A waiter is seen in the queue, which is in Redis. hasp looks at a lock that is waited for every
+A waiter is seen in the queue, which is in Redis. hasp probes a lock that is waited for every
 second: what is to be noticed without that look is done right after somebody began to wait, and
 must be told in half of that.
 """
