@@ -3,7 +3,6 @@
 
 #include <poll.h>
 
-#include "client/complete.h"
 #include "client/conn.h"
 #include "client/guard_exchange.h"
 #include "client/links.h"

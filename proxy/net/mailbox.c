@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "net/mailbox.h"
 
-#include <stddef.h>
-
 static void deliver_all(struct mailbox *m)
 {
 	struct message *msg, *next;

@@ -2,13 +2,12 @@
 #include "policy/dispatch.h"
 
 #include "config/match.h"
-#include "policy/guard_txn.h"
 #include "policy/classifier.h"
 #include "policy/guard.h"
+#include "policy/guard_txn.h"
 #include "policy/lock.h"
 #include "policy/observe.h"
 #include "policy/session_commands.h"
-#include "lock/rewrite/rewrite.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/guard.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/fatal.h"
 #include "config/match.h"
 #include "lock/rewrite/guard.h"
 #include "policy/guard_block.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/decode.h"
 
-#include <stddef.h>
-
 redisReply *reply_decode(struct slice frame)
 {
 	redisReader *reader = redisReaderCreate();

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/link.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "resp/write.h"
 #include "upstream/link_internal.h"
 
 /* So many bytes of script calls, about fifteen of them, keep Redis busy for several times as

@@ -3,7 +3,6 @@
  * link_open: how a link begins: it connects, and logs in for its users.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/fatal.h"
 #include "resp/write.h"

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fatal.h"
 #include "upstream/link_internal.h"
 
 /* The frame that begins now answers the oldest request, unless it is a push. */

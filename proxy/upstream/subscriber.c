@@ -2,7 +2,6 @@
 #include "upstream/subscriber.h"
 
 #include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "lock/observe/observation.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/log.h"

@@ -4,7 +4,6 @@
  * change it. An access is what an owner took; the key's holder is the owner that took it last.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 #include "lock/observe/tracker_internal.h"

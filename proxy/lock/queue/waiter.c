@@ -24,7 +24,6 @@
 #include "lock/queue/queue_internal.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
