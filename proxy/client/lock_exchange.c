@@ -49,7 +49,6 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 
 bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d)
 {
-	c->current = d->pending;
 	return send_call(c, d->wait_ms, x->how);
 }
 

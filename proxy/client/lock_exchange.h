@@ -12,8 +12,8 @@
 
 #include "client/client_internal.h"
 
-/* Sends the call in env->rewritten, as decided. False: the client is not parked, for an error
- * was sent in its place. */
+/* Sends the call in env->rewritten, as decided; `current` is d->pending. False: the client is
+ * not parked, for an error was sent in its place. */
 bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d);
 /* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known
  * to be missing. */
