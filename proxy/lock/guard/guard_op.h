@@ -120,7 +120,7 @@ enum guard_op_script {
 #define GUARD_OP_TICKET_MAX 40
 struct guard_op {
 	enum guard_op_kind kind;
-	enum guard_op_phase phase; /* guard_op.c writes it */
+	enum guard_op_phase phase; /* guard_op_step.c writes it */
 	enum guard_op_script script;
 	struct read_sets *table;
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
