@@ -39,7 +39,7 @@ int worker_start(struct worker *w) __attribute__((warn_unused_result));
 
 /* From any thread, while the worker runs: */
 void worker_reload(struct worker *w, struct config *config);
-/* No new clients; those there are leave as they come to rest, at the latest after
+/* Takes no new clients. The others are closed when they come to rest, at the latest after
  * drain_timeout; then the thread ends. */
 void worker_drain(struct worker *w);
 /* The thread ends at once. */

@@ -10,8 +10,8 @@
 #include "client/requests.h"
 #include "net/dial.h"
 
-/* How long a client that was told the end may take to hang up, and one that still has bytes to
- * fetch. */
+/* How long a client may take to hang up when all was sent to it, and to fetch its last bytes.
+ */
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 

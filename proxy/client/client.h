@@ -21,7 +21,7 @@
  * decided about once. One that is long and concerns no rule streams through. (c) A rewritten or
  * guarded request stays at the head of `in` until it is answered: it may have to be sent again,
  * and what is behind it must wait. The client is parked meanwhile. (d) Replies go to the client
- * as they come; the link's FIFO says which of them hasp reads, too.
+ * as they come; the link's FIFO says which of them hasp needs to know, too.
  */
 #ifndef HASP_CLIENT_CLIENT_H
 #define HASP_CLIENT_CLIENT_H

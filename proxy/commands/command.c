@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * An open-addressed table of command names, lower case. It only grows: commands
- * do not go away while a server runs.
+ * command: an open-addressed table of command names, in lower case. It only grows: commands do
+ * not go away while a server runs.
  */
 #include "commands/command.h"
 

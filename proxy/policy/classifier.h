@@ -72,8 +72,8 @@ static inline size_t classifier_place(const char *p)
 	       (PREFIXES - 1);
 }
 
-/* The one that the `n` bytes at `p` begin with, up to the end of the name's line; NULL: none
- * that is remembered. */
+/* The prefix that the `n` bytes at `p` begin with, up to the end of the name's line; NULL: it
+ * is not remembered. */
 static inline const struct command_prefix *classifier_recall(
 	const struct classifier *classifier, const char *p, size_t n)
 {

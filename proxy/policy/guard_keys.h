@@ -30,7 +30,7 @@ void guard_keys_init(struct guard_keys *k, const struct command *c,
                      const struct resp_view *req);
 /* Finds the guarded ones among them, in their order, without a token. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* To a list that began empty. Of what is done to one key, the last counts. */
+/* Adds `more` to a list that began empty. What the later command does to a key counts. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds their tokens, and which of them the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);

@@ -15,8 +15,8 @@
 /* Decides about MULTI and EXEC where there are guards. False: nothing is to be done. */
 bool guard_txn_decide(struct context *x, struct decision *d);
 
-/* A command is sent that is queued in a transaction: keeps what is sent, and is told when
- * Redis refuses to queue it. */
+/* A command is sent that Redis queues in a transaction: keeps it, and sets d->watches_refusal,
+ * so that the transaction is aborted when Redis refuses to queue it. */
 void guard_txn_keep(struct context *x, struct decision *d);
 
 #endif

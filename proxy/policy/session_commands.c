@@ -282,7 +282,8 @@ struct decision session_command_decide(struct context *x)
 	return session_commands[x->what->session].decide(x);
 }
 
-/* What may be replayed on another link must be kept, and what is kept is bounded. */
+/* Arguments that may be replayed on another link are kept, and the memory for that is bounded.
+ */
 static bool is_too_long(const struct resp_view *req)
 {
 	for (size_t i = 1; i < req->argc; i++)

@@ -41,7 +41,8 @@ struct pending_request {
 	enum pending_kind kind;
 	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
-	bool blocks; /* Redis may keep it, and what is behind it, until there is data */
+	bool blocks; /* Redis may not answer it, nor the requests behind it, until there is data
+	              */
 	size_t index; /* in a transaction: its place there */
 	union {
 		int db; /* SELECT */
@@ -58,7 +59,7 @@ struct pending_request {
 		} subscribe; /* SUBSCRIBE */
 		struct list queued; /* EXEC: the requests that it carries out */
 	};
-	/* What it means for others than the session is not known here: */
+	/* What the reply means for locks, guards and observed keys. Opaque to this room: */
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct pending_lock *pending_lock; /* LOCK; NULL: none */
 	struct observation *observation; /* NULL: none */
@@ -72,19 +73,19 @@ struct pending_request *pending_new(enum pending_kind kind);
  * request. */
 #define PENDING_SIZE sizeof(struct pending_request)
 struct pending_request *pending_new_of(struct freelist *freelist, enum pending_kind kind);
-/* With all that hangs on it. Takes it out of its list. */
+/* Frees also all that it points to, and takes it out of its list. */
 void pending_free(struct pending_request *r);
 void pending_free_list(struct list *l);
 
-/* The lock at `key` is to be probed when it is answered. */
+/* The lock at `key` is to be probed when the request is answered. */
 void pending_add_probe_key(struct pending_request *r, struct slice key);
 /* Calls `fn` with each of those keys, its own and those of the requests that an EXEC carried
  * out. */
 void pending_each_probe_key(const struct pending_request *r,
                             void (*fn)(void *arg, struct slice key), void *arg);
 
-/* What it asks for of a login; for a request of another kind, and for what it leaves unchanged,
- * NULL. */
+/* The user, or the name, that a login asks for. NULL: the request is no login, or leaves it
+ * unchanged. */
 const char *pending_user(const struct pending_request *r);
 const char *pending_name(const struct pending_request *r);
 

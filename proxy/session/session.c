@@ -184,7 +184,7 @@ static void apply_request(struct session *s, struct pending_request *r)
 	}
 }
 
-/* Is the request one that leaves the link's state as it was? */
+/* Does the request leave the link's state as it was? */
 static bool is_stateless(const struct pending_request *r)
 {
 	return r->kind == PENDING_LOCK || r->kind == PENDING_PROBE ||
@@ -344,8 +344,8 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 			break;
 		if (awaited && head->subscribe.kind == subscription_acks[i].subscription &&
 		    head->subscribe.ends == subscription_acks[i].unsubscribe) {
-			/* UNSUBSCRIBE alone: one for each, or one that says there
-			 * was none. */
+			/* UNSUBSCRIBE alone is acknowledged once for each channel, or once
+			 * if there was none. */
 			if (head->subscribe.acks == 0)
 				head->subscribe.acks = s->subscriptions[head->subscribe.kind];
 			*ended = head->subscribe.acks <= 1;

@@ -35,7 +35,7 @@ struct session {
 	bool uncertain; /* the link may be in another state than is written here */
 	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
 	bool opaque;
-	bool quitting; /* QUIT was sent: what is behind it gets no answer */
+	bool quitting; /* QUIT was sent: requests behind it get no answer */
 	struct transaction txn;
 };
 
@@ -47,12 +47,12 @@ static inline bool session_in_multi(const struct session *s)
 	return transaction_is_open(&s->txn);
 }
 
-/* A request that is sent, and whose reply is awaited; takes it. */
+/* The request is sent, and its reply awaited. Takes it. */
 void session_await(struct session *s, struct pending_request *r);
-/* The same of one that is kept until EXEC if there is a transaction. */
+/* As session_await(); but in a transaction it is kept until EXEC. */
 void session_track(struct session *s, struct pending_request *r);
 
-/* The same while the session is opaque: the reply will not be seen. */
+/* The request is sent while the session is opaque: its reply will not be seen. Frees it. */
 void session_assume(struct session *s, struct pending_request *r);
 
 /* An awaited request is not in flight any more, or not yet again; the caller's from now on.
@@ -62,7 +62,7 @@ void session_withdraw(struct session *s, struct pending_request *r);
 /* EXEC is about to be sent: ends the transaction. Returns the request to await; NULL when there
  * was none, or its reply changes nothing. */
 struct pending_request *session_exec(struct session *s);
-/* The same in a transaction only, and there always is a request to await. */
+/* The same, for a session that is in a transaction. Never NULL. */
 struct pending_request *session_exec_pending(struct session *s);
 
 /* Calls `done` for an awaited request that was answered, or for each of those that an EXEC
@@ -92,7 +92,7 @@ bool session_may_be_blocked(const struct session *s);
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended);
 
-/* The user logged in; NULL when that is not known. */
+/* The user that the connection is logged in as; NULL: not known. */
 const char *session_user(const struct session *s);
 
 bool session_is_subscribed(const struct session *s);

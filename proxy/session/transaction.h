@@ -64,9 +64,11 @@ void transaction_begin(struct transaction *t);
 void transaction_begun(struct transaction *t);
 /* A command is sent that Redis will queue. */
 void transaction_add(struct transaction *t);
-/* The same, of which `r` is to be kept until EXEC; takes it. Before transaction_add(). */
+/* The same command has a pending request: keeps `r` until EXEC. Takes it. To be called before
+ * transaction_add(). */
 void transaction_add_pending(struct transaction *t, struct pending_request *r);
-/* The command is kept as `bytes`, which may be sent again; `max`: of them all, in bytes. */
+/* Keeps the command, which may have to be sent again, as `bytes`. `max`: bytes for all commands
+ * of the transaction; more than that, and none of them is kept. */
 void transaction_keep(struct transaction *t, struct slice bytes, size_t max);
 /* Redis has refused to queue a command. */
 void transaction_abort(struct transaction *t);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
+ * rule: rewrites a command on keys with a [lock] rule into the call of its script.
+ *
  *   RULE in commands.def --> its arguments read as Redis reads them
  *                                  | Redis would refuse them             --> PASS
  *                                  | an option that is not known here    --> rewrite_write
  *                                  v
  *                              script_call_begin + keys + arguments      --> CALL
  *
- * What has no rewrite of its own is run as it came, inside the check (write.lua), so that
- * a command or option newer than hasp is still held to the rule. The rewrites of what takes
- * a lock are in rule_take.c.
+ * A command without a script of its own is run as it came, inside the check (write.lua,
+ * rule_write.c), so that the rule holds also for commands and options newer than hasp. Commands
+ * that take a lock are in rule_take.c.
  */
 #include "lock/rewrite/rewrite.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The handlers of commands that take a lock: SET, its kin, and INCR. See rule.c.
+ * rule_take: the calls for commands that take a lock: SET and its like, and INCR. See rule.c.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * The verbs LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts.
- * What is wrong with them is answered by a script too, so that the error comes
- * in its turn.
+ * verb: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as calls of their scripts. A wrong verb becomes
+ * a call, too, of the script that answers its error: so the error keeps its place among the
+ * replies.
  */
 #include <ctype.h>
 #include <stdio.h>

@@ -15,6 +15,6 @@ local function add_hold(side, fence, ticket, lease)
 	if redis.call('ZCARD', side) > 10000 then
 		redis.call('ZREM', side, unpack(redis.call('ZRANGE', side, '0', '99')))
 	end
-	-- A little longer than the lock: what is not of its fencing token does not count.
+	-- A little longer than the lock: an entry with another fencing token does not count.
 	redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 end
