@@ -10,8 +10,8 @@
 
 #include "config/types.h"
 
-/* `file`: NULL for all defaults. Faults and warnings go to the log, or to stderr. Where there
- * are guards it waits for Redis, some seconds at most; when Redis does not answer,
+/* `file`: NULL for all defaults. Faults and warnings go to the log (`to_log`) or to stderr.
+ * Where there are guards it waits for Redis, some seconds at most; when Redis does not answer,
  * that is a warning and no fault. Returns NULL when there is a fault. */
 struct config *settings_load(const char *file, bool to_log);
 

@@ -114,12 +114,6 @@ static bool copies_elsewhere(const struct context *x)
 	return false;
 }
 
-/* How many of its keys are in this database. */
-static size_t count_here(const struct context *x, const struct guard_keys *k)
-{
-	return copies_elsewhere(x) ? 1 : k->nargs;
-}
-
 /* A command that writes and is named as a reader (BITFIELD, GETEX) only reads, unless what it
  * writes may come of what was read before. Of several connections that are one owner, each may
  * have read. */
@@ -159,8 +153,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
 	bool can_write = writes_something(c, k->nargs);
+	/* Of COPY to another database, the source. */
+	size_t nhere = copies_elsewhere(x) ? 1 : k->nargs;
 
-	for (size_t i = 0; i < count_here(x, k); i++) {
+	for (size_t i = 0; i < nhere; i++) {
 		struct slice key = x->req->argv[k->args[i]];
 		const struct guard *g = match_guard(config, key);
 		bool writes, acquires;

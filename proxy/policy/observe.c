@@ -108,37 +108,45 @@ static void add_key(struct observation *o, const struct context *x, struct slice
 	buf_append(&o->bytes, key);
 }
 
-/* Argument `i` of `nargs` keys. */
+/* `i`: the number of the key among those of the command. */
+static void observe_guarded(struct observation *o, const struct context *x, struct slice key,
+                            size_t i, const struct guard *g)
+{
+	struct observed_key k = { .rule = x->env->observed->guards[g->section.index] };
+
+	switch (guard_key_use(x, g, i, o->nargs, &k.releases)) {
+	case GUARD_READ:
+		k.act = EFFECT_READ;
+		break;
+	case GUARD_WRITTEN:
+		/* An expiry is no update. */
+		if (o->effect.act == EFFECT_EXPIRE || o->effect.act == EFFECT_PERSIST)
+			return;
+		k.act = EFFECT_WRITE;
+		break;
+	case GUARD_IGNORED:
+		return;
+	}
+	add_key(o, x, key, g->owner, &k);
+}
+
 static void observe_key(struct observation *o, const struct context *x, struct slice key,
                         size_t i)
 {
-	const struct policy_env *env = x->env;
-	const struct rule *rule = match_rule(env->config, key);
-	const struct guard *g = rule ? NULL : match_guard(env->config, key);
-	struct observed_key k = { 0 };
+	const struct observed_rules *observed = x->env->observed;
+	const struct rule *rule = match_rule(x->env->config, key);
+	const struct guard *g = rule ? NULL : match_guard(x->env->config, key);
 
-	if (rule && env->observed->rules[rule->section.index]) {
-		k.rule = env->observed->rules[rule->section.index];
-		k.act = o->effect.act;
-		k.lease_ms = o->effect.lease_ms;
+	if (rule && observed->rules[rule->section.index]) {
+		struct observed_key k = {
+			.rule = observed->rules[rule->section.index],
+			.act = o->effect.act,
+			.lease_ms = o->effect.lease_ms,
+		};
 		if (x->what->command->flags & COMMAND_WRITE)
 			add_key(o, x, key, rule->owner, &k);
-	} else if (g && env->observed->guards[g->section.index]) {
-		k.rule = env->observed->guards[g->section.index];
-		switch (guard_key_use(x, g, i, o->nargs, &k.releases)) {
-		case GUARD_READ:
-			k.act = EFFECT_READ;
-			add_key(o, x, key, g->owner, &k);
-			break;
-		case GUARD_WRITTEN:
-			k.act = EFFECT_WRITE;
-			/* An expiry is no update. */
-			if (o->effect.act != EFFECT_EXPIRE && o->effect.act != EFFECT_PERSIST)
-				add_key(o, x, key, g->owner, &k);
-			break;
-		case GUARD_IGNORED:
-			break;
-		}
+	} else if (g && observed->guards[g->section.index]) {
+		observe_guarded(o, x, key, i, g);
 	}
 }
 
@@ -184,11 +192,10 @@ void observe(struct context *x, struct decision *d)
 		return;
 	if (!r) {
 		r = pending_new(PENDING_NOTICE);
-		if (session_in_multi(s)) {
+		if (session_in_multi(s))
 			session_track(s, r);
-		} else {
+		else
 			d->pending = r;
-		}
 	}
 	r->observation = o;
 	r->free_rest = context_free_rest;

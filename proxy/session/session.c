@@ -327,6 +327,19 @@ static bool is_message(const struct session *s, struct slice first)
 	                                    slice_eq(first, SLICE_LIT("smessage")));
 }
 
+/* A SUBSCRIBE or UNSUBSCRIBE is acknowledged once more. True: it was the last time. */
+static bool take_ack(const struct session *s, struct pending_request *r)
+{
+	/* UNSUBSCRIBE alone is acknowledged once for each channel, or once if there was none.
+	 */
+	if (r->subscribe.acks == 0)
+		r->subscribe.acks = s->subscriptions[r->subscribe.kind];
+	if (r->subscribe.acks <= 1)
+		return true;
+	r->subscribe.acks--;
+	return false;
+}
+
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended)
 {
@@ -343,15 +356,8 @@ bool session_frame(struct session *s, const struct reply_scan *frame,
 		if (!awaited && !session_is_subscribed(s))
 			break;
 		if (awaited && head->subscribe.kind == subscription_acks[i].subscription &&
-		    head->subscribe.ends == subscription_acks[i].unsubscribe) {
-			/* UNSUBSCRIBE alone is acknowledged once for each channel, or once
-			 * if there was none. */
-			if (head->subscribe.acks == 0)
-				head->subscribe.acks = s->subscriptions[head->subscribe.kind];
-			*ended = head->subscribe.acks <= 1;
-			if (!*ended)
-				head->subscribe.acks--;
-		}
+		    head->subscribe.ends == subscription_acks[i].unsubscribe)
+			*ended = take_ack(s, head);
 		count_subscriptions(s, subscription_acks[i].subscription, frame->reply.integer);
 		return true;
 	}

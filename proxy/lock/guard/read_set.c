@@ -109,12 +109,6 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 		make_latest(e);
 }
 
-static void forget_oldest_read(struct read_set *r)
-{
-	r->overflowed = true;
-	entry_free(container_of(r->entries.next, struct read_set_entry, node));
-}
-
 static struct read_set_entry *entry_new(struct read_sets *table, struct read_set *r, int db,
                                         const struct guarded_key *k)
 {
@@ -153,8 +147,10 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	if (e) {
 		make_latest(e);
 	} else {
-		if (r->n >= READ_SET_MAX)
-			forget_oldest_read(r);
+		if (r->n >= READ_SET_MAX) {
+			r->overflowed = true;
+			entry_free(container_of(r->entries.next, struct read_set_entry, node));
+		}
 		e = entry_new(table, r, db, k);
 		e->read = e->renamed = renamed;
 	}
