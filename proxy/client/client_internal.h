@@ -20,8 +20,8 @@
  *      |                                         `--timed out--------------------'
  *      `-- the queue of waiters cannot be joined yet
  *
- *    From each state to FINISHING (the client fetches its last bytes) and to DEAD (closed; it
- *    will be freed).
+ * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
+ * freed). From STREAMING also REFUSED: the rest of the request was none.
  *
  * Only client_set_state() (conn.c) writes the state. The request for which a client is parked
  * is at the head of `in`, from when it is decided until it is answered; `current` is what is

@@ -16,18 +16,15 @@
  * In a transaction of hasp's own, of which the guards are watched, around the command
  * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
  *
- *                       .----------- a guard changed ----------.
- *                       v                                      |
- *      NEW ----> ACQUIRE or CHECK --GRANTED by all guards--> EXECUTE --reply--> HAND_OFF
- *                  |  ^    |                                   |                   |
- *           QUEUED |  |    | refused                           | too often         | released
- *                  v  |    v                                   v                   v
- *                 QUEUED   DONE                               DONE                DONE
- *                    `--timed out--> DONE
+ *      NEW -+--> ACQUIRE --GRANTED-.      .---- a guard changed ----.
+ *           |     | ^              v      v                         |
+ *           `-----|-|------------> CHECK -----GRANTED----> EXECUTE -'--reply--> HAND_OFF
+ *                 | |              | ^                                              |
+ *          QUEUED | | granted      | | granted                             released |
+ *                 v |              v |                                              v
+ *                QUEUED           QUEUED --timed out--> DONE                       DONE
  *
- *      ACQUIRE comes first if the transaction reads guarded keys, CHECK follows when it has
- *      their guards. NOSCRIPT sends the same step again. HAND_OFF ends at once if no guard has
- *      a shared owner.
+ * A script that refuses (REFUSED) ends it, too: DONE.
  *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).

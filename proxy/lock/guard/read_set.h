@@ -5,7 +5,7 @@
  * then, however long that takes. Whether it has, the scripts decide.
  *
  *   read_set_add() --the read is answered--> read --written or lost--> gone
- *        `-- refused --> gone          `-- the connection ends --> gone, its guard released
+ *        `-- refused --> gone                  `-- the connection ends --> released
  */
 #ifndef HASP_LOCK_GUARD_READ_SET_H
 #define HASP_LOCK_GUARD_READ_SET_H
