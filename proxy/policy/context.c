@@ -27,3 +27,10 @@ void context_free_rest(struct pending_request *r)
 	if (r->observation)
 		observation_free(r->observation);
 }
+
+struct decision context_guard(struct pending_request *r, struct guard_op *op)
+{
+	r->guard_op = op;
+	r->free_rest = context_free_rest;
+	return (struct decision){ .verdict = DISPATCH_GUARD, .pending = r };
+}

@@ -85,6 +85,9 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 /* Frees what hangs on a pending request beside the session's: its free_rest(). */
 void context_free_rest(struct pending_request *r);
 
+/* The command is carried out as the operation `op`, which `r` awaits. */
+struct decision context_guard(struct pending_request *r, struct guard_op *op);
+
 /* An error of ours takes the place of the command. */
 struct decision context_refuse(struct context *x, const char *error);
 

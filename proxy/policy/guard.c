@@ -69,12 +69,7 @@ static struct guard_op *new_op(const struct context *x, const struct guard_keys 
 
 static struct decision begin_op(struct context *x, struct guard_op *op)
 {
-	struct decision d = { .verdict = DISPATCH_GUARD };
-
-	d.pending = pending_new_of(&x->env->pending, PENDING_GUARD);
-	d.pending->guard_op = op;
-	d.pending->free_rest = context_free_rest;
-	return d;
+	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 }
 
 /* Replies cannot be followed: the script is sent, and its answer is not awaited. */

@@ -40,23 +40,12 @@ static const char *find_unwatched(const struct context *x, const struct guard_op
 	return NULL;
 }
 
-/* EXEC is carried out as `op`. */
-static struct decision exec_op(struct context *x, struct guard_op *op)
-{
-	struct decision d = { .verdict = DISPATCH_GUARD };
-
-	d.pending = session_exec_pending(x->session);
-	d.pending->guard_op = op;
-	d.pending->free_rest = context_free_rest;
-	return d;
-}
-
 static struct decision exec_watched(struct context *x, struct guard_op *op)
 {
 	const char *error = find_unwatched(x, op);
 
 	if (!error)
-		return exec_op(x, op);
+		return context_guard(session_exec_pending(x->session), op);
 	guard_op_complete(op, GUARD_OP_FAILED);
 	guard_op_free(op);
 	return refuse_transaction(x, error);
@@ -70,7 +59,7 @@ static struct decision exec_block(struct context *x, struct guard_op *op)
 	op->ncommands = t->nkept;
 	op->block_open = true;
 	t->kept = BUF_INIT;
-	return exec_op(x, op);
+	return context_guard(session_exec_pending(x->session), op);
 }
 
 static bool decide_exec(struct context *x, struct decision *d)
@@ -127,10 +116,7 @@ static bool decide_multi(struct context *x, struct decision *d)
 	                          GUARD_OP_WATCH_MULTI, x->env->now);
 	if (!op)
 		return false;
-	d->verdict = DISPATCH_GUARD;
-	d->pending = pending_new_of(&x->env->pending, PENDING_GUARD);
-	d->pending->guard_op = op;
-	d->pending->free_rest = context_free_rest;
+	*d = context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 	return true;
 }
 

@@ -57,7 +57,7 @@ static struct decision on_select(struct context *x)
 	return await_session(x, r);
 }
 
-static struct decision session_command_on_auth(struct context *x)
+static struct decision on_session_auth(struct context *x)
 {
 	struct pending_request *r = pending_new(PENDING_AUTH);
 
@@ -255,7 +255,7 @@ struct session_command {
 /* By their SESSION in commands.def. */
 static const struct session_command session_commands[] = {
 	[SESSION_SELECT] = { on_select, true, ROUTE_DEDICATED },
-	[SESSION_AUTH] = { session_command_on_auth, true, ROUTE_DEDICATED },
+	[SESSION_AUTH] = { on_session_auth, true, ROUTE_DEDICATED },
 	[SESSION_HELLO] = { on_hello, true, ROUTE_DEDICATED },
 	[SESSION_CLIENT] = { on_client, true, ROUTE_DEDICATED },
 	[SESSION_MULTI] = { on_multi, false, ROUTE_PINNED },

@@ -194,7 +194,7 @@ static void assert_told(const struct told *t, size_t n, const struct rule *r)
 
 #define ASSERT_TOLD(told, rule) assert_told(told, sizeof(told) / sizeof((told)[0]), rule)
 
-static void test_the_books_learn_what_success_means(void **state)
+static void test_a_reply_tells_what_success_means(void **state)
 {
 	static const struct told told[] = {
 		{ "SETNX k v", LOCK_EFFECT_TAKES, LOCK_IF_ONE, false, 30000 },
@@ -293,7 +293,7 @@ int main(void)
 		TEST(test_reads_in_a_write_commands_clothes_pass),
 		TEST(test_keys_without_a_rule_pass),
 		TEST(test_what_is_newer_than_hasp_runs_inside_the_check),
-		TEST(test_the_books_learn_what_success_means),
+		TEST(test_a_reply_tells_what_success_means),
 		TEST(test_leases_are_capped),
 		TEST(test_counting_by_value_is_nobodys),
 		TEST(test_success_is_read_from_the_reply),

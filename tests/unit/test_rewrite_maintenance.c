@@ -39,7 +39,7 @@ static void test_many_locks_are_renewed_in_one_call(void **state)
 	             "9000 t1 5 hash 8000 t2 6 string");
 }
 
-static void test_a_release_hands_over(void **state)
+static void test_a_release_hands_off(void **state)
 {
 	static const struct lock_ident by_owner = { LOCK_KIND_RULE, SLICE_LIT("k"),
 		                                    SLICE_LIT("t") };
@@ -95,7 +95,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_many_locks_are_renewed_in_one_call),
-		TEST(test_a_release_hands_over),
+		TEST(test_a_release_hands_off),
 		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
 	};
 
