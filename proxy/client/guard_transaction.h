@@ -22,8 +22,8 @@
 void guard_transaction_send_next(struct client *c, struct rewrite_how how);
 void guard_transaction_send_exec(struct client *c);
 
-/* It is not carried out: Redis drops what it has queued of the application's transaction, if that
- * is still open. */
+/* It is not carried out: Redis drops what it has queued of the application's transaction, if
+ * that is still open. */
 void guard_transaction_discard(struct client *c);
 
 /* Redis has refused to queue a command of the application's transaction. */
