@@ -16,24 +16,21 @@
 #include "client/client.h"
 #include "commands/learn.h"
 #include "config/config.h"
-#include "policy/dispatch.h"
-#include "lock/observe/observation.h"
-#include "policy/observe.h"
-#include "session/session.h"
-#include "lock/scripts/script_job.h"
 #include "lock/guard/check_commands.h"
 #include "lock/hold/holds.h"
-#include "lock/scripts/script.h"
+#include "lock/observe/observation.h"
 #include "lock/queue/waiters.h"
+#include "lock/scripts/script.h"
+#include "lock/scripts/script_job.h"
 #include "net/listen.h"
 #include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
+#include "policy/policy.h"
 #include "resp/write.h"
 #include "upstream/control.h"
 #include "upstream/link.h"
-#include "policy/classifier.h"
 
 /* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
  * those of 1 MB in requests; a client reads less at once where requests are short. */
@@ -175,8 +172,7 @@ static void on_control_up(void *arg)
 {
 	struct worker *w = arg;
 
-	classifier_reset(w->clients.policy.classifier);
-	w->clients.policy.generation++;
+	policy_use_commands(&w->clients.policy);
 	worker_check_guards(w);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
@@ -292,18 +288,7 @@ static void use_config(struct worker *w, struct config *config)
 {
 	struct config *old = w->clients.policy.config;
 
-	w->clients.policy.config = config;
-	w->clients.policy.rules_wait = w->clients.policy.rules_enforce =
-		w->clients.policy.guards_enforce = false;
-	for (size_t i = 0; i < config->nrules; i++) {
-		w->clients.policy.rules_wait |= config->rules[i]->wait_ms > 0;
-		w->clients.policy.rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
-	}
-	for (size_t i = 0; i < config->nguards; i++)
-		w->clients.policy.guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
-	observe_use_config(&w->clients.policy);
-	classifier_reset(w->clients.policy.classifier);
-	w->clients.policy.generation++;
+	policy_use_config(&w->clients.policy, config);
 	pool_set_size(w->pool, config->links_per_worker);
 	use_upstream(w, old, config);
 	buf_release(&w->unfit);
@@ -402,8 +387,6 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.flusher = &w->flusher,
 		.links = &w->links,
 		.policy = {
-			.commands = commands_new(),
-			.classifier = classifier_new(),
 			.observers = shared->observers,
 			.now = clock_now(),
 			.date = ev_now(w->loop),
@@ -424,8 +407,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	});
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->control);
 	clients_init(&w->clients);
-	freelist_init(&w->clients.policy.pending, PENDING_SIZE);
-	freelist_init(&w->clients.policy.guard_ops, GUARD_OP_SINGLE_SIZE);
+	policy_init(&w->clients.policy);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, &w->links, w->script_jobs,
@@ -451,7 +433,6 @@ static void worker_free(struct worker *w)
 	script_jobs_free(w->script_jobs);
 	loop_timers_fini(&w->timers);
 	links_reap(&w->links);
-	commands_free(w->clients.policy.commands);
 	resolver_free(w->resolver);
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_check_stop(w->loop, &w->begin);
@@ -461,13 +442,8 @@ static void worker_free(struct worker *w)
 	ev_loop_destroy(w->loop);
 	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
-	buf_release(&w->clients.policy.rewritten);
-	buf_release(&w->clients.policy.token);
-	freelist_fini(&w->clients.policy.pending);
-	freelist_fini(&w->clients.policy.guard_ops);
 	buf_release(&w->unfit);
-	observe_fini(&w->clients.policy);
-	classifier_free(w->clients.policy.classifier);
+	policy_fini(&w->clients.policy);
 	free(w->clients.scratch);
 	free(w->links.scratch);
 	free(w->links.name);

@@ -13,7 +13,7 @@
 #include "base/fatal.h"
 #include "config/config.h"
 #include "lock/observe/observation.h"
-#include "policy/observe.h"
+#include "policy/policy.h"
 #include "resp/write.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
@@ -65,15 +65,12 @@ int policy_set_up(void **state)
 	struct policy_fixture *f = calloc(1, sizeof(*f));
 	struct policy_env *env = &f->env;
 
-	env->commands = commands_new();
-	env->classifier = classifier_new();
+	policy_init(env);
 	env->holds = hold_table_new();
 	env->read_sets = read_sets_new(NULL);
 	env->observers = observers_new(stopped_clock);
 	env->now = POLICY_NOW;
 	env->date = 1700000000;
-	freelist_init(&env->pending, PENDING_SIZE);
-	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
 	session_init(&f->session);
 	hold_owner_init(&f->holds);
 	read_set_init(&f->read_set);
@@ -104,40 +101,23 @@ int policy_tear_down(void **state)
 	observer_free(f->observer);
 	request_args_fini(&f->args);
 	buf_release(&f->request);
-	buf_release(&env->rewritten);
-	buf_release(&env->token);
-	freelist_fini(&env->pending);
-	freelist_fini(&env->guard_ops);
-	observe_fini(env);
 	observers_free(env->observers);
 	read_sets_free(env->read_sets);
 	hold_table_free(env->holds);
-	classifier_free(env->classifier);
-	commands_free(env->commands);
+	policy_fini(env);
 	config_unref(env->config);
 	fake_jobs_clear();
 	free(f);
 	return 0;
 }
 
-/* As worker.c does. */
 void policy_use(struct policy_fixture *f, const char *sections)
 {
 	struct policy_env *env = &f->env;
 	struct config *config = load(sections);
 
-	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
-	for (size_t i = 0; i < config->nrules; i++) {
-		env->rules_wait |= config->rules[i]->wait_ms > 0;
-		env->rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
-	}
-	for (size_t i = 0; i < config->nguards; i++)
-		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
 	config_unref(env->config);
-	env->config = config;
-	observe_use_config(env);
-	classifier_reset(env->classifier);
-	env->generation++;
+	policy_use_config(env, config);
 }
 
 void policy_learn(struct policy_fixture *f)
@@ -150,8 +130,7 @@ void policy_learn(struct policy_fixture *f)
 		commands_put(f->env.commands, &c);
 	}
 	commands_set_learned(f->env.commands);
-	classifier_reset(f->env.classifier);
-	f->env.generation++;
+	policy_use_commands(&f->env);
 }
 
 /* --- commands ------------------------------------------------------------------------ */

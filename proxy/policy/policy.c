@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/policy.h"
+
+#include "commands/command.h"
+#include "config/types.h"
+#include "lock/guard/guard_op.h"
+#include "policy/classifier.h"
+#include "policy/observe.h"
+#include "session/pending.h"
+
+void policy_init(struct policy_env *env)
+{
+	env->commands = commands_new();
+	env->classifier = classifier_new();
+	freelist_init(&env->pending, PENDING_SIZE);
+	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
+}
+
+void policy_fini(struct policy_env *env)
+{
+	observe_fini(env);
+	classifier_free(env->classifier);
+	commands_free(env->commands);
+	buf_release(&env->rewritten);
+	buf_release(&env->token);
+	freelist_fini(&env->pending);
+	freelist_fini(&env->guard_ops);
+}
+
+/* All commands are decided about anew, those that clients wait with, too. */
+static void begin_generation(struct policy_env *env)
+{
+	classifier_reset(env->classifier);
+	env->generation++;
+}
+
+void policy_use_config(struct policy_env *env, struct config *config)
+{
+	env->config = config;
+	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
+	for (size_t i = 0; i < config->nrules; i++) {
+		env->rules_wait |= config->rules[i]->wait_ms > 0;
+		env->rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
+	}
+	for (size_t i = 0; i < config->nguards; i++)
+		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
+	observe_use_config(env);
+	begin_generation(env);
+}
+
+void policy_use_commands(struct policy_env *env)
+{
+	begin_generation(env);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * policy: the beginning and the end of what the commands of a worker's clients are decided by,
+ * and its changes.
+ */
+#ifndef HASP_POLICY_POLICY_H
+#define HASP_POLICY_POLICY_H
+
+#include "policy/policy_env.h"
+
+/* Makes what is policy's own; the worker sets the rest. */
+void policy_init(struct policy_env *env);
+/* No clients are left. `config` is the worker's. */
+void policy_fini(struct policy_env *env);
+
+/* `config` is in force from now on; the worker's. */
+void policy_use_config(struct policy_env *env, struct config *config);
+
+/* What COMMAND says is in force from now on: env->commands has learned it. */
+void policy_use_commands(struct policy_env *env);
+
+#endif
