@@ -7,6 +7,7 @@
 #include "client/links.h"
 #include "client/lock_wait.h"
 #include "client/request_context.h"
+#include "commands/key_args.h"
 
 /* --- what is sent ------------------------------------------------------------------------- */
 
@@ -30,17 +31,12 @@ static void send_try(struct client *c, const struct context *x)
 static void send_script(struct client *c, const struct context *x)
 {
 	struct guard_op *op = c->current->guard_op;
-	size_t inline_args[KEYS_ON_STACK], *args = inline_args;
-	size_t nargs = command_key_args(x->what->command, x->req, args, KEYS_ON_STACK);
+	struct key_args args;
 
-	if (nargs > KEYS_ON_STACK) {
-		args = xcalloc(nargs, sizeof(*args));
-		nargs = command_key_args(x->what->command, x->req, args, nargs);
-	}
-	guard_op_write_script(op, &x->env->rewritten, x->req, args, nargs, x->how);
+	key_args_init(&args, x->what->command, x->req);
+	guard_op_write_script(op, &x->env->rewritten, x->req, args.v, args.n, x->how);
 	send_op(c, 0, LINK_INTERCEPT | LINK_INTERCEPT_STATUS);
-	if (args != inline_args)
-		free(args);
+	key_args_fini(&args);
 }
 
 /* The guards are there; the command goes out as it came, from the head of `in`. */

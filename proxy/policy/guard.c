@@ -59,7 +59,7 @@ static struct guard_op *new_op(const struct context *x, const struct guard_keys 
                                enum guard_op_kind kind)
 {
 	struct policy_env *env = x->env;
-	struct guarded_command g = { x->req, k->v, k->n, k->args, k->nargs, k->wait_ms };
+	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, k->wait_ms };
 	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set,
 	                                   x->session->db, &g, kind, env->now);
 
@@ -76,7 +76,7 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 static struct decision call_opaque(struct context *x, const struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
-	struct guarded_command g = { x->req, k->v, k->n, k->args, k->nargs, 0 };
+	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, 0 };
 
 	/* No script can do it, and without answers nothing else can be made of it. */
 	if (k->writes && !k->acquires && !fits)

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/guard_block.h"
 
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/fatal.h"
 #include "config/match.h"
 #include "lock/rewrite/guard.h"
@@ -69,8 +65,7 @@ enum guard_block guard_find_block(struct context *x, struct slice block,
 	struct guarded_command g;
 	enum guard_block result = GUARD_BLOCK_NONE;
 
-	memset(&k, 0, offsetof(struct guard_keys, inline_args));
-	k.args = k.inline_args;
+	guard_keys_init_empty(&k);
 	if (!find_in_block(x, block, &k))
 		result = GUARD_BLOCK_UNCLEAR;
 	if (k.n && result == GUARD_BLOCK_NONE) {
@@ -84,8 +79,6 @@ enum guard_block guard_find_block(struct context *x, struct slice block,
 		                   &g, kind, env->now);
 		(*op)->writes = true;
 	}
-	free(k.v);
-	k.v = NULL;
 	guard_keys_fini(&k);
 	return result;
 }

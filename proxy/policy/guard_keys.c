@@ -12,16 +12,17 @@
 
 void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
 {
+	guard_keys_init_empty(k);
+	key_args_init(&k->args, c, req);
+	k->v = k->args.n > KEYS_ON_STACK ? xcalloc(k->args.n, sizeof(*k->v)) : k->inline_keys;
+}
+
+void guard_keys_init_empty(struct guard_keys *k)
+{
 	/* All but the inline arrays, which are long. */
-	memset(k, 0, offsetof(struct guard_keys, inline_args));
-	k->args = k->inline_args;
-	k->v = k->inline_keys;
-	k->nargs = command_key_args(c, req, k->args, KEYS_ON_STACK);
-	if (k->nargs > KEYS_ON_STACK) {
-		k->args = xcalloc(k->nargs, sizeof(*k->args));
-		k->v = xcalloc(k->nargs, sizeof(*k->v));
-		k->nargs = command_key_args(c, req, k->args, k->nargs);
-	}
+	memset(k, 0, offsetof(struct guard_keys, args));
+	k->args.v = k->args.inline_v;
+	k->args.n = 0;
 }
 
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
@@ -46,10 +47,9 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 
 void guard_keys_fini(struct guard_keys *k)
 {
-	if (k->args != k->inline_args) {
-		free(k->args);
+	if (k->v != k->inline_keys)
 		free(k->v);
-	}
+	key_args_fini(&k->args);
 	for (size_t i = 0; i < OWNER_VALUE; i++)
 		buf_release(&k->scratches[i]);
 }
@@ -152,12 +152,12 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	const struct config *config = x->env->config;
 	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
-	bool can_write = writes_something(c, k->nargs);
+	bool can_write = writes_something(c, k->args.n);
 	/* Of COPY to another database, the source. */
-	size_t nhere = copies_elsewhere(x) ? 1 : k->nargs;
+	size_t nhere = copies_elsewhere(x) ? 1 : k->args.n;
 
 	for (size_t i = 0; i < nhere; i++) {
-		struct slice key = x->req->argv[k->args[i]];
+		struct slice key = x->req->argv[k->args.v[i]];
 		const struct guard *g = match_guard(config, key);
 		bool writes, acquires;
 		if (!g || g->mode == MODE_OBSERVE) {
@@ -178,10 +178,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.owner = g->owner,
 			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.writes = can_write && is_written(c, i, k->nargs),
+			.writes = can_write && is_written(c, i, k->args.n),
 			.acquires = acquires,
 			.releases = writes && !acquires && !command_runs_script(c) &&
-			            match_releases(g, name) && is_written(c, i, k->nargs),
+			            match_releases(g, name) && is_written(c, i, k->args.n),
 		};
 	}
 	k->n = rewrite_guard_sort(k->v, k->n);

@@ -7,13 +7,12 @@
 #define HASP_POLICY_GUARD_KEYS_H
 
 #include "base/buf.h"
-#include "policy/context.h"
+#include "commands/key_args.h"
 #include "lock/rewrite/guard.h"
+#include "policy/context.h"
 
 /* The keys of a command, and its guarded ones. */
 struct guard_keys {
-	size_t *args;
-	size_t nargs;
 	struct guarded_key *v;
 	size_t n;
 	bool writes; /* the command; else it reads */
@@ -21,13 +20,15 @@ struct guard_keys {
 	bool ruled; /* a rule for locks concerns one of them */
 	int64_t wait_ms; /* the shortest of the guards' */
 	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
-	size_t inline_args[KEYS_ON_STACK];
+	struct key_args args; /* where all keys of the command stand, guarded or not */
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
 
 /* The places of the keys of `c`, none of which counts as guarded yet. */
 void guard_keys_init(struct guard_keys *k, const struct command *c,
                      const struct resp_view *req);
+/* A list without a command, for guard_keys_add(). */
+void guard_keys_init_empty(struct guard_keys *k);
 /* Finds the guarded ones among them, in their order, without a token. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
 /* Adds `more` to a list that began empty. What the later command does to a key counts. */

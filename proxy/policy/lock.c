@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/key_args.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
 
@@ -81,21 +82,16 @@ struct lock_keys {
 static void lock_keys_init(struct lock_keys *k, const struct command *c,
                            const struct resp_view *req)
 {
-	size_t inline_args[KEYS_ON_STACK], *args = inline_args;
+	struct key_args args;
 
 	/* All but `inline_keys`, which are many. */
 	memset(k, 0, offsetof(struct lock_keys, inline_keys));
-	k->v = k->inline_keys;
-	k->n = command_key_args(c, req, args, KEYS_ON_STACK);
-	if (k->n > KEYS_ON_STACK) {
-		args = xcalloc(k->n, sizeof(*args));
-		k->v = xcalloc(k->n, sizeof(*k->v));
-		k->n = command_key_args(c, req, args, k->n);
-	}
+	key_args_init(&args, c, req);
+	k->n = args.n;
+	k->v = k->n > KEYS_ON_STACK ? xcalloc(k->n, sizeof(*k->v)) : k->inline_keys;
 	for (size_t i = 0; i < k->n; i++)
-		k->v[i] = (struct lock_key){ .arg = args[i] };
-	if (args != inline_args)
-		free(args);
+		k->v[i] = (struct lock_key){ .arg = args.v[i] };
+	key_args_fini(&args);
 }
 
 static void lock_keys_fini(struct lock_keys *k)

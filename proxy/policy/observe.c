@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/key_args.h"
 #include "config/match.h"
 #include "lock/observe/observation.h"
 #include "policy/guard_keys.h"
@@ -154,21 +155,16 @@ static void observe_key(struct observation *o, const struct context *x, struct s
 static struct observation *observe_keys(const struct context *x)
 {
 	const struct command *c = x->what->command;
-	size_t inline_args[KEYS_ON_STACK], *args = inline_args;
-	size_t n = command_key_args(c, x->req, args, KEYS_ON_STACK);
+	struct key_args args;
 	struct observation *o;
 
-	if (n > KEYS_ON_STACK) {
-		args = xcalloc(n, sizeof(*args));
-		n = command_key_args(c, x->req, args, n);
-	}
-	o = xcalloc(1, sizeof(*o) + n * sizeof(o->keys[0]));
-	o->nargs = n;
+	key_args_init(&args, c, x->req);
+	o = xcalloc(1, sizeof(*o) + args.n * sizeof(o->keys[0]));
+	o->nargs = args.n;
 	o->effect = effect_of(c, x->req, x->env->date);
-	for (size_t i = 0; i < n; i++)
-		observe_key(o, x, x->req->argv[args[i]], i);
-	if (args != inline_args)
-		free(args);
+	for (size_t i = 0; i < args.n; i++)
+		observe_key(o, x, x->req->argv[args.v[i]], i);
+	key_args_fini(&args);
 	if (o->n == 0) {
 		observation_free(o);
 		return NULL;
