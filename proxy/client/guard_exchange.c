@@ -56,8 +56,10 @@ static void send_step(struct client *c, const struct context *x, enum guard_op_s
 		send_script(c, x);
 	else if (step == GUARD_STEP_SEND_NEXT)
 		guard_transaction_send_next(c, x->how);
-	else
+	else if (step == GUARD_STEP_SEND_EXEC)
 		guard_transaction_send_exec(c);
+	else
+		HASP_ASSERT(false && "no step that sends");
 	if (list_empty(&c->current->node))
 		session_await(&c->session, c->current);
 	client_park(c, CLIENT_PARKED_REPLY);
