@@ -57,6 +57,13 @@ const struct guard *match_guard(const struct config *c, struct slice key)
 	return s && !match_rule(c, key) ? c->guards[s->index] : NULL;
 }
 
+const struct guard *match_enforced_guard(const struct config *c, struct slice key)
+{
+	const struct guard *g = match_guard(c, key);
+
+	return g && g->mode == MODE_ENFORCE ? g : NULL;
+}
+
 static bool match_command(const struct strings *list, struct slice name)
 {
 	for (size_t i = 0; i < list->n; i++) {

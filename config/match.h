@@ -26,6 +26,9 @@ const struct rule *match_rule(const struct config *c, struct slice key);
 /* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(const struct config *c, struct slice key);
 
+/* As match_guard(), but NULL also when that guard only observes. */
+const struct guard *match_enforced_guard(const struct config *c, struct slice key);
+
 /* Flags: there may be a rule, a guard for the key. A flag that is not set is certain, and costs
  * one look into a table. */
 enum { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1 };

@@ -20,12 +20,6 @@ static void send_current(struct client *c, struct slice bytes, unsigned flags)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
-/* `current` is not in flight, and may not be for a while. */
-static void withdraw(struct client *c)
-{
-	session_withdraw(&c->session, c->current);
-}
-
 /* Sends the call in env->rewritten. False: its place was taken by an error. */
 static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 {
@@ -35,7 +29,7 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 	case LOCK_WAIT_READY:
 		break;
 	case LOCK_WAIT_PARKED:
-		withdraw(c);
+		session_withdraw(&c->session, c->current);
 		return true;
 	case LOCK_WAIT_REFUSED:
 		lock_wait_refuse(c);
@@ -67,7 +61,7 @@ void lock_exchange_again(struct client *c, bool eval)
 	/* The link may have gone while the client waited, and what the command needs may have
 	 * changed. */
 	if (!links_take(c, links_route(c, &what, &view))) {
-		withdraw(c);
+		session_withdraw(&c->session, c->current);
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}

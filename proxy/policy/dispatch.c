@@ -160,13 +160,6 @@ static bool is_ruled(const struct config *config, struct slice key)
 	return rule && rule->mode == MODE_ENFORCE;
 }
 
-static bool key_is_guarded(const struct config *config, struct slice key)
-{
-	const struct guard *g = match_guard(config, key);
-
-	return g && g->mode == MODE_ENFORCE;
-}
-
 /* Is it certain that the request, once it is whole, concerns no rule and no guard? */
 static bool is_decided(const struct policy_env *env, const struct command_info *what,
                        const struct resp_view *req)
@@ -178,7 +171,7 @@ static bool is_decided(const struct policy_env *env, const struct command_info *
 	if (what->is_guarded) {
 		c = what->command;
 		if (!c || !command_single_key(c) || req->argc < 2 ||
-		    key_is_guarded(env->config, req->argv[1]))
+		    match_enforced_guard(env->config, req->argv[1]))
 			return false;
 	}
 	if (!c || c->keys == KEYS_NONE)

@@ -4,8 +4,8 @@
 #include "base/fatal.h"
 #include "config/match.h"
 #include "lock/rewrite/guard.h"
-#include "policy/guard_keys.h"
 #include "policy/classifier.h"
+#include "policy/guard_keys.h"
 
 /* Of a command that Redis has not told of yet, any argument may be a key. */
 bool guard_block_names_guarded(const struct policy_env *env, const struct resp_view *req)
@@ -13,8 +13,7 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 	if (commands_are_learned(env->commands))
 		return false;
 	for (size_t i = 1; i < req->argc; i++) {
-		const struct guard *g = match_guard(env->config, req->argv[i]);
-		if (g && g->mode == MODE_ENFORCE)
+		if (match_enforced_guard(env->config, req->argv[i]))
 			return true;
 	}
 	return false;
