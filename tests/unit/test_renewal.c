@@ -70,23 +70,33 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* What a command on `key` becomes, which is answered with success. */
-static void command(struct fixture *f, const struct rule *rule, const char *key,
-                    struct lock_call call)
+/* What is kept of a command on `key` that was sent; success is :1. */
+static struct pending_lock *sent(struct fixture *f, const struct rule *rule, const char *key,
+                                 struct lock_call call)
 {
 	struct slice name = slice_str(key);
-	struct resp_reply one = { .type = ':', .integer = 1 };
 	struct hold_terms terms = { .rule = rule,
 		                    .token = SLICE_LIT("token"),
 		                    .took_at = f->owner.took_at };
-	struct pending_lock *p;
 
 	call.success = LOCK_IF_ONE;
 	call.kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
 	call.value = SLICE_LIT("v");
-	p = pending_lock_new(f->holds, &call, &name, 1, &terms);
+	return pending_lock_new(f->holds, &call, &name, 1, &terms);
+}
+
+static void succeed(struct fixture *f, struct pending_lock *p)
+{
+	struct resp_reply one = { .type = ':', .integer = 1 };
+
 	if (p)
 		hold_apply(f->holds, &f->owner, p, 0, &one);
+}
+
+static void command(struct fixture *f, const struct rule *rule, const char *key,
+                    struct lock_call call)
+{
+	succeed(f, sent(f, rule, key, call));
 }
 
 /* SETNX: the rule's lease. */
@@ -148,6 +158,27 @@ static void a_renewed_lease_counts_from_when_the_renewal_was_sent(void **state)
 	assert_true(hold_on(f, "a")->good_until <= sent_at + LEASE);
 	assert_true(hold_on(f, "a")->good_until >= sent_at + LEASE - 0.01);
 	assert_true(hold_on(f, "a")->slack >= 3);
+}
+
+/* By then the time of its first two renewals is over. */
+static void a_hold_whose_reply_came_late_is_renewed_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct lock_call takes = { .effect = LOCK_EFFECT_TAKES, .lease_ms = LEASE_MS };
+	struct lock_call expires = { .effect = LOCK_EFFECT_EXPIRES, .lease_ms = LEASE_MS };
+	struct pending_lock *p = sent(f, &renewed, "a", takes);
+
+	fake_redis_advance(&f->redis, 0.8 * LEASE);
+	succeed(f, p);
+	fake_redis_advance(&f->redis, GATHERED);
+	(void)fake_redis_next(&f->redis, RENEW);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	p = sent(f, &renewed, "a", expires);
+	fake_redis_advance(&f->redis, 0.25 * LEASE);
+	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+	succeed(f, p);
+	fake_redis_advance(&f->redis, 0.15 * LEASE);
+	(void)fake_redis_next(&f->redis, RENEW);
 }
 
 static void a_lease_that_the_application_asked_for_is_not_renewed_under_unleased(void **state)
@@ -409,7 +440,7 @@ static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
 	pass_a_third(f);
 	command(f, &unleased, "a",
 	        (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = 60000 });
-	renewal_begin(hold_on(f, "a"), LEASE_MS, false, f->redis.now, f->redis.now);
+	renewal_begin(hold_on(f, "a"), LEASE_MS, false, f->redis.now);
 	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
@@ -484,6 +515,7 @@ int main(void)
 		TEST(a_hold_changes_its_state_only_as_it_may),
 		TEST(a_hold_is_renewed_each_third_of_its_lease),
 		TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent),
+		TEST(a_hold_whose_reply_came_late_is_renewed_at_once),
 		TEST(a_lease_that_the_application_asked_for_is_not_renewed_under_unleased),
 		TEST(an_expiry_that_the_application_sets_ends_renewal_under_unleased),
 		TEST(a_lease_whose_end_is_not_known_is_renewed_at_once),

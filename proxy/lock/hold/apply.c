@@ -66,16 +66,16 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	if (goes_on)
 		return;
 	hold->slack = now - p->sent_at;
-	renewal_begin(hold, p->call.lease_ms, p->call.leased, p->sent_at, now);
+	renewal_begin(hold, p->call.lease_ms, p->call.leased, p->sent_at);
 }
 
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
-                         int db, double now)
+                         int db)
 {
 	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0]);
 
 	if (hold)
-		renewal_begin(hold, p->call.lease_ms, true, p->sent_at, now);
+		renewal_begin(hold, p->call.lease_ms, true, p->sent_at);
 }
 
 /* Of several keys, some may not have been dropped: they are renewed no more, and their lease
@@ -113,7 +113,7 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 			o->took_at = now;
 			break;
 		case LOCK_EFFECT_EXPIRES:
-			apply_expiry(h, o, p, db, timers_now(h->timers));
+			apply_expiry(h, o, p, db);
 			break;
 		case LOCK_EFFECT_DROPS:
 			apply_dropped(h, o, p, db);

@@ -226,7 +226,7 @@ static void renewal_on_timer(struct timer *t, double now)
 	}
 }
 
-void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from, double now)
+void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from)
 {
 	double every, first = 0;
 
@@ -249,5 +249,6 @@ void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from
 		renewal_set_state(hold, HOLD_RENEWED);
 	else if (hold->state == HOLD_LEASED_IN_BATCH)
 		renewal_set_state(hold, HOLD_IN_BATCH);
-	timer_start(hold->holds->timers, &hold->timer, renewal_on_timer, now + first, every);
+	/* Of what was learnt late a part of the lease is over. */
+	timer_start(hold->holds->timers, &hold->timer, renewal_on_timer, from + first, every);
 }
