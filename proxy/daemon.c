@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -67,7 +65,7 @@ void daemon_ready(struct daemon *d, const char *log)
 	d->ready_fd = -1;
 }
 
-/* --- limits and privileges ---------------------------------------------------- */
+/* --- limits ------------------------------------------------------------------- */
 
 void daemon_raise_descriptor_limit(int64_t max_clients)
 {
@@ -94,57 +92,54 @@ void daemon_raise_descriptor_limit(int64_t max_clients)
 		            (unsigned long long)limit.rlim_cur, (unsigned long long)want);
 }
 
-int daemon_drop_privileges(const struct config *config, const struct listeners *l)
-{
-	const char *user = config->user, *log = config->log;
-	struct passwd *pw;
-
-	if (!user)
-		return 0;
-	errno = 0;
-	pw = getpwnam(user);
-	if (!pw)
-		return daemon_fail("user", user, errno ? strerror(errno) : "no such user");
-	if (geteuid() == pw->pw_uid)
-		return 0;
-	if (listeners_chown(l, pw->pw_uid, pw->pw_gid) < 0)
-		return -1;
-	if (log[0] == '/' && chown(log, pw->pw_uid, pw->pw_gid) < 0)
-		return daemon_fail("log", log, strerror(errno));
-	if (initgroups(user, pw->pw_gid) < 0 || setgid(pw->pw_gid) < 0 ||
-	    setuid(pw->pw_uid) < 0)
-		return daemon_fail("user", user, strerror(errno));
-	return 0;
-}
-
 /* --- the file with the process' number ---------------------------------------- */
 
-int daemon_write_pid_file(struct daemon *d, const char *path)
+static int daemon_write_pid(const char *path, void *arg)
 {
-	FILE *f;
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	int n;
 
+	(void)arg;
+	if (fd < 0)
+		return -1;
+	n = dprintf(fd, "%ld\n", (long)getpid());
+	return close(fd) == 0 && n > 0 ? 0 : -1;
+}
+
+int daemon_write_pid_file(struct daemon *d, const char *path, const struct privileges *as)
+{
 	if (!path)
 		return 0;
-	f = fopen(path, "we");
-	if (!f || fprintf(f, "%ld\n", (long)getpid()) < 0 || fclose(f) != 0)
+	/* The file stays root's where it can be: root's scripts send signals to who is in it.
+	 */
+	if (privileges_use(as, path, daemon_write_pid, NULL, PRIVILEGES_KEEP) < 0)
 		return daemon_fail("pid_file", path, strerror(errno));
 	d->pid_file = path;
 	return 0;
 }
 
-void daemon_unlink_pid_file(struct daemon *d)
+static int daemon_unlink_own(const char *path, void *arg)
 {
+	FILE *f = fopen(path, "re");
 	long pid = 0;
-	FILE *f;
+	int rc = 0;
 
-	if (!d->pid_file)
-		return;
-	f = fopen(d->pid_file, "re");
+	(void)arg;
 	if (!f)
-		return;
+		return -1;
 	/* The next hasp may have been started while this one drained. */
 	if (fscanf(f, "%ld", &pid) == 1 && pid == (long)getpid())
-		unlink(d->pid_file);
+		rc = unlink(path);
 	fclose(f);
+	return rc;
+}
+
+void daemon_unlink_pid_file(struct daemon *d, const struct privileges *as)
+{
+	if (d->pid_file &&
+	    privileges_use(as, d->pid_file, daemon_unlink_own, NULL, PRIVILEGES_KEEP) < 0 &&
+	    errno != ENOENT)
+		log_info("pid_file path=%s left=there reason=\"%s\"", d->pid_file,
+		         strerror(errno));
 	d->pid_file = NULL;
 }

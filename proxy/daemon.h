@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * daemon: what a process needs to run as a service: it goes into the background, raises its
- * limit of descriptors, becomes another user, and writes its number to a file. Each of them
- * returns 0, or -1 with the reason logged, unless it says otherwise.
+ * limit of descriptors, and writes its number to a file. Each of them returns 0, or -1 with the
+ * reason logged, unless it says otherwise.
  */
 #ifndef HASP_DAEMON_H
 #define HASP_DAEMON_H
 
-#include "config/types.h"
-#include "listeners.h"
+#include <stdint.h>
+
+#include "privileges.h"
 
 struct daemon {
 	int ready_fd; /* tells the parent how starting went; -1: in the foreground */
@@ -31,15 +32,10 @@ void daemon_ready(struct daemon *d, const char *log);
 /* For `max_clients` clients. A limit that cannot be raised is warned of. */
 void daemon_raise_descriptor_limit(int64_t max_clients);
 
-/* Becomes config->user, and sees to it that this user can reach the unix sockets and open the
- * log anew. Does nothing when none is configured. */
-int daemon_drop_privileges(const struct config *config, const struct listeners *l)
-	__attribute__((warn_unused_result));
-
 /* `path`: NULL for none; must outlive `d`. */
-int daemon_write_pid_file(struct daemon *d, const char *path)
+int daemon_write_pid_file(struct daemon *d, const char *path, const struct privileges *as)
 	__attribute__((warn_unused_result));
 /* Removes the file, unless another process has written it since. */
-void daemon_unlink_pid_file(struct daemon *d);
+void daemon_unlink_pid_file(struct daemon *d, const struct privileges *as);
 
 #endif

@@ -77,7 +77,41 @@ static bool listeners_is_taken(const struct address *at, const char **reason)
 	return n < 0;
 }
 
-int listeners_open(struct listeners *l, const struct config *config)
+/* What listen_open() is called with by the rights of another user. */
+struct listeners_unix {
+	const struct address *at;
+	const struct listen_how *how;
+	int fd;
+};
+
+static int listeners_open_unix(const char *path, void *arg)
+{
+	struct listeners_unix *u = arg;
+	const char *reason;
+
+	(void)path;
+	return listen_open(u->at, u->how, &u->fd, 1, &reason) == 1 ? 0 : -1;
+}
+
+/* As listen_open(). */
+static int listeners_open_at(const struct address *at, const struct listen_how *how,
+                             const struct privileges *as, int *fds, size_t max,
+                             const char **reason)
+{
+	struct listeners_unix u = { .at = at, .how = how };
+
+	if (!at->local)
+		return listen_open(at, how, fds, max, reason);
+	if (privileges_use(as, at->host, listeners_open_unix, &u, PRIVILEGES_GIVE) < 0) {
+		*reason = strerror(errno);
+		return -1;
+	}
+	fds[0] = u.fd;
+	return 1;
+}
+
+int listeners_open(struct listeners *l, const struct config *config,
+                   const struct privileges *as)
 {
 	const struct strings *list = &config->listen;
 	struct listen_how how = {
@@ -97,7 +131,7 @@ int listeners_open(struct listeners *l, const struct config *config)
 			return listeners_fail(list->v[i], "too many addresses");
 		if (address_parse(&at, list->v[i]) < 0 || listeners_is_taken(&at, &reason))
 			return listeners_fail(list->v[i], reason);
-		n = listen_open(&at, &how, first, LISTENERS_MAX - l->nfds, &reason);
+		n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX - l->nfds, &reason);
 		if (n < 0)
 			return listeners_fail(list->v[i], reason);
 		for (int k = 0; k < n; k++) {
@@ -110,23 +144,24 @@ int listeners_open(struct listeners *l, const struct config *config)
 	return 0;
 }
 
-int listeners_chown(const struct listeners *l, uid_t uid, gid_t gid)
+static int listeners_unlink_one(const char *path, void *arg)
 {
-	struct address at;
-
-	for (size_t i = 0; i < l->nopened; i++)
-		if (address_parse(&at, l->list->v[i]) == 0 && at.local &&
-		    chown(at.host, uid, gid) < 0)
-			return listeners_fail(l->list->v[i], strerror(errno));
-	return 0;
+	(void)arg;
+	return unlink(path);
 }
 
-void listeners_unlink(struct listeners *l)
+void listeners_unlink(struct listeners *l, const struct privileges *as)
 {
 	struct address at;
 
-	for (size_t i = 0; i < l->nopened; i++)
-		if (address_parse(&at, l->list->v[i]) == 0 && at.local)
-			unlink(at.host);
+	for (size_t i = 0; i < l->nopened; i++) {
+		if (address_parse(&at, l->list->v[i]) < 0 || !at.local)
+			continue;
+		if (privileges_use(as, at.host, listeners_unlink_one, NULL, PRIVILEGES_KEEP) ==
+		            0 ||
+		    errno == ENOENT)
+			continue;
+		log_info("listen %s: left=there reason=\"%s\"", l->list->v[i], strerror(errno));
+	}
 	l->nopened = 0;
 }

@@ -8,9 +8,9 @@
 #define HASP_LISTENERS_H
 
 #include <stddef.h>
-#include <sys/types.h>
 
 #include "config/types.h"
+#include "privileges.h"
 
 #define LISTENERS_WORKERS_MAX 64 /* as many as `workers` allows */
 /* Addresses in `listen`, each of which may be a name for several. */
@@ -28,15 +28,11 @@ struct listeners {
 
 /* Opens `listen` for as many workers as `config` has; `config` must outlive the listeners.
  * Returns 0; -1 when an address cannot be had, and the reason is logged. */
-int listeners_open(struct listeners *l, const struct config *config)
-	__attribute__((warn_unused_result));
-
-/* Gives the unix sockets' files to a user. Returns 0; -1 with the reason logged. */
-int listeners_chown(const struct listeners *l, uid_t uid, gid_t gid)
-	__attribute__((warn_unused_result));
+int listeners_open(struct listeners *l, const struct config *config,
+                   const struct privileges *as) __attribute__((warn_unused_result));
 
 /* Removes the unix sockets' files. Call it while this process still listens: as long as it
  * does, no other can have replaced them. */
-void listeners_unlink(struct listeners *l);
+void listeners_unlink(struct listeners *l, const struct privileges *as);
 
 #endif

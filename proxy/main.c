@@ -20,6 +20,7 @@
 #include "config/config.h"
 #include "daemon.h"
 #include "listeners.h"
+#include "privileges.h"
 #include "settings.h"
 #include "worker.h"
 
@@ -36,6 +37,7 @@ struct process {
 	struct config *first; /* what was started with: a reload changes no socket */
 	struct listeners listeners;
 	struct daemon daemon;
+	struct privileges privileges;
 	struct worker *workers[LISTENERS_WORKERS_MAX];
 	size_t nworkers;
 	struct worker_shared shared;
@@ -98,6 +100,21 @@ static void main_use_log_level(const struct process *p)
 	log_set_level(level > LOG_SEV_DEBUG ? LOG_SEV_DEBUG : (enum log_severity)level);
 }
 
+static int main_open_log_file(const char *path, void *arg)
+{
+	(void)arg;
+	return log_open(path);
+}
+
+/* Returns 0; -1 with errno. */
+static int main_open_first_log(const struct process *p, const char *target)
+{
+	if (*target != '/')
+		return log_open(target);
+	return privileges_use(&p->privileges, target, main_open_log_file, NULL,
+	                      PRIVILEGES_GIVE);
+}
+
 /* A log file that was moved away is opened anew. */
 static int main_open_log(const char *target)
 {
@@ -140,7 +157,7 @@ static void main_reload(struct process *p)
 static void main_leave(struct process *p, int sig, bool at_once)
 {
 	log_info("leaving signal=%d how=%s", sig, at_once ? "at once" : "draining");
-	listeners_unlink(&p->listeners);
+	listeners_unlink(&p->listeners, &p->privileges);
 	for (size_t i = 0; i < p->nworkers; i++)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
@@ -176,9 +193,9 @@ static int main_start(struct process *p)
 	const struct config *config = p->config;
 
 	daemon_raise_descriptor_limit(config->max_clients);
-	if (listeners_open(l, config) < 0 ||
-	    daemon_write_pid_file(&p->daemon, config->pid_file) < 0 ||
-	    daemon_drop_privileges(config, l) < 0)
+	if (listeners_open(l, config, &p->privileges) < 0 ||
+	    daemon_write_pid_file(&p->daemon, config->pid_file, &p->privileges) < 0 ||
+	    privileges_drop(&p->privileges) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
 		int rc;
@@ -224,8 +241,8 @@ static int main_run(struct process *p)
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
 	}
-	listeners_unlink(&p->listeners);
-	daemon_unlink_pid_file(&p->daemon);
+	listeners_unlink(&p->listeners, &p->privileges);
+	daemon_unlink_pid_file(&p->daemon, &p->privileges);
 	config_unref(p->first);
 	return status;
 }
@@ -246,7 +263,11 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	main_use_log_level(&p);
-	if (log_open(p.config->log) < 0) {
+	if (privileges_find(&p.privileges, p.config->user) < 0) {
+		config_unref(p.config);
+		return 1;
+	}
+	if (main_open_first_log(&p, p.config->log) < 0) {
 		fprintf(stderr, "hasp: cannot open log %s: %s\n", p.config->log,
 		        strerror(errno));
 		return 1;

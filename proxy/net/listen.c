@@ -56,22 +56,26 @@ static int start_listening(int fd, const struct listen_how *how)
 	return listen(fd, (int)how->backlog) == 0 ? fd : close_failed(fd);
 }
 
-/* The socket file of a process that has ended refuses connections. So does any file that is no
- * socket, hence lstat(). */
-static bool is_stale(const char *path, const struct sockaddr *sa, socklen_t len)
+/* Removes the file of a socket whose process has ended: it refuses connections. So does any
+ * file that is no socket, hence lstat(). Returns 0; -1 with errno when it is to stay. */
+static int remove_stale(const char *path, const struct sockaddr *sa, socklen_t len)
 {
 	struct stat st;
-	bool stale;
 	int fd;
 
-	if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
-		return false;
+	if (lstat(path, &st) < 0)
+		return -1;
+	if (!S_ISSOCK(st.st_mode)) {
+		errno = EADDRINUSE;
+		return -1;
+	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
-		return false;
-	stale = connect(fd, sa, len) < 0 && errno == ECONNREFUSED;
-	close(fd);
-	return stale;
+		return -1;
+	if (connect(fd, sa, len) == 0)
+		errno = EADDRINUSE;
+	close_failed(fd);
+	return errno == ECONNREFUSED ? unlink(path) : -1;
 }
 
 static int open_unix(const char *path, const struct listen_how *how)
@@ -86,11 +90,8 @@ static int open_unix(const char *path, const struct listen_how *how)
 	}
 	fd = bind_socket((struct sockaddr *)&ss, len, how);
 	if (fd < 0 && errno == EADDRINUSE) {
-		if (!is_stale(path, (struct sockaddr *)&ss, len)) {
-			errno = EADDRINUSE;
+		if (remove_stale(path, (struct sockaddr *)&ss, len) < 0)
 			return -1;
-		}
-		unlink(path);
 		fd = bind_socket((struct sockaddr *)&ss, len, how);
 	}
 	if (fd < 0)
