@@ -9,6 +9,7 @@
 #include "commands/key_args.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
+#include "lock/rewrite/guard.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
@@ -44,14 +45,84 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 
 /* --- verbs ------------------------------------------------------------------------------ */
 
+/* The lock of a rule is taken and released by the commands that the rule is for. */
+static const char RULES_LOCK[] =
+	"ERR the key has a [lock] rule: SET takes its lock, DEL releases it, EXPIRE extends it";
+/* Else a client could release another's lock by the owner that LOCK.INFO tells. */
+static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
+
+/* The rule that decides who has the lock; NULL: none does. */
+static const struct rule *enforced_rule(const struct context *x, struct slice key)
+{
+	const struct rule *rule = match_rule(x->env->config, key);
+
+	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
+}
+
+static void write_info(struct context *x, struct slice key, struct lock_call *call)
+{
+	struct policy_env *env = x->env;
+	const struct rule *rule = enforced_rule(x, key);
+	enum lock_kind kind = LOCK_KIND_GUARD;
+
+	if (rule) {
+		kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+	} else {
+		buf_clear(&env->token);
+		rewrite_guard_name(&env->token, key);
+		key = buf_slice(&env->token);
+	}
+	rewrite_info(&env->rewritten, kind, key, x->how, call);
+}
+
+/* Names AS an owner that hasp makes, and that is not the client's own? */
+static bool names_other_client(struct context *x, struct slice owner)
+{
+	struct buf scratch = BUF_INIT;
+	enum owner_kind kind;
+	bool others = owner_is_made(owner, &kind) &&
+	              !slice_eq(owner, context_token(x, kind, &scratch));
+
+	buf_release(&scratch);
+	return others;
+}
+
+/* NULL: nothing is wrong with it. */
+static const char *verb_refusal(struct context *x, struct slice token,
+                                const struct lock_call *call)
+{
+	if (call->script == SCRIPT_ERROR)
+		return NULL;
+	if (enforced_rule(x, call->key))
+		return RULES_LOCK;
+	if (call->owner.p != token.p && names_other_client(x, call->owner))
+		return OTHERS_OWNER;
+	return NULL;
+}
+
 static struct pending_lock *write_verb(struct context *x, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
 	struct hold_terms terms = { .verbs = verbs, .took_at = x->holds->took_at };
-	struct slice token = context_token(x, verbs->owner, &env->token);
+	struct slice token;
+	const char *refusal;
 
+	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
+	    (enforced_rule(x, x->req->argv[1]) ||
+	     match_enforced_guard(env->config, x->req->argv[1]))) {
+		write_info(x, x->req->argv[1], call);
+		return NULL;
+	}
+	token = context_token(x, verbs->owner, &env->token);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, x->how, call);
+	refusal = verb_refusal(x, token, call);
+	if (refusal) {
+		buf_clear(&env->rewritten);
+		rewrite_error(&env->rewritten, x->how, refusal);
+		*call = (struct lock_call){ .script = SCRIPT_ERROR };
+		return NULL;
+	}
 	terms.token = call->owner;
 	return pending_lock_new(env->holds, call, &call->key, 1, &terms);
 }

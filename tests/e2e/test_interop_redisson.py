@@ -172,7 +172,7 @@ def test_redisson_s_waiter_gets_the_lock_of_a_client_that_died(sides, plain, poo
 @EITHER_WAY
 def test_unlock_that_redisson_sends_again_is_answered_the_same(sides, plain, way):
     """Though the lock is another's by then, and with a latch that hasp knows nothing of."""
-    both = sides(verbs() + rule(pattern="*", owner="connection"))
+    both = sides(verbs() + rule(pattern="*latch:*", owner="connection"))
     theirs, ours = both.by(way, RLock, "jobs"), both.thru(Verbs, "jobs")
     latch = prefixed("redisson_unlock_latch", "jobs") + ":1"
     assert theirs.lock()

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO as two clients see them."""
 
+import re
+
 import pytest
-from harness import until
+from harness import encode, until
 from harness.replies import NIL, OK, ONE, QUEUED, ZERO, bulk
-from harness.resp import pipeline
-from harness.sections import VERBS, rule
+from harness.resp import Connection, pipeline
+from harness.sections import VERBS, rule, section, verbs
 
 
 @pytest.fixture
@@ -14,9 +16,12 @@ def pooling():
     return "shared"
 
 
+OTHERS_OWNER = b"-ERR AS names the owner of another client\r\n"
+
+
 def fields(reply):
-    """LOCK.INFO's answer as a dict of bytes."""
-    lines = reply.split(b"\r\n")[1:-1]
+    """LOCK.INFO's answer as a dict of bytes, without what is nil."""
+    lines = re.sub(rb"\$\d+\r\n\w+\r\n\$-1\r\n", b"", reply).split(b"\r\n")[1:-1]
     words = [line[1:] if line[:1] == b":" else line for line in lines if line[:1] != b"$"]
     return dict(zip(words[::2], words[1::2]))
 
@@ -85,6 +90,71 @@ def test_owner_that_a_command_names_holds_across_connections(pair):
     assert one.call("UNLOCK", "k") == ZERO
     assert other.call("LOCK", "k", "AS", "alice") == NIL
     assert other.call("UNLOCK", "k", "AS", "bob") == ONE
+
+
+@pytest.mark.parametrize("verb", ["LOCK", "UNLOCK", "LOCK.EXTEND"])
+@pytest.mark.parametrize("owner", ["user", "name", "address", "connection"])
+def test_owner_that_hasp_made_for_another_client_cannot_be_named(start_hasp, plain, tmp_path, owner, verb):
+    hasp = start_hasp(verbs(owner=owner), listen=f"127.0.0.1:0 unix:{tmp_path}/s")
+    plain.execute_command("ACL", "SETUSER", "alice", "on", "nopass", "~*", "&*", "+@all")
+    with hasp.connect() as alice, Connection(f"{tmp_path}/s") as bob:
+        assert alice.call("AUTH", "alice", "any") == alice.call("CLIENT", "SETNAME", "alice") == OK
+        assert alice.call("LOCK", "k", "PX", 60000) == ONE
+        name = fields(bob.call("LOCK.INFO", "k"))[b"owner"].decode()
+        assert name.startswith(f"{owner}:")
+        terms = () if verb == "UNLOCK" else ("PX", 90000)
+        assert bob.call(verb, "k", *terms, "AS", name) == OTHERS_OWNER
+        assert pipeline(bob, ("MULTI",), (verb, "k", *terms, "AS", name), ("EXEC",))[-1] == b"*1\r\n" + OTHERS_OWNER
+        assert plain.pttl("k") <= 60000
+        assert alice.call(verb, "k", *terms, "AS", name) == ONE
+
+
+@pytest.mark.parametrize("command", [
+    ("LOCK", "lock:1"), ("UNLOCK", "lock:1"), ("UNLOCK", "lock:1", "AS", "v"), ("LOCK.EXTEND", "lock:1", "PX", 9000)])
+@pytest.mark.parametrize("owner", ["connection", "value"])
+@pytest.mark.parametrize("reentrant", ["count", "no"])
+def test_rules_lock_is_not_the_verbs(pair, plain, reentrant, owner, command):
+    one, _ = pair(verbs(reentrant=reentrant) + rule(owner=owner))
+    assert one.call("SET", "lock:1", "v", "NX", "PX", 60000) == OK
+    before = plain.pexpiretime("lock:1")
+    assert one.call(*command) == (b"-ERR the key has a [lock] rule: SET takes its lock, DEL releases it, "
+                                  b"EXPIRE extends it\r\n")
+    assert plain.pexpiretime("lock:1") == before
+    assert one.call("DEL", "lock:1") == ONE
+
+
+@pytest.mark.parametrize("owner, name", [
+    ("connection", b"connection:"), ("address", b"address:127.0.0.1"), ("name", b"name:one"),
+    ("user", b"user:default"), ("value", b"v w")])
+def test_info_tells_who_has_a_rules_lock(pair, owner, name):
+    one, other = pair(VERBS + rule(owner=owner, wait="50ms"))
+    assert one.call("CLIENT", "SETNAME", "one") == OK
+    assert one.call("SET", "lock:1", "v w", "NX", "PX", 60000) == OK
+    told = fields(other.call("LOCK.INFO", "lock:1"))
+    assert told[b"owner"].startswith(name)
+    assert (told[b"holds"], told[b"waiters"]) == (b"1", b"0")
+    assert b"fence" not in told and 0 < int(told[b"ttl"]) <= 60000
+    assert other.call("LOCK.INFO", "lock:2") == NIL
+
+
+def test_info_tells_no_owner_of_a_rules_lock_that_is_nobodys(pair, plain):
+    one, _ = pair(VERBS + rule())
+    assert one.call("HELLO", 3).startswith(b"%")
+    plain.set("lock:1", "v", px=60000)
+    assert b"$5\r\nowner\r\n_\r\n" in one.call("LOCK.INFO", "lock:1")
+
+
+def test_info_tells_who_has_a_guard(pair, plain):
+    one, other = pair(VERBS + section("guard g", {"pattern": "g:*", "acquire_on": "GET"}))
+    assert one.call("GET", "g:1") == NIL
+    told = fields(other.call("LOCK.INFO", "g:1"))
+    assert told[b"owner"] == plain.get("hasp:guard:{g:1}").encode()
+    other.send(encode("GET", "g:1"))
+    until(lambda: fields(one.call("LOCK.INFO", "g:1"))[b"waiters"] == b"1", "the other one to wait")
+    assert one.call("SET", "g:1", "v") == OK
+    assert other.read() == bulk("v")
+    told = fields(one.call("LOCK.INFO", "g:1"))
+    assert told[b"owner"] == plain.get("hasp:guard:{g:1}").encode()
 
 
 def test_fencing_tokens_rise_over_all_keys_and_connections(pair):

@@ -11,6 +11,10 @@
 
 #define RANDOM_BYTES 16
 
+#define ADDRESS_PREFIX "address:"
+#define NAME_PREFIX "name:"
+#define USER_PREFIX "user:"
+
 static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 {
 	unsigned char bytes[RANDOM_BYTES];
@@ -37,21 +41,21 @@ void owner_identify(struct owner_identity *id, int fd, int worker)
 	char hex[RANDOM_BYTES * 2 + 1], text[64] = "unix";
 
 	random_hex(hex);
-	snprintf(id->address, sizeof(id->address), "address:?");
+	snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "?");
 	if (getpeername(fd, peer, &len) == 0) {
 		if (peer->sa_family != AF_UNIX) {
 			address_print_host(peer, text, sizeof(text));
-			snprintf(id->address, sizeof(id->address), "address:%s", text);
+			snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "%s", text);
 			address_print(peer, len, text, sizeof(text));
 		} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0) {
-			snprintf(id->address, sizeof(id->address), "address:uid:%u",
+			snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "uid:%u",
 			         (unsigned)cred.uid);
 			snprintf(text, sizeof(text), "unix:%d", (int)cred.pid);
 		}
 	}
 	/* Clients whose address is not known must not be one owner. */
-	if (id->address[sizeof("address:") - 1] == '?')
-		snprintf(id->address, sizeof(id->address), "address:?%s", hex);
+	if (id->address[sizeof(ADDRESS_PREFIX) - 1] == '?')
+		snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "?%s", hex);
 	snprintf(id->connection, sizeof(id->connection), OWNER_CONNECTION_PREFIX "%s/%d/%s",
 	         text, worker, hex);
 }
@@ -64,14 +68,33 @@ static struct slice owner_prefixed(struct buf *scratch, const char *prefix, cons
 	return buf_slice(scratch);
 }
 
+bool owner_is_made(struct slice token, enum owner_kind *kind)
+{
+	static const struct slice prefixes[] = {
+		[OWNER_CONNECTION] = { OWNER_CONNECTION_PREFIX,
+		                       sizeof(OWNER_CONNECTION_PREFIX) - 1 },
+		[OWNER_ADDRESS] = { ADDRESS_PREFIX, sizeof(ADDRESS_PREFIX) - 1 },
+		[OWNER_NAME] = { NAME_PREFIX, sizeof(NAME_PREFIX) - 1 },
+		[OWNER_USER] = { USER_PREFIX, sizeof(USER_PREFIX) - 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		if (!slice_starts(token, prefixes[i]))
+			continue;
+		*kind = (enum owner_kind)i;
+		return true;
+	}
+	return false;
+}
+
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user)
 {
 	if (kind == OWNER_ADDRESS)
 		return slice_str(id->address);
 	if (kind == OWNER_NAME && name)
-		return owner_prefixed(scratch, "name:", name);
+		return owner_prefixed(scratch, NAME_PREFIX, name);
 	if (kind == OWNER_USER && user)
-		return owner_prefixed(scratch, "user:", user);
+		return owner_prefixed(scratch, USER_PREFIX, user);
 	return slice_str(id->connection);
 }

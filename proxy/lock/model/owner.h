@@ -35,4 +35,8 @@ void owner_identify(struct owner_identity *id, int fd, int worker);
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 
+/* Is the token one that hasp makes, and for which kind of owner? Any other is of a client's own
+ * making. */
+bool owner_is_made(struct slice token, enum owner_kind *kind);
+
 #endif

@@ -99,6 +99,11 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, struct rewrite_how how,
                   struct lock_call *call);
 
+/* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard, which `key` names then. The
+ * key must outlive `call`. */
+void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
+                  struct rewrite_how how, struct lock_call *call);
+
 /* The call that answers with an error of ours, `text`, without its leading dash. */
 void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
 

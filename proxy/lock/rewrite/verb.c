@@ -177,6 +177,11 @@ static const char *layout_type(const struct verbs *verbs)
 	return verbs->reentrant == REENTRANT_COUNT ? "hash" : "string";
 }
 
+static enum lock_kind lock_kind_of(const struct verbs *verbs)
+{
+	return verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
+}
+
 static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
                        struct lock_call *call)
 {
@@ -195,7 +200,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrit
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
-	call->kind = count ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
+	call->kind = lock_kind_of(verbs);
 	call->ticket = how.ticket;
 }
 
@@ -213,21 +218,14 @@ static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewr
 	call->hands_over = true;
 }
 
-/* KEYS of the scripts that acquire nothing: lock, record, and `third` of the lock's keys. */
-static void begin_lock_call(struct buf *out, struct rewrite_how how, struct lock_call *call,
-                            enum key_name third, size_t nargs)
-{
-	script_call_begin(out, call->script, how, 3, nargs);
-	resp_write_bulk(out, call->key);
-	key_names_write_bulk(out, KEY_NAME_FENCE, call->key);
-	key_names_write_bulk(out, third, call->key);
-}
-
 static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
                          struct lock_call *call)
 {
 	call->script = SCRIPT_EXTEND;
-	begin_lock_call(out, how, call, KEY_NAME_OWNER, 3);
+	script_call_begin(out, call->script, how, 3, 3);
+	resp_write_bulk(out, call->key);
+	key_names_write_bulk(out, KEY_NAME_FENCE, call->key);
+	key_names_write_bulk(out, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);
@@ -235,11 +233,22 @@ static void write_extend(struct buf *out, const struct verbs *verbs, struct rewr
 	call->success = LOCK_IF_ONE;
 }
 
-static void write_info(struct buf *out, struct rewrite_how how, struct lock_call *call)
+void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
+                  struct rewrite_how how, struct lock_call *call)
 {
-	call->script = SCRIPT_INFO;
-	begin_lock_call(out, how, call, KEY_NAME_QUEUE, 1);
+	char letter = (char)kind;
+
+	*call = (struct lock_call){ .script = SCRIPT_INFO,
+		                    .effect = LOCK_EFFECT_NONE,
+		                    .success = LOCK_IF_NO_ERROR,
+		                    .key = key };
+	script_call_begin(out, call->script, how, 4, 2);
+	resp_write_bulk(out, key);
+	key_names_write_bulk(out, KEY_NAME_FENCE, key);
+	key_names_write_bulk(out, KEY_NAME_QUEUE, key);
+	key_names_write_bulk(out, KEY_NAME_OWNER, key);
 	resp_write_bulk_str(out, how.resp3 ? "3" : "2");
+	resp_write_bulk(out, slice_of(&letter, 1));
 }
 
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
@@ -278,7 +287,7 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 			write_extend(out, verbs, how, call);
 		break;
 	case VERB_INFO:
-		write_info(out, how, call);
+		rewrite_info(out, lock_kind_of(verbs), call->key, how, call);
 		break;
 	}
 }

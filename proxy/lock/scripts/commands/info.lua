@@ -3,15 +3,18 @@
 -- KEYS[1]  lock
 -- KEYS[2]  record
 -- KEYS[3]  queue
+-- KEYS[4]  sidecar
 --
 -- ARGV[1]  RESP version of the client
+-- ARGV[2]  kind
 --
--- returns  owner, holds, ttl (ms; -1: none), fence (nil: not known), waiters, each behind its name
---          (RESP3: a map); nil: free
--- layout   Redisson's RLock or go-zero's RedisLock, whichever the key holds
+-- returns  owner (nil: not known), holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
+--          behind its name (RESP3: a map); nil: free
+-- layout   any; see hand_off.lua. A verbs' lock: whichever the key holds
+-- include get_string
 -- include recorded_fence
-local lock, record, queue = unpack(KEYS)
-local resp = ARGV[1]
+local lock, record, queue, side = unpack(KEYS)
+local resp, kind = unpack(ARGV)
 local layout = redis.call('TYPE', lock).ok
 if layout == 'none' then
 	return false
@@ -30,11 +33,22 @@ else
 		return owner
 	end
 end
+if kind == 'r' and layout == 'string' then
+	-- (See check_owner.lua.)
+	local note = get_string(side)
+	local space = note and note:find(' ', 1, true)
+	owner = space and note:sub(space + 1) == owner and note:sub(1, space - 1)
+elseif kind == 'g' then
+	-- (See guarded_key.lua.)
+	owner = owner:match('^%S+')
+end
 local waiters = redis.pcall('ZCARD', queue)
 if type(waiters) == 'table' then
 	waiters = 0
 end
-local ttl, fence = redis.call('PTTL', lock), recorded_fence(record, owner) or false
+local ttl = redis.call('PTTL', lock)
+local fence = owner and kind ~= 'g' and recorded_fence(record, owner)
+owner, fence = owner or false, fence or false
 if resp == '3' then
 	return {
 		map = { owner = owner, holds = holds, ttl = ttl, fence = fence, waiters = waiters },
