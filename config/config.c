@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/glob_set.h"
 #include "config/load.h"
 #include "config/sections.h"
 #include "config/table.h"
@@ -15,6 +16,7 @@ static void config_free(struct config *c)
 	table_clear(SECTION_UPSTREAM, c);
 	table_clear(SECTION_VERBS, &c->verbs);
 	sections_clear(c);
+	glob_set_free(c->patterns);
 	free(c->path);
 	free(c);
 }

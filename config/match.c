@@ -1,20 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/match.h"
 
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "base/glob_dfa.h"
+#include "base/glob_set.h"
 #include "config/pattern.h"
 #include "config/sections.h"
 
 /* Owners, queues and counters: a rule that caught them would lock locks. */
 static const struct slice match_own_prefix = { "hasp:", 5 };
 
+/* What a pattern stands for in config.patterns: the first that matches has the lowest number.
+ * Locks are not guarded, so rules come before guards. */
+#define MATCH_OWN 0
+#define MATCH_RULES 1
+
+static void match_add(struct config *c, const struct strings *patterns, enum match_flag flag,
+                      size_t number)
+{
+	pattern_set_first_bytes(patterns, (uint8_t)flag, c->may_match);
+	for (size_t i = 0; i < patterns->n; i++)
+		glob_set_add(c->patterns, strings_at(patterns, i), (int32_t)number);
+}
+
 void match_prepare(struct config *c)
 {
 	const struct named_section *s;
 
+	c->patterns = glob_set_new();
 	for (size_t i = 0; (s = sections_at(c, SECTION_LOCK, i)); i++)
-		pattern_set_first_bytes(&s->patterns, MATCH_RULE, c->may_match);
+		match_add(c, &s->patterns, MATCH_RULE, MATCH_RULES + i);
 	for (size_t i = 0; (s = sections_at(c, SECTION_GUARD, i)); i++)
-		pattern_set_first_bytes(&s->patterns, MATCH_GUARD, c->may_match);
+		match_add(c, &s->patterns, MATCH_GUARD, MATCH_RULES + c->nrules + i);
+	if (c->may_match[(unsigned char)*match_own_prefix.p])
+		glob_set_add(c->patterns, SLICE_LIT("hasp:*"), MATCH_OWN);
+	glob_set_complete(c->patterns);
 }
 
 bool match_is_own(struct slice key)
@@ -22,44 +44,56 @@ bool match_is_own(struct slice key)
 	return slice_starts(key, match_own_prefix);
 }
 
-/* The first section of the kind one of whose patterns matches `key`; NULL: none. */
-static const struct named_section *match_first(const struct config *c, enum section kind,
-                                               struct slice key)
-{
-	const struct named_section *s;
+struct matcher {
+	const struct config *config;
+	struct glob_dfa *dfa; /* NULL: no key can match */
+};
 
-	if (match_is_own(key))
-		return NULL;
-	for (size_t i = 0; (s = sections_at(c, kind, i)); i++) {
-		if (pattern_set_matches(&s->patterns, key))
-			return s;
-	}
-	return NULL;
+struct matcher *match_new(const struct config *c)
+{
+	struct matcher *m = xcalloc(1, sizeof(*m));
+
+	m->config = c;
+	if (c->patterns)
+		m->dfa = glob_dfa_new(c->patterns, GLOB_DFA_LIKELY);
+	return m;
 }
 
-const struct rule *match_rule(const struct config *c, struct slice key)
+void match_free(struct matcher *m)
 {
-	const struct named_section *s;
-
-	if (!(match_possible(c, key) & MATCH_RULE))
-		return NULL;
-	s = match_first(c, SECTION_LOCK, key);
-	return s ? c->rules[s->index] : NULL;
+	if (!m)
+		return;
+	glob_dfa_free(m->dfa);
+	free(m);
 }
 
-const struct guard *match_guard(const struct config *c, struct slice key)
+/* The index of a rule, or behind them of a guard; more: none. */
+static size_t match_first(struct matcher *m, struct slice key, enum match_flag flag)
 {
-	const struct named_section *s;
-
-	if (!(match_possible(c, key) & MATCH_GUARD))
-		return NULL;
-	s = match_first(c, SECTION_GUARD, key);
-	return s && !match_rule(c, key) ? c->guards[s->index] : NULL;
+	if (!m->dfa || !(match_possible(m->config, key) & flag))
+		return SIZE_MAX;
+	/* Own keys get SIZE_MAX, too. */
+	return (size_t)glob_dfa_find(m->dfa, key) - MATCH_RULES;
 }
 
-const struct guard *match_enforced_guard(const struct config *c, struct slice key)
+const struct rule *match_rule(struct matcher *m, struct slice key)
 {
-	const struct guard *g = match_guard(c, key);
+	size_t i = match_first(m, key, MATCH_RULE);
+
+	return i < m->config->nrules ? m->config->rules[i] : NULL;
+}
+
+const struct guard *match_guard(struct matcher *m, struct slice key)
+{
+	size_t nrules = m->config->nrules, i = match_first(m, key, MATCH_GUARD);
+
+	return i >= nrules && i - nrules < m->config->nguards ? m->config->guards[i - nrules]
+	                                                      : NULL;
+}
+
+const struct guard *match_enforced_guard(struct matcher *m, struct slice key)
+{
+	const struct guard *g = match_guard(m, key);
 
 	return g && g->mode == MODE_ENFORCE ? g : NULL;
 }

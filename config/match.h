@@ -3,7 +3,7 @@
  * match: which rule or guard a key falls under, and what a command means to a guard. Only this
  * file knows how they are found.
  *
- *   key --> match_possible(): its first byte --> patterns of [lock] --> patterns of [guard]
+ *   key --> match_possible(): its first byte --> all patterns at once: the first that matches
  */
 #ifndef HASP_CONFIG_MATCH_H
 #define HASP_CONFIG_MATCH_H
@@ -20,18 +20,24 @@ void match_prepare(struct config *c);
  * a guard. */
 bool match_is_own(struct slice key);
 
+/* Finds rules and guards. It learns when it is asked (base/glob_dfa.h), so each worker has its
+ * own. `c` outlives its use. */
+struct matcher;
+struct matcher *match_new(const struct config *c);
+void match_free(struct matcher *m); /* NULL is allowed; `c` may be gone */
+
 /* The first rule one of whose patterns matches `key`; NULL: none. */
-const struct rule *match_rule(const struct config *c, struct slice key);
+const struct rule *match_rule(struct matcher *m, struct slice key);
 
 /* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule. */
-const struct guard *match_guard(const struct config *c, struct slice key);
+const struct guard *match_guard(struct matcher *m, struct slice key);
 
 /* As match_guard(), but NULL also when that guard only observes. */
-const struct guard *match_enforced_guard(const struct config *c, struct slice key);
+const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
 /* Flags: there may be a rule, a guard for the key. A flag that is not set is certain, and costs
  * one look into a table. */
-enum { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1 };
+enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {
 	return key.n ? c->may_match[(unsigned char)*key.p] : MATCH_RULE | MATCH_GUARD;

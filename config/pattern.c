@@ -5,25 +5,6 @@
 
 #include "base/glob.h"
 
-/* Most patterns are a literal beginning and a star. */
-static inline bool pattern_matches(struct slice pattern, size_t literal, struct slice key)
-{
-	if (key.n < literal || (literal && memcmp(pattern.p, key.p, literal) != 0))
-		return false;
-	if (pattern.n == literal + 1 && pattern.p[literal] == '*')
-		return true;
-	return glob_match(pattern, key);
-}
-
-bool pattern_set_matches(const struct strings *set, struct slice key)
-{
-	for (size_t i = 0; i < set->n; i++) {
-		if (pattern_matches(strings_at(set, i), set->literals[i], key))
-			return true;
-	}
-	return false;
-}
-
 void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256])
 {
 	for (size_t i = 0; i < set->n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * pattern: one set of globs, such as the `pattern` of a section: which keys it matches. Knows
- * no section.
+ * pattern: what can be told of a glob, or of a set of them such as the `pattern` of a section,
+ * without a key. Knows no section.
  */
 #ifndef HASP_CONFIG_PATTERN_H
 #define HASP_CONFIG_PATTERN_H
@@ -11,8 +11,6 @@
 
 #include "base/slice.h"
 #include "config/strings.h"
-
-bool pattern_set_matches(const struct strings *set, struct slice key);
 
 /* Sets `flag` at each byte that a key may begin with if the set matches it. */
 void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t may_be[256]);

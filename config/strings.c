@@ -16,12 +16,9 @@ void strings_append(struct strings *list, const char *text, int line)
 		list->v = xrealloc(list->v, (list->n + 1) * sizeof(*list->v));
 		list->lines = xrealloc(list->lines, (list->n + 1) * sizeof(*list->lines));
 		list->lengths = xrealloc(list->lengths, (list->n + 1) * sizeof(*list->lengths));
-		list->literals = xrealloc(list->literals,
-		                          (list->n + 1) * sizeof(*list->literals));
 		list->lines[list->n] = line;
 		list->lengths[list->n] = n;
 		list->v[list->n] = xmemdup(s, n);
-		list->literals[list->n] = strcspn(list->v[list->n], "*?[\\");
 		list->n++;
 		s += n;
 	}
@@ -33,7 +30,6 @@ void strings_clear(struct strings *list)
 		free(list->v[i]);
 	free(list->v);
 	free(list->lengths);
-	free(list->literals);
 	free(list->lines);
 	*list = (struct strings){ .n = 0 };
 }

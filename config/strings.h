@@ -12,7 +12,6 @@
 struct strings {
 	char **v;
 	size_t *lengths;
-	size_t *literals; /* of globs: how many bytes are in front of the first special one */
 	int *lines; /* where each stands in the file; 0: a default */
 	size_t n;
 };

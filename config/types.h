@@ -12,6 +12,8 @@
 
 #include "config/strings.h"
 
+struct glob_set;
+
 enum owner_kind {
 	OWNER_CONNECTION,
 	OWNER_ADDRESS,
@@ -114,6 +116,7 @@ struct config {
 	size_t nrules;
 	struct guard **guards; /* likewise */
 	size_t nguards;
+	struct glob_set *patterns; /* of all of them (match.c); NULL: no file was read */
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 

@@ -29,9 +29,7 @@ static bool class_has(struct slice class, char c, size_t *len)
 	return found != negated;
 }
 
-/* Does the pattern's first element, which is not a `*`, match `c`? `*len`
- * becomes the element's length. */
-static bool element_matches(struct slice pattern, char c, size_t *len)
+bool glob_element_matches(struct slice pattern, char c, size_t *len)
 {
 	*len = 1;
 	switch (pattern.p[0]) {
@@ -92,8 +90,8 @@ bool glob_match(struct slice pattern, struct slice s)
 			if (p == pattern.n)
 				return true;
 		} else if (p < pattern.n &&
-		           element_matches(slice_of(pattern.p + p, pattern.n - p), s.p[i],
-		                           &len)) {
+		           glob_element_matches(slice_of(pattern.p + p, pattern.n - p), s.p[i],
+		                                &len)) {
 			p += len;
 			i++;
 		} else if (after_star) {

@@ -22,6 +22,10 @@
 /* Binary-safe and case-sensitive; at worst pattern.n * s.n steps. */
 bool glob_match(struct slice pattern, struct slice s);
 
+/* Does the pattern's first element, which is there and is not a `*`, match `c`? `*len` becomes
+ * the element's length. */
+bool glob_element_matches(struct slice pattern, char c, size_t *len);
+
 /* No byte of `pattern` is special: it matches only itself. */
 bool glob_is_literal(struct slice pattern);
 

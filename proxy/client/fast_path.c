@@ -40,9 +40,9 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 		return true;
 	key = args->argv[1];
 	return !match_possible(env->policy.config, key) ||
-	       (!match_rule(env->policy.config, key) &&
+	       (!match_rule(env->policy.matcher, key) &&
 	        ((!what->is_guarded && !what->is_observed) ||
-	         !match_guard(env->policy.config, key)));
+	         !match_guard(env->policy.matcher, key)));
 }
 
 /* Scans the request at `p`. If it is whole and simple: returns its length, with its arguments

@@ -89,7 +89,7 @@ static void go_on_deferred(struct client *c)
 static void probe_lock(void *arg, struct slice key)
 {
 	struct client *c = client_of(arg);
-	const struct rule *rule = match_rule(c->env->policy.config, key);
+	const struct rule *rule = match_rule(c->env->policy.matcher, key);
 	bool by_value = rule && rule->owner == OWNER_VALUE;
 
 	if (c->session.db >= 0)

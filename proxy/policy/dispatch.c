@@ -40,7 +40,7 @@ static size_t find_waited(const struct policy_env *env, const struct session *se
 	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {
 		struct slice key = req->argv[args[i]];
-		if (lock_is_waited_for(env, session, match_rule(env->config, key), key))
+		if (lock_is_waited_for(env, session, match_rule(env->matcher, key), key))
 			args[found++] = args[i];
 	}
 	return found;
@@ -153,9 +153,9 @@ struct decision dispatch(struct context *x)
 	return d;
 }
 
-static bool is_ruled(const struct config *config, struct slice key)
+static bool is_ruled(const struct policy_env *env, struct slice key)
 {
-	const struct rule *rule = match_rule(config, key);
+	const struct rule *rule = match_rule(env->matcher, key);
 
 	return rule && rule->mode == MODE_ENFORCE;
 }
@@ -171,12 +171,12 @@ static bool is_decided(const struct policy_env *env, const struct command_info *
 	if (what->is_guarded) {
 		c = what->command;
 		if (!c || !command_single_key(c) || req->argc < 2 ||
-		    match_enforced_guard(env->config, req->argv[1]))
+		    match_enforced_guard(env->matcher, req->argv[1]))
 			return false;
 	}
 	if (!c || c->keys == KEYS_NONE)
 		return true;
-	return command_single_key(c) && req->argc > 1 && !is_ruled(env->config, req->argv[1]);
+	return command_single_key(c) && req->argc > 1 && !is_ruled(env, req->argv[1]);
 }
 
 struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long)
@@ -197,7 +197,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	d.verdict = DISPATCH_PASS;
 	/* The options of a command on a lock have not arrived yet. */
 	if (what->is_observed && command_single_key(what->command) && beginning->argc > 1 &&
-	    !match_rule(x->env->config, beginning->argv[1]))
+	    !match_rule(x->env->matcher, beginning->argv[1]))
 		observe(x, &d);
 	if (session_in_multi(x->session))
 		transaction_add(&x->session->txn);

@@ -24,7 +24,7 @@ bool guard_needs_pinned(const struct policy_env *env, const struct command_info 
 		/* There are more keys than `args` takes. */
 		if (i == KEYS_ON_STACK)
 			return true;
-		g = match_enforced_guard(env->config, req->argv[args[i]]);
+		g = match_enforced_guard(env->matcher, req->argv[args[i]]);
 		if (g && (!fits || match_acquires(g, req->argv[0])))
 			return true;
 	}

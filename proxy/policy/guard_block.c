@@ -13,7 +13,7 @@ bool guard_block_names_guarded(const struct policy_env *env, const struct resp_v
 	if (commands_are_learned(env->commands))
 		return false;
 	for (size_t i = 1; i < req->argc; i++) {
-		if (match_enforced_guard(env->config, req->argv[i]))
+		if (match_enforced_guard(env->matcher, req->argv[i]))
 			return true;
 	}
 	return false;

@@ -149,7 +149,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 
 void guard_keys_find(const struct context *x, struct guard_keys *k)
 {
-	const struct config *config = x->env->config;
+	struct matcher *matcher = x->env->matcher;
 	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
 	bool can_write = writes_something(c, k->args.n);
@@ -158,10 +158,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 
 	for (size_t i = 0; i < nhere; i++) {
 		struct slice key = x->req->argv[k->args.v[i]];
-		const struct guard *g = match_guard(config, key);
+		const struct guard *g = match_guard(matcher, key);
 		bool writes, acquires;
 		if (!g || g->mode == MODE_OBSERVE) {
-			k->ruled |= !g && match_rule(config, key);
+			k->ruled |= !g && match_rule(matcher, key);
 			continue;
 		}
 		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);

@@ -54,7 +54,7 @@ static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
 /* The rule that decides who has the lock; NULL: none does. */
 static const struct rule *enforced_rule(const struct context *x, struct slice key)
 {
-	const struct rule *rule = match_rule(x->env->config, key);
+	const struct rule *rule = match_rule(x->env->matcher, key);
 
 	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
 }
@@ -110,7 +110,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 
 	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
 	    (enforced_rule(x, x->req->argv[1]) ||
-	     match_enforced_guard(env->config, x->req->argv[1]))) {
+	     match_enforced_guard(env->matcher, x->req->argv[1]))) {
 		write_info(x, x->req->argv[1], call);
 		return NULL;
 	}
@@ -178,11 +178,9 @@ static void lock_keys_fini(struct lock_keys *k)
 /* Finds each key's rule; a key that is watched, or only observed, has none. */
 static void find_rules(struct context *x, struct lock_keys *k)
 {
-	const struct config *config = x->env->config;
-
 	for (size_t i = 0; i < k->n; i++) {
 		struct slice key = x->req->argv[k->v[i].arg];
-		const struct rule *rule = match_rule(config, key);
+		const struct rule *rule = match_rule(x->env->matcher, key);
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
 		if (transaction_watches(&x->session->txn, x->session->db, key)) {

@@ -135,8 +135,8 @@ static void observe_key(struct observation *o, const struct context *x, struct s
                         size_t i)
 {
 	const struct observed_rules *observed = x->env->observed;
-	const struct rule *rule = match_rule(x->env->config, key);
-	const struct guard *g = rule ? NULL : match_guard(x->env->config, key);
+	const struct rule *rule = match_rule(x->env->matcher, key);
+	const struct guard *g = rule ? NULL : match_guard(x->env->matcher, key);
 
 	if (rule && observed->rules[rule->section.index]) {
 		struct observed_key k = {

@@ -2,7 +2,7 @@
 #include "policy/policy.h"
 
 #include "commands/command.h"
-#include "config/types.h"
+#include "config/match.h"
 #include "lock/guard/guard_op.h"
 #include "policy/classifier.h"
 #include "policy/observe.h"
@@ -19,6 +19,7 @@ void policy_init(struct policy_env *env)
 void policy_fini(struct policy_env *env)
 {
 	observe_fini(env);
+	match_free(env->matcher);
 	classifier_free(env->classifier);
 	commands_free(env->commands);
 	buf_release(&env->rewritten);
@@ -37,6 +38,8 @@ static void begin_generation(struct policy_env *env)
 void policy_use_config(struct policy_env *env, struct config *config)
 {
 	env->config = config;
+	match_free(env->matcher);
+	env->matcher = match_new(config);
 	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
 	for (size_t i = 0; i < config->nrules; i++) {
 		env->rules_wait |= config->rules[i]->wait_ms > 0;

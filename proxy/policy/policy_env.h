@@ -15,6 +15,7 @@ struct classifier;
 struct commands;
 struct config;
 struct holds;
+struct matcher;
 struct observed_rules;
 struct observers;
 struct read_sets;
@@ -23,6 +24,7 @@ struct waiters;
 /* What the commands of a worker's clients are decided by; the worker owns it. */
 struct policy_env {
 	struct config *config; /* in force */
+	struct matcher *matcher; /* of `config` */
 	struct commands *commands; /* what COMMAND says */
 	struct classifier *classifier;
 	struct holds *holds;

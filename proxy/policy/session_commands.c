@@ -130,12 +130,10 @@ static struct decision on_discard(struct context *x)
 
 static struct decision on_watch(struct context *x)
 {
-	const struct config *config = x->env->config;
-
 	if (session_in_multi(x->session) || is_alone(x))
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
-		const struct rule *rule = match_rule(config, arg(x, i));
+		const struct rule *rule = match_rule(x->env->matcher, arg(x, i));
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
 		if (x->session->nawaited)

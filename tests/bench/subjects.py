@@ -121,11 +121,11 @@ acquire_on = GET
 class Ours:
     """hasp, with the verbs, the rule and the guard that the benchmarks need."""
 
-    def __init__(self, redis, workers, pooling="shared", binary=None):
+    def __init__(self, redis, workers, pooling="shared", binary=None, rules=""):
         self.name = ("hasp" + (f", {workers} workers" if workers > 1 else "")
                      + (f", {pooling}" if pooling != "shared" else ""))
         host, port = redis.address
-        config = OURS.format(workers=workers, pooling=pooling, upstream=f"{host}:{port}")
+        config = OURS.format(workers=workers, pooling=pooling, upstream=f"{host}:{port}") + rules
         self.hasp = Hasp(config, binary=binary or program("hasp"))
         # Only then does it know which commands may share a link.
         until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")

@@ -18,9 +18,28 @@
 
 #define GET "\nacquire_on = GET\n"
 
+/* A worker that has just begun to use the configuration. */
+static const struct rule *rule_of(const struct config *c, struct slice key)
+{
+	struct matcher *m = match_new(c);
+	const struct rule *rule = match_rule(m, key);
+
+	match_free(m);
+	return rule;
+}
+
+static const struct guard *guard_of(const struct config *c, struct slice key)
+{
+	struct matcher *m = match_new(c);
+	const struct guard *g = match_guard(m, key);
+
+	match_free(m);
+	return g;
+}
+
 static const char *rule_name(const struct config *c, const char *key)
 {
-	const struct rule *r = match_rule(c, slice_str(key));
+	const struct rule *r = rule_of(c, slice_str(key));
 
 	return r ? r->section.name : "none";
 }
@@ -35,7 +54,7 @@ static void the_first_matching_rule_wins(void **state)
 	assert_string_equal(rule_name(c, "y"), "narrow");
 	assert_string_equal(rule_name(c, "x:2"), "wide");
 	assert_string_equal(rule_name(c, "z"), "none");
-	assert_ptr_equal(match_rule(c, SLICE_LIT("x:\0")), c->rules[1]);
+	assert_ptr_equal(rule_of(c, SLICE_LIT("x:\0")), c->rules[1]);
 	config_unref(c);
 }
 
@@ -61,13 +80,13 @@ static void a_key_may_have_any_bytes_or_none(void **state)
 		"are locks, such as lock:*\n");
 
 	(void)state;
-	assert_ptr_equal(match_rule(c, SLICE_LIT("a\0b")), c->rules[0]);
-	assert_ptr_equal(match_rule(c, SLICE_LIT("b\xff\0\n")), c->rules[1]);
-	assert_null(match_rule(c, SLICE_LIT("a\0")));
-	assert_null(match_rule(c, SLICE_LIT("")));
-	assert_null(match_rule(c, SLICE_NONE));
-	assert_ptr_equal(match_rule(all, SLICE_LIT("")), all->rules[0]);
-	assert_ptr_equal(match_rule(all, SLICE_LIT("\0")), all->rules[0]);
+	assert_ptr_equal(rule_of(c, SLICE_LIT("a\0b")), c->rules[0]);
+	assert_ptr_equal(rule_of(c, SLICE_LIT("b\xff\0\n")), c->rules[1]);
+	assert_null(rule_of(c, SLICE_LIT("a\0")));
+	assert_null(rule_of(c, SLICE_LIT("")));
+	assert_null(rule_of(c, SLICE_NONE));
+	assert_ptr_equal(rule_of(all, SLICE_LIT("")), all->rules[0]);
+	assert_ptr_equal(rule_of(all, SLICE_LIT("\0")), all->rules[0]);
 	config_unref(c);
 	config_unref(all);
 }
@@ -77,10 +96,10 @@ static void without_rules_and_guards_no_key_has_one(void **state)
 	struct config *c = config_load(NULL, NULL, NULL);
 
 	(void)state;
-	assert_null(match_rule(c, SLICE_LIT("x")));
-	assert_null(match_guard(c, SLICE_LIT("x")));
-	assert_null(match_rule(c, SLICE_LIT("")));
-	assert_null(match_guard(c, SLICE_LIT("")));
+	assert_null(rule_of(c, SLICE_LIT("x")));
+	assert_null(guard_of(c, SLICE_LIT("x")));
+	assert_null(rule_of(c, SLICE_LIT("")));
+	assert_null(guard_of(c, SLICE_LIT("")));
 	assert_int_equal(match_possible(c, SLICE_LIT("x")), 0);
 	config_unref(c);
 }
@@ -137,19 +156,22 @@ static void the_first_byte_never_hides_a_match(void **state)
 		struct slice pattern = slice_str(patterns[i]);
 		char text[64];
 		struct config *c;
+		struct matcher *m;
 
 		snprintf(text, sizeof(text), "[lock a]\npattern = %s\n", patterns[i]);
 		c = load(text);
+		m = match_new(c);
 		for (int n = 0; n < 256 * 256; n++) {
 			struct slice one = slice_of(key, 1), two = slice_of(key, 2);
 
 			key[0] = (char)(n / 256);
 			key[1] = (char)(n % 256);
-			if (!!match_rule(c, two) != glob_match(pattern, two) ||
-			    !!match_rule(c, one) != glob_match(pattern, one))
+			if (!!match_rule(m, two) != glob_match(pattern, two) ||
+			    !!match_rule(m, one) != glob_match(pattern, one))
 				fail_msg("pattern %s, key %02x%02x", patterns[i],
 				         (unsigned)n / 256, (unsigned)n % 256);
 		}
+		match_free(m);
 		config_unref(c);
 	}
 }
@@ -167,7 +189,7 @@ static void hasps_own_keys_have_no_rule(void **state)
 
 static const char *guard_name(const struct config *c, const char *key)
 {
-	const struct guard *g = match_guard(c, slice_str(key));
+	const struct guard *g = guard_of(c, slice_str(key));
 
 	return g ? g->section.name : "none";
 }
@@ -182,7 +204,7 @@ static void the_first_matching_guard_wins(void **state)
 	assert_string_equal(guard_name(c, "y"), "narrow");
 	assert_string_equal(guard_name(c, "x:2"), "wide");
 	assert_string_equal(guard_name(c, "z"), "none");
-	assert_ptr_equal(match_guard(c, SLICE_LIT("x:\0")), c->guards[1]);
+	assert_ptr_equal(guard_of(c, SLICE_LIT("x:\0")), c->guards[1]);
 	config_unref(c);
 }
 

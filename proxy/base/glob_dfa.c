@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What keeps states few and small, without a change of what they match:
+ *
+ *  - A star takes any byte, so the nodes above it, from which all ways lead through it, can
+ * find no key that the star does not find (glob_node.top). They are left out.
+ *  - When a pattern's last element is a star that was reached, the answer is its number or a
+ *    lower one: nodes that lead to no lower one are left out. If none is left, the answer is
+ *    known.
+ */
+#include "base/glob_dfa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/list.h"
+#include "base/map.h"
+
+/* A step leads to a row, or to an answer: ~number. */
+#define STEP_UNKNOWN 0
+
+/* How many states are kept: patterns with several stars have more than nodes. */
+#define STATES_PER_NODE 2
+#define STATES_EXTRA 4096
+#define MAX_BYTES ((size_t)64 * 1024 * 1024)
+
+struct state {
+	struct map_node node; /* keyed by the bytes of `at` */
+	int32_t row; /* where its row begins */
+	size_t n;
+	uint32_t at[]; /* nodes, in ascending order */
+};
+
+struct glob_dfa {
+	const struct glob_set *set;
+	size_t max_bytes;
+	size_t nbytes; /* of all states and their rows */
+	struct map by_nodes;
+	struct state **states;
+	size_t nstates;
+	/* A row for each state, behind one that is unused: the step for each kind of byte, and
+	 * last the answer if the key ends there. A step to a state is the index of its row. */
+	int32_t *rows;
+	size_t row; /* its length */
+	size_t capacity; /* in states */
+	int32_t start; /* the step to where the set's prefix ends */
+	/* A state that is being made. */
+	uint32_t *scratch;
+	size_t nscratch;
+	bool *is_there; /* by node: it is in `scratch` */
+};
+
+/* --- the nodes of a state --------------------------------------------------------------- */
+
+/* With the star behind it, which may match nothing. */
+static void add(struct glob_dfa *dfa, uint32_t at)
+{
+	const struct glob_node *nodes = dfa->set->nodes;
+
+	do {
+		if (!dfa->is_there[at])
+			dfa->scratch[dfa->nscratch++] = at;
+		dfa->is_there[at] = true;
+		at = nodes[at].child;
+	} while (at && nodes[at].kind == GLOB_NODE_STAR);
+}
+
+static void add_behind(struct glob_dfa *dfa, const struct state *from, size_t kind)
+{
+	const struct glob_set *set = dfa->set;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const struct glob_node *node = &set->nodes[from->at[i]];
+		if (node->kind == GLOB_NODE_STAR)
+			add(dfa, from->at[i]);
+		for (uint32_t at = node->child; at; at = set->nodes[at].sibling)
+			if (glob_node_takes(set, &set->nodes[at], kind))
+				add(dfa, at);
+	}
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The number that is found whatever bytes follow; GLOB_SET_NONE: none is. */
+static int32_t find_certain(const struct glob_dfa *dfa)
+{
+	int32_t certain = GLOB_SET_NONE;
+
+	for (size_t i = 0; i < dfa->nscratch; i++) {
+		const struct glob_node *node = &dfa->set->nodes[dfa->scratch[i]];
+		if (node->kind == GLOB_NODE_STAR && node->number < certain)
+			certain = node->number;
+	}
+	return certain;
+}
+
+/* Leaves out what changes no answer, and sorts the others. */
+static void reduce(struct glob_dfa *dfa, int32_t certain)
+{
+	const struct glob_node *nodes = dfa->set->nodes;
+	uint32_t top = UINT32_MAX; /* the nodes from here on to the star are left out */
+	size_t kept = dfa->nscratch;
+
+	qsort(dfa->scratch, dfa->nscratch, sizeof(*dfa->scratch), compare_nodes);
+	/* The kept ones gather at the end. */
+	for (size_t i = dfa->nscratch; i-- > 0;) {
+		uint32_t at = dfa->scratch[i];
+		const struct glob_node *node = &nodes[at];
+		bool is_star = node->kind == GLOB_NODE_STAR;
+		dfa->is_there[at] = false;
+		if (at >= top ||
+		    (node->best >= certain && !(is_star && node->number == certain)))
+			continue;
+		if (is_star)
+			top = node->top;
+		dfa->scratch[--kept] = at;
+	}
+	dfa->nscratch -= kept;
+	memmove(dfa->scratch, dfa->scratch + kept, dfa->nscratch * sizeof(*dfa->scratch));
+}
+
+/* No byte that follows finds a number lower than `certain`. */
+static bool is_answered(const struct glob_dfa *dfa, int32_t certain)
+{
+	for (size_t i = 0; i < dfa->nscratch; i++)
+		if (dfa->set->nodes[dfa->scratch[i]].best < certain)
+			return false;
+	return true;
+}
+
+/* --- states ------------------------------------------------------------------------------ */
+
+static void drop_states(struct glob_dfa *dfa)
+{
+	while (dfa->nstates)
+		free(dfa->states[--dfa->nstates]);
+	map_fini(&dfa->by_nodes);
+	map_init(&dfa->by_nodes, 0);
+	dfa->nbytes = 0;
+	dfa->start = STEP_UNKNOWN;
+}
+
+static size_t state_bytes(const struct glob_dfa *dfa, size_t n)
+{
+	return sizeof(struct state) + n * sizeof(uint32_t) + sizeof(struct state *) +
+	       sizeof(struct map_node *) + dfa->row * sizeof(int32_t);
+}
+
+static void make_room(struct glob_dfa *dfa)
+{
+	size_t n = dfa->capacity ? 2 * dfa->capacity : 16;
+
+	if (dfa->nstates < dfa->capacity)
+		return;
+	dfa->states = xrealloc(dfa->states, n * sizeof(struct state *));
+	dfa->rows = xrealloc(dfa->rows, (1 + n) * dfa->row * sizeof(*dfa->rows));
+	dfa->capacity = n;
+}
+
+static int32_t answer_at_end(const struct glob_dfa *dfa, const struct state *s)
+{
+	int32_t answer = GLOB_SET_NONE;
+
+	for (size_t i = 0; i < s->n; i++)
+		if (dfa->set->nodes[s->at[i]].number < answer)
+			answer = dfa->set->nodes[s->at[i]].number;
+	return answer;
+}
+
+/* Of the nodes in `scratch`. */
+static const struct state *add_state(struct glob_dfa *dfa)
+{
+	size_t size = dfa->nscratch * sizeof(*dfa->scratch);
+	struct state *s = xmalloc(sizeof(*s) + size);
+	int32_t *row;
+
+	make_room(dfa);
+	dfa->states[dfa->nstates++] = s;
+	s->row = (int32_t)(dfa->nstates * dfa->row);
+	s->n = dfa->nscratch;
+	memcpy(s->at, dfa->scratch, size);
+	s->node.key = slice_of(s->at, size);
+	map_put(&dfa->by_nodes, &s->node);
+	row = &dfa->rows[s->row];
+	for (size_t i = 0; i + 1 < dfa->row; i++)
+		row[i] = STEP_UNKNOWN;
+	row[dfa->row - 1] = answer_at_end(dfa, s);
+	dfa->nbytes += state_bytes(dfa, s->n);
+	return s;
+}
+
+/* The step to the state of the nodes in `scratch`, which are not reduced. */
+static int32_t find_step(struct glob_dfa *dfa)
+{
+	int32_t certain = find_certain(dfa);
+	struct slice nodes;
+	struct map_node *node;
+
+	reduce(dfa, certain);
+	if (is_answered(dfa, certain))
+		return ~certain;
+	nodes = slice_of(dfa->scratch, dfa->nscratch * sizeof(*dfa->scratch));
+	node = map_get(&dfa->by_nodes, nodes);
+	if (node)
+		return container_of(node, struct state, node)->row;
+	return add_state(dfa)->row;
+}
+
+static int32_t make_start(struct glob_dfa *dfa)
+{
+	dfa->nscratch = 0;
+	/* The nodes above have one child each, so their numbers are those of the bytes. */
+	add(dfa, (uint32_t)dfa->set->prefix_len);
+	return find_step(dfa);
+}
+
+/* The step from the state whose row is `from`, which is not known. */
+static int32_t make_step(struct glob_dfa *dfa, int32_t from, size_t kind)
+{
+	int32_t step;
+
+	dfa->nscratch = 0;
+	add_behind(dfa, dfa->states[(size_t)from / dfa->row - 1], kind);
+	if (dfa->nbytes > dfa->max_bytes) {
+		drop_states(dfa);
+		return find_step(dfa);
+	}
+	step = find_step(dfa);
+	dfa->rows[(size_t)from + kind] = step;
+	return step;
+}
+
+/* --- all of it ---------------------------------------------------------------------------- */
+
+struct glob_dfa *glob_dfa_new(const struct glob_set *set, size_t max_bytes)
+{
+	struct glob_dfa *dfa = xcalloc(1, sizeof(*dfa));
+	size_t likely;
+
+	dfa->set = set;
+	dfa->row = set->nkinds + 1;
+	likely = (set->nnodes * STATES_PER_NODE + STATES_EXTRA) * state_bytes(dfa, 2);
+	dfa->max_bytes = max_bytes < likely ? max_bytes : likely;
+	if (dfa->max_bytes > MAX_BYTES)
+		dfa->max_bytes = MAX_BYTES;
+	dfa->scratch = xcalloc(set->nnodes, sizeof(*dfa->scratch));
+	dfa->is_there = xcalloc(set->nnodes, sizeof(*dfa->is_there));
+	return dfa;
+}
+
+void glob_dfa_free(struct glob_dfa *dfa)
+{
+	if (!dfa)
+		return;
+	drop_states(dfa);
+	free(dfa->states);
+	free(dfa->rows);
+	free(dfa->scratch);
+	free(dfa->is_there);
+	free(dfa);
+}
+
+int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key)
+{
+	const struct glob_set *set = dfa->set;
+	size_t n = set->prefix_len;
+	int32_t at;
+
+	if (key.n == 0)
+		return set->on_empty;
+	if (key.n < n || (n && memcmp(key.p, set->prefix, n) != 0))
+		return GLOB_SET_NONE;
+	if (dfa->start == STEP_UNKNOWN)
+		dfa->start = make_start(dfa);
+	for (at = dfa->start; at > 0 && n < key.n; n++) {
+		size_t kind = set->kind_of[(unsigned char)key.p[n]];
+		int32_t step = dfa->rows[(size_t)at + kind];
+		at = step != STEP_UNKNOWN ? step : make_step(dfa, at, kind);
+	}
+	return at > 0 ? dfa->rows[(size_t)at + dfa->row - 1] : ~at;
+}
+
+size_t glob_dfa_bytes(const struct glob_dfa *dfa)
+{
+	return dfa->nbytes;
+}

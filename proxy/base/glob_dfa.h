@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * glob_dfa: finds the first pattern of a glob_set that matches a key, by one step for each byte
+ * of the key, however many patterns there are.
+ *
+ *   state = the nodes of the tree at which a match may be behind the bytes read so far
+ *
+ *   key --byte by byte--> the state's table --> the next state, made when it is first needed
+ *                                          `--> no other byte changes the answer: done
+ *
+ * States are kept up to a size; when they would grow beyond it, all are dropped and made anew.
+ * So it changes while it is asked: each thread has its own.
+ */
+#ifndef HASP_BASE_GLOB_DFA_H
+#define HASP_BASE_GLOB_DFA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/glob_set.h"
+#include "base/slice.h"
+
+struct glob_dfa;
+
+/* `set` is complete and outlives it. When its states take more than `max_bytes`, they are
+ * dropped; GLOB_DFA_LIKELY: more than the set is likely to need. */
+#define GLOB_DFA_LIKELY SIZE_MAX
+struct glob_dfa *glob_dfa_new(const struct glob_set *set, size_t max_bytes);
+void glob_dfa_free(struct glob_dfa *dfa); /* NULL is allowed */
+
+/* The lowest number whose pattern matches `key`, of any length; GLOB_SET_NONE: none does. */
+int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key);
+
+/* What its states take now. */
+size_t glob_dfa_bytes(const struct glob_dfa *dfa);
+
+#endif

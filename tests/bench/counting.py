@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""hasp under callgrind and strace, which count what it does whatever else the machine does."""
+
+import pathlib
+import re
+import tempfile
+
+from build import program
+from subjects import Ours
+from harness import until
+
+TOOLS = {
+    "instructions": (("valgrind", "-q", "--tool=callgrind", "--callgrind-out-file={out}"),
+                     r"(?m)^(?:summary|totals): (\d+)"),
+    "calls": (("strace", "-D", "-f", "-c", "-o", "{out}"),
+              r"(?m)^100\.00 +\S+ +\S+ +(\d+) .*total$"),
+}
+
+
+class Counted:
+    """hasp under a tool that counts, from start to end. `rules`: more sections of its file."""
+
+    def __init__(self, redis, what, pooling="shared", rules=""):
+        tool, self.pattern = TOOLS[what]
+        self.dir = tempfile.TemporaryDirectory(prefix="cost-")
+        self.out = pathlib.Path(self.dir.name) / "out"
+        wrapper = pathlib.Path(self.dir.name) / "hasp"
+        binary = program("hasp")
+        command = " ".join(tool).format(out=self.out)
+        wrapper.write_text(f'#!/bin/sh\nexec {command} {binary} "$@"\n')
+        wrapper.chmod(0o755)
+        self.hasp = Ours(redis, 1, pooling, binary=wrapper, rules=rules)
+        self.address = self.hasp.address
+
+    def stop(self):
+        hasp, self.hasp = self.hasp, None
+        return hasp.stop() if hasp else None
+
+    def end(self):
+        """Stops it; the number in what the tool wrote."""
+        pattern = self.pattern
+        fault = self.stop()
+        if fault:
+            raise RuntimeError(fault)
+        until(lambda: self.out.exists() and re.search(pattern, self.out.read_text()),
+              "the tool's result")
+        return int(re.search(pattern, self.out.read_text()).group(1))

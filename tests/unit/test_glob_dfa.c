@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A set of patterns finds for each key what trying one pattern after the other finds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/glob.h"
+#include "base/glob_dfa.h"
+
+#define PATTERNS_MAX 12
+#define LENGTH_MAX 12
+
+struct patterns {
+	struct slice v[PATTERNS_MAX];
+	size_t n;
+	struct glob_set *set;
+	struct glob_dfa *dfa;
+};
+
+static void compile(struct patterns *p, size_t max_bytes)
+{
+	p->set = glob_set_new();
+	for (size_t i = 0; i < p->n; i++)
+		glob_set_add(p->set, p->v[i], (int32_t)i);
+	glob_set_complete(p->set);
+	p->dfa = glob_dfa_new(p->set, max_bytes);
+}
+
+static void end(struct patterns *p)
+{
+	glob_dfa_free(p->dfa);
+	glob_set_free(p->set);
+}
+
+static int32_t find_in_turn(const struct patterns *p, struct slice key)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (glob_match(p->v[i], key))
+			return (int32_t)i;
+	return GLOB_SET_NONE;
+}
+
+/* A copy without room behind its last byte, so that ASan sees a read past it. */
+static void check(const struct patterns *p, struct slice key)
+{
+	char *exact = malloc(key.n);
+	int32_t found;
+
+	if (key.n)
+		memcpy(exact, key.p, key.n);
+	found = glob_dfa_find(p->dfa, slice_of(exact, key.n));
+	free(exact);
+	if (found == find_in_turn(p, key))
+		return;
+	for (size_t i = 0; i < p->n; i++)
+		print_message("pattern %zu: '%.*s'\n", i, (int)p->v[i].n, p->v[i].p);
+	fail_msg("key '%.*s': %d, expected %d", (int)key.n, key.p, found, find_in_turn(p, key));
+}
+
+static void words(struct patterns *p, const char *const *v, size_t n, size_t max_bytes)
+{
+	*p = (struct patterns){ .n = n };
+	for (size_t i = 0; i < n; i++)
+		p->v[i] = slice_str(v[i]);
+	compile(p, max_bytes);
+}
+
+#define WORDS(p, ...)                                                                          \
+	words(p, (const char *const[]){ __VA_ARGS__ },                                         \
+	      sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(const char *), GLOB_DFA_LIKELY)
+
+static void the_first_that_matches_is_found(void **state)
+{
+	struct patterns p;
+
+	(void)state;
+	WORDS(&p, "lock:1*", "lock:*", "*:1", "lock:2", "*");
+	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("lock:12")), 0);
+	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("lock:2")), 1);
+	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("lock:")), 1);
+	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("x:1")), 2);
+	assert_int_equal(glob_dfa_find(p.dfa, SLICE_LIT("lock")), 4);
+	assert_int_equal(glob_dfa_find(p.dfa, SLICE_NONE), 4);
+	end(&p);
+}
+
+static void a_set_without_patterns_matches_nothing(void **state)
+{
+	struct patterns p = { .n = 0 };
+
+	(void)state;
+	compile(&p, GLOB_DFA_LIKELY);
+	check(&p, SLICE_NONE);
+	check(&p, SLICE_LIT("x"));
+	end(&p);
+}
+
+static void several_patterns_may_have_one_number(void **state)
+{
+	struct glob_set *set = glob_set_new();
+	struct glob_dfa *dfa;
+
+	(void)state;
+	glob_set_add(set, SLICE_LIT("a*b"), 7);
+	glob_set_add(set, SLICE_LIT("c"), 7);
+	glob_set_add(set, SLICE_LIT("c"), 3);
+	glob_set_add(set, SLICE_LIT("c"), 9);
+	glob_set_complete(set);
+	dfa = glob_dfa_new(set, GLOB_DFA_LIKELY);
+	assert_int_equal(glob_dfa_find(dfa, SLICE_LIT("ab")), 7);
+	assert_int_equal(glob_dfa_find(dfa, SLICE_LIT("c")), 3);
+	glob_dfa_free(dfa);
+	glob_set_free(set);
+}
+
+/* One pattern each: every odd one that Redis takes, and every key of up to two bytes. */
+static void odd_patterns_match_as_alone(void **state)
+{
+	static const char *const odd[] = {
+		"",       "a",     "a*",    "*a",   "?",     "?a",      "[a-c]",       "[^a]",
+		"[",      "[]",    "[^]",   "[a",   "\\a",   "\\*a",    "\\",          "\\[",
+		"*?a",    "a\\*b", "]a",    "^a",   "-",     "\xff",    "**a",         "[\\]",
+		"[\\]]*", "h?",    "[c-a]", "[a-]", "\\\\",  "[]a]",    "[^]b",        "x[^",
+		"*[ab",   "**",    "***?",  "a**",  "[^a-c", "[a\\-c]", "[\xf0-\xff]", "a\\",
+	};
+	char key[2];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(odd) / sizeof(*odd); i++) {
+		struct patterns p;
+		words(&p, &odd[i], 1, GLOB_DFA_LIKELY);
+		check(&p, SLICE_NONE);
+		for (int n = 0; n < 256 * 256; n++) {
+			key[0] = (char)(n / 256);
+			key[1] = (char)(n % 256);
+			check(&p, slice_of(key, 1));
+			check(&p, slice_of(key, 2));
+		}
+		end(&p);
+	}
+}
+
+static uint64_t seed = 1;
+
+static size_t below(size_t n)
+{
+	seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (size_t)(seed >> 33) % n;
+}
+
+static struct slice random_bytes(char *to, const char *alphabet)
+{
+	size_t n = below(LENGTH_MAX + 1);
+
+	for (size_t i = 0; i < n; i++)
+		to[i] = alphabet[below(strlen(alphabet))];
+	return slice_of(to, n);
+}
+
+/* A small alphabet, so that they often match. */
+static void check_random_sets(size_t max_bytes, const char *alphabet)
+{
+	static char bytes[PATTERNS_MAX][LENGTH_MAX];
+
+	for (int round = 0; round < 2000; round++) {
+		struct patterns p = { .n = 1 + below(PATTERNS_MAX) };
+		for (size_t i = 0; i < p.n; i++)
+			p.v[i] = random_bytes(bytes[i], alphabet);
+		compile(&p, max_bytes);
+		for (int n = 0; n < 200; n++) {
+			char key[LENGTH_MAX];
+			check(&p, random_bytes(key, "aaabbc[]*\\-"));
+		}
+		end(&p);
+	}
+}
+
+static void random_patterns_match_as_alone(void **state)
+{
+	(void)state;
+	check_random_sets(GLOB_DFA_LIKELY, "aabc**?[]^-\\");
+	check_random_sets(GLOB_DFA_LIKELY, "ab*");
+}
+
+static void dropped_states_are_made_again(void **state)
+{
+	(void)state;
+	check_random_sets(0, "aabc**?[]^-\\");
+	check_random_sets(1000, "ab*?");
+}
+
+/* Of n bytes behind the star any may be the one that the pattern asks for: 2^n states. */
+static void the_memory_for_states_is_bounded(void **state)
+{
+	enum { KEY = 1 << 16 };
+	char *key = malloc(KEY);
+	struct patterns p;
+
+	(void)state;
+	WORDS(&p, "*a????????????????????????????????????????b", "*b*c*a*b*a*c*");
+	for (int i = 0; i < KEY; i++)
+		key[i] = "abc"[below(3)];
+	for (int i = 0; i < 4; i++)
+		check(&p, slice_of(key, KEY - (size_t)i));
+	assert_in_range(glob_dfa_bytes(p.dfa), 1, 4 << 20);
+	end(&p);
+	free(key);
+}
+
+/* Where patterns have no more than one star, there are not more states than nodes. */
+static void a_thousand_patterns_have_few_states(void **state)
+{
+	static const struct {
+		const char *before, *behind;
+	} shapes[] = { { "app:", ":*" }, { "", ":lock" }, { "*:", "" }, { "*:", ":?" } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		struct glob_set *set = glob_set_new();
+		struct glob_dfa *dfa;
+		char text[32];
+		for (int n = 0; n < 1000; n++) {
+			snprintf(text, sizeof(text), "%s%04d%s", shapes[i].before, n,
+			         shapes[i].behind);
+			glob_set_add(set, slice_str(text), n);
+		}
+		glob_set_complete(set);
+		dfa = glob_dfa_new(set, GLOB_DFA_LIKELY);
+		for (int n = 0; n < 1000; n++) {
+			snprintf(text, sizeof(text), "%s%04d%s", shapes[i].before, n,
+			         shapes[i].behind);
+			assert_int_equal(glob_dfa_find(dfa, slice_str(text)), n);
+		}
+		assert_in_range(glob_dfa_bytes(dfa), 1, 1 << 20);
+		glob_dfa_free(dfa);
+		glob_set_free(set);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_that_matches_is_found),
+		cmocka_unit_test(a_set_without_patterns_matches_nothing),
+		cmocka_unit_test(several_patterns_may_have_one_number),
+		cmocka_unit_test(odd_patterns_match_as_alone),
+		cmocka_unit_test(random_patterns_match_as_alone),
+		cmocka_unit_test(dropped_states_are_made_again),
+		cmocka_unit_test(the_memory_for_states_is_bounded),
+		cmocka_unit_test(a_thousand_patterns_have_few_states),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
