@@ -5,7 +5,7 @@
  *
  *   load config -> open listeners -> drop privileges -> start workers
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
- *   SIGUSR1: what was observed -> log
+ *   SIGUSR1: what was observed -> log      others that would end hasp: logged
  *
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
@@ -42,6 +42,27 @@ struct process {
 	size_t nworkers;
 	struct worker_shared shared;
 };
+
+/* That would end hasp, and ask for nothing that it does. */
+static const int main_unused_signals[] = { SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM,
+	                                   SIGPROF, SIGIO,   SIGPWR,  SIGSTKFLT };
+
+/* From the first moment: a signal that comes early waits until hasp serves. But SIGTERM and
+ * SIGINT end a hasp that does not serve yet. */
+static void main_block_signals(sigset_t *blocked)
+{
+	sigemptyset(blocked);
+	sigaddset(blocked, SIGHUP);
+	sigaddset(blocked, SIGUSR1);
+	for (size_t i = 0; i < sizeof(main_unused_signals) / sizeof(int); i++)
+		sigaddset(blocked, main_unused_signals[i]);
+	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
+		sigaddset(blocked, sig);
+	pthread_sigmask(SIG_BLOCK, blocked, NULL);
+	/* write() fails instead, and that is dealt with where it does. */
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
 
 static void main_usage(FILE *out)
 {
@@ -115,6 +136,11 @@ static int main_open_first_log(const struct process *p, const char *target)
 	                      PRIVILEGES_GIVE);
 }
 
+static const char *main_on_off(bool on)
+{
+	return on ? "on" : "off";
+}
+
 /* A log file that was moved away is opened anew. */
 static int main_open_log(const char *target)
 {
@@ -124,10 +150,22 @@ static int main_open_log(const char *target)
 	return -1;
 }
 
+static struct config *main_load_again(const char *file)
+{
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	struct config *config = settings_load(file, &faults, &warnings);
+
+	log_lines(LOG_SEV_ERROR, buf_slice(&faults));
+	log_lines(LOG_SEV_WARNING, buf_slice(&warnings));
+	buf_release(&faults);
+	buf_release(&warnings);
+	return config;
+}
+
 static void main_reload(struct process *p)
 {
 	struct buf restart = BUF_INIT;
-	struct config *next = settings_load(p->cmdline.file, true), *old = p->config;
+	struct config *next = main_load_again(p->cmdline.file), *old = p->config;
 	char *save = NULL, *line;
 
 	if (!next) {
@@ -151,7 +189,8 @@ static void main_reload(struct process *p)
 	p->config = next;
 	main_use_log_level(p);
 	config_unref(old);
-	log_info("reloaded rules=%zu", next->nrules);
+	log_info("reloaded rules=%zu guards=%zu verbs=%s", next->nrules, next->nguards,
+	         main_on_off(next->verbs.enabled));
 }
 
 static void main_leave(struct process *p, int sig, bool at_once)
@@ -183,6 +222,9 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			main_leave(p, sig, leaving);
 			leaving = true;
+		} else if (sig > 0) {
+			log_info("signal number=%d name=\"%s\" effect=none", sig,
+			         strsignal(sig));
 		}
 	}
 }
@@ -211,28 +253,24 @@ static int main_start(struct process *p)
 	return 0;
 }
 
-static int main_run(struct process *p)
+static int main_run(struct process *p, sigset_t *signals)
 {
-	sigset_t signals;
 	int status = 1;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGHUP);
-	sigaddset(&signals, SIGUSR1);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	sigaddset(signals, SIGTERM);
+	sigaddset(signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, signals, NULL);
 	if (p->cmdline.background && daemon_fork(&p->daemon) < 0)
 		return 1;
 	p->first = config_ref(p->config);
 	workers_init(&p->shared);
 	if (main_start(p) == 0) {
-		log_info("started version=%s workers=%zu upstream=%s rules=%zu verbs=%s",
+		log_info("started version=%s workers=%zu upstream=%s rules=%zu guards=%zu "
+		         "verbs=%s",
 		         PACKAGE_VERSION, p->nworkers, p->config->address, p->config->nrules,
-		         p->config->verbs.enabled ? "on" : "off");
+		         p->config->nguards, main_on_off(p->config->verbs.enabled));
 		daemon_ready(&p->daemon, p->config->log);
-		main_serve(p, &signals);
+		main_serve(p, signals);
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
 		(void)workers_report(&p->shared);
@@ -247,32 +285,44 @@ static int main_run(struct process *p)
 	return status;
 }
 
+/* Returns the exit status. */
+static int main_with_config(struct process *p, const struct buf *warnings, sigset_t *signals)
+{
+	const char *log = p->config->log;
+
+	main_use_log_level(p);
+	if (privileges_find(&p->privileges, p->config->user) < 0)
+		return 1;
+	if (main_open_first_log(p, log) < 0) {
+		fprintf(stderr, "hasp: cannot open log %s: %s\n", log, strerror(errno));
+		return 1;
+	}
+	log_lines(LOG_SEV_WARNING, buf_slice(warnings));
+	return main_run(p, signals);
+}
+
 int main(int argc, char **argv)
 {
 	struct process p = { .daemon = DAEMON_INIT };
-	int status = main_parse(&p.cmdline, argc, argv);
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	sigset_t signals;
+	int status;
 
+	main_block_signals(&signals);
+	status = main_parse(&p.cmdline, argc, argv);
 	if (status >= 0)
 		return status;
-	p.config = settings_load(p.cmdline.file, false);
-	if (!p.config)
-		return 1;
-	if (p.cmdline.test) {
-		printf("%s: ok\n", p.cmdline.file ? p.cmdline.file : "defaults");
-		config_unref(p.config);
-		return 0;
+	p.config = settings_load(p.cmdline.file, &faults, &warnings);
+	if (!p.config || p.cmdline.test) {
+		settings_print(&faults, &warnings);
+		status = p.config ? 0 : 1;
+		if (status == 0)
+			printf("%s: ok\n", p.cmdline.file ? p.cmdline.file : "defaults");
+	} else {
+		status = main_with_config(&p, &warnings, &signals);
 	}
-	main_use_log_level(&p);
-	if (privileges_find(&p.privileges, p.config->user) < 0) {
-		config_unref(p.config);
-		return 1;
-	}
-	if (main_open_first_log(&p, p.config->log) < 0) {
-		fprintf(stderr, "hasp: cannot open log %s: %s\n", p.config->log,
-		        strerror(errno));
-		return 1;
-	}
-	status = main_run(&p);
 	config_unref(p.config);
+	buf_release(&faults);
+	buf_release(&warnings);
 	return status;
 }

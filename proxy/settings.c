@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "base/fatal.h"
-#include "base/log.h"
 #include "commands/learn.h"
 #include "config/config.h"
 #include "lock/guard/check_commands.h"
@@ -54,32 +53,27 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	return n;
 }
 
-/* To stderr, unless `to_log`. */
-static void settings_tell(const struct buf *lines, enum log_severity level, bool to_log)
+static void settings_print_lines(const char *before, struct slice lines)
 {
-	struct slice rest = buf_slice(lines), line;
+	struct slice line;
 
-	if (to_log) {
-		log_lines(level, rest);
-		return;
-	}
-	while (slice_cut(&rest, '\n', &line))
-		fprintf(stderr, "%s%.*s\n", level == LOG_SEV_WARNING ? "warning: " : "",
-		        (int)line.n, line.p);
+	while (slice_cut(&lines, '\n', &line))
+		fprintf(stderr, "%s%.*s\n", before, (int)line.n, line.p);
 }
 
-struct config *settings_load(const char *file, bool to_log)
+void settings_print(const struct buf *faults, const struct buf *warnings)
 {
-	struct buf faults = BUF_INIT, warnings = BUF_INIT;
-	struct config *config = config_load(file, &faults, &warnings);
+	settings_print_lines("", buf_slice(faults));
+	settings_print_lines("warning: ", buf_slice(warnings));
+}
 
-	if (config && settings_check_guards(config, &faults, &warnings) > 0) {
+struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings)
+{
+	struct config *config = config_load(file, faults, warnings);
+
+	if (config && settings_check_guards(config, faults, warnings) > 0) {
 		config_unref(config);
 		config = NULL;
 	}
-	settings_tell(&faults, LOG_SEV_ERROR, to_log);
-	settings_tell(&warnings, LOG_SEV_WARNING, to_log);
-	buf_release(&faults);
-	buf_release(&warnings);
 	return config;
 }

@@ -6,13 +6,15 @@
 #ifndef HASP_SETTINGS_H
 #define HASP_SETTINGS_H
 
-#include <stdbool.h>
-
+#include "base/buf.h"
 #include "config/types.h"
 
-/* `file`: NULL for all defaults. Faults and warnings go to the log (`to_log`) or to stderr.
- * Where there are guards it waits for Redis, some seconds at most; when Redis does not answer,
- * that is a warning and no fault. Returns NULL when there is a fault. */
-struct config *settings_load(const char *file, bool to_log);
+/* `file`: NULL for all defaults. What is wrong is appended to `faults` and `warnings`, a line
+ * for each. Where there are guards it waits for Redis, some seconds at most; when Redis does
+ * not answer, that is a warning and no fault. Returns NULL when there is a fault. */
+struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
+
+/* For who calls hasp on a terminal: what settings_load() found, to stderr. */
+void settings_print(const struct buf *faults, const struct buf *warnings);
 
 #endif

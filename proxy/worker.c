@@ -69,7 +69,7 @@ struct worker {
 	struct ev_check begin, check;
 	double leave_at; /* clock_now(); 0: not draining */
 	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
-	struct log_limit limit;
+	struct log_limit full, exhausted; /* of the lines max_clients and accept_failed */
 	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
 
@@ -112,7 +112,7 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 	(void)len;
 	if (atomic_fetch_add(&w->shared->clients, 1) >= w->clients.policy.config->max_clients) {
 		atomic_fetch_sub(&w->shared->clients, 1);
-		if (log_limit_pass(&w->limit, clock_now(), 1, &dropped))
+		if (log_limit_pass(&w->full, clock_now(), 1, &dropped))
 			log_warning("max_clients reached=%lld suppressed=%u",
 			            (long long)w->clients.policy.config->max_clients, dropped);
 		/* A courtesy; if it does not fit, the close says it. */
@@ -129,7 +129,7 @@ static void on_exhausted(void *owner, int error)
 	struct worker *w = ((const struct listener *)owner)->worker;
 	uint32_t dropped;
 
-	if (log_limit_pass(&w->limit, clock_now(), 1, &dropped))
+	if (log_limit_pass(&w->exhausted, clock_now(), 1, &dropped))
 		log_error("accept_failed reason=\"%s\" clients=%ld suppressed=%u",
 		          strerror(error), (long)w->shared->clients, dropped);
 }

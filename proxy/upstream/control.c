@@ -25,6 +25,9 @@ struct control {
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */
 	int db; /* that the requests sent so far have selected */
+	char *address; /* where the last try went; the configured one may be another by now */
+	char *error; /* the first since it was connected; NULL: none that matters */
+	bool login_failed; /* it is AUTH's */
 	bool up; /* logged in, and Redis has answered COMMAND */
 	bool warned; /* a warning was logged since it last worked */
 };
@@ -70,17 +73,32 @@ static void control_fail_requests(struct control *c)
 			container_of(c->requests.next, struct control_request, node), NULL);
 }
 
+static void control_forget_error(struct control *c)
+{
+	free(c->error);
+	c->error = NULL;
+	c->login_failed = false;
+}
+
+static void control_lost(struct control *c, enum link_end end)
+{
+	c->warned = true;
+	c->up = false;
+	control_forget_error(c);
+	control_fail_requests(c);
+	retry_later(&c->retry, end);
+}
+
 static void control_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct control *c = owner;
 
-	if (!c->warned)
-		log_warning("upstream_down address=%s reason=\"%s\"", c->how.env->name, reason);
-	c->warned = true;
 	(void)inflight;
-	c->up = false;
-	control_fail_requests(c);
-	retry_later(&c->retry, end);
+	/* A server that is full says so, and closes. */
+	if (!c->warned)
+		log_warning("upstream_down address=%s reason=\"%s\"", c->address,
+		            c->error ? c->error : reason);
+	control_lost(c, end);
 }
 
 static const struct link_ops control_link_ops = {
@@ -113,14 +131,64 @@ static void control_send_argv(struct control *c, const char *const *argv, size_t
 	buf_release(&out);
 }
 
+static bool control_error_is(const char *error, const char *code)
+{
+	return strncmp(error, code, strlen(code)) == 0;
+}
+
+/* The first error says why; those behind it are its consequences. */
+static void control_note_error(struct control *c, const redisReply *reply)
+{
+	if (reply && reply->type == REDIS_REPLY_ERROR && !c->error)
+		c->error = xstrdup(reply->str);
+}
+
 /* PING was sent before AUTH: the reply tells whether Redis wants a login. */
 static void control_on_ping(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
 
-	if (reply)
-		c->how.env->login_required = reply->type == REDIS_REPLY_ERROR &&
-		                             strncmp(reply->str, "NOAUTH", 6) == 0;
+	if (!reply)
+		return;
+	c->how.env->login_required = reply->type == REDIS_REPLY_ERROR &&
+	                             control_error_is(reply->str, "NOAUTH");
+	if (!c->how.env->login_required)
+		control_note_error(c, reply);
+}
+
+static void control_on_auth(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+
+	if (!reply)
+		return;
+	/* What PING met, it met without a login. */
+	control_forget_error(c);
+	control_note_error(c, reply);
+	c->login_failed = c->error;
+}
+
+/* What the operator can do about an error; NULL: nothing. */
+static const char *control_hint(const char *error)
+{
+	if (control_error_is(error, "NOAUTH"))
+		return "set [upstream] user and password";
+	if (control_error_is(error, "WRONGPASS") || strstr(error, "AUTH"))
+		return "Redis knows another user and password than [upstream]";
+	if (control_error_is(error, "NOPERM"))
+		return "allow the [upstream] user what hasp.ini(5) names";
+	return NULL;
+}
+
+static void control_warn_of_error(const struct control *c, const char *event, const char *error,
+                                  const char *effect)
+{
+	const char *hint = control_hint(error);
+
+	if (!c->warned)
+		log_warning("%s address=%s error=\"%s\" effect=\"%s\"%s%s%s", event, c->address,
+		            error, effect, hint ? " hint=\"" : "", hint ? hint : "",
+		            hint ? "\"" : "");
 }
 
 static void control_on_command(void *arg, const redisReply *reply)
@@ -132,23 +200,25 @@ static void control_on_command(void *arg, const redisReply *reply)
 		return;
 	if (worked) {
 		size_t n = c->how.on_commands(c->how.arg, reply);
-		log_info("upstream_up address=%s commands=%zu", c->how.env->name, n);
+		if (c->login_failed)
+			control_warn_of_error(c, "upstream_login", c->error,
+			                      "hasp goes on without it");
+		log_info("upstream_up address=%s commands=%zu", c->address, n);
 		c->up = true;
 		c->warned = false;
+		control_forget_error(c);
 		retry_worked(&c->retry);
 		c->how.on_up(c->how.arg);
 		return;
 	}
+	control_note_error(c, reply);
 	/* Clients have logins of their own, which Redis may well accept. */
-	if (!c->warned)
-		log_warning("upstream_refused address=%s error=\"%s\" hint=\"set [upstream] "
-		            "user and password: until then no lock is renewed or "
-		            "released at disconnect\"",
-		            c->how.env->name,
-		            reply ? reply->str : "COMMAND's answer is not understood");
-	c->warned = true;
+	control_warn_of_error(
+		c, "upstream_refused",
+		c->error ? c->error : "COMMAND's answer is not understood",
+		"until it is mended no lock is renewed or released at disconnect");
 	link_close(c->user.link);
-	control_on_down(c, LINK_REFUSED, "refused", 0);
+	control_lost(c, LINK_REFUSED);
 }
 
 static void control_connect(void *arg)
@@ -157,13 +227,16 @@ static void control_connect(void *arg)
 	struct link_env *env = c->how.env;
 
 	c->db = 0;
+	free(c->address);
+	c->address = xstrdup(env->name);
 	link_join(link_new(env, false, NULL), &c->user);
 	control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (env->password && env->user)
 		control_send_argv(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
-		                  NULL, NULL);
+		                  control_on_auth, c);
 	else if (env->password)
-		control_send_argv(c, (const char *[]){ "AUTH", env->password }, 2, NULL, NULL);
+		control_send_argv(c, (const char *[]){ "AUTH", env->password }, 2,
+		                  control_on_auth, c);
 	control_send_argv(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
@@ -181,10 +254,12 @@ struct control *control_new(const struct control_how *how)
 
 void control_reconnect(struct control *c)
 {
-	if (!c->user.link)
-		return;
-	link_close(c->user.link);
-	control_on_down(c, LINK_BROKEN, "the configuration has changed", 0);
+	if (c->user.link) {
+		link_close(c->user.link);
+		control_on_down(c, LINK_BROKEN, "the configuration has changed", 0);
+	}
+	/* What is wrong at the new address is news. */
+	c->warned = false;
 	retry_restart(&c->retry);
 }
 
@@ -199,6 +274,8 @@ void control_free(struct control *c)
 	link_close(c->user.link);
 	c->up = false;
 	control_fail_requests(c);
+	control_forget_error(c);
+	free(c->address);
 	free(c);
 }
 

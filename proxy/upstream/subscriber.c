@@ -19,6 +19,7 @@ struct subscriber {
 	struct link_user user; /* on no link between two tries */
 	redisReader *reader; /* NULL while on no link */
 	struct retry retry;
+	char *address; /* where the last try went; the configured one may be another by now */
 	char *refusal; /* Redis' error when it last refused; NULL: it did not */
 	bool open; /* subscriber_open() was called */
 	bool up; /* its own channel is subscribed */
@@ -32,8 +33,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 
 	(void)inflight;
 	if (!s->warned)
-		log_warning("subscriber_down address=%s reason=\"%s\"", s->how.env->name,
-		            reason);
+		log_warning("subscriber_down address=%s reason=\"%s\"", s->address, reason);
 	s->warned = true;
 	s->up = false;
 	if (s->reader)
@@ -65,6 +65,7 @@ static void subscriber_on_subscribe(struct subscriber *s, struct slice channel)
 		s->how.on_subscribed(s->how.arg, channel);
 		return;
 	}
+	log_info("subscriber_up address=%s", s->address);
 	s->up = true;
 	s->warned = false;
 	retry_worked(&s->retry);
@@ -143,6 +144,8 @@ static void subscriber_connect(void *arg)
 	struct link_env *env = s->how.env;
 	struct link_login login = { .proto = 2, .user = env->user, .password = env->password };
 
+	free(s->address);
+	s->address = xstrdup(env->name);
 	s->reader = redisReaderCreate();
 	HASP_ASSERT(s->reader);
 	link_join(link_new(env, false, env->password ? &login : NULL), &s->user);
@@ -167,6 +170,7 @@ void subscriber_free(struct subscriber *s)
 	if (s->reader)
 		redisReaderFree(s->reader);
 	free(s->refusal);
+	free(s->address);
 	free(s);
 }
 
@@ -176,6 +180,8 @@ void subscriber_reconnect(struct subscriber *s)
 		return;
 	if (s->user.link)
 		subscriber_disconnect(s, LINK_BROKEN, "the configuration has changed");
+	/* What is wrong at the new address is news. */
+	s->warned = false;
 	retry_restart(&s->retry);
 }
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Signals that ask for nothing that hasp does, and signals that come early."""
+
+import os
+import signal
+
+import pytest
+from harness import until
+from harness.by_hand import config, running
+from harness.replies import PONG
+
+ASKED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
+# Of the kernel about a bug of hasp's own, or to end or stop it whether it wants to or not.
+FATAL = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGABRT,
+         signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
+         signal.SIGXCPU}
+UNUSED = sorted(signal.valid_signals() - ASKED - FATAL)
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):
+    hasp = start_hasp(workers=2)
+    for number in UNUSED:
+        os.kill(hasp.pid, number)
+    hasp.reload("workers", "workers")  # all of them have come
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+    assert f'signal number={signal.SIGUSR2.value} name="User defined signal 2" effect=none' in hasp.log
+
+
+def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):
+    """Here it still reads its file, which it is given late."""
+    path = config(tmp_path / "hasp.ini", redis_server)
+    text = path.read_text()
+    path.unlink()
+    os.mkfifo(path)
+    with running(tmp_path / "log", "-c", path) as child:
+        with path.open("w") as file:  # hasp has opened it, too
+            for number in (*UNUSED, signal.SIGUSR1):
+                child.send_signal(number)
+            file.write(text)
+        until(lambda: "observed nothing" in (tmp_path / "log").read_text(), "the report that was asked for")
