@@ -147,6 +147,8 @@ static void give_up_locks(struct client *c)
 	/* A waiter leaves the line; what was sent and not answered is undone. */
 	if (c->state != CLIENT_PARKED_TURN)
 		session_each_awaited(&c->session, undo, NULL);
+	else if (c->current && c->current->guard_op)
+		guard_op_list_readers(c->current->guard_op);
 	client_end_wait(c);
 	hold_owner_end(&c->holds);
 	read_set_end(&c->read_set, clock_now());

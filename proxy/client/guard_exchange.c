@@ -25,7 +25,7 @@ static void send_try(struct client *c, const struct context *x)
 	struct guard_op *op = c->current->guard_op;
 
 	guard_op_write_try(op, &x->env->rewritten, x->req);
-	send_op(c, op->due, 0);
+	send_op(c, op->due, LINK_INTERCEPT);
 }
 
 static void send_script(struct client *c, const struct context *x)
@@ -43,7 +43,7 @@ static void send_script(struct client *c, const struct context *x)
 static void send_command(struct client *c)
 {
 	links_send(c, slice_of(buf_head(&c->in), c->scanned));
-	link_expect(&c->user, LINK_NOTIFY, c->current);
+	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT, c->current);
 }
 
 static void send_step(struct client *c, const struct context *x, enum guard_op_step step)
@@ -80,6 +80,7 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 		session_withdraw(&c->session, c->current);
 		return true;
 	case LOCK_WAIT_REFUSED:
+		guard_op_list_readers(op);
 		guard_op_complete(op, GUARD_OP_FAILED);
 		guard_transaction_discard(c);
 		lock_wait_refuse(c);
@@ -185,6 +186,12 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	struct guard_op *op = c->current->guard_op;
 	bool failed = resp_reply_is_error(reply);
 
+	if (op->phase == GUARD_OP_HAND_OFF && op->result == GUARD_OP_FAILED) {
+		(void)guard_op_step(op, GUARD_EVENT_RELEASED);
+		stream_send(&c->stream, buf_slice(&op->answer));
+		guard_end(c, GUARD_OP_FAILED);
+		return;
+	}
 	if (op->kind != GUARD_OP_SCRIPT && op->phase != GUARD_OP_NEW) {
 		guard_transaction_on_reply(c, reply, captured);
 		return;
@@ -202,15 +209,31 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	guard_end(c, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT);
 }
 
+/* False: there is no link, and hasp's own connection will do it. */
+static bool list_readers(struct client *c)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	op->result = GUARD_OP_FAILED;
+	if (!c->user.link) {
+		guard_op_list_readers(op);
+		return false;
+	}
+	client_park(c, CLIENT_PARKED_REPLY);
+	(void)guard_release_awaited(c, c->current, GUARD_OP_FAILED);
+	client_end_wait(c);
+	return true;
+}
+
 void guard_exchange_on_timed_out(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;
-	struct buf error = BUF_INIT;
+	enum guard_op_step step = guard_op_step(op, GUARD_EVENT_TIMED_OUT);
 
-	(void)guard_op_step(op, GUARD_EVENT_TIMED_OUT);
+	rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
+	if (step == GUARD_STEP_LIST_READER && list_readers(c))
+		return;
 	guard_release(c, op, GUARD_OP_FAILED);
-	rewrite_guard_locked_error(&error, guard_op_queued_key(op));
-	stream_send(&c->stream, buf_slice(&error));
-	buf_release(&error);
+	stream_send(&c->stream, buf_slice(&op->answer));
 	guard_end(c, GUARD_OP_FAILED);
 }

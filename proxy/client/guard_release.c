@@ -18,6 +18,8 @@ static size_t send_releases(struct client *c, const struct guard_op *op,
 	struct buf out = BUF_INIT;
 	size_t n = guard_op_write_release(op, result, has_acquired(c, op), &out);
 
+	if (op->phase == GUARD_OP_HAND_OFF && result == GUARD_OP_FAILED)
+		n += guard_op_write_readers(op, &out);
 	links_send(c, buf_slice(&out));
 	buf_release(&out);
 	return n;

@@ -284,6 +284,8 @@ static void end_execution(struct client *c, const struct resp_reply *reply,
 {
 	struct guard_op *op = c->current->guard_op;
 
+	/* Of the application's own WATCH. */
+	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
 	if (op->kind == GUARD_OP_WATCH_EXEC && !guard_op_is_shared(op))
 		/* It has been forwarded. */
 		end_transaction(c, SLICE_NONE, result_of(reply, captured), reply, captured);

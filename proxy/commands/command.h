@@ -43,7 +43,14 @@ enum command_keys {
 
 /* The facts; commands.def says what they mean. Of a command without a row all are 0. */
 
-enum command_writes { WRITES_ALL, WRITES_FIRST, WRITES_LAST, WRITES_COPY, WRITES_SCRIPT };
+enum command_writes {
+	WRITES_ALL,
+	WRITES_FIRST,
+	WRITES_LAST,
+	WRITES_COPY,
+	WRITES_SCRIPT,
+	WRITES_EXPIRY,
+};
 
 enum command_lua { LUA_LOSSY, LUA_SAFE, LUA_SAFE_RESP2, LUA_RESP3 };
 

@@ -72,6 +72,14 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 	return context_guard(pending_new_of(&x->env->pending, PENDING_GUARD), op);
 }
 
+/* The command is not carried out: what it reads is refused. */
+static struct decision refuse_command(struct context *x, const char *error)
+{
+	if (x->what->acquires)
+		read_set_overflow(x->read_set);
+	return context_refuse(x, error);
+}
+
 /* Replies cannot be followed: the script is sent, and its answer is not awaited. */
 static struct decision call_opaque(struct context *x, const struct guard_keys *k, bool fits)
 {
@@ -103,9 +111,10 @@ static struct decision decide_keys(struct context *x, const struct guard_keys *k
 		/* WATCH, MULTI and EXEC of ours would end what the application's WATCH has
 		 * begun. */
 		if (x->session->txn.watching)
-			return context_refuse(x, "ERR hasp: this command writes a guarded key "
-			                         "by a transaction of its own, and that ends "
-			                         "WATCH: send it before WATCH or behind EXEC");
+			return refuse_command(
+				x, "ERR hasp: this command writes a guarded key by a "
+				   "transaction of its own, and that ends WATCH: send it "
+				   "before WATCH or behind EXEC");
 		return begin_op(x, new_op(x, k, GUARD_OP_SINGLE));
 	}
 	op = new_op(x, k, GUARD_OP_SCRIPT);
@@ -124,10 +133,11 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 	if (session_is_muted(x->session))
 		return pass;
 	if (k->ruled && k->writes)
-		return context_refuse(x, "ERR hasp: the command names both guarded keys and "
-		                         "keys of a [lock] rule");
+		return refuse_command(
+			x, "ERR hasp: the command names both guarded keys and keys of a "
+			   "[lock] rule");
 	if (k->n >= READ_SET_MAX)
-		return context_refuse(x, "ERR hasp: the command names too many guarded keys");
+		return refuse_command(x, "ERR hasp: the command names too many guarded keys");
 	guard_keys_name(x, k);
 	return decide_keys(x, k);
 }
@@ -140,8 +150,9 @@ bool guard_decide(struct context *x, struct decision *d)
 	if (!c) {
 		if (!guard_block_names_guarded(x->env, x->req))
 			return false;
-		*d = context_refuse(x, "LOADING hasp does not know yet which keys of this "
-		                       "command are guarded");
+		*d = refuse_command(
+			x, "LOADING hasp does not know yet which keys of this command are "
+			   "guarded");
 		return true;
 	}
 	/* Redis refuses it as it came. */

@@ -90,6 +90,7 @@ static bool is_written(const struct command *c, size_t i, size_t n)
 		return i == n - 1;
 	case WRITES_ALL:
 	case WRITES_SCRIPT:
+	case WRITES_EXPIRY:
 		break;
 	}
 	return true;
@@ -114,7 +115,7 @@ static bool copies_elsewhere(const struct context *x)
 	return false;
 }
 
-/* A command that writes and is named as a reader (BITFIELD, GETEX) only reads, unless what it
+/* A command that writes and is named as a reader (BITFIELD) only reads, unless what it
  * writes may come of what was read before. Of several connections that are one owner, each may
  * have read. */
 static bool may_have_read(const struct context *x, const struct guard *g, struct slice key)
@@ -159,13 +160,14 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	for (size_t i = 0; i < nhere; i++) {
 		struct slice key = x->req->argv[k->args.v[i]];
 		const struct guard *g = match_guard(matcher, key);
-		bool writes, acquires;
+		bool changes, writes, acquires;
 		if (!g || g->mode == MODE_OBSERVE) {
 			k->ruled |= !g && match_rule(matcher, key);
 			continue;
 		}
 		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
-		writes = can_write && (!acquires || may_have_read(x, g, key));
+		changes = can_write && !(acquires && c->facts.writes == WRITES_EXPIRY);
+		writes = changes && (!acquires || may_have_read(x, g, key));
 		if (!writes && !acquires)
 			continue;
 		k->writes |= writes;
@@ -178,7 +180,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.owner = g->owner,
 			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.writes = can_write && is_written(c, i, k->args.n),
+			.writes = changes && is_written(c, i, k->args.n),
 			.acquires = acquires,
 			.releases = writes && !acquires && !command_runs_script(c) &&
 			            match_releases(g, name) && is_written(c, i, k->args.n),

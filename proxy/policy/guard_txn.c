@@ -20,6 +20,13 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 	return d;
 }
 
+/* Likewise; and what it would have read is not known. */
+static struct decision refuse_unfollowed(struct context *x, const char *error)
+{
+	read_set_overflow(x->read_set);
+	return refuse_transaction(x, error);
+}
+
 /* The application watches keys of its own: all guards of `op` must be watched since before
  * MULTI. NULL: they are; else what is wrong. */
 static const char *find_unwatched(const struct context *x, const struct guard_op *op)
@@ -46,6 +53,7 @@ static struct decision exec_watched(struct context *x, struct guard_op *op)
 
 	if (!error)
 		return context_guard(session_exec_pending(x->session), op);
+	guard_op_list_readers(op);
 	guard_op_complete(op, GUARD_OP_FAILED);
 	guard_op_free(op);
 	return refuse_transaction(x, error);
@@ -81,8 +89,8 @@ static bool decide_exec(struct context *x, struct decision *d)
 		return true;
 	}
 	if (t->state == TRANSACTION_TOO_LONG) {
-		*d = refuse_transaction(x, "ERR hasp: a transaction with guarded keys is "
-		                           "longer than max_request: nothing was written");
+		*d = refuse_unfollowed(x, "ERR hasp: a transaction with guarded keys is "
+		                          "longer than max_request: nothing was written");
 		return true;
 	}
 	switch (guard_find_block(x, buf_slice(&t->kept),
@@ -90,10 +98,10 @@ static bool decide_exec(struct context *x, struct decision *d)
 	case GUARD_BLOCK_NONE:
 		return false;
 	case GUARD_BLOCK_UNCLEAR:
-		*d = refuse_transaction(x, "ERR hasp: a transaction with guarded keys is not "
-		                           "followed behind SELECT, nor with as many of them, "
-		                           "nor before hasp knows all of its commands: nothing "
-		                           "was written");
+		*d = refuse_unfollowed(x, "ERR hasp: a transaction with guarded keys is not "
+		                          "followed behind SELECT, nor with as many of them, "
+		                          "nor before hasp knows all of its commands: nothing "
+		                          "was written");
 		return true;
 	case GUARD_BLOCK_OP:
 		break;

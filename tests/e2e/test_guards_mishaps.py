@@ -80,8 +80,9 @@ def test_strange_keys(start_hasp, plain, key):
     with hasp.connect() as one, hasp.connect() as other:
         for read, write in ((("GET", key), ("SET", key, 1)), (("GET", key), ("INCR", key))):
             one.call(*read)
-            for command in (read, write):
+            for command in (write, read):
                 assert other.call(*command).startswith(b"-LOCKED ")
+            assert other.call(*write).startswith(b"-LOCKLOST ")
             assert not one.call(*write).startswith(b"-")
             one.call(*read)
             (name,) = (k for k in plain.keys("hasp:guard:*"))

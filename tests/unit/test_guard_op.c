@@ -293,20 +293,61 @@ static void a_block_checks_what_it_has_read(void **state)
 	TRY_EACH(*state, make_block_of_read, check_first);
 }
 
-static struct guard_op *make_block_of_shared(struct guard_fixture *f)
+static struct guarded_key shared_read(void)
 {
 	struct guarded_key key = guarded("k");
 
 	key.shared = true;
-	guard_fixture_read(f, key);
 	key.acquires = true;
-	return guard_fixture_single(f, GUARD_OP_BLOCK, key);
+	return key;
+}
+
+static struct guard_op *make_block_of_shared(struct guard_fixture *f)
+{
+	guard_fixture_read(f, shared_read());
+	return guard_fixture_single(f, GUARD_OP_BLOCK, shared_read());
 }
 
 /* Another connection of its owner may have written it since. */
 static void a_block_reads_a_shared_owner_s_key_anew(void **state)
 {
-	TRY_EACH(*state, make_block_of_shared, acquire_first);
+	static const struct stop stops[] = {
+		{ "", GUARD_OP_NEW, { { 'S', GUARD_STEP_SEND_NEXT, GUARD_OP_ACQUIRE } } },
+		{ "S", ACQUIRE },
+		{ "SG", CHECK },
+		{ "SGG", EXECUTE },
+	};
+
+	TRY_EACH(*state, make_block_of_shared, stops);
+}
+
+static struct guard_op *make_script_of_shared(struct guard_fixture *f)
+{
+	return guard_fixture_single(f, GUARD_OP_SCRIPT, shared_read());
+}
+
+/* Its other connections must not write what it has not seen. */
+static void a_shared_owner_that_waited_in_vain_is_listed_as_a_reader_first(void **state)
+{
+	static const struct stop script[] = {
+		{ "SQ",
+		  GUARD_OP_QUEUED,
+		  { { 'U', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED },
+		    { 'T', GUARD_STEP_LIST_READER, GUARD_OP_HAND_OFF } } },
+		{ "SQT", HAND_OFF },
+		{ "SQTL", DONE },
+	};
+	static const struct stop block[] = {
+		{ "SQ",
+		  GUARD_OP_QUEUED,
+		  { { 'U', GUARD_STEP_SEND_NEXT, GUARD_OP_ACQUIRE },
+		    { 'T', GUARD_STEP_LIST_READER, GUARD_OP_HAND_OFF } } },
+		{ "SQT", HAND_OFF },
+		{ "SQTL", DONE },
+	};
+
+	TRY_EACH(*state, make_script_of_shared, script);
+	TRY_EACH(*state, make_block_of_shared, block);
 }
 
 static struct guard_op *make_aborted(struct guard_fixture *f)
@@ -415,6 +456,7 @@ int main(void)
 		TEST(a_block_acquires_what_it_has_not_read),
 		TEST(a_block_checks_what_it_has_read),
 		TEST(a_block_reads_a_shared_owner_s_key_anew),
+		TEST(a_shared_owner_that_waited_in_vain_is_listed_as_a_reader_first),
 		TEST(an_aborted_block_is_not_executed),
 		TEST(a_guard_that_changes_again_and_again_is_given_up),
 		TEST(multi_follows_whatever_the_check_says),

@@ -225,10 +225,59 @@ static void a_read_that_was_carried_out_counts(void **state)
 	assert_true(guard_fixture_entry(*state, "k")->read);
 }
 
-static void a_read_that_failed_does_not(void **state)
+/* An application that swallows the error would write what it has not seen. */
+static void a_read_that_failed_counts_as_one_that_was_lost(void **state)
 {
+	struct read_set_entry *e;
+
 	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k")), GUARD_OP_FAILED);
+	e = guard_fixture_entry(*state, "k");
+	assert_true(e->read && e->lost);
+}
+
+/* Redis lists the owner, whose other connections may write, too. */
+static void a_shared_owner_s_read_that_failed_counts_under_another_name_only(void **state)
+{
+	struct read_set_entry *e;
+
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, shared(reading("k"))),
+	    GUARD_OP_FAILED);
+	e = guard_fixture_entry(*state, "k");
+	assert_true(e->refused);
+	assert_false(e->read || e->lost);
+}
+
+static void a_read_that_redis_answered_with_wrongtype_leaves_nothing(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
+
+	guard_op_refused(op, SLICE_LIT("-WRONGTYPE Operation against a key ...\r\n"));
+	end(op, GUARD_OP_FAILED);
 	assert_null(guard_fixture_entry(*state, "k"));
+}
+
+/* Else it could never be carried out. */
+static void a_refused_write_that_reads_as_well_leaves_nothing(void **state)
+{
+	struct guarded_key key = reading("k");
+	struct guard_op *op;
+
+	key.writes = true;
+	guard_fixture_read(*state, key);
+	op = guard_fixture_single(*state, GUARD_OP_SINGLE, key);
+	guard_op_refused(op, LOST("k"));
+	end(op, GUARD_OP_FAILED);
+	assert_null(guard_fixture_entry(*state, "k"));
+}
+
+static void at_multi_a_key_that_was_lost_still_counts_as_read(void **state)
+{
+	struct read_set_entry *e = guard_fixture_read(*state, guarded("k"));
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_WATCH_MULTI, guarded("k"));
+
+	guard_op_refused(op, LOST("k"));
+	assert_true(e->read && e->lost);
+	end(op, GUARD_OP_FAILED);
 }
 
 static void a_read_that_failed_takes_nothing_of_what_was_read_before(void **state)
@@ -351,7 +400,8 @@ static void only_what_others_may_have_is_handed_off_before_the_answer(void **sta
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct guarded_key key = cases[i].writes ? writing("k") : reading("k");
+		const char name[] = { (char)('a' + i), '\0' };
+		struct guarded_key key = cases[i].writes ? writing(name) : reading(name);
 		struct guard_op *op;
 		key.shared = cases[i].shared;
 		op = guard_fixture_single(*state, cases[i].kind, key);
@@ -419,7 +469,11 @@ int main(void)
 		TEST(while_it_acquires_the_keys_that_it_acquires_are_numbered),
 		TEST(a_key_that_there_is_not_cannot_be_waited_for),
 		TEST(a_read_that_was_carried_out_counts),
-		TEST(a_read_that_failed_does_not),
+		TEST(a_read_that_failed_counts_as_one_that_was_lost),
+		TEST(a_shared_owner_s_read_that_failed_counts_under_another_name_only),
+		TEST(a_read_that_redis_answered_with_wrongtype_leaves_nothing),
+		TEST(a_refused_write_that_reads_as_well_leaves_nothing),
+		TEST(at_multi_a_key_that_was_lost_still_counts_as_read),
 		TEST(a_read_that_failed_takes_nothing_of_what_was_read_before),
 		TEST(a_write_ends_what_was_read_only_when_all_of_it_was_carried_out),
 		TEST(what_a_transaction_read_counts_though_it_was_carried_out_in_part),

@@ -63,11 +63,19 @@ static void assert_script(struct guard_op *op, const struct resp_view *req, size
 	buf_release(&out);
 }
 
+static struct guarded_key reading(const char *name)
+{
+	struct guarded_key k = guarded(name);
+
+	k.acquires = true;
+	return k;
+}
+
 static void a_read_is_one_script(void **state)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, guarded("k"));
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
 	op->script = GUARD_OP_READ;
 	assert_script(op, &view, 1, how,
@@ -79,7 +87,7 @@ static void a_read_that_no_script_can_answer_only_acquires(void **state)
 {
 	struct slice argv[] = { SLICE_LIT("DUMP"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, guarded("k"));
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
 	op->script = GUARD_OP_READ_APART;
 	assert_script(op, &view, 1, how,
@@ -91,7 +99,7 @@ static void a_shared_owner_s_readers_are_noted(void **state)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
-	struct guarded_key key = guarded("k");
+	struct guarded_key key = reading("k");
 	struct guard_op *op;
 
 	key.shared = true;
@@ -156,7 +164,7 @@ static void several_keys_come_first_and_then_those_without_a_guard(void **state)
 	struct slice argv[] = { SLICE_LIT("MGET"), SLICE_LIT("b"), SLICE_LIT("other"),
 		                SLICE_LIT("a") };
 	struct resp_view view = { 4, argv };
-	struct guarded_key keys[] = { guarded("a"), guarded("b") };
+	struct guarded_key keys[] = { reading("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
 
 	op->script = GUARD_OP_READ;
@@ -170,7 +178,7 @@ static void a_script_that_redis_lost_is_sent_as_text(void **state)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, guarded("k"));
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 	struct rewrite_how as = how;
 
 	as.eval = true;
@@ -185,7 +193,7 @@ static void it_waits_as_long_as_both_its_guard_and_its_client_may(void **state)
 {
 	struct slice argv[] = { SLICE_LIT("GET"), SLICE_LIT("k") };
 	struct resp_view view = { 2, argv };
-	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, guarded("k"));
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 	struct rewrite_how as = how;
 
 	as.wait_max_ms = 700;
@@ -200,7 +208,7 @@ static void of_several_keys_no_place_is_named(void **state)
 {
 	struct slice argv[] = { SLICE_LIT("MGET"), SLICE_LIT("a"), SLICE_LIT("b") };
 	struct resp_view view = { 3, argv };
-	struct guarded_key keys[] = { guarded("a"), guarded("b") };
+	struct guarded_key keys[] = { reading("a"), reading("b") };
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
 	struct rewrite_how as = how;
 

@@ -15,7 +15,7 @@
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 
-#define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET DUMP GETEX\n"
+#define GUARD "[guard stock]\npattern = stock:*\nacquire_on = GET DUMP GETEX BITFIELD\n"
 
 #define KEYS_OF_STOCK GUARD_KEYS("stock:1")
 #define FINISH_KEYS_OF_STOCK GUARD_OF("stock:1") " " QUEUE_OF("stock:1") " stock:1"
@@ -234,9 +234,10 @@ static void a_command_that_reads_and_writes_is_a_transaction_once_it_may_have_re
 	struct guard_op *op;
 
 	policy_use(f, GUARD);
-	assert_false(assert_script(f, "GETEX stock:1", GUARD_OP_READ_APART)->optimistic);
+	assert_false(assert_script(f, "BITFIELD stock:1 SET u8 0 1", GUARD_OP_READ_APART)
+	                     ->optimistic);
 	run(f, "GET stock:1", "$1\r\nv\r\n");
-	op = assert_op(f, "GETEX stock:1", GUARD_OP_SINGLE);
+	op = assert_op(f, "BITFIELD stock:1 SET u8 0 1", GUARD_OP_SINGLE);
 	assert_true(op->keys[0].acquires);
 	assert_false(op->keys[0].releases);
 }

@@ -67,7 +67,8 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 
 	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
 		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
-		if (!e->read || read_set_entry_db(e) != db)
+		/* (Of one that was lost that is known already.) */
+		if (!e->read || e->lost || read_set_entry_db(e) != db)
 			continue;
 		keys[g.n++] = (struct guarded_key){
 			.key = read_set_entry_key(e),
@@ -119,7 +120,8 @@ bool guard_op_acquires_first(const struct guard_op *op, size_t i)
 
 	/* What a shared owner has read, another of its connections may have written since. */
 	if (op->kind == GUARD_OP_BLOCK)
-		return !k->entry->read || (k->entry->shared && k->acquires);
+		return !k->entry->read ||
+		       (k->acquires && (k->entry->shared || k->entry->lost));
 	return op->kind == GUARD_OP_SINGLE && k->acquires;
 }
 
@@ -139,6 +141,7 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 		.held = e->renamed || lost ||
 		        (!e->shared && (e->read || k->must_own || op->acquired)),
 		.writes = k->writes,
+		.acquires = k->acquires,
 		.releases = k->releases,
 	};
 }
@@ -260,19 +263,26 @@ void guard_op_granted(struct guard_op *op, struct slice line)
 
 void guard_op_refused(struct guard_op *op, struct slice line)
 {
-	struct read_set_entry *lost = NULL;
+	struct guard_op_key *lost = NULL;
 
+	op->answered = slice_starts(line, SLICE_LIT("-WRONGTYPE "));
 	for (size_t i = 0; i < op->n; i++) {
-		struct read_set_entry *e = op->keys[i].entry;
-		if (!rewrite_guard_is_lost(line, read_set_entry_key(e)))
+		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
 		/* Of names that begin alike, it is not known which one was meant. */
 		if (lost)
 			return;
-		lost = e;
+		lost = &op->keys[i];
 	}
-	if (lost)
-		lost->read = false;
+	if (!lost)
+		return;
+	/* (MULTI writes nothing yet.) */
+	if (op->kind == GUARD_OP_WATCH_MULTI) {
+		lost->entry->lost = true;
+		return;
+	}
+	lost->entry->read = lost->entry->refused = false;
+	lost->told = lost->writes;
 }
 
 /* What a waiter for key `i` needs to know. */
@@ -330,7 +340,9 @@ void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 {
 	for (size_t i = 0; i < op->n; i++) {
 		struct guard_op_key *k = &op->keys[i];
-		if (result != GUARD_OP_FAILED && k->acquires)
+		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
+			read_set_entry_refused(k->entry);
+		else if (k->acquires && result != GUARD_OP_FAILED)
 			read_set_entry_read(k->entry);
 		else if (!k->entry->read || (result == GUARD_OP_CARRIED_OUT && k->releases))
 			read_set_entry_over(k->entry);
@@ -368,6 +380,8 @@ void guard_op_undo(struct guard_op *op)
 	}
 	buf_release(&out);
 	buf_release(&name);
+	if (op->phase != GUARD_OP_NEW)
+		guard_op_list_readers(op);
 }
 
 /* --- what is released -------------------------------------------------------------------- */
@@ -416,26 +430,63 @@ static enum guard_done done_with_key(const struct guard_op *op, size_t i,
 	return GUARD_DONE_NOTHING;
 }
 
+/* The call that tells Redis what is `done` with the key. */
+static void write_done(const struct read_set_entry *e, enum guard_done done, struct buf *out)
+{
+	struct buf evalsha = BUF_INIT;
+	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
+	                                              e->shared, done);
+
+	script_call_write_as_eval(out, script, buf_slice(&evalsha));
+	buf_release(&evalsha);
+}
+
 size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result result,
                               bool acquired, struct buf *out)
 {
-	struct buf evalsha = BUF_INIT;
 	size_t n = 0;
 
 	for (size_t i = 0; i < op->n; i++) {
-		const struct read_set_entry *e = op->keys[i].entry;
 		enum guard_done done = done_with_key(op, i, result);
-		enum script_id script;
 		if (done != GUARD_DONE_READ && !is_released(op, i, result, acquired))
 			continue;
-		buf_clear(&evalsha);
-		script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
-		                               e->shared, done);
-		script_call_write_as_eval(out, script, buf_slice(&evalsha));
+		write_done(op->keys[i].entry, done, out);
 		n++;
 	}
-	buf_release(&evalsha);
 	return n;
+}
+
+static bool lists_reader(const struct guard_op_key *k)
+{
+	return k->acquires && k->entry->shared;
+}
+
+bool guard_op_lists_readers(const struct guard_op *op)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (lists_reader(&op->keys[i]))
+			return true;
+	return false;
+}
+
+size_t guard_op_write_readers(const struct guard_op *op, struct buf *out)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < op->n; i++) {
+		if (!lists_reader(&op->keys[i]))
+			continue;
+		write_done(op->keys[i].entry, GUARD_DONE_READ, out);
+		n++;
+	}
+	return n;
+}
+
+void guard_op_list_readers(const struct guard_op *op)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (lists_reader(&op->keys[i]) && read_set_entry_db(op->keys[i].entry) >= 0)
+			read_set_entry_release(op->keys[i].entry, GUARD_DONE_READ);
 }
 
 bool guard_op_is_shared(const struct guard_op *op)

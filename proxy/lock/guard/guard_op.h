@@ -8,10 +8,10 @@
  *      NEW --+--> TRY --not free--> SCRIPT <--NOSCRIPT, granted, or its place was lost--.
  *            |     |                 ^ | | `--QUEUED------> QUEUED ---------------------'
  *            |     | reply           | | `----GRANTED---.      | timed out
- *            `-----+-----------------' | reply          v      v
- *                  `-------------------+------------> EXECUTE  DONE
- *                                      v                 | reply
- *                                     DONE <-------------'
+ *            `-----+-----------------' | reply          v      |--------> DONE
+ *                  `-------------------+------------> EXECUTE  | shared
+ *                                      v                 |     v
+ *                                     DONE <--reply------'   HAND_OFF --listed--> DONE
  *
  * In a transaction of hasp's own, of which the guards are watched, around the command
  * (GUARD_OP_SINGLE) or instead of the application's (GUARD_OP_BLOCK):
@@ -22,7 +22,11 @@
  *                 | |              | ^                                              |
  *          QUEUED | | granted      | | granted                             released |
  *                 v |              v |                                              v
- *                QUEUED           QUEUED --timed out--> DONE                       DONE
+ *                QUEUED           QUEUED --timed out--> DONE, or HAND_OFF          DONE
+ *
+ * An application may swallow the error of a read that was refused. So its owner's next write is
+ * refused (read_set_entry_refused()). A shared owner is listed as a reader in Redis instead: by
+ * the script that refuses, or, if the wait timed out, before the client is told (HAND_OFF).
  *
  * A script that refuses (REFUSED) ends it, too: DONE.
  *
@@ -61,7 +65,8 @@ enum guard_op_phase {
 	GUARD_OP_CHECK, /* WATCH, and the script that checks all guards */
 	GUARD_OP_QUEUED, /* nothing is in flight: it waits in line for a guard */
 	GUARD_OP_EXECUTE, /* the command as it came, or MULTI ... EXEC */
-	GUARD_OP_HAND_OFF, /* the releases of guards that several connections share */
+	GUARD_OP_HAND_OFF, /* the releases of guards that several connections share, and what
+	                    * lists their owner as a reader */
 	GUARD_OP_DONE,
 };
 #define GUARD_OP_PHASES (GUARD_OP_DONE + 1)
@@ -95,6 +100,7 @@ enum guard_op_step {
 	GUARD_STEP_ABORT, /* nothing is carried out; the error is its answer */
 	GUARD_STEP_GIVE_UP, /* nothing is carried out: the guards changed too often */
 	GUARD_STEP_TIME_OUT,
+	GUARD_STEP_LIST_READER, /* and then it is timed out */
 	GUARD_STEP_FINISH, /* the reply is its answer */
 	GUARD_STEP_ANSWER, /* the reply that was kept is */
 };
@@ -137,8 +143,10 @@ struct guard_op {
 	bool block_open; /* BLOCK: Redis has queued them; they must be discarded first */
 	struct buf error; /* the first one among what was due; empty: none */
 	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
+	bool answered; /* (failed) the client was told in Redis' words what is there, as by
+	                * WRONGTYPE: its reads were not refused */
 	enum guard_op_result result; /* HAND_OFF: its own */
-	struct buf answer; /* HAND_OFF: Redis' whole answer */
+	struct buf answer; /* HAND_OFF: Redis' whole answer; or the error, if it timed out */
 	size_t answer_from; /* where in it the client's begins */
 	struct resp_reply reply; /* HAND_OFF: that tells of it */
 	size_t queued_at; /* QUEUED: index of the key for whose guard it waits */
@@ -149,6 +157,8 @@ struct guard_op {
 		bool must_own; /* its connection may have read it */
 		bool writes; /* it may be written */
 		bool acquires; /* read last */
+		bool told; /* its owner heard that it was lost: a write was refused, and a
+		            * read of before counts no more */
 		bool releases;
 	} keys[]; /* in the keys' order */
 };
@@ -223,6 +233,12 @@ size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result re
 /* Will the end of the operation change guards of shared owners? The owner's other connections
  * must not go on before Redis has done so, or what they read meanwhile would be lost. */
 bool guard_op_is_shared(const struct guard_op *op);
+/* Must a shared owner, the read of which timed out, be listed as a reader before it is told? */
+bool guard_op_lists_readers(const struct guard_op *op);
+/* Appends the calls that do so. Returns how many. */
+size_t guard_op_write_readers(const struct guard_op *op, struct buf *out);
+/* As guard_op_write_readers(), by hasp's own connection: a read will have no answer. */
+void guard_op_list_readers(const struct guard_op *op);
 /* As guard_op_write_release(), by hasp's own connection. */
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired);
 

@@ -33,6 +33,7 @@ static const struct transition by_script[GUARD_OP_PHASES][GUARD_OP_EVENTS] = {
 	ON(QUEUED, RESUMED) = DO(SCRIPTED, SEND_SCRIPT),
 	ON(QUEUED, TIMED_OUT) = DO(DONE, TIME_OUT),
 	ON(EXECUTE, REPLY) = DO(DONE, FINISH),
+	ON(HAND_OFF, RELEASED) = DO(DONE, ANSWER),
 };
 
 /* (What is granted to a transaction that Redis has aborted ends there, and one whose guards
@@ -91,6 +92,12 @@ static bool gives_up(struct guard_op *op, enum guard_op_event event)
 	return event == GUARD_EVENT_CHANGED && ++op->attempts >= GUARD_OP_ATTEMPTS;
 }
 
+/* The wait of a shared owner's read is over. */
+static bool leaves_readers(const struct guard_op *op, enum guard_op_event event)
+{
+	return event == GUARD_EVENT_TIMED_OUT && guard_op_lists_readers(op);
+}
+
 static enum guard_op_phase next_phase(const struct guard_op *op)
 {
 	for (size_t i = 0; !op->acquired && i < op->n; i++)
@@ -111,6 +118,8 @@ enum guard_op_step guard_op_step(struct guard_op *op, enum guard_op_event event)
 		t = (struct transition)DO(DONE, ABORT);
 	else if (gives_up(op, event))
 		t = (struct transition)DO(DONE, GIVE_UP);
+	else if (leaves_readers(op, event))
+		t = (struct transition)DO(HAND_OFF, LIST_READER);
 	op->phase = t.to == GUARD_OP_NEXT ? next_phase(op) : (enum guard_op_phase)t.to;
 	return (enum guard_op_step)t.step;
 }

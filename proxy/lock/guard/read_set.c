@@ -15,6 +15,9 @@ struct read_sets {
 	struct freelist small; /* entries that fit in SMALL_SIZE */
 };
 
+/* For so long Redis may be gone until a shared owner can be listed as a reader. */
+#define LIST_READER_SECONDS 60
+
 /* Space for an entry with a key and a token as they mostly are. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
 
@@ -46,6 +49,11 @@ void read_set_init(struct read_set *r)
 {
 	*r = (struct read_set){ .n = 0 };
 	list_init(&r->entries);
+}
+
+void read_set_overflow(struct read_set *r)
+{
+	r->overflowed = true;
 }
 
 static struct read_set_entry *entry_of(struct map_node *node)
@@ -140,7 +148,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	bool renamed = false;
 
 	if (e && !slice_eq(e->token, k->token)) {
-		renamed = e->read;
+		renamed = e->read || e->refused;
 		entry_free(e);
 		e = NULL;
 	}
@@ -163,12 +171,20 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 void read_set_entry_read(struct read_set_entry *e)
 {
 	e->read = true;
-	e->renamed = e->lost = false;
+	e->renamed = e->lost = e->refused = false;
+}
+
+void read_set_entry_refused(struct read_set_entry *e)
+{
+	if (e->read)
+		return;
+	e->refused = e->shared;
+	e->read = e->lost = !e->shared;
 }
 
 void read_set_entry_over(struct read_set_entry *e)
 {
-	e->read = e->renamed = e->lost = false;
+	e->read = e->renamed = e->lost = e->refused = false;
 	if (!e->read_set->overflowed)
 		entry_free(e);
 }
@@ -178,9 +194,12 @@ void read_set_entry_release(const struct read_set_entry *e, enum guard_done done
 	struct buf out = BUF_INIT;
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
 	                                              e->shared, done);
+	double until = e->until;
 
-	/* Later it is over anyway. */
-	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
+	/* Later the guard is over anyway; but not what the owner must not overwrite. */
+	if (done == GUARD_DONE_READ)
+		until += LIST_READER_SECONDS;
+	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), until,
 	               NULL, NULL);
 	buf_release(&out);
 }

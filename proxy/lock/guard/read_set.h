@@ -4,8 +4,11 @@
  * outlives its guard: a connection that writes what it once read must still have the guard
  * then, however long that takes. Whether it has, the scripts decide.
  *
- *   read_set_add() --the read is answered--> read --written or lost--> gone
- *        `-- refused --> gone                  `-- the connection ends --> released
+ *   read_set_add() --the read is answered--> read --written--> gone
+ *        |                                    |  ^ `-- the connection ends --> released
+ *        |                             guard lost | read again
+ *        |                                    v  |
+ *        `-----the read is refused---------> lost --a write is refused--> gone
  */
 #ifndef HASP_LOCK_GUARD_READ_SET_H
 #define HASP_LOCK_GUARD_READ_SET_H
@@ -33,10 +36,13 @@ struct script_jobs *read_sets_jobs(const struct read_sets *r);
 struct read_set {
 	struct list entries; /* oldest first */
 	uint32_t n;
-	bool overflowed; /* entries were dropped; then those that are written stay, because a
+	bool overflowed; /* a read has no entry; then those that are written stay, because a
 	                  * key without one counts as read */
 };
 void read_set_init(struct read_set *r);
+/* A read was refused of which no entry tells: from now on a key without an entry counts as
+ * read. */
+void read_set_overflow(struct read_set *r);
 
 /* One key. */
 struct read_set_entry {
@@ -51,6 +57,8 @@ struct read_set_entry {
 	bool shared; /* several connections may be this owner */
 	bool renamed; /* what counts as read was read under another token */
 	bool lost; /* another owner had the guard since the read, as far as is known here */
+	bool refused; /* (shared) so was the last read, which Redis knows of that owner; under
+	               * another token it counts as read */
 	int64_t lease_ms; /* of the guard */
 };
 
@@ -69,6 +77,10 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 
 /* The key was read under its guard. */
 void read_set_entry_read(struct read_set_entry *e);
+/* The read was refused, and the application may have swallowed the error: counts as a read
+ * whose guard was lost, unless the key was read before. A shared owner must be listed as a
+ * reader as well. */
+void read_set_entry_refused(struct read_set_entry *e);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
 /* hasp's own connection releases the guard, or lists the owner as a reader: see `done`. */

@@ -111,6 +111,8 @@ static struct slice token_of(const struct guarded_key *k)
 /* What the script should know of a key. */
 static const char *state_of(const struct guarded_key *k, enum script_id id)
 {
+	if (id == SCRIPT_GUARD_READ && !k->acquires)
+		return k->held ? "mw" : k->shared ? "sw" : "-w";
 	if (id == SCRIPT_GUARD_READ && !k->writes)
 		return "-";
 	if (!k->held && !k->shared)

@@ -9,7 +9,7 @@
 --          that was lost; QUEUED (see enqueue.lua), and its number
 -- layout   hasp's
 -- include acquire_guard
--- include add_reader
+-- include add_readers
 -- include client_error
 -- include end_read
 -- include guarded_call
@@ -20,7 +20,6 @@ local n, command = guarded_call()
 -- Numbers of the guards that were not their owner's; and of those that were, with nothing read
 -- under them yet.
 local taken, unread = {}, {}
-local has_readers = false
 for i = 1, n do
 	local guard, queue, readers, _, token, lease, state = guarded_key(i)
 	local outcome, err = acquire_guard(guard, queue, readers, token, lease, state)
@@ -29,9 +28,8 @@ for i = 1, n do
 	elseif outcome == 'unread' then
 		unread[#unread + 1] = i
 	elseif outcome ~= 'kept' then
-		return end_read(i, outcome, err, taken, unread)
+		return end_read(i, n, outcome, err, taken, unread)
 	end
-	has_readers = has_readers or readers ~= guard
 end
 
 local reply
@@ -43,20 +41,15 @@ if ARGV[command] then
 		release_guards(taken)
 		-- break failed_as_read: release_guards({})
 		release_guards(unread)
+		if reply.err:sub(1, 10) ~= 'WRONGTYPE ' then
+			-- break forget_refused: add_readers(0)
+			add_readers(n)
+		end
 		return client_error(reply, ARGV[command])
 	end
 else
 	reply = redis.status_reply(#taken + #unread > 0 and 'GRANTED anew' or 'GRANTED')
 end
-if not unread[1] and not has_readers then
-	return reply
-end
 set_guards(unread)
-for i = 1, n do
-	local guard, _, readers, _, token = guarded_key(i)
-	if readers ~= guard then
-		-- break forget_readers: redis.call('HLEN', readers)
-		add_reader(readers, token)
-	end
-end
+add_readers(n)
 return reply

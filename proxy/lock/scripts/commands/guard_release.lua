@@ -7,7 +7,8 @@
 --
 -- ARGV[1]  token
 -- ARGV[2]  'written' when its owner has written what it had read, or ''; 'unread': only a
---          guard that was not read under; 'read' when its owner has read, and keeps the guard
+--          guard that was not read under; 'read' when its owner has read, and keeps the guard, or
+--          was refused to read
 --
 -- returns  1; 0 when the guard is another's
 -- layout   hasp's
@@ -17,6 +18,7 @@
 local guard, queue, readers = unpack(KEYS)
 local token, done = unpack(ARGV)
 if done == 'read' then
+	-- break forget_refused: redis.call('HLEN', readers)
 	add_reader(readers, token)
 	return 1
 end

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A read that was refused: an application that swallows the error does not overwrite what it has not
+seen, for its owner's next write to the key is refused, too.
+"""
+
+import pytest
+from harness import encode, until
+from harness.guards import (GUARD, KEY, guard, is_locked, is_lost, named, overtake, stands, transact)
+from harness.relay import Relay
+from harness.replies import EXECABORT, NIL, OK, WRONGTYPE, bulk
+
+SECOND = "stock:2"
+READERS = "hasp:readers:{stock:1}"
+ANY = pytest.mark.parametrize("owner", ["connection", "name", "address", "user"])
+OWNERS = pytest.mark.parametrize("owner", ["connection", "name"])
+
+READS = pytest.mark.parametrize("read", [
+    [("GET", KEY)],
+    [("MGET", SECOND, KEY)],
+    [("HGETALL", KEY)],
+    [("ZSCORE", KEY, "m")],  # whose reply no script keeps
+    [("MULTI",), ("GET", KEY), ("EXEC",)],
+    [("MULTI",), ("SET", SECOND, "1"), ("GET", KEY), ("EXEC",)],
+])
+
+
+def others(start_hasp):
+    """A hasp of other clients: those of the one under test may all be one owner."""
+    return start_hasp(guard(wait="60s", lease="60s"))
+
+
+def refused_read(hasp, other, plain, read):
+    """A connection whose read was refused; then somebody else has written."""
+    one = named(hasp, "one")
+    assert other.call("GET", KEY).startswith(b"$")
+    for command in read:
+        reply = one.call(*command)
+    assert is_locked(reply)
+    assert other.call("SET", KEY, "other") == OK
+    assert not plain.exists(GUARD)
+    return one
+
+
+@ANY
+@READS
+@pytest.mark.parametrize("wait", ["0", "50ms"])
+def test_write_behind_a_read_that_was_refused_is_refused(start_hasp, plain, owner, read, wait):
+    hasp = start_hasp(guard(owner=owner, wait=wait, lease="60s"))
+    with others(start_hasp).connect() as other, refused_read(hasp, other, plain, read) as one:
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+        # It was told.
+        assert one.call("SET", KEY, "one") == OK
+
+
+@pytest.mark.parametrize("owner", ["name", "address", "user"])
+@READS
+@pytest.mark.parametrize("wait", ["0", "50ms"])
+def test_owner_s_other_connections_do_not_write_either(start_hasp, plain, owner, read, wait):
+    """The mark is in Redis before the client is told."""
+    hasp = start_hasp(guard(owner=owner, wait=wait, lease="60s"), workers=2)
+    with others(start_hasp).connect() as other, refused_read(hasp, other, plain, read), \
+            named(hasp, "one") as two:
+        assert is_lost(two.call("SET", KEY, "two"))
+        assert plain.get(KEY) == "other"
+        assert two.call("SET", KEY, "two") == OK
+
+
+WRITES = pytest.mark.parametrize("write", [
+    [("SET", KEY, "one")],
+    [("APPEND", KEY, "one")],
+    [("DEL", KEY)],
+    [("INCR", KEY)],  # whose reply no script keeps
+    [("MSET", KEY, "one", SECOND, "one")],
+    [("EVAL", "return redis.call('SET', KEYS[1], 'one')", "1", KEY)],
+    [("MULTI",), ("SET", KEY, "one"), ("EXEC",)],
+])
+
+
+@OWNERS
+@WRITES
+def test_no_way_to_write_is_open(start_hasp, plain, owner, write):
+    hasp = start_hasp(guard(owner=owner, wait="0", lease="60s"))
+    with others(start_hasp).connect() as other, \
+            refused_read(hasp, other, plain, [("GET", KEY)]) as one:
+        for command in write:
+            reply = one.call(*command)
+        assert is_lost(reply)
+        assert plain.get(KEY) == "other"
+
+
+@OWNERS
+def test_reading_again_clears_it(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="0", lease="60s"))
+    with others(start_hasp).connect() as other, \
+            refused_read(hasp, other, plain, [("GET", KEY)]) as one:
+        assert one.call("GET", KEY) == bulk("other")
+        assert one.call("SET", KEY, "one") == OK
+
+
+@OWNERS
+def test_reading_again_in_a_transaction_clears_it(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="0", lease="60s"))
+    with others(start_hasp).connect() as other, \
+            refused_read(hasp, other, plain, [("MULTI",), ("GET", KEY), ("EXEC",)]) as one:
+        assert transact(one, ("GET", KEY))[-1] == b"*1\r\n" + bulk("other")
+        assert one.call("SET", KEY, "one") == OK
+
+
+def test_hanging_up_clears_it(start_hasp, plain):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
+    with others(start_hasp).connect() as other:
+        refused_read(hasp, other, plain, [("GET", KEY)]).close()
+        with hasp.connect() as two:
+            assert two.call("SET", KEY, "two") == OK
+
+
+@OWNERS
+def test_several_keys_of_which_one_was_refused_were_all_not_seen(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
+    with others(start_hasp).connect() as other, named(hasp, "one") as one:
+        assert other.call("GET", SECOND) == NIL
+        assert is_locked(one.call("MGET", KEY, SECOND), SECOND)
+        assert other.call("GET", KEY) == NIL
+        assert other.call("SET", KEY, "other") == OK
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert one.call("SET", KEY, "one") == OK
+
+
+@OWNERS
+def test_key_that_a_refused_transaction_would_only_write_is_not_marked(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
+    with others(start_hasp).connect() as other, named(hasp, "one") as one:
+        assert other.call("GET", KEY) == NIL
+        assert is_locked(transact(one, ("GET", KEY), ("SET", SECOND, "1"))[-1])
+        assert one.call("SET", SECOND, "one") == OK
+
+
+@OWNERS
+@pytest.mark.parametrize("command", [("GET", KEY), ("ZSCORE", KEY, "m")])
+def test_error_of_redis_counts_as_a_refusal(start_hasp, plain, owner, command):
+    plain.execute_command("ACL", "SETUSER", "reader", "on", "nopass", "~*", "&*", "+@all")
+    hasp = start_hasp(guard(owner=owner, lease="60s"))
+    with named(hasp, "one") as one:
+        assert one.call("AUTH", "reader", "x") == OK
+        plain.execute_command("ACL", "SETUSER", "reader", f"-{command[0]}")
+        assert one.call(*command).startswith(b"-")
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@OWNERS
+def test_wrong_type_is_an_answer(start_hasp, plain, owner):
+    plain.rpush(KEY, "x")
+    hasp = start_hasp(guard(owner=owner, lease="60s"))
+    with named(hasp, "one") as one:
+        for command in (("GET", KEY), ("HGETALL", KEY)):
+            assert one.call(*command) == WRONGTYPE
+            assert one.call("RPUSH", KEY, "x").startswith(b":")
+
+
+@OWNERS
+def test_transaction_that_redis_refused_has_read_nothing(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, lease="60s"))
+    with named(hasp, "one") as one:
+        assert transact(one, ("GET", KEY), ("NOSUCH",))[-1] == EXECABORT
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, "one"))
+
+
+def test_new_name_does_not_lose_the_mark(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name", wait="0", lease="60s"))
+    with others(start_hasp).connect() as other, \
+            refused_read(hasp, other, plain, [("GET", KEY)]) as one:
+        assert one.call("CLIENT", "SETNAME", "another") == OK
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+def test_read_that_reads_and_writes_can_be_tried_again(start_hasp, plain):
+    """GETEX changes no value: it is refused, and then it reads."""
+    hasp = start_hasp(guard(acquire_on="GETEX", release_on="SET", wait="0", lease="60s"))
+    with hasp.connect() as other, hasp.connect() as one:
+        assert other.call("GETEX", KEY) == NIL
+        assert is_locked(one.call("GETEX", KEY))
+        assert other.call("SET", KEY, "other") == OK
+        assert one.call("GETEX", KEY) == bulk("other")
+        assert one.call("SET", KEY, "one") == OK
+
+
+def test_mark_of_a_key_does_not_concern_transactions_on_others(start_hasp, plain):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
+    with others(start_hasp).connect() as other, \
+            refused_read(hasp, other, plain, [("GET", KEY)]) as one:
+        assert one.call("WATCH", SECOND) == OK
+        assert one.call("GET", SECOND) == NIL
+        assert transact(one, ("SET", SECOND, "one"))[-1] == b"*1\r\n" + OK
+        assert is_lost(one.call("SET", KEY, "one"))
+
+
+def test_read_that_was_lost_stays_so_through_a_transaction_on_another_key(start_hasp, plain):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
+    with hasp.connect() as one:
+        assert one.call("GET", KEY) == NIL
+        overtake(plain)
+        assert one.call("WATCH", SECOND) == OK
+        assert one.call("GET", SECOND) == NIL
+        assert is_lost_somewhere(transact(one, ("SET", SECOND, "one"))[-1])
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+def is_lost_somewhere(reply):
+    return reply.startswith(b"-LOCKLOST a key was read under a guard that is over")
+
+
+@pytest.mark.parametrize("owner", ["name", "address"])
+def test_owner_whose_read_was_not_answered_does_not_write(start_hasp, plain, redis_server, owner):
+    """The link died: over another one its owner's write is refused."""
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(guard(owner=owner, lease="60s"), upstream=relay.address)
+        with named(hasp, "one") as one, named(hasp, "one") as two:
+            assert two.call("GET", SECOND) == NIL
+            plain.set(KEY, 5)
+            relay.holds_back = (bulk("5"),)
+            one.send(encode("GET", KEY))
+            until(lambda: plain.exists(READERS), "its script to be carried out")
+            plain.delete(READERS)  # as if it had not come that far
+            overtake(plain)
+            relay.cut()
+            assert one.read().startswith(b"-ERR hasp: ")
+            relay.holds_back = None
+        relay.mend()
+        until(lambda: plain.exists(READERS), "it to be listed")
+        with named(hasp, "one") as three:
+            assert is_lost(three.call("SET", KEY, "three"))
+
+
+@pytest.mark.parametrize("owner", ["name", "address"])
+def test_owner_that_hung_up_while_it_waited_does_not_write(start_hasp, plain, owner):
+    hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
+    with others(start_hasp).connect() as other, named(hasp, "one") as one:
+        assert other.call("GET", KEY) == NIL
+        stands(plain, one, "GET", KEY)
+        one.close()
+        until(lambda: plain.exists(READERS), "it to be listed")
+        assert other.call("SET", KEY, "other") == OK
+        with named(hasp, "one") as two:
+            assert is_lost(two.call("SET", KEY, "two"))
+
+
+def test_marks_of_more_keys_than_are_remembered_are_not_lost(start_hasp, plain):
+    """The oldest are forgotten; from then on, a key that is not known counts as read."""
+    hasp = start_hasp(guard(wait="0", lease="60s"))
+    with hasp.connect() as other, hasp.connect() as one:
+        assert other.call("GET", KEY) == NIL
+        assert is_locked(one.call("GET", KEY))
+        assert other.call("SET", KEY, "other") == OK
+        for n in range(1024):
+            assert one.call("GET", f"stock:x{n}") == NIL
+        assert is_lost(one.call("SET", KEY, "one"))
+
+
+@pytest.mark.parametrize("command", [("MGET", *(f"stock:{n}" for n in range(1100)))])
+def test_read_that_hasp_refuses_itself_counts(start_hasp, plain, command):
+    hasp = start_hasp(guard(wait="0", lease="60s"))
+    with hasp.connect() as one:
+        assert one.call(*command).startswith(b"-ERR hasp: the command names too many")
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert one.call("SET", KEY, "one") == OK
+
+
