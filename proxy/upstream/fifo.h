@@ -62,8 +62,9 @@ static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint3
 /* Empties it and frees its memory. */
 void fifo_clear(struct fifo *f);
 
-/* A ring that has grown longer than this frees its memory when it is empty. */
-#define FIFO_CAP_KEPT 32
+/* A ring that has grown longer than this frees its memory when it is empty. With 32 the link of
+ * fifty busy clients did so, and grew again, in most turns of the loop. */
+#define FIFO_CAP_KEPT 64
 
 /* Takes `n` requests off the head's run, which must have as many. */
 static inline void fifo_pop(struct fifo *f, uint32_t n)
