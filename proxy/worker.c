@@ -27,6 +27,7 @@
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
+#include "net/watch.h"
 #include "policy/policy.h"
 #include "resp/write.h"
 #include "upstream/control.h"
@@ -365,9 +366,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 
 	w->number = number;
 	w->shared = shared;
-	w->loop = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
+	w->loop = watch_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
 	if (!w->loop)
-		w->loop = ev_loop_new(EVFLAG_AUTO);
+		w->loop = watch_loop_new(EVFLAG_AUTO);
 	HASP_ASSERT(w->loop);
 	loop_timers_init(&w->timers, w->loop);
 	mailbox_init(&w->mailbox, w->loop);
@@ -439,7 +440,7 @@ static void worker_free(struct worker *w)
 	ev_check_stop(w->loop, &w->check);
 	mailbox_fini(&w->mailbox);
 	stream_flusher_fini(&w->flusher);
-	ev_loop_destroy(w->loop);
+	watch_loop_free(w->loop);
 	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
 	buf_release(&w->unfit);

@@ -34,6 +34,11 @@ static inline void list_append(struct list *head, struct list *node)
 	head->prev = node;
 }
 
+static inline void list_prepend(struct list *head, struct list *node)
+{
+	list_append(head->next, node);
+}
+
 static inline void list_remove(struct list *node)
 {
 	node->prev->next = node->next;

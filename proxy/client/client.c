@@ -43,6 +43,8 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	env->n++;
 	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
 	stream_attach(&c->stream, fd);
+	/* Its first request may have come before others that are served in this turn. */
+	stream_expect_input(&c->stream);
 }
 
 static void client_free(struct client *c)

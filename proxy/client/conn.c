@@ -164,7 +164,7 @@ void client_close(struct client *c, const char *reason)
 {
 	if (client_is_dead(c))
 		return;
-	log_debug("client_closed fd=%d reason=\"%s\"", c->stream.io.fd, reason);
+	log_debug("client_closed fd=%d reason=\"%s\"", stream_fd(&c->stream), reason);
 	/* A client that is finishing has given up everything already. */
 	if (c->state != CLIENT_FINISHING) {
 		client_leave_link(c);
@@ -187,7 +187,7 @@ void client_finish(struct client *c, const char *reason)
 		client_close(c, reason);
 		return;
 	}
-	log_debug("client_closing fd=%d reason=\"%s\"", c->stream.io.fd, reason);
+	log_debug("client_closing fd=%d reason=\"%s\"", stream_fd(&c->stream), reason);
 	client_leave_link(c);
 	give_up_locks(c);
 	client_set_state(c, CLIENT_FINISHING);

@@ -108,7 +108,7 @@ static void on_queue_ready(void *owner)
 /* It has, and hasp has not read that far. */
 static bool has_hung_up(const struct client *c)
 {
-	struct pollfd p = { .fd = c->stream.io.fd, .events = POLLRDHUP };
+	struct pollfd p = { .fd = stream_fd(&c->stream), .events = POLLRDHUP };
 
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }

@@ -91,8 +91,11 @@ void links_send(struct client *c, struct slice bytes)
 
 void links_send_call(struct client *c, struct slice call)
 {
-	if (c->shared)
+	if (c->shared) {
 		link_queue_call(c->user.link, call);
-	else
-		link_send(c->user.link, call);
+		return;
+	}
+	/* A client that asked for a lock earlier, over a shared link, comes first in Redis. */
+	stream_flush_all(c->env->flusher);
+	link_send(c->user.link, call);
 }

@@ -10,7 +10,7 @@ static const struct owner_identity *client_identity(void *arg)
 
 	if (!c->identity) {
 		c->identity = xcalloc(1, sizeof(*c->identity));
-		owner_identify(c->identity, c->stream.io.fd, c->env->worker);
+		owner_identify(c->identity, stream_fd(&c->stream), c->env->worker);
 	}
 	return c->identity;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/watch.h"
 
 /* connect() to a unix socket with a full backlog fails at once; TCP would go on trying. */
 #define BACKLOG_RETRY_SECONDS 0.01
@@ -22,7 +23,7 @@ struct dial {
 	socklen_t local_len; /* 0: it is no unix socket */
 	int64_t keepalive_ms;
 	int error; /* errno of the last address tried */
-	struct ev_io writable; /* the socket; its fd is -1 when there is none */
+	struct watch writable; /* the socket that is being connected */
 	struct ev_timer timer; /* dialer.timeout_ms */
 	struct ev_timer retry; /* of a unix socket with a full backlog */
 	void (*done)(void *arg, int fd, const char *reason);
@@ -47,10 +48,10 @@ void dial_tune(int fd, int64_t keepalive_ms)
 
 static void close_socket(struct dial *d)
 {
-	ev_io_stop(d->loop, &d->writable);
-	if (d->writable.fd >= 0)
-		close(d->writable.fd);
-	ev_io_set(&d->writable, -1, EV_WRITE);
+	int fd = watch_stop(d->loop, &d->writable);
+
+	if (fd >= 0)
+		close(fd);
 }
 
 void dial_cancel(struct dial *d)
@@ -90,8 +91,7 @@ static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 		close(fd);
 		return -1;
 	}
-	ev_io_set(&d->writable, fd, EV_WRITE);
-	ev_io_start(d->loop, &d->writable);
+	watch_start(d->loop, &d->writable, fd, EV_WRITE);
 	return 0;
 }
 
@@ -127,14 +127,13 @@ static void try_next(struct dial *d)
 	dial_finish(d, -1, strerror(d->error));
 }
 
-static void dial_on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
+static void dial_on_writable(struct watch *w, int events)
 {
-	struct dial *d = w->data;
+	struct dial *d = container_of(w, struct dial, writable);
 	socklen_t len = sizeof(d->error);
-	int fd = w->fd;
+	int fd = watch_fd(w);
 
-	(void)loop;
-	(void)revents;
+	(void)events;
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &d->error, &len) < 0)
 		d->error = errno;
 	if (d->error) {
@@ -142,8 +141,7 @@ static void dial_on_writable(struct ev_loop *loop, struct ev_io *w, int revents)
 		try_next(d);
 		return;
 	}
-	ev_io_stop(d->loop, &d->writable);
-	ev_io_set(&d->writable, -1, EV_WRITE);
+	(void)watch_stop(d->loop, &d->writable);
 	dial_finish(d, fd, NULL);
 }
 
@@ -202,9 +200,9 @@ struct dial *dial_start(const struct dialer *how, const struct address *to,
 	d->keepalive_ms = how->keepalive_ms;
 	d->done = done;
 	d->arg = arg;
-	ev_io_init(&d->writable, dial_on_writable, -1, EV_WRITE);
+	watch_init(&d->writable, dial_on_writable);
 	ev_timer_init(&d->retry, dial_on_retry, 0, 0);
-	d->writable.data = d->retry.data = d;
+	d->retry.data = d;
 	if (first_try(d, how, to) < 0)
 		seconds = 0;
 	ev_timer_init(&d->timer, dial_on_timer, seconds, 0);

@@ -16,7 +16,7 @@ struct dial;
 
 /* What all dials of a worker share. */
 struct dialer {
-	struct ev_loop *loop;
+	struct ev_loop *loop; /* of watch_loop_new() */
 	struct resolver *resolver;
 	int64_t timeout_ms; /* for resolving and connecting together; > 0 */
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/watch.h"
 
 /* Connections accepted per event: more would keep the clients that are connected waiting (with
  * 64 the 99th percentile was 33 ms). */
@@ -21,7 +22,7 @@ struct acceptor {
 	struct ev_loop *loop;
 	const struct acceptor_ops *ops;
 	void *owner;
-	struct ev_io readable;
+	struct watch readable;
 	struct ev_timer pause; /* after descriptors ran out */
 };
 
@@ -155,18 +156,18 @@ static void acceptor_on_pause_over(struct ev_loop *loop, struct ev_timer *w, int
 	struct acceptor *a = w->data;
 
 	(void)revents;
-	ev_io_start(loop, &a->readable);
+	watch_change(loop, &a->readable, EV_READ);
 }
 
-static void acceptor_on_readable(struct ev_loop *loop, struct ev_io *w, int revents)
+static void acceptor_on_readable(struct watch *w, int events)
 {
-	struct acceptor *a = w->data;
+	struct acceptor *a = container_of(w, struct acceptor, readable);
 	struct sockaddr_storage peer;
 
-	(void)revents;
+	(void)events;
 	for (int i = 0; i < ACCEPT_BURST; i++) {
 		socklen_t len = sizeof(peer);
-		int fd = accept4(w->fd, (struct sockaddr *)&peer, &len,
+		int fd = accept4(watch_fd(w), (struct sockaddr *)&peer, &len,
 		                 SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			a->ops->on_accept(a->owner, fd, (struct sockaddr *)&peer, len);
@@ -174,9 +175,9 @@ static void acceptor_on_readable(struct ev_loop *loop, struct ev_io *w, int reve
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			/* The socket stays readable: without a pause the loop would spin. */
-			ev_io_stop(loop, &a->readable);
+			watch_change(a->loop, &a->readable, 0);
 			ev_timer_set(&a->pause, EXHAUSTED_PAUSE_SECONDS, 0);
-			ev_timer_start(loop, &a->pause);
+			ev_timer_start(a->loop, &a->pause);
 			a->ops->on_exhausted(a->owner, errno);
 		}
 		return;
@@ -191,17 +192,16 @@ struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct accepto
 	a->loop = loop;
 	a->ops = ops;
 	a->owner = owner;
-	ev_io_init(&a->readable, acceptor_on_readable, fd, EV_READ);
+	watch_init(&a->readable, acceptor_on_readable);
 	ev_timer_init(&a->pause, acceptor_on_pause_over, EXHAUSTED_PAUSE_SECONDS, 0);
-	a->readable.data = a->pause.data = a;
-	ev_io_start(loop, &a->readable);
+	a->pause.data = a;
+	watch_start(loop, &a->readable, fd, EV_READ);
 	return a;
 }
 
 void acceptor_free(struct acceptor *a)
 {
-	ev_io_stop(a->loop, &a->readable);
 	ev_timer_stop(a->loop, &a->pause);
-	close(a->readable.fd);
+	close(watch_stop(a->loop, &a->readable));
 	free(a);
 }

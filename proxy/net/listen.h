@@ -35,7 +35,7 @@ struct acceptor_ops {
 	void (*on_exhausted)(void *owner, int error);
 };
 
-/* Accepts from `fd`, which the acceptor owns from now on. */
+/* Accepts from `fd`, which the acceptor owns from now on. `loop`: of watch_loop_new(). */
 struct acceptor *acceptor_new(struct ev_loop *loop, int fd, const struct acceptor_ops *ops,
                               void *owner);
 void acceptor_free(struct acceptor *a);

@@ -29,12 +29,8 @@ static void update_events(struct stream *s)
 {
 	int events = (s->paused ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
 
-	if (!stream_is_open(s) || (s->io.events & (EV_READ | EV_WRITE)) == events)
-		return;
-	ev_io_stop(s->flusher->loop, &s->io);
-	ev_io_set(&s->io, s->io.fd, events);
-	if (events)
-		ev_io_start(s->flusher->loop, &s->io);
+	if (stream_is_open(s))
+		watch_change(s->flusher->loop, &s->watch, events);
 }
 
 static void set_writing(struct stream *s, bool writing)
@@ -80,7 +76,7 @@ static void stream_fail(struct stream *s, int error)
 	drop_out(s);
 	list_remove(&s->dirty);
 	set_writing(s, false);
-	ev_feed_event(s->flusher->loop, &s->io, EV_READ);
+	watch_feed(s->flusher->loop, &s->watch, EV_READ);
 }
 
 /* Writes what the socket takes. Returns the bytes taken. */
@@ -89,7 +85,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 	ssize_t n;
 
 	do
-		n = transmit(s->io.fd, bytes);
+		n = transmit(stream_fd(s), bytes);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return (size_t)n;
@@ -115,7 +111,7 @@ static void write_out(struct stream *s)
 	}
 	if (buf_cap(&s->out))
 		release_out(s);
-	if (s->shut && shutdown(s->io.fd, SHUT_WR) < 0)
+	if (s->shut && shutdown(stream_fd(s), SHUT_WR) < 0)
 		stream_fail(s, errno);
 }
 
@@ -129,15 +125,14 @@ static void stream_on_writable(struct stream *s)
 		s->ops->on_drained(s);
 }
 
-static void stream_on_event(struct ev_loop *loop, struct ev_io *w, int revents)
+static void stream_on_ready(struct watch *w, int events)
 {
-	struct stream *s = container_of(w, struct stream, io);
+	struct stream *s = container_of(w, struct stream, watch);
 
-	(void)loop;
-	if ((revents & EV_WRITE) && s->writing)
+	if ((events & EV_WRITE) && s->writing)
 		stream_on_writable(s);
 	/* on_drained() may have closed or paused it. */
-	if ((revents & EV_READ) && stream_is_open(s) && (!s->paused || s->error))
+	if ((events & EV_READ) && stream_is_open(s) && (!s->paused || s->error))
 		s->ops->on_readable(s);
 }
 
@@ -179,27 +174,24 @@ void stream_flusher_fini(struct stream_flusher *f)
 void stream_init(struct stream *s, struct stream_flusher *f, const struct stream_ops *ops,
                  void *owner)
 {
-	*s = (struct stream){ .flusher = f, .ops = ops };
+	*s = (struct stream){ .flusher = f, .ops = ops, .owner = owner };
 	list_init(&s->dirty);
-	ev_io_init(&s->io, stream_on_event, -1, 0);
-	s->io.data = owner;
+	watch_init(&s->watch, stream_on_ready);
 }
 
 void stream_attach(struct stream *s, int fd)
 {
-	HASP_ASSERT(!stream_is_open(s) && fd >= 0);
-	ev_io_set(&s->io, fd, 0);
+	watch_start(s->flusher->loop, &s->watch, fd, 0);
 	update_events(s);
 	write_out(s);
 }
 
 void stream_close(struct stream *s)
 {
-	if (stream_is_open(s)) {
-		ev_io_stop(s->flusher->loop, &s->io);
-		close(s->io.fd);
-		ev_io_set(&s->io, -1, 0);
-	}
+	int fd = watch_stop(s->flusher->loop, &s->watch);
+
+	if (fd >= 0)
+		close(fd);
 	list_remove(&s->dirty);
 	drop_out(s);
 }
@@ -209,16 +201,21 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 	ssize_t got;
 
 	do
-		got = receive(s->io.fd, p, n);
+		got = receive(stream_fd(s), p, n);
 	while (got < 0 && errno == EINTR);
 	if (s->error && got > 0) {
 		/* What the peer sent before it closed is still read first. */
-		ev_feed_event(s->flusher->loop, &s->io, EV_READ);
+		watch_feed(s->flusher->loop, &s->watch, EV_READ);
 	} else if (s->error) {
 		errno = s->error;
 		return -1;
 	}
 	return got;
+}
+
+void stream_expect_input(struct stream *s)
+{
+	watch_feed(s->flusher->loop, &s->watch, EV_READ);
 }
 
 void stream_pause(struct stream *s)
@@ -272,6 +269,17 @@ void stream_flush(struct stream *s)
 {
 	if (!s->writing)
 		write_out(s);
+}
+
+void stream_flush_all(struct stream_flusher *f)
+{
+	struct list *at, *next;
+
+	/* They stay in the list: on_drained() is for the end of the turn. */
+	for (at = f->dirty.next; at != &f->dirty; at = next) {
+		next = at->next;
+		stream_flush(container_of(at, struct stream, dirty));
+	}
 }
 
 void stream_shutdown(struct stream *s)

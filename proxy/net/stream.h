@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "net/watch.h"
 
 /* From this many bytes in `out` on, the owner should send no more until on_drained(). */
 #define STREAM_HIGH_WATER ((size_t)256 * 1024)
@@ -47,7 +48,8 @@ struct stream_flusher {
 struct stream {
 	struct stream_flusher *flusher;
 	const struct stream_ops *ops;
-	struct ev_io io; /* its `data` is the owner */
+	struct watch watch;
+	void *owner;
 	struct buf out; /* bytes to be written */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	int error; /* errno of the write that failed; 0: none did */
@@ -56,6 +58,7 @@ struct stream {
 	bool shut; /* stream_shutdown(): nothing is sent behind `out` */
 };
 
+/* `loop`: of watch_loop_new(). */
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop);
 void stream_flusher_fini(struct stream_flusher *f);
 
@@ -68,12 +71,19 @@ void stream_attach(struct stream *s, int fd);
 void stream_close(struct stream *s);
 static inline bool stream_is_open(const struct stream *s)
 {
-	return s->io.fd >= 0;
+	return watch_fd(&s->watch) >= 0;
+}
+/* Its socket; -1: it is closed. */
+static inline int stream_fd(const struct stream *s)
+{
+	return watch_fd(&s->watch);
 }
 
 /* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
  * nothing to read now. */
 ssize_t stream_read(struct stream *s, char *p, size_t n);
+/* There may be bytes already: on_readable() behind all that is served in this turn. */
+void stream_expect_input(struct stream *s);
 /* Stops and restarts on_readable(). */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);
@@ -87,12 +97,14 @@ void stream_send(struct stream *s, struct slice bytes);
 void stream_queue(struct stream *s, struct slice bytes);
 /* Sends now what is queued, as far as the socket takes it. */
 void stream_flush(struct stream *s);
+/* The same of all streams of the loop. */
+void stream_flush_all(struct stream_flusher *f);
 /* Half-closes once `out` is written. */
 void stream_shutdown(struct stream *s);
 
 static inline void *stream_owner(const struct stream *s)
 {
-	return s->io.data;
+	return s->owner;
 }
 
 static inline size_t stream_pending(const struct stream *s)

@@ -12,6 +12,7 @@
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
+#include "net/watch.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
 #include "upstream/link.h"
@@ -138,7 +139,7 @@ static void ask_send_all(struct ask_session *a, const struct ask *how)
 
 static void ask_session_init(struct ask_session *a, const struct ask *how)
 {
-	a->loop = ev_loop_new(EVFLAG_AUTO);
+	a->loop = watch_loop_new(EVFLAG_AUTO);
 	HASP_ASSERT(a->loop);
 	mailbox_init(&a->mailbox, a->loop);
 	stream_flusher_init(&a->flusher, a->loop);
@@ -167,7 +168,7 @@ static void ask_session_fini(struct ask_session *a)
 	resolver_free(a->env.dialer.resolver);
 	mailbox_fini(&a->mailbox);
 	stream_flusher_fini(&a->flusher);
-	ev_loop_destroy(a->loop);
+	watch_loop_free(a->loop);
 	free(a->env.scratch);
 	buf_release(&a->refusal);
 }

@@ -14,11 +14,13 @@
 
 #include <cmocka.h>
 
+#include "net/watch.h"
+
 void surroundings_init(struct surroundings *s, size_t scratch_size)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 
-	*s = (struct surroundings){ .loop = ev_loop_new(EVFLAG_AUTO) };
+	*s = (struct surroundings){ .loop = watch_loop_new(EVFLAG_AUTO) };
 	stream_flusher_init(&s->flusher, s->loop);
 	strcpy(s->dir, "/tmp/hasp-unit-XXXXXX");
 	assert_non_null(mkdtemp(s->dir));
@@ -46,6 +48,6 @@ void surroundings_fini(struct surroundings *s)
 	unlink(path);
 	rmdir(s->dir);
 	stream_flusher_fini(&s->flusher);
-	ev_loop_destroy(s->loop);
+	watch_loop_free(s->loop);
 	free(s->env.scratch);
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "net/watch.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+
+/* Of each loop; its userdata. */
+struct watch_queue {
+	struct list ready; /* watches, the first to be served first */
+};
+
+static struct watch_queue *queue_of_loop(struct ev_loop *loop)
+{
+	struct watch_queue *q = ev_userdata(loop);
+
+	HASP_ASSERT(q);
+	return q;
+}
+
+static void serve_ready(struct watch_queue *q)
+{
+	struct list *node;
+
+	while ((node = list_shift(&q->ready))) {
+		struct watch *w = container_of(node, struct watch, ready);
+		int events = w->reported;
+		w->reported = 0;
+		w->on_ready(w, events);
+	}
+}
+
+/* In place of ev_invoke_pending(), which runs what the kernel reported and timers, the last one
+ * first. Timers, messages and what is done around each turn run in there; sockets are only put
+ * in order, and served behind it. */
+static void invoke_pending_in_order(struct ev_loop *loop)
+{
+	struct watch_queue *q = queue_of_loop(loop);
+
+	do {
+		ev_invoke_pending(loop);
+		serve_ready(q);
+	} while (ev_pending_count(loop));
+}
+
+struct ev_loop *watch_loop_new(unsigned flags)
+{
+	struct ev_loop *loop = ev_loop_new(flags);
+	struct watch_queue *q;
+
+	if (!loop)
+		return NULL;
+	q = xmalloc(sizeof(*q));
+	list_init(&q->ready);
+	ev_set_userdata(loop, q);
+	ev_set_invoke_pending_cb(loop, invoke_pending_in_order);
+	return loop;
+}
+
+void watch_loop_free(struct ev_loop *loop)
+{
+	struct watch_queue *q = queue_of_loop(loop);
+
+	HASP_ASSERT(list_empty(&q->ready));
+	free(q);
+	ev_loop_destroy(loop);
+}
+
+/* What the kernel reported last comes here first. */
+static void watch_on_io(struct ev_loop *loop, struct ev_io *io, int revents)
+{
+	struct watch *w = container_of(io, struct watch, io);
+	struct watch_queue *q = io->data;
+
+	(void)loop;
+	if (!w->reported)
+		list_prepend(&q->ready, &w->ready);
+	w->reported |= revents;
+}
+
+void watch_init(struct watch *w, void (*on_ready)(struct watch *w, int events))
+{
+	*w = (struct watch){ .on_ready = on_ready };
+	list_init(&w->ready);
+	ev_io_init(&w->io, watch_on_io, -1, 0);
+}
+
+void watch_start(struct ev_loop *loop, struct watch *w, int fd, int events)
+{
+	HASP_ASSERT(watch_fd(w) < 0 && fd >= 0);
+	w->io.data = queue_of_loop(loop);
+	ev_io_set(&w->io, fd, 0);
+	watch_change(loop, w, events);
+}
+
+void watch_change(struct ev_loop *loop, struct watch *w, int events)
+{
+	if ((w->io.events & (EV_READ | EV_WRITE)) == events)
+		return;
+	ev_io_stop(loop, &w->io);
+	ev_io_set(&w->io, w->io.fd, events);
+	if (events)
+		ev_io_start(loop, &w->io);
+}
+
+int watch_stop(struct ev_loop *loop, struct watch *w)
+{
+	int fd = watch_fd(w);
+
+	ev_io_stop(loop, &w->io);
+	ev_io_set(&w->io, -1, 0);
+	list_remove(&w->ready);
+	w->reported = 0;
+	return fd;
+}
+
+void watch_feed(struct ev_loop *loop, struct watch *w, int events)
+{
+	if (!w->reported)
+		list_append(&queue_of_loop(loop)->ready, &w->ready);
+	w->reported |= events;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * watch: a socket on a loop. In each turn of the loop the sockets are served in the order in
+ * which the kernel reported them: first come, first served.
+ *
+ *   epoll_wait(): A, B, C --> libev's callbacks: C, B, A --> ready: A, B, C --> on_ready()
+ *
+ * libev runs the callbacks of a turn from the last to the first, so that a plain ev_io would
+ * serve the latest request first. A loop that has watches is made by watch_loop_new().
+ */
+#ifndef HASP_NET_WATCH_H
+#define HASP_NET_WATCH_H
+
+#include <ev.h>
+
+#include "base/list.h"
+
+/* `flags`: of ev_loop_new(). NULL: there is no such loop. */
+struct ev_loop *watch_loop_new(unsigned flags) __attribute__((warn_unused_result));
+void watch_loop_free(struct ev_loop *loop);
+
+struct watch {
+	struct ev_io io;
+	struct list ready; /* among the loop's, from when it is reported until it is served */
+	int reported; /* EV_READ, EV_WRITE; 0: it is not in `ready` */
+	/* The socket is ready for `events`. What it was reported ready for before its owner
+	 * asked for something else is among them. */
+	void (*on_ready)(struct watch *w, int events);
+};
+
+void watch_init(struct watch *w, void (*on_ready)(struct watch *w, int events));
+
+/* -1: it has none. */
+static inline int watch_fd(const struct watch *w)
+{
+	return w->io.fd;
+}
+
+/* The callback runs when `fd` is ready for one of `events`, EV_READ and EV_WRITE; 0: never. */
+void watch_start(struct ev_loop *loop, struct watch *w, int fd, int events);
+/* Asks for other events of the same socket. */
+void watch_change(struct ev_loop *loop, struct watch *w, int events);
+/* Returns the socket, which is the caller's again; -1: there was none. */
+int watch_stop(struct ev_loop *loop, struct watch *w);
+/* As if the kernel had reported `events` now, behind all others of this turn. */
+void watch_feed(struct ev_loop *loop, struct watch *w, int events);
+
+#endif

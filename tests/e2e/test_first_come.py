@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""First come, first served: requests that arrive while hasp is busy are served in their order.
+
+hasp is frozen meanwhile, so that all of them are there in one turn of its loop.
+"""
+
+import contextlib
+import resource
+
+import pytest
+from harness import encode, until
+from harness.line import queue_of
+from harness.marks import BOTH
+from harness.replies import OK, ONE, PONG
+from harness.sections import VERBS, rule
+from harness.waiting import KEY
+
+SIX = range(6)
+
+
+@pytest.fixture
+def pooling():
+    """What depends on it is marked BOTH."""
+    return "shared"
+
+
+def six(hasp, clients, *first):
+    ones = [clients.enter_context(hasp.connect()) for _ in SIX]
+    for one in ones:
+        assert one.call(*(first or ("PING",))) in (PONG, OK)
+    return ones
+
+
+@BOTH
+def test_writes_are_carried_out_in_the_order_in_which_they_came(start_hasp, plain):
+    hasp = start_hasp()
+    with contextlib.ExitStack() as clients:
+        ones = six(hasp, clients)
+        with hasp.frozen():
+            for number, one in enumerate(ones):
+                one.send(encode("RPUSH", "l", number))
+        for one in ones:
+            one.read()
+    assert plain.lrange("l", 0, -1) == [str(number) for number in SIX]
+
+
+@BOTH
+def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connected(start_hasp, plain):
+    hasp = start_hasp()
+    with contextlib.ExitStack() as clients:
+        with hasp.frozen():
+            ones = []
+            for number in range(20):  # more than are accepted at a time
+                ones.append(clients.enter_context(hasp.connect()))
+                ones[-1].send(encode("RPUSH", "l", number))
+        for one in ones:
+            one.read()
+    assert plain.lrange("l", 0, -1) == [str(number) for number in range(20)]
+
+
+def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(start_hasp, plain):
+    """A client that was there before, and sends after it, does not pass it in the next turn."""
+    hasp = start_hasp()
+    with hasp.connect() as old, contextlib.ExitStack() as clients:
+        old.call("PING")
+        with hasp.frozen():
+            new = [clients.enter_context(hasp.connect()) for _ in SIX]
+            for number, one in enumerate(new):
+                one.send(encode("RPUSH", "l", number))
+            # The first of these is served in the same turn, the rest in the turns to come.
+            old.send(b"PING\r\n" * 40000 + encode("RPUSH", "l", "last"))
+        for one in new:
+            one.read()
+        until(lambda: plain.llen("l") == 7, "all to be carried out")
+    assert plain.lrange("l", 0, -1) == [*map(str, SIX), "last"]
+
+
+@BOTH
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "v")])
+def test_client_that_asks_for_a_lock_first_gets_it_first(start_hasp, plain, take):
+    hasp = start_hasp(rule(wait="60s") + VERBS)
+    give = ("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", "lock:1")
+    with contextlib.ExitStack() as clients, hasp.connect() as holder:
+        assert int(holder.call(*take)[1:]) == 1
+        ones = six(hasp, clients)
+        with hasp.frozen():
+            for one in ones:
+                one.send(encode(*take) + encode(*give) + encode("RPUSH", "l", ones.index(one)))
+        until(lambda: plain.zcard(queue_of(take[1])) == len(ones), "all to stand in line")
+        assert holder.call(*give) == ONE
+        until(lambda: plain.llen("l") == len(ones), "all to have had it")
+    assert plain.lrange("l", 0, -1) == [str(number) for number in SIX]
+
+
+def test_client_with_a_link_of_its_own_does_not_pass_those_that_share_one(start_hasp, plain):
+    hasp = start_hasp(VERBS)
+    with contextlib.ExitStack() as clients, hasp.connect() as holder:
+        assert holder.call("LOCK", KEY) == ONE
+        ones = six(hasp, clients)
+        for one in ones[3:]:
+            assert one.call("WATCH", "other") == one.call("UNWATCH") == OK
+        with hasp.frozen():
+            for one in ones:
+                one.send(encode("LOCK", KEY, "WAIT", 60000) + encode("UNLOCK", KEY))
+        until(lambda: plain.zcard(queue_of(KEY)) == len(ones), "all to stand in line")
+        assert holder.call("UNLOCK", KEY) == ONE
+        fences = [int(one.read()[1:]) for one in ones]
+    assert fences == sorted(fences)
+
+
+MANY = 5000
+
+
+def test_five_thousand_get_a_lock_in_the_order_in_which_they_asked(start_hasp, plain):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    with contextlib.ExitStack() as clients, hasp.connect() as holder:
+        assert holder.call("LOCK", KEY) == ONE
+        ones = [clients.enter_context(hasp.connect(timeout=60)) for _ in range(MANY)]
+        assert ones[-1].call("PING") == PONG
+        with hasp.frozen():
+            for one in ones:
+                one.send(encode("LOCK", KEY, "WAIT", 120000) + encode("UNLOCK", KEY))
+        until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=60)
+        assert holder.call("UNLOCK", KEY) == ONE
+        fences = []
+        for one in ones:
+            fences.append(int(one.read()[1:]))
+            assert one.read() == ONE
+    assert fences == sorted(fences)
