@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/fatal.h"
 #include "config/match.h"
@@ -64,6 +65,25 @@ static void checks_leases(const struct checks_section *s, int64_t lease_ms,
 	buf_release(&b);
 }
 
+/* Without renewal there is nothing for 'max_hold' to end. */
+static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
+                            int64_t max_hold_ms, bool renewed, struct faults *f)
+{
+	const struct checks_place *lease = checks_place(s, "lease");
+	const struct checks_place *max_hold = checks_place(s, "max_hold");
+	struct buf b = BUF_INIT;
+
+	if (!renewed || max_hold_ms == 0 || max_hold_ms >= lease_ms || lease->bad ||
+	    max_hold->bad)
+		return;
+	value_print_duration(&b, lease_ms);
+	faults_warn(f, max_hold->line ? max_hold->line : lease->line,
+	            "'max_hold' of [%s] is less than its 'lease', so renewal ends within "
+	            "the first lease; expected %.*s or more, or 0 for no limit",
+	            s->title, FAULTS_BUF(&b));
+	buf_release(&b);
+}
+
 /* Redis ignores the case of command names. */
 static void checks_verb_names(const struct checks_section *s, const struct verbs *verbs,
                               struct faults *f)
@@ -96,6 +116,19 @@ static void checks_upstream_user(const struct checks_section *s, struct faults *
 		           "beside it, or neither, or a password alone");
 }
 
+static void checks_password(const struct checks_section *s, const struct config *c,
+                            struct faults *f)
+{
+	const struct checks_place *password = checks_place(s, "password");
+	struct stat st;
+
+	if (password->line && stat(c->path, &st) == 0 && (st.st_mode & S_IROTH))
+		faults_warn(f, password->line,
+		            "each user of this machine can read this file, and 'password' "
+		            "in it; expected what chmod o-r leaves, and as group or owner "
+		            "the user that hasp runs as");
+}
+
 /* hasp cannot listen twice at one address. Of port 0 there may be many. */
 static void checks_listen(const struct strings *list, struct faults *f)
 {
@@ -125,12 +158,16 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		break;
 	case SECTION_UPSTREAM:
 		checks_upstream_user(s, f);
+		checks_password(s, c, f);
 		break;
 	case SECTION_LOCK:
 		checks_leases(s, rule->lease_ms, rule->max_lease_ms, f);
+		checks_max_hold(s, rule->lease_ms, rule->max_hold_ms, rule->renew != RENEW_NO,
+		                f);
 		break;
 	case SECTION_VERBS:
 		checks_leases(s, verbs->lease_ms, verbs->max_lease_ms, f);
+		checks_max_hold(s, verbs->lease_ms, verbs->max_hold_ms, true, f);
 		checks_verb_names(s, verbs, f);
 		break;
 	default:
@@ -153,6 +190,27 @@ static const struct named_section *checks_covering(const struct config *c, enum 
 	return NULL;
 }
 
+/* What was meant is another pattern. Returns whether it was warned of. */
+static bool checks_spelling(const char *pattern, const char *word, const char *name, int line,
+                            struct faults *f)
+{
+	if (pattern_is_quoted(pattern))
+		faults_warn(f, line,
+		            "pattern '%s' of [%s %s] has quotes, which are part of it; "
+		            "expected none, or \\%c if the keys have them",
+		            pattern, word, name,
+		            strchr("\"'`", *pattern) ? *pattern : pattern[strlen(pattern) - 1]);
+	else if (pattern_is_anchored(pattern))
+		faults_warn(f, line,
+		            "pattern '%s' of [%s %s] looks like a regular expression; "
+		            "expected one as for KEYS, such as lock:*, which is always for "
+		            "the whole key, or \\^ and \\$ if the keys have them",
+		            pattern, word, name);
+	else
+		return false;
+	return true;
+}
+
 static void checks_pattern(const struct config *c, enum section kind,
                            const struct named_section *s, size_t i, struct faults *f)
 {
@@ -160,6 +218,8 @@ static void checks_pattern(const struct config *c, enum section kind,
 	int line = s->patterns.lines[i];
 	const struct named_section *other;
 
+	if (checks_spelling(pattern, word, s->name, line, f))
+		return;
 	/* Any lock goes before all guards, wherever in the file it stands. */
 	other = kind == SECTION_GUARD ? checks_covering(c, SECTION_LOCK, c->nrules, pattern)
 	                              : NULL;
@@ -241,8 +301,25 @@ static void checks_except(const struct config *c, const struct guard *g, struct 
 	}
 }
 
-void checks_on_file(const struct config *c, bool listen_known, struct faults *f)
+/* A line of 0: it is the default. */
+static void checks_upstream(const struct config *c, int address_line, struct faults *f)
 {
+	for (size_t i = 0; i < c->listen.n; i++) {
+		if (!value_address_reaches(c->address, c->listen.v[i]))
+			continue;
+		faults_warn(f, address_line ? address_line : c->listen.lines[i],
+		            "'address' of [upstream] is '%s', and hasp itself listens at '%s'; "
+		            "expected where Redis listens",
+		            c->address, c->listen.v[i]);
+		return;
+	}
+}
+
+void checks_on_file(const struct config *c, bool listen_known, int address_line,
+                    struct faults *f)
+{
+	if (listen_known)
+		checks_upstream(c, address_line, f);
 	for (size_t i = 0; i < c->nrules; i++)
 		checks_patterns(c, SECTION_LOCK, &c->rules[i]->section, f);
 	for (size_t i = 0; i < c->nguards; i++) {

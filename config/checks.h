@@ -35,7 +35,8 @@ void checks_on_section(const struct checks_section *s, const struct config *c,
                        struct faults *f);
 
 /* All sections are read. `listen_known` is false when 'listen' had a fault, so that nothing can
- * be held against it. */
-void checks_on_file(const struct config *c, bool listen_known, struct faults *f);
+ * be held against it. `address_line`: where the upstream's address stands; 0: nowhere. */
+void checks_on_file(const struct config *c, bool listen_known, int address_line,
+                    struct faults *f);
 
 #endif

@@ -23,6 +23,7 @@ struct loader {
 	struct checks_section section;
 	int first_line[SECTION_NONE]; /* of the sections that may stand once */
 	bool listen_bad; /* 'listen' had a fault */
+	int address_line; /* of [upstream]; 0: it has none */
 };
 
 static struct checks_place *load_place(const struct loader *l, const struct option *o)
@@ -39,6 +40,8 @@ static void load_end_section(struct loader *l)
 	checks_on_section(&l->section, l->c, &l->faults);
 	if (l->section.kind == SECTION_HASP)
 		l->listen_bad |= checks_place(&l->section, "listen")->bad;
+	if (l->section.kind == SECTION_UPSTREAM)
+		l->address_line = checks_place(&l->section, "address")->line;
 	l->section.kind = SECTION_NONE;
 }
 
@@ -175,6 +178,24 @@ static bool load_repeats_wrongly(struct loader *l, const struct option *o, int l
 	return true;
 }
 
+/* A number without a unit is seconds, and what was meant may be milliseconds. Whole hours are
+ * what they look like. */
+static void load_warn_of_unit(struct loader *l, const struct option *o, int line,
+                              const char *value)
+{
+	struct buf b = BUF_INIT;
+	int64_t n;
+
+	if (o->type != OPTION_DURATION || value_int(value, &n) < 0 || n < 1000 || n % 3600 == 0)
+		return;
+	value_print_duration(&b, n);
+	faults_warn(&l->faults, line,
+	            "'%s' is '%s', and a number alone is seconds; expected %.*s if "
+	            "milliseconds are meant, else %ss",
+	            o->name, value, FAULTS_BUF(&b), value);
+	buf_release(&b);
+}
+
 static void load_set(struct loader *l, const struct option *o, int line, const char *value,
                      bool continued)
 {
@@ -183,6 +204,8 @@ static void load_set(struct loader *l, const struct option *o, int line, const c
 	if (option_set(o, l->section.base, value, line, continued, &why) < 0) {
 		load_place(l, o)->bad = true;
 		faults_add(&l->faults, line, "%.*s", FAULTS_BUF(&why));
+	} else {
+		load_warn_of_unit(l, o, line, value);
 	}
 	buf_release(&why);
 }
@@ -260,7 +283,7 @@ size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
 	fclose(f);
 	load_end_section(&l);
 	match_prepare(c);
-	checks_on_file(c, !l.listen_bad, &l.faults);
+	checks_on_file(c, !l.listen_bad, l.address_line, &l.faults);
 	free(l.section.places);
 	return l.faults.n;
 }

@@ -16,11 +16,20 @@ void pattern_set_first_bytes(const struct strings *set, uint8_t flag, uint8_t ma
 	}
 }
 
+/* "lock:*" covers all that begins with "lock:". */
+static bool pattern_is_prefix_of(const char *pattern, const char *other)
+{
+	size_t n = strcspn(pattern, "*");
+
+	return pattern[n] && pattern[n + strspn(pattern + n, "*")] == '\0' &&
+	       glob_is_literal(slice_of(pattern, n)) && strncmp(pattern, other, n) == 0;
+}
+
 static bool pattern_covers(const char *pattern, const char *other)
 {
 	struct slice p = slice_str(pattern), o = slice_str(other);
 
-	if (slice_eq(p, o) || strcmp(pattern, "*") == 0)
+	if (slice_eq(p, o) || pattern_is_prefix_of(pattern, other))
 		return true;
 	return glob_is_literal(o) && glob_match(p, o);
 }
@@ -37,4 +46,22 @@ bool pattern_set_covers(const struct strings *set, const char *pattern)
 bool pattern_is_any(const char *pattern)
 {
 	return strchr(pattern, '*') && strspn(pattern, "*?") == strlen(pattern);
+}
+
+static bool pattern_is_quote(char c)
+{
+	return c && strchr("\"'`", c);
+}
+
+bool pattern_is_quoted(const char *pattern)
+{
+	return pattern_is_quote(*pattern) ||
+	       (*pattern && pattern_is_quote(pattern[strlen(pattern) - 1]));
+}
+
+bool pattern_is_anchored(const char *pattern)
+{
+	size_t n = strlen(pattern);
+
+	return n > 1 && (*pattern == '^' || (pattern[n - 1] == '$' && pattern[n - 2] != '\\'));
 }

@@ -22,4 +22,10 @@ bool pattern_set_covers(const struct strings *set, const char *pattern);
 /* Only stars and question marks: keys match by their length alone. */
 bool pattern_is_any(const char *pattern);
 
+/* It begins or ends with a quote, which a glob does not need. */
+bool pattern_is_quoted(const char *pattern);
+
+/* It begins with '^' or ends with '$', as a regular expression would. */
+bool pattern_is_anchored(const char *pattern);
+
 #endif

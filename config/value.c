@@ -218,6 +218,32 @@ const char *value_address_fault(const char *s, enum address_use use)
 	return what ? what : value_port_fault(colon + 1, use);
 }
 
+static bool value_begins(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+bool value_address_is_local(const char *address)
+{
+	return value_begins(address, "unix:") || value_begins(address, "127.") ||
+	       value_begins(address, "localhost:") || value_begins(address, "[::1]:");
+}
+
+bool value_address_reaches(const char *address, const char *listen)
+{
+	const char *port = strrchr(address, ':'), *other = strrchr(listen, ':');
+
+	if (strcmp(address, listen) == 0)
+		return true;
+	if (value_begins(address, "unix:") || strcmp(port, other) != 0 ||
+	    !value_address_is_local(address))
+		return false;
+	return value_begins(listen, "*:") || value_begins(listen, "0.0.0.0:") ||
+	       value_begins(listen, "[::]:") ||
+	       (value_address_is_local(listen) &&
+	        (value_begins(listen, "localhost:") || value_begins(address, "localhost:")));
+}
+
 const char *value_word_fault(const char *s)
 {
 	for (const char *p = s; *p; p++) {

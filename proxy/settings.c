@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "commands/learn.h"
 #include "config/config.h"
+#include "config/value.h"
 #include "lock/guard/check_commands.h"
 #include "net/address.h"
 #include "upstream/ask.h"
@@ -18,6 +19,15 @@ static size_t settings_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(arg, reply);
 }
 
+static void settings_ask_init(struct ask *how, const struct config *c)
+{
+	int rc = address_parse(&how->address, c->address);
+
+	HASP_ASSERT(rc == 0);
+	how->timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX ? c->connect_timeout_ms
+	                                                              : SETTINGS_ASK_MS_MAX;
+}
+
 /* Returns the number of faults. */
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
@@ -25,20 +35,15 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	struct ask how = {
 		.user = c->upstream_user,
 		.password = c->upstream_password,
-		.timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX
-		                      ? c->connect_timeout_ms
-		                      : SETTINGS_ASK_MS_MAX,
 		.on_commands = settings_on_commands,
 	};
 	struct commands *t;
 	struct buf why = BUF_INIT;
 	size_t n;
-	int rc;
 
 	if (c->nguards == 0)
 		return 0;
-	rc = address_parse(&how.address, c->address);
-	HASP_ASSERT(rc == 0);
+	settings_ask_init(&how, c);
 	how.arg = t = commands_new();
 	if (ask_commands(&how, &why) < 0)
 		buf_printf(warnings,
@@ -51,6 +56,44 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	buf_release(&why);
 	commands_free(t);
 	return n;
+}
+
+enum settings_access { ACCESS_UNKNOWN, ACCESS_OPEN, ACCESS_REFUSED };
+
+static size_t settings_on_access(void *arg, const redisReply *reply)
+{
+	enum settings_access *access = arg;
+
+	*access = reply->type == REDIS_REPLY_ERROR ? ACCESS_REFUSED : ACCESS_OPEN;
+	return 0;
+}
+
+/* A Redis in protected mode serves this machine only, and for Redis all of hasp's clients are
+ * on this machine. So other machines are let in by a listener that they reach. */
+static void settings_check_access(const struct config *c, struct buf *warnings)
+{
+	enum settings_access access = ACCESS_UNKNOWN;
+	struct ask how = { .on_commands = settings_on_access, .arg = &access };
+	const struct strings *l = &c->listen;
+	struct buf why = BUF_INIT;
+	size_t i = 0;
+
+	while (i < l->n && value_address_is_local(l->v[i]))
+		i++;
+	if (i == l->n || !value_address_is_local(c->address))
+		return;
+	settings_ask_init(&how, c);
+	(void)!ask_commands(&how, &why);
+	buf_release(&why);
+	if (access == ACCESS_OPEN || (access == ACCESS_UNKNOWN && !c->upstream_password))
+		buf_printf(warnings,
+		           "%s:%d: other machines can reach '%s' of 'listen', and Redis at %s "
+		           "%s; expected one that asks for a password, since to its protected "
+		           "mode all clients of hasp are on this machine\n",
+		           c->path, l->lines[i], l->v[i], c->address,
+		           access == ACCESS_OPEN
+		                   ? "asks for no password"
+		                   : "cannot be asked whether it wants a password");
 }
 
 static void settings_print_lines(const char *before, struct slice lines)
@@ -75,5 +118,7 @@ struct config *settings_load(const char *file, struct buf *faults, struct buf *w
 		config_unref(config);
 		config = NULL;
 	}
+	if (config)
+		settings_check_access(config, warnings);
 	return config;
 }

@@ -11,6 +11,7 @@ import socket
 import pytest
 from harness import TOP, Connection, until
 from harness.by_hand import alive, config, connected, run, running
+from harness.processes import ProtectedRedis
 from harness.replies import ONE, PONG
 from harness.sections import rule
 
@@ -61,6 +62,41 @@ def test_check_tells_every_fault_by_file_and_line(tmp_path):
     lines = [line.split(":", 2)[:2] for line in result.stderr.splitlines()]
     assert lines == [[str(path), number] for number in ("2", "3", "6", "7")]
     assert "did you mean 'lease'?" in result.stderr
+
+
+def check_access(path, redis, listen, **upstream):
+    """What -t warns of. Nothing listens."""
+    path.write_text(f"[hasp]\nlisten = 127.0.0.1:0 {listen}\n[upstream]\naddress = 127.0.0.1:{redis.port}\n"
+                    + "".join(f"{name} = {value}\n" for name, value in upstream.items()))
+    path.chmod(0o600)
+    result = run("-t", "-c", path)
+    assert result.returncode == 0
+    return result.stderr.replace(f"warning: {path}:2: ", "")
+
+
+@pytest.mark.parametrize("listen", ["*:6380", "0.0.0.0:6380", "10.1.2.3:6380", "[::]:6380", "somewhere:6380"])
+def test_listener_that_undoes_redis_protected_mode_is_warned_of(redis_server, tmp_path, listen):
+    assert check_access(tmp_path / "hasp.ini", redis_server, listen) == (
+        f"other machines can reach '{listen}' of 'listen', and Redis at 127.0.0.1:{redis_server.port} asks for no "
+        "password; expected one that asks for a password, since to its protected mode all clients of hasp are on "
+        "this machine\n")
+
+
+def test_listener_that_other_machines_reach_is_fine_where_redis_asks_for_a_password(tmp_path):
+    with ProtectedRedis() as redis:
+        assert check_access(tmp_path / "hasp.ini", redis, "*:6380") == ""
+        assert check_access(tmp_path / "hasp.ini", redis, "*:6380", password="secret") == ""
+
+
+@pytest.mark.parametrize("listen", ["localhost:6380", "127.0.0.2:6380", "[::1]:6380", "unix:/run/hasp.sock"])
+def test_listener_of_this_machine_is_fine_without_a_password(redis_server, tmp_path, listen):
+    assert check_access(tmp_path / "hasp.ini", redis_server, listen) == ""
+
+
+def test_listener_that_other_machines_reach_is_warned_of_when_redis_cannot_be_asked(redis_server, tmp_path):
+    redis_server.stop()
+    assert "cannot be asked whether it wants a password" in check_access(tmp_path / "hasp.ini", redis_server, "*:6380")
+    assert check_access(tmp_path / "hasp.ini", redis_server, "*:6380", password="secret") == ""
 
 
 def test_faulty_file_does_not_start(tmp_path):

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -35,6 +36,8 @@ static void write_file(struct slice text)
 	FILE *f = fopen(ini_path, "w");
 
 	assert_non_null(f);
+	/* For there may be a password in it. */
+	assert_int_equal(fchmod(fileno(f), 0600), 0);
 	assert_int_equal(fwrite(text.p, 1, text.n, f), text.n);
 	assert_int_equal(fclose(f), 0);
 }
@@ -66,6 +69,20 @@ void assert_lines(const struct buf *b, const char *expected)
 
 	assert_string_equal(lines, expected);
 	free(lines);
+}
+
+struct config *load_anyway(const char *text)
+{
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	struct config *c;
+
+	write_file(slice_str(text));
+	c = config_load(ini_path, &faults, &warnings);
+	assert_lines(&faults, "");
+	assert_non_null(c);
+	buf_release(&faults);
+	buf_release(&warnings);
+	return c;
 }
 
 struct config *load_warned(const char *text, const char *expected)

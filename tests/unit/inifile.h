@@ -21,6 +21,8 @@ int ini_remove_dir(void **state);
 /* The text must load without faults, and with these warnings or none. */
 struct config *load(const char *text);
 struct config *load_warned(const char *text, const char *expected);
+/* Whatever it is warned of. */
+struct config *load_anyway(const char *text);
 
 /* The text must not load, for these faults. */
 void assert_faults(const char *text, const char *expected);

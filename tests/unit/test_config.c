@@ -266,72 +266,6 @@ static void long_comments_are_no_fault(void **state)
 	config_unref(load(text));
 }
 
-/* ---- warnings ---- */
-
-static void a_pattern_of_every_key_is_warned_of(void **state)
-{
-	(void)state;
-	config_unref(load_warned("[lock a]\npattern = a\n\t?*\n\tb\n[lock b]\npattern = *\n",
-	                         "3: pattern '?*' of [lock a] makes a lock of every key; name "
-	                         "those that are locks, such as lock:*\n"
-	                         "6: pattern '*' of [lock b] makes a lock of every key; name "
-	                         "those that are locks, such as lock:*\n"));
-}
-
-static void a_shadowed_pattern_is_warned_of(void **state)
-{
-	(void)state;
-	config_unref(load_warned("[lock a]\npattern = x:*\n[lock b]\npattern = y:* x:*\n"
-	                         "[lock c]\npattern = x:1 z\n",
-	                         "4: pattern 'x:*' of [lock b] never applies, since the "
-	                         "earlier [lock a] catches the same keys; remove it or move it "
-	                         "up\n"
-	                         "6: pattern 'x:1' of [lock c] never applies, since the "
-	                         "earlier [lock a] catches the same keys; remove it or move it "
-	                         "up\n"));
-}
-
-static void a_pattern_of_hasps_own_keys_is_warned_of(void **state)
-{
-	(void)state;
-	config_unref(load_warned("[lock a]\npattern = hasp:owner:*\n",
-	                         "2: pattern 'hasp:owner:*' of [lock a] never applies, since "
-	                         "keys that begin with 'hasp:' are hasp's own\n"));
-}
-
-static void a_guards_patterns_are_warned_of(void **state)
-{
-	(void)state;
-	config_unref(load_warned(
-		"[guard a]\nacquire_on = GET\npattern = x:*\n\t**\n"
-		"[guard b]\nacquire_on = GET\npattern = x:1 y l:*\n\thasp:a\n"
-		"[lock l]\npattern = l:*\n",
-		"4: pattern '**' of [guard a] guards every key; name those that are read, "
-		"changed and written back, such as stock:*\n"
-		"7: pattern 'x:1' of [guard b] never applies, since the earlier [guard a] "
-		"catches the same keys; remove it or move it up\n"
-		"7: pattern 'y' of [guard b] never applies, since the earlier [guard a] "
-		"catches the same keys; remove it or move it up\n"
-		"7: pattern 'l:*' of [guard b] never applies, since [lock l] catches the "
-		"same keys, and locks are not guarded; remove one of the two\n"
-		"8: pattern 'hasp:a' of [guard b] never applies, since the earlier [guard a] "
-		"catches the same keys; remove it or move it up\n"));
-	config_unref(load_warned("[guard a]\nacquire_on = GET\npattern = hasp:a*\n",
-	                         "3: pattern 'hasp:a*' of [guard a] never applies, since keys "
-	                         "that begin with 'hasp:' are hasp's own\n"));
-}
-
-static void a_command_named_twice_is_warned_of(void **state)
-{
-	(void)state;
-	config_unref(load_warned(
-		"[guard a]\npattern = a\nacquire_on = GET GETDEL\n\tget Get\n"
-		"release_on = GETDEL SET SET\n",
-		"4: 'get' stands twice in 'acquire_on' of [guard a]; remove one\n"
-		"4: 'Get' stands twice in 'acquire_on' of [guard a]; remove one\n"
-		"5: 'SET' stands twice in 'release_on' of [guard a]; remove one\n"));
-}
-
 /* ---- use ---- */
 
 static void the_last_unref_frees(void **state)
@@ -383,11 +317,6 @@ int main(void)
 		cmocka_unit_test(windows_line_ends_and_a_byte_order_mark_are_fine),
 		cmocka_unit_test(lines_may_be_as_long_as_inih_allows),
 		cmocka_unit_test(long_comments_are_no_fault),
-		cmocka_unit_test(a_pattern_of_every_key_is_warned_of),
-		cmocka_unit_test(a_shadowed_pattern_is_warned_of),
-		cmocka_unit_test(a_pattern_of_hasps_own_keys_is_warned_of),
-		cmocka_unit_test(a_guards_patterns_are_warned_of),
-		cmocka_unit_test(a_command_named_twice_is_warned_of),
 		cmocka_unit_test(the_last_unref_frees),
 		cmocka_unit_test(a_restart_is_needed_for_what_cannot_change),
 	};

@@ -159,7 +159,7 @@ static void the_first_byte_never_hides_a_match(void **state)
 		struct matcher *m;
 
 		snprintf(text, sizeof(text), "[lock a]\npattern = %s\n", patterns[i]);
-		c = load(text);
+		c = load_anyway(text);
 		m = match_new(c);
 		for (int n = 0; n < 256 * 256; n++) {
 			struct slice one = slice_of(key, 1), two = slice_of(key, 2);
