@@ -5,7 +5,7 @@
  *      .------------------------------------------------------------------------.
  *      v                                                                         |
  *    OPEN --a long request begins--> STREAMING --it ends--> OPEN                 |
- *      |  `--SYNC, PSYNC-----------> TUNNEL                                      |
+ *      |  `--SYNC was accepted-----> TUNNEL                                      |
  *      |  `--a protocol error------> REFUSED                                     |
  *      |                                                                         |
  *      |--what it means depends on a reply---> PARKED_DEFERRED --answered--------|
@@ -58,6 +58,7 @@ struct client {
 	enum client_state state; /* conn.c writes it */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
+	bool uncounted; /* it wrote on shared links, which WAIT on its own does not know of */
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */

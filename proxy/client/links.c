@@ -25,10 +25,6 @@ static void open_dedicated(struct client *c)
 
 	link_join(l, &c->user);
 	c->shared = false;
-	/* WAIT speaks of what its connection wrote, and that was on shared links: any
-	 * command makes Redis count all that was written until now. */
-	if (c->env->policy.config->pooling == POOLING_SHARED)
-		link_ping(l);
 }
 
 static void open_shared(struct client *c)
@@ -36,7 +32,7 @@ static void open_shared(struct client *c)
 	struct link_login login = login_of(c);
 
 	pool_join(c->env->pool, &login, &c->user);
-	c->shared = true;
+	c->shared = c->uncounted = true;
 }
 
 static bool may_share(const struct client *c, enum route route)

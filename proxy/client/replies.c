@@ -138,6 +138,21 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		go_on_deferred(c);
 }
 
+/* SYNC or MONITOR was not refused. */
+static void on_stream(void *owner, void *tag)
+{
+	struct client *c = client_of(owner);
+	struct pending_request *r = tag;
+	bool raw = r->raw;
+
+	session_complete(&c->session, r);
+	session_make_opaque(&c->session);
+	client_set_state(c, CLIENT_OPEN);
+	if (raw)
+		client_set_state(c, CLIENT_TUNNEL);
+	c->env->on_unparked(c);
+}
+
 /* A line for LINK_INTERCEPT: the reply to a rewritten request is an error, or what the request
  * waits for is not there; or Redis has refused to queue a command. */
 static bool on_line(void *owner, void *tag, struct slice line)
@@ -210,6 +225,7 @@ const struct link_ops replies_link_ops = {
 	.on_reply = on_reply,
 	.on_answered = on_answered,
 	.on_line = on_line,
+	.on_stream = on_stream,
 	.on_frame = on_frame,
 	.on_drained = on_link_drained,
 	.on_idle = on_link_idle,

@@ -55,6 +55,8 @@ static unsigned reply_flags(const struct decision *d)
 		return d->watches_refusal ? LINK_INTERCEPT : LINK_PASS;
 	if (d->pending->kind == PENDING_EXEC)
 		flags |= LINK_CAPTURE;
+	if (d->pending->kind == PENDING_STREAM)
+		flags |= LINK_BEGINS_STREAM;
 	if (d->pending->observation)
 		flags |= LINK_NOTIFY_EARLY;
 	return flags;
@@ -73,22 +75,32 @@ static void expect(struct client *c, const struct decision *d)
 	link_expect(&c->user, reply_flags(d), d->pending);
 }
 
-static void enter_tunnel(struct client *c, enum tunnel_mode mode)
+/* Redis counts what was written until now, by whatever connection, as the link's. */
+static void count_writes(struct client *c, struct cursor *k)
 {
-	if (mode == TUNNEL_NONE)
+	if (!c->uncounted)
 		return;
-	link_make_opaque(c->user.link);
-	session_make_opaque(&c->session);
-	if (mode == TUNNEL_RAW)
-		client_set_state(c, CLIENT_TUNNEL);
+	send_passed(c, k);
+	link_ping(c->user.link);
+	c->uncounted = false;
 }
 
-static void pass(struct client *c, struct cursor *k, const struct decision *d)
+/* False: the client is parked, for the answer says what comes behind it. */
+static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 {
 	client_end_wait(c);
+	if (d->follows_ping)
+		count_writes(c, k);
 	expect(c, d);
 	step_over(c, k);
-	enter_tunnel(c, d->tunnel_mode);
+	if (d->turns_opaque) {
+		link_make_opaque(c->user.link);
+		session_make_opaque(&c->session);
+	}
+	if (!d->pending || d->pending->kind != PENDING_STREAM)
+		return true;
+	put_off(c, CLIENT_PARKED_DEFERRED);
+	return false;
 }
 
 /* env->rewritten takes the request's place, and nothing waits for its reply. */
@@ -107,8 +119,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 {
 	switch (d->verdict) {
 	case DISPATCH_PASS:
-		pass(c, k, d);
-		return true;
+		return pass(c, k, d);
 	case DISPATCH_CALL:
 		if (!d->pending) {
 			replace(c, k, d);

@@ -115,8 +115,10 @@ enum command_session {
 	SESSION_RESET,
 	SESSION_SCRIPT,
 	SESSION_QUIT,
-	SESSION_OPAQUE, /* replies cannot be followed behind it */
-	SESSION_RAW, /* what follows is no RESP */
+	SESSION_MONITOR,
+	SESSION_REPLCONF,
+	SESSION_SYNC, /* PSYNC, too */
+	SESSION_WAIT,
 };
 
 /* What COMMAND does not tell. */

@@ -38,13 +38,6 @@ enum route {
 	                 replayed */
 };
 
-/* What becomes of the connection behind the request. */
-enum tunnel_mode {
-	TUNNEL_NONE,
-	TUNNEL_OPAQUE, /* replies can't be followed from here on */
-	TUNNEL_RAW, /* nor requests: a replica's byte stream begins */
-};
-
 struct decision {
 	enum verdict verdict;
 	/* Awaits the reply; the caller's. NULL: nothing depends on it, or the transaction that
@@ -54,7 +47,9 @@ struct decision {
 	bool watches_refusal; /* an error in reply aborts the transaction */
 	unsigned discards; /* replies before that one, which the client does not get */
 	int64_t wait_ms; /* CALL: for how long it may wait in line; 0: not at all */
-	enum tunnel_mode tunnel_mode;
+	bool follows_ping; /* on a link on which Redis has not counted what the client wrote
+	                    * before, by any command, it comes behind a PING */
+	bool turns_opaque; /* replies can't be followed from here on */
 };
 
 /* Most commands have no more keys than this; for others the heap is used. */

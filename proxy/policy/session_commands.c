@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/args.h"
 #include "config/match.h"
 
 /* A longer name owns nothing by it: the connection does. */
@@ -46,6 +47,16 @@ static char *copy_name(struct slice s)
 	return s.n > NAME_MAX_BYTES ? xstrdup("") : xmemdup(s.p, s.n);
 }
 
+/* A user whose name cannot be kept is not taken for another. */
+static void set_login(struct pending_request *r, struct slice user, struct slice password)
+{
+	free(r->login.user);
+	free(r->login.password);
+	r->login.user = copy_name(user);
+	r->login.password = copy_name(password);
+	r->login.user_unknown = user.n > NAME_MAX_BYTES;
+}
+
 static struct decision on_select(struct context *x)
 {
 	struct pending_request *r = pending_new(PENDING_SELECT);
@@ -61,8 +72,7 @@ static struct decision on_session_auth(struct context *x)
 {
 	struct pending_request *r = pending_new(PENDING_AUTH);
 
-	r->login.user = x->req->argc > 2 ? copy_name(arg(x, 1)) : xstrdup("");
-	r->login.password = copy_name(arg(x, x->req->argc - 1));
+	set_login(r, x->req->argc > 2 ? arg(x, 1) : SLICE_NONE, arg(x, x->req->argc - 1));
 	return await_session(x, r);
 }
 
@@ -70,19 +80,16 @@ static struct decision on_hello(struct context *x)
 {
 	struct pending_request *r = pending_new(PENDING_HELLO);
 
-	if (slice_is(arg(x, 1), "2"))
+	if (slice_eq(arg(x, 1), SLICE_LIT("2")))
 		r->login.proto = 2;
-	else if (slice_is(arg(x, 1), "3"))
+	else if (slice_eq(arg(x, 1), SLICE_LIT("3")))
 		r->login.proto = 3;
 	for (size_t i = 2; i < x->req->argc; i++) {
 		/* Of several, Redis takes the last. */
-		if (slice_is(arg(x, i), "auth")) {
-			free(r->login.user);
-			free(r->login.password);
-			r->login.user = copy_name(arg(x, i + 1));
-			r->login.password = copy_name(arg(x, i + 2));
+		if (args_option(arg(x, i), "auth")) {
+			set_login(r, arg(x, i + 1), arg(x, i + 2));
 			i += 2;
-		} else if (slice_is(arg(x, i), "setname")) {
+		} else if (args_option(arg(x, i), "setname")) {
 			free(r->login.name);
 			r->login.name = copy_name(arg(x, ++i));
 		}
@@ -152,11 +159,11 @@ static struct decision on_unwatch(struct context *x)
 	return pass;
 }
 
-static struct decision tunnel_mode(enum tunnel_mode t)
+static struct decision turn_opaque(void)
 {
 	struct decision d = pass;
 
-	d.tunnel_mode = t;
+	d.turns_opaque = true;
 	return d;
 }
 
@@ -166,7 +173,7 @@ static struct decision subscribe(struct context *x, enum subscription kind, bool
 
 	/* EXEC's reply is then followed by frames that are not in it. */
 	if (session_in_multi(x->session))
-		return tunnel_mode(TUNNEL_OPAQUE);
+		return turn_opaque();
 	r = pending_new(PENDING_SUBSCRIBE);
 	r->subscribe.kind = kind;
 	r->subscribe.ends = ends;
@@ -204,25 +211,34 @@ static struct decision on_sunsubscribe(struct context *x)
 	return subscribe(x, SUBSCRIBED_SHARDS, true);
 }
 
+/* Are some of the replies to come left out? In a transaction also those of which ON has a part.
+ * Redis refuses other words than these three. */
+static bool hushes(const struct context *x)
+{
+	struct slice how = arg(x, 2);
+
+	if (!args_option(arg(x, 1), "reply") || x->req->argc != 3)
+		return false;
+	return args_option(how, "off") || args_option(how, "skip") ||
+	       (session_in_multi(x->session) && args_option(how, "on"));
+}
+
 static struct decision on_client(struct context *x)
 {
 	struct pending_request *r;
 
-	if (slice_is(arg(x, 1), "setname") && x->req->argc == 3) {
+	if (args_option(arg(x, 1), "setname") && x->req->argc == 3) {
 		r = pending_new(PENDING_NAME);
 		r->login.name = copy_name(arg(x, 2));
 		return await_session(x, r);
 	}
-	if (slice_is(arg(x, 1), "reply") && x->req->argc == 3 &&
-	    (session_in_multi(x->session) || !slice_is(arg(x, 2), "on")))
-		return tunnel_mode(TUNNEL_OPAQUE);
-	return pass;
+	return hushes(x) ? turn_opaque() : pass;
 }
 
 static struct decision on_script(struct context *x)
 {
 	/* The script debugger speaks a protocol of its own. */
-	return slice_is(arg(x, 1), "debug") ? tunnel_mode(TUNNEL_OPAQUE) : pass;
+	return args_option(arg(x, 1), "debug") ? turn_opaque() : pass;
 }
 
 /* Redis hangs up, whatever is behind it. */
@@ -232,16 +248,46 @@ static struct decision on_quit(struct context *x)
 	return pass;
 }
 
-static struct decision on_opaque(struct context *x)
+/* Whether a stream begins, Redis' answer tells. Where that is not seen, the replies are not
+ * followed any more; and in a transaction Redis refuses the command. */
+static struct decision await_stream(struct context *x, bool raw)
 {
-	(void)x;
-	return tunnel_mode(TUNNEL_OPAQUE);
+	struct decision d = pass;
+
+	if (x->session->opaque || session_in_multi(x->session))
+		return pass;
+	d.pending = pending_new(PENDING_STREAM);
+	d.pending->raw = raw;
+	return d;
+}
+
+static struct decision on_monitor(struct context *x)
+{
+	/* Before Redis 7, EXEC may carry it out. */
+	return session_in_multi(x->session) ? turn_opaque() : await_stream(x, false);
 }
 
 static struct decision on_sync(struct context *x)
 {
-	(void)x;
-	return tunnel_mode(TUNNEL_RAW);
+	return await_stream(x, true);
+}
+
+/* It speaks of what its connection wrote. In a transaction MULTI came before it on that. */
+static struct decision on_wait(struct context *x)
+{
+	struct decision d = pass;
+
+	d.follows_ping = !x->session->opaque && !session_in_multi(x->session);
+	return d;
+}
+
+/* Redis does not answer what a replica acknowledges or is to acknowledge. */
+static struct decision on_replconf(struct context *x)
+{
+	for (size_t i = 1; i < x->req->argc; i += 2)
+		if (args_option(arg(x, i), "ack") || args_option(arg(x, i), "getack"))
+			return turn_opaque();
+	return pass;
 }
 
 struct session_command {
@@ -270,9 +316,10 @@ static const struct session_command session_commands[] = {
 	[SESSION_RESET] = { on_reset, false, ROUTE_PINNED },
 	[SESSION_SCRIPT] = { on_script, true, ROUTE_DEDICATED },
 	[SESSION_QUIT] = { on_quit, false, ROUTE_PINNED },
-	/* A replica acknowledges, by REPLCONF, without being answered. */
-	[SESSION_OPAQUE] = { on_opaque, true, ROUTE_PINNED },
-	[SESSION_RAW] = { on_sync, true, ROUTE_PINNED },
+	[SESSION_MONITOR] = { on_monitor, true, ROUTE_PINNED },
+	[SESSION_REPLCONF] = { on_replconf, true, ROUTE_PINNED },
+	[SESSION_SYNC] = { on_sync, true, ROUTE_PINNED },
+	[SESSION_WAIT] = { on_wait, true, ROUTE_PINNED },
 };
 
 struct decision session_command_decide(struct context *x)
@@ -297,15 +344,15 @@ enum route session_command_route(const struct command_info *what, const struct r
 		return ROUTE_PINNED;
 	if (what->session == SESSION_SCRIPT) {
 		struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
-		if (slice_is(subcommand, "debug"))
+		if (args_option(subcommand, "debug"))
 			return ROUTE_PINNED;
 		/* Redis does not read a link whose script it runs. */
-		return slice_is(subcommand, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
+		return args_option(subcommand, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
 	}
 	if (what->session == SESSION_CLIENT)
-		return req->argc > 1 && (slice_is(req->argv[1], "setname") ||
-		                         slice_is(req->argv[1], "getname") ||
-		                         slice_is(req->argv[1], "setinfo"))
+		return req->argc > 1 && (args_option(req->argv[1], "setname") ||
+		                         args_option(req->argv[1], "getname") ||
+		                         args_option(req->argv[1], "setinfo"))
 		               ? ROUTE_DEDICATED
 		               : ROUTE_PINNED;
 	return ROUTE_DEDICATED;

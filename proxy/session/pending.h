@@ -31,6 +31,7 @@ enum pending_kind {
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
 	PENDING_PROBE, /* it may end a lock that is waited for */
 	PENDING_GUARD, /* a command on guarded keys */
+	PENDING_STREAM, /* unless it is refused, a stream of bytes begins: SYNC, MONITOR */
 	PENDING_NOTICE, /* only that it is answered matters, and nothing waits for that */
 };
 
@@ -46,11 +47,13 @@ struct pending_request {
 	size_t index; /* in a transaction: its place there */
 	union {
 		int db; /* SELECT */
+		bool raw; /* STREAM: what the client sends is no request any more, either */
 		struct {
 			uint8_t proto; /* HELLO; 0: unchanged */
 			char *user; /* NULL: unchanged; "": the default user */
 			char *password; /* with `user` */
 			char *name; /* NULL: unchanged; "": none */
+			bool user_unknown; /* (with `user`) the name was too long to keep */
 		} login; /* AUTH, HELLO, NAME */
 		struct {
 			enum subscription kind;

@@ -157,7 +157,8 @@ static void log_in_as(struct session *s, struct pending_request *r)
 {
 	if (r->login.proto)
 		s->proto = r->login.proto;
-	s->user_unknown &= !r->login.user;
+	if (r->login.user)
+		s->user_unknown = r->login.user_unknown;
 	s->logged_in |= r->login.user != NULL;
 	replace_password(s, r);
 	replace_text(&s->user, &r->login.user);
@@ -188,7 +189,8 @@ static void apply_request(struct session *s, struct pending_request *r)
 static bool is_stateless(const struct pending_request *r)
 {
 	return r->kind == PENDING_LOCK || r->kind == PENDING_PROBE ||
-	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE;
+	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE ||
+	       r->kind == PENDING_STREAM;
 }
 
 /* It is not known whether Redis has carried out the request. */

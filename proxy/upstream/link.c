@@ -298,19 +298,24 @@ void link_watch(struct link *l, bool on)
 	l->watched = on;
 }
 
-void link_try_opaque(struct link *l)
+void link_turn_opaque(struct link *l)
 {
-	const struct inflight *head = fifo_head(&l->fifo);
 	struct link_user *u = link_sole_user(l);
 
-	if (l->state != LINK_TURNING_OPAQUE)
-		return;
-	if (head && (!head->user || head->flags == LINK_DISCARD))
-		return;
 	link_set_state(l, LINK_OPAQUE);
 	fifo_clear(&l->fifo);
 	if (u)
 		u->inflight = 0;
+}
+
+void link_try_opaque(struct link *l)
+{
+	const struct inflight *head = fifo_head(&l->fifo);
+
+	if (l->state != LINK_TURNING_OPAQUE)
+		return;
+	if (!head || (head->user && head->flags != LINK_DISCARD))
+		link_turn_opaque(l);
 }
 
 void link_make_opaque(struct link *l)

@@ -38,6 +38,9 @@ enum {
 	LINK_DISCARD = 1 << 3, /* don't forward it */
 	LINK_NOTIFY_EARLY = 1 << 4, /* (with LINK_NOTIFY) call on_answered() before the end of
 	                             * the reply is forwarded */
+	LINK_BEGINS_STREAM =
+		1 << 6, /* (private links) unless it is an error, it begins a stream of
+	                 * bytes: the link turns opaque by itself, see on_stream() */
 };
 
 /* A reply longer than this, in bytes, is not captured. */
@@ -75,6 +78,9 @@ struct link_ops {
 	/* The link is connected; or link_is_full() was true for one of its users, and it is
 	 * full no more. */
 	void (*on_drained)(void *owner);
+	/* The reply to a request with LINK_BEGINS_STREAM is no error: from its first byte on
+	 * the link is opaque. May be NULL when LINK_BEGINS_STREAM is not used. */
+	void (*on_stream)(void *owner, void *tag);
 	/* No reply is due any more, and the user had set `await_idle`. May be NULL. */
 	void (*on_idle)(void *owner);
 	/* The link is gone, and the user not on it any more; `inflight` of its requests are not

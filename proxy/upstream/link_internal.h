@@ -84,6 +84,8 @@ void link_notify_drained(struct link *l);
 /* From TURNING_OPAQUE to OPAQUE, unless the next reply is to be discarded: such replies come
  * before all that is for the user. */
 void link_try_opaque(struct link *l);
+/* From TURNING_OPAQUE to OPAQUE: nothing is in flight any more. */
+void link_turn_opaque(struct link *l);
 
 /* What users send waits until Redis has accepted the login. */
 static inline bool link_is_logging_in(const struct link *l)

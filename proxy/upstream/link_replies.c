@@ -256,6 +256,24 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 	return used;
 }
 
+/* The byte at `p` is the first of a stream that no reply bounds, instead of an error. */
+static bool begins_stream(const struct link *l, const char *p)
+{
+	const struct inflight *head = fifo_head(&l->fifo);
+
+	return reply_scan_at_start(&l->scan) && head && head->user &&
+	       (head->flags & LINK_BEGINS_STREAM) && *p != '-';
+}
+
+static void start_stream(struct link *l)
+{
+	struct inflight head = *fifo_head(&l->fifo);
+
+	link_set_state(l, LINK_TURNING_OPAQUE);
+	link_turn_opaque(l);
+	head.user->ops->on_stream(head.user->owner, head.tag);
+}
+
 static void scan_replies(struct link *l, const char *p, size_t n)
 {
 	const char *end = p + n;
@@ -265,10 +283,15 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 
 	while (p < end && link_scans_replies(l)) {
 		if (reply_scan_at_start(&l->scan) &&
-		    (to = skip_plain(l, p, (size_t)(end - p), &used)))
+		    (to = skip_plain(l, p, (size_t)(end - p), &used))) {
 			switch_segment(l, &g, to, p);
-		else if ((used = scan_one(l, &g, p, (size_t)(end - p))) == 0)
+		} else if (begins_stream(l, p)) {
+			forward_segment(l, &g, p);
+			start_stream(l);
+			break;
+		} else if ((used = scan_one(l, &g, p, (size_t)(end - p))) == 0) {
 			return;
+		}
 		p += used;
 	}
 	forward_segment(l, &g, p);

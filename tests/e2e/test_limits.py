@@ -55,7 +55,7 @@ def test_idle_clients_are_closed_but_none_that_waits(start_hasp, redis_server):
     plain.publish("news", "hello")
     assert subscriber.read().endswith(b"$5\r\nhello\r\n") and pattern.read().endswith(b"$5\r\nhello\r\n")
     assert multi.call("DISCARD") == OK
-    assert b'"PING"' in monitor.read()  # of `idle`
+    until(lambda: b'"PING"' in monitor.read(), "the PING of `idle`")
     plain.rpush("list", "x")
     assert blocked.read().endswith(b"x\r\n")
 

@@ -5,7 +5,7 @@ import os
 import re
 
 import pytest
-from harness.replies import NIL, OK, ONE, ZERO
+from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.resp import pipeline
 from harness.sections import rule
 
@@ -100,6 +100,25 @@ def test_owner_user_is_default_for_who_did_not_log_in(pair, plain):
     one.call("SETNX", KEY, "v")
     assert owner_of(plain) == "user:default"
     assert other.call("DEL", KEY) == ONE
+
+
+@pytest.mark.parametrize("option", [b"auth\0", b"AUTH\0x"])
+def test_owner_user_is_who_logged_in_by_an_option_that_ends_at_a_nul(pair, plain, option):
+    """Redis reads its options as strings of C."""
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">pa", "~*", "&*", "+@all")
+    one, _ = pair(rule(owner="user"))
+    assert one.call("HELLO", 2, option, "alice", "pa", b"setname\0", "me").startswith(b"*")
+    assert one.call("ACL", "WHOAMI") == bulk("alice")
+    one.call("SETNX", KEY, "v")
+    assert owner_of(plain) == "user:alice"
+
+
+def test_owner_user_with_a_name_too_long_to_keep_is_the_connection(pair, plain):
+    plain.execute_command("ACL", "SETUSER", "u" * 513, "on", ">pa", "~*", "&*", "+@all")
+    one, _ = pair(rule(owner="user"))
+    assert one.call("AUTH", "u" * 513, "pa") == OK
+    one.call("SETNX", KEY, "v")
+    assert owner_of(plain).startswith("connection:")
 
 
 def test_owner_value_needs_no_sidecar(pair, plain):

@@ -67,6 +67,13 @@ static bool on_frame(void *owner, const struct reply_scan *frame)
 	return true;
 }
 
+static void on_stream(void *owner, void *tag)
+{
+	struct link_fixture *f = owner;
+
+	buf_printf(&f->told, "stream %s\n", (char *)tag);
+}
+
 static void on_drained(void *owner)
 {
 	struct link_fixture *f = owner;
@@ -90,6 +97,7 @@ static const struct link_ops ops = {
 	.on_answered = on_answered,
 	.on_line = on_line,
 	.on_frame = on_frame,
+	.on_stream = on_stream,
 	.on_drained = on_drained,
 	.on_down = on_down,
 };

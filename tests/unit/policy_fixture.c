@@ -263,7 +263,7 @@ void assert_passed(struct policy_fixture *f, const char *words)
 
 	assert_int_equal(d->verdict, DISPATCH_PASS);
 	assert_null(d->pending);
-	assert_int_equal(d->tunnel_mode, TUNNEL_NONE);
+	assert_false(d->turns_opaque);
 	assert_int_equal(d->discards, 0);
 }
 

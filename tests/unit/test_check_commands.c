@@ -93,6 +93,8 @@ static struct commands *learned(void)
 	notify(&t, "graph.query", "readonly movablekeys", 1);
 	notify(&t, "graph.list", "readonly movablekeys", 0);
 	notify(&t, "JSON.GET", "readonly", 1);
+	notify(&t, "post", "readonly loading stale", 0);
+	notify(&t, "host:", "readonly loading stale", 0);
 	tell_container(&t, "object", "object|freq", "readonly", 2);
 	tell_container(&t, "memory", "memory|usage", "readonly movablekeys", 0);
 	tell_container(&t, "client", "client|info", "noscript", 0);
@@ -155,6 +157,16 @@ static void commands_whose_keys_nobody_tells_cannot(void **state)
 	learn(&again, *state);
 	assert_unfit(*state, classifier, NULL, faults);
 	assert_unfit(*state, "sort_ro", NULL, "");
+}
+
+/* Redis hangs up on them. */
+static void the_first_words_of_http_share_no_link(void **state)
+{
+	const struct commands *told = *state;
+
+	assert_true(commands_get(told, SLICE_LIT("PING"))->flags & COMMAND_STATELESS);
+	assert_false(commands_get(told, SLICE_LIT("POST"))->flags & COMMAND_STATELESS);
+	assert_false(commands_get(told, SLICE_LIT("Host:"))->flags & COMMAND_STATELESS);
 }
 
 static void commands_that_may_block_cannot(void **state)
@@ -244,6 +256,7 @@ int main(void)
 		TEST(whatever_has_a_key_can_be_guarded),
 		TEST(commands_without_a_key_cannot),
 		TEST(commands_whose_keys_nobody_tells_cannot),
+		TEST(the_first_words_of_http_share_no_link),
 		TEST(commands_that_may_block_cannot),
 		TEST(commands_forbidden_in_scripts_cannot),
 		TEST(what_releases_must_write),

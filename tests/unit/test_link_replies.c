@@ -391,6 +391,32 @@ static void a_link_can_turn_opaque_inside_its_callback(void **state)
 	     "reply a +\n");
 }
 
+static void expect_a_stream(struct link_fixture *f)
+{
+	expect(f, LINK_PASS, NULL);
+	expect(f, LINK_NOTIFY | LINK_BEGINS_STREAM, "a");
+}
+
+static void a_stream_begins_where_the_server_begins_it(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_a_stream, "+1\r\n+FULLRESYNC a 1\r\n$3\r\n-no",
+	     "+1\r\n+FULLRESYNC a 1\r\n$3\r\n-no", "stream a\n");
+	SEES(f, expect_a_stream, "+1\r\n\n\n$3\r\nRDB*", "+1\r\n\n\n$3\r\nRDB*", "stream a\n");
+	assert_int_equal(f->user.inflight, 0);
+}
+
+static void a_stream_that_is_refused_does_not_begin(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_a_stream, "+1\r\n-NOPERM +x\r\n", "+1\r\n-NOPERM +x\r\n", "reply a -\n");
+	expect(f, LINK_NOTIFY, "b");
+	SERVER_SENDS(f, "+2\r\n");
+	assert_buf(&f->bytes, "+1\r\n-NOPERM +x\r\n+2\r\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -417,6 +443,8 @@ int main(void)
 		TEST(a_link_turns_opaque_behind_its_own_requests),
 		TEST(a_link_turns_opaque_behind_what_nobody_is_to_see),
 		TEST(a_link_can_turn_opaque_inside_its_callback),
+		TEST(a_stream_begins_where_the_server_begins_it),
+		TEST(a_stream_that_is_refused_does_not_begin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static struct pending_request *assert_awaited(struct policy_fixture *f, const ch
 	struct decision *d = decide(f, words);
 
 	assert_int_equal(d->verdict, DISPATCH_PASS);
-	assert_int_equal(d->tunnel_mode, TUNNEL_NONE);
+	assert_false(d->turns_opaque);
 	assert_non_null(d->pending);
 	assert_int_equal(d->pending->kind, kind);
 	return d->pending;
@@ -234,35 +234,61 @@ static void subscriptions_are_awaited_by_their_kind(void **state)
 /* --- what cannot be followed
  * -------------------------------------------------------------------- */
 
-static void assert_tunnel(struct policy_fixture *f, const char *words, enum tunnel_mode mode)
+static void assert_followed(struct policy_fixture *f, const char *words, bool is_followed)
 {
 	struct decision *d = decide(f, words);
 
 	assert_int_equal(d->verdict, DISPATCH_PASS);
-	assert_int_equal(d->tunnel_mode, mode);
+	assert_int_equal(d->turns_opaque, !is_followed);
 	assert_null(d->pending);
 }
 
 static void behind_some_commands_replies_cannot_be_followed(void **state)
 {
-	assert_tunnel(*state, "MONITOR", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "CLIENT REPLY OFF", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "client reply skip", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "CLIENT REPLY ON", TUNNEL_NONE);
-	assert_tunnel(*state, "SCRIPT DEBUG YES", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "SCRIPT LOAD x", TUNNEL_NONE);
-	assert_tunnel(*state, "REPLCONF listening-port 1", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "SYNC", TUNNEL_RAW);
-	assert_tunnel(*state, "PSYNC ? -1", TUNNEL_RAW);
+	assert_followed(*state, "CLIENT REPLY OFF", false);
+	assert_followed(*state, "client reply skip", false);
+	assert_followed(*state, "CLIENT REPLY ON", true);
+	assert_followed(*state, "SCRIPT DEBUG YES", false);
+	assert_followed(*state, "SCRIPT LOAD x", true);
+	assert_followed(*state, "REPLCONF listening-port 1", true);
+	assert_followed(*state, "REPLCONF listening-port 1 ACK 2", false);
+	assert_followed(*state, "REPLCONF getack *", false);
+}
+
+static void redis_says_whether_a_stream_begins(void **state)
+{
+	assert_false(assert_awaited(*state, "MONITOR", PENDING_STREAM)->raw);
+	assert_true(assert_awaited(*state, "SYNC", PENDING_STREAM)->raw);
+	assert_true(assert_awaited(*state, "PSYNC ? -1", PENDING_STREAM)->raw);
+	run(*state, "MULTI", "+OK\r\n");
+	assert_followed(*state, "MONITOR", false);
+	assert_followed(*state, "SYNC", true);
+}
+
+static void words_of_client_reply_that_redis_refuses_change_nothing(void **state)
+{
+	assert_followed(*state, "CLIENT REPLY MAYBE", true);
+	assert_followed(*state, "CLIENT REPLY OFF NOW", true);
+	run(*state, "MULTI", "+OK\r\n");
+	assert_followed(*state, "CLIENT REPLY MAYBE", true);
+}
+
+/* So it counts what was written on other links. */
+static void wait_comes_behind_a_ping_unless_in_a_transaction(void **state)
+{
+	assert_true(decide(*state, "WAIT 1 0")->follows_ping);
+	assert_false(decide(*state, "BLPOP a 0")->follows_ping);
+	run(*state, "MULTI", "+OK\r\n");
+	assert_false(decide(*state, "WAIT 1 0")->follows_ping);
 }
 
 /* EXEC's reply is not where the frames are then. */
 static void in_multi_neither_can_subscriptions_nor_client_reply(void **state)
 {
 	run(*state, "MULTI", "+OK\r\n");
-	assert_tunnel(*state, "SUBSCRIBE a", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "UNSUBSCRIBE", TUNNEL_OPAQUE);
-	assert_tunnel(*state, "CLIENT REPLY ON", TUNNEL_OPAQUE);
+	assert_followed(*state, "SUBSCRIBE a", false);
+	assert_followed(*state, "UNSUBSCRIBE", false);
+	assert_followed(*state, "CLIENT REPLY ON", false);
 }
 
 static void quit_is_remembered(void **state)
@@ -462,6 +488,9 @@ int main(void)
 		TEST(reset_ends_everything),
 		TEST(subscriptions_are_awaited_by_their_kind),
 		TEST(behind_some_commands_replies_cannot_be_followed),
+		TEST(redis_says_whether_a_stream_begins),
+		TEST(words_of_client_reply_that_redis_refuses_change_nothing),
+		TEST(wait_comes_behind_a_ping_unless_in_a_transaction),
 		TEST(in_multi_neither_can_subscriptions_nor_client_reply),
 		TEST(quit_is_remembered),
 		TEST(a_command_that_may_block_is_noted),

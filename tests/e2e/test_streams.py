@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Commands behind which no replies come: SYNC, PSYNC, MONITOR. Whether they do, Redis says."""
+
+import pytest
+from harness import encode, until
+from harness.replies import OK, ONE, PONG, ZERO
+from harness.sections import rule
+
+KEY = "lock:1"
+
+
+def served(hasp):
+    """A client that has used a shared link, if links are shared."""
+    hasp.is_up()
+    connection = hasp.connect()
+    assert connection.call("PING") == PONG
+    return connection
+
+
+@pytest.fixture
+def limited(plain):
+    """The user `limited` may do everything but these three."""
+    plain.execute_command("ACL", "SETUSER", "limited", "on", ">pw", "~*", "&*", "+@all",
+                          "-sync", "-psync", "-monitor")
+    return ("AUTH", "limited", "pw")
+
+
+@pytest.mark.parametrize("command", [("SYNC",), ("PSYNC", "?", -1)])
+def test_sync_is_the_first_command_on_its_link(start_hasp, plain, command):
+    plain.config_set("repl-diskless-sync-delay", 0)
+    plain.set("k", "v")
+    hasp = start_hasp()
+    with served(hasp) as one:
+        one.send(encode(*command))
+        first = one.file.readline().lstrip(b"\n") or one.file.readline()
+        assert first.startswith((b"+FULLRESYNC ", b"$")), first
+        plain.set("after", "1")
+        until(lambda: b"after" in one.file.read1(), "the write to be replicated")
+
+
+def test_what_a_replica_sends_before_the_stream_begins_reaches_redis(start_hasp, plain):
+    plain.config_set("repl-diskless-sync-delay", 0)
+    with start_hasp().connect() as one:
+        assert one.call("REPLCONF", "listening-port", 6999) == OK
+        assert one.call("REPLCONF", "capa", "psync2") == OK
+        one.send(encode("PSYNC", "?", -1) + encode("REPLCONF", "ACK", 4711))
+        assert one.file.readline().startswith(b"+FULLRESYNC ")
+        until(lambda: plain.info("replication").get("slave0", {}).get("port") == 6999, "the replica")
+        until(lambda: plain.info("replication")["slave0"]["offset"] == 4711, "its acknowledgement")
+
+
+@pytest.mark.parametrize("command", [("SYNC",), ("PSYNC", "?", -1), ("MONITOR",), ("PSYNC",),
+                                     ("SYNC", "x")])
+def test_refused_stream_leaves_the_rules_in_force(start_hasp, plain, limited, command):
+    hasp = start_hasp(rule())
+    with served(hasp) as one, hasp.connect() as other:
+        assert one.call(*limited) == OK
+        assert other.call("SETNX", KEY, "v") == ONE
+        one.send(encode(*command) + encode("DEL", KEY) + encode("SETNX", "lock:2", "v"))
+        assert one.read().startswith((b"-NOPERM", b"-ERR wrong number"))
+        assert one.read() == ZERO
+        assert one.read() == ONE
+        assert plain.ttl("lock:2") > 0
+
+
+def test_refused_stream_in_a_transaction_changes_nothing(start_hasp):
+    with served(start_hasp(rule())) as one:
+        assert one.call("MULTI") == OK
+        assert one.call("SYNC").startswith(b"-ERR Command not allowed inside a transaction")
+        assert one.call("EXEC").startswith(b"-EXECABORT")
+        assert one.call("SETNX", KEY, "v") == ONE
+
+
+def test_monitor_shows_what_comes_and_nothing_of_hasps_own(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as one, served(hasp) as other:
+        assert one.call("MONITOR") == OK
+        assert other.call("MULTI") == OK
+        assert other.call("DISCARD") == OK
+        plain.ping()
+        seen = [one.read().split(b'"')[1].lower() for _ in range(2)]
+        assert seen == [b"multi", b"discard"], seen
+
+
+def test_wait_counts_what_was_written_on_shared_links(start_hasp, redis_server, plain):
+    """No replica has it, for there is none that acknowledges; a connection that wrote nothing
+    would be told that all do."""
+    plain.config_set("repl-diskless-sync-delay", 0)
+    hasp = start_hasp()
+    with hasp.connect() as replica, served(hasp) as one:
+        replica.send(encode("SYNC"))
+        until(lambda: plain.info("replication")["connected_slaves"] == 1, "the replica")
+        until(lambda: plain.info("replication")["slave0"]["state"] == "online"
+              or replica.file.read1() is None, "the synchronisation")
+        assert one.call("SET", "k", "v") == OK
+        assert one.call("WAIT", 1, 100) == ZERO
