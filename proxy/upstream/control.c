@@ -12,11 +12,13 @@
 
 #define CONTROL_RETRY_SECONDS 0.1
 
-/* A request in flight. */
+/* A request in flight, or held until its database is selected. */
 struct control_request {
 	control_fn *fn; /* NULL: the reply does not matter */
 	void *arg;
-	struct list node;
+	int db;
+	struct buf held; /* its bytes, until they are sent */
+	struct list node; /* in `requests` or `held` */
 };
 
 struct control {
@@ -24,7 +26,10 @@ struct control {
 	struct link_user user; /* on no link between two tries */
 	struct retry retry;
 	struct list requests; /* in flight, oldest first */
-	int db; /* that the requests sent so far have selected */
+	struct list
+		held; /* the first of them waits for its database, the others for the first */
+	bool selecting; /* SELECT for the first of `held` is in flight */
+	int db; /* that Redis has selected */
 	char *address; /* where the last try went; the configured one may be another by now */
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
@@ -49,6 +54,7 @@ static void control_end_request(struct control_request *req, const redisReply *r
 	void *arg = req->arg;
 
 	list_remove(&req->node);
+	buf_release(&req->held);
 	free(req);
 	if (fn)
 		fn(arg, reply);
@@ -66,11 +72,17 @@ static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
 		freeReplyObject(reply);
 }
 
+static struct control_request *control_first(const struct list *l)
+{
+	return list_empty(l) ? NULL : container_of(l->next, struct control_request, node);
+}
+
 static void control_fail_requests(struct control *c)
 {
-	while (!list_empty(&c->requests))
-		control_end_request(
-			container_of(c->requests.next, struct control_request, node), NULL);
+	struct control_request *req;
+
+	while ((req = control_first(&c->requests)) || (req = control_first(&c->held)))
+		control_end_request(req, NULL);
 }
 
 static void control_forget_error(struct control *c)
@@ -108,15 +120,28 @@ static const struct link_ops control_link_ops = {
 	.on_down = control_on_down,
 };
 
-static void control_send(struct control *c, struct slice request, control_fn *fn, void *arg)
+static struct control_request *control_request_new(int db, control_fn *fn, void *arg)
 {
 	struct control_request *req = xcalloc(1, sizeof(*req));
 
 	req->fn = fn;
 	req->arg = arg;
+	req->db = db;
+	list_init(&req->node);
+	return req;
+}
+
+static void control_send_request(struct control *c, struct control_request *req,
+                                 struct slice bytes)
+{
 	list_append(&c->requests, &req->node);
-	link_send(c->user.link, request);
+	link_send(c->user.link, bytes);
 	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, req);
+}
+
+static void control_send(struct control *c, struct slice request, control_fn *fn, void *arg)
+{
+	control_send_request(c, control_request_new(c->db, fn, arg), request);
 }
 
 static void control_send_argv(struct control *c, const char *const *argv, size_t n,
@@ -227,6 +252,7 @@ static void control_connect(void *arg)
 	struct link_env *env = c->how.env;
 
 	c->db = 0;
+	c->selecting = false;
 	free(c->address);
 	c->address = xstrdup(env->name);
 	link_join(link_new(env, false, NULL), &c->user);
@@ -247,6 +273,7 @@ struct control *control_new(const struct control_how *how)
 	c->how = *how;
 	link_user_init(&c->user, &control_link_ops, c);
 	list_init(&c->requests);
+	list_init(&c->held);
 	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
 	retry_restart(&c->retry);
 	return c;
@@ -286,20 +313,70 @@ bool control_is_up(const struct control *c)
 
 size_t control_inflight(const struct control *c)
 {
-	return c->user.inflight;
+	size_t nheld = 0;
+
+	for (const struct list *at = c->held.next; at != &c->held; at = at->next)
+		nheld++;
+	return c->user.inflight + nheld;
+}
+
+/* --- databases -------------------------------------------------------------------- */
+
+static void control_on_select(void *arg, const redisReply *reply);
+
+/* Sends what is in the database that is selected, and asks for the next one. */
+static void control_go_on(struct control *c)
+{
+	struct control_request *req;
+	char number[16];
+
+	if (!c->up || c->selecting)
+		return;
+	while ((req = control_first(&c->held)) && req->db == c->db) {
+		list_remove(&req->node);
+		control_send_request(c, req, buf_slice(&req->held));
+		buf_release(&req->held);
+	}
+	if (!req)
+		return;
+	c->selecting = true;
+	snprintf(number, sizeof(number), "%d", req->db);
+	control_send_argv(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
+}
+
+/* Redis may refuse it: what was meant for that database is not sent in another one. */
+static void control_on_select(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	struct control_request *req = control_first(&c->held);
+	int db;
+
+	HASP_ASSERT(req);
+	db = req->db;
+	if (reply && reply->type != REDIS_REPLY_ERROR) {
+		c->db = db;
+	} else {
+		/* (A callback may make another call.) */
+		while ((req = control_first(&c->held)) && req->db == db)
+			control_end_request(req, reply);
+	}
+	c->selecting = false;
+	control_go_on(c);
 }
 
 int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
 {
-	char number[16];
+	struct control_request *req;
 
 	if (!c->up)
 		return -1;
-	if (db != c->db) {
-		snprintf(number, sizeof(number), "%d", db);
-		control_send_argv(c, (const char *[]){ "SELECT", number }, 2, NULL, NULL);
-		c->db = db;
+	req = control_request_new(db, fn, arg);
+	if (db == c->db && list_empty(&c->held)) {
+		control_send_request(c, req, request);
+		return 0;
 	}
-	control_send(c, request, fn, arg);
+	buf_append(&req->held, request);
+	list_append(&c->held, &req->node);
+	control_go_on(c);
 	return 0;
 }

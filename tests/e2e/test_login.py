@@ -98,3 +98,23 @@ def test_without_a_login_clients_work_and_the_log_says_what_does_not(with_login,
         until(lambda: "renewal_failed" in hasp.log, "the failure to renew")
         assert runs_out(plain, KEY)
     assert "secret" not in hasp.log and "wrong" not in hasp.log
+
+
+def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
+    """Its own user may not select: what it has to release in database 3 stays in database 0."""
+    hasp, plain = with_login("user = hasp", "password = pw",
+                             rules=rule(owner="name", on_disconnect="release"))
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-select")
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in", timeout=15)
+    with login(hasp) as one:
+        assert one.call("CLIENT", "SETNAME", "me") == OK
+        assert one.call("SETNX", KEY, "v") == ONE
+        with login(hasp) as other:
+            assert other.call("CLIENT", "SETNAME", "me") == OK
+            assert other.call("SELECT", 3) == OK
+            assert other.call("SETNX", KEY, "v") == ONE
+        with login(hasp) as later:
+            assert later.call("SETNX", "lock:later", "v") == ONE
+        until(lambda: not plain.exists("lock:later"), "what comes behind it")
+        assert plain.exists(KEY)
+        assert one.call("DEL", KEY) == ONE

@@ -18,6 +18,8 @@
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define COMMAND "*1\r\n$7\r\nCOMMAND\r\n"
+#define SELECT_0 "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
+#define SELECT_3 "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
 #define NO_COMMANDS "*0\r\n"
 
 static double now_s; /* the clock of the test */
@@ -189,7 +191,61 @@ static void another_database_is_selected_once(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL),
 		                 0);
-	played_server_expect(&f->server, "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\nA\r\nA\r\n");
+	played_server_expect(&f->server, SELECT_3);
+	played_server_send(&f->server, "+OK\r\n");
+	played_server_expect(&f->server, "A\r\nA\r\n");
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("B\r\n"), NULL, NULL), 0);
+	played_server_expect(&f->server, "B\r\n");
+}
+
+static void calls_are_sent_in_their_order_each_in_its_database(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), NULL, NULL), 0);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("B\r\n"), NULL, NULL), 0);
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("C\r\n"), NULL, NULL), 0);
+	assert_int_equal(control_inflight(f->control), 4);
+	played_server_expect(&f->server, SELECT_3);
+	played_server_send(&f->server, "+OK\r\n");
+	played_server_expect(&f->server, "A\r\n" SELECT_0);
+	played_server_send(&f->server, ":1\r\n+OK\r\n");
+	played_server_expect(&f->server, "B\r\n" SELECT_3);
+	played_server_send(&f->server, ":2\r\n+OK\r\n");
+	played_server_expect(&f->server, "C\r\n");
+}
+
+static void nothing_is_done_in_a_database_that_redis_refuses(void **state)
+{
+	struct fixture *f = *state;
+	struct call a = { f, "a" }, b = { f, "b" }, c = { f, "c" };
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), on_reply, &a), 0);
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("B\r\n"), on_reply, &b), 0);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("C\r\n"), on_reply, &c), 0);
+	played_server_expect(&f->server, SELECT_3);
+	played_server_send(&f->server, "-NOPERM\r\n");
+	assert_replies(f, "a=NOPERM b=NOPERM ");
+	played_server_expect(&f->server, "C\r\n");
+	played_server_send(&f->server, "+3\r\n");
+	assert_replies(f, "a=NOPERM b=NOPERM c=3 ");
+}
+
+static void calls_that_wait_for_their_database_get_null_when_the_connection_breaks(void **state)
+{
+	struct fixture *f = *state;
+	struct call a = { f, "a" }, b = { f, "b" };
+
+	come_up(f);
+	assert_int_equal(control_call(f->control, 3, SLICE_LIT("A\r\n"), on_reply, &a), 0);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("B\r\n"), on_reply, &b), 0);
+	played_server_close(&f->server);
+	assert_replies(f, "a=NULL b=NULL ");
+	come_up(f);
+	assert_int_equal(control_call(f->control, 0, SLICE_LIT("C\r\n"), NULL, NULL), 0);
+	played_server_expect(&f->server, "C\r\n");
 }
 
 static void a_new_connection_is_in_database_0(void **state)
@@ -257,6 +313,9 @@ int main(void)
 		TEST(nothing_is_sent_while_it_is_down),
 		TEST(each_call_gets_its_reply),
 		TEST(another_database_is_selected_once),
+		TEST(calls_are_sent_in_their_order_each_in_its_database),
+		TEST(nothing_is_done_in_a_database_that_redis_refuses),
+		TEST(calls_that_wait_for_their_database_get_null_when_the_connection_breaks),
 		TEST(a_new_connection_is_in_database_0),
 		TEST(calls_in_flight_get_null_when_the_connection_breaks),
 		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
