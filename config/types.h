@@ -94,10 +94,8 @@ struct config {
 	int64_t client_idle_timeout_ms; /* 0: never */
 	int64_t tcp_keepalive_ms; /* 0: off; whole seconds */
 	int64_t max_request; /* bytes; longest request held whole for a rule */
-	int64_t client_output_limit; /* bytes of replies a client on a shared link may leave
-	                                unread */
-	int64_t memory_limit; /* bytes of unread replies and unsent requests, over all clients
-	                       */
+	int64_t client_output_limit; /* bytes of unread replies kept for a client */
+	int64_t memory_limit; /* bytes, over all clients and workers */
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */

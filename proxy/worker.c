@@ -251,6 +251,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 
 	(void)loop;
 	(void)revents;
+	clients_shed(&w->clients);
 	clients_reap(&w->clients);
 	links_reap(&w->links);
 }
@@ -291,6 +292,7 @@ static void use_config(struct worker *w, struct config *config)
 
 	policy_use_config(&w->clients.policy, config);
 	pool_set_size(w->pool, config->links_per_worker);
+	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
 	use_upstream(w, old, config);
 	buf_release(&w->unfit);
 	if (control_is_up(w->control))

@@ -6,6 +6,7 @@
 #include "client/client_internal.h"
 #include "client/conn.h"
 #include "client/exchange.h"
+#include "client/limits.h"
 #include "client/replies.h"
 #include "client/requests.h"
 #include "net/dial.h"
@@ -22,6 +23,8 @@ void clients_init(struct client_env *env)
 	list_init(&env->clients);
 	list_init(&env->finishing);
 	list_init(&env->dead);
+	account_init(&env->account, SIZE_MAX);
+	env->flusher->account = &env->account;
 	env->on_unparked = requests_resume;
 	env->waiter_ops = &exchange_waiter_ops;
 }
@@ -39,6 +42,7 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	read_set_init(&c->read_set);
 	link_user_init(&c->user, &replies_link_ops, c);
 	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
+	account_share_init(&c->share);
 	list_append(&env->clients, &c->node);
 	env->n++;
 	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
@@ -72,7 +76,7 @@ void clients_reap(struct client_env *env)
 static bool is_at_rest(const struct client *c)
 {
 	return buf_len(&c->in) == 0 && c->state == CLIENT_OPEN &&
-	       !session_in_multi(&c->session) && buf_len(&c->session.txn.watched) == 0 &&
+	       !session_in_multi(&c->session) && c->session.txn.watched.n == 0 &&
 	       c->user.inflight == 0 &&
 	       (!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
 	       stream_pending(&c->stream) == 0;
@@ -118,6 +122,11 @@ void clients_sweep(struct client_env *env)
 		else if (!env->draining && !listener && is_at_rest(c))
 			client_close(c, "idle for client_idle_timeout");
 	}
+}
+
+void clients_shed(struct client_env *env)
+{
+	limits_shed(env);
 }
 
 void clients_close(struct client_env *env, const char *reason)

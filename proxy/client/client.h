@@ -42,6 +42,10 @@ void clients_reap(struct client_env *env);
  * env->draining also those at rest. Once a second or so. */
 void clients_sweep(struct client_env *env);
 
+/* Closes those for which most is kept, while it is more than memory_limit for all together. At
+ * the end of each turn of the loop, as nothing is read until then. */
+void clients_shed(struct client_env *env);
+
 /* Closes them all. */
 void clients_close(struct client_env *env, const char *reason);
 

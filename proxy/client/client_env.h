@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/account.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "net/stream.h"
 #include "policy/context.h"
 #include "resp/request.h"
@@ -33,6 +35,9 @@ struct client_env {
 	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
 	size_t n; /* clients not yet freed */
+	struct account account; /* what is kept for them, against memory_limit */
+	struct log_limit over_limit;
+	uint64_t nover; /* clients that were closed because too much was kept for them */
 	bool draining; /* close every client that is at rest */
 	/* A client was freed. */
 	void (*on_gone)(void *arg);

@@ -62,6 +62,7 @@ struct client {
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */
+	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
 	struct owner_identity *identity; /* NULL until it is asked for */

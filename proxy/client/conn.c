@@ -106,8 +106,7 @@ bool client_is_behind(const struct client *c)
 	if (client_is_ending(c))
 		return false;
 	return (c->user.link && link_is_full(c->user.link)) ||
-	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX) ||
-	       stream_pending(&c->stream) >= STREAM_HIGH_WATER;
+	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX);
 }
 
 void client_steer_reading(struct client *c)
@@ -118,6 +117,34 @@ void client_steer_reading(struct client *c)
 		stream_pause(&c->stream);
 	else
 		stream_resume(&c->stream);
+	/* What it sends from now on is not seen. */
+	if (c->stream.paused && c->user.link && !c->shared)
+		client_steer_link(c);
+}
+
+/* Does the client have bytes to send that hasp has not read, as far as can be known? */
+static bool may_be_writing(const struct client *c)
+{
+	return !c->eof && (c->stream.paused || stream_has_input(&c->stream));
+}
+
+void client_steer_link(struct client *c)
+{
+	if (stream_pending(&c->stream) >= STREAM_HIGH_WATER && !may_be_writing(c))
+		link_pause(c->user.link);
+	else
+		link_resume(c->user.link);
+}
+
+/* --- memory ----------------------------------------------------------------------------- */
+
+void client_count_memory(struct client *c)
+{
+	size_t nbytes = client_nbytes(c) + link_user_nbytes(&c->user);
+
+	if (c->waiter)
+		nbytes += waiter_nbytes(c->waiter);
+	account_set(&c->env->account, &c->share, nbytes);
 }
 
 /* --- the end ---------------------------------------------------------------------------- */
@@ -171,6 +198,7 @@ void client_close(struct client *c, const char *reason)
 		give_up_locks(c);
 	}
 	client_set_state(c, CLIENT_DEAD);
+	account_set(&c->env->account, &c->share, 0);
 	stream_close(&c->stream);
 	buf_release(&c->in);
 	list_remove(&c->node);
@@ -192,6 +220,7 @@ void client_finish(struct client *c, const char *reason)
 	give_up_locks(c);
 	client_set_state(c, CLIENT_FINISHING);
 	buf_release(&c->in);
+	client_count_memory(c);
 	c->active_at = c->env->policy.now;
 	list_remove(&c->node);
 	list_append(&c->env->finishing, &c->node);

@@ -14,13 +14,36 @@ bool client_may_become(enum client_state from, enum client_state to);
 /* Something was read or written: the client is not idle. */
 void client_mark_active(struct client *c);
 
-/* There is no space for more requests: the link is full, the client does not take its replies,
- * or it is parked and has sent enough. */
+/* There is no space for more requests: the link is full, or the client is parked and has sent
+ * enough. That it leaves replies unread is no reason: it may do so until it has sent all that
+ * it has to send, as with Redis. */
 bool client_is_behind(const struct client *c);
 
 /* Stops reading from the client while its requests cannot be sent; reads again when they can.
  */
 void client_steer_reading(struct client *c);
+
+/* The client does not take its replies. A link of its own is not read meanwhile, so that they
+ * stay in Redis, unless the client may itself be waiting for its requests to be read. */
+void client_steer_link(struct client *c);
+
+/* What is kept for the client, without what a link of its own keeps. */
+static inline size_t client_nbytes(const struct client *c)
+{
+	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
+	       c->holds.nbytes + c->read_set.nbytes;
+}
+
+/* Counts all of it anew, when that may have grown, or shrunk. */
+void client_count_memory(struct client *c);
+
+/* The same where little is kept for nearly every client: for as much as goes unnoticed. */
+static inline void client_notice_memory(struct client *c)
+{
+	if (c->share.nbytes || client_nbytes(c) >= ACCOUNT_LEAST ||
+	    (!c->shared && c->user.link && link_pending(c->user.link)))
+		client_count_memory(c);
+}
 
 /* A shared link goes on without the client; a link of its own is closed. */
 void client_leave_link(struct client *c);

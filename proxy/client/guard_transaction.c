@@ -152,6 +152,7 @@ static void end_transaction(struct client *c, struct slice answer, enum guard_op
 			op->reply = *reply;
 			op->answer_from = (size_t)(answer.p - captured.p);
 			buf_append(&op->answer, captured);
+			pending_charge(c->current, &c->session.pending_nbytes);
 			return;
 		}
 	} else {

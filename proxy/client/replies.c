@@ -7,6 +7,7 @@
 #include "client/conn.h"
 #include "client/exchange.h"
 #include "client/guard_transaction.h"
+#include "client/limits.h"
 #include "config/match.h"
 #include "lock/observe/observation.h"
 
@@ -16,19 +17,17 @@
 
 /* --- bytes ------------------------------------------------------------------------------- */
 
-/* A client on a shared link that does not read cannot stop the link: it is given space, and
+/* A client does not take its replies. One on a shared link cannot stop the link, and one that
+ * is still sending would wait for ever if its own link were stopped: it is given space, and
  * closed when that is full. */
-static void check_limits(struct client *c)
+static void on_unread(struct client *c)
 {
-	const struct config *config = c->env->policy.config;
-	size_t pending = stream_pending(&c->stream);
-
-	if (pending > PIN_BEHIND)
+	if (!limits_check_output(c))
+		return;
+	if (!c->shared)
+		client_steer_link(c);
+	else if (stream_pending(&c->stream) > PIN_BEHIND)
 		c->pinned = true;
-	if (pending > (size_t)config->client_output_limit)
-		client_close(c, "client_output_limit");
-	else if (c->env->flusher->pending > (size_t)(config->memory_limit / config->workers))
-		client_close(c, "memory_limit");
 }
 
 static void on_reply_bytes(void *owner, struct slice bytes)
@@ -37,13 +36,11 @@ static void on_reply_bytes(void *owner, struct slice bytes)
 
 	client_mark_active(c);
 	stream_send(&c->stream, bytes);
-	if (stream_pending(&c->stream) < STREAM_HIGH_WATER)
+	if (stream_pending(&c->stream) == 0)
 		return;
-	if (c->shared)
-		check_limits(c);
-	else
-		link_pause(c->user.link);
-	client_steer_reading(c);
+	client_count_memory(c);
+	if (stream_pending(&c->stream) >= STREAM_HIGH_WATER)
+		on_unread(c);
 }
 
 void replies_on_drained(struct stream *s)
@@ -55,9 +52,16 @@ void replies_on_drained(struct stream *s)
 			client_close(c, "done");
 		return;
 	}
+	client_count_memory(c);
 	if (c->user.link && !c->shared)
 		link_resume(c->user.link);
 	client_steer_reading(c);
+}
+
+/* A part of a reply is kept until the rest is there. */
+static void on_captured(void *owner)
+{
+	client_count_memory(client_of(owner));
 }
 
 static void on_link_drained(void *owner)
@@ -136,6 +140,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 		client_end_current(c);
 	else if (!is_notice)
 		go_on_deferred(c);
+	if (!client_is_dead(c))
+		client_count_memory(c);
 }
 
 /* SYNC or MONITOR was not refused. */
@@ -227,6 +233,7 @@ const struct link_ops replies_link_ops = {
 	.on_line = on_line,
 	.on_stream = on_stream,
 	.on_frame = on_frame,
+	.on_captured = on_captured,
 	.on_drained = on_link_drained,
 	.on_idle = on_link_idle,
 	.on_down = on_link_down,

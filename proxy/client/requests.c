@@ -365,6 +365,8 @@ void requests_resume(struct client *c)
 	if (c->eof && !client_is_parked(c))
 		pass_eof(c);
 	client_steer_reading(c);
+	if (!client_is_dead(c))
+		client_notice_memory(c);
 }
 
 static void on_input(struct client *c, char *p, size_t n)
@@ -373,10 +375,12 @@ static void on_input(struct client *c, char *p, size_t n)
 
 	if (p != c->env->scratch) {
 		buf_added(&c->in, n);
-		if (client_is_parked(c))
-			client_steer_reading(c);
-		else
+		if (!client_is_parked(c)) {
 			requests_resume(c);
+			return;
+		}
+		client_steer_reading(c);
+		client_notice_memory(c);
 		return;
 	}
 	done = take_requests(c, p, n);
@@ -385,6 +389,8 @@ static void on_input(struct client *c, char *p, size_t n)
 	/* What is full now will be seen when there is more to read. */
 	if (done < n)
 		buf_append(&c->in, slice_of(p + done, n - done));
+	if (done < n || !c->shared || c->session.pending_nbytes)
+		client_notice_memory(c);
 }
 
 /* The client sends no more, or is gone. A lock that is being acquired must be known before it
@@ -417,8 +423,8 @@ static void on_end(struct client *c, ssize_t n)
 		on_eof(c);
 }
 
-/* Where to read to, and how much. Requests that are longer than a shared link takes are not to
- * be seen whole. */
+/* Where to read to, and how much; NULL: there is no memory for it now. Requests that are longer
+ * than a shared link takes are not to be seen whole. */
 static char *input_space(struct client *c, size_t *size)
 {
 	bool takes_requests = c->state != CLIENT_STREAMING && c->state != CLIENT_TUNNEL &&
@@ -429,6 +435,10 @@ static char *input_space(struct client *c, size_t *size)
 		*size = takes_requests ? SHARED_MAX : c->env->scratch_size;
 		return c->env->scratch;
 	}
+	/* It grows to twice its size. */
+	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
+	    !account_admits(&c->env->account, buf_cap(&c->in) + READ_MORE))
+		return NULL;
 	p = buf_reserve(&c->in, READ_MORE);
 	*size = buf_space(&c->in);
 	return p;
@@ -447,6 +457,9 @@ void requests_on_readable(struct stream *s)
 		return;
 	}
 	p = input_space(c, &size);
+	/* The client for which most is kept is closed before the next turn: this one, maybe. */
+	if (!p)
+		return;
 	n = stream_read(s, p, size);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return;
@@ -454,6 +467,9 @@ void requests_on_readable(struct stream *s)
 		on_end(c, n);
 	} else if (c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING) {
 		client_mark_active(c);
+		/* There may be more where this came from. */
+		if ((size_t)n == size && c->user.link && !c->shared)
+			client_steer_link(c);
 		on_input(c, p, (size_t)n);
 	}
 }

@@ -55,25 +55,13 @@ static void release_out(struct stream *s)
 	s->out = BUF_INIT;
 }
 
-static void drop_out(struct stream *s)
-{
-	s->flusher->pending -= buf_len(&s->out);
-	release_out(s);
-}
-
-static void append_out(struct stream *s, struct slice bytes)
-{
-	s->flusher->pending += bytes.n;
-	buf_append(&s->out, bytes);
-}
-
 /* The connection broke while writing: stream_read() reports it. */
 static void stream_fail(struct stream *s, int error)
 {
 	if (s->error)
 		return;
 	s->error = error;
-	drop_out(s);
+	release_out(s);
 	list_remove(&s->dirty);
 	set_writing(s, false);
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
@@ -102,7 +90,6 @@ static void write_out(struct stream *s)
 		size_t n = write_some(s, buf_slice(&s->out));
 		if (s->error)
 			return;
-		s->flusher->pending -= n;
 		buf_consume(&s->out, n);
 	}
 	if (buf_len(&s->out)) {
@@ -125,6 +112,14 @@ static void stream_on_writable(struct stream *s)
 		s->ops->on_drained(s);
 }
 
+/* What is not read now is there in the next turn of the loop, too. */
+static bool may_read(const struct stream *s)
+{
+	const struct account *a = s->flusher->account;
+
+	return !s->paused && !(a && account_is_over(a));
+}
+
 static void stream_on_ready(struct watch *w, int events)
 {
 	struct stream *s = container_of(w, struct stream, watch);
@@ -132,7 +127,7 @@ static void stream_on_ready(struct watch *w, int events)
 	if ((events & EV_WRITE) && s->writing)
 		stream_on_writable(s);
 	/* on_drained() may have closed or paused it. */
-	if ((events & EV_READ) && stream_is_open(s) && (!s->paused || s->error))
+	if ((events & EV_READ) && stream_is_open(s) && (may_read(s) || s->error))
 		s->ops->on_readable(s);
 }
 
@@ -156,7 +151,7 @@ static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int r
 void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)
 {
 	f->loop = loop;
-	f->pending = 0;
+	f->account = NULL;
 	f->spare = BUF_INIT;
 	list_init(&f->dirty);
 	ev_prepare_init(&f->prepare, flusher_on_prepare);
@@ -193,7 +188,7 @@ void stream_close(struct stream *s)
 	if (fd >= 0)
 		close(fd);
 	list_remove(&s->dirty);
-	drop_out(s);
+	release_out(s);
 }
 
 ssize_t stream_read(struct stream *s, char *p, size_t n)
@@ -216,6 +211,13 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 void stream_expect_input(struct stream *s)
 {
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
+}
+
+bool stream_has_input(const struct stream *s)
+{
+	char byte;
+
+	return stream_is_open(s) && recv(stream_fd(s), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 void stream_pause(struct stream *s)
@@ -242,7 +244,7 @@ void stream_send(struct stream *s, struct slice bytes)
 		n = write_some(s, bytes);
 	if (n == bytes.n || s->error)
 		return;
-	append_out(s, slice_of(bytes.p + n, bytes.n - n));
+	buf_append(&s->out, slice_of(bytes.p + n, bytes.n - n));
 	if (stream_is_open(s))
 		set_writing(s, true);
 }
@@ -255,7 +257,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 		s->out = s->flusher->spare;
 		s->flusher->spare = BUF_INIT;
 	}
-	append_out(s, bytes);
+	buf_append(&s->out, bytes);
 	if (!stream_is_open(s) || s->writing)
 		return;
 	if (list_empty(&s->dirty))

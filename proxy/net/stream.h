@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "base/account.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
@@ -40,7 +41,8 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
-	size_t pending; /* bytes in `out` of all streams */
+	/* While it is over its limit nothing is read; NULL: there is none. */
+	const struct account *account;
 	struct buf
 		spare; /* empty, with the memory of an `out` that was written: for the next */
 };
@@ -84,6 +86,8 @@ static inline int stream_fd(const struct stream *s)
 ssize_t stream_read(struct stream *s, char *p, size_t n);
 /* There may be bytes already: on_readable() behind all that is served in this turn. */
 void stream_expect_input(struct stream *s);
+/* Has the peer sent bytes that were not read yet? Asks the kernel. */
+bool stream_has_input(const struct stream *s);
 /* Stops and restarts on_readable(). */
 void stream_pause(struct stream *s);
 void stream_resume(struct stream *s);

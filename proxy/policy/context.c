@@ -18,7 +18,7 @@ struct decision context_refuse(struct context *x, const char *error)
 	return d;
 }
 
-void context_free_rest(struct pending_request *r)
+static void free_rest(struct pending_request *r)
 {
 	if (r->pending_lock)
 		pending_lock_free(r->pending_lock);
@@ -28,9 +28,24 @@ void context_free_rest(struct pending_request *r)
 		observation_free(r->observation);
 }
 
+static size_t rest_nbytes(const struct pending_request *r)
+{
+	size_t n = 0;
+
+	if (r->pending_lock)
+		n += pending_lock_nbytes(r->pending_lock);
+	if (r->guard_op)
+		n += guard_op_nbytes(r->guard_op);
+	if (r->observation)
+		n += observation_nbytes(r->observation);
+	return n;
+}
+
+const struct pending_rest context_rest = { free_rest, rest_nbytes };
+
 struct decision context_guard(struct pending_request *r, struct guard_op *op)
 {
 	r->guard_op = op;
-	r->free_rest = context_free_rest;
+	r->rest = &context_rest;
 	return (struct decision){ .verdict = DISPATCH_GUARD, .pending = r };
 }

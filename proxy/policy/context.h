@@ -77,8 +77,8 @@ struct context {
  * bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
-/* Frees what hangs on a pending request beside the session's: its free_rest(). */
-void context_free_rest(struct pending_request *r);
+/* What hangs on a pending request beside the session's. */
+extern const struct pending_rest context_rest;
 
 /* The command is carried out as the operation `op`, which `r` awaits. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);

@@ -31,7 +31,7 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 		return d;
 	r = pending_new_of(&x->env->pending, PENDING_LOCK);
 	r->pending_lock = pending_lock;
-	r->free_rest = context_free_rest;
+	r->rest = &context_rest;
 	for (size_t i = 0; i < nprobe_keys; i++)
 		pending_add_probe_key(r, probe_keys[i]);
 	if (session_in_multi(x->session)) {
@@ -337,6 +337,6 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 	pending_lock_free(r->pending_lock);
 	r->pending_lock = x->what->is_verb ? write_verb(x, &call)
 	                                   : rewrite_write_again(x, &call);
-	r->free_rest = context_free_rest;
+	r->rest = &context_rest;
 	*wait_ms = call.wait_ms;
 }

@@ -186,13 +186,14 @@ void observe(struct context *x, struct decision *d)
 	o = observe_keys(x);
 	if (!o)
 		return;
-	if (!r) {
+	if (!r)
 		r = pending_new(PENDING_NOTICE);
-		if (session_in_multi(s))
-			session_track(s, r);
-		else
-			d->pending = r;
-	}
 	r->observation = o;
-	r->free_rest = context_free_rest;
+	r->rest = &context_rest;
+	if (d->pending)
+		return;
+	if (session_in_multi(s))
+		session_track(s, r);
+	else
+		d->pending = r;
 }

@@ -45,13 +45,38 @@ void pending_free(struct pending_request *r)
 		free(r->login.password);
 		free(r->login.name);
 	}
-	if (r->free_rest)
-		r->free_rest(r);
+	if (r->rest)
+		r->rest->free(r);
 	buf_release(&r->probe_keys);
+	if (r->charged_to)
+		*r->charged_to -= r->charged;
 	if (r->freelist)
 		freelist_give(r->freelist, r);
 	else
 		free(r);
+}
+
+static size_t login_nbytes(const struct pending_request *r)
+{
+	const char *texts[] = { r->login.user, r->login.password, r->login.name };
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		n += texts[i] ? strlen(texts[i]) : 0;
+	return n;
+}
+
+void pending_charge(struct pending_request *r, size_t *total)
+{
+	size_t nbytes = sizeof(*r) + buf_cap(&r->probe_keys);
+
+	if (r->rest)
+		nbytes += r->rest->nbytes(r);
+	else if (is_login(r))
+		nbytes += login_nbytes(r);
+	*total += nbytes - r->charged;
+	r->charged_to = total;
+	r->charged = nbytes;
 }
 
 void pending_add_probe_key(struct pending_request *r, struct slice key)

@@ -66,9 +66,16 @@ struct pending_request {
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct pending_lock *pending_lock; /* LOCK; NULL: none */
 	struct observation *observation; /* NULL: none */
-	void (*free_rest)(
-		struct pending_request *r); /* frees those three; NULL: there are none */
+	const struct pending_rest *rest; /* how to treat those three; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
+	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
+	size_t charged; /* what it counts for there */
+};
+
+/* What this room does not know of a request. */
+struct pending_rest {
+	void (*free)(struct pending_request *r);
+	size_t (*nbytes)(const struct pending_request *r); /* of memory */
 };
 
 struct pending_request *pending_new(enum pending_kind kind);
@@ -79,6 +86,9 @@ struct pending_request *pending_new_of(struct freelist *freelist, enum pending_k
 /* Frees also all that it points to, and takes it out of its list. */
 void pending_free(struct pending_request *r);
 void pending_free_list(struct list *l);
+
+/* The request's memory counts in *total, as it is now, until pending_free(). */
+void pending_charge(struct pending_request *r, size_t *total);
 
 /* The lock at `key` is to be probed when the request is answered. */
 void pending_add_probe_key(struct pending_request *r, struct slice key);

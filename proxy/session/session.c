@@ -26,16 +26,19 @@ void session_fini(struct session *s)
 
 void session_await(struct session *s, struct pending_request *r)
 {
+	pending_charge(r, &s->pending_nbytes);
 	list_append(&s->awaited, &r->node);
 	s->nawaited += r->kind != PENDING_NOTICE;
 }
 
 void session_track(struct session *s, struct pending_request *r)
 {
-	if (session_in_multi(s))
+	if (session_in_multi(s)) {
+		pending_charge(r, &s->pending_nbytes);
 		transaction_add_pending(&s->txn, r);
-	else
+	} else {
 		session_await(s, r);
+	}
 }
 
 void session_withdraw(struct session *s, struct pending_request *r)
@@ -133,6 +136,17 @@ static void clear_text(char **at)
 	*at = NULL;
 }
 
+static size_t text_nbytes(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static void count_login(struct session *s)
+{
+	s->login_nbytes = text_nbytes(s->user) + text_nbytes(s->password) +
+	                  text_nbytes(s->name);
+}
+
 static void session_reset(struct session *s)
 {
 	s->db = 0;
@@ -143,6 +157,7 @@ static void session_reset(struct session *s)
 	clear_text(&s->user);
 	clear_text(&s->password);
 	clear_text(&s->name);
+	count_login(s);
 	memset(s->subscriptions, 0, sizeof(s->subscriptions));
 }
 
@@ -163,6 +178,7 @@ static void log_in_as(struct session *s, struct pending_request *r)
 	replace_password(s, r);
 	replace_text(&s->user, &r->login.user);
 	replace_text(&s->name, &r->login.name);
+	count_login(s);
 }
 
 /* Redis has carried out the request. */

@@ -27,6 +27,8 @@ struct session {
 	char *user; /* NULL: the default user */
 	char *password; /* accepted for it, may be empty; NULL: not logged in */
 	char *name; /* NULL: none */
+	size_t login_nbytes; /* of those three */
+	size_t pending_nbytes; /* memory of all pending requests */
 	uint32_t nawaited; /* those of `awaited` whose reply something may depend on */
 	uint32_t subscriptions[SUBSCRIPTION_KINDS];
 	int db; /* -1: not known */
@@ -45,6 +47,12 @@ void session_fini(struct session *s);
 static inline bool session_in_multi(const struct session *s)
 {
 	return transaction_is_open(&s->txn);
+}
+
+/* The memory that the session owns. */
+static inline size_t session_nbytes(const struct session *s)
+{
+	return s->pending_nbytes + s->login_nbytes + transaction_nbytes(&s->txn);
 }
 
 /* The request is sent, and its reply awaited. Takes it. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "session/transaction.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
@@ -8,7 +9,7 @@
 
 /* Keys beyond this are not remembered as watched: commands on them are rewritten as without
  * WATCH, which is safe. */
-#define WATCHED_MAX_BYTES ((size_t)64 * 1024)
+#define WATCHED_MAX_BYTES ((size_t)256 * 1024)
 
 #define TO(state) (1u << TRANSACTION_##state)
 static const unsigned allowed[TRANSACTION_STATES] = {
@@ -29,6 +30,58 @@ static void set_transaction_state(struct transaction *t, enum transaction_state 
 	t->state = state;
 }
 
+/* --- watched keys --------------------------------------------------------------------------
+ */
+
+/* A watched key counts in the database in which it was watched. Its bytes follow the struct. */
+struct watched_key {
+	struct map_node by_key;
+	int db;
+};
+
+static struct watched_key *find_watched(const struct transaction *t, int db, struct slice key)
+{
+	struct map_node *node = map_get(&t->watched, key);
+
+	while (node && container_of(node, struct watched_key, by_key)->db != db)
+		node = map_next(node);
+	return node ? container_of(node, struct watched_key, by_key) : NULL;
+}
+
+void transaction_watch(struct transaction *t, int db, struct slice key)
+{
+	size_t nbytes = sizeof(struct watched_key) + key.n;
+	struct watched_key *w;
+
+	if (find_watched(t, db, key) || t->watched_nbytes + nbytes > WATCHED_MAX_BYTES)
+		return;
+	w = xmalloc(nbytes);
+	if (key.n)
+		memcpy(w + 1, key.p, key.n);
+	w->db = db;
+	w->by_key.key = slice_of((const char *)(w + 1), key.n);
+	if (t->watched.n == 0)
+		map_init(&t->watched, (uint64_t)(uintptr_t)t);
+	map_put(&t->watched, &w->by_key);
+	t->watched_nbytes += nbytes;
+}
+
+static void forget_watched(struct transaction *t)
+{
+	for (size_t i = 0; i < t->watched.nbuckets; i++) {
+		struct map_node *node = t->watched.buckets[i], *next;
+		for (; node; node = next) {
+			next = node->next;
+			free(container_of(node, struct watched_key, by_key));
+		}
+	}
+	map_fini(&t->watched);
+	t->watched_nbytes = 0;
+}
+
+/* --- the transaction -----------------------------------------------------------------------
+ */
+
 void transaction_init(struct transaction *t)
 {
 	*t = (struct transaction){ .state = TRANSACTION_NONE };
@@ -39,7 +92,7 @@ void transaction_fini(struct transaction *t)
 {
 	pending_free_list(&t->queued);
 	buf_release(&t->kept);
-	buf_release(&t->watched);
+	forget_watched(t);
 }
 
 void transaction_begin(struct transaction *t)
@@ -71,6 +124,9 @@ void transaction_add(struct transaction *t)
 void transaction_add_pending(struct transaction *t, struct pending_request *r)
 {
 	r->index = t->nqueued;
+	if (list_empty(&t->queued))
+		t->nselects = 0;
+	t->nselects += r->kind == PENDING_SELECT;
 	list_append(&t->queued, &r->node);
 }
 
@@ -124,50 +180,20 @@ void transaction_reject(struct transaction *t, struct list *queued)
 	list_move_all(queued, &t->queued);
 }
 
-/* A watched key counts in the database in which it was watched. */
-void transaction_watch(struct transaction *t, int db, struct slice key)
-{
-	size_t n = sizeof(db) + key.n;
-
-	if (buf_len(&t->watched) + key.n >= WATCHED_MAX_BYTES)
-		return;
-	buf_append(&t->watched, slice_of(&n, sizeof(n)));
-	buf_append(&t->watched, slice_of(&db, sizeof(db)));
-	buf_append(&t->watched, key);
-}
-
 void transaction_unwatch(struct transaction *t)
 {
 	t->watching = false;
-	buf_release(&t->watched);
+	forget_watched(t);
 }
 
 /* Will the database be another one when the transaction is carried out? */
 static bool selects(const struct transaction *t)
 {
-	for (struct list *at = t->queued.next; at != &t->queued; at = at->next)
-		if (container_of(at, struct pending_request, node)->kind == PENDING_SELECT)
-			return true;
-	return false;
+	return !list_empty(&t->queued) && t->nselects;
 }
 
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
-	struct slice rest = buf_slice(&t->watched);
-
 	/* A command on a key that is not known to be watched is checked. */
-	if (rest.n == 0 || db < 0 || selects(t))
-		return false;
-	while (rest.p && rest.n) {
-		size_t n, head = sizeof(n) + sizeof(db);
-		int watched_db;
-		memcpy(&n, rest.p, sizeof(n));
-		memcpy(&watched_db, rest.p + sizeof(n), sizeof(watched_db));
-		if (watched_db == db &&
-		    slice_eq(slice_of(rest.p + head, n - sizeof(watched_db)), key))
-			return true;
-		rest.p += sizeof(n) + n;
-		rest.n -= sizeof(n) + n;
-	}
-	return false;
+	return t->watched.n && db >= 0 && !selects(t) && find_watched(t, db, key);
 }

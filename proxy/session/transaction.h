@@ -20,6 +20,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/map.h"
 #include "base/slice.h"
 
 struct pending_request;
@@ -47,7 +48,9 @@ struct transaction {
 	uint32_t nkept; /* those in `kept`, or that were too long for it */
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
-	struct buf watched; /* keys with a rule, each behind its size_t length and database */
+	uint32_t nselects; /* SELECTs in `queued` */
+	struct map watched; /* keys with a rule, and in which database */
+	size_t watched_nbytes; /* of those keys, and of what belongs to each */
 };
 
 void transaction_init(struct transaction *t);
@@ -56,6 +59,12 @@ void transaction_fini(struct transaction *t);
 static inline bool transaction_is_open(const struct transaction *t)
 {
 	return t->state != TRANSACTION_NONE;
+}
+
+/* The memory of what it keeps, but for its pending requests. */
+static inline size_t transaction_nbytes(const struct transaction *t)
+{
+	return buf_cap(&t->kept) + t->watched_nbytes;
 }
 
 /* MULTI is sent. One inside another is refused, and changes nothing. */
@@ -80,7 +89,8 @@ void transaction_discard(struct transaction *t);
  * go to `queued`. What is watched stays so. */
 void transaction_reject(struct transaction *t, struct list *queued);
 
-/* The application watches `key` in database `db`. More than 64 KB of keys are not remembered.
+/* The application watches `key` in database `db`. More than 256 KB of keys are not
+ * remembered.
  */
 void transaction_watch(struct transaction *t, int db, struct slice key);
 void transaction_unwatch(struct transaction *t);

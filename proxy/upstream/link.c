@@ -169,6 +169,20 @@ bool link_is_full(struct link *l)
 	return true;
 }
 
+size_t link_user_nbytes(const struct link_user *u)
+{
+	const struct link *l = u->link;
+	size_t nbytes;
+
+	if (!l)
+		return 0;
+	nbytes = l->reply.to == u ? buf_cap(&l->reply.captured) : 0;
+	if (!l->shared)
+		nbytes += buf_cap(&l->stream.out) + buf_cap(&l->held_back) +
+		          l->fifo.cap * sizeof(*l->fifo.runs);
+	return nbytes;
+}
+
 size_t link_users(const struct link *l)
 {
 	return l->nusers;

@@ -71,6 +71,8 @@ struct link_ops {
 	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when
 	 * LINK_INTERCEPT is not used. */
 	bool (*on_line)(void *owner, void *tag, struct slice line);
+	/* Bytes were captured, and more will come. May be NULL. */
+	void (*on_captured)(void *owner);
 	/* Private links: does the frame that just ended answer no request (a push, a published
 	 * message)? Called for RESP3 pushes, and for every frame while link_watch() is on.
 	 * NULL: never. */
@@ -156,6 +158,9 @@ size_t link_pending(const struct link *l);
 /* So many bytes wait that users must not send more until on_drained(). */
 bool link_is_full(struct link *l);
 size_t link_users(const struct link *l);
+/* Memory that the link keeps for the user: if it is private, all that it owns. 0: on no link.
+ */
+size_t link_user_nbytes(const struct link_user *u);
 
 /* The configuration changed, and the link leads to the old address: each user should leave it
  * as soon as it can. Shown to them in link_user.outdated. */

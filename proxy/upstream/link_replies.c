@@ -45,7 +45,7 @@ static bool is_captured(const struct link_reply *r)
 
 static void capture_bytes(struct link_reply *r, struct slice bytes)
 {
-	if (!is_captured(r) || r->overflowed)
+	if (!is_captured(r) || r->overflowed || bytes.n == 0)
 		return;
 	if (buf_len(&r->captured) + bytes.n > LINK_CAPTURE_MAX) {
 		r->overflowed = true;
@@ -253,6 +253,8 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 		capture_bytes(&l->reply, slice_of(p, used));
 	if (r == RESP_OK)
 		on_reply_end(l, g, p + used, used, is_whole);
+	else if (buf_len(&l->reply.captured) && l->reply.to && l->reply.to->ops->on_captured)
+		l->reply.to->ops->on_captured(l->reply.to->owner);
 	return used;
 }
 

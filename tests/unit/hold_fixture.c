@@ -122,12 +122,19 @@ static void free_rest(struct pending_request *r)
 	pending_lock_free(r->pending_lock);
 }
 
+static size_t rest_nbytes(const struct pending_request *r)
+{
+	return r->pending_lock ? pending_lock_nbytes(r->pending_lock) : 0;
+}
+
+static const struct pending_rest rest = { free_rest, rest_nbytes };
+
 static struct pending_request *sent_lock(struct hold_fixture *f, struct pending_lock *p)
 {
 	struct pending_request *r = pending_new(PENDING_LOCK);
 
 	r->pending_lock = p;
-	r->free_rest = free_rest;
+	r->rest = &rest;
 	return sent(&f->s, r);
 }
 

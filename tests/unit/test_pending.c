@@ -125,15 +125,43 @@ static void count_freed(struct pending_request *r)
 	nfreed++;
 }
 
+static size_t nbytes_of_rest;
+
+static size_t rest_nbytes(const struct pending_request *r)
+{
+	assert_int_equal(r->kind, PENDING_GUARD);
+	return nbytes_of_rest;
+}
+
+static const struct pending_rest counted_rest = { count_freed, rest_nbytes };
+
 static void what_it_means_for_others_is_freed_by_them(void **state)
 {
 	struct pending_request *r = pending_new(PENDING_GUARD);
 
 	(void)state;
-	r->free_rest = count_freed;
+	r->rest = &counted_rest;
 	nfreed = 0;
 	pending_free(r);
 	assert_int_equal(nfreed, 1);
+}
+
+static void its_memory_counts_until_it_is_freed(void **state)
+{
+	struct pending_request *r = pending_new(PENDING_GUARD);
+	size_t total = 5, before;
+
+	(void)state;
+	r->rest = &counted_rest;
+	nbytes_of_rest = 1000;
+	pending_charge(r, &total);
+	before = total;
+	assert_true(before >= 5 + 1000 + sizeof(*r));
+	nbytes_of_rest = 3000;
+	pending_charge(r, &total);
+	assert_int_equal(total, before + 2000);
+	pending_free(r);
+	assert_int_equal(total, 5);
 }
 
 static void memory_from_a_freelist_goes_back_there(void **state)
@@ -169,6 +197,7 @@ int main(void)
 		TEST(a_request_that_ends_leaves_its_list),
 		TEST(an_exec_that_ends_takes_what_it_carries_out_along),
 		TEST(what_it_means_for_others_is_freed_by_them),
+		TEST(its_memory_counts_until_it_is_freed),
 		TEST(memory_from_a_freelist_goes_back_there),
 	};
 

@@ -101,6 +101,12 @@ void guard_op_free(struct guard_op *op)
 		free(op);
 }
 
+size_t guard_op_nbytes(const struct guard_op *op)
+{
+	return sizeof(*op) + op->n * sizeof(*op->keys) + buf_cap(&op->block) +
+	       buf_cap(&op->error) + buf_cap(&op->answer);
+}
+
 /* --- what is sent ---------------------------------------------------------------------- */
 
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now)

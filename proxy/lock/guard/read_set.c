@@ -97,6 +97,7 @@ static void entry_free(struct read_set_entry *e)
 	map_remove(&e->table->by_id, &e->by_id);
 	list_remove(&e->node);
 	e->read_set->n--;
+	e->read_set->nbytes -= entry_size(e->by_id.key, e->token);
 	if (is_small)
 		freelist_give(&e->table->small, e);
 	else
@@ -138,6 +139,7 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 	map_put(&table->by_id, &e->by_id);
 	list_append(&r->entries, &e->node);
 	r->n++;
+	r->nbytes += size;
 	return e;
 }
 

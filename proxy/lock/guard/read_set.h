@@ -36,6 +36,7 @@ struct script_jobs *read_sets_jobs(const struct read_sets *r);
 struct read_set {
 	struct list entries; /* oldest first */
 	uint32_t n;
+	size_t nbytes; /* of memory */
 	bool overflowed; /* a read has no entry; then those that are written stay, because a
 	                  * key without one counts as read */
 };

@@ -90,6 +90,7 @@ struct pending_lock {
 	enum renew_mode renew;
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
+	size_t nbytes; /* its memory */
 	size_t nkeys;
 	struct slice value; /* of a call that may wait; empty: none */
 	struct slice keys[];

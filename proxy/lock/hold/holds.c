@@ -30,7 +30,14 @@ void hold_owner_init(struct hold_owner *o)
 {
 	list_init(&o->holds);
 	o->n = 0;
+	o->nbytes = 0;
 	o->took_at = 0;
+}
+
+/* Its memory, with one ticket. */
+static size_t hold_nbytes(const struct hold *hold)
+{
+	return sizeof(*hold) + hold->by_id.key.n + hold->token.n + TICKET_SIZE;
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
@@ -56,6 +63,7 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 	map_put(&h->by_id, &hold->by_id);
 	list_append(&o->holds, &hold->node);
 	o->n++;
+	o->nbytes += hold_nbytes(hold);
 	return hold;
 }
 
@@ -68,6 +76,7 @@ void hold_free(struct hold *hold)
 	map_remove(&hold->holds->by_id, &hold->by_id);
 	list_remove(&hold->node);
 	hold->owner->n--;
+	hold->owner->nbytes -= hold_nbytes(hold);
 	free(hold->tickets);
 	free(hold);
 }

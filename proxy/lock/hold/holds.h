@@ -36,6 +36,7 @@ void holds_free(struct holds *h); /* forgets all of them */
 struct hold_owner {
 	struct list holds;
 	size_t n;
+	size_t nbytes; /* of memory */
 	double took_at; /* when it last heard that it took a lock; 0: never */
 };
 void hold_owner_init(struct hold_owner *o);
@@ -70,6 +71,7 @@ enum lock_success pending_lock_success(const struct pending_lock *p);
 /* Its lease began at `since`, not when it was sent. */
 void pending_lock_since(struct pending_lock *p, double since);
 void pending_lock_free(struct pending_lock *p); /* NULL is allowed */
+size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
 
 /* The reply to the call is there, given by database `db` (-1: not known). Frees `p`. */
 void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,

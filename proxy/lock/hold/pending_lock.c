@@ -44,7 +44,9 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
 	small = size <= PENDING_LOCK_SIZE;
 	p = small ? freelist_take(&h->pending) : xmalloc(size);
-	*p = (struct pending_lock){ .holds = h, .call = *call, .small = small, .nkeys = nkeys };
+	*p = (struct pending_lock){
+		.holds = h, .call = *call, .small = small, .nbytes = size, .nkeys = nkeys
+	};
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
 		p->keys[i] = append_copy(&at, keys[i]);
@@ -176,6 +178,11 @@ void pending_lock_undo(struct pending_lock *p, int db)
 	} else {
 		pending_lock_free(p);
 	}
+}
+
+size_t pending_lock_nbytes(const struct pending_lock *p)
+{
+	return p->nbytes;
 }
 
 void pending_lock_free(struct pending_lock *p)

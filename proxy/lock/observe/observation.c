@@ -61,6 +61,11 @@ void observation_free(struct observation *o)
 	free(o);
 }
 
+size_t observation_nbytes(const struct observation *o)
+{
+	return sizeof(*o) + o->n * sizeof(*o->keys) + buf_cap(&o->bytes);
+}
+
 static enum tracker_gone what_is_gone(const struct observation *o,
                                       const struct resp_reply *reply)
 {

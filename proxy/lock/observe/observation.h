@@ -57,6 +57,7 @@ struct observation {
 };
 
 void observation_free(struct observation *o); /* NULL is allowed */
+size_t observation_nbytes(const struct observation *o); /* of memory */
 /* It was answered, in database `db`. Its client's observer has not been freed. */
 void observation_complete(const struct observation *o, int db, const struct resp_reply *reply);
 

@@ -316,6 +316,11 @@ int64_t waiter_left_ms(const struct waiter *w)
 	return left > 0 ? (int64_t)left : 0;
 }
 
+size_t waiter_nbytes(const struct waiter *w)
+{
+	return sizeof(*w) + buf_cap(&w->bytes);
+}
+
 int64_t waiter_place(const struct waiter *w)
 {
 	return w->place;

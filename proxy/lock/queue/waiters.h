@@ -90,6 +90,8 @@ int64_t waiter_left_ms(const struct waiter *w);
 /* The place that it had in the queue; 0: none. */
 int64_t waiter_place(const struct waiter *w);
 
+size_t waiter_nbytes(const struct waiter *w); /* of memory */
+
 enum try_readiness {
 	TRY_READY, /* the try can be sent */
 	TRY_NOT_YET, /* on_ready() will be called */

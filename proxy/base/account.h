@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * account: how many bytes each of several holders keeps that somebody outside can make grow,
+ * and how many all of them keep together, against a limit. Who keeps most is found without a
+ * search. It only counts: what the bytes are, and what becomes of a holder, is the owner's
+ * business.
+ *
+ *   holders --account_set()--> total --account_is_over()--> nobody reads
+ *                                '--account_largest()-----> is closed, until it fits
+ */
+#ifndef HASP_BASE_ACCOUNT_H
+#define HASP_BASE_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/list.h"
+
+/* A holder of less is not counted: so much each may have, and their number is limited. */
+#define ACCOUNT_LEAST ((size_t)4096)
+/* Four sizes to each power of two. */
+#define ACCOUNT_SIZES (4 * 64)
+
+/* Embedded in a holder. */
+struct account_share {
+	struct list node; /* among those of about this size; in no list: not counted */
+	size_t nbytes; /* 0, or ACCOUNT_LEAST and more */
+};
+
+struct account {
+	size_t limit; /* bytes */
+	size_t total; /* of all shares */
+	size_t wanted; /* what could not be taken since account_reset_wanted(); 0: nothing */
+	struct list by_size[ACCOUNT_SIZES]; /* of shares; who came first is first */
+};
+
+void account_init(struct account *a, size_t limit);
+void account_share_init(struct account_share *s);
+
+/* Only for account_set(). */
+void account_change(struct account *a, struct account_share *s, size_t nbytes);
+
+/* The holder keeps `nbytes` from now on. */
+static inline void account_set(struct account *a, struct account_share *s, size_t nbytes)
+{
+	if (nbytes < ACCOUNT_LEAST)
+		nbytes = 0;
+	if (nbytes != s->nbytes)
+		account_change(a, s, nbytes);
+}
+
+/* May `nbytes` be taken at once? If not, the account is over its limit until account_reset_wanted().
+ */
+bool account_admits(struct account *a, size_t nbytes);
+
+static inline bool account_is_over(const struct account *a)
+{
+	return a->total > a->limit || a->wanted > a->limit - a->total;
+}
+
+/* The holder that keeps most, within a quarter; of several the one that has kept so much for
+ * longest. NULL: none keeps anything that counts. */
+struct account_share *account_largest(const struct account *a);
+
+/* What was wanted is there now, or not wanted any more. */
+static inline void account_reset_wanted(struct account *a)
+{
+	a->wanted = 0;
+}
+
+#endif

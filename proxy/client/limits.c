@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/limits.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "client/conn.h"
+#include "net/address.h"
+
+/* Warnings in ten seconds. */
+#define WARNINGS_MAX 10
+
+static void print_peer(const struct client *c, char *out, size_t n)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+
+	if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
+		address_print((const struct sockaddr *)&peer, len, out, n);
+	else
+		snprintf(out, n, "gone");
+}
+
+static void close_over(struct client *c, const char *limit, size_t nbytes)
+{
+	struct client_env *env = c->env;
+	char peer[128];
+	uint32_t suppressed;
+
+	env->nover++;
+	if (log_limit_pass(&env->over_limit, env->policy.now, WARNINGS_MAX, &suppressed)) {
+		print_peer(c, peer, sizeof(peer));
+		log_warning("client_over_limit limit=%s client=%s listener=%s bytes=%zu "
+		            "total=%zu closed=%llu suppressed=%u",
+		            limit, peer, c->listener, nbytes, env->account.total,
+		            (unsigned long long)env->nover, suppressed);
+	}
+	client_close(c, limit);
+}
+
+bool limits_check_output(struct client *c)
+{
+	size_t unread = stream_pending(&c->stream);
+
+	if (unread <= (size_t)c->env->policy.config->client_output_limit)
+		return true;
+	close_over(c, "client_output_limit", unread);
+	return false;
+}
+
+void limits_shed(struct client_env *env)
+{
+	struct account_share *s;
+
+	while (account_is_over(&env->account) && (s = account_largest(&env->account)))
+		close_over(container_of(s, struct client, share), "memory_limit", s->nbytes);
+	account_reset_wanted(&env->account);
+}

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that make hasp keep much: who takes most is closed, and no other."""
+
+import contextlib
+import os
+import pathlib
+import select
+import socket
+
+import pytest
+from harness import TOP, encode, until
+from harness.replies import OK, PONG
+from harness.sections import rule
+
+MB = 1 << 20
+LIMIT = 16 * MB
+# The limit, what was on its way when it was reached, and what the allocator keeps.
+BOUND = 3 * LIMIT
+
+
+def sanitized():
+    """A sanitizer's shadow and quarantine are not hasp's memory."""
+    binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
+    return b"__asan_init" in binary or b"__tsan_init" in binary
+
+
+def memory(hasp, field):
+    status = pathlib.Path(f"/proc/{hasp.pid}/status").read_text()
+    return int(status.split(field + ":")[1].split()[0]) * 1024
+
+
+class Growth:
+    """How far hasp's memory has been above what it was."""
+
+    def __init__(self, hasp):
+        self.hasp = hasp
+        pathlib.Path(f"/proc/{hasp.pid}/clear_refs").write_text("5")
+        self.before = memory(hasp, "VmRSS")
+
+    @property
+    def peak(self):
+        return memory(self.hasp, "VmHWM") - self.before
+
+    @property
+    def now(self):
+        return memory(self.hasp, "VmRSS") - self.before
+
+    def check(self):
+        if not sanitized():
+            assert self.peak < BOUND
+
+
+@pytest.fixture
+def limited(start_hasp):
+    """limited(sections) starts a hasp with little memory."""
+    def start(sections="", **options):
+        return start_hasp(sections, memory_limit=f"{LIMIT}", workers=1, **options)
+    return start
+
+
+def send_at_once(clients, data):
+    """Each client sends `data` as far as it is taken. Returns those that were closed meanwhile."""
+    left = {one: memoryview(data) for one in clients}
+    closed = set()
+    while left:
+        readable, writable, _ = select.select(left, left, [], 0.5)
+        if not readable and not writable:
+            break
+        for one in set(readable) | set(writable):
+            try:
+                left[one] = left[one][one.sock.send(left[one][:MB], socket.MSG_DONTWAIT):]
+            except BlockingIOError:
+                continue
+            except OSError:
+                closed.add(one)
+                left[one] = b""
+            if not left[one]:
+                del left[one]
+    return closed
+
+
+@pytest.fixture
+def crowd():
+    """crowd(hasp, n): n connections."""
+    with contextlib.ExitStack() as stack:
+        def connect(hasp, number):
+            clients = [stack.enter_context(hasp.connect(timeout=60)) for _ in range(number)]
+            for one in clients:
+                one.fileno = one.sock.fileno
+            return clients
+        yield connect
+
+
+def test_requests_that_are_not_whole(limited, crowd):
+    """A rule may concern them, so that they are held until they are."""
+    hasp = limited(rule(pattern="lock:*"))
+    with hasp.connect() as other:
+        assert other.call("SET", "lock:mine", "x" * 100_000) == OK
+        other.send(encode("SET", "lock:mine", "x" * 100_000)[:-10])
+        growth = Growth(hasp)
+        clients = crowd(hasp, 40)
+        closed = send_at_once(clients, b"*3\r\n$3\r\nSET\r\n$6\r\nlock:a\r\n$50000000\r\n" + b"x" * 14 * MB)
+        until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the reason in the log")
+        assert closed
+        growth.check()
+        other.send(b"x" * 8 + b"\r\n")
+        assert other.read() == OK
+
+
+@pytest.mark.parametrize("pooling", ["session"])
+def test_replies_that_are_not_read(limited, crowd):
+    hasp = limited()
+    with hasp.connect() as other:
+        other.call("SET", "k", "x" * 1000)
+        growth = Growth(hasp)
+        send_at_once(crowd(hasp, 20), encode("GETSET", "k", b"x" * 1000) * 12_000)
+        until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the reason in the log")
+        growth.check()
+        assert other.call("PING") == PONG
+
+
+def test_requests_that_wait_for_redis(limited, crowd, redis_server):
+    hasp = limited()
+    until(lambda: "upstream_up" in hasp.log, "hasp to serve")
+    clients = crowd(hasp, 200)
+    for one in clients:
+        assert one.call("WATCH", "k") == OK  # on a link of its own
+    growth = Growth(hasp)
+    with redis_server.frozen():
+        send_at_once(clients, encode("SET", "k", b"x" * 10_000) * 60)
+        growth.check()
+    with hasp.connect() as other:
+        assert other.call("PING") == PONG
+
+
+@pytest.mark.parametrize("sections", ["", pytest.param(rule(pattern="lock:*"), id="rule")])
+def test_a_long_transaction(limited, crowd, sections):
+    """hasp has to know of each SELECT what becomes of it."""
+    hasp = limited(sections)
+    [one] = crowd(hasp, 1)
+    assert one.call("MULTI") == OK
+    growth = Growth(hasp)
+    with pytest.raises(OSError):
+        for _ in range(2000):
+            one.send(encode("SELECT", 0) * 1000)
+            one.file.read(len(b"+QUEUED\r\n") * 1000)
+        one.call("PING")
+    until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the reason in the log")
+    growth.check()
+    with hasp.connect() as other:
+        assert other.call("PING") == PONG

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that send on while they leave replies unread."""
+
+import itertools
+
+import pytest
+from harness import encode, until
+from harness.sections import rule
+
+KB = 1 << 10
+VALUE = b"x" * KB
+
+GUARD = "[guard g]\npattern = k\nacquire_on = GET\nrelease_on = GETSET"
+
+
+def replies(count):
+    """To as many GETSETs of VALUE."""
+    return itertools.chain([b"$-1\r\n"], itertools.repeat(b"$%d\r\n%s\r\n" % (KB, VALUE), count - 1))
+
+
+@pytest.fixture
+def unix_hasp(start_hasp, tmp_path):
+    """Between unix sockets the kernel holds little, so that a pipeline need not be as long."""
+    return lambda sections="", **options: start_hasp(sections, listen=f"unix:{tmp_path}/hasp.sock", **options)
+
+
+def test_twenty_thousand_commands_may_be_written_before_the_first_reply_is_read(start_hasp):
+    count = 20_000
+    with start_hasp().connect(timeout=60) as one:
+        one.send(encode("GETSET", "k", VALUE) * count)
+        for n, expected in enumerate(replies(count)):
+            assert one.read() == expected, n
+
+
+@pytest.mark.parametrize("sections", [
+    pytest.param(rule(pattern="k"), id="rule"),
+    pytest.param(rule(pattern="k", wait="1s"), id="rule that waits"),
+    pytest.param(GUARD, id="guard"),
+    pytest.param(rule(pattern="k", mode="observe"), id="observe")])
+def test_so_may_commands_that_are_answered_step_by_step(unix_hasp, sections):
+    count = 3000
+    with unix_hasp(sections).connect(timeout=60) as one:
+        one.send(encode("GETSET", "k", VALUE) * count)
+        for n, expected in enumerate(replies(count)):
+            assert one.read() == expected, n
+
+
+def test_so_may_a_transaction_and_what_is_pinned_by_it(unix_hasp):
+    count = 3000
+    with unix_hasp().connect(timeout=60) as one:
+        one.call("WATCH", "other")
+        one.send(encode("GETSET", "k", VALUE) * count + encode("MULTI") +
+                 encode("GETSET", "k", VALUE) * count + encode("EXEC"))
+        for n, expected in enumerate(replies(count)):
+            assert one.read() == expected, n
+        assert one.read() == b"+OK\r\n"
+        assert {one.read() for _ in range(count)} == {b"+QUEUED\r\n"}
+        assert one.read() == b"*%d\r\n" % count + b"$%d\r\n%s\r\n" % (KB, VALUE) * count
+
+
+@pytest.mark.parametrize("sections", ["", pytest.param(rule(pattern="k"), id="rule")])
+def test_client_that_never_reads_is_closed_at_its_output_limit(unix_hasp, sections):
+    hasp = unix_hasp(sections, client_output_limit="1mb")
+    with hasp.connect(timeout=60) as one:
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            while True:
+                one.send(encode("GETSET", "k", VALUE) * 100)
+    until(lambda: "client_output_limit" in hasp.log, "the reason in the log")

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What holders keep is summed, and the one that keeps most is found.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/account.h"
+
+#define KB ((size_t)1024)
+#define MANY 300
+
+static void the_sum_follows_each_holder(void **state)
+{
+	struct account_share s[MANY];
+	struct account a;
+	size_t expected = 0;
+
+	(void)state;
+	account_init(&a, SIZE_MAX);
+	for (size_t i = 0; i < MANY; i++) {
+		account_share_init(&s[i]);
+		account_set(&a, &s[i], 5 * KB + i * i);
+	}
+	for (size_t i = 0; i < MANY; i++) {
+		size_t nbytes = i % 3 ? 5 * KB * i : 0;
+		account_set(&a, &s[i], nbytes);
+		expected += nbytes;
+	}
+	assert_int_equal(a.total, expected);
+	for (size_t i = 0; i < MANY; i++)
+		account_set(&a, &s[i], 0);
+	assert_int_equal(a.total, 0);
+	assert_null(account_largest(&a));
+}
+
+static void what_everybody_may_have_is_not_counted(void **state)
+{
+	struct account_share s;
+	struct account a;
+
+	(void)state;
+	account_init(&a, 0);
+	account_share_init(&s);
+	account_set(&a, &s, ACCOUNT_LEAST - 1);
+	assert_int_equal(a.total, 0);
+	assert_null(account_largest(&a));
+	account_set(&a, &s, ACCOUNT_LEAST);
+	assert_int_equal(a.total, ACCOUNT_LEAST);
+	assert_true(account_is_over(&a));
+}
+
+static void the_largest_is_found_within_a_quarter(void **state)
+{
+	struct account_share s[MANY];
+	struct account a;
+	size_t most = 0;
+
+	(void)state;
+	account_init(&a, SIZE_MAX);
+	for (size_t i = 0; i < MANY; i++) {
+		size_t nbytes = 4 * KB + (i * 7919) % 1000 * ((size_t)1 << i % 30);
+		account_share_init(&s[i]);
+		account_set(&a, &s[i], nbytes);
+		most = nbytes > most ? nbytes : most;
+		assert_true(account_largest(&a)->nbytes >= most - most / 4);
+	}
+}
+
+static void of_equals_the_first_is_the_largest(void **state)
+{
+	struct account_share one, two;
+	struct account a;
+
+	(void)state;
+	account_init(&a, SIZE_MAX);
+	account_share_init(&one);
+	account_share_init(&two);
+	account_set(&a, &two, 100 * KB);
+	account_set(&a, &one, 100 * KB);
+	account_set(&a, &two, 100 * KB + 1);
+	assert_ptr_equal(account_largest(&a), &two);
+	account_set(&a, &two, 0);
+	assert_ptr_equal(account_largest(&a), &one);
+}
+
+static void what_does_not_fit_puts_it_over_its_limit(void **state)
+{
+	struct account_share s;
+	struct account a;
+
+	(void)state;
+	account_init(&a, 100 * KB);
+	account_share_init(&s);
+	account_set(&a, &s, 60 * KB);
+	assert_true(account_admits(&a, 40 * KB));
+	assert_false(account_is_over(&a));
+	assert_false(account_admits(&a, 41 * KB));
+	assert_false(account_admits(&a, SIZE_MAX));
+	assert_true(account_is_over(&a));
+	account_reset_wanted(&a);
+	assert_false(account_is_over(&a));
+	account_set(&a, &s, 101 * KB);
+	assert_true(account_is_over(&a));
+	assert_false(account_admits(&a, 0));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_sum_follows_each_holder),
+		cmocka_unit_test(what_everybody_may_have_is_not_counted),
+		cmocka_unit_test(the_largest_is_found_within_a_quarter),
+		cmocka_unit_test(of_equals_the_first_is_the_largest),
+		cmocka_unit_test(what_does_not_fit_puts_it_over_its_limit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
