@@ -23,7 +23,8 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct pending_request *r;
 
-	if (x->session->opaque) {
+	/* (Redis carries out nothing behind a QUIT.) */
+	if (x->session->opaque || x->session->quitting) {
 		pending_lock_free(pending_lock);
 		return d;
 	}
@@ -104,7 +105,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct hold_terms terms = { .verbs = verbs, .took_at = x->holds->took_at };
+	struct hold_terms terms = { .verbs = verbs };
 	struct slice token;
 	const char *refusal;
 
@@ -242,7 +243,7 @@ static void key_list_fini(struct key_list *l)
 static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
 {
-	struct hold_terms terms = { .took_at = x->holds->took_at };
+	struct hold_terms terms = { 0 };
 	struct pending_lock *pending_lock;
 	struct key_list names;
 	size_t n = 0;

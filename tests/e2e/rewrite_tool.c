@@ -10,7 +10,7 @@
  *       -> call SCRIPT EFFECT SUCCESS LEASED LEASE_MS KEY VALUE OWNER KIND WAIT_MS BYTES
  *       HOW: EVAL RESP TICKET MAY_WAIT_MS PLACE TOKEN
  *   renew LOCK LEASE FENCE [LOCK LEASE FENCE ...] -> BYTES
- *   release LOCK LEAST_MS MOST_MS               -> BYTES
+ *   release LOCK TICKET MOST_MS                 -> BYTES
  *   unlock LOCK FENCE                           -> BYTES
  *   poll LOCK VALUE TICKET PLACE LEASE          -> BYTES
  *   dequeue LOCK VALUE TICKET PLACE undo|tell   -> BYTES
@@ -224,9 +224,9 @@ static void do_release(void)
 	struct buf out = BUF_INIT;
 	struct lock_ident id = read_ident(word());
 
-	int64_t least = atoll(word());
+	struct slice ticket = unhex(word());
 
-	(void)rewrite_release(&out, &id, least, atoll(word()));
+	(void)rewrite_release(&out, &id, ticket, atoll(word()));
 	put_own(&out);
 }
 

@@ -85,6 +85,45 @@ def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered
             until(lambda: not second.exists(LOCK), "the lock to be undone", timeout=5)
 
 
+@pytest.mark.parametrize("owner", ["connection", "address", "name", "user", "value"])
+@pytest.mark.parametrize("command", [
+    ("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LOCK, "v", "EX", 60), ("GETSET", LOCK, "v"),
+    ("INCR", LOCK)], ids=lambda command: command[0])
+def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp, redis_server, plain, command, owner):
+    if (command[0], owner) == ("INCR", "value"):
+        pytest.skip("nobody's")
+    with Relay(redis_server.address) as relay:
+        hasp = start_hasp(rule(owner=owner), upstream=relay.address).is_up()
+        with hasp.connect() as one:
+            assert one.call("CLIENT", "SETNAME", "one") == OK
+            relay.swallows = True
+            one.send(encode(*command))
+            until(lambda: plain.exists(LOCK), "the lock to be taken")
+            relay.cut()
+            assert one.read().startswith(UNKNOWN)
+            relay.mend()
+            until(lambda: not plain.exists(LOCK), "the lock to be undone", timeout=5)
+
+
+def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):
+    """Another connection of the same owner has the lock by the same value when the try is undone."""
+    hasp = start_hasp(rule(owner="user"), upstream=gates.address).is_up()
+    past = start_hasp(rule(owner="user"))
+    with hasp.connect() as one, past.connect() as other:
+        assert one.call("PING") == b"+PONG\r\n"
+        gates.shut(requests={"own"}, replies={"link"})
+        one.send(encode("SET", LOCK, "v", "NX", "PX", 60000))
+        until(lambda: gates.waiting, "its answer to be on its way")
+        gates.cut_links()
+        assert one.read().startswith(UNKNOWN)
+        assert other.call("DEL", LOCK) == ONE
+        assert other.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
+        before = calls(plain, "evalsha")
+        gates.open()
+        until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+        assert plain.get(LOCK) == "v"
+
+
 def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gates, plain):
     hasp = start_hasp(verbs(), upstream=gates.address, drain_timeout="50ms").is_up()
     with hasp.connect() as one:

@@ -12,7 +12,7 @@ from harness.marks import BOTH
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.sections import rule
 
-KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
+KEY, SIDE, RECORD = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 LOCKED = b"-LOCKED 'lock:1' is held by another owner\r\n"
 
 
@@ -132,7 +132,7 @@ def test_mixed_keys_are_deleted_as_far_as_they_are_not_anothers(pair, plain):
     other.call("SETNX", "lock:2", "v")
     plain.mset({"a": 1, "b": 2, "lock:nobodys": 3})
     assert other.call("DEL", "a", KEY, "lock:2", "b", "lock:nobodys", "none") == b":4\r\n"
-    assert sorted(plain.keys("*")) == [SIDE, KEY]
+    assert sorted(plain.keys("*")) == [RECORD, SIDE, KEY]
 
 
 def test_lock_without_a_sidecar_is_nobodys(pair, plain):
@@ -226,13 +226,14 @@ def test_max_lease_cuts_what_the_app_asks_for(pair, plain):
     ("lock:{}", "hasp:owner:{lock:{}}"),
     ("lock: \x00é\r\n", "hasp:owner:{lock: \x00é\r\n}"),
 ])
-def test_sidecar_is_named_after_the_key_and_hashes_to_its_slot(pair, plain, key, side):
+def test_sidecars_are_named_after_the_key_and_hash_to_its_slot(pair, plain, key, side):
     one, other = pair()
     began = now(plain)
     assert one.call("SETNX", key, "v") == ONE
     assert other.call("DEL", key) == ZERO
-    assert sorted(plain.keys("*")) == sorted([key, side])
-    assert end_together(plain, began, key, side)
+    record = side.replace("owner", "fence", 1)
+    assert sorted(plain.keys("*")) == sorted([key, record, side])
+    assert end_together(plain, began, key, record, side)
     assert one.call("DEL", key) == ONE
 
 

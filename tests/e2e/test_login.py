@@ -2,7 +2,7 @@
 """hasp's own login, by which it renews and releases."""
 
 import pytest
-from harness import Hasp, until
+from harness import Hasp, encode, until
 from harness.processes import ProtectedRedis
 from harness.renewal import is_renewed, rises, rule, runs_out
 from harness.replies import OK, ONE
@@ -118,3 +118,16 @@ def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
         until(lambda: not plain.exists("lock:later"), "what comes behind it")
         assert plain.exists(KEY)
         assert one.call("DEL", KEY) == ONE
+
+
+def test_who_never_logged_in_has_no_lock_undone_by_hasp(with_login):
+    """Redis carries out nothing behind a QUIT; and the lock with that value is another's."""
+    hasp, plain = with_login("password = secret", rules=rule(owner="value", on_disconnect="release"))
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    plain.set(KEY, "1", px=60000)
+    with hasp.connect() as stranger, login(hasp) as one:
+        stranger.send(encode("QUIT") + encode("SET", KEY, "1", "NX", "PX", 60000) + encode("GETSET", KEY, "1"))
+        assert stranger.read() == OK and stranger.at_end()
+        assert one.call("SETNX", "lock:last", "v") == ONE
+    until(lambda: not plain.exists("lock:last"), "all that hasp did before to be done")
+    assert plain.get(KEY) == "1"

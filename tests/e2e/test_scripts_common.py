@@ -46,11 +46,11 @@ def calls_of(world, what):
 
 
 @pytest.mark.parametrize("state, argv, most", [
-    ("free", ["SETNX", KEY, "v"], 2), ("free", ["SET", KEY, "v", "NX", "PX", 9000], 2),
+    ("free", ["SETNX", KEY, "v"], 3), ("free", ["SET", KEY, "v", "NX", "PX", 9000], 3),
     ("another's", ["SETNX", KEY, "v"], 1), ("mine", ["SET", KEY, "v", "NX", "GET"], 1),
     ("mine", ["DEL", KEY], 3), ("another's", ["DEL", KEY], 2), ("free", ["DEL", KEY], 2),
-    ("free", ["SET", KEY, "v"], 3), ("mine", ["SET", KEY, "v"], 4),
-    ("another's", ["SET", KEY, "v"], 2), ("free", ["INCR", KEY], 3),
+    ("free", ["SET", KEY, "v"], 4), ("mine", ["SET", KEY, "v"], 5),
+    ("another's", ["SET", KEY, "v"], 2), ("free", ["INCR", KEY], 4),
     ("mine", ["EXPIRE", KEY, 10], 4), ("mine", ["PERSIST", KEY], 2),
     ("mine", ["APPEND", KEY, "x"], 6), ("another's", ["APPEND", KEY, "x"], 2),
     ("wrong type", ["RPUSH", KEY, "x"], 3),

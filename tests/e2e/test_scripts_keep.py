@@ -9,7 +9,7 @@ import re
 import pytest
 from harness import Connection
 from harness.script_forms import VALUES
-from harness.scripts import HELD, KEY, LEASE, ME, OTHER, SIDE, STATES, at, locked, owners, parse, resps, states, to_hex
+from harness.scripts import FENCE, HELD, KEY, LEASE, ME, OTHER, SIDE, STATES, at, locked, owners, parse, resps, states, to_hex
 
 
 # ---- EXPIRE and its kin
@@ -106,7 +106,8 @@ def test_dropping_many_keys_counts_those_that_went(world, command):
     reply = world.run(command, "a", "lock:mine", "lock:other", "b", "lock:mine", "gone", "a",
                       "lock:nobody", "lock:gone")
     assert reply == b":4\r\n"
-    assert sorted(world.db.keys()) == [b"free", b"hasp:owner:{lock:other}", b"lock:other"]
+    assert sorted(world.db.keys()) == [b"free", b"hasp:fence:{lock:other}", b"hasp:owner:{lock:other}",
+                                       b"lock:other"]
 
 
 @pytest.mark.parametrize("count", [999, 1000, 1001, 12345])
@@ -121,7 +122,7 @@ def test_dropping_thousands_of_keys(world, count):
     keys = [f"k:{i}" for i in range(count)] + [f"lock:{i}" for i in range(count)]
     mine = len(range(0, count, 200))
     assert world.run("DEL", *keys) == b":%d\r\n" % (count + mine)
-    assert world.db.dbsize() == 2 * (len(range(0, count, 100)) - mine)
+    assert world.db.dbsize() == 3 * (len(range(0, count, 100)) - mine)
 
 
 # ---- max_lease
@@ -259,13 +260,18 @@ def test_a_lock_that_redis_refuses_to_renew_holds_up_no_other(world, server):
         assert parse(c.read()) == [-1, -1]
 
 
-def test_a_lock_that_was_taken_before_is_not_released(world):
-    """hasp undoes a try that may have taken it: it would have nearly the whole lease left."""
-    world.put("mine")  # 20 seconds left
+@pytest.mark.parametrize("owner, kind", [("address", "r"), ("value", "v")])
+def test_release_leaves_what_the_same_owner_has_taken_since(world, owner, kind):
+    world.run("SET", KEY, "held", "NX", "PX", 5000, owner=owner, ticket="w-1")
+    world.db.delete(KEY)
+    world.run("SET", KEY, "held", "NX", "PX", 3000, owner=owner, ticket="w-2")
     before = world.dump()
-    assert world.release("r", KEY, ME, 29990) == 0
+    token = "held" if kind == "v" else ME
+    assert world.release(kind, KEY, token, "w-1", 5000) == 0
     assert world.dump() == before
-    assert world.release("r", KEY, ME, 15000) == 1
+    world.db.delete(FENCE)  # as when the lock was renewed
+    assert world.release(kind, KEY, token, "w-2", 1000) == 0
+    assert world.release(kind, KEY, token, "w-2", 3000) == 1
     assert world.db.keys() == []
 
 

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 from harness.script_forms import SETS, TAKES
-from harness.scripts import HELD, KEY, LEASE, ME, NIL, OTHER, SIDE, locked, owners, resps, states
+from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, SIDE, locked, owners, resps, states
 
 
 # ---- SETNX and SET NX
@@ -158,6 +158,65 @@ def test_errors_are_redis_own(world, argv, state, resp):
     assert reply == world.plain(*argv, resp=resp)
     if reply.startswith(b"-"):
         assert world.dump() == before
+
+
+# ---- the try by which a lock was taken
+
+UNDOABLE = {**TAKES, **{form: make for form, make in SETS.items() if "XX" not in form}}
+
+
+def named(owner, value="v"):
+    """The kind of the lock, and its owner's token in hasp's tables."""
+    return ("v", value) if owner == "value" else ("r", ME)
+
+
+@pytest.mark.parametrize("form", UNDOABLE)
+@pytest.mark.parametrize("state", ["free", "left over"])
+@owners
+def test_try_that_took_a_lock_is_undone_by_its_ticket(world, form, state, owner):
+    token = world.put(state, owner=owner)
+    world.run(*UNDOABLE[form][0](), owner=owner, token=token, ticket="w-1")
+    before = world.dump()
+    assert world.dequeue(*named(owner), "w-2", 0) == ["gone", 0, 0]
+    assert world.poll(*named(owner), "w-2", 0)[0] == "gone"
+    assert world.dump() == before
+    assert world.poll(*named(owner), "w-1", 0)[0] == "granted"
+    assert world.dequeue(*named(owner), "w-1", 0) == ["undone", 0, 0]
+    assert not world.db.exists(KEY, FENCE)
+    assert world.dequeue(*named(owner), "w-1", 0) == ["gone", 0, 0]
+
+
+@pytest.mark.parametrize("form", [*TAKES, *SETS])
+@pytest.mark.parametrize("owner", ["connection", "user", "value"])
+def test_try_that_refreshed_a_lock_is_known_by_its_ticket_and_not_undone(world, form, owner):
+    token, argv = world.put("mine", owner=owner), {**TAKES, **SETS}[form][0]()
+    if owner == "value" and form in TAKES:
+        argv[2] = "held"
+    world.run(*argv, owner=owner, token=token, reentrant="refresh", ticket="w-1")
+    kind, own = named(owner, world.db.get(KEY).decode())
+    before = world.dump()
+    assert world.dequeue(kind, own, "w-1", 0, value=own) == ["gone", 0, 0]
+    assert world.poll(kind, own, "w-1", 0, value=own)[0] == "granted"
+    assert world.dump() == before
+
+
+def test_try_that_counted_to_one_is_undone_though_others_have_counted_on(world):
+    world.run("INCR", KEY, ticket="w-1")
+    assert world.run("INCR", KEY, token=OTHER, ticket="w-2") == b":2\r\n"
+    assert world.dequeue("r", OTHER, "w-2", 0) == ["gone", 0, 0]
+    assert world.dequeue("r", ME, "w-1", 0) == ["undone", 0, 0]
+    assert world.db.keys() == []
+
+
+@owners
+def test_late_undo_leaves_the_lock_to_who_has_taken_it_since(world, owner):
+    """Also one of the same owner, and of the same value."""
+    world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-1")
+    world.run("DEL", KEY, owner=owner, token="v" if owner == "value" else ME)
+    world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-2")
+    before = world.dump()
+    assert world.dequeue(*named(owner), "w-1", 0) == ["gone", 0, 0]
+    assert world.dump() == before
 
 
 # ---- INCR

@@ -100,7 +100,7 @@ static struct pending_lock *pending_call(struct hold_fixture *f, const struct ru
 }
 
 struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rule,
-                                  const char *ticket, bool fresh)
+                                  const char *ticket)
 {
 	bool by_value = rule->owner == OWNER_VALUE;
 	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
@@ -109,8 +109,7 @@ struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rul
 		                  .key = SLICE_LIT("lock"),
 		                  .value = SLICE_LIT("v"),
 		                  .lease_ms = 30000,
-		                  .ticket = ticket ? slice_str(ticket) : SLICE_NONE,
-		                  .fresh = fresh };
+		                  .ticket = slice_str(ticket) };
 	struct pending_lock *p = pending_call(f, rule, &call);
 
 	assert_non_null(p);
@@ -139,9 +138,9 @@ static struct pending_request *sent_lock(struct hold_fixture *f, struct pending_
 }
 
 struct pending_request *sent_take(struct hold_fixture *f, const struct rule *rule,
-                                  const char *ticket, bool fresh)
+                                  const char *ticket)
 {
-	return sent_lock(f, pending_take(f, rule, ticket, fresh));
+	return sent_lock(f, pending_take(f, rule, ticket));
 }
 
 struct pending_request *sent_call(struct hold_fixture *f, const struct rule *rule,

@@ -35,12 +35,12 @@ void hold_undo_awaited(struct hold_fixture *f);
 extern const struct rule rule_by_value, rule_by_address, rule_by_connection;
 
 /* What a call is kept of that takes the lock "lock" under `rule`, when answered with +OK.
- * `ticket`: NULL for none. `fresh`: it succeeds only where there is no lock. */
+ */
 struct pending_lock *pending_take(struct hold_fixture *f, const struct rule *rule,
-                                  const char *ticket, bool fresh);
+                                  const char *ticket);
 /* The same, sent. */
 struct pending_request *sent_take(struct hold_fixture *f, const struct rule *rule,
-                                  const char *ticket, bool fresh);
+                                  const char *ticket);
 /* As under `rule`, of another call; sent. */
 struct pending_request *sent_call(struct hold_fixture *f, const struct rule *rule,
                                   const struct lock_call *call);

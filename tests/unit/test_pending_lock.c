@@ -44,7 +44,7 @@ static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **s
 {
 	struct hold_fixture *f = *state;
 	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS };
-	struct pending_request *r = sent_take(f, &rule_by_connection, NULL, true);
+	struct pending_request *r = sent_take(f, &rule_by_connection, "worker-1");
 	struct pending_lock *p = pending_of(f, drops, 1);
 
 	assert_non_null(p);
@@ -58,10 +58,10 @@ static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **s
 	assert_null(pending_of(f, drops, 1));
 }
 
-static void what_a_waiting_try_wants_is_kept(void **state)
+static void what_a_try_wants_is_kept(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1", false);
+	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
 	int64_t lease_ms;
 	struct lock_try t = pending_lock_try(p, &lease_ms);
 
@@ -69,30 +69,21 @@ static void what_a_waiting_try_wants_is_kept(void **state)
 	assert_int_equal(t.id.kind, LOCK_KIND_RULE);
 	assert_true(slice_eq(t.id.key, SLICE_LIT("lock")));
 	assert_true(slice_eq(t.id.token, SLICE_LIT("token")));
-	assert_true(slice_eq(t.value, SLICE_LIT("v")));
+	assert_int_equal(t.value.n, 0);
 	assert_true(slice_eq(t.ticket, SLICE_LIT("worker-1")));
 	assert_int_equal(t.place, 0);
 	assert_int_equal(pending_lock_success(p), LOCK_IF_OK);
 	pending_lock_free(p);
 }
 
-static void a_try_that_does_not_wait_needs_no_value(void **state)
-{
-	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, NULL, false);
-	int64_t lease_ms;
-
-	assert_int_equal(pending_lock_try(p, &lease_ms).value.n, 0);
-	pending_lock_free(p);
-}
-
 static void with_owner_value_the_value_is_the_token(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_value, NULL, false);
+	struct pending_lock *p = pending_take(f, &rule_by_value, "worker-1");
 	int64_t lease_ms;
 
 	assert_true(slice_eq(pending_lock_try(p, &lease_ms).id.token, SLICE_LIT("v")));
+	assert_true(slice_eq(pending_lock_try(p, &lease_ms).value, SLICE_LIT("v")));
 	pending_lock_free(p);
 }
 
@@ -103,8 +94,8 @@ static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
 	struct hold_fixture *f = *state;
 
 	HOLD_ANSWER(f, sent_select(&f->s, 3), "+OK\r\n");
-	HOLD_ANSWER(f, sent_take(f, &rule_by_address, "worker-1", false), "+OK\r\n");
-	sent_take(f, &rule_by_address, "worker-2", false);
+	HOLD_ANSWER(f, sent_take(f, &rule_by_address, "worker-1"), "+OK\r\n");
+	sent_take(f, &rule_by_address, "worker-2");
 	hold_undo_awaited(f);
 	assert_int_equal(fake_jobs_count("dequeue"), 1);
 	assert_int_equal(fake_jobs_count("3 6x dequeue "), 1);
@@ -115,27 +106,19 @@ static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
 	assert_int_equal(fake_jobs_count("dequeue"), 1);
 }
 
-/* Its token tells it apart only if it is this connection's alone, and only if the connection
- * did not have the lock before. */
-static void a_try_without_a_ticket_is_undone_when_nobody_else_can_have_done_it(void **state)
+/* Whoever else has the same token, or stores the same value. */
+static void by_its_ticket_a_try_of_any_owner_is_undone(void **state)
 {
 	struct hold_fixture *f = *state;
 
-	sent_take(f, &rule_by_connection, NULL, true);
+	sent_take(f, &rule_by_connection, "worker-1");
+	sent_take(f, &rule_by_value, "worker-2");
+	sent_take(f, &rule_by_address, "worker-3");
+	HOLD_ANSWER(f, sent_take(f, &rule_by_connection, "worker-4"), "+OK\r\n");
+	sent_take(f, &rule_by_connection, "worker-5");
 	hold_undo_awaited(f);
-	assert_int_equal(fake_jobs_count("0 release "), 1);
-	assert_int_equal(fake_jobs_count(" token "), 1);
-	sent_take(f, &rule_by_value, NULL, true);
-	hold_undo_awaited(f);
-	assert_int_equal(fake_jobs_count("0 release "), 2);
-	sent_take(f, &rule_by_address, NULL, true);
-	sent_take(f, &rule_by_connection, NULL, false);
-	hold_undo_awaited(f);
-	assert_int_equal(fake_jobs_count("release"), 2);
-	HOLD_ANSWER(f, sent_take(f, &rule_by_connection, NULL, true), "+OK\r\n");
-	sent_take(f, &rule_by_connection, NULL, true);
-	hold_undo_awaited(f);
-	assert_int_equal(fake_jobs_count("release"), 2);
+	assert_int_equal(fake_jobs_count("dequeue"), 4);
+	assert_int_equal(fake_jobs_count("worker-4"), 0);
 }
 
 static void tries_in_a_transaction_that_was_not_answered_are_undone(void **state)
@@ -143,9 +126,9 @@ static void tries_in_a_transaction_that_was_not_answered_are_undone(void **state
 	struct hold_fixture *f = *state;
 
 	transaction_begin(&f->s.txn);
-	sent_take(f, &rule_by_address, "worker-1", false);
+	sent_take(f, &rule_by_address, "worker-1");
 	sent_other(&f->s);
-	sent_take(f, &rule_by_address, "worker-2", false);
+	sent_take(f, &rule_by_address, "worker-2");
 	/* What Redis has only queued it forgets by itself. */
 	hold_undo_awaited(f);
 	assert_int_equal(fake_jobs_count("dequeue"), 0);
@@ -161,7 +144,7 @@ static void in_a_database_that_is_not_known_nothing_is_undone(void **state)
 	sent_select(&f->s, 3);
 	session_make_opaque(&f->s);
 	f->s.opaque = false;
-	sent_take(f, &rule_by_address, "worker-1", false);
+	sent_take(f, &rule_by_address, "worker-1");
 	hold_undo_awaited(f);
 	assert_jobs("");
 }
@@ -171,44 +154,12 @@ static void what_takes_no_lock_is_not_undone(void **state)
 	struct hold_fixture *f = *state;
 	struct pending_lock *p;
 
-	HOLD_ANSWER(f, sent_take(f, &rule_by_connection, NULL, true), "+OK\r\n");
+	HOLD_ANSWER(f, sent_take(f, &rule_by_connection, "worker-1"), "+OK\r\n");
 	p = pending_of(f, (struct lock_call){ .effect = LOCK_EFFECT_DROPS }, 1);
 	assert_non_null(p);
 	pending_lock_undo(p, 0);
 	pending_lock_undo(NULL, 0);
 	assert_jobs("");
-}
-
-static struct pending_lock *pending_after(struct hold_fixture *f, double took_at)
-{
-	struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
-		                  .kind = LOCK_KIND_RULE,
-		                  .key = SLICE_LIT("lock"),
-		                  .lease_ms = 30000,
-		                  .fresh = true };
-	struct hold_terms terms = { .rule = &rule_by_connection,
-		                    .token = SLICE_LIT("token"),
-		                    .took_at = took_at };
-
-	return pending_lock_new(f->holds, &call, &call.key, 1, &terms);
-}
-
-#define RELEASE                                                                                \
-	"0 release 5 lock hasp:fence:{lock} hasp:queue:{lock} hasp:owner:{lock} hasp:fence "   \
-	"token"
-
-/* It may be the same lock, by the same token: of that one less is left. */
-static void by_token_nothing_is_undone_that_was_taken_before(void **state)
-{
-	struct hold_fixture *f = *state;
-
-	pending_lock_undo(pending_after(f, 0), 0);
-	assert_jobs(RELEASE " 0 30000\n");
-	pending_lock_undo(pending_after(f, HOLD_NOW - 10), 0);
-	/* Half-way between the two. */
-	assert_jobs(RELEASE " 25000 30000\n");
-	pending_lock_undo(pending_after(f, HOLD_NOW - 100), 0);
-	assert_jobs(RELEASE " 0 30000\n");
 }
 
 /* --- for how long -------------------------------------------------------------------- */
@@ -242,7 +193,7 @@ static void a_try_is_undone_as_long_as_what_it_took_may_last(void **state)
 static void since_a_grant_it_lasts_from_there(void **state)
 {
 	struct hold_fixture *f = *state;
-	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1", false);
+	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
 
 	pending_lock_since(p, HOLD_NOW + 7);
 	pending_lock_undo(p, 0);
@@ -263,15 +214,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_call_that_cannot_change_a_hold_is_not_kept),
 		TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held),
-		TEST(what_a_waiting_try_wants_is_kept),
-		TEST(a_try_that_does_not_wait_needs_no_value),
+		TEST(what_a_try_wants_is_kept),
 		TEST(with_owner_value_the_value_is_the_token),
 		TEST(a_try_that_was_not_answered_is_undone_by_its_ticket),
-		TEST(a_try_without_a_ticket_is_undone_when_nobody_else_can_have_done_it),
+		TEST(by_its_ticket_a_try_of_any_owner_is_undone),
 		TEST(tries_in_a_transaction_that_was_not_answered_are_undone),
 		TEST(in_a_database_that_is_not_known_nothing_is_undone),
 		TEST(what_takes_no_lock_is_not_undone),
-		TEST(by_token_nothing_is_undone_that_was_taken_before),
 		TEST(a_try_is_undone_as_long_as_what_it_took_may_last),
 		TEST(since_a_grant_it_lasts_from_there),
 		TEST(but_no_longer_than_an_hour),

@@ -67,7 +67,7 @@ static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
 
 /* --- calls --------------------------------------------------------------------------- */
 
-#define KEYS_OF(key) key " hasp:owner:{" key "}"
+#define KEYS_OF(key) key " hasp:owner:{" key "} hasp:fence:{" key "}"
 
 static void setnx_takes_the_lock(void **state)
 {
@@ -75,8 +75,8 @@ static void setnx_takes_the_lock(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "SETNX lock:a v",
-	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000 \"\"\n");
 	assert_int_equal(f->d.pending->kind, PENDING_LOCK);
 	assert_non_null(f->d.pending->pending_lock);
 	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_ONE);
@@ -89,8 +89,8 @@ static void set_nx_takes_it_with_its_own_lease(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "SET lock:a v NX EX 7",
-	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 7000 SET no 30000 "
-	                                        "1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 7000 SET no 30000 "
+	                                        "1000000000000000 \"\"\n");
 	assert_int_equal(pending_lock_success(f->d.pending->pending_lock), LOCK_IF_OK);
 }
 
@@ -100,7 +100,7 @@ static void del_drops_the_lock(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "DEL other lock:a",
-	            "del 3 " KEYS_OF("lock:a") " other DEL 1 " TOKEN_CONNECTION " \"\"\n");
+	            "del 4 " KEYS_OF("lock:a") " other DEL 1 " TOKEN_CONNECTION " \"\"\n");
 	/* Nothing is held that it could end. */
 	assert_null(f->d.pending->pending_lock);
 	run(f, "SETNX lock:a v", ":1\r\n");
@@ -128,17 +128,17 @@ static void the_rule_names_the_owner(void **state)
 
 	policy_use(f, RULE "owner = address\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 2 " KEYS_OF("lock:a") " " TOKEN_ADDRESS " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_ADDRESS " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000 \"\"\n");
 	policy_use(f, RULE "owner = user\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 2 " KEYS_OF("lock:a") " user:default v PX 30000 SETNX no "
-	                                        "30000 1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " user:default v PX 30000 SETNX no "
+	                                        "30000 1000000000000000 \"\"\n");
 	policy_use(f, RULE "owner = name\n");
 	run(f, "CLIENT SETNAME worker", "+OK\r\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 2 " KEYS_OF("lock:a") " name:worker v PX 30000 SETNX no "
-	                                        "30000 1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " name:worker v PX 30000 SETNX no "
+	                                        "30000 1000000000000000 \"\"\n");
 }
 
 /* Without a name it is its own owner; so is one whose user is not known. */
@@ -148,13 +148,13 @@ static void an_owner_that_is_not_known_is_the_connection(void **state)
 
 	policy_use(f, RULE "owner = name\n");
 	assert_call(f, "SETNX lock:a v",
-	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000 \"\"\n");
 	policy_use(f, RULE "owner = user\n");
 	f->session.user_unknown = true;
 	assert_call(f, "SETNX lock:a v",
-	            "take 2 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
-	                                        "30000 1000000000000000\n");
+	            "take 3 " KEYS_OF("lock:a") " " TOKEN_CONNECTION " v PX 30000 SETNX no "
+	                                        "30000 1000000000000000 \"\"\n");
 }
 
 static void by_value_the_owner_is_what_this_connection_stored(void **state)
@@ -162,10 +162,14 @@ static void by_value_the_owner_is_what_this_connection_stored(void **state)
 	struct policy_fixture *f = *state;
 
 	policy_use(f, RULE "owner = value\n");
-	assert_call(f, "SET lock:a mine NX", "SET lock:a mine NX PX 30000\n");
+	assert_call(f, "SET lock:a mine NX",
+	            "take 3 lock:a lock:a hasp:fence:{lock:a} \"\" mine PX 30000 SET no 30000 "
+	            "1000000000000000 \"\"\n");
 	run(f, "SET lock:a mine NX", "+OK\r\n");
-	assert_call(f, "DEL lock:a", "del 2 lock:a lock:a DEL 1 mine \"\"\n");
-	assert_call(f, "DEL lock:b", "del 2 lock:b lock:b DEL 1 \"\" \"\"\n");
+	assert_call(f, "DEL lock:a",
+	            "del 3 lock:a lock:a hasp:fence:{lock:a} DEL 1 mine \"\"\n");
+	assert_call(f, "DEL lock:b",
+	            "del 3 lock:b lock:b hasp:fence:{lock:b} DEL 1 \"\" \"\"\n");
 }
 
 static void a_try_under_wait_may_stand_in_line(void **state)
@@ -401,9 +405,10 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	decide(f, "SETNX lock:a v");
 	f->x.how.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
-	assert_rewritten(f, "EVAL take 2 " KEYS_OF(
-				    "lock:a") " " TOKEN_CONNECTION
-	                                      " v PX 30000 SETNX no 30000 1000000000000000\n");
+	assert_rewritten(
+		f, "EVAL take 3 " KEYS_OF(
+			   "lock:a") " " TOKEN_CONNECTION
+				     " v PX 30000 SETNX no 30000 1000000000000000 \"\"\n");
 	assert_int_equal(wait_ms, 0);
 	assert_non_null(f->d.pending->pending_lock);
 	decide(f, "UNLOCK a");

@@ -75,13 +75,12 @@ static struct pending_lock *sent(struct fixture *f, const struct rule *rule, con
                                  struct lock_call call)
 {
 	struct slice name = slice_str(key);
-	struct hold_terms terms = { .rule = rule,
-		                    .token = SLICE_LIT("token"),
-		                    .took_at = f->owner.took_at };
+	struct hold_terms terms = { .rule = rule, .token = SLICE_LIT("token") };
 
 	call.success = LOCK_IF_ONE;
 	call.kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
 	call.value = SLICE_LIT("v");
+	call.ticket = SLICE_LIT("worker-1");
 	return pending_lock_new(f->holds, &call, &name, 1, &terms);
 }
 

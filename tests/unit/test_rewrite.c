@@ -24,10 +24,11 @@ static void test_a_take_is_one_evalsha(void **state)
 	(void)state;
 	assert_int_equal(rewrite("SET k v NX PX 7000", &rule), REWRITE_CALL);
 	snprintf(expected, sizeof(expected),
-	         "*13\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n2\r\n"
-	         "$1\r\nk\r\n$14\r\nhasp:owner:{k}\r\n$22\r\n" TOKEN "\r\n$1\r\nv\r\n"
+	         "*15\r\n$7\r\nEVALSHA\r\n$40\r\n%.40s\r\n$1\r\n3\r\n"
+	         "$1\r\nk\r\n$14\r\nhasp:owner:{k}\r\n$14\r\nhasp:fence:{k}\r\n$22\r\n" TOKEN
+	         "\r\n$1\r\nv\r\n"
 	         "$2\r\nPX\r\n$4\r\n7000\r\n$3\r\nSET\r\n$2\r\nno\r\n$5\r\n30000\r\n"
-	         "$16\r\n1000000000000000\r\n",
+	         "$16\r\n1000000000000000\r\n$0\r\n\r\n",
 	         script_get(SCRIPT_TAKE)->sha.p);
 	assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
 }
@@ -38,7 +39,7 @@ static void test_inline_calls_carry_the_text(void **state)
 
 	(void)state;
 	rewrite_as("DEL k", &rule, (struct rewrite_how){ .eval = true });
-	assert_true(out_has("*9\r\n$4\r\nEVAL\r\n$"));
+	assert_true(out_has("*10\r\n$4\r\nEVAL\r\n$"));
 	assert_true(out_has("redis.pcall(command, lock, side, "));
 	assert_int_equal(call.script, SCRIPT_DEL);
 	assert_true(buf_len(&out) > s->text.n);
@@ -50,27 +51,36 @@ static void test_calls_are_appended(void **state)
 	rewrite("INCR k", &rule);
 	size_t n = buf_len(&out);
 	struct lock_ident id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") };
-	assert_int_equal(rewrite_release(&out, &id, 0, 0), SCRIPT_RELEASE);
+	assert_int_equal(rewrite_release(&out, &id, SLICE_LIT("w-1"), 0), SCRIPT_RELEASE);
 	assert_memory_equal(buf_head(&out) + n, "*11\r\n$7\r\nEVALSHA\r\n", 18);
 }
 
-static void test_with_owner_value_a_take_needs_no_script(void **state)
+static void test_with_owner_value_there_is_no_sidecar(void **state)
 {
 	(void)state;
 	assert_int_equal(rewrite("set k v px 7000 nx", &by_value), REWRITE_CALL);
-	assert_true(slice_eq(buf_slice(&out),
-	                     SLICE_LIT("*6\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$2\r\nNX\r\n"
-	                               "$2\r\nPX\r\n$4\r\n7000\r\n")));
-	assert_int_equal(rewrite("SET k v NX GET", &by_value), REWRITE_CALL);
-	assert_true(slice_eq(buf_slice(&out),
-	                     SLICE_LIT("*7\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$2\r\nNX\r\n"
-	                               "$3\r\nGET\r\n$2\r\nPX\r\n$5\r\n30000\r\n")));
-	assert_int_equal(rewrite("SETNX k v", &by_value), REWRITE_CALL);
-	assert_true(out_has("EVALSHA"));
+	assert_true(out_has("$1\r\n3\r\n$1\r\nk\r\n$1\r\nk\r\n$14\r\nhasp:fence:{k}\r\n"));
 	assert_false(out_has("hasp:owner"));
 }
 
-static void test_keys_with_a_rule_come_in_pairs_before_the_others(void **state)
+static void test_what_takes_a_lock_carries_its_ticket(void **state)
+{
+	static const char *const lines[] = { "SETNX k v",      "SET k v NX", "SET k v NX GET",
+		                             "SET k v PX 70",  "SET k v XX", "SETEX k 7 v",
+		                             "PSETEX k 70 v",  "GETSET k v", "INCR k",
+		                             "SET k v KEEPTTL" };
+	const struct rewrite_how how = { .ticket = SLICE_LIT("worker-7") };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		assert_int_equal(rewrite_as(lines[i], &rule, how), REWRITE_CALL);
+		assert_true(slice_eq(call.ticket, how.ticket));
+		assert_true(out_has("hasp:fence:{k}"));
+		assert_true(out_has("$8\r\nworker-7\r\n"));
+	}
+}
+
+static void test_keys_with_a_rule_come_before_the_others(void **state)
 {
 	struct lock_key keys[] = { { 1, NULL, SLICE_NONE },
 		                   { 2, &rule, SLICE_LIT("t1") },
@@ -80,9 +90,9 @@ static void test_keys_with_a_rule_come_in_pairs_before_the_others(void **state)
 	(void)state;
 	assert_int_equal(rewrite_keys("DEL a k1 b k2", keys, 4, (struct rewrite_how){ 0 }),
 	                 REWRITE_CALL);
-	assert_true(out_has("$1\r\n6\r\n$2\r\nk1\r\n$15\r\nhasp:owner:{k1}\r\n$2\r\nk2\r\n"
-	                    "$2\r\nk2\r\n$1\r\na\r\n$1\r\nb\r\n$3\r\nDEL\r\n$1\r\n2\r\n"
-	                    "$2\r\nt1\r\n$0\r\n\r\n$2\r\nt2\r\n$0\r\n\r\n"));
+	assert_calls(SCRIPT_DEL,
+	             "8 k1 hasp:owner:{k1} hasp:fence:{k1} k2 k2 hasp:fence:{k2} a b "
+	             "DEL 2 t1 \"\" t2 \"\"");
 	assert_true(slice_eq(call.key, SLICE_LIT("k1")));
 	assert_int_equal(call.effect, LOCK_EFFECT_DROPS);
 }
@@ -96,8 +106,8 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 
 	(void)state;
 	assert_int_equal(rewrite_keys("UNLINK a k1 k2 k3", keys, 4, may_wait), REWRITE_CALL);
-	assert_calls(SCRIPT_DEL, "12 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
-	                         "k2 hasp:owner:{k2} "
+	assert_calls(SCRIPT_DEL, "13 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
+	                         "k2 hasp:owner:{k2} hasp:fence:{k2} "
 	                         "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
 	                         "UNLINK 3 t1 wait t2 \"\" t3 wait");
 	assert_true(call.hands_over);
@@ -286,8 +296,9 @@ int main(void)
 		TEST(test_a_take_is_one_evalsha),
 		TEST(test_inline_calls_carry_the_text),
 		TEST(test_calls_are_appended),
-		TEST(test_with_owner_value_a_take_needs_no_script),
-		TEST(test_keys_with_a_rule_come_in_pairs_before_the_others),
+		TEST(test_with_owner_value_there_is_no_sidecar),
+		TEST(test_what_takes_a_lock_carries_its_ticket),
+		TEST(test_keys_with_a_rule_come_before_the_others),
 		TEST(test_dropped_locks_that_are_waited_for_bring_their_queues),
 		TEST(test_what_redis_refuses_passes),
 		TEST(test_reads_in_a_write_commands_clothes_pass),

@@ -49,12 +49,13 @@ static void test_a_release_hands_off(void **state)
 		                                SLICE_LIT("t") };
 
 	(void)state;
-	assert_int_equal(rewrite_release(&out, &by_owner, 29990, 30000), SCRIPT_RELEASE);
+	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000),
+	                 SCRIPT_RELEASE);
 	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                             "hasp:fence t 29990 30000");
+	                             "hasp:fence t w-7 30000");
 	buf_clear(&out);
-	assert_int_equal(rewrite_release(&out, &value, 0, 0), SCRIPT_RELEASE);
-	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence v 0 0");
+	assert_int_equal(rewrite_release(&out, &value, SLICE_LIT("w-8"), 0), SCRIPT_RELEASE);
+	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence v w-8 0");
 	buf_clear(&out);
 	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7")), SCRIPT_UNLOCK);
 	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "

@@ -110,7 +110,6 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 		case LOCK_EFFECT_TAKES:
 			now = timers_now(h->timers);
 			apply_taken(h, o, p, db, r, now);
-			o->took_at = now;
 			break;
 		case LOCK_EFFECT_EXPIRES:
 			apply_expiry(h, o, p, db);

@@ -72,7 +72,7 @@ struct holds {
 	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile */
 };
 
-/* The bytes of the keys, the token, the ticket and the value follow the keys. Most fit in
+/* The bytes of the keys, the token and the ticket follow the keys. Most fit in
  * PENDING_LOCK_SIZE bytes together. */
 #define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 256)
 struct pending_lock {
@@ -81,7 +81,6 @@ struct pending_lock {
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	double sent_at;
-	double took_at; /* when the connection last heard that it took a lock; 0: never */
 	bool small; /* its memory is of holds.pending */
 	bool begins; /* a success begins a hold */
 	bool counts; /* a lock that is taken again must be released as often */
@@ -92,7 +91,6 @@ struct pending_lock {
 	int64_t max_hold_ms;
 	size_t nbytes; /* its memory */
 	size_t nkeys;
-	struct slice value; /* of a call that may wait; empty: none */
 	struct slice keys[];
 };
 

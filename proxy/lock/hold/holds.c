@@ -31,7 +31,6 @@ void hold_owner_init(struct hold_owner *o)
 	list_init(&o->holds);
 	o->n = 0;
 	o->nbytes = 0;
-	o->took_at = 0;
 }
 
 /* Its memory, with one ticket. */
@@ -202,11 +201,14 @@ static void hold_release(struct hold *hold)
 		break;
 	case LOCK_KIND_RULE:
 	case LOCK_KIND_VALUE:
+		if (hold->ntickets == 0)
+			break;
+		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		/* Another connection with the same token may have taken it again at another
 		 * worker; then more is left of its lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
-		send_release(hold, rewrite_release(&out, &t.id, 0, most_ms), &out);
+		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms), &out);
 		break;
 	case LOCK_KIND_GUARD:
 		/* Guards are in the read set: lock/guard. */

@@ -37,7 +37,6 @@ struct hold_owner {
 	struct list holds;
 	size_t n;
 	size_t nbytes; /* of memory */
-	double took_at; /* when it last heard that it took a lock; 0: never */
 };
 void hold_owner_init(struct hold_owner *o);
 
@@ -49,7 +48,6 @@ struct hold_terms {
 	const struct rule *rule; /* NULL: taken by a verb */
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
-	double took_at; /* the connection's */
 };
 
 /* Copies what the table needs of `call`, whose keys are `keys` (for DROPS: all that have a
@@ -60,8 +58,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 /* The client is gone and will not get the reply: what the call takes shall be released. */
 void pending_lock_abandon(struct pending_lock *p);
 /* The reply will never come; the request may have been carried out or not, or may be queued.
- * What it took is undone, by its ticket, or by a token that only this connection has. Frees
- * `p`. NULL is allowed. */
+ * What it took is undone, by its ticket. Frees `p`. NULL is allowed. */
 void pending_lock_undo(struct pending_lock *p, int db);
 /* For a try that has to wait: what it wants (points into `p`), and its lease in ms; 0: the
  * application named its end. */

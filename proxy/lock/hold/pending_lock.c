@@ -33,8 +33,7 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
                                                const struct slice *keys, size_t nkeys,
                                                struct slice token)
 {
-	struct slice value = call->ticket.n ? call->value : SLICE_NONE;
-	size_t nbytes = token.n + call->ticket.n + value.n, size;
+	size_t nbytes = token.n + call->ticket.n, size;
 	struct pending_lock *p;
 	bool small;
 	char *at;
@@ -52,7 +51,6 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 		p->keys[i] = append_copy(&at, keys[i]);
 	p->token = append_copy(&at, token);
 	p->ticket = append_copy(&at, call->ticket);
-	p->value = append_copy(&at, value);
 	h->npending++;
 	return p;
 }
@@ -76,14 +74,13 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p = pending_lock_alloc(h, call, keys, nkeys,
 	                       by_value && takes ? call->value : terms->token);
 	p->sent_at = timers_now(h->timers);
-	p->took_at = terms->took_at;
 	p->begins = takes &&
 	            (by_value || end == DISCONNECT_RELEASE || renew == RENEW_YES ||
 	             (renew == RENEW_UNLEASED && !call->leased)) &&
 	            (!by_value || call->value.n <= VALUE_MAX);
 	p->counts = verbs && verbs->reentrant == REENTRANT_COUNT;
 	p->by_value = by_value;
-	p->exclusive = rule && (by_value || rule->owner == OWNER_CONNECTION);
+	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
 	p->renew = renew;
 	p->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;
@@ -96,7 +93,7 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 	*lease_ms = p->call.lease_ms;
 	return (struct lock_try){
 		.id = { p->call.kind, p->keys[0], p->token },
-		.value = p->value,
+		.value = p->by_value ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 	};
 }
@@ -130,27 +127,6 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 	buf_release(&out);
 }
 
-static void on_undone(void *arg, const redisReply *reply)
-{
-	(void)reply;
-	pending_lock_free(arg);
-}
-
-/* Undoing by token. A lock of which the same connection knew before it sent this one has
- * less of its lease left, and must not be undone. The limit is half-way between the two, so
- * that a millisecond of error does not confuse them. */
-static void write_undo(void *arg, struct buf *out)
-{
-	struct pending_lock *p = arg;
-	int64_t lease_ms, least_ms = 0;
-	struct lock_try t = pending_lock_try(p, &lease_ms);
-	double now = timers_now(p->holds->timers);
-
-	if (p->took_at > 0)
-		least_ms = lease_ms - (int64_t)((now - (p->took_at + p->sent_at) / 2) * 1000);
-	(void)rewrite_release(out, &t.id, least_ms > 0 ? least_ms : 0, lease_ms);
-}
-
 void pending_lock_undo(struct pending_lock *p, int db)
 {
 	int64_t lease_ms;
@@ -165,19 +141,11 @@ void pending_lock_undo(struct pending_lock *p, int db)
 	until = p->sent_at + (double)(lease_ms + p->call.wait_ms) / 1000;
 	if (until > p->sent_at + UNDO_SECONDS)
 		until = p->sent_at + UNDO_SECONDS;
-	if (p->call.effect != LOCK_EFFECT_TAKES || db < 0) {
-		pending_lock_free(p);
-	} else if (t.ticket.n) {
+	if (p->call.effect == LOCK_EFFECT_TAKES && db >= 0) {
 		t.place = p->call.wait_ms ? -1 : 0;
 		undo_by_ticket(p, db, &t, until);
-		pending_lock_free(p);
-	} else if (p->exclusive && p->call.fresh && p->call.lease_ms &&
-	           !hold_first(p->holds, db, p->keys[0])) {
-		script_job_run_written(p->holds->script_jobs, db, SCRIPT_RELEASE, write_undo,
-		                       until, on_undone, p);
-	} else {
-		pending_lock_free(p);
 	}
+	pending_lock_free(p);
 }
 
 size_t pending_lock_nbytes(const struct pending_lock *p)

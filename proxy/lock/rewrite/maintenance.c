@@ -85,12 +85,12 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 	return SCRIPT_UNLOCK;
 }
 
-enum script_id rewrite_release(struct buf *out, const struct lock_ident *id, int64_t least_ms,
-                               int64_t most_ms)
+enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
+                               struct slice ticket, int64_t most_ms)
 {
 	begin_own(out, SCRIPT_RELEASE, id, 3);
 	resp_write_bulk(out, id->token);
-	resp_write_bulk_int(out, least_ms);
+	resp_write_bulk(out, ticket);
 	resp_write_bulk_int(out, most_ms);
 	return SCRIPT_RELEASE;
 }

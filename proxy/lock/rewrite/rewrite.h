@@ -133,16 +133,16 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id,
                               struct slice ticket);
 
-/* The same for a rule's lock, unless it has less than `least_ms` left, for then it was taken
- * before, or more than `most_ms`, for then it was taken again since; 0: whatever it has. */
-enum script_id rewrite_release(struct buf *out, const struct lock_ident *id, int64_t least_ms,
-                               int64_t most_ms);
+/* The same for a rule's lock, unless it has more than `most_ms` left, for then it was taken
+ * again since; 0: whatever it has. (A lock that is renewed outlives the record of its ticket.)
+ */
+enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
+                               struct slice ticket, int64_t most_ms);
 
 /* One try to take a lock. */
 struct lock_try {
 	struct lock_ident id;
-	struct slice
-		value; /* what it stores; LOCK_KIND_RULE, LOCK_KIND_VALUE, LOCK_KIND_GUARD */
+	struct slice value; /* what it stores; LOCK_KIND_VALUE, LOCK_KIND_GUARD */
 	struct slice ticket;
 	int64_t place; /* in the queue; 0: it never stood there, -1: not known */
 };

@@ -45,8 +45,10 @@ static inline bool rewrite_has_sidecar(const struct rule *rule)
 
 /* --- rule_write.c --- */
 
-/* Begins a call with the one lock of a command that has one key. */
-void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs);
+/* Begins a call with the one lock of a command that has one key, and its sidecar; `nmore` KEYS
+ * follow. */
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
+                          size_t nargs);
 
 /* As it came, inside the check. */
 enum rewrite_result rewrite_write(const struct rewrite *rw);

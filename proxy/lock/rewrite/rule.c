@@ -80,7 +80,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 		return rewrite_too_long(rw);
 	/* Not cut here: the key may be of another type. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
-	rewrite_begin_single(rw, SCRIPT_EXPIRE, 5 + req->argc - 2);
+	rewrite_begin_single(rw, SCRIPT_EXPIRE, 0, 5 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
@@ -102,7 +102,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
 
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
-	rewrite_begin_single(rw, SCRIPT_PERSIST, 1);
+	rewrite_begin_single(rw, SCRIPT_PERSIST, 0, 1);
 	resp_write_bulk_int(rw->out, rewrite_capped(rule, rule->lease_ms));
 	return REWRITE_CALL;
 }
@@ -118,17 +118,16 @@ static void write_del_call(const struct rewrite *rw)
 	for (size_t i = 0; i < rw->nkeys; i++)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
 	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
-	                  rw->nkeys + nlocks + 2 * nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
+	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
 
 		if (!rw->keys[i].rule)
 			continue;
 		rewrite_lock_keys(rw->out, rw->keys[i].rule, key);
-		if (!rw->keys[i].rule->wait_ms)
-			continue;
 		key_names_write_bulk(rw->out, KEY_NAME_FENCE, key);
-		key_names_write_bulk(rw->out, KEY_NAME_QUEUE, key);
+		if (rw->keys[i].rule->wait_ms)
+			key_names_write_bulk(rw->out, KEY_NAME_QUEUE, key);
 	}
 	if (nwaiting)
 		resp_write_bulk_str(rw->out, KEY_NAME_FENCE_COUNTER);

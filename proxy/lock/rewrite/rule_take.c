@@ -7,6 +7,7 @@
 #include "commands/args.h"
 #include "commands/set_options.h"
 #include "lock/scripts/script_call.h"
+#include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
 
@@ -79,22 +80,12 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 	return PARSED_OK;
 }
 
-/* With owner = value a taking SET needs no script: there is no sidecar. */
-static void write_plain_take(const struct rewrite *rw, bool get, const struct expiry *e)
+/* Begins the call of a script that takes a lock. Its last argument is the ticket. */
+static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
-	struct buf *out = rw->out;
-
-	resp_write_array(out, get ? 7 : 6);
-	resp_write_bulk_str(out, "SET");
-	resp_write_bulk(out, rw->req->argv[1]);
-	resp_write_bulk(out, rw->req->argv[2]);
-	resp_write_bulk_str(out, "NX");
-	if (get)
-		resp_write_bulk_str(out, "GET");
-	write_expiry(out, e);
-	rw->call->script = SCRIPT_TAKE;
-	rw->call->key = rw->req->argv[1];
-	rw->call->owner = rw->keys[0].token;
+	rewrite_begin_single(rw, id, 1, nargs);
+	key_names_write_bulk(rw->out, KEY_NAME_FENCE, rw->call->key);
+	rw->call->ticket = rw->how.ticket;
 }
 
 static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
@@ -102,7 +93,7 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	const struct rule *rule = rw->keys[0].rule;
 	bool refresh = rule->reentrant == REENTRANT_REFRESH;
 
-	rewrite_begin_single(rw, SCRIPT_TAKE, 8);
+	begin_take(rw, SCRIPT_TAKE, 9);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk(rw->out, rw->req->argv[2]);
 	write_expiry(rw->out, e);
@@ -110,6 +101,7 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	resp_write_bulk(rw->out, rw->how.ticket);
 }
 
 static void write_set(const struct rewrite *rw, struct slice value, const char *form,
@@ -117,13 +109,14 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 {
 	const struct rule *rule = rw->keys[0].rule;
 
-	rewrite_begin_single(rw, SCRIPT_SET, 7);
+	begin_take(rw, SCRIPT_SET, 8);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk(rw->out, value);
 	write_expiry(rw->out, e);
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	resp_write_bulk(rw->out, rw->how.ticket);
 }
 
 /* The same under a rule with `wait`. */
@@ -156,14 +149,10 @@ static enum rewrite_result rewrite_set_nx(const struct rewrite *rw, const struct
                                           const struct expiry *e)
 {
 	const struct rule *rule = rw->keys[0].rule;
-	bool cut_later = rule->max_lease_ms && a->absolute;
 
 	/* GET asks for the value that is there now. */
 	if (rule->wait_ms && !a->get)
 		write_take_wait(rw, "SET", e);
-	else if (!rewrite_has_sidecar(rule) && rule->reentrant != REENTRANT_REFRESH &&
-	         !cut_later)
-		write_plain_take(rw, a->get, e);
 	else
 		write_take(rw, a->get ? "GET" : "SET", e);
 	takes(rw, a->get ? LOCK_IF_NIL : LOCK_IF_OK, rw->req->argv[2], e);
@@ -253,9 +242,10 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 
 	if (rw->req->argc != 2)
 		return REWRITE_PASS;
-	rewrite_begin_single(rw, SCRIPT_INCR, 2);
+	begin_take(rw, SCRIPT_INCR, 3);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
+	resp_write_bulk(rw->out, rw->how.ticket);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
 	if (!rewrite_has_sidecar(rule)) /* everybody counts the same 1 */
 		rw->call->effect = LOCK_EFFECT_NONE;

@@ -19,11 +19,12 @@ void rewrite_lock_keys(struct buf *out, const struct rule *rule, struct slice ke
 		resp_write_bulk(out, key);
 }
 
-void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nargs)
+void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
+                          size_t nargs)
 {
 	const struct lock_key *k = &rw->keys[0];
 
-	script_call_begin(rw->out, id, rw->how, 2, nargs);
+	script_call_begin(rw->out, id, rw->how, 2 + nmore, nargs);
 	rewrite_lock_keys(rw->out, k->rule, rw->req->argv[k->arg]);
 	rw->call->script = id;
 	rw->call->key = rw->req->argv[k->arg];

@@ -201,11 +201,12 @@ class World:
             (kind, to_hex(key), to_hex(token), lease, fence)
             for kind, key, token, lease, fence in locks)))
 
-    def release(self, kind, key, token, least=0, most=0):
+    def release(self, kind, key, token, ticket=None, most=0):
         """As hasp does it at disconnect: of a lock that counts, every try releases its hold."""
+        if ticket is None:
+            _, _, ticket = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")
         if kind in "rv":
-            return self.own("release", kind, to_hex(key), to_hex(token), least, most)
-        _, _, ticket = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")
+            return self.own("release", kind, to_hex(key), to_hex(token), to_hex(ticket.lstrip("=")), most)
         if kind == "s":
             return self.own("unlock", kind, to_hex(key), to_hex(token), to_hex(ticket.lstrip("=")))
         joined = self.db.zrange(f"hasp:owner:{{{key}}}", 0, -1)

@@ -1,6 +1,6 @@
 -- del: DEL and UNLINK of which at least one key has a rule.
 --
--- KEYS     lock, sidecar for each of the n keys with a rule, of a rule with `wait` also record and
+-- KEYS     lock, sidecar, record for each of the n keys with a rule, of a rule with `wait` also the
 --          queue; then the fence counter, if one has; then the other keys
 --
 -- ARGV[1]  command
@@ -17,21 +17,21 @@ local deleted, at = 0, 1
 local waiting, freed = false, {}
 for i = 1, n do
 	local token, wait = ARGV[2 * i + 1], ARGV[2 * i + 2]
-	local width = wait == 'wait' and 4 or 2
+	local width = wait == 'wait' and 4 or 3
 	local lock, side, record, queue = unpack(KEYS, at, at + width - 1)
 	at, waiting = at + width, waiting or wait == 'wait'
 	local held, mine, wrong_type = check_owner(lock, side, token)
 	-- break release_by_anybody: if true then
 	if mine ~= false then
 		-- A stale sidecar goes with its lock, or without it.
-		local reply = redis.pcall(command, lock, side, record or side)
+		local reply = redis.pcall(command, lock, side, record)
 		if type(reply) == 'table' then
 			return client_error(reply, command)
 		end
 		if held or wrong_type then
 			deleted = deleted + 1
 		end
-		if record then
+		if queue then
 			freed[#freed + 1] = { lock, record, queue, side }
 		end
 	end

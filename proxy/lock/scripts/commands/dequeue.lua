@@ -29,7 +29,8 @@ if entry then
 	redis.call('ZREM', queue, entry)
 	return { 'left', 0, 0 }
 end
-local fence = granted_fence(lock, record, side, kind, ticket, token, value)
+local fence = granted_fence(lock, record, side, kind, ticket, token, value,
+	what == 'tell')
 if not fence then
 	return { 'gone', 0, 0 }
 end

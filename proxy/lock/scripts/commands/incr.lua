@@ -2,18 +2,21 @@
 -- lock's value, so the sidecar follows and the lock stays its owner's.
 --
 -- KEYS[1]  lock
--- KEYS[2]  sidecar
+-- KEYS[2]  sidecar (owner = value: the lock itself)
+-- KEYS[3]  record
 --
 -- ARGV[1]  token
 -- ARGV[2]  lease ms
+-- ARGV[3]  ticket
 --
 -- returns  the count
 -- layout   hasp's
 -- include client_error
 -- include hasp_error
 -- include int_overflow
-local lock, side = unpack(KEYS)
-local token, lease = unpack(ARGV)
+-- include record_try
+local lock, side, record = unpack(KEYS)
+local token, lease, ticket = unpack(ARGV)
 local count = redis.pcall('INCR', lock)
 if type(count) == 'table' then
 	return client_error(count, 'INCR')
@@ -22,6 +25,7 @@ if count == 1 then
 	redis.call('PEXPIRE', lock, lease)
 	if side ~= lock then
 		redis.call('SET', side, token .. ' 1', 'PX', lease)
+		record_try(lock, record, side, token, ticket, false, lease)
 	end
 	return count
 end

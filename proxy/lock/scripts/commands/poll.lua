@@ -31,7 +31,7 @@ end
 if find_entry(queue, ticket, place) then
 	return { 'queued', redis.call('PTTL', lock), 0 }
 end
-local fence = granted_fence(lock, record, side, kind, ticket, token, value)
+local fence = granted_fence(lock, record, side, kind, ticket, token, value, true)
 if not fence then
 	return { 'gone', redis.call('PTTL', lock), 0 }
 end

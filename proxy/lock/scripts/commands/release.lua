@@ -7,7 +7,7 @@
 -- KEYS[5]  fence counter
 --
 -- ARGV[1]  token (owner = value: the value)
--- ARGV[2]  what the lock must have left in ms: with less, the owner took it before
+-- ARGV[2]  ticket of the try that took it, which the record must not deny
 -- ARGV[3]  what it may have left in ms at most (0: no limit): with more, the owner took another
 --
 -- returns  1; 0 when the lock is no longer this owner's
@@ -15,13 +15,17 @@
 -- include check_owner
 -- include hand_off
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, least_ms, most_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local token, ticket, most_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local _, mine = check_owner(lock, side, token)
 if not mine then
 	return 0
 end
-local left = redis.call('PTTL', lock)
-if left >= 0 and (left < least_ms or most_ms > 0 and left > most_ms) then
+-- (A lock that is renewed outlives its record.)
+local note = redis.pcall('GET', record)
+if type(note) == 'string' and note:match('^%S+ %S+ =?(.+)$') ~= ticket then
+	return 0
+end
+if most_ms > 0 and redis.call('PTTL', lock) > most_ms then
 	return 0
 end
 redis.call('DEL', lock, side, record)

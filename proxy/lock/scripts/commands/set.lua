@@ -1,7 +1,8 @@
 -- set: SET without NX, SETEX, PSETEX and GETSET on a rule's lock.
 --
 -- KEYS[1]  lock
--- KEYS[2]  sidecar
+-- KEYS[2]  sidecar (owner = value: the lock itself)
+-- KEYS[3]  record
 --
 -- ARGV[1]  token
 -- ARGV[2]  value
@@ -10,6 +11,7 @@
 -- ARGV[5]  form: SET, XX, GET, XXGET, GETSET
 -- ARGV[6]  lease ms
 -- ARGV[7]  longest lease ms
+-- ARGV[8]  ticket
 --
 -- returns  what Redis answers to that form. Another's lock: nil with XX, LOCKED without. Not the
 --          holder's value: a client that has read that before (GET, then GETSET: the same value
@@ -19,8 +21,9 @@
 -- include client_error
 -- include enforce_lease
 -- include hasp_error
-local lock, side = unpack(KEYS)
-local token, value, option, number, form, lease, max_lease = unpack(ARGV)
+-- include record_try
+local lock, side, record = unpack(KEYS)
+local token, value, option, number, form, lease, max_lease, ticket = unpack(ARGV)
 local held, mine, wrong_type = check_owner(lock, side, token)
 if side == lock and held then
 	mine = held == token or held == value
@@ -60,12 +63,14 @@ if option == 'PX' then
 	if side ~= lock then
 		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 	end
+	record_try(lock, record, side, token, ticket, mine, number)
 	if form == 'GETSET' then
 		return held or false
 	end
 	return reply
 end
 enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(max_lease))
+record_try(lock, record, side, token, ticket, mine)
 if form == 'GETSET' then
 	return held or false
 end

@@ -1,7 +1,8 @@
 -- take: SETNX and SET ... NX on a rule's lock.
 --
 -- KEYS[1]  lock
--- KEYS[2]  sidecar
+-- KEYS[2]  sidecar (owner = value: the lock itself)
+-- KEYS[3]  record
 --
 -- ARGV[1]  token
 -- ARGV[2]  value
@@ -11,14 +12,16 @@
 -- ARGV[6]  'refresh' or 'no'
 -- ARGV[7]  lease ms
 -- ARGV[8]  longest lease ms
+-- ARGV[9]  ticket
 --
 -- returns  what Redis answers to that form: 1/0, OK/nil, nil/the old value
 -- layout   hasp's: the lock as the application stored it, the owner beside it
 -- include check_owner
 -- include client_error
 -- include enforce_lease
-local lock, side = unpack(KEYS)
-local token, value, option, number, form, reentrant, lease, max_lease = unpack(ARGV)
+-- include record_try
+local lock, side, record = unpack(KEYS)
+local token, value, option, number, form, reentrant, lease, max_lease, ticket = unpack(ARGV)
 local reply
 if form == 'GET' then
 	reply = redis.pcall('SET', lock, value, 'NX', 'GET', option, number)
@@ -38,6 +41,7 @@ if took and option == 'PX' then
 	if side ~= lock then
 		redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 	end
+	record_try(lock, record, side, token, ticket, false, number)
 	return reply
 end
 if not took and reentrant ~= 'refresh' then
@@ -62,4 +66,5 @@ if not took then
 	end
 end
 enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(max_lease))
+record_try(lock, record, side, token, ticket, not took)
 return reply

@@ -24,6 +24,7 @@
 -- include enqueue
 -- include get_string
 -- include hand_off
+-- include record_try
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, lease, ticket, wait_ms, place, value, until_ms, form, reentrant = unpack(ARGV)
 local took, refused = 1, 0
@@ -34,8 +35,6 @@ local option, number = 'PX', lease
 if until_ms ~= '0' then
 	option, number = 'PXAT', until_ms
 end
--- The record's token. With owner = value there is none, for the value names the owner.
-local recorded = side == lock and '-' or token
 
 local reply, held_ms = false, -1
 if redis.call('EXISTS', queue) == 0 then
@@ -48,13 +47,13 @@ if redis.call('EXISTS', queue) == 0 then
 		if side ~= lock then
 			redis.call('SET', side, token .. ' ' .. value, 'PX', number)
 		end
-		redis.call('SET', record, recorded .. ' - ' .. ticket, 'PX', lease)
+		record_try(lock, record, side, token, ticket, false, lease)
 		return took
 	end
 end
-local undo_ticket = ticket
+local mine
 if not reply then
-	local held, mine, wrong_type
+	local held, wrong_type
 	if reentrant == 'refresh' then
 		held, mine, wrong_type = check_owner(lock, side, token)
 		if side == lock then
@@ -63,16 +62,13 @@ if not reply then
 	else
 		held, wrong_type = get_string(lock)
 	end
-	if mine then
-		-- The owner would lose the lock if this try were undone.
-		undo_ticket = '-'
-	elseif held or wrong_type or not hand_off(lock, record, queue, side, counter) then
+	if not mine and (held or wrong_type or not hand_off(lock, record, queue, side, counter)) then
 		if wait_ms == '0' then
 			return refused
 		end
 		return enqueue(lock, held_ms, queue, ticket, tonumber(wait_ms), place,
-			(side == lock and 'v ' or 'r ') .. lease .. ' ' .. until_ms .. ' ' .. recorded
-			.. ' ' .. value)
+			(side == lock and 'v ' or 'r ') .. lease .. ' ' .. until_ms .. ' '
+			.. (side == lock and '-' or token) .. ' ' .. value)
 	end
 	reply = redis.pcall('SET', lock, value, option, number)
 	if reply.err then
@@ -80,8 +76,5 @@ if not reply then
 	end
 end
 enforce_lease(lock, side, token .. ' ' .. value, tonumber(lease), tonumber(lease))
-local left = redis.call('PTTL', lock)
-if left > 0 then
-	redis.call('SET', record, recorded .. ' - ' .. undo_ticket, 'PX', left)
-end
+record_try(lock, record, side, token, ticket, mine)
 return took

@@ -1,7 +1,9 @@
 -- The fencing token (0: none) of what the try `ticket` was granted, if it still has the lock; else
--- nil. The kinds are those of hand_off.lua.
+-- nil. `refreshed`: also if its owner had the lock before that try. The kinds are those of
+-- hand_off.lua.
+-- include check_owner
 -- include is_guard_owner
-local function granted_fence(lock, record, side, kind, ticket, token, value)
+local function granted_fence(lock, record, side, kind, ticket, token, value, refreshed)
 	if kind == 'g' then
 		-- (Of an owner that is one connection, `token` is its own; else '-'.)
 		local owner = redis.pcall('GET', lock)
@@ -12,6 +14,9 @@ local function granted_fence(lock, record, side, kind, ticket, token, value)
 	if type(note) == 'string' then
 		fence, first = note:match('^%S+ (%S+) (.+)$')
 	end
+	if refreshed and first == '=' .. ticket then
+		first = ticket
+	end
 	-- (See add_hold.lua.)
 	if not fence or first ~= ticket and not (kind == 'h'
 		and type(redis.pcall('ZSCORE', side, fence .. ' ' .. ticket)) == 'string') then
@@ -20,6 +25,8 @@ local function granted_fence(lock, record, side, kind, ticket, token, value)
 	local held
 	if kind == 'h' then
 		held = redis.pcall('HEXISTS', lock, token) == 1
+	elseif kind == 'r' then
+		held = select(2, check_owner(lock, side, token))
 	else
 		held = redis.pcall('GET', lock) == (kind == 's' and token or value)
 	end
