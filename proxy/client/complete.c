@@ -1,13 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/complete.h"
 
+#include "config/match.h"
 #include "lock/observe/observation.h"
+#include "lock/queue/waiters.h"
+
+struct carried_out {
+	const struct client *client;
+	int db;
+};
+
+/* A request was carried out that may have ended this lock. */
+static void probe_lock(void *arg, struct slice key)
+{
+	const struct carried_out *in = arg;
+	const struct policy_env *env = &in->client->env->policy;
+	const struct rule *rule = match_rule(env->matcher, key);
+	bool by_value = rule && rule->owner == OWNER_VALUE;
+
+	if (in->db >= 0)
+		waiters_probe(env->waiters, in->db, key,
+		              by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE);
+}
+
+static void probe_locks(const struct client *c, int db, const struct pending_request *r)
+{
+	struct carried_out in = { c, db };
+
+	pending_each_probe_key(r, probe_lock, &in);
+}
 
 static void on_done(void *arg, struct pending_request *r, int db,
                     const struct resp_reply *reply)
 {
 	struct client *c = arg;
 
+	/* What Redis refused has ended nothing; and hasp's own user may see more keys than this
+	 * client. */
+	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply))
+		probe_locks(c, db, r);
 	if (r->observation)
 		observation_complete(r->observation, db, reply);
 	if (r->pending_lock)
@@ -18,5 +49,9 @@ static void on_done(void *arg, struct pending_request *r, int db,
 void complete_request(struct client *c, struct pending_request *r,
                       const struct resp_reply *reply, struct slice captured)
 {
+	/* An EXEC whose reply was too long to be kept: its commands' replies are not known. */
+	if (r->kind == PENDING_EXEC && captured.n == 0 && !resp_reply_is_error(reply) &&
+	    !reply->nil)
+		probe_locks(c, c->session.db, r);
 	session_reply(&c->session, r, reply, captured, on_done, c);
 }

@@ -8,7 +8,6 @@
 #include "client/exchange.h"
 #include "client/guard_transaction.h"
 #include "client/limits.h"
-#include "config/match.h"
 #include "lock/observe/observation.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
@@ -89,18 +88,6 @@ static void go_on_deferred(struct client *c)
 		client_unpark(c);
 }
 
-/* A request was answered that may have ended this lock. */
-static void probe_lock(void *arg, struct slice key)
-{
-	struct client *c = client_of(arg);
-	const struct rule *rule = match_rule(c->env->policy.matcher, key);
-	bool by_value = rule && rule->owner == OWNER_VALUE;
-
-	if (c->session.db >= 0)
-		waiters_probe(c->env->policy.waiters, c->session.db, key,
-		              by_value ? LOCK_KIND_VALUE : LOCK_KIND_RULE);
-}
-
 /* What other clients do when they have heard of it comes behind it. */
 static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 {
@@ -126,8 +113,6 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	struct pending_request *r = tag;
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
 
-	if (buf_len(&r->probe_keys) || r->kind == PENDING_EXEC)
-		pending_each_probe_key(r, probe_lock, c);
 	if (r == c->current && (r->guard_op || r->kind == PENDING_LOCK)) {
 		exchange_on_reply(c, reply, captured);
 		return;
