@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/model/owner.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
-#include "base/fatal.h"
+#include "base/random.h"
 #include "net/address.h"
 
 #define RANDOM_BYTES 16
@@ -18,15 +16,8 @@
 static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 {
 	unsigned char bytes[RANDOM_BYTES];
-	size_t n = 0;
 
-	while (n < sizeof(bytes)) {
-		ssize_t got = getrandom(bytes + n, sizeof(bytes) - n, 0);
-		/* A token that can be guessed protects nothing. */
-		HASP_ASSERT(got > 0 || errno == EINTR);
-		if (got > 0)
-			n += (size_t)got;
-	}
+	random_bytes(bytes, sizeof(bytes));
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }

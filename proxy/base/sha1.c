@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/sha1.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define BLOCK 64
+#define LENGTH_AT (BLOCK - 8) /* of the last block: the number of bits */
+
+struct sha1 {
+	uint32_t h[5];
+	unsigned char block[BLOCK]; /* its first nbytes % BLOCK bytes are not hashed yet */
+	uint64_t nbytes;
+};
+
+static uint32_t rotate(uint32_t v, unsigned bits)
+{
+	return v << bits | v >> (32 - bits);
+}
+
+static uint32_t load(const unsigned char *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static void expand(uint32_t w[static 80], const unsigned char *block)
+{
+	for (size_t i = 0; i < 16; i++)
+		w[i] = load(block + 4 * i);
+	for (size_t i = 16; i < 80; i++)
+		w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+}
+
+/* The function and the constant of round `i`. */
+static uint32_t mix(size_t i, uint32_t b, uint32_t c, uint32_t d)
+{
+	if (i < 20)
+		return ((b & c) | (~b & d)) + 0x5a827999;
+	if (i < 40)
+		return (b ^ c ^ d) + 0x6ed9eba1;
+	if (i < 60)
+		return ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc;
+	return (b ^ c ^ d) + 0xca62c1d6;
+}
+
+static void hash_block(struct sha1 *s)
+{
+	uint32_t w[80], a = s->h[0], b = s->h[1], c = s->h[2], d = s->h[3], e = s->h[4];
+
+	expand(w, s->block);
+	for (size_t i = 0; i < 80; i++) {
+		uint32_t next = rotate(a, 5) + mix(i, b, c, d) + e + w[i];
+		e = d;
+		d = c;
+		c = rotate(b, 30);
+		b = a;
+		a = next;
+	}
+	s->h[0] += a;
+	s->h[1] += b;
+	s->h[2] += c;
+	s->h[3] += d;
+	s->h[4] += e;
+}
+
+static void add(struct sha1 *s, const void *bytes, size_t n)
+{
+	const char *p = bytes;
+
+	while (n) {
+		size_t at = s->nbytes % BLOCK, some = BLOCK - at < n ? BLOCK - at : n;
+		memcpy(s->block + at, p, some);
+		s->nbytes += some;
+		p += some;
+		n -= some;
+		if (s->nbytes % BLOCK == 0)
+			hash_block(s);
+	}
+}
+
+static void finish(struct sha1 *s)
+{
+	static const unsigned char padding[BLOCK] = { 0x80 };
+	uint64_t nbits = s->nbytes * 8;
+	size_t at = s->nbytes % BLOCK;
+	unsigned char length[8];
+
+	add(s, padding, at < LENGTH_AT ? LENGTH_AT - at : BLOCK + LENGTH_AT - at);
+	for (size_t i = 0; i < sizeof(length); i++)
+		length[i] = (unsigned char)(nbits >> (56 - 8 * i));
+	add(s, length, sizeof(length));
+}
+
+void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	struct sha1 s = { .h = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 } };
+
+	for (size_t i = 0; i < n; i++)
+		add(&s, parts[i].p, parts[i].n);
+	finish(&s);
+	for (size_t i = 0; i < SHA1_HEX; i++)
+		out[i] = digits[s.h[i / 8] >> (28 - 4 * (i % 8)) & 15];
+	out[SHA1_HEX] = '\0';
+}
