@@ -100,6 +100,12 @@ static const char *table_check_path(const char *s)
 	return *s == '/' ? NULL : "the path must begin with '/'";
 }
 
+/* Proofs that are made with it can be listened to, and guessing can be tried on them. */
+static const char *table_check_secret(const char *s)
+{
+	return strlen(s) < 20 ? "it is shorter than 20 characters" : NULL;
+}
+
 static const char *table_check_log(const char *s)
 {
 	if (strcmp(s, "stderr") == 0 || strcmp(s, "syslog") == 0)
@@ -197,6 +203,9 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "pid_file", OPTION_STRING, IN_CONFIG(pid_file),
 	  .check = table_check_path, .expected = "a path such as /run/hasp/hasp.pid",
 	  .help = "File for the process id; systemd needs none." },
+	{ SECTION_HASP, "shared_secret", OPTION_STRING, IN_CONFIG(shared_secret),
+	  .check = table_check_secret, .expected = "20 random characters or more", .secret = true,
+	  .help = "With the same one, several hasps on one Redis hand locks to each other at once." },
 	{ SECTION_HASP, "log", OPTION_STRING, IN_CONFIG(log),
 	  .def = "stderr", .check = table_check_log, .expected = "stderr, syslog or a path such as /var/log/hasp.log",
 	  .reloadable = true,

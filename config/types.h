@@ -99,6 +99,7 @@ struct config {
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */
+	char *shared_secret; /* NULL: none */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;
 

@@ -263,7 +263,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	if (p->cmdline.background && daemon_fork(&p->daemon) < 0)
 		return 1;
 	p->first = config_ref(p->config);
-	workers_init(&p->shared);
+	workers_init(&p->shared, p->config);
 	if (main_start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu guards=%zu "
 		         "verbs=%s",

@@ -319,9 +319,10 @@ static void stop(struct worker *w, struct config *unused)
 	ev_break(w->loop, EVBREAK_ALL);
 }
 
-void workers_init(struct worker_shared *shared)
+void workers_init(struct worker_shared *shared, const struct config *config)
 {
 	shared->observers = observers_new(clock_now);
+	proof_secret_init(&shared->secret, config->shared_secret);
 }
 
 void workers_fini(struct worker_shared *shared)
@@ -408,7 +409,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.on_up = on_control_up,
 		.arg = w,
 	});
-	w->script_jobs = script_jobs_new(&w->timers.timers, w->control);
+	w->script_jobs = script_jobs_new(&w->timers.timers, w->control, &shared->secret);
 	clients_init(&w->clients);
 	policy_init(&w->clients.policy);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);

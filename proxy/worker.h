@@ -19,10 +19,11 @@ struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
 	struct waiter_board board;
+	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
 };
 
-void workers_init(struct worker_shared *shared);
+void workers_init(struct worker_shared *shared, const struct config *config);
 void workers_fini(struct worker_shared *shared); /* all have been joined */
 /* Logs what rules and guards in mode OBSERVE saw; false: there never was one. From any thread.
  */

@@ -63,7 +63,7 @@ static void hash_block(struct sha1 *s)
 	s->h[4] += e;
 }
 
-static void add(struct sha1 *s, const void *bytes, size_t n)
+static void sha1_add(struct sha1 *s, const void *bytes, size_t n)
 {
 	const char *p = bytes;
 
@@ -78,17 +78,17 @@ static void add(struct sha1 *s, const void *bytes, size_t n)
 	}
 }
 
-static void finish(struct sha1 *s)
+static void sha1_finish(struct sha1 *s)
 {
 	static const unsigned char padding[BLOCK] = { 0x80 };
 	uint64_t nbits = s->nbytes * 8;
 	size_t at = s->nbytes % BLOCK;
 	unsigned char length[8];
 
-	add(s, padding, at < LENGTH_AT ? LENGTH_AT - at : BLOCK + LENGTH_AT - at);
+	sha1_add(s, padding, at < LENGTH_AT ? LENGTH_AT - at : BLOCK + LENGTH_AT - at);
 	for (size_t i = 0; i < sizeof(length); i++)
 		length[i] = (unsigned char)(nbits >> (56 - 8 * i));
-	add(s, length, sizeof(length));
+	sha1_add(s, length, sizeof(length));
 }
 
 void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n)
@@ -97,8 +97,8 @@ void sha1_hex(char out[static SHA1_HEX + 1], const struct slice *parts, size_t n
 	struct sha1 s = { .h = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 } };
 
 	for (size_t i = 0; i < n; i++)
-		add(&s, parts[i].p, parts[i].n);
-	finish(&s);
+		sha1_add(&s, parts[i].p, parts[i].n);
+	sha1_finish(&s);
 	for (size_t i = 0; i < SHA1_HEX; i++)
 		out[i] = digits[s.h[i / 8] >> (28 - 4 * (i % 8)) & 15];
 	out[SHA1_HEX] = '\0';

@@ -12,6 +12,7 @@ struct rewrite_how lock_wait_how(const struct client *c, bool eval)
 		.eval = eval || in_multi || s->opaque,
 		.resp3 = s->proto == 3,
 		.ticket = waiters_ticket(c->env->policy.waiters),
+		.secret = waiters_secret(c->env->policy.waiters, session_db(s)),
 	};
 
 	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp

@@ -100,6 +100,10 @@ bool session_may_be_blocked(const struct session *s);
 bool session_frame(struct session *s, const struct reply_scan *frame,
                    struct pending_request *head, bool *ended);
 
+/* The database of the command that is sent now: in a transaction a SELECT may be queued before
+ * it. -1: not known. */
+int session_db(const struct session *s);
+
 /* The user that the connection is logged in as; NULL: not known. */
 const char *session_user(const struct session *s);
 

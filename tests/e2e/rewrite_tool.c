@@ -83,9 +83,12 @@ static void put_hex(struct slice s)
 	}
 }
 
+/* In place of a process'. */
+static const struct slice secret = SLICE_LIT("secret");
+
 static struct rewrite_how read_how(void)
 {
-	struct rewrite_how how = { .eval = *word() == '1' };
+	struct rewrite_how how = { .eval = *word() == '1', .secret = secret };
 
 	how.resp3 = *word() == '3';
 	how.ticket = unhex(word());
@@ -226,7 +229,7 @@ static void do_release(void)
 
 	struct slice ticket = unhex(word());
 
-	(void)rewrite_release(&out, &id, ticket, atoll(word()));
+	(void)rewrite_release(&out, &id, ticket, atoll(word()), secret);
 	put_own(&out);
 }
 
@@ -235,7 +238,7 @@ static void do_unlock(void)
 	struct buf out = BUF_INIT;
 	struct lock_ident id = read_ident(word());
 
-	(void)rewrite_unlock(&out, &id, unhex(word()));
+	(void)rewrite_unlock(&out, &id, unhex(word()), secret);
 	put_own(&out);
 }
 
@@ -248,9 +251,9 @@ static void do_try(bool poll)
 	t.ticket = unhex(word());
 	t.place = atoll(word());
 	if (poll)
-		(void)rewrite_poll(&out, &t, atoll(word()));
+		(void)rewrite_poll(&out, &t, atoll(word()), secret);
 	else
-		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0);
+		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0, secret);
 	put_own(&out);
 }
 

@@ -11,6 +11,7 @@ from harness import Connection, encode, until
 from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, stands, transact
 from harness.marks import BOTH
 from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
+from harness.sections import TRUSTED
 
 OWNERS = pytest.mark.parametrize("owner", ["connection", "address", "name", "user"])
 
@@ -77,7 +78,8 @@ def test_blind_write_waits_for_who_has_read(start_hasp, plain):
 
 @BOTH
 def test_newcomer_stays_behind_who_waits_when_a_lease_ended(start_hasp, plain):
-    hasp, elsewhere = start_hasp(guard(lease="60s", wait="60s")), start_hasp(guard(wait="60s"))
+    hasp, elsewhere = (start_hasp(guard(wait="60s", **lease), **TRUSTED)
+                       for lease in ({"lease": "60s"}, {}))
     with hasp.connect() as one, hasp.connect() as waiter, elsewhere.connect() as newcomer:
         assert one.call("GET", KEY) == NIL
         stands(plain, waiter, "GET", KEY)

@@ -15,7 +15,7 @@ from harness.line import queue_of, stand
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, rises
 from harness.replies import NIL, OK, ONE, UNKNOWN, ZERO
-from harness.sections import rule, verbs
+from harness.sections import TRUSTED, rule, verbs
 
 KEY, LOCK = "k", "lock:1"
 
@@ -164,8 +164,8 @@ def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates,
 
 def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant_before_its_place(
         start_hasp, gates, plain):
-    hasp = start_hasp(verbs(reentrant="no"), upstream=gates.address).is_up()
-    away = start_hasp(verbs(reentrant="no"))
+    hasp = start_hasp(verbs(reentrant="no"), upstream=gates.address, **TRUSTED).is_up()
+    away = start_hasp(verbs(reentrant="no"), **TRUSTED)
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
         subscribe(hasp, gates, plain)
         before = gates.passed["link"].count(b"+QUEUED")
@@ -189,8 +189,8 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
 
 def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
     """The waiter that hasp probed for had got the lock meanwhile."""
-    hasp = start_hasp(verbs(on_disconnect="release"), upstream=gates.address).is_up()
-    away = start_hasp(verbs())
+    hasp = start_hasp(verbs(on_disconnect="release"), upstream=gates.address, **TRUSTED).is_up()
+    away = start_hasp(verbs(), **TRUSTED)
     number = 100
     with away.connect() as one:
         assert one.call("LOCK", KEY, "PX", 600000) == ONE
@@ -198,7 +198,7 @@ def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, 
         for n, other in enumerate(crowd):
             other.send(encode("LOCK", KEY, "WAIT", 60000, "AS", f"w{n}"))
         until(lambda: plain.zcard(queue_of(KEY)) == number, "all to stand in line")
-        order = [int(entry.split(" ")[5][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
+        order = [int(entry.split(" ")[7][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
         first, second = crowd[order[0]], crowd[order[1]]
         gates.shut(requests={"own"})
         until(lambda: gates.waiting, "hasp to look")
@@ -250,8 +250,8 @@ def test_who_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_h
 
 def test_lock_that_is_handed_to_one_who_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
     """Before its time was over, and hasp does not hear of it until then."""
-    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
-    away = start_hasp(verbs())
+    hasp = start_hasp(verbs(), upstream=gates.address, **TRUSTED).is_up()
+    away = start_hasp(verbs(), **TRUSTED)
     with away.connect() as one, hasp.connect() as gone, away.connect() as other:
         subscribe(hasp, gates, plain)
         assert one.call("LOCK", KEY) == b":2\r\n"

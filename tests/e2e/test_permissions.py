@@ -2,6 +2,7 @@
 """The users that hasp.ini(5) tells to make are allowed what hasp has them do, and so can be
 copied from there. Redis writes down whatever it refuses."""
 
+import collections
 import re
 
 import pytest
@@ -33,7 +34,10 @@ def users_in_the_manual():
     """{name: its rules}"""
     text = (TOP / "config/man/hasp.ini.5").read_text()
     blocks = re.findall(r"^ACL SETUSER (\S+) (.*?)^\.Ed", text, re.M | re.S)
-    return {name: rules.split() for name, rules in blocks}
+    users = collections.defaultdict(list)
+    for name, rules in blocks:
+        users[name] += rules.split()
+    return users
 
 
 @pytest.fixture
@@ -85,7 +89,6 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
 
 @pytest.mark.parametrize("owner", ["connection", "name"])
 def test_who_reads_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
-    plain.execute_command("ACL", "SETUSER", "app", "~stock:*")
     hasp = start_hasp(RULES.format(reentrant="no", owner=owner))
     key, queue = "stock:1", "hasp:queue:hasp:guard:{stock:1}:"
     with hasp.connect() as one, hasp.connect() as other:
@@ -105,3 +108,21 @@ def test_who_reads_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
         assert other.read() == b"$1\r\n2\r\n"
     until(lambda: not plain.keys("hasp:guard:*"), "the release")
     assert str(plain.execute_command("ACL", "LOG")) == "[]"
+
+
+@pytest.mark.parametrize("name", [
+    "hasp:owner:{other:1}", "hasp:fence:{other:1}", "hasp:queue:{other:1}", "hasp:queue:{lock}",
+    # of the locks `a:{lock:1}`, `{lock:1}:a` and `{lock:1}`, which are not the user's
+    "hasp:queue:a:{lock:1}:", "hasp:queue:{lock:1}:a:", "hasp:queue:{lock:1}:",
+    "hasp:guard:{other:1}", "hasp:queue:hasp:guard:{other:1}:", "hasp:guard:{lock:1}", "hasp:queue:{stock:1}",
+    "hasp:queue:hasp:guard:{stock:1}:a::", "hasp:readers:{lock:1}",
+])
+def test_users_as_in_the_manual_write_nothing_beside_locks_of_others(plain, name):
+    command = ("SET", name, "x") if "queue" not in name else ("ZADD", name, "1", "x")
+    assert "no permissions" in str(plain.execute_command("ACL", "DRYRUN", "app", *command))
+
+
+@pytest.mark.parametrize("name", ["hasp:owner:{lock:1}", "hasp:queue:{lock:1}", "hasp:guard:{stock:1}",
+                                  "hasp:queue:hasp:guard:{stock:1}:"])
+def test_they_may_beside_their_own(plain, name):
+    assert plain.execute_command("ACL", "DRYRUN", "app", "SET", name, "x") in (b"OK", "OK", True)

@@ -5,8 +5,8 @@ import pytest
 from harness import Connection
 from harness.script_forms import TAKES
 from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, SECOND, ask, assert_holder, assert_joined,
-                                  assert_nothing_left, assert_record, expire_now, give_back, kinds, own_token,
-                                  place_in, until_redis_time, value_of)
+                                  assert_nothing_left, assert_record, entry, expire_now, give_back, kinds,
+                                  own_token, place_in, until_redis_time, value_of)
 from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, at, owners, resps, states
 
 
@@ -20,9 +20,9 @@ def test_who_finds_the_lock_taken_stands_in_line(world, kind):
     now = int(reply.split(" ")[2])
     assert LEASE - 1000 < int(reply.split(" ")[3]) <= LEASE
     assert world.last.wait_ms == 5000 and world.last.kind == kind
-    entry = f"{WORKER}-2 {now + 5000} {kind} 7000 0 {'-' if kind == 'v' else OTHER} " + \
-        (value_of(OTHER) if kind in RULES else "")
-    assert world.db.zrange(QUEUE, 0, -1, withscores=True) == [(entry.encode(), place_in(reply))]
+    queued = entry(f"{WORKER}-2", f"{now + 5000} {kind} 7000 0 {'-' if kind == 'v' else OTHER} " +
+                   (value_of(OTHER) if kind in RULES else ""))
+    assert world.db.zrange(QUEUE, 0, -1, withscores=True) == [(queued.encode(), place_in(reply))]
     assert place_in(reply) // 1000 == now
     assert 5000 < world.db.pttl(QUEUE) <= 7000
     world.db.delete(QUEUE)
@@ -171,7 +171,7 @@ def test_who_has_lost_its_place_gets_it_back(world, kind):
     world.db.zpopmin(QUEUE)
     again = ask(world, kind, OTHERS[0], ticket=f"{WORKER}-9", place=places[0])
     assert place_in(again) == places[0]
-    assert [entry.split(b" ")[0] for entry in world.db.zrange(QUEUE, 0, -1)] == \
+    assert [queued.split(b" ")[0] for queued in world.db.zrange(QUEUE, 0, -1)] == \
         [f"{WORKER}-{n}".encode() for n in (9, 1, 2)]
 
 

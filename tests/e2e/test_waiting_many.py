@@ -64,7 +64,7 @@ def test_ten_thousand_wait_for_one_lock_and_get_it_in_turn(start_hasp, plain):
         for number in range(MANY):
             crowd.send(number, "LOCK", KEY, "WAIT", 120000, "AS", f"w{number}")
         until(lambda: plain.zcard(queue_of(KEY)) == MANY, "all to stand in line", timeout=60)
-        order = [int(entry.split()[5][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
+        order = [int(entry.split()[7][1:]) for entry in plain.zrange(queue_of(KEY), 0, -1)]
         one.call("UNLOCK", KEY)
         got = []
         for number, reply in crowd.replies():

@@ -13,7 +13,7 @@ from harness.info import clients, subscribers
 from harness.line import entries, nobody_waits, queue_of, stand
 from harness.marks import BOTH
 from harness.replies import OK, ONE
-from harness.sections import VERBS, verbs
+from harness.sections import TRUSTED, VERBS, verbs
 from harness.waiting import KEY, rule, soon
 
 
@@ -205,7 +205,7 @@ def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
 
 def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, plain):
     """Whichever of both hasp hears of first."""
-    hasp, away = start_hasp(VERBS), start_hasp(VERBS)
+    hasp, away = start_hasp(VERBS, **TRUSTED), start_hasp(VERBS, **TRUSTED)
     with hasp.connect() as one, away.connect() as gone, hasp.connect() as other:
         one.call("LOCK", KEY)
         stand(plain, gone, "LOCK", KEY, "WAIT", 9000, "AS", "gone")
@@ -242,7 +242,7 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
                                          (("SET", "lock:1", "w", "NX", "PX", 1000), rule(wait="9s"))])
 def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, plain, take, lease):
     """hasp sleeps while it is handed the lock, until another one has it."""
-    hasp, slow = start_hasp(rule() + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    hasp, slow = start_hasp(rule() + VERBS, **TRUSTED), start_hasp(rule(wait="9s") + VERBS, **TRUSTED)
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, slow.connect() as other, hasp.connect() as third:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))
@@ -260,7 +260,7 @@ def test_grant_that_comes_after_its_lease_is_not_told(start_hasp, plain, take, l
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 9000, "PX", 2000), ("SET", "lock:1", "w", "NX", "PX", 2000)])
 def test_grant_that_comes_late_begins_its_lease_again(start_hasp, plain, take):
-    hasp, slow = start_hasp(rule() + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    hasp, slow = start_hasp(rule() + VERBS, **TRUSTED), start_hasp(rule(wait="9s") + VERBS, **TRUSTED)
     key, verb = take[1], take[0] == "LOCK"
     with hasp.connect() as one, slow.connect() as other:
         one.call(*(("LOCK", key) if verb else ("SETNX", key, "v")))

@@ -46,6 +46,16 @@ void fake_jobs_clear(void)
 	buf_release(&lines);
 }
 
+static struct proofs *the_proofs(void)
+{
+	static const struct proof_secret process = { "not very secret" };
+	static struct proofs proofs;
+
+	if (!proofs.process)
+		proofs_init(&proofs, &process);
+	return &proofs;
+}
+
 static void note_job(int db, unsigned times, struct slice call, double until)
 {
 	tried_until = until;
@@ -56,6 +66,12 @@ static void note_job(int db, unsigned times, struct slice call, double until)
 }
 
 /* --- in the place of script_job.c: all of it that lock/ calls ------------------------ */
+
+struct proofs *script_jobs_proofs(struct script_jobs *jobs)
+{
+	(void)jobs;
+	return the_proofs();
+}
 
 bool script_jobs_are_up(const struct script_jobs *jobs)
 {

@@ -134,9 +134,31 @@ struct client *client_in_line(struct fake_line *f, const char *key, int place)
 
 void client_notify(struct client *c, int ms)
 {
-	char message[128];
+	client_notify_as(c, ms, "key", 0);
+}
 
-	snprintf(message, sizeof(message), "%s 77 %d", c->waiter->ticket, REDIS_MS + ms);
+void client_notify_as(struct client *c, int ms, const char *key, int db)
+{
+	struct proofs *proofs = script_jobs_proofs(c->waiter->all->script_jobs);
+	struct slice secret = proofs_secret(proofs, db);
+	char text[128], what[32], proof[SHA1_HEX + 1], message[sizeof(text) + sizeof(proof)];
+	struct slice parts[] = { secret, SLICE_NONE, slice_str(key), SLICE_NONE, secret };
+
+	snprintf(text, sizeof(text), "%s 77 %d", c->waiter->ticket, REDIS_MS + ms);
+	snprintf(what, sizeof(what), "grant %zu ", strlen(key));
+	parts[1] = slice_str(what);
+	parts[3] = slice_str(text);
+	sha1_hex(proof, parts, 5);
+	snprintf(message, sizeof(message), "%s %s", text, proof);
+	fake_redis_publish(waiters_subscriber(c->waiter->all), NULL, message);
+}
+
+void client_forge(struct client *c, int ms)
+{
+	char message[160];
+
+	snprintf(message, sizeof(message), "%s 77 %d %040d", c->waiter->ticket, REDIS_MS + ms,
+	         0);
 	fake_redis_publish(waiters_subscriber(c->waiter->all), NULL, message);
 }
 

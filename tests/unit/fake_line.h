@@ -44,8 +44,12 @@ void client_send(struct client *c);
 void client_queued(struct client *c, const char *key, int place);
 /* All of that. */
 struct client *client_in_line(struct fake_line *f, const char *key, int place);
-/* Redis publishes that it has been granted the lock, after so many ms in the queue. */
+/* Redis publishes that it has been granted the lock `key`, after so many ms in the queue. */
 void client_notify(struct client *c, int ms);
+/* A script published that as being about lock `key` in `db`. */
+void client_notify_as(struct client *c, int ms, const char *key, int db);
+/* Somebody publishes it who knows the ticket, and no secret. */
+void client_forge(struct client *c, int ms);
 
 /* The next call is a probe, or a leave, on behalf of `c`; NULL: of nobody. */
 struct fake_call expect_probe(struct fake_line *f, const struct client *c);

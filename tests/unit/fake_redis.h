@@ -34,7 +34,8 @@ struct fake_call {
 	int db;
 	enum script_id script;
 	bool eval; /* the script's text was sent */
-	const char *args; /* the keys and arguments, each behind a blank */
+	const char *args; /* the keys and arguments, each behind a blank; the secret of its
+	                   * database as `secret` */
 };
 
 /* The clock stands at 1000, and the connection is up. */

@@ -330,7 +330,8 @@ static void assert_release(const struct guard_op *op, enum guard_op_result resul
 }
 
 #define RELEASE(third, done)                                                                   \
-	"EVAL guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " third " token " done "\n"
+	"EVAL guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " third                      \
+								" secret token " done "\n"
 
 static void a_write_that_was_carried_out_releases(void **state)
 {
@@ -416,7 +417,7 @@ static void without_a_link_hasp_s_own_connection_releases(void **state)
 
 	guard_op_release(op, GUARD_OP_CARRIED_OUT, false);
 	assert_jobs("2 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
-		"k") " token written\n");
+		"k") " secret token written\n");
 	guard_op_release(op, GUARD_OP_FAILED, false);
 	assert_jobs("");
 	end(op, GUARD_OP_FAILED);
@@ -437,7 +438,7 @@ static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void 
 	/* As long as the guard, and the wait for it, may last. */
 	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
 	assert_jobs("2 6x dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF("k") ": " QUEUE_OF(
-		"k") " " GUARD_OF("k") " hasp:fence worker-1 \"\" g token token undo\n");
+		"k") " " GUARD_OF("k") " hasp:fence secret worker-1 \"\" g token token undo\n");
 	end(op, GUARD_OP_FAILED);
 }
 

@@ -100,7 +100,7 @@ static void del_drops_the_lock(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "DEL other lock:a",
-	            "del 4 " KEYS_OF("lock:a") " other DEL 1 " TOKEN_CONNECTION " \"\"\n");
+	            "del 4 " KEYS_OF("lock:a") " other \"\" DEL 1 " TOKEN_CONNECTION " \"\"\n");
 	/* Nothing is held that it could end. */
 	assert_null(f->d.pending->pending_lock);
 	run(f, "SETNX lock:a v", ":1\r\n");
@@ -167,9 +167,9 @@ static void by_value_the_owner_is_what_this_connection_stored(void **state)
 	            "1000000000000000 \"\"\n");
 	run(f, "SET lock:a mine NX", "+OK\r\n");
 	assert_call(f, "DEL lock:a",
-	            "del 3 lock:a lock:a hasp:fence:{lock:a} DEL 1 mine \"\"\n");
+	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\"\n");
 	assert_call(f, "DEL lock:b",
-	            "del 3 lock:b lock:b hasp:fence:{lock:b} DEL 1 \"\" \"\"\n");
+	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\"\n");
 }
 
 static void a_try_under_wait_may_stand_in_line(void **state)
@@ -181,7 +181,8 @@ static void a_try_under_wait_may_stand_in_line(void **state)
 		                       .wait_max_ms = INT64_MAX };
 	assert_call(f, "SETNX lock:a v",
 	            "take_wait 5 lock:a hasp:fence:{lock:a} hasp:queue:{lock:a} "
-	            "hasp:owner:{lock:a} hasp:fence " TOKEN_CONNECTION " 30000 worker-1 4000 "
+	            "hasp:owner:{lock:a} hasp:fence \"\" " TOKEN_CONNECTION
+	            " 30000 worker-1 4000 "
 	            "\"\" v 0 SETNX no\n");
 	assert_int_equal(f->d.wait_ms, 4000);
 	f->how.wait_max_ms = 0;
@@ -415,7 +416,7 @@ static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 	f->x.how.eval = true;
 	lock_rewrite(&f->x, f->d.pending, &wait_ms);
 	assert_rewritten(f, "EVAL unlock 5 a hasp:fence:{a} hasp:queue:{a} hasp:owner:{a} "
-	                    "hasp:fence " TOKEN_CONNECTION " hash \"\"\n");
+	                    "hasp:fence \"\" " TOKEN_CONNECTION " hash \"\"\n");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, policy_set_up, policy_tear_down)

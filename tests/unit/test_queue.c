@@ -128,6 +128,74 @@ static void a_message_to_a_waiter_that_has_ended_is_ignored(void **state)
 	expect_quiet(f);
 }
 
+/* --- what proves nothing --------------------------------------------------------------- */
+
+static void a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	client_forge(c, 1);
+	assert_string_equal(client_told(c), "");
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	(void)expect_probe(f, c);
+	answer_queued(f, 3000);
+	assert_string_equal(client_told(c), "");
+	client_forge(c, 2);
+	(void)expect_probe(f, c);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void a_grant_of_another_lock_or_in_another_database_proves_nothing(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	client_notify_as(c, 1, "another", 0);
+	client_notify_as(c, 1, "key", 1);
+	assert_string_equal(client_told(c), "");
+	(void)expect_probe(f, c);
+	answer_queued(f, 3000);
+	(void)expect_probe(f, c); /* It was told of once more, while that was asked. */
+	answer_queued(f, 3000);
+	expect_quiet(f);
+	client_notify_as(c, 1, "key", 0);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void many_forged_grants_make_one_call_at_a_time(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	for (int i = 0; i < 100; i++)
+		client_forge(c, i);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	client_leave(c);
+}
+
+static void a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+
+	client_send(c);
+	client_forge(c, 1);
+	assert_int_equal(c->waiter->state, WAITER_GRANTED_EARLY);
+	client_notify(c, 1);
+	client_queued(c, "key", 1);
+	assert_string_equal(client_told(c), "");
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	fake_redis_advance(&f->redis, 0.002);
+	(void)expect_probe(f, c);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
 /* --- not granted ----------------------------------------------------------------------- */
 
 static void a_waiter_whose_time_is_over_leaves_the_queue_and_is_told(void **state)
@@ -357,6 +425,10 @@ int main(void)
 		TEST(a_stale_grant_that_is_none_any_more_waits_on_in_its_place),
 		TEST(a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then),
 		TEST(a_message_to_a_waiter_that_has_ended_is_ignored),
+		TEST(a_grant_that_no_script_of_this_process_has_proved_only_makes_hasp_ask),
+		TEST(a_grant_of_another_lock_or_in_another_database_proves_nothing),
+		TEST(many_forged_grants_make_one_call_at_a_time),
+		TEST(a_forged_grant_before_the_answer_to_the_try_keeps_out_no_true_one),
 		TEST(a_waiter_whose_time_is_over_leaves_the_queue_and_is_told),
 		TEST(a_waiter_that_is_granted_the_lock_as_it_leaves_has_it),
 		TEST(a_waiter_is_told_soon_even_if_redis_does_not_answer),

@@ -208,7 +208,7 @@ static void the_connection_s_end_releases_guards_that_it_may_still_have(void **s
 	read_set_end(&f->set, 100.0);
 	assert_int_equal(f->set.n, 0);
 	assert_jobs("3 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
-		"k") " token \"\"\n");
+		"k") " secret token \"\"\n");
 	assert_float_equal(fake_jobs_until(), 100.1, 0.001);
 }
 
@@ -224,8 +224,9 @@ static void its_own_connection_tells_redis_what_was_done(void **state)
 	e->shared = true;
 	for (int done = GUARD_DONE_NOTHING; done <= GUARD_DONE_READ; done++) {
 		read_set_entry_release(e, done);
-		snprintf(expected, sizeof(expected), "0 guard_release 3 %s %s %s token %s\n",
-		         GUARD_OF("k"), QUEUE_OF("k"), READERS_OF("k"), words[done]);
+		snprintf(expected, sizeof(expected),
+		         "0 guard_release 3 %s %s %s secret token %s\n", GUARD_OF("k"),
+		         QUEUE_OF("k"), READERS_OF("k"), words[done]);
 		assert_jobs(expected);
 	}
 }

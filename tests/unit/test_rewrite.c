@@ -39,7 +39,7 @@ static void test_inline_calls_carry_the_text(void **state)
 
 	(void)state;
 	rewrite_as("DEL k", &rule, (struct rewrite_how){ .eval = true });
-	assert_true(out_has("*10\r\n$4\r\nEVAL\r\n$"));
+	assert_true(out_has("*11\r\n$4\r\nEVAL\r\n$"));
 	assert_true(out_has("redis.pcall(command, lock, side, "));
 	assert_int_equal(call.script, SCRIPT_DEL);
 	assert_true(buf_len(&out) > s->text.n);
@@ -51,8 +51,9 @@ static void test_calls_are_appended(void **state)
 	rewrite("INCR k", &rule);
 	size_t n = buf_len(&out);
 	struct lock_ident id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") };
-	assert_int_equal(rewrite_release(&out, &id, SLICE_LIT("w-1"), 0), SCRIPT_RELEASE);
-	assert_memory_equal(buf_head(&out) + n, "*11\r\n$7\r\nEVALSHA\r\n", 18);
+	assert_int_equal(rewrite_release(&out, &id, SLICE_LIT("w-1"), 0, SLICE_LIT("")),
+	                 SCRIPT_RELEASE);
+	assert_memory_equal(buf_head(&out) + n, "*12\r\n$7\r\nEVALSHA\r\n", 18);
 }
 
 static void test_with_owner_value_there_is_no_sidecar(void **state)
@@ -92,7 +93,7 @@ static void test_keys_with_a_rule_come_before_the_others(void **state)
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_DEL,
 	             "8 k1 hasp:owner:{k1} hasp:fence:{k1} k2 k2 hasp:fence:{k2} a b "
-	             "DEL 2 t1 \"\" t2 \"\"");
+	             "\"\" DEL 2 t1 \"\" t2 \"\"");
 	assert_true(slice_eq(call.key, SLICE_LIT("k1")));
 	assert_int_equal(call.effect, LOCK_EFFECT_DROPS);
 }
@@ -109,7 +110,7 @@ static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **sta
 	assert_calls(SCRIPT_DEL, "13 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
 	                         "k2 hasp:owner:{k2} hasp:fence:{k2} "
 	                         "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
-	                         "UNLINK 3 t1 wait t2 \"\" t3 wait");
+	                         "\"\" UNLINK 3 t1 wait t2 \"\" t3 wait");
 	assert_true(call.hands_over);
 }
 

@@ -14,6 +14,8 @@
 
 #include "tests/unit/rewrite_fixture.h"
 
+static const struct slice secret = SLICE_LIT("secret");
+
 static void test_many_locks_are_renewed_in_one_call(void **state)
 {
 	static const struct lock_renewal rules[] = {
@@ -49,17 +51,19 @@ static void test_a_release_hands_off(void **state)
 		                                SLICE_LIT("t") };
 
 	(void)state;
-	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000),
+	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000, secret),
 	                 SCRIPT_RELEASE);
 	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                             "hasp:fence t w-7 30000");
+	                             "hasp:fence secret t w-7 30000");
 	buf_clear(&out);
-	assert_int_equal(rewrite_release(&out, &value, SLICE_LIT("w-8"), 0), SCRIPT_RELEASE);
-	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence v w-8 0");
+	assert_int_equal(rewrite_release(&out, &value, SLICE_LIT("w-8"), 0, secret),
+	                 SCRIPT_RELEASE);
+	assert_calls(SCRIPT_RELEASE,
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence secret v w-8 0");
 	buf_clear(&out);
-	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7")), SCRIPT_UNLOCK);
+	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7"), secret), SCRIPT_UNLOCK);
 	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                            "hasp:fence t string w-7");
+	                            "hasp:fence secret t string w-7");
 }
 
 static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
@@ -68,27 +72,28 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 		              .value = SLICE_LIT("v"),
 		              .ticket = SLICE_LIT(TICKET),
 		              .place = 1795254000000001 };
-#define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence "
+#define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence secret "
 
 	(void)state;
-	assert_int_equal(rewrite_poll(&out, &t, 0), SCRIPT_POLL);
+	assert_int_equal(rewrite_poll(&out, &t, 0, secret), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v \"\"");
 	buf_clear(&out);
-	assert_int_equal(rewrite_poll(&out, &t, 7000), SCRIPT_POLL);
+	assert_int_equal(rewrite_poll(&out, &t, 7000, secret), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v 7000");
 	buf_clear(&out);
-	assert_int_equal(rewrite_dequeue(&out, &t, false), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, false, secret), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " 1795254000000001 r t v tell");
 	buf_clear(&out);
 	t.place = -1;
-	assert_int_equal(rewrite_dequeue(&out, &t, true), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, true, secret), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " \"\" r t v undo");
 	buf_clear(&out);
 	t.place = 0;
 	t.id.kind = LOCK_KIND_VALUE;
-	assert_int_equal(rewrite_dequeue(&out, &t, true), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, true, secret), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE,
-	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TICKET " 0 v t v undo");
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence secret " TICKET
+	             " 0 v t v undo");
 #undef KEYS
 }
 

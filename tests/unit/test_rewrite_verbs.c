@@ -26,13 +26,13 @@ static void test_the_layout_chooses_the_script(void **state)
 	assert_int_equal(call.lease_ms, 30000);
 	assert_false(call.leased);
 	assert_calls(SCRIPT_LOCK_COUNT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
 	             " 30000 \"\" 0 \"\"");
 	rewrite_verbs("LOCK k EX 3", VERB_LOCK, verbs(REENTRANT_REFRESH));
 	assert_int_equal(call.script, SCRIPT_LOCK_STRING);
 	assert_true(call.leased);
 	assert_calls(SCRIPT_LOCK_STRING,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
 	             " 3000 \"\" 0 \"\" refresh");
 	rewrite_verbs("LOCK k", VERB_LOCK, verbs(REENTRANT_NO));
 	assert_true(out_has("$2\r\nno\r\n"));
@@ -73,7 +73,7 @@ static void test_lock_tells_how_long_it_waits(void **state)
 	rewrite_verbs_as("LOCK k wait 500 PX 7000 AS bob", VERB_LOCK, verbs(REENTRANT_COUNT),
 	                 may_wait);
 	assert_calls(SCRIPT_LOCK_COUNT, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
-	                                "hasp:fence bob 7000 " TICKET " 500 \"\"");
+	                                "hasp:fence \"\" bob 7000 " TICKET " 500 \"\"");
 	assert_int_equal(call.wait_ms, 500);
 	assert_int_equal(call.kind, LOCK_KIND_COUNT);
 	assert_true(slice_eq(call.ticket, SLICE_LIT(TICKET)));
@@ -92,7 +92,7 @@ static void test_no_try_waits_longer_than_it_may(void **state)
 	how.place = 1795254000000001;
 	rewrite_verbs_as("LOCK k WAIT 500", VERB_LOCK, verbs(REENTRANT_REFRESH), how);
 	assert_calls(SCRIPT_LOCK_STRING,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
 	             " 30000 " TICKET " 300 1795254000000001 refresh");
 	assert_int_equal(call.wait_ms, 300);
 	assert_int_equal(rewrite_as("SET k v NX", &waiting, how), REWRITE_CALL);
@@ -142,15 +142,16 @@ static void test_a_take_under_a_rule_with_wait_takes_its_turn(void **state)
 	(void)state;
 	assert_int_equal(rewrite_as("SETNX k v", &waiting, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
 	             " 30000 " TICKET " 4000 \"\" v 0 SETNX no");
 	assert_int_equal(call.wait_ms, 4000);
 	assert_int_equal(call.kind, LOCK_KIND_RULE);
 	assert_true(call.fresh);
 	assert_int_equal(rewrite_as("SET k v PX 7000 NX", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
-	assert_calls(SCRIPT_TAKE_WAIT, "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN
-	                               " 7000 " TICKET " 4000 \"\" v 0 SET refresh");
+	assert_calls(SCRIPT_TAKE_WAIT,
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence \"\" " TOKEN
+	             " 7000 " TICKET " 4000 \"\" v 0 SET refresh");
 	assert_int_equal(call.kind, LOCK_KIND_VALUE);
 	assert_false(call.fresh);
 }
@@ -161,14 +162,14 @@ static void test_a_lease_given_as_a_date_ends_then_or_with_the_longest(void **st
 	assert_int_equal(rewrite_as("SET k v NX EXAT 1895254000", &waiting_by_value, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence " TOKEN " 60000 " TICKET
-	             " 4000 \"\" v 1895254000000 SET refresh");
+	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence \"\" " TOKEN
+	             " 60000 " TICKET " 4000 \"\" v 1895254000000 SET refresh");
 	assert_true(call.leased);
 	assert_int_equal(call.lease_ms, 0);
 	assert_int_equal(rewrite_as("SET k v PXAT 1895254000001 NX", &waiting, may_wait),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_TAKE_WAIT,
-	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence " TOKEN
+	             "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence \"\" " TOKEN
 	             " 1000000000000000 " TICKET " 4000 \"\" v 1895254000001 SET no");
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/unit/wire.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "lock/model/proof.h"
 #include "lock/scripts/script.h"
 #include "resp/request.h"
 
@@ -26,6 +28,23 @@ static const struct script *script_of(const struct request_args *args)
 	return NULL;
 }
 
+/* No other argument has as many digits. */
+static bool is_secret(struct slice arg)
+{
+	size_t n = 0;
+
+	while (n < arg.n && isxdigit((unsigned char)arg.p[n]))
+		n++;
+	return n == SHA1_HEX && n == arg.n;
+}
+
+static void write_word(struct buf *out, struct slice arg)
+{
+	if (is_secret(arg))
+		arg = SLICE_LIT("secret");
+	buf_append(out, arg.n ? arg : SLICE_LIT("\"\""));
+}
+
 static void write_words(struct buf *out, const struct request_args *args)
 {
 	const struct script *s = script_of(args);
@@ -36,7 +55,7 @@ static void write_words(struct buf *out, const struct request_args *args)
 	for (size_t i = s ? 2 : 0; i < args->argc; i++) {
 		if (i)
 			buf_puts(out, " ");
-		buf_append(out, args->argv[i].n ? args->argv[i] : SLICE_LIT("\"\""));
+		write_word(out, args->argv[i]);
 	}
 	buf_puts(out, "\n");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * wire: requests in bytes, as words that a test can compare: a line for each request, a script
- * by its name, `""` for an empty argument.
+ * by its name, `""` for an empty argument, `secret` for what proofs are made with.
  *
  *   *5\r\n$7\r\nEVALSHA\r\n$40\r\n...  -->  "release 2 k hasp:owner:{k} token\n"
  *   *5\r\n$4\r\nEVAL\r\n...            -->  "EVAL release 2 k hasp:owner:{k} token\n"

@@ -126,8 +126,7 @@ bool guard_op_acquires_first(const struct guard_op *op, size_t i)
 
 	/* What a shared owner has read, another of its connections may have written since. */
 	if (op->kind == GUARD_OP_BLOCK)
-		return !k->entry->read ||
-		       (k->acquires && (k->entry->shared || k->entry->lost));
+		return !k->entry->read || (k->acquires && (k->entry->shared || k->entry->lost));
 	return op->kind == GUARD_OP_SINGLE && k->acquires;
 }
 
@@ -380,7 +379,7 @@ void guard_op_undo(struct guard_op *op)
 		if (db < 0)
 			continue;
 		buf_clear(&out);
-		script = rewrite_dequeue(&out, &t, true);
+		script = rewrite_dequeue(&out, &t, true, read_sets_secret(op->table, db));
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out), until,
 		                  UNDO_TIMES);
 	}
@@ -440,8 +439,9 @@ static enum guard_done done_with_key(const struct guard_op *op, size_t i,
 static void write_done(const struct read_set_entry *e, enum guard_done done, struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
+	struct slice secret = read_sets_secret(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
-	                                              e->shared, done);
+	                                              e->shared, done, secret);
 
 	script_call_write_as_eval(out, script, buf_slice(&evalsha));
 	buf_release(&evalsha);

@@ -49,6 +49,13 @@ struct waiters {
 	struct buf scratch;
 };
 
+/* What a worker was told: that a waiter has the lock. */
+struct grant {
+	long long fence; /* 0: none */
+	int64_t ms; /* Redis' time */
+	char proof[SHA1_HEX]; /* lock/model/proof.h */
+};
+
 enum waiter_state {
 	WAITER_IDLE, /* nothing is under way: its owner has to act */
 	WAITER_UNSENT, /* until the subscriber is up and no waiter is unconfirmed */
@@ -82,9 +89,7 @@ struct waiter {
 	int64_t lease_ms; /* 0: the application named its end */
 	struct buf bytes; /* the token, then the value */
 	size_t token_len;
-	/* of WAITER_GRANTED_EARLY: */
-	long long fence;
-	int64_t granted_ms; /* Redis' time */
+	struct grant grant; /* of WAITER_GRANTED_EARLY */
 };
 
 enum line_probing {
@@ -180,8 +185,10 @@ void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed);
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);
 /* What it wants; points into it. It is in a line. */
 struct lock_try waiter_try(const struct waiter *w);
-/* Its worker was told that it has the lock since `granted_ms` of Redis' time. */
-void waiter_notified(struct waiter *w, long long fence, int64_t granted_ms);
+/* Its worker was told that it has the lock. False: that is not proved, and Redis is to be
+ * asked.
+ */
+bool waiter_notified(struct waiter *w, const struct grant *g);
 /* It is not known whether it has its place yet: asks Redis. */
 void waiter_check(struct waiter *w);
 /* What `p` has found out about it. */

@@ -24,6 +24,7 @@
 #include "lock/queue/queue_internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,29 +198,45 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 	}
 }
 
-/* It has the lock since `granted_ms` of Redis' time, so it was told. */
-static void take_grant(struct waiter *w, long long fence, int64_t granted_ms)
+/* Was the grant published by a script of this process, about the lock that is waited for? */
+static bool is_proved(const struct waiter *w, const struct grant *g)
+{
+	struct proofs *proofs = script_jobs_proofs(w->all->script_jobs);
+	char text[TICKET_MAX + 48], fence[24] = "-";
+	size_t n;
+
+	if (g->fence)
+		snprintf(fence, sizeof(fence), "%lld", g->fence);
+	n = (size_t)snprintf(text, sizeof(text), "%s %s %" PRId64, w->ticket, fence, g->ms);
+	return proofs_cover_grant(proofs, line_db(w->line), lock_id_key(w->line->by_id.key),
+	                          slice_of(text, n), slice_of(g->proof, sizeof(g->proof)));
+}
+
+/* It has the lock since `g->ms` of Redis' time, so it was told. */
+static void take_grant(struct waiter *w, const struct grant *g)
 {
 	double now = timers_now(w->all->timers);
-	double since = w->sent_at + (double)(granted_ms - w->redis_ms) / 1000;
+	double since = w->sent_at + (double)(g->ms - w->redis_ms) / 1000;
 
 	if (since > now)
 		since = now;
 	if (now - since > STALE_SHARE * waiter_lease(w))
 		waiter_confirm(w);
 	else
-		waiter_granted(w, fence, since);
+		waiter_granted(w, g->fence, since);
 }
 
-void waiter_notified(struct waiter *w, long long fence, int64_t granted_ms)
+bool waiter_notified(struct waiter *w, const struct grant *g)
 {
 	if (w->state == WAITER_QUEUED) {
-		take_grant(w, fence, granted_ms);
+		if (!is_proved(w, g))
+			return false;
+		take_grant(w, g);
 	} else if (w->state == WAITER_SENT) {
 		waiter_set_state(w, WAITER_GRANTED_EARLY);
-		w->fence = fence;
-		w->granted_ms = granted_ms;
+		w->grant = *g;
 	}
+	return true;
 }
 
 /* --- leaving ---------------------------------------------------------------------- */
@@ -396,10 +413,13 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
 	line_enqueue(l, w);
 	line_listen(l, true);
 	probe_soon(l, w, held_ms);
+	if (granted && is_proved(w, &w->grant)) {
+		take_grant(w, &w->grant);
+		return 0;
+	}
+	watch_deadline(w);
 	if (granted)
-		take_grant(w, w->fence, w->granted_ms);
-	else
-		watch_deadline(w);
+		line_probe_when_over(l, 0);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * waiters: all waiters of a worker: the subscription by which they are notified, the tickets by
  * which they are told apart, and those that cannot be sent yet.
  *
- *   Redis -> subscriber -> on_grant() --ticket--> a waiter (waiter.c)
+ *   Redis -> subscriber -> on_notice() --ticket--> a waiter (waiter.c)
  *                     `--> on_message() --a lock's channel--> its line (line_probe.c)
  */
 #include "lock/queue/queue_internal.h"
@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/fatal.h"
+#include "base/random.h"
 #include "lock/model/lock_id.h"
 
 /* --- those that cannot be sent yet ------------------------------------------------ */
@@ -99,23 +99,39 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 	line_probe_channel(arg, channel);
 }
 
-/* `<ticket> <fencing token or -> <ms of Redis' time>` */
-static void on_grant(struct waiters *all, struct slice message)
+/* `<ticket> <fencing token or -> <ms of Redis' time> <proof>`. False: it is none. */
+static bool parse_grant(struct slice message, struct grant *g)
 {
-	char text[128], ticket[TICKET_MAX], fence[24];
-	struct waiter *w;
-	int64_t ms;
+	char text[128], fence[24], proof[SHA1_HEX + 1];
 
 	if (message.n >= sizeof(text))
-		return;
+		return false;
 	memcpy(text, message.p, message.n);
 	text[message.n] = '\0';
-	if (sscanf(text, "%37s %23s %" SCNd64, ticket, fence, &ms) != 3)
+	if (sscanf(text, "%*s %23s %" SCNd64 " %40s", fence, &g->ms, proof) != 3 ||
+	    strlen(proof) != SHA1_HEX)
+		return false;
+	g->fence = strtoll(fence, NULL, 10);
+	memcpy(g->proof, proof, SHA1_HEX);
+	return true;
+}
+
+/* A message to the worker begins with the ticket of the waiter that it is about. Everybody may
+ * publish: what is no grant, or is not proved to be one, only makes hasp ask Redis. So does
+ * another hasp process that comes by this waiter in the queue: see scripts/includes/wake.lua.
+ */
+static void on_notice(struct waiters *all, struct slice message)
+{
+	struct slice rest = message, ticket;
+	struct waiter *w;
+	struct grant g;
+
+	/* A waiter that has ended has left the queue, and that releases what it was granted. */
+	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
+	if (!w || (parse_grant(message, &g) && waiter_notified(w, &g)))
 		return;
-	/* One that has ended has left the queue, and that releases what it was granted. */
-	w = waiter_find(all, slice_str(ticket));
-	if (w)
-		waiter_notified(w, strtoll(fence, NULL, 10), ms);
+	if (w->line)
+		line_probe(w->line);
 }
 
 static void waiters_on_message(void *arg, struct slice channel, struct slice message)
@@ -123,7 +139,7 @@ static void waiters_on_message(void *arg, struct slice channel, struct slice mes
 	struct waiters *all = arg;
 
 	if (slice_eq(channel, slice_str(all->channel)))
-		on_grant(all, message);
+		on_notice(all, message);
 	else
 		line_probe_channel(all, channel);
 }
@@ -135,10 +151,8 @@ struct waiters *waiters_new(struct timers *timers, struct link_env *links,
 {
 	struct waiters *all = xcalloc(1, sizeof(*all));
 	uint64_t number;
-	ssize_t got = getrandom(&number, sizeof(number), 0);
 
-	/* So few bytes come whole. */
-	HASP_ASSERT(got == (ssize_t)sizeof(number));
+	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
 	all->timers = timers;
@@ -197,6 +211,11 @@ struct slice waiters_ticket(struct waiters *all)
 	p -= NUMBER_DIGITS;
 	memcpy(p, all->number, NUMBER_DIGITS);
 	return slice_of(p, (size_t)(end - p));
+}
+
+struct slice waiters_secret(struct waiters *all, int db)
+{
+	return proofs_secret(script_jobs_proofs(all->script_jobs), db);
 }
 
 bool waiters_any(const struct waiters *all)

@@ -55,6 +55,9 @@ struct subscriber *waiters_subscriber(struct waiters *w);
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
 
+/* For the calls of scripts in database `db`: lock/model/proof.h. Valid until the next call. */
+struct slice waiters_secret(struct waiters *w, int db);
+
 /* Has this worker, or another of this process, a waiter for any lock? For this lock, as far as
  * the board tells? */
 bool waiters_any(const struct waiters *w);

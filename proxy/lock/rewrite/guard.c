@@ -129,7 +129,7 @@ static void write_guard_call(struct buf *out, enum script_id id,
                              bool with_command)
 {
 	script_call_begin(out, id, how, 4 * g->n + count_others(g),
-	                  1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
+	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
 		write_guard(out, g->keys[i].key, g->keys[i].shared);
@@ -137,6 +137,7 @@ static void write_guard_call(struct buf *out, enum script_id id,
 	}
 	write_other_keys(out, g);
 
+	resp_write_bulk(out, how.secret);
 	resp_write_bulk_int(out, (long long)g->n);
 	script_call_write_wait(out, how, g->wait_ms);
 	for (size_t i = 0; i < g->n; i++) {
@@ -178,11 +179,13 @@ static bool is_finish(const struct guarded_command *g)
 static void write_finish_call(struct buf *out, const struct guarded_command *g,
                               struct rewrite_how how)
 {
-	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g), 2 + g->req->argc);
+	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g),
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc);
 	write_guard_queue(out, g->keys->key);
 	resp_write_bulk(out, g->keys->key);
 	write_other_keys(out, g);
 
+	resp_write_bulk(out, how.secret);
 	resp_write_bulk(out, token_of(g->keys));
 	resp_write_bulk_int(out, g->keys->lease_ms);
 	write_command(out, g);
@@ -205,13 +208,14 @@ void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done)
+                                     bool shared, enum guard_done done, struct slice secret)
 {
 	static const char *const words[] = { "", "written", "unread", "read" };
 
 	script_call_begin(out, SCRIPT_GUARD_RELEASE, (struct rewrite_how){ .eval = false }, 3,
-	                  2);
+	                  SCRIPT_CALL_SECRET_ARGS + 2);
 	write_guard(out, key, shared);
+	resp_write_bulk(out, secret);
 	resp_write_bulk(out, token);
 	resp_write_bulk_str(out, words[done]);
 	return SCRIPT_GUARD_RELEASE;

@@ -96,7 +96,7 @@ enum guard_done {
 	GUARD_DONE_READ, /* not released: the owner is added to the readers */
 };
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done);
+                                     bool shared, enum guard_done done, struct slice secret);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void rewrite_guard_name(struct buf *out, struct slice key);

@@ -69,16 +69,20 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,
-                      size_t nargs)
+                      size_t nargs, struct slice secret)
 {
-	script_call_begin(out, script, plain, SCRIPT_CALL_QUEUE_KEYS, nargs);
+	struct rewrite_how how = { .secret = secret };
+
+	script_call_begin(out, script, how, SCRIPT_CALL_QUEUE_KEYS,
+	                  SCRIPT_CALL_SECRET_ARGS + nargs);
 	script_call_write_queue_keys(
-		out, id->key, id->kind != LOCK_KIND_VALUE && id->kind != LOCK_KIND_GUARD);
+		out, how, id->key, id->kind != LOCK_KIND_VALUE && id->kind != LOCK_KIND_GUARD);
 }
 
-enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket)
+enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
+                              struct slice secret)
 {
-	begin_own(out, SCRIPT_UNLOCK, id, 3);
+	begin_own(out, SCRIPT_UNLOCK, id, 3, secret);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk_str(out, "string");
 	resp_write_bulk(out, ticket);
@@ -86,9 +90,9 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 }
 
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
-                               struct slice ticket, int64_t most_ms)
+                               struct slice ticket, int64_t most_ms, struct slice secret)
 {
-	begin_own(out, SCRIPT_RELEASE, id, 3);
+	begin_own(out, SCRIPT_RELEASE, id, 3, secret);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk(out, ticket);
 	resp_write_bulk_int(out, most_ms);
@@ -110,9 +114,10 @@ static void write_try(struct buf *out, const struct lock_try *t)
 	resp_write_bulk(out, t->value);
 }
 
-enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms)
+enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
+                            struct slice secret)
 {
-	begin_own(out, SCRIPT_POLL, &t->id, 6);
+	begin_own(out, SCRIPT_POLL, &t->id, 6, secret);
 	write_try(out, t);
 	if (lease_ms)
 		resp_write_bulk_int(out, lease_ms);
@@ -121,9 +126,10 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 	return SCRIPT_POLL;
 }
 
-enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo)
+enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
+                               struct slice secret)
 {
-	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6);
+	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6, secret);
 	write_try(out, t);
 	resp_write_bulk_str(out, undo ? "undo" : "tell");
 	return SCRIPT_DEQUEUE;

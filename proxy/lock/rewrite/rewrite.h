@@ -110,7 +110,8 @@ void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
 /* Did this reply to `call` mean success? */
 bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
 
-/* hasp's own calls, for a lock in its tables; always as EVALSHA. */
+/* hasp's own calls, for a lock in its tables; always as EVALSHA. `secret`: proofs_secret() of
+ * its database. */
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
@@ -130,14 +131,14 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 
 /* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
  * hands it off. Answers :1, or :0 when another's was later. Returns the script. */
-enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id,
-                              struct slice ticket);
+enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
+                              struct slice secret);
 
 /* The same for a rule's lock, unless it has more than `most_ms` left, for then it was taken
  * again since; 0: whatever it has. (A lock that is renewed outlives the record of its ticket.)
  */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
-                               struct slice ticket, int64_t most_ms);
+                               struct slice ticket, int64_t most_ms, struct slice secret);
 
 /* One try to take a lock. */
 struct lock_try {
@@ -148,8 +149,10 @@ struct lock_try {
 };
 /* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
  * if it has the lock; 0: don't. With an empty ticket only hands over. */
-enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms);
+enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
+                            struct slice secret);
 /* It leaves the queue; `undo`: and gives back what it got. */
-enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo);
+enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
+                               struct slice secret);
 
 #endif

@@ -118,7 +118,8 @@ static void write_del_call(const struct rewrite *rw)
 	for (size_t i = 0; i < rw->nkeys; i++)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
 	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
-	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0), 2 + 2 * nlocks);
+	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + 2 * nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
 
@@ -133,6 +134,7 @@ static void write_del_call(const struct rewrite *rw)
 		resp_write_bulk_str(rw->out, KEY_NAME_FENCE_COUNTER);
 	rewrite_unruled_keys(rw);
 
+	resp_write_bulk(rw->out, rw->how.secret);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk_int(rw->out, (long long)nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {

@@ -129,8 +129,9 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	                                                   : rw->how.wait_max_ms;
 
 	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->how, SCRIPT_CALL_QUEUE_KEYS,
-	                  6 + SCRIPT_CALL_WAIT_ARGS);
-	script_call_write_queue_keys(rw->out, rw->req->argv[1], rewrite_has_sidecar(rule));
+	                  SCRIPT_CALL_SECRET_ARGS + 6 + SCRIPT_CALL_WAIT_ARGS);
+	script_call_write_queue_keys(rw->out, rw->how, rw->req->argv[1],
+	                             rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, relative ? e->number : rewrite_max_lease(rule));
 	script_call_write_wait(rw->out, rw->how, wait);

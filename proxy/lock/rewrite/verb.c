@@ -189,8 +189,8 @@ static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrit
 
 	call->script = count ? SCRIPT_LOCK_COUNT : SCRIPT_LOCK_STRING;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  2 + SCRIPT_CALL_WAIT_ARGS + !count);
-	script_call_write_queue_keys(out, call->key, true);
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + SCRIPT_CALL_WAIT_ARGS + !count);
+	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
 	script_call_write_wait(out, how, call->wait_ms);
@@ -208,8 +208,9 @@ static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewr
                          struct lock_call *call)
 {
 	call->script = SCRIPT_UNLOCK;
-	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS, 3);
-	script_call_write_queue_keys(out, call->key, true);
+	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
+	                  SCRIPT_CALL_SECRET_ARGS + 3);
+	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk(out, SLICE_LIT(""));

@@ -26,7 +26,8 @@ void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how ho
 	resp_write_bulk_int(out, (long long)nkeys);
 }
 
-void script_call_write_queue_keys(struct buf *out, struct slice key, bool has_sidecar)
+void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struct slice key,
+                                  bool has_sidecar)
 {
 	resp_write_bulk(out, key);
 	key_names_write_bulk(out, KEY_NAME_FENCE, key);
@@ -36,6 +37,7 @@ void script_call_write_queue_keys(struct buf *out, struct slice key, bool has_si
 	else
 		resp_write_bulk(out, key);
 	resp_write_bulk_str(out, KEY_NAME_FENCE_COUNTER);
+	resp_write_bulk(out, how.secret);
 }
 
 void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wait_ms)

@@ -28,15 +28,18 @@ struct rewrite_how {
 	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
 	                      */
 	int64_t place; /* that it had in the queue; 0: none */
+	struct slice secret; /* proofs_secret() of the database that the call is made in */
 };
 
 void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
                        size_t nargs);
 
 /* The five KEYS of the scripts that know the queue: lock, record, queue, sidecar (without one
- * the lock again), fence counter. */
+ * the lock again), fence counter; and ARGV[1], the secret. */
 #define SCRIPT_CALL_QUEUE_KEYS 5
-void script_call_write_queue_keys(struct buf *out, struct slice key, bool has_sidecar);
+#define SCRIPT_CALL_SECRET_ARGS 1
+void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struct slice key,
+                                  bool has_sidecar);
 
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3

@@ -15,6 +15,7 @@
 struct script_jobs {
 	struct timers *timers;
 	struct control *control;
+	struct proofs proofs;
 	struct list waiting; /* jobs that wait for Redis, or to be run once more */
 	struct timer sweep; /* runs while some wait */
 	bool ending;
@@ -141,12 +142,14 @@ static void script_job_on_sweep(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-struct script_jobs *script_jobs_new(struct timers *timers, struct control *control)
+struct script_jobs *script_jobs_new(struct timers *timers, struct control *control,
+                                    const struct proof_secret *process)
 {
 	struct script_jobs *all = xcalloc(1, sizeof(*all));
 
 	all->timers = timers;
 	all->control = control;
+	proofs_init(&all->proofs, process);
 	list_init(&all->waiting);
 	return all;
 }
@@ -165,6 +168,11 @@ void script_jobs_free(struct script_jobs *all)
 {
 	HASP_ASSERT(list_empty(&all->waiting));
 	free(all);
+}
+
+struct proofs *script_jobs_proofs(struct script_jobs *all)
+{
+	return &all->proofs;
 }
 
 bool script_jobs_are_up(const struct script_jobs *all)

@@ -22,17 +22,22 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "base/timers.h"
+#include "lock/model/proof.h"
 #include "lock/scripts/script.h"
 #include "upstream/control.h"
 
 struct script_jobs; /* a worker's */
 
-/* Both outlive it. */
-struct script_jobs *script_jobs_new(struct timers *timers, struct control *control);
+/* All outlive it. `process`: what the proofs of this process are made with. */
+struct script_jobs *script_jobs_new(struct timers *timers, struct control *control,
+                                    const struct proof_secret *process);
 /* No call is made again from now on; those that wait are given up: their functions run. */
 void script_jobs_stop(struct script_jobs *all);
 /* After script_jobs_stop(), and when the control is gone with the calls in flight. */
 void script_jobs_free(struct script_jobs *all);
+
+/* What the calls prove by, those that clients make included. */
+struct proofs *script_jobs_proofs(struct script_jobs *all);
 
 /* Would a call be sent at once? */
 bool script_jobs_are_up(const struct script_jobs *all);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tries of several owners at one lock, by the scripts alone, and the workers that are told."""
 
+import hashlib
+
 import pytest
 
 from .resp import Connection, encode
@@ -30,7 +32,7 @@ class Workers:
         self.c.send(encode("PING", "all"))
         while (frame := parse(self.c.read()))[0] == "message":
             assert frame[1] == "hasp:worker:" + frame[2].split("-")[0]
-            ticket, fence, _ = frame[2].split(" ")
+            ticket, fence, *_ = frame[2].split(" ")
             grants.append((ticket, fence))
         return grants
 
@@ -40,6 +42,16 @@ def workers(server):
     workers = Workers(server, WORKER, SECOND)
     yield workers
     workers.c.close()
+
+
+def proof(what, text, key=KEY, secret="secret"):
+    """As sign.lua makes it."""
+    return hashlib.sha1(f"{secret}{what} {len(key)} {key}{text}{secret}".encode()).hexdigest()
+
+
+def entry(ticket, terms, woken=0, **signed):
+    """Of the queue; see hand_off.lua. `terms`: from the deadline on."""
+    return f"{ticket} {proof('entry', f'{ticket} {terms}', **signed)} {woken} {terms}"
 
 
 def value_of(token):

@@ -3,20 +3,21 @@
 -- KEYS     lock, sidecar, record for each of the n keys with a rule, of a rule with `wait` also the
 --          queue; then the fence counter, if one has; then the other keys
 --
--- ARGV[1]  command
--- ARGV[2]  n
--- ARGV[3]  token, 'wait' or '' for each of the n
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  command
+-- ARGV[3]  n
+-- ARGV[4]  token, 'wait' or '' for each of the n
 --
 -- returns  how many keys went; others' locks stay
 -- layout   hasp's
 -- include check_owner
 -- include client_error
 -- include hand_off
-local command, n = ARGV[1], tonumber(ARGV[2])
+local command, n = ARGV[2], tonumber(ARGV[3])
 local deleted, at = 0, 1
 local waiting, freed = false, {}
 for i = 1, n do
-	local token, wait = ARGV[2 * i + 1], ARGV[2 * i + 2]
+	local token, wait = ARGV[2 * i + 2], ARGV[2 * i + 3]
 	local width = wait == 'wait' and 4 or 3
 	local lock, side, record, queue = unpack(KEYS, at, at + width - 1)
 	at, waiting = at + width, waiting or wait == 'wait'

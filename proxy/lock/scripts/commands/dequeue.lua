@@ -8,12 +8,13 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  ticket
--- ARGV[2]  its place ('': not known, '0': it never was in the queue)
--- ARGV[3]  kind
--- ARGV[4]  token
--- ARGV[5]  value
--- ARGV[6]  'undo', or 'tell' to leave it what it has
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  ticket
+-- ARGV[3]  its place ('': not known, '0': it never was in the queue)
+-- ARGV[4]  kind
+-- ARGV[5]  token
+-- ARGV[6]  value
+-- ARGV[7]  'undo', or 'tell' to leave it what it has
 --
 -- returns  what became of it (left, granted, undone, gone), for how many ms the lock is held,
 --          its fencing token (0: none)
@@ -23,10 +24,14 @@
 -- include hand_off
 -- include notify_redisson
 local lock, record, queue, side, counter = unpack(KEYS)
-local ticket, place, kind, token, value, what = unpack(ARGV)
+local ticket, place, kind, token, value, what = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place)
 if entry then
 	redis.call('ZREM', queue, entry)
+	-- Those behind it may have waited for it to take the lock; see wake.lua.
+	if redis.call('EXISTS', lock) == 0 then
+		hand_off(lock, record, queue, side, counter)
+	end
 	return { 'left', 0, 0 }
 end
 local fence = granted_fence(lock, record, side, kind, ticket, token, value,

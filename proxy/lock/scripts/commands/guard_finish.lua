@@ -5,9 +5,10 @@
 -- KEYS[2]  queue
 -- KEYS[3]  the guarded key; then the command's other keys
 --
--- ARGV[1]  token
--- ARGV[2]  lease ms
--- ARGV[3]  the command
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  the command
 --
 -- returns  the command's reply; LOCKLOST when the guard is not the owner's any more
 -- layout   hasp's
@@ -15,12 +16,12 @@
 -- include hasp_error
 -- include hand_off
 local guard, queue, key = KEYS[1], KEYS[2], KEYS[3]
-local token, lease, command = ARGV[1], ARGV[2], ARGV[3]
+local token, lease, command = ARGV[2], ARGV[3], ARGV[4]
 -- break finish_unchecked: if false then
 if redis.pcall('GET', guard) ~= token then
 	return hasp_error('lost', key)
 end
-local reply = redis.pcall(unpack(ARGV, 3))
+local reply = redis.pcall(unpack(ARGV, 4))
 if type(reply) == 'table' and reply.err then
 	if redis.call('PTTL', guard) < tonumber(lease) then
 		redis.call('PEXPIRE', guard, lease)

@@ -5,8 +5,9 @@
 -- KEYS[2]  queue
 -- KEYS[3]  readers (none: the guard again)
 --
--- ARGV[1]  token
--- ARGV[2]  'written' when its owner has written what it had read, or ''; 'unread': only a
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  'written' when its owner has written what it had read, or ''; 'unread': only a
 --          guard that was not read under; 'read' when its owner has read, and keeps the guard, or
 --          was refused to read
 --
@@ -16,7 +17,7 @@
 -- include hand_off_guard
 -- include is_guard_owner
 local guard, queue, readers = unpack(KEYS)
-local token, done = unpack(ARGV)
+local token, done = unpack(ARGV, 2)
 if done == 'read' then
 	-- break forget_refused: redis.call('HLEN', readers)
 	add_reader(readers, token)

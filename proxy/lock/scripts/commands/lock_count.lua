@@ -6,11 +6,12 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  token
--- ARGV[2]  lease ms
--- ARGV[3]  ticket
--- ARGV[4]  how many ms to wait
--- ARGV[5]  place in the queue or ''
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  ticket
+-- ARGV[5]  how many ms to wait
+-- ARGV[6]  place in the queue or ''
 --
 -- returns  the fencing token; nil: another's; QUEUED (see enqueue.lua)
 -- layout   Redisson's RLock: a hash {token: holds}
@@ -21,7 +22,7 @@
 -- include recorded_fence
 -- include write_record
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, lease, ticket, wait_ms, place = unpack(ARGV)
+local token, lease, ticket, wait_ms, place = unpack(ARGV, 2)
 local existing, mine = redis.call('EXISTS', lock, queue), 0
 if existing > 0 then
 	mine = redis.pcall('HEXISTS', lock, token)

@@ -6,12 +6,13 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  token
--- ARGV[2]  lease ms
--- ARGV[3]  ticket
--- ARGV[4]  how many ms to wait
--- ARGV[5]  place in the queue or ''
--- ARGV[6]  'refresh' or 'no'
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  ticket
+-- ARGV[5]  how many ms to wait
+-- ARGV[6]  place in the queue or ''
+-- ARGV[7]  'refresh' or 'no'
 --
 -- returns  the fencing token; nil: held, for 'refresh' by another; QUEUED (see enqueue.lua)
 -- layout   go-zero's RedisLock: a string holding the token
@@ -21,7 +22,7 @@
 -- include recorded_fence
 -- include write_record
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, lease, ticket, wait_ms, place, reentrant = unpack(ARGV)
+local token, lease, ticket, wait_ms, place, reentrant = unpack(ARGV, 2)
 local owner = redis.pcall('GET', lock)
 if type(owner) == 'table' then
 	return owner

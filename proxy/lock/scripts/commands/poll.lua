@@ -7,12 +7,13 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  ticket of one of the waiters ('': only hand off)
--- ARGV[2]  its place
--- ARGV[3]  kind
--- ARGV[4]  token
--- ARGV[5]  value
--- ARGV[6]  lease ms to begin again if it has the lock by now, or ''
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  ticket of one of the waiters ('': only hand off)
+-- ARGV[3]  its place
+-- ARGV[4]  kind
+-- ARGV[5]  token
+-- ARGV[6]  value
+-- ARGV[7]  lease ms to begin again if it has the lock by now, or ''
 --
 -- returns  what became of it (queued, granted, gone), for how many ms the lock is held (-1: for
 --          ever, -2: not at all), its fencing token (0: none)
@@ -20,10 +21,21 @@
 -- include find_entry
 -- include granted_fence
 -- include hand_off
+-- include recorded_fence
 local lock, record, queue, side, counter = unpack(KEYS)
-local ticket, place, kind, token, value, lease = unpack(ARGV)
+local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
 if redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
 	hand_off(lock, record, queue, side, counter)
+elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
+	-- Another hasp process handed the lock off to a waiter of the same owner, before this one.
+	local fence = recorded_fence(record, token)
+	if fence then
+		hand_off(lock, record, queue, side, counter, {
+			token = token,
+			fence = string.format('%.0f', fence),
+			lease = string.format('%.0f', redis.call('PTTL', lock)),
+		})
+	end
 end
 if ticket == '' then
 	return { 'gone', redis.call('PTTL', lock), 0 }

@@ -6,16 +6,17 @@
 -- KEYS[4]  sidecar (owner = value: the lock itself)
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  token (owner = value: the value)
--- ARGV[2]  ticket of the try that took it, which the record must not deny
--- ARGV[3]  what it may have left in ms at most (0: no limit): with more, the owner took another
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token (owner = value: the value)
+-- ARGV[3]  ticket of the try that took it, which the record must not deny
+-- ARGV[4]  what it may have left in ms at most (0: no limit): with more, the owner took another
 --
 -- returns  1; 0 when the lock is no longer this owner's
 -- layout   hasp's
 -- include check_owner
 -- include hand_off
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, ticket, most_ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local token, ticket, most_ms = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local _, mine = check_owner(lock, side, token)
 if not mine then
 	return 0

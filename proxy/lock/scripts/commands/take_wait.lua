@@ -6,15 +6,16 @@
 -- KEYS[4]  sidecar (owner = value: the lock itself)
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  token
--- ARGV[2]  lease ms
--- ARGV[3]  ticket
--- ARGV[4]  how many ms to wait
--- ARGV[5]  place in the queue or ''
--- ARGV[6]  value
--- ARGV[7]  end of the lease in ms or 0
--- ARGV[8]  form: SETNX, SET
--- ARGV[9]  'refresh' or 'no'
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  ticket
+-- ARGV[5]  how many ms to wait
+-- ARGV[6]  place in the queue or ''
+-- ARGV[7]  value
+-- ARGV[8]  end of the lease in ms or 0
+-- ARGV[9]  form: SETNX, SET
+-- ARGV[10] 'refresh' or 'no'
 --
 -- returns  what Redis answers to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
 -- layout   hasp's: the lock as the application stored it, the owner beside it
@@ -26,7 +27,7 @@
 -- include hand_off
 -- include record_try
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, lease, ticket, wait_ms, place, value, until_ms, form, reentrant = unpack(ARGV)
+local token, lease, ticket, wait_ms, place, value, until_ms, form, reentrant = unpack(ARGV, 2)
 local took, refused = 1, 0
 if form == 'SET' then
 	took, refused = redis.status_reply('OK'), false

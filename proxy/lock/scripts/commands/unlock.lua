@@ -6,9 +6,10 @@
 -- KEYS[4]  sidecar
 -- KEYS[5]  fence counter
 --
--- ARGV[1]  token
--- ARGV[2]  layout: 'hash', 'string', or '' for either
--- ARGV[3]  '' or the ticket of the acquisition that is meant, which must be the latest
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  layout: 'hash', 'string', or '' for either
+-- ARGV[4]  '' or the ticket of the acquisition that is meant, which must be the latest
 --
 -- returns  1 released (and handed off to the first waiter), or one hold of several released;
 --          0 not this owner's
@@ -18,8 +19,8 @@
 -- include hand_off
 -- include notify_redisson
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, ticket = ARGV[1], ARGV[3]
-local holds, layout = count_holds(lock, token, ARGV[2])
+local token, layout_type, ticket = unpack(ARGV, 2)
+local holds, layout = count_holds(lock, token, layout_type)
 if not holds then
 	return layout
 end

@@ -5,6 +5,7 @@
 -- The reply is for hasp, which keeps it from the client: QUEUED, the place, Redis' time in ms, and
 -- for how many ms the lock is held.
 -- include format_ms
+-- include sign
 local function enqueue(lock, held_ms, queue, ticket, wait_ms, place, rest)
 	local now = redis.call('TIME')
 	local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
@@ -18,7 +19,9 @@ local function enqueue(lock, held_ms, queue, ticket, wait_ms, place, rest)
 			place = string.format('%.0f', last + 1)
 		end
 	end
-	local entry = ticket .. ' ' .. format_ms(now_ms + wait_ms) .. ' ' .. rest
+	local terms = format_ms(now_ms + wait_ms) .. ' ' .. rest
+	local proof = sign('entry', lock, ticket .. ' ' .. terms)
+	local entry = ticket .. ' ' .. proof .. ' 0 ' .. terms
 	local reply = redis.pcall('ZADD', queue, place, entry)
 	if type(reply) == 'table' then
 		return reply

@@ -1,6 +1,6 @@
 -- The rest of what guarded_key.lua tells of: how many keys are guarded, and the index in ARGV where
 -- the command begins.
 local function guarded_call()
-	local n = tonumber(ARGV[1])
-	return n, 5 + 3 * n
+	local n = tonumber(ARGV[2])
+	return n, 6 + 3 * n
 end

@@ -3,11 +3,12 @@
 -- KEYS     guard, queue, readers (none: the guard again), key for each of the n guarded keys, in
 --          the keys' order; then the command's other keys
 --
--- ARGV[1]  n
--- ARGV[2]  ticket ('': the client cannot wait)
--- ARGV[3]  how many ms to wait
--- ARGV[4]  place in the queue or ''
--- ARGV[5]  token, lease ms, state for each of the n; then the command, or nothing
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  n
+-- ARGV[3]  ticket ('': the client cannot wait)
+-- ARGV[4]  how many ms to wait
+-- ARGV[5]  place in the queue or ''
+-- ARGV[6]  token, lease ms, state for each of the n; then the command, or nothing
 --
 -- The state is what hasp knows of the key:
 --
@@ -31,5 +32,5 @@
 local function guarded_key(i)
 	local keys, args, at, arg = KEYS, ARGV, 4 * i, 3 * i
 	return keys[at - 3], keys[at - 2], keys[at - 1], keys[at],
-		args[arg + 2], args[arg + 3], args[arg + 4]
+		args[arg + 3], args[arg + 4], args[arg + 5]
 end

@@ -1,14 +1,18 @@
 -- Hands a lock that is free to the first waiter that is present: its deadline has not passed, and
 -- its worker listens. That waiter is told in the same step. Waiters before it are removed, and
 -- enter the queue again if they are there after all. In the layout `count`, waiters of the same
--- owner right behind it get the lock, too. Returns true when no waiter got the lock: it is still
--- free.
+-- owner right behind it get the lock, too. Returns true when no waiter got the lock, or may take it:
+-- it is still free. `owner`, in the layout `count`: the lock is not free, but this owner's (token,
+-- fencing token, what is left of the lease), and only those waiters of the same owner get it that
+-- are the first.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
 --
---     <ticket> <deadline ms> <kind> <lease ms> <until ms> <token> <value>
+--     <ticket> <proof> <woken ms> <deadline ms> <kind> <lease ms> <until ms> <token> <value>
 --
+-- The proof covers all that is behind it but `woken`, see wake.lua; what has none of this hasp
+-- process is not believed.
 -- The ticket names one try of one client, and begins with its worker's number, up to the dash. The
 -- kind says what to write when the lock is handed off:
 --
@@ -23,7 +27,9 @@
 -- include is_present
 -- include offer
 -- include parse_waiter
-local function hand_off(lock, record, queue, side, counter)
+-- include sign
+-- include wake
+local function hand_off(lock, record, queue, side, counter, owner)
 	-- (A queue of another type counts as empty.)
 	-- break last_first: local entries = redis.pcall('ZREVRANGE', queue, '0', '1')
 	local entries = redis.pcall('ZRANGE', queue, '0', '1')
@@ -34,9 +40,6 @@ local function hand_off(lock, record, queue, side, counter)
 	local now = redis.call('TIME')
 	local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 	local deaf = {}
-	-- The owner that got the lock, in the layout `count`: token, fencing token, and what is left of
-	-- the lease.
-	local owner
 	local i = 1
 	while entries[i] do
 		local entry = entries[i]
@@ -51,9 +54,13 @@ local function hand_off(lock, record, queue, side, counter)
 		end
 		local outcome, fence = 'absent', nil
 		if waiter and is_present(waiter, now_ms, deaf) then
-			outcome, fence = offer(keys, waiter, owner, now_ms)
+			if waiter.proof == sign('entry', lock, waiter.ticket .. ' ' .. waiter.terms) then
+				outcome, fence = offer(keys, waiter, owner, now_ms)
+			else
+				outcome = wake(queue, entry, waiter, now_ms, owner ~= nil)
+			end
 		end
-		if outcome == 'refused' then
+		if outcome == 'refused' or outcome == 'woken' then
 			return false
 		end
 		redis.call('ZREM', queue, entry)

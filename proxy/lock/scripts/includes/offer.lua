@@ -8,13 +8,15 @@
 -- include format_ms
 -- include grant
 -- include revoke
+-- include sign
 local function offer(keys, waiter, owner, now_ms)
 	local fence = grant(keys, waiter, owner and owner.fence)
 	if not fence then
 		return 'refused'
 	end
+	local message = waiter.ticket .. ' ' .. fence .. ' ' .. format_ms(now_ms)
 	local listeners = redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker,
-		waiter.ticket .. ' ' .. fence .. ' ' .. format_ms(now_ms))
+		message .. ' ' .. sign('grant', keys.lock, message))
 	if type(listeners) == 'number' and listeners > 0 then
 		return 'granted', fence
 	end

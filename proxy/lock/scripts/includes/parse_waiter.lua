@@ -1,10 +1,14 @@
 -- An entry of a queue (see hand_off.lua) by its fields, its lease cut to the date that it names.
 -- nil when it is none.
 local function parse_waiter(entry, now_ms)
-	local ticket, deadline_ms, kind, lease, until_ms, token, value =
-		entry:match('^(%S+) (%d+) (%a) (%d+) (%d+) (%S+) (.*)$')
-	local worker = ticket and ticket:match('^[^-]+')
-	if not worker then
+	local ticket, proof, woken_ms, terms = entry:match('^(%S+) (%x+) (%d+) (.*)$')
+	if not ticket then
+		return nil
+	end
+	local deadline_ms, kind, lease, until_ms, token, value =
+		terms:match('^(%d+) (%a) (%d+) (%d+) (%S+) (.*)$')
+	local worker = ticket:match('^[^-]+')
+	if not deadline_ms or not worker then
 		return nil
 	end
 	if until_ms ~= '0' then
@@ -13,6 +17,9 @@ local function parse_waiter(entry, now_ms)
 	return {
 		ticket = ticket,
 		worker = worker,
+		proof = proof,
+		woken_ms = tonumber(woken_ms),
+		terms = terms,
 		deadline_ms = tonumber(deadline_ms),
 		kind = kind,
 		lease = lease,
