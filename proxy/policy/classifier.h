@@ -38,7 +38,7 @@ struct command_prefix {
 #define PREFIXES 64 /* a power of two */
 
 /* A command's name that is not among them; of any length up to this. */
-#define NAME_MAX_CACHED ((size_t)16)
+#define NAME_MAX_CACHED ((size_t)24)
 struct cached_name {
 	char name[NAME_MAX_CACHED]; /* as it was sent */
 	size_t n; /* 0: empty */

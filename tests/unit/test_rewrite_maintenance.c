@@ -66,6 +66,15 @@ static void test_a_release_hands_off(void **state)
 	                            "hasp:fence secret t string w-7");
 }
 
+static void test_many_locks_are_looked_at_by_one_call(void **state)
+{
+	const struct lock_place v[] = { { SLICE_LIT("a"), 7 }, { SLICE_LIT("b"), 8 } };
+
+	(void)state;
+	assert_int_equal(rewrite_recheck(&out, v, 2), SCRIPT_RECHECK);
+	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8");
+}
+
 static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 {
 	struct lock_try t = { .id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") },
@@ -102,6 +111,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_many_locks_are_renewed_in_one_call),
 		TEST(test_a_release_hands_off),
+		TEST(test_many_locks_are_looked_at_by_one_call),
 		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
 	};
 

@@ -12,7 +12,8 @@
 #include "base/fatal.h"
 #include "lock/model/lock_id.h"
 
-/* A lock is probed at least so often. */
+/* A lock is looked at, or probed, at least so often. The same for all lines, so
+ * waiters.rechecks is in the order of their times. */
 #define PROBE_SECONDS 1.0
 /* A lock that clients waited for may soon be waited for again: its channel is kept so long. */
 #define LINGER_SECONDS 10.0
@@ -74,6 +75,7 @@ void line_free(struct line *l)
 {
 	line_listen(l, false);
 	timer_stop(l->all->timers, &l->timer);
+	list_remove(&l->recheck);
 	map_remove(&l->all->by_id, &l->by_id);
 	map_remove(&l->all->by_key, &l->by_key);
 	free((char *)l->by_id.key.p);
@@ -94,6 +96,7 @@ struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_k
 	l->by_key.key = lock_id_key(l->by_id.key);
 	l->slot = line_slot(db, key);
 	list_init(&l->members);
+	list_init(&l->recheck);
 	map_put(&all->by_id, &l->by_id);
 	map_put(&all->by_key, &l->by_key);
 	return l;
@@ -181,8 +184,15 @@ static void line_set_timer(struct line *l, double seconds)
 {
 	struct timers *timers = l->all->timers;
 
+	/* What a look under way finds out does not count any more. */
+	list_remove(&l->recheck);
 	timer_start(timers, &l->timer, l->all->hooks.on_line_timer,
 	            timers_now(timers) + seconds, 0);
+}
+
+bool line_has_next(const struct line *l)
+{
+	return timer_is_running(&l->timer) || !list_empty(&l->recheck);
 }
 
 void line_linger(struct line *l)
@@ -192,7 +202,15 @@ void line_linger(struct line *l)
 
 void line_probe_later(struct line *l)
 {
-	line_set_timer(l, PROBE_SECONDS);
+	struct waiters *all = l->all;
+
+	timer_stop(all->timers, &l->timer);
+	list_remove(&l->recheck);
+	list_append(&all->rechecks, &l->recheck);
+	l->recheck_at = timers_now(all->timers) + PROBE_SECONDS;
+	if (!timer_is_running(&all->next_recheck))
+		timer_start(all->timers, &all->next_recheck, all->hooks.on_recheck,
+		            l->recheck_at - RECHECK_GATHER_SECONDS, RECHECK_GATHER_SECONDS);
 }
 
 void line_probe_when_over(struct line *l, long long held_ms)
@@ -207,7 +225,9 @@ void line_probe_when_over(struct line *l, long long held_ms)
 
 void line_probe_before(struct line *l, int64_t lease_ms)
 {
-	if (!list_empty(&l->members) && timer_is_running(&l->timer) &&
-	    (double)lease_ms / 1000 < l->timer.at - timers_now(l->all->timers))
+	double next = timer_is_running(&l->timer) ? l->timer.at : l->recheck_at;
+
+	if (!list_empty(&l->members) && line_has_next(l) &&
+	    (double)lease_ms / 1000 < next - timers_now(l->all->timers))
 		line_probe_when_over(l, lease_ms);
 }

@@ -4,7 +4,7 @@
  * A probe makes good what was missed: the end of a lease (no script runs then), a message that
  * was lost, a queue that was lost with Redis.
  *
- *   the timer, a write that names the lock, Redisson's channel --> line_probe()
+ *   the timer, a write that names the lock, Redisson's channel, recheck.c --> line_probe()
  *   the subscriber was down, the first has lost its place --> line_probe_members()
  */
 #include "lock/queue/queue_internal.h"

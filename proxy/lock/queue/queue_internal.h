@@ -6,6 +6,7 @@
  *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded
  *   waiter.c      one waiter: its state, its own probes, how it leaves
  *   line_probe.c  when a line is probed, and what the answer means for its waiters
+ *   recheck.c     the regular look at lines, many at once
  *   waiters.c     all of them: the subscription, tickets, those that cannot be sent yet
  *
  * What a lower file has to tell a higher one goes through struct queue_hooks.
@@ -26,6 +27,7 @@
 /* What waiters.c hands down. */
 struct queue_hooks {
 	timer_fn *on_line_timer; /* it is time to probe the line, or to free it */
+	timer_fn *on_recheck; /* of waiters.next_recheck */
 	timer_fn *on_all_confirmed; /* of waiters.wake: newcomers may be sent again */
 };
 
@@ -41,6 +43,8 @@ struct waiters {
 	struct map by_ticket; /* waiters */
 	struct map by_id; /* lines, by database and key */
 	struct map by_key; /* lines, by key alone */
+	struct list rechecks; /* lines that are to be looked at, the earliest first */
+	struct timer next_recheck; /* runs while there are some */
 	struct waiter_board *board;
 	size_t nwaiting; /* waiters in all of the lines */
 	size_t nunconfirmed; /* waiters that may have lost their place */
@@ -104,7 +108,12 @@ struct line {
 	struct map_node by_id;
 	struct map_node by_key;
 	struct list members; /* by place */
-	struct timer timer; /* the next probe; when it is empty, its end */
+	/* The next probe, or when it is empty, its end. If the line is only to be looked at, it
+	 * is in waiters.rechecks instead, or in a call of recheck.c. */
+	struct timer timer;
+	struct list recheck;
+	double recheck_at; /* in waiters.rechecks: at this time; in a call: INFINITY */
+	uint8_t recheck_slot; /* in that call */
 	enum lock_kind kind;
 	enum line_probing probing; /* written by line_set_probing() */
 	bool listening; /* to Redisson's channel */
@@ -150,13 +159,16 @@ void line_listen(struct line *l, bool on);
 void line_forget_channel(struct line *l);
 void line_set_probing(struct line *l, enum line_probing probing);
 bool line_allows(enum line_probing from, enum line_probing to); /* for the tests */
-/* The next probe, by which an answer that may be lost is made up for. */
+/* The next probe is the regular look, with others (recheck.c): nothing should happen before, or
+ * it makes up for an answer that is lost. */
 void line_probe_later(struct line *l);
 /* The next probe, when the lock has been held for `held_ms` more; -1: for ever. If the line is
  * empty, its end. */
 void line_probe_when_over(struct line *l, long long held_ms);
 /* The lock was granted for `lease_ms`: the next probe is no later than the end of that. */
 void line_probe_before(struct line *l, int64_t lease_ms);
+/* Is there a next probe, or look? */
+bool line_has_next(const struct line *l);
 /* It is empty, and kept for a while. */
 void line_linger(struct line *l);
 
@@ -193,6 +205,12 @@ bool waiter_notified(struct waiter *w, const struct grant *g);
 void waiter_check(struct waiter *w);
 /* What `p` has found out about it. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);
+
+/* --- recheck.c --- */
+
+/* Lines that are due within this time are looked at together. */
+#define RECHECK_GATHER_SECONDS 0.1
+void recheck_on_timer(struct timer *t, double now);
 
 /* --- line_probe.c --- */
 

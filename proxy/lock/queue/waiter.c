@@ -386,7 +386,7 @@ static void probe_soon(struct line *l, const struct waiter *w, int64_t held_ms)
 
 	if (first && !unprobed)
 		line_set_probing(l, LINE_PROBED_AGAIN);
-	else if (first || (unprobed && !timer_is_running(&l->timer)))
+	else if (first || (unprobed && !line_has_next(l)))
 		line_probe_when_over(l, held_ms >= 0 && held_ms < CROSSED_MS ? held_ms
 		                                                             : CROSSED_MS);
 }

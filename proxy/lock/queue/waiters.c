@@ -156,10 +156,12 @@ struct waiters *waiters_new(struct timers *timers, struct link_env *links,
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
 	all->timers = timers;
-	all->hooks = (struct queue_hooks){ line_probe_on_timer, waiters_on_all_confirmed };
+	all->hooks = (struct queue_hooks){ line_probe_on_timer, recheck_on_timer,
+		                           waiters_on_all_confirmed };
 	all->script_jobs = script_jobs;
 	all->board = board;
 	list_init(&all->unsent);
+	list_init(&all->rechecks);
 	map_init(&all->by_ticket, number);
 	map_init(&all->by_id, number);
 	map_init(&all->by_key, number);
@@ -179,6 +181,7 @@ void waiters_free(struct waiters *all)
 {
 	HASP_ASSERT(all->nwaiting == 0 && all->nunconfirmed == 0);
 	timer_stop(all->timers, &all->wake);
+	timer_stop(all->timers, &all->next_recheck);
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		while (all->by_id.buckets[i])
 			line_free(container_of(all->by_id.buckets[i], struct line, by_id));

@@ -126,6 +126,18 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 	return SCRIPT_POLL;
 }
 
+enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n)
+{
+	script_call_begin(out, SCRIPT_RECHECK, plain, 2 * n, n);
+	for (size_t i = 0; i < n; i++)
+		resp_write_bulk(out, v[i].key);
+	for (size_t i = 0; i < n; i++)
+		key_names_write_bulk(out, KEY_NAME_QUEUE, v[i].key);
+	for (size_t i = 0; i < n; i++)
+		resp_write_bulk_int(out, v[i].place);
+	return SCRIPT_RECHECK;
+}
+
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                struct slice secret)
 {

@@ -151,6 +151,12 @@ struct lock_try {
  * if it has the lock; 0: don't. With an empty ticket only hands over. */
 enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
                             struct slice secret);
+/* A look at n locks that are waited for: recheck.lua says what it answers. */
+struct lock_place {
+	struct slice key;
+	int64_t place; /* of a waiter in its queue; > 0 */
+};
+enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n);
 /* It leaves the queue; `undo`: and gives back what it got. */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                struct slice secret);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * recheck: the regular look, each second, at the lines of which nothing is to be expected:
+ * their locks are held for a while yet. Many lines share a call, which costs a fraction of as
+ * many probes. A line of which something is to be learnt or done after all is probed.
+ *
+ *   line_probe_later() --> waiters.rechecks --> struct recheck --> recheck.lua
+ *          ^                                                           |
+ *          |------------------------ as it was -----------------------|
+ *          `- line_probe(), line_probe_when_over() <-- it is not, soon not, held
+ */
+#include "lock/queue/queue_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "lock/model/lock_id.h"
+
+/* So many lines go in a call. */
+#define RECHECK_MAX 64
+
+/* A call under way. A line whose next probe was set meanwhile is not among them any more. */
+struct recheck {
+	struct list lines;
+	size_t n; /* of the call */
+};
+
+static struct line *line_of(struct list *node)
+{
+	return container_of(node, struct line, recheck);
+}
+
+/* --- answers ------------------------------------------------------------------------ */
+
+#define HELD_LONG INT64_MAX
+#define HELD_NOT (-2)
+
+/* `left_ms`: of each line of the call. */
+static void end_lines(struct recheck *r, const long long *left_ms)
+{
+	struct list *node;
+
+	while ((node = list_shift(&r->lines))) {
+		struct line *l = line_of(node);
+		if (left_ms[l->recheck_slot] == HELD_NOT)
+			line_probe(l);
+		else
+			line_probe_when_over(l, left_ms[l->recheck_slot]);
+	}
+}
+
+static void recheck_on_reply(void *arg, const redisReply *reply)
+{
+	struct recheck *r = arg;
+	bool good = reply && reply->type == REDIS_REPLY_ARRAY;
+	long long left_ms[RECHECK_MAX];
+
+	/* Without an answer, there is the next time. With an error, each is on its own. */
+	for (size_t i = 0; i < r->n; i++)
+		left_ms[i] = reply && !good ? HELD_NOT : HELD_LONG;
+	for (size_t i = 0; good && i + 1 < reply->elements; i += 2) {
+		long long number = reply->element[i]->integer;
+		if (number >= 1 && (size_t)number <= r->n)
+			left_ms[number - 1] = reply->element[i + 1]->integer;
+	}
+	end_lines(r, left_ms);
+	free(r);
+}
+
+/* --- calls -------------------------------------------------------------------------- */
+
+/* Is the line to be looked at by now? */
+static bool is_due(const struct waiters *all, double now)
+{
+	return !list_empty(&all->rechecks) &&
+	       line_of(all->rechecks.next)->recheck_at <= now + RECHECK_GATHER_SECONDS;
+}
+
+/* Moves lines of one database from the head of the list to `r`. One whose first waiter is about
+ * to leave, or that waits for another answer, is probed. */
+static void gather(struct waiters *all, int db, double now, struct recheck *r,
+                   struct lock_place *places)
+{
+	while (is_due(all, now) && r->n < RECHECK_MAX) {
+		struct line *l = line_of(all->rechecks.next);
+		const struct waiter *w = line_first(l);
+		if (line_db(l) != db)
+			break;
+		list_remove(&l->recheck);
+		if (w->state != WAITER_QUEUED || w->place <= 0 || l->probing != LINE_UNPROBED) {
+			line_probe(l);
+			continue;
+		}
+		list_append(&r->lines, &l->recheck);
+		l->recheck_at = INFINITY;
+		l->recheck_slot = (uint8_t)r->n;
+		places[r->n++] = (struct lock_place){ lock_id_key(l->by_id.key), w->place };
+	}
+}
+
+static void send_recheck(struct waiters *all, double now)
+{
+	struct recheck *r = xcalloc(1, sizeof(*r));
+	int db = line_db(line_of(all->rechecks.next));
+	struct lock_place places[RECHECK_MAX];
+	struct buf out = BUF_INIT;
+	enum script_id script;
+
+	list_init(&r->lines);
+	gather(all, db, now, r, places);
+	if (r->n == 0) {
+		free(r);
+		return;
+	}
+	script = rewrite_recheck(&out, places, r->n);
+	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0, recheck_on_reply, r);
+	buf_release(&out);
+}
+
+void recheck_on_timer(struct timer *t, double now)
+{
+	struct waiters *all = container_of(t, struct waiters, next_recheck);
+
+	while (is_due(all, now))
+		send_recheck(all, now);
+	if (list_empty(&all->rechecks))
+		timer_stop(all->timers, t);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A worker makes sure each second that the locks that its clients wait for are held, and that
+ * the first waiters have their places: of many locks by one call.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_line.h"
+
+#define MANY 100
+
+/* Its lock is known to be held for long. */
+static struct client *quiet_client(struct fake_line *f, const char *key, int place)
+{
+	struct client *c = client_in_line(f, key, place);
+
+	fake_redis_advance(&f->redis, 0.03);
+	answer_queued(f, 60000);
+	return c;
+}
+
+static void expect_recheck(struct fake_line *f, const char *args)
+{
+	assert_string_equal(fake_redis_next(&f->redis, SCRIPT_RECHECK).args, args);
+}
+
+static void answer_nothing_new(struct fake_line *f)
+{
+	fake_redis_answer(&f->redis, "*0\r\n");
+}
+
+static void a_lock_is_looked_at_each_second(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = quiet_client(f, "key", 7);
+
+	for (int i = 0; i < 3; i++) {
+		fake_redis_advance(&f->redis, 0.85);
+		expect_quiet(f);
+		fake_redis_advance(&f->redis, 0.15);
+		expect_recheck(f, " key hasp:queue:{key} 7");
+		answer_nothing_new(f);
+		expect_quiet(f);
+	}
+	client_leave(c);
+}
+
+static int locks_in(const char *args)
+{
+	int n = 0;
+
+	while ((args = strstr(args, " hasp:queue:"))) {
+		args++;
+		n++;
+	}
+	return n;
+}
+
+static void many_locks_share_a_call(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *clients[MANY];
+	char key[16];
+
+	for (int i = 0; i < MANY; i++) {
+		snprintf(key, sizeof(key), "key%d", i);
+		clients[i] = client_in_line(f, key, i + 1);
+	}
+	fake_redis_advance(&f->redis, 0.03);
+	for (int i = 0; i < MANY; i++)
+		answer_queued(f, 60000);
+	fake_redis_advance(&f->redis, 1);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 2);
+	assert_int_equal(locks_in(fake_redis_next(&f->redis, SCRIPT_RECHECK).args), 64);
+	answer_nothing_new(f);
+	assert_int_equal(locks_in(fake_redis_next(&f->redis, SCRIPT_RECHECK).args), MANY - 64);
+	answer_nothing_new(f);
+	for (int i = 0; i < MANY; i++)
+		client_leave(clients[i]);
+}
+
+static void only_the_locks_of_which_something_is_new_are_probed(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = quiet_client(f, "a", 1), *b = quiet_client(f, "b", 2);
+
+	fake_redis_advance(&f->redis, 1);
+	expect_recheck(f, " a b hasp:queue:{a} hasp:queue:{b} 1 2");
+	fake_redis_answer(&f->redis, "*2\r\n:2\r\n:-2\r\n");
+	(void)expect_probe(f, b);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(b), "granted");
+	assert_string_equal(client_told(a), "");
+	expect_quiet(f);
+	client_leave(a);
+	client_leave(b);
+}
+
+static void a_lock_that_is_soon_over_is_probed_then(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = quiet_client(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 1);
+	expect_recheck(f, " key hasp:queue:{key} 1");
+	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:200\r\n");
+	fake_redis_advance(&f->redis, 0.19);
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 0.02);
+	(void)expect_probe(f, c);
+	client_leave(c);
+}
+
+static void locks_of_another_database_are_in_another_call(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = quiet_client(f, "key", 1), *b = client_come(f);
+	struct lock_try t = { .id = { .kind = LOCK_KIND_TOKEN,
+		                      .key = SLICE_LIT("key"),
+		                      .token = SLICE_LIT("token") } };
+
+	client_send(b);
+	assert_int_equal(
+		waiter_queued(b->waiter, 5, &t, LEASE_MS, SLICE_LIT("+QUEUED 9 1000 60000"), b),
+		0);
+	fake_redis_advance(&f->redis, 0.03);
+	answer_queued(f, 60000);
+	fake_redis_advance(&f->redis, 1);
+	assert_int_equal(fake_redis_next(&f->redis, SCRIPT_RECHECK).db, 0);
+	answer_nothing_new(f);
+	assert_int_equal(fake_redis_next(&f->redis, SCRIPT_RECHECK).db, 5);
+	expect_recheck(f, " key hasp:queue:{key} 9");
+	answer_nothing_new(f);
+	client_leave(a);
+	client_leave(b);
+}
+
+static void when_redis_refuses_the_call_each_lock_is_probed(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = quiet_client(f, "a", 1), *b = quiet_client(f, "b", 2);
+
+	fake_redis_advance(&f->redis, 1);
+	fake_redis_answer(&f->redis, "-NOPERM zcount\r\n");
+	(void)expect_probe(f, a);
+	answer_queued(f, 60000);
+	(void)expect_probe(f, b);
+	answer_queued(f, 60000);
+	expect_quiet(f);
+	client_leave(a);
+	client_leave(b);
+}
+
+static void without_an_answer_there_is_another_look(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = quiet_client(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 1);
+	fake_redis_break(&f->redis);
+	fake_redis_repair(&f->redis);
+	expect_quiet(f);
+	fake_redis_advance(&f->redis, 1);
+	expect_recheck(f, " key hasp:queue:{key} 1");
+	client_leave(c);
+}
+
+static void a_probe_meanwhile_takes_the_place_of_a_look(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = quiet_client(f, "key", 1);
+
+	fake_redis_advance(&f->redis, 1);
+	waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
+	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:-2\r\n");
+	(void)expect_probe(f, c);
+	answer_queued(f, 60000);
+	expect_quiet(f);
+	client_leave(c);
+}
+
+static void a_line_may_end_while_it_is_looked_at(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = quiet_client(f, "a", 1);
+
+	fake_redis_advance(&f->redis, 1);
+	client_leave(a);
+	fake_redis_advance(&f->redis, 11);
+	assert_int_equal(f->all->by_id.n, 0);
+	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:-2\r\n");
+	answer_unknown(f); /* to the leave */
+	expect_quiet(f);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_lock_is_looked_at_each_second),
+		TEST(many_locks_share_a_call),
+		TEST(only_the_locks_of_which_something_is_new_are_probed),
+		TEST(a_lock_that_is_soon_over_is_probed_then),
+		TEST(locks_of_another_database_are_in_another_call),
+		TEST(when_redis_refuses_the_call_each_lock_is_probed),
+		TEST(without_an_answer_there_is_another_look),
+		TEST(a_probe_meanwhile_takes_the_place_of_a_look),
+		TEST(a_line_may_end_while_it_is_looked_at),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
