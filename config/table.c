@@ -71,6 +71,12 @@ static const struct option_choice table_rule_reentrant_modes[] = {
 	{ NULL, 0 },
 };
 
+static const struct option_choice table_foreign_modes[] = {
+	{ "refuse", FOREIGN_REFUSE },
+	{ "allow", FOREIGN_ALLOW },
+	{ NULL, 0 },
+};
+
 static const struct option_choice table_verbs_reentrant_modes[] = {
 	{ "count", REENTRANT_COUNT },
 	{ "refresh", REENTRANT_REFRESH },
@@ -262,6 +268,9 @@ const struct option table_options[] = {
 	{ SECTION_LOCK, "reentrant", OPTION_ENUM, IN_RULE(reentrant),
 	  .def = "no", .choices = table_rule_reentrant_modes, .reloadable = true,
 	  .help = "When the owner locks again: no fails as in Redis, refresh succeeds with a new expiry." },
+	{ SECTION_LOCK, "foreign_del", OPTION_ENUM, IN_RULE(foreign_del),
+	  .def = "refuse", .choices = table_foreign_modes, .reloadable = true,
+	  .help = "With owner = value: a DEL by a connection that neither stored nor read the value." },
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
 	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },

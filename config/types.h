@@ -24,6 +24,7 @@ enum owner_kind {
 
 enum renew_mode { RENEW_NO, RENEW_YES, RENEW_UNLEASED };
 enum disconnect_mode { DISCONNECT_EXPIRE, DISCONNECT_RELEASE };
+enum foreign_mode { FOREIGN_REFUSE, FOREIGN_ALLOW };
 enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
 enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
@@ -47,6 +48,8 @@ struct rule {
 	enum renew_mode renew;
 	enum disconnect_mode on_disconnect;
 	enum reentrant_mode reentrant; /* NO or REFRESH */
+	enum foreign_mode foreign_del; /* owner = value: DEL by a connection that does not know
+	                                * the lock's value */
 	enum rule_mode mode;
 };
 

@@ -31,7 +31,7 @@ static void probe_locks(const struct client *c, int db, const struct pending_req
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,
-                    const struct resp_reply *reply)
+                    const struct resp_reply *reply, struct slice frame)
 {
 	struct client *c = arg;
 
@@ -41,6 +41,8 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		probe_locks(c, db, r);
 	if (r->observation)
 		observation_complete(r->observation, db, reply);
+	if (r->value_read)
+		value_read_complete(r->value_read, &c->holds.seen, db, frame);
 	if (r->pending_lock)
 		hold_apply(c->env->policy.holds, &c->holds, r->pending_lock, db, reply);
 	r->pending_lock = NULL;

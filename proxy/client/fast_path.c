@@ -36,7 +36,7 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
-	if (!what->is_write && !what->is_guarded && !what->is_observed)
+	if (!what->is_write && !what->is_guarded && !what->is_observed && !what->reads_value)
 		return true;
 	key = args->argv[1];
 	return !match_possible(env->policy.config, key) ||

@@ -53,7 +53,7 @@ static unsigned reply_flags(const struct decision *d)
 
 	if (!d->pending)
 		return d->watches_refusal ? LINK_INTERCEPT : LINK_PASS;
-	if (d->pending->kind == PENDING_EXEC)
+	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
 		flags |= LINK_CAPTURE;
 	if (d->pending->kind == PENDING_STREAM)
 		flags |= LINK_BEGINS_STREAM;

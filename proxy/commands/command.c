@@ -43,6 +43,7 @@ struct commands {
 #define NOOP(what) .noop = NOOP_##what,
 #define EXPIRY(what) .expiry = EXPIRY_##what,
 #define SESSION(what) .session = SESSION_##what,
+#define VALUE(what) .value = VALUE_##what,
 
 #define COMMAND(name, arity, flags, keys, ...) { name, flags, keys, arity, { __VA_ARGS__ } },
 
@@ -282,6 +283,22 @@ bool command_arity_ok(const struct command *c, size_t argc)
 	if (c->arity >= 0)
 		return c->arity == 0 || argc == (size_t)c->arity;
 	return argc >= (size_t)-c->arity;
+}
+
+bool command_writes_key(const struct command *c, size_t i, size_t n)
+{
+	switch ((enum command_writes)c->facts.writes) {
+	case WRITES_FIRST:
+		return i == 0;
+	case WRITES_LAST:
+	case WRITES_COPY:
+		return i == n - 1;
+	case WRITES_ALL:
+	case WRITES_SCRIPT:
+	case WRITES_EXPIRY:
+		break;
+	}
+	return true;
 }
 
 bool command_single_key(const struct command *c)

@@ -92,6 +92,8 @@ enum command_expiry {
 	EXPIRY_OPTIONS,
 };
 
+enum command_value { VALUE_NONE, VALUE_ONE, VALUE_EACH };
+
 enum command_session {
 	SESSION_AS_TOLD,
 	SESSION_ANY_LINK,
@@ -131,6 +133,7 @@ struct command_facts {
 	uint8_t noop; /* enum command_noop */
 	uint8_t expiry; /* enum command_expiry */
 	uint8_t session; /* enum command_session */
+	uint8_t value; /* enum command_value */
 };
 
 struct command {
@@ -182,6 +185,9 @@ static inline bool command_writes(const struct command *c, size_t nkeys)
 	return (c->flags & COMMAND_WRITE) &&
 	       !((c->keys == KEYS_SORT || c->keys == KEYS_GEO) && nkeys == 1);
 }
+
+/* Is key number `i` of `n` one that the command writes, if it writes? */
+bool command_writes_key(const struct command *c, size_t i, size_t n);
 
 /* It runs a script, which writes what it likes of the keys that it names. */
 static inline bool command_runs_script(const struct command *c)

@@ -132,13 +132,16 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
+	what.reads_value = env->values_matter && what.command &&
+	                   what.command->facts.value != VALUE_NONE;
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb &&
 	                !(what.command && (what.command->flags & COMMAND_BLOCKING)) &&
-	                ((!what.is_write && !what.is_guarded && !what.is_observed) ||
+	                ((!what.is_write && !what.is_guarded && !what.is_observed &&
+	                  !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
 	what.is_free = what.is_plain && !what.is_write && !what.is_guarded &&
-	               !what.is_observed && !what.may_release;
+	               !what.is_observed && !what.reads_value && !what.may_release;
 	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
 }

@@ -26,6 +26,7 @@ static void free_rest(struct pending_request *r)
 		guard_op_free(r->guard_op);
 	if (r->observation)
 		observation_free(r->observation);
+	value_read_free(r->value_read);
 }
 
 static size_t rest_nbytes(const struct pending_request *r)
@@ -38,6 +39,8 @@ static size_t rest_nbytes(const struct pending_request *r)
 		n += guard_op_nbytes(r->guard_op);
 	if (r->observation)
 		n += observation_nbytes(r->observation);
+	if (r->value_read)
+		n += value_read_nbytes(r->value_read);
 	return n;
 }
 

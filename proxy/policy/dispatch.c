@@ -146,6 +146,8 @@ struct decision dispatch(struct context *x)
 		add_probe(x, &d);
 		if (x->what->is_observed && command_arity_ok(x->what->command, x->req->argc))
 			observe(x, &d);
+		if (x->what->reads_value)
+			lock_note_read(x, &d);
 		mark_blocking(x, &d);
 	}
 	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)

@@ -79,23 +79,6 @@ static bool is_exempt(const struct context *x, const struct guard *g)
 	return false;
 }
 
-/* Is key number `i` of `n` one that the command writes, if it writes? */
-static bool is_written(const struct command *c, size_t i, size_t n)
-{
-	switch ((enum command_writes)c->facts.writes) {
-	case WRITES_FIRST:
-		return i == 0;
-	case WRITES_LAST:
-	case WRITES_COPY:
-		return i == n - 1;
-	case WRITES_ALL:
-	case WRITES_SCRIPT:
-	case WRITES_EXPIRY:
-		break;
-	}
-	return true;
-}
-
 static bool writes_something(const struct command *c, size_t nargs)
 {
 	return command_runs_script(c) || command_writes(c, nargs);
@@ -145,7 +128,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
 	*releases = match_releases(g, x->req->argv[0]);
 	if (is_reader(x, g, writes))
 		return is_exempt(x, g) ? GUARD_IGNORED : GUARD_READ;
-	return writes && is_written(c, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
+	return writes && command_writes_key(c, i, nargs) ? GUARD_WRITTEN : GUARD_IGNORED;
 }
 
 void guard_keys_find(const struct context *x, struct guard_keys *k)
@@ -180,10 +163,11 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 			.owner = g->owner,
 			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,
-			.writes = changes && is_written(c, i, k->args.n),
+			.writes = changes && command_writes_key(c, i, k->args.n),
 			.acquires = acquires,
 			.releases = writes && !acquires && !command_runs_script(c) &&
-			            match_releases(g, name) && is_written(c, i, k->args.n),
+			            match_releases(g, name) &&
+			            command_writes_key(c, i, k->args.n),
 		};
 	}
 	k->n = rewrite_guard_sort(k->v, k->n);

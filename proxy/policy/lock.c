@@ -184,6 +184,9 @@ static void find_rules(struct context *x, struct lock_keys *k)
 		const struct rule *rule = match_rule(x->env->matcher, key);
 		if (!rule || rule->mode == MODE_OBSERVE)
 			continue;
+		/* What it reads it may read. */
+		if (!command_writes_key(x->what->command, i, k->n))
+			continue;
 		if (transaction_watches(&x->session->txn, x->session->db, key)) {
 			k->watched = true;
 			continue;
@@ -191,6 +194,74 @@ static void find_rules(struct context *x, struct lock_keys *k)
 		k->v[i].rule = rule;
 		k->enforced = true;
 	}
+}
+
+bool lock_value_matters(const struct rule *rule)
+{
+	return rule->mode == MODE_ENFORCE && rule->owner == OWNER_VALUE &&
+	       rule->foreign_del == FOREIGN_REFUSE;
+}
+
+/* NULL: it reads no such lock. */
+static struct value_read *find_value_read(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	struct value_read *read = NULL;
+	struct key_args args;
+
+	key_args_init(&args, c, x->req);
+	for (size_t i = 0; i < args.n; i++) {
+		struct slice key = x->req->argv[args.v[i]];
+		const struct rule *rule = match_rule(x->env->matcher, key);
+		if (!rule || !lock_value_matters(rule))
+			continue;
+		if (!read)
+			read = value_read_new(c->facts.value == VALUE_EACH);
+		value_read_add(read, i, key);
+	}
+	key_args_fini(&args);
+	return read;
+}
+
+void lock_note_read(struct context *x, struct decision *d)
+{
+	struct session *s = x->session;
+	struct pending_request *r = d->pending;
+	struct value_read *read;
+
+	/* hasp would not see the answer. */
+	if (s->opaque || session_is_muted(s))
+		return;
+	read = find_value_read(x);
+	if (!read)
+		return;
+	if (!r) {
+		r = pending_new(PENDING_NOTICE);
+		if (session_in_multi(s))
+			session_track(s, r);
+		else
+			d->pending = r;
+	}
+	r->value_read = read;
+	r->rest = &context_rest;
+}
+
+/* With owner = value. A command that takes the lock brings its value; any other needs one that
+ * the connection has stored or read. */
+static void find_value(const struct context *x, struct lock_key *key)
+{
+	const struct command_facts *facts = &x->what->command->facts;
+	struct slice name = x->req->argv[key->arg], value;
+	enum seen_value what = hold_seen_value(x->env->holds, x->holds, x->session->db, name,
+	                                       &value);
+
+	key->token = hold_value(x->env->holds, x->holds, x->session->db, name);
+	if (facts->rule != RULE_DEL && facts->rule != RULE_CHECK && facts->rule != RULE_EXPIRE)
+		return;
+	key->foreign = what == SEEN_NOTHING && facts->writes != WRITES_EXPIRY &&
+	               lock_value_matters(key->rule);
+	if (facts->rule != RULE_EXPIRE)
+		key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }
 
 /* What a connection stored is the key's own token. */
@@ -205,8 +276,7 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 			continue;
 		kind = key->rule->owner;
 		if (kind == OWNER_VALUE) {
-			key->token = hold_value(x->env->holds, x->holds, x->session->db,
-			                        x->req->argv[key->arg]);
+			find_value(x, key);
 			continue;
 		}
 		if (!tokens[kind].p)

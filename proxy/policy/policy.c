@@ -5,6 +5,7 @@
 #include "config/match.h"
 #include "lock/guard/guard_op.h"
 #include "policy/classifier.h"
+#include "policy/lock.h"
 #include "policy/observe.h"
 #include "session/pending.h"
 
@@ -41,9 +42,11 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	match_free(env->matcher);
 	env->matcher = match_new(config);
 	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
+	env->values_matter = false;
 	for (size_t i = 0; i < config->nrules; i++) {
 		env->rules_wait |= config->rules[i]->wait_ms > 0;
 		env->rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
+		env->values_matter |= lock_value_matters(config->rules[i]);
 	}
 	for (size_t i = 0; i < config->nguards; i++)
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;

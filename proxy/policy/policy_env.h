@@ -33,6 +33,7 @@ struct policy_env {
 	struct observers *observers; /* all workers'; lock/observe/observation.h */
 	struct observed_rules *observed; /* those of `config` */
 	bool rules_wait; /* a rule of `config` has `wait` */
+	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
 	uint64_t generation; /* changes with `config`, and with what COMMAND says */
 	double now; /* clock_now(), and */

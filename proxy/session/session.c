@@ -276,10 +276,11 @@ static void reject_transaction(struct session *s)
 }
 
 static void complete_one(struct session *s, struct pending_request *r,
-                         const struct resp_reply *reply, session_done_fn *done, void *arg)
+                         const struct resp_reply *reply, struct slice frame,
+                         session_done_fn *done, void *arg)
 {
 	if (done)
-		done(arg, r, s->db, reply);
+		done(arg, r, s->db, reply, frame);
 	if (r->kind == PENDING_MULTI)
 		transaction_begun(&s->txn);
 	if (!resp_reply_is_error(reply))
@@ -296,16 +297,20 @@ static void complete_queued(struct session *s, struct pending_request *exec,
                             struct slice captured, session_done_fn *done, void *arg)
 {
 	struct list *node;
-	struct slice elements = reply_elements(captured);
+	struct slice elements = reply_elements(captured), at = elements;
 	struct resp_reply reply = { 0 };
 	size_t ntaken = 0;
 
 	while ((node = list_shift(&exec->queued))) {
 		struct pending_request *r = container_of(node, struct pending_request, node);
-		while (ntaken <= r->index && reply_next(&elements, &reply))
-			ntaken++;
+		for (; ntaken <= r->index; ntaken++) {
+			at = elements;
+			if (!reply_next(&elements, &reply))
+				break;
+		}
 		if (ntaken > r->index)
-			complete_one(s, r, &reply, done, arg);
+			complete_one(s, r, &reply, slice_of(at.p, at.n - elements.n), done,
+			             arg);
 		else
 			mark_unknown(s, r);
 		pending_free(r);
@@ -316,7 +321,7 @@ void session_reply(struct session *s, struct pending_request *r, const struct re
                    struct slice captured, session_done_fn *done, void *arg)
 {
 	if (r->kind != PENDING_EXEC)
-		complete_one(s, r, reply, done, arg);
+		complete_one(s, r, reply, captured, done, arg);
 	else if (!resp_reply_is_error(reply) && !reply->nil)
 		complete_queued(s, r, captured, done, arg);
 	session_complete(s, r);

@@ -75,12 +75,12 @@ struct pending_request *session_exec_pending(struct session *s);
 
 /* Calls `done` for an awaited request that was answered, or for each of those that an EXEC
  * carried out with the reply that it got there, in database `db` (-1: not known), before what
- * the reply says is applied. */
+ * the reply says is applied. `frame`: the whole reply, if it was captured. */
 typedef void session_done_fn(void *arg, struct pending_request *r, int db,
-                             const struct resp_reply *reply);
+                             const struct resp_reply *reply, struct slice frame);
 
-/* The reply for an awaited request. Applies what it says and frees the request. `captured`: an
- * EXEC's reply, empty if it was too long. */
+/* The reply for an awaited request. Applies what it says and frees the request. `captured`: the
+ * reply, if it was asked for, as an EXEC's; empty if it was too long. */
 void session_reply(struct session *s, struct pending_request *r, const struct resp_reply *reply,
                    struct slice captured, session_done_fn *done, void *arg);
 

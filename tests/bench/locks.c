@@ -125,7 +125,7 @@ static void write_ruled(const struct load *load, struct buf *out, const struct r
                         struct slice token)
 {
 	struct rule rule = { .owner = OWNER_CONNECTION, .lease_ms = LEASE_MS };
-	struct lock_key key = { 1, &rule, token };
+	struct lock_key key = { .arg = 1, .rule = &rule, .token = token };
 	struct lock_call call = { 0 };
 
 	if (!load->calls)

@@ -30,8 +30,8 @@
 static const char *const owners[] = { "connection", "address", "name", "user", "value" };
 static const char *const reentrants[] = { "no", "refresh", "count" };
 static const char *const verb_names[] = { "LOCK", "UNLOCK", "EXTEND", "INFO" };
-static const char *const effects[] = { "none", "takes", "drops", "expires" };
-static const char *const successes[] = { "ok", "one", "positive", "nil", "no-error" };
+static const char *const effects[] = { "none", "takes", "counts", "drops", "expires" };
+static const char *const successes[] = { "ok", "one", "positive", "nil", "value", "no-error" };
 
 #define INDEX(names, s) index_of(names, sizeof(names) / sizeof((names)[0]), s)
 
@@ -153,7 +153,11 @@ static void do_lock(const struct commands *t)
 	keys = xcalloc(n, sizeof(*keys));
 	for (size_t i = 0; i < n; i++) {
 		bool ruled = slice_starts(argv[args[i]], SLICE_LIT("lock"));
-		keys[i] = (struct lock_key){ args[i], ruled ? &rule : NULL, token };
+		keys[i] = (struct lock_key){
+			.arg = args[i],
+			.rule = ruled ? &rule : NULL,
+			.token = token,
+		};
 	}
 	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, how, &call) ==
 	    REWRITE_CALL)

@@ -228,7 +228,7 @@ def test_counting_to_one_takes_the_lock(world, owner, resp):
     reply = world.run("INCR", KEY, owner=owner, token=token, resp=resp)
     assert reply == b":1\r\n"
     world.assert_lock("1", LEASE, owner=None if owner == "value" else ME)
-    assert world.last.effect == ("none" if owner == "value" else "takes")
+    assert world.last.effect == ("counts" if owner == "value" else "takes")
     assert world.last.value == b"1" and world.last.succeeded(reply)
 
 

@@ -63,10 +63,11 @@ int hold_tear_down(void **state)
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,
-                    const struct resp_reply *reply)
+                    const struct resp_reply *reply, struct slice frame)
 {
 	struct hold_fixture *f = arg;
 
+	(void)frame;
 	if (r->pending_lock)
 		hold_apply(f->holds, &f->owner, r->pending_lock, db, reply);
 	r->pending_lock = NULL;

@@ -219,10 +219,11 @@ struct pending_request *sent_command(struct policy_fixture *f, const char *words
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,
-                    const struct resp_reply *reply)
+                    const struct resp_reply *reply, struct slice frame)
 {
 	struct policy_fixture *f = arg;
 
+	(void)frame;
 	if (r->pending_lock)
 		hold_apply(f->env.holds, &f->holds, r->pending_lock, db, reply);
 	r->pending_lock = NULL;

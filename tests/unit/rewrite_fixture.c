@@ -15,7 +15,7 @@
 
 #include "base/fatal.h"
 
-#define ARGS_MAX 24
+#define ARGS_MAX 32
 
 const struct rule rule = { .owner = OWNER_CONNECTION, .lease_ms = 30000 };
 const struct rule capping = { .owner = OWNER_CONNECTION,
@@ -97,7 +97,7 @@ enum rewrite_result rewrite_keys(const char *text, const struct lock_key *keys, 
 
 enum rewrite_result rewrite_as(const char *text, const struct rule *r, struct rewrite_how how)
 {
-	struct lock_key key = { 1, r, slice_str(TOKEN) };
+	struct lock_key key = { .arg = 1, .rule = r, .token = slice_str(TOKEN) };
 
 	return rewrite_keys(text, &key, 1, how);
 }

@@ -100,7 +100,7 @@ static void del_drops_the_lock(void **state)
 
 	policy_use(f, RULE);
 	assert_call(f, "DEL other lock:a",
-	            "del 4 " KEYS_OF("lock:a") " other \"\" DEL 1 " TOKEN_CONNECTION " \"\"\n");
+	            "del 4 " KEYS_OF("lock:a") " other \"\" DEL 1 " TOKEN_CONNECTION " \"\" \"\"\n");
 	/* Nothing is held that it could end. */
 	assert_null(f->d.pending->pending_lock);
 	run(f, "SETNX lock:a v", ":1\r\n");
@@ -167,9 +167,9 @@ static void by_value_the_owner_is_what_this_connection_stored(void **state)
 	            "1000000000000000 \"\"\n");
 	run(f, "SET lock:a mine NX", "+OK\r\n");
 	assert_call(f, "DEL lock:a",
-	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\"\n");
+	            "del 3 lock:a lock:a hasp:fence:{lock:a} \"\" DEL 1 mine \"\" \"\"\n");
 	assert_call(f, "DEL lock:b",
-	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\"\n");
+	            "del 3 lock:b lock:b hasp:fence:{lock:b} \"\" DEL 1 \"\" \"\" foreign\n");
 }
 
 static void a_try_under_wait_may_stand_in_line(void **state)

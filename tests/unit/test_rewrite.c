@@ -39,7 +39,7 @@ static void test_inline_calls_carry_the_text(void **state)
 
 	(void)state;
 	rewrite_as("DEL k", &rule, (struct rewrite_how){ .eval = true });
-	assert_true(out_has("*11\r\n$4\r\nEVAL\r\n$"));
+	assert_true(out_has("*12\r\n$4\r\nEVAL\r\n$"));
 	assert_true(out_has("redis.pcall(command, lock, side, "));
 	assert_int_equal(call.script, SCRIPT_DEL);
 	assert_true(buf_len(&out) > s->text.n);
@@ -83,34 +83,37 @@ static void test_what_takes_a_lock_carries_its_ticket(void **state)
 
 static void test_keys_with_a_rule_come_before_the_others(void **state)
 {
-	struct lock_key keys[] = { { 1, NULL, SLICE_NONE },
-		                   { 2, &rule, SLICE_LIT("t1") },
-		                   { 3, NULL, SLICE_NONE },
-		                   { 4, &by_value, SLICE_LIT("t2") } };
+	struct lock_key keys[] = { { .arg = 1, .rule = NULL, .token = SLICE_NONE },
+		                   { .arg = 2, .rule = &rule, .token = SLICE_LIT("t1") },
+		                   { .arg = 3, .rule = NULL, .token = SLICE_NONE },
+		                   { .arg = 4, .rule = &by_value, .token = SLICE_LIT("t2") } };
 
 	(void)state;
 	assert_int_equal(rewrite_keys("DEL a k1 b k2", keys, 4, (struct rewrite_how){ 0 }),
 	                 REWRITE_CALL);
 	assert_calls(SCRIPT_DEL,
 	             "8 k1 hasp:owner:{k1} hasp:fence:{k1} k2 k2 hasp:fence:{k2} a b "
-	             "\"\" DEL 2 t1 \"\" t2 \"\"");
+	             "\"\" DEL 2 t1 \"\" \"\" t2 \"\" \"\"");
 	assert_true(slice_eq(call.key, SLICE_LIT("k1")));
 	assert_int_equal(call.effect, LOCK_EFFECT_DROPS);
 }
 
 static void test_dropped_locks_that_are_waited_for_bring_their_queues(void **state)
 {
-	struct lock_key keys[] = { { 1, NULL, SLICE_NONE },
-		                   { 2, &waiting, SLICE_LIT("t1") },
-		                   { 3, &rule, SLICE_LIT("t2") },
-		                   { 4, &waiting_by_value, SLICE_LIT("t3") } };
+	struct lock_key keys[] = { { .arg = 1, .rule = NULL, .token = SLICE_NONE },
+		                   { .arg = 2, .rule = &waiting, .token = SLICE_LIT("t1") },
+		                   { .arg = 3, .rule = &rule, .token = SLICE_LIT("t2") },
+		                   { .arg = 4,
+		                     .rule = &waiting_by_value,
+		                     .token = SLICE_LIT("t3"),
+		                     .foreign = true } };
 
 	(void)state;
 	assert_int_equal(rewrite_keys("UNLINK a k1 k2 k3", keys, 4, may_wait), REWRITE_CALL);
 	assert_calls(SCRIPT_DEL, "13 k1 hasp:owner:{k1} hasp:fence:{k1} hasp:queue:{k1} "
 	                         "k2 hasp:owner:{k2} hasp:fence:{k2} "
 	                         "k3 k3 hasp:fence:{k3} hasp:queue:{k3} hasp:fence a "
-	                         "\"\" UNLINK 3 t1 wait t2 \"\" t3 wait");
+	                         "\"\" UNLINK 3 t1 wait \"\" t2 \"\" \"\" t3 wait foreign");
 	assert_true(call.hands_over);
 }
 
@@ -216,11 +219,11 @@ static void test_a_reply_tells_what_success_means(void **state)
 		{ "SET k v NX PXAT 99", LOCK_EFFECT_TAKES, LOCK_IF_OK, true, 0 },
 		{ "SET k v KEEPTTL", LOCK_EFFECT_TAKES, LOCK_IF_OK, true, 0 },
 		{ "SET k v XX PX 9", LOCK_EFFECT_TAKES, LOCK_IF_OK, true, 9 },
-		{ "SET k v GET", LOCK_EFFECT_TAKES, LOCK_IF_NIL, false, 30000 },
-		{ "SET k v XX GET", LOCK_EFFECT_NONE, LOCK_IF_NIL, false, 30000 },
+		{ "SET k v GET", LOCK_EFFECT_TAKES, LOCK_IF_NO_ERROR, false, 30000 },
+		{ "SET k v XX GET", LOCK_EFFECT_TAKES, LOCK_IF_VALUE, false, 30000 },
 		{ "SETEX k 7 v", LOCK_EFFECT_TAKES, LOCK_IF_OK, true, 7000 },
 		{ "PSETEX k 7 v", LOCK_EFFECT_TAKES, LOCK_IF_OK, true, 7 },
-		{ "GETSET k v", LOCK_EFFECT_TAKES, LOCK_IF_NIL, false, 30000 },
+		{ "GETSET k v", LOCK_EFFECT_TAKES, LOCK_IF_NO_ERROR, false, 30000 },
 		{ "INCR k", LOCK_EFFECT_TAKES, LOCK_IF_ONE, false, 30000 },
 		{ "EXPIRE k 7", LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, true, 7000 },
 		{ "PEXPIRE k 7 NX", LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, true, 7 },
@@ -253,7 +256,7 @@ static void test_leases_are_capped(void **state)
 static void test_counting_by_value_is_nobodys(void **state)
 {
 	static const struct told told[] = {
-		{ "INCR k", LOCK_EFFECT_NONE, LOCK_IF_ONE, false, 30000 },
+		{ "INCR k", LOCK_EFFECT_COUNTS, LOCK_IF_ONE, false, 30000 },
 	};
 
 	(void)state;
@@ -280,6 +283,9 @@ static void test_success_is_read_from_the_reply(void **state)
 		{ LOCK_IF_NIL, { '_', true, 0 }, true },
 		{ LOCK_IF_NIL, { '$', false, 0 }, false },
 		{ LOCK_IF_NIL, { '!', false, 0 }, false },
+		{ LOCK_IF_VALUE, { '$', false, 0 }, true },
+		{ LOCK_IF_VALUE, { '_', true, 0 }, false },
+		{ LOCK_IF_VALUE, { '-', false, 0 }, false },
 		{ LOCK_IF_NO_ERROR, { '$', false, 0 }, true },
 		{ LOCK_IF_NO_ERROR, { '-', false, 0 }, false },
 	};

@@ -294,8 +294,9 @@ static void a_request_that_blocks_is_known_until_it_is_answered(void **state)
 
 /* Writes "KIND:DB:TYPE ". */
 static void note_done(void *arg, struct pending_request *r, int db,
-                      const struct resp_reply *reply)
+                      const struct resp_reply *reply, struct slice frame)
 {
+	(void)frame;
 	buf_printf(arg, "%d:%d:%c ", r->kind, db, reply->type);
 }
 

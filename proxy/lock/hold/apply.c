@@ -42,6 +42,14 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	return own;
 }
 
+/* What it has stored counts now, not what it has read before. A value that is too long to be
+ * remembered is its own all the same. */
+static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int db)
+{
+	seen_values_put(&o->seen, db, p->keys[0], p->begins ? SEEN_NOTHING : SEEN_ANY,
+	                SLICE_NONE);
+}
+
 static void apply_taken(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                         int db, const struct resp_reply *r, double now)
 {
@@ -50,6 +58,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	bool goes_on = hold && p->call.leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
 
+	if (p->by_value)
+		apply_stored(o, p, db);
 	if (!p->begins && !hold)
 		return;
 	if (p->by_value)
@@ -110,6 +120,9 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 		case LOCK_EFFECT_TAKES:
 			now = timers_now(h->timers);
 			apply_taken(h, o, p, db, r, now);
+			break;
+		case LOCK_EFFECT_COUNTS:
+			seen_values_put(&o->seen, db, p->keys[0], SEEN_ANY, SLICE_NONE);
 			break;
 		case LOCK_EFFECT_EXPIRES:
 			apply_expiry(h, o, p, db);

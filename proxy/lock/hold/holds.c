@@ -31,6 +31,7 @@ void hold_owner_init(struct hold_owner *o)
 	list_init(&o->holds);
 	o->n = 0;
 	o->nbytes = 0;
+	o->seen = NULL;
 }
 
 /* Its memory, with one ticket. */
@@ -134,6 +135,17 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
 	return hold && hold->kind == LOCK_KIND_VALUE ? hold->token : SLICE_NONE;
 }
 
+enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
+                                struct slice key, struct slice *value)
+{
+	enum seen_value what = seen_values_find(o->seen, db, key, value);
+
+	if (what != SEEN_NOTHING)
+		return what;
+	*value = hold_value(h, o, db, key);
+	return value->p ? SEEN_VALUE : SEEN_NOTHING;
+}
+
 /* --- tickets -------------------------------------------------------------------- */
 
 static void forget_oldest_ticket(struct hold *hold)
@@ -228,4 +240,6 @@ void hold_owner_end(struct hold_owner *o)
 			hold_release(hold);
 		hold_free(hold);
 	}
+	seen_values_free(o->seen);
+	o->seen = NULL;
 }

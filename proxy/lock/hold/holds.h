@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/timers.h"
 #include "config/types.h"
+#include "lock/hold/seen_values.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
 
@@ -37,6 +38,7 @@ struct hold_owner {
 	struct list holds;
 	size_t n;
 	size_t nbytes; /* of memory */
+	struct seen_values *seen; /* what it has read; NULL: nothing */
 };
 void hold_owner_init(struct hold_owner *o);
 
@@ -77,6 +79,11 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 /* The value that the connection last stored at `key` under a rule with owner = value; empty:
  * none that is known. Valid until the table changes. */
 struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, struct slice key);
+
+/* What the connection knows of the lock's value, by storing or by reading it, whichever was
+ * later. */
+enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
+                                struct slice key, struct slice *value);
 
 /* The connection ended: releases what is to be released at disconnect, forgets the rest. */
 void hold_owner_end(struct hold_owner *o);

@@ -62,6 +62,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	const struct rule *rule = terms->rule;
 	const struct verbs *verbs = terms->verbs;
 	bool takes = call->effect == LOCK_EFFECT_TAKES;
+	bool counts = call->effect == LOCK_EFFECT_COUNTS;
 	bool by_value = rule && rule->owner == OWNER_VALUE;
 	enum disconnect_mode end = rule ? rule->on_disconnect : verbs->on_disconnect;
 	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
@@ -69,7 +70,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 
 	/* A call that takes a lock may have to be undone. */
 	if (call->effect == LOCK_EFFECT_NONE || nkeys == 0 ||
-	    (!takes && h->by_id.n == 0 && h->npending == 0))
+	    (!takes && !counts && h->by_id.n == 0 && h->npending == 0))
 		return NULL;
 	p = pending_lock_alloc(h, call, keys, nkeys,
 	                       by_value && takes ? call->value : terms->token);

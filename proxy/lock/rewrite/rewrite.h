@@ -28,8 +28,10 @@ struct lock_key {
 	size_t arg; /* its index in argv */
 	const struct rule *rule; /* NULL: no rule matches this key */
 	/* The client's token under the rule. For OWNER_VALUE the value that this connection
-	 * last stored at the key; empty when it stored none. */
+	 * last stored at the key, or has read there; empty when it knows none. */
 	struct slice token;
+	bool foreign; /* (OWNER_VALUE) the connection knows no value: what deletes the lock is
+	               * refused */
 };
 
 /* What a lock is in Redis; see scripts/includes/hand_off.lua. */
@@ -46,6 +48,7 @@ enum lock_kind {
 enum lock_effect {
 	LOCK_EFFECT_NONE,
 	LOCK_EFFECT_TAKES,
+	LOCK_EFFECT_COUNTS, /* takes it by a value that says nothing of its owner */
 	LOCK_EFFECT_DROPS, /* layout `count`: one hold, with the last one the lock */
 	LOCK_EFFECT_EXPIRES, /* sets another expiry */
 };
@@ -55,7 +58,8 @@ enum lock_success {
 	LOCK_IF_OK, /* +OK */
 	LOCK_IF_ONE, /* :1 */
 	LOCK_IF_POSITIVE, /* an integer > 0 */
-	LOCK_IF_NIL, /* SET NX GET, GETSET: there was no value before */
+	LOCK_IF_NIL, /* SET NX GET: there was no value before */
+	LOCK_IF_VALUE, /* SET XX GET: there was one */
 	LOCK_IF_NO_ERROR,
 };
 

@@ -80,11 +80,12 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 		return rewrite_too_long(rw);
 	/* Not cut here: the key may be of another type. */
 	cut = rule->max_lease_ms && (a.absolute || a.ms > rule->max_lease_ms);
-	rewrite_begin_single(rw, SCRIPT_EXPIRE, 0, 5 + req->argc - 2);
+	rewrite_begin_single(rw, SCRIPT_EXPIRE, 0, 6 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
 	resp_write_bulk_str(rw->out, cut ? "cut" : "");
+	resp_write_bulk_str(rw->out, rw->keys[0].foreign ? "foreign" : "");
 	resp_write_bulk(rw->out, req->argv[0]);
 	for (size_t i = 2; i < req->argc; i++)
 		resp_write_bulk(rw->out, req->argv[i]);
@@ -119,7 +120,7 @@ static void write_del_call(const struct rewrite *rw)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
 	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
 	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + 2 * nlocks);
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
 
@@ -142,6 +143,7 @@ static void write_del_call(const struct rewrite *rw)
 			continue;
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
+		resp_write_bulk_str(rw->out, rw->keys[i].foreign ? "foreign" : "");
 	}
 }
 
@@ -208,6 +210,8 @@ bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
 		return r->type == ':' && r->integer > 0;
 	case LOCK_IF_NIL:
 		return r->nil;
+	case LOCK_IF_VALUE:
+		return !r->nil;
 	case LOCK_IF_NO_ERROR:
 		return true;
 	}

@@ -183,11 +183,10 @@ enum rewrite_result rewrite_set(const struct rewrite *rw)
 	else
 		form = a.xx ? "XX" : "SET";
 	write_set(rw, req->argv[2], form, &e);
-	takes(rw, a.get ? LOCK_IF_NIL : LOCK_IF_OK, req->argv[2], &e);
-	/* Nil means that XX found no key, a value may be another's: no reply tells of
-	 * success. */
-	if (a.xx && a.get)
-		rw->call->effect = LOCK_EFFECT_NONE;
+	if (a.get)
+		takes(rw, a.xx ? LOCK_IF_VALUE : LOCK_IF_NO_ERROR, req->argv[2], &e);
+	else
+		takes(rw, LOCK_IF_OK, req->argv[2], &e);
 	return REWRITE_CALL;
 }
 
@@ -230,7 +229,7 @@ enum rewrite_result rewrite_getset(const struct rewrite *rw)
 	if (rw->req->argc != 3)
 		return REWRITE_PASS;
 	write_set(rw, rw->req->argv[2], "GETSET", &e);
-	takes(rw, LOCK_IF_NIL, rw->req->argv[2], &e);
+	takes(rw, LOCK_IF_NO_ERROR, rw->req->argv[2], &e);
 	return REWRITE_CALL;
 }
 
@@ -249,6 +248,6 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	resp_write_bulk(rw->out, rw->how.ticket);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
 	if (!rewrite_has_sidecar(rule)) /* everybody counts the same 1 */
-		rw->call->effect = LOCK_EFFECT_NONE;
+		rw->call->effect = LOCK_EFFECT_COUNTS;
 	return REWRITE_CALL;
 }

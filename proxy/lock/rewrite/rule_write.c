@@ -73,7 +73,7 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 	size_t nlocks = rewrite_count_locks(rw);
 
 	script_call_begin(rw->out, SCRIPT_WRITE, rw->how, rw->nkeys + nlocks,
-	                  2 + 3 * nlocks + rw->req->argc);
+	                  2 + 4 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
 			rewrite_lock_keys(rw->out, rw->keys[i].rule,
@@ -90,6 +90,7 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_int(rw->out, rule->lease_ms);
 		resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+		resp_write_bulk_str(rw->out, rw->keys[i].foreign ? "foreign" : "");
 	}
 	for (size_t i = 0; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);

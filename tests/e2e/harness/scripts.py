@@ -54,6 +54,7 @@ class Call:
             "one": reply == b":1\r\n",
             "positive": reply[:1] == b":" and int(reply[1:]) > 0,
             "nil": reply in (b"$-1\r\n", b"_\r\n"),
+            "value": reply not in (b"$-1\r\n", b"_\r\n"),
             "no-error": True}[self.success]
 
 

@@ -6,7 +6,7 @@
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  command
 -- ARGV[3]  n
--- ARGV[4]  token, 'wait' or '' for each of the n
+-- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner.lua) or '' for each of the n
 --
 -- returns  how many keys went; others' locks stay
 -- layout   hasp's
@@ -17,11 +17,11 @@ local command, n = ARGV[2], tonumber(ARGV[3])
 local deleted, at = 0, 1
 local waiting, freed = false, {}
 for i = 1, n do
-	local token, wait = ARGV[2 * i + 2], ARGV[2 * i + 3]
+	local token, wait, foreign = ARGV[3 * i + 1], ARGV[3 * i + 2], ARGV[3 * i + 3]
 	local width = wait == 'wait' and 4 or 3
 	local lock, side, record, queue = unpack(KEYS, at, at + width - 1)
 	at, waiting = at + width, waiting or wait == 'wait'
-	local held, mine, wrong_type = check_owner(lock, side, token)
+	local held, mine, wrong_type = check_owner(lock, side, token, foreign)
 	-- break release_by_anybody: if true then
 	if mine ~= false then
 		-- A stale sidecar goes with its lock, or without it.

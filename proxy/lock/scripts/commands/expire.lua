@@ -7,21 +7,23 @@
 -- ARGV[2]  lease ms
 -- ARGV[3]  longest lease ms
 -- ARGV[4]  'cut' when the expiry may be longer than that, or ''
--- ARGV[5]  command
--- ARGV[6]  its number; then its options
+-- ARGV[5]  'foreign' (see check_owner.lua) or ''; then only what deletes the lock is refused
+-- ARGV[6]  command
+-- ARGV[7]  its number; then its options
 --
 -- returns  1/0; another's lock: 0
 -- layout   hasp's
 -- include check_owner
 -- include client_error
 -- include enforce_lease
+-- include is_past
 local lock, side = unpack(KEYS)
-local token, lease, max_lease, cut, command, number = unpack(ARGV, 1, 6)
-local held, mine = check_owner(lock, side, token)
+local token, lease, max_lease, cut, foreign, command, number = unpack(ARGV, 1, 7)
+local held, mine = check_owner(lock, side, token, is_past(command, number) and foreign)
 if mine == false then
 	return 0
 end
-local reply = redis.pcall(command, lock, unpack(ARGV, 6))
+local reply = redis.pcall(command, lock, unpack(ARGV, 7))
 if type(reply) == 'table' then
 	return client_error(reply, command)
 end

@@ -4,7 +4,8 @@
 --
 -- ARGV[1]  n
 -- ARGV[2]  RESP version to run the command in
--- ARGV[3]  token, lease ms, longest lease ms for each of the n; then the command
+-- ARGV[3]  token, lease ms, longest lease ms, 'foreign' (see check_owner.lua) or '' for each of the
+--          n; then the command
 --
 -- returns  the command's own reply; LOCKED when one of the locks is another's
 -- layout   hasp's
@@ -16,13 +17,14 @@
 -- include int_overflow
 -- include mset_long
 local n, resp = tonumber(ARGV[1]), ARGV[2]
-local first = 3 + 3 * n
+local first = 3 + 4 * n
 local command = ARGV[first]
 
--- What key `i` of those with a rule is about: lock, sidecar; token, lease ms, longest lease ms.
+-- What key `i` of those with a rule is about: lock, sidecar; token, lease ms, longest lease ms,
+-- foreign.
 local function ruled_key(i)
-	local keys, args = KEYS, ARGV
-	return keys[2 * i - 1], keys[2 * i], args[3 * i], args[3 * i + 1], args[3 * i + 2]
+	local keys, args, at = KEYS, ARGV, 4 * i
+	return keys[2 * i - 1], keys[2 * i], args[at - 1], args[at], args[at + 1], args[at + 2]
 end
 
 -- Of each lock: does this owner have it?
@@ -30,8 +32,8 @@ local mine = {}
 -- The value of the last one.
 local before
 for i = 1, n do
-	local lock, side, token = ruled_key(i)
-	before, mine[i] = check_owner(lock, side, token)
+	local lock, side, token, _, _, foreign = ruled_key(i)
+	before, mine[i] = check_owner(lock, side, token, foreign)
 	if mine[i] == false then
 		return hasp_error('held', lock)
 	end

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""owner = value: a lock goes by a connection that has stored its value, or has read it; not by any."""
+
+import pytest
+from harness.replies import NIL, OK, ONE, ZERO, bulk
+from harness.sections import rule
+
+KEY, OTHER = "lock:a", "lock:b"
+
+
+def by_value(**settings):
+    return rule(owner="value", **settings)
+
+
+@pytest.fixture
+def two(pair, plain):
+    """The first connection has the lock."""
+    one, other = pair(by_value())
+    assert one.call("SET", KEY, "uuid-1", "NX", "PX", 60_000) == OK
+    return one, other
+
+
+DELETE = pytest.mark.parametrize("command", ["DEL", "UNLINK"])
+
+
+@DELETE
+def test_stranger_does_not_delete(two, plain, command):
+    one, other = two
+    assert other.call(command, KEY) == ZERO
+    assert plain.get(KEY) == "uuid-1"
+    assert one.call(command, KEY) == ONE
+
+
+@DELETE
+def test_stranger_deletes_where_that_is_allowed(pair, plain, command):
+    one, other = pair(by_value(foreign_del="allow"))
+    assert one.call("SETNX", KEY, "uuid-1") == ONE
+    assert other.call(command, KEY) == ONE
+    assert not plain.exists(KEY)
+
+
+READS = pytest.mark.parametrize("read", [
+    [("GET", KEY)],
+    [("MGET", "free", OTHER, KEY)],
+    [("MULTI",), ("GET", KEY), ("EXEC",)],
+    [("MULTI",), ("PING",), ("MGET", OTHER, KEY), ("EXEC",)],
+])
+
+
+@READS
+@DELETE
+def test_connection_that_has_read_the_value_deletes(two, plain, read, command):
+    """As of a pool: another one has stored it."""
+    _, other = two
+    for each in read:
+        assert not other.call(*each).startswith(b"-")
+    assert other.call(command, KEY) == ONE
+    assert not plain.exists(KEY)
+
+
+@READS
+def test_value_that_was_read_is_compared(two, plain, read):
+    _, other = two
+    for each in read:
+        other.call(*each)
+    plain.set(KEY, "uuid-2", px=60_000)
+    assert other.call("DEL", KEY) == ZERO
+    assert plain.get(KEY) == "uuid-2"
+
+
+def test_transaction_reads_and_a_later_one_deletes(two, plain):
+    _, other = two
+    assert other.call("GET", KEY) == bulk("uuid-1")
+    assert other.call("MULTI") == OK
+    other.call("DEL", KEY)
+    assert other.call("EXEC") == b"*1\r\n" + ONE
+
+
+def test_what_was_read_last_counts_before_what_was_stored_earlier(two, plain):
+    one, other = two
+    plain.delete(KEY)
+    assert other.call("SET", KEY, "uuid-2", "NX") == OK
+    assert one.call("DEL", KEY) == ZERO
+    assert one.call("GET", KEY) == bulk("uuid-2")
+    assert one.call("DEL", KEY) == ONE
+
+
+def test_what_was_stored_last_counts_before_what_was_read_earlier(two, plain):
+    one, other = two
+    assert other.call("GET", KEY) == bulk("uuid-1")
+    assert one.call("DEL", KEY) == ONE
+    assert other.call("SET", KEY, "uuid-2", "NX") == OK
+    assert other.call("DEL", KEY) == ONE
+
+
+def test_reading_that_it_is_free_is_no_knowledge(two, plain):
+    _, other = two
+    other.call("GET", KEY)
+    plain.delete(KEY)
+    assert other.call("GET", KEY) == NIL
+    plain.set(KEY, "uuid-1", px=60_000)
+    assert other.call("DEL", KEY) == ZERO
+
+
+@pytest.mark.parametrize("read", [
+    ("EVAL", "return redis.call('GET', KEYS[1])", 1, KEY), ("STRLEN", KEY), ("GETRANGE", KEY, 0, 2), ("EXISTS", KEY),
+    ("GET", OTHER)])
+def test_other_reads_do_not_count(two, plain, read):
+    _, other = two
+    assert not other.call(*read).startswith(b"-")
+    assert other.call("DEL", KEY) == ZERO
+
+
+def test_read_in_another_database_does_not_count(two, plain):
+    one, other = two
+    assert one.call("SELECT", 1) == OK
+    assert one.call("SET", KEY, "uuid-1") == OK
+    assert one.call("SELECT", 0) == OK
+    assert other.call("SELECT", 1) == OK
+    assert other.call("GET", KEY) == bulk("uuid-1")
+    assert other.call("SELECT", 0) == OK
+    assert other.call("DEL", KEY) == ZERO
+
+
+@pytest.mark.parametrize("command", [
+    ("GETDEL", KEY), ("RENAME", KEY, "x"), ("RENAME", "x", KEY), ("APPEND", KEY, "x"), ("MOVE", KEY, 1),
+    ("COPY", "x", KEY, "REPLACE"), ("MSET", KEY, "x"), ("SET", KEY, "x"), ("SETRANGE", KEY, 0, "x")])
+def test_stranger_s_other_writes_are_refused(two, plain, command):
+    _, other = two
+    plain.set("x", "x")
+    assert other.call(*command).startswith(b"-LOCKED ")
+    assert plain.get(KEY) == "uuid-1"
+    assert other.call("GET", KEY) == bulk("uuid-1")
+    assert other.call("APPEND", KEY, "x") == b":7\r\n"
+
+
+@pytest.mark.parametrize("command, reply", [(("GETEX", KEY), bulk("uuid-1")), (("EXPIRE", KEY, 50), ONE),
+                                            (("PEXPIREAT", KEY, 99_999_999_999_999), ONE),
+                                            (("COPY", KEY, "free"), ONE)])
+def test_what_leaves_the_lock_is_open_to_all(two, plain, command, reply):
+    _, other = two
+    assert other.call(*command) == reply
+    assert plain.get(KEY) == "uuid-1"
+
+
+@pytest.mark.parametrize("command", [("EXPIRE", KEY, 0), ("PEXPIRE", KEY, -1), ("EXPIREAT", KEY, 1), ("pexpireat", KEY, 5)])
+def test_expiry_in_the_past_is_no_way_round(two, plain, command):
+    one, other = two
+    assert other.call(*command) == ZERO
+    assert plain.get(KEY) == "uuid-1"
+    assert one.call(*command) == ONE
+
+
+def test_keys_without_a_rule_go_along(two, plain):
+    one, other = two
+    plain.mset({"x": 1, "y": 1})
+    assert other.call("DEL", "x", KEY, "y", OTHER) == b":2\r\n"
+    plain.mset({"x": 1, "y": 1})
+    assert one.call("DEL", "x", KEY, "y") == b":3\r\n"
+
+
+@pytest.mark.parametrize("options", [("GET",), ("XX", "GET"), ("XX",), ()])
+def test_value_that_replaces_one_s_own_is_known(two, plain, options):
+    one, _ = two
+    assert not one.call("SET", KEY, "uuid-2", *options).startswith(b"-")
+    assert plain.get(KEY) == "uuid-2"
+    assert one.call("DEL", KEY) == ONE
+
+
+def test_value_of_getset_is_known(two):
+    one, _ = two
+    assert one.call("GETSET", KEY, "uuid-2") == bulk("uuid-1")
+    assert one.call("DEL", KEY) == ONE
+
+
+def test_count_is_deleted_by_the_one_who_took_it(pair, plain):
+    one, other = pair(by_value())
+    assert one.call("INCR", KEY) == ONE
+    assert other.call("INCR", KEY) == b":2\r\n"
+    assert other.call("DEL", KEY) == ZERO
+    assert one.call("DEL", KEY) == ONE
+
+
+def test_long_value_is_deleted_by_the_one_who_stored_it(pair, plain):
+    one, other = pair(by_value())
+    assert one.call("SETNX", KEY, 5000 * "v") == ONE
+    other.call("GET", KEY)
+    assert other.call("DEL", KEY) == ZERO
+    assert one.call("DEL", KEY) == ONE
+
+
+def test_no_more_values_are_remembered_than_1024(two, plain):
+    _, other = two
+    plain.mset({f"lock:{n}": "v" for n in range(1024)})
+    other.call("GET", KEY)
+    other.call("MGET", *(f"lock:{n}" for n in range(1024)))
+    assert other.call("DEL", KEY) == ZERO
+    assert other.call("DEL", "lock:0") == ONE
+
+
+def test_keys_of_other_types_are_no_locks(pair, plain):
+    plain.rpush(KEY, "x")
+    _, other = pair(by_value())
+    assert other.call("RPUSH", KEY, "y") == b":2\r\n"
+    assert other.call("DEL", KEY) == ONE
+
+
+def test_other_owners_are_not_concerned(pair, plain):
+    """A lock without a sidecar is nobody's."""
+    plain.set(KEY, "v", px=60_000)
+    one, _ = pair(rule())
+    assert one.call("DEL", KEY) == ONE
