@@ -3,6 +3,7 @@
 
     REDIS_HOST, REDIS_PORT  where Redis is
     USERS                   how many users there are
+    LEASE                   seconds, after which a lock expires
 
 What is wrong with it: `finally` runs also when the lock was not acquired,
 so a second click removes the lock of the first, and a third click orders again.
@@ -20,7 +21,7 @@ import time
 
 import redis
 
-LEASE = 2
+LEASE = int(os.environ.get("LEASE", 2))
 
 multiprocessing.set_start_method("fork")
 

@@ -41,7 +41,7 @@ def test_watcher_finds(command, finding):
         watcher = Watcher(redis, lease=0.2, slack=0.1).start()
         redis.client().execute_command(*command)
         try:
-            until(lambda: finding in watcher.faults, finding, timeout=5)
+            until(lambda: finding in watcher.faults, finding)
         finally:
             watcher.stop()
 

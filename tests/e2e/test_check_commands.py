@@ -30,11 +30,12 @@ def write(path, upstream, guard=GUARD, **options):
     """The guard's section begins in the third line behind the options."""
     lines = [f"{name} = {value}" for name, value in {"address": upstream, **options}.items()]
     path.write_text("\n".join(["[hasp]", "listen = 127.0.0.1:0", "[upstream]", *lines, guard, ""]))
+    path.chmod(0o600)  # for its password
     return path
 
 
 def run(*args):
-    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=20,
+    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, check=False)
 
 
@@ -114,7 +115,7 @@ def test_check_does_without_a_redis_that_is_none(tmp_path, answer, reason):
             with listener.accept()[0] as one:
                 assert one.recv(65536) == encode("COMMAND")
                 if answer is None:
-                    ended.wait(20)
+                    ended.wait(60)
                 else:
                     one.sendall(answer)
         server = threading.Thread(target=serve)

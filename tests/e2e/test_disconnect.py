@@ -30,7 +30,7 @@ def reset(connection):
 
 def gone(plain, *keys):
     """At once: long before any lease."""
-    return until(lambda: not plain.exists(*keys), f"{keys} to go", timeout=5)
+    return until(lambda: not plain.exists(*keys), f"{keys} to go")
 
 
 def close(hasp, plain, connection):
@@ -132,7 +132,7 @@ def test_release_although_the_scripts_were_lost(start_hasp, plain):
 def test_release_of_a_thousand_locks(start_hasp, plain):
     with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:
         assert set(pipeline(one, *(("SETNX", f"lock:{n}", "v") for n in range(1000)))) == {ONE}
-    until(lambda: plain.dbsize() == 0, "all of them to go", timeout=5)
+    until(lambda: plain.dbsize() == 0, "all of them to go")
 
 
 @BOTH

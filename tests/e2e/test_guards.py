@@ -31,7 +31,7 @@ def test_reader_is_alone_until_it_has_written(start_hasp, plain):
 
 @BOTH
 def test_writer_that_was_paused_past_its_lease_is_refused(start_hasp, plain):
-    hasp = start_hasp(guard(lease="1s"))
+    hasp = start_hasp(guard(lease="3s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
         until(lambda: not plain.exists(GUARD), "the lease to end")

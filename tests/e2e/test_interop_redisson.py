@@ -15,6 +15,7 @@ from harness.marks import BOTH
 from harness.renewal import LEASE
 from harness.renewal import LEASE_MS as OURS_MS
 from harness.renewal import is_renewed
+from harness.wait import prompt
 
 NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock{}"])
 
@@ -73,13 +74,13 @@ def test_redisson_s_waiter_is_woken_by_the_last_unlock_alone(sides, plain, pool)
     assert ours.lock() and ours.lock()
     with plain.pubsub() as messages:
         messages.subscribe(theirs.channel)
-        assert messages.get_message(timeout=5)["type"] == "subscribe"
+        assert messages.get_message(timeout=30)["type"] == "subscribe"
         assert ours.unlock() == 1
         waiting = pool.submit(theirs.lock)
         until(lambda: plain.pubsub_numsub(theirs.channel)[0][1] == 2, "the waiter's subscription")
         assert ours.unlock() == 1
         assert waiting.result()
-        assert messages.get_message(timeout=5)["data"] == "0"
+        assert messages.get_message(timeout=30)["data"] == "0"
         assert messages.get_message() is None
 
 
@@ -110,7 +111,7 @@ def test_waiter_is_handed_what_redisson_unlocks(sides, plain, pool, way, name):
     for _ in range(3):
         assert theirs.lock()
         seconds.append(handover_seconds(both, pool, ours, name, theirs.unlock, theirs.channel))
-    assert statistics.median(seconds) < PROMPT
+    prompt(statistics.median(seconds), PROMPT)
 
 
 def test_waiter_is_handed_what_redisson_unlocks_by_force(sides, plain, pool):
@@ -120,7 +121,7 @@ def test_waiter_is_handed_what_redisson_unlocks_by_force(sides, plain, pool):
     for _ in range(3):
         assert theirs.lock()
         seconds.append(handover_seconds(both, pool, ours, KEY, theirs.force_unlock, theirs.channel))
-    assert statistics.median(seconds) < PROMPT
+    prompt(statistics.median(seconds), PROMPT)
 
 
 def test_waiter_in_another_database_is_handed_what_redisson_unlocks_there(sides, plain, pool):
@@ -132,7 +133,7 @@ def test_waiter_in_another_database_is_handed_what_redisson_unlocks_there(sides,
     for _ in range(3):
         assert theirs.lock()
         seconds.append(handover_seconds(both, pool, ours, KEY, theirs.unlock, theirs.channel))
-    assert statistics.median(seconds) < PROMPT
+    prompt(statistics.median(seconds), PROMPT)
 
 
 def test_waiter_is_not_let_in_while_redisson_has_a_hold_left(sides, plain, pool):
@@ -159,7 +160,7 @@ def test_waiter_gets_the_lock_of_a_redisson_that_died(sides, plain, pool):
 
 
 def test_redisson_s_waiter_gets_the_lock_of_a_client_that_died(sides, plain, pool):
-    both = sides(verbs(lease="300ms"))
+    both = sides(verbs(lease="3s"))
     theirs = both.past(RLock, KEY)
     with both.hasp.connect() as dead:
         assert int(dead.call("LOCK", KEY)[1:]) > 0
@@ -196,7 +197,7 @@ def test_redisson_s_unlock_while_a_try_is_on_its_way_lets_it_in(sides, pool):
     for _ in range(5):
         assert theirs.lock()
         seconds.append(crossing_seconds(both, KEY, theirs.unlock))
-    assert max(seconds) < PROMPT
+    prompt(max(seconds), PROMPT)
 
 
 # --- the same owner by both ways -------------------------------------------------

@@ -21,7 +21,7 @@ def pooling():
 
 
 def ended(hasp):
-    return until(lambda: not hasp.running(), "hasp to leave", timeout=5)
+    return until(lambda: not hasp.running(), "hasp to leave")
 
 
 @BOTH

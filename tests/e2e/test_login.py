@@ -67,7 +67,7 @@ def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_lo
     application has taken the lock anew, with an expiry of its own."""
     hasp, plain = with_login("user = hasp", "password = pw", rules=rule(lease="6s"))
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all")
-    until(lambda: "upstream_up" in hasp.log, "hasp to log in", timeout=15)
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
     with login(hasp) as one:
         for n in range(others):
             assert one.call("SETNX", f"lock:other{n}", "v") == ONE
@@ -79,7 +79,7 @@ def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_lo
         assert one.call("SET", KEY, "v", "NX", "PX", 5000) == OK
         end = plain.pexpiretime(KEY)
         plain.execute_command("ACL", "SETUSER", "hasp", "on")
-        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again", timeout=15)
+        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again")
         assert one.call("SETNX", "lock:later", "v") == ONE
         assert rises(plain, 1, "lock:later", *(f"lock:other{n}" for n in range(others)))
         assert plain.pexpiretime(KEY) == end

@@ -16,7 +16,7 @@ password = secret
 [lock locks]
 pattern = lock:r*
 wait = 9s
-lease = 600ms
+lease = 3s
 renew = yes
 on_disconnect = release
 [guard stock]
@@ -25,7 +25,7 @@ acquire_on = GET
 owner = {owner}
 [verbs]
 reentrant = {reentrant}
-lease = 600ms
+lease = 3s
 on_disconnect = release
 """
 

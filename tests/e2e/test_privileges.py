@@ -13,7 +13,7 @@ import struct
 
 import pytest
 from harness import until
-from harness.by_hand import config, run
+from harness.by_hand import config, let_others_in, run
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -30,8 +30,7 @@ def pooling():
 @pytest.fixture
 def dirs(tmp_path):
     """A directory of the user's, and one of root's that the user can search."""
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(path.stat().st_mode | 0o711)
+    let_others_in(tmp_path)
     theirs, roots = tmp_path / "theirs", tmp_path / "roots"
     theirs.mkdir()
     os.chown(theirs, USER.pw_uid, USER.pw_gid)

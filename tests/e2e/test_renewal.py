@@ -10,7 +10,7 @@ import pytest
 from harness import encode, until
 from harness.info import now
 from harness.marks import BOTH
-from harness.renewal import LEASE_MS, is_renewed, rises, rule, runs_out, verbs
+from harness.renewal import LEASE, LEASE_MS, is_renewed, rises, rule, runs_out, verbs
 from harness.replies import NIL, OK, ONE, ZERO
 from harness.resp import pipeline
 
@@ -51,7 +51,7 @@ def test_lock_is_renewed_with_every_owner(start_hasp, plain, owner):
         assert is_renewed(plain, KEY)
 
 
-@pytest.mark.parametrize("expire", [("PEXPIRE", KEY, LEASE_MS), ("SETEX", KEY, 1, "v"),
+@pytest.mark.parametrize("expire", [("PEXPIRE", KEY, LEASE_MS), ("SETEX", KEY, LEASE_MS // 1000, "v"),
                                     ("SET", KEY, "v", "XX", "PX", LEASE_MS)])
 def test_lock_is_renewed_no_more_once_the_app_sets_its_expiry(start_hasp, plain, expire):
     with start_hasp(rule()).connect() as one:
@@ -76,12 +76,13 @@ def test_renew_no_lets_run_out_what_has_no_expiry(start_hasp, plain):
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_renew_yes_renews_what_has_the_apps_expiry(start_hasp, plain, owner):
-    soon = int(time.time() * 1000) + 1000
-    ways = [[("SET", "lock:1", "v", "NX", "EX", 1)],
+    seconds = LEASE_MS // 1000
+    soon = int(time.time() * 1000) + LEASE_MS
+    ways = [[("SET", "lock:1", "v", "NX", "EX", seconds)],
             [("SET", "lock:2", "v", "NX", "PX", LEASE_MS)],
             [("SET", "lock:3", "v", "NX", "PXAT", soon)],
-            [("SETEX", "lock:4", 1, "v")],
-            [("SETNX", "lock:5", "v"), ("EXPIRE", "lock:5", 1)],
+            [("SETEX", "lock:4", seconds, "v")],
+            [("SETNX", "lock:5", "v"), ("EXPIRE", "lock:5", seconds)],
             [("SETNX", "lock:6", "v"), ("PEXPIREAT", "lock:6", soon)]]
     with start_hasp(rule(owner=owner, renew="yes")).connect() as one:
         for command in sum(ways, []):
@@ -102,11 +103,11 @@ def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(start_hasp, plain
 
 def test_renewal_ends_with_max_hold(start_hasp, plain):
     ends = []
-    with start_hasp(rule(max_hold="3s")).connect() as one:
+    with start_hasp(rule(max_hold=f"{2 * LEASE_MS}ms")).connect() as one:
         began = now(plain)
         one.call("SETNX", KEY, "v")
         until(lambda: ends.append(plain.pexpiretime(KEY)) or ends[-1] < 0, "the lock to run out")
-        assert 3000 < ends[-2] - began < 3000 + 2 * LEASE_MS
+        assert 2 * LEASE_MS < ends[-2] - began < 4 * LEASE_MS
         assert one.call("SETNX", KEY, "v") == ONE
         assert rises(plain, 1, KEY)
 
@@ -190,7 +191,7 @@ def test_lock_is_renewed_although_the_scripts_were_lost(start_hasp, plain):
 
 
 def test_lock_is_renewed_again_when_hasps_own_connection_is_back(start_hasp, plain):
-    hasp = start_hasp(rule(lease="2s"))
+    hasp = start_hasp(rule())
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     (own,) = [client for client in plain.client_list() if client["cmd"] not in ("client", "client|list")]
     with hasp.connect() as one:
@@ -219,7 +220,7 @@ def test_reload_does_not_end_renewal(start_hasp, plain):
 
 def test_a_thousand_locks_of_one_connection_are_renewed(start_hasp, plain):
     keys = [f"lock:{n}" for n in range(1000)]
-    with start_hasp(rule(lease="1s")).connect() as one:
+    with start_hasp(rule()).connect() as one:
         assert set(pipeline(one, *(("SETNX", key, "v") for key in keys))) == {ONE}
         assert rises(plain, 4, keys[0], keys[-1])
         assert plain.exists(*keys) == 1000
@@ -227,7 +228,7 @@ def test_a_thousand_locks_of_one_connection_are_renewed(start_hasp, plain):
 
 def test_more_locks_than_are_remembered_are_renewed_with_owner_value(start_hasp, plain):
     keys = [f"lock:{n}" for n in range(1100)]
-    with start_hasp(rule(owner="value", lease="1s")).connect() as one:
+    with start_hasp(rule(owner="value")).connect() as one:
         assert set(pipeline(one, *(("SET", key, key, "NX") for key in keys))) == {OK}
         assert rises(plain, 4, keys[-1])
         assert plain.exists(*keys) == 1100
@@ -249,7 +250,7 @@ def test_one_call_renews_many_locks(start_hasp, plain, rules, take):
 
 
 def test_locks_of_all_kinds_and_databases_are_renewed_together(start_hasp, redis_server, plain):
-    hasp = start_hasp(rule() + "[lock valued]\npattern = valued:*\nowner = value\nlease = 1500ms\n" + verbs())
+    hasp = start_hasp(rule() + "[lock valued]\npattern = valued:*\nowner = value\nlease = " + LEASE + "\n" + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.client(db=1) as second:
         other.call("SELECT", 1)
         for n in range(5):
@@ -299,7 +300,7 @@ def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_s
 
 def test_renewal_that_redis_refuses_is_logged_and_tried_again(start_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-pexpire")
-    hasp = start_hasp(rule(lease="1s"), upstream="\n".join(
+    hasp = start_hasp(rule(), upstream="\n".join(
         [f"unix:{plain.connection_pool.connection_kwargs['path']}", "user = hasp", "password = pw"]))
     with hasp.connect() as one:
         one.call("SETNX", KEY, "v")
@@ -385,7 +386,7 @@ def test_extended_lock_is_renewed_no_more(start_hasp, plain):
 
 
 def test_lock_by_verb_is_not_renewed_past_max_hold(start_hasp, plain):
-    with start_hasp(verbs(max_hold="3s")).connect() as one:
+    with start_hasp(verbs(max_hold=f"{2 * LEASE_MS}ms")).connect() as one:
         one.call("LOCK", "k")
         assert rises(plain, 2, "k")
         until(lambda: not plain.exists("k"), "the lock to run out")

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 from harness import TOP, Connection, until
-from harness.by_hand import alive, config, connected, run, running
+from harness.by_hand import alive, config, connected, let_others_in, run, running
 from harness.processes import ProtectedRedis
 from harness.replies import ONE, PONG
 from harness.sections import rule
@@ -199,8 +199,8 @@ def someone():
 
 def test_user_is_who_hasp_becomes(start_hasp, redis_server, tmp_path):
     user = pwd.getpwnam(someone())
-    for path in (tmp_path, *tmp_path.parents[:2], redis_server.dir):
-        path.chmod(path.stat().st_mode | 0o711)
+    let_others_in(tmp_path)
+    let_others_in(redis_server.dir)
     redis_server.unix.chmod(0o777)
     hasp = start_hasp(LOCKS, user=user.pw_name, listen=f"127.0.0.1:0 unix:{tmp_path}/s",
                       unix_socket_mode="0600")

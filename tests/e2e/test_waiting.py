@@ -55,14 +55,14 @@ def test_unlock_tells_the_first_waiter_and_nobody_else(start_hasp, plain):
         stand(plain, third, "LOCK", KEY, "WAIT", 5000)
         first, second = entries(plain)
         listener.psubscribe("*")
-        assert listener.get_message(timeout=5)["type"] == "psubscribe"
+        assert listener.get_message(timeout=30)["type"] == "psubscribe"
         before = calls(plain, "eval", "evalsha")
         assert one.call("UNLOCK", KEY) == ONE
         assert soon(other) == b":2\r\n"
         assert calls(plain, "eval", "evalsha") == before + 1
         assert entries(plain) == [second]
         plain.publish("end", "")
-        messages = [listener.get_message(timeout=5) for _ in range(2)]
+        messages = [listener.get_message(timeout=30) for _ in range(2)]
         assert [m["channel"] for m in messages] == [f"hasp:worker:{first.split('-')[0]}", "end"]
         assert messages[0]["data"].split()[:2] == [first, "2"]
 
@@ -273,7 +273,7 @@ def test_waiters_lock_is_released_at_disconnect_when_it_shall(start_hasp, plain)
             stand(plain, other, "LOCK", KEY, "WAIT", 9000)
             one.call("UNLOCK", KEY)
             assert other.read() == b":2\r\n"
-        until(lambda: not plain.exists(KEY), "the lock to go", timeout=5)
+        until(lambda: not plain.exists(KEY), "the lock to go")
 
 
 @pytest.mark.parametrize("pooling", ["session"])
@@ -293,7 +293,7 @@ def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_hol
                 assert other.read() in (b":2\r\n", ONE)
                 relay.holds_back = None
                 assert one.read() == ONE
-            until(lambda: not plain.exists(take[1]), "the lock to go", timeout=5)
+            until(lambda: not plain.exists(take[1]), "the lock to go")
         hasp.stop()
 
 

@@ -135,7 +135,7 @@ def test_waiters_outlive_a_reload(start_hasp, plain):
         one.call("SETNX", "lock:1", "v")
         stand(plain, other, "LOCK", KEY, "WAIT", 9000)
         stand(plain, third, "SETNX", "lock:1", "w")
-        hasp.reload("wait = 5s", "wait = 4s")
+        hasp.reload("wait = 20s", "wait = 4s")
         one.call("UNLOCK", KEY)
         assert other.read() == b":2\r\n"
         one.call("DEL", "lock:1")
@@ -166,7 +166,7 @@ def test_waiter_is_waited_for_when_hasp_is_to_leave(start_hasp, plain):
         one.call("UNLOCK", KEY)
         assert other.read() == b":2\r\n"
         assert other.at_end()
-        assert hasp.child.wait(5) == 0
+        assert hasp.child.wait(60) == 0
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -181,7 +181,7 @@ def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again)
             until(lambda: "draining" in hasp.log, "hasp to drain")
             hasp.signal(signal.SIGTERM)
         assert other.at_end()
-        hasp.child.wait(5)
+        hasp.child.wait(60)
         assert not entries(plain)
 
 

@@ -83,7 +83,7 @@ def test_lock_whose_taking_was_never_answered_is_undone(lost, plain, rules, take
         assert it.lose(one, *take, done=lambda: plain.exists(key)).startswith(UNKNOWN)
         assert plain.exists(key)
         it.relay.mend()
-        until(lambda: not plain.exists(key), "the lock to be undone", timeout=5)
+        until(lambda: not plain.exists(key), "the lock to be undone")
         assert not plain.keys("hasp:[oq]*") and not plain.keys("hasp:fence:*")
 
 
@@ -96,7 +96,7 @@ def test_lock_taken_in_a_transaction_that_was_never_answered_is_undone(lost, pla
         assert one.call(*take) == b"+QUEUED\r\n"
         it.lose(one, "EXEC", done=lambda: plain.exists(key))
         it.relay.mend()
-        until(lambda: not plain.exists(key), "the lock to be undone", timeout=5)
+        until(lambda: not plain.exists(key), "the lock to be undone")
 
 
 def test_undoing_hands_off(lost, start_hasp, plain):
@@ -127,7 +127,7 @@ def test_undoing_one_hold_leaves_the_others(lost, plain, owner):
         told = it.lose(one, "LOCK", KEY, *owner, done=lambda: plain.hvals(KEY) == ["2"])
         assert told.startswith(UNKNOWN)
         it.relay.mend()
-        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone", timeout=5)
+        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone")
 
 
 def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
@@ -140,7 +140,7 @@ def test_undoing_finds_its_hold_behind_many_others(lost, start_hasp, plain):
             assert other.call("LOCK", KEY, "AS", "bob") == ONE
             assert other.call("UNLOCK", KEY, "AS", "bob") == ONE
         it.relay.mend()
-        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone", timeout=5)
+        until(lambda: plain.hvals(KEY) == ["1"], "one hold to be undone")
 
 
 @pytest.mark.parametrize("stale", [{"set": "a rule's"}, {"zadd": {"1 t": 1}}])

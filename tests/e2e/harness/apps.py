@@ -16,7 +16,7 @@ APPS = TOP / "tests" / "apps"
 INTERPRETERS = {".php": "php", ".py": "/usr/bin/python3", ".rb": "ruby", ".js": "node"}
 
 
-def run_app(name, address, timeout=60, **settings):
+def run_app(name, address, timeout=300, **settings):
     """Runs it to its end, `settings` being further variables of its environment.
     Returns its summary as a dict, numbers as int."""
     host, port = address

@@ -13,7 +13,7 @@ HASP = os.environ.get("HASP", str(TOP / "hasp"))
 
 
 def run(*args):
-    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=10,
+    return subprocess.run([HASP, *map(str, args)], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, check=False)
 
 
@@ -25,7 +25,7 @@ def running(log, *args):
     try:
         yield child
         child.terminate()
-        assert child.wait(5) == 0
+        assert child.wait(60) == 0
     finally:
         child.kill()
         child.wait()
@@ -36,6 +36,13 @@ def config(path, redis, rules="", **options):
     lines = [f"{name} = {value}" for name, value in {"listen": "127.0.0.1:0", **options}.items()]
     path.write_text("\n".join(["[hasp]", *lines, "[upstream]", f"address = unix:{redis.unix}", rules, ""]))
     return path
+
+
+def let_others_in(path):
+    """Every user can reach `path`, a directory that pytest made."""
+    for directory in (path, *path.parents):
+        if directory.stat().st_mode & 0o011 != 0o011:
+            directory.chmod(directory.stat().st_mode | 0o711)
 
 
 def alive(pid):

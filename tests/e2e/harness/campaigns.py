@@ -8,13 +8,13 @@ import pytest
 from .processes import TOP
 
 # A tester that is blind is noticed by this alone.
-UNTIL_FOUND = pytest.mark.timeout(600)
+UNTIL_FOUND = pytest.mark.timeout(1800)
 
 
 def campaign(name, *args):
     """(exit status, output)."""
     done = subprocess.run([TOP / "tests" / "fuzz" / name, *map(str, args)], capture_output=True,
-                          text=True, errors="replace", timeout=120, check=False)
+                          text=True, errors="replace", timeout=900, check=False)
     print(done.stdout, done.stderr)
     assert "RuntimeError" not in done.stderr, done.stderr  # it failed itself
     return done.returncode, done.stdout

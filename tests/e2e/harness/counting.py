@@ -30,7 +30,7 @@ class Counting:
         with server.client() as plain:
             plain.mset(dict.fromkeys(self.keys, 0))
 
-    def run(self, mishap=None, timeout=300):
+    def run(self, mishap=None, timeout=600):
         try:
             with concurrent.futures.ThreadPoolExecutor() as pool:
                 running = pool.submit(run_app, self.app, self.address, timeout=timeout, log=self.log, **self.settings)

@@ -11,7 +11,9 @@ KEY, GUARD, QUEUE = "stock:1", "hasp:guard:{stock:1}", "hasp:queue:hasp:guard:{s
 
 
 def guard(**settings):
-    return section("guard stock", {"pattern": "stock:*", "acquire_on": "GET, HGETALL, MGET, ZSCORE, HGET", **settings})
+    """Whose end nobody lives to see, unless a test sets it."""
+    return section("guard stock", {"pattern": "stock:*", "acquire_on": "GET, HGETALL, MGET, ZSCORE, HGET",
+                                   "lease": "60s", "wait": "20s", **settings})
 
 
 def stands(plain, connection, *command, guard=GUARD):
@@ -53,6 +55,6 @@ def overtake(plain, key=KEY, value="other"):
     plain.set(key, value)
 
 
-def nothing_left(plain, timeout=4):
-    """No guard, no line and no reader is left behind: sooner than a guard's lease of 5 s would end."""
-    until(lambda: plain.keys("hasp:*") == [], "nothing to be left behind", timeout=timeout)
+def nothing_left(plain):
+    """No guard, no line and no reader is left behind: sooner than a guard's lease would end."""
+    until(lambda: plain.keys("hasp:*") == [], "nothing to be left behind")

@@ -15,7 +15,7 @@ def entries(plain, key="k"):
 
 
 def nobody_waits(plain, key="k"):
-    return until(lambda: not plain.exists(queue_of(key)), "the queue to be empty", timeout=5)
+    return until(lambda: not plain.exists(queue_of(key)), "the queue to be empty")
 
 
 def stand(plain, connection, *command, queue=None):

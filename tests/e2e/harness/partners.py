@@ -57,7 +57,7 @@ class Partners:
         """Returns when all that it had is released: the last it took is."""
         assert connection.call(*last).startswith(b":")
         connection.close()
-        until(lambda: not self.plain.exists(last[1]), "the last lock to be released", timeout=5)
+        until(lambda: not self.plain.exists(last[1]), "the last lock to be released")
 
 
 def setting(owner):

@@ -231,10 +231,10 @@ class Hasp(Process):
         if was_running:
             self.signal(signal.SIGTERM)
         try:
-            status = self.child.wait(10)
+            status = self.child.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
-            return "hasp did not leave within 10 s of SIGTERM"
+            return "hasp did not leave within 60 s of SIGTERM"
         bug = BUG.search(self.log)
         if bug:
             return f"hasp reported {bug.group()!r}"

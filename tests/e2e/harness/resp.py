@@ -7,6 +7,8 @@ what hasp sends with what Redis sends, down to the last CR LF.
 
 import socket
 
+from .wait import PATIENCE
+
 
 def encode(*args):
     """A command as an array of bulk strings."""
@@ -31,7 +33,7 @@ class Connection:
     many, to be exact), where it would otherwise take as many as come: up to tcp_rmem.
     """
 
-    def __init__(self, address, timeout=5, receive_buffer=None):
+    def __init__(self, address, timeout=PATIENCE, receive_buffer=None):
         tcp = isinstance(address, tuple)
         family = socket.AF_UNIX if not tcp else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.sock = socket.socket(family)
