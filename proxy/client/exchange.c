@@ -63,6 +63,9 @@ static bool on_login_line(struct client *c, struct slice line)
 	c->asks_login = false;
 	if (slice_starts(line, SLICE_LIT("-NOAUTH")))
 		return true;
+	/* It serves clients without a login by now. */
+	if (line.n && *line.p == '+')
+		c->env->links->login_required = false;
 	exchange_resume(c);
 	return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/request_context.h"
 
+#include "client/links.h"
 #include "client/lock_wait.h"
 #include "policy/classifier.h"
 
@@ -29,6 +30,7 @@ struct context request_context(struct client *c)
 		.read_set = &c->read_set,
 		.observer = &c->observer,
 		.listener = c->listener,
+		.must_log_in = links_must_log_in(c),
 		/* (A command in front of its own could change what Redis makes of it: CLIENT
 		 * CACHING speaks of the next one.) */
 		.may_be_optimistic = !c->pinned,

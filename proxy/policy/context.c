@@ -5,6 +5,8 @@
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
 {
+	if (x->must_log_in)
+		kind = OWNER_CONNECTION;
 	return owner_token(scratch, kind, x->identity(x->arg), x->session->name,
 	                   session_user(x->session));
 }

@@ -63,6 +63,7 @@ struct context {
 	struct read_set *read_set;
 	struct observer **observer; /* lock/observe/observation.h */
 	const char *listener; /* the entry of `listen` by which the client came */
+	bool must_log_in; /* Redis serves nobody that has not, as this client */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* of identity() and make_how() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */
@@ -73,8 +74,9 @@ struct context {
 	struct rewrite_how how; /* of the call in env->rewritten */
 };
 
-/* The token of the client for a rule or guard with this kind of owner. `scratch` may hold the
- * bytes. */
+/* The token of the client for a rule or guard with this kind of owner. One that has yet to log
+ * in is nobody but itself: hasp does nothing with its own rights for others of that name or
+ * address. `scratch` may hold the bytes. */
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch);
 
 /* What hangs on a pending request beside the session's. */

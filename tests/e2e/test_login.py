@@ -131,3 +131,50 @@ def test_who_never_logged_in_has_no_lock_undone_by_hasp(with_login):
         assert one.call("SETNX", "lock:last", "v") == ONE
     until(lambda: not plain.exists("lock:last"), "all that hasp did before to be done")
     assert plain.get(KEY) == "1"
+
+
+GUARD = """
+[guard stock]
+pattern = stock:*
+acquire_on = GET
+lease = 60s
+owner = {}
+"""
+
+
+@pytest.mark.parametrize("owner", ["address", "user", "name"])
+@pytest.mark.parametrize("silent", [(), (("CLIENT", "REPLY", "OFF"),)], ids=["answered", "unseen"])
+@pytest.mark.parametrize("command", [("GET", "stock:1"), ("SET", "stock:1", "3")], ids=lambda c: c[0])
+def test_who_never_logged_in_releases_no_guard(with_login, owner, silent, command):
+    """It is nobody, though it comes from the same address."""
+    hasp, plain = with_login("password = secret", rules=GUARD.format(owner) + rule(on_disconnect="release"))
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    with login(hasp) as one:
+        assert one.call("GET", "stock:1") == b"$-1\r\n"
+        guard = plain.get("hasp:guard:{stock:1}")
+        for _ in range(20):
+            with hasp.connect() as stranger:
+                stranger.send(b"".join(encode(*c) for c in (*silent, command)))
+        with login(hasp) as other:
+            assert other.call("SETNX", "lock:last", "v") == ONE
+        until(lambda: not plain.exists("lock:last"), "all that hasp did before to be done")
+        assert plain.get("hasp:guard:{stock:1}") == guard
+        assert one.call("SET", "stock:1", "2") == OK
+
+
+@pytest.mark.parametrize("silent", [(), (("CLIENT", "REPLY", "OFF"),)], ids=["answered", "unseen"])
+def test_who_may_not_read_a_key_releases_no_guard_of_its_address(with_login, silent):
+    hasp, plain = with_login("password = secret", rules=GUARD.format("address") + rule(on_disconnect="release"))
+    until(lambda: "upstream_up" in hasp.log, "hasp to log in")
+    plain.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other", "&*", "+@all")
+    with login(hasp) as one:
+        assert one.call("GET", "stock:1") == b"$-1\r\n"
+        for _ in range(20):
+            with hasp.connect() as weak:
+                assert weak.call("AUTH", "weak", "p") == OK
+                weak.send(b"".join(encode(*c) for c in (*silent, ("GET", "stock:1"))))
+        with login(hasp) as other:
+            assert other.call("SETNX", "lock:last", "v") == ONE
+        until(lambda: not plain.exists("lock:last"), "all that hasp did before to be done")
+        assert plain.exists("hasp:guard:{stock:1}")
+        assert one.call("SET", "stock:1", "2") == OK

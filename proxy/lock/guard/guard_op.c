@@ -358,6 +358,8 @@ void guard_op_assume(struct guard_op *op)
 {
 	for (size_t i = 0; i < op->n; i++) {
 		struct read_set_entry *e = op->keys[i].entry;
+		/* It may have been refused; then the guard is another connection's. */
+		e->release &= !e->shared;
 		if (!op->writes || op->keys[i].acquires)
 			read_set_entry_read(e);
 		else if (!e->read || op->keys[i].releases)

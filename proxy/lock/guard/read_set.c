@@ -217,7 +217,10 @@ void read_set_end(struct read_set *r, double now)
 	while (!list_empty(&r->entries)) {
 		struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry,
 		                                        node);
-		if (e->release && read_set_entry_db(e) >= 0 && e->until > now)
+		/* What a shared owner has not read yet, another connection of it may have; what
+		 * this one was granted meanwhile is undone by its ticket. */
+		bool may_have = e->read || !e->shared;
+		if (e->release && may_have && read_set_entry_db(e) >= 0 && e->until > now)
 			read_set_entry_release(e, GUARD_DONE_NOTHING);
 		entry_free(e);
 	}
