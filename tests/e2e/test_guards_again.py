@@ -12,6 +12,7 @@ from harness.guards import (GUARD, KEY, QUEUE, guard, is_locked, is_lost, named,
                             transact)
 from harness.relay import Relay
 from harness.replies import EXECABORT, NIL, OK, ONE, WRONGTYPE, bulk
+from harness.sections import TRUSTED
 
 SECOND = "stock:2"
 SHARED = pytest.mark.parametrize("owner", ["address", "name", "user"])
@@ -62,7 +63,7 @@ def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, o
 def test_guard_that_is_handed_to_who_has_given_up_makes_nothing_good(start_hasp, plain, owner):
     """Twice: by the first one its owner reads, by the second one it has the guard again."""
     settings = guard(owner=owner, wait="60s", lease="60s")
-    hasp, gone, other = start_hasp(settings), start_hasp(settings), start_hasp(guard(wait="60s", lease="60s"))
+    hasp, gone, other = (start_hasp(file, **TRUSTED) for file in (settings, settings, guard(wait="60s", lease="60s")))
     with other.connect() as first, other.connect() as second, named(hasp, "x") as one, \
             named(gone, "x") as two, named(gone, "x") as three:
         assert first.call("GET", KEY) == NIL
