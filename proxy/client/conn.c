@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "lock/observe/observation.h"
 
 /* An activity this soon after the last one does not count. */
@@ -191,7 +192,7 @@ void client_close(struct client *c, const char *reason)
 {
 	if (client_is_dead(c))
 		return;
-	log_debug("client_closed fd=%d reason=\"%s\"", stream_fd(&c->stream), reason);
+	log_debug("client_closed fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
 	/* A client that is finishing has given up everything already. */
 	if (c->state != CLIENT_FINISHING) {
 		client_leave_link(c);
@@ -215,7 +216,7 @@ void client_finish(struct client *c, const char *reason)
 		client_close(c, reason);
 		return;
 	}
-	log_debug("client_closing fd=%d reason=\"%s\"", stream_fd(&c->stream), reason);
+	log_debug("client_closing fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
 	client_leave_link(c);
 	give_up_locks(c);
 	client_set_state(c, CLIENT_FINISHING);

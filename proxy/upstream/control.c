@@ -6,6 +6,7 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "resp/write.h"
 #include "upstream/decode.h"
 #include "upstream/retry.h"
@@ -108,8 +109,8 @@ static void control_on_down(void *owner, enum link_end end, const char *reason, 
 	(void)inflight;
 	/* A server that is full says so, and closes. */
 	if (!c->warned)
-		log_warning("upstream_down address=%s reason=\"%s\"", c->address,
-		            c->error ? c->error : reason);
+		log_warning("upstream_down address=%s reason=%s", c->address,
+		            QUOTE_STR(c->error ? c->error : reason));
 	control_lost(c, end);
 }
 
@@ -211,8 +212,8 @@ static void control_warn_of_error(const struct control *c, const char *event, co
 	const char *hint = control_hint(error);
 
 	if (!c->warned)
-		log_warning("%s address=%s error=\"%s\" effect=\"%s\"%s%s%s", event, c->address,
-		            error, effect, hint ? " hint=\"" : "", hint ? hint : "",
+		log_warning("%s address=%s error=%s effect=\"%s\"%s%s%s", event, c->address,
+		            QUOTE_STR(error), effect, hint ? " hint=\"" : "", hint ? hint : "",
 		            hint ? "\"" : "");
 }
 

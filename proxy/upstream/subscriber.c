@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "resp/write.h"
 #include "upstream/retry.h"
 
@@ -33,7 +34,8 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 
 	(void)inflight;
 	if (!s->warned)
-		log_warning("subscriber_down address=%s reason=\"%s\"", s->address, reason);
+		log_warning("subscriber_down address=%s reason=%s", s->address,
+		            QUOTE_STR(reason));
 	s->warned = true;
 	s->up = false;
 	if (s->reader)

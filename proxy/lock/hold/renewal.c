@@ -23,6 +23,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/quote.h"
 
 /* Holds that become due within this time are renewed together, at most BATCH_MAX in one call.
  */
@@ -100,9 +101,9 @@ static void log_renewal(const struct hold *hold, const char *what, double now)
 	uint32_t dropped;
 
 	if (log_limit_pass(&h->limit, now, 10, &dropped))
-		log_warning("%s db=%d key=\"%.*s\" failed=%llu lost=%llu suppressed=%u", what,
-		            lock_id_db(hold->by_id.key), (int)(key.n > 128 ? 128 : key.n),
-		            key.p, (unsigned long long)h->nfailed, (unsigned long long)h->nlost,
+		log_warning("%s db=%d key=%s failed=%llu lost=%llu suppressed=%u", what,
+		            lock_id_db(hold->by_id.key), QUOTE(key),
+		            (unsigned long long)h->nfailed, (unsigned long long)h->nlost,
 		            dropped);
 }
 

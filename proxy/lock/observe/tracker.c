@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "lock/observe/tracker_internal.h"
 
 #define KEY_PRINTED_MAX 64
@@ -263,19 +264,9 @@ void tracker_harmed(const struct tracker_act *a, struct tracked_key *k, struct c
 
 void tracker_print_key(struct buf *out, struct slice key)
 {
-	size_t n = key.n > KEY_PRINTED_MAX ? KEY_PRINTED_MAX : key.n;
+	struct quoted q;
 
-	buf_puts(out, "\"");
-	for (size_t i = 0; i < n; i++) {
-		unsigned char c = (unsigned char)key.p[i];
-		if (c == '"' || c == '\\')
-			buf_printf(out, "\\%c", c);
-		else if (c < ' ' || c >= 0x7f)
-			buf_printf(out, "\\x%02x", c);
-		else
-			buf_printf(out, "%c", c);
-	}
-	buf_puts(out, key.n > n ? "...\"" : "\"");
+	buf_puts(out, quote(&q, key, KEY_PRINTED_MAX));
 }
 
 /* The event's name, and what `of` is to it. */
@@ -301,9 +292,9 @@ bool tracker_event_begin(const struct tracker_act *a, enum event e, const struct
 	buf_printf(a->told, "observe %s=%s event=%s key=",
 	           rule->kind == TRACKER_GUARD ? "guard" : "lock", rule->name, events[e].name);
 	tracker_print_key(a->told, tracked_key_name(k));
-	buf_printf(a->told, " by=\"%s\"", a->client->name->text);
+	buf_printf(a->told, " by=%s", QUOTE_STR(a->client->name->text));
 	if (events[e].role && of)
-		buf_printf(a->told, " %s=\"%s\"", events[e].role, of->text);
+		buf_printf(a->told, " %s=%s", events[e].role, QUOTE_STR(of->text));
 	buf_printf(a->told, " suppressed=%u", suppressed);
 	return true;
 }

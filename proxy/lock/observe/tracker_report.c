@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "lock/observe/tracker_internal.h"
 
 #define ULL(n) ((unsigned long long)(n))
@@ -35,9 +36,9 @@ static int compare_harm(const void *a, const void *b)
 static void report_clients(const struct tracked_key *k, const char *of, struct buf *out)
 {
 	if (k->by)
-		buf_printf(out, " last_by=\"%s\"", k->by->text);
+		buf_printf(out, " last_by=%s", QUOTE_STR(k->by->text));
 	if (k->of)
-		buf_printf(out, " %s=\"%s\"", of, k->of->text);
+		buf_printf(out, " %s=%s", of, QUOTE_STR(k->of->text));
 	buf_puts(out, "\n");
 }
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quote: what others have written, as a value in a line `key=value` of the log: in quotes, and
+ * so that nothing in it can end the quotes or the line.
+ *
+ *   a"b\<newline>  -->  "a\"b\\\x0a"
+ */
+#ifndef HASP_BASE_QUOTE_H
+#define HASP_BASE_QUOTE_H
+
+#include "base/slice.h"
+
+/* Of longer ones the beginning is shown, with dots behind it. */
+#define QUOTE_MAX ((size_t)256)
+
+struct quoted {
+	char text[4 * QUOTE_MAX + sizeof("\"...\"")];
+};
+
+/* Writes to `q`, and returns its text. At most `max` bytes of `s` are shown, and QUOTE_MAX. */
+const char *quote(struct quoted *q, struct slice s, size_t max);
+
+/* The text lives as long as the block around it. */
+#define QUOTE(s) quote(&(struct quoted){ "" }, (s), QUOTE_MAX)
+#define QUOTE_STR(s) QUOTE(slice_str(s))
+
+#endif

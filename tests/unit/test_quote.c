@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What others have written forges nothing in the log.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/quote.h"
+
+static void what_is_plain_stays_so(void **state)
+{
+	(void)state;
+	assert_string_equal(QUOTE_STR("lock:order:7 {a}"), "\"lock:order:7 {a}\"");
+	assert_string_equal(QUOTE(SLICE_NONE), "\"\"");
+}
+
+static void no_byte_ends_the_quotes_or_the_line(void **state)
+{
+	struct quoted q;
+
+	(void)state;
+	for (int c = 0; c < 256; c++) {
+		char byte = (char)c;
+		const char *text = quote(&q, slice_of(&byte, 1), 1);
+		size_t n = strlen(text);
+		assert_true(text[0] == '"' && text[n - 1] == '"');
+		for (size_t i = 0; i < n; i++)
+			assert_in_range(text[i], ' ', '~');
+		if (c == '"' || c == '\\')
+			assert_true(n == 4 && text[1] == '\\' && text[2] == byte);
+		else if (c < ' ' || c > '~')
+			assert_true(n == 6 && text[1] == '\\' && text[2] == 'x');
+		else
+			assert_true(n == 3 && text[1] == byte);
+	}
+	assert_string_equal(QUOTE(SLICE_LIT("k\" lost=7\n\0\x9b")),
+	                    "\"k\\\" lost=7\\x0a\\x00\\x9b\"");
+}
+
+static void what_is_long_is_cut(void **state)
+{
+	char text[QUOTE_MAX + 1];
+	struct quoted q;
+	size_t n;
+
+	(void)state;
+	memset(text, '\n', sizeof(text));
+	n = strlen(quote(&q, slice_of(text, QUOTE_MAX), QUOTE_MAX));
+	assert_int_equal(n, 4 * QUOTE_MAX + 2);
+	n = strlen(quote(&q, slice_of(text, sizeof(text)), sizeof(text)));
+	assert_int_equal(n, 4 * QUOTE_MAX + 5);
+	assert_string_equal(quote(&q, SLICE_LIT("abcdef"), 3), "\"abc...\"");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_plain_stays_so),
+		cmocka_unit_test(no_byte_ends_the_quotes_or_the_line),
+		cmocka_unit_test(what_is_long_is_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
