@@ -228,6 +228,7 @@ static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revent
 
 	(void)revents;
 	clients_sweep(&w->clients);
+	clients_trim(&w->clients);
 	clients_reap(&w->clients);
 	if (w->clients.draining && may_leave(w))
 		ev_break(loop, EVBREAK_ALL);

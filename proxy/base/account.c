@@ -43,7 +43,7 @@ void account_change(struct account *a, struct account_share *s, size_t nbytes)
 
 bool account_admits(struct account *a, size_t nbytes)
 {
-	if (a->total <= a->limit && nbytes <= a->limit - a->total)
+	if (account_fits(a, nbytes))
 		return true;
 	if (nbytes > a->wanted)
 		a->wanted = nbytes;

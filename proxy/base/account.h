@@ -49,7 +49,14 @@ static inline void account_set(struct account *a, struct account_share *s, size_
 		account_change(a, s, nbytes);
 }
 
-/* May `nbytes` be taken at once? If not, the account is over its limit until account_reset_wanted().
+/* Is there space for `nbytes` more? */
+static inline bool account_fits(const struct account *a, size_t nbytes)
+{
+	return a->total <= a->limit && nbytes <= a->limit - a->total;
+}
+
+/* May `nbytes` be taken at once? If not, the account is over its limit until
+ * account_reset_wanted().
  */
 bool account_admits(struct account *a, size_t nbytes);
 

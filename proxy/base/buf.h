@@ -103,10 +103,20 @@ static inline void buf_clear(struct buf *b)
 		b->block->head = b->block->tail = 0;
 }
 
+/* What a scratch buffer keeps for its next use. */
+#define BUF_SCRATCH_KEPT ((size_t)64 * 1024)
+
 /* Empties the buffer and frees its memory. */
 static inline void buf_release(struct buf *b)
 {
 	if (b->block)
+		buf_free(b);
+}
+
+/* Frees the memory of a scratch buffer whose last use took much. */
+static inline void buf_trim(struct buf *b)
+{
+	if (buf_cap(b) > BUF_SCRATCH_KEPT)
 		buf_free(b);
 }
 

@@ -10,6 +10,7 @@
 #include "client/replies.h"
 #include "client/requests.h"
 #include "net/dial.h"
+#include "policy/policy.h"
 
 /* How long a client may take to hang up when all was sent to it, and to fetch its last bytes.
  */
@@ -127,6 +128,13 @@ void clients_sweep(struct client_env *env)
 void clients_shed(struct client_env *env)
 {
 	limits_shed(env);
+	policy_trim(&env->policy);
+	request_args_trim(&env->args);
+}
+
+void clients_trim(struct client_env *env)
+{
+	limits_trim(env);
 }
 
 void clients_close(struct client_env *env, const char *reason)

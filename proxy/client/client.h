@@ -42,9 +42,12 @@ void clients_reap(struct client_env *env);
  * env->draining also those at rest. Once a second or so. */
 void clients_sweep(struct client_env *env);
 
-/* Closes those for which most is kept, while it is more than memory_limit for all together. At
- * the end of each turn of the loop, as nothing is read until then. */
+/* Closes those for which most is kept, while it is more than memory_limit for all together, and
+ * gives back the memory that only this turn needed. At the end of each turn of the loop, as
+ * nothing is read while there is too much. */
 void clients_shed(struct client_env *env);
+/* Gives the kernel back what was freed, if that is much. Once a second or so. */
+void clients_trim(struct client_env *env);
 
 /* Closes them all. */
 void clients_close(struct client_env *env, const char *reason);

@@ -36,6 +36,7 @@ struct client_env {
 	struct list dead; /* closed, to be freed by clients_reap() */
 	size_t n; /* clients not yet freed */
 	struct account account; /* what is kept for them, against memory_limit */
+	size_t most; /* of account.total since memory was last given back */
 	struct log_limit over_limit;
 	uint64_t nover; /* clients that were closed because too much was kept for them */
 	bool draining; /* close every client that is at rest */

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/limits.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 #include "base/log.h"
 #include "client/conn.h"
 #include "net/address.h"
+
+/* So much less must be kept than before for memory to be given back. */
+#define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 10
@@ -52,7 +56,20 @@ void limits_shed(struct client_env *env)
 {
 	struct account_share *s;
 
+	if (env->account.total > env->most)
+		env->most = env->account.total;
 	while (account_is_over(&env->account) && (s = account_largest(&env->account)))
 		close_over(container_of(s, struct client, share), "memory_limit", s->nbytes);
 	account_reset_wanted(&env->account);
+}
+
+/* The C library keeps small blocks that were freed for the next ones. */
+void limits_trim(struct client_env *env)
+{
+	if (env->most < env->account.total + TRIM_BYTES)
+		return;
+	env->most = env->account.total;
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
 }

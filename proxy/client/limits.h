@@ -14,4 +14,7 @@ bool limits_check_output(struct client *c);
  * Once per turn of the loop. */
 void limits_shed(struct client_env *env);
 
+/* Gives the kernel back what was freed, if that is much. */
+void limits_trim(struct client_env *env);
+
 #endif

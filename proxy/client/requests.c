@@ -157,11 +157,10 @@ static void pass_bad(struct client *c, struct cursor *k)
 }
 
 /* Answers with an error of ours and closes, in order behind the replies to come. */
-static void refuse_long(struct client *c, struct cursor *k)
+static void refuse_long(struct client *c, struct cursor *k, const char *error)
 {
 	struct context x = request_context(c);
-	struct decision d = context_refuse(&x, "ERR hasp: a rule may concern this request, and "
-	                                       "it is longer than max_request");
+	struct decision d = context_refuse(&x, error);
 
 	send_passed(c, k);
 	links_send(c, buf_slice(&x.env->rewritten));
@@ -186,6 +185,13 @@ static bool is_long(const struct client *c, size_t held)
 	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;
 
 	return held + c->scan.skip >= (shared ? SHARED_MAX : STREAM_FROM);
+}
+
+/* Are there more arguments than can be looked at together? Their slices may take twice the
+ * space that they need. */
+static bool has_many_args(const struct client *c)
+{
+	return !account_fits(&c->env->account, c->scan.argc * 2 * sizeof(struct slice));
 }
 
 /* A request is not whole. False: wait for more of it; true: it streams from here. */
@@ -221,8 +227,14 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	/* What Redis itself does not take, it shall say so. */
 	if (!fits && c->scan.bulk > REQUEST_BULK_MAX)
 		pass_bad(c, k);
+	else if (has_many_args(c))
+		refuse_long(c, k,
+		            "ERR hasp: a rule may concern this request, and it has more "
+		            "arguments than memory_limit allows");
 	else if (!fits)
-		refuse_long(c, k);
+		refuse_long(c, k,
+		            "ERR hasp: a rule may concern this request, and it is longer "
+		            "than max_request");
 	return false;
 }
 

@@ -55,6 +55,10 @@ struct decision {
 /* Most commands have no more keys than this; for others the heap is used. */
 #define KEYS_ON_STACK 32
 
+/* A command that names more keys is refused if hasp would have to rewrite it: the script would
+ * keep Redis from serving others for longer than a tenth of a second, and hasp for some ms. */
+#define COMMAND_KEYS_MAX 16384
+
 /* One command of one client, and what it is decided by. */
 struct context {
 	struct policy_env *env;

@@ -136,8 +136,11 @@ static struct decision decide_guarded(struct context *x, struct guard_keys *k)
 		return refuse_command(
 			x, "ERR hasp: the command names both guarded keys and keys of a "
 			   "[lock] rule");
-	if (k->n >= READ_SET_MAX)
+	if (k->n >= READ_SET_MAX || k->incomplete)
 		return refuse_command(x, "ERR hasp: the command names too many guarded keys");
+	if (k->args.n > COMMAND_KEYS_MAX)
+		return refuse_command(x, "ERR hasp: the command names too many keys, and one "
+		                         "of them is guarded");
 	guard_keys_name(x, k);
 	return decide_keys(x, k);
 }

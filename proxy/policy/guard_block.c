@@ -48,8 +48,10 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 			continue;
 		guard_keys_init(&some, what.command, &view);
 		guard_keys_find(&each, &some);
-		clear &= (some.n == 0 || !moved) && k->n + some.n < READ_SET_MAX;
-		guard_keys_add(k, &some);
+		clear &= (some.n == 0 || !moved) && !some.incomplete &&
+		         k->n + some.n < READ_SET_MAX;
+		if (clear)
+			guard_keys_add(k, &some);
 		guard_keys_fini(&some);
 	}
 	request_args_fini(&args);

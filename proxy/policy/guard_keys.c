@@ -14,7 +14,10 @@ void guard_keys_init(struct guard_keys *k, const struct command *c, const struct
 {
 	guard_keys_init_empty(k);
 	key_args_init(&k->args, c, req);
-	k->v = k->args.n > KEYS_ON_STACK ? xcalloc(k->args.n, sizeof(*k->v)) : k->inline_keys;
+	k->v = k->args.n > KEYS_ON_STACK
+	               ? xcalloc(k->args.n < GUARD_KEYS_MAX ? k->args.n : GUARD_KEYS_MAX,
+	                         sizeof(*k->v))
+	               : k->inline_keys;
 }
 
 void guard_keys_init_empty(struct guard_keys *k)
@@ -31,17 +34,24 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 		return;
 	if (all->n == 0 || more->wait_ms < all->wait_ms)
 		all->wait_ms = more->wait_ms;
-	all->v = xrealloc(all->v, (all->n + more->n) * sizeof(*all->v));
+	HASP_ASSERT(all->n + more->n < READ_SET_MAX);
+	if (!all->nodes) {
+		all->v = xcalloc(READ_SET_MAX, sizeof(*all->v));
+		all->nodes = xcalloc(READ_SET_MAX, sizeof(*all->nodes));
+		map_init(&all->by_key, (uint64_t)(uintptr_t)all);
+	}
 	for (size_t i = 0; i < more->n; i++) {
 		bool writes = more->v[i].writes;
-		size_t at = 0;
-		while (at < all->n && !slice_eq(all->v[at].key, more->v[i].key))
-			at++;
-		if (at < all->n)
+		struct map_node *node = map_get(&all->by_key, more->v[i].key);
+		size_t at = node ? (size_t)(node - all->nodes) : all->n++;
+		if (node) {
 			writes |= all->v[at].writes;
+		} else {
+			all->nodes[at].key = more->v[i].key;
+			map_put(&all->by_key, &all->nodes[at]);
+		}
 		all->v[at] = more->v[i];
 		all->v[at].writes = writes;
-		all->n += at == all->n;
 	}
 }
 
@@ -49,6 +59,9 @@ void guard_keys_fini(struct guard_keys *k)
 {
 	if (k->v != k->inline_keys)
 		free(k->v);
+	if (k->nodes)
+		map_fini(&k->by_key);
+	free(k->nodes);
 	key_args_fini(&k->args);
 	for (size_t i = 0; i < OWNER_VALUE; i++)
 		buf_release(&k->scratches[i]);
@@ -153,6 +166,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		writes = changes && (!acquires || may_have_read(x, g, key));
 		if (!writes && !acquires)
 			continue;
+		if (k->n == GUARD_KEYS_MAX) {
+			k->incomplete = true;
+			return;
+		}
 		k->writes |= writes;
 		k->acquires |= acquires;
 		if (k->n == 0 || g->wait_ms < k->wait_ms)

@@ -7,9 +7,13 @@
 #define HASP_POLICY_GUARD_KEYS_H
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "commands/key_args.h"
 #include "lock/rewrite/guard.h"
 #include "policy/context.h"
+
+/* The most guarded keys of a command that are looked at, the same ones counted each time. */
+#define GUARD_KEYS_MAX ((size_t)2 * READ_SET_MAX)
 
 /* The keys of a command, and its guarded ones. */
 struct guard_keys {
@@ -18,8 +22,12 @@ struct guard_keys {
 	bool writes; /* the command; else it reads */
 	bool acquires; /* it counts as a read, which may write as well */
 	bool ruled; /* a rule for locks concerns one of them */
+	bool incomplete; /* there are more than GUARD_KEYS_MAX */
 	int64_t wait_ms; /* the shortest of the guards' */
 	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
+	struct map
+		by_key; /* of guard_keys_add(): `nodes`, each for the key of the same index */
+	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
 	struct key_args args; /* where all keys of the command stand, guarded or not */
 	struct guarded_key inline_keys[KEYS_ON_STACK];
 };
@@ -31,7 +39,8 @@ void guard_keys_init(struct guard_keys *k, const struct command *c,
 void guard_keys_init_empty(struct guard_keys *k);
 /* Finds the guarded ones among them, in their order, without a token. */
 void guard_keys_find(const struct context *x, struct guard_keys *k);
-/* Adds `more` to a list that began empty. What the later command does to a key counts. */
+/* Adds `more` to a list that began empty; together less than READ_SET_MAX. What the later
+ * command does to a key counts. */
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more);
 /* Finds their tokens, and which of them the client has read. */
 void guard_keys_name(const struct context *x, struct guard_keys *k);

@@ -354,6 +354,23 @@ static struct decision await_write(struct context *x, const struct lock_keys *k,
 	return d;
 }
 
+/* Before memory is taken for each key. */
+static bool names_too_many_keys(const struct context *x)
+{
+	bool ruled = false;
+	struct key_args args;
+
+	if (x->req->argc <= COMMAND_KEYS_MAX)
+		return false;
+	key_args_init(&args, x->what->command, x->req);
+	for (size_t i = 0; args.n > COMMAND_KEYS_MAX && i < args.n && !ruled; i++) {
+		const struct rule *rule = match_rule(x->env->matcher, x->req->argv[args.v[i]]);
+		ruled = rule && rule->mode == MODE_ENFORCE;
+	}
+	key_args_fini(&args);
+	return ruled;
+}
+
 struct decision lock_decide_write(struct context *x)
 {
 	struct decision d = pass;
@@ -363,6 +380,9 @@ struct decision lock_decide_write(struct context *x)
 	/* Redis refuses it as it came. */
 	if (!command_arity_ok(x->what->command, x->req->argc))
 		return pass;
+	if (names_too_many_keys(x))
+		return context_refuse(x, "ERR hasp: the command names too many keys, and one "
+		                         "of them has a [lock] rule");
 	lock_keys_init(&k, x->what->command, x->req);
 	find_rules(x, &k);
 	if ((k.enforced || k.watched) && x->session->nawaited) {

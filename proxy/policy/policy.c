@@ -4,6 +4,9 @@
 #include "commands/command.h"
 #include "config/match.h"
 #include "lock/guard/guard_op.h"
+#include "lock/guard/read_set.h"
+#include "lock/hold/holds.h"
+#include "lock/queue/waiters.h"
 #include "policy/classifier.h"
 #include "policy/lock.h"
 #include "policy/observe.h"
@@ -15,6 +18,15 @@ void policy_init(struct policy_env *env)
 	env->classifier = classifier_new();
 	freelist_init(&env->pending, PENDING_SIZE);
 	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
+}
+
+void policy_trim(struct policy_env *env)
+{
+	buf_trim(&env->rewritten);
+	buf_trim(&env->token);
+	holds_trim(env->holds);
+	read_sets_trim(env->read_sets);
+	waiters_trim(env->waiters);
 }
 
 void policy_fini(struct policy_env *env)

@@ -11,6 +11,8 @@
 /* Makes what is policy's own; the worker sets the rest. */
 void policy_init(struct policy_env *env);
 /* No clients are left. `config` is the worker's. */
+/* Gives back the memory that one long command took. */
+void policy_trim(struct policy_env *env);
 void policy_fini(struct policy_env *env);
 
 /* `config` is in force from now on; the worker's. */

@@ -10,6 +10,9 @@
 
 enum { AT_START, AT_BULK, IN_BULK };
 
+/* Arguments for which memory is kept. */
+#define ARGS_KEPT ((size_t)1024)
+
 /* The longest header that scan_short_header() reads: `$16384` and its line end. */
 #define SHORT_HEADER 8
 
@@ -447,6 +450,15 @@ struct resp_view request_view(struct request_args *args, const char *p, size_t n
 	}
 	*whole = argc == want;
 	return (struct resp_view){ argc, args->argv };
+}
+
+void request_args_trim(struct request_args *args)
+{
+	buf_trim(&args->text);
+	if (args->cap <= ARGS_KEPT)
+		return;
+	args->cap = ARGS_KEPT;
+	args->argv = xrealloc(args->argv, args->cap * sizeof(*args->argv));
 }
 
 void request_args_fini(struct request_args *args)

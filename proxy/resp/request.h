@@ -79,6 +79,8 @@ enum resp_result request_scan_args(struct request_scan *s, const char *p, size_t
  * *whole: the request has no others. The view is valid until the next call with the same
  * `args`, or until the bytes at `p` move. argc may be 0. */
 struct resp_view request_view(struct request_args *args, const char *p, size_t n, bool *whole);
+/* Gives back what a long request took. No view is valid any more. */
+void request_args_trim(struct request_args *args);
 /* Frees the memory. */
 void request_args_fini(struct request_args *args);
 

@@ -79,6 +79,12 @@ def send_at_once(clients, data):
     return closed
 
 
+def long_command(name, keys):
+    """encode() for any number of arguments."""
+    bulks = [b"$%d\r\n%s\r\n" % (len(key), key) for key in (name.encode(), *keys)]
+    return b"*%d\r\n" % len(bulks) + b"".join(bulks)
+
+
 @pytest.fixture
 def crowd():
     """crowd(hasp, n): n connections."""
@@ -149,3 +155,44 @@ def test_a_long_transaction(limited, crowd, sections):
     growth.check()
     with hasp.connect() as other:
         assert other.call("PING") == PONG
+
+
+def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
+    """Its script would keep Redis from serving others."""
+    hasp = start_hasp(rule(pattern="lock:1"))
+    until(lambda: "upstream_up" in hasp.log, "commands to be known")
+    growth = Growth(hasp)
+    with hasp.connect(timeout=60) as one:
+        one.send(long_command("DEL", (b"lock:%d" % n for n in range(700_000))))
+        assert one.read().startswith(b"-ERR hasp: the command names too many keys")
+        assert one.call("PING") == PONG
+        growth.check()
+        one.send(long_command("DEL", (b"free:%d" % n for n in range(700_000))))
+        assert one.read() == b":0\r\n"
+
+
+def test_requests_with_more_arguments_than_there_is_memory_for_are_refused(limited):
+    hasp = limited(rule(pattern="lock:1"))
+    until(lambda: "upstream_up" in hasp.log, "commands to be known")
+    growth = Growth(hasp)
+    with hasp.connect(timeout=60) as one:
+        one.send(b"*1000000\r\n$3\r\nDEL\r\n" + b"$1\r\na\r\n" * 20_000)
+        assert one.read().startswith(b"-ERR hasp: a rule may concern this request, and it has more arguments")
+        assert one.at_end()
+    growth.check()
+
+
+@pytest.mark.parametrize("sections", [
+    pytest.param(rule(pattern="lock:*"), id="rule"),
+    pytest.param("[guard g]\npattern = lock:1*\nacquire_on = GET\n", id="guard")])
+def test_memory_is_given_back(start_hasp, sections):
+    """What a request took once is not kept for the next."""
+    hasp = start_hasp(sections)
+    until(lambda: "upstream_up" in hasp.log, "commands to be known")
+    growth = Growth(hasp)
+    with hasp.connect(timeout=60) as one:
+        one.send(long_command("DEL", (b"lock:%d%s" % (n, b"x" * 500) for n in range(16_000))))
+        one.read()
+        assert sanitized() or growth.peak > 6 * MB
+        until(lambda: sanitized() or growth.now < 4 * MB, "the memory to be given back")
+        assert one.call("PING") == PONG

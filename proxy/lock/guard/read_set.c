@@ -40,6 +40,11 @@ void read_sets_free(struct read_sets *table)
 	free(table);
 }
 
+void read_sets_trim(struct read_sets *table)
+{
+	buf_trim(&table->scratch);
+}
+
 struct script_jobs *read_sets_jobs(const struct read_sets *table)
 {
 	return table->jobs;

@@ -98,6 +98,11 @@ void holds_free(struct holds *h)
 	free(h);
 }
 
+void holds_trim(struct holds *h)
+{
+	buf_trim(&h->scratch);
+}
+
 struct hold *hold_first(struct holds *h, int db, struct slice key)
 {
 	return hold_of(map_get(&h->by_id, lock_id_write(&h->scratch, db, key)));

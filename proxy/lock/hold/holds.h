@@ -32,6 +32,7 @@ struct holds;
 /* Both outlive the table. All times below are those of the timers' clock, in seconds. */
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs);
 void holds_free(struct holds *h); /* forgets all of them */
+void holds_trim(struct holds *h); /* gives back what a long key took */
 
 /* What one connection holds. */
 struct hold_owner {

@@ -221,6 +221,11 @@ struct slice waiters_secret(struct waiters *all, int db)
 	return proofs_secret(script_jobs_proofs(all->script_jobs), db);
 }
 
+void waiters_trim(struct waiters *all)
+{
+	buf_trim(&all->scratch);
+}
+
 bool waiters_any(const struct waiters *all)
 {
 	return atomic_load_explicit(&all->board->total, memory_order_relaxed) > 0;

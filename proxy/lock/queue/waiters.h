@@ -58,6 +58,9 @@ struct slice waiters_ticket(struct waiters *w);
 /* For the calls of scripts in database `db`: lock/model/proof.h. Valid until the next call. */
 struct slice waiters_secret(struct waiters *w, int db);
 
+/* Gives back what a long key took. */
+void waiters_trim(struct waiters *w);
+
 /* Has this worker, or another of this process, a waiter for any lock? For this lock, as far as
  * the board tells? */
 bool waiters_any(const struct waiters *w);

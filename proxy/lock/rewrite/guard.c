@@ -58,10 +58,9 @@ void rewrite_guard_name(struct buf *out, struct slice key)
 /* Those that the guarded ones have been told for already. */
 static bool is_guarded_key(const struct guarded_command *g, struct slice key)
 {
-	for (size_t i = 0; i < g->n; i++)
-		if (slice_eq(g->keys[i].key, key))
-			return true;
-	return false;
+	struct guarded_key k = { .key = key };
+
+	return bsearch(&k, g->keys, g->n, sizeof(k), compare_keys) != NULL;
 }
 
 static size_t count_others(const struct guarded_command *g)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a command costs grows with its keys, and not with its keys times those that the client
+ * watches or that are guarded. CPU time against CPU time: where each key is searched for among
+ * all the others the ratio is in the hundreds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "lock/rewrite/guard.h"
+#include "session/transaction.h"
+
+#define MANY 200000
+#define RATIO_MAX 15
+
+static struct slice names[MANY];
+
+static int set_up_names(void **state)
+{
+	static char text[MANY][16];
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		int n = snprintf(text[i], sizeof(text[i]), "key:%07d", i);
+		names[i] = slice_of(text[i], (size_t)n);
+	}
+	return 0;
+}
+
+/* The least of three. */
+static clock_t cost(void (*fn)(size_t n), size_t n)
+{
+	clock_t least = 0;
+
+	for (int i = 0; i < 3; i++) {
+		clock_t began = clock(), took;
+		fn(n);
+		took = clock() - began;
+		least = i == 0 || took < least ? took : least;
+	}
+	return least + 1;
+}
+
+static void look_up_among(size_t nwatched)
+{
+	struct transaction t;
+	size_t nfound = 0;
+
+	transaction_init(&t);
+	for (size_t i = 0; i < nwatched; i++)
+		transaction_watch(&t, 0, names[i]);
+	for (size_t i = 0; i < MANY; i++)
+		nfound += transaction_watches(&t, 0, names[i]);
+	assert_int_equal(nfound, nwatched);
+	transaction_fini(&t);
+}
+
+static void keys_are_not_searched_for_among_those_that_are_watched(void **state)
+{
+	(void)state;
+	assert_true(cost(look_up_among, 2000) / cost(look_up_among, 2) < RATIO_MAX);
+}
+
+static void rewrite_with(size_t nguarded)
+{
+	static size_t args[MANY];
+	struct resp_view view = { MANY, names };
+	struct guarded_key *keys = calloc(nguarded, sizeof(*keys));
+	struct guarded_command g = { &view, keys, nguarded, args, MANY - 1, 0 };
+	struct buf out = BUF_INIT;
+
+	for (size_t i = 0; i < nguarded; i++)
+		keys[i] = (struct guarded_key){ .key = names[1 + i], .token = names[0] };
+	for (size_t i = 0; i < MANY - 1; i++)
+		args[i] = 1 + i;
+	rewrite_guard_read(&out, &g, (struct rewrite_how){ 0 }, false);
+	buf_release(&out);
+	free(keys);
+}
+
+static void keys_are_not_searched_for_among_those_that_are_guarded(void **state)
+{
+	(void)state;
+	assert_true(cost(rewrite_with, 1000) / cost(rewrite_with, 1) < RATIO_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_are_not_searched_for_among_those_that_are_watched),
+		cmocka_unit_test(keys_are_not_searched_for_among_those_that_are_guarded),
+	};
+
+	return cmocka_run_group_tests(tests, set_up_names, NULL);
+}
