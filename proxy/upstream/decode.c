@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/decode.h"
 
+/* The reader takes up to 100 bytes for each element, and an element has four bytes at least.
+ * What hasp asks for is answered by less than a tenth of this. */
+#define DECODE_MAX ((size_t)2 * 1024 * 1024)
+
 redisReply *reply_decode(struct slice frame)
 {
-	redisReader *reader = redisReaderCreate();
+	redisReader *reader = frame.n <= DECODE_MAX ? redisReaderCreate() : NULL;
 	void *reply = NULL;
 
 	if (!reader)

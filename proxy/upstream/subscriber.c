@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/subscriber.h"
 
-#include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "resp/reply.h"
 #include "resp/write.h"
+#include "upstream/decode.h"
 #include "upstream/retry.h"
 
 #define SUBSCRIBER_RETRY_SECONDS 0.05
@@ -18,7 +19,8 @@
 struct subscriber {
 	struct subscriber_how how;
 	struct link_user user; /* on no link between two tries */
-	redisReader *reader; /* NULL while on no link */
+	struct reply_scan scan; /* of the message that is being received */
+	struct buf message; /* its bytes, until it is whole */
 	struct retry retry;
 	char *address; /* where the last try went; the configured one may be another by now */
 	char *refusal; /* Redis' error when it last refused; NULL: it did not */
@@ -38,9 +40,8 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 		            QUOTE_STR(reason));
 	s->warned = true;
 	s->up = false;
-	if (s->reader)
-		redisReaderFree(s->reader);
-	s->reader = NULL;
+	s->scan = (struct reply_scan){ 0 };
+	buf_release(&s->message);
 	retry_later(&s->retry, end);
 	if (end == LINK_REFUSED) {
 		free(s->refusal);
@@ -96,26 +97,51 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 		s->how.on_message(s->how.arg, channel, string_of(r->element[2]));
 }
 
+/* One whole message. False: it is none, and the connection is closed. */
+static bool take_message(struct subscriber *s, struct slice frame)
+{
+	redisReply *reply = reply_decode(frame);
+
+	if (!reply) {
+		subscriber_disconnect(s, LINK_BROKEN, "it sent what is no RESP2 reply");
+		return false;
+	}
+	subscriber_on_reply(s, reply);
+	freeReplyObject(reply);
+	return true;
+}
+
+/* A message is decoded when it is whole: by the lengths that it announces alone, a reader would
+ * reserve memory that it never fills. */
 static void subscriber_on_bytes(void *owner, struct slice bytes)
 {
 	struct subscriber *s = owner;
-	void *reply = NULL;
+	const struct link *l = s->user.link;
 
-	if (s->reader->len - s->reader->pos + bytes.n > MESSAGE_MAX ||
-	    redisReaderFeed(s->reader, bytes.p, bytes.n) != REDIS_OK) {
-		subscriber_disconnect(s, LINK_BROKEN, "a message is too long");
-		return;
-	}
 	/* The callbacks may end the connection. */
-	while (s->reader) {
-		if (redisReaderGetReply(s->reader, &reply) != REDIS_OK) {
+	while (bytes.n && s->user.link == l) {
+		struct buf message = BUF_INIT;
+		size_t used = 0;
+		enum resp_result r = reply_scan(&s->scan, bytes.p, bytes.n, &used);
+		bool goes_on;
+		if (r == RESP_BAD) {
 			subscriber_disconnect(s, LINK_BROKEN, "it sent what is no RESP2 reply");
 			return;
 		}
-		if (!reply)
+		if (buf_len(&s->message) + used > MESSAGE_MAX) {
+			subscriber_disconnect(s, LINK_BROKEN, "a message is too long");
 			return;
-		subscriber_on_reply(s, reply);
-		freeReplyObject(reply);
+		}
+		buf_append(&s->message, slice_of(bytes.p, used));
+		bytes = slice_of(bytes.p + used, bytes.n - used);
+		if (r == RESP_MORE)
+			return;
+		message = s->message;
+		s->message = BUF_INIT;
+		goes_on = take_message(s, buf_slice(&message));
+		buf_release(&message);
+		if (!goes_on)
+			return;
 	}
 }
 
@@ -148,8 +174,6 @@ static void subscriber_connect(void *arg)
 
 	free(s->address);
 	s->address = xstrdup(env->name);
-	s->reader = redisReaderCreate();
-	HASP_ASSERT(s->reader);
 	link_join(link_new(env, false, env->password ? &login : NULL), &s->user);
 	link_make_opaque(s->user.link);
 	subscriber_send(s, "SUBSCRIBE", slice_str(s->how.channel));
@@ -169,8 +193,7 @@ void subscriber_free(struct subscriber *s)
 {
 	retry_stop(&s->retry);
 	link_close(s->user.link);
-	if (s->reader)
-		redisReaderFree(s->reader);
+	buf_release(&s->message);
 	free(s->refusal);
 	free(s->address);
 	free(s);

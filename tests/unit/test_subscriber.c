@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "tests/unit/played_server.h"
+#include "upstream/decode.h"
 #include "upstream/subscriber.h"
 
 #define SUBSCRIBE_OWN "*2\r\n$9\r\nSUBSCRIBE\r\n$3\r\nown\r\n"
@@ -249,6 +251,55 @@ static void a_message_that_is_too_long_ends_the_connection(void **state)
 	assert_false(subscriber_is_up(f->subscriber));
 }
 
+/* Bytes of the heap in use. (0 under the sanitizers, which have a heap of their own.) */
+static size_t heap_nbytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+static void lengths_that_are_announced_take_no_memory(void **state)
+{
+	static const char *const announced[] = {
+		"*100000000\r\n$7\r\nmessage\r\n",
+		"*3\r\n$7\r\nmessage\r\n*2147483647\r\n$1\r\na\r\n",
+		"*3\r\n$7\r\nmessage\r\n$3\r\nown\r\n$500000000\r\nx",
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(announced) / sizeof(*announced); i++) {
+		size_t before;
+		come_up(f);
+		before = heap_nbytes();
+		played_server_send(&f->server, announced[i]);
+		assert_true(subscriber_is_up(f->subscriber));
+		assert_true(heap_nbytes() <= before + 1024 * 1024);
+		subscriber_reconnect(f->subscriber);
+		played_server_close(&f->server);
+	}
+}
+
+static void an_answer_of_too_many_elements_is_not_decoded(void **state)
+{
+	struct buf frame = BUF_INIT;
+	redisReply *reply;
+
+	(void)state;
+	buf_puts(&frame, "*400000\r\n");
+	for (int i = 0; i < 400000; i++)
+		buf_puts(&frame, ":1\r\n");
+	reply = reply_decode(buf_slice(&frame));
+	assert_non_null(reply);
+	freeReplyObject(reply);
+	buf_clear(&frame);
+	buf_puts(&frame, "*4000000\r\n");
+	for (int i = 0; i < 4000000; i++)
+		buf_puts(&frame, ":1\r\n");
+	assert_null(reply_decode(buf_slice(&frame)));
+	buf_release(&frame);
+}
+
 /* No timer has to run out: the test's loop is run without waiting. */
 static void what_has_worked_for_a_while_is_connected_anew_at_once(void **state)
 {
@@ -298,6 +349,8 @@ int main(void)
 		TEST(another_channel_that_is_refused_does_not_end_it),
 		TEST(what_is_no_reply_ends_the_connection),
 		TEST(a_message_that_is_too_long_ends_the_connection),
+		TEST(lengths_that_are_announced_take_no_memory),
+		TEST(an_answer_of_too_many_elements_is_not_decoded),
 		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
 		TEST(after_a_change_it_connects_anew),
 		TEST(a_change_does_not_open_it),
