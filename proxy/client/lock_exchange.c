@@ -37,6 +37,8 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 	}
 	if (wait_ms)
 		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+	if (c->current->pending_lock && pending_lock_confirms(c->current->pending_lock))
+		flags |= LINK_INTERCEPT_LATE;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);
 	return true;
 }
@@ -84,6 +86,52 @@ static void enqueue(struct client *c, struct slice line)
 	lock_wait_queued(c, &t, lease_ms, line);
 }
 
+/* --- answers that come late --------------------------------------------------------------- */
+
+bool lock_exchange_is_late(const struct client *c)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+
+	return p && pending_lock_is_late(p);
+}
+
+/* The client is told what Redis answered only if it has the lock still. */
+static void confirm(struct client *c, struct slice bytes, const struct resp_reply *reply)
+{
+	struct pending_lock *p = c->current->pending_lock;
+	int64_t lease_ms;
+	struct lock_try t = pending_lock_try(p, &lease_ms);
+
+	pending_lock_keep(p, reply, bytes);
+	lock_wait_confirm(c, &t, lease_ms);
+}
+
+/* True: the reply is the client's answer all the same. */
+static bool on_late(struct client *c, struct slice bytes)
+{
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	if (reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK) {
+		/* It is too long to be kept. */
+		lock_wait_failed(c);
+		return false;
+	}
+	switch (pending_lock_late(c->current->pending_lock, &scan.reply)) {
+	case PENDING_LOCK_TELL:
+		return true;
+	case PENDING_LOCK_CONFIRM:
+		confirm(c, bytes, &scan.reply);
+		break;
+	case PENDING_LOCK_REPEAT:
+		lock_exchange_again(c, false);
+		break;
+	}
+	return false;
+}
+
+/* --- answers ------------------------------------------------------------------------------ */
+
 bool lock_exchange_on_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("+QUEUED ")))
@@ -91,7 +139,7 @@ bool lock_exchange_on_line(struct client *c, struct slice line)
 	else if (slice_starts(line, SLICE_LIT("-NOSCRIPT")))
 		lock_exchange_again(c, true);
 	else
-		return true;
+		return !lock_exchange_is_late(c) || on_late(c, line);
 	return false;
 }
 
@@ -110,13 +158,14 @@ void lock_exchange_on_granted(struct client *c, long long fence, double since)
 	struct pending_request *r = c->current;
 	enum lock_success success = pending_lock_success(r->pending_lock);
 	struct resp_reply reply = { .type = success == LOCK_IF_OK ? '+' : ':', .integer = 1 };
+	struct slice answer = pending_lock_kept(r->pending_lock, &reply);
 	char text[32] = "+OK\r\n";
 
 	if (success == LOCK_IF_POSITIVE)
 		reply.integer = fence;
 	if (success != LOCK_IF_OK)
 		snprintf(text, sizeof(text), ":%lld\r\n", reply.integer);
-	stream_send(&c->stream, slice_str(text));
+	stream_send(&c->stream, answer.n ? answer : slice_str(text));
 	pending_lock_since(r->pending_lock, since);
 	lock_exchange_on_reply(c, &reply);
 }
@@ -124,10 +173,10 @@ void lock_exchange_on_granted(struct client *c, long long fence, double since)
 void lock_exchange_on_timed_out(struct client *c)
 {
 	struct pending_request *r = c->current;
-	const char *nil = c->session.proto == 3 ? "_\r\n" : "$-1\r\n";
-	bool counts = pending_lock_success(r->pending_lock) == LOCK_IF_ONE;
+	bool resp3 = c->session.proto == 3;
 
-	stream_send(&c->stream, slice_str(counts ? ":0\r\n" : nil));
+	stream_send(&c->stream, slice_str(pending_lock_refusal(r->pending_lock, resp3)));
+	stream_send(&c->stream, SLICE_LIT("\r\n"));
 	session_complete(&c->session, r);
 	client_end_current(c);
 }

@@ -4,8 +4,13 @@
  *
  *   lock_exchange_start() -> (asks whether the client is logged in) -> the call --reply--> end
  *                                    ^                                  |  |
- *                                    |--------- NOSCRIPT ---------------'  | QUEUED
- *                                    `--- its place was lost --- waits <---'--granted--> end
+ *                                    |---------- NOSCRIPT --------------|  | QUEUED
+ *                                    |--- its place was lost --- waits <-|--'--granted--> end
+ *                                    `--- the lock was lost --- asks <---'late
+ *                                                                `--has it still--------> end
+ *
+ * A reply that tells of success, when much of the lease may be over, is confirmed first: Redis
+ * is asked whether the client has the lock still, and the lease begins anew.
  */
 #ifndef HASP_CLIENT_LOCK_EXCHANGE_H
 #define HASP_CLIENT_LOCK_EXCHANGE_H
@@ -19,7 +24,8 @@ bool lock_exchange_start(struct client *c, const struct context *x, const struct
  * to be missing. */
 void lock_exchange_again(struct client *c, bool eval);
 
-/* As link_ops.on_line(). */
+/* As link_ops.is_late() and on_line(). */
+bool lock_exchange_is_late(const struct client *c);
 bool lock_exchange_on_line(struct client *c, struct slice line);
 void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply);
 

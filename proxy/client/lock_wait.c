@@ -74,6 +74,14 @@ void lock_wait_failed(struct client *c)
 	client_close(c, "the answer to its lock is not understood");
 }
 
+void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease_ms)
+{
+	client_park(c, CLIENT_PARKED_TURN);
+	if (!c->waiter)
+		c->waiter = waiter_new(c->env->policy.waiters, 0, c->env->waiter_ops, c);
+	waiter_answered_late(c->waiter, c->session.db, t, lease_ms, c->current);
+}
+
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
                       struct slice line)
 {

@@ -30,6 +30,9 @@ void lock_wait_refuse(struct client *c);
  */
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
                       struct slice line);
+/* `current` was answered by success, but late: it waits until it is known whether it has the
+ * lock still. */
+void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease_ms);
 /* The line was not understood. */
 void lock_wait_failed(struct client *c);
 

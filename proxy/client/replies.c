@@ -8,6 +8,7 @@
 #include "client/exchange.h"
 #include "client/guard_transaction.h"
 #include "client/limits.h"
+#include "client/lock_exchange.h"
 #include "lock/observe/observation.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
@@ -144,6 +145,62 @@ static void on_stream(void *owner, void *tag)
 	c->env->on_unparked(c);
 }
 
+/* --- replies that come late --------------------------------------------------------------- */
+
+/* Did a lock that the transaction took end before its reply came? */
+static bool is_exec_late(const struct pending_request *exec)
+{
+	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
+		struct pending_request *r = container_of(at, struct pending_request, node);
+		if (r->pending_lock && pending_lock_is_over(r->pending_lock))
+			return true;
+	}
+	return false;
+}
+
+static bool on_is_late(void *owner, void *tag)
+{
+	const struct client *c = client_of(owner);
+	const struct pending_request *r = tag;
+
+	return r == c->current ? lock_exchange_is_late(c) : is_exec_late(r);
+}
+
+static void undo_lock(void *arg, struct pending_request *r, int db)
+{
+	(void)arg;
+	pending_lock_undo(r->pending_lock, db);
+	r->pending_lock = NULL;
+}
+
+/* The transaction was carried out; but who read its reply would take a lock for its own that is
+ * over. */
+static void refuse_late_exec(struct client *c, struct pending_request *exec,
+                             const struct resp_reply *reply, struct slice captured)
+{
+	stream_send(&c->stream,
+	            SLICE_LIT("-ERR hasp: the transaction was carried out, but its answer came "
+	                      "when the lease of a lock that it takes was over\r\n"));
+	session_each_awaited(&c->session, undo_lock, NULL);
+	on_reply(c, exec, reply, captured);
+}
+
+/* True: it is the client's answer all the same. */
+static bool on_late_exec(struct client *c, struct pending_request *exec, struct slice bytes)
+{
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	HASP_ASSERT(exec->kind == PENDING_EXEC);
+	/* (Empty: it was too long to be kept, which no error is.) */
+	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
+		return true;
+	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !is_exec_late(exec))
+		return true;
+	refuse_late_exec(c, exec, &scan.reply, bytes);
+	return false;
+}
+
 /* A line for LINK_INTERCEPT: the reply to a rewritten request is an error, or what the request
  * waits for is not there; or Redis has refused to queue a command. */
 static bool on_line(void *owner, void *tag, struct slice line)
@@ -154,7 +211,8 @@ static bool on_line(void *owner, void *tag, struct slice line)
 		guard_transaction_refused(c);
 		return true;
 	}
-	HASP_ASSERT(tag == c->current);
+	if (tag != c->current)
+		return on_late_exec(c, tag, line);
 	return exchange_on_line(c, line);
 }
 
@@ -215,6 +273,7 @@ const struct link_ops replies_link_ops = {
 	.on_bytes = on_reply_bytes,
 	.on_reply = on_reply,
 	.on_answered = on_answered,
+	.is_late = on_is_late,
 	.on_line = on_line,
 	.on_stream = on_stream,
 	.on_frame = on_frame,

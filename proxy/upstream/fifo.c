@@ -20,7 +20,7 @@ void fifo_grow(struct fifo *f)
 	f->head = 0;
 }
 
-void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag)
+void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag)
 {
 	if (flags == 0) {
 		fifo_push_plain(f, user, 1);

@@ -18,7 +18,7 @@ struct inflight {
 	struct link_user *user; /* NULL: it has left, or the link itself sent the request */
 	void *tag; /* of link_expect(); NULL if `count` > 1 */
 	uint32_t count;
-	uint8_t flags; /* of link_expect(); 0 if `count` > 1 */
+	uint16_t flags; /* of link_expect(); 0 if `count` > 1 */
 };
 
 /* A ring. All zero: empty. */
@@ -40,7 +40,7 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 	return f->nruns ? fifo_at(f, 0) : NULL;
 }
 
-void fifo_push(struct fifo *f, struct link_user *user, uint8_t flags, void *tag);
+void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag);
 
 /* Makes the ring longer. */
 void fifo_grow(struct fifo *f);

@@ -77,7 +77,8 @@ void link_leave(struct link_user *u)
 			run->tag = NULL;
 			/* There is no callback left to call. */
 			run->flags |= LINK_DISCARD;
-			run->flags &= (uint8_t) ~(LINK_NOTIFY | LINK_INTERCEPT | LINK_CAPTURE);
+			run->flags &= (uint16_t) ~(LINK_NOTIFY | LINK_INTERCEPT |
+			                           LINK_INTERCEPT_LATE | LINK_CAPTURE);
 		}
 	}
 	if (l->reply.to == u)
@@ -268,7 +269,7 @@ void link_expect(struct link_user *u, unsigned flags, void *tag)
 	if (!l || !counts_requests(l))
 		return;
 	u->inflight++;
-	fifo_push(&l->fifo, u, (uint8_t)flags, tag);
+	fifo_push(&l->fifo, u, (uint16_t)flags, tag);
 }
 
 void link_expect_plain(struct link_user *u, uint32_t n)

@@ -41,6 +41,7 @@ enum {
 	LINK_BEGINS_STREAM =
 		1 << 6, /* (private links) unless it is an error, it begins a stream of
 	                 * bytes: the link turns opaque by itself, see on_stream() */
+	LINK_INTERCEPT_LATE = 1 << 7, /* intercept it, whatever it is, if is_late() says so */
 };
 
 /* A reply longer than this, in bytes, is not captured. */
@@ -67,7 +68,12 @@ struct link_ops {
 	 * forwarded. May do nothing to the link. May be NULL when LINK_NOTIFY_EARLY is not
 	 * used. */
 	void (*on_answered)(void *owner, void *tag, const struct resp_reply *r);
-	/* An error, or a simple string, with LINK_INTERCEPT, whole. True: forward it and call
+	/* A reply with LINK_INTERCEPT_LATE begins: did it come so late that it is to be
+	 * intercepted? It need not be asked, if the reply is: on_line() asks again. May be NULL
+	 * when LINK_INTERCEPT_LATE is not used. */
+	bool (*is_late)(void *owner, void *tag);
+	/* An error, or whatever else is intercepted, whole (empty: it was longer than
+	 * LINK_CAPTURE_MAX). True: forward it and call
 	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when
 	 * LINK_INTERCEPT is not used. */
 	bool (*on_line)(void *owner, void *tag, struct slice line);

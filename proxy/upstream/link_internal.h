@@ -36,13 +36,13 @@ enum link_state {
 };
 
 /* (beside the flags of link_expect()) The answer to the link's own login. */
-#define LINK_LOGIN (1u << 7)
+#define LINK_LOGIN (1u << 8)
 
 /* The reply that is being read. */
 struct link_reply {
 	struct link_user *to; /* NULL: it is discarded */
 	struct buf captured; /* its bytes so far, if they are to be captured */
-	uint8_t flags; /* of link_expect() */
+	uint16_t flags; /* of link_expect() */
 	bool overflowed; /* it is longer than LINK_CAPTURE_MAX: `captured` was given up */
 	bool begun; /* an earlier read ended inside it; forwarded as far as it was there */
 };

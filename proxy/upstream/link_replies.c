@@ -35,7 +35,7 @@ static void begin_reply(struct link *l, char type)
 	r->flags = head->flags;
 	is_intercepted = type == '-' || (type == '+' && (r->flags & LINK_INTERCEPT_STATUS));
 	if (!is_intercepted)
-		r->flags &= (uint8_t)~LINK_INTERCEPT;
+		r->flags &= (uint16_t)~LINK_INTERCEPT;
 }
 
 static bool is_captured(const struct link_reply *r)
@@ -229,6 +229,18 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 	end_reply(l, is_whole ? tail : SLICE_NONE);
 }
 
+/* A reply of one line that is not `whole` may be late when the rest of it is there. */
+static void intercept_late(struct link *l, char type, bool whole)
+{
+	const struct inflight *head = fifo_head(&l->fifo);
+	bool is_line = type != '$' && type != '*' && type != '%' && type != '~';
+
+	if (!(l->reply.flags & LINK_INTERCEPT_LATE) || !head->user)
+		return;
+	if ((is_line && !whole) || head->user->ops->is_late(head->user->owner, head->tag))
+		l->reply.flags |= LINK_INTERCEPT;
+}
+
 /* Scans one reply, or a part of it. Returns how many bytes that took; 0: they are no reply, and
  * the link is closed. */
 static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n)
@@ -240,8 +252,10 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 
 	if (at_start)
 		begin_reply(l, *p);
-	switch_segment(l, g, link_forwards(l) ? l->reply.to : NULL, p);
 	r = reply_scan(&l->scan, p, n, &used);
+	if (at_start && r != RESP_BAD)
+		intercept_late(l, *p, r == RESP_OK);
+	switch_segment(l, g, link_forwards(l) ? l->reply.to : NULL, p);
 	if (r == RESP_BAD) {
 		/* Whole replies before it are still good. */
 		forward_segment(l, g, p);

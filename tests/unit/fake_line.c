@@ -122,6 +122,18 @@ void client_queued(struct client *c, const char *key, int place)
 	assert_int_equal(waiter_queued(c->waiter, 0, &t, LEASE_MS, slice_str(line), c), 0);
 }
 
+void client_answered_late(struct client *c, const char *key)
+{
+	char ticket[64];
+	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT,
+		                      .key = slice_str(key),
+		                      .token = SLICE_LIT("token") } };
+
+	snprintf(ticket, sizeof(ticket), "%s", c->waiter->ticket);
+	t.ticket = slice_str(ticket);
+	waiter_answered_late(c->waiter, 0, &t, LEASE_MS, c);
+}
+
 struct client *client_in_line(struct fake_line *f, const char *key, int place)
 {
 	struct client *c = client_come(f);

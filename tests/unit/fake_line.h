@@ -42,7 +42,9 @@ void client_send(struct client *c);
 /* Redis answers that it is queued, in that place; the lock is held for 3 s more. The lock is of
  * the layout `count`, so that Redisson's channel counts. */
 void client_queued(struct client *c, const char *key, int place);
-/* All of that. */
+/* Redis answers that it has the lock, and that came late. */
+void client_answered_late(struct client *c, const char *key);
+/* It is sent, and queued. */
 struct client *client_in_line(struct fake_line *f, const char *key, int place);
 /* Redis publishes that it has been granted the lock `key`, after so many ms in the queue. */
 void client_notify(struct client *c, int ms);

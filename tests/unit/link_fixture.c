@@ -48,6 +48,14 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *r)
 	                   : "");
 }
 
+static bool on_is_late(void *owner, void *tag)
+{
+	const struct link_fixture *f = owner;
+
+	(void)tag;
+	return f->is_late;
+}
+
 static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct link_fixture *f = owner;
@@ -95,6 +103,7 @@ static const struct link_ops ops = {
 	.on_bytes = on_bytes,
 	.on_reply = on_reply,
 	.on_answered = on_answered,
+	.is_late = on_is_late,
 	.on_line = on_line,
 	.on_frame = on_frame,
 	.on_stream = on_stream,

@@ -42,6 +42,7 @@ struct link_fixture {
 	char reason[128];
 
 	/* What the owner does. */
+	bool is_late;
 	bool drops_errors;
 	bool takes_frames; /* that begin with "message", and pushes */
 	bool closes_on_reply;

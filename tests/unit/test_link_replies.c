@@ -250,6 +250,54 @@ static void a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so(voi
 	     "reply c :\nreply d +\n");
 }
 
+static void expect_late(struct link_fixture *f)
+{
+	f->is_late = true;
+	f->drops_errors = false;
+	for (const char *const *tag = (const char *const[]){ "a", "b", "c", "d", NULL }; *tag;
+	     tag++)
+		expect(f, LINK_NOTIFY | LINK_INTERCEPT_LATE, *tag);
+}
+
+#define ANSWERS ":1\r\n$-1\r\n$2\r\nab\r\n*1\r\n+c\r\n"
+
+static void any_reply_that_comes_late_is_asked_about(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_late, ANSWERS, ANSWERS,
+	     "asked a :1\r\n\nreply a :\nasked b $-1\r\n\nreply b $\n"
+	     "asked c $2\r\nab\r\n\nreply c $\nasked d *1\r\n+c\r\n\nreply d *\n");
+}
+
+static void expect_late_dropped(struct link_fixture *f)
+{
+	expect_late(f);
+	f->drops_errors = true;
+	expect(f, LINK_PASS, NULL);
+}
+
+static void a_late_reply_that_the_owner_drops_is_as_if_it_never_came(void **state)
+{
+	struct link_fixture *f = *state;
+
+	SEES(f, expect_late_dropped, ANSWERS "+e\r\n", "+e\r\n",
+	     "asked a :1\r\n\nasked b $-1\r\n\nasked c $2\r\nab\r\n\n"
+	     "asked d *1\r\n+c\r\n\n");
+}
+
+static void a_reply_in_time_is_not_asked_about_unless_its_line_may_end_late(void **state)
+{
+	struct link_fixture *f = *state;
+
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT_LATE, "a");
+	expect(f, LINK_NOTIFY | LINK_INTERCEPT_LATE, "b");
+	SERVER_SENDS(f, ":1\r\n:2");
+	assert_seen(f, ":1\r\n", "reply a :\n");
+	SERVER_SENDS(f, "5\r\n");
+	assert_seen(f, ":1\r\n:25\r\n", "reply a :\nasked b :25\r\n\nreply b :\n");
+}
+
 static void expect_status_dropped(struct link_fixture *f)
 {
 	expect_status_asked(f);
@@ -435,6 +483,9 @@ int main(void)
 		TEST_CONNECTED(what_is_no_error_is_not_held),
 		TEST(a_status_that_is_asked_about_is_forwarded_when_the_owner_says_so),
 		TEST(a_status_that_the_owner_drops_is_as_if_it_never_came),
+		TEST(any_reply_that_comes_late_is_asked_about),
+		TEST(a_late_reply_that_the_owner_drops_is_as_if_it_never_came),
+		TEST_CONNECTED(a_reply_in_time_is_not_asked_about_unless_its_line_may_end_late),
 		TEST(a_push_is_forwarded_and_answers_nothing),
 		TEST(a_published_message_answers_nothing_while_watched),
 		TEST_CONNECTED(nothing_but_pushes_is_asked_about_while_not_watched),

@@ -86,9 +86,12 @@ struct pending_lock {
 	bool counts; /* a lock that is taken again must be released as often */
 	bool by_value, release;
 	bool exclusive; /* no other connection can have taken it by this token */
+	bool confirms; /* its success is told only while its lease is good */
 	enum renew_mode renew;
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
+	struct resp_reply reply; /* that came late, and */
+	struct buf answer; /* its bytes */
 	size_t nbytes; /* its memory */
 	size_t nkeys;
 	struct slice keys[];

@@ -70,6 +70,30 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 enum lock_success pending_lock_success(const struct pending_lock *p);
 /* Its lease began at `since`, not when it was sent. */
 void pending_lock_since(struct pending_lock *p, double since);
+/* It was sent now, not when it was written. */
+void pending_lock_sent(struct pending_lock *p);
+
+/* Is the client told of its success only while the lease is good? It is if hasp has a part in
+ * how long that takes, or lasts: by a verb, a rule's `wait`, renewal, or a lease that hasp
+ * chose. */
+bool pending_lock_confirms(const struct pending_lock *p);
+/* So late, now, that much of the lease is over, or may be; that all of it is. */
+bool pending_lock_is_late(const struct pending_lock *p);
+bool pending_lock_is_over(const struct pending_lock *p);
+/* What is to be done when it was answered late. */
+enum pending_lock_late {
+	PENDING_LOCK_TELL, /* it is no success, and good for ever */
+	PENDING_LOCK_CONFIRM, /* whether it has the lock still */
+	PENDING_LOCK_REPEAT, /* it can be carried out once more */
+};
+enum pending_lock_late pending_lock_late(const struct pending_lock *p,
+                                         const struct resp_reply *r);
+/* Keeps the reply and its bytes, until it is known whether the client gets them. */
+void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes);
+/* The bytes that were kept, and the reply; empty: none. */
+struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r);
+/* How the client is told that it has no lock, without the line end. */
+const char *pending_lock_refusal(const struct pending_lock *p, bool resp3);
 void pending_lock_free(struct pending_lock *p); /* NULL is allowed */
 size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
 

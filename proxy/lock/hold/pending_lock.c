@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "lock/model/lease.h"
 
 /* How often a try that may still be on its way is undone. */
 #define UNDO_TIMES 6
@@ -68,9 +69,11 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
 	struct pending_lock *p;
 
-	/* A call that takes a lock may have to be undone. */
+	/* A call that takes a lock may have to be undone; one that extends a verbs' lock may be
+	 * answered late. */
 	if (call->effect == LOCK_EFFECT_NONE || nkeys == 0 ||
-	    (!takes && !counts && h->by_id.n == 0 && h->npending == 0))
+	    (!takes && !counts && !(verbs && call->effect == LOCK_EFFECT_EXPIRES) &&
+	     h->by_id.n == 0 && h->npending == 0))
 		return NULL;
 	p = pending_lock_alloc(h, call, keys, nkeys,
 	                       by_value && takes ? call->value : terms->token);
@@ -83,6 +86,9 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->by_value = by_value;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
+	p->confirms = call->effect != LOCK_EFFECT_DROPS &&
+	              (verbs ||
+	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));
 	p->renew = renew;
 	p->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;
 	p->max_hold_ms = rule ? rule->max_hold_ms : verbs->max_hold_ms;
@@ -114,6 +120,62 @@ void pending_lock_since(struct pending_lock *p, double since)
 {
 	p->sent_at = since;
 }
+
+void pending_lock_sent(struct pending_lock *p)
+{
+	p->sent_at = timers_now(p->holds->timers);
+}
+
+/* --- answers that come late ------------------------------------------------------ */
+
+bool pending_lock_confirms(const struct pending_lock *p)
+{
+	return p->confirms;
+}
+
+static double age_ms(const struct pending_lock *p)
+{
+	return (timers_now(p->holds->timers) - p->sent_at) * 1000;
+}
+
+bool pending_lock_is_late(const struct pending_lock *p)
+{
+	return p->confirms && age_ms(p) > LEASE_STALE_SHARE * (double)p->call.lease_ms;
+}
+
+bool pending_lock_is_over(const struct pending_lock *p)
+{
+	return p->confirms && p->call.lease_ms && age_ms(p) >= (double)p->call.lease_ms;
+}
+
+enum pending_lock_late pending_lock_late(const struct pending_lock *p,
+                                         const struct resp_reply *r)
+{
+	if (!rewrite_succeeded(&p->call, r))
+		return PENDING_LOCK_TELL;
+	return p->call.effect == LOCK_EFFECT_TAKES ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
+}
+
+void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes)
+{
+	p->reply = *r;
+	buf_clear(&p->answer);
+	buf_append(&p->answer, bytes);
+}
+
+struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r)
+{
+	if (buf_len(&p->answer))
+		*r = p->reply;
+	return buf_slice(&p->answer);
+}
+
+const char *pending_lock_refusal(const struct pending_lock *p, bool resp3)
+{
+	return rewrite_refusal(&p->call, resp3);
+}
+
+/* --- undo ------------------------------------------------------------------------ */
 
 /* Undoing by ticket is exact, and harmless when it is done again. The try may still be on its
  * way to Redis, over a connection that is closed at our end. */
@@ -160,6 +222,7 @@ void pending_lock_free(struct pending_lock *p)
 	if (!p)
 		return;
 	p->holds->npending--;
+	buf_release(&p->answer);
 	if (p->small)
 		freelist_give(&p->holds->pending, p);
 	else

@@ -81,6 +81,8 @@ struct waiter {
 	 * meanwhile. No state, for it stays so while the waiter is granted, lost or sent again,
 	 * until its place is known. Written by waiter_set_unconfirmed(). */
 	bool unconfirmed;
+	uint8_t nlate; /* grants that were over when they could have been told, and its time was
+	                  over, too */
 	enum lock_kind kind;
 	struct list node; /* in its line, or in waiters.unsent */
 	struct line *line; /* NULL: in none */

@@ -12,11 +12,11 @@
  *   UNSENT <-----------'-----------------'                   | LEAVING |
  *        not ready, or not any more              stale grant |   |     |
  *                                                            v   `-----|
- *                                                       CONFIRMING ----'
+ *   SENT, GRANTED_EARLY --- answered late ------------> CONFIRMING ----'
  *
  * LEAVING and CONFIRMING go back to QUEUED, when the waiter was granted the lock before it
- * could leave, or when its stale grant is none any more. When the answer to a try is another
- * one, the try may be sent again, with another ticket.
+ * could leave, or when Redis does not say what became of its stale grant. When the answer to a
+ * try is another one, the try may be sent again, with another ticket.
  *
  * What made it IDLE is told to its owner, which sends it again, or ends it. It may be ended in
  * each state; if it is in a line, it leaves the queue.
@@ -29,13 +29,17 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "lock/model/lease.h"
 #include "lock/model/lock_id.h"
 
 /* Leaving the queue takes a trip to Redis; a client that has waited this much longer is told
  * before the answer. */
 #define GRACE_SECONDS 0.05
-/* The share of its lease that a grant may have lost before its client hears of it. */
-#define STALE_SHARE 0.1
+/* The share of its lease that a grant may have lost before its client hears of it, when its
+ * lease was begun anew so that the client can hear of it. */
+#define CONFIRMED_SHARE 0.5
+/* Whose time is over gives up after so many grants that came too late. */
+#define LATE_MAX 3
 /* When the first waiter of a line is probed for the first time. */
 #define CROSSED_MS 20
 /* How long leaving is tried when Redis is away: for a lease, but at least and at most so long.
@@ -49,10 +53,11 @@ static const unsigned char allowed_states[WAITER_STATES] = {
 	[WAITER_IDLE] = 1 << WAITER_UNSENT | 1 << WAITER_SENT,
 	[WAITER_UNSENT] = 1 << WAITER_IDLE,
 	[WAITER_SENT] = 1 << WAITER_SENT | 1 << WAITER_GRANTED_EARLY | 1 << WAITER_QUEUED |
-	                1 << WAITER_UNSENT,
-	[WAITER_GRANTED_EARLY] = 1 << WAITER_SENT | 1 << WAITER_QUEUED | 1 << WAITER_UNSENT,
+	                1 << WAITER_CONFIRMING | 1 << WAITER_UNSENT,
+	[WAITER_GRANTED_EARLY] = 1 << WAITER_SENT | 1 << WAITER_QUEUED |
+	                         1 << WAITER_CONFIRMING | 1 << WAITER_UNSENT,
 	[WAITER_QUEUED] = 1 << WAITER_IDLE | 1 << WAITER_CONFIRMING | 1 << WAITER_LEAVING,
-	[WAITER_CONFIRMING] = 1 << WAITER_IDLE | 1 << WAITER_QUEUED,
+	[WAITER_CONFIRMING] = 1 << WAITER_IDLE | 1 << WAITER_QUEUED | 1 << WAITER_CONFIRMING,
 	[WAITER_LEAVING] = 1 << WAITER_IDLE | 1 << WAITER_QUEUED,
 };
 
@@ -147,6 +152,7 @@ static void waiter_confirm(struct waiter *w)
 /* --- what becomes of it ----------------------------------------------------------- */
 
 static void waiter_on_timer(struct timer *t, double now);
+static void leave_queue(struct waiter *w, bool undo);
 
 /* If the deadline has passed while it could not leave, it leaves now. */
 static void watch_deadline(struct waiter *w)
@@ -181,19 +187,44 @@ static void waiter_timed_out(struct waiter *w)
 	w->ops->on_timed_out(w->owner, w->tag);
 }
 
+/* One more grant was over, or nearly, before its client could be told. True: enough of that. */
+static bool is_late_again(struct waiter *w)
+{
+	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LATE_MAX;
+}
+
+/* It has the lock since `since`, says the answer to `p`. */
+static void waiter_found(struct waiter *w, const struct probe *p, long long fence, double since)
+{
+	double share = p->confirms ? CONFIRMED_SHARE : LEASE_STALE_SHARE;
+
+	/* (A lease whose end is a date cannot be begun anew.) */
+	if ((p->confirms && w->lease_ms == 0) ||
+	    timers_now(w->all->timers) - since <= share * waiter_lease(w)) {
+		waiter_granted(w, fence, since);
+	} else if (p->confirms && is_late_again(w)) {
+		leave_queue(w, true);
+		waiter_timed_out(w);
+	} else {
+		waiter_confirm(w);
+	}
+}
+
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a)
 {
-	double left = (double)a->held_ms / 1000;
+	double gone = waiter_lease(w) - (double)a->held_ms / 1000;
+	double since = p->sent_at - (w->lease_ms && gone > 0 ? gone : 0);
 
-	if (a->outcome == PROBE_GONE) {
+	if (a->outcome == PROBE_GRANTED) {
+		waiter_found(w, p, a->fence, since);
+	} else if (a->outcome == PROBE_GONE && p->confirms && is_late_again(w)) {
+		waiter_timed_out(w);
+	} else if (a->outcome == PROBE_GONE) {
 		waiter_lost(w);
-	} else if (a->outcome == PROBE_GRANTED && !p->confirms &&
-	           left < (1 - STALE_SHARE) * waiter_lease(w)) {
-		waiter_confirm(w);
-	} else if (a->outcome == PROBE_GRANTED) {
-		waiter_granted(w, a->fence, p->sent_at + left - waiter_lease(w));
 	} else if (p->confirms) {
 		waiter_set_state(w, WAITER_QUEUED);
+		if (!timer_is_running(&w->line->timer))
+			line_probe_later(w->line);
 		watch_deadline(w);
 	}
 }
@@ -220,7 +251,7 @@ static void take_grant(struct waiter *w, const struct grant *g)
 
 	if (since > now)
 		since = now;
-	if (now - since > STALE_SHARE * waiter_lease(w))
+	if (now - since > LEASE_STALE_SHARE * waiter_lease(w))
 		waiter_confirm(w);
 	else
 		waiter_granted(w, g->fence, since);
@@ -391,6 +422,34 @@ static void probe_soon(struct line *l, const struct waiter *w, int64_t held_ms)
 		                                                             : CROSSED_MS);
 }
 
+/* Puts it into its line, with all that asking Redis about it needs. */
+static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_try *t,
+                                   int64_t lease_ms, void *tag)
+{
+	struct line *l = line_get(w->all, db, t->id.key, t->id.kind);
+
+	w->tag = tag;
+	w->lease_ms = lease_ms;
+	w->kind = t->id.kind;
+	buf_clear(&w->bytes);
+	buf_append(&w->bytes, t->id.token);
+	buf_append(&w->bytes, t->value);
+	w->token_len = t->id.token.n;
+	waiter_set_unconfirmed(w, false);
+	line_enqueue(l, w);
+	return l;
+}
+
+void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+                          void *tag)
+{
+	if (w->state == WAITER_IDLE)
+		waiter_sent(w, t->ticket);
+	w->place = 0;
+	(void)enqueue_waiter(w, db, t, lease_ms, tag);
+	waiter_confirm(w);
+}
+
 int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
                   struct slice line, void *tag)
 {
@@ -400,17 +459,8 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
 
 	if ((!granted && w->state != WAITER_SENT) || read_queued(w, line, &held_ms) != 0)
 		return -1;
-	w->tag = tag;
-	w->lease_ms = lease_ms;
-	w->kind = t->id.kind;
-	buf_clear(&w->bytes);
-	buf_append(&w->bytes, t->id.token);
-	buf_append(&w->bytes, t->value);
-	w->token_len = t->id.token.n;
-	l = line_get(w->all, db, t->id.key, t->id.kind);
 	waiter_set_state(w, WAITER_QUEUED);
-	waiter_set_unconfirmed(w, false);
-	line_enqueue(l, w);
+	l = enqueue_waiter(w, db, t, lease_ms, tag);
 	line_listen(l, true);
 	probe_soon(l, w, held_ms);
 	if (granted && is_proved(w, &w->grant)) {

@@ -76,8 +76,8 @@ struct waiter_ops {
 	/* It has the lock, with `fence` if the kind has one, since `since` at the latest. The
 	 * owner ends the waiter. */
 	void (*on_granted)(void *owner, void *tag, long long fence, double since);
-	/* It did not get the lock in time, and has left the queue or is about to. The owner
-	 * ends the waiter. */
+	/* It did not get the lock in time, or could not be told in time that it has it. It has
+	 * left the queue or is about to. The owner ends the waiter. */
 	void (*on_timed_out)(void *owner, void *tag);
 	/* It lost its place, through no fault of its own: the owner tries again, in place
 	 * waiter_place(). */
@@ -117,6 +117,13 @@ void waiter_sent(struct waiter *w, struct slice ticket);
  * try was sent or the line is not understood. */
 int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
                   struct slice line, void *tag) __attribute__((warn_unused_result));
+
+/* The try was answered by success, but so late that the lease of what it took may be over: asks
+ * Redis whether it has the lock still, and begins the lease anew. If it has, on_granted() is
+ * called; if not, on_lost(), and when that happens too often, on_timed_out(). The arguments are
+ * those of waiter_queued(). */
+void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
+                          void *tag);
 
 /* Frees it; if it is in line, it leaves the queue, and what it may have been granted is
  * released. NULL is allowed. */

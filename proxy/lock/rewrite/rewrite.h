@@ -59,7 +59,7 @@ enum lock_success {
 	LOCK_IF_ONE, /* :1 */
 	LOCK_IF_POSITIVE, /* an integer > 0 */
 	LOCK_IF_NIL, /* SET NX GET: there was no value before */
-	LOCK_IF_VALUE, /* SET XX GET: there was one */
+	LOCK_IF_VALUE, /* SET XX GET: there was one, and it was not another's */
 	LOCK_IF_NO_ERROR,
 };
 
@@ -113,6 +113,10 @@ void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
 
 /* Did this reply to `call` mean success? */
 bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
+
+/* How the client is told that `call` did not take the lock, without the line end: as the
+ * command itself is refused, else by an error. */
+const char *rewrite_refusal(const struct lock_call *call, bool resp3);
 
 /* hasp's own calls, for a lock in its tables; always as EVALSHA. `secret`: proofs_secret() of
  * its database. */

@@ -217,3 +217,22 @@ bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
 	}
 	return false;
 }
+
+const char *rewrite_refusal(const struct lock_call *call, bool resp3)
+{
+	switch (call->script) {
+	case SCRIPT_TAKE:
+	case SCRIPT_TAKE_WAIT:
+	case SCRIPT_LOCK_COUNT:
+	case SCRIPT_LOCK_STRING:
+		if (call->success == LOCK_IF_ONE)
+			return ":0";
+		/* (To SET NX GET nil means success.) */
+		if (call->success != LOCK_IF_NIL)
+			return resp3 ? "_" : "$-1";
+		break;
+	default:
+		break;
+	}
+	return "-LOCKED the lease was over before the answer was there";
+}

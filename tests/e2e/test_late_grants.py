@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A lock that is got at once, but the answer comes late: the client is told only what is still true.
+
+The gates hold the answer up, as a hasp does that is stopped before it reads it.
+"""
+
+import pytest
+from harness import encode, until
+from harness.gates import Gates, subscribe
+from harness.guards import guard, is_lost
+from harness.info import calls
+from harness.line import queue_of
+from harness.replies import NIL, OK, ONE, ZERO, bulk
+from harness.sections import rule, verbs
+
+LOCK = "lock:1"
+BRIEF = "300ms"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture
+def gates(redis_server):
+    with Gates(redis_server.address) as relay:
+        yield relay
+
+
+class Late:
+    """`one` has sent a command through the gates, and its answer is on its way."""
+
+    def __init__(self, start_hasp, gates, plain, rules, before=()):
+        self.gates, self.plain = gates, plain
+        self.hasp = start_hasp(rules, upstream=gates.address).is_up()
+        self.away = start_hasp(rules)
+        self.one, self.other = self.hasp.connect(), self.away.connect()
+        assert self.one.call("PING") == b"+PONG\r\n"
+        if "verbs" in rules:
+            subscribe(self.hasp, gates, plain)
+        for command in before:
+            self.one.call(*command)
+
+    def send(self, *commands):
+        self.gates.shut(replies={"link"})
+        self.one.send(b"".join(encode(*command) for command in commands))
+        until(lambda: self.gates.waiting, "the answer to be on its way")
+
+    def runs_out(self):
+        until(lambda: not self.plain.exists(LOCK), "the lease to end")
+
+    def takes(self, *command):
+        """Somebody else, meanwhile."""
+        reply = self.other.call(*command)
+        assert reply == OK or reply.startswith(b":"), reply
+
+    def answer(self):
+        self.gates.open()
+        return self.one.read()
+
+    def close(self):
+        self.one.close()
+        self.other.close()
+
+
+@pytest.fixture
+def late(start_hasp, gates, plain):
+    made = []
+
+    def make(rules, before=()):
+        made.append(Late(start_hasp, gates, plain, rules, before))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+LAYOUTS = pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
+
+
+@LAYOUTS
+@pytest.mark.parametrize("terms", [("PX", 300), (), ("PX", 300, "AS", "me")], ids=str)
+def test_lock_that_is_over_is_not_told_of(late, plain, reentrant, terms):
+    them = late(verbs(reentrant=reentrant, lease=BRIEF))
+    them.send(("LOCK", LOCK, *terms))
+    them.runs_out()
+    them.takes("LOCK", LOCK, "PX", 60000)
+    assert them.answer() == NIL
+    assert them.one.call("PING") == b"+PONG\r\n"
+
+
+@LAYOUTS
+def test_who_may_wait_does_when_its_lock_is_over(late, plain, reentrant):
+    them = late(verbs(reentrant=reentrant))
+    them.send(("LOCK", LOCK, "PX", 300, "WAIT", 60000))
+    them.runs_out()
+    them.takes("LOCK", LOCK, "PX", 60000)
+    them.gates.open()
+    until(lambda: plain.zcard(queue_of(LOCK)) == 1, "it to wait")
+    before = int(plain.get("hasp:fence"))
+    assert them.other.call("UNLOCK", LOCK) == ONE
+    assert them.one.read() == b":%d\r\n" % (before + 1)
+
+
+@LAYOUTS
+def test_lock_that_is_over_and_free_is_taken_again(late, plain, reentrant):
+    them = late(verbs(reentrant=reentrant))
+    them.send(("LOCK", LOCK, "PX", 300))
+    them.runs_out()
+    fence = int(plain.get("hasp:fence"))
+    plain.set("hasp:fence", fence + 10)
+    plain.config_set("maxmemory", 0)
+    assert int(them.answer()[1:]) > fence + 10
+
+
+@LAYOUTS
+@pytest.mark.parametrize("again", [False, True])
+def test_lease_of_a_lock_that_is_told_late_begins_anew(late, plain, reentrant, again):
+    if again and reentrant == "no":
+        pytest.skip("it is refused")
+    before = [("LOCK", LOCK, "PX", 1000)] if again else []
+    them = late(verbs(reentrant=reentrant), before)
+    them.send(("LOCK", LOCK, "PX", 5000))
+    fence = plain.get("hasp:fence").encode()
+    ends = plain.pexpiretime(LOCK)
+    until(lambda: plain.pttl(LOCK) < 4400, "more than a tenth of the lease to pass")
+    assert them.answer() == b":" + fence + b"\r\n"
+    assert plain.pexpiretime(LOCK) >= ends + 500
+    assert them.one.call("UNLOCK", LOCK) == ONE
+
+
+def test_extension_that_is_over_is_not_told_of(late):
+    them = late(verbs(), [("LOCK", LOCK, "PX", 60000)])
+    them.send(("LOCK.EXTEND", LOCK, "PX", 300))
+    them.runs_out()
+    them.takes("LOCK", LOCK, "PX", 60000)
+    assert them.answer() == ZERO
+
+
+HELD = b"-LOCKED '%s' is held by another owner\r\n" % LOCK.encode()
+
+
+@pytest.mark.parametrize("owner", ["connection", "user", "value"])
+@pytest.mark.parametrize("command, refusal", [
+    (("SETNX", LOCK, "v"), ZERO), (("SET", LOCK, "v", "NX"), NIL), (("SET", LOCK, "v", "NX", "GET"), bulk("5")),
+    (("SET", LOCK, "v"), HELD), (("GETSET", LOCK, "v"), HELD), (("SET", LOCK, "v", "GET"), HELD),
+    (("INCR", LOCK), b":6\r\n")], ids=str)
+def test_rules_lock_that_is_over_is_not_told_of(late, plain, command, refusal, owner):
+    """The lease is hasp's."""
+    if (command[0], owner) == ("INCR", "value"):
+        pytest.skip("nobody's")
+    them = late(rule(lease=BRIEF, owner=owner))
+    plain.execute_command("ACL", "SETUSER", "other", "on", "nopass", "~*", "&*", "+@all")
+    assert them.other.call("AUTH", "other", "any") == OK
+    them.send(command)
+    them.runs_out()
+    them.takes("SET", LOCK, "5", "NX", "PX", 60000)
+    assert them.answer() == refusal
+    assert them.one.call("PING") == b"+PONG\r\n"
+    assert plain.pttl(LOCK) > 10000
+
+
+@pytest.mark.parametrize("settings", [{"renew": "yes"}, {"wait": "60s"}], ids=str)
+def test_rules_lock_of_the_applications_own_lease_is_told_of_while_it_lasts_if_hasp_has_a_part(late, plain, settings):
+    them = late(rule(**settings))
+    them.send(("SET", LOCK, "v", "NX", "PX", 300))
+    them.runs_out()
+    them.takes("SET", LOCK, "w", "NX", "PX", 60000)
+    if "renew" in settings:
+        assert them.answer() == NIL
+        return
+    them.gates.open()
+    until(lambda: plain.zcard(queue_of(LOCK)) == 1, "it to wait")
+    assert them.other.call("DEL", LOCK) == ONE
+    assert them.one.read() == OK
+
+
+def test_rules_lock_of_the_applications_own_lease_is_told_of_as_by_redis(late):
+    them = late(rule())
+    them.send(("SET", LOCK, "v", "NX", "PX", 300))
+    them.runs_out()
+    assert them.answer() == OK
+
+
+@pytest.mark.parametrize("command, reply", [
+    (("SET", LOCK, "w", "XX"), OK), (("SET", LOCK, "w"), OK), (("GETSET", LOCK, "w"), bulk("v")),
+    (("SET", LOCK, "w", "XX", "GET"), bulk("v")), (("SETEX", LOCK, 5, "w"), OK)], ids=str)
+@pytest.mark.parametrize("in_time", [False, True])
+def test_refresh_is_told_of_while_it_lasts(late, plain, command, reply, in_time):
+    lease = "5s" if in_time else BRIEF
+    them = late(rule(lease=lease, renew="yes"), [("SET", LOCK, "v", "NX", "PX", 60000)])
+    them.send(("SETEX", LOCK, 1, "w") if command[0] == "SETEX" and not in_time else command)
+    if in_time:
+        ends = plain.pexpiretime(LOCK)
+        until(lambda: plain.pttl(LOCK) < 4400, "more than a tenth of the lease to pass")
+        assert them.answer() == reply
+        assert plain.pexpiretime(LOCK) >= ends + 500
+        return
+    them.runs_out()
+    them.takes("SET", LOCK, "5", "NX", "PX", 60000)
+    assert them.answer() == (NIL if "XX" in command else HELD)
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+def test_transaction_whose_lock_is_over_is_answered_by_an_error(late, plain, in_time):
+    them = late(verbs(), [("MULTI",), ("LOCK", LOCK, "PX", 60000 if in_time else 300), ("SET", "data", 1)])
+    them.send(("EXEC",))
+    if not in_time:
+        them.runs_out()
+        them.takes("LOCK", LOCK, "PX", 60000)
+    if in_time:
+        assert them.answer().startswith(b"*2\r\n:")
+        return
+    assert them.answer() == (b"-ERR hasp: the transaction was carried out, but its answer came when the lease "
+                               b"of a lock that it takes was over\r\n")
+    assert them.one.call("GET", "data") == bulk("1")
+    assert plain.exists(LOCK)
+
+
+def test_lock_of_who_hangs_up_while_hasp_asks_whether_it_is_over_is_undone(late, plain):
+    them = late(verbs())
+    them.send(("LOCK", LOCK, "PX", 60000))
+    until(lambda: plain.pttl(LOCK) < 53900, "more than a tenth of the lease to pass", timeout=15)
+    them.gates.shut(requests={"own"})
+    them.hasp.take_turn()
+    before = calls(plain, "evalsha")
+    them.one.close()
+    them.hasp.take_turn()
+    them.gates.open()
+    until(lambda: calls(plain, "evalsha") > before, "it to be undone")
+    until(lambda: not plain.exists(LOCK), "the lock to go")
+
+
+def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
+    """The guard ran out while its answer was under way."""
+    them = late(guard(lease=BRIEF))
+    them.send(("GET", "stock:1"))
+    until(lambda: not plain.exists("hasp:guard:{stock:1}"), "the guard to run out")
+    assert them.other.call("SET", "stock:1", "theirs") == OK
+    assert them.answer() == NIL
+    assert is_lost(them.one.call("SET", "stock:1", "mine"))
+    assert plain.get("stock:1") == "theirs"
