@@ -223,7 +223,7 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 		waiter_lost(w);
 	} else if (p->confirms) {
 		waiter_set_state(w, WAITER_QUEUED);
-		if (!timer_is_running(&w->line->timer))
+		if (!line_has_next(w->line))
 			line_probe_later(w->line);
 		watch_deadline(w);
 	}
