@@ -51,7 +51,7 @@ struct hold {
 	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
 	unsigned ntickets;
 	long long fence; /* verbs: its fencing token */
-	char (*tickets)[TICKET_SIZE]; /* by verb: of each LOCK, the latest last */
+	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: of each LOCK, the latest last */
 	double slack; /* seconds by which the lease may have begun later than assumed */
 	int64_t lease_ms, default_lease_ms;
 	double begun; /* when it was asked for, or granted */
@@ -67,6 +67,7 @@ struct holds {
 	struct timer gather; /* runs while some are due */
 	size_t npending; /* calls whose reply is due */
 	struct freelist pending; /* what is kept of most of them: of PENDING_LOCK_SIZE */
+	struct freelist small; /* most holds */
 	struct buf scratch;
 	struct log_limit limit;
 	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile */

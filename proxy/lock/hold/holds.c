@@ -11,6 +11,8 @@
 
 #include "base/fatal.h"
 
+/* Space for a hold with a key and a token as they mostly are. */
+#define SMALL_SIZE (sizeof(struct hold) + 160)
 /* What Redis' clock may be ahead of ours within a lease. */
 #define RELEASE_SLACK_MS 50
 
@@ -22,6 +24,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	h->script_jobs = script_jobs;
 	list_init(&h->due);
 	freelist_init(&h->pending, PENDING_LOCK_SIZE);
+	freelist_init(&h->small, SMALL_SIZE);
 	map_init(&h->by_id, (uint64_t)(uintptr_t)h);
 	return h;
 }
@@ -34,31 +37,40 @@ void hold_owner_init(struct hold_owner *o)
 	o->seen = NULL;
 }
 
+/* In bytes, with the id and the token, which follow the struct. */
+static size_t hold_size(struct slice id, struct slice token)
+{
+	return sizeof(struct hold) + id.n + token.n;
+}
+
 /* Its memory, with one ticket. */
 static size_t hold_nbytes(const struct hold *hold)
 {
-	return sizeof(*hold) + hold->by_id.key.n + hold->token.n + TICKET_SIZE;
+	return hold_size(hold->by_id.key, hold->token) + TICKET_SIZE;
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                       int db)
 {
 	struct slice id = lock_id_write(&h->scratch, db, p->keys[0]);
-	struct hold *hold = xcalloc(1, sizeof(*hold) + id.n + p->token.n);
+	size_t size = hold_size(id, p->token);
+	struct hold *hold = size <= SMALL_SIZE ? freelist_take(&h->small) : xmalloc(size);
 	char *bytes = (char *)(hold + 1);
 
 	memcpy(bytes, id.p, id.n);
 	if (p->token.n)
 		memcpy(bytes + id.n, p->token.p, p->token.n);
-	hold->holds = h;
-	hold->owner = o;
-	hold->by_id.key = slice_of(bytes, id.n);
-	hold->token = slice_of(bytes + id.n, p->token.n);
-	hold->kind = p->call.kind;
-	hold->shared = !p->exclusive;
-	hold->release = p->release;
-	hold->renew = p->renew;
-	hold->default_lease_ms = p->default_lease_ms;
+	*hold = (struct hold){
+		.holds = h,
+		.owner = o,
+		.by_id.key = slice_of(bytes, id.n),
+		.token = slice_of(bytes + id.n, p->token.n),
+		.kind = p->call.kind,
+		.shared = !p->exclusive,
+		.release = p->release,
+		.renew = p->renew,
+		.default_lease_ms = p->default_lease_ms,
+	};
 	list_init(&hold->due);
 	map_put(&h->by_id, &hold->by_id);
 	list_append(&o->holds, &hold->node);
@@ -69,6 +81,8 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 
 void hold_free(struct hold *hold)
 {
+	bool is_small = hold_size(hold->by_id.key, hold->token) <= SMALL_SIZE;
+
 	timer_stop(hold->holds->timers, &hold->timer);
 	list_remove(&hold->due);
 	if (hold->batch_slot)
@@ -78,7 +92,10 @@ void hold_free(struct hold *hold)
 	hold->owner->n--;
 	hold->owner->nbytes -= hold_nbytes(hold);
 	free(hold->tickets);
-	free(hold);
+	if (is_small)
+		freelist_give(&hold->holds->small, hold);
+	else
+		free(hold);
 }
 
 static struct hold *hold_of(struct map_node *node)
@@ -94,6 +111,7 @@ void holds_free(struct holds *h)
 	timer_stop(h->timers, &h->gather);
 	map_fini(&h->by_id);
 	freelist_fini(&h->pending);
+	freelist_fini(&h->small);
 	buf_release(&h->scratch);
 	free(h);
 }
@@ -162,7 +180,8 @@ static void forget_oldest_ticket(struct hold *hold)
 void hold_add_ticket(struct hold *hold, struct slice ticket)
 {
 	hold->count++;
-	if (ticket.n == 0 || ticket.n >= TICKET_SIZE)
+	/* They are for the release at disconnect. */
+	if (!hold->release || ticket.n == 0 || ticket.n >= TICKET_SIZE)
 		return;
 	if (hold->ntickets == TICKETS_KEPT)
 		forget_oldest_ticket(hold);
