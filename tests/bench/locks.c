@@ -189,7 +189,7 @@ static void write_transaction(const struct load *load, struct client *c, struct 
 
 static const struct kind kinds[] = {
 	{ "set", "bench", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
-	{ "verb", "bench", write_verbs, 2, { NULL, ":1\r\n" }, false },
+	{ "verb", "verb", write_verbs, 2, { NULL, ":1\r\n" }, false },
 	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "watch",
