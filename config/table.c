@@ -202,7 +202,7 @@ const struct option table_options[] = {
 	  .help = "Memory for all clients together: replies, requests, transactions, locks they hold." },
 	{ SECTION_HASP, "drain_timeout", OPTION_DURATION, IN_CONFIG(drain_timeout_ms),
 	  .def = "30s", .min = 0, .max = LONGEST, .reloadable = true,
-	  .help = "How long SIGTERM waits for busy clients." },
+	  .help = "How long SIGTERM waits for clients that are busy, or hold locks." },
 	{ SECTION_HASP, "user", OPTION_STRING, IN_CONFIG(user),
 	  .expected = "the name of a user of this machine",
 	  .help = "User that hasp becomes once it listens; needed only when started as root." },

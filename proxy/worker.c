@@ -230,7 +230,7 @@ static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revent
 	clients_sweep(&w->clients);
 	clients_trim(&w->clients);
 	clients_reap(&w->clients);
-	if (w->clients.draining && may_leave(w))
+	if (w->leave_at > 0 && may_leave(w))
 		ev_break(loop, EVBREAK_ALL);
 }
 
@@ -304,10 +304,10 @@ static void use_config(struct worker *w, struct config *config)
 static void drain(struct worker *w, struct config *unused)
 {
 	(void)unused;
-	if (w->clients.draining)
+	if (w->leave_at > 0)
 		return;
 	close_listeners(w);
-	w->clients.draining = true;
+	clients_drain(&w->clients);
 	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);

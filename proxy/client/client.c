@@ -73,21 +73,19 @@ void clients_reap(struct client_env *env)
 		client_free(container_of(node, struct client, node));
 }
 
-/* Nothing of the client is under way: closing it now loses nothing. */
-static bool is_at_rest(const struct client *c)
+/* A request that streams has no answer before it ends. */
+static bool waits_for_answer(const struct client *c)
 {
-	return buf_len(&c->in) == 0 && c->state == CLIENT_OPEN &&
-	       !session_in_multi(&c->session) && c->session.txn.watched.n == 0 &&
-	       c->user.inflight == 0 &&
-	       (!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
-	       stream_pending(&c->stream) == 0;
+	return client_is_parked(c) || c->user.inflight > (c->state == CLIENT_STREAMING) ||
+	       (c->user.link && !c->shared && link_pending(c->user.link)) ||
+	       stream_pending(&c->stream);
 }
 
-/* Quiet by nature: it waits for what others publish. */
-static bool is_listener(const struct client *c)
+/* It is the client's turn to say something; a part of a request is nothing. */
+static bool is_silent(const struct client *c)
 {
-	return c->session.opaque || c->state == CLIENT_TUNNEL ||
-	       session_is_subscribed(&c->session);
+	return !client_is_listener(c) && !waits_for_answer(c) &&
+	       !session_in_multi(&c->session) && !c->session.txn.watching;
 }
 
 static void sweep_finishing(struct client_env *env, double now)
@@ -103,26 +101,43 @@ static void sweep_finishing(struct client_env *env, double now)
 	}
 }
 
-void clients_sweep(struct client_env *env)
+static void sweep_idle(struct client_env *env, double now)
 {
-	double now = env->policy.now;
 	double idle = (double)env->policy.config->client_idle_timeout_ms / 1000;
 	struct list *at, *next;
 
-	sweep_finishing(env, now);
-	for (at = env->clients.next; at != &env->clients; at = next) {
+	for (at = env->clients.next; idle > 0 && at != &env->clients; at = next) {
 		struct client *c = container_of(at, struct client, node);
-		bool listener = is_listener(c);
 		next = at->next;
-		if (env->draining && !listener && is_at_rest(c))
-			client_close(c, "draining");
-		else if (!env->draining && idle <= 0)
+		if (now - c->active_at < idle)
 			return;
-		else if (!env->draining && now - c->active_at < idle)
-			return;
-		else if (!env->draining && !listener && is_at_rest(c))
+		if (is_silent(c))
 			client_close(c, "idle for client_idle_timeout");
 	}
+}
+
+static void sweep_draining(struct client_env *env)
+{
+	struct list *at, *next;
+
+	for (at = env->clients.next; at != &env->clients; at = next) {
+		next = at->next;
+		client_drain(container_of(at, struct client, node));
+	}
+}
+
+void clients_sweep(struct client_env *env)
+{
+	sweep_finishing(env, env->policy.now);
+	if (env->phase == CLIENTS_DRAINING)
+		sweep_draining(env);
+	else
+		sweep_idle(env, env->policy.now);
+}
+
+void clients_drain(struct client_env *env)
+{
+	env->phase = CLIENTS_DRAINING;
 }
 
 void clients_shed(struct client_env *env)
@@ -139,6 +154,7 @@ void clients_trim(struct client_env *env)
 
 void clients_close(struct client_env *env, const char *reason)
 {
+	env->phase = CLIENTS_CUT_OFF;
 	while (!list_empty(&env->clients))
 		client_close(container_of(env->clients.next, struct client, node), reason);
 	while (!list_empty(&env->finishing))

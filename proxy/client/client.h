@@ -38,9 +38,14 @@ void client_new(struct client_env *env, int fd, const char *listener);
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
 
-/* Closes clients that were idle too long, or that do not take their last bytes; with
- * env->draining also those at rest. Once a second or so. */
+/* Closes clients that were idle too long, or that do not take their last bytes. Once a second
+ * or so. */
 void clients_sweep(struct client_env *env);
+
+/* hasp shall end: from now on a client is closed when it is at rest. One that has a lock, a
+ * guard or a transaction, or waits, is in the middle of its work, and is closed when it gives
+ * that back. clients_sweep() is then to be called more often. */
+void clients_drain(struct client_env *env);
 
 /* Closes those for which most is kept, while it is more than memory_limit for all together, and
  * gives back the memory that only this turn needed. At the end of each turn of the loop, as
@@ -49,7 +54,8 @@ void clients_shed(struct client_env *env);
 /* Gives the kernel back what was freed, if that is much. Once a second or so. */
 void clients_trim(struct client_env *env);
 
-/* Closes them all. */
+/* hasp ends: closes them all. They are cut off in the middle of their work, so that what they
+ * have is not released, but runs out with its lease. */
 void clients_close(struct client_env *env, const char *reason);
 
 #endif

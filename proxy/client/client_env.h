@@ -20,6 +20,13 @@
 
 struct client;
 
+/* Only client.c writes it. The phases follow each other in this order. */
+enum clients_phase {
+	CLIENTS_SERVED,
+	CLIENTS_DRAINING, /* each is closed when it is at rest */
+	CLIENTS_CUT_OFF, /* hasp ends: what they have runs out with its lease */
+};
+
 /* What the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
@@ -39,7 +46,7 @@ struct client_env {
 	size_t most; /* of account.total since memory was last given back */
 	struct log_limit over_limit;
 	uint64_t nover; /* clients that were closed because too much was kept for them */
-	bool draining; /* close every client that is at rest */
+	enum clients_phase phase;
 	/* A client was freed. */
 	void (*on_gone)(void *arg);
 	void *arg;

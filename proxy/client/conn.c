@@ -49,7 +49,7 @@ void client_park(struct client *c, enum client_state why)
 {
 	client_set_state(c, why);
 	HASP_ASSERT(client_is_parked(c));
-	c->user.await_idle = why == CLIENT_PARKED_LINK;
+	c->user.await_idle = why == CLIENT_PARKED_LINK || c->env->phase != CLIENTS_SERVED;
 }
 
 void client_unpark(struct client *c)
@@ -159,14 +159,21 @@ void client_leave_link(struct client *c)
 		link_close(l);
 }
 
+/* hasp ends while the client has work to do: what it has must not be released. */
+static bool is_cut_off(const struct client *c)
+{
+	return c->env->phase == CLIENTS_CUT_OFF;
+}
+
 /* Releases what the request has acquired, if Redis carried it out. */
 static void undo(void *arg, struct pending_request *r, int db)
 {
-	(void)arg;
+	struct client *c = arg;
+
 	pending_lock_undo(r->pending_lock, db);
 	r->pending_lock = NULL;
 	if (r->guard_op)
-		guard_op_undo(r->guard_op);
+		guard_op_undo(r->guard_op, is_cut_off(c));
 }
 
 /* Releases what the client holds or is about to acquire, and ends its wait. */
@@ -174,12 +181,12 @@ static void give_up_locks(struct client *c)
 {
 	/* A waiter leaves the line; what was sent and not answered is undone. */
 	if (c->state != CLIENT_PARKED_TURN)
-		session_each_awaited(&c->session, undo, NULL);
+		session_each_awaited(&c->session, undo, c);
 	else if (c->current && c->current->guard_op)
 		guard_op_list_readers(c->current->guard_op);
 	client_end_wait(c);
-	hold_owner_end(&c->holds);
-	read_set_end(&c->read_set, clock_now());
+	hold_owner_end(&c->holds, !is_cut_off(c));
+	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	observer_free(c->observer);
 	c->observer = NULL;
 	/* It was not sent yet. */
@@ -204,6 +211,40 @@ void client_close(struct client *c, const char *reason)
 	buf_release(&c->in);
 	list_remove(&c->node);
 	list_append(&c->env->dead, &c->node);
+}
+
+bool client_is_listener(const struct client *c)
+{
+	return c->session.opaque || c->state == CLIENT_TUNNEL ||
+	       session_is_subscribed(&c->session);
+}
+
+/* The application counts on what was done over this connection. */
+static bool is_at_work(const struct client *c)
+{
+	double now = clock_now();
+
+	return session_in_multi(&c->session) || c->session.txn.watching ||
+	       hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now);
+}
+
+/* Nothing that it sent, or that is sent to it, is under way. */
+static bool is_quiet(const struct client *c)
+{
+	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && c->user.inflight == 0 &&
+	       (!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
+	       stream_pending(&c->stream) == 0 && !stream_has_input(&c->stream);
+}
+
+void client_drain(struct client *c)
+{
+	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
+	if (client_is_ending(c) || client_is_listener(c))
+		return;
+	if (is_quiet(c) && !is_at_work(c))
+		client_close(c, "draining");
+	else
+		c->user.await_idle = true;
 }
 
 /* What the client still sends is read and dropped meanwhile: closing a socket with unread

@@ -68,6 +68,13 @@ void client_decide_again(struct client *c);
 /* The client does not wait for a lock any more. */
 void client_end_wait(struct client *c);
 
+/* Quiet by nature: it waits for what others publish, or for what it replicates. */
+bool client_is_listener(const struct client *c);
+
+/* While hasp drains: closes the client if nothing of it is under way and it has no lock, guard
+ * or transaction; else this is asked again when the last reply that is due was sent to it. */
+void client_drain(struct client *c);
+
 /* Ends it at once. clients_reap() frees it. `reason` is for the log. */
 void client_close(struct client *c, const char *reason);
 

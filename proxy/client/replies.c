@@ -78,6 +78,8 @@ static void on_link_idle(void *owner)
 		exchange_resume(c);
 	else if (c->state == CLIENT_PARKED_LINK || (c->eof && !client_is_parked(c)))
 		client_unpark(c);
+	if (c->env->phase == CLIENTS_DRAINING)
+		client_drain(c);
 }
 
 /* --- replies ------------------------------------------------------------------------------ */

@@ -176,11 +176,3 @@ def test_release_is_made_good_when_redis_is_back(start_hasp, redis_server, plain
         assert plain.exists(key)
         relay.mend()
         assert gone(plain, key)
-
-
-def test_sigterm_releases_what_is_to_be_released(start_hasp, plain):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
-    with hasp.connect() as one:
-        one.call("SETNX", KEY, "v")
-        hasp.signal(signal.SIGTERM)
-        assert gone(plain, KEY, SIDE)

@@ -8,7 +8,7 @@ import pytest
 from harness import encode, until
 from harness.by_hand import connected
 from harness.marks import BOTH
-from harness.replies import OK, PONG
+from harness.replies import OK, ONE, PONG
 from harness.sections import rule
 
 LOCKS = rule()
@@ -39,6 +39,7 @@ def test_sigterm_closes_the_idle_and_waits_for_the_busy(start_hasp, redis_server
         hasp.connect()
     assert multi.call("SETNX", "lock:1", "v") == b"+QUEUED\r\n"
     assert multi.call("EXEC") == b"*1\r\n:1\r\n"
+    assert multi.call("DEL", "lock:1") == ONE
     assert multi.at_end()
     assert watching.call("GET", "lock:2") == b"$-1\r\n" and watching.call("UNWATCH") == OK
     assert watching.at_end()

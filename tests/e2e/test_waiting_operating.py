@@ -165,6 +165,7 @@ def test_waiter_is_waited_for_when_hasp_is_to_leave(start_hasp, plain):
         until(lambda: "draining" in hasp.log, "hasp to drain")
         one.call("UNLOCK", KEY)
         assert other.read() == b":2\r\n"
+        assert other.call("UNLOCK", KEY) == ONE
         assert other.at_end()
         assert hasp.child.wait(60) == 0
 

@@ -28,7 +28,7 @@ int guard_tear_down(void **state)
 {
 	struct guard_fixture *f = *state;
 
-	read_set_end(&f->set, GUARD_NOW);
+	read_set_end(&f->set, GUARD_NOW, false);
 	read_sets_free(f->table);
 	freelist_fini(&f->freelist);
 	fake_jobs_clear();

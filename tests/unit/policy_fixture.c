@@ -101,8 +101,8 @@ int policy_tear_down(void **state)
 
 	drop_decision(f);
 	session_fini(&f->session);
-	hold_owner_end(&f->holds);
-	read_set_end(&f->read_set, POLICY_NOW);
+	hold_owner_end(&f->holds, true);
+	read_set_end(&f->read_set, POLICY_NOW, false);
 	observer_free(f->observer);
 	request_args_fini(&f->args);
 	buf_release(&f->request);

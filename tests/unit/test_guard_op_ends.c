@@ -430,11 +430,11 @@ static void what_was_sent_and_not_answered_leaves_the_line_and_is_released(void 
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
 
 	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW);
-	guard_op_undo(op);
+	guard_op_undo(op, false);
 	/* It was not sent yet. */
 	assert_jobs("");
 	(void)guard_op_step(op, GUARD_EVENT_START);
-	guard_op_undo(op);
+	guard_op_undo(op, false);
 	/* As long as the guard, and the wait for it, may last. */
 	assert_float_equal(fake_jobs_until(), GUARD_NOW + 5 + 3, 0.001);
 	assert_jobs("2 6x dequeue 5 " GUARD_OF("k") " hasp:fence:" GUARD_OF("k") ": " QUEUE_OF(
@@ -448,7 +448,7 @@ static void each_key_of_what_was_not_answered_is_undone(void **state)
 	struct guard_op *op = guard_fixture_op(*state, GUARD_OP_SCRIPT, keys, 2);
 
 	(void)guard_op_step(op, GUARD_EVENT_START);
-	guard_op_undo(op);
+	guard_op_undo(op, false);
 	assert_int_equal(fake_jobs_count("6x dequeue "), 2);
 	end(op, GUARD_OP_FAILED);
 }

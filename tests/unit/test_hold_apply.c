@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+
+#include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
 #include "tests/unit/session_fixture.h"
@@ -80,13 +83,39 @@ static void in_a_database_that_is_not_known_nothing_is_held(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
-static void a_lock_that_is_neither_renewed_nor_released_nor_named_by_its_value_is_no_hold(
-	void **state)
+static void a_lock_that_is_only_remembered_is_held_until_its_lease_is_over(void **state)
 {
 	struct hold_fixture *f = *state;
 
+	assert_false(hold_owner_has_any(&f->owner, HOLD_NOW));
 	HOLD_ANSWER(f, take(f, &rule_by_address), "+OK\r\n");
-	assert_int_equal(f->owner.n, 0);
+	assert_int_equal(f->owner.n, 1);
+	assert_true(hold_owner_has_any(&f->owner, HOLD_NOW + 29.9));
+	assert_false(hold_owner_has_any(&f->owner, HOLD_NOW + 30));
+}
+
+static void of_those_that_are_only_remembered_the_oldest_are_forgotten(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct rule released = rule_by_connection;
+	char key[16] = "k0";
+
+	released.on_disconnect = DISCONNECT_RELEASE;
+	for (int i = 0; i < 1100; i++) {
+		struct lock_call call = { .effect = LOCK_EFFECT_TAKES,
+			                  .success = LOCK_IF_OK,
+			                  .leased = true,
+			                  .lease_ms = 30000,
+			                  .key = slice_str(key) };
+		const struct rule *rule = i < 10 ? &released : &rule_by_address;
+		snprintf(key, sizeof(key), "k%d", i);
+		call.key = slice_str(key);
+		HOLD_ANSWER(f, sent_call(f, rule, &call), "+OK\r\n");
+	}
+	assert_int_equal(f->owner.n, 1024);
+	assert_non_null(hold_first(f->holds, 0, SLICE_LIT("k9")));
+	assert_null(hold_first(f->holds, 0, SLICE_LIT("k10")));
+	assert_non_null(hold_first(f->holds, 0, SLICE_LIT("k1099")));
 }
 
 /* --- values -------------------------------------------------------------------------- */
@@ -140,7 +169,7 @@ static void a_value_of_more_than_4_kb_is_not_remembered(void **state)
 
 	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &call), "+OK\r\n");
 	assert_int_equal(f->owner.n, 1);
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	call.value.n++;
 	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &call), "+OK\r\n");
 	assert_int_equal(f->owner.n, 0);
@@ -168,17 +197,29 @@ static void the_connection_s_end_releases_what_its_rule_says(void **state)
 	struct rule releasing = rule_by_connection;
 
 	HOLD_ANSWER(f, take(f, &rule_by_connection), "+OK\r\n");
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	assert_int_equal(f->owner.n, 0);
 	assert_jobs("");
 	releasing.on_disconnect = DISCONNECT_RELEASE;
 	HOLD_ANSWER(f, sent_select(&f->s, 2), "+OK\r\n");
 	HOLD_ANSWER(f, take(f, &releasing), "+OK\r\n");
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	assert_int_equal(f->owner.n, 0);
 	assert_int_equal(fake_jobs_count("2 release "), 1);
 	assert_int_equal(fake_jobs_count(" lock "), 1);
 	assert_int_equal(fake_jobs_count(" token "), 1);
+}
+
+static void nothing_is_released_for_a_connection_that_is_cut_off(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct rule releasing = rule_by_connection;
+
+	releasing.on_disconnect = DISCONNECT_RELEASE;
+	HOLD_ANSWER(f, take(f, &releasing), "+OK\r\n");
+	hold_owner_end(&f->owner, false);
+	assert_int_equal(f->owner.n, 0);
+	assert_int_equal(fake_jobs_count("release "), 0);
 }
 
 /* Its client is gone, and would never release it. */
@@ -190,7 +231,7 @@ static void a_lock_that_nobody_heard_of_is_released_with_the_connection(void **s
 	pending_lock_abandon(r->pending_lock);
 	HOLD_ANSWER(f, r, "+OK\r\n");
 	assert_int_equal(f->owner.n, 1);
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	assert_int_equal(fake_jobs_count("0 release "), 1);
 }
 
@@ -203,13 +244,15 @@ int main(void)
 		TEST(a_lock_is_in_the_database_in_which_it_was_taken),
 		TEST(a_lock_whose_transaction_failed_is_not_held),
 		TEST(in_a_database_that_is_not_known_nothing_is_held),
-		TEST(a_lock_that_is_neither_renewed_nor_released_nor_named_by_its_value_is_no_hold),
+		TEST(a_lock_that_is_only_remembered_is_held_until_its_lease_is_over),
+		TEST(of_those_that_are_only_remembered_the_oldest_are_forgotten),
 		TEST(only_a_connection_s_own_value_is_its_value),
 		TEST(a_lock_by_connection_has_no_value),
 		TEST(the_latest_value_counts),
 		TEST(a_value_of_more_than_4_kb_is_not_remembered),
 		TEST(a_lock_that_was_released_is_not_held),
 		TEST(the_connection_s_end_releases_what_its_rule_says),
+		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
 	};
 

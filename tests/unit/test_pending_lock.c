@@ -54,7 +54,7 @@ static void a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held(void **s
 	p = pending_of(f, drops, 1);
 	assert_non_null(p);
 	pending_lock_free(p);
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	assert_null(pending_of(f, drops, 1));
 }
 

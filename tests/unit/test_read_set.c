@@ -50,7 +50,7 @@ static void another_connection_s_entry_is_not_this_one_s(void **state)
 	assert_ptr_not_equal(theirs, e);
 	assert_ptr_equal(read_set_find(f->table, &other, 0, k.key), theirs);
 	assert_ptr_equal(read_set_find(f->table, &f->set, 0, k.key), e);
-	read_set_end(&other, GUARD_NOW);
+	read_set_end(&other, GUARD_NOW, false);
 }
 
 static void a_key_that_is_read_again_keeps_its_entry(void **state)
@@ -205,11 +205,39 @@ static void the_connection_s_end_releases_guards_that_it_may_still_have(void **s
 	add_to_be_released(f, 3, "over", 100.0);
 	add_to_be_released(f, -1, "unknown", 200.0);
 	add(f, 3, "expires");
-	read_set_end(&f->set, 100.0);
+	read_set_end(&f->set, 100.0, false);
 	assert_int_equal(f->set.n, 0);
 	assert_jobs("3 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
 		"k") " secret token \"\"\n");
 	assert_float_equal(fake_jobs_until(), 100.1, 0.001);
+}
+
+static void of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept(void **state)
+{
+	struct guard_fixture *f = *state;
+
+	add_to_be_released(f, 3, "read", 200.0);
+	read_set_entry_read(read_set_find(f->table, &f->set, 3, SLICE_LIT("read")));
+	add_to_be_released(f, 3, "k", 200.0);
+	read_set_end(&f->set, 100.0, true);
+	assert_int_equal(f->set.n, 0);
+	assert_jobs("3 guard_release 3 " GUARD_OF("k") " " QUEUE_OF("k") " " GUARD_OF(
+		"k") " secret token \"\"\n");
+}
+
+static void a_connection_is_between_read_and_write_until_the_lease_is_over(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct read_set_entry *e;
+
+	add_to_be_released(f, 0, "k", 200.0);
+	e = read_set_find(f->table, &f->set, 0, SLICE_LIT("k"));
+	assert_false(read_set_has_any(&f->set, 100.0));
+	read_set_entry_read(e);
+	assert_true(read_set_has_any(&f->set, 199.9));
+	assert_false(read_set_has_any(&f->set, 200.0));
+	read_set_entry_over(e);
+	assert_false(read_set_has_any(&f->set, 100.0));
 }
 
 static void its_own_connection_tells_redis_what_was_done(void **state)
@@ -248,6 +276,8 @@ int main(void)
 		TEST(one_that_is_read_again_or_kept_is_not_the_oldest),
 		TEST(after_that_a_written_key_keeps_its_entry),
 		TEST(the_connection_s_end_releases_guards_that_it_may_still_have),
+		TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept),
+		TEST(a_connection_is_between_read_and_write_until_the_lease_is_over),
 		TEST(its_own_connection_tells_redis_what_was_done),
 	};
 

@@ -62,8 +62,8 @@ static int tear_down(void **state)
 
 	script_jobs_stop(f->redis.script_jobs);
 	fake_redis_break(&f->redis);
-	hold_owner_end(&f->owner);
-	hold_owner_end(&f->other);
+	hold_owner_end(&f->owner, true);
+	hold_owner_end(&f->other, true);
 	holds_free(f->holds);
 	fake_redis_fini(&f->redis);
 	free(f);
@@ -189,7 +189,7 @@ static void a_lease_that_the_application_asked_for_is_not_renewed_under_unleased
 	        (struct lock_call){
 			.effect = LOCK_EFFECT_TAKES, .leased = true, .lease_ms = LEASE_MS });
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
-	assert_null(hold_on(f, "b"));
+	assert_int_equal(state_of(f, "b"), HOLD_LEASED);
 }
 
 static void an_expiry_that_the_application_sets_ends_renewal_under_unleased(void **state)
@@ -453,7 +453,7 @@ static void what_is_to_be_released_at_disconnect_is_released_then(void **state)
 
 	take(f, &released, "a");
 	take(f, &renewed, "b");
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 	assert_non_null(strstr(fake_redis_next(&f->redis, RELEASE).args, " a "));
 	assert_null(hold_on(f, "a"));
@@ -467,7 +467,7 @@ static void a_release_is_tried_for_as_long_as_the_lease_lasts(void **state)
 
 	take(f, &released, "a");
 	fake_redis_break(&f->redis);
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	fake_redis_advance(&f->redis, LEASE - 1);
 	assert_false(script_jobs_are_done(f->redis.script_jobs));
 	fake_redis_advance(&f->redis, 2);
@@ -481,7 +481,7 @@ static void what_is_forgotten_when_its_lease_is_over_is_not_released(void **stat
 	take(f, &released, "a");
 	fake_redis_advance(&f->redis, LEASE + 1);
 	assert_null(hold_on(f, "a"));
-	hold_owner_end(&f->owner);
+	hold_owner_end(&f->owner, true);
 	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
 }
 

@@ -369,7 +369,7 @@ void guard_op_assume(struct guard_op *op)
 }
 
 /* The try may still be on its way, over a connection that is closed at our end. */
-void guard_op_undo(struct guard_op *op)
+void guard_op_undo(struct guard_op *op, bool keeps_read)
 {
 	struct buf name = BUF_INIT, out = BUF_INIT;
 
@@ -378,7 +378,7 @@ void guard_op_undo(struct guard_op *op)
 		double until = guard_until(op, op->keys[i].lease_ms + op->wait_ms);
 		int db = read_set_entry_db(op->keys[i].entry);
 		enum script_id script;
-		if (db < 0)
+		if (db < 0 || (keeps_read && op->keys[i].entry->read))
 			continue;
 		buf_clear(&out);
 		script = rewrite_dequeue(&out, &t, true, read_sets_secret(op->table, db));

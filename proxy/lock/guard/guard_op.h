@@ -218,8 +218,9 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
 /* hasp will not see the answer: what it reads counts as read. Frees it. */
 void guard_op_assume(struct guard_op *op);
-/* The answer will never come: it leaves the line, and what it acquired is released. */
-void guard_op_undo(struct guard_op *op);
+/* The answer will never come: it leaves the line, and what it acquired is released;
+ * `keeps_read`: but not the guards of what the connection had read before. */
+void guard_op_undo(struct guard_op *op, bool keeps_read);
 
 /* The key that it waits for. */
 struct slice guard_op_queued_key(const struct guard_op *op);

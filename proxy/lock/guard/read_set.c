@@ -217,14 +217,26 @@ void read_set_entry_release(const struct read_set_entry *e, enum guard_done done
 	buf_release(&out);
 }
 
-void read_set_end(struct read_set *r, double now)
+bool read_set_has_any(const struct read_set *r, double now)
+{
+	struct list *at;
+
+	for (at = r->entries.next; at != &r->entries; at = at->next) {
+		const struct read_set_entry *e = container_of(at, struct read_set_entry, node);
+		if ((e->read || e->refused) && e->until > now)
+			return true;
+	}
+	return false;
+}
+
+void read_set_end(struct read_set *r, double now, bool keeps_read)
 {
 	while (!list_empty(&r->entries)) {
 		struct read_set_entry *e = container_of(r->entries.next, struct read_set_entry,
 		                                        node);
 		/* What a shared owner has not read yet, another connection of it may have; what
 		 * this one was granted meanwhile is undone by its ticket. */
-		bool may_have = e->read || !e->shared;
+		bool may_have = e->read ? !keeps_read : !e->shared;
 		if (e->release && may_have && read_set_entry_db(e) >= 0 && e->until > now)
 			read_set_entry_release(e, GUARD_DONE_NOTHING);
 		entry_free(e);

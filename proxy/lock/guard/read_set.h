@@ -90,7 +90,12 @@ void read_set_entry_over(struct read_set_entry *e);
 /* hasp's own connection releases the guard, or lists the owner as a reader: see `done`. */
 void read_set_entry_release(const struct read_set_entry *e, enum guard_done done);
 
-/* The connection ended: guards that it may still have are released. `now`: clock_now(). */
-void read_set_end(struct read_set *r, double now);
+/* Is the connection between a read and its write, by the leases of the guards? Also when the
+ * read was refused: so will be the write. `now`: clock_now(). */
+bool read_set_has_any(const struct read_set *r, double now);
+
+/* The connection ended: guards that it may still have are released. `keeps_read`: those under
+ * which it has read run out with their leases. */
+void read_set_end(struct read_set *r, double now, bool keeps_read);
 
 #endif

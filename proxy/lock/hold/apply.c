@@ -5,16 +5,24 @@
  */
 #include "lock/hold/hold_internal.h"
 
-/* Under owner = value a connection remembers what it stored for as long as it lives, but not
- * more locks than this. */
+/* A connection remembers the locks that it took, and under owner = value what it stored for as
+ * long as it lives; but of those that are neither renewed nor released not more than this. */
 #define REMEMBERED_MAX 1024
+/* Of so many holds one is sought that can be forgotten, each time that a lock is taken. */
+#define FORGET_TRIES 32
 
-/* A connection that stores value after value forgets the oldest, but none that is renewed. */
-static void forget_oldest_value(struct hold_owner *o)
+/* Hasp does nothing for such a hold but know of it. */
+static bool is_only_remembered(const struct hold *hold)
 {
-	for (size_t left = o->n; left && o->n >= REMEMBERED_MAX; left--) {
+	return !hold_is_renewed(hold) && (hold->kind == LOCK_KIND_VALUE || !hold->release);
+}
+
+/* A connection that takes lock after lock forgets the oldest. */
+static void forget_oldest(struct hold_owner *o)
+{
+	for (int left = FORGET_TRIES; left && o->n >= REMEMBERED_MAX; left--) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
-		if (!hold_is_renewed(hold)) {
+		if (is_only_remembered(hold)) {
 			hold_free(hold);
 			return;
 		}
@@ -62,10 +70,10 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 		apply_stored(o, p, db);
 	if (!p->begins && !hold)
 		return;
-	if (p->by_value)
-		forget_oldest_value(o);
-	if (!hold)
+	if (!hold) {
+		forget_oldest(o);
 		hold = hold_new(h, o, p, db);
+	}
 	hold->release |= p->release;
 	hold->begun = p->sent_at;
 	hold->fence = r->type == ':' ? r->integer : 0;

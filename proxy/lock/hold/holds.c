@@ -256,11 +256,26 @@ static void hold_release(struct hold *hold)
 	buf_release(&out);
 }
 
-void hold_owner_end(struct hold_owner *o)
+static bool is_good(const struct hold *hold, double now)
+{
+	return hold->good_until > now;
+}
+
+bool hold_owner_has_any(const struct hold_owner *o, double now)
+{
+	struct list *at;
+
+	for (at = o->holds.next; at != &o->holds; at = at->next)
+		if (is_good(container_of(at, struct hold, node), now))
+			return true;
+	return false;
+}
+
+void hold_owner_end(struct hold_owner *o, bool release)
 {
 	while (!list_empty(&o->holds)) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
-		if (hold->release)
+		if (release && hold->release)
 			hold_release(hold);
 		hold_free(hold);
 	}

@@ -110,7 +110,12 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
 
-/* The connection ended: releases what is to be released at disconnect, forgets the rest. */
-void hold_owner_end(struct hold_owner *o);
+/* Does the connection have a lock, as far as is known here? One that the application released
+ * by a script of its own counts until its lease is over. */
+bool hold_owner_has_any(const struct hold_owner *o, double now);
+
+/* The connection ended: forgets all of them; `release`: those that are to be released at
+ * disconnect are. Else they run out with their leases. */
+void hold_owner_end(struct hold_owner *o, bool release);
 
 #endif

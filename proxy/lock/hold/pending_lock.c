@@ -78,10 +78,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p = pending_lock_alloc(h, call, keys, nkeys,
 	                       by_value && takes ? call->value : terms->token);
 	p->sent_at = timers_now(h->timers);
-	p->begins = takes &&
-	            (by_value || end == DISCONNECT_RELEASE || renew == RENEW_YES ||
-	             (renew == RENEW_UNLEASED && !call->leased)) &&
-	            (!by_value || call->value.n <= VALUE_MAX);
+	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
 	p->counts = verbs && verbs->reentrant == REENTRANT_COUNT;
 	p->by_value = by_value;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
