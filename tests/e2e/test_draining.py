@@ -97,15 +97,18 @@ def test_holder_of_several_locks_is_closed_when_it_gives_the_last_one_back(start
     has_left(hasp)
 
 
-def test_holder_whose_lock_another_connection_released_is_closed(start_hasp):
+@pytest.mark.parametrize("owner", ["address", "value"])
+def test_holder_whose_lock_another_connection_released_is_closed(start_hasp, owner):
     """As pools do."""
-    hasp = start_hasp(rule(owner="address"))
+    hasp = start_hasp(rule(owner=owner))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
-        assert other.call("MULTI") == OK
+        assert other.call("WATCH", "any") == OK
         drain(hasp)
-        assert other.call("DEL", LOCK) == QUEUED and other.call("EXEC") == b"*1\r\n:1\r\n"
-        assert other.at_end() and one.at_end()
+        assert other.call("GET", LOCK) == bulk("v")
+        assert other.call("DEL", LOCK) == ONE
+        assert one.at_end()
+        assert other.call("UNWATCH") == OK and other.at_end()
     has_left(hasp)
 
 

@@ -96,6 +96,18 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 		renewal_begin(hold, p->call.lease_ms, true, p->sent_at);
 }
 
+/* Under owner = value another connection may have stored it: pools do so. */
+static void apply_gone(struct holds *h, const struct pending_lock *p, int db)
+{
+	struct hold *next = hold_first(h, db, p->keys[0]), *hold;
+
+	while ((hold = next)) {
+		next = hold_next(hold);
+		if (hold->kind == LOCK_KIND_VALUE && hold->begun <= p->sent_at)
+			renewal_end(hold);
+	}
+}
+
 /* Of several keys, some may not have been dropped: they are renewed no more, and their lease
  * runs out. */
 static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
@@ -116,6 +128,8 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 		if (hold->count == 0)
 			hold_free(hold);
 	}
+	if (p->by_value && p->nkeys == 1)
+		apply_gone(h, p, db);
 }
 
 void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,

@@ -121,6 +121,8 @@ void hold_remove_ticket(struct hold *hold);
 /* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from`; leased: the
  * application asked for it. */
 void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from);
+/* The lock is known to be gone. Frees the hold, unless it is by value. */
+void renewal_end(struct hold *hold);
 /* May the hold go from one state to the other? For the tests. */
 bool renewal_allows(enum hold_state from, enum hold_state to);
 
