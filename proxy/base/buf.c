@@ -8,7 +8,8 @@
 
 #define BUF_MIN 256
 
-char *buf_grow(struct buf *b, size_t n)
+/* `alloc` returns what realloc() would. */
+static char *grow(struct buf *b, size_t n, void *(*alloc)(void *p, size_t n))
 {
 	struct buf_block *k = b->block;
 	size_t len = buf_len(b), had = buf_cap(b), cap = had ? had : BUF_MIN;
@@ -21,12 +22,29 @@ char *buf_grow(struct buf *b, size_t n)
 		memmove(k->bytes, k->bytes + k->head, len);
 	if (cap > had || !k) {
 		/* Large blocks grow in place, or are remapped: never twice in memory. */
-		k = b->block = xrealloc(k, sizeof(*k) + cap);
+		struct buf_block *grown = alloc(k, sizeof(*k) + cap);
+		if (!grown && k && k->head) {
+			k->head = 0;
+			k->tail = len;
+		}
+		if (!grown)
+			return NULL;
+		k = b->block = grown;
 		k->cap = cap;
 	}
 	k->head = 0;
 	k->tail = len;
 	return k->bytes + k->tail;
+}
+
+char *buf_grow(struct buf *b, size_t n)
+{
+	return grow(b, n, xrealloc);
+}
+
+char *buf_try_grow(struct buf *b, size_t n)
+{
+	return grow(b, n, try_realloc);
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...)

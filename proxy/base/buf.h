@@ -58,6 +58,7 @@ static inline size_t buf_space(const struct buf *b)
 
 /* Only for buf_reserve() and buf_release(): the parts of them that are not inline. */
 char *buf_grow(struct buf *b, size_t n);
+char *buf_try_grow(struct buf *b, size_t n);
 void buf_free(struct buf *b);
 
 /* Makes space for `n` more bytes and returns where they go; the caller writes them there and
@@ -67,6 +68,14 @@ static inline char *buf_reserve(struct buf *b, size_t n)
 	struct buf_block *k = b->block;
 
 	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_grow(b, n);
+}
+
+/* As buf_reserve(); NULL when there is not so much memory: the buffer is as it was. */
+static inline char *buf_try_reserve(struct buf *b, size_t n)
+{
+	struct buf_block *k = b->block;
+
+	return k && k->cap - k->tail >= n ? k->bytes + k->tail : buf_try_grow(b, n);
 }
 
 /* `n` bytes were written where buf_reserve() said. */
@@ -84,6 +93,22 @@ static inline void buf_append(struct buf *b, struct slice s)
 	HASP_ASSERT(s.p);
 	memcpy(buf_reserve(b, s.n), s.p, s.n);
 	b->block->tail += s.n;
+}
+
+/* False: there is not so much memory, and the buffer is as it was. */
+__attribute__((warn_unused_result)) static inline bool buf_try_append(struct buf *b,
+                                                                      struct slice s)
+{
+	char *p;
+
+	if (s.n == 0)
+		return true;
+	p = buf_try_reserve(b, s.n);
+	if (!p)
+		return false;
+	memcpy(p, s.p, s.n);
+	b->block->tail += s.n;
+	return true;
 }
 
 static inline void buf_puts(struct buf *b, const char *s)

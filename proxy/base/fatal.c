@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/fatal.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,18 @@ void hasp_assert_failed(const char *cond, const char *file, int line)
 {
 	fprintf(stderr, "hasp: bug: %s:%d: assertion failed: %s\n", file, line, cond);
 	abort();
+}
+
+static _Atomic(void *) reserve; /* never written to, so that it takes only addresses */
+static atomic_uint shortages;
+
+static bool give_reserve(void)
+{
+	void *p = atomic_exchange(&reserve, NULL);
+
+	atomic_fetch_add(&shortages, 1);
+	free(p);
+	return p != NULL;
 }
 
 static void *or_die(void *p)
@@ -22,22 +35,67 @@ static void *or_die(void *p)
 
 void *xmalloc(size_t n)
 {
-	return or_die(malloc(n ? n : 1));
+	void *p = malloc(n ? n : 1);
+
+	if (!p && give_reserve())
+		p = malloc(n ? n : 1);
+	return or_die(p);
 }
 
 void *xcalloc(size_t n, size_t size)
 {
-	return or_die(calloc(n ? n : 1, size ? size : 1));
+	void *p = calloc(n ? n : 1, size ? size : 1);
+
+	if (!p && give_reserve())
+		p = calloc(n ? n : 1, size ? size : 1);
+	return or_die(p);
 }
 
 void *xrealloc(void *p, size_t n)
 {
-	return or_die(realloc(p, n ? n : 1));
+	void *q = realloc(p, n ? n : 1);
+
+	if (!q && give_reserve())
+		q = realloc(p, n ? n : 1);
+	return or_die(q);
+}
+
+void memory_reserve(void)
+{
+	void *none = NULL, *p;
+
+	if (atomic_load(&reserve))
+		return;
+	p = malloc(MEMORY_RESERVE);
+	if (!atomic_compare_exchange_strong(&reserve, &none, p))
+		free(p);
+}
+
+unsigned memory_shortages(void)
+{
+	return atomic_load(&shortages);
+}
+
+void *try_realloc(void *p, size_t n)
+{
+	void *q = realloc(p, n ? n : 1);
+
+	if (!q)
+		atomic_fetch_add(&shortages, 1);
+	return q;
+}
+
+bool memory_has(size_t n)
+{
+	void *p = try_realloc(NULL, n);
+
+	free(p);
+	return p != NULL;
 }
 
 char *xstrdup(const char *s)
 {
-	return or_die(strdup(s));
+	return xmemdup(s, strlen(s));
 }
 
 char *xmemdup(const void *p, size_t n)

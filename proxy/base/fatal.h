@@ -6,6 +6,7 @@
 #ifndef HASP_BASE_FATAL_H
 #define HASP_BASE_FATAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define HASP_ASSERT(cond) ((cond) ? (void)0 : hasp_assert_failed(#cond, __FILE__, __LINE__))
@@ -22,5 +23,25 @@ void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
+
+/* --- when memory runs out ------------------------------------------------------------------
+ */
+
+/* So much is kept back for what cannot do without. It is given up when an allocation of the
+ * functions above fails, which is then tried once more. More than this at once must not be
+ * taken on a peer's behalf without memory_has() or try_realloc(). */
+#define MEMORY_RESERVE ((size_t)16 * 1024 * 1024)
+
+/* Keeps the reserve, if there is none and there is memory for it. From any thread. */
+void memory_reserve(void);
+/* How often there was not enough memory. Who has much to give back should do so when this
+ * changes, and call memory_reserve(). From any thread. */
+unsigned memory_shortages(void);
+
+/* As realloc(); NULL: there is not so much memory, and `p` is as it was. Counts as a shortage.
+ */
+void *try_realloc(void *p, size_t n) __attribute__((warn_unused_result));
+/* Could `n` bytes be taken now? If not, it counts as a shortage. */
+bool memory_has(size_t n);
 
 #endif

@@ -24,6 +24,7 @@ void clients_init(struct client_env *env)
 	list_init(&env->clients);
 	list_init(&env->finishing);
 	list_init(&env->dead);
+	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
 	env->flusher->account = &env->account;
 	env->on_unparked = requests_resume;

@@ -44,6 +44,7 @@ struct client_env {
 	size_t n; /* clients not yet freed */
 	struct account account; /* what is kept for them, against memory_limit */
 	size_t most; /* of account.total since memory was last given back */
+	unsigned shortages; /* memory_shortages() that have been acted upon */
 	struct log_limit over_limit;
 	uint64_t nover; /* clients that were closed because too much was kept for them */
 	enum clients_phase phase;

@@ -4,7 +4,9 @@
 #include <malloc.h>
 #include <stdio.h>
 
+#include "base/fatal.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "client/conn.h"
 #include "net/address.h"
 
@@ -36,7 +38,7 @@ static void close_over(struct client *c, const char *limit, size_t nbytes)
 		print_peer(c, peer, sizeof(peer));
 		log_warning("client_over_limit limit=%s client=%s listener=%s bytes=%zu "
 		            "total=%zu closed=%llu suppressed=%u",
-		            limit, peer, c->listener, nbytes, env->account.total,
+		            limit, QUOTE_STR(peer), c->listener, nbytes, env->account.total,
 		            (unsigned long long)env->nover, suppressed);
 	}
 	client_close(c, limit);
@@ -52,6 +54,17 @@ bool limits_check_output(struct client *c)
 	return false;
 }
 
+/* There was no memory left, whatever the limit says: gives back half of what is kept. */
+static void shed_half(struct client_env *env)
+{
+	size_t enough = env->account.total / 2;
+	struct account_share *s;
+
+	env->shortages = memory_shortages();
+	while (env->account.total > enough && (s = account_largest(&env->account)))
+		close_over(container_of(s, struct client, share), "memory", s->nbytes);
+}
+
 void limits_shed(struct client_env *env)
 {
 	struct account_share *s;
@@ -61,11 +74,14 @@ void limits_shed(struct client_env *env)
 	while (account_is_over(&env->account) && (s = account_largest(&env->account)))
 		close_over(container_of(s, struct client, share), "memory_limit", s->nbytes);
 	account_reset_wanted(&env->account);
+	if (env->shortages != memory_shortages())
+		shed_half(env);
 }
 
 /* The C library keeps small blocks that were freed for the next ones. */
 void limits_trim(struct client_env *env)
 {
+	memory_reserve();
 	if (env->most < env->account.total + TRIM_BYTES)
 		return;
 	env->most = env->account.total;

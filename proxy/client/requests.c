@@ -15,6 +15,8 @@
 #define READ_MORE ((size_t)16 * 1024)
 /* A request that goes on after this many bytes streams, if no rule can concern it. */
 #define STREAM_FROM ((size_t)16 * 1024)
+/* How many times its length a request may take while it is rewritten and sent. */
+#define REWRITTEN_TIMES 8
 /* The longest request that is sent on a shared link. */
 #define SHARED_MAX ((size_t)64 * 1024)
 
@@ -272,6 +274,14 @@ static void skip_empty(struct client *c, struct cursor *k)
 		k->from = k->at;
 }
 
+/* Is there memory for what may become of the request: a call that names each key several times,
+ * and copies of that on their way? */
+static bool can_be_rewritten(const struct client *c)
+{
+	return c->scanned < MEMORY_RESERVE / REWRITTEN_TIMES ||
+	       memory_has(c->scanned * REWRITTEN_TIMES);
+}
+
 /* `has_args`: they are in env->args already. False: the client is parked. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args)
 {
@@ -299,6 +309,10 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args)
 	what = classifier_find(&c->env->policy, view.argv[0]);
 	if (!links_take(c, links_route(c, &what, &view))) {
 		put_off(c, CLIENT_PARKED_LINK);
+		return false;
+	}
+	if (!can_be_rewritten(c)) {
+		refuse_long(c, k, "ERR hasp: there is not enough memory for this request");
 		return false;
 	}
 	x = request_context(c);
@@ -470,7 +484,7 @@ static char *input_space(struct client *c, size_t *size)
 	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
 	    !account_admits(&c->env->account, buf_cap(&c->in) + READ_MORE))
 		return NULL;
-	p = buf_reserve(&c->in, READ_MORE);
+	p = buf_try_reserve(&c->in, READ_MORE);
 	*size = buf_space(&c->in);
 	return p;
 }
@@ -489,6 +503,8 @@ void requests_on_readable(struct stream *s)
 	}
 	p = input_space(c, &size);
 	/* The client for which most is kept is closed before the next turn: this one, maybe. */
+	if (!p && s->error)
+		client_close(c, strerror(s->error));
 	if (!p)
 		return;
 	n = stream_read(s, p, size);

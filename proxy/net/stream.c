@@ -244,7 +244,10 @@ void stream_send(struct stream *s, struct slice bytes)
 		n = write_some(s, bytes);
 	if (n == bytes.n || s->error)
 		return;
-	buf_append(&s->out, slice_of(bytes.p + n, bytes.n - n));
+	if (!buf_try_append(&s->out, slice_of(bytes.p + n, bytes.n - n))) {
+		stream_fail(s, ENOMEM);
+		return;
+	}
 	if (stream_is_open(s))
 		set_writing(s, true);
 }
@@ -257,7 +260,10 @@ void stream_queue(struct stream *s, struct slice bytes)
 		s->out = s->flusher->spare;
 		s->flusher->spare = BUF_INIT;
 	}
-	buf_append(&s->out, bytes);
+	if (!buf_try_append(&s->out, bytes)) {
+		stream_fail(s, ENOMEM);
+		return;
+	}
 	if (!stream_is_open(s) || s->writing)
 		return;
 	if (list_empty(&s->dirty))

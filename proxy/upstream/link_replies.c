@@ -52,7 +52,10 @@ static void capture_bytes(struct link_reply *r, struct slice bytes)
 		buf_release(&r->captured);
 		return;
 	}
-	buf_append(&r->captured, bytes);
+	if (!buf_try_append(&r->captured, bytes)) {
+		r->overflowed = true;
+		buf_release(&r->captured);
+	}
 }
 
 /* The frame that ended answers no request. */

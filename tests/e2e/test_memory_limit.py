@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import resource
 import select
 import socket
 
@@ -196,3 +197,31 @@ def test_memory_is_given_back(start_hasp, sections):
         assert sanitized() or growth.peak > 6 * MB
         until(lambda: sanitized() or growth.now < 4 * MB, "the memory to be given back")
         assert one.call("PING") == PONG
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer needs the address space")
+def test_when_memory_runs_out_who_takes_most_is_closed(start_hasp, crowd):
+    """Whatever the limit says."""
+    hasp = start_hasp(rule(pattern="lock:*"))
+    with hasp.connect() as other:
+        assert other.call("SET", "lock:mine", "x") == OK
+        enough = memory(hasp, "VmSize") + 200 * MB
+        resource.prlimit(hasp.pid, resource.RLIMIT_AS, (enough, enough))
+        clients = crowd(hasp, 30)
+        assert send_at_once(clients, b"*3\r\n$3\r\nSET\r\n$6\r\nlock:a\r\n$50000000\r\n" + b"x" * 20 * MB)
+        assert "client_over_limit limit=memory " in hasp.log
+        assert other.call("SET", "lock:mine", "y") == OK
+
+
+@pytest.mark.skipif(sanitized(), reason="a sanitizer needs the address space")
+def test_request_for_which_there_is_no_memory_is_refused(start_hasp):
+    hasp = start_hasp(rule(pattern="lock:*"))
+    until(lambda: "upstream_up" in hasp.log, "commands to be known")
+    with hasp.connect(timeout=60) as one:
+        assert one.call("PING") == PONG
+        enough = memory(hasp, "VmSize") + 100 * MB
+        resource.prlimit(hasp.pid, resource.RLIMIT_AS, (enough, enough))
+        one.send(encode("SET", "lock:a", b"x" * 20 * MB, "NX"))
+        assert one.read() == b"-ERR hasp: there is not enough memory for this request\r\n"
+    with hasp.connect() as other:
+        assert other.call("SET", "lock:mine", "y", "NX") == OK
