@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hasp cannot be told from Redis: a short run of tests/fuzz/differential.
+"""hasp cannot be told from Redis: a short run of tests/fuzz/differential. And where rules and guards
+are in force, it does what a model of the manuals says: one of tests/fuzz/differential --rules.
 
 The tester itself must accept what is right and find every fault of a faulty
 proxy; a tester that cannot fail tests nothing.
 """
 
+import json
 import os
 import random
 
 import pytest
-from harness.campaigns import campaign
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
+BREAKS = ("owner", "set", "write", "expire", "persist", "lease", "note", "count", "foreign", "guard")
 FAULTS = ("drop", "duplicate", "swap", "swallow", "extra", "hold", "deaf", "open", "cut", "request",
           "hang")
 
@@ -49,4 +52,33 @@ def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
     status, output = differential(tmp_path, "--replay", path, "--proxy", "cut", "--minimise", 0)
     assert status == 1 and "DIFFERENCE" in output
     status, _ = differential(tmp_path, "--replay", path, "--proxy", "none")
+    assert status == 0
+
+
+def test_rules_do_what_the_model_says(tmp_path):
+    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
+    status, output = differential(tmp_path, "--rules", "--seed", seed, "--streams", 150, "--stop-after", 2)
+    assert status == 0, output[-4000:]
+
+
+def test_tester_of_rules_finds_nothing_where_nothing_is_broken(tmp_path):
+    status, output = differential(tmp_path, "--rules", "--seed", 3, "--streams", 40, "--break", "none")
+    assert status == 0, output[-4000:]
+
+
+@UNTIL_FOUND
+@pytest.mark.parametrize("name", BREAKS)
+def test_tester_of_rules_finds_what_is_broken(tmp_path, name):
+    until_found("DIFFERENCE", "differential", "--out", tmp_path, "--rules", "--streams", 100, "--minimise", 0,
+                "--stop-after", 1, "--break", name)
+
+
+def test_difference_of_rules_can_be_replayed_in_its_shortest_form(tmp_path):
+    _, output = differential(tmp_path, "--rules", "--seed", 3, "--streams", 100, "--stop-after", 1, "--break", "owner")
+    assert "shortest form" in output
+    (path,) = tmp_path.glob("*.json")
+    assert len(json.loads(path.read_text())["steps"]) <= 3
+    status, output = differential(tmp_path, "--rules", "--replay", path, "--break", "owner", "--minimise", 0)
+    assert status == 1 and "DIFFERENCE" in output
+    status, _ = differential(tmp_path, "--rules", "--replay", path)
     assert status == 0

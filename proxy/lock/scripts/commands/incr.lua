@@ -36,6 +36,7 @@ end
 if side ~= lock then
 	local note = redis.pcall('GET', side)
 	local space = type(note) == 'string' and note:find(' ', 1, true)
+	-- break forget_count: if false then
 	if space and note:sub(space + 1) == string.format('%.0f', count - 1) then
 		note = note:sub(1, space) .. string.format('%.0f', count)
 		redis.call('SET', side, note, 'KEEPTTL')

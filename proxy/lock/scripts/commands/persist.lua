@@ -10,6 +10,7 @@
 -- layout   hasp's
 local lock, side = unpack(KEYS)
 local lease = ARGV[1]
+-- break persist_locks: if true then
 if redis.call('TYPE', lock).ok ~= 'string' then
 	return redis.pcall('PERSIST', lock)
 end

@@ -28,6 +28,7 @@ local held, mine, wrong_type = check_owner(lock, side, token)
 if side == lock and held then
 	mine = held == token or held == value
 end
+-- break set_by_anybody: if false then
 if mine == false then
 	if form == 'XX' or form == 'XXGET' then
 		return false

@@ -34,6 +34,7 @@ local before
 for i = 1, n do
 	local lock, side, token, _, _, foreign = ruled_key(i)
 	before, mine[i] = check_owner(lock, side, token, foreign)
+	-- break write_by_anybody: if false then
 	if mine[i] == false then
 		return hasp_error('held', lock)
 	end
@@ -66,6 +67,7 @@ end
 for i = 1, n do
 	local lock, side, token, lease, max_lease = ruled_key(i)
 	local held = get_string(lock)
+	-- break forget_owner: mine[i] = nil if held then
 	if held then
 		enforce_lease(lock, side, mine[i] and token .. ' ' .. held, tonumber(lease),
 			tonumber(max_lease))

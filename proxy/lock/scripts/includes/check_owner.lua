@@ -12,6 +12,7 @@ local function check_owner(lock, side, token, foreign)
 		return nil, nil, wrong_type
 	end
 	if side == lock then
+		-- break foreign_as_nobody: if false then
 		if foreign == 'foreign' then
 			return value, false
 		end

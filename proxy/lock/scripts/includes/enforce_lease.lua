@@ -3,6 +3,7 @@
 local function enforce_lease(lock, side, note, lease, max)
 	local ttl = redis.call('PTTL', lock)
 	local want = ttl
+	-- break forget_lease: if false then
 	if ttl == -1 then
 		want = lease
 	end
