@@ -187,6 +187,22 @@ static void a_probe_meanwhile_takes_the_place_of_a_look(void **state)
 	client_leave(c);
 }
 
+/* Its last waiter is gone, and a write is to hand the lock over; Redis takes its time. */
+static void a_line_without_waiters_is_not_looked_at(void **state)
+{
+	struct fake_line *f = *state;
+
+	client_leave(client_in_line(f, "key", 1));
+	answer_gone(f);
+	waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
+	fake_redis_advance(&f->redis, 2);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+	(void)expect_probe(f, NULL);
+	answer_gone(f);
+	fake_redis_advance(&f->redis, 2);
+	expect_quiet(f);
+}
+
 static void a_line_may_end_while_it_is_looked_at(void **state)
 {
 	struct fake_line *f = *state;
@@ -215,6 +231,7 @@ int main(void)
 		TEST(without_an_answer_there_is_another_look),
 		TEST(a_probe_meanwhile_takes_the_place_of_a_look),
 		TEST(a_line_may_end_while_it_is_looked_at),
+		TEST(a_line_without_waiters_is_not_looked_at),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,8 +64,12 @@ void line_probe(struct line *l)
 		line_set_probing(l, LINE_PROBED_AGAIN);
 		return;
 	}
-	/* Should the answer be lost with the connection, there is another probe. */
-	line_probe_later(l);
+	/* Should the answer be lost with the connection, there is another probe; unless nobody
+	 * waits for it. */
+	if (w)
+		line_probe_later(l);
+	else
+		line_linger(l);
 	line_set_probing(l, LINE_PROBED);
 	if (w && w->state == WAITER_QUEUED)
 		t = waiter_try(w);
