@@ -348,6 +348,8 @@ static void count_subscriptions(struct session *s, enum subscription which, long
 {
 	uint32_t *n = s->subscriptions;
 
+	if (total < 0 || total > UINT32_MAX)
+		return;
 	if (which == SUBSCRIBED_CHANNELS)
 		total -= n[SUBSCRIBED_PATTERNS];
 	else if (which == SUBSCRIBED_PATTERNS)

@@ -32,9 +32,14 @@ static struct probe_answer decode_answer(const redisReply *r)
 	struct probe_answer a = { .outcome = PROBE_UNKNOWN, .held_ms = -1 };
 
 	if (!r || r->type != REDIS_REPLY_ARRAY || r->elements != 3 ||
-	    r->element[0]->type != REDIS_REPLY_STRING)
+	    r->element[0]->type != REDIS_REPLY_STRING ||
+	    r->element[1]->type != REDIS_REPLY_INTEGER ||
+	    r->element[2]->type != REDIS_REPLY_INTEGER || r->element[2]->integer < 0 ||
+	    r->element[2]->integer > NUMBER_MAX)
 		return a;
-	a.held_ms = r->element[1]->integer;
+	/* A lock that was not taken through hasp may be held for as long as Redis can count. */
+	if (r->element[1]->integer >= 0 && r->element[1]->integer <= NUMBER_MAX)
+		a.held_ms = r->element[1]->integer;
 	a.fence = r->element[2]->integer;
 	if (strcmp(r->element[0]->str, "queued") == 0)
 		a.outcome = PROBE_QUEUED;

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "commands/args.h"
 #include "lock/queue/waiters.h"
 
 #define CHANNEL_PREFIX "hasp:worker:"
@@ -140,6 +141,17 @@ struct probe {
 	double sent_at;
 	bool confirms; /* the lease of a grant is begun again */
 };
+
+/* No time in ms, place or fencing token is greater: Lua's numbers are exact up to here. */
+#define NUMBER_MAX (INT64_C(1) << 53)
+/* Cuts the next word from *s. False: it is no number from `min` to NUMBER_MAX. */
+static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
+{
+	struct slice word;
+
+	return slice_cut(s, ' ', &word) && args_integer(word, n) && *n >= min &&
+	       *n <= NUMBER_MAX;
+}
 
 /* --- line.c --- */
 

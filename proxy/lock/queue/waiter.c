@@ -396,16 +396,18 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 /* What `line` says is kept; -1: it is not understood. */
 static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 {
-	char text[128];
+	struct slice rest, word;
 
-	if (line.n >= sizeof(text))
+	if (!slice_cut(&line, '\r', &rest) || !slice_cut(&rest, ' ', &word))
 		return -1;
-	memcpy(text, line.p, line.n);
-	text[line.n] = '\0';
-	return sscanf(text, "+QUEUED %" SCNd64 " %" SCNd64 " %" SCNd64, &w->place, &w->redis_ms,
-	              held_ms) == 3
-	               ? 0
-	               : -1;
+	if (!cut_number(&rest, 0, &w->place) || !cut_number(&rest, 0, &w->redis_ms) ||
+	    rest.n == 0)
+		return -1;
+	/* A lock that was not taken through hasp may be held for longer than any number says.
+	 */
+	if (!cut_number(&rest, -2, held_ms))
+		*held_ms = -1;
+	return 0;
 }
 
 /* The lock may have been released while the first waiter's try was on its way, and no waiter

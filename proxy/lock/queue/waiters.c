@@ -99,20 +99,19 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 	line_probe_channel(arg, channel);
 }
 
-/* `<ticket> <fencing token or -> <ms of Redis' time> <proof>`. False: it is none. */
-static bool parse_grant(struct slice message, struct grant *g)
+/* `<fencing token or -> <ms of Redis' time> <proof>`. False: it is none. */
+static bool parse_grant(struct slice s, struct grant *g)
 {
-	char text[128], fence[24], proof[SHA1_HEX + 1];
+	int64_t fence = 0;
 
-	if (message.n >= sizeof(text))
+	if (slice_starts(s, SLICE_LIT("- ")))
+		s = slice_of(s.p + 2, s.n - 2);
+	else if (!cut_number(&s, 1, &fence))
 		return false;
-	memcpy(text, message.p, message.n);
-	text[message.n] = '\0';
-	if (sscanf(text, "%*s %23s %" SCNd64 " %40s", fence, &g->ms, proof) != 3 ||
-	    strlen(proof) != SHA1_HEX)
+	if (!cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
 		return false;
-	g->fence = strtoll(fence, NULL, 10);
-	memcpy(g->proof, proof, SHA1_HEX);
+	g->fence = fence;
+	memcpy(g->proof, s.p, SHA1_HEX);
 	return true;
 }
 
@@ -128,7 +127,7 @@ static void on_notice(struct waiters *all, struct slice message)
 
 	/* A waiter that has ended has left the queue, and that releases what it was granted. */
 	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
-	if (!w || (parse_grant(message, &g) && waiter_notified(w, &g)))
+	if (!w || (parse_grant(rest, &g) && waiter_notified(w, &g)))
 		return;
 	if (w->line)
 		line_probe(w->line);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Waiters that were granted their lock at once, but were answered late; and grants and answers
+ * that are none, for their numbers are out of range.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/queue/queue_internal.h"
+#include "tests/unit/fake_line.h"
+
+/* --- locks that are got at once ----------------------------------------------------------- */
+
+static struct client *client_confirming(struct fake_line *f)
+{
+	struct client *c = client_come(f);
+
+	client_send(c);
+	client_answered_late(c, "key");
+	assert_int_equal(c->waiter->state, WAITER_CONFIRMING);
+	assert_non_null(strstr(expect_probe(f, c).args, " 10000"));
+	return c;
+}
+
+static void a_lock_that_is_told_late_is_had_still_or_lost(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_confirming(f);
+	double asked_at = f->redis.now;
+
+	fake_redis_advance(&f->redis, 0.4 * LEASE_MS / 1000);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	assert_true(c->since == asked_at);
+	client_leave(c);
+	c = client_confirming(f);
+	answer_gone(f);
+	assert_string_equal(client_told(c), "lost");
+	/* It tries again, and gets it again. */
+	client_send(c);
+	client_answered_late(c, "key");
+	(void)expect_probe(f, c);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void a_lock_whose_confirmation_is_late_too_is_confirmed_again(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_confirming(f);
+
+	f->redis.now += 0.6 * LEASE_MS / 1000;
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "");
+	(void)expect_probe(f, c);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void whose_lock_is_always_over_gives_up(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_confirming(f);
+
+	for (int i = 0; i < 4; i++) {
+		f->redis.now += 0.6 * LEASE_MS / 1000;
+		assert_string_equal(client_told(c), "");
+		(void)expect_probe(f, c);
+		answer_granted(f, LEASE_MS);
+	}
+	assert_string_equal(client_told(c), "timed out");
+	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_DEQUEUE).args, " undo"));
+	answer_gone(f);
+	client_leave(c);
+	c = client_confirming(f);
+	f->redis.now = c->waiter->deadline;
+	for (int i = 0; i < 3; i++) {
+		answer_gone(f);
+		assert_string_equal(client_told(c), "lost");
+		waiter_sent(c->waiter, waiters_ticket(f->all));
+		client_answered_late(c, "key");
+	}
+	answer_gone(f);
+	assert_string_equal(client_told(c), "timed out");
+	expect_quiet(f);
+	client_leave(c);
+}
+
+static void a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_confirming(f);
+
+	answer_unknown(f);
+	assert_string_equal(client_told(c), "");
+	fake_redis_advance(&f->redis, 1.1);
+	(void)expect_probe(f, c);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void who_leaves_while_its_lock_is_confirmed_gives_it_back(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_confirming(f);
+
+	answer_unknown(f);
+	waiter_end(c->waiter);
+	assert_non_null(strstr(fake_redis_next(&f->redis, SCRIPT_DEQUEUE).args, " undo"));
+	answer_gone(f);
+	c->waiter = NULL;
+	client_leave(c);
+}
+
+/* --- numbers that are out of range --- */
+
+static void a_grant_whose_numbers_are_out_of_range_is_none(void **state)
+{
+	static const char *const messages[] = {
+		"77 -9223372036854775808",
+		"77 9223372036854775807",
+		"77 99999999999999999999",
+		"99999999999999999999 500000",
+		"-5 500000",
+		"- 1e9",
+	};
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+	char message[160];
+
+	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
+		snprintf(message, sizeof(message), "%s %s %040d", c->waiter->ticket,
+		         messages[i], 0);
+		fake_redis_publish(waiters_subscriber(f->all), NULL, message);
+		assert_string_equal(client_told(c), "");
+		assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	}
+	client_leave(c);
+}
+
+static void an_answer_whose_numbers_are_out_of_range_is_none(void **state)
+{
+	static const char *const answers[] = {
+		"*3\r\n$7\r\ngranted\r\n:3000\r\n:-1\r\n",
+		"*3\r\n$7\r\ngranted\r\n:3000\r\n:9223372036854775807\r\n",
+		"*3\r\n$7\r\ngranted\r\n$1\r\n1\r\n:1\r\n",
+	};
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		fake_redis_advance(&f->redis, 1.1);
+		while (fake_redis_ncalls(&f->redis))
+			fake_redis_answer(&f->redis, answers[i]);
+		assert_string_equal(client_told(c), "");
+		assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	}
+	fake_redis_advance(&f->redis, 1.1);
+	while (fake_redis_ncalls(&f->redis))
+		fake_redis_answer(&f->redis,
+		                  "*3\r\n$6\r\nqueued\r\n:9223372036854775807\r\n:0\r\n");
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	client_leave(c);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_line_set_up, fake_line_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_lock_that_is_told_late_is_had_still_or_lost),
+		TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again),
+		TEST(whose_lock_is_always_over_gives_up),
+		TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline),
+		TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back),
+		TEST(a_grant_whose_numbers_are_out_of_range_is_none),
+		TEST(an_answer_whose_numbers_are_out_of_range_is_none),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
