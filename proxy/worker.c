@@ -294,6 +294,7 @@ static void use_config(struct worker *w, struct config *config)
 	policy_use_config(&w->clients.policy, config);
 	pool_set_size(w->pool, config->links_per_worker);
 	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
+	script_jobs_set_max(w->script_jobs, w->clients.account.limit);
 	use_upstream(w, old, config);
 	buf_release(&w->unfit);
 	if (control_is_up(w->control))

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/log.h"
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
 #include "tests/unit/fake_redis.h"
@@ -176,6 +177,46 @@ static void a_job_whose_time_is_over_is_given_up(void **state)
 	assert_string_equal(o.text, "none");
 }
 
+static void jobs_that_take_too_much_memory_are_given_up(void **state)
+{
+	struct fake_redis *f = *state;
+	static struct outcome few, many, later; /* some wait until the end */
+
+	log_set_level(LOG_SEV_ERROR);
+	fake_redis_break(f);
+	script_jobs_set_max(f->script_jobs, 64 * 1024);
+	run(f, f->now + 60, &few);
+	for (int i = 0; i < 1000; i++)
+		run(f, f->now + 60, &many);
+	assert_int_equal(few.n, 0);
+	assert_true(many.n > 500 && many.n < 1000);
+	assert_string_equal(many.text, "none");
+	fake_redis_advance(f, 61);
+	assert_int_equal(many.n, 1000);
+	run(f, f->now + 60, &later);
+	assert_int_equal(later.n, 0);
+}
+
+/* Each turn a part of them; and all of them, in the end. */
+static void many_jobs_do_not_run_all_at_once(void **state)
+{
+	struct fake_redis *f = *state;
+	static struct outcome o; /* they are answered at the end */
+	const size_t n = 5000;
+	size_t first;
+
+	fake_redis_break(f);
+	for (size_t i = 0; i < n; i++)
+		run(f, f->now + 60, &o);
+	fake_redis_repair(f);
+	first = fake_redis_ncalls(f);
+	assert_true(first > 0 && first < n / 2);
+	for (int i = 0; i < 10; i++)
+		fake_redis_advance(f, 0.01);
+	assert_int_equal(fake_redis_ncalls(f), n);
+	assert_true(script_jobs_are_done(f->script_jobs));
+}
+
 static void a_repeated_job_is_run_so_often_whatever_the_answers(void **state)
 {
 	struct fake_redis *f = *state;
@@ -243,6 +284,8 @@ int main(void)
 		TEST(a_job_without_a_connection_is_run_when_redis_is_back),
 		TEST(a_job_whose_answer_was_lost_is_run_again),
 		TEST(a_job_whose_time_is_over_is_given_up),
+		TEST(jobs_that_take_too_much_memory_are_given_up),
+		TEST(many_jobs_do_not_run_all_at_once),
 		TEST(a_repeated_job_is_run_so_often_whatever_the_answers),
 		TEST(a_written_job_is_written_anew_for_each_try),
 		TEST(stopping_gives_up_what_waits_and_what_is_not_answered),

@@ -7,17 +7,26 @@
 #include "base/buf.h"
 #include "base/fatal.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "lock/scripts/script_call.h"
 
 /* How often the jobs that wait for Redis are run again, or given up. */
 #define SWEEP_SECONDS 0.5
+/* So many at once; the others soon after that, so that clients are served in between. */
+#define SWEEP_MOST 1000
+#define SWEEP_SOON_SECONDS 0.002
+/* Warnings in ten seconds. */
+#define WARNINGS_MAX 1
 
 struct script_jobs {
 	struct timers *timers;
 	struct control *control;
 	struct proofs proofs;
 	struct list waiting; /* jobs that wait for Redis, or to be run once more */
+	size_t nwaiting;
 	struct timer sweep; /* runs while some wait */
+	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
+	struct log_limit given_up;
 	bool ending;
 };
 
@@ -37,8 +46,14 @@ struct script_job {
 
 static void script_job_on_reply(void *arg, const redisReply *reply);
 
+static size_t script_job_nbytes(const struct script_job *job)
+{
+	return sizeof(*job) + buf_cap(&job->evalsha);
+}
+
 static void script_job_end(struct script_job *job, const redisReply *reply)
 {
+	job->all->nbytes -= script_job_nbytes(job);
 	if (job->fn)
 		job->fn(job->arg, reply);
 	buf_release(&job->evalsha);
@@ -52,8 +67,10 @@ static int script_job_send(struct script_job *job)
 	int rc;
 
 	if (job->write) {
+		job->all->nbytes -= script_job_nbytes(job);
 		buf_clear(&job->evalsha);
 		job->write(job->arg, &job->evalsha);
+		job->all->nbytes += script_job_nbytes(job);
 	}
 	request = buf_slice(&job->evalsha);
 	if (job->eval) {
@@ -79,9 +96,33 @@ static void script_job_wait(struct script_job *job, const redisReply *reply)
 		return;
 	}
 	list_append(&all->waiting, &job->node);
+	all->nwaiting++;
 	if (!timer_is_running(&all->sweep))
 		timer_start(all->timers, &all->sweep, script_job_on_sweep, now + SWEEP_SECONDS,
 		            SWEEP_SECONDS);
+}
+
+static struct script_job *shift_waiting(struct script_jobs *all)
+{
+	struct list *node = list_shift(&all->waiting);
+
+	all->nwaiting -= node != NULL;
+	return node ? container_of(node, struct script_job, node) : NULL;
+}
+
+/* Redis is away, and there are too many already: what the job is to do ends with a lease. */
+static bool give_up_for_space(struct script_job *job)
+{
+	struct script_jobs *all = job->all;
+	uint32_t suppressed;
+
+	if (all->nbytes <= all->max_nbytes)
+		return false;
+	if (log_limit_pass(&all->given_up, timers_now(all->timers), WARNINGS_MAX, &suppressed))
+		log_warning("script_job_given_up jobs_bytes=%zu waiting=%zu suppressed=%u",
+		            all->nbytes, all->nwaiting, suppressed);
+	script_job_end(job, NULL);
+	return true;
 }
 
 static void script_job_start(struct script_job *job)
@@ -123,13 +164,15 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 
 void script_jobs_resume(struct script_jobs *all)
 {
-	struct list again, *node;
+	size_t n = all->nwaiting < SWEEP_MOST ? all->nwaiting : SWEEP_MOST;
+	bool more = all->nwaiting > n && control_is_up(all->control);
 
-	list_init(&again);
-	/* Those that still have to wait put themselves back. */
-	list_move_all(&again, &all->waiting);
-	while ((node = list_shift(&again)))
-		script_job_start(container_of(node, struct script_job, node));
+	/* Those that still have to wait put themselves back, behind the others. */
+	while (n--)
+		script_job_start(shift_waiting(all));
+	if (more && all->nwaiting)
+		timer_start(all->timers, &all->sweep, script_job_on_sweep,
+		            timers_now(all->timers) + SWEEP_SOON_SECONDS, SWEEP_SECONDS);
 }
 
 static void script_job_on_sweep(struct timer *t, double now)
@@ -151,23 +194,29 @@ struct script_jobs *script_jobs_new(struct timers *timers, struct control *contr
 	all->control = control;
 	proofs_init(&all->proofs, process);
 	list_init(&all->waiting);
+	all->max_nbytes = SIZE_MAX;
 	return all;
 }
 
 void script_jobs_stop(struct script_jobs *all)
 {
-	struct list *node;
+	struct script_job *job;
 
 	all->ending = true;
 	timer_stop(all->timers, &all->sweep);
-	while ((node = list_shift(&all->waiting)))
-		script_job_end(container_of(node, struct script_job, node), NULL);
+	while ((job = shift_waiting(all)))
+		script_job_end(job, NULL);
 }
 
 void script_jobs_free(struct script_jobs *all)
 {
 	HASP_ASSERT(list_empty(&all->waiting));
 	free(all);
+}
+
+void script_jobs_set_max(struct script_jobs *all, size_t nbytes)
+{
+	all->max_nbytes = nbytes;
 }
 
 struct proofs *script_jobs_proofs(struct script_jobs *all)
@@ -197,7 +246,17 @@ static struct script_job *script_job_new(struct script_jobs *all, int db, enum s
 	job->until = until;
 	job->fn = fn;
 	job->arg = arg;
+	all->nbytes += script_job_nbytes(job);
 	return job;
+}
+
+static void write_and_start(struct script_job *job, struct slice evalsha)
+{
+	job->all->nbytes -= script_job_nbytes(job);
+	buf_append(&job->evalsha, evalsha);
+	job->all->nbytes += script_job_nbytes(job);
+	if (!give_up_for_space(job))
+		script_job_start(job);
 }
 
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
@@ -205,8 +264,7 @@ void script_job_run(struct script_jobs *all, int db, enum script_id script,
 {
 	struct script_job *job = script_job_new(all, db, script, until, fn, arg);
 
-	buf_append(&job->evalsha, evalsha);
-	script_job_start(job);
+	write_and_start(job, evalsha);
 }
 
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
@@ -215,8 +273,7 @@ void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
 	struct script_job *job = script_job_new(all, db, script, until, NULL, NULL);
 
 	job->again = times - 1;
-	buf_append(&job->evalsha, evalsha);
-	script_job_start(job);
+	write_and_start(job, evalsha);
 }
 
 void script_job_run_written(struct script_jobs *all, int db, enum script_id script,
@@ -226,5 +283,6 @@ void script_job_run_written(struct script_jobs *all, int db, enum script_id scri
 	struct script_job *job = script_job_new(all, db, script, until, fn, arg);
 
 	job->write = write;
-	script_job_start(job);
+	if (!give_up_for_space(job))
+		script_job_start(job);
 }

@@ -36,6 +36,10 @@ void script_jobs_stop(struct script_jobs *all);
 /* After script_jobs_stop(), and when the control is gone with the calls in flight. */
 void script_jobs_free(struct script_jobs *all);
 
+/* Memory of the jobs that are in flight or wait for Redis. One that would need more is given
+ * up, as if it were too late. */
+void script_jobs_set_max(struct script_jobs *all, size_t nbytes);
+
 /* What the calls prove by, those that clients make included. */
 struct proofs *script_jobs_proofs(struct script_jobs *all);
 
