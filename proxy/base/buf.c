@@ -75,6 +75,21 @@ void buf_consume(struct buf *b, size_t n)
 		k->head = k->tail = 0;
 }
 
+void buf_fit(struct buf *b)
+{
+	struct buf_block *k = b->block;
+	size_t len = buf_len(b);
+
+	if (len == 0) {
+		buf_release(b);
+	} else if (len < k->cap) {
+		memmove(k->bytes, k->bytes + k->head, len);
+		k = b->block = xrealloc(k, sizeof(*k) + len);
+		k->head = 0;
+		k->cap = k->tail = len;
+	}
+}
+
 void buf_free(struct buf *b)
 {
 	free(b->block);

@@ -131,6 +131,9 @@ static inline void buf_clear(struct buf *b)
 /* What a scratch buffer keeps for its next use. */
 #define BUF_SCRATCH_KEPT ((size_t)64 * 1024)
 
+/* Gives back the memory that the bytes do not need: they are to be kept for a while. */
+void buf_fit(struct buf *b);
+
 /* Empties the buffer and frees its memory. */
 static inline void buf_release(struct buf *b)
 {

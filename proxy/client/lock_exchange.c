@@ -82,6 +82,7 @@ static void enqueue(struct client *c, struct slice line)
 		lock_wait_failed(c);
 		return;
 	}
+	c->current->pending_lock = pending_lock_fit(c->current->pending_lock);
 	t = pending_lock_try(c->current->pending_lock, &lease_ms);
 	lock_wait_queued(c, &t, lease_ms, line);
 }

@@ -86,6 +86,8 @@ void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_
                       struct slice line)
 {
 	client_park(c, CLIENT_PARKED_TURN);
+	/* It may take long. */
+	buf_fit(&c->in);
 	if (waiter_queued(c->waiter, c->session.db, t, lease_ms, line, c->current) != 0) {
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		lock_wait_failed(c);

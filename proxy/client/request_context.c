@@ -9,10 +9,8 @@ static const struct owner_identity *client_identity(void *arg)
 {
 	struct client *c = client_of(arg);
 
-	if (!c->identity) {
-		c->identity = xcalloc(1, sizeof(*c->identity));
-		owner_identify(c->identity, stream_fd(&c->stream), c->env->worker);
-	}
+	if (!c->identity)
+		c->identity = owner_identify(stream_fd(&c->stream), c->env->worker);
 	return c->identity;
 }
 

@@ -151,6 +151,24 @@ static void clearing_keeps_the_memory_and_releasing_does_not(void **state)
 	buf_release(&b);
 }
 
+static void a_buffer_that_is_fitted_has_its_bytes_and_grows_again(void **state)
+{
+	struct buf b = BUF_INIT;
+
+	(void)state;
+	buf_puts(&b, "abcdef");
+	buf_consume(&b, 2);
+	buf_fit(&b);
+	assert_holds(&b, "cdef");
+	assert_int_equal(buf_cap(&b), 4);
+	buf_puts(&b, "gh");
+	assert_holds(&b, "cdefgh");
+	buf_consume(&b, 6);
+	buf_fit(&b);
+	assert_int_equal(buf_cap(&b), 0);
+	assert_null(buf_head(&b));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +180,7 @@ int main(void)
 		cmocka_unit_test(a_queue_of_bounded_length_takes_bounded_memory),
 		cmocka_unit_test(formatted_text_has_no_nul_behind_it),
 		cmocka_unit_test(clearing_keeps_the_memory_and_releasing_does_not),
+		cmocka_unit_test(a_buffer_that_is_fitted_has_its_bytes_and_grows_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,22 @@ static void what_a_try_wants_is_kept(void **state)
 	pending_lock_free(p);
 }
 
+static void what_a_try_wants_is_kept_in_less_memory_while_it_waits(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct pending_lock *p = pending_take(f, &rule_by_address, "worker-1");
+	struct lock_try t;
+	int64_t lease_ms;
+
+	p = pending_lock_fit(pending_lock_fit(p));
+	t = pending_lock_try(p, &lease_ms);
+	assert_int_equal(lease_ms, 30000);
+	assert_true(slice_eq(t.id.key, SLICE_LIT("lock")));
+	assert_true(slice_eq(t.id.token, SLICE_LIT("token")));
+	assert_true(slice_eq(t.ticket, SLICE_LIT("worker-1")));
+	pending_lock_free(p);
+}
+
 static void with_owner_value_the_value_is_the_token(void **state)
 {
 	struct hold_fixture *f = *state;
@@ -215,6 +231,7 @@ int main(void)
 		TEST(a_call_that_cannot_change_a_hold_is_not_kept),
 		TEST(a_release_is_kept_while_a_take_is_awaited_or_a_lock_is_held),
 		TEST(what_a_try_wants_is_kept),
+		TEST(what_a_try_wants_is_kept_in_less_memory_while_it_waits),
 		TEST(with_owner_value_the_value_is_the_token),
 		TEST(a_try_that_was_not_answered_is_undone_by_its_ticket),
 		TEST(by_its_ticket_a_try_of_any_owner_is_undone),

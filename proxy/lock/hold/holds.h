@@ -94,6 +94,9 @@ void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struc
 struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *r);
 /* How the client is told that it has no lock, without the line end. */
 const char *pending_lock_refusal(const struct pending_lock *p, bool resp3);
+/* The reply will take long: gives back the memory that is not needed. What it returns takes the
+ * place of `p`. */
+struct pending_lock *pending_lock_fit(struct pending_lock *p);
 void pending_lock_free(struct pending_lock *p); /* NULL is allowed */
 size_t pending_lock_nbytes(const struct pending_lock *p); /* of memory */
 

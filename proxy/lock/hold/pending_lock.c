@@ -214,6 +214,24 @@ size_t pending_lock_nbytes(const struct pending_lock *p)
 	return p->nbytes;
 }
 
+struct pending_lock *pending_lock_fit(struct pending_lock *p)
+{
+	const char *was = (const char *)p;
+	struct pending_lock *fit = p;
+
+	if (!p->small)
+		return p;
+	fit = xmalloc(p->nbytes);
+	memcpy(fit, p, p->nbytes);
+	fit->small = false;
+	for (size_t i = 0; i < p->nkeys; i++)
+		fit->keys[i].p = (const char *)fit + (p->keys[i].p - was);
+	fit->token.p = (const char *)fit + (p->token.p - was);
+	fit->ticket.p = (const char *)fit + (p->ticket.p - was);
+	freelist_give(&p->holds->pending, p);
+	return fit;
+}
+
 void pending_lock_free(struct pending_lock *p)
 {
 	if (!p)

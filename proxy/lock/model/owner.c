@@ -22,7 +22,7 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-void owner_identify(struct owner_identity *id, int fd, int worker)
+struct owner_identity *owner_identify(int fd, int worker)
 {
 	struct sockaddr_storage ss = { 0 };
 	struct sockaddr *peer = (struct sockaddr *)&ss;
@@ -30,25 +30,33 @@ void owner_identify(struct owner_identity *id, int fd, int worker)
 	struct ucred cred;
 	socklen_t cred_len = sizeof(cred);
 	char hex[RANDOM_BYTES * 2 + 1], text[64] = "unix";
+	char connection[128], address[80] = ADDRESS_PREFIX "?";
+	struct owner_identity *id;
+	size_t nconnection, naddress;
 
 	random_hex(hex);
-	snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "?");
 	if (getpeername(fd, peer, &len) == 0) {
 		if (peer->sa_family != AF_UNIX) {
 			address_print_host(peer, text, sizeof(text));
-			snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "%s", text);
+			snprintf(address, sizeof(address), ADDRESS_PREFIX "%s", text);
 			address_print(peer, len, text, sizeof(text));
 		} else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len) == 0) {
-			snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "uid:%u",
+			snprintf(address, sizeof(address), ADDRESS_PREFIX "uid:%u",
 			         (unsigned)cred.uid);
 			snprintf(text, sizeof(text), "unix:%d", (int)cred.pid);
 		}
 	}
 	/* Clients whose address is not known must not be one owner. */
-	if (id->address[sizeof(ADDRESS_PREFIX) - 1] == '?')
-		snprintf(id->address, sizeof(id->address), ADDRESS_PREFIX "?%s", hex);
-	snprintf(id->connection, sizeof(id->connection), OWNER_CONNECTION_PREFIX "%s/%d/%s",
-	         text, worker, hex);
+	if (address[sizeof(ADDRESS_PREFIX) - 1] == '?')
+		snprintf(address, sizeof(address), ADDRESS_PREFIX "?%s", hex);
+	snprintf(connection, sizeof(connection), OWNER_CONNECTION_PREFIX "%s/%d/%s", text,
+	         worker, hex);
+	nconnection = strlen(connection) + 1;
+	naddress = strlen(address) + 1;
+	id = xmalloc(sizeof(*id) + nconnection + naddress);
+	id->connection = memcpy(id->bytes, connection, nconnection);
+	id->address = memcpy(id->bytes + nconnection, address, naddress);
+	return id;
 }
 
 static struct slice owner_prefixed(struct buf *scratch, const char *prefix, const char *name)

@@ -23,12 +23,13 @@
 
 /* The tokens of a connection that do not change. Made once, when they are first needed. */
 struct owner_identity {
-	char connection[128]; /* the whole token */
-	char address[80]; /* the whole token */
+	const char *connection; /* the whole token */
+	const char *address; /* the whole token */
+	char bytes[]; /* of both */
 };
 
-/* From the connected socket `fd`. */
-void owner_identify(struct owner_identity *id, int fd, int worker);
+/* From the connected socket `fd`; in one piece of memory, to be freed. */
+struct owner_identity *owner_identify(int fd, int worker);
 
 /* The token for `kind`, which may be built in `scratch` and is valid as long as that, `id` and
  * the names are. `name` and `user`: NULL when there is none, or none that is known for sure. */

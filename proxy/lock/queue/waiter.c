@@ -436,6 +436,7 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 	buf_clear(&w->bytes);
 	buf_append(&w->bytes, t->id.token);
 	buf_append(&w->bytes, t->value);
+	buf_fit(&w->bytes);
 	w->token_len = t->id.token.n;
 	waiter_set_unconfirmed(w, false);
 	line_enqueue(l, w);
