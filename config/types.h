@@ -95,6 +95,7 @@ struct config {
 	int64_t backlog; /* listen(2)'s */
 	int64_t max_clients; /* over all workers together */
 	int64_t client_idle_timeout_ms; /* 0: never */
+	int64_t client_login_timeout_ms; /* 0: never */
 	int64_t tcp_keepalive_ms; /* 0: off; whole seconds */
 	int64_t max_request; /* bytes; longest request held whole for a rule */
 	int64_t client_output_limit; /* bytes of unread replies kept for a client */

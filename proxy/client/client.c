@@ -6,6 +6,7 @@
 #include "client/client_internal.h"
 #include "client/conn.h"
 #include "client/exchange.h"
+#include "client/links.h"
 #include "client/limits.h"
 #include "client/replies.h"
 #include "client/requests.h"
@@ -38,7 +39,7 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	c->magic = CLIENT_MAGIC;
 	c->env = env;
 	c->listener = listener;
-	c->active_at = env->policy.now;
+	c->active_at = c->login_from = env->policy.now;
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
@@ -117,6 +118,39 @@ static void sweep_idle(struct client_env *env, double now)
 	}
 }
 
+/* What it has sent of its first request may be, or become, a login. */
+static bool begins_with_login(const struct client *c)
+{
+	struct resp_view view;
+	bool whole;
+
+	if (c->user.link || buf_len(&c->in) == 0 || c->state != CLIENT_OPEN)
+		return false;
+	view = request_view(&c->env->args, buf_head(&c->in), buf_len(&c->in), &whole);
+	return view.argc == 0 || slice_is(view.argv[0], "auth") ||
+	       slice_is(view.argv[0], "hello");
+}
+
+static bool must_log_in(const struct client *c)
+{
+	if (c->session.logged_in || c->session.opaque || client_is_ending(c))
+		return false;
+	return (links_must_log_in(c) && !c->served) || begins_with_login(c);
+}
+
+static void sweep_logins(struct client_env *env, double now)
+{
+	double limit = (double)env->policy.config->client_login_timeout_ms / 1000;
+	struct list *at, *next;
+
+	for (at = env->clients.next; limit > 0 && at != &env->clients; at = next) {
+		struct client *c = container_of(at, struct client, node);
+		next = at->next;
+		if (now - c->login_from >= limit && must_log_in(c))
+			client_close(c, "not logged in for client_login_timeout");
+	}
+}
+
 static void sweep_draining(struct client_env *env)
 {
 	struct list *at, *next;
@@ -134,6 +168,7 @@ void clients_sweep(struct client_env *env)
 		sweep_draining(env);
 	else
 		sweep_idle(env, env->policy.now);
+	sweep_logins(env, env->policy.now);
 }
 
 void clients_drain(struct client_env *env)

@@ -38,8 +38,8 @@ void client_new(struct client_env *env, int fd, const char *listener);
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
 
-/* Closes clients that were idle too long, or that do not take their last bytes. Once a second
- * or so. */
+/* Closes clients that were idle too long, did not log in, or do not take their last bytes. Once
+ * a second or so. */
 void clients_sweep(struct client_env *env);
 
 /* hasp shall end: from now on a client is closed when it is at rest. One that has a lock, a

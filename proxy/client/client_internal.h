@@ -60,6 +60,7 @@ struct client {
 	bool shared; /* the link that `user` is on is shared */
 	bool uncounted; /* it wrote on shared links, which WAIT on its own does not know of */
 	bool pinned; /* it needs a link of its own for the rest of its life */
+	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */
 	struct account_share share; /* client_count_memory() */
@@ -75,6 +76,7 @@ struct client {
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
 	size_t decide_at; /* bytes of it at which to ask again if it may stream */
+	double login_from; /* env->policy.now since when it could log in */
 	double active_at; /* when it last sent or was sent bytes, as env->policy.now */
 	struct stream stream;
 	struct session session;

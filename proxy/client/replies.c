@@ -35,6 +35,7 @@ static void on_reply_bytes(void *owner, struct slice bytes)
 	struct client *c = client_of(owner);
 
 	client_mark_active(c);
+	c->served |= *bytes.p != '-';
 	stream_send(&c->stream, bytes);
 	if (stream_pending(&c->stream) == 0)
 		return;
@@ -109,12 +110,21 @@ static void watch_frames(struct client *c)
 		link_watch(c->user.link, session_is_subscribed(&c->session));
 }
 
+/* RESET is carried out for everyone, and logs out. */
+static void begin_login(struct client *c, bool was_logged_in)
+{
+	if (was_logged_in)
+		c->login_from = c->env->policy.now;
+	c->served = false;
+}
+
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
                      struct slice captured)
 {
 	struct client *c = client_of(owner);
 	struct pending_request *r = tag;
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
+	bool was_logged_in = c->session.logged_in;
 
 	if (r == c->current && (r->guard_op || r->kind == PENDING_LOCK)) {
 		exchange_on_reply(c, reply, captured);
@@ -122,8 +132,10 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	}
 	complete_request(c, r, reply, captured);
 	/* Unless it was already followed by SUBSCRIBE. */
-	if (was_reset)
+	if (was_reset) {
 		watch_frames(c);
+		begin_login(c, was_logged_in);
+	}
 	if (r == c->current)
 		client_end_current(c);
 	else if (!is_notice)

@@ -26,6 +26,8 @@ static void no_file_means_defaults(void **state)
 	assert_int_equal(c->backlog, 511);
 	assert_int_equal(c->max_clients, 10000);
 	assert_int_equal(c->client_idle_timeout_ms, 0);
+	assert_int_equal(c->client_login_timeout_ms, 60 * 1000);
+	assert_int_equal(c->client_login_timeout_ms, 60 * 1000);
 	assert_int_equal(c->tcp_keepalive_ms, 300 * 1000);
 	assert_int_equal(c->max_request, 64 << 20);
 	assert_int_equal(c->drain_timeout_ms, 30 * 1000);

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""client_idle_timeout and client_login_timeout: clients that say nothing, or too little."""
+
+import contextlib
+import select
+
+import pytest
+from harness import Hasp, encode
+from harness.marks import BOTH
+from harness.processes import ProtectedRedis
+from harness.replies import OK, PONG
+
+
+@pytest.fixture
+def pooling():
+    """What depends on it is marked BOTH."""
+    return "shared"
+
+
+@pytest.fixture
+def with_login():
+    """start(option=value ...): hasp before a Redis that asks for a password."""
+    with contextlib.ExitStack() as things:
+        redis = things.enter_context(ProtectedRedis())
+
+        def start(**options):
+            hasp = Hasp("\n".join(["[hasp]", "listen = 127.0.0.1:0",
+                                   *(f"{name} = {value}" for name, value in options.items()),
+                                   "[upstream]", f"address = unix:{redis.unix}", "password = secret", ""]))
+            things.callback(hasp.remove)
+            things.callback(lambda: stopped(hasp))
+            return hasp.is_up()
+
+        def stopped(hasp):
+            fault = hasp.stop()
+            print(hasp.log)
+            assert not fault, fault
+
+        yield start
+
+
+# --- silence ---------------------------------------------------------------------
+
+PARTS = [b"*", b"PI", b"*2\r\n$3\r\nGET\r\n$1\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n" + 100000 * b"x"]
+
+
+@BOTH
+@pytest.mark.parametrize("part", PARTS, ids=["array", "inline", "arguments", "stream"])
+def test_part_of_a_request_does_not_keep_a_client_from_being_idle(start_hasp, part):
+    hasp = start_hasp(client_idle_timeout="1s")
+    with hasp.connect(timeout=30) as one:
+        assert one.call("PING") == PONG
+        one.send(part)
+        assert one.at_end()
+
+
+@BOTH
+def test_client_that_sends_its_request_slowly_is_not_idle(start_hasp):
+    hasp = start_hasp(client_idle_timeout="4s")
+    with hasp.connect() as one, hasp.connect(timeout=30) as idle:
+        one.send(b"*2\r\n$4\r\nECHO\r\n$1000\r\n")
+        left = 1000
+        while not select.select([idle.sock], [], [], 0.2)[0]:
+            one.send(b"x")
+            left -= 1
+        assert idle.at_end()
+        one.send(left * b"x" + b"\r\n")
+        assert one.read() == b"$1000\r\n" + 1000 * b"x" + b"\r\n"
+
+
+# --- login -----------------------------------------------------------------------
+
+
+def trickle(connection, data):
+    """Byte by byte, until hasp closes."""
+    with contextlib.suppress(ConnectionError):
+        for byte in data:
+            connection.send(bytes([byte]))
+            if select.select([connection.sock], [], [], 0.1)[0]:
+                break
+    return connection.at_end()
+
+
+def refused(connection):
+    assert connection.call("PING").startswith(b"-NOAUTH")
+
+
+def refused_to_log_in(connection):
+    assert connection.call("AUTH", "wrong").startswith(b"-WRONGPASS")
+
+
+def reset(connection):
+    assert connection.call("RESET") == b"+RESET\r\n"
+
+
+@pytest.mark.parametrize("begin", [lambda connection: None, refused, refused_to_log_in, reset])
+def test_client_that_does_not_log_in_is_closed(with_login, begin):
+    hasp = with_login(client_login_timeout="1s")
+    with hasp.connect(timeout=30) as one:
+        begin(one)
+        assert one.at_end()
+
+
+@pytest.mark.parametrize("reset_first", [False, True])
+def test_login_that_is_sent_byte_by_byte_ends(with_login, reset_first):
+    hasp = with_login(client_login_timeout="1s")
+    with hasp.connect(timeout=30) as one:
+        if reset_first:
+            reset(one)
+        assert trickle(one, b"*2\r\n$4\r\nAUTH\r\n$1000\r\n" + 1000 * b"x")
+
+
+def test_client_that_has_logged_in_stays(with_login):
+    hasp = with_login(client_login_timeout="1s")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("AUTH", "secret") == OK
+        assert other.call("HELLO", 3, "AUTH", "default", "secret").startswith(b"%")
+        with hasp.connect(timeout=30) as late:
+            assert late.at_end()
+        assert one.call("PING") == other.call("PING") == PONG
+
+
+def test_client_that_logs_out_may_log_in_again(with_login):
+    hasp = with_login(client_login_timeout="4s")
+    with hasp.connect(timeout=30) as one:
+        assert one.call("AUTH", "secret") == OK
+        with hasp.connect(timeout=30) as other:
+            assert other.at_end()  # so that one has been connected for as long
+        reset(one)
+        assert one.call("AUTH", "secret") == OK
+        reset(one)
+        assert one.at_end()
+
+
+def test_without_a_password_only_a_login_that_was_begun_must_end(start_hasp):
+    hasp = start_hasp(client_login_timeout="1s")
+    with hasp.connect() as silent, hasp.connect() as pinging:
+        assert pinging.call("PING") == PONG
+        with hasp.connect(timeout=30) as one:
+            assert trickle(one, b"*2\r\n$4\r\nAUTH\r\n$1000\r\n" + 1000 * b"x")
+        with hasp.connect(timeout=30) as one:
+            assert trickle(one, b"*" + 1000 * b"0")
+        assert silent.call("PING") == pinging.call("PING") == PONG
+
+
+def test_first_request_that_is_no_login_may_take_its_time(start_hasp):
+    hasp = start_hasp(client_login_timeout="1s")
+    with hasp.connect() as one:
+        one.send(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000\r\n")
+        with hasp.connect(timeout=30) as other:
+            assert trickle(other, b"*" + 1000 * b"0")
+        one.send(1000 * b"x" + b"\r\n")
+        assert one.read() == OK
+
+
+def test_login_is_not_timed_with_0(with_login):
+    hasp = with_login(client_login_timeout=0)
+    with hasp.connect() as one:
+        refused(one)
+        hasp.reload("client_login_timeout = 0", "client_login_timeout = 1s")
+        assert one.at_end()
