@@ -9,9 +9,6 @@
 #include "config/pattern.h"
 #include "config/sections.h"
 
-/* Owners, queues and counters: a rule that caught them would lock locks. */
-static const struct slice match_own_prefix = { "hasp:", 5 };
-
 /* What a pattern stands for in config.patterns: the first that matches has the lowest number.
  * Locks are not guarded, so rules come before guards. */
 #define MATCH_OWN 0
@@ -34,14 +31,9 @@ void match_prepare(struct config *c)
 		match_add(c, &s->patterns, MATCH_RULE, MATCH_RULES + i);
 	for (size_t i = 0; (s = sections_at(c, SECTION_GUARD, i)); i++)
 		match_add(c, &s->patterns, MATCH_GUARD, MATCH_RULES + c->nrules + i);
-	if (c->may_match[(unsigned char)*match_own_prefix.p])
-		glob_set_add(c->patterns, SLICE_LIT("hasp:*"), MATCH_OWN);
+	if (c->may_match[(unsigned char)*MATCH_OWN_PREFIX])
+		glob_set_add(c->patterns, SLICE_LIT(MATCH_OWN_PREFIX "*"), MATCH_OWN);
 	glob_set_complete(c->patterns);
-}
-
-bool match_is_own(struct slice key)
-{
-	return slice_starts(key, match_own_prefix);
 }
 
 struct matcher {

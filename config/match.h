@@ -9,6 +9,7 @@
 #define HASP_CONFIG_MATCH_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/slice.h"
 #include "config/types.h"
@@ -16,9 +17,16 @@
 /* Call it once, when all sections are read. */
 void match_prepare(struct config *c);
 
-/* The key is one of hasp's own, such as an owner's or a queue's, which have neither a rule nor
- * a guard. */
-bool match_is_own(struct slice key);
+/* The key is one of hasp's own, such as an owner's or a queue's. They have neither a rule nor a
+ * guard, for that would lock locks. */
+#define MATCH_OWN_PREFIX "hasp:"
+static inline bool match_is_own(struct slice key)
+{
+	size_t n = sizeof(MATCH_OWN_PREFIX) - 1;
+
+	return key.n >= n && *key.p == *MATCH_OWN_PREFIX &&
+	       memcmp(key.p, MATCH_OWN_PREFIX, n) == 0;
+}
 
 /* Finds rules and guards. It learns when it is asked (base/glob_dfa.h), so each worker has its
  * own. `c` outlives its use. */

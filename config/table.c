@@ -28,6 +28,12 @@ static const struct option_choice table_log_levels[] = {
 	{ NULL, 0 },
 };
 
+static const struct option_choice table_switches[] = {
+	{ "no", SWITCH_NO },
+	{ "yes", SWITCH_YES },
+	{ NULL, 0 },
+};
+
 static const struct option_choice table_poolings[] = {
 	{ "shared", POOLING_SHARED },
 	{ "session", POOLING_SESSION },
@@ -212,6 +218,9 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "pid_file", OPTION_STRING, IN_CONFIG(pid_file),
 	  .check = table_check_path, .expected = "a path such as /run/hasp/hasp.pid",
 	  .help = "File for the process id; systemd needs none." },
+	{ SECTION_HASP, "allow_own_keys", OPTION_ENUM, IN_CONFIG(allow_own_keys),
+	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .help = "Lets clients write the keys hasp:*, by which hasp knows who has a lock." },
 	{ SECTION_HASP, "shared_secret", OPTION_STRING, IN_CONFIG(shared_secret),
 	  .check = table_check_secret, .expected = "20 random characters or more", .secret = true,
 	  .help = "With the same one, several hasps on one Redis hand locks to each other at once." },

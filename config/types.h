@@ -83,6 +83,7 @@ struct verbs {
 	enum disconnect_mode on_disconnect;
 };
 
+enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {
@@ -103,6 +104,7 @@ struct config {
 	int64_t drain_timeout_ms; /* how long SIGTERM waits for busy clients */
 	char *user; /* NULL: stay */
 	char *pid_file; /* NULL: none */
+	enum switch_mode allow_own_keys; /* clients may write hasp:* */
 	char *shared_secret; /* NULL: none */
 	char *log; /* stderr, syslog, or a file's path */
 	enum log_level log_level;

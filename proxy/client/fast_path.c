@@ -4,6 +4,7 @@
 #include "client/links.h"
 #include "config/match.h"
 #include "policy/classifier.h"
+#include "policy/own_keys.h"
 
 /* Which requests a client's link takes while nothing has to be decided about them. */
 enum plain { PLAIN_NONE, PLAIN_STATELESS, PLAIN_ANY };
@@ -31,6 +32,9 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	if (what->is_free)
 		return true;
 	if (!what->is_plain || args->argc < 2)
+		return false;
+	if (what->may_release && env->policy.own_keys_protected &&
+	    own_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
 	if (what->may_release &&
 	    dispatch_may_release(&env->policy, &c->session, what,

@@ -113,6 +113,13 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 	return false;
 }
 
+static bool may_release(const struct command *c)
+{
+	bool has_keys = c->keys != KEYS_NONE || (c->flags & COMMAND_HIDDEN_KEYS);
+
+	return has_keys && ((c->flags & COMMAND_WRITE) || command_runs_script(c));
+}
+
 static struct command_info look_up(const struct policy_env *env, struct slice name)
 {
 	const struct config *config = env->config;
@@ -125,9 +132,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	    (config->nrules || config->nguards || config->verbs.enabled ||
 	     config->pooling == POOLING_SHARED))
 		what.command = commands_get(env->commands, name);
-	what.may_release = what.command && what.command->keys != KEYS_NONE &&
-	                   ((what.command->flags & COMMAND_WRITE) ||
-	                    command_runs_script(what.command));
+	what.may_release = what.command && may_release(what.command);
 	what.is_write = is_write(env, what.command);
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);

@@ -7,6 +7,7 @@
 #include "policy/guard_txn.h"
 #include "policy/lock.h"
 #include "policy/observe.h"
+#include "policy/own_keys.h"
 #include "policy/session_commands.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -103,6 +104,14 @@ static struct decision decide_write(struct context *x)
 	return lock_decide_write(x);
 }
 
+/* It writes a key of hasp's own. */
+static struct decision refuse_write(struct context *x)
+{
+	if (session_is_muted(x->session))
+		return x->session->nawaited ? defer : pass;
+	return context_refuse(x, own_keys_error);
+}
+
 static struct decision decide_request(struct context *x)
 {
 	const struct command_info *what = x->what;
@@ -115,6 +124,8 @@ static struct decision decide_request(struct context *x)
 		return d;
 	if (command_info_is_session(what))
 		return session_command_decide(x);
+	if (x->env->own_keys_protected && own_keys_are_written(what, x->req))
+		return refuse_write(x);
 	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
 	if (what->is_guarded && in_multi && x->session->nawaited)
 		return defer;
@@ -169,6 +180,8 @@ static bool is_decided(const struct policy_env *env, const struct command_info *
 	const struct command *c = what->is_write ? what->command : NULL;
 
 	if (command_info_is_session(what) || what->is_verb)
+		return false;
+	if (env->own_keys_protected && !own_keys_are_untouched(what, req))
 		return false;
 	if (what->is_guarded) {
 		c = what->command;

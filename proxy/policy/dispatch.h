@@ -6,6 +6,8 @@
  *   write on a key
  *   with a rule     -> rewritten, unless watched; only observed: passed, and its reply
  *                      is reported to the tracker
+ *   write on a key
+ *   of hasp's own   -> refused
  *   session command -> passed, and remembered until its reply
  *   anything else   -> passed
  *

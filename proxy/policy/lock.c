@@ -9,6 +9,7 @@
 #include "commands/key_args.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
+#include "policy/own_keys.h"
 #include "lock/rewrite/guard.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -94,6 +95,8 @@ static const char *verb_refusal(struct context *x, struct slice token,
 {
 	if (call->script == SCRIPT_ERROR)
 		return NULL;
+	if (x->env->own_keys_protected && x->what->verb != VERB_INFO && match_is_own(call->key))
+		return own_keys_error;
 	if (enforced_rule(x, call->key))
 		return RULES_LOCK;
 	if (call->owner.p != token.p && names_other_client(x, call->owner))

@@ -10,6 +10,7 @@
 #include "policy/classifier.h"
 #include "policy/lock.h"
 #include "policy/observe.h"
+#include "policy/own_keys.h"
 #include "session/pending.h"
 
 void policy_init(struct policy_env *env)
@@ -62,6 +63,7 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	}
 	for (size_t i = 0; i < config->nguards; i++)
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
+	env->own_keys_protected = own_keys_are_protected(env);
 	observe_use_config(env);
 	begin_generation(env);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/own_keys.h"
+
+#include "commands/args.h"
+#include "commands/key_args.h"
+
+const char own_keys_error[] = "NOPERM hasp: keys that begin with hasp: are its own; they can "
+			      "be read, and written past it";
+
+bool own_keys_are_protected(const struct policy_env *env)
+{
+	const struct config *config = env->config;
+
+	return !config->allow_own_keys &&
+	       (env->rules_enforce || env->guards_enforce || config->verbs.enabled);
+}
+
+bool own_keys_are_written(const struct command_info *what, const struct resp_view *req)
+{
+	const struct command *c = what->command;
+	struct key_args keys;
+	bool written = false;
+
+	/* Redis refuses it as it came. */
+	if (!what->may_release || req->argc < 2 || !command_arity_ok(c, req->argc) ||
+	    !own_keys_are_named(req->argv + 1, req->argc - 1))
+		return false;
+	/* Which of its arguments are keys, only Redis knows. */
+	if (c->flags & COMMAND_HIDDEN_KEYS)
+		return true;
+	key_args_init(&keys, c, req);
+	if (command_runs_script(c) || command_writes(c, keys.n))
+		for (size_t i = 0; i < keys.n; i++)
+			written |= command_writes_key(c, i, keys.n) &&
+			           match_is_own(req->argv[keys.v[i]]);
+	key_args_fini(&keys);
+	return written;
+}
+
+/* EVAL script numkeys key ...: have its keys arrived? */
+static bool has_all_keys(const struct resp_view *beginning)
+{
+	int64_t n;
+
+	if (beginning->argc < 3)
+		return false;
+	/* Redis refuses it. */
+	if (!args_integer(beginning->argv[2], &n) || n < 0)
+		return true;
+	return (uint64_t)n <= beginning->argc - 3;
+}
+
+bool own_keys_are_untouched(const struct command_info *what, const struct resp_view *beginning)
+{
+	const struct command *c = what->command;
+
+	if (!what->may_release)
+		return true;
+	if (command_single_key(c))
+		return beginning->argc > 1 && !match_is_own(beginning->argv[1]);
+	return command_runs_script(c) && has_all_keys(beginning) &&
+	       !own_keys_are_written(what, beginning);
+}
