@@ -30,6 +30,7 @@ void clients_init(struct client_env *env)
 	env->flusher->account = &env->account;
 	env->on_unparked = requests_resume;
 	env->waiter_ops = &exchange_waiter_ops;
+	pool_set_ops(env->pool, &replies_pool_ops);
 }
 
 void client_new(struct client_env *env, int fd, const char *listener)
@@ -44,6 +45,7 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
 	link_user_init(&c->user, &replies_link_ops, c);
+	pool_waiter_init(&c->pool_waiter);
 	stream_init(&c->stream, env->flusher, &client_stream_ops, c);
 	account_share_init(&c->share);
 	list_append(&env->clients, &c->node);

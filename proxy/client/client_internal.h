@@ -53,11 +53,21 @@ enum client_state {
 };
 #define CLIENT_STATES (CLIENT_DEAD + 1)
 
+/* What becomes of a request if the link that it waits for cannot be had. links.c writes it. */
+enum next_link {
+	NEXT_NONE, /* it fails */
+	NEXT_MAY_BE_BARE, /* a link of its own will do on which nothing is replayed */
+	NEXT_BARE, /* that one is taken now */
+	NEXT_OWN, /* no shared link is asked for: the one of its own will do */
+};
+
 struct client {
 	unsigned magic;
 	enum client_state state; /* conn.c writes it */
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
+	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
+	bool refused; /* Redis has just said that it is not logged in */
 	bool uncounted; /* it wrote on shared links, which WAIT on its own does not know of */
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool served; /* Redis carried out a request of it, maybe without a login */
@@ -66,6 +76,8 @@ struct client {
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
+	struct pool_waiter pool_waiter; /* waits while the client is to come to a shared link */
+	enum next_link next_link;
 	struct owner_identity *identity; /* NULL until it is asked for */
 	/* The request at the head of `in` that is answered step by step; NULL: none. It is
 	 * among session.awaited once it was sent. */

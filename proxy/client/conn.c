@@ -154,6 +154,7 @@ void client_leave_link(struct client *c)
 {
 	struct link *l = c->user.link;
 
+	pool_waiter_end(&c->pool_waiter);
 	link_leave(&c->user);
 	if (l && !c->shared)
 		link_close(l);

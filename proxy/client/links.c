@@ -14,25 +14,23 @@ static struct link_login login_of(const struct client *c)
 		.user = s->user,
 		.password = s->password,
 		.name = s->name,
+		.by_hello = s->by_hello,
 	};
 }
 
-static void open_dedicated(struct client *c)
+static void open_own(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);
 	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
-	struct link *l = link_new(c->env->links, false, plain ? NULL : &login);
+	bool bare = route == ROUTE_BARE && c->next_link == NEXT_BARE && !plain;
 
-	link_join(l, &c->user);
-	c->shared = false;
-}
-
-static void open_shared(struct client *c)
-{
-	struct link_login login = login_of(c);
-
-	pool_join(c->env->pool, &login, &c->user);
-	c->shared = c->uncounted = true;
+	link_join(link_new(c->env->links, false, plain || bare ? NULL : &login), &c->user);
+	c->shared = c->session.admitted = false;
+	c->bare = bare;
+	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
+	/* (Others ask when they want a shared link.) */
+	if (plain && c->env->policy.config->pooling == POOLING_SESSION)
+		pool_check_login(c->env->pool);
 }
 
 static bool may_share(const struct client *c, enum route route)
@@ -46,31 +44,109 @@ enum route links_route(const struct client *c, const struct command_info *what,
 {
 	enum route route = dispatch_route(&c->env->policy, what, req);
 
-	/* Redis hangs up on some clients that have not logged in: not on others' link. */
-	return route == ROUTE_SHARED && links_must_log_in(c) ? ROUTE_DEDICATED : route;
+	if (route != ROUTE_SHARED || !links_must_log_in(c))
+		return route;
+	/* It may be over. Until then: Redis hangs up on some clients that have not logged in;
+	 * not on others' link. */
+	pool_check_login(c->env->pool);
+	return ROUTE_DEDICATED;
+}
+
+/* Goes to a shared link, if there is one now. A client that has a link of its own leaves it
+ * only for another: what has to be replayed there, Redis might refuse by now. */
+static enum pool_answer share(struct client *c)
+{
+	struct link_login login = login_of(c);
+	enum pool_answer answer = POOL_NEVER;
+
+	if (c->next_link != NEXT_OWN)
+		answer = pool_ask(c->env->pool, &login, !c->user.link, &c->pool_waiter);
+	c->next_link = NEXT_NONE;
+	if (answer != POOL_READY)
+		return answer;
+	client_leave_link(c);
+	pool_join(c->env->pool, &login, &c->user);
+	c->shared = c->uncounted = true;
+	c->bare = false;
+	/* A ready link shows that Redis took it. */
+	c->session.admitted = true;
+	return POOL_READY;
+}
+
+/* A client that is alone on its shared link need not leave it to be alone; and if it had to be
+ * logged in, Redis might refuse that by now. */
+static bool take_over(struct client *c, enum route route)
+{
+	struct link_login login = login_of(c);
+	bool is_useful = route == ROUTE_PINNED ||
+	                 (route == ROUTE_DEDICATED &&
+	                  (c->session.logged_in || c->env->links->login_required));
+
+	if (!c->shared || !is_useful || !pool_give(c->env->pool, &login, &c->user))
+		return false;
+	c->shared = c->uncounted = false;
+	return true;
+}
+
+/* The client is on a link that does not go on being its own. */
+static bool must_leave(const struct client *c, bool shared)
+{
+	return c->shared ? !shared || c->user.outdated : c->bare;
+}
+
+/* Would a link of its own be left for a shared one? Not while there is something to wait for.
+ */
+static bool should_share(const struct client *c, bool shared)
+{
+	return shared && !(c->user.link && (c->shared || c->user.inflight || c->user.waiting));
+}
+
+static bool take_own(struct client *c, enum route route)
+{
+	if (!c->user.link)
+		open_own(c, route);
+	if (c->user.waiting)
+		return false;
+	if (route == ROUTE_PINNED)
+		c->pinned = true;
+	return true;
 }
 
 bool links_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
-	bool changes = c->shared != shared || links_is_outdated(c);
 
-	if (c->user.link && changes && c->user.inflight) {
-		if (c->shared)
+	if (c->user.link && must_leave(c, shared)) {
+		if (c->user.inflight)
 			return false;
-		/* A client goes back from a link of its own when there is nothing to wait
-		 * for. */
-		shared = false;
-		changes = links_is_outdated(c);
+		if (shared || !take_over(c, route))
+			client_leave_link(c);
 	}
-	if (c->user.link && changes)
-		client_leave_link(c);
-	if (!c->user.link && shared)
-		open_shared(c);
-	else if (!c->user.link)
-		open_dedicated(c);
-	if (route == ROUTE_PINNED)
-		c->pinned = true;
+	if (should_share(c, shared)) {
+		enum pool_answer answer = share(c);
+		if (answer != POOL_NEVER)
+			return answer == POOL_READY;
+	}
+	return (c->user.link && c->shared) || take_own(c, route);
+}
+
+void links_rejoin(struct client *c)
+{
+	c->session.admitted = false;
+	if (c->session.logged_in)
+		(void)share(c);
+}
+
+bool links_has_another(struct client *c, enum link_end end)
+{
+	/* A link of its own is there, and has only to go on. */
+	if (c->user.link)
+		c->next_link = NEXT_OWN;
+	else if (end == LINK_REFUSED && c->next_link == NEXT_MAY_BE_BARE)
+		c->next_link = NEXT_BARE;
+	else
+		/* A client without a login has to do with a link of its own. */
+		return end == LINK_REFUSED && links_must_log_in(c);
 	return true;
 }
 

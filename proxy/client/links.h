@@ -7,10 +7,17 @@
 
 #include "client/client_internal.h"
 
-/* Is Redis known to refuse clients that have not logged in, and this one has not? */
+/* Is Redis known to refuse clients that have not logged in, and this one neither has, nor did
+ * Redis take it at a time when it did not have to? */
 static inline bool links_must_log_in(const struct client *c)
 {
-	return c->env->links->login_required && !c->session.logged_in;
+	return c->env->links->login_required && !c->session.logged_in && !c->session.admitted;
+}
+
+/* Will the link do for what needs no other? */
+static inline bool links_is_usable(const struct client *c)
+{
+	return c->user.link && !c->user.waiting && !c->bare;
 }
 
 /* A client on a shared link moves with it when the configuration names another Redis; hasp's
@@ -24,8 +31,16 @@ static inline bool links_is_outdated(const struct client *c)
 enum route links_route(const struct client *c, const struct command_info *what,
                        const struct resp_view *req);
 
-/* Puts the client on a link that will do for `route`. False: not while replies are due. */
+/* Puts the client on a link that will do for `route`. False: not while replies are due, or the
+ * link has still to log in; park it as CLIENT_PARKED_LINK, and take again. */
 bool links_take(struct client *c, enum route route);
+
+/* The client lost its shared link while it had nothing in flight. Redis may have closed that
+ * because the user was deleted: another one is asked for, which has to log in. */
+void links_rejoin(struct client *c);
+
+/* The link that the client waits for could not be had. True: take again, another will do. */
+bool links_has_another(struct client *c, enum link_end end);
 
 /* Sends `bytes` over the link, which is there. */
 void links_send(struct client *c, struct slice bytes);

@@ -8,6 +8,7 @@
 #include "client/exchange.h"
 #include "client/guard_transaction.h"
 #include "client/limits.h"
+#include "client/links.h"
 #include "client/lock_exchange.h"
 #include "lock/observe/observation.h"
 
@@ -70,17 +71,34 @@ static void on_link_drained(void *owner)
 	client_steer_reading(client_of(owner));
 }
 
+/* A client that waited for its link, or for another, may take it. */
+static void go_on_linked(struct client *c)
+{
+	if (c->current)
+		exchange_resume(c);
+	else
+		client_unpark(c);
+}
+
 /* No reply is due any more, and that was waited for. */
 static void on_link_idle(void *owner)
 {
 	struct client *c = client_of(owner);
 
-	if (c->state == CLIENT_PARKED_LINK && c->current)
-		exchange_resume(c);
-	else if (c->state == CLIENT_PARKED_LINK || (c->eof && !client_is_parked(c)))
+	if (c->state == CLIENT_PARKED_LINK)
+		go_on_linked(c);
+	else if (c->eof && !client_is_parked(c))
 		client_unpark(c);
 	if (c->env->phase == CLIENTS_DRAINING)
 		client_drain(c);
+}
+
+static void on_link_ready(void *owner)
+{
+	struct client *c = client_of(owner);
+
+	if (c->state == CLIENT_PARKED_LINK)
+		go_on_linked(c);
 }
 
 /* --- replies ------------------------------------------------------------------------------ */
@@ -129,6 +147,10 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	if (r == c->current && (r->guard_op || r->kind == PENDING_LOCK)) {
 		exchange_on_reply(c, reply, captured);
 		return;
+	}
+	if (r->kind == PENDING_LOGIN) {
+		c->refused = slice_starts(captured, SLICE_LIT("-NOAUTH"));
+		c->session.admitted = !c->refused;
 	}
 	complete_request(c, r, reply, captured);
 	/* Unless it was already followed by SUBSCRIBE. */
@@ -257,21 +279,18 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
-static void on_link_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+/* The link is gone, or could not be had; the client goes with it. A client that waits for an
+ * answer is told what it can be told. */
+static void end_with_link(struct client *c, enum link_end end, const char *reason,
+                          size_t inflight)
 {
-	struct client *c = client_of(owner);
+	bool is_due = inflight || c->state == CLIENT_PARKED_LINK;
 	char error[512] = "";
 
-	/* A client that had nothing to do with the shared link just takes another; that this
-	 * one was full is no reason any more not to read from the client. */
-	if (c->shared && !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof) {
-		client_steer_reading(c);
-		return;
-	}
 	if (end == LINK_UNREACHABLE)
 		snprintf(error, sizeof(error), "-ERR hasp: upstream %s: %s\r\n",
 		         c->env->links->name, reason);
-	else if (end == LINK_REFUSED)
+	else if (end == LINK_REFUSED && is_due)
 		snprintf(error, sizeof(error), "-%s\r\n", reason);
 	else if (is_outcome_unknown(c, end, inflight))
 		snprintf(error, sizeof(error),
@@ -283,6 +302,54 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 	client_finish(c, reason);
 }
 
+static void on_link_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+{
+	struct client *c = client_of(owner);
+	bool waits = c->state == CLIENT_PARKED_LINK;
+
+	/* A client that had nothing to do with the shared link just takes another; that this
+	 * one was full is no reason any more not to read from the client. */
+	if (c->shared && !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof) {
+		client_steer_reading(c);
+		links_rejoin(c);
+	} else if (waits && !inflight && links_has_another(c, end)) {
+		go_on_linked(c);
+	} else {
+		end_with_link(c, end, reason, inflight);
+	}
+}
+
+/* --- shared links ------------------------------------------------------------------------ */
+
+static struct client *client_of_waiter(struct pool_waiter *w)
+{
+	return client_of(container_of(w, struct client, pool_waiter));
+}
+
+static void on_pool_ready(struct pool_waiter *w)
+{
+	struct client *c = client_of_waiter(w);
+
+	if (c->state == CLIENT_PARKED_LINK)
+		go_on_linked(c);
+	else
+		links_rejoin(c);
+}
+
+static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char *reason)
+{
+	struct client *c = client_of_waiter(w);
+
+	if (c->state == CLIENT_PARKED_LINK && links_has_another(c, end))
+		go_on_linked(c);
+	/* Redis closes the connections of a user that is deleted. A client that wants nothing
+	 * at the moment can wait until Redis is back. */
+	else if (c->state == CLIENT_PARKED_LINK || end == LINK_REFUSED)
+		end_with_link(c, end, reason, 0);
+}
+
+const struct pool_ops replies_pool_ops = { on_pool_ready, on_pool_failed };
+
 const struct link_ops replies_link_ops = {
 	.on_bytes = on_reply_bytes,
 	.on_reply = on_reply,
@@ -293,6 +360,7 @@ const struct link_ops replies_link_ops = {
 	.on_frame = on_frame,
 	.on_captured = on_captured,
 	.on_drained = on_link_drained,
+	.on_ready = on_link_ready,
 	.on_idle = on_link_idle,
 	.on_down = on_link_down,
 };

@@ -9,6 +9,7 @@
 #include "client/client_internal.h"
 
 extern const struct link_ops replies_link_ops;
+extern const struct pool_ops replies_pool_ops;
 
 /* The socket has taken all that waited. */
 void replies_on_drained(struct stream *s);

@@ -35,6 +35,7 @@ static void step_over(struct client *c, struct cursor *k)
 	k->at += c->scanned;
 	c->scanned = 0;
 	c->decide_at = 0;
+	c->refused = false;
 }
 
 /* Parks the client; the cursor's request will be scanned again from its beginning. */
@@ -194,8 +195,33 @@ static void refuse_long(struct client *c, struct cursor *k, const char *error)
  * bytes. */
 static bool is_refused_unread(const struct client *c)
 {
-	return links_must_log_in(c) && c->scan.state != 0 &&
+	return links_must_log_in(c) && !c->session.opaque && !c->session.user_unknown &&
+	       c->scan.state != 0 &&
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
+}
+
+/* Redis would wait for the rest if the client is logged in after all: an AUTH is in flight, or
+ * the password is gone. So it is asked before the request is cut off. */
+static void refuse_unread(struct client *c, struct cursor *k)
+{
+	struct pending_request *r;
+
+	if (c->refused) {
+		pass_bad(c, k);
+		return;
+	}
+	if (c->session.nawaited == 0) {
+		if (!links_take(c, ROUTE_DEDICATED)) {
+			put_off(c, CLIENT_PARKED_LINK);
+			return;
+		}
+		send_passed(c, k);
+		r = pending_new(PENDING_LOGIN);
+		session_await(&c->session, r);
+		links_send(c, SLICE_LIT("PING\r\n"));
+		link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, r);
+	}
+	put_off(c, CLIENT_PARKED_DEFERRED);
 }
 
 /* --- requests that stream --------------------------------------------------------------- */
@@ -325,9 +351,11 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args)
 /* A request is not whole. */
 static void take_part(struct client *c, struct cursor *k)
 {
-	if (is_refused_unread(c))
-		pass_bad(c, k);
-	else if (c->state == CLIENT_STREAMING || begin_stream(c, k))
+	if (c->state == CLIENT_STREAMING)
+		step_over(c, k);
+	else if (is_refused_unread(c))
+		refuse_unread(c, k);
+	else if (begin_stream(c, k))
 		step_over(c, k);
 }
 

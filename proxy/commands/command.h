@@ -98,6 +98,8 @@ enum command_session {
 	SESSION_AS_TOLD,
 	SESSION_ANY_LINK,
 	SESSION_OWN_LINK,
+	SESSION_FUNCTION,
+	SESSION_SHUTDOWN,
 	/* From here on: policy/session_commands.c */
 	SESSION_SELECT,
 	SESSION_AUTH,

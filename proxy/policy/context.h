@@ -34,6 +34,8 @@ enum verdict {
 enum route {
 	ROUTE_SHARED, /* any that has the client's login */
 	ROUTE_DEDICATED, /* one of its own, as long as the command is in flight */
+	ROUTE_BARE, /* the same; if Redis refuses what has to be replayed there, without that,
+	               and for this command alone: it needs no database, nor a login */
 	ROUTE_PINNED, /* one of its own from here on: the command changes what cannot be
 	                 replayed */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/dispatch.h"
 
+#include "commands/args.h"
 #include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/guard.h"
@@ -13,6 +14,16 @@
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
 
+/* Redis takes it while it runs a script, or a function, for too long and refuses SELECT. */
+static bool ends_scripts(const struct command_info *what, const struct resp_view *req)
+{
+	struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+
+	return what->session == SESSION_SHUTDOWN ||
+	       (what->session == SESSION_FUNCTION &&
+	        (args_option(subcommand, "kill") || args_option(subcommand, "stats")));
+}
+
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req)
 {
@@ -24,6 +35,8 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 		return session_command_route(what, req);
 	if (what->command && (what->command->flags & COMMAND_STATELESS))
 		return ROUTE_SHARED;
+	if (ends_scripts(what, req))
+		return ROUTE_BARE;
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
 	return commands_are_learned(env->commands) ? ROUTE_PINNED : ROUTE_DEDICATED;
 }

@@ -338,24 +338,41 @@ static bool is_too_long(const struct resp_view *req)
 	return req->argc > ARGS_MAX;
 }
 
+static bool logs_in(const struct resp_view *req)
+{
+	for (size_t i = 2; i < req->argc; i++)
+		if (args_option(req->argv[i], "auth"))
+			return true;
+	return false;
+}
+
+static enum route route_of_script(struct slice subcommand)
+{
+	if (args_option(subcommand, "debug"))
+		return ROUTE_PINNED;
+	/* Redis does not read a link whose script it runs; and from others it refuses SELECT.
+	 */
+	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
+}
+
 enum route session_command_route(const struct command_info *what, const struct resp_view *req)
 {
-	if (session_commands[what->session].route != ROUTE_DEDICATED || is_too_long(req))
+	enum route route = session_commands[what->session].route;
+	struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+
+	if (route != ROUTE_DEDICATED || is_too_long(req))
 		return ROUTE_PINNED;
-	if (what->session == SESSION_SCRIPT) {
-		struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
-		if (args_option(subcommand, "debug"))
-			return ROUTE_PINNED;
-		/* Redis does not read a link whose script it runs. */
-		return args_option(subcommand, "kill") ? ROUTE_DEDICATED : ROUTE_SHARED;
-	}
+	if (what->session == SESSION_SCRIPT)
+		return route_of_script(subcommand);
 	if (what->session == SESSION_CLIENT)
-		return req->argc > 1 && (args_option(req->argv[1], "setname") ||
-		                         args_option(req->argv[1], "getname") ||
-		                         args_option(req->argv[1], "setinfo"))
-		               ? ROUTE_DEDICATED
+		return args_option(subcommand, "setname") ||
+		                       args_option(subcommand, "getname") ||
+		                       args_option(subcommand, "setinfo")
+		               ? route
 		               : ROUTE_PINNED;
-	return ROUTE_DEDICATED;
+	if (what->session == SESSION_AUTH || (what->session == SESSION_HELLO && logs_in(req)))
+		return ROUTE_BARE;
+	return route;
 }
 
 bool session_command_is_queued(const struct command_info *what)

@@ -32,6 +32,7 @@ enum pending_kind {
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
 	PENDING_PROBE, /* it may end a lock that is waited for */
 	PENDING_GUARD, /* a command on guarded keys */
+	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
 	PENDING_STREAM, /* unless it is refused, a stream of bytes begins: SYNC, MONITOR */
 	PENDING_NOTICE, /* only that it is answered matters, and nothing waits for that */
 };

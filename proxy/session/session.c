@@ -153,7 +153,7 @@ static void session_reset(struct session *s)
 	s->proto = 2;
 	s->user_unknown = false;
 	s->uncertain = false;
-	s->logged_in = false;
+	s->logged_in = s->admitted = false;
 	clear_text(&s->user);
 	clear_text(&s->password);
 	clear_text(&s->name);
@@ -182,6 +182,7 @@ const char *session_user(const struct session *s)
 
 static void log_in_as(struct session *s, struct pending_request *r)
 {
+	s->by_hello |= r->kind == PENDING_HELLO;
 	if (r->login.proto)
 		s->proto = r->login.proto;
 	if (r->login.user)
@@ -218,7 +219,7 @@ static bool is_stateless(const struct pending_request *r)
 {
 	return r->kind == PENDING_LOCK || r->kind == PENDING_PROBE ||
 	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE ||
-	       r->kind == PENDING_STREAM;
+	       r->kind == PENDING_STREAM || r->kind == PENDING_LOGIN;
 }
 
 /* It is not known whether Redis has carried out the request. */

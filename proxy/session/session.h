@@ -36,6 +36,8 @@ struct session {
 	bool user_unknown;
 	bool uncertain; /* the link may be in another state than is written here */
 	bool logged_in; /* AUTH, or HELLO with AUTH, was accepted */
+	bool admitted; /* Redis took the connection without that; the caller's to set */
+	bool by_hello; /* HELLO was accepted: Redis knows it */
 	bool opaque;
 	bool quitting; /* QUIT was sent: requests behind it get no answer */
 	struct transaction txn;

@@ -176,8 +176,8 @@ static void control_on_ping(void *arg, const redisReply *reply)
 
 	if (!reply)
 		return;
-	c->how.env->login_required = reply->type == REDIS_REPLY_ERROR &&
-	                             control_error_is(reply->str, "NOAUTH");
+	link_note_login(c->how.env, reply->type == REDIS_REPLY_ERROR &&
+	                                    control_error_is(reply->str, "NOAUTH"));
 	if (!c->how.env->login_required)
 		control_note_error(c, reply);
 }

@@ -34,6 +34,12 @@ void link_set_state(struct link *l, enum link_state state)
 	l->state = state;
 }
 
+void link_note_login(struct link_env *env, bool required)
+{
+	env->login_required = required;
+	env->login_checked_at = env->clock();
+}
+
 /* --- users ------------------------------------------------------------------ */
 
 void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner)
@@ -50,6 +56,7 @@ void link_join(struct link *l, struct link_user *u)
 	u->inflight = u->discarded = 0;
 	u->await_idle = false;
 	u->outdated = l->outdated;
+	u->waiting = link_is_logging_in(l);
 	list_append(&l->users, &u->node);
 	l->nusers++;
 }
@@ -60,7 +67,7 @@ static void detach_user(struct link_user *u)
 	list_remove(&u->node);
 	u->link->nusers--;
 	u->link = NULL;
-	u->outdated = false;
+	u->outdated = u->waiting = false;
 	u->inflight = 0;
 }
 
@@ -118,6 +125,20 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 		size_t inflight = u->inflight;
 		detach_user(u);
 		u->ops->on_down(u->owner, u == cut ? LINK_CUT : end, reason, inflight);
+	}
+}
+
+void link_notify_ready(struct link *l)
+{
+	struct list *at, *next;
+
+	for (at = l->users.next; at != &l->users; at = at->next)
+		container_of(at, struct link_user, node)->waiting = false;
+	for (at = l->users.next; l->state != LINK_CLOSED && at != &l->users; at = next) {
+		struct link_user *u = container_of(at, struct link_user, node);
+		next = at->next;
+		if (u->ops->on_ready)
+			u->ops->on_ready(u->owner);
 	}
 }
 
@@ -187,6 +208,22 @@ size_t link_user_nbytes(const struct link_user *u)
 size_t link_users(const struct link *l)
 {
 	return l->nusers;
+}
+
+bool link_is_ready(const struct link *l)
+{
+	return l->state != LINK_CLOSED && !link_is_logging_in(l);
+}
+
+bool link_is_idle(const struct link *l)
+{
+	return !fifo_head(&l->fifo);
+}
+
+void link_make_private(struct link *l)
+{
+	HASP_ASSERT(l->shared && l->nusers == 1 && link_is_idle(l));
+	l->shared = false;
 }
 
 void link_set_outdated(struct link *l, bool outdated)

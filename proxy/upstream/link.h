@@ -89,6 +89,8 @@ struct link_ops {
 	/* The reply to a request with LINK_BEGINS_STREAM is no error: from its first byte on
 	 * the link is opaque. May be NULL when LINK_BEGINS_STREAM is not used. */
 	void (*on_stream)(void *owner, void *tag);
+	/* Redis has accepted the link's login: `waiting` is over. May be NULL. */
+	void (*on_ready)(void *owner);
 	/* No reply is due any more, and the user had set `await_idle`. May be NULL. */
 	void (*on_idle)(void *owner);
 	/* The link is gone, and the user not on it any more; `inflight` of its requests are not
@@ -106,6 +108,7 @@ struct link_user {
 	size_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* its link is: see link_set_outdated() */
+	bool waiting; /* its link logs in: see on_ready() */
 };
 
 void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner);
@@ -118,7 +121,10 @@ struct link_env {
 	struct address address;
 	char *name; /* the address as configured, for messages */
 	const char *user, *password; /* for hasp's own connections; NULL: none */
-	bool login_required; /* Redis refused a connection that had not logged in */
+	/* Redis refused a connection without a login, as hasp's own ones were told last, at
+	 * `login_checked_at` by `clock`; 0: not yet. */
+	bool login_required;
+	double login_checked_at;
 	char *scratch; /* replies are read into it */
 	size_t scratch_size;
 	struct list dead; /* closed links, for links_reap() */
@@ -127,6 +133,9 @@ struct link_env {
 	void *arg;
 };
 
+/* One of hasp's own connections has heard whether Redis takes clients without a login. */
+void link_note_login(struct link_env *env, bool required);
+
 /* How a link logs in. */
 struct link_login {
 	int db;
@@ -134,6 +143,8 @@ struct link_login {
 	const char *user; /* NULL: the default user */
 	const char *password; /* NULL: no AUTH */
 	const char *name; /* of CLIENT SETNAME; NULL: none */
+	bool by_hello; /* Redis knows HELLO */
+	bool proves; /* without a password: Redis must take the connection as it is */
 };
 
 /* Begins to connect; requests may be sent at once and wait for it. `login`: NULL for none. */
@@ -167,6 +178,12 @@ size_t link_users(const struct link *l);
 /* Memory that the link keeps for the user: if it is private, all that it owns. 0: on no link.
  */
 size_t link_user_nbytes(const struct link_user *u);
+/* Redis has accepted the login, if there is one. */
+bool link_is_ready(const struct link *l);
+/* A shared link is private from now on; it must have one user, and nothing in flight. */
+void link_make_private(struct link *l);
+/* No reply is due to anybody, nor to one who has left. */
+bool link_is_idle(const struct link *l);
 
 /* The configuration changed, and the link leads to the old address: each user should leave it
  * as soon as it can. Shown to them in link_user.outdated. */

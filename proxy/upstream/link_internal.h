@@ -35,8 +35,15 @@ enum link_state {
 	LINK_NSTATES,
 };
 
-/* (beside the flags of link_expect()) The answer to the link's own login. */
+/* (beside the flags of link_expect()) The answer to the link's own login; the tag is a struct
+ * login_step. */
 #define LINK_LOGIN (1u << 8)
+
+/* A command of the link's own login: NULL-terminated, the beginnings of errors that do not
+ * matter. */
+struct login_step {
+	const char *harmless[3];
+};
 
 /* The reply that is being read. */
 struct link_reply {
@@ -77,6 +84,9 @@ void link_go_down(struct link *l, enum link_end end, const char *reason);
 /* Callbacks of the stream: the socket has something to read; all that waited was written. */
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
+
+/* The users are told that the login was accepted. */
+void link_notify_ready(struct link *l);
 
 /* Users that found it full are told that it is so no more. */
 void link_notify_drained(struct link *l);

