@@ -163,14 +163,7 @@ static void session_reset(struct session *s)
 
 int session_db(const struct session *s)
 {
-	int db = s->db;
-
-	for (struct list *at = s->txn.queued.next; at != &s->txn.queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (r->kind == PENDING_SELECT)
-			db = r->db;
-	}
-	return db;
+	return transaction_selects(&s->txn) ? s->txn.selected_db : s->db;
 }
 
 const char *session_user(const struct session *s)

@@ -125,8 +125,11 @@ void transaction_add_pending(struct transaction *t, struct pending_request *r)
 {
 	r->index = t->nqueued;
 	if (list_empty(&t->queued))
-		t->nselects = 0;
-	t->nselects += r->kind == PENDING_SELECT;
+		t->selects = false;
+	if (r->kind == PENDING_SELECT) {
+		t->selects = true;
+		t->selected_db = r->db;
+	}
 	list_append(&t->queued, &r->node);
 }
 
@@ -186,14 +189,13 @@ void transaction_unwatch(struct transaction *t)
 	forget_watched(t);
 }
 
-/* Will the database be another one when the transaction is carried out? */
-static bool selects(const struct transaction *t)
+bool transaction_selects(const struct transaction *t)
 {
-	return !list_empty(&t->queued) && t->nselects;
+	return t->selects && !list_empty(&t->queued);
 }
 
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
 	/* A command on a key that is not known to be watched is checked. */
-	return t->watched.n && db >= 0 && !selects(t) && find_watched(t, db, key);
+	return t->watched.n && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
 }

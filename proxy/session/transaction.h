@@ -48,7 +48,9 @@ struct transaction {
 	uint32_t nkept; /* those in `kept`, or that were too long for it */
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
-	uint32_t nselects; /* SELECTs in `queued` */
+	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
+	               */
+	int selected_db; /* by the last of them */
 	struct map watched; /* keys with a rule, and in which database */
 	size_t watched_nbytes; /* of those keys, and of what belongs to each */
 };
@@ -94,6 +96,9 @@ void transaction_reject(struct transaction *t, struct list *queued);
  */
 void transaction_watch(struct transaction *t, int db, struct slice key);
 void transaction_unwatch(struct transaction *t);
+/* Will the database be another one when the transaction is carried out? */
+bool transaction_selects(const struct transaction *t);
+
 /* Does it watch `key`, as far as is known? Not behind a SELECT that is still queued. */
 bool transaction_watches(const struct transaction *t, int db, struct slice key);
 

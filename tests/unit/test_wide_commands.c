@@ -14,8 +14,9 @@
 
 #include <cmocka.h>
 
+#include "lock/guard/read_set.h"
 #include "lock/rewrite/guard.h"
-#include "session/transaction.h"
+#include "session/session.h"
 
 #define MANY 200000
 #define RATIO_MAX 15
@@ -91,11 +92,63 @@ static void keys_are_not_searched_for_among_those_that_are_guarded(void **state)
 	assert_true(cost(rewrite_with, 1000) / cost(rewrite_with, 1) < RATIO_MAX);
 }
 
+/* The same key has been read by `nreaders`; one of them looks it up. */
+static void look_up_hot_key(size_t nreaders)
+{
+	struct guarded_key key = { .key = names[0], .token = names[1] };
+	struct read_sets *table = read_sets_new(NULL);
+	struct read_set *readers = calloc(nreaders, sizeof(*readers));
+
+	for (size_t i = 0; i < nreaders; i++) {
+		read_set_init(&readers[i]);
+		read_set_entry_read(read_set_add(table, &readers[i], 0, &key, 0));
+	}
+	for (size_t i = 0; i < MANY; i++)
+		assert_non_null(read_set_find(table, &readers[0], 0, names[0]));
+	for (size_t i = 0; i < nreaders; i++)
+		read_set_end(&readers[i], 0, false);
+	read_sets_free(table);
+	free(readers);
+}
+
+static void a_key_is_not_searched_for_among_all_its_readers(void **state)
+{
+	(void)state;
+	assert_true(cost(look_up_hot_key, 2000) / cost(look_up_hot_key, 2) < RATIO_MAX);
+}
+
+static void ask_in_transaction(size_t nqueued)
+{
+	struct session s;
+	int db = 0;
+
+	session_init(&s);
+	transaction_begin(&s.txn);
+	for (size_t i = 0; i < nqueued; i++) {
+		struct pending_request *r = pending_new(PENDING_SELECT);
+		r->db = (int)i;
+		session_track(&s, r);
+		transaction_add(&s.txn);
+	}
+	for (size_t i = 0; i < MANY; i++)
+		db += session_db(&s) != (int)nqueued - 1;
+	assert_int_equal(db, 0);
+	session_fini(&s);
+}
+
+static void a_command_does_not_look_at_those_queued_before_it(void **state)
+{
+	(void)state;
+	assert_true(cost(ask_in_transaction, 2000) / cost(ask_in_transaction, 2) < RATIO_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_are_not_searched_for_among_those_that_are_watched),
 		cmocka_unit_test(keys_are_not_searched_for_among_those_that_are_guarded),
+		cmocka_unit_test(a_key_is_not_searched_for_among_all_its_readers),
+		cmocka_unit_test(a_command_does_not_look_at_those_queued_before_it),
 	};
 
 	return cmocka_run_group_tests(tests, set_up_names, NULL);

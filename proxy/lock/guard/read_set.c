@@ -71,27 +71,41 @@ static struct read_set_entry *entry_of(struct map_node *node)
 	return node ? container_of(node, struct read_set_entry, by_id) : NULL;
 }
 
+/* Whose it is, database and key: many connections may have read the same key. */
+static struct slice write_id(struct read_sets *table, const struct read_set *r, int db,
+                             struct slice key)
+{
+	buf_clear(&table->scratch);
+	buf_append(&table->scratch, slice_of((const char *)&r, sizeof(r)));
+	buf_append(&table->scratch, slice_of((const char *)&db, sizeof(db)));
+	buf_append(&table->scratch, key);
+	return buf_slice(&table->scratch);
+}
+
 struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
                                      struct slice key)
 {
-	struct map_node *node;
-
 	if (r->n == 0)
 		return NULL;
-	node = map_get(&table->by_id, lock_id_write(&table->scratch, db, key));
-	while (node && entry_of(node)->read_set != r)
-		node = map_next(node);
-	return entry_of(node);
+	return entry_of(map_get(&table->by_id, write_id(table, r, db, key)));
+}
+
+/* Without whose it is. */
+static struct slice lock_id_of(const struct read_set_entry *e)
+{
+	struct slice id = e->by_id.key;
+
+	return slice_of(id.p + sizeof(e->read_set), id.n - sizeof(e->read_set));
 }
 
 int read_set_entry_db(const struct read_set_entry *e)
 {
-	return lock_id_db(e->by_id.key);
+	return lock_id_db(lock_id_of(e));
 }
 
 struct slice read_set_entry_key(const struct read_set_entry *e)
 {
-	return lock_id_key(e->by_id.key);
+	return lock_id_key(lock_id_of(e));
 }
 
 /* In bytes, with the id and the token, which follow the struct. */
@@ -131,7 +145,7 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 static struct read_set_entry *entry_new(struct read_sets *table, struct read_set *r, int db,
                                         const struct guarded_key *k)
 {
-	struct slice id = lock_id_write(&table->scratch, db, k->key);
+	struct slice id = write_id(table, r, db, k->key);
 	size_t size = entry_size(id, k->token);
 	struct read_set_entry *e = size <= SMALL_SIZE ? freelist_take(&table->small)
 	                                              : xmalloc(size);

@@ -50,7 +50,7 @@ void read_set_overflow(struct read_set *r);
 
 /* One key. */
 struct read_set_entry {
-	struct map_node by_id; /* database and key */
+	struct map_node by_id; /* read set, database and key */
 	struct list node; /* in its read set */
 	struct read_set *read_set;
 	struct read_sets *table;
