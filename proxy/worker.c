@@ -448,6 +448,7 @@ static void worker_free(struct worker *w)
 	watch_loop_free(w->loop);
 	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
+	freelist_fini(&w->clients.inputs);
 	buf_release(&w->unfit);
 	policy_fini(&w->clients.policy);
 	free(w->clients.scratch);

@@ -6,13 +6,11 @@
 
 #include "base/fatal.h"
 
-#define BUF_MIN 256
-
 /* `alloc` returns what realloc() would. */
 static char *grow(struct buf *b, size_t n, void *(*alloc)(void *p, size_t n))
 {
 	struct buf_block *k = b->block;
-	size_t len = buf_len(b), had = buf_cap(b), cap = had ? had : BUF_MIN;
+	size_t len = buf_len(b), had = buf_cap(b), cap = had ? had : BUF_FIRST_CAP;
 
 	/* Sliding the bytes down is cheaper than growing, but only while at
 	 * least half is free: otherwise a full buffer slides at each append. */
@@ -93,5 +91,22 @@ void buf_fit(struct buf *b)
 void buf_free(struct buf *b)
 {
 	free(b->block);
+	*b = BUF_INIT;
+}
+
+void buf_take(struct buf *b, struct freelist *f)
+{
+	if (b->block)
+		return;
+	b->block = freelist_take(f);
+	*b->block = (struct buf_block){ .cap = BUF_FIRST_CAP };
+}
+
+void buf_give(struct buf *b, struct freelist *f)
+{
+	if (buf_cap(b) == BUF_FIRST_CAP)
+		freelist_give(f, b->block);
+	else
+		free(b->block);
 	*b = BUF_INIT;
 }

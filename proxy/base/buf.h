@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/freelist.h"
 #include "base/slice.h"
 
 struct buf_block {
@@ -140,6 +141,14 @@ static inline void buf_release(struct buf *b)
 	if (b->block)
 		buf_free(b);
 }
+
+/* For buffers that are mostly small and live for one request: their first memory comes from a
+ * freelist, whose blocks are of BUF_FIRST_SIZE bytes, and goes back there. */
+#define BUF_FIRST_CAP ((size_t)256)
+#define BUF_FIRST_SIZE (sizeof(struct buf_block) + BUF_FIRST_CAP)
+void buf_take(struct buf *b, struct freelist *f);
+/* As buf_release(). */
+void buf_give(struct buf *b, struct freelist *f);
 
 /* Frees the memory of a scratch buffer whose last use took much. */
 static inline void buf_trim(struct buf *b)

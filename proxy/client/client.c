@@ -25,6 +25,7 @@ void clients_init(struct client_env *env)
 	list_init(&env->clients);
 	list_init(&env->finishing);
 	list_init(&env->dead);
+	freelist_init(&env->inputs, BUF_FIRST_SIZE);
 	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
 	env->flusher->account = &env->account;

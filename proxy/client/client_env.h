@@ -38,6 +38,7 @@ struct client_env {
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
 	struct request_args args;
+	struct freelist inputs; /* of BUF_FIRST_SIZE: most clients' `in` */
 	struct list clients; /* open, least recently active first */
 	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */

@@ -434,7 +434,7 @@ void requests_resume(struct client *c)
 		buf_consume(&c->in, done);
 	}
 	if (buf_len(&c->in) == 0)
-		buf_release(&c->in);
+		buf_give(&c->in, &c->env->inputs);
 	if (c->eof && !client_is_parked(c))
 		pass_eof(c);
 	client_steer_reading(c);
@@ -460,8 +460,10 @@ static void on_input(struct client *c, char *p, size_t n)
 	if (client_is_ending(c))
 		return;
 	/* What is full now will be seen when there is more to read. */
-	if (done < n)
+	if (done < n) {
+		buf_take(&c->in, &c->env->inputs);
 		buf_append(&c->in, slice_of(p + done, n - done));
+	}
 	if (done < n || !c->shared || c->session.pending_nbytes)
 		client_notice_memory(c);
 }

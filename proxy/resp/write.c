@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "resp/write.h"
 
-#include <stdint.h>
-#include <string.h>
+/* A header with any number. */
+#define HEADER_MAX (RESP_BULK_SPACE - 2)
 
-#define DIGITS_MAX 20
-/* type, digits, CRLF */
-#define HEADER_MAX (1 + DIGITS_MAX + 2)
-
-/* put_*() write to `p`, where there is space, and return where the written bytes end. */
-
-static char *put_long_number(char *p, uint64_t n)
+char *resp_put_long_number(char *p, uint64_t n)
 {
 	char *end;
 
@@ -23,35 +17,11 @@ static char *put_long_number(char *p, uint64_t n)
 	return end;
 }
 
-/* Most lengths have one digit, or two. */
-static inline char *put_number(char *p, uint64_t n)
-{
-	if (n >= 100)
-		return put_long_number(p, n);
-	if (n >= 10)
-		*p++ = (char)('0' + n / 10);
-	*p++ = (char)('0' + n % 10);
-	return p;
-}
-
-static inline char *put_end(char *p)
-{
-	*p++ = '\r';
-	*p++ = '\n';
-	return p;
-}
-
-static inline char *put_header(char *p, char type, uint64_t n)
-{
-	*p++ = type;
-	return put_end(put_number(p, n));
-}
-
 static void write_header(struct buf *out, char type, uint64_t n)
 {
 	char *p = buf_reserve(out, HEADER_MAX);
 
-	buf_added(out, (size_t)(put_header(p, type, n) - p));
+	buf_added(out, (size_t)(resp_put_header(p, type, n) - p));
 }
 
 void resp_write_array(struct buf *out, size_t n)
@@ -66,18 +36,14 @@ void resp_write_bulk_header(struct buf *out, size_t n)
 
 void resp_write_bulk(struct buf *out, struct slice s)
 {
-	char *p = buf_reserve(out, HEADER_MAX + s.n + 2);
-	char *end = put_header(p, '$', s.n);
+	char *p = buf_reserve(out, RESP_BULK_SPACE + s.n);
 
-	if (s.n)
-		memcpy(end, s.p, s.n);
-	end = put_end(end + s.n);
-	buf_added(out, (size_t)(end - p));
+	buf_added(out, (size_t)(resp_put_bulk(p, s) - p));
 }
 
 void resp_write_bulk_int(struct buf *out, long long v)
 {
-	char text[1 + DIGITS_MAX], *end = text + sizeof(text), *p = end;
+	char text[1 + RESP_DIGITS_MAX], *end = text + sizeof(text), *p = end;
 	/* Negating the smallest long long as itself would overflow. */
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 

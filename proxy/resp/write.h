@@ -6,8 +6,54 @@
 #ifndef HASP_RESP_WRITE_H
 #define HASP_RESP_WRITE_H
 
+#include <stdint.h>
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/slice.h"
+
+/* --- resp_put_*(): to `p`, where there is space; they return where the written bytes end ---
+ */
+
+#define RESP_DIGITS_MAX 20
+/* What a bulk takes beside its bytes: type, digits, two line ends. */
+#define RESP_BULK_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2 + 2))
+
+char *resp_put_long_number(char *p, uint64_t n);
+
+/* Most lengths have one digit, or two. */
+static inline char *resp_put_number(char *p, uint64_t n)
+{
+	if (n >= 100)
+		return resp_put_long_number(p, n);
+	if (n >= 10)
+		*p++ = (char)('0' + n / 10);
+	*p++ = (char)('0' + n % 10);
+	return p;
+}
+
+static inline char *resp_put_end(char *p)
+{
+	*p++ = '\r';
+	*p++ = '\n';
+	return p;
+}
+
+static inline char *resp_put_header(char *p, char type, uint64_t n)
+{
+	*p++ = type;
+	return resp_put_end(resp_put_number(p, n));
+}
+
+static inline char *resp_put_bulk(char *p, struct slice s)
+{
+	p = resp_put_header(p, '$', s.n);
+	if (s.n)
+		memcpy(p, s.p, s.n);
+	return resp_put_end(p + s.n);
+}
+
+/* --- resp_write_*(): behind what is in a buffer --- */
 
 /* Appends `*n\r\n`: n bulks must follow. */
 void resp_write_array(struct buf *out, size_t n);

@@ -62,8 +62,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
                         int db, const struct resp_reply *r, double now)
 {
 	struct hold *hold = apply_supersede(h, o, p, db);
-	double until = p->sent_at + (double)p->call.lease_ms / 1000;
-	bool goes_on = hold && p->call.leased &&
+	double until = p->sent_at + (double)p->lease_ms / 1000;
+	bool goes_on = hold && p->leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
 
 	if (p->by_value)
@@ -84,7 +84,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	if (goes_on)
 		return;
 	hold->slack = now - p->sent_at;
-	renewal_begin(hold, p->call.lease_ms, p->call.leased, p->sent_at);
+	renewal_begin(hold, p->lease_ms, p->leased, p->sent_at);
 }
 
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
@@ -93,7 +93,7 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0]);
 
 	if (hold)
-		renewal_begin(hold, p->call.lease_ms, true, p->sent_at);
+		renewal_begin(hold, p->lease_ms, true, p->sent_at);
 }
 
 /* Under owner = value another connection may have stored it: pools do so. */
@@ -137,8 +137,8 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 {
 	double now;
 
-	if (db >= 0 && rewrite_succeeded(&p->call, r)) {
-		switch (p->call.effect) {
+	if (db >= 0 && rewrite_is_success(p->success, r)) {
+		switch (p->effect) {
 		case LOCK_EFFECT_TAKES:
 			now = timers_now(h->timers);
 			apply_taken(h, o, p, db, r, now);

@@ -78,7 +78,14 @@ struct holds {
 #define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 256)
 struct pending_lock {
 	struct holds *holds;
-	struct lock_call call; /* its slices point to nothing */
+	/* Of its lock_call. (Not the whole: to clear and copy that takes longer than the rest.)
+	 */
+	enum script_id script;
+	enum lock_effect effect;
+	enum lock_success success;
+	enum lock_kind kind;
+	bool leased;
+	int64_t lease_ms, wait_ms;
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	double sent_at;

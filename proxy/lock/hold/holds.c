@@ -65,7 +65,7 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 		.owner = o,
 		.by_id.key = slice_of(bytes, id.n),
 		.token = slice_of(bytes + id.n, p->token.n),
-		.kind = p->call.kind,
+		.kind = p->kind,
 		.shared = !p->exclusive,
 		.release = p->release,
 		.renew = p->renew,

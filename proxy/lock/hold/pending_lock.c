@@ -44,9 +44,19 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 	size = sizeof(*p) + nkeys * sizeof(*p->keys) + nbytes;
 	small = size <= PENDING_LOCK_SIZE;
 	p = small ? freelist_take(&h->pending) : xmalloc(size);
-	*p = (struct pending_lock){
-		.holds = h, .call = *call, .small = small, .nbytes = size, .nkeys = nkeys
-	};
+	/* (A compound literal is built elsewhere and copied, which takes twice as long.) */
+	memset(p, 0, sizeof(*p));
+	p->holds = h;
+	p->script = call->script;
+	p->effect = call->effect;
+	p->success = call->success;
+	p->kind = call->kind;
+	p->leased = call->leased;
+	p->lease_ms = call->lease_ms;
+	p->wait_ms = call->wait_ms;
+	p->small = small;
+	p->nbytes = size;
+	p->nkeys = nkeys;
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
 		p->keys[i] = append_copy(&at, keys[i]);
@@ -94,9 +104,9 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 
 struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms)
 {
-	*lease_ms = p->call.lease_ms;
+	*lease_ms = p->lease_ms;
 	return (struct lock_try){
-		.id = { p->call.kind, p->keys[0], p->token },
+		.id = { p->kind, p->keys[0], p->token },
 		.value = p->by_value ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 	};
@@ -105,12 +115,12 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 void pending_lock_abandon(struct pending_lock *p)
 {
 	p->release = true;
-	p->begins = p->call.effect == LOCK_EFFECT_TAKES;
+	p->begins = p->effect == LOCK_EFFECT_TAKES;
 }
 
 enum lock_success pending_lock_success(const struct pending_lock *p)
 {
-	return p->call.success;
+	return p->success;
 }
 
 void pending_lock_since(struct pending_lock *p, double since)
@@ -137,20 +147,20 @@ static double age_ms(const struct pending_lock *p)
 
 bool pending_lock_is_late(const struct pending_lock *p)
 {
-	return p->confirms && age_ms(p) > LEASE_STALE_SHARE * (double)p->call.lease_ms;
+	return p->confirms && age_ms(p) > LEASE_STALE_SHARE * (double)p->lease_ms;
 }
 
 bool pending_lock_is_over(const struct pending_lock *p)
 {
-	return p->confirms && p->call.lease_ms && age_ms(p) >= (double)p->call.lease_ms;
+	return p->confirms && p->lease_ms && age_ms(p) >= (double)p->lease_ms;
 }
 
 enum pending_lock_late pending_lock_late(const struct pending_lock *p,
                                          const struct resp_reply *r)
 {
-	if (!rewrite_succeeded(&p->call, r))
+	if (!rewrite_is_success(p->success, r))
 		return PENDING_LOCK_TELL;
-	return p->call.effect == LOCK_EFFECT_TAKES ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
+	return p->effect == LOCK_EFFECT_TAKES ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
 }
 
 void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes)
@@ -169,7 +179,7 @@ struct slice pending_lock_kept(const struct pending_lock *p, struct resp_reply *
 
 const char *pending_lock_refusal(const struct pending_lock *p, bool resp3)
 {
-	return rewrite_refusal(&p->call, resp3);
+	return rewrite_refusal(p->script, p->success, resp3);
 }
 
 /* --- undo ------------------------------------------------------------------------ */
@@ -199,11 +209,11 @@ void pending_lock_undo(struct pending_lock *p, int db)
 	t = pending_lock_try(p, &lease_ms);
 	if (!lease_ms)
 		lease_ms = p->default_lease_ms;
-	until = p->sent_at + (double)(lease_ms + p->call.wait_ms) / 1000;
+	until = p->sent_at + (double)(lease_ms + p->wait_ms) / 1000;
 	if (until > p->sent_at + UNDO_SECONDS)
 		until = p->sent_at + UNDO_SECONDS;
-	if (p->call.effect == LOCK_EFFECT_TAKES && db >= 0) {
-		t.place = p->call.wait_ms ? -1 : 0;
+	if (p->effect == LOCK_EFFECT_TAKES && db >= 0) {
+		t.place = p->wait_ms ? -1 : 0;
 		undo_by_ticket(p, db, &t, until);
 	}
 	pending_lock_free(p);

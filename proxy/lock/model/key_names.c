@@ -25,23 +25,37 @@ bool key_names_has_tag(struct slice key)
 	return close && close != open;
 }
 
-static char *append_slice(char *p, struct slice s)
+/* Most prefixes are as long as this one. */
+#define PREFIX_LEN (sizeof("hasp:owner:") - 1)
+
+static inline char *put_prefix(char *p, struct slice prefix)
 {
-	if (s.n)
-		memcpy(p, s.p, s.n);
-	return p + s.n;
+	if (prefix.n == PREFIX_LEN)
+		memcpy(p, prefix.p, PREFIX_LEN);
+	else
+		memcpy(p, prefix.p, prefix.n);
+	return p + prefix.n;
+}
+
+/* Prefix and key, which has a hash tag, or gets one. Returns the end. */
+static inline char *put_name(char *p, struct slice prefix, struct slice key, bool tagged)
+{
+	p = put_prefix(p, prefix);
+	if (!tagged)
+		*p++ = '{';
+	if (key.n)
+		memcpy(p, key.p, key.n);
+	p += key.n;
+	*p++ = tagged ? ':' : '}';
+	return p;
 }
 
 /* Appends prefix and key, which has a hash tag, or gets one. */
 static void write_name(struct buf *out, struct slice prefix, struct slice key, bool tagged)
 {
-	char *p = buf_reserve(out, prefix.n + key.n + 2), *end = append_slice(p, prefix);
+	char *p = buf_reserve(out, prefix.n + key.n + 2);
 
-	if (!tagged)
-		*end++ = '{';
-	end = append_slice(end, key);
-	*end++ = tagged ? ':' : '}';
-	buf_added(out, (size_t)(end - p));
+	buf_added(out, (size_t)(put_name(p, prefix, key, tagged) - p));
 }
 
 void key_names_write(struct buf *out, enum key_name kind, struct slice key)
@@ -49,14 +63,19 @@ void key_names_write(struct buf *out, enum key_name kind, struct slice key)
 	write_name(out, prefixes[kind], key, key_names_has_tag(key));
 }
 
-void key_names_write_bulk(struct buf *out, enum key_name kind, struct slice key)
+void key_names_write_bulks(struct buf *out, struct slice key, const enum key_name *kinds,
+                           size_t n)
 {
-	struct slice prefix = prefixes[kind];
 	bool tagged = key_names_has_tag(key);
+	size_t space = RESP_BULK_SPACE + sizeof("hasp:readers:{}") + key.n;
+	char *begin = buf_reserve(out, n * space), *p = begin;
 
-	resp_write_bulk_header(out, prefix.n + key.n + (tagged ? 1 : 2));
-	write_name(out, prefix, key, tagged);
-	buf_append(out, SLICE_LIT("\r\n"));
+	for (size_t i = 0; i < n; i++) {
+		struct slice prefix = prefixes[kinds[i]];
+		p = resp_put_header(p, '$', prefix.n + key.n + (tagged ? 1 : 2));
+		p = resp_put_end(put_name(p, prefix, key, tagged));
+	}
+	buf_added(out, (size_t)(p - begin));
 }
 
 void key_names_write_guard_queue_bulk(struct buf *out, struct slice key)

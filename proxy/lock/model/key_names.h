@@ -47,8 +47,14 @@ bool key_names_has_tag(struct slice key);
 /* Appends the name. */
 void key_names_write(struct buf *out, enum key_name kind, struct slice key);
 
-/* The same as one RESP bulk. */
-void key_names_write_bulk(struct buf *out, enum key_name kind, struct slice key);
+/* Appends `n` names of the same key, each as a RESP bulk. */
+void key_names_write_bulks(struct buf *out, struct slice key, const enum key_name *kinds,
+                           size_t n);
+/* One. */
+static inline void key_names_write_bulk(struct buf *out, enum key_name kind, struct slice key)
+{
+	key_names_write_bulks(out, key, &kind, 1);
+}
 
 /* The name of the queue of the key's guard, as a bulk. */
 void key_names_write_guard_queue_bulk(struct buf *out, struct slice key);

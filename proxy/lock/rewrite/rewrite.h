@@ -111,12 +111,12 @@ void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
 /* The call that answers with an error of ours, `text`, without its leading dash. */
 void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
 
-/* Did this reply to `call` mean success? */
-bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r);
+/* Does this reply mean success? */
+bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
 
-/* How the client is told that `call` did not take the lock, without the line end: as the
+/* How the client is told that such a call did not take the lock, without the line end: as the
  * command itself is refused, else by an error. */
-const char *rewrite_refusal(const struct lock_call *call, bool resp3);
+const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3);
 
 /* hasp's own calls, for a lock in its tables; always as EVALSHA. `secret`: proofs_secret() of
  * its database. */

@@ -9,6 +9,7 @@
 #include "commands/args.h"
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
+#include "resp/write.h"
 
 /* Means "no limit" in the scripts: Lua counts in doubles. */
 #define LEASE_MAX_MS 1000000000000000
@@ -28,6 +29,15 @@ struct rewrite {
 static inline int64_t rewrite_max_lease(const struct rule *rule)
 {
 	return rule->max_lease_ms ? rule->max_lease_ms : LEASE_MAX_MS;
+}
+
+/* That, as an argument. Most rules have no limit. */
+static inline void rewrite_write_max_lease(struct buf *out, const struct rule *rule)
+{
+	if (rule->max_lease_ms)
+		resp_write_bulk_int(out, rule->max_lease_ms);
+	else
+		buf_append(out, SLICE_LIT("$16\r\n1000000000000000\r\n"));
 }
 
 /* Uncapped when the rule sets no limit: Redis may have an error to answer. */

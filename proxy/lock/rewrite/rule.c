@@ -83,7 +83,7 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	rewrite_begin_single(rw, SCRIPT_EXPIRE, 0, 6 + req->argc - 2);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
-	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	rewrite_write_max_lease(rw->out, rule);
 	resp_write_bulk_str(rw->out, cut ? "cut" : "");
 	resp_write_bulk_str(rw->out, rw->keys[0].foreign ? "foreign" : "");
 	resp_write_bulk(rw->out, req->argv[0]);
@@ -197,11 +197,11 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	return rewrite_write(&rw);
 }
 
-bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
+bool rewrite_is_success(enum lock_success success, const struct resp_reply *r)
 {
 	if (resp_reply_is_error(r))
 		return false;
-	switch (call->success) {
+	switch (success) {
 	case LOCK_IF_OK:
 		return r->type == '+';
 	case LOCK_IF_ONE:
@@ -218,17 +218,17 @@ bool rewrite_succeeded(const struct lock_call *call, const struct resp_reply *r)
 	return false;
 }
 
-const char *rewrite_refusal(const struct lock_call *call, bool resp3)
+const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3)
 {
-	switch (call->script) {
+	switch (script) {
 	case SCRIPT_TAKE:
 	case SCRIPT_TAKE_WAIT:
 	case SCRIPT_LOCK_COUNT:
 	case SCRIPT_LOCK_STRING:
-		if (call->success == LOCK_IF_ONE)
+		if (success == LOCK_IF_ONE)
 			return ":0";
 		/* (To SET NX GET nil means success.) */
-		if (call->success != LOCK_IF_NIL)
+		if (success != LOCK_IF_NIL)
 			return resp3 ? "_" : "$-1";
 		break;
 	default:

@@ -100,7 +100,7 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
 	resp_write_bulk_int(rw->out, rule->lease_ms);
-	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	rewrite_write_max_lease(rw->out, rule);
 	resp_write_bulk(rw->out, rw->how.ticket);
 }
 
@@ -115,7 +115,7 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	write_expiry(rw->out, e);
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
-	resp_write_bulk_int(rw->out, rewrite_max_lease(rule));
+	rewrite_write_max_lease(rw->out, rule);
 	resp_write_bulk(rw->out, rw->how.ticket);
 }
 

@@ -26,17 +26,20 @@ void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how ho
 	resp_write_bulk_int(out, (long long)nkeys);
 }
 
+/* The counter's name, as a bulk. */
+#define COUNTER_BULK "$10\r\n" KEY_NAME_FENCE_COUNTER "\r\n"
+_Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
+
 void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struct slice key,
                                   bool has_sidecar)
 {
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
+
 	resp_write_bulk(out, key);
-	key_names_write_bulk(out, KEY_NAME_FENCE, key);
-	key_names_write_bulk(out, KEY_NAME_QUEUE, key);
-	if (has_sidecar)
-		key_names_write_bulk(out, KEY_NAME_OWNER, key);
-	else
+	key_names_write_bulks(out, key, names, has_sidecar ? 3 : 2);
+	if (!has_sidecar)
 		resp_write_bulk(out, key);
-	resp_write_bulk_str(out, KEY_NAME_FENCE_COUNTER);
+	buf_append(out, SLICE_LIT(COUNTER_BULK));
 	resp_write_bulk(out, how.secret);
 }
 
@@ -47,7 +50,7 @@ void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wai
 	if (how.place)
 		resp_write_bulk_int(out, how.place);
 	else
-		resp_write_bulk(out, SLICE_LIT(""));
+		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }
 
 void script_call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha)
