@@ -92,6 +92,19 @@ def test_lock_that_is_over_is_not_told_of(late, plain, reentrant, terms):
     assert them.one.call("PING") == b"+PONG\r\n"
 
 
+@pytest.mark.parametrize("terms", [(), ("WAIT", 50)], ids=str)
+def test_hasp_that_was_stopped_tells_of_no_lock_that_is_over(late, gates, terms):
+    them = late(verbs())
+    them.send(("LOCK", LOCK, "PX", 300, *terms))
+    before = len(gates.passed["link"])
+    with them.hasp.frozen():
+        gates.open()
+        until(lambda: len(gates.passed["link"]) > before, "its answer to be there")
+        them.runs_out()
+        them.takes("LOCK", LOCK, "PX", 60000)
+    assert them.one.read() == NIL
+
+
 @LAYOUTS
 def test_who_may_wait_does_when_its_lock_is_over(late, plain, reentrant):
     them = late(verbs(reentrant=reentrant))
@@ -112,7 +125,6 @@ def test_lock_that_is_over_and_free_is_taken_again(late, plain, reentrant):
     them.runs_out()
     fence = int(plain.get("hasp:fence"))
     plain.set("hasp:fence", fence + 10)
-    plain.config_set("maxmemory", 0)
     assert int(them.answer()[1:]) > fence + 10
 
 
