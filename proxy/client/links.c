@@ -116,6 +116,7 @@ bool links_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
+	pool_waiter_end(&c->pool_waiter);
 	if (c->user.link && must_leave(c, shared)) {
 		if (c->user.inflight)
 			return false;

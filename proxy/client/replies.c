@@ -332,7 +332,7 @@ static void on_pool_ready(struct pool_waiter *w)
 
 	if (c->state == CLIENT_PARKED_LINK)
 		go_on_linked(c);
-	else
+	else if (!c->user.link)
 		links_rejoin(c);
 }
 
@@ -344,7 +344,7 @@ static void on_pool_failed(struct pool_waiter *w, enum link_end end, const char 
 		go_on_linked(c);
 	/* Redis closes the connections of a user that is deleted. A client that wants nothing
 	 * at the moment can wait until Redis is back. */
-	else if (c->state == CLIENT_PARKED_LINK || end == LINK_REFUSED)
+	else if (c->state == CLIENT_PARKED_LINK || (!c->user.link && end == LINK_REFUSED))
 		end_with_link(c, end, reason, 0);
 }
 

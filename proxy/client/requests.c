@@ -195,8 +195,10 @@ static void refuse_long(struct client *c, struct cursor *k, const char *error)
  * bytes. */
 static bool is_refused_unread(const struct client *c)
 {
-	return links_must_log_in(c) && !c->session.opaque && !c->session.user_unknown &&
-	       c->scan.state != 0 &&
+	/* MULTI was accepted: it has logged in. */
+	if (session_in_multi(&c->session) && c->session.nawaited == 0)
+		return false;
+	return links_must_log_in(c) && !c->session.opaque && c->scan.state != 0 &&
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 

@@ -17,8 +17,8 @@ LOCKS = "[lock locks]\npattern = lock:*\n[verbs]\n"
 
 
 class FakeRedis:
-    """Listens; hands out the connections of hasp's clients, not hasp's own, which begins
-    with PING and is left without an answer."""
+    """Listens; hands out the connections of hasp's clients, not hasp's own, which begin with PING
+    or REPLCONF and are left without an answer."""
 
     def __init__(self, backlog=16):
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=backlog)
@@ -42,7 +42,7 @@ class FakeRedis:
                 return
             connection.settimeout(5)
             first = connection.recv(65536)
-            if first.startswith(encode("PING")):
+            if first.startswith((encode("PING"), encode("REPLCONF"))):
                 self.own.append(connection)
             else:
                 self.clients.put((connection, first))
