@@ -106,6 +106,9 @@ static bool observe_concerns(const struct policy_env *env, const struct command_
 		return false;
 	if ((c->flags & COMMAND_WRITE) && !(c->flags & (COMMAND_BLOCKING | COMMAND_NOSCRIPT)))
 		return true;
+	/* Which connections know the value of a lock. */
+	if (c->facts.value != VALUE_NONE)
+		return true;
 	for (size_t i = 0; i < config->nguards; i++)
 		if (config->guards[i]->mode == MODE_OBSERVE &&
 		    match_acquires(config->guards[i], name))

@@ -142,9 +142,12 @@ static void observe_key(struct observation *o, const struct context *x, struct s
 		struct observed_key k = {
 			.rule = observed->rules[rule->section.index],
 			.act = o->effect.act,
+			.is_lock = true,
 			.lease_ms = o->effect.lease_ms,
 		};
-		if (x->what->command->flags & COMMAND_WRITE)
+		if (x->what->command->facts.value != VALUE_NONE)
+			k.act = EFFECT_READ;
+		if (k.act == EFFECT_READ || (x->what->command->flags & COMMAND_WRITE))
 			add_key(o, x, key, rule->owner, &k);
 	} else if (g && observed->guards[g->section.index]) {
 		observe_guarded(o, x, key, i, g);

@@ -336,6 +336,7 @@ def test_lines_of_the_log_are_limited(three):
 def test_another_ones_del_is_told_and_done(three, plain):
     hasp, one, other, _ = three(rule())
     assert one.call("SET", LOCK, 1, "NX", "EX", 10) == OK
+    assert other.call("SETNX", LOCK, 2) == ZERO
     assert other.call("DEL", LOCK) == ONE
     (event,) = events(hasp, "lock_of_another_deleted")
     assert (event["lock"], event["key"]) == ("mutex", LOCK)
@@ -406,6 +407,7 @@ def test_what_others_do_to_a_lock_is_told(three, plain, change):
     hasp, one, other, _ = three(rule())
     plain.set("elsewhere", 1)
     one.call("SET", LOCK, 1, "NX", "EX", 10)
+    other.call("SETNX", LOCK, 2)
     assert other.call(*change)[:1] != b"-"
     assert observed(hasp, "lock=mutex")["changed_by_others"] == 1
     assert len(events(hasp, "lock_of_another_changed")) == 1

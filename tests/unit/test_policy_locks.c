@@ -60,7 +60,8 @@ static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
 	assert_int_equal(d->pending->observation->n, 1);
 	assert_int_equal(d->pending->observation->keys[0].act, EFFECT_ACQUIRE);
 	assert_passed(f, "SETNX other v");
-	assert_passed(f, "GET lock:a");
+	assert_int_equal(decide(f, "GET lock:a")->pending->observation->keys[0].act, EFFECT_READ);
+	assert_passed(f, "STRLEN lock:a");
 }
 
 /* --- calls --------------------------------------------------------------------------- */

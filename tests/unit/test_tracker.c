@@ -18,7 +18,7 @@
 
 struct fixture {
 	struct tracker *w;
-	struct tracker_client *clients[CLIENTS]; /* 1.1.1.1:A, 1.1.1.1:B ... */
+	struct tracker_client *clients[CLIENTS]; /* 1.1.1.1:A, 2.2.2.2:B ... */
 	struct buf told;
 	struct buf text; /* of one of them */
 	double now;
@@ -30,9 +30,14 @@ static void begin(struct fixture *f, const struct tracker_limits *limits)
 {
 	char called[] = "1.1.1.1:A";
 
+	/* No two of one host. */
 	*f = (struct fixture){ .w = tracker_new(7, limits), .now = 100 };
 	for (size_t i = 0; i < CLIENTS; i++) {
 		f->clients[i] = tracker_client_new(called);
+		called[0]++;
+		called[2]++;
+		called[4]++;
+		called[6]++;
 		called[sizeof(called) - 2]++;
 	}
 }
@@ -221,11 +226,11 @@ static void line_names_key_and_both_clients(void **state)
 	play(&f, "wB wC wA");
 	assert_string_equal(text(&f, &f.told),
 	                    "observe guard=shop event=lost_update key=\"stock:7\" "
-	                    "by=\"1.1.1.1:A\" overwritten=\"1.1.1.1:C\" suppressed=0 "
+	                    "by=\"1.1.1.1:A\" overwritten=\"3.3.3.3:C\" suppressed=0 "
 	                    "missed_writes=2 read_ms_ago=500\n");
 	assert_has(report(&f),
 	           "observed guard=shop key=\"stock:7\" lost_updates=2 stale_writes=1 "
-	           "writes=3 last_by=\"1.1.1.1:A\" overwritten=\"1.1.1.1:C\"\n");
+	           "writes=3 last_by=\"1.1.1.1:A\" overwritten=\"3.3.3.3:C\"\n");
 	assert_has(report(&f), "verdict=\"33.3 % of the writes");
 	end(&f);
 }
@@ -284,7 +289,7 @@ static void who_is_gone_writes_no_more_and_is_still_named(void **state)
 	tracker_client_free(f.clients[0]);
 	f.clients[0] = NULL;
 	play(&f, "wB");
-	assert_has(report(&f), "last_by=\"1.1.1.1:B\" overwritten=\"1.1.1.1:A\"");
+	assert_has(report(&f), "last_by=\"2.2.2.2:B\" overwritten=\"1.1.1.1:A\"");
 	end(&f);
 }
 
@@ -299,7 +304,7 @@ static void connections_of_one_owner_are_one(void **state)
 	a = act_on(&f, TRACKER_GUARD, 'A', SLICE_LIT("stock:7"));
 	a.client = f.clients[1]; /* the token is A's */
 	tracker_wrote(&a, true);
-	assert_has(text(&f, &f.told), "by=\"1.1.1.1:B\"");
+	assert_has(text(&f, &f.told), "by=\"2.2.2.2:B\"");
 	assert_has(report(&f), "stale_writes=1 ");
 	end(&f);
 }
@@ -406,7 +411,7 @@ static void another_ones_del_is_told(void **state)
 	drop(&f, 'B', TRACKER_GONE);
 	assert_string_equal(text(&f, &f.told),
 	                    "observe lock=shop event=lock_of_another_deleted "
-	                    "key=\"lock:7\" by=\"1.1.1.1:B\" "
+	                    "key=\"lock:7\" by=\"2.2.2.2:B\" "
 	                    "holder=\"1.1.1.1:A\" suppressed=0\n");
 	/* It is nobody's now. */
 	drop(&f, 'C', TRACKER_WAS_GONE);

@@ -96,7 +96,8 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 		renewal_begin(hold, p->lease_ms, true, p->sent_at);
 }
 
-/* Under owner = value another connection may have stored it: pools do so. */
+/* Under owner = value another connection may have stored it: pools do so. Its next DEL of this
+ * key is not about that value. */
 static void apply_gone(struct holds *h, const struct pending_lock *p, int db)
 {
 	struct hold *next = hold_first(h, db, p->keys[0]), *hold;
@@ -104,7 +105,7 @@ static void apply_gone(struct holds *h, const struct pending_lock *p, int db)
 	while ((hold = next)) {
 		next = hold_next(hold);
 		if (hold->kind == LOCK_KIND_VALUE && hold->begun <= p->sent_at)
-			renewal_end(hold);
+			hold_free(hold);
 	}
 }
 
@@ -128,7 +129,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 		if (hold->count == 0)
 			hold_free(hold);
 	}
-	if (p->by_value && p->nkeys == 1)
+	if (p->by_value && p->sole)
 		apply_gone(h, p, db);
 }
 

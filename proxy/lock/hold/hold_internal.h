@@ -93,6 +93,7 @@ struct pending_lock {
 	bool begins; /* a success begins a hold */
 	bool counts; /* a lock that is taken again must be released as often */
 	bool by_value, release;
+	bool sole; /* lock_call.sole */
 	bool exclusive; /* no other connection can have taken it by this token */
 	bool confirms; /* its success is told only while its lease is good */
 	enum renew_mode renew;
@@ -128,8 +129,6 @@ void hold_remove_ticket(struct hold *hold);
 /* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from`; leased: the
  * application asked for it. */
 void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from);
-/* The lock is known to be gone. Frees the hold, unless it is by value. */
-void renewal_end(struct hold *hold);
 /* May the hold go from one state to the other? For the tests. */
 bool renewal_allows(enum hold_state from, enum hold_state to);
 

@@ -91,6 +91,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
 	p->counts = verbs && verbs->reentrant == REENTRANT_COUNT;
 	p->by_value = by_value;
+	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
 	p->confirms = call->effect != LOCK_EFFECT_DROPS &&

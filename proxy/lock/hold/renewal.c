@@ -82,12 +82,6 @@ static void renewal_expired(struct hold *hold)
 		hold_free(hold);
 }
 
-void renewal_end(struct hold *hold)
-{
-	hold->good_until = 0;
-	renewal_expired(hold);
-}
-
 static void renewal_on_timer(struct timer *t, double now);
 
 /* Not to be renewed: it can be released until its lease is over. */

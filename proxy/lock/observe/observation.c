@@ -101,7 +101,10 @@ static void report_key_access(const struct observation *o, const struct observed
 
 	switch (k->act) {
 	case EFFECT_READ:
-		tracker_read(a);
+		if (k->is_lock)
+			tracker_seen(a);
+		else
+			tracker_read(a);
 		break;
 	case EFFECT_WRITE:
 		if (done)

@@ -41,6 +41,7 @@ void observer_free(struct observer *o); /* NULL is allowed */
 struct observed_key {
 	struct tracker_rule *rule;
 	enum effect_act act;
+	bool is_lock; /* of a rule, not a guard */
 	bool releases;
 	int64_t lease_ms;
 	size_t ntoken, nkey;

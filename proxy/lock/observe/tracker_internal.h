@@ -33,6 +33,11 @@ enum event {
 };
 #define EVENTS (EVENT_OUTLIVED + 1)
 
+/* In what a connection that releases a lock may be like the one that took it: as a pool's are.
+ */
+enum kinship { KIN_ADDRESS, KIN_NAME, KIN_VALUE };
+#define KINSHIPS (KIN_VALUE + 1)
+
 struct tracker_rule {
 	struct list node; /* in tracker.rules */
 	enum tracker_kind kind;
@@ -52,6 +57,11 @@ struct tracker_rule {
 	uint64_t events[EVENTS];
 	uint64_t expiry_later; /* of EVENT_NO_EXPIRY, in a step of its own */
 	double gap_max; /* seconds until that step, at most */
+	uint64_t pooled; /* releases, and expiries set, by another connection of the holder */
+	uint64_t kin[KINSHIPS]; /* of those, such as had this in common */
+	uint64_t maybe_pooled; /* likewise, by one that had tried to take it: of a pool, or an
+	                        * application that deletes what it did not get */
+	uint64_t deletes; /* tried */
 };
 
 /* A key of one rule, in one database. */
@@ -71,6 +81,7 @@ struct tracked_key {
 		holder; /* token of the lock's owner; p is NULL: it is free, as far as seen */
 	struct client_name *holds; /* of the client that took the lock */
 	double since, until; /* until 0: without an expiry; negative: not known */
+	uint64_t ntaken; /* how often the lock was taken */
 };
 
 /* What one owner knows of one key: what it read, or the lock that it took. */
@@ -84,7 +95,10 @@ struct access {
 	uint64_t version, depth; /* the key's when it was read */
 	double at; /* when it was read, or taken */
 	double until; /* the lock's lease, as tracked_key.until */
+	bool took; /* the lock; else it has only read it */
 	bool outlived; /* that it outlived its lease was logged */
+	uint64_t seen; /* the key's `ntaken` when its value was read; 0: it was not */
+	uint64_t refused; /* and when it was last refused */
 };
 
 struct tracker {

@@ -4,6 +4,7 @@
  * change it. An access is what an owner took; the key's holder is the owner that took it last.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 #include "lock/observe/tracker_internal.h"
@@ -54,9 +55,77 @@ static void log_event(const struct tracker_act *a, struct tracked_key *k, enum e
 		tracker_event_end(a);
 }
 
+/* "127.0.0.1:4711 name": the part before the port, and the one behind the blank. */
+static struct slice address_of(const struct client_name *client)
+{
+	size_t n = strcspn(client->text, " ");
+
+	while (n && client->text[n] != ':')
+		n--;
+	return slice_of(client->text, n);
+}
+
+static struct slice name_of(const struct client_name *client)
+{
+	const char *blank = strchr(client->text, ' ');
+
+	return blank ? slice_str(blank + 1) : SLICE_NONE;
+}
+
+/* Another connection's lock is released, or its expiry set, by one that did not take it before:
+ * a pool's, if it is akin to the holder. Counts it then. */
+static bool is_pooled(const struct tracker_act *a, const struct tracked_key *k,
+                      const struct access *acc)
+{
+	const struct client_name *by = a->client->name, *holder = k->holds;
+	bool kin[KINSHIPS], any = false;
+
+	if (!holder || (acc && acc->took))
+		return false;
+	kin[KIN_ADDRESS] = slice_eq(address_of(by), address_of(holder));
+	kin[KIN_NAME] = name_of(by).n && slice_eq(name_of(by), name_of(holder));
+	kin[KIN_VALUE] = acc && acc->seen == k->ntaken;
+	for (size_t i = 0; i < KINSHIPS; i++)
+		any |= kin[i];
+	if (!any)
+		return false;
+	if (acc && acc->refused == k->ntaken && !kin[KIN_VALUE]) {
+		a->rule->maybe_pooled++;
+		return false;
+	}
+	a->rule->pooled++;
+	for (size_t i = 0; i < KINSHIPS; i++)
+		a->rule->kin[i] += kin[i];
+	return true;
+}
+
+/* The lock that it took is over: what it does next is not about that one. */
+static void end_holder(const struct tracker_act *a, struct tracked_key *k)
+{
+	struct tracker_act of_holder = *a;
+	struct access *acc;
+
+	of_holder.token = k->holder;
+	acc = k->holder.p ? tracker_access(&of_holder, k) : NULL;
+	if (acc)
+		tracker_access_free(acc);
+}
+
+void tracker_seen(const struct tracker_act *a)
+{
+	struct tracked_key *k = tracker_key(a);
+
+	if (k && is_held(k, a->now))
+		tracker_access_get(a, k)->seen = k->ntaken;
+}
+
 void tracker_refused(const struct tracker_act *a)
 {
+	struct tracked_key *k = tracker_key(a);
+
 	a->rule->refused++;
+	if (k && is_held_by_another(a, k))
+		tracker_access_get(a, k)->refused = k->ntaken;
 }
 
 void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced)
@@ -74,11 +143,13 @@ void tracker_took(const struct tracker_act *a, int64_t lease_ms, bool forced)
 	client_name_set(&k->holds, a->client->name);
 	k->since = a->now;
 	k->until = lease_end(a->sent, lease_ms);
+	k->ntaken++;
 	if (lease_ms == 0)
 		log_event(a, k, EVENT_NO_EXPIRY, NULL);
 	acc = tracker_access_get(a, k);
 	acc->at = a->sent;
 	acc->until = k->until;
+	acc->took = true;
 	acc->outlived = false;
 }
 
@@ -117,7 +188,7 @@ void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
 	if (!k || !k->holder.p)
 		return;
 	acc = tracker_access(a, k);
-	if (is_held_by_another(a, k)) {
+	if (is_held_by_another(a, k) && !is_pooled(a, k, acc)) {
 		log_event(a, k, EVENT_CHANGED, k->holds);
 		if (acc && is_over(acc->until, a->now))
 			note_outlived(a, k, acc);
@@ -143,6 +214,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 	struct access *acc;
 	bool mine;
 
+	a->rule->deletes++;
 	if (!k)
 		return;
 	acc = tracker_access(a, k);
@@ -152,8 +224,12 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 	if (acc && is_over(acc->until, a->now) && !(mine && gone == TRACKER_GONE))
 		note_outlived(a, k, acc);
 	/* Where the value is the owner, a pool may delete on any connection. */
-	if (gone != TRACKER_WAS_GONE && is_held_by_another(a, k) && (acc || !a->rule->by_value))
-		log_event(a, k, EVENT_DELETED, k->holds);
+	if (gone != TRACKER_WAS_GONE && is_held_by_another(a, k)) {
+		if (is_pooled(a, k, acc))
+			end_holder(a, k);
+		else if ((acc && acc->took) || !a->rule->by_value)
+			log_event(a, k, EVENT_DELETED, k->holds);
+	}
 	clear_holder(k);
 	if (acc)
 		tracker_access_free(acc);

@@ -119,6 +119,36 @@ static void report_guard(const struct tracker_rule *rule, struct buf *out)
 		           rule->name);
 }
 
+/* Which `owner` has the connections of the pool as one; NULL: none has all of them. */
+static const char *pool_owner(const struct tracker_rule *rule)
+{
+	if (rule->kin[KIN_VALUE] == rule->pooled)
+		return "value";
+	if (rule->kin[KIN_NAME] == rule->pooled)
+		return "name";
+	return rule->kin[KIN_ADDRESS] == rule->pooled ? "address" : NULL;
+}
+
+static void report_pool(const struct tracker_rule *rule, struct buf *out)
+{
+	const char *owner = pool_owner(rule);
+
+	buf_printf(
+		out,
+		"%llu times another connection released what the holder's had taken, as a pool "
+		"does, ",
+		ULL(rule->pooled));
+	if (rule->by_value && rule->kin[KIN_VALUE] == rule->pooled)
+		buf_puts(out, "and had read the value, as owner = value needs; ");
+	else if (rule->by_value)
+		buf_puts(out, "and not all had read the value: enforcing needs foreign_del = "
+		              "allow; ");
+	else if (owner)
+		buf_printf(out, "which the rule would refuse: first set owner = %s; ", owner);
+	else
+		buf_puts(out, "which the rule would refuse, and no one owner fits them all; ");
+}
+
 static void report_lock(const struct tracker_rule *rule, struct buf *out)
 {
 	const uint64_t *n = rule->events;
@@ -132,13 +162,27 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 	if (rule->expiry_later)
 		buf_printf(out, " expiry_later=%llu expiry_later_max_ms=%.1f",
 		           ULL(rule->expiry_later), rule->gap_max * 1000);
+	if (rule->pooled)
+		buf_printf(
+			out,
+			" released_in_pool=%llu same_address=%llu same_name=%llu had_read=%llu",
+			ULL(rule->pooled), ULL(rule->kin[KIN_ADDRESS]),
+			ULL(rule->kin[KIN_NAME]), ULL(rule->kin[KIN_VALUE]));
 	report_gaps(rule, out);
 	buf_printf(out, "observed lock=%s verdict=\"", rule->name);
+	if (rule->pooled)
+		report_pool(rule, out);
 	if (stolen)
 		buf_printf(out,
 		           "%llu times somebody else's lock was deleted or changed, which any "
 		           "rule prevents; ",
 		           ULL(stolen));
+	/* An application that deletes what it did not get deletes more often than it takes. */
+	if (rule->maybe_pooled && rule->deletes <= rule->taken)
+		buf_printf(out,
+		           "%llu of these by a connection like the holder's: if that is a pool, "
+		           "set owner = address, name or value first; ",
+		           ULL(rule->maybe_pooled));
 	if (n[EVENT_OUTLIVED])
 		buf_printf(
 			out,
@@ -150,7 +194,7 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 		           "%llu times a lock had no expiry when it was taken, and would have "
 		           "stayed if its holder had died then; ",
 		           ULL(n[EVENT_NO_EXPIRY]));
-	buf_puts(out, stolen || n[EVENT_OUTLIVED] || n[EVENT_NO_EXPIRY]
+	buf_puts(out, stolen || rule->pooled || n[EVENT_OUTLIVED] || n[EVENT_NO_EXPIRY]
 	                      ? "see mode = enforce\"\n"
 	                      : "nothing wrong was seen\"\n");
 }

@@ -78,6 +78,7 @@ struct lock_call {
 	                    all */
 	bool fresh; /* it succeeds only where there was no lock */
 	bool hands_over; /* it hands off a lock that it releases */
+	bool sole; /* DROPS: the command names no other key, so that the lock is gone */
 };
 
 enum rewrite_result {

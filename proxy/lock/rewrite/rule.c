@@ -156,6 +156,7 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 	rw->call->effect = LOCK_EFFECT_DROPS;
 	rw->call->success = LOCK_IF_POSITIVE;
 	rw->call->hands_over = true;
+	rw->call->sole = rw->nkeys == 1;
 	rw->call->key = rw->req->argv[first->arg];
 	rw->call->owner = first->token;
 	return REWRITE_CALL;
