@@ -31,8 +31,9 @@ void match_prepare(struct config *c)
 		match_add(c, &s->patterns, MATCH_RULE, MATCH_RULES + i);
 	for (size_t i = 0; (s = sections_at(c, SECTION_GUARD, i)); i++)
 		match_add(c, &s->patterns, MATCH_GUARD, MATCH_RULES + c->nrules + i);
-	if (c->may_match[(unsigned char)*MATCH_OWN_PREFIX])
+	if (c->may_match[(unsigned char)*MATCH_OWN_PREFIX] & (MATCH_RULE | MATCH_GUARD))
 		glob_set_add(c->patterns, SLICE_LIT(MATCH_OWN_PREFIX "*"), MATCH_OWN);
+	c->may_match[(unsigned char)*MATCH_OWN_PREFIX] |= MATCH_MAY_BE_OWN;
 	glob_set_complete(c->patterns);
 }
 

@@ -43,9 +43,9 @@ const struct guard *match_guard(struct matcher *m, struct slice key);
 /* As match_guard(), but NULL also when that guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 
-/* Flags: there may be a rule, a guard for the key. A flag that is not set is certain, and costs
- * one look into a table. */
-enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1 };
+/* Flags: there may be a rule, a guard for the key; it may be one of hasp's own. A flag that is
+ * not set is certain, and costs one look into a table. */
+enum match_flag { MATCH_RULE = 1 << 0, MATCH_GUARD = 1 << 1, MATCH_MAY_BE_OWN = 1 << 2 };
 static inline unsigned match_possible(const struct config *c, struct slice key)
 {
 	return key.n ? c->may_match[(unsigned char)*key.p] : MATCH_RULE | MATCH_GUARD;

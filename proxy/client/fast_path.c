@@ -27,23 +27,27 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 {
 	const struct client_env *env = c->env;
 	const struct request_args *args = &env->args;
+	bool is_single = what->is_write || what->is_guarded || what->is_observed;
 	struct slice key;
+	unsigned possible;
 
 	if (what->is_free)
 		return true;
 	if (!what->is_plain || args->argc < 2)
 		return false;
+	key = args->argv[1];
+	possible = match_possible(env->policy.config, key);
 	if (what->may_release && env->policy.own_keys_protected &&
+	    (!is_single || (possible & MATCH_MAY_BE_OWN)) &&
 	    own_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
 	if (what->may_release &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
-	if (!what->is_write && !what->is_guarded && !what->is_observed && !what->reads_value)
+	if (!is_single && !what->reads_value)
 		return true;
-	key = args->argv[1];
-	return !match_possible(env->policy.config, key) ||
+	return !(possible & (MATCH_RULE | MATCH_GUARD)) ||
 	       (!match_rule(env->policy.matcher, key) &&
 	        ((!what->is_guarded && !what->is_observed) ||
 	         !match_guard(env->policy.matcher, key)));
