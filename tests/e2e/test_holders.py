@@ -16,7 +16,7 @@ from harness.marks import LAYOUTS
 from harness.partners import OWNERS, WHERE, Partners, setting
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, runs_out
-from harness.replies import NIL, OK, ONE, UNKNOWN
+from harness.replies import NIL, OK, ONE, PONG, UNKNOWN
 from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
@@ -214,6 +214,7 @@ def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_
     with Relay(redis_server.address) as relay:
         hasp, away = start_hasp(verbs()), start_hasp(verbs(), upstream=relay.address).is_up()
         with hasp.connect() as one, away.connect() as other:
+            assert other.call("PING") == PONG  # its link is there
             relay.swallows = True
             other.send(encode("LOCK", KEY, "PX", 60000, "AS", "us"))
             until(lambda: plain.exists(KEY), "the lock to be taken")
