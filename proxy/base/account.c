@@ -34,6 +34,8 @@ void account_change(struct account *a, struct account_share *s, size_t nbytes)
 	HASP_ASSERT(a->total >= s->nbytes);
 	a->total += nbytes - s->nbytes;
 	s->nbytes = nbytes;
+	if (nbytes == 0 && a->wanter == s)
+		account_reset_wanted(a);
 	if (!moves)
 		return;
 	list_remove(&s->node);
@@ -41,12 +43,14 @@ void account_change(struct account *a, struct account_share *s, size_t nbytes)
 		list_append(&a->by_size[size_class(nbytes)], &s->node);
 }
 
-bool account_admits(struct account *a, size_t nbytes)
+bool account_admits(struct account *a, const struct account_share *s, size_t nbytes)
 {
 	if (account_fits(a, nbytes))
 		return true;
-	if (nbytes > a->wanted)
+	if (nbytes > a->wanted) {
 		a->wanted = nbytes;
+		a->wanter = s;
+	}
 	return false;
 }
 

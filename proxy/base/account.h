@@ -31,6 +31,7 @@ struct account {
 	size_t limit; /* bytes */
 	size_t total; /* of all shares */
 	size_t wanted; /* what could not be taken since account_reset_wanted(); 0: nothing */
+	const struct account_share *wanter; /* the holder that wanted it; NULL: none */
 	struct list by_size[ACCOUNT_SIZES]; /* of shares; who came first is first */
 };
 
@@ -55,10 +56,9 @@ static inline bool account_fits(const struct account *a, size_t nbytes)
 	return a->total <= a->limit && nbytes <= a->limit - a->total;
 }
 
-/* May `nbytes` be taken at once? If not, the account is over its limit until
- * account_reset_wanted().
- */
-bool account_admits(struct account *a, size_t nbytes);
+/* May the holder take `nbytes` more at once? If not, the account is over its limit until others
+ * keep less, the holder keeps nothing any more, or account_reset_wanted(). */
+bool account_admits(struct account *a, const struct account_share *s, size_t nbytes);
 
 static inline bool account_is_over(const struct account *a)
 {
@@ -73,6 +73,7 @@ struct account_share *account_largest(const struct account *a);
 static inline void account_reset_wanted(struct account *a)
 {
 	a->wanted = 0;
+	a->wanter = NULL;
 }
 
 #endif

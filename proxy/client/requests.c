@@ -514,7 +514,7 @@ static char *input_space(struct client *c, size_t *size)
 	}
 	/* It grows to twice its size. */
 	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
-	    !account_admits(&c->env->account, buf_cap(&c->in) + READ_MORE))
+	    !account_admits(&c->env->account, &c->share, buf_cap(&c->in) + READ_MORE))
 		return NULL;
 	p = buf_try_reserve(&c->in, READ_MORE);
 	*size = buf_space(&c->in);

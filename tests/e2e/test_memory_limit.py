@@ -114,6 +114,20 @@ def test_requests_that_are_not_whole(limited, crowd):
         assert other.read() == OK
 
 
+def test_no_other_is_closed_for_what_one_wants(limited, crowd):
+    """The limit is reached when it asks for more, and goes with it."""
+    hasp = limited(rule(pattern="lock:*"))
+    others = crowd(hasp, 6)
+    head = b"*3\r\n$3\r\nSET\r\n$6\r\nlock:a\r\n"
+    for one in others:  # a megabyte each, of which the end is missing
+        one.send(head + b"$1000000\r\n" + b"x" * 900_000)
+    assert send_at_once(crowd(hasp, 1), head + b"$50000000\r\n" + b"x" * 14 * MB)
+    assert hasp.log.count("client_over_limit") == 1
+    for one in others:
+        one.send(b"x" * 100_000 + b"\r\n")
+    assert {one.read() for one in others} <= {OK, b"-LOCKED 'lock:a' is held by another owner\r\n"}
+
+
 @pytest.mark.parametrize("pooling", ["session"])
 def test_replies_that_are_not_read(limited, crowd):
     hasp = limited()

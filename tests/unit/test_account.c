@@ -97,16 +97,35 @@ static void what_does_not_fit_puts_it_over_its_limit(void **state)
 	account_init(&a, 100 * KB);
 	account_share_init(&s);
 	account_set(&a, &s, 60 * KB);
-	assert_true(account_admits(&a, 40 * KB));
+	assert_true(account_admits(&a, &s, 40 * KB));
 	assert_false(account_is_over(&a));
-	assert_false(account_admits(&a, 41 * KB));
-	assert_false(account_admits(&a, SIZE_MAX));
+	assert_false(account_admits(&a, &s, 41 * KB));
+	assert_false(account_admits(&a, &s, SIZE_MAX));
 	assert_true(account_is_over(&a));
 	account_reset_wanted(&a);
 	assert_false(account_is_over(&a));
 	account_set(&a, &s, 101 * KB);
 	assert_true(account_is_over(&a));
-	assert_false(account_admits(&a, 0));
+	assert_false(account_admits(&a, &s, 0));
+}
+
+/* Or others would be closed for what nobody wants any more. */
+static void what_was_wanted_goes_with_who_wanted_it(void **state)
+{
+	struct account_share greedy, other;
+	struct account a;
+
+	(void)state;
+	account_init(&a, 100 * KB);
+	account_share_init(&greedy);
+	account_share_init(&other);
+	account_set(&a, &other, 50 * KB);
+	account_set(&a, &greedy, 40 * KB);
+	assert_false(account_admits(&a, &greedy, 80 * KB));
+	account_set(&a, &other, 45 * KB);
+	assert_true(account_is_over(&a));
+	account_set(&a, &greedy, 0);
+	assert_false(account_is_over(&a));
 }
 
 int main(void)
@@ -117,6 +136,7 @@ int main(void)
 		cmocka_unit_test(the_largest_is_found_within_a_quarter),
 		cmocka_unit_test(of_equals_the_first_is_the_largest),
 		cmocka_unit_test(what_does_not_fit_puts_it_over_its_limit),
+		cmocka_unit_test(what_was_wanted_goes_with_who_wanted_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

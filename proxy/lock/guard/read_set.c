@@ -75,10 +75,15 @@ static struct read_set_entry *entry_of(struct map_node *node)
 static struct slice write_id(struct read_sets *table, const struct read_set *r, int db,
                              struct slice key)
 {
+	char *p;
+
 	buf_clear(&table->scratch);
-	buf_append(&table->scratch, slice_of((const char *)&r, sizeof(r)));
-	buf_append(&table->scratch, slice_of((const char *)&db, sizeof(db)));
-	buf_append(&table->scratch, key);
+	p = buf_reserve(&table->scratch, sizeof(r) + sizeof(db) + key.n);
+	memcpy(p, &r, sizeof(r));
+	memcpy(p + sizeof(r), &db, sizeof(db));
+	if (key.n)
+		memcpy(p + sizeof(r) + sizeof(db), key.p, key.n);
+	buf_added(&table->scratch, sizeof(r) + sizeof(db) + key.n);
 	return buf_slice(&table->scratch);
 }
 
