@@ -285,6 +285,17 @@ bool command_arity_ok(const struct command *c, size_t argc)
 	return argc >= (size_t)-c->arity;
 }
 
+bool command_only_gets(const struct command *c, const struct resp_view *req)
+{
+	size_t i = 2;
+
+	if (c->facts.writes != WRITES_BITS)
+		return false;
+	while (i < req->argc && args_option(req->argv[i], "GET"))
+		i += 3;
+	return i == req->argc;
+}
+
 bool command_writes_key(const struct command *c, size_t i, size_t n)
 {
 	switch ((enum command_writes)c->facts.writes) {
@@ -296,6 +307,7 @@ bool command_writes_key(const struct command *c, size_t i, size_t n)
 	case WRITES_ALL:
 	case WRITES_SCRIPT:
 	case WRITES_EXPIRY:
+	case WRITES_BITS:
 		break;
 	}
 	return true;

@@ -50,6 +50,7 @@ enum command_writes {
 	WRITES_COPY,
 	WRITES_SCRIPT,
 	WRITES_EXPIRY,
+	WRITES_BITS,
 };
 
 enum command_lua { LUA_LOSSY, LUA_SAFE, LUA_SAFE_RESP2, LUA_RESP3 };
@@ -187,6 +188,9 @@ static inline bool command_writes(const struct command *c, size_t nkeys)
 	return (c->flags & COMMAND_WRITE) &&
 	       !((c->keys == KEYS_SORT || c->keys == KEYS_GEO) && nkeys == 1);
 }
+
+/* BITFIELD with nothing but GET: it says that it writes, and does not. */
+bool command_only_gets(const struct command *c, const struct resp_view *req);
 
 /* Is key number `i` of `n` one that the command writes, if it writes? */
 bool command_writes_key(const struct command *c, size_t i, size_t n);

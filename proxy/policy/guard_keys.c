@@ -92,9 +92,12 @@ static bool is_exempt(const struct context *x, const struct guard *g)
 	return false;
 }
 
-static bool writes_something(const struct command *c, size_t nargs)
+static bool writes_something(const struct context *x, size_t nargs)
 {
-	return command_runs_script(c) || command_writes(c, nargs);
+	const struct command *c = x->what->command;
+
+	return command_runs_script(c) ||
+	       (command_writes(c, nargs) && !command_only_gets(c, x->req));
 }
 
 /* COPY a b DB n: the destination is none of this database's keys. */
@@ -136,7 +139,7 @@ enum guard_use guard_key_use(const struct context *x, const struct guard *g, siz
                              size_t nargs, bool *releases)
 {
 	const struct command *c = x->what->command;
-	bool writes = writes_something(c, nargs);
+	bool writes = writes_something(x, nargs);
 
 	*releases = match_releases(g, x->req->argv[0]);
 	if (is_reader(x, g, writes))
@@ -149,7 +152,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	struct matcher *matcher = x->env->matcher;
 	const struct command *c = x->what->command;
 	struct slice name = x->req->argv[0];
-	bool can_write = writes_something(c, k->args.n);
+	bool can_write = writes_something(x, k->args.n);
 	/* Of COPY to another database, the source. */
 	size_t nhere = copies_elsewhere(x) ? 1 : k->args.n;
 

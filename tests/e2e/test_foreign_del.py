@@ -136,7 +136,8 @@ def test_stranger_s_other_writes_are_refused(two, plain, command):
 
 @pytest.mark.parametrize("command, reply", [(("GETEX", KEY), bulk("uuid-1")), (("EXPIRE", KEY, 50), ONE),
                                             (("PEXPIREAT", KEY, 99_999_999_999_999), ONE),
-                                            (("COPY", KEY, "free"), ONE)])
+                                            (("COPY", KEY, "free"), ONE),
+                                            (("BITFIELD", KEY, "GET", "u8", 0), b"*1\r\n:117\r\n")])
 def test_what_leaves_the_lock_is_open_to_all(two, plain, command, reply):
     _, other = two
     assert other.call(*command) == reply

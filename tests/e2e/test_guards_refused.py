@@ -271,3 +271,18 @@ def test_read_that_hasp_refuses_itself_counts(start_hasp, plain, command):
         assert one.call("SET", KEY, "one") == OK
 
 
+
+
+@OWNERS
+def test_bitfield_that_only_gets_is_no_write(start_hasp, plain, owner):
+    """It passes while another owner has the guard, and counts as a read where it is named as one."""
+    gets = ("BITFIELD", KEY, "GET", "u8", 0, "get", "u4", "#1")
+    with others(start_hasp).connect() as other, named(start_hasp(guard(owner=owner, wait="0")), "one") as one, \
+            named(start_hasp(guard(owner=owner, acquire_on="BITFIELD", release_on="SET", wait="0")), "two") as two:
+        assert other.call("GET", KEY) == NIL
+        assert one.call(*gets) == b"*2\r\n:0\r\n:0\r\n"
+        assert is_locked(one.call("BITFIELD", KEY, "GET", "u8", 0, "SET", "u8", 0, 1))
+        assert is_locked(two.call(*gets))
+        assert other.call("SET", KEY, "a") == OK
+        assert two.call(*gets) == b"*2\r\n:97\r\n:1\r\n"
+        assert two.call("SET", KEY, "two") == OK

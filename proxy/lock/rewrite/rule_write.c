@@ -103,7 +103,7 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	const struct command_facts *facts = &rw->command->facts;
 	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
 
-	if (!command_writes(rw->command, rw->nkeys))
+	if (!command_writes(rw->command, rw->nkeys) || command_only_gets(rw->command, req))
 		return REWRITE_PASS;
 	if (req->argc > ARGS_UNPACK_MAX && facts->when_long != LONG_SPLIT)
 		return rewrite_too_long(rw);
