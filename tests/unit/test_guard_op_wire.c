@@ -250,7 +250,7 @@ static void a_transaction_acquires_what_it_reads_and_then_watches_and_checks_all
 	assert_next(op, 1,
 	            "WATCH " GUARD_A " " GUARD_B "\n"
 	            "guard_write 8 " KEYS_A " " KEYS_B
-	            " \"\" 2 worker-1 3000 \"\" token 5000 mk token 5000 mk\n");
+	            " \"\" 2 worker-1 3000 \"\" token 5000 mk token 5000 mr\n");
 	end(op);
 }
 

@@ -116,6 +116,8 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 		return "-";
 	if (!k->held && !k->shared)
 		return "-";
+	if (id == SCRIPT_GUARD_WRITE && !k->writes)
+		return k->held ? "mr" : "sr";
 	if (id == SCRIPT_GUARD_READ || k->releases)
 		return k->held ? "m" : "s";
 	return k->held ? "mk" : "sk";

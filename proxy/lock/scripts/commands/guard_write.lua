@@ -23,7 +23,7 @@ local first_other
 for i = 1, n do
 	local guard, _, readers, _, token, _, state = guarded_key(i)
 	owners[i] = redis.pcall('GET', guard)
-	read[i] = state == 'm' or state == 'mk'
+	read[i] = state:sub(1, 1) == 'm'
 		or state ~= '-' and redis.call('HEXISTS', readers, token) == 1
 	-- break write_unchecked: if false then
 	if read[i] and owners[i] ~= token then

@@ -16,8 +16,9 @@
 --     m, mk   the connection has read it: the guard must still be its owner's
 --     s, sk   the same, if `readers` says that the owner has read it
 --
--- and with `k` the owner keeps the guard when it has written; with `w` behind it (reads only) the
--- key is written later and not read.
+-- and with `k` the owner keeps the guard when it has written; with `r` the key is not written (but
+-- another one is, or it is read in a transaction); with `w` behind it (reads only) the key is
+-- written later and not read.
 --
 -- A guard is a string that holds its owner's token, and behind that, until the owner has read under
 -- it, a space and the ticket of the try that got it. So an owner that had read, lost the guard and
