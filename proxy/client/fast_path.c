@@ -13,7 +13,7 @@ static enum plain takes_plain(const struct client *c)
 {
 	bool pooled = c->env->policy.config->pooling == POOLING_SHARED;
 
-	if (!links_is_usable(c) || session_in_multi(&c->session) || links_is_outdated(c))
+	if (!links_is_usable(c) || session_in_multi(&c->session))
 		return PLAIN_NONE;
 	if (c->pinned)
 		return c->shared ? PLAIN_NONE : PLAIN_ANY;

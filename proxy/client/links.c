@@ -88,7 +88,8 @@ static bool take_over(struct client *c, enum route route)
 	return true;
 }
 
-/* The client is on a link that does not go on being its own. */
+/* A shared link is left also when the configuration names another Redis: hasp's own connection,
+ * which renews and releases, has gone there already. */
 static bool must_leave(const struct client *c, bool shared)
 {
 	return c->shared ? !shared || c->user.outdated : c->bare;

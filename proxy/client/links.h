@@ -14,17 +14,11 @@ static inline bool links_must_log_in(const struct client *c)
 	return c->env->links->login_required && !c->session.logged_in && !c->session.admitted;
 }
 
-/* Will the link do for what needs no other? */
+/* Is the client on a link that it need not leave, nor wait for? In one branch: each request
+ * asks. */
 static inline bool links_is_usable(const struct client *c)
 {
-	return c->user.link && !c->user.waiting && !c->bare;
-}
-
-/* A client on a shared link moves with it when the configuration names another Redis; hasp's
- * own connection, which renews and releases, has done so already. */
-static inline bool links_is_outdated(const struct client *c)
-{
-	return c->user.outdated && c->shared;
+	return c->user.link && !(c->user.outdated | c->user.waiting | c->bare);
 }
 
 /* The link that a whole request needs. */

@@ -138,9 +138,3 @@ def test_owner_value_deletes_only_what_it_stored(pair, plain):
     assert other.call("SET", KEY, "b", "NX", "PX", 30000) == OK
     assert one.call("DEL", KEY) == ZERO
     assert other.call("DEL", KEY) == ONE
-
-
-def test_owner_value_unknown_to_a_connection_is_deleted_as_by_redis(pair):
-    one, other = pair(rule(owner="value"))
-    assert one.call("SET", KEY, "a", "NX", "PX", 30000) == OK
-    assert other.call("DEL", KEY) == ONE
