@@ -96,6 +96,7 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
         hasp = start_hasp(rule(owner=owner), upstream=relay.address).is_up()
         with hasp.connect() as one:
             assert one.call("CLIENT", "SETNAME", "one") == OK
+            assert one.call("PING") == b"+PONG\r\n"  # its link is there
             relay.swallows = True
             one.send(encode(*command))
             until(lambda: plain.exists(LOCK), "the lock to be taken")
