@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """First come, first served: requests that arrive while hasp is busy are served in their order.
 
-hasp is frozen meanwhile, so that all of them are there in one turn of its loop.
+hasp is frozen meanwhile, so that all of them are there in one turn of its loop. It takes a turn
+before, and so does Redis: epoll keeps the place of a socket that was reported until it is asked
+again. Clients connect to a unix socket, for what is sent to it is there when send() returns; over
+TCP the kernel of a busy machine may deliver the later of two sends first.
 """
 
 import contextlib
@@ -16,6 +19,12 @@ from harness.sections import VERBS, rule
 from harness.waiting import KEY
 
 SIX = range(6)
+MANY = 5000
+
+
+@pytest.fixture
+def start(start_hasp, tmp_path):
+    return lambda rules="": start_hasp(rules, listen=f"unix:{tmp_path}/s", backlog=4096, max_clients=MANY + 50)
 
 
 @pytest.fixture
@@ -24,18 +33,24 @@ def pooling():
     return "shared"
 
 
-def six(hasp, clients, *first):
+def six(hasp, plain, clients):
     ones = [clients.enter_context(hasp.connect()) for _ in SIX]
     for one in ones:
-        assert one.call(*(first or ("PING",))) in (PONG, OK)
+        assert one.call("PING") == PONG
+    take_turns(hasp, plain)
     return ones
 
 
+def take_turns(hasp, plain):
+    hasp.take_turn()
+    plain.ping()
+
+
 @BOTH
-def test_writes_are_carried_out_in_the_order_in_which_they_came(start_hasp, plain):
-    hasp = start_hasp()
+def test_writes_are_carried_out_in_the_order_in_which_they_came(start, plain):
+    hasp = start()
     with contextlib.ExitStack() as clients:
-        ones = six(hasp, clients)
+        ones = six(hasp, plain, clients)
         with hasp.frozen():
             for number, one in enumerate(ones):
                 one.send(encode("RPUSH", "l", number))
@@ -45,8 +60,8 @@ def test_writes_are_carried_out_in_the_order_in_which_they_came(start_hasp, plai
 
 
 @BOTH
-def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connected(start_hasp, plain):
-    hasp = start_hasp()
+def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connected(start, plain):
+    hasp = start()
     with contextlib.ExitStack() as clients:
         with hasp.frozen():
             ones = []
@@ -58,9 +73,9 @@ def test_writes_of_new_clients_are_carried_out_in_the_order_in_which_they_connec
     assert plain.lrange("l", 0, -1) == [str(number) for number in range(20)]
 
 
-def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(start_hasp, plain):
+def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(start, plain):
     """A client that was there before, and sends after it, does not pass it in the next turn."""
-    hasp = start_hasp()
+    hasp = start()
     with hasp.connect() as old, contextlib.ExitStack() as clients:
         old.call("PING")
         with hasp.frozen():
@@ -68,7 +83,7 @@ def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(sta
             for number, one in enumerate(new):
                 one.send(encode("RPUSH", "l", number))
             # The first of these is served in the same turn, the rest in the turns to come.
-            old.send(b"PING\r\n" * 40000 + encode("RPUSH", "l", "last"))
+            old.send(b"PING\r\n" * 15000 + encode("RPUSH", "l", "last"))
         for one in new:
             one.read()
         until(lambda: plain.llen("l") == 7, "all to be carried out")
@@ -77,12 +92,12 @@ def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(sta
 
 @BOTH
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "v")])
-def test_client_that_asks_for_a_lock_first_gets_it_first(start_hasp, plain, take):
-    hasp = start_hasp(rule(wait="60s") + VERBS)
+def test_client_that_asks_for_a_lock_first_gets_it_first(start, plain, take):
+    hasp = start(rule(wait="60s") + VERBS)
     give = ("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", "lock:1")
     with contextlib.ExitStack() as clients, hasp.connect() as holder:
         assert int(holder.call(*take)[1:]) == 1
-        ones = six(hasp, clients)
+        ones = six(hasp, plain, clients)
         with hasp.frozen():
             for one in ones:
                 one.send(encode(*take) + encode(*give) + encode("RPUSH", "l", ones.index(one)))
@@ -92,13 +107,14 @@ def test_client_that_asks_for_a_lock_first_gets_it_first(start_hasp, plain, take
     assert plain.lrange("l", 0, -1) == [str(number) for number in SIX]
 
 
-def test_client_with_a_link_of_its_own_does_not_pass_those_that_share_one(start_hasp, plain):
-    hasp = start_hasp(VERBS)
+def test_client_with_a_link_of_its_own_does_not_pass_those_that_share_one(start, plain):
+    hasp = start(VERBS)
     with contextlib.ExitStack() as clients, hasp.connect() as holder:
         assert holder.call("LOCK", KEY) == ONE
-        ones = six(hasp, clients)
+        ones = six(hasp, plain, clients)
         for one in ones[3:]:
             assert one.call("WATCH", "other") == one.call("UNWATCH") == OK
+        take_turns(hasp, plain)
         with hasp.frozen():
             for one in ones:
                 one.send(encode("LOCK", KEY, "WAIT", 60000) + encode("UNLOCK", KEY))
@@ -108,17 +124,14 @@ def test_client_with_a_link_of_its_own_does_not_pass_those_that_share_one(start_
     assert fences == sorted(fences)
 
 
-MANY = 5000
-
-
-def test_five_thousand_get_a_lock_in_the_order_in_which_they_asked(start_hasp, plain):
+def test_five_thousand_get_a_lock_in_the_order_in_which_they_asked(start, plain):
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    hasp = start_hasp(VERBS, max_clients=MANY + 50)
+    hasp = start(VERBS)
     with contextlib.ExitStack() as clients, hasp.connect() as holder:
         assert holder.call("LOCK", KEY) == ONE
         ones = [clients.enter_context(hasp.connect(timeout=60)) for _ in range(MANY)]
-        assert ones[-1].call("PING") == PONG
+        take_turns(hasp, plain)  # so all are accepted
         with hasp.frozen():
             for one in ones:
                 one.send(encode("LOCK", KEY, "WAIT", 120000) + encode("UNLOCK", KEY))
