@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "client/client.h"
 #include "commands/learn.h"
+#include "commands/unmet.h"
 #include "config/config.h"
 #include "lock/guard/check_commands.h"
 #include "lock/hold/holds.h"
@@ -168,6 +169,33 @@ static size_t worker_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(w->clients.policy.commands, reply);
 }
 
+static void worker_on_unmet(void *arg, const redisReply *reply)
+{
+	struct worker *w = arg;
+	struct policy_env *policy = &w->clients.policy;
+
+	if (!reply)
+		unmet_forget(policy->unmet);
+	else if (unmet_learn(policy->unmet, policy->commands, reply) > 0)
+		policy_use_commands(policy);
+}
+
+/* Asks Redis about names that clients have sent and nobody knows: until it answers, such
+ * commands pass as they came. */
+static void worker_ask_about_unmet(struct worker *w)
+{
+	struct policy_env *policy = &w->clients.policy;
+	struct buf out = BUF_INIT;
+	int rc;
+
+	if (!unmet_is_due(policy->unmet, policy->now) || !control_is_up(w->control))
+		return;
+	unmet_ask(policy->unmet, &out, policy->now);
+	rc = control_call(w->control, 0, buf_slice(&out), worker_on_unmet, w);
+	HASP_ASSERT(rc == 0);
+	buf_release(&out);
+}
+
 /* hasp's own connection is there: Redis shall know the scripts before they are called. */
 static void on_control_up(void *arg)
 {
@@ -252,6 +280,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 
 	(void)loop;
 	(void)revents;
+	worker_ask_about_unmet(w);
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
 	links_reap(&w->links);

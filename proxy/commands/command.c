@@ -11,8 +11,6 @@
 #include "base/fatal.h"
 #include "commands/args.h"
 
-#define NAME_SIZE sizeof(((struct command *)0)->name)
-
 struct commands {
 	struct command *slots; /* name[0] == '\0': empty */
 	size_t nslots; /* a power of two, more than twice ncommands */
@@ -111,6 +109,16 @@ void commands_free(struct commands *t)
 	free(t);
 }
 
+bool command_set_name(struct command *c, struct slice name)
+{
+	if (name.n == 0 || name.n >= sizeof(c->name) || memchr(name.p, '\0', name.n))
+		return false;
+	memset(c->name, 0, sizeof(c->name));
+	for (size_t i = 0; i < name.n; i++)
+		c->name[i] = (char)tolower((unsigned char)name.p[i]);
+	return true;
+}
+
 void commands_set_learned(struct commands *t)
 {
 	t->learned = true;
@@ -123,10 +131,10 @@ bool commands_are_learned(const struct commands *t)
 
 void commands_put(struct commands *t, const struct command *c)
 {
-	size_t n = strnlen(c->name, NAME_SIZE);
+	size_t n = strnlen(c->name, COMMAND_NAME_SIZE);
 	struct command *slot, known;
 
-	if (n == 0 || n == NAME_SIZE)
+	if (n == 0 || n == COMMAND_NAME_SIZE)
 		return;
 	slot = find_slot(t, slice_of(c->name, n));
 	known = *slot;
@@ -148,7 +156,7 @@ const struct command *commands_find(const struct commands *t, struct slice name)
 {
 	const struct command *slot;
 
-	if (name.n == 0 || name.n >= NAME_SIZE)
+	if (name.n == 0 || name.n >= COMMAND_NAME_SIZE)
 		return NULL;
 	slot = find_slot(t, name);
 	return slot->name[0] ? slot : NULL;

@@ -139,8 +139,11 @@ struct command_facts {
 	uint8_t value; /* enum command_value */
 };
 
+/* As long as a name can be, with a NUL behind it. */
+#define COMMAND_NAME_SIZE 64
+
 struct command {
-	char name[24]; /* lower case */
+	char name[COMMAND_NAME_SIZE]; /* lower case */
 	uint8_t flags;
 	uint8_t keys; /* enum command_keys */
 	int16_t first; /* argv index; 0: no keys */
@@ -154,6 +157,9 @@ struct commands; /* the table */
 
 struct commands *commands_new(void); /* holds commands.def */
 void commands_free(struct commands *t); /* NULL is allowed */
+
+/* In lower case. Returns false when the name is empty, too long or has a NUL in it. */
+bool command_set_name(struct command *c, struct slice name) __attribute__((warn_unused_result));
 
 /* Takes in a command as COMMAND tells it, over what was known. The facts that are known of it
  * stay, and so does its arity when `c` has 0. A name that is empty, or fills name[] without a

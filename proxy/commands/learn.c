@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "commands/learn.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/log.h"
+#include "base/quote.h"
 
 /* An entry: name, arity, flags, first key, last key, step, ... */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
@@ -106,9 +108,9 @@ static bool has_hidden_keys(const redisReply *entry)
 	return false;
 }
 
-static bool learn_one(struct commands *t, const redisReply *entry)
+/* What the table knows of the command that the server calls `name`. */
+static bool read_entry(const struct commands *t, const redisReply *entry, struct command *c)
 {
-	struct command c = { 0 };
 	const redisReply *name;
 	const struct command *known;
 	struct slice text;
@@ -117,26 +119,73 @@ static bool learn_one(struct commands *t, const redisReply *entry)
 		return false;
 	name = entry->element[NAME];
 	text = slice_of(name->str, (size_t)name->len);
-	if ((size_t)name->len >= sizeof(c.name))
+	*c = (struct command){ 0 };
+	if (!command_set_name(c, text))
 		return false;
-	for (size_t i = 0; i < (size_t)name->len; i++)
-		c.name[i] = (char)tolower((unsigned char)name->str[i]);
-	c.flags = read_flags(commands_find(t, text), entry->element[FLAGS]) | COMMAND_TOLD;
-	c.arity = (int16_t)entry->element[ARITY]->integer;
-	c.first = (int16_t)entry->element[FIRST]->integer;
-	c.last = (int16_t)entry->element[LAST]->integer;
-	c.step = (int16_t)entry->element[STEP]->integer;
-	c.keys = c.first ? KEYS_RANGE : KEYS_NONE;
+	c->flags = read_flags(commands_find(t, text), entry->element[FLAGS]) | COMMAND_TOLD;
+	c->arity = (int16_t)entry->element[ARITY]->integer;
+	c->first = (int16_t)entry->element[FIRST]->integer;
+	c->last = (int16_t)entry->element[LAST]->integer;
+	c->step = (int16_t)entry->element[STEP]->integer;
+	c->keys = c->first ? KEYS_RANGE : KEYS_NONE;
 	/* Where COMMAND cannot tell the keys' places, commands.def knows better. */
 	known = commands_get(t, text);
 	if (known && known->keys != KEYS_RANGE) {
-		c.keys = known->keys;
-		c.first = known->first;
-		c.last = known->last;
-		c.step = known->step;
+		c->keys = known->keys;
+		c->first = known->first;
+		c->last = known->last;
+		c->step = known->step;
 	}
 	if (known ? known->flags & COMMAND_HIDDEN_KEYS : has_hidden_keys(entry))
-		c.flags |= COMMAND_HIDDEN_KEYS;
+		c->flags |= COMMAND_HIDDEN_KEYS;
+	return true;
+}
+
+static bool learn_one(struct commands *t, const redisReply *entry)
+{
+	struct command c;
+
+	if (!read_entry(t, entry, &c))
+		return false;
+	commands_put(t, &c);
+	return true;
+}
+
+/* The command that commands.def has under another name. The scripts of a rule call it by that
+ * one, which the server does not have: so it is checked, and run as it came. What it does to
+ * its connection is not followed, and what is split is put together by the other name. */
+static struct command_facts facts_of_renamed(const struct command *original)
+{
+	struct command_facts facts = original->facts;
+
+	if (facts.rule != RULE_PASS)
+		facts.rule = RULE_CHECK;
+	if (facts.when_long == LONG_SPLIT)
+		facts.when_long = LONG_REFUSED;
+	if (facts.session >= SESSION_SELECT)
+		facts.session = SESSION_OWN_LINK;
+	return facts;
+}
+
+bool learn_named(struct commands *t, struct slice name, const redisReply *entry)
+{
+	const struct command *original;
+	struct command c;
+
+	if (!read_entry(t, entry, &c))
+		return false;
+	if (!slice_is(name, c.name)) {
+		original = commands_find(t, slice_str(c.name));
+		if (original)
+			c.facts = facts_of_renamed(original);
+		if (c.facts.session == SESSION_OWN_LINK)
+			c.flags &= (uint8_t)~COMMAND_STATELESS;
+		log_warning("command_renamed name=%s original=%s", QUOTE(name), c.name);
+		if (!command_set_name(&c, name))
+			return false;
+	} else {
+		log_info("command_learned name=%s", QUOTE(name));
+	}
 	commands_put(t, &c);
 	return true;
 }

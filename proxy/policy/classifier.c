@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "commands/unmet.h"
 #include "config/match.h"
 #include "policy/policy_env.h"
 
@@ -133,8 +134,10 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
 	if (!command_info_is_session(&what) && !what.is_verb &&
 	    (config->nrules || config->nguards || config->verbs.enabled ||
-	     config->pooling == POOLING_SHARED))
+	     config->pooling == POOLING_SHARED)) {
 		what.command = commands_get(env->commands, name);
+		what.is_unmet = !what.command && commands_are_learned(env->commands);
+	}
 	what.may_release = what.command && may_release(what.command);
 	what.is_write = is_write(env, what.command);
 	what.is_guarded = guard_concerns(env, &what, name);
@@ -169,14 +172,20 @@ struct command_info classifier_find(const struct policy_env *env, struct slice n
 	struct cached_name *slot =
 		&env->classifier->kept[(first * 7 + last * 3 + name.n) & (CACHED_NAMES - 1)];
 
-	if (name.n == 0 || name.n > NAME_MAX_CACHED)
-		return look_up(env, name);
-	if (slot->n != name.n || !same_bytes(slot->name, name.p, name.n)) {
+	struct command_info what;
+
+	if (slot->n == name.n && name.n && same_bytes(slot->name, name.p, name.n))
+		return slot->what;
+	what = look_up(env, name);
+	/* The server may have it the next time. */
+	if (what.is_unmet) {
+		unmet_note(env->unmet, name);
+	} else if (name.n && name.n <= NAME_MAX_CACHED) {
 		slot->n = name.n;
 		memcpy(slot->name, name.p, name.n);
-		slot->what = look_up(env, name);
+		slot->what = what;
 	}
-	return slot->what;
+	return what;
 }
 
 void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
@@ -184,7 +193,7 @@ void classifier_remember(struct classifier *classifier, const char *p, size_t ar
 {
 	struct command_prefix *b;
 
-	if (argc > 9 || name_len > PREFIX_NAME_MAX)
+	if (argc > 9 || name_len > PREFIX_NAME_MAX || what->is_unmet)
 		return;
 	b = &classifier->prefixes[classifier_place(p)];
 	*b = (struct command_prefix){ .name_len = name_len, .argc = argc, .what = *what };

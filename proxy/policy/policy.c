@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/policy.h"
 
+#include <stdlib.h>
+
+#include "base/fatal.h"
 #include "commands/command.h"
+#include "commands/unmet.h"
 #include "config/match.h"
 #include "lock/guard/guard_op.h"
 #include "lock/guard/read_set.h"
@@ -16,6 +20,7 @@
 void policy_init(struct policy_env *env)
 {
 	env->commands = commands_new();
+	env->unmet = xcalloc(1, sizeof(*env->unmet));
 	env->classifier = classifier_new();
 	freelist_init(&env->pending, PENDING_SIZE);
 	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
@@ -36,6 +41,7 @@ void policy_fini(struct policy_env *env)
 	match_free(env->matcher);
 	classifier_free(env->classifier);
 	commands_free(env->commands);
+	free(env->unmet);
 	buf_release(&env->rewritten);
 	buf_release(&env->token);
 	freelist_fini(&env->pending);

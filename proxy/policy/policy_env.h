@@ -19,6 +19,7 @@ struct matcher;
 struct observed_rules;
 struct observers;
 struct read_sets;
+struct unmet;
 struct waiters;
 
 /* What the commands of a worker's clients are decided by; the worker owns it. */
@@ -26,6 +27,7 @@ struct policy_env {
 	struct config *config; /* in force */
 	struct matcher *matcher; /* of `config` */
 	struct commands *commands; /* what COMMAND says */
+	struct unmet *unmet; /* names that are not among them */
 	struct classifier *classifier;
 	struct holds *holds;
 	struct read_sets *read_sets;

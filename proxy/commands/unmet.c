@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "commands/unmet.h"
+
+#include "base/fatal.h"
+#include "commands/learn.h"
+#include "resp/write.h"
+
+void unmet_note(struct unmet *u, struct slice name)
+{
+	for (size_t i = 0; i < u->n; i++)
+		if (slice_is(name, u->names[i].name))
+			return;
+	if (u->n < UNMET_MAX && command_set_name(&u->names[u->n], name))
+		u->n++;
+}
+
+void unmet_ask(struct unmet *u, struct buf *out, double now)
+{
+	HASP_ASSERT(unmet_is_due(u, now));
+	resp_write_array(out, 2 + u->n);
+	resp_write_bulk_str(out, "COMMAND");
+	resp_write_bulk_str(out, "INFO");
+	for (size_t i = 0; i < u->n; i++)
+		resp_write_bulk_str(out, u->names[i].name);
+	u->nasked = u->n;
+	u->ask_at = now + UNMET_SECONDS;
+}
+
+size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply)
+{
+	size_t n = 0;
+
+	if (reply->type == REDIS_REPLY_ARRAY && reply->elements == u->nasked)
+		for (size_t i = 0; i < u->nasked; i++)
+			n += learn_named(t, slice_str(u->names[i].name), reply->element[i]);
+	unmet_forget(u);
+	return n;
+}
+
+/* (A name that came meanwhile waits for the next question.) */
+void unmet_forget(struct unmet *u)
+{
+	u->n -= u->nasked;
+	memmove(u->names, u->names + u->nasked, u->n * sizeof(*u->names));
+	u->nasked = 0;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Names that the table of commands does not have: how often the server is asked about them, and
+ * what its answers make known.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "commands/unmet.h"
+#include "upstream/decode.h"
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+struct fixture {
+	struct unmet unmet;
+	struct commands *commands;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	log_set_level(LOG_SEV_ERROR);
+	f->commands = commands_new();
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	commands_free(f->commands);
+	free(f);
+	return 0;
+}
+
+static void note(struct fixture *f, const char *name)
+{
+	unmet_note(&f->unmet, slice_str(name));
+}
+
+static void assert_asks(struct fixture *f, double now, const char *expected)
+{
+	struct buf out = BUF_INIT;
+
+	assert_true(unmet_is_due(&f->unmet, now));
+	unmet_ask(&f->unmet, &out, now);
+	if (!slice_eq(buf_slice(&out), slice_str(expected)))
+		fail_msg("\"%.*s\" instead of \"%s\"", (int)buf_len(&out), buf_head(&out),
+		         expected);
+	buf_release(&out);
+}
+
+static void ask(struct fixture *f, double now)
+{
+	struct buf out = BUF_INIT;
+
+	unmet_ask(&f->unmet, &out, now);
+	buf_release(&out);
+}
+
+static size_t learn(struct fixture *f, const char *frame)
+{
+	redisReply *reply = reply_decode(slice_str(frame));
+	size_t n;
+
+	assert_non_null(reply);
+	n = unmet_learn(&f->unmet, f->commands, reply);
+	freeReplyObject(reply);
+	return n;
+}
+
+static const struct command *known(const struct fixture *f, const char *name)
+{
+	return commands_get(f->commands, slice_str(name));
+}
+
+#define INFO_A "*3\r\n$7\r\nCOMMAND\r\n$4\r\nINFO\r\n$1\r\na\r\n"
+#define INFO_AB "*4\r\n$7\r\nCOMMAND\r\n$4\r\nINFO\r\n$1\r\na\r\n$1\r\nb\r\n"
+#define ENTRY(name) "*6\r\n+" name "\r\n:3\r\n*1\r\n+write\r\n:1\r\n:1\r\n:1\r\n"
+
+static void nothing_is_asked_about_no_name(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_false(unmet_is_due(&f->unmet, 100));
+}
+
+static void a_name_is_asked_about_once_however_often_it_comes(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "A");
+	note(f, "b");
+	note(f, "a");
+	assert_asks(f, 100, INFO_AB);
+}
+
+static void there_is_one_question_at_a_time(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "b");
+	ask(f, 100);
+	note(f, "a");
+	assert_false(unmet_is_due(&f->unmet, 200));
+	learn(f, "*1\r\n*-1\r\n");
+	assert_asks(f, 200, INFO_A);
+}
+
+static void questions_are_a_second_apart(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "a");
+	ask(f, 100);
+	learn(f, "*1\r\n*-1\r\n");
+	note(f, "a");
+	assert_false(unmet_is_due(&f->unmet, 100.99));
+	assert_asks(f, 101, INFO_A);
+}
+
+static void a_question_has_a_longest_length(void **state)
+{
+	struct fixture *f = *state;
+	char name[16];
+
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		note(f, name);
+	}
+	assert_int_equal(f->unmet.n, UNMET_MAX);
+}
+
+static void a_name_that_no_command_can_have_is_not_asked_about(void **state)
+{
+	struct fixture *f = *state;
+	char longest[COMMAND_NAME_SIZE + 1] = { 0 };
+
+	memset(longest, 'x', COMMAND_NAME_SIZE);
+	note(f, longest);
+	note(f, "");
+	unmet_note(&f->unmet, SLICE_LIT("a\0b"));
+	assert_false(unmet_is_due(&f->unmet, 100));
+	note(f, longest + 1);
+	assert_true(unmet_is_due(&f->unmet, 100));
+}
+
+static void what_the_server_has_is_known_and_the_rest_is_not(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "a");
+	note(f, "b");
+	ask(f, 100);
+	assert_int_equal(learn(f, "*2\r\n*-1\r\n" ENTRY("b")), 1);
+	assert_null(known(f, "a"));
+	assert_int_equal(known(f, "B")->flags,
+	                 COMMAND_WRITE | COMMAND_TOLD | COMMAND_STATELESS);
+	assert_true(command_single_key(known(f, "b")));
+}
+
+static void a_renamed_command_is_a_write_that_no_script_of_its_own_replaces(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "a");
+	ask(f, 100);
+	assert_int_equal(learn(f, "*1\r\n" ENTRY("setex")), 1);
+	assert_int_equal(known(f, "a")->facts.rule, RULE_CHECK);
+	assert_int_equal(known(f, "a")->facts.lua, LUA_SAFE);
+	assert_int_equal(known(f, "setex")->facts.rule, RULE_SETEX);
+}
+
+static void what_a_renamed_command_does_to_its_connection_is_not_followed(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "a");
+	ask(f, 100);
+	assert_int_equal(learn(f, "*1\r\n" ENTRY("select")), 1);
+	assert_int_equal(known(f, "a")->facts.session, SESSION_OWN_LINK);
+	assert_false(known(f, "a")->flags & COMMAND_STATELESS);
+}
+
+static void an_answer_of_another_shape_teaches_nothing(void **state)
+{
+	static const char *const answers[] = {
+		"-NOPERM\r\n",        "*0\r\n", "*2\r\n" ENTRY("a") ENTRY("b"),
+		"*1\r\n*1\r\n+a\r\n", ":1\r\n",
+	};
+
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		struct fixture *f = *state;
+		note(f, "a");
+		ask(f, 100 + 2 * (double)i);
+		assert_int_equal(learn(f, answers[i]), 0);
+		assert_null(known(f, "a"));
+		assert_int_equal(f->unmet.n, 0);
+	}
+}
+
+static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "a");
+	ask(f, 100);
+	unmet_forget(&f->unmet);
+	assert_false(unmet_is_due(&f->unmet, 200));
+	note(f, "a");
+	assert_asks(f, 200, INFO_A);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nothing_is_asked_about_no_name),
+		TEST(a_name_is_asked_about_once_however_often_it_comes),
+		TEST(there_is_one_question_at_a_time),
+		TEST(questions_are_a_second_apart),
+		TEST(a_question_has_a_longest_length),
+		TEST(a_name_that_no_command_can_have_is_not_asked_about),
+		TEST(what_the_server_has_is_known_and_the_rest_is_not),
+		TEST(a_renamed_command_is_a_write_that_no_script_of_its_own_replaces),
+		TEST(what_a_renamed_command_does_to_its_connection_is_not_followed),
+		TEST(an_answer_of_another_shape_teaches_nothing),
+		TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
