@@ -87,7 +87,7 @@ static void on_link_idle(void *owner)
 
 	if (c->state == CLIENT_PARKED_LINK)
 		go_on_linked(c);
-	else if (c->eof && !client_is_parked(c))
+	else if (c->eof && c->state == CLIENT_OPEN)
 		client_unpark(c);
 	if (c->env->phase == CLIENTS_DRAINING)
 		client_drain(c);

@@ -6,6 +6,7 @@ A client that is to stay is seen to stay by another one, at rest, that is closed
 
 import contextlib
 import signal
+import socket
 
 import pytest
 from harness import encode, until
@@ -184,6 +185,23 @@ def test_request_that_hasp_has_not_read_yet_is_answered(start_hasp):
     for one in ones:
         assert one.read() == PONG and one.at_end()
         one.close()
+    has_left(hasp)
+
+
+def test_client_that_sent_what_is_no_request_is_told_so(start_hasp, redis_server):
+    """Redis was slow to answer what it had sent before."""
+    hasp = start_hasp()
+    with hasp.connect() as one, hasp.connect() as idle:
+        assert one.call("WATCH", "k") == OK and idle.call("PING") == PONG
+        with redis_server.frozen():
+            one.send(encode("GET", "k") + b"*1\r\n$x\r\n")
+            one.sock.shutdown(socket.SHUT_WR)
+            hasp.take_turn()
+            hasp.signal(signal.SIGTERM)
+            assert idle.at_end()
+        assert one.read() == NIL
+        assert one.read() == b"-ERR Protocol error: invalid bulk length\r\n"
+        assert one.at_end()
     has_left(hasp)
 
 

@@ -473,3 +473,18 @@ def test_replica_syncs_and_follows_through_hasp(start_hasp, redis_server, plain,
             assert one.call("SETNX", "lock:1", "v") == b":1\r\n"
         until(lambda: copy.get("after") == "99" and copy.exists("lock:1"), "the replica to follow")
         assert plain.wait(1, 5000) == 1  # it acknowledges, too
+
+
+def test_end_of_bad_requests_that_wait_for_their_link_to_log_in(start_hasp, redis_server):
+    """All of it is there, the end too, when the client may go on."""
+    hasp = start_hasp()
+    with hasp.connect() as one, hasp.connect() as other:
+        for client in one, other:
+            assert client.call("SELECT", 1) == OK and client.call("GET", "k") == NIL
+        with redis_server.frozen():
+            one.send(encode("WATCH", "k") + encode("GET", "k") + b"*1\r\n$x\r\n")
+            one.sock.shutdown(socket.SHUT_WR)
+            hasp.take_turn()
+        assert one.read() == OK and one.read() == NIL
+        assert one.read() == b"-ERR Protocol error: invalid bulk length\r\n"
+        assert one.at_end() and other.call("GET", "k") == NIL
