@@ -276,13 +276,14 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 	return used;
 }
 
-/* The byte at `p` is the first of a stream that no reply bounds, instead of an error. */
+/* The byte at `p` is the first of a stream that no reply bounds, instead of an error. An array
+ * or a push there is a message to a subscriber, and the answer is still to come. */
 static bool begins_stream(const struct link *l, const char *p)
 {
 	const struct inflight *head = fifo_head(&l->fifo);
 
 	return reply_scan_at_start(&l->scan) && head && head->user &&
-	       (head->flags & LINK_BEGINS_STREAM) && *p != '-';
+	       (head->flags & LINK_BEGINS_STREAM) && *p != '-' && *p != '*' && *p != '>';
 }
 
 static void start_stream(struct link *l)

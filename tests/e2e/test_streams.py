@@ -63,6 +63,24 @@ def test_refused_stream_leaves_the_rules_in_force(start_hasp, plain, limited, co
         assert plain.ttl("lock:2") > 0
 
 
+@pytest.mark.parametrize("command", [("SYNC",), ("PSYNC", "?", -1), ("MONITOR",)])
+@pytest.mark.parametrize("proto", [2, 3])
+def test_message_before_the_refusal_is_no_stream(start_hasp, plain, limited, command, proto):
+    hasp = start_hasp(rule())
+    with served(hasp) as one, hasp.connect() as other:
+        one.call("HELLO", proto)
+        assert one.call(*limited) == OK
+        assert one.call("SUBSCRIBE", "news")
+        assert other.call("SETNX", KEY, "v") == ONE
+        with hasp.frozen():  # it reads the command first, then the message
+            one.send(encode(*command) + encode("UNSUBSCRIBE") + encode("DEL", KEY))
+            plain.publish("news", "x")
+        assert b"message" in one.read()
+        assert one.read().startswith((b"-NOPERM", b"-ERR Can't execute"))
+        assert b"unsubscribe" in one.read()
+        assert one.read() == ZERO
+
+
 def test_refused_stream_in_a_transaction_changes_nothing(start_hasp):
     with served(start_hasp(rule())) as one:
         assert one.call("MULTI") == OK
