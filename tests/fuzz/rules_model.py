@@ -153,6 +153,8 @@ class Model:
         return OK
 
     def discard(self, client, number, _argv):
+        if client.queue is None:
+            return b"-ERR DISCARD without MULTI\r\n"
         client.queue = None
         self.unwatch(client, number, _argv)
         return OK
@@ -168,6 +170,8 @@ class Model:
         return self.watchers[number].call("UNWATCH") if self.watchers[number] else OK
 
     def exec(self, client, number, _argv):
+        if client.queue is None:  # where shorten() has left MULTI out
+            return b"-ERR EXEC without MULTI\r\n"
         queue, client.queue = client.queue, None
         watcher = self.watchers[number]
         unchanged = True
