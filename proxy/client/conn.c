@@ -6,11 +6,6 @@
 #include "base/quote.h"
 #include "lock/observe/observation.h"
 
-/* An activity this soon after the last one does not count. */
-#define ACTIVE_SECONDS 0.01
-/* While its command is answered, a client may send this much ahead. */
-#define AHEAD_MAX ((size_t)64 * 1024)
-
 /* --- state ------------------------------------------------------------------------------ */
 
 #define TO(state) (1u << CLIENT_##state)
@@ -91,23 +86,11 @@ void client_end_current(struct client *c)
 
 /* --- reading ---------------------------------------------------------------------------- */
 
-void client_mark_active(struct client *c)
+void client_set_active(struct client *c)
 {
-	double now = c->env->policy.now;
-
-	if (now - c->active_at < ACTIVE_SECONDS)
-		return;
-	c->active_at = now;
+	c->active_at = c->env->policy.now;
 	list_remove(&c->node);
 	list_append(&c->env->clients, &c->node);
-}
-
-bool client_is_behind(const struct client *c)
-{
-	if (client_is_ending(c))
-		return false;
-	return (c->user.link && link_is_full(c->user.link)) ||
-	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX);
 }
 
 void client_steer_reading(struct client *c)

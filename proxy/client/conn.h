@@ -11,13 +11,31 @@
 void client_set_state(struct client *c, enum client_state state);
 bool client_may_become(enum client_state from, enum client_state to);
 
+/* An activity this soon after the last one does not count. */
+#define ACTIVE_SECONDS 0.01
+/* While its command is answered, a client may send this much ahead. */
+#define AHEAD_MAX ((size_t)64 * 1024)
+
+/* Only for client_mark_active(). */
+void client_set_active(struct client *c);
+
 /* Something was read or written: the client is not idle. */
-void client_mark_active(struct client *c);
+static inline void client_mark_active(struct client *c)
+{
+	if (c->env->policy.now - c->active_at >= ACTIVE_SECONDS)
+		client_set_active(c);
+}
 
 /* There is no space for more requests: the link is full, or the client is parked and has sent
  * enough. That it leaves replies unread is no reason: it may do so until it has sent all that
  * it has to send, as with Redis. */
-bool client_is_behind(const struct client *c);
+static inline bool client_is_behind(const struct client *c)
+{
+	if (client_is_ending(c))
+		return false;
+	return (c->user.link && link_is_full(c->user.link)) ||
+	       (client_is_parked(c) && buf_len(&c->in) >= AHEAD_MAX);
+}
 
 /* Stops reading from the client while its requests cannot be sent; reads again when they can.
  */

@@ -27,7 +27,6 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 {
 	const struct client_env *env = c->env;
 	const struct request_args *args = &env->args;
-	bool is_single = what->is_write || what->is_guarded || what->is_observed;
 	struct slice key;
 	unsigned possible;
 
@@ -38,14 +37,14 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	key = args->argv[1];
 	possible = match_possible(env->policy.config, key);
 	if (what->may_release && env->policy.own_keys_protected &&
-	    (!is_single || (possible & MATCH_MAY_BE_OWN)) &&
+	    (!what->is_matched || (possible & MATCH_MAY_BE_OWN)) &&
 	    own_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
 	if (what->may_release &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;
-	if (!is_single && !what->reads_value)
+	if (!what->is_matched && !what->reads_value)
 		return true;
 	return !(possible & (MATCH_RULE | MATCH_GUARD)) ||
 	       (!match_rule(env->policy.matcher, key) &&
@@ -53,47 +52,56 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	         !match_guard(env->policy.matcher, key)));
 }
 
-/* Scans the request at `p`. If it is whole and simple: returns its length, with its arguments
- * in env->args and what its name says in *what, which may be in `scratch`. Else returns 0. */
-static size_t scan_plain(struct client_env *env, const char *p, size_t n,
-                         struct command_info *scratch, const struct command_info **what)
+/* A request that is whole and simple; its arguments are in env->args. By value: it stays in
+ * registers. */
+struct simple {
+	size_t n; /* its length; 0: there is none */
+	const struct command_info *what;
+};
+
+/* One that does not begin as another did before. */
+static struct simple scan_plain_unknown(struct client_env *env, const char *p, size_t n)
+{
+	struct request_args *args = &env->args;
+	size_t used = request_scan_simple(p, n, args);
+
+	if (used == 0)
+		return (struct simple){ 0, NULL };
+	env->found = classifier_find(&env->policy, args->argv[0]);
+	classifier_remember(env->policy.classifier, p, args->argc, args->argv[0].n,
+	                    &env->found);
+	return (struct simple){ used, &env->found };
+}
+
+static inline struct simple scan_plain(struct client_env *env, const char *p, size_t n)
 {
 	struct request_args *args = &env->args;
 	const struct command_prefix *b = classifier_recall(env->policy.classifier, p, n);
-	size_t used;
 
-	if (b) {
-		args->argv[0] = slice_of(p + PREFIX_NAME, b->name_len);
-		*what = &b->what;
-		return request_scan_rest(p, n, PREFIX_NAME + b->name_len + 2, b->argc, args);
-	}
-	used = request_scan_simple(p, n, args);
-	if (used == 0)
-		return 0;
-	*scratch = classifier_find(&env->policy, args->argv[0]);
-	*what = scratch;
-	classifier_remember(env->policy.classifier, p, args->argc, args->argv[0].n, scratch);
-	return used;
+	if (!b)
+		return scan_plain_unknown(env, p, n);
+	args->argv[0] = slice_of(p + PREFIX_NAME, b->name_len);
+	n = request_scan_rest(p, n, PREFIX_NAME + b->name_len + 2, b->argc, args);
+	return (struct simple){ n, &b->what };
 }
 
 size_t fast_path_take(struct client *c, struct cursor *k)
 {
-	struct client_env *env = c->env;
 	enum plain takes = takes_plain(c);
+	const char *p = k->p + k->at, *end = k->p + k->n;
+	struct simple r = { 0, NULL };
 	uint32_t count = 0;
-	size_t n = 0;
 
-	for (; k->at < k->n; k->at += n, count++) {
-		const struct command_info *what;
-		struct command_info scratch;
-		n = scan_plain(env, k->p + k->at, k->n - k->at, &scratch, &what);
-		if (n == 0 || takes == PLAIN_NONE)
+	for (; p < end; p += r.n, count++) {
+		r = scan_plain(c->env, p, (size_t)(end - p));
+		if (r.n == 0 || takes == PLAIN_NONE)
 			break;
-		if (takes == PLAIN_STATELESS && !what->is_stateless)
+		if (takes == PLAIN_STATELESS && !r.what->is_stateless)
 			break;
-		if (!is_plain(c, what))
+		if (!is_plain(c, r.what))
 			break;
 	}
+	k->at = (size_t)(p - k->p);
 	link_expect_plain(&c->user, count);
-	return k->at < k->n ? n : 0;
+	return p < end ? r.n : 0;
 }

@@ -143,16 +143,16 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
+	what.is_matched = what.is_write || what.is_guarded || what.is_observed;
 	what.reads_value = env->values_matter && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb &&
 	                !(what.command && (what.command->flags & COMMAND_BLOCKING)) &&
-	                ((!what.is_write && !what.is_guarded && !what.is_observed &&
-	                  !what.reads_value) ||
+	                ((!what.is_matched && !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
-	what.is_free = what.is_plain && !what.is_write && !what.is_guarded &&
-	               !what.is_observed && !what.reads_value && !what.may_release;
+	what.is_free = what.is_plain && !what.is_matched && !what.reads_value &&
+	               !what.may_release;
 	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
 }
@@ -192,12 +192,15 @@ void classifier_remember(struct classifier *classifier, const char *p, size_t ar
                          size_t name_len, const struct command_info *what)
 {
 	struct command_prefix *b;
+	uint64_t head;
 
 	if (argc > 9 || name_len > PREFIX_NAME_MAX || what->is_unmet)
 		return;
-	b = &classifier->prefixes[classifier_place(p)];
-	*b = (struct command_prefix){ .name_len = name_len, .argc = argc, .what = *what };
-	memcpy(&b->head, p, sizeof(b->head));
+	memcpy(&head, p, sizeof(head));
+	b = &classifier->prefixes[classifier_place(head, p + PREFIX_NAME)];
+	*b = (struct command_prefix){
+		.head = head, .name_len = name_len, .argc = argc, .what = *what
+	};
 	memset(&b->mask, 0xff, name_len + 2);
 	memcpy(&b->name, p + PREFIX_NAME, name_len + 2);
 }

@@ -35,7 +35,8 @@ struct command_prefix {
 	struct command_info what;
 };
 
-#define PREFIXES 64 /* a power of two */
+#define PREFIXES_BITS 6
+#define PREFIXES (1 << PREFIXES_BITS)
 
 /* A command's name that is not among them; of any length up to this. */
 #define NAME_MAX_CACHED ((size_t)24)
@@ -64,12 +65,15 @@ struct command_info classifier_find(const struct policy_env *env, struct slice n
 void classifier_remember(struct classifier *classifier, const char *p, size_t argc,
                          size_t name_len, const struct command_info *what);
 
-/* Where requests that begin like this one, of PREFIX_BYTES at least, have their place. */
-static inline size_t classifier_place(const char *p)
+/* Where requests that begin by the word `head`, and by a name with these two first bytes, have
+ * their place: the highest bits of products, on which all bits of the words bear. */
+static inline size_t classifier_place(uint64_t head, const char *name)
 {
-	return ((unsigned char)p[1] * 31u + (unsigned char)p[5] * 17u +
-	        (unsigned char)p[PREFIX_NAME] * 5u + (unsigned char)p[PREFIX_NAME + 1] * 3u) &
-	       (PREFIXES - 1);
+	uint16_t first_two;
+
+	memcpy(&first_two, name, sizeof(first_two));
+	return (head * 0x9e3779b97f4a7c15 + first_two * 0xc2b2ae3d27d4eb4f) >>
+	       (64 - PREFIXES_BITS);
 }
 
 /* The prefix that the `n` bytes at `p` begin with, up to the end of the name's line; NULL: it
@@ -82,8 +86,8 @@ static inline const struct command_prefix *classifier_recall(
 
 	if (n < PREFIX_BYTES)
 		return NULL;
-	b = &classifier->prefixes[classifier_place(p)];
 	memcpy(&head, p, sizeof(head));
+	b = &classifier->prefixes[classifier_place(head, p + PREFIX_NAME)];
 	memcpy(&name, p + PREFIX_NAME, sizeof(name));
 	return head == b->head && (name & b->mask) == b->name && b->argc ? b : NULL;
 }

@@ -24,9 +24,10 @@ struct command_info {
 	bool is_guarded; /* a guard could; likewise */
 	bool acquires; /* it is among those that take a guard */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
+	bool is_matched; /* it is a write, guarded or observed: the key tells by what */
 	bool reads_value; /* of a lock whose value tells its owner, maybe; likewise */
 	bool may_release; /* it could end a lock that a client waits for */
-	bool is_free; /* plain, and none of the five above: whatever its arguments */
+	bool is_free; /* plain, and none of the three above: whatever its arguments */
 };
 
 /* Does it change what the connection is? */

@@ -247,23 +247,25 @@ void link_on_drained(struct stream *s)
 
 /* --- requests ---------------------------------------------------------------- */
 
+/* Apart from what is nearly always done, which so needs no registers saved. */
+__attribute__((noinline)) static void hold_back(struct link *l, struct slice bytes)
+{
+	buf_append(&l->held_back, bytes);
+}
+
 void link_send(struct link *l, struct slice bytes)
 {
-	if (l->state == LINK_CLOSED)
-		return;
 	if (link_is_logging_in(l))
-		buf_append(&l->held_back, bytes);
-	else
+		hold_back(l, bytes);
+	else if (l->state != LINK_CLOSED)
 		stream_send(&l->stream, bytes);
 }
 
 void link_queue(struct link *l, struct slice bytes)
 {
-	if (l->state == LINK_CLOSED)
-		return;
 	if (link_is_logging_in(l))
-		buf_append(&l->held_back, bytes);
-	else
+		hold_back(l, bytes);
+	else if (l->state != LINK_CLOSED)
 		stream_queue(&l->stream, bytes);
 }
 
