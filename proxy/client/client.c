@@ -6,10 +6,10 @@
 #include "client/client_internal.h"
 #include "client/conn.h"
 #include "client/exchange.h"
+#include "client/input.h"
 #include "client/links.h"
 #include "client/limits.h"
 #include "client/replies.h"
-#include "client/requests.h"
 #include "net/dial.h"
 #include "policy/policy.h"
 
@@ -18,7 +18,7 @@
 #define HANGUP_SECONDS 5.0
 #define FETCH_SECONDS 300.0
 
-static const struct stream_ops client_stream_ops = { requests_on_readable, replies_on_drained };
+static const struct stream_ops client_stream_ops = { input_on_readable, replies_on_drained };
 
 void clients_init(struct client_env *env)
 {
@@ -29,7 +29,7 @@ void clients_init(struct client_env *env)
 	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
 	env->flusher->account = &env->account;
-	env->on_unparked = requests_resume;
+	env->on_unparked = input_resume;
 	env->waiter_ops = &exchange_waiter_ops;
 	pool_set_ops(env->pool, &replies_pool_ops);
 }

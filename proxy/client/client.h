@@ -4,7 +4,7 @@
  * sends it, or what it became, over a link, and hands the replies back in order. The link is
  * one shared with other clients until a command needs one of the client's own.
  *
- *                 requests.c
+ *               input.c               requests.c
  *   socket --> scratch or `in` --> request scan --> fast_path.c --> only to be passed --.
  *                                      |                                                v
  *                                      `--> policy/dispatch --PASS------------------> links.c

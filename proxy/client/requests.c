@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/requests.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "client/conn.h"
 #include "client/exchange.h"
 #include "client/fast_path.h"
@@ -11,14 +8,10 @@
 #include "client/request_context.h"
 #include "policy/classifier.h"
 
-/* Space made for what follows a request that is not whole. */
-#define READ_MORE ((size_t)16 * 1024)
 /* A request that goes on after this many bytes streams, if no rule can concern it. */
 #define STREAM_FROM ((size_t)16 * 1024)
 /* How many times its length a request may take while it is rewritten and sent. */
 #define REWRITTEN_TIMES 8
-/* The longest request that is sent on a shared link. */
-#define SHARED_MAX ((size_t)64 * 1024)
 
 /* --- the cursor ------------------------------------------------------------------------- */
 
@@ -233,7 +226,7 @@ static bool is_long(const struct client *c, size_t held)
 {
 	bool shared = c->env->policy.config->pooling == POOLING_SHARED && !c->pinned;
 
-	return held + c->scan.skip >= (shared ? SHARED_MAX : STREAM_FROM);
+	return held + c->scan.skip >= (shared ? REQUESTS_SHARED_MAX : STREAM_FROM);
 }
 
 /* Are there more arguments than can be looked at together? Their slices may take twice the
@@ -287,8 +280,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	return false;
 }
 
-/* --- requests
- * --------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------- */
 
 /* Redis passes over an empty line without an answer; so does hasp, on a link of others'. */
 static void skip_empty(struct client *c, struct cursor *k)
@@ -383,8 +375,7 @@ static bool take_request(struct client *c, struct cursor *k)
 	return false;
 }
 
-/* Takes requests from the `n` bytes at `p`. Returns how many bytes are done with. */
-static size_t take_requests(struct client *c, const char *p, size_t n)
+size_t requests_take(struct client *c, const char *p, size_t n)
 {
 	struct cursor k = { p, n, 0, 0 };
 	bool goes_on = true;
@@ -410,145 +401,4 @@ static size_t take_requests(struct client *c, const char *p, size_t n)
 	}
 	send_passed(c, &k);
 	return c->state == CLIENT_REFUSED ? n : k.at;
-}
-
-/* --- input
- * ------------------------------------------------------------------------------------ */
-
-/* All that the client ever sent is sent on. What is left in `in` is no whole request. */
-static void pass_eof(struct client *c)
-{
-	if (c->user.link && !c->shared)
-		link_shutdown(c->user.link);
-	else if (c->user.inflight)
-		c->user.await_idle = true;
-	else
-		client_finish(c, "end of requests");
-}
-
-void requests_resume(struct client *c)
-{
-	if (buf_len(&c->in)) {
-		size_t done = take_requests(c, buf_head(&c->in), buf_len(&c->in));
-		/* A closed client has no input. */
-		if (client_is_ending(c))
-			return;
-		buf_consume(&c->in, done);
-	}
-	if (buf_len(&c->in) == 0)
-		buf_give(&c->in, &c->env->inputs);
-	if (c->eof && !client_is_parked(c))
-		pass_eof(c);
-	client_steer_reading(c);
-	if (!client_is_dead(c))
-		client_notice_memory(c);
-}
-
-static void on_input(struct client *c, char *p, size_t n)
-{
-	size_t done = 0;
-
-	if (p != c->env->scratch) {
-		buf_added(&c->in, n);
-		if (!client_is_parked(c)) {
-			requests_resume(c);
-			return;
-		}
-		client_steer_reading(c);
-		client_notice_memory(c);
-		return;
-	}
-	done = take_requests(c, p, n);
-	if (client_is_ending(c))
-		return;
-	/* What is full now will be seen when there is more to read. */
-	if (done < n) {
-		buf_take(&c->in, &c->env->inputs);
-		buf_append(&c->in, slice_of(p + done, n - done));
-	}
-	if (done < n || !c->shared || c->session.pending_nbytes)
-		client_notice_memory(c);
-}
-
-/* The client sends no more, or is gone. A lock that is being acquired must be known before it
- * can be released, also when the client is gone; and a client that sends no more may still
- * fetch the replies that are due. */
-static void on_eof(struct client *c)
-{
-	c->eof = true;
-	stream_pause(&c->stream);
-	if (c->state == CLIENT_FINISHING)
-		return;
-	if (!client_is_parked(c))
-		pass_eof(c);
-	else if (session_may_be_blocked(&c->session))
-		/* Redis ends the blocking command, and drops those behind it. Else it would pop
-		 * an element for a client that is gone. */
-		link_shutdown(c->user.link);
-}
-
-static void on_end(struct client *c, ssize_t n)
-{
-	if (n < 0 && c->session.nawaited == 0)
-		client_close(c, strerror(errno));
-	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE)
-		/* As with Redis' blocking commands: a client that hangs up leaves the queue. */
-		client_close(c, "hung up while it waited for a lock");
-	else if (c->state == CLIENT_FINISHING && stream_pending(&c->stream) == 0)
-		client_close(c, "done");
-	else
-		on_eof(c);
-}
-
-/* Where to read to, and how much; NULL: there is no memory for it now. Requests that are longer
- * than a shared link takes are not to be seen whole. */
-static char *input_space(struct client *c, size_t *size)
-{
-	bool takes_requests = c->state != CLIENT_STREAMING && c->state != CLIENT_TUNNEL &&
-	                      c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING;
-	char *p;
-
-	if (buf_len(&c->in) == 0 && !client_is_parked(c)) {
-		*size = takes_requests ? SHARED_MAX : c->env->scratch_size;
-		return c->env->scratch;
-	}
-	/* It grows to twice its size. */
-	if (buf_space(&c->in) < READ_MORE && !c->stream.error &&
-	    !account_admits(&c->env->account, &c->share, buf_cap(&c->in) + READ_MORE))
-		return NULL;
-	p = buf_try_reserve(&c->in, READ_MORE);
-	*size = buf_space(&c->in);
-	return p;
-}
-
-void requests_on_readable(struct stream *s)
-{
-	struct client *c = client_of(stream_owner(s));
-	size_t size;
-	ssize_t n;
-	char *p;
-
-	/* Other clients may have filled the link since. */
-	if (!s->error && client_is_behind(c)) {
-		stream_pause(s);
-		return;
-	}
-	p = input_space(c, &size);
-	/* The client for which most is kept is closed before the next turn: this one, maybe. */
-	if (!p && s->error)
-		client_close(c, strerror(s->error));
-	if (!p)
-		return;
-	n = stream_read(s, p, size);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-		return;
-	if (n <= 0) {
-		on_end(c, n);
-	} else if (c->state != CLIENT_REFUSED && c->state != CLIENT_FINISHING) {
-		client_mark_active(c);
-		/* There may be more where this came from. */
-		if ((size_t)n == size && c->user.link && !c->shared)
-			client_steer_link(c);
-		on_input(c, p, (size_t)n);
-	}
 }

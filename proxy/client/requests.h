@@ -7,10 +7,11 @@
 
 #include "client/client_internal.h"
 
-/* The socket has something to read. */
-void requests_on_readable(struct stream *s);
+/* The longest request that is sent on a shared link. */
+#define REQUESTS_SHARED_MAX ((size_t)64 * 1024)
 
-/* The client is not parked any more: takes requests from `in`. */
-void requests_resume(struct client *c);
+/* Takes requests from the `n` bytes at `p`. Returns how many bytes are done with: the rest is
+ * the beginning of a request, or must wait because the client is parked. */
+size_t requests_take(struct client *c, const char *p, size_t n);
 
 #endif

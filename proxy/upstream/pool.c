@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "upstream/pool.h"
+#include "upstream/pool_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/fatal.h"
-#include "base/map.h"
 
 /* A link without users is closed at the second sweep that finds it so. */
 #define POOL_SWEEP_SECONDS 30.0
@@ -15,43 +13,6 @@
 /* A link that could not be had is not tried again for so long on behalf of clients that have
  * one of their own. */
 #define FAILED_SECONDS 5.0
-/* Clients with names that are all different get at most so many links by them in a second. */
-#define NAMES_PER_SECOND 16
-
-/* The links of one login at one address. */
-struct pool_group {
-	struct map_node node; /* key: write_group_key() */
-	struct list order; /* in pool.groups_by_use */
-	struct list links; /* of pool_link */
-	size_t n;
-	struct list waiters; /* of pool_waiter */
-	bool named;
-	double failed_at; /* by env->clock, since when no link was ready; 0: none has failed */
-};
-
-struct pool_link {
-	struct pool *pool;
-	struct list node; /* in its group */
-	struct pool_group *group; /* NULL: it is pool.check */
-	struct link *link;
-	struct link_user pool_user; /* the pool, which hears of the link's end */
-	bool unused; /* at the last sweep, and since */
-	bool proves; /* that Redis takes clients without a login */
-};
-
-struct pool {
-	struct link_env *env;
-	struct ev_loop *loop;
-	struct ev_timer sweep; /* calls pool_sweep() */
-	struct map groups;
-	struct list groups_by_use; /* the one that was joined last is the last */
-	struct list check_waiters; /* of pool_waiter: they wait for `check` */
-	const struct pool_ops *ops; /* NULL: nobody waits */
-	struct pool_link *check; /* see pool_check_login(); NULL: no check is under way */
-	int64_t links_per_login; /* >= 1 */
-	double names_since; /* a second began then, in which */
-	unsigned names_made; /* so many groups with a name were made */
-};
 
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
@@ -62,17 +23,6 @@ static void pool_on_bytes(void *owner, struct slice bytes)
 static void pool_on_drained(void *owner)
 {
 	(void)owner;
-}
-
-/* The link has no users any more. */
-static void pool_link_free(struct pool_link *l)
-{
-	list_remove(&l->node);
-	if (l->group)
-		l->group->n--;
-	if (l->pool->check == l)
-		l->pool->check = NULL;
-	free(l);
 }
 
 /* --- are clients without a login let in? --------------------------------------------- */
@@ -175,139 +125,6 @@ void pool_check_login(struct pool *p)
 		p->check = pool_link_new(p, NULL, &plain);
 }
 
-/* --- groups -------------------------------------------------------------------------- */
-
-/* A group's key: the address, and the login. With the address in it, a reload that changes the
- * address makes pool_join() use new links. The lengths keep user, name and password apart. */
-static void write_group_key(struct buf *out, const char *address,
-                            const struct link_login *login)
-{
-	buf_printf(out, "%s %d %u %zu %zu ", address, login->db, login->proto,
-	           login->user ? strlen(login->user) : 0,
-	           login->name ? strlen(login->name) : 0);
-	buf_puts(out, login->user);
-	buf_puts(out, login->name);
-	buf_puts(out, login->password ? " " : "");
-	buf_puts(out, login->password);
-}
-
-static struct pool_group *find_group(const struct pool *p, const struct link_login *login)
-{
-	struct buf key = BUF_INIT;
-	struct map_node *at;
-
-	write_group_key(&key, p->env->name, login);
-	at = map_get(&p->groups, buf_slice(&key));
-	buf_release(&key);
-	return at ? container_of(at, struct pool_group, node) : NULL;
-}
-
-static void pool_group_free(struct pool *p, struct pool_group *g)
-{
-	HASP_ASSERT(list_empty(&g->waiters));
-	while (!list_empty(&g->links)) {
-		struct pool_link *l = container_of(g->links.next, struct pool_link, node);
-		link_close(l->link);
-		pool_link_free(l);
-	}
-	map_remove(&p->groups, &g->node);
-	list_remove(&g->order);
-	free((char *)g->node.key.p);
-	free(g);
-}
-
-/* One of a link's users is the pool. */
-static bool is_group_idle(const struct pool_group *g)
-{
-	if (!list_empty(&g->waiters))
-		return false;
-	for (struct list *at = g->links.next; at != &g->links; at = at->next)
-		if (link_users(container_of(at, struct pool_link, node)->link) > 1)
-			return false;
-	return true;
-}
-
-/* Closes the group that has been idle for longest. False: there is none. */
-static bool drop_idle_group(struct pool *p, bool named)
-{
-	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next) {
-		struct pool_group *g = container_of(at, struct pool_group, order);
-		if ((g->named || !named) && is_group_idle(g)) {
-			pool_group_free(p, g);
-			return true;
-		}
-	}
-	return false;
-}
-
-static size_t count_groups(const struct pool *p, bool (*counts)(const struct pool_group *g))
-{
-	size_t n = 0;
-
-	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
-		n += counts(container_of(at, struct pool_group, order));
-	return n;
-}
-
-static bool is_group_named(const struct pool_group *g)
-{
-	return g->named;
-}
-
-/* Is there room for one more group, with a name or without? */
-static bool pool_make_room(struct pool *p, bool named)
-{
-	double now = p->env->clock();
-
-	if (named && now - p->names_since >= 1) {
-		p->names_since = now;
-		p->names_made = 0;
-	}
-	if (named && p->names_made >= NAMES_PER_SECOND)
-		return false;
-	if (count_groups(p, is_group_idle) >= POOL_IDLE_MAX)
-		(void)drop_idle_group(p, false);
-	if (named && count_groups(p, is_group_named) >= POOL_NAMES_MAX &&
-	    !drop_idle_group(p, true))
-		return false;
-	return p->groups.n < POOL_GROUPS_MAX || drop_idle_group(p, false);
-}
-
-static struct pool_group *add_group(struct pool *p, const struct link_login *login)
-{
-	struct pool_group *g;
-	struct buf key = BUF_INIT;
-
-	if (!pool_make_room(p, login->name))
-		return NULL;
-	p->names_made += login->name != NULL;
-	write_group_key(&key, p->env->name, login);
-	g = xcalloc(1, sizeof(*g));
-	list_init(&g->links);
-	list_init(&g->waiters);
-	g->named = login->name;
-	g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));
-	map_put(&p->groups, &g->node);
-	list_append(&p->groups_by_use, &g->order);
-	buf_release(&key);
-	return g;
-}
-
-/* The group for the login, made if need be; where there is no room for its name, that of the
- * same login without one, and *login is without it. NULL: there is no room for that either. */
-static struct pool_group *group_of(struct pool *p, struct link_login *login)
-{
-	struct pool_group *g = find_group(p, login);
-
-	if (!g)
-		g = add_group(p, login);
-	if (!g && login->name) {
-		login->name = NULL;
-		return group_of(p, login);
-	}
-	return g;
-}
-
 /* --- clients ------------------------------------------------------------------------- */
 
 /* The ready link with the fewest users; NULL: none is ready. */
@@ -356,7 +173,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
                           struct pool_waiter *w)
 {
 	struct link_login found = *login;
-	struct pool_group *g = group_of(p, &found);
+	struct pool_group *g = pool_group_get(p, &found);
 	bool is_checked = login->password || is_check_fresh(p);
 	bool has_failed;
 
@@ -380,7 +197,7 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 void pool_join(struct pool *p, const struct link_login *login, struct link_user *u)
 {
 	struct link_login found = *login;
-	struct pool_group *g = group_of(p, &found);
+	struct pool_group *g = pool_group_get(p, &found);
 	struct pool_link *l;
 
 	HASP_ASSERT(g);
@@ -396,7 +213,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 
 bool pool_give(struct pool *p, const struct link_login *login, struct link_user *u)
 {
-	struct pool_group *g = find_group(p, login);
+	struct pool_group *g = pool_group_find(p, login);
 	struct list *at;
 
 	if (!g || link_users(u->link) != 2 || !link_is_idle(u->link) || u->outdated)
@@ -434,14 +251,6 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 		pool_group_free(p, g);
 }
 
-/* The key begins with the address. */
-static bool leads_to(const struct pool_group *g, const char *address)
-{
-	size_t n = strlen(address);
-
-	return slice_starts(g->node.key, slice_of(address, n)) && g->node.key.p[n] == ' ';
-}
-
 static void set_group_outdated(struct pool_group *g, bool outdated)
 {
 	struct list *at;
@@ -460,7 +269,7 @@ void pool_follow_address(struct pool *p)
 		struct map_node *node;
 		for (node = p->groups.buckets[i]; node; node = node->next) {
 			struct pool_group *g = container_of(node, struct pool_group, node);
-			set_group_outdated(g, !leads_to(g, p->env->name));
+			set_group_outdated(g, !pool_group_leads_to(g, p->env->name));
 		}
 	}
 }

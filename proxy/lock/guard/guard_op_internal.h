@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * guard_op_internal: what guard_op.c and guard_op_step.c share.
+ * guard_op_internal: what guard_op.c, guard_op_release.c and guard_op_step.c share.
  */
 #ifndef HASP_LOCK_GUARD_GUARD_OP_INTERNAL_H
 #define HASP_LOCK_GUARD_GUARD_OP_INTERNAL_H

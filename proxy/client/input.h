@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * input: what a client sends: where it is read to, how much of it, and what its end means. What
+ * requests cannot take yet is kept in client.in.
+ *
+ *   input_on_readable() --> scratch --> requests_take() --> what it leaves --> client.in
+ *         '--> client.in, if there is some --> input_resume() --> requests_take()
+ */
+#ifndef HASP_CLIENT_INPUT_H
+#define HASP_CLIENT_INPUT_H
+
+#include "client/client_internal.h"
+
+/* The socket has something to read. */
+void input_on_readable(struct stream *s);
+
+/* The client is not parked any more: takes requests from `in`. */
+void input_resume(struct client *c);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pool_groups: which logins have shared links, and room for one more.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fatal.h"
+#include "upstream/pool_internal.h"
+
+/* Clients with names that are all different get at most so many links by them in a second. */
+#define NAMES_PER_SECOND 16
+
+void pool_link_free(struct pool_link *l)
+{
+	list_remove(&l->node);
+	if (l->group)
+		l->group->n--;
+	if (l->pool->check == l)
+		l->pool->check = NULL;
+	free(l);
+}
+
+/* A group's key: the address, and the login. With the address in it, a reload that changes the
+ * address makes pool_join() use new links. The lengths keep user, name and password apart. */
+static void write_group_key(struct buf *out, const char *address,
+                            const struct link_login *login)
+{
+	buf_printf(out, "%s %d %u %zu %zu ", address, login->db, login->proto,
+	           login->user ? strlen(login->user) : 0,
+	           login->name ? strlen(login->name) : 0);
+	buf_puts(out, login->user);
+	buf_puts(out, login->name);
+	buf_puts(out, login->password ? " " : "");
+	buf_puts(out, login->password);
+}
+
+struct pool_group *pool_group_find(const struct pool *p, const struct link_login *login)
+{
+	struct buf key = BUF_INIT;
+	struct map_node *at;
+
+	write_group_key(&key, p->env->name, login);
+	at = map_get(&p->groups, buf_slice(&key));
+	buf_release(&key);
+	return at ? container_of(at, struct pool_group, node) : NULL;
+}
+
+void pool_group_free(struct pool *p, struct pool_group *g)
+{
+	HASP_ASSERT(list_empty(&g->waiters));
+	while (!list_empty(&g->links)) {
+		struct pool_link *l = container_of(g->links.next, struct pool_link, node);
+		link_close(l->link);
+		pool_link_free(l);
+	}
+	map_remove(&p->groups, &g->node);
+	list_remove(&g->order);
+	free((char *)g->node.key.p);
+	free(g);
+}
+
+/* One of a link's users is the pool. */
+static bool is_group_idle(const struct pool_group *g)
+{
+	if (!list_empty(&g->waiters))
+		return false;
+	for (struct list *at = g->links.next; at != &g->links; at = at->next)
+		if (link_users(container_of(at, struct pool_link, node)->link) > 1)
+			return false;
+	return true;
+}
+
+/* Closes the group that has been idle for longest. False: there is none. */
+static bool drop_idle_group(struct pool *p, bool named)
+{
+	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next) {
+		struct pool_group *g = container_of(at, struct pool_group, order);
+		if ((g->named || !named) && is_group_idle(g)) {
+			pool_group_free(p, g);
+			return true;
+		}
+	}
+	return false;
+}
+
+static size_t count_groups(const struct pool *p, bool (*counts)(const struct pool_group *g))
+{
+	size_t n = 0;
+
+	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
+		n += counts(container_of(at, struct pool_group, order));
+	return n;
+}
+
+static bool is_group_named(const struct pool_group *g)
+{
+	return g->named;
+}
+
+/* Is there room for one more group, with a name or without? */
+static bool pool_make_room(struct pool *p, bool named)
+{
+	double now = p->env->clock();
+
+	if (named && now - p->names_since >= 1) {
+		p->names_since = now;
+		p->names_made = 0;
+	}
+	if (named && p->names_made >= NAMES_PER_SECOND)
+		return false;
+	if (count_groups(p, is_group_idle) >= POOL_IDLE_MAX)
+		(void)drop_idle_group(p, false);
+	if (named && count_groups(p, is_group_named) >= POOL_NAMES_MAX &&
+	    !drop_idle_group(p, true))
+		return false;
+	return p->groups.n < POOL_GROUPS_MAX || drop_idle_group(p, false);
+}
+
+static struct pool_group *add_group(struct pool *p, const struct link_login *login)
+{
+	struct pool_group *g;
+	struct buf key = BUF_INIT;
+
+	if (!pool_make_room(p, login->name))
+		return NULL;
+	p->names_made += login->name != NULL;
+	write_group_key(&key, p->env->name, login);
+	g = xcalloc(1, sizeof(*g));
+	list_init(&g->links);
+	list_init(&g->waiters);
+	g->named = login->name;
+	g->node.key = slice_of(xmemdup(buf_head(&key), buf_len(&key)), buf_len(&key));
+	map_put(&p->groups, &g->node);
+	list_append(&p->groups_by_use, &g->order);
+	buf_release(&key);
+	return g;
+}
+
+struct pool_group *pool_group_get(struct pool *p, struct link_login *login)
+{
+	struct pool_group *g = pool_group_find(p, login);
+
+	if (!g)
+		g = add_group(p, login);
+	if (!g && login->name) {
+		login->name = NULL;
+		return pool_group_get(p, login);
+	}
+	return g;
+}
+
+/* The key begins with the address. */
+bool pool_group_leads_to(const struct pool_group *g, const char *address)
+{
+	size_t n = strlen(address);
+
+	return slice_starts(g->node.key, slice_of(address, n)) && g->node.key.p[n] == ' ';
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * pool_internal: what pool.c (links, and who waits for them) and pool_groups.c (which logins
+ * have links) share.
+ */
+#ifndef HASP_UPSTREAM_POOL_INTERNAL_H
+#define HASP_UPSTREAM_POOL_INTERNAL_H
+
+#include "base/map.h"
+#include "upstream/pool.h"
+
+/* The links of one login at one address. */
+struct pool_group {
+	struct map_node node; /* key: the address, and the login */
+	struct list order; /* in pool.groups_by_use */
+	struct list links; /* of pool_link */
+	size_t n;
+	struct list waiters; /* of pool_waiter */
+	bool named;
+	double failed_at; /* by env->clock, since when no link was ready; 0: none has failed */
+};
+
+struct pool_link {
+	struct pool *pool;
+	struct list node; /* in its group */
+	struct pool_group *group; /* NULL: it is pool.check */
+	struct link *link;
+	struct link_user pool_user; /* the pool, which hears of the link's end */
+	bool unused; /* at the last sweep, and since */
+	bool proves; /* that Redis takes clients without a login */
+};
+
+struct pool {
+	struct link_env *env;
+	struct ev_loop *loop;
+	struct ev_timer sweep; /* calls pool_sweep() */
+	struct map groups;
+	struct list groups_by_use; /* the one that was joined last is the last */
+	struct list check_waiters; /* of pool_waiter: they wait for `check` */
+	const struct pool_ops *ops; /* NULL: nobody waits */
+	struct pool_link *check; /* see pool_check_login(); NULL: no check is under way */
+	int64_t links_per_login; /* >= 1 */
+	double names_since; /* a second began then, in which */
+	unsigned names_made; /* so many groups with a name were made */
+};
+
+/* --- pool_groups.c ------------------------------------------------------------------------ */
+
+/* Forgets the link, which has no users any more. */
+void pool_link_free(struct pool_link *l);
+
+/* NULL: there is none for the login. */
+struct pool_group *pool_group_find(const struct pool *p, const struct link_login *login);
+
+/* The group for the login, made if need be; where there is no room for its name, that of the
+ * same login without one, and *login is without it. NULL: there is no room for that either. */
+struct pool_group *pool_group_get(struct pool *p, struct link_login *login);
+
+/* Closes its links. Nobody waits for one. */
+void pool_group_free(struct pool *p, struct pool_group *g);
+
+/* Do its links lead to this address? */
+bool pool_group_leads_to(const struct pool_group *g, const char *address);
+
+#endif
