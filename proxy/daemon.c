@@ -110,8 +110,8 @@ int daemon_write_pid_file(struct daemon *d, const char *path, const struct privi
 {
 	if (!path)
 		return 0;
-	/* The file stays root's where it can be: root's scripts send signals to who is in it.
-	 */
+	/* The file stays root's where it can be: root's scripts send signals to the process
+	 * that it names. */
 	if (privileges_use(as, path, daemon_write_pid, NULL, PRIVILEGES_KEEP) < 0)
 		return daemon_fail("pid_file", path, strerror(errno));
 	d->pid_file = path;

@@ -13,14 +13,14 @@
 
 #include <sys/types.h>
 
-/* All zero: hasp stays who it is, and all files are opened plainly. */
+/* All zero: hasp keeps its user, and all files are opened plainly. */
 struct privileges {
-	const char *user; /* who hasp becomes; NULL: nobody else, or it has been done */
+	const char *user; /* that hasp becomes; NULL: no other, or it has been done */
 	uid_t uid;
 	gid_t gid;
 };
 
-/* Of the user `name`, which must outlive `p`; NULL, or who hasp is already: none. Returns 0;
+/* Of the user `name`, which must outlive `p`; NULL, or hasp's own user: none. Returns 0;
  * -1 with the reason logged when there is no such user. */
 int privileges_find(struct privileges *p, const char *name) __attribute__((warn_unused_result));
 

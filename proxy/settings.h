@@ -14,7 +14,7 @@
  * not answer, that is a warning and no fault. Returns NULL when there is a fault. */
 struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
 
-/* For who calls hasp on a terminal: what settings_load() found, to stderr. */
+/* Prints what settings_load() found to stderr, for a user at a terminal. */
 void settings_print(const struct buf *faults, const struct buf *warnings);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * account: how many bytes each of several holders keeps that somebody outside can make grow,
- * and how many all of them keep together, against a limit. Who keeps most is found without a
- * search. It only counts: what the bytes are, and what becomes of a holder, is the owner's
- * business.
+ * and how many all of them keep together, against a limit. The holder that keeps most is found
+ * without a search. It only counts: what the bytes are, and what becomes of a holder, is the
+ * owner's business.
  *
  *   holders --account_set()--> total --account_is_over()--> nobody reads
  *                                '--account_largest()-----> is closed, until it fits
@@ -32,7 +32,7 @@ struct account {
 	size_t total; /* of all shares */
 	size_t wanted; /* what could not be taken since account_reset_wanted(); 0: nothing */
 	const struct account_share *wanter; /* the holder that wanted it; NULL: none */
-	struct list by_size[ACCOUNT_SIZES]; /* of shares; who came first is first */
+	struct list by_size[ACCOUNT_SIZES]; /* of shares; the one that came first is first */
 };
 
 void account_init(struct account *a, size_t limit);

@@ -24,8 +24,7 @@ void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
 
-/* --- when memory runs out ------------------------------------------------------------------
- */
+/* --- when memory runs out ----------------------------------------------------------- */
 
 /* So much is kept back for what cannot do without. It is given up when an allocation of the
  * functions above fails, which is then tried once more. More than this at once must not be
@@ -34,8 +33,8 @@ char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
 
 /* Keeps the reserve, if there is none and there is memory for it. From any thread. */
 void memory_reserve(void);
-/* How often there was not enough memory. Who has much to give back should do so when this
- * changes, and call memory_reserve(). From any thread. */
+/* How often there was not enough memory. When this changes, a caller that has much to give back
+ * should do so, and call memory_reserve(). From any thread. */
 unsigned memory_shortages(void);
 
 /* As realloc(); NULL: there is not so much memory, and `p` is as it was. Counts as a shortage.

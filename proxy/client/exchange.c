@@ -97,8 +97,7 @@ size_t exchange_due(const struct client *c)
 	return r->guard_op ? 1 + r->guard_op->due : 1;
 }
 
-/* --- the line for a lock
- * ---------------------------------------------------------------------- */
+/* --- the line for a lock ------------------------------------------------------------ */
 
 static void on_queue_ready(void *owner)
 {

@@ -209,8 +209,8 @@ static void undo_lock(void *arg, struct pending_request *r, int db)
 	r->pending_lock = NULL;
 }
 
-/* The transaction was carried out; but who read its reply would take a lock for its own that is
- * over. */
+/* The transaction was carried out; but by its reply the client would take a lock for its own
+ * that is over. */
 static void refuse_late_exec(struct client *c, struct pending_request *exec,
                              const struct resp_reply *reply, struct slice captured)
 {

@@ -69,7 +69,7 @@ struct context {
 	struct read_set *read_set;
 	struct observer **observer; /* lock/observe/observation.h */
 	const char *listener; /* the entry of `listen` by which the client came */
-	bool must_log_in; /* Redis serves nobody that has not, as this client */
+	bool must_log_in; /* Redis wants a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* of identity() and make_how() */
 	bool may_be_optimistic; /* a guard may be acquired without a script */

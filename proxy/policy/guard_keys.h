@@ -25,8 +25,8 @@ struct guard_keys {
 	bool incomplete; /* there are more than GUARD_KEYS_MAX */
 	int64_t wait_ms; /* the shortest of the guards' */
 	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
-	struct map
-		by_key; /* of guard_keys_add(): `nodes`, each for the key of the same index */
+	/* Of guard_keys_add(): `nodes`, each for the key of the same index. */
+	struct map by_key;
 	struct map_node *nodes; /* READ_SET_MAX; NULL: none yet */
 	struct key_args args; /* where all keys of the command stand, guarded or not */
 	struct guarded_key inline_keys[KEYS_ON_STACK];

@@ -12,7 +12,7 @@
 #include "config/match.h"
 #include "policy/context.h"
 
-/* The error for whoever writes them. */
+/* The error that answers such a write. */
 extern const char own_keys_error[];
 
 /* Of the configuration in force: are they protected? */

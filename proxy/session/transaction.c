@@ -30,8 +30,7 @@ static void set_transaction_state(struct transaction *t, enum transaction_state 
 	t->state = state;
 }
 
-/* --- watched keys --------------------------------------------------------------------------
- */
+/* --- watched keys ------------------------------------------------------------------- */
 
 /* A watched key counts in the database in which it was watched. Its bytes follow the struct. */
 struct watched_key {
@@ -79,8 +78,7 @@ static void forget_watched(struct transaction *t)
 	t->watched_nbytes = 0;
 }
 
-/* --- the transaction -----------------------------------------------------------------------
- */
+/* --- the transaction ---------------------------------------------------------------- */
 
 void transaction_init(struct transaction *t)
 {

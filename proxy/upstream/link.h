@@ -182,7 +182,7 @@ size_t link_user_nbytes(const struct link_user *u);
 bool link_is_ready(const struct link *l);
 /* A shared link is private from now on; it must have one user, and nothing in flight. */
 void link_make_private(struct link *l);
-/* No reply is due to anybody, nor to one who has left. */
+/* No reply is due to any user, nor to one that has left. */
 bool link_is_idle(const struct link *l);
 
 /* The configuration changed, and the link leads to the old address: each user should leave it

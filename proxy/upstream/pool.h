@@ -39,7 +39,8 @@ void pool_set_size(struct pool *p, int64_t links_per_login);
 /* The environment's address changed: link_set_outdated() for the links that lead elsewhere. */
 void pool_follow_address(struct pool *p);
 
-/* Embedded in who wants a shared link; its place in a list of the pool while it waits. */
+/* Embedded in the client that wants a shared link: its place in a list of the pool while it
+ * waits. */
 struct pool_waiter {
 	struct list node;
 };

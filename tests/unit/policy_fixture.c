@@ -255,8 +255,7 @@ void run(struct policy_fixture *f, const char *words, const char *frame)
 		answered(f, r, frame);
 }
 
-/* --- what came of it
- * -------------------------------------------------------------------------- */
+/* --- what came of it ---------------------------------------------------------------- */
 
 void assert_rewritten(struct policy_fixture *f, const char *words)
 {

@@ -147,9 +147,8 @@ static void a_large_number_of_seconds_is_warned_of(void **state)
 	              "milliseconds are meant, else 30000s\n"
 	              "4: 'max_hold' is '500001', and a number alone is seconds; expected "
 	              "500001ms if milliseconds are meant, else 500001s\n");
-	assert_fine(
-		"[lock a]\npattern = a\nlease = 999\nmax_hold = 7200\nwait = 1000s\n"
-		"[hasp]\nmax_clients = 30000\nmax_request = 3000000\n");
+	assert_fine("[lock a]\npattern = a\nlease = 999\nmax_hold = 7200\nwait = 1000s\n"
+	            "[hasp]\nmax_clients = 30000\nmax_request = 3000000\n");
 }
 
 static void a_max_hold_that_ends_within_the_first_lease_is_warned_of(void **state)

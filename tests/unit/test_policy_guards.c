@@ -108,8 +108,7 @@ static void a_client_that_is_excepted_reads_without_a_guard(void **state)
 	assert_passed(f, "GET stock:1");
 }
 
-/* --- reads
- * ------------------------------------------------------------------------------------- */
+/* --- reads -------------------------------------------------------------------------- */
 
 static void a_read_is_a_script_that_acquires_its_guard(void **state)
 {
@@ -182,8 +181,7 @@ static void so_is_what_several_connections_may_have_read(void **state)
 	assert_true(slice_eq(op->keys[0].entry->token, SLICE_LIT(TOKEN_ADDRESS)));
 }
 
-/* --- writes
- * -------------------------------------------------------------------------------------- */
+/* --- writes ------------------------------------------------------------------------- */
 
 static void a_write_that_a_script_can_hold_is_one(void **state)
 {
@@ -279,8 +277,7 @@ static void a_store_writes_its_destination_and_reads_the_others(void **state)
 	assert_int_equal(op->n, 2);
 }
 
-/* --- refusals
- * ---------------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------- */
 
 static void guarded_keys_and_locks_in_one_command_are_refused(void **state)
 {
@@ -335,8 +332,7 @@ static void too_many_guarded_keys_are_refused(void **state)
 	assert_int_equal(f->d.verdict, DISPATCH_GUARD);
 }
 
-/* --- when something is not known
- * ------------------------------------------------------------------------- */
+/* --- when something is not known ---------------------------------------------------- */
 
 static void guarded_commands_wait_until_nothing_is_awaited(void **state)
 {
@@ -385,8 +381,7 @@ static void when_replies_are_not_seen_only_the_script_is_sent(void **state)
 	assert_passed(f, "INCR stock:1");
 }
 
-/* --- another name
- * ----------------------------------------------------------------------------------------- */
+/* --- another name ------------------------------------------------------------------- */
 
 static void what_was_read_as_the_connection_is_written_as_the_connection(void **state)
 {

@@ -60,7 +60,8 @@ static void what_is_observed_passes_and_its_reply_is_looked_at(void **state)
 	assert_int_equal(d->pending->observation->n, 1);
 	assert_int_equal(d->pending->observation->keys[0].act, EFFECT_ACQUIRE);
 	assert_passed(f, "SETNX other v");
-	assert_int_equal(decide(f, "GET lock:a")->pending->observation->keys[0].act, EFFECT_READ);
+	assert_int_equal(decide(f, "GET lock:a")->pending->observation->keys[0].act,
+	                 EFFECT_READ);
 	assert_passed(f, "STRLEN lock:a");
 }
 
@@ -233,8 +234,7 @@ static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(voi
 	assert_rewritten(f, "error 0 ERR wrong number of arguments for 'lock' command\n");
 }
 
-/* --- when the answer is not known yet
- * ----------------------------------------------------------- */
+/* --- when the answer is not known yet ----------------------------------------------- */
 
 static void calls_wait_until_nothing_is_awaited(void **state)
 {
@@ -275,8 +275,7 @@ static void when_replies_are_not_seen_calls_are_made_all_the_same(void **state)
 	assert_null(f->d.pending);
 }
 
-/* --- transactions
- * ---------------------------------------------------------------------------------- */
+/* --- transactions ------------------------------------------------------------------- */
 
 static void in_multi_a_call_is_queued_and_known_until_exec(void **state)
 {
@@ -334,8 +333,7 @@ static void an_observed_key_s_commands_in_multi_are_looked_at_by_exec(void **sta
 	assert_false(list_empty(&f->session.txn.queued));
 }
 
-/* --- locks that are waited for
- * ------------------------------------------------------------------------ */
+/* --- locks that are waited for ------------------------------------------------------ */
 
 static void note_key(void *arg, struct slice key)
 {
@@ -394,8 +392,7 @@ static void in_multi_the_probe_waits_for_exec(void **state)
 	assert_probes(f, "EXEC", PENDING_EXEC, "b ");
 }
 
-/* --- once more
- * ------------------------------------------------------------------------------------------ */
+/* --- once more ---------------------------------------------------------------------- */
 
 static void a_call_can_be_written_again_with_the_script_s_text(void **state)
 {

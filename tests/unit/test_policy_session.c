@@ -203,8 +203,7 @@ static void reset_ends_everything(void **state)
 	assert_int_equal(f->session.db, 0);
 }
 
-/* --- subscriptions
- * ---------------------------------------------------------------------------- */
+/* --- subscriptions ------------------------------------------------------------------ */
 
 static void subscriptions_are_awaited_by_their_kind(void **state)
 {
@@ -231,8 +230,7 @@ static void subscriptions_are_awaited_by_their_kind(void **state)
 	}
 }
 
-/* --- what cannot be followed
- * -------------------------------------------------------------------- */
+/* --- what cannot be followed -------------------------------------------------------- */
 
 static void assert_followed(struct policy_fixture *f, const char *words, bool is_followed)
 {
@@ -300,8 +298,7 @@ static void quit_is_remembered(void **state)
 	assert_true(f->session.quitting);
 }
 
-/* --- commands that block
- * ----------------------------------------------------------------------- */
+/* --- commands that block ------------------------------------------------------------ */
 
 static void a_command_that_may_block_is_noted(void **state)
 {
@@ -325,8 +322,7 @@ static void one_that_could_end_a_lock_blocks_as_its_probe(void **state)
 	assert_true(assert_awaited(f, "BLPOP a 0", PENDING_PROBE)->blocks);
 }
 
-/* --- routes
- * ------------------------------------------------------------------------------------- */
+/* --- routes ------------------------------------------------------------------------- */
 
 static void assert_route(struct policy_fixture *f, const char *words, enum route route)
 {
@@ -415,8 +411,7 @@ static void a_guard_s_transaction_keeps_its_link(void **state)
 	assert_route(*state, "GETEX other", ROUTE_SHARED);
 }
 
-/* --- before a command is whole
- * --------------------------------------------------------------------- */
+/* --- before a command is whole ------------------------------------------------------ */
 
 static void assert_early(struct policy_fixture *f, const char *words, size_t nargs,
                          enum verdict expected)

@@ -102,8 +102,8 @@ static void calls_on_locks_are_in_the_block_as_they_were_rewritten(void **state)
 	assert_true(f->d.watches_refusal);
 	op = assert_exec(f, GUARD_OP_BLOCK);
 	wire_words(&words, buf_slice(&op->block));
-	assert_true(slice_starts(buf_slice(&words),
-	                         SLICE_LIT("SET stock:1 v\ntake 3 lock lock ")));
+	assert_true(
+		slice_starts(buf_slice(&words), SLICE_LIT("SET stock:1 v\ntake 3 lock lock ")));
 	buf_release(&words);
 }
 
@@ -170,8 +170,7 @@ static void exec_waits_until_nothing_is_awaited(void **state)
 	assert_exec(f, GUARD_OP_BLOCK);
 }
 
-/* --- refusals
- * ---------------------------------------------------------------------------------- */
+/* --- refusals ----------------------------------------------------------------------- */
 
 #define NOT_FOLLOWED                                                                           \
 	"ERR hasp: a transaction with guarded keys is not followed behind SELECT, nor with "   \
@@ -227,8 +226,7 @@ static void a_transaction_that_is_longer_than_a_request_is_refused(void **state)
 	                       "max_request: nothing was written");
 }
 
-/* --- around the application's WATCH
- * ---------------------------------------------------------------- */
+/* --- around the application's WATCH ------------------------------------------------- */
 
 #define NOT_READ                                                                               \
 	"LOCKED a guarded key was not read between WATCH and MULTI: nothing was written"
@@ -321,8 +319,7 @@ static void a_guard_that_was_lost_refuses_it(void **state)
 	assert_exec_refused(f, LOST);
 }
 
-/* --- when replies are not seen
- * ------------------------------------------------------------------------ */
+/* --- when replies are not seen ------------------------------------------------------ */
 
 static void when_replies_are_not_seen_transactions_are_not_followed(void **state)
 {

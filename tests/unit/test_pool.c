@@ -340,8 +340,7 @@ static void beyond_so_many_names_links_have_none(void **state)
 	}
 }
 
-/* --- clients without a login ---------------------------------------------------------------
- */
+/* --- clients without a login -------------------------------------------------------- */
 
 static void a_link_shows_that_redis_takes_clients_without_a_login(void **state)
 {
@@ -401,8 +400,7 @@ static void a_login_that_was_refused_is_tried_again_only_for_who_is_eager(void *
 	assert_int_equal(nready, 1);
 }
 
-/* --- a link for one
- * --------------------------------------------------------------------------- */
+/* --- a link for one ----------------------------------------------------------------- */
 
 static void who_is_alone_on_a_link_may_keep_it(void **state)
 {

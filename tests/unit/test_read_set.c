@@ -186,8 +186,7 @@ static void after_that_a_written_key_keeps_its_entry(void **state)
 	assert_false(e->renamed);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------ */
 
 static void add_to_be_released(struct guard_fixture *f, int db, const char *key, double until)
 {

@@ -375,8 +375,7 @@ static void awaited_requests_are_told_in_order_with_the_database_that_they_will_
 	buf_release(&told);
 }
 
-/* --- what links and policy must know
- * -------------------------------------------------------------- */
+/* --- what links and policy must know ------------------------------------------------ */
 
 static void what_hello_asks_for_comes_true_together(void **state)
 {

@@ -179,10 +179,11 @@ static void report_lock(const struct tracker_rule *rule, struct buf *out)
 		           ULL(stolen));
 	/* An application that deletes what it did not get deletes more often than it takes. */
 	if (rule->maybe_pooled && rule->deletes <= rule->taken)
-		buf_printf(out,
-		           "%llu of these by a connection like the holder's: if that is a pool, "
-		           "set owner = address, name or value first; ",
-		           ULL(rule->maybe_pooled));
+		buf_printf(
+			out,
+			"%llu of these by a connection like the holder's: if that is a pool, "
+			"set owner = address, name or value first; ",
+			ULL(rule->maybe_pooled));
 	if (n[EVENT_OUTLIVED])
 		buf_printf(
 			out,
