@@ -119,16 +119,6 @@ void guard_op_sent(struct guard_op *op, struct slice ticket, double now)
 		op->keys[i].entry->until = guard_until(op, op->keys[i].lease_ms);
 }
 
-bool guard_op_acquires_first(const struct guard_op *op, size_t i)
-{
-	const struct guard_op_key *k = &op->keys[i];
-
-	/* What a shared owner has read, another of its connections may have written since. */
-	if (op->kind == GUARD_OP_BLOCK)
-		return !k->entry->read || (k->acquires && (k->entry->shared || k->entry->lost));
-	return op->kind == GUARD_OP_SINGLE && k->acquires;
-}
-
 /* What the scripts are to know of key `i`. */
 static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 {

@@ -175,8 +175,8 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *freelist,
                                       struct read_set *r, int db, enum guard_op_kind kind,
                                       double now);
-void guard_op_free(struct guard_op *op);
-size_t guard_op_nbytes(const struct guard_op *op); /* of memory */ /* NULL is allowed */
+void guard_op_free(struct guard_op *op); /* NULL is allowed */
+size_t guard_op_nbytes(const struct guard_op *op); /* of memory */
 
 /* After so many changes of its guards a transaction is given up. */
 #define GUARD_OP_ATTEMPTS 100

@@ -9,6 +9,14 @@
 
 /* Is the guard of key `i` to be acquired before the check? So a transaction that reads has the
  * guard when it has ended. */
-bool guard_op_acquires_first(const struct guard_op *op, size_t i);
+static inline bool guard_op_acquires_first(const struct guard_op *op, size_t i)
+{
+	const struct guard_op_key *k = &op->keys[i];
+
+	/* What a shared owner has read, another of its connections may have written since. */
+	if (op->kind == GUARD_OP_BLOCK)
+		return !k->entry->read || (k->acquires && (k->entry->shared || k->entry->lost));
+	return op->kind == GUARD_OP_SINGLE && k->acquires;
+}
 
 #endif

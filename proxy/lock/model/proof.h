@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * proof: what shows that a script of this hasp process wrote something. Queues can be read, and
- * worker's channels written to, by others than hasp. So the scripts get a secret of the
+ * workers' channels written to, by others than hasp. So the scripts get a secret of the
  * process, which no key shows, and hash with it what they enter into a queue and what they
  * publish; see scripts/includes/sign.lua.
  *
  *   the process' secret + database --> its secret there --ARGV--> script
  *                                          |                        | text, sha1(secret, text)
- *                                          `--> proofs_cover() <----'
+ *                                          `--> proofs_cover_grant() <----'
  *
  * One secret for each database: no script can tell in which database it runs, and what it signs
  * in one must be worth nothing in another.
@@ -25,8 +25,7 @@ struct proof_secret {
 	char hex[SHA1_HEX + 1];
 };
 /* `shared`: several processes have it, and believe each other; NULL: this one believes no
- * other.
- */
+ * other. */
 void proof_secret_init(struct proof_secret *secret, const char *shared);
 
 /* A worker's. */

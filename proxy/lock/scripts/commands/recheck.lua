@@ -1,5 +1,6 @@
--- recheck: hasp's own look at many locks that its clients wait for, each second: is it held, and has
--- the first of them its place in the queue yet? Changes nothing: poll.lua does what is to be done.
+-- recheck: hasp's own look at many locks that its clients wait for, each second: is the lock held,
+-- and has its first waiter its place in the queue yet? Changes nothing: poll.lua does what is to be
+-- done.
 --
 -- KEYS     the n locks, then their n queues
 --

@@ -10,7 +10,8 @@
 -- include hand_off_guard
 -- include is_guard_owner
 local function acquire_guard(guard, queue, readers, token, lease, state)
-	local read = state:sub(1, 1) == 'm' or state:sub(1, 1) == 's' and redis.call('HEXISTS', readers, token) == 1
+	local letter = state:sub(1, 1)
+	local read = letter == 'm' or letter == 's' and redis.call('HEXISTS', readers, token) == 1
 	if read and redis.pcall('GET', guard) ~= token then
 		return 'lost'
 	end

@@ -1,5 +1,5 @@
--- Adds the shared owners of the `n` guarded keys of a read to their readers. A read that was refused
--- counts, too: an application that swallows the error would overwrite what it has not seen.
+-- Adds the shared owners of the `n` guarded keys of a read to their readers. A read that was
+-- refused counts, too: an application that swallows the error would overwrite what it has not seen.
 -- include add_reader
 -- include guarded_key
 local function add_readers(n)

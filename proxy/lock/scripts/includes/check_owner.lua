@@ -3,8 +3,9 @@
 --
 -- The lock is a string. Beside it is its sidecar, `<token> <value>`, which counts only while
 -- the lock has that very value. A lock whose sidecar key is the lock key itself has none: with
--- owner = value the lock's value is the owner. `foreign` is 'foreign' when the client knows no value
--- of such a lock, so that it is another owner's; any other value means that it is no owner's.
+-- owner = value the lock's value is the owner. `foreign` is 'foreign' when the client knows no
+-- value of such a lock, so that it is another owner's; any other value means that it is no
+-- owner's.
 -- include get_string
 local function check_owner(lock, side, token, foreign)
 	local value, wrong_type = get_string(lock)

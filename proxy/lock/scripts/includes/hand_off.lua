@@ -1,10 +1,10 @@
 -- Hands a lock that is free to the first waiter that is present: its deadline has not passed, and
 -- its worker listens. That waiter is told in the same step. Waiters before it are removed, and
 -- enter the queue again if they are there after all. In the layout `count`, waiters of the same
--- owner right behind it get the lock, too. Returns true when no waiter got the lock, or may take it:
--- it is still free. `owner`, in the layout `count`: the lock is not free, but this owner's (token,
--- fencing token, what is left of the lease), and only those waiters of the same owner get it that
--- are the first.
+-- owner right behind it get the lock, too. Returns true when no waiter got the lock, or may take
+-- it: it is still free. `owner`, in the layout `count`: the lock is not free, but this owner's
+-- (token, fencing token, what is left of the lease), and only those waiters of the same owner get
+-- it that are the first.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
