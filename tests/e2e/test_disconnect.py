@@ -143,7 +143,7 @@ def test_release_of_a_thousand_locks(start_hasp, plain):
 ])
 @pytest.mark.parametrize("end", [close, close_hard])
 def test_lock_in_flight_when_its_client_dies_is_freed(start_hasp, redis_server, plain, take, end):
-    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release"))
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release") + verbs(lease="30s", on_disconnect="release")).is_up()
     one = hasp.connect()
     assert one.call("PING") == b"+PONG\r\n"
     evals = plain.info("commandstats").get("cmdstat_eval", {}).get("calls", 0)
