@@ -126,3 +126,26 @@ def test_users_as_in_the_manual_write_nothing_beside_locks_of_others(plain, name
                                   "hasp:queue:hasp:guard:{stock:1}:"])
 def test_they_may_beside_their_own(plain, name):
     assert plain.execute_command("ACL", "DRYRUN", "app", "SET", name, "x") in (b"OK", "OK", True)
+
+
+NOT_ALLOWED = [
+    ("SET", "lock:r", "v", "NX"), ("SET", "lock:r", "v"), ("DEL", "lock:r", "lock:o"), ("UNLINK", "lock:r"),
+    ("INCR", "lock:r"), ("EXPIRE", "lock:r", 9), ("APPEND", "lock:r", "v"), ("getdel", "lock:r"),
+    ("MSET", "lock:r", "v", "lock:o", "v"), ("ZPOPMIN", "lock:r"), ("HSET", "lock:r", "f", "v"),
+    ("PERSIST", "lock:r"), ("APPEND", "stock:1", "v"), ("HSET", "stock:1", "f", "v"), ("SADD", "stock:1", "v"), ("SPOP", "stock:1"),
+    ("HGET", "stock:1", "f"),
+]
+
+
+@pytest.mark.parametrize("command", NOT_ALLOWED, ids=lambda command: f"{command[0]} {command[1]}")
+def test_what_a_user_may_not_do_redis_refuses_in_its_own_words(start_hasp, plain, redis_server, command):
+    """Also where a script runs the command."""
+    hasp = start_hasp(RULES.format(reentrant="no", owner="connection").replace("= GET", "= GET HGET"))
+    plain.execute_command("ACL", "SETUSER", "app", "+@all", "-" + command[0].lower())
+    with hasp.connect() as one, redis_server.connect() as past:
+        for connection in (one, past):
+            assert connection.call("AUTH", "app", "pw") == OK
+        refused = past.call(*command)
+        assert refused.startswith(b"-NOPERM ")
+        assert one.call(*command) == refused
+        assert not plain.exists("lock:r", "stock:1")

@@ -8,11 +8,13 @@
 --
 -- returns  0 for a string; as Redis for other types
 -- layout   hasp's
+-- include client_error
 local lock, side = unpack(KEYS)
 local lease = ARGV[1]
 -- break persist_locks: if true then
 if redis.call('TYPE', lock).ok ~= 'string' then
-	return redis.pcall('PERSIST', lock)
+	local reply = redis.pcall('PERSIST', lock)
+	return type(reply) == 'table' and client_error(reply, 'PERSIST') or reply
 end
 if redis.call('PTTL', lock) == -1 then
 	redis.call('PEXPIRE', lock, lease)
