@@ -36,7 +36,8 @@ def drain(hasp):
 
 
 def has_left(hasp):
-    return until(lambda: not hasp.running(), "hasp to leave", timeout=5)
+    """For less than the default of drain_timeout."""
+    return until(lambda: not hasp.running(), "hasp to leave")
 
 
 # --- what is waited for ----------------------------------------------------------
@@ -294,5 +295,5 @@ def test_holder_that_hangs_up_while_hasp_drains_releases(start_hasp, plain):
     with hasp.connect() as one:
         assert one.call("SETNX", LOCK, "v") == ONE
         drain(hasp)
-    until(lambda: not plain.exists(LOCK, SIDE), "the lock to be released", timeout=5)
+    until(lambda: not plain.exists(LOCK, SIDE), "the lock to be released")
     has_left(hasp)

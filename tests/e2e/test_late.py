@@ -103,7 +103,7 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
             relay.cut()
             assert one.read().startswith(UNKNOWN)
             relay.mend()
-            until(lambda: not plain.exists(LOCK), "the lock to be undone", timeout=5)
+            until(lambda: not plain.exists(LOCK), "the lock to be undone")
 
 
 def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):
