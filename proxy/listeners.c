@@ -39,7 +39,7 @@ static int listeners_share(struct listeners *l, int first, const struct address 
 	socklen_t len = sizeof(ss);
 	struct address same = { 0 };
 	char text[128];
-	const char *reason;
+	const char *reason = "its address is not understood";
 
 	for (size_t i = 1; i < l->nworkers; i++) {
 		int *fd = &l->fds[i][l->nfds];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/guard/read_set.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,16 +76,18 @@ static struct read_set_entry *entry_of(struct map_node *node)
 static struct slice write_id(struct read_sets *table, const struct read_set *r, int db,
                              struct slice key)
 {
+	const uintptr_t whose = (uintptr_t)r;
+	size_t n = sizeof(whose) + sizeof(db) + key.n;
 	char *p;
 
 	buf_clear(&table->scratch);
-	p = buf_reserve(&table->scratch, sizeof(r) + sizeof(db) + key.n);
-	memcpy(p, &r, sizeof(r));
-	memcpy(p + sizeof(r), &db, sizeof(db));
+	p = buf_reserve(&table->scratch, n);
+	memcpy(p, &whose, sizeof(whose));
+	memcpy(p + sizeof(whose), &db, sizeof(db));
 	if (key.n)
-		memcpy(p + sizeof(r) + sizeof(db), key.p, key.n);
-	buf_added(&table->scratch, sizeof(r) + sizeof(db) + key.n);
-	return buf_slice(&table->scratch);
+		memcpy(p + sizeof(whose) + sizeof(db), key.p, key.n);
+	buf_added(&table->scratch, n);
+	return slice_of(p, n);
 }
 
 struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
@@ -100,7 +103,7 @@ static struct slice lock_id_of(const struct read_set_entry *e)
 {
 	struct slice id = e->by_id.key;
 
-	return slice_of(id.p + sizeof(e->read_set), id.n - sizeof(e->read_set));
+	return slice_of(id.p + sizeof(uintptr_t), id.n - sizeof(uintptr_t));
 }
 
 int read_set_entry_db(const struct read_set_entry *e)

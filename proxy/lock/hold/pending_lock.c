@@ -72,6 +72,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 {
 	const struct rule *rule = terms->rule;
 	const struct verbs *verbs = terms->verbs;
+	bool by_verb = !rule;
 	bool takes = call->effect == LOCK_EFFECT_TAKES;
 	bool counts = call->effect == LOCK_EFFECT_COUNTS;
 	bool by_value = rule && rule->owner == OWNER_VALUE;
@@ -82,20 +83,20 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	/* A call that takes a lock may have to be undone; one that extends a verbs' lock may be
 	 * answered late. */
 	if (call->effect == LOCK_EFFECT_NONE || nkeys == 0 ||
-	    (!takes && !counts && !(verbs && call->effect == LOCK_EFFECT_EXPIRES) &&
+	    (!takes && !counts && !(by_verb && call->effect == LOCK_EFFECT_EXPIRES) &&
 	     h->by_id.n == 0 && h->npending == 0))
 		return NULL;
 	p = pending_lock_alloc(h, call, keys, nkeys,
 	                       by_value && takes ? call->value : terms->token);
 	p->sent_at = timers_now(h->timers);
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
-	p->counts = verbs && verbs->reentrant == REENTRANT_COUNT;
+	p->counts = by_verb && verbs->reentrant == REENTRANT_COUNT;
 	p->by_value = by_value;
 	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
 	p->confirms = call->effect != LOCK_EFFECT_DROPS &&
-	              (verbs ||
+	              (by_verb ||
 	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));
 	p->renew = renew;
 	p->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;

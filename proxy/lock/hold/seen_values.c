@@ -111,9 +111,9 @@ enum seen_value seen_values_find(const struct seen_values *all, int db, struct s
 
 size_t seen_values_nbytes(const struct seen_values *all)
 {
-	return all ? sizeof(*all) + all->by_id.nbuckets * sizeof(*all->by_id.buckets) +
-	                       all->nbytes
-	           : 0;
+	if (!all)
+		return 0;
+	return sizeof(*all) + all->by_id.nbuckets * sizeof(struct map_node *) + all->nbytes;
 }
 
 void seen_values_free(struct seen_values *all)
@@ -209,7 +209,7 @@ void value_read_complete(const struct value_read *r, struct seen_values **all, i
 	struct slice keys = buf_slice(&r->keys);
 	size_t i;
 
-	if (db < 0 || frame.n == 0 || frame.p[0] == '-' || frame.p[0] == '!')
+	if (keys.n == 0 || db < 0 || frame.n == 0 || frame.p[0] == '-' || frame.p[0] == '!')
 		return;
 	if (r->each)
 		put_each(keys, all, db, frame);

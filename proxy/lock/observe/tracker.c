@@ -264,7 +264,7 @@ void tracker_harmed(const struct tracker_act *a, struct tracked_key *k, struct c
 
 void tracker_print_key(struct buf *out, struct slice key)
 {
-	struct quoted q;
+	struct quoted q = { "" };
 
 	buf_puts(out, quote(&q, key, KEY_PRINTED_MAX));
 }
