@@ -191,6 +191,30 @@ static void a_lock_that_was_released_is_not_held(void **state)
 	assert_int_equal(f->owner.n, 0);
 }
 
+/* When its grant began is known from Redis' clock and no better than to a trip: it may seem to
+ * be before the release. */
+static void a_lock_that_was_handed_off_is_held_when_its_release_is_answered(void **state)
+{
+	struct hold_fixture *f = *state;
+	struct lock_call drops = { .effect = LOCK_EFFECT_DROPS,
+		                   .success = LOCK_IF_ONE,
+		                   .sole = true,
+		                   .key = SLICE_LIT("lock") };
+	struct resp_reply granted = { .type = '+' };
+	struct pending_lock *taken = pending_take(f, &rule_by_value, "worker-1");
+	struct pending_request *release = sent_call(f, &rule_by_value, &drops);
+	struct hold_owner other;
+
+	hold_owner_init(&other);
+	release->pending_lock->sent_at = HOLD_NOW - 1;
+	pending_lock_since(taken, HOLD_NOW - 2);
+	hold_apply(f->holds, &other, taken, 0, &granted);
+	HOLD_ANSWER(f, release, ":1\r\n");
+	assert_int_equal(other.n, 1);
+	HOLD_ANSWER(f, sent_call(f, &rule_by_value, &drops), ":1\r\n");
+	assert_int_equal(other.n, 0);
+}
+
 static void the_connection_s_end_releases_what_its_rule_says(void **state)
 {
 	struct hold_fixture *f = *state;
@@ -251,6 +275,7 @@ int main(void)
 		TEST(the_latest_value_counts),
 		TEST(a_value_of_more_than_4_kb_is_not_remembered),
 		TEST(a_lock_that_was_released_is_not_held),
+		TEST(a_lock_that_was_handed_off_is_held_when_its_release_is_answered),
 		TEST(the_connection_s_end_releases_what_its_rule_says),
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),

@@ -75,7 +75,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 		hold = hold_new(h, o, p, db);
 	}
 	hold->release |= p->release;
-	hold->begun = p->sent_at;
+	hold->learnt_at = now;
 	hold->fence = r->type == ':' ? r->integer : 0;
 	if (p->max_hold_ms)
 		hold->hold_until = p->sent_at + (double)p->max_hold_ms / 1000;
@@ -96,15 +96,25 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 		renewal_begin(hold, p->lease_ms, true, p->sent_at);
 }
 
+/* Was the hold given up by what was sent as `p`, as far as time tells? Not if it is another
+ * connection's that was learnt of later: the lock may have been handed off to it, and that be
+ * heard before the answer. (A connection's own requests wait for one another.) */
+static bool may_end(const struct hold *hold, const struct hold_owner *o,
+                    const struct pending_lock *p)
+{
+	return hold->owner == o || hold->learnt_at <= p->sent_at;
+}
+
 /* Under owner = value another connection may have stored it: pools do so. Its next DEL of this
  * key is not about that value. */
-static void apply_gone(struct holds *h, const struct pending_lock *p, int db)
+static void apply_gone(struct holds *h, const struct hold_owner *o,
+                       const struct pending_lock *p, int db)
 {
 	struct hold *next = hold_first(h, db, p->keys[0]), *hold;
 
 	while ((hold = next)) {
 		next = hold_next(hold);
-		if (hold->kind == LOCK_KIND_VALUE && hold->begun <= p->sent_at)
+		if (hold->kind == LOCK_KIND_VALUE && may_end(hold, o, p))
 			hold_free(hold);
 	}
 }
@@ -116,10 +126,9 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
 		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i]);
-		/* Of several keys, some may be another owner's; and a lock that was handed off
-		 * before the reply came has begun since. */
+		/* Of several keys, some may be another owner's. */
 		if (!hold || (!p->by_value && !slice_eq(hold->token, p->token)) ||
-		    hold->begun > p->sent_at)
+		    !may_end(hold, o, p))
 			continue;
 		/* Not every hold is in this table: whether another connection's last one is
 		 * gone, its renewal finds out. */
@@ -130,7 +139,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 			hold_free(hold);
 	}
 	if (p->by_value && p->sole)
-		apply_gone(h, p, db);
+		apply_gone(h, o, p, db);
 }
 
 void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,

@@ -54,7 +54,7 @@ struct hold {
 	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: of each LOCK, the latest last */
 	double slack; /* seconds by which the lease may have begun later than assumed */
 	int64_t lease_ms, default_lease_ms;
-	double begun; /* when it was asked for, or granted */
+	double learnt_at; /* when its connection was told that it has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* after which nothing is renewed; 0: no limit */
 };
