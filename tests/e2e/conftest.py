@@ -14,6 +14,7 @@ pytest.register_assert_rewrite("harness")
 
 # pylint: disable=wrong-import-position
 from harness import Hasp, RedisServer  # noqa: E402
+from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
@@ -54,6 +55,13 @@ def plain(redis_server):
     """A client that goes past hasp."""
     with redis_server.client() as client:
         yield client
+
+
+@pytest.fixture
+def gates(redis_server):
+    """For hasp's `upstream`: they hold up what it sends and is sent."""
+    with Gates(redis_server.address) as relay:
+        yield relay
 
 
 @pytest.fixture(params=["shared", "session"])

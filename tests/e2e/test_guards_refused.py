@@ -5,7 +5,6 @@ seen, for its owner's next write to the key is refused, too.
 
 import pytest
 from harness import encode, until
-from harness.gates import Gates
 from harness.guards import (GUARD, KEY, guard, is_locked, is_lost, named, overtake, stands, transact)
 from harness.relay import Relay
 from harness.replies import EXECABORT, NIL, OK, QUEUED, WRONGTYPE, bulk
@@ -109,21 +108,20 @@ def test_reading_again_in_a_transaction_clears_it(start_hasp, plain, owner):
 
 
 @OWNERS
-def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, redis_server, plain, owner):
+def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain, owner):
     """Between the step that acquired it, and the one that looks whether it is still there."""
-    with Gates(redis_server.address) as gates:
-        hasp = start_hasp(guard(owner=owner), upstream=gates.address).is_up()
-        with named(hasp, "one") as one:
-            assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
-            gates.shut(replies={"link"})
-            one.send(encode("EXEC"))
-            until(lambda: plain.exists(GUARD) and gates.waiting, "the guard to be acquired")
-            overtake(plain)
-            gates.open()
-            assert is_lost(one.read())
-            assert is_lost(one.call("SET", KEY, "one"))
-            assert plain.get(KEY) == "other"
-            assert one.call("SET", KEY, "one") == OK  # it was told
+    hasp = start_hasp(guard(owner=owner), upstream=gates.address).is_up()
+    with named(hasp, "one") as one:
+        assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
+        gates.shut(replies={"link"})
+        one.send(encode("EXEC"))
+        until(lambda: plain.exists(GUARD) and gates.waiting, "the guard to be acquired")
+        overtake(plain)
+        gates.open()
+        assert is_lost(one.read())
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+        assert one.call("SET", KEY, "one") == OK  # it was told
 
 
 def test_hanging_up_clears_it(start_hasp, plain):

@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from harness import encode, until
-from harness.gates import Gates, subscribe
+from harness.gates import subscribe
 from harness.info import calls
 from harness.line import queue_of, stand
 from harness.relay import Relay
@@ -24,12 +24,6 @@ KEY, LOCK = "k", "lock:1"
 def pooling():
     """Nothing here depends on it."""
     return "shared"
-
-
-@pytest.fixture
-def gates(redis_server):
-    with Gates(redis_server.address) as relay:
-        yield relay
 
 
 # --- locks that are released, and lost -----------------------------------------

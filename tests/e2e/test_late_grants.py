@@ -6,7 +6,7 @@ The gates hold the answer up, as a hasp does that is stopped before it reads it.
 
 import pytest
 from harness import encode, until
-from harness.gates import Gates, subscribe
+from harness.gates import subscribe
 from harness.guards import guard, is_lost
 from harness.info import calls
 from harness.line import queue_of
@@ -21,12 +21,6 @@ BRIEF = "300ms"
 def pooling():
     """Nothing here depends on it."""
     return "shared"
-
-
-@pytest.fixture
-def gates(redis_server):
-    with Gates(redis_server.address) as relay:
-        yield relay
 
 
 class Late:

@@ -74,7 +74,7 @@ static struct slice name_of(const struct client_name *client)
 
 /* Another connection's lock is released, or its expiry set, by one that did not take it before:
  * a pool's, if it is akin to the holder. Counts it then. */
-static bool is_pooled(const struct tracker_act *a, const struct tracked_key *k,
+static bool count_pooled(const struct tracker_act *a, const struct tracked_key *k,
                       const struct access *acc)
 {
 	const struct client_name *by = a->client->name, *holder = k->holds;
@@ -188,7 +188,7 @@ void tracker_expires(const struct tracker_act *a, int64_t lease_ms)
 	if (!k || !k->holder.p)
 		return;
 	acc = tracker_access(a, k);
-	if (is_held_by_another(a, k) && !is_pooled(a, k, acc)) {
+	if (is_held_by_another(a, k) && !count_pooled(a, k, acc)) {
 		log_event(a, k, EVENT_CHANGED, k->holds);
 		if (acc && is_over(acc->until, a->now))
 			note_outlived(a, k, acc);
@@ -225,7 +225,7 @@ void tracker_deleted(const struct tracker_act *a, enum tracker_gone gone)
 		note_outlived(a, k, acc);
 	/* Where the value is the owner, a pool may delete on any connection. */
 	if (gone != TRACKER_WAS_GONE && is_held_by_another(a, k)) {
-		if (is_pooled(a, k, acc))
+		if (count_pooled(a, k, acc))
 			end_holder(a, k);
 		else if ((acc && acc->took) || !a->rule->by_value)
 			log_event(a, k, EVENT_DELETED, k->holds);

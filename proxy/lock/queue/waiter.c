@@ -188,7 +188,7 @@ static void waiter_timed_out(struct waiter *w)
 }
 
 /* One more grant was over, or nearly, before its client could be told. True: enough of that. */
-static bool is_late_again(struct waiter *w)
+static bool count_late(struct waiter *w)
 {
 	return timers_now(w->all->timers) >= w->deadline && ++w->nlate > LATE_MAX;
 }
@@ -202,7 +202,7 @@ static void waiter_found(struct waiter *w, const struct probe *p, long long fenc
 	if ((p->confirms && w->lease_ms == 0) ||
 	    timers_now(w->all->timers) - since <= share * waiter_lease(w)) {
 		waiter_granted(w, fence, since);
-	} else if (p->confirms && is_late_again(w)) {
+	} else if (p->confirms && count_late(w)) {
 		leave_queue(w, true);
 		waiter_timed_out(w);
 	} else {
@@ -217,7 +217,7 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 
 	if (a->outcome == PROBE_GRANTED) {
 		waiter_found(w, p, a->fence, since);
-	} else if (a->outcome == PROBE_GONE && p->confirms && is_late_again(w)) {
+	} else if (a->outcome == PROBE_GONE && p->confirms && count_late(w)) {
 		waiter_timed_out(w);
 	} else if (a->outcome == PROBE_GONE) {
 		waiter_lost(w);
