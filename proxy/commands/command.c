@@ -313,12 +313,36 @@ bool command_writes_key(const struct command *c, size_t i, size_t n)
 	case WRITES_COPY:
 		return i == n - 1;
 	case WRITES_ALL:
+	case WRITES_MOVE:
 	case WRITES_SCRIPT:
 	case WRITES_EXPIRY:
 	case WRITES_BITS:
 		break;
 	}
 	return true;
+}
+
+/* Of several options DB the last one counts, as in copyCommand(). */
+static struct slice copy_db(const struct resp_view *req)
+{
+	struct slice db = SLICE_NONE;
+
+	for (size_t i = 3; i + 1 < req->argc; i++)
+		if (args_option(req->argv[i], "DB"))
+			db = req->argv[++i];
+	return db;
+}
+
+bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db)
+{
+	struct slice named = SLICE_NONE;
+	int64_t n;
+
+	if (c->facts.writes == WRITES_COPY)
+		named = copy_db(req);
+	else if (c->facts.writes == WRITES_MOVE && req->argc > 2)
+		named = req->argv[2];
+	return named.p && args_integer(named, &n) && n != db;
 }
 
 bool command_single_key(const struct command *c)

@@ -48,6 +48,7 @@ enum command_writes {
 	WRITES_FIRST,
 	WRITES_LAST,
 	WRITES_COPY,
+	WRITES_MOVE,
 	WRITES_SCRIPT,
 	WRITES_EXPIRY,
 	WRITES_BITS,
@@ -200,6 +201,10 @@ bool command_only_gets(const struct command *c, const struct resp_view *req);
 
 /* Is key number `i` of `n` one that the command writes, if it writes? */
 bool command_writes_key(const struct command *c, size_t i, size_t n);
+
+/* Does it write a key in another database than `db`: COPY its second, MOVE its only one? If it
+ * does so in a way that Redis refuses, the answer is no. */
+bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db);
 
 /* It runs a script, which writes what it likes of the keys that it names. */
 static inline bool command_runs_script(const struct command *c)

@@ -8,6 +8,7 @@
 #include "policy/guard_txn.h"
 #include "policy/lock.h"
 #include "policy/observe.h"
+#include "policy/other_db.h"
 #include "policy/own_keys.h"
 #include "policy/session_commands.h"
 
@@ -117,18 +118,19 @@ static struct decision decide_write(struct context *x)
 	return lock_decide_write(x);
 }
 
-/* It writes a key of hasp's own. */
-static struct decision refuse_write(struct context *x)
+/* It writes a key that it may not. */
+static struct decision refuse_write(struct context *x, const char *error)
 {
 	if (session_is_muted(x->session))
 		return x->session->nawaited ? defer : pass;
-	return context_refuse(x, own_keys_error);
+	return context_refuse(x, error);
 }
 
 static struct decision decide_request(struct context *x)
 {
 	const struct command_info *what = x->what;
 	bool in_multi = session_in_multi(x->session);
+	const char *refusal;
 	struct decision d;
 
 	if (what->is_verb)
@@ -138,7 +140,10 @@ static struct decision decide_request(struct context *x)
 	if (command_info_is_session(what))
 		return session_command_decide(x);
 	if (x->env->own_keys_protected && own_keys_are_written(what, x->req))
-		return refuse_write(x);
+		return refuse_write(x, own_keys_error);
+	refusal = what->is_write || what->is_guarded ? other_db_refusal(x) : NULL;
+	if (refusal)
+		return refuse_write(x, refusal);
 	/* In a transaction it is EXEC that decides; that it is one, Redis must have said. */
 	if (what->is_guarded && in_multi && x->session->nawaited)
 		return defer;

@@ -7,7 +7,6 @@
 
 #include "base/fatal.h"
 #include "base/glob.h"
-#include "commands/args.h"
 #include "config/match.h"
 
 void guard_keys_init(struct guard_keys *k, const struct command *c, const struct resp_view *req)
@@ -100,20 +99,6 @@ static bool writes_something(const struct context *x, size_t nargs)
 	       (command_writes(c, nargs) && !command_only_gets(c, x->req));
 }
 
-/* COPY a b DB n: the destination is none of this database's keys. */
-static bool copies_elsewhere(const struct context *x)
-{
-	const struct resp_view *req = x->req;
-	int64_t db;
-
-	if (x->what->command->facts.writes != WRITES_COPY)
-		return false;
-	for (size_t i = 3; i + 1 < req->argc; i++)
-		if (args_option(req->argv[i], "DB"))
-			return !args_integer(req->argv[i + 1], &db) || db != x->session->db;
-	return false;
-}
-
 /* A command that writes and is named as a reader (BITFIELD) only reads, unless what it
  * writes may come of what was read before. Of several connections that are one owner, each may
  * have read. */
@@ -154,7 +139,10 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	struct slice name = x->req->argv[0];
 	bool can_write = writes_something(x, k->args.n);
 	/* Of COPY to another database, the source. */
-	size_t nhere = copies_elsewhere(x) ? 1 : k->args.n;
+	size_t nhere = c->facts.writes == WRITES_COPY &&
+	                               command_writes_other_db(c, x->req, x->session->db)
+	                       ? 1
+	                       : k->args.n;
 
 	for (size_t i = 0; i < nhere; i++) {
 		struct slice key = x->req->argv[k->args.v[i]];

@@ -34,7 +34,7 @@ class Row:
 
     def written(self, nkeys):
         """Which of so many keys the command writes."""
-        return {"ALL": range(nkeys), "FIRST": [0], "LAST": [nkeys - 1], "COPY": [nkeys - 1],
+        return {"ALL": range(nkeys), "FIRST": [0], "LAST": [nkeys - 1], "COPY": [nkeys - 1], "MOVE": range(nkeys),
                 "SCRIPT": range(nkeys), "EXPIRY": range(nkeys), "BITS": range(nkeys)}[self.facts.get("WRITES", "ALL")]
 
 

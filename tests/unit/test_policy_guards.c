@@ -270,11 +270,25 @@ static void a_store_writes_its_destination_and_reads_the_others(void **state)
 	assert_true(op->keys[1].writes && op->keys[1].releases);
 	op = assert_script(f, "COPY stock:a stock:b", GUARD_OP_WRITE);
 	assert_int_equal(op->n, 2);
-	/* The destination is in another database. */
-	op = assert_script(f, "COPY stock:a stock:b DB 4", GUARD_OP_WRITE);
-	assert_int_equal(op->n, 1);
 	op = assert_script(f, "COPY stock:a stock:b DB 0", GUARD_OP_WRITE);
 	assert_int_equal(op->n, 2);
+}
+
+static void a_guarded_key_is_not_written_in_another_database(void **state)
+{
+	static const char error[] =
+		"ERR hasp: the command writes a guarded key in another database";
+
+	policy_use(*state, GUARD);
+	assert_refused(*state, "COPY stock:a stock:b DB 4", error);
+	assert_refused(*state, "COPY other stock:b REPLACE db 4", error);
+	assert_refused(*state, "COPY other stock:b DB 0 DB 4", error);
+	assert_refused(*state, "MOVE stock:a 4", error);
+	/* What it reads is of this database. */
+	assert_int_equal(assert_script(*state, "COPY stock:a other DB 4", GUARD_OP_WRITE)->n,
+	                 1);
+	assert_passed(*state, "COPY other other DB 4");
+	assert_passed(*state, "MOVE other 4");
 }
 
 /* --- refusals ----------------------------------------------------------------------- */
@@ -434,6 +448,7 @@ int main(void)
 		TEST(of_several_keys_only_the_guarded_ones_count),
 		TEST(the_shortest_wait_counts),
 		TEST(a_store_writes_its_destination_and_reads_the_others),
+		TEST(a_guarded_key_is_not_written_in_another_database),
 		TEST(guarded_keys_and_locks_in_one_command_are_refused),
 		TEST(a_transaction_of_hasp_s_own_is_refused_behind_watch),
 		TEST(before_redis_has_told_its_commands_unknown_ones_are_refused),
