@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "worker.h"
 
-#include <errno.h>
 #include <ev.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "admission.h"
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "base/log.h"
@@ -23,7 +21,6 @@
 #include "lock/queue/waiters.h"
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_job.h"
-#include "net/listen.h"
 #include "net/loop_timers.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
@@ -44,13 +41,6 @@
 /* What is still to be said to Redis (releases) when the clients are gone. */
 #define DRAIN_GRACE_SECONDS 1.0
 
-/* One of the sockets on which a worker listens. */
-struct listener {
-	struct worker *worker;
-	struct acceptor *acceptor;
-	const char *entry; /* of `listen` */
-};
-
 struct worker {
 	int number;
 	struct worker_shared *shared;
@@ -65,13 +55,11 @@ struct worker {
 	struct control *control;
 	struct script_jobs *script_jobs;
 	struct pool *pool;
-	struct listener *listeners;
-	size_t nlisteners;
+	struct admission admission;
 	struct ev_timer sweep;
 	struct ev_check begin, check;
 	double leave_at; /* clock_now(); 0: not draining */
 	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
-	struct log_limit full, exhausted; /* of the lines max_clients and accept_failed */
 	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
 
@@ -102,41 +90,6 @@ static void worker_send_cmd(struct worker *w, struct config *config,
 	o->run = run;
 	mailbox_post(&w->mailbox, &o->message);
 }
-
-static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
-{
-	static const char full[] = "-ERR max number of clients reached\r\n";
-	const struct listener *d = owner;
-	struct worker *w = d->worker;
-	uint32_t dropped;
-
-	(void)peer;
-	(void)len;
-	if (atomic_fetch_add(&w->shared->clients, 1) >= w->clients.policy.config->max_clients) {
-		atomic_fetch_sub(&w->shared->clients, 1);
-		if (log_limit_pass(&w->full, clock_now(), 1, &dropped))
-			log_warning("max_clients reached=%lld suppressed=%u",
-			            (long long)w->clients.policy.config->max_clients, dropped);
-		/* A courtesy; if it does not fit, the close says it. */
-		if (send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
-			log_debug("max_clients unsaid=\"%s\"", strerror(errno));
-		close(fd);
-		return;
-	}
-	client_new(&w->clients, fd, d->entry);
-}
-
-static void on_exhausted(void *owner, int error)
-{
-	struct worker *w = ((const struct listener *)owner)->worker;
-	uint32_t dropped;
-
-	if (log_limit_pass(&w->exhausted, clock_now(), 1, &dropped))
-		log_error("accept_failed reason=\"%s\" clients=%ld suppressed=%u",
-		          strerror(error), (long)w->shared->clients, dropped);
-}
-
-static const struct acceptor_ops acceptor_ops = { on_accept, on_exhausted };
 
 static void on_client_gone(void *arg)
 {
@@ -225,13 +178,6 @@ static void on_connected(void *arg)
 
 	control_retry_now(w->control);
 	subscriber_retry_now(waiters_subscriber(w->clients.policy.waiters));
-}
-
-static void close_listeners(struct worker *w)
-{
-	for (size_t i = 0; i < w->nlisteners; i++)
-		acceptor_free(w->listeners[i].acceptor);
-	w->nlisteners = 0;
 }
 
 /* A worker that drains leaves when its clients are gone and Redis has been told what they
@@ -336,7 +282,7 @@ static void drain(struct worker *w, struct config *unused)
 	(void)unused;
 	if (w->leave_at > 0)
 		return;
-	close_listeners(w);
+	admission_close(&w->admission);
 	clients_drain(&w->clients);
 	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;
 	ev_timer_stop(w->loop, &w->sweep);
@@ -364,18 +310,6 @@ void workers_fini(struct worker_shared *shared)
 bool workers_report(struct worker_shared *shared)
 {
 	return observers_report(shared->observers);
-}
-
-static void worker_open_listeners(struct worker *w, const int *fds, const char *const *entries,
-                                  size_t nfds)
-{
-	w->listeners = xcalloc(nfds, sizeof(*w->listeners));
-	for (size_t i = 0; i < nfds; i++) {
-		struct listener *d = &w->listeners[w->nlisteners++];
-		d->worker = w;
-		d->entry = entries[i];
-		d->acceptor = acceptor_new(w->loop, fds[i], &acceptor_ops, d);
-	}
 }
 
 /* What comes by itself, and what is done around the callbacks of each turn. */
@@ -448,14 +382,14 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, &w->links, w->script_jobs,
 	                                        &shared->board);
 	use_config(w, config_ref(config));
-	worker_open_listeners(w, fds, entries, nfds);
+	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
 	start_watching(w);
 	return w;
 }
 
 static void worker_free(struct worker *w)
 {
-	close_listeners(w);
+	admission_close(&w->admission);
 	clients_close(&w->clients, "hasp leaves");
 	clients_reap(&w->clients);
 	pool_free(w->pool);
@@ -483,7 +417,6 @@ static void worker_free(struct worker *w)
 	free(w->clients.scratch);
 	free(w->links.scratch);
 	free(w->links.name);
-	free(w->listeners);
 	free(w);
 }
 

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * admission: the sockets on which a worker listens. Lets clients in, up to max_clients of all
+ * workers together, and tells the others why not.
+ */
+#ifndef HASP_ADMISSION_H
+#define HASP_ADMISSION_H
+
+#include <stddef.h>
+
+#include "base/log.h"
+#include "client/client_env.h"
+
+struct listener;
+
+/* A worker's. */
+struct admission {
+	struct client_env *clients;
+	_Atomic long *nclients; /* of all workers */
+	struct listener *listeners;
+	size_t nlisteners;
+	struct log_limit full, exhausted; /* of the lines max_clients and accept_failed */
+};
+
+/* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that
+ * each is of. They, `clients` and `nclients` outlive it. Each client that is let in counts in
+ * *nclients; when it is gone, client_env.on_gone() has to take it off. */
+void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
+                    const int *fds, const char *const *entries, size_t nfds);
+
+/* Closes them: nobody is let in any more. May be called again. */
+void admission_close(struct admission *a);
+
+#endif
