@@ -313,6 +313,8 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	p.config = settings_load(p.cmdline.file, &faults, &warnings);
+	if (p.config && p.cmdline.test)
+		settings_check_scripts(p.config, &warnings);
 	if (!p.config || p.cmdline.test) {
 		settings_print(&faults, &warnings);
 		status = p.config ? 0 : 1;

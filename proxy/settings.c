@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "config/value.h"
 #include "lock/guard/check_commands.h"
+#include "lock/scripts/script_commands.h"
 #include "net/address.h"
 #include "upstream/ask.h"
 
@@ -94,6 +95,39 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 		           access == ACCESS_OPEN
 		                   ? "asks for no password"
 		                   : "cannot be asked whether it wants a password");
+}
+
+static size_t settings_on_script_commands(void *arg, const redisReply *reply)
+{
+	(void)script_commands_missing(reply, arg);
+	return 1;
+}
+
+void settings_check_scripts(const struct config *config, struct buf *warnings)
+{
+	struct buf request = BUF_INIT, missing = BUF_INIT, why = BUF_INIT;
+	struct ask how = {
+		.user = config->upstream_user,
+		.password = config->upstream_password,
+		.on_commands = settings_on_script_commands,
+		.arg = &missing,
+	};
+
+	if (config->nrules == 0 && config->nguards == 0 && !config->verbs.enabled)
+		return;
+	settings_ask_init(&how, config);
+	script_commands_ask(&request);
+	how.request = buf_slice(&request);
+	(void)!ask_commands(&how, &why);
+	if (buf_len(&missing))
+		buf_printf(warnings,
+		           "%s: Redis at %s does not have these commands by their own names, "
+		           "and hasp's scripts call them: %.*s\n",
+		           config->path, config->address, (int)buf_len(&missing),
+		           buf_head(&missing));
+	buf_release(&request);
+	buf_release(&missing);
+	buf_release(&why);
 }
 
 static void settings_print_lines(const char *before, struct slice lines)

@@ -20,6 +20,7 @@
 #include "lock/observe/observation.h"
 #include "lock/queue/waiters.h"
 #include "lock/scripts/script.h"
+#include "lock/scripts/script_commands.h"
 #include "lock/scripts/script_job.h"
 #include "net/loop_timers.h"
 #include "net/mailbox.h"
@@ -122,6 +123,36 @@ static size_t worker_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(w->clients.policy.commands, reply);
 }
 
+static void worker_on_script_commands(void *arg, const redisReply *reply)
+{
+	struct buf missing = BUF_INIT;
+
+	(void)arg;
+	if (reply && script_commands_missing(reply, &missing) > 0)
+		log_error("commands_missing names=\"%.*s\" effect=\"locks and guards that need "
+		          "them answer by errors\" hint=\"rename-command must leave them "
+		          "their names\"",
+		          (int)buf_len(&missing), buf_head(&missing));
+	buf_release(&missing);
+}
+
+/* What one worker is told, all are. */
+static void worker_check_scripts(struct worker *w)
+{
+	const struct policy_env *policy = &w->clients.policy;
+	struct buf out = BUF_INIT;
+	int rc;
+
+	if (w->number != 0 ||
+	    !(policy->rules_enforce || policy->guards_enforce || policy->config->verbs.enabled))
+		return;
+	script_commands_ask(&out);
+	rc = control_call(w->control, 0, buf_slice(&out), worker_on_script_commands, w);
+	/* It is up, or this would not run. */
+	HASP_ASSERT(rc == 0);
+	buf_release(&out);
+}
+
 static void worker_on_unmet(void *arg, const redisReply *reply)
 {
 	struct worker *w = arg;
@@ -156,6 +187,7 @@ static void on_control_up(void *arg)
 
 	policy_use_commands(&w->clients.policy);
 	worker_check_guards(w);
+	worker_check_scripts(w);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),

@@ -111,13 +111,18 @@ static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 	ask_end(t->data, "it does not answer in time");
 }
 
+static void ask_send_bytes(struct ask_session *a, struct slice request)
+{
+	link_send(a->user.link, request);
+	link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
+}
+
 static void ask_send(struct ask_session *a, const struct slice *argv, size_t n)
 {
 	struct buf out = BUF_INIT;
 
 	resp_write_request(&out, argv, n);
-	link_send(a->user.link, buf_slice(&out));
-	link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
+	ask_send_bytes(a, buf_slice(&out));
 	buf_release(&out);
 }
 
@@ -134,7 +139,10 @@ static void ask_send_all(struct ask_session *a, const struct ask *how)
 		a->auth_due = true;
 	}
 	words[0] = SLICE_LIT("COMMAND");
-	ask_send(a, words, 1);
+	if (how->request.n)
+		ask_send_bytes(a, how->request);
+	else
+		ask_send(a, words, 1);
 }
 
 static void ask_session_init(struct ask_session *a, const struct ask *how)

@@ -11,13 +11,15 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/slice.h"
 #include "net/address.h"
 
 struct ask {
 	struct address address;
 	const char *user, *password; /* NULL: none */
 	int64_t timeout_ms; /* for all of it together; > 0 */
-	/* The reply to COMMAND, which may be an error. Returns how many commands it tells of.
+	struct slice request; /* as it is sent; empty: COMMAND */
+	/* The reply to it, which may be an error. Returns how many commands it tells of.
 	 */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;

@@ -127,10 +127,10 @@ def test_check_does_without_a_redis_that_is_none(tmp_path, answer, reason):
     assert result == (0, [f"warning: 6: {IN_PART % (upstream, reason)}"])
 
 
-def test_check_asks_nobody_where_there_is_no_guard(tmp_path):
+def test_check_asks_nobody_where_nothing_is_locked(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        assert check(tmp_path / "ini", "%s:%d" % listener.getsockname(), "[lock a]\npattern = a") == (0, [])
+        assert check(tmp_path / "ini", "%s:%d" % listener.getsockname(), "") == (0, [])
         with pytest.raises(BlockingIOError):
             listener.accept()
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from harness import RedisServer, until
+from harness import TOP, RedisServer, until
 from harness.guards import guard
 from harness.marks import BOTH
 from harness.replies import NIL, OK, ONE, QUEUED, bulk
@@ -128,6 +128,14 @@ def test_a_renamed_read_is_what_it_was(start_hasp):
         assert one.call("MULTI") == OK
         assert one.call("other.append", "lock:a", "6") == QUEUED
         assert one.call("EXEC") == b"*1\r\n:6\r\n"
+
+
+def test_commands_that_scripts_call_and_that_were_renamed_are_told_of(start_hasp):
+    hasp = start_hasp(rule())
+    until(lambda: 'commands_missing names="INCR"' in hasp.log, "the error")
+    checked = subprocess.run([os.environ.get("HASP", str(TOP / "hasp")), "-t", "-c", hasp.config_file],
+                             capture_output=True, text=True, check=True)
+    assert checked.stderr.endswith("by their own names, and hasp's scripts call them: INCR\n")
 
 
 def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):

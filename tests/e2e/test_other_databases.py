@@ -24,7 +24,7 @@ def there(redis_server):
         yield client
 
 
-@pytest.mark.parametrize("command, refused", REFUSED, ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "")
+@pytest.mark.parametrize("command, refused", REFUSED, ids=[" ".join(map(str, command)) for command, _ in REFUSED])
 def test_a_write_of_a_locked_key_in_another_database_is_refused(start_hasp, plain, there, command, refused):
     hasp = start_hasp(rule() + guard())
     plain.mset({"a": "theirs", "lock:b": "theirs", "stock:1": "theirs", "stock:2": "theirs"})
