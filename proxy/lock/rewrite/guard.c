@@ -247,7 +247,7 @@ bool rewrite_guard_is_lost(struct slice line, struct slice key)
 
 	buf_puts(&start, "-LOCKLOST ");
 	write_shown(&start, key);
-	is_lost = slice_starts(line, buf_slice(&start));
+	is_lost = buf_len(&start) && slice_starts(line, buf_slice(&start));
 	buf_release(&start);
 	return is_lost;
 }
