@@ -7,21 +7,32 @@
 
 #define BUCKETS_MIN 16
 
-/* Multiplies and folds, a word at a time. */
+/* Each bit bears on all: else keys that differ in a few places would share a bucket, whatever
+ * the seed. */
+static inline uint64_t fold(uint64_t h)
+{
+	h = (h ^ h >> 32) * UINT64_C(0xff51afd7ed558ccd);
+	h = (h ^ h >> 29) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return h ^ h >> 32;
+}
+
+/* A word at a time; the last one may begin among the bytes of the one before. */
 static uint64_t hash_bytes(uint64_t seed, struct slice s)
 {
-	uint64_t h = seed ^ (s.n * UINT64_C(0x9e3779b97f4a7c15)), word;
+	uint64_t h = seed ^ (s.n * UINT64_C(0x9e3779b97f4a7c15)), word = 0;
+	const char *p = s.p;
 
-	for (; s.n >= sizeof(word); s.p += sizeof(word), s.n -= sizeof(word)) {
-		memcpy(&word, s.p, sizeof(word));
-		h = (h ^ word) * UINT64_C(0xff51afd7ed558ccd);
-		h ^= h >> 32;
+	if (s.n < sizeof(word)) {
+		if (s.n)
+			memcpy(&word, p, s.n);
+		return fold(h ^ word);
 	}
-	word = 0;
-	if (s.n)
-		memcpy(&word, s.p, s.n);
-	h = (h ^ word) * UINT64_C(0xc4ceb9fe1a85ec53);
-	return h ^ h >> 29;
+	for (const char *last = p + s.n - sizeof(word); p < last; p += sizeof(word)) {
+		memcpy(&word, p, sizeof(word));
+		h = fold(h ^ word);
+	}
+	memcpy(&word, s.p + s.n - sizeof(word), sizeof(word));
+	return fold(h ^ word);
 }
 
 void map_init(struct map *m, uint64_t seed)

@@ -184,6 +184,57 @@ static void the_seed_decides_where_keys_go(void **state)
 	map_fini(&b);
 }
 
+/* The longest chain of the keys of `n` bytes that differ in the one at `place`. */
+static size_t longest_chain(size_t n, size_t place)
+{
+	char bytes[UINT8_MAX + 1][24] = { 0 };
+	struct map_node nodes[UINT8_MAX + 1];
+	size_t longest = 0;
+	struct map m;
+
+	map_init(&m, 1);
+	for (size_t i = 0; i <= UINT8_MAX; i++) {
+		bytes[i][place] = (char)i;
+		nodes[i].key = slice_of(bytes[i], n);
+		map_put(&m, &nodes[i]);
+	}
+	for (size_t i = 0; i < m.nbuckets; i++) {
+		size_t length = 0;
+		for (const struct map_node *node = m.buckets[i]; node; node = node->next)
+			length++;
+		longest = length > longest ? length : longest;
+	}
+	map_fini(&m);
+	return longest;
+}
+
+/* As those of locks do that are numbered. */
+static void keys_that_differ_in_one_place_are_spread(void **state)
+{
+	(void)state;
+	for (size_t n = 1; n <= 24; n++)
+		for (size_t place = 0; place < n; place++)
+			assert_in_range(longest_chain(n, place), 1, 10);
+}
+
+/* A difference in the highest bit of a word is one in the highest bit of its product. */
+static void no_two_keys_share_their_hash_whatever_the_seed(void **state)
+{
+	char one[16] = { 0 }, other[16] = { 0 };
+	struct map_node a = { .key = slice_of(one, 16) }, b = { .key = slice_of(other, 16) };
+	struct map m;
+
+	(void)state;
+	other[7] = other[11] = other[15] = (char)0x80;
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		map_init(&m, seed);
+		map_put(&m, &a);
+		map_put(&m, &b);
+		assert_true(a.hash != b.hash);
+		map_fini(&m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +245,8 @@ int main(void)
 		cmocka_unit_test(what_was_removed_is_not_found_and_the_rest_is),
 		cmocka_unit_test(entries_that_share_a_key_are_all_found),
 		cmocka_unit_test(the_seed_decides_where_keys_go),
+		cmocka_unit_test(keys_that_differ_in_one_place_are_spread),
+		cmocka_unit_test(no_two_keys_share_their_hash_whatever_the_seed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
