@@ -220,8 +220,10 @@ static int32_t make_start(struct glob_dfa *dfa)
 	return find_step(dfa);
 }
 
-/* The step from the state whose row is `from`, which is not known. */
-static int32_t make_step(struct glob_dfa *dfa, int32_t from, size_t kind)
+/* The step from the state whose row is `from`, which is not known. (Inlined, it would take the
+ * registers from the loop over the bytes.) */
+__attribute__((noinline)) static int32_t make_step(struct glob_dfa *dfa, int32_t from,
+                                                   size_t kind)
 {
 	int32_t step;
 
@@ -270,7 +272,9 @@ int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key)
 {
 	const struct glob_set *set = dfa->set;
 	size_t n = set->prefix_len;
-	int32_t at;
+	const char *p, *end;
+	const int32_t *rows;
+	int32_t at, step;
 
 	if (key.n == 0)
 		return set->on_empty;
@@ -278,12 +282,18 @@ int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key)
 		return GLOB_SET_NONE;
 	if (dfa->start == STEP_UNKNOWN)
 		dfa->start = make_start(dfa);
-	for (at = dfa->start; at > 0 && n < key.n; n++) {
-		size_t kind = set->kind_of[(unsigned char)key.p[n]];
-		int32_t step = dfa->rows[(size_t)at + kind];
-		at = step != STEP_UNKNOWN ? step : make_step(dfa, at, kind);
+	p = key.p + n;
+	end = key.p + key.n;
+	/* (The rows may move when a step is made.) */
+	for (at = dfa->start, rows = dfa->rows; at > 0 && p < end; at = step) {
+		size_t kind = set->kind_of[(unsigned char)*p++];
+		step = rows[(size_t)at + kind];
+		if (step == STEP_UNKNOWN) {
+			step = make_step(dfa, at, kind);
+			rows = dfa->rows;
+		}
 	}
-	return at > 0 ? dfa->rows[(size_t)at + dfa->row - 1] : ~at;
+	return at > 0 ? rows[(size_t)at + dfa->row - 1] : ~at;
 }
 
 size_t glob_dfa_bytes(const struct glob_dfa *dfa)

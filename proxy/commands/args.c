@@ -28,10 +28,9 @@ bool args_integer(struct slice s, int64_t *v)
 	return true;
 }
 
-bool args_option(struct slice s, const char *name)
+bool args_is_option(struct slice s, const char *name)
 {
-	if (s.n)
-		s.n = strnlen(s.p, s.n);
+	s.n = strnlen(s.p, s.n);
 	return slice_is(s, name);
 }
 

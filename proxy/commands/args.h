@@ -19,9 +19,16 @@ bool args_integer(struct slice s, int64_t *v) __attribute__((warn_unused_result)
  * not known here. */
 enum parsed { PARSED_OK, PARSED_REFUSED, PARSED_UNKNOWN };
 
-/* Whether an option is `name`. Redis compares options as C strings: case ignored,
- * and nothing behind a NUL counts. */
-bool args_option(struct slice s, const char *name);
+/* Only for args_option(). */
+bool args_is_option(struct slice s, const char *name);
+
+/* Whether an option is `name`, which begins with a letter. Redis compares options as C strings:
+ * case ignored, and nothing behind a NUL counts. */
+static inline bool args_option(struct slice s, const char *name)
+{
+	/* Most options are none of those they are compared with: letters that differ. */
+	return s.n && (s.p[0] | 0x20) == (name[0] | 0x20) && args_is_option(s, name);
+}
 
 /* Lua's unpack() ends at 8,000 values: a script calls Redis with no more arguments than this.
  */
