@@ -102,6 +102,7 @@ size_t fast_path_take(struct client *c, struct cursor *k)
 			break;
 	}
 	k->at = (size_t)(p - k->p);
+	k->found = r.what;
 	link_expect_plain(&c->user, count);
 	return p < end ? r.n : 0;
 }

@@ -14,10 +14,12 @@ struct cursor {
 	size_t n;
 	size_t from; /* first byte that was not sent on */
 	size_t at; /* where the current request begins */
+	const struct command_info *found; /* what its name says, if fast_path_take() found it */
 };
 
 /* Moves the cursor over requests that are whole and have only to be passed. Returns the length
- * of the one that ended the run, if that is whole and env->args has its arguments; else 0. */
+ * of the one that ended the run, if that is whole: then env->args has its arguments, and
+ * k->found is set. Else 0. */
 size_t fast_path_take(struct client *c, struct cursor *k);
 
 #endif

@@ -302,8 +302,10 @@ static bool can_be_rewritten(const struct client *c)
 	       memory_has(c->scanned * REWRITTEN_TIMES);
 }
 
-/* `has_args`: they are in env->args already. False: the client is parked. */
-static bool take_whole(struct client *c, struct cursor *k, bool has_args)
+/* `has_args`: they are in env->args already. `found`: what the name says; NULL: it has not been
+ * looked up. False: the client is parked. */
+static bool take_whole(struct client *c, struct cursor *k, bool has_args,
+                       const struct command_info *found)
 {
 	struct request_args *args = &c->env->args;
 	struct context x;
@@ -326,7 +328,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args)
 		view = request_view(args, k->p + k->at, c->scanned, &whole);
 		HASP_ASSERT(whole && view.argc > 0);
 	}
-	what = classifier_find(&c->env->policy, view.argv[0]);
+	what = found ? *found : classifier_find(&c->env->policy, view.argv[0]);
 	if (!links_take(c, links_route(c, &what, &view))) {
 		put_off(c, CLIENT_PARKED_LINK);
 		return false;
@@ -367,7 +369,7 @@ static bool take_request(struct client *c, struct cursor *k)
 		r = request_scan(&c->scan, k->p + at, k->n - at, &used);
 	c->scanned += used;
 	if (r == RESP_OK)
-		return take_whole(c, k, at_start);
+		return take_whole(c, k, at_start, NULL);
 	if (r == RESP_BAD)
 		pass_bad(c, k);
 	else
@@ -377,7 +379,7 @@ static bool take_request(struct client *c, struct cursor *k)
 
 size_t requests_take(struct client *c, const char *p, size_t n)
 {
-	struct cursor k = { p, n, 0, 0 };
+	struct cursor k = { p, n, 0, 0, NULL };
 	bool goes_on = true;
 
 	while (goes_on && k.at + c->scanned < n && !client_is_dead(c)) {
@@ -386,7 +388,7 @@ size_t requests_take(struct client *c, const char *p, size_t n)
 		    (used = fast_path_take(c, &k))) {
 			c->scanned = used;
 			c->scan.empty = false;
-			goes_on = take_whole(c, &k, true);
+			goes_on = take_whole(c, &k, true, k.found);
 			continue;
 		}
 		if (k.at == n)
