@@ -17,9 +17,22 @@ from harness import Hasp, RedisServer  # noqa: E402
 from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
+from harness.sanitizers import sanitized  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
 from harness.wait import TooSlow  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "unless_sanitized: not where hasp is built with a sanitizer")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not sanitized():
+        return
+    out = [item for item in items if item.get_closest_marker("unless_sanitized")]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -122,11 +122,9 @@ def test_lock_that_is_over_and_free_is_taken_again(late, plain, reentrant):
     assert int(them.answer()[1:]) > fence + 10
 
 
-@LAYOUTS
-@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("reentrant, again", [
+    ("count", False), ("count", True), ("refresh", False), ("refresh", True), ("no", False)])
 def test_lease_of_a_lock_that_is_told_late_begins_anew(late, plain, reentrant, again):
-    if again and reentrant == "no":
-        pytest.skip("it is refused")
     before = [("LOCK", LOCK, "PX", 1000)] if again else []
     them = late(verbs(reentrant=reentrant), before)
     them.send(("LOCK", LOCK, "PX", 5000))
@@ -149,15 +147,17 @@ def test_extension_that_is_over_is_not_told_of(late):
 HELD = b"-LOCKED '%s' is held by another owner\r\n" % LOCK.encode()
 
 
-@pytest.mark.parametrize("owner", ["connection", "user", "value"])
-@pytest.mark.parametrize("command, refusal", [
+OVER = [
     (("SETNX", LOCK, "v"), ZERO), (("SET", LOCK, "v", "NX"), NIL), (("SET", LOCK, "v", "NX", "GET"), bulk("5")),
-    (("SET", LOCK, "v"), HELD), (("GETSET", LOCK, "v"), HELD), (("SET", LOCK, "v", "GET"), HELD),
-    (("INCR", LOCK), b":6\r\n")], ids=str)
+    (("SET", LOCK, "v"), HELD), (("GETSET", LOCK, "v"), HELD), (("SET", LOCK, "v", "GET"), HELD)]
+COUNTED = (("INCR", LOCK), b":6\r\n")  # under owner = value it is nobody's
+
+
+@pytest.mark.parametrize("command, refusal, owner", [
+    *((*case, owner) for case in OVER for owner in ("connection", "user", "value")),
+    (*COUNTED, "connection"), (*COUNTED, "user")], ids=str)
 def test_rules_lock_that_is_over_is_not_told_of(late, plain, command, refusal, owner):
     """The lease is hasp's."""
-    if (command[0], owner) == ("INCR", "value"):
-        pytest.skip("nobody's")
     them = late(rule(lease=BRIEF, owner=owner))
     plain.execute_command("ACL", "SETUSER", "other", "on", "nopass", "~*", "&*", "+@all")
     assert them.other.call("AUTH", "other", "any") == OK

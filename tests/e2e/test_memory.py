@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from harness import TOP, encode, until
+from harness.sanitizers import UNLESS_SANITIZED
 
 SMALL = ("--value-mb", "32", "--idle", "500", "--slow", "40")
 MB = 1 << 20
@@ -20,16 +21,7 @@ def memory(*args):
     return done.returncode, done.stdout
 
 
-def sanitized():
-    """A sanitizer's shadow and quarantine are not hasp's memory."""
-    binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
-    return b"__asan_init" in binary or b"__tsan_init" in binary
-
-
-unless_sanitized = pytest.mark.skipif(sanitized(), reason="hasp is built with a sanitizer")
-
-
-@unless_sanitized
+@UNLESS_SANITIZED
 @pytest.mark.parametrize("what, subject", [
     ("big", "hasp"), ("idle", "hasp"), ("stalled", "hasp"),
     ("big", "session"), ("idle", "session"), ("stalled", "session"), ("slow", "session")])
@@ -38,7 +30,7 @@ def test_memory_is_bounded(what, subject):
     assert status == 0 and output.count("ok ") >= 1, output
 
 
-@unless_sanitized
+@UNLESS_SANITIZED
 def test_tester_finds_a_proxy_that_holds_what_is_not_read():
     status, output = memory("--only", "slow", "--subject", "nutcracker")
     assert status == 1 and "BROKEN a client that does not read" in output
@@ -49,7 +41,7 @@ def peak(hasp):
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
-@unless_sanitized
+@UNLESS_SANITIZED
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_client_that_does_not_read_what_comes_over_a_shared_link_is_closed(start_hasp, redis_server):
     """It must not stop the link, which is others', too."""

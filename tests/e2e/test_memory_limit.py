@@ -2,27 +2,21 @@
 """Clients that make hasp keep much: who takes most is closed, and no other."""
 
 import contextlib
-import os
 import pathlib
 import resource
 import select
 import socket
 
 import pytest
-from harness import TOP, encode, until
+from harness import encode, until
 from harness.replies import OK, PONG
+from harness.sanitizers import UNLESS_SANITIZED, sanitized
 from harness.sections import rule
 
 MB = 1 << 20
 LIMIT = 16 * MB
 # The limit, what was on its way when it was reached, and what the allocator keeps.
 BOUND = 3 * LIMIT
-
-
-def sanitized():
-    """A sanitizer's shadow and quarantine are not hasp's memory."""
-    binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
-    return b"__asan_init" in binary or b"__tsan_init" in binary
 
 
 def memory(hasp, field):
@@ -213,7 +207,7 @@ def test_memory_is_given_back(start_hasp, sections):
         assert one.call("PING") == PONG
 
 
-@pytest.mark.skipif(sanitized(), reason="a sanitizer needs the address space")
+@UNLESS_SANITIZED
 def test_when_memory_runs_out_who_takes_most_is_closed(start_hasp, crowd):
     """Whatever the limit says."""
     hasp = start_hasp(rule(pattern="lock:*"))
@@ -227,7 +221,7 @@ def test_when_memory_runs_out_who_takes_most_is_closed(start_hasp, crowd):
         assert other.call("SET", "lock:mine", "y") == OK
 
 
-@pytest.mark.skipif(sanitized(), reason="a sanitizer needs the address space")
+@UNLESS_SANITIZED
 def test_request_for_which_there_is_no_memory_is_refused(start_hasp):
     hasp = start_hasp(rule(pattern="lock:*"))
     until(lambda: "upstream_up" in hasp.log, "commands to be known")

@@ -16,8 +16,9 @@ import struct
 import termios
 
 import pytest
-from harness import TOP, RedisServer, encode, until
+from harness import RedisServer, encode, until
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
+from harness.sanitizers import sanitized
 
 pytestmark = pytest.mark.parametrize("pooling", ["shared"])
 
@@ -453,11 +454,6 @@ def own_memory(pid):
     raise ValueError(pid)
 
 
-def is_sanitized():
-    binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
-    return b"__asan_init" in binary or b"__tsan_init" in binary
-
-
 def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, plain):
     hasp = start_hasp(workers=2)
     # What was taken to start with, and released, is used up by the first ones.
@@ -469,7 +465,7 @@ def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, p
             assert conns[-1].call("GET", "k") == b"$-1\r\n"
         # Of each worker: its own, and a shared one.
         assert len(links(plain)) == 4
-        if not is_sanitized():
+        if not sanitized():
             assert (own_memory(hasp.pid) - before) / 2000 < 640
     finally:
         for conn in conns:

@@ -9,7 +9,7 @@ from harness.info import calls
 from harness.line import entries, nobody_waits, stand
 from harness.marks import BOTH
 from harness.relay import Relay
-from harness.replies import OK, ONE, UNKNOWN
+from harness.replies import OK, ONE, PONG, QUEUED, UNKNOWN
 from harness.sections import VERBS, verbs
 from harness.waiting import KEY, rule
 
@@ -31,6 +31,7 @@ class Lost:
 
     def lose(self, connection, *command, done):
         """Sends it, has Redis carry it out, and loses the answer. Returns what the client is told."""
+        assert connection.call("PING") in (PONG, QUEUED)  # its link is there
         self.relay.swallows = True
         connection.send(encode(*command))
         until(done, f"{command} to be carried out")
@@ -41,7 +42,8 @@ class Lost:
         """hasp must have subscribed before it sends what may have to wait."""
         with self.hasp.connect() as one:
             one.call(*(key + ":0" if word == key else word for word in take))
-            one.call("DEL", key + ":0", *(f"hasp:{side}:{{{key}:0}}" for side in ("fence", "owner")))
+            one.call("DEL", key + ":0")
+        self.plain.delete(key + ":0", *(f"hasp:{side}:{{{key}:0}}" for side in ("fence", "owner")))
 
 
 @pytest.fixture

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of what a sanitizer changes: how much memory hasp takes, and what it does when there is none."""
+
+import functools
+import os
+import pathlib
+
+import pytest
+
+from .processes import TOP
+
+# conftest.py leaves such tests out where hasp is built with one.
+UNLESS_SANITIZED = pytest.mark.unless_sanitized
+
+
+@functools.cache
+def sanitized():
+    """A sanitizer's shadow and quarantine are not hasp's memory."""
+    binary = pathlib.Path(os.environ.get("HASP", TOP / "hasp")).read_bytes()
+    return b"__asan_init" in binary or b"__tsan_init" in binary
