@@ -191,7 +191,10 @@ static bool is_refused_unread(const struct client *c)
 	/* MULTI was accepted: it has logged in. */
 	if (session_in_multi(&c->session) && c->session.nawaited == 0)
 		return false;
-	return links_must_log_in(c) && !c->session.opaque && c->scan.state != 0 &&
+	/* Nor is it known of one whose AUTH was answered unseen. */
+	if (c->session.opaque && c->session.user_unknown)
+		return false;
+	return links_must_log_in(c) && c->scan.state != 0 &&
 	       (c->scan.argc > REQUEST_LOGIN_ARGC || c->scan.bulk > REQUEST_LOGIN_BULK);
 }
 
@@ -201,7 +204,8 @@ static void refuse_unread(struct client *c, struct cursor *k)
 {
 	struct pending_request *r;
 
-	if (c->refused) {
+	/* (Where replies are not followed, no answer would be seen either.) */
+	if (c->refused || c->session.opaque) {
 		pass_bad(c, k);
 		return;
 	}

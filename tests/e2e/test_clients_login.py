@@ -59,6 +59,26 @@ def test_long_command_behind_auth_waits_for_its_answer(start_hasp, protected, co
         assert one.call("PING") == PONG
 
 
+def test_long_command_is_refused_at_its_beginning_where_replies_are_not_followed(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        assert one.call("CLIENT", "REPLY", "SKIP") == NOAUTH
+        one.send(b"*11\r\n")
+        assert one.read() == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+        assert one.at_end()
+
+
+def test_long_command_behind_auth_passes_where_replies_are_not_followed(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    data = encode("AUTH", "secret") + encode("MSET", *(str(n) for n in range(40)))
+    with hasp.connect() as one:
+        assert one.call("CLIENT", "REPLY", "SKIP") == NOAUTH
+        one.send(data[:60])
+        hasp.take_turn()
+        one.send(data[60:])
+        assert [one.read(), one.read()] == [OK, OK]
+
+
 @pytest.mark.parametrize("login", [("AUTH", "wrong"), ("HELLO", 2, "AUTH", "default", "wrong")])
 def test_long_command_behind_a_login_that_is_refused_is_refused(start_hasp, protected, login):
     hasp = start_hasp(upstream=upstream(protected)).is_up()
