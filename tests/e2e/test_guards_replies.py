@@ -25,7 +25,7 @@ WRITES = """
 append K x | append int 1
 bitfield K set u8 0 255 get u4 0 incrby i5 1 1 | bitfield none overflow fail incrby u2 0 3 incrby u2 0 3
 bitop and none K str | bitop not none K
-copy K none | copy K str replace | copy K none db 1
+copy K none | copy K str replace
 decr K | decrby K 3
 del K | del K list none
 expire K 100 | expire none 1 | expire K 100 gt | expire K -1
@@ -47,7 +47,7 @@ lmpop 1 K left | lmpop 2 none K right count 2
 lpop K | lpop K 2 | lpop none 2 | lpop K 0 | rpop K | rpop K 3 | rpop none 1
 lpush K x y | lpushx K x | rpush K x y | rpushx K x
 lrem K 0 b | lset K 0 x | lset list 9 x | ltrim K 1 2
-move K 1 | move K 0
+move K 0
 mset K 1 none 2 | msetnx K 1 none 2 | msetnx none 1
 persist K | pexpire K 100000 | pexpireat K 33177117420000 xx | pexpireat K 33177117420000
 pfadd K x | pfadd none | pfdebug getreg K | pfdebug encoding log | pfmerge none K log | pfmerge K log
