@@ -55,6 +55,7 @@ int hold_tear_down(void **state)
 {
 	struct hold_fixture *f = *state;
 
+	hold_owner_end(&f->owner, false);
 	session_fini(&f->s);
 	hold_table_free(f->holds);
 	fake_jobs_clear();
