@@ -16,6 +16,7 @@
  *   dequeue LOCK VALUE TICKET PLACE undo|tell   -> BYTES
  *       LOCK: h|s|r|v KEY TOKEN
  *   keys ARG...                                 -> KNOWN ARITY_OK INDEX...
+ *   slots KEY...                                -> SLOT TAG ...
  *   scripts                                     -> NAME SHA TEXT ...
  */
 #include <ctype.h>
@@ -26,6 +27,7 @@
 #include "base/fatal.h"
 #include "lock/rewrite/rewrite.h"
 #include "commands/command.h"
+#include "upstream/slot.h"
 
 static const char *const owners[] = { "connection", "address", "name", "user", "value" };
 static const char *const reentrants[] = { "no", "refresh", "count" };
@@ -276,6 +278,20 @@ static void do_keys(const struct commands *t)
 	free(argv);
 }
 
+static void do_slots(void)
+{
+	struct slice *keys;
+	struct resp_view list = read_args(&keys);
+
+	for (size_t i = 0; i < list.argc; i++) {
+		uint16_t slot = slot_of_key(keys[i]);
+		printf(" %u", slot);
+		put_hex(slot_tag(slot));
+	}
+	putchar('\n');
+	free(keys);
+}
+
 static void do_scripts(void)
 {
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
@@ -309,6 +325,8 @@ int main(void)
 			do_try(strcmp(what, "poll") == 0);
 		else if (strcmp(what, "keys") == 0)
 			do_keys(t);
+		else if (strcmp(what, "slots") == 0)
+			do_slots();
 		else
 			do_scripts();
 		fflush(stdout);

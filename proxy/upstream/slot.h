@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * slot: which of a cluster's 16,384 hash slots a key is in. The slot is the CRC16 of the key,
+ * or of its hash tag: what stands between the first `{` and the first `}` behind it, if that is
+ * anything.
+ * Source: https://redis.io/docs/reference/cluster-spec/ ("Hash tags", "Appendix A"), and
+ * keyHashSlot() of Redis.
+ */
+#ifndef HASP_UPSTREAM_SLOT_H
+#define HASP_UPSTREAM_SLOT_H
+
+#include <stdint.h>
+
+#include "base/slice.h"
+
+#define SLOTS 16384
+
+/* The slot of `key`, below SLOTS. */
+uint16_t slot_of_key(struct slice key);
+
+/* The hash tag of `key`, without its braces; the whole key if it has none. */
+struct slice slot_hashed_part(struct slice key);
+
+/* So many bytes has each text of slot_tag(). */
+#define SLOT_TAG_LEN 3
+
+/* A text of letters and digits that is in this slot, for a key beside one that cannot be a hash
+ * tag itself: because it has a `}`, or is empty. The same for as long as hasp exists: other
+ * hasps name keys by it. Valid for ever; may be called by any thread. */
+struct slice slot_tag(uint16_t slot);
+
+#endif
