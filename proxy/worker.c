@@ -29,8 +29,7 @@
 #include "net/watch.h"
 #include "policy/policy.h"
 #include "resp/write.h"
-#include "upstream/control.h"
-#include "upstream/link.h"
+#include "upstream/topology.h"
 
 /* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
  * those of 1 MB in requests; a client reads less at once where requests are short. */
@@ -51,11 +50,10 @@ struct worker {
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
-	struct link_env links;
+	char *scratch; /* replies are read into it */
+	struct topology *topology;
 	struct client_env clients;
-	struct control *control;
 	struct script_jobs *script_jobs;
-	struct pool *pool;
 	struct admission admission;
 	struct ev_timer sweep;
 	struct ev_check begin, check;
@@ -116,10 +114,11 @@ static void worker_check_guards(struct worker *w)
 	w->unfit = faults;
 }
 
-static size_t worker_on_commands(void *arg, const redisReply *reply)
+static size_t worker_on_commands(void *arg, struct node *n, const redisReply *reply)
 {
 	struct worker *w = arg;
 
+	(void)n;
 	return learn_commands(w->clients.policy.commands, reply);
 }
 
@@ -137,7 +136,7 @@ static void worker_on_script_commands(void *arg, const redisReply *reply)
 }
 
 /* What one worker is told, all are. */
-static void worker_check_scripts(struct worker *w)
+static void worker_check_scripts(struct worker *w, struct node *n)
 {
 	const struct policy_env *policy = &w->clients.policy;
 	struct buf out = BUF_INIT;
@@ -147,7 +146,7 @@ static void worker_check_scripts(struct worker *w)
 	    !(policy->rules_enforce || policy->guards_enforce || policy->config->verbs.enabled))
 		return;
 	script_commands_ask(&out);
-	rc = control_call(w->control, 0, buf_slice(&out), worker_on_script_commands, w);
+	rc = control_call(n->control, 0, buf_slice(&out), worker_on_script_commands, w);
 	/* It is up, or this would not run. */
 	HASP_ASSERT(rc == 0);
 	buf_release(&out);
@@ -169,25 +168,26 @@ static void worker_on_unmet(void *arg, const redisReply *reply)
 static void worker_ask_about_unmet(struct worker *w)
 {
 	struct policy_env *policy = &w->clients.policy;
+	struct control *control = w->clients.node->control;
 	struct buf out = BUF_INIT;
 	int rc;
 
-	if (!unmet_is_due(policy->unmet, policy->now) || !control_is_up(w->control))
+	if (!unmet_is_due(policy->unmet, policy->now) || !control_is_up(control))
 		return;
 	unmet_ask(policy->unmet, &out, policy->now);
-	rc = control_call(w->control, 0, buf_slice(&out), worker_on_unmet, w);
+	rc = control_call(control, 0, buf_slice(&out), worker_on_unmet, w);
 	HASP_ASSERT(rc == 0);
 	buf_release(&out);
 }
 
 /* hasp's own connection is there: Redis shall know the scripts before they are called. */
-static void on_control_up(void *arg)
+static void worker_on_node_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
 	policy_use_commands(&w->clients.policy);
 	worker_check_guards(w);
-	worker_check_scripts(w);
+	worker_check_scripts(w, n);
 	for (int i = 0; i < SCRIPT_COUNT; i++) {
 		struct buf out = BUF_INIT;
 		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
@@ -195,7 +195,7 @@ static void on_control_up(void *arg)
 		int rc;
 
 		resp_write_request(&out, argv, 3);
-		rc = control_call(w->control, 0, buf_slice(&out), NULL, NULL);
+		rc = control_call(n->control, 0, buf_slice(&out), NULL, NULL);
 		/* It is up, or this would not run. */
 		HASP_ASSERT(rc == 0);
 		buf_release(&out);
@@ -203,13 +203,15 @@ static void on_control_up(void *arg)
 	script_jobs_resume(w->script_jobs);
 }
 
-/* A client's link may find Redis before hasp's own connections try again. */
-static void on_connected(void *arg)
-{
-	struct worker *w = arg;
+static const struct node_ops worker_node_ops = { worker_on_commands, worker_on_node_up };
 
-	control_retry_now(w->control);
-	subscriber_retry_now(waiters_subscriber(w->clients.policy.waiters));
+/* Does a node owe an answer to hasp itself? */
+static bool is_answer_due(const struct topology *t)
+{
+	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n))
+		if (control_inflight(n->control) > 0)
+			return true;
+	return false;
 }
 
 /* A worker that drains leaves when its clients are gone and Redis has been told what they
@@ -224,7 +226,7 @@ static bool may_leave(struct worker *w)
 		return false;
 	if (w->drain_grace_at <= 0)
 		w->drain_grace_at = now;
-	return (control_inflight(w->control) == 0 && script_jobs_are_done(w->script_jobs)) ||
+	return (!is_answer_due(w->topology) && script_jobs_are_done(w->script_jobs)) ||
 	       now >= w->drain_grace_at + DRAIN_GRACE_SECONDS;
 }
 
@@ -261,37 +263,19 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	worker_ask_about_unmet(w);
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
-	links_reap(&w->links);
+	topology_reap(w->topology);
 }
 
-static bool same(const char *a, const char *b)
+static void use_upstream(struct worker *w, const struct config *config)
 {
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-/* Private links that are open stay where they are; shared ones are left as soon as no reply is
- * due, new ones, and hasp's own, go to the new address. */
-static void use_upstream(struct worker *w, const struct config *old,
-                         const struct config *config)
-{
-	int rc;
-
-	w->links.dialer.timeout_ms = config->connect_timeout_ms;
-	w->links.dialer.keepalive_ms = config->tcp_keepalive_ms;
-	w->links.user = config->upstream_user;
-	w->links.password = config->upstream_password;
-	if (old && same(old->address, config->address) &&
-	    same(old->upstream_user, config->upstream_user) &&
-	    same(old->upstream_password, config->upstream_password))
-		return;
-	rc = address_parse(&w->links.address, config->address);
-	/* The configuration was checked when it was loaded. */
-	HASP_ASSERT(rc == 0);
-	free(w->links.name);
-	w->links.name = xstrdup(config->address);
-	pool_follow_address(w->pool);
-	control_reconnect(w->control);
-	subscriber_reconnect(waiters_subscriber(w->clients.policy.waiters));
+	topology_use(w->topology, &(struct topology_settings){
+					  .address = config->address,
+					  .user = config->upstream_user,
+					  .password = config->upstream_password,
+					  .connect_timeout_ms = config->connect_timeout_ms,
+					  .keepalive_ms = config->tcp_keepalive_ms,
+					  .links_per_login = config->links_per_worker,
+				  });
 }
 
 static void use_config(struct worker *w, struct config *config)
@@ -299,12 +283,11 @@ static void use_config(struct worker *w, struct config *config)
 	struct config *old = w->clients.policy.config;
 
 	policy_use_config(&w->clients.policy, config);
-	pool_set_size(w->pool, config->links_per_worker);
 	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
 	script_jobs_set_max(w->script_jobs, w->clients.account.limit);
-	use_upstream(w, old, config);
+	use_upstream(w, config);
 	buf_release(&w->unfit);
-	if (control_is_up(w->control))
+	if (control_is_up(w->clients.node->control))
 		worker_check_guards(w);
 	config_unref(old);
 }
@@ -374,19 +357,20 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	mailbox_init(&w->mailbox, w->loop);
 	stream_flusher_init(&w->flusher, w->loop);
 	w->resolver = resolver_new(&w->mailbox);
-	w->links = (struct link_env){
-		.flusher = &w->flusher,
-		.dialer = { .loop = w->loop, .resolver = w->resolver },
-		.clock = clock_now,
-		.scratch = xmalloc(REPLY_SCRATCH),
-		.scratch_size = REPLY_SCRATCH,
-		.on_connected = on_connected,
-		.arg = w,
-	};
+	w->scratch = xmalloc(REPLY_SCRATCH);
+	w->topology = topology_new(
+		&(struct link_env){
+			.flusher = &w->flusher,
+			.dialer = { .loop = w->loop, .resolver = w->resolver },
+			.clock = clock_now,
+			.scratch = w->scratch,
+			.scratch_size = REPLY_SCRATCH,
+		},
+		&worker_node_ops, w);
 	w->clients = (struct client_env){
 		.loop = w->loop,
 		.flusher = &w->flusher,
-		.links = &w->links,
+		.node = topology_next(w->topology, NULL),
 		.policy = {
 			.observers = shared->observers,
 			.now = clock_now(),
@@ -398,20 +382,12 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.on_gone = on_client_gone,
 		.arg = w,
 	};
-	list_init(&w->links.dead);
-	w->pool = w->clients.pool = pool_new(w->loop, &w->links);
-	w->control = control_new(&(struct control_how){
-		.env = &w->links,
-		.on_commands = worker_on_commands,
-		.on_up = on_control_up,
-		.arg = w,
-	});
-	w->script_jobs = script_jobs_new(&w->timers.timers, w->control, &shared->secret);
+	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
 	clients_init(&w->clients);
 	policy_init(&w->clients.policy);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
-	w->clients.policy.waiters = waiters_new(&w->timers.timers, &w->links, w->script_jobs,
+	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);
 	use_config(w, config_ref(config));
 	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
@@ -424,16 +400,15 @@ static void worker_free(struct worker *w)
 	admission_close(&w->admission);
 	clients_close(&w->clients, "hasp leaves");
 	clients_reap(&w->clients);
-	pool_free(w->pool);
 	/* Its last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
-	control_free(w->control);
+	topology_stop(w->topology);
 	waiters_free(w->clients.policy.waiters);
 	holds_free(w->clients.policy.holds);
 	read_sets_free(w->clients.policy.read_sets);
 	script_jobs_free(w->script_jobs);
 	loop_timers_fini(&w->timers);
-	links_reap(&w->links);
+	topology_free(w->topology);
 	resolver_free(w->resolver);
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_check_stop(w->loop, &w->begin);
@@ -447,8 +422,7 @@ static void worker_free(struct worker *w)
 	buf_release(&w->unfit);
 	policy_fini(&w->clients.policy);
 	free(w->clients.scratch);
-	free(w->links.scratch);
-	free(w->links.name);
+	free(w->scratch);
 	free(w);
 }
 

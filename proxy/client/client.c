@@ -31,7 +31,7 @@ void clients_init(struct client_env *env)
 	env->flusher->account = &env->account;
 	env->on_unparked = input_resume;
 	env->waiter_ops = &exchange_waiter_ops;
-	pool_set_ops(env->pool, &replies_pool_ops);
+	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 
 void client_new(struct client_env *env, int fd, const char *listener)

@@ -15,8 +15,7 @@
 #include "net/stream.h"
 #include "policy/context.h"
 #include "resp/request.h"
-#include "upstream/link.h"
-#include "upstream/pool.h"
+#include "upstream/node.h"
 
 struct client;
 
@@ -32,8 +31,7 @@ struct client_env {
 	struct ev_loop *loop;
 	struct policy_env policy; /* what commands are decided by */
 	struct stream_flusher *flusher;
-	struct link_env *links;
-	struct pool *pool;
+	struct node *node; /* that serves them */
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;

@@ -65,7 +65,7 @@ static bool on_login_line(struct client *c, struct slice line)
 		return true;
 	/* It serves clients without a login by now. */
 	if (line.n && *line.p == '+')
-		c->env->links->login_required = false;
+		c->env->node->links.login_required = false;
 	exchange_resume(c);
 	return false;
 }

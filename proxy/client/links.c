@@ -24,13 +24,14 @@ static void open_own(struct client *c, enum route route)
 	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
 	bool bare = route == ROUTE_BARE && c->next_link == NEXT_BARE && !plain;
 
-	link_join(link_new(c->env->links, false, plain || bare ? NULL : &login), &c->user);
+	link_join(link_new(&c->env->node->links, false, plain || bare ? NULL : &login),
+	          &c->user);
 	c->shared = c->session.admitted = false;
 	c->bare = bare;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
 	/* (Others ask when they want a shared link.) */
 	if (plain && c->env->policy.config->pooling == POOLING_SESSION)
-		pool_check_login(c->env->pool);
+		pool_check_login(c->env->node->pool);
 }
 
 static bool may_share(const struct client *c, enum route route)
@@ -48,7 +49,7 @@ enum route links_route(const struct client *c, const struct command_info *what,
 		return route;
 	/* It may be over. Until then: Redis hangs up on some clients that have not logged in;
 	 * not on others' link. */
-	pool_check_login(c->env->pool);
+	pool_check_login(c->env->node->pool);
 	return ROUTE_DEDICATED;
 }
 
@@ -60,12 +61,12 @@ static enum pool_answer share(struct client *c)
 	enum pool_answer answer = POOL_NEVER;
 
 	if (c->next_link != NEXT_OWN)
-		answer = pool_ask(c->env->pool, &login, !c->user.link, &c->pool_waiter);
+		answer = pool_ask(c->env->node->pool, &login, !c->user.link, &c->pool_waiter);
 	c->next_link = NEXT_NONE;
 	if (answer != POOL_READY)
 		return answer;
 	client_leave_link(c);
-	pool_join(c->env->pool, &login, &c->user);
+	pool_join(c->env->node->pool, &login, &c->user);
 	c->shared = c->uncounted = true;
 	c->bare = false;
 	/* A ready link shows that Redis took it. */
@@ -80,9 +81,9 @@ static bool take_over(struct client *c, enum route route)
 	struct link_login login = login_of(c);
 	bool is_useful = route == ROUTE_PINNED ||
 	                 (route == ROUTE_DEDICATED &&
-	                  (c->session.logged_in || c->env->links->login_required));
+	                  (c->session.logged_in || c->env->node->links.login_required));
 
-	if (!c->shared || !is_useful || !pool_give(c->env->pool, &login, &c->user))
+	if (!c->shared || !is_useful || !pool_give(c->env->node->pool, &login, &c->user))
 		return false;
 	c->shared = c->uncounted = false;
 	return true;

@@ -11,7 +11,8 @@
  * Redis take it at a time when it did not have to? */
 static inline bool links_must_log_in(const struct client *c)
 {
-	return c->env->links->login_required && !c->session.logged_in && !c->session.admitted;
+	return c->env->node->links.login_required && !c->session.logged_in &&
+	       !c->session.admitted;
 }
 
 /* Is the client on a link that it need not leave, nor wait for? In one branch: each request

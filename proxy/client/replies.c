@@ -289,14 +289,14 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 
 	if (end == LINK_UNREACHABLE)
 		snprintf(error, sizeof(error), "-ERR hasp: upstream %s: %s\r\n",
-		         c->env->links->name, reason);
+		         c->env->node->links.name, reason);
 	else if (end == LINK_REFUSED && is_due)
 		snprintf(error, sizeof(error), "-%s\r\n", reason);
 	else if (is_outcome_unknown(c, end, inflight))
 		snprintf(error, sizeof(error),
 		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "
 		         "not known\r\n",
-		         c->env->links->name, reason);
+		         c->env->node->links.name, reason);
 	if (*error)
 		stream_send(&c->stream, slice_str(error));
 	client_finish(c, reason);

@@ -18,8 +18,9 @@ int fake_line_set_up(void **state)
 	struct fake_line *f = calloc(1, sizeof(*f));
 
 	fake_redis_init(&f->redis);
-	f->all = waiters_new(&f->redis.timers, NULL, f->redis.script_jobs, &f->board);
-	fake_redis_subscriber_up(waiters_subscriber(f->all));
+	f->all = waiters_new(&f->redis.timers, &f->redis.topology, f->redis.script_jobs,
+	                     &f->board);
+	fake_redis_subscriber_up(f->redis.node.subscriber);
 	*state = f;
 	return 0;
 }
@@ -162,7 +163,7 @@ void client_notify_as(struct client *c, int ms, const char *key, int db)
 	parts[3] = slice_str(text);
 	sha1_hex(proof, parts, 5);
 	snprintf(message, sizeof(message), "%s %s", text, proof);
-	fake_redis_publish(waiters_subscriber(c->waiter->all), NULL, message);
+	fake_redis_publish(c->waiter->all->subscriber, NULL, message);
 }
 
 void client_forge(struct client *c, int ms)
@@ -171,7 +172,7 @@ void client_forge(struct client *c, int ms)
 
 	snprintf(message, sizeof(message), "%s 77 %d %040d", c->waiter->ticket, REDIS_MS + ms,
 	         0);
-	fake_redis_publish(waiters_subscriber(c->waiter->all), NULL, message);
+	fake_redis_publish(c->waiter->all->subscriber, NULL, message);
 }
 
 /* --- calls ---------------------------------------------------------------------------- */

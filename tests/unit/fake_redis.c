@@ -64,7 +64,9 @@ void fake_redis_init(struct fake_redis *f)
 	f->control = calloc(1, sizeof(*f->control));
 	f->control->up = true;
 	list_init(&f->control->sent);
-	f->script_jobs = script_jobs_new(&f->timers, f->control, &fake_redis_secret);
+	f->node.control = f->control;
+	f->topology.only = &f->node;
+	f->script_jobs = script_jobs_new(&f->timers, &f->topology, &fake_redis_secret);
 }
 
 /* Takes the next bulk string off `*p`. */
@@ -192,6 +194,8 @@ void fake_redis_fini(struct fake_redis *f)
 	script_jobs_free(f->script_jobs);
 	assert_int_equal(f->timers.n, 0);
 	timers_fini(&f->timers);
+	if (f->node.subscriber)
+		subscriber_free(f->node.subscriber);
 	free(f->control);
 }
 
@@ -210,6 +214,11 @@ void subscriber_free(struct subscriber *s)
 	buf_release(&s->channels);
 	buf_release(&s->told);
 	free(s);
+}
+
+void node_listen(struct node *n, const struct subscriber_how *how)
+{
+	n->subscriber = subscriber_new(how);
 }
 
 void subscriber_open(struct subscriber *s)

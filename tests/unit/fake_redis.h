@@ -8,7 +8,7 @@
  *   lock/ <--timers-- fake_redis_advance()
  *   lock/queue <--subscriber-- fake_redis_publish(), fake_redis_subscriber_up() ...
  *
- * Its functions take the place of upstream/control and upstream/subscriber: a test that has it
+ * Its functions take the place of upstream/control, node and subscriber: a test that has it
  * among its sources does not link those.
  */
 #ifndef HASP_TESTS_UNIT_FAKE_REDIS_H
@@ -26,6 +26,8 @@ struct fake_redis {
 	double now;
 	struct timers timers;
 	struct control *control;
+	struct node node; /* with that control */
+	struct topology topology; /* of that node alone */
 	struct script_jobs *script_jobs;
 };
 

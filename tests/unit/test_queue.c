@@ -120,7 +120,7 @@ static void a_deadline_that_passes_while_a_grant_is_confirmed_is_kept_then(void 
 static void a_message_to_a_waiter_that_has_ended_is_ignored(void **state)
 {
 	struct fake_line *f = *state;
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_publish(s, NULL, "0123456789abcdef-1 5 500000");
 	fake_redis_publish(s, NULL, "nonsense");
@@ -315,7 +315,7 @@ static void a_try_is_not_sent_before_the_subscriber_is_up(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_subscriber_down(s);
 	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
@@ -333,7 +333,7 @@ static void a_try_that_could_not_be_sent_in_time_is_to_be_given_up(void **state)
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
 
-	fake_redis_subscriber_down(waiters_subscriber(f->all));
+	fake_redis_subscriber_down(f->redis.node.subscriber);
 	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
 	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000);
 	assert_string_equal(client_told(c), "ready");
@@ -345,7 +345,7 @@ static void when_redis_cannot_be_reached_a_try_does_not_wait(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_subscriber_down(s);
 	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
@@ -359,7 +359,7 @@ static void what_redis_refuses_is_told_to_those_that_would_wait(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_subscriber_down(s);
 	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);

@@ -140,7 +140,7 @@ static void a_grant_whose_numbers_are_out_of_range_is_none(void **state)
 	for (size_t i = 0; i < sizeof(messages) / sizeof(*messages); i++) {
 		snprintf(message, sizeof(message), "%s %s %040d", c->waiter->ticket,
 		         messages[i], 0);
-		fake_redis_publish(waiters_subscriber(f->all), NULL, message);
+		fake_redis_publish(f->redis.node.subscriber, NULL, message);
 		assert_string_equal(client_told(c), "");
 		assert_int_equal(c->waiter->state, WAITER_QUEUED);
 	}

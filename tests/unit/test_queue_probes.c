@@ -253,11 +253,11 @@ static void newcomers_that_wait_for_the_subscriber_too_go_on_waiting(void **stat
 	fake_redis_advance(&f->redis, 0.03);
 	answer_gone(f);
 	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
-	fake_redis_subscriber_down(waiters_subscriber(f->all));
+	fake_redis_subscriber_down(f->redis.node.subscriber);
 	client_leave(a);
 	fake_redis_advance(&f->redis, 0);
 	assert_string_equal(client_told(newcomer), "");
-	fake_redis_subscriber_up(waiters_subscriber(f->all));
+	fake_redis_subscriber_up(f->redis.node.subscriber);
 	assert_string_equal(client_told(newcomer), "ready");
 	client_leave(newcomer);
 }
@@ -268,7 +268,7 @@ static void after_the_subscriber_was_down_each_waiter_is_asked_for(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *b = client_in_line(f, "key", 2);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	assert_string_equal(fake_redis_channels(s), "+redisson_lock__channel:{key} ");
 	fake_redis_subscriber_down(s);
@@ -289,7 +289,7 @@ static void without_a_connection_waiters_are_confirmed_by_no_answer(void **state
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_break(&f->redis);
 	fake_redis_subscriber_down(s);
@@ -303,7 +303,7 @@ static void a_release_by_redisson_s_clients_is_heard(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *a = client_in_line(f, "key", 1), *other = client_in_line(f, "{b}c", 1);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	assert_string_equal(fake_redis_channels(s),
 	                    "+redisson_lock__channel:{key} +redisson_lock__channel:{b}c ");
@@ -329,7 +329,7 @@ static void redisson_s_channel_is_left_when_the_line_ends(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_in_line(f, "key", 1);
-	struct subscriber *s = waiters_subscriber(f->all);
+	struct subscriber *s = f->redis.node.subscriber;
 
 	(void)fake_redis_channels(s);
 	client_leave(c);

@@ -145,10 +145,11 @@ static void waiters_on_message(void *arg, struct slice channel, struct slice mes
 
 /* --- all of them --------------------------------------------------------------- */
 
-struct waiters *waiters_new(struct timers *timers, struct link_env *links,
+struct waiters *waiters_new(struct timers *timers, const struct topology *topology,
                             struct script_jobs *script_jobs, struct waiter_board *board)
 {
 	struct waiters *all = xcalloc(1, sizeof(*all));
+	struct node *node;
 	uint64_t number;
 
 	random_bytes(&number, sizeof(number));
@@ -164,15 +165,16 @@ struct waiters *waiters_new(struct timers *timers, struct link_env *links,
 	map_init(&all->by_ticket, number);
 	map_init(&all->by_id, number);
 	map_init(&all->by_key, number);
-	all->subscriber = subscriber_new(&(struct subscriber_how){
-		.env = links,
-		.channel = all->channel,
-		.on_up = waiters_on_up,
-		.on_failed = waiters_on_failed,
-		.on_subscribed = waiters_on_subscribed,
-		.on_message = waiters_on_message,
-		.arg = all,
-	});
+	node = topology_node(topology, SLICE_NONE);
+	node_listen(node, &(struct subscriber_how){
+				  .channel = all->channel,
+				  .on_up = waiters_on_up,
+				  .on_failed = waiters_on_failed,
+				  .on_subscribed = waiters_on_subscribed,
+				  .on_message = waiters_on_message,
+				  .arg = all,
+			  });
+	all->subscriber = node->subscriber;
 	return all;
 }
 
@@ -184,17 +186,11 @@ void waiters_free(struct waiters *all)
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		while (all->by_id.buckets[i])
 			line_free(container_of(all->by_id.buckets[i], struct line, by_id));
-	subscriber_free(all->subscriber);
 	map_fini(&all->by_ticket);
 	map_fini(&all->by_id);
 	map_fini(&all->by_key);
 	buf_release(&all->scratch);
 	free(all);
-}
-
-struct subscriber *waiters_subscriber(struct waiters *all)
-{
-	return all->subscriber;
 }
 
 const char *waiters_refusal(const struct waiters *all)

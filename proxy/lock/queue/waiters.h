@@ -32,8 +32,7 @@
 #include "config/types.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
-#include "upstream/link.h"
-#include "upstream/subscriber.h"
+#include "upstream/topology.h"
 
 struct waiters; /* a worker's */
 struct waiter; /* one client that may have to wait, or does */
@@ -46,11 +45,11 @@ struct waiter_board {
 	_Atomic uint32_t waiting[WAITER_BOARD_SLOTS];
 };
 
-/* `timers`, `script_jobs` and `board` outlive it. All times are those of the timers' clock. */
-struct waiters *waiters_new(struct timers *timers, struct link_env *links,
+/* All of them outlive it; the nodes' subscribers are made here. All times are those of the
+ * timers' clock. */
+struct waiters *waiters_new(struct timers *timers, const struct topology *topology,
                             struct script_jobs *script_jobs, struct waiter_board *board);
 void waiters_free(struct waiters *w); /* no waiters are left */
-struct subscriber *waiters_subscriber(struct waiters *w);
 
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);

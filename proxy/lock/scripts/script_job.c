@@ -20,7 +20,7 @@
 
 struct script_jobs {
 	struct timers *timers;
-	struct control *control;
+	const struct topology *topology;
 	struct proofs proofs;
 	struct list waiting; /* jobs that wait for Redis, or to be run once more */
 	size_t nwaiting;
@@ -45,6 +45,11 @@ struct script_job {
 };
 
 static void script_job_on_reply(void *arg, const redisReply *reply);
+
+static struct control *script_jobs_control(const struct script_jobs *all)
+{
+	return topology_node(all->topology, SLICE_NONE)->control;
+}
 
 static size_t script_job_nbytes(const struct script_job *job)
 {
@@ -77,7 +82,8 @@ static int script_job_send(struct script_job *job)
 		script_call_write_as_eval(&eval, job->script, request);
 		request = buf_slice(&eval);
 	}
-	rc = control_call(job->all->control, job->db, request, script_job_on_reply, job);
+	rc = control_call(script_jobs_control(job->all), job->db, request, script_job_on_reply,
+	                  job);
 	buf_release(&eval);
 	return rc;
 }
@@ -165,7 +171,7 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 void script_jobs_resume(struct script_jobs *all)
 {
 	size_t n = all->nwaiting < SWEEP_MOST ? all->nwaiting : SWEEP_MOST;
-	bool more = all->nwaiting > n && control_is_up(all->control);
+	bool more = all->nwaiting > n && control_is_up(script_jobs_control(all));
 
 	/* Those that still have to wait put themselves back, behind the others. */
 	while (n--)
@@ -185,13 +191,13 @@ static void script_job_on_sweep(struct timer *t, double now)
 		timer_stop(all->timers, t);
 }
 
-struct script_jobs *script_jobs_new(struct timers *timers, struct control *control,
+struct script_jobs *script_jobs_new(struct timers *timers, const struct topology *topology,
                                     const struct proof_secret *process)
 {
 	struct script_jobs *all = xcalloc(1, sizeof(*all));
 
 	all->timers = timers;
-	all->control = control;
+	all->topology = topology;
 	proofs_init(&all->proofs, process);
 	list_init(&all->waiting);
 	all->max_nbytes = SIZE_MAX;
@@ -226,7 +232,7 @@ struct proofs *script_jobs_proofs(struct script_jobs *all)
 
 bool script_jobs_are_up(const struct script_jobs *all)
 {
-	return control_is_up(all->control);
+	return control_is_up(script_jobs_control(all));
 }
 
 bool script_jobs_are_done(const struct script_jobs *all)

@@ -24,12 +24,12 @@
 #include "base/timers.h"
 #include "lock/model/proof.h"
 #include "lock/scripts/script.h"
-#include "upstream/control.h"
+#include "upstream/topology.h"
 
 struct script_jobs; /* a worker's */
 
 /* All outlive it. `process`: what the proofs of this process are made with. */
-struct script_jobs *script_jobs_new(struct timers *timers, struct control *control,
+struct script_jobs *script_jobs_new(struct timers *timers, const struct topology *topology,
                                     const struct proof_secret *process);
 /* No call is made again from now on; those that wait are given up: their functions run. */
 void script_jobs_stop(struct script_jobs *all);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "upstream/node.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+
+static size_t node_on_commands(void *arg, const redisReply *reply)
+{
+	struct node *n = arg;
+
+	return n->ops->on_commands(n->arg, n, reply);
+}
+
+static void node_on_control_up(void *arg)
+{
+	struct node *n = arg;
+
+	n->ops->on_up(n->arg, n);
+}
+
+/* A client's link may find Redis before hasp's own connections try again. */
+static void node_on_connected(void *arg)
+{
+	node_retry_now(arg);
+}
+
+struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg)
+{
+	struct node *n = xcalloc(1, sizeof(*n));
+
+	n->links = *links;
+	n->links.on_connected = node_on_connected;
+	n->links.arg = n;
+	list_init(&n->links.dead);
+	n->ops = ops;
+	n->arg = arg;
+	n->pool = pool_new(links->dialer.loop, &n->links);
+	n->control = control_new(&(struct control_how){
+		.env = &n->links,
+		.on_commands = node_on_commands,
+		.on_up = node_on_control_up,
+		.arg = n,
+	});
+	return n;
+}
+
+void node_stop(struct node *n)
+{
+	pool_free(n->pool);
+	n->pool = NULL;
+	control_free(n->control);
+	n->control = NULL;
+}
+
+void node_free(struct node *n)
+{
+	if (n->subscriber)
+		subscriber_free(n->subscriber);
+	links_reap(&n->links);
+	free(n->links.name);
+	free(n);
+}
+
+void node_listen(struct node *n, const struct subscriber_how *how)
+{
+	struct subscriber_how here = *how;
+
+	HASP_ASSERT(!n->subscriber);
+	here.env = &n->links;
+	n->subscriber = subscriber_new(&here);
+}
+
+void node_move(struct node *n, const char *address)
+{
+	int rc = address_parse(&n->links.address, address);
+
+	/* The configuration was checked when it was loaded. */
+	HASP_ASSERT(rc == 0);
+	free(n->links.name);
+	n->links.name = xstrdup(address);
+	pool_follow_address(n->pool);
+	control_reconnect(n->control);
+	if (n->subscriber)
+		subscriber_reconnect(n->subscriber);
+}
+
+void node_retry_now(struct node *n)
+{
+	control_retry_now(n->control);
+	if (n->subscriber)
+		subscriber_retry_now(n->subscriber);
+}

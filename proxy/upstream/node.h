@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * node: one Redis server, as a worker sees it: its address, the shared links to it, hasp's own
+ * connection, and the one that hears what it publishes. Links of a client's own are made with
+ * `links`, too. A node may come to stand for another server: node_move().
+ */
+#ifndef HASP_UPSTREAM_NODE_H
+#define HASP_UPSTREAM_NODE_H
+
+#include "upstream/control.h"
+#include "upstream/link.h"
+#include "upstream/pool.h"
+#include "upstream/subscriber.h"
+
+struct node {
+	struct link_env links;
+	struct pool *pool; /* NULL after node_stop() */
+	struct control *control; /* likewise */
+	struct subscriber *subscriber; /* NULL before node_listen() */
+	const struct node_ops *ops;
+	void *arg;
+};
+
+struct node_ops {
+	/* The reply to COMMAND, which is no error. Returns how many commands it tells of. */
+	size_t (*on_commands)(void *arg, struct node *n, const redisReply *reply);
+	/* `control` is up and logged in; runs before any call could be made. */
+	void (*on_up)(void *arg, struct node *n);
+};
+
+/* `links`: what the links of all nodes share, without an address, which node_move() sets before
+ * the loop runs. `control` then connects by itself. */
+struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg);
+/* Closes the shared links, which have no users any more, and `control`: its calls in flight get
+ * NULL. */
+void node_stop(struct node *n);
+/* After node_stop(), when all links are closed. */
+void node_free(struct node *n);
+
+/* Makes `subscriber`, which is for the caller to open; how->env is set here. Once. */
+void node_listen(struct node *n, const struct subscriber_how *how);
+
+/* From now on the node is the server at `address` (as configured; it is one). Links of clients'
+ * own that are open stay where they are; shared ones are left as soon as no reply is due; new
+ * ones, and hasp's own, go to the new address. The same address: hasp's own log in anew. */
+void node_move(struct node *n, const char *address);
+
+/* Redis is there: if it could not be reached, hasp's own connections try again now. */
+void node_retry_now(struct node *n);
+
+#endif
