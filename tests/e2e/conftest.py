@@ -14,12 +14,14 @@ pytest.register_assert_rewrite("harness")
 
 # pylint: disable=wrong-import-position
 from harness import Hasp, RedisServer  # noqa: E402
+from harness.cluster import Cluster  # noqa: E402
 from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.sanitizers import sanitized  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
+from harness.sentinel import Sentinels  # noqa: E402
 from harness.wait import TooSlow  # noqa: E402
 
 
@@ -71,6 +73,20 @@ def plain(redis_server):
 
 
 @pytest.fixture
+def sentinels():
+    """Three of them, a primary, two replicas."""
+    with Sentinels() as sentinels:
+        yield sentinels
+
+
+@pytest.fixture
+def cluster():
+    """Three primaries, and a replica of each."""
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
 def gates(redis_server):
     """For hasp's `upstream`: they hold up what it sends and is sent."""
     with Gates(redis_server.address) as relay:
@@ -88,7 +104,8 @@ def pooling(request):
 def start_hasp(redis_server, pooling):
     """start_hasp(rules, upstream=..., option=value ...) starts a hasp in front of `redis_server`.
 
-    `rules` are further sections of the file, the rest options of [hasp]. The
+    `rules` are further sections of the file, the rest options of [hasp]. `upstream` is another
+    address, or the lines of [upstream], which a topology of the harness has. The
     test fails when any hasp crashed, left a sanitizer's report or would not go.
     """
     started = []
@@ -96,9 +113,10 @@ def start_hasp(redis_server, pooling):
     def start(rules="", upstream=None, pooling=pooling, env=None, **options):
         options = {"listen": "127.0.0.1:0", **options}
         lines = [f"{name} = {value}" for name, value in options.items()]
+        where = upstream or f"unix:{redis_server.unix}"
         config = "\n".join([
             "[hasp]", *lines,
-            "[upstream]", f"pooling = {pooling}", f"address = {upstream or f'unix:{redis_server.unix}'}",
+            "[upstream]", f"pooling = {pooling}", where if " = " in where else f"address = {where}",
             rules, ""])
         started.append(Hasp(config, env=env))
         return started[-1]

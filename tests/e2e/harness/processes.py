@@ -73,7 +73,10 @@ class Process:
         try:
             yield
         finally:
-            self.signal(signal.SIGCONT)
+            self.thaw()
+
+    def thaw(self):
+        self.signal(signal.SIGCONT)
 
     def kill(self):
         if self.running():
@@ -88,17 +91,17 @@ class Process:
 class RedisServer(Process):
     """A private redis-server: on a unix socket, and on a port that the kernel chose."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, host="127.0.0.1"):
         super().__init__("redis")
         self.options = options
         self.unix = self.dir / "redis.sock"
-        self.host, self.port = "127.0.0.1", 0
+        self.host, self.port = host, 0
         self.start()
 
     def start(self):
         """Also starts it again, on the same port, after stop() or kill()."""
         for _ in range(5):
-            port = self.port or free_port()
+            port = self.port or free_port(self.host)
             self.spawn("redis-server", "--port", port, "--bind", self.host,
                        "--unixsocket", self.unix, "--save", "", "--appendonly", "no",
                        "--enable-debug-command", "local",
@@ -243,7 +246,7 @@ class Hasp(Process):
         return None
 
 
-def free_port():
+def free_port(host="127.0.0.1"):
     with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
+        s.bind((host, 0))
         return s.getsockname()[1]

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A Redis Cluster: three primaries with a replica each, or as many as a test wants.
+
+    with Cluster() as cluster:
+        start_hasp(upstream=cluster.upstream)
+        cluster.migrate(cluster.slot("key"), to=cluster.primaries()[0])
+        old = cluster.owner("key")
+        old.kill()                              or freeze(), or cluster.failover(old)
+        new = cluster.until_moved_from(old, "key")
+        old.start()                             it comes back as a replica
+        cluster.until_ok()
+
+A machine that is too busy may make a replica take over by itself: ask owner() again, do not
+remember it.
+"""
+
+import subprocess
+
+from .nodes import REPLICATION, Node, private_address, remove, settles
+from .processes import free_port
+from .wait import until
+
+SLOTS = 16384
+ASK_AGAIN = 2  # seconds: nodes that have just met may not hear that a failover is asked for
+
+
+class ClusterNode(Node):
+    def __init__(self, *options, host, node_timeout_ms):
+        # Its own choice would be its port plus 10,000, which may be taken, or be no port.
+        bus = free_port(host)
+        super().__init__("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+                         "--cluster-node-timeout", node_timeout_ms, "--cluster-port", bus,
+                         "--cluster-announce-ip", host, "--cluster-replica-validity-factor", 0,
+                         "--cluster-allow-replica-migration", "no", *REPLICATION, *options, host=host)
+        self.bus = bus
+        self.id = self.ask("CLUSTER", "MYID")
+
+    def info(self):
+        told = self.ask("CLUSTER", "INFO")
+        return dict(line.split(":", 1) for line in told.split("\r\n") if line)
+
+    def slots(self):
+        """Whose each range of slots is: [(first, last, id)], as this node sees it."""
+        return [(first, last, primary) for first, last, primary, _ in self.view()]
+
+    def view(self):
+        """[(first, last, the primary's id, its replicas')]."""
+        return sorted((first, last, primary[2], frozenset(replica[2] for replica in replicas))
+                      for first, last, primary, *replicas in self.ask("CLUSTER", "SLOTS"))
+
+
+class Cluster:
+    """`replicas` are those of each primary, `options` are the servers'."""
+
+    def __init__(self, *options, primaries=3, replicas=1, node_timeout_ms=2000):
+        self.host = private_address()
+        self.nodes = []
+        try:
+            for _ in range(primaries * (1 + replicas)):
+                self.nodes.append(ClusterNode(*options, host=self.host, node_timeout_ms=node_timeout_ms))
+            if primaries >= 3:
+                self.cli("create", *map(str, self.nodes), "--cluster-replicas", replicas, "--cluster-yes")
+            else:
+                self._create(primaries)
+            self.until_ok()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _create(self, primaries):
+        """What redis-cli does not do with less than three."""
+        first, *others = self.nodes
+        for node in others:
+            first.ask("CLUSTER", "MEET", node.host, node.port, node.bus)
+        ids = [node.id for node in self.nodes]
+        settles(lambda: all(name in node.ask("CLUSTER", "NODES") for node in self.nodes for name in ids),
+                "the nodes to know each other")
+        for n, node in enumerate(self.nodes[:primaries]):
+            node.ask("CLUSTER", "ADDSLOTSRANGE", n * SLOTS // primaries, (n + 1) * SLOTS // primaries - 1)
+        for n, node in enumerate(self.nodes[primaries:]):
+            node.ask("CLUSTER", "REPLICATE", self.nodes[n % primaries].id)
+
+    @property
+    def addresses(self):
+        return [str(node) for node in self.nodes]
+
+    @property
+    def upstream(self):
+        """Of hasp's [upstream]."""
+        return f"cluster = {' '.join(self.addresses)}"
+
+    @staticmethod
+    def cli(what, *args):
+        """redis-cli --cluster."""
+        done = subprocess.run(["redis-cli", "--cluster", what, *map(str, args)], capture_output=True,
+                              text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    # --- who has what
+
+    def living(self):
+        return [node for node in self.nodes if node.answers()]
+
+    def primaries(self):
+        """Those that have slots, in the order of these."""
+        return settles(lambda: [self.by_id(owner) for owner in dict.fromkeys(owner for *_, owner in self._map())],
+                       "a map of the slots")
+
+    def replicas_of(self, primary):
+        return [node for node in self.living() if node is not primary and node.follows(primary)]
+
+    def by_id(self, name):
+        (node,) = [node for node in self.nodes if node.id == name]
+        return node
+
+    def _map(self):
+        """What all that live agree on, else none."""
+        maps = [node.slots() for node in self.living()]
+        return maps[0] if maps and all(one == maps[0] for one in maps) else []
+
+    def slot(self, key):
+        return settles(lambda: int(self.living()[0].ask("CLUSTER", "KEYSLOT", key)) + 1, "a slot") - 1
+
+    def owner(self, key):
+        """The primary of a key, or of a slot if it is a number, on which all that live agree."""
+        slot = key if isinstance(key, int) else self.slot(key)
+
+        def agreed():
+            for first, last, owner in self._map():
+                if first <= slot <= last and self.by_id(owner).is_primary():
+                    return self.by_id(owner)
+            return None
+
+        return settles(agreed, f"an owner of slot {slot}")
+
+    def key(self, slot, prefix="k"):
+        """A key in that slot."""
+        node = self.living()[0]
+        with node.client(socket_timeout=30) as client:
+            for n in range(0, 1 << 20, 4096):
+                names = [f"{prefix}:{m}" for m in range(n, n + 4096)]
+                pipe = client.pipeline(transaction=False)
+                for name in names:
+                    pipe.execute_command("CLUSTER KEYSLOT", name)
+                for name, found in zip(names, pipe.execute()):
+                    if int(found) == slot:
+                        return name
+        raise LookupError(f"no key for slot {slot}")
+
+    # --- what happens to it
+
+    def _ok(self):
+        nodes = self.living()
+        infos = [node.info() for node in nodes]
+        slots, views = self._map(), [node.view() for node in nodes]
+        if not slots or any(view != views[0] for view in views) or any(info["cluster_state"] != "ok" or int(info["cluster_slots_ok"]) != SLOTS
+                            or int(info["cluster_known_nodes"]) != len(self.nodes) for info in infos):
+            return False
+        owners = {self.by_id(owner) for *_, owner in slots}
+        return (all(node.is_primary() for node in owners)
+                and all(any(node.follows(owner) for owner in owners) for node in nodes if node not in owners))
+
+    def until_ok(self):
+        """All that live agree, every slot has a primary, and the replicas follow."""
+        settles(self._ok, "the cluster to be at rest")
+
+    def until_moved_from(self, old, key):
+        """The new owner of a key, or slot."""
+        return settles(lambda: (node := self.owner(key)) is not old and node, "a replica to take over")
+
+    def failover(self, old):
+        """CLUSTER FAILOVER of one of its replicas, which is the new primary when this returns."""
+        self.until_ok()
+        slot = [first for first, _, owner in self._map() if owner == old.id][0]
+
+        def moved():
+            if self.owner(slot) is not old:
+                return True
+            self.replicas_of(old)[0].ask("CLUSTER", "FAILOVER")
+            try:
+                return until(lambda: old.role()[0] == "slave", "the replica to take over", ASK_AGAIN)
+            except TimeoutError:
+                return False
+
+        settles(moved, "a replica to be elected")
+        return self.until_moved_from(old, slot)
+
+    # --- slots that move
+
+    def begin_migration(self, slot, to):
+        """From now on the owner answers -ASK for keys that it does not have."""
+        source = self.owner(slot)
+        to.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
+        return source
+
+    def move_keys(self, slot, source, to, at_most=None):
+        """So many of its keys, or all."""
+        moved = 0
+        while at_most is None or moved < at_most:
+            keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, min(100, (at_most or 100) - moved))
+            if not keys:
+                break
+            source.ask("MIGRATE", to.host, to.port, "", 0, 5000, "KEYS", *keys)
+            moved += len(keys)
+        return moved
+
+    def end_migration(self, slot, source, to):
+        """The new owner is told first, as redis-cli does, then everybody."""
+        for node in (to, source, *(n for n in self.living() if n not in (to, source))):
+            if node.is_primary():
+                node.ask("CLUSTER", "SETSLOT", slot, "NODE", to.id)
+        settles(lambda: self.owner(slot) is to, "everybody to know of it")
+
+    def migrate(self, slot, to):
+        """A slot with all its keys, step by step. Does nothing when it is there already."""
+        if self.owner(slot) is to:
+            return
+        source = self.begin_migration(slot, to)
+        while self.move_keys(slot, source, to):
+            pass
+        self.end_migration(slot, source, to)
+
+    def reshard(self, source, to, slots):
+        """redis-cli --cluster reshard."""
+        self.cli("reshard", source, "--cluster-from", source.id, "--cluster-to", to.id,
+                 "--cluster-slots", slots, "--cluster-yes")
+
+    def stop(self):
+        remove(self.nodes)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

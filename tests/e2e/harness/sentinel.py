@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Three sentinels, a primary and two replicas.
+
+    with Sentinels() as sentinels:
+        start_hasp(upstream=sentinels.upstream)
+        old = sentinels.primary()
+        old.kill()                              or freeze(), or sentinels.failover()
+        new = sentinels.until_moved_from(old)
+        old.start()                             it comes back as a primary without data, is
+        sentinels.until_stable()                demoted, and follows the new one
+
+A machine that is too busy may make the sentinels fail over by themselves: ask primary() again,
+do not remember it.
+"""
+
+import redis as redis_py
+
+from .nodes import REPLICATION, Node, Unreachable, private_address, remove, settles
+from .processes import Process, free_port
+from .wait import until
+
+NAME = "mymaster"
+# Sentinel looks every second, and tells others every two: that is long for a test. A clock that
+# jumps because the machine is busy must not make it do nothing for 30 s (tilt).
+HASTE = {"info-period": 200, "ping-period": 100, "ask-period": 200, "publish-period": 200,
+         "tilt-trigger": 60000, "tilt-period": 1000, "election-timeout": 3000,
+         "min-link-reconnect-period": 500, "slave-reconf-timeout": 2000}
+
+
+class Sentinel(Process):
+    def __init__(self, host, primary, quorum, down_after_ms, failover_timeout_ms, options):
+        super().__init__("sentinel")
+        self.unix = self.dir / "sentinel.sock"
+        self.config_file = self.dir / "sentinel.conf"
+        for _ in range(5):
+            self.address = (host, free_port(host))
+            self.config_file.write_text("\n".join([
+                f"port {self.address[1]}", f"bind {host}", f"unixsocket {self.unix}",
+                f"sentinel announce-ip {host}",
+                f"sentinel monitor {NAME} {primary.host} {primary.port} {quorum}",
+                f"sentinel down-after-milliseconds {NAME} {down_after_ms}",
+                f"sentinel failover-timeout {NAME} {failover_timeout_ms}",
+                f"sentinel parallel-syncs {NAME} 2", *options, ""]))
+            self.start()
+            if self.running():
+                return
+        raise RuntimeError(f"the sentinel does not start:\n{self.log}")
+
+    def start(self):
+        """Also starts it again, with what it has learnt."""
+        self.spawn("redis-server", self.config_file, "--sentinel")
+        until(lambda: self._ready() or not self.running(), "a sentinel to start")
+
+    def _ready(self):
+        try:
+            self.ask("SENTINEL", "DEBUG", *(word for pair in HASTE.items() for word in pair))
+            return True
+        except Unreachable:
+            return False
+
+    def client(self, **options):
+        return redis_py.Redis(unix_socket_path=str(self.unix), decode_responses=True, **options)
+
+    def ask(self, *command):
+        try:
+            with self.client(socket_timeout=5) as client:
+                return client.execute_command(*command)
+        except (redis_py.exceptions.ConnectionError, redis_py.exceptions.TimeoutError) as error:
+            raise Unreachable(self) from error
+
+    def names(self):
+        """The primary's (host, port)."""
+        host, port = self.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
+        return host, int(port)
+
+    def at_rest(self, others, replicas):
+        """It knows everybody, and does not think that anything is to be done."""
+        told = self.ask("SENTINEL", "MASTER", NAME)
+        told = dict(zip(told[::2], told[1::2]))
+        return (told["flags"] == "master" and int(told["num-other-sentinels"]) == others
+                and int(told["num-slaves"]) == replicas)
+
+
+class Sentinels:
+    """`options` are those of the servers, `sentinel_options` lines of the sentinels' file."""
+
+    def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=1000,
+                 failover_timeout_ms=3000, sentinel_options=()):
+        self.host = private_address()
+        self.nodes, self.sentinels = [], []
+        self.options = (*REPLICATION, "--replica-announce-ip", self.host, *options)
+        try:
+            self.nodes.append(Node(*self.options, host=self.host))
+            for _ in range(replicas):
+                self.nodes.append(Node(*self.options, "--replicaof",
+                                       f"{self.host} {self.nodes[0].port}", host=self.host))
+            settles(lambda: all(node.follows(self.nodes[0]) for node in self.nodes[1:]), "the replicas")
+            # A server that comes back knows of nobody, until the sentinels tell it whom to follow.
+            for node in self.nodes:
+                node.options = self.options
+            for _ in range(sentinels):
+                self.sentinels.append(Sentinel(self.host, self.nodes[0], quorum, down_after_ms,
+                                               failover_timeout_ms, sentinel_options))
+            self.until_stable()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def addresses(self):
+        return ["%s:%d" % sentinel.address for sentinel in self.sentinels]
+
+    @property
+    def upstream(self):
+        """Of hasp's [upstream]."""
+        return f"sentinels = {' '.join(self.addresses)}\nmaster = {NAME}"
+
+    def at(self, address):
+        (node,) = [node for node in self.nodes if node.address == address]
+        return node
+
+    def named(self):
+        """The server that all sentinels that run name; None: they do not agree yet."""
+        names = {sentinel.names() for sentinel in self.sentinels if sentinel.running()}
+        return self.at(names.pop()) if len(names) == 1 else None
+
+    def primary(self):
+        """The server that is, and of which all sentinels say that it is."""
+        def agreed():
+            node = self.named()
+            return node if node and node.is_primary() else None
+
+        return settles(agreed, "a primary")
+
+    def replicas(self):
+        primary = self.primary()
+        return [node for node in self.nodes if node is not primary]
+
+    def _stable(self):
+        primary = self.named()
+        others = len(self.sentinels) - 1
+        return (primary is not None and primary.is_primary()
+                and all(node.follows(primary) for node in self.nodes if node is not primary and node.answers())
+                and all(sentinel.at_rest(others, len(self.nodes) - 1)
+                        for sentinel in self.sentinels if sentinel.running())
+                and primary)
+
+    def until_stable(self):
+        """The primary, when all servers that live follow it, and no sentinel wants to do anything."""
+        return settles(self._stable, "the sentinels and servers to be at rest")
+
+    def until_moved_from(self, old):
+        """The new primary, when the sentinels name one."""
+        def moved():
+            node = self.named()
+            return node if node and node is not old and node.is_primary() else None
+
+        return settles(moved, "the sentinels to choose a new primary")
+
+    def failover(self):
+        """SENTINEL FAILOVER. Returns (old, new), when the sentinels name the new one."""
+        old = self.until_stable()
+        asked = self.sentinels[0]
+
+        def accepted():
+            if self.named() is not old:
+                return True
+            try:
+                asked.ask("SENTINEL", "FAILOVER", NAME)
+            except redis_py.exceptions.ResponseError:  # -INPROG, -NOGOODSLAVE: not now
+                return False
+            return True
+
+        settles(accepted, "a sentinel to begin with the failover")
+        return old, self.until_moved_from(old)
+
+    def stop(self):
+        remove([*self.sentinels, *self.nodes])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
