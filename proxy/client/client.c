@@ -78,19 +78,11 @@ void clients_reap(struct client_env *env)
 		client_free(container_of(node, struct client, node));
 }
 
-/* A request that streams has no answer before it ends. */
-static bool waits_for_answer(const struct client *c)
-{
-	return client_is_parked(c) || c->user.inflight > (c->state == CLIENT_STREAMING) ||
-	       (c->user.link && !c->shared && link_pending(c->user.link)) ||
-	       stream_pending(&c->stream);
-}
-
 /* It is the client's turn to say something; a part of a request is nothing. */
 static bool is_silent(const struct client *c)
 {
-	return !client_is_listener(c) && !waits_for_answer(c) &&
-	       !session_in_multi(&c->session) && !c->session.txn.watching;
+	return !client_is_listener(c) && !client_waits_for_answer(c) &&
+	       !session_in_transaction(&c->session);
 }
 
 static void sweep_finishing(struct client_env *env, double now)

@@ -203,21 +203,26 @@ bool client_is_listener(const struct client *c)
 	       session_is_subscribed(&c->session);
 }
 
+bool client_waits_for_answer(const struct client *c)
+{
+	return client_is_parked(c) || c->user.inflight > (c->state == CLIENT_STREAMING) ||
+	       client_has_unsent(c) || stream_pending(&c->stream);
+}
+
 /* The application counts on what was done over this connection. */
 static bool is_at_work(const struct client *c)
 {
 	double now = clock_now();
 
-	return session_in_multi(&c->session) || c->session.txn.watching ||
+	return session_in_transaction(&c->session) ||
 	       hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now);
 }
 
 /* Nothing that it sent, or that is sent to it, is under way. */
 static bool is_quiet(const struct client *c)
 {
-	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && c->user.inflight == 0 &&
-	       (!c->user.link || c->shared || link_pending(c->user.link) == 0) &&
-	       stream_pending(&c->stream) == 0 && !stream_has_input(&c->stream);
+	return c->state == CLIENT_OPEN && buf_len(&c->in) == 0 && !client_waits_for_answer(c) &&
+	       !stream_has_input(&c->stream);
 }
 
 void client_drain(struct client *c)

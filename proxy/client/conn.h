@@ -55,11 +55,16 @@ static inline size_t client_nbytes(const struct client *c)
 /* Counts all of it anew, when that may have grown, or shrunk. */
 void client_count_memory(struct client *c);
 
+/* Does the client's own link, if it has one, keep requests that Redis has not taken? */
+static inline bool client_has_unsent(const struct client *c)
+{
+	return !c->shared && c->user.link && link_pending(c->user.link);
+}
+
 /* The same where little is kept for nearly every client: for as much as goes unnoticed. */
 static inline void client_notice_memory(struct client *c)
 {
-	if (c->share.nbytes || client_nbytes(c) >= ACCOUNT_LEAST ||
-	    (!c->shared && c->user.link && link_pending(c->user.link)))
+	if (c->share.nbytes || client_nbytes(c) >= ACCOUNT_LEAST || client_has_unsent(c))
 		client_count_memory(c);
 }
 
@@ -88,6 +93,9 @@ void client_end_wait(struct client *c);
 
 /* Quiet by nature: it waits for what others publish, or for what it replicates. */
 bool client_is_listener(const struct client *c);
+
+/* Is a reply due to the client, or on its way? A request that streams gets none before it ends. */
+bool client_waits_for_answer(const struct client *c);
 
 /* While hasp drains: closes the client if nothing of it is under way and it has no lock, guard
  * or transaction; else this is asked again when the last reply that is due was sent to it. */

@@ -51,6 +51,12 @@ static inline bool session_in_multi(const struct session *s)
 	return transaction_is_open(&s->txn);
 }
 
+/* Does Redis keep something for a transaction of the client's: queued commands, watched keys? */
+static inline bool session_in_transaction(const struct session *s)
+{
+	return session_in_multi(s) || s->txn.watching;
+}
+
 /* The memory that the session owns. */
 static inline size_t session_nbytes(const struct session *s)
 {
