@@ -214,8 +214,8 @@ static bool is_at_work(const struct client *c)
 {
 	double now = clock_now();
 
-	return session_in_transaction(&c->session) ||
-	       hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now);
+	return session_in_transaction(&c->session) || hold_owner_has_any(&c->holds, now) ||
+	       read_set_has_any(&c->read_set, now);
 }
 
 /* Nothing that it sent, or that is sent to it, is under way. */

@@ -94,7 +94,8 @@ void client_end_wait(struct client *c);
 /* Quiet by nature: it waits for what others publish, or for what it replicates. */
 bool client_is_listener(const struct client *c);
 
-/* Is a reply due to the client, or on its way? A request that streams gets none before it ends. */
+/* Is a reply due to the client, or on its way? Of a request that streams, none is due before it
+ * ends. */
 bool client_waits_for_answer(const struct client *c);
 
 /* While hasp drains: closes the client if nothing of it is under way and it has no lock, guard

@@ -187,6 +187,7 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	bool failed = resp_reply_is_error(reply);
 
 	if (op->phase == GUARD_OP_HAND_OFF && op->result == GUARD_OP_FAILED) {
+		op->unlisted = failed;
 		(void)guard_op_step(op, GUARD_EVENT_RELEASED);
 		stream_send(&c->stream, buf_slice(&op->answer));
 		guard_end(c, GUARD_OP_FAILED);

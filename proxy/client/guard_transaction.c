@@ -285,8 +285,9 @@ static void end_execution(struct client *c, const struct resp_reply *reply,
 {
 	struct guard_op *op = c->current->guard_op;
 
-	/* Of the application's own WATCH. */
+	/* Of the application's own WATCH, for which no script has listed a reader. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
+	op->unlisted |= op->kind == GUARD_OP_WATCH_EXEC && resp_reply_is_error(reply);
 	if (op->kind == GUARD_OP_WATCH_EXEC && !guard_op_is_shared(op))
 		/* It has been forwarded. */
 		end_transaction(c, SLICE_NONE, result_of(reply, captured), reply, captured);

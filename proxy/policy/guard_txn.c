@@ -70,15 +70,42 @@ static struct decision exec_block(struct context *x, struct guard_op *op)
 	return context_guard(session_exec_pending(x->session), op);
 }
 
+/* Redis has refused one of its commands: an application that swallows that has read nothing. */
+static void note_aborted(struct context *x)
+{
+	const struct transaction *t = &x->session->txn;
+	struct guard_op *op;
+
+	if (t->nkept != t->nqueued)
+		return;
+	switch (buf_len(&t->kept)
+	                ? guard_find_block(x, buf_slice(&t->kept), GUARD_OP_BLOCK, &op)
+	                : GUARD_BLOCK_UNCLEAR) {
+	case GUARD_BLOCK_NONE:
+		break;
+	case GUARD_BLOCK_UNCLEAR:
+		read_set_overflow(x->read_set);
+		break;
+	case GUARD_BLOCK_OP:
+		op->unlisted = true;
+		guard_op_complete(op, GUARD_OP_FAILED);
+		guard_op_free(op);
+		break;
+	}
+}
+
 static bool decide_exec(struct context *x, struct decision *d)
 {
 	struct transaction *t = &x->session->txn;
 	bool aborted = t->state == TRANSACTION_ABORTED;
 	struct guard_op *op;
 
-	/* Redis refuses it, or a command in it. */
-	if (!transaction_is_open(t) || t->nqueued == 0 || (aborted && !x->session->nawaited))
+	if (!transaction_is_open(t) || t->nqueued == 0)
 		return false;
+	if (aborted && !x->session->nawaited) {
+		note_aborted(x);
+		return false;
+	}
 	if (x->session->nawaited) {
 		*d = (struct decision){ .verdict = DISPATCH_DEFER };
 		return true;

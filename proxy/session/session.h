@@ -51,7 +51,7 @@ static inline bool session_in_multi(const struct session *s)
 	return transaction_is_open(&s->txn);
 }
 
-/* Does Redis keep something for a transaction of the client's: queued commands, watched keys? */
+/* Does Redis keep queued commands or watched keys for it? */
 static inline bool session_in_transaction(const struct session *s)
 {
 	return session_in_multi(s) || s->txn.watching;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/decode.h"
 
+#include <string.h>
+
 /* The reader takes up to 100 bytes for each element, and an element has four bytes at least.
  * What hasp asks for is answered by less than a tenth of this. */
 #define DECODE_MAX ((size_t)2 * 1024 * 1024)
@@ -19,4 +21,15 @@ redisReply *reply_decode(struct slice frame)
 		reply = NULL;
 	redisReaderFree(reader);
 	return reply;
+}
+
+bool reply_error_is_temporary(const char *error)
+{
+	static const char *const codes[] = { "LOADING ",  "BUSY ",       "MASTERDOWN ",
+		                             "READONLY ", "NOREPLICAS ", "OOM " };
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
+		if (strncmp(error, codes[i], strlen(codes[i])) == 0)
+			return true;
+	return false;
 }

@@ -6,6 +6,7 @@
 #define HASP_UPSTREAM_DECODE_H
 
 #include <hiredis/hiredis.h>
+#include <stdbool.h>
 
 #include "base/slice.h"
 
@@ -13,5 +14,9 @@
  * The caller frees the result with freeReplyObject(); NULL when hiredis does not understand the
  * frame. */
 redisReply *reply_decode(struct slice frame);
+
+/* Does the error, without the dash, only say that Redis cannot do it at the moment: it loads
+ * its data, a script runs for too long, it is a replica for now ...? */
+bool reply_error_is_temporary(const char *error);
 
 #endif

@@ -84,7 +84,11 @@ static void subscriber_on_reply(struct subscriber *s, const redisReply *r)
 	if (r->type == REDIS_REPLY_ERROR) {
 		/* An ACL may forbid a channel of subscriber_add(): then no message comes. */
 		if (!s->up)
-			subscriber_disconnect(s, LINK_REFUSED, r->str);
+			subscriber_disconnect(s,
+			                      reply_error_is_temporary(r->str)
+			                              ? LINK_UNREACHABLE
+			                              : LINK_REFUSED,
+			                      r->str);
 		return;
 	}
 	if (r->type != REDIS_REPLY_ARRAY || r->elements < 3)

@@ -3,6 +3,8 @@
 seen, for its owner's next write to the key is refused, too.
 """
 
+import contextlib
+
 import pytest
 from harness import encode, until
 from harness.guards import (GUARD, KEY, guard, is_locked, is_lost, named, overtake, stands, transact)
@@ -303,3 +305,49 @@ def test_bitfield_that_only_gets_is_no_write(start_hasp, plain, owner):
         assert other.call("SET", KEY, "a") == OK
         assert two.call(*gets) == b"*2\r\n:97\r\n:1\r\n"
         assert two.call("SET", KEY, "two") == OK
+
+@contextlib.contextmanager
+def busy(plain, redis_server):
+    """A script runs for too long: Redis answers BUSY."""
+    plain.config_set("busy-reply-threshold", 1)
+    with redis_server.connect() as slow, redis_server.connect() as past:
+        slow.send(encode("EVAL", "while true do end", "0"))
+        until(lambda: past.call("PING").startswith(b"-BUSY"), "the script to be slow")
+        yield
+        assert past.call("SCRIPT", "KILL") == OK
+        assert slow.read().startswith(b"-")
+
+
+@contextlib.contextmanager
+def out_of_memory(plain, _redis_server):
+    plain.config_set("maxmemory", 1)
+    yield
+    plain.config_set("maxmemory", 0)
+
+
+@ANY
+@pytest.mark.parametrize("refusing", [busy, out_of_memory])
+@pytest.mark.parametrize("read", [[("GET", KEY)], [("MULTI",), ("GET", KEY), ("EXEC",)]])
+def test_read_that_redis_itself_refused_counts(start_hasp, plain, redis_server, owner, refusing, read):
+    hasp = start_hasp(guard(owner=owner, lease="60s"))
+    with named(hasp, "one") as one:
+        with refusing(plain, redis_server):
+            for command in read:
+                reply = one.call(*command)
+            assert reply.startswith((b"-BUSY", b"-OOM", b"-EXECABORT"))
+        overtake(plain)
+        assert is_lost(one.call("SET", KEY, "one"))
+        assert plain.get(KEY) == "other"
+
+
+@pytest.mark.parametrize("refusing", [busy, out_of_memory])
+def test_redis_knows_later_of_a_shared_owner_s_read_that_it_refused(start_hasp, plain, redis_server, refusing):
+    hasp = start_hasp(guard(owner="name", lease="60s"))
+    with named(hasp, "one") as one, named(hasp, "one") as two:
+        with refusing(plain, redis_server):
+            assert one.call("GET", KEY).startswith((b"-BUSY", b"-OOM"))
+        overtake(plain)
+        until(lambda: plain.exists(READERS), "the owner to be listed")
+        assert is_lost(two.call("SET", KEY, "two"))
+        assert plain.get(KEY) == "other"
+        assert two.call("SET", KEY, "two") == OK  # it was told

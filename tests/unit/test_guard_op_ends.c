@@ -247,6 +247,40 @@ static void a_shared_owner_s_read_that_failed_counts_under_another_name_only(voi
 	assert_false(e->read || e->lost);
 }
 
+/* No script has listed the owner: hasp's own connection does, once; until Redis says otherwise
+ * the connection must own the guard. */
+static void a_shared_owner_s_read_that_redis_refused_is_listed(void **state)
+{
+	static const struct slice refusals[] = {
+		SLICE_LIT("-BUSY Redis is busy running a script.\r\n"),
+		SLICE_LIT("-OOM command not allowed\r\n"),
+	};
+
+	for (size_t i = 0; i < sizeof(refusals) / sizeof(*refusals); i++) {
+		struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT,
+		                                           shared(reading("k")));
+		guard_op_refused(op, refusals[i]);
+		end(op, GUARD_OP_FAILED);
+		assert_true(guard_fixture_entry(*state, "k")->unlisted);
+		assert_int_equal(fake_jobs_count(" token read"), 1);
+	}
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, shared(reading("k"))),
+	    GUARD_OP_CARRIED_OUT);
+	assert_false(guard_fixture_entry(*state, "k")->unlisted);
+	fake_jobs_clear();
+}
+
+static void what_a_script_refused_it_has_listed(void **state)
+{
+	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT,
+	                                           shared(reading("k")));
+
+	guard_op_refused(op, SLICE_LIT("-LOCKED 'k' is guarded by another owner\r\n"));
+	end(op, GUARD_OP_FAILED);
+	assert_false(guard_fixture_entry(*state, "k")->unlisted);
+	assert_jobs("");
+}
+
 static void a_read_that_redis_answered_with_wrongtype_leaves_nothing(void **state)
 {
 	struct guard_op *op = guard_fixture_single(*state, GUARD_OP_SCRIPT, reading("k"));
@@ -472,6 +506,8 @@ int main(void)
 		TEST(a_read_that_was_carried_out_counts),
 		TEST(a_read_that_failed_counts_as_one_that_was_lost),
 		TEST(a_shared_owner_s_read_that_failed_counts_under_another_name_only),
+		TEST(a_shared_owner_s_read_that_redis_refused_is_listed),
+		TEST(what_a_script_refused_it_has_listed),
 		TEST(a_read_that_redis_answered_with_wrongtype_leaves_nothing),
 		TEST(a_refused_write_that_reads_as_well_leaves_nothing),
 		TEST(at_multi_a_key_that_was_lost_still_counts_as_read),

@@ -216,6 +216,18 @@ static void a_refusal_is_kept_until_it_works(void **state)
 	assert_null(subscriber_refusal(f->subscriber));
 }
 
+/* Clients are told of it by Redis itself, and may wait again as soon as it can. */
+static void that_redis_cannot_at_the_moment_is_no_refusal(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f);
+	played_server_expect(&f->server, SUBSCRIBE_OWN);
+	played_server_send(&f->server, "-BUSY Redis is busy running a script.\r\n");
+	assert_heard(f, "failed ");
+	assert_null(subscriber_refusal(f->subscriber));
+}
+
 static void another_channel_that_is_refused_does_not_end_it(void **state)
 {
 	struct fixture *f = *state;
@@ -346,6 +358,7 @@ int main(void)
 		TEST(other_channels_come_and_go),
 		TEST(other_channels_are_not_subscribed_while_it_is_not_up),
 		TEST(a_refusal_is_kept_until_it_works),
+		TEST(that_redis_cannot_at_the_moment_is_no_refusal),
 		TEST(another_channel_that_is_refused_does_not_end_it),
 		TEST(what_is_no_reply_ends_the_connection),
 		TEST(a_message_that_is_too_long_ends_the_connection),

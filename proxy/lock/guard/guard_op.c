@@ -132,7 +132,7 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 		.lease_ms = k->lease_ms,
 		.shared = e->shared,
 		.lost = lost,
-		.held = e->renamed || lost ||
+		.held = e->renamed || lost || e->unlisted ||
 		        (!e->shared && (e->read || k->must_own || op->acquired)),
 		.writes = k->writes,
 		.acquires = k->acquires,
@@ -260,6 +260,8 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	struct guard_op_key *lost = NULL;
 
 	op->answered = slice_starts(line, SLICE_LIT("-WRONGTYPE "));
+	op->unlisted = !op->answered && !slice_starts(line, SLICE_LIT("-LOCKED ")) &&
+	               !slice_starts(line, SLICE_LIT("-LOCKLOST "));
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
@@ -275,7 +277,7 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 		lost->entry->lost = true;
 		return;
 	}
-	lost->entry->read = lost->entry->refused = false;
+	lost->entry->read = lost->entry->refused = lost->entry->unlisted = false;
 	lost->told = lost->writes;
 }
 
@@ -335,7 +337,7 @@ void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 	for (size_t i = 0; i < op->n; i++) {
 		struct guard_op_key *k = &op->keys[i];
 		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
-			read_set_entry_refused(k->entry);
+			read_set_entry_refused(k->entry, op->unlisted);
 		else if (k->acquires && result != GUARD_OP_FAILED)
 			read_set_entry_read(k->entry);
 		else if (!k->entry->read || (result == GUARD_OP_CARRIED_OUT && k->releases))

@@ -205,20 +205,25 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 void read_set_entry_read(struct read_set_entry *e)
 {
 	e->read = true;
-	e->renamed = e->lost = e->refused = false;
+	e->renamed = e->lost = e->refused = e->unlisted = false;
 }
 
-void read_set_entry_refused(struct read_set_entry *e)
+void read_set_entry_refused(struct read_set_entry *e, bool unlisted)
 {
 	if (e->read)
 		return;
 	e->refused = e->shared;
 	e->read = e->lost = !e->shared;
+	if (!e->shared || !unlisted || e->unlisted)
+		return;
+	e->unlisted = true;
+	if (read_set_entry_db(e) >= 0)
+		read_set_entry_release(e, GUARD_DONE_READ);
 }
 
 void read_set_entry_over(struct read_set_entry *e)
 {
-	e->read = e->renamed = e->lost = e->refused = false;
+	e->read = e->renamed = e->lost = e->refused = e->unlisted = false;
 	if (!e->read_set->overflowed)
 		entry_free(e);
 }

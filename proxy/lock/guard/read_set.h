@@ -63,6 +63,7 @@ struct read_set_entry {
 	bool lost; /* another owner had the guard since the read, as far as is known here */
 	bool refused; /* (shared) so was the last read, which Redis knows of that owner; under
 	               * another token it counts as read */
+	bool unlisted; /* (refused) as long as hasp does not know that Redis knows */
 	int64_t lease_ms; /* of the guard */
 };
 
@@ -83,8 +84,8 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 void read_set_entry_read(struct read_set_entry *e);
 /* The read was refused, and the application may have swallowed the error: counts as a read
  * whose guard was lost, unless the key was read before. A shared owner must be listed as a
- * reader as well. */
-void read_set_entry_refused(struct read_set_entry *e);
+ * reader as well; `unlisted`: it may not be yet, and hasp's own connection does it. */
+void read_set_entry_refused(struct read_set_entry *e, bool unlisted);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
 /* hasp's own connection releases the guard, or lists the owner as a reader: see `done`. */

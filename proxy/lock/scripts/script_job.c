@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "lock/scripts/script_call.h"
+#include "upstream/decode.h"
 
 /* How often the jobs that wait for Redis are run again, or given up. */
 #define SWEEP_SECONDS 0.5
@@ -137,19 +138,6 @@ static void script_job_start(struct script_job *job)
 		script_job_wait(job, NULL);
 }
 
-/* Redis cannot run it at the moment: it loads its data, another script runs for too long, it is
- * a replica for now ... */
-static bool is_temporary_error(const redisReply *reply)
-{
-	static const char *const errors[] = { "LOADING ",  "BUSY ",       "MASTERDOWN ",
-		                              "READONLY ", "NOREPLICAS ", "OOM " };
-
-	for (size_t i = 0; i < sizeof(errors) / sizeof(*errors); i++)
-		if (strncmp(reply->str, errors[i], strlen(errors[i])) == 0)
-			return true;
-	return false;
-}
-
 static void script_job_on_reply(void *arg, const redisReply *reply)
 {
 	struct script_job *job = arg;
@@ -158,7 +146,7 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 	if (is_error && !job->eval && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
 		job->eval = true;
 		script_job_start(job);
-	} else if (!reply || (is_error && is_temporary_error(reply))) {
+	} else if (!reply || (is_error && reply_error_is_temporary(reply->str))) {
 		script_job_wait(job, reply);
 	} else if (job->again) {
 		job->again--;

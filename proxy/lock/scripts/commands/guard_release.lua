@@ -20,8 +20,7 @@ local guard, queue, readers = unpack(KEYS)
 local token, done = unpack(ARGV, 2)
 if done == 'read' then
 	-- break forget_refused: redis.call('HLEN', readers)
-	add_reader(readers, token)
-	return 1
+	return add_reader(readers, token) or 1
 end
 if readers ~= guard and done == 'written' then
 	redis.call('HDEL', readers, token)
