@@ -42,6 +42,7 @@ struct commands {
 #define EXPIRY(what) .expiry = EXPIRY_##what,
 #define SESSION(what) .session = SESSION_##what,
 #define VALUE(what) .value = VALUE_##what,
+#define CLUSTER(what) .cluster = CLUSTER_##what,
 
 #define COMMAND(name, arity, flags, keys, ...) { name, flags, keys, arity, { __VA_ARGS__ } },
 

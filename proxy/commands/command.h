@@ -127,6 +127,25 @@ enum command_session {
 	SESSION_WAIT,
 };
 
+enum command_cluster {
+	CLUSTER_KEYS,
+	CLUSTER_COUNT,
+	CLUSTER_VALUES,
+	CLUSTER_PAIRS,
+	CLUSTER_SUM,
+	CLUSTER_LIST,
+	CLUSTER_SAME,
+	CLUSTER_LEAST,
+	CLUSTER_SCAN,
+	CLUSTER_RANDOM,
+	CLUSTER_SCRIPT,
+	CLUSTER_FUNCTION,
+	CLUSTER_STREAMS,
+	CLUSTER_SECOND,
+	CLUSTER_NUMKEYS,
+	CLUSTER_DISABLED,
+};
+
 /* What COMMAND does not tell. */
 struct command_facts {
 	uint8_t writes; /* enum command_writes */
@@ -138,6 +157,7 @@ struct command_facts {
 	uint8_t expiry; /* enum command_expiry */
 	uint8_t session; /* enum command_session */
 	uint8_t value; /* enum command_value */
+	uint8_t cluster; /* enum command_cluster */
 };
 
 /* As long as a name can be, with a NUL behind it. */

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cluster/merge.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "cluster/split.h"
+#include "resp/reply.h"
+#include "resp/write.h"
+
+/* Nodes of different versions, or a command that was renamed at one of them only. */
+static const struct slice unlike = SLICE_LIT(
+	"-ERR hasp: the nodes of the cluster gave replies that do not fit together\r\n");
+
+static bool is_error(struct slice reply)
+{
+	return reply.n && (*reply.p == '-' || *reply.p == '!');
+}
+
+/* Appends the first error. False: there is none. */
+static bool merge_error(const struct slice *replies, size_t n, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (is_error(replies[i])) {
+			buf_append(out, replies[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* False: it is none. */
+static bool read_integer(struct slice reply, long long *v)
+{
+	struct resp_reply r;
+
+	if (!reply_next(&reply, &r) || r.type != ':')
+		return false;
+	*v = r.integer;
+	return true;
+}
+
+static void write_integer(struct buf *out, long long v)
+{
+	buf_printf(out, ":%lld\r\n", v);
+}
+
+static void merge_sum(const struct slice *replies, size_t n, struct buf *out)
+{
+	long long sum = 0, v;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!read_integer(replies[i], &v)) {
+			buf_append(out, unlike);
+			return;
+		}
+		/* Counts of keys: they do not come near the end of the numbers. */
+		sum = (long long)((unsigned long long)sum + (unsigned long long)v);
+	}
+	write_integer(out, sum);
+}
+
+/* How many elements an array has; -1: it is none. */
+static long long count_elements(struct slice reply)
+{
+	const char *end = reply.n ? memchr(reply.p, '\r', reply.n) : NULL;
+	long long n = 0;
+
+	if (!end || *reply.p != '*' || end - reply.p < 2 || end - reply.p > 18)
+		return -1;
+	for (const char *p = reply.p + 1; p < end; p++) {
+		if (*p < '0' || *p > '9')
+			return -1;
+		n = n * 10 + (*p - '0');
+	}
+	return n;
+}
+
+static void merge_list(const struct slice *replies, size_t n, struct buf *out)
+{
+	long long sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		long long count = count_elements(replies[i]);
+		if (count < 0) {
+			buf_append(out, unlike);
+			return;
+		}
+		sum += count;
+	}
+	resp_write_array(out, (size_t)sum);
+	for (size_t i = 0; i < n; i++)
+		buf_append(out, reply_elements(replies[i]));
+}
+
+/* The least of the integers that come next, of which one is taken off each of `rests`. */
+static bool take_least(struct slice *rests, size_t n, long long *least)
+{
+	*least = LLONG_MAX;
+	for (size_t i = 0; i < n; i++) {
+		struct resp_reply r;
+		if (!reply_next(&rests[i], &r) || r.type != ':')
+			return false;
+		if (r.integer < *least)
+			*least = r.integer;
+	}
+	return true;
+}
+
+static bool write_least(struct slice *rests, size_t n, size_t count, struct buf *out)
+{
+	for (size_t k = 0; k < count; k++) {
+		long long least;
+		if (!take_least(rests, n, &least))
+			return false;
+		write_integer(out, least);
+	}
+	return true;
+}
+
+static void merge_least(const struct slice *replies, size_t n, struct buf *out)
+{
+	struct slice *rests = xcalloc(n, sizeof(*rests));
+	long long count = count_elements(replies[0]);
+	struct buf merged = BUF_INIT;
+	bool ok = true;
+
+	if (count >= 0)
+		resp_write_array(&merged, (size_t)count);
+	for (size_t i = 0; i < n; i++) {
+		rests[i] = count < 0 ? replies[i] : reply_elements(replies[i]);
+		ok = ok && count_elements(replies[i]) == count;
+	}
+	ok = ok && write_least(rests, n, count < 0 ? 1 : (size_t)count, &merged);
+	buf_append(out, ok ? buf_slice(&merged) : unlike);
+	buf_release(&merged);
+	free(rests);
+}
+
+/* That nothing runs there is what most nodes say; another error tells of the one where it does.
+ */
+static void merge_any(const struct slice *replies, size_t n, struct buf *out)
+{
+	static const struct slice idle = SLICE_LIT("-NOTBUSY");
+	struct slice found = replies[0];
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_error(replies[i])) {
+			found = replies[i];
+			break;
+		}
+		if (slice_starts(found, idle))
+			found = replies[i];
+	}
+	buf_append(out, found);
+}
+
+/* The elements in the order of the keys. */
+static void merge_values(const struct split *s, const struct slice *replies, struct buf *out)
+{
+	struct slice *rests = xcalloc(s->nparts, sizeof(*rests));
+	bool fits = true;
+
+	for (uint32_t i = 0; i < s->nparts; i++) {
+		rests[i] = reply_elements(replies[i]);
+		fits = fits && count_elements(replies[i]) == (long long)s->parts[i].nkeys;
+	}
+	if (fits)
+		resp_write_array(out, s->nkeys);
+	else
+		buf_append(out, unlike);
+	for (uint32_t key = 0; fits && key < s->nkeys; key++) {
+		struct slice *rest = &rests[s->keys[key].part];
+		const char *begin = rest->p;
+		struct resp_reply r;
+		bool is_there = reply_next(rest, &r);
+
+		/* Whole replies have as many elements as they say. */
+		HASP_ASSERT(is_there);
+		buf_append(out, slice_of(begin, (size_t)(rest->p - begin)));
+	}
+	free(rests);
+}
+
+static void merge_found(const struct slice *replies, size_t n, struct buf *out)
+{
+	struct slice found = replies[0];
+
+	for (size_t i = 0; i < n; i++) {
+		struct slice rest = replies[i];
+		struct resp_reply r;
+		if (reply_next(&rest, &r) && !r.nil) {
+			found = replies[i];
+			break;
+		}
+	}
+	buf_append(out, found);
+}
+
+void merge_replies(enum merge_kind kind, const struct split *split, const struct slice *replies,
+                   size_t n, struct buf *out)
+{
+	if (kind != MERGE_ANY && merge_error(replies, n, out))
+		return;
+	switch (kind) {
+	case MERGE_SAME:
+		buf_append(out, replies[0]);
+		break;
+	case MERGE_SUM:
+		merge_sum(replies, n, out);
+		break;
+	case MERGE_LEAST:
+		merge_least(replies, n, out);
+		break;
+	case MERGE_LIST:
+		merge_list(replies, n, out);
+		break;
+	case MERGE_FOUND:
+		merge_found(replies, n, out);
+		break;
+	case MERGE_ANY:
+		merge_any(replies, n, out);
+		break;
+	case MERGE_VALUES:
+		merge_values(split, replies, out);
+		break;
+	}
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cluster/plan.h"
+
+#include "commands/args.h"
+#include "commands/key_args.h"
+#include "upstream/slot.h"
+
+const struct slice plan_crossslot = SLICE_LIT(
+	"-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+const struct slice plan_disabled = SLICE_LIT(
+	"-ERR This instance has cluster support disabled\r\n");
+
+static const struct plan home = { .kind = PLAN_HOME };
+
+static struct plan to_each(enum merge_kind merge)
+{
+	return (struct plan){ .kind = PLAN_EACH, .merge = merge };
+}
+
+/* The slot that all of the `n` arguments from argv[first] on are in, `step` by `step`. -1: they
+ * are in several. */
+static int common_slot(const struct resp_view *req, size_t first, size_t n, size_t step)
+{
+	int slot = slot_of_key(req->argv[first]);
+
+	for (size_t i = 1; i < n; i++)
+		if (slot_of_key(req->argv[first + i * step]) != slot)
+			return -1;
+	return slot;
+}
+
+/* A command whose keys are the `n` arguments from argv[first] on. */
+static struct plan by_keys(const struct resp_view *req, size_t first, size_t n)
+{
+	int slot;
+
+	if (n == 0 || first >= req->argc || n > req->argc - first)
+		return home;
+	slot = common_slot(req, first, n, 1);
+	if (slot < 0)
+		return (struct plan){ .kind = PLAN_CROSSSLOT };
+	return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot };
+}
+
+/* Where the table of commands says that they are. */
+static struct plan by_known_keys(const struct command *c, const struct resp_view *req)
+{
+	struct plan p = home;
+	struct key_args keys;
+
+	if (command_single_key(c))
+		return by_keys(req, 1, 1);
+	key_args_init(&keys, c, req);
+	for (size_t i = 0; i < keys.n; i++) {
+		uint16_t slot = slot_of_key(req->argv[keys.v[i]]);
+		if (i > 0 && slot != p.slot) {
+			p.kind = PLAN_CROSSSLOT;
+			break;
+		}
+		p.kind = PLAN_SLOT;
+		p.slot = slot;
+	}
+	key_args_fini(&keys);
+	return p;
+}
+
+/* Each argument is a key, or each `step` arguments begin with one. */
+static struct plan by_slots(const struct command *c, const struct resp_view *req, size_t step,
+                            enum merge_kind merge)
+{
+	size_t n = (req->argc - 1 + step - 1) / step;
+	int slot;
+
+	if (!command_arity_ok(c, req->argc))
+		return home;
+	slot = common_slot(req, 1, n, step);
+	if (slot >= 0)
+		return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot };
+	if ((req->argc - 1) % step)
+		return (struct plan){ .kind = PLAN_MALFORMED,
+			              .slot = slot_of_key(req->argv[1]) };
+	return (struct plan){ .kind = PLAN_SPLIT, .merge = merge, .step = (uint8_t)step };
+}
+
+/* XREAD [options] STREAMS key [key ...] id [id ...]: as xreadGetKeys(). */
+static struct plan by_streams(const struct resp_view *req)
+{
+	for (size_t i = 1; i < req->argc; i++) {
+		struct slice option = req->argv[i];
+
+		if (args_option(option, "BLOCK") || args_option(option, "COUNT"))
+			i++;
+		else if (args_option(option, "GROUP"))
+			i += 2;
+		else if (args_option(option, "STREAMS"))
+			return by_keys(req, i + 1, (req->argc - i - 1) / 2);
+		else if (!args_option(option, "NOACK"))
+			break;
+	}
+	return home;
+}
+
+static struct plan by_numkeys(const struct resp_view *req)
+{
+	int64_t n;
+
+	if (req->argc < 3 || !args_integer(req->argv[2], &n) || n < 0)
+		return home;
+	return by_keys(req, 3, (size_t)n);
+}
+
+static struct plan plan_script(const struct resp_view *req)
+{
+	struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+
+	if (args_option(what, "LOAD") || args_option(what, "FLUSH"))
+		return to_each(MERGE_SAME);
+	if (args_option(what, "EXISTS") && req->argc > 2)
+		return to_each(MERGE_LEAST);
+	return args_option(what, "KILL") ? to_each(MERGE_ANY) : home;
+}
+
+static struct plan plan_function(const struct resp_view *req)
+{
+	struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
+
+	if (args_option(what, "LOAD") || args_option(what, "DELETE") ||
+	    args_option(what, "FLUSH") || args_option(what, "RESTORE"))
+		return to_each(MERGE_SAME);
+	return args_option(what, "KILL") ? to_each(MERGE_ANY) : home;
+}
+
+struct plan plan_request(const struct command *c, const struct resp_view *req)
+{
+	if (!c)
+		return home;
+	switch ((enum command_cluster)c->facts.cluster) {
+	case CLUSTER_KEYS:
+		break;
+	case CLUSTER_COUNT:
+		return by_slots(c, req, 1, MERGE_SUM);
+	case CLUSTER_VALUES:
+		return by_slots(c, req, 1, MERGE_VALUES);
+	case CLUSTER_PAIRS:
+		return by_slots(c, req, 2, MERGE_SAME);
+	case CLUSTER_SUM:
+		return to_each(MERGE_SUM);
+	case CLUSTER_LIST:
+		return to_each(MERGE_LIST);
+	case CLUSTER_SAME:
+		return to_each(MERGE_SAME);
+	case CLUSTER_LEAST:
+		return to_each(MERGE_LEAST);
+	case CLUSTER_SCAN:
+		return (struct plan){ .kind = req->argc > 1 ? PLAN_SCAN : PLAN_HOME };
+	case CLUSTER_RANDOM:
+		return to_each(MERGE_FOUND);
+	case CLUSTER_SCRIPT:
+		return plan_script(req);
+	case CLUSTER_FUNCTION:
+		return plan_function(req);
+	case CLUSTER_STREAMS:
+		return by_streams(req);
+	case CLUSTER_SECOND:
+		return by_keys(req, 2, req->argc > 2);
+	case CLUSTER_NUMKEYS:
+		return by_numkeys(req);
+	case CLUSTER_DISABLED:
+		return (struct plan){ .kind = PLAN_DISABLED };
+	}
+	return by_known_keys(c, req);
+}
+
+void plan_malformed(const struct resp_view *req, struct slice *argv)
+{
+	for (size_t i = 0; i < 3; i++)
+		argv[i] = req->argv[i];
+	argv[3] = req->argv[1];
+}

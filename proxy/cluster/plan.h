@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * plan: which nodes of a cluster a request is for, and what its reply is made of when it is for
+ * several. Follows from the request alone: which node serves a slot is not known here.
+ * What becomes of a transaction and of subscriptions depends on the requests before: see
+ * block.h.
+ */
+#ifndef HASP_CLUSTER_PLAN_H
+#define HASP_CLUSTER_PLAN_H
+
+#include <stdint.h>
+
+#include "cluster/merge.h"
+#include "commands/command.h"
+#include "resp/view.h"
+
+enum plan_kind {
+	PLAN_HOME, /* it names no key: the client's home node, whichever that is */
+	PLAN_SLOT, /* the node that serves `slot` */
+	PLAN_CROSSSLOT, /* none: its keys are in several slots (plan_crossslot) */
+	PLAN_SPLIT, /* for each slot a part of it: split.h */
+	PLAN_MALFORMED, /* as PLAN_SLOT, and as plan_malformed() has it: Redis refuses it anyway
+	                 */
+	PLAN_EACH, /* all primaries */
+	PLAN_SCAN, /* the primary that its cursor names: scan_cursor.h */
+	PLAN_DISABLED, /* none: it is about the cluster (plan_disabled) */
+};
+
+struct plan {
+	enum plan_kind kind;
+	enum merge_kind merge; /* of PLAN_SPLIT and PLAN_EACH */
+	uint16_t slot; /* of PLAN_SLOT and PLAN_MALFORMED */
+	uint8_t step; /* of PLAN_SPLIT: each so many arguments begin with a key */
+};
+
+/* `c`: what is known of the command; NULL: nothing. `req` has an argument. */
+struct plan plan_request(const struct command *c, const struct resp_view *req);
+
+/* Is a request of this plan for several nodes, so that none can take it into a transaction? One
+ * whose keys are in one slot is not. */
+static inline bool plan_is_wide(const struct plan *p)
+{
+	return p->kind == PLAN_EACH || p->kind == PLAN_SCAN;
+}
+
+/* An MSET without its last value, whose keys are in several slots: the same fault with one key,
+ * so that Redis words the error. `argv` has space for four. */
+void plan_malformed(const struct resp_view *req, struct slice *argv);
+
+/* Redis' errors, with their line ends. */
+extern const struct slice plan_crossslot; /* the keys are in several slots */
+extern const struct slice plan_disabled; /* the server is no cluster */
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * scan_cursor: the cursor of a SCAN that goes through one primary after the other. For the
+ * client it is a number as Redis' own, below 2^63; in it are
+ *
+ *   62                                  20 19    14 13             0
+ *   | the cursor of Redis at the node     | mark   | the node's slot |
+ *
+ * A node is named by the lowest of its slots, so that a replica which takes its place goes by
+ * the same name. Nodes are gone through by rising slot; each key is at one of them. A cursor of
+ * Redis says nothing to another server: the mark, some bits of the hash of the node's name,
+ * tells whether it is still the same one. If not, the node is begun anew: SCAN may return an
+ * element more than once. Source: https://redis.io/commands/scan ("SCAN guarantees").
+ */
+#ifndef HASP_CLUSTER_SCAN_CURSOR_H
+#define HASP_CLUSTER_SCAN_CURSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+#include "resp/view.h"
+
+struct scan_cursor {
+	uint64_t at; /* the cursor of Redis; 0: the node's keys are yet to come */
+	uint16_t slot;
+	uint8_t mark; /* of scan_cursor_mark() */
+};
+
+/* Of the node of this name, or address. */
+uint8_t scan_cursor_mark(struct slice name);
+
+/* Reads what a client gave. False: Redis would not take it for a cursor, or hasp gave none
+ * such. All zero: a SCAN begins. */
+bool scan_cursor_read(struct slice text, struct scan_cursor *c)
+	__attribute__((warn_unused_result));
+
+/* Appends the request with the cursor that the node is to get. */
+void scan_cursor_request(const struct resp_view *req, const struct scan_cursor *c,
+                         struct buf *out);
+
+/* A node's whole reply: its cursor to *at. False: it is no reply to SCAN, as an error. */
+bool scan_cursor_of_reply(struct slice reply, uint64_t *at) __attribute__((warn_unused_result));
+
+/* Appends a node's reply, with this cursor in place of its own; NULL: 0, it was the last node.
+ * An error if the cursor of Redis is too large. */
+void scan_cursor_reply(struct slice reply, const struct scan_cursor *c, struct buf *out);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The cursor of a SCAN through a cluster.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/scan_cursor.h"
+#include "tests/unit/wire.h"
+
+/* As the client gets it from a reply. */
+static void write_reply(const char *reply, const struct scan_cursor *c, struct buf *out)
+{
+	buf_clear(out);
+	scan_cursor_reply(slice_str(reply), c, out);
+}
+
+static void assert_reply(const struct scan_cursor *c, const char *reply, const char *expected)
+{
+	struct buf out = BUF_INIT;
+
+	write_reply(reply, c, &out);
+	if (!slice_eq(buf_slice(&out), slice_str(expected)))
+		fail_msg("%.*s", (int)buf_len(&out), buf_head(&out));
+	buf_release(&out);
+}
+
+static void assert_returns(struct scan_cursor c)
+{
+	struct buf out = BUF_INIT;
+	struct scan_cursor back;
+	struct slice rest, text;
+
+	write_reply("*2\r\n$1\r\n7\r\n*0\r\n", &c, &out);
+	rest = buf_slice(&out);
+	for (int i = 0; i < 3; i++) /* `*2`, the length, the digits */
+		assert_true(slice_cut(&rest, '\n', &text));
+	text.n--; /* the CR */
+	assert_true(text.n <= 19 && strtoll(text.p, NULL, 10) > 0);
+	assert_true(scan_cursor_read(text, &back));
+	assert_true(back.at == c.at && back.slot == c.slot && back.mark == c.mark);
+	assert_true(slice_eq(rest, SLICE_LIT("*0\r\n")));
+	buf_release(&out);
+}
+
+static void test_a_cursor_that_was_given_comes_back(void **state)
+{
+	(void)state;
+	assert_returns((struct scan_cursor){ .at = 1, .slot = 0, .mark = 0 });
+	assert_returns((struct scan_cursor){ .at = 0, .slot = 5461, .mark = 0 });
+	assert_returns((struct scan_cursor){ .at = 0, .slot = 16383, .mark = 63 });
+	assert_returns((struct scan_cursor){ .at = 123456789, .slot = 10923, .mark = 17 });
+	/* Positive for clients that read 64 bits with a sign. */
+	assert_returns((struct scan_cursor){
+		.at = ((uint64_t)1 << 43) - 1, .slot = 16383, .mark = 63 });
+}
+
+static void test_a_scan_begins_with_zero_and_ends_with_it(void **state)
+{
+	struct scan_cursor c;
+
+	(void)state;
+	assert_true(scan_cursor_read(SLICE_LIT("0"), &c));
+	assert_true(c.at == 0 && c.slot == 0 && c.mark == 0);
+	assert_reply(NULL, "*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n",
+	             "*2\r\n$1\r\n0\r\n*1\r\n$1\r\na\r\n");
+}
+
+static void test_what_is_no_cursor_is_not_read(void **state)
+{
+	static const char *const bad[] = {
+		"", "-1", " 1", "1 ", "0x1", "a", "18446744073709551616", "9223372036854775808"
+	};
+	struct scan_cursor c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (scan_cursor_read(slice_str(bad[i]), &c))
+			fail_msg("%s", bad[i]);
+}
+
+static void test_the_node_gets_a_cursor_of_its_own(void **state)
+{
+	static const struct slice argv[] = { SLICE_LIT("SCAN"), SLICE_LIT("99"),
+		                             SLICE_LIT("MATCH"), SLICE_LIT("*") };
+	struct resp_view req = { 4, argv };
+	struct scan_cursor c = { .at = 288230376151711744u >> 20, .slot = 3, .mark = 5 };
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	scan_cursor_request(&req, &c, &out);
+	assert_wire(buf_slice(&out), "SCAN 274877906944 MATCH *\n");
+	buf_release(&out);
+}
+
+static void test_a_nodes_cursor_is_read_from_its_reply(void **state)
+{
+	uint64_t at;
+
+	(void)state;
+	assert_true(scan_cursor_of_reply(
+		SLICE_LIT("*2\r\n$3\r\n288\r\n*2\r\n$1\r\na\r\n$0\r\n\r\n"), &at));
+	assert_int_equal(at, 288);
+	assert_true(scan_cursor_of_reply(SLICE_LIT("*2\r\n$1\r\n0\r\n*0\r\n"), &at));
+	assert_int_equal(at, 0);
+	assert_false(scan_cursor_of_reply(SLICE_LIT("-ERR syntax error\r\n"), &at));
+	assert_false(scan_cursor_of_reply(SLICE_LIT("*2\r\n$-1\r\n*0\r\n"), &at));
+	assert_false(scan_cursor_of_reply(SLICE_LIT("*2\r\n$1\r\nx\r\n*0\r\n"), &at));
+}
+
+static void test_an_error_stays_what_it_is(void **state)
+{
+	struct scan_cursor c = { .at = 1 };
+
+	(void)state;
+	assert_reply(&c, "-ERR syntax error\r\n", "-ERR syntax error\r\n");
+}
+
+static void test_a_cursor_that_does_not_fit_is_an_error(void **state)
+{
+	struct scan_cursor c = { .at = (uint64_t)1 << 43 };
+
+	(void)state;
+	assert_reply(&c, "*2\r\n$13\r\n8796093022208\r\n*0\r\n",
+	             "-ERR hasp: the cursor of the cluster's node is too large\r\n");
+}
+
+static void test_most_nodes_have_marks_of_their_own(void **state)
+{
+	unsigned seen[64] = { 0 };
+
+	(void)state;
+	for (unsigned port = 7000; port < 7064; port++) {
+		char name[32];
+		uint8_t mark;
+
+		snprintf(name, sizeof(name), "10.0.0.1:%u", port);
+		mark = scan_cursor_mark(slice_str(name));
+		assert_true(mark < 64);
+		seen[mark]++;
+	}
+	for (size_t i = 0; i < 64; i++)
+		assert_true(seen[i] < 8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_cursor_that_was_given_comes_back),
+		cmocka_unit_test(test_a_scan_begins_with_zero_and_ends_with_it),
+		cmocka_unit_test(test_what_is_no_cursor_is_not_read),
+		cmocka_unit_test(test_the_node_gets_a_cursor_of_its_own),
+		cmocka_unit_test(test_a_nodes_cursor_is_read_from_its_reply),
+		cmocka_unit_test(test_an_error_stays_what_it_is),
+		cmocka_unit_test(test_a_cursor_that_does_not_fit_is_an_error),
+		cmocka_unit_test(test_most_nodes_have_marks_of_their_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
