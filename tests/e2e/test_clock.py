@@ -10,6 +10,7 @@ import time
 import pytest
 from harness import until
 from harness.line import stand
+from harness.replies import FENCE
 
 ONE, NIL, PONG = b":1\r\n", b"$-1\r\n", b"+PONG\r\n"
 SWEEP = 1.0  # seconds
@@ -89,22 +90,22 @@ def test_idle_clients_go_all_the_same(start_hasp, date, seconds):
 def test_hasp_that_drains_goes_on_waiting_for_its_clients(start_hasp, plain, date, seconds):
     hasp = start_hasp("[verbs]\n", drain_timeout="1h", env=date.env)
     with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", "k", "PX", 60000) == ONE
+        assert one.call("LOCK", "k", "PX", 60000) == FENCE
         stand(plain, other, "LOCK", "k", "PX", 60000, "WAIT", 60000)
         hasp.signal(signal.SIGTERM)
         until(lambda: "draining" in hasp.log, "hasp to drain")
         date.move(seconds)
         assert is_told_nothing(other, 2 * SWEEP)
         plain.delete("k")
-        assert other.read() == b":2\r\n"
+        assert other.read() == FENCE
 
 
 @JUMPS
 def test_waiting_ends_in_its_time(start_hasp, plain, date, seconds):
     hasp = start_hasp("[verbs]\nlease = 3s\n", env=date.env)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        assert one.call("LOCK", "held") == ONE
-        assert one.call("LOCK", "k", "PX", 60000) == b":2\r\n"
+        assert one.call("LOCK", "held") == FENCE
+        assert one.call("LOCK", "k", "PX", 60000) == FENCE
         began = time.monotonic()
         stand(plain, other, "LOCK", "k", "WAIT", 5000)
         stand(plain, third, "LOCK", "k", "WAIT", 60000)
@@ -114,4 +115,4 @@ def test_waiting_ends_in_its_time(start_hasp, plain, date, seconds):
         # It has been renewed meanwhile.
         assert plain.exists("held")
         plain.delete("k")
-        assert third.read() == b":3\r\n"
+        assert third.read() == FENCE

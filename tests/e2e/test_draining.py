@@ -14,7 +14,7 @@ from harness.gates import Gates
 from harness.guards import GUARD, KEY, guard, nothing_left
 from harness.line import entries
 from harness.marks import BOTH
-from harness.replies import NIL, OK, ONE, PONG, QUEUED, bulk
+from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, TAKEN, bulk
 from harness.sections import VERBS, rule, verbs
 
 LOCK = "lock:1"
@@ -58,7 +58,7 @@ GIVES_BACK = [
 def test_holder_is_closed_when_it_gives_its_lock_back(start_hasp, plain, take, give, owner):
     hasp = start_hasp(rule(owner=owner) + VERBS)
     with hasp.connect() as one:
-        assert one.call(*take) in (OK, ONE)
+        assert one.call(*take) in TAKEN
         drain(hasp)
         assert plain.exists(take[1]) and one.call("PING") == PONG
         assert one.call(*give) == ONE
@@ -89,7 +89,7 @@ def test_holder_of_several_locks_is_closed_when_it_gives_the_last_one_back(start
     hasp = start_hasp(rule() + VERBS)
     with hasp.connect() as one:
         for _ in range(2):
-            assert one.call("LOCK", "k", "PX", 60000) == ONE
+            assert one.call("LOCK", "k", "PX", 60000) == FENCE
         assert one.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
         drain(hasp)
         for give in ("UNLOCK", "k"), ("DEL", LOCK):
@@ -240,7 +240,7 @@ def test_lock_of_a_client_that_is_cut_off_runs_out_with_its_lease(start_hasp, pl
     settings = {"lease": "60s", "on_disconnect": "release"}
     hasp = start_hasp(rule(**settings) + verbs(reentrant=reentrant, **settings), drain_timeout=timeout_of(cut))
     with hasp.connect() as one:
-        assert one.call(*take) in (OK, ONE)
+        assert one.call(*take) in TAKEN
         cut(hasp)
         assert one.at_end()
     has_left(hasp)
@@ -279,7 +279,7 @@ def test_guard_of_a_write_in_flight_stays_when_its_client_is_cut_off(start_hasp,
 def test_waiter_that_is_cut_off_leaves_the_queue(start_hasp, plain):
     hasp, away = start_hasp(VERBS, drain_timeout="200ms"), start_hasp(VERBS)
     with away.connect() as holder, hasp.connect() as one:
-        assert holder.call("LOCK", "k") == ONE
+        assert holder.call("LOCK", "k") == FENCE
         one.send(encode("LOCK", "k", "WAIT", 60000))
         until(lambda: entries(plain), "it to stand in line")
         hasp.signal(signal.SIGTERM)

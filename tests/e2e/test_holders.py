@@ -16,7 +16,7 @@ from harness.marks import LAYOUTS
 from harness.partners import OWNERS, WHERE, Partners, setting
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, runs_out
-from harness.replies import NIL, OK, ONE, PONG, UNKNOWN
+from harness.replies import FENCE, NIL, OK, ONE, PONG, TAKEN, UNKNOWN
 from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
@@ -163,7 +163,7 @@ def test_shorter_lease_does_not_cut_a_partners(partners, plain, where):
 def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
     hasp = start_hasp(verbs(lease=LEASE))
     with hasp.connect() as one:
-        assert one.call("LOCK", KEY) == one.call("LOCK", KEY, "PX", 100) == ONE
+        assert one.call("LOCK", KEY) == one.call("LOCK", KEY, "PX", 100) == FENCE
         assert is_renewed(plain, KEY)
         assert one.call("UNLOCK", KEY) == one.call("UNLOCK", KEY) == ONE
         assert not plain.exists(KEY)
@@ -177,7 +177,7 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
     """Both get it together; of a client that is not there any more nothing is left."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
-        assert one.call("LOCK", KEY) == ONE
+        assert one.call("LOCK", KEY) == FENCE
         stand(plain, first, "LOCK", KEY, "PX", 60000, "WAIT", 9000, "AS", "us")
         stand(plain, second, "LOCK", KEY, "PX", 100, "WAIT", 9000, "AS", "us")
         if not alive:
@@ -185,9 +185,9 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
             away.kill()
             until(lambda: sum(c["sub"] != "0" for c in plain.client_list()) == 1, "Redis to notice")
         assert one.call("UNLOCK", KEY) == ONE
-        assert first.read() == b":2\r\n"
+        assert first.read() == FENCE
         if alive:
-            assert second.read() == b":2\r\n"
+            assert second.read() == FENCE
         assert plain.hgetall(KEY) == {"us": "2" if alive else "1"}
         assert plain.pttl(KEY) > 50000
 
@@ -196,13 +196,13 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
     """A part of the lease is over when they do: that is made good, for each of them."""
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
-        assert one.call("LOCK", KEY) == ONE
+        assert one.call("LOCK", KEY) == FENCE
         for other in (first, second):
             stand(plain, other, "LOCK", KEY, "PX", 6000, "WAIT", 9000, "AS", "us")
         with hasp.frozen():
             assert one.call("UNLOCK", KEY) == ONE
             until(lambda: plain.pttl(KEY) < 5100, "a part of the lease to pass")
-        assert first.read() == second.read() == b":2\r\n"
+        assert first.read() == second.read() == FENCE
         assert plain.hgetall(KEY) == {"us": "2"}
         for other in (first, second):
             assert other.call("UNLOCK", KEY, "AS", "us") == ONE
@@ -218,7 +218,7 @@ def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_
             relay.swallows = True
             other.send(encode("LOCK", KEY, "PX", 60000, "AS", "us"))
             until(lambda: plain.exists(KEY), "the lock to be taken")
-            assert one.call("LOCK", KEY, "PX", 60000, "AS", "us") == ONE
+            assert one.call("LOCK", KEY, "PX", 60000, "AS", "us") == FENCE
             relay.cut()
             assert other.read().startswith(UNKNOWN)
             relay.mend()
@@ -235,9 +235,9 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
     with Relay(redis_server.address) as relay:
         hasp, away = start_hasp(rules), start_hasp(rules, upstream=relay.address).is_up()
         with hasp.connect() as one, away.connect() as other:
-            assert one.call(*take) in (ONE, OK)
+            assert one.call(*take) in TAKEN
             assert other.call(*(word.replace(take[1], take[1] + "0") if word == take[1] else word for word in take)) \
-                in (b":2\r\n", OK)  # hasp has subscribed, and Redis its scripts
+                in TAKEN  # hasp has subscribed, and Redis its scripts
             before = calls(plain, "evalsha", "eval")
             relay.swallows = True
             other.send(encode(*take))
@@ -287,14 +287,14 @@ def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_serv
 def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, give):
     hasp = start_hasp(rule(wait="9s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        assert one.call(*take, "PX", LONGEST_MS) in (OK, ONE)
+        assert one.call(*take, "PX", LONGEST_MS) in TAKEN
         stand(plain, other, *take, "PX", LONGEST_MS)
         stand(plain, third, *take)
         assert one.call(*give) == ONE
-        assert other.read() in (OK, b":2\r\n")
+        assert other.read() in TAKEN
         assert plain.pttl(take[1]) > LONGEST_MS - 10**6
         assert other.call(*give) == ONE
-        assert third.read() in (OK, b":3\r\n")
+        assert third.read() in TAKEN
 
 
 @pytest.mark.parametrize("spoil", [lambda plain, key: plain.set(key, "x"), lambda plain, key: plain.rpush(key, "x")],
@@ -302,26 +302,26 @@ def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, giv
 def test_queue_of_another_type_harms_nobody_who_takes_or_releases(start_hasp, plain, spoil):
     hasp = start_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")).is_up()
     with hasp.connect() as one, hasp.connect() as other:
-        assert one.call("LOCK", KEY) == one.call("SETNX", LOCK, "v") == ONE
+        assert one.call("LOCK", KEY) == FENCE and one.call("SETNX", LOCK, "v") == ONE
         for key in (KEY, LOCK):
             spoil(plain, queue_of(key))
         assert one.call("UNLOCK", KEY) == one.call("DEL", LOCK) == ONE
         assert not plain.exists(KEY, LOCK)
-        assert one.call("LOCK", KEY) == b":2\r\n" and one.call("SETNX", LOCK, "v") == ONE
+        assert one.call("LOCK", KEY) == FENCE and one.call("SETNX", LOCK, "v") == ONE
         one.close()
         until(lambda: not plain.exists(KEY, LOCK), "what it had to be released")
-        assert other.call("LOCK", KEY, "WAIT", 1000) == b":3\r\n" and other.call("SETNX", LOCK, "v") == ONE
+        assert other.call("LOCK", KEY, "WAIT", 1000) == FENCE and other.call("SETNX", LOCK, "v") == ONE
 
 
 def test_who_listens_to_everything_does_not_stand_in_for_a_hasp_that_was_killed(start_hasp, redis_server, plain):
     hasp, dead = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, dead.connect() as gone, redis_server.connect() as monitor:
         assert monitor.call("PSUBSCRIBE", "*").startswith(b"*3\r\n")
-        assert one.call("LOCK", KEY) == ONE
+        assert one.call("LOCK", KEY) == FENCE
         stand(plain, gone, "LOCK", KEY, "WAIT", 60000, "PX", 600000, "AS", "gone")
         dead.expect_exit = -signal.SIGKILL
         dead.kill()
         until(lambda: all(c["sub"] == "0" for c in plain.client_list()), "Redis to notice")
         assert one.call("UNLOCK", KEY) == ONE
         assert not plain.exists(KEY)
-        assert one.call("LOCK", KEY) == b":2\r\n"
+        assert one.call("LOCK", KEY) == FENCE

@@ -15,7 +15,7 @@ from harness.info import calls
 from harness.line import queue_of, stand
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, rises
-from harness.replies import NIL, OK, ONE, UNKNOWN, ZERO
+from harness.replies import FENCE, NIL, OK, ONE, UNKNOWN, ZERO
 from harness.sections import TRUSTED, rule, verbs
 
 KEY, LOCK = "k", "lock:1"
@@ -167,12 +167,12 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
         subscribe(hasp, gates, plain)
         before = gates.passed["link"].count(b"+QUEUED")
-        assert one.call("LOCK", KEY, "PX", 60000) == b":2\r\n"
+        assert one.call("LOCK", KEY, "PX", 60000) == FENCE
         gates.shut(replies={"link", "own"})
         stand(plain, first, "LOCK", KEY, "PX", 6000, "WAIT", 20000)
         until(lambda: gates.waiting, "its place to be on its way")
         assert one.call("UNLOCK", KEY) == ONE
-        until(lambda: b" 3 " in gates.passed["listening"], "its grant")
+        until(lambda: plain.get("hasp:fence").encode() in gates.passed["listening"], "its grant")
         end = plain.pexpiretime(KEY)
         until(lambda: plain.pttl(KEY) < 5100, "so much of the lease to pass that hasp asks for it anew")
         hasp.take_turn()
@@ -182,8 +182,8 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
         until(lambda: gates.passed["link"].count(b"+QUEUED") == before + 2, "both to know their places")
         hasp.take_turn()
         gates.open()
-        assert first.read() == b":3\r\n"
-        assert second.read() == b":4\r\n"
+        assert first.read() == FENCE
+        assert second.read() == FENCE
 
 
 def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
@@ -192,7 +192,7 @@ def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, 
     away = start_hasp(verbs(), **TRUSTED)
     number = 100
     with away.connect() as one:
-        assert one.call("LOCK", KEY, "PX", 600000) == ONE
+        assert one.call("LOCK", KEY, "PX", 600000) == FENCE
         crowd = [hasp.connect() for _ in range(number)]
         for n, other in enumerate(crowd):
             other.send(encode("LOCK", KEY, "WAIT", 60000, "AS", f"w{n}"))
@@ -202,9 +202,9 @@ def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, 
         gates.shut(requests={"own"})
         until(lambda: gates.waiting, "hasp to look")
         assert one.call("UNLOCK", KEY) == ONE
-        assert first.read() == b":2\r\n"
+        assert first.read() == FENCE
         assert first.call("UNLOCK", KEY, "AS", f"w{order[0]}") == ONE
-        assert second.read() == b":3\r\n"
+        assert second.read() == FENCE
         before = calls(plain, "evalsha"), len(gates.passed["own"])
         gates.open()
         until(lambda: len(gates.passed["own"]) > before[1], "the answer to it")
@@ -253,7 +253,7 @@ def test_lock_that_is_handed_to_one_who_waited_in_vain_goes_to_the_next(start_ha
     away = start_hasp(verbs(), **TRUSTED)
     with away.connect() as one, hasp.connect() as gone, away.connect() as other:
         subscribe(hasp, gates, plain)
-        assert one.call("LOCK", KEY) == b":2\r\n"
+        assert one.call("LOCK", KEY) == FENCE
         gates.shut(requests={"own"}, replies={"listening"})
         stand(plain, gone, "LOCK", KEY, "WAIT", 1000, "AS", "gone")
         stand(plain, other, "LOCK", KEY, "WAIT", 9000)
@@ -261,5 +261,5 @@ def test_lock_that_is_handed_to_one_who_waited_in_vain_goes_to_the_next(start_ha
         assert plain.hgetall(KEY) == {"gone": "1"}
         assert gone.read() == NIL
         gates.open()
-        assert other.read() == b":4\r\n"
+        assert other.read() == FENCE
         assert gone.call("PING") == b"+PONG\r\n"

@@ -7,7 +7,7 @@ import pytest
 from harness import RedisServer, until
 from harness.by_hand import config, run, running
 from harness.processes import ProtectedRedis, free_port
-from harness.replies import OK
+from harness.replies import FENCE, OK
 from harness.sections import VERBS, rule, section
 
 GUARDS = (section("guard stock", {"pattern": "stock:*", "acquire_on": "GET"})
@@ -42,7 +42,7 @@ def test_connection_that_a_reload_ends_is_told_by_its_own_address(start_hasp, re
     old = f"unix:{redis_server.unix}"
     wait_for(hasp, "upstream_up")
     with hasp.connect() as one:
-        assert one.call("LOCK", "k", "WAIT", 1) == b":1\r\n"
+        assert one.call("LOCK", "k", "WAIT", 1) == FENCE
     wait_for(hasp, "subscriber_up")
     with RedisServer() as other:
         hasp.reload(old, f"unix:{other.unix}")

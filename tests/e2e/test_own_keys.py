@@ -5,7 +5,7 @@ import pytest
 from harness import encode
 from harness.guards import guard
 from harness.marks import BOTH
-from harness.replies import NIL, OK, ONE, QUEUED, bulk
+from harness.replies import FENCE, NIL, OK, ONE, QUEUED, bulk
 from harness.resp import pipeline
 from harness.sections import VERBS, rule
 
@@ -88,8 +88,7 @@ def test_verbs_do_not_lock_them(start_hasp, plain):
         assert one.call("UNLOCK", "hasp:guard:{a}") == REFUSED
         assert one.call("LOCK.EXTEND", OWN, "PX", 1) == REFUSED
         assert one.call("LOCK.INFO", "hasp:queue:{a}") == NIL
-        assert one.call("LOCK", "hasp") == ONE
-    assert plain.get(OWN) == "1"
+        assert one.call("LOCK", "hasp") == b":%s\r\n" % plain.get(OWN).encode()
 
 
 @BOTH
@@ -111,11 +110,11 @@ def test_no_request_is_too_long_to_be_refused(start_hasp, plain):
 def test_the_operator_may_allow_it(start_hasp, plain):
     hasp = start_hasp(VERBS + rule(), allow_own_keys="yes")
     with hasp.connect() as one:
-        assert one.call("SET", OWN, 7) == OK
-        assert one.call("LOCK", "k") == b":8\r\n"
+        assert one.call("SET", OWN, 8 * 10**15) == OK
+        assert one.call("LOCK", "k") == b":8000000000000001\r\n"
         hasp.reload("allow_own_keys = yes", "allow_own_keys = no")
         assert one.call("SET", OWN, 7) == REFUSED
-    assert plain.get(OWN) == "8"
+    assert plain.get(OWN) == "8000000000000001"
 
 
 @pytest.mark.parametrize("sections", ["", rule(mode="observe"), guard(mode="observe")], ids=["none", "rule", "guard"])

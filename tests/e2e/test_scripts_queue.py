@@ -47,7 +47,7 @@ def test_a_release_hands_off_to_the_first_in_line(world, workers, kind):
     before = ME
     for n, token in enumerate(OTHERS[:3]):
         assert give_back(world, kind, before) == 1
-        fence = "-" if kind in RULES else str(n + 2)
+        fence = "-" if kind in RULES else str(world.fence())
         assert workers.told() == [(f"{WORKER}-{n}", fence)]
         assert_holder(world, kind, token, 7000 + n)
         assert_record(world, kind, token, f"{WORKER}-{n}")
@@ -77,7 +77,7 @@ def test_a_counted_lock_is_handed_off_with_its_last_hold(world, workers):
     assert give_back(world, "h", ME) == 1
     assert workers.told() == []
     assert give_back(world, "h", ME) == 1
-    assert workers.told() == [(f"{WORKER}-3", "2")]
+    assert workers.told() == [(f"{WORKER}-3", str(world.fence()))]
 
 
 def test_a_counted_lock_lets_in_all_of_one_owner_that_wait_together(world, workers):
@@ -85,13 +85,13 @@ def test_a_counted_lock_lets_in_all_of_one_owner_that_wait_together(world, worke
     for n, token in enumerate([OTHER, OTHER, OTHERS[0], OTHER]):
         ask(world, "h", token, ticket=f"{WORKER}-{n}")
     assert give_back(world, "h", ME) == 1
-    assert workers.told() == [(f"{WORKER}-0", "2"), (f"{WORKER}-1", "2")]
+    assert workers.told() == [(f"{WORKER}-{n}", str(world.fence())) for n in (0, 1)]
     assert world.db.hgetall(KEY) == {OTHER.encode(): b"2"}
     assert_record(world, "h", OTHER, f"{WORKER}-0")
     assert_joined(world, f"{WORKER}-1")
     assert world.db.zcard(QUEUE) == 2
     assert give_back(world, "h", OTHER) == give_back(world, "h", OTHER) == 1
-    assert workers.told() == [(f"{WORKER}-2", "3")]
+    assert workers.told() == [(f"{WORKER}-2", str(world.fence()))]
 
 
 def test_of_one_owner_who_wait_together_only_those_count_who_are_there(world, workers):

@@ -12,10 +12,6 @@ from harness.scripts import FENCE, KEY, LEASE, ME, NIL, OTHER, WORKER, bulk, res
 layouts = pytest.mark.parametrize("layout", ["count", "refresh", "no"])
 
 
-def fence_of(world):
-    return int(world.db.get("hasp:fence") or 0)
-
-
 @layouts
 @resps
 def test_lock_gives_a_token_that_only_rises(world, layout, resp):
@@ -37,12 +33,12 @@ def test_lock_gives_a_token_that_only_rises(world, layout, resp):
 @pytest.mark.parametrize("args, ttl, leased", [([], LEASE, False), (["PX", 7000], 7000, True),
                                                (["ex", 7], 7000, True)])
 def test_lock_sets_the_lease(world, layout, args, ttl, leased):
-    assert world.verb("LOCK", KEY, *args, layout=layout) == b":1\r\n"
+    assert world.verb("LOCK", KEY, *args, layout=layout) == world.fenced()
     assert (world.last.leased, world.last.lease_ms) == (leased, ttl)
     assert world.last.owner == ME.encode() and world.last.key == KEY.encode()
     for key in (KEY, FENCE):
         assert ttl - 1000 < world.db.pttl(key) <= ttl
-    assert world.db.get(FENCE).startswith(ME.encode() + f" 1 {WORKER}-".encode())
+    assert world.db.get(FENCE).startswith(f"{ME} {world.fence()} {WORKER}-".encode())
     if layout == "count":
         assert world.db.hgetall(KEY) == {ME.encode(): b"1"}
     else:
@@ -50,8 +46,9 @@ def test_lock_sets_the_lease(world, layout, args, ttl, leased):
 
 
 def test_a_counted_lock_counts_and_keeps_its_fence(world):
-    for n in (1, 2, 3):
-        assert world.verb("LOCK", KEY, "PX", 7000) == b":1\r\n"
+    first = world.verb("LOCK", KEY, "PX", 7000)
+    for n in (2, 3):
+        assert world.verb("LOCK", KEY, "PX", 7000) == first
         assert world.db.hget(KEY, ME) == b"%d" % n
     world.db.pexpire(KEY, 5000)
     assert world.verb("UNLOCK", KEY) == b":1\r\n"
@@ -64,8 +61,8 @@ def test_a_counted_lock_counts_and_keeps_its_fence(world):
 
 
 def test_refresh_refreshes_and_keeps_its_fence(world):
-    assert world.verb("LOCK", KEY, "PX", 5000, layout="refresh") == b":1\r\n"
-    assert world.verb("LOCK", KEY, "PX", 9000, layout="refresh") == b":1\r\n"
+    first = world.verb("LOCK", KEY, "PX", 5000, layout="refresh")
+    assert world.verb("LOCK", KEY, "PX", 9000, layout="refresh") == first == world.fenced()
     assert world.db.pttl(KEY) > 8000 and world.db.pttl(FENCE) > 8000
     assert world.verb("LOCK", KEY, layout="no") == b"$-1\r\n"
     assert world.verb("UNLOCK", KEY, layout="refresh") == b":1\r\n"
@@ -74,14 +71,14 @@ def test_refresh_refreshes_and_keeps_its_fence(world):
 @pytest.mark.parametrize("layout", ["count", "refresh"])
 @pytest.mark.parametrize("record", [None, f"{OTHER} 1 x-1", f"{ME} - x-1", "junk", "list"])
 def test_reentry_without_its_record_gets_a_new_fence(world, layout, record):
-    assert world.verb("LOCK", KEY, layout=layout) == b":1\r\n"
+    first = world.verb("LOCK", KEY, layout=layout)
     world.db.delete(FENCE)
     if record == "list":
         world.db.rpush(FENCE, "x")
     elif record:
         world.db.set(FENCE, record)
-    assert world.verb("LOCK", KEY, layout=layout) == b":2\r\n"
-    assert world.db.get(FENCE).startswith(ME.encode() + b" 2 ")
+    assert int(first[1:]) < int(world.verb("LOCK", KEY, layout=layout)[1:]) == world.fence()
+    assert world.db.get(FENCE).startswith(f"{ME} {world.fence()} ".encode())
     assert world.db.pttl(FENCE) > 0
 
 
@@ -136,7 +133,7 @@ def test_gozero_and_lock_exclude_each_other(world):
 
 @layouts
 def test_as_names_the_owner(world, layout):
-    assert world.verb("LOCK", KEY, "AS", "bob", "PX", 9000, layout=layout) == b":1\r\n"
+    assert world.verb("LOCK", KEY, "AS", "bob", "PX", 9000, layout=layout) == world.fenced()
     assert world.last.owner == b"bob" and world.last.lease_ms == 9000
     assert world.verb("UNLOCK", KEY, layout=layout) == b":0\r\n"
     assert world.verb("EXTEND", KEY, "EX", 60, layout=layout) == b":0\r\n"
@@ -168,7 +165,7 @@ def test_info_tells_all_there_is(world, layout, resp):
     ttl = int(re.search(rb"ttl\r\n:(\d+)", reply)[1])
     assert LEASE - 1000 < ttl <= LEASE
     pairs = [bulk("owner") + bulk(ME), bulk("holds") + b":%d\r\n" % holds,
-             bulk("ttl") + b":%d\r\n" % ttl, bulk("fence") + b":1\r\n",
+             bulk("ttl") + b":%d\r\n" % ttl, bulk("fence") + world.fenced(),
              bulk("waiters") + b":0\r\n"]
     if resp == 2:
         assert reply == b"*10\r\n" + b"".join(pairs)
@@ -237,38 +234,33 @@ def test_wrong_verbs_get_an_error(world, verb, args, error, resp):
 
 
 @layouts
-def test_a_spoiled_fence_counter_takes_no_lock(world, layout):
-    world.db.set("hasp:fence", "x")
-    assert world.verb("LOCK", KEY, layout=layout) == \
-        b"-ERR value is not an integer or out of range\r\n"
-    assert not world.db.exists(KEY)
-
-
-@layouts
 def test_hasps_own_calls_on_verbs(world, layout):
     world.verb("LOCK", KEY, layout=layout, ticket="w-1")
     if layout == "count":
         world.verb("LOCK", KEY, layout=layout, ticket="w-2")
     kind = "h" if layout == "count" else "s"
-    assert world.renew((kind, KEY, OTHER, 60000, 1)) == [0]
+    fence = world.fence()
+    assert world.renew((kind, KEY, OTHER, 60000, fence)) == [0]
     assert world.release(kind, KEY, OTHER) == 0
     assert world.db.pttl(KEY) <= LEASE
-    assert world.renew((kind, KEY, ME, 60000, 1)) == [1]
+    assert world.renew((kind, KEY, ME, 60000, fence)) == [1]
     assert world.db.pttl(KEY) > 59000 and world.db.pttl(FENCE) > 59000
-    assert world.renew((kind, KEY, ME, 10000, 1)) == [1]
+    assert world.renew((kind, KEY, ME, 10000, fence)) == [1]
     assert world.db.pttl(KEY) > 59000
     assert world.release(kind, KEY, ME) == 1
     assert world.db.keys() == [b"hasp:fence"]
-    assert world.renew((kind, KEY, ME, LEASE, 1)) == [0]
+    assert world.renew((kind, KEY, ME, LEASE, fence)) == [0]
 
 
 def test_many_verbs_locks_are_renewed_in_one_call(world):
+    fences = []
     for i in range(8):
         assert world.verb("LOCK", f"job:{i}", "PX", 5000, layout="count" if i % 2 else "no",
-                          token=OTHER if i == 4 else ME) == b":%d\r\n" % (i + 1)
+                          token=OTHER if i == 4 else ME) == world.fenced()
+        fences.append(world.fence())
     world.db.delete("job:5", "job:6")
     world.db.lpush("job:6", "x")
-    locks = [("h" if i % 2 else "s", f"job:{i}", ME, LEASE, i + 1) for i in range(9)]
+    locks = [("h" if i % 2 else "s", f"job:{i}", ME, LEASE, fence) for i, fence in enumerate([*fences, 1])]
     # -1: it is a list now, which Redis refuses to read as a lock.
     assert world.renew(*locks) == [1, 1, 1, 1, 0, 0, -1, 1, 0]
     assert world.db.pttl("job:7") > 5000 and world.db.pttl("hasp:fence:{job:7}") > 5000
@@ -280,9 +272,10 @@ def test_a_lock_that_was_taken_again_since_is_not_renewed(world, layout):
     """By the same owner: it may have asked for another lease, and not for renewal."""
     kind = "h" if layout == "count" else "s"
     world.verb("LOCK", KEY, layout=layout)
+    before = world.fence()
     world.verb("UNLOCK", KEY, layout=layout)
-    assert world.verb("LOCK", KEY, "PX", 5000, layout=layout) == b":2\r\n"
-    assert world.renew((kind, KEY, ME, LEASE, 1)) == [0]
+    assert world.verb("LOCK", KEY, "PX", 5000, layout=layout) == world.fenced()
+    assert world.renew((kind, KEY, ME, LEASE, before)) == [0]
     assert world.db.pttl(KEY) <= 5000
-    assert world.renew((kind, KEY, ME, LEASE, 2)) == [1]
+    assert world.renew((kind, KEY, ME, LEASE, world.fence())) == [1]
     assert world.db.pttl(KEY) > 5000

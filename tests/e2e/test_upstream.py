@@ -368,9 +368,9 @@ def test_replies_lost_from_any_byte_on_are_not_made_up(start_hasp, redis_server)
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     plain = redis_server.client()
     requests = b"".join(encode(*command) for command in [
-        ("RPUSH", "list", "a", "bb"), ("SETNX", "lock:1", "v"), ("LRANGE", "list", 0, -1), ("LOCK", "k"),
+        ("RPUSH", "list", "a", "bb"), ("SETNX", "lock:1", "v"), ("LRANGE", "list", 0, -1), ("UNLOCK", "k"),
         ("NO-SUCH",), ("SET", "lock:1", "w", "NX"), ("ECHO", "done")])
-    expected = (b":2\r\n:1\r\n*2\r\n$1\r\na\r\n$2\r\nbb\r\n:1\r\n"
+    expected = (b":2\r\n:1\r\n*2\r\n$1\r\na\r\n$2\r\nbb\r\n:0\r\n"
                 b"-ERR unknown command 'NO-SUCH', with args beginning with: \r\n$-1\r\n$4\r\ndone\r\n")
     for left in [*range(0, 40, 3), *range(40, len(expected), 10), len(expected) - 1]:
         plain.flushdb()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from harness import encode, until
-from harness.replies import NIL, OK, ONE, QUEUED, ZERO, bulk
+from harness.replies import FENCE, NIL, OK, ONE, QUEUED, ZERO, bulk
 from harness.resp import Connection, pipeline
 from harness.sections import VERBS, rule, section, verbs
 
@@ -28,18 +28,18 @@ def fields(reply):
 
 def test_lock_and_unlock(pair, plain):
     one, other = pair(VERBS)
-    assert one.call("LOCK", "k", "PX", 60000) == ONE
+    assert one.call("LOCK", "k", "PX", 60000) == FENCE
     assert other.call("LOCK", "k", "PX", 60000) == NIL
     assert 59000 < plain.pttl("k") <= 60000
     assert other.call("UNLOCK", "k") == ZERO
     assert one.call("UNLOCK", "k") == ONE
     assert one.call("UNLOCK", "k") == ZERO
-    assert other.call("LOCK", "k", "EX", 60) == b":2\r\n"
+    assert other.call("LOCK", "k", "EX", 60) == FENCE
 
 
 def test_verbs_in_any_case(pair):
     one, _ = pair(VERBS)
-    assert one.call("lock", "k", "px", 1000) == ONE
+    assert one.call("lock", "k", "px", 1000) == FENCE
     assert one.call("Lock.Extend", "k", "eX", 5) == ONE
     assert one.call("lock.info", "k").startswith(b"*10\r\n")
     assert one.call("unLOCK", "k") == ONE
@@ -47,23 +47,23 @@ def test_verbs_in_any_case(pair):
 
 def test_holds_are_counted(pair):
     one, other = pair(VERBS)
-    assert [one.call("LOCK", "k"), one.call("LOCK", "k")] == [ONE, ONE]  # the same fencing token
+    assert one.call("LOCK", "k") == one.call("LOCK", "k") == FENCE  # the same
     assert fields(one.call("LOCK.INFO", "k"))[b"holds"] == b"2"
     assert one.call("UNLOCK", "k") == ONE
     assert other.call("LOCK", "k") == NIL
     assert one.call("UNLOCK", "k") == ONE
-    assert other.call("LOCK", "k") == b":2\r\n"
+    assert other.call("LOCK", "k") == FENCE
 
 
-@pytest.mark.parametrize("reentrant, second", [("refresh", ONE), ("no", NIL)])
+@pytest.mark.parametrize("reentrant, second", [("refresh", FENCE), ("no", NIL)])
 def test_locks_that_are_not_counted_are_strings(pair, plain, reentrant, second):
     one, other = pair(VERBS + f"reentrant = {reentrant}")
-    assert one.call("LOCK", "k", "EX", 10) == ONE
+    assert one.call("LOCK", "k", "EX", 10) == FENCE
     assert one.call("LOCK", "k", "EX", 10) == second
     assert plain.type("k") == "string"
     assert other.call("UNLOCK", "k") == ZERO
     assert one.call("UNLOCK", "k") == ONE
-    assert other.call("LOCK", "k", "EX", 10) == b":2\r\n"
+    assert other.call("LOCK", "k", "EX", 10) == FENCE
 
 
 def test_extend_is_the_owners(pair, plain):
@@ -77,16 +77,16 @@ def test_extend_is_the_owners(pair, plain):
 
 def test_info_tells_who_holds(pair):
     one, other = pair(VERBS)
-    one.call("LOCK", "k", "PX", 60000, "AS", "worker-7")
+    fence = one.call("LOCK", "k", "PX", 60000, "AS", "worker-7")
     told = fields(other.call("LOCK.INFO", "k"))
-    assert (told[b"owner"], told[b"holds"], told[b"fence"]) == (b"worker-7", b"1", b"1")
+    assert (told[b"owner"], told[b"holds"], told[b"fence"]) == (b"worker-7", b"1", fence[1:-2])
     assert 59000 < int(told[b"ttl"]) <= 60000
     assert other.call("LOCK.INFO", "free") == NIL
 
 
 def test_owner_that_a_command_names_holds_across_connections(pair):
     one, other = pair(VERBS)
-    assert one.call("LOCK", "k", "AS", "bob") == ONE
+    assert one.call("LOCK", "k", "AS", "bob") == FENCE
     assert one.call("UNLOCK", "k") == ZERO
     assert other.call("LOCK", "k", "AS", "alice") == NIL
     assert other.call("UNLOCK", "k", "AS", "bob") == ONE
@@ -99,14 +99,14 @@ def test_owner_that_hasp_made_for_another_client_cannot_be_named(start_hasp, pla
     plain.execute_command("ACL", "SETUSER", "alice", "on", "nopass", "~*", "&*", "+@all")
     with hasp.connect() as alice, Connection(f"{tmp_path}/s") as bob:
         assert alice.call("AUTH", "alice", "any") == alice.call("CLIENT", "SETNAME", "alice") == OK
-        assert alice.call("LOCK", "k", "PX", 60000) == ONE
+        assert alice.call("LOCK", "k", "PX", 60000) == FENCE
         name = fields(bob.call("LOCK.INFO", "k"))[b"owner"].decode()
         assert name.startswith(f"{owner}:")
         terms = () if verb == "UNLOCK" else ("PX", 90000)
         assert bob.call(verb, "k", *terms, "AS", name) == OTHERS_OWNER
         assert pipeline(bob, ("MULTI",), (verb, "k", *terms, "AS", name), ("EXEC",))[-1] == b"*1\r\n" + OTHERS_OWNER
         assert plain.pttl("k") <= 60000
-        assert alice.call(verb, "k", *terms, "AS", name) == ONE
+        assert alice.call(verb, "k", *terms, "AS", name) == (FENCE if verb == "LOCK" else ONE)
 
 
 @pytest.mark.parametrize("command", [
@@ -167,10 +167,21 @@ def test_fencing_tokens_rise_over_all_keys_and_connections(pair):
     assert tokens == sorted(set(tokens))
 
 
-def test_lock_in_a_transaction_by_verb(pair):
+def test_fencing_tokens_rise_though_redis_forgets_them(start_hasp, redis_server, plain):
+    hasp, tokens = start_hasp(VERBS), []
+    for forget in ([], [plain.flushall], [redis_server.kill, redis_server.start]):
+        for step in forget:
+            step()
+        with hasp.connect() as one:
+            assert plain.dbsize() == 0
+            tokens.append(int(one.call("LOCK", "k")[1:]))
+    assert tokens == sorted(set(tokens))
+
+
+def test_lock_in_a_transaction_by_verb(pair, plain):
     one, other = pair(VERBS)
     assert pipeline(one, ("MULTI",), ("LOCK", "k"), ("SET", "data", 1), ("EXEC",)) == [
-        OK, QUEUED, QUEUED, b"*2\r\n:1\r\n+OK\r\n"]
+        OK, QUEUED, QUEUED, b"*2\r\n:%s\r\n+OK\r\n" % plain.get("hasp:fence").encode()]
     assert other.call("LOCK", "k") == NIL
     assert pipeline(one, ("MULTI",), ("UNLOCK", "k"), ("EXEC",))[-1] == b"*1\r\n:1\r\n"
 
@@ -191,7 +202,7 @@ def test_verb_that_is_wrong_is_answered_in_redis_words(pair, command, error):
 
 def test_verbs_have_the_names_that_the_file_gives(pair):
     one, _ = pair(VERBS + "lock = GRAB\nunlock = LET.GO\ninfo = WHO\nextend = MORE")
-    assert one.call("GRAB", "k", "PX", 5000) == ONE
+    assert one.call("GRAB", "k", "PX", 5000) == FENCE
     assert one.call("more", "k", "PX", 60000) == ONE
     assert one.call("WHO", "k").startswith(b"*10\r\n")
     assert one.call("let.go", "k") == ONE

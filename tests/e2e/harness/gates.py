@@ -5,7 +5,7 @@ import threading
 
 from .line import queue_of
 from .relay import Relay, hang_up
-from .replies import NIL, ONE
+from .replies import FENCE, NIL
 from .wait import until
 
 
@@ -65,7 +65,7 @@ class Gates(Relay):
 def subscribe(hasp, gates, plain):
     """hasp does when somebody is to wait."""
     with hasp.connect() as one:
-        assert one.call("LOCK", "other", "AS", "somebody") == ONE
+        assert one.call("LOCK", "other", "AS", "somebody") == FENCE
         assert one.call("LOCK", "other", "WAIT", 10) == NIL
     until(lambda: b"subscribe" in gates.passed["listening"], "hasp to subscribe")
     until(lambda: not plain.exists(queue_of("other")), "it to leave the queue")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames that Redis and hasp answer, as bytes."""
 
+import re
+
 OK, PONG, QUEUED = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n"
 ONE, ZERO = b":1\r\n", b":0\r\n"
 NIL, NIL3 = b"$-1\r\n", b"_\r\n"  # in RESP2 and RESP3
@@ -8,6 +10,22 @@ WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value
 EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 UNKNOWN = b"-ERR hasp: upstream "  # the beginning: the connection was lost with a reply due
 FULL = b"-ERR max number of clients reached\r\n"
+
+
+class Fence:
+    """Equal to any fencing token: Redis' clock in microseconds, or more."""
+
+    def __eq__(self, frame):
+        return isinstance(frame, bytes) and re.fullmatch(rb":1[0-9]{15}\r\n", frame) is not None
+
+    __hash__ = None
+
+    def __repr__(self):
+        return "FENCE"
+
+
+FENCE = Fence()
+TAKEN = (OK, ONE, FENCE)  # a lock was taken, by whichever command
 
 
 def bulk(text):

@@ -103,13 +103,13 @@ def assert_holder(world, kind, token, lease=LEASE, key=KEY):
 def assert_record(world, kind, token, ticket, key=KEY):
     owner, fence, first = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
     assert (owner, first) == ("-" if kind == "v" else token, ticket)
-    assert fence == ("-" if kind in RULES else world.db.get("hasp:fence").decode())
+    assert fence == ("-" if kind in RULES else str(world.fence()))
     assert 0 <= world.db.pexpiretime(f"hasp:fence:{{{key}}}") - world.db.pexpiretime(key) <= 50
 
 
 def assert_joined(world, *tickets, key=KEY):
     """The tries that got the lock which its owner has already, under its latest fencing token."""
-    side, fence = f"hasp:owner:{{{key}}}", world.db.get("hasp:fence").decode()
+    side, fence = f"hasp:owner:{{{key}}}", world.fence()
     assert world.db.zrange(side, 0, -1) == [f"{fence} {ticket}".encode() for ticket in tickets]
     assert 59000 < world.db.pexpiretime(side) - world.db.pexpiretime(key) < 61000
 

@@ -192,6 +192,14 @@ class World:
             argv = [*argv[:2], argv[2] + 1]  # where ours is not in the way
         return self.plainly[resp].call(*argv)
 
+    def fence(self):
+        """The latest fencing token."""
+        return int(self.db.get("hasp:fence") or 0)
+
+    def fenced(self):
+        """The reply that tells it."""
+        return b":%d\r\n" % self.fence()
+
     def own(self, what, *words):
         self.ours[2].send(self.tool.own(what, *words))
         return parse(self.ours[2].read())

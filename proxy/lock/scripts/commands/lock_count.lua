@@ -19,6 +19,7 @@
 -- include client_error
 -- include enqueue
 -- include hand_off
+-- include next_fence
 -- include recorded_fence
 -- include write_record
 local lock, record, queue, side, counter = unpack(KEYS)
@@ -47,7 +48,7 @@ if mine == 0 and existing > 0 then
 end
 
 local recorded = mine == 1 and recorded_fence(record, token)
-local fence = recorded or redis.pcall('INCR', counter)
+local fence = recorded or next_fence(counter)
 if type(fence) == 'table' then
 	return client_error(fence, 'LOCK')
 end

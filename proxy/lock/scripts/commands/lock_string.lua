@@ -19,6 +19,7 @@
 -- include client_error
 -- include enqueue
 -- include hand_off
+-- include next_fence
 -- include recorded_fence
 -- include write_record
 local lock, record, queue, side, counter = unpack(KEYS)
@@ -39,7 +40,7 @@ if not mine and (owner or redis.call('EXISTS', queue) == 1) then
 	end
 end
 
-local fence = owner and recorded_fence(record, token) or redis.pcall('INCR', counter)
+local fence = owner and recorded_fence(record, token) or next_fence(counter)
 if type(fence) == 'table' then
 	return client_error(fence, 'LOCK')
 end

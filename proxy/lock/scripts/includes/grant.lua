@@ -2,16 +2,16 @@
 -- owner if that has the lock already; else nil. Returns the fencing token, or '-'; nil when Redis
 -- refuses the write: then nothing was written.
 -- include add_hold
+-- include next_fence
 local function grant(keys, waiter, shared_fence)
 	local kind, lease = waiter.kind, waiter.lease
 	local fence = shared_fence or '-'
 	if not shared_fence and (kind == 'h' or kind == 's') then
-		-- break falling_fences: local count = redis.pcall('DECR', keys.counter)
-		local count = redis.pcall('INCR', keys.counter)
-		if type(count) == 'table' then
+		local fresh = next_fence(keys.counter)
+		if type(fresh) == 'table' then
 			return nil
 		end
-		fence = string.format('%.0f', count)
+		fence = string.format('%.0f', fresh)
 	end
 
 	local reply
