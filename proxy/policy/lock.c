@@ -201,8 +201,7 @@ static void find_rules(struct context *x, struct lock_keys *k)
 
 bool lock_value_matters(const struct rule *rule)
 {
-	return rule->mode == MODE_ENFORCE && rule->owner == OWNER_VALUE &&
-	       rule->foreign_del == FOREIGN_REFUSE;
+	return rule->mode == MODE_ENFORCE && rule->owner == OWNER_VALUE;
 }
 
 /* NULL: it reads no such lock. */
@@ -262,7 +261,7 @@ static void find_value(const struct context *x, struct lock_key *key)
 	if (facts->rule != RULE_DEL && facts->rule != RULE_CHECK && facts->rule != RULE_EXPIRE)
 		return;
 	key->foreign = what == SEEN_NOTHING && facts->writes != WRITES_EXPIRY &&
-	               lock_value_matters(key->rule);
+	               key->rule->foreign_del == FOREIGN_REFUSE;
 	if (facts->rule != RULE_EXPIRE)
 		key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }
