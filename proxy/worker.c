@@ -185,6 +185,9 @@ static void worker_on_node_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
+	script_jobs_set_naming(w->script_jobs, control_is_in_cluster(n->control)
+	                                               ? KEY_NAMING_CLUSTER
+	                                               : KEY_NAMING_SERVER);
 	policy_use_commands(&w->clients.policy);
 	worker_check_guards(w);
 	worker_check_scripts(w, n);

@@ -8,13 +8,11 @@ struct rewrite_how lock_wait_how(const struct client *c, bool eval)
 {
 	const struct session *s = &c->session;
 	bool in_multi = session_in_multi(s);
-	struct rewrite_how how = {
-		.eval = eval || in_multi || s->opaque,
-		.resp3 = s->proto == 3,
-		.ticket = waiters_ticket(c->env->policy.waiters),
-		.secret = waiters_secret(c->env->policy.waiters, session_db(s)),
-	};
+	struct rewrite_how how = waiters_how(c->env->policy.waiters, session_db(s));
 
+	how.eval = eval || in_multi || s->opaque;
+	how.resp3 = s->proto == 3;
+	how.ticket = waiters_ticket(c->env->policy.waiters);
 	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp
 	 * cannot follow: it could not be told of a grant. */
 	if (!in_multi && !s->opaque && s->db >= 0) {

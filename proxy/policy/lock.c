@@ -71,7 +71,7 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 		kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
 	} else {
 		buf_clear(&env->token);
-		rewrite_guard_name(&env->token, key);
+		rewrite_guard_name(&env->token, x->how.naming, key);
 		key = buf_slice(&env->token);
 	}
 	rewrite_info(&env->rewritten, kind, key, x->how, call);

@@ -35,6 +35,7 @@ struct control {
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
 	bool up; /* logged in, and Redis has answered COMMAND */
+	bool in_cluster; /* the server is a node of a cluster */
 	bool warned; /* a warning was logged since it last worked */
 };
 
@@ -194,6 +195,25 @@ static void control_on_auth(void *arg, const redisReply *reply)
 	c->login_failed = c->error;
 }
 
+static bool control_is_text(const redisReply *r, const char *text)
+{
+	return r->type == REDIS_REPLY_STRING && strcmp(r->str, text) == 0;
+}
+
+/* Pairs of names and values. Servers before Redis 6 do not know it, and are taken for what
+ * nearly all of them are. */
+static void control_on_hello(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+
+	c->in_cluster = false;
+	if (!reply || reply->type != REDIS_REPLY_ARRAY)
+		return;
+	for (size_t i = 0; i + 1 < reply->elements; i += 2)
+		if (control_is_text(reply->element[i], "mode"))
+			c->in_cluster = control_is_text(reply->element[i + 1], "cluster");
+}
+
 /* What the operator can do about an error; NULL: nothing. */
 static const char *control_hint(const char *error)
 {
@@ -264,6 +284,7 @@ static void control_connect(void *arg)
 	else if (env->password)
 		control_send_argv(c, (const char *[]){ "AUTH", env->password }, 2,
 		                  control_on_auth, c);
+	control_send_argv(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	control_send_argv(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
@@ -310,6 +331,11 @@ void control_free(struct control *c)
 bool control_is_up(const struct control *c)
 {
 	return c->up;
+}
+
+bool control_is_in_cluster(const struct control *c)
+{
+	return c->in_cluster;
 }
 
 size_t control_inflight(const struct control *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * control: hasp's own connection to Redis, one per worker, for hasp's own requests (scripts,
- * renewals, releases). It connects again by itself, logs in as [upstream] user, and asks for
- * COMMAND. Replies are decoded by hiredis' reader.
+ * renewals, releases). It connects again by itself, logs in as [upstream] user, and asks what
+ * server that is (HELLO) and for COMMAND. Replies are decoded by hiredis' reader.
  */
 #ifndef HASP_UPSTREAM_CONTROL_H
 #define HASP_UPSTREAM_CONTROL_H
@@ -35,6 +35,8 @@ void control_retry_now(struct control *c);
 void control_free(struct control *c);
 
 bool control_is_up(const struct control *c);
+/* Of the server that it is, or was last, connected to: is it a node of a Redis Cluster? */
+bool control_is_in_cluster(const struct control *c);
 /* Calls in flight. */
 size_t control_inflight(const struct control *c);
 

@@ -86,12 +86,13 @@ static void put_hex(struct slice s)
 }
 
 /* In place of a process'. */
-static const struct slice secret = SLICE_LIT("secret");
+static const struct rewrite_how own = { .secret = SLICE_LIT("secret") };
 
 static struct rewrite_how read_how(void)
 {
-	struct rewrite_how how = { .eval = *word() == '1', .secret = secret };
+	struct rewrite_how how = own;
 
+	how.eval = *word() == '1';
 	how.resp3 = *word() == '3';
 	how.ticket = unhex(word());
 	how.wait_max_ms = atoll(word());
@@ -224,7 +225,7 @@ static void do_renew(void)
 		locks[n].lease_ms = atoll(word());
 		locks[n++].fence = atoll(word());
 	}
-	rewrite_renew(&out, rewrite_renewal(locks[0].id.kind), locks, n);
+	rewrite_renew(&out, rewrite_renewal(locks[0].id.kind), locks, n, own);
 	put_own(&out);
 }
 
@@ -235,7 +236,7 @@ static void do_release(void)
 
 	struct slice ticket = unhex(word());
 
-	(void)rewrite_release(&out, &id, ticket, atoll(word()), secret);
+	(void)rewrite_release(&out, &id, ticket, atoll(word()), own);
 	put_own(&out);
 }
 
@@ -244,7 +245,7 @@ static void do_unlock(void)
 	struct buf out = BUF_INIT;
 	struct lock_ident id = read_ident(word());
 
-	(void)rewrite_unlock(&out, &id, unhex(word()), secret);
+	(void)rewrite_unlock(&out, &id, unhex(word()), own);
 	put_own(&out);
 }
 
@@ -257,9 +258,9 @@ static void do_try(bool poll)
 	t.ticket = unhex(word());
 	t.place = atoll(word());
 	if (poll)
-		(void)rewrite_poll(&out, &t, atoll(word()), secret);
+		(void)rewrite_poll(&out, &t, atoll(word()), own);
 	else
-		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0, secret);
+		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0, own);
 	put_own(&out);
 }
 

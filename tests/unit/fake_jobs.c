@@ -73,6 +73,18 @@ struct proofs *script_jobs_proofs(struct script_jobs *jobs)
 	return the_proofs();
 }
 
+enum key_naming script_jobs_naming(const struct script_jobs *jobs)
+{
+	(void)jobs;
+	return KEY_NAMING_SERVER;
+}
+
+struct rewrite_how script_jobs_how(struct script_jobs *jobs, int db)
+{
+	(void)jobs;
+	return (struct rewrite_how){ .secret = proofs_secret(the_proofs(), db) };
+}
+
 bool script_jobs_are_up(const struct script_jobs *jobs)
 {
 	(void)jobs;

@@ -17,10 +17,13 @@
 #include "upstream/control.h"
 
 #define PING "*1\r\n$4\r\nPING\r\n"
+#define HELLO "*1\r\n$5\r\nHELLO\r\n"
 #define COMMAND "*1\r\n$7\r\nCOMMAND\r\n"
 #define SELECT_0 "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
 #define SELECT_3 "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
 #define NO_COMMANDS "*0\r\n"
+/* To a server before Redis 6 HELLO is. */
+#define UNKNOWN "-ERR unknown command\r\n"
 
 static double now_s; /* the clock of the test */
 
@@ -104,8 +107,8 @@ static int tear_down(void **state)
 static void come_up(struct fixture *f)
 {
 	played_server_accept(&f->server);
-	played_server_expect(&f->server, PING COMMAND);
-	played_server_send(&f->server, "+PONG\r\n" NO_COMMANDS);
+	played_server_expect(&f->server, PING HELLO COMMAND);
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN NO_COMMANDS);
 	assert_true(control_is_up(f->control));
 }
 
@@ -114,8 +117,8 @@ static void it_is_up_when_command_is_answered(void **state)
 	struct fixture *f = *state;
 
 	played_server_accept(&f->server);
-	played_server_expect(&f->server, PING COMMAND);
-	played_server_send(&f->server, "+PONG\r\n");
+	played_server_expect(&f->server, PING HELLO COMMAND);
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN);
 	assert_false(control_is_up(f->control));
 	assert_int_equal(f->nup, 0);
 	played_server_send(&f->server, NO_COMMANDS);
@@ -132,7 +135,7 @@ static void it_logs_in_before_it_asks_for_command(void **state)
 	f->at.env.password = "pw";
 	played_server_accept(&f->server);
 	played_server_expect(&f->server,
-	                     PING "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n" COMMAND);
+	                     PING "*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$2\r\npw\r\n" HELLO COMMAND);
 }
 
 static void a_ping_that_is_refused_shows_that_a_login_is_required(void **state)
@@ -149,10 +152,27 @@ static void it_tries_again_when_command_is_refused(void **state)
 	struct fixture *f = *state;
 
 	played_server_accept(&f->server);
-	played_server_send(&f->server, "+PONG\r\n-NOPERM no permission\r\n");
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN "-NOPERM no permission\r\n");
 	assert_false(control_is_up(f->control));
 	played_server_close(&f->server);
 	come_up(f);
+}
+
+static void a_server_says_that_it_is_a_node_of_a_cluster(void **state)
+{
+	struct fixture *f = *state;
+
+	played_server_accept(&f->server);
+	played_server_send(&f->server,
+	                   "+PONG\r\n"
+	                   "*6\r\n$5\r\nproto\r\n:2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n"
+	                   "$7\r\nmodules\r\n*0\r\n" NO_COMMANDS);
+	assert_true(control_is_in_cluster(f->control));
+	played_server_close(&f->server);
+	played_server_accept(&f->server);
+	played_server_send(&f->server, "+PONG\r\n"
+	                               "*2\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" NO_COMMANDS);
+	assert_false(control_is_in_cluster(f->control));
 }
 
 static void nothing_is_sent_while_it_is_down(void **state)
@@ -163,7 +183,7 @@ static void nothing_is_sent_while_it_is_down(void **state)
 	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), -1);
 	played_server_accept(&f->server);
 	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), -1);
-	played_server_expect(&f->server, PING COMMAND);
+	played_server_expect(&f->server, PING HELLO COMMAND);
 	assert_replies(f, "");
 }
 
@@ -310,6 +330,7 @@ int main(void)
 		TEST(it_logs_in_before_it_asks_for_command),
 		TEST(a_ping_that_is_refused_shows_that_a_login_is_required),
 		TEST(it_tries_again_when_command_is_refused),
+		TEST(a_server_says_that_it_is_a_node_of_a_cluster),
 		TEST(nothing_is_sent_while_it_is_down),
 		TEST(each_call_gets_its_reply),
 		TEST(another_database_is_selected_once),

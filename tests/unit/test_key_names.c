@@ -13,9 +13,28 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
+#include "base/fatal.h"
+#include "base/map.h"
 #include "lock/model/key_names.h"
+#include "upstream/slot.h"
 
-static void test_sidecars_stand_in_the_slot_of_their_lock(void **state)
+static const enum key_naming namings[] = { KEY_NAMING_SERVER, KEY_NAMING_CLUSTER };
+static const enum key_name kinds[] = { KEY_NAME_OWNER, KEY_NAME_FENCE, KEY_NAME_QUEUE,
+	                               KEY_NAME_GUARD, KEY_NAME_READERS };
+
+#define COUNT(v) (sizeof(v) / sizeof(*(v)))
+
+static void assert_owner(enum key_naming naming, const char *key, const char *bulk)
+{
+	struct buf out = BUF_INIT;
+
+	key_names_write_bulk(&out, naming, KEY_NAME_OWNER, slice_str(key));
+	if (!slice_eq(buf_slice(&out), slice_str(bulk)))
+		fail_msg("%s: %.*s", key, (int)buf_len(&out), buf_head(&out));
+	buf_release(&out);
+}
+
+static void test_names_are_braced_or_have_the_tag_of_their_key(void **state)
 {
 	static const struct {
 		const char *key, *bulk;
@@ -23,42 +42,171 @@ static void test_sidecars_stand_in_the_slot_of_their_lock(void **state)
 		{ "a", "$14\r\nhasp:owner:{a}\r\n" },
 		{ "{a}b", "$16\r\nhasp:owner:{a}b:\r\n" },
 		{ "b{a}", "$16\r\nhasp:owner:b{a}:\r\n" },
-		{ "{}a", "$16\r\nhasp:owner:{{}a}\r\n" },
 		{ "a{b", "$16\r\nhasp:owner:{a{b}\r\n" },
 		{ "}{a}", "$16\r\nhasp:owner:}{a}:\r\n" },
-		{ "{}{a}", "$18\r\nhasp:owner:{{}{a}}\r\n" },
-		{ "", "$13\r\nhasp:owner:{}\r\n" },
 	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++)
+		for (size_t j = 0; j < COUNT(namings); j++)
+			assert_owner(namings[j], cases[i].key, cases[i].bulk);
+}
+
+/* Where there are no slots they keep the names that they always had. */
+static void test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster(void **state)
+{
+	static const struct {
+		const char *key, *server, *cluster;
+	} cases[] = {
+		{ "a}b", "$16\r\nhasp:owner:{a}b}\r\n", "$20\r\nhasp:owner:{4w2}a}b!\r\n" },
+		{ "{}a", "$16\r\nhasp:owner:{{}a}\r\n", "$20\r\nhasp:owner:{4LZ}{}a!\r\n" },
+		{ "{}{a}", "$18\r\nhasp:owner:{{}{a}}\r\n",
+		  "$22\r\nhasp:owner:{32U}{}{a}!\r\n" },
+		{ "", "$13\r\nhasp:owner:{}\r\n", "$17\r\nhasp:owner:{06S}!\r\n" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		assert_owner(KEY_NAMING_SERVER, cases[i].key, cases[i].server);
+		assert_owner(KEY_NAMING_CLUSTER, cases[i].key, cases[i].cluster);
+	}
+}
+
+static void test_a_slot_has_a_counter_and_a_server_has_one(void **state)
+{
 	struct buf out = BUF_INIT;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		buf_clear(&out);
-		key_names_write_bulk(&out, KEY_NAME_OWNER, slice_str(cases[i].key));
-		if (!slice_eq(buf_slice(&out), slice_str(cases[i].bulk)))
-			fail_msg("%s: %.*s", cases[i].key, (int)buf_len(&out), buf_head(&out));
+	key_names_write_counter_bulk(&out, KEY_NAMING_SERVER, SLICE_LIT("{a}b"));
+	key_names_write_counter_bulk(&out, KEY_NAMING_CLUSTER, SLICE_LIT("{a}b"));
+	key_names_write_counter_bulk(&out, KEY_NAMING_CLUSTER, SLICE_LIT("a"));
+	*buf_reserve(&out, 1) = '\0';
+	assert_string_equal(buf_head(&out), "$10\r\nhasp:fence\r\n"
+	                                    "$15\r\nhasp:fence{062}\r\n"
+	                                    "$15\r\nhasp:fence{062}\r\n");
+	buf_release(&out);
+}
+
+/* --- of all short keys ------------------------------------------------------------- */
+
+/* All words of up to so many of these letters. */
+#define WORD_MAX 5
+static const char letters[] = "a{}:!";
+
+static bool next_word(char *word)
+{
+	size_t i = strlen(word);
+
+	while (i && word[i - 1] == letters[sizeof(letters) - 2])
+		word[--i] = letters[0];
+	if (i) {
+		word[i - 1] = *(strchr(letters, word[i - 1]) + 1);
+		return true;
+	}
+	i = strlen(word);
+	word[i] = letters[0];
+	word[i + 1] = '\0';
+	return i < WORD_MAX;
+}
+
+/* Its name as text. */
+static struct slice bulk_text(struct slice bulk)
+{
+	const char *p = memchr(bulk.p, '\n', bulk.n);
+
+	return slice_of(p + 1, bulk.n - (size_t)(p + 1 - bulk.p) - 2);
+}
+
+static void assert_in_slot(struct buf *bulk, const char *key)
+{
+	struct slice name = bulk_text(buf_slice(bulk));
+
+	if (slot_of_key(name) != slot_of_key(slice_str(key)))
+		fail_msg("%.*s is not in the slot of %s", (int)name.n, name.p, key);
+	buf_clear(bulk);
+}
+
+static void test_in_a_cluster_all_names_are_in_the_slot_of_their_key(void **state)
+{
+	char key[WORD_MAX + 2] = "";
+	struct buf out = BUF_INIT;
+	size_t n = 0;
+
+	(void)state;
+	do {
+		for (size_t i = 0; i < COUNT(kinds); i++) {
+			key_names_write_bulk(&out, KEY_NAMING_CLUSTER, kinds[i],
+			                     slice_str(key));
+			assert_in_slot(&out, key);
+		}
+		key_names_write_guard_queue_bulk(&out, KEY_NAMING_CLUSTER, slice_str(key));
+		assert_in_slot(&out, key);
+		key_names_write_counter_bulk(&out, KEY_NAMING_CLUSTER, slice_str(key));
+		assert_in_slot(&out, key);
+		n++;
+	} while (next_word(key));
+	assert_int_equal(n, 1 + 5 + 25 + 125 + 625 + 3125);
+	buf_release(&out);
+}
+
+struct known_name {
+	struct map_node node;
+	char bytes[32];
+};
+
+static void test_no_two_keys_share_a_name(void **state)
+{
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(namings); i++) {
+		char key[WORD_MAX + 2] = "";
+		struct map names;
+
+		map_init(&names, 1);
+		do {
+			struct known_name *k = xcalloc(1, sizeof(*k));
+			buf_clear(&out);
+			key_names_write(&out, namings[i], KEY_NAME_OWNER, slice_str(key));
+			assert_true(buf_len(&out) <= sizeof(k->bytes));
+			memcpy(k->bytes, buf_head(&out), buf_len(&out));
+			k->node.key = slice_of(k->bytes, buf_len(&out));
+			if (map_get(&names, k->node.key))
+				fail_msg("%s has the name of another", key);
+			map_put(&names, &k->node);
+		} while (next_word(key));
+		for (size_t b = 0; b < names.nbuckets; b++)
+			while (names.buckets[b]) {
+				struct known_name *k = (struct known_name *)names.buckets[b];
+				map_remove(&names, &k->node);
+				free(k);
+			}
+		map_fini(&names);
 	}
 	buf_release(&out);
 }
 
+/* Whoever knows only the guard's name, knows its queue's. */
 static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
 {
-	static const char *const keys[] = {
-		"a", "{a}b", "b{a}", "{}a", "a{b", "}a", "}{a}", ""
-	};
 	struct buf name = BUF_INIT, expected = BUF_INIT;
 	struct buf out = BUF_INIT;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		buf_clear(&name);
-		buf_clear(&expected);
-		buf_clear(&out);
-		key_names_write(&name, KEY_NAME_GUARD, slice_str(keys[i]));
-		key_names_write_bulk(&expected, KEY_NAME_QUEUE, buf_slice(&name));
-		key_names_write_guard_queue_bulk(&out, slice_str(keys[i]));
-		if (!slice_eq(buf_slice(&out), buf_slice(&expected)))
-			fail_msg("%s: %.*s", keys[i], (int)buf_len(&out), buf_head(&out));
+	for (size_t i = 0; i < COUNT(namings); i++) {
+		char key[WORD_MAX + 2] = "";
+
+		do {
+			buf_clear(&name);
+			buf_clear(&expected);
+			buf_clear(&out);
+			key_names_write(&name, namings[i], KEY_NAME_GUARD, slice_str(key));
+			key_names_write_bulk(&expected, namings[i], KEY_NAME_QUEUE,
+			                     buf_slice(&name));
+			key_names_write_guard_queue_bulk(&out, namings[i], slice_str(key));
+			if (!slice_eq(buf_slice(&out), buf_slice(&expected)))
+				fail_msg("%s: %.*s", key, (int)buf_len(&out), buf_head(&out));
+		} while (next_word(key));
 	}
 	buf_release(&name);
 	buf_release(&expected);
@@ -68,7 +216,12 @@ static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sidecars_stand_in_the_slot_of_their_lock),
+		cmocka_unit_test(test_names_are_braced_or_have_the_tag_of_their_key),
+		cmocka_unit_test(
+			test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster),
+		cmocka_unit_test(test_a_slot_has_a_counter_and_a_server_has_one),
+		cmocka_unit_test(test_in_a_cluster_all_names_are_in_the_slot_of_their_key),
+		cmocka_unit_test(test_no_two_keys_share_a_name),
 		cmocka_unit_test(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar),
 	};
 

@@ -162,6 +162,11 @@ static void end_call(struct call_keys *keys)
 		free(keys->v);
 }
 
+static enum key_naming guard_op_naming(const struct guard_op *op)
+{
+	return script_jobs_naming(read_sets_jobs(op->table));
+}
+
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req)
 {
 	const struct read_set_entry *e = op->keys[0].entry;
@@ -169,7 +174,7 @@ void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_
 	HASP_ASSERT(op->n == 1);
 	op->due = OPTIMISTIC_PREFIX;
 	rewrite_guard_optimistic(out, req, read_set_entry_key(e), e->token,
-	                         op->keys[0].lease_ms);
+	                         op->keys[0].lease_ms, guard_op_naming(op));
 }
 
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
@@ -194,7 +199,7 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 }
 
 /* WATCH with the guards' names. */
-static void write_watch(const struct guard_op *op, struct buf *out)
+static void write_watch(const struct guard_op *op, struct buf *out, enum key_naming naming)
 {
 	struct buf name = BUF_INIT;
 
@@ -202,7 +207,7 @@ static void write_watch(const struct guard_op *op, struct buf *out)
 	resp_write_bulk_str(out, "WATCH");
 	for (size_t i = 0; i < op->n; i++) {
 		buf_clear(&name);
-		rewrite_guard_name(&name, read_set_entry_key(op->keys[i].entry));
+		rewrite_guard_name(&name, naming, read_set_entry_key(op->keys[i].entry));
 		resp_write_bulk(out, buf_slice(&name));
 	}
 	buf_release(&name);
@@ -220,7 +225,7 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out, struct rewrit
 	if (acquire) {
 		rewrite_guard_read(out, &g, how, true);
 	} else {
-		write_watch(op, out);
+		write_watch(op, out, how.naming);
 		rewrite_guard_check(out, &g, how);
 	}
 	end_call(&keys);
@@ -287,7 +292,7 @@ static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf
 	const struct read_set_entry *e = op->keys[i].entry;
 
 	buf_clear(name);
-	rewrite_guard_name(name, read_set_entry_key(e));
+	rewrite_guard_name(name, guard_op_naming(op), read_set_entry_key(e));
 	return (struct lock_try){
 		/* What others of its owner have read under is not this try's. */
 		.id = { LOCK_KIND_GUARD, buf_slice(name),
@@ -372,7 +377,7 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		if (db < 0 || (keeps_read && op->keys[i].entry->read))
 			continue;
 		buf_clear(&out);
-		script = rewrite_dequeue(&out, &t, true, read_sets_secret(op->table, db));
+		script = rewrite_dequeue(&out, &t, true, read_sets_how(op->table, db));
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out), until,
 		                  UNDO_TIMES);
 	}

@@ -54,9 +54,9 @@ static enum guard_done done_with_key(const struct guard_op *op, size_t i,
 static void write_done(const struct read_set_entry *e, enum guard_done done, struct buf *out)
 {
 	struct buf evalsha = BUF_INIT;
-	struct slice secret = read_sets_secret(e->table, read_set_entry_db(e));
+	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
-	                                              e->shared, done, secret);
+	                                              e->shared, done, how);
 
 	script_call_write_as_eval(out, script, buf_slice(&evalsha));
 	buf_release(&evalsha);

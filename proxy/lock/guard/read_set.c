@@ -51,9 +51,9 @@ struct script_jobs *read_sets_jobs(const struct read_sets *table)
 	return table->jobs;
 }
 
-struct slice read_sets_secret(const struct read_sets *table, int db)
+struct rewrite_how read_sets_how(const struct read_sets *table, int db)
 {
-	return proofs_secret(script_jobs_proofs(table->jobs), db);
+	return script_jobs_how(table->jobs, db);
 }
 
 void read_set_init(struct read_set *r)
@@ -231,9 +231,9 @@ void read_set_entry_over(struct read_set_entry *e)
 void read_set_entry_release(const struct read_set_entry *e, enum guard_done done)
 {
 	struct buf out = BUF_INIT;
-	struct slice secret = read_sets_secret(e->table, read_set_entry_db(e));
+	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
-	                                              e->shared, done, secret);
+	                                              e->shared, done, how);
 	double until = e->until;
 
 	/* Later the guard is over anyway; but not what the owner must not overwrite. */

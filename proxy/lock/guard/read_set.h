@@ -32,8 +32,8 @@ struct read_sets *read_sets_new(struct script_jobs *jobs);
 void read_sets_free(struct read_sets *r); /* no read set has entries */
 void read_sets_trim(struct read_sets *r); /* gives back what a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
-/* For calls of scripts in `db`: lock/model/proof.h. */
-struct slice read_sets_secret(const struct read_sets *r, int db);
+/* script_jobs_how() */
+struct rewrite_how read_sets_how(const struct read_sets *r, int db);
 
 /* A connection's. */
 struct read_set {

@@ -217,8 +217,8 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 static void hold_release(struct hold *hold)
 {
 	struct lock_try t = { .id = hold_ident(hold) };
-	struct slice secret = proofs_secret(script_jobs_proofs(hold->holds->script_jobs),
-	                                    lock_id_db(hold->by_id.key));
+	struct rewrite_how how = script_jobs_how(hold->holds->script_jobs,
+	                                         lock_id_db(hold->by_id.key));
 	struct buf out = BUF_INIT;
 	double left = hold->good_until - timers_now(hold->holds->timers) + hold->slack;
 	int64_t most_ms = 0;
@@ -227,7 +227,7 @@ static void hold_release(struct hold *hold)
 	case LOCK_KIND_COUNT:
 		for (unsigned i = 0; i < hold->ntickets; i++) {
 			t.ticket = slice_str(hold->tickets[i]);
-			send_release(hold, rewrite_dequeue(&out, &t, true, secret), &out);
+			send_release(hold, rewrite_dequeue(&out, &t, true, how), &out);
 		}
 		break;
 	case LOCK_KIND_TOKEN:
@@ -235,7 +235,7 @@ static void hold_release(struct hold *hold)
 			break;
 		/* The record knows only the latest. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
-		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, secret), &out);
+		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, how), &out);
 		break;
 	case LOCK_KIND_RULE:
 	case LOCK_KIND_VALUE:
@@ -246,8 +246,7 @@ static void hold_release(struct hold *hold)
 		 * worker; then more is left of its lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
-		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, secret),
-		             &out);
+		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, how), &out);
 		break;
 	case LOCK_KIND_GUARD:
 		/* Guards are in the read set: lock/guard. */

@@ -192,8 +192,8 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
                            double until)
 {
 	struct buf out = BUF_INIT;
-	struct slice secret = proofs_secret(script_jobs_proofs(p->holds->script_jobs), db);
-	enum script_id script = rewrite_dequeue(&out, t, true, secret);
+	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, db);
+	enum script_id script = rewrite_dequeue(&out, t, true, how);
 
 	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out), until,
 	                  UNDO_TIMES);

@@ -35,6 +35,7 @@
 struct renewal_batch {
 	struct holds *holds;
 	enum script_id script;
+	int db;
 	double sent_at; /* the last time */
 	size_t n;
 	struct hold *members[BATCH_MAX]; /* NULL: it has ended */
@@ -151,6 +152,7 @@ static void write_renewals(void *arg, struct buf *out)
 {
 	struct renewal_batch *b = arg;
 	struct lock_renewal renewals[BATCH_MAX];
+	struct rewrite_how how = script_jobs_how(b->holds->script_jobs, b->db);
 	size_t n = 0;
 
 	for (size_t i = 0; i < b->n; i++) {
@@ -164,7 +166,7 @@ static void write_renewals(void *arg, struct buf *out)
 	}
 	b->n = n;
 	b->sent_at = timers_now(b->holds->timers);
-	(void)rewrite_renew(out, b->script, renewals, n);
+	(void)rewrite_renew(out, b->script, renewals, n, how);
 }
 
 /* Renews the first of those that are due, and the ones behind it that go in the same call. */
@@ -173,16 +175,16 @@ static void renew_batch(struct holds *h, double now)
 	struct renewal_batch *b = xcalloc(1, sizeof(*b));
 	struct list *at = h->due.next, *next;
 	struct hold *first = container_of(at, struct hold, due);
-	int db = lock_id_db(first->by_id.key);
 	double until = INFINITY;
 
 	b->holds = h;
+	b->db = lock_id_db(first->by_id.key);
 	b->script = rewrite_renewal(first->kind);
 	for (; at != &h->due && b->n < BATCH_MAX; at = next) {
 		struct hold *hold = container_of(at, struct hold, due);
 		next = at->next;
 		if (rewrite_renewal(hold->kind) != b->script ||
-		    lock_id_db(hold->by_id.key) != db)
+		    lock_id_db(hold->by_id.key) != b->db)
 			break;
 		renewal_set_state(hold, HOLD_IN_BATCH);
 		hold->batch_slot = &b->members[b->n];
@@ -193,7 +195,7 @@ static void renew_batch(struct holds *h, double now)
 	/* The call may still be made in time; but the log shall tell by now. */
 	if (!script_jobs_are_up(h->script_jobs))
 		renewal_failed(first, now);
-	script_job_run_written(h->script_jobs, db, b->script, write_renewals,
+	script_job_run_written(h->script_jobs, b->db, b->script, write_renewals,
 	                       isinf(until) ? 0 : until, on_renewed, b);
 }
 

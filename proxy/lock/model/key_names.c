@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "resp/write.h"
+#include "upstream/slot.h"
 
 static const struct slice prefixes[] = {
 	[KEY_NAME_OWNER] = { "hasp:owner:", sizeof("hasp:owner:") - 1 },
@@ -13,20 +14,48 @@ static const struct slice prefixes[] = {
 	[KEY_NAME_READERS] = { "hasp:readers:", sizeof("hasp:readers:") - 1 },
 };
 
-bool key_names_has_tag(struct slice key)
-{
-	const char *open, *close;
+/* Most prefixes are as long as this one, and none is longer than the other. */
+#define PREFIX_LEN (sizeof("hasp:owner:") - 1)
+#define PREFIX_MAX (sizeof("hasp:readers:") - 1)
 
-	open = key.n ? memchr(key.p, '{', key.n) : NULL;
-	if (!open)
-		return false;
-	open++;
-	close = memchr(open, '}', key.n - (size_t)(open - key.p));
-	return close && close != open;
+/* What stands between the prefix and the key, and behind the key. */
+#define BEFORE_MAX (SLOT_TAG_LEN + 2)
+struct affixes {
+	char before[BEFORE_MAX];
+	unsigned char nbefore;
+	char behind;
+};
+
+static const struct affixes tagged = { "", 0, ':' };
+static const struct affixes braced = { "{", 1, '}' };
+
+static struct affixes slotted(struct slice key)
+{
+	struct affixes a = { "{...}", BEFORE_MAX, '!' };
+
+	memcpy(a.before + 1, slot_tag(slot_of_key(key)).p, SLOT_TAG_LEN);
+	return a;
 }
 
-/* Most prefixes are as long as this one. */
-#define PREFIX_LEN (sizeof("hasp:owner:") - 1)
+static bool has_hash_tag(struct slice key)
+{
+	return slot_hashed_part(key).p != key.p;
+}
+
+/* Is a key that has no hash tag one when braces are around it? */
+static bool can_be_braced(struct slice key)
+{
+	return key.n && !memchr(key.p, '}', key.n);
+}
+
+static struct affixes affixes_of(enum key_naming naming, struct slice key)
+{
+	if (has_hash_tag(key))
+		return tagged;
+	if (naming == KEY_NAMING_CLUSTER && !can_be_braced(key))
+		return slotted(key);
+	return braced;
+}
 
 static inline char *put_prefix(char *p, struct slice prefix)
 {
@@ -37,59 +66,93 @@ static inline char *put_prefix(char *p, struct slice prefix)
 	return p + prefix.n;
 }
 
-/* Prefix and key, which has a hash tag, or gets one. Returns the end. */
-static inline char *put_name(char *p, struct slice prefix, struct slice key, bool tagged)
+/* How long a name is; and how much space it may need while it is written. */
+static size_t name_len(struct slice prefix, const struct affixes *a, size_t len)
+{
+	return prefix.n + a->nbefore + len + 1;
+}
+#define NAME_SPACE (PREFIX_MAX + BEFORE_MAX + 1)
+
+/* Returns the end. */
+static inline char *put_name(char *p, struct slice prefix, const struct affixes *a,
+                             struct slice key)
 {
 	p = put_prefix(p, prefix);
-	if (!tagged)
-		*p++ = '{';
+	/* (All of it, for a copy of a known length is one instruction.) */
+	memcpy(p, a->before, sizeof(a->before));
+	p += a->nbefore;
 	if (key.n)
 		memcpy(p, key.p, key.n);
 	p += key.n;
-	*p++ = tagged ? ':' : '}';
+	*p++ = a->behind;
 	return p;
 }
 
-/* Appends prefix and key, which has a hash tag, or gets one. */
-static void write_name(struct buf *out, struct slice prefix, struct slice key, bool tagged)
+void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
+                     struct slice key)
 {
-	char *p = buf_reserve(out, prefix.n + key.n + 2);
+	struct affixes a = affixes_of(naming, key);
+	char *p = buf_reserve(out, NAME_SPACE + key.n);
 
-	buf_added(out, (size_t)(put_name(p, prefix, key, tagged) - p));
+	buf_added(out, (size_t)(put_name(p, prefixes[kind], &a, key) - p));
 }
 
-void key_names_write(struct buf *out, enum key_name kind, struct slice key)
+void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
+                           const enum key_name *kinds, size_t n)
 {
-	write_name(out, prefixes[kind], key, key_names_has_tag(key));
-}
-
-void key_names_write_bulks(struct buf *out, struct slice key, const enum key_name *kinds,
-                           size_t n)
-{
-	bool tagged = key_names_has_tag(key);
-	size_t space = RESP_BULK_SPACE + sizeof("hasp:readers:{}") + key.n;
+	struct affixes a = affixes_of(naming, key);
+	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n;
 	char *begin = buf_reserve(out, n * space), *p = begin;
 
 	for (size_t i = 0; i < n; i++) {
 		struct slice prefix = prefixes[kinds[i]];
-		p = resp_put_header(p, '$', prefix.n + key.n + (tagged ? 1 : 2));
-		p = resp_put_end(put_name(p, prefix, key, tagged));
+		p = resp_put_header(p, '$', name_len(prefix, &a, key.n));
+		p = resp_put_end(put_name(p, prefix, &a, key));
 	}
 	buf_added(out, (size_t)(p - begin));
 }
 
-void key_names_write_guard_queue_bulk(struct buf *out, struct slice key)
+/* Of the queue's name, whose key is the guard's name. That has a hash tag, but for
+ * `hasp:guard:{}` and `hasp:guard:{}...}`. */
+static const struct affixes *queue_affixes(const struct affixes *guard, struct slice key)
+{
+	if (guard->behind == '}' && (key.n == 0 || *key.p == '}'))
+		return &braced;
+	return &tagged;
+}
+
+void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, struct slice key)
 {
 	struct slice queue = prefixes[KEY_NAME_QUEUE], guard = prefixes[KEY_NAME_GUARD];
-	bool tagged = key_names_has_tag(key);
-	/* A guard's name has a tag, but for `hasp:guard:{}` and `hasp:guard:{}...`. */
-	bool guard_tagged = tagged || (key.n && *key.p != '}');
+	struct affixes inner = affixes_of(naming, key);
+	const struct affixes *outer = queue_affixes(&inner, key);
+	size_t len = name_len(guard, &inner, key.n);
+	char *begin = buf_reserve(out, RESP_BULK_SPACE + 2 * NAME_SPACE + key.n), *p;
 
-	resp_write_bulk_header(out, queue.n + (guard_tagged ? 1 : 2) + guard.n + key.n +
-	                                    (tagged ? 1 : 2));
-	buf_append(out, queue);
-	if (!guard_tagged)
-		buf_append(out, SLICE_LIT("{"));
-	write_name(out, guard, key, tagged);
-	buf_append(out, guard_tagged ? SLICE_LIT(":\r\n") : SLICE_LIT("}\r\n"));
+	p = resp_put_header(begin, '$', name_len(queue, outer, len));
+	p = put_prefix(p, queue);
+	memcpy(p, outer->before, outer->nbefore);
+	p = put_name(p + outer->nbefore, guard, &inner, key);
+	*p++ = outer->behind;
+	p = resp_put_end(p);
+	buf_added(out, (size_t)(p - begin));
+}
+
+/* The counter's name on a server, as a bulk. */
+#define COUNTER_BULK "$10\r\n" KEY_NAME_FENCE_COUNTER "\r\n"
+_Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
+
+void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key)
+{
+	struct affixes a;
+
+	if (naming == KEY_NAMING_SERVER) {
+		buf_append(out, SLICE_LIT(COUNTER_BULK));
+		return;
+	}
+	a = slotted(key);
+	resp_write_bulk_header(out, sizeof(KEY_NAME_FENCE_COUNTER) - 1 + sizeof(a.before));
+	buf_append(out, SLICE_LIT(KEY_NAME_FENCE_COUNTER));
+	buf_append(out, slice_of(a.before, sizeof(a.before)));
+	buf_append(out, SLICE_LIT("\r\n"));
 }

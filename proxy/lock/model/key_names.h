@@ -7,16 +7,19 @@
  *   job            hasp:owner:{job}       hasp:fence:{job}       hasp:queue:{job}
  *   {app}:job      hasp:owner:{app}:job:  hasp:fence:{app}:job:  hasp:queue:{app}:job:
  *
- * In a cluster they hash to the lock's slot, with one exception that no name can cure: a key
- * that has a `}` but no hash tag (`a}b`, `{}a`), and the empty key. No two locks share a name:
- * the first form ends in `}`, the second in `:`.
+ * So they hash to the lock's slot of a cluster. That cannot be said of a key that has a `}` but
+ * no hash tag (`a}b`, `{}a`), nor of the empty key: braces around it are no tag, or another
+ * one. In a cluster a text of the same slot is the tag in their names, and what comes of all
+ * locks of a slot has a counter of that slot:
+ *
+ *   a}b            hasp:owner:{4w2}a}b!                          the counter: hasp:fence{4w2}
+ *
+ * No two locks share a name: the first form ends in `}`, the second in `:`, the third in `!`.
  *
  * Source: https://redis.io/docs/reference/cluster-spec/#hash-tags
  */
 #ifndef HASP_LOCK_MODEL_KEY_NAMES_H
 #define HASP_LOCK_MODEL_KEY_NAMES_H
-
-#include <stdbool.h>
 
 #include "base/buf.h"
 #include "base/slice.h"
@@ -37,26 +40,36 @@ enum key_name {
 	KEY_NAME_READERS,
 };
 
-/* The counter that every fencing token comes from. */
+/* By which names the keys are found. They differ where a cluster needs it, and only there: two
+ * versions of hasp that serve the same server must mean the same keys. */
+enum key_naming {
+	KEY_NAMING_SERVER, /* no slots: every key with the first two forms, one counter */
+	KEY_NAMING_CLUSTER,
+};
+
+/* The counter that fencing tokens come from, on a server; in a cluster its slot's tag is behind
+ * that. */
 #define KEY_NAME_FENCE_COUNTER "hasp:fence"
 
-/* Whether Redis Cluster hashes only a part of the key: what is between the first `{` and the
- * first `}` behind it, unless that is nothing. */
-bool key_names_has_tag(struct slice key);
-
 /* Appends the name. */
-void key_names_write(struct buf *out, enum key_name kind, struct slice key);
+void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
+                     struct slice key);
 
 /* Appends `n` names of the same key, each as a RESP bulk. */
-void key_names_write_bulks(struct buf *out, struct slice key, const enum key_name *kinds,
-                           size_t n);
+void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
+                           const enum key_name *kinds, size_t n);
 /* One. */
-static inline void key_names_write_bulk(struct buf *out, enum key_name kind, struct slice key)
+static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
+                                        enum key_name kind, struct slice key)
 {
-	key_names_write_bulks(out, key, &kind, 1);
+	key_names_write_bulks(out, naming, key, &kind, 1);
 }
 
 /* The name of the queue of the key's guard, as a bulk. */
-void key_names_write_guard_queue_bulk(struct buf *out, struct slice key);
+void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
+                                      struct slice key);
+
+/* The name of the counter that the fencing tokens of the lock `key` come from, as a bulk. */
+void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key);
 
 #endif

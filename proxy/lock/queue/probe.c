@@ -64,8 +64,8 @@ void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t 
                  struct probe *p)
 {
 	struct buf out = BUF_INIT;
-	struct slice secret = proofs_secret(script_jobs_proofs(all->script_jobs), db);
-	enum script_id script = rewrite_poll(&out, t, lease_ms, secret);
+	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
+	enum script_id script = rewrite_poll(&out, t, lease_ms, how);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0,
 	               p ? probe_on_reply : NULL, p);
@@ -76,8 +76,8 @@ void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool und
                  struct probe *p)
 {
 	struct buf out = BUF_INIT;
-	struct slice secret = proofs_secret(script_jobs_proofs(all->script_jobs), db);
-	enum script_id script = rewrite_dequeue(&out, t, undo, secret);
+	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
+	enum script_id script = rewrite_dequeue(&out, t, undo, how);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);

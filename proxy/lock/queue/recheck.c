@@ -113,7 +113,7 @@ static void send_recheck(struct waiters *all, double now)
 		free(r);
 		return;
 	}
-	script = rewrite_recheck(&out, places, r->n);
+	script = rewrite_recheck(&out, places, r->n, script_jobs_how(all->script_jobs, db));
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0, recheck_on_reply, r);
 	buf_release(&out);
 }

@@ -211,9 +211,14 @@ struct slice waiters_ticket(struct waiters *all)
 	return slice_of(p, (size_t)(end - p));
 }
 
-struct slice waiters_secret(struct waiters *all, int db)
+struct rewrite_how waiters_how(struct waiters *all, int db)
 {
-	return proofs_secret(script_jobs_proofs(all->script_jobs), db);
+	return script_jobs_how(all->script_jobs, db);
+}
+
+enum key_naming waiters_naming(const struct waiters *all)
+{
+	return script_jobs_naming(all->script_jobs);
 }
 
 void waiters_trim(struct waiters *all)

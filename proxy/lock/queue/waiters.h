@@ -54,8 +54,9 @@ void waiters_free(struct waiters *w); /* no waiters are left */
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
 
-/* For the calls of scripts in database `db`: lock/model/proof.h. Valid until the next call. */
-struct slice waiters_secret(struct waiters *w, int db);
+/* script_jobs_how(), script_jobs_naming() */
+struct rewrite_how waiters_how(struct waiters *w, int db);
+enum key_naming waiters_naming(const struct waiters *w);
 
 /* Gives back what a long key took. */
 void waiters_trim(struct waiters *w);

@@ -50,9 +50,9 @@ size_t rewrite_guard_sort(struct guarded_key *keys, size_t n)
 	return left;
 }
 
-void rewrite_guard_name(struct buf *out, struct slice key)
+void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key)
 {
-	key_names_write(out, KEY_NAME_GUARD, key);
+	key_names_write(out, naming, KEY_NAME_GUARD, key);
 }
 
 /* Those that the guarded ones have been told for already. */
@@ -72,17 +72,17 @@ static size_t count_others(const struct guarded_command *g)
 	return n;
 }
 
-static void write_guard_queue(struct buf *out, struct slice key)
+static void write_guard_queue(struct buf *out, enum key_naming naming, struct slice key)
 {
-	key_names_write_bulk(out, KEY_NAME_GUARD, key);
-	key_names_write_guard_queue_bulk(out, key);
+	key_names_write_bulk(out, naming, KEY_NAME_GUARD, key);
+	key_names_write_guard_queue_bulk(out, naming, key);
 }
 
 /* Guard, queue, readers. */
-static void write_guard(struct buf *out, struct slice key, bool shared)
+static void write_guard(struct buf *out, enum key_naming naming, struct slice key, bool shared)
 {
-	write_guard_queue(out, key);
-	key_names_write_bulk(out, shared ? KEY_NAME_READERS : KEY_NAME_GUARD, key);
+	write_guard_queue(out, naming, key);
+	key_names_write_bulk(out, naming, shared ? KEY_NAME_READERS : KEY_NAME_GUARD, key);
 }
 
 /* Those of the command that are not guarded. */
@@ -133,7 +133,7 @@ static void write_guard_call(struct buf *out, enum script_id id,
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
-		write_guard(out, g->keys[i].key, g->keys[i].shared);
+		write_guard(out, how.naming, g->keys[i].key, g->keys[i].shared);
 		resp_write_bulk(out, g->keys[i].key);
 	}
 	write_other_keys(out, g);
@@ -157,12 +157,12 @@ void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
 }
 
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
-                              struct slice token, int64_t lease_ms)
+                              struct slice token, int64_t lease_ms, enum key_naming naming)
 {
 	buf_append(out, SLICE_LIT("*2\r\n$6\r\nEXISTS\r\n"));
-	key_names_write_guard_queue_bulk(out, key);
+	key_names_write_guard_queue_bulk(out, naming, key);
 	buf_append(out, SLICE_LIT("*6\r\n$3\r\nSET\r\n"));
-	key_names_write_bulk(out, KEY_NAME_GUARD, key);
+	key_names_write_bulk(out, naming, KEY_NAME_GUARD, key);
 	resp_write_bulk(out, token);
 	buf_append(out, SLICE_LIT("$2\r\nNX\r\n$2\r\nPX\r\n"));
 	resp_write_bulk_int(out, lease_ms);
@@ -182,7 +182,7 @@ static void write_finish_call(struct buf *out, const struct guarded_command *g,
 {
 	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc);
-	write_guard_queue(out, g->keys->key);
+	write_guard_queue(out, how.naming, g->keys->key);
 	resp_write_bulk(out, g->keys->key);
 	write_other_keys(out, g);
 
@@ -209,14 +209,13 @@ void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done, struct slice secret)
+                                     bool shared, enum guard_done done, struct rewrite_how how)
 {
 	static const char *const words[] = { "", "written", "unread", "read" };
 
-	script_call_begin(out, SCRIPT_GUARD_RELEASE, (struct rewrite_how){ .eval = false }, 3,
-	                  SCRIPT_CALL_SECRET_ARGS + 2);
-	write_guard(out, key, shared);
-	resp_write_bulk(out, secret);
+	script_call_begin(out, SCRIPT_GUARD_RELEASE, how, 3, SCRIPT_CALL_SECRET_ARGS + 2);
+	write_guard(out, how.naming, key, shared);
+	resp_write_bulk(out, how.secret);
 	resp_write_bulk(out, token);
 	resp_write_bulk_str(out, words[done]);
 	return SCRIPT_GUARD_RELEASE;

@@ -82,7 +82,7 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
  * that enters the queue between the two came later than this one. */
 #define OPTIMISTIC_PREFIX 2
 void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, struct slice key,
-                              struct slice token, int64_t lease_ms);
+                              struct slice token, int64_t lease_ms, enum key_naming naming);
 /* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where that
  * would be run. */
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
@@ -96,10 +96,10 @@ enum guard_done {
 	GUARD_DONE_READ, /* not released: the owner is added to the readers */
 };
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done, struct slice secret);
+                                     bool shared, enum guard_done done, struct rewrite_how how);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
-void rewrite_guard_name(struct buf *out, struct slice key);
+void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key);
 
 /* The whole error line that says that the key is another's. */
 void rewrite_guard_locked_error(struct buf *out, struct slice key);

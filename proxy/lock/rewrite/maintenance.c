@@ -7,8 +7,6 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-static const struct rewrite_how plain = { .eval = false };
-
 static bool is_verbs(enum lock_kind kind)
 {
 	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN;
@@ -20,21 +18,22 @@ enum script_id rewrite_renewal(enum lock_kind kind)
 }
 
 /* The sidecar, or the lock again: with owner = value there is none. */
-static void write_side(struct buf *out, const struct lock_ident *id)
+static void write_side(struct buf *out, enum key_naming naming, const struct lock_ident *id)
 {
 	if (id->kind == LOCK_KIND_VALUE)
 		resp_write_bulk(out, id->key);
 	else
-		key_names_write_bulk(out, KEY_NAME_OWNER, id->key);
+		key_names_write_bulk(out, naming, KEY_NAME_OWNER, id->key);
 }
 
 /* Laid out as scripts/commands/renew.lua reads it. */
-static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n)
+static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n,
+                             struct rewrite_how how)
 {
-	script_call_begin(out, SCRIPT_RENEW, plain, 2 * n, 2 * n);
+	script_call_begin(out, SCRIPT_RENEW, how, 2 * n, 2 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		write_side(out, &v[i].id);
+		write_side(out, how.naming, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
@@ -43,13 +42,14 @@ static void write_renew_call(struct buf *out, const struct lock_renewal *v, size
 }
 
 /* Laid out as scripts/commands/renew_verb.lua reads it. */
-static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n)
+static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n,
+                                  struct rewrite_how how)
 {
-	script_call_begin(out, SCRIPT_RENEW_VERB, plain, 3 * n, 4 * n);
+	script_call_begin(out, SCRIPT_RENEW_VERB, how, 3 * n, 4 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		key_names_write_bulk(out, KEY_NAME_FENCE, v[i].id.key);
-		write_side(out, &v[i].id);
+		key_names_write_bulk(out, how.naming, KEY_NAME_FENCE, v[i].id.key);
+		write_side(out, how.naming, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
@@ -60,19 +60,17 @@ static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v,
 }
 
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n)
+                   size_t n, struct rewrite_how how)
 {
 	if (script == SCRIPT_RENEW_VERB)
-		write_renew_verb_call(out, v, n);
+		write_renew_verb_call(out, v, n, how);
 	else
-		write_renew_call(out, v, n);
+		write_renew_call(out, v, n, how);
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,
-                      size_t nargs, struct slice secret)
+                      size_t nargs, struct rewrite_how how)
 {
-	struct rewrite_how how = { .secret = secret };
-
 	script_call_begin(out, script, how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + nargs);
 	script_call_write_queue_keys(
@@ -80,9 +78,9 @@ static void begin_own(struct buf *out, enum script_id script, const struct lock_
 }
 
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
-                              struct slice secret)
+                              struct rewrite_how how)
 {
-	begin_own(out, SCRIPT_UNLOCK, id, 3, secret);
+	begin_own(out, SCRIPT_UNLOCK, id, 3, how);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk_str(out, "string");
 	resp_write_bulk(out, ticket);
@@ -90,9 +88,9 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 }
 
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
-                               struct slice ticket, int64_t most_ms, struct slice secret)
+                               struct slice ticket, int64_t most_ms, struct rewrite_how how)
 {
-	begin_own(out, SCRIPT_RELEASE, id, 3, secret);
+	begin_own(out, SCRIPT_RELEASE, id, 3, how);
 	resp_write_bulk(out, id->token);
 	resp_write_bulk(out, ticket);
 	resp_write_bulk_int(out, most_ms);
@@ -115,9 +113,9 @@ static void write_try(struct buf *out, const struct lock_try *t)
 }
 
 enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
-                            struct slice secret)
+                            struct rewrite_how how)
 {
-	begin_own(out, SCRIPT_POLL, &t->id, 6, secret);
+	begin_own(out, SCRIPT_POLL, &t->id, 6, how);
 	write_try(out, t);
 	if (lease_ms)
 		resp_write_bulk_int(out, lease_ms);
@@ -126,22 +124,23 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 	return SCRIPT_POLL;
 }
 
-enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n)
+enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
+                               struct rewrite_how how)
 {
-	script_call_begin(out, SCRIPT_RECHECK, plain, 2 * n, n);
+	script_call_begin(out, SCRIPT_RECHECK, how, 2 * n, n);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk(out, v[i].key);
 	for (size_t i = 0; i < n; i++)
-		key_names_write_bulk(out, KEY_NAME_QUEUE, v[i].key);
+		key_names_write_bulk(out, how.naming, KEY_NAME_QUEUE, v[i].key);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk_int(out, v[i].place);
 	return SCRIPT_RECHECK;
 }
 
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
-                               struct slice secret)
+                               struct rewrite_how how)
 {
-	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6, secret);
+	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6, how);
 	write_try(out, t);
 	resp_write_bulk_str(out, undo ? "undo" : "tell");
 	return SCRIPT_DEQUEUE;

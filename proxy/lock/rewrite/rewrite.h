@@ -119,8 +119,8 @@ bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
  * command itself is refused, else by an error. */
 const char *rewrite_refusal(enum script_id script, enum lock_success success, bool resp3);
 
-/* hasp's own calls, for a lock in its tables; always as EVALSHA. `secret`: proofs_secret() of
- * its database. */
+/* hasp's own calls, for a lock in its tables; always as EVALSHA. `how`: script_jobs_how()
+ * of its database. */
 struct lock_ident {
 	enum lock_kind kind;
 	struct slice key;
@@ -136,18 +136,18 @@ struct lock_renewal {
 };
 enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n);
+                   size_t n, struct rewrite_how how);
 
 /* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
  * hands it off. Answers :1, or :0 when another's was later. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
-                              struct slice secret);
+                              struct rewrite_how how);
 
 /* The same for a rule's lock, unless it has more than `most_ms` left, for then it was taken
  * again since; 0: whatever it has. (A lock that is renewed outlives the record of its ticket.)
  */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
-                               struct slice ticket, int64_t most_ms, struct slice secret);
+                               struct slice ticket, int64_t most_ms, struct rewrite_how how);
 
 /* One try to take a lock. */
 struct lock_try {
@@ -159,15 +159,16 @@ struct lock_try {
 /* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
  * if it has the lock; 0: don't. With an empty ticket only hands over. */
 enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
-                            struct slice secret);
+                            struct rewrite_how how);
 /* A look at n locks that are waited for: recheck.lua says what it answers. */
 struct lock_place {
 	struct slice key;
 	int64_t place; /* of a waiter in its queue; > 0 */
 };
-enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n);
+enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
+                               struct rewrite_how how);
 /* It leaves the queue; `undo`: and gives back what it got. */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
-                               struct slice secret);
+                               struct rewrite_how how);
 
 #endif

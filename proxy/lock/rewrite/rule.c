@@ -126,13 +126,14 @@ static void write_del_call(const struct rewrite *rw)
 
 		if (!rw->keys[i].rule)
 			continue;
-		rewrite_lock_keys(rw->out, rw->keys[i].rule, key);
-		key_names_write_bulk(rw->out, KEY_NAME_FENCE, key);
+		rewrite_lock_keys(rw, rw->keys[i].rule, key);
+		key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_FENCE, key);
 		if (rw->keys[i].rule->wait_ms)
-			key_names_write_bulk(rw->out, KEY_NAME_QUEUE, key);
+			key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_QUEUE, key);
 	}
 	if (nwaiting)
-		resp_write_bulk_str(rw->out, KEY_NAME_FENCE_COUNTER);
+		key_names_write_counter_bulk(rw->out, rw->how.naming,
+		                             rw->req->argv[rewrite_first_lock(rw)->arg]);
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk(rw->out, rw->how.secret);

@@ -84,7 +84,7 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	rewrite_begin_single(rw, id, 1, nargs);
-	key_names_write_bulk(rw->out, KEY_NAME_FENCE, rw->call->key);
+	key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_FENCE, rw->call->key);
 	rw->call->ticket = rw->how.ticket;
 }
 

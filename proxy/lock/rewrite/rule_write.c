@@ -10,13 +10,13 @@
 
 /* The lock's two KEYS. With owner = value the second is the first: the scripts'
  * sign that there is no sidecar. */
-void rewrite_lock_keys(struct buf *out, const struct rule *rule, struct slice key)
+void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key)
 {
-	resp_write_bulk(out, key);
+	resp_write_bulk(rw->out, key);
 	if (rewrite_has_sidecar(rule))
-		key_names_write_bulk(out, KEY_NAME_OWNER, key);
+		key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_OWNER, key);
 	else
-		resp_write_bulk(out, key);
+		resp_write_bulk(rw->out, key);
 }
 
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,
@@ -25,7 +25,7 @@ void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nm
 	const struct lock_key *k = &rw->keys[0];
 
 	script_call_begin(rw->out, id, rw->how, 2 + nmore, nargs);
-	rewrite_lock_keys(rw->out, k->rule, rw->req->argv[k->arg]);
+	rewrite_lock_keys(rw, k->rule, rw->req->argv[k->arg]);
 	rw->call->script = id;
 	rw->call->key = rw->req->argv[k->arg];
 	rw->call->owner = k->token;
@@ -76,8 +76,7 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 	                  2 + 4 * nlocks + rw->req->argc);
 	for (size_t i = 0; i < rw->nkeys; i++)
 		if (rw->keys[i].rule)
-			rewrite_lock_keys(rw->out, rw->keys[i].rule,
-			                  rw->req->argv[rw->keys[i].arg]);
+			rewrite_lock_keys(rw, rw->keys[i].rule, rw->req->argv[rw->keys[i].arg]);
 	rewrite_unruled_keys(rw);
 
 	resp_write_bulk_int(rw->out, (long long)nlocks);

@@ -225,8 +225,8 @@ static void write_extend(struct buf *out, const struct verbs *verbs, struct rewr
 	call->script = SCRIPT_EXTEND;
 	script_call_begin(out, call->script, how, 3, 3);
 	resp_write_bulk(out, call->key);
-	key_names_write_bulk(out, KEY_NAME_FENCE, call->key);
-	key_names_write_bulk(out, KEY_NAME_OWNER, call->key);
+	key_names_write_bulk(out, how.naming, KEY_NAME_FENCE, call->key);
+	key_names_write_bulk(out, how.naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);
@@ -245,9 +245,9 @@ void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
 		                    .key = key };
 	script_call_begin(out, call->script, how, 4, 2);
 	resp_write_bulk(out, key);
-	key_names_write_bulk(out, KEY_NAME_FENCE, key);
-	key_names_write_bulk(out, KEY_NAME_QUEUE, key);
-	key_names_write_bulk(out, KEY_NAME_OWNER, key);
+	key_names_write_bulk(out, how.naming, KEY_NAME_FENCE, key);
+	key_names_write_bulk(out, how.naming, KEY_NAME_QUEUE, key);
+	key_names_write_bulk(out, how.naming, KEY_NAME_OWNER, key);
 	resp_write_bulk_str(out, how.resp3 ? "3" : "2");
 	resp_write_bulk(out, slice_of(&letter, 1));
 }

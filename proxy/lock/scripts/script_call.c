@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/model/key_names.h"
 #include "resp/write.h"
 
 static void write_eval(struct buf *out, const struct script *s)
@@ -26,20 +25,16 @@ void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how ho
 	resp_write_bulk_int(out, (long long)nkeys);
 }
 
-/* The counter's name, as a bulk. */
-#define COUNTER_BULK "$10\r\n" KEY_NAME_FENCE_COUNTER "\r\n"
-_Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
-
 void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struct slice key,
                                   bool has_sidecar)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
 
 	resp_write_bulk(out, key);
-	key_names_write_bulks(out, key, names, has_sidecar ? 3 : 2);
+	key_names_write_bulks(out, how.naming, key, names, has_sidecar ? 3 : 2);
 	if (!has_sidecar)
 		resp_write_bulk(out, key);
-	buf_append(out, SLICE_LIT(COUNTER_BULK));
+	key_names_write_counter_bulk(out, how.naming, key);
 	resp_write_bulk(out, how.secret);
 }
 

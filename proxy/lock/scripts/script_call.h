@@ -16,12 +16,14 @@
 
 #include "base/buf.h"
 #include "base/slice.h"
+#include "lock/model/key_names.h"
 #include "lock/scripts/script.h"
 
 /* The form of the call on the wire. */
 struct rewrite_how {
 	bool eval; /* EVAL with the script's text (in MULTI, after NOSCRIPT) */
 	bool resp3; /* the client speaks RESP3 */
+	enum key_naming naming; /* of the keys beside the lock */
 	/* Names this try to take a lock, so that it can wait, or be undone when its outcome is
 	 * not known. No blanks; what is in front of the first dash names the worker. */
 	struct slice ticket;

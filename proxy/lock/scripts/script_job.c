@@ -8,7 +8,6 @@
 #include "base/fatal.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "lock/scripts/script_call.h"
 #include "upstream/decode.h"
 
 /* How often the jobs that wait for Redis are run again, or given up. */
@@ -23,6 +22,7 @@ struct script_jobs {
 	struct timers *timers;
 	const struct topology *topology;
 	struct proofs proofs;
+	enum key_naming naming;
 	struct list waiting; /* jobs that wait for Redis, or to be run once more */
 	size_t nwaiting;
 	struct timer sweep; /* runs while some wait */
@@ -216,6 +216,24 @@ void script_jobs_set_max(struct script_jobs *all, size_t nbytes)
 struct proofs *script_jobs_proofs(struct script_jobs *all)
 {
 	return &all->proofs;
+}
+
+void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming)
+{
+	all->naming = naming;
+}
+
+enum key_naming script_jobs_naming(const struct script_jobs *all)
+{
+	return all->naming;
+}
+
+struct rewrite_how script_jobs_how(struct script_jobs *all, int db)
+{
+	return (struct rewrite_how){
+		.naming = all->naming,
+		.secret = proofs_secret(&all->proofs, db),
+	};
 }
 
 bool script_jobs_are_up(const struct script_jobs *all)

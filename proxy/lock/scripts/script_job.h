@@ -24,6 +24,7 @@
 #include "base/timers.h"
 #include "lock/model/proof.h"
 #include "lock/scripts/script.h"
+#include "lock/scripts/script_call.h"
 #include "upstream/topology.h"
 
 struct script_jobs; /* a worker's */
@@ -42,6 +43,14 @@ void script_jobs_set_max(struct script_jobs *all, size_t nbytes);
 
 /* What the calls prove by, those that clients make included. */
 struct proofs *script_jobs_proofs(struct script_jobs *all);
+
+/* How all calls name the keys beside a lock; KEY_NAMING_SERVER until this is called. */
+void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming);
+enum key_naming script_jobs_naming(const struct script_jobs *all);
+
+/* What the calls that are made in database `db` have in common, those of clients included. Its
+ * secret is valid until the next call. */
+struct rewrite_how script_jobs_how(struct script_jobs *all, int db);
 
 /* Would a call be sent at once? */
 bool script_jobs_are_up(const struct script_jobs *all);

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Locks and guards at a node of a Redis Cluster: what hasp keeps beside a key is in its slot.
+
+The cluster has one node, which has all slots: so nothing but the names of keys may answer
+-CROSSSLOT.
+"""
+
+import pytest
+from harness import until
+from harness.cluster import Cluster
+from harness.guards import guard, is_lost
+from harness.line import stand
+from harness.replies import NIL, OK, ONE, ZERO, bulk
+from harness.sections import VERBS, rule, verbs
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture(scope="module")
+def node():
+    with Cluster(primaries=1, replicas=0) as cluster:
+        yield cluster.nodes[0]
+
+
+@pytest.fixture
+def plain(node):
+    with node.client() as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def start(start_hasp, node):
+    return lambda rules: start_hasp(rules, upstream=str(node)).is_up()
+
+
+# With what stands in the name of each in front of it: braces, its own hash tag, one of its slot.
+KEYS = {"k": "{k}", "{a}b": "{a}b:", "a{b": "{a{b}", "a}b": "{4w2}a}b!", "{}a": "{4LZ}{}a!", "": "{06S}!"}
+EACH = pytest.mark.parametrize("key", KEYS)
+
+
+def queue_of(key):
+    return f"hasp:queue:{KEYS[key]}"
+
+
+def fence(reply):
+    assert reply[:1] == b":", reply
+    return int(reply[1:])
+
+
+@EACH
+@pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
+def test_lock_is_waited_for_handed_off_and_released(start, plain, key, reentrant):
+    hasp = start(verbs(reentrant=reentrant, on_disconnect="release"))
+    with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
+        first = fence(one.call("LOCK", key))
+        stand(plain, second, "LOCK", key, "WAIT", 60000, queue=queue_of(key))
+        stand(plain, third, "LOCK", key, "WAIT", 60000, queue=queue_of(key))
+        assert one.call("LOCK.INFO", key).endswith(b"$7\r\nwaiters\r\n:2\r\n")
+        assert one.call("UNLOCK", key) == ONE
+        next_one = fence(second.read())
+        assert next_one > first
+        assert second.call("LOCK.EXTEND", key, "PX", 60000) == ONE
+        assert one.call("LOCK", key) == NIL
+        second.close()
+        assert fence(third.read()) > next_one
+        assert third.call("UNLOCK", key) == ONE
+        assert one.call("UNLOCK", key) == ZERO
+    (counter,) = plain.keys()
+    assert counter.startswith("hasp:fence{")
+    assert plain.cluster("KEYSLOT", counter) == plain.cluster("KEYSLOT", key)
+
+
+def test_locks_of_a_slot_share_a_counter_and_no_others_do(start, plain):
+    hasp = start(VERBS)
+    with hasp.connect() as one:
+        assert fence(one.call("LOCK", "{a}1")) < fence(one.call("LOCK", "{a}2"))
+        one.call("LOCK", "b")
+    assert len(plain.keys("hasp:fence{*")) == 2
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+@EACH
+def test_rule_with_wait_hands_off(start, plain, key, owner):
+    hasp = start(rule(pattern="*", wait="60s", owner=owner, on_disconnect="release"))
+    with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
+        assert one.call("SETNX", key, "one") == ONE
+        stand(plain, second, "SET", key, "second", "NX", "EX", 60, queue=queue_of(key))
+        stand(plain, third, "SETNX", key, "third", queue=queue_of(key))
+        assert one.call("DEL", key) == ONE
+        assert second.read() == OK
+        assert plain.get(key) == "second"
+        second.close()
+        assert third.read() == ONE
+        assert third.call("EXPIRE", key, 60) == ONE
+        assert third.call("DEL", key) == ONE
+    until(lambda: plain.keys() == [], "nothing to be left")
+
+
+@EACH
+def test_rule_renews_what_it_has(start, plain, key):
+    hasp = start(rule(pattern="*", lease="600ms"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", key, "v") == ONE
+        until(lambda: hasp.client() and plain.pexpiretime(key) > 0, "the lease")
+        first = plain.pexpiretime(key)
+        until(lambda: plain.pexpiretime(key) > first, "the lease to begin anew")
+        assert other.call("DEL", key) == ZERO
+        assert one.call("DEL", key) == ONE
+
+
+@pytest.mark.parametrize("owner", ["connection", "address"])
+@EACH
+def test_guard_is_waited_for(start, plain, key, owner):
+    hasp = start(guard(pattern="*", owner=owner, lease="60s", wait="60s"))
+    with hasp.connect() as one:
+        assert one.call("GET", key) == NIL
+        if owner == "connection":
+            with hasp.connect() as other:
+                stand(plain, other, "GET", key, queue=f"hasp:queue:hasp:guard:{KEYS[key]}:")
+                assert one.call("SET", key, 1) == OK
+                assert other.read() == bulk("1")
+                assert other.call("INCR", key) == b":2\r\n"
+        assert one.call("SET", key, 3) == OK
+    until(lambda: plain.keys() == [key], "nothing but the key to be left")
+
+
+def test_guards_of_several_keys_are_taken_in_one_slot_only(start, plain):
+    hasp = start(guard(pattern="*", acquire_on="MGET", lease="60s"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("MGET", "{a}1", "{a}2") == b"*2\r\n" + NIL * 2
+        assert other.call("SET", "{a}1", "x")[:7] == b"-LOCKED"
+        assert one.call("MSET", "{a}1", 1, "{a}2", 2) == OK
+        assert other.call("SET", "{a}1", "x") == OK
+        assert one.call("MGET", "{a}1", "b") == b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+    assert sorted(plain.keys()) == ["{a}1", "{a}2"]
+
+
+def test_guarded_transaction(start, plain):
+    hasp = start(guard(pattern="*", lease="60s"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("GET", "a}b") == NIL
+        assert one.call("MULTI") == OK
+        assert one.call("SET", "a}b", 1) == b"+QUEUED\r\n"
+        assert one.call("EXEC") == b"*1\r\n" + OK
+        assert other.call("GET", "a}b") == bulk("1")
+        plain.delete("hasp:guard:{4w2}a}b!")
+        assert is_lost(other.call("SET", "a}b", 2), key="a}b")
