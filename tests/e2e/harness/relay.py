@@ -44,9 +44,13 @@ class Relay:
         while True:
             try:
                 near, _ = listener.accept()
-                far = socket.create_connection(self.target)
             except OSError:
                 return
+            try:
+                far = socket.create_connection(self.target)
+            except OSError:
+                hang_up(near)
+                continue
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.pairs.append((near, far))

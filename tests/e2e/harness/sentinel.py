@@ -20,9 +20,10 @@ from .processes import Process, free_port
 from .wait import until
 
 NAME = "mymaster"
-# Sentinel looks every second, and tells others every two: that is long for a test. A clock that
-# jumps because the machine is busy must not make it do nothing for 30 s (tilt).
-HASTE = {"info-period": 200, "ping-period": 100, "ask-period": 200, "publish-period": 200,
+# Sentinel looks every ten seconds, and tells others every two: that is long for a test. A clock
+# that jumps because the machine is busy must not make it do nothing for 30 s (tilt). It takes what
+# INFO said, which it asks every second when a primary is down, as good for five ping-periods.
+HASTE = {"info-period": 200, "ping-period": 500, "ask-period": 200, "publish-period": 200,
          "tilt-trigger": 60000, "tilt-period": 1000, "election-timeout": 3000,
          "min-link-reconnect-period": 500, "slave-reconf-timeout": 2000}
 
