@@ -10,6 +10,7 @@
  *      |                                                                         |
  *      |--what it means depends on a reply---> PARKED_DEFERRED --answered--------|
  *      |--it needs another link--------------> PARKED_LINK --no reply is due-----|
+ *      |--its link is full-------------------> PARKED_SPACE --it is no more------|
  *      `--it is rewritten, or guarded-.                                          |
  *                                     v                                          |
  *      .----------> PARKED_QUEUE --ready--> PARKED_REPLY --answered--------------|
@@ -46,6 +47,7 @@ enum client_state {
 	CLIENT_PARKED_REPLY, /* for the reply to `current`, which was sent */
 	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
 	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
+	CLIENT_PARKED_SPACE, /* until its link, which is full, takes more */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_FINISHING, /* only `stream`'s last bytes are left */

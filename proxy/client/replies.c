@@ -68,7 +68,12 @@ static void on_captured(void *owner)
 
 static void on_link_drained(void *owner)
 {
-	client_steer_reading(client_of(owner));
+	struct client *c = client_of(owner);
+
+	if (c->state == CLIENT_PARKED_SPACE)
+		client_unpark(c);
+	else
+		client_steer_reading(c);
 }
 
 /* A client that waited for its link, or for another, may take it. */
@@ -312,6 +317,8 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 	if (c->shared && !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof) {
 		client_steer_reading(c);
 		links_rejoin(c);
+		if (c->state == CLIENT_PARKED_SPACE)
+			client_unpark(c);
 	} else if (waits && !inflight && links_has_another(c, end)) {
 		go_on_linked(c);
 	} else {

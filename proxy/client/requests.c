@@ -337,6 +337,11 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}
+	/* A short request may become a call that is many times as long. */
+	if (c->user.link && link_is_full(c->user.link)) {
+		put_off(c, CLIENT_PARKED_SPACE);
+		return false;
+	}
 	if (!can_be_rewritten(c)) {
 		refuse_long(c, k, "ERR hasp: there is not enough memory for this request");
 		return false;

@@ -166,6 +166,20 @@ def test_a_long_transaction(limited, crowd, sections):
         assert other.call("PING") == PONG
 
 
+def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
+    """In a transaction a call has the script's text with it. No more are made than the link takes."""
+    hasp = limited(rule(pattern="lock:*"))
+    clients = crowd(hasp, 3)
+    for one in clients:
+        assert one.call("MULTI") == OK
+    requests = b"".join(encode("SETNX", f"lock:{n}", "v") for n in range(3000))
+    with redis_server.frozen():
+        send_at_once(clients, requests)
+    for one in clients:
+        assert one.file.read(len(b"+QUEUED\r\n") * 3000) == b"+QUEUED\r\n" * 3000
+    assert "client_over_limit" not in hasp.log
+
+
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
     """Its script would keep Redis from serving others."""
     hasp = start_hasp(rule(pattern="lock:1"))

@@ -13,19 +13,20 @@
 
 /* The columns are the states in their order: 'x' where the client may go. */
 static const char *const diagram[] = {
-	/*                    OPEN STREAMING TUNNEL REFUSED PARKED:REPLY DEFERRED LINK QUEUE
-	 * TURN FINISHING DEAD */
-	/* OPEN            */ "xxxxxxxx.xx",
-	/* STREAMING       */ "x..x.....xx",
-	/* TUNNEL          */ ".........xx",
-	/* REFUSED         */ ".........xx",
-	/* PARKED_REPLY    */ "x...x.xxxxx",
-	/* PARKED_DEFERRED */ "x........xx",
-	/* PARKED_LINK     */ "x...x.xx.xx",
-	/* PARKED_QUEUE    */ "x...x.xx.xx",
-	/* PARKED_TURN     */ "x...x.xx.xx",
-	/* FINISHING       */ "..........x",
-	/* DEAD            */ "...........",
+	/*                    OPEN STREAMING TUNNEL REFUSED PARKED:REPLY DEFERRED LINK SPACE
+	 * QUEUE TURN FINISHING DEAD */
+	/* OPEN            */ "xxxxxxxxx.xx",
+	/* STREAMING       */ "x..x......xx",
+	/* TUNNEL          */ "..........xx",
+	/* REFUSED         */ "..........xx",
+	/* PARKED_REPLY    */ "x...x.x.xxxx",
+	/* PARKED_DEFERRED */ "x.........xx",
+	/* PARKED_LINK     */ "x...x.x.x.xx",
+	/* PARKED_SPACE    */ "x.........xx",
+	/* PARKED_QUEUE    */ "x...x.x.x.xx",
+	/* PARKED_TURN     */ "x...x.x.x.xx",
+	/* FINISHING       */ "...........x",
+	/* DEAD            */ "............",
 };
 
 static void the_diagram_has_each_state(void **state)
@@ -33,12 +34,12 @@ static void the_diagram_has_each_state(void **state)
 	static const enum client_state order[] = {
 		CLIENT_OPEN,        CLIENT_STREAMING,    CLIENT_TUNNEL,
 		CLIENT_REFUSED,     CLIENT_PARKED_REPLY, CLIENT_PARKED_DEFERRED,
-		CLIENT_PARKED_LINK, CLIENT_PARKED_QUEUE, CLIENT_PARKED_TURN,
-		CLIENT_FINISHING,   CLIENT_DEAD,
+		CLIENT_PARKED_LINK, CLIENT_PARKED_SPACE, CLIENT_PARKED_QUEUE,
+		CLIENT_PARKED_TURN, CLIENT_FINISHING,    CLIENT_DEAD,
 	};
 
 	(void)state;
-	assert_int_equal(CLIENT_STATES, 11);
+	assert_int_equal(CLIENT_STATES, 12);
 	for (size_t i = 0; i < CLIENT_STATES; i++)
 		assert_int_equal(order[i], i);
 }
