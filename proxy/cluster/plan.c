@@ -166,7 +166,9 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 	case CLUSTER_NUMKEYS:
 		return by_numkeys(req);
 	case CLUSTER_DISABLED:
-		return (struct plan){ .kind = PLAN_DISABLED };
+		return (struct plan){
+			.kind = command_arity_ok(c, req->argc) ? PLAN_DISABLED : PLAN_HOME,
+		};
 	}
 	return by_known_keys(c, req);
 }

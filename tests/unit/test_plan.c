@@ -129,6 +129,8 @@ static void test_what_redis_refuses_goes_where_it_can(void **state)
 	assert_kind("mget", PLAN_HOME);
 	assert_kind("mset a", PLAN_HOME);
 	assert_kind("scan", PLAN_HOME);
+	assert_kind("cluster", PLAN_HOME);
+	assert_kind("asking now", PLAN_HOME);
 	assert_kind("script", PLAN_HOME);
 	assert_kind("eval text x k", PLAN_HOME);
 	assert_kind("eval_ro text x k", PLAN_HOME);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * block: what becomes of MULTI, and of WATCH before it, in a cluster. Which node a transaction
+ * is for, its first key says; so until then it is held back, and its commands are answered
+ * here. All its keys, and those that are watched for it, must be in one slot, for Redis carries
+ * out no other transaction.
+ *
+ *            MULTI                     a command with a key, one that only
+ *     NONE --------> HELD ------------ Redis can judge, EXEC --------------> OPEN
+ *      ^              |  ^                                                    |
+ *      |              |  '--- block_close(): its slot was moved --------------|
+ *      '--------------'-------------------------------------------------------'
+ *                          EXEC, DISCARD, RESET
+ *
+ * The commands are kept until EXEC, so that they can be sent again, to another node. Pure: what
+ * has to be sent, the caller sends.
+ */
+#ifndef HASP_CLUSTER_BLOCK_H
+#define HASP_CLUSTER_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "cluster/plan.h"
+#include "commands/command.h"
+#include "resp/view.h"
+
+/* Only block.c writes it. */
+enum block_state {
+	BLOCK_NONE, /* no transaction */
+	BLOCK_HELD, /* MULTI was answered here; no node has the transaction */
+	BLOCK_OPEN, /* a node has it, with all commands in `kept` */
+};
+
+/* A transaction with more bytes than this cannot be sent again, nor held back. */
+#define BLOCK_KEPT_MAX ((size_t)1024 * 1024)
+
+struct block {
+	enum block_state state;
+	int slot; /* of its keys, and of those that are watched; -1: none was named yet */
+	bool watches; /* its node may watch keys */
+	bool watch_lost; /* it watched them elsewhere: EXEC must fail */
+	bool aborted; /* a command was refused here: EXEC must be refused */
+	bool too_long; /* `kept` does not have all */
+	struct buf kept; /* MULTI, and the commands behind it */
+	size_t nkept; /* how many */
+};
+
+void block_init(struct block *b);
+void block_fini(struct block *b);
+
+/* What is to be done with a request. */
+enum block_step {
+	BLOCK_PASS, /* it has to do with no transaction */
+	BLOCK_ANSWER, /* it is answered by `reply` */
+	BLOCK_SEND, /* to the node of the transaction, or of what is watched */
+	BLOCK_SEND_BEHIND, /* likewise, behind what is in `behind`: the transaction begins there
+	                    */
+	BLOCK_REPLACE, /* `request` goes there instead, and `reply` is the answer to the client
+	                */
+};
+
+struct block_answer {
+	enum block_step step;
+	int slot; /* whose node it is; -1: the client's home */
+	struct slice reply, request;
+	/* Requests whose replies nobody wants; for the caller to release. Also with BLOCK_SEND
+	 * if `is_exec`: should the node not have carried it out, it can be sent behind these.
+	 */
+	struct buf behind;
+	size_t nbehind; /* how many; 0: there are none, or too many to be kept */
+	bool is_exec;
+	bool watched; /* (is_exec) another node than the one it is sent to cannot carry it out
+	               */
+};
+
+/* `p`: the request's plan, `bytes`: the request as it came, `proto`: the client's version of
+ * RESP. */
+void block_take(struct block *b, const struct command *c, const struct resp_view *req,
+                const struct plan *p, struct slice bytes, int proto, struct block_answer *a);
+
+/* Is there something at a node that it must not lose: an open transaction, or watched keys? */
+static inline bool block_is_tied(const struct block *b)
+{
+	return b->state == BLOCK_OPEN || b->watches;
+}
+
+/* The node does not have the transaction any more, nor does it watch: both begin anew where the
+ * slot is served. False: there is too much to be sent again. */
+bool block_close(struct block *b) __attribute__((warn_unused_result));
+
+/* A command of an open transaction passes without being kept. */
+static inline void block_note_long(struct block *b)
+{
+	b->too_long = true;
+}
+
+/* What EXEC answers. */
+extern const struct slice block_execabort; /* a command was refused */
+struct slice block_nil(int proto); /* a watched key was changed */
+
+#endif
