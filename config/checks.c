@@ -146,6 +146,25 @@ static void checks_listen(const struct strings *list, struct faults *f)
 	}
 }
 
+/* The check must have had time for its answer. */
+static void checks_server_timeout(const struct checks_section *s, const struct config *c,
+                                  struct faults *f)
+{
+	const struct checks_place *delay = checks_place(s, "server_check_delay");
+	const struct checks_place *timeout = checks_place(s, "server_timeout");
+	struct buf b = BUF_INIT;
+
+	if (delay->bad || timeout->bad || c->server_timeout_ms == 0 ||
+	    c->server_check_delay_ms <= c->server_timeout_ms / 2)
+		return;
+	value_print_duration(&b, c->server_timeout_ms / 2);
+	faults_add(f, delay->line ? delay->line : timeout->line,
+	           "'server_check_delay' is more than half of 'server_timeout'; expected %.*s "
+	           "or less, or a longer 'server_timeout'",
+	           FAULTS_BUF(&b));
+	buf_release(&b);
+}
+
 void checks_on_section(const struct checks_section *s, const struct config *c, struct faults *f)
 {
 	const struct rule *rule = s->base;
@@ -159,6 +178,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 	case SECTION_UPSTREAM:
 		checks_upstream_user(s, f);
 		checks_password(s, c, f);
+		checks_server_timeout(s, c, f);
 		break;
 	case SECTION_LOCK:
 		checks_leases(s, rule->lease_ms, rule->max_lease_ms, f);

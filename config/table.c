@@ -251,6 +251,18 @@ const struct option table_options[] = {
 	{ SECTION_UPSTREAM, "connect_timeout", OPTION_DURATION, IN_CONFIG(connect_timeout_ms),
 	  .def = "5s", .min = MS, .max = HOUR, .reloadable = true,
 	  .help = "Time for resolving and connecting together; after it clients get an error." },
+	{ SECTION_UPSTREAM, "links_max", OPTION_INT, IN_CONFIG(links_max),
+	  .def = "0", .min = 0, .max = 1000000, .reloadable = true,
+	  .help = "Links to one server over all workers, below Redis' own maxclients; 0: no limit." },
+	{ SECTION_UPSTREAM, "server_check_delay", OPTION_DURATION, IN_CONFIG(server_check_delay_ms),
+	  .def = "5s", .min = 0, .max = HOUR, .reloadable = true,
+	  .help = "Time between checks whether Redis answers, and in which role; 0: no checks." },
+	{ SECTION_UPSTREAM, "server_timeout", OPTION_DURATION, IN_CONFIG(server_timeout_ms),
+	  .def = "30s", .min = 0, .max = HOUR, .reloadable = true,
+	  .help = "Ends links on which a reply is due and nothing comes for so long; 0: none." },
+	{ SECTION_UPSTREAM, "tcp_user_timeout", OPTION_DURATION, IN_CONFIG(tcp_user_timeout_ms),
+	  .def = "20s", .min = 0, .max = HOUR, .reloadable = true,
+	  .help = "Ends links whose bytes the network does not deliver for so long; 0: the kernel's." },
 
 	/* [lock NAME] */
 	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(section.patterns),

@@ -4,6 +4,7 @@
 #include <ev.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ struct worker {
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
+	char name[32]; /* how the names of its own connections to Redis begin */
 	char *scratch; /* replies are read into it */
 	struct topology *topology;
 	struct client_env clients;
@@ -269,15 +271,26 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	topology_reap(w->topology);
 }
 
+static struct node_settings node_settings(const struct config *config)
+{
+	return (struct node_settings){
+		.connect_timeout_ms = config->connect_timeout_ms,
+		.keepalive_ms = config->tcp_keepalive_ms,
+		.user_timeout_ms = config->tcp_user_timeout_ms,
+		.check_delay_ms = config->server_check_delay_ms,
+		.server_timeout_ms = config->server_timeout_ms,
+		.links_per_login = config->links_per_worker,
+		.links_max = (config->links_max + config->workers - 1) / config->workers,
+	};
+}
+
 static void use_upstream(struct worker *w, const struct config *config)
 {
 	topology_use(w->topology, &(struct topology_settings){
 					  .address = config->address,
 					  .user = config->upstream_user,
 					  .password = config->upstream_password,
-					  .connect_timeout_ms = config->connect_timeout_ms,
-					  .keepalive_ms = config->tcp_keepalive_ms,
-					  .links_per_login = config->links_per_worker,
+					  .nodes = node_settings(config),
 				  });
 }
 
@@ -361,6 +374,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	stream_flusher_init(&w->flusher, w->loop);
 	w->resolver = resolver_new(&w->mailbox);
 	w->scratch = xmalloc(REPLY_SCRATCH);
+	snprintf(w->name, sizeof(w->name), "hasp-%d", number);
 	w->topology = topology_new(
 		&(struct link_env){
 			.flusher = &w->flusher,
@@ -368,6 +382,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 			.clock = clock_now,
 			.scratch = w->scratch,
 			.scratch_size = REPLY_SCRATCH,
+			.own_name = w->name,
 		},
 		&worker_node_ops, w);
 	w->clients = (struct client_env){

@@ -45,10 +45,11 @@ static void put_off(struct client *c, enum client_state why)
 /* What the link is to do with the reply. */
 static unsigned reply_flags(const struct decision *d)
 {
-	unsigned flags = LINK_NOTIFY;
+	unsigned patient = d->is_patient ? LINK_PATIENT : 0;
+	unsigned flags = LINK_NOTIFY | patient;
 
 	if (!d->pending)
-		return d->watches_refusal ? LINK_INTERCEPT : LINK_PASS;
+		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
 		flags |= LINK_CAPTURE;
 	if (d->pending->kind == PENDING_STREAM)
@@ -266,6 +267,8 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	x.req = &view;
 	d = dispatch_early(&x, &what, c->scan.bulk > STREAM_FROM);
 	if (d.verdict == DISPATCH_PASS) {
+		/* Nobody knows when its client sends the rest. */
+		d.is_patient = true;
 		expect(c, &d);
 		client_set_state(c, CLIENT_STREAMING);
 		return true;

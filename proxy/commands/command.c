@@ -43,6 +43,7 @@ struct commands {
 #define SESSION(what) .session = SESSION_##what,
 #define VALUE(what) .value = VALUE_##what,
 #define CLUSTER(what) .cluster = CLUSTER_##what,
+#define PACE(what) .pace = PACE_##what,
 
 #define COMMAND(name, arity, flags, keys, ...) { name, flags, keys, arity, { __VA_ARGS__ } },
 

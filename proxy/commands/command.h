@@ -96,6 +96,8 @@ enum command_expiry {
 
 enum command_value { VALUE_NONE, VALUE_ONE, VALUE_EACH };
 
+enum command_pace { PACE_SERVER, PACE_OWN };
+
 enum command_session {
 	SESSION_AS_TOLD,
 	SESSION_ANY_LINK,
@@ -158,6 +160,7 @@ struct command_facts {
 	uint8_t session; /* enum command_session */
 	uint8_t value; /* enum command_value */
 	uint8_t cluster; /* enum command_cluster */
+	uint8_t pace; /* enum command_pace */
 };
 
 /* As long as a name can be, with a NUL behind it. */
@@ -225,6 +228,12 @@ bool command_writes_key(const struct command *c, size_t i, size_t n);
 /* Does it write a key in another database than `db`: COPY its second, MOVE its only one? If it
  * does so in a way that Redis refuses, the answer is no. */
 bool command_writes_other_db(const struct command *c, const struct resp_view *req, int db);
+
+/* Redis may be long in answering it though all is well. */
+static inline bool command_takes_own_time(const struct command *c)
+{
+	return (c->flags & COMMAND_BLOCKING) || c->facts.pace == PACE_OWN;
+}
 
 /* It runs a script, which writes what it likes of the keys that it names. */
 static inline bool command_runs_script(const struct command *c)

@@ -21,7 +21,8 @@ struct dial {
 	struct addrinfo *next; /* among them, to be tried next; NULL: none */
 	struct sockaddr_storage local; /* of a unix socket */
 	socklen_t local_len; /* 0: it is no unix socket */
-	int64_t keepalive_ms;
+	int64_t keepalive_ms, user_timeout_ms; /* as in the dialer */
+	const char *refusal; /* of dial_refuse(); NULL: it is none */
 	int error; /* errno of the last address tried */
 	struct watch writable; /* the socket that is being connected */
 	struct ev_timer timer; /* dialer.timeout_ms */
@@ -44,6 +45,16 @@ void dial_tune(int fd, int64_t keepalive_ms)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
 	on = 3;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &on, sizeof(on));
+}
+
+/* Not before it is connected: until then the dialer's time-out counts. */
+static void limit_silence(int fd, int64_t user_timeout_ms)
+{
+	unsigned ms = (unsigned)user_timeout_ms;
+
+	/* (Unix sockets have no such thing.) */
+	if (ms)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
 static void close_socket(struct dial *d)
@@ -142,6 +153,7 @@ static void dial_on_writable(struct watch *w, int events)
 		return;
 	}
 	(void)watch_stop(d->loop, &d->writable);
+	limit_silence(fd, d->user_timeout_ms);
 	dial_finish(d, fd, NULL);
 }
 
@@ -158,14 +170,17 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 	try_next(d);
 }
 
-/* The time is over; or the first try failed inside dial_start(), where `done` must not run. */
+/* The time is over; or the dial failed in its beginning, where `done` must not run. */
 static void dial_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 {
 	struct dial *d = w->data;
 
 	(void)loop;
 	(void)revents;
-	dial_finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
+	if (d->refusal)
+		dial_finish(d, -1, d->refusal);
+	else
+		dial_finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
 }
 
 static int first_try(struct dial *d, const struct dialer *how, const struct address *to)
@@ -190,23 +205,45 @@ static int first_try(struct dial *d, const struct dialer *how, const struct addr
 	return try_address(d, d->addresses->ai_addr, d->addresses->ai_addrlen);
 }
 
-struct dial *dial_start(const struct dialer *how, const struct address *to,
-                        void (*done)(void *arg, int fd, const char *reason), void *arg)
+static struct dial *dial_new(const struct dialer *how,
+                             void (*done)(void *arg, int fd, const char *reason), void *arg)
 {
 	struct dial *d = xcalloc(1, sizeof(*d));
-	double seconds = (double)how->timeout_ms / 1000;
 
 	d->loop = how->loop;
 	d->keepalive_ms = how->keepalive_ms;
+	d->user_timeout_ms = how->user_timeout_ms;
 	d->done = done;
 	d->arg = arg;
 	watch_init(&d->writable, dial_on_writable);
 	ev_timer_init(&d->retry, dial_on_retry, 0, 0);
 	d->retry.data = d;
-	if (first_try(d, how, to) < 0)
-		seconds = 0;
+	return d;
+}
+
+static void dial_end_in(struct dial *d, double seconds)
+{
 	ev_timer_init(&d->timer, dial_on_timer, seconds, 0);
 	d->timer.data = d;
 	ev_timer_start(d->loop, &d->timer);
+}
+
+struct dial *dial_start(const struct dialer *how, const struct address *to,
+                        void (*done)(void *arg, int fd, const char *reason), void *arg)
+{
+	struct dial *d = dial_new(how, done, arg);
+	bool failed = first_try(d, how, to) < 0;
+
+	dial_end_in(d, failed ? 0 : (double)how->timeout_ms / 1000);
+	return d;
+}
+
+struct dial *dial_refuse(const struct dialer *how, const char *reason,
+                         void (*done)(void *arg, int fd, const char *reason), void *arg)
+{
+	struct dial *d = dial_new(how, done, arg);
+
+	d->refusal = reason;
+	dial_end_in(d, 0);
 	return d;
 }

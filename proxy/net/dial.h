@@ -20,12 +20,17 @@ struct dialer {
 	struct resolver *resolver;
 	int64_t timeout_ms; /* for resolving and connecting together; > 0 */
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
+	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of what is connected; 0: the kernel's */
 };
 
 /* `done` runs once, later, on the loop: with a connected non-blocking socket, which it owns, or
  * with -1 and the reason in words. The dial is freed before `done` runs. */
 struct dial *dial_start(const struct dialer *d, const struct address *to,
                         void (*done)(void *arg, int fd, const char *reason), void *arg);
+
+/* A dial that fails, later, for a reason which is known already, and lives until then. */
+struct dial *dial_refuse(const struct dialer *d, const char *reason,
+                         void (*done)(void *arg, int fd, const char *reason), void *arg);
 
 /* Frees the dial; `done` will not run. Only before it ran. */
 void dial_cancel(struct dial *d);

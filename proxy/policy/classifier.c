@@ -146,9 +146,10 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed;
 	what.reads_value = env->values_matter && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
+	what.takes_own_time = known && command_takes_own_time(known);
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb &&
-	                !(what.command && (what.command->flags & COMMAND_BLOCKING)) &&
+	                !what.takes_own_time &&
 	                ((!what.is_matched && !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
 	what.is_free = what.is_plain && !what.is_matched && !what.reads_value &&

@@ -51,6 +51,7 @@ struct decision {
 	int64_t wait_ms; /* CALL: for how long it may wait in line; 0: not at all */
 	bool follows_ping; /* on a link on which Redis has not counted what the client wrote
 	                    * before, by any command, it comes behind a PING */
+	bool is_patient; /* that the reply is long in coming shows nothing about the link */
 	bool turns_opaque; /* replies can't be followed from here on */
 };
 

@@ -160,13 +160,24 @@ static void count_queued(struct context *x, bool was_in_multi, struct decision *
 	    (command_info_is_session(x->what) && !session_command_is_queued(x->what)))
 		return;
 	transaction_add(&x->session->txn);
+	x->session->txn.takes_own_time |= x->what->takes_own_time;
 	if (x->env->guards_enforce)
 		guard_txn_keep(x, d);
+}
+
+/* May the reply be long in coming though all is well? (Nothing that is queued waits for data.)
+ * `txn`: as it was before the request was decided about. */
+static bool is_patient(const struct context *x, const struct transaction *txn)
+{
+	if (x->what->session == SESSION_EXEC)
+		return txn->takes_own_time;
+	return x->what->takes_own_time && !transaction_is_open(txn);
 }
 
 struct decision dispatch(struct context *x)
 {
 	bool was_in_multi = session_in_multi(x->session);
+	bool patient = is_patient(x, &x->session->txn);
 	struct decision d;
 
 	buf_clear(&x->env->rewritten);
@@ -181,6 +192,7 @@ struct decision dispatch(struct context *x)
 	}
 	if (d.verdict == DISPATCH_PASS || d.verdict == DISPATCH_CALL)
 		count_queued(x, was_in_multi, &d);
+	d.is_patient = patient;
 	return d;
 }
 

@@ -99,6 +99,7 @@ void transaction_begin(struct transaction *t)
 		return;
 	set_transaction_state(t, TRANSACTION_QUEUING);
 	t->nqueued = 0;
+	t->takes_own_time = false;
 }
 
 static bool has_outgrown(const struct transaction *t)

@@ -48,6 +48,7 @@ struct transaction {
 	uint32_t nkept; /* those in `kept`, or that were too long for it */
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
+	bool takes_own_time; /* what Redis has queued may: see commands.def, PACE */
 	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
 	               */
 	int selected_db; /* by the last of them */

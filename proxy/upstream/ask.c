@@ -161,7 +161,7 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 		.scratch = xmalloc(ASK_SCRATCH),
 		.scratch_size = ASK_SCRATCH,
 	};
-	list_init(&a->env.dead);
+	links_init(&a->env);
 	link_user_init(&a->user, &ask_link_ops, a);
 	ev_timer_init(&a->timer, ask_on_timer, (double)how->timeout_ms / 1000, 0);
 	a->timer.data = a;
@@ -186,7 +186,7 @@ int ask_commands(const struct ask *how, struct buf *why)
 	struct ask_session a = { .how = how, .why = why };
 
 	ask_session_init(&a, how);
-	link_join(link_new(&a.env, false, NULL), &a.user);
+	link_join(link_new_own(&a.env, false, NULL), &a.user);
 	ask_send_all(&a, how);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);

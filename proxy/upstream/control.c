@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/control.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,9 @@ struct control {
 	bool selecting; /* SELECT for the first of `held` is in flight */
 	int db; /* that Redis has selected */
 	char *address; /* where the last try went; the configured one may be another by now */
+	struct ev_timer check; /* runs while there is a delay between checks */
+	enum server_role role;
+	bool checking; /* a check is in flight */
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
 	bool up; /* logged in, and Redis has answered COMMAND */
@@ -97,7 +101,7 @@ static void control_forget_error(struct control *c)
 static void control_lost(struct control *c, enum link_end end)
 {
 	c->warned = true;
-	c->up = false;
+	c->up = c->checking = false;
 	control_forget_error(c);
 	control_fail_requests(c);
 	retry_later(&c->retry, end);
@@ -237,6 +241,38 @@ static void control_warn_of_error(const struct control *c, const char *event, co
 		            hint ? "\"" : "");
 }
 
+static void control_on_role(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	enum server_role role = role_of(reply);
+
+	c->checking = false;
+	/* Where an ACL forbids it, hasp does without. */
+	if (role == ROLE_UNKNOWN || role == c->role)
+		return;
+	if (c->role != ROLE_UNKNOWN)
+		log_warning("upstream_role address=%s old=%s new=%s", c->address,
+		            role_name(c->role), role_name(role));
+	c->role = role;
+	if (c->how.on_role)
+		c->how.on_role(c->how.arg, role);
+}
+
+/* What it answers to PING does not matter, and an ACL may forbid ROLE: an error is an answer.
+ */
+static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct control *c = t->data;
+
+	(void)loop;
+	(void)revents;
+	if (!c->up || c->checking)
+		return;
+	c->checking = true;
+	control_send_argv(c, (const char *[]){ "PING" }, 1, NULL, NULL);
+	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+}
+
 static void control_on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -249,7 +285,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 		if (c->login_failed)
 			control_warn_of_error(c, "upstream_login", c->error,
 			                      "hasp goes on without it");
-		log_info("upstream_up address=%s commands=%zu", c->address, n);
+		log_info("upstream_up address=%s commands=%zu role=%s", c->address, n,
+		         role_name(c->role));
 		c->up = true;
 		c->warned = false;
 		control_forget_error(c);
@@ -271,12 +308,13 @@ static void control_connect(void *arg)
 {
 	struct control *c = arg;
 	struct link_env *env = c->how.env;
+	char name[64];
 
 	c->db = 0;
 	c->selecting = false;
 	free(c->address);
 	c->address = xstrdup(env->name);
-	link_join(link_new(env, false, NULL), &c->user);
+	link_join(link_new_own(env, false, NULL), &c->user);
 	control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (env->password && env->user)
 		control_send_argv(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
@@ -285,6 +323,12 @@ static void control_connect(void *arg)
 		control_send_argv(c, (const char *[]){ "AUTH", env->password }, 2,
 		                  control_on_auth, c);
 	control_send_argv(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
+	if (env->own_name) {
+		snprintf(name, sizeof(name), "%s-control", env->own_name);
+		control_send_argv(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL,
+		                  NULL);
+	}
+	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 	control_send_argv(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
@@ -297,6 +341,8 @@ struct control *control_new(const struct control_how *how)
 	list_init(&c->requests);
 	list_init(&c->held);
 	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
+	ev_timer_init(&c->check, control_on_check, 0, 0);
+	c->check.data = c;
 	retry_restart(&c->retry);
 	return c;
 }
@@ -309,6 +355,7 @@ void control_reconnect(struct control *c)
 	}
 	/* What is wrong at the new address is news. */
 	c->warned = false;
+	c->role = ROLE_UNKNOWN;
 	retry_restart(&c->retry);
 }
 
@@ -320,6 +367,7 @@ void control_retry_now(struct control *c)
 void control_free(struct control *c)
 {
 	retry_stop(&c->retry);
+	ev_timer_stop(c->how.env->dialer.loop, &c->check);
 	link_close(c->user.link);
 	c->up = false;
 	control_fail_requests(c);
@@ -336,6 +384,29 @@ bool control_is_up(const struct control *c)
 bool control_is_in_cluster(const struct control *c)
 {
 	return c->in_cluster;
+}
+
+bool control_is_answering(const struct control *c)
+{
+	return c->up && !c->checking;
+}
+
+enum server_role control_role(const struct control *c)
+{
+	return c->role;
+}
+
+void control_set_check_delay(struct control *c, int64_t delay_ms)
+{
+	struct ev_loop *loop = c->how.env->dialer.loop;
+	double seconds = (double)delay_ms / 1000;
+
+	if (c->check.repeat == seconds)
+		return;
+	ev_timer_stop(loop, &c->check);
+	ev_timer_set(&c->check, seconds, seconds);
+	if (delay_ms > 0)
+		ev_timer_start(loop, &c->check);
 }
 
 size_t control_inflight(const struct control *c)

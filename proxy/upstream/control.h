@@ -2,7 +2,8 @@
  *
  * control: hasp's own connection to Redis, one per worker, for hasp's own requests (scripts,
  * renewals, releases). It connects again by itself, logs in as [upstream] user, and asks what
- * server that is (HELLO) and for COMMAND. Replies are decoded by hiredis' reader.
+ * server that is (HELLO, ROLE) and for COMMAND. From then on it checks now and then that the
+ * server answers, and in which role. Replies are decoded by hiredis' reader.
  */
 #ifndef HASP_UPSTREAM_CONTROL_H
 #define HASP_UPSTREAM_CONTROL_H
@@ -13,6 +14,7 @@
 
 #include "base/slice.h"
 #include "upstream/link.h"
+#include "upstream/role.h"
 
 struct control;
 
@@ -22,6 +24,9 @@ struct control_how {
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	/* The connection is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg);
+	/* The server has told its role for the first time, or it is another one than before.
+	 * May run before on_up(). May be NULL. */
+	void (*on_role)(void *arg, enum server_role role);
 	void *arg;
 };
 
@@ -34,9 +39,17 @@ void control_retry_now(struct control *c);
 /* Calls in flight get NULL. */
 void control_free(struct control *c);
 
+/* A PING, and ROLE, so often, in ms; 0: never. As long as one is not answered no other is sent.
+ */
+void control_set_check_delay(struct control *c, int64_t delay_ms);
+
 bool control_is_up(const struct control *c);
 /* Of the server that it is, or was last, connected to: is it a node of a Redis Cluster? */
 bool control_is_in_cluster(const struct control *c);
+/* It is up, and no check waits for its answer. */
+bool control_is_answering(const struct control *c);
+/* As it was told last, by the server at this address. */
+enum server_role control_role(const struct control *c);
 /* Calls in flight. */
 size_t control_inflight(const struct control *c);
 

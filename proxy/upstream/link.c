@@ -4,11 +4,14 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "upstream/link_internal.h"
 
 /* So many bytes of script calls, about fifteen of them, keep Redis busy for several times as
  * long as it takes to send them. */
 #define CALLS_FLUSH_BYTES ((size_t)4 * 1024)
+/* Lines about links that ended, in 10 seconds: they seldom end alone. */
+#define ENDS_LOGGED 5
 
 /* --- state -------------------------------------------------------------------- */
 
@@ -32,6 +35,12 @@ void link_set_state(struct link *l, enum link_state state)
 
 	HASP_ASSERT(allowed & (1u << state));
 	l->state = state;
+}
+
+void links_init(struct link_env *env)
+{
+	list_init(&env->open);
+	list_init(&env->dead);
 }
 
 void link_note_login(struct link_env *env, bool required)
@@ -128,6 +137,19 @@ void link_go_down(struct link *l, enum link_end end, const char *reason)
 	}
 }
 
+void link_fail(struct link *l, const char *reason)
+{
+	struct link_env *env = l->env;
+	uint32_t suppressed;
+
+	if (log_limit_pass(&env->ends, env->clock(), ENDS_LOGGED, &suppressed))
+		log_warning(
+			"link_ended address=%s users=%zu inflight=%s reason=%s suppressed=%u",
+			env->name, l->nusers, fifo_head(&l->fifo) ? "yes" : "no",
+			QUOTE_STR(reason), suppressed);
+	link_go_down(l, LINK_BROKEN, reason);
+}
+
 void link_notify_ready(struct link *l)
 {
 	struct list *at, *next;
@@ -165,8 +187,10 @@ void link_close(struct link *l)
 		dial_cancel(l->dial);
 	l->dial = NULL;
 	stream_close(&l->stream);
+	l->env->nopen -= !l->own;
 	while ((node = list_shift(&l->users)))
 		detach_user(container_of(node, struct link_user, node));
+	list_remove(&l->node);
 	list_append(&l->env->dead, &l->node);
 }
 

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/log.h"
 #include "base/slice.h"
 #include "net/dial.h"
 #include "net/stream.h"
@@ -42,6 +43,9 @@ enum {
 		1 << 6, /* (private links) unless it is an error, it begins a stream of
 	                 * bytes: the link turns opaque by itself, see on_stream() */
 	LINK_INTERCEPT_LATE = 1 << 7, /* intercept it, whatever it is, if is_late() says so */
+	LINK_PATIENT = 1 << 9, /* that it is long in coming shows nothing about the link: Redis
+	                        * waits for data with it, or runs a user's script, or has not
+	                        * got the whole request yet */
 };
 
 /* A reply longer than this, in bytes, is not captured. */
@@ -127,11 +131,20 @@ struct link_env {
 	double login_checked_at;
 	char *scratch; /* replies are read into it */
 	size_t scratch_size;
+	struct list open; /* links that are not closed */
+	size_t nopen;
+	size_t max; /* of them, hasp's own not counted; 0: no limit */
 	struct list dead; /* closed links, for links_reap() */
+	struct log_limit ends; /* of lines about links that end */
+	const char *own_name; /* how the names of hasp's own connections begin; NULL: they have
+	                       * none */
 	/* A link was connected, so Redis is there. May be NULL. */
 	void (*on_connected)(void *arg);
 	void *arg;
 };
+
+/* Sets the lists up; the rest is for the caller to set. */
+void links_init(struct link_env *env);
 
 /* One of hasp's own connections has heard whether Redis takes clients without a login. */
 void link_note_login(struct link_env *env, bool required);
@@ -147,8 +160,11 @@ struct link_login {
 	bool proves; /* without a password: Redis must take the connection as it is */
 };
 
-/* Begins to connect; requests may be sent at once and wait for it. `login`: NULL for none. */
+/* Begins to connect; requests may be sent at once and wait for it. `login`: NULL for none.
+ * Beyond the environment's `max` the link comes out as LINK_UNREACHABLE. */
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
+/* The same for hasp's own purposes: it does not count, and may always be had. */
+struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
 /* Closes the connection; its users are on it no more, and get no callback. NULL is allowed. */
 void link_close(struct link *l);
 /* Frees the links that were closed since the last call. Once per turn of the loop. */

@@ -56,7 +56,7 @@ struct link_reply {
 
 struct link {
 	struct link_env *env;
-	struct list node; /* in env->dead */
+	struct list node; /* in env->open or env->dead */
 	enum link_state state;
 	struct list users;
 	size_t nusers;
@@ -68,6 +68,11 @@ struct link {
 	struct fifo fifo;
 	struct buf held_back; /* sent by users while the link logs in */
 	uint8_t logins_due; /* answers to the link's own login that are still to come */
+	uint32_t nreads; /* how often something was read from it */
+	uint32_t nreads_seen; /* liveness.c: when it looked last */
+	uint32_t nsilent; /* liveness.c: so many times in a row a reply was due when it looked,
+	                   * and nothing had been read */
+	bool own; /* one of hasp's own: links_max does not concern it */
 	bool shared; /* any number of users; else one at most */
 	bool watched; /* link_watch() */
 	bool was_full; /* link_is_full() said so: a user waits for on_drained() */
@@ -87,6 +92,9 @@ void link_on_drained(struct stream *s);
 
 /* The users are told that the login was accepted. */
 void link_notify_ready(struct link *l);
+
+/* The link ends for a reason that is worth a line of the log. */
+void link_fail(struct link *l, const char *reason);
 
 /* Users that found it full are told that it is so no more. */
 void link_notify_drained(struct link *l);

@@ -126,18 +126,42 @@ static void send_login(struct link *l, const struct link_login *login)
 		send_select(l, login);
 }
 
-struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
+static struct dial *start_dial(struct link *l)
+{
+	struct link_env *env = l->env;
+
+	if (!l->own && env->max && env->nopen >= env->max)
+		return dial_refuse(&env->dialer, "hasp has links_max links to it",
+		                   link_on_dialled, l);
+	return dial_start(&env->dialer, &env->address, link_on_dialled, l);
+}
+
+static struct link *open_link(struct link_env *env, bool own, bool shared,
+                              const struct link_login *login)
 {
 	struct link *l = xcalloc(1, sizeof(*l));
 
 	l->env = env;
+	l->own = own;
 	l->shared = shared;
 	list_init(&l->node);
+	list_append(&env->open, &l->node);
 	list_init(&l->users);
 	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
 	if (login)
 		send_login(l, login);
 	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
-	l->dial = dial_start(&env->dialer, &env->address, link_on_dialled, l);
+	l->dial = start_dial(l);
+	env->nopen += !own;
 	return l;
+}
+
+struct link *link_new(struct link_env *env, bool shared, const struct link_login *login)
+{
+	return open_link(env, false, shared, login);
+}
+
+struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login)
+{
+	return open_link(env, true, shared, login);
 }

@@ -324,6 +324,13 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 	}
 }
 
+/* The kernel gave the connection up; Redis did not end it. */
+static bool is_lost(int error)
+{
+	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+	       error == EHOSTDOWN || error == ENETDOWN;
+}
+
 void link_on_readable(struct stream *s)
 {
 	struct link *l = stream_owner(s);
@@ -332,7 +339,10 @@ void link_on_readable(struct stream *s)
 
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return;
-	if (n <= 0) {
+	l->nreads++;
+	if (n < 0 && is_lost(errno)) {
+		link_fail(l, strerror(errno));
+	} else if (n <= 0) {
 		link_go_down(l, LINK_BROKEN, n < 0 ? strerror(errno) : "closed by the server");
 	} else if (l->state == LINK_OPAQUE) {
 		struct segment g = { link_sole_user(l), scratch };

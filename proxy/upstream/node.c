@@ -32,7 +32,7 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 	n->links = *links;
 	n->links.on_connected = node_on_connected;
 	n->links.arg = n;
-	list_init(&n->links.dead);
+	links_init(&n->links);
 	n->ops = ops;
 	n->arg = arg;
 	n->pool = pool_new(links->dialer.loop, &n->links);
@@ -42,11 +42,25 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 		.on_up = node_on_control_up,
 		.arg = n,
 	});
+	n->liveness = liveness_new(&n->links, n->control);
 	return n;
+}
+
+void node_use(struct node *n, const struct node_settings *s)
+{
+	n->links.dialer.timeout_ms = s->connect_timeout_ms;
+	n->links.dialer.keepalive_ms = s->keepalive_ms;
+	n->links.dialer.user_timeout_ms = s->user_timeout_ms;
+	n->links.max = (size_t)s->links_max;
+	pool_set_size(n->pool, s->links_per_login);
+	control_set_check_delay(n->control, s->check_delay_ms);
+	liveness_set_timeout(n->liveness, s->server_timeout_ms);
 }
 
 void node_stop(struct node *n)
 {
+	liveness_free(n->liveness);
+	n->liveness = NULL;
 	pool_free(n->pool);
 	n->pool = NULL;
 	control_free(n->control);

@@ -9,6 +9,7 @@
 
 #include "upstream/control.h"
 #include "upstream/link.h"
+#include "upstream/liveness.h"
 #include "upstream/pool.h"
 #include "upstream/subscriber.h"
 
@@ -16,9 +17,19 @@ struct node {
 	struct link_env links;
 	struct pool *pool; /* NULL after node_stop() */
 	struct control *control; /* likewise */
+	struct liveness *liveness; /* likewise */
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	const struct node_ops *ops;
 	void *arg;
+};
+
+/* What the configuration says of all nodes. */
+struct node_settings {
+	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms; /* as in struct dialer */
+	int64_t check_delay_ms; /* of control_set_check_delay() */
+	int64_t server_timeout_ms; /* of liveness_set_timeout() */
+	int64_t links_per_login; /* shared ones; >= 1 */
+	int64_t links_max; /* of this worker; 0: no limit */
 };
 
 struct node_ops {
@@ -31,6 +42,8 @@ struct node_ops {
 /* `links`: what the links of all nodes share, without an address, which node_move() sets before
  * the loop runs. `control` then connects by itself. */
 struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg);
+/* The configuration has changed, or is there for the first time. */
+void node_use(struct node *n, const struct node_settings *s);
 /* Closes the shared links, which have no users any more, and `control`: its calls in flight get
  * NULL. */
 void node_stop(struct node *n);

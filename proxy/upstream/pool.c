@@ -99,7 +99,7 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	l->group = g;
 	list_init(&l->node);
 	l->proves = proving.proves = !login->password;
-	l->link = link_new(p->env, true, &proving);
+	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
 	link_user_init(&l->pool_user, &pool_user_ops, l);
 	link_join(l->link, &l->pool_user);
 	if (g) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/subscriber.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,10 +176,16 @@ static void subscriber_connect(void *arg)
 	struct subscriber *s = arg;
 	struct link_env *env = s->how.env;
 	struct link_login login = { .proto = 2, .user = env->user, .password = env->password };
+	bool must_log_in = env->password || env->own_name;
+	char name[64];
 
 	free(s->address);
 	s->address = xstrdup(env->name);
-	link_join(link_new(env, false, env->password ? &login : NULL), &s->user);
+	if (env->own_name) {
+		snprintf(name, sizeof(name), "%s-subscriber", env->own_name);
+		login.name = name;
+	}
+	link_join(link_new_own(env, false, must_log_in ? &login : NULL), &s->user);
 	link_make_opaque(s->user.link);
 	subscriber_send(s, "SUBSCRIBE", slice_str(s->how.channel));
 }

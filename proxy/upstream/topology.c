@@ -43,9 +43,7 @@ void topology_use(struct topology *t, const struct topology_settings *s)
 	bool moved = !is_same(old->address, s->address) || !is_same(old->user, s->user) ||
 	             !is_same(old->password, s->password);
 
-	n->links.dialer.timeout_ms = s->connect_timeout_ms;
-	n->links.dialer.keepalive_ms = s->keepalive_ms;
-	pool_set_size(n->pool, s->links_per_login);
+	node_use(n, &s->nodes);
 	if (moved)
 		node_move(n, s->address);
 	n->links.user = s->user;

@@ -18,8 +18,7 @@
 struct topology_settings {
 	const char *address;
 	const char *user, *password; /* of hasp's own connections; NULL: none */
-	int64_t connect_timeout_ms, keepalive_ms; /* as in struct dialer */
-	int64_t links_per_login; /* shared ones to a node; >= 1 */
+	struct node_settings nodes;
 };
 
 struct topology {

@@ -17,6 +17,7 @@ from harness import Hasp, RedisServer  # noqa: E402
 from harness.cluster import Cluster  # noqa: E402
 from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
+from harness.network import Hosts, Network  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.sanitizers import sanitized  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
@@ -87,6 +88,19 @@ def cluster():
 
 
 @pytest.fixture
+def network():
+    """One of its own, for processes that are started within it: see harness/network.py."""
+    with Network() as network:
+        yield network
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """A name and its addresses, for a hasp that is started within it."""
+    return Hosts(tmp_path)
+
+
+@pytest.fixture
 def gates(redis_server):
     """For hasp's `upstream`: they hold up what it sends and is sent."""
     with Gates(redis_server.address) as relay:
@@ -110,15 +124,15 @@ def start_hasp(redis_server, pooling):
     """
     started = []
 
-    def start(rules="", upstream=None, pooling=pooling, env=None, **options):
+    def start(rules="", upstream=None, pooling=pooling, env=None, within=(), **options):
         options = {"listen": "127.0.0.1:0", **options}
         lines = [f"{name} = {value}" for name, value in options.items()]
         where = upstream or f"unix:{redis_server.unix}"
         config = "\n".join([
             "[hasp]", *lines,
-            "[upstream]", f"pooling = {pooling}", where if " = " in where else f"address = {where}",
+            "[upstream]", f"pooling = {pooling}", where if " = " in where.split("\n")[0] else f"address = {where}",
             rules, ""])
-        started.append(Hasp(config, env=env))
+        started.append(Hasp(config, env=env, within=within))
         return started[-1]
 
     yield start

@@ -29,7 +29,7 @@ void surroundings_init(struct surroundings *s, size_t scratch_size)
 	s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(s->listener, (struct sockaddr *)&sun, sizeof(sun)), 0);
 	assert_int_equal(listen(s->listener, 64), 0);
-	list_init(&s->env.dead);
+	links_init(&s->env);
 	s->env.flusher = &s->flusher;
 	s->env.dialer = (struct dialer){ .loop = s->loop, .timeout_ms = 10000 };
 	s->env.address.local = true;

@@ -103,6 +103,9 @@ static void durations_have_a_range_and_a_unit(void **state)
 	assert_faults("[upstream]\nconnect_timeout = 5 s\n",
 	              "2: 'connect_timeout' is '5 s'; expected a duration such as 500ms, 30s, "
 	              "5m or 2h, from 1ms to 1h\n");
+	assert_faults("[upstream]\nserver_timeout = 4s\n",
+	              "2: 'server_check_delay' is more than half of 'server_timeout'; "
+	              "expected 2s or less, or a longer 'server_timeout'\n");
 	assert_faults("[hasp]\ntcp_keepalive = 1500ms\n",
 	              "2: 'tcp_keepalive' is '1500ms'; expected a duration such as 500ms, 30s, "
 	              "5m or 2h, from 0 to 9h in steps of 1s\n");

@@ -18,7 +18,9 @@
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define HELLO "*1\r\n$5\r\nHELLO\r\n"
-#define COMMAND "*1\r\n$7\r\nCOMMAND\r\n"
+#define COMMAND "*1\r\n$4\r\nROLE\r\n*1\r\n$7\r\nCOMMAND\r\n"
+#define CHECK PING "*1\r\n$4\r\nROLE\r\n"
+#define MASTER "*1\r\n$6\r\nmaster\r\n"
 #define SELECT_0 "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
 #define SELECT_3 "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
 #define NO_COMMANDS "*0\r\n"
@@ -37,6 +39,7 @@ struct fixture {
 	struct played_server server;
 	struct control *control;
 	unsigned nup;
+	struct buf roles; /* "ROLE " for each that was told */
 	struct buf replies; /* "TAG=TEXT " for each that came */
 };
 
@@ -50,6 +53,13 @@ static void on_up(void *arg)
 	struct fixture *f = arg;
 
 	f->nup++;
+}
+
+static void on_role(void *arg, enum server_role role)
+{
+	struct fixture *f = arg;
+
+	buf_printf(&f->roles, "%s ", role_name(role));
 }
 
 static void on_reply(void *arg, const redisReply *reply)
@@ -86,6 +96,7 @@ static int set_up(void **state)
 		.env = &f->at.env,
 		.on_commands = on_commands,
 		.on_up = on_up,
+		.on_role = on_role,
 		.arg = f,
 	});
 	*state = f;
@@ -100,6 +111,7 @@ static int tear_down(void **state)
 	played_server_fini(&f->server);
 	surroundings_fini(&f->at);
 	buf_release(&f->replies);
+	buf_release(&f->roles);
 	free(f);
 	return 0;
 }
@@ -108,7 +120,7 @@ static void come_up(struct fixture *f)
 {
 	played_server_accept(&f->server);
 	played_server_expect(&f->server, PING HELLO COMMAND);
-	played_server_send(&f->server, "+PONG\r\n" UNKNOWN NO_COMMANDS);
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN MASTER NO_COMMANDS);
 	assert_true(control_is_up(f->control));
 }
 
@@ -118,7 +130,7 @@ static void it_is_up_when_command_is_answered(void **state)
 
 	played_server_accept(&f->server);
 	played_server_expect(&f->server, PING HELLO COMMAND);
-	played_server_send(&f->server, "+PONG\r\n" UNKNOWN);
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN MASTER);
 	assert_false(control_is_up(f->control));
 	assert_int_equal(f->nup, 0);
 	played_server_send(&f->server, NO_COMMANDS);
@@ -152,7 +164,7 @@ static void it_tries_again_when_command_is_refused(void **state)
 	struct fixture *f = *state;
 
 	played_server_accept(&f->server);
-	played_server_send(&f->server, "+PONG\r\n" UNKNOWN "-NOPERM no permission\r\n");
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN MASTER "-NOPERM no permission\r\n");
 	assert_false(control_is_up(f->control));
 	played_server_close(&f->server);
 	come_up(f);
@@ -166,12 +178,13 @@ static void a_server_says_that_it_is_a_node_of_a_cluster(void **state)
 	played_server_send(&f->server,
 	                   "+PONG\r\n"
 	                   "*6\r\n$5\r\nproto\r\n:2\r\n$4\r\nmode\r\n$7\r\ncluster\r\n"
-	                   "$7\r\nmodules\r\n*0\r\n" NO_COMMANDS);
+	                   "$7\r\nmodules\r\n*0\r\n" MASTER NO_COMMANDS);
 	assert_true(control_is_in_cluster(f->control));
 	played_server_close(&f->server);
 	played_server_accept(&f->server);
-	played_server_send(&f->server, "+PONG\r\n"
-	                               "*2\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" NO_COMMANDS);
+	played_server_send(&f->server,
+	                   "+PONG\r\n"
+	                   "*2\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" MASTER NO_COMMANDS);
 	assert_false(control_is_in_cluster(f->control));
 }
 
@@ -321,6 +334,62 @@ static void after_a_change_it_connects_anew(void **state)
 	come_up(f);
 }
 
+static void checks_ask_whether_it_answers_and_for_its_role(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	assert_int_equal(control_role(f->control), ROLE_MASTER);
+	assert_true(control_is_answering(f->control));
+	control_set_check_delay(f->control, 1);
+	played_server_expect(&f->server, CHECK);
+	assert_false(control_is_answering(f->control));
+	/* No second one is sent before that is answered. */
+	ev_sleep(0.01);
+	played_server_settle(&f->server);
+	assert_int_equal(control_inflight(f->control), 2);
+	control_set_check_delay(f->control, 0);
+	played_server_send(&f->server, "+PONG\r\n*1\r\n$5\r\nslave\r\n");
+	assert_true(control_is_answering(f->control));
+	assert_int_equal(control_role(f->control), ROLE_REPLICA);
+	assert_true(slice_eq(buf_slice(&f->roles), slice_str("master replica ")));
+}
+
+static void an_error_is_an_answer_to_a_check(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	control_set_check_delay(f->control, 1);
+	played_server_expect(&f->server, CHECK);
+	control_set_check_delay(f->control, 0);
+	played_server_send(&f->server, "-NOPERM\r\n-NOPERM\r\n");
+	assert_true(control_is_answering(f->control));
+	assert_int_equal(control_role(f->control), ROLE_MASTER);
+}
+
+static void a_check_that_was_in_flight_does_not_keep_from_the_next(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	control_set_check_delay(f->control, 1);
+	played_server_expect(&f->server, CHECK);
+	played_server_close(&f->server);
+	come_up(f);
+	played_server_expect(&f->server, CHECK);
+}
+
+static void it_has_a_name_among_redis_clients(void **state)
+{
+	struct fixture *f = *state;
+
+	f->at.env.own_name = "hasp-7";
+	played_server_accept(&f->server);
+	played_server_expect(&f->server, PING HELLO "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n"
+	                                            "$14\r\nhasp-7-control\r\n" COMMAND);
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -341,6 +410,10 @@ int main(void)
 		TEST(calls_in_flight_get_null_when_the_connection_breaks),
 		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
 		TEST(after_a_change_it_connects_anew),
+		TEST(checks_ask_whether_it_answers_and_for_its_role),
+		TEST(an_error_is_an_answer_to_a_check),
+		TEST(a_check_that_was_in_flight_does_not_keep_from_the_next),
+		TEST(it_has_a_name_among_redis_clients),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,16 +30,18 @@ BUG = re.compile(r"hasp: bug:|AddressSanitizer|LeakSanitizer|ThreadSanitizer"
 
 
 class Process:
-    """A child whose output goes to a file in its own directory."""
+    """A child whose output goes to a file in its own directory. `within`: the beginning of a command
+    that runs the rest of it somewhere else, see network.py."""
 
-    def __init__(self, name):
+    def __init__(self, name, within=()):
         self.name = name
+        self.within = within
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.log_file = self.dir / f"{name}.log"
         self.child = None
 
     def spawn(self, *argv, env=None):
-        command = ["setpriv", "--pdeathsig", "KILL", *map(str, argv)]  # not to outlive the tests
+        command = ["setpriv", "--pdeathsig", "KILL", *map(str, [*self.within, *argv])]  # not to outlive the tests
         with self.log_file.open("ab") as log:
             self.child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir,
@@ -91,8 +93,8 @@ class Process:
 class RedisServer(Process):
     """A private redis-server: on a unix socket, and on a port that the kernel chose."""
 
-    def __init__(self, *options, host="127.0.0.1"):
-        super().__init__("redis")
+    def __init__(self, *options, host="127.0.0.1", within=()):
+        super().__init__("redis", within)
         self.options = options
         self.unix = self.dir / "redis.sock"
         self.host, self.port = host, 0
@@ -153,8 +155,8 @@ class ProtectedRedis(RedisServer):
 class Hasp(Process):
     """hasp in the foreground with the given configuration, ready to be connected to."""
 
-    def __init__(self, config, env=None, binary=None):
-        super().__init__("hasp")
+    def __init__(self, config, env=None, binary=None, within=()):
+        super().__init__("hasp", within)
         self.binary = binary or os.environ.get("HASP", str(TOP / "hasp"))
         self.config_file = self.dir / "hasp.ini"
         self.config_file.write_text(config)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Links that are dead though nobody says so: the network drops packets, or Redis hangs."""
+
+import re
+
+import pytest
+from harness import RedisServer, encode, until
+from harness.info import calls, clients
+from harness.marks import BOTH
+from harness.replies import NIL, OK, ONE, PONG
+from harness.resp import pipeline
+from harness.sections import verbs
+
+# Shorter than any that Redis, the kernel or hasp have by themselves; long for a busy machine.
+LIMITS = "\nserver_timeout = 2s\nserver_check_delay = 200ms\nconnect_timeout = 1s\ntcp_user_timeout = "
+GET = encode("GET", "k")
+BUSY = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 5 do end return 'done'"
+
+
+@pytest.fixture
+def pooling():
+    """What depends on it is marked BOTH."""
+    return "shared"
+
+
+@pytest.fixture
+def far(network):
+    """A Redis in a network that can be cut."""
+    with RedisServer(within=network.within) as server:
+        yield server
+
+
+@pytest.fixture
+def start_far(start_hasp, network, far, tmp_path):
+    """start_far(rules) starts a hasp there; `tcp` is the value of tcp_user_timeout."""
+    def start(rules="", tcp="0", **options):
+        hasp = start_hasp(rules, upstream="%s:%d" % far.address + LIMITS + tcp,
+                          listen=f"unix:{tmp_path}/hasp", within=network.within, **options)
+        return hasp.is_up()
+
+    return start
+
+
+def ends(hasp):
+    """Why links ended, as the log has it."""
+    return re.findall(r"link_ended .*reason=\"([^\"]+)\"", hasp.log)
+
+
+def is_over(connection):
+    """Closed, after an error or without."""
+    answer = connection.file.read()
+    return answer == b"" or answer.startswith(b"-ERR hasp: upstream ")
+
+
+# --- the network drops packets ---------------------------------------------------------------
+
+
+@BOTH
+def test_clients_on_a_link_that_is_cut_without_a_word_are_told(start_far, network, far, pooling):
+    hasp = start_far(pooling=pooling)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "k", 1) == OK and other.call("GET", "k") == b"$1\r\n1\r\n"
+        network.cut(far.port)
+        one.send(GET)
+        assert is_over(one)
+        other.send(GET)
+        assert is_over(other)
+        assert ends(hasp)
+    with hasp.connect() as new:
+        assert new.call("GET", "k").startswith(b"-ERR hasp: upstream ")
+    network.mend()
+    until(lambda: hasp.log.count("upstream_up") == 2, "hasp's own connection")
+    with hasp.connect() as new:
+        assert new.call("GET", "k") == b"$1\r\n1\r\n"
+
+
+@pytest.mark.parametrize("command", [
+    ("BLPOP", "list", 0), ("XREAD", "BLOCK", 0, "STREAMS", "s", "$"), ("WAIT", 1, 0),
+    ("SUBSCRIBE", "channel"), ("MONITOR",)])
+@BOTH
+def test_clients_that_wait_on_a_link_that_is_cut_are_closed(start_far, network, far, pooling, command):
+    hasp = start_far(pooling=pooling)
+    with hasp.connect() as one:
+        one.send(encode(*command))
+        if command[0] in ("SUBSCRIBE", "MONITOR"):
+            one.read()
+        else:
+            until(lambda: clients(far.client(), cmd=command[0].lower()), "Redis to have it")
+        network.cut(far.port)
+        one.file.read()  # MONITOR shows the checks
+        assert any("did not answer PING" in reason for reason in ends(hasp))
+
+
+def test_kernel_gives_up_what_is_not_acknowledged(start_far, network, far):
+    """server_timeout is longer here."""
+    hasp = start_far(tcp="1s", rules="", workers=1)
+    hasp.reload("server_timeout = 2s", "server_timeout = 1h")
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+        network.cut(far.port)
+        one.send(GET)
+        assert is_over(one)
+        assert "Connection timed out" in ends(hasp)
+
+
+def test_lock_whose_answer_does_not_come_is_of_unknown_outcome(start_far, network, far):
+    hasp = start_far(verbs())
+    with hasp.connect() as one:
+        assert one.call("LOCK", "a") == ONE
+        network.cut(far.port)
+        answer = one.call("LOCK", "b")
+        assert answer.startswith(b"-ERR hasp: upstream 127.0.0.1:")
+        assert answer.endswith(b" for 2 s; whether the command was carried out is not known\r\n")
+
+
+def test_link_that_is_cut_alone_ends_alone(start_far, network, far):
+    hasp = start_far()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("WATCH", "k") == OK and other.call("GET", "k") == NIL
+        link, = clients(far.client(), cmd="watch")
+        network.cut(link["addr"].rsplit(":", 1)[1])
+        one.send(GET)
+        assert is_over(one)
+        assert other.call("GET", "k") == NIL
+    assert ends(hasp) == ["no reply came for 2 s"]
+    assert "upstream_down" not in hasp.log
+
+
+# --- Redis hangs ------------------------------------------------------------------------------
+
+
+def limited(redis_server):
+    return f"unix:{redis_server.unix}" + LIMITS + "0"
+
+
+@BOTH
+def test_clients_of_a_redis_that_hangs_are_told_and_later_served(start_hasp, redis_server, pooling):
+    hasp = start_hasp(upstream=limited(redis_server), pooling=pooling).is_up()
+    with hasp.connect() as one, hasp.connect() as blocked:
+        assert one.call("PING") == PONG
+        blocked.send(encode("BLPOP", "list", 0))
+        with redis_server.frozen():
+            one.send(GET)
+            assert is_over(one)
+            assert blocked.at_end()
+    with hasp.connect() as one:
+        assert one.call("GET", "k") == NIL
+
+
+def pass_time(plain):
+    """More checks than there are in server_timeout."""
+    before = calls(plain, "ping")
+    until(lambda: calls(plain, "ping") > before + 20, "checks")
+
+
+@BOTH
+def test_commands_that_wait_are_waited_for(start_hasp, redis_server, plain, pooling):
+    hasp = start_hasp(upstream=limited(redis_server), pooling=pooling).is_up()
+    with hasp.connect() as one, hasp.connect() as other:
+        one.send(encode("BLPOP", "list", 0))
+        other.send(GET + encode("WAIT", 1, 0))
+        assert other.read() == NIL
+        pass_time(plain)
+        plain.rpush("list", "v")
+        assert one.read() == b"*2\r\n$4\r\nlist\r\n$1\r\nv\r\n"
+        other.send(GET)
+    assert not ends(hasp)
+
+
+@BOTH
+@pytest.mark.parametrize("commands, answer", [
+    ([("EVAL", BUSY, 0)], b"$4\r\ndone\r\n"),
+    ([("PING",), ("EVAL", BUSY, 0)], PONG + b"$4\r\ndone\r\n"),
+    ([("MULTI",), ("EVAL", BUSY, 0), ("EXEC",)], OK + b"+QUEUED\r\n*1\r\n$4\r\ndone\r\n")])
+def test_scripts_are_waited_for(start_hasp, redis_server, pooling, commands, answer):
+    """They keep Redis busy, so that it answers others by errors, for longer than server_timeout."""
+    redis_server.client().config_set("busy-reply-threshold", 100)
+    hasp = start_hasp(upstream=limited(redis_server), pooling=pooling).is_up()
+    with hasp.connect() as one:
+        assert b"".join(pipeline(one, *commands)) == answer
+    assert not ends(hasp)
+
+
+def test_request_that_is_not_whole_is_waited_for(start_hasp, redis_server, plain):
+    hasp = start_hasp(upstream=limited(redis_server)).is_up()
+    request = encode("SET", "k", b"v" * 200_000)
+    with hasp.connect() as slow:
+        slow.send(request[:150_000])
+        pass_time(plain)
+        slow.send(request[150_000:])
+        assert slow.read() == OK
+    assert not ends(hasp)

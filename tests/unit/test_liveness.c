@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which links are found dead, on which something is due, or nothing. The test looks as often as
+ * the timer would.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "tests/unit/link_fixture.h"
+#include "tests/unit/played_server.h"
+#include "upstream/liveness.h"
+
+#define HOUR_MS (3600 * 1000)
+#define LOOKS_IN_AN_HOUR 7200
+
+struct fixture {
+	struct link_fixture *links;
+	struct played_server server; /* of hasp's own connection */
+	struct control *control;
+	struct liveness *liveness;
+};
+
+static double test_clock(void)
+{
+	return 1000;
+}
+
+static size_t on_commands(void *arg, const redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+	return 1;
+}
+
+static void on_up(void *arg)
+{
+	(void)arg;
+}
+
+/* A link that is connected, and hasp's own connection, which is up. */
+static int set_up_live(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	void *links;
+
+	log_set_level(LOG_SEV_ERROR);
+	assert_int_equal(set_up_connected(&links), 0);
+	f->links = links;
+	f->links->at.env.clock = test_clock;
+	played_server_init(&f->server, &f->links->at);
+	f->control = control_new(&(struct control_how){
+		.env = &f->links->at.env,
+		.on_commands = on_commands,
+		.on_up = on_up,
+	});
+	f->liveness = liveness_new(&f->links->at.env, f->control);
+	liveness_set_timeout(f->liveness, HOUR_MS);
+	played_server_accept(&f->server);
+	played_server_send(&f->server, "+PONG\r\n-ERR unknown\r\n*0\r\n*0\r\n");
+	assert_true(control_is_answering(f->control));
+	*state = f;
+	return 0;
+}
+
+static int tear_down_live(void **state)
+{
+	struct fixture *f = *state;
+	void *links = f->links;
+
+	liveness_free(f->liveness);
+	control_free(f->control);
+	played_server_fini(&f->server);
+	assert_int_equal(tear_down(&links), 0);
+	free(f);
+	return 0;
+}
+
+static void look(struct fixture *f, int n)
+{
+	while (n--)
+		liveness_look(f->liveness);
+}
+
+/* The next check is not answered. */
+static void stop_answering(struct fixture *f)
+{
+	control_set_check_delay(f->control, 1);
+	while (control_is_answering(f->control))
+		played_server_step(&f->server);
+	control_set_check_delay(f->control, 0);
+}
+
+static void a_link_ends_when_a_reply_is_due_and_nothing_comes(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	look(f, LOOKS_IN_AN_HOUR / 2);
+	assert_int_equal(f->links->ndown, 0);
+	look(f, LOOKS_IN_AN_HOUR);
+	assert_down(f->links, LINK_BROKEN);
+	assert_string_equal(f->links->reason, "no reply came for 3600 s");
+	assert_true(control_is_up(f->control));
+}
+
+static void each_byte_of_a_reply_counts(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	for (int i = 0; i < 4; i++) {
+		look(f, LOOKS_IN_AN_HOUR / 2);
+		server_sends(f->links, slice_of("$100" + i, 1));
+	}
+	assert_int_equal(f->links->ndown, 0);
+}
+
+static void a_request_that_is_sent_later_has_its_own_time(void **state)
+{
+	struct fixture *f = *state;
+
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	expect(f->links, LINK_NOTIFY, "a");
+	look(f, LOOKS_IN_AN_HOUR / 2);
+	assert_int_equal(f->links->ndown, 0);
+	SERVER_SENDS(f->links, "+1\r\n");
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_int_equal(f->links->ndown, 0);
+}
+
+static void a_reply_may_be_long_in_coming_while_the_server_answers_checks(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY, "get");
+	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "eval");
+	expect(f->links, LINK_NOTIFY, "get");
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_int_equal(f->links->ndown, 0);
+	SERVER_SENDS(f->links, "+1\r\n+2\r\n");
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_down(f->links, LINK_BROKEN);
+}
+
+static void a_link_that_is_not_read_does_not_end(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	link_pause(f->links->link);
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_int_equal(f->links->ndown, 0);
+	link_resume(f->links->link);
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_down(f->links, LINK_BROKEN);
+}
+
+static void what_has_come_and_is_not_read_yet_counts(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	assert_int_equal(send(f->links->server, "+1\r\n", 4, 0), 4);
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_int_equal(f->links->ndown, 0);
+}
+
+static void all_links_end_when_a_check_is_not_answered_and_nothing_else_comes(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "blpop");
+	stop_answering(f);
+	look(f, LOOKS_IN_AN_HOUR / 3);
+	assert_int_equal(f->links->ndown, 0);
+	look(f, LOOKS_IN_AN_HOUR);
+	assert_down(f->links, LINK_BROKEN);
+	assert_string_equal(f->links->reason,
+	                    "the server did not answer PING, nor anything else, for 3600 s");
+	assert_false(control_is_up(f->control));
+}
+
+static void a_server_that_sends_on_another_link_is_not_dead(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "blpop");
+	stop_answering(f);
+	for (int i = 0; i < 4; i++) {
+		look(f, LOOKS_IN_AN_HOUR / 2);
+		server_sends(f->links, slice_of("$100" + i, 1));
+	}
+	assert_int_equal(f->links->ndown, 0);
+	/* But hasp's own connection is. */
+	assert_false(control_is_up(f->control));
+}
+
+static void links_end_while_hasps_own_connection_cannot_be_had(void **state)
+{
+	struct fixture *f = *state;
+
+	expect(f->links, LINK_NOTIFY | LINK_PATIENT, "blpop");
+	played_server_close(&f->server);
+	assert_false(control_is_up(f->control));
+	look(f, 2 * LOOKS_IN_AN_HOUR);
+	assert_down(f->links, LINK_BROKEN);
+}
+
+static void without_a_time_out_nothing_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct stream_flusher *flusher = f->links->at.env.flusher;
+
+	expect(f->links, LINK_NOTIFY, "a");
+	liveness_set_timeout(f->liveness, 1);
+	liveness_set_timeout(f->liveness, 0);
+	ev_sleep(0.01);
+	ev_run(flusher->loop, EVRUN_NOWAIT);
+	assert_int_equal(f->links->ndown, 0);
+	liveness_set_timeout(f->liveness, 1);
+	while (f->links->ndown == 0)
+		await_event(f->links);
+	assert_down(f->links, LINK_BROKEN);
+}
+
+#define LIVE(name) cmocka_unit_test_setup_teardown(name, set_up_live, tear_down_live)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LIVE(a_link_ends_when_a_reply_is_due_and_nothing_comes),
+		LIVE(each_byte_of_a_reply_counts),
+		LIVE(a_request_that_is_sent_later_has_its_own_time),
+		LIVE(a_reply_may_be_long_in_coming_while_the_server_answers_checks),
+		LIVE(a_link_that_is_not_read_does_not_end),
+		LIVE(what_has_come_and_is_not_read_yet_counts),
+		LIVE(all_links_end_when_a_check_is_not_answered_and_nothing_else_comes),
+		LIVE(a_server_that_sends_on_another_link_is_not_dead),
+		LIVE(links_end_while_hasps_own_connection_cannot_be_had),
+		LIVE(without_a_time_out_nothing_ends),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
