@@ -4,6 +4,7 @@
 #include "client/complete.h"
 #include "client/conn.h"
 #include "client/guard_release.h"
+#include "client/late_exec.h"
 #include "client/links.h"
 #include "client/lock_wait.h"
 #include "resp/write.h"
@@ -67,17 +68,27 @@ static void send_unwatch(struct client *c)
 	buf_release(&out);
 }
 
+bool guard_transaction_forwards(const struct guard_op *op)
+{
+	return op->kind == GUARD_OP_WATCH_EXEC && op->phase == GUARD_OP_EXECUTE &&
+	       !guard_op_is_shared(op);
+}
+
 /* The application's EXEC, whose MULTI was sent behind a WATCH of the guards. */
 static void send_watched_exec(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;
+	unsigned flags = LINK_NOTIFY | LINK_CAPTURE;
+	bool may_be_late = late_exec_sent(c->current);
 	struct buf out = BUF_INIT;
 
 	resp_write_word(&out, "EXEC");
 	links_send(c, buf_slice(&out));
-	link_expect(&c->user,
-	            LINK_NOTIFY | LINK_CAPTURE | (guard_op_is_shared(op) ? LINK_DISCARD : 0),
-	            c->current);
+	if (guard_op_is_shared(op))
+		flags |= LINK_DISCARD;
+	else if (may_be_late)
+		flags |= LINK_INTERCEPT_LATE;
+	link_expect(&c->user, flags, c->current);
 	buf_release(&out);
 }
 
@@ -94,6 +105,8 @@ void guard_transaction_send_exec(struct client *c)
 		return;
 	}
 	HASP_ASSERT(what.p);
+	if (!single)
+		(void)late_exec_sent(c->current);
 	resp_write_word(&out, "MULTI");
 	buf_append(&out, what);
 	resp_write_word(&out, "EXEC");
@@ -120,11 +133,14 @@ static void complete_transaction(struct client *c, struct slice answer,
                                  struct slice captured)
 {
 	struct pending_request *r = c->current;
+	bool is_exec = r->kind == PENDING_EXEC && reply;
 
-	if (answer.n)
+	if (answer.n && is_exec && result != GUARD_OP_FAILED && late_exec_is_over(r))
+		late_exec_refuse(c, r);
+	else if (answer.n)
 		stream_send(&c->stream, answer);
 	guard_op_complete(r->guard_op, result);
-	if (r->kind == PENDING_EXEC && reply)
+	if (is_exec)
 		complete_request(c, r, reply, captured);
 	else
 		session_complete(&c->session, r);
@@ -288,8 +304,7 @@ static void end_execution(struct client *c, const struct resp_reply *reply,
 	/* Of the application's own WATCH, for which no script has listed a reader. */
 	op->answered |= op->kind == GUARD_OP_WATCH_EXEC && reply->nil;
 	op->unlisted |= op->kind == GUARD_OP_WATCH_EXEC && resp_reply_is_error(reply);
-	if (op->kind == GUARD_OP_WATCH_EXEC && !guard_op_is_shared(op))
-		/* It has been forwarded. */
+	if (guard_transaction_forwards(op))
 		end_transaction(c, SLICE_NONE, result_of(reply, captured), reply, captured);
 	else if (reply->nil && op->kind != GUARD_OP_WATCH_EXEC)
 		try_again(c);
@@ -313,8 +328,6 @@ void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply
                                 struct slice captured)
 {
 	struct guard_op *op = c->current->guard_op;
-	bool forwarded = op->kind == GUARD_OP_WATCH_EXEC && !guard_op_is_shared(op);
-
 	if (op->phase == GUARD_OP_HAND_OFF) {
 		end_hand_off(c);
 	} else if (op->due) {
@@ -324,7 +337,7 @@ void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply
 	} else if (op->phase != GUARD_OP_EXECUTE) {
 		/* A check is answered by a line. */
 		client_close(c, "the answer about a guard is not understood");
-	} else if (captured.n == 0 && !forwarded && !reply->nil) {
+	} else if (captured.n == 0 && !guard_transaction_forwards(op) && !reply->nil) {
 		end_too_long(c);
 	} else {
 		end_execution(c, reply, captured);

@@ -29,6 +29,9 @@ void guard_transaction_discard(struct client *c);
 /* Redis has refused to queue a command of the application's transaction. */
 void guard_transaction_refused(struct client *c);
 
+/* Does EXEC's reply go to the client as it comes? */
+bool guard_transaction_forwards(const struct guard_op *op);
+
 /* As link_ops.on_line() and on_reply(), for `current`. */
 void guard_transaction_on_line(struct client *c, struct slice line);
 void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply,

@@ -7,6 +7,7 @@
 #include "client/conn.h"
 #include "client/exchange.h"
 #include "client/guard_transaction.h"
+#include "client/late_exec.h"
 #include "client/limits.h"
 #include "client/links.h"
 #include "client/lock_exchange.h"
@@ -188,42 +189,12 @@ static void on_stream(void *owner, void *tag)
 
 /* --- replies that come late --------------------------------------------------------------- */
 
-/* Did a lock that the transaction took end before its reply came? */
-static bool is_exec_late(const struct pending_request *exec)
-{
-	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (r->pending_lock && pending_lock_is_over(r->pending_lock))
-			return true;
-	}
-	return false;
-}
-
 static bool on_is_late(void *owner, void *tag)
 {
 	const struct client *c = client_of(owner);
 	const struct pending_request *r = tag;
 
-	return r == c->current ? lock_exchange_is_late(c) : is_exec_late(r);
-}
-
-static void undo_lock(void *arg, struct pending_request *r, int db)
-{
-	(void)arg;
-	pending_lock_undo(r->pending_lock, db);
-	r->pending_lock = NULL;
-}
-
-/* The transaction was carried out; but by its reply the client would take a lock for its own
- * that is over. */
-static void refuse_late_exec(struct client *c, struct pending_request *exec,
-                             const struct resp_reply *reply, struct slice captured)
-{
-	stream_send(&c->stream,
-	            SLICE_LIT("-ERR hasp: the transaction was carried out, but its answer came "
-	                      "when the lease of a lock that it takes was over\r\n"));
-	session_each_awaited(&c->session, undo_lock, NULL);
-	on_reply(c, exec, reply, captured);
+	return r->kind == PENDING_EXEC ? late_exec_is_over(r) : lock_exchange_is_late(c);
 }
 
 /* True: it is the client's answer all the same. */
@@ -232,13 +203,13 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	struct reply_scan scan = { 0 };
 	size_t used;
 
-	HASP_ASSERT(exec->kind == PENDING_EXEC);
 	/* (Empty: it was too long to be kept, which no error is.) */
 	if (bytes.n && reply_scan(&scan, bytes.p, bytes.n, &used) != RESP_OK)
 		return true;
-	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !is_exec_late(exec))
+	if (resp_reply_is_error(&scan.reply) || scan.reply.nil || !late_exec_is_over(exec))
 		return true;
-	refuse_late_exec(c, exec, &scan.reply, bytes);
+	late_exec_refuse(c, exec);
+	on_reply(c, exec, &scan.reply, bytes);
 	return false;
 }
 
@@ -247,13 +218,15 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 static bool on_line(void *owner, void *tag, struct slice line)
 {
 	struct client *c = client_of(owner);
+	struct pending_request *r = tag;
 
-	if (!tag) {
+	if (!r) {
 		guard_transaction_refused(c);
 		return true;
 	}
-	if (tag != c->current)
-		return on_late_exec(c, tag, line);
+	if (r->kind == PENDING_EXEC &&
+	    (r != c->current || guard_transaction_forwards(r->guard_op)))
+		return on_late_exec(c, r, line);
 	return exchange_on_line(c, line);
 }
 

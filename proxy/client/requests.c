@@ -4,6 +4,7 @@
 #include "client/conn.h"
 #include "client/exchange.h"
 #include "client/fast_path.h"
+#include "client/late_exec.h"
 #include "client/links.h"
 #include "client/request_context.h"
 #include "policy/classifier.h"
@@ -52,29 +53,12 @@ static unsigned reply_flags(const struct decision *d)
 		return (d->watches_refusal ? LINK_INTERCEPT : LINK_PASS) | patient;
 	if (d->pending->kind == PENDING_EXEC || d->pending->value_read)
 		flags |= LINK_CAPTURE;
+	if (d->pending->kind == PENDING_EXEC && late_exec_sent(d->pending))
+		flags |= LINK_INTERCEPT_LATE;
 	if (d->pending->kind == PENDING_STREAM)
 		flags |= LINK_BEGINS_STREAM;
 	if (d->pending->observation)
 		flags |= LINK_NOTIFY_EARLY;
-	return flags;
-}
-
-/* EXEC sends what Redis has queued. */
-static unsigned late_flags(const struct decision *d)
-{
-	struct pending_request *exec = d->pending;
-	unsigned flags = 0;
-
-	if (!exec || exec->kind != PENDING_EXEC)
-		return 0;
-	for (struct list *at = exec->queued.next; at != &exec->queued; at = at->next) {
-		struct pending_request *r = container_of(at, struct pending_request, node);
-		if (!r->pending_lock)
-			continue;
-		pending_lock_sent(r->pending_lock);
-		if (pending_lock_confirms(r->pending_lock))
-			flags = LINK_INTERCEPT_LATE;
-	}
 	return flags;
 }
 
@@ -88,7 +72,7 @@ static void expect(struct client *c, const struct decision *d)
 	}
 	for (unsigned i = 0; i < d->discards; i++)
 		link_expect(&c->user, LINK_DISCARD, NULL);
-	link_expect(&c->user, reply_flags(d) | late_flags(d), d->pending);
+	link_expect(&c->user, reply_flags(d), d->pending);
 }
 
 /* Redis counts what was written until now, by whatever connection, as the link's. */

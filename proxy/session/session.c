@@ -106,6 +106,14 @@ void session_each_awaited(const struct session *s,
 	each_awaited(&s->awaited, &db, fn, arg);
 }
 
+void session_each_queued(const struct session *s, const struct pending_request *exec,
+                         void (*fn)(void *arg, struct pending_request *r, int db), void *arg)
+{
+	int db = s->db;
+
+	each_awaited(&exec->queued, &db, fn, arg);
+}
+
 /* --- as they are answered ---------------------------------------------------------- */
 
 /* Moves *with, unless it is NULL, to *at; an empty string becomes NULL. */

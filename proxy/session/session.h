@@ -100,6 +100,10 @@ void session_complete(struct session *s, struct pending_request *r);
 void session_each_awaited(const struct session *s,
                           void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
 
+/* The same for those that `exec`, which Redis has answered now, has carried out. */
+void session_each_queued(const struct session *s, const struct pending_request *exec,
+                         void (*fn)(void *arg, struct pending_request *r, int db), void *arg);
+
 /* Is there a request in flight that Redis may not answer for long? */
 bool session_may_be_blocked(const struct session *s);
 

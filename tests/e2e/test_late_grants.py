@@ -15,6 +15,8 @@ from harness.sections import rule, verbs
 
 LOCK = "lock:1"
 BRIEF = "300ms"
+LATE_EXEC = (b"-ERR hasp: the transaction was carried out, but its answer came when the lease of a lock that it takes "
+             b"was over\r\n")
 
 
 @pytest.fixture
@@ -220,8 +222,29 @@ def test_transaction_whose_lock_is_over_is_answered_by_an_error(late, plain, in_
     if in_time:
         assert them.answer().startswith(b"*2\r\n:")
         return
-    assert them.answer() == (b"-ERR hasp: the transaction was carried out, but its answer came when the lease "
-                               b"of a lock that it takes was over\r\n")
+    assert them.answer() == LATE_EXEC
+    assert them.one.call("GET", "data") == bulk("1")
+    assert plain.exists(LOCK)
+
+
+@pytest.mark.parametrize("owner", ["connection", "address"])
+@pytest.mark.parametrize("in_time", [False, True])
+@pytest.mark.parametrize("before", [[], [("GET", "data")], [("WATCH", "x"), ("GET", "data")]], ids=str)
+def test_guarded_transaction_is_no_exception(late, plain, before, in_time, owner):
+    them = late(verbs() + guard(pattern="data", acquire_on="GET", owner=owner), [
+        *before, ("MULTI",), ("LOCK", LOCK, "PX", 60000 if in_time else 300), ("SET", "data", 1)])
+    them.send(("EXEC",))
+    while not plain.exists(LOCK):  # The guards are checked first.
+        for held in ({"requests": {"link"}}, {"replies": {"link"}}):
+            n = len(them.gates.waiting)
+            them.gates.shut(**held)
+            until(lambda n=n: len(them.gates.waiting) > n, "the next step")
+    if in_time:
+        assert them.answer().startswith(b"*2\r\n:")
+        return
+    them.runs_out()
+    them.takes("LOCK", LOCK, "PX", 60000)
+    assert them.answer() == LATE_EXEC
     assert them.one.call("GET", "data") == bulk("1")
     assert plain.exists(LOCK)
 
