@@ -5,6 +5,8 @@ The cluster has one node, which has all slots: so nothing but the names of keys 
 -CROSSSLOT.
 """
 
+import contextlib
+
 import pytest
 from harness import until
 from harness.cluster import Cluster
@@ -150,3 +152,21 @@ def test_guarded_transaction(start, plain):
         assert other.call("GET", "a}b") == bulk("1")
         plain.delete("hasp:guard:{4w2}a}b!")
         assert is_lost(other.call("SET", "a}b", 2), key="a}b")
+
+
+def test_many_locks_are_renewed_and_waited_for_at_once(start, plain):
+    """In one call only those of a slot."""
+    hasp = start(rule(pattern="*", lease="3s", wait="60s"))
+    keys = [f"lock:{n}" for n in range(8)] + [f"lock:{{a}}{n}" for n in range(8)]
+    with contextlib.ExitStack() as stack:
+        one = stack.enter_context(hasp.connect())
+        assert [one.call("SETNX", key, "v") for key in keys] == [ONE] * len(keys)
+        for key in keys:
+            other = stack.enter_context(hasp.connect())
+            stand(plain, other, "SETNX", key, "w", queue=f"hasp:queue:{key}:" if "{" in key else None)
+        first = {key: plain.pexpiretime(key) for key in keys}
+        until(lambda: all(plain.pexpiretime(key) > first[key] for key in keys), "all leases to begin anew")
+        assert "renewal_failed" not in hasp.log
+        for key in keys:
+            plain.delete(key)  # unseen by hasp, which looks each second
+        until(lambda: all(plain.get(key) == "w" for key in keys), "all to be handed off")

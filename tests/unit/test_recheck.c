@@ -87,6 +87,24 @@ static void many_locks_share_a_call(void **state)
 		client_leave(clients[i]);
 }
 
+static void in_a_cluster_only_locks_of_a_slot_share_a_call(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = quiet_client(f, "{a}1", 1), *b = quiet_client(f, "b", 2),
+		      *c = quiet_client(f, "{a}2", 3);
+
+	script_jobs_set_naming(f->redis.script_jobs, KEY_NAMING_CLUSTER);
+	fake_redis_advance(&f->redis, 1);
+	expect_recheck(f, " {a}1 {a}2 hasp:queue:{a}1: hasp:queue:{a}2: 1 3");
+	answer_nothing_new(f);
+	expect_recheck(f, " b hasp:queue:{b} 2");
+	answer_nothing_new(f);
+	expect_quiet(f);
+	client_leave(a);
+	client_leave(b);
+	client_leave(c);
+}
+
 static void only_the_locks_of_which_something_is_new_are_probed(void **state)
 {
 	struct fake_line *f = *state;
@@ -224,6 +242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_lock_is_looked_at_each_second),
 		TEST(many_locks_share_a_call),
+		TEST(in_a_cluster_only_locks_of_a_slot_share_a_call),
 		TEST(only_the_locks_of_which_something_is_new_are_probed),
 		TEST(a_lock_that_is_soon_over_is_probed_then),
 		TEST(locks_of_another_database_are_in_another_call),

@@ -365,6 +365,26 @@ static size_t count_of(const char *text, const char *what)
 	return n;
 }
 
+static void in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call(void **state)
+{
+	static const char *const keys[] = { "{a}1", "b", "{a}2" };
+	struct fixture *f = *state;
+
+	script_jobs_set_naming(f->redis.script_jobs, KEY_NAMING_CLUSTER);
+	for (int i = 0; i < 3; i++)
+		command(f, &renewed, keys[i],
+		        (struct lock_call){ .effect = LOCK_EFFECT_TAKES, .leased = true });
+	fake_redis_advance(&f->redis, GATHERED);
+	assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
+	                    " {a}1 hasp:owner:{a}1: {a}2 hasp:owner:{a}2:"
+	                    " 30000 token 30000 token");
+	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
+	assert_string_equal(fake_redis_next(&f->redis, RENEW).args,
+	                    " b hasp:owner:{b} 30000 token");
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+}
+
 static void a_batch_has_an_end(void **state)
 {
 	struct fixture *f = *state;
@@ -528,6 +548,7 @@ int main(void)
 		TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over),
 		TEST(a_value_stays_known_when_its_lease_is_over),
 		TEST(holds_that_are_due_together_are_renewed_by_one_call),
+		TEST(in_a_cluster_only_holds_of_a_slot_are_renewed_by_one_call),
 		TEST(a_batch_has_an_end),
 		TEST(a_hold_that_ends_in_a_batch_leaves_it),
 		TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says),

@@ -46,6 +46,7 @@ struct hold {
 	enum lock_kind kind;
 	enum renew_mode renew;
 	enum hold_state state; /* written by renewal.c */
+	uint16_t slot; /* of its key, while HOLD_DUE: key_names_slot() */
 	bool release; /* at disconnect */
 	bool shared; /* other connections may have the same token */
 	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */

@@ -29,6 +29,8 @@
  */
 #define GATHER_SECONDS 0.02
 #define BATCH_MAX 64
+/* Of those that are due, so many are looked at for each call. */
+#define LOOK_AHEAD ((size_t)4 * BATCH_MAX)
 
 /* A renewal under way. A hold that ends meanwhile leaves a gap, and is left out when the call
  * is sent again. */
@@ -61,8 +63,11 @@ static void renewal_set_state(struct hold *hold, enum hold_state state)
 	HASP_ASSERT(renewal_allows(hold->state, state));
 	if (hold->state == HOLD_DUE)
 		list_remove(&hold->due);
-	if (state == HOLD_DUE)
+	if (state == HOLD_DUE) {
+		enum key_naming naming = script_jobs_naming(hold->holds->script_jobs);
+		hold->slot = key_names_slot(naming, lock_id_key(hold->by_id.key));
 		list_append(&hold->holds->due, &hold->due);
+	}
 	hold->state = state;
 }
 
@@ -169,7 +174,14 @@ static void write_renewals(void *arg, struct buf *out)
 	(void)rewrite_renew(out, b->script, renewals, n, how);
 }
 
-/* Renews the first of those that are due, and the ones behind it that go in the same call. */
+/* Can both be renewed by one call? */
+static bool share_call(const struct hold *a, const struct hold *b)
+{
+	return rewrite_renewal(a->kind) == rewrite_renewal(b->kind) && a->slot == b->slot &&
+	       lock_id_db(a->by_id.key) == lock_id_db(b->by_id.key);
+}
+
+/* Renews the first of those that are due, and others that can go in the same call. */
 static void renew_batch(struct holds *h, double now)
 {
 	struct renewal_batch *b = xcalloc(1, sizeof(*b));
@@ -180,12 +192,12 @@ static void renew_batch(struct holds *h, double now)
 	b->holds = h;
 	b->db = lock_id_db(first->by_id.key);
 	b->script = rewrite_renewal(first->kind);
-	for (; at != &h->due && b->n < BATCH_MAX; at = next) {
+	for (size_t seen = 0; at != &h->due && b->n < BATCH_MAX && seen < LOOK_AHEAD;
+	     at = next, seen++) {
 		struct hold *hold = container_of(at, struct hold, due);
 		next = at->next;
-		if (rewrite_renewal(hold->kind) != b->script ||
-		    lock_id_db(hold->by_id.key) != b->db)
-			break;
+		if (!share_call(first, hold))
+			continue;
 		renewal_set_state(hold, HOLD_IN_BATCH);
 		hold->batch_slot = &b->members[b->n];
 		b->members[b->n++] = hold;

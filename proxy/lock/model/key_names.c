@@ -57,6 +57,11 @@ static struct affixes affixes_of(enum key_naming naming, struct slice key)
 	return braced;
 }
 
+uint16_t key_names_slot(enum key_naming naming, struct slice key)
+{
+	return naming == KEY_NAMING_CLUSTER ? slot_of_key(key) : 0;
+}
+
 static inline char *put_prefix(char *p, struct slice prefix)
 {
 	if (prefix.n == PREFIX_LEN)

@@ -21,6 +21,8 @@
 #ifndef HASP_LOCK_MODEL_KEY_NAMES_H
 #define HASP_LOCK_MODEL_KEY_NAMES_H
 
+#include <stdint.h>
+
 #include "base/buf.h"
 #include "base/slice.h"
 
@@ -46,6 +48,9 @@ enum key_naming {
 	KEY_NAMING_SERVER, /* no slots: every key with the first two forms, one counter */
 	KEY_NAMING_CLUSTER,
 };
+
+/* Only keys of the same slot may be named by one call. On a server all are in slot 0. */
+uint16_t key_names_slot(enum key_naming naming, struct slice key);
 
 /* The counter that fencing tokens come from, on a server; in a cluster its slot's tag is behind
  * that. */

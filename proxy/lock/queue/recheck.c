@@ -19,6 +19,8 @@
 
 /* So many lines go in a call. */
 #define RECHECK_MAX 64
+/* So many are looked at for each call. */
+#define LOOK_AHEAD ((size_t)4 * RECHECK_MAX)
 
 /* A call under way. A line whose next probe was set meanwhile is not among them any more. */
 struct recheck {
@@ -70,26 +72,40 @@ static void recheck_on_reply(void *arg, const redisReply *reply)
 
 /* --- calls -------------------------------------------------------------------------- */
 
-/* Is the line to be looked at by now? */
-static bool is_due(const struct waiters *all, double now)
+/* Is the line at `node` of the list to be looked at by now? */
+static bool is_due(struct waiters *all, struct list *node, double now)
 {
-	return !list_empty(&all->rechecks) &&
-	       line_of(all->rechecks.next)->recheck_at <= now + RECHECK_GATHER_SECONDS;
+	return node != &all->rechecks &&
+	       line_of(node)->recheck_at <= now + RECHECK_GATHER_SECONDS;
 }
 
-/* Moves lines of one database from the head of the list to `r`. One whose first waiter is about
- * to leave, or that waits for another answer, is probed. */
+/* Only lines of one slot, and of one database, can share a call. */
+static uint16_t slot_of_line(const struct line *l)
+{
+	return key_names_slot(script_jobs_naming(l->all->script_jobs),
+	                      lock_id_key(l->by_id.key));
+}
+
+/* Moves lines that can share a call with the first one from the head of the list to `r`. One
+ * whose first waiter is about to leave, or that waits for another answer, is probed. */
 static void gather(struct waiters *all, int db, double now, struct recheck *r,
                    struct lock_place *places)
 {
-	while (is_due(all, now) && r->n < RECHECK_MAX) {
-		struct line *l = line_of(all->rechecks.next);
+	struct list *at = all->rechecks.next, *next;
+	uint16_t slot = slot_of_line(line_of(at));
+
+	for (size_t seen = 0; is_due(all, at, now) && r->n < RECHECK_MAX && seen < LOOK_AHEAD;
+	     at = next, seen++) {
+		struct line *l = line_of(at);
 		const struct waiter *w = line_first(l);
-		if (line_db(l) != db)
-			break;
+		next = at->next;
+		if (line_db(l) != db || slot_of_line(l) != slot)
+			continue;
 		list_remove(&l->recheck);
 		if (w->state != WAITER_QUEUED || w->place <= 0 || l->probing != LINE_UNPROBED) {
 			line_probe(l);
+			/* What it was answered may have ended others. */
+			next = all->rechecks.next;
 			continue;
 		}
 		list_append(&r->lines, &l->recheck);
@@ -122,7 +138,7 @@ void recheck_on_timer(struct timer *t, double now)
 {
 	struct waiters *all = container_of(t, struct waiters, next_recheck);
 
-	while (is_due(all, now))
+	while (is_due(all, all->rechecks.next, now))
 		send_recheck(all, now);
 	if (list_empty(&all->rechecks))
 		timer_stop(all->timers, t);
