@@ -21,12 +21,14 @@
 #include "daemon.h"
 #include "listeners.h"
 #include "privileges.h"
+#include "server_check.h"
 #include "settings.h"
 #include "worker.h"
 
 struct cmdline {
 	const char *file; /* -c; NULL: all defaults */
 	bool test;
+	bool quiet; /* with `test`: of what is no fault nothing is said */
 	bool background;
 	int verbose;
 };
@@ -66,9 +68,10 @@ static void main_block_signals(sigset_t *blocked)
 
 static void main_usage(FILE *out)
 {
-	fputs("usage: hasp [-c FILE] [-t] [-d] [-v] [-V] [-h]\n"
+	fputs("usage: hasp [-c FILE] [-t [-q]] [-d] [-v] [-V] [-h]\n"
 	      "  -c FILE  read the configuration from FILE\n"
-	      "  -t       check the configuration and leave\n"
+	      "  -t       check the configuration, ask the server, and leave\n"
+	      "  -q       with -t: say only what is wrong with the configuration\n"
 	      "  -d       run in the background\n"
 	      "  -v       log more, by one level each time\n"
 	      "  -V       print the version\n"
@@ -81,13 +84,16 @@ static int main_parse(struct cmdline *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "c:tdvVh")) != -1) {
+	while ((c = getopt(argc, argv, "c:tqdvVh")) != -1) {
 		switch (c) {
 		case 'c':
 			o->file = optarg;
 			break;
 		case 't':
 			o->test = true;
+			break;
+		case 'q':
+			o->quiet = true;
 			break;
 		case 'd':
 			o->background = true;
@@ -301,6 +307,23 @@ static int main_with_config(struct process *p, const struct buf *warnings, sigse
 	return main_run(p, signals);
 }
 
+/* The file is to be checked, or has faults. Returns the exit status. */
+static int main_tell(const struct process *p, const struct buf *faults, struct buf *warnings)
+{
+	struct buf good = BUF_INIT;
+
+	if (p->config && !p->cmdline.quiet)
+		server_check(p->config, &good, warnings);
+	if (p->cmdline.quiet)
+		buf_clear(warnings);
+	settings_print(faults, warnings);
+	printf("%.*s", (int)buf_len(&good), buf_len(&good) ? buf_head(&good) : "");
+	if (p->config && !p->cmdline.quiet)
+		printf("%s: ok\n", p->cmdline.file ? p->cmdline.file : "defaults");
+	buf_release(&good);
+	return p->config ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
 	struct process p = { .daemon = DAEMON_INIT };
@@ -313,13 +336,8 @@ int main(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	p.config = settings_load(p.cmdline.file, &faults, &warnings);
-	if (p.config && p.cmdline.test)
-		settings_check_scripts(p.config, &warnings);
 	if (!p.config || p.cmdline.test) {
-		settings_print(&faults, &warnings);
-		status = p.config ? 0 : 1;
-		if (status == 0)
-			printf("%s: ok\n", p.cmdline.file ? p.cmdline.file : "defaults");
+		status = main_tell(&p, &faults, &warnings);
 	} else {
 		status = main_with_config(&p, &warnings, &signals);
 	}

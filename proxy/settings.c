@@ -8,7 +8,6 @@
 #include "config/config.h"
 #include "config/value.h"
 #include "lock/guard/check_commands.h"
-#include "lock/scripts/script_commands.h"
 #include "net/address.h"
 #include "upstream/ask.h"
 
@@ -33,11 +32,7 @@ static void settings_ask_init(struct ask *how, const struct config *c)
 static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {
-	struct ask how = {
-		.user = c->upstream_user,
-		.password = c->upstream_password,
-		.on_commands = settings_on_commands,
-	};
+	struct ask how = { .user = c->upstream_user, .password = c->upstream_password };
 	struct commands *t;
 	struct buf why = BUF_INIT;
 	size_t n;
@@ -45,8 +40,8 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 	if (c->nguards == 0)
 		return 0;
 	settings_ask_init(&how, c);
-	how.arg = t = commands_new();
-	if (ask_commands(&how, &why) < 0)
+	t = commands_new();
+	if (ask_commands(&how, &(struct ask_learner){ settings_on_commands, t }, &why) < 0)
 		buf_printf(warnings,
 		           "%s:%d: the commands of guards are checked only in part, since "
 		           "Redis at %s cannot be asked: %.*s; the rest is checked when it "
@@ -74,7 +69,8 @@ static size_t settings_on_access(void *arg, const redisReply *reply)
 static void settings_check_access(const struct config *c, struct buf *warnings)
 {
 	enum settings_access access = ACCESS_UNKNOWN;
-	struct ask how = { .on_commands = settings_on_access, .arg = &access };
+	struct ask_learner learner = { settings_on_access, &access };
+	struct ask how = { .user = NULL };
 	const struct strings *l = &c->listen;
 	struct buf why = BUF_INIT;
 	size_t i = 0;
@@ -84,7 +80,7 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	if (i == l->n || !value_address_is_local(c->address))
 		return;
 	settings_ask_init(&how, c);
-	(void)!ask_commands(&how, &why);
+	(void)!ask_commands(&how, &learner, &why);
 	buf_release(&why);
 	if (access == ACCESS_OPEN || (access == ACCESS_UNKNOWN && !c->upstream_password))
 		buf_printf(warnings,
@@ -95,39 +91,6 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 		           access == ACCESS_OPEN
 		                   ? "asks for no password"
 		                   : "cannot be asked whether it wants a password");
-}
-
-static size_t settings_on_script_commands(void *arg, const redisReply *reply)
-{
-	(void)script_commands_missing(reply, arg);
-	return 1;
-}
-
-void settings_check_scripts(const struct config *config, struct buf *warnings)
-{
-	struct buf request = BUF_INIT, missing = BUF_INIT, why = BUF_INIT;
-	struct ask how = {
-		.user = config->upstream_user,
-		.password = config->upstream_password,
-		.on_commands = settings_on_script_commands,
-		.arg = &missing,
-	};
-
-	if (config->nrules == 0 && config->nguards == 0 && !config->verbs.enabled)
-		return;
-	settings_ask_init(&how, config);
-	script_commands_ask(&request);
-	how.request = buf_slice(&request);
-	(void)!ask_commands(&how, &why);
-	if (buf_len(&missing))
-		buf_printf(warnings,
-		           "%s: Redis at %s does not have these commands by their own names, "
-		           "and hasp's scripts call them: %.*s\n",
-		           config->path, config->address, (int)buf_len(&missing),
-		           buf_head(&missing));
-	buf_release(&request);
-	buf_release(&missing);
-	buf_release(&why);
 }
 
 static void settings_print_lines(const char *before, struct slice lines)

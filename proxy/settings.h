@@ -14,10 +14,6 @@
  * not answer, that is a warning and no fault. Returns NULL when there is a fault. */
 struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
 
-/* Asks Redis, too, whether it has the commands that hasp's scripts call. Those that it does not
- * have are appended to `warnings`; that it does not answer is no warning. */
-void settings_check_scripts(const struct config *config, struct buf *warnings);
-
 /* Prints what settings_load() found to stderr, for a user at a terminal. */
 void settings_print(const struct buf *faults, const struct buf *warnings);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ask: a link on a loop of its own, which lives as long as ask_commands() runs.
+ * ask: a link on a loop of its own, which lives as long as ask_server() runs.
  */
 #include "upstream/ask.h"
 
@@ -28,9 +28,8 @@ struct ask_session {
 	struct ev_timer timer; /* ask.timeout_ms */
 	const struct ask *how;
 	bool auth_due; /* the next reply is AUTH's */
-	struct buf refusal; /* the error that answered AUTH; empty: none did */
+	size_t nanswered; /* of ask.requests */
 	struct buf *why; /* the caller's */
-	bool learned;
 };
 
 static void ask_end(struct ask_session *a, const char *why)
@@ -43,24 +42,21 @@ static void ask_end(struct ask_session *a, const char *why)
 static void ask_on_auth(struct ask_session *a, const redisReply *reply)
 {
 	a->auth_due = false;
-	/* A Redis without a password refuses AUTH, and answers COMMAND all the same. */
-	if (reply && reply->type == REDIS_REPLY_ERROR)
-		buf_append(&a->refusal, slice_of(reply->str, (size_t)reply->len));
+	if (reply && reply->type == REDIS_REPLY_ERROR && a->how->refusal)
+		buf_append(a->how->refusal, slice_of(reply->str, (size_t)reply->len));
 }
 
-static void ask_on_command(struct ask_session *a, const redisReply *reply)
+static void ask_on_answer(struct ask_session *a, const redisReply *reply)
 {
-	if (reply && a->how->on_commands(a->how->arg, reply) > 0) {
-		a->learned = true;
-		ask_end(a, NULL);
-	} else if (buf_len(&a->refusal)) {
-		buf_append(a->why, buf_slice(&a->refusal));
-		ask_end(a, NULL);
-	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
-		ask_end(a, reply->str);
-	} else {
-		ask_end(a, "COMMAND's answer is not understood");
+	const struct ask *how = a->how;
+
+	if (!reply) {
+		ask_end(a, "its answer is not understood");
+		return;
 	}
+	how->on_reply(how->arg, a->nanswered++, reply);
+	if (a->nanswered == how->nrequests)
+		ask_end(a, NULL);
 }
 
 static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
@@ -74,7 +70,7 @@ static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	if (a->auth_due)
 		ask_on_auth(a, reply);
 	else
-		ask_on_command(a, reply);
+		ask_on_answer(a, reply);
 	if (reply)
 		freeReplyObject(reply);
 }
@@ -111,38 +107,25 @@ static void ask_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
 	ask_end(t->data, "it does not answer in time");
 }
 
-static void ask_send_bytes(struct ask_session *a, struct slice request)
+static void ask_send(struct ask_session *a, struct slice request)
 {
 	link_send(a->user.link, request);
 	link_expect(&a->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, NULL);
 }
 
-static void ask_send(struct ask_session *a, const struct slice *argv, size_t n)
-{
-	struct buf out = BUF_INIT;
-
-	resp_write_request(&out, argv, n);
-	ask_send_bytes(a, buf_slice(&out));
-	buf_release(&out);
-}
-
-static void ask_send_all(struct ask_session *a, const struct ask *how)
+static void ask_log_in(struct ask_session *a, const struct ask *how)
 {
 	struct slice words[3] = { SLICE_LIT("AUTH") };
+	struct buf out = BUF_INIT;
 	size_t n = 1;
 
-	if (how->password) {
-		if (how->user)
-			words[n++] = slice_str(how->user);
-		words[n++] = slice_str(how->password);
-		ask_send(a, words, n);
-		a->auth_due = true;
-	}
-	words[0] = SLICE_LIT("COMMAND");
-	if (how->request.n)
-		ask_send_bytes(a, how->request);
-	else
-		ask_send(a, words, 1);
+	if (how->user)
+		words[n++] = slice_str(how->user);
+	words[n++] = slice_str(how->password);
+	resp_write_request(&out, words, n);
+	ask_send(a, buf_slice(&out));
+	buf_release(&out);
+	a->auth_due = true;
 }
 
 static void ask_session_init(struct ask_session *a, const struct ask *how)
@@ -178,17 +161,66 @@ static void ask_session_fini(struct ask_session *a)
 	stream_flusher_fini(&a->flusher);
 	watch_loop_free(a->loop);
 	free(a->env.scratch);
-	buf_release(&a->refusal);
 }
 
-int ask_commands(const struct ask *how, struct buf *why)
+int ask_server(const struct ask *how, struct buf *why)
 {
 	struct ask_session a = { .how = how, .why = why };
 
+	HASP_ASSERT(how->nrequests > 0);
 	ask_session_init(&a, how);
 	link_join(link_new_own(&a.env, false, NULL), &a.user);
-	ask_send_all(&a, how);
+	if (how->password)
+		ask_log_in(&a, how);
+	for (size_t i = 0; i < how->nrequests; i++)
+		ask_send(&a, how->requests[i]);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);
-	return a.learned ? 0 : -1;
+	return a.nanswered == how->nrequests ? 0 : -1;
+}
+
+/* What ask_commands() learns. */
+struct ask_learning {
+	const struct ask_learner *learner;
+	size_t n; /* commands */
+	struct buf error; /* that answered; empty: none did */
+};
+
+static void ask_on_commands(void *arg, size_t i, const redisReply *reply)
+{
+	struct ask_learning *l = arg;
+
+	(void)i;
+	l->n = l->learner->on_commands(l->learner->arg, reply);
+	if (reply->type == REDIS_REPLY_ERROR)
+		buf_append(&l->error, slice_of(reply->str, (size_t)reply->len));
+}
+
+int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)
+{
+	struct ask_learning l = { .learner = learner, .error = BUF_INIT };
+	struct buf refusal = BUF_INIT;
+	struct slice request = SLICE_LIT("*1\r\n$7\r\nCOMMAND\r\n");
+	struct ask how = *where;
+	int rc;
+
+	how.requests = &request;
+	how.nrequests = 1;
+	how.on_reply = ask_on_commands;
+	how.arg = &l;
+	how.refusal = &refusal;
+	rc = ask_server(&how, why);
+	if (rc == 0 && l.n == 0) {
+		/* A Redis without a password refuses AUTH, and answers COMMAND all the same. */
+		if (buf_len(&refusal))
+			buf_append(why, buf_slice(&refusal));
+		else if (buf_len(&l.error))
+			buf_append(why, buf_slice(&l.error));
+		else
+			buf_puts(why, "COMMAND's answer is not understood");
+		rc = -1;
+	}
+	buf_release(&refusal);
+	buf_release(&l.error);
+	return rc;
 }

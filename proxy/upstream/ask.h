@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * ask: asks a Redis for COMMAND and waits for the reply, for callers without a loop: before
- * hasp serves, and for `hasp -t`.
+ * ask: asks a Redis and waits for the answers, for callers without a loop: before hasp serves,
+ * and for `hasp -t`.
  */
 #ifndef HASP_UPSTREAM_ASK_H
 #define HASP_UPSTREAM_ASK_H
@@ -18,16 +18,30 @@ struct ask {
 	struct address address;
 	const char *user, *password; /* NULL: none */
 	int64_t timeout_ms; /* for all of it together; > 0 */
-	struct slice request; /* as it is sent; empty: COMMAND */
-	/* The reply to it, which may be an error. Returns how many commands it tells of.
+	const struct slice *requests; /* as they are sent, one behind the other; at least one */
+	size_t nrequests;
+	/* The reply to request `i`, which may be an error. */
+	void (*on_reply)(void *arg, size_t i, const redisReply *reply);
+	void *arg;
+	struct buf *refusal; /* gets the error that answers the login; may be NULL */
+};
+
+/* Connects, logs in, asks, and closes the connection; blocks meanwhile. Returns 0 when all
+ * requests were answered; -1 when not, with the reason in words appended to `why`. From any
+ * thread. */
+int ask_server(const struct ask *how, struct buf *why) __attribute__((warn_unused_result));
+
+struct ask_learner {
+	/* The reply to COMMAND, which may be an error. Returns how many commands it tells of.
 	 */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
 	void *arg;
 };
 
-/* Connects, logs in, asks, and closes the connection; blocks meanwhile. Returns 0 when the
+/* Asks for COMMAND; of `where`, all from `requests` on is not looked at. Returns 0 when the
  * reply told of commands; -1 when it did not, with the reason in words appended to `why`. From
  * any thread. */
-int ask_commands(const struct ask *how, struct buf *why) __attribute__((warn_unused_result));
+int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)
+	__attribute__((warn_unused_result));
 
 #endif

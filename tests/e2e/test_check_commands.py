@@ -40,11 +40,12 @@ def run(*args):
 
 
 def check(*args, **options):
-    """Returns hasp -t's status, and what it says but for the file's name."""
+    """Returns hasp -t's status, and what it says but for the file's name and of the server itself."""
     path = write(*args, **options)
     result = run("-t", "-c", path)
-    assert result.stdout == ("" if result.returncode else f"{path}: ok\n")
-    return result.returncode, result.stderr.replace(f"{path}:", "").splitlines()
+    assert result.stdout == "" if result.returncode else result.stdout.endswith(f"{path}: ok\n")
+    lines = [line for line in result.stderr.splitlines() if ": Redis at " not in line]
+    return result.returncode, [line.replace(f"{path}:", "") for line in lines]
 
 
 # --- hasp -t ---------------------------------------------------------------------
@@ -127,10 +128,11 @@ def test_check_does_without_a_redis_that_is_none(tmp_path, answer, reason):
     assert result == (0, [f"warning: 6: {IN_PART % (upstream, reason)}"])
 
 
-def test_check_asks_nobody_where_nothing_is_locked(tmp_path):
+def test_quiet_check_asks_nobody_where_nothing_is_locked(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        assert check(tmp_path / "ini", "%s:%d" % listener.getsockname(), "") == (0, [])
+        path = write(tmp_path / "ini", "%s:%d" % listener.getsockname(), "")
+        assert run("-t", "-q", "-c", path).returncode == 0
         with pytest.raises(BlockingIOError):
             listener.accept()
 

@@ -46,7 +46,8 @@ def test_wrong_options_are_told_with_the_usage(args):
 def test_check_of_a_good_file(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server, LOCKS)
     result = run("-t", "-c", path)
-    assert (result.returncode, result.stdout, result.stderr) == (0, f"{path}: ok\n", "")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.endswith(f"\n{path}: ok\n")
 
 
 @pytest.mark.parametrize("path", ["config/hasp.ini", "config/examples/minimal.ini"])
@@ -96,7 +97,7 @@ def test_listener_of_this_machine_is_fine_without_a_password(redis_server, tmp_p
 def test_listener_that_other_machines_reach_is_warned_of_when_redis_cannot_be_asked(redis_server, tmp_path):
     redis_server.stop()
     assert "cannot be asked whether it wants a password" in check_access(tmp_path / "hasp.ini", redis_server, "*:6380")
-    assert check_access(tmp_path / "hasp.ini", redis_server, "*:6380", password="secret") == ""
+    assert "wants a password" not in check_access(tmp_path / "hasp.ini", redis_server, "*:6380", password="secret")
 
 
 def test_faulty_file_does_not_start(tmp_path):

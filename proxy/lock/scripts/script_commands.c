@@ -67,3 +67,37 @@ size_t script_commands_missing(const redisReply *reply, struct buf *missing)
 	}
 	return n;
 }
+
+/* KEYS[1] stands for any key of hasp's own; ARGV are the names. What acl_check_cmd() does not
+ * understand, as a subcommand that is not named, is not judged. */
+static const char permission_script[] =
+	"local denied = {} "
+	"for _, name in ipairs(ARGV) do "
+	"  local known, allowed = pcall(redis.acl_check_cmd or error, name, "
+	"    string.upper(name) == 'PUBLISH' and 'hasp:worker:nobody' or KEYS[1]) "
+	"  if known and not allowed then denied[#denied + 1] = name end "
+	"end "
+	"return denied";
+
+void script_commands_ask_permission(struct buf *out)
+{
+	struct called called;
+
+	called_init(&called);
+	resp_write_array(out, 4 + called.n);
+	resp_write_bulk_str(out, "EVAL");
+	resp_write_bulk_str(out, permission_script);
+	resp_write_bulk_str(out, "1");
+	resp_write_bulk_str(out, "hasp:fence");
+	for (size_t i = 0; i < called.n; i++)
+		resp_write_bulk(out, called.v[i]);
+}
+
+void script_commands_denied(const redisReply *reply, struct buf *denied)
+{
+	if (reply->type != REDIS_REPLY_ARRAY)
+		return;
+	for (size_t i = 0; i < reply->elements; i++)
+		if (reply->element[i]->type == REDIS_REPLY_STRING)
+			buf_printf(denied, "%s%s", i ? " " : "", reply->element[i]->str);
+}

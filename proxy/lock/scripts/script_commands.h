@@ -19,4 +19,12 @@ void script_commands_ask(struct buf *out);
  * Returns how many; none when the answer is another one. */
 size_t script_commands_missing(const redisReply *reply, struct buf *missing);
 
+/* Appends the question which of them the user of the connection may not call: a script that
+ * asks the server (redis.acl_check_cmd(), Redis 7). */
+void script_commands_ask_permission(struct buf *out);
+
+/* Of the answer: appends those names to `denied`, with blanks between. An older server names
+ * none. */
+void script_commands_denied(const redisReply *reply, struct buf *denied);
+
 #endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server_check.h"
+
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/scripts/script.h"
+#include "lock/scripts/script_commands.h"
+#include "resp/write.h"
+#include "upstream/ask.h"
+#include "upstream/role.h"
+
+#define SERVER_CHECK_MS_MAX 5000
+
+/* What is asked, in this order; those that begin with ASKS_EVALSHA over another connection, for
+ * Redis hangs up on long requests of a client that has to log in first. */
+enum question {
+	ASKS_HELLO,
+	ASKS_INFO, /* for servers that do not know HELLO */
+	ASKS_ROLE,
+	ASKS_EVALSHA, /* from here on: only where hasp is to run scripts */
+	ASKS_KEYS,
+	ASKS_COMMANDS,
+	ASKS_PERMISSION,
+	ASKS_PUBLISH,
+	ASKS_LOAD, /* of the first script; the others follow */
+	ASKS_SUBSCRIBE = ASKS_LOAD + SCRIPT_COUNT, /* refuses other commands from then on */
+	QUESTIONS,
+};
+
+enum server_kind { KIND_ONE, KIND_CLUSTER, KIND_SENTINEL };
+
+struct server_check {
+	const struct config *config;
+	struct buf *good, *warnings;
+	struct buf refusal; /* the error that answered the login */
+	size_t from; /* the first question of those that are being asked */
+	char *errors[QUESTIONS]; /* that answered; NULL: none did */
+	char version[32]; /* empty: it did not tell */
+	enum server_kind kind;
+	enum server_role role;
+	struct buf missing; /* commands that scripts call, and that it does not have */
+	struct buf denied; /* or that it does not let hasp call */
+};
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+static void note_version(struct server_check *c, struct slice version)
+{
+	snprintf(c->version, sizeof(c->version), "%.*s", (int)version.n, version.p);
+}
+
+static void note_mode(struct server_check *c, struct slice mode)
+{
+	if (slice_eq(mode, SLICE_LIT("cluster")))
+		c->kind = KIND_CLUSTER;
+	else if (slice_eq(mode, SLICE_LIT("sentinel")))
+		c->kind = KIND_SENTINEL;
+}
+
+/* In RESP2, names and values by turns. */
+static void server_on_hello(struct server_check *c, const redisReply *r)
+{
+	for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i + 1 < r->elements; i += 2) {
+		const redisReply *name = r->element[i], *value = r->element[i + 1];
+		if (name->type != REDIS_REPLY_STRING || value->type != REDIS_REPLY_STRING)
+			continue;
+		if (strcmp(name->str, "version") == 0)
+			note_version(c, slice_of(value->str, (size_t)value->len));
+		else if (strcmp(name->str, "mode") == 0)
+			note_mode(c, slice_of(value->str, (size_t)value->len));
+	}
+}
+
+static void server_on_info(struct server_check *c, const redisReply *r)
+{
+	struct slice text, line;
+
+	if (r->type != REDIS_REPLY_STRING)
+		return;
+	text = slice_of(r->str, (size_t)r->len);
+	while (slice_cut(&text, '\n', &line)) {
+		struct slice name, value = line;
+		if (!slice_cut(&value, ':', &name))
+			continue;
+		if (value.n && value.p[value.n - 1] == '\r')
+			value.n--;
+		if (slice_eq(name, SLICE_LIT("redis_version")))
+			note_version(c, value);
+		else if (slice_eq(name, SLICE_LIT("redis_mode")))
+			note_mode(c, value);
+	}
+}
+
+static void server_on_reply(void *arg, size_t i, const redisReply *r)
+{
+	struct server_check *c = arg;
+
+	i += c->from;
+	if (r->type == REDIS_REPLY_ERROR)
+		c->errors[i] = xstrdup(r->str);
+	else if (i == ASKS_HELLO)
+		server_on_hello(c, r);
+	else if (i == ASKS_INFO)
+		server_on_info(c, r);
+	else if (i == ASKS_ROLE)
+		c->role = role_of(r);
+	else if (i == ASKS_COMMANDS)
+		(void)script_commands_missing(r, &c->missing);
+	else if (i == ASKS_PERMISSION)
+		script_commands_denied(r, &c->denied);
+}
+
+/* --- what is said of them ----------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void say(struct server_check *c, const char *fmt,
+                                                      ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	buf_printf(c->good, "Redis at %s: %s\n", c->config->address, text);
+}
+
+__attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, const char *fmt,
+                                                       ...)
+{
+	char text[2048];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	buf_printf(c->warnings, "%s: Redis at %s %s\n",
+	           c->config->path ? c->config->path : "defaults", c->config->address, text);
+}
+
+static bool error_is(const char *error, const char *code)
+{
+	return error && strncmp(error, code, strlen(code)) == 0;
+}
+
+static bool needs_scripts(const struct config *config)
+{
+	return config->nrules || config->nguards || config->verbs.enabled;
+}
+
+/* Returns whether it lets hasp in. */
+static bool tell_login(struct server_check *c)
+{
+	const struct config *config = c->config;
+
+	if (buf_len(&c->refusal))
+		warn(c, "refuses the login of [upstream]: %.*s", (int)buf_len(&c->refusal),
+		     buf_head(&c->refusal));
+	else if (config->upstream_password)
+		say(c, "it accepts the login%s%s", config->upstream_user ? " of " : "",
+		    config->upstream_user ? config->upstream_user : "");
+	if (!error_is(c->errors[ASKS_ROLE], "NOAUTH"))
+		return true;
+	if (config->upstream_password)
+		return false;
+	if (needs_scripts(config))
+		warn(c, "asks for a login, and [upstream] has none, so that hasp can neither "
+		        "renew nor release locks; expected 'user' and 'password', or the "
+		        "latter alone");
+	else
+		say(c, "it asks for a login, which is the clients' to send");
+	return false;
+}
+
+/* Returns whether it is a server of the kind that is expected. */
+static bool tell_kind(struct server_check *c)
+{
+	if (c->kind == KIND_SENTINEL || c->role == ROLE_SENTINEL) {
+		warn(c, "is a Sentinel, which keeps no keys, and 'address' of [upstream] names "
+		        "it; expected the address of a server");
+		return false;
+	}
+	if (c->kind == KIND_CLUSTER) {
+		warn(c, "is a node of a Redis Cluster, and 'address' of [upstream] names it "
+		        "alone: for keys that other nodes serve it answers MOVED, for keys in "
+		        "several slots CROSSSLOT");
+		return false;
+	}
+	if (c->role == ROLE_REPLICA)
+		warn(c, "is a replica, which refuses writes; expected its master");
+	else
+		say(c, "one server, neither a Sentinel nor a node of a cluster%s",
+		    c->role == ROLE_MASTER ? ", and a master" : "");
+	return true;
+}
+
+static const char *first_error(const struct server_check *c, size_t from, size_t end)
+{
+	for (size_t i = from; i < end; i++)
+		if (c->errors[i])
+			return c->errors[i];
+	return NULL;
+}
+
+static void tell_scripts(struct server_check *c)
+{
+	const char *loading = first_error(c, ASKS_LOAD, ASKS_LOAD + SCRIPT_COUNT);
+	const char *calling = c->errors[ASKS_EVALSHA];
+
+	if (loading)
+		warn(c, "does not load hasp's scripts: %s", loading);
+	/* Of a script that nobody has. */
+	if (calling && !error_is(calling, "NOSCRIPT"))
+		warn(c, "does not run scripts for hasp: %s", calling);
+	else if (!loading)
+		say(c, "it loads hasp's %d scripts, and runs them", SCRIPT_COUNT);
+}
+
+static void tell_commands(struct server_check *c)
+{
+	if (buf_len(&c->missing))
+		warn(c,
+		     "does not have these commands by their own names, and hasp's scripts call "
+		     "them: %.*s",
+		     (int)buf_len(&c->missing), buf_head(&c->missing));
+	if (buf_len(&c->denied))
+		warn(c, "does not let hasp call these commands, which its scripts do: %.*s",
+		     (int)buf_len(&c->denied), buf_head(&c->denied));
+	if (!buf_len(&c->missing) && !buf_len(&c->denied) && !c->errors[ASKS_PERMISSION])
+		say(c, "it has the commands that the scripts call");
+}
+
+static void tell_permissions(struct server_check *c)
+{
+	if (c->errors[ASKS_KEYS])
+		warn(c,
+		     "does not let hasp use the keys hasp:*, by which it knows who has a lock: "
+		     "%s",
+		     c->errors[ASKS_KEYS]);
+	else
+		say(c, "hasp may use the keys hasp:*");
+	if (c->errors[ASKS_SUBSCRIBE])
+		warn(c,
+		     "does not let hasp subscribe to hasp:worker:*, so that commands which may "
+		     "have to wait for a lock are answered by errors: %s",
+		     c->errors[ASKS_SUBSCRIBE]);
+	if (c->errors[ASKS_PUBLISH])
+		warn(c,
+		     "does not let hasp publish to hasp:worker:*, by which locks are handed "
+		     "off: %s",
+		     c->errors[ASKS_PUBLISH]);
+	if (!c->errors[ASKS_SUBSCRIBE] && !c->errors[ASKS_PUBLISH])
+		say(c, "hasp may publish and subscribe to hasp:worker:*");
+}
+
+/* --- questions ---------------------------------------------------------------------------- */
+
+static void write_words(struct buf *out, const char *const *words, size_t n)
+{
+	resp_write_array(out, n);
+	for (size_t i = 0; i < n; i++)
+		resp_write_bulk_str(out, words[i]);
+}
+
+#define WRITE_WORDS(out, ...)                                                                  \
+	write_words(out, (const char *const[]){ __VA_ARGS__ },                                 \
+	            sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+/* No such script, key or channel is there. */
+#define NO_SHA "0000000000000000000000000000000000000000"
+
+static void write_question(struct buf *out, size_t i)
+{
+	const struct script *script;
+
+	switch (i) {
+	case ASKS_HELLO:
+		WRITE_WORDS(out, "HELLO");
+		break;
+	case ASKS_INFO:
+		WRITE_WORDS(out, "INFO", "server");
+		break;
+	case ASKS_ROLE:
+		WRITE_WORDS(out, "ROLE");
+		break;
+	case ASKS_EVALSHA:
+		WRITE_WORDS(out, "EVALSHA", NO_SHA, "0");
+		break;
+	case ASKS_KEYS:
+		WRITE_WORDS(out, "EVAL", "return 0", "2", "hasp:fence", "hasp:owner:{hasp}");
+		break;
+	case ASKS_COMMANDS:
+		script_commands_ask(out);
+		break;
+	case ASKS_PERMISSION:
+		script_commands_ask_permission(out);
+		break;
+	case ASKS_PUBLISH:
+		WRITE_WORDS(out, "PUBLISH", "hasp:worker:nobody", "");
+		break;
+	case ASKS_SUBSCRIBE:
+		WRITE_WORDS(out, "SUBSCRIBE", "hasp:worker:nobody");
+		break;
+	default:
+		script = script_get((enum script_id)(i - ASKS_LOAD));
+		resp_write_request(out,
+		                   (struct slice[]){ SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
+		                                     script->text },
+		                   3);
+		break;
+	}
+}
+
+/* Asks these. False: it did not answer, and that was told. */
+static bool ask(struct server_check *c, size_t from, size_t end)
+{
+	const struct config *config = c->config;
+	struct buf written[QUESTIONS] = { BUF_INIT }, why = BUF_INIT;
+	struct slice requests[QUESTIONS];
+	struct ask how = {
+		.user = config->upstream_user,
+		.password = config->upstream_password,
+		.timeout_ms = config->connect_timeout_ms < SERVER_CHECK_MS_MAX
+		                      ? config->connect_timeout_ms
+		                      : SERVER_CHECK_MS_MAX,
+		.requests = requests,
+		.nrequests = end - from,
+		.on_reply = server_on_reply,
+		.arg = c,
+		.refusal = &c->refusal,
+	};
+	int rc = address_parse(&how.address, config->address);
+
+	HASP_ASSERT(rc == 0);
+	buf_clear(&c->refusal);
+	c->from = from;
+	for (size_t i = from; i < end; i++) {
+		write_question(&written[i], i);
+		requests[i - from] = buf_slice(&written[i]);
+	}
+	rc = ask_server(&how, &why);
+	if (rc < 0)
+		warn(c, "cannot be asked %s: %.*s",
+		     from ? "what it lets hasp do" : "what it is, and what it lets hasp do",
+		     (int)buf_len(&why), buf_head(&why));
+	for (size_t i = from; i < end; i++)
+		buf_release(&written[i]);
+	buf_release(&why);
+	return rc == 0;
+}
+
+static void check_all(struct server_check *c)
+{
+	if (!ask(c, 0, ASKS_EVALSHA))
+		return;
+	say(c, "reachable%s%s", *c->version ? ", version " : "", c->version);
+	if (!tell_login(c) || !tell_kind(c) || !needs_scripts(c->config) ||
+	    !ask(c, ASKS_EVALSHA, QUESTIONS))
+		return;
+	tell_scripts(c);
+	tell_commands(c);
+	tell_permissions(c);
+}
+
+void server_check(const struct config *config, struct buf *good, struct buf *warnings)
+{
+	struct server_check c = { .config = config, .good = good, .warnings = warnings };
+
+	check_all(&c);
+	for (size_t i = 0; i < QUESTIONS; i++)
+		free(c.errors[i]);
+	buf_release(&c.refusal);
+	buf_release(&c.missing);
+	buf_release(&c.denied);
+}

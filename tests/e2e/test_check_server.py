@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""hasp -t asks the server: is it there, what is it, and does it let hasp do what hasp has to."""
+
+import re
+
+import pytest
+from harness.by_hand import run
+from harness.replies import OK
+from harness.sections import rule, verbs
+
+# What hasp.ini(5) tells to give to the user in [upstream], but for what is about keys and channels.
+COMMANDS = ("+@all", "-@admin")
+KEYS, CHANNELS = ("~lock:*", "~hasp:*"), ("&hasp:worker:*", "&redisson_lock__channel:*")
+
+
+@pytest.fixture
+def check(tmp_path, redis_server):
+    """check(sections, option=value ...) -> what -t says to be well, and what it warns of."""
+    def ask(sections=rule(), args=(), address=None, **upstream):
+        path = tmp_path / "hasp.ini"
+        options = {"address": address or f"unix:{redis_server.unix}", **upstream}
+        path.write_text("[upstream]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()) + sections)
+        path.chmod(0o600)
+        result = run("-t", *args, "-c", path)
+        assert result.returncode == 0
+        return (re.sub(r"(?m)^Redis at \S+: ", "", result.stdout).replace(f"{path}: ok\n", ""),
+                re.sub(rf"(?m)^warning: {path}: Redis at \S+ ", "", result.stderr))
+
+    return ask
+
+
+def user(plain, *rules):
+    plain.execute_command("ACL", "SETUSER", "hasp", "reset", "on", ">pw", *rules)
+    return {"user": "hasp", "password": "pw"}
+
+
+@pytest.mark.parametrize("sections", [rule(), verbs(), "[guard a]\npattern = a:*\nacquire_on = GET\n"])
+def test_each_question_has_its_line(check, plain, sections):
+    good, warnings = check(sections)
+    assert warnings == ""
+    assert re.fullmatch(
+        rf"reachable, version {plain.info()['redis_version']}\n"
+        r"one server, neither a Sentinel nor a node of a cluster, and a master\n"
+        r"it loads hasp's \d+ scripts, and runs them\n"
+        r"it has the commands that the scripts call\n"
+        r"hasp may use the keys hasp:\*\n"
+        r"hasp may publish and subscribe to hasp:worker:\*\n", good)
+
+
+def test_without_sections_nothing_of_scripts_is_asked(check, plain):
+    assert check("")[0].count("\n") == 2
+    assert "cmdstat_script|load" not in plain.info("commandstats")
+
+
+def test_it_changes_nothing_in_redis(check, plain):
+    plain.set("k", "v")
+    check(rule() + verbs())
+    assert plain.keys("*") == ["k"]
+
+
+def test_login_is_told(check, plain):
+    good, warnings = check(**user(plain, *COMMANDS, *KEYS, *CHANNELS))
+    assert "it accepts the login of hasp\n" in good and warnings == ""
+
+
+def test_login_that_is_refused_is_told(check, plain):
+    user(plain, *COMMANDS, *KEYS, *CHANNELS)
+    assert "refuses the login of [upstream]: WRONGPASS" in check(user="hasp", password="other")[1]
+
+
+def test_missing_login_is_told_where_hasp_needs_one(check, plain):
+    plain.config_set("requirepass", "secret")
+    assert "asks for a login, and [upstream] has none" in check()[1]
+    good, warnings = check("")
+    assert "it asks for a login, which is the clients' to send\n" in good and warnings == ""
+
+
+@pytest.mark.parametrize("rules, warning", [
+    ((*COMMANDS, "-evalsha", *KEYS, *CHANNELS), "does not run scripts for hasp: NOPERM"),
+    ((*COMMANDS, "-script", *KEYS, *CHANNELS), "does not load hasp's scripts: NOPERM"),
+    ((*COMMANDS, "-zadd", "-hset", *KEYS, *CHANNELS),
+     "does not let hasp call these commands, which its scripts do: "),
+    ((*COMMANDS, "~lock:*", *CHANNELS), "does not let hasp use the keys hasp:*"),
+    ((*COMMANDS, "-subscribe", *KEYS, *CHANNELS), "does not let hasp subscribe to hasp:worker:*"),
+    ((*COMMANDS, *KEYS, "resetchannels"), "does not let hasp publish to hasp:worker:*")])
+def test_what_an_acl_forbids_is_told(check, plain, rules, warning):
+    assert warning in check(**user(plain, *rules))[1]
+
+
+def test_commands_that_an_acl_forbids_to_scripts_are_named(check, plain):
+    warnings = check(**user(plain, *COMMANDS, "-zadd", *KEYS, *CHANNELS))[1]
+    assert warnings.endswith("which its scripts do: ZADD\n") and warnings.count("\n") == 1
+
+
+def test_replica_is_told(check, plain):
+    plain.replicaof("127.0.0.1", "1")
+    assert check()[1] == "is a replica, which refuses writes; expected its master\n"
+
+
+def test_node_of_a_cluster_is_named_clearly(check, cluster):
+    node = cluster.primaries()[0]
+    good, warnings = check(address="%s:%d" % node.address)
+    assert warnings.startswith("is a node of a Redis Cluster, and 'address' of [upstream] names it alone")
+    assert good.count("\n") == 1
+
+
+def test_sentinel_is_named_clearly(check, sentinels):
+    warnings = check(address="%s:%d" % sentinels.sentinels[0].address)[1]
+    assert warnings.startswith("is a Sentinel, which keeps no keys")
+
+
+def test_offline_it_is_a_warning(check, redis_server):
+    redis_server.stop()
+    good, warnings = check(address="127.0.0.1:1")
+    assert good == "" and warnings == "cannot be asked what it is, and what it lets hasp do: Connection refused\n"
+
+
+def test_server_that_does_not_answer_is_a_warning(check, redis_server):
+    with redis_server.frozen():
+        assert "it does not answer in time\n" in check(connect_timeout="500ms")[1]
+
+
+def test_quiet_says_nothing_where_the_file_has_no_fault(check, redis_server):
+    assert check(args=["-q"]) == ("", "")
+    redis_server.stop()
+    assert check(args=["-q"]) == ("", "")
+
+
+def test_quiet_tells_faults(tmp_path):
+    path = tmp_path / "hasp.ini"
+    path.write_text("[upstream]\naddress = nowhere\n")
+    result = run("-t", "-q", "-c", path)
+    assert result.returncode == 1 and result.stderr.startswith(f"{path}:2: ") and not result.stdout
+
+
+def test_hasp_works_with_a_server_that_was_checked(check, start_hasp):
+    check()
+    with start_hasp(rule()).connect() as one:
+        assert one.call("SET", "lock:a", 1) == OK
