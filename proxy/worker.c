@@ -205,7 +205,7 @@ static void worker_on_node_up(void *arg, struct node *n)
 		HASP_ASSERT(rc == 0);
 		buf_release(&out);
 	}
-	script_jobs_resume(w->script_jobs);
+	script_jobs_resume(w->script_jobs, n);
 }
 
 static const struct node_ops worker_node_ops = { worker_on_commands, worker_on_node_up };

@@ -23,13 +23,26 @@ redisReply *reply_decode(struct slice frame)
 	return reply;
 }
 
-bool reply_error_is_temporary(const char *error)
+static bool begins_with_one_of(const char *error, const char *const *codes)
 {
-	static const char *const codes[] = { "LOADING ",  "BUSY ",       "MASTERDOWN ",
-		                             "READONLY ", "NOREPLICAS ", "OOM " };
-
-	for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-		if (strncmp(error, codes[i], strlen(codes[i])) == 0)
+	for (; *codes; codes++)
+		if (strncmp(error, *codes, strlen(*codes)) == 0)
 			return true;
 	return false;
+}
+
+bool reply_error_is_temporary(const char *error)
+{
+	static const char *const codes[] = { "LOADING ",    "BUSY ", "MASTERDOWN ", "READONLY ",
+		                             "NOREPLICAS ", "OOM ",  NULL };
+
+	return begins_with_one_of(error, codes);
+}
+
+bool reply_error_redirects(const char *error)
+{
+	static const char *const codes[] = { "MOVED ", "ASK ", "TRYAGAIN ", "CLUSTERDOWN ",
+		                             NULL };
+
+	return begins_with_one_of(error, codes);
 }

@@ -19,4 +19,8 @@ redisReply *reply_decode(struct slice frame);
  * its data, a script runs for too long, it is a replica for now ...? */
 bool reply_error_is_temporary(const char *error);
 
+/* Does it say that this node of a cluster did not do it, because another one serves the keys,
+ * or none does at the moment? */
+bool reply_error_redirects(const char *error);
+
 #endif

@@ -9,6 +9,7 @@
 #ifndef HASP_UPSTREAM_TOPOLOGY_H
 #define HASP_UPSTREAM_TOPOLOGY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/slice.h"
@@ -21,8 +22,19 @@ struct topology_settings {
 	struct node_settings nodes;
 };
 
+struct topology;
+
+/* What a topology of several nodes answers. */
+struct topology_ops {
+	struct node *(*node)(const struct topology *t, struct slice key);
+	struct node *(*next)(const struct topology *t, const struct node *n);
+	struct node *(*redirected)(struct topology *t, struct node *asked, struct slice key,
+	                           const char *error, bool *asking);
+};
+
 struct topology {
-	struct node *only;
+	struct node *only; /* NULL: there are several, and */
+	const struct topology_ops *ops; /* these tell of them */
 	struct topology_settings settings; /* in force */
 };
 
@@ -38,16 +50,28 @@ void topology_reap(struct topology *t);
 /* The configuration has changed, or is there for the first time. */
 void topology_use(struct topology *t, const struct topology_settings *s);
 
-/* The node that serves `key`. */
+/* The node that serves `key`. NULL (never of one node): it is not known. */
 static inline struct node *topology_node(const struct topology *t, struct slice key)
 {
-	(void)key;
-	return t->only;
+	return t->only ? t->only : t->ops->node(t, key);
+}
+
+/* The node `asked` has answered a call about `key` by `error`, one of reply_error_redirects(),
+ * without its dash: what that says is noted, and the whole map asked for. Returns the node that
+ * the call is to be sent to instead, now; *asking: behind ASKING. NULL: later, to the one that
+ * topology_node() names then. */
+static inline struct node *topology_redirected(struct topology *t, struct node *asked,
+                                               struct slice key, const char *error,
+                                               bool *asking)
+{
+	return t->only ? NULL : t->ops->redirected(t, asked, key, error, asking);
 }
 
 /* The nodes, one after the other: the first for NULL; NULL after the last. */
 static inline struct node *topology_next(const struct topology *t, const struct node *n)
 {
+	if (!t->only)
+		return t->ops->next(t, n);
 	return n ? NULL : t->only;
 }
 

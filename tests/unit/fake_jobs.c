@@ -85,9 +85,10 @@ struct rewrite_how script_jobs_how(struct script_jobs *jobs, int db)
 	return (struct rewrite_how){ .secret = proofs_secret(the_proofs(), db) };
 }
 
-bool script_jobs_are_up(const struct script_jobs *jobs)
+bool script_jobs_are_up(const struct script_jobs *jobs, struct slice key)
 {
 	(void)jobs;
+	(void)key;
 	return true;
 }
 

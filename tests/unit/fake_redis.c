@@ -108,8 +108,13 @@ int control_call(struct control *c, int db, struct slice request, control_fn *fn
 	p++;
 	command = next_bulk(&p);
 	sent->call.db = db;
-	sent->call.script = script_of(command, next_bulk(&p), &sent->call.eval);
-	next_bulk(&p); /* how many of the arguments are keys */
+	sent->call.script = SCRIPT_COUNT;
+	if (p < end) {
+		sent->call.script = script_of(command, next_bulk(&p), &sent->call.eval);
+		next_bulk(&p); /* how many of the arguments are keys */
+	} else {
+		buf_append(&sent->args, command);
+	}
 	while (p < end) {
 		struct slice word = next_bulk(&p);
 		buf_puts(&sent->args, " ");
@@ -131,6 +136,11 @@ bool control_is_up(const struct control *c)
 	return c->up;
 }
 
+static const char *name_of(enum script_id script)
+{
+	return script == SCRIPT_COUNT ? "(no script)" : script_get(script)->name;
+}
+
 size_t fake_redis_ncalls(const struct fake_redis *f)
 {
 	return f->control->n;
@@ -142,8 +152,8 @@ struct fake_call fake_redis_next(const struct fake_redis *f, enum script_id scri
 	const struct sent_call *sent = container_of(first, struct sent_call, node);
 
 	if (list_empty(&f->control->sent))
-		fail_msg("no call was made, but one of %s is due", script_get(script)->name);
-	assert_string_equal(script_get(sent->call.script)->name, script_get(script)->name);
+		fail_msg("no call was made, but one of %s is due", name_of(script));
+	assert_string_equal(name_of(sent->call.script), name_of(script));
 	return sent->call;
 }
 
@@ -181,10 +191,15 @@ void fake_redis_break(struct fake_redis *f)
 		answer_first(f->control, NULL);
 }
 
+void fake_redis_stop_taking(struct fake_redis *f)
+{
+	f->control->up = false;
+}
+
 void fake_redis_repair(struct fake_redis *f)
 {
 	f->control->up = true;
-	script_jobs_resume(f->script_jobs);
+	script_jobs_resume(f->script_jobs, &f->node);
 }
 
 void fake_redis_fini(struct fake_redis *f)

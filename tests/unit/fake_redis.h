@@ -22,6 +22,9 @@
 #include "lock/scripts/script_job.h"
 #include "upstream/subscriber.h"
 
+/* What the proofs are made with. */
+extern const struct proof_secret fake_redis_secret;
+
 struct fake_redis {
 	double now;
 	struct timers timers;
@@ -34,7 +37,7 @@ struct fake_redis {
 /* A call that was not answered yet. */
 struct fake_call {
 	int db;
-	enum script_id script;
+	enum script_id script; /* SCRIPT_COUNT: none, but the one word in `args` */
 	bool eval; /* the script's text was sent */
 	const char *args; /* the keys and arguments, each behind a blank; the secret of its
 	                   * database as `secret` */
@@ -58,6 +61,8 @@ void fake_redis_answer(struct fake_redis *f, const char *reply);
 /* The connection breaks: the calls are answered with NULL. */
 void fake_redis_break(struct fake_redis *f);
 void fake_redis_repair(struct fake_redis *f);
+/* It takes no more calls, and answers those that it has. */
+void fake_redis_stop_taking(struct fake_redis *f);
 
 /* --- the subscriber --- */
 

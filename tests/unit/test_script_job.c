@@ -62,13 +62,18 @@ static void write_call(struct buf *out, const char *key)
 	resp_write_bulk_str(out, key);
 }
 
-static void run(struct fake_redis *f, double until, struct outcome *o)
+static void run_about(struct fake_redis *f, const char *key, double until, struct outcome *o)
 {
 	struct buf call = BUF_INIT;
 
-	write_call(&call, "key");
+	write_call(&call, key);
 	script_job_run(f->script_jobs, 3, ANY, buf_slice(&call), until, on_done, o);
 	buf_release(&call);
+}
+
+static void run(struct fake_redis *f, double until, struct outcome *o)
+{
+	run_about(f, "key", until, o);
 }
 
 static void a_job_is_sent_at_once_and_gets_the_answer(void **state)
@@ -137,7 +142,7 @@ static void a_job_without_a_connection_is_run_when_redis_is_back(void **state)
 	struct outcome o = { 0 };
 
 	fake_redis_break(f);
-	assert_false(script_jobs_are_up(f->script_jobs));
+	assert_false(script_jobs_are_up(f->script_jobs, SLICE_LIT("key")));
 	run(f, f->now + 60, &o);
 	fake_redis_advance(f, 5);
 	assert_int_equal(o.n, 0);
@@ -272,6 +277,189 @@ static void stopping_gives_up_what_waits_and_what_is_not_answered(void **state)
 	assert_string_equal(waits.text, "BUSY and no time left");
 }
 
+/* --- several nodes ------------------------------------------------------------------ */
+
+/* A cluster of two nodes: `a` has the jobs. The keys `a...` are served by one, `b...` by the
+ * other, unless they were moved. */
+static struct fake_cluster {
+	struct topology topology;
+	struct fake_redis *a, *b;
+	bool b_is_gone; /* nobody knows who serves its keys */
+	char moved[8]; /* redirections to the other node are followed for this key */
+} two;
+
+static struct node *fake_node(const struct topology *t, struct slice key)
+{
+	struct fake_cluster *c = container_of(t, struct fake_cluster, topology);
+
+	if (key.p[0] == 'a' || slice_eq(key, slice_str(c->moved)))
+		return &c->a->node;
+	return c->b_is_gone ? NULL : &c->b->node;
+}
+
+static struct node *fake_redirected(struct topology *t, struct node *asked, struct slice key,
+                                    const char *error, bool *asking)
+{
+	struct fake_cluster *c = container_of(t, struct fake_cluster, topology);
+
+	(void)key;
+	*asking = error[0] == 'A';
+	if (error[0] == 'T' || error[0] == 'C')
+		return NULL;
+	return asked == &c->a->node ? &c->b->node : &c->a->node;
+}
+
+static const struct topology_ops fake_ops = { .node = fake_node,
+	                                      .redirected = fake_redirected };
+
+static int set_up_two(void **state)
+{
+	two = (struct fake_cluster){ .topology.ops = &fake_ops };
+	two.a = malloc(sizeof(*two.a));
+	two.b = malloc(sizeof(*two.b));
+	fake_redis_init(two.a);
+	fake_redis_init(two.b);
+	script_jobs_free(two.a->script_jobs);
+	two.a->script_jobs = script_jobs_new(&two.a->timers, &two.topology, &fake_redis_secret);
+	*state = &two;
+	return 0;
+}
+
+static int tear_down_two(void **state)
+{
+	(void)state;
+	script_jobs_stop(two.a->script_jobs);
+	fake_redis_fini(two.b);
+	fake_redis_fini(two.a);
+	free(two.a);
+	free(two.b);
+	return 0;
+}
+
+static void a_job_goes_to_the_node_that_serves_its_key(void **state)
+{
+	struct outcome a = { 0 }, b = { 0 };
+
+	(void)state;
+	run_about(two.a, "a1", 0, &a);
+	run_about(two.a, "b1", 0, &b);
+	assert_string_equal(fake_redis_next(two.a, ANY).args, " a1");
+	assert_string_equal(fake_redis_next(two.b, ANY).args, " b1");
+	fake_redis_answer(two.b, ":2\r\n");
+	fake_redis_answer(two.a, ":1\r\n");
+	assert_string_equal(a.text, "1");
+	assert_string_equal(b.text, "2");
+}
+
+/* Though its time is over: it was not carried out. */
+static void a_job_follows_redirections(void **state)
+{
+	struct outcome o = { 0 };
+
+	(void)state;
+	run_about(two.a, "b1", 0, &o);
+	fake_redis_answer(two.b, "-MOVED 1 127.0.0.1:1\r\n");
+	assert_string_equal(fake_redis_next(two.a, ANY).args, " b1");
+	fake_redis_answer(two.a, "-ASK 1 127.0.0.1:2\r\n");
+	assert_string_equal(fake_redis_next(two.b, SCRIPT_COUNT).args, "ASKING");
+	fake_redis_answer(two.b, "+OK\r\n");
+	assert_string_equal(fake_redis_next(two.b, ANY).args, " b1");
+	fake_redis_answer(two.b, "-NOSCRIPT no\r\n");
+	assert_true(fake_redis_next(two.b, ANY).eval);
+	fake_redis_answer(two.b, ":3\r\n");
+	assert_string_equal(o.text, "3");
+}
+
+static void a_job_that_is_sent_to_and_fro_waits(void **state)
+{
+	struct outcome o = { 0 };
+	int n = 0;
+
+	(void)state;
+	run_about(two.a, "b1", two.a->now + 60, &o);
+	for (; fake_redis_ncalls(two.b); n++) {
+		fake_redis_answer(two.b, "-MOVED 1 127.0.0.1:1\r\n");
+		if (fake_redis_ncalls(two.a))
+			fake_redis_answer(two.a, "-MOVED 1 127.0.0.1:2\r\n");
+	}
+	assert_true(n > 1 && n < 10);
+	fake_redis_advance(two.a, 0.6);
+	fake_redis_answer(two.b, ":1\r\n");
+	assert_string_equal(o.text, "1");
+}
+
+static void a_job_whose_slot_is_on_its_way_is_run_again(void **state)
+{
+	static const char *const errors[] = { "-TRYAGAIN keys\r\n", "-CLUSTERDOWN slot\r\n" };
+	struct outcome o = { 0 };
+
+	(void)state;
+	run_about(two.a, "b1", two.a->now + 60, &o);
+	for (int i = 0; i < 2; i++) {
+		fake_redis_answer(two.b, errors[i]);
+		assert_int_equal(fake_redis_ncalls(two.b), 0);
+		fake_redis_advance(two.a, 0.6);
+	}
+	fake_redis_answer(two.b, ":1\r\n");
+	assert_string_equal(o.text, "1");
+}
+
+static void a_node_that_is_away_keeps_no_job_of_another_waiting(void **state)
+{
+	const int n = 5000;
+	static struct outcome b;
+	struct outcome a = { 0 };
+
+	(void)state;
+	fake_redis_break(two.b);
+	for (int i = 0; i < n; i++)
+		run_about(two.a, "b1", two.a->now + 60, &b);
+	fake_redis_break(two.a);
+	run_about(two.a, "a1", two.a->now + 60, &a);
+	fake_redis_repair(two.a);
+	assert_int_equal(fake_redis_ncalls(two.a), 1);
+	fake_redis_answer(two.a, ":1\r\n");
+	assert_string_equal(a.text, "1");
+	fake_redis_advance(two.a, 5);
+	assert_int_equal(fake_redis_ncalls(two.a), 0);
+	assert_int_equal(b.n, 0);
+}
+
+static void when_nobody_serves_its_key_a_job_waits_until_the_map_says_so(void **state)
+{
+	struct outcome o = { 0 };
+
+	(void)state;
+	two.b_is_gone = true;
+	run_about(two.a, "b1", two.a->now + 60, &o);
+	fake_redis_advance(two.a, 5);
+	assert_int_equal(fake_redis_ncalls(two.a) + fake_redis_ncalls(two.b), 0);
+	strcpy(two.moved, "b1");
+	script_jobs_rerouted(two.a->script_jobs);
+	fake_redis_answer(two.a, ":1\r\n");
+	assert_string_equal(o.text, "1");
+}
+
+static void jobs_of_a_node_that_is_forgotten_go_to_the_next(void **state)
+{
+	struct outcome waits = { 0 }, in_flight = { 0 };
+
+	(void)state;
+	run_about(two.a, "b1", two.a->now + 60, &in_flight);
+	fake_redis_stop_taking(two.b);
+	run_about(two.a, "b1", two.a->now + 60, &waits);
+	strcpy(two.moved, "b1");
+	script_jobs_forget(two.a->script_jobs, &two.b->node);
+	assert_int_equal(fake_redis_ncalls(two.a), 1);
+	fake_redis_answer(two.a, ":1\r\n");
+	assert_string_equal(waits.text, "1");
+	fake_redis_break(two.b); /* node_stop() */
+	fake_redis_advance(two.a, 0.6);
+	fake_redis_answer(two.a, ":2\r\n");
+	assert_string_equal(in_flight.text, "2");
+}
+
+#define TEST_TWO(name) cmocka_unit_test_setup_teardown(name, set_up_two, tear_down_two)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -289,6 +477,13 @@ int main(void)
 		TEST(a_repeated_job_is_run_so_often_whatever_the_answers),
 		TEST(a_written_job_is_written_anew_for_each_try),
 		TEST(stopping_gives_up_what_waits_and_what_is_not_answered),
+		TEST_TWO(a_job_goes_to_the_node_that_serves_its_key),
+		TEST_TWO(a_job_follows_redirections),
+		TEST_TWO(a_job_that_is_sent_to_and_fro_waits),
+		TEST_TWO(a_job_whose_slot_is_on_its_way_is_run_again),
+		TEST_TWO(a_node_that_is_away_keeps_no_job_of_another_waiting),
+		TEST_TWO(when_nobody_serves_its_key_a_job_waits_until_the_map_says_so),
+		TEST_TWO(jobs_of_a_node_that_is_forgotten_go_to_the_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

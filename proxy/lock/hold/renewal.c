@@ -205,7 +205,7 @@ static void renew_batch(struct holds *h, double now)
 			until = hold->good_until;
 	}
 	/* The call may still be made in time; but the log shall tell by now. */
-	if (!script_jobs_are_up(h->script_jobs))
+	if (!script_jobs_are_up(h->script_jobs, lock_id_key(first->by_id.key)))
 		renewal_failed(first, now);
 	script_job_run_written(h->script_jobs, b->db, b->script, write_renewals,
 	                       isinf(until) ? 0 : until, on_renewed, b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/scripts/script_call.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
@@ -48,17 +49,43 @@ void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wai
 		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }
 
+/* Where the number of keys begins, in bytes. */
+static size_t skip_script(const struct script *s, struct slice evalsha)
+{
+	const char *header_end = memchr(evalsha.p, '\n', evalsha.n);
+
+	HASP_ASSERT(header_end);
+	return (size_t)(header_end + 1 - evalsha.p) + s->evalsha.n;
+}
+
+/* Takes a bulk from the head of *rest. */
+static struct slice cut_bulk(struct slice *rest)
+{
+	char *end;
+	size_t n = strtoul(rest->p + 1, &end, 10);
+	struct slice bulk = slice_of(end + 2, n);
+
+	HASP_ASSERT(bulk.p + n + 2 <= rest->p + rest->n);
+	*rest = slice_of(bulk.p + n + 2, (size_t)(rest->p + rest->n - bulk.p) - n - 2);
+	return bulk;
+}
+
+struct slice script_call_key(enum script_id id, struct slice evalsha)
+{
+	size_t skip = skip_script(script_get(id), evalsha);
+	struct slice rest = slice_of(evalsha.p + skip, evalsha.n - skip);
+
+	(void)cut_bulk(&rest);
+	return rest.n ? cut_bulk(&rest) : SLICE_NONE;
+}
+
 void script_call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha)
 {
 	const struct script *s = script_get(id);
-	const char *header_end = memchr(evalsha.p, '\n', evalsha.n);
-	size_t header, skip;
+	size_t skip = skip_script(s, evalsha);
 
-	HASP_ASSERT(header_end);
-	header = (size_t)(header_end + 1 - evalsha.p);
-	skip = header + s->evalsha.n;
 	HASP_ASSERT(skip < evalsha.n);
-	buf_append(out, slice_of(evalsha.p, header));
+	buf_append(out, slice_of(evalsha.p, skip - s->evalsha.n));
 	write_eval(out, s);
 	buf_append(out, slice_of(evalsha.p + skip, evalsha.n - skip));
 }

@@ -47,6 +47,9 @@ void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struc
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wait_ms);
 
+/* The first key of the call `evalsha`, made by script_call_begin(); empty: it has none. */
+struct slice script_call_key(enum script_id id, struct slice evalsha);
+
 /* The call `evalsha`, made by script_call_begin(), again with the script's text. */
 void script_call_write_as_eval(struct buf *out, enum script_id id, struct slice evalsha);
 

@@ -17,14 +17,24 @@
 #define SWEEP_SOON_SECONDS 0.002
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 1
+/* A cluster's nodes that disagree may send a job to and fro: so often at once. */
+#define REDIRECTED_MAX 5
+
+/* The jobs that wait for one node, or for it to be known which. */
+struct job_queue {
+	struct list in_all;
+	struct node *at; /* NULL: it is not known which */
+	struct list jobs; /* they wait for Redis, or to be run once more */
+	size_t n;
+};
 
 struct script_jobs {
 	struct timers *timers;
-	const struct topology *topology;
+	struct topology *topology;
 	struct proofs proofs;
 	enum key_naming naming;
-	struct list waiting; /* jobs that wait for Redis, or to be run once more */
-	size_t nwaiting;
+	struct list queues;
+	size_t nwaiting; /* in all of them */
 	struct timer sweep; /* runs while some wait */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
 	struct log_limit given_up;
@@ -33,12 +43,14 @@ struct script_jobs {
 
 struct script_job {
 	struct script_jobs *all;
-	struct list node; /* in `waiting`, or in no list while it is in flight */
+	struct list node; /* in a queue, or in no list while it is in flight */
+	struct node *at; /* where it was sent last */
 	int db;
 	enum script_id script;
 	bool eval; /* Redis did not know the script: its text is sent */
 	struct buf evalsha;
 	double until;
+	unsigned nredirected; /* at the last try, by nodes that do not serve its keys */
 	unsigned again; /* how many more times it is run, whatever the answer */
 	script_job_write_fn *write; /* NULL: `evalsha` is good for every try */
 	script_job_fn *fn;
@@ -46,11 +58,6 @@ struct script_job {
 };
 
 static void script_job_on_reply(void *arg, const redisReply *reply);
-
-static struct control *script_jobs_control(const struct script_jobs *all)
-{
-	return topology_node(all->topology, SLICE_NONE)->control;
-}
 
 static size_t script_job_nbytes(const struct script_job *job)
 {
@@ -66,55 +73,104 @@ static void script_job_end(struct script_job *job, const redisReply *reply)
 	free(job);
 }
 
+static struct slice script_job_key(const struct script_job *job)
+{
+	return script_call_key(job->script, buf_slice(&job->evalsha));
+}
+
+/* The node that serves its keys. NULL: it is not known. */
+static struct node *script_job_node(const struct script_job *job)
+{
+	const struct topology *t = job->all->topology;
+
+	return t->only ? t->only : topology_node(t, script_job_key(job));
+}
+
+/* To job->at. `asking`: which does not serve its keys otherwise. */
+static int script_job_send_as(struct script_job *job, bool asking)
+{
+	struct control *control = job->at->control;
+	struct slice request = buf_slice(&job->evalsha);
+	struct buf eval = BUF_INIT;
+	int rc = 0;
+
+	if (asking)
+		rc = control_call(control, job->db, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"), NULL,
+		                  NULL);
+	if (rc != 0)
+		return rc;
+	if (job->eval) {
+		script_call_write_as_eval(&eval, job->script, request);
+		request = buf_slice(&eval);
+	}
+	rc = control_call(control, job->db, request, script_job_on_reply, job);
+	buf_release(&eval);
+	return rc;
+}
+
 static int script_job_send(struct script_job *job)
 {
-	struct buf eval = BUF_INIT;
-	struct slice request;
-	int rc;
-
 	if (job->write) {
 		job->all->nbytes -= script_job_nbytes(job);
 		buf_clear(&job->evalsha);
 		job->write(job->arg, &job->evalsha);
 		job->all->nbytes += script_job_nbytes(job);
 	}
-	request = buf_slice(&job->evalsha);
-	if (job->eval) {
-		script_call_write_as_eval(&eval, job->script, request);
-		request = buf_slice(&eval);
-	}
-	rc = control_call(script_jobs_control(job->all), job->db, request, script_job_on_reply,
-	                  job);
-	buf_release(&eval);
-	return rc;
+	job->nredirected = 0;
+	job->at = script_job_node(job);
+	return job->at ? script_job_send_as(job, false) : -1;
 }
 
 static void script_job_on_sweep(struct timer *t, double now);
+
+/* The one there is, or a new one. */
+static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
+{
+	struct job_queue *q;
+
+	for (struct list *l = all->queues.next; l != &all->queues; l = l->next) {
+		q = container_of(l, struct job_queue, in_all);
+		if (q->at == at)
+			return q;
+	}
+	q = xcalloc(1, sizeof(*q));
+	q->at = at;
+	list_init(&q->jobs);
+	list_init(&q->in_all);
+	list_append(&all->queues, &q->in_all);
+	return q;
+}
 
 /* Waits for Redis to be back, or to be able to run it. `reply`: what it gets if that would be
  * too late. */
 static void script_job_wait(struct script_job *job, const redisReply *reply)
 {
 	struct script_jobs *all = job->all;
+	struct job_queue *q;
 	double now = all->ending ? 0 : timers_now(all->timers);
 
 	if (all->ending || now >= job->until) {
 		script_job_end(job, reply);
 		return;
 	}
-	list_append(&all->waiting, &job->node);
+	q = queue_at(all, script_job_node(job));
+	list_append(&q->jobs, &job->node);
+	q->n++;
 	all->nwaiting++;
 	if (!timer_is_running(&all->sweep))
 		timer_start(all->timers, &all->sweep, script_job_on_sweep, now + SWEEP_SECONDS,
 		            SWEEP_SECONDS);
 }
 
-static struct script_job *shift_waiting(struct script_jobs *all)
+static struct script_job *shift_waiting(struct script_jobs *all, struct job_queue *q)
 {
-	struct list *node = list_shift(&all->waiting);
+	struct list *node = list_shift(&q->jobs);
 
-	all->nwaiting -= node != NULL;
-	return node ? container_of(node, struct script_job, node) : NULL;
+	if (!node)
+		return NULL;
+	q->n--;
+	all->nwaiting--;
+	return container_of(node, struct script_job, node);
 }
 
 /* Redis is away, and there are too many already: what the job is to do ends with a lease. */
@@ -138,6 +194,20 @@ static void script_job_start(struct script_job *job)
 		script_job_wait(job, NULL);
 }
 
+/* The node has sent it away: it was not carried out. True: it is sent to the one that serves
+ * its keys. */
+static bool script_job_redirect(struct script_job *job, const redisReply *error)
+{
+	bool asking = false;
+	struct node *to = topology_redirected(job->all->topology, job->at, script_job_key(job),
+	                                      error->str, &asking);
+
+	if (!to || ++job->nredirected > REDIRECTED_MAX)
+		return false;
+	job->at = to;
+	return script_job_send_as(job, asking) == 0;
+}
+
 static void script_job_on_reply(void *arg, const redisReply *reply)
 {
 	struct script_job *job = arg;
@@ -146,6 +216,9 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 	if (is_error && !job->eval && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
 		job->eval = true;
 		script_job_start(job);
+	} else if (is_error && reply_error_redirects(reply->str)) {
+		if (!script_job_redirect(job, reply))
+			script_job_wait(job, reply);
 	} else if (!reply || (is_error && reply_error_is_temporary(reply->str))) {
 		script_job_wait(job, reply);
 	} else if (job->again) {
@@ -156,17 +229,30 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 	}
 }
 
-void script_jobs_resume(struct script_jobs *all)
+/* Runs those of the queue again, or so many of them. */
+static void resume_queue(struct script_jobs *all, struct job_queue *q)
 {
-	size_t n = all->nwaiting < SWEEP_MOST ? all->nwaiting : SWEEP_MOST;
-	bool more = all->nwaiting > n && control_is_up(script_jobs_control(all));
+	size_t n = q->n < SWEEP_MOST ? q->n : SWEEP_MOST;
+	bool more = q->n > n && (!q->at || control_is_up(q->at->control));
 
 	/* Those that still have to wait put themselves back, behind the others. */
-	while (n--)
-		script_job_start(shift_waiting(all));
-	if (more && all->nwaiting)
+	while (n-- && q->n)
+		script_job_start(shift_waiting(all, q));
+	if (more && q->n)
 		timer_start(all->timers, &all->sweep, script_job_on_sweep,
 		            timers_now(all->timers) + SWEEP_SOON_SECONDS, SWEEP_SECONDS);
+}
+
+void script_jobs_resume(struct script_jobs *all, struct node *at)
+{
+	resume_queue(all, queue_at(all, at));
+}
+
+static void resume_all(struct script_jobs *all)
+{
+	/* A job may have another node by now, whose queue may be new: behind the others. */
+	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
+		resume_queue(all, container_of(l, struct job_queue, in_all));
 }
 
 static void script_job_on_sweep(struct timer *t, double now)
@@ -174,12 +260,28 @@ static void script_job_on_sweep(struct timer *t, double now)
 	struct script_jobs *all = container_of(t, struct script_jobs, sweep);
 
 	(void)now;
-	script_jobs_resume(all);
-	if (list_empty(&all->waiting))
+	resume_all(all);
+	if (all->nwaiting == 0)
 		timer_stop(all->timers, t);
 }
 
-struct script_jobs *script_jobs_new(struct timers *timers, const struct topology *topology,
+void script_jobs_rerouted(struct script_jobs *all)
+{
+	resume_all(all);
+}
+
+void script_jobs_forget(struct script_jobs *all, struct node *at)
+{
+	struct job_queue *q = queue_at(all, at);
+	struct script_job *job;
+
+	while ((job = shift_waiting(all, q)))
+		script_job_start(job);
+	list_remove(&q->in_all);
+	free(q);
+}
+
+struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process)
 {
 	struct script_jobs *all = xcalloc(1, sizeof(*all));
@@ -187,7 +289,7 @@ struct script_jobs *script_jobs_new(struct timers *timers, const struct topology
 	all->timers = timers;
 	all->topology = topology;
 	proofs_init(&all->proofs, process);
-	list_init(&all->waiting);
+	list_init(&all->queues);
 	all->max_nbytes = SIZE_MAX;
 	return all;
 }
@@ -198,13 +300,18 @@ void script_jobs_stop(struct script_jobs *all)
 
 	all->ending = true;
 	timer_stop(all->timers, &all->sweep);
-	while ((job = shift_waiting(all)))
-		script_job_end(job, NULL);
+	for (struct list *l = all->queues.next; l != &all->queues; l = l->next)
+		while ((job = shift_waiting(all, container_of(l, struct job_queue, in_all))))
+			script_job_end(job, NULL);
 }
 
 void script_jobs_free(struct script_jobs *all)
 {
-	HASP_ASSERT(list_empty(&all->waiting));
+	struct list *l;
+
+	HASP_ASSERT(all->nwaiting == 0);
+	while ((l = list_shift(&all->queues)))
+		free(container_of(l, struct job_queue, in_all));
 	free(all);
 }
 
@@ -236,14 +343,16 @@ struct rewrite_how script_jobs_how(struct script_jobs *all, int db)
 	};
 }
 
-bool script_jobs_are_up(const struct script_jobs *all)
+bool script_jobs_are_up(const struct script_jobs *all, struct slice key)
 {
-	return control_is_up(script_jobs_control(all));
+	const struct node *n = topology_node(all->topology, key);
+
+	return n && control_is_up(n->control);
 }
 
 bool script_jobs_are_done(const struct script_jobs *all)
 {
-	return list_empty(&all->waiting);
+	return all->nwaiting == 0;
 }
 
 static struct script_job *script_job_new(struct script_jobs *all, int db, enum script_id script,

@@ -4,7 +4,9 @@
  * release, a probe of a lock that clients wait for. If Redis does not know the script, the job
  * sends its text. A call is made again until its time is over, if it could not be sent, if the
  * connection broke before the answer, or if Redis refused it because it is loading or busy. So
- * every job must do no harm when it is carried out twice.
+ * every job must do no harm when it is carried out twice. A job goes to the node that serves
+ * its first key, and follows a cluster's redirections; one whose node is away keeps no other
+ * waiting.
  *
  *                   sent                  answered
  *   script_job_run() ---> in flight ------------------> fn(reply)
@@ -30,7 +32,7 @@
 struct script_jobs; /* a worker's */
 
 /* All outlive it. `process`: what the proofs of this process are made with. */
-struct script_jobs *script_jobs_new(struct timers *timers, const struct topology *topology,
+struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process);
 /* No call is made again from now on; those that wait are given up: their functions run. */
 void script_jobs_stop(struct script_jobs *all);
@@ -52,14 +54,18 @@ enum key_naming script_jobs_naming(const struct script_jobs *all);
  * secret is valid until the next call. */
 struct rewrite_how script_jobs_how(struct script_jobs *all, int db);
 
-/* Would a call be sent at once? */
-bool script_jobs_are_up(const struct script_jobs *all);
+/* Would a call about `key` be sent at once? */
+bool script_jobs_are_up(const struct script_jobs *all, struct slice key);
 
 /* Is no job waiting for Redis, or to be run again? Those in flight do not count. */
 bool script_jobs_are_done(const struct script_jobs *all);
 
-/* Redis is back: makes the calls that wait for that at once. */
-void script_jobs_resume(struct script_jobs *all);
+/* The node is back: makes the calls that wait for that at once. */
+void script_jobs_resume(struct script_jobs *all, struct node *at);
+/* Other nodes serve some of the keys: makes the calls that wait at once. */
+void script_jobs_rerouted(struct script_jobs *all);
+/* The node, which is none of the topology's any more, is about to be freed. */
+void script_jobs_forget(struct script_jobs *all, struct node *at);
 
 /* The answer, valid during the call; an error of Redis' included. NULL: given up. */
 typedef void script_job_fn(void *arg, const redisReply *reply);
