@@ -29,7 +29,7 @@ static void update_events(struct stream *s)
 {
 	int events = (s->paused ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
 
-	if (stream_is_open(s))
+	if (stream_is_open(s) && !s->peer)
 		watch_change(s->flusher->loop, &s->watch, events);
 }
 
@@ -72,6 +72,8 @@ static size_t write_some(struct stream *s, struct slice bytes)
 {
 	ssize_t n;
 
+	if (s->peer)
+		return s->peer->ops->take(s->peer, bytes);
 	do
 		n = transmit(stream_fd(s), bytes);
 	while (n < 0 && errno == EINTR);
@@ -98,7 +100,9 @@ static void write_out(struct stream *s)
 	}
 	if (buf_cap(&s->out))
 		release_out(s);
-	if (s->shut && shutdown(stream_fd(s), SHUT_WR) < 0)
+	if (s->shut && s->peer)
+		s->peer->ops->on_shutdown(s->peer);
+	else if (s->shut && shutdown(stream_fd(s), SHUT_WR) < 0)
 		stream_fail(s, errno);
 }
 
@@ -181,12 +185,28 @@ void stream_attach(struct stream *s, int fd)
 	write_out(s);
 }
 
+void stream_attach_peer(struct stream *s, struct stream_peer *peer)
+{
+	s->peer = peer;
+	write_out(s);
+}
+
+void stream_peer_ready(struct stream *s)
+{
+	if (s->writing)
+		stream_on_writable(s);
+}
+
 void stream_close(struct stream *s)
 {
 	int fd = watch_stop(s->flusher->loop, &s->watch);
+	struct stream_peer *peer = s->peer;
 
 	if (fd >= 0)
 		close(fd);
+	s->peer = NULL;
+	if (peer)
+		peer->ops->on_close(peer);
 	list_remove(&s->dirty);
 	release_out(s);
 }
@@ -224,6 +244,8 @@ void stream_pause(struct stream *s)
 {
 	s->paused = true;
 	update_events(s);
+	if (s->peer)
+		s->peer->ops->on_pause(s->peer, true);
 }
 
 void stream_resume(struct stream *s)
@@ -232,6 +254,8 @@ void stream_resume(struct stream *s)
 		return;
 	s->paused = false;
 	update_events(s);
+	if (s->peer)
+		s->peer->ops->on_pause(s->peer, false);
 }
 
 void stream_send(struct stream *s, struct slice bytes)
@@ -248,7 +272,9 @@ void stream_send(struct stream *s, struct slice bytes)
 		stream_fail(s, ENOMEM);
 		return;
 	}
-	if (stream_is_open(s))
+	if (s->peer)
+		stream_on_writable(s);
+	else if (stream_is_open(s))
 		set_writing(s, true);
 }
 
@@ -257,6 +283,11 @@ void stream_queue(struct stream *s, struct slice bytes)
 	if (s->error || s->shut || bytes.n == 0)
 		return;
 	if (buf_cap(&s->out) == 0) {
+		/* There is no system call to be saved. */
+		if (s->peer) {
+			stream_send(s, bytes);
+			return;
+		}
 		s->out = s->flusher->spare;
 		s->flusher->spare = BUF_INIT;
 	}
@@ -264,8 +295,11 @@ void stream_queue(struct stream *s, struct slice bytes)
 		stream_fail(s, ENOMEM);
 		return;
 	}
-	if (!stream_is_open(s) || s->writing)
+	if (!stream_is_open(s) || s->writing) {
+		if (s->peer)
+			stream_on_writable(s);
 		return;
+	}
 	if (list_empty(&s->dirty))
 		list_append(&s->flusher->dirty, &s->dirty);
 	/* Its owner would have to pause now, and need not if the socket takes this. */

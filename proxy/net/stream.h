@@ -9,6 +9,10 @@
  * the source of what it sends; on_drained() tells when to go on. A stream with nothing to write
  * owns no buffer. Callbacks may not free the stream's memory; stream_close() may be called
  * anywhere.
+ *
+ * In place of a socket, a peer in this process may be at the other end. It takes what is sent
+ * as a socket would, as much as it likes; what it has to say it says to the stream's owner
+ * directly.
  */
 #ifndef HASP_NET_STREAM_H
 #define HASP_NET_STREAM_H
@@ -36,6 +40,28 @@ struct stream_ops {
 	void (*on_drained)(struct stream *s);
 };
 
+struct stream_peer;
+
+/* None of them may call back into the stream. */
+struct stream_peer_ops {
+	/* Returns how many of the bytes it takes, from the first on; the others come again with
+	 * stream_peer_ready(). */
+	size_t (*take)(struct stream_peer *p, struct slice bytes);
+	/* All was taken, and nothing will come behind it. */
+	void (*on_shutdown)(struct stream_peer *p);
+	/* The owner wants no more bytes for now, or again. */
+	void (*on_pause)(struct stream_peer *p, bool paused);
+	/* The stream was closed: the peer may say nothing more. */
+	void (*on_close)(struct stream_peer *p);
+	/* Memory that it keeps on behalf of the stream. */
+	size_t (*nbytes)(const struct stream_peer *p);
+};
+
+/* Embedded in what stands in place of a socket. */
+struct stream_peer {
+	const struct stream_peer_ops *ops;
+};
+
 /* Flushes the streams of a loop at the end of each turn. */
 struct stream_flusher {
 	struct ev_loop *loop;
@@ -52,6 +78,7 @@ struct stream {
 	const struct stream_ops *ops;
 	struct watch watch;
 	void *owner;
+	struct stream_peer *peer; /* NULL: there is a socket, or nothing yet */
 	struct buf out; /* bytes to be written */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	int error; /* errno of the write that failed; 0: none did */
@@ -69,13 +96,17 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
                  void *owner);
 /* `fd`: a connected non-blocking socket, which the stream owns from now on. */
 void stream_attach(struct stream *s, int fd);
+/* In place of a socket: `peer` is told what waits in `out` now. */
+void stream_attach_peer(struct stream *s, struct stream_peer *peer);
+/* The peer takes more of what it has not taken before. */
+void stream_peer_ready(struct stream *s);
 /* Closes the socket and drops what was not written. Harmless when closed. */
 void stream_close(struct stream *s);
 static inline bool stream_is_open(const struct stream *s)
 {
-	return watch_fd(&s->watch) >= 0;
+	return watch_fd(&s->watch) >= 0 || s->peer;
 }
-/* Its socket; -1: it is closed. */
+/* Its socket; -1: it has none. */
 static inline int stream_fd(const struct stream *s)
 {
 	return watch_fd(&s->watch);

@@ -223,6 +223,8 @@ size_t link_user_nbytes(const struct link_user *u)
 	if (!l)
 		return 0;
 	nbytes = l->reply.to == u ? buf_cap(&l->reply.captured) : 0;
+	if (l->stream.peer)
+		nbytes += l->stream.peer->ops->nbytes(l->stream.peer);
 	if (!l->shared)
 		nbytes += buf_cap(&l->stream.out) + buf_cap(&l->held_back) +
 		          l->fifo.cap * sizeof(*l->fifo.runs);
@@ -406,6 +408,16 @@ void link_make_opaque(struct link *l)
 		link_set_state(l, LINK_TURNING_OPAQUE);
 		link_try_opaque(l);
 	}
+}
+
+void link_end(struct link *l, const char *reason)
+{
+	link_go_down(l, LINK_BROKEN, reason);
+}
+
+void link_peer_ready(struct link *l)
+{
+	stream_peer_ready(&l->stream);
 }
 
 void link_pause(struct link *l)

@@ -60,6 +60,7 @@ enum link_end {
 };
 
 struct link;
+struct link_login;
 
 struct link_ops {
 	/* Bytes of replies, in order. */
@@ -138,6 +139,12 @@ struct link_env {
 	struct log_limit ends; /* of lines about links that end */
 	const char *own_name; /* how the names of hasp's own connections begin; NULL: they have
 	                       * none */
+	/* What is to be at the far end of a new link, in place of a server: something in this
+	 * process, which answers by link_receive(). `accepted`: of link_new_accepted(), else
+	 * NULL. NULL: links connect to `address`. */
+	struct stream_peer *(*connect)(struct link_env *env, struct link *l,
+	                               const struct link_login *accepted);
+	void *far; /* of connect() */
 	/* A link was connected, so Redis is there. May be NULL. */
 	void (*on_connected)(void *arg);
 	void *arg;
@@ -165,6 +172,15 @@ struct link_login {
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
 /* The same for hasp's own purposes: it does not count, and may always be had. */
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
+/* (env->connect) A link for one user that stands for a shared one: its far end knows that
+ * `login` was accepted, and sees to it that it is in force. */
+struct link *link_new_accepted(struct link_env *env, const struct link_login *login);
+/* (env->connect) The far end says something; it ends the link, as if a connection had broken.
+ */
+void link_receive(struct link *l, struct slice bytes);
+void link_end(struct link *l, const char *reason);
+/* (env->connect) The far end takes more of what was sent. */
+void link_peer_ready(struct link *l);
 /* Closes the connection; its users are on it no more, and get no callback. NULL is allowed. */
 void link_close(struct link *l);
 /* Frees the links that were closed since the last call. Once per turn of the loop. */

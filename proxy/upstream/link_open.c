@@ -136,8 +136,7 @@ static struct dial *start_dial(struct link *l)
 	return dial_start(&env->dialer, &env->address, link_on_dialled, l);
 }
 
-static struct link *open_link(struct link_env *env, bool own, bool shared,
-                              const struct link_login *login)
+static struct link *link_alloc(struct link_env *env, bool own, bool shared)
 {
 	struct link *l = xcalloc(1, sizeof(*l));
 
@@ -148,11 +147,30 @@ static struct link *open_link(struct link_env *env, bool own, bool shared,
 	list_append(&env->open, &l->node);
 	list_init(&l->users);
 	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
+	return l;
+}
+
+/* `accepted`: of link_new_accepted(). */
+static void link_begin(struct link *l, const struct link_login *accepted)
+{
+	struct link_env *env = l->env;
+
+	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
+	if (env->connect)
+		stream_attach_peer(&l->stream, env->connect(env, l, accepted));
+	else
+		l->dial = start_dial(l);
+	env->nopen += !l->own;
+}
+
+static struct link *open_link(struct link_env *env, bool own, bool shared,
+                              const struct link_login *login)
+{
+	struct link *l = link_alloc(env, own, shared);
+
 	if (login)
 		send_login(l, login);
-	link_set_state(l, l->logins_due ? LINK_LOGGING_IN : LINK_OPEN);
-	l->dial = start_dial(l);
-	env->nopen += !own;
+	link_begin(l, NULL);
 	return l;
 }
 
@@ -164,4 +182,12 @@ struct link *link_new(struct link_env *env, bool shared, const struct link_login
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login)
 {
 	return open_link(env, true, shared, login);
+}
+
+struct link *link_new_accepted(struct link_env *env, const struct link_login *login)
+{
+	struct link *l = link_alloc(env, false, true);
+
+	link_begin(l, login);
+	return l;
 }

@@ -331,6 +331,22 @@ static bool is_lost(int error)
 	       error == EHOSTDOWN || error == ENETDOWN;
 }
 
+static void take_bytes(struct link *l, const char *p, size_t n)
+{
+	struct segment g = { link_sole_user(l), p };
+
+	if (l->state == LINK_OPAQUE)
+		forward_segment(l, &g, p + n);
+	else
+		scan_replies(l, p, n);
+}
+
+void link_receive(struct link *l, struct slice bytes)
+{
+	if (l->state != LINK_CLOSED)
+		take_bytes(l, bytes.p, bytes.n);
+}
+
 void link_on_readable(struct stream *s)
 {
 	struct link *l = stream_owner(s);
@@ -340,14 +356,10 @@ void link_on_readable(struct stream *s)
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return;
 	l->nreads++;
-	if (n < 0 && is_lost(errno)) {
+	if (n < 0 && is_lost(errno))
 		link_fail(l, strerror(errno));
-	} else if (n <= 0) {
+	else if (n <= 0)
 		link_go_down(l, LINK_BROKEN, n < 0 ? strerror(errno) : "closed by the server");
-	} else if (l->state == LINK_OPAQUE) {
-		struct segment g = { link_sole_user(l), scratch };
-		forward_segment(l, &g, scratch + n);
-	} else {
-		scan_replies(l, scratch, (size_t)n);
-	}
+	else
+		take_bytes(l, scratch, (size_t)n);
 }

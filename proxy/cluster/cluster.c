@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cluster/cluster.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+/* --- parts that no node takes
+ * -------------------------------------------------------------------- */
+
+static void on_tick(struct timer *t, double now)
+{
+	struct cluster *c = container_of(t, struct cluster, tick);
+	struct list looked_at, *node;
+
+	list_init(&looked_at);
+	list_move_all(&looked_at, &c->troubled);
+	while ((node = list_shift(&looked_at))) {
+		struct cluster_session *s = container_of(node, struct cluster_session,
+		                                         troubled);
+		bool stalled = s->stalled_since > 0;
+		if (dispatch_due(s, now) || stalled)
+			session_trouble(s);
+		/* The long request is looked at again. */
+		if (stalled)
+			session_wake(s);
+	}
+	if (!list_empty(&c->troubled))
+		cluster_start_tick(c);
+}
+
+/* --- beginning and end
+ * ---------------------------------------------------------------------------- */
+
+struct cluster *cluster_new(const struct cluster_how *how)
+{
+	struct cluster *c = xcalloc(1, sizeof(*c));
+
+	c->how = *how;
+	c->failover_wait = 10;
+	c->output_limit = SIZE_MAX;
+	c->on_tick = on_tick;
+	list_init(&c->sessions);
+	list_init(&c->dead);
+	list_init(&c->troubled);
+	freelist_init(&c->entries, sizeof(struct cluster_entry));
+	freelist_init(&c->requests, BUF_FIRST_SIZE);
+	return c;
+}
+
+void cluster_free(struct cluster *c)
+{
+	if (!c)
+		return;
+	HASP_ASSERT(list_empty(&c->sessions) && list_empty(&c->dead));
+	timer_stop(c->how.timers, &c->tick);
+	request_args_fini(&c->args);
+	buf_release(&c->text);
+	freelist_fini(&c->entries);
+	freelist_fini(&c->requests);
+	free(c);
+}
+
+static struct stream_peer *on_connect(struct link_env *env, struct link *l,
+                                      const struct link_login *accepted)
+{
+	return session_connect(env->far, l, accepted);
+}
+
+void cluster_serve(struct cluster *c, struct link_env *env)
+{
+	env->connect = on_connect;
+	env->far = c;
+}
+
+void cluster_set_failover_wait(struct cluster *c, int64_t ms)
+{
+	c->failover_wait = (double)ms / 1000;
+}
+
+void cluster_set_output_limit(struct cluster *c, size_t nbytes)
+{
+	c->output_limit = nbytes;
+}
+
+/* `fn` may close sessions: these stay in memory until cluster_reap(). */
+static void each_session(struct cluster *c, void (*fn)(struct cluster_session *s, void *arg),
+                         void *arg)
+{
+	struct list todo, *node;
+
+	list_init(&todo);
+	list_move_all(&todo, &c->sessions);
+	while ((node = list_shift(&todo))) {
+		list_append(&c->sessions, node);
+		fn(container_of(node, struct cluster_session, node), arg);
+	}
+}
+
+/* --- the map
+ * --------------------------------------------------------------------------------------- */
+
+static void use_map(struct cluster_session *s, void *arg)
+{
+	(void)arg;
+	dispatch_again(s);
+	/* A request may wait for what the map says now. */
+	if (s->starved)
+		session_wake(s);
+}
+
+void cluster_map_changed(struct cluster *c)
+{
+	each_session(c, use_map, NULL);
+}
+
+struct forgotten {
+	const struct node *node;
+	const char *why;
+};
+
+static void forget_node(struct cluster_session *s, void *arg)
+{
+	const struct forgotten *f = arg;
+	struct list *at, *next;
+
+	if (s->home == f->node)
+		s->home = NULL;
+	for (at = s->lanes.next; at != &s->lanes; at = next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		next = at->next;
+		if (l->node == f->node)
+			lane_forget(l, f->why);
+	}
+}
+
+void cluster_forget_node(struct cluster *c, struct node *n, const char *why)
+{
+	each_session(c, forget_node, &(struct forgotten){ n, why });
+	/* Sessions that are closed have left its links, but not yet forgotten it. */
+	for (struct list *at = c->dead.next; at != &c->dead; at = at->next)
+		container_of(at, struct cluster_session, node)->home = NULL;
+}
+
+void cluster_reap(struct cluster *c)
+{
+	struct list *node;
+
+	while ((node = list_shift(&c->dead)))
+		session_free(container_of(node, struct cluster_session, node));
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cluster: a Redis Cluster as one server. What its clients' links lead to is no connection but
+ * a session in memory, which sends each request to the node that serves its keys, and gives
+ * back the replies in the order of the requests.
+ *
+ *   client --> struct link --> session --> link to node A, B, C (the node's pool's, or its own)
+ *              (virtual)
+ *
+ * Each client has a virtual link of its own, so that none waits behind another's slow node. The
+ * links below are shared as those to a single server are. Redirections, and nodes that cannot
+ * be reached, are dealt with unseen for up to `failover_wait`. Source:
+ * https://redis.io/docs/reference/cluster-spec/
+ */
+#ifndef HASP_CLUSTER_CLUSTER_H
+#define HASP_CLUSTER_CLUSTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/timers.h"
+#include "commands/command.h"
+#include "upstream/link.h"
+#include "upstream/slot_map.h"
+
+struct cluster;
+
+struct cluster_how {
+	struct stream_flusher *flusher;
+	struct slot_map *map; /* which node serves which slot */
+	const struct commands *commands;
+	struct timers *timers;
+	/* The map may be wrong, or is not complete: ask the cluster. May be called often. */
+	void (*refresh)(void *arg);
+	void *arg;
+};
+
+struct cluster *cluster_new(const struct cluster_how *how);
+/* All virtual links are closed, and cluster_reap() was called. */
+void cluster_free(struct cluster *c);
+
+/* Makes links of `env` virtual: they lead to sessions. */
+void cluster_serve(struct cluster *c, struct link_env *env);
+
+/* A part that no node could take for so long is answered by an error. */
+void cluster_set_failover_wait(struct cluster *c, int64_t ms);
+/* So many bytes of replies that came before their turn may a client have; while there are more
+ * it is not read. */
+void cluster_set_output_limit(struct cluster *c, size_t nbytes);
+
+/* The map has changed: what waits for a node goes to the one that serves it now. */
+void cluster_map_changed(struct cluster *c);
+/* The node is not one of the cluster's primaries any more: no request goes there from now on,
+ * and where replies are due the client's link ends. */
+void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
+
+/* Frees the sessions of links that were closed. Once per turn of the loop. */
+void cluster_reap(struct cluster *c);
+
+#endif

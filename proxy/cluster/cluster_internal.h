@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cluster_internal: a cluster session, and what the files of this folder make it of.
+ *
+ *   virtual link -- take --> scan --> route --> entry in `entries`, with its parts
+ *                                                 |  part: one request for one node
+ *                                                 v
+ *                                               lane --> link to the node
+ *                                                 |
+ *   virtual link <-- out <-- the head's reply <-- part: answered, redirected, or its link broke
+ *                             ^ others' replies are kept in their entries until it is their
+ * turn
+ *
+ *   cluster.c           what all sessions share; the far end of virtual links; time
+ *   cluster_session.c   requests are taken; backpressure; beginning and end
+ *   routing.c           what a request is to a cluster: which entry it becomes
+ *   session_command.c   those that change the session, on all of its links
+ *   dispatch.c          which node a part is for; parts that no node has taken
+ *   lane.c              a session's links to the nodes
+ *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
+ *   replay.c            the session commands that are in force
+ *   entry.c             entries, parts, and the order of the replies
+ *   session_out.c       bytes for the virtual link; the session's state
+ *
+ * A part is kept whole until its reply is known not to be a redirection, so that it can be sent
+ * again. A part whose outcome is not known ends the virtual link, as Redis' death ends a real
+ * one.
+ */
+#ifndef HASP_CLUSTER_CLUSTER_INTERNAL_H
+#define HASP_CLUSTER_CLUSTER_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/freelist.h"
+#include "base/list.h"
+#include "cluster/cluster.h"
+#include "net/watch.h"
+#include "resp/request.h"
+#include "resp/view.h"
+#include "upstream/link.h"
+#include "upstream/node.h"
+#include "upstream/pool.h"
+
+struct cluster {
+	struct cluster_how how;
+	double failover_wait; /* seconds */
+	size_t output_limit;
+	struct list sessions, dead; /* of cluster_session */
+	struct list troubled; /* sessions with parts that cannot be sent */
+	struct timer tick; /* runs while there are such */
+	timer_fn *on_tick;
+	size_t nhomes; /* homes that were given out: they go round */
+	struct freelist entries; /* struct cluster_entry */
+	struct freelist requests; /* of BUF_FIRST_SIZE: parts' requests and replies */
+	struct request_args args; /* of the request that is looked at */
+	struct buf text; /* scratch */
+};
+
+/* --- entries and parts -------------------------------------------------------------------- */
+
+/* What becomes of a part. Only part_set_state() writes it.
+ *
+ *   NEW ---> HELD ---> SENT ---> DONE
+ *    |        ^  ^      |         ^  in vain for failover_wait: an error is its answer
+ *    '-> SENT |  |      | redirected
+ *             |  |      v
+ *             |  '--- RETRY */
+enum part_state {
+	PART_NEW, /* not sent yet */
+	PART_HELD, /* in lane->held: there is no link yet to send it on */
+	PART_SENT, /* its reply is due on `lane` */
+	PART_RETRY, /* in session->retries: no node took it; sent again at `retry_at` */
+	PART_DONE, /* answered */
+	PART_NSTATES,
+};
+
+/* One request for one node. */
+struct cluster_part {
+	struct list node; /* in lane->held or session->retries */
+	struct cluster_entry *entry;
+	struct lane *lane; /* in PART_HELD and PART_SENT */
+	struct node *to; /* it is for this node, whatever the slots; NULL: for its slot's */
+	struct node *asked; /* this one is to be asked next, behind ASKING; NULL: no */
+	int slot; /* -1: none; then, without `to`, it is for the session's home */
+	enum part_state state;
+	bool redirected; /* once at least */
+	bool streamed; /* it was passed on as it came: `request` is empty */
+	double since; /* clock since when no node takes it; 0: it was not refused yet */
+	double retry_at; /* clock; in PART_RETRY */
+	const char *why; /* no node took it; a literal */
+	struct buf request; /* the bytes, to be sent again */
+	struct buf reply; /* the whole reply, if the entry has `merge` */
+};
+
+/* A request of the client: what is answered by one reply. */
+struct cluster_entry {
+	struct list node; /* in session->entries */
+	struct cluster_session *session;
+	struct cluster_part *parts; /* &only, or an array of its own */
+	size_t nparts, ndone; /* 0: its reply is synthetic, see entry_answer() */
+	struct cluster_part only;
+	/* All parts are answered: appends the entry's reply to `out`, made of parts[i].reply.
+	 * NULL: the reply of the only part is forwarded as it comes. */
+	void (*merge)(struct cluster_entry *e, struct buf *out);
+	/* A part was answered, and not by a redirection. `captured`: its bytes, if `captures`
+	 * is set and they are not too long. NULL: nobody needs to know. */
+	void (*on_reply)(struct cluster_entry *e, struct cluster_part *p,
+	                 const struct resp_reply *r, struct slice captured);
+	void *arg; /* of the two, theirs */
+	void (*free_arg)(void *arg); /* NULL: `arg` need not be freed */
+	struct buf reply; /* what came before its turn */
+	bool done; /* no more of its reply will come */
+	bool muted; /* its reply is dropped: CLIENT REPLY */
+	bool captures; /* on_reply() wants the replies' bytes */
+	bool begins_stream; /* unless its reply is an error, bytes follow without end: MONITOR
+	                     */
+	bool ends; /* when it is delivered the virtual link ends: QUIT */
+};
+
+/* A new entry behind all others, whose `nparts` are to be set. */
+struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts);
+/* Copies `request`. `slot`: -1: none. `to`: NULL: the slot's node, or the home. */
+void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
+                    struct slice request);
+/* `reply` is the reply of an entry without parts. */
+void entry_answer(struct cluster_entry *e, struct slice reply);
+/* Both: a reply of hasp's own in its place in the order. */
+void entry_answer_new(struct cluster_session *s, struct slice reply);
+/* The replies of entries at the head that are done are put into `out`. */
+void session_advance(struct cluster_session *s);
+/* The session is closed. */
+void entries_free(struct cluster_session *s);
+
+/* Bytes of its reply came. */
+void part_on_bytes(struct cluster_part *p, struct slice bytes);
+/* Its reply is whole. */
+void part_on_reply(struct cluster_part *p, const struct resp_reply *r, struct slice captured);
+/* `error` is its reply: a line of ours. */
+void part_fail(struct cluster_part *p, struct slice error);
+void part_set_state(struct cluster_part *p, enum part_state state);
+
+static inline struct cluster_session *part_session(const struct cluster_part *p)
+{
+	return p->entry->session;
+}
+
+/* --- redirections ---------------------------------------------------------------------------
+ */
+
+/* The part's reply is the error `line`. True: it was a redirection, or another error that says
+ * the node did not carry the request out; the part is going to be sent again. */
+bool redirection_take(struct cluster_part *p, struct slice line);
+/* No node takes the part now: it is tried again a little later. `why`: a literal. */
+void redirection_later(struct cluster_part *p, const char *why);
+
+/* --- dispatch --------------------------------------------------------------------------------
+ */
+
+/* All parts of the entry are set: they are sent, as soon as that is possible. */
+void entry_start(struct cluster_entry *e);
+/* Sends the part to the node that serves it, or holds it until that is possible. */
+void part_dispatch(struct cluster_part *p);
+/* Parts that are due are sent again; those that no node took for too long fail. Returns whether
+ * there are still such. */
+bool dispatch_due(struct cluster_session *s, double now);
+/* The map has changed: parts that are not sent may have another node now. */
+void dispatch_again(struct cluster_session *s);
+
+/* --- lanes -----------------------------------------------------------------------------------
+ */
+
+/* Only lane_set_state() writes it.
+ *
+ *   CLOSED --> WAITING --> REPLAYING --> READY
+ *     ^           |            |           |
+ *     '-----------'------------'-----------'  the link could not be had, or ended */
+enum lane_state {
+	LANE_CLOSED, /* no link */
+	LANE_WAITING, /* for a shared link of the node's pool, or for one of its own to connect
+	               */
+	LANE_REPLAYING, /* the session's commands are on their way */
+	LANE_READY,
+	LANE_NSTATES,
+};
+
+/* A session's way to one node: a link that it shares, or has of its own. */
+struct lane {
+	struct list in_session; /* in session->lanes */
+	struct cluster_session *session;
+	struct node *node;
+	struct link_user user;
+	struct pool_waiter waiter;
+	struct list held; /* parts, the oldest first */
+	enum lane_state state;
+	size_t nsent; /* parts in PART_SENT */
+	unsigned replays_due; /* answers to replay_send() */
+	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
+	bool own; /* the link is nobody else's */
+	bool in_frame, in_push; /* bytes of a frame, of a push came, and not its end */
+};
+
+/* The session's lane to the node; made if need be. */
+struct lane *lane_get(struct cluster_session *s, struct node *n);
+/* Sends the part, or holds it until the lane is ready. */
+void lane_send(struct lane *l, struct cluster_part *p);
+/* A command's reply is discarded, and a fault of it ends the session: for replay.c. */
+void lane_send_replay(struct lane *l, struct slice request);
+/* The same on all other lanes of the session than the part's, that are ready. */
+void lanes_send_replay(struct cluster_session *s, const struct cluster_part *p,
+                       struct slice request);
+/* The beginning of a long request, on a lane that is ready. The rest is for its link. */
+void lane_stream(struct lane *l, struct cluster_part *p, struct slice bytes);
+/* Makes a lane that is closed try to be READY. */
+void lane_open(struct lane *l);
+/* The node is none of the cluster's any more: the lane is freed. Where replies are due the
+ * session ends, with `why`. */
+void lane_forget(struct lane *l, const char *why);
+/* The session is closed: its lanes leave their links; later they are freed. */
+void lanes_leave(struct cluster_session *s);
+void lanes_free(struct cluster_session *s);
+
+/* --- session commands ------------------------------------------------------------------------
+ */
+
+enum replay_kind {
+	REPLAY_NONE, /* it is no such command */
+	REPLAY_LOGIN,
+	REPLAY_HELLO,
+	REPLAY_RESET, /* nothing is in force any more */
+	REPLAY_NAME,
+	REPLAY_INFO,
+	REPLAY_TRACKING,
+	REPLAY_NO_EVICT,
+	REPLAY_NO_LRU,
+};
+
+/* A command that was accepted. A later one of the same kind takes its place. */
+struct replayed {
+	struct list node; /* in replay.commands */
+	uint8_t kind; /* enum replay_kind */
+	struct buf request;
+};
+
+/* Session commands that were accepted, oldest first: each new link of a lane gets them. */
+struct replay {
+	struct list commands;
+};
+
+void replay_init(struct replay *r);
+void replay_fini(struct replay *r);
+bool replay_is_empty(const struct replay *r);
+/* The first for NULL; NULL after the last. */
+const struct replayed *replay_next(const struct replay *r, const struct replayed *after);
+void replay_add(struct replay *r, enum replay_kind kind, struct slice request);
+/* Is the request one that changes what a connection is to Redis? Then it is taken, and true
+ * returned; *taken false: all that came before has to be answered first. */
+bool session_command_take(struct cluster_session *s, const struct command *c,
+                          const struct resp_view *req, struct slice bytes, bool *taken);
+
+/* --- the session ----------------------------------------------------------------------------
+ */
+
+/* Only session_set_flow() writes it.
+ *
+ *   OPEN <--> BARRIER         from each of them to ENDING and CLOSED
+ *    | ^-----> STREAMING
+ *    '-------> RAW */
+enum cluster_flow {
+	FLOW_OPEN, /* requests are taken as they come */
+	FLOW_BARRIER, /* none is taken until all that were are answered */
+	FLOW_STREAMING, /* the rest of a long request is passed on as it comes */
+	FLOW_RAW, /* what comes and goes on `stream_lane` are bytes */
+	FLOW_ENDING, /* no request is taken any more; the link ends when all is delivered */
+	FLOW_CLOSED, /* the virtual link is gone; freed by cluster_reap() */
+	FLOW_NSTATES,
+};
+
+enum reply_mode { REPLY_ON, REPLY_SKIP_NEXT, REPLY_OFF }; /* CLIENT REPLY */
+
+struct cluster_session {
+	struct stream_peer peer; /* the far end of `link` */
+	struct link *link; /* virtual; NULL: FLOW_CLOSED */
+	struct cluster *cluster;
+	struct list node; /* in cluster->sessions or cluster->dead */
+	struct list troubled; /* in cluster->troubled while a part cannot be sent */
+	enum cluster_flow flow;
+	struct list entries; /* struct cluster_entry, the oldest first */
+	size_t nentries;
+	struct list lanes;
+	struct lane *last; /* of `lanes`: the one asked for last; NULL: none */
+	struct list retries; /* parts in PART_RETRY, the oldest first */
+	struct node *home; /* for what names no key; NULL: not chosen yet */
+	struct lane *stream_lane; /* in STREAMING, RAW; NULL: what streams is dropped */
+	struct request_scan scan; /* in STREAMING */
+	double stalled_since; /* clock since when a long request waits for its lane; 0: none */
+	struct replay replay;
+	enum reply_mode reply_mode;
+	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
+	struct buf out; /* replies in order, for the link */
+	struct buf pushes; /* what answers no request, until the head's reply is whole */
+	size_t kept; /* bytes of replies that came before their turn */
+	uint32_t map_version; /* of the map by which `entries` were routed */
+	struct link_login login; /* (shares) its strings are in `login_text` */
+	char *login_text;
+	bool shares; /* lanes are on shared links of the nodes' pools */
+	bool starved; /* the link has requests that were not taken */
+	bool paused; /* the link takes no replies */
+	bool shut; /* the client sends no more */
+	bool advancing; /* entries that are answered are being taken off, or must not be */
+	bool head_begun; /* a part of the first entry's reply is in `out`, or was delivered */
+};
+
+/* dispatch_due() will be called for sessions in `troubled`. */
+void cluster_start_tick(struct cluster *c);
+
+/* The far end of a virtual link. `accepted`: as in link_env.connect. */
+struct stream_peer *session_connect(struct cluster *c, struct link *l,
+                                    const struct link_login *accepted);
+void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
+/* The virtual link ends: the outcome of a request is not known. */
+void session_break(struct cluster_session *s, const char *reason);
+/* Frees a session that is FLOW_CLOSED. */
+void session_free(struct cluster_session *s);
+/* The node for what names no key: the same as long as it is there. NULL: none is known. */
+struct node *session_home(struct cluster_session *s);
+/* Gives the link what is in `out`, unless it is paused. The link's user may do anything then.
+ */
+void session_deliver(struct cluster_session *s);
+/* Links of its own are read no faster than the client reads. */
+void session_steer_lanes(struct cluster_session *s);
+/* Bytes for the link: they are delivered at the end of the turn. */
+void session_put(struct cluster_session *s, struct slice bytes);
+/* The same of what answers no request: not in the middle of a reply. */
+void session_push(struct cluster_session *s, struct slice bytes);
+/* Something has changed for which requests or bytes wait: it is looked at in this turn. */
+void session_wake(struct cluster_session *s);
+/* A part cannot be sent: dispatch_due() will be called. */
+void session_trouble(struct cluster_session *s);
+
+/* --- routing
+ * ---------------------------------------------------------------------------------- */
+
+/* Takes one whole request. False: not before all that came before is answered. */
+bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
+	__attribute__((warn_unused_result));
+/* Which slot the beginning of a long request is for; -1: it has no key. `whole`: all arguments
+ * are there. Returns false if more of it must be there to tell. */
+bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot)
+	__attribute__((warn_unused_result));
+
+#endif

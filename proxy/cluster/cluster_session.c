@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cluster_session: the far end of one virtual link: takes the requests that the link sends, and
+ * gives it the replies. What it cannot take yet waits in the link's stream, so that a client
+ * that runs ahead is not read, as with a socket that is full.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+/* A request that goes on behind so many bytes is passed on as it comes. */
+#define STREAM_FROM ((size_t)16 * 1024)
+/* One whose key does not come within so many goes to the home node. */
+#define STREAM_KEY_MAX ((size_t)128 * 1024)
+/* So many requests may be in flight. */
+#define ENTRIES_MAX ((size_t)4096)
+static struct cluster_session *session_of(struct stream_peer *p)
+{
+	return container_of(p, struct cluster_session, peer);
+}
+
+/* --- requests
+ * ----------------------------------------------------------------------------------- */
+
+static bool has_room(const struct cluster_session *s)
+{
+	return s->nentries < ENTRIES_MAX && s->kept < s->cluster->output_limit;
+}
+
+/* The rest of what streams. Returns how much of it was passed on. */
+static size_t stream_on(struct cluster_session *s, const char *p, size_t n)
+{
+	struct lane *l = s->stream_lane;
+	enum resp_result r;
+	size_t used;
+
+	if (l && link_is_full(l->user.link))
+		return 0;
+	r = request_scan(&s->scan, p, n, &used);
+	if (l)
+		link_send(l->user.link, slice_of(p, used));
+	if (r == RESP_MORE)
+		return used;
+	s->stream_lane = NULL;
+	session_set_flow(s, r == RESP_OK ? FLOW_OPEN : FLOW_ENDING);
+	return used;
+}
+
+/* The lane did not become ready in time; what comes of the request is dropped. */
+static void refuse_stream(struct cluster_session *s)
+{
+	entry_answer_new(s,
+	                 SLICE_LIT("-ERR hasp: no primary takes this request: its node cannot "
+	                           "be reached\r\n"));
+	s->stream_lane = NULL;
+	s->stalled_since = 0;
+	session_set_flow(s, FLOW_STREAMING);
+}
+
+/* Is the lane ready for a stream? If not, time runs. */
+static bool is_lane_ready(struct cluster_session *s, struct lane *l)
+{
+	double now = timers_now(s->cluster->how.timers);
+
+	if (l->state == LANE_READY) {
+		s->stalled_since = 0;
+		return true;
+	}
+	if (l->state == LANE_CLOSED)
+		lane_open(l);
+	if (l->state == LANE_READY)
+		return true;
+	if (s->stalled_since == 0)
+		s->stalled_since = now;
+	session_trouble(s);
+	return false;
+}
+
+/* Passes the beginning of a long request on, as far as it is there: `scan` has seen `used`
+ * bytes of it. Returns how many bytes were passed. */
+static size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
+                                   const struct request_scan *scan, size_t used)
+{
+	struct cluster *c = s->cluster;
+	struct cluster_entry *e;
+	struct resp_view view;
+	struct node *to;
+	struct lane *l;
+	int slot = -1;
+	bool whole;
+
+	/* On shared links requests are whole. */
+	if (s->shares || n < STREAM_FROM)
+		return 0;
+	view = request_view(&c->args, p, n, &whole);
+	if (!routing_early(s, &view, &slot) && n < STREAM_KEY_MAX)
+		return 0;
+	s->starved = true;
+	if (s->stalled_since > 0 &&
+	    timers_now(c->how.timers) - s->stalled_since >= c->failover_wait) {
+		refuse_stream(s);
+		return 0;
+	}
+	to = slot >= 0 ? slot_map_node(c->how.map, (unsigned)slot) : session_home(s);
+	if (!to) {
+		c->how.refresh(c->how.arg);
+		if (s->stalled_since == 0)
+			s->stalled_since = timers_now(c->how.timers);
+		session_trouble(s);
+		return 0;
+	}
+	l = lane_get(s, to);
+	if (!is_lane_ready(s, l))
+		return 0;
+	s->starved = false;
+	e = entry_begin(s, 1);
+	e->only.slot = slot;
+	lane_stream(l, &e->only, slice_of(p, used));
+	s->stream_lane = l;
+	s->scan = *scan;
+	session_set_flow(s, FLOW_STREAMING);
+	return used;
+}
+
+/* Redis answers the bytes up to here with a protocol error, and closes. */
+static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t used)
+{
+	struct cluster_entry *e = entry_begin(s, 1);
+
+	entry_set_part(e, 0, -1, NULL, slice_of(p, used));
+	e->ends = true;
+	entry_start(e);
+	session_set_flow(s, FLOW_ENDING);
+	return used;
+}
+
+/* The request at `p`. Returns its length; or how much of it was passed on; 0: none of it. */
+static size_t session_take_request(struct cluster_session *s, const char *p, size_t n)
+{
+	struct request_args *args = &s->cluster->args;
+	size_t used = request_scan_simple(p, n, args);
+
+	if (used == 0) {
+		struct request_scan scan = { 0 };
+		enum resp_result r = request_scan_args(&scan, p, n, &used, args);
+
+		if (r == RESP_BAD)
+			return session_pass_bad(s, p, used);
+		if (r == RESP_MORE)
+			return session_begin_stream(s, p, n, &scan, used);
+		if (scan.empty)
+			return used;
+	}
+	if (routing_take(s, &(struct resp_view){ args->argc, args->argv }, slice_of(p, used)))
+		return used;
+	if (s->flow == FLOW_OPEN)
+		session_set_flow(s, FLOW_BARRIER);
+	s->starved = true;
+	return 0;
+}
+
+/* All that was taken is answered. Another map may be used now. */
+static void reopen(struct cluster_session *s)
+{
+	if (!list_empty(&s->entries))
+		return;
+	s->map_version = s->cluster->how.map->version;
+	if (s->flow == FLOW_BARRIER)
+		session_set_flow(s, FLOW_OPEN);
+}
+
+/* Parts that were redirected, or routed by another map, are answered before more is sent: a
+ * request behind them may be of the same key. */
+static bool is_barred(const struct cluster_session *s)
+{
+	return s->map_version != s->cluster->how.map->version || !list_empty(&s->retries);
+}
+
+static size_t take_some(struct cluster_session *s, const char *p, size_t n)
+{
+	switch (s->flow) {
+	case FLOW_STREAMING:
+		return stream_on(s, p, n);
+	case FLOW_RAW:
+		link_send(s->stream_lane->user.link, slice_of(p, n));
+		return n;
+	case FLOW_ENDING:
+		/* Nobody is going to answer it. */
+		return n;
+	case FLOW_OPEN:
+		if (is_barred(s))
+			session_set_flow(s, FLOW_BARRIER);
+		if (s->flow == FLOW_OPEN && has_room(s))
+			return session_take_request(s, p, n);
+		s->starved = true;
+		return 0;
+	case FLOW_BARRIER:
+		s->starved = true;
+		return 0;
+	case FLOW_CLOSED:
+	case FLOW_NSTATES:
+		break;
+	}
+	return 0;
+}
+
+static size_t on_take(struct stream_peer *peer, struct slice bytes)
+{
+	struct cluster_session *s = session_of(peer);
+	size_t at = 0, used;
+
+	reopen(s);
+	s->starved = false;
+	do {
+		used = take_some(s, bytes.p + at, bytes.n - at);
+		at += used;
+	} while (used && at < bytes.n);
+	request_args_trim(&s->cluster->args);
+	return at;
+}
+
+/* --- beginning and end
+ * -------------------------------------------------------------------------- */
+
+/* Nothing more can come: the link ends as a connection would. */
+static bool is_session_over(const struct cluster_session *s)
+{
+	if (!list_empty(&s->entries) || buf_len(&s->out) || s->starved)
+		return false;
+	return s->flow == FLOW_ENDING || (s->shut && s->flow != FLOW_RAW);
+}
+
+static void on_deliver(struct watch *w, int events)
+{
+	struct cluster_session *s = container_of(w, struct cluster_session, deliver);
+
+	(void)events;
+	if (!list_empty(&s->retries))
+		(void)dispatch_due(s, timers_now(s->cluster->how.timers));
+	session_deliver(s);
+	if (s->flow == FLOW_CLOSED)
+		return;
+	reopen(s);
+	if (s->starved && s->flow != FLOW_BARRIER && has_room(s))
+		link_peer_ready(s->link);
+	if (s->flow != FLOW_CLOSED && is_session_over(s))
+		link_end(s->link, "closed by the server");
+}
+
+static void on_shutdown(struct stream_peer *peer)
+{
+	struct cluster_session *s = session_of(peer);
+
+	s->shut = true;
+	session_wake(s);
+}
+
+static void on_pause(struct stream_peer *peer, bool paused)
+{
+	struct cluster_session *s = session_of(peer);
+
+	s->paused = paused;
+	session_steer_lanes(s);
+	if (!paused)
+		session_wake(s);
+}
+
+static void on_close(struct stream_peer *peer)
+{
+	struct cluster_session *s = session_of(peer);
+
+	session_set_flow(s, FLOW_CLOSED);
+	s->link = NULL;
+	(void)watch_stop(s->cluster->how.flusher->loop, &s->deliver);
+	lanes_leave(s);
+	list_remove(&s->troubled);
+	list_remove(&s->node);
+	list_append(&s->cluster->dead, &s->node);
+}
+
+static size_t on_nbytes(const struct stream_peer *peer)
+{
+	const struct cluster_session *s = container_of(peer, const struct cluster_session,
+	                                               peer);
+
+	return s->kept + buf_cap(&s->out) + buf_cap(&s->pushes) +
+	       s->nentries * (sizeof(struct cluster_entry) + BUF_FIRST_SIZE);
+}
+
+static const struct stream_peer_ops peer_ops = {
+	.take = on_take,
+	.on_shutdown = on_shutdown,
+	.on_pause = on_pause,
+	.on_close = on_close,
+	.nbytes = on_nbytes,
+};
+
+/* The strings of `login` need not live as long as the session. */
+static void keep_login(struct cluster_session *s, const struct link_login *login)
+{
+	const char *const from[] = { login->user, login->password, login->name };
+	const char **const to[] = { &s->login.user, &s->login.password, &s->login.name };
+	size_t n = 0;
+	char *p;
+
+	s->login = *login;
+	for (size_t i = 0; i < 3; i++)
+		n += from[i] ? strlen(from[i]) + 1 : 0;
+	if (n == 0)
+		return;
+	p = s->login_text = xmalloc(n);
+	for (size_t i = 0; i < 3; i++) {
+		if (!from[i])
+			continue;
+		n = strlen(from[i]) + 1;
+		memcpy(p, from[i], n);
+		*to[i] = p;
+		p += n;
+	}
+}
+
+struct stream_peer *session_connect(struct cluster *c, struct link *l,
+                                    const struct link_login *accepted)
+{
+	struct cluster_session *s = xcalloc(1, sizeof(*s));
+
+	s->peer.ops = &peer_ops;
+	s->link = l;
+	s->cluster = c;
+	list_init(&s->troubled);
+	list_init(&s->entries);
+	list_init(&s->lanes);
+	list_init(&s->retries);
+	watch_init(&s->deliver, on_deliver);
+	replay_init(&s->replay);
+	s->map_version = c->how.map->version;
+	s->shares = accepted;
+	if (accepted)
+		keep_login(s, accepted);
+	list_append(&c->sessions, &s->node);
+	return &s->peer;
+}
+
+void session_free(struct cluster_session *s)
+{
+	HASP_ASSERT(s->flow == FLOW_CLOSED);
+	entries_free(s);
+	lanes_free(s);
+	replay_fini(&s->replay);
+	buf_release(&s->out);
+	buf_release(&s->pushes);
+	list_remove(&s->node);
+	free(s->login_text);
+	free(s);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * dispatch: which node a part is for, now; and parts that no node has taken: they are sent
+ * again, and fail when that was in vain for failover_wait.
+ */
+#include <stdio.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+void entry_start(struct cluster_entry *e)
+{
+	for (size_t i = 0; i < e->nparts; i++)
+		part_dispatch(&e->parts[i]);
+}
+
+/* NULL: it is not known. */
+static struct node *node_of(struct cluster_part *p)
+{
+	struct cluster_session *s = part_session(p);
+	const struct slot_map *map = s->cluster->how.map;
+
+	if (p->asked && slot_map_has(map, p->asked))
+		return p->asked;
+	p->asked = NULL;
+	if (p->to)
+		return slot_map_has(map, p->to) ? p->to : NULL;
+	return p->slot >= 0 ? slot_map_node(map, (unsigned)p->slot) : session_home(s);
+}
+
+void part_dispatch(struct cluster_part *p)
+{
+	struct cluster_session *s = part_session(p);
+	struct node *n = node_of(p);
+
+	if (!n) {
+		s->cluster->how.refresh(s->cluster->how.arg);
+		redirection_later(p, "no node is known to serve it");
+		return;
+	}
+	lane_send(lane_get(s, n), p);
+}
+
+/* --- parts that no node has taken --- */
+
+static void fail_late(struct cluster_part *p)
+{
+	const struct slot_map *map = part_session(p)->cluster->how.map;
+	const struct node *n = p->lane        ? p->lane->node
+	                       : p->slot >= 0 ? slot_map_node(map, (unsigned)p->slot)
+	                                      : NULL;
+	const char *address = n ? slot_map_address(map, n) : NULL;
+	char text[512], what[32] = "commands without a key";
+
+	if (p->slot >= 0)
+		snprintf(what, sizeof(what), "slot %d", p->slot);
+	snprintf(text, sizeof(text), "-ERR hasp: no primary for %s%s%s%s: %s\r\n", what,
+	         address ? " (" : "", address ? address : "", address ? ")" : "", p->why);
+	p->lane = NULL;
+	part_fail(p, slice_str(text));
+}
+
+static bool fails_now(const struct cluster_part *p, double now)
+{
+	bool is_unsent = p->state == PART_HELD || p->state == PART_RETRY;
+
+	return is_unsent && now - p->since >= part_session(p)->cluster->failover_wait;
+}
+
+static void fail_those_late(struct cluster_session *s, double now)
+{
+	/* Entries that end must stay in the list meanwhile. */
+	s->advancing = true;
+	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
+		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+		for (size_t i = 0; i < e->nparts; i++)
+			if (fails_now(&e->parts[i], now))
+				fail_late(&e->parts[i]);
+	}
+	s->advancing = false;
+	session_advance(s);
+}
+
+static bool has_held(const struct cluster_session *s)
+{
+	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
+		if (!list_empty(&container_of(at, const struct lane, in_session)->held))
+			return true;
+	return false;
+}
+
+bool dispatch_due(struct cluster_session *s, double now)
+{
+	if (list_empty(&s->retries) && !has_held(s))
+		return false;
+	fail_those_late(s, now);
+	while (s->flow != FLOW_CLOSED && !list_empty(&s->retries)) {
+		struct cluster_part *p = container_of(s->retries.next, struct cluster_part,
+		                                      node);
+		if (p->retry_at > now)
+			break;
+		list_remove(&p->node);
+		part_dispatch(p);
+	}
+	return s->flow != FLOW_CLOSED && (!list_empty(&s->retries) || has_held(s));
+}
+
+void dispatch_again(struct cluster_session *s)
+{
+	struct list parts, *node;
+
+	/* In the order of the requests, for now they may meet at one node. */
+	list_init(&parts);
+	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
+		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+		for (size_t i = 0; i < e->nparts; i++) {
+			struct cluster_part *p = &e->parts[i];
+			if (p->state != PART_HELD && p->state != PART_RETRY)
+				continue;
+			list_remove(&p->node);
+			list_append(&parts, &p->node);
+		}
+	}
+	while ((node = list_shift(&parts)))
+		part_dispatch(container_of(node, struct cluster_part, node));
+}

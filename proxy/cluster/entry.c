@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * entry: the requests of a session, in order, and what becomes of their replies.
+ *
+ *   entries:   A (head)           B                   C
+ *              its bytes go on    kept in B.reply     one part of two is answered
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+#define MAY_FOLLOW(state) (1u << (state))
+
+static const unsigned next_states[PART_NSTATES] = {
+	[PART_NEW] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
+	             MAY_FOLLOW(PART_DONE),
+	[PART_HELD] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
+	              MAY_FOLLOW(PART_DONE),
+	[PART_SENT] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
+	              MAY_FOLLOW(PART_DONE),
+	[PART_RETRY] = MAY_FOLLOW(PART_HELD) | MAY_FOLLOW(PART_SENT) | MAY_FOLLOW(PART_RETRY) |
+	               MAY_FOLLOW(PART_DONE),
+	[PART_DONE] = 0,
+};
+
+void part_set_state(struct cluster_part *p, enum part_state state)
+{
+	HASP_ASSERT(next_states[p->state] & (1u << state));
+	p->state = state;
+}
+
+/* --- beginning and end ---------------------------------------------------------------------
+ */
+
+static void part_init(struct cluster_part *p, struct cluster_entry *e)
+{
+	list_init(&p->node);
+	p->entry = e;
+	p->slot = -1;
+}
+
+struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts)
+{
+	struct cluster_entry *e = freelist_take(&s->cluster->entries);
+
+	memset(e, 0, sizeof(*e));
+	e->session = s;
+	e->nparts = nparts;
+	e->parts = nparts > 1 ? xcalloc(nparts, sizeof(*e->parts)) : &e->only;
+	for (size_t i = 0; i < nparts; i++)
+		part_init(&e->parts[i], e);
+	e->muted = s->reply_mode != REPLY_ON;
+	if (s->reply_mode == REPLY_SKIP_NEXT)
+		s->reply_mode = REPLY_ON;
+	list_append(&s->entries, &e->node);
+	s->nentries++;
+	return e;
+}
+
+void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
+                    struct slice request)
+{
+	struct cluster_part *p = &e->parts[i];
+
+	p->slot = slot;
+	p->to = to;
+	buf_take(&p->request, &e->session->cluster->requests);
+	buf_append(&p->request, request);
+}
+
+static void entry_end(struct cluster_entry *e)
+{
+	struct cluster *c = e->session->cluster;
+
+	for (size_t i = 0; i < e->nparts; i++) {
+		struct cluster_part *p = &e->parts[i];
+		list_remove(&p->node);
+		buf_give(&p->request, &c->requests);
+		buf_give(&p->reply, &c->requests);
+	}
+	if (e->parts != &e->only)
+		free(e->parts);
+	if (e->free_arg)
+		e->free_arg(e->arg);
+	list_remove(&e->node);
+	e->session->nentries--;
+	buf_give(&e->reply, &c->requests);
+	freelist_give(&c->entries, e);
+}
+
+void entries_free(struct cluster_session *s)
+{
+	while (!list_empty(&s->entries))
+		entry_end(container_of(s->entries.next, struct cluster_entry, node));
+}
+
+/* --- the order of the replies ------------------------------------------------------------- */
+
+static bool is_head(const struct cluster_entry *e)
+{
+	return e->session->entries.next == &e->node;
+}
+
+/* Bytes of the entry's reply. */
+static void entry_forward(struct cluster_entry *e, struct slice bytes)
+{
+	struct cluster_session *s = e->session;
+
+	if (e->muted || bytes.n == 0)
+		return;
+	if (is_head(e)) {
+		s->head_begun = true;
+		session_put(s, bytes);
+		return;
+	}
+	if (buf_cap(&e->reply) == 0)
+		buf_take(&e->reply, &s->cluster->requests);
+	buf_append(&e->reply, bytes);
+	s->kept += bytes.n;
+}
+
+/* What was kept of the entry's reply has its turn. */
+static void forward_kept(struct cluster_entry *e)
+{
+	struct cluster_session *s = e->session;
+
+	s->head_begun = buf_len(&e->reply) > 0;
+	s->kept -= buf_len(&e->reply);
+	session_put(s, buf_slice(&e->reply));
+	buf_give(&e->reply, &s->cluster->requests);
+}
+
+/* The link may be given bytes meanwhile, and its user send requests. */
+void session_advance(struct cluster_session *s)
+{
+	struct cluster_entry *e;
+	bool ends = false, advanced = false;
+
+	if (s->advancing)
+		return;
+	s->advancing = true;
+	while (!list_empty(&s->entries)) {
+		e = container_of(s->entries.next, struct cluster_entry, node);
+		if (buf_len(&e->reply))
+			forward_kept(e);
+		if (!e->done)
+			break;
+		ends = e->ends;
+		advanced = true;
+		entry_end(e);
+		s->head_begun = false;
+		if (buf_len(&s->pushes)) {
+			session_put(s, buf_slice(&s->pushes));
+			buf_release(&s->pushes);
+		}
+	}
+	s->advancing = false;
+	if (ends && s->flow != FLOW_CLOSED)
+		session_set_flow(s, FLOW_ENDING);
+	/* More requests may be taken. */
+	if (advanced)
+		session_wake(s);
+}
+
+static void entry_finish(struct cluster_entry *e)
+{
+	struct buf merged = BUF_INIT;
+
+	if (e->merge) {
+		e->merge(e, &merged);
+		entry_forward(e, buf_slice(&merged));
+		buf_release(&merged);
+	}
+	e->done = true;
+	if (is_head(e))
+		session_advance(e->session);
+}
+
+void entry_answer(struct cluster_entry *e, struct slice reply)
+{
+	HASP_ASSERT(e->nparts == 0 && !e->done);
+	entry_forward(e, reply);
+	entry_finish(e);
+}
+
+void entry_answer_new(struct cluster_session *s, struct slice reply)
+{
+	entry_answer(entry_begin(s, 0), reply);
+}
+
+/* --- parts ---------------------------------------------------------------------------------
+ */
+
+void part_on_bytes(struct cluster_part *p, struct slice bytes)
+{
+	if (p->entry->merge) {
+		if (buf_cap(&p->reply) == 0)
+			buf_take(&p->reply, &part_session(p)->cluster->requests);
+		buf_append(&p->reply, bytes);
+	} else {
+		entry_forward(p->entry, bytes);
+	}
+}
+
+void part_on_reply(struct cluster_part *p, const struct resp_reply *r, struct slice captured)
+{
+	struct cluster_entry *e = p->entry;
+
+	part_set_state(p, PART_DONE);
+	e->ndone++;
+	if (e->on_reply)
+		e->on_reply(e, p, r, captured);
+	p->lane = NULL;
+	if (e->ndone == e->nparts)
+		entry_finish(e);
+}
+
+void part_fail(struct cluster_part *p, struct slice error)
+{
+	struct resp_reply r = { .type = '-' };
+
+	list_remove(&p->node);
+	part_on_bytes(p, error);
+	part_on_reply(p, &r, error);
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lane: a session's links to the nodes. A session that shares takes its place on a link of each
+ * node's pool; another one opens links of its own, on which its session commands are replayed
+ * before anything else is sent.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+#define MAY_FOLLOW(state) (1u << (state))
+
+static const unsigned next_states[LANE_NSTATES] = {
+	[LANE_CLOSED] = MAY_FOLLOW(LANE_WAITING) | MAY_FOLLOW(LANE_READY),
+	[LANE_WAITING] = MAY_FOLLOW(LANE_REPLAYING) | MAY_FOLLOW(LANE_READY) |
+	                 MAY_FOLLOW(LANE_CLOSED),
+	[LANE_REPLAYING] = MAY_FOLLOW(LANE_READY) | MAY_FOLLOW(LANE_CLOSED),
+	[LANE_READY] = MAY_FOLLOW(LANE_CLOSED),
+};
+
+static void lane_set_state(struct lane *l, enum lane_state state)
+{
+	HASP_ASSERT(next_states[l->state] & (1u << state));
+	l->state = state;
+}
+
+/* --- what is sent ----------------------------------------------------------------------------
+ */
+
+/* The reply is looked at before it is passed on. */
+static unsigned part_flags(const struct cluster_entry *e)
+{
+	unsigned flags = LINK_INTERCEPT | LINK_NOTIFY;
+
+	if (e->captures)
+		flags |= LINK_CAPTURE;
+	if (e->begins_stream)
+		flags |= LINK_BEGINS_STREAM;
+	return flags;
+}
+
+static void put_on_link(struct lane *l, struct cluster_part *p)
+{
+	struct link *link = l->user.link;
+
+	part_set_state(p, PART_SENT);
+	p->lane = l;
+	l->nsent++;
+	if (p->asked) {
+		link_expect(&l->user, LINK_DISCARD, NULL);
+		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
+	}
+	link_expect(&l->user, part_flags(p->entry), p);
+	link_queue(link, buf_slice(&p->request));
+}
+
+void lane_send(struct lane *l, struct cluster_part *p)
+{
+	if (l->state == LANE_READY && list_empty(&l->held)) {
+		put_on_link(l, p);
+		return;
+	}
+	part_set_state(p, PART_HELD);
+	p->lane = l;
+	p->why = "it does not answer";
+	if (p->since == 0)
+		p->since = timers_now(l->session->cluster->how.timers);
+	list_append(&l->held, &p->node);
+	session_trouble(l->session);
+	if (l->state == LANE_CLOSED)
+		lane_open(l);
+}
+
+void lane_send_replay(struct lane *l, struct slice request)
+{
+	l->replays_due++;
+	link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD, NULL);
+	link_queue(l->user.link, request);
+}
+
+void lanes_send_replay(struct cluster_session *s, const struct cluster_part *p,
+                       struct slice request)
+{
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		if (l != p->lane && l->state == LANE_READY)
+			lane_send_replay(l, request);
+	}
+}
+
+void lane_stream(struct lane *l, struct cluster_part *p, struct slice bytes)
+{
+	part_set_state(p, PART_SENT);
+	p->lane = l;
+	p->streamed = true;
+	l->nsent++;
+	link_expect(&l->user, part_flags(p->entry), p);
+	link_send(l->user.link, bytes);
+}
+
+static void send_held(struct lane *l)
+{
+	struct list *node;
+
+	while (l->state == LANE_READY && (node = list_shift(&l->held)))
+		put_on_link(l, container_of(node, struct cluster_part, node));
+	session_wake(l->session);
+}
+
+/* The link is there, and has logged in if it is a shared one. */
+static void lane_begin(struct lane *l)
+{
+	l->in_frame = l->in_push = false;
+	if (!l->session->shares && !replay_is_empty(&l->session->replay)) {
+		lane_set_state(l, LANE_REPLAYING);
+		for (const struct replayed *r = replay_next(&l->session->replay, NULL); r;
+		     r = replay_next(&l->session->replay, r))
+			lane_send_replay(l, buf_slice(&r->request));
+		return;
+	}
+	lane_set_state(l, LANE_READY);
+	send_held(l);
+}
+
+static void lane_leave(struct lane *l)
+{
+	pool_waiter_end(&l->waiter);
+	if (l->user.link && l->own)
+		link_close(l->user.link);
+	else
+		link_leave(&l->user);
+}
+
+/* --- the link's end --------------------------------------------------------------------------
+ */
+
+/* Parts that the node never saw look for a node anew. */
+static void give_up_held(struct lane *l, const char *why)
+{
+	struct list held, *node;
+
+	list_init(&held);
+	list_move_all(&held, &l->held);
+	while ((node = list_shift(&held)))
+		redirection_later(container_of(node, struct cluster_part, node), why);
+}
+
+/* `why` for the client. */
+static void lane_end(struct lane *l, const char *why, const char *held_why)
+{
+	struct cluster_session *s = l->session;
+	const struct slot_map *map = s->cluster->how.map;
+	const char *address = slot_map_address(map, l->node);
+	bool breaks = l->nsent || l->replays_due || s->stream_lane == l;
+	char reason[512];
+
+	lane_set_state(l, LANE_CLOSED);
+	l->nsent = 0;
+	l->replays_due = 0;
+	s->cluster->how.refresh(s->cluster->how.arg);
+	if (breaks) {
+		snprintf(reason, sizeof(reason), "%s%s%s", address ? address : "",
+		         address ? ": " : "", why);
+		session_break(s, reason);
+	} else {
+		give_up_held(l, held_why);
+	}
+}
+
+static void lane_drop(struct lane *l, const char *why)
+{
+	if (l->state == LANE_CLOSED)
+		return;
+	lane_leave(l);
+	lane_end(l, why, why);
+}
+
+/* --- the link's callbacks
+ * ---------------------------------------------------------------------- */
+
+static void lane_on_bytes(void *owner, struct slice bytes)
+{
+	struct lane *l = owner;
+	struct cluster_session *s = l->session;
+	struct cluster_part *p;
+
+	if (s->flow == FLOW_CLOSED)
+		return;
+	if (s->flow == FLOW_RAW && l == s->stream_lane) {
+		session_put(s, bytes);
+		return;
+	}
+	if (!l->in_frame)
+		l->in_push = *bytes.p == '>';
+	l->in_frame = true;
+	p = l->in_push ? NULL : l->error ? l->error : link_head(&l->user);
+	if (p)
+		part_on_bytes(p, bytes);
+	else
+		session_push(s, bytes);
+}
+
+static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
+                          struct slice captured)
+{
+	struct lane *l = owner;
+	struct cluster_part *p = tag;
+
+	l->in_frame = l->in_push = false;
+	if (!p) {
+		if (--l->replays_due == 0 && l->state == LANE_REPLAYING) {
+			lane_set_state(l, LANE_READY);
+			send_held(l);
+		}
+		return;
+	}
+	l->nsent--;
+	l->error = NULL;
+	part_on_reply(p, r, captured);
+}
+
+static bool lane_on_line(void *owner, void *tag, struct slice line)
+{
+	struct lane *l = owner;
+	struct cluster_part *p = tag;
+	char reason[256];
+
+	l->in_frame = l->in_push = false;
+	if (!p) {
+		/* What Redis has accepted on one node, another one refuses. */
+		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
+		         line.p + 1);
+		lane_drop(l, reason);
+		return false;
+	}
+	if (redirection_take(p, line))
+		return false;
+	/* The link forwards it when the part is its head no more. */
+	l->error = p;
+	return true;
+}
+
+static bool lane_on_frame(void *owner, const struct reply_scan *frame)
+{
+	struct lane *l = owner;
+
+	l->in_frame = l->in_push = false;
+	return frame->reply.type == '>';
+}
+
+static void lane_on_stream(void *owner, void *tag)
+{
+	struct lane *l = owner;
+	struct cluster_part *p = tag;
+	struct resp_reply r = { .type = '+' };
+
+	l->nsent--;
+	l->session->stream_lane = l;
+	session_set_flow(l->session, FLOW_RAW);
+	part_on_reply(p, &r, SLICE_NONE);
+}
+
+/* A link of the session's own is connected; or it takes bytes again. */
+static void lane_on_drained(void *owner)
+{
+	struct lane *l = owner;
+
+	if (l->state == LANE_WAITING && !l->user.waiting)
+		lane_begin(l);
+	else
+		session_wake(l->session);
+}
+
+static void lane_on_ready(void *owner)
+{
+	struct lane *l = owner;
+
+	if (l->state == LANE_WAITING)
+		lane_begin(l);
+}
+
+static void lane_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
+{
+	struct lane *l = owner;
+
+	(void)inflight;
+	if (end == LINK_REFUSED) {
+		lane_set_state(l, LANE_CLOSED);
+		session_break(l->session, reason);
+		return;
+	}
+	lane_end(l, reason, "it cannot be reached");
+}
+
+static const struct link_ops lane_link_ops = {
+	.on_bytes = lane_on_bytes,
+	.on_reply = lane_on_reply,
+	.on_line = lane_on_line,
+	.on_frame = lane_on_frame,
+	.on_stream = lane_on_stream,
+	.on_drained = lane_on_drained,
+	.on_ready = lane_on_ready,
+	.on_down = lane_on_down,
+};
+
+/* --- the node's pool
+ * ---------------------------------------------------------------------------- */
+
+static void lane_on_pool_ready(struct pool_waiter *w)
+{
+	struct lane *l = container_of(w, struct lane, waiter);
+
+	lane_set_state(l, LANE_CLOSED);
+	lane_open(l);
+}
+
+static void lane_on_pool_failed(struct pool_waiter *w, enum link_end end, const char *reason)
+{
+	struct lane *l = container_of(w, struct lane, waiter);
+
+	lane_on_down(l, end, reason, 0);
+}
+
+static const struct pool_ops lane_pool_ops = { lane_on_pool_ready, lane_on_pool_failed };
+
+static void lane_share(struct lane *l)
+{
+	struct pool *pool = l->node->pool;
+	const struct link_login *login = &l->session->login;
+
+	pool_set_ops(pool, &lane_pool_ops);
+	switch (pool_ask(pool, login, true, &l->waiter)) {
+	case POOL_READY:
+		pool_join(pool, login, &l->user);
+		lane_set_state(l, LANE_WAITING);
+		lane_begin(l);
+		break;
+	case POOL_LATER:
+		lane_set_state(l, LANE_WAITING);
+		break;
+	case POOL_NEVER:
+		/* There are too many logins. */
+		lane_set_state(l, LANE_WAITING);
+		l->own = true;
+		link_join(link_new(&l->node->links, false, login), &l->user);
+		break;
+	}
+}
+
+void lane_open(struct lane *l)
+{
+	HASP_ASSERT(l->state == LANE_CLOSED);
+	if (l->session->shares) {
+		lane_share(l);
+		return;
+	}
+	lane_set_state(l, LANE_WAITING);
+	l->own = true;
+	link_join(link_new(&l->node->links, false, NULL), &l->user);
+}
+
+/* --- a session's lanes
+ * -------------------------------------------------------------------------- */
+
+static struct lane *lane_new(struct cluster_session *s, struct node *n)
+{
+	struct lane *l = xcalloc(1, sizeof(*l));
+
+	l->session = s;
+	l->node = n;
+	list_init(&l->held);
+	pool_waiter_init(&l->waiter);
+	link_user_init(&l->user, &lane_link_ops, l);
+	list_append(&s->lanes, &l->in_session);
+	return l;
+}
+
+struct lane *lane_get(struct cluster_session *s, struct node *n)
+{
+	if (s->last && s->last->node == n)
+		return s->last;
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		if (l->node == n)
+			return s->last = l;
+	}
+	return s->last = lane_new(s, n);
+}
+
+void lane_forget(struct lane *l, const char *why)
+{
+	struct cluster_session *s = l->session;
+
+	lane_drop(l, why);
+	if (s->flow == FLOW_CLOSED)
+		return;
+	if (s->last == l)
+		s->last = NULL;
+	list_remove(&l->in_session);
+	free(l);
+}
+
+void lanes_leave(struct cluster_session *s)
+{
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
+		lane_leave(container_of(at, struct lane, in_session));
+}
+
+void lanes_free(struct cluster_session *s)
+{
+	struct list *node;
+
+	while ((node = list_shift(&s->lanes)))
+		free(container_of(node, struct lane, in_session));
+	s->last = s->stream_lane = NULL;
+}

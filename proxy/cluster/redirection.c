@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * redirection: requests that a node did not carry out are sent again, to the node that it
+ * names, or a little later. The client sees none of it, unless no node takes one for
+ * failover_wait.
+ *
+ *   MOVED slot address    that node serves the slot from now on
+ *   ASK slot address      for this request alone, behind ASKING
+ *   TRYAGAIN              some of the keys are on their way to another node
+ *   CLUSTERDOWN           the slot is served by none, or too many nodes are gone
+ *
+ * Source: https://redis.io/docs/reference/cluster-spec/ ("Redirection and resharding")
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/cluster_internal.h"
+
+/* Before a request is sent again that was redirected more than once, or could not be sent. */
+#define RETRY_SECONDS 0.05
+
+/* Without the dash and the line end. */
+static struct slice error_text(struct slice line)
+{
+	return slice_of(line.p + 1, line.n > 3 ? line.n - 3 : 0);
+}
+
+/* Not before those that are there already: one may be of the same key. */
+static void put_into_retries(struct cluster_part *p, const char *why, double seconds)
+{
+	struct cluster_session *s = part_session(p);
+	double now = timers_now(s->cluster->how.timers);
+
+	part_set_state(p, PART_RETRY);
+	p->lane = NULL;
+	p->why = why;
+	if (p->since == 0)
+		p->since = now;
+	p->retry_at = now + seconds;
+	list_append(&s->retries, &p->node);
+	session_trouble(s);
+	session_wake(s);
+}
+
+void redirection_later(struct cluster_part *p, const char *why)
+{
+	put_into_retries(p, why, RETRY_SECONDS);
+}
+
+/* The node that the redirection names: `SLOT HOST:PORT`; without a host it is the one that was
+ * asked. NULL: it names none. */
+static struct node *named_node(const struct cluster_part *p, struct slice rest)
+{
+	struct slot_map *map = part_session(p)->cluster->how.map;
+	const char *asked = slot_map_address(map, p->lane->node);
+	struct slice slot, address;
+	char text[300];
+
+	if (!slice_cut(&rest, ' ', &slot) || !slice_cut(&rest, ' ', &address))
+		return NULL;
+	if (address.n && address.p[0] == ':' && asked) {
+		const char *colon = strrchr(asked, ':');
+		snprintf(text, sizeof(text), "%.*s%.*s", (int)(colon - asked), asked,
+		         (int)address.n, address.p);
+		address = slice_str(text);
+	}
+	return slot_map_get(map, address);
+}
+
+/* It was passed on as it came, so there is nothing to be sent again. */
+static void fail_streamed(struct cluster_part *p, struct slice error)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+	         "-ERR hasp: the request was not carried out, and is too long to be kept and "
+	         "sent "
+	         "again: %.*s\r\n",
+	         (int)error.n, error.p);
+	part_fail(p, slice_str(text));
+}
+
+enum redirection { REDIRECTION_NONE, REDIRECTION_MOVED, REDIRECTION_ASK, REDIRECTION_WAIT };
+
+static const struct {
+	struct slice word;
+	enum redirection what;
+	const char *why; /* no node takes the request */
+} redirections[] = {
+	{ SLICE_LIT("MOVED"), REDIRECTION_MOVED, "its nodes disagree on who serves it" },
+	{ SLICE_LIT("ASK"), REDIRECTION_ASK, "it is on its way to another node" },
+	{ SLICE_LIT("TRYAGAIN"), REDIRECTION_WAIT,
+	  "its keys are on their way to another node" },
+	{ SLICE_LIT("CLUSTERDOWN"), REDIRECTION_WAIT, "the cluster is down" },
+};
+
+/* Most errors are none. *why: a literal. */
+static enum redirection redirection_of(struct slice word, const char **why)
+{
+	for (size_t i = 0; i < sizeof(redirections) / sizeof(redirections[0]); i++) {
+		if (!slice_eq(word, redirections[i].word))
+			continue;
+		*why = redirections[i].why;
+		return redirections[i].what;
+	}
+	return REDIRECTION_NONE;
+}
+
+bool redirection_take(struct cluster_part *p, struct slice line)
+{
+	struct cluster_session *s = part_session(p);
+	struct cluster *c = s->cluster;
+	struct slice error = error_text(line), rest = error, word;
+	struct node *n = NULL;
+	enum redirection what;
+	const char *why;
+	bool at_once;
+
+	if (!slice_cut(&rest, ' ', &word))
+		return false;
+	what = redirection_of(word, &why);
+	if (what == REDIRECTION_NONE)
+		return false;
+	if (what != REDIRECTION_WAIT)
+		n = named_node(p, rest);
+	if (what == REDIRECTION_MOVED && n && p->slot >= 0)
+		slot_map_move(c->how.map, (unsigned)p->slot, n);
+	if (what != REDIRECTION_ASK)
+		c->how.refresh(c->how.arg);
+	p->lane->nsent--;
+	p->asked = what == REDIRECTION_ASK ? n : NULL;
+	at_once = n && !p->redirected;
+	p->redirected = true;
+	if (p->streamed)
+		fail_streamed(p, error);
+	else
+		/* Nodes may disagree, and send it to and fro. */
+		put_into_retries(p, why, at_once ? 0 : RETRY_SECONDS);
+	return true;
+}

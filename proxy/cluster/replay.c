@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * replay: the session commands that Redis has accepted from a session's client.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+static void replayed_free(struct replayed *r)
+{
+	list_remove(&r->node);
+	buf_release(&r->request);
+	free(r);
+}
+
+void replay_init(struct replay *r)
+{
+	list_init(&r->commands);
+}
+
+void replay_fini(struct replay *r)
+{
+	while (!list_empty(&r->commands))
+		replayed_free(container_of(r->commands.next, struct replayed, node));
+}
+
+bool replay_is_empty(const struct replay *r)
+{
+	return list_empty(&r->commands);
+}
+
+const struct replayed *replay_next(const struct replay *r, const struct replayed *after)
+{
+	const struct list *at = after ? after->node.next : r->commands.next;
+
+	return at == &r->commands ? NULL : container_of(at, const struct replayed, node);
+}
+
+/* SETINFO has two attributes, of which each counts. */
+static void forget_kind(struct replay *r, enum replay_kind kind)
+{
+	struct list *at, *next;
+
+	for (at = r->commands.next; at != &r->commands; at = next) {
+		struct replayed *one = container_of(at, struct replayed, node);
+		next = at->next;
+		if (one->kind == kind && kind != REPLAY_INFO)
+			replayed_free(one);
+	}
+}
+
+void replay_add(struct replay *r, enum replay_kind kind, struct slice request)
+{
+	struct replayed *one;
+
+	forget_kind(r, kind);
+	one = xcalloc(1, sizeof(*one));
+	one->kind = kind;
+	buf_append(&one->request, request);
+	list_append(&r->commands, &one->node);
+}

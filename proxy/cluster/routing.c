@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * routing: what a request is to a cluster: for the node of its keys' slot, for the session's
+ * home node if it names no key, or one that hasp answers itself.
+ */
+#include "cluster/cluster_internal.h"
+#include "cluster/plan.h"
+
+static void send_one(struct cluster_session *s, int slot, struct slice bytes)
+{
+	struct cluster_entry *e = entry_begin(s, 1);
+
+	entry_set_part(e, 0, slot, NULL, bytes);
+	part_dispatch(&e->only);
+}
+
+/* What changes the session, or ends it. Returns whether it was one of those. */
+static bool take_session_command(struct cluster_session *s, const struct command *c,
+                                 struct slice bytes)
+{
+	struct cluster_entry *e;
+
+	switch ((enum command_session)c->facts.session) {
+	case SESSION_QUIT:
+		e = entry_begin(s, 0);
+		e->ends = true;
+		entry_answer(e, SLICE_LIT("+OK\r\n"));
+		return true;
+	case SESSION_MONITOR:
+		e = entry_begin(s, 1);
+		e->begins_stream = true;
+		entry_set_part(e, 0, -1, NULL, bytes);
+		entry_start(e);
+		return true;
+	case SESSION_SYNC:
+		entry_answer_new(s, SLICE_LIT("-ERR hasp: a replica cannot be fed by a whole "
+		                              "cluster\r\n"));
+		return true;
+	case SESSION_MULTI:
+	case SESSION_WATCH:
+	case SESSION_SUBSCRIBE:
+	case SESSION_PSUBSCRIBE:
+	case SESSION_SSUBSCRIBE:
+		entry_answer_new(
+			s, SLICE_LIT("-ERR hasp: this command is not possible in front of "
+		                     "a cluster\r\n"));
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void follow_plan(struct cluster_session *s, const struct plan *p, struct slice bytes)
+{
+	switch (p->kind) {
+	case PLAN_HOME:
+		send_one(s, -1, bytes);
+		break;
+	case PLAN_SLOT:
+	case PLAN_MALFORMED:
+		send_one(s, p->slot, bytes);
+		break;
+	case PLAN_CROSSSLOT:
+	case PLAN_SPLIT:
+		entry_answer_new(s, plan_crossslot);
+		break;
+	case PLAN_EACH:
+	case PLAN_SCAN:
+		entry_answer_new(
+			s, SLICE_LIT("-ERR hasp: this command is not possible in front of "
+		                     "a cluster\r\n"));
+		break;
+	case PLAN_DISABLED:
+		entry_answer_new(s, plan_disabled);
+		break;
+	}
+}
+
+bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
+{
+	const struct command *c = commands_find(s->cluster->how.commands, req->argv[0]);
+	struct plan plan;
+	bool taken;
+
+	/* As most requests are. */
+	if (c && command_single_key(c) && req->argc > 1 && !c->facts.session &&
+	    c->facts.cluster == CLUSTER_KEYS) {
+		send_one(s, slot_of_key(req->argv[1]), bytes);
+		return true;
+	}
+	if (c && session_command_take(s, c, req, bytes, &taken))
+		return taken;
+	if (c && take_session_command(s, c, bytes))
+		return true;
+	plan = plan_request(c, req);
+	follow_plan(s, &plan, bytes);
+	return true;
+}
+
+bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot)
+{
+	const struct command *c = req->argc
+	                                  ? commands_get(s->cluster->how.commands, req->argv[0])
+	                                  : NULL;
+	size_t key;
+
+	*slot = -1;
+	if (req->argc == 0)
+		return false;
+	if (!c || c->keys == KEYS_NONE || c->first == 0)
+		return true;
+	if (command_key_args(c, req, &key, 1) == 0 || key >= req->argc)
+		return false;
+	*slot = slot_of_key(req->argv[key]);
+	return true;
+}

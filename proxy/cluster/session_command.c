@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session_command: commands that change what a connection is to Redis: the login, the protocol
+ * version, the name, tracking. A session has several connections, and to its client they are
+ * one. So such a command waits until all before it are answered, is sent to the home node, and
+ * if Redis accepts it there, to every other link of the session, now or when it is opened.
+ */
+#include "cluster/cluster_internal.h"
+#include "commands/args.h"
+
+/* Subcommands of CLIENT. */
+static const struct {
+	const char *name;
+	enum replay_kind kind;
+} of_client[] = {
+	{ "SETNAME", REPLAY_NAME },      { "SETINFO", REPLAY_INFO },
+	{ "TRACKING", REPLAY_TRACKING }, { "NO-EVICT", REPLAY_NO_EVICT },
+	{ "NO-TOUCH", REPLAY_NO_LRU },
+};
+
+static enum replay_kind kind_of(const struct command *c, const struct resp_view *req)
+{
+	switch ((enum command_session)c->facts.session) {
+	case SESSION_AUTH:
+		return REPLAY_LOGIN;
+	case SESSION_HELLO:
+		return req->argc > 1 ? REPLAY_HELLO : REPLAY_NONE;
+	case SESSION_RESET:
+		return REPLAY_RESET;
+	case SESSION_CLIENT:
+		break;
+	default:
+		return REPLAY_NONE;
+	}
+	for (size_t i = 0; req->argc > 1 && i < sizeof(of_client) / sizeof(of_client[0]); i++)
+		if (args_option(req->argv[1], of_client[i].name))
+			return of_client[i].kind;
+	return REPLAY_NONE;
+}
+
+/* The home node has answered. The entry's `arg` is the kind. */
+static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
+                        const struct resp_reply *r, struct slice captured)
+{
+	struct cluster_session *s = e->session;
+	enum replay_kind kind = (enum replay_kind)(uintptr_t)e->arg;
+	struct slice request = buf_slice(&p->request);
+
+	(void)captured;
+	if (resp_reply_is_error(r))
+		return;
+	if (kind == REPLAY_RESET)
+		replay_fini(&s->replay);
+	else
+		replay_add(&s->replay, kind, request);
+	lanes_send_replay(s, p, request);
+}
+
+static bool take_reply_mode(struct cluster_session *s, struct slice mode)
+{
+	if (args_option(mode, "ON")) {
+		s->reply_mode = REPLY_ON;
+		entry_answer_new(s, SLICE_LIT("+OK\r\n"));
+	} else if (args_option(mode, "OFF")) {
+		s->reply_mode = REPLY_OFF;
+	} else if (args_option(mode, "SKIP")) {
+		if (s->reply_mode == REPLY_ON)
+			s->reply_mode = REPLY_SKIP_NEXT;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* What cannot be so on several connections. */
+static bool refuse_on_several(struct cluster_session *s, const struct command *c,
+                              const struct resp_view *req)
+{
+	if (c->facts.session != SESSION_CLIENT || req->argc < 2)
+		return false;
+	if (args_option(req->argv[1], "CACHING")) {
+		entry_answer_new(s,
+		                 SLICE_LIT("-ERR hasp: CLIENT CACHING is not possible in front "
+		                           "of a cluster\r\n"));
+		return true;
+	}
+	if (!args_option(req->argv[1], "TRACKING"))
+		return false;
+	for (size_t i = 2; i < req->argc; i++) {
+		if (!args_option(req->argv[i], "REDIRECT"))
+			continue;
+		entry_answer_new(s, SLICE_LIT("-ERR hasp: CLIENT TRACKING with REDIRECT is not "
+		                              "possible in front of a cluster\r\n"));
+		return true;
+	}
+	return false;
+}
+
+bool session_command_take(struct cluster_session *s, const struct command *c,
+                          const struct resp_view *req, struct slice bytes, bool *taken)
+{
+	enum replay_kind kind = kind_of(c, req);
+	struct cluster_entry *e;
+
+	*taken = true;
+	if (c->facts.session == SESSION_CLIENT && req->argc == 3 &&
+	    args_option(req->argv[1], "REPLY") && take_reply_mode(s, req->argv[2]))
+		return true;
+	if (refuse_on_several(s, c, req))
+		return true;
+	if (kind == REPLAY_NONE)
+		return false;
+	*taken = list_empty(&s->entries);
+	if (!*taken)
+		return true;
+	e = entry_begin(s, 1);
+	entry_set_part(e, 0, -1, NULL, bytes);
+	e->on_reply = on_accepted;
+	e->arg = (void *)(uintptr_t)kind;
+	entry_start(e);
+	session_set_flow(s, FLOW_BARRIER);
+	return true;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session_out: what the files of a session tell it: its state, bytes for its link, and that
+ * there is something to be done. Replies are gathered and delivered behind all that is served
+ * in a turn of the loop, so that the client gets them by one write.
+ */
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+/* Longer pieces of the first reply are not gathered. */
+#define DIRECT_FROM ((size_t)16 * 1024)
+/* Parts that no node takes are looked at so often. */
+#define TICK_SECONDS 0.05
+
+#define MAY_FOLLOW(flow) (1u << (flow))
+#define END_FLOWS (MAY_FOLLOW(FLOW_ENDING) | MAY_FOLLOW(FLOW_CLOSED))
+
+static const unsigned next_flows[FLOW_NSTATES] = {
+	[FLOW_OPEN] = MAY_FOLLOW(FLOW_BARRIER) | MAY_FOLLOW(FLOW_STREAMING) |
+	              MAY_FOLLOW(FLOW_RAW) | END_FLOWS,
+	[FLOW_BARRIER] = MAY_FOLLOW(FLOW_OPEN) | MAY_FOLLOW(FLOW_RAW) | END_FLOWS,
+	[FLOW_STREAMING] = MAY_FOLLOW(FLOW_OPEN) | END_FLOWS,
+	[FLOW_RAW] = END_FLOWS,
+	[FLOW_ENDING] = MAY_FOLLOW(FLOW_ENDING) | MAY_FOLLOW(FLOW_CLOSED),
+	[FLOW_CLOSED] = 0,
+};
+
+void session_set_flow(struct cluster_session *s, enum cluster_flow flow)
+{
+	HASP_ASSERT(next_flows[s->flow] & (1u << flow));
+	s->flow = flow;
+}
+
+/* --- bytes for the link --- */
+
+void session_wake(struct cluster_session *s)
+{
+	if (s->flow != FLOW_CLOSED)
+		watch_feed(s->cluster->how.flusher->loop, &s->deliver, EV_READ);
+}
+
+/* The link's user may do anything then, also close it. */
+void session_deliver(struct cluster_session *s)
+{
+	while (s->flow != FLOW_CLOSED && !s->paused && buf_len(&s->out)) {
+		struct buf out = s->out;
+		s->out = BUF_INIT;
+		link_receive(s->link, buf_slice(&out));
+		buf_release(&out);
+	}
+}
+
+/* Links of its own are read no faster than the client reads. */
+void session_steer_lanes(struct cluster_session *s)
+{
+	bool pauses = s->paused && buf_len(&s->out) >= STREAM_HIGH_WATER;
+
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		if (!l->user.link || !l->own)
+			continue;
+		if (pauses)
+			link_pause(l->user.link);
+		else
+			link_resume(l->user.link);
+	}
+}
+
+void session_put(struct cluster_session *s, struct slice bytes)
+{
+	if (bytes.n == 0 || s->flow == FLOW_CLOSED)
+		return;
+	if (bytes.n >= DIRECT_FROM && !s->paused) {
+		session_deliver(s);
+		if (s->flow != FLOW_CLOSED)
+			link_receive(s->link, bytes);
+		return;
+	}
+	buf_append(&s->out, bytes);
+	if (s->paused)
+		session_steer_lanes(s);
+	session_wake(s);
+}
+
+void session_push(struct cluster_session *s, struct slice bytes)
+{
+	if (s->head_begun)
+		buf_append(&s->pushes, bytes);
+	else
+		session_put(s, bytes);
+}
+
+void session_break(struct cluster_session *s, const char *reason)
+{
+	if (s->flow == FLOW_CLOSED)
+		return;
+	session_deliver(s);
+	if (s->flow != FLOW_CLOSED)
+		link_end(s->link, reason);
+}
+
+/* --- what is to be done --- */
+
+struct node *session_home(struct cluster_session *s)
+{
+	const struct slot_map *map = s->cluster->how.map;
+
+	if (!s->home || !slot_map_has(map, s->home))
+		s->home = slot_map_any(map, s->cluster->nhomes++);
+	return s->home;
+}
+
+void cluster_start_tick(struct cluster *c)
+{
+	if (!timer_is_running(&c->tick))
+		timer_start(c->how.timers, &c->tick, c->on_tick,
+		            timers_now(c->how.timers) + TICK_SECONDS, 0);
+}
+
+void session_trouble(struct cluster_session *s)
+{
+	struct cluster *c = s->cluster;
+
+	if (s->flow != FLOW_CLOSED && list_empty(&s->troubled))
+		list_append(&c->troubled, &s->troubled);
+	cluster_start_tick(c);
+}

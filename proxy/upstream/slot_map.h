@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * slot_map: which node of a cluster serves which slot, as CLUSTER SLOTS tells it, and as single
+ * slots are learnt from redirections. Nodes appear when they are first named, and are gone when
+ * a whole answer names them no more. Knows no connection: the owner makes the nodes.
+ * Source: https://redis.io/commands/cluster-slots
+ */
+#ifndef HASP_UPSTREAM_SLOT_MAP_H
+#define HASP_UPSTREAM_SLOT_MAP_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "upstream/slot.h"
+
+struct node;
+
+/* The address of a primary, and what the owner made for it. */
+struct slot_map_node {
+	char *address; /* host:port, or [host]:port */
+	struct node *node;
+	bool named; /* by the answer that is being read */
+};
+
+struct slot_map_ops {
+	/* A node was named for the first time. Returns what is to stand for it. */
+	struct node *(*on_node)(void *arg, const char *address);
+	/* No slot is served by it any more. It is in the map no more. */
+	void (*on_gone)(void *arg, struct node *n);
+};
+
+struct slot_map {
+	const struct slot_map_ops *ops;
+	void *arg;
+	uint32_t version; /* changes with every change of a slot */
+	struct slot_map_node *nodes;
+	size_t nnodes;
+	struct node *slots[SLOTS]; /* NULL: not known who serves it */
+};
+
+void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg);
+/* Calls on_gone() for all nodes. */
+void slot_map_fini(struct slot_map *m);
+
+/* NULL: it is not known. */
+static inline struct node *slot_map_node(const struct slot_map *m, unsigned slot)
+{
+	return m->slots[slot];
+}
+
+/* The primary number `n`, modulo their number. NULL: none is known. */
+struct node *slot_map_any(const struct slot_map *m, size_t n);
+/* Is the node one of the map's? */
+bool slot_map_has(const struct slot_map *m, const struct node *n);
+/* As it was named; NULL: it is none of the map's. */
+const char *slot_map_address(const struct slot_map *m, const struct node *n);
+
+/* The node at `address` (host:port, as in redirections), which is made if need be. NULL: that
+ * is no address. */
+struct node *slot_map_get(struct slot_map *m, struct slice address);
+/* A redirection says that `n` serves the slot. */
+void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
+
+/* Takes in an answer to CLUSTER SLOTS. `asked`: the host that was asked, for the nodes whose
+ * own address it does not know. Returns 0; -1 when it is no such answer or names no slot: the
+ * map is as it was. */
+int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
+	__attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a client of a cluster does not see: redirections, and nodes that cannot be reached.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define MOVED_FOO "-MOVED 12182 127.0.0.1:7002\r\n"
+#define ASK_FOO "-ASK 12182 127.0.0.1:7002\r\n"
+
+static void a_moved_request_goes_to_the_node_that_is_named(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, MOVED_FOO);
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	assert_int_equal(f->nrefreshed, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, SPARE, GET_FOO);
+}
+
+static void all_requests_in_flight_are_sent_again_in_their_order(void **state)
+{
+	static const char set[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, set, 1);
+	client_sends(f, GET_BAR GET_FOO, 2);
+	assert_node_got(f, 1, set);
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, ":2\r\n");
+	node_sends(f, 1, MOVED_FOO MOVED_FOO);
+	assert_node_got(f, SPARE, set);
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, "+OK\r\n:1\r\n");
+	assert_client_got(f, "+OK\r\n:2\r\n:1\r\n");
+}
+
+static void what_comes_behind_waits_until_the_redirection_is_resolved(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, MOVED_FOO);
+	client_sends(f, GET_BAR, 1);
+	assert_node_got(f, SPARE, GET_FOO);
+	assert_node_got_nothing(f, 0);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, ":2\r\n");
+	assert_client_got(f, ":1\r\n:2\r\n");
+}
+
+static void requests_routed_by_another_map_are_answered_first(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_takes_over(f, SPARE, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got_nothing(f, SPARE);
+	node_sends(f, 1, ":1\r\n");
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, ":2\r\n");
+	assert_client_got(f, ":1\r\n:2\r\n");
+}
+
+static void an_asked_request_goes_there_behind_asking_and_no_other(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ASK_FOO);
+	assert_node_got(f, SPARE, ASKING GET_FOO);
+	node_sends(f, SPARE, "+OK\r\n:1\r\n");
+	assert_client_got(f, ":1\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+}
+
+static void retried_a_little_later(struct cluster_fixture *f, const char *error)
+{
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	for (int i = 0; i < 3; i++) {
+		node_sends(f, 1, error);
+		assert_node_got_nothing(f, 1);
+		time_passes(f, 0.1);
+		assert_node_got(f, 1, GET_FOO);
+	}
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void tryagain_is_tried_again(void **state)
+{
+	retried_a_little_later(*state, "-TRYAGAIN Multiple keys request during rehashing of "
+	                               "slot\r\n");
+}
+
+static void clusterdown_is_waited_for(void **state)
+{
+	retried_a_little_later(*state, "-CLUSTERDOWN The cluster is down\r\n");
+}
+
+static void nodes_that_disagree_are_not_asked_in_a_circle(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, MOVED_FOO);
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, "-MOVED 12182 127.0.0.1:7001\r\n");
+	assert_node_got_nothing(f, 1);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, GET_FOO);
+}
+
+static void in_vain_for_failover_wait_is_an_error_that_says_why(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	cluster_set_failover_wait(f->cluster, 3000);
+	client_sends(f, GET_FOO GET_BAR, 2);
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, ":2\r\n");
+	node_sends(f, 1, "-CLUSTERDOWN Hash slot not served\r\n");
+	time_passes(f, 2.9);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "-CLUSTERDOWN Hash slot not served\r\n");
+	assert_client_got(f, "");
+	time_passes(f, 0.2);
+	assert_client_got(f,
+	                  "-ERR hasp: no primary for slot 12182 (127.0.0.1:7001): the cluster "
+	                  "is down\r\n:2\r\n");
+	client_sends(f, GET_BAR, 1);
+	assert_node_got(f, 0, GET_BAR);
+}
+
+static void an_ordinary_error_is_the_reply(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO GET_BAR GET_FOO, 3);
+	assert_node_got(f, 1, GET_FOO GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, "-MOVEDX 1 2\r\n");
+	node_sends(f, 1, "-WRONGTYPE no\r\n-ERR\r\n");
+	assert_client_got(f, "-WRONGTYPE no\r\n-MOVEDX 1 2\r\n-ERR\r\n");
+}
+
+static void what_a_dead_node_did_not_get_goes_to_its_successor(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 1);
+	client_sends(f, GET_FOO, 1);
+	turn_loop(f);
+	time_passes(f, 1);
+	assert_client_got(f, "");
+	assert_true(f->nrefreshed > 0);
+	node_takes_over(f, SPARE, 1);
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void a_dead_node_without_successor_is_told_of(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 1);
+	client_sends(f, GET_FOO, 1);
+	turn_loop(f);
+	for (int i = 0; i < 110; i++)
+		time_passes(f, 0.1);
+	assert_client_got(f,
+	                  "-ERR hasp: no primary for slot 12182 (127.0.0.1:7001): it cannot be "
+	                  "reached\r\n");
+	assert_int_equal(f->ndown, 0);
+}
+
+static void a_node_that_does_not_answer_is_waited_for_no_longer(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	/* It is connected, but nobody says that Redis takes it. */
+	assert_node_got(f, 1, "*1\r\n$8\r\nREPLCONF\r\n");
+	time_passes(f, 11);
+	assert_client_got(f,
+	                  "-ERR hasp: no primary for slot 12182 (127.0.0.1:7001): it does not "
+	                  "answer\r\n");
+}
+
+static void what_waits_for_a_slow_login_goes_to_the_new_primary(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, "*1\r\n$8\r\nREPLCONF\r\n");
+	node_takes_over(f, SPARE, 1);
+	assert_node_got(f, SPARE, "*1\r\n$8\r\nREPLCONF\r\n");
+	node_sends(f, SPARE, "+OK\r\n");
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got_nothing(f, 1);
+}
+
+static void a_node_that_is_no_primary_any_more_gets_nothing(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_takes_over(f, SPARE, 1);
+	cluster_forget_node(f->cluster, &f->nodes[1].node, "it is no primary any more");
+	assert_client_got(f, "");
+	assert_int_equal(f->ndown, 1);
+	assert_int_equal(f->inflight, 1);
+	assert_string_equal(f->reason, "127.0.0.1:7001: it is no primary any more");
+}
+
+#define OWN(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+#define SHARED(name)                                                                           \
+	cmocka_unit_test_setup_teardown(name, cluster_set_up_shared, cluster_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		OWN(a_moved_request_goes_to_the_node_that_is_named),
+		OWN(all_requests_in_flight_are_sent_again_in_their_order),
+		OWN(what_comes_behind_waits_until_the_redirection_is_resolved),
+		OWN(requests_routed_by_another_map_are_answered_first),
+		OWN(an_asked_request_goes_there_behind_asking_and_no_other),
+		OWN(tryagain_is_tried_again),
+		OWN(clusterdown_is_waited_for),
+		OWN(nodes_that_disagree_are_not_asked_in_a_circle),
+		OWN(in_vain_for_failover_wait_is_an_error_that_says_why),
+		OWN(an_ordinary_error_is_the_reply),
+		OWN(what_a_dead_node_did_not_get_goes_to_its_successor),
+		OWN(a_dead_node_without_successor_is_told_of),
+		SHARED(a_node_that_does_not_answer_is_waited_for_no_longer),
+		SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary),
+		OWN(a_node_that_is_no_primary_any_more_gets_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The far end of a virtual link: which node gets what, and the order of the replies.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+static void requests_go_to_the_nodes_of_their_keys(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO GET_BAR GET_FOO, 3);
+	assert_node_got(f, 1, GET_FOO GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 1, "$1\r\n1\r\n$1\r\n3\r\n");
+	node_sends(f, 0, "$1\r\n2\r\n");
+	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+}
+
+static void replies_that_come_early_wait_for_their_turn(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO GET_BAR GET_BAR GET_FOO, 4);
+	assert_node_got(f, 0, GET_BAR GET_BAR);
+	assert_node_got(f, 1, GET_FOO GET_FOO);
+	node_sends(f, 0, "$1\r\n2\r\n$1\r\n3\r\n");
+	assert_client_got(f, "");
+	assert_true(link_user_nbytes(&f->user) >= 14);
+	node_sends(f, 1, "$1\r\n1\r\n");
+	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+	node_sends(f, 1, "$1\r\n4\r\n");
+	assert_client_got(f, "$1\r\n4\r\n");
+}
+
+static void send_in_two(struct cluster_fixture *f, size_t node, const char *text, size_t cut)
+{
+	char first[128];
+
+	snprintf(first, sizeof(first), "%.*s", (int)cut, text);
+	node_sends(f, node, first);
+	node_sends(f, node, text + cut);
+}
+
+static void replies_come_in_order_however_they_are_cut(void **state)
+{
+	static const char one[] = "$5\r\nfirst\r\n-ERR two\r\n",
+			  other[] = "*2\r\n:7\r\n$-1\r\n";
+	struct cluster_fixture *f = *state;
+
+	for (size_t cut = 0; cut <= sizeof(one) - 1; cut++) {
+		client_sends(f, GET_FOO GET_BAR GET_FOO, 3);
+		assert_node_got(f, 1, GET_FOO GET_FOO);
+		assert_node_got(f, 0, GET_BAR);
+		if (cut % 2)
+			send_in_two(f, 0, other, cut % sizeof(other));
+		send_in_two(f, 1, one, cut);
+		if (cut % 2 == 0)
+			send_in_two(f, 0, other, cut % sizeof(other));
+		assert_client_got(f, "$5\r\nfirst\r\n*2\r\n:7\r\n$-1\r\n-ERR two\r\n");
+	}
+}
+
+static void requests_may_come_in_pieces(void **state)
+{
+	static const char text[] = GET_FOO "PING\r\n" GET_BAR;
+	struct cluster_fixture *f = *state;
+	bool begun = false;
+
+	for (size_t cut = 0; cut <= sizeof(text) - 1; cut++) {
+		client_sends_bytes(f, slice_of(text, cut), 3);
+		turn_loop(f);
+		client_sends(f, text + cut, 0);
+		/* The first primary of the map is the home. */
+		assert_node_got(f, 0, "PING\r\n" GET_BAR);
+		assert_node_got(f, 1, GET_FOO);
+		node_sends(f, 0, "+PONG\r\n:0\r\n");
+		node_sends(f, 1, ":1\r\n");
+		assert_client_got(f, ":1\r\n+PONG\r\n:0\r\n");
+		begun = true;
+	}
+	assert_true(begun);
+}
+
+static void keys_in_several_slots_are_refused_in_their_place(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$3\r\nbar\r\n" GET_FOO, 3);
+	assert_node_got(f, 1, GET_FOO GET_FOO);
+	assert_client_got(f, "");
+	node_sends(f, 1, ":1\r\n:2\r\n");
+	assert_client_got(
+		f, ":1\r\n-CROSSSLOT Keys in request don't hash to the same slot\r\n:2\r\n");
+}
+
+static void a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO GET_BAR, 2);
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 1, ":1\r\n");
+	node_hangs_up(f, 0);
+	assert_client_got(f, ":1\r\n");
+	assert_int_equal(f->ndown, 1);
+	assert_int_equal(f->end, LINK_BROKEN);
+	assert_int_equal(f->inflight, 1);
+	assert_string_equal(f->reason, "127.0.0.1:7000: closed by the server");
+}
+
+static void a_link_that_breaks_in_a_reply_is_cut(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "$10\r\n12345");
+	assert_client_got(f, "$10\r\n12345");
+	node_hangs_up(f, 1);
+	assert_int_equal(f->end, LINK_CUT);
+}
+
+static void a_link_that_breaks_with_nothing_in_flight_is_opened_again(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	node_hangs_up(f, 1);
+	assert_int_equal(f->nrefreshed, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":2\r\n");
+	assert_client_got(f, ":2\r\n");
+	assert_int_equal(f->ndown, 0);
+}
+
+static void a_session_command_is_in_force_on_every_node(void **state)
+{
+	static const char hello[] = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, hello, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 0, hello);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 0, "%0\r\n");
+	assert_client_got(f, "%0\r\n");
+	assert_node_got(f, 1, hello);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, "%0\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "_\r\n");
+	assert_client_got(f, "_\r\n");
+}
+
+static void a_session_command_reaches_the_nodes_that_are_there(void **state)
+{
+	static const char name[] = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	client_sends(f, name, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 0, name);
+	node_sends(f, 0, "+OK\r\n");
+	assert_node_got(f, 1, name);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "+OK\r\n:2\r\n");
+	assert_client_got(f, ":1\r\n+OK\r\n:2\r\n");
+}
+
+static void a_session_command_that_was_refused_is_not_repeated(void **state)
+{
+	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, auth, 1);
+	assert_node_got(f, 0, auth);
+	node_sends(f, 0, "-WRONGPASS no\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	assert_client_got(f, "-WRONGPASS no\r\n");
+}
+
+static void what_one_node_accepts_and_another_refuses_ends_the_link(void **state)
+{
+	static const char auth[] = "*2\r\n$4\r\nAUTH\r\n$1\r\nx\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, auth, 1);
+	assert_node_got(f, 0, auth);
+	node_sends(f, 0, "+OK\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, auth);
+	node_sends(f, 1, "-WRONGPASS no\r\n");
+	assert_client_got(f, "+OK\r\n");
+	assert_int_equal(f->ndown, 1);
+	assert_string_equal(f->reason, "127.0.0.1:7001: WRONGPASS no");
+}
+
+static void client_reply_off_drops_replies_and_on_is_answered(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "CLIENT REPLY OFF\r\n" GET_FOO "CLIENT REPLY ON\r\n", 1);
+	client_sends(f, GET_FOO "CLIENT REPLY SKIP\r\n" GET_FOO GET_FOO, 2);
+	assert_node_got(f, 1, GET_FOO GET_FOO GET_FOO GET_FOO);
+	node_sends(f, 1, ":1\r\n:2\r\n:3\r\n:4\r\n");
+	assert_client_got(f, "+OK\r\n:2\r\n:4\r\n");
+}
+
+static void quit_is_answered_behind_all_replies_and_ends_the_link(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO "QUIT\r\n", 2);
+	assert_node_got(f, 1, GET_FOO);
+	turn_loop(f);
+	assert_int_equal(f->ndown, 0);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n+OK\r\n");
+	turn_loop(f);
+	assert_int_equal(f->ndown, 1);
+}
+
+static void a_half_closed_link_ends_when_all_is_answered(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	link_shutdown(f->link);
+	assert_node_got(f, 1, GET_FOO);
+	assert_int_equal(f->ndown, 0);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	turn_loop(f);
+	assert_int_equal(f->ndown, 1);
+}
+
+static void a_client_that_runs_ahead_is_not_read(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf many = BUF_INIT;
+
+	cluster_set_output_limit(f->cluster, 10);
+	client_sends(f, GET_FOO GET_BAR, 2);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 0, "$10\r\n1234567890\r\n");
+	for (int i = 0; i < 20000; i++)
+		buf_puts(&many, GET_BAR);
+	client_sends_bytes(f, buf_slice(&many), 20000);
+	assert_node_got_nothing(f, 0);
+	assert_true(link_is_full(f->link));
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n$10\r\n1234567890\r\n");
+	assert_node_got(f, 0, GET_BAR);
+	buf_release(&many);
+}
+
+static void a_long_request_streams(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf request = BUF_INIT;
+	size_t size = 400000, half = 100000;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	buf_printf(&request, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$%zu\r\n", size);
+	memset(buf_reserve(&request, size), 'x', size);
+	buf_added(&request, size);
+	buf_puts(&request, "\r\n");
+	*buf_reserve(&request, 1) = '\0';
+	client_sends_bytes(f, slice_of(buf_head(&request), half), 1);
+	buf_head(&request)[half] = '\0';
+	assert_node_got(f, 1, buf_head(&request));
+	buf_head(&request)[half] = 'x';
+	client_sends_bytes(f, slice_of(buf_head(&request) + half, buf_len(&request) - half), 0);
+	assert_node_got(f, 1, buf_head(&request) + half);
+	client_sends(f, GET_BAR, 1);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, ":2\r\n");
+	node_sends(f, 1, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n:2\r\n");
+	buf_release(&request);
+}
+
+static void what_is_no_request_is_refused_by_redis(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "*1\r\n+x\r\n", 0);
+	assert_node_got(f, 0, "*1\r\n+");
+	node_sends(f, 0, "-ERR Protocol error: expected '$', got '+'\r\n");
+	node_hangs_up(f, 0);
+	assert_client_got(f, "-ERR Protocol error: expected '$', got '+'\r\n");
+	assert_int_equal(f->ndown, 1);
+}
+
+static void a_session_that_shares_uses_the_nodes_pools(void **state)
+{
+	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO GET_BAR, 2);
+	assert_node_got(f, 1, proof);
+	assert_node_got_nothing(f, 1);
+	assert_node_got(f, 0, proof);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	node_sends(f, 0, "+OK\r\n");
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 0, ":2\r\n");
+	assert_client_got(f, ":2\r\n");
+}
+
+static void a_session_that_is_closed_leaves_no_reply_to_others(void **state)
+{
+	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, proof);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	link_close(f->link);
+	turn_loop(f);
+	f->link = link_new_accepted(&f->virtual, &(struct link_login){ .proto = 2 });
+	link_join(f->link, &f->user);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n:2\r\n");
+	assert_client_got(f, ":2\r\n");
+}
+
+#define OWN(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+#define SHARED(name)                                                                           \
+	cmocka_unit_test_setup_teardown(name, cluster_set_up_shared, cluster_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		OWN(requests_go_to_the_nodes_of_their_keys),
+		OWN(replies_that_come_early_wait_for_their_turn),
+		OWN(replies_come_in_order_however_they_are_cut),
+		OWN(requests_may_come_in_pieces),
+		OWN(keys_in_several_slots_are_refused_in_their_place),
+		OWN(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link),
+		OWN(a_link_that_breaks_in_a_reply_is_cut),
+		OWN(a_link_that_breaks_with_nothing_in_flight_is_opened_again),
+		OWN(a_session_command_is_in_force_on_every_node),
+		OWN(a_session_command_reaches_the_nodes_that_are_there),
+		OWN(a_session_command_that_was_refused_is_not_repeated),
+		OWN(what_one_node_accepts_and_another_refuses_ends_the_link),
+		OWN(client_reply_off_drops_replies_and_on_is_answered),
+		OWN(quit_is_answered_behind_all_replies_and_ends_the_link),
+		OWN(a_half_closed_link_ends_when_all_is_answered),
+		OWN(a_client_that_runs_ahead_is_not_read),
+		OWN(a_long_request_streams),
+		OWN(what_is_no_request_is_refused_by_redis),
+		SHARED(a_session_that_shares_uses_the_nodes_pools),
+		SHARED(a_session_that_is_closed_leaves_no_reply_to_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
