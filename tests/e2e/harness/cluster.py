@@ -16,7 +16,7 @@ remember it.
 
 import subprocess
 
-from .nodes import REPLICATION, Node, private_address, remove, settles
+from .nodes import OPTIONS, Node, private_address, remove, settles
 from .processes import free_port
 from .wait import until
 
@@ -31,7 +31,7 @@ class ClusterNode(Node):
         super().__init__("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
                          "--cluster-node-timeout", node_timeout_ms, "--cluster-port", bus,
                          "--cluster-announce-ip", host, "--cluster-replica-validity-factor", 0,
-                         "--cluster-allow-replica-migration", "no", *REPLICATION, *options, host=host)
+                         "--cluster-allow-replica-migration", "no", *OPTIONS, *options, host=host)
         self.bus = bus
         self.id = self.ask("CLUSTER", "MYID")
 

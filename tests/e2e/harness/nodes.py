@@ -13,8 +13,8 @@ import redis as redis_py
 from .processes import RedisServer
 from .wait import until
 
-# What a server that others know says of itself, whatever address its connections come from.
-REPLICATION = ("--repl-diskless-sync-delay", 0, "--repl-ping-replica-period", 1)
+# Replicas follow at once; and 127.0.0.1 is not the only loopback address.
+OPTIONS = ("--repl-diskless-sync-delay", 0, "--repl-ping-replica-period", 1, "--protected-mode", "no")
 
 # On a busy machine an election may have to be repeated: longer than tests wait for hasp.
 SETTLING = 90

@@ -15,7 +15,7 @@ do not remember it.
 
 import redis as redis_py
 
-from .nodes import REPLICATION, Node, Unreachable, private_address, remove, settles
+from .nodes import OPTIONS, Node, Unreachable, private_address, remove, settles
 from .processes import Process, free_port
 from .wait import until
 
@@ -36,7 +36,7 @@ class Sentinel(Process):
         for _ in range(5):
             self.address = (host, free_port(host))
             self.config_file.write_text("\n".join([
-                f"port {self.address[1]}", f"bind {host}", f"unixsocket {self.unix}",
+                f"port {self.address[1]}", f"bind {host}", "protected-mode no", f"unixsocket {self.unix}",
                 f"sentinel announce-ip {host}",
                 f"sentinel monitor {NAME} {primary.host} {primary.port} {quorum}",
                 f"sentinel down-after-milliseconds {NAME} {down_after_ms}",
@@ -89,7 +89,7 @@ class Sentinels:
                  failover_timeout_ms=3000, sentinel_options=()):
         self.host = private_address()
         self.nodes, self.sentinels = [], []
-        self.options = (*REPLICATION, "--replica-announce-ip", self.host, *options)
+        self.options = (*OPTIONS, "--replica-announce-ip", self.host, *options)
         try:
             self.nodes.append(Node(*self.options, host=self.host))
             for _ in range(replicas):
