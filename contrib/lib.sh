@@ -14,7 +14,8 @@ php_packages=(php-cli php-redis)
 core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-pytest-xdist
                     python3-redis)
 test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
-               php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker)
+               php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
+               iproute2:ip iptables:iptables)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck lua-check mandoc shellcheck
                python3)
 

@@ -5,6 +5,7 @@ came, hasps that keep their port, and what goes wrong, one thing after the other
 
 import asyncio
 import collections
+import os
 import signal
 import socket
 import struct
@@ -18,6 +19,7 @@ from lockchecker import HASP, KILLED, LINKS, REDIS, SUBSCRIPTION, Troubles
 
 HASPS, WORKERS = 2, 2
 BACK = 8.0                   # until every worker has its subscription back
+BEAT = 0.005
 
 now = time.monotonic
 
@@ -62,6 +64,8 @@ class Wire(asyncio.Protocol):
             if not end:
                 return
             self.buffer = self.buffer[end:]
+            if not self.due:
+                raise RuntimeError(f"a reply that nobody asked for: {frame}")
             future = self.due.popleft()
             if not future.done():
                 future.set_result((at, frame))
@@ -303,3 +307,47 @@ def subscribed(clients, listens):
         if fields[b"cmd"] != b"client|list" and (fields[b"sub"] != b"0") == listens:
             ids.append(fields[b"id"])
     return ids
+
+
+def waiter_of(entry):
+    """Who stands there, of an entry in a queue: the value of a rule's lock, a verb's owner."""
+    _, _, _, _, kind, _, _, token, value = entry.split(b" ", 8)
+    return (value if kind in b"rv" else token.partition(b"/")[0]).decode()
+
+
+async def beat(world):
+    """Measures how late everything here is."""
+    while True:
+        due = now() + BEAT
+        await asyncio.sleep(BEAT)
+        world.delays.beat(now(), now() - due)
+
+
+async def feel(world, processes):
+    """How long threads wait for a processor: processes() tells [(whose, Process)] of now."""
+    while True:
+        await asyncio.sleep(0.02)
+        for who, process in processes():
+            try:
+                tasks = f"/proc/{process.pid}/task"
+                for thread in os.listdir(tasks):
+                    with open(f"{tasks}/{thread}/schedstat", encoding="ascii") as file:
+                        world.starving.sample(now(), who, thread, int(file.read().split()[1]) / 1e9)
+            except OSError:
+                pass  # it is gone
+
+
+async def come_to_their_end(world, clients, watching, timeout):
+    """The tasks of the clients, which are stopping; then those that watched them are ended."""
+    await asyncio.wait(clients, timeout=timeout)
+    for task in clients:
+        if not task.done():
+            world.fault("a client did not come to its end")
+        elif task.exception():
+            raise task.exception()
+    for task in watching:
+        task.cancel()
+    for task in watching:
+        await asyncio.wait((task,))
+        if not task.cancelled() and task.exception():
+            raise task.exception()

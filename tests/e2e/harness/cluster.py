@@ -25,13 +25,14 @@ ASK_AGAIN = 2  # seconds: nodes that have just met may not hear that a failover 
 
 
 class ClusterNode(Node):
-    def __init__(self, *options, host, node_timeout_ms):
+    def __init__(self, *options, host, node_timeout_ms, within):
         # Its own choice would be its port plus 10,000, which may be taken, or be no port.
         bus = free_port(host)
         super().__init__("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
                          "--cluster-node-timeout", node_timeout_ms, "--cluster-port", bus,
                          "--cluster-announce-ip", host, "--cluster-replica-validity-factor", 0,
-                         "--cluster-allow-replica-migration", "no", *OPTIONS, *options, host=host)
+                         "--cluster-allow-replica-migration", "no", *OPTIONS, *options, host=host,
+                         within=within)
         self.bus = bus
         self.id = self.ask("CLUSTER", "MYID")
 
@@ -50,14 +51,15 @@ class ClusterNode(Node):
 
 
 class Cluster:
-    """`replicas` are those of each primary, `options` are the servers'."""
+    """`replicas` are those of each primary, `options` are the servers', `within` is where they are."""
 
-    def __init__(self, *options, primaries=3, replicas=1, node_timeout_ms=2000):
+    def __init__(self, *options, primaries=3, replicas=1, node_timeout_ms=2000, within=()):
         self.host = private_address()
+        self.within = within
         self.nodes = []
         try:
             for _ in range(primaries * (1 + replicas)):
-                self.nodes.append(ClusterNode(*options, host=self.host, node_timeout_ms=node_timeout_ms))
+                self.nodes.append(ClusterNode(*options, host=self.host, node_timeout_ms=node_timeout_ms, within=within))
             if primaries >= 3:
                 self.cli("create", *map(str, self.nodes), "--cluster-replicas", replicas, "--cluster-yes")
             else:
@@ -89,11 +91,10 @@ class Cluster:
         """Of hasp's [upstream]."""
         return f"cluster = {' '.join(self.addresses)}"
 
-    @staticmethod
-    def cli(what, *args):
+    def cli(self, what, *args):
         """redis-cli --cluster."""
-        done = subprocess.run(["redis-cli", "--cluster", what, *map(str, args)], capture_output=True,
-                              text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+        command = map(str, [*self.within, "redis-cli", "--cluster", what, *args])
+        done = subprocess.run([*command], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

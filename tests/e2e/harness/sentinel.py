@@ -29,8 +29,8 @@ HASTE = {"info-period": 200, "ping-period": 500, "ask-period": 200, "publish-per
 
 
 class Sentinel(Process):
-    def __init__(self, host, primary, quorum, down_after_ms, failover_timeout_ms, options):
-        super().__init__("sentinel")
+    def __init__(self, host, primary, quorum, down_after_ms, failover_timeout_ms, options, within):
+        super().__init__("sentinel", within)
         self.unix = self.dir / "sentinel.sock"
         self.config_file = self.dir / "sentinel.conf"
         for _ in range(5):
@@ -83,25 +83,26 @@ class Sentinel(Process):
 
 
 class Sentinels:
-    """`options` are those of the servers, `sentinel_options` lines of the sentinels' file."""
+    """`options` are those of the servers, `sentinel_options` lines of the sentinels' file, `within` is
+    where they are."""
 
     def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=1000,
-                 failover_timeout_ms=3000, sentinel_options=()):
+                 failover_timeout_ms=3000, sentinel_options=(), within=()):
         self.host = private_address()
         self.nodes, self.sentinels = [], []
         self.options = (*OPTIONS, "--replica-announce-ip", self.host, *options)
         try:
-            self.nodes.append(Node(*self.options, host=self.host))
+            self.nodes.append(Node(*self.options, host=self.host, within=within))
             for _ in range(replicas):
                 self.nodes.append(Node(*self.options, "--replicaof",
-                                       f"{self.host} {self.nodes[0].port}", host=self.host))
+                                       f"{self.host} {self.nodes[0].port}", host=self.host, within=within))
             settles(lambda: all(node.follows(self.nodes[0]) for node in self.nodes[1:]), "the replicas")
             # A server that comes back knows of nobody, until the sentinels tell it whom to follow.
             for node in self.nodes:
                 node.options = self.options
             for _ in range(sentinels):
                 self.sentinels.append(Sentinel(self.host, self.nodes[0], quorum, down_after_ms,
-                                               failover_timeout_ms, sentinel_options))
+                                               failover_timeout_ms, sentinel_options, within))
             self.until_stable()
         except BaseException:
             self.stop()

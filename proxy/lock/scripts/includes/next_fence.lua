@@ -11,6 +11,7 @@ local function next_fence(counter)
 	if last >= 2 ^ 53 - 1 then
 		return redis.error_reply('ERR value is not an integer or out of range')
 	end
+	-- break counted_fences: local now = { 0, 0 }
 	local now = redis.call('TIME')
 	-- break falling_fences: local fence = last == 0 and 2 ^ 52 or last - 1
 	local fence = math.max(last + 1, now[1] * 1000000 + now[2])

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fencing tokens rise through whatever happens to the server: short runs of tests/fuzz/fencing.
+
+And the tester finds what it is made to find.
+"""
+
+import pytest
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
+
+
+@pytest.mark.parametrize("topology", ["one"])
+def test_tokens_rise(topology):
+    status, output = campaign("fencing", "--seconds", 5, "--topology", topology)
+    assert status == 0, output[-4000:]
+
+
+@UNTIL_FOUND
+@pytest.mark.parametrize("name", ["counter", "falling"])
+def test_tester_finds_what_is_broken(name):
+    until_found("FAULT fence: ", "fencing", "--seconds", 2, "--break", name)

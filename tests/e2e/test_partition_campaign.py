@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nothing waits for ever for a server that is gone: short runs of tests/fuzz/partition.
+
+And the tester finds what it is made to find.
+"""
+
+import pytest
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
+
+
+@pytest.mark.parametrize("topology", ["one"])
+def test_nothing_hangs(topology):
+    status, output = campaign("partition", "--topology", topology)
+    assert status == 0, output[-4000:]
+
+
+@UNTIL_FOUND
+def test_tester_finds_patience():
+    until_found("FAULT hung: ", "partition", "--topology", "one", "--kinds", "cut", "--break", "patience")

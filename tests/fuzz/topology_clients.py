@@ -1,0 +1,563 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients of a hasp whose Redis fails over, or whose slots move: each knows what its replies may be.
+
+    own keys    SET, GET, INCR, MSET, MGET, DEL, MULTI, in pipelines, of keys that only this client
+                writes: a reply must be what its own commands have made of them
+    locks       LOCK with and without WAIT, rules with `wait`: lockchecker.py judges them
+    guards      GET, then SET of what was read plus a name: each value is its own history
+    pub/sub     each message once, those of one publisher in their order
+
+An Outage is from when a primary is made to go until hasp knows the new one. A command may end in
+an error if it was under way in one: what is sent later must be answered, however long that takes.
+"""
+
+import asyncio
+import collections
+import random
+
+from campaign import NIL, Error, Wire, now, parse, waiter_of
+from lockchecker import GONE, LINKS, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Delays, Starving, Troubles, Try
+
+HANG = 20.0            # beyond what hasp may hold a command back: until an answer is given up
+LEASE = 4.0            # seconds
+LOOKS = 0.05
+RULE_WAIT = 1.5
+GUARD_LENGTH = 150     # updates after which a key is left for another
+
+# What may not reach a client at all: redirections are hasp's business, as is a replica's refusal.
+UNSEEN = (b"MOVED", b"ASK ", b"TRYAGAIN", b"CLUSTERDOWN", b"CROSSSLOT", b"NOSCRIPT", b"MASTERDOWN", b"LOADING")
+
+# What a lock that replication has lost looks like. Fencing tokens rise nevertheless.
+LOSABLE = ("overlap", "refused", "overtaken", "idle")
+
+RULES = """
+[lock waited]
+pattern = lock:*
+lease = 4s
+wait = 1500ms
+{own}
+[guard kept]
+pattern = guarded:*
+acquire_on = GET
+lease = 1s
+wait = 1s
+[verbs]
+lease = 4s
+{own}
+"""
+
+
+class Outage:
+    """A primary goes, from `begin` until `end`, when hasp knows the new one; all is as before at `calm`."""
+
+    def __init__(self, kind):
+        self.kind, self.begin, self.end, self.calm = kind, now(), float("inf"), float("inf")
+        self.longest = 0.0  # that a command which succeeded took meanwhile
+
+
+class Losing(Checker):
+    """Some of what it would find wrong is what asynchronous replication may lose; that is counted."""
+
+    def __init__(self, world):
+        super().__init__(world.troubles, world.delays, world.starving)
+        self.world = world
+
+    def _check_unique(self):
+        """Fencing tokens rise per key, so that no key has one twice: nothing more is said of a cluster."""
+
+    def fault(self, kind, key, when, text):
+        if kind in LOSABLE and self.world.may_lose(when - LEASE - 1, when):
+            self.counts[f"{kind}, as asynchronous replication may lose locks"] += 1
+        else:
+            super().fault(kind, key, when, text)
+
+
+class World:
+    """What all clients share. `loses(outage)` tells whether writes that were acknowledged may be gone
+    after it, `processes()` whose starving counts."""
+
+    def __init__(self, args, subject, loses, processes):
+        self.args, self.subject, self.loses, self.processes = args, subject, loses, processes
+        self.troubles, self.delays, self.starving = Troubles(), Delays(), Starving()
+        self.checker = Losing(self)
+        self.outages = []
+        self.stopping = False
+        self.faults = []
+        self.kinds = collections.Counter()
+        self.counts = collections.Counter()
+        self.waiting = {}    # (key, who) -> its Try, while it is under way
+        self.published = collections.defaultdict(dict)  # publisher -> {serial: (sent, answered or None)}
+        self.epochs = collections.Counter()  # of guarded keys
+        self.updates = {}    # name -> (key, outcome)
+        self.seen = collections.defaultdict(set)  # guarded key -> histories
+
+    def fault(self, kind, text=""):
+        self.kinds[kind] += 1
+        self.faults.append(f"{kind}: {text}")
+        if self.kinds[kind] <= 4:
+            print(f"FAULT {kind}: {text}", flush=True)
+
+    # --- outages
+
+    def open(self, kind):
+        outage = Outage(kind)
+        outage.troubles = [self.troubles.add(k, None, outage.begin) for k in (REDIS, LINKS, SUBSCRIPTION)]
+        self.outages.append(outage)
+        return outage
+
+    def close(self, outage):
+        """All is as before. Waiters stand in line again, and what nobody heard of is undone."""
+        outage.calm = now()
+        for trouble in outage.troubles:
+            trouble[3] = outage.calm
+
+    def in_outage(self, sent, answered):
+        """The one in which a command was under way, if it was sent before hasp knew better."""
+        return next((o for o in self.outages if o.begin - SETTLE <= answered and sent <= o.end), None)
+
+    def may_lose(self, since, until):
+        """Something acknowledged may have got lost between the two."""
+        return any(self.loses(o) and o.begin <= until and since <= o.calm for o in self.outages)
+
+    def told(self, sent, answered, reply, what):
+        """Judges an error, or a connection that was closed. True: it was one."""
+        if reply is not None and not isinstance(reply, Error):
+            for outage in self.outages[-2:]:
+                if sent <= outage.end and outage.begin <= answered:
+                    outage.longest = max(outage.longest, answered - max(sent, outage.begin))
+            return False
+        outage = self.in_outage(sent, answered)
+        text = "closed" if reply is None else reply.decode("latin1")
+        if reply is not None and reply.startswith(UNSEEN):
+            self.fault("redirected", f"{what}: {text}")
+        elif reply is not None and reply.startswith((b"NOREPLICAS", b"EXECABORT")) and any(
+                o.begin - SETTLE <= answered and sent <= o.calm for o in self.outages):
+            self.counts["refused for want of replicas"] += 1
+        elif outage:
+            self.counts[f"errors in an outage: {text[:40]}"] += 1
+        else:
+            last = [f"{o.kind} {o.begin:.3f}-{o.end:.3f}-{o.calm:.3f}" for o in self.outages[-2:]]
+            self.fault("error", f"{what}, sent {sent:.3f}, answered {answered:.3f}: {text}; outages {last}")
+        return True
+
+
+class Value:
+    """A key that one client alone writes: what may be in it."""
+
+    def __init__(self):
+        self.may_be = {NIL}
+        self.was = {NIL}
+        self.confirmed = now()
+
+    def written(self, value, failed):
+        self.was.add(value)
+        self.may_be = self.may_be | {value} if failed else {value}
+        if not failed:
+            self.confirmed = now()
+
+    def read(self, world, key, reply):
+        if reply not in self.may_be:
+            if reply not in self.was:
+                world.fault("wrong reply", f"{key} is {reply}, which it never was")
+            elif world.may_lose(self.confirmed - HANG, now()):
+                world.counts["values lost by asynchronous replication"] += 1
+            else:
+                world.fault("lost", f"{key} is {reply}, not {self.may_be}")
+        self.may_be, self.confirmed = {reply}, now()
+
+
+class Count:
+    """And one that it alone counts: how far it may be."""
+
+    def __init__(self):
+        self.low = self.high = 0
+        self.confirmed = now()
+
+    def unknown(self, n=1):
+        self.high += n
+
+    def counted(self, world, key, reply):
+        if reply > self.high + 1:
+            world.fault("doubled", f"{key} is {reply}, at most {self.high + 1} were asked for")
+        elif reply < self.low + 1:
+            if world.may_lose(self.confirmed - HANG, now()):
+                world.counts["increments lost by asynchronous replication"] += self.low + 1 - reply
+            else:
+                world.fault("lost", f"{key} is {reply}, not {self.low + 1}")
+        self.low = self.high = reply
+        self.confirmed = now()
+        world.counts["increments"] += 1
+
+
+class Client:
+    """One after the other, by one connection as long as that lives. `turns` are names of the methods
+    below, drawn by chance."""
+
+    def __init__(self, world, number, turns):
+        self.world, self.number, self.turns = world, number, turns
+        self.rng = random.Random(f"{world.args.seed}:{number}")
+        self.serial = self.sent_messages = 0
+        self.wire = None
+        self.values = {f"own:{number}:{n}": Value() for n in range(4)}
+        self.values.update({f"own:{{{number}}}:{n}": Value() for n in range(2)})
+        self.counts = {f"count:{number}:{n}": Count() for n in range(2)}
+        self.counts.update({f"count:{{{number}}}:{n}": Count() for n in range(2)})
+
+    @property
+    def id(self):
+        return f"c{self.number}"
+
+    async def run(self):
+        while not self.world.stopping:
+            try:
+                self.wire = await Wire.to(self.world.subject.address, self.number % 8)
+            except OSError as error:
+                self.world.fault("refused a connection", str(error))
+                await asyncio.sleep(0.2)
+                continue
+            self.world.counts["sessions"] += 1
+            for _ in range(self.rng.choice((10, 100, 1000))):
+                if self.world.stopping or self.wire.closed:
+                    break
+                await getattr(self, self.rng.choice(self.turns))()
+                await asyncio.sleep(self.rng.choice((0, 0.01, 0.05)))
+            self.wire.close()
+
+    async def ask(self, *command, patience=0.0):
+        """(sent, answered, reply); a reply that is None, or an Error, has been judged."""
+        sent = now()
+        done, _ = await asyncio.wait((self.wire.ask(*command),), timeout=patience + self.world.args.patience + HANG)
+        what = f"{self.id} {' '.join(map(str, command))[:80]}"
+        if not done:
+            self.world.fault("hung", f"{what}, sent {sent:.3f}")
+            self.wire.close()
+            return sent, now(), None
+        (future,) = done
+        answered, reply = future.result()
+        if not (isinstance(reply, Error) and reply.startswith((b"LOCKED", b"LOCKLOST"))):
+            self.world.told(sent, answered, reply, what)
+        return sent, answered, reply
+
+    # --- its own keys
+
+    async def plain(self):
+        """Some commands at once, one by one, or several keys in one."""
+        asked = [self.command() for _ in range(self.rng.choice((1, 1, 4, 16)))]
+        answers = await asyncio.gather(*(self.ask(*command) for command, _ in asked))
+        self.world.counts["plain commands"] += len(asked)
+        for (_, take), (_, _, reply) in zip(asked, answers):
+            take(None if isinstance(reply, Error) else reply)
+
+    def command(self):
+        """(command, what to do with its reply, which is None when it failed)."""
+        return getattr(self, self.rng.choice(("set", "get", "incr", "set", "get", "incr", *self.world.args.wide)))()
+
+    def tag(self):
+        self.serial += 1
+        return b"%s %d %.4f" % (self.id.encode(), self.serial, now())
+
+    def set(self):
+        key, value = self.rng.choice(list(self.values)), self.tag()
+        return ("SET", key, value), lambda reply: self.values[key].written(value, reply is None)
+
+    def get(self):
+        key = self.rng.choice(list(self.values))
+        return ("GET", key), lambda reply: reply is None or self.values[key].read(self.world, key, reply)
+
+    def incr(self):
+        key = self.rng.choice(list(self.counts))
+
+        def take(reply):
+            if reply is None:
+                self.counts[key].unknown()
+            else:
+                self.counts[key].counted(self.world, key, reply)
+
+        return ("INCR", key), take
+
+    def mset(self):
+        keys, value = self.some(), self.tag()
+
+        def take(reply):
+            for key in keys:
+                self.values[key].written(value, reply is None)
+
+        return ("MSET", *(word for key in keys for word in (key, value))), take
+
+    def mget(self):
+        keys = self.some()
+
+        def take(reply):
+            if reply is not None:
+                for key, value in zip(keys, reply, strict=True):
+                    self.values[key].read(self.world, key, value)
+
+        return ("MGET", *keys), take
+
+    def delete(self):
+        keys = self.some()
+
+        def take(reply):
+            known = [self.values[key].may_be for key in keys]
+            least, most = sum(NIL not in may for may in known), sum(may != {NIL} for may in known)
+            if reply is not None and not least <= reply <= most and not self.world.may_lose(
+                    min(self.values[key].confirmed for key in keys) - HANG, now()):
+                self.world.fault("wrong reply", f"DEL {keys} said {reply}, not {least} to {most}")
+            for key in keys:
+                self.values[key].written(NIL, reply is None)
+
+        return ("DEL", *keys), take
+
+    def some(self):
+        return self.rng.sample(list(self.values), self.rng.choice((1, 2, 4)))
+
+    async def transaction(self):
+        one, other = (f"count:{{{self.number}}}:{n}" for n in range(2))
+        commands = [("MULTI",), ("INCR", one), ("INCR", other), ("EXEC",)]
+        answers = await asyncio.gather(*(self.ask(*command) for command in commands))
+        replies = [reply for _, _, reply in answers]
+        if any(reply is None or isinstance(reply, Error) for reply in replies):
+            self.counts[one].unknown()
+            self.counts[other].unknown()
+            self.wire.close()  # it may still be open
+            return
+        if replies[:3] != [b"OK", b"QUEUED", b"QUEUED"] or not isinstance(replies[3], list):
+            self.world.fault("wrong reply", f"MULTI ... EXEC: {replies}")
+            return
+        self.world.counts["transactions"] += 1
+        for key, reply in zip((one, other), replies[3], strict=True):
+            self.counts[key].counted(self.world, key, reply)
+
+    # --- locks
+
+    async def lock(self):
+        rng = self.rng
+        self.serial += 1
+        key, wait = rng.choice(self.world.args.locks), rng.choice((0, 0.3, 1.5, 3.0))
+        if key.startswith("lock:"):
+            who, wait = f"{self.id}#{self.serial}", RULE_WAIT
+            request, unlock = ("SET", key, who, "NX", "PX", int(LEASE * 1000)), ("DEL", key)
+        else:
+            who = f"{self.id}.{self.serial}"
+            request = ["LOCK", key, "PX", int(LEASE * 1000), *(("WAIT", int(wait * 1000)) if wait else ()), "AS", who]
+            unlock = ("UNLOCK", key, "AS", who)
+        t = self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE))
+        self.world.waiting[key, who] = t
+        _, at, reply = await self.ask(*request, patience=wait)
+        del self.world.waiting[key, who]
+        if reply is None or isinstance(reply, Error):
+            t.outcome, t.ended, t.why = LOST, at, str(reply)
+        elif reply is NIL:
+            t.outcome, t.ended = REFUSED, at
+        else:
+            t.grant(at, reply if isinstance(reply, int) else None)
+            await self.hold(t, unlock)
+
+    async def hold(self, t, unlock):
+        asked, _, left = await self.ask("PTTL", t.key)
+        if isinstance(left, int) and left > 0:
+            t.sure.append((t.ended, asked + left / 1000))
+        else:
+            t.until(now())
+        if self.rng.random() < 0.03:
+            self.wire.reset()
+            t.until(now())
+            return
+        await asyncio.sleep(self.rng.choice((0, 0.01, 0.05, 0.2)))
+        t.released, at, reply = await self.ask(*unlock)
+        if reply == 0 and not isinstance(reply, Error):
+            self.world.checker.refused(t, at)
+        t.freed = at if isinstance(reply, int) else None
+        t.until(t.released)
+
+    # --- guards
+
+    async def guarded(self):
+        """A key that all change, by reading it first."""
+        slot = f"guarded:{self.rng.randrange(self.world.args.guarded)}"
+        key = f"{slot}:{self.world.epochs[slot]}"
+        _, _, before = await self.ask("GET", key)
+        if before is None or isinstance(before, Error):
+            self.world.counts["guarded reads refused"] += 1
+            return
+        before = b"" if before is NIL else before
+        self.world.seen[key].add(before)
+        if before.count(b" ") > GUARD_LENGTH:
+            self.world.epochs[slot] = int(key.rpartition(":")[2]) + 1
+        await asyncio.sleep(self.rng.choice((0, 0, 0.01)))
+        self.serial += 1
+        name = b"%s.%d" % (self.id.encode(), self.serial)
+        self.world.updates[name] = (key, "unknown", now())
+        _, _, reply = await self.ask("SET", key, before + b" " + name)
+        if reply == b"OK":
+            self.world.updates[name] = (key, "acknowledged", now())
+            self.world.counts["guarded updates"] += 1
+        elif isinstance(reply, Error) and reply.startswith((b"LOCKLOST", b"LOCKED")):
+            self.world.updates[name] = (key, "refused", now())
+
+    # --- messages
+
+    async def publish(self):
+        self.sent_messages += 1
+        serial, sent = self.sent_messages, now()
+        self.world.published[self.number][serial] = (sent, None)
+        _, at, reply = await self.ask("PUBLISH", "news", f"{self.number} {serial}")
+        if isinstance(reply, int):
+            self.world.published[self.number][serial] = (sent, at)
+            self.world.counts["messages"] += 1
+
+
+class Listener(asyncio.Protocol):
+    """A subscriber: what it was sent, and when."""
+
+    def __init__(self):
+        self.buffer, self.heard, self.since, self.closed = b"", [], None, None
+
+    def connection_made(self, transport):
+        self.transport = transport
+        transport.write(b"SUBSCRIBE news\r\n")
+
+    def data_received(self, data):
+        self.buffer += data
+        while self.buffer:
+            frame, end = parse(self.buffer, 0)
+            if not end:
+                return
+            self.buffer = self.buffer[end:]
+            if isinstance(frame, Error):
+                self.transport.close()
+            elif frame[0] == b"subscribe":
+                self.since = now()
+            else:
+                self.heard.append((now(), *map(int, frame[2].split(b" "))))
+
+    def connection_lost(self, _):
+        self.closed = self.closed or now()
+
+
+class Audience:
+    """Subscribers, each of which comes back when its connection is lost."""
+
+    def __init__(self, world):
+        self.world = world
+        self.listeners = []
+
+    async def run(self):
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                _, listener = await loop.create_connection(Listener, *self.world.subject.address)
+            except OSError:
+                await asyncio.sleep(0.1)
+                continue
+            self.listeners.append(listener)
+            while not listener.closed:
+                await asyncio.sleep(0.02)
+            if not self.world.in_outage(listener.closed, listener.closed) and not self.world.stopping:
+                self.world.fault("error", f"a subscriber was closed at {listener.closed:.3f}")
+
+    def check(self):
+        for listener in self.listeners:
+            newest, heard = collections.Counter(), collections.defaultdict(set)
+            for at, publisher, serial in listener.heard:
+                if serial <= newest[publisher]:
+                    self.world.fault("message", f"{publisher}'s {serial} after {newest[publisher]} at {at:.3f}")
+                newest[publisher] = serial
+                heard[publisher].add(serial)
+                self.world.counts["messages heard"] += 1
+            if listener.since is not None:
+                self._check_missing(listener, heard)
+
+    def _check_missing(self, listener, heard):
+        until = (listener.closed or now()) - HANG / 10
+        for publisher, messages in self.world.published.items():
+            for serial, (sent, answered) in messages.items():
+                if (answered and listener.since < sent and answered < until and serial not in heard[publisher]
+                        and not any(o.begin - 1 <= answered and sent <= o.calm + 1 for o in self.world.outages)):
+                    self.world.fault("message", f"{publisher}'s {serial}, sent {sent:.3f}, was not heard")
+
+
+class Watch:
+    """Looks at the queues of the locks, past hasp. `where(key)` is the server that has it, or None;
+    `moved(key, address)` is told when a server says that it has not."""
+
+    def __init__(self, world, where, moved=None):
+        self.world, self.where, self.moved = world, where, moved
+        self.wires = {}
+        self.known = set()
+
+    async def run(self):
+        while True:
+            await asyncio.sleep(LOOKS)
+            known = set()
+            for key in self.world.args.locks:
+                await self._look(key, known)
+            self.known = known
+
+    async def _look(self, key, known):
+        node = self.where(key)
+        if not node:
+            return
+        asked = now()
+        try:
+            wire = self.wires.get(node)
+            if not wire or wire.closed:
+                wire = self.wires[node] = await Wire.to(node.unix)
+            done, _ = await asyncio.wait((wire.ask("ZRANGE", f"hasp:queue:{{{key}}}", 0, -1),), timeout=0.5)
+        except OSError:
+            return
+        if not done:  # it is stopped
+            wire.close()
+            return
+        (future,) = done
+        at, entries = future.result()
+        if isinstance(entries, Error) and entries.startswith(b"MOVED"):
+            self.moved(key, entries.split(b" ")[2].decode())
+        for entry in entries if isinstance(entries, list) else ():
+            known.add(entry)
+            t = self.world.waiting.get((key, waiter_of(entry))) if entry not in self.known else None
+            if t and t.queued is None and t.sent < asked:
+                t.queued = at
+
+
+def check_guards(world, final):
+    """`final`: guarded key -> what is in it in the end."""
+    written = {name: key for key, history in final.items() for name in history.split()}
+    for key, history in final.items():
+        names = history.split()
+        if len(set(names)) < len(names):
+            world.fault("twice", f"in {key}")
+    for name, (key, outcome, at) in world.updates.items():
+        lost = outcome == "acknowledged" and name not in written
+        if lost and world.may_lose(at - HANG, at + HANG):
+            world.counts["guarded updates lost by asynchronous replication"] += 1
+        elif lost:
+            world.fault("lost", f"{name} of {key}, acknowledged at {at:.3f}")
+        elif outcome == "refused" and name in written:
+            world.fault("refused", f"{name} of {key} was written, refused at {at:.3f}")
+
+
+def report(world):
+    """Prints what was found; the number of faults."""
+    checker = world.checker
+    checker.check()
+    for text in checker.faults[:10]:
+        print(f"FAULT {text}")
+    for kind, key, when in checker.moments[:world.args.stories]:
+        print(f"--- {kind}: {key} about {when:.3f}\n{checker.story(key, when)}")
+    for what, n in sorted([*world.counts.items(), *checker.counts.items()]):
+        print(f"{n:8} {what}")
+    print(", ".join(f"{n} {kind}!" for kind, n in sorted(world.kinds.items())))
+    by_kind = collections.defaultdict(list)
+    for outage in world.outages:
+        by_kind[outage.kind].append(outage)
+    for kind, outages in sorted(by_kind.items()):
+        pauses = sorted(o.longest for o in outages)
+        unknown = sorted(o.end - o.begin for o in outages)
+        print(f"{kind}, {len(outages)} times: hasp knew the new primary after {unknown[len(unknown) // 2]:.2f} s"
+              f" (longest {unknown[-1]:.2f}); the longest that a command took meanwhile: median"
+              f" {pauses[len(pauses) // 2]:.2f} s, longest {pauses[-1]:.2f}")
+    if world.delays.late:
+        print(f"delay of this machine: {len(world.delays.late)} beats late, the longest by"
+              f" {max(world.delays.late) * 1000:.0f} ms")
+    return len(world.faults) + len(checker.faults)
