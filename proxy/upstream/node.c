@@ -46,6 +46,13 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 	return n;
 }
 
+static void check_subscriber(struct node *n)
+{
+	if (n->subscriber)
+		subscriber_set_check(n->subscriber, n->settings.check_delay_ms,
+		                     n->settings.server_timeout_ms);
+}
+
 void node_use(struct node *n, const struct node_settings *s)
 {
 	n->links.dialer.timeout_ms = s->connect_timeout_ms;
@@ -55,6 +62,8 @@ void node_use(struct node *n, const struct node_settings *s)
 	pool_set_size(n->pool, s->links_per_login);
 	control_set_check_delay(n->control, s->check_delay_ms);
 	liveness_set_timeout(n->liveness, s->server_timeout_ms);
+	n->settings = *s;
+	check_subscriber(n);
 }
 
 void node_stop(struct node *n)
@@ -83,6 +92,7 @@ void node_listen(struct node *n, const struct subscriber_how *how)
 	HASP_ASSERT(!n->subscriber);
 	here.env = &n->links;
 	n->subscriber = subscriber_new(&here);
+	check_subscriber(n);
 }
 
 void node_move(struct node *n, const char *address)

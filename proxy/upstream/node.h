@@ -13,16 +13,6 @@
 #include "upstream/pool.h"
 #include "upstream/subscriber.h"
 
-struct node {
-	struct link_env links;
-	struct pool *pool; /* NULL after node_stop() */
-	struct control *control; /* likewise */
-	struct liveness *liveness; /* likewise */
-	struct subscriber *subscriber; /* NULL before node_listen() */
-	const struct node_ops *ops;
-	void *arg;
-};
-
 /* What the configuration says of all nodes. */
 struct node_settings {
 	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms; /* as in struct dialer */
@@ -30,6 +20,17 @@ struct node_settings {
 	int64_t server_timeout_ms; /* of liveness_set_timeout() */
 	int64_t links_per_login; /* shared ones; >= 1 */
 	int64_t links_max; /* of this worker; 0: no limit */
+};
+
+struct node {
+	struct link_env links;
+	struct pool *pool; /* NULL after node_stop() */
+	struct control *control; /* likewise */
+	struct liveness *liveness; /* likewise */
+	struct subscriber *subscriber; /* NULL before node_listen() */
+	struct node_settings settings; /* in force */
+	const struct node_ops *ops;
+	void *arg;
 };
 
 struct node_ops {

@@ -23,6 +23,10 @@ struct subscriber {
 	struct reply_scan scan; /* of the message that is being received */
 	struct buf message; /* its bytes, until it is whole */
 	struct retry retry;
+	struct ev_timer check; /* runs while there is a delay between checks */
+	double timeout; /* seconds; 0: none */
+	unsigned nunheard; /* checks in a row before which nothing was heard since the last one
+	                    */
 	char *address; /* where the last try went; the configured one may be another by now */
 	char *refusal; /* Redis' error when it last refused; NULL: it did not */
 	bool open; /* subscriber_open() was called */
@@ -41,6 +45,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 		            QUOTE_STR(reason));
 	s->warned = true;
 	s->up = false;
+	s->nunheard = 0;
 	s->scan = (struct reply_scan){ 0 };
 	buf_release(&s->message);
 	retry_later(&s->retry, end);
@@ -123,6 +128,7 @@ static void subscriber_on_bytes(void *owner, struct slice bytes)
 	struct subscriber *s = owner;
 	const struct link *l = s->user.link;
 
+	s->nunheard = 0;
 	/* The callbacks may end the connection. */
 	while (bytes.n && s->user.link == l) {
 		struct buf message = BUF_INIT;
@@ -190,6 +196,24 @@ static void subscriber_connect(void *arg)
 	subscriber_send(s, "SUBSCRIBE", slice_str(s->how.channel));
 }
 
+static void subscriber_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct subscriber *s = t->data;
+	char reason[64];
+
+	(void)loop;
+	(void)revents;
+	if (!s->up)
+		return;
+	if (s->timeout > 0 && s->nunheard * t->repeat >= s->timeout) {
+		snprintf(reason, sizeof(reason), "PING was not answered for %g s", s->timeout);
+		subscriber_disconnect(s, LINK_BROKEN, reason);
+		return;
+	}
+	s->nunheard++;
+	link_send(s->user.link, SLICE_LIT("PING\r\n"));
+}
+
 struct subscriber *subscriber_new(const struct subscriber_how *how)
 {
 	struct subscriber *s = xcalloc(1, sizeof(*s));
@@ -197,12 +221,15 @@ struct subscriber *subscriber_new(const struct subscriber_how *how)
 	s->how = *how;
 	link_user_init(&s->user, &subscriber_link_ops, s);
 	retry_init(&s->retry, how->env, SUBSCRIBER_RETRY_SECONDS, subscriber_connect, s);
+	ev_timer_init(&s->check, subscriber_on_check, 0, 0);
+	s->check.data = s;
 	return s;
 }
 
 void subscriber_free(struct subscriber *s)
 {
 	retry_stop(&s->retry);
+	ev_timer_stop(s->how.env->dialer.loop, &s->check);
 	link_close(s->user.link);
 	buf_release(&s->message);
 	free(s->refusal);
@@ -232,6 +259,20 @@ void subscriber_open(struct subscriber *s)
 		return;
 	s->open = true;
 	retry_restart(&s->retry);
+}
+
+void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms)
+{
+	struct ev_loop *loop = s->how.env->dialer.loop;
+	double delay = (double)delay_ms / 1000;
+
+	s->timeout = (double)timeout_ms / 1000;
+	if (s->check.repeat == delay)
+		return;
+	ev_timer_stop(loop, &s->check);
+	ev_timer_set(&s->check, delay, delay);
+	if (delay_ms > 0)
+		ev_timer_start(loop, &s->check);
 }
 
 bool subscriber_is_up(const struct subscriber *s)

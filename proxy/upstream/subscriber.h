@@ -38,6 +38,11 @@ void subscriber_reconnect(struct subscriber *s);
 /* Redis is there: if Redis could not be reached, the next try is made now. */
 void subscriber_retry_now(struct subscriber *s);
 
+/* Sends a PING so often, in ms, while it is up, and connects anew when nothing has come for
+ * `timeout_ms` all the same: what is published is lost on a connection that is dead though
+ * nothing says so. 0, either of them: never. */
+void subscriber_set_check(struct subscriber *s, int64_t delay_ms, int64_t timeout_ms);
+
 /* Connects as soon as the loop runs, and again whenever the connection ends. Harmless when it
  * is open. */
 void subscriber_open(struct subscriber *s);

@@ -19,6 +19,7 @@
 #include "upstream/decode.h"
 #include "upstream/subscriber.h"
 
+#define PING "PING\r\n"
 #define SUBSCRIBE_OWN "*2\r\n$9\r\nSUBSCRIBE\r\n$3\r\nown\r\n"
 #define SUBSCRIBED_OWN "*3\r\n$9\r\nsubscribe\r\n$3\r\nown\r\n:1\r\n"
 
@@ -345,6 +346,29 @@ static void a_change_does_not_open_it(void **state)
 	assert_false(played_server_is_dialled(&f->server));
 }
 
+static void one_on_which_nothing_comes_is_connected_anew(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	subscriber_set_check(f->subscriber, 1, 3);
+	played_server_expect(&f->server, PING PING PING);
+	while (subscriber_is_up(f->subscriber))
+		played_server_step(&f->server);
+	played_server_close(&f->server);
+	come_up(f);
+}
+
+static void without_a_time_out_it_is_waited_for(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	subscriber_set_check(f->subscriber, 1, 0);
+	played_server_expect(&f->server, PING PING PING PING PING PING PING PING);
+	assert_true(subscriber_is_up(f->subscriber));
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -367,6 +391,8 @@ int main(void)
 		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
 		TEST(after_a_change_it_connects_anew),
 		TEST(a_change_does_not_open_it),
+		TEST(one_on_which_nothing_comes_is_connected_anew),
+		TEST(without_a_time_out_it_is_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
