@@ -57,6 +57,7 @@ void cluster_free(struct cluster *c)
 	timer_stop(c->how.timers, &c->tick);
 	request_args_fini(&c->args);
 	buf_release(&c->text);
+	primaries_fini(&c->primaries);
 	freelist_fini(&c->entries);
 	freelist_fini(&c->requests);
 	free(c);

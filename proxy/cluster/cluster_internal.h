@@ -18,6 +18,7 @@
  *   dispatch.c          which node a part is for; parts that no node has taken
  *   lane.c              a session's links to the nodes
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
+ *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state
@@ -37,6 +38,8 @@
 #include "base/freelist.h"
 #include "base/list.h"
 #include "cluster/cluster.h"
+#include "cluster/plan.h"
+#include "cluster/primaries.h"
 #include "net/watch.h"
 #include "resp/request.h"
 #include "resp/view.h"
@@ -57,6 +60,7 @@ struct cluster {
 	struct freelist requests; /* of BUF_FIRST_SIZE: parts' requests and replies */
 	struct request_args args; /* of the request that is looked at */
 	struct buf text; /* scratch */
+	struct primaries primaries;
 };
 
 /* --- entries and parts -------------------------------------------------------------------- */
@@ -90,6 +94,7 @@ struct cluster_part {
 	bool streamed; /* it was passed on as it came: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
+	bool follows_ping; /* a PING goes before it: then it speaks of all that was written */
 	const char *why; /* no node took it; a literal */
 	struct buf request; /* the bytes, to be sent again */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
@@ -339,6 +344,15 @@ void session_push(struct cluster_session *s, struct slice bytes);
 void session_wake(struct cluster_session *s);
 /* A part cannot be sent: dispatch_due() will be called. */
 void session_trouble(struct cluster_session *s);
+
+/* --- several nodes ----------------------------------------------------------------------- */
+
+/* Takes a request of PLAN_SPLIT; of PLAN_EACH, as `bytes`; of PLAN_SCAN. The last returns false
+ * if it is for Redis to refuse. */
+void wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req);
+void wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+               bool follows_ping);
+bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
 /* --- routing
  * ---------------------------------------------------------------------------------- */

@@ -164,12 +164,23 @@ void session_advance(struct cluster_session *s)
 		session_wake(s);
 }
 
+/* The replies were merged. */
+static void give_replies(struct cluster_entry *e)
+{
+	for (size_t i = 0; i < e->nparts; i++) {
+		struct buf *reply = &e->parts[i].reply;
+		e->session->kept -= buf_len(reply);
+		buf_give(reply, &e->session->cluster->requests);
+	}
+}
+
 static void entry_finish(struct cluster_entry *e)
 {
 	struct buf merged = BUF_INIT;
 
 	if (e->merge) {
 		e->merge(e, &merged);
+		give_replies(e);
 		entry_forward(e, buf_slice(&merged));
 		buf_release(&merged);
 	}
@@ -199,6 +210,11 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 		if (buf_cap(&p->reply) == 0)
 			buf_take(&p->reply, &part_session(p)->cluster->requests);
 		buf_append(&p->reply, bytes);
+		part_session(p)->kept += bytes.n;
+		/* Nobody can tell which of them could be done without. */
+		if (part_session(p)->kept > part_session(p)->cluster->output_limit)
+			session_break(part_session(p), "replies of several nodes are longer "
+			                               "than client_output_limit");
 	} else {
 		entry_forward(p->entry, bytes);
 	}

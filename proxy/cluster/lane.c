@@ -52,6 +52,10 @@ static void put_on_link(struct lane *l, struct cluster_part *p)
 		link_expect(&l->user, LINK_DISCARD, NULL);
 		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
 	}
+	if (p->follows_ping) {
+		link_expect(&l->user, LINK_DISCARD, NULL);
+		link_queue(link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
+	}
 	link_expect(&l->user, part_flags(p->entry), p);
 	link_queue(link, buf_slice(&p->request));
 }

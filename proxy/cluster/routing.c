@@ -4,7 +4,7 @@
  * home node if it names no key, or one that hasp answers itself.
  */
 #include "cluster/cluster_internal.h"
-#include "cluster/plan.h"
+#include "resp/write.h"
 
 static void send_one(struct cluster_session *s, int slot, struct slice bytes)
 {
@@ -50,25 +50,46 @@ static bool take_session_command(struct cluster_session *s, const struct command
 	}
 }
 
-static void follow_plan(struct cluster_session *s, const struct plan *p, struct slice bytes)
+static void send_malformed(struct cluster_session *s, const struct plan *p,
+                           const struct resp_view *req)
 {
-	switch (p->kind) {
+	struct buf *text = &s->cluster->text;
+	struct slice argv[4];
+
+	plan_malformed(req, argv);
+	buf_clear(text);
+	resp_write_request(text, argv, 4);
+	send_one(s, p->slot, buf_slice(text));
+	buf_trim(text);
+}
+
+static void follow_plan(struct cluster_session *s, const struct command *c,
+                        const struct resp_view *req, struct slice bytes)
+{
+	struct plan p = plan_request(c, req);
+
+	switch (p.kind) {
 	case PLAN_HOME:
 		send_one(s, -1, bytes);
 		break;
 	case PLAN_SLOT:
+		send_one(s, p.slot, bytes);
+		break;
 	case PLAN_MALFORMED:
-		send_one(s, p->slot, bytes);
+		send_malformed(s, &p, req);
 		break;
 	case PLAN_CROSSSLOT:
-	case PLAN_SPLIT:
 		entry_answer_new(s, plan_crossslot);
 		break;
+	case PLAN_SPLIT:
+		wide_split(s, &p, req);
+		break;
 	case PLAN_EACH:
+		wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
+		break;
 	case PLAN_SCAN:
-		entry_answer_new(
-			s, SLICE_LIT("-ERR hasp: this command is not possible in front of "
-		                     "a cluster\r\n"));
+		if (!wide_scan(s, req))
+			send_one(s, -1, bytes);
 		break;
 	case PLAN_DISABLED:
 		entry_answer_new(s, plan_disabled);
@@ -79,7 +100,6 @@ static void follow_plan(struct cluster_session *s, const struct plan *p, struct 
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 {
 	const struct command *c = commands_find(s->cluster->how.commands, req->argv[0]);
-	struct plan plan;
 	bool taken;
 
 	/* As most requests are. */
@@ -92,8 +112,7 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 		return taken;
 	if (c && take_session_command(s, c, bytes))
 		return true;
-	plan = plan_request(c, req);
-	follow_plan(s, &plan, bytes);
+	follow_plan(s, c, req, bytes);
 	return true;
 }
 

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * wide: requests that are for several nodes, as entries of several parts: those that are split
+ * by their keys' slots, those that all primaries get, and SCAN, which goes through them one by
+ * one.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "base/random.h"
+#include "cluster/cluster_internal.h"
+#include "cluster/scan_cursor.h"
+#include "cluster/split.h"
+
+/* --- split, and all primaries --- */
+
+/* How the replies become one. */
+struct wide {
+	enum merge_kind merge;
+	struct split split; /* of MERGE_VALUES */
+};
+
+static void free_wide(void *arg)
+{
+	struct wide *w = arg;
+
+	split_fini(&w->split);
+	free(w);
+}
+
+static void merge_wide(struct cluster_entry *e, struct buf *out)
+{
+	const struct wide *w = e->arg;
+	struct slice *replies = xcalloc(e->nparts, sizeof(*replies));
+
+	for (size_t i = 0; i < e->nparts; i++)
+		replies[i] = buf_slice(&e->parts[i].reply);
+	merge_replies(w->merge, &w->split, replies, e->nparts, out);
+	free(replies);
+}
+
+static struct cluster_entry *begin_wide(struct cluster_session *s, size_t nparts,
+                                        const struct plan *p)
+{
+	struct cluster_entry *e = entry_begin(s, nparts);
+	struct wide *w = xcalloc(1, sizeof(*w));
+
+	w->merge = p->merge;
+	e->merge = merge_wide;
+	e->arg = w;
+	e->free_arg = free_wide;
+	return e;
+}
+
+void wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req)
+{
+	struct buf *text = &s->cluster->text;
+	struct cluster_entry *e;
+	struct split split;
+
+	split_init(&split, req, p->step);
+	e = begin_wide(s, split.nparts, p);
+	for (uint32_t i = 0; i < split.nparts; i++) {
+		buf_clear(text);
+		split_write(&split, i, req, text);
+		entry_set_part(e, i, split.parts[i].slot, NULL, buf_slice(text));
+	}
+	buf_trim(text);
+	if (p->merge == MERGE_VALUES)
+		((struct wide *)e->arg)->split = split;
+	else
+		split_fini(&split);
+	entry_start(e);
+}
+
+/* Any of `n`. */
+static size_t pick(size_t n)
+{
+	uint32_t random;
+
+	random_bytes(&random, sizeof(random));
+	return random % n;
+}
+
+void wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+               bool follows_ping)
+{
+	struct primaries *primaries = &s->cluster->primaries;
+	struct cluster_entry *e;
+	size_t first = 0;
+
+	primaries_update(primaries, s->cluster->how.map);
+	if (primaries->n && p->merge == MERGE_FOUND)
+		first = pick(primaries->n);
+	/* Without any it waits until a home is known. */
+	e = begin_wide(s, primaries->n ? primaries->n : 1, p);
+	if (primaries->n == 0)
+		entry_set_part(e, 0, -1, NULL, bytes);
+	for (size_t i = 0; i < primaries->n; i++)
+		entry_set_part(e, i, primaries->v[(first + i) % primaries->n].slot, NULL,
+		               bytes);
+	for (size_t i = 0; i < e->nparts; i++)
+		e->parts[i].follows_ping = follows_ping;
+	entry_start(e);
+}
+
+/* --- SCAN --- */
+
+struct wide_scan {
+	struct scan_cursor cursor; /* what was asked for; then, what the client gets */
+	const struct node *node; /* that has given the cursor; NULL: none has */
+	bool is_last; /* no cursor is left */
+};
+
+static uint8_t mark_of(const struct cluster_session *s, const struct node *n)
+{
+	const char *address = n ? slot_map_address(s->cluster->how.map, n) : NULL;
+
+	return scan_cursor_mark(slice_str(address));
+}
+
+/* The node has answered: where does the client go on? */
+static void on_scanned(struct cluster_entry *e, struct cluster_part *p,
+                       const struct resp_reply *r, struct slice captured)
+{
+	struct cluster_session *s = e->session;
+	struct wide_scan *scan = e->arg;
+	const struct primary *next;
+	uint64_t at;
+
+	(void)r;
+	(void)captured;
+	if (!scan_cursor_of_reply(buf_slice(&p->reply), &at))
+		return;
+	/* Another node has taken its place since: it was given a cursor that says nothing
+	 * there. */
+	if (scan->cursor.at && p->lane && p->lane->node != scan->node) {
+		scan->cursor.at = 0;
+		scan->cursor.mark = mark_of(s, p->lane->node);
+		return;
+	}
+	scan->cursor.at = at;
+	if (at) {
+		scan->cursor.mark = mark_of(s, p->lane ? p->lane->node : NULL);
+		return;
+	}
+	primaries_update(&s->cluster->primaries, s->cluster->how.map);
+	next = primaries_after(&s->cluster->primaries, scan->cursor.slot);
+	scan->is_last = !next;
+	if (next)
+		scan->cursor = (struct scan_cursor){ .slot = next->slot,
+			                             .mark = mark_of(s, next->node) };
+}
+
+static void merge_scan(struct cluster_entry *e, struct buf *out)
+{
+	const struct wide_scan *scan = e->arg;
+
+	scan_cursor_reply(buf_slice(&e->only.reply), scan->is_last ? NULL : &scan->cursor, out);
+}
+
+bool wide_scan(struct cluster_session *s, const struct resp_view *req)
+{
+	struct buf *text = &s->cluster->text;
+	struct cluster_entry *e;
+	struct scan_cursor c;
+	struct wide_scan *scan;
+	const struct node *n;
+
+	if (!scan_cursor_read(req->argv[1], &c))
+		return false;
+	n = slot_map_node(s->cluster->how.map, c.slot);
+	if (c.mark != mark_of(s, n))
+		c.at = 0;
+	scan = xcalloc(1, sizeof(*scan));
+	scan->cursor = c;
+	scan->node = n;
+	e = entry_begin(s, 1);
+	e->arg = scan;
+	e->free_arg = free;
+	e->on_reply = on_scanned;
+	e->merge = merge_scan;
+	buf_clear(text);
+	scan_cursor_request(req, &c, text);
+	entry_set_part(e, 0, c.slot, NULL, buf_slice(text));
+	buf_trim(text);
+	entry_start(e);
+	return true;
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Requests for several nodes of a cluster: what each of them gets, and the one reply.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/scan_cursor.h"
+#include "resp/write.h"
+#include "tests/unit/cluster_fixture.h"
+
+/* A request of these words, valid until the next call but three. */
+static const char *req(const char *words)
+{
+	static struct buf texts[4];
+	static unsigned next;
+	struct buf *out = &texts[next++ % 4];
+	struct slice argv[16], rest = slice_str(words), word;
+	size_t n = 0;
+
+	while (slice_cut(&rest, ' ', &word))
+		argv[n++] = word;
+	buf_clear(out);
+	resp_write_request(out, argv, n);
+	buf_append(out, slice_of("", 1));
+	return buf_head(out);
+}
+
+static void values_are_asked_of_each_slots_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("MGET foo bar {foo}2 a"), 1);
+	assert_node_got(f, 0, req("MGET bar"));
+	assert_node_got(f, 1, req("MGET foo {foo}2"));
+	assert_node_got(f, 1, req("MGET a"));
+	node_sends(f, 1, "*2\r\n$1\r\n1\r\n$-1\r\n");
+	assert_client_got(f, "");
+	node_sends(f, 0, "*1\r\n$1\r\n2\r\n");
+	node_sends(f, 1, "*1\r\n$1\r\n4\r\n");
+	assert_client_got(f, "*4\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n$1\r\n4\r\n");
+}
+
+static void pairs_and_counts_are_split_too(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("MSET foo 1 bar 2"), 1);
+	client_sends(f, req("DEL bar foo"), 1);
+	assert_node_got(f, 0, req("MSET bar 2"));
+	assert_node_got(f, 0, req("DEL bar"));
+	assert_node_got(f, 1, req("MSET foo 1"));
+	assert_node_got(f, 1, req("DEL foo"));
+	node_sends(f, 0, "+OK\r\n:1\r\n");
+	node_sends(f, 1, "+OK\r\n:1\r\n");
+	assert_client_got(f, "+OK\r\n:2\r\n");
+}
+
+static void the_first_error_is_the_reply(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("EXISTS foo bar a"), 1);
+	client_sends(f, GET_BAR, 1);
+	assert_node_got(f, 1, req("EXISTS foo"));
+	assert_node_got(f, 1, req("EXISTS a"));
+	assert_node_got(f, 0, req("EXISTS bar"));
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 1, ":1\r\n-NOPERM a\r\n");
+	node_sends(f, 0, "-NOPERM bar\r\n$1\r\n9\r\n");
+	assert_client_got(f, "-NOPERM bar\r\n$1\r\n9\r\n");
+}
+
+static void a_part_that_is_redirected_is_sent_again(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("TOUCH foo bar"), 1);
+	assert_node_got(f, 0, req("TOUCH bar"));
+	assert_node_got(f, 1, req("TOUCH foo"));
+	node_sends(f, 0, "-MOVED 5061 127.0.0.1:7002\r\n");
+	node_sends(f, 1, ":1\r\n");
+	assert_node_got(f, 2, req("TOUCH bar"));
+	node_sends(f, 2, ":1\r\n");
+	assert_client_got(f, ":2\r\n");
+}
+
+static void what_redis_would_refuse_one_node_refuses(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("MSET foo 1 bar"), 1);
+	assert_node_got(f, 1, req("MSET foo 1 foo"));
+	node_sends(f, 1, "-ERR wrong number of arguments for 'mset' command\r\n");
+	assert_client_got(f, "-ERR wrong number of arguments for 'mset' command\r\n");
+	client_sends(f, req("RENAME foo bar"), 1);
+	assert_client_got(f, "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+}
+
+static void all_primaries_are_asked(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("DBSIZE"), 1);
+	client_sends(f, req("KEYS *"), 1);
+	client_sends(f, req("FLUSHALL"), 1);
+	for (size_t i = 0; i < 2; i++) {
+		assert_node_got(f, i, req("DBSIZE"));
+		assert_node_got(f, i, req("KEYS *"));
+		assert_node_got(f, i, req("FLUSHALL"));
+	}
+	node_sends(f, 0, ":2\r\n*1\r\n$3\r\nbar\r\n+OK\r\n");
+	node_sends(f, 1, ":3\r\n*1\r\n$3\r\nfoo\r\n+OK\r\n");
+	assert_client_got(f, ":5\r\n*2\r\n$3\r\nbar\r\n$3\r\nfoo\r\n+OK\r\n");
+	assert_node_got_nothing(f, SPARE);
+}
+
+static void a_replica_that_takes_over_is_asked_instead(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 0);
+	client_sends(f, req("SCRIPT EXISTS a b"), 1);
+	assert_node_got(f, 1, req("SCRIPT EXISTS a b"));
+	node_sends(f, 1, "*2\r\n:1\r\n:1\r\n");
+	turn_loop(f);
+	node_takes_over(f, SPARE, 0);
+	assert_node_got(f, SPARE, req("SCRIPT EXISTS a b"));
+	node_sends(f, SPARE, "*2\r\n:0\r\n:1\r\n");
+	assert_client_got(f, "*2\r\n:0\r\n:1\r\n");
+}
+
+static void wait_speaks_of_what_was_written_everywhere(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("WAIT 1 100"), 1);
+	for (size_t i = 0; i < 2; i++) {
+		assert_node_got(f, i, req("PING"));
+		assert_node_got(f, i, req("WAIT 1 100"));
+	}
+	node_sends(f, 0, "+PONG\r\n:2\r\n");
+	node_sends(f, 1, "+PONG\r\n:1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void a_key_is_found_at_any_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("RANDOMKEY"), 1);
+	for (size_t i = 0; i < 2; i++)
+		assert_node_got(f, i, req("RANDOMKEY"));
+	node_sends(f, 0, "$-1\r\n");
+	node_sends(f, 1, "$3\r\nfoo\r\n");
+	assert_client_got(f, "$3\r\nfoo\r\n");
+}
+
+static void replies_that_are_kept_count(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("KEYS *"), 1);
+	assert_node_got(f, 0, req("KEYS *"));
+	assert_node_got(f, 1, req("KEYS *"));
+	node_sends(f, 0, "*1\r\n$100\r\n");
+	for (size_t i = 0; i < 10; i++)
+		node_sends(f, 0, "0123456789");
+	assert_true(link_user_nbytes(&f->user) >= 100);
+	node_sends(f, 0, "\r\n");
+	node_sends(f, 1, "*0\r\n");
+	turn_loop(f);
+	buf_clear(&f->bytes);
+	assert_true(link_user_nbytes(&f->user) < 100);
+}
+
+static void replies_that_are_too_long_end_the_link(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	cluster_set_output_limit(f->cluster, 64);
+	client_sends(f, req("KEYS *"), 1);
+	assert_node_got(f, 0, req("KEYS *"));
+	node_sends(f, 0, "*1\r\n$100\r\n");
+	for (size_t i = 0; i < 10 && !f->ndown; i++)
+		node_sends(f, 0, "0123456789");
+	assert_int_equal(f->ndown, 1);
+}
+
+/* --- SCAN --- */
+
+/* The cursor that `c` is for the client. */
+static unsigned long long cursor(uint64_t at, unsigned slot, size_t node)
+{
+	char address[32];
+
+	snprintf(address, sizeof(address), "127.0.0.1:%zu", 7000 + node);
+	return at << 20 | (unsigned long long)scan_cursor_mark(slice_str(address)) << 14 | slot;
+}
+
+static const char *scan_of(unsigned long long v)
+{
+	char words[64];
+
+	snprintf(words, sizeof(words), "SCAN %llu COUNT 5", v);
+	return req(words);
+}
+
+static void assert_scanned(struct cluster_fixture *f, unsigned long long v)
+{
+	char digits[32], text[64];
+
+	snprintf(digits, sizeof(digits), "%llu", v);
+	snprintf(text, sizeof(text), "*2\r\n$%zu\r\n%s\r\n*1\r\n$1\r\nk\r\n", strlen(digits),
+	         digits);
+	assert_client_got(f, text);
+}
+
+static void scan_goes_through_the_nodes_one_by_one(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, scan_of(0), 1);
+	assert_node_got(f, 0, scan_of(0));
+	node_sends(f, 0, "*2\r\n$2\r\n17\r\n*1\r\n$1\r\nk\r\n");
+	assert_scanned(f, cursor(17, 0, 0));
+	client_sends(f, scan_of(cursor(17, 0, 0)), 1);
+	assert_node_got(f, 0, scan_of(17));
+	node_sends(f, 0, "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n");
+	assert_scanned(f, cursor(0, SLOTS / 2, 1));
+	client_sends(f, scan_of(cursor(0, SLOTS / 2, 1)), 1);
+	assert_node_got(f, 1, scan_of(0));
+	node_sends(f, 1, "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n");
+	assert_scanned(f, 0);
+}
+
+static void another_server_is_scanned_from_its_beginning(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_takes_over(f, SPARE, 0);
+	client_sends(f, scan_of(cursor(17, 0, 0)), 1);
+	assert_node_got(f, SPARE, scan_of(0));
+	node_sends(f, SPARE, "*2\r\n$1\r\n3\r\n*1\r\n$1\r\nk\r\n");
+	assert_scanned(f, cursor(3, 0, SPARE));
+}
+
+/* Its cursor was sent when that node was still known for the slot. */
+static void one_that_takes_over_meanwhile_is_begun_anew(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 0);
+	client_sends(f, scan_of(cursor(17, 0, 0)), 1);
+	turn_loop(f);
+	node_takes_over(f, SPARE, 0);
+	assert_node_got(f, SPARE, scan_of(17));
+	node_sends(f, SPARE, "*2\r\n$1\r\n0\r\n*1\r\n$1\r\nk\r\n");
+	assert_scanned(f, cursor(0, 0, SPARE));
+}
+
+static void what_is_no_cursor_redis_refuses(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, req("SCAN x"), 1);
+	assert_node_got(f, 0, req("SCAN x"));
+	node_sends(f, 0, "-ERR invalid cursor\r\n");
+	assert_client_got(f, "-ERR invalid cursor\r\n");
+	client_sends(f, req("SCAN 0 COUNT x"), 1);
+	assert_node_got(f, 0, req("SCAN 0 COUNT x"));
+	node_sends(f, 0, "-ERR value is not an integer or out of range\r\n");
+	assert_client_got(f, "-ERR value is not an integer or out of range\r\n");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(values_are_asked_of_each_slots_node),
+		TEST(pairs_and_counts_are_split_too),
+		TEST(the_first_error_is_the_reply),
+		TEST(a_part_that_is_redirected_is_sent_again),
+		TEST(what_redis_would_refuse_one_node_refuses),
+		TEST(all_primaries_are_asked),
+		TEST(a_replica_that_takes_over_is_asked_instead),
+		TEST(wait_speaks_of_what_was_written_everywhere),
+		TEST(a_key_is_found_at_any_node),
+		TEST(replies_that_are_kept_count),
+		TEST(replies_that_are_too_long_end_the_link),
+		TEST(scan_goes_through_the_nodes_one_by_one),
+		TEST(another_server_is_scanned_from_its_beginning),
+		TEST(one_that_takes_over_meanwhile_is_begun_anew),
+		TEST(what_is_no_cursor_redis_refuses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
