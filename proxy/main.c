@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fatal.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "daemon.h"
@@ -240,6 +241,7 @@ static int main_start(struct process *p)
 	struct listeners *l = &p->listeners;
 	const struct config *config = p->config;
 
+	memory_return_long();
 	daemon_raise_descriptor_limit(config->max_clients);
 	if (listeners_open(l, config, &p->privileges) < 0 ||
 	    daemon_write_pid_file(&p->daemon, config->pid_file, &p->privileges) < 0 ||

@@ -37,6 +37,8 @@
 #define REPLY_SCRATCH ((size_t)256 * 1024)
 #define REQUEST_SCRATCH ((size_t)256 * 1024)
 #define SWEEP_SECONDS 1.0
+/* Of memory_limit, so much more is for calls of hasp's own that wait for Redis: a quarter. */
+#define JOBS_SHARE 4
 /* While draining, clients at rest should not have to wait for a second. */
 #define DRAIN_SWEEP_SECONDS 0.05
 /* What is still to be said to Redis (releases) when the clients are gone. */
@@ -300,7 +302,7 @@ static void use_config(struct worker *w, struct config *config)
 
 	policy_use_config(&w->clients.policy, config);
 	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
-	script_jobs_set_max(w->script_jobs, w->clients.account.limit);
+	script_jobs_set_max(w->script_jobs, w->clients.account.limit / JOBS_SHARE);
 	use_upstream(w, config);
 	buf_release(&w->unfit);
 	if (control_is_up(w->clients.node->control))

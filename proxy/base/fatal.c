@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/fatal.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Bytes. No block that is taken for most requests is as long. */
+#define LONG_BLOCK (256 * 1024)
 
 void hasp_assert_failed(const char *cond, const char *file, int line)
 {
@@ -91,6 +95,13 @@ bool memory_has(size_t n)
 
 	free(p);
 	return p != NULL;
+}
+
+void memory_return_long(void)
+{
+#ifdef __GLIBC__
+	(void)mallopt(M_MMAP_THRESHOLD, LONG_BLOCK);
+#endif
 }
 
 char *xstrdup(const char *s)

@@ -24,6 +24,10 @@ void *xrealloc(void *p, size_t n) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *xmemdup(const void *p, size_t n) __attribute__((malloc, returns_nonnull));
 
+/* Has the C library give long blocks back when they are freed. Else what short ones lie between
+ * stays: requests of a megabyte leave half of their memory behind. Before there are threads. */
+void memory_return_long(void);
+
 /* --- when memory runs out ----------------------------------------------------------- */
 
 /* So much is kept back for what cannot do without. It is given up when an allocation of the

@@ -3,6 +3,9 @@
 
 #include "client/conn.h"
 
+/* A call of so many bytes counts at once, not only when the turn's input was taken. */
+#define LONG_CALL ((size_t)64 * 1024)
+
 /* The login that a link needs to serve the client. Points into its session. */
 static struct link_login login_of(const struct client *c)
 {
@@ -173,4 +176,6 @@ void links_send_call(struct client *c, struct slice call)
 	/* A client that asked for a lock earlier, over a shared link, comes first in Redis. */
 	stream_flush_all(c->env->flusher);
 	link_send(c->user.link, call);
+	if (call.n >= LONG_CALL)
+		client_count_memory(c);
 }

@@ -7,12 +7,15 @@
 #include "client/late_exec.h"
 #include "client/links.h"
 #include "client/request_context.h"
+#include "commands/key_args.h"
 #include "policy/classifier.h"
 
 /* A request that goes on after this many bytes streams, if no rule can concern it. */
 #define STREAM_FROM ((size_t)16 * 1024)
-/* How many times its length a request may take while it is rewritten and sent. */
-#define REWRITTEN_TIMES 8
+/* A call and its copy on its way, each in a buffer that may be twice as long. */
+#define CALL_COPIES 4
+/* How often both together may name a key or an owner. */
+#define CALL_NAMES 8
 
 /* --- the cursor ------------------------------------------------------------------------- */
 
@@ -285,12 +288,33 @@ static void skip_empty(struct client *c, struct cursor *k)
 		k->from = k->at;
 }
 
-/* Is there memory for what may become of the request: a call that names each key several times,
- * and copies of that on their way? */
-static bool can_be_rewritten(const struct client *c)
+/* The memory that a call takes, at most, which is sent in the request's place. */
+static size_t call_nbytes_most(const struct client *c, const struct resp_view *view,
+                               const struct command_info *what)
 {
-	return c->scanned < MEMORY_RESERVE / REWRITTEN_TIMES ||
-	       memory_has(c->scanned * REWRITTEN_TIMES);
+	size_t names = c->session.login_nbytes;
+	struct key_args keys;
+
+	if (!what->command)
+		return CALL_NAMES * (names + c->scanned);
+	key_args_init(&keys, what->command, view);
+	for (size_t i = 0; i < keys.n; i++)
+		names += view->argv[keys.v[i]].n;
+	key_args_fini(&keys);
+	return CALL_COPIES * c->scanned + CALL_NAMES * names;
+}
+
+/* Is there memory for what may become of the request? */
+static bool can_be_rewritten(struct client *c, const struct resp_view *view,
+                             const struct command_info *what)
+{
+	size_t nbytes;
+
+	if (c->scanned + c->session.login_nbytes < REQUESTS_SHARED_MAX)
+		return true;
+	nbytes = call_nbytes_most(c, view, what);
+	return account_admits(&c->env->account, &c->share, nbytes) &&
+	       (nbytes < MEMORY_RESERVE || memory_has(nbytes));
 }
 
 /* `has_args`: they are in env->args already. `found`: what the name says; NULL: it has not been
@@ -329,7 +353,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		put_off(c, CLIENT_PARKED_SPACE);
 		return false;
 	}
-	if (!can_be_rewritten(c)) {
+	if (!can_be_rewritten(c, &view, &what)) {
 		refuse_long(c, k, "ERR hasp: there is not enough memory for this request");
 		return false;
 	}

@@ -11,7 +11,7 @@ import pytest
 from harness import encode, until
 from harness.replies import OK, PONG
 from harness.sanitizers import UNLESS_SANITIZED, sanitized
-from harness.sections import rule
+from harness.sections import rule, section, verbs
 
 MB = 1 << 20
 LIMIT = 16 * MB
@@ -178,6 +178,31 @@ def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
     for one in clients:
         assert one.file.read(len(b"+QUEUED\r\n") * 3000) == b"+QUEUED\r\n" * 3000
     assert "client_over_limit" not in hasp.log
+
+
+LONG = b"n" * MB
+
+
+@pytest.mark.parametrize("command", [
+    ("LOCK", LONG), ("LOCK", "m", "AS", LONG), ("LOCK", "m", "PX", 100, "WAIT", 50, "AS", LONG),
+    ("UNLOCK", "m", "AS", LONG), ("SETNX", b"lock:" + LONG, "v"), ("GET", b"guard:" + LONG)],
+    ids=lambda command: " ".join(str(word)[:8] for word in command))
+def test_names_of_a_megabyte(limited, crowd, command):
+    """Of which a call has several, and a waiter, a hold and what undoes a try have copies."""
+    hasp = limited(rule(pattern="lock:*", on_disconnect="release", wait="200ms") + verbs() +
+                   section("guard g", {"pattern": "guard:*", "acquire_on": "GET", "lease": "1s", "wait": "200ms"}))
+    growth = Growth(hasp)
+    for _ in range(2):
+        clients = crowd(hasp, 20)
+        send_at_once(clients, encode(*command) * 5)
+        for one in clients:
+            with contextlib.suppress(OSError):  # it may have been closed
+                one.sock.shutdown(socket.SHUT_WR)
+                while one.sock.recv(MB):
+                    pass
+    growth.check()
+    with hasp.connect() as other:
+        assert other.call("PING") == PONG
 
 
 def test_command_with_many_keys_is_refused_before_it_takes_memory(start_hasp):
