@@ -29,13 +29,16 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	table_set_defaults(SECTION_HASP, c);
 	table_set_defaults(SECTION_UPSTREAM, c);
 	table_set_defaults(SECTION_VERBS, &c->verbs);
-	if (!path)
+	if (!path) {
+		sections_inherit(c);
 		return c;
+	}
 	c->path = xstrdup(path);
 	if (load_file(c, faults, warnings) > 0) {
 		config_free(c);
 		return NULL;
 	}
+	sections_inherit(c);
 	return c;
 }
 

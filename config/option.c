@@ -21,6 +21,37 @@ static bool option_is_number(const struct option *o)
 	}
 }
 
+/* No option may be less than 0. */
+#define OPTION_UNSET (-1)
+
+static int64_t *option_number(const struct option *o, void *base)
+{
+	HASP_ASSERT(option_is_number(o));
+	return (int64_t *)(void *)((char *)base + o->offset);
+}
+
+void option_unset(const struct option *o, void *base)
+{
+	if (option_is_number(o))
+		*option_number(o, base) = OPTION_UNSET;
+}
+
+bool option_is_unset(const struct option *o, const void *base)
+{
+	const void *field = (const char *)base + o->offset;
+
+	return option_is_number(o) && *(const int64_t *)field == OPTION_UNSET;
+}
+
+void option_copy_number(const struct option *o, void *base, const struct option *from,
+                        const void *from_base)
+{
+	const void *field = (const char *)from_base + from->offset;
+
+	HASP_ASSERT(o->type == from->type);
+	*option_number(o, base) = *(const int64_t *)field;
+}
+
 static int option_read_number(const struct option *o, const char *value, int64_t *out)
 {
 	switch (o->type) {

@@ -64,6 +64,13 @@ struct option {
 int option_set(const struct option *o, void *base, const char *value, int line, bool append,
                struct buf *why) __attribute__((warn_unused_result));
 
+/* A number without a default is unset until the file says it. Nothing for other types. */
+void option_unset(const struct option *o, void *base);
+bool option_is_unset(const struct option *o, const void *base);
+/* Sets a number to what another one is. */
+void option_copy_number(const struct option *o, void *base, const struct option *from,
+                        const void *from_base);
+
 /* Frees what the field holds. */
 void option_clear(const struct option *o, void *base);
 

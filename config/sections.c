@@ -53,6 +53,15 @@ void *sections_add(struct config *c, enum section kind, const char *name, int li
 	return base;
 }
 
+void sections_inherit(struct config *c)
+{
+	for (size_t i = 0; i < c->nrules; i++)
+		table_inherit(SECTION_LOCK, c->rules[i], c);
+	for (size_t i = 0; i < c->nguards; i++)
+		table_inherit(SECTION_GUARD, c->guards[i], c);
+	table_inherit(SECTION_VERBS, &c->verbs, c);
+}
+
 static void sections_free(enum section kind, struct named_section *s, void *base)
 {
 	table_clear(kind, base);

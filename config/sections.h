@@ -28,6 +28,9 @@ const struct named_section *sections_find(const struct config *c, enum section k
  * struct rule or guard, in which the section's options are kept. */
 void *sections_add(struct config *c, enum section kind, const char *name, int line);
 
+/* The file was read: what rules, guards and verbs leave out is as in [upstream]. */
+void sections_inherit(struct config *c);
+
 void sections_clear(struct config *c);
 
 #endif

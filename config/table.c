@@ -16,6 +16,8 @@
 #define HOUR (3600 * SECOND)
 #define LONGEST (8760 * HOUR) /* a year; keeps sums far from overflow */
 
+#define REPLICAS_MAX 100
+
 #define KB INT64_C(1024)
 #define MB (1024 * KB)
 #define GB (1024 * MB)
@@ -263,6 +265,12 @@ const struct option table_options[] = {
 	{ SECTION_UPSTREAM, "tcp_user_timeout", OPTION_DURATION, IN_CONFIG(tcp_user_timeout_ms),
 	  .def = "20s", .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "Ends links whose bytes the network does not deliver for so long; 0: the kernel's." },
+	{ SECTION_UPSTREAM, "replicas_ack", OPTION_INT, IN_CONFIG(replicas_ack),
+	  .def = "0", .min = 0, .max = REPLICAS_MAX, .reloadable = true,
+	  .help = "How many replicas must have a lock before its client is told that it has it; 0: none." },
+	{ SECTION_UPSTREAM, "replicas_ack_timeout", OPTION_DURATION, IN_CONFIG(replicas_ack_timeout_ms),
+	  .def = "1s", .min = MS, .max = 20 * SECOND, .reloadable = true,
+	  .help = "How long hasp waits for these replicas before it gives the lock back." },
 
 	/* [lock NAME] */
 	{ SECTION_LOCK, "pattern", OPTION_LIST, IN_RULE(section.patterns),
@@ -298,6 +306,12 @@ const struct option table_options[] = {
 	{ SECTION_LOCK, "mode", OPTION_ENUM, IN_RULE(mode),
 	  .def = "enforce", .choices = table_rule_modes, .reloadable = true,
 	  .help = "observe changes nothing and logs what enforce would have prevented; try it first." },
+	{ SECTION_LOCK, "replicas_ack", OPTION_INT, IN_RULE(replicas_ack),
+	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
+	  .help = "Replicas that must have a lock of this rule; without this option as in [upstream]." },
+	{ SECTION_LOCK, "replicas_ack_timeout", OPTION_DURATION, IN_RULE(replicas_ack_timeout_ms),
+	  .min = MS, .max = 20 * SECOND, .reloadable = true,
+	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
 
 	/* [guard NAME] */
 	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(section.patterns),
@@ -327,6 +341,12 @@ const struct option table_options[] = {
 	{ SECTION_GUARD, "except", OPTION_LIST, IN_GUARD(except),
 	  .check = table_check_except, .expected = EXCEPT_EXPECTED, .reloadable = true,
 	  .help = "Clients whose reads take no guard, such as reports; their writes are checked." },
+	{ SECTION_GUARD, "replicas_ack", OPTION_INT, IN_GUARD(replicas_ack),
+	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
+	  .help = "Replicas that must have the guard before its key is read; without this option as in [upstream]." },
+	{ SECTION_GUARD, "replicas_ack_timeout", OPTION_DURATION, IN_GUARD(replicas_ack_timeout_ms),
+	  .min = MS, .max = 20 * SECOND, .reloadable = true,
+	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
 
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
@@ -359,6 +379,12 @@ const struct option table_options[] = {
 	{ SECTION_VERBS, "on_disconnect", OPTION_ENUM, IN_VERBS(on_disconnect),
 	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the owner's connection ends: the lease runs out, or release frees the lock." },
+	{ SECTION_VERBS, "replicas_ack", OPTION_INT, IN_VERBS(replicas_ack),
+	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
+	  .help = "Replicas that must have the lock; without this option as in [upstream]." },
+	{ SECTION_VERBS, "replicas_ack_timeout", OPTION_DURATION, IN_VERBS(replicas_ack_timeout_ms),
+	  .min = MS, .max = 20 * SECOND, .reloadable = true,
+	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
 };
 /* clang-format on */
 
@@ -407,12 +433,27 @@ void table_set_defaults(enum section section, void *base)
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
-		if (o->section == section && o->def) {
+		if (o->section != section)
+			continue;
+		if (o->def) {
 			int rc = option_set(o, base, o->def, 0, false, &why);
 			HASP_ASSERT(rc == 0);
+		} else {
+			option_unset(o, base);
 		}
 	}
 	buf_release(&why);
+}
+
+void table_inherit(enum section section, void *base, const void *upstream)
+{
+	for (size_t i = 0; i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (o->section == section && option_is_unset(o, base))
+			option_copy_number(o, base, table_find(SECTION_UPSTREAM, o->name),
+			                   upstream);
+	}
 }
 
 void table_clear(enum section section, void *base)

@@ -51,6 +51,8 @@ struct rule {
 	enum foreign_mode foreign_del; /* owner = value: DEL by a connection that does not know
 	                                * the lock's value */
 	enum rule_mode mode;
+	int64_t replicas_ack; /* so many replicas must have a lock that is taken; 0: none */
+	int64_t replicas_ack_timeout_ms; /* > 0 */
 };
 
 /* One [guard NAME] section. */
@@ -65,6 +67,7 @@ struct guard {
 	int64_t wait_ms; /* how long a command waits for the guard; 0: it does not */
 	enum disconnect_mode on_disconnect;
 	enum rule_mode mode;
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
 };
 
 /* The [verbs] section. */
@@ -81,6 +84,7 @@ struct verbs {
 	int64_t max_lease_ms; /* 0: no limit */
 	int64_t max_hold_ms; /* 0: no limit */
 	enum disconnect_mode on_disconnect;
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
 };
 
 enum switch_mode { SWITCH_NO, SWITCH_YES };
@@ -120,6 +124,7 @@ struct config {
 	int64_t server_check_delay_ms; /* 0: no checks */
 	int64_t server_timeout_ms; /* 0: none */
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's */
+	int64_t replicas_ack, replicas_ack_timeout_ms; /* of sections that have none */
 
 	struct rule **rules; /* in the file's order: the first that matches wins */
 	size_t nrules;

@@ -16,6 +16,7 @@
 #include "commands/learn.h"
 #include "commands/unmet.h"
 #include "config/config.h"
+#include "lock/ack/replica_acks.h"
 #include "lock/guard/check_commands.h"
 #include "lock/hold/holds.h"
 #include "lock/observe/observation.h"
@@ -406,6 +407,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	clients_init(&w->clients);
 	policy_init(&w->clients.policy);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
+	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
+	                                           w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);
@@ -423,6 +426,7 @@ static void worker_free(struct worker *w)
 	/* Its last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
 	topology_stop(w->topology);
+	replica_acks_free(w->clients.replica_acks);
 	waiters_free(w->clients.policy.waiters);
 	holds_free(w->clients.policy.holds);
 	read_sets_free(w->clients.policy.read_sets);

@@ -31,6 +31,7 @@ void clients_init(struct client_env *env)
 	env->flusher->account = &env->account;
 	env->on_unparked = input_resume;
 	env->waiter_ops = &exchange_waiter_ops;
+	env->on_acked = exchange_on_acked;
 	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 

@@ -18,6 +18,7 @@
 #include "upstream/node.h"
 
 struct client;
+struct replica_acks;
 
 /* Only client.c writes it. The phases follow each other in this order. */
 enum clients_phase {
@@ -32,6 +33,7 @@ struct client_env {
 	struct policy_env policy; /* what commands are decided by */
 	struct stream_flusher *flusher;
 	struct node *node; /* that serves them */
+	struct replica_acks *replica_acks;
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
@@ -54,6 +56,7 @@ struct client_env {
 	/* Set by clients_init(): */
 	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */
 	const struct waiter_ops *waiter_ops;
+	void (*on_acked)(void *client, bool enough); /* a replica_ask_fn */
 };
 
 #endif

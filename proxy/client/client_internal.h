@@ -21,6 +21,8 @@
  *      |                                         `--timed out--------------------'
  *      `-- the queue of waiters cannot be joined yet
  *
+ * PARKED_REPLY <--> PARKED_ACK: it has the lock, and replicas are asked whether they do.
+ *
  * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
  * freed). From STREAMING also REFUSED: the rest of the request was none.
  *
@@ -33,6 +35,7 @@
 
 #include "base/fatal.h"
 #include "client/client_env.h"
+#include "lock/ack/replica_acks.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
 #include "session/session.h"
@@ -50,6 +53,7 @@ enum client_state {
 	CLIENT_PARKED_SPACE, /* until its link, which is full, takes more */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
+	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
 	CLIENT_FINISHING, /* only `stream`'s last bytes are left */
 	CLIENT_DEAD,
 };
@@ -86,6 +90,7 @@ struct client {
 	struct pending_request *current;
 	uint64_t decided_in; /* `current`: env->policy.generation when it was decided about */
 	struct waiter *waiter; /* of `current`; NULL: it did not have to wait yet */
+	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
@@ -122,7 +127,7 @@ static inline bool client_is_ending(const struct client *c)
 
 static inline bool client_is_parked(const struct client *c)
 {
-	return c->state >= CLIENT_PARKED_REPLY && c->state <= CLIENT_PARKED_TURN;
+	return c->state >= CLIENT_PARKED_REPLY && c->state <= CLIENT_PARKED_ACK;
 }
 
 #endif

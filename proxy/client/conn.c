@@ -18,7 +18,7 @@ static const unsigned allowed[CLIENT_STATES] = {
 	[CLIENT_TUNNEL] = ENDS,
 	[CLIENT_REFUSED] = ENDS,
 	[CLIENT_PARKED_REPLY] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_QUEUE) |
-	                        TO(PARKED_LINK) | TO(PARKED_TURN) | ENDS,
+	                        TO(PARKED_LINK) | TO(PARKED_TURN) | TO(PARKED_ACK) | ENDS,
 	[CLIENT_PARKED_DEFERRED] = TO(OPEN) | ENDS,
 	[CLIENT_PARKED_LINK] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
 	                       TO(PARKED_QUEUE) | ENDS,
@@ -27,6 +27,7 @@ static const unsigned allowed[CLIENT_STATES] = {
 	                        TO(PARKED_QUEUE) | ENDS,
 	[CLIENT_PARKED_TURN] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
 	                       TO(PARKED_QUEUE) | ENDS,
+	[CLIENT_PARKED_ACK] = TO(PARKED_REPLY) | ENDS,
 	[CLIENT_FINISHING] = TO(DEAD),
 	[CLIENT_DEAD] = 0,
 };
@@ -170,6 +171,8 @@ static void give_up_locks(struct client *c)
 		session_each_awaited(&c->session, undo, c);
 	else if (c->current && c->current->guard_op)
 		guard_op_list_readers(c->current->guard_op);
+	replica_ask_cancel(c->ask);
+	c->ask = NULL;
 	client_end_wait(c);
 	hold_owner_end(&c->holds, !is_cut_off(c));
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));

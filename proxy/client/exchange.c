@@ -115,19 +115,41 @@ static bool has_hung_up(const struct client *c)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
+/* What a client waited for is there. The request counts as sent again: what it got is undone if
+ * the client is closed. False: it is. */
+static bool resume_parked(struct client *c)
+{
+	client_set_state(c, CLIENT_PARKED_REPLY);
+	if (!has_hung_up(c))
+		return true;
+	client_close(c, "hung up while it waited for a lock");
+	return false;
+}
+
 static void on_granted(void *owner, void *tag, long long fence, double since)
 {
 	struct client *c = client_of(owner);
 
 	(void)tag;
-	/* The request counts as sent again: what it got is undone if the client is closed. */
-	client_set_state(c, CLIENT_PARKED_REPLY);
-	if (has_hung_up(c))
-		client_close(c, "hung up while it waited for a lock");
-	else if (c->current->guard_op)
+	if (!resume_parked(c))
+		return;
+	if (c->current->guard_op)
 		guard_exchange_again(c);
 	else
 		lock_exchange_on_granted(c, fence, since);
+}
+
+void exchange_on_acked(void *arg, bool enough)
+{
+	struct client *c = client_of(arg);
+
+	c->ask = NULL;
+	if (!resume_parked(c))
+		return;
+	if (c->current->guard_op)
+		guard_exchange_on_acked(c, enough);
+	else
+		lock_exchange_on_acked(c, enough);
 }
 
 static void on_wait_timed_out(void *owner, void *tag)

@@ -26,4 +26,7 @@ size_t exchange_due(const struct client *c);
 
 extern const struct waiter_ops exchange_waiter_ops;
 
+/* As replica_ask_fn: of the client `arg`. */
+void exchange_on_acked(void *arg, bool enough);
+
 #endif

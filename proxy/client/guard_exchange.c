@@ -105,6 +105,7 @@ static enum guard_op_event event_again(const struct guard_op *op)
 	case GUARD_OP_TRY:
 		return GUARD_EVENT_NOT_FREE;
 	case GUARD_OP_QUEUED:
+	case GUARD_OP_EXECUTE:
 		return GUARD_EVENT_RESUMED;
 	default:
 		return GUARD_EVENT_NOSCRIPT;
@@ -155,7 +156,10 @@ bool guard_exchange_on_line(struct client *c, struct slice line)
 		guard_op_granted(op, line);
 		if (guard_op_step(op, GUARD_EVENT_GRANTED) != GUARD_STEP_SEND_COMMAND)
 			return true;
-		send_command(c);
+		if (guard_op_awaits_replicas(op))
+			guard_ask_replicas(c);
+		else
+			send_command(c);
 		return false;
 	case GUARD_EVENT_NOSCRIPT:
 		guard_exchange_again(c);
@@ -208,6 +212,25 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	if (failed)
 		guard_release(c, op, GUARD_OP_FAILED);
 	guard_end(c, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT);
+}
+
+void guard_exchange_on_acked(struct client *c, bool enough)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	/* Its link may have gone meanwhile. */
+	if (enough && !links_is_usable(c)) {
+		guard_exchange_again(c);
+	} else if (op->kind != GUARD_OP_SCRIPT) {
+		guard_transaction_on_acked(c, enough);
+	} else if (enough) {
+		send_command(c);
+	} else {
+		(void)guard_op_step(op, GUARD_EVENT_UNACKED);
+		guard_release(c, op, GUARD_OP_FAILED);
+		stream_send(&c->stream, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"));
+		guard_end(c, GUARD_OP_FAILED);
+	}
 }
 
 /* False: there is no link, and hasp's own connection will do it. */

@@ -21,6 +21,8 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
                              struct slice captured);
 
 /* The wait for the guard ended. */
+/* As replica_ask_fn. */
+void guard_exchange_on_acked(struct client *c, bool enough);
 void guard_exchange_on_timed_out(struct client *c);
 
 #endif

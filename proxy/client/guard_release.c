@@ -68,6 +68,21 @@ void guard_wait(struct client *c, struct slice line)
 	buf_release(&name);
 }
 
+void guard_ask_replicas(struct client *c)
+{
+	const struct guard_op *op = c->current->guard_op;
+	struct replica_ask_terms terms = {
+		.db = c->session.db,
+		.replicas = op->replicas,
+		.timeout_ms = op->replicas_timeout_ms,
+	};
+	struct buf name = BUF_INIT;
+	struct lock_try t = guard_op_granted_try(op, &name);
+
+	lock_wait_ask_replicas(c, &t, &terms);
+	buf_release(&name);
+}
+
 void guard_end(struct client *c, enum guard_op_result result)
 {
 	struct pending_request *r = c->current;

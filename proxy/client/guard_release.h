@@ -18,6 +18,9 @@ bool guard_release_awaited(struct client *c, struct pending_request *r,
 /* `current` was answered `+QUEUED ...`: the client waits for the guard. */
 void guard_wait(struct client *c, struct slice line);
 
+/* The guards of `current` were granted; it goes on when replicas have them. */
+void guard_ask_replicas(struct client *c);
+
 /* `current` is over; its answer was sent, or is on its way to the client. */
 void guard_end(struct client *c, enum guard_op_result result);
 

@@ -232,7 +232,10 @@ void guard_transaction_on_line(struct client *c, struct slice line)
 		guard_op_granted(op, line);
 	switch (guard_op_step(op, event)) {
 	case GUARD_STEP_SEND_NEXT:
-		send_next(c, event == GUARD_EVENT_NOSCRIPT);
+		if (event == GUARD_EVENT_GRANTED && guard_op_awaits_replicas(op))
+			guard_ask_replicas(c);
+		else
+			send_next(c, event == GUARD_EVENT_NOSCRIPT);
 		break;
 	case GUARD_STEP_SEND_EXEC:
 		guard_transaction_send_exec(c);
@@ -248,6 +251,20 @@ void guard_transaction_on_line(struct client *c, struct slice line)
 		client_close(c, "the answer about a guard is not understood");
 		break;
 	}
+}
+
+void guard_transaction_on_acked(struct client *c, bool enough)
+{
+	static const struct slice refusal = SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n");
+	struct guard_op *op = c->current->guard_op;
+
+	if (enough) {
+		send_next(c, false);
+		return;
+	}
+	(void)guard_op_step(op, GUARD_EVENT_UNACKED);
+	guard_release(c, op, GUARD_OP_FAILED);
+	complete_transaction(c, refusal, GUARD_OP_FAILED, NULL, SLICE_NONE);
 }
 
 /* The transaction around one command is unwrapped. */

@@ -32,6 +32,9 @@ void guard_transaction_refused(struct client *c);
 /* Does EXEC's reply go to the client as it comes? */
 bool guard_transaction_forwards(const struct guard_op *op);
 
+/* Replicas were asked about the guards that it acquired. There is a link if they have them. */
+void guard_transaction_on_acked(struct client *c, bool enough);
+
 /* As link_ops.on_line() and on_reply(), for `current`. */
 void guard_transaction_on_line(struct client *c, struct slice line);
 void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply,

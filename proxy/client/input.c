@@ -86,7 +86,8 @@ static void on_end(struct client *c, ssize_t n)
 {
 	if (n < 0 && c->session.nawaited == 0)
 		client_close(c, strerror(errno));
-	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE)
+	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||
+	         c->state == CLIENT_PARKED_ACK)
 		/* As with Redis' blocking commands: a client that hangs up leaves the queue. */
 		client_close(c, "hung up while it waited for a lock");
 	else if (c->state == CLIENT_FINISHING && stream_pending(&c->stream) == 0)

@@ -10,6 +10,14 @@
 #include "client/request_context.h"
 #include "policy/lock.h"
 
+/* Replicas must have the lock before the client is told that it does. */
+static bool awaits_replicas(const struct pending_lock *p)
+{
+	int64_t timeout_ms;
+
+	return pending_lock_replicas(p, &timeout_ms) > 0;
+}
+
 /* Sends `bytes`; the reply to them answers `current`. */
 static void send_current(struct client *c, struct slice bytes, unsigned flags)
 {
@@ -18,6 +26,12 @@ static void send_current(struct client *c, struct slice bytes, unsigned flags)
 	if (list_empty(&c->current->node))
 		session_await(&c->session, c->current);
 	client_park(c, CLIENT_PARKED_REPLY);
+}
+
+/* Must its success be confirmed before the client is told, by Redis or by replicas? */
+static bool may_be_held_back(const struct pending_lock *p)
+{
+	return p && (pending_lock_confirms(p) || awaits_replicas(p));
 }
 
 /* Sends the call in env->rewritten. False: its place was taken by an error. */
@@ -37,7 +51,7 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 	}
 	if (wait_ms)
 		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-	if (c->current->pending_lock && pending_lock_confirms(c->current->pending_lock))
+	if (may_be_held_back(c->current->pending_lock))
 		flags |= LINK_INTERCEPT_LATE;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);
 	return true;
@@ -93,18 +107,41 @@ bool lock_exchange_is_late(const struct client *c)
 {
 	const struct pending_lock *p = c->current->pending_lock;
 
-	return p && pending_lock_is_late(p);
+	return p && (awaits_replicas(p) || pending_lock_is_late(p));
+}
+
+/* Asks replicas whether they have what the client has got. */
+static void ask_replicas(struct client *c)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+	struct replica_ask_terms terms = { .db = c->session.db, .releases = true };
+	int64_t lease_ms;
+	struct lock_try t = pending_lock_try(p, &lease_ms);
+
+	terms.replicas = pending_lock_replicas(p, &terms.timeout_ms);
+	terms.until = pending_lock_until(p);
+	lock_wait_ask_replicas(c, &t, &terms);
+}
+
+/* It was long ago that the client got the lock. */
+static void confirm_kept(struct client *c)
+{
+	int64_t lease_ms;
+	struct lock_try t = pending_lock_try(c->current->pending_lock, &lease_ms);
+
+	lock_wait_confirm(c, &t, lease_ms);
 }
 
 /* The client is told what Redis answered only if it has the lock still. */
 static void confirm(struct client *c, struct slice bytes, const struct resp_reply *reply)
 {
 	struct pending_lock *p = c->current->pending_lock;
-	int64_t lease_ms;
-	struct lock_try t = pending_lock_try(p, &lease_ms);
 
 	pending_lock_keep(p, reply, bytes);
-	lock_wait_confirm(c, &t, lease_ms);
+	if (pending_lock_is_late(p))
+		confirm_kept(c);
+	else
+		ask_replicas(c);
 }
 
 /* True: the reply is the client's answer all the same. */
@@ -154,6 +191,15 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 	client_end_current(c);
 }
 
+/* `current` ends without its lock; `line` says so. */
+static void refuse_current(struct client *c, struct slice line)
+{
+	stream_send(&c->stream, line);
+	stream_send(&c->stream, SLICE_LIT("\r\n"));
+	session_complete(&c->session, c->current);
+	client_end_current(c);
+}
+
 void lock_exchange_on_granted(struct client *c, long long fence, double since)
 {
 	struct pending_request *r = c->current;
@@ -166,18 +212,39 @@ void lock_exchange_on_granted(struct client *c, long long fence, double since)
 		reply.integer = fence;
 	if (success != LOCK_IF_OK)
 		snprintf(text, sizeof(text), ":%lld\r\n", reply.integer);
-	stream_send(&c->stream, answer.n ? answer : slice_str(text));
+	if (!answer.n)
+		answer = slice_str(text);
 	pending_lock_since(r->pending_lock, since);
+	if (awaits_replicas(r->pending_lock)) {
+		pending_lock_keep(r->pending_lock, &reply, answer);
+		ask_replicas(c);
+		return;
+	}
+	stream_send(&c->stream, answer);
+	lock_exchange_on_reply(c, &reply);
+}
+
+void lock_exchange_on_acked(struct client *c, bool enough)
+{
+	struct pending_lock *p = c->current->pending_lock;
+	struct resp_reply reply = { 0 };
+
+	if (!enough) {
+		refuse_current(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS));
+		return;
+	}
+	pending_lock_has_replicas(p);
+	if (pending_lock_is_late(p)) {
+		confirm_kept(c);
+		return;
+	}
+	stream_send(&c->stream, pending_lock_kept(p, &reply));
 	lock_exchange_on_reply(c, &reply);
 }
 
 void lock_exchange_on_timed_out(struct client *c)
 {
-	struct pending_request *r = c->current;
 	bool resp3 = c->session.proto == 3;
 
-	stream_send(&c->stream, slice_str(pending_lock_refusal(r->pending_lock, resp3)));
-	stream_send(&c->stream, SLICE_LIT("\r\n"));
-	session_complete(&c->session, r);
-	client_end_current(c);
+	refuse_current(c, slice_str(pending_lock_refusal(c->current->pending_lock, resp3)));
 }

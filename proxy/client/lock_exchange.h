@@ -9,6 +9,9 @@
  *                                    `--- the lock was lost --- asks <---'late
  *                                                                `--has it still--------> end
  *
+ * Where replicas must have the lock (`replicas_ack`), they are asked before success is told; if
+ * too few have it, it was given back, and the client gets -NOREPLICAS.
+ *
  * A reply that tells of success, when much of the lease may be over, is confirmed first: Redis
  * is asked whether the client has the lock still, and the lease begins anew.
  */
@@ -32,5 +35,7 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply);
 /* As waiter_ops. */
 void lock_exchange_on_granted(struct client *c, long long fence, double since);
 void lock_exchange_on_timed_out(struct client *c);
+/* As replica_ask_fn. */
+void lock_exchange_on_acked(struct client *c, bool enough);
 
 #endif

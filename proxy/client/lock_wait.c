@@ -80,6 +80,13 @@ void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease
 	waiter_answered_late(c->waiter, c->session.db, t, lease_ms, c->current);
 }
 
+void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
+                            const struct replica_ask_terms *terms)
+{
+	client_park(c, CLIENT_PARKED_ACK);
+	c->ask = replica_ask_new(c->env->replica_acks, t, terms, c->env->on_acked, c);
+}
+
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
                       struct slice line)
 {

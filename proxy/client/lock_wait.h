@@ -33,6 +33,12 @@ void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_
 /* `current` was answered by success, but late: it waits until it is known whether it has the
  * lock still. */
 void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease_ms);
+/* `current` has got what `t` describes: it is parked (CLIENT_PARKED_ACK) until enough replicas
+ * have it, or it was given back. */
+void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
+                            const struct replica_ask_terms *terms);
+/* Too few have it, in Redis' words, without the line end. */
+#define LOCK_WAIT_NOREPLICAS "-NOREPLICAS Not enough good replicas to write."
 /* The line was not understood. */
 void lock_wait_failed(struct client *c);
 

@@ -59,7 +59,10 @@ static struct guard_op *new_op(const struct context *x, const struct guard_keys 
                                enum guard_op_kind kind)
 {
 	struct policy_env *env = x->env;
-	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, k->wait_ms };
+	struct guarded_command g = {
+		x->req,    k->v,       k->n,        k->args.v,
+		k->args.n, k->wait_ms, k->replicas, k->replicas_timeout_ms
+	};
 	struct guard_op *op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set,
 	                                   x->session->db, &g, kind, env->now);
 
@@ -84,7 +87,7 @@ static struct decision refuse_command(struct context *x, const char *error)
 static struct decision call_opaque(struct context *x, const struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
-	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, 0 };
+	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, 0, 0, 0 };
 
 	/* No script can do it, and without answers nothing else can be made of it. */
 	if (k->writes && !k->acquires && !fits)
@@ -121,8 +124,9 @@ static struct decision decide_keys(struct context *x, const struct guard_keys *k
 	if (k->writes)
 		op->script = GUARD_OP_WRITE;
 	else
-		op->script = fits ? GUARD_OP_READ : GUARD_OP_READ_APART;
-	op->optimistic = !k->writes && may_acquire_optimistically(x, k);
+		/* What replicas must have first is acquired first. */
+		op->script = fits && !k->replicas ? GUARD_OP_READ : GUARD_OP_READ_APART;
+	op->optimistic = !k->writes && !k->replicas && may_acquire_optimistically(x, k);
 	return begin_op(x, op);
 }
 

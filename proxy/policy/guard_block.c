@@ -75,7 +75,13 @@ enum guard_block guard_find_block(struct context *x, struct slice block,
 		result = k.n < READ_SET_MAX ? GUARD_BLOCK_OP : GUARD_BLOCK_UNCLEAR;
 	}
 	if (result == GUARD_BLOCK_OP) {
-		g = (struct guarded_command){ .keys = k.v, .n = k.n, .wait_ms = k.wait_ms };
+		g = (struct guarded_command){
+			.keys = k.v,
+			.n = k.n,
+			.wait_ms = k.wait_ms,
+			.replicas = k.replicas,
+			.replicas_timeout_ms = k.replicas_timeout_ms,
+		};
 		*op = guard_op_new(env->read_sets, &env->guard_ops, x->read_set, x->session->db,
 		                   &g, kind, env->now);
 		(*op)->writes = true;

@@ -27,12 +27,21 @@ void guard_keys_init_empty(struct guard_keys *k)
 	k->args.n = 0;
 }
 
+static void require_replicas(struct guard_keys *k, int64_t n, int64_t timeout_ms)
+{
+	if (n > k->replicas)
+		k->replicas = n;
+	if (timeout_ms > k->replicas_timeout_ms)
+		k->replicas_timeout_ms = timeout_ms;
+}
+
 void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 {
 	if (more->n == 0)
 		return;
 	if (all->n == 0 || more->wait_ms < all->wait_ms)
 		all->wait_ms = more->wait_ms;
+	require_replicas(all, more->replicas, more->replicas_timeout_ms);
 	HASP_ASSERT(all->n + more->n < READ_SET_MAX);
 	if (!all->nodes) {
 		all->v = xcalloc(READ_SET_MAX, sizeof(*all->v));
@@ -165,6 +174,8 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		k->acquires |= acquires;
 		if (k->n == 0 || g->wait_ms < k->wait_ms)
 			k->wait_ms = g->wait_ms;
+		if (acquires)
+			require_replicas(k, g->replicas_ack, g->replicas_ack_timeout_ms);
 		k->v[k->n++] = (struct guarded_key){
 			.key = key,
 			.lease_ms = g->lease_ms,

@@ -24,6 +24,7 @@ struct guard_keys {
 	bool ruled; /* a rule for locks concerns one of them */
 	bool incomplete; /* there are more than GUARD_KEYS_MAX */
 	int64_t wait_ms; /* the shortest of the guards' */
+	int64_t replicas, replicas_timeout_ms; /* the largest of those that are acquired */
 	struct buf scratches[OWNER_VALUE]; /* bytes of v[].token, by kind of owner */
 	/* Of guard_keys_add(): `nodes`, each for the key of the same index. */
 	struct map by_key;

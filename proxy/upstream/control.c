@@ -113,7 +113,7 @@ static void control_on_down(void *owner, enum link_end end, const char *reason, 
 
 	(void)inflight;
 	/* A server that is full says so, and closes. */
-	if (!c->warned)
+	if (!c->warned && c->how.on_commands)
 		log_warning("upstream_down address=%s reason=%s", c->address,
 		            QUOTE_STR(c->error ? c->error : reason));
 	control_lost(c, end);
@@ -235,7 +235,7 @@ static void control_warn_of_error(const struct control *c, const char *event, co
 {
 	const char *hint = control_hint(error);
 
-	if (!c->warned)
+	if (!c->warned && c->how.on_commands)
 		log_warning("%s address=%s error=%s effect=\"%s\"%s%s%s", event, c->address,
 		            QUOTE_STR(error), effect, hint ? " hint=\"" : "", hint ? hint : "",
 		            hint ? "\"" : "");
@@ -273,6 +273,22 @@ static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int reven
 	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 }
 
+/* The last of what is sent first was answered. */
+static void control_worked(struct control *c, const redisReply *reply)
+{
+	if (c->login_failed)
+		control_warn_of_error(c, "upstream_login", c->error, "hasp goes on without it");
+	if (c->how.on_commands)
+		log_info("upstream_up address=%s commands=%zu role=%s", c->address,
+		         c->how.on_commands(c->how.arg, reply), role_name(c->role));
+	c->up = true;
+	c->warned = false;
+	control_forget_error(c);
+	retry_worked(&c->retry);
+	if (c->how.on_up)
+		c->how.on_up(c->how.arg);
+}
+
 static void control_on_command(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -281,17 +297,7 @@ static void control_on_command(void *arg, const redisReply *reply)
 	if (!reply && !c->user.link)
 		return;
 	if (worked) {
-		size_t n = c->how.on_commands(c->how.arg, reply);
-		if (c->login_failed)
-			control_warn_of_error(c, "upstream_login", c->error,
-			                      "hasp goes on without it");
-		log_info("upstream_up address=%s commands=%zu role=%s", c->address, n,
-		         role_name(c->role));
-		c->up = true;
-		c->warned = false;
-		control_forget_error(c);
-		retry_worked(&c->retry);
-		c->how.on_up(c->how.arg);
+		control_worked(c, reply);
 		return;
 	}
 	control_note_error(c, reply);
@@ -324,9 +330,14 @@ static void control_connect(void *arg)
 		                  control_on_auth, c);
 	control_send_argv(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	if (env->own_name) {
-		snprintf(name, sizeof(name), "%s-control", env->own_name);
+		snprintf(name, sizeof(name), "%s-%s", env->own_name,
+		         c->how.on_commands ? "control" : "acks");
 		control_send_argv(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL,
 		                  NULL);
+	}
+	if (!c->how.on_commands) {
+		control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_command, c);
+		return;
 	}
 	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 	control_send_argv(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);

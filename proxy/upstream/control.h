@@ -20,9 +20,12 @@ struct control;
 
 struct control_how {
 	struct link_env *env;
-	/* The reply to COMMAND, which is no error. Returns how many commands it tells of. */
+	/* The reply to COMMAND, which is no error. Returns how many commands it tells of. NULL:
+	 * a second connection, for calls that would hold others up. It does not ask, and leaves
+	 * it to the first one to log what is wrong. */
 	size_t (*on_commands)(void *arg, const redisReply *reply);
-	/* The connection is up and logged in; runs before any call could be made. */
+	/* The connection is up and logged in; runs before any call could be made. May be NULL.
+	 */
 	void (*on_up)(void *arg);
 	/* The server has told its role for the first time, or it is another one than before.
 	 * May run before on_up(). May be NULL. */

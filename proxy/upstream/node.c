@@ -74,6 +74,9 @@ void node_stop(struct node *n)
 	n->pool = NULL;
 	control_free(n->control);
 	n->control = NULL;
+	if (n->acks)
+		control_free(n->acks);
+	n->acks = NULL;
 }
 
 void node_free(struct node *n)
@@ -95,6 +98,14 @@ void node_listen(struct node *n, const struct subscriber_how *how)
 	check_subscriber(n);
 }
 
+struct control *node_acks(struct node *n)
+{
+	HASP_ASSERT(n->control);
+	if (!n->acks)
+		n->acks = control_new(&(struct control_how){ .env = &n->links });
+	return n->acks;
+}
+
 void node_move(struct node *n, const char *address)
 {
 	int rc = address_parse(&n->links.address, address);
@@ -105,6 +116,8 @@ void node_move(struct node *n, const char *address)
 	n->links.name = xstrdup(address);
 	pool_follow_address(n->pool);
 	control_reconnect(n->control);
+	if (n->acks)
+		control_reconnect(n->acks);
 	if (n->subscriber)
 		subscriber_reconnect(n->subscriber);
 }
@@ -112,6 +125,8 @@ void node_move(struct node *n, const char *address)
 void node_retry_now(struct node *n)
 {
 	control_retry_now(n->control);
+	if (n->acks)
+		control_retry_now(n->acks);
 	if (n->subscriber)
 		subscriber_retry_now(n->subscriber);
 }

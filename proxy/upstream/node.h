@@ -28,6 +28,7 @@ struct node {
 	struct control *control; /* likewise */
 	struct liveness *liveness; /* likewise */
 	struct subscriber *subscriber; /* NULL before node_listen() */
+	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
 	const struct node_ops *ops;
 	void *arg;
@@ -53,6 +54,10 @@ void node_free(struct node *n);
 
 /* Makes `subscriber`, which is for the caller to open; how->env is set here. Once. */
 void node_listen(struct node *n, const struct subscriber_how *how);
+
+/* A connection of hasp's own for calls that block it, as WAIT does. It is made by the first
+ * call. Not after node_stop(). */
+struct control *node_acks(struct node *n);
 
 /* From now on the node is the server at `address` (as configured; it is one). Links of clients'
  * own that are open stay where they are; shared ones are left as soon as no reply is due; new

@@ -18,7 +18,7 @@
 /* Events, as letters of a path. */
 static enum guard_op_event event_of(char letter)
 {
-	static const char letters[] = "SNGQRFACUTL";
+	static const char letters[] = "SNGQRFACUTXL";
 	const char *at = strchr(letters, letter);
 
 	assert_non_null(at);
@@ -27,7 +27,7 @@ static enum guard_op_event event_of(char letter)
 
 static void letters_name_each_event(void **state)
 {
-	static const char order[] = "SNGQRFACUTL";
+	static const char order[] = "SNGQRFACUTXL";
 
 	(void)state;
 	assert_int_equal(sizeof(order) - 1, GUARD_OP_EVENTS);
@@ -41,6 +41,7 @@ static void letters_name_each_event(void **state)
 	assert_int_equal(event_of('C'), GUARD_EVENT_CHANGED);
 	assert_int_equal(event_of('U'), GUARD_EVENT_RESUMED);
 	assert_int_equal(event_of('T'), GUARD_EVENT_TIMED_OUT);
+	assert_int_equal(event_of('X'), GUARD_EVENT_UNACKED);
 	assert_int_equal(event_of('L'), GUARD_EVENT_RELEASED);
 }
 
@@ -52,7 +53,7 @@ struct stop {
 		char event;
 		enum guard_op_step step;
 		enum guard_op_phase next;
-	} may[4];
+	} may[5];
 };
 
 typedef struct guard_op *make_fn(struct guard_fixture *f);
@@ -89,14 +90,14 @@ static void assert_is_refused(struct guard_op *op, char event)
 
 static void try_each_event(struct guard_fixture *f, make_fn *make, const struct stop *at)
 {
-	for (const char *event = "SNGQRFACUTL"; *event; event++) {
+	for (const char *event = "SNGQRFACUTXL"; *event; event++) {
 		struct guard_op *op = make(f);
 		size_t i = 0;
 		follow(op, at->path);
 		assert_int_equal(op->phase, at->phase);
-		while (i < 4 && at->may[i].event && at->may[i].event != *event)
+		while (i < 5 && at->may[i].event && at->may[i].event != *event)
 			i++;
-		if (i < 4 && at->may[i].event) {
+		if (i < 5 && at->may[i].event) {
 			assert_int_equal(step(op, *event), at->may[i].step);
 			assert_int_equal(op->phase, at->may[i].next);
 		} else {
@@ -141,7 +142,11 @@ static void a_script_s_way(void **state)
 		  { { 'U', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED },
 		    { 'T', GUARD_STEP_TIME_OUT, GUARD_OP_DONE } } },
 		{ "SQU", SCRIPTED },
-		{ "SG", GUARD_OP_EXECUTE, { { 'A', GUARD_STEP_FINISH, GUARD_OP_DONE } } },
+		{ "SG",
+		  GUARD_OP_EXECUTE,
+		  { { 'A', GUARD_STEP_FINISH, GUARD_OP_DONE },
+		    { 'U', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED },
+		    { 'X', GUARD_STEP_ABORT, GUARD_OP_DONE } } },
 		{ "SA", GUARD_OP_DONE, { { 0 } } },
 		{ "SGA", GUARD_OP_DONE, { { 0 } } },
 		{ "SQT", GUARD_OP_DONE, { { 0 } } },
@@ -190,6 +195,7 @@ static void an_optimistic_acquire_comes_before_the_script(void **state)
 			{ 'G', GUARD_STEP_SEND_EXEC, GUARD_OP_EXECUTE },                       \
 			{ 'Q', GUARD_STEP_WAIT, GUARD_OP_QUEUED },                             \
 			{ 'R', GUARD_STEP_ABORT, GUARD_OP_DONE },                              \
+			{ 'X', GUARD_STEP_ABORT, GUARD_OP_DONE },                              \
 	}
 #define QUEUED_FOR(next)                                                                       \
 	GUARD_OP_QUEUED,                                                                       \
@@ -366,7 +372,8 @@ static void an_aborted_block_is_not_executed(void **state)
 		  { { 'N', GUARD_STEP_SEND_NEXT, GUARD_OP_CHECK },
 		    { 'G', GUARD_STEP_ABORT, GUARD_OP_DONE },
 		    { 'Q', GUARD_STEP_WAIT, GUARD_OP_QUEUED },
-		    { 'R', GUARD_STEP_ABORT, GUARD_OP_DONE } } },
+		    { 'R', GUARD_STEP_ABORT, GUARD_OP_DONE },
+		    { 'X', GUARD_STEP_ABORT, GUARD_OP_DONE } } },
 	};
 
 	TRY_EACH(*state, make_aborted, stops);

@@ -74,7 +74,7 @@ static void rewrite_with(size_t nguarded)
 	static size_t args[MANY];
 	struct resp_view view = { MANY, names };
 	struct guarded_key *keys = calloc(nguarded, sizeof(*keys));
-	struct guarded_command g = { &view, keys, nguarded, args, MANY - 1, 0 };
+	struct guarded_command g = { &view, keys, nguarded, args, MANY - 1, 0, 0, 0 };
 	struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < nguarded; i++)

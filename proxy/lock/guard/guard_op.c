@@ -37,6 +37,8 @@ struct guard_op *guard_op_new(struct read_sets *table, struct freelist *freelist
 		.freelist = single ? freelist : NULL,
 		.sent_at = now,
 		.wait_ms = g->wait_ms,
+		.replicas = g->replicas,
+		.replicas_timeout_ms = g->replicas_timeout_ms,
 		.n = g->n,
 	};
 	/* Entries that there are must not make space for the others. */
@@ -301,6 +303,23 @@ static struct lock_try guard_try(const struct guard_op *op, size_t i, struct buf
 		.ticket = slice_str(op->ticket),
 		.place = -1,
 	};
+}
+
+bool guard_op_awaits_replicas(const struct guard_op *op)
+{
+	bool shared = false;
+
+	for (size_t i = 0; i < op->n; i++)
+		shared |= op->keys[i].acquires && op->keys[i].entry->shared;
+	return op->replicas && (op->acquired || shared);
+}
+
+struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (op->keys[i].acquires)
+			return guard_try(op, i, name);
+	HASP_ASSERT(false && "nothing was acquired");
 }
 
 /* The index in op->keys of the key that was sent as number `i`; op->n: there is none. */

@@ -30,7 +30,9 @@
  * Where Redis itself refuses, because it loads its data or its memory is spent, it is listed as
  * soon as Redis can; until then the mark counts for the connection that has read.
  *
- * A script that refuses (REFUSED) ends it, too: DONE.
+ * A script that refuses (REFUSED) ends it, too: DONE. Where replicas must have the guards, they
+ * are asked after GRANTED, before what follows is sent; if too few have them (UNACKED), it is
+ * over.
  *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
@@ -85,6 +87,7 @@ enum guard_op_event {
 	GUARD_EVENT_CHANGED, /* EXEC answered nil: a guard changed meanwhile */
 	GUARD_EVENT_RESUMED, /* the guard was handed to it, or its place in line was lost */
 	GUARD_EVENT_TIMED_OUT,
+	GUARD_EVENT_UNACKED, /* too few replicas have what was granted */
 	GUARD_EVENT_RELEASED, /* the releases were answered */
 };
 #define GUARD_OP_EVENTS (GUARD_EVENT_RELEASED + 1)
@@ -139,6 +142,7 @@ struct guard_op {
 	unsigned attempts; /* how often a guard changed under the transaction */
 	double sent_at; /* clock_now(), in seconds */
 	int64_t wait_ms; /* for how long it may be in line; 0: not at all */
+	int64_t replicas, replicas_timeout_ms; /* that must have what it acquires; 0: none */
 	char ticket[GUARD_OP_TICKET_MAX]; /* of what was sent last */
 	size_t ncommands; /* BLOCK: in `block` */
 	struct buf block; /* BLOCK: its commands */
@@ -226,6 +230,12 @@ void guard_op_assume(struct guard_op *op);
 /* The answer will never come: it leaves the line, and what it acquired is released;
  * `keeps_read`: but not the guards of what the connection had read before. */
 void guard_op_undo(struct guard_op *op, bool keeps_read);
+
+/* Must replicas have what was granted, before it goes on? (Another connection of a shared owner
+ * may be told just now that too few have it.) */
+bool guard_op_awaits_replicas(const struct guard_op *op);
+/* One of the guards that it has, with its name in `name`. A script has written all of them. */
+struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
 /* The key that it waits for. */
 struct slice guard_op_queued_key(const struct guard_op *op);

@@ -97,6 +97,8 @@ struct pending_lock {
 	bool sole; /* lock_call.sole */
 	bool exclusive; /* no other connection can have taken it by this token */
 	bool confirms; /* its success is told only while its lease is good */
+	bool has_replicas; /* as many replicas have it as must */
+	int64_t replicas, replicas_timeout_ms; /* that must have it; 0: none */
 	enum renew_mode renew;
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;

@@ -88,6 +88,12 @@ enum pending_lock_late {
 };
 enum pending_lock_late pending_lock_late(const struct pending_lock *p,
                                          const struct resp_reply *r);
+/* How many replicas must have the lock before the client is told of it, and for how long they
+ * are asked, in ms. 0: none, or they have it. */
+int64_t pending_lock_replicas(const struct pending_lock *p, int64_t *timeout_ms);
+void pending_lock_has_replicas(struct pending_lock *p);
+/* When it need not be undone any more: its lease is over then, or it is too late. */
+double pending_lock_until(const struct pending_lock *p);
 /* Keeps the reply and its bytes, until it is known whether the client gets them. */
 void pending_lock_keep(struct pending_lock *p, const struct resp_reply *r, struct slice bytes);
 /* The bytes that were kept, and the reply; empty: none. */

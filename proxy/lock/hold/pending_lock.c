@@ -98,6 +98,11 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->confirms = call->effect != LOCK_EFFECT_DROPS &&
 	              (by_verb ||
 	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));
+	if (takes && call->ticket.n) {
+		p->replicas = rule ? rule->replicas_ack : verbs->replicas_ack;
+		p->replicas_timeout_ms = rule ? rule->replicas_ack_timeout_ms
+		                              : verbs->replicas_ack_timeout_ms;
+	}
 	p->renew = renew;
 	p->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;
 	p->max_hold_ms = rule ? rule->max_hold_ms : verbs->max_hold_ms;
@@ -184,6 +189,19 @@ const char *pending_lock_refusal(const struct pending_lock *p, bool resp3)
 	return rewrite_refusal(p->script, p->success, resp3);
 }
 
+/* --- replicas -------------------------------------------------------------------- */
+
+int64_t pending_lock_replicas(const struct pending_lock *p, int64_t *timeout_ms)
+{
+	*timeout_ms = p->replicas_timeout_ms;
+	return p->has_replicas ? 0 : p->replicas;
+}
+
+void pending_lock_has_replicas(struct pending_lock *p)
+{
+	p->has_replicas = true;
+}
+
 /* --- undo ------------------------------------------------------------------------ */
 
 /* Undoing by ticket is exact, and harmless when it is done again. The try may still be on its
@@ -200,6 +218,14 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 	buf_release(&out);
 }
 
+double pending_lock_until(const struct pending_lock *p)
+{
+	int64_t lease_ms = p->lease_ms ? p->lease_ms : p->default_lease_ms;
+	double seconds = (double)(lease_ms + p->wait_ms) / 1000;
+
+	return p->sent_at + (seconds < UNDO_SECONDS ? seconds : UNDO_SECONDS);
+}
+
 void pending_lock_undo(struct pending_lock *p, int db)
 {
 	int64_t lease_ms;
@@ -209,11 +235,7 @@ void pending_lock_undo(struct pending_lock *p, int db)
 	if (!p)
 		return;
 	t = pending_lock_try(p, &lease_ms);
-	if (!lease_ms)
-		lease_ms = p->default_lease_ms;
-	until = p->sent_at + (double)(lease_ms + p->wait_ms) / 1000;
-	if (until > p->sent_at + UNDO_SECONDS)
-		until = p->sent_at + UNDO_SECONDS;
+	until = pending_lock_until(p);
 	if (p->effect == LOCK_EFFECT_TAKES && db >= 0) {
 		t.place = p->wait_ms ? -1 : 0;
 		undo_by_ticket(p, db, &t, until);

@@ -143,21 +143,32 @@ void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, s
 	buf_added(out, (size_t)(p - begin));
 }
 
+/* What there is one of in each slot: `name`, and in a cluster the slot's tag. */
+static void write_slot_name(struct buf *out, enum key_naming naming, struct slice name,
+                            struct slice key)
+{
+	struct affixes a = naming == KEY_NAMING_SERVER ? braced : slotted(key);
+	size_t ntag = naming == KEY_NAMING_SERVER ? 0 : sizeof(a.before);
+
+	resp_write_bulk_header(out, name.n + ntag);
+	buf_append(out, name);
+	buf_append(out, slice_of(a.before, ntag));
+	buf_append(out, SLICE_LIT("\r\n"));
+}
+
+void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key)
+{
+	write_slot_name(out, naming, SLICE_LIT(KEY_NAME_ACK), key);
+}
+
 /* The counter's name on a server, as a bulk. */
 #define COUNTER_BULK "$10\r\n" KEY_NAME_FENCE_COUNTER "\r\n"
 _Static_assert(sizeof(KEY_NAME_FENCE_COUNTER) - 1 == 10, "its length");
 
 void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key)
 {
-	struct affixes a;
-
-	if (naming == KEY_NAMING_SERVER) {
+	if (naming == KEY_NAMING_SERVER)
 		buf_append(out, SLICE_LIT(COUNTER_BULK));
-		return;
-	}
-	a = slotted(key);
-	resp_write_bulk_header(out, sizeof(KEY_NAME_FENCE_COUNTER) - 1 + sizeof(a.before));
-	buf_append(out, SLICE_LIT(KEY_NAME_FENCE_COUNTER));
-	buf_append(out, slice_of(a.before, sizeof(a.before)));
-	buf_append(out, SLICE_LIT("\r\n"));
+	else
+		write_slot_name(out, naming, SLICE_LIT(KEY_NAME_FENCE_COUNTER), key);
 }

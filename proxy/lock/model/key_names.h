@@ -74,6 +74,11 @@ static inline void key_names_write_bulk(struct buf *out, enum key_naming naming,
 void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming,
                                       struct slice key);
 
+/* What is written so that replicas can be asked what they have: a key of the lock's slot, one
+ * for all locks of a server. */
+#define KEY_NAME_ACK "hasp:ack"
+void key_names_write_ack_bulk(struct buf *out, enum key_naming naming, struct slice key);
+
 /* The name of the counter that the fencing tokens of the lock `key` come from, as a bulk. */
 void key_names_write_counter_bulk(struct buf *out, enum key_naming naming, struct slice key);
 

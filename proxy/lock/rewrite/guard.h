@@ -47,6 +47,7 @@ struct guarded_command {
 	const size_t *args; /* where the command's keys are, guarded or not */
 	size_t nargs;
 	int64_t wait_ms; /* 0: it does not */
+	int64_t replicas, replicas_timeout_ms; /* that must have what it acquires; 0: none */
 };
 
 /* Sorts the keys, and merges duplicates: what the command does to each of them, it does to the

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/ack/replica_acks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "lock/ack/replica_look.h"
+#include "lock/model/key_names.h"
+#include "resp/write.h"
+#include "upstream/decode.h"
+
+/* How often is looked whether the connection is there. */
+#define CONNECT_SECONDS 0.01
+/* A server that is so late with the answer to WAIT is taken for dead. */
+#define GRACE_SECONDS 1.0
+/* What is written is gone after that. */
+#define WRITTEN_MS 60000
+/* How often a try is undone whose undoing was not answered. */
+#define UNDO_TIMES 6
+/* Warnings in ten seconds. */
+#define WARNINGS_MAX 10
+
+struct replica_acks {
+	struct timers *timers;
+	struct topology *topology;
+	struct script_jobs *script_jobs;
+	struct list lines; /* one for each connection, while somebody asks by it */
+	struct log_limit failures;
+};
+
+/* The questions that go over one connection. */
+struct ack_line {
+	struct list node; /* in replica_acks.lines */
+	struct replica_acks *all;
+	/* While no question is in flight both may be gone: then they only tell lines apart. */
+	struct node *at;
+	struct control *control;
+	struct list waiting, sent;
+	struct timer timer; /* nothing in flight: looks for the connection; else: no answer */
+	struct buf refusal; /* Redis' first error for the group in flight; empty: none */
+};
+
+struct replica_ask {
+	struct list node; /* in a line's `waiting` or `sent`; in none while it is given back */
+	struct ack_line *line; /* that one */
+	struct replica_acks *all;
+	struct replica_ask_terms terms;
+	double asked_at;
+	enum lock_kind kind;
+	struct buf bytes; /* key, token, value, ticket */
+	size_t nkey, ntoken, nvalue;
+	bool has_lock; /* says the server that is asked */
+	bool redirected; /* it says that another one serves the lock's slot */
+	replica_ask_fn *fn; /* NULL: cancelled */
+	void *arg;
+};
+
+static struct replica_ask *replica_ask_at(const struct list *node)
+{
+	return container_of(node, struct replica_ask, node);
+}
+
+static struct lock_try replica_ask_try(const struct replica_ask *a)
+{
+	struct slice rest = buf_slice(&a->bytes);
+	const char *token = rest.p + a->nkey, *value = token + a->ntoken;
+	const char *ticket = value + a->nvalue;
+
+	return (struct lock_try){
+		.id = { a->kind, slice_of(rest.p, a->nkey), slice_of(token, a->ntoken) },
+		.value = slice_of(value, a->nvalue),
+		.ticket = slice_of(ticket, (size_t)(rest.p + rest.n - ticket)),
+	};
+}
+
+/* --- what becomes of it --------------------------------------------------------------- */
+
+static void replica_ask_end(struct replica_ask *a, bool enough)
+{
+	replica_ask_fn *fn = a->fn;
+	void *arg = a->arg;
+
+	list_remove(&a->node);
+	buf_release(&a->bytes);
+	free(a);
+	if (fn)
+		fn(arg, enough);
+}
+
+static enum script_id write_undo(const struct replica_ask *a, struct buf *out)
+{
+	struct lock_try t = replica_ask_try(a);
+
+	return rewrite_dequeue(out, &t, true,
+	                       script_jobs_how(a->all->script_jobs, a->terms.db));
+}
+
+static void on_released(void *arg, const redisReply *reply)
+{
+	struct replica_ask *a = arg;
+
+	if (!reply || reply->type == REDIS_REPLY_ERROR) {
+		struct buf out = BUF_INIT;
+		enum script_id script = write_undo(a, &out);
+		script_job_repeat(a->all->script_jobs, a->terms.db, script, buf_slice(&out),
+		                  a->terms.until, UNDO_TIMES);
+		buf_release(&out);
+	}
+	replica_ask_end(a, false);
+}
+
+static void replica_ask_release(struct replica_ask *a)
+{
+	double until = timers_now(a->all->timers) + (double)a->terms.timeout_ms / 1000;
+	struct buf out = BUF_INIT;
+	enum script_id script = write_undo(a, &out);
+
+	list_remove(&a->node);
+	script_job_run(a->all->script_jobs, a->terms.db, script, buf_slice(&out), until,
+	               on_released, a);
+	buf_release(&out);
+}
+
+/* `got`: how many replicas have it; -1: not known. `why` may be NULL. */
+static void replica_ask_fail(struct replica_ask *a, long long got, const char *why)
+{
+	struct replica_acks *all = a->all;
+	struct lock_try t = replica_ask_try(a);
+	uint32_t suppressed;
+
+	if (!why)
+		why = a->has_lock ? "too few replicas have it" : "the server does not have it";
+	if (log_limit_pass(&all->failures, timers_now(all->timers), WARNINGS_MAX, &suppressed))
+		log_warning("replicas_ack db=%d key=%s wanted=%lld got=%lld reason=%s "
+		            "suppressed=%u",
+		            a->terms.db, QUOTE(t.id.key), (long long)a->terms.replicas, got,
+		            QUOTE_STR(why), suppressed);
+	if (a->terms.releases)
+		replica_ask_release(a);
+	else
+		replica_ask_end(a, false);
+}
+
+/* --- the question --------------------------------------------------------------------- */
+
+static bool is_redirection(const redisReply *reply)
+{
+	return reply && reply->type == REDIS_REPLY_ERROR && reply_error_redirects(reply->str);
+}
+
+static void on_looked(void *arg, const redisReply *reply)
+{
+	struct replica_ask *a = arg;
+	struct lock_try t = replica_ask_try(a);
+	bool asking;
+
+	a->has_lock = replica_look_shows(&t, reply);
+	a->redirected = is_redirection(reply);
+	if (a->redirected)
+		(void)topology_redirected(a->all->topology, a->line->at, t.id.key, reply->str,
+		                          &asking);
+}
+
+static void note_refusal(struct ack_line *l, const redisReply *reply)
+{
+	if (buf_len(&l->refusal))
+		return;
+	if (!reply)
+		buf_puts(&l->refusal, "the connection that asks broke");
+	else if (reply->type == REDIS_REPLY_ERROR)
+		buf_append(&l->refusal, slice_of(reply->str, reply->len));
+	else
+		return;
+	buf_append(&l->refusal, slice_of("", 1));
+}
+
+static void on_written(void *arg, const redisReply *reply)
+{
+	note_refusal(arg, reply);
+}
+
+static void line_start(struct ack_line *l);
+static void replica_ask_queue(struct replica_ask *a, double at);
+
+static bool is_overdue(const struct replica_ask *a, double now)
+{
+	return now >= a->asked_at + (double)a->terms.timeout_ms / 1000;
+}
+
+/* `got`: how many replicas have what was written before; -1: not known. */
+static void replica_ask_answered(struct replica_ask *a, long long got, const char *refusal)
+{
+	double now = timers_now(a->all->timers);
+
+	if (a->redirected && !is_overdue(a, now))
+		replica_ask_queue(a, now + CONNECT_SECONDS);
+	else if (a->has_lock && got >= a->terms.replicas)
+		replica_ask_end(a, true);
+	else
+		replica_ask_fail(a, got, refusal);
+}
+
+static void on_waited(void *arg, const redisReply *reply)
+{
+	struct ack_line *l = arg;
+	struct buf refusal;
+	struct list sent;
+	long long got;
+
+	note_refusal(l, reply);
+	refusal = l->refusal;
+	l->refusal = BUF_INIT;
+	got = buf_len(&refusal) ? -1 : reply->integer;
+	list_init(&sent);
+	list_move_all(&sent, &l->sent);
+	timer_stop(l->all->timers, &l->timer);
+	line_start(l);
+	while (!list_empty(&sent)) {
+		struct replica_ask *a = replica_ask_at(sent.next);
+		const char *why = buf_len(&refusal) ? buf_head(&refusal) : NULL;
+		/* (The write is to the slot of one of them.) */
+		a->redirected |= why && reply_error_redirects(why);
+		replica_ask_answered(a, got, why);
+	}
+	buf_release(&refusal);
+}
+
+static void call(struct control *c, int db, const struct buf *request, control_fn *fn,
+                 void *arg)
+{
+	int rc = control_call(c, db, buf_slice(request), fn, arg);
+
+	/* It is up, or this would not run. */
+	HASP_ASSERT(rc == 0);
+}
+
+static void replica_ask_look(struct replica_ask *a, struct control *c)
+{
+	struct lock_try t = replica_ask_try(a);
+	struct buf out = BUF_INIT;
+
+	replica_look_write(&t, script_jobs_naming(a->all->script_jobs), &out);
+	call(c, a->terms.db, &out, on_looked, a);
+	buf_release(&out);
+}
+
+/* So that there is something to wait for. */
+static void line_write(struct ack_line *l, const struct replica_ask *first)
+{
+	struct lock_try t = replica_ask_try(first);
+	struct buf out = BUF_INIT;
+
+	resp_write_array(&out, 5);
+	resp_write_bulk_str(&out, "SET");
+	key_names_write_ack_bulk(&out, script_jobs_naming(l->all->script_jobs), t.id.key);
+	resp_write_bulk_str(&out, "1");
+	resp_write_bulk_str(&out, "PX");
+	resp_write_bulk_int(&out, WRITTEN_MS);
+	call(l->control, first->terms.db, &out, on_written, l);
+	buf_release(&out);
+}
+
+static void line_wait(struct ack_line *l, const struct replica_ask *first)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_array(&out, 3);
+	resp_write_bulk_str(&out, "WAIT");
+	resp_write_bulk_int(&out, first->terms.replicas);
+	resp_write_bulk_int(&out, first->terms.timeout_ms);
+	call(l->control, first->terms.db, &out, on_waited, l);
+	buf_release(&out);
+}
+
+/* --- groups --------------------------------------------------------------------------- */
+
+/* Redis does not answer: what is in flight is given up, and the next ones connect anew. */
+static void line_on_silence(struct timer *t, double now)
+{
+	struct ack_line *l = container_of(t, struct ack_line, timer);
+
+	(void)now;
+	control_reconnect(l->control);
+}
+
+/* NULL: it is not known, or it is being stopped. */
+static struct node *node_for(const struct replica_ask *a)
+{
+	struct node *n = topology_node(a->all->topology, replica_ask_try(a).id.key);
+
+	return n && n->control ? n : NULL;
+}
+
+static void line_send(struct ack_line *l)
+{
+	const struct replica_ask *first = replica_ask_at(l->waiting.next);
+	struct replica_ask_terms terms = first->terms;
+	struct list *next;
+
+	/* One WAIT serves those who ask for as many, and wait as long. */
+	for (struct list *at = l->waiting.next; at != &l->waiting; at = next) {
+		struct replica_ask *a = replica_ask_at(at);
+		next = at->next;
+		if (node_for(a) != l->at || a->terms.replicas != terms.replicas ||
+		    a->terms.timeout_ms != terms.timeout_ms)
+			continue;
+		list_remove(at);
+		list_append(&l->sent, at);
+		replica_ask_look(a, l->control);
+	}
+	line_write(l, first);
+	line_wait(l, first);
+	timer_start(l->all->timers, &l->timer, line_on_silence,
+	            timers_now(l->all->timers) + (double)terms.timeout_ms / 1000 +
+	                    GRACE_SECONDS,
+	            0);
+}
+
+static void line_on_connect(struct timer *t, double now)
+{
+	struct ack_line *l = container_of(t, struct ack_line, timer);
+	struct list overdue;
+
+	list_init(&overdue);
+	while (!list_empty(&l->waiting) && is_overdue(replica_ask_at(l->waiting.next), now))
+		list_append(&overdue, list_shift(&l->waiting));
+	line_start(l);
+	while (!list_empty(&overdue))
+		replica_ask_fail(replica_ask_at(overdue.next), -1,
+		                 "the connection that asks is not there");
+}
+
+/* Nothing is in flight. */
+static void line_start(struct ack_line *l)
+{
+	struct replica_acks *all = l->all;
+
+	if (list_empty(&l->waiting)) {
+		timer_stop(all->timers, &l->timer);
+		list_remove(&l->node);
+		buf_release(&l->refusal);
+		free(l);
+		return;
+	}
+	l->at = node_for(replica_ask_at(l->waiting.next));
+	l->control = l->at ? node_acks(l->at) : NULL;
+	if (l->control && control_is_up(l->control))
+		line_send(l);
+	else
+		timer_start(all->timers, &l->timer, line_on_connect,
+		            timers_now(all->timers) + CONNECT_SECONDS, 0);
+}
+
+static struct ack_line *line_for(const struct replica_ask *a)
+{
+	struct replica_acks *all = a->all;
+	struct node *node = node_for(a);
+	struct ack_line *l;
+
+	for (struct list *at = all->lines.next; at != &all->lines; at = at->next) {
+		l = container_of(at, struct ack_line, node);
+		if (l->at == node)
+			return l;
+	}
+	l = xcalloc(1, sizeof(*l));
+	l->all = all;
+	l->at = node;
+	list_init(&l->waiting);
+	list_init(&l->sent);
+	list_append(&all->lines, &l->node);
+	return l;
+}
+
+/* It is sent with the next group; if it is the first, not before `at`. */
+static void replica_ask_queue(struct replica_ask *a, double at)
+{
+	struct ack_line *l = line_for(a);
+	bool first = list_empty(&l->sent) && list_empty(&l->waiting);
+
+	list_remove(&a->node);
+	list_append(&l->waiting, &a->node);
+	a->line = l;
+	a->redirected = false;
+	if (first)
+		timer_start(a->all->timers, &l->timer, line_on_connect, at, 0);
+}
+
+/* --- for its users --------------------------------------------------------------------- */
+
+struct replica_acks *replica_acks_new(struct timers *timers, struct topology *topology,
+                                      struct script_jobs *script_jobs)
+{
+	struct replica_acks *all = xcalloc(1, sizeof(*all));
+
+	all->timers = timers;
+	all->topology = topology;
+	all->script_jobs = script_jobs;
+	list_init(&all->lines);
+	return all;
+}
+
+void replica_acks_free(struct replica_acks *all)
+{
+	while (!list_empty(&all->lines)) {
+		struct ack_line *l = container_of(all->lines.next, struct ack_line, node);
+		HASP_ASSERT(list_empty(&l->sent));
+		while (!list_empty(&l->waiting)) {
+			struct replica_ask *a = replica_ask_at(l->waiting.next);
+			a->fn = NULL;
+			replica_ask_end(a, false);
+		}
+		line_start(l);
+	}
+	free(all);
+}
+
+struct replica_ask *replica_ask_new(struct replica_acks *all, const struct lock_try *t,
+                                    const struct replica_ask_terms *terms, replica_ask_fn *fn,
+                                    void *arg)
+{
+	struct replica_ask *a = xcalloc(1, sizeof(*a));
+
+	a->all = all;
+	a->terms = *terms;
+	a->asked_at = timers_now(all->timers);
+	a->kind = t->id.kind;
+	a->nkey = t->id.key.n;
+	a->ntoken = t->id.token.n;
+	a->nvalue = t->value.n;
+	a->fn = fn;
+	a->arg = arg;
+	list_init(&a->node);
+	buf_append(&a->bytes, t->id.key);
+	buf_append(&a->bytes, t->id.token);
+	buf_append(&a->bytes, t->value);
+	buf_append(&a->bytes, t->ticket);
+	/* In the next turn: others may follow in this one. */
+	replica_ask_queue(a, a->asked_at);
+	return a;
+}
+
+void replica_ask_cancel(struct replica_ask *a)
+{
+	if (a)
+		a->fn = NULL;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is looked at: the record of most locks, which names the try. In the layout `count` it
+ * names only the first of the owner's tries: so there it is the lock, and a guard has no
+ * record.
+ */
+#include "lock/ack/replica_look.h"
+
+#include <string.h>
+
+#include "resp/write.h"
+
+void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out)
+{
+	if (t->id.kind == LOCK_KIND_COUNT) {
+		resp_write_request(
+			out, (struct slice[]){ SLICE_LIT("HEXISTS"), t->id.key, t->id.token },
+			3);
+		return;
+	}
+	resp_write_array(out, 2);
+	resp_write_bulk_str(out, "GET");
+	if (t->id.kind == LOCK_KIND_GUARD)
+		resp_write_bulk(out, t->id.key);
+	else
+		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
+}
+
+/* A record, `<token> <fencing token or -> <ticket>`; a try that refreshed the lock has `=`
+ * before its ticket. */
+static bool names_ticket(struct slice record, struct slice ticket)
+{
+	const char *last = record.n ? memrchr(record.p, ' ', record.n) : NULL;
+	struct slice word;
+
+	if (!last)
+		return false;
+	word = slice_of(last + 1, record.n - (size_t)(last + 1 - record.p));
+	if (word.n && *word.p == '=')
+		word = slice_of(word.p + 1, word.n - 1);
+	return slice_eq(word, ticket);
+}
+
+/* A guard: its owner's token, and maybe a ticket. */
+static bool names_owner(struct slice guard, struct slice token)
+{
+	return slice_starts(guard, token) && (guard.n == token.n || guard.p[token.n] == ' ');
+}
+
+bool replica_look_shows(const struct lock_try *t, const redisReply *reply)
+{
+	struct slice content;
+
+	if (!reply)
+		return false;
+	if (t->id.kind == LOCK_KIND_COUNT)
+		return reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
+	if (reply->type != REDIS_REPLY_STRING)
+		return false;
+	content = slice_of(reply->str, reply->len);
+	return t->id.kind == LOCK_KIND_GUARD ? names_owner(content, t->value)
+	                                     : names_ticket(content, t->ticket);
+}

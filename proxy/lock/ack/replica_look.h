@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * replica_look: a look at a lock that a try has got: is it there, on the server that is asked?
+ * Pure.
+ */
+#ifndef HASP_LOCK_ACK_REPLICA_LOOK_H
+#define HASP_LOCK_ACK_REPLICA_LOOK_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "lock/model/key_names.h"
+#include "lock/rewrite/rewrite.h"
+
+/* Appends a command that changes nothing. */
+void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out);
+
+/* Does the answer (NULL: there was none) show that the try's owner has the lock, and by this
+ * try where Redis keeps that? */
+bool replica_look_shows(const struct lock_try *t, const redisReply *reply);
+
+#endif

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`replicas_ack`: a client is told of a lock when so many replicas have it."""
+
+import contextlib
+
+import pytest
+from harness import encode, until
+from harness.info import calls
+from harness.line import queue_of, stand
+from harness.replicas import Replicas
+from harness.replies import FENCE, NIL, OK, ONE, PONG, TAKEN, ZERO
+from harness.sections import rule, verbs
+
+KEY, LOCK = "k", "lock:1"
+NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
+LONG = "20s"
+TAKES = [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX"),
+         ("SET", LOCK, "v"), ("INCR", LOCK), ("GETSET", LOCK, "v")]
+takes = pytest.mark.parametrize("take", TAKES, ids=str)
+
+
+@pytest.fixture(scope="module")
+def servers():
+    with Replicas(2) as servers:
+        yield servers
+
+
+@pytest.fixture
+def replicas(servers):
+    yield servers.replicas
+    servers.restore()
+
+
+@pytest.fixture
+def plain(servers):
+    return servers.primary.client()
+
+
+@pytest.fixture
+def start(start_hasp, servers):
+    """hasp, of which `terms` say how many replicas must have a lock."""
+    def start_with(rules=None, *terms):
+        upstream = "address = %s:%d" % servers.primary.address
+        return start_hasp(rule(wait="60s") + verbs() if rules is None else rules,
+                          upstream="\n".join([upstream, *terms])).is_up()
+    return start_with
+
+
+def key_of(take):
+    return take[1]
+
+
+def give(take):
+    return ("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", LOCK)
+
+
+@takes
+def test_lock_that_a_client_is_told_of_is_on_as_many_replicas(start, replicas, take):
+    hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
+    with hasp.connect() as one:
+        answer = one.call(*take)
+        assert all(replica.client().exists(key_of(take)) for replica in replicas)
+        assert answer in (*TAKEN, NIL) and one.call(*give(take)) == ONE
+
+
+@takes
+def test_lock_of_which_too_few_replicas_tell_is_given_back_first(start, replicas, plain, take):
+    hasp = start(None, "replicas_ack = 2", "replicas_ack_timeout = 100ms")
+    with hasp.connect() as one, replicas[1].frozen():
+        assert one.call(*take) == NOREPLICAS
+        assert not plain.exists(key_of(take), f"hasp:owner:{{{key_of(take)}}}", f"hasp:fence:{{{key_of(take)}}}")
+        assert one.call("PING") == PONG and one.call(*give(take)) == ZERO
+    assert "replicas_ack db=0" in hasp.log and 'wanted=2 got=1' in hasp.log
+
+
+@takes
+def test_replicas_beyond_those_are_not_waited_for(start, replicas, take):
+    hasp = start(None, "replicas_ack = 1", f"replicas_ack_timeout = {LONG}")
+    with hasp.connect() as one, replicas[1].frozen():
+        assert one.call(*take) in (*TAKEN, NIL)
+        assert replicas[0].client().exists(key_of(take))
+    with start(None).connect() as one, replicas[0].frozen(), replicas[1].frozen():
+        assert one.call("LOCK", "other") == FENCE and one.call("SETNX", "lock:other", "v") == ONE
+
+
+@pytest.mark.parametrize("take, refused", [(("LOCK", KEY), NIL), (("SETNX", LOCK, "v"), ZERO),
+                                           (("SET", LOCK, "v", "NX"), NIL)], ids=str)
+def test_who_has_no_lock_is_told_without_them(start, replicas, plain, take, refused):
+    hasp = start(rule() + verbs(), "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
+    with start().connect() as other, hasp.connect() as one, replicas[0].frozen():
+        assert other.call(*take) in TAKEN
+        assert one.call(*take) == refused and calls(plain, "wait") == 0
+
+
+@pytest.mark.parametrize("take", TAKES[1:4], ids=str)
+def test_lock_that_is_handed_over_is_on_replicas_too(start, replicas, plain, take):
+    """It was written by the connection of whoever released it."""
+    hasp, away = start(None, "replicas_ack = 1", "replicas_ack_timeout = 200ms"), start()
+    with away.connect() as holder, hasp.connect() as one, hasp.connect() as two:
+        assert holder.call(*take) in TAKEN
+        stand(plain, one, *take)
+        with replicas[0].frozen(), replicas[1].frozen():
+            assert holder.call(*give(take)) == ONE
+            assert one.read() == NOREPLICAS
+            until(lambda: not plain.exists(key_of(take)), "it to be given back")
+        assert holder.call(*take) in TAKEN
+        stand(plain, two, *take)
+        assert holder.call(*give(take)) == ONE
+        assert two.read() in TAKEN
+        assert any(replica.client().exists(key_of(take)) for replica in replicas)
+
+
+def test_lock_that_its_owner_had_already_stays(start, replicas, plain):
+    hasp = start(None, "replicas_ack = 1", "replicas_ack_timeout = 100ms")
+    with hasp.connect() as one:
+        first = one.call("LOCK", KEY)
+        with replicas[0].frozen(), replicas[1].frozen():
+            assert one.call("LOCK", KEY) == NOREPLICAS
+        assert plain.hvals(KEY) == ["1"]
+        assert one.call("LOCK", KEY) == first
+        assert one.call("UNLOCK", KEY) == one.call("UNLOCK", KEY) == ONE and not plain.exists(KEY)
+
+
+@pytest.mark.parametrize("rules, asks", [
+    (rule(replicas_ack=0) + verbs(), (True, False)), (rule() + verbs(replicas_ack=0), (False, True)),
+    (rule() + verbs(), (True, True))], ids=["rule", "verbs", "neither"])
+def test_rules_and_verbs_may_have_their_own_number(start, replicas, plain, rules, asks):
+    hasp = start(rules, "replicas_ack = 2")
+    with hasp.connect() as one:
+        for take, expected in zip((("LOCK", KEY), ("SETNX", LOCK, "v")), asks, strict=True):
+            before = calls(plain, "wait")
+            assert one.call(*take) in TAKEN
+            assert (calls(plain, "wait") > before) == expected
+
+
+def test_one_wait_serves_all_who_took_locks_meanwhile(start, replicas, plain):
+    hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
+    with contextlib.ExitStack() as clients:
+        ones = [clients.enter_context(hasp.connect()) for _ in range(50)]
+        with replicas[0].frozen():
+            ones[0].send(encode("LOCK", "k0"))
+            until(lambda: calls(plain, "wait") == 1, "the first to be waited for")
+            for n, one in enumerate(ones[1:], 1):
+                one.send(encode("LOCK", f"k{n}") if n % 2 else encode("SETNX", f"lock:{n}", "v"))
+            keys = [f"{'k' if n % 2 or not n else 'lock:'}{n}" for n in range(50)]
+            until(lambda: plain.exists(*keys) == 50, "all to be taken")
+            hasp.take_turn()
+        assert all(one.read() in TAKEN for one in ones)
+    assert calls(plain, "wait") == 2
+
+
+def test_lock_of_who_hangs_up_while_replicas_are_asked_is_undone(start, replicas, plain):
+    hasp = start(rule(on_disconnect="release") + verbs(on_disconnect="release"), "replicas_ack = 2",
+                 f"replicas_ack_timeout = {LONG}")
+    with replicas[0].frozen():
+        for take in (("LOCK", KEY), ("SETNX", LOCK, "v")):
+            before = calls(plain, "wait")
+            with hasp.connect() as one:
+                one.send(encode(*take))
+                until(lambda: calls(plain, "wait") > before or plain.exists(key_of(take)), "it to be taken")  # noqa: B023
+            until(lambda: not plain.exists(key_of(take)), "it to be undone")  # noqa: B023
+
+
+def test_commands_behind_wait_and_others_do_not(start, replicas, plain):
+    hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
+    with hasp.connect() as one, hasp.connect() as other:
+        with replicas[0].frozen():
+            one.send(encode("LOCK", KEY) + encode("SET", "behind", 1))
+            until(lambda: calls(plain, "wait") == 1, "it to be waited for")
+            assert other.call("SET", "x", 1) == OK and not plain.exists("behind")
+        assert one.read() == FENCE and one.read() == OK
+
+
+def test_user_that_may_not_ask_is_told_so_by_the_log(start, replicas, plain):
+    plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-wait")
+    hasp = start(None, "replicas_ack = 1", "user = hasp", "password = pw")
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == NOREPLICAS and not plain.exists(KEY)
+    assert "NOPERM" in hasp.log
