@@ -55,6 +55,13 @@ def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
     assert status == 0
 
 
+@pytest.mark.parametrize("primaries", [1, 3])
+def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
+    status, output = differential(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
+                                  "--minimise", 0, "--stop-after", 1)
+    assert status == 1 and "DIFFERENCE" in output
+
+
 def test_rules_do_what_the_model_says(tmp_path):
     seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
     status, output = differential(tmp_path, "--rules", "--seed", seed, "--streams", 150, "--stop-after", 2)

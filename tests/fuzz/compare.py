@@ -16,10 +16,12 @@ snapshot; a byte that is wrong fails at once, one that is missing after the time
 
 Normalised, because they differ from run to run by nature: the `id` in HELLO's
 reply; time and address at the start of MONITOR's lines, and the gauge's own
-commands among these.
+commands among these, as hasp's questions about commands that it does not know.
+Redis tells its mode by HELLO, so that a cluster behind hasp is known by that.
 """
 
 import fcntl
+import hashlib
 import pathlib
 import random
 import re
@@ -41,14 +43,16 @@ BLOCKED_TIMEOUT = 2.0   # for blocking commands to run out
 SIOCOUTQ = termios.TIOCOUTQ
 
 HELLO_ID = re.compile(rb"\$2\r\nid\r\n:\d+\r\n")
+MODE = b"$4\r\nmode\r\n"
 MONITOR_LINE = re.compile(rb"\+\d+\.\d{6} \[(\d+) [^\]]*\]")
 MONITOR_GAUGE = re.compile(rb"\+T \[\d+\] (\"PING\" \"\^gauge\^\"|\"INFO\" \"clients\""
-                           rb"|\"DEBUG\" \"DIGEST\")\r\n")
+                           rb"|\"DEBUG\" \"DIGEST\"|\"COMMAND\" \"INFO\" [^\r\n]*)\r\n")
 
 
 def normalise(data):
     if b"id\r\n:" in data:
-        data = HELLO_ID.sub(b"$2\r\nid\r\n:N\r\n", data)
+        data = HELLO_ID.sub(b"$2\r\nid\r\n:N\r\n", data).replace(MODE + b"$7\r\ncluster\r\n",
+                                                                MODE + b"$10\r\nstandalone\r\n")
     if b"] \"" in data:
         data = MONITOR_LINE.sub(rb"+T [\1]", data)
         data = MONITOR_GAUGE.sub(b"", data)
@@ -134,6 +138,40 @@ class Gauge:
     def _info(self, field, section=b"clients"):
         reply = self.connection.call("INFO", section)
         return int(re.search(rb"\b%s:(\d+)" % field, reply)[1])
+
+
+class Gauges:
+    """The same of a cluster's nodes, each of which is a part."""
+
+    # What a node with keys mixes into its digest besides them: the number of the database.
+    DATABASE = hashlib.sha1(hashlib.sha1(bytes(4)).digest()).digest()
+
+    def __init__(self, nodes):
+        self.parts = [Gauge(node) for node in nodes]
+
+    def ping(self):
+        for part in self.parts:
+            part.ping()
+
+    def blocked(self):
+        return sum(part.blocked() for part in self.parts)
+
+    def digest(self):
+        """As one server with all keys has it: each key's is mixed in by exclusive or."""
+        whole = bytes(20)
+        for part in self.parts:
+            digest = bytes.fromhex(part.digest()[1:-2].decode())
+            if any(digest):
+                whole = exclusive_or(whole, exclusive_or(digest, self.DATABASE))
+        keys = sum(int(part.connection.call("DBSIZE")[1:-2]) for part in self.parts)
+        return b"+%s\r\n" % (exclusive_or(whole, self.DATABASE) if keys else whole).hex().encode()
+
+    def reset(self):
+        return next(filter(None, [part.reset() for part in self.parts]), None)
+
+
+def exclusive_or(one, other):
+    return bytes(a ^ b for a, b in zip(one, other))
 
 
 class Peer:
@@ -329,4 +367,4 @@ def cut(data, mode, rng):
     return [data[a:b] for a, b in zip([0] + at, at + [len(data)])]
 
 
-__all__ = ["Gauge", "Run", "Snapshot", "encode", "TOP"]
+__all__ = ["Gauge", "Gauges", "Run", "Snapshot", "encode", "TOP"]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Random streams for a Redis Cluster behind hasp, which must answer as one Redis does.
+
+Keys get a tag, so that all are in one slot, but for those of `anywhere`: MGET, MSET, DEL, UNLINK,
+EXISTS, TOUCH and commands of one key take keys from everywhere there.
+
+What hasp says is not the same in front of a cluster, and therefore left out here:
+
+    HELLO               tells the mode, cluster: what is compared has it as that of one Redis
+    another database    SELECT, SWAPDB, MOVE: a cluster has one, and says so
+    MONITOR, CLIENT TRACKING, what CONFIG, DEBUG, INFO, ROLE, MEMORY, WAIT tell: of one node
+    AUTH and users      streams of the kind `login` need a server with a password
+    SYNC, PSYNC         a replica cannot be fed by a whole cluster
+    scripts             those that touch keys which they do not name
+
+and since two servers hash differently
+
+    PSUBSCRIBE          of several patterns that match the same: told in any order
+    UNSUBSCRIBE         without names, and its likes: so are these
+
+and of three primaries
+
+    PUBLISH, PUBSUB     count those who listen at one node
+    keyspace events     come from the node that one listens at
+    SCAN, KEYS          give the keys of one node after the other's
+    RANDOMKEY           chooses a node first
+"""
+
+from stream_commands import to_bytes
+from streams import Generator
+
+TAG = b"{t}"
+LITERALS = {b"%s%d" % (kind, n) for kind in (b"s", b"h", b"l", b"z", b"x", b"e") for n in (0, 1)}
+LITERALS |= {b"p0", b"geo", b"missing", b"none", b"r", b"lx"}
+
+ALWAYS_OUT = {b"SELECT", b"SWAPDB", b"MOVE", b"MONITOR", b"CONFIG", b"DEBUG", b"ROLE", b"MEMORY", b"WAIT", b"INFO",
+              b"READONLY", b"ASKING", b"FAILOVER", b"REPLCONF", b"LATENCY", b"MODULE", b"LOLWUT"}
+OUT_OF_THREE = {b"PUBLISH", b"PUBSUB", b"SCAN", b"KEYS", b"RANDOMKEY", b"SPUBLISH"}
+UNSUBSCRIBING = {b"UNSUBSCRIBE", b"PUNSUBSCRIBE", b"SUNSUBSCRIBE"}
+# Of CLIENT, too: what is tracked, and how.
+OUT_OF_CLIENT = {b"TRACKING", b"CACHING", b"GETREDIR", b"TRACKINGINFO", b"KILL", b"UNBLOCK"}
+
+
+class ClusterGenerator(Generator):
+    """Makes streams that a cluster of so many primaries can answer."""
+
+    KINDS = tuple((kind, weight) for kind, weight in Generator.KINDS
+                  if kind not in ("login", "tracking", "monitor")) + (("anywhere", 30),)
+
+    def __init__(self, seed, index, kinds=None, primaries=1):
+        super().__init__(seed, index, kinds)
+        self.prefix = TAG.decode() + self.prefix
+        self.primaries = primaries
+        if primaries > 1:
+            self.kinds = [(kind, weight) for kind, weight in self.kinds if kind != "pubsub"] or self.kinds
+
+    def key(self, types="shlzxe"):
+        return TAG + to_bytes(super().key(types))
+
+    def send(self, conn, *atoms, mode=None):
+        super().send(conn, *(atom if isinstance(atom, bytes) else self.fit(atom) for atom in atoms), mode=mode)
+
+    def fit(self, args):
+        """The command with its keys tagged; another one in its place if it is among those left out."""
+        words = [to_bytes(arg) for arg in args]
+        name = words[0].upper()
+        out = ALWAYS_OUT | (OUT_OF_THREE if self.primaries > 1 else set())
+        if name in out or (name == b"CLIENT" and len(words) > 1 and words[1].upper() in OUT_OF_CLIENT):
+            return (b"ECHO", b"left out")
+        if name in UNSUBSCRIBING and len(words) == 1:
+            return (b"ECHO", b"left out")
+        if name == b"PSUBSCRIBE":
+            return (name, words[1] if words[1].startswith(b"__") else self.prefix.encode() + b"*")
+        if any(b"redis.call('get','s0')" in word for word in words):
+            return (b"ECHO", b"left out")
+        return tuple(TAG + word if word in LITERALS else word for word in words)
+
+    def anywhere(self):
+        """Keys of all slots: commands of several keys are split, and their replies merged."""
+        self.hello()
+
+        def key():
+            return f"{self.pick('s', 's', 's', 'l', 'h')}:{self.rng.randrange(12)}"
+
+        def keys():
+            return [key() for _ in range(self.pick(1, 2, 3, 10, 40))]
+
+        def pairs():
+            return [word for k in keys() for word in (k, self.value())]
+
+        def atom():
+            return self.case(self.pick(
+                ("MGET", *keys()), ("MGET", *keys()), ("MSET", *pairs()), ("DEL", *keys()), ("UNLINK", *keys()),
+                ("EXISTS", *keys()), ("TOUCH", *keys()), ("SET", key(), self.value()), ("GET", key()),
+                ("INCR", key()), ("APPEND", key(), self.value()), ("LPUSH", "l:1", self.value()), ("HSET", "h:2", "f", "v"),
+                ("STRLEN", key()), ("TYPE", key()), ("DBSIZE",), ("PING",), ("ECHO", self.value()), ("MSET", key()),
+                ("MGET",), ("DEL",), ("MSET", key(), 1, key()), ("LRANGE", "l:1", 0, -1), ("NOSUCH", key())))
+
+        for _ in range(self.rng.randint(1, 5)):
+            self.send("a", *self.some(atom, 1, self.pick(3, 10, 40)))
+            if self.rng.random() < 0.5:
+                self.sync()
+        if self.rng.random() < 0.1:
+            self.send("a", ("FLUSHALL",), ("DBSIZE",), ("SET", key(), "v"), ("DBSIZE",))
