@@ -410,12 +410,19 @@ class Checker:
             if not earliest or t.ended < earliest.ended:
                 earliest = t
 
+    def _is_taken_again(self, first, second):
+        """The owner's try before these was told of no lock, but has got it meanwhile, and that is not undone yet:
+        then both are the same lock, taken again."""
+        return first.owner == second.owner and any(
+            t.key == first.key and t.owner == first.owner and t.fence is None and t.sent < first.sent < t.ended + UNDONE
+            for t in self.tries if t.ended)
+
     def _check_unique(self):
         seen = {}
         for t in self.tries:
             if t.fence is None or t.again:
                 continue
-            if t.fence in seen:
+            if t.fence in seen and not self._is_taken_again(seen[t.fence], t):
                 self.fault("fence", t.key, t.ended, f"{t.fence} twice\n  {seen[t.fence]}\n  {t}")
             seen[t.fence] = t
 
