@@ -73,7 +73,8 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 	bool waits = op->kind != GUARD_OP_WATCH_MULTI && op->kind != GUARD_OP_WATCH_EXEC &&
 	             !(op->phase == GUARD_OP_NEW && op->optimistic);
 
-	switch (lock_wait_ready(c, waits ? wait_ms : 0, x->how.ticket, true)) {
+	switch (lock_wait_ready(c, guard_op_first_key(op), waits ? wait_ms : 0, x->how.ticket,
+	                        true)) {
 	case LOCK_WAIT_READY:
 		break;
 	case LOCK_WAIT_PARKED:

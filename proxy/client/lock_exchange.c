@@ -38,8 +38,9 @@ static bool may_be_held_back(const struct pending_lock *p)
 static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 {
 	unsigned flags = how.eval ? 0 : LINK_INTERCEPT;
+	struct slice key = wait_ms ? pending_lock_key(c->current->pending_lock) : SLICE_NONE;
 
-	switch (lock_wait_ready(c, wait_ms, how.ticket, false)) {
+	switch (lock_wait_ready(c, key, wait_ms, how.ticket, false)) {
 	case LOCK_WAIT_READY:
 		break;
 	case LOCK_WAIT_PARKED:

@@ -27,24 +27,23 @@ static void write_refusal(struct client *c)
 	struct policy_env *env = &c->env->policy;
 	struct buf error = BUF_INIT;
 
-	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s",
-	           waiters_refusal(env->waiters));
+	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waiter_refusal(c->waiter));
 	buf_append(&error, slice_of("", 1));
 	buf_clear(&env->rewritten);
 	rewrite_error(&env->rewritten, (struct rewrite_how){ .eval = true }, buf_head(&error));
 	buf_release(&error);
 }
 
-enum lock_wait_ready lock_wait_ready(struct client *c, int64_t wait_ms, struct slice ticket,
-                                     bool lazy)
+enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t wait_ms,
+                                     struct slice ticket, bool lazy)
 {
 	struct waiters *waiters = c->env->policy.waiters;
 
-	if (wait_ms == 0 || (lazy && !c->waiter && waiters_are_ready(waiters)))
+	if (wait_ms == 0 || (lazy && !c->waiter && waiters_are_ready(waiters, key)))
 		return LOCK_WAIT_READY;
 	if (!c->waiter)
 		c->waiter = waiter_new(waiters, wait_ms, c->env->waiter_ops, c);
-	switch (waiter_ready(c->waiter)) {
+	switch (waiter_ready(c->waiter, key)) {
 	case TRY_READY:
 		waiter_sent(c->waiter, ticket);
 		return LOCK_WAIT_READY;

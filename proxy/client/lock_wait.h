@@ -19,8 +19,9 @@ enum lock_wait_ready {
 };
 /* `current`, which may wait in line for `wait_ms`, is to be sent with this ticket. `lazy`: a
  * waiter is made only when it has to wait, for most commands never do. */
-enum lock_wait_ready lock_wait_ready(struct client *c, int64_t wait_ms, struct slice ticket,
-                                     bool lazy) __attribute__((warn_unused_result));
+enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t wait_ms,
+                                     struct slice ticket, bool lazy)
+	__attribute__((warn_unused_result));
 
 /* Sends the error in env->rewritten in the place of `current`, and forgets it. */
 void lock_wait_refuse(struct client *c);

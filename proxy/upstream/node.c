@@ -106,6 +106,12 @@ struct control *node_acks(struct node *n)
 	return n->acks;
 }
 
+void node_unlisten(struct node *n)
+{
+	subscriber_free(n->subscriber);
+	n->subscriber = NULL;
+}
+
 void node_move(struct node *n, const char *address)
 {
 	int rc = address_parse(&n->links.address, address);

@@ -106,10 +106,15 @@ const char *client_told(struct client *c)
 	return told;
 }
 
+static void send_for(struct client *c, const char *key)
+{
+	assert_int_equal(waiter_ready(c->waiter, slice_str(key)), TRY_READY);
+	waiter_sent(c->waiter, waiters_ticket(c->waiter->all));
+}
+
 void client_send(struct client *c)
 {
-	assert_int_equal(waiter_ready(c->waiter), TRY_READY);
-	waiter_sent(c->waiter, waiters_ticket(c->waiter->all));
+	send_for(c, "key");
 }
 
 void client_queued(struct client *c, const char *key, int place)
@@ -139,7 +144,7 @@ struct client *client_in_line(struct fake_line *f, const char *key, int place)
 {
 	struct client *c = client_come(f);
 
-	client_send(c);
+	send_for(c, key);
 	client_queued(c, key, place);
 	assert_string_equal(client_told(c), "");
 	return c;
@@ -163,7 +168,7 @@ void client_notify_as(struct client *c, int ms, const char *key, int db)
 	parts[3] = slice_str(text);
 	sha1_hex(proof, parts, 5);
 	snprintf(message, sizeof(message), "%s %s", text, proof);
-	fake_redis_publish(c->waiter->all->subscriber, NULL, message);
+	fake_redis_publish(c->waiter->at->node->subscriber, NULL, message);
 }
 
 void client_forge(struct client *c, int ms)
@@ -172,7 +177,7 @@ void client_forge(struct client *c, int ms)
 
 	snprintf(message, sizeof(message), "%s 77 %d %040d", c->waiter->ticket, REDIS_MS + ms,
 	         0);
-	fake_redis_publish(c->waiter->all->subscriber, NULL, message);
+	fake_redis_publish(c->waiter->at->node->subscriber, NULL, message);
 }
 
 /* --- calls ---------------------------------------------------------------------------- */

@@ -236,6 +236,12 @@ void node_listen(struct node *n, const struct subscriber_how *how)
 	n->subscriber = subscriber_new(how);
 }
 
+void node_unlisten(struct node *n)
+{
+	subscriber_free(n->subscriber);
+	n->subscriber = NULL;
+}
+
 void subscriber_open(struct subscriber *s)
 {
 	s->opened = true;

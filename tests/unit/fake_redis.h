@@ -22,9 +22,6 @@
 #include "lock/scripts/script_job.h"
 #include "upstream/subscriber.h"
 
-/* What the proofs are made with. */
-extern const struct proof_secret fake_redis_secret;
-
 struct fake_redis {
 	double now;
 	struct timers timers;
@@ -33,6 +30,9 @@ struct fake_redis {
 	struct topology topology; /* of that node alone */
 	struct script_jobs *script_jobs;
 };
+
+/* What the proofs are made with. */
+extern const struct proof_secret fake_redis_secret;
 
 /* A call that was not answered yet. */
 struct fake_call {

@@ -318,13 +318,13 @@ static void a_try_is_not_sent_before_the_subscriber_is_up(void **state)
 	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_subscriber_down(s);
-	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	assert_true(subscriber_was_opened(s));
 	assert_int_equal(c->waiter->state, WAITER_UNSENT);
 	fake_redis_subscriber_up(s);
 	assert_string_equal(client_told(c), "ready");
 	assert_int_equal(c->waiter->state, WAITER_IDLE);
-	assert_int_equal(waiter_ready(c->waiter), TRY_READY);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_READY);
 	client_leave(c);
 }
 
@@ -334,7 +334,7 @@ static void a_try_that_could_not_be_sent_in_time_is_to_be_given_up(void **state)
 	struct client *c = client_come(f);
 
 	fake_redis_subscriber_down(f->redis.node.subscriber);
-	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	fake_redis_advance(&f->redis, (double)WAIT_MS / 1000);
 	assert_string_equal(client_told(c), "ready");
 	assert_int_equal(waiter_left_ms(c->waiter), 0);
@@ -348,7 +348,7 @@ static void when_redis_cannot_be_reached_a_try_does_not_wait(void **state)
 	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_subscriber_down(s);
-	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	fake_redis_subscriber_failed(s, NULL);
 	assert_string_equal(client_told(c), "ready");
 	assert_int_equal(waiter_left_ms(c->waiter), 0);
@@ -362,11 +362,11 @@ static void what_redis_refuses_is_told_to_those_that_would_wait(void **state)
 	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_subscriber_down(s);
-	assert_int_equal(waiter_ready(c->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	fake_redis_subscriber_failed(s, "NOPERM");
 	assert_string_equal(client_told(c), "ready");
-	assert_int_equal(waiter_ready(c->waiter), TRY_REFUSED);
-	assert_string_equal(waiters_refusal(f->all), "NOPERM");
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_REFUSED);
+	assert_string_equal(waiter_refusal(c->waiter), "NOPERM");
 	assert_true(waiter_left_ms(c->waiter) > 0);
 	client_leave(c);
 }

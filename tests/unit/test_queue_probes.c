@@ -14,6 +14,11 @@
 
 #include "tests/unit/fake_line.h"
 
+static size_t nunconfirmed(struct fake_line *f)
+{
+	return queue_node_of(f->all, SLICE_LIT("key"))->nunconfirmed;
+}
+
 /* --- when a lock is probed ---------------------------------------------------------- */
 
 static void a_new_line_is_probed_soon_for_its_try_may_have_crossed_a_release(void **state)
@@ -168,7 +173,7 @@ static void when_the_first_has_lost_its_place_each_is_asked_for(void **state)
 
 	fake_redis_advance(&f->redis, 0.03);
 	answer_gone(f);
-	assert_int_equal(f->all->nunconfirmed, 2);
+	assert_int_equal(nunconfirmed(f), 2);
 	(void)expect_probe(f, a);
 	answer_gone(f);
 	assert_string_equal(client_told(a), "lost");
@@ -176,11 +181,11 @@ static void when_the_first_has_lost_its_place_each_is_asked_for(void **state)
 	(void)expect_probe(f, b);
 	answer_queued(f, 3000);
 	assert_string_equal(client_told(b), "");
-	assert_int_equal(f->all->nunconfirmed, 1);
+	assert_int_equal(nunconfirmed(f), 1);
 	/* It goes back to its place, before all others. */
 	client_send(a);
 	client_queued(a, "key", 1);
-	assert_int_equal(f->all->nunconfirmed, 0);
+	assert_int_equal(nunconfirmed(f), 0);
 	assert_ptr_equal(line_first(a->waiter->line), a->waiter);
 	client_leave(a);
 	client_leave(b);
@@ -193,8 +198,8 @@ static void newcomers_are_not_sent_while_a_waiter_is_unconfirmed(void **state)
 
 	fake_redis_advance(&f->redis, 0.03);
 	answer_gone(f);
-	assert_false(waiters_are_ready(f->all));
-	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	assert_false(waiters_are_ready(f->all, SLICE_LIT("key")));
+	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	answer_gone(f);
 	assert_string_equal(client_told(a), "lost");
 	assert_string_equal(client_told(newcomer), "");
@@ -215,7 +220,7 @@ static void newcomers_are_sent_when_the_unconfirmed_waiter_ends(void **state)
 
 	fake_redis_advance(&f->redis, 0.03);
 	answer_gone(f);
-	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	client_leave(a);
 	fake_redis_advance(&f->redis, 0);
 	assert_string_equal(client_told(newcomer), "ready");
@@ -230,7 +235,7 @@ static void newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then(v
 
 	waiters_probe(f->all, 0, SLICE_LIT("key"), LOCK_KIND_COUNT);
 	answer_gone(f);
-	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	answer_gone(f);
 	client_leave(a);
 	waiters_probe(f->all, 0, SLICE_LIT("other"), LOCK_KIND_COUNT);
@@ -252,7 +257,7 @@ static void newcomers_that_wait_for_the_subscriber_too_go_on_waiting(void **stat
 
 	fake_redis_advance(&f->redis, 0.03);
 	answer_gone(f);
-	assert_int_equal(waiter_ready(newcomer->waiter), TRY_NOT_YET);
+	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	fake_redis_subscriber_down(f->redis.node.subscriber);
 	client_leave(a);
 	fake_redis_advance(&f->redis, 0);
@@ -280,7 +285,7 @@ static void after_the_subscriber_was_down_each_waiter_is_asked_for(void **state)
 	assert_string_equal(client_told(a), "granted");
 	(void)expect_probe(f, b);
 	answer_queued(f, 3000);
-	assert_int_equal(f->all->nunconfirmed, 0);
+	assert_int_equal(nunconfirmed(f), 0);
 	client_leave(a);
 	client_leave(b);
 }
@@ -294,7 +299,7 @@ static void without_a_connection_waiters_are_confirmed_by_no_answer(void **state
 	fake_redis_break(&f->redis);
 	fake_redis_subscriber_down(s);
 	fake_redis_subscriber_up(s);
-	assert_int_equal(f->all->nunconfirmed, 0);
+	assert_int_equal(nunconfirmed(f), 0);
 	assert_int_equal(a->waiter->state, WAITER_QUEUED);
 	client_leave(a);
 }

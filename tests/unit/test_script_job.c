@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "lock/scripts/script_call.h"
 #include "resp/write.h"
+#include "tests/unit/fake_cluster.h"
 #include "tests/unit/fake_redis.h"
 
 #define ANY SCRIPT_RELEASE
@@ -279,61 +280,19 @@ static void stopping_gives_up_what_waits_and_what_is_not_answered(void **state)
 
 /* --- several nodes ------------------------------------------------------------------ */
 
-/* A cluster of two nodes: `a` has the jobs. The keys `a...` are served by one, `b...` by the
- * other, unless they were moved. */
-static struct fake_cluster {
-	struct topology topology;
-	struct fake_redis *a, *b;
-	bool b_is_gone; /* nobody knows who serves its keys */
-	char moved[8]; /* redirections to the other node are followed for this key */
-} two;
-
-static struct node *fake_node(const struct topology *t, struct slice key)
-{
-	struct fake_cluster *c = container_of(t, struct fake_cluster, topology);
-
-	if (key.p[0] == 'a' || slice_eq(key, slice_str(c->moved)))
-		return &c->a->node;
-	return c->b_is_gone ? NULL : &c->b->node;
-}
-
-static struct node *fake_redirected(struct topology *t, struct node *asked, struct slice key,
-                                    const char *error, bool *asking)
-{
-	struct fake_cluster *c = container_of(t, struct fake_cluster, topology);
-
-	(void)key;
-	*asking = error[0] == 'A';
-	if (error[0] == 'T' || error[0] == 'C')
-		return NULL;
-	return asked == &c->a->node ? &c->b->node : &c->a->node;
-}
-
-static const struct topology_ops fake_ops = { .node = fake_node,
-	                                      .redirected = fake_redirected };
+static struct fake_cluster two;
 
 static int set_up_two(void **state)
 {
-	two = (struct fake_cluster){ .topology.ops = &fake_ops };
-	two.a = malloc(sizeof(*two.a));
-	two.b = malloc(sizeof(*two.b));
-	fake_redis_init(two.a);
-	fake_redis_init(two.b);
-	script_jobs_free(two.a->script_jobs);
-	two.a->script_jobs = script_jobs_new(&two.a->timers, &two.topology, &fake_redis_secret);
-	*state = &two;
+	(void)set_up(state);
+	fake_cluster_init(&two, *state);
 	return 0;
 }
 
 static int tear_down_two(void **state)
 {
-	(void)state;
-	script_jobs_stop(two.a->script_jobs);
-	fake_redis_fini(two.b);
-	fake_redis_fini(two.a);
-	free(two.a);
-	free(two.b);
-	return 0;
+	fake_cluster_fini(&two);
+	return tear_down(state);
 }
 
 static void a_job_goes_to_the_node_that_serves_its_key(void **state)
@@ -434,7 +393,7 @@ static void when_nobody_serves_its_key_a_job_waits_until_the_map_says_so(void **
 	run_about(two.a, "b1", two.a->now + 60, &o);
 	fake_redis_advance(two.a, 5);
 	assert_int_equal(fake_redis_ncalls(two.a) + fake_redis_ncalls(two.b), 0);
-	strcpy(two.moved, "b1");
+	two.moved = "b1";
 	script_jobs_rerouted(two.a->script_jobs);
 	fake_redis_answer(two.a, ":1\r\n");
 	assert_string_equal(o.text, "1");
@@ -448,7 +407,7 @@ static void jobs_of_a_node_that_is_forgotten_go_to_the_next(void **state)
 	run_about(two.a, "b1", two.a->now + 60, &in_flight);
 	fake_redis_stop_taking(two.b);
 	run_about(two.a, "b1", two.a->now + 60, &waits);
-	strcpy(two.moved, "b1");
+	two.moved = "b1";
 	script_jobs_forget(two.a->script_jobs, &two.b->node);
 	assert_int_equal(fake_redis_ncalls(two.a), 1);
 	fake_redis_answer(two.a, ":1\r\n");

@@ -237,6 +237,8 @@ bool guard_op_awaits_replicas(const struct guard_op *op);
 /* One of the guards that it has, with its name in `name`. A script has written all of them. */
 struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name);
 
+/* The first of its keys, in their order. */
+struct slice guard_op_first_key(const struct guard_op *op);
 /* The key that it waits for. */
 struct slice guard_op_queued_key(const struct guard_op *op);
 

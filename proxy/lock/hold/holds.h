@@ -66,6 +66,8 @@ void pending_lock_undo(struct pending_lock *p, int db);
 /* For a try that has to wait: what it wants (points into `p`), and its lease in ms; 0: the
  * application named its end. */
 struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms);
+/* The lock, or the first of them; points into `p`. */
+struct slice pending_lock_key(const struct pending_lock *p);
 /* Which reply means that the try succeeded. */
 enum lock_success pending_lock_success(const struct pending_lock *p);
 /* Its lease began at `since`, not when it was sent. */

@@ -119,6 +119,11 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 	};
 }
 
+struct slice pending_lock_key(const struct pending_lock *p)
+{
+	return p->keys[0];
+}
+
 void pending_lock_abandon(struct pending_lock *p)
 {
 	p->release = true;

@@ -55,14 +55,14 @@ void line_listen(struct line *l, bool on)
 {
 	struct buf channel = BUF_INIT;
 
-	if (l->listening == on || l->kind != LOCK_KIND_COUNT)
+	if (l->listening == on || l->kind != LOCK_KIND_COUNT || !l->at->node)
 		return;
 	l->listening = on;
 	write_redisson_channel(&channel, lock_id_key(l->by_id.key));
 	if (on)
-		subscriber_add(l->all->subscriber, buf_slice(&channel));
+		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
 	else
-		subscriber_remove(l->all->subscriber, buf_slice(&channel));
+		subscriber_remove(l->at->node->subscriber, buf_slice(&channel));
 	buf_release(&channel);
 }
 
@@ -91,6 +91,7 @@ struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_k
 		return l;
 	l = xcalloc(1, sizeof(*l));
 	l->all = all;
+	l->at = queue_node_of(all, key);
 	l->kind = kind;
 	l->by_id.key = slice_of(xmemdup(id.p, id.n), id.n);
 	l->by_key.key = lock_id_key(l->by_id.key);

@@ -5,7 +5,8 @@
  * was lost, a queue that was lost with Redis.
  *
  *   the timer, a write that names the lock, Redisson's channel, recheck.c --> line_probe()
- *   the subscriber was down, the first has lost its place --> line_probe_members()
+ *   the subscriber was down, the first has lost its place, another node has the lock
+ *                                                             --> line_probe_members()
  */
 #include "lock/queue/queue_internal.h"
 
@@ -25,6 +26,20 @@ void line_probe_members(struct line *l)
 		waiter_set_unconfirmed(w, true);
 		waiter_check(w);
 	}
+}
+
+void line_move(struct line *l, struct queue_node *at)
+{
+	struct waiter *w;
+
+	line_listen(l, false);
+	l->at = at;
+	for (w = line_first(l); w; w = line_behind(w))
+		waiter_set_at(w, at);
+	if (list_empty(&l->members))
+		return;
+	line_listen(l, true);
+	line_probe_members(l);
 }
 
 static void line_on_probe(const struct probe *p, const struct probe_answer *a)

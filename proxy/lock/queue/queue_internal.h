@@ -2,6 +2,7 @@
  *
  * queue_internal: what the files of this folder share. Each needs only those above it:
  *
+ *   queue_node.c    the subscriber at a node, and what waits for it
  *   line.c        the waiters of this worker for one lock, in the order of their places
  *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded
  *   waiter.c      one waiter: its state, its own probes, how it leaves
@@ -29,13 +30,14 @@
 struct queue_hooks {
 	timer_fn *on_line_timer; /* it is time to probe the line, or to free it */
 	timer_fn *on_recheck; /* of waiters.next_recheck */
-	timer_fn *on_all_confirmed; /* of waiters.wake: newcomers may be sent again */
+	timer_fn *on_all_confirmed; /* of queue_node.wake: newcomers may be sent again */
+	struct subscriber_how subscriber; /* of all nodes */
 };
 
 struct waiters {
 	struct timers *timers;
 	struct script_jobs *script_jobs;
-	struct subscriber *subscriber;
+	const struct topology *topology;
 	struct queue_hooks hooks;
 	char channel[sizeof(CHANNEL_PREFIX) + NUMBER_DIGITS];
 	const char *number; /* in `channel` */
@@ -48,10 +50,20 @@ struct waiters {
 	struct timer next_recheck; /* runs while there are some */
 	struct waiter_board *board;
 	size_t nwaiting; /* waiters in all of the lines */
-	size_t nunconfirmed; /* waiters that may have lost their place */
-	struct list unsent; /* waiters that cannot be sent yet */
-	struct timer wake; /* for them, as soon as no waiter is unconfirmed */
+	struct list nodes; /* one for each node, and */
+	struct queue_node *nowhere; /* for what is served by nobody, as far as is known */
+	bool listening; /* the subscribers were opened */
 	struct buf scratch;
+};
+
+/* A worker at one node. */
+struct queue_node {
+	struct list in_all;
+	struct waiters *all;
+	struct node *node; /* NULL: of waiters.nowhere */
+	size_t nunconfirmed; /* waiters that may have lost their place there */
+	struct list unsent; /* waiters that cannot be sent there yet */
+	struct timer wake; /* for them, as soon as no waiter is unconfirmed */
 };
 
 /* What a worker was told: that a waiter has the lock. */
@@ -63,7 +75,7 @@ struct grant {
 
 enum waiter_state {
 	WAITER_IDLE, /* nothing is under way: its owner has to act */
-	WAITER_UNSENT, /* until the subscriber is up and no waiter is unconfirmed */
+	WAITER_UNSENT, /* until newcomers can be sent there */
 	WAITER_SENT, /* the answer to the try is due */
 	WAITER_GRANTED_EARLY, /* the grant came before the answer to the try */
 	WAITER_QUEUED, /* in its line */
@@ -85,8 +97,10 @@ struct waiter {
 	uint8_t nlate; /* grants that were over when they could have been told, and its time was
 	                  over, too */
 	enum lock_kind kind;
-	struct list node; /* in its line, or in waiters.unsent */
+	struct list node; /* in its line, or in queue_node.unsent */
 	struct line *line; /* NULL: in none */
+	struct queue_node
+		*at; /* where its lock is; NULL: no matter. Not while it is unconfirmed */
 	struct map_node by_ticket;
 	char ticket[TICKET_MAX];
 	struct timer timer; /* the deadline; while it leaves, the grace */
@@ -108,6 +122,7 @@ enum line_probing {
 /* This worker's waiters for one lock. Outlives the last of them for a while. */
 struct line {
 	struct waiters *all;
+	struct queue_node *at;
 	struct map_node by_id;
 	struct map_node by_key;
 	struct list members; /* by place */
@@ -152,6 +167,27 @@ static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 	return slice_cut(s, ' ', &word) && args_integer(word, n) && *n >= min &&
 	       *n <= NUMBER_MAX;
 }
+
+/* --- queue_node.c --- */
+
+/* One for each node, and all->nowhere. */
+void queue_nodes_init(struct waiters *all);
+void queue_nodes_fini(struct waiters *all); /* none has waiters */
+/* For a node that is new; of one that is about to be freed, which no line and no waiter is at.
+ */
+void queue_node_add(struct waiters *all, struct node *node);
+void queue_node_remove(struct waiters *all, struct node *node);
+/* Where the lock `key` is. */
+struct queue_node *queue_node_of(struct waiters *all, struct slice key);
+/* A client is going to wait: all subscribers are opened. */
+void queue_nodes_open(struct waiters *all);
+bool queue_node_is_up(const struct queue_node *at);
+/* Redis' error when it last refused the subscription; NULL: it did not. */
+const char *queue_node_refusal(const struct queue_node *at);
+/* Can newcomers be sent there? */
+bool queue_node_is_ready(const struct queue_node *at);
+/* One of its waiters is not unconfirmed any more. */
+void queue_node_confirmed(struct queue_node *at);
 
 /* --- line.c --- */
 
@@ -207,6 +243,8 @@ void waiter_set_state(struct waiter *w, enum waiter_state state);
 bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
 /* It may have lost its place in Redis' queue; or it is known where it is. */
 void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed);
+/* Its lock is there. */
+void waiter_set_at(struct waiter *w, struct queue_node *at);
 /* NULL: it has ended. */
 struct waiter *waiter_find(struct waiters *all, struct slice ticket);
 /* What it wants; points into it. It is in a line. */
@@ -232,6 +270,8 @@ void recheck_on_timer(struct timer *t, double now);
 void line_probe(struct line *l);
 /* Asks about each waiter, for none may have its place any more. */
 void line_probe_members(struct line *l);
+/* Its lock is there from now on, and so are its waiters: they are unconfirmed. */
+void line_move(struct line *l, struct queue_node *at);
 /* A message came from a channel that is not the worker's own: one of Redisson's. */
 void line_probe_channel(struct waiters *all, struct slice channel);
 void line_probe_on_timer(struct timer *t, double now);

@@ -74,17 +74,24 @@ void waiter_set_state(struct waiter *w, enum waiter_state state)
 
 void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed)
 {
-	struct waiters *all = w->all;
-
 	if (w->unconfirmed == unconfirmed)
 		return;
 	w->unconfirmed = unconfirmed;
 	if (unconfirmed)
-		all->nunconfirmed++;
-	/* Not here: the caller is in the middle of something. */
-	else if (--all->nunconfirmed == 0 && !list_empty(&all->unsent))
-		timer_start(all->timers, &all->wake, all->hooks.on_all_confirmed,
-		            timers_now(all->timers), 0);
+		w->at->nunconfirmed++;
+	else
+		queue_node_confirmed(w->at);
+}
+
+void waiter_set_at(struct waiter *w, struct queue_node *at)
+{
+	if (w->at == at)
+		return;
+	if (w->unconfirmed) {
+		at->nunconfirmed++;
+		queue_node_confirmed(w->at);
+	}
+	w->at = at;
 }
 
 struct waiter *waiter_find(struct waiters *all, struct slice ticket)
@@ -439,6 +446,7 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 	buf_fit(&w->bytes);
 	w->token_len = t->id.token.n;
 	waiter_set_unconfirmed(w, false);
+	waiter_set_at(w, l->at);
 	line_enqueue(l, w);
 	return l;
 }

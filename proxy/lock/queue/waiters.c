@@ -20,83 +20,98 @@
 
 /* --- those that cannot be sent yet ------------------------------------------------ */
 
-bool waiters_are_ready(struct waiters *all)
+bool waiters_are_ready(struct waiters *all, struct slice key)
 {
-	subscriber_open(all->subscriber);
-	return subscriber_is_up(all->subscriber) && all->nunconfirmed == 0;
+	queue_nodes_open(all);
+	return queue_node_is_ready(queue_node_of(all, key));
 }
 
-enum try_readiness waiter_ready(struct waiter *w)
+enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 {
-	struct waiters *all = w->all;
+	struct queue_node *at = queue_node_of(w->all, key);
 
+	queue_nodes_open(w->all);
+	waiter_set_at(w, at);
 	/* A waiter that had a place goes back to it before others come from behind. */
-	if (waiters_are_ready(all) || (w->place && subscriber_is_up(all->subscriber)))
+	if (queue_node_is_ready(at) || (w->place && queue_node_is_up(at)))
 		return TRY_READY;
-	if (subscriber_refusal(all->subscriber))
+	if (queue_node_refusal(at))
 		return TRY_REFUSED;
 	waiter_set_state(w, WAITER_UNSENT);
-	list_append(&all->unsent, &w->node);
+	list_append(&at->unsent, &w->node);
 	return TRY_NOT_YET;
 }
 
-static void wake_unsent(struct waiters *all, bool gives_up)
+static void wake_unsent(struct queue_node *at, bool gives_up)
 {
 	struct list unsent, *node;
 
 	list_init(&unsent);
-	list_move_all(&unsent, &all->unsent);
+	list_move_all(&unsent, &at->unsent);
 	while ((node = list_shift(&unsent))) {
 		struct waiter *w = container_of(node, struct waiter, node);
 		waiter_set_state(w, WAITER_IDLE);
+		if (!w->unconfirmed)
+			waiter_set_at(w, NULL);
 		if (gives_up)
-			w->deadline = timers_now(all->timers);
+			w->deadline = timers_now(w->all->timers);
 		w->ops->on_ready(w->owner);
 	}
 }
 
 static void waiters_on_all_confirmed(struct timer *t, double now)
 {
-	struct waiters *all = container_of(t, struct waiters, wake);
+	struct queue_node *at = container_of(t, struct queue_node, wake);
 
 	(void)now;
-	if (all->nunconfirmed == 0 && subscriber_is_up(all->subscriber))
-		wake_unsent(all, false);
+	if (queue_node_is_ready(at))
+		wake_unsent(at, false);
 }
 
 /* --- the subscription -------------------------------------------------------------- */
 
-/* What was published while it was down was missed: the waiters are probed. */
+static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg), void *arg)
+{
+	for (size_t i = 0; i < all->by_id.nbuckets; i++)
+		for (struct map_node *at = all->by_id.buckets[i]; at; at = at->next)
+			fn(container_of(at, struct line, by_id), arg);
+}
+
+/* What was published while its subscriber was down was missed. */
+static void listen_again(struct line *l, void *arg)
+{
+	if (l->at != arg)
+		return;
+	line_forget_channel(l);
+	if (list_empty(&l->members))
+		return;
+	line_listen(l, true);
+	line_probe_members(l);
+}
+
 static void waiters_on_up(void *arg)
 {
-	struct waiters *all = arg;
+	struct queue_node *at = arg;
 
-	for (size_t i = 0; i < all->by_id.nbuckets; i++) {
-		for (struct map_node *at = all->by_id.buckets[i]; at; at = at->next) {
-			struct line *l = container_of(at, struct line, by_id);
-			line_forget_channel(l);
-			if (list_empty(&l->members))
-				continue;
-			line_listen(l, true);
-			line_probe_members(l);
-		}
-	}
-	wake_unsent(all, false);
+	each_line(at->all, listen_again, at);
+	wake_unsent(at, false);
 }
 
 /* The waiters that could not be sent yet get Redis' refusal; or, when Redis cannot be reached,
  * their tries are sent without waiting, and fail. */
 static void waiters_on_failed(void *arg)
 {
-	struct waiters *all = arg;
+	struct queue_node *at = arg;
 
-	wake_unsent(all, !subscriber_refusal(all->subscriber));
+	wake_unsent(at, !queue_node_refusal(at));
 }
 
 static void waiters_on_subscribed(void *arg, struct slice channel)
 {
+	const struct queue_node *at = arg;
+
 	/* What was published before that was missed. */
-	line_probe_channel(arg, channel);
+	line_probe_channel(at->all, channel);
 }
 
 /* `<fencing token or -> <ms of Redis' time> <proof>`. False: it is none. */
@@ -133,9 +148,11 @@ static void on_notice(struct waiters *all, struct slice message)
 		line_probe(w->line);
 }
 
+/* A cluster's nodes pass on to each other what is published: so what is for the worker comes by
+ * each of its subscribers. It is a ticket's, and means nothing to others. */
 static void waiters_on_message(void *arg, struct slice channel, struct slice message)
 {
-	struct waiters *all = arg;
+	struct waiters *all = ((struct queue_node *)arg)->all;
 
 	if (slice_eq(channel, slice_str(all->channel)))
 		on_notice(all, message);
@@ -149,43 +166,43 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
                             struct script_jobs *script_jobs, struct waiter_board *board)
 {
 	struct waiters *all = xcalloc(1, sizeof(*all));
-	struct node *node;
 	uint64_t number;
 
 	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
 	all->timers = timers;
-	all->hooks = (struct queue_hooks){ line_probe_on_timer, recheck_on_timer,
-		                           waiters_on_all_confirmed };
+	all->hooks = (struct queue_hooks){
+		.on_line_timer = line_probe_on_timer,
+		.on_recheck = recheck_on_timer,
+		.on_all_confirmed = waiters_on_all_confirmed,
+		.subscriber = {
+			.channel = all->channel,
+			.on_up = waiters_on_up,
+			.on_failed = waiters_on_failed,
+			.on_subscribed = waiters_on_subscribed,
+			.on_message = waiters_on_message,
+		},
+	};
+	all->topology = topology;
 	all->script_jobs = script_jobs;
 	all->board = board;
-	list_init(&all->unsent);
 	list_init(&all->rechecks);
 	map_init(&all->by_ticket, number);
 	map_init(&all->by_id, number);
 	map_init(&all->by_key, number);
-	node = topology_node(topology, SLICE_NONE);
-	node_listen(node, &(struct subscriber_how){
-				  .channel = all->channel,
-				  .on_up = waiters_on_up,
-				  .on_failed = waiters_on_failed,
-				  .on_subscribed = waiters_on_subscribed,
-				  .on_message = waiters_on_message,
-				  .arg = all,
-			  });
-	all->subscriber = node->subscriber;
+	queue_nodes_init(all);
 	return all;
 }
 
 void waiters_free(struct waiters *all)
 {
-	HASP_ASSERT(all->nwaiting == 0 && all->nunconfirmed == 0);
-	timer_stop(all->timers, &all->wake);
+	HASP_ASSERT(all->nwaiting == 0);
 	timer_stop(all->timers, &all->next_recheck);
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		while (all->by_id.buckets[i])
 			line_free(container_of(all->by_id.buckets[i], struct line, by_id));
+	queue_nodes_fini(all);
 	map_fini(&all->by_ticket);
 	map_fini(&all->by_id);
 	map_fini(&all->by_key);
@@ -193,9 +210,51 @@ void waiters_free(struct waiters *all)
 	free(all);
 }
 
-const char *waiters_refusal(const struct waiters *all)
+const char *waiter_refusal(const struct waiter *w)
 {
-	return subscriber_refusal(all->subscriber);
+	return queue_node_refusal(w->at);
+}
+
+/* --- nodes that come and go ------------------------------------------------------- */
+
+static void follow(struct line *l, void *arg)
+{
+	struct waiters *all = arg;
+	struct queue_node *at = queue_node_of(all, lock_id_key(l->by_id.key));
+
+	if (at != l->at)
+		line_move(l, at);
+}
+
+void waiters_rerouted(struct waiters *all)
+{
+	each_line(all, follow, all);
+	/* Those that find their node not ready put themselves back. */
+	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next)
+		wake_unsent(container_of(l, struct queue_node, in_all), false);
+}
+
+void waiters_listen_at(struct waiters *all, struct node *n)
+{
+	queue_node_add(all, n);
+}
+
+/* Those that are in no line, because they lost their place there. */
+static void leave_node(struct waiters *all, const struct node *n)
+{
+	for (size_t i = 0; i < all->by_ticket.nbuckets; i++)
+		for (struct map_node *l = all->by_ticket.buckets[i]; l; l = l->next) {
+			struct waiter *w = container_of(l, struct waiter, by_ticket);
+			if (w->at && w->at->node == n)
+				waiter_set_at(w, all->nowhere);
+		}
+}
+
+void waiters_forget(struct waiters *all, struct node *n)
+{
+	waiters_rerouted(all);
+	leave_node(all, n);
+	queue_node_remove(all, n);
 }
 
 struct slice waiters_ticket(struct waiters *all)

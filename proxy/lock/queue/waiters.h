@@ -45,11 +45,20 @@ struct waiter_board {
 	_Atomic uint32_t waiting[WAITER_BOARD_SLOTS];
 };
 
-/* All of them outlive it; the nodes' subscribers are made here. All times are those of the
- * timers' clock. */
+/* All of them outlive it. The subscribers of the nodes that there are are made here. All times
+ * are those of the timers' clock. */
 struct waiters *waiters_new(struct timers *timers, const struct topology *topology,
                             struct script_jobs *script_jobs, struct waiter_board *board);
 void waiters_free(struct waiters *w); /* no waiters are left */
+
+/* A node has come; hasp listens there, too, as soon as a client waits anywhere. */
+void waiters_listen_at(struct waiters *w, struct node *n);
+/* Other nodes serve some of the keys. Those who wait for them stand in line there, in the order
+ * that they had. */
+void waiters_rerouted(struct waiters *w);
+/* The node, which is none of the topology's any more, is about to be freed: its subscriber
+ * ends. */
+void waiters_forget(struct waiters *w, struct node *n);
 
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
@@ -101,12 +110,14 @@ size_t waiter_nbytes(const struct waiter *w); /* of memory */
 enum try_readiness {
 	TRY_READY, /* the try can be sent */
 	TRY_NOT_YET, /* on_ready() will be called */
-	TRY_REFUSED, /* Redis refuses what waiting needs; see waiters_refusal() */
+	TRY_REFUSED, /* Redis refuses what waiting needs; see waiter_refusal() */
 };
-enum try_readiness waiter_ready(struct waiter *w);
-/* Can a try that is sent now be queued? */
-bool waiters_are_ready(struct waiters *w);
-const char *waiters_refusal(const struct waiters *w);
+/* For the lock `key`. */
+enum try_readiness waiter_ready(struct waiter *w, struct slice key);
+/* Can a try to take the lock `key` that is sent now be queued? */
+bool waiters_are_ready(struct waiters *w, struct slice key);
+/* After TRY_REFUSED: Redis' error. */
+const char *waiter_refusal(const struct waiter *w);
 
 /* The try is about to be sent, with this ticket. */
 void waiter_sent(struct waiter *w, struct slice ticket);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * queue_node: a worker's subscriber at one node, and those of its clients that cannot be sent
+ * to that node yet. A worker whose clients wait listens at all nodes, to the same channel: so
+ * an entry of a queue is heard of also when the queue has moved to another node with its slot.
+ */
+#include "lock/queue/queue_internal.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+
+/* `node` NULL: what is served by nobody, as far as is known, is kept there. */
+static struct queue_node *queue_node_new(struct waiters *all, struct node *node)
+{
+	struct queue_node *at = xcalloc(1, sizeof(*at));
+
+	at->all = all;
+	at->node = node;
+	list_init(&at->unsent);
+	list_init(&at->in_all);
+	list_append(&all->nodes, &at->in_all);
+	return at;
+}
+
+static struct queue_node *queue_node_find(struct waiters *all, const struct node *node)
+{
+	struct queue_node *at;
+
+	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next) {
+		at = container_of(l, struct queue_node, in_all);
+		if (at->node == node)
+			return at;
+	}
+	return NULL;
+}
+
+void queue_nodes_init(struct waiters *all)
+{
+	const struct topology *t = all->topology;
+
+	list_init(&all->nodes);
+	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n))
+		queue_node_add(all, n);
+	all->nowhere = queue_node_new(all, NULL);
+}
+
+void queue_node_add(struct waiters *all, struct node *node)
+{
+	struct queue_node *at = queue_node_new(all, node);
+	struct subscriber_how how = all->hooks.subscriber;
+
+	how.arg = at;
+	node_listen(node, &how);
+	if (all->listening)
+		subscriber_open(node->subscriber);
+}
+
+static void queue_node_free(struct queue_node *at)
+{
+	HASP_ASSERT(at->nunconfirmed == 0 && list_empty(&at->unsent));
+	timer_stop(at->all->timers, &at->wake);
+	list_remove(&at->in_all);
+	free(at);
+}
+
+void queue_node_remove(struct waiters *all, struct node *node)
+{
+	node_unlisten(node);
+	queue_node_free(queue_node_find(all, node));
+}
+
+void queue_nodes_fini(struct waiters *all)
+{
+	while (!list_empty(&all->nodes))
+		queue_node_free(container_of(all->nodes.next, struct queue_node, in_all));
+}
+
+struct queue_node *queue_node_of(struct waiters *all, struct slice key)
+{
+	struct queue_node *at = queue_node_find(all, topology_node(all->topology, key));
+
+	return at ? at : all->nowhere;
+}
+
+void queue_nodes_open(struct waiters *all)
+{
+	if (all->listening)
+		return;
+	all->listening = true;
+	for (struct list *l = all->nodes.next; l != &all->nodes; l = l->next) {
+		struct queue_node *at = container_of(l, struct queue_node, in_all);
+		if (at->node)
+			subscriber_open(at->node->subscriber);
+	}
+}
+
+bool queue_node_is_up(const struct queue_node *at)
+{
+	return at->node && subscriber_is_up(at->node->subscriber);
+}
+
+const char *queue_node_refusal(const struct queue_node *at)
+{
+	return at->node ? subscriber_refusal(at->node->subscriber) : NULL;
+}
+
+bool queue_node_is_ready(const struct queue_node *at)
+{
+	return queue_node_is_up(at) && at->nunconfirmed == 0;
+}
+
+void queue_node_confirmed(struct queue_node *at)
+{
+	HASP_ASSERT(at->nunconfirmed > 0);
+	/* Not here: the caller is in the middle of something. */
+	if (--at->nunconfirmed == 0 && !list_empty(&at->unsent))
+		timer_start(at->all->timers, &at->wake, at->all->hooks.on_all_confirmed,
+		            timers_now(at->all->timers), 0);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * fake_cluster: two nodes, each a fake_redis: one that a test has made, and that has the clock
+ * and the jobs, and another one.
+ *
+ *   keys that begin with `a`        the first serves them
+ *   all others                      the second, unless it is gone, or the key was moved
+ */
+#ifndef HASP_TESTS_UNIT_FAKE_CLUSTER_H
+#define HASP_TESTS_UNIT_FAKE_CLUSTER_H
+
+#include "tests/unit/fake_redis.h"
+
+struct fake_cluster {
+	struct topology topology;
+	struct fake_redis *a, *b;
+	bool b_is_gone; /* nobody knows who serves its keys */
+	const char *moved; /* this key is served by the first; NULL: none is */
+};
+
+/* `a` is initialised, and gets the cluster's jobs. */
+void fake_cluster_init(struct fake_cluster *c, struct fake_redis *a);
+/* Before fake_redis_fini() of `a`. */
+void fake_cluster_fini(struct fake_cluster *c);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Where there are several nodes, each has its lines: what happens to one keeps nobody waiting
+ * at another; and when another node serves a lock, its line stands there.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/fake_cluster.h"
+#include "tests/unit/fake_line.h"
+
+struct fixture {
+	struct fake_line f; /* of the first node */
+	struct fake_cluster c;
+};
+
+static struct subscriber *subscriber_a(struct fixture *t)
+{
+	return t->f.redis.node.subscriber;
+}
+
+static struct subscriber *subscriber_b(struct fixture *t)
+{
+	return t->c.b->node.subscriber;
+}
+
+static int set_up(void **state)
+{
+	struct fixture *t = calloc(1, sizeof(*t));
+
+	fake_redis_init(&t->f.redis);
+	fake_cluster_init(&t->c, &t->f.redis);
+	t->f.all = waiters_new(&t->f.redis.timers, &t->c.topology, t->f.redis.script_jobs,
+	                       &t->f.board);
+	fake_redis_subscriber_up(subscriber_a(t));
+	fake_redis_subscriber_up(subscriber_b(t));
+	*state = t;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *t = *state;
+
+	script_jobs_stop(t->f.redis.script_jobs);
+	fake_redis_break(&t->f.redis);
+	fake_redis_break(t->c.b);
+	assert_int_equal(t->f.board.total, 0);
+	waiters_free(t->f.all);
+	fake_cluster_fini(&t->c);
+	fake_redis_fini(&t->f.redis);
+	free(t);
+	return 0;
+}
+
+/* The other node's next call is a probe for `c`; it answers. */
+static void b_answers(struct fixture *t, const char *reply)
+{
+	(void)fake_redis_next(t->c.b, SCRIPT_POLL);
+	fake_redis_answer(t->c.b, reply);
+}
+
+#define QUEUED_LONG "*3\r\n$6\r\nqueued\r\n:60000\r\n:0\r\n"
+#define GONE "*3\r\n$4\r\ngone\r\n:60000\r\n:0\r\n"
+
+/* In line for `key`, a lock of the other node's that is held for long. */
+static struct client *client_at_b(struct fixture *t, const char *key, int place)
+{
+	struct client *c = client_in_line(&t->f, key, place);
+
+	fake_redis_advance(&t->f.redis, 0.03);
+	if (fake_redis_ncalls(t->c.b))
+		b_answers(t, QUEUED_LONG);
+	return c;
+}
+
+static enum try_readiness readiness(struct client *c, const char *key)
+{
+	return waiter_ready(c->waiter, slice_str(key));
+}
+
+/* --- a node that is away ------------------------------------------------------------------ */
+
+static void who_waits_anywhere_listens_everywhere(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	assert_false(subscriber_was_opened(subscriber_b(t)));
+	assert_int_equal(readiness(c, "a1"), TRY_READY);
+	assert_true(subscriber_was_opened(subscriber_a(t)));
+	assert_true(subscriber_was_opened(subscriber_b(t)));
+	client_leave(c);
+}
+
+static void only_the_node_of_the_lock_has_to_be_heard(void **state)
+{
+	struct fixture *t = *state;
+	struct client *a = client_come(&t->f), *b = client_come(&t->f);
+
+	fake_redis_subscriber_down(subscriber_b(t));
+	assert_int_equal(readiness(a, "a1"), TRY_READY);
+	assert_int_equal(readiness(b, "b1"), TRY_NOT_YET);
+	fake_redis_subscriber_up(subscriber_a(t));
+	assert_string_equal(client_told(b), "");
+	fake_redis_subscriber_up(subscriber_b(t));
+	assert_string_equal(client_told(b), "ready");
+	client_leave(a);
+	client_leave(b);
+}
+
+static void what_a_node_refuses_concerns_its_locks(void **state)
+{
+	struct fixture *t = *state;
+	struct client *a = client_come(&t->f), *b = client_come(&t->f);
+
+	fake_redis_subscriber_failed(subscriber_b(t), "NOPERM");
+	assert_int_equal(readiness(a, "a1"), TRY_READY);
+	assert_int_equal(readiness(b, "b1"), TRY_REFUSED);
+	assert_string_equal(waiter_refusal(b->waiter), "NOPERM");
+	client_leave(a);
+	client_leave(b);
+}
+
+static void newcomers_wait_for_the_places_at_their_own_node(void **state)
+{
+	struct fixture *t = *state;
+	struct client *b = client_at_b(t, "b1", 5), *to_a = client_come(&t->f),
+		      *to_b = client_come(&t->f);
+
+	fake_redis_subscriber_down(subscriber_b(t));
+	fake_redis_subscriber_up(subscriber_b(t));
+	expect_quiet(&t->f);
+	assert_int_equal(readiness(to_a, "a1"), TRY_READY);
+	assert_int_equal(readiness(to_b, "b2"), TRY_NOT_YET);
+	b_answers(t, QUEUED_LONG);
+	fake_redis_subscriber_up(subscriber_a(t));
+	assert_int_equal(fake_redis_ncalls(t->c.b), 0);
+	fake_redis_advance(&t->f.redis, 0);
+	assert_string_equal(client_told(to_b), "ready");
+	client_leave(b);
+	client_leave(to_a);
+	client_leave(to_b);
+}
+
+/* --- a lock that moves -------------------------------------------------------------------- */
+
+static void move(struct fixture *t, const char *key)
+{
+	t->c.moved = key;
+	waiters_rerouted(t->f.all);
+}
+
+static void a_line_whose_lock_moves_asks_for_its_places_at_the_new_node(void **state)
+{
+	struct fixture *t = *state;
+	struct client *one = client_at_b(t, "b1", 5), *two = client_at_b(t, "b1", 6),
+		      *stays = client_at_b(t, "b2", 7), *newcomer = client_come(&t->f);
+
+	move(t, "b1");
+	assert_int_equal(fake_redis_ncalls(t->c.b), 0);
+	assert_int_equal(readiness(newcomer, "b1"), TRY_NOT_YET);
+	(void)expect_probe(&t->f, one);
+	answer_queued(&t->f, 60000);
+	(void)expect_probe(&t->f, two);
+	answer_queued(&t->f, 60000);
+	expect_quiet(&t->f);
+	fake_redis_advance(&t->f.redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	assert_string_equal(client_told(one), "");
+	client_leave(one);
+	client_leave(two);
+	client_leave(stays);
+	client_leave(newcomer);
+}
+
+static void who_has_no_place_at_the_new_node_takes_its_old_one(void **state)
+{
+	struct fixture *t = *state;
+	struct client *one = client_at_b(t, "b1", 5), *two = client_at_b(t, "b1", 6),
+		      *newcomer = client_come(&t->f);
+
+	move(t, "b1");
+	(void)expect_probe(&t->f, one);
+	answer_gone(&t->f);
+	(void)expect_probe(&t->f, two);
+	answer_gone(&t->f);
+	assert_string_equal(client_told(one), "lost");
+	assert_string_equal(client_told(two), "lost");
+	assert_int_equal(readiness(newcomer, "b1"), TRY_NOT_YET);
+	assert_int_equal(waiter_place(one->waiter), 5);
+	assert_int_equal(readiness(two, "b1"), TRY_READY);
+	assert_int_equal(readiness(one, "b1"), TRY_READY);
+	waiter_sent(two->waiter, waiters_ticket(t->f.all));
+	waiter_sent(one->waiter, waiters_ticket(t->f.all));
+	client_queued(two, "b1", 6);
+	fake_redis_advance(&t->f.redis, 0);
+	assert_string_equal(client_told(newcomer), "");
+	client_queued(one, "b1", 5);
+	fake_redis_advance(&t->f.redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(one);
+	client_leave(two);
+	client_leave(newcomer);
+}
+
+static void a_grant_is_heard_by_whichever_node(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_in_line(&t->f, "key", 5);
+
+	assert_ptr_equal(c->waiter->at->node, &t->c.b->node);
+	c->waiter->at = queue_node_of(t->f.all, SLICE_LIT("a"));
+	client_notify(c, 10);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
+static void redissons_channel_is_heard_where_the_lock_is(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_at_b(t, "b1", 5);
+
+	assert_string_equal(fake_redis_channels(subscriber_a(t)), "");
+	assert_string_equal(fake_redis_channels(subscriber_b(t)),
+	                    "+redisson_lock__channel:{b1} ");
+	move(t, "b1");
+	assert_string_equal(fake_redis_channels(subscriber_a(t)),
+	                    "+redisson_lock__channel:{b1} ");
+	assert_string_equal(fake_redis_channels(subscriber_b(t)),
+	                    "-redisson_lock__channel:{b1} ");
+	client_leave(c);
+}
+
+/* --- nodes that go ------------------------------------------------------------------------ */
+
+static void while_nobody_serves_a_lock_no_try_is_sent(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	t->c.b_is_gone = true;
+	assert_int_equal(readiness(c, "b1"), TRY_NOT_YET);
+	fake_redis_advance(&t->f.redis, 1);
+	assert_string_equal(client_told(c), "");
+	move(t, "b1");
+	assert_string_equal(client_told(c), "ready");
+	assert_int_equal(readiness(c, "b1"), TRY_READY);
+	client_leave(c);
+}
+
+/* Its replica takes over, say: under another address it is another node. */
+static void lines_of_a_node_that_is_forgotten_stand_at_the_next(void **state)
+{
+	struct fixture *t = *state;
+	struct client *one = client_at_b(t, "b1", 5), *lost = client_at_b(t, "b1", 6),
+		      *unsent = client_come(&t->f);
+
+	fake_redis_subscriber_down(subscriber_b(t));
+	fake_redis_subscriber_up(subscriber_b(t));
+	b_answers(t, QUEUED_LONG);
+	b_answers(t, GONE);
+	assert_string_equal(client_told(lost), "lost");
+	assert_int_equal(readiness(unsent, "b1"), TRY_NOT_YET);
+	t->c.moved = "b1";
+	t->c.b_is_gone = true;
+	waiters_forget(t->f.all, &t->c.b->node);
+	assert_null(t->c.b->node.subscriber);
+	assert_string_equal(client_told(unsent), "ready");
+	(void)expect_probe(&t->f, one);
+	answer_queued(&t->f, 60000);
+	assert_int_equal(readiness(lost, "b1"), TRY_READY);
+	assert_int_equal(readiness(unsent, "b1"), TRY_NOT_YET);
+	waiter_sent(lost->waiter, waiters_ticket(t->f.all));
+	client_queued(lost, "b1", 6);
+	fake_redis_advance(&t->f.redis, 0);
+	assert_string_equal(client_told(unsent), "ready");
+	client_leave(one);
+	client_leave(lost);
+	client_leave(unsent);
+}
+
+static void a_node_that_comes_is_listened_to(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	assert_int_equal(readiness(c, "a1"), TRY_READY);
+	waiters_forget(t->f.all, &t->c.b->node);
+	waiters_listen_at(t->f.all, &t->c.b->node);
+	assert_true(subscriber_was_opened(subscriber_b(t)));
+	assert_int_equal(readiness(c, "b1"), TRY_NOT_YET);
+	fake_redis_subscriber_up(subscriber_b(t));
+	assert_string_equal(client_told(c), "ready");
+	client_leave(c);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(who_waits_anywhere_listens_everywhere),
+		TEST(only_the_node_of_the_lock_has_to_be_heard),
+		TEST(what_a_node_refuses_concerns_its_locks),
+		TEST(newcomers_wait_for_the_places_at_their_own_node),
+		TEST(a_line_whose_lock_moves_asks_for_its_places_at_the_new_node),
+		TEST(who_has_no_place_at_the_new_node_takes_its_old_one),
+		TEST(a_grant_is_heard_by_whichever_node),
+		TEST(redissons_channel_is_heard_where_the_lock_is),
+		TEST(while_nobody_serves_a_lock_no_try_is_sent),
+		TEST(lines_of_a_node_that_is_forgotten_stand_at_the_next),
+		TEST(a_node_that_comes_is_listened_to),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
