@@ -201,7 +201,7 @@ class Model:
         if argv[0] in ("GET", "MGET"):
             for key in argv[1:]:
                 rule = self.rule(key)
-                if rule and rule.owner == "value" and not rule.foreign and not reply.startswith(b"-"):
+                if rule and rule.owner == "value" and not reply.startswith(b"-"):
                     client.seen.pop(key, None)
                     value = self.string(key)
                     if value is not None:
