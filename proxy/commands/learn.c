@@ -10,8 +10,9 @@
 
 /* An entry: name, arity, flags, first key, last key, step, ... */
 enum { NAME, ARITY, FLAGS, FIRST, LAST, STEP, FIELDS };
-/* (from Redis 7 on) The entries of a container's subcommands. */
-enum { SUBCOMMANDS = 9 };
+/* (from Redis 7 on) Where its keys are, one specification for each key or run of keys; the
+ * entries of a container's subcommands. */
+enum { KEY_SPECS = 8, SUBCOMMANDS = 9 };
 
 static const struct {
 	const char *name;
@@ -89,17 +90,23 @@ static bool has_flag(const redisReply *entry, const char *flag)
 	return false;
 }
 
-/* Some other places than first, last and step say. */
-static bool has_hidden_keys(const redisReply *entry)
+/* The entries of its subcommands; NULL: it has none, or they are not told. */
+static const redisReply *subcommands_of(const redisReply *entry)
 {
 	const redisReply *subs = entry->elements > SUBCOMMANDS ? entry->element[SUBCOMMANDS]
 	                                                       : NULL;
 
+	return subs && subs->type == REDIS_REPLY_ARRAY && subs->elements ? subs : NULL;
+}
+
+/* Some other places than first, last and step say. */
+static bool has_hidden_keys(const redisReply *entry)
+{
+	const redisReply *subs = subcommands_of(entry);
+
 	if (has_flag(entry, "movablekeys"))
 		return true;
-	if (!subs || subs->type != REDIS_REPLY_ARRAY)
-		return false;
-	for (size_t i = 0; i < subs->elements; i++) {
+	for (size_t i = 0; subs && i < subs->elements; i++) {
 		const redisReply *sub = subs->element[i];
 		if (is_entry(sub) &&
 		    (sub->element[FIRST]->integer || has_flag(sub, "movablekeys")))
@@ -107,6 +114,80 @@ static bool has_hidden_keys(const redisReply *entry)
 	}
 	return false;
 }
+
+/* --- specifications of keys --------------------------------------------------------------- */
+
+/* The value behind `name`; NULL: there is none. */
+static const redisReply *field(const redisReply *pairs, const char *name)
+{
+	if (!pairs || pairs->type != REDIS_REPLY_ARRAY)
+		return NULL;
+	for (size_t i = 0; i + 1 < pairs->elements; i += 2)
+		if (reply_is_text(pairs->element[i]) &&
+		    strcmp(pairs->element[i]->str, name) == 0)
+			return pairs->element[i + 1];
+	return NULL;
+}
+
+/* The `spec` of a half of a specification, if that is of this type; NULL: it is of another. */
+static const redisReply *spec_of(const redisReply *half, const char *type)
+{
+	const redisReply *is = field(half, "type");
+
+	return is && reply_is_text(is) && strcmp(is->str, type) == 0 ? field(half, "spec")
+	                                                             : NULL;
+}
+
+static bool has_number(const redisReply *spec, const char *name, long long n)
+{
+	const redisReply *number = field(spec, name);
+
+	return number && number->type == REDIS_REPLY_INTEGER && number->integer == n;
+}
+
+/* The index at which the keys of `spec` begin, or the number of keys, if `counted`; 0: they are
+ * found in another way. */
+static int16_t index_of(const redisReply *spec, bool counted)
+{
+	const redisReply *begin = spec_of(field(spec, "begin_search"), "index");
+	const redisReply *find = spec_of(field(spec, "find_keys"),
+	                                 counted ? "keynum" : "range");
+	const redisReply *index = field(begin, "index");
+
+	if (!find || !index || index->type != REDIS_REPLY_INTEGER || index->integer <= 0 ||
+	    index->integer > SHRT_MAX)
+		return 0;
+	if (counted && !(has_number(find, "keynumidx", 0) && has_number(find, "firstkey", 1) &&
+	                 has_number(find, "keystep", 1)))
+		return 0;
+	if (!counted && !(has_number(find, "lastkey", 0) && has_number(find, "limit", 0)))
+		return 0;
+	return (int16_t)index->integer;
+}
+
+/* Of a command without a row that first, last and step cannot tell of: are its keys counted, as
+ * those of most are? */
+static bool read_key_specs(struct command *c, const redisReply *entry)
+{
+	const redisReply *specs = entry->elements > KEY_SPECS ? entry->element[KEY_SPECS]
+	                                                      : NULL;
+	size_t n = specs && specs->type == REDIS_REPLY_ARRAY ? specs->elements : 0;
+
+	if (n == 1 && (c->first = index_of(specs->element[0], true)) != 0) {
+		c->keys = KEYS_COUNTED;
+		c->last = c->step = 0;
+		return true;
+	}
+	if (n == 2 && index_of(specs->element[0], false) == 1 &&
+	    index_of(specs->element[1], true) == 2) {
+		c->keys = KEYS_DEST_COUNTED;
+		c->first = c->last = c->step = 1;
+		return true;
+	}
+	return false;
+}
+
+/* --- entries ------------------------------------------------------------------------------ */
 
 /* What the table knows of the command that the server calls `name`. */
 static bool read_entry(const struct commands *t, const redisReply *entry, struct command *c)
@@ -128,15 +209,18 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	c->last = (int16_t)entry->element[LAST]->integer;
 	c->step = (int16_t)entry->element[STEP]->integer;
 	c->keys = c->first ? KEYS_RANGE : KEYS_NONE;
-	/* Where COMMAND cannot tell the keys' places, commands.def knows better. */
+	/* Where COMMAND cannot tell the keys' places, commands.def knows better; so it does of
+	 * what a container's subcommands have in common. */
 	known = commands_get(t, text);
-	if (known && known->keys != KEYS_RANGE) {
+	if (known && (known->keys != KEYS_RANGE || subcommands_of(entry))) {
 		c->keys = known->keys;
 		c->first = known->first;
 		c->last = known->last;
 		c->step = known->step;
+		c->flags |= known->flags & COMMAND_WRITE;
 	}
-	if (known ? known->flags & COMMAND_HIDDEN_KEYS : has_hidden_keys(entry))
+	if (known ? known->flags & COMMAND_HIDDEN_KEYS
+	          : has_hidden_keys(entry) && !read_key_specs(c, entry))
 		c->flags |= COMMAND_HIDDEN_KEYS;
 	return true;
 }

@@ -147,7 +147,8 @@ static void observe_key(struct observation *o, const struct context *x, struct s
 		};
 		if (x->what->command->facts.value != VALUE_NONE)
 			k.act = EFFECT_READ;
-		if (k.act == EFFECT_READ || (x->what->command->flags & COMMAND_WRITE))
+		if (k.act == EFFECT_READ || (command_writes(x->what->command, o->nargs) &&
+		                             !command_only_gets(x->what->command, x->req)))
 			add_key(o, x, key, rule->owner, &k);
 	} else if (g && observed->guards[g->section.index]) {
 		observe_guarded(o, x, key, i, g);

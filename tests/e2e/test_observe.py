@@ -413,6 +413,16 @@ def test_what_others_do_to_a_lock_is_told(three, plain, change):
     assert len(events(hasp, "lock_of_another_changed")) == 1
 
 
+def test_bitfield_that_only_gets_is_no_change(three):
+    hasp, one, other, _ = three(rule())
+    one.call("SET", LOCK, 1, "NX", "EX", 10)
+    assert other.call("BITFIELD", LOCK, "GET", "u8", 0) == b"*1\r\n:49\r\n"
+    other.call("SETNX", LOCK, 2)
+    assert observed(hasp, "lock=mutex")["changed_by_others"] == 0
+    assert other.call("BITFIELD", LOCK, "SET", "u8", 0, 50) == b"*1\r\n:49\r\n"
+    assert observed(hasp, "lock=mutex")["changed_by_others"] == 1
+
+
 def test_owner_value_counts_only_who_once_had_it(three, plain):
     hasp, one, other, third = three(rule(owner="value"))
     one.call("SET", LOCK, "a", "NX", "PX", 20)

@@ -220,6 +220,58 @@ static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void
 	assert_asks(f, 200, INFO_A);
 }
 
+#define INDEX(i)                                                                               \
+	"$12\r\nbegin_search\r\n*4\r\n+type\r\n+index\r\n+spec\r\n*2\r\n+index\r\n:" i "\r\n"
+#define KEYNUM(first)                                                                          \
+	"+find_keys\r\n*4\r\n+type\r\n+keynum\r\n+spec\r\n*6\r\n+keynumidx\r\n:0\r\n"          \
+	"+firstkey\r\n:" first "\r\n+keystep\r\n:1\r\n"
+#define ONE_KEY                                                                                \
+	"+find_keys\r\n*4\r\n+type\r\n+range\r\n+spec\r\n*6\r\n+lastkey\r\n:0\r\n"             \
+	"+keystep\r\n:1\r\n+limit\r\n:0\r\n"
+#define SPEC(index, find) "*4\r\n" INDEX(index) find
+#define MOVABLE(first, specs)                                                                  \
+	"*1\r\n*9\r\n+a\r\n:-3\r\n*2\r\n+write\r\n+movablekeys\r\n:" first "\r\n:" first       \
+	"\r\n:" first "\r\n*0\r\n*0\r\n" specs
+
+/* EVAL's like, and ZUNIONSTORE's. */
+static void keys_that_are_counted_are_found_by_their_specifications(void **state)
+{
+	static const struct {
+		const char *frame;
+		size_t keys[4]; /* of "a 2 1 x y" */
+		bool hidden;
+	} cases[] = {
+		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM("1"))), { 2, 3 }, false },
+		{ MOVABLE("0", "*1\r\n" SPEC("2", KEYNUM("1"))), { 3 }, false },
+		{ MOVABLE("1", "*2\r\n" SPEC("1", ONE_KEY) SPEC("2", KEYNUM("1"))),
+		  { 1, 3 },
+		  false },
+		{ MOVABLE("0", "*1\r\n" SPEC("1", KEYNUM("2"))), { 0 }, true },
+		{ MOVABLE("0", "*1\r\n" SPEC("0", KEYNUM("1"))), { 0 }, true },
+		{ MOVABLE("0", "*2\r\n" SPEC("1", KEYNUM("1")) SPEC("3", KEYNUM("1"))),
+		  { 0 },
+		  true },
+		{ MOVABLE("0", "*0\r\n"), { 0 }, true },
+	};
+	struct fixture *f = *state;
+	struct slice argv[] = { SLICE_LIT("a"), SLICE_LIT("2"), SLICE_LIT("1"), SLICE_LIT("x"),
+		                SLICE_LIT("y") };
+	struct resp_view req = { 5, argv };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		size_t found[4] = { 0 };
+		commands_free(f->commands);
+		f->commands = commands_new();
+		note(f, "a");
+		ask(f, 100 + (double)i);
+		assert_int_equal(learn(f, cases[i].frame), 1);
+		assert_int_equal(!!(known(f, "a")->flags & COMMAND_HIDDEN_KEYS),
+		                 cases[i].hidden);
+		(void)command_key_args(known(f, "a"), &req, found, 4);
+		assert_memory_equal(found, cases[i].keys, sizeof(found));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +286,7 @@ int main(void)
 		TEST(what_a_renamed_command_does_to_its_connection_is_not_followed),
 		TEST(an_answer_of_another_shape_teaches_nothing),
 		TEST(a_question_without_an_answer_is_asked_when_the_name_comes_again),
+		TEST(keys_that_are_counted_are_found_by_their_specifications),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
