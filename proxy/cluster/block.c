@@ -48,16 +48,21 @@ void block_fini(struct block *b)
 	block_reset(b);
 }
 
-bool block_close(struct block *b)
+void block_close(struct block *b)
 {
 	b->watch_lost = b->watch_lost || b->watches;
 	b->watches = false;
 	if (b->state != BLOCK_OPEN)
-		return true;
-	if (b->too_long)
-		return false;
+		return;
 	block_set_state(b, BLOCK_HELD);
-	return true;
+	b->aborted = b->aborted || b->too_long;
+}
+
+void block_fail(struct block *b)
+{
+	block_close(b);
+	if (b->state != BLOCK_NONE)
+		b->aborted = true;
 }
 
 /* ---- answers ---- */

@@ -87,14 +87,12 @@ static inline bool block_is_tied(const struct block *b)
 }
 
 /* The node does not have the transaction any more, nor does it watch: both begin anew where the
- * slot is served. False: there is too much to be sent again. */
-bool block_close(struct block *b) __attribute__((warn_unused_result));
+ * slot is served. If there is too much to be sent again, EXEC will be refused. */
+void block_close(struct block *b);
 
-/* A command of an open transaction passes without being kept. */
-static inline void block_note_long(struct block *b)
-{
-	b->too_long = true;
-}
+/* A command did not get to the node, which has nothing of the transaction now: EXEC will be
+ * refused. */
+void block_fail(struct block *b);
 
 /* What EXEC answers. */
 extern const struct slice block_execabort; /* a command was refused */

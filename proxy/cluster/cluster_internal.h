@@ -18,6 +18,7 @@
  *   dispatch.c          which node a part is for; parts that no node has taken
  *   lane.c              a session's links to the nodes
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
+ *   block_exchange.c    transactions: requests; replies are block_replies.c, block_part.c
  *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
  *   entry.c             entries, parts, and the order of the replies
@@ -37,6 +38,7 @@
 #include "base/buf.h"
 #include "base/freelist.h"
 #include "base/list.h"
+#include "cluster/block.h"
 #include "cluster/cluster.h"
 #include "cluster/plan.h"
 #include "cluster/primaries.h"
@@ -96,6 +98,7 @@ struct cluster_part {
 	double retry_at; /* clock; in PART_RETRY */
 	bool follows_ping; /* a PING goes before it: then it speaks of all that was written */
 	const char *why; /* no node took it; a literal */
+	struct block_part *block; /* it belongs to a transaction, or to WATCH; NULL: no */
 	struct buf request; /* the bytes, to be sent again */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
 };
@@ -161,6 +164,47 @@ bool redirection_take(struct cluster_part *p, struct slice line);
 /* No node takes the part now: it is tried again a little later. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);
 
+/* The same for a part that is not sent again by itself. *why: a literal. */
+bool redirection_note(const struct cluster_part *p, struct slice line, const char **why);
+/* The part is to be sent again, now if its node is known. */
+void redirection_again(struct cluster_part *p, bool is_named, const char *why);
+
+/* --- transactions ------------------------------------------------------------------------- */
+
+enum block_part_kind {
+	BLOCK_PART_WATCH, /* WATCH, UNWATCH */
+	BLOCK_PART_QUEUED, /* a command of the transaction */
+	BLOCK_PART_EXEC,
+	BLOCK_PART_END, /* DISCARD, or UNWATCH, in place of something else */
+};
+
+/* What a part has to do with a transaction. */
+struct block_part {
+	enum block_part_kind kind;
+	unsigned serial; /* session->block_serial when it was taken */
+	bool begins; /* it is sent behind `behind` */
+	bool watched; /* (EXEC) another node cannot carry it out */
+	struct buf behind; /* MULTI, and the commands before it */
+	size_t nbehind; /* how many requests that is; 0: it cannot be sent again */
+	struct buf refused; /* the error of the first of them that was refused */
+};
+
+/* Takes a request of a transaction, or of WATCH. False: it is neither. */
+bool block_exchange_take(struct cluster_session *s, const struct command *c,
+                         const struct resp_view *req, struct slice bytes);
+/* The node that has the transaction, or watches, is left: both begin anew. Returns what it is
+ * to be sent. */
+struct slice block_leave(struct cluster_session *s);
+/* The part is put on the lane's link. Returns the requests that go before it. */
+struct slice block_part_begin(struct lane *l, struct cluster_part *p);
+/* One of those was answered by an error. */
+void block_part_refused(struct cluster_part *p, struct slice line);
+/* The part's reply is the line. True: it is seen to, and not to be passed on. *farewell: what
+ * the node is to be sent then, if anything. */
+bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *farewell);
+/* NULL is allowed. */
+void block_part_free(struct cluster_session *s, struct block_part *b);
+
 /* --- dispatch --------------------------------------------------------------------------------
  */
 
@@ -213,6 +257,8 @@ struct lane *lane_get(struct cluster_session *s, struct node *n);
 void lane_send(struct lane *l, struct cluster_part *p);
 /* A command's reply is discarded, and a fault of it ends the session: for replay.c. */
 void lane_send_replay(struct lane *l, struct slice request);
+/* The same of one whose reply says nothing; not if the lane is not ready. */
+void lane_send_discarded(struct lane *l, struct slice request);
 /* The same on all other lanes of the session than the part's, that are ready. */
 void lanes_send_replay(struct cluster_session *s, const struct cluster_part *p,
                        struct slice request);
@@ -271,12 +317,13 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 /* Only session_set_flow() writes it.
  *
  *   OPEN <--> BARRIER         from each of them to ENDING and CLOSED
- *    | ^-----> STREAMING
+ *    | ^-----> STREAMING <-- too long to be kept -- GATHERING <--> OPEN
  *    '-------> RAW */
 enum cluster_flow {
 	FLOW_OPEN, /* requests are taken as they come */
 	FLOW_BARRIER, /* none is taken until all that were are answered */
 	FLOW_STREAMING, /* the rest of a long request is passed on as it comes */
+	FLOW_GATHERING, /* the rest of a long request is kept until it is whole */
 	FLOW_RAW, /* what comes and goes on `stream_lane` are bytes */
 	FLOW_ENDING, /* no request is taken any more; the link ends when all is delivered */
 	FLOW_CLOSED, /* the virtual link is gone; freed by cluster_reap() */
@@ -299,18 +346,24 @@ struct cluster_session {
 	struct list retries; /* parts in PART_RETRY, the oldest first */
 	struct node *home; /* for what names no key; NULL: not chosen yet */
 	struct lane *stream_lane; /* in STREAMING, RAW; NULL: what streams is dropped */
-	struct request_scan scan; /* in STREAMING */
+	struct request_scan scan; /* in STREAMING, GATHERING */
+	struct buf gathered; /* (GATHERING) the request as far as it came */
 	double stalled_since; /* clock since when a long request waits for its lane; 0: none */
 	struct replay replay;
 	enum reply_mode reply_mode;
 	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
 	struct buf out; /* replies in order, for the link */
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
-	size_t kept; /* bytes of replies that came before their turn */
+	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */
 	char *login_text;
 	bool shares; /* lanes are on shared links of the nodes' pools */
+	struct block block;
+	struct lane *block_lane; /* has the transaction, or watches; NULL: none does yet */
+	unsigned block_serial; /* of the transaction, or the next one; from 1 on */
+	unsigned block_moved; /* this one was redirected behind its EXEC; 0: none was */
+	uint8_t proto; /* 2 or 3 */
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
 	bool shut; /* the client sends no more */
@@ -360,6 +413,9 @@ bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 	__attribute__((warn_unused_result));
+/* Must a long request be whole, of which this is the beginning, before it is known what it is?
+ */
+bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
 /* Which slot the beginning of a long request is for; -1: it has no key. `whole`: all arguments
  * are there. Returns false if more of it must be there to tell. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot)

@@ -59,6 +59,18 @@ static void refuse_stream(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
+/* It does not become whole; what comes of it is dropped. */
+static void refuse_gathered(struct cluster_session *s)
+{
+	entry_answer_new(s,
+	                 SLICE_LIT("-ERR hasp: the request is too long to be split, or to be "
+	                           "part of a transaction, in front of a cluster\r\n"));
+	block_fail(&s->block);
+	buf_release(&s->gathered);
+	s->stream_lane = NULL;
+	session_set_flow(s, FLOW_STREAMING);
+}
+
 /* Is the lane ready for a stream? If not, time runs. */
 static bool is_lane_ready(struct cluster_session *s, struct lane *l)
 {
@@ -95,6 +107,12 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	if (s->shares || n < STREAM_FROM)
 		return 0;
 	view = request_view(&c->args, p, n, &whole);
+	if (routing_needs_whole(s, &view)) {
+		session_set_flow(s, FLOW_GATHERING);
+		s->scan = *scan;
+		buf_append(&s->gathered, slice_of(p, used));
+		return used;
+	}
 	if (!routing_early(s, &view, &slot) && n < STREAM_KEY_MAX)
 		return 0;
 	s->starved = true;
@@ -178,11 +196,44 @@ static bool is_barred(const struct cluster_session *s)
 	return s->map_version != s->cluster->how.map->version || !list_empty(&s->retries);
 }
 
+/* The rest of a request that is kept. Returns how much of it was taken. */
+static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
+{
+	struct request_scan scan = s->scan;
+	size_t used;
+	enum resp_result r = request_scan(&scan, p, n, &used);
+
+	/* Then it can be taken at once. */
+	if (r != RESP_MORE && !list_empty(&s->entries)) {
+		s->starved = true;
+		return 0;
+	}
+	buf_append(&s->gathered, slice_of(p, used));
+	s->scan = scan;
+	if (r == RESP_MORE && buf_len(&s->gathered) <= s->cluster->output_limit)
+		return used;
+	if (r == RESP_MORE) {
+		refuse_gathered(s);
+	} else {
+		struct buf request = s->gathered;
+		size_t taken;
+
+		s->gathered = BUF_INIT;
+		session_set_flow(s, FLOW_OPEN);
+		taken = session_take_request(s, buf_head(&request), buf_len(&request));
+		HASP_ASSERT(taken == buf_len(&request));
+		buf_release(&request);
+	}
+	return used;
+}
+
 static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 {
 	switch (s->flow) {
 	case FLOW_STREAMING:
 		return stream_on(s, p, n);
+	case FLOW_GATHERING:
+		return gather_on(s, p, n);
 	case FLOW_RAW:
 		link_send(s->stream_lane->user.link, slice_of(p, n));
 		return n;
@@ -285,7 +336,8 @@ static size_t on_nbytes(const struct stream_peer *peer)
 	const struct cluster_session *s = container_of(peer, const struct cluster_session,
 	                                               peer);
 
-	return s->kept + buf_cap(&s->out) + buf_cap(&s->pushes) +
+	return s->kept + buf_cap(&s->out) + buf_cap(&s->pushes) + buf_cap(&s->block.kept) +
+	       buf_cap(&s->gathered) +
 	       s->nentries * (sizeof(struct cluster_entry) + BUF_FIRST_SIZE);
 }
 
@@ -335,6 +387,9 @@ struct stream_peer *session_connect(struct cluster *c, struct link *l,
 	list_init(&s->retries);
 	watch_init(&s->deliver, on_deliver);
 	replay_init(&s->replay);
+	block_init(&s->block);
+	s->block_serial = 1;
+	s->proto = accepted ? accepted->proto : 2;
 	s->map_version = c->how.map->version;
 	s->shares = accepted;
 	if (accepted)
@@ -348,7 +403,9 @@ void session_free(struct cluster_session *s)
 	HASP_ASSERT(s->flow == FLOW_CLOSED);
 	entries_free(s);
 	lanes_free(s);
+	buf_release(&s->gathered);
 	replay_fini(&s->replay);
+	block_fini(&s->block);
 	buf_release(&s->out);
 	buf_release(&s->pushes);
 	list_remove(&s->node);

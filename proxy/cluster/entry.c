@@ -79,6 +79,7 @@ static void entry_end(struct cluster_entry *e)
 		list_remove(&p->node);
 		buf_give(&p->request, &c->requests);
 		buf_give(&p->reply, &c->requests);
+		block_part_free(e->session, p->block);
 	}
 	if (e->parts != &e->only)
 		free(e->parts);

@@ -30,15 +30,48 @@ static void lane_set_state(struct lane *l, enum lane_state state)
  */
 
 /* The reply is looked at before it is passed on. */
-static unsigned part_flags(const struct cluster_entry *e)
+static unsigned part_flags(const struct cluster_part *p)
 {
+	const struct cluster_entry *e = p->entry;
 	unsigned flags = LINK_INTERCEPT | LINK_NOTIFY;
 
+	if (p->block)
+		flags |= LINK_INTERCEPT_STATUS;
 	if (e->captures)
 		flags |= LINK_CAPTURE;
 	if (e->begins_stream)
 		flags |= LINK_BEGINS_STREAM;
 	return flags;
+}
+
+/* The tag of a request that a part goes behind: only its errors matter. */
+static void *behind_tag(struct cluster_part *p)
+{
+	return (char *)p + 1;
+}
+
+/* NULL: it is the tag of a part itself, or of none. */
+static struct cluster_part *part_behind(void *tag)
+{
+	return (uintptr_t)tag & 1 ? (struct cluster_part *)((char *)tag - 1) : NULL;
+}
+
+static void put_behind(struct lane *l, struct cluster_part *p)
+{
+	struct slice behind = block_part_begin(l, p);
+
+	for (size_t i = 0; behind.n && i < p->block->nbehind; i++)
+		link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD,
+		            behind_tag(p));
+	link_queue(l->user.link, behind);
+}
+
+void lane_send_discarded(struct lane *l, struct slice request)
+{
+	if (l->state != LANE_READY)
+		return;
+	link_expect(&l->user, LINK_DISCARD, NULL);
+	link_queue(l->user.link, request);
 }
 
 static void put_on_link(struct lane *l, struct cluster_part *p)
@@ -56,7 +89,9 @@ static void put_on_link(struct lane *l, struct cluster_part *p)
 		link_expect(&l->user, LINK_DISCARD, NULL);
 		link_queue(link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
 	}
-	link_expect(&l->user, part_flags(p->entry), p);
+	if (p->block)
+		put_behind(l, p);
+	link_expect(&l->user, part_flags(p), p);
 	link_queue(link, buf_slice(&p->request));
 }
 
@@ -100,7 +135,7 @@ void lane_stream(struct lane *l, struct cluster_part *p, struct slice bytes)
 	p->lane = l;
 	p->streamed = true;
 	l->nsent++;
-	link_expect(&l->user, part_flags(p->entry), p);
+	link_expect(&l->user, part_flags(p), p);
 	link_send(l->user.link, bytes);
 }
 
@@ -164,6 +199,8 @@ static void lane_end(struct lane *l, const char *why, const char *held_why)
 	l->nsent = 0;
 	l->replays_due = 0;
 	s->cluster->how.refresh(s->cluster->how.arg);
+	if (s->block_lane == l)
+		(void)block_leave(s);
 	if (breaks) {
 		snprintf(reason, sizeof(reason), "%s%s%s", address ? address : "",
 		         address ? ": " : "", why);
@@ -213,6 +250,8 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	struct cluster_part *p = tag;
 
 	l->in_frame = l->in_push = false;
+	if (part_behind(tag))
+		return;
 	if (!p) {
 		if (--l->replays_due == 0 && l->state == LANE_REPLAYING) {
 			lane_set_state(l, LANE_READY);
@@ -223,6 +262,16 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	l->nsent--;
 	l->error = NULL;
 	part_on_reply(p, r, captured);
+}
+
+static bool take_block_line(struct lane *l, struct cluster_part *p, struct slice line)
+{
+	struct slice farewell;
+	bool taken = block_replies_take(p, line, &farewell);
+
+	if (farewell.n)
+		lane_send_discarded(l, farewell);
+	return taken;
 }
 
 static bool lane_on_line(void *owner, void *tag, struct slice line)
@@ -239,7 +288,11 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 		lane_drop(l, reason);
 		return false;
 	}
-	if (redirection_take(p, line))
+	if (part_behind(tag)) {
+		block_part_refused(part_behind(tag), line);
+		return false;
+	}
+	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))
 		return false;
 	/* The link forwards it when the part is its head no more. */
 	l->error = p;

@@ -106,35 +106,61 @@ static enum redirection redirection_of(struct slice word, const char **why)
 	return REDIRECTION_NONE;
 }
 
-bool redirection_take(struct cluster_part *p, struct slice line)
+/* The error `line` is the reply: what does it say, and of which node (NULL: of none)? What is
+ * learnt of the map is learnt. */
+static enum redirection read_redirection(const struct cluster_part *p, struct slice line,
+                                         struct node **to, const char **why)
 {
-	struct cluster_session *s = part_session(p);
-	struct cluster *c = s->cluster;
-	struct slice error = error_text(line), rest = error, word;
-	struct node *n = NULL;
+	struct cluster *c = part_session(p)->cluster;
+	struct slice rest = error_text(line), word;
 	enum redirection what;
-	const char *why;
-	bool at_once;
 
+	*to = NULL;
 	if (!slice_cut(&rest, ' ', &word))
-		return false;
-	what = redirection_of(word, &why);
+		return REDIRECTION_NONE;
+	what = redirection_of(word, why);
 	if (what == REDIRECTION_NONE)
-		return false;
+		return what;
 	if (what != REDIRECTION_WAIT)
-		n = named_node(p, rest);
-	if (what == REDIRECTION_MOVED && n && p->slot >= 0)
-		slot_map_move(c->how.map, (unsigned)p->slot, n);
+		*to = named_node(p, rest);
+	if (what == REDIRECTION_MOVED && *to && p->slot >= 0)
+		slot_map_move(c->how.map, (unsigned)p->slot, *to);
 	if (what != REDIRECTION_ASK)
 		c->how.refresh(c->how.arg);
+	return what;
+}
+
+bool redirection_note(const struct cluster_part *p, struct slice line, const char **why)
+{
+	struct node *to;
+
+	return read_redirection(p, line, &to, why) != REDIRECTION_NONE;
+}
+
+void redirection_again(struct cluster_part *p, bool is_named, const char *why)
+{
+	bool at_once = is_named && !p->redirected;
+
 	p->lane->nsent--;
-	p->asked = what == REDIRECTION_ASK ? n : NULL;
-	at_once = n && !p->redirected;
 	p->redirected = true;
-	if (p->streamed)
-		fail_streamed(p, error);
-	else
-		/* Nodes may disagree, and send it to and fro. */
-		put_into_retries(p, why, at_once ? 0 : RETRY_SECONDS);
+	/* Nodes may disagree, and send it to and fro. */
+	put_into_retries(p, why, at_once ? 0 : RETRY_SECONDS);
+}
+
+bool redirection_take(struct cluster_part *p, struct slice line)
+{
+	struct node *to;
+	const char *why;
+	enum redirection what = read_redirection(p, line, &to, &why);
+
+	if (what == REDIRECTION_NONE)
+		return false;
+	p->asked = what == REDIRECTION_ASK ? to : NULL;
+	if (p->streamed) {
+		p->lane->nsent--;
+		fail_streamed(p, error_text(line));
+	} else {
+		redirection_again(p, to, why);
+	}
 	return true;
 }

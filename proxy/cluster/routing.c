@@ -36,8 +36,6 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		entry_answer_new(s, SLICE_LIT("-ERR hasp: a replica cannot be fed by a whole "
 		                              "cluster\r\n"));
 		return true;
-	case SESSION_MULTI:
-	case SESSION_WATCH:
 	case SESSION_SUBSCRIBE:
 	case SESSION_PSUBSCRIBE:
 	case SESSION_SSUBSCRIBE:
@@ -103,17 +101,29 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	bool taken;
 
 	/* As most requests are. */
-	if (c && command_single_key(c) && req->argc > 1 && !c->facts.session &&
-	    c->facts.cluster == CLUSTER_KEYS) {
+	if (c && s->block.state == BLOCK_NONE && command_single_key(c) && req->argc > 1 &&
+	    !c->facts.session && c->facts.cluster == CLUSTER_KEYS) {
 		send_one(s, slot_of_key(req->argv[1]), bytes);
 		return true;
 	}
+	if (block_exchange_take(s, c, req, bytes))
+		return true;
 	if (c && session_command_take(s, c, req, bytes, &taken))
 		return taken;
 	if (c && take_session_command(s, c, bytes))
 		return true;
 	follow_plan(s, c, req, bytes);
 	return true;
+}
+
+bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req)
+{
+	const struct command *c;
+
+	if (s->block.state != BLOCK_NONE)
+		return true;
+	c = req->argc ? commands_find(s->cluster->how.commands, req->argv[0]) : NULL;
+	return c && (c->facts.cluster != CLUSTER_KEYS || c->facts.session >= SESSION_SELECT);
 }
 
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot)

@@ -38,6 +38,16 @@ static enum replay_kind kind_of(const struct command *c, const struct resp_view 
 	return REPLAY_NONE;
 }
 
+/* The version of RESP that a HELLO asks for, which Redis has accepted. */
+static uint8_t hello_proto(struct cluster *c, struct slice request)
+{
+	struct resp_view view;
+	bool whole;
+
+	view = request_view(&c->args, request.p, request.n, &whole);
+	return view.argc > 1 && slice_eq(view.argv[1], SLICE_LIT("3")) ? 3 : 2;
+}
+
 /* The home node has answered. The entry's `arg` is the kind. */
 static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
                         const struct resp_reply *r, struct slice captured)
@@ -49,6 +59,10 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 	(void)captured;
 	if (resp_reply_is_error(r))
 		return;
+	if (kind == REPLAY_HELLO)
+		s->proto = hello_proto(s->cluster, request);
+	else if (kind == REPLAY_RESET)
+		s->proto = 2;
 	if (kind == REPLAY_RESET)
 		replay_fini(&s->replay);
 	else

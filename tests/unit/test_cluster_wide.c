@@ -63,6 +63,29 @@ static void pairs_and_counts_are_split_too(void **state)
 	assert_client_got(f, "+OK\r\n:2\r\n");
 }
 
+/* Such requests are else passed on as they come. */
+static void long_pairs_are_split_too(void **state)
+{
+	enum { N = 30000 };
+	struct cluster_fixture *f = *state;
+	static char value[N + 1], text[2 * N + 128], one[N + 128];
+
+	memset(value, 'x', N);
+	snprintf(text, sizeof(text),
+	         "*5\r\n$4\r\nMSET\r\n$3\r\nfoo\r\n$%d\r\n%s\r\n$3\r\nbar\r\n$%d\r\n%s\r\n", N,
+	         value, N, value);
+	client_sends_bytes(f, slice_of(text, 25000), 1);
+	turn_loop(f);
+	client_sends(f, text + 25000, 0);
+	snprintf(one, sizeof(one), "*3\r\n$4\r\nMSET\r\n$3\r\nbar\r\n$%d\r\n%s\r\n", N, value);
+	assert_node_got(f, 0, one);
+	memcpy(strstr(one, "bar"), "foo", 3);
+	assert_node_got(f, 1, one);
+	node_sends(f, 0, "+OK\r\n");
+	node_sends(f, 1, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n");
+}
+
 static void the_first_error_is_the_reply(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -287,6 +310,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(values_are_asked_of_each_slots_node),
 		TEST(pairs_and_counts_are_split_too),
+		TEST(long_pairs_are_split_too),
 		TEST(the_first_error_is_the_reply),
 		TEST(a_part_that_is_redirected_is_sent_again),
 		TEST(what_redis_would_refuse_one_node_refuses),

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * block_exchange: the steps that block.c says.
+ *
+ *   MULTI      +OK, by hasp
+ *   SET k v    MULTI SET k v --> the node of k: +OK is discarded, +QUEUED is the reply
+ *   EXEC       EXEC          --> the same node
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "cluster/cluster_internal.h"
+
+/* --- requests ---------------------------------------------------------------------------- */
+
+/* The part was never sent, in vain: what the node was to have it has not. */
+static void on_block_reply(struct cluster_entry *e, struct cluster_part *p,
+                           const struct resp_reply *r, struct slice captured)
+{
+	struct cluster_session *s = e->session;
+
+	(void)r;
+	(void)captured;
+	if (!p->lane && p->block->serial == s->block_serial)
+		block_fail(&s->block);
+}
+
+/* The reply is another one than the node's. The entry's `arg` is it, a literal. */
+static void merge_replaced(struct cluster_entry *e, struct buf *out)
+{
+	buf_puts(out, e->arg);
+}
+
+/* `reply`: NULL, or what the client is to be told in place of the node's reply. */
+static void start_part(struct cluster_session *s, enum block_part_kind kind,
+                       struct block_answer *a, struct slice request, const char *reply)
+{
+	struct cluster_entry *e = entry_begin(s, 1);
+	struct block_part *b = xcalloc(1, sizeof(*b));
+
+	*b = (struct block_part){
+		.kind = kind,
+		.serial = s->block_serial,
+		.begins = a->step == BLOCK_SEND_BEHIND,
+		.watched = a->watched,
+		.behind = a->behind,
+		.nbehind = a->nbehind,
+	};
+	s->kept += buf_len(&b->behind);
+	e->only.block = b;
+	e->on_reply = on_block_reply;
+	if (reply) {
+		e->merge = merge_replaced;
+		e->arg = (void *)(uintptr_t)reply;
+	}
+	entry_set_part(e, 0, a->slot, NULL, request);
+	entry_start(e);
+}
+
+/* The node that has the transaction, or watches, does not serve the slot any more. */
+static void follow_map(struct cluster_session *s)
+{
+	const struct slot_map *map = s->cluster->how.map;
+	struct lane *l = s->block_lane;
+
+	if (l && s->block.slot >= 0 && slot_map_node(map, (unsigned)s->block.slot) != l->node)
+		lane_send_discarded(l, block_leave(s));
+}
+
+static enum block_part_kind kind_of_step(enum block_state before, const struct block_answer *a)
+{
+	if (a->is_exec)
+		return BLOCK_PART_EXEC;
+	return before == BLOCK_NONE ? BLOCK_PART_WATCH : BLOCK_PART_QUEUED;
+}
+
+bool block_exchange_take(struct cluster_session *s, const struct command *c,
+                         const struct resp_view *req, struct slice bytes)
+{
+	enum block_state before = s->block.state;
+	struct block_answer a;
+	struct plan p;
+
+	if (before == BLOCK_NONE && !(c && c->facts.session >= SESSION_SELECT))
+		return false;
+	follow_map(s);
+	p = plan_request(c, req);
+	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
+	/* Other clients' commands would come between. */
+	HASP_ASSERT(!s->shares || a.step == BLOCK_PASS || a.step == BLOCK_ANSWER);
+	switch (a.step) {
+	case BLOCK_PASS:
+		break;
+	case BLOCK_ANSWER:
+		entry_answer_new(s, a.reply);
+		break;
+	case BLOCK_SEND:
+	case BLOCK_SEND_BEHIND:
+		start_part(s, kind_of_step(before, &a), &a, bytes, NULL);
+		break;
+	case BLOCK_REPLACE:
+		start_part(s, BLOCK_PART_END, &a, a.request, a.reply.p);
+		break;
+	}
+	if (before != BLOCK_NONE && s->block.state == BLOCK_NONE)
+		s->block_serial++;
+	if (!block_is_tied(&s->block))
+		s->block_lane = NULL;
+	return a.step != BLOCK_PASS;
+}

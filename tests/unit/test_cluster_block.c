@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Transactions in front of a cluster, on the wire.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define MULTI "*1\r\n$5\r\nMULTI\r\n"
+#define EXEC "*1\r\n$4\r\nEXEC\r\n"
+#define DISCARD "*1\r\n$7\r\nDISCARD\r\n"
+#define UNWATCH "*1\r\n$7\r\nUNWATCH\r\n"
+#define WATCH_FOO "*2\r\n$5\r\nWATCH\r\n$3\r\nfoo\r\n"
+#define WATCH_BAR "*2\r\n$5\r\nWATCH\r\n$3\r\nbar\r\n"
+#define MOVED "-MOVED 12182 127.0.0.1:7002\r\n"
+#define ASK "-ASK 12182 127.0.0.1:7002\r\n"
+#define CROSSSLOT "-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+#define EXECABORT "-EXECABORT Transaction discarded because of previous errors.\r\n"
+#define OK "+OK\r\n"
+#define QUEUED "+QUEUED\r\n"
+
+static void multi_is_sent_with_the_first_key(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI, 1);
+	assert_client_got(f, OK);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, MULTI GET_FOO);
+	node_sends(f, 1, OK QUEUED);
+	assert_client_got(f, QUEUED);
+	client_sends(f, GET_FOO EXEC GET_BAR, 3);
+	assert_node_got(f, 1, GET_FOO EXEC);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 1, QUEUED "*2\r\n$1\r\n1\r\n$1\r\n2\r\n");
+	node_sends(f, 0, "$1\r\n3\r\n");
+	assert_client_got(f, QUEUED "*2\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n");
+}
+
+static void errors_inside_are_redis_own(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO EXEC, 3);
+	assert_node_got(f, 1, MULTI GET_FOO EXEC);
+	node_sends(f, 1, OK "-OOM no\r\n" EXECABORT);
+	assert_client_got(f, OK "-OOM no\r\n" EXECABORT);
+}
+
+static void keys_of_other_slots_abort_it_at_its_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO GET_BAR EXEC, 4);
+	assert_node_got(f, 1, MULTI GET_FOO DISCARD);
+	node_sends(f, 1, OK QUEUED OK);
+	assert_client_got(f, OK QUEUED CROSSSLOT EXECABORT);
+	assert_node_got_nothing(f, 0);
+}
+
+static void one_without_keys_is_the_home_nodes(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI EXEC, 2);
+	assert_node_got(f, 0, MULTI EXEC);
+	node_sends(f, 0, OK "*0\r\n");
+	assert_client_got(f, OK "*0\r\n");
+}
+
+static void watched_keys_decide_the_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, WATCH_FOO WATCH_BAR MULTI GET_FOO EXEC, 5);
+	assert_node_got(f, 1, WATCH_FOO MULTI GET_FOO EXEC);
+	node_sends(f, 1, OK OK QUEUED "*-1\r\n");
+	assert_client_got(f, OK CROSSSLOT OK QUEUED "*-1\r\n");
+	assert_node_got_nothing(f, 0);
+}
+
+static void a_command_that_was_redirected_is_queued_elsewhere(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO, 2);
+	assert_node_got(f, 1, MULTI GET_FOO);
+	node_sends(f, 1, OK MOVED);
+	assert_client_got(f, OK QUEUED);
+	assert_node_got(f, 1, DISCARD);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 2, MULTI GET_FOO GET_FOO);
+	node_sends(f, 2, OK QUEUED QUEUED);
+	assert_client_got(f, QUEUED);
+	client_sends(f, EXEC, 1);
+	assert_node_got(f, 2, EXEC);
+	node_sends(f, 2, "*2\r\n:1\r\n:2\r\n");
+	assert_client_got(f, "*2\r\n:1\r\n:2\r\n");
+}
+
+static void one_whose_exec_is_on_its_way_begins_anew(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO GET_FOO EXEC GET_FOO, 5);
+	assert_node_got(f, 1, MULTI GET_FOO GET_FOO EXEC GET_FOO);
+	node_sends(f, 1, OK QUEUED MOVED EXECABORT MOVED);
+	assert_node_got(f, 2, MULTI GET_FOO GET_FOO EXEC GET_FOO);
+	node_sends(f, 2, OK QUEUED QUEUED "*2\r\n:1\r\n:2\r\n:3\r\n");
+	assert_client_got(f, OK QUEUED QUEUED "*2\r\n:1\r\n:2\r\n:3\r\n");
+}
+
+/* The slot is moved between its commands and EXEC. */
+static void exec_that_is_redirected_begins_anew(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO EXEC, 3);
+	assert_node_got(f, 1, MULTI GET_FOO EXEC);
+	node_sends(f, 1, OK QUEUED MOVED);
+	assert_node_got(f, 2, MULTI GET_FOO EXEC);
+	/* And again: the keys are on their way back. */
+	node_sends(f, 2, OK "-ASK 12182 127.0.0.1:7001\r\n" EXECABORT);
+	time_passes(f, 1);
+	assert_node_got(f, 2, MULTI GET_FOO EXEC);
+	node_sends(f, 2, OK QUEUED "*1\r\n:1\r\n");
+	assert_client_got(f, OK QUEUED "*1\r\n:1\r\n");
+}
+
+static void an_error_of_another_kind_is_no_reason_to_begin_anew(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO EXEC, 3);
+	assert_node_got(f, 1, MULTI GET_FOO EXEC);
+	node_sends(f, 1, OK QUEUED EXECABORT);
+	assert_client_got(f, OK QUEUED EXECABORT);
+}
+
+static void what_was_watched_elsewhere_counts_as_changed(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, WATCH_FOO, 1);
+	assert_node_got(f, 1, WATCH_FOO);
+	node_sends(f, 1, OK);
+	assert_client_got(f, OK);
+	node_takes_over(f, SPARE, 1);
+	client_sends(f, MULTI GET_FOO, 2);
+	assert_node_got(f, 1, UNWATCH);
+	assert_node_got(f, 2, MULTI GET_FOO);
+	node_sends(f, 2, OK QUEUED);
+	client_sends(f, EXEC, 1);
+	assert_node_got(f, 2, DISCARD);
+	node_sends(f, 2, OK);
+	assert_client_got(f, OK QUEUED "*-1\r\n");
+	client_sends(f, WATCH_BAR, 1);
+	assert_node_got(f, 0, WATCH_BAR);
+}
+
+static void exec_of_watched_keys_that_is_redirected_fails(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, WATCH_FOO MULTI GET_FOO EXEC, 4);
+	assert_node_got(f, 1, WATCH_FOO MULTI GET_FOO EXEC);
+	node_sends(f, 1, OK OK QUEUED MOVED);
+	assert_client_got(f, OK OK QUEUED "*-1\r\n");
+}
+
+/* Redis has carried out nothing of it. */
+static void one_whose_node_dies_begins_anew(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI GET_FOO, 2);
+	assert_node_got(f, 1, MULTI GET_FOO);
+	node_sends(f, 1, OK QUEUED);
+	assert_client_got(f, OK QUEUED);
+	node_vanishes(f, 1);
+	node_takes_over(f, SPARE, 1);
+	client_sends(f, GET_FOO EXEC, 2);
+	assert_node_got(f, 2, MULTI GET_FOO GET_FOO EXEC);
+	node_sends(f, 2, OK QUEUED QUEUED "*2\r\n:1\r\n:2\r\n");
+	assert_client_got(f, QUEUED "*2\r\n:1\r\n:2\r\n");
+	assert_int_equal(f->ndown, 0);
+}
+
+/* What comes behind a command that no node took must not be carried out at once. */
+static void a_command_that_no_node_takes_aborts_it(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 1);
+	client_sends(f, MULTI GET_FOO, 2);
+	turn_loop(f);
+	time_passes(f, 1000);
+	turn_loop(f);
+	assert_true(buf_len(&f->bytes) > 5 &&
+	            memcmp(buf_head(&f->bytes), OK "-ERR hasp: no ", 18) == 0);
+	buf_clear(&f->bytes);
+	node_takes_over(f, SPARE, 1);
+	client_sends(f, GET_FOO EXEC, 2);
+	assert_node_got(f, 2, MULTI GET_FOO GET_FOO DISCARD);
+	node_sends(f, 2, OK QUEUED QUEUED OK);
+	assert_client_got(f, QUEUED EXECABORT);
+}
+
+static void discard_is_for_the_node_that_has_it(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI DISCARD, 2);
+	assert_client_got(f, OK OK);
+	client_sends(f, MULTI GET_FOO DISCARD, 3);
+	assert_node_got(f, 1, MULTI GET_FOO DISCARD);
+	node_sends(f, 1, OK QUEUED OK);
+	assert_client_got(f, OK QUEUED OK);
+	assert_node_got_nothing(f, 0);
+}
+
+/* Longer than what is taken for a request that may be passed on as it comes. */
+static void a_long_command_is_part_of_it(void **state)
+{
+	enum { N = 40000 };
+	struct cluster_fixture *f = *state;
+	char *set = malloc(N + 64), *all = malloc(N + 128);
+	int head = sprintf(set, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$%d\r\n", N);
+
+	memset(set + head, 'x', N);
+	strcpy(set + head + N, "\r\n");
+	sprintf(all, "%s%s%s", MULTI, set, EXEC);
+	client_sends(f, MULTI, 1);
+	client_sends_bytes(f, slice_of(set, 20000), 1);
+	turn_loop(f);
+	assert_node_got_nothing(f, 1);
+	assert_true(link_user_nbytes(&f->user) >= 20000);
+	client_sends_bytes(f, slice_of(set + 20000, strlen(set) - 20000), 0);
+	client_sends(f, EXEC, 1);
+	assert_node_got(f, 1, all);
+	node_sends(f, 1, OK QUEUED "*1\r\n+OK\r\n");
+	assert_client_got(f, OK QUEUED "*1\r\n+OK\r\n");
+	free(set);
+	free(all);
+}
+
+static void one_that_is_too_long_aborts_it(void **state)
+{
+	struct cluster_fixture *f = *state;
+	static char value[40000];
+
+	memset(value, 'x', sizeof(value));
+	cluster_set_output_limit(f->cluster, 30000);
+	client_sends(f, MULTI, 1);
+	assert_client_got(f, OK);
+	client_sends(f, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$40000\r\n", 1);
+	client_sends_bytes(f, slice_of(value, 20000), 0);
+	client_sends_bytes(f, slice_of(value, 20000), 0);
+	client_sends(f, "\r\n" EXEC, 1);
+	assert_client_got(f,
+	                  "-ERR hasp: the request is too long to be split, or to be part of a "
+	                  "transaction, in front of a cluster\r\n" EXECABORT);
+	assert_node_got_nothing(f, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(multi_is_sent_with_the_first_key),
+		TEST(errors_inside_are_redis_own),
+		TEST(keys_of_other_slots_abort_it_at_its_node),
+		TEST(one_without_keys_is_the_home_nodes),
+		TEST(watched_keys_decide_the_node),
+		TEST(a_command_that_was_redirected_is_queued_elsewhere),
+		TEST(one_whose_exec_is_on_its_way_begins_anew),
+		TEST(exec_that_is_redirected_begins_anew),
+		TEST(an_error_of_another_kind_is_no_reason_to_begin_anew),
+		TEST(what_was_watched_elsewhere_counts_as_changed),
+		TEST(exec_of_watched_keys_that_is_redirected_fails),
+		TEST(one_whose_node_dies_begins_anew),
+		TEST(a_command_that_no_node_takes_aborts_it),
+		TEST(a_long_command_is_part_of_it),
+		TEST(one_that_is_too_long_aborts_it),
+		TEST(discard_is_for_the_node_that_has_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
