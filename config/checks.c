@@ -106,27 +106,58 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 	}
 }
 
-static void checks_upstream_user(const struct checks_section *s, struct faults *f)
+static void checks_user(const struct checks_section *s, const char *user_option,
+                        const char *password_option, struct faults *f)
 {
-	const struct checks_place *user = checks_place(s, "user");
+	const struct checks_place *user = checks_place(s, user_option);
 
-	if (user->line && !user->bad && checks_place(s, "password")->line == 0)
+	if (user->line && !user->bad && checks_place(s, password_option)->line == 0)
 		faults_add(f, user->line,
-		           "'user' of [upstream] has no 'password'; expected one "
-		           "beside it, or neither, or a password alone");
+		           "'%s' of [upstream] has no '%s'; expected one "
+		           "beside it, or neither, or a password alone",
+		           user_option, password_option);
 }
 
-static void checks_password(const struct checks_section *s, const struct config *c,
-                            struct faults *f)
+static void checks_password(const struct checks_section *s, const char *option,
+                            const struct config *c, struct faults *f)
 {
-	const struct checks_place *password = checks_place(s, "password");
+	const struct checks_place *password = checks_place(s, option);
 	struct stat st;
 
 	if (password->line && stat(c->path, &st) == 0 && (st.st_mode & S_IROTH))
 		faults_warn(f, password->line,
-		            "each user of this machine can read this file, and 'password' "
+		            "each user of this machine can read this file, and '%s' "
 		            "in it; expected what chmod o-r leaves, and as group or owner "
-		            "the user that hasp runs as");
+		            "the user that hasp runs as",
+		            option);
+}
+
+/* Redis is at one address, or where sentinels say. */
+static void checks_whereabouts(const struct checks_section *s, struct faults *f)
+{
+	static const char *const with_sentinels[] = { "master", "sentinel_user",
+		                                      "sentinel_password" };
+	int address = checks_place(s, "address")->line;
+	int sentinels = checks_place(s, "sentinels")->line;
+
+	if (address && sentinels)
+		faults_add(f, address > sentinels ? address : sentinels,
+		           "[upstream] has both 'address' and 'sentinels'; expected one of "
+		           "them: where Redis listens, or who tells where the primary does");
+	if (sentinels && checks_place(s, "master")->line == 0)
+		faults_add(f, sentinels,
+		           "'sentinels' of [upstream] has no 'master'; expected one beside it, "
+		           "the primary's name at the sentinels, such as mymaster");
+	for (size_t i = 0; i < sizeof(with_sentinels) / sizeof(with_sentinels[0]); i++) {
+		int line = checks_place(s, with_sentinels[i])->line;
+
+		if (line && !sentinels)
+			faults_add(
+				f, line,
+				"'%s' of [upstream] has no 'sentinels'; expected some beside "
+				"it, such as s1:26379 s2:26379 s3:26379",
+				with_sentinels[i]);
+	}
 }
 
 /* hasp cannot listen twice at one address. Of port 0 there may be many. */
@@ -176,8 +207,11 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_listen(&c->listen, f);
 		break;
 	case SECTION_UPSTREAM:
-		checks_upstream_user(s, f);
-		checks_password(s, c, f);
+		checks_whereabouts(s, f);
+		checks_user(s, "user", "password", f);
+		checks_user(s, "sentinel_user", "sentinel_password", f);
+		checks_password(s, "password", c, f);
+		checks_password(s, "sentinel_password", c, f);
 		checks_server_timeout(s, c, f);
 		break;
 	case SECTION_LOCK:
@@ -324,7 +358,7 @@ static void checks_except(const struct config *c, const struct guard *g, struct 
 /* A line of 0: it is the default. */
 static void checks_upstream(const struct config *c, int address_line, struct faults *f)
 {
-	for (size_t i = 0; i < c->listen.n; i++) {
+	for (size_t i = 0; i < c->listen.n && !c->master; i++) {
 		if (!value_address_reaches(c->address, c->listen.v[i]))
 			continue;
 		faults_warn(f, address_line ? address_line : c->listen.lines[i],

@@ -10,6 +10,8 @@
 #include "config/sections.h"
 #include "config/table.h"
 
+#define FAILOVER_WAIT_MS 10000
+
 static void config_free(struct config *c)
 {
 	table_clear(SECTION_HASP, c);
@@ -69,6 +71,13 @@ static void config_print(const struct option *o, const struct config *c, struct 
 	option_print(o, config_base(c, o), out);
 	if (buf_len(out) == 0)
 		buf_puts(out, "none");
+}
+
+int64_t config_failover_wait_ms(const struct config *c)
+{
+	if (c->failover_wait_ms >= 0)
+		return c->failover_wait_ms;
+	return c->master ? FAILOVER_WAIT_MS : 0;
 }
 
 size_t config_needs_restart(const struct config *running, const struct config *next,

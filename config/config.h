@@ -25,6 +25,10 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* NULL is allowed; last one frees */
 
+/* How long clients wait for a server, in ms; 0: not at all. Without the option they do where
+ * there may be another primary. */
+int64_t config_failover_wait_ms(const struct config *c);
+
 /* Appends to `out` one line per setting that differs between the two but cannot
  * change without a restart (listen, workers, user, ...). Returns their number. */
 size_t config_needs_restart(const struct config *running, const struct config *next,

@@ -193,6 +193,7 @@ static void main_reload(struct process *p)
 	buf_release(&restart);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
+	workers_reload_watcher(&p->shared, next);
 	p->config = next;
 	main_use_log_level(p);
 	config_unref(old);
@@ -240,6 +241,7 @@ static int main_start(struct process *p)
 {
 	struct listeners *l = &p->listeners;
 	const struct config *config = p->config;
+	int rc;
 
 	memory_return_long();
 	daemon_raise_descriptor_limit(config->max_clients);
@@ -248,7 +250,6 @@ static int main_start(struct process *p)
 	    privileges_drop(&p->privileges) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
-		int rc;
 		p->workers[i] = worker_new((int)i, p->config, l->fds[i], l->entries, l->nfds,
 		                           &p->shared);
 		rc = worker_start(p->workers[i]);
@@ -258,7 +259,10 @@ static int main_start(struct process *p)
 		}
 		p->nworkers++;
 	}
-	return 0;
+	rc = workers_watch(&p->shared, config);
+	if (rc != 0)
+		log_error("thread watcher: %s", strerror(rc));
+	return rc == 0 ? 0 : -1;
 }
 
 static int main_run(struct process *p, sigset_t *signals)
@@ -275,10 +279,13 @@ static int main_run(struct process *p, sigset_t *signals)
 	if (main_start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu guards=%zu "
 		         "verbs=%s",
-		         PACKAGE_VERSION, p->nworkers, p->config->address, p->config->nrules,
-		         p->config->nguards, main_on_off(p->config->verbs.enabled));
+		         PACKAGE_VERSION, p->nworkers,
+		         p->config->master ? p->config->master : p->config->address,
+		         p->config->nrules, p->config->nguards,
+		         main_on_off(p->config->verbs.enabled));
 		daemon_ready(&p->daemon, p->config->log);
 		main_serve(p, signals);
+		workers_end_watch(&p->shared);
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
 		(void)workers_report(&p->shared);

@@ -7,6 +7,7 @@
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_commands.h"
 #include "resp/write.h"
+#include "server_find.h"
 #include "upstream/ask.h"
 #include "upstream/role.h"
 
@@ -32,6 +33,7 @@ enum server_kind { KIND_ONE, KIND_CLUSTER, KIND_SENTINEL };
 
 struct server_check {
 	const struct config *config;
+	struct server_place server;
 	struct buf *good, *warnings;
 	struct buf refusal; /* the error that answered the login */
 	size_t from; /* the first question of those that are being asked */
@@ -122,7 +124,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct server_check *c, co
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	buf_printf(c->good, "Redis at %s: %s\n", c->config->address, text);
+	buf_printf(c->good, "Redis at %s: %s\n", c->server.name, text);
 }
 
 __attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, const char *fmt,
@@ -135,7 +137,7 @@ __attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, c
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	buf_printf(c->warnings, "%s: Redis at %s %s\n",
-	           c->config->path ? c->config->path : "defaults", c->config->address, text);
+	           c->config->path ? c->config->path : "defaults", c->server.name, text);
 }
 
 static bool error_is(const char *error, const char *code)
@@ -328,10 +330,10 @@ static bool ask(struct server_check *c, size_t from, size_t end)
 		.on_reply = server_on_reply,
 		.arg = c,
 		.refusal = &c->refusal,
+		.address = c->server.address,
 	};
-	int rc = address_parse(&how.address, config->address);
+	int rc;
 
-	HASP_ASSERT(rc == 0);
 	buf_clear(&c->refusal);
 	c->from = from;
 	for (size_t i = from; i < end; i++) {
@@ -366,7 +368,13 @@ void server_check(const struct config *config, struct buf *good, struct buf *war
 {
 	struct server_check c = { .config = config, .good = good, .warnings = warnings };
 
-	check_all(&c);
+	struct buf why = BUF_INIT;
+
+	if (server_find(&c.server, config, &why) == 0)
+		check_all(&c);
+	else
+		warn(&c, "cannot be found: %.*s", (int)buf_len(&why), buf_head(&why));
+	buf_release(&why);
 	for (size_t i = 0; i < QUESTIONS; i++)
 		free(c.errors[i]);
 	buf_release(&c.refusal);

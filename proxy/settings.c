@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "config/value.h"
 #include "lock/guard/check_commands.h"
-#include "net/address.h"
+#include "server_find.h"
 #include "upstream/ask.h"
 
 /* Signals wait meanwhile, and so does the parent of a hasp that is started. */
@@ -19,11 +19,10 @@ static size_t settings_on_commands(void *arg, const redisReply *reply)
 	return learn_commands(arg, reply);
 }
 
-static void settings_ask_init(struct ask *how, const struct config *c)
+static void settings_ask_init(struct ask *how, const struct server_place *server,
+                              const struct config *c)
 {
-	int rc = address_parse(&how->address, c->address);
-
-	HASP_ASSERT(rc == 0);
+	how->address = server->address;
 	how->timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX ? c->connect_timeout_ms
 	                                                              : SETTINGS_ASK_MS_MAX;
 }
@@ -33,20 +32,26 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
                                     struct buf *warnings)
 {
 	struct ask how = { .user = c->upstream_user, .password = c->upstream_password };
+	struct server_place server;
 	struct commands *t;
 	struct buf why = BUF_INIT;
+	int rc;
 	size_t n;
 
 	if (c->nguards == 0)
 		return 0;
-	settings_ask_init(&how, c);
 	t = commands_new();
-	if (ask_commands(&how, &(struct ask_learner){ settings_on_commands, t }, &why) < 0)
+	rc = server_find(&server, c, &why);
+	if (rc == 0) {
+		settings_ask_init(&how, &server, c);
+		rc = ask_commands(&how, &(struct ask_learner){ settings_on_commands, t }, &why);
+	}
+	if (rc < 0)
 		buf_printf(warnings,
 		           "%s:%d: the commands of guards are checked only in part, since "
 		           "Redis at %s cannot be asked: %.*s; the rest is checked when it "
 		           "can\n",
-		           c->path, c->guards[0]->section.line, c->address, (int)buf_len(&why),
+		           c->path, c->guards[0]->section.line, server.name, (int)buf_len(&why),
 		           buf_head(&why));
 	n = check_commands(c, t, faults);
 	buf_release(&why);
@@ -72,22 +77,27 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 	struct ask_learner learner = { settings_on_access, &access };
 	struct ask how = { .user = NULL };
 	const struct strings *l = &c->listen;
+	struct server_place server;
 	struct buf why = BUF_INIT;
 	size_t i = 0;
 
 	while (i < l->n && value_address_is_local(l->v[i]))
 		i++;
-	if (i == l->n || !value_address_is_local(c->address))
+	if (i == l->n)
 		return;
-	settings_ask_init(&how, c);
-	(void)!ask_commands(&how, &learner, &why);
+	if (server_find(&server, c, &why) == 0 && value_address_is_local(server.name)) {
+		settings_ask_init(&how, &server, c);
+		(void)!ask_commands(&how, &learner, &why);
+	} else {
+		access = ACCESS_REFUSED;
+	}
 	buf_release(&why);
 	if (access == ACCESS_OPEN || (access == ACCESS_UNKNOWN && !c->upstream_password))
 		buf_printf(warnings,
 		           "%s:%d: other machines can reach '%s' of 'listen', and Redis at %s "
 		           "%s; expected one that asks for a password, since to its protected "
 		           "mode all clients of hasp are on this machine\n",
-		           c->path, l->lines[i], l->v[i], c->address,
+		           c->path, l->lines[i], l->v[i], server.name,
 		           access == ACCESS_OPEN
 		                   ? "asks for no password"
 		                   : "cannot be asked whether it wants a password");

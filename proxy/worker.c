@@ -32,6 +32,7 @@
 #include "policy/policy.h"
 #include "resp/write.h"
 #include "upstream/topology.h"
+#include "upstream/watcher.h"
 
 /* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
  * those of 1 MB in requests; a client reads less at once where requests are short. */
@@ -211,7 +212,94 @@ static void worker_on_node_up(void *arg, struct node *n)
 	script_jobs_resume(w->script_jobs, n);
 }
 
-static const struct node_ops worker_node_ops = { worker_on_commands, worker_on_node_up };
+static void worker_on_node_moved(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	(void)n;
+	clients_follow(&w->clients);
+}
+
+static void worker_on_alarm(void *arg, struct node *n, enum link_alarm alarm)
+{
+	struct worker *w = arg;
+
+	(void)n;
+	watcher_ask(w->shared->watcher, alarm);
+}
+
+static const struct node_ops worker_node_ops = {
+	.on_commands = worker_on_commands,
+	.on_up = worker_on_node_up,
+	.on_moved = worker_on_node_moved,
+	.on_alarm = worker_on_alarm,
+};
+
+/* --- the primary ------------------------------------------------------------------------- */
+
+/* What the watcher tells a worker; the strings are its own. */
+struct primary_message {
+	struct message message;
+	struct worker *worker;
+	struct found_primary primary;
+};
+
+static void worker_on_primary(struct message *l)
+{
+	struct primary_message *m = container_of(l, struct primary_message, message);
+
+	topology_found(m->worker->topology, &m->primary);
+	free((char *)m->primary.master);
+	free((char *)m->primary.address);
+	free((char *)m->primary.why);
+	free(m);
+}
+
+static char *copy_string(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+/* On the watcher's thread. */
+static void workers_on_primary(void *arg, const struct found_primary *p)
+{
+	struct worker_shared *shared = arg;
+
+	for (size_t i = 0; i < shared->nworkers; i++) {
+		struct primary_message *m = xcalloc(1, sizeof(*m));
+		m->message.deliver = worker_on_primary;
+		m->worker = shared->workers[i];
+		m->primary.master = copy_string(p->master);
+		m->primary.address = copy_string(p->address);
+		m->primary.why = copy_string(p->why);
+		m->primary.anew = p->anew;
+		mailbox_post(&m->worker->mailbox, &m->message);
+	}
+}
+
+int workers_watch(struct worker_shared *shared, const struct config *c)
+{
+	int rc = watcher_start(shared->watcher);
+
+	if (rc == 0)
+		workers_reload_watcher(shared, c);
+	return rc;
+}
+
+void workers_reload_watcher(struct worker_shared *shared, const struct config *c)
+{
+	watcher_use(shared->watcher, &(struct watcher_settings){
+					     .master = c->master,
+					     .sentinels = c->sentinels.v,
+					     .nsentinels = c->sentinels.n,
+					     .address = c->address,
+					     .user = c->upstream_user,
+					     .password = c->upstream_password,
+					     .sentinel_user = c->sentinel_user,
+					     .sentinel_password = c->sentinel_password,
+					     .timeout_ms = c->connect_timeout_ms,
+				     });
+}
 
 /* Does a node owe an answer to hasp itself? */
 static bool is_answer_due(const struct topology *t)
@@ -281,6 +369,7 @@ static struct node_settings node_settings(const struct config *config)
 		.keepalive_ms = config->tcp_keepalive_ms,
 		.user_timeout_ms = config->tcp_user_timeout_ms,
 		.check_delay_ms = config->server_check_delay_ms,
+		.failover_wait_ms = config_failover_wait_ms(config),
 		.server_timeout_ms = config->server_timeout_ms,
 		.links_per_login = config->links_per_worker,
 		.links_max = (config->links_max + config->workers - 1) / config->workers,
@@ -291,6 +380,7 @@ static void use_upstream(struct worker *w, const struct config *config)
 {
 	topology_use(w->topology, &(struct topology_settings){
 					  .address = config->address,
+					  .master = config->master,
 					  .user = config->upstream_user,
 					  .password = config->upstream_password,
 					  .nodes = node_settings(config),
@@ -334,10 +424,17 @@ void workers_init(struct worker_shared *shared, const struct config *config)
 {
 	shared->observers = observers_new(clock_now);
 	proof_secret_init(&shared->secret, config->shared_secret);
+	shared->watcher = watcher_new(workers_on_primary, shared);
+}
+
+void workers_end_watch(struct worker_shared *shared)
+{
+	watcher_stop(shared->watcher);
 }
 
 void workers_fini(struct worker_shared *shared)
 {
+	watcher_free(shared->watcher);
 	observers_free(shared->observers);
 }
 
@@ -368,6 +465,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 
 	w->number = number;
 	w->shared = shared;
+	HASP_ASSERT(shared->nworkers < WORKERS_MAX);
+	shared->workers[shared->nworkers++] = w;
 	w->loop = watch_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
 	if (!w->loop)
 		w->loop = watch_loop_new(EVFLAG_AUTO);

@@ -12,19 +12,35 @@
 #include "config/types.h"
 #include "lock/queue/waiters.h"
 
-struct worker;
+#define WORKERS_MAX 64
 
-/* What the process counts over all workers. */
+struct worker;
+struct watcher;
+
+/* What the workers share. */
 struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
 	struct waiter_board board;
 	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
+	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
+	struct worker *workers[WORKERS_MAX];
+	size_t nworkers;
 };
 
 void workers_init(struct worker_shared *shared, const struct config *config);
 void workers_fini(struct worker_shared *shared); /* all have been joined */
+
+/* Once all workers run: finds out from now on which server is the primary. Returns 0, or an
+ * errno of the thread that does it. */
+int workers_watch(struct worker_shared *shared, const struct config *config)
+	__attribute__((warn_unused_result));
+/* When the workers have been told of it: another configuration is in force. */
+void workers_reload_watcher(struct worker_shared *shared, const struct config *config);
+/* Before the first of them is joined. */
+void workers_end_watch(struct worker_shared *shared);
+
 /* Logs what rules and guards in mode OBSERVE saw; false: there never was one. From any thread.
  */
 bool workers_report(struct worker_shared *shared);

@@ -31,6 +31,12 @@ static inline struct slice slice_str(const char *s)
 	return (struct slice){ s, s ? strlen(s) : 0 };
 }
 
+/* Are two strings the same? Either may be NULL. */
+static inline bool slice_same_str(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
 static inline bool slice_eq(struct slice a, struct slice b)
 {
 	/* The analyzer does not know that p is not NULL if n > 0. */

@@ -167,6 +167,16 @@ void clients_sweep(struct client_env *env)
 	sweep_logins(env, env->policy.now);
 }
 
+void clients_follow(struct client_env *env)
+{
+	struct list *at, *next;
+
+	for (at = env->clients.next; at != &env->clients; at = next) {
+		next = at->next;
+		links_follow_node(container_of(at, struct client, node));
+	}
+}
+
 void clients_drain(struct client_env *env)
 {
 	env->phase = CLIENTS_DRAINING;

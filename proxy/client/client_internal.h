@@ -76,6 +76,7 @@ struct client {
 	bool refused; /* Redis has just said that it is not logged in */
 	bool uncounted; /* it wrote on shared links, which WAIT on its own does not know of */
 	bool pinned; /* it needs a link of its own for the rest of its life */
+	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */

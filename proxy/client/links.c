@@ -23,12 +23,15 @@ static struct link_login login_of(const struct client *c)
 
 static void open_own(struct client *c, enum route route)
 {
+	struct link_env *env = &c->env->node->links;
 	struct link_login login = login_of(c);
 	bool plain = login.db == 0 && login.proto == 2 && !login.password && !login.name;
 	bool bare = route == ROUTE_BARE && c->next_link == NEXT_BARE && !plain;
 
-	link_join(link_new(&c->env->node->links, false, plain || bare ? NULL : &login),
-	          &c->user);
+	if (bare)
+		login = (struct link_login){ .proto = 2 };
+	login.hears = env->failover_wait > 0 && !env->connect;
+	link_join(link_new(env, false, &login), &c->user);
 	c->shared = c->session.admitted = false;
 	c->bare = bare;
 	c->next_link = route == ROUTE_BARE && !bare ? NEXT_MAY_BE_BARE : NEXT_NONE;
@@ -82,7 +85,7 @@ static enum pool_answer share(struct client *c)
 static bool take_over(struct client *c, enum route route)
 {
 	struct link_login login = login_of(c);
-	bool is_useful = route == ROUTE_PINNED ||
+	bool is_useful = route >= ROUTE_PINNED ||
 	                 (route == ROUTE_DEDICATED &&
 	                  (c->session.logged_in || c->env->node->links.login_required));
 
@@ -92,11 +95,23 @@ static bool take_over(struct client *c, enum route route)
 	return true;
 }
 
-/* A shared link is left also when the configuration names another Redis: hasp's own connection,
- * which renews and releases, has gone there already. */
+/* There is nothing on its link that it would miss on another, which logs in as it has. */
+static bool is_replayable(const struct client *c)
+{
+	const struct session *s = &c->session;
+
+	return !c->bound && !s->opaque && !s->uncertain && !s->quitting &&
+	       !session_in_multi(s) && !s->txn.watching && !session_is_subscribed(s) &&
+	       c->state != CLIENT_TUNNEL;
+}
+
+/* A link is left also when the node is another server now: hasp's own connection, which renews
+ * and releases, has gone there already. */
 static bool must_leave(const struct client *c, bool shared)
 {
-	return c->shared ? !shared || c->user.outdated : c->bare;
+	if (c->shared)
+		return !shared || c->user.outdated;
+	return c->bare || (c->user.outdated && is_replayable(c));
 }
 
 /* Would a link of its own be left for a shared one? Not while there is something to wait for.
@@ -112,8 +127,8 @@ static bool take_own(struct client *c, enum route route)
 		open_own(c, route);
 	if (c->user.waiting)
 		return false;
-	if (route == ROUTE_PINNED)
-		c->pinned = true;
+	c->pinned |= route >= ROUTE_PINNED;
+	c->bound |= route == ROUTE_BOUND;
 	return true;
 }
 
@@ -141,6 +156,27 @@ void links_rejoin(struct client *c)
 	c->session.admitted = false;
 	if (c->session.logged_in)
 		(void)share(c);
+}
+
+bool links_can_replace(const struct client *c)
+{
+	return c->env->node->links.failover_wait > 0 && is_replayable(c);
+}
+
+void links_follow_node(struct client *c)
+{
+	bool is_blocked = session_may_be_blocked(&c->session);
+
+	if (!c->user.link || c->shared || !c->user.outdated)
+		return;
+	/* It comes by itself; or it has to end what it began on the old server. */
+	if (!is_blocked &&
+	    (is_replayable(c) || session_in_multi(&c->session) || c->session.txn.watching))
+		return;
+	if (c->user.inflight && !is_blocked)
+		c->user.await_idle = true;
+	else
+		client_close(c, "Redis is elsewhere");
 }
 
 bool links_has_another(struct client *c, enum link_end end)

@@ -34,6 +34,14 @@ bool links_take(struct client *c, enum route route);
  * because the user was deleted: another one is asked for, which has to log in. */
 void links_rejoin(struct client *c);
 
+/* The same when a link of its own is gone: true if the client can go on with another, for all
+ * that it has left there can be replayed, and hasp waits for servers. */
+bool links_can_replace(const struct client *c);
+
+/* The node has moved, gently. A client whose link leads to the old server still, and that will
+ * not come to another by its next request, is closed as soon as nothing is under way. */
+void links_follow_node(struct client *c);
+
 /* The link that the client waits for could not be had. True: take again, another will do. */
 bool links_has_another(struct client *c, enum link_end end);
 

@@ -97,6 +97,8 @@ static void on_link_idle(void *owner)
 		client_unpark(c);
 	if (c->env->phase == CLIENTS_DRAINING)
 		client_drain(c);
+	if (!client_is_ending(c))
+		links_follow_node(c);
 }
 
 static void on_link_ready(void *owner)
@@ -265,7 +267,10 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 	bool is_due = inflight || c->state == CLIENT_PARKED_LINK;
 	char error[512] = "";
 
-	if (end == LINK_UNREACHABLE)
+	if (end == LINK_UNREACHABLE && c->env->node->links.master)
+		snprintf(error, sizeof(error), "-ERR hasp: no primary for '%s': %s\r\n",
+		         c->env->node->links.master, reason);
+	else if (end == LINK_UNREACHABLE)
 		snprintf(error, sizeof(error), "-ERR hasp: upstream %s: %s\r\n",
 		         c->env->node->links.name, reason);
 	else if (end == LINK_REFUSED && is_due)
@@ -280,18 +285,27 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 	client_finish(c, reason);
 }
 
+/* A client that had nothing to do with the link just takes another. */
+static bool can_do_without(const struct client *c, enum link_end end, size_t inflight)
+{
+	return !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof &&
+	       (c->shared || (end == LINK_BROKEN && links_can_replace(c)));
+}
+
 static void on_link_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
 	struct client *c = client_of(owner);
 	bool waits = c->state == CLIENT_PARKED_LINK;
 
-	/* A client that had nothing to do with the shared link just takes another; that this
-	 * one was full is no reason any more not to read from the client. */
-	if (c->shared && !inflight && c->state != CLIENT_PARKED_REPLY && !c->eof) {
+	if (can_do_without(c, end, inflight)) {
+		/* That it was full is no reason any more not to read from the client. */
 		client_steer_reading(c);
-		links_rejoin(c);
+		if (c->shared)
+			links_rejoin(c);
 		if (c->state == CLIENT_PARKED_SPACE)
 			client_unpark(c);
+		else if (waits)
+			go_on_linked(c);
 	} else if (waits && !inflight && links_has_another(c, end)) {
 		go_on_linked(c);
 	} else {

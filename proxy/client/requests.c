@@ -253,6 +253,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	view = request_view(&env->args, held.p, held.n, &whole);
 	x.req = &view;
 	d = dispatch_early(&x, &what, c->scan.bulk > STREAM_FROM);
+	c->bound |= !what.command;
 	if (d.verdict == DISPATCH_PASS) {
 		/* Nobody knows when its client sends the rest. */
 		d.is_patient = true;

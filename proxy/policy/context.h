@@ -36,8 +36,10 @@ enum route {
 	ROUTE_DEDICATED, /* one of its own, as long as the command is in flight */
 	ROUTE_BARE, /* the same; if Redis refuses what has to be replayed there, without that,
 	               and for this command alone: it needs no database, nor a login */
-	ROUTE_PINNED, /* one of its own from here on: the command changes what cannot be
-	                 replayed */
+	ROUTE_PINNED, /* one of its own from here on. What the command leaves there, the session
+	                 tells; when that is nothing, another link will do as well */
+	ROUTE_BOUND, /* the same; and what it leaves there is not known, or cannot be replayed:
+	                the client ends with its link */
 };
 
 struct decision {

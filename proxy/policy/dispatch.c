@@ -25,6 +25,13 @@ static bool ends_scripts(const struct command_info *what, const struct resp_view
 	        (args_option(subcommand, "kill") || args_option(subcommand, "stats")));
 }
 
+/* It may leave something on its connection that only the server knows. */
+static bool binds_to_link(const struct command_info *what)
+{
+	return what->session == SESSION_OWN_LINK ||
+	       (what->is_unmet && what->session == SESSION_AS_TOLD);
+}
+
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req)
 {
@@ -39,7 +46,9 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 	if (ends_scripts(what, req))
 		return ROUTE_BARE;
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
-	return commands_are_learned(env->commands) ? ROUTE_PINNED : ROUTE_DEDICATED;
+	if (!commands_are_learned(env->commands))
+		return ROUTE_DEDICATED;
+	return binds_to_link(what) ? ROUTE_BOUND : ROUTE_PINNED;
 }
 
 /* The keys of a request that could end a lock for which clients wait. Writes their indices to

@@ -316,9 +316,9 @@ static const struct session_command session_commands[] = {
 	[SESSION_RESET] = { on_reset, false, ROUTE_PINNED },
 	[SESSION_SCRIPT] = { on_script, true, ROUTE_DEDICATED },
 	[SESSION_QUIT] = { on_quit, false, ROUTE_PINNED },
-	[SESSION_MONITOR] = { on_monitor, true, ROUTE_PINNED },
-	[SESSION_REPLCONF] = { on_replconf, true, ROUTE_PINNED },
-	[SESSION_SYNC] = { on_sync, true, ROUTE_PINNED },
+	[SESSION_MONITOR] = { on_monitor, true, ROUTE_BOUND },
+	[SESSION_REPLCONF] = { on_replconf, true, ROUTE_BOUND },
+	[SESSION_SYNC] = { on_sync, true, ROUTE_BOUND },
 	[SESSION_WAIT] = { on_wait, true, ROUTE_PINNED },
 };
 
@@ -349,10 +349,22 @@ static bool logs_in(const struct resp_view *req)
 static enum route route_of_script(struct slice subcommand)
 {
 	if (args_option(subcommand, "debug"))
-		return ROUTE_PINNED;
+		return ROUTE_BOUND;
 	/* Redis does not read a link whose script it runs; and from others it refuses SELECT.
 	 */
 	return args_option(subcommand, "kill") ? ROUTE_BARE : ROUTE_SHARED;
+}
+
+static enum route route_of_client(struct slice subcommand)
+{
+	if (args_option(subcommand, "setname") || args_option(subcommand, "getname") ||
+	    args_option(subcommand, "setinfo"))
+		return ROUTE_DEDICATED;
+	/* These only tell of the connection. */
+	return args_option(subcommand, "id") || args_option(subcommand, "info") ||
+	                       args_option(subcommand, "list")
+	               ? ROUTE_PINNED
+	               : ROUTE_BOUND;
 }
 
 enum route session_command_route(const struct command_info *what, const struct resp_view *req)
@@ -360,16 +372,14 @@ enum route session_command_route(const struct command_info *what, const struct r
 	enum route route = session_commands[what->session].route;
 	struct slice subcommand = req->argc > 1 ? req->argv[1] : SLICE_NONE;
 
-	if (route != ROUTE_DEDICATED || is_too_long(req))
-		return ROUTE_PINNED;
+	if (route != ROUTE_DEDICATED)
+		return route;
+	if (is_too_long(req))
+		return ROUTE_BOUND;
 	if (what->session == SESSION_SCRIPT)
 		return route_of_script(subcommand);
 	if (what->session == SESSION_CLIENT)
-		return args_option(subcommand, "setname") ||
-		                       args_option(subcommand, "getname") ||
-		                       args_option(subcommand, "setinfo")
-		               ? route
-		               : ROUTE_PINNED;
+		return route_of_client(subcommand);
 	if (what->session == SESSION_AUTH || (what->session == SESSION_HELLO && logs_in(req)))
 		return ROUTE_BARE;
 	return route;

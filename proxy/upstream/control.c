@@ -112,8 +112,8 @@ static void control_on_down(void *owner, enum link_end end, const char *reason, 
 	struct control *c = owner;
 
 	(void)inflight;
-	/* A server that is full says so, and closes. */
-	if (!c->warned && c->how.on_commands)
+	/* A server that is full says so, and closes. That there is none, others log. */
+	if (!c->warned && c->how.on_commands && !c->how.env->absent)
 		log_warning("upstream_down address=%s reason=%s", c->address,
 		            QUOTE_STR(c->error ? c->error : reason));
 	control_lost(c, end);
@@ -358,11 +358,11 @@ struct control *control_new(const struct control_how *how)
 	return c;
 }
 
-void control_reconnect(struct control *c)
+void control_reconnect(struct control *c, const char *reason)
 {
 	if (c->user.link) {
 		link_close(c->user.link);
-		control_on_down(c, LINK_BROKEN, "the configuration has changed", 0);
+		control_on_down(c, LINK_BROKEN, reason, 0);
 	}
 	/* What is wrong at the new address is news. */
 	c->warned = false;

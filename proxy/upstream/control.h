@@ -35,8 +35,9 @@ struct control_how {
 
 /* Connects as soon as the loop runs, and again whenever the connection ends. */
 struct control *control_new(const struct control_how *how);
-/* Connects anew: the address or the login has changed. Calls in flight get NULL. */
-void control_reconnect(struct control *c);
+/* Connects anew: the address or the login has changed; `reason` is for the log. Calls in flight
+ * get NULL. */
+void control_reconnect(struct control *c, const char *reason);
 /* Redis is there: if Redis could not be reached, the next try is made now. */
 void control_retry_now(struct control *c);
 /* Calls in flight get NULL. */

@@ -116,10 +116,15 @@ static void count_discarded(struct link *l)
 
 void link_go_down(struct link *l, enum link_end end, const char *reason)
 {
+	struct link_env *env = l->env;
 	struct list users, *node;
 	const struct link_user *cut = NULL;
 
 	if (l->state == LINK_CLOSED)
+		return;
+	if (end != LINK_REFUSED && env->on_alarm)
+		env->on_alarm(env->arg, LINK_LOST);
+	if (end == LINK_BROKEN && link_tries_again(l, reason))
 		return;
 	if (end == LINK_BROKEN && l->state != LINK_OPAQUE && l->reply.begun && link_forwards(l))
 		cut = l->reply.to;
@@ -186,6 +191,7 @@ void link_close(struct link *l)
 	if (l->dial)
 		dial_cancel(l->dial);
 	l->dial = NULL;
+	link_end_opening(l);
 	stream_close(&l->stream);
 	l->env->nopen -= !l->own;
 	while ((node = list_shift(&l->users)))
@@ -259,6 +265,34 @@ void link_set_outdated(struct link *l, bool outdated)
 	l->outdated = outdated;
 	for (at = l->users.next; at != &l->users; at = at->next)
 		container_of(at, struct link_user, node)->outdated = outdated;
+}
+
+bool link_is_outdated(const struct link *l)
+{
+	return l->outdated;
+}
+
+void links_follow(struct link_env *env, const char *reason)
+{
+	struct list links;
+
+	list_init(&links);
+	list_move_all(&links, &env->open);
+	/* Who leaves one of them must not come to another. */
+	for (struct list *at = links.next; at != &links; at = at->next) {
+		struct link *l = container_of(at, struct link, node);
+		link_set_outdated(l, !l->opening);
+	}
+	/* What their users do may end others of them, and make new ones. */
+	while (!list_empty(&links)) {
+		struct link *l = container_of(links.next, struct link, node);
+		list_remove(&l->node);
+		list_append(&env->open, &l->node);
+		if (l->opening)
+			link_reopen(l);
+		else if (reason)
+			link_go_down(l, LINK_BROKEN, reason);
+	}
 }
 
 void link_on_drained(struct stream *s)

@@ -118,6 +118,11 @@ struct link_user {
 
 void link_user_init(struct link_user *u, const struct link_ops *ops, void *owner);
 
+enum link_alarm {
+	LINK_LOST, /* a link broke, or could not be made */
+	LINK_READONLY, /* it refuses writes, or has said that it is a replica */
+};
+
 /* What all links of a worker share. */
 struct link_env {
 	struct stream_flusher *flusher;
@@ -137,6 +142,10 @@ struct link_env {
 	size_t max; /* of them, hasp's own not counted; 0: no limit */
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* of lines about links that end */
+	const char *master; /* its name at the sentinels; NULL: there are none */
+	char *absent; /* why there is no server to connect to; NULL: there is one, at `address`
+	               */
+	double failover_wait; /* seconds for which a new link goes on trying; 0: it does not */
 	const char *own_name; /* how the names of hasp's own connections begin; NULL: they have
 	                       * none */
 	/* What is to be at the far end of a new link, in place of a server: something in this
@@ -147,6 +156,9 @@ struct link_env {
 	void *far; /* of connect() */
 	/* A link was connected, so Redis is there. May be NULL. */
 	void (*on_connected)(void *arg);
+	/* The server may not be the one to speak to any more. Any number of times; may be NULL.
+	 */
+	void (*on_alarm)(void *arg, enum link_alarm alarm);
 	void *arg;
 };
 
@@ -165,12 +177,15 @@ struct link_login {
 	const char *name; /* of CLIENT SETNAME; NULL: none */
 	bool by_hello; /* Redis knows HELLO */
 	bool proves; /* without a password: Redis must take the connection as it is */
+	bool hears; /* Redis must answer, whatever it says, before anything else is sent */
 };
 
 /* Begins to connect; requests may be sent at once and wait for it. `login`: NULL for none.
- * Beyond the environment's `max` the link comes out as LINK_UNREACHABLE. */
+ * Beyond the environment's `max` the link comes out as LINK_UNREACHABLE. If it cannot connect,
+ * or log in, because there is no server, or the connection breaks, it goes on trying for
+ * env->failover_wait. */
 struct link *link_new(struct link_env *env, bool shared, const struct link_login *login);
-/* The same for hasp's own purposes: it does not count, and may always be had. */
+/* The same for hasp's own purposes: it does not count, may always be had, and is tried once. */
 struct link *link_new_own(struct link_env *env, bool shared, const struct link_login *login);
 /* (env->connect) A link for one user that stands for a shared one: its far end knows that
  * `login` was accepted, and sees to it that it is in force. */
@@ -181,6 +196,12 @@ void link_receive(struct link *l, struct slice bytes);
 void link_end(struct link *l, const char *reason);
 /* (env->connect) The far end takes more of what was sent. */
 void link_peer_ready(struct link *l);
+/* So many seconds from now on, instead of env->failover_wait, if it is not there yet. */
+void link_set_patience(struct link *l, double seconds);
+/* The environment's address is another one now, or there is none, or one at last. Links that
+ * are not connected and logged in go there. Others end as LINK_BROKEN with `reason`; or, for
+ * NULL, are outdated: see link_set_outdated(). */
+void links_follow(struct link_env *env, const char *reason);
 /* Closes the connection; its users are on it no more, and get no callback. NULL is allowed. */
 void link_close(struct link *l);
 /* Frees the links that were closed since the last call. Once per turn of the loop. */
@@ -217,9 +238,11 @@ void link_make_private(struct link *l);
 /* No reply is due to any user, nor to one that has left. */
 bool link_is_idle(const struct link *l);
 
-/* The configuration changed, and the link leads to the old address: each user should leave it
+/* The address changed, and the link leads to the old one: each user should leave it
  * as soon as it can. Shown to them in link_user.outdated. */
 void link_set_outdated(struct link *l, bool outdated);
+
+bool link_is_outdated(const struct link *l);
 
 /* One more reply will come to the user; `tag` comes back with it in the callbacks. Ignored once
  * link_make_opaque() was called. */

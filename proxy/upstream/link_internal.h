@@ -45,6 +45,32 @@ struct login_step {
 	const char *harmless[3];
 };
 
+#define LOGIN_STEPS_MAX 4
+
+/* How a link logs in. */
+struct login_script {
+	struct buf bytes;
+	const struct login_step *steps[LOGIN_STEPS_MAX];
+	uint8_t n;
+};
+
+/* A link that is not connected and logged in, and has time to try again: link_opening.c. */
+struct link_opening_ops {
+	void (*try)(struct link *l); /* connects, if there is a server */
+	void (*go_down)(struct link *l, enum link_end end, const char *reason);
+	/* The connection is closed; what logs in is to be sent once more on another. */
+	void (*restart_login)(struct link *l);
+};
+
+struct link_opening {
+	struct link *link;
+	const struct link_opening_ops *ops;
+	struct ev_timer timer; /* the next try, or the end of the time */
+	double until; /* env->clock() */
+	char *reason; /* why it was not there yet; NULL: no try has failed */
+	struct login_script login;
+};
+
 /* The reply that is being read. */
 struct link_reply {
 	struct link_user *to; /* NULL: it is discarded */
@@ -60,7 +86,8 @@ struct link {
 	enum link_state state;
 	struct list users;
 	size_t nusers;
-	struct dial *dial; /* NULL: connected, or closed */
+	struct dial *dial; /* NULL: connected, or closed, or between two tries */
+	struct link_opening *opening; /* while it may try again; NULL: it does not */
 	struct stream stream;
 	struct reply_scan scan;
 	struct reply_alike alike;
@@ -77,6 +104,7 @@ struct link {
 	bool watched; /* link_watch() */
 	bool was_full; /* link_is_full() said so: a user waits for on_drained() */
 	bool outdated; /* link_set_outdated() */
+	uint8_t nreadonly; /* link_replies.c: so many bytes of an error are as READONLY's */
 	bool shutdown_due; /* link_shutdown() was called: half-close behind `held_back` */
 };
 
@@ -89,6 +117,22 @@ void link_go_down(struct link *l, enum link_end end, const char *reason);
 /* Callbacks of the stream: the socket has something to read; all that waited was written. */
 void link_on_readable(struct stream *s);
 void link_on_drained(struct stream *s);
+
+/* For so many seconds. */
+void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops);
+/* It is connected and logged in, or closed: it tries no more. Harmless when it does not. */
+void link_end_opening(struct link *l);
+/* So many seconds are left. */
+double link_opening_left(const struct link_opening *o);
+/* A try failed. */
+void link_opening_note(struct link_opening *o, const char *reason);
+/* The next try, if there is none under way then. */
+#define OPENING_AGAIN_SECONDS 0.1
+void link_opening_wait(struct link_opening *o, double seconds);
+/* Begins anew, at the environment's address, in what is left of its time. */
+void link_reopen(struct link *l);
+/* The connection broke before it was logged in: true if it tries again. */
+bool link_tries_again(struct link *l, const char *reason);
 
 /* The users are told that the login was accepted. */
 void link_notify_ready(struct link *l);

@@ -10,22 +10,6 @@
 
 static const struct stream_ops link_stream_ops = { link_on_readable, link_on_drained };
 
-static void link_on_dialled(void *arg, int fd, const char *reason)
-{
-	struct link *l = arg;
-
-	l->dial = NULL;
-	if (fd < 0) {
-		link_go_down(l, LINK_UNREACHABLE, reason);
-		return;
-	}
-	stream_attach(&l->stream, fd);
-	if (l->env->on_connected)
-		l->env->on_connected(l->env->arg);
-	if (stream_pending(&l->stream) == 0)
-		link_notify_drained(l);
-}
-
 static const struct login_step essential = { { NULL } };
 
 /* The user is the default one, which has lost its password since: it is logged in already. The
@@ -41,20 +25,19 @@ static const struct login_step naming = { { "-", NULL } };
 /* Where an ACL denies the command, Redis has let the connection in. */
 static const struct login_step proof = { { "-NOPERM", "-ERR unknown command", NULL } };
 
-static void send_login_command(struct link *l, const struct login_step *step,
-                               const struct slice *argv, size_t n)
-{
-	struct buf out = BUF_INIT;
+/* It is there: what is sent to a server that hangs would be lost if that one is given up. */
+static const struct login_step hearing = { { "-", NULL } };
 
-	resp_write_request(&out, argv, n);
-	stream_send(&l->stream, buf_slice(&out));
-	buf_release(&out);
-	fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD, (void *)step);
-	l->logins_due++;
+static void add_login_step(struct login_script *script, const struct login_step *step,
+                           const struct slice *argv, size_t n)
+{
+	HASP_ASSERT(script->n < LOGIN_STEPS_MAX);
+	resp_write_request(&script->bytes, argv, n);
+	script->steps[script->n++] = step;
 }
 
 /* HELLO also logs in and sets the name. An ACL may deny CLIENT SETNAME, but never HELLO. */
-static void send_hello(struct link *l, const struct link_login *login)
+static void add_hello(struct login_script *script, const struct link_login *login)
 {
 	struct slice argv[7] = { SLICE_LIT("HELLO"),
 		                 login->proto == 3 ? SLICE_LIT("3") : SLICE_LIT("2") };
@@ -69,10 +52,10 @@ static void send_hello(struct link *l, const struct link_login *login)
 		argv[n++] = SLICE_LIT("SETNAME");
 		argv[n++] = slice_str(login->name);
 	}
-	send_login_command(l, &essential, argv, n);
+	add_login_step(script, &essential, argv, n);
 }
 
-static void send_auth(struct link *l, const struct link_login *login)
+static void add_auth(struct login_script *script, const struct link_login *login)
 {
 	struct slice argv[3] = { SLICE_LIT("AUTH") };
 	size_t n = 1;
@@ -81,60 +64,121 @@ static void send_auth(struct link *l, const struct link_login *login)
 	if (login->user)
 		argv[n++] = slice_str(login->user);
 	argv[n++] = slice_str(login->password);
-	send_login_command(l, login->user ? &essential : &auth_alone, argv, n);
+	add_login_step(script, login->user ? &essential : &auth_alone, argv, n);
 }
 
-static void send_set_name(struct link *l, const struct link_login *login)
+static void add_set_name(struct login_script *script, const struct link_login *login)
 {
 	struct slice argv[] = { SLICE_LIT("CLIENT"), SLICE_LIT("SETNAME"),
 		                slice_str(login->name) };
 
-	send_login_command(l, &naming, argv, 3);
+	add_login_step(script, &naming, argv, 3);
 }
 
-static void send_select(struct link *l, const struct link_login *login)
+static void add_select(struct login_script *script, const struct link_login *login)
 {
 	char db[16];
 
 	snprintf(db, sizeof(db), "%d", login->db);
-	send_login_command(l, &essential,
-	                   (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
+	add_login_step(script, &essential,
+	               (struct slice[]){ SLICE_LIT("SELECT"), slice_str(db) }, 2);
 }
 
 /* REPLCONF alone does nothing. Redis answers it also while it loads or runs a long script, and
  * MONITOR does not show it. */
-static void send_proof(struct link *l)
+static void add_proof(struct login_script *script, const struct login_step *step)
 {
-	send_login_command(l, &proof, (struct slice[]){ SLICE_LIT("REPLCONF") }, 1);
+	add_login_step(script, step, (struct slice[]){ SLICE_LIT("REPLCONF") }, 1);
 }
 
-static void send_login(struct link *l, const struct link_login *login)
+static void write_login(struct login_script *script, const struct link_login *login)
 {
 	bool hello = login->proto == 3 || (login->by_hello && (login->password || login->name));
 
 	if (login->proves && !login->password && !hello && login->db == 0)
-		send_proof(l);
+		add_proof(script, &proof);
 	if (hello) {
-		send_hello(l, login);
+		add_hello(script, login);
 	} else {
 		if (login->password)
-			send_auth(l, login);
+			add_auth(script, login);
 		if (login->name)
-			send_set_name(l, login);
+			add_set_name(script, login);
 	}
 	if (login->db > 0)
-		send_select(l, login);
+		add_select(script, login);
+	if (login->hears && script->n == 0)
+		add_proof(script, &hearing);
 }
 
-static struct dial *start_dial(struct link *l)
+/* The stream and the FIFO are empty. */
+static void send_login(struct link *l, const struct login_script *script)
+{
+	if (script->n)
+		stream_send(&l->stream, buf_slice(&script->bytes));
+	for (l->logins_due = 0; l->logins_due < script->n; l->logins_due++)
+		fifo_push(&l->fifo, NULL, LINK_LOGIN | LINK_CAPTURE | LINK_DISCARD,
+		          (void *)script->steps[l->logins_due]);
+}
+
+/* --- connecting --------------------------------------------------------------------------- */
+
+static void link_on_dialled(void *arg, int fd, const char *reason)
+{
+	struct link *l = arg;
+
+	l->dial = NULL;
+	if (fd < 0 && l->opening && link_opening_left(l->opening) > 0) {
+		link_opening_note(l->opening, reason);
+		if (l->env->on_alarm)
+			l->env->on_alarm(l->env->arg, LINK_LOST);
+		link_opening_wait(l->opening, OPENING_AGAIN_SECONDS);
+		return;
+	}
+	if (fd < 0) {
+		link_go_down(l, LINK_UNREACHABLE, reason);
+		return;
+	}
+	if (!link_is_logging_in(l))
+		link_end_opening(l);
+	stream_attach(&l->stream, fd);
+	if (l->env->on_connected)
+		l->env->on_connected(l->env->arg);
+	if (stream_pending(&l->stream) == 0)
+		link_notify_drained(l);
+}
+
+static void link_try(struct link *l)
 {
 	struct link_env *env = l->env;
 
-	if (!l->own && env->max && env->nopen >= env->max)
-		return dial_refuse(&env->dialer, "hasp has links_max links to it",
-		                   link_on_dialled, l);
-	return dial_start(&env->dialer, &env->address, link_on_dialled, l);
+	if (l->opening)
+		link_opening_wait(l->opening, link_opening_left(l->opening));
+	if (!env->absent)
+		l->dial = dial_start(&env->dialer, &env->address, link_on_dialled, l);
 }
+
+/* Users send nothing before the login is accepted. */
+static void restart_login(struct link *l)
+{
+	bool is_paused = l->stream.paused;
+
+	HASP_ASSERT(buf_len(&l->held_back) == 0);
+	stream_close(&l->stream);
+	stream_init(&l->stream, l->env->flusher, &link_stream_ops, l);
+	l->stream.paused = is_paused;
+	l->scan = (struct reply_scan){ 0 };
+	l->alike = (struct reply_alike){ 0 };
+	buf_release(&l->reply.captured);
+	l->reply = (struct link_reply){ .to = NULL };
+	fifo_clear(&l->fifo);
+	send_login(l, &l->opening->login);
+}
+
+static const struct link_opening_ops link_opening_ops = { link_try, link_go_down,
+	                                                  restart_login };
+
+/* --- a new link --------------------------------------------------------------------------- */
 
 static struct link *link_alloc(struct link_env *env, bool own, bool shared)
 {
@@ -145,9 +189,24 @@ static struct link *link_alloc(struct link_env *env, bool own, bool shared)
 	l->shared = shared;
 	list_init(&l->node);
 	list_append(&env->open, &l->node);
+	env->nopen += !own;
 	list_init(&l->users);
 	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
 	return l;
+}
+
+static void link_connect(struct link *l)
+{
+	struct link_env *env = l->env;
+
+	if (!l->own && env->max && env->nopen > env->max) {
+		l->dial = dial_refuse(&env->dialer, "hasp has links_max links to it",
+		                      link_on_dialled, l);
+		return;
+	}
+	if (env->absent || (!l->own && env->failover_wait > 0))
+		link_begin_opening(l, l->own ? 0 : env->failover_wait, &link_opening_ops);
+	link_try(l);
 }
 
 /* `accepted`: of link_new_accepted(). */
@@ -159,18 +218,23 @@ static void link_begin(struct link *l, const struct link_login *accepted)
 	if (env->connect)
 		stream_attach_peer(&l->stream, env->connect(env, l, accepted));
 	else
-		l->dial = start_dial(l);
-	env->nopen += !l->own;
+		link_connect(l);
 }
 
 static struct link *open_link(struct link_env *env, bool own, bool shared,
                               const struct link_login *login)
 {
 	struct link *l = link_alloc(env, own, shared);
+	struct login_script script = { .bytes = BUF_INIT };
 
 	if (login)
-		send_login(l, login);
+		write_login(&script, login);
+	send_login(l, &script);
 	link_begin(l, NULL);
+	if (l->opening)
+		l->opening->login = script;
+	else
+		buf_release(&script.bytes);
 	return l;
 }
 

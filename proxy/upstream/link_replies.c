@@ -76,6 +76,7 @@ static bool is_out_of_band(struct link *l)
 
 static void finish_login(struct link *l)
 {
+	link_end_opening(l);
 	link_set_state(l, l->state == LINK_LOGGING_IN ? LINK_OPEN : LINK_TURNING_OPAQUE);
 	stream_send(&l->stream, buf_slice(&l->held_back));
 	buf_release(&l->held_back);
@@ -245,6 +246,24 @@ static void intercept_late(struct link *l, char type, bool whole)
 		l->reply.flags |= LINK_INTERCEPT;
 }
 
+#define READONLY "-READONLY "
+#define READONLY_LEN (sizeof(READONLY) - 1)
+
+/* The next bytes of a reply that has begun as the error of a replica that was to write. */
+static void match_readonly(struct link *l, const char *p, size_t n)
+{
+	size_t left = READONLY_LEN - l->nreadonly;
+
+	n = n < left ? n : left;
+	l->nreadonly = memcmp(p, READONLY + l->nreadonly, n) == 0 ? l->nreadonly + (uint8_t)n
+	                                                          : 0;
+	if (l->nreadonly < READONLY_LEN)
+		return;
+	l->nreadonly = 0;
+	if (l->env->on_alarm)
+		l->env->on_alarm(l->env->arg, LINK_READONLY);
+}
+
 /* Scans one reply, or a part of it. Returns how many bytes that took; 0: they are no reply, and
  * the link is closed. */
 static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n)
@@ -254,8 +273,10 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 	bool is_whole;
 	size_t used;
 
-	if (at_start)
+	if (at_start) {
 		begin_reply(l, *p);
+		l->nreadonly = 0;
+	}
 	r = reply_scan(&l->scan, p, n, &used);
 	if (at_start && r != RESP_BAD)
 		intercept_late(l, *p, r == RESP_OK);
@@ -267,6 +288,8 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 		return 0;
 	}
 	is_whole = at_start && r == RESP_OK;
+	if (at_start ? *p == '-' : l->nreadonly > 0)
+		match_readonly(l, p, used);
 	if (!is_whole)
 		capture_bytes(&l->reply, slice_of(p, used));
 	if (r == RESP_OK)

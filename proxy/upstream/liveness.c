@@ -78,7 +78,7 @@ void liveness_look(struct liveness *v)
 	for (at = v->env->open.next; at != &v->env->open; at = next) {
 		struct link *l = container_of(at, struct link, node);
 		next = at->next;
-		if (l->dial || !look_at_link(v, l))
+		if (!stream_is_open(&l->stream) || !look_at_link(v, l))
 			continue;
 		list_remove(at);
 		list_append(&dead, at);
@@ -89,7 +89,7 @@ void liveness_look(struct liveness *v)
 	v->nsilent = 0;
 	for (at = v->env->open.next; at != &v->env->open; at = next) {
 		next = at->next;
-		if (container_of(at, struct link, node)->dial)
+		if (!stream_is_open(&container_of(at, struct link, node)->stream))
 			continue;
 		list_remove(at);
 		list_append(&dead, at);

@@ -25,12 +25,26 @@ static void node_on_connected(void *arg)
 	node_retry_now(arg);
 }
 
+static void node_on_alarm(void *arg, enum link_alarm alarm)
+{
+	struct node *n = arg;
+
+	n->ops->on_alarm(n->arg, n, alarm);
+}
+
+static void node_on_role(void *arg, enum server_role role)
+{
+	if (role == ROLE_REPLICA)
+		node_on_alarm(arg, LINK_READONLY);
+}
+
 struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg)
 {
 	struct node *n = xcalloc(1, sizeof(*n));
 
 	n->links = *links;
 	n->links.on_connected = node_on_connected;
+	n->links.on_alarm = node_on_alarm;
 	n->links.arg = n;
 	links_init(&n->links);
 	n->ops = ops;
@@ -40,6 +54,7 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 		.env = &n->links,
 		.on_commands = node_on_commands,
 		.on_up = node_on_control_up,
+		.on_role = node_on_role,
 		.arg = n,
 	});
 	n->liveness = liveness_new(&n->links, n->control);
@@ -64,6 +79,7 @@ void node_use(struct node *n, const struct node_settings *s)
 	liveness_set_timeout(n->liveness, s->server_timeout_ms);
 	n->settings = *s;
 	check_subscriber(n);
+	n->links.failover_wait = (double)s->failover_wait_ms / 1000;
 }
 
 void node_stop(struct node *n)
@@ -85,6 +101,7 @@ void node_free(struct node *n)
 		subscriber_free(n->subscriber);
 	links_reap(&n->links);
 	free(n->links.name);
+	free(n->links.absent);
 	free(n);
 }
 
@@ -112,20 +129,44 @@ void node_unlisten(struct node *n)
 	n->subscriber = NULL;
 }
 
-void node_move(struct node *n, const char *address)
+static void reconnect(struct node *n, const char *reason)
+{
+	control_reconnect(n->control, reason);
+	if (n->acks)
+		control_reconnect(n->acks, reason);
+	if (n->subscriber)
+		subscriber_reconnect(n->subscriber, reason);
+}
+
+void node_log_in(struct node *n)
+{
+	reconnect(n, "the configuration has changed");
+}
+
+/* `name`: for messages; `absent`: as in struct link_env. */
+static void become(struct node *n, const char *name, const char *absent, const char *reason)
+{
+	free(n->links.name);
+	free(n->links.absent);
+	n->links.name = xstrdup(name);
+	n->links.absent = absent ? xstrdup(absent) : NULL;
+	pool_follow_address(n->pool);
+	reconnect(n, reason ? reason : "the configuration has changed");
+	links_follow(&n->links, reason);
+	n->ops->on_moved(n->arg, n);
+}
+
+void node_move(struct node *n, const char *address, const char *reason)
 {
 	int rc = address_parse(&n->links.address, address);
 
-	/* The configuration was checked when it was loaded. */
 	HASP_ASSERT(rc == 0);
-	free(n->links.name);
-	n->links.name = xstrdup(address);
-	pool_follow_address(n->pool);
-	control_reconnect(n->control);
-	if (n->acks)
-		control_reconnect(n->acks);
-	if (n->subscriber)
-		subscriber_reconnect(n->subscriber);
+	become(n, address, NULL, reason);
+}
+
+void node_leave(struct node *n, const char *absent, const char *reason)
+{
+	become(n, n->links.master ? n->links.master : "?", absent, reason);
 }
 
 void node_retry_now(struct node *n)

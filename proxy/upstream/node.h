@@ -2,7 +2,8 @@
  *
  * node: one Redis server, as a worker sees it: its address, the shared links to it, hasp's own
  * connection, and the one that hears what it publishes. Links of a client's own are made with
- * `links`, too. A node may come to stand for another server: node_move().
+ * `links`, too. A node may come to stand for another server, or for none: node_move(),
+ * node_leave().
  */
 #ifndef HASP_UPSTREAM_NODE_H
 #define HASP_UPSTREAM_NODE_H
@@ -18,6 +19,7 @@ struct node_settings {
 	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms; /* as in struct dialer */
 	int64_t check_delay_ms; /* of control_set_check_delay() */
 	int64_t server_timeout_ms; /* of liveness_set_timeout() */
+	int64_t failover_wait_ms; /* of link_env.failover_wait */
 	int64_t links_per_login; /* shared ones; >= 1 */
 	int64_t links_max; /* of this worker; 0: no limit */
 };
@@ -39,6 +41,12 @@ struct node_ops {
 	size_t (*on_commands)(void *arg, struct node *n, const redisReply *reply);
 	/* `control` is up and logged in; runs before any call could be made. */
 	void (*on_up)(void *arg, struct node *n);
+	/* It is another server now, or none. Links that lead to the old one have ended, or are
+	 * outdated. */
+	void (*on_moved)(void *arg, struct node *n);
+	/* Whether it is still the server to speak to should be found out. Any number of times.
+	 */
+	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
 };
 
 /* `links`: what the links of all nodes share, without an address, which node_move() sets before
@@ -61,10 +69,16 @@ void node_unlisten(struct node *n);
  * call. Not after node_stop(). */
 struct control *node_acks(struct node *n);
 
-/* From now on the node is the server at `address` (as configured; it is one). Links of clients'
- * own that are open stay where they are; shared ones are left as soon as no reply is due; new
- * ones, and hasp's own, go to the new address. The same address: hasp's own log in anew. */
-void node_move(struct node *n, const char *address);
+/* From now on the node is the server at `address` (an address). hasp's own connections, and
+ * links that clients want from now on, or wait for, go there. If `reason` is given, those that
+ * are open end at once, as when Redis dies; if NULL, each is left as soon as nothing is under
+ * way on it. */
+void node_move(struct node *n, const char *address, const char *reason);
+/* The same when no server is known, `absent` says why: clients wait until one is, or for
+ * links.failover_wait. */
+void node_leave(struct node *n, const char *absent, const char *reason);
+/* links.user or links.password is another one: hasp's own connections log in anew. */
+void node_log_in(struct node *n);
 
 /* Redis is there: if it could not be reached, hasp's own connections try again now. */
 void node_retry_now(struct node *n);

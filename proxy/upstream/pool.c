@@ -13,6 +13,8 @@
 /* A link that could not be had is not tried again for so long on behalf of clients that have
  * one of their own. */
 #define FAILED_SECONDS 5.0
+/* A waiter that has less of its time left need not try again. */
+#define PATIENCE_LEAST 0.05
 
 static void pool_on_bytes(void *owner, struct slice bytes)
 {
@@ -38,6 +40,16 @@ static void tell_ready(struct pool *p, struct list *waiters)
 		p->ops->on_ready(container_of(node, struct pool_waiter, node));
 }
 
+/* May a waiter ask again, though its link could not be had? */
+static bool has_patience(const struct pool *p, const struct pool_waiter *w, enum link_end end)
+{
+	double wait = p->env->failover_wait;
+
+	if (wait <= 0 || end == LINK_REFUSED)
+		return false;
+	return end == LINK_BROKEN || p->env->clock() - w->since < wait - PATIENCE_LEAST;
+}
+
 static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
                         const char *reason)
 {
@@ -45,8 +57,15 @@ static void tell_failed(struct pool *p, struct list *waiters, enum link_end end,
 
 	list_init(&told);
 	list_move_all(&told, waiters);
-	while ((node = list_shift(&told)))
-		p->ops->on_failed(container_of(node, struct pool_waiter, node), end, reason);
+	while ((node = list_shift(&told))) {
+		struct pool_waiter *w = container_of(node, struct pool_waiter, node);
+		if (has_patience(p, w, end)) {
+			p->ops->on_ready(w);
+		} else {
+			w->since = 0;
+			p->ops->on_failed(w, end, reason);
+		}
+	}
 }
 
 static void pool_on_ready(void *owner)
@@ -102,10 +121,8 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	l->link = g ? link_new(p->env, true, &proving) : link_new_own(p->env, true, &proving);
 	link_user_init(&l->pool_user, &pool_user_ops, l);
 	link_join(l->link, &l->pool_user);
-	if (g) {
+	if (g)
 		list_append(&g->links, &l->node);
-		g->n++;
-	}
 	return l;
 }
 
@@ -135,11 +152,21 @@ static struct pool_link *least_used(const struct pool_group *g)
 
 	for (at = g->links.next; at != &g->links; at = at->next) {
 		struct pool_link *l = container_of(at, struct pool_link, node);
-		if (link_is_ready(l->link) &&
+		if (link_is_ready(l->link) && !link_is_outdated(l->link) &&
 		    (!best || link_users(l->link) < link_users(best->link)))
 			best = l;
 	}
 	return best;
+}
+
+/* How many links lead to the present address, or are going to. */
+static int64_t count_links(const struct pool_group *g)
+{
+	int64_t n = 0;
+
+	for (struct list *at = g->links.next; at != &g->links; at = at->next)
+		n += !link_is_outdated(container_of(at, struct pool_link, node)->link);
+	return n;
 }
 
 void pool_set_ops(struct pool *p, const struct pool_ops *ops)
@@ -150,6 +177,7 @@ void pool_set_ops(struct pool *p, const struct pool_ops *ops)
 void pool_waiter_init(struct pool_waiter *w)
 {
 	list_init(&w->node);
+	w->since = 0;
 }
 
 bool pool_waiter_waits(const struct pool_waiter *w)
@@ -169,6 +197,15 @@ static enum pool_answer wait_in(struct list *waiters, struct pool_waiter *w)
 	return POOL_LATER;
 }
 
+/* A link for one who may have waited for others before. */
+static void make_link(struct pool *p, struct pool_group *g, const struct link_login *login,
+                      const struct pool_waiter *w)
+{
+	double waited = p->env->clock() - w->since;
+
+	link_set_patience(pool_link_new(p, g, login)->link, p->env->failover_wait - waited);
+}
+
 enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool eager,
                           struct pool_waiter *w)
 {
@@ -176,17 +213,23 @@ enum pool_answer pool_ask(struct pool *p, const struct link_login *login, bool e
 	struct pool_group *g = pool_group_get(p, &found);
 	bool is_checked = login->password || is_check_fresh(p);
 	bool has_failed;
+	int64_t n;
 
 	if (!g)
 		return POOL_NEVER;
-	if (is_checked && least_used(g))
+	if (is_checked && least_used(g)) {
+		w->since = 0;
 		return POOL_READY;
+	}
+	n = count_links(g);
 	has_failed = g->failed_at > 0 && p->env->clock() - g->failed_at < FAILED_SECONDS;
-	if (g->n == 0 && has_failed && !eager)
+	if (n == 0 && has_failed && !eager)
 		return POOL_NEVER;
+	if (w->since <= 0)
+		w->since = p->env->clock();
 	/* A link that is made now asks whether it may do without a login, too. */
-	if (g->n == 0 || (!is_checked && (int64_t)g->n < p->links_per_login))
-		(void)pool_link_new(p, g, &found);
+	if (n == 0 || (!is_checked && n < p->links_per_login))
+		make_link(p, g, &found, w);
 	else if (!is_checked && least_used(g)) {
 		pool_check_login(p);
 		return wait_in(&p->check_waiters, w);
@@ -203,7 +246,7 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	HASP_ASSERT(g);
 	l = least_used(g);
 	HASP_ASSERT(l);
-	if ((int64_t)g->n < p->links_per_login)
+	if (count_links(g) < p->links_per_login)
 		(void)pool_link_new(p, g, &found);
 	l->unused = false;
 	list_remove(&g->order);
@@ -247,31 +290,15 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 			pool_link_free(l);
 		}
 	}
-	if (g->n == 0)
+	if (list_empty(&g->links) && list_empty(&g->waiters))
 		pool_group_free(p, g);
-}
-
-static void set_group_outdated(struct pool_group *g, bool outdated)
-{
-	struct list *at;
-
-	for (at = g->links.next; at != &g->links; at = at->next)
-		link_set_outdated(container_of(at, struct pool_link, node)->link, outdated);
 }
 
 void pool_follow_address(struct pool *p)
 {
 	p->env->login_checked_at = 0;
-	/* What it hears, another Redis says. */
 	if (p->check)
 		p->check->proves = false;
-	for (size_t i = 0; i < p->groups.nbuckets; i++) {
-		struct map_node *node;
-		for (node = p->groups.buckets[i]; node; node = node->next) {
-			struct pool_group *g = container_of(node, struct pool_group, node);
-			set_group_outdated(g, !pool_group_leads_to(g, p->env->name));
-		}
-	}
 }
 
 void pool_sweep(struct pool *p)

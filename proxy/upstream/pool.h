@@ -36,13 +36,15 @@ void pool_sweep(struct pool *p);
 /* How many links each login may have from now on; >= 1. */
 void pool_set_size(struct pool *p, int64_t links_per_login);
 
-/* The environment's address changed: link_set_outdated() for the links that lead elsewhere. */
+/* The environment's address is about to change: what Redis says about logins, another one says.
+ * Links that are outdated then get no more users. */
 void pool_follow_address(struct pool *p);
 
 /* Embedded in the client that wants a shared link: its place in a list of the pool while it
  * waits. */
 struct pool_waiter {
 	struct list node;
+	double since; /* by env->clock, while it waits */
 };
 
 /* A waiter need wait no longer: ask again; or the link that it waited for could not be had.

@@ -15,19 +15,15 @@
 void pool_link_free(struct pool_link *l)
 {
 	list_remove(&l->node);
-	if (l->group)
-		l->group->n--;
 	if (l->pool->check == l)
 		l->pool->check = NULL;
 	free(l);
 }
 
-/* A group's key: the address, and the login. With the address in it, a reload that changes the
- * address makes pool_join() use new links. The lengths keep user, name and password apart. */
-static void write_group_key(struct buf *out, const char *address,
-                            const struct link_login *login)
+/* A group's key. The lengths keep user, name and password apart. */
+static void write_group_key(struct buf *out, const struct link_login *login)
 {
-	buf_printf(out, "%s %d %u %zu %zu ", address, login->db, login->proto,
+	buf_printf(out, "%d %u %zu %zu ", login->db, login->proto,
 	           login->user ? strlen(login->user) : 0,
 	           login->name ? strlen(login->name) : 0);
 	buf_puts(out, login->user);
@@ -41,7 +37,7 @@ struct pool_group *pool_group_find(const struct pool *p, const struct link_login
 	struct buf key = BUF_INIT;
 	struct map_node *at;
 
-	write_group_key(&key, p->env->name, login);
+	write_group_key(&key, login);
 	at = map_get(&p->groups, buf_slice(&key));
 	buf_release(&key);
 	return at ? container_of(at, struct pool_group, node) : NULL;
@@ -126,7 +122,7 @@ static struct pool_group *add_group(struct pool *p, const struct link_login *log
 	if (!pool_make_room(p, login->name))
 		return NULL;
 	p->names_made += login->name != NULL;
-	write_group_key(&key, p->env->name, login);
+	write_group_key(&key, login);
 	g = xcalloc(1, sizeof(*g));
 	list_init(&g->links);
 	list_init(&g->waiters);
@@ -149,12 +145,4 @@ struct pool_group *pool_group_get(struct pool *p, struct link_login *login)
 		return pool_group_get(p, login);
 	}
 	return g;
-}
-
-/* The key begins with the address. */
-bool pool_group_leads_to(const struct pool_group *g, const char *address)
-{
-	size_t n = strlen(address);
-
-	return slice_starts(g->node.key, slice_of(address, n)) && g->node.key.p[n] == ' ';
 }

@@ -9,12 +9,11 @@
 #include "base/map.h"
 #include "upstream/pool.h"
 
-/* The links of one login at one address. */
+/* The links of one login. */
 struct pool_group {
-	struct map_node node; /* key: the address, and the login */
+	struct map_node node; /* key: the login */
 	struct list order; /* in pool.groups_by_use */
 	struct list links; /* of pool_link */
-	size_t n;
 	struct list waiters; /* of pool_waiter */
 	bool named;
 	double failed_at; /* by env->clock, since when no link was ready; 0: none has failed */
@@ -58,8 +57,5 @@ struct pool_group *pool_group_get(struct pool *p, struct link_login *login);
 
 /* Closes its links. Nobody waits for one. */
 void pool_group_free(struct pool *p, struct pool_group *g);
-
-/* Do its links lead to this address? */
-bool pool_group_leads_to(const struct pool_group *g, const char *address);
 
 #endif

@@ -40,7 +40,7 @@ static void subscriber_on_down(void *owner, enum link_end end, const char *reaso
 	struct subscriber *s = owner;
 
 	(void)inflight;
-	if (!s->warned)
+	if (!s->warned && !s->how.env->absent)
 		log_warning("subscriber_down address=%s reason=%s", s->address,
 		            QUOTE_STR(reason));
 	s->warned = true;
@@ -237,12 +237,12 @@ void subscriber_free(struct subscriber *s)
 	free(s);
 }
 
-void subscriber_reconnect(struct subscriber *s)
+void subscriber_reconnect(struct subscriber *s, const char *reason)
 {
 	if (!s->open)
 		return;
 	if (s->user.link)
-		subscriber_disconnect(s, LINK_BROKEN, "the configuration has changed");
+		subscriber_disconnect(s, LINK_BROKEN, reason);
 	/* What is wrong at the new address is news. */
 	s->warned = false;
 	retry_restart(&s->retry);

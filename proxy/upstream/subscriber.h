@@ -32,8 +32,9 @@ struct subscriber_how {
 struct subscriber *subscriber_new(const struct subscriber_how *how);
 void subscriber_free(struct subscriber *s);
 
-/* Connects anew, if it is open: the address or the login has changed. */
-void subscriber_reconnect(struct subscriber *s);
+/* Connects anew, if it is open: the address or the login has changed; `reason` is for the log.
+ */
+void subscriber_reconnect(struct subscriber *s, const char *reason);
 
 /* Redis is there: if Redis could not be reached, the next try is made now. */
 void subscriber_retry_now(struct subscriber *s);

@@ -31,22 +31,51 @@ void topology_reap(struct topology *t)
 	links_reap(&t->only->links);
 }
 
-static bool is_same(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 void topology_use(struct topology *t, const struct topology_settings *s)
 {
 	const struct topology_settings *old = &t->settings;
 	struct node *n = t->only;
-	bool moved = !is_same(old->address, s->address) || !is_same(old->user, s->user) ||
-	             !is_same(old->password, s->password);
+	bool is_other = !slice_same_str(old->master, s->master) ||
+	                (!s->master && !slice_same_str(old->address, s->address));
+	bool logs_in = !slice_same_str(old->user, s->user) ||
+	               !slice_same_str(old->password, s->password);
 
 	node_use(n, &s->nodes);
-	if (moved)
-		node_move(n, s->address);
 	n->links.user = s->user;
 	n->links.password = s->password;
+	n->links.master = s->master;
+	if (is_other && s->master)
+		node_leave(n, "no sentinel was asked yet", NULL);
+	else if (is_other)
+		node_move(n, s->address, NULL);
+	else if (logs_in)
+		node_log_in(n);
 	t->settings = *s;
+}
+
+/* No write may go to one that is no primary any more: links to it end at once. */
+static void topology_lose(struct node *n, const char *why)
+{
+	if (!n->links.absent) {
+		node_leave(n, why, "it is not the primary any more");
+	} else {
+		free(n->links.absent);
+		n->links.absent = xstrdup(why);
+	}
+}
+
+void topology_found(struct topology *t, const struct found_primary *p)
+{
+	struct node *n = t->only;
+
+	if (!slice_same_str(p->master, t->settings.master))
+		return;
+	if (!p->master)
+		node_move(n, n->links.name, NULL);
+	else if (!p->address)
+		topology_lose(n, p->why);
+	else if (n->links.absent || strcmp(n->links.name, p->address) != 0)
+		node_move(n, p->address, "there is another primary");
+	else if (p->anew)
+		node_move(n, p->address, NULL);
 }

@@ -3,8 +3,9 @@
  * topology: which servers hasp speaks to, and which of them serves a key. A worker has one; its
  * nodes live on the worker's loop.
  *
- * With one address there is one node, which becomes another server when the configuration names
- * another address.
+ * With one address, or sentinels, there is one node. It becomes another server when the
+ * configuration names another address, or the sentinels another primary: watcher.h finds that
+ * out, and topology_found() is told.
  */
 #ifndef HASP_UPSTREAM_TOPOLOGY_H
 #define HASP_UPSTREAM_TOPOLOGY_H
@@ -14,10 +15,12 @@
 
 #include "base/slice.h"
 #include "upstream/node.h"
+#include "upstream/watcher.h"
 
 /* What the configuration says. The strings live until the next topology_use() has returned. */
 struct topology_settings {
-	const char *address;
+	const char *address; /* of the one server; of no meaning if there is a master */
+	const char *master; /* its name at the sentinels; NULL: there are none */
 	const char *user, *password; /* of hasp's own connections; NULL: none */
 	struct node_settings nodes;
 };
@@ -49,6 +52,9 @@ void topology_reap(struct topology *t);
 
 /* The configuration has changed, or is there for the first time. */
 void topology_use(struct topology *t, const struct topology_settings *s);
+
+/* What the watcher has found out; what is not about the present settings is passed over. */
+void topology_found(struct topology *t, const struct found_primary *p);
 
 /* The node that serves `key`. NULL (never of one node): it is not known. */
 static inline struct node *topology_node(const struct topology *t, struct slice key)

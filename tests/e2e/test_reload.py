@@ -7,7 +7,7 @@ import signal
 import pytest
 from harness import RedisServer, encode, until
 from harness.marks import BOTH
-from harness.replies import FULL, OK, ONE, PONG, ZERO
+from harness.replies import FULL, OK, ONE, PONG, QUEUED, ZERO
 from harness.sections import rule
 
 LOCKS = rule()
@@ -137,12 +137,37 @@ def test_reload_moves_nobody_before_he_is_answered(start_hasp, redis_server, sec
 
 
 @BOTH
-def test_reload_leaves_those_with_a_link_of_their_own_where_they_are(start_hasp, redis_server, second):
+def test_reload_moves_those_with_a_link_of_their_own(start_hasp, redis_server, second):
+    hasp = start_hasp()
+    second.client(db=1).set("who", "second")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("MULTI") == OK and one.call("DISCARD") == OK
+        assert other.call("SELECT", "1") == OK
+        move(hasp, redis_server, second)
+        assert one.call("GET", "who") == other.call("GET", "who") == SECOND
+
+
+@BOTH
+def test_reload_lets_a_transaction_end_where_it_began(start_hasp, redis_server, second):
     hasp = start_hasp()
     with hasp.connect() as one:
-        assert one.call("MULTI") == OK and one.call("DISCARD") == OK
+        assert one.call("WATCH", "who") == OK and one.call("MULTI") == OK
         move(hasp, redis_server, second)
-        assert one.call("GET", "who") == FIRST
+        assert one.call("GET", "who") == QUEUED and one.call("EXEC") == b"*1\r\n" + FIRST
+        assert one.call("GET", "who") == SECOND
+
+
+@BOTH
+@pytest.mark.parametrize("command", [("SUBSCRIBE", "c"), ("MONITOR",), ("BLPOP", "none", "0"), ("READONLY",)])
+def test_reload_closes_those_who_would_stay_for_ever(start_hasp, redis_server, second, command):
+    hasp = start_hasp(LOCKS).is_up()
+    with hasp.connect() as one:
+        one.send(encode(*command))
+        if command[0] != "BLPOP":
+            one.read()
+        hasp.take_turn()
+        move(hasp, redis_server, second)
+        assert b"who" not in one.file.read()
 
 
 def test_reload_changes_limits(start_hasp):

@@ -127,6 +127,16 @@ static void hasp_ini_as_shipped_is_what_holds_without_a_file(void **state)
 	config_unref(defaults);
 }
 
+/* Redis is at an address, or where sentinels say. */
+static void remove_line(char *text, const char *begin)
+{
+	char *line = strstr(text, begin), *end;
+
+	assert_non_null(line);
+	end = strchr(line + 1, '\n');
+	memmove(line, end, strlen(end) + 1);
+}
+
 static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 {
 	char *text = read_file(HASP_INI);
@@ -134,6 +144,7 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 
 	(void)state;
 	activate_all(text);
+	remove_line(text, "\naddress = ");
 	c = load(text);
 	assert_int_equal(c->nrules, 1);
 	assert_int_equal(c->nguards, 1);

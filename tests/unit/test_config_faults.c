@@ -54,16 +54,58 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	(void)state;
 	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
 	              "3: unknown option 'quorum' in [lock a]\n");
-	assert_faults("[hasp]\nsentinels = shared\n",
-	              "2: unknown option 'sentinels' in [hasp]\n");
-	assert_faults("[upstream]\nsentinels = a:1\ntls = yes\n",
-	              "2: unknown option 'sentinels' in [upstream]\n"
-	              "3: unknown option 'tls' in [upstream]\n");
+	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
+	assert_faults("[upstream]\ntls = yes\n", "2: unknown option 'tls' in [upstream]\n");
 	assert_faults("[admin]\n[http]\n",
 	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME], "
 	              "[guard NAME] or [verbs]\n"
 	              "2: unknown section [http]; expected [hasp], [upstream], [lock NAME], "
 	              "[guard NAME] or [verbs]\n");
+}
+
+static void redis_is_at_an_address_or_where_sentinels_say(void **state)
+{
+	(void)state;
+	assert_faults("[upstream]\naddress = a:1\nsentinels = a:1\nmaster = m\n",
+	              "3: [upstream] has both 'address' and 'sentinels'; expected one of them: "
+	              "where Redis listens, or who tells where the primary does\n");
+	assert_faults(
+		"[upstream]\nsentinels = a:1\n",
+		"2: 'sentinels' of [upstream] has no 'master'; expected one beside it, the "
+		"primary's name at the sentinels, such as mymaster\n");
+	assert_faults(
+		"[upstream]\nmaster = m\nsentinel_user = u\nsentinel_password = p\n",
+		"2: 'master' of [upstream] has no 'sentinels'; expected some beside it, such "
+		"as s1:26379 s2:26379 s3:26379\n"
+		"3: 'sentinel_user' of [upstream] has no 'sentinels'; expected some beside "
+		"it, such as s1:26379 s2:26379 s3:26379\n"
+		"4: 'sentinel_password' of [upstream] has no 'sentinels'; expected some "
+		"beside it, such as s1:26379 s2:26379 s3:26379\n");
+	assert_faults(
+		"[upstream]\nsentinels = a:1\nmaster = m\nsentinel_user = u\n",
+		"4: 'sentinel_user' of [upstream] has no 'sentinel_password'; expected one "
+		"beside it, or neither, or a password alone\n");
+	assert_faults("[upstream]\nsentinels = a:1 b\nmaster = m\n",
+	              "2: 'sentinels' is 'b': there is no port; expected HOST:PORT, [V6]:PORT or "
+	              "unix:/PATH\n");
+}
+
+static void who_waits_for_a_failover_by_default_has_sentinels(void **state)
+{
+	struct config *c = load("[upstream]\nsentinels = a:1 b:2\nmaster = m\n");
+
+	(void)state;
+	assert_int_equal(config_failover_wait_ms(c), 10000);
+	config_unref(c);
+	c = load("[upstream]\nfailover_wait = 0\nsentinels = a:1\nmaster = m\n");
+	assert_int_equal(config_failover_wait_ms(c), 0);
+	config_unref(c);
+	c = load("[upstream]\naddress = a:1\n");
+	assert_int_equal(config_failover_wait_ms(c), 0);
+	config_unref(c);
+	c = load("[upstream]\nfailover_wait = 3s\n");
+	assert_int_equal(config_failover_wait_ms(c), 3000);
+	config_unref(c);
 }
 
 static void addresses_to_listen_at_stand_once(void **state)
@@ -513,6 +555,8 @@ int main(void)
 		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
+		cmocka_unit_test(redis_is_at_an_address_or_where_sentinels_say),
+		cmocka_unit_test(who_waits_for_a_failover_by_default_has_sentinels),
 		cmocka_unit_test(addresses_to_listen_at_stand_once),
 		cmocka_unit_test(numbers_have_a_range),
 		cmocka_unit_test(durations_have_a_range_and_a_unit),

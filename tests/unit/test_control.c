@@ -327,7 +327,7 @@ static void after_a_change_it_connects_anew(void **state)
 
 	come_up(f);
 	assert_int_equal(control_call(f->control, 0, SLICE_LIT("A\r\n"), on_reply, &a), 0);
-	control_reconnect(f->control);
+	control_reconnect(f->control, "anew");
 	assert_replies(f, "a=NULL ");
 	assert_false(control_is_up(f->control));
 	played_server_close(&f->server);

@@ -366,16 +366,29 @@ static void what_needs_nothing_replayed_may_do_without(void **state)
 static void what_cannot_be_replayed_keeps_its_link(void **state)
 {
 	static const char *const lines[] = {
-		"MULTI",        "EXEC",         "DISCARD",      "WATCH a",
-		"UNWATCH",      "SUBSCRIBE a",  "PSUBSCRIBE",   "SSUBSCRIBE",
-		"UNSUBSCRIBE",  "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET",
-		"QUIT",         "MONITOR",      "REPLCONF",     "SYNC",
-		"PSYNC",        "CLIENT REPLY", "CLIENT",       "CLIENT TRACKING on",
-		"SCRIPT DEBUG",
+		"MULTI",       "EXEC",         "DISCARD",      "WATCH a",
+		"UNWATCH",     "SUBSCRIBE a",  "PSUBSCRIBE",   "SSUBSCRIBE",
+		"UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "RESET",
+		"QUIT",        "CLIENT ID",    "CLIENT INFO",  "CLIENT LIST",
 	};
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_route(*state, lines[i], ROUTE_PINNED);
+	policy_learn(*state);
+	assert_route(*state, "BLPOP a 0", ROUTE_PINNED);
+}
+
+static void what_the_session_does_not_tell_of_binds_its_client_to_the_link(void **state)
+{
+	static const char *const lines[] = {
+		"MONITOR",      "REPLCONF",     "SYNC",
+		"PSYNC",        "CLIENT REPLY", "CLIENT",
+		"SCRIPT DEBUG", "READONLY",     "CLIENT TRACKING on",
+	};
+
+	policy_learn(*state);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
+		assert_route(*state, lines[i], ROUTE_BOUND);
 }
 
 static void nor_can_what_is_too_long_to_be_kept(void **state)
@@ -384,18 +397,18 @@ static void nor_can_what_is_too_long_to_be_kept(void **state)
 
 	memset(words + 7, 'p', 513);
 	words[7 + 513] = '\0';
-	assert_route(*state, words, ROUTE_PINNED);
+	assert_route(*state, words, ROUTE_BOUND);
 	words[7 + 512] = '\0';
 	assert_route(*state, words, ROUTE_BARE);
 	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14", ROUTE_DEDICATED);
-	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_PINNED);
+	assert_route(*state, "HELLO 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", ROUTE_BOUND);
 }
 
 static void an_unknown_command_keeps_its_link_once_redis_has_told_the_others(void **state)
 {
 	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_DEDICATED);
 	policy_learn(*state);
-	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_PINNED);
+	assert_route(*state, "NO.SUCH.COMMAND", ROUTE_BOUND);
 }
 
 static void a_guard_s_transaction_keeps_its_link(void **state)
@@ -504,6 +517,7 @@ int main(void)
 		TEST(what_can_be_replayed_has_a_link_while_it_is_in_flight),
 		TEST(what_needs_nothing_replayed_may_do_without),
 		TEST(what_cannot_be_replayed_keeps_its_link),
+		TEST(what_the_session_does_not_tell_of_binds_its_client_to_the_link),
 		TEST(nor_can_what_is_too_long_to_be_kept),
 		TEST(an_unknown_command_keeps_its_link_once_redis_has_told_the_others),
 		TEST(a_guard_s_transaction_keeps_its_link),

@@ -203,7 +203,8 @@ static void another_address_has_links_of_its_own(void **state)
 	struct fixture *f = *state;
 
 	join(f, 0, plain);
-	f->at.env.name = "elsewhere";
+	pool_follow_address(f->pool);
+	links_follow(&f->at.env, NULL);
 	assert_ptr_not_equal(join(f, 1, plain), f->users[0].link);
 }
 

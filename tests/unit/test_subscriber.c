@@ -288,7 +288,7 @@ static void lengths_that_are_announced_take_no_memory(void **state)
 		played_server_send(&f->server, announced[i]);
 		assert_true(subscriber_is_up(f->subscriber));
 		assert_true(heap_nbytes() <= before + 1024 * 1024);
-		subscriber_reconnect(f->subscriber);
+		subscriber_reconnect(f->subscriber, "anew");
 		played_server_close(&f->server);
 	}
 }
@@ -331,7 +331,7 @@ static void after_a_change_it_connects_anew(void **state)
 	struct fixture *f = *state;
 
 	come_up(f);
-	subscriber_reconnect(f->subscriber);
+	subscriber_reconnect(f->subscriber, "anew");
 	assert_false(subscriber_is_up(f->subscriber));
 	played_server_close(&f->server);
 	come_up(f);
@@ -341,7 +341,7 @@ static void a_change_does_not_open_it(void **state)
 {
 	struct fixture *f = *state;
 
-	subscriber_reconnect(f->subscriber);
+	subscriber_reconnect(f->subscriber, "anew");
 	played_server_settle(&f->server);
 	assert_false(played_server_is_dialled(&f->server));
 }

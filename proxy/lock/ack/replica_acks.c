@@ -284,7 +284,7 @@ static void line_on_silence(struct timer *t, double now)
 	struct ack_line *l = container_of(t, struct ack_line, timer);
 
 	(void)now;
-	control_reconnect(l->control);
+	control_reconnect(l->control, "it does not answer WAIT");
 }
 
 /* NULL: it is not known, or it is being stopped. */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "server_find.h"
+
+#include "base/fatal.h"
+#include "upstream/ask.h"
+
+/* There are others. */
+#define SENTINEL_MS_MAX 1000
+
+struct server_search {
+	struct sentinel_answer *answer;
+	struct buf why; /* why the sentinel's answer names no primary; empty: it does */
+};
+
+static void server_on_named(void *arg, size_t i, const redisReply *reply)
+{
+	struct server_search *search = arg;
+	const char *why;
+
+	(void)i;
+	if (sentinel_read_named(search->answer, reply, &why) < 0)
+		buf_puts(&search->why, why);
+}
+
+/* Returns 0, -1 with `why`. */
+static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const char *sentinel,
+                        struct slice request, struct buf *why)
+{
+	struct server_search search = { .answer = a, .why = BUF_INIT };
+	struct ask how = {
+		.user = c->sentinel_user,
+		.password = c->sentinel_password,
+		.timeout_ms = c->connect_timeout_ms < SENTINEL_MS_MAX ? c->connect_timeout_ms
+		                                                      : SENTINEL_MS_MAX,
+		.requests = &request,
+		.nrequests = 1,
+		.on_reply = server_on_named,
+		.arg = &search,
+	};
+	int rc = address_parse(&how.address, sentinel);
+
+	HASP_ASSERT(rc == 0);
+	buf_clear(why);
+	buf_printf(why, "%s: ", sentinel);
+	rc = ask_server(&how, why);
+	if (buf_len(&search.why)) {
+		buf_append(why, buf_slice(&search.why));
+		rc = -1;
+	}
+	buf_release(&search.why);
+	return rc;
+}
+
+static int ask_sentinels(struct sentinel_answer *a, const struct config *c, struct buf *why)
+{
+	struct buf request = BUF_INIT;
+	int rc = -1;
+
+	sentinel_write_question(&request, c->master);
+	for (size_t i = 0; rc < 0 && i < c->sentinels.n; i++)
+		rc = ask_sentinel(a, c, c->sentinels.v[i], buf_slice(&request), why);
+	buf_release(&request);
+	return rc;
+}
+
+int server_find(struct server_place *s, const struct config *c, struct buf *why)
+{
+	int rc;
+
+	s->name = c->master ? c->master : c->address;
+	if (c->master) {
+		if (ask_sentinels(&s->answer, c, why) < 0)
+			return -1;
+		s->name = s->answer.name;
+	}
+	rc = address_parse(&s->address, s->name);
+	HASP_ASSERT(rc == 0);
+	return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * server_find: which server a configuration leads to, for those who ask it before hasp serves.
+ */
+#ifndef HASP_SERVER_FIND_H
+#define HASP_SERVER_FIND_H
+
+#include "base/buf.h"
+#include "config/types.h"
+#include "net/address.h"
+#include "upstream/sentinels.h"
+
+struct server_place {
+	struct address address;
+	const char *
+		name; /* as in messages: HOST:PORT, or of what is not found the master's name */
+	struct sentinel_answer answer; /* where `name` may be */
+};
+
+/* Asks the sentinels, if there are any, and blocks meanwhile. Returns 0; -1 when none of them
+ * tells where the primary is, with the last one's reason in words appended to `why`. */
+int server_find(struct server_place *s, const struct config *c, struct buf *why)
+	__attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * link_opening: a link that is not connected and logged in yet goes on trying while it has
+ * time, also at another address, for nothing that a user wants was sent yet.
+ *
+ *   link_new() --> dial --> log in --> link_end_opening()
+ *       |           |         |
+ *       |           '---------'-- failed: again after a while ---> dial
+ *       '-- there is no server: waits for link_reopen() ---------> dial
+ *
+ * In each of them it may get too late: LINK_UNREACHABLE.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "upstream/link_internal.h"
+
+double link_opening_left(const struct link_opening *o)
+{
+	return o->until - o->link->env->clock();
+}
+
+void link_opening_wait(struct link_opening *o, double seconds)
+{
+	struct ev_loop *loop = o->link->env->dialer.loop;
+	double left = link_opening_left(o);
+
+	if (seconds > left)
+		seconds = left > 0 ? left : 0;
+	ev_timer_stop(loop, &o->timer);
+	ev_timer_set(&o->timer, seconds, 0);
+	ev_timer_start(loop, &o->timer);
+}
+
+void link_opening_note(struct link_opening *o, const char *reason)
+{
+	char *copy = xstrdup(reason);
+
+	free(o->reason);
+	o->reason = copy;
+}
+
+static void give_up(struct link_opening *o)
+{
+	const char *absent = o->link->env->absent;
+	char reason[512];
+
+	snprintf(reason, sizeof(reason), "%s",
+	         absent      ? absent
+	         : o->reason ? o->reason
+	                     : "it does not answer");
+	o->ops->go_down(o->link, LINK_UNREACHABLE, reason);
+}
+
+static void opening_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct link_opening *o = t->data;
+	struct link *l = o->link;
+
+	(void)loop;
+	(void)revents;
+	if (link_opening_left(o) <= 0)
+		give_up(o);
+	else if (!l->dial && !stream_is_open(&l->stream))
+		o->ops->try(l);
+}
+
+void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops)
+{
+	struct link_opening *o = xcalloc(1, sizeof(*o));
+
+	o->link = l;
+	o->ops = ops;
+	o->until = l->env->clock() + seconds;
+	ev_timer_init(&o->timer, opening_on_timer, 0, 0);
+	o->timer.data = o;
+	l->opening = o;
+}
+
+void link_end_opening(struct link *l)
+{
+	struct link_opening *o = l->opening;
+
+	if (!o)
+		return;
+	l->opening = NULL;
+	ev_timer_stop(l->env->dialer.loop, &o->timer);
+	buf_release(&o->login.bytes);
+	free(o->reason);
+	free(o);
+}
+
+void link_set_patience(struct link *l, double seconds)
+{
+	if (!l->opening)
+		return;
+	l->opening->until = l->env->clock() + seconds;
+	link_opening_wait(l->opening, seconds);
+}
+
+void link_reopen(struct link *l)
+{
+	if (l->dial)
+		dial_cancel(l->dial);
+	l->dial = NULL;
+	if (stream_is_open(&l->stream))
+		l->opening->ops->restart_login(l);
+	l->opening->ops->try(l);
+}
+
+bool link_tries_again(struct link *l, const char *reason)
+{
+	struct link_opening *o = l->opening;
+
+	if (!o || !link_is_logging_in(l) || link_opening_left(o) <= 0)
+		return false;
+	/* Whoever ends several links has it in a list of its own. */
+	list_remove(&l->node);
+	list_append(&l->env->open, &l->node);
+	link_opening_note(o, reason);
+	o->ops->restart_login(l);
+	link_opening_wait(o, OPENING_AGAIN_SECONDS);
+	return true;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Here: the rounds of questions. The thread, and what other threads want of it:
+ * watcher_thread.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "upstream/role.h"
+#include "upstream/watcher_internal.h"
+
+/* A message of a sentinel may be lost with its connection. */
+#define POLL_SECONDS 2.0
+/* While there is no primary, and after a alarm that was unfounded. */
+#define AGAIN_SECONDS 0.2
+/* One address: it is asked for its role no more often. */
+#define ADDRESS_AGAIN_SECONDS 1.0
+
+static void watcher_begin_in(struct watcher *w, double seconds)
+{
+	ev_timer_stop(w->loop, &w->timer);
+	ev_timer_set(&w->timer, seconds, 0);
+	ev_timer_start(w->loop, &w->timer);
+}
+
+/* --- what is told ------------------------------------------------------------------------- */
+
+void watcher_tell(struct watcher *w, bool anew)
+{
+	w->on_primary(w->arg, &(struct found_primary){
+				      .master = w->settings.master,
+				      .address = w->primary,
+				      .why = w->primary ? NULL : buf_head(&w->why),
+				      .anew = anew,
+			      });
+}
+
+bool watcher_set_why(struct watcher *w, const char *who, const char *why)
+{
+	struct buf old = w->why;
+	bool is_other;
+
+	w->why = BUF_INIT;
+	buf_printf(&w->why, "%s: %s", who, why);
+	buf_append(&w->why, slice_of("", 1));
+	is_other = !slice_eq(buf_slice(&old), buf_slice(&w->why));
+	buf_release(&old);
+	return is_other;
+}
+
+/* There is no primary, as far as is known: nothing must be sent to the last one any more. */
+static void watcher_lose(struct watcher *w, const char *who, const char *why)
+{
+	bool is_new = watcher_set_why(w, who, why) || w->primary;
+
+	if (!w->warned || w->primary)
+		log_warning("no_primary master=%s was=%s reason=%s", w->settings.master,
+		            w->primary ? w->primary : "-", QUOTE_STR(buf_head(&w->why)));
+	w->warned = true;
+	free(w->primary);
+	w->primary = NULL;
+	if (is_new)
+		watcher_tell(w, false);
+}
+
+static void watcher_find(struct watcher *w)
+{
+	bool is_new = !w->primary || strcmp(w->primary, w->candidate) != 0;
+
+	if (is_new) {
+		log_info("primary master=%s address=%s", w->settings.master, w->candidate);
+		free(w->primary);
+		w->primary = xstrdup(w->candidate);
+	}
+	w->warned = false;
+	if (is_new || w->is_readonly)
+		watcher_tell(w, !is_new);
+}
+
+/* --- the role ----------------------------------------------------------------------------- */
+
+static void watcher_ask_role(struct watcher *w, const char *server)
+{
+	struct address address;
+	int rc = address_parse(&address, server);
+
+	HASP_ASSERT(rc == 0);
+	w->asked = NULL;
+	snprintf(w->candidate, sizeof(w->candidate), "%s", server);
+	query_start(&w->query, &address, w->settings.user, w->settings.password,
+	            SLICE_LIT("*1\r\n$4\r\nROLE\r\n"), 1, w->settings.timeout_ms);
+}
+
+static void watcher_end_round(struct watcher *w, double seconds)
+{
+	w->is_readonly = false;
+	watcher_begin_in(w, atomic_load(&w->alarms) ? AGAIN_SECONDS : seconds);
+}
+
+/* Where hasp has no login, or an ACL forbids ROLE, the sentinels' word has to do. */
+static bool is_refused(const redisReply *reply)
+{
+	return reply->type == REDIS_REPLY_ERROR &&
+	       (strncmp(reply->str, "NOAUTH", 6) == 0 ||
+	        strncmp(reply->str, "NOPERM", 6) == 0 ||
+	        strncmp(reply->str, "ERR unknown command", 19) == 0);
+}
+
+static void watcher_on_role(struct watcher *w, redisReply *const *replies, const char *why)
+{
+	enum server_role role = replies ? role_of(replies[0]) : ROLE_UNKNOWN;
+
+	if (!w->settings.master) {
+		if (role == ROLE_MASTER)
+			watcher_tell(w, true);
+		w->is_readonly = false;
+		if (atomic_load(&w->alarms))
+			watcher_begin_in(w, ADDRESS_AGAIN_SECONDS);
+		return;
+	}
+	if (role == ROLE_MASTER || (replies && is_refused(replies[0]))) {
+		watcher_find(w);
+		watcher_end_round(w, POLL_SECONDS);
+		return;
+	}
+	/* A primary that cannot be reached is no other one; its links know themselves. */
+	if (!replies && w->primary && strcmp(w->primary, w->candidate) == 0)
+		(void)watcher_set_why(w, w->candidate, why);
+	else if (!replies)
+		watcher_lose(w, w->candidate, why);
+	else if (replies[0]->type == REDIS_REPLY_ERROR)
+		watcher_lose(w, w->candidate, replies[0]->str);
+	else
+		watcher_lose(w, w->candidate, "it says that it is no primary");
+	watcher_end_round(w, AGAIN_SECONDS);
+}
+
+/* --- the sentinels ------------------------------------------------------------------------ */
+
+static void watcher_on_message(void *arg, struct slice channel, struct slice message)
+{
+	struct watcher *w = arg;
+	struct slice name;
+
+	(void)channel;
+	/* <name> <old host> <old port> <host> <port> */
+	if (!slice_cut(&message, ' ', &name) || !slice_eq(name, slice_str(w->settings.master)))
+		return;
+	/* The old one may be what is being asked, and is not going to answer. */
+	query_cancel(&w->query);
+	watcher_begin_in(w, 0);
+}
+
+static void watcher_on_subscribed(void *arg, struct slice channel)
+{
+	(void)arg;
+	(void)channel;
+}
+
+static void watcher_on_told_event(void *arg)
+{
+	(void)arg;
+}
+
+/* From now on, listens to the sentinel that answered last. */
+static void watcher_listen(struct watcher *w, const char *sentinel)
+{
+	int rc;
+
+	if (w->told && strcmp(w->told_links.name, sentinel) == 0)
+		return;
+	rc = address_parse(&w->told_links.address, sentinel);
+	HASP_ASSERT(rc == 0);
+	free(w->told_links.name);
+	w->told_links.name = xstrdup(sentinel);
+	w->told_links.user = w->settings.sentinel_user;
+	w->told_links.password = w->settings.sentinel_password;
+	if (w->told) {
+		subscriber_reconnect(w->told, "another sentinel is asked");
+		return;
+	}
+	w->told = subscriber_new(&(struct subscriber_how){
+		.env = &w->told_links,
+		.channel = "+switch-master",
+		.on_up = watcher_on_told_event,
+		.on_failed = watcher_on_told_event,
+		.on_subscribed = watcher_on_subscribed,
+		.on_message = watcher_on_message,
+		.arg = w,
+	});
+	subscriber_open(w->told);
+}
+
+/* No sentinel gave an answer that counts. The primary may be one all the same. */
+static void watcher_do_without(struct watcher *w)
+{
+	if (w->primary && w->is_readonly) {
+		watcher_ask_role(w, w->primary);
+		return;
+	}
+	if (!w->warned)
+		log_warning("sentinels_silent master=%s reason=%s", w->settings.master,
+		            QUOTE_STR(buf_head(&w->why)));
+	w->warned = true;
+	if (!w->primary)
+		watcher_tell(w, false);
+	watcher_end_round(w, AGAIN_SECONDS);
+}
+
+static void watcher_ask_next(struct watcher *w)
+{
+	struct buf commands = BUF_INIT;
+	struct address address;
+	int rc;
+
+	w->asked = sentinels_next(&w->sentinels);
+	if (!w->asked) {
+		watcher_do_without(w);
+		return;
+	}
+	rc = address_parse(&address, w->asked);
+	HASP_ASSERT(rc == 0);
+	sentinel_write_commands(&commands, w->settings.master);
+	query_start(&w->query, &address, w->settings.sentinel_user,
+	            w->settings.sentinel_password, buf_slice(&commands), SENTINEL_COMMANDS,
+	            w->settings.timeout_ms);
+	buf_release(&commands);
+}
+
+static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a)
+{
+	if (!sentinels_take(&w->sentinels, a)) {
+		(void)watcher_set_why(w, w->asked, "it does not know of the last failover");
+		watcher_ask_next(w);
+		return;
+	}
+	watcher_listen(w, w->sentinels.names[0]);
+	if (w->primary && strcmp(w->primary, a->name) != 0)
+		watcher_lose(w, a->name, "it is the new one, and has not yet said so itself");
+	watcher_ask_role(w, a->name);
+}
+
+static void watcher_on_sentinel(struct watcher *w, redisReply *const *replies, const char *why)
+{
+	struct sentinel_answer a = { .nothers = 0 };
+
+	if (replies && sentinel_read(&a, replies, &why) == 0) {
+		watcher_on_answer(w, &a);
+	} else {
+		(void)watcher_set_why(w, w->asked, why);
+		watcher_ask_next(w);
+	}
+	sentinel_answer_fini(&a);
+}
+
+void watcher_on_replies(void *arg, redisReply *const *replies, const char *why)
+{
+	struct watcher *w = arg;
+
+	if (w->asked)
+		watcher_on_sentinel(w, replies, why);
+	else
+		watcher_on_role(w, replies, why);
+}
+
+/* --- rounds ------------------------------------------------------------------------------- */
+
+void watcher_begin(struct watcher *w)
+{
+	unsigned alarms;
+
+	if (query_is_running(&w->query))
+		return;
+	alarms = atomic_exchange(&w->alarms, 0);
+	w->is_readonly = alarms & (1u << LINK_READONLY);
+	w->began_at = clock_now();
+	if (!w->settings.master) {
+		if (w->is_readonly)
+			watcher_ask_role(w, w->settings.address);
+		return;
+	}
+	sentinels_begin(&w->sentinels);
+	watcher_ask_next(w);
+}
+
+/* Not more often than that: the workers ask each time that they lose a link. At the end of a
+ * round, alarms that came meanwhile are looked at. */
+void watcher_begin_soon(struct watcher *w)
+{
+	double pause = w->settings.master ? AGAIN_SECONDS : ADDRESS_AGAIN_SECONDS;
+	double left = w->began_at + pause - clock_now();
+
+	if (!query_is_running(&w->query))
+		watcher_begin_in(w, left > 0 ? left : 0);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * watcher: a thread of its own that finds out which server is the primary, for all workers.
+ *
+ *             .--- poll, +switch-master, watcher_ask() ---.
+ *             v                                           |
+ *   ask the sentinels in turn --> another one? on_primary(none) --> ROLE says master?
+ *             ^                                                      |          |
+ *             '--- no sentinel answers, not a master: soon again ----'          v
+ *                                                                     on_primary(address)
+ *
+ * Where the configuration has one address, there is nothing to find. But that may lead to
+ * another server than before, so it is asked for its role when a worker alarms it.
+ */
+#ifndef HASP_UPSTREAM_WATCHER_H
+#define HASP_UPSTREAM_WATCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "upstream/link.h"
+
+struct watcher;
+
+/* What the configuration says; copied. */
+struct watcher_settings {
+	const char *master; /* its name at the sentinels; NULL: there are none */
+	char *const *sentinels; /* addresses; at least one if there is a master */
+	size_t nsentinels;
+	const char *address; /* of the one server, if there is no master */
+	const char *user, *password; /* at servers; NULL: none */
+	const char *sentinel_user, *sentinel_password; /* at sentinels; NULL: none */
+	int64_t timeout_ms; /* for one question; > 0 */
+};
+
+/* What is known of the primary. Valid during the call. */
+struct found_primary {
+	const char *master; /* its name; NULL: there are no sentinels */
+	const char *address; /* HOST:PORT; NULL: there is no primary now */
+	const char *why; /* why there is none */
+	bool anew; /* links to it that are open may lead to another server */
+};
+
+/* `on_primary` is called on the watcher's thread, whenever something has changed. */
+struct watcher *watcher_new(void (*on_primary)(void *arg, const struct found_primary *p),
+                            void *arg);
+/* Starts the thread. Returns 0, else an errno: then there is none. */
+int watcher_start(struct watcher *w) __attribute__((warn_unused_result));
+/* Ends the thread: from then on `on_primary` is not called. */
+void watcher_stop(struct watcher *w);
+/* After watcher_stop(), or without a thread, when nobody calls its functions any more. */
+void watcher_free(struct watcher *w);
+
+/* From any thread: the configuration is there, or has changed. What is known of the primary is
+ * told anew. */
+void watcher_use(struct watcher *w, const struct watcher_settings *s);
+
+/* From any thread, as often as one likes: is it still the primary? */
+void watcher_ask(struct watcher *w, enum link_alarm alarm);
+
+#endif

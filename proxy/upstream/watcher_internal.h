@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * watcher_internal: what the watcher's rounds of questions (watcher.c) and its thread
+ * (watcher_thread.c) share.
+ */
+#ifndef HASP_UPSTREAM_WATCHER_INTERNAL_H
+#define HASP_UPSTREAM_WATCHER_INTERNAL_H
+
+#include <ev.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "net/mailbox.h"
+#include "net/resolve.h"
+#include "net/stream.h"
+#include "upstream/query.h"
+#include "upstream/sentinels.h"
+#include "upstream/subscriber.h"
+#include "upstream/watcher.h"
+
+struct watcher {
+	pthread_t thread;
+	struct ev_loop *loop;
+	struct mailbox mailbox;
+	struct stream_flusher flusher;
+	struct resolver *resolver;
+	char *scratch;
+	struct link_env links; /* of `query` */
+	struct link_env told_links; /* of `told` */
+	struct ev_check check;
+	struct ev_timer timer; /* the next round */
+	struct query query;
+	struct subscriber *told; /* at the sentinel that answered last; NULL: none did */
+	struct sentinels sentinels;
+	struct watcher_settings settings; /* its own copy */
+	/* Of the round that is under way: */
+	const char *asked; /* the sentinel; NULL: `candidate` */
+	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
+	bool is_readonly; /* LINK_READONLY was why */
+	double began_at;
+	/* What was told last: */
+	char *primary; /* NULL: there is none */
+	struct buf why; /* why there is none; a string */
+	bool warned; /* it was logged that there is none, or that no sentinel answers */
+	_Atomic unsigned alarms; /* bits by enum link_alarm, not looked at yet */
+	void (*on_primary)(void *arg, const struct found_primary *p);
+	void *arg;
+};
+
+/* Tells what is known; `anew` as in struct found_primary. */
+void watcher_tell(struct watcher *w, bool anew);
+/* `who` said `why`, or it was said of that server. Returns whether that is news. */
+bool watcher_set_why(struct watcher *w, const char *who, const char *why);
+
+/* A round, at once; or as soon as it may be. Harmless during a round. */
+void watcher_begin(struct watcher *w);
+void watcher_begin_soon(struct watcher *w);
+/* Of `query`. */
+void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
+
+#endif

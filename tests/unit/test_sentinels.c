@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which sentinels are asked, in which order, and which of their answers counts.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "upstream/sentinels.h"
+
+static int set_up(void **state)
+{
+	char *names[] = { "a:1", "b:2", "c:3" };
+	struct sentinels *s = malloc(sizeof(*s));
+
+	sentinels_init(s, names, 3);
+	*state = s;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	sentinels_fini(*state);
+	free(*state);
+	return 0;
+}
+
+/* Asks until `name` is the one. */
+static void ask(struct sentinels *s, const char *name)
+{
+	const char *asked;
+
+	sentinels_begin(s);
+	do
+		asked = sentinels_next(s);
+	while (asked && strcmp(asked, name) != 0);
+	assert_non_null(asked);
+}
+
+static bool take(struct sentinels *s, int64_t epoch, const char *other)
+{
+	struct sentinel_answer a = { .epoch = epoch, .nothers = other ? 1 : 0 };
+
+	a.others[0] = (char *)other;
+	return sentinels_take(s, &a);
+}
+
+static void assert_order(const struct sentinels *s, const char *const *names, size_t n)
+{
+	assert_int_equal(s->n, n);
+	for (size_t i = 0; i < n; i++)
+		assert_string_equal(s->names[i], names[i]);
+}
+
+static void they_are_asked_in_turn_each_once(void **state)
+{
+	struct sentinels *s = *state;
+
+	for (int round = 0; round < 2; round++) {
+		sentinels_begin(s);
+		assert_string_equal(sentinels_next(s), "a:1");
+		assert_string_equal(sentinels_next(s), "b:2");
+		assert_string_equal(sentinels_next(s), "c:3");
+		assert_null(sentinels_next(s));
+	}
+}
+
+static void the_one_that_answers_is_asked_first_the_next_time(void **state)
+{
+	struct sentinels *s = *state;
+
+	ask(s, "b:2");
+	assert_true(take(s, 0, NULL));
+	assert_order(s, (const char *[]){ "b:2", "a:1", "c:3" }, 3);
+}
+
+static void those_that_it_names_are_asked_too_and_only_as_long_as_one_does(void **state)
+{
+	struct sentinels *s = *state;
+
+	ask(s, "a:1");
+	assert_true(take(s, 0, "d:4"));
+	assert_order(s, (const char *[]){ "a:1", "b:2", "c:3", "d:4" }, 4);
+	ask(s, "d:4");
+	assert_true(take(s, 0, "b:2"));
+	assert_order(s, (const char *[]){ "d:4", "a:1", "b:2", "c:3" }, 4);
+	ask(s, "c:3");
+	assert_true(take(s, 0, NULL));
+	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
+}
+
+static void there_is_a_limit_to_those_that_are_named(void **state)
+{
+	struct sentinels *s = *state;
+	struct sentinel_answer a = { .nothers = SENTINELS_MAX };
+	char names[SENTINELS_MAX][8];
+
+	for (int i = 0; i < SENTINELS_MAX; i++) {
+		a.others[i] = names[i];
+		snprintf(names[i], sizeof(names[i]), "x:%d", i + 1);
+	}
+	ask(s, "a:1");
+	assert_true(sentinels_take(s, &a));
+	assert_int_equal(s->n, SENTINELS_MAX);
+}
+
+static void one_that_tells_of_an_earlier_failover_does_not_count(void **state)
+{
+	struct sentinels *s = *state;
+
+	ask(s, "a:1");
+	assert_true(take(s, 7, NULL));
+	ask(s, "a:1");
+	assert_false(take(s, 6, NULL));
+	assert_string_equal(sentinels_next(s), "b:2");
+	assert_true(take(s, 7, NULL));
+	ask(s, "b:2");
+	assert_true(take(s, 8, NULL));
+}
+
+/* In the rounds to come, too: it does not become most of them by being asked often. */
+static void nor_does_it_when_it_is_asked_again(void **state)
+{
+	struct sentinels *s = *state;
+
+	ask(s, "a:1");
+	assert_true(take(s, 7, NULL));
+	for (int i = 0; i < 5; i++) {
+		ask(s, "c:3");
+		assert_false(take(s, 6, NULL));
+	}
+}
+
+static void when_most_of_them_count_anew_they_are_right(void **state)
+{
+	struct sentinels *s = *state;
+
+	ask(s, "a:1");
+	assert_true(take(s, 7, NULL));
+	ask(s, "a:1");
+	assert_false(take(s, 0, NULL));
+	sentinels_next(s);
+	assert_true(take(s, 0, NULL));
+	assert_int_equal(s->epoch, 0);
+}
+
+/* --- what they answer ----------------------------------------------------------------------
+ */
+
+/* Reads `text`, the replies one after the other. */
+static int read_replies(struct sentinel_answer *a, const char *text, const char **why)
+{
+	redisReader *reader = redisReaderCreate();
+	redisReply *replies[SENTINEL_COMMANDS];
+	int rc;
+
+	assert_int_equal(redisReaderFeed(reader, text, strlen(text)), REDIS_OK);
+	for (size_t i = 0; i < SENTINEL_COMMANDS; i++) {
+		assert_int_equal(redisReaderGetReply(reader, (void **)&replies[i]), REDIS_OK);
+		assert_non_null(replies[i]);
+	}
+	rc = sentinel_read(a, replies, why);
+	for (size_t i = 0; i < SENTINEL_COMMANDS; i++)
+		freeReplyObject(replies[i]);
+	redisReaderFree(reader);
+	return rc;
+}
+
+#define NAMED(host, port) "*2\r\n" host port
+#define HOST "$8\r\n10.0.0.1\r\n"
+#define PORT "$4\r\n6379\r\n"
+#define EPOCH "*4\r\n$4\r\nname\r\n$1\r\nm\r\n$12\r\nconfig-epoch\r\n$2\r\n12\r\n"
+#define NOBODY "*0\r\n"
+
+static void a_primary_has_an_address_and_an_epoch(void **state)
+{
+	struct sentinel_answer a;
+	const char *why;
+
+	(void)state;
+	assert_int_equal(read_replies(&a, NAMED(HOST, PORT) EPOCH NOBODY, &why), 0);
+	assert_string_equal(a.name, "10.0.0.1:6379");
+	assert_int_equal(a.epoch, 12);
+	assert_int_equal(a.nothers, 0);
+	assert_int_equal(read_replies(&a, NAMED("$3\r\n::1\r\n", PORT) EPOCH NOBODY, &why), 0);
+	assert_string_equal(a.name, "[::1]:6379");
+}
+
+static void other_sentinels_have_addresses(void **state)
+{
+	struct sentinel_answer a;
+	const char *why;
+
+	(void)state;
+	assert_int_equal(read_replies(&a,
+	                              NAMED(HOST, PORT) EPOCH "*2\r\n"
+	                                                      "*4\r\n$2\r\nip\r\n" HOST
+	                                                      "$4\r\nport\r\n$5\r\n26379\r\n"
+	                                                      "*2\r\n$4\r\nname\r\n$1\r\nx\r\n",
+	                              &why),
+	                 0);
+	assert_int_equal(a.nothers, 1);
+	assert_string_equal(a.others[0], "10.0.0.1:26379");
+	sentinel_answer_fini(&a);
+}
+
+static void what_names_no_primary_is_told(void **state)
+{
+	static const struct {
+		const char *reply, *why;
+	} cases[] = {
+		{ "*-1\r\n", "it does not know that name" },
+		{ "-NOAUTH Authentication required.\r\n", "NOAUTH Authentication required." },
+		{ "*1\r\n" HOST, "its answer is not understood" },
+		{ NAMED(HOST, "$1\r\nx\r\n"), "its answer is not understood" },
+		{ NAMED("$0\r\n\r\n", PORT), "its answer is not understood" },
+		{ NAMED(":1\r\n", PORT), "its answer is not understood" },
+		{ "+OK\r\n", "its answer is not understood" },
+	};
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct sentinel_answer a;
+		const char *why;
+		snprintf(text, sizeof(text), "%s-ERR x\r\n-ERR y\r\n", cases[i].reply);
+		assert_int_equal(read_replies(&a, text, &why), -1);
+		if (cases[i].reply[0] != '-')
+			assert_string_equal(why, cases[i].why);
+		sentinel_answer_fini(&a);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(they_are_asked_in_turn_each_once),
+		TEST(the_one_that_answers_is_asked_first_the_next_time),
+		TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does),
+		TEST(there_is_a_limit_to_those_that_are_named),
+		TEST(one_that_tells_of_an_earlier_failover_does_not_count),
+		TEST(nor_does_it_when_it_is_asked_again),
+		TEST(when_most_of_them_count_anew_they_are_right),
+		cmocka_unit_test(a_primary_has_an_address_and_an_epoch),
+		cmocka_unit_test(other_sentinels_have_addresses),
+		cmocka_unit_test(what_names_no_primary_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
