@@ -201,7 +201,8 @@ static void find_rules(struct context *x, struct lock_keys *k)
 
 bool lock_value_matters(const struct rule *rule)
 {
-	return rule->mode == MODE_ENFORCE && rule->owner == OWNER_VALUE;
+	return rule->mode == MODE_ENFORCE && rule->owner == OWNER_VALUE &&
+	       rule->foreign_del == FOREIGN_REFUSE;
 }
 
 /* NULL: it reads no such lock. */
@@ -261,7 +262,7 @@ static void find_value(const struct context *x, struct lock_key *key)
 	if (facts->rule != RULE_DEL && facts->rule != RULE_CHECK && facts->rule != RULE_EXPIRE)
 		return;
 	key->foreign = what == SEEN_NOTHING && facts->writes != WRITES_EXPIRY &&
-	               key->rule->foreign_del == FOREIGN_REFUSE;
+	               lock_value_matters(key->rule);
 	if (facts->rule != RULE_EXPIRE)
 		key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }

@@ -10,7 +10,7 @@
 /* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, under their configured names. */
 struct decision lock_decide_verb(struct context *x);
 
-/* Under the rule, is a DEL compared with the value that the connection has stored or read? */
+/* Under the rule, must a DEL come from a connection that knows the lock's value? */
 bool lock_value_matters(const struct rule *rule);
 /* The request, which reads values, is passed: what it reads of such locks is remembered. */
 void lock_note_read(struct context *x, struct decision *d);

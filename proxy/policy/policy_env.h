@@ -35,7 +35,7 @@ struct policy_env {
 	struct observers *observers; /* all workers'; lock/observe/observation.h */
 	struct observed_rules *observed; /* those of `config` */
 	bool rules_wait; /* a rule of `config` has `wait` */
-	bool values_matter; /* one in mode enforce has owner = value */
+	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
 	bool own_keys_protected; /* clients may not write hasp:* */
 	uint64_t generation; /* changes with `config`, and with what COMMAND says */

@@ -39,26 +39,8 @@ def test_stranger_deletes_where_that_is_allowed(pair, plain, command):
     assert not plain.exists(KEY)
 
 
-FOREIGN = pytest.mark.parametrize("foreign_del", ["refuse", "allow"])
-
-
-@FOREIGN
-@DELETE
-def test_late_del_does_not_remove_the_next_lock(pair, plain, command, foreign_del):
-    """Somebody else has deleted its lock meanwhile, or its lease is over."""
-    one, other = pair(by_value(foreign_del=foreign_del))
-    assert one.call("SET", KEY, "uuid-1", "NX") == OK
-    if foreign_del == "refuse":
-        assert other.call("GET", KEY) == bulk("uuid-1")
-    assert other.call(command, KEY) == ONE
-    assert other.call("SET", KEY, "uuid-2", "NX") == OK
-    assert one.call(command, KEY) == ZERO
-    assert plain.get(KEY) == "uuid-2"
-
-
-@FOREIGN
-def test_late_del_of_an_expired_lock_does_not_remove_the_next_one(pair, plain, foreign_del):
-    one, other = pair(by_value(foreign_del=foreign_del))
+def test_late_del_of_an_expired_lock_does_not_remove_the_next_one(pair, plain):
+    one, other = pair(by_value(foreign_del="allow"))
     assert one.call("SET", KEY, "uuid-1", "NX", "PX", 60_000) == OK
     plain.delete(KEY)  # as its expiry would
     assert other.call("SET", KEY, "uuid-2", "NX") == OK
@@ -66,22 +48,12 @@ def test_late_del_of_an_expired_lock_does_not_remove_the_next_one(pair, plain, f
     assert plain.get(KEY) == "uuid-2"
 
 
-def test_value_that_was_read_is_compared_where_any_may_delete(pair, plain):
+def test_connections_of_a_pool_release_for_each_other(pair, plain):
+    """Each has stored a value, which another one has deleted, or itself."""
     one, other = pair(by_value(foreign_del="allow"))
-    assert one.call("SET", KEY, "uuid-1", "NX") == OK
-    assert other.call("GET", KEY) == bulk("uuid-1")
-    plain.set(KEY, "uuid-2", px=60_000)
-    assert other.call("DEL", KEY) == ZERO
-    assert other.call("GET", KEY) == bulk("uuid-2")
-    assert other.call("DEL", KEY) == ONE
-
-
-def test_who_has_deleted_its_lock_may_delete_another_s_again(pair, plain):
-    """As connections of a pool, of which each takes and releases for all."""
-    one, other = pair(by_value(foreign_del="allow"))
-    assert (one.call("SET", KEY, "uuid-1", "NX"), one.call("DEL", KEY)) == (OK, ONE)
-    assert other.call("SET", KEY, "uuid-2", "NX") == OK
-    assert one.call("DEL", KEY) == ONE
+    for taker, releaser in ((one, other), (other, one), (one, one), (other, one)):
+        assert taker.call("SET", KEY, "uuid", "NX") == OK
+        assert releaser.call("DEL", KEY) == ONE
     assert not plain.exists(KEY)
 
 

@@ -201,7 +201,7 @@ class Model:
         if argv[0] in ("GET", "MGET"):
             for key in argv[1:]:
                 rule = self.rule(key)
-                if rule and rule.owner == "value" and not reply.startswith(b"-"):
+                if rule and rule.owner == "value" and not rule.foreign and not reply.startswith(b"-"):
                     client.seen.pop(key, None)
                     value = self.string(key)
                     if value is not None:
@@ -338,8 +338,11 @@ class Model:
             gone.append(key)
         reply = self.raw(argv[0], *gone) if gone else ZERO
         if integer(reply):
-            for key in keys:
-                client.stored.pop(key, None)
+            # Of several keys it is not known which went. One that did is nobody's: a connection of a
+            # pool may have released what another one had taken.
+            for each in self.clients if len(argv) == 2 else [client]:
+                for key in keys:
+                    each.stored.pop(key, None)
         return reply
 
     do_unlink = do_del

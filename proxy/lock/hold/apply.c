@@ -105,23 +105,17 @@ static bool may_end(const struct hold *hold, const struct hold_owner *o,
 	return hold->owner == o || hold->learnt_at <= p->sent_at;
 }
 
-/* Under owner = value another connection may have stored what is gone now. It has the lock no
- * more; but its own DEL, which may yet come, is about that value and not about the next one. */
+/* Under owner = value another connection may have stored it: pools do so. Its next DEL of this
+ * key is not about that value. */
 static void apply_gone(struct holds *h, const struct hold_owner *o,
                        const struct pending_lock *p, int db)
 {
 	struct hold *next = hold_first(h, db, p->keys[0]), *hold;
-	struct slice value;
 
 	while ((hold = next)) {
 		next = hold_next(hold);
-		if (hold->kind != LOCK_KIND_VALUE || !may_end(hold, o, p))
-			continue;
-		if (hold->owner != o &&
-		    seen_values_find(hold->owner->seen, db, p->keys[0], &value) == SEEN_NOTHING)
-			seen_values_put(&hold->owner->seen, db, p->keys[0], SEEN_VALUE,
-			                hold->token);
-		hold_free(hold);
+		if (hold->kind == LOCK_KIND_VALUE && may_end(hold, o, p))
+			hold_free(hold);
 	}
 }
 
