@@ -99,6 +99,13 @@ static void who_waits_anywhere_listens_everywhere(void **state)
 	client_leave(c);
 }
 
+static void scripts_see_by_its_number_that_a_worker_listens_to_several(void **state)
+{
+	struct fixture *t = *state;
+
+	assert_int_equal(waiters_ticket(t->f.all).p[0], 'n');
+}
+
 static void only_the_node_of_the_lock_has_to_be_heard(void **state)
 {
 	struct fixture *t = *state;
@@ -307,6 +314,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(who_waits_anywhere_listens_everywhere),
+		TEST(scripts_see_by_its_number_that_a_worker_listens_to_several),
 		TEST(only_the_node_of_the_lock_has_to_be_heard),
 		TEST(what_a_node_refuses_concerns_its_locks),
 		TEST(newcomers_wait_for_the_places_at_their_own_node),

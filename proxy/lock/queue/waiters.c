@@ -171,6 +171,9 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	random_bytes(&number, sizeof(number));
 	snprintf(all->channel, sizeof(all->channel), CHANNEL_PREFIX "%016" PRIx64, number);
 	all->number = all->channel + strlen(CHANNEL_PREFIX);
+	/* So that scripts know that it listens to several nodes: await_worker.lua. */
+	if (!topology->only)
+		all->channel[strlen(CHANNEL_PREFIX)] = 'n';
 	all->timers = timers;
 	all->hooks = (struct queue_hooks){
 		.on_line_timer = line_probe_on_timer,

@@ -13,7 +13,8 @@
 --
 -- The proof covers all that is behind it but `woken`, see wake.lua; what has none of this hasp
 -- process is not believed.
--- The ticket names one try of one client, and begins with its worker's number, up to the dash. The
+-- The ticket names one try of one client, and begins with its worker's number, up to the dash; see
+-- await_worker.lua for what a first letter `n` means. The
 -- kind says what to write when the lock is handed off:
 --
 --     h   the verbs' layout `count`: a hash {token: holds}
@@ -24,6 +25,7 @@
 --
 -- `until` is the end of a lease that the application named as a date, else 0.
 -- The lock's record, `<token> <fencing token or -> <ticket>`, remembers the acquisition.
+-- include await_worker
 -- include is_present
 -- include offer
 -- include parse_waiter
@@ -59,6 +61,8 @@ local function hand_off(lock, record, queue, side, counter, owner)
 			else
 				outcome = wake(queue, entry, waiter, now_ms, owner ~= nil)
 			end
+		elseif waiter and deaf[waiter.worker] == true and waiter.deadline_ms > now_ms then
+			outcome = await_worker(queue, entry, waiter, now_ms, deaf, owner ~= nil)
 		end
 		if outcome == 'refused' or outcome == 'woken' then
 			return false

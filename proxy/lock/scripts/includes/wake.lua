@@ -7,6 +7,7 @@
 --     absent    it was woken, and did not come
 --     deaf      its worker does not listen
 --     refused   this user may not publish
+-- include mark_woken
 local function wake(queue, entry, waiter, now_ms, is_held)
 	if waiter.woken_ms > 0 and not is_held then
 		return math.abs(now_ms - waiter.woken_ms) > 3000 and 'absent' or 'woken'
@@ -20,10 +21,7 @@ local function wake(queue, entry, waiter, now_ms, is_held)
 		return 'deaf'
 	end
 	if not is_held then
-		local woken_ms = string.format('%.0f', now_ms)
-		redis.call('ZADD', queue, redis.call('ZSCORE', queue, entry), waiter.ticket .. ' '
-			.. waiter.proof .. ' ' .. woken_ms .. ' ' .. waiter.terms)
-		redis.call('ZREM', queue, entry)
+		mark_woken(queue, entry, waiter, now_ms)
 	end
 	return 'woken'
 end
