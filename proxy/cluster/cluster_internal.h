@@ -19,6 +19,7 @@
  *   lane.c              a session's links to the nodes
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
  *   block_exchange.c    transactions: requests; replies are block_replies.c, block_part.c
+ *   pubsub.c            subscriptions
  *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
  *   entry.c             entries, parts, and the order of the replies
@@ -42,6 +43,7 @@
 #include "cluster/cluster.h"
 #include "cluster/plan.h"
 #include "cluster/primaries.h"
+#include "cluster/subscriptions.h"
 #include "net/watch.h"
 #include "resp/request.h"
 #include "resp/view.h"
@@ -98,6 +100,7 @@ struct cluster_part {
 	double retry_at; /* clock; in PART_RETRY */
 	bool follows_ping; /* a PING goes before it: then it speaks of all that was written */
 	const char *why; /* no node took it; a literal */
+	struct acks acks; /* its reply is these */
 	struct block_part *block; /* it belongs to a transaction, or to WATCH; NULL: no */
 	struct buf request; /* the bytes, to be sent again */
 	struct buf reply; /* the whole reply, if the entry has `merge` */
@@ -248,6 +251,7 @@ struct lane {
 	unsigned replays_due; /* answers to replay_send() */
 	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
 	bool own; /* the link is nobody else's */
+	struct subscriptions subscriptions; /* of the link */
 	bool in_frame, in_push; /* bytes of a frame, of a push came, and not its end */
 };
 
@@ -257,6 +261,8 @@ struct lane *lane_get(struct cluster_session *s, struct node *n);
 void lane_send(struct lane *l, struct cluster_part *p);
 /* A command's reply is discarded, and a fault of it ends the session: for replay.c. */
 void lane_send_replay(struct lane *l, struct slice request);
+/* RESET ends all subscriptions. */
+void lanes_forget_subscriptions(struct cluster_session *s);
 /* The same of one whose reply says nothing; not if the lane is not ready. */
 void lane_send_discarded(struct lane *l, struct slice request);
 /* The same on all other lanes of the session than the part's, that are ready. */
@@ -364,6 +370,7 @@ struct cluster_session {
 	unsigned block_serial; /* of the transaction, or the next one; from 1 on */
 	unsigned block_moved; /* this one was redirected behind its EXEC; 0: none was */
 	uint8_t proto; /* 2 or 3 */
+	bool subscribed; /* one of the lanes is */
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
 	bool shut; /* the client sends no more */
@@ -397,6 +404,13 @@ void session_push(struct cluster_session *s, struct slice bytes);
 void session_wake(struct cluster_session *s);
 /* A part cannot be sent: dispatch_due() will be called. */
 void session_trouble(struct cluster_session *s);
+
+/* --- subscriptions ------------------------------------------------------------------------ */
+
+/* Takes a request that is about subscriptions, or is refused because of them. False: it is not.
+ */
+bool pubsub_take(struct cluster_session *s, const struct command *c,
+                 const struct resp_view *req, struct slice bytes);
 
 /* --- several nodes ----------------------------------------------------------------------- */
 

@@ -91,6 +91,9 @@ static void put_on_link(struct lane *l, struct cluster_part *p)
 	}
 	if (p->block)
 		put_behind(l, p);
+	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */
+	if (p->acks.of)
+		link_watch(link, true);
 	link_expect(&l->user, part_flags(p), p);
 	link_queue(link, buf_slice(&p->request));
 }
@@ -192,11 +195,13 @@ static void lane_end(struct lane *l, const char *why, const char *held_why)
 	struct cluster_session *s = l->session;
 	const struct slot_map *map = s->cluster->how.map;
 	const char *address = slot_map_address(map, l->node);
-	bool breaks = l->nsent || l->replays_due || s->stream_lane == l;
+	bool breaks = l->nsent || l->replays_due || s->stream_lane == l ||
+	              subscriptions_any(&l->subscriptions);
 	char reason[512];
 
 	lane_set_state(l, LANE_CLOSED);
 	l->nsent = 0;
+	l->subscriptions = (struct subscriptions){ 0 };
 	l->replays_due = 0;
 	s->cluster->how.refresh(s->cluster->how.arg);
 	if (s->block_lane == l)
@@ -221,6 +226,14 @@ static void lane_drop(struct lane *l, const char *why)
 /* --- the link's callbacks
  * ---------------------------------------------------------------------- */
 
+/* Whose reply comes next; NULL: none is due, or nobody wants it. */
+static struct cluster_part *head_part(struct lane *l)
+{
+	void *tag = link_head(&l->user);
+
+	return part_behind(tag) ? NULL : tag;
+}
+
 static void lane_on_bytes(void *owner, struct slice bytes)
 {
 	struct lane *l = owner;
@@ -236,7 +249,9 @@ static void lane_on_bytes(void *owner, struct slice bytes)
 	if (!l->in_frame)
 		l->in_push = *bytes.p == '>';
 	l->in_frame = true;
-	p = l->in_push ? NULL : l->error ? l->error : link_head(&l->user);
+	p = l->error && !l->in_push ? l->error : head_part(l);
+	if (l->in_push && p && !p->acks.of)
+		p = NULL;
 	if (p)
 		part_on_bytes(p, bytes);
 	else
@@ -299,12 +314,41 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 	return true;
 }
 
+static void note_subscriptions(struct cluster_session *s)
+{
+	s->subscribed = false;
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
+		if (subscriptions_any(
+			    &container_of(at, struct lane, in_session)->subscriptions))
+			s->subscribed = true;
+}
+
+void lanes_forget_subscriptions(struct cluster_session *s)
+{
+	s->subscribed = false;
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
+		container_of(at, struct lane, in_session)->subscriptions =
+			(struct subscriptions){ 0 };
+}
+
 static bool lane_on_frame(void *owner, const struct reply_scan *frame)
 {
 	struct lane *l = owner;
 
+	struct cluster_part *p = head_part(l);
+	struct resp_reply r = { .type = '>' };
+	bool out_of_band, ended;
+
 	l->in_frame = l->in_push = false;
-	return frame->reply.type == '>';
+	out_of_band = subscriptions_frame(&l->subscriptions, frame, p ? &p->acks : NULL,
+	                                  l->session->proto == 3, &ended);
+	if (ended) {
+		note_subscriptions(l->session);
+		link_drop_head(l->user.link);
+		l->nsent--;
+		part_on_reply(p, &r, SLICE_NONE);
+	}
+	return out_of_band;
 }
 
 static void lane_on_stream(void *owner, void *tag)

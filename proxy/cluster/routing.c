@@ -36,9 +36,6 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		entry_answer_new(s, SLICE_LIT("-ERR hasp: a replica cannot be fed by a whole "
 		                              "cluster\r\n"));
 		return true;
-	case SESSION_SUBSCRIBE:
-	case SESSION_PSUBSCRIBE:
-	case SESSION_SSUBSCRIBE:
 		entry_answer_new(
 			s, SLICE_LIT("-ERR hasp: this command is not possible in front of "
 		                     "a cluster\r\n"));
@@ -101,12 +98,14 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	bool taken;
 
 	/* As most requests are. */
-	if (c && s->block.state == BLOCK_NONE && command_single_key(c) && req->argc > 1 &&
-	    !c->facts.session && c->facts.cluster == CLUSTER_KEYS) {
+	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
+	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS) {
 		send_one(s, slot_of_key(req->argv[1]), bytes);
 		return true;
 	}
 	if (block_exchange_take(s, c, req, bytes))
+		return true;
+	if (c && pubsub_take(s, c, req, bytes))
 		return true;
 	if (c && session_command_take(s, c, req, bytes, &taken))
 		return taken;

@@ -61,12 +61,13 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 		return;
 	if (kind == REPLAY_HELLO)
 		s->proto = hello_proto(s->cluster, request);
-	else if (kind == REPLAY_RESET)
+	if (kind == REPLAY_RESET) {
 		s->proto = 2;
-	if (kind == REPLAY_RESET)
+		lanes_forget_subscriptions(s);
 		replay_fini(&s->replay);
-	else
+	} else {
 		replay_add(&s->replay, kind, request);
+	}
 	lanes_send_replay(s, p, request);
 }
 

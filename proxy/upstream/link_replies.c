@@ -222,14 +222,15 @@ static struct link_user *skip_plain(struct link *l, const char *p, size_t n, siz
 	return u;
 }
 
-/* The reply that is being read ended at `p`, after `used` bytes of this read. */
+/* The reply that is being read ended at `p` (on_frame() may be asked about it), after `used`
+ * bytes of this read. */
 static void on_reply_end(struct link *l, struct segment *g, const char *p, size_t used,
                          bool is_whole)
 {
 	struct slice tail = slice_of(p - used, used);
 
 	notify_early(l);
-	if (is_notified(&l->reply))
+	if (is_notified(&l->reply) || l->watched || l->scan.reply.type == '>')
 		forward_segment(l, g, p);
 	end_reply(l, is_whole ? tail : SLICE_NONE);
 }

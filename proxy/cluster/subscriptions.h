@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * subscriptions: what one connection has subscribed to, as its acknowledgements tell. Each
+ * channel of a SUBSCRIBE is acknowledged by a frame of its own, in RESP3 by a push; there is no
+ * other reply. Source: https://redis.io/docs/manual/pubsub/
+ */
+#ifndef HASP_CLUSTER_SUBSCRIPTIONS_H
+#define HASP_CLUSTER_SUBSCRIPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "commands/command.h"
+#include "resp/reply.h"
+
+/* How many of each kind. All zero: none. */
+struct subscriptions {
+	uint32_t channels, patterns, shards;
+};
+
+static inline bool subscriptions_any(const struct subscriptions *s)
+{
+	return s->channels || s->patterns || s->shards;
+}
+
+/* The acknowledgements that a request waits for. All zero: it waits for none. */
+struct acks {
+	enum command_session of; /* SESSION_SUBSCRIBE, or one of its like; 0: none */
+	size_t due; /* 0: one for each that is subscribed, or one if none is */
+};
+
+/* Those of a command with so many arguments, its name included. Not `of`: it is no such one. */
+struct acks acks_of(const struct command *c, size_t argc);
+
+/* A frame came on the connection. `head`: what the oldest request waits for; NULL: there is
+ * none. `resp3`: that is spoken there. Returns whether the frame answers no request by itself;
+ * *ended: it was the last acknowledgement of `head`. */
+bool subscriptions_frame(struct subscriptions *s, const struct reply_scan *frame,
+                         struct acks *head, bool resp3, bool *ended);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Subscriptions in front of a cluster. The user of the virtual link sees the frames as they
+ * come; it is told of no replies here, so it expects none of those that subscribe.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define SUBSCRIBE "*3\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n$1\r\nb\r\n"
+#define UNSUBSCRIBE "*1\r\n$11\r\nUNSUBSCRIBE\r\n"
+#define SSUBSCRIBE_FOO "*2\r\n$10\r\nSSUBSCRIBE\r\n$3\r\nfoo\r\n"
+#define SSUBSCRIBE_BAR "*2\r\n$10\r\nSSUBSCRIBE\r\n$3\r\nbar\r\n"
+#define SUNSUBSCRIBE "*1\r\n$12\r\nSUNSUBSCRIBE\r\n"
+#define PING "*1\r\n$4\r\nPING\r\n"
+#define HELLO_3 "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"
+
+#define ACK(t, n, channel, i) t "3\r\n$9\r\nsubscribe\r\n$" n "\r\n" channel "\r\n:" i "\r\n"
+#define UNACK(channel, i) "*3\r\n$11\r\nunsubscribe\r\n$1\r\n" channel "\r\n:" i "\r\n"
+#define SACK(channel, i) "*3\r\n$10\r\nssubscribe\r\n$3\r\n" channel "\r\n:" i "\r\n"
+#define SUNACK(channel, i) "*3\r\n$12\r\nsunsubscribe\r\n$3\r\n" channel "\r\n:" i "\r\n"
+#define MESSAGE(t) t "3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n"
+
+#define REFUSED                                                                                \
+	"-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / "    \
+	"RESET are "                                                                           \
+	"allowed in this context\r\n"
+
+/* What comes is not to be looked at. */
+static int set_up(void **state)
+{
+	struct cluster_fixture *f;
+
+	(void)cluster_set_up(state);
+	f = *state;
+	link_make_opaque(f->link);
+	return 0;
+}
+
+static void the_home_node_acknowledges_each_channel(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SUBSCRIBE PING, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	assert_node_got_nothing(f, 0); /* it depends on the answer what becomes of it */
+	node_sends(f, 0, ACK("*", "1", "a", "1"));
+	assert_client_got(f, ACK("*", "1", "a", "1"));
+	node_sends(f, 0, MESSAGE("*") ACK("*", "1", "b", "2"));
+	assert_client_got(f, MESSAGE("*") ACK("*", "1", "b", "2"));
+	assert_node_got(f, 0, PING);
+	node_sends(f, 0, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+	assert_client_got(f, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+	node_sends(f, 0, MESSAGE("*"));
+	assert_client_got(f, MESSAGE("*"));
+}
+
+static void a_subscriber_of_resp2_gets_nothing_else(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SUBSCRIBE GET_FOO GET_BAR, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2") REFUSED REFUSED);
+	assert_node_got_nothing(f, 1);
+	client_sends(f, UNSUBSCRIBE GET_FOO, 0);
+	assert_node_got(f, 0, UNSUBSCRIBE);
+	node_sends(f, 0, UNACK("a", "1") UNACK("b", "0"));
+	assert_client_got(f, UNACK("a", "1") UNACK("b", "0"));
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "$-1\r\n");
+	assert_client_got(f, "$-1\r\n");
+}
+
+static void one_of_resp3_gets_replies_between_pushes(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, HELLO_3, 0);
+	assert_node_got(f, 0, HELLO_3);
+	node_sends(f, 0, "%0\r\n");
+	assert_client_got(f, "%0\r\n");
+	client_sends(f, SUBSCRIBE GET_BAR, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
+	assert_client_got(f, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
+	assert_node_got(f, 0, GET_BAR);
+	/* All in one read. */
+	node_sends(f, 0, MESSAGE(">") "$1\r\n1\r\n" MESSAGE(">"));
+	assert_client_got(f, MESSAGE(">") "$1\r\n1\r\n" MESSAGE(">"));
+}
+
+/* A push of one node does not take a reply of the same node along past another's. */
+static void pushes_do_not_disturb_the_order(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, HELLO_3, 0);
+	assert_node_got(f, 0, HELLO_3);
+	node_sends(f, 0, "%0\r\n");
+	assert_client_got(f, "%0\r\n");
+	client_sends(f, GET_FOO GET_BAR, 0);
+	assert_node_got(f, 1, HELLO_3);
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 1, "%0\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 0, MESSAGE(">") "$1\r\n2\r\n");
+	assert_client_got(f, MESSAGE(">"));
+	node_sends(f, 1, "$1\r\n1\r\n");
+	assert_client_got(f, "$1\r\n1\r\n$1\r\n2\r\n");
+}
+
+static void shard_channels_are_at_their_slots_nodes(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SSUBSCRIBE_FOO, 0);
+	assert_node_got(f, 1, SSUBSCRIBE_FOO);
+	node_sends(f, 1, SACK("foo", "1"));
+	client_sends(f, SSUBSCRIBE_BAR "*3\r\n$10\r\nSSUBSCRIBE\r\n$3\r\nfoo\r\n$3\r\nbar\r\n",
+	             0);
+	assert_node_got(f, 0, SSUBSCRIBE_BAR);
+	node_sends(f, 0, SACK("bar", "1"));
+	assert_client_got(
+		f, SACK("foo", "1") SACK(
+			   "bar",
+			   "1") "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+	client_sends(f, SUNSUBSCRIBE, 0);
+	assert_node_got(f, 0, SUNSUBSCRIBE);
+	assert_node_got(f, 1, SUNSUBSCRIBE);
+	node_sends(f, 0, SUNACK("bar", "0"));
+	node_sends(f, 1, SUNACK("foo", "0"));
+	turn_loop(f);
+	assert_int_equal(buf_len(&f->bytes), 2 * strlen(SUNACK("foo", "0")));
+	buf_clear(&f->bytes);
+	client_sends(f, GET_FOO, 0);
+	assert_node_got(f, 1, GET_FOO);
+}
+
+/* The client has to subscribe anew, and must know. */
+static void subscriptions_that_are_lost_end_the_link(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SUBSCRIBE, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	node_hangs_up(f, 0);
+	turn_loop(f);
+	assert_int_equal(f->ndown, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, cluster_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(the_home_node_acknowledges_each_channel),
+		TEST(a_subscriber_of_resp2_gets_nothing_else),
+		TEST(one_of_resp3_gets_replies_between_pushes),
+		TEST(pushes_do_not_disturb_the_order),
+		TEST(shard_channels_are_at_their_slots_nodes),
+		TEST(subscriptions_that_are_lost_end_the_link),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
