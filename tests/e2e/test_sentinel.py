@@ -2,30 +2,12 @@
 """Sentinels name the primary: hasp finds it, follows it, and leaves the old one at once."""
 
 import pytest
+from harness.failover import come_back, leave, until_followed
 from harness.resp import encode
 from harness.sentinel import NAME
 from harness.wait import until
 
 OK, VERBS = b"+OK\r\n", "[verbs]\n"
-
-
-def leave(sentinels, how):
-    """The primary goes away. Returns (old, new), when the sentinels name a new one."""
-    if how == "failover":
-        return sentinels.failover()
-    old = sentinels.until_stable()
-    {"kill": old.kill, "freeze": old.freeze}[how]()
-    return old, sentinels.until_moved_from(old)
-
-
-def come_back(sentinels, old, how):
-    {"kill": old.start, "freeze": old.thaw, "failover": lambda: None}[how]()
-    return sentinels.until_stable()
-
-
-def until_followed(hasp, new):
-    address = "%s:%d" % new.address
-    until(lambda: f"upstream_up address={address} " in hasp.log, "hasp to follow")
 
 
 def test_primary_is_found_by_its_name(start_hasp, sentinels):

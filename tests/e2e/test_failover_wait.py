@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""failover_wait with one address: clients wait for a Redis that restarts. And what becomes of
+clients when that Redis is a replica, or its address leads to another server than before.
+"""
+
+import pytest
+from harness import RedisServer, encode, until
+from harness.relay import Relay
+from harness.replies import OK, PONG
+
+
+def upstream(redis_server, wait):
+    return f"address = unix:{redis_server.unix}\nfailover_wait = {wait}"
+
+
+def test_clients_wait_for_a_redis_that_restarts(start_hasp, redis_server):
+    hasp = start_hasp(upstream=upstream(redis_server, "60s")).is_up()
+    with hasp.connect() as idle, hasp.connect() as own, hasp.connect() as waiting:
+        assert idle.call("PING") == PONG and own.call("SELECT", "2") == OK
+        redis_server.kill()
+        waiting.send(encode("INCR", "n"))
+        hasp.take_turn()
+        redis_server.start()
+        assert waiting.read() == b":1\r\n"
+        assert idle.call("INCR", "n") == b":2\r\n"
+        assert own.call("INCR", "n") == b":1\r\n"
+        assert redis_server.client(db=2).get("n") == "1"
+
+
+def test_clients_that_wait_in_vain_are_told_why(start_hasp, redis_server):
+    hasp = start_hasp(upstream=upstream(redis_server, "100ms")).is_up()
+    redis_server.kill()
+    with hasp.connect() as c:
+        assert c.call("PING").startswith(b"-ERR hasp: upstream unix:")
+        assert c.at_end()
+
+
+def test_client_in_a_transaction_does_not_go_on(start_hasp, redis_server):
+    hasp = start_hasp(upstream=upstream(redis_server, "60s")).is_up()
+    with hasp.connect() as c:
+        assert c.call("MULTI") == OK
+        redis_server.kill()
+        assert c.at_end()
+
+
+def test_login_is_replayed_where_redis_restarts(start_hasp, redis_server):
+    """And who is not let in any more is told so."""
+    hasp = start_hasp(upstream=upstream(redis_server, "60s")).is_up()
+    options = redis_server.options
+    with hasp.connect() as c, hasp.connect() as other:
+        for one in (c, other):
+            redis_server.client().acl_setuser("app", enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all"])
+            assert one.call("AUTH", "app", "secret") == OK and one.call("SELECT", "1") == OK
+        redis_server.kill()
+        redis_server.options = (*options, "--user", "app", "on", ">secret", "~*", "+@all")
+        redis_server.start()
+        assert c.call("ACL", "WHOAMI") == b"$3\r\napp\r\n"
+        redis_server.kill()
+        redis_server.options = options
+        redis_server.start()
+        assert other.call("PING").startswith(b"-WRONGPASS ")
+
+
+@pytest.fixture
+def replica(redis_server):
+    with RedisServer("--replicaof", f"127.0.0.1 {redis_server.port}") as server:
+        until(lambda: server.client().info("replication")["master_link_status"] == "up", "the replica")
+        yield server
+
+
+def test_replica_is_served_as_it_is(start_hasp, replica):
+    """Some have hasp read from one: writes are refused, and nothing else happens to anybody."""
+    hasp = start_hasp(upstream=f"unix:{replica.unix}").is_up()
+    with hasp.connect() as c, hasp.connect() as watching:
+        assert watching.call("MULTI") == OK
+        for _ in range(3):
+            assert c.call("SET", "k", "v").startswith(b"-READONLY ")
+        hasp.take_turn()
+        assert c.call("GET", "k") == b"$-1\r\n"
+        assert watching.call("EXEC") == b"*0\r\n"
+    assert hasp.log.count("upstream_up") == 1
+
+
+def test_address_that_leads_to_another_server_is_noticed_at_the_first_refusal(start_hasp, redis_server, replica):
+    """The old primary has become a replica, and lives on; what hasp connects to is the new one."""
+    with Relay(("127.0.0.1", redis_server.port)) as relay:
+        hasp = start_hasp(upstream=relay.address).is_up()
+        with hasp.connect() as shared, hasp.connect() as own:
+            assert shared.call("PING") == PONG and own.call("SELECT", "1") == OK
+            replica.client().replicaof("NO", "ONE")
+            redis_server.client().replicaof("127.0.0.1", replica.port)
+            relay.target = ("127.0.0.1", replica.port)
+            answers = set()
+            for c in (shared, own):
+                until(lambda: answers.add(c.call("SET", "k", "v")) or OK in answers, "writes to go on")
+                assert all(a == OK or a.startswith(b"-READONLY ") for a in answers)
+                answers.clear()
+            assert replica.client().get("k") == replica.client(db=1).get("k") == "v"
