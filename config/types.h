@@ -127,6 +127,7 @@ struct config {
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* resolve and connect together */
 	int64_t links_max; /* to one server, over all workers; 0: no limit */
+	int64_t dns_max_ttl_ms; /* 0: a name is resolved when a link is made */
 	int64_t server_check_delay_ms; /* 0: no checks */
 	int64_t server_timeout_ms; /* 0: none */
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's */

@@ -368,6 +368,7 @@ static struct node_settings node_settings(const struct config *config)
 		.connect_timeout_ms = config->connect_timeout_ms,
 		.keepalive_ms = config->tcp_keepalive_ms,
 		.user_timeout_ms = config->tcp_user_timeout_ms,
+		.dns_max_ttl_ms = config->dns_max_ttl_ms,
 		.check_delay_ms = config->server_check_delay_ms,
 		.failover_wait_ms = config_failover_wait_ms(config),
 		.server_timeout_ms = config->server_timeout_ms,

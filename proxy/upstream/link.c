@@ -5,6 +5,7 @@
 
 #include "base/fatal.h"
 #include "base/quote.h"
+#include "net/name_watch.h"
 #include "upstream/link_internal.h"
 
 /* So many bytes of script calls, about fifteen of them, keep Redis busy for several times as
@@ -293,6 +294,17 @@ void links_follow(struct link_env *env, const char *reason)
 		else if (reason)
 			link_go_down(l, LINK_BROKEN, reason);
 	}
+}
+
+bool links_lead_elsewhere(const struct link_env *env, const struct addrinfo *ai)
+{
+	for (const struct list *at = env->open.next; at != &env->open; at = at->next) {
+		const struct link *l = container_of(at, struct link, node);
+		if (!l->outdated && stream_is_open(&l->stream) &&
+		    !name_watch_has_peer(ai, stream_fd(&l->stream)))
+			return true;
+	}
+	return false;
 }
 
 void link_on_drained(struct stream *s)

@@ -202,6 +202,8 @@ void link_set_patience(struct link *l, double seconds);
  * are not connected and logged in go there. Others end as LINK_BROKEN with `reason`; or, for
  * NULL, are outdated: see link_set_outdated(). */
 void links_follow(struct link_env *env, const char *reason);
+/* Does one of the links lead to a server that is not among these addresses? */
+bool links_lead_elsewhere(const struct link_env *env, const struct addrinfo *ai);
 /* Closes the connection; its users are on it no more, and get no callback. NULL is allowed. */
 void link_close(struct link *l);
 /* Frees the links that were closed since the last call. Once per turn of the loop. */

@@ -2,6 +2,7 @@
 #include "upstream/node.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 
@@ -38,6 +39,19 @@ static void node_on_role(void *arg, enum server_role role)
 		node_on_alarm(arg, LINK_READONLY);
 }
 
+/* The name of the server means these addresses now, and did not before. */
+static void node_on_addresses(void *arg, const struct addrinfo *ai)
+{
+	struct node *n = arg;
+	char to[64];
+
+	if (!links_lead_elsewhere(&n->links, ai))
+		return;
+	address_print(ai->ai_addr, ai->ai_addrlen, to, sizeof(to));
+	log_warning("upstream_moved address=%s to=%s", n->links.name, to);
+	node_move(n, n->links.name, NULL);
+}
+
 struct node *node_new(const struct link_env *links, const struct node_ops *ops, void *arg)
 {
 	struct node *n = xcalloc(1, sizeof(*n));
@@ -58,6 +72,8 @@ struct node *node_new(const struct link_env *links, const struct node_ops *ops, 
 		.arg = n,
 	});
 	n->liveness = liveness_new(&n->links, n->control);
+	n->name = name_watch_new(links->dialer.loop, links->dialer.resolver, node_on_addresses,
+	                         n);
 	return n;
 }
 
@@ -77,6 +93,8 @@ void node_use(struct node *n, const struct node_settings *s)
 	pool_set_size(n->pool, s->links_per_login);
 	control_set_check_delay(n->control, s->check_delay_ms);
 	liveness_set_timeout(n->liveness, s->server_timeout_ms);
+	if (n->links.name && n->settings.dns_max_ttl_ms != s->dns_max_ttl_ms)
+		name_watch_set(n->name, &n->links.address, s->dns_max_ttl_ms);
 	n->settings = *s;
 	check_subscriber(n);
 	n->links.failover_wait = (double)s->failover_wait_ms / 1000;
@@ -84,6 +102,8 @@ void node_use(struct node *n, const struct node_settings *s)
 
 void node_stop(struct node *n)
 {
+	name_watch_free(n->name);
+	n->name = NULL;
 	liveness_free(n->liveness);
 	n->liveness = NULL;
 	pool_free(n->pool);
@@ -146,27 +166,37 @@ void node_log_in(struct node *n)
 /* `name`: for messages; `absent`: as in struct link_env. */
 static void become(struct node *n, const char *name, const char *absent, const char *reason)
 {
+	char *copy = xstrdup(name);
+
 	free(n->links.name);
 	free(n->links.absent);
-	n->links.name = xstrdup(name);
+	n->links.name = copy;
 	n->links.absent = absent ? xstrdup(absent) : NULL;
 	pool_follow_address(n->pool);
-	reconnect(n, reason ? reason : "the configuration has changed");
+	reconnect(n, reason ? reason : "the address has changed");
 	links_follow(&n->links, reason);
 	n->ops->on_moved(n->arg, n);
 }
 
 void node_move(struct node *n, const char *address, const char *reason)
 {
+	bool is_other = !n->links.name || strcmp(address, n->links.name) != 0;
 	int rc = address_parse(&n->links.address, address);
 
 	HASP_ASSERT(rc == 0);
+	if (is_other)
+		name_watch_set(n->name, &n->links.address, n->settings.dns_max_ttl_ms);
 	become(n, address, NULL, reason);
 }
 
 void node_leave(struct node *n, const char *absent, const char *reason)
 {
 	become(n, n->links.master ? n->links.master : "?", absent, reason);
+}
+
+void node_look_up(struct node *n)
+{
+	name_watch_ask(n->name);
 }
 
 void node_retry_now(struct node *n)

@@ -8,6 +8,7 @@
 #ifndef HASP_UPSTREAM_NODE_H
 #define HASP_UPSTREAM_NODE_H
 
+#include "net/name_watch.h"
 #include "upstream/control.h"
 #include "upstream/link.h"
 #include "upstream/liveness.h"
@@ -17,6 +18,7 @@
 /* What the configuration says of all nodes. */
 struct node_settings {
 	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms; /* as in struct dialer */
+	int64_t dns_max_ttl_ms; /* of name_watch_set() */
 	int64_t check_delay_ms; /* of control_set_check_delay() */
 	int64_t server_timeout_ms; /* of liveness_set_timeout() */
 	int64_t failover_wait_ms; /* of link_env.failover_wait */
@@ -29,6 +31,7 @@ struct node {
 	struct pool *pool; /* NULL after node_stop() */
 	struct control *control; /* likewise */
 	struct liveness *liveness; /* likewise */
+	struct name_watch *name; /* likewise; what the address means now */
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
@@ -79,6 +82,9 @@ void node_move(struct node *n, const char *address, const char *reason);
 void node_leave(struct node *n, const char *absent, const char *reason);
 /* links.user or links.password is another one: hasp's own connections log in anew. */
 void node_log_in(struct node *n);
+
+/* Resolves the address' name at once. */
+void node_look_up(struct node *n);
 
 /* Redis is there: if it could not be reached, hasp's own connections try again now. */
 void node_retry_now(struct node *n);

@@ -50,6 +50,8 @@ void topology_use(struct topology *t, const struct topology_settings *s)
 		node_move(n, s->address, NULL);
 	else if (logs_in)
 		node_log_in(n);
+	else
+		node_look_up(n);
 	t->settings = *s;
 }
 

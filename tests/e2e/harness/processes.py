@@ -93,11 +93,11 @@ class Process:
 class RedisServer(Process):
     """A private redis-server: on a unix socket, and on a port that the kernel chose."""
 
-    def __init__(self, *options, host="127.0.0.1", within=()):
+    def __init__(self, *options, host="127.0.0.1", port=0, within=()):
         super().__init__("redis", within)
         self.options = options
         self.unix = self.dir / "redis.sock"
-        self.host, self.port = host, 0
+        self.host, self.port = host, port
         self.start()
 
     def start(self):

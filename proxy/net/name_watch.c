@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "net/name_watch.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+
+struct name_watch {
+	struct ev_loop *loop;
+	struct resolver *resolver;
+	struct ev_timer timer; /* runs while the name is to be asked for */
+	struct resolve_request *asking; /* NULL: no answer is due */
+	struct address at;
+	struct addrinfo *last; /* the last answer; NULL: none since name_watch_set() */
+	bool has_name; /* `at` needs one to be resolved */
+	bool again; /* name_watch_ask() was called while an answer was due */
+	bool failing; /* the last question had no answer, which was logged */
+	void (*on_answer)(void *arg, const struct addrinfo *ai);
+	void *arg;
+};
+
+static bool is_same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return a4->sin_port == b4->sin_port &&
+		       a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return a->sa_family == AF_INET6 && a6->sin6_port == b6->sin6_port &&
+	       memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
+}
+
+static bool has_address(const struct addrinfo *ai, const struct sockaddr *sa)
+{
+	for (; ai; ai = ai->ai_next)
+		if (is_same_address(ai->ai_addr, sa))
+			return true;
+	return false;
+}
+
+/* Their order does not matter: servers of names change it each time. */
+static bool are_all_among(const struct addrinfo *some, const struct addrinfo *all)
+{
+	for (; some; some = some->ai_next)
+		if (!has_address(all, some->ai_addr))
+			return false;
+	return true;
+}
+
+bool name_watch_has_peer(const struct addrinfo *ai, int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+
+	/* A connection that has just ended leads nowhere. */
+	if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0 || peer.ss_family == AF_UNIX)
+		return true;
+	return has_address(ai, (const struct sockaddr *)&peer);
+}
+
+static void forget_answer(struct name_watch *w)
+{
+	if (w->last)
+		freeaddrinfo(w->last);
+	w->last = NULL;
+}
+
+static void name_watch_on_answer(void *arg, struct addrinfo *ai, int error)
+{
+	struct name_watch *w = arg;
+	bool is_news;
+
+	w->asking = NULL;
+	if (w->again)
+		name_watch_ask(w);
+	if (!ai) {
+		if (!w->failing)
+			log_warning("upstream_name name=%s reason=\"%s\" kept=\"the addresses "
+			            "of before\"",
+			            w->at.host, gai_strerror(error));
+		w->failing = true;
+		return;
+	}
+	if (w->failing)
+		log_info("upstream_name name=%s reason=\"it is found again\"", w->at.host);
+	w->failing = false;
+	is_news = !w->last || !are_all_among(ai, w->last) || !are_all_among(w->last, ai);
+	forget_answer(w);
+	w->last = ai;
+	if (is_news)
+		w->on_answer(w->arg, ai);
+}
+
+void name_watch_ask(struct name_watch *w)
+{
+	w->again = w->asking;
+	if (w->has_name && !w->asking)
+		w->asking = resolve_start(w->resolver, w->at.host, w->at.port,
+		                          name_watch_on_answer, w);
+}
+
+static void name_watch_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct name_watch *w = t->data;
+
+	(void)loop;
+	(void)revents;
+	if (!w->asking)
+		name_watch_ask(w);
+}
+
+struct name_watch *name_watch_new(struct ev_loop *loop, struct resolver *resolver,
+                                  void (*on_answer)(void *arg, const struct addrinfo *ai),
+                                  void *arg)
+{
+	struct name_watch *w = xcalloc(1, sizeof(*w));
+
+	w->loop = loop;
+	w->resolver = resolver;
+	w->on_answer = on_answer;
+	w->arg = arg;
+	ev_timer_init(&w->timer, name_watch_on_timer, 0, 0);
+	w->timer.data = w;
+	return w;
+}
+
+static void stop_asking(struct name_watch *w)
+{
+	ev_timer_stop(w->loop, &w->timer);
+	if (w->asking)
+		resolve_cancel(w->asking);
+	w->asking = NULL;
+	w->again = w->failing = false;
+	forget_answer(w);
+}
+
+void name_watch_free(struct name_watch *w)
+{
+	stop_asking(w);
+	free(w);
+}
+
+void name_watch_set(struct name_watch *w, const struct address *at, int64_t every_ms)
+{
+	double every = (double)every_ms / 1000;
+	struct addrinfo *number;
+	int error;
+
+	stop_asking(w);
+	w->at = *at;
+	number = at->local ? NULL : resolve_numeric(at->host, at->port, &error);
+	w->has_name = !at->local && !number;
+	if (number)
+		freeaddrinfo(number);
+	if (!w->has_name || every_ms == 0)
+		return;
+	ev_timer_set(&w->timer, every, every);
+	ev_timer_start(w->loop, &w->timer);
+}

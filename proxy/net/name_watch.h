@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * name_watch: what a host's name means, asked again and again, off the loop. A server that
+ * moves to another address does not end the connections to the old one.
+ */
+#ifndef HASP_NET_NAME_WATCH_H
+#define HASP_NET_NAME_WATCH_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/address.h"
+#include "net/resolve.h"
+
+struct name_watch;
+
+/* `on_answer` runs with each answer that is not the one before, with the addresses, which are
+ * the watch's own. Both of the first live longer than the watch. */
+struct name_watch *name_watch_new(struct ev_loop *loop, struct resolver *resolver,
+                                  void (*on_answer)(void *arg, const struct addrinfo *ai),
+                                  void *arg);
+void name_watch_free(struct name_watch *w);
+
+/* The name of `at`, so often from now on, in ms; 0: only on name_watch_ask(). For what needs no
+ * name, a number or a path, nothing is asked. What was answered before counts no more. */
+void name_watch_set(struct name_watch *w, const struct address *at, int64_t every_ms);
+
+/* Asks as soon as may be. */
+void name_watch_ask(struct name_watch *w);
+
+/* Is the peer of this socket one of the addresses? A unix socket's is: it has no name. */
+bool name_watch_has_peer(const struct addrinfo *ai, int fd);
+
+#endif

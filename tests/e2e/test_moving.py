@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The name of the server means another address, while the old server lives."""
+
+import signal
+
+import pytest
+from harness import RedisServer, encode, until
+from harness.info import clients
+from harness.marks import BOTH
+from harness.nodes import private_address
+from harness.replies import NIL, OK
+
+FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
+
+
+@pytest.fixture
+def pooling():
+    """What depends on it is marked BOTH."""
+    return "shared"
+
+
+@pytest.fixture
+def servers():
+    """Two at one port; their keys `who` say which one it is."""
+    with RedisServer(host=private_address()) as first:
+        with RedisServer(host=private_address(), port=first.port) as second:
+            first.client().set("who", "first")
+            second.client().set("who", "second")
+            yield first, second
+
+
+@pytest.fixture
+def start_named(start_hasp, servers, hosts):
+    """A hasp for the name, which means the first server. It is resolved again so often."""
+    def start(every="200ms", rules="", **options):
+        hosts.move(servers[0].host)
+        upstream = f"{hosts.name}:{servers[0].port}\ndns_max_ttl = {every}"
+        return start_hasp(rules, upstream=upstream, within=hosts.within, **options).is_up()
+
+    return start
+
+
+def has_moved(hasp):
+    until(lambda: "upstream_moved" in hasp.log, "hasp to notice")
+    until(lambda: hasp.log.count("upstream_up") >= 2, "its own connection")
+
+
+@BOTH
+def test_clients_at_rest_go_to_the_new_address_and_do_not_notice(start_named, servers, hosts, pooling):
+    hasp = start_named(pooling=pooling)
+    with hasp.connect() as one, hasp.connect() as selected:
+        assert one.call("GET", "who") == FIRST
+        assert selected.call("SELECT", 3) == OK and selected.call("GET", "who") == NIL
+        servers[1].client(db=3).set("who", "second")
+        hosts.move(servers[1].host)
+        has_moved(hasp)
+        assert one.call("GET", "who") == SECOND
+        assert selected.call("GET", "who") == SECOND
+        with hasp.connect() as new:
+            assert new.call("GET", "who") == SECOND
+    assert not [c for c in clients(servers[0].client()) if c["name"].startswith("hasp")]
+
+
+@BOTH
+def test_no_write_goes_to_the_old_server_once_hasp_knows(start_named, servers, hosts, pooling):
+    hasp = start_named(pooling=pooling)
+    with hasp.connect() as one:
+        hosts.move(servers[1].host)
+        written = 0
+        while "upstream_moved" not in hasp.log or written < 100:
+            assert one.call("INCR", "n").startswith(b":")
+            written += 1
+        at_old = int(servers[0].client().get("n") or 0)
+        for _ in range(100):
+            assert one.call("INCR", "n").startswith(b":")
+        assert int(servers[0].client().get("n") or 0) == at_old
+        assert at_old + int(servers[1].client().get("n")) == written + 100
+
+
+@pytest.mark.parametrize("commands", [
+    [("SUBSCRIBE", "c")], [("BLPOP", "list", 0)], [("MONITOR",)],
+    [("CLIENT", "TRACKING", "ON"), ("BLPOP", "list", 0)]])
+def test_clients_that_listen_or_block_at_the_old_address_are_closed(start_named, servers, hosts, commands):
+    hasp = start_named()
+    with hasp.connect() as one:
+        one.send(b"".join(encode(*command) for command in commands))
+        until(lambda: clients(servers[0].client(), cmd=commands[-1][0].lower()), "Redis to have it")
+        hosts.move(servers[1].host)
+        has_moved(hasp)
+        one.file.read()  # until it is closed
+
+
+def test_sighup_with_the_same_file_resolves_the_name_again(start_named, servers, hosts):
+    hasp = start_named(every="1h")
+    with hasp.connect() as one:
+        assert one.call("GET", "who") == FIRST
+        hosts.move(servers[1].host)
+        hasp.signal(signal.SIGHUP)
+        has_moved(hasp)
+        assert one.call("GET", "who") == SECOND
+
+
+def resolve_again(hasp, hosts):
+    """The name is asked for, for a while in vain, and then what it means now is known."""
+    kept = hosts.file.read_text()
+    hosts.move()
+    until(lambda: 'kept="the addresses of before"' in hasp.log, "the name not to be found")
+    hosts.file.write_text(kept)
+    until(lambda: "it is found again" in hasp.log, "the name to be found")
+
+
+def test_name_that_is_gone_leaves_hasp_where_it_is(start_named, hosts):
+    hasp = start_named()
+    with hasp.connect() as one:
+        assert one.call("GET", "who") == FIRST
+        resolve_again(hasp, hosts)
+        assert one.call("GET", "who") == FIRST
+    assert "upstream_moved" not in hasp.log and hasp.log.count("upstream_up") == 1
+
+
+def test_further_addresses_of_the_name_change_nothing(start_named, servers, hosts):
+    hasp = start_named()
+    with hasp.connect() as one:
+        assert one.call("GET", "who") == FIRST
+        hosts.move(servers[1].host, servers[0].host)
+        resolve_again(hasp, hosts)
+        assert one.call("GET", "who") == FIRST
+    assert "upstream_moved" not in hasp.log
