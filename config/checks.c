@@ -132,18 +132,26 @@ static void checks_password(const struct checks_section *s, const char *option,
 		            option);
 }
 
-/* Redis is at one address, or where sentinels say. */
+/* Redis is at one address, or where sentinels say, or is a cluster. */
 static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 {
+	static const char *const ways[] = { "address", "sentinels", "cluster" };
 	static const char *const with_sentinels[] = { "master", "sentinel_user",
 		                                      "sentinel_password" };
-	int address = checks_place(s, "address")->line;
 	int sentinels = checks_place(s, "sentinels")->line;
 
-	if (address && sentinels)
-		faults_add(f, address > sentinels ? address : sentinels,
-		           "[upstream] has both 'address' and 'sentinels'; expected one of "
-		           "them: where Redis listens, or who tells where the primary does");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		for (size_t k = i + 1; k < sizeof(ways) / sizeof(ways[0]); k++) {
+			int one = checks_place(s, ways[i])->line;
+			int other = checks_place(s, ways[k])->line;
+			if (one && other)
+				faults_add(f, one > other ? one : other,
+				           "[upstream] has both '%s' and '%s'; expected one of "
+				           "'address', where Redis listens, 'sentinels', who "
+				           "tell where the primary does, and 'cluster', some "
+				           "nodes of one",
+				           ways[i], ways[k]);
+		}
 	if (sentinels && checks_place(s, "master")->line == 0)
 		faults_add(f, sentinels,
 		           "'sentinels' of [upstream] has no 'master'; expected one beside it, "

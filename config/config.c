@@ -77,7 +77,7 @@ int64_t config_failover_wait_ms(const struct config *c)
 {
 	if (c->failover_wait_ms >= 0)
 		return c->failover_wait_ms;
-	return c->master ? FAILOVER_WAIT_MS : 0;
+	return c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
 }
 
 size_t config_needs_restart(const struct config *running, const struct config *next,

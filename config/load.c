@@ -33,6 +33,16 @@ static struct checks_place *load_place(const struct loader *l, const struct opti
 
 /* ---- sections ---- */
 
+/* With a cluster, `address` is that of the first node that is named. */
+static void load_upstream_address(struct loader *l)
+{
+	l->address_line = checks_place(&l->section, "address")->line;
+	if (l->c->cluster.n == 0)
+		return;
+	free(l->c->address);
+	l->c->address = xstrdup(l->c->cluster.v[0]);
+}
+
 static void load_end_section(struct loader *l)
 {
 	if (l->section.kind == SECTION_NONE)
@@ -41,7 +51,7 @@ static void load_end_section(struct loader *l)
 	if (l->section.kind == SECTION_HASP)
 		l->listen_bad |= checks_place(&l->section, "listen")->bad;
 	if (l->section.kind == SECTION_UPSTREAM)
-		l->address_line = checks_place(&l->section, "address")->line;
+		load_upstream_address(l);
 	l->section.kind = SECTION_NONE;
 }
 

@@ -108,6 +108,14 @@ static const char *table_check_upstream(const char *s)
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
 }
 
+/* The other nodes are learnt from it by host and port. */
+static const char *table_check_cluster(const char *s)
+{
+	if (strncmp(s, "unix:", 5) == 0)
+		return "nodes of a cluster name each other by host and port";
+	return value_address_fault(s, ADDRESS_TO_CONNECT);
+}
+
 /* A daemon's working directory is not where the file was written. */
 static const char *table_check_path(const char *s)
 {
@@ -169,6 +177,7 @@ static const char *table_check_except(const char *s)
 
 #define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
 #define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
+#define CLUSTER_EXPECTED "HOST:PORT or [V6]:PORT of some nodes, with blanks between"
 #define PATTERN_EXPECTED "patterns of keys, such as lock:* or orders:?"
 #define ACQUIRE_EXPECTED "commands that read what is written back, such as GET or HGETALL"
 #define RELEASE_EXPECTED "commands that write, such as SET or HSET"
@@ -254,6 +263,9 @@ const struct option table_options[] = {
 	{ SECTION_UPSTREAM, "failover_wait", OPTION_DURATION, IN_CONFIG(failover_wait_ms),
 	  .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "How long clients wait for a primary before they get an error; 0 with an address." },
+	{ SECTION_UPSTREAM, "cluster", OPTION_LIST, IN_CONFIG(cluster),
+	  .check = table_check_cluster, .expected = CLUSTER_EXPECTED,
+	  .help = "Some nodes of a Redis Cluster, which is seen as one server, instead of address." },
 	{ SECTION_UPSTREAM, "user", OPTION_STRING, IN_CONFIG(upstream_user),
 	  .expected = "the name of a Redis user", .reloadable = true,
 	  .help = "Redis user of hasp's own connections; clients still log in themselves." },

@@ -114,13 +114,14 @@ struct config {
 	enum log_level log_level;
 
 	/* [upstream] */
-	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH; of no meaning if there is a master
-	                */
+	char *address; /* HOST:PORT, [V6]:PORT or unix:/PATH; of the first node of `cluster`; of
+	                * no meaning if there is a master */
 	struct strings sentinels; /* the same; none: there is one server, at `address` */
 	char *master; /* the primary's name at the sentinels; NULL: there are none */
 	char *sentinel_user; /* NULL: none */
 	char *sentinel_password; /* NULL: none */
 	int64_t failover_wait_ms; /* -1: it has none; see config_failover_wait_ms() */
+	struct strings cluster; /* HOST:PORT or [V6]:PORT; none: it is none */
 	char *upstream_user; /* NULL: none; for hasp's own connections */
 	char *upstream_password; /* NULL: none */
 	enum pooling pooling;

@@ -182,6 +182,15 @@ static bool tell_kind(struct server_check *c)
 		        "it; expected the address of a server");
 		return false;
 	}
+	if (c->config->cluster.n) {
+		if (c->kind == KIND_CLUSTER)
+			say(c, "a node of a Redis Cluster");
+		else
+			warn(c,
+			     "is not a node of a Redis Cluster; expected one, since 'cluster' "
+			     "of [upstream] names it");
+		return c->kind == KIND_CLUSTER;
+	}
 	if (c->kind == KIND_CLUSTER) {
 		warn(c, "is a node of a Redis Cluster, and 'address' of [upstream] names it "
 		        "alone: for keys that other nodes serve it answers MOVED, for keys in "

@@ -13,6 +13,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "client/client.h"
+#include "cluster/cluster.h"
 #include "commands/learn.h"
 #include "commands/unmet.h"
 #include "config/config.h"
@@ -31,6 +32,7 @@
 #include "net/watch.h"
 #include "policy/policy.h"
 #include "resp/write.h"
+#include "upstream/cluster_topology.h"
 #include "upstream/topology.h"
 #include "upstream/watcher.h"
 
@@ -58,6 +60,7 @@ struct worker {
 	char name[32]; /* how the names of its own connections to Redis begin */
 	char *scratch; /* replies are read into it */
 	struct topology *topology;
+	struct cluster *cluster; /* NULL: the topology is none */
 	struct client_env clients;
 	struct script_jobs *script_jobs;
 	struct admission admission;
@@ -169,19 +172,29 @@ static void worker_on_unmet(void *arg, const redisReply *reply)
 		policy_use_commands(policy);
 }
 
+/* NULL: hasp's own connections are down. */
+static const struct node *node_that_is_up(const struct topology *t)
+{
+	const struct node *n = topology_next(t, NULL);
+
+	while (n && !control_is_up(n->control))
+		n = topology_next(t, n);
+	return n;
+}
+
 /* Asks Redis about names that clients have sent and nobody knows: until it answers, such
  * commands pass as they came. */
 static void worker_ask_about_unmet(struct worker *w)
 {
 	struct policy_env *policy = &w->clients.policy;
-	struct control *control = w->clients.node->control;
+	const struct node *n;
 	struct buf out = BUF_INIT;
 	int rc;
 
-	if (!unmet_is_due(policy->unmet, policy->now) || !control_is_up(control))
+	if (!unmet_is_due(policy->unmet, policy->now) || !(n = node_that_is_up(w->topology)))
 		return;
 	unmet_ask(policy->unmet, &out, policy->now);
-	rc = control_call(control, 0, buf_slice(&out), worker_on_unmet, w);
+	rc = control_call(n->control, 0, buf_slice(&out), worker_on_unmet, w);
 	HASP_ASSERT(rc == 0);
 	buf_release(&out);
 }
@@ -217,7 +230,8 @@ static void worker_on_node_moved(void *arg, struct node *n)
 	struct worker *w = arg;
 
 	(void)n;
-	clients_follow(&w->clients);
+	if (!w->cluster)
+		clients_follow(&w->clients);
 }
 
 static void worker_on_alarm(void *arg, struct node *n, enum link_alarm alarm)
@@ -225,7 +239,10 @@ static void worker_on_alarm(void *arg, struct node *n, enum link_alarm alarm)
 	struct worker *w = arg;
 
 	(void)n;
-	watcher_ask(w->shared->watcher, alarm);
+	if (w->cluster)
+		cluster_topology_refresh(w->topology);
+	else
+		watcher_ask(w->shared->watcher, alarm);
 }
 
 static const struct node_ops worker_node_ops = {
@@ -301,6 +318,81 @@ void workers_reload_watcher(struct worker_shared *shared, const struct config *c
 				     });
 }
 
+/* --- a cluster --------------------------------------------------------------------------- */
+
+static void worker_on_cluster_node(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	waiters_listen_at(w->clients.policy.waiters, n);
+}
+
+static void worker_on_cluster_changed(void *arg)
+{
+	struct worker *w = arg;
+
+	cluster_map_changed(w->cluster);
+	waiters_rerouted(w->clients.policy.waiters);
+}
+
+static void worker_on_cluster_gone(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	cluster_forget_node(w->cluster, n, "it is no primary of the cluster any more");
+}
+
+static const struct cluster_topology_ops worker_cluster_ops = {
+	.on_node = worker_on_cluster_node,
+	.on_changed = worker_on_cluster_changed,
+	.on_gone = worker_on_cluster_gone,
+};
+
+static void worker_on_cluster_refresh(void *arg)
+{
+	struct worker *w = arg;
+
+	cluster_topology_refresh(w->topology);
+}
+
+/* What clients see is no node, but the whole cluster. */
+static void open_topology(struct worker *w, const struct config *config)
+{
+	struct link_env links = {
+		.flusher = &w->flusher,
+		.dialer = { .loop = w->loop, .resolver = w->resolver },
+		.clock = clock_now,
+		.scratch = w->scratch,
+		.scratch_size = REPLY_SCRATCH,
+		.own_name = w->name,
+	};
+
+	if (config->cluster.n == 0) {
+		w->topology = topology_new(&links, &worker_node_ops, w);
+		w->clients.node = topology_next(w->topology, NULL);
+		return;
+	}
+	w->topology = cluster_topology_new(&links, &worker_node_ops, &worker_cluster_ops, w);
+	w->cluster = cluster_new(&(struct cluster_how){
+		.flusher = &w->flusher,
+		.map = cluster_topology_map(w->topology),
+		.commands = w->clients.policy.commands,
+		.timers = &w->timers.timers,
+		.refresh = worker_on_cluster_refresh,
+		.arg = w,
+	});
+	w->clients.node = cluster_front_new(w->cluster, &links);
+}
+
+static void reap_links(struct worker *w)
+{
+	if (w->cluster) {
+		links_reap(&w->clients.node->links);
+		cluster_reap(w->cluster);
+	}
+	topology_reap(w->topology);
+}
+
 /* Does a node owe an answer to hasp itself? */
 static bool is_answer_due(const struct topology *t)
 {
@@ -359,7 +451,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	worker_ask_about_unmet(w);
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
-	topology_reap(w->topology);
+	reap_links(w);
 }
 
 static struct node_settings node_settings(const struct config *config)
@@ -382,10 +474,18 @@ static void use_upstream(struct worker *w, const struct config *config)
 	topology_use(w->topology, &(struct topology_settings){
 					  .address = config->address,
 					  .master = config->master,
+					  .cluster = (const char *const *)config->cluster.v,
+					  .ncluster = config->cluster.n,
 					  .user = config->upstream_user,
 					  .password = config->upstream_password,
 					  .nodes = node_settings(config),
 				  });
+}
+
+static void use_cluster_limits(struct cluster *c, const struct config *config)
+{
+	cluster_set_output_limit(c, (size_t)config->client_output_limit);
+	cluster_set_failover_wait(c, config_failover_wait_ms(config));
 }
 
 static void use_config(struct worker *w, struct config *config)
@@ -395,9 +495,11 @@ static void use_config(struct worker *w, struct config *config)
 	policy_use_config(&w->clients.policy, config);
 	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
 	script_jobs_set_max(w->script_jobs, w->clients.account.limit / JOBS_SHARE);
+	if (w->cluster)
+		use_cluster_limits(w->cluster, config);
 	use_upstream(w, config);
 	buf_release(&w->unfit);
-	if (control_is_up(w->clients.node->control))
+	if (node_that_is_up(w->topology))
 		worker_check_guards(w);
 	config_unref(old);
 }
@@ -478,20 +580,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->resolver = resolver_new(&w->mailbox);
 	w->scratch = xmalloc(REPLY_SCRATCH);
 	snprintf(w->name, sizeof(w->name), "hasp-%d", number);
-	w->topology = topology_new(
-		&(struct link_env){
-			.flusher = &w->flusher,
-			.dialer = { .loop = w->loop, .resolver = w->resolver },
-			.clock = clock_now,
-			.scratch = w->scratch,
-			.scratch_size = REPLY_SCRATCH,
-			.own_name = w->name,
-		},
-		&worker_node_ops, w);
 	w->clients = (struct client_env){
 		.loop = w->loop,
 		.flusher = &w->flusher,
-		.node = topology_next(w->topology, NULL),
 		.policy = {
 			.observers = shared->observers,
 			.now = clock_now(),
@@ -503,9 +594,10 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.on_gone = on_client_gone,
 		.arg = w,
 	};
+	policy_init(&w->clients.policy);
+	open_topology(w, config);
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
 	clients_init(&w->clients);
-	policy_init(&w->clients.policy);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
@@ -525,12 +617,19 @@ static void worker_free(struct worker *w)
 	clients_reap(&w->clients);
 	/* Its last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
+	if (w->cluster)
+		cluster_front_stop(w->clients.node);
 	topology_stop(w->topology);
 	replica_acks_free(w->clients.replica_acks);
 	waiters_free(w->clients.policy.waiters);
 	holds_free(w->clients.policy.holds);
 	read_sets_free(w->clients.policy.read_sets);
 	script_jobs_free(w->script_jobs);
+	if (w->cluster) {
+		reap_links(w);
+		cluster_free(w->cluster);
+		cluster_front_free(w->clients.node);
+	}
 	loop_timers_fini(&w->timers);
 	topology_free(w->topology);
 	resolver_free(w->resolver);

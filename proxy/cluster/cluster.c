@@ -75,6 +75,31 @@ void cluster_serve(struct cluster *c, struct link_env *env)
 	env->far = c;
 }
 
+struct node *cluster_front_new(struct cluster *c, const struct link_env *links)
+{
+	struct node *n = xcalloc(1, sizeof(*n));
+
+	n->links = *links;
+	links_init(&n->links);
+	n->links.name = xstrdup("cluster");
+	cluster_serve(c, &n->links);
+	n->pool = pool_new(links->dialer.loop, &n->links);
+	return n;
+}
+
+void cluster_front_stop(struct node *n)
+{
+	pool_free(n->pool);
+	n->pool = NULL;
+}
+
+void cluster_front_free(struct node *n)
+{
+	links_reap(&n->links);
+	free(n->links.name);
+	free(n);
+}
+
 void cluster_set_failover_wait(struct cluster *c, int64_t ms)
 {
 	c->failover_wait = (double)ms / 1000;

@@ -20,7 +20,7 @@
 
 #include "base/timers.h"
 #include "commands/command.h"
-#include "upstream/link.h"
+#include "upstream/node.h"
 #include "upstream/slot_map.h"
 
 struct cluster;
@@ -41,6 +41,11 @@ void cluster_free(struct cluster *c);
 
 /* Makes links of `env` virtual: they lead to sessions. */
 void cluster_serve(struct cluster *c, struct link_env *env);
+/* What clients see in place of a node: its links are virtual, and it has nothing else. `links`:
+ * as for nodes. */
+struct node *cluster_front_new(struct cluster *c, const struct link_env *links);
+void cluster_front_stop(struct node *n); /* closes the pool's links */
+void cluster_front_free(struct node *n);
 
 /* A part that no node could take for so long is answered by an error. */
 void cluster_set_failover_wait(struct cluster *c, int64_t ms);

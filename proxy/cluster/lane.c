@@ -39,6 +39,8 @@ static unsigned part_flags(const struct cluster_part *p)
 		flags |= LINK_INTERCEPT_STATUS;
 	if (e->captures)
 		flags |= LINK_CAPTURE;
+	if (e->patient)
+		flags |= LINK_PATIENT;
 	if (e->begins_stream)
 		flags |= LINK_BEGINS_STREAM;
 	return flags;

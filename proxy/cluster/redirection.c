@@ -12,7 +12,6 @@
  * Source: https://redis.io/docs/reference/cluster-spec/ ("Redirection and resharding")
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "cluster/cluster_internal.h"
 
@@ -45,26 +44,6 @@ static void put_into_retries(struct cluster_part *p, const char *why, double sec
 void redirection_later(struct cluster_part *p, const char *why)
 {
 	put_into_retries(p, why, RETRY_SECONDS);
-}
-
-/* The node that the redirection names: `SLOT HOST:PORT`; without a host it is the one that was
- * asked. NULL: it names none. */
-static struct node *named_node(const struct cluster_part *p, struct slice rest)
-{
-	struct slot_map *map = part_session(p)->cluster->how.map;
-	const char *asked = slot_map_address(map, p->lane->node);
-	struct slice slot, address;
-	char text[300];
-
-	if (!slice_cut(&rest, ' ', &slot) || !slice_cut(&rest, ' ', &address))
-		return NULL;
-	if (address.n && address.p[0] == ':' && asked) {
-		const char *colon = strrchr(asked, ':');
-		snprintf(text, sizeof(text), "%.*s%.*s", (int)(colon - asked), asked,
-		         (int)address.n, address.p);
-		address = slice_str(text);
-	}
-	return slot_map_get(map, address);
 }
 
 /* It was passed on as it came, so there is nothing to be sent again. */
@@ -122,7 +101,7 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 	if (what == REDIRECTION_NONE)
 		return what;
 	if (what != REDIRECTION_WAIT)
-		*to = named_node(p, rest);
+		*to = slot_map_named(c->how.map, p->lane->node, error_text(line));
 	if (what == REDIRECTION_MOVED && *to && p->slot >= 0)
 		slot_map_move(c->how.map, (unsigned)p->slot, *to);
 	if (what != REDIRECTION_ASK)

@@ -6,10 +6,19 @@
 #include "cluster/cluster_internal.h"
 #include "resp/write.h"
 
-static void send_one(struct cluster_session *s, int slot, struct slice bytes)
+/* May the reply be long in coming though nothing is wrong? */
+static bool takes_its_time(const struct command *c)
+{
+	return !c || (c->flags & (COMMAND_BLOCKING | COMMAND_UNKNOWN)) ||
+	       command_runs_script(c) || c->facts.session != SESSION_AS_TOLD;
+}
+
+static void send_one(struct cluster_session *s, const struct command *c, int slot,
+                     struct slice bytes)
 {
 	struct cluster_entry *e = entry_begin(s, 1);
 
+	e->patient = takes_its_time(c);
 	entry_set_part(e, 0, slot, NULL, bytes);
 	part_dispatch(&e->only);
 }
@@ -45,8 +54,8 @@ static bool take_session_command(struct cluster_session *s, const struct command
 	}
 }
 
-static void send_malformed(struct cluster_session *s, const struct plan *p,
-                           const struct resp_view *req)
+static void send_malformed(struct cluster_session *s, const struct command *c,
+                           const struct plan *p, const struct resp_view *req)
 {
 	struct buf *text = &s->cluster->text;
 	struct slice argv[4];
@@ -54,7 +63,7 @@ static void send_malformed(struct cluster_session *s, const struct plan *p,
 	plan_malformed(req, argv);
 	buf_clear(text);
 	resp_write_request(text, argv, 4);
-	send_one(s, p->slot, buf_slice(text));
+	send_one(s, c, p->slot, buf_slice(text));
 	buf_trim(text);
 }
 
@@ -65,13 +74,13 @@ static void follow_plan(struct cluster_session *s, const struct command *c,
 
 	switch (p.kind) {
 	case PLAN_HOME:
-		send_one(s, -1, bytes);
+		send_one(s, c, -1, bytes);
 		break;
 	case PLAN_SLOT:
-		send_one(s, p.slot, bytes);
+		send_one(s, c, p.slot, bytes);
 		break;
 	case PLAN_MALFORMED:
-		send_malformed(s, &p, req);
+		send_malformed(s, c, &p, req);
 		break;
 	case PLAN_CROSSSLOT:
 		entry_answer_new(s, plan_crossslot);
@@ -84,7 +93,7 @@ static void follow_plan(struct cluster_session *s, const struct command *c,
 		break;
 	case PLAN_SCAN:
 		if (!wide_scan(s, req))
-			send_one(s, -1, bytes);
+			send_one(s, c, -1, bytes);
 		break;
 	case PLAN_DISABLED:
 		entry_answer_new(s, plan_disabled);
@@ -100,7 +109,7 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	/* As most requests are. */
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS) {
-		send_one(s, slot_of_key(req->argv[1]), bytes);
+		send_one(s, c, slot_of_key(req->argv[1]), bytes);
 		return true;
 	}
 	if (block_exchange_take(s, c, req, bytes))

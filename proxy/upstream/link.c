@@ -101,6 +101,9 @@ void link_leave(struct link_user *u)
 	if (l->reply.to == u)
 		l->reply.to = NULL;
 	detach_user(u);
+	/* It stood for a shared link, for this user alone. */
+	if (l->stream.peer && l->shared && l->nusers == 0)
+		link_close(l);
 }
 
 /* --- beginning and end ------------------------------------------------------- */

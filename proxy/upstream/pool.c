@@ -246,6 +246,12 @@ void pool_join(struct pool *p, const struct link_login *login, struct link_user 
 	HASP_ASSERT(g);
 	l = least_used(g);
 	HASP_ASSERT(l);
+	/* The link that is there shows that Redis takes the login. */
+	if (p->env->connect) {
+		l->unused = false;
+		link_join(link_new_accepted(p->env, &found), u);
+		return;
+	}
 	if (count_links(g) < p->links_per_login)
 		(void)pool_link_new(p, g, &found);
 	l->unused = false;

@@ -9,6 +9,9 @@
  * a name beyond these shares links without one; a client with any other login beyond them has
  * to do with a link of its own.
  *
+ * Where links lead to something in this process (link_env.connect), each client gets a link of
+ * its own that stands for a shared one, so that none waits for another's replies.
+ *
  * Whether Redis takes clients that have not logged in is asked by links of the pool: what Redis
  * answers to clients may be written by a script.
  */

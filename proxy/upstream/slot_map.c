@@ -31,10 +31,11 @@ static void drop_node(struct slot_map *m, size_t i)
 
 void slot_map_fini(struct slot_map *m)
 {
-	while (m->nnodes)
-		drop_node(m, m->nnodes - 1);
+	for (size_t i = 0; i < m->nnodes; i++)
+		free(m->nodes[i].address);
 	free(m->nodes);
 	m->nodes = NULL;
+	m->nnodes = 0;
 }
 
 struct node *slot_map_any(const struct slot_map *m, size_t n)
@@ -107,6 +108,25 @@ struct node *slot_map_get(struct slot_map *m, struct slice address)
 	if (write_address(text, sizeof(text), address.p, (size_t)(colon - address.p), port) < 0)
 		return NULL;
 	return get_node(m, text)->node;
+}
+
+struct node *slot_map_named(struct slot_map *m, const struct node *asked, struct slice error)
+{
+	const char *there = slot_map_address(m, asked);
+	struct slice word, slot, address;
+	char text[ADDRESS_MAX];
+
+	if (!slice_cut(&error, ' ', &word) || !slice_cut(&error, ' ', &slot) ||
+	    !slice_cut(&error, ' ', &address) || address.n == 0)
+		return NULL;
+	if (!slice_eq(word, SLICE_LIT("MOVED")) && !slice_eq(word, SLICE_LIT("ASK")))
+		return NULL;
+	if (address.p[0] == ':' && there) {
+		snprintf(text, sizeof(text), "%.*s%.*s", (int)(strrchr(there, ':') - there),
+		         there, (int)address.n, address.p);
+		address = slice_str(text);
+	}
+	return slot_map_get(m, address);
 }
 
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n)

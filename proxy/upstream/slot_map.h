@@ -42,7 +42,7 @@ struct slot_map {
 };
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg);
-/* Calls on_gone() for all nodes. */
+/* Nobody is told. */
 void slot_map_fini(struct slot_map *m);
 
 /* NULL: it is not known. */
@@ -61,6 +61,10 @@ const char *slot_map_address(const struct slot_map *m, const struct node *n);
 /* The node at `address` (host:port, as in redirections), which is made if need be. NULL: that
  * is no address. */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
+/* The node that the redirection `error`, `MOVED SLOT ADDRESS` or `ASK SLOT ADDRESS`, names,
+ * which is made if need be. Without a host it is that of the node that was asked. NULL: it
+ * names none. */
+struct node *slot_map_named(struct slot_map *m, const struct node *asked, struct slice error);
 /* A redirection says that `n` serves the slot. */
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 

@@ -2,7 +2,6 @@
 #include "upstream/topology.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fatal.h"
 
@@ -17,18 +16,28 @@ struct topology *topology_new(const struct link_env *links, const struct node_op
 
 void topology_stop(struct topology *t)
 {
-	node_stop(t->only);
+	if (t->only)
+		node_stop(t->only);
+	else
+		t->ops->stop(t);
 }
 
 void topology_free(struct topology *t)
 {
+	if (!t->only) {
+		t->ops->free(t);
+		return;
+	}
 	node_free(t->only);
 	free(t);
 }
 
 void topology_reap(struct topology *t)
 {
-	links_reap(&t->only->links);
+	if (t->only)
+		links_reap(&t->only->links);
+	else
+		t->ops->reap(t);
 }
 
 void topology_use(struct topology *t, const struct topology_settings *s)
@@ -40,6 +49,10 @@ void topology_use(struct topology *t, const struct topology_settings *s)
 	bool logs_in = !slice_same_str(old->user, s->user) ||
 	               !slice_same_str(old->password, s->password);
 
+	if (!n) {
+		t->ops->use(t, s);
+		return;
+	}
 	node_use(n, &s->nodes);
 	n->links.user = s->user;
 	n->links.password = s->password;
@@ -70,7 +83,7 @@ void topology_found(struct topology *t, const struct found_primary *p)
 {
 	struct node *n = t->only;
 
-	if (!slice_same_str(p->master, t->settings.master))
+	if (!n || !slice_same_str(p->master, t->settings.master))
 		return;
 	if (!p->master)
 		node_move(n, n->links.name, NULL);

@@ -5,12 +5,13 @@
  *
  * With one address, or sentinels, there is one node. It becomes another server when the
  * configuration names another address, or the sentinels another primary: watcher.h finds that
- * out, and topology_found() is told.
+ * out, and topology_found() is told. A cluster has several: see cluster_topology.h.
  */
 #ifndef HASP_UPSTREAM_TOPOLOGY_H
 #define HASP_UPSTREAM_TOPOLOGY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/slice.h"
@@ -21,6 +22,8 @@
 struct topology_settings {
 	const char *address; /* of the one server; of no meaning if there is a master */
 	const char *master; /* its name at the sentinels; NULL: there are none */
+	const char *const *cluster; /* addresses of some nodes of a cluster */
+	size_t ncluster; /* > 0 if it is one */
 	const char *user, *password; /* of hasp's own connections; NULL: none */
 	struct node_settings nodes;
 };
@@ -33,6 +36,10 @@ struct topology_ops {
 	struct node *(*next)(const struct topology *t, const struct node *n);
 	struct node *(*redirected)(struct topology *t, struct node *asked, struct slice key,
 	                           const char *error, bool *asking);
+	void (*use)(struct topology *t, const struct topology_settings *s);
+	void (*stop)(struct topology *t);
+	void (*reap)(struct topology *t);
+	void (*free)(struct topology *t);
 };
 
 struct topology {

@@ -33,7 +33,11 @@ static struct node *fake_redirected(struct topology *t, struct node *asked, stru
 	return asked == &c->a->node ? &c->b->node : &c->a->node;
 }
 
-static const struct topology_ops fake_ops = { fake_node, fake_next, fake_redirected };
+static const struct topology_ops fake_ops = {
+	.node = fake_node,
+	.next = fake_next,
+	.redirected = fake_redirected,
+};
 
 void fake_cluster_init(struct fake_cluster *c, struct fake_redis *a)
 {

@@ -67,8 +67,17 @@ static void redis_is_at_an_address_or_where_sentinels_say(void **state)
 {
 	(void)state;
 	assert_faults("[upstream]\naddress = a:1\nsentinels = a:1\nmaster = m\n",
-	              "3: [upstream] has both 'address' and 'sentinels'; expected one of them: "
-	              "where Redis listens, or who tells where the primary does\n");
+	              "3: [upstream] has both 'address' and 'sentinels'; expected one of "
+	              "'address', where Redis listens, 'sentinels', who tell where the primary "
+	              "does, and 'cluster', some nodes of one\n");
+	assert_faults("[upstream]\ncluster = a:1\naddress = a:1\n",
+	              "3: [upstream] has both 'address' and 'cluster'; expected one of "
+	              "'address', where Redis listens, 'sentinels', who tell where the primary "
+	              "does, and 'cluster', some nodes of one\n");
+	assert_faults(
+		"[upstream]\ncluster = a:1 unix:/x\n",
+		"2: 'cluster' is 'unix:/x': nodes of a cluster name each other by host and "
+		"port; expected HOST:PORT or [V6]:PORT of some nodes, with blanks between\n");
 	assert_faults(
 		"[upstream]\nsentinels = a:1\n",
 		"2: 'sentinels' of [upstream] has no 'master'; expected one beside it, the "
@@ -85,9 +94,10 @@ static void redis_is_at_an_address_or_where_sentinels_say(void **state)
 		"[upstream]\nsentinels = a:1\nmaster = m\nsentinel_user = u\n",
 		"4: 'sentinel_user' of [upstream] has no 'sentinel_password'; expected one "
 		"beside it, or neither, or a password alone\n");
-	assert_faults("[upstream]\nsentinels = a:1 b\nmaster = m\n",
-	              "2: 'sentinels' is 'b': there is no port; expected HOST:PORT, [V6]:PORT or "
-	              "unix:/PATH\n");
+	assert_faults(
+		"[upstream]\nsentinels = a:1 b\nmaster = m\n",
+		"2: 'sentinels' is 'b': there is no port; expected HOST:PORT, [V6]:PORT or "
+		"unix:/PATH\n");
 }
 
 static void who_waits_for_a_failover_by_default_has_sentinels(void **state)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What clients of a cluster do not see: slots that move while they are used, and primaries that die.
+
+Replies that a client has got are true: a counter that said :n was n. Only what was in flight at a
+node that died may be unknown, and then the client's connection has ended.
+"""
+
+import threading
+
+import pytest
+
+from harness import until
+from harness.resp import Connection, pipeline
+
+KEYS = [f"key:{n}" for n in range(30)]
+BATCH = 20
+
+
+@pytest.fixture(name="pooling", params=["shared", "session"])
+def _pooling(request):
+    return request.param
+
+
+@pytest.fixture(name="hasp")
+def _hasp(cluster, start_hasp):
+    return start_hasp(upstream=cluster.upstream)
+
+
+class Counter(threading.Thread):
+    """Counts up keys of its own, by pipelines, and judges every reply."""
+
+    def __init__(self, hasp, name, keys):
+        super().__init__()
+        self.address, self.keys = hasp.address, [f"{{{key}}}:{name}" for key in keys]
+        self.counts = dict.fromkeys(self.keys, 0)
+        self.rounds = self.broken = 0
+        self.wrong = []
+        self.stopping = threading.Event()
+
+    def run(self):
+        client = Connection(self.address)
+        while not self.stopping.is_set() and not self.wrong:
+            batch = [key for key in self.keys for _ in range(2)]
+            try:
+                replies = pipeline(client, *[("INCR", key) for key in batch])
+            except (OSError, EOFError):
+                replies = None
+            if replies is None:
+                client.close()
+                client = Connection(self.address)
+                self.broken += 1
+                self.resume(client)
+                continue
+            for key, reply in zip(batch, replies):
+                self.counts[key] += 1
+                if reply != b":%d\r\n" % self.counts[key]:
+                    self.wrong.append((key, self.counts[key], reply))
+            self.rounds += 1
+        client.close()
+
+    def resume(self, client):
+        """What was in flight may have been carried out, or not; at most two of each key were."""
+        for key in self.keys:
+            reply = client.call("GET", key)
+            value = int(reply.split(b"\r\n")[1]) if reply != b"$-1\r\n" else 0
+            if not self.counts[key] <= value <= self.counts[key] + 2:
+                self.wrong.append((key, self.counts[key], reply))
+            self.counts[key] = value
+
+    def end(self):
+        self.stopping.set()
+        self.join()
+        assert not self.wrong
+
+
+def test_slots_move_to_and_fro_under_load(cluster, hasp):
+    counters = [Counter(hasp, name, KEYS) for name in range(3)]
+    for one in counters:
+        one.start()
+    try:
+        for key in KEYS[:6]:
+            slot = cluster.slot(key)
+            before = sum(one.rounds for one in counters)
+            old = cluster.owner(slot)
+            new = next(node for node in cluster.primaries() if node is not old)
+            cluster.migrate(slot, to=new)
+            cluster.migrate(slot, to=old)
+            until(lambda before=before: sum(one.rounds for one in counters) > before + 3
+                  or any(one.wrong for one in counters), "rounds of counting")
+    finally:
+        for one in counters:
+            one.end()
+    assert not any(one.broken for one in counters)
+
+
+def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(cluster, hasp):
+    slot = cluster.slot("k")
+    new = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+    with hasp.connect() as client:
+        client.call("SET", "{k}1", 1)
+        client.call("SET", "{k}2", 2)
+        source = cluster.begin_migration(slot, new)
+        assert client.call("SET", "{k}3", 3) == b"+OK\r\n"
+        assert pipeline(client, ("GET", "{k}1"), ("GET", "{k}3"), ("GET", "{k}2")) == [
+            b"$1\r\n1\r\n", b"$1\r\n3\r\n", b"$1\r\n2\r\n"]
+        assert source.ask("EXISTS", "{k}1") == 1
+        # Some of its keys are here, some there: that is waited for.
+        client.send(b"RENAME {k}1 {k}3\r\nGET {k}3\r\n")
+        cluster.move_keys(slot, source, new)
+        cluster.end_migration(slot, source, new)
+        assert [client.read(), client.read()] == [b"+OK\r\n", b"$1\r\n1\r\n"]
+
+
+def fill(cluster, client):
+    """A primary, and a key of another one."""
+    for key in KEYS:
+        client.call("SET", key, 1)
+    cluster.until_ok()
+    old = cluster.owner(KEYS[0])
+    return old, next(key for key in KEYS if cluster.owner(key) is not old)
+
+
+def test_a_primary_that_died_is_waited_for_by_those_who_need_it(cluster, hasp):
+    with hasp.connect() as client:
+        old, elsewhere = fill(cluster, client)
+        old.kill()
+        with hasp.connect() as other:
+            assert other.call("INCR", elsewhere) == b":2\r\n"
+            assert other.call("INCR", KEYS[0]) in (b":2\r\n", b":1\r\n")
+        assert cluster.owner(KEYS[0]) is not old
+
+
+def test_who_asked_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluster, hasp):
+    with hasp.connect() as client:
+        old, elsewhere = fill(cluster, client)
+        old.freeze()
+        client.send(b"INCR %s\r\n" % KEYS[0].encode())
+        with hasp.connect() as other:
+            assert other.call("INCR", elsewhere) == b":2\r\n"
+        assert cluster.until_moved_from(old, KEYS[0])
+        # The client whose command may have been carried out is told nothing that may be wrong.
+        assert client.at_end()
+        with hasp.connect() as other:
+            assert other.call("GET", KEYS[0]) in (b"$1\r\n1\r\n", b"$-1\r\n")
+
+
+def test_a_failover_is_seen_by_nobody_who_has_nothing_in_flight(cluster, hasp):
+    with hasp.connect() as client:
+        for key in KEYS:
+            client.call("SET", key, 1)
+        for _ in range(2):
+            cluster.failover(cluster.owner(KEYS[0]))
+            assert pipeline(client, *[("GET", key) for key in KEYS]) == [b"$1\r\n1\r\n"] * len(KEYS)
+
+
+def test_counts_are_true_while_primaries_die(cluster, hasp):
+    counters = [Counter(hasp, name, KEYS) for name in range(3)]
+    for one in counters:
+        one.start()
+    try:
+        for _ in range(2):
+            old = cluster.owner(KEYS[0])
+            cluster.failover(old)
+            before = sum(one.rounds for one in counters)
+            until(lambda before=before: sum(one.rounds for one in counters) > before + 3
+                  or any(one.wrong for one in counters), "rounds of counting")
+    finally:
+        for one in counters:
+            one.end()
