@@ -245,11 +245,33 @@ static void worker_on_alarm(void *arg, struct node *n, enum link_alarm alarm)
 		watcher_ask(w->shared->watcher, alarm);
 }
 
+struct served_by {
+	const struct worker *worker;
+	const struct node *node;
+};
+
+static bool is_served_by(void *arg, struct slice key)
+{
+	const struct served_by *by = arg;
+
+	return topology_node(by->worker->topology, key) == by->node;
+}
+
+/* Replication is asynchronous: the locks that were taken last may be lost. */
+static void worker_on_node_changed(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+	struct served_by by = { w, n };
+
+	renewal_mark_unknown(w->clients.policy.holds, is_served_by, &by);
+}
+
 static const struct node_ops worker_node_ops = {
 	.on_commands = worker_on_commands,
 	.on_up = worker_on_node_up,
 	.on_moved = worker_on_node_moved,
 	.on_alarm = worker_on_alarm,
+	.on_changed = worker_on_node_changed,
 };
 
 /* --- the primary ------------------------------------------------------------------------- */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "upstream/node.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fatal.h"
+#include "resp/write.h"
 
 static size_t node_on_commands(void *arg, const redisReply *reply)
 {
@@ -13,10 +15,57 @@ static size_t node_on_commands(void *arg, const redisReply *reply)
 	return n->ops->on_commands(n->arg, n, reply);
 }
 
+/* By its id replicas know whose data they have; each server that begins, or is promoted, makes
+ * a new one. */
+static void read_history(const redisReply *info, char *history)
+{
+	static const char field[] = "\nmaster_replid:";
+	const char *at = info->type == REDIS_REPLY_STRING ? strstr(info->str, field) : NULL;
+	size_t n;
+
+	*history = '\0';
+	if (!at)
+		return;
+	at += sizeof(field) - 1;
+	n = strcspn(at, "\r\n");
+	if (n < NODE_HISTORY_SIZE)
+		snprintf(history, NODE_HISTORY_SIZE, "%.*s", (int)n, at);
+}
+
+static void node_on_info(void *arg, const redisReply *reply)
+{
+	struct node *n = arg;
+	char before[NODE_HISTORY_SIZE];
+	bool was_up = n->was_up;
+
+	if (!reply)
+		return;
+	memcpy(before, n->history, sizeof(before));
+	read_history(reply, n->history);
+	n->was_up = true;
+	if (was_up && (!*n->history || strcmp(before, n->history) != 0))
+		n->ops->on_changed(n->arg, n);
+}
+
+/* In front of what on_up() sends, so that it is answered first. */
+static void ask_history(struct node *n)
+{
+	struct buf out = BUF_INIT;
+	struct slice argv[] = { SLICE_LIT("INFO"), SLICE_LIT("replication") };
+	int rc;
+
+	resp_write_request(&out, argv, 2);
+	rc = control_call(n->control, 0, buf_slice(&out), node_on_info, n);
+	/* It is up, or this would not run. */
+	HASP_ASSERT(rc == 0);
+	buf_release(&out);
+}
+
 static void node_on_control_up(void *arg)
 {
 	struct node *n = arg;
 
+	ask_history(n);
 	n->ops->on_up(n->arg, n);
 }
 
@@ -108,11 +157,12 @@ void node_stop(struct node *n)
 	n->liveness = NULL;
 	pool_free(n->pool);
 	n->pool = NULL;
-	control_free(n->control);
-	n->control = NULL;
+	/* What fails with it may make calls. */
 	if (n->acks)
 		control_free(n->acks);
 	n->acks = NULL;
+	control_free(n->control);
+	n->control = NULL;
 }
 
 void node_free(struct node *n)

@@ -26,6 +26,7 @@ struct node_settings {
 	int64_t links_max; /* of this worker; 0: no limit */
 };
 
+#define NODE_HISTORY_SIZE 48
 struct node {
 	struct link_env links;
 	struct pool *pool; /* NULL after node_stop() */
@@ -35,6 +36,8 @@ struct node {
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
+	bool was_up;
+	char history[NODE_HISTORY_SIZE]; /* of the server when it was up last; "": not known */
 	const struct node_ops *ops;
 	void *arg;
 };
@@ -50,6 +53,10 @@ struct node_ops {
 	/* Whether it is still the server to speak to should be found out. Any number of times.
 	 */
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
+	/* It is up again, and is another server, or has lost what it had: a replica was
+	 * promoted, or it was started anew. What was written last may be missing. Also if that
+	 * cannot be told, because INFO is forbidden. */
+	void (*on_changed)(void *arg, struct node *n);
 };
 
 /* `links`: what the links of all nodes share, without an address, which node_move() sets before

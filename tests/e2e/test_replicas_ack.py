@@ -6,7 +6,8 @@ import contextlib
 import pytest
 from harness import encode, until
 from harness.info import calls
-from harness.line import queue_of, stand
+from harness.line import stand
+from harness.relay import Relay
 from harness.replicas import Replicas
 from harness.replies import FENCE, NIL, OK, ONE, PONG, TAKEN, ZERO
 from harness.sections import rule, verbs
@@ -177,3 +178,27 @@ def test_user_that_may_not_ask_is_told_so_by_the_log(start, replicas, plain):
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == NOREPLICAS and not plain.exists(KEY)
     assert "NOPERM" in hasp.log
+
+
+@takes
+def test_server_that_does_not_have_the_lock_confirms_nothing(start_hasp, servers, replicas, plain, take):
+    """The client's link leads to the old primary, and the connection that asks to the new one."""
+    with Replicas(1) as elsewhere, Relay(servers.primary.address) as relay:
+        hasp = start_hasp(rule() + verbs(), upstream=f"address = {relay.address}\nreplicas_ack = 1").is_up()
+        with hasp.connect() as one:
+            assert one.call("PING") == PONG
+            relay.target = elsewhere.primary.address
+            assert one.call(*take) == NOREPLICAS
+            assert not plain.exists(key_of(take))
+        assert "the server does not have it" in hasp.log
+
+
+def test_primary_that_dies_while_replicas_are_asked_gives_no_lock(start_hasp, pooling):
+    with Replicas(2) as servers:
+        hasp = start_hasp(verbs(), upstream="address = %s:%d\nreplicas_ack = 2\nreplicas_ack_timeout = 20s" %
+                          servers.primary.address).is_up()
+        with hasp.connect() as one, servers.replicas[0].frozen():
+            one.send(encode("LOCK", KEY))
+            until(lambda: calls(servers.primary.client(), "wait") == 1, "it to be waited for")
+            servers.primary.kill()
+            assert one.at_end() if pooling == "session" else one.read() == NOREPLICAS

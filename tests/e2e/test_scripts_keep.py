@@ -217,7 +217,8 @@ def test_renewal_prolongs_the_owners_lock_only(world):
     for state in ("another's", "nobody's", "stale", "free", "left over", "wrong type"):
         world.put(state)
         before = world.dump()
-        assert world.renew(("r", KEY, ME, LEASE, 0)) == [0]
+        is_free = state in ("free", "left over", "wrong type")  # no lock, in any case
+        assert world.renew(("r", KEY, ME, LEASE, 0)) == [0 if is_free else -2]
         assert world.release("r", KEY, ME) == 0
         assert world.dump() == before
 
@@ -236,7 +237,7 @@ def test_many_rules_locks_are_renewed_in_one_call(world):
     world.db.set("lock:v", "mine", px=5000)
     locks = [("r", f"lock:{i}", ME, LEASE + i, 0) for i in range(41)]
     assert world.renew(*locks, ("v", "lock:v", "mine", LEASE, 0), ("v", "lock:v", "x", 1, 0)) == \
-        [0 if i % 4 == 1 or i in (2, 40) else 1 for i in range(41)] + [1, 0]
+        [0 if i in (2, 40) else -2 if i % 4 == 1 else 1 for i in range(41)] + [1, -2]
     assert LEASE < world.db.pttl("lock:39") <= LEASE + 39
     assert LEASE < world.db.pttl("hasp:owner:{lock:39}") <= LEASE + 39
     assert world.db.pttl("lock:1") <= 5000 and world.db.pttl("lock:2") == -1
@@ -251,7 +252,7 @@ def test_a_lock_that_redis_refuses_to_renew_holds_up_no_other(world, server):
     world.db.acl_setuser("limited", enabled=True, nopass=True, keys=["lock:*", "hasp:*"],
                          commands=["+@all", "-get"])
     locks = [("r", "lock:a", ME, LEASE, 0), ("r", "lock:b", ME, LEASE, 0)]
-    assert world.renew(*locks) == [0, 1]  # its sidecar says nothing: nobody's
+    assert world.renew(*locks) == [-2, 1]  # its sidecar says nothing: nobody's
     with Connection(server.unix) as c:
         c.call("AUTH", "limited", "x")
         c.send(world.tool.own("renew", *itertools.chain(*(
@@ -289,7 +290,7 @@ def test_release_takes_lock_and_sidecar(world):
 
 def test_renewal_and_release_by_value(world):
     world.put("nobody's")
-    assert world.renew(("v", KEY, "else", LEASE, 0)) == [0]
+    assert world.renew(("v", KEY, "else", LEASE, 0)) == [-2]
     assert world.release("v", KEY, "else") == 0
     assert world.renew(("v", KEY, "held", LEASE, 0)) == [1]
     world.assert_lock("held", LEASE, owner=None)

@@ -240,7 +240,7 @@ def test_hasps_own_calls_on_verbs(world, layout):
         world.verb("LOCK", KEY, layout=layout, ticket="w-2")
     kind = "h" if layout == "count" else "s"
     fence = world.fence()
-    assert world.renew((kind, KEY, OTHER, 60000, fence)) == [0]
+    assert world.renew((kind, KEY, OTHER, 60000, fence)) == [-2]
     assert world.release(kind, KEY, OTHER) == 0
     assert world.db.pttl(KEY) <= LEASE
     assert world.renew((kind, KEY, ME, 60000, fence)) == [1]
@@ -262,7 +262,7 @@ def test_many_verbs_locks_are_renewed_in_one_call(world):
     world.db.lpush("job:6", "x")
     locks = [("h" if i % 2 else "s", f"job:{i}", ME, LEASE, fence) for i, fence in enumerate([*fences, 1])]
     # -1: it is a list now, which Redis refuses to read as a lock.
-    assert world.renew(*locks) == [1, 1, 1, 1, 0, 0, -1, 1, 0]
+    assert world.renew(*locks) == [1, 1, 1, 1, -2, 0, -1, 1, 0]
     assert world.db.pttl("job:7") > 5000 and world.db.pttl("hasp:fence:{job:7}") > 5000
     assert world.db.pttl("job:4") <= 5000
 
@@ -275,7 +275,7 @@ def test_a_lock_that_was_taken_again_since_is_not_renewed(world, layout):
     before = world.fence()
     world.verb("UNLOCK", KEY, layout=layout)
     assert world.verb("LOCK", KEY, "PX", 5000, layout=layout) == world.fenced()
-    assert world.renew((kind, KEY, ME, LEASE, before)) == [0]
+    assert world.renew((kind, KEY, ME, LEASE, before)) == [-2]
     assert world.db.pttl(KEY) <= 5000
     assert world.renew((kind, KEY, ME, LEASE, world.fence())) == [1]
     assert world.db.pttl(KEY) > 5000

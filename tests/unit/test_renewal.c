@@ -267,6 +267,60 @@ static void a_hold_that_redis_gives_to_nobody_any_more_is_forgotten(void **state
 	assert_int_equal(f->owner.n, 0);
 }
 
+static bool is_a(void *arg, struct slice key)
+{
+	(void)arg;
+	return slice_eq(key, SLICE_LIT("a"));
+}
+
+static void a_hold_that_a_new_server_may_not_have_is_looked_at_soon(void **state)
+{
+	static const struct {
+		const char *answer;
+		uint64_t nlost;
+	} each[] = { { "*1\r\n:0\r\n", 1 }, { "*1\r\n:-2\r\n", 2 } };
+	struct fixture *f = *state;
+
+	take(f, &renewed, "b");
+	for (size_t i = 0; i < 2; i++) {
+		take(f, &renewed, "a");
+		renewal_mark_unknown(f->holds, is_a, NULL);
+		fake_redis_advance(&f->redis, 1 + GATHERED);
+		/* The other one is elsewhere. */
+		assert_int_equal(fake_redis_ncalls(&f->redis), 1);
+		fake_redis_answer(&f->redis, each[i].answer);
+		assert_null(hold_on(f, "a"));
+		assert_int_equal(f->holds->nlost, each[i].nlost);
+	}
+	assert_int_equal(state_of(f, "b"), HOLD_RENEWED);
+}
+
+static void a_hold_that_the_new_server_has_is_known_again(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	renewal_mark_unknown(f->holds, is_a, NULL);
+	fake_redis_advance(&f->redis, 1 + GATHERED);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
+	assert_null(hold_on(f, "a"));
+	assert_int_equal(f->holds->nlost, 0);
+}
+
+static void a_hold_that_is_taken_again_is_known_again(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	renewal_mark_unknown(f->holds, is_a, NULL);
+	take(f, &renewed, "a");
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
+	assert_int_equal(f->holds->nlost, 0);
+}
+
 static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
 {
 	struct fixture *f = *state;
@@ -543,6 +597,9 @@ int main(void)
 		TEST(a_hold_that_goes_on_counts_the_next_renewal_from_the_new_try),
 		TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out),
 		TEST(a_hold_that_redis_gives_to_nobody_any_more_is_forgotten),
+		TEST(a_hold_that_a_new_server_may_not_have_is_looked_at_soon),
+		TEST(a_hold_that_the_new_server_has_is_known_again),
+		TEST(a_hold_that_is_taken_again_is_known_again),
 		TEST(a_lease_that_is_over_before_the_answer_is_lost),
 		TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third),
 		TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over),

@@ -19,6 +19,9 @@
 #define GRACE_SECONDS 1.0
 /* What is written is gone after that. */
 #define WRITTEN_MS 60000
+/* The client is told that the lock was not taken when it is released, but not later than that.
+ */
+#define RELEASE_SECONDS 1.0
 /* How often a try is undone whose undoing was not answered. */
 #define UNDO_TIMES 6
 /* Warnings in ten seconds. */
@@ -115,7 +118,7 @@ static void on_released(void *arg, const redisReply *reply)
 
 static void replica_ask_release(struct replica_ask *a)
 {
-	double until = timers_now(a->all->timers) + (double)a->terms.timeout_ms / 1000;
+	double until = timers_now(a->all->timers) + RELEASE_SECONDS;
 	struct buf out = BUF_INIT;
 	enum script_id script = write_undo(a, &out);
 

@@ -49,6 +49,7 @@ struct hold {
 	uint16_t slot; /* of its key, while HOLD_DUE: key_names_slot() */
 	bool release; /* at disconnect */
 	bool shared; /* other connections may have the same token */
+	bool unknown; /* the server has changed: it may not have the lock */
 	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
 	unsigned ntickets;
 	long long fence; /* verbs: its fencing token */
@@ -70,8 +71,9 @@ struct holds {
 	struct freelist pending; /* what is kept of most of them: of PENDING_LOCK_SIZE */
 	struct freelist small; /* most holds */
 	struct buf scratch;
-	struct log_limit limit;
-	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile */
+	struct log_limit limit, losses;
+	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile, and locks
+	                          * that a new server did not have */
 };
 
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in

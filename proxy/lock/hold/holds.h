@@ -125,6 +125,12 @@ enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int
  * by a script of its own counts until its lease is over. */
 bool hold_owner_has_any(const struct hold_owner *o, double now);
 
+/* The server that has the locks for which `concerns` is true has another history than before:
+ * what was written last may be missing. Those that are renewed are looked at soon; one that is
+ * gone is logged, and neither renewed nor released. */
+void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
+                          void *arg);
+
 /* The connection ended: forgets all of them; `release`: those that are to be released at
  * disconnect are. Else they run out with their leases. */
 void hold_owner_end(struct hold_owner *o, bool release);

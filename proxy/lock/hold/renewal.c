@@ -32,6 +32,9 @@
 /* Of those that are due, so many are looked at for each call. */
 #define LOOK_AHEAD ((size_t)4 * BATCH_MAX)
 
+/* Within this time, holds are looked at of which a new server may know nothing. */
+#define LOOK_SECONDS 1.0
+
 /* A renewal under way. A hold that ends meanwhile leaves a gap, and is left out when the call
  * is sent again. */
 struct renewal_batch {
@@ -113,13 +116,39 @@ static void log_renewal(const struct hold *hold, const char *what, double now)
 		            dropped);
 }
 
+static void log_lost(const struct hold *hold, const char *why, double now)
+{
+	struct holds *h = hold->holds;
+	struct slice key = lock_id_key(hold->by_id.key);
+	uint32_t dropped;
+
+	if (log_limit_pass(&h->losses, now, 10, &dropped))
+		log_warning("lock_lost db=%d key=%s reason=\"%s\" lost=%llu suppressed=%u",
+		            lock_id_db(hold->by_id.key), QUOTE(key), why,
+		            (unsigned long long)h->nlost, dropped);
+}
+
+/* The owner has it no more. That is nothing new where the application released it by a script
+ * of its own; but a server that has just taken another's place may never have had it. */
+static void renewal_gone(struct hold *hold, bool has_lock, double now)
+{
+	if (hold->unknown) {
+		hold->holds->nlost++;
+		log_lost(hold,
+		         has_lock ? "the new primary has it for another owner"
+		                  : "the new primary does not have it",
+		         now);
+	}
+	renewal_expired(hold);
+}
+
 static void renewal_failed(struct hold *hold, double now)
 {
 	hold->holds->nfailed++;
 	log_renewal(hold, "renewal_failed", now);
 }
 
-/* `result`: of the script: 1: renewed, 0: the owner has it no more; -1: not known. */
+/* `result`: of the script: 1: renewed; 0, -2: the owner has it no more; else: not known. */
 static void end_renewal(struct hold *hold, const struct renewal_batch *b, long long result,
                         double now)
 {
@@ -127,11 +156,12 @@ static void end_renewal(struct hold *hold, const struct renewal_batch *b, long l
 
 	hold->batch_slot = NULL;
 	renewal_set_state(hold, renewed ? HOLD_RENEWED : HOLD_LEASED);
-	if (result < 0) {
+	if (result == 0 || result == -2) {
+		renewal_gone(hold, result == -2, now);
+	} else if (result != 1) {
 		renewal_failed(hold, now);
-	} else if (result == 0) {
-		renewal_expired(hold);
 	} else {
+		hold->unknown = false;
 		hold->good_until = b->sent_at + (double)hold->lease_ms / 1000;
 		hold->slack = now - b->sent_at;
 		if (!renewed)
@@ -241,10 +271,37 @@ static void renewal_on_timer(struct timer *t, double now)
 	}
 }
 
+/* Asks soon, by its renewal. */
+static void look_soon(struct hold *hold)
+{
+	struct timers *timers = hold->holds->timers;
+	double every = (double)hold->lease_ms / 3000;
+	double spread = every < LOOK_SECONDS ? every : LOOK_SECONDS;
+
+	if (!hold_is_renewed(hold))
+		return;
+	hold->unknown = true;
+	if (hold->state == HOLD_RENEWED)
+		timer_start(timers, &hold->timer, renewal_on_timer,
+		            timers_now(timers) +
+		                    spread * (double)(hold->by_id.hash & 255) / 255,
+		            every);
+}
+
+void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
+                          void *arg)
+{
+	for (size_t i = 0; i < h->by_id.nbuckets; i++)
+		for (struct map_node *node = h->by_id.buckets[i]; node; node = node->next)
+			if (concerns(arg, lock_id_key(node->key)))
+				look_soon(container_of(node, struct hold, by_id));
+}
+
 void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from)
 {
 	double every, first = 0;
 
+	hold->unknown = false;
 	/* The application may have named an end (EXAT) that is near: begin to renew at once. */
 	hold->good_until = INFINITY;
 	hold->lease_ms = hold->default_lease_ms;

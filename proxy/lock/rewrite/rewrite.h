@@ -128,7 +128,8 @@ struct lock_ident {
 };
 
 /* Prolongs n locks by `script`, which is rewrite_renewal()'s for all of them. Answers an array:
- * for each 1, 0 when it is no longer that owner's, -1 when Redis refused. */
+ * for each 1; 0 when it is free, -2 when it is no longer that owner's; -1 when Redis refused.
+ */
 struct lock_renewal {
 	struct lock_ident id;
 	int64_t lease_ms;

@@ -5,15 +5,16 @@
 --
 -- ARGV     lease ms, token (owner = value: the value) for each of the n
 --
--- returns  for each of the n 1; 0 when it is no longer this owner's; -1 when Redis refused
+-- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's; -1 when
+--          Redis refused
 -- layout   hasp's
 -- include check_owner
 local function renew(i)
 	local lock, side = KEYS[2 * i - 1], KEYS[2 * i]
 	local lease, token = ARGV[2 * i - 1], ARGV[2 * i]
-	local _, mine = check_owner(lock, side, token)
+	local held, mine = check_owner(lock, side, token)
 	if not mine then
-		return 0
+		return held and -2 or 0
 	end
 	local ttl = redis.call('PTTL', lock)
 	if ttl == -1 or ttl < tonumber(lease) then

@@ -5,7 +5,8 @@
 --
 -- ARGV     lease ms, token, fencing token, layout ('hash' or 'string') for each of the n
 --
--- returns  for each of the n 1; 0 when it is no longer this owner's; -1 when Redis refused
+-- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's, or was
+--          acquired again since; -1 when Redis refused
 -- layout   Redisson's RLock or go-zero's RedisLock
 -- include count_holds
 -- include recorded_fence
@@ -18,7 +19,7 @@ local function renew(i)
 		return -1
 	end
 	if holds == 0 or recorded and recorded ~= tonumber(fence) then
-		return 0
+		return redis.call('EXISTS', lock) == 1 and -2 or 0
 	end
 	if redis.call('PTTL', lock) < tonumber(lease) then
 		redis.call('PEXPIRE', lock, lease)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Locks that hasp renews, when another server takes Redis' place and does not have all of them."""
+
+import pytest
+from harness import encode, until
+from harness.guards import guard, is_lost
+from harness.relay import Relay
+from harness.renewal import LEASE, is_renewed, rises
+from harness.replicas import Replicas
+from harness.replies import FENCE, NIL, OK, ONE, TAKEN, bulk
+from harness.sections import rule, verbs
+
+KEY, LOCK = "k", "lock:1"
+GONE, ANOTHERS = '"the new primary does not have it"', '"the new primary has it for another owner"'
+TAKES = pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
+
+
+@pytest.fixture
+def pooling():
+    """A client with nothing in flight outlives its server only if it shares its link."""
+    return "shared"
+
+
+class Place:
+    """An address at which one server takes another one's place."""
+
+    def __init__(self, servers, relay, start_hasp):
+        self.old, self.new = servers.primary, servers.replicas[0]
+        self.relay, self.start_hasp = relay, start_hasp
+
+    def start(self, *more, address=None, **settings):
+        settings = {"lease": LEASE, "on_disconnect": "release", **settings}
+        return self.start_hasp(rule(**settings) + verbs(**settings) + "".join(more),
+                               upstream=address or self.relay.address).is_up()
+
+    def promote(self):
+        """What is written from now on the new server does not get."""
+        self.new.client().replicaof("NO", "ONE")
+        return self.new.client()
+
+    def switch(self):
+        self.relay.target = self.new.address
+        self.relay.cut()
+        self.relay.mend()
+
+
+@pytest.fixture
+def place(start_hasp):
+    with Replicas(1) as servers, Relay(servers.primary.address) as relay:
+        yield Place(servers, relay, start_hasp)
+
+
+def key_of(take):
+    return take[1]
+
+
+def lost(hasp, key, reason):
+    return f'lock_lost db=0 key="{key}" reason={reason}' in hasp.log
+
+
+@TAKES
+def test_lock_that_the_new_primary_does_not_have_is_logged_and_renewed_no_more(place, take):
+    hasp = place.start()
+    new = place.promote()
+    with hasp.connect() as one:
+        assert one.call(*take) in TAKEN
+        place.switch()
+        until(lambda: lost(hasp, key_of(take), GONE), "the loss to be logged")
+        assert hasp.log.count("lock_lost") == 1
+        # It is no hold any more: whoever takes it next is left alone at the end of `one`.
+        with hasp.connect() as other:
+            assert other.call(*take) in TAKEN
+            one.close()
+            assert is_renewed(new, key_of(take))
+    until(lambda: not new.exists(key_of(take)), "the next holder's lock to be released with it")
+
+
+@TAKES
+def test_lock_that_somebody_else_has_meanwhile_is_not_prolonged(place, take):
+    hasp, new = place.start(), place.promote()
+    away = place.start(address="%s:%d" % place.new.address)
+    long = (*take, "PX", 600000) if take[0] == "LOCK" else ("SET", LOCK, "v", "NX", "PX", 600000)
+    with hasp.connect() as one, away.connect() as other:
+        assert one.call(*take) in TAKEN and other.call(*long) in TAKEN
+        end = new.pexpiretime(key_of(take))
+        place.switch()
+        until(lambda: lost(hasp, key_of(take), ANOTHERS), "the loss to be logged")
+        one.close()
+        with hasp.connect() as third:
+            hasp.take_turn()
+            assert third.call(*take) in (NIL, b":0\r\n")
+        assert new.pexpiretime(key_of(take)) == end
+
+
+@TAKES
+def test_lock_that_the_new_primary_has_goes_on(place, take):
+    hasp = place.start()
+    with hasp.connect() as one:
+        assert one.call(*take) in TAKEN
+        until(lambda: place.new.client().exists(key_of(take)), "the replica to have it")
+        new = place.promote()
+        place.switch()
+        assert is_renewed(new, key_of(take)) and one.call("PING") == b"+PONG\r\n"
+        give = ("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", LOCK)
+        assert one.call(*give) == ONE
+    assert "lock_lost" not in hasp.log
+
+
+@TAKES
+def test_lock_that_a_restart_without_data_has_lost_is_logged(start_hasp, redis_server, plain, take):
+    hasp = start_hasp(rule(lease=LEASE) + verbs(lease=LEASE)).is_up()
+    with hasp.connect() as one:
+        assert one.call(*take) in TAKEN
+        redis_server.kill()
+        redis_server.start()
+        until(lambda: lost(hasp, key_of(take), GONE), "the loss to be logged")
+
+
+@TAKES
+def test_lock_that_ended_at_the_same_server_is_no_loss(place, take):
+    """A lost connection is no failover: the application may have released it by a script of its own."""
+    hasp = place.start()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call(*take) in TAKEN and other.call("LOCK", "other") == FENCE
+        place.old.client().delete(key_of(take))
+        place.relay.cut()
+        place.relay.mend()
+        assert rises(place.old.client(), 3, "other")
+    assert "lock_lost" not in hasp.log
+
+
+def test_guard_that_is_lost_lets_nothing_be_written(place):
+    hasp = place.start(guard())
+    place.old.client().set("stock:1", 5)
+    until(lambda: place.new.client().get("stock:1") == "5", "the replica to have it")
+    new = place.promote()
+    with hasp.connect() as one:
+        assert one.call("GET", "stock:1") == bulk("5")
+        place.switch()
+        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to be there")
+        assert is_lost(one.call("SET", "stock:1", 6)) and new.get("stock:1") == "5"
+
+
+def test_fencing_tokens_rise_over_it(place):
+    hasp = place.start()
+    place.promote()
+    with hasp.connect() as one, hasp.connect() as other:
+        before = one.call("LOCK", KEY)
+        place.switch()
+        until(lambda: lost(hasp, KEY, GONE), "the loss to be logged")
+        other.send(encode("LOCK", KEY))
+        assert int(other.read()[1:]) > int(before[1:])
+        assert one.call("SET", "x", 1) == OK

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What shows that a server has the lock that a try has got.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/ack/replica_look.h"
+
+static struct lock_try try_of(enum lock_kind kind)
+{
+	return (struct lock_try){
+		.id = { kind, SLICE_LIT("k"), SLICE_LIT("token") },
+		.value = kind == LOCK_KIND_GUARD ? SLICE_LIT("token") : SLICE_LIT("v"),
+		.ticket = SLICE_LIT("w-7"),
+	};
+}
+
+static bool shows(enum lock_kind kind, const char *content)
+{
+	struct lock_try t = try_of(kind);
+	redisReply reply = { .type = REDIS_REPLY_STRING };
+
+	reply.str = (char *)(uintptr_t)content;
+	reply.len = strlen(content);
+	return replica_look_shows(&t, &reply);
+}
+
+static bool shows_integer(enum lock_kind kind, long long integer)
+{
+	struct lock_try t = try_of(kind);
+	redisReply reply = { .type = REDIS_REPLY_INTEGER, .integer = integer };
+
+	return replica_look_shows(&t, &reply);
+}
+
+static void assert_looks(enum lock_kind kind, const char *expected)
+{
+	struct lock_try t = try_of(kind);
+	struct buf out = BUF_INIT;
+
+	replica_look_write(&t, KEY_NAMING_SERVER, &out);
+	assert_int_equal(buf_len(&out), strlen(expected));
+	assert_memory_equal(buf_head(&out), expected, strlen(expected));
+	buf_release(&out);
+}
+
+static void the_record_is_looked_at_or_the_lock(void **state)
+{
+	(void)state;
+	assert_looks(LOCK_KIND_RULE, "*2\r\n$3\r\nGET\r\n$14\r\nhasp:fence:{k}\r\n");
+	assert_looks(LOCK_KIND_TOKEN, "*2\r\n$3\r\nGET\r\n$14\r\nhasp:fence:{k}\r\n");
+	assert_looks(LOCK_KIND_GUARD, "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+	assert_looks(LOCK_KIND_COUNT, "*3\r\n$7\r\nHEXISTS\r\n$1\r\nk\r\n$5\r\ntoken\r\n");
+}
+
+static void a_record_names_the_try(void **state)
+{
+	static const enum lock_kind kinds[] = { LOCK_KIND_RULE, LOCK_KIND_VALUE,
+		                                LOCK_KIND_TOKEN };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(shows(kinds[i], "token 12 w-7"));
+		assert_true(shows(kinds[i], "- - =w-7"));
+		assert_false(shows(kinds[i], "token 12 w-70"));
+		assert_false(shows(kinds[i], "token 12 xw-7"));
+		assert_false(shows(kinds[i], "token w-7 -"));
+		assert_false(shows(kinds[i], "w-7"));
+		assert_false(shows(kinds[i], ""));
+		assert_false(shows_integer(kinds[i], 1));
+	}
+}
+
+static void a_guard_names_its_owner(void **state)
+{
+	(void)state;
+	assert_true(shows(LOCK_KIND_GUARD, "token"));
+	assert_true(shows(LOCK_KIND_GUARD, "token w-9"));
+	assert_false(shows(LOCK_KIND_GUARD, "token2"));
+	assert_false(shows(LOCK_KIND_GUARD, "toke"));
+	assert_false(shows(LOCK_KIND_GUARD, ""));
+}
+
+static void a_counted_lock_has_its_owner(void **state)
+{
+	(void)state;
+	assert_true(shows_integer(LOCK_KIND_COUNT, 1));
+	assert_false(shows_integer(LOCK_KIND_COUNT, 0));
+	assert_false(shows(LOCK_KIND_COUNT, "token 12 w-7"));
+}
+
+static void no_answer_and_no_lock_show_nothing(void **state)
+{
+	struct lock_try t = try_of(LOCK_KIND_RULE);
+	redisReply nil = { .type = REDIS_REPLY_NIL };
+
+	(void)state;
+	assert_false(replica_look_shows(&t, NULL));
+	assert_false(replica_look_shows(&t, &nil));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_record_is_looked_at_or_the_lock),
+		cmocka_unit_test(a_record_names_the_try),
+		cmocka_unit_test(a_guard_names_its_owner),
+		cmocka_unit_test(a_counted_lock_has_its_owner),
+		cmocka_unit_test(no_answer_and_no_lock_show_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
