@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/map.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
 
 #define BUCKETS_MIN 16
+/* A map of so many grows step by step: two of its buckets move each time that an entry is put.
+ */
+#define BUCKETS_MANY 1024
+#define MOVED_AT_ONCE 2
 
 /* Each bit bears on all: else keys that differ in a few places would share a bucket, whatever
  * the seed. */
@@ -43,35 +48,79 @@ void map_init(struct map *m, uint64_t seed)
 void map_fini(struct map *m)
 {
 	free(m->buckets);
+	free(m->old);
 	*m = (struct map){ 0 };
 }
 
-static void map_resize(struct map *m, size_t nbuckets)
-{
-	struct map_node **old = m->buckets, *node, *next;
-	size_t nold = m->nbuckets;
+/* --- growing ---------------------------------------------------------------------------- */
 
-	m->buckets = xcalloc(nbuckets, sizeof(struct map_node *));
-	m->nbuckets = nbuckets;
-	for (size_t i = 0; i < nold; i++) {
-		for (node = old[i]; node; node = next) {
-			struct map_node **b = &m->buckets[node->hash & (nbuckets - 1)];
-			next = node->next;
-			node->next = *b;
-			*b = node;
-		}
-	}
-	free(old);
+/* Entries of the same key stay in one bucket, in their order: they move together. */
+static struct map_node **bucket_of(const struct map *m, uint64_t hash)
+{
+	size_t old = hash & (m->nbuckets / 2 - 1);
+
+	if (m->old && old >= m->moved)
+		return &m->old[old];
+	return &m->buckets[hash & (m->nbuckets - 1)];
 }
+
+static void move_bucket(struct map *m, size_t i)
+{
+	size_t half = m->nbuckets / 2;
+	struct map_node **ends[] = { &m->buckets[i], &m->buckets[i + half] };
+
+	for (struct map_node *node = m->old[i]; node; node = node->next) {
+		bool upper = node->hash & half;
+		*ends[upper] = node;
+		ends[upper] = &node->next;
+	}
+	*ends[0] = *ends[1] = NULL;
+}
+
+static void move_buckets(struct map *m, size_t most)
+{
+	size_t nold = m->nbuckets / 2;
+
+	if (!m->old)
+		return;
+	for (; most && m->moved < nold; most--)
+		move_bucket(m, m->moved++);
+	if (m->moved < nold)
+		return;
+	free(m->old);
+	m->old = NULL;
+}
+
+void map_gather(struct map *m)
+{
+	move_buckets(m, SIZE_MAX);
+}
+
+static void map_grow(struct map *m)
+{
+	bool many = m->nbuckets >= BUCKETS_MANY;
+
+	/* (There were as many puts as there are entries since, and each has moved two.) */
+	HASP_ASSERT(!m->old);
+	m->old = m->buckets;
+	m->moved = 0;
+	m->nbuckets = m->nbuckets ? m->nbuckets * 2 : BUCKETS_MIN;
+	m->buckets = xcalloc(m->nbuckets, sizeof(struct map_node *));
+	if (!many)
+		map_gather(m);
+}
+
+/* --- entries ---------------------------------------------------------------------------- */
 
 void map_put(struct map *m, struct map_node *node)
 {
 	struct map_node **bucket;
 
+	move_buckets(m, MOVED_AT_ONCE);
 	if (m->n >= m->nbuckets)
-		map_resize(m, m->nbuckets ? m->nbuckets * 2 : BUCKETS_MIN);
+		map_grow(m);
 	node->hash = hash_bytes(m->seed, node->key);
-	bucket = &m->buckets[node->hash & (m->nbuckets - 1)];
+	bucket = bucket_of(m, node->hash);
 	node->next = *bucket;
 	*bucket = node;
 	m->n++;
@@ -79,7 +128,7 @@ void map_put(struct map *m, struct map_node *node)
 
 void map_remove(struct map *m, struct map_node *node)
 {
-	struct map_node **at = &m->buckets[node->hash & (m->nbuckets - 1)];
+	struct map_node **at = bucket_of(m, node->hash);
 
 	while (*at != node)
 		at = &(*at)->next;
@@ -101,7 +150,7 @@ struct map_node *map_get(const struct map *m, struct slice key)
 	if (!m->n)
 		return NULL;
 	hash = hash_bytes(m->seed, key);
-	return find_in_bucket(m->buckets[hash & (m->nbuckets - 1)], hash, key);
+	return find_in_bucket(*bucket_of(m, hash), hash, key);
 }
 
 struct map_node *map_next(const struct map_node *node)

@@ -3,6 +3,9 @@
  * map: an intrusive hash table keyed by bytes. Entries embed a map_node and own their key's
  * bytes. Several entries may have the same key: map_get() finds the one that was put last,
  * map_next() the others. Seeded, so that a peer cannot choose colliding keys.
+ *
+ * A map that has many entries grows a few of its buckets at a time, as Redis' dict does: no
+ * single map_put() takes long.
  */
 #ifndef HASP_BASE_MAP_H
 #define HASP_BASE_MAP_H
@@ -23,10 +26,20 @@ struct map {
 	size_t nbuckets; /* a power of two */
 	size_t n; /* entries */
 	uint64_t seed;
+	struct map_node **old; /* half as many, from which entries still move; NULL: none do */
+	size_t moved; /* of them, so many are empty */
 };
 
 void map_init(struct map *m, uint64_t seed);
 void map_fini(struct map *m); /* entries are left as they are */
+
+/* All entries are in `buckets` then, for those who go through them. */
+void map_gather(struct map *m);
+/* The memory of the buckets. */
+static inline size_t map_nbytes(const struct map *m)
+{
+	return (m->nbuckets + (m->old ? m->nbuckets / 2 : 0)) * sizeof(struct map_node *);
+}
 
 /* node->key must be set. */
 void map_put(struct map *m, struct map_node *node);

@@ -67,6 +67,7 @@ void transaction_watch(struct transaction *t, int db, struct slice key)
 
 static void forget_watched(struct transaction *t)
 {
+	map_gather(&t->watched);
 	for (size_t i = 0; i < t->watched.nbuckets; i++) {
 		struct map_node *node = t->watched.buckets[i], *next;
 		for (; node; node = next) {

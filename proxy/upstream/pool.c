@@ -309,6 +309,7 @@ void pool_follow_address(struct pool *p)
 
 void pool_sweep(struct pool *p)
 {
+	map_gather(&p->groups);
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node = p->groups.buckets[i], *next;
 		for (; node; node = next) {
@@ -350,6 +351,7 @@ void pool_free(struct pool *p)
 		link_close(check->link);
 		pool_link_free(check);
 	}
+	map_gather(&p->groups);
 	for (size_t i = 0; i < p->groups.nbuckets; i++) {
 		struct map_node *node;
 		while ((node = p->groups.buckets[i]))

@@ -14,7 +14,7 @@
 
 #include "base/map.h"
 
-#define MANY 1000
+#define MANY 5000
 
 static void nothing_is_found_in_an_empty_map(void **state)
 {
@@ -131,6 +131,38 @@ static void what_was_removed_is_not_found_and_the_rest_is(void **state)
 	free(entries);
 }
 
+/* However many entries there are: else whoever puts the last one would wait for all. */
+static void a_large_table_grows_a_few_entries_at_a_time(void **state)
+{
+	struct entry *entries = calloc(MANY, sizeof(*entries));
+	size_t moved = 0, nsteps = 0;
+	struct map m;
+
+	(void)state;
+	assert_non_null(entries);
+	map_init(&m, 3);
+	for (size_t i = 0; i < MANY; i++) {
+		int n = snprintf(entries[i].key, sizeof(entries[i].key), "key:%zu", i);
+		entries[i].node.key = slice_of(entries[i].key, (size_t)n);
+		entries[i].in = true;
+		map_put(&m, &entries[i].node);
+		assert_ptr_equal(map_get(&m, slice_str(entries[i / 2].key)),
+		                 &entries[i / 2].node);
+		if (m.old) {
+			assert_in_range(m.moved, 0, moved + 2);
+			nsteps++;
+		}
+		moved = m.old ? m.moved : 0;
+	}
+	/* 1,024 and 2,048 buckets, and what fits of 4,096. */
+	assert_in_range(nsteps, 1500, MANY);
+	map_gather(&m);
+	assert_null(m.old);
+	assert_finds(&m, entries);
+	map_fini(&m);
+	free(entries);
+}
+
 /* Also when the table has grown since, and others stand between them. */
 static void assert_twins_are_found(uint64_t seed)
 {
@@ -153,6 +185,10 @@ static void assert_twins_are_found(uint64_t seed)
 		tracked_key |= 1u << (node - twins);
 	}
 	assert_int_equal(tracked_key, 7);
+	/* The latest is the first. */
+	node = map_get(&m, SLICE_LIT("twin"));
+	assert_ptr_equal(map_next(node), &twins[1]);
+	assert_ptr_equal(map_next(&twins[1]), &twins[0]);
 	map_remove(&m, &twins[1]);
 	node = map_get(&m, SLICE_LIT("twin"));
 	assert_non_null(map_next(node));
@@ -243,6 +279,7 @@ int main(void)
 		cmocka_unit_test(keys_that_differ_in_one_byte_are_different),
 		cmocka_unit_test(entries_are_found_while_the_table_grows),
 		cmocka_unit_test(what_was_removed_is_not_found_and_the_rest_is),
+		cmocka_unit_test(a_large_table_grows_a_few_entries_at_a_time),
 		cmocka_unit_test(entries_that_share_a_key_are_all_found),
 		cmocka_unit_test(the_seed_decides_where_keys_go),
 		cmocka_unit_test(keys_that_differ_in_one_place_are_spread),

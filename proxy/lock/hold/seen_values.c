@@ -113,7 +113,7 @@ size_t seen_values_nbytes(const struct seen_values *all)
 {
 	if (!all)
 		return 0;
-	return sizeof(*all) + all->by_id.nbuckets * sizeof(struct map_node *) + all->nbytes;
+	return sizeof(*all) + map_nbytes(&all->by_id) + all->nbytes;
 }
 
 void seen_values_free(struct seen_values *all)

@@ -72,6 +72,7 @@ static void waiters_on_all_confirmed(struct timer *t, double now)
 
 static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg), void *arg)
 {
+	map_gather(&all->by_id);
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		for (struct map_node *at = all->by_id.buckets[i]; at; at = at->next)
 			fn(container_of(at, struct line, by_id), arg);
@@ -202,6 +203,7 @@ void waiters_free(struct waiters *all)
 {
 	HASP_ASSERT(all->nwaiting == 0);
 	timer_stop(all->timers, &all->next_recheck);
+	map_gather(&all->by_id);
 	for (size_t i = 0; i < all->by_id.nbuckets; i++)
 		while (all->by_id.buckets[i])
 			line_free(container_of(all->by_id.buckets[i], struct line, by_id));
@@ -245,6 +247,7 @@ void waiters_listen_at(struct waiters *all, struct node *n)
 /* Those that are in no line, because they lost their place there. */
 static void leave_node(struct waiters *all, const struct node *n)
 {
+	map_gather(&all->by_ticket);
 	for (size_t i = 0; i < all->by_ticket.nbuckets; i++)
 		for (struct map_node *l = all->by_ticket.buckets[i]; l; l = l->next) {
 			struct waiter *w = container_of(l, struct waiter, by_ticket);
