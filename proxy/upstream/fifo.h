@@ -27,11 +27,27 @@ struct fifo {
 	uint32_t cap; /* a power of two, or 0 */
 	uint32_t head;
 	uint32_t nruns;
+	uint32_t popped; /* runs since it was empty at last, or more; may wrap around */
 };
 
 static inline struct inflight *fifo_at(const struct fifo *f, uint32_t i)
 {
 	return &f->runs[(f->head + i) & (f->cap - 1)];
+}
+
+/* The number of the run that is pushed next. Only while runs are in the ring do numbers count.
+ */
+static inline uint32_t fifo_next_number(const struct fifo *f)
+{
+	return f->popped + f->nruns;
+}
+
+/* Where the run of this number is, or the oldest one, if it was popped. */
+static inline uint32_t fifo_index(const struct fifo *f, uint32_t number)
+{
+	uint32_t i = number - f->popped;
+
+	return i < f->nruns ? i : 0;
 }
 
 /* NULL: empty. */
@@ -76,6 +92,7 @@ static inline void fifo_pop(struct fifo *f, uint32_t n)
 	if (head->count)
 		return;
 	f->head = (f->head + 1) & (f->cap - 1);
+	f->popped++;
 	if (--f->nruns == 0 && f->cap > FIFO_CAP_KEPT)
 		fifo_clear(f);
 }

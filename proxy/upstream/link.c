@@ -87,9 +87,12 @@ void link_leave(struct link_user *u)
 
 	if (!l)
 		return;
-	for (uint32_t i = 0; u->inflight && i < l->fifo.nruns; i++) {
+	/* (Not the whole FIFO: thousands may leave at once.) */
+	for (uint32_t i = fifo_index(&l->fifo, u->first_run); u->inflight && i < l->fifo.nruns;
+	     i++) {
 		struct inflight *run = fifo_at(&l->fifo, i);
 		if (run->user == u) {
+			u->inflight -= run->count;
 			run->user = NULL;
 			run->tag = NULL;
 			/* There is no callback left to call. */
@@ -382,7 +385,8 @@ void link_expect(struct link_user *u, unsigned flags, void *tag)
 
 	if (!l || !counts_requests(l))
 		return;
-	u->inflight++;
+	if (u->inflight++ == 0)
+		u->first_run = fifo_next_number(&l->fifo);
 	fifo_push(&l->fifo, u, (uint16_t)flags, tag);
 }
 
@@ -392,6 +396,8 @@ void link_expect_plain(struct link_user *u, uint32_t n)
 
 	if (!l || !counts_requests(l) || n == 0)
 		return;
+	if (u->inflight == 0)
+		u->first_run = fifo_next_number(&l->fifo);
 	u->inflight += n;
 	fifo_push_plain(&l->fifo, u, n);
 }

@@ -111,6 +111,7 @@ struct link_user {
 	struct list node; /* among the link's users */
 	size_t inflight; /* requests whose reply is due */
 	size_t discarded; /* during on_down(): those with LINK_DISCARD, not LINK_NOTIFY */
+	uint32_t first_run; /* (inflight) none of its runs in the FIFO has a lower number */
 	bool await_idle; /* call on_idle() once, when inflight is 0 */
 	bool outdated; /* its link is: see link_set_outdated() */
 	bool waiting; /* its link logs in: see on_ready() */

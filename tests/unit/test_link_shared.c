@@ -88,6 +88,36 @@ static void replies_to_who_has_left_are_swallowed(void **state)
 	}
 }
 
+/* Its requests lie between others' and some are answered; then it comes back. */
+static void who_leaves_takes_all_of_its_own_and_no_other_s(void **state)
+{
+	struct link_fixture *f = *state;
+	struct buf expected = BUF_INIT;
+
+	for (size_t answered = 0; answered < 2 * 50; answered += 7) {
+		invite(f, NULL);
+		buf_clear(&expected);
+		for (size_t i = 0; i < 50; i++) {
+			ask(f, 0, LINK_PASS, NULL);
+			ask(f, 1, LINK_NOTIFY, "b");
+			buf_puts(&expected, "+a\r\n");
+		}
+		for (size_t i = 0; i < answered; i++)
+			server_sends(f, i % 2 ? SLICE_LIT("+b\r\n") : SLICE_LIT("+a\r\n"));
+		buf_clear(&f->guest[1].bytes);
+		buf_clear(&f->guest[1].told);
+		link_leave(&f->guest[1].user);
+		link_join(f->link, &f->guest[1].user);
+		ask(f, 1, LINK_NOTIFY, "again");
+		for (size_t i = answered; i < 2 * 50; i++)
+			server_sends(f, i % 2 ? SLICE_LIT("+b\r\n") : SLICE_LIT("+a\r\n"));
+		SERVER_SENDS(f, "+again\r\n");
+		assert_true(slice_eq(buf_slice(&f->guest[0].bytes), buf_slice(&expected)));
+		assert_guest(&f->guest[1], "+again\r\n", "again +\n");
+	}
+	buf_release(&expected);
+}
+
 /* What has arrived of the reply was its own; not a byte of the rest is anybody else's. */
 static void who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it(void **state)
 {
@@ -350,6 +380,7 @@ int main(void)
 		TEST(each_user_gets_the_replies_to_its_own_requests),
 		TEST(reply_that_is_hushed_is_swallowed),
 		TEST(replies_to_who_has_left_are_swallowed),
+		TEST(who_leaves_takes_all_of_its_own_and_no_other_s),
 		TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it),
 		TEST_SHARED(a_user_can_leave_in_its_callback),
 		TEST_SHARED(who_comes_back_does_not_get_the_replies_of_before),
