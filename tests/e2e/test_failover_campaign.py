@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tester of failovers, tests/fuzz/failover, finds what it is made to find."""
+"""Of a failover clients notice a delay: a short run of tests/fuzz/failover.
+
+And the tester finds what it is made to find.
+"""
 
 import pytest
-from harness.campaigns import UNTIL_FOUND, until_found
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
+
+
+def test_clients_notice_a_delay():
+    status, output = campaign("failover", "--times", 1, "--clients", 30)
+    assert status == 0, output[-6000:]
 
 
 @UNTIL_FOUND

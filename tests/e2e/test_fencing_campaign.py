@@ -8,9 +8,9 @@ import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
-@pytest.mark.parametrize("topology", ["one"])
+@pytest.mark.parametrize("topology", ["one", "sentinel"])
 def test_tokens_rise(topology):
-    status, output = campaign("fencing", "--seconds", 5, "--topology", topology)
+    status, output = campaign("fencing", "--seconds", 8, "--topology", topology)
     assert status == 0, output[-4000:]
 
 

@@ -116,8 +116,17 @@ class World:
         return next((o for o in self.outages if o.begin - SETTLE <= answered and sent <= o.end), None)
 
     def may_lose(self, since, until):
-        """Something acknowledged may have got lost between the two."""
-        return any(self.loses(o) and o.begin <= until and since <= o.calm for o in self.outages)
+        """The outage in which something acknowledged may have got lost between the two."""
+        return next((o for o in reversed(self.outages)
+                     if self.loses(o) and o.begin <= until and since - SETTLE <= o.calm), None)
+
+    def lost(self, since, text, what, n=1):
+        """What was acknowledged at `since` is gone."""
+        outage = self.may_lose(since, now())
+        if outage:
+            self.counts[f"{what} lost by asynchronous replication at a {outage.kind}"] += n
+        else:
+            self.fault("lost", f"{text}; acknowledged {since:.3f}; {self.last()}")
 
     def told(self, sent, answered, reply, what):
         """Judges an error, or a connection that was closed. True: it was one."""
@@ -136,9 +145,12 @@ class World:
         elif outage:
             self.counts[f"errors in an outage: {text[:40]}"] += 1
         else:
-            last = [f"{o.kind} {o.begin:.3f}-{o.end:.3f}-{o.calm:.3f}" for o in self.outages[-2:]]
-            self.fault("error", f"{what}, sent {sent:.3f}, answered {answered:.3f}: {text}; outages {last}")
+            self.fault("error", f"{what}, sent {sent:.3f}, answered {answered:.3f}: {text}; {self.last()}")
         return True
+
+    def last(self):
+        """Of the outages."""
+        return "outages: " + ", ".join(f"{o.kind} {o.begin:.3f}-{o.end:.3f}, calm {o.calm:.3f}" for o in self.outages[-2:])
 
 
 class Value:
@@ -159,10 +171,8 @@ class Value:
         if reply not in self.may_be:
             if reply not in self.was:
                 world.fault("wrong reply", f"{key} is {reply}, which it never was")
-            elif world.may_lose(self.confirmed - HANG, now()):
-                world.counts["values lost by asynchronous replication"] += 1
             else:
-                world.fault("lost", f"{key} is {reply}, not {self.may_be}")
+                world.lost(self.confirmed, f"{key} is {reply}, not {self.may_be}", "values")
         self.may_be, self.confirmed = {reply}, now()
 
 
@@ -180,10 +190,7 @@ class Count:
         if reply > self.high + 1:
             world.fault("doubled", f"{key} is {reply}, at most {self.high + 1} were asked for")
         elif reply < self.low + 1:
-            if world.may_lose(self.confirmed - HANG, now()):
-                world.counts["increments lost by asynchronous replication"] += self.low + 1 - reply
-            else:
-                world.fault("lost", f"{key} is {reply}, not {self.low + 1}")
+            world.lost(self.confirmed, f"{key} is {reply}, not {self.low + 1}", "increments", self.low + 1 - reply)
         self.low = self.high = reply
         self.confirmed = now()
         world.counts["increments"] += 1
@@ -301,7 +308,7 @@ class Client:
             known = [self.values[key].may_be for key in keys]
             least, most = sum(NIL not in may for may in known), sum(may != {NIL} for may in known)
             if reply is not None and not least <= reply <= most and not self.world.may_lose(
-                    min(self.values[key].confirmed for key in keys) - HANG, now()):
+                    min(self.values[key].confirmed for key in keys), now()):
                 self.world.fault("wrong reply", f"DEL {keys} said {reply}, not {least} to {most}")
             for key in keys:
                 self.values[key].written(NIL, reply is None)
@@ -454,7 +461,7 @@ class Audience:
             while not listener.closed:
                 await asyncio.sleep(0.02)
             if not self.world.in_outage(listener.closed, listener.closed) and not self.world.stopping:
-                self.world.fault("error", f"a subscriber was closed at {listener.closed:.3f}")
+                self.world.fault("error", f"a subscriber was closed at {listener.closed:.3f}; {self.world.last()}")
 
     def check(self):
         for listener in self.listeners:
@@ -528,11 +535,8 @@ def check_guards(world, final):
         if len(set(names)) < len(names):
             world.fault("twice", f"in {key}")
     for name, (key, outcome, at) in world.updates.items():
-        lost = outcome == "acknowledged" and name not in written
-        if lost and world.may_lose(at - HANG, at + HANG):
-            world.counts["guarded updates lost by asynchronous replication"] += 1
-        elif lost:
-            world.fault("lost", f"{name} of {key}, acknowledged at {at:.3f}")
+        if outcome == "acknowledged" and name not in written:
+            world.lost(at, f"{name} of {key}", "guarded updates")
         elif outcome == "refused" and name in written:
             world.fault("refused", f"{name} of {key} was written, refused at {at:.3f}")
 
