@@ -179,7 +179,7 @@ static bool tell_kind(struct server_check *c)
 {
 	if (c->kind == KIND_SENTINEL || c->role == ROLE_SENTINEL) {
 		warn(c, "is a Sentinel, which keeps no keys, and 'address' of [upstream] names "
-		        "it; expected the address of a server");
+		        "it; expected the address of a server, or 'sentinels' and 'master'");
 		return false;
 	}
 	if (c->config->cluster.n) {
@@ -373,12 +373,26 @@ static void check_all(struct server_check *c)
 	tell_permissions(c);
 }
 
+static void tell_sentinel(void *arg, const char *sentinel, const char *primary,
+                          struct slice why)
+{
+	struct server_check *c = arg;
+
+	if (primary)
+		buf_printf(c->good, "Sentinel at %s: %s is at %s\n", sentinel,
+		           c->config->master, primary);
+	else
+		buf_printf(c->warnings, "%s: Sentinel at %s does not tell where %s is: %.*s\n",
+		           c->config->path, sentinel, c->config->master, (int)why.n, why.p);
+}
+
 void server_check(const struct config *config, struct buf *good, struct buf *warnings)
 {
 	struct server_check c = { .config = config, .good = good, .warnings = warnings };
-
 	struct buf why = BUF_INIT;
 
+	if (config->master)
+		server_find_each(config, tell_sentinel, &c);
 	if (server_find(&c.server, config, &why) == 0)
 		check_all(&c);
 	else

@@ -40,8 +40,6 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 	int rc = address_parse(&how.address, sentinel);
 
 	HASP_ASSERT(rc == 0);
-	buf_clear(why);
-	buf_printf(why, "%s: ", sentinel);
 	rc = ask_server(&how, why);
 	if (buf_len(&search.why)) {
 		buf_append(why, buf_slice(&search.why));
@@ -57,8 +55,11 @@ static int ask_sentinels(struct sentinel_answer *a, const struct config *c, stru
 	int rc = -1;
 
 	sentinel_write_question(&request, c->master);
-	for (size_t i = 0; rc < 0 && i < c->sentinels.n; i++)
+	for (size_t i = 0; rc < 0 && i < c->sentinels.n; i++) {
+		buf_clear(why);
+		buf_printf(why, "%s: ", c->sentinels.v[i]);
 		rc = ask_sentinel(a, c, c->sentinels.v[i], buf_slice(&request), why);
+	}
 	buf_release(&request);
 	return rc;
 }
@@ -76,4 +77,23 @@ int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	rc = address_parse(&s->address, s->name);
 	HASP_ASSERT(rc == 0);
 	return 0;
+}
+
+void server_find_each(const struct config *c,
+                      void (*fn)(void *arg, const char *sentinel, const char *primary,
+                                 struct slice why),
+                      void *arg)
+{
+	struct buf request = BUF_INIT;
+
+	sentinel_write_question(&request, c->master);
+	for (size_t i = 0; i < c->sentinels.n; i++) {
+		struct sentinel_answer answer;
+		struct buf why = BUF_INIT;
+		int rc = ask_sentinel(&answer, c, c->sentinels.v[i], buf_slice(&request), &why);
+
+		fn(arg, c->sentinels.v[i], rc == 0 ? answer.name : NULL, buf_slice(&why));
+		buf_release(&why);
+	}
+	buf_release(&request);
 }

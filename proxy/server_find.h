@@ -22,4 +22,10 @@ struct server_place {
 int server_find(struct server_place *s, const struct config *c, struct buf *why)
 	__attribute__((warn_unused_result));
 
+/* Asks each of the sentinels: `primary` is what it named, or NULL, and `why` says why not. */
+void server_find_each(const struct config *c,
+                      void (*fn)(void *arg, const char *sentinel, const char *primary,
+                                 struct slice why),
+                      void *arg);
+
 #endif

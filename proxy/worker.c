@@ -487,6 +487,7 @@ static struct node_settings node_settings(const struct config *config)
 		.failover_wait_ms = config_failover_wait_ms(config),
 		.server_timeout_ms = config->server_timeout_ms,
 		.links_per_login = config->links_per_worker,
+		.is_alone = !config->master,
 		.links_max = (config->links_max + config->workers - 1) / config->workers,
 	};
 }

@@ -61,11 +61,27 @@ static void ask_history(struct node *n)
 	buf_release(&out);
 }
 
+/* What it answers then, clients would see, and nobody would say why. */
+static void warn_of_kind(const struct node *n)
+{
+	if (control_role(n->control) == ROLE_SENTINEL)
+		log_error("upstream_kind address=%s kind=sentinel effect=\"it keeps no keys\" "
+		          "hint=\"set sentinels and master of [upstream] instead of address\"",
+		          n->links.name);
+	else if (control_is_in_cluster(n->control))
+		log_error("upstream_kind address=%s kind=cluster effect=\"it answers MOVED for "
+		          "keys that other nodes serve, and CROSSSLOT for keys in several "
+		          "slots\"",
+		          n->links.name);
+}
+
 static void node_on_control_up(void *arg)
 {
 	struct node *n = arg;
 
 	ask_history(n);
+	if (n->settings.is_alone)
+		warn_of_kind(n);
 	n->ops->on_up(n->arg, n);
 }
 

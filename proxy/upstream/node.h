@@ -24,6 +24,7 @@ struct node_settings {
 	int64_t failover_wait_ms; /* of link_env.failover_wait */
 	int64_t links_per_login; /* shared ones; >= 1 */
 	int64_t links_max; /* of this worker; 0: no limit */
+	bool is_alone; /* the configuration names one server, by its address */
 };
 
 #define NODE_HISTORY_SIZE 48

@@ -4,9 +4,17 @@
 import re
 
 import pytest
+from harness import until
 from harness.by_hand import run
 from harness.replies import OK
 from harness.sections import rule, verbs
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
 
 # What hasp.ini(5) tells to give to the user in [upstream], but for what is about keys and channels.
 COMMANDS = ("+@all", "-@admin")
@@ -18,7 +26,8 @@ def check(tmp_path, redis_server):
     """check(sections, option=value ...) -> what -t says to be well, and what it warns of."""
     def ask(sections=rule(), args=(), address=None, **upstream):
         path = tmp_path / "hasp.ini"
-        options = {"address": address or f"unix:{redis_server.unix}", **upstream}
+        options = {} if "sentinels" in upstream else {"address": address or f"unix:{redis_server.unix}"}
+        options |= upstream
         path.write_text("[upstream]\n" + "".join(f"{k} = {v}\n" for k, v in options.items()) + sections)
         path.chmod(0o600)
         result = run("-t", *args, "-c", path)
@@ -107,6 +116,27 @@ def test_node_of_a_cluster_is_named_clearly(check, cluster):
 def test_sentinel_is_named_clearly(check, sentinels):
     warnings = check(address="%s:%d" % sentinels.sentinels[0].address)[1]
     assert warnings.startswith("is a Sentinel, which keeps no keys")
+
+
+@pytest.mark.parametrize("kind", ["sentinel", "cluster"])
+def test_server_of_another_kind_is_logged_by_a_hasp_that_serves(start_hasp, request, kind):
+    node = (request.getfixturevalue("sentinels").sentinels[0] if kind == "sentinel"
+            else request.getfixturevalue("cluster").primaries()[0])
+    hasp = start_hasp(upstream="%s:%d" % node.address)
+    until(lambda: "upstream_kind address=%s:%d kind=" % node.address + kind in hasp.log, "the line")
+
+
+def test_each_sentinel_has_its_line(check, sentinels):
+    names = ["%s:%d" % sentinel.address for sentinel in sentinels.sentinels]
+    good, warnings = check(sentinels=" ".join([*names, "127.0.0.1:1"]), master="mymaster")
+    primary = "%s:%d" % sentinels.primary().address
+    for name in names:
+        assert f"Sentinel at {name}: mymaster is at {primary}\n" in good
+    assert "reachable, version" in good and "and a master\n" in good
+    assert re.fullmatch(r"warning: \S+ Sentinel at 127.0.0.1:1 does not tell where mymaster is: "
+                        r"Connection refused\n", warnings)
+    warnings = check(sentinels=names[0], master="another")[1]
+    assert f"Sentinel at {names[0]} does not tell where another is: " in warnings
 
 
 def test_offline_it_is_a_warning(check, redis_server):
