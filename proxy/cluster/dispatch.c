@@ -89,6 +89,24 @@ static bool has_held(const struct cluster_session *s)
 	return false;
 }
 
+/* While keys of its slot are on their way, a node may refuse a request of several of them, and
+ * carry out the next one. So one waits for the answer to the other. */
+static bool waits_for_older(const struct cluster_part *p)
+{
+	const struct cluster_session *s = part_session(p);
+
+	if (p->slot < 0 || !slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot))
+		return false;
+	for (const struct list *at = s->entries.next; at != &p->entry->node; at = at->next) {
+		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
+		                                             node);
+		for (size_t i = 0; i < e->nparts; i++)
+			if (e->parts[i].state == PART_SENT && e->parts[i].slot == p->slot)
+				return true;
+	}
+	return false;
+}
+
 bool dispatch_due(struct cluster_session *s, double now)
 {
 	if (list_empty(&s->retries) && !has_held(s))
@@ -97,7 +115,7 @@ bool dispatch_due(struct cluster_session *s, double now)
 	while (s->flow != FLOW_CLOSED && !list_empty(&s->retries)) {
 		struct cluster_part *p = container_of(s->retries.next, struct cluster_part,
 		                                      node);
-		if (p->retry_at > now)
+		if (p->retry_at > now || waits_for_older(p))
 			break;
 		list_remove(&p->node);
 		part_dispatch(p);

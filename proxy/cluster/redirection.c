@@ -104,6 +104,8 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 		*to = slot_map_named(c->how.map, p->lane->node, error_text(line));
 	if (what == REDIRECTION_MOVED && *to && p->slot >= 0)
 		slot_map_move(c->how.map, (unsigned)p->slot, *to);
+	if ((what == REDIRECTION_ASK || slice_eq(word, SLICE_LIT("TRYAGAIN"))) && p->slot >= 0)
+		slot_map_note_migrating(c->how.map, (unsigned)p->slot);
 	if (what != REDIRECTION_ASK)
 		c->how.refresh(c->how.arg);
 	return what;

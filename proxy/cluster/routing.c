@@ -23,6 +23,18 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	part_dispatch(&e->only);
 }
 
+/* Requests of a slot whose keys are on their way are sent one after the other: a node may
+ * refuse one of several keys, and carry out the next. False: not before all that came before is
+ * answered. */
+static bool send_to_slot(struct cluster_session *s, const struct command *c, unsigned slot,
+                         struct slice bytes)
+{
+	if (slot_map_is_migrating(s->cluster->how.map, slot) && !list_empty(&s->entries))
+		return false;
+	send_one(s, c, (int)slot, bytes);
+	return true;
+}
+
 /* What changes the session, or ends it. Returns whether it was one of those. */
 static bool take_session_command(struct cluster_session *s, const struct command *c,
                                  struct slice bytes)
@@ -67,7 +79,8 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 	buf_trim(text);
 }
 
-static void follow_plan(struct cluster_session *s, const struct command *c,
+/* False: not before all that came before is answered. */
+static bool follow_plan(struct cluster_session *s, const struct command *c,
                         const struct resp_view *req, struct slice bytes)
 {
 	struct plan p = plan_request(c, req);
@@ -77,8 +90,7 @@ static void follow_plan(struct cluster_session *s, const struct command *c,
 		send_one(s, c, -1, bytes);
 		break;
 	case PLAN_SLOT:
-		send_one(s, c, p.slot, bytes);
-		break;
+		return send_to_slot(s, c, p.slot, bytes);
 	case PLAN_MALFORMED:
 		send_malformed(s, c, &p, req);
 		break;
@@ -99,6 +111,7 @@ static void follow_plan(struct cluster_session *s, const struct command *c,
 		entry_answer_new(s, plan_disabled);
 		break;
 	}
+	return true;
 }
 
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
@@ -108,10 +121,8 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 
 	/* As most requests are. */
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
-	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS) {
-		send_one(s, c, slot_of_key(req->argv[1]), bytes);
-		return true;
-	}
+	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
+		return send_to_slot(s, c, slot_of_key(req->argv[1]), bytes);
 	if (block_exchange_take(s, c, req, bytes))
 		return true;
 	if (c && pubsub_take(s, c, req, bytes))
@@ -120,8 +131,7 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 		return taken;
 	if (c && take_session_command(s, c, bytes))
 		return true;
-	follow_plan(s, c, req, bytes);
-	return true;
+	return follow_plan(s, c, req, bytes);
 }
 
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req)

@@ -142,6 +142,8 @@ static void begin_question(struct cluster_topology *c)
 		c->candidate = 0;
 		address = candidate_address(c, 0);
 	}
+	if (!c->wanted)
+		slot_map_forget_migrating(&c->map);
 	c->wanted = false;
 	c->asked_at = c->links.clock();
 	c->asked_links.dialer.timeout_ms = s->nodes.connect_timeout_ms;

@@ -135,6 +135,24 @@ void slot_map_move(struct slot_map *m, unsigned slot, struct node *n)
 		return;
 	m->slots[slot] = n;
 	m->version++;
+	if (slot_map_is_migrating(m, slot)) {
+		m->migrating[slot / 8] &= (uint8_t) ~(1u << slot % 8);
+		m->nmigrating--;
+	}
+}
+
+void slot_map_note_migrating(struct slot_map *m, unsigned slot)
+{
+	if (slot_map_is_migrating(m, slot))
+		return;
+	m->migrating[slot / 8] |= (uint8_t)(1u << slot % 8);
+	m->nmigrating++;
+}
+
+void slot_map_forget_migrating(struct slot_map *m)
+{
+	memset(m->migrating, 0, sizeof(m->migrating));
+	m->nmigrating = 0;
 }
 
 /* One range of the answer: first, last, primary [host, port, ...], replicas. Returns how many

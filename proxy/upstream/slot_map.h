@@ -39,6 +39,8 @@ struct slot_map {
 	struct slot_map_node *nodes;
 	size_t nnodes;
 	struct node *slots[SLOTS]; /* NULL: not known who serves it */
+	size_t nmigrating; /* slots in `migrating` */
+	uint8_t migrating[SLOTS / 8]; /* a bit for each slot: see slot_map_is_migrating() */
 };
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg);
@@ -50,6 +52,17 @@ static inline struct node *slot_map_node(const struct slot_map *m, unsigned slot
 {
 	return m->slots[slot];
 }
+
+/* Have its keys been said to be on their way to another node? Then a request for several of
+ * them may be refused where one behind it is not. */
+static inline bool slot_map_is_migrating(const struct slot_map *m, unsigned slot)
+{
+	return m->nmigrating && (m->migrating[slot / 8] >> slot % 8 & 1);
+}
+/* ASK or TRYAGAIN was answered. It counts until the slot is another node's. */
+void slot_map_note_migrating(struct slot_map *m, unsigned slot);
+/* Migrations may have been given up: what was noted is forgotten. */
+void slot_map_forget_migrating(struct slot_map *m);
 
 /* The primary number `n`, modulo their number. NULL: none is known. */
 struct node *slot_map_any(const struct slot_map *m, size_t n);

@@ -95,6 +95,38 @@ static void an_asked_request_goes_there_behind_asking_and_no_other(void **state)
 	assert_node_got(f, 1, GET_FOO);
 }
 
+/* A node refuses what names several of them, and carries out the next. */
+static void requests_of_a_slot_on_its_way_are_sent_one_by_one(void **state)
+{
+	static const char rename[] = "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
+	static const char tryagain[] = "-TRYAGAIN Multiple keys request\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, rename, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, rename);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, tryagain);
+	node_sends(f, 1, ASK_FOO);
+	client_sends(f, GET_FOO GET_BAR, 2);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, rename);
+	assert_node_got_nothing(f, SPARE);
+	node_sends(f, 1, "+OK\r\n");
+	time_passes(f, 0.1);
+	assert_node_got(f, SPARE, ASKING GET_FOO);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, SPARE, "+OK\r\n:1\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, ":2\r\n");
+	node_sends(f, 0, ":3\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	assert_client_got(f, "+OK\r\n:1\r\n:2\r\n:3\r\n");
+}
+
 static void retried_a_little_later(struct cluster_fixture *f, const char *error)
 {
 	client_sends(f, GET_FOO, 1);
@@ -256,6 +288,7 @@ int main(void)
 		OWN(what_comes_behind_waits_until_the_redirection_is_resolved),
 		OWN(requests_routed_by_another_map_are_answered_first),
 		OWN(an_asked_request_goes_there_behind_asking_and_no_other),
+		OWN(requests_of_a_slot_on_its_way_are_sent_one_by_one),
 		OWN(tryagain_is_tried_again),
 		OWN(clusterdown_is_waited_for),
 		OWN(nodes_that_disagree_are_not_asked_in_a_circle),
