@@ -49,6 +49,7 @@ static void start_part(struct cluster_session *s, enum block_part_kind kind,
 	s->kept += buf_len(&b->behind);
 	e->only.block = b;
 	e->on_reply = on_block_reply;
+	e->patient = true;
 	if (reply) {
 		e->merge = merge_replaced;
 		e->arg = (void *)(uintptr_t)reply;

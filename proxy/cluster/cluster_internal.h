@@ -413,6 +413,9 @@ void session_trouble(struct cluster_session *s);
 bool pubsub_take(struct cluster_session *s, const struct command *c,
                  const struct resp_view *req, struct slice bytes);
 
+/* The entry's reply, of one part, is one that mode_hide() is to look at. */
+void entry_hide_mode(struct cluster_entry *e);
+
 /* --- several nodes ----------------------------------------------------------------------- */
 
 /* Takes a request of PLAN_SPLIT; of PLAN_EACH, as `bytes`; of PLAN_SCAN. The last returns false

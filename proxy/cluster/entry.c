@@ -10,6 +10,7 @@
 
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
+#include "cluster/mode.h"
 
 #define MAY_FOLLOW(state) (1u << (state))
 
@@ -195,6 +196,16 @@ void entry_answer(struct cluster_entry *e, struct slice reply)
 	HASP_ASSERT(e->nparts == 0 && !e->done);
 	entry_forward(e, reply);
 	entry_finish(e);
+}
+
+static void merge_mode(struct cluster_entry *e, struct buf *out)
+{
+	mode_hide(buf_slice(&e->only.reply), out);
+}
+
+void entry_hide_mode(struct cluster_entry *e)
+{
+	e->merge = merge_mode;
 }
 
 void entry_answer_new(struct cluster_session *s, struct slice reply)

@@ -165,6 +165,8 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 		return by_keys(req, 2, req->argc > 2);
 	case CLUSTER_NUMKEYS:
 		return by_numkeys(req);
+	case CLUSTER_MODE:
+		return home;
 	case CLUSTER_DISABLED:
 		return (struct plan){
 			.kind = command_arity_ok(c, req->argc) ? PLAN_DISABLED : PLAN_HOME,

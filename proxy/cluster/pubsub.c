@@ -46,6 +46,7 @@ static void leave_shards(struct cluster_session *s, struct slice bytes, struct a
 	while ((l = next_subscribed(s, l, true)))
 		n++;
 	e = entry_begin(s, n ? n : 1);
+	e->patient = true;
 	e->merge = merge_acks;
 	for (size_t i = 0; i < e->nparts; i++) {
 		l = next_subscribed(s, l, true);
@@ -68,6 +69,7 @@ static void send_subscription(struct cluster_session *s, const struct plan *p,
 		leave_shards(s, bytes, acks);
 	} else {
 		e = entry_begin(s, 1);
+		e->patient = true;
 		set_part(e, 0, p->kind == PLAN_SLOT ? p->slot : -1, NULL, bytes, acks);
 		entry_start(e);
 	}
@@ -100,6 +102,7 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 	/* Errors of a name or of arguments come first; and PING is answered in another form. */
 	if (!command_arity_ok(c, req->argc) || strcmp(c->name, "ping") == 0) {
 		e = entry_begin(s, 1);
+		e->patient = true;
 		entry_set_part(e, 0, -1, l->node, bytes);
 		entry_start(e);
 		return true;

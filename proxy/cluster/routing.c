@@ -19,6 +19,8 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	struct cluster_entry *e = entry_begin(s, 1);
 
 	e->patient = takes_its_time(c);
+	if (c && c->facts.cluster == CLUSTER_MODE)
+		entry_hide_mode(e);
 	entry_set_part(e, 0, slot, NULL, bytes);
 	part_dispatch(&e->only);
 }
@@ -56,10 +58,6 @@ static bool take_session_command(struct cluster_session *s, const struct command
 	case SESSION_SYNC:
 		entry_answer_new(s, SLICE_LIT("-ERR hasp: a replica cannot be fed by a whole "
 		                              "cluster\r\n"));
-		return true;
-		entry_answer_new(
-			s, SLICE_LIT("-ERR hasp: this command is not possible in front of "
-		                     "a cluster\r\n"));
 		return true;
 	default:
 		return false;

@@ -131,6 +131,8 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 	e = entry_begin(s, 1);
 	entry_set_part(e, 0, -1, NULL, bytes);
 	e->on_reply = on_accepted;
+	if (c->facts.cluster == CLUSTER_MODE)
+		entry_hide_mode(e);
 	e->arg = (void *)(uintptr_t)kind;
 	entry_start(e);
 	session_set_flow(s, FLOW_BARRIER);

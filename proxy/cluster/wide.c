@@ -99,6 +99,8 @@ void wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	for (size_t i = 0; i < primaries->n; i++)
 		entry_set_part(e, i, primaries->v[(first + i) % primaries->n].slot, NULL,
 		               bytes);
+	/* (WAIT) */
+	e->patient = follows_ping;
 	for (size_t i = 0; i < e->nparts; i++)
 		e->parts[i].follows_ping = follows_ping;
 	entry_start(e);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * mode: what a server says of itself, for clients that would look for the cluster's other nodes
+ * if they heard that it is one: `mode` of HELLO, `redis_mode` and `cluster_enabled` of INFO.
+ */
+#ifndef HASP_CLUSTER_MODE_H
+#define HASP_CLUSTER_MODE_H
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+/* Appends a whole reply to HELLO or INFO, as a server gives it that is no cluster's. */
+void mode_hide(struct slice reply, struct buf *out);
+
+#endif
