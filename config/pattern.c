@@ -25,10 +25,30 @@ static bool pattern_is_prefix_of(const char *pattern, const char *other)
 	       glob_is_literal(slice_of(pattern, n)) && strncmp(pattern, other, n) == 0;
 }
 
+/* Does the byte of a pattern stand for itself? */
+static bool pattern_is_plain(char c)
+{
+	return c && c != '*' && c != '?' && c != '[' && c != '\\';
+}
+
+/* They have no key in common, because of a byte that both name, as most patterns of a file. */
+static bool pattern_differs(const char *pattern, const char *other)
+{
+	while (*pattern == *other && pattern_is_plain(*pattern)) {
+		pattern++;
+		other++;
+	}
+	return *pattern != *other && pattern_is_plain(*pattern) && pattern_is_plain(*other);
+}
+
 static bool pattern_covers(const char *pattern, const char *other)
 {
-	struct slice p = slice_str(pattern), o = slice_str(other);
+	struct slice p, o;
 
+	if (pattern_differs(pattern, other))
+		return false;
+	p = slice_str(pattern);
+	o = slice_str(other);
 	if (slice_eq(p, o) || pattern_is_prefix_of(pattern, other))
 		return true;
 	return glob_is_literal(o) && glob_match(p, o);
