@@ -209,12 +209,6 @@ struct control *node_acks(struct node *n)
 	return n->acks;
 }
 
-void node_unlisten(struct node *n)
-{
-	subscriber_free(n->subscriber);
-	n->subscriber = NULL;
-}
-
 static void reconnect(struct node *n, const char *reason)
 {
 	control_reconnect(n->control, reason);

@@ -73,8 +73,6 @@ void node_free(struct node *n);
 
 /* Makes `subscriber`, which is for the caller to open; how->env is set here. Once. */
 void node_listen(struct node *n, const struct subscriber_how *how);
-/* Ends it. */
-void node_unlisten(struct node *n);
 
 /* A connection of hasp's own for calls that block it, as WAIT does. It is made by the first
  * call. Not after node_stop(). */

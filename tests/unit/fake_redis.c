@@ -191,11 +191,6 @@ void fake_redis_break(struct fake_redis *f)
 		answer_first(f->control, NULL);
 }
 
-void fake_redis_stop_taking(struct fake_redis *f)
-{
-	f->control->up = false;
-}
-
 void fake_redis_repair(struct fake_redis *f)
 {
 	f->control->up = true;
@@ -234,12 +229,6 @@ void subscriber_free(struct subscriber *s)
 void node_listen(struct node *n, const struct subscriber_how *how)
 {
 	n->subscriber = subscriber_new(how);
-}
-
-void node_unlisten(struct node *n)
-{
-	subscriber_free(n->subscriber);
-	n->subscriber = NULL;
 }
 
 void subscriber_open(struct subscriber *s)

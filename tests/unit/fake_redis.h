@@ -61,8 +61,6 @@ void fake_redis_answer(struct fake_redis *f, const char *reply);
 /* The connection breaks: the calls are answered with NULL. */
 void fake_redis_break(struct fake_redis *f);
 void fake_redis_repair(struct fake_redis *f);
-/* It takes no more calls, and answers those that it has. */
-void fake_redis_stop_taking(struct fake_redis *f);
 
 /* --- the subscriber --- */
 

@@ -262,50 +262,17 @@ static void while_nobody_serves_a_lock_no_try_is_sent(void **state)
 	client_leave(c);
 }
 
-/* Its replica takes over, say: under another address it is another node. */
-static void lines_of_a_node_that_is_forgotten_stand_at_the_next(void **state)
-{
-	struct fixture *t = *state;
-	struct client *one = client_at_b(t, "b1", 5), *lost = client_at_b(t, "b1", 6),
-		      *unsent = client_come(&t->f);
-
-	fake_redis_subscriber_down(subscriber_b(t));
-	fake_redis_subscriber_up(subscriber_b(t));
-	b_answers(t, QUEUED_LONG);
-	b_answers(t, GONE);
-	assert_string_equal(client_told(lost), "lost");
-	assert_int_equal(readiness(unsent, "b1"), TRY_NOT_YET);
-	t->c.moved = "b1";
-	t->c.b_is_gone = true;
-	waiters_forget(t->f.all, &t->c.b->node);
-	assert_null(t->c.b->node.subscriber);
-	assert_string_equal(client_told(unsent), "ready");
-	(void)expect_probe(&t->f, one);
-	answer_queued(&t->f, 60000);
-	assert_int_equal(readiness(lost, "b1"), TRY_READY);
-	assert_int_equal(readiness(unsent, "b1"), TRY_NOT_YET);
-	waiter_sent(lost->waiter, waiters_ticket(t->f.all));
-	client_queued(lost, "b1", 6);
-	fake_redis_advance(&t->f.redis, 0);
-	assert_string_equal(client_told(unsent), "ready");
-	client_leave(one);
-	client_leave(lost);
-	client_leave(unsent);
-}
-
 static void a_node_that_comes_is_listened_to(void **state)
 {
 	struct fixture *t = *state;
 	struct client *c = client_come(&t->f);
+	struct node third = { 0 };
 
 	assert_int_equal(readiness(c, "a1"), TRY_READY);
-	waiters_forget(t->f.all, &t->c.b->node);
-	waiters_listen_at(t->f.all, &t->c.b->node);
-	assert_true(subscriber_was_opened(subscriber_b(t)));
-	assert_int_equal(readiness(c, "b1"), TRY_NOT_YET);
-	fake_redis_subscriber_up(subscriber_b(t));
-	assert_string_equal(client_told(c), "ready");
+	waiters_listen_at(t->f.all, &third);
+	assert_true(subscriber_was_opened(third.subscriber));
 	client_leave(c);
+	subscriber_free(third.subscriber);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -323,7 +290,6 @@ int main(void)
 		TEST(a_grant_is_heard_by_whichever_node),
 		TEST(redissons_channel_is_heard_where_the_lock_is),
 		TEST(while_nobody_serves_a_lock_no_try_is_sent),
-		TEST(lines_of_a_node_that_is_forgotten_stand_at_the_next),
 		TEST(a_node_that_comes_is_listened_to),
 	};
 

@@ -399,25 +399,6 @@ static void when_nobody_serves_its_key_a_job_waits_until_the_map_says_so(void **
 	assert_string_equal(o.text, "1");
 }
 
-static void jobs_of_a_node_that_is_forgotten_go_to_the_next(void **state)
-{
-	struct outcome waits = { 0 }, in_flight = { 0 };
-
-	(void)state;
-	run_about(two.a, "b1", two.a->now + 60, &in_flight);
-	fake_redis_stop_taking(two.b);
-	run_about(two.a, "b1", two.a->now + 60, &waits);
-	two.moved = "b1";
-	script_jobs_forget(two.a->script_jobs, &two.b->node);
-	assert_int_equal(fake_redis_ncalls(two.a), 1);
-	fake_redis_answer(two.a, ":1\r\n");
-	assert_string_equal(waits.text, "1");
-	fake_redis_break(two.b); /* node_stop() */
-	fake_redis_advance(two.a, 0.6);
-	fake_redis_answer(two.a, ":2\r\n");
-	assert_string_equal(in_flight.text, "2");
-}
-
 #define TEST_TWO(name) cmocka_unit_test_setup_teardown(name, set_up_two, tear_down_two)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
@@ -442,7 +423,6 @@ int main(void)
 		TEST_TWO(a_job_whose_slot_is_on_its_way_is_run_again),
 		TEST_TWO(a_node_that_is_away_keeps_no_job_of_another_waiting),
 		TEST_TWO(when_nobody_serves_its_key_a_job_waits_until_the_map_says_so),
-		TEST_TWO(jobs_of_a_node_that_is_forgotten_go_to_the_next),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

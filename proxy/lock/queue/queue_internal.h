@@ -173,10 +173,8 @@ static inline bool cut_number(struct slice *s, int64_t min, int64_t *n)
 /* One for each node, and all->nowhere. */
 void queue_nodes_init(struct waiters *all);
 void queue_nodes_fini(struct waiters *all); /* none has waiters */
-/* For a node that is new; of one that is about to be freed, which no line and no waiter is at.
- */
+/* For a node that is new. */
 void queue_node_add(struct waiters *all, struct node *node);
-void queue_node_remove(struct waiters *all, struct node *node);
 /* Where the lock `key` is. */
 struct queue_node *queue_node_of(struct waiters *all, struct slice key);
 /* A client is going to wait: all subscribers are opened. */

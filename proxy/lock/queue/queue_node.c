@@ -64,12 +64,6 @@ static void queue_node_free(struct queue_node *at)
 	free(at);
 }
 
-void queue_node_remove(struct waiters *all, struct node *node)
-{
-	node_unlisten(node);
-	queue_node_free(queue_node_find(all, node));
-}
-
 void queue_nodes_fini(struct waiters *all)
 {
 	while (!list_empty(&all->nodes))

@@ -244,25 +244,6 @@ void waiters_listen_at(struct waiters *all, struct node *n)
 	queue_node_add(all, n);
 }
 
-/* Those that are in no line, because they lost their place there. */
-static void leave_node(struct waiters *all, const struct node *n)
-{
-	map_gather(&all->by_ticket);
-	for (size_t i = 0; i < all->by_ticket.nbuckets; i++)
-		for (struct map_node *l = all->by_ticket.buckets[i]; l; l = l->next) {
-			struct waiter *w = container_of(l, struct waiter, by_ticket);
-			if (w->at && w->at->node == n)
-				waiter_set_at(w, all->nowhere);
-		}
-}
-
-void waiters_forget(struct waiters *all, struct node *n)
-{
-	waiters_rerouted(all);
-	leave_node(all, n);
-	queue_node_remove(all, n);
-}
-
 struct slice waiters_ticket(struct waiters *all)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -56,9 +56,6 @@ void waiters_listen_at(struct waiters *w, struct node *n);
 /* Other nodes serve some of the keys. Those who wait for them stand in line there, in the order
  * that they had. */
 void waiters_rerouted(struct waiters *w);
-/* The node, which is none of the topology's any more, is about to be freed: its subscriber
- * ends. */
-void waiters_forget(struct waiters *w, struct node *n);
 
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);

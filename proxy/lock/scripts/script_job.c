@@ -270,17 +270,6 @@ void script_jobs_rerouted(struct script_jobs *all)
 	resume_all(all);
 }
 
-void script_jobs_forget(struct script_jobs *all, struct node *at)
-{
-	struct job_queue *q = queue_at(all, at);
-	struct script_job *job;
-
-	while ((job = shift_waiting(all, q)))
-		script_job_start(job);
-	list_remove(&q->in_all);
-	free(q);
-}
-
 struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process)
 {
@@ -288,6 +277,7 @@ struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topo
 
 	all->timers = timers;
 	all->topology = topology;
+	all->naming = topology->only ? KEY_NAMING_SERVER : KEY_NAMING_CLUSTER;
 	proofs_init(&all->proofs, process);
 	list_init(&all->queues);
 	all->max_nbytes = SIZE_MAX;

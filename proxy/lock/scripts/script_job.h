@@ -46,7 +46,7 @@ void script_jobs_set_max(struct script_jobs *all, size_t nbytes);
 /* What the calls prove by, those that clients make included. */
 struct proofs *script_jobs_proofs(struct script_jobs *all);
 
-/* How all calls name the keys beside a lock; KEY_NAMING_SERVER until this is called. */
+/* How all calls name the keys beside a lock. Until this is called, as the topology needs it. */
 void script_jobs_set_naming(struct script_jobs *all, enum key_naming naming);
 enum key_naming script_jobs_naming(const struct script_jobs *all);
 
@@ -64,8 +64,6 @@ bool script_jobs_are_done(const struct script_jobs *all);
 void script_jobs_resume(struct script_jobs *all, struct node *at);
 /* Other nodes serve some of the keys: makes the calls that wait at once. */
 void script_jobs_rerouted(struct script_jobs *all);
-/* The node, which is none of the topology's any more, is about to be freed. */
-void script_jobs_forget(struct script_jobs *all, struct node *at);
 
 /* The answer, valid during the call; an error of Redis' included. NULL: given up. */
 typedef void script_job_fn(void *arg, const redisReply *reply);

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Locks, lines and guards over three primaries: where slots move, and primaries die, those who wait
+go on in their order, and holds go on being held."""
+
+import contextlib
+
+import pytest
+from harness import encode, until
+from harness.cluster import Cluster
+from harness.guards import guard
+from harness.line import queue_of
+from harness.nodes import settles
+from harness.replies import NIL, OK, ONE, bulk
+from harness.sections import TRUSTED, rule, verbs
+
+WAIT_MS = 120000
+RELEASING = verbs(on_disconnect="release")
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture(scope="module")
+def still():
+    """Three primaries, of which none dies; slots may move."""
+    with Cluster(replicas=0) as cluster:
+        yield cluster
+
+
+def start(start_hasp, cluster, rules, **options):
+    hasp = start_hasp(rules, upstream=cluster.upstream, **options)
+    for node in cluster.primaries():
+        until(lambda node=node: f"upstream_up address={node} " in hasp.log, f"{node} to be known")
+    return hasp
+
+
+def keys_of(cluster, prefix):
+    """One at each primary."""
+    keys = {}
+    for n in range(100):
+        keys.setdefault(cluster.owner(f"{prefix}:{n}"), f"{prefix}:{n}")
+    assert len(keys) == 3
+    return list(keys.values())
+
+
+def fence(reply):
+    assert reply[:1] == b":", reply
+    return int(reply[1:])
+
+
+def waiting(cluster, queue, key):
+    """How many stand in the line that `key` decides the node of."""
+    return settles(lambda: cluster.owner(key).ask("ZCARD", queue) + 1, "an answer") - 1
+
+
+def stand(cluster, connection, *command, queue=None):
+    """Sends it, and returns when it stands in line."""
+    key = command[1]
+    queue = queue or queue_of(key)
+    before = waiting(cluster, queue, key)
+    connection.send(encode(*command))
+    until(lambda: waiting(cluster, queue, key) == before + 1, f"{command} to stand in line")
+
+
+class Line:
+    """One has the lock `key`, others stand in line for it, of each hasp in turn."""
+
+    def __init__(self, cluster, key, *hasps, n=4):
+        self.cluster, self.key = cluster, key
+        self.all = [hasps[i % len(hasps)].connect(timeout=120) for i in range(n + 1)]
+        self.fence = fence(self.all[0].call("LOCK", key))
+        for one in self.all[1:]:
+            stand(cluster, one, "LOCK", key, "WAIT", WAIT_MS)
+
+    def serve(self, n=None):
+        """So many, or all that wait, get it, first come first served."""
+        for one, following in list(zip(self.all, self.all[1:]))[:n]:
+            assert one.call("UNLOCK", self.key) == ONE
+            latest, self.fence = self.fence, fence(following.read())
+            assert self.fence > latest
+            self.all.remove(one)
+            one.close()
+
+    def end(self):
+        assert len(self.all) == 1 and self.all[0].call("UNLOCK", self.key) == ONE
+        self.all[0].close()
+
+
+# --- at rest --------------------------------------------------------------------------------
+
+
+def test_locks_are_taken_waited_for_and_handed_off_at_each_primary(start_hasp, still):
+    hasp = start(start_hasp, still, RELEASING, workers=2)
+    lines = [Line(still, key, hasp) for key in keys_of(still, "k")]
+    for line in lines:
+        line.serve(2)
+    for line in lines:
+        line.all.pop(0).close()  # which releases it
+        assert fence(line.all[0].read()) > line.fence
+        line.serve()
+        line.end()
+    for line in lines:
+        assert still.owner(line.key).ask("EXISTS", line.key, queue_of(line.key)) == 0
+
+
+def test_rules_with_wait_and_renewal_hold_at_each_primary(start_hasp, still):
+    hasp = start(start_hasp, still, rule(wait="120s", lease="2s", on_disconnect="release"))
+    keys = keys_of(still, "lock")
+    nodes = [still.owner(key) for key in keys]
+    with contextlib.ExitStack() as stack:
+        one = stack.enter_context(hasp.connect())
+        others = [stack.enter_context(hasp.connect()) for _ in keys]
+        for key, other in zip(keys, others):
+            assert one.call("SETNX", key, "one") == ONE
+            stand(still, other, "SETNX", key, "other")
+        ends = [node.ask("PEXPIRETIME", key) for node, key in zip(nodes, keys)]
+        until(lambda: all(node.ask("PEXPIRETIME", key) > end for node, key, end in zip(nodes, keys, ends)),
+              "all leases to begin anew")
+        one.close()
+        assert [other.read() for other in others] == [ONE] * 3
+        assert [node.ask("GET", key) for node, key in zip(nodes, keys)] == ["other"] * 3
+
+
+def test_guards_hold_at_each_primary(start_hasp, still):
+    hasp = start(start_hasp, still, guard())
+    with hasp.connect() as one, hasp.connect() as other:
+        for key in keys_of(still, "stock"):
+            assert one.call("GET", key) == NIL
+            stand(still, other, "GET", key, queue=f"hasp:queue:hasp:guard:{{{key}}}:")
+            assert one.call("SET", key, 1) == OK
+            assert other.read() == bulk("1")
+            assert other.call("SET", key, 2) == OK
+
+
+def test_a_lock_that_ends_by_itself_is_noticed_at_each_primary(start_hasp, still):
+    hasp = start(start_hasp, still, RELEASING)
+    with contextlib.ExitStack() as stack:
+        one = stack.enter_context(hasp.connect())
+        for key in keys_of(still, "k"):
+            other = stack.enter_context(hasp.connect())
+            assert fence(one.call("LOCK", key, "PX", 3000))
+            stand(still, other, "LOCK", key, "WAIT", WAIT_MS)
+            assert fence(other.read())
+
+
+# --- slots that move ----------------------------------------------------------------------------
+
+
+def other_than(cluster, key):
+    return next(node for node in cluster.primaries() if node is not cluster.owner(key))
+
+
+def test_a_line_goes_on_where_its_slot_has_gone(start_hasp, still):
+    hasp = start(start_hasp, still, RELEASING, workers=2)
+    line = Line(still, "moving", hasp, n=7)
+    for _ in range(3):
+        still.migrate(still.slot(line.key), other_than(still, line.key))
+        line.serve(2)
+    with hasp.connect() as newcomer:
+        stand(still, newcomer, "LOCK", line.key, "WAIT", WAIT_MS)
+        line.serve()
+        assert line.all[0].call("UNLOCK", line.key) == ONE
+        assert fence(newcomer.read()) > line.fence
+
+
+def test_of_two_processes_too(start_hasp, still):
+    """Those that do not trust each other wake each other."""
+    hasps = [start(start_hasp, still, RELEASING) for _ in range(2)]
+    line = Line(still, "moving", *hasps)
+    for _ in range(2):
+        still.migrate(still.slot(line.key), other_than(still, line.key))
+        line.serve(2)
+    line.end()
+
+
+def test_while_its_slot_moves_a_release_waits(start_hasp, still):
+    hasp = start(start_hasp, still, RELEASING)
+    line = Line(still, "moving", hasp, n=2)
+    holder, first, _ = line.all
+    slot, to = still.slot(line.key), other_than(still, line.key)
+    source = still.begin_migration(slot, to)
+    assert still.move_keys(slot, source, to, at_most=1) == 1
+    holder.send(encode("UNLOCK", line.key))
+    with hasp.connect() as another:
+        assert another.call("PING") == b"+PONG\r\n"
+        while still.move_keys(slot, source, to):
+            pass
+        still.end_migration(slot, source, to)
+    assert holder.read() == ONE
+    assert fence(first.read()) > line.fence
+    line.fence, line.all = 0, line.all[1:]
+    line.serve()
+    line.end()
+
+
+def test_a_rule_renews_what_has_moved(start_hasp, still):
+    hasp = start(start_hasp, still, rule(lease="3s", on_disconnect="release"))
+    with hasp.connect() as one:
+        assert one.call("SETNX", "lock:moving", "v") == ONE
+        still.migrate(still.slot("lock:moving"), other_than(still, "lock:moving"))
+        node = still.owner("lock:moving")
+        first = node.ask("PEXPIRETIME", "lock:moving")
+        until(lambda: node.ask("PEXPIRETIME", "lock:moving") > first, "the lease to begin anew")
+    until(lambda: not node.ask("EXISTS", "lock:moving"), "it to be released")
+
+
+# --- primaries that die ------------------------------------------------------------------------
+
+
+def replicated(cluster, primary):
+    """What its replica has not got by now is lost with it."""
+    replica = cluster.replicas_of(primary)[0]
+    written = primary.role()[1]
+    settles(lambda: replica.role()[4] >= written, "the replica to have it all")
+
+
+def kill_owner(cluster, key):
+    old = cluster.owner(key)
+    replicated(cluster, old)
+    old.kill()
+    return cluster.until_moved_from(old, key)
+
+
+def test_a_line_goes_on_where_the_replica_took_over(start_hasp, cluster):
+    hasps = [start(start_hasp, cluster, RELEASING, workers=2, **TRUSTED) for _ in range(2)]
+    keys = keys_of(cluster, "k")
+    lines = [Line(cluster, key, *hasps, n=5) for key in keys]
+    kill_owner(cluster, keys[0])
+    for line in reversed(lines):
+        line.serve()
+        line.end()
+
+
+def test_others_are_not_kept_waiting_by_a_primary_that_is_dead(start_hasp, cluster):
+    hasp = start(start_hasp, cluster, RELEASING + rule(lease="5s", wait="120s"))
+    dead, alive, _ = keys_of(cluster, "k")
+    with hasp.connect() as one:
+        assert fence(one.call("LOCK", dead))
+        with cluster.owner(dead).frozen():
+            line = Line(cluster, alive, hasp)
+            line.serve()
+            line.end()
+    cluster.until_ok()
+
+
+def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, cluster):
+    hasp = start(start_hasp, cluster, rule(lease="20s", on_disconnect="release"))
+    with hasp.connect() as one:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        node = kill_owner(cluster, "lock:1")
+        first = settles(lambda: node.ask("PEXPIRETIME", "lock:1"), "an answer")
+        until(lambda: node.ask("PEXPIRETIME", "lock:1") > first, "the lease to begin anew")
+        assert one.call("PING") == b"+PONG\r\n"
+    until(lambda: not node.ask("EXISTS", "lock:1"), "it to be released")
