@@ -84,7 +84,7 @@ def test_replica_is_served_as_it_is(start_hasp, replica):
 def test_address_that_leads_to_another_server_is_noticed_at_the_first_refusal(start_hasp, redis_server, replica):
     """The old primary has become a replica, and lives on; what hasp connects to is the new one."""
     with Relay(("127.0.0.1", redis_server.port)) as relay:
-        hasp = start_hasp(upstream=relay.address).is_up()
+        hasp = start_hasp(upstream=f"address = {relay.address}\nserver_check_delay = 0").is_up()
         with hasp.connect() as shared, hasp.connect() as own:
             assert shared.call("PING") == PONG and own.call("SELECT", "1") == OK
             replica.client().replicaof("NO", "ONE")

@@ -94,6 +94,25 @@ def test_clients_whose_state_cannot_be_replayed_are_closed(start_hasp, sentinels
         assert c.at_end()
 
 
+def test_transaction_of_before_is_not_carried_out_when_the_old_primary_wakes_up(start_hasp, sentinels):
+    hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
+    with hasp.connect() as c:
+        assert c.call("MULTI") == OK and c.call("SET", "k", "v") == b"+QUEUED\r\n"
+        old, new = leave(sentinels, "freeze")
+        until_followed(hasp, new)
+        for sentinel in sentinels.sentinels:
+            sentinel.freeze()
+        old.thaw()
+        try:
+            c.send(encode("EXEC"))
+            assert c.at_end()
+        except ConnectionError:
+            pass
+        assert old.client().get("k") is None and new.client().get("k") is None
+        for sentinel in sentinels.sentinels:
+            sentinel.thaw()
+
+
 def test_nothing_is_written_to_the_old_primary_when_it_wakes_up(start_hasp, sentinels):
     """It is thawed while the sentinels cannot tell it so: it is a primary still, and takes writes."""
     hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s").is_up()
