@@ -260,17 +260,20 @@ static void control_on_role(void *arg, const redisReply *reply)
 
 /* What it answers to PING does not matter, and an ACL may forbid ROLE: an error is an answer.
  */
-static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
+void control_check(struct control *c)
 {
-	struct control *c = t->data;
-
-	(void)loop;
-	(void)revents;
 	if (!c->up || c->checking)
 		return;
 	c->checking = true;
 	control_send_argv(c, (const char *[]){ "PING" }, 1, NULL, NULL);
 	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+}
+
+static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	(void)loop;
+	(void)revents;
+	control_check(t->data);
 }
 
 /* The last of what is sent first was answered. */

@@ -47,6 +47,9 @@ void control_free(struct control *c);
  */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
 
+/* One now, unless one is under way. */
+void control_check(struct control *c);
+
 bool control_is_up(const struct control *c);
 /* Of the server that it is, or was last, connected to: is it a node of a Redis Cluster? */
 bool control_is_in_cluster(const struct control *c);

@@ -91,17 +91,24 @@ static void node_on_connected(void *arg)
 	node_retry_now(arg);
 }
 
+/* A script may answer READONLY as it likes. What the server says of itself to hasp counts: it
+ * is asked, and node_on_role() hears if that has changed. */
 static void node_on_alarm(void *arg, enum link_alarm alarm)
 {
 	struct node *n = arg;
 
-	n->ops->on_alarm(n->arg, n, alarm);
+	if (alarm == LINK_READONLY && control_role(n->control) == ROLE_MASTER)
+		control_check(n->control);
+	else
+		n->ops->on_alarm(n->arg, n, alarm);
 }
 
 static void node_on_role(void *arg, enum server_role role)
 {
+	struct node *n = arg;
+
 	if (role == ROLE_REPLICA)
-		node_on_alarm(arg, LINK_READONLY);
+		n->ops->on_alarm(n->arg, n, LINK_READONLY);
 }
 
 /* The name of the server means these addresses now, and did not before. */

@@ -81,6 +81,19 @@ def test_replica_is_served_as_it_is(start_hasp, replica):
     assert hasp.log.count("upstream_up") == 1
 
 
+def test_script_that_only_says_readonly_moves_nobody(start_hasp, redis_server):
+    hasp = start_hasp().is_up()
+    with hasp.connect() as c, hasp.connect() as subscriber:
+        subscriber.call("SUBSCRIBE", "news")
+        for _ in range(3):
+            assert c.call("EVAL", "return redis.error_reply('READONLY so I say')", "0").startswith(b"-READONLY so")
+        hasp.take_turn()
+        asked = until(lambda: redis_server.client().info("commandstats").get("cmdstat_role"), "hasp to ask")
+        assert asked["calls"] >= 2
+        assert c.call("PUBLISH", "news", "x") == b":1\r\n" and b"message" in subscriber.read()
+    assert hasp.log.count("upstream_up") == 1
+
+
 def test_address_that_leads_to_another_server_is_noticed_at_the_first_refusal(start_hasp, redis_server, replica):
     """The old primary has become a replica, and lives on; what hasp connects to is the new one."""
     with Relay(("127.0.0.1", redis_server.port)) as relay:
