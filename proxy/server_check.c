@@ -280,7 +280,7 @@ static void write_words(struct buf *out, const char *const *words, size_t n)
 /* No such script, key or channel is there. */
 #define NO_SHA "0000000000000000000000000000000000000000"
 
-static void write_question(struct buf *out, size_t i)
+static void write_question(struct buf *out, size_t i, bool is_cluster)
 {
 	const struct script *script;
 
@@ -298,7 +298,10 @@ static void write_question(struct buf *out, size_t i)
 		WRITE_WORDS(out, "EVALSHA", NO_SHA, "0");
 		break;
 	case ASKS_KEYS:
-		WRITE_WORDS(out, "EVAL", "return 0", "2", "hasp:fence", "hasp:owner:{hasp}");
+		/* In a cluster they are in the slot of their lock. */
+		WRITE_WORDS(out, "EVAL", "return 0", "2",
+		            is_cluster ? "hasp:fence{hasp}" : "hasp:fence",
+		            "hasp:owner:{hasp}");
 		break;
 	case ASKS_COMMANDS:
 		script_commands_ask(out);
@@ -346,7 +349,7 @@ static bool ask(struct server_check *c, size_t from, size_t end)
 	buf_clear(&c->refusal);
 	c->from = from;
 	for (size_t i = from; i < end; i++) {
-		write_question(&written[i], i);
+		write_question(&written[i], i, config->cluster.n > 0);
 		requests[i - from] = buf_slice(&written[i]);
 	}
 	rc = ask_server(&how, &why);

@@ -487,7 +487,7 @@ static struct node_settings node_settings(const struct config *config)
 		.failover_wait_ms = config_failover_wait_ms(config),
 		.server_timeout_ms = config->server_timeout_ms,
 		.links_per_login = config->links_per_worker,
-		.is_alone = !config->master,
+		.is_alone = !config->master && config->cluster.n == 0,
 		.links_max = (config->links_max + config->workers - 1) / config->workers,
 	};
 }
@@ -620,6 +620,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	policy_init(&w->clients.policy);
 	open_topology(w, config);
 	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
+	/* One server tells when hasp's own connection is up. */
+	if (w->cluster)
+		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
 	clients_init(&w->clients);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,

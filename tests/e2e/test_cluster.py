@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Redis Cluster is one server to its clients, wherever keys are, and wherever they go."""
 
+import os
 import socket
+import subprocess
 
 import pytest
 
 from harness import encode, until
 from harness.resp import pipeline
 
+HASP = os.environ["HASP"]
 KEYS = [f"key:{n}" for n in range(60)]
 
 
@@ -102,3 +105,52 @@ def test_what_hangs_up_having_sent_a_pipeline_gets_every_reply(hasp):
         client.sock.shutdown(socket.SHUT_WR)
         assert [client.read() for _ in KEYS] == [b":1\r\n"] * len(KEYS)
         assert client.at_end()
+
+
+def test_the_configuration_is_checked_with_the_cluster(cluster, tmp_path):
+    file = tmp_path / "hasp.ini"
+    file.write_text(f"[upstream]\n{cluster.upstream}\n[verbs]\n")
+    done = subprocess.run([HASP, "-t", "-c", file], capture_output=True, text=True, timeout=60, check=True)
+    assert "a node of a Redis Cluster" in done.stdout
+    assert "hasp may use the keys hasp:*" in done.stdout
+    assert "warning" not in done.stderr
+
+
+LOCKS = """
+[verbs]
+[lock jobs]
+pattern = job:*
+wait = 20s
+[guard stock]
+pattern = stock:*
+acquire_on = GET
+"""
+
+
+def test_locks_and_guards_are_wherever_their_keys_are(cluster, start_hasp):
+    hasp = start_hasp(LOCKS, upstream=cluster.upstream)
+    with hasp.connect() as one, hasp.connect() as other:
+        for n in range(12):
+            fence = one.call("LOCK", f"v:{n}")
+            assert fence.startswith(b":1")
+            assert other.call("LOCK", f"v:{n}") == b"$-1\r\n"
+            assert one.call("UNLOCK", f"v:{n}") == b":1\r\n"
+            assert one.call("SET", f"job:{n}", 1, "NX", "EX", 100) == b"+OK\r\n"
+            other.send(encode("SET", f"job:{n}", 2, "NX", "EX", 100))
+            assert one.call("DEL", f"job:{n}") == b":1\r\n"
+            assert other.read() == b"+OK\r\n"
+            assert one.call("GET", f"stock:{n}") == b"$-1\r\n"
+            assert one.call("SET", f"stock:{n}", n) == b"+OK\r\n"
+            assert other.call("GET", f"stock:{n}") == bulk(n)
+            assert other.call("DEL", f"stock:{n}") == b":1\r\n"
+
+
+def test_those_who_wait_for_a_lock_get_it_after_a_failover(cluster, start_hasp):
+    hasp = start_hasp(LOCKS, upstream=cluster.upstream)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", "l", "PX", 60000).startswith(b":")
+        cluster.until_ok()
+        other.send(encode("LOCK", "l", "PX", 60000, "WAIT", 60000))
+        cluster.failover(cluster.owner("l"))
+        assert one.call("UNLOCK", "l") == b":1\r\n"
+        assert other.read().startswith(b":")

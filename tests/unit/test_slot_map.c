@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which node serves which slot: what CLUSTER SLOTS and redirections say.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "upstream/decode.h"
+#include "upstream/slot_map.h"
+
+#define NODES_MAX 8
+
+/* Addresses stand for nodes. */
+static char named[NODES_MAX][64];
+static size_t nnamed;
+static char gone[256];
+static struct slot_map map;
+
+static struct node *on_node(void *arg, const char *address)
+{
+	(void)arg;
+	assert_true(nnamed < NODES_MAX);
+	snprintf(named[nnamed], sizeof(named[nnamed]), "%s", address);
+	return (struct node *)(void *)named[nnamed++];
+}
+
+static void on_gone(void *arg, struct node *n)
+{
+	(void)arg;
+	strcat(gone, (const char *)(const void *)n);
+	strcat(gone, " ");
+}
+
+static const struct slot_map_ops ops = { on_node, on_gone };
+
+static int set_up(void **state)
+{
+	(void)state;
+	nnamed = 0;
+	*gone = '\0';
+	slot_map_init(&map, &ops, NULL);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	slot_map_fini(&map);
+	return 0;
+}
+
+static int read_slots(const char *text)
+{
+	redisReply *reply = reply_decode(slice_str(text));
+	int rc;
+
+	assert_non_null(reply);
+	rc = slot_map_read(&map, reply, "asked.lan");
+	freeReplyObject(reply);
+	return rc;
+}
+
+static void assert_served(unsigned slot, const char *address)
+{
+	const struct node *n = slot_map_node(&map, slot);
+
+	assert_string_equal(n ? (const char *)(const void *)n : "nobody", address);
+}
+
+#define A "*3\r\n$7\r\n1.1.1.1\r\n:1000\r\n$2\r\nid\r\n"
+#define B "*3\r\n$3\r\n::1\r\n:1001\r\n$2\r\nid\r\n"
+#define WHO_ASKS "*3\r\n$0\r\n\r\n:1002\r\n$2\r\nid\r\n"
+#define UNKNOWN "*3\r\n$-1\r\n:1003\r\n$2\r\nid\r\n"
+
+static void an_answer_tells_who_serves_what(void **state)
+{
+	(void)state;
+	assert_int_equal(read_slots("*4\r\n*4\r\n:0\r\n:9\r\n" A B "*3\r\n:10\r\n:11\r\n" B
+	                            "*3\r\n:12\r\n:12\r\n" WHO_ASKS
+	                            "*3\r\n:14\r\n:16383\r\n" UNKNOWN),
+	                 0);
+	assert_served(0, "1.1.1.1:1000");
+	assert_served(9, "1.1.1.1:1000");
+	assert_served(10, "[::1]:1001");
+	assert_served(12, "asked.lan:1002");
+	assert_served(13, "nobody");
+	assert_served(16383, "asked.lan:1003");
+}
+
+static void the_version_changes_with_the_map_alone(void **state)
+{
+	uint32_t version;
+
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	version = map.version;
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:16383\r\n" A),
+	                 0);
+	assert_int_equal(map.version, version);
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:16383\r\n" B),
+	                 0);
+	assert_int_not_equal(map.version, version);
+	assert_string_equal(gone, "");
+}
+
+static void a_node_that_is_not_named_any_more_is_gone(void **state)
+{
+	(void)state;
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:99\r\n" A "*3\r\n:100\r\n:101\r\n" B),
+	                 0);
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:99\r\n" B), 0);
+	assert_string_equal(gone, "1.1.1.1:1000 ");
+	assert_served(5, "[::1]:1001");
+	assert_int_equal(map.nnodes, 1);
+}
+
+static void what_is_no_answer_changes_nothing(void **state)
+{
+	static const char *const bad[] = {
+		"*0\r\n",
+		"-ERR This instance has cluster support disabled\r\n",
+		"*1\r\n*2\r\n:0\r\n:1\r\n",
+		"*1\r\n*3\r\n:5\r\n:1\r\n" A,
+		"*1\r\n*3\r\n:0\r\n:16384\r\n" A,
+		"*1\r\n*3\r\n:0\r\n:1\r\n*1\r\n$1\r\nx\r\n",
+		"*1\r\n*3\r\n:0\r\n:1\r\n*2\r\n$1\r\nx\r\n:0\r\n",
+		"*1\r\n:5\r\n",
+	};
+
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(read_slots(bad[i]), -1);
+	assert_served(0, "1.1.1.1:1000");
+	assert_served(16383, "1.1.1.1:1000");
+	assert_string_equal(gone, "");
+}
+
+static void a_redirection_names_a_node(void **state)
+{
+	struct node *a, *b;
+
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	a = slot_map_node(&map, 0);
+	b = slot_map_named(&map, a, SLICE_LIT("MOVED 7 2.2.2.2:5"));
+	assert_string_equal(slot_map_address(&map, b), "2.2.2.2:5");
+	assert_ptr_equal(slot_map_named(&map, a, SLICE_LIT("ASK 7 1.1.1.1:1000")), a);
+	assert_string_equal(
+		slot_map_address(&map, slot_map_named(&map, a, SLICE_LIT("MOVED 7 :9"))),
+		"1.1.1.1:9");
+	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7")));
+	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 host")));
+	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 host:x")));
+	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 host:99999")));
+	assert_null(slot_map_named(&map, a, SLICE_LIT("ERR 7 host:1")));
+	slot_map_move(&map, 7, b);
+	assert_served(7, "2.2.2.2:5");
+	assert_served(8, "1.1.1.1:1000");
+}
+
+static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
+{
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	assert_false(slot_map_is_migrating(&map, 7));
+	slot_map_note_migrating(&map, 7);
+	slot_map_note_migrating(&map, 9);
+	assert_true(slot_map_is_migrating(&map, 7));
+	assert_false(slot_map_is_migrating(&map, 8));
+	assert_int_equal(read_slots("*2\r\n*3\r\n:0\r\n:7\r\n" B "*3\r\n:8\r\n:16383\r\n" A),
+	                 0);
+	assert_false(slot_map_is_migrating(&map, 7));
+	assert_true(slot_map_is_migrating(&map, 9));
+	slot_map_forget_migrating(&map);
+	assert_false(slot_map_is_migrating(&map, 9));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_answer_tells_who_serves_what),
+		TEST(the_version_changes_with_the_map_alone),
+		TEST(a_node_that_is_not_named_any_more_is_gone),
+		TEST(what_is_no_answer_changes_nothing),
+		TEST(a_redirection_names_a_node),
+		TEST(a_slot_is_on_its_way_until_it_has_arrived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
