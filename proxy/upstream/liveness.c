@@ -35,8 +35,8 @@ static bool is_reply_due(const struct link *l)
 	       !has_patient(&l->fifo);
 }
 
-/* True: it is dead. What is connecting has a time-out of its own. */
-static bool look_at_link(struct liveness *v, struct link *l)
+/* Looks at what it has read. */
+static bool is_silent_link(struct liveness *v, struct link *l)
 {
 	if (l->nreads != l->nreads_seen) {
 		l->nreads_seen = l->nreads;
@@ -64,37 +64,46 @@ static bool is_node_dead(const struct liveness *v)
 	return v->nsilent >= v->limit && v->nunanswered >= v->limit / 2;
 }
 
-void liveness_look(struct liveness *v)
+static bool is_any(struct liveness *v, struct link *l)
+{
+	(void)v;
+	(void)l;
+	return true;
+}
+
+/* Ends those links for which `is_dead` says so. What is connecting has a time-out of its own.
+ */
+static void end_dead(struct liveness *v, bool (*is_dead)(struct liveness *v, struct link *l),
+                     const char *what)
 {
 	struct list *at, *next, dead;
+
+	list_init(&dead);
+	for (at = v->env->open.next; at != &v->env->open; at = next) {
+		struct link *l = container_of(at, struct link, node);
+		next = at->next;
+		if (!stream_is_open(&l->stream) || !is_dead(v, l))
+			continue;
+		list_remove(at);
+		list_append(&dead, at);
+	}
+	end_links(v, &dead, what);
+}
+
+void liveness_look(struct liveness *v)
+{
 	const struct account *account = v->env->flusher->account;
 
 	/* While hasp is short of memory nothing is read. */
 	if (account && account_is_over(account))
 		return;
-	list_init(&dead);
 	v->nsilent++;
 	v->nunanswered = control_is_answering(v->control) ? 0 : v->nunanswered + 1;
-	for (at = v->env->open.next; at != &v->env->open; at = next) {
-		struct link *l = container_of(at, struct link, node);
-		next = at->next;
-		if (!stream_is_open(&l->stream) || !look_at_link(v, l))
-			continue;
-		list_remove(at);
-		list_append(&dead, at);
-	}
-	end_links(v, &dead, "no reply came");
+	end_dead(v, is_silent_link, "no reply came");
 	if (!is_node_dead(v))
 		return;
 	v->nsilent = 0;
-	for (at = v->env->open.next; at != &v->env->open; at = next) {
-		next = at->next;
-		if (!stream_is_open(&container_of(at, struct link, node)->stream))
-			continue;
-		list_remove(at);
-		list_append(&dead, at);
-	}
-	end_links(v, &dead, "the server did not answer PING, nor anything else,");
+	end_dead(v, is_any, "the server did not answer PING, nor anything else,");
 }
 
 static void liveness_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
