@@ -6,6 +6,8 @@
 /* A server whose reply has more values than this is out of step. */
 #define PENDING_MAX ((uint64_t)1 << 40)
 #define NUMBER_DIGITS_MAX 19
+/* The type and the digits of a number that cannot overflow. Fencing tokens have 16. */
+#define SIMPLE_MAX ((size_t)19)
 
 enum {
 	AT_TYPE, /* the zero state: before a header */
@@ -192,7 +194,7 @@ static size_t scan_status(const char *p, size_t n)
  * the reply's length; 0: it is for on_byte(). */
 static inline size_t scan_simple(const char *p, size_t n)
 {
-	size_t at = 1, max = n < 12 ? n : 12, len = 0;
+	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX, len = 0;
 
 	if (*p == '+')
 		return scan_status(p, n);
