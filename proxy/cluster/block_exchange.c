@@ -58,6 +58,15 @@ static void start_part(struct cluster_session *s, enum block_part_kind kind,
 	entry_start(e);
 }
 
+static void leave_lane(struct cluster_session *s)
+{
+	struct lane *l = s->block_lane;
+	struct slice farewell = block_leave(s);
+
+	if (l)
+		lane_send_discarded(l, farewell);
+}
+
 /* The node that has the transaction, or watches, does not serve the slot any more. */
 static void follow_map(struct cluster_session *s)
 {
@@ -65,7 +74,14 @@ static void follow_map(struct cluster_session *s)
 	struct lane *l = s->block_lane;
 
 	if (l && s->block.slot >= 0 && slot_map_node(map, (unsigned)s->block.slot) != l->node)
-		lane_send_discarded(l, block_leave(s));
+		leave_lane(s);
+}
+
+/* It was begun at the home node, for a command that only Redis could judge. Now a key tells
+ * where it belongs; the home node has nothing of it that was carried out. */
+static bool is_misplaced(const struct cluster_session *s, const struct plan *p)
+{
+	return s->block.state == BLOCK_OPEN && s->block.slot < 0 && p->kind == PLAN_SLOT;
 }
 
 static enum block_part_kind kind_of_step(enum block_state before, const struct block_answer *a)
@@ -76,16 +92,23 @@ static enum block_part_kind kind_of_step(enum block_state before, const struct b
 }
 
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
-                         const struct resp_view *req, struct slice bytes)
+                         const struct resp_view *req, struct slice bytes, bool *taken)
 {
 	enum block_state before = s->block.state;
 	struct block_answer a;
 	struct plan p;
 
+	*taken = true;
 	if (before == BLOCK_NONE && !(c && c->facts.session >= SESSION_SELECT))
 		return false;
 	follow_map(s);
 	p = plan_request(c, req);
+	if (is_misplaced(s, &p)) {
+		*taken = list_empty(&s->entries);
+		if (!*taken)
+			return true;
+		leave_lane(s);
+	}
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
 	/* Other clients' commands would come between. */
 	HASP_ASSERT(!s->shares || a.step == BLOCK_PASS || a.step == BLOCK_ANSWER);

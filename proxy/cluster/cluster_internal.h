@@ -193,9 +193,10 @@ struct block_part {
 	struct buf refused; /* the error of the first of them that was refused */
 };
 
-/* Takes a request of a transaction, or of WATCH. False: it is neither. */
+/* Takes a request of a transaction, or of WATCH. False: it is neither. *taken false: all that
+ * came before has to be answered first. */
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
-                         const struct resp_view *req, struct slice bytes);
+                         const struct resp_view *req, struct slice bytes, bool *taken);
 /* The node that has the transaction, or watches, is left: both begin anew. Returns what it is
  * to be sent. */
 struct slice block_leave(struct cluster_session *s);

@@ -121,3 +121,16 @@ def test_client_library(hasp, plain, tmp_path, client):
     assert plain.get("a") == "4" and not plain.exists("lock:1"), out
     # What SET, GET, the pipeline, the transaction and DEL were answered.
     assert re.search(r"\b1\b.*\b2\b.*\b3\b.*\b4\b.*(1|[Tt]rue).*\b1\b", out, re.DOTALL), out
+
+
+def test_client_libraries_do_not_notice_a_cluster(cluster, start_hasp, tmp_path):
+    """The same, as clients of a single server; their keys are in one slot for the transaction's sake."""
+    hasp = start_hasp(rule() + VERBS, upstream=cluster.upstream)
+    host, port = hasp.address
+    with hasp.client() as plain:
+        for client, (argv, code) in CLIENTS.items():
+            (tmp_path / "app").write_text(code.replace('"a"', '"{x}a"').replace('"lock:1"', '"lock:{x}1"'))
+            out = run([*argv, tmp_path / "app"], host=host, port=port, node_path=NODE_MODULES)
+            assert plain.get("{x}a") == "4" and not plain.exists("lock:{x}1"), (client, out)
+            assert re.search(r"\b1\b.*\b2\b.*\b3\b.*\b4\b.*(1|[Tt]rue).*\b1\b", out, re.DOTALL), (client, out)
+            assert plain.flushall()

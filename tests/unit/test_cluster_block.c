@@ -76,6 +76,19 @@ static void one_without_keys_is_the_home_nodes(void **state)
 	assert_client_got(f, OK "*0\r\n");
 }
 
+/* No node is to be asked about it but the one that will refuse EXEC. */
+static void one_that_begins_with_an_error_goes_to_its_key_all_the_same(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI "*1\r\n$3\r\nGET\r\n" GET_FOO EXEC, 4);
+	assert_node_got(f, 0, MULTI "*1\r\n$3\r\nGET\r\n");
+	node_sends(f, 0, OK "-ERR arguments\r\n");
+	assert_node_got(f, 1, MULTI "*1\r\n$3\r\nGET\r\n" GET_FOO EXEC);
+	node_sends(f, 1, OK "-ERR arguments\r\n" QUEUED EXECABORT);
+	assert_client_got(f, OK "-ERR arguments\r\n" QUEUED EXECABORT);
+}
+
 static void watched_keys_decide_the_node(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -280,6 +293,7 @@ int main(void)
 		TEST(errors_inside_are_redis_own),
 		TEST(keys_of_other_slots_abort_it_at_its_node),
 		TEST(one_without_keys_is_the_home_nodes),
+		TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same),
 		TEST(watched_keys_decide_the_node),
 		TEST(a_command_that_was_redirected_is_queued_elsewhere),
 		TEST(one_whose_exec_is_on_its_way_begins_anew),

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What becomes of each kind of command in front of a cluster: as a single Redis would answer it."""
+
+import pytest
+
+from harness import encode, until
+from harness.cluster import Cluster
+from harness.resp import pipeline
+
+KEYS = [f"key:{n}" for n in range(40)]
+CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+DISABLED = b"-ERR This instance has cluster support disabled\r\n"
+OK = b"+OK\r\n"
+
+
+@pytest.fixture(name="cluster", scope="module")
+def _cluster():
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(name="hasp")
+def _hasp(cluster, start_hasp):
+    hasp = start_hasp(upstream=cluster.upstream)
+    with hasp.client() as client:
+        client.flushall()
+    return hasp
+
+
+@pytest.fixture(name="both")
+def _both(hasp, redis_server):
+    """both(COMMAND ...): the reply, which hasp and a single Redis both give."""
+    with hasp.connect() as ours, redis_server.connect() as theirs:
+        def call(*args, key=lambda reply: reply):
+            one, other = ours.call(*args), theirs.call(*args)
+            assert key(one) == key(other), (args, one, other)
+            return one
+        call("FLUSHALL")
+        yield call
+
+
+def words(reply):
+    """The elements of an array of strings, in any order."""
+    return sorted(reply.split(b"\r\n")[2:-1:2])
+
+
+def bulks(*values):
+    return b"".join(b"$%d\r\n%s\r\n" % (len(value), value) for value in (str(value).encode() for value in values))
+
+
+def array(*values):
+    return b"*%d\r\n" % len(values) + bulks(*values)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_commands_on_keys_anywhere_are_split_and_merged(both, version):
+    both("HELLO", version, key=lambda reply: reply[:1])
+    assert both("MSET", *[word for n, key in enumerate(KEYS) for word in (key, n)]) == OK
+    both("LPUSH", "list", 1)
+    both("MGET", KEYS[3], "none", *KEYS, "list", KEYS[3])
+    both("MGET", KEYS[0])
+    assert both("EXISTS", *KEYS, "none", KEYS[0]) == b":41\r\n"
+    assert both("TOUCH", *KEYS, "none") == b":40\r\n"
+    assert both("DEL", *KEYS[:10], KEYS[0], "none") == b":10\r\n"
+    assert both("UNLINK", *KEYS[5:20]) == b":10\r\n"
+    both("MGET", *KEYS)
+
+
+REFUSED = ["MGET", "MSET", "MSET a", "MSET a 1 b", "MSET a 1 b 2 c", "DEL", "EXISTS", "TOUCH", "UNLINK",
+           "KEYS", "DBSIZE x", "RANDOMKEY x", "SCAN", "SCAN x", "SCAN 0 COUNT x", "SCAN 0 MATCH",
+           "FLUSHALL x", "SCRIPT", "SCRIPT EXISTS", "SCRIPT LOAD", "SCRIPT NOSUCH",
+           "FUNCTION LOAD x", "FUNCTION DELETE x", "FUNCTION", "CLUSTER", "READONLY x", "NOSUCH a b",
+           "EVAL x", "EVAL x y", "EVAL x -1", "EVAL x 5 a", "WAIT x 0", "XREAD STREAMS a b 0",
+           "GET", "GET a b", "EXEC", "DISCARD", "WATCH", "SUBSCRIBE"]
+
+
+def test_what_redis_refuses_is_refused_in_its_words(both):
+    for line in REFUSED:
+        assert both(*line.split()).startswith(b"-"), line
+
+
+def test_commands_on_all_keys_concern_those_of_all_nodes(both):
+    both("MSET", *[word for key in KEYS for word in (key, 1)])
+    assert both("DBSIZE") == b":40\r\n"
+    both("KEYS", "key:1*", key=words)
+    both("KEYS", "none*")
+    assert both("FLUSHALL") == OK
+    assert both("DBSIZE") == b":0\r\n"
+    assert both("RANDOMKEY") == b"$-1\r\n"
+    both("SET", "only", 1)
+    assert both("RANDOMKEY") == bulks("only")
+    assert both("FLUSHDB", "ASYNC") == OK
+    assert both("KEYS", "*") == b"*0\r\n"
+
+
+@pytest.mark.parametrize("count", [1, 7, 1000])
+def test_a_scan_finds_each_key(hasp, count):
+    names = {f"scan:{n}" for n in range(300)}
+    with hasp.client() as client:
+        client.mset(dict.fromkeys(names, 1))
+        assert set(client.scan_iter(count=count)) == names
+        assert set(client.scan_iter(match="scan:1*", count=count)) == {name for name in names if name.startswith("scan:1")}
+
+
+def test_a_scan_goes_on_when_replicas_take_over(cluster, hasp):
+    names = {f"scan:{n}" for n in range(300)}
+    with hasp.client() as client:
+        client.mset(dict.fromkeys(names, 1))
+        found, cursor, first = set(), 0, cluster.primaries()[0]
+        cursor, some = client.scan(cursor, count=5)
+        found.update(some)
+        cluster.failover(first)
+        while cursor:
+            cursor, some = client.scan(cursor, count=5)
+            found.update(some)
+        assert found == names
+
+
+def test_scripts_and_functions_are_at_every_node(cluster, both):
+    text = "return redis.call('GET', KEYS[1])"
+    sha = both("SCRIPT", "LOAD", text).split(b"\r\n")[1]
+    for key in KEYS[:12]:
+        both("SET", key, key)
+        assert both("EVALSHA", sha, 1, key) == bulks(key)
+    assert both("SCRIPT", "EXISTS", sha, "0" * 40) == b"*2\r\n:1\r\n:0\r\n"
+    primary = cluster.primaries()[0]
+    primary.ask("SCRIPT", "FLUSH")
+    library = "#!lua name=lib\nredis.register_function('f', function(keys) return redis.call('GET', keys[1]) end)"
+    assert both("FUNCTION", "LOAD", library) == bulks("lib")
+    assert both("FUNCTION", "LOAD", library).startswith(b"-ERR Library 'lib' already exists")
+    for key in KEYS[:12]:
+        assert both("FCALL", "f", 1, key) == bulks(key)
+    assert both("FUNCTION", "DELETE", "lib") == OK
+    both("FCALL", "f", 1, KEYS[0])
+    assert both("SCRIPT", "FLUSH") == OK
+    assert both("EVALSHA", sha, 1, KEYS[0]).startswith(b"-NOSCRIPT")
+    assert both("SCRIPT", "KILL").startswith(b"-NOTBUSY")
+
+
+def test_a_script_that_one_node_does_not_have_is_not_there(cluster, hasp):
+    with hasp.connect() as client:
+        sha = client.call("SCRIPT", "LOAD", "return 1").split(b"\r\n")[1]
+        assert client.call("SCRIPT", "EXISTS", sha) == b"*1\r\n:1\r\n"
+        cluster.primaries()[-1].ask("SCRIPT", "FLUSH")
+        assert client.call("SCRIPT", "EXISTS", sha) == b"*1\r\n:0\r\n"
+
+
+def test_a_script_that_runs_for_too_long_is_found_and_killed(cluster, hasp):
+    for node in cluster.nodes:
+        node.ask("CONFIG", "SET", "busy-reply-threshold", 1)
+    for key in KEYS[:5]:
+        with hasp.connect() as one, hasp.connect() as other:
+            one.send(encode("EVAL", "while true do end", 1, key))
+            until(lambda other=other: other.call("SCRIPT", "KILL") == OK, "the script to be killed")
+            assert b"killed by user" in one.read()
+
+
+def test_keys_in_several_slots_are_refused(hasp):
+    with hasp.connect() as client:
+        for line in ["RENAME a b", "MSETNX a 1 b 2", "SINTERSTORE {a}d {a}a b", "EVAL return 2 a b", "BLPOP a b 1",
+                     "XREAD STREAMS a b 0 0", "PFCOUNT a b", "WATCH a b", "SSUBSCRIBE a b"]:
+            assert client.call(*line.split()) == CROSSSLOT, line
+
+
+def test_the_cluster_itself_is_not_shown(both):
+    for line in ["CLUSTER SLOTS", "CLUSTER NODES", "CLUSTER INFO", "READONLY", "READWRITE", "ASKING"]:
+        assert both(*line.split()) == DISABLED, line
+
+
+def test_it_says_of_itself_that_it_is_one_server(hasp, both):
+    assert b"standalone" in both("HELLO", 2, key=lambda reply: reply[:4])
+    assert b"standalone" in both("HELLO", 3, key=lambda reply: reply[:4])
+    with hasp.client() as client:
+        assert client.info()["redis_mode"] == "standalone"
+        assert client.info("cluster")["cluster_enabled"] == 0
+        assert client.ping()
+
+
+def test_other_databases_are_refused_as_by_any_cluster(hasp):
+    with hasp.connect() as client:
+        assert client.call("SELECT", 0) == OK
+        assert client.call("SELECT", 1) == b"-ERR SELECT is not allowed in cluster mode\r\n"
+        assert client.call("SET", "a", 1) == OK
+
+
+def test_wait_speaks_of_every_node(hasp):
+    with hasp.connect() as client:
+        assert pipeline(client, *[("SET", key, 1) for key in KEYS]) == [OK] * len(KEYS)
+        until(lambda: client.call("WAIT", 1, 1000) == b":1\r\n", "all replicas to have it")
+
+
+def test_keys_that_stand_behind_words_are_found(both):
+    for key in KEYS[:8]:
+        both("XADD", key, "1-1", "f", "v")
+        both("XREAD", "COUNT", 1, "STREAMS", key, 0)
+        both("OBJECT", "ENCODING", key)
+        both("XGROUP", "CREATE", key, "g", 0)
+        both("XREADGROUP", "GROUP", "g", "me", "STREAMS", key, ">")
+        both("EVAL_RO", "return redis.call('XLEN', KEYS[1])", 1, key)

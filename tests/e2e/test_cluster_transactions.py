@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Transactions in front of a cluster: all keys in one slot, as by a single Redis; others are refused."""
+
+import threading
+
+import pytest
+
+from harness import until
+from harness.cluster import Cluster
+from harness.resp import pipeline
+
+CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
+OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
+
+
+@pytest.fixture(name="cluster", scope="module")
+def _cluster():
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(name="hasp")
+def _hasp(cluster, start_hasp):
+    hasp = start_hasp(upstream=cluster.upstream)
+    with hasp.client() as client:
+        client.flushall()
+    return hasp
+
+
+BLOCKS = [
+    "MULTI; SET {a}1 x; GET {a}1; EXEC",
+    "MULTI; EXEC",
+    "MULTI; PING; ECHO x; EXEC",
+    "MULTI; PING; SET {a}1 x; PUBLISH c m; EXEC; GET {a}1",
+    "MULTI; SET {a}1 x; DISCARD; GET {a}1",
+    "MULTI; DISCARD; EXEC; DISCARD",
+    "MULTI; GET; SET {a}1 x; EXEC; GET {a}1",
+    "MULTI; SET {a}1 x; NOSUCH; EXEC; GET {a}1",
+    "MULTI; MULTI; WATCH {a}1; SET {a}1 x; EXEC",
+    "MULTI; SET {a}1 x; LPUSH {a}1 y; EXEC",
+    "MULTI; EXEC x; EXEC",
+    "MULTI; DISCARD x; EXEC",
+    "WATCH {a}1 {a}2; SET {a}1 y; MULTI; SET {a}2 x; EXEC; GET {a}2",
+    "WATCH {a}1; MULTI; SET {a}2 x; EXEC; GET {a}2",
+    "WATCH {a}1; SET {a}1 y; UNWATCH; MULTI; SET {a}2 x; EXEC",
+    "WATCH {a}1; SET {a}1 y; MULTI; DISCARD; MULTI; SET {a}2 x; EXEC",
+    "WATCH {a}1; MULTI; UNWATCH; SET {a}1 x; EXEC",
+    "MULTI; SET {a}1 x; RESET; GET {a}1; EXEC",
+    "MULTI; INCR {a}n; EVAL return{KEYS[1],redis.call('INCR',KEYS[1])} 1 {a}n; EXEC",
+    "MULTI; MGET {a}1 {a}2; MSET {a}1 x {a}2 y; DEL {a}1 {a}2; EXEC",
+    "WATCH; MULTI; WATCH; EXEC",
+]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_transactions_on_one_slot_are_redis_own(hasp, redis_server, version):
+    for line in BLOCKS:
+        replies = []
+        for server in hasp, redis_server:
+            with server.connect() as client:
+                client.call("FLUSHALL")
+                client.call("HELLO", version)
+                commands = [command.split() for command in line.split("; ")]
+                replies.append((pipeline(client, *commands), client.call("DEL", "{a}1", "{a}2", "{a}n")))
+                one_by_one = [client.call(*command) for command in commands]
+                replies[-1] += (one_by_one,)
+        assert replies[0] == replies[1], line
+
+
+def test_what_is_changed_by_others_meanwhile_fails(hasp):
+    with hasp.connect() as one, hasp.connect() as other:
+        for key in "abcdef":
+            assert one.call("WATCH", key) == OK
+            assert other.call("SET", key, 1) == OK
+            assert pipeline(one, ("MULTI",), ("SET", key, 2), ("EXEC",)) == [OK, QUEUED, b"*-1\r\n"]
+            assert one.call("GET", key) == b"$1\r\n1\r\n"
+
+
+def test_keys_in_several_slots_abort_it(hasp):
+    with hasp.connect() as client:
+        assert pipeline(client, ("MULTI",), ("SET", "a", 1), ("SET", "b", 1), ("SET", "a", 2), ("EXEC",)) == [
+            OK, QUEUED, CROSSSLOT, QUEUED, EXECABORT]
+        assert pipeline(client, ("MULTI",), ("MSET", "a", 1, "b", 1), ("EXEC",)) == [OK, CROSSSLOT, EXECABORT]
+        assert pipeline(client, ("WATCH", "a"), ("WATCH", "b"), ("MULTI",), ("GET", "b"), ("EXEC",)) == [
+            OK, CROSSSLOT, OK, CROSSSLOT, EXECABORT]
+        assert pipeline(client, ("GET", "a"), ("GET", "b")) == [b"$-1\r\n"] * 2
+
+
+def test_commands_on_all_nodes_abort_it(hasp):
+    with hasp.connect() as client:
+        for line in "FLUSHALL", "DBSIZE", "KEYS *", "SCAN 0", "SCRIPT FLUSH", "SUBSCRIBE c", "HELLO 3", "CLUSTER INFO":
+            first, second, third = pipeline(client, ("MULTI",), line.split(), ("EXEC",))
+            assert (first, second[:1], third) == (OK, b"-", EXECABORT), line
+        assert client.call("PING") == b"+PONG\r\n"
+
+
+def test_its_slot_may_move_between_its_commands(cluster, hasp):
+    slot, key = cluster.slot("{moving}"), "{moving}"
+    for when in range(4):
+        to = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+        with hasp.connect() as client:
+            client.call("SET", key, "old")
+            steps = [("MULTI",), ("APPEND", key, 1), ("APPEND", key, 2), ("EXEC",)]
+            expected = [OK, QUEUED, QUEUED, b"*2\r\n:4\r\n:5\r\n"]
+            for n, (step, reply) in enumerate(zip(steps, expected)):
+                if n == when:
+                    cluster.migrate(slot, to)
+                assert client.call(*step) == reply, (when, step)
+            assert client.call("GET", key) == b"$5\r\nold12\r\n"
+
+
+def test_its_slot_may_be_on_its_way(cluster, hasp):
+    """The keys are at the new node, and the old one has still the slot."""
+    slot = cluster.slot("{moving}")
+    to = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+    with hasp.connect() as client:
+        client.call("MSET", "{moving}1", 1, "{moving}2", 2)
+        source = cluster.begin_migration(slot, to)
+        cluster.move_keys(slot, source, to)
+        client.call("MULTI")
+        assert pipeline(client, ("INCR", "{moving}1"), ("INCR", "{moving}2")) == [QUEUED] * 2
+        end = threading.Timer(0.2, cluster.end_migration, (slot, source, to))
+        end.start()
+        assert client.call("EXEC") == b"*2\r\n:2\r\n:3\r\n"
+        end.join()
+
+
+def test_watched_keys_that_move_count_as_changed(cluster, hasp):
+    slot = cluster.slot("{moving}")
+    to = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+    with hasp.connect() as client:
+        assert client.call("WATCH", "{moving}") == OK
+        cluster.migrate(slot, to)
+        assert pipeline(client, ("MULTI",), ("SET", "{moving}", 1), ("EXEC",)) == [OK, QUEUED, b"*-1\r\n"]
+        assert pipeline(client, ("WATCH", "{moving}"), ("MULTI",), ("SET", "{moving}", 1), ("EXEC",)) == [
+            OK, OK, QUEUED, b"*1\r\n+OK\r\n"]
+
+
+def test_counting_by_transactions_loses_nothing_while_slots_move(cluster, hasp):
+    """redis-py's transaction(): WATCH, GET, MULTI, SET, EXEC, until it succeeds."""
+    slot, done, counted = cluster.slot("{moving}"), threading.Event(), []
+
+    def count():
+        n = 0
+        with hasp.client() as client:
+            while not done.is_set() or n == 0:
+                client.transaction(increment, "{moving}")
+                n += 1
+        counted.append(n)
+
+    def increment(pipe):
+        value = int(pipe.get("{moving}") or 0)
+        pipe.multi()
+        pipe.set("{moving}", value + 1)
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(6):
+        cluster.migrate(slot, next(node for node in cluster.primaries() if node is not cluster.owner(slot)))
+    done.set()
+    for thread in threads:
+        thread.join()
+    with hasp.client() as client:
+        assert len(counted) == 4 and int(client.get("{moving}")) == sum(counted)
+
+
+def test_subscribers_hear_what_is_published_at_any_node(hasp):
+    with hasp.client() as one, hasp.client() as other:
+        ours, theirs = one.pubsub(), other.pubsub()
+        ours.subscribe("news")
+        theirs.psubscribe("n*")
+        for pubsub in ours, theirs:
+            until(lambda pubsub=pubsub: pubsub.get_message(timeout=1), "the acknowledgement")
+        for _ in range(3):
+            with hasp.client() as client:
+                client.publish("news", "x")
+            for pubsub in ours, theirs:
+                message = until(lambda pubsub=pubsub: pubsub.get_message(timeout=1), "the message")
+                assert message["data"] == "x"
+        for pubsub in ours, theirs:
+            pubsub.close()
+
+
+def test_shard_channels_are_at_the_node_of_their_slot(hasp):
+    for channel in "abcdef":
+        with hasp.connect() as one, hasp.connect() as other:
+            ack = b"*3\r\n$10\r\nssubscribe\r\n$1\r\n%s\r\n:1\r\n" % channel.encode()
+            assert one.call("SSUBSCRIBE", channel) == ack
+            assert other.call("SPUBLISH", channel, "x") == b":1\r\n"
+            assert one.read() == b"*3\r\n$8\r\nsmessage\r\n$1\r\n%s\r\n$1\r\nx\r\n" % channel.encode()
