@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tester of clusters, tests/fuzz/cluster, finds what it is made to find."""
+"""Clients do not notice that slots move: tests/fuzz/cluster, briefly.
 
-from harness.campaigns import UNTIL_FOUND, until_found
+And the tester finds what it is made to find.
+"""
+
+from harness.campaigns import UNTIL_FOUND, campaign, until_found
+
+
+def test_clients_do_not_notice_that_slots_move():
+    status, output = campaign("cluster", "--seconds", 15, "--clients", 30, "--kinds", "migrate,reshard")
+    assert status == 0, output[-6000:]
 
 
 @UNTIL_FOUND

@@ -8,7 +8,7 @@ import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
-@pytest.mark.parametrize("topology, kinds", [("one", "cut,frozen,killed"), ("sentinel", "cut")])
+@pytest.mark.parametrize("topology, kinds", [("one", "cut,frozen,killed"), ("sentinel", "cut"), ("cluster", "isolated")])
 def test_nothing_hangs(topology, kinds):
     status, output = campaign("partition", "--topology", topology, "--kinds", kinds)
     assert status == 0, output[-4000:]

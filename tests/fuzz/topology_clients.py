@@ -5,7 +5,7 @@
                 writes: a reply must be what its own commands have made of them
     locks       LOCK with and without WAIT, rules with `wait`: lockchecker.py judges them
     guards      GET, then SET of what was read plus a name: each value is its own history
-    pub/sub     each message once, those of one publisher in their order
+    pub/sub     each message once, those of one publisher's connection in their order
 
 An Outage is from when a primary is made to go until hasp knows the new one. A command may end in
 an error if it was under way in one: what is sent later must be answered, however long that takes.
@@ -203,7 +203,7 @@ class Client:
     def __init__(self, world, number, turns):
         self.world, self.number, self.turns = world, number, turns
         self.rng = random.Random(f"{world.args.seed}:{number}")
-        self.serial = self.sent_messages = 0
+        self.serial = self.sent_messages = self.connected = 0
         self.wire = None
         self.values = {f"own:{number}:{n}": Value() for n in range(4)}
         self.values.update({f"own:{{{number}}}:{n}": Value() for n in range(2)})
@@ -223,6 +223,7 @@ class Client:
                 await asyncio.sleep(0.2)
                 continue
             self.world.counts["sessions"] += 1
+            self.connected += 1
             for _ in range(self.rng.choice((10, 100, 1000))):
                 if self.world.stopping or self.wire.closed:
                     break
@@ -406,11 +407,11 @@ class Client:
 
     async def publish(self):
         self.sent_messages += 1
-        serial, sent = self.sent_messages, now()
-        self.world.published[self.number][serial] = (sent, None)
-        _, at, reply = await self.ask("PUBLISH", "news", f"{self.number} {serial}")
+        serial, sent, publisher = self.sent_messages, now(), b"%d.%d" % (self.number, self.connected)
+        self.world.published[publisher][serial] = (sent, None)
+        _, at, reply = await self.ask("PUBLISH", "news", b"%s %d" % (publisher, serial))
         if isinstance(reply, int):
-            self.world.published[self.number][serial] = (sent, at)
+            self.world.published[publisher][serial] = (sent, at)
             self.world.counts["messages"] += 1
 
 
@@ -436,7 +437,8 @@ class Listener(asyncio.Protocol):
             elif frame[0] == b"subscribe":
                 self.since = now()
             else:
-                self.heard.append((now(), *map(int, frame[2].split(b" "))))
+                publisher, serial = frame[2].split(b" ")
+                self.heard.append((now(), publisher, int(serial)))
 
     def connection_lost(self, _):
         self.closed = self.closed or now()
