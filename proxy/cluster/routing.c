@@ -121,10 +121,11 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
 		return send_to_slot(s, c, slot_of_key(req->argv[1]), bytes);
+	/* A subscriber may not even begin a transaction, and in one none can subscribe. */
+	if (c && s->block.state == BLOCK_NONE && pubsub_take(s, c, req, bytes))
+		return true;
 	if (block_exchange_take(s, c, req, bytes, &taken))
 		return taken;
-	if (c && pubsub_take(s, c, req, bytes))
-		return true;
 	if (c && session_command_take(s, c, req, bytes, &taken))
 		return taken;
 	if (c && take_session_command(s, c, bytes))

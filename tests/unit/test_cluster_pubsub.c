@@ -66,10 +66,13 @@ static void a_subscriber_of_resp2_gets_nothing_else(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, SUBSCRIBE GET_FOO GET_BAR, 0);
+	client_sends(f, SUBSCRIBE GET_FOO GET_BAR "*1\r\n$5\r\nMULTI\r\n", 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
-	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2") REFUSED REFUSED);
+	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2") REFUSED REFUSED
+	                  "-ERR Can't execute 'multi': only (P|S)SUBSCRIBE / "
+	                  "(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+	                  "context\r\n");
 	assert_node_got_nothing(f, 1);
 	client_sends(f, UNSUBSCRIBE GET_FOO, 0);
 	assert_node_got(f, 0, UNSUBSCRIBE);
