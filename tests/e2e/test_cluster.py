@@ -154,3 +154,15 @@ def test_those_who_wait_for_a_lock_get_it_after_a_failover(cluster, start_hasp):
         cluster.failover(cluster.owner("l"))
         assert one.call("UNLOCK", "l") == b":1\r\n"
         assert other.read().startswith(b":")
+
+
+def test_a_login_holds_at_every_node(cluster, hasp):
+    for node in cluster.nodes:
+        node.ask("ACL", "SETUSER", "app", "on", ">pw", "~app:*", "+@all")
+    with hasp.connect() as client:
+        assert client.call("AUTH", "app", "wrong").startswith(b"-WRONGPASS")
+        assert client.call("AUTH", "app", "pw") == b"+OK\r\n"
+        assert pipeline(client, *[("INCR", f"app:{key}") for key in KEYS]) == [b":1\r\n"] * len(KEYS)
+        assert all(reply.startswith(b"-NOPERM") for reply in pipeline(client, *[("GET", key) for key in KEYS]))
+        assert client.call("RESET") == b"+RESET\r\n"
+        assert pipeline(client, *[("GET", key) for key in KEYS]) == [b"$-1\r\n"] * len(KEYS)
