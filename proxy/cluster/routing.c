@@ -48,6 +48,8 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		e = entry_begin(s, 0);
 		e->ends = true;
 		entry_answer(e, SLICE_LIT("+OK\r\n"));
+		/* Behind it nothing is answered, also if it has to wait for its turn. */
+		session_set_flow(s, FLOW_ENDING);
 		return true;
 	case SESSION_MONITOR:
 		e = entry_begin(s, 1);

@@ -99,6 +99,15 @@ def test_the_connection_ends_behind_the_answer_to_quit(hasp):
         assert client.at_end()
 
 
+def test_nothing_is_answered_behind_quit(hasp):
+    with hasp.connect() as client:
+        client.send(encode("SET", "k", 1) + encode("QUIT") + encode("SET", "k", 2) + encode("ECHO", "x"))
+        assert [client.read(), client.read()] == [b"+OK\r\n"] * 2
+        assert client.at_end()
+    with hasp.connect() as client:
+        assert client.call("GET", "k") == bulk(1)
+
+
 def test_what_hangs_up_having_sent_a_pipeline_gets_every_reply(hasp):
     with hasp.connect() as client:
         client.send(b"".join(encode("INCR", key) for key in KEYS))
