@@ -146,6 +146,25 @@ def test_a_lock_that_ends_by_itself_is_noticed_at_each_primary(start_hasp, still
             assert fence(other.read())
 
 
+def test_locks_of_one_slot_are_deleted_together_and_no_others(start_hasp, still):
+    hasp = start(start_hasp, still, rule(wait="120s"))
+    crossslot = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+    with hasp.connect() as one, hasp.connect() as other:
+        assert [one.call("SETNX", f"lock:{{a}}{n}", 1) for n in range(3)] == [ONE] * 3
+        assert other.call("DEL", *[f"lock:{{a}}{n}" for n in range(3)]) == b":0\r\n"
+        assert one.call("DEL", *[f"lock:{{a}}{n}" for n in range(3)]) == b":3\r\n"
+        assert one.call("DEL", *keys_of(still, "lock")) == crossslot
+
+
+def test_locks_are_taken_in_transactions_at_each_primary(start_hasp, still):
+    hasp = start(start_hasp, still, rule(on_disconnect="release") + RELEASING)
+    with hasp.connect() as one, hasp.connect() as other:
+        for key in keys_of(still, "lock"):
+            assert [one.call("MULTI"), one.call("SETNX", key, 1)] == [OK, b"+QUEUED\r\n"]
+            assert one.call("EXEC") == b"*1\r\n" + ONE
+            assert other.call("DEL", key) == b":0\r\n"
+
+
 # --- slots that move ----------------------------------------------------------------------------
 
 
