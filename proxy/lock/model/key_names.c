@@ -48,8 +48,11 @@ static bool can_be_braced(struct slice key)
 	return key.n && !memchr(key.p, '}', key.n);
 }
 
-static struct affixes affixes_of(enum key_naming naming, struct slice key)
+static inline struct affixes affixes_of(enum key_naming naming, struct slice key)
 {
+	/* Most keys have no brace. */
+	if (naming == KEY_NAMING_SERVER && !(key.n && memchr(key.p, '{', key.n)))
+		return braced;
 	if (has_hash_tag(key))
 		return tagged;
 	if (naming == KEY_NAMING_CLUSTER && !can_be_braced(key))
