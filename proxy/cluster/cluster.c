@@ -6,8 +6,7 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* --- parts that no node takes
- * -------------------------------------------------------------------- */
+/* --- parts that no node takes ------------------------------------------------------------- */
 
 static void on_tick(struct timer *t, double now)
 {
@@ -30,8 +29,7 @@ static void on_tick(struct timer *t, double now)
 		cluster_start_tick(c);
 }
 
-/* --- beginning and end
- * ---------------------------------------------------------------------------- */
+/* --- beginning and end -------------------------------------------------------------------- */
 
 struct cluster *cluster_new(const struct cluster_how *how)
 {
@@ -124,8 +122,7 @@ static void each_session(struct cluster *c, void (*fn)(struct cluster_session *s
 	}
 }
 
-/* --- the map
- * --------------------------------------------------------------------------------------- */
+/* --- the map ------------------------------------------------------------------------------ */
 
 static void use_map(struct cluster_session *s, void *arg)
 {

@@ -159,8 +159,7 @@ static inline struct cluster_session *part_session(const struct cluster_part *p)
 	return p->entry->session;
 }
 
-/* --- redirections ---------------------------------------------------------------------------
- */
+/* --- redirections ------------------------------------------------------------------------- */
 
 /* The part's reply is the error `line`. True: it was a redirection, or another error that says
  * the node did not carry the request out; the part is going to be sent again. */
@@ -210,8 +209,7 @@ bool block_replies_take(struct cluster_part *p, struct slice line, struct slice 
 /* NULL is allowed. */
 void block_part_free(struct cluster_session *s, struct block_part *b);
 
-/* --- dispatch --------------------------------------------------------------------------------
- */
+/* --- dispatch ----------------------------------------------------------------------------- */
 
 /* All parts of the entry are set: they are sent, as soon as that is possible. */
 void entry_start(struct cluster_entry *e);
@@ -223,8 +221,7 @@ bool dispatch_due(struct cluster_session *s, double now);
 /* The map has changed: parts that are not sent may have another node now. */
 void dispatch_again(struct cluster_session *s);
 
-/* --- lanes -----------------------------------------------------------------------------------
- */
+/* --- lanes -------------------------------------------------------------------------------- */
 
 /* Only lane_set_state() writes it.
  *
@@ -281,8 +278,7 @@ void lane_forget(struct lane *l, const char *why);
 void lanes_leave(struct cluster_session *s);
 void lanes_free(struct cluster_session *s);
 
-/* --- session commands ------------------------------------------------------------------------
- */
+/* --- session commands --------------------------------------------------------------------- */
 
 enum replay_kind {
 	REPLAY_NONE, /* it is no such command */
@@ -319,8 +315,7 @@ void replay_add(struct replay *r, enum replay_kind kind, struct slice request);
 bool session_command_take(struct cluster_session *s, const struct command *c,
                           const struct resp_view *req, struct slice bytes, bool *taken);
 
-/* --- the session ----------------------------------------------------------------------------
- */
+/* --- the session -------------------------------------------------------------------------- */
 
 /* Only session_set_flow() writes it.
  *
@@ -426,8 +421,7 @@ void wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
                bool follows_ping);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
-/* --- routing
- * ---------------------------------------------------------------------------------- */
+/* --- routing ------------------------------------------------------------------------------ */
 
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)

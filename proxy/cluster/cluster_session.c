@@ -21,8 +21,7 @@ static struct cluster_session *session_of(struct stream_peer *p)
 	return container_of(p, struct cluster_session, peer);
 }
 
-/* --- requests
- * ----------------------------------------------------------------------------------- */
+/* --- requests ----------------------------------------------------------------------------- */
 
 static bool has_room(const struct cluster_session *s)
 {
@@ -272,8 +271,7 @@ static size_t on_take(struct stream_peer *peer, struct slice bytes)
 	return at;
 }
 
-/* --- beginning and end
- * -------------------------------------------------------------------------- */
+/* --- beginning and end -------------------------------------------------------------------- */
 
 /* Nothing more can come: the link ends as a connection would. */
 static bool is_session_over(const struct cluster_session *s)

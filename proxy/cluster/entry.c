@@ -32,8 +32,7 @@ void part_set_state(struct cluster_part *p, enum part_state state)
 	p->state = state;
 }
 
-/* --- beginning and end ---------------------------------------------------------------------
- */
+/* --- beginning and end -------------------------------------------------------------------- */
 
 static void part_init(struct cluster_part *p, struct cluster_entry *e)
 {
@@ -213,8 +212,7 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 	entry_answer(entry_begin(s, 0), reply);
 }
 
-/* --- parts ---------------------------------------------------------------------------------
- */
+/* --- parts -------------------------------------------------------------------------------- */
 
 void part_on_bytes(struct cluster_part *p, struct slice bytes)
 {

@@ -26,8 +26,7 @@ static void lane_set_state(struct lane *l, enum lane_state state)
 	l->state = state;
 }
 
-/* --- what is sent ----------------------------------------------------------------------------
- */
+/* --- what is sent ------------------------------------------------------------------------- */
 
 /* The reply is looked at before it is passed on. */
 static unsigned part_flags(const struct cluster_part *p)
@@ -177,8 +176,7 @@ static void lane_leave(struct lane *l)
 		link_leave(&l->user);
 }
 
-/* --- the link's end --------------------------------------------------------------------------
- */
+/* --- the link's end ----------------------------------------------------------------------- */
 
 /* Parts that the node never saw look for a node anew. */
 static void give_up_held(struct lane *l, const char *why)
@@ -225,8 +223,7 @@ static void lane_drop(struct lane *l, const char *why)
 	lane_end(l, why, why);
 }
 
-/* --- the link's callbacks
- * ---------------------------------------------------------------------- */
+/* --- the link's callbacks ----------------------------------------------------------------- */
 
 /* Whose reply comes next; NULL: none is due, or nobody wants it. */
 static struct cluster_part *head_part(struct lane *l)
@@ -408,8 +405,7 @@ static const struct link_ops lane_link_ops = {
 	.on_down = lane_on_down,
 };
 
-/* --- the node's pool
- * ---------------------------------------------------------------------------- */
+/* --- the node's pool ---------------------------------------------------------------------- */
 
 static void lane_on_pool_ready(struct pool_waiter *w)
 {
@@ -464,8 +460,7 @@ void lane_open(struct lane *l)
 	link_join(link_new(&l->node->links, false, NULL), &l->user);
 }
 
-/* --- a session's lanes
- * -------------------------------------------------------------------------- */
+/* --- a session's lanes -------------------------------------------------------------------- */
 
 static struct lane *lane_new(struct cluster_session *s, struct node *n)
 {

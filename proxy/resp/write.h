@@ -12,8 +12,7 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* --- resp_put_*(): to `p`, where there is space; they return where the written bytes end ---
- */
+/* --- resp_put_*(): to `p`, where there is space; they return where the written bytes end -- */
 
 #define RESP_DIGITS_MAX 20
 /* What a bulk takes beside its bytes: type, digits, two line ends. */

@@ -245,8 +245,7 @@ static const struct link_ops asked_ops = {
 	.on_down = asked_on_down,
 };
 
-/* --- as a topology ---------------------------------------------------------------------------
- */
+/* --- as a topology ------------------------------------------------------------------------ */
 
 static struct node *cluster_node(const struct topology *t, struct slice key)
 {

@@ -32,8 +32,7 @@ static double the_links_clock(void)
 	return now;
 }
 
-/* --- the client ------------------------------------------------------------------------------
- */
+/* --- the client --------------------------------------------------------------------------- */
 
 static void fixture_on_bytes(void *owner, struct slice bytes)
 {
@@ -77,8 +76,7 @@ void client_sends(struct cluster_fixture *f, const char *text, unsigned replies)
 	client_sends_bytes(f, slice_str(text), replies);
 }
 
-/* --- waiting
- * ----------------------------------------------------------------------------------- */
+/* --- waiting ------------------------------------------------------------------------------ */
 
 void turn_loop(struct cluster_fixture *f)
 {
@@ -117,8 +115,7 @@ void assert_client_got(struct cluster_fixture *f, const char *text)
 	buf_clear(&f->bytes);
 }
 
-/* --- the nodes
- * --------------------------------------------------------------------------------- */
+/* --- the nodes ---------------------------------------------------------------------------- */
 
 static void accept_node(struct cluster_fixture *f, struct played_node *n)
 {
@@ -222,8 +219,7 @@ static void node_set_up(struct cluster_fixture *f, size_t i)
 	n->node.pool = pool_new(f->at.loop, &n->node.links);
 }
 
-/* --- the cluster
- * ------------------------------------------------------------------------------- */
+/* --- the cluster -------------------------------------------------------------------------- */
 
 static struct node *on_node(void *arg, const char *address)
 {

@@ -208,8 +208,7 @@ static void hasp_s_own_do_not_wait(void **state)
 	be_absent(f, NULL);
 }
 
-/* --- the address changes -------------------------------------------------------------------
- */
+/* --- the address changes ------------------------------------------------------------------ */
 
 static void one_that_connects_goes_to_the_new_address(void **state)
 {
@@ -261,8 +260,7 @@ static void else_it_is_outdated_and_goes_on(void **state)
 	assert_seen(f, "+OK\r\n", "reply 1 +\n");
 }
 
-/* --- alarms --------------------------------------------------------------------------------
- */
+/* --- alarms ------------------------------------------------------------------------------- */
 
 static void count_alarm(void *arg, enum link_alarm alarm)
 {

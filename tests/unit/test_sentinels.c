@@ -150,8 +150,7 @@ static void when_most_of_them_count_anew_they_are_right(void **state)
 	assert_int_equal(s->epoch, 0);
 }
 
-/* --- what they answer ----------------------------------------------------------------------
- */
+/* --- what they answer --------------------------------------------------------------------- */
 
 /* Reads `text`, the replies one after the other. */
 static int read_replies(struct sentinel_answer *a, const char *text, const char **why)
