@@ -55,6 +55,13 @@ def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
     assert status == 0
 
 
+def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
+    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
+    status, output = differential(tmp_path, "--cluster", 3, "--kinds", "anywhere,types,wide", "--seed", seed, "--streams", 60,
+                                  "--seconds", 20)
+    assert status == 0, output[-4000:]
+
+
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
     status, output = differential(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,

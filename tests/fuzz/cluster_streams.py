@@ -12,11 +12,14 @@ What hasp says is not the same in front of a cluster, and therefore left out her
     AUTH and users      streams of the kind `login` need a server with a password
     SYNC, PSYNC         a replica cannot be fed by a whole cluster
     scripts             those that touch keys which they do not name
+    in MULTI            what concerns all nodes (DBSIZE, FLUSHALL, SCRIPT ...), SUBSCRIBE, CLIENT REPLY,
+                        SELECT, HELLO, AUTH: hasp says that this is not possible
 
 and since two servers hash differently
 
     PSUBSCRIBE          of several patterns that match the same: told in any order
     UNSUBSCRIBE         without names, and its likes: so are these
+    hashes              of values over 64 bytes, whose fields come in any order
 
 and of three primaries
 
@@ -26,7 +29,7 @@ and of three primaries
     RANDOMKEY           chooses a node first
 """
 
-from stream_commands import to_bytes
+from stream_commands import encode, to_bytes
 from streams import Generator
 
 TAG = b"{t}"
@@ -36,6 +39,8 @@ LITERALS |= {b"p0", b"geo", b"missing", b"none", b"r", b"lx"}
 ALWAYS_OUT = {b"SELECT", b"SWAPDB", b"MOVE", b"MONITOR", b"CONFIG", b"DEBUG", b"ROLE", b"MEMORY", b"WAIT", b"INFO",
               b"READONLY", b"ASKING", b"FAILOVER", b"REPLCONF", b"LATENCY", b"MODULE", b"LOLWUT"}
 OUT_OF_THREE = {b"PUBLISH", b"PUBSUB", b"SCAN", b"KEYS", b"RANDOMKEY", b"SPUBLISH"}
+NOT_IN_MULTI = {b"DBSIZE", b"KEYS", b"SCAN", b"FLUSHALL", b"FLUSHDB", b"SCRIPT", b"FUNCTION", b"RANDOMKEY", b"SUBSCRIBE",
+                b"PSUBSCRIBE", b"SSUBSCRIBE", b"HELLO", b"AUTH", b"RESET", b"CLIENT", b"ACL"}
 UNSUBSCRIBING = {b"UNSUBSCRIBE", b"PUNSUBSCRIBE", b"SUNSUBSCRIBE"}
 # Of CLIENT, too: what is tracked, and how.
 OUT_OF_CLIENT = {b"TRACKING", b"CACHING", b"GETREDIR", b"TRACKINGINFO", b"KILL", b"UNBLOCK"}
@@ -51,6 +56,8 @@ class ClusterGenerator(Generator):
         super().__init__(seed, index, kinds)
         self.prefix = TAG.decode() + self.prefix
         self.primaries = primaries
+        self.inside = False  # of a kind whose commands are in MULTI
+        self.short = False   # values that are fields of a hash
         if primaries > 1:
             self.kinds = [(kind, weight) for kind, weight in self.kinds if kind != "pubsub"] or self.kinds
 
@@ -58,12 +65,30 @@ class ClusterGenerator(Generator):
         return TAG + to_bytes(super().key(types))
 
     def send(self, conn, *atoms, mode=None):
+        if not self.inside:
+            atoms = [atom for atom in atoms if atom != encode([b"MULTI"])]
         super().send(conn, *(atom if isinstance(atom, bytes) else self.fit(atom) for atom in atoms), mode=mode)
+
+    def transaction(self):
+        self.inside = True
+        super().transaction()
+        self.inside = False
+
+    def hashes(self):
+        self.short = True
+        command = super().hashes()
+        self.short = False
+        return command
+
+    def value(self):
+        return super().value()[:60] if self.short else super().value()
 
     def fit(self, args):
         """The command with its keys tagged; another one in its place if it is among those left out."""
         words = [to_bytes(arg) for arg in args]
         name = words[0].upper()
+        if name in NOT_IN_MULTI if self.inside else name == b"MULTI":
+            return (b"ECHO", b"left out")
         out = ALWAYS_OUT | (OUT_OF_THREE if self.primaries > 1 else set())
         if name in out or (name == b"CLIENT" and len(words) > 1 and words[1].upper() in OUT_OF_CLIENT):
             return (b"ECHO", b"left out")
