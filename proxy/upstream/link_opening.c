@@ -64,6 +64,9 @@ static void opening_on_timer(struct ev_loop *loop, struct ev_timer *t, int reven
 		give_up(o);
 	else if (!l->dial && !stream_is_open(&l->stream))
 		o->ops->try(l);
+	else
+		/* The loop counts from when its turn began, and may ring too early. */
+		link_opening_wait(o, link_opening_left(o));
 }
 
 void link_begin_opening(struct link *l, double seconds, const struct link_opening_ops *ops)
