@@ -18,6 +18,7 @@ from harness.cluster import Cluster  # noqa: E402
 from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
 from harness.network import Hosts, Network  # noqa: E402
+from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.sanitizers import sanitized  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401

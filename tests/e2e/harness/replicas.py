@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A primary with replicas, real ones."""
 
+import pytest
+
 from .processes import RedisServer
 from .wait import until
 
@@ -37,3 +39,16 @@ class Replicas:
         for server in (*self.replicas, self.primary):
             server.stop()
             server.remove()
+
+
+@pytest.fixture(scope="module")
+def servers():
+    """Of test_replicas_ack*: a primary and two replicas."""
+    with Replicas(2) as servers:
+        yield servers
+
+
+@pytest.fixture
+def replicas(servers):
+    yield servers.replicas
+    servers.restore()
