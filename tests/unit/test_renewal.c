@@ -295,6 +295,32 @@ static void a_hold_that_a_new_server_may_not_have_is_looked_at_soon(void **state
 	assert_int_equal(state_of(f, "b"), HOLD_RENEWED);
 }
 
+static bool is_any(void *arg, struct slice key)
+{
+	(void)arg;
+	(void)key;
+	return true;
+}
+
+/* Also while the table grows, of which the entries move then. */
+static void each_of_many_holds_is_looked_at(void **state)
+{
+	struct fixture *f = *state;
+	char key[16];
+	size_t n = 0;
+
+	while (n < 100000 && !f->holds->by_id.old) {
+		snprintf(key, sizeof(key), "k%zu", n++);
+		take(f, &renewed, key);
+	}
+	assert_non_null(f->holds->by_id.old);
+	renewal_mark_unknown(f->holds, is_any, NULL);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "k%zu", i);
+		assert_true(hold_on(f, key)->unknown);
+	}
+}
+
 static void a_hold_that_the_new_server_has_is_known_again(void **state)
 {
 	struct fixture *f = *state;
@@ -598,6 +624,7 @@ int main(void)
 		TEST(after_max_hold_nothing_is_renewed_and_the_lease_runs_out),
 		TEST(a_hold_that_redis_gives_to_nobody_any_more_is_forgotten),
 		TEST(a_hold_that_a_new_server_may_not_have_is_looked_at_soon),
+		TEST(each_of_many_holds_is_looked_at),
 		TEST(a_hold_that_the_new_server_has_is_known_again),
 		TEST(a_hold_that_is_taken_again_is_known_again),
 		TEST(a_lease_that_is_over_before_the_answer_is_lost),

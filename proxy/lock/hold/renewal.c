@@ -291,6 +291,7 @@ static void look_soon(struct hold *hold)
 void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct slice key),
                           void *arg)
 {
+	map_gather(&h->by_id);
 	for (size_t i = 0; i < h->by_id.nbuckets; i++)
 		for (struct map_node *node = h->by_id.buckets[i]; node; node = node->next)
 			if (concerns(arg, lock_id_key(node->key)))
