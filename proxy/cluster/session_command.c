@@ -128,6 +128,9 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 	*taken = list_empty(&s->entries);
 	if (!*taken)
 		return true;
+	/* It ends CLIENT REPLY before it is answered. */
+	if (kind == REPLAY_RESET && command_arity_ok(c, req->argc))
+		s->reply_mode = REPLY_ON;
 	e = entry_begin(s, 1);
 	entry_set_part(e, 0, -1, NULL, bytes);
 	e->on_reply = on_accepted;
