@@ -357,6 +357,7 @@ struct cluster_session {
 	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
 	struct buf out; /* replies in order, for the link */
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
+	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */

@@ -16,6 +16,9 @@
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 /* So many requests may be in flight. */
 #define ENTRIES_MAX ((size_t)4096)
+/* And no more when these take so much memory; only the last one may go beyond. */
+#define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
+
 static struct cluster_session *session_of(struct stream_peer *p)
 {
 	return container_of(p, struct cluster_session, peer);
@@ -25,7 +28,8 @@ static struct cluster_session *session_of(struct stream_peer *p)
 
 static bool has_room(const struct cluster_session *s)
 {
-	return s->nentries < ENTRIES_MAX && s->kept < s->cluster->output_limit;
+	return s->nentries < ENTRIES_MAX && s->nrequested < REQUESTED_MAX &&
+	       s->kept < s->cluster->output_limit;
 }
 
 /* The rest of what streams. Returns how much of it was passed on. */
@@ -35,8 +39,10 @@ static size_t stream_on(struct cluster_session *s, const char *p, size_t n)
 	enum resp_result r;
 	size_t used;
 
-	if (l && link_is_full(l->user.link))
+	if (l && link_is_full(l->user.link)) {
+		s->starved = true;
 		return 0;
+	}
 	r = request_scan(&s->scan, p, n, &used);
 	if (l)
 		link_send(l->user.link, slice_of(p, used));
@@ -334,9 +340,9 @@ static size_t on_nbytes(const struct stream_peer *peer)
 	const struct cluster_session *s = container_of(peer, const struct cluster_session,
 	                                               peer);
 
-	return s->kept + buf_cap(&s->out) + buf_cap(&s->pushes) + buf_cap(&s->block.kept) +
-	       buf_cap(&s->gathered) +
-	       s->nentries * (sizeof(struct cluster_entry) + BUF_FIRST_SIZE);
+	return s->kept + s->nrequested + buf_cap(&s->out) + buf_cap(&s->pushes) +
+	       buf_cap(&s->block.kept) + buf_cap(&s->gathered) +
+	       s->nentries * sizeof(struct cluster_entry);
 }
 
 static const struct stream_peer_ops peer_ops = {

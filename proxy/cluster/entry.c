@@ -68,6 +68,7 @@ void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to
 	p->to = to;
 	buf_take(&p->request, &e->session->cluster->requests);
 	buf_append(&p->request, request);
+	e->session->nrequested += buf_cap(&p->request) + sizeof(*p);
 }
 
 static void entry_end(struct cluster_entry *e)
@@ -77,6 +78,8 @@ static void entry_end(struct cluster_entry *e)
 	for (size_t i = 0; i < e->nparts; i++) {
 		struct cluster_part *p = &e->parts[i];
 		list_remove(&p->node);
+		if (buf_cap(&p->request))
+			e->session->nrequested -= buf_cap(&p->request) + sizeof(*p);
 		buf_give(&p->request, &c->requests);
 		buf_give(&p->reply, &c->requests);
 		block_part_free(e->session, p->block);

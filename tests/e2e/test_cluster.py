@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from harness import encode, until
+from harness.cluster import Cluster
 from harness.resp import pipeline
 
 HASP = os.environ["HASP"]
@@ -22,6 +23,17 @@ def _hasp(cluster, start_hasp):
 def bulk(value):
     value = str(value).encode()
     return b"$%d\r\n%s\r\n" % (len(value), value)
+
+
+def send_until_full(sock, data):
+    """Returns how much was sent before nobody took any more."""
+    sent = 0
+    try:
+        while sent < len(data):
+            sent += sock.send(data[sent:sent + 65536])
+    except TimeoutError:
+        pass
+    return sent
 
 
 def test_keys_are_written_and_read_wherever_they_are(cluster, hasp):
@@ -59,11 +71,28 @@ def test_keys_in_several_slots_are_refused_in_redis_words(hasp):
         assert client.call("RENAME", "{a}", "{a}b") == b"-ERR no such key\r\n"
 
 
+def test_reset_ends_silence(hasp):
+    with hasp.connect() as client:
+        client.send(encode("CLIENT", "REPLY", "OFF") + encode("SET", "k", 1) + encode("RESET") + encode("GET", "k"))
+        assert [client.read(), client.read()] == [b"+RESET\r\n", bulk(1)]
+
+
 def test_values_of_any_size_pass(hasp):
     value = b"x" * 5_000_000
     with hasp.connect() as client:
         assert pipeline(client, ("SET", "big", value), ("GET", "big"), ("GET", "none")) == [
             b"+OK\r\n", b"$%d\r\n%s\r\n" % (len(value), value), b"$-1\r\n"]
+
+
+def test_a_long_value_waits_for_a_node_that_is_slow_to_take_it(start_hasp):
+    request = encode("SET", "big", b"x" * 50_000_000) + encode("STRLEN", "big")
+    with Cluster(replicas=0, node_timeout_ms=60_000) as cluster, start_hasp(upstream=cluster.upstream).connect() as client:
+        with cluster.owner("big").frozen():
+            client.sock.settimeout(1)
+            sent = send_until_full(client.sock, request)
+        client.sock.settimeout(30)
+        client.send(request[sent:])
+        assert [client.read(), client.read()] == [b"+OK\r\n", b":50000000\r\n"]
 
 
 def test_what_a_session_is_holds_at_every_node(cluster, hasp):

@@ -9,6 +9,7 @@ import socket
 
 import pytest
 from harness import encode, until
+from harness.cluster import Cluster
 from harness.replies import OK, PONG
 from harness.sanitizers import UNLESS_SANITIZED, sanitized
 from harness.sections import rule, section, verbs
@@ -272,3 +273,16 @@ def test_request_for_which_there_is_no_memory_is_refused(start_hasp):
         assert one.read() == b"-ERR hasp: there is not enough memory for this request\r\n"
     with hasp.connect() as other:
         assert other.call("SET", "lock:mine", "y", "NX") == OK
+
+
+def test_requests_that_a_node_of_a_cluster_does_not_take_count(start_hasp):
+    with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
+        hasp = start_hasp(upstream=cluster.upstream, memory_limit="16mb")
+        with hasp.connect() as client, hasp.connect() as other:
+            assert client.call("SET", "k", 1) == OK
+            with cluster.owner("k").frozen(), contextlib.suppress(ConnectionError):
+                client.sock.settimeout(1)
+                with contextlib.suppress(TimeoutError):
+                    client.send(encode("SET", "k", bytes(12_000)) * 4000)
+            until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the client to be closed")
+            assert other.call("GET", "k").startswith(b"$")
