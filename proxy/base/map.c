@@ -81,8 +81,6 @@ static void move_buckets(struct map *m, size_t most)
 {
 	size_t nold = m->nbuckets / 2;
 
-	if (!m->old)
-		return;
 	for (; most && m->moved < nold; most--)
 		move_bucket(m, m->moved++);
 	if (m->moved < nold)
@@ -93,7 +91,8 @@ static void move_buckets(struct map *m, size_t most)
 
 void map_gather(struct map *m)
 {
-	move_buckets(m, SIZE_MAX);
+	if (m->old)
+		move_buckets(m, SIZE_MAX);
 }
 
 static void map_grow(struct map *m)
@@ -116,7 +115,8 @@ void map_put(struct map *m, struct map_node *node)
 {
 	struct map_node **bucket;
 
-	move_buckets(m, MOVED_AT_ONCE);
+	if (m->old)
+		move_buckets(m, MOVED_AT_ONCE);
 	if (m->n >= m->nbuckets)
 		map_grow(m);
 	node->hash = hash_bytes(m->seed, node->key);

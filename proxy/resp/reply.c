@@ -191,10 +191,12 @@ static size_t scan_status(const char *p, size_t n)
 }
 
 /* Most replies are one short line or one string, and whole: no need to go byte by byte. Returns
- * the reply's length; 0: it is for on_byte(). */
-static inline size_t scan_simple(const char *p, size_t n)
+ * the reply's length, and in *number that of its header, if it has one; 0: it is for on_byte().
+ */
+static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
-	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX, len = 0;
+	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
+	uint64_t len = 0;
 
 	if (*p == '+')
 		return scan_status(p, n);
@@ -206,6 +208,7 @@ static inline size_t scan_simple(const char *p, size_t n)
 		return n >= 5 && memcmp(p, "$-1\r\n", 5) == 0 ? 5 : 0;
 	if (n < at + 2 || p[at] != '\r' || p[at + 1] != '\n')
 		return 0;
+	*number = len;
 	at += 2;
 	if (*p == ':')
 		return at;
@@ -218,7 +221,8 @@ static inline size_t scan_simple(const char *p, size_t n)
 __attribute__((noinline)) static size_t skip_unlike(struct reply_alike *a, const char *p,
                                                     size_t n)
 {
-	size_t len = scan_simple(p, n), header = len;
+	uint64_t number;
+	size_t len = scan_simple(p, n, &number), header = len;
 
 	if (len == 0)
 		return 0;
@@ -250,12 +254,12 @@ uint32_t reply_skip_simple(struct reply_alike *last, const char *p, size_t n, ui
 }
 
 /* Describes a reply that scan_simple() found. */
-static void describe_simple(struct reply_scan *s, const char *p)
+static void describe_simple(struct reply_scan *s, const char *p, uint64_t number)
 {
 	s->reply.type = *p;
 	s->reply.nil = *p == '$' && p[1] == '-';
-	for (p++; s->reply.type == ':' && *p != '\r'; p++)
-		s->reply.integer = s->reply.integer * 10 + (*p - '0');
+	if (*p == ':')
+		s->reply.integer = (long long)number;
 	s->state = ENDED;
 }
 
@@ -263,12 +267,13 @@ enum resp_result reply_scan(struct reply_scan *s, const char *p, size_t n, size_
 {
 	size_t at = 0;
 	enum resp_result r = RESP_MORE;
+	uint64_t number = 0;
 
 	if (n && reply_scan_at_start(s)) {
 		reply_begin(s);
-		*used = scan_simple(p, n);
+		*used = scan_simple(p, n, &number);
 		if (*used) {
-			describe_simple(s, p);
+			describe_simple(s, p, number);
 			return RESP_OK;
 		}
 	}

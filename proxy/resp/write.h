@@ -18,6 +18,8 @@
 /* What a bulk takes beside its bytes: type, digits, two line ends. */
 #define RESP_BULK_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2 + 2))
 
+/* "00", "01" to "99". */
+extern const char resp_digit_pairs[2 * 100 + 1];
 char *resp_put_long_number(char *p, uint64_t n);
 
 /* Most lengths have one digit, or two. */
@@ -25,9 +27,11 @@ static inline char *resp_put_number(char *p, uint64_t n)
 {
 	if (n >= 100)
 		return resp_put_long_number(p, n);
-	if (n >= 10)
-		*p++ = (char)('0' + n / 10);
-	*p++ = (char)('0' + n % 10);
+	if (n >= 10) {
+		memcpy(p, resp_digit_pairs + 2 * n, 2);
+		return p + 2;
+	}
+	*p++ = (char)('0' + n);
 	return p;
 }
 

@@ -48,11 +48,13 @@ static bool can_be_braced(struct slice key)
 	return key.n && !memchr(key.p, '}', key.n);
 }
 
-static inline struct affixes affixes_of(enum key_naming naming, struct slice key)
+static inline bool has_brace(struct slice key)
 {
-	/* Most keys have no brace. */
-	if (naming == KEY_NAMING_SERVER && !(key.n && memchr(key.p, '{', key.n)))
-		return braced;
+	return key.n && memchr(key.p, '{', key.n);
+}
+
+static struct affixes affixes_of(enum key_naming naming, struct slice key)
+{
 	if (has_hash_tag(key))
 		return tagged;
 	if (naming == KEY_NAMING_CLUSTER && !can_be_braced(key))
@@ -105,19 +107,34 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 	buf_added(out, (size_t)(put_name(p, prefixes[kind], &a, key) - p));
 }
 
-void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
-                           const enum key_name *kinds, size_t n)
+/* Inline: what is known of `a` then costs nothing at run time. */
+__attribute__((always_inline)) static inline void put_bulks(struct buf *out,
+                                                            const struct affixes *a,
+                                                            struct slice key,
+                                                            const enum key_name *kinds,
+                                                            size_t n)
 {
-	struct affixes a = affixes_of(naming, key);
 	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n;
 	char *begin = buf_reserve(out, n * space), *p = begin;
 
 	for (size_t i = 0; i < n; i++) {
 		struct slice prefix = prefixes[kinds[i]];
-		p = resp_put_header(p, '$', name_len(prefix, &a, key.n));
-		p = resp_put_end(put_name(p, prefix, &a, key));
+		p = resp_put_header(p, '$', name_len(prefix, a, key.n));
+		p = resp_put_end(put_name(p, prefix, a, key));
 	}
 	buf_added(out, (size_t)(p - begin));
+}
+
+void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
+                           const enum key_name *kinds, size_t n)
+{
+	/* Most keys have no brace. */
+	if (naming == KEY_NAMING_SERVER && !has_brace(key)) {
+		put_bulks(out, &braced, key, kinds, n);
+	} else {
+		struct affixes a = affixes_of(naming, key);
+		put_bulks(out, &a, key, kinds, n);
+	}
 }
 
 /* Of the queue's name, whose key is the guard's name. That has a hash tag, but for
@@ -129,21 +146,34 @@ static const struct affixes *queue_affixes(const struct affixes *guard, struct s
 	return &tagged;
 }
 
-void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, struct slice key)
+__attribute__((always_inline)) static inline void put_guard_queue(struct buf *out,
+                                                                  const struct affixes *inner,
+                                                                  const struct affixes *outer,
+                                                                  struct slice key)
 {
 	struct slice queue = prefixes[KEY_NAME_QUEUE], guard = prefixes[KEY_NAME_GUARD];
-	struct affixes inner = affixes_of(naming, key);
-	const struct affixes *outer = queue_affixes(&inner, key);
-	size_t len = name_len(guard, &inner, key.n);
+	size_t len = name_len(guard, inner, key.n);
 	char *begin = buf_reserve(out, RESP_BULK_SPACE + 2 * NAME_SPACE + key.n), *p;
 
 	p = resp_put_header(begin, '$', name_len(queue, outer, len));
 	p = put_prefix(p, queue);
 	memcpy(p, outer->before, outer->nbefore);
-	p = put_name(p + outer->nbefore, guard, &inner, key);
+	p = put_name(p + outer->nbefore, guard, inner, key);
 	*p++ = outer->behind;
 	p = resp_put_end(p);
 	buf_added(out, (size_t)(p - begin));
+}
+
+void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, struct slice key)
+{
+	struct affixes inner;
+
+	if (naming == KEY_NAMING_SERVER && key.n && *key.p != '}' && !has_brace(key)) {
+		put_guard_queue(out, &braced, &tagged, key);
+		return;
+	}
+	inner = affixes_of(naming, key);
+	put_guard_queue(out, &inner, queue_affixes(&inner, key), key);
 }
 
 /* What there is one of in each slot: `name`, and in a cluster the slot's tag. */

@@ -114,6 +114,7 @@ static enum rewrite_result rewrite_persist(const struct rewrite *rw)
  */
 static void write_del_call(const struct rewrite *rw)
 {
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE };
 	size_t nlocks = rewrite_count_locks(rw), nwaiting = 0;
 
 	for (size_t i = 0; i < rw->nkeys; i++)
@@ -127,9 +128,8 @@ static void write_del_call(const struct rewrite *rw)
 		if (!rw->keys[i].rule)
 			continue;
 		rewrite_lock_keys(rw, rw->keys[i].rule, key);
-		key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_FENCE, key);
-		if (rw->keys[i].rule->wait_ms)
-			key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_QUEUE, key);
+		key_names_write_bulks(rw->out, rw->how.naming, key, names,
+		                      rw->keys[i].rule->wait_ms ? 2 : 1);
 	}
 	if (nwaiting)
 		key_names_write_counter_bulk(rw->out, rw->how.naming,
