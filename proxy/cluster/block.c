@@ -128,6 +128,20 @@ static void take_unwatch(struct block *b, struct block_answer *a)
 	block_reset(b);
 }
 
+/* Redis refuses an EXEC of too many arguments, and as with any EXEC that it refuses nothing is
+ * left of the transaction, nor is watched. It says so of one that was not begun there, too. */
+static void take_refused_exec(struct block *b, struct block_answer *a)
+{
+	a->step = BLOCK_SEND;
+	a->slot = b->slot;
+	block_reset(b);
+}
+
+static bool is_refused_exec(const struct command *c, const struct resp_view *req)
+{
+	return c && c->facts.session == SESSION_EXEC && !command_arity_ok(c, req->argc);
+}
+
 static void take_outside(struct block *b, const struct command *c, const struct resp_view *req,
                          const struct plan *p, struct block_answer *a)
 {
@@ -309,6 +323,10 @@ void block_take(struct block *b, const struct command *c, const struct resp_view
                 const struct plan *p, struct slice bytes, int proto, struct block_answer *a)
 {
 	*a = (struct block_answer){ .step = BLOCK_PASS, .slot = b->slot };
+	if (is_refused_exec(c, req) && (b->state != BLOCK_NONE || b->watches)) {
+		take_refused_exec(b, a);
+		return;
+	}
 	if (b->state == BLOCK_NONE) {
 		if (c)
 			take_outside(b, c, req, p, a);

@@ -84,11 +84,14 @@ static bool is_misplaced(const struct cluster_session *s, const struct plan *p)
 	return s->block.state == BLOCK_OPEN && s->block.slot < 0 && p->kind == PLAN_SLOT;
 }
 
-static enum block_part_kind kind_of_step(enum block_state before, const struct block_answer *a)
+static enum block_part_kind kind_of_step(enum block_state before, enum block_state after,
+                                         const struct block_answer *a)
 {
 	if (a->is_exec)
 		return BLOCK_PART_EXEC;
-	return before == BLOCK_NONE ? BLOCK_PART_WATCH : BLOCK_PART_QUEUED;
+	if (before == BLOCK_NONE)
+		return BLOCK_PART_WATCH;
+	return after == BLOCK_NONE ? BLOCK_PART_END : BLOCK_PART_QUEUED;
 }
 
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
@@ -120,7 +123,7 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 		break;
 	case BLOCK_SEND:
 	case BLOCK_SEND_BEHIND:
-		start_part(s, kind_of_step(before, &a), &a, bytes, NULL);
+		start_part(s, kind_of_step(before, s->block.state, &a), &a, bytes, NULL);
 		break;
 	case BLOCK_REPLACE:
 		start_part(s, BLOCK_PART_END, &a, a.request, a.reply.p);

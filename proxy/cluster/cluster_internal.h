@@ -178,7 +178,7 @@ enum block_part_kind {
 	BLOCK_PART_WATCH, /* WATCH, UNWATCH */
 	BLOCK_PART_QUEUED, /* a command of the transaction */
 	BLOCK_PART_EXEC,
-	BLOCK_PART_END, /* DISCARD, or UNWATCH, in place of something else */
+	BLOCK_PART_END, /* DISCARD, or UNWATCH, in place of something else; or a refused EXEC */
 };
 
 /* What a part has to do with a transaction. */

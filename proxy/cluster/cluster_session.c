@@ -76,6 +76,17 @@ static void refuse_gathered(struct cluster_session *s)
 	session_set_flow(s, FLOW_STREAMING);
 }
 
+/* The same of one with an argument that is too long for Redis, as it says before that came. */
+static size_t refuse_bulk(struct cluster_session *s, size_t used)
+{
+	struct cluster_entry *e = entry_begin(s, 0);
+
+	e->ends = true;
+	entry_answer(e, SLICE_LIT("-ERR Protocol error: invalid bulk length\r\n"));
+	session_set_flow(s, FLOW_ENDING);
+	return used;
+}
+
 /* Is the lane ready for a stream? If not, time runs. */
 static bool is_lane_ready(struct cluster_session *s, struct lane *l)
 {
@@ -106,19 +117,22 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	struct node *to;
 	struct lane *l;
 	int slot = -1;
-	bool whole;
+	/* Unless Redis is told otherwise, it answers as soon as it knows. */
+	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole;
 
 	/* On shared links requests are whole. */
-	if (s->shares || n < STREAM_FROM)
+	if (s->shares || (n < STREAM_FROM && !is_refused))
 		return 0;
 	view = request_view(&c->args, p, n, &whole);
 	if (routing_needs_whole(s, &view)) {
+		if (is_refused)
+			return refuse_bulk(s, used);
 		session_set_flow(s, FLOW_GATHERING);
 		s->scan = *scan;
 		buf_append(&s->gathered, slice_of(p, used));
 		return used;
 	}
-	if (!routing_early(s, &view, &slot) && n < STREAM_KEY_MAX)
+	if (!routing_early(s, &view, &slot) && n < STREAM_KEY_MAX && !is_refused)
 		return 0;
 	s->starved = true;
 	if (s->stalled_since > 0 &&
@@ -215,6 +229,10 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 	}
 	buf_append(&s->gathered, slice_of(p, used));
 	s->scan = scan;
+	if (r == RESP_MORE && scan.bulk > REQUEST_BULK_MAX) {
+		buf_release(&s->gathered);
+		return refuse_bulk(s, used);
+	}
 	if (r == RESP_MORE && buf_len(&s->gathered) <= s->cluster->output_limit)
 		return used;
 	if (r == RESP_MORE) {

@@ -7,6 +7,7 @@
  */
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
+#include "commands/args.h"
 
 /* The first lane behind `after`, from the beginning for NULL, that is subscribed to something,
  * or to shard channels. NULL: there is none. */
@@ -82,6 +83,27 @@ static bool is_muted(const struct command *c)
 	return c->facts.session != SESSION_QUIT && c->facts.session != SESSION_RESET;
 }
 
+static bool is_client_reply(const struct command *c, const struct resp_view *req)
+{
+	return c->facts.session == SESSION_CLIENT && req->argc == 3 &&
+	       args_option(req->argv[1], "REPLY");
+}
+
+/* Is the error, or the answer, one that only the node knows? Errors of a name or of arguments
+ * come first; PING is answered in another form, EXEC by another error, and of a command with
+ * subcommands the whole name is told. It is not asked what could change the connection, had its
+ * subscriptions ended meanwhile. */
+static bool is_worded_by_redis(const struct command *c, const struct resp_view *req)
+{
+	if (!command_arity_ok(c, req->argc) || strcmp(c->name, "ping") == 0 ||
+	    c->facts.session == SESSION_EXEC)
+		return true;
+	if (c->facts.session == SESSION_CLIENT)
+		return !is_client_reply(c, req);
+	return req->argc > 1 && c->keys == KEYS_NONE && c->facts.session == SESSION_AS_TOLD &&
+	       (c->facts.cluster == CLUSTER_KEYS || c->facts.cluster == CLUSTER_SECOND);
+}
+
 bool pubsub_take(struct cluster_session *s, const struct command *c,
                  const struct resp_view *req, struct slice bytes)
 {
@@ -99,8 +121,7 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 	}
 	if (!l || !is_muted(c))
 		return false;
-	/* Errors of a name or of arguments come first; and PING is answered in another form. */
-	if (!command_arity_ok(c, req->argc) || strcmp(c->name, "ping") == 0) {
+	if (is_worded_by_redis(c, req)) {
 		e = entry_begin(s, 1);
 		e->patient = true;
 		entry_set_part(e, 0, -1, l->node, bytes);
@@ -112,7 +133,7 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 	           "-ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / "
 	           "QUIT / "
 	           "RESET are allowed in this context\r\n",
-	           c->name);
+	           is_client_reply(c, req) ? "client|reply" : c->name);
 	entry_answer_new(s, buf_slice(text));
 	return true;
 }

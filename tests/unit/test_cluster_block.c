@@ -24,6 +24,10 @@
 #define ASK "-ASK 12182 127.0.0.1:7002\r\n"
 #define CROSSSLOT "-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 #define EXECABORT "-EXECABORT Transaction discarded because of previous errors.\r\n"
+#define EXEC_X "*2\r\n$4\r\nEXEC\r\n$1\r\nx\r\n"
+#define REFUSED_EXEC                                                                           \
+	"-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' "   \
+	"command\r\n"
 #define OK "+OK\r\n"
 #define QUEUED "+QUEUED\r\n"
 
@@ -53,6 +57,29 @@ static void errors_inside_are_redis_own(void **state)
 	assert_node_got(f, 1, MULTI GET_FOO EXEC);
 	node_sends(f, 1, OK "-OOM no\r\n" EXECABORT);
 	assert_client_got(f, OK "-OOM no\r\n" EXECABORT);
+}
+
+static void an_exec_that_redis_refuses_ends_it(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MULTI EXEC_X WATCH_FOO, 3);
+	assert_node_got(f, 0, EXEC_X);
+	assert_node_got(f, 1, WATCH_FOO);
+	node_sends(f, 0, REFUSED_EXEC);
+	node_sends(f, 1, OK);
+	assert_client_got(f, OK REFUSED_EXEC OK);
+	/* So it does what is watched, without a transaction, too. */
+	client_sends(f, EXEC_X, 1);
+	assert_node_got(f, 1, EXEC_X);
+	node_sends(f, 1, REFUSED_EXEC);
+	assert_client_got(f, REFUSED_EXEC);
+	client_sends(f, MULTI GET_FOO EXEC_X MULTI GET_BAR EXEC, 6);
+	assert_node_got(f, 1, MULTI GET_FOO EXEC_X);
+	assert_node_got(f, 0, MULTI GET_BAR EXEC);
+	node_sends(f, 1, OK QUEUED REFUSED_EXEC);
+	node_sends(f, 0, OK QUEUED "*1\r\n:1\r\n");
+	assert_client_got(f, OK QUEUED REFUSED_EXEC OK QUEUED "*1\r\n:1\r\n");
 }
 
 static void keys_of_other_slots_abort_it_at_its_node(void **state)
@@ -291,6 +318,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(multi_is_sent_with_the_first_key),
 		TEST(errors_inside_are_redis_own),
+		TEST(an_exec_that_redis_refuses_ends_it),
 		TEST(keys_of_other_slots_abort_it_at_its_node),
 		TEST(one_without_keys_is_the_home_nodes),
 		TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same),

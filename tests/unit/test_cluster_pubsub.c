@@ -20,6 +20,9 @@
 #define SSUBSCRIBE_BAR "*2\r\n$10\r\nSSUBSCRIBE\r\n$3\r\nbar\r\n"
 #define SUNSUBSCRIBE "*1\r\n$12\r\nSUNSUBSCRIBE\r\n"
 #define PING "*1\r\n$4\r\nPING\r\n"
+#define EXEC "*1\r\n$4\r\nEXEC\r\n"
+#define CLIENT_ID "*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n"
+#define CLIENT_REPLY "*3\r\n$6\r\nCLIENT\r\n$5\r\nREPLY\r\n$3\r\nOFF\r\n"
 #define HELLO_3 "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"
 
 #define ACK(t, n, channel, i) t "3\r\n$9\r\nsubscribe\r\n$" n "\r\n" channel "\r\n:" i "\r\n"
@@ -81,6 +84,23 @@ static void a_subscriber_of_resp2_gets_nothing_else(void **state)
 	assert_node_got(f, 1, GET_FOO);
 	node_sends(f, 1, "$-1\r\n");
 	assert_client_got(f, "$-1\r\n");
+}
+
+/* Redis tells the subcommand's name, too, and what becomes of a transaction. */
+static void what_only_redis_words_is_asked_of_the_subscribed_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SUBSCRIBE EXEC CLIENT_ID CLIENT_REPLY, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_node_got(f, 0, EXEC CLIENT_ID);
+	node_sends(f, 0, "-EXECABORT it\r\n-ERR Can't\r\n");
+	assert_client_got(f, "-EXECABORT it\r\n-ERR Can't\r\n"
+	                     "-ERR Can't execute 'client|reply': only (P|S)SUBSCRIBE / "
+	                     "(P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this "
+	                     "context\r\n");
 }
 
 static void one_of_resp3_gets_replies_between_pushes(void **state)
@@ -169,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_home_node_acknowledges_each_channel),
 		TEST(a_subscriber_of_resp2_gets_nothing_else),
+		TEST(what_only_redis_words_is_asked_of_the_subscribed_node),
 		TEST(one_of_resp3_gets_replies_between_pushes),
 		TEST(pushes_do_not_disturb_the_order),
 		TEST(shard_channels_are_at_their_slots_nodes),

@@ -14,6 +14,9 @@
 
 #include "tests/unit/cluster_fixture.h"
 
+#define LONG_VALUE "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$536870913\r\n"
+#define INVALID_LENGTH "-ERR Protocol error: invalid bulk length\r\n"
+
 static void requests_go_to_the_nodes_of_their_keys(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -315,6 +318,26 @@ static void what_is_no_request_is_refused_by_redis(void **state)
 	assert_int_equal(f->ndown, 1);
 }
 
+static void an_argument_that_redis_refuses_is_told_before_it_comes(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, LONG_VALUE, 1);
+	assert_node_got(f, 1, LONG_VALUE);
+	node_sends(f, 1, INVALID_LENGTH);
+	assert_client_got(f, INVALID_LENGTH);
+}
+
+/* One that hasp has to keep whole goes to no node. */
+static void one_of_a_command_to_be_split_is_refused_by_hasp(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, "*3\r\n$4\r\nMGET\r\n$536870913\r\n", 1);
+	assert_client_got(f, INVALID_LENGTH);
+	assert_node_got_nothing(f, 0);
+}
+
 static void a_session_that_shares_uses_the_nodes_pools(void **state)
 {
 	static const char proof[] = "*1\r\n$8\r\nREPLCONF\r\n";
@@ -378,6 +401,8 @@ int main(void)
 		OWN(a_client_that_runs_ahead_is_not_read),
 		OWN(a_long_request_streams),
 		OWN(what_is_no_request_is_refused_by_redis),
+		OWN(an_argument_that_redis_refuses_is_told_before_it_comes),
+		OWN(one_of_a_command_to_be_split_is_refused_by_hasp),
 		SHARED(a_session_that_shares_uses_the_nodes_pools),
 		SHARED(a_session_that_is_closed_leaves_no_reply_to_others),
 	};
