@@ -274,3 +274,19 @@ def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, clu
         until(lambda: node.ask("PEXPIRETIME", "lock:1") > first, "the lease to begin anew")
         assert one.call("PING") == b"+PONG\r\n"
     until(lambda: not node.ask("EXISTS", "lock:1"), "it to be released")
+
+
+def test_who_comes_while_a_primary_is_dead_waits_where_the_replica_took_over(start_hasp, cluster):
+    """That hasp could not listen to the dead one takes nothing of the client's time."""
+    hasp = start(start_hasp, cluster, rule(lease="60s", wait="120s"))
+    with hasp.connect() as one, hasp.connect() as late:
+        assert one.call("SETNX", "lock:1", "v") == ONE
+        old = cluster.owner("lock:1")
+        replicated(cluster, old)
+        old.kill()
+        late.send(encode("SETNX", "lock:1", "w"))
+        until(lambda: f"subscriber_down address={old} " in hasp.log, "hasp to listen in vain")
+        node = cluster.until_moved_from(old, "lock:1")
+        settles(lambda: node.ask("EXISTS", queue_of("lock:1")), "it to wait")
+        assert one.call("DEL", "lock:1") == ONE
+        assert late.read() == ONE

@@ -341,7 +341,7 @@ static void a_try_that_could_not_be_sent_in_time_is_to_be_given_up(void **state)
 	client_leave(c);
 }
 
-static void when_redis_cannot_be_reached_a_try_does_not_wait(void **state)
+static void when_redis_cannot_be_reached_a_try_is_sent_all_the_same(void **state)
 {
 	struct fake_line *f = *state;
 	struct client *c = client_come(f);
@@ -351,7 +351,35 @@ static void when_redis_cannot_be_reached_a_try_does_not_wait(void **state)
 	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
 	fake_redis_subscriber_failed(s, NULL);
 	assert_string_equal(client_told(c), "ready");
-	assert_int_equal(waiter_left_ms(c->waiter), 0);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_READY);
+	client_send(c);
+	/* The next one is another matter. */
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
+	client_leave(c);
+}
+
+static void a_try_that_finds_redis_again_has_the_time_that_its_client_gave(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	struct subscriber *s = f->redis.node.subscriber;
+
+	fake_redis_subscriber_down(s);
+	assert_int_equal(waiter_ready(c->waiter, SLICE_LIT("key")), TRY_NOT_YET);
+	fake_redis_subscriber_failed(s, NULL);
+	assert_int_equal(waiter_left_ms(c->waiter), WAIT_MS);
+	waiter_sent(c->waiter, waiters_ticket(f->all));
+	client_queued(c, "key", 5);
+	/* What was published before the subscriber is up was missed. */
+	fake_redis_subscriber_up(s);
+	(void)expect_probe(f, c);
+	answer_queued(f, 3000);
+	expect_quiet(f);
+	(void)client_told(c);
+	fake_redis_advance(&f->redis, 0.5);
+	assert_string_equal(client_told(c), "");
+	client_notify(c, 10);
+	assert_string_equal(client_told(c), "granted");
 	client_leave(c);
 }
 
@@ -454,7 +482,8 @@ int main(void)
 		TEST(an_answer_that_is_no_place_in_the_queue_is_not_understood),
 		TEST(a_try_is_not_sent_before_the_subscriber_is_up),
 		TEST(a_try_that_could_not_be_sent_in_time_is_to_be_given_up),
-		TEST(when_redis_cannot_be_reached_a_try_does_not_wait),
+		TEST(when_redis_cannot_be_reached_a_try_is_sent_all_the_same),
+		TEST(a_try_that_finds_redis_again_has_the_time_that_its_client_gave),
 		TEST(what_redis_refuses_is_told_to_those_that_would_wait),
 		TEST(a_try_may_be_sent_again_under_another_ticket),
 		TEST(a_waiter_may_be_made_for_a_try_that_was_sent_before),

@@ -94,6 +94,9 @@ struct waiter {
 	 * meanwhile. No state, for it stays so while the waiter is granted, lost or sent again,
 	 * until its place is known. Written by waiter_set_unconfirmed(). */
 	bool unconfirmed;
+	/* Its try is sent though hasp does not hear Redis there, which could not be reached:
+	 * the try fails, too, or goes where Redis is by then. Until it is sent. */
+	bool unheard;
 	uint8_t nlate; /* grants that were over when they could have been told, and its time was
 	                  over, too */
 	enum lock_kind kind;

@@ -392,6 +392,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 {
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
+	w->unheard = false;
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
 	w->ticket[ticket.n] = '\0';

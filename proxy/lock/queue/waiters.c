@@ -33,7 +33,7 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 	queue_nodes_open(w->all);
 	waiter_set_at(w, at);
 	/* A waiter that had a place goes back to it before others come from behind. */
-	if (queue_node_is_ready(at) || (w->place && queue_node_is_up(at)))
+	if (queue_node_is_ready(at) || (w->place && queue_node_is_up(at)) || w->unheard)
 		return TRY_READY;
 	if (queue_node_refusal(at))
 		return TRY_REFUSED;
@@ -42,7 +42,7 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key)
 	return TRY_NOT_YET;
 }
 
-static void wake_unsent(struct queue_node *at, bool gives_up)
+static void wake_unsent(struct queue_node *at, bool unheard)
 {
 	struct list unsent, *node;
 
@@ -53,8 +53,7 @@ static void wake_unsent(struct queue_node *at, bool gives_up)
 		waiter_set_state(w, WAITER_IDLE);
 		if (!w->unconfirmed)
 			waiter_set_at(w, NULL);
-		if (gives_up)
-			w->deadline = timers_now(w->all->timers);
+		w->unheard = unheard;
 		w->ops->on_ready(w->owner);
 	}
 }
@@ -99,7 +98,9 @@ static void waiters_on_up(void *arg)
 }
 
 /* The waiters that could not be sent yet get Redis' refusal; or, when Redis cannot be reached,
- * their tries are sent without waiting, and fail. */
+ * their tries are sent, and fail. Where another server may take over, the try comes to that one
+ * instead, or finds Redis again: then the client waits there, until its own deadline, and its
+ * place is asked for as soon as the subscriber is up. */
 static void waiters_on_failed(void *arg)
 {
 	struct queue_node *at = arg;
