@@ -128,6 +128,7 @@ struct cluster_entry {
 	bool captures; /* on_reply() wants the replies' bytes */
 	bool begins_stream; /* unless its reply is an error, bytes follow without end: MONITOR
 	                     */
+	bool blocks; /* Redis may answer when something else happens: BLPOP */
 	bool patient; /* its reply may be long in coming: LINK_PATIENT */
 	bool ends; /* when it is delivered the virtual link ends: QUIT */
 };

@@ -305,6 +305,19 @@ static bool is_session_over(const struct cluster_session *s)
 	return s->flow == FLOW_ENDING || (s->shut && s->flow != FLOW_RAW);
 }
 
+/* The client has hung up behind a command that blocks, and all before it are answered. Redis
+ * must hear of it, or gives what the command waits for to nobody. */
+static void hang_up(struct cluster_session *s)
+{
+	const struct cluster_entry *e;
+
+	if (!s->shut || list_empty(&s->entries))
+		return;
+	e = container_of(s->entries.next, struct cluster_entry, node);
+	if (e->blocks && e->only.state == PART_SENT && e->only.lane->own)
+		link_shutdown(e->only.lane->user.link);
+}
+
 static void on_deliver(struct watch *w, int events)
 {
 	struct cluster_session *s = container_of(w, struct cluster_session, deliver);
@@ -316,6 +329,7 @@ static void on_deliver(struct watch *w, int events)
 	if (s->flow == FLOW_CLOSED)
 		return;
 	reopen(s);
+	hang_up(s);
 	if (s->starved && s->flow != FLOW_BARRIER && has_room(s))
 		link_peer_ready(s->link);
 	if (s->flow != FLOW_CLOSED && is_session_over(s))

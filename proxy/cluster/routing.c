@@ -19,6 +19,7 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	struct cluster_entry *e = entry_begin(s, 1);
 
 	e->patient = takes_its_time(c);
+	e->blocks = c && (c->flags & COMMAND_BLOCKING);
 	if (c && c->facts.cluster == CLUSTER_MODE)
 		entry_hide_mode(e);
 	entry_set_part(e, 0, slot, NULL, bytes);

@@ -111,6 +111,20 @@ def test_a_blocked_client_is_answered_by_the_node_of_its_key(hasp):
             assert one.read() == b"*2\r\n" + bulk(key) + bulk("v")
 
 
+def test_what_is_pushed_is_not_lost_to_a_blocked_client_that_has_left(cluster, hasp):
+    def blocked():
+        return sum(node.ask("INFO", "clients")["blocked_clients"] for node in cluster.primaries())
+
+    with hasp.connect() as other:
+        for key in KEYS[:6]:
+            with hasp.connect() as one:
+                one.send(encode("BLPOP", key, 0))
+                until(lambda: blocked() == 1, "it to block")
+            until(lambda: blocked() == 0, "Redis to hear that it has left")
+            assert other.call("RPUSH", key, "v") == b":1\r\n"
+            assert other.call("LLEN", key) == b":1\r\n"
+
+
 def test_a_client_that_watches_keys_for_changes_hears_of_each(hasp):
     with hasp.connect() as one, hasp.connect() as other:
         one.call("HELLO", 3)
