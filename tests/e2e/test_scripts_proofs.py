@@ -127,12 +127,13 @@ def test_of_one_owner_by_two_processes_the_other_is_woken_and_joins(world, worke
     put(world, entry(f"{SECOND}-8", TERMS["h"], secret="another process'"), place=first + 1)
     assert give_back(world, "h", ME) == 1
     grant, woken = messages(workers)
-    assert grant.startswith(f"{WORKER}-7 2 ") and woken == f"{SECOND}-8 look"
+    ticket, fence, _ = grant.split(" ", 2)
+    assert ticket == f"{WORKER}-7" and woken == f"{SECOND}-8 look"
     assert world.db.hget(KEY, OTHER) == b"1"
     # As its own process sees it: it is the first, and its owner has the lock.
     world.db.delete(QUEUE)
     put(world, entry(f"{SECOND}-8", f"{LATER} h 30000 0 {OTHER} "), place=first + 1)
     world.poll("h", OTHER, f"{SECOND}-8", first + 1)
-    assert messages(workers)[0].startswith(f"{SECOND}-8 2 ")
+    assert messages(workers)[0].startswith(f"{SECOND}-8 {fence} ")
     assert world.db.hget(KEY, OTHER) == b"2"
     assert not world.db.exists(QUEUE)
