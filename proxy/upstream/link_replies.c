@@ -256,7 +256,7 @@ static void match_readonly(struct link *l, const char *p, size_t n)
 	size_t left = READONLY_LEN - l->nreadonly;
 
 	n = n < left ? n : left;
-	l->nreadonly = memcmp(p, READONLY + l->nreadonly, n) == 0 ? l->nreadonly + (uint8_t)n
+	l->nreadonly = memcmp(p, &READONLY[l->nreadonly], n) == 0 ? l->nreadonly + (uint8_t)n
 	                                                          : 0;
 	if (l->nreadonly < READONLY_LEN)
 		return;
