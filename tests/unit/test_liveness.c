@@ -116,7 +116,7 @@ static void each_byte_of_a_reply_counts(void **state)
 	expect(f->links, LINK_NOTIFY, "a");
 	for (int i = 0; i < 4; i++) {
 		look(f, LOOKS_IN_AN_HOUR / 2);
-		server_sends(f->links, slice_of("$100" + i, 1));
+		server_sends(f->links, slice_of(&"$100"[i], 1));
 	}
 	assert_int_equal(f->links->ndown, 0);
 }
@@ -194,7 +194,7 @@ static void a_server_that_sends_on_another_link_is_not_dead(void **state)
 	stop_answering(f);
 	for (int i = 0; i < 4; i++) {
 		look(f, LOOKS_IN_AN_HOUR / 2);
-		server_sends(f->links, slice_of("$100" + i, 1));
+		server_sends(f->links, slice_of(&"$100"[i], 1));
 	}
 	assert_int_equal(f->links->ndown, 0);
 	/* But hasp's own connection is. */
