@@ -283,14 +283,14 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 static size_t on_take(struct stream_peer *peer, struct slice bytes)
 {
 	struct cluster_session *s = session_of(peer);
-	size_t at = 0, used;
+	size_t at = 0, used = 1;
 
 	reopen(s);
 	s->starved = false;
-	do {
+	while (used && at < bytes.n) {
 		used = take_some(s, bytes.p + at, bytes.n - at);
 		at += used;
-	} while (used && at < bytes.n);
+	}
 	request_args_trim(&s->cluster->args);
 	return at;
 }
