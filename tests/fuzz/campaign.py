@@ -65,7 +65,7 @@ class Wire(asyncio.Protocol):
                 return
             self.buffer = self.buffer[end:]
             if not self.due:
-                raise RuntimeError(f"a reply that nobody asked for: {frame}")
+                raise ValueError(f"a reply that nobody asked for: {frame}")
             future = self.due.popleft()
             if not future.done():
                 future.set_result((at, frame))
