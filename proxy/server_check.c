@@ -118,26 +118,26 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 __attribute__((format(printf, 2, 3))) static void say(struct server_check *c, const char *fmt,
                                                       ...)
 {
-	char text[1024];
 	va_list args;
 
+	buf_printf(c->good, "Redis at %s: ", c->server.name);
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	buf_vprintf(c->good, fmt, args);
 	va_end(args);
-	buf_printf(c->good, "Redis at %s: %s\n", c->server.name, text);
+	buf_puts(c->good, "\n");
 }
 
 __attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, const char *fmt,
                                                        ...)
 {
-	char text[2048];
 	va_list args;
 
+	buf_printf(c->warnings, "%s: Redis at %s ",
+	           c->config->path ? c->config->path : "defaults", c->server.name);
 	va_start(args, fmt);
-	vsnprintf(text, sizeof(text), fmt, args);
+	buf_vprintf(c->warnings, fmt, args);
 	va_end(args);
-	buf_printf(c->warnings, "%s: Redis at %s %s\n",
-	           c->config->path ? c->config->path : "defaults", c->server.name, text);
+	buf_puts(c->warnings, "\n");
 }
 
 static bool error_is(const char *error, const char *code)

@@ -45,20 +45,26 @@ char *buf_try_grow(struct buf *b, size_t n)
 	return grow(b, n, try_realloc);
 }
 
-void buf_printf(struct buf *b, const char *fmt, ...)
+void buf_vprintf(struct buf *b, const char *fmt, va_list args)
 {
-	va_list ap;
+	va_list again;
 	int n;
 
-	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
-	va_end(ap);
+	va_copy(again, args);
+	n = vsnprintf(NULL, 0, fmt, args);
 	HASP_ASSERT(n >= 0);
-	char *p = buf_reserve(b, (size_t)n + 1);
-	va_start(ap, fmt);
-	vsnprintf(p, (size_t)n + 1, fmt, ap);
-	va_end(ap);
+	vsnprintf(buf_reserve(b, (size_t)n + 1), (size_t)n + 1, fmt, again);
+	va_end(again);
 	b->block->tail += (size_t)n;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	buf_vprintf(b, fmt, args);
+	va_end(args);
 }
 
 void buf_consume(struct buf *b, size_t n)

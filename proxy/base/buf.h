@@ -118,6 +118,8 @@ static inline void buf_puts(struct buf *b, const char *s)
 }
 
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list args)
+	__attribute__((format(printf, 2, 0)));
 
 /* Drops `n` bytes at the head; n must not exceed buf_len(). */
 void buf_consume(struct buf *b, size_t n);

@@ -130,6 +130,33 @@ static void formatted_text_has_no_nul_behind_it(void **state)
 	buf_release(&b);
 }
 
+__attribute__((format(printf, 3, 4))) static void put_line(struct buf *b, const char *name,
+                                                           const char *fmt, ...)
+{
+	va_list args;
+
+	buf_puts(b, name);
+	va_start(args, fmt);
+	buf_vprintf(b, fmt, args);
+	va_end(args);
+	buf_puts(b, "\n");
+}
+
+/* Of those that pass their arguments on; the second text does not fit into what is left. */
+static void a_list_of_arguments_is_formatted_whole(void **state)
+{
+	struct buf b = BUF_INIT;
+	char *expected = NULL;
+
+	(void)state;
+	put_line(&b, "a: ", "%d-%s", -7, "x");
+	put_line(&b, "b: ", "%s|%05000d|%c", "y", 8, 'z');
+	assert_true(asprintf(&expected, "a: -7-x\nb: y|%05000d|z\n", 8) > 0);
+	assert_holds(&b, expected);
+	free(expected);
+	buf_release(&b);
+}
+
 static void clearing_keeps_the_memory_and_releasing_does_not(void **state)
 {
 	struct buf b = BUF_INIT;
@@ -179,6 +206,7 @@ int main(void)
 		cmocka_unit_test(reserved_bytes_count_once_they_are_added),
 		cmocka_unit_test(a_queue_of_bounded_length_takes_bounded_memory),
 		cmocka_unit_test(formatted_text_has_no_nul_behind_it),
+		cmocka_unit_test(a_list_of_arguments_is_formatted_whole),
 		cmocka_unit_test(clearing_keeps_the_memory_and_releasing_does_not),
 		cmocka_unit_test(a_buffer_that_is_fitted_has_its_bytes_and_grows_again),
 	};
