@@ -24,7 +24,7 @@
 #include "privileges.h"
 #include "server_check.h"
 #include "settings.h"
-#include "worker.h"
+#include "worker/worker.h"
 
 struct cmdline {
 	const char *file; /* -c; NULL: all defaults */

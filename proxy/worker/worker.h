@@ -4,8 +4,8 @@
  * Workers share nothing but a few counters and what they observe; they are spoken to through
  * their mailbox.
  */
-#ifndef HASP_WORKER_H
-#define HASP_WORKER_H
+#ifndef HASP_WORKER_WORKER_H
+#define HASP_WORKER_WORKER_H
 
 #include <stddef.h>
 

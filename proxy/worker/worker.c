@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker: one thread, from its beginning to its end. What is done around the callbacks of each
+ * turn, once a second, and when another thread has a command for it: a reload, a drain, a stop.
+ * It knows all that lives on its loop, and in which order that may be freed.
+ */
+#include "worker/worker.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "config/config.h"
+#include "lock/ack/replica_acks.h"
+#include "lock/hold/holds.h"
+#include "lock/queue/waiters.h"
+#include "net/watch.h"
+#include "policy/policy.h"
+#include "worker/worker_internal.h"
+
+#define SWEEP_SECONDS 1.0
+/* Of memory_limit, so much more is for calls of hasp's own that wait for Redis: a quarter. */
+#define JOBS_SHARE 4
+/* While draining, clients at rest should not have to wait for a second. */
+#define DRAIN_SWEEP_SECONDS 0.05
+/* What is still to be said to Redis (releases) when the clients are gone. */
+#define DRAIN_GRACE_SECONDS 1.0
+
+/* Something another thread wants of a worker. */
+struct worker_cmd {
+	struct message message;
+	struct worker *worker;
+	struct config *config; /* for a reload */
+	void (*run)(struct worker *w, struct config *config);
+};
+
+static void worker_deliver(struct message *l)
+{
+	struct worker_cmd *o = container_of(l, struct worker_cmd, message);
+
+	o->run(o->worker, o->config);
+	free(o);
+}
+
+static void worker_send_cmd(struct worker *w, struct config *config,
+                            void (*run)(struct worker *, struct config *))
+{
+	struct worker_cmd *o = xcalloc(1, sizeof(*o));
+
+	o->message.deliver = worker_deliver;
+	o->worker = w;
+	o->config = config;
+	o->run = run;
+	mailbox_post(&w->mailbox, &o->message);
+}
+
+static void on_client_gone(void *arg)
+{
+	struct worker *w = arg;
+
+	atomic_fetch_sub(&w->shared->clients, 1);
+}
+
+/* A worker that drains leaves when its clients are gone and Redis has been told what they
+ * leave behind. */
+static bool may_leave(struct worker *w)
+{
+	double now = clock_now();
+
+	if (now >= w->leave_at)
+		clients_close(&w->clients, "drain_timeout");
+	if (w->clients.n)
+		return false;
+	if (w->drain_grace_at <= 0)
+		w->drain_grace_at = now;
+	return (!worker_topology_is_asked(w) && script_jobs_are_done(w->script_jobs)) ||
+	       now >= w->drain_grace_at + DRAIN_GRACE_SECONDS;
+}
+
+static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct worker *w = t->data;
+
+	(void)revents;
+	clients_sweep(&w->clients);
+	clients_trim(&w->clients);
+	clients_reap(&w->clients);
+	if (w->leave_at > 0 && may_leave(w))
+		ev_break(loop, EVBREAK_ALL);
+}
+
+/* Before all other callbacks of a turn. The loop's own time is the machine's date, which may
+ * jump. */
+static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
+{
+	struct worker *w = c->data;
+
+	(void)revents;
+	w->clients.policy.now = clock_now();
+	w->clients.policy.date = ev_now(loop);
+}
+
+/* Behind the callbacks of each turn: what they closed can be freed. */
+static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
+{
+	struct worker *w = c->data;
+
+	(void)loop;
+	(void)revents;
+	worker_node_ask_about_unmet(w);
+	clients_shed(&w->clients);
+	clients_reap(&w->clients);
+	worker_topology_reap(w);
+}
+
+static void use_config(struct worker *w, struct config *config)
+{
+	struct config *old = w->clients.policy.config;
+
+	policy_use_config(&w->clients.policy, config);
+	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
+	script_jobs_set_max(w->script_jobs, w->clients.account.limit / JOBS_SHARE);
+	worker_topology_use(w, config);
+	worker_node_recheck_guards(w);
+	config_unref(old);
+}
+
+static void drain(struct worker *w, struct config *unused)
+{
+	(void)unused;
+	if (w->leave_at > 0)
+		return;
+	admission_close(&w->admission);
+	clients_drain(&w->clients);
+	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;
+	ev_timer_stop(w->loop, &w->sweep);
+	ev_timer_set(&w->sweep, 0, DRAIN_SWEEP_SECONDS);
+	ev_timer_start(w->loop, &w->sweep);
+}
+
+static void stop(struct worker *w, struct config *unused)
+{
+	(void)unused;
+	ev_break(w->loop, EVBREAK_ALL);
+}
+
+/* What comes by itself, and what is done around the callbacks of each turn. */
+static void start_watching(struct worker *w)
+{
+	ev_timer_init(&w->sweep, worker_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
+	w->sweep.data = w;
+	ev_timer_start(w->loop, &w->sweep);
+	ev_check_init(&w->begin, on_begin);
+	ev_set_priority(&w->begin, EV_MAXPRI);
+	w->begin.data = w;
+	ev_check_start(w->loop, &w->begin);
+	ev_check_init(&w->check, on_check);
+	w->check.data = w;
+	ev_check_start(w->loop, &w->check);
+}
+
+struct worker *worker_new(int number, struct config *config, const int *fds,
+                          const char *const *entries, size_t nfds, struct worker_shared *shared)
+{
+	struct worker *w = xcalloc(1, sizeof(*w));
+
+	w->number = number;
+	w->shared = shared;
+	HASP_ASSERT(shared->nworkers < WORKERS_MAX);
+	shared->workers[shared->nworkers++] = w;
+	w->loop = watch_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
+	if (!w->loop)
+		w->loop = watch_loop_new(EVFLAG_AUTO);
+	HASP_ASSERT(w->loop);
+	loop_timers_init(&w->timers, w->loop);
+	mailbox_init(&w->mailbox, w->loop);
+	stream_flusher_init(&w->flusher, w->loop);
+	w->resolver = resolver_new(&w->mailbox);
+	snprintf(w->name, sizeof(w->name), "hasp-%d", number);
+	w->clients = (struct client_env){
+		.loop = w->loop,
+		.flusher = &w->flusher,
+		.policy = {
+			.observers = shared->observers,
+			.now = clock_now(),
+			.date = ev_now(w->loop),
+		},
+		.worker = number,
+		.scratch = xmalloc(WORKER_SCRATCH),
+		.scratch_size = WORKER_SCRATCH,
+		.on_gone = on_client_gone,
+		.arg = w,
+	};
+	policy_init(&w->clients.policy);
+	worker_topology_open(w, config);
+	w->script_jobs = script_jobs_new(&w->timers.timers, w->topology, &shared->secret);
+	/* One server tells when hasp's own connection is up. */
+	if (w->cluster)
+		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
+	clients_init(&w->clients);
+	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
+	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
+	                                           w->script_jobs);
+	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
+	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
+	                                        &shared->board);
+	use_config(w, config_ref(config));
+	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
+	start_watching(w);
+	return w;
+}
+
+static void worker_free(struct worker *w)
+{
+	admission_close(&w->admission);
+	clients_close(&w->clients, "hasp leaves");
+	clients_reap(&w->clients);
+	/* Its last answers still go to the holds and waiters. */
+	script_jobs_stop(w->script_jobs);
+	worker_topology_stop(w);
+	replica_acks_free(w->clients.replica_acks);
+	waiters_free(w->clients.policy.waiters);
+	holds_free(w->clients.policy.holds);
+	read_sets_free(w->clients.policy.read_sets);
+	script_jobs_free(w->script_jobs);
+	worker_topology_free(w);
+	loop_timers_fini(&w->timers);
+	resolver_free(w->resolver);
+	ev_timer_stop(w->loop, &w->sweep);
+	ev_check_stop(w->loop, &w->begin);
+	ev_check_stop(w->loop, &w->check);
+	mailbox_fini(&w->mailbox);
+	stream_flusher_fini(&w->flusher);
+	watch_loop_free(w->loop);
+	config_unref(w->clients.policy.config);
+	request_args_fini(&w->clients.args);
+	freelist_fini(&w->clients.inputs);
+	buf_release(&w->unfit);
+	policy_fini(&w->clients.policy);
+	free(w->clients.scratch);
+	free(w);
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	ev_run(w->loop, 0);
+	atomic_fetch_sub(&w->shared->running, 1);
+	return NULL;
+}
+
+int worker_start(struct worker *w)
+{
+	int rc;
+
+	atomic_fetch_add(&w->shared->running, 1);
+	rc = pthread_create(&w->thread, NULL, worker_main, w);
+	if (rc != 0)
+		atomic_fetch_sub(&w->shared->running, 1);
+	return rc;
+}
+
+void worker_reload(struct worker *w, struct config *config)
+{
+	worker_send_cmd(w, config_ref(config), use_config);
+}
+
+void worker_drain(struct worker *w)
+{
+	worker_send_cmd(w, NULL, drain);
+}
+
+void worker_stop(struct worker *w)
+{
+	worker_send_cmd(w, NULL, stop);
+}
+
+void worker_join(struct worker *w)
+{
+	pthread_join(w->thread, NULL);
+	worker_free(w);
+}

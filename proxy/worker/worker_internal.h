@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_internal: a worker, and the files that make it.
+ *
+ *   worker.c            beginning and end, the turns of its loop, what other threads tell it
+ *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
+ *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
+ *   workers.c           what all workers share; the primary, of which each is told
+ *
+ * Each calls only those below it; but only other threads call workers.c.
+ */
+#ifndef HASP_WORKER_WORKER_INTERNAL_H
+#define HASP_WORKER_WORKER_INTERNAL_H
+
+#include <ev.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "admission.h"
+#include "base/buf.h"
+#include "client/client.h"
+#include "cluster/cluster.h"
+#include "config/types.h"
+#include "lock/scripts/script_job.h"
+#include "net/loop_timers.h"
+#include "net/mailbox.h"
+#include "net/resolve.h"
+#include "net/stream.h"
+#include "upstream/topology.h"
+#include "worker/worker.h"
+
+/* Reading in pieces of 256 KB measured best for values of 16 KB and up in replies, and for
+ * those of 1 MB in requests; a client reads less at once where requests are short. */
+#define WORKER_SCRATCH ((size_t)256 * 1024)
+
+struct worker {
+	int number;
+	struct worker_shared *shared;
+	pthread_t thread;
+	struct ev_loop *loop;
+	struct loop_timers timers;
+	struct mailbox mailbox;
+	struct stream_flusher flusher;
+	struct resolver *resolver;
+	char name[32]; /* how the names of its own connections to Redis begin */
+	char *scratch; /* replies are read into it */
+	struct topology *topology;
+	struct cluster *cluster; /* NULL: the topology is none */
+	struct client_env clients;
+	struct script_jobs *script_jobs;
+	struct admission admission;
+	struct ev_timer sweep;
+	struct ev_check begin, check;
+	double leave_at; /* clock_now(); 0: not draining */
+	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
+	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
+};
+
+/* --- worker_topology.c -------------------------------------------------------------------- */
+
+/* Makes `topology`, and `cluster` where `config` names one, and gives clients the node that
+ * serves them. Nothing is connected before worker_topology_use(). */
+void worker_topology_open(struct worker *w, const struct config *config);
+/* The configuration has changed, or is there for the first time. */
+void worker_topology_use(struct worker *w, const struct config *config);
+/* Frees links and sessions that are closed: not from within their callbacks. */
+void worker_topology_reap(struct worker *w);
+/* Does a node owe an answer to hasp itself? */
+bool worker_topology_is_asked(const struct worker *w);
+/* Closes the links, which no client has any more; hasp's own calls in flight get NULL. */
+void worker_topology_stop(struct worker *w);
+/* After worker_topology_stop(), when nobody calls a node any more. */
+void worker_topology_free(struct worker *w);
+
+/* --- worker_node.c ------------------------------------------------------------------------ */
+
+extern const struct node_ops worker_node_ops;
+
+/* The guards are others than they were: do they work with the commands that Redis has? */
+void worker_node_recheck_guards(struct worker *w);
+/* Asks Redis about names that clients have sent and nobody knows, when that is due: until it
+ * answers, such commands pass as they came. */
+void worker_node_ask_about_unmet(struct worker *w);
+
+#endif

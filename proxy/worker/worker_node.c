@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_node: what a worker does about one of its nodes. A node that comes up is asked which
+ * commands it has, and gets the scripts; one that moves, or has lost what it had, is told of to
+ * clients and to holds.
+ */
+#include "base/log.h"
+#include "commands/learn.h"
+#include "commands/unmet.h"
+#include "lock/guard/check_commands.h"
+#include "lock/hold/holds.h"
+#include "lock/scripts/script.h"
+#include "lock/scripts/script_commands.h"
+#include "policy/policy.h"
+#include "resp/write.h"
+#include "upstream/cluster_topology.h"
+#include "upstream/watcher.h"
+#include "worker/worker_internal.h"
+
+/* NULL: hasp's own connections are down. */
+static const struct node *node_that_is_up(const struct topology *t)
+{
+	const struct node *n = topology_next(t, NULL);
+
+	while (n && !control_is_up(n->control))
+		n = topology_next(t, n);
+	return n;
+}
+
+/* Before hasp served, Redis may not have answered, and it may be another one by now. All that
+ * can still be done is to say so, once: a guard's other commands are guarded, and clients go
+ * on. */
+static void check_guards(struct worker *w)
+{
+	struct buf faults = BUF_INIT;
+
+	/* What one of them learns, all do. */
+	if (w->number != 0)
+		return;
+	if (check_commands(w->clients.policy.config, w->clients.policy.commands, &faults) > 0 &&
+	    !slice_eq(buf_slice(&faults), buf_slice(&w->unfit)))
+		log_lines(LOG_SEV_ERROR, buf_slice(&faults));
+	buf_release(&w->unfit);
+	w->unfit = faults;
+}
+
+void worker_node_recheck_guards(struct worker *w)
+{
+	buf_release(&w->unfit);
+	if (node_that_is_up(w->topology))
+		check_guards(w);
+}
+
+static size_t worker_node_on_commands(void *arg, struct node *n, const redisReply *reply)
+{
+	struct worker *w = arg;
+
+	(void)n;
+	return learn_commands(w->clients.policy.commands, reply);
+}
+
+static void worker_node_on_script_commands(void *arg, const redisReply *reply)
+{
+	struct buf missing = BUF_INIT;
+
+	(void)arg;
+	if (reply && script_commands_missing(reply, &missing) > 0)
+		log_error("commands_missing names=\"%.*s\" effect=\"locks and guards that need "
+		          "them answer by errors\" hint=\"rename-command must leave them "
+		          "their names\"",
+		          (int)buf_len(&missing), buf_head(&missing));
+	buf_release(&missing);
+}
+
+/* What one worker is told, all are. */
+static void check_scripts(struct worker *w, struct node *n)
+{
+	const struct policy_env *policy = &w->clients.policy;
+	struct buf out = BUF_INIT;
+	int rc;
+
+	if (w->number != 0 ||
+	    !(policy->rules_enforce || policy->guards_enforce || policy->config->verbs.enabled))
+		return;
+	script_commands_ask(&out);
+	rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_script_commands, w);
+	/* It is up, or this would not run. */
+	HASP_ASSERT(rc == 0);
+	buf_release(&out);
+}
+
+static void worker_node_on_unmet(void *arg, const redisReply *reply)
+{
+	struct worker *w = arg;
+	struct policy_env *policy = &w->clients.policy;
+
+	if (!reply)
+		unmet_forget(policy->unmet);
+	else if (unmet_learn(policy->unmet, policy->commands, reply) > 0)
+		policy_use_commands(policy);
+}
+
+void worker_node_ask_about_unmet(struct worker *w)
+{
+	struct policy_env *policy = &w->clients.policy;
+	const struct node *n;
+	struct buf out = BUF_INIT;
+	int rc;
+
+	if (!unmet_is_due(policy->unmet, policy->now) || !(n = node_that_is_up(w->topology)))
+		return;
+	unmet_ask(policy->unmet, &out, policy->now);
+	rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_unmet, w);
+	HASP_ASSERT(rc == 0);
+	buf_release(&out);
+}
+
+/* hasp's own connection is there: Redis shall know the scripts before they are called. */
+static void worker_node_on_up(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	script_jobs_set_naming(w->script_jobs, control_is_in_cluster(n->control)
+	                                               ? KEY_NAMING_CLUSTER
+	                                               : KEY_NAMING_SERVER);
+	policy_use_commands(&w->clients.policy);
+	check_guards(w);
+	check_scripts(w, n);
+	for (int i = 0; i < SCRIPT_COUNT; i++) {
+		struct buf out = BUF_INIT;
+		struct slice argv[] = { SLICE_LIT("SCRIPT"), SLICE_LIT("LOAD"),
+			                script_get((enum script_id)i)->text };
+		int rc;
+
+		resp_write_request(&out, argv, 3);
+		rc = control_call(n->control, 0, buf_slice(&out), NULL, NULL);
+		/* It is up, or this would not run. */
+		HASP_ASSERT(rc == 0);
+		buf_release(&out);
+	}
+	script_jobs_resume(w->script_jobs, n);
+}
+
+static void worker_node_on_moved(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	(void)n;
+	if (!w->cluster)
+		clients_follow(&w->clients);
+}
+
+static void worker_node_on_alarm(void *arg, struct node *n, enum link_alarm alarm)
+{
+	struct worker *w = arg;
+
+	(void)n;
+	if (w->cluster)
+		cluster_topology_refresh(w->topology);
+	else
+		watcher_ask(w->shared->watcher, alarm);
+}
+
+struct served_by {
+	const struct worker *worker;
+	const struct node *node;
+};
+
+static bool is_served_by(void *arg, struct slice key)
+{
+	const struct served_by *by = arg;
+
+	return topology_node(by->worker->topology, key) == by->node;
+}
+
+/* Replication is asynchronous: the locks that were taken last may be lost. */
+static void worker_node_on_changed(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+	struct served_by by = { w, n };
+
+	renewal_mark_unknown(w->clients.policy.holds, is_served_by, &by);
+}
+
+const struct node_ops worker_node_ops = {
+	.on_commands = worker_node_on_commands,
+	.on_up = worker_node_on_up,
+	.on_moved = worker_node_on_moved,
+	.on_alarm = worker_node_on_alarm,
+	.on_changed = worker_node_on_changed,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * workers: what the workers of this process share. Which server is the primary, the watcher
+ * finds out for all of them on a thread of its own: each gets a copy in its mailbox.
+ */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "config/types.h"
+#include "lock/observe/observation.h"
+#include "upstream/watcher.h"
+#include "worker/worker_internal.h"
+
+/* What the watcher tells a worker; the strings are its own. */
+struct primary_message {
+	struct message message;
+	struct worker *worker;
+	struct found_primary primary;
+};
+
+static void workers_deliver_primary(struct message *l)
+{
+	struct primary_message *m = container_of(l, struct primary_message, message);
+
+	topology_found(m->worker->topology, &m->primary);
+	free((char *)m->primary.master);
+	free((char *)m->primary.address);
+	free((char *)m->primary.why);
+	free(m);
+}
+
+static char *copy_string(const char *s)
+{
+	return s ? xstrdup(s) : NULL;
+}
+
+/* On the watcher's thread. */
+static void workers_on_primary(void *arg, const struct found_primary *p)
+{
+	struct worker_shared *shared = arg;
+
+	for (size_t i = 0; i < shared->nworkers; i++) {
+		struct primary_message *m = xcalloc(1, sizeof(*m));
+		m->message.deliver = workers_deliver_primary;
+		m->worker = shared->workers[i];
+		m->primary.master = copy_string(p->master);
+		m->primary.address = copy_string(p->address);
+		m->primary.why = copy_string(p->why);
+		m->primary.anew = p->anew;
+		mailbox_post(&m->worker->mailbox, &m->message);
+	}
+}
+
+void workers_init(struct worker_shared *shared, const struct config *config)
+{
+	shared->observers = observers_new(clock_now);
+	proof_secret_init(&shared->secret, config->shared_secret);
+	shared->watcher = watcher_new(workers_on_primary, shared);
+}
+
+int workers_watch(struct worker_shared *shared, const struct config *c)
+{
+	int rc = watcher_start(shared->watcher);
+
+	if (rc == 0)
+		workers_reload_watcher(shared, c);
+	return rc;
+}
+
+void workers_reload_watcher(struct worker_shared *shared, const struct config *c)
+{
+	watcher_use(shared->watcher, &(struct watcher_settings){
+					     .master = c->master,
+					     .sentinels = c->sentinels.v,
+					     .nsentinels = c->sentinels.n,
+					     .address = c->address,
+					     .user = c->upstream_user,
+					     .password = c->upstream_password,
+					     .sentinel_user = c->sentinel_user,
+					     .sentinel_password = c->sentinel_password,
+					     .timeout_ms = c->connect_timeout_ms,
+				     });
+}
+
+void workers_end_watch(struct worker_shared *shared)
+{
+	watcher_stop(shared->watcher);
+}
+
+void workers_fini(struct worker_shared *shared)
+{
+	watcher_free(shared->watcher);
+	observers_free(shared->observers);
+}
+
+bool workers_report(struct worker_shared *shared)
+{
+	return observers_report(shared->observers);
+}
