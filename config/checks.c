@@ -107,29 +107,48 @@ static void checks_verb_names(const struct checks_section *s, const struct verbs
 }
 
 static void checks_user(const struct checks_section *s, const char *user_option,
-                        const char *password_option, struct faults *f)
+                        const char *password_option, const char *file_option, struct faults *f)
 {
 	const struct checks_place *user = checks_place(s, user_option);
 
-	if (user->line && !user->bad && checks_place(s, password_option)->line == 0)
+	if (user->line && !user->bad && checks_place(s, password_option)->line == 0 &&
+	    checks_place(s, file_option)->line == 0)
 		faults_add(f, user->line,
 		           "'%s' of [upstream] has no '%s'; expected one "
 		           "beside it, or neither, or a password alone",
 		           user_option, password_option);
 }
 
-static void checks_password(const struct checks_section *s, const char *option,
-                            const struct config *c, struct faults *f)
+static bool checks_others_read(const char *path)
 {
-	const struct checks_place *password = checks_place(s, option);
 	struct stat st;
 
-	if (password->line && stat(c->path, &st) == 0 && (st.st_mode & S_IROTH))
-		faults_warn(f, password->line,
+	return stat(path, &st) == 0 && (st.st_mode & S_IROTH);
+}
+
+/* `path`: what `file_option` says; NULL: nothing. */
+static void checks_password(const struct checks_section *s, const char *option,
+                            const char *file_option, const char *path, struct faults *f)
+{
+	int password = checks_place(s, option)->line;
+	int file = checks_place(s, file_option)->line;
+
+	if (password && file)
+		faults_add(f, file,
+		           "[upstream] has both '%s' and '%s'; expected one of the two", option,
+		           file_option);
+	if (password && checks_others_read(sources_path(f->sources, password)))
+		faults_warn(f, password,
 		            "each user of this machine can read this file, and '%s' "
 		            "in it; expected what chmod o-r leaves, and as group or owner "
 		            "the user that hasp runs as",
 		            option);
+	if (file && path && checks_others_read(path))
+		faults_warn(
+			f, file,
+			"each user of this machine can read %s of '%s'; expected what "
+			"chmod o-r leaves, and as group or owner the user that hasp runs as",
+			path, file_option);
 }
 
 /* Redis is at one address, or where sentinels say, or is a cluster. */
@@ -137,7 +156,8 @@ static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 {
 	static const char *const ways[] = { "address", "sentinels", "cluster" };
 	static const char *const with_sentinels[] = { "master", "sentinel_user",
-		                                      "sentinel_password" };
+		                                      "sentinel_password",
+		                                      "sentinel_password_file" };
 	int sentinels = checks_place(s, "sentinels")->line;
 
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
@@ -216,10 +236,12 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		break;
 	case SECTION_UPSTREAM:
 		checks_whereabouts(s, f);
-		checks_user(s, "user", "password", f);
-		checks_user(s, "sentinel_user", "sentinel_password", f);
-		checks_password(s, "password", c, f);
-		checks_password(s, "sentinel_password", c, f);
+		checks_user(s, "user", "password", "password_file", f);
+		checks_user(s, "sentinel_user", "sentinel_password", "sentinel_password_file",
+		            f);
+		checks_password(s, "password", "password_file", c->upstream_password_file, f);
+		checks_password(s, "sentinel_password", "sentinel_password_file",
+		                c->sentinel_password_file, f);
 		checks_server_timeout(s, c, f);
 		break;
 	case SECTION_LOCK:

@@ -19,7 +19,7 @@ static void config_free(struct config *c)
 	table_clear(SECTION_VERBS, &c->verbs);
 	sections_clear(c);
 	glob_set_free(c->patterns);
-	free(c->path);
+	sources_clear(&c->sources);
 	free(c);
 }
 
@@ -35,13 +35,17 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 		sections_inherit(c);
 		return c;
 	}
-	c->path = xstrdup(path);
-	if (load_file(c, faults, warnings) > 0) {
+	if (load_files(c, path, faults, warnings) > 0) {
 		config_free(c);
 		return NULL;
 	}
 	sections_inherit(c);
 	return c;
+}
+
+const char *config_name(const struct config *c)
+{
+	return c->sources.n ? sources_path(&c->sources, 0) : "defaults";
 }
 
 struct config *config_ref(struct config *c)

@@ -16,11 +16,14 @@
 #include "base/buf.h"
 #include "config/types.h"
 
-/* Reads and checks `path` (NULL: all defaults). Every fault found is appended to
- * `faults` as one line `FILE:LINE: what is wrong and what would be right`;
+/* Reads and checks `path`, and what it includes (NULL: all defaults). Every fault found is
+ * appended to `faults` as one line `FILE:LINE: what is wrong and what would be right`;
  * suspicious but legal settings go to `warnings` in the same form.
  * Returns the configuration with one reference, or NULL when there was a fault. */
 struct config *config_load(const char *path, struct buf *faults, struct buf *warnings);
+
+/* The path of the file, or "defaults". */
+const char *config_name(const struct config *c);
 
 struct config *config_ref(struct config *c);
 void config_unref(struct config *c); /* NULL is allowed; last one frees */

@@ -9,9 +9,10 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "config/sources.h"
 
 struct faults {
-	const char *path;
+	const struct sources *sources;
 	struct buf *lines; /* what makes the file unusable */
 	struct buf *warnings; /* what is legal, and hardly meant */
 	size_t n; /* of `lines` */

@@ -2,6 +2,7 @@
 #include "config/load.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/fatal.h"
 #include "config/checks.h"
 #include "config/match.h"
+#include "config/password_file.h"
 #include "config/reader.h"
 #include "config/sections.h"
 #include "config/suggest.h"
@@ -18,6 +20,9 @@
 struct loader {
 	struct config *c;
 	struct faults faults;
+	int before; /* number of line 0 of the file that is read now */
+	int last; /* the greatest number of a line so far */
+	struct buf where; /* load_where()'s */
 	char title[READER_NAME_MAX + 1];
 	/* The section that is read; its places are made anew with each rule and guard. */
 	struct checks_section section;
@@ -29,6 +34,24 @@ struct loader {
 static struct checks_place *load_place(const struct loader *l, const struct option *o)
 {
 	return &l->section.places[o - table_options];
+}
+
+/* Where a line is, for a text about another; until the next call. */
+static const char *load_where(struct loader *l, int line, int seen_from)
+{
+	buf_clear(&l->where);
+	sources_print_from(&l->c->sources, line, seen_from, &l->where);
+	buf_append(&l->where, slice_of("", 1));
+	return buf_head(&l->where);
+}
+
+/* The number of a line of the file that is read now. */
+static int load_line(struct loader *l, int line)
+{
+	line += l->before;
+	if (line > l->last)
+		l->last = line;
+	return line;
 }
 
 /* ---- sections ---- */
@@ -43,6 +66,32 @@ static void load_upstream_address(struct loader *l)
 	l->c->address = xstrdup(l->c->cluster.v[0]);
 }
 
+/* `file`: what `option` says; NULL: nothing. */
+static void load_password(struct loader *l, const char *option, const char *file,
+                          char **password)
+{
+	int line = checks_place(&l->section, option)->line;
+	struct buf why = BUF_INIT;
+
+	/* With both the fault is that, and the password is the one that is written here. */
+	if (!file || *password)
+		return;
+	*password = password_file_read(file, &why);
+	if (!*password)
+		faults_add(&l->faults, line, "%s of '%s' %.*s", file, option, FAULTS_BUF(&why));
+	buf_release(&why);
+}
+
+static void load_end_upstream(struct loader *l)
+{
+	struct config *c = l->c;
+
+	load_upstream_address(l);
+	load_password(l, "password_file", c->upstream_password_file, &c->upstream_password);
+	load_password(l, "sentinel_password_file", c->sentinel_password_file,
+	              &c->sentinel_password);
+}
+
 static void load_end_section(struct loader *l)
 {
 	if (l->section.kind == SECTION_NONE)
@@ -51,7 +100,7 @@ static void load_end_section(struct loader *l)
 	if (l->section.kind == SECTION_HASP)
 		l->listen_bad |= checks_place(&l->section, "listen")->bad;
 	if (l->section.kind == SECTION_UPSTREAM)
-		load_upstream_address(l);
+		load_end_upstream(l);
 	l->section.kind = SECTION_NONE;
 }
 
@@ -71,9 +120,9 @@ static void load_named_section(struct loader *l, enum section kind, const char *
 		           what);
 	if (same)
 		faults_add(&l->faults, line,
-		           "duplicate section [%s], which stands in line %d too; "
+		           "duplicate section [%s], which stands in %s too; "
 		           "expected another name",
-		           l->title, same->line);
+		           l->title, load_where(l, same->line, line));
 	l->section.kind = kind;
 	l->section.base = sections_add(l->c, kind, name, line);
 	memset(l->section.places, 0, table_noptions * sizeof(*l->section.places));
@@ -86,9 +135,9 @@ static void load_only_section(struct loader *l, enum section kind, void *base)
 
 	if (first)
 		faults_add(&l->faults, line,
-		           "duplicate section %s, which begins in line %d; expected all "
+		           "duplicate section %s, which begins in %s; expected all "
 		           "of it there",
-		           table_section_title(kind), first);
+		           table_section_title(kind), load_where(l, first, line));
 	else
 		l->first_line[kind] = line;
 	l->section.kind = kind;
@@ -118,6 +167,7 @@ static void load_on_section(void *arg, int line, const char *title)
 	const char *guard = load_section_name(title, SECTION_GUARD);
 	struct buf hint = BUF_INIT;
 
+	line = load_line(l, line);
 	load_end_section(l);
 	snprintf(l->title, sizeof(l->title), "%s", title);
 	l->section.line = line;
@@ -166,9 +216,9 @@ static bool load_repeats_wrongly(struct loader *l, const struct option *o, int l
 
 	if (!continued && at->line) {
 		faults_add(&l->faults, line,
-		           "duplicate option '%s' in [%s], which stands in line %d too; "
+		           "duplicate option '%s' in [%s], which stands in %s too; "
 		           "expected it once",
-		           o->name, l->title, at->line);
+		           o->name, l->title, load_where(l, at->line, line));
 		return true;
 	}
 	if (!continued)
@@ -236,6 +286,7 @@ static void load_on_option(void *arg, int line, const char *name, const char *va
 	struct loader *l = arg;
 	const struct option *o;
 
+	line = load_line(l, line);
 	if (l->section.kind == SECTION_NONE) {
 		if (l->section.line == 0 && !continued)
 			faults_add(&l->faults, line,
@@ -266,34 +317,94 @@ static void load_on_fault(void *arg, int line, const char *what)
 {
 	struct loader *l = arg;
 
-	faults_add(&l->faults, line, "%s", what);
+	faults_add(&l->faults, load_line(l, line), "%s", what);
 }
 
-size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
+/* Reads one file, as though it stood behind those that were read before. `line`: where it is
+ * included; 0: nowhere. */
+static void load_file(struct loader *l, const char *path, int line)
 {
 	static const struct reader_events events = {
 		.on_section = load_on_section,
 		.on_option = load_on_option,
 		.on_fault = load_on_fault,
 	};
+	FILE *f = fopen(path, "re");
+
+	if (line)
+		l->before = ++l->last;
+	sources_add(&l->c->sources, path, l->before);
+	if (!f) {
+		faults_add(&l->faults, l->before, "cannot be opened: %s; give a readable file",
+		           strerror(errno));
+		return;
+	}
+	l->section.line = 0;
+	reader_run(f, &events, l);
+	fclose(f);
+	load_end_section(l);
+}
+
+/* From the folder of the first file on, unless it is absolute. To be freed. */
+static char *load_include_path(const struct config *c, const char *path)
+{
+	const char *from = sources_path(&c->sources, 0), *slash = strrchr(from, '/');
+	struct buf b = BUF_INIT;
+	char *whole;
+
+	if (*path != '/' && slash)
+		buf_append(&b, slice_of(from, (size_t)(slash + 1 - from)));
+	buf_puts(&b, path);
+	buf_append(&b, slice_of("", 1));
+	whole = xstrdup(buf_head(&b));
+	buf_release(&b);
+	return whole;
+}
+
+/* glob(3)'s: a folder that is not there holds nothing, one that cannot be read is a fault. */
+static int load_on_folder_error(const char *path, int error)
+{
+	(void)path;
+	return error != ENOENT && error != ENOTDIR;
+}
+
+/* A glob may find nothing, a file that is named must be there. */
+static void load_included(struct loader *l, const char *path, int line)
+{
+	char *whole = load_include_path(l->c, path);
+	glob_t found;
+	int rc = glob(whole, GLOB_NOMAGIC, load_on_folder_error, &found);
+
+	if (rc == 0) {
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			load_file(l, found.gl_pathv[i], line);
+	} else if (rc != GLOB_NOMATCH) {
+		faults_add(
+			&l->faults, line,
+			"what '%s' of 'include' finds cannot be told; give a folder that can "
+			"be read",
+			path);
+	}
+	globfree(&found);
+	free(whole);
+}
+
+size_t load_files(struct config *c, const char *path, struct buf *faults, struct buf *warnings)
+{
 	struct loader l = {
 		.c = c,
-		.faults = { .path = c->path, .lines = faults, .warnings = warnings },
+		.faults = { .sources = &c->sources, .lines = faults, .warnings = warnings },
 		.section = { .kind = SECTION_NONE, .title = l.title },
 	};
-	FILE *f = fopen(c->path, "re");
 
-	if (!f) {
-		faults_add(&l.faults, 0, "cannot be opened: %s; give a readable file",
-		           strerror(errno));
-		return l.faults.n;
-	}
 	l.section.places = xcalloc(table_noptions, sizeof(*l.section.places));
-	reader_run(f, &events, &l);
-	fclose(f);
-	load_end_section(&l);
+	load_file(&l, path, 0);
+	/* A second [hasp], which could include more, is a fault. */
+	for (size_t i = 0; i < c->include.n; i++)
+		load_included(&l, c->include.v[i], c->include.lines[i]);
 	match_prepare(c);
 	checks_on_file(c, !l.listen_bad, l.address_line, &l.faults);
 	free(l.section.places);
+	buf_release(&l.where);
 	return l.faults.n;
 }

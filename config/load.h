@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * load: fills a configuration from a file, and collects all that is wrong with it.
+ * load: fills a configuration from a file and those that it includes, and collects all that is
+ * wrong with them.
  */
 #ifndef HASP_CONFIG_LOAD_H
 #define HASP_CONFIG_LOAD_H
@@ -10,8 +11,8 @@
 #include "base/buf.h"
 #include "config/types.h"
 
-/* `c` has its defaults and its path. Returns the number of faults. */
-size_t load_file(struct config *c, struct buf *faults, struct buf *warnings)
+/* `c` has its defaults. Returns the number of faults. */
+size_t load_files(struct config *c, const char *path, struct buf *faults, struct buf *warnings)
 	__attribute__((warn_unused_result));
 
 #endif

@@ -98,6 +98,11 @@ static const struct option_choice table_rule_modes[] = {
 	{ NULL, 0 },
 };
 
+static const char *table_check_include(const char *s)
+{
+	return *s == '#' ? "a comment after a value begins with ' ;'" : NULL;
+}
+
 static const char *table_check_listen(const char *s)
 {
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
@@ -175,6 +180,8 @@ static const char *table_check_except(const char *s)
 #define IN_GUARD(field) offsetof(struct guard, field)
 #define IN_VERBS(field) offsetof(struct verbs, field)
 
+#define INCLUDE_EXPECTED "paths, such as conf.d/*.ini, from the folder of this file on"
+#define PASSWORD_FILE_EXPECTED "a path such as /etc/hasp/redis.password"
 #define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
 #define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
 #define CLUSTER_EXPECTED "HOST:PORT or [V6]:PORT of some nodes, with blanks between"
@@ -187,6 +194,9 @@ static const char *table_check_except(const char *s)
 /* clang-format off */
 const struct option table_options[] = {
 	/* [hasp] */
+	{ SECTION_HASP, "include", OPTION_LIST, IN_CONFIG(include),
+	  .check = table_check_include, .expected = INCLUDE_EXPECTED, .reloadable = true,
+	  .help = "More files with sections, read behind this one, in the order of their names." },
 	{ SECTION_HASP, "listen", OPTION_LIST, IN_CONFIG(listen),
 	  .def = "127.0.0.1:6380", .check = table_check_listen, .expected = LISTEN_EXPECTED,
 	  .help = "Where clients connect; by default only from this machine." },
@@ -260,6 +270,9 @@ const struct option table_options[] = {
 	{ SECTION_UPSTREAM, "sentinel_password", OPTION_STRING, IN_CONFIG(sentinel_password),
 	  .expected = "a password", .reloadable = true, .secret = true,
 	  .help = "The sentinels' own password, where they have one." },
+	{ SECTION_UPSTREAM, "sentinel_password_file", OPTION_STRING, IN_CONFIG(sentinel_password_file),
+	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
+	  .help = "File whose first line is that password, instead." },
 	{ SECTION_UPSTREAM, "failover_wait", OPTION_DURATION, IN_CONFIG(failover_wait_ms),
 	  .min = 0, .max = HOUR, .reloadable = true,
 	  .help = "How long clients wait for a primary before they get an error; 0 with an address." },
@@ -272,6 +285,9 @@ const struct option table_options[] = {
 	{ SECTION_UPSTREAM, "password", OPTION_STRING, IN_CONFIG(upstream_password),
 	  .expected = "a password", .reloadable = true, .secret = true,
 	  .help = "Its password, or alone the one of requirepass; a ';' after a blank ends it." },
+	{ SECTION_UPSTREAM, "password_file", OPTION_STRING, IN_CONFIG(upstream_password_file),
+	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
+	  .help = "File whose first line is that password, instead; read again at each reload." },
 	{ SECTION_UPSTREAM, "pooling", OPTION_ENUM, IN_CONFIG(pooling),
 	  .def = "shared", .choices = table_poolings, .reloadable = true,
 	  .help = "shared: clients share links until they need their own; session: one link each." },

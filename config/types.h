@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/sources.h"
 #include "config/strings.h"
 
 struct glob_set;
@@ -91,9 +92,12 @@ enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {
-	char *path; /* the file it came from; NULL: defaults only */
+	struct sources sources; /* the files it came from, `include` after what includes;
+	                         * none: defaults only */
 
 	/* [hasp] */
+	struct strings
+		include; /* as in the file: paths, the last part of which may be a glob */
 	struct strings listen; /* HOST:PORT, [V6]:PORT, *:PORT, unix:/PATH */
 	int64_t unix_socket_mode; /* permission bits */
 	int64_t workers; /* threads, >= 1 */
@@ -119,11 +123,13 @@ struct config {
 	struct strings sentinels; /* the same; none: there is one server, at `address` */
 	char *master; /* the primary's name at the sentinels; NULL: there are none */
 	char *sentinel_user; /* NULL: none */
-	char *sentinel_password; /* NULL: none */
+	char *sentinel_password; /* NULL: none; also of sentinel_password_file */
+	char *sentinel_password_file; /* NULL: none */
 	int64_t failover_wait_ms; /* -1: it has none; see config_failover_wait_ms() */
 	struct strings cluster; /* HOST:PORT or [V6]:PORT; none: it is none */
 	char *upstream_user; /* NULL: none; for hasp's own connections */
-	char *upstream_password; /* NULL: none */
+	char *upstream_password; /* NULL: none; also of upstream_password_file */
+	char *upstream_password_file; /* NULL: none */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* resolve and connect together */

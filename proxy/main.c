@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fatal.h"
 #include "base/log.h"
@@ -26,8 +27,10 @@
 #include "settings.h"
 #include "worker/worker.h"
 
+#define DEFAULT_FILE "/etc/hasp/hasp.ini"
+
 struct cmdline {
-	const char *file; /* -c; NULL: all defaults */
+	const char *file; /* NULL: all defaults */
 	bool test;
 	bool quiet; /* with `test`: of what is no fault nothing is said */
 	bool background;
@@ -69,23 +72,63 @@ static void main_block_signals(sigset_t *blocked)
 
 static void main_usage(FILE *out)
 {
-	fputs("usage: hasp [-c FILE] [-t [-q]] [-d] [-v] [-V] [-h]\n"
-	      "  -c FILE  read the configuration from FILE\n"
-	      "  -t       check the configuration, ask the server, and leave\n"
-	      "  -q       with -t: say only what is wrong with the configuration\n"
-	      "  -d       run in the background\n"
-	      "  -v       log more, by one level each time\n"
-	      "  -V       print the version\n"
-	      "  -h       print this\n",
+	fputs("usage: hasp [-t [-q]] [-d] [-v] [-c FILE | FILE]\n"
+	      "       hasp --version | --help\n"
+	      "\n"
+	      "  FILE           read the configuration from FILE; else from " DEFAULT_FILE ",\n"
+	      "                 if it is there; else every setting has its default\n"
+	      "  -c, --config   the same, as an option\n"
+	      "  -t, --test     check the configuration, ask the server, and leave\n"
+	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
+	      "  -d, --daemon   run in the background\n"
+	      "  -v, --verbose  log more, by one level each time\n"
+	      "  -V, --version  print the version\n"
+	      "  -h, --help     print this\n",
 	      out);
+}
+
+/* The file that is not named. Returns -1 to go on, else the exit status. */
+static int main_default_file(struct cmdline *o)
+{
+	if (access(DEFAULT_FILE, F_OK) == 0)
+		o->file = DEFAULT_FILE;
+	else if (errno != ENOENT && errno != ENOTDIR) {
+		fprintf(stderr, "hasp: %s: %s; name a file that can be read\n", DEFAULT_FILE,
+		        strerror(errno));
+		return 1;
+	}
+	return -1;
+}
+
+/* Takes the file, named by -c or alone. Returns -1 to go on, else the exit status. */
+static int main_take_file(struct cmdline *o, int argc, char **argv)
+{
+	if (optind < argc && !o->file)
+		o->file = argv[optind++];
+	if (optind < argc) {
+		fprintf(stderr, "hasp: unexpected argument '%s'\n", argv[optind]);
+		main_usage(stderr);
+		return 2;
+	}
+	return o->file ? -1 : main_default_file(o);
 }
 
 /* Returns -1 to go on, else the exit status. */
 static int main_parse(struct cmdline *o, int argc, char **argv)
 {
+	static const struct option longer[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "test", no_argument, NULL, 't' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "daemon", no_argument, NULL, 'd' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
 	int c;
 
-	while ((c = getopt(argc, argv, "c:tqdvVh")) != -1) {
+	while ((c = getopt_long(argc, argv, "c:tqdvVh", longer, NULL)) != -1) {
 		switch (c) {
 		case 'c':
 			o->file = optarg;
@@ -113,12 +156,7 @@ static int main_parse(struct cmdline *o, int argc, char **argv)
 			return 2;
 		}
 	}
-	if (optind < argc) {
-		fprintf(stderr, "hasp: unexpected argument '%s'\n", argv[optind]);
-		main_usage(stderr);
-		return 2;
-	}
-	return -1;
+	return main_take_file(o, argc, argv);
 }
 
 static void main_use_log_level(const struct process *p)
@@ -328,7 +366,7 @@ static int main_tell(const struct process *p, const struct buf *faults, struct b
 	settings_print(faults, warnings);
 	printf("%.*s", (int)buf_len(&good), buf_len(&good) ? buf_head(&good) : "");
 	if (p->config && !p->cmdline.quiet)
-		printf("%s: ok\n", p->cmdline.file ? p->cmdline.file : "defaults");
+		printf("%s: ok\n", config_name(p->config));
 	buf_release(&good);
 	return p->config ? 0 : 1;
 }

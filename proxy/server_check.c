@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "config/config.h"
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_commands.h"
 #include "resp/write.h"
@@ -132,8 +133,7 @@ __attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, c
 {
 	va_list args;
 
-	buf_printf(c->warnings, "%s: Redis at %s ",
-	           c->config->path ? c->config->path : "defaults", c->server.name);
+	buf_printf(c->warnings, "%s: Redis at %s ", config_name(c->config), c->server.name);
 	va_start(args, fmt);
 	buf_vprintf(c->warnings, fmt, args);
 	va_end(args);
@@ -386,7 +386,8 @@ static void tell_sentinel(void *arg, const char *sentinel, const char *primary,
 		           c->config->master, primary);
 	else
 		buf_printf(c->warnings, "%s: Sentinel at %s does not tell where %s is: %.*s\n",
-		           c->config->path, sentinel, c->config->master, (int)why.n, why.p);
+		           config_name(c->config), sentinel, c->config->master, (int)why.n,
+		           why.p);
 }
 
 void server_check(const struct config *config, struct buf *good, struct buf *warnings)

@@ -46,13 +46,14 @@ static size_t settings_check_guards(const struct config *c, struct buf *faults,
 		settings_ask_init(&how, &server, c);
 		rc = ask_commands(&how, &(struct ask_learner){ settings_on_commands, t }, &why);
 	}
-	if (rc < 0)
+	if (rc < 0) {
+		sources_print(&c->sources, c->guards[0]->section.line, warnings);
 		buf_printf(warnings,
-		           "%s:%d: the commands of guards are checked only in part, since "
+		           ": the commands of guards are checked only in part, since "
 		           "Redis at %s cannot be asked: %.*s; the rest is checked when it "
 		           "can\n",
-		           c->path, c->guards[0]->section.line, server.name, (int)buf_len(&why),
-		           buf_head(&why));
+		           server.name, (int)buf_len(&why), buf_head(&why));
+	}
 	n = check_commands(c, t, faults);
 	buf_release(&why);
 	commands_free(t);
@@ -92,15 +93,17 @@ static void settings_check_access(const struct config *c, struct buf *warnings)
 		access = ACCESS_REFUSED;
 	}
 	buf_release(&why);
-	if (access == ACCESS_OPEN || (access == ACCESS_UNKNOWN && !c->upstream_password))
+	if (access == ACCESS_OPEN || (access == ACCESS_UNKNOWN && !c->upstream_password)) {
+		sources_print(&c->sources, l->lines[i], warnings);
 		buf_printf(warnings,
-		           "%s:%d: other machines can reach '%s' of 'listen', and Redis at %s "
+		           ": other machines can reach '%s' of 'listen', and Redis at %s "
 		           "%s; expected one that asks for a password, since to its protected "
 		           "mode all clients of hasp are on this machine\n",
-		           c->path, l->lines[i], l->v[i], server.name,
+		           l->v[i], server.name,
 		           access == ACCESS_OPEN
 		                   ? "asks for no password"
 		                   : "cannot be asked whether it wants a password");
+	}
 }
 
 static void settings_print_lines(const char *before, struct slice lines)

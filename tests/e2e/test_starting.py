@@ -7,10 +7,11 @@ import pwd
 import re
 import signal
 import socket
+import subprocess
 
 import pytest
 from harness import TOP, Connection, until
-from harness.by_hand import alive, config, connected, let_others_in, run, running
+from harness.by_hand import HASP, alive, config, connected, let_others_in, run, running
 from harness.processes import ProtectedRedis
 from harness.replies import ONE, PONG
 from harness.sections import rule
@@ -37,7 +38,12 @@ def test_help():
     assert result.returncode == 0 and result.stdout.startswith("usage: hasp ") and not result.stderr
 
 
-@pytest.mark.parametrize("args", [["-x"], ["-c"], ["hasp.ini"], ["-t", "more"]])
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_long_options_are_the_short_ones(option):
+    assert run(option).stdout == run(option[1:2] + (option[2].upper() if option == "--version" else option[2])).stdout
+
+
+@pytest.mark.parametrize("args", [["-x"], ["-c"], ["hasp.ini", "more"], ["-c", "hasp.ini", "more"]])
 def test_wrong_options_are_told_with_the_usage(args):
     result = run(*args)
     assert result.returncode == 2 and "usage: hasp " in result.stderr and not result.stdout
@@ -48,6 +54,32 @@ def test_check_of_a_good_file(redis_server, tmp_path):
     result = run("-t", "-c", path)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.endswith(f"\n{path}: ok\n")
+
+
+@pytest.mark.parametrize("options", [["-c"], ["--config"], []])
+def test_file_may_be_named_by_an_option_or_alone(tmp_path, options):
+    path = tmp_path / "hasp.ini"
+    path.write_text("")
+    assert run("-tq", *options, path).stdout == ""
+    path.write_text("[hasp]\nwork = 3\n")
+    assert f"{path}:2:" in run("-tq", *options, path).stderr
+
+
+def test_without_a_file_it_is_the_one_below_etc_if_that_is_there(tmp_path):
+    def run_below(etc):
+        # In a namespace of its own, where another folder is /etc.
+        inner = 'mount --bind "$1" /etc && exec "$2" --test --quiet'
+        return subprocess.run(
+            ["unshare", "--mount", "sh", "-c", inner, "sh", etc, HASP],
+            capture_output=True, text=True,
+        )
+
+    assert (run_below(tmp_path).returncode, run_below(tmp_path).stderr) == (0, "")
+    (tmp_path / "hasp").mkdir()
+    (tmp_path / "hasp" / "hasp.ini").write_text("[hasp]\nwork = 3\n")
+    result = run_below(tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("/etc/hasp/hasp.ini:2: unknown option 'work' in [hasp]")
 
 
 @pytest.mark.parametrize("path", ["config/hasp.ini", "config/examples/minimal.ini"])

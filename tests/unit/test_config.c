@@ -18,7 +18,8 @@ static void no_file_means_defaults(void **state)
 	struct config *c = config_load(NULL, NULL, NULL);
 
 	(void)state;
-	assert_null(c->path);
+	assert_int_equal(c->sources.n, 0);
+	assert_string_equal(config_name(c), "defaults");
 	assert_int_equal(c->listen.n, 1);
 	assert_string_equal(c->listen.v[0], "127.0.0.1:6380");
 	assert_int_equal(c->unix_socket_mode, 0770);
@@ -68,7 +69,7 @@ static void hasp_and_upstream_are_set(void **state)
 	                        "password = a;b#c d = e ; a comment\n");
 
 	(void)state;
-	assert_string_equal(c->path, ini_path);
+	assert_string_equal(config_name(c), ini_path);
 	assert_int_equal(c->listen.n, 3);
 	assert_string_equal(c->listen.v[0], "*:0");
 	assert_string_equal(c->listen.v[1], "[::1]:6380");

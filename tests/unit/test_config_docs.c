@@ -127,7 +127,8 @@ static void hasp_ini_as_shipped_is_what_holds_without_a_file(void **state)
 	config_unref(defaults);
 }
 
-/* Redis is at an address, or where sentinels say, or a cluster. */
+/* Redis is at an address, or where sentinels say, or a cluster; passwords are here or in files.
+ */
 static void remove_line(char *text, const char *begin)
 {
 	char *line = strstr(text, begin), *end;
@@ -146,6 +147,8 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	activate_all(text);
 	remove_line(text, "\naddress = ");
 	remove_line(text, "\ncluster = ");
+	remove_line(text, "\npassword_file = ");
+	remove_line(text, "\nsentinel_password_file = ");
 	c = load(text);
 	assert_int_equal(c->nrules, 1);
 	assert_int_equal(c->nguards, 1);

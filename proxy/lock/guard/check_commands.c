@@ -42,10 +42,10 @@ static void check_list(struct checking *k, const struct guard *g, const struct s
 
 		if (!what)
 			continue;
-		buf_printf(k->faults, "%s:%d: '%s' in '%s' of [guard %s] %s, such as %s\n",
-		           k->config->path, names->lines[i], names->v[i],
-		           list == ACQUIRE ? "acquire_on" : "release_on", g->section.name, what,
-		           list == ACQUIRE ? "GET" : "SET");
+		sources_print(&k->config->sources, names->lines[i], k->faults);
+		buf_printf(k->faults, ": '%s' in '%s' of [guard %s] %s, such as %s\n",
+		           names->v[i], list == ACQUIRE ? "acquire_on" : "release_on",
+		           g->section.name, what, list == ACQUIRE ? "GET" : "SET");
 		k->n++;
 	}
 }
