@@ -64,7 +64,7 @@ static void leave_lane(struct cluster_session *s)
 	struct slice farewell = block_leave(s);
 
 	if (l)
-		lane_send_discarded(l, farewell);
+		lane_write_discarded(l, farewell);
 }
 
 /* The node that has the transaction, or watches, does not serve the slot any more. */

@@ -17,6 +17,7 @@
  *   session_command.c   those that change the session, on all of its links
  *   dispatch.c          which node a part is for; parts that no node has taken
  *   lane.c              a session's links to the nodes
+ *   lane_write.c        what is written on them
  *   redirection.c       MOVED, ASK, TRYAGAIN, CLUSTERDOWN
  *   block_exchange.c    transactions: requests; replies are block_replies.c, block_part.c
  *   pubsub.c            subscriptions
@@ -248,7 +249,7 @@ struct lane {
 	struct list held; /* parts, the oldest first */
 	enum lane_state state;
 	size_t nsent; /* parts in PART_SENT */
-	unsigned replays_due; /* answers to replay_send() */
+	unsigned replays_due; /* answers to lane_write_replay() */
 	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
 	bool own; /* the link is nobody else's */
 	struct subscriptions subscriptions; /* of the link */
@@ -259,17 +260,8 @@ struct lane {
 struct lane *lane_get(struct cluster_session *s, struct node *n);
 /* Sends the part, or holds it until the lane is ready. */
 void lane_send(struct lane *l, struct cluster_part *p);
-/* A command's reply is discarded, and a fault of it ends the session: for replay.c. */
-void lane_send_replay(struct lane *l, struct slice request);
 /* RESET ends all subscriptions. */
 void lanes_forget_subscriptions(struct cluster_session *s);
-/* The same of one whose reply says nothing; not if the lane is not ready. */
-void lane_send_discarded(struct lane *l, struct slice request);
-/* The same on all other lanes of the session than the part's, that are ready. */
-void lanes_send_replay(struct cluster_session *s, const struct cluster_part *p,
-                       struct slice request);
-/* The beginning of a long request, on a lane that is ready. The rest is for its link. */
-void lane_stream(struct lane *l, struct cluster_part *p, struct slice bytes);
 /* Makes a lane that is closed try to be READY. */
 void lane_open(struct lane *l);
 /* The node is none of the cluster's any more: the lane is freed. Where replies are due the
@@ -278,6 +270,23 @@ void lane_forget(struct lane *l, const char *why);
 /* The session is closed: its lanes leave their links; later they are freed. */
 void lanes_leave(struct cluster_session *s);
 void lanes_free(struct cluster_session *s);
+
+/* All of these write on the link of a lane that is ready, or that is REPLAYING. */
+
+/* The part's request, behind those that go before it. */
+void lane_write_part(struct lane *l, struct cluster_part *p);
+/* The beginning of a long request. The rest is for its link. */
+void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice bytes);
+/* A command whose reply says nothing; not if the lane is not ready. */
+void lane_write_discarded(struct lane *l, struct slice request);
+/* A session command: its reply is discarded, and a fault of it ends the session. */
+void lane_write_replay(struct lane *l, struct slice request);
+/* The same on all other lanes of the session than the part's, that are ready. */
+void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
+                        struct slice request);
+/* The part behind the request of which this is the tag; NULL: the tag is a part's own, or none.
+ */
+struct cluster_part *lane_part_behind(void *tag);
 
 /* --- session commands --------------------------------------------------------------------- */
 

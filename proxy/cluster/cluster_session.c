@@ -154,7 +154,7 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	s->starved = false;
 	e = entry_begin(s, 1);
 	e->only.slot = slot;
-	lane_stream(l, &e->only, slice_of(p, used));
+	lane_write_stream(l, &e->only, slice_of(p, used));
 	s->stream_lane = l;
 	s->scan = *scan;
 	session_set_flow(s, FLOW_STREAMING);

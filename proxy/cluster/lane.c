@@ -2,7 +2,8 @@
  *
  * lane: a session's links to the nodes. A session that shares takes its place on a link of each
  * node's pool; another one opens links of its own, on which its session commands are replayed
- * before anything else is sent.
+ * before anything else is sent. Here is when a lane has a link, which parts wait for that, and
+ * what comes back over it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,81 +29,10 @@ static void lane_set_state(struct lane *l, enum lane_state state)
 
 /* --- what is sent ------------------------------------------------------------------------- */
 
-/* The reply is looked at before it is passed on. */
-static unsigned part_flags(const struct cluster_part *p)
-{
-	const struct cluster_entry *e = p->entry;
-	unsigned flags = LINK_INTERCEPT | LINK_NOTIFY;
-
-	if (p->block)
-		flags |= LINK_INTERCEPT_STATUS;
-	if (e->captures)
-		flags |= LINK_CAPTURE;
-	if (e->patient)
-		flags |= LINK_PATIENT;
-	if (e->begins_stream)
-		flags |= LINK_BEGINS_STREAM;
-	return flags;
-}
-
-/* The tag of a request that a part goes behind: only its errors matter. */
-static void *behind_tag(struct cluster_part *p)
-{
-	return (char *)p + 1;
-}
-
-/* NULL: it is the tag of a part itself, or of none. */
-static struct cluster_part *part_behind(void *tag)
-{
-	return (uintptr_t)tag & 1 ? (struct cluster_part *)((char *)tag - 1) : NULL;
-}
-
-static void put_behind(struct lane *l, struct cluster_part *p)
-{
-	struct slice behind = block_part_begin(l, p);
-
-	for (size_t i = 0; behind.n && i < p->block->nbehind; i++)
-		link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD,
-		            behind_tag(p));
-	link_queue(l->user.link, behind);
-}
-
-void lane_send_discarded(struct lane *l, struct slice request)
-{
-	if (l->state != LANE_READY)
-		return;
-	link_expect(&l->user, LINK_DISCARD, NULL);
-	link_queue(l->user.link, request);
-}
-
-static void put_on_link(struct lane *l, struct cluster_part *p)
-{
-	struct link *link = l->user.link;
-
-	part_set_state(p, PART_SENT);
-	p->lane = l;
-	l->nsent++;
-	if (p->asked) {
-		link_expect(&l->user, LINK_DISCARD, NULL);
-		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
-	}
-	if (p->follows_ping) {
-		link_expect(&l->user, LINK_DISCARD, NULL);
-		link_queue(link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
-	}
-	if (p->block)
-		put_behind(l, p);
-	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */
-	if (p->acks.of)
-		link_watch(link, true);
-	link_expect(&l->user, part_flags(p), p);
-	link_queue(link, buf_slice(&p->request));
-}
-
 void lane_send(struct lane *l, struct cluster_part *p)
 {
 	if (l->state == LANE_READY && list_empty(&l->held)) {
-		put_on_link(l, p);
+		lane_write_part(l, p);
 		return;
 	}
 	part_set_state(p, PART_HELD);
@@ -116,39 +46,12 @@ void lane_send(struct lane *l, struct cluster_part *p)
 		lane_open(l);
 }
 
-void lane_send_replay(struct lane *l, struct slice request)
-{
-	l->replays_due++;
-	link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD, NULL);
-	link_queue(l->user.link, request);
-}
-
-void lanes_send_replay(struct cluster_session *s, const struct cluster_part *p,
-                       struct slice request)
-{
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
-		if (l != p->lane && l->state == LANE_READY)
-			lane_send_replay(l, request);
-	}
-}
-
-void lane_stream(struct lane *l, struct cluster_part *p, struct slice bytes)
-{
-	part_set_state(p, PART_SENT);
-	p->lane = l;
-	p->streamed = true;
-	l->nsent++;
-	link_expect(&l->user, part_flags(p), p);
-	link_send(l->user.link, bytes);
-}
-
 static void send_held(struct lane *l)
 {
 	struct list *node;
 
 	while (l->state == LANE_READY && (node = list_shift(&l->held)))
-		put_on_link(l, container_of(node, struct cluster_part, node));
+		lane_write_part(l, container_of(node, struct cluster_part, node));
 	session_wake(l->session);
 }
 
@@ -160,7 +63,7 @@ static void lane_begin(struct lane *l)
 		lane_set_state(l, LANE_REPLAYING);
 		for (const struct replayed *r = replay_next(&l->session->replay, NULL); r;
 		     r = replay_next(&l->session->replay, r))
-			lane_send_replay(l, buf_slice(&r->request));
+			lane_write_replay(l, buf_slice(&r->request));
 		return;
 	}
 	lane_set_state(l, LANE_READY);
@@ -230,7 +133,7 @@ static struct cluster_part *head_part(struct lane *l)
 {
 	void *tag = link_head(&l->user);
 
-	return part_behind(tag) ? NULL : tag;
+	return lane_part_behind(tag) ? NULL : tag;
 }
 
 static void lane_on_bytes(void *owner, struct slice bytes)
@@ -264,7 +167,7 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	struct cluster_part *p = tag;
 
 	l->in_frame = l->in_push = false;
-	if (part_behind(tag))
+	if (lane_part_behind(tag))
 		return;
 	if (!p) {
 		if (--l->replays_due == 0 && l->state == LANE_REPLAYING) {
@@ -284,7 +187,7 @@ static bool take_block_line(struct lane *l, struct cluster_part *p, struct slice
 	bool taken = block_replies_take(p, line, &farewell);
 
 	if (farewell.n)
-		lane_send_discarded(l, farewell);
+		lane_write_discarded(l, farewell);
 	return taken;
 }
 
@@ -302,8 +205,8 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 		lane_drop(l, reason);
 		return false;
 	}
-	if (part_behind(tag)) {
-		block_part_refused(part_behind(tag), line);
+	if (lane_part_behind(tag)) {
+		block_part_refused(lane_part_behind(tag), line);
 		return false;
 	}
 	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))

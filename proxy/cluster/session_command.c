@@ -68,7 +68,7 @@ static void on_accepted(struct cluster_entry *e, struct cluster_part *p,
 	} else {
 		replay_add(&s->replay, kind, request);
 	}
-	lanes_send_replay(s, p, request);
+	lanes_write_replay(s, p, request);
 }
 
 static bool take_reply_mode(struct cluster_session *s, struct slice mode)

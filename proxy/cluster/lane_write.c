@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * lane_write: what is written on a lane's link, and what is expected for it. The tag of a
+ * part's reply is the part; of the replies that only matter if they are errors, one that names
+ * the part behind them; of those that are nobody's, none.
+ *
+ *   ASKING or PING       none              a part whose node was named, or that speaks of all
+ *   MULTI, commands      behind the part   a part that begins a transaction
+ *   the part's request   the part
+ */
+#include "cluster/cluster_internal.h"
+
+/* The reply is looked at before it is passed on. */
+static unsigned part_flags(const struct cluster_part *p)
+{
+	const struct cluster_entry *e = p->entry;
+	unsigned flags = LINK_INTERCEPT | LINK_NOTIFY;
+
+	if (p->block)
+		flags |= LINK_INTERCEPT_STATUS;
+	if (e->captures)
+		flags |= LINK_CAPTURE;
+	if (e->patient)
+		flags |= LINK_PATIENT;
+	if (e->begins_stream)
+		flags |= LINK_BEGINS_STREAM;
+	return flags;
+}
+
+/* The tag of a request that a part goes behind: only its errors matter. */
+static void *behind_tag(struct cluster_part *p)
+{
+	return (char *)p + 1;
+}
+
+struct cluster_part *lane_part_behind(void *tag)
+{
+	return (uintptr_t)tag & 1 ? (struct cluster_part *)((char *)tag - 1) : NULL;
+}
+
+static void put_behind(struct lane *l, struct cluster_part *p)
+{
+	struct slice behind = block_part_begin(l, p);
+
+	for (size_t i = 0; behind.n && i < p->block->nbehind; i++)
+		link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD,
+		            behind_tag(p));
+	link_queue(l->user.link, behind);
+}
+
+void lane_write_discarded(struct lane *l, struct slice request)
+{
+	if (l->state != LANE_READY)
+		return;
+	link_expect(&l->user, LINK_DISCARD, NULL);
+	link_queue(l->user.link, request);
+}
+
+void lane_write_part(struct lane *l, struct cluster_part *p)
+{
+	struct link *link = l->user.link;
+
+	part_set_state(p, PART_SENT);
+	p->lane = l;
+	l->nsent++;
+	if (p->asked) {
+		link_expect(&l->user, LINK_DISCARD, NULL);
+		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
+	}
+	if (p->follows_ping) {
+		link_expect(&l->user, LINK_DISCARD, NULL);
+		link_queue(link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
+	}
+	if (p->block)
+		put_behind(l, p);
+	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */
+	if (p->acks.of)
+		link_watch(link, true);
+	link_expect(&l->user, part_flags(p), p);
+	link_queue(link, buf_slice(&p->request));
+}
+
+void lane_write_replay(struct lane *l, struct slice request)
+{
+	l->replays_due++;
+	link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD, NULL);
+	link_queue(l->user.link, request);
+}
+
+void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
+                        struct slice request)
+{
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
+		if (l != p->lane && l->state == LANE_READY)
+			lane_write_replay(l, request);
+	}
+}
+
+void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice bytes)
+{
+	part_set_state(p, PART_SENT);
+	p->lane = l;
+	p->streamed = true;
+	l->nsent++;
+	link_expect(&l->user, part_flags(p), p);
+	link_send(l->user.link, bytes);
+}
