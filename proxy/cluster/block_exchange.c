@@ -61,10 +61,10 @@ static void start_part(struct cluster_session *s, enum block_part_kind kind,
 static void leave_lane(struct cluster_session *s)
 {
 	struct lane *l = s->block_lane;
-	struct slice farewell = block_leave(s);
+	struct slice discard = block_leave(s);
 
 	if (l)
-		lane_write_discarded(l, farewell);
+		lane_write_discarded(l, discard);
 }
 
 /* The node that has the transaction, or watches, does not serve the slot any more. */

@@ -21,7 +21,7 @@ static void answer_part(struct cluster_part *p, struct slice reply)
 }
 
 /* A command was not queued, because its node does not serve the slot any more. */
-static void take_moved_command(struct cluster_part *p, struct slice *farewell)
+static void take_moved_command(struct cluster_part *p, struct slice *discard)
 {
 	struct cluster_session *s = part_session(p);
 	bool ended = p->block->serial != s->block_serial, too_long = s->block.too_long;
@@ -29,7 +29,7 @@ static void take_moved_command(struct cluster_part *p, struct slice *farewell)
 	if (ended)
 		s->block_moved = p->block->serial;
 	else if (s->block_lane == p->lane)
-		*farewell = block_leave(s);
+		*discard = block_leave(s);
 	answer_part(p, !ended && too_long ? too_long_to_move : queued_reply);
 }
 
@@ -48,14 +48,14 @@ static void take_moved_exec(struct cluster_part *p, const char *why)
 	}
 }
 
-bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *farewell)
+bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *discard)
 {
 	struct cluster_session *s = part_session(p);
 	struct block_part *b = p->block;
 	const char *why = "its slot was moved";
 	bool moved;
 
-	*farewell = SLICE_NONE;
+	*discard = SLICE_NONE;
 	if (b->kind == BLOCK_PART_WATCH)
 		return redirection_take(p, line);
 	if (b->kind == BLOCK_PART_END)
@@ -69,6 +69,6 @@ bool block_replies_take(struct cluster_part *p, struct slice line, struct slice 
 	if (b->kind == BLOCK_PART_EXEC)
 		take_moved_exec(p, why);
 	else
-		take_moved_command(p, farewell);
+		take_moved_command(p, discard);
 	return true;
 }

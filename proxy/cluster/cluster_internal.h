@@ -198,16 +198,16 @@ struct block_part {
  * came before has to be answered first. */
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
                          const struct resp_view *req, struct slice bytes, bool *taken);
-/* The node that has the transaction, or watches, is left: both begin anew. Returns what it is
- * to be sent. */
+/* The node that has the transaction, or watches, is left: both begin anew. Returns the
+ * DISCARD or UNWATCH that it is to be sent. */
 struct slice block_leave(struct cluster_session *s);
 /* The part is put on the lane's link. Returns the requests that go before it. */
 struct slice block_part_begin(struct lane *l, struct cluster_part *p);
 /* One of those was answered by an error. */
 void block_part_refused(struct cluster_part *p, struct slice line);
-/* The part's reply is the line. True: it is seen to, and not to be passed on. *farewell: what
- * the node is to be sent then, if anything. */
-bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *farewell);
+/* The part's reply is the line. True: it is seen to, and not to be passed on. *discard: the
+ * DISCARD or UNWATCH that the node is to be sent then; SLICE_NONE: nothing. */
+bool block_replies_take(struct cluster_part *p, struct slice line, struct slice *discard);
 /* NULL is allowed. */
 void block_part_free(struct cluster_session *s, struct block_part *b);
 

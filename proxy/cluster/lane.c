@@ -183,11 +183,11 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 
 static bool take_block_line(struct lane *l, struct cluster_part *p, struct slice line)
 {
-	struct slice farewell;
-	bool taken = block_replies_take(p, line, &farewell);
+	struct slice discard;
+	bool taken = block_replies_take(p, line, &discard);
 
-	if (farewell.n)
-		lane_write_discarded(l, farewell);
+	if (discard.n)
+		lane_write_discarded(l, discard);
 	return taken;
 }
 
