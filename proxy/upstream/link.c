@@ -285,7 +285,7 @@ void links_follow(struct link_env *env, const char *reason)
 
 	list_init(&links);
 	list_move_all(&links, &env->open);
-	/* Who leaves one of them must not come to another. */
+	/* A user that leaves one of them must not come to another. */
 	for (struct list *at = links.next; at != &links; at = at->next) {
 		struct link *l = container_of(at, struct link, node);
 		link_set_outdated(l, !l->opening);

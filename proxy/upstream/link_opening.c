@@ -118,7 +118,7 @@ bool link_tries_again(struct link *l, const char *reason)
 
 	if (!o || !link_is_logging_in(l) || link_opening_left(o) <= 0)
 		return false;
-	/* Whoever ends several links has it in a list of its own. */
+	/* A caller that ends several links has it in a list of its own. */
 	list_remove(&l->node);
 	list_append(&l->env->open, &l->node);
 	link_opening_note(o, reason);

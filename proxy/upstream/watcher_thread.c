@@ -11,7 +11,7 @@
 #include "upstream/watcher_internal.h"
 
 #define WATCHER_SCRATCH ((size_t)64 * 1024)
-/* Who does not answer so soon is passed over. */
+/* A server that does not answer so soon is passed over. */
 #define ANSWER_MS_MAX 1000
 
 /* --- settings ----------------------------------------------------------------------------- */

@@ -130,7 +130,7 @@ def test_a_primary_that_died_is_waited_for_by_those_who_need_it(cluster, hasp):
         assert cluster.owner(KEYS[0]) is not old
 
 
-def test_who_asked_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluster, hasp):
+def test_client_of_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluster, hasp):
     with hasp.connect() as client:
         old, elsewhere = fill(cluster, client)
         old.freeze()
@@ -144,7 +144,7 @@ def test_who_asked_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluste
             assert other.call("GET", KEYS[0]) in (b"$1\r\n1\r\n", b"$-1\r\n")
 
 
-def test_a_failover_is_seen_by_nobody_who_has_nothing_in_flight(cluster, hasp):
+def test_a_failover_is_not_seen_by_clients_with_nothing_in_flight(cluster, hasp):
     with hasp.connect() as client:
         for key in KEYS:
             client.call("SET", key, 1)

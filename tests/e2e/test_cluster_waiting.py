@@ -276,7 +276,7 @@ def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, clu
     until(lambda: not node.ask("EXISTS", "lock:1"), "it to be released")
 
 
-def test_who_comes_while_a_primary_is_dead_waits_where_the_replica_took_over(start_hasp, cluster):
+def test_a_wait_that_begins_at_a_dead_primary_is_at_the_replica_that_took_over(start_hasp, cluster):
     """That hasp could not listen to the dead one takes nothing of the client's time."""
     hasp = start(start_hasp, cluster, rule(lease="60s", wait="120s"))
     with hasp.connect() as one, hasp.connect() as late:

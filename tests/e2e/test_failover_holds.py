@@ -67,7 +67,7 @@ def test_lock_that_the_new_primary_does_not_have_is_logged_and_renewed_no_more(p
         place.switch()
         until(lambda: lost(hasp, key_of(take), GONE), "the loss to be logged")
         assert hasp.log.count("lock_lost") == 1
-        # It is no hold any more: whoever takes it next is left alone at the end of `one`.
+        # It is no hold any more: the next holder is left alone at the end of `one`.
         with hasp.connect() as other:
             assert other.call(*take) in TAKEN
             one.close()

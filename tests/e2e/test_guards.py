@@ -64,7 +64,7 @@ def test_reading_again_refreshes(start_hasp, plain):
 
 
 @BOTH
-def test_blind_write_waits_for_who_has_read(start_hasp, plain):
+def test_blind_write_waits_for_the_reader(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one, hasp.connect() as blind:
         assert one.call("GET", KEY) == NIL
@@ -77,7 +77,7 @@ def test_blind_write_waits_for_who_has_read(start_hasp, plain):
 
 
 @BOTH
-def test_newcomer_stays_behind_who_waits_when_a_lease_ended(start_hasp, plain):
+def test_newcomer_stays_behind_the_waiters_when_a_lease_ended(start_hasp, plain):
     hasp, elsewhere = (start_hasp(guard(wait="60s", **lease), **TRUSTED)
                        for lease in ({"lease": "60s"}, {}))
     with hasp.connect() as one, hasp.connect() as waiter, elsewhere.connect() as newcomer:
@@ -97,7 +97,7 @@ def test_newcomer_stays_behind_who_waits_when_a_lease_ended(start_hasp, plain):
 
 
 @BOTH
-def test_reply_to_who_has_to_wait_is_the_one_behind_the_guard(start_hasp, plain):
+def test_reply_to_a_read_that_waited_is_the_one_behind_the_guard(start_hasp, plain):
     """Whatever was answered before."""
     hasp = start_hasp(guard())
     plain.set(KEY, "x" * 1_000_000)
@@ -111,7 +111,7 @@ def test_reply_to_who_has_to_wait_is_the_one_behind_the_guard(start_hasp, plain)
 
 @BOTH
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("ZSCORE", KEY, "m")])
-def test_who_waits_too_long_is_told_so_and_nothing_is_run(start_hasp, plain, command):
+def test_wait_that_is_too_long_is_an_error_and_nothing_is_run(start_hasp, plain, command):
     hasp = start_hasp(guard(wait="50ms"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == NIL
@@ -162,7 +162,7 @@ def test_waiter_that_hangs_up_leaves_the_line(start_hasp, plain):
 
 
 @BOTH
-def test_error_of_the_command_keeps_the_guard_of_who_has_read(start_hasp, plain):
+def test_error_of_the_command_keeps_the_readers_guard(start_hasp, plain):
     hasp = start_hasp(guard())
     plain.set(KEY, "text")
     with hasp.connect() as one:
@@ -222,7 +222,7 @@ def test_keys_of_several_are_taken_together(start_hasp, plain):
 
 
 @BOTH
-def test_who_waits_for_several_gets_them_all(start_hasp, plain):
+def test_command_that_waits_for_several_guards_gets_them_all(start_hasp, plain):
     hasp = start_hasp(guard())
     with hasp.connect() as one, hasp.connect() as two, hasp.connect() as other:
         one.call("GET", "stock:1")
@@ -324,7 +324,7 @@ def test_rules_keys_are_not_guarded(start_hasp, plain):
         assert other.call("MSET", "stock:lock", 1, "stock:1", 1).startswith(b"-ERR hasp: ")
 
 
-def test_who_hangs_up_while_its_read_is_under_way_leaves_no_guard(start_hasp, plain, redis_server):
+def test_client_that_hangs_up_while_its_read_is_under_way_leaves_no_guard(start_hasp, plain, redis_server):
     hasp = start_hasp(guard(lease="60s"))
     with hasp.connect() as one:
         one.call("GET", "stock:2")
@@ -382,7 +382,7 @@ UNUSUAL = [
 
 @BOTH
 @pytest.mark.parametrize("command", UNUSUAL)
-def test_unusual_write_waits_for_who_has_read(start_hasp, plain, command):
+def test_unusual_write_waits_for_the_reader(start_hasp, plain, command):
     hasp = start_hasp(guard())
     with held(hasp) as one, hasp.connect() as blind:
         stands(plain, blind, *command)
@@ -450,7 +450,7 @@ def test_transaction_is_fenced_as_a_whole(start_hasp, plain):
 
 
 @BOTH
-def test_blind_transaction_waits_for_who_has_read(start_hasp, plain):
+def test_blind_transaction_waits_for_the_reader(start_hasp, plain):
     hasp = start_hasp(guard())
     with held(hasp) as one, hasp.connect() as blind:
         blind.send(b"".join(encode(*c) for c in [

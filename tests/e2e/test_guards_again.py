@@ -50,7 +50,7 @@ def test_guard_that_comes_when_nobody_waits_any_more_makes_nothing_good(start_ha
 
 
 @ANY
-def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, owner):
+def test_wait_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
     with named(hasp, "a") as one, named(hasp, "b") as other:
         assert one.call("GET", KEY) == NIL
@@ -60,7 +60,7 @@ def test_who_waits_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, o
 
 
 @SHARED
-def test_guard_that_is_handed_to_who_has_given_up_makes_nothing_good(start_hasp, plain, owner):
+def test_guard_that_is_handed_to_a_waiter_that_has_given_up_makes_nothing_good(start_hasp, plain, owner):
     """Twice: by the first one its owner reads, by the second one it has the guard again."""
     settings = guard(owner=owner, wait="60s", lease="60s")
     hasp, gone, other = (start_hasp(file, **TRUSTED) for file in (settings, settings, guard(wait="60s", lease="60s")))
@@ -178,7 +178,7 @@ def test_guard_is_released_by_a_command_that_waited_and_failed(start_hasp, plain
 
 
 @ANY
-def test_who_gave_up_waiting_for_a_second_key_keeps_no_guard(start_hasp, plain, owner):
+def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(start_hasp, plain, owner):
     hasp = start_hasp(guard(owner=owner, wait="50ms", lease="60s"))
     with named(hasp, "a") as one, named(hasp, "b") as other:
         assert other.call("GET", SECOND) == NIL

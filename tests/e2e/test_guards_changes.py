@@ -49,7 +49,7 @@ def test_owner_that_changes_does_not_make_the_read_forgotten(start_hasp, plain):
         assert one.call("SET", KEY, "one") == OK
 
 
-def test_who_waits_is_refused_when_a_rule_comes_in_between(start_hasp, plain):
+def test_waiter_is_refused_when_a_rule_comes_in_between(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s"))
     with held(hasp) as one, hasp.connect() as other:
         stands(plain, other, "MSET", KEY, 1, "lock:1", 1)
@@ -60,7 +60,7 @@ def test_who_waits_is_refused_when_a_rule_comes_in_between(start_hasp, plain):
 
 
 @pytest.mark.parametrize("command", [("GET", KEY), ("SET", KEY, 1), ("INCR", KEY), ("HGETALL", KEY)])
-def test_who_waits_goes_on_when_there_is_no_guard_any_more(start_hasp, plain, command):
+def test_waiter_goes_on_when_there_is_no_guard_any_more(start_hasp, plain, command):
     hasp = start_hasp(guard(lease="60s"))
     with held(hasp), hasp.connect() as other:
         other.call("HELLO", 3)
@@ -71,7 +71,7 @@ def test_who_waits_goes_on_when_there_is_no_guard_any_more(start_hasp, plain, co
         assert other.call("PING") == b"+PONG\r\n"
 
 
-def test_who_waits_stays_in_line_when_its_guard_changes(start_hasp, plain):
+def test_waiter_stays_in_line_when_its_guard_changes(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s"))
     with held(hasp) as one, hasp.connect() as other:
         stands(plain, other, "GETEX", KEY)
@@ -154,7 +154,7 @@ def test_name_that_comes_after_the_read_loses_nothing(start_hasp, plain):
     nothing_left(plain)
 
 
-def test_who_has_no_name_is_its_connection(start_hasp, plain):
+def test_owner_without_a_name_is_its_connection(start_hasp, plain):
     """What it has read its own hasp remembers, and Redis need not."""
     hasp = start_hasp(guard(owner="name"))
     with hasp.connect() as one, hasp.connect() as other:

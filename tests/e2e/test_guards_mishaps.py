@@ -28,7 +28,7 @@ def test_keys_beyond_what_is_remembered(start_hasp, plain):
         assert is_lost(one.call("SET", "stock:0", 1), "stock:0")
 
 
-def test_who_has_read_too_many_to_remember_is_told_once(start_hasp):
+def test_client_that_has_read_too_many_keys_to_remember_is_told_once(start_hasp):
     """Whether it had read what it writes now, is not known."""
     hasp = start_hasp(guard())
     with hasp.connect() as one:
@@ -150,7 +150,7 @@ def test_first_transaction_that_waits_stands_in_line_once(start_hasp, plain):
         nothing_left(plain)
 
 
-def test_who_waits_in_vain_releases_what_it_took_also_when_its_link_has_gone(start_hasp, plain):
+def test_wait_in_vain_releases_what_was_taken_also_when_the_link_has_gone(start_hasp, plain):
     hasp = start_hasp(guard(lease="60s", wait="300ms"), pooling="shared")
     # Until then there are private links, and their clients go with them.
     until(lambda: "upstream_up" in hasp.log, "links to be shared")

@@ -53,7 +53,7 @@ def partners(start_hasp, plain):
 
 @WHERE
 @OWNERS
-def test_who_hangs_up_releases_its_own_hold_and_nobody_elses(partners, plain, where, owner):
+def test_client_that_hangs_up_releases_its_own_hold_and_nobody_elses(partners, plain, where, owner):
     them = partners(where, owner, verbs(on_disconnect="release", **setting(owner)))
     one, other = them.join()
     take(one, *them.words)
@@ -66,7 +66,7 @@ def test_who_hangs_up_releases_its_own_hold_and_nobody_elses(partners, plain, wh
 
 
 @WHERE
-def test_who_hangs_up_releases_all_of_its_own_holds(partners, plain, where):
+def test_client_that_hangs_up_releases_all_of_its_own_holds(partners, plain, where):
     them = partners(where, "AS", verbs(on_disconnect="release"))
     one, other = them.join()
     for connection in (one, other, other, one, other):
@@ -80,7 +80,7 @@ def test_who_hangs_up_releases_all_of_its_own_holds(partners, plain, where):
 
 @WHERE
 @LAYOUTS
-def test_who_hangs_up_leaves_what_its_partner_has_taken_since(partners, plain, where, reentrant):
+def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since(partners, plain, where, reentrant):
     """To the client that hangs up it looks like its own lock."""
     them = partners(where, "AS", verbs(on_disconnect="release", reentrant=reentrant))
     one, other = them.join()
@@ -95,7 +95,7 @@ def test_who_hangs_up_leaves_what_its_partner_has_taken_since(partners, plain, w
 
 @WHERE
 @pytest.mark.parametrize("renewed", [False, True])
-def test_who_hangs_up_leaves_what_its_partner_has_refreshed(partners, plain, where, renewed):
+def test_client_that_hangs_up_leaves_what_its_partner_has_refreshed(partners, plain, where, renewed):
     them = partners(where, "AS", verbs(on_disconnect="release", reentrant="refresh"))
     one, other = them.join()
     for connection in (one, other):
@@ -110,7 +110,7 @@ def test_who_hangs_up_leaves_what_its_partner_has_refreshed(partners, plain, whe
 @WHERE
 @pytest.mark.parametrize("wait", ["0", "5s"])
 @pytest.mark.parametrize("owner", ["address", "name", "user"])
-def test_who_hangs_up_leaves_what_its_partner_has_taken_since_under_a_rule(partners, plain, where, owner, wait):
+def test_client_that_hangs_up_leaves_what_its_partner_has_taken_since_under_a_rule(partners, plain, where, owner, wait):
     them = partners(where, owner, rule(on_disconnect="release", owner=owner, wait=wait) + verbs())
     one, other = them.join()
     assert one.call("SETNX", LOCK, "v") == ONE
@@ -299,7 +299,7 @@ def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, giv
 
 @pytest.mark.parametrize("spoil", [lambda plain, key: plain.set(key, "x"), lambda plain, key: plain.rpush(key, "x")],
                          ids=["string", "list"])
-def test_queue_of_another_type_harms_nobody_who_takes_or_releases(start_hasp, plain, spoil):
+def test_queue_of_another_type_harms_no_client_that_takes_or_releases(start_hasp, plain, spoil):
     hasp = start_hasp(rule(wait="1s", on_disconnect="release") + verbs(on_disconnect="release")).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE and one.call("SETNX", LOCK, "v") == ONE
@@ -313,7 +313,7 @@ def test_queue_of_another_type_harms_nobody_who_takes_or_releases(start_hasp, pl
         assert other.call("LOCK", KEY, "WAIT", 1000) == FENCE and other.call("SETNX", LOCK, "v") == ONE
 
 
-def test_who_listens_to_everything_does_not_stand_in_for_a_hasp_that_was_killed(start_hasp, redis_server, plain):
+def test_subscriber_of_everything_does_not_stand_in_for_a_hasp_that_was_killed(start_hasp, redis_server, plain):
     hasp, dead = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, dead.connect() as gone, redis_server.connect() as monitor:
         assert monitor.call("PSUBSCRIBE", "*").startswith(b"*3\r\n")

@@ -53,7 +53,7 @@ def test_key_that_del_names_twice_is_released_once(start_hasp, plain):
         assert plain.get(LOCK) == "w" and plain.zcard(queue_of(LOCK)) == 1
 
 
-def test_late_del_of_who_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
+def test_late_del_of_a_client_that_lost_its_lock_leaves_the_next_holders(start_hasp, plain):
     """With owner = value: what this connection had stored is not there any more."""
     hasp = start_hasp(rule(lease=LEASE, owner="value"))
     with hasp.connect() as one, hasp.connect() as other:
@@ -217,7 +217,7 @@ def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, 
             other.close()
 
 
-def test_who_hangs_up_before_it_knows_its_place_is_not_searched_for(start_hasp, gates, plain):
+def test_client_that_hangs_up_before_it_knows_its_place_is_not_searched_for(start_hasp, gates, plain):
     hasp = start_hasp(verbs(), upstream=gates.address).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
@@ -233,7 +233,7 @@ def test_who_hangs_up_before_it_knows_its_place_is_not_searched_for(start_hasp, 
         assert calls(plain, "zrange") == before
 
 
-def test_who_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_hasp, gates, plain):
+def test_client_that_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_hasp, gates, plain):
     hasp = start_hasp(verbs(), upstream=gates.address).is_up()
     with hasp.connect() as one:
         subscribe(hasp, gates, plain)
@@ -247,7 +247,7 @@ def test_who_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_h
         until(lambda: not plain.exists(queue_of(KEY)), "it to leave the queue")
 
 
-def test_lock_that_is_handed_to_one_who_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
+def test_lock_that_is_handed_to_a_client_that_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
     """Before its time was over, and hasp does not hear of it until then."""
     hasp = start_hasp(verbs(), upstream=gates.address, **TRUSTED).is_up()
     away = start_hasp(verbs(), **TRUSTED)

@@ -105,7 +105,7 @@ def test_hasp_that_was_stopped_tells_of_no_lock_that_is_over(late, gates, terms)
 
 
 @LAYOUTS
-def test_who_may_wait_does_when_its_lock_is_over(late, plain, reentrant):
+def test_client_that_may_wait_does_when_its_lock_is_over(late, plain, reentrant):
     them = late(verbs(reentrant=reentrant))
     them.send(("LOCK", LOCK, "PX", 300, "WAIT", 60000))
     them.runs_out()
@@ -255,7 +255,7 @@ def test_guarded_transaction_is_no_exception(late, plain, before, in_time, owner
     assert plain.exists(LOCK)
 
 
-def test_lock_of_who_hangs_up_while_hasp_asks_whether_it_is_over_is_undone(late, plain):
+def test_lock_of_a_client_that_hangs_up_while_hasp_asks_whether_it_is_over_is_undone(late, plain):
     them = late(verbs())
     them.send(("LOCK", LOCK, "PX", 60000))
     until(lambda: plain.pttl(LOCK) < 53900, "more than a tenth of the lease to pass", timeout=15)

@@ -156,7 +156,7 @@ INTERCEPTED = [("SETNX", KEY, "v"), ("LOCK", "k"), ("GET", "guarded:1"), ("SET",
 @BOTH
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("command", INTERCEPTED)
-def test_who_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, command, again):
+def test_client_that_hangs_up_in_a_blocking_command_takes_nothing(pair, plain, command, again):
     one, _ = pair(rule() + VERBS + GUARD)
     if again:
         plain.rpush("list", "x")
@@ -204,7 +204,7 @@ def test_subscriber_is_refused_a_lock_as_by_redis(pair, plain):
 
 
 @BOTH
-def test_who_subscribes_right_behind_reset_is_a_subscriber(pair, plain):
+def test_subscribing_right_behind_reset_makes_a_subscriber(pair, plain):
     one, _ = pair(rule() + VERBS)
     one.send(encode("RESET") + encode("SUBSCRIBE", "news") + encode("SETNX", KEY, "v"))
     assert [one.read(), one.read()[:4]] == [b"+RESET\r\n", b"*3\r\n"]

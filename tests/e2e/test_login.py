@@ -120,7 +120,7 @@ def test_hasp_does_nothing_in_another_database_than_it_may_select(with_login):
         assert one.call("DEL", KEY) == ONE
 
 
-def test_who_never_logged_in_has_no_lock_undone_by_hasp(with_login):
+def test_client_that_never_logged_in_has_no_lock_undone_by_hasp(with_login):
     """Redis carries out nothing behind a QUIT; and the lock with that value is another's."""
     hasp, plain = with_login("password = secret", rules=rule(owner="value", on_disconnect="release"))
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
@@ -145,7 +145,7 @@ owner = {}
 @pytest.mark.parametrize("owner", ["address", "user", "name"])
 @pytest.mark.parametrize("silent", [(), (("CLIENT", "REPLY", "OFF"),)], ids=["answered", "unseen"])
 @pytest.mark.parametrize("command", [("GET", "stock:1"), ("SET", "stock:1", "3")], ids=lambda c: c[0])
-def test_who_never_logged_in_releases_no_guard(with_login, owner, silent, command):
+def test_client_that_never_logged_in_releases_no_guard(with_login, owner, silent, command):
     """It is nobody, though it comes from the same address."""
     hasp, plain = with_login("password = secret", rules=GUARD.format(owner) + rule(on_disconnect="release"))
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
@@ -163,7 +163,7 @@ def test_who_never_logged_in_releases_no_guard(with_login, owner, silent, comman
 
 
 @pytest.mark.parametrize("silent", [(), (("CLIENT", "REPLY", "OFF"),)], ids=["answered", "unseen"])
-def test_who_may_not_read_a_key_releases_no_guard_of_its_address(with_login, silent):
+def test_client_that_may_not_read_a_key_releases_no_guard_of_its_address(with_login, silent):
     hasp, plain = with_login("password = secret", rules=GUARD.format("address") + rule(on_disconnect="release"))
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")
     plain.execute_command("ACL", "SETUSER", "weak", "on", ">p", "~other", "&*", "+@all")

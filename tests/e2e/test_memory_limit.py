@@ -248,7 +248,7 @@ def test_memory_is_given_back(start_hasp, sections):
 
 
 @UNLESS_SANITIZED
-def test_when_memory_runs_out_who_takes_most_is_closed(start_hasp, crowd):
+def test_when_memory_runs_out_the_client_that_takes_most_is_closed(start_hasp, crowd):
     """Whatever the limit says."""
     hasp = start_hasp(rule(pattern="lock:*"))
     with hasp.connect() as other:

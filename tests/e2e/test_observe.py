@@ -79,7 +79,7 @@ def test_clients_are_called_by_their_names(three):
     assert event["by"].endswith(" shop-1") and event["overwritten"].endswith(" shop-2")
 
 
-def test_who_reads_again_loses_nothing(three):
+def test_client_that_reads_again_loses_nothing(three):
     hasp, one, other, _ = three(guard())
     one.call("GET", KEY)
     other.call("SET", KEY, 1)
@@ -228,7 +228,7 @@ def test_observed_reply_is_not_mistaken_for_that_of_a_command_behind_it(three, p
     assert observed(hasp, "guard=stock")["writes"] == 100
 
 
-def test_who_stands_in_line_gets_on_when_its_rule_only_observes_from_now_on(three, plain):
+def test_waiter_gets_on_when_its_rule_only_observes_from_now_on(three, plain):
     hasp, one, other, _ = three(rule(mode="enforce", wait="30s"))
     assert one.call("SETNX", LOCK, 1) == ONE
     other.send(encode("SETNX", LOCK, 2) + encode("GET", LOCK))
@@ -242,7 +242,7 @@ def test_who_stands_in_line_gets_on_when_its_rule_only_observes_from_now_on(thre
     assert other.read() == b"$1\r\n2\r\n"
 
 
-def test_who_hangs_up_has_read_for_nothing(three):
+def test_client_that_hangs_up_has_read_for_nothing(three):
     hasp, one, other, third = three(guard())
     one.call("GET", KEY)
     other.call("GET", KEY)
@@ -424,7 +424,7 @@ def test_bitfield_that_only_gets_is_no_change(three):
     assert observed(hasp, "lock=mutex")["changed_by_others"] == 1
 
 
-def test_owner_value_counts_only_who_once_had_it(three, plain):
+def test_owner_value_counts_only_clients_that_once_had_it(three, plain):
     hasp, one, other, third = three(rule(owner="value"))
     one.call("SET", LOCK, "a", "NX", "PX", 20)
     until(lambda: not plain.exists(LOCK), "the lock to expire")

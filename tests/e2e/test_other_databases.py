@@ -50,7 +50,7 @@ def test_a_copy_is_checked_in_the_database_that_it_names(start_hasp, plain, ther
         for names_it in ([], ["DB", 0], ["DB", 1, "DB", 0]):
             assert other.call("COPY", "a", "lock:a", "REPLACE", *names_it).startswith(b"-LOCKED ")
             assert other.call("COPY", "a", "stock:1", "REPLACE", *names_it).startswith(b"-LOCKED ")
-        # Its source is read only, whoever has it.
+        # Its source is only read, so that it does not matter which client has it.
         assert other.call("COPY", "lock:a", "b", "DB", 1) == ONE
         assert other.call("SELECT", 1) == OK
         assert other.call("COPY", "b", "lock:a", "DB", 1) == ONE

@@ -83,7 +83,7 @@ def test_owner_name_ends_with_reset(pair, plain):
     assert owner_of(plain).startswith("connection:")
 
 
-def test_owner_user_is_who_logged_in(pair, plain):
+def test_owner_user_is_the_user_that_logged_in(pair, plain):
     plain.execute_command("ACL", "SETUSER", "alice", "on", ">pa", "~*", "&*", "+@all")
     one, other = pair(rule(owner="user"))
     assert one.call("AUTH", "alice", "pa") == OK
@@ -95,7 +95,7 @@ def test_owner_user_is_who_logged_in(pair, plain):
     assert other.call("DEL", KEY) == ONE
 
 
-def test_owner_user_is_default_for_who_did_not_log_in(pair, plain):
+def test_owner_user_is_default_without_a_login(pair, plain):
     one, other = pair(rule(owner="user"))
     one.call("SETNX", KEY, "v")
     assert owner_of(plain) == "user:default"
@@ -103,7 +103,7 @@ def test_owner_user_is_default_for_who_did_not_log_in(pair, plain):
 
 
 @pytest.mark.parametrize("option", [b"auth\0", b"AUTH\0x"])
-def test_owner_user_is_who_logged_in_by_an_option_that_ends_at_a_nul(pair, plain, option):
+def test_owner_user_is_the_user_that_logged_in_by_an_option_that_ends_at_a_nul(pair, plain, option):
     """Redis reads its options as strings of C."""
     plain.execute_command("ACL", "SETUSER", "alice", "on", ">pa", "~*", "&*", "+@all")
     one, _ = pair(rule(owner="user"))

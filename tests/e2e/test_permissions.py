@@ -89,7 +89,7 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
 
 
 @pytest.mark.parametrize("owner", ["connection", "name"])
-def test_who_reads_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
+def test_reader_of_guarded_keys_is_refused_nothing(start_hasp, plain, owner):
     hasp = start_hasp(RULES.format(reentrant="no", owner=owner))
     key, queue = "stock:1", "hasp:queue:hasp:guard:{stock:1}:"
     with hasp.connect() as one, hasp.connect() as other:

@@ -165,7 +165,7 @@ def test_half_a_request_delays_nobody(start_hasp, part):
         assert stalls.at_end()
 
 
-def test_replies_to_who_left_reach_nobody(start_hasp, redis_server):
+def test_replies_to_a_client_that_left_reach_nobody(start_hasp, redis_server):
     hasp = start_hasp()
     with served(hasp) as other:
         leavers = [served(hasp) for _ in range(10)]
@@ -181,7 +181,7 @@ def test_replies_to_who_left_reach_nobody(start_hasp, redis_server):
         assert other.call("ECHO", "last") == bulk("last")
 
 
-def test_lock_in_flight_of_who_left_is_released(start_hasp, redis_server, plain):
+def test_lock_in_flight_of_a_client_that_left_is_released(start_hasp, redis_server, plain):
     hasp = start_hasp("[lock l]\npattern = lock:*\non_disconnect = release")
     with served(hasp) as other, served(hasp) as leaver:
         with Stopped(redis_server):
@@ -208,7 +208,7 @@ def fill(hasp, conn, data):
     conn.sock.settimeout(5)
 
 
-def test_who_waits_for_a_full_link_goes_on_when_it_broke(start_hasp, redis_server, tmp_path):
+def test_client_that_waits_for_a_full_link_goes_on_when_it_broke(start_hasp, redis_server, tmp_path):
     hasp = start_hasp(listen=f"unix:{tmp_path}/s")
     with served(hasp) as fills, served(hasp) as helps, served(hasp) as waits:
         redis_server.freeze()
@@ -272,7 +272,7 @@ def test_clients_of_one_login_share_and_others_do_not(start_hasp, plain):
         conn.close()
 
 
-def test_user_without_a_password_stays_who_it_is(start_hasp, plain):
+def test_user_without_a_password_stays_the_user_it_is(start_hasp, plain):
     hasp = start_hasp()
     plain.execute_command("ACL", "SETUSER", "guest", "on", "nopass", "~guest:*", "+@all")
     with served(hasp) as conn:
@@ -304,7 +304,7 @@ def test_name_is_replayed_although_client_is_forbidden(start_hasp, plain):
         assert {c["name"] for c in links(plain, of="alice")} == {"app"}
 
 
-def test_who_has_not_logged_in_shares_with_nobody(start_hasp, redis_server, plain):
+def test_client_that_has_not_logged_in_shares_with_nobody(start_hasp, redis_server, plain):
     plain.config_set("requirepass", "secret")
     hasp = start_hasp()
     hasp.config_file.write_text(hasp.config_file.read_text().replace(
@@ -412,7 +412,7 @@ def test_wait_speaks_of_what_was_written_over_a_shared_link(start_hasp, redis_se
 # --- broken links ------------------------------------------------------------------
 
 
-def test_only_who_waits_for_a_reply_is_closed_with_the_link(start_hasp, redis_server):
+def test_only_clients_that_wait_for_a_reply_are_closed_with_the_link(start_hasp, redis_server):
     hasp = start_hasp("[lock l]\npattern = lock:*")
     with served(hasp) as rests, served(hasp) as asks, \
             served(hasp) as locks:

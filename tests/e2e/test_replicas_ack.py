@@ -74,7 +74,7 @@ def test_replicas_beyond_those_are_not_waited_for(start, replicas, take):
 
 @pytest.mark.parametrize("take, refused", [(("LOCK", KEY), NIL), (("SETNX", LOCK, "v"), ZERO),
                                            (("SET", LOCK, "v", "NX"), NIL)], ids=str)
-def test_who_has_no_lock_is_told_without_them(start, replicas, plain, take, refused):
+def test_refusal_of_a_lock_does_not_ask_the_replicas(start, replicas, plain, take, refused):
     hasp = start(rule() + verbs(), "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
     with start().connect() as other, hasp.connect() as one, replicas[0].frozen():
         assert other.call(*take) in TAKEN
@@ -84,7 +84,7 @@ def test_who_has_no_lock_is_told_without_them(start, replicas, plain, take, refu
 
 @pytest.mark.parametrize("take", TAKES[1:4], ids=str)
 def test_lock_that_is_handed_over_is_on_replicas_too(start, replicas, plain, take):
-    """It was written by the connection of whoever released it."""
+    """It was written by the connection that released it."""
     hasp, away = start(None, "replicas_ack = 1", "replicas_ack_timeout = 200ms"), start()
     with away.connect() as holder, hasp.connect() as one, hasp.connect() as two:
         assert holder.call(*take) in TAKEN
@@ -123,7 +123,7 @@ def test_rules_and_verbs_may_have_their_own_number(start, replicas, plain, rules
             assert (calls(plain, "wait") > before) == expected
 
 
-def test_one_wait_serves_all_who_took_locks_meanwhile(start, replicas, plain):
+def test_one_wait_serves_all_clients_that_took_locks_meanwhile(start, replicas, plain):
     hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
     with contextlib.ExitStack() as clients:
         ones, before = [clients.enter_context(hasp.connect()) for _ in range(50)], calls(plain, "wait")
@@ -139,7 +139,7 @@ def test_one_wait_serves_all_who_took_locks_meanwhile(start, replicas, plain):
     assert calls(plain, "wait") == before + 2
 
 
-def test_lock_of_who_hangs_up_while_replicas_are_asked_is_undone(start, replicas, plain):
+def test_lock_of_a_client_that_hangs_up_while_replicas_are_asked_is_undone(start, replicas, plain):
     hasp = start(rule(on_disconnect="release") + verbs(on_disconnect="release"), "replicas_ack = 2",
                  f"replicas_ack_timeout = {LONG}")
     with replicas[0].frozen():

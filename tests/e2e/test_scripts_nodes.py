@@ -62,7 +62,7 @@ def test_a_worker_that_does_not_come_is_forgotten_with_all_its_waiters(world, wo
 
 
 @kinds
-def test_who_has_waited_long_enough_is_not_awaited(world, workers, kind):
+def test_waiter_that_has_waited_long_enough_is_not_waited_for(world, workers, kind):
     ask(world, kind, ME)
     ask(world, kind, OTHERS[0], ticket=f"{AWAY}-0", wait=1)
     place = place_in(ask(world, kind, OTHERS[1], ticket=f"{WORKER}-1"))

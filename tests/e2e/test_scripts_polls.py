@@ -61,7 +61,7 @@ def test_a_grant_that_was_heard_of_late_begins_its_lease_again(world, workers, k
 
 
 @kinds
-def test_who_lost_the_lock_again_is_told_that_it_is_gone(world, workers, kind):
+def test_waiter_that_lost_the_lock_again_is_told_that_it_is_gone(world, workers, kind):
     ask(world, kind, ME)
     place = place_in(ask(world, kind, OTHER, ticket=f"{WORKER}-1"))
     give_back(world, kind, ME)
@@ -77,7 +77,7 @@ def test_who_lost_the_lock_again_is_told_that_it_is_gone(world, workers, kind):
 @kinds
 @pytest.mark.parametrize("what", ["undo", "tell"])
 @pytest.mark.parametrize("known", [True, False])
-def test_who_leaves_the_queue_is_not_called_in(world, workers, kind, what, known):
+def test_waiter_that_leaves_the_queue_is_not_called_in(world, workers, kind, what, known):
     ask(world, kind, ME)
     place = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
     ask(world, kind, OTHERS[1], ticket=f"{WORKER}-11")  # not mistaken for the other one
@@ -90,7 +90,7 @@ def test_who_leaves_the_queue_is_not_called_in(world, workers, kind, what, known
 
 
 @kinds
-def test_who_was_let_in_gives_it_back_when_it_leaves(world, workers, kind):
+def test_waiter_that_was_let_in_releases_the_lock_when_it_leaves(world, workers, kind):
     ask(world, kind, ME)
     place = place_in(ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1"))
     ask(world, kind, OTHERS[1], ticket=f"{WORKER}-2")
@@ -168,7 +168,7 @@ def test_a_lock_that_redis_has_no_room_for_stays_free_and_the_queue_whole(world,
 
 @kinds
 @pytest.mark.parametrize("may_not", ["-publish", "resetchannels"])
-def test_whose_user_may_not_publish_leaves_the_lock_free_for_hasps_look(world, server, workers,
+def test_user_that_may_not_publish_leaves_the_lock_free_for_hasps_probe(world, server, workers,
                                                                         kind, may_not):
     world.db.execute_command("ACL", "SETUSER", "mute", "reset", "on", "nopass", "~*", "&*",
                              "+@all", may_not)
@@ -216,7 +216,7 @@ def test_any_value_is_handed_off(world, workers, value):
         assert_nothing_left(world)
 
 
-def test_info_counts_who_waits(world):
+def test_info_counts_the_waiters(world):
     ask(world, "h", ME)
     for token in OTHERS:
         ask(world, "h", token)

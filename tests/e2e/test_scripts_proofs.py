@@ -101,7 +101,7 @@ def test_an_entry_keeps_its_place_and_its_time_when_it_is_woken(world, workers, 
 
 
 @kinds
-def test_who_leaves_hands_off_what_was_kept_free_for_it(world, workers, kind):
+def test_waiter_that_leaves_hands_off_what_was_kept_free_for_it(world, workers, kind):
     ask(world, kind, ME)
     place = place_in(ask(world, kind, OTHER, ticket=f"{WORKER}-7"))
     ask(world, kind, OTHERS[0], ticket=f"{WORKER}-8")

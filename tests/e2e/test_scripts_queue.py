@@ -11,7 +11,7 @@ from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, at, owne
 
 
 @kinds
-def test_who_finds_the_lock_taken_stands_in_line(world, kind):
+def test_client_that_finds_the_lock_taken_stands_in_line(world, kind):
     ask(world, kind, ME, ticket=f"{WORKER}-1")
     assert_holder(world, kind, ME)
     assert_record(world, kind, ME, f"{WORKER}-1")
@@ -30,7 +30,7 @@ def test_who_finds_the_lock_taken_stands_in_line(world, kind):
 
 
 @kinds
-def test_who_does_not_wait_is_refused_and_stands_nowhere(world, kind):
+def test_client_that_does_not_wait_is_refused_and_stands_nowhere(world, kind):
     ask(world, kind, ME)
     before = world.dump()
     assert ask(world, kind, OTHER, wait=0) is None
@@ -94,7 +94,7 @@ def test_a_counted_lock_lets_in_all_of_one_owner_that_wait_together(world, worke
     assert workers.told() == [(f"{WORKER}-2", str(world.fence()))]
 
 
-def test_of_one_owner_who_wait_together_only_those_count_who_are_there(world, workers):
+def test_of_one_owners_waiters_only_those_count_that_are_there(world, workers):
     ask(world, "h", ME)
     for n, worker in enumerate([DEAF, WORKER, DEAF, SECOND, "00000000000000de"]):
         ask(world, "h", OTHER, ticket=f"{worker}-{n}", lease=7000 if worker in (WORKER, SECOND) else 100)
@@ -118,7 +118,7 @@ def test_a_lock_that_does_not_count_lets_in_one_at_a_time(world, workers, kind):
 
 
 @kinds
-def test_who_is_past_its_deadline_is_passed_over(world, workers, kind):
+def test_waiter_that_is_past_its_deadline_is_passed_over(world, workers, kind):
     ask(world, kind, ME)
     late = ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1", wait=1)
     ask(world, kind, OTHERS[1], ticket=f"{WORKER}-2")
@@ -151,7 +151,7 @@ def test_a_worker_that_is_gone_is_passed_over_and_forgotten(world, workers, kind
 
 
 @kinds
-def test_who_listens_to_everything_is_no_worker(world, workers, kind):
+def test_subscriber_of_everything_is_no_worker(world, workers, kind):
     """PUBLISH counts patterns, too."""
     with Connection(world.server.unix) as monitor:
         monitor.call("PSUBSCRIBE", "*")
@@ -163,7 +163,7 @@ def test_who_listens_to_everything_is_no_worker(world, workers, kind):
 
 
 @kinds
-def test_who_has_lost_its_place_gets_it_back(world, kind):
+def test_waiter_that_has_lost_its_place_gets_it_back(world, kind):
     """It was forgotten because its worker did not listen for a moment."""
     ask(world, kind, ME)
     places = [place_in(ask(world, kind, token, ticket=f"{WORKER}-{n}"))
@@ -197,7 +197,7 @@ def test_a_queue_lasts_as_long_as_anybody_waits(world, kind):
 
 
 @kinds
-def test_a_newcomer_does_not_overtake_who_waits(world, workers, kind):
+def test_a_newcomer_does_not_overtake_the_waiters(world, workers, kind):
     """The lock is free, and nobody has looked yet."""
     ask(world, kind, ME)
     ask(world, kind, OTHERS[0], ticket=f"{WORKER}-1")
@@ -260,7 +260,7 @@ def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
 @states
 @owners
 @resps
-def test_a_rule_with_wait_answers_as_redis_to_who_does_not(world, form, state, owner, resp):
+def test_a_rule_with_wait_answers_as_redis_where_nobody_may_wait(world, form, state, owner, resp):
     """In a transaction, say."""
     make, ttl = TAKES[form]
     argv = make()
@@ -296,7 +296,7 @@ def test_a_lease_given_as_a_date_ends_then(world, workers, kind, form):
 
 
 @pytest.mark.parametrize("kind", "rv")
-def test_who_waits_past_the_end_of_its_lease_gets_nothing(world, workers, kind):
+def test_waiter_that_waits_past_the_end_of_its_lease_gets_nothing(world, workers, kind):
     ask(world, kind, ME)
     ask(world, kind, OTHERS[0], argv=["SET", KEY, "late", "NX", "PXAT", 1000],
         ticket=f"{WORKER}-1")
@@ -307,7 +307,7 @@ def test_who_waits_past_the_end_of_its_lease_gets_nothing(world, workers, kind):
 
 
 @pytest.mark.parametrize("kind", "rv")
-def test_max_lease_caps_who_had_to_wait(world, workers, kind):
+def test_max_lease_caps_the_lease_of_a_waiter(world, workers, kind):
     ask(world, kind, ME)
     for n, expiry in enumerate((["EXAT", at(900)], ["PX", 900000], [])):
         argv = ["SET", KEY, value_of(OTHERS[n]), "NX", *expiry]

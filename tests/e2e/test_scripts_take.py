@@ -209,7 +209,7 @@ def test_try_that_counted_to_one_is_undone_though_others_have_counted_on(world):
 
 
 @owners
-def test_late_undo_leaves_the_lock_to_who_has_taken_it_since(world, owner):
+def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
     """Also one of the same owner, and of the same value."""
     world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-1")
     world.run("DEL", KEY, owner=owner, token="v" if owner == "value" else ME)

@@ -230,7 +230,7 @@ def someone():
     return "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 
 
-def test_user_is_who_hasp_becomes(start_hasp, redis_server, tmp_path):
+def test_hasp_becomes_the_user_of_the_file(start_hasp, redis_server, tmp_path):
     user = pwd.getpwnam(someone())
     let_others_in(tmp_path)
     let_others_in(redis_server.dir)

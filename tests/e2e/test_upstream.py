@@ -282,7 +282,7 @@ def test_lock_whose_reply_is_cut_is_not_taken(start_hasp, fake, partial):
 
 
 @private
-def test_redis_restarted_between_commands_closes_who_had_a_link(start_hasp, redis_server):
+def test_redis_restarted_between_commands_closes_clients_with_a_link(start_hasp, redis_server):
     hasp = start_hasp(LOCKS)
     with hasp.connect() as one, hasp.connect() as idle:
         assert one.call("SETNX", "lock:1", "v") == b":1\r\n"

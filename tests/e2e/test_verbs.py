@@ -75,7 +75,7 @@ def test_extend_is_the_owners(pair, plain):
     assert plain.pttl("k") > 80000
 
 
-def test_info_tells_who_holds(pair):
+def test_info_tells_the_holder(pair):
     one, other = pair(VERBS)
     fence = one.call("LOCK", "k", "PX", 60000, "AS", "worker-7")
     told = fields(other.call("LOCK.INFO", "k"))
@@ -126,7 +126,7 @@ def test_rules_lock_is_not_the_verbs(pair, plain, reentrant, owner, command):
 @pytest.mark.parametrize("owner, name", [
     ("connection", b"connection:"), ("address", b"address:127.0.0.1"), ("name", b"name:one"),
     ("user", b"user:default"), ("value", b"v w")])
-def test_info_tells_who_has_a_rules_lock(pair, owner, name):
+def test_info_tells_the_holder_of_a_rules_lock(pair, owner, name):
     one, other = pair(VERBS + rule(owner=owner, wait="50ms"))
     assert one.call("CLIENT", "SETNAME", "one") == OK
     assert one.call("SET", "lock:1", "v w", "NX", "PX", 60000) == OK
@@ -144,7 +144,7 @@ def test_info_tells_no_owner_of_a_rules_lock_that_is_nobodys(pair, plain):
     assert b"$5\r\nowner\r\n_\r\n" in one.call("LOCK.INFO", "lock:1")
 
 
-def test_info_tells_who_has_a_guard(pair, plain):
+def test_info_tells_the_holder_of_a_guard(pair, plain):
     one, other = pair(VERBS + section("guard g", {"pattern": "g:*", "acquire_on": "GET"}))
     assert one.call("GET", "g:1") == NIL
     told = fields(other.call("LOCK.INFO", "g:1"))

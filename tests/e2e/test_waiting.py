@@ -130,7 +130,7 @@ def test_first_come_first_served_under_a_rule_by_two_hasps(start_hasp, plain):
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 5000)])
-def test_newcomer_does_not_overtake_who_waits(start_hasp, plain, take):
+def test_newcomer_does_not_overtake_the_waiters(start_hasp, plain, take):
     """The lock is free, but its queue is not empty: nobody but the newcomer knows by now."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:

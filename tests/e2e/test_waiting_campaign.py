@@ -157,25 +157,25 @@ def overtake(checker):
     granted(checker, "b", 0.2, 0.5, released=0.6, fence=1, wait=1.0)
 
 
-def test_who_came_later_and_got_it_first_has_overtaken(checker):
+def test_waiter_that_came_later_and_got_it_first_has_overtaken(checker):
     overtake(checker)
     assert kinds(checker) == ["overtaken"]
 
 
-def test_who_waited_in_vain_was_overtaken(checker):
+def test_waiter_that_waited_in_vain_was_overtaken(checker):
     ended(checker, "a", 0.0, 1.0, queued=0.1)
     granted(checker, "b", 0.2, 0.5, released=0.9)
     assert kinds(checker) == ["overtaken"]
 
 
 @pytest.mark.parametrize("outcome", [GONE, LOST])
-def test_who_left_before_was_not_overtaken(checker, outcome):
+def test_waiter_that_left_before_was_not_overtaken(checker, outcome):
     ended(checker, "a", 0.0, 0.4, outcome, queued=0.1)
     granted(checker, "b", 0.2, 0.5, released=0.9)
     assert "overtaken" not in kinds(checker)
 
 
-def test_who_may_not_have_been_in_the_queue_was_not_overtaken(checker):
+def test_waiter_that_may_not_have_been_in_the_queue_was_not_overtaken(checker):
     granted(checker, "a", 0.0, 0.9, released=0.95, fence=2, wait=1.0, queued=0.3)
     granted(checker, "b", 0.2, 0.5, released=0.6, fence=1, wait=1.0)
     assert kinds(checker) == []
@@ -291,7 +291,7 @@ def test_hold_of_a_hasp_that_was_killed_lives_as_long_as_its_owner_locks_again(c
     assert [fault for fault in checker.check() if fault.startswith(f"idle: k: free {free}")]
 
 
-def test_who_leaves_before_it_stood_in_line_may_leave_with_the_lock(checker):
+def test_client_that_leaves_before_it_stood_in_line_may_leave_with_the_lock(checker):
     """hasp reads what was sent when it goes on, lets it in, and then sees that nobody is there."""
     ended(checker, "a", 0.2, 0.3, GONE)
     ended(checker, "b", 0.4, 3.4, wait=3.0, queued=0.5)
@@ -299,13 +299,13 @@ def test_who_leaves_before_it_stood_in_line_may_leave_with_the_lock(checker):
     assert kinds(checker) == []
 
 
-def test_who_leaves_the_line_leaves_nothing(checker):
+def test_client_that_leaves_the_line_leaves_nothing(checker):
     ended(checker, "a", 0.2, 0.35, GONE, queued=0.3)
     ended(checker, "b", 0.4, 3.4, wait=3.0, queued=0.5)
     assert kinds(checker) == ["idle"]
 
 
-def test_hold_of_who_left_with_it_lives_as_long_as_its_owner_locks_again(checker):
+def test_hold_of_a_client_that_left_with_it_lives_as_long_as_its_owner_locks_again(checker):
     share(checker, True, True, True)
     t = ended(checker, "left", 0.3, 0.4, GONE)
     t.owner, t.again = "crowd", True

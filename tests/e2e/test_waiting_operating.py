@@ -24,7 +24,7 @@ def pooling():
 # --- what Redis allows -----------------------------------------------------------
 
 
-def test_user_that_may_not_publish_releases_to_whom_hasp_then_finds(start_hasp, plain):
+def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(start_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "app", "on", "nopass", "~*", "resetchannels", "+@all")
     hasp = start_hasp(rule() + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
@@ -80,7 +80,7 @@ def test_hasp_subscribes_as_its_user(start_hasp, protected):
         assert soon(other) == FENCE
 
 
-def test_subscription_that_redis_refuses_is_an_error_to_who_would_wait(start_hasp, protected):
+def test_subscription_that_redis_refuses_is_an_error_to_clients_that_would_wait(start_hasp, protected):
     hasp = start_hasp(rule() + VERBS, upstream=upstream(protected))
     with logged_in(hasp) as one:
         error = b"-ERR hasp: cannot wait for a lock: NOAUTH "

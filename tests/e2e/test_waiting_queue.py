@@ -47,7 +47,7 @@ def test_waiters_keep_their_order_through(start_hasp, plain, blow):
             other.close()
 
 
-def test_queue_outlives_who_waits_longest_and_not_much_more(start_hasp, plain):
+def test_queue_outlives_its_longest_wait_and_not_much_more(start_hasp, plain):
     """Of a hasp that was killed it would stay for ever."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
@@ -123,7 +123,7 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
 @BOTH
 @pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
-def test_who_was_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
+def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
         start_hasp, redis_server, plain, take, give):
     """The lock is free and its queue empty, as far as Redis knows, and hasp is the one to know
     better. The newcomer asks while hasp is deaf."""

@@ -111,7 +111,7 @@ VERB_RELEASES = [(("DEL", KEY), ONE), (("UNLINK", "x", KEY), ONE), (("GETDEL", K
 @BOTH
 @pytest.mark.parametrize("release, reply", VERB_RELEASES, ids=lambda value: value[0] if isinstance(value, tuple) else "")
 @pytest.mark.parametrize("multi", [False, True])
-def test_release_without_a_rule_wakes_who_waits_by_verb(start_hasp, plain, release, reply, multi):
+def test_release_without_a_rule_wakes_the_waiter_of_a_verb(start_hasp, plain, release, reply, multi):
     hasp = start_hasp(verbs(reentrant="no"))
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
@@ -127,7 +127,7 @@ def test_release_without_a_rule_wakes_who_waits_by_verb(start_hasp, plain, relea
         assert reply is None or answer == (b"*1\r\n" + reply if multi else reply)
 
 
-def test_release_without_a_rule_wakes_who_waits_at_another_worker(start_hasp, plain):
+def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, plain):
     hasp = start_hasp(verbs(reentrant="no"), workers=2)
     ones = [hasp.connect() for _ in range(8)]  # at either worker
     with hasp.connect() as other:
@@ -141,7 +141,7 @@ def test_release_without_a_rule_wakes_who_waits_at_another_worker(start_hasp, pl
         one.close()
 
 
-def test_redissons_message_wakes_who_waits_by_verb(start_hasp, plain):
+def test_redissons_message_wakes_the_waiter_of_a_verb(start_hasp, plain):
     """Its clients release past hasp and say so."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one:

@@ -141,7 +141,7 @@ def test_transaction_waits_for_nobody(start_hasp, plain, take, failed):
         assert not plain.exists(queue_of(take[1]))
 
 
-def test_who_reads_no_replies_does_not_wait(start_hasp, plain):
+def test_client_that_reads_no_replies_does_not_wait(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)

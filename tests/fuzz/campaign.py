@@ -300,7 +300,7 @@ class Chaos:
 
 def subscribed(clients, listens):
     """The ids of those in the answer of CLIENT LIST that listen to a channel, or do not; but for
-    whoever asks."""
+    the client that asks."""
     ids = []
     for line in clients.splitlines():
         fields = dict(field.split(b"=", 1) for field in line.split(b" "))

@@ -110,7 +110,7 @@ static void what_does_not_fit_puts_it_over_its_limit(void **state)
 }
 
 /* Or others would be closed for what nobody wants any more. */
-static void what_was_wanted_goes_with_who_wanted_it(void **state)
+static void what_was_wanted_goes_with_the_one_that_wanted_it(void **state)
 {
 	struct account_share greedy, other;
 	struct account a;
@@ -136,7 +136,7 @@ int main(void)
 		cmocka_unit_test(the_largest_is_found_within_a_quarter),
 		cmocka_unit_test(of_equals_the_first_is_the_largest),
 		cmocka_unit_test(what_does_not_fit_puts_it_over_its_limit),
-		cmocka_unit_test(what_was_wanted_goes_with_who_wanted_it),
+		cmocka_unit_test(what_was_wanted_goes_with_the_one_that_wanted_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -187,7 +187,7 @@ static void test_no_two_keys_share_a_name(void **state)
 	buf_release(&out);
 }
 
-/* Whoever knows only the guard's name, knows its queue's. */
+/* The queue's name can be made of the guard's alone. */
 static void test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar(void **state)
 {
 	struct buf name = BUF_INIT, expected = BUF_INIT;

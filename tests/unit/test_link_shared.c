@@ -64,7 +64,7 @@ static void reply_that_is_hushed_is_swallowed(void **state)
 	}
 }
 
-static void replies_to_who_has_left_are_swallowed(void **state)
+static void replies_to_a_user_that_has_left_are_swallowed(void **state)
 {
 	static const char stream[] = "+a1\r\n+b1\r\n$2\r\nb2\r\n-ERR b3\r\n+c1\r\n+a2\r\n";
 	struct link_fixture *f = *state;
@@ -379,7 +379,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(each_user_gets_the_replies_to_its_own_requests),
 		TEST(reply_that_is_hushed_is_swallowed),
-		TEST(replies_to_who_has_left_are_swallowed),
+		TEST(replies_to_a_user_that_has_left_are_swallowed),
 		TEST(who_leaves_takes_all_of_its_own_and_no_other_s),
 		TEST(who_leaves_in_the_middle_of_a_reply_hears_no_more_of_it),
 		TEST_SHARED(a_user_can_leave_in_its_callback),

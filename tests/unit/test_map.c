@@ -131,7 +131,7 @@ static void what_was_removed_is_not_found_and_the_rest_is(void **state)
 	free(entries);
 }
 
-/* However many entries there are: else whoever puts the last one would wait for all. */
+/* However many entries there are: else the last one would take as long as moving all. */
 static void a_large_table_grows_a_few_entries_at_a_time(void **state)
 {
 	struct entry *entries = calloc(MANY, sizeof(*entries));

@@ -122,7 +122,7 @@ static void a_try_that_was_not_answered_is_undone_by_its_ticket(void **state)
 	assert_int_equal(fake_jobs_count("dequeue"), 1);
 }
 
-/* Whoever else has the same token, or stores the same value. */
+/* Also if another client has the same token, or stores the same value. */
 static void by_its_ticket_a_try_of_any_owner_is_undone(void **state)
 {
 	struct hold_fixture *f = *state;

@@ -387,7 +387,7 @@ static void it_is_asked_again_before_another_client_shares_a_link(void **state)
 	assert_int_equal(f->ndown, 0);
 }
 
-static void a_login_that_was_refused_is_tried_again_only_for_who_is_eager(void **state)
+static void a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter(void **state)
 {
 	static const struct link_login alice = { .proto = 2, .user = "alice", .password = "p" };
 	struct fixture *f = *state;
@@ -444,7 +444,7 @@ int main(void)
 		TEST(a_link_shows_that_redis_takes_clients_without_a_login),
 		TEST(a_link_shows_that_redis_does_not),
 		TEST(it_is_asked_again_before_another_client_shares_a_link),
-		TEST(a_login_that_was_refused_is_tried_again_only_for_who_is_eager),
+		TEST(a_login_that_was_refused_is_tried_again_only_for_an_eager_waiter),
 		TEST(who_is_alone_on_a_link_may_keep_it),
 	};
 

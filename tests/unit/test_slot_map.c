@@ -79,7 +79,7 @@ static void assert_served(unsigned slot, const char *address)
 #define WHO_ASKS "*3\r\n$0\r\n\r\n:1002\r\n$2\r\nid\r\n"
 #define UNKNOWN "*3\r\n$-1\r\n:1003\r\n$2\r\nid\r\n"
 
-static void an_answer_tells_who_serves_what(void **state)
+static void an_answer_tells_which_node_serves_what(void **state)
 {
 	(void)state;
 	assert_int_equal(read_slots("*4\r\n*4\r\n:0\r\n:9\r\n" A B "*3\r\n:10\r\n:11\r\n" B
@@ -188,7 +188,7 @@ static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(an_answer_tells_who_serves_what),
+		TEST(an_answer_tells_which_node_serves_what),
 		TEST(the_version_changes_with_the_map_alone),
 		TEST(a_node_that_is_not_named_any_more_is_gone),
 		TEST(what_is_no_answer_changes_nothing),

@@ -526,7 +526,7 @@ static void dead_holder_s_lock_is_still_its_own(void **state)
 	end(&f);
 }
 
-static void by_value_only_who_took_it_once_can_delete_another_s(void **state)
+static void by_value_only_a_client_that_took_it_once_can_delete_another_s(void **state)
 {
 	struct fixture f;
 
@@ -591,7 +591,7 @@ int main(void)
 		cmocka_unit_test(persist_takes_the_expiry_away),
 		cmocka_unit_test(what_others_do_to_a_lock_is_told),
 		cmocka_unit_test(dead_holder_s_lock_is_still_its_own),
-		cmocka_unit_test(by_value_only_who_took_it_once_can_delete_another_s),
+		cmocka_unit_test(by_value_only_a_client_that_took_it_once_can_delete_another_s),
 		cmocka_unit_test(verdict_says_what_would_cure_it),
 	};
 

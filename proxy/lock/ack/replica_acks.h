@@ -4,7 +4,7 @@
  * back if too few do.
  *
  * WAIT concerns what its own connection wrote, and blocks it. The lock was written over another
- * one, which serves others meanwhile: a client's link, or that of whoever handed the lock off.
+ * one, which serves others meanwhile: a client's link, or that of the one that handed it off.
  * So hasp asks over a connection for that alone (node_acks()), and for all locks at once that
  * were taken meanwhile, as a database commits:
  *
@@ -36,7 +36,7 @@ struct replica_ask; /* about one lock */
 /* All outlive it. */
 struct replica_acks *replica_acks_new(struct timers *timers, struct topology *topology,
                                       struct script_jobs *script_jobs);
-/* After topology_stop(). Whoever still asks is not answered. */
+/* After topology_stop(). Clients that still ask are not answered. */
 void replica_acks_free(struct replica_acks *all);
 
 struct replica_ask_terms {
