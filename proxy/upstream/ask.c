@@ -32,10 +32,14 @@ struct ask_session {
 	struct buf *why; /* the caller's */
 };
 
+/* The end of the link and the time-out, which may be due in the same turn of the loop, tell
+ * nothing more. */
 static void ask_end(struct ask_session *a, const char *why)
 {
 	if (why)
 		buf_puts(a->why, why);
+	ev_timer_stop(a->loop, &a->timer);
+	link_close(a->user.link);
 	ev_break(a->loop, EVBREAK_ALL);
 }
 
@@ -153,9 +157,7 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 
 static void ask_session_fini(struct ask_session *a)
 {
-	link_close(a->user.link);
 	links_reap(&a->env);
-	ev_timer_stop(a->loop, &a->timer);
 	resolver_free(a->env.dialer.resolver);
 	mailbox_fini(&a->mailbox);
 	stream_flusher_fini(&a->flusher);

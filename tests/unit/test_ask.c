@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A server that is asked tells one thing, in whatever order its answer and the end of its
+ * connection are learnt.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/surroundings.h"
+#include "upstream/ask.h"
+
+/* In one of some hundred, the request is written when the server has closed. */
+#define NASKED 3000
+
+/* Refuses each as Redis does that has too many clients: it says so, and closes, without having
+ * read anything. */
+static void *refuse(void *arg)
+{
+	const struct surroundings *s = arg;
+	const char says[] = "-ERR go away\r\n";
+
+	for (int i = 0; i < NASKED; i++) {
+		int fd = accept(s->listener, NULL, NULL);
+		if (fd < 0 || write(fd, says, sizeof(says) - 1) < 0)
+			abort();
+		close(fd);
+	}
+	return NULL;
+}
+
+static size_t on_commands(void *arg, const redisReply *reply)
+{
+	(void)arg;
+	(void)reply;
+	return 0;
+}
+
+static void a_refusal_is_the_only_reason(void **state)
+{
+	const struct ask_learner learner = { on_commands, NULL };
+	struct surroundings s;
+	pthread_t server;
+
+	(void)state;
+	surroundings_init(&s, 1024);
+	assert_int_equal(pthread_create(&server, NULL, refuse, &s), 0);
+	for (int i = 0; i < NASKED; i++) {
+		struct ask how = { .address = s.env.address, .timeout_ms = 60000 };
+		struct buf why = BUF_INIT;
+		assert_int_equal(ask_commands(&how, &learner, &why), -1);
+		assert_int_equal(buf_len(&why), strlen("ERR go away"));
+		assert_memory_equal(buf_slice(&why).p, "ERR go away", buf_len(&why));
+		buf_release(&why);
+	}
+	pthread_join(server, NULL);
+	surroundings_fini(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_refusal_is_the_only_reason),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
