@@ -261,7 +261,7 @@ static void take_keyed(struct block *b, uint16_t slot, struct slice bytes,
 static void take_queued(struct block *b, const struct command *c, const struct resp_view *req,
                         const struct plan *p, struct slice bytes, struct block_answer *a)
 {
-	if (c && is_tied_to_connection(c, req)) {
+	if (c && command_arity_ok(c, req->argc) && is_tied_to_connection(c, req)) {
 		refuse_queued(b, a, tied);
 		return;
 	}

@@ -126,6 +126,7 @@ struct cluster_entry {
 	struct buf reply; /* what came before its turn */
 	bool done; /* no more of its reply will come */
 	bool muted; /* its reply is dropped: CLIENT REPLY */
+	bool pushes; /* its reply is acknowledgements, which are not dropped */
 	bool captures; /* on_reply() wants the replies' bytes */
 	bool begins_stream; /* unless its reply is an error, bytes follow without end: MONITOR
 	                     */
@@ -382,6 +383,7 @@ struct cluster_session {
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
 	bool shut; /* the client sends no more */
+	bool lingers; /* (ENDING) nobody was told, so only the client ends it */
 	bool advancing; /* entries that are answered are being taken off, or must not be */
 	bool head_begun; /* a part of the first entry's reply is in `out`, or was delivered */
 };

@@ -106,6 +106,29 @@ static bool is_lane_ready(struct cluster_session *s, struct lane *l)
 	return false;
 }
 
+/* Redis closes behind the error that answers the next request: what other nodes have yet to
+ * answer would be lost. */
+static bool is_last_to_answer(struct cluster_session *s)
+{
+	if (list_empty(&s->entries))
+		return true;
+	session_set_flow(s, FLOW_BARRIER);
+	s->starved = true;
+	return false;
+}
+
+/* Before the request is whole, Redis answers only that it does not take it. Then it closes. */
+static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
+                              const struct resp_reply *r, struct slice captured)
+{
+	(void)p;
+	(void)captured;
+	if (e->session->flow != FLOW_STREAMING || !resp_reply_is_error(r))
+		return;
+	e->ends = true;
+	e->session->stream_lane = NULL;
+}
+
 /* Passes the beginning of a long request on, as far as it is there: `scan` has seen `used`
  * bytes of it. Returns how many bytes were passed. */
 static size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
@@ -122,6 +145,8 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 
 	/* On shared links requests are whole. */
 	if (s->shares || (n < STREAM_FROM && !is_refused))
+		return 0;
+	if (is_refused && !is_last_to_answer(s))
 		return 0;
 	view = request_view(&c->args, p, n, &whole);
 	if (routing_needs_whole(s, &view)) {
@@ -154,6 +179,8 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	s->starved = false;
 	e = entry_begin(s, 1);
 	e->only.slot = slot;
+	if (is_refused)
+		e->on_reply = on_refused_stream;
 	lane_write_stream(l, &e->only, slice_of(p, used));
 	s->stream_lane = l;
 	s->scan = *scan;
@@ -164,8 +191,11 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 /* Redis answers the bytes up to here with a protocol error, and closes. */
 static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t used)
 {
-	struct cluster_entry *e = entry_begin(s, 1);
+	struct cluster_entry *e;
 
+	if (!is_last_to_answer(s))
+		return 0;
+	e = entry_begin(s, 1);
 	entry_set_part(e, 0, -1, NULL, slice_of(p, used));
 	e->ends = true;
 	entry_start(e);
@@ -187,8 +217,12 @@ static size_t session_take_request(struct cluster_session *s, const char *p, siz
 			return session_pass_bad(s, p, used);
 		if (r == RESP_MORE)
 			return session_begin_stream(s, p, n, &scan, used);
-		if (scan.empty)
+		if (scan.empty) {
+			/* To Redis it is the request whose reply is skipped. */
+			if (s->reply_mode == REPLY_SKIP_NEXT)
+				s->reply_mode = REPLY_ON;
 			return used;
+		}
 	}
 	if (routing_take(s, &(struct resp_view){ args->argc, args->argv }, slice_of(p, used)))
 		return used;
@@ -302,7 +336,7 @@ static bool is_session_over(const struct cluster_session *s)
 {
 	if (!list_empty(&s->entries) || buf_len(&s->out) || s->starved)
 		return false;
-	return s->flow == FLOW_ENDING || (s->shut && s->flow != FLOW_RAW);
+	return (s->flow == FLOW_ENDING && !s->lingers) || (s->shut && s->flow != FLOW_RAW);
 }
 
 /* The client has hung up behind a command that blocks, and all before it are answered. Redis
@@ -340,6 +374,8 @@ static void on_shutdown(struct stream_peer *peer)
 {
 	struct cluster_session *s = session_of(peer);
 
+	if (s->shut)
+		return;
 	s->shut = true;
 	session_wake(s);
 }

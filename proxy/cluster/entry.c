@@ -112,7 +112,7 @@ static void entry_forward(struct cluster_entry *e, struct slice bytes)
 {
 	struct cluster_session *s = e->session;
 
-	if (e->muted || bytes.n == 0)
+	if ((e->muted && !e->pushes) || bytes.n == 0)
 		return;
 	if (is_head(e)) {
 		s->head_begun = true;
@@ -152,6 +152,8 @@ void session_advance(struct cluster_session *s)
 		if (!e->done)
 			break;
 		ends = e->ends;
+		/* Redis closes when it has sent what it says. */
+		s->lingers = e->ends && e->muted;
 		advanced = true;
 		entry_end(e);
 		s->head_begun = false;

@@ -211,6 +211,7 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 	}
 	if (p->block ? take_block_line(l, p, line) : redirection_take(p, line))
 		return false;
+	p->entry->pushes = false;
 	/* The link forwards it when the part is its head no more. */
 	l->error = p;
 	return true;

@@ -65,14 +65,11 @@ static struct plan by_known_keys(const struct command *c, const struct resp_view
 }
 
 /* Each argument is a key, or each `step` arguments begin with one. */
-static struct plan by_slots(const struct command *c, const struct resp_view *req, size_t step,
-                            enum merge_kind merge)
+static struct plan by_slots(const struct resp_view *req, size_t step, enum merge_kind merge)
 {
 	size_t n = (req->argc - 1 + step - 1) / step;
 	int slot;
 
-	if (!command_arity_ok(c, req->argc))
-		return home;
 	slot = common_slot(req, 1, n, step);
 	if (slot >= 0)
 		return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot };
@@ -132,17 +129,18 @@ static struct plan plan_function(const struct resp_view *req)
 
 struct plan plan_request(const struct command *c, const struct resp_view *req)
 {
-	if (!c)
+	/* Any node refuses it, and looks at no key. */
+	if (!c || !command_arity_ok(c, req->argc))
 		return home;
 	switch ((enum command_cluster)c->facts.cluster) {
 	case CLUSTER_KEYS:
 		break;
 	case CLUSTER_COUNT:
-		return by_slots(c, req, 1, MERGE_SUM);
+		return by_slots(req, 1, MERGE_SUM);
 	case CLUSTER_VALUES:
-		return by_slots(c, req, 1, MERGE_VALUES);
+		return by_slots(req, 1, MERGE_VALUES);
 	case CLUSTER_PAIRS:
-		return by_slots(c, req, 2, MERGE_SAME);
+		return by_slots(req, 2, MERGE_SAME);
 	case CLUSTER_SUM:
 		return to_each(MERGE_SUM);
 	case CLUSTER_LIST:
@@ -168,9 +166,7 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 	case CLUSTER_MODE:
 		return home;
 	case CLUSTER_DISABLED:
-		return (struct plan){
-			.kind = command_arity_ok(c, req->argc) ? PLAN_DISABLED : PLAN_HOME,
-		};
+		return (struct plan){ .kind = PLAN_DISABLED };
 	}
 	return by_known_keys(c, req);
 }

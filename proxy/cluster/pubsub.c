@@ -47,7 +47,7 @@ static void leave_shards(struct cluster_session *s, struct slice bytes, struct a
 	while ((l = next_subscribed(s, l, true)))
 		n++;
 	e = entry_begin(s, n ? n : 1);
-	e->patient = true;
+	e->patient = e->pushes = true;
 	e->merge = merge_acks;
 	for (size_t i = 0; i < e->nparts; i++) {
 		l = next_subscribed(s, l, true);
@@ -70,7 +70,7 @@ static void send_subscription(struct cluster_session *s, const struct plan *p,
 		leave_shards(s, bytes, acks);
 	} else {
 		e = entry_begin(s, 1);
-		e->patient = true;
+		e->patient = e->pushes = true;
 		set_part(e, 0, p->kind == PLAN_SLOT ? p->slot : -1, NULL, bytes, acks);
 		entry_start(e);
 	}

@@ -94,15 +94,15 @@ static void write_out(struct stream *s)
 			return;
 		buf_consume(&s->out, n);
 	}
+	if (s->shut && s->peer)
+		s->peer->ops->on_shutdown(s->peer);
 	if (buf_len(&s->out)) {
 		set_writing(s, true);
 		return;
 	}
 	if (buf_cap(&s->out))
 		release_out(s);
-	if (s->shut && s->peer)
-		s->peer->ops->on_shutdown(s->peer);
-	else if (s->shut && shutdown(stream_fd(s), SHUT_WR) < 0)
+	if (s->shut && !s->peer && shutdown(stream_fd(s), SHUT_WR) < 0)
 		stream_fail(s, errno);
 }
 
@@ -329,6 +329,6 @@ void stream_shutdown(struct stream *s)
 	if (s->shut)
 		return;
 	s->shut = true;
-	if (stream_is_open(s) && buf_len(&s->out) == 0 && !s->error)
+	if (stream_is_open(s) && (buf_len(&s->out) == 0 || s->peer) && !s->error)
 		write_out(s);
 }

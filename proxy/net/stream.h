@@ -47,7 +47,7 @@ struct stream_peer_ops {
 	/* Returns how many of the bytes it takes, from the first on; the others come again with
 	 * stream_peer_ready(). */
 	size_t (*take)(struct stream_peer *p, struct slice bytes);
-	/* All was taken, and nothing will come behind it. */
+	/* Nothing will come behind what was sent. Some of it may not be taken yet. */
 	void (*on_shutdown)(struct stream_peer *p);
 	/* The owner wants no more bytes for now, or again. */
 	void (*on_pause)(struct stream_peer *p, bool paused);

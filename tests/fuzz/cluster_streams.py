@@ -13,7 +13,7 @@ What hasp says is not the same in front of a cluster, and therefore left out her
     SYNC, PSYNC         a replica cannot be fed by a whole cluster
     scripts             those that touch keys which they do not name
     in MULTI            what concerns all nodes (DBSIZE, FLUSHALL, SCRIPT ...), SUBSCRIBE, CLIENT REPLY,
-                        SELECT, HELLO, AUTH: hasp says that this is not possible
+                        SELECT, HELLO, AUTH, CLUSTER: hasp says that this is not possible
 
 and since two servers hash differently
 
@@ -27,6 +27,7 @@ and of three primaries
     keyspace events     come from the node that one listens at
     SCAN, KEYS          give the keys of one node after the other's
     RANDOMKEY           chooses a node first
+    EVALSHA, SCRIPT EXISTS  of what EVAL has cached, at one of them
 """
 
 from stream_commands import encode, to_bytes
@@ -38,9 +39,10 @@ LITERALS |= {b"p0", b"geo", b"missing", b"none", b"r", b"lx"}
 
 ALWAYS_OUT = {b"SELECT", b"SWAPDB", b"MOVE", b"MONITOR", b"CONFIG", b"DEBUG", b"ROLE", b"MEMORY", b"WAIT", b"INFO",
               b"READONLY", b"ASKING", b"FAILOVER", b"REPLCONF", b"LATENCY", b"MODULE", b"LOLWUT"}
-OUT_OF_THREE = {b"PUBLISH", b"PUBSUB", b"SCAN", b"KEYS", b"RANDOMKEY", b"SPUBLISH"}
+OUT_OF_THREE = {b"PUBLISH", b"PUBSUB", b"SCAN", b"KEYS", b"RANDOMKEY", b"SPUBLISH", b"EVALSHA",
+                b"EVALSHA_RO"}
 NOT_IN_MULTI = {b"DBSIZE", b"KEYS", b"SCAN", b"FLUSHALL", b"FLUSHDB", b"SCRIPT", b"FUNCTION", b"RANDOMKEY", b"SUBSCRIBE",
-                b"PSUBSCRIBE", b"SSUBSCRIBE", b"HELLO", b"AUTH", b"RESET", b"CLIENT", b"ACL"}
+                b"PSUBSCRIBE", b"SSUBSCRIBE", b"HELLO", b"AUTH", b"RESET", b"CLIENT", b"ACL", b"CLUSTER"}
 UNSUBSCRIBING = {b"UNSUBSCRIBE", b"PUNSUBSCRIBE", b"SUNSUBSCRIBE"}
 # Of CLIENT, too: what is tracked, and how.
 OUT_OF_CLIENT = {b"TRACKING", b"CACHING", b"GETREDIR", b"TRACKINGINFO", b"KILL", b"UNBLOCK"}
@@ -90,6 +92,8 @@ class ClusterGenerator(Generator):
         if name in NOT_IN_MULTI if self.inside else name == b"MULTI":
             return (b"ECHO", b"left out")
         out = ALWAYS_OUT | (OUT_OF_THREE if self.primaries > 1 else set())
+        if self.primaries > 1 and [word.upper() for word in words[:2]] == [b"SCRIPT", b"EXISTS"]:
+            return (b"ECHO", b"left out")
         if name in out or (name == b"CLIENT" and len(words) > 1 and words[1].upper() in OUT_OF_CLIENT):
             return (b"ECHO", b"left out")
         if name in UNSUBSCRIBING and len(words) == 1:

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How a virtual link ends that its client, or Redis, ends; and what CLIENT REPLY leaves of it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define LONG_VALUE "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$536870913\r\n"
+#define INVALID_LENGTH "-ERR Protocol error: invalid bulk length\r\n"
+#define SKIP "CLIENT REPLY SKIP\r\n"
+#define SUBSCRIBE "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n"
+#define ACK "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+#define BAD "*1\r\n+"
+
+static void assert_it_lasts(struct cluster_fixture *f)
+{
+	turn_loop(f);
+	assert_int_equal(f->ndown, 0);
+}
+
+static void assert_it_ends(struct cluster_fixture *f)
+{
+	turn_loop(f);
+	assert_int_equal(f->ndown, 1);
+}
+
+static void a_quit_that_is_not_answered_leaves_the_end_to_the_client(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SKIP "QUIT\r\n", 0);
+	assert_it_lasts(f);
+	client_sends(f, GET_FOO, 0);
+	assert_node_got_nothing(f, 1);
+	link_shutdown(f->link);
+	assert_it_ends(f);
+	assert_client_got(f, "");
+}
+
+static void so_does_a_refusal_that_is_not_told(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SKIP BAD "x\r\n", 0);
+	assert_node_got(f, 0, BAD);
+	node_sends(f, 0, "-ERR Protocol error: expected '$', got '+'\r\n");
+	node_hangs_up(f, 0);
+	assert_it_lasts(f);
+	link_shutdown(f->link);
+	assert_it_ends(f);
+	assert_client_got(f, "");
+}
+
+static void and_one_of_an_argument_that_is_too_long(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SKIP LONG_VALUE, 0);
+	assert_node_got(f, 1, LONG_VALUE);
+	node_sends(f, 1, INVALID_LENGTH);
+	node_hangs_up(f, 1);
+	assert_it_lasts(f);
+	link_shutdown(f->link);
+	assert_it_ends(f);
+	assert_client_got(f, "");
+}
+
+static void an_empty_request_is_one_whose_reply_is_skipped(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SKIP "*0\r\n" GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void acknowledgements_are_not_skipped(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SKIP SUBSCRIBE, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK);
+	assert_client_got(f, ACK);
+}
+
+static void but_their_errors_are(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SKIP SUBSCRIBE, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, "-NOPERM no\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void a_refusal_comes_behind_what_other_nodes_have_yet_to_answer(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_BAR LONG_VALUE, 2);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 0, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	assert_node_got(f, 1, LONG_VALUE);
+	node_sends(f, 1, INVALID_LENGTH);
+	node_hangs_up(f, 1);
+	assert_client_got(f, INVALID_LENGTH);
+	assert_it_ends(f);
+}
+
+static void a_client_that_leaves_in_a_request_has_left(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO "*2\r\n$4\r\nECHO\r\n$20000\r\nx", 1);
+	link_shutdown(f->link);
+	assert_node_got(f, 1, GET_FOO);
+	assert_it_lasts(f);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	assert_it_ends(f);
+}
+
+/* HELLO waits until all before it is answered. */
+static void a_blocked_client_that_leaves_is_freed_whatever_it_sent_last(void **state)
+{
+	static const char blpop[] = "*3\r\n$5\r\nBLPOP\r\n$3\r\nfoo\r\n$1\r\n0\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, blpop, 1);
+	client_sends(f, "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", 1);
+	assert_node_got(f, 1, blpop);
+	link_shutdown(f->link);
+	turn_loop(f);
+	assert_int_equal(recv(f->nodes[1].fd, (char[1]){ 0 }, 1, MSG_DONTWAIT), 0);
+}
+
+#define OWN(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		OWN(a_quit_that_is_not_answered_leaves_the_end_to_the_client),
+		OWN(so_does_a_refusal_that_is_not_told),
+		OWN(and_one_of_an_argument_that_is_too_long),
+		OWN(an_empty_request_is_one_whose_reply_is_skipped),
+		OWN(acknowledgements_are_not_skipped),
+		OWN(but_their_errors_are),
+		OWN(a_refusal_comes_behind_what_other_nodes_have_yet_to_answer),
+		OWN(a_client_that_leaves_in_a_request_has_left),
+		OWN(a_blocked_client_that_leaves_is_freed_whatever_it_sent_last),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
