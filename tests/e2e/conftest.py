@@ -24,6 +24,7 @@ from harness.sanitizers import sanitized  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
+from harness.shared_cluster import file_cluster, shared_cluster  # noqa: E402, F401
 from harness.wait import TooSlow  # noqa: E402
 
 
@@ -83,7 +84,7 @@ def sentinels():
 
 @pytest.fixture
 def cluster():
-    """Three primaries, and a replica of each."""
+    """Three primaries, and a replica of each: for tests that kill, freeze or configure nodes."""
     with Cluster() as cluster:
         yield cluster
 

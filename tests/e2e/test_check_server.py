@@ -106,8 +106,8 @@ def test_replica_is_told(check, plain):
     assert check()[1] == "is a replica, which refuses writes; expected its master\n"
 
 
-def test_node_of_a_cluster_is_named_clearly(check, cluster):
-    node = cluster.primaries()[0]
+def test_node_of_a_cluster_is_named_clearly(check, shared_cluster):
+    node = shared_cluster.primaries()[0]
     good, warnings = check(address="%s:%d" % node.address)
     assert warnings.startswith("is a node of a Redis Cluster, and 'address' of [upstream] names it alone")
     assert good.count("\n") == 1
@@ -121,7 +121,7 @@ def test_sentinel_is_named_clearly(check, sentinels):
 @pytest.mark.parametrize("kind", ["sentinel", "cluster"])
 def test_server_of_another_kind_is_logged_by_a_hasp_that_serves(start_hasp, request, kind):
     node = (request.getfixturevalue("sentinels").sentinels[0] if kind == "sentinel"
-            else request.getfixturevalue("cluster").primaries()[0])
+            else request.getfixturevalue("shared_cluster").primaries()[0])
     hasp = start_hasp(upstream="%s:%d" % node.address)
     until(lambda: "upstream_kind address=%s:%d kind=" % node.address + kind in hasp.log, "the line")
 

@@ -5,19 +5,13 @@ import os
 import socket
 import subprocess
 
-import pytest
-
 from harness import encode, until
 from harness.cluster import Cluster
 from harness.resp import pipeline
+from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 HASP = os.environ["HASP"]
 KEYS = [f"key:{n}" for n in range(60)]
-
-
-@pytest.fixture(name="hasp")
-def _hasp(cluster, start_hasp):
-    return start_hasp(upstream=cluster.upstream)
 
 
 def bulk(value):
@@ -36,13 +30,13 @@ def send_until_full(sock, data):
     return sent
 
 
-def test_keys_are_written_and_read_wherever_they_are(cluster, hasp):
+def test_keys_are_written_and_read_wherever_they_are(shared_cluster, hasp):
     with hasp.connect() as client:
         for n, key in enumerate(KEYS):
             assert client.call("SET", key, n) == b"+OK\r\n"
         for n, key in enumerate(KEYS):
             assert client.call("GET", key) == bulk(n)
-    sizes = [node.ask("DBSIZE") for node in cluster.primaries()]
+    sizes = [node.ask("DBSIZE") for node in shared_cluster.primaries()]
     assert sum(sizes) == len(KEYS) and min(sizes) > 0
 
 
@@ -53,7 +47,8 @@ def test_replies_of_a_pipeline_come_in_the_order_of_its_commands(hasp):
             assert pipeline(client, *[("GET", key) for key in KEYS]) == [bulk(n) for n in range(len(KEYS))]
 
 
-def test_a_node_that_hangs_holds_up_only_those_who_ask_it(cluster, hasp):
+def test_a_node_that_hangs_holds_up_only_those_who_ask_it(cluster, start_hasp):
+    hasp = start_hasp(upstream=cluster.upstream)
     with hasp.connect() as one, hasp.connect() as other:
         for client in one, other:
             assert pipeline(client, *[("SET", key, 1) for key in KEYS]) == [b"+OK\r\n"] * len(KEYS)
@@ -95,7 +90,7 @@ def test_a_long_value_waits_for_a_node_that_is_slow_to_take_it(start_hasp):
         assert [client.read(), client.read()] == [b"+OK\r\n", b":50000000\r\n"]
 
 
-def test_what_a_session_is_holds_at_every_node(cluster, hasp):
+def test_what_a_session_is_holds_at_every_node(hasp):
     with hasp.connect() as client:
         client.call("HELLO", 3)
         assert client.call("CLIENT", "SETNAME", "me") == b"+OK\r\n"
@@ -111,9 +106,9 @@ def test_a_blocked_client_is_answered_by_the_node_of_its_key(hasp):
             assert one.read() == b"*2\r\n" + bulk(key) + bulk("v")
 
 
-def test_what_is_pushed_is_not_lost_to_a_blocked_client_that_has_left(cluster, hasp):
+def test_what_is_pushed_is_not_lost_to_a_blocked_client_that_has_left(shared_cluster, hasp):
     def blocked():
-        return sum(node.ask("INFO", "clients")["blocked_clients"] for node in cluster.primaries())
+        return sum(node.ask("INFO", "clients")["blocked_clients"] for node in shared_cluster.primaries())
 
     with hasp.connect() as other:
         for key in KEYS[:6]:
@@ -159,9 +154,9 @@ def test_what_hangs_up_having_sent_a_pipeline_gets_every_reply(hasp):
         assert client.at_end()
 
 
-def test_the_configuration_is_checked_with_the_cluster(cluster, tmp_path):
+def test_the_configuration_is_checked_with_the_cluster(shared_cluster, tmp_path):
     file = tmp_path / "hasp.ini"
-    file.write_text(f"[upstream]\n{cluster.upstream}\n[verbs]\n")
+    file.write_text(f"[upstream]\n{shared_cluster.upstream}\n[verbs]\n")
     done = subprocess.run([HASP, "-t", "-c", file], capture_output=True, text=True, timeout=60, check=True)
     assert "a node of a Redis Cluster" in done.stdout
     assert "hasp may use the keys hasp:*" in done.stdout
@@ -179,8 +174,8 @@ acquire_on = GET
 """
 
 
-def test_locks_and_guards_are_wherever_their_keys_are(cluster, start_hasp):
-    hasp = start_hasp(LOCKS, upstream=cluster.upstream)
+def test_locks_and_guards_are_wherever_their_keys_are(shared_cluster, start_hasp):
+    hasp = start_hasp(LOCKS, upstream=shared_cluster.upstream)
     with hasp.connect() as one, hasp.connect() as other:
         for n in range(12):
             fence = one.call("LOCK", f"v:{n}")
@@ -197,18 +192,19 @@ def test_locks_and_guards_are_wherever_their_keys_are(cluster, start_hasp):
             assert other.call("DEL", f"stock:{n}") == b":1\r\n"
 
 
-def test_those_who_wait_for_a_lock_get_it_after_a_failover(cluster, start_hasp):
-    hasp = start_hasp(LOCKS, upstream=cluster.upstream)
+def test_those_who_wait_for_a_lock_get_it_after_a_failover(shared_cluster, start_hasp):
+    hasp = start_hasp(LOCKS, upstream=shared_cluster.upstream)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", "l", "PX", 60000).startswith(b":")
-        cluster.until_ok()
+        shared_cluster.until_ok()
         other.send(encode("LOCK", "l", "PX", 60000, "WAIT", 60000))
-        cluster.failover(cluster.owner("l"))
+        shared_cluster.failover(shared_cluster.owner("l"))
         assert one.call("UNLOCK", "l") == b":1\r\n"
         assert other.read().startswith(b":")
 
 
-def test_a_login_holds_at_every_node(cluster, hasp):
+def test_a_login_holds_at_every_node(cluster, start_hasp):
+    hasp = start_hasp(upstream=cluster.upstream)
     for node in cluster.nodes:
         node.ask("ACL", "SETUSER", "app", "on", ">pw", "~app:*", "+@all")
     with hasp.connect() as client:

@@ -4,27 +4,13 @@
 import pytest
 
 from harness import encode, until
-from harness.cluster import Cluster
 from harness.resp import pipeline
+from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 KEYS = [f"key:{n}" for n in range(40)]
 CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 DISABLED = b"-ERR This instance has cluster support disabled\r\n"
 OK = b"+OK\r\n"
-
-
-@pytest.fixture(name="cluster", scope="module")
-def _cluster():
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(name="hasp")
-def _hasp(cluster, start_hasp):
-    hasp = start_hasp(upstream=cluster.upstream)
-    with hasp.client() as client:
-        client.flushall()
-    return hasp
 
 
 @pytest.fixture(name="both")
@@ -35,7 +21,6 @@ def _both(hasp, redis_server):
             one, other = ours.call(*args), theirs.call(*args)
             assert key(one) == key(other), (args, one, other)
             return one
-        call("FLUSHALL")
         yield call
 
 
@@ -102,28 +87,28 @@ def test_a_scan_finds_each_key(hasp, count):
         assert set(client.scan_iter(match="scan:1*", count=count)) == {name for name in names if name.startswith("scan:1")}
 
 
-def test_a_scan_goes_on_when_replicas_take_over(cluster, hasp):
+def test_a_scan_goes_on_when_replicas_take_over(shared_cluster, hasp):
     names = {f"scan:{n}" for n in range(300)}
     with hasp.client() as client:
         client.mset(dict.fromkeys(names, 1))
-        found, cursor, first = set(), 0, cluster.primaries()[0]
+        found, cursor, first = set(), 0, shared_cluster.primaries()[0]
         cursor, some = client.scan(cursor, count=5)
         found.update(some)
-        cluster.failover(first)
+        shared_cluster.failover(first)
         while cursor:
             cursor, some = client.scan(cursor, count=5)
             found.update(some)
         assert found == names
 
 
-def test_scripts_and_functions_are_at_every_node(cluster, both):
+def test_scripts_and_functions_are_at_every_node(shared_cluster, both):
     text = "return redis.call('GET', KEYS[1])"
     sha = both("SCRIPT", "LOAD", text).split(b"\r\n")[1]
     for key in KEYS[:12]:
         both("SET", key, key)
         assert both("EVALSHA", sha, 1, key) == bulks(key)
     assert both("SCRIPT", "EXISTS", sha, "0" * 40) == b"*2\r\n:1\r\n:0\r\n"
-    primary = cluster.primaries()[0]
+    primary = shared_cluster.primaries()[0]
     primary.ask("SCRIPT", "FLUSH")
     library = "#!lua name=lib\nredis.register_function('f', function(keys) return redis.call('GET', keys[1]) end)"
     assert both("FUNCTION", "LOAD", library) == bulks("lib")
@@ -137,17 +122,26 @@ def test_scripts_and_functions_are_at_every_node(cluster, both):
     assert both("SCRIPT", "KILL").startswith(b"-NOTBUSY")
 
 
-def test_a_script_that_one_node_does_not_have_is_not_there(cluster, hasp):
+def test_a_script_that_one_node_does_not_have_is_not_there(shared_cluster, hasp):
     with hasp.connect() as client:
         sha = client.call("SCRIPT", "LOAD", "return 1").split(b"\r\n")[1]
         assert client.call("SCRIPT", "EXISTS", sha) == b"*1\r\n:1\r\n"
-        cluster.primaries()[-1].ask("SCRIPT", "FLUSH")
+        shared_cluster.primaries()[-1].ask("SCRIPT", "FLUSH")
         assert client.call("SCRIPT", "EXISTS", sha) == b"*1\r\n:0\r\n"
 
 
-def test_a_script_that_runs_for_too_long_is_found_and_killed(cluster, hasp):
-    for node in cluster.nodes:
+@pytest.fixture(name="impatient")
+def _impatient(shared_cluster):
+    """Its nodes say -BUSY as soon as a script runs."""
+    for node in shared_cluster.nodes:
         node.ask("CONFIG", "SET", "busy-reply-threshold", 1)
+    yield
+    for node in shared_cluster.nodes:
+        node.ask("CONFIG", "SET", "busy-reply-threshold", 5000)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_script_that_runs_for_too_long_is_found_and_killed(hasp):
     for key in KEYS[:5]:
         with hasp.connect() as one, hasp.connect() as other:
             one.send(encode("EVAL", "while true do end", 1, key))

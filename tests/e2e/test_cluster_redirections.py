@@ -7,23 +7,12 @@ node that died may be unknown, and then the client's connection has ended.
 
 import threading
 
-import pytest
-
 from harness import until
 from harness.resp import Connection, pipeline
+from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 KEYS = [f"key:{n}" for n in range(30)]
 BATCH = 20
-
-
-@pytest.fixture(name="pooling", params=["shared", "session"])
-def _pooling(request):
-    return request.param
-
-
-@pytest.fixture(name="hasp")
-def _hasp(cluster, start_hasp):
-    return start_hasp(upstream=cluster.upstream)
 
 
 class Counter(threading.Thread):
@@ -73,18 +62,17 @@ class Counter(threading.Thread):
         assert not self.wrong
 
 
-def test_slots_move_to_and_fro_under_load(cluster, hasp):
+def test_slots_move_to_and_fro_under_load(shared_cluster, hasp):
     counters = [Counter(hasp, name, KEYS) for name in range(3)]
     for one in counters:
         one.start()
     try:
         for key in KEYS[:6]:
-            slot = cluster.slot(key)
+            slot = shared_cluster.slot(key)
             before = sum(one.rounds for one in counters)
-            old = cluster.owner(slot)
-            new = next(node for node in cluster.primaries() if node is not old)
-            cluster.migrate(slot, to=new)
-            cluster.migrate(slot, to=old)
+            old = shared_cluster.owner(slot)
+            shared_cluster.migrate(slot, to=shared_cluster.other_than(slot))
+            shared_cluster.migrate(slot, to=old)
             until(lambda before=before: sum(one.rounds for one in counters) > before + 3
                   or any(one.wrong for one in counters), "rounds of counting")
     finally:
@@ -93,21 +81,21 @@ def test_slots_move_to_and_fro_under_load(cluster, hasp):
     assert not any(one.broken for one in counters)
 
 
-def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(cluster, hasp):
-    slot = cluster.slot("k")
-    new = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(shared_cluster, hasp):
+    slot = shared_cluster.slot("k")
+    new = shared_cluster.other_than(slot)
     with hasp.connect() as client:
         client.call("SET", "{k}1", 1)
         client.call("SET", "{k}2", 2)
-        source = cluster.begin_migration(slot, new)
+        source = shared_cluster.begin_migration(slot, new)
         assert client.call("SET", "{k}3", 3) == b"+OK\r\n"
         assert pipeline(client, ("GET", "{k}1"), ("GET", "{k}3"), ("GET", "{k}2")) == [
             b"$1\r\n1\r\n", b"$1\r\n3\r\n", b"$1\r\n2\r\n"]
         assert source.ask("EXISTS", "{k}1") == 1
         # Some of its keys are here, some there: that is waited for.
         client.send(b"RENAME {k}1 {k}3\r\nGET {k}3\r\n")
-        cluster.move_keys(slot, source, new)
-        cluster.end_migration(slot, source, new)
+        shared_cluster.move_keys(slot, source, new)
+        shared_cluster.end_migration(slot, source, new)
         assert [client.read(), client.read()] == [b"+OK\r\n", b"$1\r\n1\r\n"]
 
 
@@ -120,7 +108,8 @@ def fill(cluster, client):
     return old, next(key for key in KEYS if cluster.owner(key) is not old)
 
 
-def test_a_primary_that_died_is_waited_for_by_those_who_need_it(cluster, hasp):
+def test_a_primary_that_died_is_waited_for_by_those_who_need_it(cluster, start_hasp):
+    hasp = start_hasp(upstream=cluster.upstream)
     with hasp.connect() as client:
         old, elsewhere = fill(cluster, client)
         old.kill()
@@ -130,7 +119,8 @@ def test_a_primary_that_died_is_waited_for_by_those_who_need_it(cluster, hasp):
         assert cluster.owner(KEYS[0]) is not old
 
 
-def test_client_of_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluster, hasp):
+def test_client_of_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluster, start_hasp):
+    hasp = start_hasp(upstream=cluster.upstream)
     with hasp.connect() as client:
         old, elsewhere = fill(cluster, client)
         old.freeze()
@@ -144,23 +134,22 @@ def test_client_of_a_primary_that_hangs_is_closed_when_it_has_a_successor(cluste
             assert other.call("GET", KEYS[0]) in (b"$1\r\n1\r\n", b"$-1\r\n")
 
 
-def test_a_failover_is_not_seen_by_clients_with_nothing_in_flight(cluster, hasp):
+def test_a_failover_is_not_seen_by_clients_with_nothing_in_flight(shared_cluster, hasp):
     with hasp.connect() as client:
         for key in KEYS:
             client.call("SET", key, 1)
         for _ in range(2):
-            cluster.failover(cluster.owner(KEYS[0]))
+            shared_cluster.failover(shared_cluster.owner(KEYS[0]))
             assert pipeline(client, *[("GET", key) for key in KEYS]) == [b"$1\r\n1\r\n"] * len(KEYS)
 
 
-def test_counts_are_true_while_primaries_die(cluster, hasp):
+def test_counts_are_true_while_replicas_take_over(shared_cluster, hasp):
     counters = [Counter(hasp, name, KEYS) for name in range(3)]
     for one in counters:
         one.start()
     try:
         for _ in range(2):
-            old = cluster.owner(KEYS[0])
-            cluster.failover(old)
+            shared_cluster.failover(shared_cluster.owner(KEYS[0]))
             before = sum(one.rounds for one in counters)
             until(lambda before=before: sum(one.rounds for one in counters) > before + 3
                   or any(one.wrong for one in counters), "rounds of counting")

@@ -6,26 +6,12 @@ import threading
 import pytest
 
 from harness import until
-from harness.cluster import Cluster
 from harness.resp import pipeline
+from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
-
-
-@pytest.fixture(name="cluster", scope="module")
-def _cluster():
-    with Cluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture(name="hasp")
-def _hasp(cluster, start_hasp):
-    hasp = start_hasp(upstream=cluster.upstream)
-    with hasp.client() as client:
-        client.flushall()
-    return hasp
 
 
 BLOCKS = [
@@ -95,51 +81,51 @@ def test_commands_on_all_nodes_abort_it(hasp):
         assert client.call("PING") == b"+PONG\r\n"
 
 
-def test_its_slot_may_move_between_its_commands(cluster, hasp):
-    slot, key = cluster.slot("{moving}"), "{moving}"
+def test_its_slot_may_move_between_its_commands(shared_cluster, hasp):
+    slot, key = shared_cluster.slot("{moving}"), "{moving}"
     for when in range(4):
-        to = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+        to = shared_cluster.other_than(slot)
         with hasp.connect() as client:
             client.call("SET", key, "old")
             steps = [("MULTI",), ("APPEND", key, 1), ("APPEND", key, 2), ("EXEC",)]
             expected = [OK, QUEUED, QUEUED, b"*2\r\n:4\r\n:5\r\n"]
             for n, (step, reply) in enumerate(zip(steps, expected)):
                 if n == when:
-                    cluster.migrate(slot, to)
+                    shared_cluster.migrate(slot, to)
                 assert client.call(*step) == reply, (when, step)
             assert client.call("GET", key) == b"$5\r\nold12\r\n"
 
 
-def test_its_slot_may_be_on_its_way(cluster, hasp):
+def test_its_slot_may_be_on_its_way(shared_cluster, hasp):
     """The keys are at the new node, and the old one has still the slot."""
-    slot = cluster.slot("{moving}")
-    to = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+    slot = shared_cluster.slot("{moving}")
+    to = shared_cluster.other_than(slot)
     with hasp.connect() as client:
         client.call("MSET", "{moving}1", 1, "{moving}2", 2)
-        source = cluster.begin_migration(slot, to)
-        cluster.move_keys(slot, source, to)
+        source = shared_cluster.begin_migration(slot, to)
+        shared_cluster.move_keys(slot, source, to)
         client.call("MULTI")
         assert pipeline(client, ("INCR", "{moving}1"), ("INCR", "{moving}2")) == [QUEUED] * 2
-        end = threading.Timer(0.2, cluster.end_migration, (slot, source, to))
+        end = threading.Timer(0.2, shared_cluster.end_migration, (slot, source, to))
         end.start()
         assert client.call("EXEC") == b"*2\r\n:2\r\n:3\r\n"
         end.join()
 
 
-def test_watched_keys_that_move_count_as_changed(cluster, hasp):
-    slot = cluster.slot("{moving}")
-    to = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+def test_watched_keys_that_move_count_as_changed(shared_cluster, hasp):
+    slot = shared_cluster.slot("{moving}")
+    to = shared_cluster.other_than(slot)
     with hasp.connect() as client:
         assert client.call("WATCH", "{moving}") == OK
-        cluster.migrate(slot, to)
+        shared_cluster.migrate(slot, to)
         assert pipeline(client, ("MULTI",), ("SET", "{moving}", 1), ("EXEC",)) == [OK, QUEUED, b"*-1\r\n"]
         assert pipeline(client, ("WATCH", "{moving}"), ("MULTI",), ("SET", "{moving}", 1), ("EXEC",)) == [
             OK, OK, QUEUED, b"*1\r\n+OK\r\n"]
 
 
-def test_counting_by_transactions_loses_nothing_while_slots_move(cluster, hasp):
+def test_counting_by_transactions_loses_nothing_while_slots_move(shared_cluster, hasp):
     """redis-py's transaction(): WATCH, GET, MULTI, SET, EXEC, until it succeeds."""
-    slot, done, counted = cluster.slot("{moving}"), threading.Event(), []
+    slot, done, counted = shared_cluster.slot("{moving}"), threading.Event(), []
 
     def count():
         n = 0
@@ -158,7 +144,7 @@ def test_counting_by_transactions_loses_nothing_while_slots_move(cluster, hasp):
     for thread in threads:
         thread.start()
     for _ in range(6):
-        cluster.migrate(slot, next(node for node in cluster.primaries() if node is not cluster.owner(slot)))
+        shared_cluster.migrate(slot, shared_cluster.other_than(slot))
     done.set()
     for thread in threads:
         thread.join()

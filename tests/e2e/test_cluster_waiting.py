@@ -168,15 +168,11 @@ def test_locks_are_taken_in_transactions_at_each_primary(start_hasp, still):
 # --- slots that move ----------------------------------------------------------------------------
 
 
-def other_than(cluster, key):
-    return next(node for node in cluster.primaries() if node is not cluster.owner(key))
-
-
 def test_a_line_goes_on_where_its_slot_has_gone(start_hasp, still):
     hasp = start(start_hasp, still, RELEASING, workers=2)
     line = Line(still, "moving", hasp, n=7)
     for _ in range(3):
-        still.migrate(still.slot(line.key), other_than(still, line.key))
+        still.migrate(still.slot(line.key), still.other_than(line.key))
         line.serve(2)
     with hasp.connect() as newcomer:
         stand(still, newcomer, "LOCK", line.key, "WAIT", WAIT_MS)
@@ -190,7 +186,7 @@ def test_of_two_processes_too(start_hasp, still):
     hasps = [start(start_hasp, still, RELEASING) for _ in range(2)]
     line = Line(still, "moving", *hasps)
     for _ in range(2):
-        still.migrate(still.slot(line.key), other_than(still, line.key))
+        still.migrate(still.slot(line.key), still.other_than(line.key))
         line.serve(2)
     line.end()
 
@@ -199,7 +195,7 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
     hasp = start(start_hasp, still, RELEASING)
     line = Line(still, "moving", hasp, n=2)
     holder, first, _ = line.all
-    slot, to = still.slot(line.key), other_than(still, line.key)
+    slot, to = still.slot(line.key), still.other_than(line.key)
     source = still.begin_migration(slot, to)
     assert still.move_keys(slot, source, to, at_most=1) == 1
     holder.send(encode("UNLOCK", line.key))
@@ -219,7 +215,7 @@ def test_a_rule_renews_what_has_moved(start_hasp, still):
     hasp = start(start_hasp, still, rule(lease="3s", on_disconnect="release"))
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:moving", "v") == ONE
-        still.migrate(still.slot("lock:moving"), other_than(still, "lock:moving"))
+        still.migrate(still.slot("lock:moving"), still.other_than("lock:moving"))
         node = still.owner("lock:moving")
         first = node.ask("PEXPIRETIME", "lock:moving")
         until(lambda: node.ask("PEXPIRETIME", "lock:moving") > first, "the lease to begin anew")

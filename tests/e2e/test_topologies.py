@@ -6,6 +6,7 @@ the other tests rely on.
 import pytest
 from harness.cluster import SLOTS, Cluster
 from harness.sentinel import Sentinels
+from harness.shared_cluster import SharedCluster
 
 
 def test_sentinels_name_the_primary_that_they_chose(sentinels):
@@ -43,8 +44,7 @@ def test_cluster_has_a_primary_for_every_slot(cluster):
 
 def test_slot_moves_with_its_keys(cluster):
     slot = cluster.slot("{tag}")
-    source = cluster.owner(slot)
-    to = next(node for node in cluster.primaries() if node is not source)
+    source, to = cluster.owner(slot), cluster.other_than(slot)
     with source.client() as client:
         for n in range(250):
             client.set(f"{{tag}}:{n}", n)
@@ -69,6 +69,22 @@ def test_replica_takes_over(cluster, how):
         (old.start if how == "kill" else old.thaw)()
     cluster.until_ok()
     assert not old.is_primary()
+
+
+def test_a_shared_cluster_is_whole_and_empty_for_each_test():
+    shared = SharedCluster()
+    try:
+        first = shared.whole()
+        assert first.owner("k").ask("SET", "k", "v")
+        first.failover(first.owner("k"))
+        assert shared.whole() is first and first.owner("k").ask("GET", "k") is None
+        first.begin_migration(first.slot("k"), first.other_than("k"))
+        second = shared.whole()
+        assert second is not first
+        second.owner("k").kill()
+        assert shared.whole() is not second
+    finally:
+        shared.stop()
 
 
 def test_one_node_can_be_a_cluster():

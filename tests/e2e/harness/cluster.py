@@ -135,6 +135,11 @@ class Cluster:
 
         return settles(agreed, f"an owner of slot {slot}")
 
+    def other_than(self, key):
+        """A primary that a key, or a slot, is not at."""
+        owner = self.owner(key)
+        return next(node for node in self.primaries() if node is not owner)
+
     def key(self, slot, prefix="k"):
         """A key in that slot."""
         node = self.living()[0]
