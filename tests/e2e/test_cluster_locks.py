@@ -132,7 +132,7 @@ def test_guard_is_waited_for(start, plain, key, owner):
 
 
 def test_guards_of_several_keys_are_taken_in_one_slot_only(start, plain):
-    hasp = start(guard(pattern="*", acquire_on="MGET", lease="60s"))
+    hasp = start(guard(pattern="*", acquire_on="MGET", lease="60s", wait="0"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("MGET", "{a}1", "{a}2") == b"*2\r\n" + NIL * 2
         assert other.call("SET", "{a}1", "x")[:7] == b"-LOCKED"

@@ -112,7 +112,7 @@ def test_reading_again_in_a_transaction_clears_it(start_hasp, plain, owner):
 @OWNERS
 def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain, owner):
     """Between the step that acquired it, and the one that looks whether it is still there."""
-    hasp = start_hasp(guard(owner=owner), upstream=gates.address).is_up()
+    hasp = start_hasp(guard(owner=owner, wait="0"), upstream=gates.address).is_up()
     with named(hasp, "one") as one:
         assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
         gates.shut(replies={"link"})

@@ -57,7 +57,9 @@ class Sides:
 
     def connect(self, way):
         server = self.redis_server if way == "past" else self.hasp
-        return self.stack.enter_context(server.client(single_connection_client=True))
+        client = server.client(single_connection_client=True)
+        self.stack.callback(client.connection_pool.disconnect)  # close() would leave it to the pool
+        return client
 
     def past(self, kind, *args, **options):
         return kind(self.connect("past"), *args, **options)

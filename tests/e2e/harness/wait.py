@@ -22,10 +22,12 @@ def prompt(seconds, limit):
 def until(condition, what, timeout=PATIENCE):
     """Polls `condition` until it returns something true, and returns that."""
     deadline = time.monotonic() + timeout
+    pause = 0.001
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {timeout} s for {what}")
-        time.sleep(0.005)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.005)
