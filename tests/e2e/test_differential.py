@@ -12,6 +12,7 @@ import random
 
 import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
+from harness.sanitizers import UNLESS_SANITIZED
 
 BREAKS = ("owner", "set", "write", "expire", "persist", "lease", "note", "count", "foreign", "guard")
 FAULTS = ("drop", "duplicate", "swap", "swallow", "extra", "hold", "deaf", "open", "cut", "request",
@@ -29,12 +30,14 @@ def test_hasp_cannot_be_told_from_redis(tmp_path):
     assert status == 0, output[-4000:]
 
 
+@UNLESS_SANITIZED
 @pytest.mark.parametrize("kind", ["redis", "none"])
 def test_tester_accepts_what_is_right(tmp_path, kind):
     status, _ = differential(tmp_path, "--proxy", kind, "--seed", 1, "--streams", 100)
     assert status == 0
 
 
+@UNLESS_SANITIZED
 @pytest.mark.parametrize("fault", FAULTS)
 def test_tester_finds_a_proxy_that_does(tmp_path, fault):
     status, output = differential(tmp_path, "--proxy", fault, "--seed", 2, "--streams", 100,
@@ -43,6 +46,7 @@ def test_tester_finds_a_proxy_that_does(tmp_path, fault):
     assert len(list(tmp_path.glob("*.json"))) == 1
 
 
+@UNLESS_SANITIZED
 def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
     _, output = differential(tmp_path, "--proxy", "cut", "--seed", 2, "--streams", 100,
                              "--minimise", 10, "--stop-after", 1)
@@ -62,6 +66,7 @@ def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
     assert status == 0, output[-4000:]
 
 
+@UNLESS_SANITIZED
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
     status, output = differential(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
@@ -75,6 +80,7 @@ def test_rules_do_what_the_model_says(tmp_path):
     assert status == 0, output[-4000:]
 
 
+@UNLESS_SANITIZED
 def test_tester_of_rules_finds_nothing_where_nothing_is_broken(tmp_path):
     status, output = differential(tmp_path, "--rules", "--seed", 3, "--streams", 40, "--break", "none")
     assert status == 0, output[-4000:]
@@ -87,6 +93,7 @@ def test_tester_of_rules_finds_what_is_broken(tmp_path, name):
                 "--stop-after", 1, "--break", name)
 
 
+@UNLESS_SANITIZED
 def test_difference_of_rules_can_be_replayed_in_its_shortest_form(tmp_path):
     _, output = differential(tmp_path, "--rules", "--seed", 3, "--streams", 100, "--stop-after", 1, "--break", "owner")
     assert "shortest form" in output

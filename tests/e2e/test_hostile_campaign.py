@@ -6,7 +6,6 @@ And the tester finds what it is made to find.
 
 import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
-from harness.sanitizers import UNLESS_SANITIZED
 
 
 def test_honest_clients_come_to_no_harm():
@@ -26,7 +25,6 @@ def test_tester_finds_a_script_that_is_broken(name, finding):
     until_found(f" {finding}!", "hostile", "--seconds", 4, "--break", name)
 
 
-@UNLESS_SANITIZED  # then the campaign does not judge memory
 @UNTIL_FOUND
 def test_tester_finds_a_hasp_that_has_too_much_memory():
     until_found(" memory!", "hostile", "--seconds", 6, "--only", "longest_names", "--break", "limit")

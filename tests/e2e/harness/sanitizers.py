@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of what a sanitizer changes: how much memory hasp takes, and what it does when there is none."""
+"""Tests that tell nothing where hasp is built with a sanitizer: of what that changes, how much memory
+hasp takes, and what it does when there is none; and of the testers, which stay the same."""
 
 import functools
 import os
