@@ -21,6 +21,7 @@ from harness.network import Hosts, Network  # noqa: E402
 from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.sanitizers import sanitized  # noqa: E402
+from harness.schedule import Schedule, by_length  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
@@ -33,11 +34,17 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    by_length(items)
     if not sanitized():
         return
     out = [item for item in items if item.get_closest_marker("unless_sanitized")]
     config.hook.pytest_deselected(items=out)
     items[:] = [item for item in items if item not in out]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return Schedule(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which test a worker of pytest-xdist runs next.
+
+Most tests wait more than they work, and a few files take most of the time. Those are begun first,
+the longest before the others, but by some of the workers only: campaigns are busy, and all of them
+at once would be too much for a small machine. And each worker takes a test when it is done with
+one, not its share of them beforehand: at the end nobody waits for one who has many left.
+"""
+
+import pathlib
+
+from xdist.scheduler import LoadScheduling
+
+# By the longest test of each. One that is missing here only makes the whole take longer.
+LONG = ("fencing_campaign", "journey", "sentinel_locks", "failover_campaign", "cluster_campaign", "partition_campaign",
+        "hostile_campaign", "differential", "counting", "waiting_many", "building", "guards_campaign", "chaos",
+        "waiting_campaign")
+
+# Of the workers, one in so many begins with those.
+LANE = 3
+
+# A worker begins a test when it knows the next one. Short ones would be over before it comes.
+AHEAD, AHEAD_OF_SHORT, SHORT_SECONDS = 2, 8, 0.02
+
+
+def by_length(items):
+    """The long ones, the others as they were, and last the thousands of scripts, which are short."""
+    def place(item):
+        name = pathlib.Path(item.fspath).stem.removeprefix("test_")
+        return LONG.index(name) if name in LONG else len(LONG) + name.startswith("scripts_")
+
+    items.sort(key=place)
+
+
+def is_long(test):
+    return any(f"test_{name}.py::" in test for name in LONG)
+
+
+class Schedule(LoadScheduling):
+    """Of LoadScheduling all but who gets which of `pending`, and when."""
+
+    def __init__(self, config, log):
+        super().__init__(config, log)
+        self.long = set()
+
+    def schedule(self):
+        first = self.collection is None
+        if first and self._check_nodes_have_same_collection():
+            self.collection = next(iter(self.node2collection.values()))
+            self.pending[:] = range(len(self.collection))
+            self.long = {n for n in self.pending if is_long(self.collection[n])}
+        for _ in range(AHEAD if first else 0):  # none gets its second before each has its first
+            for node in self.nodes:
+                self.give(node)
+        for node in self.nodes:
+            self.check_schedule(node)
+
+    def check_schedule(self, node, duration=0):
+        """Called when a worker is done with a test, which took `duration` seconds."""
+        if node.shutting_down:
+            return
+        ahead = AHEAD_OF_SHORT if 0 < duration < SHORT_SECONDS else AHEAD
+        while self.pending and len(self.node2pending[node]) < ahead:
+            self.give(node)
+        if not self.pending:
+            node.shutdown()
+
+    def give(self, node):
+        if self.pending and self.nodes.index(node) % LANE != 0:
+            short = (place for place, test in enumerate(self.pending) if test not in self.long)
+            self.pending.insert(0, self.pending.pop(next(short, 0)))
+        self._send_tests(node, 1)
