@@ -96,7 +96,7 @@ struct cluster_part {
 	int slot; /* -1: none; then, without `to`, it is for the session's home */
 	enum part_state state;
 	bool redirected; /* once at least */
-	bool streamed; /* it was passed on as it came: `request` is empty */
+	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
 	bool follows_ping; /* a PING goes before it: then it speaks of all that was written */
@@ -140,6 +140,10 @@ struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts);
 /* Copies `request`. `slot`: -1: none. `to`: NULL: the slot's node, or the home. */
 void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to,
                     struct slice request);
+/* The same of a request that streams: its bytes come one after the other. */
+void part_keep(struct cluster_part *p, struct slice bytes);
+/* They are too many to be kept: it cannot be sent again. */
+void part_let_go(struct cluster_part *p);
 /* `reply` is the reply of an entry without parts. */
 void entry_answer(struct cluster_entry *e, struct slice reply);
 /* Both: a reply of hasp's own in its place in the order. */
@@ -360,6 +364,7 @@ struct cluster_session {
 	struct list retries; /* parts in PART_RETRY, the oldest first */
 	struct node *home; /* for what names no key; NULL: not chosen yet */
 	struct lane *stream_lane; /* in STREAMING, RAW; NULL: what streams is dropped */
+	struct cluster_part *stream_part; /* (STREAMING) keeps what streams; NULL: none does */
 	struct request_scan scan; /* in STREAMING, GATHERING */
 	struct buf gathered; /* (GATHERING) the request as far as it came */
 	double stalled_since; /* clock since when a long request waits for its lane; 0: none */

@@ -12,6 +12,8 @@
 
 /* A request that goes on behind so many bytes is passed on as it comes. */
 #define STREAM_FROM ((size_t)16 * 1024)
+/* Of these, longer ones are not kept to be sent again when they are redirected. */
+#define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
 /* One whose key does not come within so many goes to the home node. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
 /* So many requests may be in flight. */
@@ -32,6 +34,23 @@ static bool has_room(const struct cluster_session *s)
 	       s->kept < s->cluster->output_limit;
 }
 
+/* What streams is kept, as long as that is possible. `to_come`: how much more there is at
+ * least. */
+static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t to_come)
+{
+	const struct account *a = s->cluster->how.flusher->account;
+	struct cluster_part *p = s->stream_part;
+	size_t nbytes;
+
+	if (!p)
+		return;
+	nbytes = buf_len(&p->request) + bytes.n;
+	if (nbytes + to_come > STREAM_KEPT_MAX || (a && !account_fits(a, bytes.n + to_come)))
+		part_let_go(p);
+	else
+		part_keep(p, bytes);
+}
+
 /* The rest of what streams. Returns how much of it was passed on. */
 static size_t stream_on(struct cluster_session *s, const char *p, size_t n)
 {
@@ -46,9 +65,11 @@ static size_t stream_on(struct cluster_session *s, const char *p, size_t n)
 	r = request_scan(&s->scan, p, n, &used);
 	if (l)
 		link_send(l->user.link, slice_of(p, used));
+	keep_stream(s, slice_of(p, used), s->scan.skip);
 	if (r == RESP_MORE)
 		return used;
 	s->stream_lane = NULL;
+	s->stream_part = NULL;
 	session_set_flow(s, r == RESP_OK ? FLOW_OPEN : FLOW_ENDING);
 	return used;
 }
@@ -183,6 +204,8 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 		e->on_reply = on_refused_stream;
 	lane_write_stream(l, &e->only, slice_of(p, used));
 	s->stream_lane = l;
+	s->stream_part = &e->only;
+	keep_stream(s, slice_of(p, used), scan->skip);
 	s->scan = *scan;
 	session_set_flow(s, FLOW_STREAMING);
 	return used;

@@ -71,6 +71,32 @@ void entry_set_part(struct cluster_entry *e, size_t i, int slot, struct node *to
 	e->session->nrequested += buf_cap(&p->request) + sizeof(*p);
 }
 
+void part_keep(struct cluster_part *p, struct slice bytes)
+{
+	struct cluster_session *s = part_session(p);
+	size_t before = buf_cap(&p->request);
+
+	buf_append(&p->request, bytes);
+	s->nrequested += buf_cap(&p->request) - before + (before ? 0 : sizeof(*p));
+}
+
+static void drop_request(struct cluster_part *p)
+{
+	struct cluster_session *s = part_session(p);
+
+	if (s->stream_part == p)
+		s->stream_part = NULL;
+	if (buf_cap(&p->request))
+		s->nrequested -= buf_cap(&p->request) + sizeof(*p);
+	buf_give(&p->request, &s->cluster->requests);
+}
+
+void part_let_go(struct cluster_part *p)
+{
+	p->streamed = true;
+	drop_request(p);
+}
+
 static void entry_end(struct cluster_entry *e)
 {
 	struct cluster *c = e->session->cluster;
@@ -78,9 +104,7 @@ static void entry_end(struct cluster_entry *e)
 	for (size_t i = 0; i < e->nparts; i++) {
 		struct cluster_part *p = &e->parts[i];
 		list_remove(&p->node);
-		if (buf_cap(&p->request))
-			e->session->nrequested -= buf_cap(&p->request) + sizeof(*p);
-		buf_give(&p->request, &c->requests);
+		drop_request(p);
 		buf_give(&p->reply, &c->requests);
 		block_part_free(e->session, p->block);
 	}

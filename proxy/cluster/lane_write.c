@@ -101,7 +101,6 @@ void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice byte
 {
 	part_set_state(p, PART_SENT);
 	p->lane = l;
-	p->streamed = true;
 	l->nsent++;
 	link_expect(&l->user, part_flags(p), p);
 	link_send(l->user.link, bytes);

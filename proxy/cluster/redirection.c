@@ -137,7 +137,8 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	if (what == REDIRECTION_NONE)
 		return false;
 	p->asked = what == REDIRECTION_ASK ? to : NULL;
-	if (p->streamed) {
+	/* (No server says so before the request is whole.) */
+	if (p->streamed || part_session(p)->stream_part == p) {
 		p->lane->nsent--;
 		fail_streamed(p, error_text(line));
 	} else {

@@ -99,6 +99,22 @@ def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(shared_clust
         assert [client.read(), client.read()] == [b"+OK\r\n", b"$1\r\n1\r\n"]
 
 
+def test_long_values_follow_a_slot_that_moves(cluster, hasp):
+    slot = cluster.slot("k")
+    new = next(node for node in cluster.primaries() if node is not cluster.owner(slot))
+    values = [b"%d" % n + b"x" * 2**20 for n in range(3)]
+    with hasp.connect() as client:
+        assert client.call("SET", "{k}", values[0]) == b"+OK\r\n"
+        source = cluster.begin_migration(slot, new)
+        cluster.move_keys(slot, source, new)
+        # The key is found elsewhere, and what comes behind the redirected command behind it.
+        assert pipeline(client, ("SET", "{k}", values[1]), ("STRLEN", "{k}"), ("GETSET", "{k}", values[2])) == [
+            b"+OK\r\n", b":%d\r\n" % len(values[1]), b"$%d\r\n%s\r\n" % (len(values[1]), values[1])]
+        cluster.end_migration(slot, source, new)
+        assert client.call("SET", "{k}", values[0]) == b"+OK\r\n"
+        assert client.call("GET", "{k}") == b"$%d\r\n%s\r\n" % (len(values[0]), values[0])
+
+
 def fill(cluster, client):
     """A primary, and a key of another one."""
     for key in KEYS:

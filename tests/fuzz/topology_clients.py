@@ -445,10 +445,11 @@ class Listener(asyncio.Protocol):
 
 
 class Audience:
-    """Subscribers, each of which comes back when its connection is lost."""
+    """Subscribers, each of which comes back when its connection is lost. `by_bus`: nodes tell each other
+    what is published, and promise no order between what was published at one and at another."""
 
-    def __init__(self, world):
-        self.world = world
+    def __init__(self, world, by_bus=False):
+        self.world, self.by_bus = world, by_bus
         self.listeners = []
 
     async def run(self):
@@ -469,13 +470,24 @@ class Audience:
         for listener in self.listeners:
             newest, heard = collections.Counter(), collections.defaultdict(set)
             for at, publisher, serial in listener.heard:
-                if serial <= newest[publisher]:
-                    self.world.fault("message", f"{publisher}'s {serial} after {newest[publisher]} at {at:.3f}")
-                newest[publisher] = serial
+                if serial in heard[publisher]:
+                    self.world.fault("message", f"{publisher}'s {serial} twice, at {at:.3f}")
+                elif serial < newest[publisher]:
+                    self._check_overtaken(at, publisher, serial, newest[publisher])
+                newest[publisher] = max(newest[publisher], serial)
                 heard[publisher].add(serial)
                 self.world.counts["messages heard"] += 1
             if listener.since is not None:
                 self._check_missing(listener, heard)
+
+    def _check_overtaken(self, at, publisher, serial, newer):
+        """The publisher has changed its node between the two, for its own was no primary any more."""
+        messages = self.world.published[publisher]
+        begun, ended = messages[serial][0], messages[newer][1] or float("inf")
+        if self.by_bus and any(o.begin <= ended and begun <= o.calm for o in self.world.outages):
+            self.world.counts["messages that overtook others when their node went"] += 1
+        else:
+            self.world.fault("message", f"{publisher}'s {serial} after {newer} at {at:.3f}")
 
     def _check_missing(self, listener, heard):
         until = (listener.closed or now()) - HANG / 10

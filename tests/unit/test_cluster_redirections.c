@@ -50,6 +50,47 @@ static void all_requests_in_flight_are_sent_again_in_their_order(void **state)
 	assert_client_got(f, "+OK\r\n:2\r\n:1\r\n");
 }
 
+#define TOO_LONG                                                                               \
+	"-ERR hasp: the request was not carried out, and is too long to be kept and sent "     \
+	"again: MOVED 12182 127.0.0.1:7002\r\n"
+
+static void a_long_request_is_sent_again_whole(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf request = BUF_INIT;
+	size_t size = 400000, half = 100000;
+
+	buf_printf(&request, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$%zu\r\n", size);
+	memset(buf_reserve(&request, size), 'x', size);
+	buf_added(&request, size);
+	buf_append(&request, slice_of("\r\n", 3));
+	client_sends_bytes(f, slice_of(buf_head(&request), half), 1);
+	client_sends(f, buf_head(&request) + half, 0);
+	assert_node_got(f, 1, buf_head(&request));
+	assert_true(link_user_nbytes(&f->user) >= size);
+	node_sends(f, 1, MOVED_FOO);
+	assert_node_got(f, SPARE, buf_head(&request));
+	node_sends(f, SPARE, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n");
+	assert_true(link_user_nbytes(&f->user) < size);
+	buf_release(&request);
+}
+
+static void one_that_is_too_long_to_be_kept_is_not(void **state)
+{
+	static const char head[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$9000000\r\n";
+	struct cluster_fixture *f = *state;
+	char request[20001] = { 0 };
+
+	memset(request, 'x', sizeof(request) - 1);
+	memcpy(request, head, sizeof(head) - 1);
+	client_sends(f, request, 1);
+	assert_node_got(f, 1, request);
+	assert_true(link_user_nbytes(&f->user) < sizeof(request));
+	node_sends(f, 1, MOVED_FOO);
+	assert_client_got(f, TOO_LONG);
+}
+
 static void what_comes_behind_waits_until_the_redirection_is_resolved(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -285,6 +326,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		OWN(a_moved_request_goes_to_the_node_that_is_named),
 		OWN(all_requests_in_flight_are_sent_again_in_their_order),
+		OWN(a_long_request_is_sent_again_whole),
+		OWN(one_that_is_too_long_to_be_kept_is_not),
 		OWN(what_comes_behind_waits_until_the_redirection_is_resolved),
 		OWN(requests_routed_by_another_map_are_answered_first),
 		OWN(an_asked_request_goes_there_behind_asking_and_no_other),
