@@ -67,6 +67,13 @@ static void leave_lane(struct cluster_session *s)
 		lane_write_discarded(l, discard);
 }
 
+void block_exchange_unwatch(struct cluster_session *s)
+{
+	HASP_ASSERT(s->block.state == BLOCK_NONE);
+	leave_lane(s);
+	block_fini(&s->block);
+}
+
 /* The node that has the transaction, or watches, does not serve the slot any more. */
 static void follow_map(struct cluster_session *s)
 {

@@ -203,6 +203,8 @@ struct block_part {
  * came before has to be answered first. */
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
                          const struct resp_view *req, struct slice bytes, bool *taken);
+/* Nothing is watched any more: the node that watches is told. */
+void block_exchange_unwatch(struct cluster_session *s);
 /* The node that has the transaction, or watches, is left: both begin anew. Returns the
  * DISCARD or UNWATCH that it is to be sent. */
 struct slice block_leave(struct cluster_session *s);

@@ -122,6 +122,9 @@ bool pubsub_take(struct cluster_session *s, const struct command *c,
 	if (!l || !is_muted(c))
 		return false;
 	if (is_worded_by_redis(c, req)) {
+		/* A refused EXEC ends what was watched for it, at another node perhaps. */
+		if (c->facts.session == SESSION_EXEC)
+			block_exchange_unwatch(s);
 		e = entry_begin(s, 1);
 		e->patient = true;
 		entry_set_part(e, 0, -1, l->node, bytes);

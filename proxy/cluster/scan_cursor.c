@@ -29,15 +29,33 @@ static bool read_number(struct slice text, uint64_t *v)
 	return true;
 }
 
+/* As Redis, which has strtoul() read it: up to a NUL, also of nothing or with a sign. */
+static bool read_as_redis(struct slice text, uint64_t *v)
+{
+	bool has_sign, negative;
+
+	text.n = strnlen(text.p, text.n);
+	*v = 0;
+	if (text.n == 0)
+		return true;
+	negative = *text.p == '-';
+	has_sign = negative || *text.p == '+';
+	if (!read_number(slice_of(text.p + has_sign, text.n - has_sign), v))
+		return false;
+	if (negative)
+		*v = 0 - *v;
+	return true;
+}
+
 bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 {
 	uint64_t v;
 
-	if (!read_number(text, &v) || v >> (SLOT_BITS + MARK_BITS + AT_BITS))
+	if (!read_as_redis(text, &v))
 		return false;
 	c->slot = v & (SLOTS - 1);
 	c->mark = v >> SLOT_BITS & ((1 << MARK_BITS) - 1);
-	c->at = v >> (SLOT_BITS + MARK_BITS);
+	c->at = v >> (SLOT_BITS + MARK_BITS) & (((uint64_t)1 << AT_BITS) - 1);
 	return true;
 }
 

@@ -31,8 +31,8 @@ struct scan_cursor {
 /* Of the node of this name, or address. */
 uint8_t scan_cursor_mark(struct slice name);
 
-/* Reads what a client gave. False: Redis would not take it for a cursor, or hasp gave none
- * such. All zero: a SCAN begins. */
+/* Reads what a client gave: any number, for Redis takes any for a cursor. False: Redis would
+ * not take it. All zero: a SCAN begins. */
 bool scan_cursor_read(struct slice text, struct scan_cursor *c)
 	__attribute__((warn_unused_result));
 

@@ -103,6 +103,25 @@ static void what_only_redis_words_is_asked_of_the_subscribed_node(void **state)
 	                     "context\r\n");
 }
 
+static void an_exec_that_is_refused_ends_what_is_watched(void **state)
+{
+	static const char watch[] = "*2\r\n$5\r\nWATCH\r\n$3\r\nfoo\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, watch, 0);
+	assert_node_got(f, 1, watch);
+	node_sends(f, 1, "+OK\r\n");
+	client_sends(f, SUBSCRIBE EXEC, 0);
+	assert_node_got(f, 0, SUBSCRIBE);
+	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_node_got(f, 0, EXEC);
+	assert_node_got(f, 1, "*1\r\n$7\r\nUNWATCH\r\n");
+	node_sends(f, 0, "-EXECABORT it\r\n");
+	node_sends(f, 1, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n" ACK("*", "1", "a", "1")
+	                             ACK("*", "1", "b", "2") "-EXECABORT it\r\n");
+}
+
 static void one_of_resp3_gets_replies_between_pushes(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -190,6 +209,7 @@ int main(void)
 		TEST(the_home_node_acknowledges_each_channel),
 		TEST(a_subscriber_of_resp2_gets_nothing_else),
 		TEST(what_only_redis_words_is_asked_of_the_subscribed_node),
+		TEST(an_exec_that_is_refused_ends_what_is_watched),
 		TEST(one_of_resp3_gets_replies_between_pushes),
 		TEST(pushes_do_not_disturb_the_order),
 		TEST(shard_channels_are_at_their_slots_nodes),

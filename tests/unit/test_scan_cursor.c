@@ -75,15 +75,41 @@ static void test_a_scan_begins_with_zero_and_ends_with_it(void **state)
 
 static void test_what_is_no_cursor_is_not_read(void **state)
 {
-	static const char *const bad[] = {
-		"", "-1", " 1", "1 ", "0x1", "a", "18446744073709551616", "9223372036854775808"
-	};
+	static const char *const bad[] = { "-",  "+",   "--1", " 1",
+		                           "1 ", "0x1", "a",   "18446744073709551616" };
 	struct scan_cursor c;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
 		if (scan_cursor_read(slice_str(bad[i]), &c))
 			fail_msg("%s", bad[i]);
+}
+
+/* Redis takes them, too, and begins somewhere. */
+static void test_a_cursor_that_was_never_given_is_one(void **state)
+{
+	static const struct {
+		struct slice text;
+		struct scan_cursor c;
+	} foreign[] = {
+		{ SLICE_LIT("9223372036854775808"), { 0 } },
+		{ SLICE_LIT("9223372036854775809"), { .slot = 1 } },
+		{ SLICE_LIT("18446744073709551615"),
+		  { .at = ((uint64_t)1 << 43) - 1, .slot = 16383, .mark = 63 } },
+		{ SLICE_LIT("-1"),
+		  { .at = ((uint64_t)1 << 43) - 1, .slot = 16383, .mark = 63 } },
+		{ SLICE_LIT("+2"), { .slot = 2 } },
+		{ SLICE_LIT("3\0x"), { .slot = 3 } },
+		{ SLICE_LIT(""), { 0 } },
+	};
+	struct scan_cursor c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(*foreign); i++) {
+		assert_true(scan_cursor_read(foreign[i].text, &c));
+		assert_true(c.at == foreign[i].c.at && c.slot == foreign[i].c.slot &&
+		            c.mark == foreign[i].c.mark);
+	}
 }
 
 static void test_the_node_gets_a_cursor_of_its_own(void **state)
@@ -156,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_a_cursor_that_was_given_comes_back),
 		cmocka_unit_test(test_a_scan_begins_with_zero_and_ends_with_it),
 		cmocka_unit_test(test_what_is_no_cursor_is_not_read),
+		cmocka_unit_test(test_a_cursor_that_was_never_given_is_one),
 		cmocka_unit_test(test_the_node_gets_a_cursor_of_its_own),
 		cmocka_unit_test(test_a_nodes_cursor_is_read_from_its_reply),
 		cmocka_unit_test(test_an_error_stays_what_it_is),
