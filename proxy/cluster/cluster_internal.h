@@ -336,9 +336,8 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 
 /* Only session_set_flow() writes it.
  *
- *   OPEN <--> BARRIER         from each of them to ENDING and CLOSED
- *    | ^-----> STREAMING <-- too long to be kept -- GATHERING <--> OPEN
- *    '-------> RAW */
+ *   OPEN <--> BARRIER --> RAW    from each of them to ENDING and CLOSED
+ *    ^-----> STREAMING <-- too long to be kept -- GATHERING <--> OPEN */
 enum cluster_flow {
 	FLOW_OPEN, /* requests are taken as they come */
 	FLOW_BARRIER, /* none is taken until all that were are answered */

@@ -38,12 +38,14 @@ static bool send_to_slot(struct cluster_session *s, const struct command *c, uns
 	return true;
 }
 
-/* What changes the session, or ends it. Returns whether it was one of those. */
+/* What ends the session, or makes a stream of it. False: it is none of those. *taken false: all
+ * that came before has to be answered first. */
 static bool take_session_command(struct cluster_session *s, const struct command *c,
-                                 struct slice bytes)
+                                 struct slice bytes, bool *taken)
 {
 	struct cluster_entry *e;
 
+	*taken = true;
 	switch ((enum command_session)c->facts.session) {
 	case SESSION_QUIT:
 		e = entry_begin(s, 0);
@@ -53,10 +55,15 @@ static bool take_session_command(struct cluster_session *s, const struct command
 		session_set_flow(s, FLOW_ENDING);
 		return true;
 	case SESSION_MONITOR:
+		/* What comes behind it is for the same node, if it is not refused. */
+		*taken = list_empty(&s->entries);
+		if (!*taken)
+			return true;
 		e = entry_begin(s, 1);
 		e->begins_stream = true;
 		entry_set_part(e, 0, -1, NULL, bytes);
 		entry_start(e);
+		session_set_flow(s, FLOW_BARRIER);
 		return true;
 	case SESSION_SYNC:
 		entry_answer_new(s, SLICE_LIT("-ERR hasp: a replica cannot be fed by a whole "
@@ -131,8 +138,8 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 		return taken;
 	if (c && session_command_take(s, c, req, bytes, &taken))
 		return taken;
-	if (c && take_session_command(s, c, bytes))
-		return true;
+	if (c && take_session_command(s, c, bytes, &taken))
+		return taken;
 	return follow_plan(s, c, req, bytes);
 }
 

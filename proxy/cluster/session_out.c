@@ -17,7 +17,7 @@
 
 static const unsigned next_flows[FLOW_NSTATES] = {
 	[FLOW_OPEN] = MAY_FOLLOW(FLOW_BARRIER) | MAY_FOLLOW(FLOW_STREAMING) |
-	              MAY_FOLLOW(FLOW_GATHERING) | MAY_FOLLOW(FLOW_RAW) | END_FLOWS,
+	              MAY_FOLLOW(FLOW_GATHERING) | END_FLOWS,
 	[FLOW_BARRIER] = MAY_FOLLOW(FLOW_OPEN) | MAY_FOLLOW(FLOW_RAW) | END_FLOWS,
 	[FLOW_STREAMING] = MAY_FOLLOW(FLOW_OPEN) | END_FLOWS,
 	[FLOW_GATHERING] = MAY_FOLLOW(FLOW_OPEN) | MAY_FOLLOW(FLOW_STREAMING) | END_FLOWS,
@@ -95,6 +95,8 @@ void session_break(struct cluster_session *s, const char *reason)
 {
 	if (s->flow == FLOW_CLOSED)
 		return;
+	/* Who is given the last replies may send more: there is nobody to take it. */
+	session_set_flow(s, FLOW_ENDING);
 	session_deliver(s);
 	if (s->flow != FLOW_CLOSED)
 		link_end(s->link, reason);

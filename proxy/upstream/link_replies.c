@@ -232,7 +232,9 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 	notify_early(l);
 	if (is_notified(&l->reply) || l->watched || l->scan.reply.type == '>')
 		forward_segment(l, g, p);
-	end_reply(l, is_whole ? tail : SLICE_NONE);
+	/* Its user may have closed it. */
+	if (l->state != LINK_CLOSED)
+		end_reply(l, is_whole ? tail : SLICE_NONE);
 }
 
 /* A reply of one line that is not `whole` may be late when the rest of it is there. */
@@ -265,8 +267,8 @@ static void match_readonly(struct link *l, const char *p, size_t n)
 		l->env->on_alarm(l->env->arg, LINK_READONLY);
 }
 
-/* Scans one reply, or a part of it. Returns how many bytes that took; 0: they are no reply, and
- * the link is closed. */
+/* Scans one reply, or a part of it. Returns how many bytes that took; 0: the link is closed,
+ * because they are no reply, or by a user that was given what came before. */
 static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n)
 {
 	bool at_start = reply_scan_at_start(&l->scan);
@@ -282,6 +284,8 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 	if (at_start && r != RESP_BAD)
 		intercept_late(l, *p, r == RESP_OK);
 	switch_segment(l, g, link_forwards(l) ? l->reply.to : NULL, p);
+	if (l->state == LINK_CLOSED)
+		return 0;
 	if (r == RESP_BAD) {
 		/* Whole replies before it are still good. */
 		forward_segment(l, g, p);
@@ -332,6 +336,9 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 			switch_segment(l, &g, to, p);
 		} else if (begins_stream(l, p)) {
 			forward_segment(l, &g, p);
+			/* Its user may have left meanwhile, or closed the link. */
+			if (!link_scans_replies(l) || !begins_stream(l, p))
+				continue;
 			start_stream(l);
 			break;
 		} else if ((used = scan_one(l, &g, p, (size_t)(end - p))) == 0) {

@@ -214,3 +214,15 @@ def test_a_login_holds_at_every_node(cluster, start_hasp):
         assert all(reply.startswith(b"-NOPERM") for reply in pipeline(client, *[("GET", key) for key in KEYS]))
         assert client.call("RESET") == b"+RESET\r\n"
         assert pipeline(client, *[("GET", key) for key in KEYS]) == [b"$-1\r\n"] * len(KEYS)
+
+
+@pytest.mark.parametrize("behind", [("QUIT",), ("MONITOR",), ("SET", "k", "x" * 100_000)])
+def test_monitor_is_no_end_of_hasp(hasp, behind):
+    """Nobody follows the replies of a client that wants none."""
+    for first in [("CLIENT", "REPLY", "OFF")], [("SCRIPT", "DEBUG", "NO")]:
+        with hasp.connect() as client:
+            client.send(b"".join(encode(*command) for command in [*first, ("MONITOR",), behind, ("QUIT",)]))
+            while client.sock.recv(65536):
+                pass
+    with hasp.connect() as client:
+        assert client.call("SET", "k", 1) == b"+OK\r\n"

@@ -37,8 +37,12 @@ static double the_links_clock(void)
 static void fixture_on_bytes(void *owner, struct slice bytes)
 {
 	struct cluster_fixture *f = owner;
+	const char *text = f->goes_on;
 
 	buf_append(&f->bytes, bytes);
+	f->goes_on = NULL;
+	if (text)
+		client_sends(f, text, 1);
 }
 
 static void fixture_on_drained(void *owner)
@@ -173,6 +177,12 @@ void node_sends(struct cluster_fixture *f, size_t node, const char *text)
 			sent += (size_t)r;
 		nap(f, began);
 	}
+}
+
+void node_sends_unseen(struct cluster_fixture *f, size_t node, const char *text)
+{
+	assert_int_equal(send(f->nodes[node].fd, text, strlen(text), MSG_NOSIGNAL),
+	                 strlen(text));
 }
 
 void node_hangs_up(struct cluster_fixture *f, size_t node)

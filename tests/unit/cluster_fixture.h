@@ -47,6 +47,8 @@ struct cluster_fixture {
 	size_t inflight;
 	char reason[128];
 	unsigned ndrained;
+
+	const char *goes_on; /* it sends this when it gets bytes, once; NULL: nothing */
 };
 
 /* For cmocka: a virtual link of its client's own, on which nothing was sent. */
@@ -65,6 +67,8 @@ void assert_node_got(struct cluster_fixture *f, size_t node, const char *text);
 /* Nothing that was not read has come, nor comes while the loop does what is to be done. */
 void assert_node_got_nothing(struct cluster_fixture *f, size_t node);
 void node_sends(struct cluster_fixture *f, size_t node, const char *text);
+/* Before anything of it is read. */
+void node_sends_unseen(struct cluster_fixture *f, size_t node, const char *text);
 void node_hangs_up(struct cluster_fixture *f, size_t node);
 /* Nobody listens there any more. */
 void node_vanishes(struct cluster_fixture *f, size_t node);

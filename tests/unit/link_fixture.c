@@ -23,6 +23,8 @@ static void on_bytes(void *owner, struct slice bytes)
 
 	assert_int_equal(f->ndown, 0);
 	buf_append(&f->bytes, bytes);
+	if (f->closes_on_bytes)
+		link_close(f->link);
 }
 
 static void on_reply(void *owner, void *tag, const struct resp_reply *r, struct slice captured)

@@ -45,6 +45,7 @@ struct link_fixture {
 	bool is_late;
 	bool drops_errors;
 	bool takes_frames; /* that begin with "message", and pushes */
+	bool closes_on_bytes;
 	bool closes_on_reply;
 	bool turns_opaque_on_reply;
 

@@ -13,7 +13,10 @@
 #include <cmocka.h>
 
 #include "tests/unit/cluster_fixture.h"
+#include "upstream/slot.h"
 
+#define GET_SPARE "*2\r\n$3\r\nGET\r\n$5\r\nspare\r\n"
+#define MONITOR "*1\r\n$7\r\nMONITOR\r\n"
 #define LONG_VALUE "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$536870913\r\n"
 #define INVALID_LENGTH "-ERR Protocol error: invalid bulk length\r\n"
 
@@ -120,6 +123,53 @@ static void a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link(voi
 	assert_int_equal(f->end, LINK_BROKEN);
 	assert_int_equal(f->inflight, 1);
 	assert_string_equal(f->reason, "127.0.0.1:7000: closed by the server");
+}
+
+static void what_the_client_sends_when_its_link_is_breaking_goes_nowhere(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	slot_map_move(&f->map, slot_of_key(SLICE_LIT("spare")), &f->nodes[SPARE].node);
+	client_sends(f, GET_FOO GET_BAR, 2);
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 0, GET_BAR);
+	f->goes_on = GET_SPARE;
+	/* Both are there in one turn of the loop. */
+	node_sends_unseen(f, 1, ":1\r\n");
+	node_hangs_up(f, 0);
+	assert_client_got(f, ":1\r\n");
+	assert_int_equal(f->ndown, 1);
+	assert_node_got_nothing(f, SPARE);
+}
+
+static void a_stream_is_asked_for_when_all_before_is_answered(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO MONITOR "QUIT\r\n", 3);
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got_nothing(f, 0);
+	node_sends(f, 1, ":1\r\n");
+	assert_node_got(f, 0, MONITOR);
+	/* It is not known yet to whom what follows is said. */
+	assert_node_got_nothing(f, 0);
+	node_sends(f, 0, "+OK\r\n+1 [0] \"PING\"\r\n");
+	assert_node_got(f, 0, "QUIT\r\n");
+	assert_client_got(f, ":1\r\n+OK\r\n+1 [0] \"PING\"\r\n");
+}
+
+static void behind_a_stream_that_is_refused_all_goes_on(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MONITOR MONITOR GET_FOO, 3);
+	assert_node_got(f, 0, MONITOR);
+	node_sends(f, 0, "-NOPERM\r\n");
+	assert_node_got(f, 0, MONITOR);
+	node_sends(f, 0, "-NOPERM\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, "-NOPERM\r\n-NOPERM\r\n:1\r\n");
 }
 
 static void a_link_that_breaks_in_a_reply_is_cut(void **state)
@@ -389,6 +439,9 @@ int main(void)
 		OWN(requests_may_come_in_pieces),
 		OWN(keys_in_several_slots_are_refused_in_their_place),
 		OWN(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link),
+		OWN(what_the_client_sends_when_its_link_is_breaking_goes_nowhere),
+		OWN(a_stream_is_asked_for_when_all_before_is_answered),
+		OWN(behind_a_stream_that_is_refused_all_goes_on),
 		OWN(a_link_that_breaks_in_a_reply_is_cut),
 		OWN(a_link_that_breaks_with_nothing_in_flight_is_opened_again),
 		OWN(a_session_command_is_in_force_on_every_node),

@@ -465,6 +465,43 @@ static void a_stream_that_is_refused_does_not_begin(void **state)
 	assert_buf(&f->bytes, "+1\r\n-NOPERM +x\r\n+2\r\n");
 }
 
+/* --- the owner closes it when it gets bytes ---------------------------------- */
+
+/* Both replies are there, and the first belongs to a request before that of `flags`. */
+static void close_before(struct link_fixture *f, unsigned flags, const char *second)
+{
+	char replies[64];
+
+	f->closes_on_bytes = true;
+	expect(f, LINK_PASS, NULL);
+	expect(f, flags, "a");
+	snprintf(replies, sizeof(replies), "+1\r\n%s", second);
+	server_sends(f, slice_str(replies));
+	assert_seen(f, "+1\r\n", "");
+	assert_false(link_is_ready(f->link));
+}
+
+static void no_stream_begins_on_a_link_that_is_closed_by_what_comes_before(void **state)
+{
+	close_before(*state, LINK_NOTIFY | LINK_BEGINS_STREAM, "+OK\r\nno RESP\r\n");
+}
+
+static void no_reply_is_told_of_on_a_link_that_is_closed_by_what_comes_before(void **state)
+{
+	close_before(*state, LINK_NOTIFY | LINK_DISCARD, ":2\r\n");
+}
+
+static void no_error_is_asked_about_on_a_link_that_is_closed_by_what_comes_before(void **state)
+{
+	close_before(*state, LINK_NOTIFY | LINK_INTERCEPT, "-ERR\r\n");
+}
+
+static void a_link_that_is_closed_by_what_comes_before_reads_no_bytes_that_are_no_reply(
+	void **state)
+{
+	close_before(*state, LINK_PASS, "no RESP\r\n");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -496,6 +533,13 @@ int main(void)
 		TEST(a_link_can_turn_opaque_inside_its_callback),
 		TEST(a_stream_begins_where_the_server_begins_it),
 		TEST(a_stream_that_is_refused_does_not_begin),
+		TEST_CONNECTED(no_stream_begins_on_a_link_that_is_closed_by_what_comes_before),
+		TEST_CONNECTED(
+			no_reply_is_told_of_on_a_link_that_is_closed_by_what_comes_before),
+		TEST_CONNECTED(
+			no_error_is_asked_about_on_a_link_that_is_closed_by_what_comes_before),
+		TEST_CONNECTED(
+			a_link_that_is_closed_by_what_comes_before_reads_no_bytes_that_are_no_reply),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
