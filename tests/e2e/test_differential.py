@@ -68,6 +68,15 @@ def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
 
 @UNLESS_SANITIZED
 @pytest.mark.parametrize("primaries", [1, 3])
+def test_a_cluster_cannot_be_told_from_redis(tmp_path, primaries):
+    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
+    status, output = differential(tmp_path, "--cluster", primaries, "--kinds",
+                                  "mixed,session,transaction,pubsub,reply_modes,scripts,inline,broken,half_close", "--seed",
+                                  seed, "--streams", 80, "--minimise", 5, "--seconds", 20, "--stop-after", 2)
+    assert status == 0, output[-4000:]
+
+
+@pytest.mark.parametrize("primaries", [1, 3])
 def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
     status, output = differential(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
                                   "--minimise", 0, "--stop-after", 1)

@@ -38,7 +38,7 @@ sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
 from harness import encode  # noqa: E402
 
-TIMEOUT = 4.0           # for the proxy to bring what Redis brought; seconds
+TIMEOUT = 4.0           # for the proxy to bring more of what Redis brought; seconds
 BLOCKED_TIMEOUT = 2.0   # for blocking commands to run out
 SIOCOUTQ = termios.TIOCOUTQ
 
@@ -328,8 +328,10 @@ class Run:
         deadline = time.monotonic() + self.timeout
         settled = False
         while True:
-            self._drain()
+            progress = self._drain()
             now = time.monotonic()
+            if progress:
+                deadline = max(deadline, now + self.timeout)
             if self._far_from(expected) and now < deadline:
                 self._wait_for_input()
                 continue

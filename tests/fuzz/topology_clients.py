@@ -148,9 +148,10 @@ class World:
             self.fault("error", f"{what}, sent {sent:.3f}, answered {answered:.3f}: {text}; {self.last()}")
         return True
 
-    def last(self):
-        """Of the outages."""
-        return "outages: " + ", ".join(f"{o.kind} {o.begin:.3f}-{o.end:.3f}, calm {o.calm:.3f}" for o in self.outages[-2:])
+    def last(self, until=float("inf")):
+        """Of the outages that had begun then."""
+        begun = [o for o in self.outages if o.begin <= until]
+        return "outages: " + ", ".join(f"{o.kind} {o.begin:.3f}-{o.end:.3f}, calm {o.calm:.3f}" for o in begun[-2:])
 
 
 class Value:
@@ -487,7 +488,8 @@ class Audience:
         if self.by_bus and any(o.begin <= ended and begun <= o.calm for o in self.world.outages):
             self.world.counts["messages that overtook others when their node went"] += 1
         else:
-            self.world.fault("message", f"{publisher}'s {serial} after {newer} at {at:.3f}")
+            self.world.fault("message", f"{publisher}'s {serial}, sent {begun:.3f}, came at {at:.3f}, after {newer}, "
+                                        f"answered {ended:.3f}; {self.world.last(ended + 1)}")
 
     def _check_missing(self, listener, heard):
         until = (listener.closed or now()) - HANG / 10
