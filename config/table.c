@@ -359,6 +359,15 @@ const struct option table_options[] = {
 	{ SECTION_LOCK, "replicas_ack_timeout", OPTION_DURATION, IN_RULE(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
 	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	{ SECTION_LOCK, "log_events", OPTION_ENUM, IN_RULE(events.log_events),
+	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .help = "Logs what is refused, by whom and who had the lock; ten lines in ten seconds of each kind." },
+	{ SECTION_LOCK, "log_held", OPTION_DURATION, IN_RULE(events.log_held_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Logs locks that were held for so long, when they end; 0: none." },
+	{ SECTION_LOCK, "log_waited", OPTION_DURATION, IN_RULE(events.log_waited_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Logs locks that were waited for so long, when they are got; 0: none." },
 
 	/* [guard NAME] */
 	{ SECTION_GUARD, "pattern", OPTION_LIST, IN_GUARD(section.patterns),
@@ -432,6 +441,15 @@ const struct option table_options[] = {
 	{ SECTION_VERBS, "replicas_ack_timeout", OPTION_DURATION, IN_VERBS(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
 	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	{ SECTION_VERBS, "log_events", OPTION_ENUM, IN_VERBS(events.log_events),
+	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .help = "Logs what is refused, by whom and who had the lock; ten lines in ten seconds of each kind." },
+	{ SECTION_VERBS, "log_held", OPTION_DURATION, IN_VERBS(events.log_held_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Logs locks that were held for so long, when they end; 0: none." },
+	{ SECTION_VERBS, "log_waited", OPTION_DURATION, IN_VERBS(events.log_waited_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Logs locks that were waited for so long, when they are got; 0: none." },
 };
 /* clang-format on */
 

@@ -29,6 +29,7 @@ enum foreign_mode { FOREIGN_REFUSE, FOREIGN_ALLOW };
 enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
 enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
+enum switch_mode { SWITCH_NO, SWITCH_YES };
 
 /* What all sections have of which there may be many. */
 struct named_section {
@@ -36,6 +37,13 @@ struct named_section {
 	int line; /* where the section begins */
 	size_t index; /* position in config.rules or config.guards */
 	struct strings patterns; /* Redis globs, at least one */
+};
+
+/* What the log tells of what is enforced. */
+struct event_settings {
+	enum switch_mode log_events;
+	int64_t log_held_ms; /* 0: never; a guard has none */
+	int64_t log_waited_ms; /* 0: never */
 };
 
 /* One [lock NAME] section. */
@@ -54,6 +62,7 @@ struct rule {
 	enum rule_mode mode;
 	int64_t replicas_ack; /* so many replicas must have a lock that is taken; 0: none */
 	int64_t replicas_ack_timeout_ms; /* > 0 */
+	struct event_settings events;
 };
 
 /* One [guard NAME] section. */
@@ -69,6 +78,7 @@ struct guard {
 	enum disconnect_mode on_disconnect;
 	enum rule_mode mode;
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
+	struct event_settings events;
 };
 
 /* The [verbs] section. */
@@ -86,9 +96,9 @@ struct verbs {
 	int64_t max_hold_ms; /* 0: no limit */
 	enum disconnect_mode on_disconnect;
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
+	struct event_settings events;
 };
 
-enum switch_mode { SWITCH_NO, SWITCH_YES };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {

@@ -5,7 +5,7 @@
  *
  *   load config -> open listeners -> drop privileges -> start workers
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
- *   SIGUSR1: what was observed -> log      others that would end hasp: logged
+ *   SIGUSR1: what was seen -> log          others that would end hasp: logged
  *
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */

@@ -10,6 +10,7 @@
 #include "client/links.h"
 #include "client/limits.h"
 #include "client/replies.h"
+#include "client/request_context.h"
 #include "net/dial.h"
 #include "policy/policy.h"
 
@@ -56,6 +57,11 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	stream_attach(&c->stream, fd);
 	/* Its first request may have come before others that are served in this turn. */
 	stream_expect_input(&c->stream);
+}
+
+void client_describe_holder(const struct hold_owner *o, struct buf *out)
+{
+	client_describe(container_of(o, struct client, holds), out);
 }
 
 static void client_free(struct client *c)

@@ -35,6 +35,9 @@ void clients_init(struct client_env *env);
  * outlives it. */
 void client_new(struct client_env *env, int fd, const char *listener);
 
+/* Appends what the log calls the client of which these are the holds; a holds_describe_fn. */
+void client_describe_holder(const struct hold_owner *o, struct buf *out);
+
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
 

@@ -43,6 +43,9 @@ static void on_done(void *arg, struct pending_request *r, int db,
 		observation_complete(r->observation, db, reply);
 	if (r->value_read)
 		value_read_complete(r->value_read, &c->holds.seen, db, frame);
+	/* (Of a transaction; any other error was seen by its line.) */
+	if (r->pending_lock && slice_starts(frame, SLICE_LIT("-LOCKED ")))
+		pending_lock_locked(r->pending_lock);
 	if (r->pending_lock)
 		hold_apply(c->env->policy.holds, &c->holds, r->pending_lock, db, reply);
 	r->pending_lock = NULL;

@@ -54,6 +54,8 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	if (may_be_held_back(c->current->pending_lock))
 		flags |= LINK_INTERCEPT_LATE;
+	if (how.tells)
+		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);
 	return true;
 }
@@ -99,6 +101,8 @@ static void enqueue(struct client *c, struct slice line)
 	}
 	c->current->pending_lock = pending_lock_fit(c->current->pending_lock);
 	t = pending_lock_try(c->current->pending_lock, &lease_ms);
+	if (!waiter_place(c->waiter))
+		stats_add(pending_lock_stats(c->current->pending_lock), STAT_WAITED);
 	lock_wait_queued(c, &t, lease_ms, line);
 }
 
@@ -171,14 +175,42 @@ static bool on_late(struct client *c, struct slice bytes)
 
 /* --- answers ------------------------------------------------------------------------------ */
 
+/* A delete was refused; the client gets the number of keys that are gone. */
+static void on_refused(struct client *c, struct slice line)
+{
+	struct pending_lock *p = c->current->pending_lock;
+	struct resp_reply reply = { .type = ':' };
+	char text[32];
+	int64_t n;
+
+	if (!p || !pending_lock_refused(p, line, &n)) {
+		lock_wait_failed(c);
+		return;
+	}
+	reply.integer = n;
+	snprintf(text, sizeof(text), ":%lld\r\n", reply.integer);
+	stream_send(&c->stream, slice_str(text));
+	lock_exchange_on_reply(c, &reply);
+}
+
+/* True: it is for the client. */
+static bool on_answer(struct client *c, struct slice line)
+{
+	if (c->current->pending_lock && slice_starts(line, SLICE_LIT("-LOCKED ")))
+		pending_lock_locked(c->current->pending_lock);
+	return !lock_exchange_is_late(c) || on_late(c, line);
+}
+
 bool lock_exchange_on_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("+QUEUED ")))
 		enqueue(c, line);
 	else if (slice_starts(line, SLICE_LIT("-NOSCRIPT")))
 		lock_exchange_again(c, true);
+	else if (slice_starts(line, SLICE_LIT("+REFUSED ")))
+		on_refused(c, line);
 	else
-		return !lock_exchange_is_late(c) || on_late(c, line);
+		return on_answer(c, line);
 	return false;
 }
 
@@ -188,6 +220,9 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 
 	if (r->pending_lock && c->stream.error)
 		pending_lock_abandon(r->pending_lock);
+	if (r->pending_lock && c->waiter)
+		pending_lock_has_waited(r->pending_lock, waiter_waited(c->waiter),
+		                        waiter_place(c->waiter) > 0);
 	complete_request(c, r, reply, SLICE_NONE);
 	client_end_current(c);
 }
@@ -209,6 +244,10 @@ void lock_exchange_on_granted(struct client *c, long long fence, double since)
 	struct slice answer = pending_lock_kept(r->pending_lock, &reply);
 	char text[32] = "+OK\r\n";
 
+	/* (An answer that came late is confirmed by the same way, and was not in line.) */
+	if (waiter_place(c->waiter))
+		refusals_waited(r->pending_lock, &c->holds, c->session.db,
+		                waiter_waited(c->waiter), true);
 	if (success == LOCK_IF_POSITIVE)
 		reply.integer = fence;
 	if (success != LOCK_IF_OK)
@@ -245,7 +284,9 @@ void lock_exchange_on_acked(struct client *c, bool enough)
 
 void lock_exchange_on_timed_out(struct client *c)
 {
+	const struct pending_lock *p = c->current->pending_lock;
 	bool resp3 = c->session.proto == 3;
 
-	refuse_current(c, slice_str(pending_lock_refusal(c->current->pending_lock, resp3)));
+	refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter), false);
+	refuse_current(c, slice_str(pending_lock_refusal(p, resp3)));
 }

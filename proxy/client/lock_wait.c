@@ -18,6 +18,7 @@ struct rewrite_how lock_wait_how(const struct client *c, bool eval)
 	if (!in_multi && !s->opaque && s->db >= 0) {
 		how.wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
 		how.place = c->waiter ? waiter_place(c->waiter) : 0;
+		how.tells = true;
 	}
 	return how;
 }

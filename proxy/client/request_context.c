@@ -14,6 +14,11 @@ static const struct owner_identity *client_identity(void *arg)
 	return c->identity;
 }
 
+void client_describe(struct client *c, struct buf *out)
+{
+	owner_describe(out, client_identity(c), c->session.name);
+}
+
 static struct rewrite_how make_how(void *arg)
 {
 	return lock_wait_how(client_of(arg), false);

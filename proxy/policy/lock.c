@@ -108,7 +108,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
-	struct hold_terms terms = { .verbs = verbs };
+	struct hold_terms terms = { .verbs = verbs, .stats = env->verb_stats };
 	struct slice token;
 	const char *refusal;
 
@@ -328,6 +328,7 @@ static struct pending_lock *keep_write(const struct context *x, const struct loc
 		if (n == 0) {
 			terms.rule = k->v[i].rule;
 			terms.token = k->v[i].token;
+			terms.stats = x->env->rule_stats[terms.rule->section.index];
 		}
 		names.v[n++] = x->req->argv[k->v[i].arg];
 	}

@@ -53,17 +53,6 @@ void observe_use_config(struct policy_env *env)
 	pthread_mutex_unlock(&all->lock);
 }
 
-/* "127.0.0.1:4711 name" */
-static void describe(const struct owner_identity *id, const char *name, struct buf *out)
-{
-	const char *at = strchr(id->connection, ':') + 1;
-
-	buf_append(out, slice_of(at, strcspn(at, "/")));
-	if (name)
-		buf_printf(out, " %s", name);
-	buf_append(out, slice_of("", 1));
-}
-
 static bool same_name(const char *a, const char *b)
 {
 	return a == b || (a && b && strcmp(a, b) == 0);
@@ -78,7 +67,8 @@ static struct observer *observer_of(const struct context *x)
 
 	if (o && same_name(o->name, name))
 		return o;
-	describe(x->identity(x->arg), name, &called);
+	owner_describe(&called, x->identity(x->arg), name);
+	buf_append(&called, slice_of("", 1));
 	if (!o) {
 		o = *x->observer = xcalloc(1, sizeof(*o));
 		o->all = all;

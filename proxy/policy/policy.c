@@ -15,6 +15,7 @@
 #include "policy/lock.h"
 #include "policy/observe.h"
 #include "policy/own_keys.h"
+#include "policy/sections.h"
 #include "session/pending.h"
 
 void policy_init(struct policy_env *env)
@@ -38,6 +39,7 @@ void policy_trim(struct policy_env *env)
 void policy_fini(struct policy_env *env)
 {
 	observe_fini(env);
+	sections_fini(env);
 	match_free(env->matcher);
 	classifier_free(env->classifier);
 	commands_free(env->commands);
@@ -71,6 +73,7 @@ void policy_use_config(struct policy_env *env, struct config *config)
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;
 	env->own_keys_protected = own_keys_are_protected(env);
 	observe_use_config(env);
+	sections_use_config(env);
 	begin_generation(env);
 }
 

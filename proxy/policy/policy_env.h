@@ -19,6 +19,8 @@ struct matcher;
 struct observed_rules;
 struct observers;
 struct read_sets;
+struct section_stats;
+struct stats;
 struct unmet;
 struct waiters;
 
@@ -34,6 +36,11 @@ struct policy_env {
 	struct waiters *waiters;
 	struct observers *observers; /* all workers'; lock/observe/observation.h */
 	struct observed_rules *observed; /* those of `config` */
+	struct stats *stats; /* all workers'; lock/events/stats.h */
+	size_t worker; /* its number there */
+	/* By the place in `config`; NULL: it is not enforced. */
+	struct section_stats **rule_stats, **guard_stats;
+	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */

@@ -184,6 +184,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.flusher = &w->flusher,
 		.policy = {
 			.observers = shared->observers,
+			.stats = shared->stats,
+			.worker = (size_t)number,
 			.now = clock_now(),
 			.date = ev_now(w->loop),
 		},
@@ -201,6 +203,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		script_jobs_set_naming(w->script_jobs, KEY_NAMING_CLUSTER);
 	clients_init(&w->clients);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
+	holds_set_describe(w->clients.policy.holds, client_describe_holder);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs);

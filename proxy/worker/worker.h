@@ -24,6 +24,7 @@ struct worker_shared {
 	struct waiter_board board;
 	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
+	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;
@@ -41,8 +42,8 @@ void workers_reload_watcher(struct worker_shared *shared, const struct config *c
 /* Before the first of them is joined. */
 void workers_end_watch(struct worker_shared *shared);
 
-/* Logs what rules and guards in mode OBSERVE saw; false: there never was one. From any thread.
- */
+/* Logs the totals of the sections that are enforced, and what rules and guards in mode OBSERVE
+ * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that

@@ -6,8 +6,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/fatal.h"
 #include "config/types.h"
+#include "lock/events/stats.h"
 #include "lock/observe/observation.h"
 #include "upstream/watcher.h"
 #include "worker/worker_internal.h"
@@ -55,6 +57,7 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 void workers_init(struct worker_shared *shared, const struct config *config)
 {
 	shared->observers = observers_new(clock_now);
+	shared->stats = stats_new((size_t)config->workers);
 	proof_secret_init(&shared->secret, config->shared_secret);
 	shared->watcher = watcher_new(workers_on_primary, shared);
 }
@@ -92,9 +95,15 @@ void workers_fini(struct worker_shared *shared)
 {
 	watcher_free(shared->watcher);
 	observers_free(shared->observers);
+	stats_free(shared->stats);
 }
 
 bool workers_report(struct worker_shared *shared)
 {
+	struct buf totals = BUF_INIT;
+
+	stats_report(shared->stats, &totals);
+	log_lines(LOG_SEV_INFO, buf_slice(&totals));
+	buf_release(&totals);
 	return observers_report(shared->observers);
 }

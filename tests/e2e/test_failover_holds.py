@@ -3,6 +3,7 @@
 
 import pytest
 from harness import encode, until
+from harness.enforced import told
 from harness.guards import guard, is_lost
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, rises
@@ -11,7 +12,7 @@ from harness.replies import FENCE, NIL, OK, ONE, TAKEN, bulk
 from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
-GONE, ANOTHERS = '"the new primary does not have it"', '"the new primary has it for another owner"'
+GONE, ANOTHERS = "the new primary does not have it", "the new primary has it for another owner"
 TAKES = pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
 
 
@@ -55,7 +56,7 @@ def key_of(take):
 
 
 def lost(hasp, key, reason):
-    return f'lock_lost db=0 key="{key}" reason={reason}' in hasp.log
+    return any(event["key"] == key and event["reason"] == reason for event in told(hasp, "lock_lost"))
 
 
 @TAKES

@@ -12,6 +12,7 @@
 
 #include "base/fatal.h"
 #include "config/config.h"
+#include "lock/events/stats.h"
 #include "lock/observe/observation.h"
 #include "policy/policy.h"
 #include "resp/write.h"
@@ -80,6 +81,7 @@ int policy_set_up(void **state)
 	env->holds = hold_table_new();
 	env->read_sets = read_sets_new(NULL);
 	env->observers = observers_new(stopped_clock);
+	env->stats = stats_new(1);
 	env->now = POLICY_NOW;
 	env->date = 1700000000;
 	session_init(&f->session);
@@ -116,6 +118,7 @@ int policy_tear_down(void **state)
 	read_sets_free(env->read_sets);
 	hold_table_free(env->holds);
 	policy_fini(env);
+	stats_free(env->stats);
 	config_unref(env->config);
 	fake_jobs_clear();
 	free(f);

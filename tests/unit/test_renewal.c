@@ -42,6 +42,8 @@ struct fixture {
 	struct fake_redis redis;
 	struct holds *holds;
 	struct hold_owner owner, other;
+	struct stats *stats;
+	struct section_stats *section;
 };
 
 static int set_up(void **state)
@@ -52,6 +54,8 @@ static int set_up(void **state)
 	f->holds = holds_new(&f->redis.timers, f->redis.script_jobs);
 	hold_owner_init(&f->owner);
 	hold_owner_init(&f->other);
+	f->stats = stats_new(1);
+	f->section = stats_section(f->stats, STATS_LOCK, "rule", 0);
 	*state = f;
 	return 0;
 }
@@ -65,6 +69,7 @@ static int tear_down(void **state)
 	hold_owner_end(&f->owner, true);
 	hold_owner_end(&f->other, true);
 	holds_free(f->holds);
+	stats_free(f->stats);
 	fake_redis_fini(&f->redis);
 	free(f);
 	return 0;
@@ -75,7 +80,9 @@ static struct pending_lock *sent(struct fixture *f, const struct rule *rule, con
                                  struct lock_call call)
 {
 	struct slice name = slice_str(key);
-	struct hold_terms terms = { .rule = rule, .token = SLICE_LIT("token") };
+	struct hold_terms terms = { .rule = rule,
+		                    .token = SLICE_LIT("token"),
+		                    .stats = f->section };
 
 	call.success = LOCK_IF_ONE;
 	call.kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
@@ -290,7 +297,7 @@ static void a_hold_that_a_new_server_may_not_have_is_looked_at_soon(void **state
 		assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 		fake_redis_answer(&f->redis, each[i].answer);
 		assert_null(hold_on(f, "a"));
-		assert_int_equal(f->holds->nlost, each[i].nlost);
+		assert_int_equal(f->section->n[STAT_LOST], each[i].nlost);
 	}
 	assert_int_equal(state_of(f, "b"), HOLD_RENEWED);
 }
@@ -332,7 +339,7 @@ static void a_hold_that_the_new_server_has_is_known_again(void **state)
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
 	assert_null(hold_on(f, "a"));
-	assert_int_equal(f->holds->nlost, 0);
+	assert_int_equal(f->section->n[STAT_LOST], 0);
 }
 
 static void a_hold_that_is_taken_again_is_known_again(void **state)
@@ -344,7 +351,7 @@ static void a_hold_that_is_taken_again_is_known_again(void **state)
 	take(f, &renewed, "a");
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
-	assert_int_equal(f->holds->nlost, 0);
+	assert_int_equal(f->section->n[STAT_LOST], 0);
 }
 
 static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
@@ -355,7 +362,7 @@ static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
 	pass_a_third(f);
 	fake_redis_advance(&f->redis, LEASE);
 	assert_null(hold_on(f, "a"));
-	assert_int_equal(f->holds->nlost, 1);
+	assert_int_equal(f->section->n[STAT_LOST], 1);
 	/* The late answer finds nobody. */
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_null(hold_on(f, "a"));
@@ -512,7 +519,7 @@ static void a_hold_that_ends_in_a_batch_leaves_it(void **state)
 	hold_free(first_of_batch(f));
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
 	assert_int_equal(first_of_batch(f)->state, HOLD_RENEWED);
-	assert_int_equal(f->holds->nlost, 0);
+	assert_int_equal(f->section->n[STAT_LOST], 0);
 }
 
 static void a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says(void **state)

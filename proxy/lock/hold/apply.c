@@ -32,16 +32,24 @@ static void forget_oldest(struct hold_owner *o)
 }
 
 /* A lock is taken: its former owner has it no more. But connections that take it by the same
- * token, and count, have it together. Returns the connection's own hold, if that goes on. */
+ * token, and count, have it together. Returns the connection's own hold, if that goes on;
+ * *since: when it got it, if it had it already, else 0. */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
-                                    const struct pending_lock *p, int db)
+                                    const struct pending_lock *p, int db, double *since)
 {
 	struct hold *next = hold_first(h, db, p->keys[0]), *own = NULL, *hold;
 
+	*since = 0;
 	while ((hold = next)) {
 		next = hold_next(hold);
 		if (p->by_value && hold->owner != o)
 			continue;
+		if (hold->owner == o && hold->good_until > p->sent_at &&
+		    slice_eq(hold->token, p->token)) {
+			*since = hold->since;
+			/* It is not over. */
+			hold->stats = NULL;
+		}
 		if (!p->counts || !slice_eq(hold->token, p->token))
 			hold_free(hold);
 		else if (hold->owner == o)
@@ -61,11 +69,14 @@ static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int
 static void apply_taken(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                         int db, const struct resp_reply *r, double now)
 {
-	struct hold *hold = apply_supersede(h, o, p, db);
+	double since;
+	struct hold *hold = apply_supersede(h, o, p, db, &since);
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 	bool goes_on = hold && p->leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
 
+	if (since <= 0)
+		stats_add(p->stats, STAT_ACQUIRED);
 	if (p->by_value)
 		apply_stored(o, p, db);
 	if (!p->begins && !hold)
@@ -74,6 +85,9 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 		forget_oldest(o);
 		hold = hold_new(h, o, p, db);
 	}
+	hold->stats = p->stats;
+	if (since > 0)
+		hold->since = since;
 	hold->release |= p->release;
 	hold->learnt_at = now;
 	hold->fence = r->type == ':' ? r->integer : 0;
@@ -147,19 +161,24 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 {
 	double now;
 
-	if (db >= 0 && rewrite_is_success(p->success, r)) {
+	if (db >= 0 && !rewrite_is_success(p->success, r)) {
+		refusals_tell(h, o, p, db, r);
+	} else if (db >= 0) {
 		switch (p->effect) {
 		case LOCK_EFFECT_TAKES:
 			now = timers_now(h->timers);
 			apply_taken(h, o, p, db, r, now);
 			break;
 		case LOCK_EFFECT_COUNTS:
+			stats_add(p->stats, STAT_ACQUIRED);
 			seen_values_put(&o->seen, db, p->keys[0], SEEN_ANY, SLICE_NONE);
 			break;
 		case LOCK_EFFECT_EXPIRES:
 			apply_expiry(h, o, p, db);
 			break;
 		case LOCK_EFFECT_DROPS:
+			stats_add(p->stats, STAT_RELEASED);
+			refusals_tell(h, o, p, db, r);
 			apply_dropped(h, o, p, db);
 			break;
 		case LOCK_EFFECT_NONE:

@@ -2,9 +2,11 @@
  *
  * hold_internal: what the files of this folder share. Each needs only those above it:
  *
+ *   hold_events.c    what is counted and logged of them
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
  *   pending_lock.c   a call whose reply is due, and how to undo it
+ *   refusals.c       what another owner's lock was in the way of
  *   apply.c          what a reply does to the holds
  */
 #ifndef HASP_LOCK_HOLD_HOLD_INTERNAL_H
@@ -15,6 +17,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/timers.h"
+#include "lock/events/event.h"
 #include "lock/hold/holds.h"
 #include "lock/model/lock_id.h"
 
@@ -56,7 +59,9 @@ struct hold {
 	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: of each LOCK, the latest last */
 	double slack; /* seconds by which the lease may have begun later than assumed */
 	int64_t lease_ms, default_lease_ms;
-	double learnt_at; /* when its connection was told that it has the lock */
+	struct section_stats *stats; /* NULL: nobody's */
+	double since; /* when its connection got the lock; not anew when it refreshed it */
+	double learnt_at; /* when its connection was last told that it has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* after which nothing is renewed; 0: no limit */
 };
@@ -71,9 +76,9 @@ struct holds {
 	struct freelist pending; /* what is kept of most of them: of PENDING_LOCK_SIZE */
 	struct freelist small; /* most holds */
 	struct buf scratch;
-	struct log_limit limit, losses;
-	uint64_t nfailed, nlost; /* renewals that failed, leases that ended meanwhile, and locks
-	                          * that a new server did not have */
+	holds_describe_fn *describe; /* NULL: nobody is named */
+	struct log_limit limit;
+	uint64_t nfailed; /* renewals */
 };
 
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in
@@ -91,6 +96,7 @@ struct pending_lock {
 	int64_t lease_ms, wait_ms;
 	struct slice token;
 	struct slice ticket; /* empty: none */
+	struct section_stats *stats; /* NULL: it counts nowhere */
 	double sent_at;
 	bool small; /* its memory is of holds.pending */
 	bool begins; /* a success begins a hold */
@@ -98,6 +104,7 @@ struct pending_lock {
 	bool by_value, release;
 	bool sole; /* lock_call.sole */
 	bool exclusive; /* no other connection can have taken it by this token */
+	bool locked; /* its answer was -LOCKED */
 	bool confirms; /* its success is told only while its lease is good */
 	bool has_replicas; /* as many replicas have it as must */
 	int64_t replicas, replicas_timeout_ms; /* that must have it; 0: none */
@@ -105,11 +112,33 @@ struct pending_lock {
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
 	struct resp_reply reply; /* that came late, and */
-	struct buf answer; /* its bytes */
+	struct buf answer; /* its bytes; of a delete that was refused, the holder's token */
+	double waited; /* seconds, before it was sent the last time, or in line; 0: not at all
+	                */
+	bool queued; /* (waited) it was in line */
+	size_t refused; /* the number of that key, counted from 1; 0: none was */
 	size_t nbytes; /* its memory */
 	size_t nkeys;
 	struct slice keys[];
 };
+
+/* --- hold_events.c --- */
+
+/* Appends what the log calls the connection. */
+void hold_events_describe(const struct holds *h, const struct hold_owner *o, struct buf *out);
+/* Its lock was given up for its owner, at disconnect. */
+void hold_events_released(const struct hold *hold);
+/* Its owner does not have it any more, and does not know. */
+void hold_events_lost(const struct hold *hold, const char *reason);
+/* It is over. */
+void hold_events_ended(const struct hold *hold);
+
+/* --- refusals.c --- */
+
+/* The call was answered: if another owner's lock is why it was not carried out, or not for all
+ * keys, that is counted and logged. */
+void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pending_lock *p,
+                   int db, const struct resp_reply *r);
 
 /* --- holds.c --- */
 

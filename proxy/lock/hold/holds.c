@@ -29,6 +29,11 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	return h;
 }
 
+void holds_set_describe(struct holds *h, holds_describe_fn *describe)
+{
+	h->describe = describe;
+}
+
 void hold_owner_init(struct hold_owner *o)
 {
 	list_init(&o->holds);
@@ -68,6 +73,8 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 		.kind = p->kind,
 		.shared = !p->exclusive,
 		.release = p->release,
+		.stats = p->stats,
+		.since = p->sent_at,
 		.renew = p->renew,
 		.default_lease_ms = p->default_lease_ms,
 	};
@@ -83,6 +90,7 @@ void hold_free(struct hold *hold)
 {
 	bool is_small = hold_size(hold->by_id.key, hold->token) <= SMALL_SIZE;
 
+	hold_events_ended(hold);
 	timer_stop(hold->holds->timers, &hold->timer);
 	list_remove(&hold->due);
 	if (hold->batch_slot)
@@ -213,8 +221,8 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 	buf_clear(out);
 }
 
-/* Releases what this connection took, and nothing that other connections have taken by the same
- * token. */
+/* Releases what this connection took by tickets that are known, and nothing that other
+ * connections have taken by the same token. */
 static void hold_release(struct hold *hold)
 {
 	struct lock_try t = { .id = hold_ident(hold) };
@@ -232,16 +240,12 @@ static void hold_release(struct hold *hold)
 		}
 		break;
 	case LOCK_KIND_TOKEN:
-		if (hold->ntickets == 0)
-			break;
 		/* The record knows only the latest. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, how), &out);
 		break;
 	case LOCK_KIND_RULE:
 	case LOCK_KIND_VALUE:
-		if (hold->ntickets == 0)
-			break;
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		/* Another connection with the same token may have taken it again at another
 		 * worker; then more is left of its lease. */
@@ -275,8 +279,10 @@ void hold_owner_end(struct hold_owner *o, bool release)
 {
 	while (!list_empty(&o->holds)) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
-		if (release && hold->release)
+		if (release && hold->release && hold->ntickets) {
+			hold_events_released(hold);
 			hold_release(hold);
+		}
 		hold_free(hold);
 	}
 	seen_values_free(o->seen);

@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/timers.h"
 #include "config/types.h"
+#include "lock/events/stats.h"
 #include "lock/hold/seen_values.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
@@ -43,6 +44,11 @@ struct hold_owner {
 };
 void hold_owner_init(struct hold_owner *o);
 
+/* Appends what the log calls a connection, "127.0.0.1:4711 name", to `out`. */
+typedef void holds_describe_fn(const struct hold_owner *o, struct buf *out);
+/* Without it the log names nobody. */
+void holds_set_describe(struct holds *h, holds_describe_fn *describe);
+
 /* What must be kept about a call until its reply is there. */
 struct pending_lock;
 
@@ -51,13 +57,29 @@ struct hold_terms {
 	const struct rule *rule; /* NULL: taken by a verb */
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
+	struct section_stats *stats; /* where its outcome counts; NULL: nowhere */
 };
 
 /* Copies what the table needs of `call`, whose keys are `keys` (for DROPS: all that have a
- * rule). Returns NULL when the reply to the call cannot change the table. */
+ * rule). Returns NULL when the reply to the call cannot change the table, and counts nowhere.
+ */
 struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms);
+/* It was answered by -LOCKED: another owner has the lock. */
+void pending_lock_locked(struct pending_lock *p);
+/* Its script has refused to delete a lock: `line`, "+REFUSED n i owner", says that n keys are
+ * gone, and that key i, counted from 1, is another's, whose token is `owner` ("-": not told).
+ * Writes n; returns false when the line is not of that form. */
+bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n);
+/* Where its outcome counts; NULL: nowhere. */
+struct section_stats *pending_lock_stats(const struct pending_lock *p);
+/* It is answered behind a wait of so many seconds; `queued`: in line. If it is refused, it
+ * timed out. */
+void pending_lock_has_waited(struct pending_lock *p, double waited, bool queued);
+/* It was in line, for so many seconds, and got the lock, or not. */
+void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
+                     double waited, bool got);
 /* The client is gone and will not get the reply: what the call takes shall be released. */
 void pending_lock_abandon(struct pending_lock *p);
 /* The reply will never come; the request may have been carried out or not, or may be queued.

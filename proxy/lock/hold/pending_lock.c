@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/args.h"
 #include "lock/model/lease.h"
 
 /* How often a try that may still be on its way is undone. */
@@ -66,6 +67,29 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 	return p;
 }
 
+/* Can the reply change the table? A call that takes a lock may have to be undone; one that
+ * extends a verbs' lock may be answered late. */
+static bool changes_table(const struct holds *h, const struct lock_call *call, bool by_verb)
+{
+	switch (call->effect) {
+	case LOCK_EFFECT_NONE:
+		return false;
+	case LOCK_EFFECT_TAKES:
+	case LOCK_EFFECT_COUNTS:
+		return true;
+	case LOCK_EFFECT_EXPIRES:
+		return by_verb || h->by_id.n || h->npending;
+	case LOCK_EFFECT_DROPS:
+		break;
+	}
+	return h->by_id.n || h->npending;
+}
+
+static bool counts_somewhere(const struct lock_call *call, const struct hold_terms *terms)
+{
+	return terms->stats && call->script != SCRIPT_ERROR && call->script != SCRIPT_INFO;
+}
+
 struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms)
@@ -74,20 +98,16 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	const struct verbs *verbs = terms->verbs;
 	bool by_verb = !rule;
 	bool takes = call->effect == LOCK_EFFECT_TAKES;
-	bool counts = call->effect == LOCK_EFFECT_COUNTS;
 	bool by_value = rule && rule->owner == OWNER_VALUE;
 	enum disconnect_mode end = rule ? rule->on_disconnect : verbs->on_disconnect;
 	enum renew_mode renew = rule ? rule->renew : RENEW_UNLEASED;
 	struct pending_lock *p;
 
-	/* A call that takes a lock may have to be undone; one that extends a verbs' lock may be
-	 * answered late. */
-	if (call->effect == LOCK_EFFECT_NONE || nkeys == 0 ||
-	    (!takes && !counts && !(by_verb && call->effect == LOCK_EFFECT_EXPIRES) &&
-	     h->by_id.n == 0 && h->npending == 0))
+	if (nkeys == 0 || (!counts_somewhere(call, terms) && !changes_table(h, call, by_verb)))
 		return NULL;
 	p = pending_lock_alloc(h, call, keys, nkeys,
 	                       by_value && takes ? call->value : terms->token);
+	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
 	p->counts = by_verb && verbs->reentrant == REENTRANT_COUNT;
@@ -95,7 +115,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
-	p->confirms = call->effect != LOCK_EFFECT_DROPS &&
+	p->confirms = call->effect != LOCK_EFFECT_DROPS && call->effect != LOCK_EFFECT_NONE &&
 	              (by_verb ||
 	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));
 	if (takes && call->ticket.n) {
@@ -143,6 +163,39 @@ void pending_lock_since(struct pending_lock *p, double since)
 void pending_lock_sent(struct pending_lock *p)
 {
 	p->sent_at = timers_now(p->holds->timers);
+}
+
+/* --- refusals --------------------------------------------------------------------- */
+
+void pending_lock_locked(struct pending_lock *p)
+{
+	p->locked = true;
+}
+
+bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n)
+{
+	struct slice word, rest = line;
+	int64_t i;
+
+	if (!slice_cut(&rest, ' ', &word) || !slice_cut(&rest, ' ', &word) ||
+	    !args_integer(word, n) || !slice_cut(&rest, ' ', &word) ||
+	    !args_integer(word, &i) || i < 1 || (uint64_t)i > p->nkeys)
+		return false;
+	p->refused = (size_t)i;
+	buf_clear(&p->answer);
+	buf_append(&p->answer, rest);
+	return true;
+}
+
+void pending_lock_has_waited(struct pending_lock *p, double waited, bool queued)
+{
+	p->waited = waited;
+	p->queued = queued;
+}
+
+struct section_stats *pending_lock_stats(const struct pending_lock *p)
+{
+	return p->stats;
 }
 
 /* --- answers that come late ------------------------------------------------------ */

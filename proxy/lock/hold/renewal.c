@@ -102,50 +102,32 @@ static void let_expire(struct hold *hold)
 		            hold->good_until, 0);
 }
 
-/* "lost": hasp does not know any more that the lock is its owner's. */
-static void log_renewal(const struct hold *hold, const char *what, double now)
+static void log_failure(const struct hold *hold, double now)
 {
 	struct holds *h = hold->holds;
 	struct slice key = lock_id_key(hold->by_id.key);
 	uint32_t dropped;
 
 	if (log_limit_pass(&h->limit, now, 10, &dropped))
-		log_warning("%s db=%d key=%s failed=%llu lost=%llu suppressed=%u", what,
+		log_warning("renewal_failed db=%d key=%s failed=%llu suppressed=%u",
 		            lock_id_db(hold->by_id.key), QUOTE(key),
-		            (unsigned long long)h->nfailed, (unsigned long long)h->nlost,
-		            dropped);
-}
-
-static void log_lost(const struct hold *hold, const char *why, double now)
-{
-	struct holds *h = hold->holds;
-	struct slice key = lock_id_key(hold->by_id.key);
-	uint32_t dropped;
-
-	if (log_limit_pass(&h->losses, now, 10, &dropped))
-		log_warning("lock_lost db=%d key=%s reason=\"%s\" lost=%llu suppressed=%u",
-		            lock_id_db(hold->by_id.key), QUOTE(key), why,
-		            (unsigned long long)h->nlost, dropped);
+		            (unsigned long long)h->nfailed, dropped);
 }
 
 /* The owner has it no more. That is nothing new where the application released it by a script
  * of its own; but a server that has just taken another's place may never have had it. */
-static void renewal_gone(struct hold *hold, bool has_lock, double now)
+static void renewal_gone(struct hold *hold, bool has_lock)
 {
-	if (hold->unknown) {
-		hold->holds->nlost++;
-		log_lost(hold,
-		         has_lock ? "the new primary has it for another owner"
-		                  : "the new primary does not have it",
-		         now);
-	}
+	if (hold->unknown)
+		hold_events_lost(hold, has_lock ? "the new primary has it for another owner"
+		                                : "the new primary does not have it");
 	renewal_expired(hold);
 }
 
 static void renewal_failed(struct hold *hold, double now)
 {
 	hold->holds->nfailed++;
-	log_renewal(hold, "renewal_failed", now);
+	log_failure(hold, now);
 }
 
 /* `result`: of the script: 1: renewed; 0, -2: the owner has it no more; else: not known. */
@@ -157,10 +139,11 @@ static void end_renewal(struct hold *hold, const struct renewal_batch *b, long l
 	hold->batch_slot = NULL;
 	renewal_set_state(hold, renewed ? HOLD_RENEWED : HOLD_LEASED);
 	if (result == 0 || result == -2) {
-		renewal_gone(hold, result == -2, now);
+		renewal_gone(hold, result == -2);
 	} else if (result != 1) {
 		renewal_failed(hold, now);
 	} else {
+		stats_add(hold->stats, STAT_RENEWED);
 		hold->unknown = false;
 		hold->good_until = b->sent_at + (double)hold->lease_ms / 1000;
 		hold->slack = now - b->sent_at;
@@ -255,10 +238,8 @@ static void renewal_on_timer(struct timer *t, double now)
 	struct holds *h = hold->holds;
 	bool renewed = hold_is_renewed(hold);
 
-	if (renewed && now >= hold->good_until) {
-		h->nlost++;
-		log_renewal(hold, "lease_over", now);
-	}
+	if (renewed && now >= hold->good_until)
+		hold_events_lost(hold, "its lease was over before it was renewed");
 	if (!renewed || now >= hold->good_until) {
 		renewal_expired(hold);
 	} else if (hold->hold_until > 0 && now >= hold->hold_until) {

@@ -97,3 +97,26 @@ struct slice owner_token(struct buf *scratch, enum owner_kind kind,
 		return owner_prefixed(scratch, USER_PREFIX, user);
 	return slice_str(id->connection);
 }
+
+void owner_describe(struct buf *out, const struct owner_identity *id, const char *name)
+{
+	owner_describe_token(out, slice_str(id->connection));
+	if (name)
+		buf_printf(out, " %s", name);
+}
+
+void owner_describe_token(struct buf *out, struct slice token)
+{
+	const size_t nprefix = sizeof(OWNER_CONNECTION_PREFIX) - 1;
+	enum owner_kind kind;
+	const char *end;
+
+	if (!owner_is_made(token, &kind))
+		return;
+	if (kind == OWNER_CONNECTION) {
+		token = slice_of(token.p + nprefix, token.n - nprefix);
+		end = memchr(token.p, '/', token.n);
+		token.n = end ? (size_t)(end - token.p) : token.n;
+	}
+	buf_append(out, token);
+}

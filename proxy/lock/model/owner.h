@@ -36,6 +36,14 @@ struct owner_identity *owner_identify(int fd, int worker);
 struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user);
 
+/* Appends what the log calls a connection: "127.0.0.1:4711", and behind a blank its name, if it
+ * is not NULL. */
+void owner_describe(struct buf *out, const struct owner_identity *id, const char *name);
+/* The same of an owner of which only the token is known: of a connection its address, and not
+ * the rest, which is nobody's business. Nothing of a token that hasp has not made, for it may
+ * be a secret of the application's. */
+void owner_describe_token(struct buf *out, struct slice token);
+
 /* Is the token one that hasp makes, and for which kind of owner? Any other is of a client's own
  * making. */
 bool owner_is_made(struct slice token, enum owner_kind *kind);

@@ -107,7 +107,7 @@ struct waiter {
 	struct map_node by_ticket;
 	char ticket[TICKET_MAX];
 	struct timer timer; /* the deadline; while it leaves, the grace */
-	double deadline, sent_at; /* by the timers' clock */
+	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
 	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
 	int64_t lease_ms; /* 0: the application named its end */

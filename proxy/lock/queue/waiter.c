@@ -346,7 +346,8 @@ struct waiter *waiter_new(struct waiters *all, int64_t wait_ms, const struct wai
 	w->all = all;
 	w->ops = ops;
 	w->owner = owner;
-	w->deadline = timers_now(all->timers) + (double)wait_ms / 1000;
+	w->began = timers_now(all->timers);
+	w->deadline = w->began + (double)wait_ms / 1000;
 	list_init(&w->node);
 	timer_start(all->timers, &w->timer, waiter_on_timer, w->deadline, 0);
 	return w;
@@ -360,7 +361,7 @@ struct waiter *waiter_new_sent(struct waiters *all, int64_t wait_ms, double sent
 	struct waiter *w = waiter_new(all, left_ms, ops, owner);
 
 	waiter_sent(w, ticket);
-	w->sent_at = sent_at;
+	w->began = w->sent_at = sent_at;
 	return w;
 }
 
@@ -369,6 +370,11 @@ int64_t waiter_left_ms(const struct waiter *w)
 	double left = (w->deadline - timers_now(w->all->timers)) * 1000;
 
 	return left > 0 ? (int64_t)left : 0;
+}
+
+double waiter_waited(const struct waiter *w)
+{
+	return timers_now(w->all->timers) - w->began;
 }
 
 size_t waiter_nbytes(const struct waiter *w)

@@ -99,6 +99,8 @@ struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_a
                                struct slice ticket, const struct waiter_ops *ops, void *owner);
 /* How long it may go on waiting; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
+/* For how long it has waited, in seconds. */
+double waiter_waited(const struct waiter *w);
 /* The place that it had in the queue; 0: none. */
 int64_t waiter_place(const struct waiter *w);
 

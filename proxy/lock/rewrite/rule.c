@@ -121,7 +121,7 @@ static void write_del_call(const struct rewrite *rw)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
 	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
 	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks);
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->how.tells);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
 
@@ -146,6 +146,8 @@ static void write_del_call(const struct rewrite *rw)
 		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
 		resp_write_bulk_str(rw->out, rw->keys[i].foreign ? "foreign" : "");
 	}
+	if (rw->how.tells)
+		resp_write_bulk_str(rw->out, "tell");
 }
 
 static enum rewrite_result rewrite_del(const struct rewrite *rw)

@@ -209,11 +209,13 @@ static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewr
 {
 	call->script = SCRIPT_UNLOCK;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 3);
+	                  SCRIPT_CALL_SECRET_ARGS + 3 + how.tells);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk(out, SLICE_LIT(""));
+	if (how.tells)
+		resp_write_bulk_str(out, "tell");
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
 	call->hands_over = true;

@@ -29,6 +29,7 @@ struct rewrite_how {
 	struct slice ticket;
 	int64_t wait_max_ms; /* a try that asks to wait may do so for this long; 0: not at all
 	                      */
+	bool tells; /* what the script refuses to delete it answers by `+REFUSED ...` */
 	int64_t place; /* that it had in the queue; 0: none */
 	struct slice secret; /* proofs_secret() of the database that the call is made in */
 };

@@ -6,16 +6,22 @@
 -- ARGV[1]  secret (see sign.lua)
 -- ARGV[2]  command
 -- ARGV[3]  n
--- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner.lua) or '' for each of the n
+-- ARGV[4]  token, 'wait' or '', 'foreign' (see check_owner.lua) or '' for each of the n; then 'tell'
+--          or nothing
 --
--- returns  how many keys went; others' locks stay
+-- returns  how many keys went; others' locks stay. With 'tell', when one does: REFUSED, how many keys
+--          went, the number of the first that is another's among those n, and its owner's token
+--          ('-': it is not known)
 -- layout   hasp's
 -- include check_owner
 -- include client_error
+-- include get_string
 -- include hand_off
 local command, n = ARGV[2], tonumber(ARGV[3])
 local deleted, at = 0, 1
+local tell = ARGV[3 * n + 4] == 'tell'
 local waiting, freed = false, {}
+local refused, owner
 for i = 1, n do
 	local token, wait, foreign = ARGV[3 * i + 1], ARGV[3 * i + 2], ARGV[3 * i + 3]
 	local width = wait == 'wait' and 4 or 3
@@ -35,6 +41,8 @@ for i = 1, n do
 		if queue then
 			freed[#freed + 1] = { lock, record, queue, side }
 		end
+	elseif tell and not refused then
+		refused, owner = i, side ~= lock and get_string(side):match('^%S+') or '-'
 	end
 end
 local counter = waiting and KEYS[at]
@@ -55,5 +63,8 @@ for i = at, #KEYS, 1000 do
 		return client_error(reply, command)
 	end
 	deleted = deleted + reply
+end
+if refused then
+	return redis.status_reply('REFUSED ' .. deleted .. ' ' .. refused .. ' ' .. owner)
 end
 return deleted

@@ -10,23 +10,30 @@
 -- ARGV[2]  token
 -- ARGV[3]  layout: 'hash', 'string', or '' for either
 -- ARGV[4]  '' or the ticket of the acquisition that is meant, which must be the latest
+-- ARGV[5]  'tell' or nothing
 --
 -- returns  1 released (and handed off to the first waiter), or one hold of several released;
---          0 not this owner's
+--          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's token
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock
 -- include client_error
 -- include count_holds
 -- include hand_off
 -- include notify_redisson
 local lock, record, queue, side, counter = unpack(KEYS)
-local token, layout_type, ticket = unpack(ARGV, 2)
+local token, layout_type, ticket, tell = unpack(ARGV, 2)
 local holds, layout = count_holds(lock, token, layout_type)
 if not holds then
 	return layout
 end
 -- break release_by_anybody: if false then
 if holds == 0 then
-	return 0
+	local owner = tell and layout ~= 'hash' and redis.call('GET', lock)
+	if tell and layout == 'hash' then
+		-- (See info.lua.)
+		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
+		owner = not fields.err and fields[2][1]
+	end
+	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
 if ticket ~= '' then
 	local note = redis.pcall('GET', record)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/events/event.h"
+
+#include "base/quote.h"
+
+/* Lines per 10 seconds, as in observing. */
+#define EVENT_BURST 10
+/* Bytes of a key that are shown, likewise. */
+#define EVENT_KEY_MAX 64
+
+static const char *const event_names[LOCK_EVENTS] = {
+	[LOCK_EVENT_LOCK_REFUSED] = "lock_refused",
+	[LOCK_EVENT_WRITE_REFUSED] = "write_refused",
+	[LOCK_EVENT_DELETE_REFUSED] = "delete_refused",
+	[LOCK_EVENT_UPDATE_REFUSED] = "update_refused",
+	[LOCK_EVENT_WAIT_TIMED_OUT] = "wait_timed_out",
+	[LOCK_EVENT_RELEASED_AT_DISCONNECT] = "released_at_disconnect",
+	[LOCK_EVENT_LOST] = "lock_lost",
+	[LOCK_EVENT_HELD_LONG] = "held_long",
+	[LOCK_EVENT_WAITED_LONG] = "waited_long",
+};
+
+static enum log_severity severity_of(enum lock_event e)
+{
+	return e == LOCK_EVENT_LOST ? LOG_SEV_WARNING : LOG_SEV_INFO;
+}
+
+/* These have options of their own. */
+static bool is_wanted(const struct section_stats *s, enum lock_event e)
+{
+	return s->log_events || e == LOCK_EVENT_LOST || e == LOCK_EVENT_HELD_LONG ||
+	       e == LOCK_EVENT_WAITED_LONG;
+}
+
+bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
+                     uint32_t *suppressed)
+{
+	return s && is_wanted(s, e) && log_enabled(severity_of(e)) &&
+	       log_limit_pass(&s->limits[e], now, EVENT_BURST, suppressed);
+}
+
+static void print_ms(struct buf *line, const char *word, double seconds)
+{
+	if (seconds >= 0)
+		buf_printf(line, " %s=%.0f", word, seconds * 1000);
+}
+
+static void print_text(struct buf *line, const char *word, struct slice text)
+{
+	if (text.n)
+		buf_printf(line, " %s=%s", word, QUOTE(text));
+}
+
+void event_log(const struct section_stats *s, enum lock_event e,
+               const struct event_facts *facts, uint32_t suppressed)
+{
+	struct buf line = BUF_INIT;
+	struct quoted key = { "" };
+
+	buf_printf(&line, "enforce %s=%s event=%s key=%s", stats_kind_word(s->kind), s->name,
+	           event_names[e], quote(&key, facts->key, EVENT_KEY_MAX));
+	if (facts->db)
+		buf_printf(&line, " db=%d", facts->db);
+	print_text(&line, "by", facts->by);
+	print_text(&line, "holder", facts->holder);
+	print_ms(&line, "held_ms", facts->held);
+	print_ms(&line, "waited_ms", facts->waited);
+	if (facts->reason)
+		buf_printf(&line, " reason=\"%s\"", facts->reason);
+	if (facts->hint)
+		buf_printf(&line, " hint=\"%s\"", facts->hint);
+	buf_printf(&line, " suppressed=%u\n", suppressed);
+	log_lines(severity_of(e), buf_slice(&line));
+	buf_release(&line);
+}

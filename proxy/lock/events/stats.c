@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/events/stats.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/list.h"
+
+struct stats {
+	pthread_mutex_t lock; /* of the list; nobody counts under it */
+	struct list sections;
+	size_t nworkers;
+};
+
+struct stats_entry {
+	struct list node;
+	enum stats_kind kind;
+	char *name;
+	struct section_stats of_worker[];
+};
+
+static const struct {
+	const char *word;
+	uint32_t kinds; /* a bit for each enum stats_kind that has it */
+} stats_words[STATS] = {
+	[STAT_ACQUIRED] = { "acquired", 7 },
+	[STAT_RELEASED] = { "released", 7 },
+	[STAT_RENEWED] = { "renewed", 5 },
+	[STAT_REFUSED] = { "refused", 7 },
+	[STAT_WRITES_REFUSED] = { "writes_refused", 7 },
+	[STAT_DELETES_REFUSED] = { "deletes_refused", 5 },
+	[STAT_UPDATES_REFUSED] = { "updates_refused", 2 },
+	[STAT_WAITED] = { "waited", 7 },
+	[STAT_HANDED_OVER] = { "handed_over", 7 },
+	[STAT_TIMED_OUT] = { "timed_out", 7 },
+	[STAT_RELEASED_AT_DISCONNECT] = { "released_at_disconnect", 7 },
+	[STAT_LOST] = { "lost", 5 },
+};
+
+struct stats *stats_new(size_t nworkers)
+{
+	struct stats *s = xcalloc(1, sizeof(*s));
+
+	pthread_mutex_init(&s->lock, NULL);
+	list_init(&s->sections);
+	s->nworkers = nworkers;
+	return s;
+}
+
+void stats_free(struct stats *s)
+{
+	struct list *node;
+
+	while ((node = list_shift(&s->sections))) {
+		struct stats_entry *e = container_of(node, struct stats_entry, node);
+		free(e->name);
+		free(e);
+	}
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+const char *stats_kind_word(enum stats_kind kind)
+{
+	static const char *const words[] = { "lock", "guard", "verbs" };
+
+	return words[kind];
+}
+
+static struct stats_entry *stats_find(struct stats *s, enum stats_kind kind, const char *name)
+{
+	struct list *at;
+
+	for (at = s->sections.next; at != &s->sections; at = at->next) {
+		struct stats_entry *e = container_of(at, struct stats_entry, node);
+		if (e->kind == kind && strcmp(e->name, name) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+static struct stats_entry *stats_entry_new(struct stats *s, enum stats_kind kind,
+                                           const char *name)
+{
+	struct stats_entry *e = xcalloc(1, sizeof(*e) + s->nworkers * sizeof(e->of_worker[0]));
+
+	e->kind = kind;
+	e->name = xstrdup(name);
+	for (size_t i = 0; i < s->nworkers; i++) {
+		e->of_worker[i].kind = kind;
+		e->of_worker[i].name = e->name;
+	}
+	list_append(&s->sections, &e->node);
+	return e;
+}
+
+struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
+                                    size_t worker)
+{
+	struct stats_entry *e;
+
+	HASP_ASSERT(worker < s->nworkers);
+	pthread_mutex_lock(&s->lock);
+	e = stats_find(s, kind, name);
+	if (!e)
+		e = stats_entry_new(s, kind, name);
+	pthread_mutex_unlock(&s->lock);
+	return &e->of_worker[worker];
+}
+
+void stats_each(struct stats *s, stats_fn *fn, void *arg)
+{
+	struct list *at;
+
+	pthread_mutex_lock(&s->lock);
+	for (at = s->sections.next; at != &s->sections; at = at->next) {
+		struct stats_entry *e = container_of(at, struct stats_entry, node);
+		uint64_t sums[STATS] = { 0 };
+		for (size_t i = 0; i < s->nworkers; i++)
+			for (size_t what = 0; what < STATS; what++)
+				sums[what] += atomic_load_explicit(&e->of_worker[i].n[what],
+				                                   memory_order_relaxed);
+		fn(arg, e->kind, e->name, sums);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void report_section(void *arg, enum stats_kind kind, const char *name,
+                           const uint64_t sums[STATS])
+{
+	struct buf *out = arg;
+
+	buf_printf(out, "totals %s=%s", stats_kind_word(kind), name);
+	for (size_t i = 0; i < STATS; i++)
+		if (stats_words[i].kinds >> kind & 1)
+			buf_printf(out, " %s=%llu", stats_words[i].word,
+			           (unsigned long long)sums[i]);
+	buf_puts(out, "\n");
+}
+
+void stats_report(struct stats *s, struct buf *out)
+{
+	stats_each(s, report_section, out);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * stats: what became of the commands on each section's keys, in numbers that only rise. Each
+ * worker counts for itself, so that counting costs a plain addition; who wants to know adds
+ * them up, from any thread.
+ *
+ *   worker --stats_add()--> section_stats of this worker --.
+ *   worker --stats_add()--> section_stats of this worker ---`-- stats_each() --> report,
+ * metrics
+ *
+ * A section is known by its kind and name. It is there until the end: its numbers go on over
+ * reloads.
+ */
+#ifndef HASP_LOCK_EVENTS_STATS_H
+#define HASP_LOCK_EVENTS_STATS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+
+enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS };
+
+enum stats_field {
+	STAT_ACQUIRED, /* by an owner that did not have it before; also STAT_HANDED_OVER */
+	STAT_RELEASED, /* commands that released a lock, or one hold of it */
+	STAT_RENEWED, /* leases that hasp began again */
+	STAT_REFUSED, /* tries to take it, at once */
+	STAT_WRITES_REFUSED,
+	STAT_DELETES_REFUSED,
+	STAT_UPDATES_REFUSED, /* guards: the key had been read under a guard that was lost */
+	STAT_WAITED, /* tries that stood in line */
+	STAT_HANDED_OVER, /* of these, such as got it */
+	STAT_TIMED_OUT, /* and such as did not */
+	STAT_RELEASED_AT_DISCONNECT,
+	STAT_LOST, /* the lease was over before it was renewed, or a server forgot the lock */
+};
+#define STATS (STAT_LOST + 1)
+
+/* Things that are logged, each with a limit of its own. event.c has their names. */
+enum lock_event {
+	LOCK_EVENT_LOCK_REFUSED,
+	LOCK_EVENT_WRITE_REFUSED,
+	LOCK_EVENT_DELETE_REFUSED,
+	LOCK_EVENT_UPDATE_REFUSED,
+	LOCK_EVENT_WAIT_TIMED_OUT,
+	LOCK_EVENT_RELEASED_AT_DISCONNECT,
+	LOCK_EVENT_LOST,
+	LOCK_EVENT_HELD_LONG,
+	LOCK_EVENT_WAITED_LONG,
+};
+#define LOCK_EVENTS (LOCK_EVENT_WAITED_LONG + 1)
+
+/* One worker's of one section. Only that worker's thread uses anything but `n`. */
+struct section_stats {
+	_Atomic uint64_t n[STATS]; /* by enum stats_field; that thread alone writes them */
+	enum stats_kind kind;
+	const char *name; /* of the section; of [verbs] the name of LOCK */
+	bool log_events;
+	int64_t log_held_ms, log_waited_ms; /* 0: not logged */
+	struct log_limit limits[LOCK_EVENTS];
+};
+
+/* `s` may be NULL: then it is nobody's. */
+static inline void stats_add(struct section_stats *s, enum stats_field what)
+{
+	/* There is one writer: no locked instruction is needed. */
+	if (s)
+		atomic_store_explicit(&s->n[what],
+		                      atomic_load_explicit(&s->n[what], memory_order_relaxed) +
+		                              1,
+		                      memory_order_relaxed);
+}
+
+struct stats; /* all workers' */
+
+struct stats *stats_new(size_t nworkers);
+void stats_free(struct stats *s); /* no worker runs any more */
+
+/* That worker's numbers of the section; valid until stats_free(). From any thread. */
+struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const char *name,
+                                    size_t worker);
+
+/* Calls `fn` with each section and its sums over all workers, in the order in which they became
+ * known. From any thread; `fn` must not call this module. */
+typedef void stats_fn(void *arg, enum stats_kind kind, const char *name,
+                      const uint64_t sums[STATS]);
+void stats_each(struct stats *s, stats_fn *fn, void *arg);
+
+/* "lock", "guard" or "verbs" */
+const char *stats_kind_word(enum stats_kind kind);
+
+/* Appends a line for each section with its sums. */
+void stats_report(struct stats *s, struct buf *out);
+
+#endif

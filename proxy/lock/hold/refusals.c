@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * refusals: commands on rules' and verbs' locks that were not carried out because another owner
+ * has the lock, or that waited for it: counted, and logged. The facts are those that are at
+ * hand: the holds of this worker, and what a script's refusal says. Redis is not asked.
+ */
+#include "lock/hold/hold_internal.h"
+
+#include <string.h>
+
+#include "lock/model/owner.h"
+
+static const char POOL_HINT[] = "a pool? see owner = address";
+
+/* Another owner's hold of the lock, as far as this worker knows; NULL: it knows none. */
+static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
+                               const struct pending_lock *p, int db, struct slice key)
+{
+	double now = timers_now(h->timers);
+	struct hold *hold;
+
+	for (hold = hold_first(h, db, key); hold; hold = hold_next(hold))
+		if (hold->owner != o && hold->good_until > now &&
+		    !slice_eq(hold->token, p->token))
+			return hold;
+	return NULL;
+}
+
+/* The hold by which a try was refused: another owner's, or its own. */
+static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
+                             const struct pending_lock *p, int db)
+{
+	struct hold *hold = other_hold(h, o, p, db, p->keys[0]);
+
+	if (!hold)
+		hold = hold_find(h, o, p->by_value, db, p->keys[0]);
+	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
+}
+
+/* "127.0.0.1:4711 name" without what is behind the address; empty: it is no address. */
+static struct slice host_of(struct slice called)
+{
+	const char *blank = memchr(called.p, ' ', called.n);
+	size_t n = blank ? (size_t)(blank - called.p) : called.n;
+
+	while (n && called.p[n - 1] != ':')
+		n--;
+	return slice_of(called.p, n);
+}
+
+static bool are_of_one_host(struct slice a, struct slice b)
+{
+	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
+}
+
+/* What a refusal is to be logged as, and counted as. */
+struct refusal {
+	enum stats_field stat;
+	enum lock_event event;
+	struct slice key;
+	const struct hold *hold; /* that was in the way; NULL: it is not known here */
+};
+
+static void log_refusal(struct holds *h, const struct hold_owner *o,
+                        const struct pending_lock *p, int db, const struct refusal *r,
+                        double waited)
+{
+	struct event_facts facts = EVENT_FACTS_INIT;
+	struct buf by = BUF_INIT, holder = BUF_INIT;
+	double now = timers_now(h->timers);
+	uint32_t suppressed;
+
+	stats_add(p->stats, r->stat);
+	if (!event_is_logged(p->stats, r->event, now, &suppressed))
+		return;
+	hold_events_describe(h, o, &by);
+	if (r->hold) {
+		hold_events_describe(h, r->hold->owner, &holder);
+		facts.held = now - r->hold->since;
+	} else if (p->refused) {
+		owner_describe_token(&holder, buf_slice(&p->answer));
+	}
+	facts.db = db;
+	facts.key = r->key;
+	facts.by = buf_slice(&by);
+	facts.holder = buf_slice(&holder);
+	facts.waited = waited;
+	if (r->event == LOCK_EVENT_DELETE_REFUSED && are_of_one_host(facts.by, facts.holder))
+		facts.hint = POOL_HINT;
+	event_log(p->stats, r->event, &facts, suppressed);
+	buf_release(&by);
+	buf_release(&holder);
+}
+
+/* False: no other owner's lock was in the way. */
+static bool find_refusal(struct holds *h, const struct hold_owner *o,
+                         const struct pending_lock *p, int db, const struct resp_reply *r,
+                         struct refusal *out)
+{
+	bool takes = p->effect == LOCK_EFFECT_TAKES || p->effect == LOCK_EFFECT_COUNTS;
+
+	*out = (struct refusal){ STAT_WRITES_REFUSED, LOCK_EVENT_WRITE_REFUSED, p->keys[0],
+		                 NULL };
+	if (p->refused) {
+		out->stat = STAT_DELETES_REFUSED;
+		out->event = LOCK_EVENT_DELETE_REFUSED;
+		out->key = p->keys[p->refused - 1];
+		out->hold = other_hold(h, o, p, db, out->key);
+		return true;
+	}
+	if (p->locked) {
+		if (p->script == SCRIPT_WRITE && p->effect == LOCK_EFFECT_DROPS) {
+			out->stat = STAT_DELETES_REFUSED;
+			out->event = LOCK_EVENT_DELETE_REFUSED;
+		}
+		/* Of several keys, it is the first that is another's. */
+		for (size_t i = 0; i < p->nkeys && !out->hold; i++) {
+			out->key = p->keys[i];
+			out->hold = other_hold(h, o, p, db, out->key);
+		}
+		if (!out->hold)
+			out->key = p->keys[0];
+		return true;
+	}
+	if (resp_reply_is_error(r))
+		return false;
+	if (takes && p->script != SCRIPT_SET) {
+		out->stat = p->waited > 0 ? STAT_TIMED_OUT : STAT_REFUSED;
+		out->event = p->waited > 0 ? LOCK_EVENT_WAIT_TIMED_OUT
+		                           : LOCK_EVENT_LOCK_REFUSED;
+		out->hold = any_hold(h, o, p, db);
+		return true;
+	}
+	/* SET XX, EXPIRE: there may have been nothing to set. */
+	if (!takes && p->effect != LOCK_EFFECT_EXPIRES)
+		return false;
+	out->hold = other_hold(h, o, p, db, out->key);
+	return out->hold != NULL;
+}
+
+void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pending_lock *p,
+                   int db, const struct resp_reply *r)
+{
+	struct refusal refusal;
+
+	if (!p->stats || !find_refusal(h, o, p, db, r, &refusal))
+		return;
+	if (p->waited > 0 && !p->queued)
+		stats_add(p->stats, STAT_WAITED);
+	log_refusal(h, o, p, db, &refusal, p->waited > 0 ? p->waited : -1);
+}
+
+void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
+                     double waited, bool got)
+{
+	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT, p->keys[0],
+		                   NULL };
+
+	if (!got) {
+		refusal.hold = any_hold(p->holds, o, p, db);
+		log_refusal(p->holds, o, p, db, &refusal, waited);
+		return;
+	}
+	if (p->stats && event_is_long(waited, p->stats->log_waited_ms)) {
+		refusal.stat = STAT_HANDED_OVER;
+		refusal.event = LOCK_EVENT_WAITED_LONG;
+		log_refusal(p->holds, o, p, db, &refusal, waited);
+	} else {
+		stats_add(p->stats, STAT_HANDED_OVER);
+	}
+}

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What is enforced is told: who was refused what, by whom, and the totals of each section."""
+
+import pytest
+from harness import encode, until
+from harness.enforced import await_told, name_of, told, totals
+from harness.sections import rule, verbs
+
+KEY = "lock:1"
+OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
+LONG = {"lease": "600s"}
+
+
+@pytest.fixture
+def three(start_hasp):
+    """three(sections, ...) is a hasp and three connections to it."""
+    opened = []
+
+    def make(sections, **options):
+        hasp = start_hasp(sections, **options)
+        mine = [hasp.connect() for _ in range(3)]
+        opened.extend(mine)
+        return (hasp, *mine)
+
+    yield make
+    for connection in opened:
+        connection.close()
+
+
+def is_between(event, by, holder):
+    assert (event["key"], event["by"], event["holder"], event["suppressed"]) == (KEY, name_of(by), name_of(holder), 0)
+    assert event["held_ms"] >= 0
+
+
+TRIES = [("SETNX", KEY, 2), ("SET", KEY, 2, "NX"), ("SET", KEY, 2, "NX", "PX", 9000), ("SET", KEY, 2, "NX", "GET"),
+         ("INCR", KEY)]
+
+
+@pytest.mark.parametrize("attempt", TRIES)
+def test_refused_try_is_told_with_key_and_both_clients(three, attempt):
+    hasp, one, other, _ = three(rule(**LONG))
+    assert one.call("SET", KEY, 1, "NX") == OK
+    other.call(*attempt)
+    (event,) = told(hasp, "lock_refused")
+    assert event["lock"] == "locks"
+    is_between(event, other, one)
+    sums = totals(hasp, "lock=locks")
+    assert (sums["acquired"], sums["refused"]) == (1, 1)
+
+
+def test_clients_are_called_by_their_names(three):
+    hasp, one, other, _ = three(rule(**LONG))
+    one.call("CLIENT", "SETNAME", "shop-1")
+    other.call("CLIENT", "SETNAME", 'a"b\\')
+    one.call("SETNX", KEY, 1)
+    other.call("SETNX", KEY, 1)
+    (event,) = told(hasp, "lock_refused")
+    assert event["holder"] == name_of(one) + " shop-1"
+    assert f'by="{name_of(other)} a\\"b\\\\"' in hasp.log
+
+
+def test_key_cannot_forge_a_line(three):
+    hasp, one, other, _ = three(rule(**LONG))
+    key = b'lock:"\n\xff\x00 event=lock_lost'
+    one.call("SETNX", key, 1)
+    other.call("SETNX", key, 1)
+    assert told(hasp, "lock_refused")
+    assert r'key="lock:\"\x0a\xff\x00 event=lock_lost"' in hasp.log
+
+
+WRITES = [("SET", KEY, 2), ("SETEX", KEY, 100, 2), ("APPEND", KEY, "x"), ("SETRANGE", KEY, 0, "x"), ("MSET", KEY, 2)]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_refused_write_is_told(three, write):
+    hasp, one, other, _ = three(rule(**LONG))
+    one.call("SETNX", KEY, 1)
+    assert other.call(*write).startswith(b"-LOCKED ")
+    (event,) = told(hasp, "write_refused")
+    is_between(event, other, one)
+    assert totals(hasp, "lock=locks")["writes_refused"] == 1
+
+
+def test_refused_write_in_a_transaction_is_told(three):
+    hasp, one, other, _ = three(rule(**LONG))
+    one.call("SETNX", KEY, 1)
+    for command in ("MULTI",), ("SET", KEY, 2), ("SET", "free", 1):
+        other.call(*command)
+    assert b"-LOCKED " in other.call("EXEC")
+    (event,) = told(hasp, "write_refused")
+    is_between(event, other, one)
+
+
+@pytest.mark.parametrize("delete", [("DEL", KEY), ("UNLINK", "free", KEY, "lock:none")])
+def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
+    hasp, one, other, _ = three(rule(**LONG))
+    one.call("SETNX", KEY, 1)
+    other.call("SET", "free", 1)
+    assert other.call(*delete) == b":%d\r\n" % (len(delete) > 2)
+    (event,) = told(hasp, "delete_refused")
+    is_between(event, other, one)
+    assert event["hint"] == "a pool? see owner = address"
+    assert totals(hasp, "lock=locks")["deletes_refused"] == 1
+
+
+def test_delete_of_nothing_is_no_refusal(three):
+    hasp, one, other, _ = three(rule(**LONG))
+    one.call("SETNX", KEY, 1)
+    assert one.call("DEL", KEY) == ONE
+    assert other.call("DEL", KEY) == ZERO
+    assert not told(hasp, "delete_refused")
+    sums = totals(hasp, "lock=locks")
+    assert (sums["released"], sums["deletes_refused"]) == (1, 0)
+
+
+def test_holder_at_another_worker_is_told_by_its_address(three):
+    hasp, *_ = three(rule(**LONG), workers=4)
+    many = [hasp.connect() for _ in range(16)]
+    many[0].call("SETNX", KEY, 1)
+    for other in many[1:6]:
+        assert other.call("DEL", KEY) == ZERO
+    await_told(hasp, "delete_refused", 5)
+    assert {event["holder"] for event in told(hasp, "delete_refused")} == {name_of(many[0])}
+    assert totals(hasp, "lock=locks")["deletes_refused"] == 5
+    for connection in many:
+        connection.close()
+
+
+def test_value_of_a_lock_is_never_told(three):
+    hasp, one, other, _ = three(rule(owner="value", **LONG) + verbs(reentrant="no"))
+    one.call("SETNX", KEY, "s3cr3t")
+    assert other.call("DEL", KEY) == ZERO
+    other.call("SETNX", KEY, "t0psecret")
+    one.call("LOCK", "job", "AS", "s3cr3t")
+    assert other.call("UNLOCK", "job") == ZERO
+    assert len(told(hasp, "delete_refused")) == 2
+    assert "s3cr3t" not in hasp.log and "t0psecret" not in hasp.log
+
+
+def test_wait_in_vain_is_told(three):
+    hasp, one, other, _ = three(rule(wait="30ms", **LONG))
+    one.call("SETNX", KEY, 1)
+    assert other.call("SETNX", KEY, 2) == ZERO
+    (event,) = told(hasp, "wait_timed_out")
+    is_between(event, other, one)
+    assert event["waited_ms"] >= 30
+    sums = totals(hasp, "lock=locks")
+    assert (sums["waited"], sums["timed_out"], sums["handed_over"], sums["refused"]) == (1, 1, 0, 0)
+
+
+def test_hand_over_is_counted(three, plain):
+    hasp, one, other, _ = three(rule(wait="600s", **LONG))
+    one.call("SETNX", KEY, 1)
+    other.send(encode("SETNX", KEY, 2))
+    until(lambda: plain.exists("hasp:queue:{" + KEY + "}"), "the queue")
+    one.call("DEL", KEY)
+    assert other.read() == ONE
+    sums = totals(hasp, "lock=locks")
+    assert (sums["acquired"], sums["waited"], sums["handed_over"], sums["timed_out"]) == (2, 1, 1, 0)
+    assert not told(hasp, "waited_long")
+
+
+def test_release_at_disconnect_is_told(three, plain):
+    hasp, one, _, _ = three(rule(on_disconnect="release", **LONG))
+    one.call("SETNX", KEY, 1)
+    mine = name_of(one)
+    one.close()
+    (event,) = await_told(hasp, "released_at_disconnect")
+    assert (event["key"], event["holder"]) == (KEY, mine) and event["held_ms"] >= 0
+    until(lambda: not plain.exists(KEY), "the release")
+    assert totals(hasp, "lock=locks")["released_at_disconnect"] == 1
+
+
+def test_no_more_than_ten_lines_in_ten_seconds_and_the_rest_is_counted(three):
+    hasp, one, other, _ = three(rule(**LONG) + rule("more", pattern="more:*", **LONG))
+    one.call("SETNX", KEY, 1)
+    one.call("SETNX", "more:1", 1)
+    for _ in range(40):
+        other.call("SETNX", KEY, 2)
+    # (The ten seconds may end meanwhile.)
+    assert 10 <= len(told(hasp, "lock_refused")) <= 20
+    assert totals(hasp, "lock=locks")["refused"] == 40
+    other.call("SETNX", "more:1", 2)
+    assert told(hasp, "lock_refused")[-1]["lock"] == "more"
+
+
+def test_section_can_be_silent_and_counts_all_the_same(three):
+    hasp, one, other, _ = three(rule(log_events="no", **LONG) + verbs(log_events="no"))
+    one.call("SETNX", KEY, 1)
+    other.call("SETNX", KEY, 2)
+    other.call("DEL", KEY)
+    other.call("SET", KEY, 2)
+    one.call("LOCK", "job")
+    other.call("LOCK", "job")
+    assert totals(hasp, "lock=locks")["refused"] == 1
+    assert totals(hasp, "verbs=LOCK")["refused"] == 1
+    assert " event=" not in hasp.log
+
+
+def test_totals_go_on_over_a_reload(three):
+    hasp, one, other, _ = three(rule(**LONG))
+    one.call("SETNX", KEY, 1)
+    other.call("SETNX", KEY, 2)
+    hasp.reload("lease = 600s", "lease = 500s")
+    other.call("SETNX", KEY, 2)
+    sums = totals(hasp, "lock=locks")
+    assert (sums["acquired"], sums["refused"]) == (1, 2)
+
+
+# --- verbs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
+def test_refusals_of_verbs_are_told(three, reentrant):
+    hasp, one, other, _ = three(verbs(reentrant=reentrant, **LONG))
+    one.call("LOCK", KEY)
+    assert other.call("LOCK", KEY) == NIL
+    (event,) = told(hasp, "lock_refused")
+    assert event["verbs"] == "LOCK"
+    is_between(event, other, one)
+    assert other.call("UNLOCK", KEY) == ZERO
+    (event,) = told(hasp, "delete_refused")
+    is_between(event, other, one)
+    assert other.call("LOCK", KEY, "WAIT", 30) == NIL
+    (event,) = told(hasp, "wait_timed_out")
+    is_between(event, other, one)
+    assert one.call("UNLOCK", KEY) == ONE
+    assert other.call("UNLOCK", KEY) == ZERO
+    sums = totals(hasp, "verbs=LOCK")
+    names = "acquired", "released", "refused", "deletes_refused", "waited", "timed_out"
+    assert [sums[name] for name in names] == [1, 1, 1, 1, 1, 1]
+
+
+def test_locking_again_is_no_acquisition(three):
+    hasp, one, _, _ = three(verbs(**LONG))
+    for _ in range(3):
+        one.call("LOCK", KEY)
+    assert totals(hasp, "verbs=LOCK")["acquired"] == 1
+
+
+# --- long ---------------------------------------------------------------------------------
+
+
+def test_lock_that_was_held_long_is_told_when_it_ends(three):
+    hasp, one, other, _ = three(rule(log_held="20ms", reentrant="refresh", **LONG))
+    one.call("SETNX", KEY, 1)
+    assert one.call("SETNX", KEY, 1) == ONE
+    one.call("CLIENT", "SETNAME", "slow")
+
+    def is_told():
+        one.call("DEL", KEY)
+        one.call("SETNX", KEY, 1)
+        one.call("DEBUG", "SLEEP", "0.03")
+        return told(hasp, "held_long")
+
+    until(is_told, "a lock that was held for long")
+    event = told(hasp, "held_long")[0]
+    assert event["key"] == KEY and event["holder"].endswith(" slow") and event["held_ms"] >= 20
+
+
+def test_wait_that_was_long_is_told_when_it_ends(three, plain):
+    hasp, one, other, _ = three(rule(wait="600s", log_waited="20ms", **LONG))
+
+    def is_told():
+        one.call("SETNX", KEY, 1)
+        other.send(encode("SETNX", KEY, 2))
+        until(lambda: plain.exists("hasp:queue:{" + KEY + "}"), "the queue")
+        plain.execute_command("DEBUG", "SLEEP", "0.03")
+        one.call("DEL", KEY)
+        assert other.read() == ONE
+        other.call("DEL", KEY)
+        return told(hasp, "waited_long")
+
+    until(is_told, "a long wait")
+    event = told(hasp, "waited_long")[0]
+    assert (event["key"], event["by"]) == (KEY, name_of(other)) and event["waited_ms"] >= 20

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lock/events/event.h"
+#include "lock/events/stats.h"
+
+static int set_up(void **state)
+{
+	*state = stats_new(3);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	stats_free(*state);
+	return 0;
+}
+
+static struct section_stats *section(void **state, const char *name, size_t worker)
+{
+	struct section_stats *s = stats_section(*state, STATS_LOCK, name, worker);
+
+	s->log_events = true;
+	return s;
+}
+
+struct seen {
+	size_t n;
+	uint64_t acquired[4], lost[4];
+	char names[32];
+};
+
+static void on_section(void *arg, enum stats_kind kind, const char *name,
+                       const uint64_t sums[STATS])
+{
+	struct seen *seen = arg;
+
+	strcat(seen->names, stats_kind_word(kind));
+	strcat(seen->names, "=");
+	strcat(seen->names, name);
+	strcat(seen->names, " ");
+	seen->acquired[seen->n] = sums[STAT_ACQUIRED];
+	seen->lost[seen->n++] = sums[STAT_LOST];
+}
+
+static void test_numbers_of_all_workers_are_added_up(void **state)
+{
+	struct seen seen = { 0 };
+
+	for (size_t worker = 0; worker < 3; worker++)
+		for (size_t i = 0; i <= worker; i++)
+			stats_add(section(state, "a", worker), STAT_ACQUIRED);
+	stats_add(section(state, "a", 1), STAT_LOST);
+	stats_each(*state, on_section, &seen);
+	assert_int_equal(seen.n, 1);
+	assert_int_equal(seen.acquired[0], 6);
+	assert_int_equal(seen.lost[0], 1);
+}
+
+static void test_sections_are_told_apart_by_kind_and_name(void **state)
+{
+	struct seen seen = { 0 };
+
+	stats_add(section(state, "a", 0), STAT_ACQUIRED);
+	stats_add(section(state, "b", 0), STAT_LOST);
+	stats_add(stats_section(*state, STATS_GUARD, "a", 0), STAT_LOST);
+	/* It is known already. */
+	assert_ptr_equal(section(state, "a", 0), section(state, "a", 0));
+	stats_each(*state, on_section, &seen);
+	assert_string_equal(seen.names, "lock=a lock=b guard=a ");
+	assert_int_equal(seen.acquired[0], 1);
+	assert_int_equal(seen.lost[0], 0);
+	assert_int_equal(seen.lost[1], 1);
+	assert_int_equal(seen.lost[2], 1);
+}
+
+static void test_report_has_a_line_for_each_section(void **state)
+{
+	struct buf out = BUF_INIT;
+
+	stats_add(section(state, "a", 2), STAT_REFUSED);
+	stats_add(stats_section(*state, STATS_GUARD, "g", 0), STAT_UPDATES_REFUSED);
+	stats_report(*state, &out);
+	buf_append(&out, slice_of("", 1));
+	assert_string_equal(
+		buf_head(&out),
+		"totals lock=a acquired=0 released=0 renewed=0 refused=1 writes_refused=0 "
+		"deletes_refused=0 waited=0 handed_over=0 timed_out=0 "
+		"released_at_disconnect=0 lost=0\n"
+		"totals guard=g acquired=0 released=0 refused=0 writes_refused=0 "
+		"updates_refused=1 waited=0 handed_over=0 timed_out=0 "
+		"released_at_disconnect=0\n");
+	buf_release(&out);
+}
+
+static void test_nobodys_numbers_are_not_counted(void **state)
+{
+	uint32_t suppressed;
+
+	(void)state;
+	stats_add(NULL, STAT_LOST);
+	assert_false(event_is_logged(NULL, LOCK_EVENT_LOST, 1, &suppressed));
+}
+
+/* How many of `n` events at `now` are logged; *suppressed: as the first of them says. */
+static unsigned logged(struct section_stats *s, enum lock_event e, double now, unsigned n,
+                       uint32_t *suppressed)
+{
+	unsigned passed = 0;
+
+	while (n--) {
+		uint32_t more;
+		if (!event_is_logged(s, e, now, &more))
+			continue;
+		if (passed++ == 0)
+			*suppressed = more;
+	}
+	return passed;
+}
+
+static void test_ten_lines_in_ten_seconds_and_the_next_tells_of_the_others(void **state)
+{
+	struct section_stats *s = section(state, "a", 0);
+	uint32_t suppressed;
+
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 100, 25, &suppressed), 10);
+	assert_int_equal(suppressed, 0);
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 109.9, 1, &suppressed), 0);
+	assert_int_equal(logged(s, LOCK_EVENT_LOCK_REFUSED, 110, 2, &suppressed), 2);
+	assert_int_equal(suppressed, 16);
+}
+
+static void test_each_event_of_each_section_has_its_own_limit(void **state)
+{
+	uint32_t suppressed;
+
+	for (int e = 0; e < LOCK_EVENTS; e++) {
+		assert_int_equal(logged(section(state, "a", 0), (enum lock_event)e, 100, 20,
+		                        &suppressed),
+		                 10);
+		assert_int_equal(logged(section(state, "b", 0), (enum lock_event)e, 100, 20,
+		                        &suppressed),
+		                 10);
+	}
+}
+
+static void test_section_that_logs_nothing_logs_what_is_lost(void **state)
+{
+	struct section_stats *s = section(state, "a", 0);
+	uint32_t suppressed;
+
+	s->log_events = false;
+	assert_false(event_is_logged(s, LOCK_EVENT_LOCK_REFUSED, 1, &suppressed));
+	assert_false(event_is_logged(s, LOCK_EVENT_WAIT_TIMED_OUT, 1, &suppressed));
+	assert_true(event_is_logged(s, LOCK_EVENT_LOST, 1, &suppressed));
+	assert_true(event_is_logged(s, LOCK_EVENT_HELD_LONG, 1, &suppressed));
+}
+
+static void test_what_is_long(void **state)
+{
+	(void)state;
+	assert_false(event_is_long(1e9, 0));
+	assert_false(event_is_long(0.999, 1000));
+	assert_true(event_is_long(1, 1000));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(numbers_of_all_workers_are_added_up),
+		TEST(sections_are_told_apart_by_kind_and_name),
+		TEST(report_has_a_line_for_each_section),
+		TEST(nobodys_numbers_are_not_counted),
+		TEST(ten_lines_in_ten_seconds_and_the_next_tells_of_the_others),
+		TEST(each_event_of_each_section_has_its_own_limit),
+		TEST(section_that_logs_nothing_logs_what_is_lost),
+		TEST(what_is_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
