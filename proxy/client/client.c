@@ -183,6 +183,21 @@ void clients_follow(struct client_env *env)
 	}
 }
 
+void clients_go_on(struct client_env *env)
+{
+	struct list waiting;
+
+	/* What one of them sends may end others. */
+	list_init(&waiting);
+	list_move_all(&waiting, &env->clients);
+	while (!list_empty(&waiting)) {
+		struct client *c = container_of(waiting.next, struct client, node);
+		list_remove(&c->node);
+		list_append(&env->clients, &c->node);
+		replies_go_on(c);
+	}
+}
+
 void clients_drain(struct client_env *env)
 {
 	env->phase = CLIENTS_DRAINING;

@@ -48,6 +48,9 @@ void clients_sweep(struct client_env *env);
 /* The node is another server now: clients that cannot come to it by themselves are closed. */
 void clients_follow(struct client_env *env);
 
+/* The node takes what clients send again: those that wait to send something go on. */
+void clients_go_on(struct client_env *env);
+
 /* hasp shall end: from now on a client is closed when it is at rest. One that has a lock, a
  * guard or a transaction, or waits, is in the middle of its work, and is closed when it gives
  * that back. clients_sweep() is then to be called more often. */

@@ -136,6 +136,8 @@ bool links_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
+	if (c->env->node->held)
+		return false;
 	pool_waiter_end(&c->pool_waiter);
 	if (c->user.link && must_leave(c, shared)) {
 		if (c->user.inflight)

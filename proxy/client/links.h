@@ -19,15 +19,17 @@ static inline bool links_must_log_in(const struct client *c)
  * asks. */
 static inline bool links_is_usable(const struct client *c)
 {
-	return c->user.link && !(c->user.outdated | c->user.waiting | c->bare);
+	return c->user.link &&
+	       !(c->user.outdated | c->user.waiting | c->bare | c->env->node->held);
 }
 
 /* The link that a whole request needs. */
 enum route links_route(const struct client *c, const struct command_info *what,
                        const struct resp_view *req);
 
-/* Puts the client on a link that will do for `route`. False: not while replies are due, or the
- * link has still to log in; park it as CLIENT_PARKED_LINK, and take again. */
+/* Puts the client on a link that will do for `route`. False: not while replies are due, the
+ * link has still to log in, or the node takes nothing (node_hold()); park it as
+ * CLIENT_PARKED_LINK, and take again. */
 bool links_take(struct client *c, enum route route);
 
 /* The client lost its shared link while it had nothing in flight. Redis may have closed that

@@ -101,12 +101,15 @@ static void on_link_idle(void *owner)
 		links_follow_node(c);
 }
 
-static void on_link_ready(void *owner)
+void replies_go_on(struct client *c)
 {
-	struct client *c = client_of(owner);
-
 	if (c->state == CLIENT_PARKED_LINK)
 		go_on_linked(c);
+}
+
+static void on_link_ready(void *owner)
+{
+	replies_go_on(client_of(owner));
 }
 
 /* --- replies ------------------------------------------------------------------------------ */

@@ -11,6 +11,9 @@
 extern const struct link_ops replies_link_ops;
 extern const struct pool_ops replies_pool_ops;
 
+/* A client that waits for a link may try again. Harmless for others. */
+void replies_go_on(struct client *c);
+
 /* The socket has taken all that waited. */
 void replies_on_drained(struct stream *s);
 

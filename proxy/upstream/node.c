@@ -230,19 +230,32 @@ void node_log_in(struct node *n)
 	reconnect(n, "the configuration has changed");
 }
 
+void node_hold(struct node *n, bool held)
+{
+	bool is_over = n->held && !held;
+
+	n->held = held;
+	if (is_over)
+		n->ops->on_released(n->arg, n);
+}
+
 /* `name`: for messages; `absent`: as in struct link_env. */
 static void become(struct node *n, const char *name, const char *absent, const char *reason)
 {
 	char *copy = xstrdup(name);
+	bool was_held = n->held;
 
 	free(n->links.name);
 	free(n->links.absent);
 	n->links.name = copy;
 	n->links.absent = absent ? xstrdup(absent) : NULL;
+	n->held = false;
 	pool_follow_address(n->pool);
 	reconnect(n, reason ? reason : "the address has changed");
 	links_follow(&n->links, reason);
 	n->ops->on_moved(n->arg, n);
+	if (was_held)
+		n->ops->on_released(n->arg, n);
 }
 
 void node_move(struct node *n, const char *address, const char *reason)

@@ -37,6 +37,7 @@ struct node {
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
+	bool held; /* node_hold() */
 	bool was_up;
 	char history[NODE_HISTORY_SIZE]; /* of the server when it was up last; "": not known */
 	const struct node_ops *ops;
@@ -51,6 +52,8 @@ struct node_ops {
 	/* It is another server now, or none. Links that lead to the old one have ended, or are
 	 * outdated. */
 	void (*on_moved)(void *arg, struct node *n);
+	/* What node_hold() held back may go on. After on_moved(), if it is that. */
+	void (*on_released)(void *arg, struct node *n);
 	/* Whether it is still the server to speak to should be found out. Any number of times.
 	 */
 	void (*on_alarm)(void *arg, struct node *n, enum link_alarm alarm);
@@ -86,6 +89,9 @@ void node_move(struct node *n, const char *address, const char *reason);
 /* The same when no server is known, `absent` says why: clients wait until one is, or for
  * links.failover_wait. */
 void node_leave(struct node *n, const char *absent, const char *reason);
+/* The server is about to be replaced: clients send nothing more to it, and hasp itself only
+ * renewals, until node_move(), node_leave() or node_hold(false). What is under way goes on. */
+void node_hold(struct node *n, bool held);
 /* links.user or links.password is another one: hasp's own connections log in anew. */
 void node_log_in(struct node *n);
 

@@ -42,6 +42,18 @@ void sentinels_fini(struct sentinels *s)
 	free(s->configured);
 }
 
+void sentinels_prefer(struct sentinels *s, const char *name)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		char *found = s->names[i];
+		if (strcmp(found, name) != 0)
+			continue;
+		memmove(s->names + 1, s->names, i * sizeof(*s->names));
+		s->names[0] = found;
+		return;
+	}
+}
+
 void sentinels_begin(struct sentinels *s)
 {
 	s->asked = s->nbehind = 0;

@@ -41,6 +41,10 @@ struct sentinels {
 void sentinels_init(struct sentinels *s, char *const *names, size_t n);
 void sentinels_fini(struct sentinels *s);
 
+/* `name` has said that it knows more than the others: it is asked first from now on. One that
+ * is not known is passed over. Not in a round. */
+void sentinels_prefer(struct sentinels *s, const char *name);
+
 /* Begins a round. */
 void sentinels_begin(struct sentinels *s);
 /* The sentinel to ask next in this round; NULL: all were asked. */

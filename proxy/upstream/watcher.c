@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Here: the rounds of questions. The thread, and what other threads want of it:
- * watcher_thread.c.
+ * Here: the rounds of questions. What sentinels announce: watcher_hold.c. The thread, and what
+ * other threads want of it: watcher_thread.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,7 @@ void watcher_tell(struct watcher *w, bool anew)
 				      .address = w->primary,
 				      .why = w->primary ? NULL : buf_head(&w->why),
 				      .anew = anew,
+				      .leaving = w->announcer,
 			      });
 }
 
@@ -53,6 +54,13 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why)
 	return is_other;
 }
 
+void watcher_end_hold(struct watcher *w)
+{
+	ev_timer_stop(w->loop, &w->overdue);
+	free(w->announcer);
+	w->announcer = NULL;
+}
+
 /* There is no primary, as far as is known: nothing must be sent to the last one any more. */
 static void watcher_lose(struct watcher *w, const char *who, const char *why)
 {
@@ -64,6 +72,7 @@ static void watcher_lose(struct watcher *w, const char *who, const char *why)
 	w->warned = true;
 	free(w->primary);
 	w->primary = NULL;
+	watcher_end_hold(w);
 	if (is_new)
 		watcher_tell(w, false);
 }
@@ -76,6 +85,7 @@ static void watcher_find(struct watcher *w)
 		log_info("primary master=%s address=%s", w->settings.master, w->candidate);
 		free(w->primary);
 		w->primary = xstrdup(w->candidate);
+		watcher_end_hold(w);
 	}
 	w->warned = false;
 	if (is_new || w->is_readonly)
@@ -98,8 +108,10 @@ static void watcher_ask_role(struct watcher *w, const char *server)
 
 static void watcher_end_round(struct watcher *w, double seconds)
 {
+	bool is_urgent = atomic_load(&w->alarms) || w->announcer;
+
 	w->is_readonly = false;
-	watcher_begin_in(w, atomic_load(&w->alarms) ? AGAIN_SECONDS : seconds);
+	watcher_begin_in(w, is_urgent ? AGAIN_SECONDS : seconds);
 }
 
 /* Where hasp has no login, or an ACL forbids ROLE, the sentinels' word has to do. */
@@ -142,58 +154,27 @@ static void watcher_on_role(struct watcher *w, redisReply *const *replies, const
 
 /* --- the sentinels ------------------------------------------------------------------------ */
 
-static void watcher_on_message(void *arg, struct slice channel, struct slice message)
+/* Listens to the sentinels that are known by now. */
+static void watcher_listen(struct watcher *w)
 {
-	struct watcher *w = arg;
-	struct slice name;
-
-	(void)channel;
-	/* <name> <old host> <old port> <host> <port> */
-	if (!slice_cut(&message, ' ', &name) || !slice_eq(name, slice_str(w->settings.master)))
-		return;
-	/* The old one may be what is being asked, and is not going to answer. */
-	query_cancel(&w->query);
-	watcher_begin_in(w, 0);
-}
-
-static void watcher_on_subscribed(void *arg, struct slice channel)
-{
-	(void)arg;
-	(void)channel;
-}
-
-static void watcher_on_told_event(void *arg)
-{
-	(void)arg;
-}
-
-/* From now on, listens to the sentinel that answered last. */
-static void watcher_listen(struct watcher *w, const char *sentinel)
-{
-	int rc;
-
-	if (w->told && strcmp(w->told_links.name, sentinel) == 0)
-		return;
-	rc = address_parse(&w->told_links.address, sentinel);
-	HASP_ASSERT(rc == 0);
-	free(w->told_links.name);
-	w->told_links.name = xstrdup(sentinel);
-	w->told_links.user = w->settings.sentinel_user;
-	w->told_links.password = w->settings.sentinel_password;
-	if (w->told) {
-		subscriber_reconnect(w->told, "another sentinel is asked");
-		return;
+	if (!w->events) {
+		w->event_links.user = w->settings.sentinel_user;
+		w->event_links.password = w->settings.sentinel_password;
+		w->events = sentinel_events_new(&(struct sentinel_events_how){
+			.links = &w->event_links,
+			.master = w->settings.master,
+			.on_event = w->on_event,
+			.arg = w,
+		});
 	}
-	w->told = subscriber_new(&(struct subscriber_how){
-		.env = &w->told_links,
-		.channel = "+switch-master",
-		.on_up = watcher_on_told_event,
-		.on_failed = watcher_on_told_event,
-		.on_subscribed = watcher_on_subscribed,
-		.on_message = watcher_on_message,
-		.arg = w,
-	});
-	subscriber_open(w->told);
+	sentinel_events_listen(w->events, w->sentinels.names, w->sentinels.n);
+}
+
+void watcher_stop_listening(struct watcher *w)
+{
+	sentinel_events_free(w->events);
+	w->events = NULL;
+	watcher_end_hold(w);
 }
 
 /* No sentinel gave an answer that counts. The primary may be one all the same. */
@@ -239,7 +220,7 @@ static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a
 		watcher_ask_next(w);
 		return;
 	}
-	watcher_listen(w, w->sentinels.names[0]);
+	watcher_listen(w);
 	if (w->primary && strcmp(w->primary, a->name) != 0)
 		watcher_lose(w, a->name, "it is the new one, and has not yet said so itself");
 	watcher_ask_role(w, a->name);
@@ -286,6 +267,13 @@ void watcher_begin(struct watcher *w)
 	}
 	sentinels_begin(&w->sentinels);
 	watcher_ask_next(w);
+}
+
+void watcher_begin_anew(struct watcher *w)
+{
+	/* The old primary may be what is being asked, and is not going to answer. */
+	query_cancel(&w->query);
+	watcher_begin_in(w, 0);
 }
 
 /* Not more often than that: the workers ask each time that they lose a link. At the end of a

@@ -9,6 +9,10 @@
  *             '--- no sentinel answers, not a master: soon again ----'          v
  *                                                                     on_primary(address)
  *
+ * When a sentinel announces that the primary is going to be replaced, that is told before it
+ * happens: on_primary(address, leaving). For Redis' sentinels promote a replica while the old
+ * primary takes writes, and what it takes from then on is lost.
+ *
  * Where the configuration has one address, there is nothing to find. But that may lead to
  * another server than before, so it is asked for its role when a worker alarms it.
  */
@@ -32,6 +36,7 @@ struct watcher_settings {
 	const char *user, *password; /* at servers; NULL: none */
 	const char *sentinel_user, *sentinel_password; /* at sentinels; NULL: none */
 	int64_t timeout_ms; /* for one question; > 0 */
+	int64_t failover_wait_ms; /* an announced failover is waited for so long; 0: not */
 };
 
 /* What is known of the primary. Valid during the call. */
@@ -40,6 +45,8 @@ struct found_primary {
 	const char *address; /* HOST:PORT; NULL: there is no primary now */
 	const char *why; /* why there is none */
 	bool anew; /* links to it that are open may lead to another server */
+	bool leaving; /* a failover is announced: nothing more should be sent to it. For
+	               * failover_wait_ms at most, then it is told anew */
 };
 
 /* `on_primary` is called on the watcher's thread, whenever something has changed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * watcher_internal: what the watcher's rounds of questions (watcher.c) and its thread
- * (watcher_thread.c) share.
+ * watcher_internal: what the watcher's rounds of questions (watcher.c), what sentinels announce
+ * (watcher_hold.c), and the thread (watcher_thread.c) share.
  */
 #ifndef HASP_UPSTREAM_WATCHER_INTERNAL_H
 #define HASP_UPSTREAM_WATCHER_INTERNAL_H
@@ -15,8 +15,8 @@
 #include "net/resolve.h"
 #include "net/stream.h"
 #include "upstream/query.h"
+#include "upstream/sentinel_events.h"
 #include "upstream/sentinels.h"
-#include "upstream/subscriber.h"
 #include "upstream/watcher.h"
 
 struct watcher {
@@ -27,11 +27,11 @@ struct watcher {
 	struct resolver *resolver;
 	char *scratch;
 	struct link_env links; /* of `query` */
-	struct link_env told_links; /* of `told` */
+	struct link_env event_links; /* of `events`; it copies them */
 	struct ev_check check;
 	struct ev_timer timer; /* the next round */
 	struct query query;
-	struct subscriber *told; /* at the sentinel that answered last; NULL: none did */
+	struct sentinel_events *events; /* of all sentinels; NULL: none has answered */
 	struct sentinels sentinels;
 	struct watcher_settings settings; /* its own copy */
 	/* Of the round that is under way: */
@@ -39,6 +39,11 @@ struct watcher {
 	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
 	bool is_readonly; /* LINK_READONLY was why */
 	double began_at;
+	/* While a failover is announced that has not come (watcher_hold.c): */
+	char *announcer; /* the sentinel that leads it; NULL: none is announced */
+	struct ev_timer overdue; /* runs meanwhile: it should have come by then */
+	void (*on_event)(void *w, const char *sentinel, enum sentinel_event event);
+	double heeded_from; /* announcements before this time are not heeded; clock_now() */
 	/* What was told last: */
 	char *primary; /* NULL: there is none */
 	struct buf why; /* why there is none; a string */
@@ -56,6 +61,15 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 /* A round, at once; or as soon as it may be. Harmless during a round. */
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
+/* At once, whatever is being asked. */
+void watcher_begin_anew(struct watcher *w);
+
+/* What is done about announced failovers. */
+void watcher_hold_init(struct watcher *w);
+void watcher_stop_listening(struct watcher *w);
+/* It is known which server is the primary, or that there is none: what was announced is over.
+ * Harmless when nothing is. */
+void watcher_end_hold(struct watcher *w);
 /* Of `query`. */
 void watcher_on_replies(void *arg, redisReply *const *replies, const char *why);
 

@@ -95,15 +95,6 @@ static void watcher_forget(struct watcher *w)
 	(void)watcher_set_why(w, "hasp", "no sentinel has answered yet");
 }
 
-static void watcher_stop_listening(struct watcher *w)
-{
-	if (w->told)
-		subscriber_free(w->told);
-	w->told = NULL;
-	free(w->told_links.name);
-	w->told_links.name = NULL;
-}
-
 static void watcher_on_use(struct message *m)
 {
 	struct watcher_order *order = container_of(m, struct watcher_order, message);
@@ -152,7 +143,7 @@ static void watcher_on_check(struct ev_loop *loop, struct ev_check *c, int reven
 	(void)loop;
 	(void)revents;
 	links_reap(&w->links);
-	links_reap(&w->told_links);
+	sentinel_events_reap(w->events);
 }
 
 static void watcher_on_stop(struct message *m)
@@ -194,12 +185,13 @@ static void watcher_init(struct watcher *w)
 	w->resolver = resolver_new(&w->mailbox);
 	w->scratch = xmalloc(WATCHER_SCRATCH);
 	watcher_init_links(w, &w->links);
-	watcher_init_links(w, &w->told_links);
+	watcher_init_links(w, &w->event_links);
 	query_init(&w->query, &w->links, watcher_on_replies, w);
 	sentinels_init(&w->sentinels, NULL, 0);
 	watcher_forget(w);
 	ev_timer_init(&w->timer, watcher_on_timer, 0, 0);
 	w->timer.data = w;
+	watcher_hold_init(w);
 	ev_check_init(&w->check, watcher_on_check);
 	w->check.data = w;
 	ev_check_start(w->loop, &w->check);
@@ -232,7 +224,6 @@ void watcher_free(struct watcher *w)
 	query_cancel(&w->query);
 	watcher_stop_listening(w);
 	links_reap(&w->links);
-	links_reap(&w->told_links);
 	ev_timer_stop(w->loop, &w->timer);
 	ev_check_stop(w->loop, &w->check);
 	resolver_free(w->resolver);

@@ -150,6 +150,14 @@ static void worker_node_on_moved(void *arg, struct node *n)
 		clients_follow(&w->clients);
 }
 
+static void worker_node_on_released(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	clients_go_on(&w->clients);
+	script_jobs_resume(w->script_jobs, n);
+}
+
 static void worker_node_on_alarm(void *arg, struct node *n, enum link_alarm alarm)
 {
 	struct worker *w = arg;
@@ -186,6 +194,7 @@ const struct node_ops worker_node_ops = {
 	.on_commands = worker_node_on_commands,
 	.on_up = worker_node_on_up,
 	.on_moved = worker_node_on_moved,
+	.on_released = worker_node_on_released,
 	.on_alarm = worker_node_on_alarm,
 	.on_changed = worker_node_on_changed,
 };

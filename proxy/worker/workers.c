@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/fatal.h"
-#include "config/types.h"
+#include "config/config.h"
 #include "lock/events/stats.h"
 #include "lock/observe/observation.h"
 #include "upstream/watcher.h"
@@ -50,6 +50,7 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 		m->primary.address = copy_string(p->address);
 		m->primary.why = copy_string(p->why);
 		m->primary.anew = p->anew;
+		m->primary.leaving = p->leaving;
 		mailbox_post(&m->worker->mailbox, &m->message);
 	}
 }
@@ -83,6 +84,7 @@ void workers_reload_watcher(struct worker_shared *shared, const struct config *c
 					     .sentinel_user = c->sentinel_user,
 					     .sentinel_password = c->sentinel_password,
 					     .timeout_ms = c->connect_timeout_ms,
+					     .failover_wait_ms = config_failover_wait_ms(c),
 				     });
 }
 

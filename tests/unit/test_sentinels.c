@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Which sentinels are asked, in which order, and which of their answers counts.
+ * Which sentinels are asked, in which order, and which of their answers counts; and what they
+ * publish.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "upstream/sentinel_events.h"
 #include "upstream/sentinels.h"
 
 static int set_up(void **state)
@@ -78,6 +80,21 @@ static void the_one_that_answers_is_asked_first_the_next_time(void **state)
 	ask(s, "b:2");
 	assert_true(take(s, 0, NULL));
 	assert_order(s, (const char *[]){ "b:2", "a:1", "c:3" }, 3);
+}
+
+static void one_that_says_that_it_knows_more_is_asked_first(void **state)
+{
+	struct sentinels *s = *state;
+
+	sentinels_prefer(s, "c:3");
+	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
+	sentinels_prefer(s, "c:3");
+	sentinels_prefer(s, "x:1");
+	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
+	sentinels_begin(s);
+	assert_string_equal(sentinels_next(s), "c:3");
+	assert_true(take(s, 0, NULL));
+	assert_order(s, (const char *[]){ "c:3", "a:1", "b:2" }, 3);
 }
 
 static void those_that_it_names_are_asked_too_and_only_as_long_as_one_does(void **state)
@@ -236,6 +253,37 @@ static void what_names_no_primary_is_told(void **state)
 	}
 }
 
+/* --- what they publish -------------------------------------------------------------------- */
+
+static void what_they_publish_is_of_one_primary(void **state)
+{
+	static const struct {
+		const char *channel, *message;
+		enum sentinel_event event;
+	} cases[] = {
+		{ "+switch-master", "m 10.0.0.1 1 10.0.0.2 2", SENTINEL_SWITCHED },
+		{ "+switch-master", "m2 10.0.0.1 1 10.0.0.2 2", SENTINEL_NEVENTS },
+		{ "+switch-master", "", SENTINEL_NEVENTS },
+		{ "+failover-state-select-slave", "master m 10.0.0.1 1", SENTINEL_BEGUN },
+		{ "+failover-state-select-slave", "master x 10.0.0.1 1", SENTINEL_NEVENTS },
+		{ "+failover-state-select-slave", "master", SENTINEL_NEVENTS },
+		{ "+failover-state-send-slaveof-noone", "slave h:1 h 1 @ m h 2",
+		  SENTINEL_BEGUN },
+		{ "+failover-state-wait-promotion", "slave m m 1 @ x m 2", SENTINEL_NEVENTS },
+		{ "+failover-state-wait-promotion", "slave h:1 h 1 @", SENTINEL_NEVENTS },
+		{ "+promoted-slave", "slave h:1 h 1 @ m h 2", SENTINEL_PROMOTED },
+		{ "-failover-abort-no-good-slave", "master m h 1", SENTINEL_ABORTED },
+		{ "-failover-abort-slave-timeout", "master m h 1", SENTINEL_ABORTED },
+		{ "+sdown", "master m 10.0.0.1 1", SENTINEL_NEVENTS },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		assert_int_equal(sentinel_event_read(slice_str(cases[i].channel),
+		                                     slice_str(cases[i].message), "m"),
+		                 cases[i].event);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -243,6 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(they_are_asked_in_turn_each_once),
 		TEST(the_one_that_answers_is_asked_first_the_next_time),
+		TEST(one_that_says_that_it_knows_more_is_asked_first),
 		TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does),
 		TEST(there_is_a_limit_to_those_that_are_named),
 		TEST(one_that_tells_of_an_earlier_failover_does_not_count),
@@ -251,6 +300,7 @@ int main(void)
 		cmocka_unit_test(a_primary_has_an_address_and_an_epoch),
 		cmocka_unit_test(other_sentinels_have_addresses),
 		cmocka_unit_test(what_names_no_primary_is_told),
+		cmocka_unit_test(what_they_publish_is_of_one_primary),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

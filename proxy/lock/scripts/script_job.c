@@ -108,6 +108,13 @@ static int script_job_send_as(struct script_job *job, bool asking)
 	return rc;
 }
 
+/* A renewal that a failover forgets costs the lock a part of its lease; one that comes too
+ * late, the lock. */
+static bool script_job_renews(const struct script_job *job)
+{
+	return job->script == SCRIPT_RENEW || job->script == SCRIPT_RENEW_VERB;
+}
+
 static int script_job_send(struct script_job *job)
 {
 	if (job->write) {
@@ -118,7 +125,9 @@ static int script_job_send(struct script_job *job)
 	}
 	job->nredirected = 0;
 	job->at = script_job_node(job);
-	return job->at ? script_job_send_as(job, false) : -1;
+	if (!job->at || (job->at->held && !script_job_renews(job)))
+		return -1;
+	return script_job_send_as(job, false);
 }
 
 static void script_job_on_sweep(struct timer *t, double now);
@@ -233,7 +242,7 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 static void resume_queue(struct script_jobs *all, struct job_queue *q)
 {
 	size_t n = q->n < SWEEP_MOST ? q->n : SWEEP_MOST;
-	bool more = q->n > n && (!q->at || control_is_up(q->at->control));
+	bool more = q->n > n && (!q->at || (control_is_up(q->at->control) && !q->at->held));
 
 	/* Those that still have to wait put themselves back, behind the others. */
 	while (n-- && q->n)

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "upstream/sentinel_events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "upstream/subscriber.h"
+
+/* A sentinel that cannot be reached any more is found so; in ms. */
+#define CHECK_DELAY_MS 1000
+#define CHECK_TIMEOUT_MS 5000
+
+static const struct {
+	const char *channel;
+	enum sentinel_event event;
+} published[] = {
+	{ "+switch-master", SENTINEL_SWITCHED },
+	{ "+failover-state-select-slave", SENTINEL_BEGUN },
+	{ "+failover-state-send-slaveof-noone", SENTINEL_BEGUN },
+	{ "+failover-state-wait-promotion", SENTINEL_BEGUN },
+	{ "+promoted-slave", SENTINEL_PROMOTED },
+	{ "-failover-abort-no-good-slave", SENTINEL_ABORTED },
+	{ "-failover-abort-slave-timeout", SENTINEL_ABORTED },
+};
+#define NPUBLISHED (sizeof(published) / sizeof(published[0]))
+
+/* The connection to one of them. */
+struct ear {
+	struct list node; /* in events.ears */
+	struct sentinel_events *events;
+	struct link_env links; /* its name is the sentinel's */
+	struct subscriber *subscriber;
+	bool wanted; /* sentinel_events_listen() has named it */
+};
+
+struct sentinel_events {
+	struct sentinel_events_how how;
+	struct list ears;
+};
+
+/* --- messages ----------------------------------------------------------------------------- */
+
+/* Of which primary it is:
+ *   +switch-master  NAME OLD-HOST OLD-PORT HOST PORT
+ *   others          master NAME HOST PORT
+ *                   slave HOST:PORT HOST PORT @ NAME PRIMARY'S-HOST PRIMARY'S-PORT */
+static struct slice master_of(struct slice message, bool is_switch)
+{
+	struct slice kind = SLICE_NONE, word, name = SLICE_NONE;
+	bool after_at = false;
+
+	if (is_switch)
+		return slice_cut(&message, ' ', &name) ? name : SLICE_NONE;
+	(void)slice_cut(&message, ' ', &kind);
+	while (slice_cut(&message, ' ', &word)) {
+		if (after_at || slice_eq(kind, SLICE_LIT("master")))
+			return word;
+		after_at = slice_eq(word, SLICE_LIT("@"));
+	}
+	return SLICE_NONE;
+}
+
+enum sentinel_event sentinel_event_read(struct slice channel, struct slice message,
+                                        const char *master)
+{
+	for (size_t i = 0; i < NPUBLISHED; i++) {
+		enum sentinel_event event = published[i].event;
+		if (!slice_eq(channel, slice_str(published[i].channel)))
+			continue;
+		return slice_eq(master_of(message, event == SENTINEL_SWITCHED),
+		                slice_str(master))
+		               ? event
+		               : SENTINEL_NEVENTS;
+	}
+	return SENTINEL_NEVENTS;
+}
+
+/* --- one sentinel ------------------------------------------------------------------------- */
+
+static void ear_on_up(void *arg)
+{
+	struct ear *e = arg;
+
+	for (size_t i = 1; i < NPUBLISHED; i++)
+		subscriber_add(e->subscriber, slice_str(published[i].channel));
+}
+
+static void ear_on_failed(void *arg)
+{
+	(void)arg;
+}
+
+static void ear_on_subscribed(void *arg, struct slice channel)
+{
+	(void)arg;
+	(void)channel;
+}
+
+static void ear_on_message(void *arg, struct slice channel, struct slice message)
+{
+	const struct ear *e = arg;
+	const struct sentinel_events_how *how = &e->events->how;
+	enum sentinel_event event = sentinel_event_read(channel, message, how->master);
+
+	if (event != SENTINEL_NEVENTS)
+		how->on_event(how->arg, e->links.name, event);
+}
+
+static struct ear *ear_new(struct sentinel_events *events, const char *name)
+{
+	struct ear *e = xcalloc(1, sizeof(*e));
+	int rc;
+
+	e->events = events;
+	e->links = *events->how.links;
+	links_init(&e->links);
+	rc = address_parse(&e->links.address, name);
+	HASP_ASSERT(rc == 0);
+	e->links.name = xstrdup(name);
+	list_init(&e->node);
+	list_append(&events->ears, &e->node);
+	e->subscriber = subscriber_new(&(struct subscriber_how){
+		.env = &e->links,
+		.channel = published[0].channel,
+		.on_up = ear_on_up,
+		.on_failed = ear_on_failed,
+		.on_subscribed = ear_on_subscribed,
+		.on_message = ear_on_message,
+		.arg = e,
+	});
+	subscriber_set_check(e->subscriber, CHECK_DELAY_MS, CHECK_TIMEOUT_MS);
+	subscriber_open(e->subscriber);
+	return e;
+}
+
+static void ear_free(struct ear *e)
+{
+	list_remove(&e->node);
+	subscriber_free(e->subscriber);
+	links_reap(&e->links);
+	free(e->links.name);
+	free(e);
+}
+
+/* --- all of them -------------------------------------------------------------------------- */
+
+struct sentinel_events *sentinel_events_new(const struct sentinel_events_how *how)
+{
+	struct sentinel_events *e = xcalloc(1, sizeof(*e));
+
+	e->how = *how;
+	list_init(&e->ears);
+	return e;
+}
+
+static struct ear *ear_find(const struct sentinel_events *e, const char *name)
+{
+	for (struct list *at = e->ears.next; at != &e->ears; at = at->next) {
+		struct ear *ear = container_of(at, struct ear, node);
+		if (strcmp(ear->links.name, name) == 0)
+			return ear;
+	}
+	return NULL;
+}
+
+/* Those that are not wanted; of the others nothing is known until they are named again. */
+static void free_unwanted(struct sentinel_events *e)
+{
+	struct list *at, *next;
+
+	for (at = e->ears.next; at != &e->ears; at = next) {
+		struct ear *ear = container_of(at, struct ear, node);
+		next = at->next;
+		if (!ear->wanted)
+			ear_free(ear);
+		else
+			ear->wanted = false;
+	}
+}
+
+void sentinel_events_listen(struct sentinel_events *e, char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct ear *ear = ear_find(e, names[i]);
+		if (!ear)
+			ear = ear_new(e, names[i]);
+		ear->wanted = true;
+	}
+	free_unwanted(e);
+}
+
+void sentinel_events_free(struct sentinel_events *e)
+{
+	if (!e)
+		return;
+	free_unwanted(e);
+	free(e);
+}
+
+void sentinel_events_reap(struct sentinel_events *e)
+{
+	if (!e)
+		return;
+	for (struct list *at = e->ears.next; at != &e->ears; at = at->next)
+		links_reap(&container_of(at, struct ear, node)->links);
+}
