@@ -185,6 +185,15 @@ void node_sends_unseen(struct cluster_fixture *f, size_t node, const char *text)
 	                 strlen(text));
 }
 
+void assert_passes(struct cluster_fixture *f, size_t node, const char *request,
+                   unsigned replies, const char *answer)
+{
+	client_sends(f, request, replies);
+	assert_node_got(f, node, request);
+	node_sends(f, node, answer);
+	assert_client_got(f, answer);
+}
+
 void node_hangs_up(struct cluster_fixture *f, size_t node)
 {
 	close(f->nodes[node].fd);

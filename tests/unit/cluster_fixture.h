@@ -57,10 +57,18 @@ int cluster_set_up(void **state);
 int cluster_set_up_shared(void **state);
 int cluster_tear_down(void **state);
 
+#define CLUSTER_TEST(name)                                                                     \
+	cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+#define CLUSTER_TEST_SHARED(name)                                                              \
+	cmocka_unit_test_setup_teardown(name, cluster_set_up_shared, cluster_tear_down)
+
 /* The client sends `text` and expects so many replies. */
 void client_sends(struct cluster_fixture *f, const char *text, unsigned replies);
 void client_sends_bytes(struct cluster_fixture *f, struct slice bytes, unsigned replies);
 void assert_client_got(struct cluster_fixture *f, const char *text);
+/* The client sends `request`, which goes to the node as it is, and gets what that answers. */
+void assert_passes(struct cluster_fixture *f, size_t node, const char *request,
+                   unsigned replies, const char *answer);
 
 /* Accepts what connects to the node, and reads until `text` has come. */
 void assert_node_got(struct cluster_fixture *f, size_t node, const char *text);

@@ -53,10 +53,7 @@ static void errors_inside_are_redis_own(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, MULTI GET_FOO EXEC, 3);
-	assert_node_got(f, 1, MULTI GET_FOO EXEC);
-	node_sends(f, 1, OK "-OOM no\r\n" EXECABORT);
-	assert_client_got(f, OK "-OOM no\r\n" EXECABORT);
+	assert_passes(f, 1, MULTI GET_FOO EXEC, 3, OK "-OOM no\r\n" EXECABORT);
 }
 
 static void an_exec_that_redis_refuses_ends_it(void **state)
@@ -70,10 +67,7 @@ static void an_exec_that_redis_refuses_ends_it(void **state)
 	node_sends(f, 1, OK);
 	assert_client_got(f, OK REFUSED_EXEC OK);
 	/* So it does what is watched, without a transaction, too. */
-	client_sends(f, EXEC_X, 1);
-	assert_node_got(f, 1, EXEC_X);
-	node_sends(f, 1, REFUSED_EXEC);
-	assert_client_got(f, REFUSED_EXEC);
+	assert_passes(f, 1, EXEC_X, 1, REFUSED_EXEC);
 	client_sends(f, MULTI GET_FOO EXEC_X MULTI GET_BAR EXEC, 6);
 	assert_node_got(f, 1, MULTI GET_FOO EXEC_X);
 	assert_node_got(f, 0, MULTI GET_BAR EXEC);
@@ -97,10 +91,7 @@ static void one_without_keys_is_the_home_nodes(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, MULTI EXEC, 2);
-	assert_node_got(f, 0, MULTI EXEC);
-	node_sends(f, 0, OK "*0\r\n");
-	assert_client_got(f, OK "*0\r\n");
+	assert_passes(f, 0, MULTI EXEC, 2, OK "*0\r\n");
 }
 
 /* No node is to be asked about it but the one that will refuse EXEC. */
@@ -140,10 +131,7 @@ static void a_command_that_was_redirected_is_queued_elsewhere(void **state)
 	assert_node_got(f, 2, MULTI GET_FOO GET_FOO);
 	node_sends(f, 2, OK QUEUED QUEUED);
 	assert_client_got(f, QUEUED);
-	client_sends(f, EXEC, 1);
-	assert_node_got(f, 2, EXEC);
-	node_sends(f, 2, "*2\r\n:1\r\n:2\r\n");
-	assert_client_got(f, "*2\r\n:1\r\n:2\r\n");
+	assert_passes(f, 2, EXEC, 1, "*2\r\n:1\r\n:2\r\n");
 }
 
 static void one_whose_exec_is_on_its_way_begins_anew(void **state)
@@ -179,20 +167,14 @@ static void an_error_of_another_kind_is_no_reason_to_begin_anew(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, MULTI GET_FOO EXEC, 3);
-	assert_node_got(f, 1, MULTI GET_FOO EXEC);
-	node_sends(f, 1, OK QUEUED EXECABORT);
-	assert_client_got(f, OK QUEUED EXECABORT);
+	assert_passes(f, 1, MULTI GET_FOO EXEC, 3, OK QUEUED EXECABORT);
 }
 
 static void what_was_watched_elsewhere_counts_as_changed(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, WATCH_FOO, 1);
-	assert_node_got(f, 1, WATCH_FOO);
-	node_sends(f, 1, OK);
-	assert_client_got(f, OK);
+	assert_passes(f, 1, WATCH_FOO, 1, OK);
 	node_takes_over(f, SPARE, 1);
 	client_sends(f, MULTI GET_FOO, 2);
 	assert_node_got(f, 1, UNWATCH);
@@ -221,10 +203,7 @@ static void one_whose_node_dies_begins_anew(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, MULTI GET_FOO, 2);
-	assert_node_got(f, 1, MULTI GET_FOO);
-	node_sends(f, 1, OK QUEUED);
-	assert_client_got(f, OK QUEUED);
+	assert_passes(f, 1, MULTI GET_FOO, 2, OK QUEUED);
 	node_vanishes(f, 1);
 	node_takes_over(f, SPARE, 1);
 	client_sends(f, GET_FOO EXEC, 2);
@@ -260,10 +239,7 @@ static void discard_is_for_the_node_that_has_it(void **state)
 
 	client_sends(f, MULTI DISCARD, 2);
 	assert_client_got(f, OK OK);
-	client_sends(f, MULTI GET_FOO DISCARD, 3);
-	assert_node_got(f, 1, MULTI GET_FOO DISCARD);
-	node_sends(f, 1, OK QUEUED OK);
-	assert_client_got(f, OK QUEUED OK);
+	assert_passes(f, 1, MULTI GET_FOO DISCARD, 3, OK QUEUED OK);
 	assert_node_got_nothing(f, 0);
 }
 
@@ -311,29 +287,27 @@ static void one_that_is_too_long_aborts_it(void **state)
 	assert_node_got_nothing(f, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(multi_is_sent_with_the_first_key),
-		TEST(errors_inside_are_redis_own),
-		TEST(an_exec_that_redis_refuses_ends_it),
-		TEST(keys_of_other_slots_abort_it_at_its_node),
-		TEST(one_without_keys_is_the_home_nodes),
-		TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same),
-		TEST(watched_keys_decide_the_node),
-		TEST(a_command_that_was_redirected_is_queued_elsewhere),
-		TEST(one_whose_exec_is_on_its_way_begins_anew),
-		TEST(exec_that_is_redirected_begins_anew),
-		TEST(an_error_of_another_kind_is_no_reason_to_begin_anew),
-		TEST(what_was_watched_elsewhere_counts_as_changed),
-		TEST(exec_of_watched_keys_that_is_redirected_fails),
-		TEST(one_whose_node_dies_begins_anew),
-		TEST(a_command_that_no_node_takes_aborts_it),
-		TEST(a_long_command_is_part_of_it),
-		TEST(one_that_is_too_long_aborts_it),
-		TEST(discard_is_for_the_node_that_has_it),
+		CLUSTER_TEST(multi_is_sent_with_the_first_key),
+		CLUSTER_TEST(errors_inside_are_redis_own),
+		CLUSTER_TEST(an_exec_that_redis_refuses_ends_it),
+		CLUSTER_TEST(keys_of_other_slots_abort_it_at_its_node),
+		CLUSTER_TEST(one_without_keys_is_the_home_nodes),
+		CLUSTER_TEST(one_that_begins_with_an_error_goes_to_its_key_all_the_same),
+		CLUSTER_TEST(watched_keys_decide_the_node),
+		CLUSTER_TEST(a_command_that_was_redirected_is_queued_elsewhere),
+		CLUSTER_TEST(one_whose_exec_is_on_its_way_begins_anew),
+		CLUSTER_TEST(exec_that_is_redirected_begins_anew),
+		CLUSTER_TEST(an_error_of_another_kind_is_no_reason_to_begin_anew),
+		CLUSTER_TEST(what_was_watched_elsewhere_counts_as_changed),
+		CLUSTER_TEST(exec_of_watched_keys_that_is_redirected_fails),
+		CLUSTER_TEST(one_whose_node_dies_begins_anew),
+		CLUSTER_TEST(a_command_that_no_node_takes_aborts_it),
+		CLUSTER_TEST(a_long_command_is_part_of_it),
+		CLUSTER_TEST(one_that_is_too_long_aborts_it),
+		CLUSTER_TEST(discard_is_for_the_node_that_has_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,10 +126,7 @@ static void one_of_resp3_gets_replies_between_pushes(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, HELLO_3, 0);
-	assert_node_got(f, 0, HELLO_3);
-	node_sends(f, 0, "%0\r\n");
-	assert_client_got(f, "%0\r\n");
+	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
 	client_sends(f, SUBSCRIBE GET_BAR, 0);
 	assert_node_got(f, 0, SUBSCRIBE);
 	node_sends(f, 0, ACK(">", "1", "a", "1") ACK(">", "1", "b", "2"));
@@ -145,10 +142,7 @@ static void pushes_do_not_disturb_the_order(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, HELLO_3, 0);
-	assert_node_got(f, 0, HELLO_3);
-	node_sends(f, 0, "%0\r\n");
-	assert_client_got(f, "%0\r\n");
+	assert_passes(f, 0, HELLO_3, 0, "%0\r\n");
 	client_sends(f, GET_FOO GET_BAR, 0);
 	assert_node_got(f, 1, HELLO_3);
 	assert_node_got(f, 0, GET_BAR);
@@ -192,10 +186,7 @@ static void subscriptions_that_are_lost_end_the_link(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, SUBSCRIBE, 0);
-	assert_node_got(f, 0, SUBSCRIBE);
-	node_sends(f, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
-	assert_client_got(f, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
+	assert_passes(f, 0, SUBSCRIBE, 0, ACK("*", "1", "a", "1") ACK("*", "1", "b", "2"));
 	node_hangs_up(f, 0);
 	turn_loop(f);
 	assert_int_equal(f->ndown, 1);

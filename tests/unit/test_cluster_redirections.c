@@ -303,10 +303,7 @@ static void a_node_that_is_no_primary_any_more_gets_nothing(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, GET_FOO, 1);
-	assert_node_got(f, 1, GET_FOO);
-	node_sends(f, 1, ":1\r\n");
-	assert_client_got(f, ":1\r\n");
+	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, GET_FOO);
 	node_takes_over(f, SPARE, 1);
@@ -317,31 +314,27 @@ static void a_node_that_is_no_primary_any_more_gets_nothing(void **state)
 	assert_string_equal(f->reason, "127.0.0.1:7001: it is no primary any more");
 }
 
-#define OWN(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
-#define SHARED(name)                                                                           \
-	cmocka_unit_test_setup_teardown(name, cluster_set_up_shared, cluster_tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		OWN(a_moved_request_goes_to_the_node_that_is_named),
-		OWN(all_requests_in_flight_are_sent_again_in_their_order),
-		OWN(a_long_request_is_sent_again_whole),
-		OWN(one_that_is_too_long_to_be_kept_is_not),
-		OWN(what_comes_behind_waits_until_the_redirection_is_resolved),
-		OWN(requests_routed_by_another_map_are_answered_first),
-		OWN(an_asked_request_goes_there_behind_asking_and_no_other),
-		OWN(requests_of_a_slot_on_its_way_are_sent_one_by_one),
-		OWN(tryagain_is_tried_again),
-		OWN(clusterdown_is_waited_for),
-		OWN(nodes_that_disagree_are_not_asked_in_a_circle),
-		OWN(in_vain_for_failover_wait_is_an_error_that_says_why),
-		OWN(an_ordinary_error_is_the_reply),
-		OWN(what_a_dead_node_did_not_get_goes_to_its_successor),
-		OWN(a_dead_node_without_successor_is_told_of),
-		SHARED(a_node_that_does_not_answer_is_waited_for_no_longer),
-		SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary),
-		OWN(a_node_that_is_no_primary_any_more_gets_nothing),
+		CLUSTER_TEST(a_moved_request_goes_to_the_node_that_is_named),
+		CLUSTER_TEST(all_requests_in_flight_are_sent_again_in_their_order),
+		CLUSTER_TEST(a_long_request_is_sent_again_whole),
+		CLUSTER_TEST(one_that_is_too_long_to_be_kept_is_not),
+		CLUSTER_TEST(what_comes_behind_waits_until_the_redirection_is_resolved),
+		CLUSTER_TEST(requests_routed_by_another_map_are_answered_first),
+		CLUSTER_TEST(an_asked_request_goes_there_behind_asking_and_no_other),
+		CLUSTER_TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one),
+		CLUSTER_TEST(tryagain_is_tried_again),
+		CLUSTER_TEST(clusterdown_is_waited_for),
+		CLUSTER_TEST(nodes_that_disagree_are_not_asked_in_a_circle),
+		CLUSTER_TEST(in_vain_for_failover_wait_is_an_error_that_says_why),
+		CLUSTER_TEST(an_ordinary_error_is_the_reply),
+		CLUSTER_TEST(what_a_dead_node_did_not_get_goes_to_its_successor),
+		CLUSTER_TEST(a_dead_node_without_successor_is_told_of),
+		CLUSTER_TEST_SHARED(a_node_that_does_not_answer_is_waited_for_no_longer),
+		CLUSTER_TEST_SHARED(what_waits_for_a_slow_login_goes_to_the_new_primary),
+		CLUSTER_TEST(a_node_that_is_no_primary_any_more_gets_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

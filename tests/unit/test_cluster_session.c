@@ -176,10 +176,7 @@ static void a_link_that_breaks_in_a_reply_is_cut(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, GET_FOO, 1);
-	assert_node_got(f, 1, GET_FOO);
-	node_sends(f, 1, "$10\r\n12345");
-	assert_client_got(f, "$10\r\n12345");
+	assert_passes(f, 1, GET_FOO, 1, "$10\r\n12345");
 	node_hangs_up(f, 1);
 	assert_int_equal(f->end, LINK_CUT);
 }
@@ -188,16 +185,10 @@ static void a_link_that_breaks_with_nothing_in_flight_is_opened_again(void **sta
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, GET_FOO, 1);
-	assert_node_got(f, 1, GET_FOO);
-	node_sends(f, 1, ":1\r\n");
-	assert_client_got(f, ":1\r\n");
+	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
 	node_hangs_up(f, 1);
 	assert_int_equal(f->nrefreshed, 1);
-	client_sends(f, GET_FOO, 1);
-	assert_node_got(f, 1, GET_FOO);
-	node_sends(f, 1, ":2\r\n");
-	assert_client_got(f, ":2\r\n");
+	assert_passes(f, 1, GET_FOO, 1, ":2\r\n");
 	assert_int_equal(f->ndown, 0);
 }
 
@@ -333,10 +324,7 @@ static void a_long_request_streams(void **state)
 	struct buf request = BUF_INIT;
 	size_t size = 400000, half = 100000;
 
-	client_sends(f, GET_FOO, 1);
-	assert_node_got(f, 1, GET_FOO);
-	node_sends(f, 1, ":1\r\n");
-	assert_client_got(f, ":1\r\n");
+	assert_passes(f, 1, GET_FOO, 1, ":1\r\n");
 	buf_printf(&request, "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$%zu\r\n", size);
 	memset(buf_reserve(&request, size), 'x', size);
 	buf_added(&request, size);
@@ -372,10 +360,7 @@ static void an_argument_that_redis_refuses_is_told_before_it_comes(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, LONG_VALUE, 1);
-	assert_node_got(f, 1, LONG_VALUE);
-	node_sends(f, 1, INVALID_LENGTH);
-	assert_client_got(f, INVALID_LENGTH);
+	assert_passes(f, 1, LONG_VALUE, 1, INVALID_LENGTH);
 }
 
 /* One that hasp has to keep whole goes to no node. */
@@ -426,38 +411,34 @@ static void a_session_that_is_closed_leaves_no_reply_to_others(void **state)
 	assert_client_got(f, ":2\r\n");
 }
 
-#define OWN(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
-#define SHARED(name)                                                                           \
-	cmocka_unit_test_setup_teardown(name, cluster_set_up_shared, cluster_tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		OWN(requests_go_to_the_nodes_of_their_keys),
-		OWN(replies_that_come_early_wait_for_their_turn),
-		OWN(replies_come_in_order_however_they_are_cut),
-		OWN(requests_may_come_in_pieces),
-		OWN(keys_in_several_slots_are_refused_in_their_place),
-		OWN(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link),
-		OWN(what_the_client_sends_when_its_link_is_breaking_goes_nowhere),
-		OWN(a_stream_is_asked_for_when_all_before_is_answered),
-		OWN(behind_a_stream_that_is_refused_all_goes_on),
-		OWN(a_link_that_breaks_in_a_reply_is_cut),
-		OWN(a_link_that_breaks_with_nothing_in_flight_is_opened_again),
-		OWN(a_session_command_is_in_force_on_every_node),
-		OWN(a_session_command_reaches_the_nodes_that_are_there),
-		OWN(a_session_command_that_was_refused_is_not_repeated),
-		OWN(what_one_node_accepts_and_another_refuses_ends_the_link),
-		OWN(client_reply_off_drops_replies_and_on_is_answered),
-		OWN(quit_is_answered_behind_all_replies_and_ends_the_link),
-		OWN(a_half_closed_link_ends_when_all_is_answered),
-		OWN(a_client_that_runs_ahead_is_not_read),
-		OWN(a_long_request_streams),
-		OWN(what_is_no_request_is_refused_by_redis),
-		OWN(an_argument_that_redis_refuses_is_told_before_it_comes),
-		OWN(one_of_a_command_to_be_split_is_refused_by_hasp),
-		SHARED(a_session_that_shares_uses_the_nodes_pools),
-		SHARED(a_session_that_is_closed_leaves_no_reply_to_others),
+		CLUSTER_TEST(requests_go_to_the_nodes_of_their_keys),
+		CLUSTER_TEST(replies_that_come_early_wait_for_their_turn),
+		CLUSTER_TEST(replies_come_in_order_however_they_are_cut),
+		CLUSTER_TEST(requests_may_come_in_pieces),
+		CLUSTER_TEST(keys_in_several_slots_are_refused_in_their_place),
+		CLUSTER_TEST(a_link_that_breaks_with_requests_in_flight_ends_the_virtual_link),
+		CLUSTER_TEST(what_the_client_sends_when_its_link_is_breaking_goes_nowhere),
+		CLUSTER_TEST(a_stream_is_asked_for_when_all_before_is_answered),
+		CLUSTER_TEST(behind_a_stream_that_is_refused_all_goes_on),
+		CLUSTER_TEST(a_link_that_breaks_in_a_reply_is_cut),
+		CLUSTER_TEST(a_link_that_breaks_with_nothing_in_flight_is_opened_again),
+		CLUSTER_TEST(a_session_command_is_in_force_on_every_node),
+		CLUSTER_TEST(a_session_command_reaches_the_nodes_that_are_there),
+		CLUSTER_TEST(a_session_command_that_was_refused_is_not_repeated),
+		CLUSTER_TEST(what_one_node_accepts_and_another_refuses_ends_the_link),
+		CLUSTER_TEST(client_reply_off_drops_replies_and_on_is_answered),
+		CLUSTER_TEST(quit_is_answered_behind_all_replies_and_ends_the_link),
+		CLUSTER_TEST(a_half_closed_link_ends_when_all_is_answered),
+		CLUSTER_TEST(a_client_that_runs_ahead_is_not_read),
+		CLUSTER_TEST(a_long_request_streams),
+		CLUSTER_TEST(what_is_no_request_is_refused_by_redis),
+		CLUSTER_TEST(an_argument_that_redis_refuses_is_told_before_it_comes),
+		CLUSTER_TEST(one_of_a_command_to_be_split_is_refused_by_hasp),
+		CLUSTER_TEST_SHARED(a_session_that_shares_uses_the_nodes_pools),
+		CLUSTER_TEST_SHARED(a_session_that_is_closed_leaves_no_reply_to_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,37 +293,30 @@ static void what_is_no_cursor_redis_refuses(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, req("SCAN x"), 1);
-	assert_node_got(f, 0, req("SCAN x"));
-	node_sends(f, 0, "-ERR invalid cursor\r\n");
-	assert_client_got(f, "-ERR invalid cursor\r\n");
-	client_sends(f, req("SCAN 0 COUNT x"), 1);
-	assert_node_got(f, 0, req("SCAN 0 COUNT x"));
-	node_sends(f, 0, "-ERR value is not an integer or out of range\r\n");
-	assert_client_got(f, "-ERR value is not an integer or out of range\r\n");
+	assert_passes(f, 0, req("SCAN x"), 1, "-ERR invalid cursor\r\n");
+	assert_passes(f, 0, req("SCAN 0 COUNT x"), 1,
+	              "-ERR value is not an integer or out of range\r\n");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(values_are_asked_of_each_slots_node),
-		TEST(pairs_and_counts_are_split_too),
-		TEST(long_pairs_are_split_too),
-		TEST(the_first_error_is_the_reply),
-		TEST(a_part_that_is_redirected_is_sent_again),
-		TEST(what_redis_would_refuse_one_node_refuses),
-		TEST(all_primaries_are_asked),
-		TEST(a_replica_that_takes_over_is_asked_instead),
-		TEST(wait_speaks_of_what_was_written_everywhere),
-		TEST(a_key_is_found_at_any_node),
-		TEST(replies_that_are_kept_count),
-		TEST(replies_that_are_too_long_end_the_link),
-		TEST(scan_goes_through_the_nodes_one_by_one),
-		TEST(another_server_is_scanned_from_its_beginning),
-		TEST(one_that_takes_over_meanwhile_is_begun_anew),
-		TEST(what_is_no_cursor_redis_refuses),
+		CLUSTER_TEST(values_are_asked_of_each_slots_node),
+		CLUSTER_TEST(pairs_and_counts_are_split_too),
+		CLUSTER_TEST(long_pairs_are_split_too),
+		CLUSTER_TEST(the_first_error_is_the_reply),
+		CLUSTER_TEST(a_part_that_is_redirected_is_sent_again),
+		CLUSTER_TEST(what_redis_would_refuse_one_node_refuses),
+		CLUSTER_TEST(all_primaries_are_asked),
+		CLUSTER_TEST(a_replica_that_takes_over_is_asked_instead),
+		CLUSTER_TEST(wait_speaks_of_what_was_written_everywhere),
+		CLUSTER_TEST(a_key_is_found_at_any_node),
+		CLUSTER_TEST(replies_that_are_kept_count),
+		CLUSTER_TEST(replies_that_are_too_long_end_the_link),
+		CLUSTER_TEST(scan_goes_through_the_nodes_one_by_one),
+		CLUSTER_TEST(another_server_is_scanned_from_its_beginning),
+		CLUSTER_TEST(one_that_takes_over_meanwhile_is_begun_anew),
+		CLUSTER_TEST(what_is_no_cursor_redis_refuses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
