@@ -4,13 +4,12 @@
 import pytest
 
 from harness import encode, until
+from harness.replies import CROSSSLOT, OK, bulk
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 KEYS = [f"key:{n}" for n in range(40)]
-CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 DISABLED = b"-ERR This instance has cluster support disabled\r\n"
-OK = b"+OK\r\n"
 
 
 @pytest.fixture(name="both")
@@ -27,14 +26,6 @@ def _both(hasp, redis_server):
 def words(reply):
     """The elements of an array of strings, in any order."""
     return sorted(reply.split(b"\r\n")[2:-1:2])
-
-
-def bulks(*values):
-    return b"".join(b"$%d\r\n%s\r\n" % (len(value), value) for value in (str(value).encode() for value in values))
-
-
-def array(*values):
-    return b"*%d\r\n" % len(values) + bulks(*values)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -73,7 +64,7 @@ def test_commands_on_all_keys_concern_those_of_all_nodes(both):
     assert both("DBSIZE") == b":0\r\n"
     assert both("RANDOMKEY") == b"$-1\r\n"
     both("SET", "only", 1)
-    assert both("RANDOMKEY") == bulks("only")
+    assert both("RANDOMKEY") == bulk("only")
     assert both("FLUSHDB", "ASYNC") == OK
     assert both("KEYS", "*") == b"*0\r\n"
 
@@ -106,15 +97,15 @@ def test_scripts_and_functions_are_at_every_node(shared_cluster, both):
     sha = both("SCRIPT", "LOAD", text).split(b"\r\n")[1]
     for key in KEYS[:12]:
         both("SET", key, key)
-        assert both("EVALSHA", sha, 1, key) == bulks(key)
+        assert both("EVALSHA", sha, 1, key) == bulk(key)
     assert both("SCRIPT", "EXISTS", sha, "0" * 40) == b"*2\r\n:1\r\n:0\r\n"
     primary = shared_cluster.primaries()[0]
     primary.ask("SCRIPT", "FLUSH")
     library = "#!lua name=lib\nredis.register_function('f', function(keys) return redis.call('GET', keys[1]) end)"
-    assert both("FUNCTION", "LOAD", library) == bulks("lib")
+    assert both("FUNCTION", "LOAD", library) == bulk("lib")
     assert both("FUNCTION", "LOAD", library).startswith(b"-ERR Library 'lib' already exists")
     for key in KEYS[:12]:
-        assert both("FCALL", "f", 1, key) == bulks(key)
+        assert both("FCALL", "f", 1, key) == bulk(key)
     assert both("FUNCTION", "DELETE", "lib") == OK
     both("FCALL", "f", 1, KEYS[0])
     assert both("SCRIPT", "FLUSH") == OK

@@ -6,12 +6,9 @@ import threading
 import pytest
 
 from harness import until
+from harness.replies import CROSSSLOT, EXECABORT, OK, QUEUED
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
-
-CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
-EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
-OK, QUEUED = b"+OK\r\n", b"+QUEUED\r\n"
 
 
 BLOCKS = [

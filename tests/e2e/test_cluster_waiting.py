@@ -10,7 +10,7 @@ from harness.cluster import Cluster
 from harness.guards import guard
 from harness.line import queue_of
 from harness.nodes import settles
-from harness.replies import NIL, OK, ONE, bulk
+from harness.replies import CROSSSLOT, NIL, OK, ONE, bulk, fence
 from harness.sections import TRUSTED, rule, verbs
 
 WAIT_MS = 120000
@@ -46,14 +46,15 @@ def keys_of(cluster, prefix):
     return list(keys.values())
 
 
-def fence(reply):
-    assert reply[:1] == b":", reply
-    return int(reply[1:])
-
-
 def waiting(cluster, queue, key):
     """How many stand in the line that `key` decides the node of."""
     return settles(lambda: cluster.owner(key).ask("ZCARD", queue) + 1, "an answer") - 1
+
+
+def until_renewed(*places):
+    """The leases of locks begin anew, each a (node, key)."""
+    ends = [(node, key, settles(lambda: node.ask("PEXPIRETIME", key), "an answer")) for node, key in places]
+    settles(lambda: all(node.ask("PEXPIRETIME", key) > end for node, key, end in ends), "all leases to begin anew")
 
 
 def stand(cluster, connection, *command, queue=None):
@@ -116,9 +117,7 @@ def test_rules_with_wait_and_renewal_hold_at_each_primary(start_hasp, still):
         for key, other in zip(keys, others):
             assert one.call("SETNX", key, "one") == ONE
             stand(still, other, "SETNX", key, "other")
-        ends = [node.ask("PEXPIRETIME", key) for node, key in zip(nodes, keys)]
-        until(lambda: all(node.ask("PEXPIRETIME", key) > end for node, key, end in zip(nodes, keys, ends)),
-              "all leases to begin anew")
+        until_renewed(*zip(nodes, keys))
         one.close()
         assert [other.read() for other in others] == [ONE] * 3
         assert [node.ask("GET", key) for node, key in zip(nodes, keys)] == ["other"] * 3
@@ -148,12 +147,11 @@ def test_a_lock_that_ends_by_itself_is_noticed_at_each_primary(start_hasp, still
 
 def test_locks_of_one_slot_are_deleted_together_and_no_others(start_hasp, still):
     hasp = start(start_hasp, still, rule(wait="120s"))
-    crossslot = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
     with hasp.connect() as one, hasp.connect() as other:
         assert [one.call("SETNX", f"lock:{{a}}{n}", 1) for n in range(3)] == [ONE] * 3
         assert other.call("DEL", *[f"lock:{{a}}{n}" for n in range(3)]) == b":0\r\n"
         assert one.call("DEL", *[f"lock:{{a}}{n}" for n in range(3)]) == b":3\r\n"
-        assert one.call("DEL", *keys_of(still, "lock")) == crossslot
+        assert one.call("DEL", *keys_of(still, "lock")) == CROSSSLOT
 
 
 def test_locks_are_taken_in_transactions_at_each_primary(start_hasp, still):
@@ -217,8 +215,7 @@ def test_a_rule_renews_what_has_moved(start_hasp, still):
         assert one.call("SETNX", "lock:moving", "v") == ONE
         still.migrate(still.slot("lock:moving"), still.other_than("lock:moving"))
         node = still.owner("lock:moving")
-        first = node.ask("PEXPIRETIME", "lock:moving")
-        until(lambda: node.ask("PEXPIRETIME", "lock:moving") > first, "the lease to begin anew")
+        until_renewed((node, "lock:moving"))
     until(lambda: not node.ask("EXISTS", "lock:moving"), "it to be released")
 
 
@@ -266,8 +263,7 @@ def test_a_hold_is_renewed_at_the_new_primary_and_released_there(start_hasp, clu
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
         node = kill_owner(cluster, "lock:1")
-        first = settles(lambda: node.ask("PEXPIRETIME", "lock:1"), "an answer")
-        until(lambda: node.ask("PEXPIRETIME", "lock:1") > first, "the lease to begin anew")
+        until_renewed((node, "lock:1"))
         assert one.call("PING") == b"+PONG\r\n"
     until(lambda: not node.ask("EXISTS", "lock:1"), "it to be released")
 

@@ -13,7 +13,7 @@ import socket
 import pytest
 
 from harness import RedisServer, encode, until
-from harness.replies import FENCE
+from harness.replies import FENCE, bulk
 
 OK, PONG, QUEUED, NIL = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"$-1\r\n"
 RULES = "[lock locks]\npattern = lock:*\n[verbs]\n"
@@ -28,11 +28,6 @@ def hasp(start_hasp):
 def one(hasp):
     with hasp.connect() as connection:
         yield connection
-
-
-def bulk(data):
-    data = data if isinstance(data, bytes) else str(data).encode()
-    return b"$%d\r\n%s\r\n" % (len(data), data)
 
 
 def rest(connection):

@@ -18,16 +18,13 @@ import termios
 import pytest
 from harness import RedisServer, encode, until
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
+from harness.replies import bulk
 from harness.sanitizers import sanitized
 
 pytestmark = pytest.mark.parametrize("pooling", ["shared"])
 
 OK = b"+OK\r\n"
 MB = 1 << 20
-
-
-def bulk(text):
-    return b"$%d\r\n%s\r\n" % (len(text), text.encode())
 
 
 def links(plain, of=None):

@@ -7,6 +7,7 @@ OK, PONG, QUEUED = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n"
 ONE, ZERO = b":1\r\n", b":0\r\n"
 NIL, NIL3 = b"$-1\r\n", b"_\r\n"  # in RESP2 and RESP3
 WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 UNKNOWN = b"-ERR hasp: upstream "  # the beginning: the connection was lost with a reply due
 FULL = b"-ERR max number of clients reached\r\n"
@@ -28,6 +29,13 @@ FENCE = Fence()
 TAKEN = (OK, ONE, FENCE)  # a lock was taken, by whichever command
 
 
-def bulk(text):
-    data = text.encode()
+def bulk(value):
+    """Of bytes, or of a word or number."""
+    data = value if isinstance(value, bytes) else str(value).encode()
     return b"$%d\r\n%s\r\n" % (len(data), data)
+
+
+def fence(reply):
+    """The fencing token that LOCK answered."""
+    assert reply[:1] == b":", reply
+    return int(reply[1:])
