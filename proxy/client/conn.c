@@ -245,15 +245,21 @@ void client_drain(struct client *c)
  * bytes would reset it, and the client might never see its last ones. */
 void client_finish(struct client *c, const char *reason)
 {
+	if (c->eof && stream_pending(&c->stream) == 0 && !client_is_ending(c))
+		client_close(c, reason);
+	else
+		client_finish_with(c, SLICE_NONE, reason);
+}
+
+void client_finish_with(struct client *c, struct slice error, const char *reason)
+{
 	if (client_is_ending(c))
 		return;
-	if (c->eof && stream_pending(&c->stream) == 0) {
-		client_close(c, reason);
-		return;
-	}
 	log_debug("client_closing fd=%d reason=%s", stream_fd(&c->stream), QUOTE_STR(reason));
 	client_leave_link(c);
 	give_up_locks(c);
+	if (error.n)
+		stream_send(&c->stream, error);
 	client_set_state(c, CLIENT_FINISHING);
 	buf_release(&c->in);
 	client_count_memory(c);
@@ -263,4 +269,6 @@ void client_finish(struct client *c, const char *reason)
 	stream_shutdown(&c->stream);
 	if (!c->eof)
 		stream_resume(&c->stream);
+	else if (stream_pending(&c->stream) == 0)
+		client_close(c, reason);
 }

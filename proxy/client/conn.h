@@ -107,5 +107,8 @@ void client_close(struct client *c, const char *reason);
 
 /* Closes when the client has fetched its last bytes. */
 void client_finish(struct client *c, const char *reason);
+/* The same, with `error` as its last answer. What it held, or was about to read, has been given
+ * up when it gets that. */
+void client_finish_with(struct client *c, struct slice error, const char *reason);
 
 #endif

@@ -81,7 +81,7 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 		session_withdraw(&c->session, c->current);
 		return true;
 	case LOCK_WAIT_REFUSED:
-		guard_op_list_readers(op);
+		guard_op_unlisted(op);
 		guard_op_complete(op, GUARD_OP_FAILED);
 		guard_transaction_discard(c);
 		lock_wait_refuse(c);
@@ -194,8 +194,7 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	if (op->phase == GUARD_OP_HAND_OFF && op->result == GUARD_OP_FAILED) {
 		op->unlisted = failed;
 		(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-		stream_send(&c->stream, buf_slice(&op->answer));
-		guard_end(c, GUARD_OP_FAILED);
+		guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);
 		return;
 	}
 	if (op->kind != GUARD_OP_SCRIPT && op->phase != GUARD_OP_NEW) {
@@ -212,7 +211,7 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 		(void)guard_op_step(op, GUARD_EVENT_REPLY);
 	if (failed)
 		guard_release(c, op, GUARD_OP_FAILED);
-	guard_end(c, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT);
+	guard_end(c, SLICE_NONE, failed ? GUARD_OP_FAILED : GUARD_OP_CARRIED_OUT);
 }
 
 void guard_exchange_on_acked(struct client *c, bool enough)
@@ -229,19 +228,18 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 	} else {
 		(void)guard_op_step(op, GUARD_EVENT_UNACKED);
 		guard_release(c, op, GUARD_OP_FAILED);
-		stream_send(&c->stream, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"));
-		guard_end(c, GUARD_OP_FAILED);
+		guard_end(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"), GUARD_OP_FAILED);
 	}
 }
 
-/* False: there is no link, and hasp's own connection will do it. */
+/* False: there is no link, and hasp's own connection has to do it. */
 static bool list_readers(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;
 
 	op->result = GUARD_OP_FAILED;
 	if (!c->user.link) {
-		guard_op_list_readers(op);
+		guard_op_unlisted(op);
 		return false;
 	}
 	client_park(c, CLIENT_PARKED_REPLY);
@@ -259,6 +257,5 @@ void guard_exchange_on_timed_out(struct client *c)
 	if (step == GUARD_STEP_LIST_READER && list_readers(c))
 		return;
 	guard_release(c, op, GUARD_OP_FAILED);
-	stream_send(&c->stream, buf_slice(&op->answer));
-	guard_end(c, GUARD_OP_FAILED);
+	guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);
 }

@@ -83,11 +83,13 @@ void guard_ask_replicas(struct client *c)
 	buf_release(&name);
 }
 
-void guard_end(struct client *c, enum guard_op_result result)
+void guard_end(struct client *c, struct slice answer, enum guard_op_result result)
 {
 	struct pending_request *r = c->current;
 
 	guard_op_complete(r->guard_op, result);
+	if (answer.n)
+		stream_send(&c->stream, answer);
 	session_complete(&c->session, r);
 	client_end_current(c);
 }

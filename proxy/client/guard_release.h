@@ -21,7 +21,8 @@ void guard_wait(struct client *c, struct slice line);
 /* The guards of `current` were granted; it goes on when replicas have them. */
 void guard_ask_replicas(struct client *c);
 
-/* `current` is over; its answer was sent, or is on its way to the client. */
-void guard_end(struct client *c, enum guard_op_result result);
+/* `current` is over. What it means for other commands is in force when the client gets
+ * `answer`; empty: its answer was sent, or is on its way to the client. */
+void guard_end(struct client *c, struct slice answer, enum guard_op_result result);
 
 #endif

@@ -135,11 +135,11 @@ static void complete_transaction(struct client *c, struct slice answer,
 	struct pending_request *r = c->current;
 	bool is_exec = r->kind == PENDING_EXEC && reply;
 
+	guard_op_complete(r->guard_op, result);
 	if (answer.n && is_exec && result != GUARD_OP_FAILED && late_exec_is_over(r))
 		late_exec_refuse(c, r);
 	else if (answer.n)
 		stream_send(&c->stream, answer);
-	guard_op_complete(r->guard_op, result);
 	if (is_exec)
 		complete_request(c, r, reply, captured);
 	else

@@ -11,7 +11,9 @@
 #include "client/limits.h"
 #include "client/links.h"
 #include "client/lock_exchange.h"
+#include "client/request_context.h"
 #include "lock/observe/observation.h"
+#include "policy/guard_block.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
  * waited for. */
@@ -262,6 +264,17 @@ static bool is_outcome_unknown(const struct client *c, enum link_end end, size_t
 	       inflight - c->user.discarded == exchange_due(c) && !c->session.quitting;
 }
 
+/* What its application does not read, it may write all the same. */
+static void refuse_unsent_reads(struct client *c)
+{
+	struct context x = request_context(c);
+
+	if (!c->env->policy.guards_enforce || client_is_ending(c))
+		return;
+	guard_block_refuse_reads(&x, buf_slice(&c->session.txn.kept));
+	guard_block_refuse_reads(&x, buf_slice(&c->in));
+}
+
 /* The link is gone, or could not be had; the client goes with it. A client that waits for an
  * answer is told what it can be told. */
 static void end_with_link(struct client *c, enum link_end end, const char *reason,
@@ -283,9 +296,11 @@ static void end_with_link(struct client *c, enum link_end end, const char *reaso
 		         "-ERR hasp: upstream %s: %s; whether the command was carried out is "
 		         "not known\r\n",
 		         c->env->node->links.name, reason);
+	refuse_unsent_reads(c);
 	if (*error)
-		stream_send(&c->stream, slice_str(error));
-	client_finish(c, reason);
+		client_finish_with(c, slice_str(error), reason);
+	else
+		client_finish(c, reason);
 }
 
 /* A client that had nothing to do with the link just takes another. */

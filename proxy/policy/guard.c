@@ -78,13 +78,15 @@ static struct decision begin_op(struct context *x, struct guard_op *op)
 /* The command is not carried out: what it reads is refused. */
 static struct decision refuse_command(struct context *x, const char *error)
 {
-	if (x->what->acquires)
+	if (x->what->acquires) {
 		read_set_overflow(x->read_set);
+		guard_block_refuse_read(x);
+	}
 	return context_refuse(x, error);
 }
 
 /* Replies cannot be followed: the script is sent, and its answer is not awaited. */
-static struct decision call_opaque(struct context *x, const struct guard_keys *k, bool fits)
+static struct decision call_opaque(struct context *x, struct guard_keys *k, bool fits)
 {
 	struct decision d = { .verdict = DISPATCH_CALL };
 	struct guarded_command g = { x->req, k->v, k->n, k->args.v, k->args.n, 0, 0, 0 };
@@ -93,6 +95,11 @@ static struct decision call_opaque(struct context *x, const struct guard_keys *k
 	if (k->writes && !k->acquires && !fits)
 		return pass;
 	x->how = x->make_how(x->arg);
+	for (size_t i = 0; i < k->n; i++)
+		k->v[i].held |= k->v[i].shared &&
+		                read_sets_may_be_unlisted(x->env->read_sets, x->session->db,
+		                                          k->v[i].key, k->v[i].token,
+		                                          x->env->now);
 	if (k->writes && !k->acquires)
 		rewrite_guard_write(&x->env->rewritten, &g, x->how);
 	else
@@ -101,7 +108,7 @@ static struct decision call_opaque(struct context *x, const struct guard_keys *k
 	return d;
 }
 
-static struct decision decide_keys(struct context *x, const struct guard_keys *k)
+static struct decision decide_keys(struct context *x, struct guard_keys *k)
 {
 	bool both = k->writes && k->acquires;
 	bool fits = !both && rewrite_guard_fits(x->what->command, x->req, k->writes,

@@ -58,6 +58,76 @@ static bool find_in_block(const struct context *x, struct slice block, struct gu
 	return clear;
 }
 
+/* --- reads that were not sent ---------------------------------------------------------- */
+
+static void list_key_reader(const struct context *x, struct slice key, struct slice token)
+{
+	if (!guard_keys_is_own(token) && x->session->db >= 0)
+		read_sets_list_reader(x->env->read_sets, x->session->db, key, token,
+		                      x->env->now);
+}
+
+/* It is not known which arguments are its keys, or there are too many of them. */
+static void refuse_any(const struct context *x)
+{
+	struct buf scratch = BUF_INIT;
+
+	for (size_t i = 1; i < x->req->argc; i++) {
+		const struct guard *g = match_enforced_guard(x->env->matcher, x->req->argv[i]);
+		if (!g)
+			continue;
+		buf_clear(&scratch);
+		list_key_reader(x, x->req->argv[i], context_token(x, g->owner, &scratch));
+	}
+	buf_release(&scratch);
+}
+
+void guard_block_refuse_read(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	struct guard_keys k;
+
+	if (!c) {
+		refuse_any(x);
+		return;
+	}
+	guard_keys_init(&k, c, x->req);
+	guard_keys_find(x, &k);
+	if (k.incomplete)
+		refuse_any(x);
+	else
+		guard_keys_name(x, &k);
+	for (size_t i = 0; !k.incomplete && i < k.n; i++)
+		if (k.v[i].acquires)
+			list_key_reader(x, k.v[i].key, k.v[i].token);
+	guard_keys_fini(&k);
+}
+
+void guard_block_refuse_reads(const struct context *x, struct slice requests)
+{
+	struct request_args args = { 0 };
+	size_t used;
+
+	for (; requests.n; requests = slice_of(requests.p + used, requests.n - used)) {
+		struct request_scan scan = { 0 };
+		struct context each = *x;
+		struct command_info what;
+		struct resp_view view;
+		if (request_scan_args(&scan, requests.p, requests.n, &used, &args) != RESP_OK)
+			break;
+		if (scan.empty)
+			continue;
+		view = (struct resp_view){ args.argc, args.argv };
+		what = classifier_find(x->env, view.argv[0]);
+		each.req = &view;
+		each.what = &what;
+		if (what.command ? what.is_guarded && command_arity_ok(what.command, view.argc)
+		                 : guard_block_names_guarded(x->env, &view))
+			guard_block_refuse_read(&each);
+	}
+	request_args_fini(&args);
+}
+
 enum guard_block guard_find_block(struct context *x, struct slice block,
                                   enum guard_op_kind kind, struct guard_op **op)
 {

@@ -192,8 +192,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 	k->n = rewrite_guard_sort(k->v, k->n);
 }
 
-/* Is it the token of one connection only? */
-static bool is_own(struct slice token)
+bool guard_keys_is_own(struct slice token)
 {
 	return slice_starts(token, SLICE_LIT(OWNER_CONNECTION_PREFIX));
 }
@@ -205,8 +204,9 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		const struct read_set_entry *read_set_entry = read_set_find(
 			x->env->read_sets, x->read_set, x->session->db, key->key);
 		key->token = context_token(x, key->owner, &k->scratches[key->owner]);
-		key->shared = !is_own(key->token);
-		key->held = !key->shared && !read_set_entry && x->read_set->overflowed;
+		key->shared = !guard_keys_is_own(key->token);
+		key->held = !read_set_entry &&
+		            (key->shared ? x->read_set->unknown : x->read_set->overflowed);
 		if (!read_set_entry)
 			continue;
 		key->lost = read_set_entry->lost && read_set_entry->read;
@@ -214,7 +214,7 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 		 * now. What it has read as one of several, those have written since, or are
 		 * about to: it has to be read again. */
 		key->held = read_set_entry->read;
-		if (is_own(read_set_entry->token) ||
+		if (guard_keys_is_own(read_set_entry->token) ||
 		    slice_eq(read_set_entry->token, key->token)) {
 			key->token = read_set_entry->token;
 			key->shared = read_set_entry->shared;

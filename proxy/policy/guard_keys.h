@@ -53,4 +53,7 @@ enum guard_use { GUARD_IGNORED, GUARD_READ, GUARD_WRITTEN };
 enum guard_use guard_key_use(const struct context *x, const struct guard *g, size_t i,
                              size_t nargs, bool *releases);
 
+/* Is it the token of one connection only? */
+bool guard_keys_is_own(struct slice token);
+
 #endif

@@ -24,6 +24,7 @@ static struct decision refuse_transaction(struct context *x, const char *error)
 static struct decision refuse_unfollowed(struct context *x, const char *error)
 {
 	read_set_overflow(x->read_set);
+	guard_block_refuse_reads(x, buf_slice(&x->session->txn.kept));
 	return refuse_transaction(x, error);
 }
 
@@ -53,7 +54,7 @@ static struct decision exec_watched(struct context *x, struct guard_op *op)
 
 	if (!error)
 		return context_guard(session_exec_pending(x->session), op);
-	guard_op_list_readers(op);
+	guard_op_unlisted(op);
 	guard_op_complete(op, GUARD_OP_FAILED);
 	guard_op_free(op);
 	return refuse_transaction(x, error);
@@ -85,9 +86,10 @@ static void note_aborted(struct context *x)
 		break;
 	case GUARD_BLOCK_UNCLEAR:
 		read_set_overflow(x->read_set);
+		guard_block_refuse_reads(x, buf_slice(&t->kept));
 		break;
 	case GUARD_BLOCK_OP:
-		op->unlisted = true;
+		guard_op_unlisted(op);
 		guard_op_complete(op, GUARD_OP_FAILED);
 		guard_op_free(op);
 		break;

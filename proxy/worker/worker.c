@@ -206,7 +206,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	holds_set_describe(w->clients.policy.holds, client_describe_holder);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
-	w->clients.policy.read_sets = read_sets_new(w->script_jobs);
+	w->clients.policy.read_sets = read_sets_new(w->script_jobs, &shared->unlisted);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);
 	use_config(w, config_ref(config));

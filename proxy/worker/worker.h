@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "config/types.h"
+#include "lock/guard/unlisted.h"
 #include "lock/queue/waiters.h"
 
 #define WORKERS_MAX 64
@@ -22,6 +23,7 @@ struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
 	struct waiter_board board;
+	struct unlisted_board unlisted;
 	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
 	struct stats *stats; /* lock/events/stats.h */

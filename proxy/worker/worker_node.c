@@ -4,6 +4,7 @@
  * commands it has, and gets the scripts; one that moves, or has lost what it had, is told of to
  * clients and to holds.
  */
+#include "base/clock.h"
 #include "base/log.h"
 #include "commands/learn.h"
 #include "commands/unmet.h"
@@ -120,6 +121,7 @@ static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
+	unlisted_redis_up(&w->shared->unlisted, n->was_up, clock_now());
 	script_jobs_set_naming(w->script_jobs, control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER
 	                                               : KEY_NAMING_SERVER);

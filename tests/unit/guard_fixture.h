@@ -23,6 +23,7 @@
 struct guard_fixture {
 	struct read_sets *table;
 	struct read_set set;
+	struct unlisted_board unlisted;
 	struct freelist freelist;
 };
 

@@ -76,7 +76,8 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 			.token = e->token,
 			.lease_ms = e->lease_ms,
 			.shared = e->shared,
-			.held = true,
+			/* Of a shared owner another connection may have written since. */
+			.held = !e->shared,
 			.release = e->release,
 		};
 	}
@@ -127,6 +128,10 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 	const struct guard_op_key *k = &op->keys[i];
 	const struct read_set_entry *e = k->entry;
 	bool lost = e->lost && e->read;
+	bool unlisted = e->unlisted ||
+	                (e->shared && read_sets_may_be_unlisted(op->table, read_set_entry_db(e),
+	                                                        read_set_entry_key(e), e->token,
+	                                                        op->sent_at));
 
 	return (struct guarded_key){
 		.key = read_set_entry_key(e),
@@ -134,8 +139,8 @@ static struct guarded_key key_terms(const struct guard_op *op, size_t i)
 		.lease_ms = k->lease_ms,
 		.shared = e->shared,
 		.lost = lost,
-		.held = e->renamed || lost || e->unlisted ||
-		        (!e->shared && (e->read || k->must_own || op->acquired)),
+		.held = e->renamed || lost || unlisted || k->must_own ||
+		        (!e->shared && (e->read || op->acquired)),
 		.writes = k->writes,
 		.acquires = k->acquires,
 		.releases = k->releases,
@@ -267,8 +272,9 @@ void guard_op_refused(struct guard_op *op, struct slice line)
 	struct guard_op_key *lost = NULL;
 
 	op->answered = slice_starts(line, SLICE_LIT("-WRONGTYPE "));
-	op->unlisted = !op->answered && !slice_starts(line, SLICE_LIT("-LOCKED ")) &&
-	               !slice_starts(line, SLICE_LIT("-LOCKLOST "));
+	if (!op->answered && !slice_starts(line, SLICE_LIT("-LOCKED ")) &&
+	    !slice_starts(line, SLICE_LIT("-LOCKLOST ")))
+		guard_op_unlisted(op);
 	for (size_t i = 0; i < op->n; i++) {
 		if (!rewrite_guard_is_lost(line, read_set_entry_key(op->keys[i].entry)))
 			continue;
@@ -366,7 +372,7 @@ void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 	for (size_t i = 0; i < op->n; i++) {
 		struct guard_op_key *k = &op->keys[i];
 		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
-			read_set_entry_refused(k->entry, op->unlisted);
+			read_set_entry_refused(k->entry, op->unlisted, op->sent_at);
 		else if (k->acquires && result != GUARD_OP_FAILED)
 			read_set_entry_read(k->entry);
 		else if (!k->entry->read || (result == GUARD_OP_CARRIED_OUT && k->releases))

@@ -27,8 +27,8 @@
  * An application may swallow the error of a read that was refused. So its owner's next write is
  * refused (read_set_entry_refused()). A shared owner is listed as a reader in Redis instead: by
  * the script that refuses, or, if the wait timed out, before the client is told (HAND_OFF).
- * Where Redis itself refuses, because it loads its data or its memory is spent, it is listed as
- * soon as Redis can; until then the mark counts for the connection that has read.
+ * Where Redis itself refuses, because it loads its data or its memory is spent, or is away, it
+ * is listed as soon as Redis can; until then lock/guard/unlisted.h has it.
  *
  * A script that refuses (REFUSED) ends it, too: DONE. Where replicas must have the guards, they
  * are asked after GRANTED, before what follows is sent; if too few have them (UNACKED), it is
@@ -151,8 +151,8 @@ struct guard_op {
 	bool aborted; /* BLOCK: Redis had refused to queue one of its commands */
 	bool answered; /* (failed) the client was told in Redis' words what is there, as by
 	                * WRONGTYPE: its reads were not refused */
-	bool unlisted; /* (failed) Redis itself refused it: shared owners may not be listed as
-	                * readers */
+	bool unlisted; /* (failed) Redis itself refused it, or is away: shared owners may not be
+	                * listed as readers */
 	enum guard_op_result result; /* HAND_OFF: its own */
 	struct buf answer; /* HAND_OFF: Redis' whole answer; or the error, if it timed out */
 	size_t answer_from; /* where in it the client's begins */
@@ -218,6 +218,9 @@ void guard_op_granted(struct guard_op *op, struct slice line);
 /* An error: a key that was lost counts as read no more. One that is not hasp's own may stand
  * for a script that Redis has not run. */
 void guard_op_refused(struct guard_op *op, struct slice line);
+/* Redis may not know that the owners of what it reads are refused; said before they are told.
+ */
+void guard_op_unlisted(struct guard_op *op);
 /* It has to wait for the key that `+QUEUED place now held i` names. Returns what a waiter must
  * know, with the guard's name in `name`, and writes the guard's lease; returns false when there
  * is no such key. */

@@ -103,11 +103,26 @@ size_t guard_op_write_readers(const struct guard_op *op, struct buf *out)
 	return n;
 }
 
+static void list_reader(const struct guard_op *op, const struct read_set_entry *e)
+{
+	if (read_set_entry_db(e) >= 0)
+		read_sets_list_reader(op->table, read_set_entry_db(e), read_set_entry_key(e),
+		                      e->token, op->sent_at);
+}
+
 void guard_op_list_readers(const struct guard_op *op)
 {
 	for (size_t i = 0; i < op->n; i++)
-		if (lists_reader(&op->keys[i]) && read_set_entry_db(op->keys[i].entry) >= 0)
-			read_set_entry_release(op->keys[i].entry, GUARD_DONE_READ);
+		if (lists_reader(&op->keys[i]))
+			list_reader(op, op->keys[i].entry);
+}
+
+void guard_op_unlisted(struct guard_op *op)
+{
+	op->unlisted = true;
+	for (size_t i = 0; i < op->n; i++)
+		if (lists_reader(&op->keys[i]))
+			read_set_entry_refused(op->keys[i].entry, true, op->sent_at);
 }
 
 bool guard_op_is_shared(const struct guard_op *op)
@@ -123,7 +138,12 @@ bool guard_op_is_shared(const struct guard_op *op)
 
 void guard_op_release(const struct guard_op *op, enum guard_op_result result, bool acquired)
 {
-	for (size_t i = 0; i < op->n; i++)
-		if (is_released(op, i, result, acquired))
-			read_set_entry_release(op->keys[i].entry, done_with_key(op, i, result));
+	for (size_t i = 0; i < op->n; i++) {
+		const struct read_set_entry *e = op->keys[i].entry;
+		enum guard_done done = done_with_key(op, i, result);
+		if (done == GUARD_DONE_READ)
+			list_reader(op, e);
+		else if (is_released(op, i, result, acquired))
+			read_set_entry_release(e, done);
+	}
 }

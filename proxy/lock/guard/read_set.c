@@ -11,22 +11,25 @@
 
 struct read_sets {
 	struct script_jobs *jobs;
+	struct unlisted_board *board;
 	struct map by_id;
 	struct buf scratch;
 	struct freelist small; /* entries that fit in SMALL_SIZE */
 };
 
-/* For so long Redis may be gone until a shared owner can be listed as a reader. */
-#define LIST_READER_SECONDS 60
+/* For so long Redis may be gone until a shared owner can be listed as a reader: as long as it
+ * would be one (scripts/includes/add_reader.lua). */
+#define LIST_READER_SECONDS 86400
 
 /* Space for an entry with a key and a token as they mostly are. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
 
-struct read_sets *read_sets_new(struct script_jobs *jobs)
+struct read_sets *read_sets_new(struct script_jobs *jobs, struct unlisted_board *board)
 {
 	struct read_sets *table = xcalloc(1, sizeof(*table));
 
 	table->jobs = jobs;
+	table->board = board;
 	map_init(&table->by_id, (uint64_t)(uintptr_t)table);
 	freelist_init(&table->small, SMALL_SIZE);
 	return table;
@@ -56,6 +59,54 @@ struct rewrite_how read_sets_how(const struct read_sets *table, int db)
 	return script_jobs_how(table->jobs, db);
 }
 
+/* --- owners that are listed as readers --------------------------------------------------- */
+
+/* A shared owner is being listed. */
+struct listing {
+	struct unlisted_board *board;
+	uint32_t slot;
+	double until;
+};
+
+static void on_listed(void *arg, const redisReply *reply)
+{
+	struct listing *l = arg;
+
+	if (reply && reply->type == REDIS_REPLY_INTEGER)
+		unlisted_remove(l->board, l->slot);
+	else
+		unlisted_give_up(l->board, l->slot, l->until);
+	free(l);
+}
+
+void read_sets_list_reader(struct read_sets *table, int db, struct slice key,
+                           struct slice token, double now)
+{
+	struct rewrite_how how = read_sets_how(table, db);
+	struct listing *l = xcalloc(1, sizeof(*l));
+	struct buf out = BUF_INIT;
+	enum script_id script = rewrite_guard_release(&out, key, token, true, GUARD_DONE_READ,
+	                                              how);
+
+	*l = (struct listing){
+		.board = table->board,
+		.slot = unlisted_slot(db, key, token),
+		.until = now + LIST_READER_SECONDS,
+	};
+	unlisted_add(l->board, l->slot);
+	script_job_run(table->jobs, db, script, buf_slice(&out), l->until, on_listed, l);
+	buf_release(&out);
+}
+
+bool read_sets_may_be_unlisted(const struct read_sets *table, int db, struct slice key,
+                               struct slice token, double now)
+{
+	return unlisted_may_have(table->board, unlisted_slot(db, key, token),
+	                         script_jobs_are_up(table->jobs, key), now);
+}
+
+/* --- a connection's -------------------------------------------------------------------- */
+
 void read_set_init(struct read_set *r)
 {
 	*r = (struct read_set){ .n = 0 };
@@ -64,7 +115,7 @@ void read_set_init(struct read_set *r)
 
 void read_set_overflow(struct read_set *r)
 {
-	r->overflowed = true;
+	r->overflowed = r->unknown = true;
 }
 
 static struct read_set_entry *entry_of(struct map_node *node)
@@ -208,17 +259,21 @@ void read_set_entry_read(struct read_set_entry *e)
 	e->renamed = e->lost = e->refused = e->unlisted = false;
 }
 
-void read_set_entry_refused(struct read_set_entry *e, bool unlisted)
+void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now)
 {
-	if (e->read)
+	if (!e->shared) {
+		e->lost |= !e->read;
+		e->read = true;
 		return;
-	e->refused = e->shared;
-	e->read = e->lost = !e->shared;
-	if (!e->shared || !unlisted || e->unlisted)
+	}
+	/* (What it had read itself, another connection may have written since.) */
+	e->refused |= !e->read || unlisted;
+	if (!unlisted || e->unlisted)
 		return;
 	e->unlisted = true;
 	if (read_set_entry_db(e) >= 0)
-		read_set_entry_release(e, GUARD_DONE_READ);
+		read_sets_list_reader(e->table, read_set_entry_db(e), read_set_entry_key(e),
+		                      e->token, now);
 }
 
 void read_set_entry_over(struct read_set_entry *e)
@@ -234,12 +289,9 @@ void read_set_entry_release(const struct read_set_entry *e, enum guard_done done
 	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
 	                                              e->shared, done, how);
-	double until = e->until;
 
-	/* Later the guard is over anyway; but not what the owner must not overwrite. */
-	if (done == GUARD_DONE_READ)
-		until += LIST_READER_SECONDS;
-	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), until,
+	/* Later the guard is over anyway. */
+	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,
 	               NULL, NULL);
 	buf_release(&out);
 }

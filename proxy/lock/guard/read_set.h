@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/slice.h"
+#include "lock/guard/unlisted.h"
 #include "lock/rewrite/guard.h"
 #include "lock/scripts/script_job.h"
 
@@ -28,12 +29,21 @@
 
 struct read_sets; /* a worker's */
 
-struct read_sets *read_sets_new(struct script_jobs *jobs);
+/* Both outlive it. */
+struct read_sets *read_sets_new(struct script_jobs *jobs, struct unlisted_board *board);
 void read_sets_free(struct read_sets *r); /* no read set has entries */
 void read_sets_trim(struct read_sets *r); /* gives back what a long key took */
 struct script_jobs *read_sets_jobs(const struct read_sets *r);
 /* script_jobs_how() */
 struct rewrite_how read_sets_how(const struct read_sets *r, int db);
+
+/* A read of a shared owner failed, or may have. hasp's own connection lists it as a reader of
+ * the key; until that is done the owner's writes must have the guard. `now`: clock_now(). */
+void read_sets_list_reader(struct read_sets *r, int db, struct slice key, struct slice token,
+                           double now);
+/* May a read of the shared owner have failed that Redis does not know of? */
+bool read_sets_may_be_unlisted(const struct read_sets *r, int db, struct slice key,
+                               struct slice token, double now);
 
 /* A connection's. */
 struct read_set {
@@ -42,6 +52,8 @@ struct read_set {
 	size_t nbytes; /* of memory */
 	bool overflowed; /* a read has no entry; then those that are written stay, because a
 	                  * key without one counts as read */
+	bool unknown; /* (overflowed) it is not known what was read, and so Redis does not know
+	               * it of a shared owner */
 };
 void read_set_init(struct read_set *r);
 /* A read was refused of which no entry tells: from now on a key without an entry counts as
@@ -63,7 +75,7 @@ struct read_set_entry {
 	bool lost; /* another owner had the guard since the read, as far as is known here */
 	bool refused; /* (shared) so was the last read, which Redis knows of that owner; under
 	               * another token it counts as read */
-	bool unlisted; /* (refused) as long as hasp does not know that Redis knows */
+	bool unlisted; /* (refused) Redis may not have heard of it before the client */
 	int64_t lease_ms; /* of the guard */
 };
 
@@ -84,11 +96,11 @@ void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct s
 void read_set_entry_read(struct read_set_entry *e);
 /* The read was refused, and the application may have swallowed the error: counts as a read
  * whose guard was lost, unless the key was read before. A shared owner must be listed as a
- * reader as well; `unlisted`: it may not be yet, and hasp's own connection does it. */
-void read_set_entry_refused(struct read_set_entry *e, bool unlisted);
+ * reader as well; `unlisted`: it may not be yet, see read_sets_list_reader(). */
+void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
-/* hasp's own connection releases the guard, or lists the owner as a reader: see `done`. */
+/* hasp's own connection releases the guard: see `done`. */
 void read_set_entry_release(const struct read_set_entry *e, enum guard_done done);
 
 /* Is the connection between a read and its write, by the leases of the guards? Also when the
