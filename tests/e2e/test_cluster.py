@@ -5,6 +5,8 @@ import os
 import socket
 import subprocess
 
+import pytest
+
 from harness import encode, until
 from harness.cluster import Cluster
 from harness.replies import CROSSSLOT, bulk
