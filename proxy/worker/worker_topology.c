@@ -150,5 +150,6 @@ void worker_topology_free(struct worker *w)
 		cluster_front_free(w->clients.node);
 	}
 	topology_free(w->topology);
+	w->topology = NULL;
 	free(w->scratch);
 }

@@ -25,7 +25,9 @@ static void workers_deliver_primary(struct message *l)
 {
 	struct primary_message *m = container_of(l, struct primary_message, message);
 
-	topology_found(m->worker->topology, &m->primary);
+	/* What was still in the mailbox of a worker that has ended concerns nobody. */
+	if (m->worker->topology)
+		topology_found(m->worker->topology, &m->primary);
 	free((char *)m->primary.master);
 	free((char *)m->primary.address);
 	free((char *)m->primary.why);
