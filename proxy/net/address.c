@@ -46,6 +46,16 @@ int address_parse(struct address *a, const char *text)
 	return address_copy(a->host, sizeof(a->host), host, (size_t)(host_end - host));
 }
 
+bool address_is_remote(const char *text)
+{
+	struct address a;
+
+	for (const char *p = text; *p; p++)
+		if (*p <= ' ' || *p > '~')
+			return false;
+	return address_parse(&a, text) == 0 && !a.local && *a.host;
+}
+
 void address_print_host(const struct sockaddr *sa, char *out, size_t n)
 {
 	char text[INET6_ADDRSTRLEN] = "?";

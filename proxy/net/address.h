@@ -19,6 +19,10 @@ struct address {
 /* Returns 0, -1 when `text` is not an address. */
 int address_parse(struct address *a, const char *text) __attribute__((warn_unused_result));
 
+/* Is `text` an address that a peer may name: of a host, and of printable characters alone, as
+ * it comes into messages? */
+bool address_is_remote(const char *text);
+
 /* Writes `1.2.3.4:5`, `[::1]:5` or `unix:/path` to `out` (n bytes, always terminated). */
 void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n);
 /* Writes the host alone, without brackets and port. An IPv4 address mapped into IPv6 is written

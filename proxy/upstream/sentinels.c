@@ -106,12 +106,10 @@ static bool is_port(const char *s)
 /* As `address` has it in the file. False: no address comes of it. */
 static bool print_address(const char *host, const char *port, char *out, size_t n)
 {
-	struct address parsed;
 	bool is_v6 = strchr(host, ':');
 	int len = snprintf(out, n, is_v6 ? "[%s]:%s" : "%s:%s", host, port);
 
-	return is_port(port) && *host && len > 0 && (size_t)len < n &&
-	       address_parse(&parsed, out) == 0 && !parsed.local;
+	return is_port(port) && *host && len > 0 && (size_t)len < n && address_is_remote(out);
 }
 
 static void read_others(struct sentinel_answer *a, const redisReply *r)

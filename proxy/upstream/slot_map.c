@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "net/address.h"
 
 #define ADDRESS_MAX 300
 
@@ -77,7 +78,7 @@ static struct slot_map_node *get_node(struct slot_map *m, const char *address)
 	return n;
 }
 
-/* IPv6 addresses come without brackets. Returns -1 when they do not fit. */
+/* IPv6 addresses come without brackets. Returns -1 when no address comes of it. */
 static int write_address(char *out, size_t size, const char *host, size_t nhost, long long port)
 {
 	bool bare6 = memchr(host, ':', nhost) && host[0] != '[';
@@ -86,7 +87,7 @@ static int write_address(char *out, size_t size, const char *host, size_t nhost,
 	if (nhost == 0 || port <= 0 || port > 65535)
 		return -1;
 	n = snprintf(out, size, bare6 ? "[%.*s]:%lld" : "%.*s:%lld", (int)nhost, host, port);
-	return n > 0 && (size_t)n < size ? 0 : -1;
+	return n > 0 && (size_t)n < size && address_is_remote(out) ? 0 : -1;
 }
 
 struct node *slot_map_get(struct slot_map *m, struct slice address)

@@ -237,6 +237,7 @@ static void what_names_no_primary_is_told(void **state)
 		{ NAMED(HOST, "$1\r\nx\r\n"), "its answer is not understood" },
 		{ NAMED("$0\r\n\r\n", PORT), "its answer is not understood" },
 		{ NAMED(":1\r\n", PORT), "its answer is not understood" },
+		{ NAMED("$4\r\na\r\nb\r\n", PORT), "its answer is not understood" },
 		{ "+OK\r\n", "its answer is not understood" },
 	};
 	char text[256];

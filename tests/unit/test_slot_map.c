@@ -185,9 +185,29 @@ static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void what_is_no_address_is_no_node(void **state)
+{
+	static const char *const addresses[] = {
+		"[:1",      "[]:1",   "[::1:1", "*:1", "unix:1", "a b:1",
+		"a\r\nb:1", "\x80:1", ":1",     "a:",  "a:0",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
+		assert_null(slot_map_get(&map, slice_str(addresses[i])));
+	assert_int_equal(nnamed, 0);
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$3\r\n[:1\r\n:1\r\n"),
+	                 -1);
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$4\r\na\r\nb\r\n:1\r\n"),
+	                 -1);
+	assert_non_null(slot_map_get(&map, SLICE_LIT("::1:1")));
+	assert_string_equal(named[0], "[::1]:1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(what_is_no_address_is_no_node),
 		TEST(an_answer_tells_which_node_serves_what),
 		TEST(the_version_changes_with_the_map_alone),
 		TEST(a_node_that_is_not_named_any_more_is_gone),
