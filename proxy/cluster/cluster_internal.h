@@ -376,6 +376,7 @@ struct cluster_session {
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
+	size_t uncounted; /* bytes kept since the link's user was told to count them */
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */
 	char *login_text;
@@ -416,6 +417,8 @@ void session_steer_lanes(struct cluster_session *s);
 void session_put(struct cluster_session *s, struct slice bytes);
 /* The same of what answers no request: not in the middle of a reply. */
 void session_push(struct cluster_session *s, struct slice bytes);
+/* So many bytes more are kept, beside those that a request brings with it. */
+void session_grew(struct cluster_session *s, size_t nbytes);
 /* Something has changed for which requests or bytes wait: it is looked at in this turn. */
 void session_wake(struct cluster_session *s);
 /* A part cannot be sent: dispatch_due() will be called. */

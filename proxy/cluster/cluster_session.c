@@ -315,6 +315,10 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 	case FLOW_GATHERING:
 		return gather_on(s, p, n);
 	case FLOW_RAW:
+		if (link_is_full(s->stream_lane->user.link)) {
+			s->starved = true;
+			return 0;
+		}
 		link_send(s->stream_lane->user.link, slice_of(p, n));
 		return n;
 	case FLOW_ENDING:
@@ -431,9 +435,13 @@ static size_t on_nbytes(const struct stream_peer *peer)
 	const struct cluster_session *s = container_of(peer, const struct cluster_session,
 	                                               peer);
 
-	return s->kept + s->nrequested + buf_cap(&s->out) + buf_cap(&s->pushes) +
-	       buf_cap(&s->block.kept) + buf_cap(&s->gathered) +
-	       s->nentries * sizeof(struct cluster_entry);
+	size_t nbytes = s->kept + s->nrequested + buf_cap(&s->out) + buf_cap(&s->pushes) +
+	                buf_cap(&s->block.kept) + buf_cap(&s->gathered) +
+	                s->nentries * sizeof(struct cluster_entry);
+
+	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
+		nbytes += link_user_nbytes(&container_of(at, struct lane, in_session)->user);
+	return nbytes;
 }
 
 static const struct stream_peer_ops peer_ops = {

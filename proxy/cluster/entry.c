@@ -147,6 +147,7 @@ static void entry_forward(struct cluster_entry *e, struct slice bytes)
 		buf_take(&e->reply, &s->cluster->requests);
 	buf_append(&e->reply, bytes);
 	s->kept += bytes.n;
+	session_grew(s, bytes.n);
 }
 
 /* What was kept of the entry's reply has its turn. */
@@ -250,6 +251,7 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 			buf_take(&p->reply, &part_session(p)->cluster->requests);
 		buf_append(&p->reply, bytes);
 		part_session(p)->kept += bytes.n;
+		session_grew(part_session(p), bytes.n);
 		/* Nobody can tell which of them could be done without. */
 		if (part_session(p)->kept > part_session(p)->cluster->output_limit)
 			session_break(part_session(p), "replies of several nodes are longer "

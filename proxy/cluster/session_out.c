@@ -9,6 +9,8 @@
 
 /* Longer pieces of the first reply are not gathered. */
 #define DIRECT_FROM ((size_t)16 * 1024)
+/* So much may be kept before it is counted. */
+#define COUNTED_FROM ((size_t)16 * 1024)
 /* Parts that no node takes are looked at so often. */
 #define TICK_SECONDS 0.05
 
@@ -85,10 +87,21 @@ void session_put(struct cluster_session *s, struct slice bytes)
 
 void session_push(struct cluster_session *s, struct slice bytes)
 {
-	if (s->head_begun)
+	if (s->head_begun) {
 		buf_append(&s->pushes, bytes);
-	else
+		session_grew(s, bytes.n);
+	} else {
 		session_put(s, bytes);
+	}
+}
+
+void session_grew(struct cluster_session *s, size_t nbytes)
+{
+	s->uncounted += nbytes;
+	if (s->uncounted < COUNTED_FROM || s->flow == FLOW_CLOSED)
+		return;
+	s->uncounted = 0;
+	link_peer_grew(s->link);
 }
 
 void session_break(struct cluster_session *s, const char *reason)

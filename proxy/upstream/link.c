@@ -470,6 +470,15 @@ void link_end(struct link *l, const char *reason)
 	link_go_down(l, LINK_BROKEN, reason);
 }
 
+void link_peer_grew(struct link *l)
+{
+	for (struct list *at = l->users.next; at != &l->users; at = at->next) {
+		const struct link_user *u = container_of(at, struct link_user, node);
+		if (u->ops->on_captured)
+			u->ops->on_captured(u->owner);
+	}
+}
+
 void link_peer_ready(struct link *l)
 {
 	stream_peer_ready(&l->stream);

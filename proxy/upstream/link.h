@@ -82,7 +82,8 @@ struct link_ops {
 	 * on_reply(); false: drop it, the owner sees to the answer. May be NULL when
 	 * LINK_INTERCEPT is not used. */
 	bool (*on_line)(void *owner, void *tag, struct slice line);
-	/* Bytes were captured, and more will come. May be NULL. */
+	/* Bytes were captured, and more will come: link_user_nbytes() has grown. May do nothing
+	 * to the link. May be NULL. */
 	void (*on_captured)(void *owner);
 	/* Private links: does the frame that just ended answer no request (a push, a published
 	 * message)? Called for RESP3 pushes, and for every frame while link_watch() is on.
@@ -195,6 +196,8 @@ struct link *link_new_accepted(struct link_env *env, const struct link_login *lo
  */
 void link_receive(struct link *l, struct slice bytes);
 void link_end(struct link *l, const char *reason);
+/* (env->connect) The far end keeps more for its users, who count it (on_captured()). */
+void link_peer_grew(struct link *l);
 /* (env->connect) The far end takes more of what was sent. */
 void link_peer_ready(struct link *l);
 /* So many seconds from now on, instead of env->failover_wait, if it is not there yet. */

@@ -286,3 +286,47 @@ def test_requests_that_a_node_of_a_cluster_does_not_take_count(start_hasp):
                     client.send(encode("SET", "k", bytes(12_000)) * 4000)
             until(lambda: "client_over_limit limit=memory_limit" in hasp.log, "the client to be closed")
             assert other.call("GET", "k").startswith(b"$")
+
+
+@pytest.fixture
+def spread(start_hasp):
+    """A cluster, hasp in front of it with little memory, and keys of a megabyte: one of each node."""
+    with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
+        hasp = start_hasp(upstream=cluster.upstream, memory_limit=f"{LIMIT}", workers=1)
+        keys = {}
+        for n in range(1000):
+            keys.setdefault(cluster.owner(f"k{n}").port, f"k{n}")
+        with hasp.connect() as client:
+            for key in keys.values():
+                assert client.call("SET", key, "x" * MB) == OK
+        yield cluster, hasp, list(keys.values())
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_replies_that_wait_for_a_slow_node_count(spread, at_once):
+    """They are kept, for another one comes first."""
+    cluster, hasp, (slow, fast, _) = spread
+    growth = Growth(hasp)
+    with hasp.connect() as client, cluster.owner(slow).frozen():
+        if at_once:
+            client.send(encode("MGET", slow, *[fast] * 60))
+        else:
+            client.send(encode("GET", slow) + encode("GET", fast) * 60)
+        assert client.at_end()
+        growth.check()
+        with hasp.connect() as other:
+            assert len(other.call("GET", fast)) > MB
+    assert "client_over_limit limit=memory_limit" in hasp.log
+
+
+def test_what_a_client_of_monitor_sends_waits_for_its_node(spread):
+    cluster, hasp, _ = spread
+    growth = Growth(hasp)
+    with hasp.connect() as client, contextlib.ExitStack() as stack:
+        client.send(encode("MONITOR"))
+        assert client.read() == OK
+        for node in cluster.nodes:
+            stack.enter_context(node.frozen())
+        client.fileno = client.sock.fileno
+        send_at_once([client], encode("PING", b"x" * 10_000) * 6000)
+        growth.check()
