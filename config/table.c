@@ -403,6 +403,12 @@ const struct option table_options[] = {
 	{ SECTION_GUARD, "replicas_ack_timeout", OPTION_DURATION, IN_GUARD(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
 	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	{ SECTION_GUARD, "log_events", OPTION_ENUM, IN_GUARD(events.log_events),
+	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .help = "Logs what is refused, and by whom; ten lines in ten seconds of each kind." },
+	{ SECTION_GUARD, "log_waited", OPTION_DURATION, IN_GUARD(events.log_waited_ms),
+	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
+	  .help = "Logs guards that were waited for so long, when they are got; 0: none." },
 
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),

@@ -64,6 +64,11 @@ void client_describe_holder(const struct hold_owner *o, struct buf *out)
 	client_describe(container_of(o, struct client, holds), out);
 }
 
+void client_describe_reader(const struct read_set *r, struct buf *out)
+{
+	client_describe(container_of(r, struct client, read_set), out);
+}
+
 static void client_free(struct client *c)
 {
 	struct client_env *env = c->env;

@@ -35,8 +35,10 @@ void clients_init(struct client_env *env);
  * outlives it. */
 void client_new(struct client_env *env, int fd, const char *listener);
 
-/* Appends what the log calls the client of which these are the holds; a holds_describe_fn. */
+/* Appends what the log calls the client whose holds, or read set, it is; holds_describe_fn and
+ * read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
+void client_describe_reader(const struct read_set *r, struct buf *out);
 
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);

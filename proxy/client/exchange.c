@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "client/conn.h"
+#include "client/guard_events.h"
 #include "client/guard_exchange.h"
 #include "client/links.h"
 #include "client/lock_exchange.h"
@@ -133,10 +134,12 @@ static void on_granted(void *owner, void *tag, long long fence, double since)
 	(void)tag;
 	if (!resume_parked(c))
 		return;
-	if (c->current->guard_op)
+	if (c->current->guard_op) {
+		guard_events_granted(c);
 		guard_exchange_again(c);
-	else
+	} else {
 		lock_exchange_on_granted(c, fence, since);
+	}
 }
 
 void exchange_on_acked(void *arg, bool enough)

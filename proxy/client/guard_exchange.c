@@ -2,6 +2,7 @@
 #include "client/guard_exchange.h"
 
 #include "client/conn.h"
+#include "client/guard_events.h"
 #include "client/guard_release.h"
 #include "client/guard_transaction.h"
 #include "client/links.h"
@@ -166,8 +167,10 @@ bool guard_exchange_on_line(struct client *c, struct slice line)
 		guard_exchange_again(c);
 		return false;
 	default:
-		if (line.p[0] == '-')
+		if (line.p[0] == '-') {
+			guard_events_refused(c, line);
 			guard_op_refused(op, line);
+		}
 		return true;
 	}
 }
@@ -253,6 +256,7 @@ void guard_exchange_on_timed_out(struct client *c)
 	struct guard_op *op = c->current->guard_op;
 	enum guard_op_step step = guard_op_step(op, GUARD_EVENT_TIMED_OUT);
 
+	guard_events_timed_out(c);
 	rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
 	if (step == GUARD_STEP_LIST_READER && list_readers(c))
 		return;

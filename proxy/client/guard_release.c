@@ -2,6 +2,7 @@
 #include "client/guard_release.h"
 
 #include "client/conn.h"
+#include "client/guard_events.h"
 #include "client/links.h"
 #include "client/lock_wait.h"
 
@@ -61,6 +62,7 @@ void guard_wait(struct client *c, struct slice line)
 			                            op->sent_at, t.ticket, c->env->waiter_ops,
 			                            c);
 		(void)guard_op_step(op, GUARD_EVENT_QUEUED);
+		guard_events_queued(c);
 		lock_wait_queued(c, &t, lease_ms, line);
 	} else {
 		lock_wait_failed(c);

@@ -3,6 +3,7 @@
 
 #include "client/complete.h"
 #include "client/conn.h"
+#include "client/guard_events.h"
 #include "client/guard_release.h"
 #include "client/late_exec.h"
 #include "client/links.h"
@@ -230,6 +231,8 @@ void guard_transaction_on_line(struct client *c, struct slice line)
 	}
 	if (event == GUARD_EVENT_GRANTED)
 		guard_op_granted(op, line);
+	if (event == GUARD_EVENT_REFUSED)
+		guard_events_refused(c, line);
 	switch (guard_op_step(op, event)) {
 	case GUARD_STEP_SEND_NEXT:
 		if (event == GUARD_EVENT_GRANTED && guard_op_awaits_replicas(op))

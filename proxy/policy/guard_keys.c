@@ -179,6 +179,7 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 		k->v[k->n++] = (struct guarded_key){
 			.key = key,
 			.lease_ms = g->lease_ms,
+			.stats = x->env->guard_stats[g->section.index],
 			.owner = g->owner,
 			.shared = g->owner != OWNER_CONNECTION,
 			.release = g->on_disconnect == DISCONNECT_RELEASE,

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/fatal.h"
+#include "base/log.h"
 #include "config/config.h"
 #include "lock/events/stats.h"
 #include "lock/observe/observation.h"

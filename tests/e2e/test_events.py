@@ -4,9 +4,10 @@
 import pytest
 from harness import encode, until
 from harness.enforced import await_told, name_of, told, totals
+from harness.guards import guard
 from harness.sections import rule, verbs
 
-KEY = "lock:1"
+KEY, STOCK = "lock:1", "stock:1"
 OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
 LONG = {"lease": "600s"}
 
@@ -274,3 +275,77 @@ def test_wait_that_was_long_is_told_when_it_ends(three, plain):
     until(is_told, "a long wait")
     event = told(hasp, "waited_long")[0]
     assert (event["key"], event["by"]) == (KEY, name_of(other)) and event["waited_ms"] >= 20
+
+
+# --- guards -----------------------------------------------------------------------------------
+
+
+def test_refused_update_is_told(three, plain):
+    hasp, one, other, _ = three(guard(wait="0", lease="600s"))
+    one.call("GET", STOCK)
+    plain.delete("hasp:guard:{" + STOCK + "}")
+    assert one.call("SET", STOCK, 1).startswith(b"-LOCKLOST ")
+    (event,) = told(hasp, "update_refused")
+    assert (event["guard"], event["key"], event["by"], event["suppressed"]) == ("stock", STOCK, name_of(one), 0)
+    other.call("GET", STOCK)
+    assert one.call("SET", STOCK, 1).startswith(b"-LOCKED ")
+    (event,) = told(hasp, "write_refused")
+    assert event["by"] == name_of(one)
+    assert one.call("GET", STOCK).startswith(b"-LOCKED ")
+    (event,) = told(hasp, "lock_refused")
+    assert event["by"] == name_of(one)
+    assert other.call("SET", STOCK, 1) == OK
+    sums = totals(hasp, "guard=stock")
+    names = "acquired", "released", "refused", "writes_refused", "updates_refused", "waited"
+    assert [sums[name] for name in names] == [2, 1, 1, 1, 1, 0]
+
+
+def test_refused_transaction_on_guarded_keys_is_told(three, plain):
+    hasp, one, _, _ = three(guard(wait="0", lease="600s"))
+    one.call("GET", STOCK)
+    plain.delete("hasp:guard:{" + STOCK + "}")
+    for command in ("MULTI",), ("SET", STOCK, 1):
+        one.call(*command)
+    assert b"LOCKLOST " in one.call("EXEC")
+    (event,) = told(hasp, "update_refused")
+    assert (event["key"], event["by"]) == (STOCK, name_of(one))
+
+
+def test_wait_for_a_guard_in_vain_is_told(three):
+    hasp, one, other, _ = three(guard(wait="30ms", lease="600s"))
+    one.call("GET", STOCK)
+    assert other.call("GET", STOCK).startswith(b"-LOCKED ")
+    (event,) = told(hasp, "wait_timed_out")
+    assert (event["key"], event["by"]) == (STOCK, name_of(other)) and event["waited_ms"] >= 30
+    assert totals(hasp, "guard=stock")["timed_out"] == 1
+
+
+def test_guard_that_was_waited_for_is_counted(three, plain):
+    hasp, one, other, _ = three(guard(wait="600s", lease="600s", log_waited="1ms"))
+    one.call("GET", STOCK)
+    other.send(encode("GET", STOCK))
+    until(lambda: plain.exists("hasp:queue:hasp:guard:{" + STOCK + "}:"), "the queue")
+    plain.execute_command("DEBUG", "SLEEP", "0.01")
+    one.call("SET", STOCK, 1)
+    assert other.read() == b"$1\r\n1\r\n"
+    (event,) = told(hasp, "waited_long")
+    assert (event["key"], event["by"]) == (STOCK, name_of(other)) and event["waited_ms"] >= 1
+    sums = totals(hasp, "guard=stock")
+    assert (sums["acquired"], sums["waited"], sums["handed_over"], sums["timed_out"]) == (2, 1, 1, 0)
+
+
+def test_guard_that_is_released_at_disconnect_is_told(three):
+    hasp, one, _, _ = three(guard(lease="600s"))
+    one.call("GET", STOCK)
+    mine = name_of(one)
+    one.close()
+    (event,) = await_told(hasp, "released_at_disconnect")
+    assert (event["guard"], event["key"], event["holder"]) == ("stock", STOCK, mine)
+
+
+def test_guard_can_be_silent(three, plain):
+    hasp, one, other, _ = three(guard(wait="0", lease="600s", log_events="no"))
+    one.call("GET", STOCK)
+    other.call("GET", STOCK)
+    assert totals(hasp, "guard=stock")["refused"] == 1
+    assert " event=" not in hasp.log

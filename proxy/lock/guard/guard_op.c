@@ -79,6 +79,7 @@ struct guard_op *guard_op_of_read_set(struct read_sets *table, struct freelist *
 			/* Of a shared owner another connection may have written since. */
 			.held = !e->shared,
 			.release = e->release,
+			.stats = e->stats,
 		};
 	}
 	g.n = rewrite_guard_sort(keys, g.n);
@@ -367,10 +368,24 @@ struct slice guard_op_queued_key(const struct guard_op *op)
 	return read_set_entry_key(op->keys[op->queued_at].entry);
 }
 
+/* A read by which the guard is acquired, and the write that ends what it began. */
+static void count_outcome(const struct guard_op_key *k, enum guard_op_result result)
+{
+	const struct read_set_entry *e = k->entry;
+
+	if (result == GUARD_OP_FAILED)
+		return;
+	if (k->acquires && !e->read)
+		stats_add(e->stats, STAT_ACQUIRED);
+	else if (k->releases && e->read && result == GUARD_OP_CARRIED_OUT)
+		stats_add(e->stats, STAT_RELEASED);
+}
+
 void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 {
 	for (size_t i = 0; i < op->n; i++) {
 		struct guard_op_key *k = &op->keys[i];
+		count_outcome(k, result);
 		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
 			read_set_entry_refused(k->entry, op->unlisted, op->sent_at);
 		else if (k->acquires && result != GUARD_OP_FAILED)

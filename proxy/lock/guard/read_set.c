@@ -7,6 +7,7 @@
 
 #include "base/fatal.h"
 #include "base/freelist.h"
+#include "lock/events/event.h"
 #include "lock/model/lock_id.h"
 
 struct read_sets {
@@ -15,6 +16,7 @@ struct read_sets {
 	struct map by_id;
 	struct buf scratch;
 	struct freelist small; /* entries that fit in SMALL_SIZE */
+	read_sets_describe_fn *describe; /* NULL: nobody is named */
 };
 
 /* For so long Redis may be gone until a shared owner can be listed as a reader: as long as it
@@ -42,6 +44,11 @@ void read_sets_free(struct read_sets *table)
 	buf_release(&table->scratch);
 	freelist_fini(&table->small);
 	free(table);
+}
+
+void read_sets_set_describe(struct read_sets *table, read_sets_describe_fn *describe)
+{
+	table->describe = describe;
 }
 
 void read_sets_trim(struct read_sets *table)
@@ -250,6 +257,7 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	e->until = until;
 	e->release = k->release;
 	e->lease_ms = k->lease_ms;
+	e->stats = k->stats;
 	return e;
 }
 
@@ -308,6 +316,25 @@ bool read_set_has_any(const struct read_set *r, double now)
 	return false;
 }
 
+/* At the end of its connection. */
+static void log_release(const struct read_set_entry *e, double now)
+{
+	struct event_facts facts = EVENT_FACTS_INIT;
+	struct buf holder = BUF_INIT;
+	uint32_t suppressed;
+
+	stats_add(e->stats, STAT_RELEASED_AT_DISCONNECT);
+	if (!event_is_logged(e->stats, LOCK_EVENT_RELEASED_AT_DISCONNECT, now, &suppressed))
+		return;
+	if (e->table->describe)
+		e->table->describe(e->read_set, &holder);
+	facts.db = read_set_entry_db(e);
+	facts.key = read_set_entry_key(e);
+	facts.holder = buf_slice(&holder);
+	event_log(e->stats, LOCK_EVENT_RELEASED_AT_DISCONNECT, &facts, suppressed);
+	buf_release(&holder);
+}
+
 void read_set_end(struct read_set *r, double now, bool keeps_read)
 {
 	while (!list_empty(&r->entries)) {
@@ -316,8 +343,11 @@ void read_set_end(struct read_set *r, double now, bool keeps_read)
 		/* What a shared owner has not read yet, another connection of it may have; what
 		 * this one was granted meanwhile is undone by its ticket. */
 		bool may_have = e->read ? !keeps_read : !e->shared;
-		if (e->release && may_have && read_set_entry_db(e) >= 0 && e->until > now)
+		if (e->release && may_have && read_set_entry_db(e) >= 0 && e->until > now) {
+			if (e->read && !e->lost)
+				log_release(e, now);
 			read_set_entry_release(e, GUARD_DONE_NOTHING);
+		}
 		entry_free(e);
 	}
 }

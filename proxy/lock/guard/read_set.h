@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "base/slice.h"
+#include "lock/events/stats.h"
 #include "lock/guard/unlisted.h"
 #include "lock/rewrite/guard.h"
 #include "lock/scripts/script_job.h"
@@ -44,6 +45,12 @@ void read_sets_list_reader(struct read_sets *r, int db, struct slice key, struct
 /* May a read of the shared owner have failed that Redis does not know of? */
 bool read_sets_may_be_unlisted(const struct read_sets *r, int db, struct slice key,
                                struct slice token, double now);
+
+struct read_set;
+/* Appends what the log calls the connection, "127.0.0.1:4711 name", to `out`. */
+typedef void read_sets_describe_fn(const struct read_set *r, struct buf *out);
+/* Without it the log names nobody. */
+void read_sets_set_describe(struct read_sets *table, read_sets_describe_fn *describe);
 
 /* A connection's. */
 struct read_set {
@@ -77,6 +84,7 @@ struct read_set_entry {
 	               * another token it counts as read */
 	bool unlisted; /* (refused) Redis may not have heard of it before the client */
 	int64_t lease_ms; /* of the guard */
+	struct section_stats *stats; /* of its section; NULL: none */
 };
 
 /* NULL: none. */

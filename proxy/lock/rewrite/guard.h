@@ -23,10 +23,13 @@
 #include "config/types.h"
 #include "lock/rewrite/rewrite.h"
 
+struct section_stats;
+
 /* A guarded key of a command. A key that the command names twice is here once. */
 struct guarded_key {
 	struct slice key;
 	struct slice token; /* of the client's owner */
+	struct section_stats *stats; /* where what becomes of it counts; NULL: nowhere */
 	enum owner_kind owner; /* the kind of the token */
 	int64_t lease_ms;
 	bool shared; /* several connections may be one owner */

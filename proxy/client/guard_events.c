@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/guard_events.h"
+
+#include "base/clock.h"
+#include "client/request_context.h"
+#include "lock/events/event.h"
+
+/* Is this, of hasp's errors about guards, the one about that key? */
+static bool is_about(struct slice line, struct slice key)
+{
+	struct buf locked = BUF_INIT;
+	bool result;
+
+	rewrite_guard_locked_error(&locked, key);
+	result = slice_starts(buf_slice(&locked), line) || rewrite_guard_is_lost(line, key);
+	buf_release(&locked);
+	return result;
+}
+
+/* The first of them, if the line tells of none. */
+static const struct guard_op_key *refused_key(const struct guard_op *op, struct slice line)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (is_about(line, read_set_entry_key(op->keys[i].entry)))
+			return &op->keys[i];
+	return &op->keys[0];
+}
+
+/* `waited`: negative: it did not. */
+static void log_guard_event(struct client *c, const struct guard_op_key *k, enum lock_event e,
+                            double waited)
+{
+	struct event_facts facts = EVENT_FACTS_INIT;
+	struct buf by = BUF_INIT;
+	uint32_t suppressed;
+
+	if (!event_is_logged(k->entry->stats, e, clock_now(), &suppressed))
+		return;
+	client_describe(c, &by);
+	facts.db = read_set_entry_db(k->entry);
+	facts.key = read_set_entry_key(k->entry);
+	facts.by = buf_slice(&by);
+	facts.waited = waited;
+	event_log(k->entry->stats, e, &facts, suppressed);
+	buf_release(&by);
+}
+
+static void count_timed_out(struct client *c, const struct guard_op_key *k)
+{
+	stats_add(k->entry->stats, STAT_TIMED_OUT);
+	log_guard_event(c, k, LOCK_EVENT_WAIT_TIMED_OUT,
+	                c->waiter ? waiter_waited(c->waiter) : -1);
+}
+
+void guard_events_refused(struct client *c, struct slice line)
+{
+	const struct guard_op *op = c->current->guard_op;
+	const struct guard_op_key *k = refused_key(op, line);
+
+	if (slice_starts(line, SLICE_LIT("-LOCKLOST "))) {
+		stats_add(k->entry->stats, STAT_UPDATES_REFUSED);
+		log_guard_event(c, k, LOCK_EVENT_UPDATE_REFUSED, -1);
+	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
+		return;
+	} else if (c->waiter) {
+		count_timed_out(c, k);
+	} else if (k->acquires) {
+		stats_add(k->entry->stats, STAT_REFUSED);
+		log_guard_event(c, k, LOCK_EVENT_LOCK_REFUSED, -1);
+	} else {
+		stats_add(k->entry->stats, STAT_WRITES_REFUSED);
+		log_guard_event(c, k, LOCK_EVENT_WRITE_REFUSED, -1);
+	}
+}
+
+static const struct guard_op_key *queued_key(const struct client *c)
+{
+	const struct guard_op *op = c->current->guard_op;
+
+	return &op->keys[op->queued_at];
+}
+
+void guard_events_queued(struct client *c)
+{
+	/* (One whose place was lost is in line again.) */
+	if (!waiter_place(c->waiter))
+		stats_add(queued_key(c)->entry->stats, STAT_WAITED);
+}
+
+void guard_events_granted(struct client *c)
+{
+	const struct guard_op_key *k = queued_key(c);
+	const struct section_stats *stats = k->entry->stats;
+	double waited = waiter_waited(c->waiter);
+
+	stats_add(k->entry->stats, STAT_HANDED_OVER);
+	if (stats && event_is_long(waited, stats->log_waited_ms))
+		log_guard_event(c, k, LOCK_EVENT_WAITED_LONG, waited);
+}
+
+void guard_events_timed_out(struct client *c)
+{
+	count_timed_out(c, queued_key(c));
+}
