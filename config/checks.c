@@ -189,7 +189,7 @@ static void checks_whereabouts(const struct checks_section *s, struct faults *f)
 }
 
 /* hasp cannot listen twice at one address. Of port 0 there may be many. */
-static void checks_listen(const struct strings *list, struct faults *f)
+static void checks_listen(const char *option, const struct strings *list, struct faults *f)
 {
 	for (size_t i = 1; i < list->n; i++) {
 		size_t n = list->lengths[i], j = 0;
@@ -200,8 +200,53 @@ static void checks_listen(const struct strings *list, struct faults *f)
 			j++;
 		if (j < i)
 			faults_add(f, list->lines[i],
-			           "'listen' has '%s' twice; expected each address once",
+			           "'%s' has '%s' twice; expected each address once", option,
 			           list->v[i]);
+	}
+}
+
+/* A certificate and its key go together. */
+static void checks_certificate(const struct checks_section *s, struct faults *f)
+{
+	int cert = checks_place(s, "tls_cert_file")->line;
+	int key = checks_place(s, "tls_key_file")->line;
+
+	if (!cert == !key)
+		return;
+	faults_add(f, cert ? cert : key, "[%s] has '%s' and no '%s'; expected both or neither",
+	           s->title, cert ? "tls_cert_file" : "tls_key_file",
+	           cert ? "tls_key_file" : "tls_cert_file");
+}
+
+static void checks_listen_tls(const struct checks_section *s, struct faults *f)
+{
+	const struct checks_place *listen = checks_place(s, "listen_tls");
+
+	checks_certificate(s, f);
+	if (listen->line && !listen->bad && checks_place(s, "tls_cert_file")->line == 0)
+		faults_add(f, listen->line,
+		           "'listen_tls' has no 'tls_cert_file'; expected one beside it, and "
+		           "'tls_key_file'");
+}
+
+/* That files are named and nothing is encrypted cannot be meant. */
+static void checks_upstream_tls(const struct checks_section *s, const struct config *c,
+                                struct faults *f)
+{
+	static const char *const with_tls[] = { "tls_ca_cert_file", "tls_cert_file",
+		                                "tls_key_file", "tls_server_name" };
+
+	checks_certificate(s, f);
+	for (size_t i = 0; i < sizeof(with_tls) / sizeof(with_tls[0]); i++) {
+		int line = checks_place(s, with_tls[i])->line;
+
+		if (!line || c->upstream_tls == SWITCH_YES || checks_place(s, "tls")->bad)
+			continue;
+		faults_add(f, line,
+		           "'%s' of [upstream] has no 'tls = yes'; expected that beside it, or "
+		           "nothing is encrypted",
+		           with_tls[i]);
+		return;
 	}
 }
 
@@ -232,7 +277,9 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 	checks_presence(s, f);
 	switch (s->kind) {
 	case SECTION_HASP:
-		checks_listen(&c->listen, f);
+		checks_listen("listen", &c->listen, f);
+		checks_listen("listen_tls", &c->listen_tls, f);
+		checks_listen_tls(s, f);
 		break;
 	case SECTION_UPSTREAM:
 		checks_whereabouts(s, f);
@@ -243,6 +290,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_password(s, "sentinel_password", "sentinel_password_file",
 		                c->sentinel_password_file, f);
 		checks_server_timeout(s, c, f);
+		checks_upstream_tls(s, c, f);
 		break;
 	case SECTION_LOCK:
 		checks_leases(s, rule->lease_ms, rule->max_lease_ms, f);
@@ -359,10 +407,12 @@ static void checks_commands(const struct guard *g, const char *option,
 
 static bool checks_listens_at(const struct config *c, const char *address)
 {
-	for (size_t i = 0; i < c->listen.n; i++) {
+	for (size_t i = 0; i < c->listen.n; i++)
 		if (strcmp(c->listen.v[i], address) == 0)
 			return true;
-	}
+	for (size_t i = 0; i < c->listen_tls.n; i++)
+		if (strcmp(c->listen_tls.v[i], address) == 0)
+			return true;
 	return false;
 }
 

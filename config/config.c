@@ -20,6 +20,8 @@ static void config_free(struct config *c)
 	sections_clear(c);
 	glob_set_free(c->patterns);
 	sources_clear(&c->sources);
+	if (c->encryption)
+		c->free_encryption(c->encryption);
 	free(c);
 }
 

@@ -87,6 +87,7 @@ static void load_end_upstream(struct loader *l)
 	struct config *c = l->c;
 
 	load_upstream_address(l);
+	c->upstream_tls_line = checks_place(&l->section, "tls")->line;
 	load_password(l, "password_file", c->upstream_password_file, &c->upstream_password);
 	load_password(l, "sentinel_password_file", c->sentinel_password_file,
 	              &c->sentinel_password);

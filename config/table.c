@@ -36,6 +36,13 @@ static const struct option_choice table_switches[] = {
 	{ NULL, 0 },
 };
 
+static const struct option_choice table_auth_clients[] = {
+	{ "no", AUTH_CLIENTS_NO },
+	{ "optional", AUTH_CLIENTS_OPTIONAL },
+	{ "yes", AUTH_CLIENTS_YES },
+	{ NULL, 0 },
+};
+
 static const struct option_choice table_poolings[] = {
 	{ "shared", POOLING_SHARED },
 	{ "session", POOLING_SESSION },
@@ -105,6 +112,13 @@ static const char *table_check_include(const char *s)
 
 static const char *table_check_listen(const char *s)
 {
+	return value_address_fault(s, ADDRESS_TO_LISTEN);
+}
+
+static const char *table_check_listen_tls(const char *s)
+{
+	if (strncmp(s, "unix:", 5) == 0)
+		return "what goes through a unix socket does not leave the machine";
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
@@ -182,6 +196,10 @@ static const char *table_check_except(const char *s)
 
 #define INCLUDE_EXPECTED "paths, such as conf.d/*.ini, from the folder of this file on"
 #define PASSWORD_FILE_EXPECTED "a path such as /etc/hasp/redis.password"
+#define LISTEN_TLS_EXPECTED "HOST:PORT, [V6]:PORT or *:PORT"
+#define PEM_EXPECTED "a path such as /etc/hasp/hasp.crt"
+#define PEM_KEY_EXPECTED "a path such as /etc/hasp/hasp.key"
+#define PEM_CA_EXPECTED "a path such as /etc/hasp/ca.crt"
 #define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
 #define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
 #define CLUSTER_EXPECTED "HOST:PORT or [V6]:PORT of some nodes, with blanks between"
@@ -200,6 +218,30 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "listen", OPTION_LIST, IN_CONFIG(listen),
 	  .def = "127.0.0.1:6380", .check = table_check_listen, .expected = LISTEN_EXPECTED,
 	  .help = "Where clients connect; by default only from this machine." },
+	{ SECTION_HASP, "listen_tls", OPTION_LIST, IN_CONFIG(listen_tls),
+	  .check = table_check_listen_tls, .expected = LISTEN_TLS_EXPECTED,
+	  .help = "Where clients connect that encrypt; tls_cert_file and tls_key_file are needed." },
+	{ SECTION_HASP, "tls_cert_file", OPTION_STRING, IN_CONFIG(tls_cert_file),
+	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
+	  .help = "hasp's certificate and those between it and its authority, in PEM." },
+	{ SECTION_HASP, "tls_key_file", OPTION_STRING, IN_CONFIG(tls_key_file),
+	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
+	  .help = "Its private key, in PEM and not encrypted." },
+	{ SECTION_HASP, "tls_ca_cert_file", OPTION_STRING, IN_CONFIG(tls_ca_cert_file),
+	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
+	  .help = "Who signs clients' certificates; without it those whom the system trusts." },
+	{ SECTION_HASP, "tls_auth_clients", OPTION_ENUM, IN_CONFIG(tls_auth_clients),
+	  .def = "no", .choices = table_auth_clients, .reloadable = true,
+	  .help = "Whether clients need a certificate: no, optional, or yes; who they are Redis says." },
+	{ SECTION_HASP, "tls_protocols", OPTION_STRING, IN_CONFIG(tls_protocols),
+	  .expected = "TLSv1.2, TLSv1.3, or both with a blank between", .reloadable = true,
+	  .help = "Versions that clients may use; TLSv1.2 and TLSv1.3 without it." },
+	{ SECTION_HASP, "tls_ciphers", OPTION_STRING, IN_CONFIG(tls_ciphers),
+	  .expected = "ciphers as in ciphers(1)", .reloadable = true,
+	  .help = "Ciphers of TLSv1.2, as in ciphers(1); without it OpenSSL's choice." },
+	{ SECTION_HASP, "tls_ciphersuites", OPTION_STRING, IN_CONFIG(tls_ciphersuites),
+	  .expected = "cipher suites as in ciphers(1)", .reloadable = true,
+	  .help = "Cipher suites of TLSv1.3; without it OpenSSL's choice." },
 	{ SECTION_HASP, "unix_socket_mode", OPTION_OCTAL, IN_CONFIG(unix_socket_mode),
 	  .def = "0770", .min = 0, .max = 0777,
 	  .help = "Permissions of unix sockets; a client can do all that Redis allows." },
@@ -288,6 +330,24 @@ const struct option table_options[] = {
 	{ SECTION_UPSTREAM, "password_file", OPTION_STRING, IN_CONFIG(upstream_password_file),
 	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
 	  .help = "File whose first line is that password, instead; read again at each reload." },
+	{ SECTION_UPSTREAM, "tls", OPTION_ENUM, IN_CONFIG(upstream_tls),
+	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .help = "Whether to encrypt to Redis, its sentinels and its nodes; not through unix sockets." },
+	{ SECTION_UPSTREAM, "tls_ca_cert_file", OPTION_STRING, IN_CONFIG(upstream_tls_ca_cert_file),
+	  .check = table_check_path, .expected = PEM_CA_EXPECTED, .reloadable = true,
+	  .help = "Who signs their certificates; without it those whom the system trusts." },
+	{ SECTION_UPSTREAM, "tls_cert_file", OPTION_STRING, IN_CONFIG(upstream_tls_cert_file),
+	  .check = table_check_path, .expected = PEM_EXPECTED, .reloadable = true,
+	  .help = "hasp's own certificate, where they ask for one (tls-auth-clients)." },
+	{ SECTION_UPSTREAM, "tls_key_file", OPTION_STRING, IN_CONFIG(upstream_tls_key_file),
+	  .check = table_check_path, .expected = PEM_KEY_EXPECTED, .reloadable = true,
+	  .help = "Its private key, in PEM and not encrypted." },
+	{ SECTION_UPSTREAM, "tls_server_name", OPTION_STRING, IN_CONFIG(tls_server_name),
+	  .expected = "a name such as redis.example.net", .reloadable = true,
+	  .help = "The name in their certificates, if not that by which they are connected to." },
+	{ SECTION_UPSTREAM, "tls_verify", OPTION_ENUM, IN_CONFIG(tls_verify),
+	  .def = "yes", .choices = table_switches, .reloadable = true,
+	  .help = "no: encrypt without knowing to whom; for trying only." },
 	{ SECTION_UPSTREAM, "pooling", OPTION_ENUM, IN_CONFIG(pooling),
 	  .def = "shared", .choices = table_poolings, .reloadable = true,
 	  .help = "shared: clients share links until they need their own; session: one link each." },

@@ -13,6 +13,7 @@
 #include "config/sources.h"
 #include "config/strings.h"
 
+struct encryption;
 struct glob_set;
 
 enum owner_kind {
@@ -99,6 +100,7 @@ struct verbs {
 	struct event_settings events;
 };
 
+enum auth_clients { AUTH_CLIENTS_NO, AUTH_CLIENTS_OPTIONAL, AUTH_CLIENTS_YES };
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
 struct config {
@@ -109,6 +111,11 @@ struct config {
 	struct strings
 		include; /* as in the file: paths, the last part of which may be a glob */
 	struct strings listen; /* HOST:PORT, [V6]:PORT, *:PORT, unix:/PATH */
+	struct strings listen_tls; /* the same but unix: ; none: clients do not encrypt */
+	char *tls_cert_file, *tls_key_file; /* NULL: none */
+	char *tls_ca_cert_file; /* NULL: whom the system trusts */
+	enum auth_clients tls_auth_clients;
+	char *tls_protocols, *tls_ciphers, *tls_ciphersuites; /* NULL: the library's choice */
 	int64_t unix_socket_mode; /* permission bits */
 	int64_t workers; /* threads, >= 1 */
 	int64_t backlog; /* listen(2)'s */
@@ -140,6 +147,13 @@ struct config {
 	char *upstream_user; /* NULL: none; for hasp's own connections */
 	char *upstream_password; /* NULL: none; also of upstream_password_file */
 	char *upstream_password_file; /* NULL: none */
+	enum switch_mode
+		upstream_tls; /* to servers, sentinels and nodes, but by unix sockets */
+	int upstream_tls_line; /* 0: a default */
+	char *upstream_tls_ca_cert_file; /* NULL: whom the system trusts */
+	char *upstream_tls_cert_file, *upstream_tls_key_file; /* NULL: none */
+	char *tls_server_name; /* NULL: the host by which it is connected to */
+	enum switch_mode tls_verify;
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* resolve and connect together */
@@ -157,6 +171,11 @@ struct config {
 	struct glob_set *patterns; /* of all of them (match.c); NULL: no file was read */
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
+
+	/* What proxy/encryption.h has read of the files that tls_* name, and how it is freed;
+	 * NULL: nothing. */
+	struct encryption *encryption;
+	void (*free_encryption)(struct encryption *e);
 
 	_Atomic int refs;
 };

@@ -8,11 +8,11 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # A package, or package:command where a command from elsewhere will do as well.
 build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
-                libev-dev libhiredis-dev libinih-dev)
+                libev-dev libhiredis-dev libinih-dev libssl-dev)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-pytest-xdist
-                    python3-redis)
+                    python3-redis openssl:openssl)
 test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                iproute2:ip iptables:iptables)

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "client/client_env.h"
+#include "net/listen.h"
 
 struct listener;
 
@@ -22,11 +23,11 @@ struct admission {
 	struct log_limit full, exhausted; /* of the lines max_clients and accept_failed */
 };
 
-/* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that
- * each is of. They, `clients` and `nclients` outlive it. Each client that is let in counts in
- * *nclients; when it is gone, client_env.on_gone() has to take it off. */
+/* Takes the listening sockets `fds`, which it owns from now on; `entries`: what
+ * each was opened for. They, `clients` and `nclients` outlive it. Each client that is let in
+ * counts in *nclients; when it is gone, client_env.on_gone() has to take it off. */
 void admission_open(struct admission *a, struct client_env *clients, _Atomic long *nclients,
-                    const int *fds, const char *const *entries, size_t nfds);
+                    const int *fds, const struct listen_entry *entries, size_t nfds);
 
 /* Closes them: nobody is let in any more. May be called again. */
 void admission_close(struct admission *a);

@@ -18,7 +18,7 @@ static int listeners_fail(const char *address, const char *reason)
 	return -1;
 }
 
-static void listeners_log(int fd)
+static void listeners_log(int fd, bool tls)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
@@ -27,7 +27,7 @@ static void listeners_log(int fd)
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
 		return;
 	address_print((struct sockaddr *)&ss, len, text, sizeof(text));
-	log_info("listening address=%s", text);
+	log_info("listening address=%s tls=%s", text, tls ? "yes" : "no");
 }
 
 /* Each worker has a socket of its own for the same TCP address, so that the kernel spreads the
@@ -57,8 +57,8 @@ static int listeners_share(struct listeners *l, int first, const struct address 
 		    listen_open(&same, how, fd, 1, &reason) != 1)
 			return listeners_fail(text, reason);
 	}
-	l->fds[0][l->nfds++] = first;
-	listeners_log(first);
+	l->fds[0][l->nfds] = first;
+	listeners_log(first, l->entries[l->nfds++].tls);
 	return 0;
 }
 
@@ -110,36 +110,49 @@ static int listeners_open_at(const struct address *at, const struct listen_how *
 	return 1;
 }
 
-int listeners_open(struct listeners *l, const struct config *config,
-                   const struct privileges *as)
+/* All sockets of one entry. */
+static int listeners_open_entry(struct listeners *l, const struct listen_entry *entry,
+                                const struct privileges *as)
 {
-	const struct strings *list = &config->listen;
+	const struct config *config = l->config;
 	struct listen_how how = {
 		.backlog = config->backlog,
 		.unix_mode = config->unix_socket_mode,
 		.share = config->workers > 1,
 	};
 	const char *reason = "not an address";
+	int first[LISTENERS_MAX], n;
+	struct address at;
 
-	l->list = list;
+	if (l->nfds == LISTENERS_MAX)
+		return listeners_fail(entry->address, "too many addresses");
+	if (address_parse(&at, entry->address) < 0 || listeners_is_taken(&at, &reason))
+		return listeners_fail(entry->address, reason);
+	n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX - l->nfds, &reason);
+	if (n < 0)
+		return listeners_fail(entry->address, reason);
+	for (int i = 0; i < n; i++) {
+		l->entries[l->nfds] = *entry;
+		if (listeners_share(l, first[i], &at, &how) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int listeners_open(struct listeners *l, const struct config *config,
+                   const struct privileges *as)
+{
+	const struct strings *plain = &config->listen, *tls = &config->listen_tls;
+
+	l->config = config;
 	l->nworkers = (size_t)config->workers;
 	HASP_ASSERT(l->nworkers <= LISTENERS_WORKERS_MAX);
-	for (size_t i = 0; i < list->n; i++) {
-		int first[LISTENERS_MAX], n;
-		struct address at;
-		if (l->nfds == LISTENERS_MAX)
-			return listeners_fail(list->v[i], "too many addresses");
-		if (address_parse(&at, list->v[i]) < 0 || listeners_is_taken(&at, &reason))
-			return listeners_fail(list->v[i], reason);
-		n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX - l->nfds, &reason);
-		if (n < 0)
-			return listeners_fail(list->v[i], reason);
-		for (int k = 0; k < n; k++) {
-			l->entries[l->nfds] = list->v[i];
-			if (listeners_share(l, first[k], &at, &how) < 0)
-				return -1;
-		}
-		l->nopened++;
+	for (size_t i = 0; i < plain->n + tls->n; i++) {
+		struct listen_entry entry = { .tls = i >= plain->n };
+
+		entry.address = entry.tls ? tls->v[i - plain->n] : plain->v[i];
+		if (listeners_open_entry(l, &entry, as) < 0)
+			return -1;
 	}
 	return 0;
 }
@@ -154,14 +167,16 @@ void listeners_unlink(struct listeners *l, const struct privileges *as)
 {
 	struct address at;
 
-	for (size_t i = 0; i < l->nopened; i++) {
-		if (address_parse(&at, l->list->v[i]) < 0 || !at.local)
+	for (size_t i = 0; i < l->nfds; i++) {
+		const char *address = l->entries[i].address;
+
+		if (address_parse(&at, address) < 0 || !at.local)
 			continue;
 		if (privileges_use(as, at.host, listeners_unlink_one, NULL, PRIVILEGES_KEEP) ==
 		            0 ||
 		    errno == ENOENT)
 			continue;
-		log_info("listen %s: left=there reason=\"%s\"", l->list->v[i], strerror(errno));
+		log_info("listen %s: left=there reason=\"%s\"", address, strerror(errno));
 	}
-	l->nopened = 0;
+	l->nfds = 0;
 }

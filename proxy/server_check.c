@@ -5,6 +5,7 @@
 
 #include "base/fatal.h"
 #include "config/config.h"
+#include "encryption.h"
 #include "lock/scripts/script.h"
 #include "lock/scripts/script_commands.h"
 #include "resp/write.h"
@@ -334,6 +335,7 @@ static bool ask(struct server_check *c, size_t from, size_t end)
 	struct ask how = {
 		.user = config->upstream_user,
 		.password = config->upstream_password,
+		.tls = encryption_of_servers(config),
 		.timeout_ms = config->connect_timeout_ms < SERVER_CHECK_MS_MAX
 		                      ? config->connect_timeout_ms
 		                      : SERVER_CHECK_MS_MAX,

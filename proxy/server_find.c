@@ -2,6 +2,7 @@
 #include "server_find.h"
 
 #include "base/fatal.h"
+#include "encryption.h"
 #include "upstream/ask.h"
 
 /* There are others. */
@@ -30,6 +31,7 @@ static int ask_sentinel(struct sentinel_answer *a, const struct config *c, const
 	struct ask how = {
 		.user = c->sentinel_user,
 		.password = c->sentinel_password,
+		.tls = encryption_of_servers(c),
 		.timeout_ms = c->connect_timeout_ms < SENTINEL_MS_MAX ? c->connect_timeout_ms
 		                                                      : SENTINEL_MS_MAX,
 		.requests = &request,

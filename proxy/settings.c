@@ -7,6 +7,7 @@
 #include "commands/learn.h"
 #include "config/config.h"
 #include "config/value.h"
+#include "encryption.h"
 #include "lock/guard/check_commands.h"
 #include "server_find.h"
 #include "upstream/ask.h"
@@ -23,6 +24,7 @@ static void settings_ask_init(struct ask *how, const struct server_place *server
                               const struct config *c)
 {
 	how->address = server->address;
+	how->tls = encryption_of_servers(c);
 	how->timeout_ms = c->connect_timeout_ms < SETTINGS_ASK_MS_MAX ? c->connect_timeout_ms
 	                                                              : SETTINGS_ASK_MS_MAX;
 }
@@ -124,6 +126,10 @@ struct config *settings_load(const char *file, struct buf *faults, struct buf *w
 {
 	struct config *config = config_load(file, faults, warnings);
 
+	if (config && encryption_load(config, faults) > 0) {
+		config_unref(config);
+		config = NULL;
+	}
 	if (config && settings_check_guards(config, faults, warnings) > 0) {
 		config_unref(config);
 		config = NULL;

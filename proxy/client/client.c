@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/fatal.h"
 #include "client/client_internal.h"
 #include "client/conn.h"
 #include "client/exchange.h"
@@ -36,7 +37,16 @@ void clients_init(struct client_env *env)
 	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 
-void client_new(struct client_env *env, int fd, const char *listener)
+static void attach_tls(struct client *c, int fd, struct tls *tls)
+{
+	char peer[128];
+
+	stream_attach_tls(&c->stream, fd, tls);
+	client_print_peer(c, peer, sizeof(peer));
+	c->peer = xstrdup(peer);
+}
+
+void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
 
@@ -54,7 +64,10 @@ void client_new(struct client_env *env, int fd, const char *listener)
 	list_append(&env->clients, &c->node);
 	env->n++;
 	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
-	stream_attach(&c->stream, fd);
+	if (tls)
+		attach_tls(c, fd, tls);
+	else
+		stream_attach(&c->stream, fd);
 	/* Its first request may have come before others that are served in this turn. */
 	stream_expect_input(&c->stream);
 }
@@ -76,6 +89,7 @@ static void client_free(struct client *c)
 	list_remove(&c->node);
 	session_fini(&c->session);
 	free(c->identity);
+	free(c->peer);
 	c->magic = 0;
 	free(c);
 	env->n--;
@@ -153,7 +167,11 @@ static void sweep_logins(struct client_env *env, double now)
 	for (at = env->clients.next; limit > 0 && at != &env->clients; at = next) {
 		struct client *c = container_of(at, struct client, node);
 		next = at->next;
-		if (now - c->login_from >= limit && must_log_in(c))
+		if (now - c->login_from < limit)
+			continue;
+		if (stream_is_shaking(&c->stream))
+			client_close(c, "no handshake for client_login_timeout");
+		else if (must_log_in(c))
 			client_close(c, "not logged in for client_login_timeout");
 	}
 }

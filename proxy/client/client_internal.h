@@ -104,6 +104,8 @@ struct client {
 	struct read_set read_set;
 	struct observer *observer; /* NULL until it is observed */
 	const char *listener; /* the entry of `listen` that it came by */
+	char *peer; /* its address, for a failure of TLS, by which it would be gone; NULL: it
+	             * does not encrypt */
 };
 
 /* The client behind a callback's void pointer. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/conn.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "lock/observe/observation.h"
+#include "net/address.h"
 
 /* --- state ------------------------------------------------------------------------------ */
 
@@ -85,6 +88,17 @@ void client_end_current(struct client *c)
 	buf_consume(&c->in, c->scanned);
 	c->scanned = 0;
 	client_unpark(c);
+}
+
+void client_print_peer(const struct client *c, char *out, size_t n)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+
+	if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
+		address_print((const struct sockaddr *)&peer, len, out, n);
+	else
+		snprintf(out, n, "gone");
 }
 
 /* --- reading ---------------------------------------------------------------------------- */

@@ -71,6 +71,9 @@ static inline void client_notice_memory(struct client *c)
 /* A shared link goes on without the client; a link of its own is closed. */
 void client_leave_link(struct client *c);
 
+/* The address of the other side, in at most `n` bytes. */
+void client_print_peer(const struct client *c, char *out, size_t n);
+
 /* The request at the head of `in` waits until the client is unparked. `why`: one of
  * CLIENT_PARKED_*. */
 void client_park(struct client *c, enum client_state why);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/quote.h"
 #include "client/conn.h"
 #include "client/requests.h"
 
@@ -82,10 +84,28 @@ static void on_eof(struct client *c)
 		link_shutdown(c->user.link);
 }
 
+/* Warnings in ten seconds. */
+#define TLS_WARNINGS_MAX 10
+
+static void log_tls_failure(struct client *c, const char *reason)
+{
+	uint32_t suppressed;
+
+	if (!log_limit_pass(&c->env->tls_failed, c->env->policy.now, TLS_WARNINGS_MAX,
+	                    &suppressed))
+		return;
+	log_warning("tls_failed address=%s listener=%s reason=%s suppressed=%u",
+	            QUOTE_STR(c->peer), c->listener, QUOTE_STR(reason), suppressed);
+}
+
 static void on_end(struct client *c, ssize_t n)
 {
+	const char *reason = n < 0 ? stream_strerror(&c->stream, errno) : NULL;
+
+	if (n < 0 && stream_tls_failed(&c->stream))
+		log_tls_failure(c, reason);
 	if (n < 0 && c->session.nawaited == 0)
-		client_close(c, strerror(errno));
+		client_close(c, reason);
 	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||
 	         c->state == CLIENT_PARKED_ACK)
 		/* As with Redis' blocking commands: a client that hangs up leaves the queue. */

@@ -2,30 +2,17 @@
 #include "client/limits.h"
 
 #include <malloc.h>
-#include <stdio.h>
 
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
 #include "client/conn.h"
-#include "net/address.h"
 
 /* So much less must be kept than before for memory to be given back. */
 #define TRIM_BYTES ((size_t)4 * 1024 * 1024)
 
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 10
-
-static void print_peer(const struct client *c, char *out, size_t n)
-{
-	struct sockaddr_storage peer;
-	socklen_t len = sizeof(peer);
-
-	if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
-		address_print((const struct sockaddr *)&peer, len, out, n);
-	else
-		snprintf(out, n, "gone");
-}
 
 static void close_over(struct client *c, const char *limit, size_t nbytes)
 {
@@ -35,7 +22,7 @@ static void close_over(struct client *c, const char *limit, size_t nbytes)
 
 	env->nover++;
 	if (log_limit_pass(&env->over_limit, env->policy.now, WARNINGS_MAX, &suppressed)) {
-		print_peer(c, peer, sizeof(peer));
+		client_print_peer(c, peer, sizeof(peer));
 		log_warning("client_over_limit limit=%s client=%s listener=%s bytes=%zu "
 		            "total=%zu closed=%llu suppressed=%u",
 		            limit, QUOTE_STR(peer), c->listener, nbytes, env->account.total,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,12 +23,16 @@ struct dial {
 	struct sockaddr_storage local; /* of a unix socket */
 	socklen_t local_len; /* 0: it is no unix socket */
 	int64_t keepalive_ms, user_timeout_ms; /* as in the dialer */
+	struct dial_tls how; /* likewise */
+	struct tls_resume *resume; /* likewise */
+	char *host; /* that is connected to; NULL: it is not to be encrypted */
+	struct tls *tls; /* of the socket that is connected; NULL: none */
 	const char *refusal; /* of dial_refuse(); NULL: it is none */
 	int error; /* errno of the last address tried */
-	struct watch writable; /* the socket that is being connected */
+	struct watch socket; /* that is being connected, or shakes hands */
 	struct ev_timer timer; /* dialer.timeout_ms */
 	struct ev_timer retry; /* of a unix socket with a full backlog */
-	void (*done)(void *arg, int fd, const char *reason);
+	dial_done_fn *done;
 	void *arg;
 };
 
@@ -59,8 +64,10 @@ static void limit_silence(int fd, int64_t user_timeout_ms)
 
 static void close_socket(struct dial *d)
 {
-	int fd = watch_stop(d->loop, &d->writable);
+	int fd = watch_stop(d->loop, &d->socket);
 
+	tls_free(d->tls);
+	d->tls = NULL;
 	if (fd >= 0)
 		close(fd);
 }
@@ -74,16 +81,62 @@ void dial_cancel(struct dial *d)
 	ev_timer_stop(d->loop, &d->retry);
 	if (d->addresses)
 		freeaddrinfo(d->addresses);
+	free(d->host);
 	free(d);
 }
 
-static void dial_finish(struct dial *d, int fd, const char *reason)
+static void dial_fail(struct dial *d, const char *reason)
 {
-	void (*done)(void *, int, const char *) = d->done;
+	dial_done_fn *done = d->done;
 	void *arg = d->arg;
 
 	dial_cancel(d);
-	done(arg, fd, reason);
+	done(arg, -1, NULL, reason);
+}
+
+/* It is connected, and encrypted if it is to be. */
+static void dial_succeed(struct dial *d)
+{
+	dial_done_fn *done = d->done;
+	struct tls *tls = d->tls;
+	void *arg = d->arg;
+	int fd = watch_stop(d->loop, &d->socket);
+
+	d->tls = NULL;
+	limit_silence(fd, d->user_timeout_ms);
+	dial_cancel(d);
+	done(arg, fd, tls, NULL);
+}
+
+static void dial_shake_hands(struct dial *d)
+{
+	char reason[192];
+
+	switch (tls_handshake(d->tls)) {
+	case TLS_DONE:
+		dial_succeed(d);
+		break;
+	case TLS_WANTS_READ:
+		watch_change(d->loop, &d->socket, EV_READ);
+		break;
+	case TLS_WANTS_WRITE:
+		watch_change(d->loop, &d->socket, EV_WRITE);
+		break;
+	case TLS_FAILED:
+		snprintf(reason, sizeof(reason), "TLS: %s", tls_reason(d->tls));
+		dial_fail(d, reason);
+		break;
+	}
+}
+
+static void begin_tls(struct dial *d)
+{
+	d->tls = tls_connect(d->how.context, watch_fd(&d->socket),
+	                     d->how.name ? d->how.name : d->host, d->resume);
+	if (d->tls)
+		dial_shake_hands(d);
+	else
+		dial_fail(d, "TLS: there is no memory");
 }
 
 /* Returns 0 when a connection is under way, -1 with d->error set. */
@@ -102,7 +155,7 @@ static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 		close(fd);
 		return -1;
 	}
-	watch_start(d->loop, &d->writable, fd, EV_WRITE);
+	watch_start(d->loop, &d->socket, fd, EV_WRITE);
 	return 0;
 }
 
@@ -124,7 +177,7 @@ static void dial_on_retry(struct ev_loop *loop, struct ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (try_local(d) < 0)
-		dial_finish(d, -1, strerror(d->error));
+		dial_fail(d, strerror(d->error));
 }
 
 static void try_next(struct dial *d)
@@ -135,26 +188,30 @@ static void try_next(struct dial *d)
 		if (try_address(d, ai->ai_addr, ai->ai_addrlen) == 0)
 			return;
 	}
-	dial_finish(d, -1, strerror(d->error));
+	dial_fail(d, strerror(d->error));
 }
 
-static void dial_on_writable(struct watch *w, int events)
+static void dial_on_ready(struct watch *w, int events)
 {
-	struct dial *d = container_of(w, struct dial, writable);
+	struct dial *d = container_of(w, struct dial, socket);
 	socklen_t len = sizeof(d->error);
-	int fd = watch_fd(w);
 
 	(void)events;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &d->error, &len) < 0)
+	if (d->tls) {
+		dial_shake_hands(d);
+		return;
+	}
+	if (getsockopt(watch_fd(w), SOL_SOCKET, SO_ERROR, &d->error, &len) < 0)
 		d->error = errno;
 	if (d->error) {
 		close_socket(d);
 		try_next(d);
 		return;
 	}
-	(void)watch_stop(d->loop, &d->writable);
-	limit_silence(fd, d->user_timeout_ms);
-	dial_finish(d, fd, NULL);
+	if (d->host)
+		begin_tls(d);
+	else
+		dial_succeed(d);
 }
 
 static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
@@ -163,7 +220,7 @@ static void dial_on_resolved(void *arg, struct addrinfo *ai, int error)
 
 	d->resolving = NULL;
 	if (!ai) {
-		dial_finish(d, -1, gai_strerror(error));
+		dial_fail(d, gai_strerror(error));
 		return;
 	}
 	d->addresses = d->next = ai;
@@ -178,9 +235,11 @@ static void dial_on_timer(struct ev_loop *loop, struct ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (d->refusal)
-		dial_finish(d, -1, d->refusal);
+		dial_fail(d, d->refusal);
 	else
-		dial_finish(d, -1, strerror(d->error ? d->error : ETIMEDOUT));
+		dial_fail(d, d->tls ? "TLS: the handshake was not answered in time; does it "
+		                      "encrypt?"
+		                    : strerror(d->error ? d->error : ETIMEDOUT));
 }
 
 static int first_try(struct dial *d, const struct dialer *how, const struct address *to)
@@ -205,17 +264,18 @@ static int first_try(struct dial *d, const struct dialer *how, const struct addr
 	return try_address(d, d->addresses->ai_addr, d->addresses->ai_addrlen);
 }
 
-static struct dial *dial_new(const struct dialer *how,
-                             void (*done)(void *arg, int fd, const char *reason), void *arg)
+static struct dial *dial_new(const struct dialer *how, dial_done_fn *done, void *arg)
 {
 	struct dial *d = xcalloc(1, sizeof(*d));
 
 	d->loop = how->loop;
 	d->keepalive_ms = how->keepalive_ms;
 	d->user_timeout_ms = how->user_timeout_ms;
+	d->how = how->tls;
+	d->resume = how->resume;
 	d->done = done;
 	d->arg = arg;
-	watch_init(&d->writable, dial_on_writable);
+	watch_init(&d->socket, dial_on_ready);
 	ev_timer_init(&d->retry, dial_on_retry, 0, 0);
 	d->retry.data = d;
 	return d;
@@ -228,18 +288,21 @@ static void dial_end_in(struct dial *d, double seconds)
 	ev_timer_start(d->loop, &d->timer);
 }
 
-struct dial *dial_start(const struct dialer *how, const struct address *to,
-                        void (*done)(void *arg, int fd, const char *reason), void *arg)
+struct dial *dial_start(const struct dialer *how, const struct address *to, dial_done_fn *done,
+                        void *arg)
 {
 	struct dial *d = dial_new(how, done, arg);
-	bool failed = first_try(d, how, to) < 0;
+	bool failed;
 
+	if (how->tls.context && !to->local)
+		d->host = xstrdup(to->host);
+	failed = first_try(d, how, to) < 0;
 	dial_end_in(d, failed ? 0 : (double)how->timeout_ms / 1000);
 	return d;
 }
 
-struct dial *dial_refuse(const struct dialer *how, const char *reason,
-                         void (*done)(void *arg, int fd, const char *reason), void *arg)
+struct dial *dial_refuse(const struct dialer *how, const char *reason, dial_done_fn *done,
+                         void *arg)
 {
 	struct dial *d = dial_new(how, done, arg);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * dial: opens one connection: resolves the name, tries its addresses in turn, and fails after a
- * time. Every dial resolves the name anew, so that a server may move to another address.
+ * dial: opens one connection: resolves the name, tries its addresses in turn, shakes hands
+ * where it is to be encrypted, and fails after a time. Every dial resolves the name anew, so
+ * that a server may move to another address.
  */
 #ifndef HASP_NET_DIAL_H
 #define HASP_NET_DIAL_H
@@ -11,26 +12,39 @@
 
 #include "net/address.h"
 #include "net/resolve.h"
+#include "net/tls.h"
 
 struct dial;
+
+/* How what is connected by TCP is to be encrypted. */
+struct dial_tls {
+	struct tls_context *context; /* NULL: it is not */
+	const char
+		*name; /* the server's in its certificate; NULL: by which it is connected to */
+};
 
 /* What all dials of a worker share. */
 struct dialer {
 	struct ev_loop *loop; /* of watch_loop_new() */
 	struct resolver *resolver;
-	int64_t timeout_ms; /* for resolving and connecting together; > 0 */
+	int64_t timeout_ms; /* for resolving, connecting and shaking hands together; > 0 */
 	int64_t keepalive_ms; /* TCP keepalive; 0: off */
 	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of what is connected; 0: the kernel's */
+	struct dial_tls tls;
+	struct tls_resume *resume; /* of the last connection to the server; NULL: none */
 };
 
-/* `done` runs once, later, on the loop: with a connected non-blocking socket, which it owns, or
- * with -1 and the reason in words. The dial is freed before `done` runs. */
-struct dial *dial_start(const struct dialer *d, const struct address *to,
-                        void (*done)(void *arg, int fd, const char *reason), void *arg);
+/* With a connected non-blocking socket and how it is encrypted, or NULL, both of which it owns;
+ * or with -1 and the reason in words. */
+typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason);
+
+/* `done` runs once, later, on the loop. The dial is freed before `done` runs. */
+struct dial *dial_start(const struct dialer *d, const struct address *to, dial_done_fn *done,
+                        void *arg);
 
 /* A dial that fails, later, for a reason which is known already, and lives until then. */
-struct dial *dial_refuse(const struct dialer *d, const char *reason,
-                         void (*done)(void *arg, int fd, const char *reason), void *arg);
+struct dial *dial_refuse(const struct dialer *d, const char *reason, dial_done_fn *done,
+                         void *arg);
 
 /* Frees the dial; `done` will not run. Only before it ran. */
 void dial_cancel(struct dial *d);

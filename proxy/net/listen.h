@@ -7,11 +7,18 @@
 #define HASP_NET_LISTEN_H
 
 #include <ev.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "net/address.h"
+
+/* What a listening socket was opened for. */
+struct listen_entry {
+	const char *address; /* as in the file */
+	bool tls; /* clients encrypt */
+};
 
 struct listen_how {
 	int64_t backlog;

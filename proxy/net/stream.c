@@ -2,6 +2,7 @@
 #include "net/stream.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,10 +25,16 @@ static ssize_t transmit(int fd, struct slice bytes)
 	return syscall(SYS_sendto, fd, bytes.p, bytes.n, MSG_NOSIGNAL, NULL, 0);
 }
 
-/* `paused` or `writing` has changed: so have the events to wait for. */
+/* Can bytes be written? */
+static bool is_ready(const struct stream *s)
+{
+	return stream_is_open(s) && !s->shaking;
+}
+
+/* `paused`, `writing` or `shaking` has changed: so have the events to wait for. */
 static void update_events(struct stream *s)
 {
-	int events = (s->paused ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
+	int events = (s->paused && !s->shaking ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
 
 	if (stream_is_open(s) && !s->peer)
 		watch_change(s->flusher->loop, &s->watch, events);
@@ -55,12 +62,25 @@ static void release_out(struct stream *s)
 	s->out = BUF_INIT;
 }
 
+/* Bytes that were decrypted are read in the next turn, unless it is paused. */
+static void stream_note_decrypted(struct stream *s)
+{
+	struct stream_flusher *f = s->flusher;
+
+	if (!s->tls || s->paused || !list_empty(&s->decrypted) || !tls_has_more(s->tls))
+		return;
+	list_append(&f->decrypted, &s->decrypted);
+	ev_check_start(f->loop, &f->check);
+	ev_idle_start(f->loop, &f->idle);
+}
+
 /* The connection broke while writing: stream_read() reports it. */
 static void stream_fail(struct stream *s, int error)
 {
 	if (s->error)
 		return;
 	s->error = error;
+	s->shaking = false;
 	release_out(s);
 	list_remove(&s->dirty);
 	set_writing(s, false);
@@ -75,7 +95,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 	if (s->peer)
 		return s->peer->ops->take(s->peer, bytes);
 	do
-		n = transmit(stream_fd(s), bytes);
+		n = s->tls ? tls_write(s->tls, bytes) : transmit(stream_fd(s), bytes);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return (size_t)n;
@@ -86,7 +106,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 
 static void write_out(struct stream *s)
 {
-	if (!stream_is_open(s) || s->error)
+	if (!is_ready(s) || s->error)
 		return;
 	if (buf_len(&s->out)) {
 		size_t n = write_some(s, buf_slice(&s->out));
@@ -102,6 +122,8 @@ static void write_out(struct stream *s)
 	}
 	if (buf_cap(&s->out))
 		release_out(s);
+	if (s->shut && s->tls)
+		tls_shutdown(s->tls);
 	if (s->shut && !s->peer && shutdown(stream_fd(s), SHUT_WR) < 0)
 		stream_fail(s, errno);
 }
@@ -116,6 +138,29 @@ static void stream_on_writable(struct stream *s)
 		s->ops->on_drained(s);
 }
 
+static void stream_shake_hands(struct stream *s)
+{
+	switch (tls_handshake(s->tls)) {
+	case TLS_DONE:
+		s->shaking = false;
+		set_writing(s, false);
+		stream_note_decrypted(s);
+		write_out(s);
+		if (!s->error && buf_len(&s->out) == 0 && s->ops->on_drained)
+			s->ops->on_drained(s);
+		break;
+	case TLS_WANTS_READ:
+		set_writing(s, false);
+		break;
+	case TLS_WANTS_WRITE:
+		set_writing(s, true);
+		break;
+	case TLS_FAILED:
+		stream_fail(s, EPROTO);
+		break;
+	}
+}
+
 /* What is not read now is there in the next turn of the loop, too. */
 static bool may_read(const struct stream *s)
 {
@@ -128,11 +173,41 @@ static void stream_on_ready(struct watch *w, int events)
 {
 	struct stream *s = container_of(w, struct stream, watch);
 
+	if (s->shaking) {
+		stream_shake_hands(s);
+		return;
+	}
+	if (s->tls && tls_read_wants_write(s->tls))
+		events |= EV_READ;
 	if ((events & EV_WRITE) && s->writing)
 		stream_on_writable(s);
 	/* on_drained() may have closed or paused it. */
-	if ((events & EV_READ) && stream_is_open(s) && (may_read(s) || s->error))
+	if (!(events & EV_READ) || !stream_is_open(s))
+		return;
+	if (may_read(s) || s->error)
 		s->ops->on_readable(s);
+	else
+		stream_note_decrypted(s);
+}
+
+static void flusher_on_check(struct ev_loop *loop, struct ev_check *w, int revents)
+{
+	struct stream_flusher *f = w->data;
+	struct list *node;
+
+	(void)revents;
+	while ((node = list_shift(&f->decrypted)))
+		watch_feed(loop, &container_of(node, struct stream, decrypted)->watch, EV_READ);
+	ev_check_stop(loop, &f->check);
+	ev_idle_stop(loop, &f->idle);
+}
+
+/* That it runs is all: the loop does not wait. */
+static void flusher_on_idle(struct ev_loop *loop, struct ev_idle *w, int revents)
+{
+	(void)loop;
+	(void)w;
+	(void)revents;
 }
 
 static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int revents)
@@ -161,12 +236,18 @@ void stream_flusher_init(struct stream_flusher *f, struct ev_loop *loop)
 	ev_prepare_init(&f->prepare, flusher_on_prepare);
 	f->prepare.data = f;
 	ev_prepare_start(loop, &f->prepare);
+	list_init(&f->decrypted);
+	ev_check_init(&f->check, flusher_on_check);
+	f->check.data = f;
+	ev_idle_init(&f->idle, flusher_on_idle);
 }
 
 void stream_flusher_fini(struct stream_flusher *f)
 {
-	HASP_ASSERT(list_empty(&f->dirty));
+	HASP_ASSERT(list_empty(&f->dirty) && list_empty(&f->decrypted));
 	ev_prepare_stop(f->loop, &f->prepare);
+	ev_check_stop(f->loop, &f->check);
+	ev_idle_stop(f->loop, &f->idle);
 	buf_release(&f->spare);
 }
 
@@ -175,6 +256,7 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
 {
 	*s = (struct stream){ .flusher = f, .ops = ops, .owner = owner };
 	list_init(&s->dirty);
+	list_init(&s->decrypted);
 	watch_init(&s->watch, stream_on_ready);
 }
 
@@ -182,6 +264,16 @@ void stream_attach(struct stream *s, int fd)
 {
 	watch_start(s->flusher->loop, &s->watch, fd, 0);
 	update_events(s);
+	write_out(s);
+}
+
+void stream_attach_tls(struct stream *s, int fd, struct tls *tls)
+{
+	s->tls = tls;
+	s->shaking = !tls_is_ready(tls);
+	watch_start(s->flusher->loop, &s->watch, fd, 0);
+	update_events(s);
+	stream_note_decrypted(s);
 	write_out(s);
 }
 
@@ -202,13 +294,27 @@ void stream_close(struct stream *s)
 	int fd = watch_stop(s->flusher->loop, &s->watch);
 	struct stream_peer *peer = s->peer;
 
+	tls_free(s->tls);
+	s->tls = NULL;
+	s->shaking = false;
 	if (fd >= 0)
 		close(fd);
 	s->peer = NULL;
 	if (peer)
 		peer->ops->on_close(peer);
 	list_remove(&s->dirty);
+	list_remove(&s->decrypted);
 	release_out(s);
+}
+
+static ssize_t read_encrypted(struct stream *s, char *p, size_t n)
+{
+	ssize_t got = tls_read(s->tls, p, n);
+
+	stream_note_decrypted(s);
+	if (got < 0 && errno == EAGAIN && tls_read_wants_write(s->tls))
+		set_writing(s, true);
+	return got;
 }
 
 ssize_t stream_read(struct stream *s, char *p, size_t n)
@@ -216,7 +322,7 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 	ssize_t got;
 
 	do
-		got = receive(stream_fd(s), p, n);
+		got = s->tls ? read_encrypted(s, p, n) : receive(stream_fd(s), p, n);
 	while (got < 0 && errno == EINTR);
 	if (s->error && got > 0) {
 		/* What the peer sent before it closed is still read first. */
@@ -228,6 +334,11 @@ ssize_t stream_read(struct stream *s, char *p, size_t n)
 	return got;
 }
 
+const char *stream_strerror(const struct stream *s, int error)
+{
+	return stream_tls_failed(s) ? tls_reason(s->tls) : strerror(error);
+}
+
 void stream_expect_input(struct stream *s)
 {
 	watch_feed(s->flusher->loop, &s->watch, EV_READ);
@@ -237,6 +348,8 @@ bool stream_has_input(const struct stream *s)
 {
 	char byte;
 
+	if (s->tls && tls_has_input(s->tls))
+		return true;
 	return stream_is_open(s) && recv(stream_fd(s), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
@@ -254,6 +367,7 @@ void stream_resume(struct stream *s)
 		return;
 	s->paused = false;
 	update_events(s);
+	stream_note_decrypted(s);
 	if (s->peer)
 		s->peer->ops->on_pause(s->peer, false);
 }
@@ -264,7 +378,7 @@ void stream_send(struct stream *s, struct slice bytes)
 
 	if (s->error || s->shut)
 		return;
-	if (stream_is_open(s) && buf_len(&s->out) == 0)
+	if (is_ready(s) && buf_len(&s->out) == 0)
 		n = write_some(s, bytes);
 	if (n == bytes.n || s->error)
 		return;
@@ -274,7 +388,7 @@ void stream_send(struct stream *s, struct slice bytes)
 	}
 	if (s->peer)
 		stream_on_writable(s);
-	else if (stream_is_open(s))
+	else if (is_ready(s))
 		set_writing(s, true);
 }
 
@@ -295,7 +409,7 @@ void stream_queue(struct stream *s, struct slice bytes)
 		stream_fail(s, ENOMEM);
 		return;
 	}
-	if (!stream_is_open(s) || s->writing) {
+	if (!is_ready(s) || s->writing) {
 		if (s->peer)
 			stream_on_writable(s);
 		return;
@@ -329,6 +443,6 @@ void stream_shutdown(struct stream *s)
 	if (s->shut)
 		return;
 	s->shut = true;
-	if (stream_is_open(s) && (buf_len(&s->out) == 0 || s->peer) && !s->error)
+	if (is_ready(s) && (buf_len(&s->out) == 0 || s->peer) && !s->error)
 		write_out(s);
 }

@@ -10,6 +10,8 @@
  * owns no buffer. Callbacks may not free the stream's memory; stream_close() may be called
  * anywhere.
  *
+ * A socket may be encrypted: then what is sent waits in `out` until the handshake is done.
+ *
  * In place of a socket, a peer in this process may be at the other end. It takes what is sent
  * as a socket would, as much as it likes; what it has to say it says to the stream's owner
  * directly.
@@ -26,6 +28,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "net/tls.h"
 #include "net/watch.h"
 
 /* From this many bytes in `out` on, the owner should send no more until on_drained(). */
@@ -67,6 +70,11 @@ struct stream_flusher {
 	struct ev_loop *loop;
 	struct ev_prepare prepare;
 	struct list dirty; /* streams with queued bytes */
+	/* Streams with bytes that were decrypted and not read: no event of their sockets tells
+	 * of them. While there are any, no turn waits for events. */
+	struct list decrypted;
+	struct ev_check check;
+	struct ev_idle idle;
 	/* While it is over its limit nothing is read; NULL: there is none. */
 	const struct account *account;
 	struct buf
@@ -79,8 +87,11 @@ struct stream {
 	struct watch watch;
 	void *owner;
 	struct stream_peer *peer; /* NULL: there is a socket, or nothing yet */
+	struct tls *tls; /* NULL: it is not encrypted */
+	bool shaking; /* the handshake is not done */
 	struct buf out; /* bytes to be written */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
+	struct list decrypted; /* in flusher->decrypted */
 	int error; /* errno of the write that failed; 0: none did */
 	bool paused; /* stream_pause(): no on_readable() */
 	bool writing; /* waits for the socket to be writable */
@@ -96,6 +107,9 @@ void stream_init(struct stream *s, struct stream_flusher *f, const struct stream
                  void *owner);
 /* `fd`: a connected non-blocking socket, which the stream owns from now on. */
 void stream_attach(struct stream *s, int fd);
+/* The same, encrypted by `tls`, which is the stream's from now on, and the handshake, if it is
+ * not done. */
+void stream_attach_tls(struct stream *s, int fd, struct tls *tls);
 /* In place of a socket: `peer` is told what waits in `out` now. */
 void stream_attach_peer(struct stream *s, struct stream_peer *peer);
 /* The peer takes more of what it has not taken before. */
@@ -115,6 +129,18 @@ static inline int stream_fd(const struct stream *s)
 /* Reads at most `n` bytes. Returns their number; 0 at the end; -1 with errno, EAGAIN meaning
  * nothing to read now. */
 ssize_t stream_read(struct stream *s, char *p, size_t n);
+/* In words, the `error` that stream_read() has set errno to. */
+const char *stream_strerror(const struct stream *s, int error);
+/* Is the handshake under way? */
+static inline bool stream_is_shaking(const struct stream *s)
+{
+	return s->shaking;
+}
+/* Has encryption failed, before or after the handshake? */
+static inline bool stream_tls_failed(const struct stream *s)
+{
+	return s->tls && *tls_reason(s->tls);
+}
 /* There may be bytes already: on_readable() behind all that is served in this turn. */
 void stream_expect_input(struct stream *s);
 /* Has the peer sent bytes that were not read yet? Asks the kernel. */

@@ -142,7 +142,8 @@ static void ask_session_init(struct ask_session *a, const struct ask *how)
 		.flusher = &a->flusher,
 		.dialer = { .loop = a->loop,
 		            .resolver = resolver_new(&a->mailbox),
-		            .timeout_ms = how->timeout_ms },
+		            .timeout_ms = how->timeout_ms,
+		            .tls = how->tls },
 		.clock = clock_now,
 		.address = how->address,
 		.scratch = xmalloc(ASK_SCRATCH),
@@ -162,6 +163,7 @@ static void ask_session_fini(struct ask_session *a)
 	mailbox_fini(&a->mailbox);
 	stream_flusher_fini(&a->flusher);
 	watch_loop_free(a->loop);
+	tls_resume_clear(&a->env.tls_resume);
 	free(a->env.scratch);
 }
 

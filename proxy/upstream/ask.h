@@ -13,10 +13,12 @@
 #include "base/buf.h"
 #include "base/slice.h"
 #include "net/address.h"
+#include "net/dial.h"
 
 struct ask {
 	struct address address;
 	const char *user, *password; /* NULL: none */
+	struct dial_tls tls;
 	int64_t timeout_ms; /* for all of it together; > 0 */
 	const struct slice *requests; /* as they are sent, one behind the other; at least one */
 	size_t nrequests;

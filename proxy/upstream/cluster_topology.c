@@ -147,6 +147,7 @@ static void begin_question(struct cluster_topology *c)
 	c->wanted = false;
 	c->asked_at = c->links.clock();
 	c->asked_links.dialer.timeout_ms = s->nodes.connect_timeout_ms;
+	c->asked_links.dialer.tls = s->nodes.tls;
 	if (address_parse(&c->asked_links.address, address) < 0) {
 		end_question(c, false);
 		return;
@@ -326,6 +327,7 @@ static void cluster_topology_free(struct topology *t)
 		node_free(c->nodes[i]);
 	free(c->nodes);
 	free(c->asked_links.name);
+	tls_resume_clear(&c->asked_links.tls_resume);
 	free(c);
 }
 

@@ -42,6 +42,8 @@ void links_init(struct link_env *env)
 {
 	list_init(&env->open);
 	list_init(&env->dead);
+	env->tls_resume = (struct tls_resume){ NULL };
+	env->dialer.resume = &env->tls_resume;
 }
 
 void link_note_login(struct link_env *env, bool required)

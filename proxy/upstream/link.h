@@ -129,6 +129,7 @@ enum link_alarm {
 struct link_env {
 	struct stream_flusher *flusher;
 	struct dialer dialer;
+	struct tls_resume tls_resume; /* dialer.resume */
 	double (*clock)(void); /* seconds that only go forward, as clock_now() */
 	struct address address;
 	char *name; /* the address as configured, for messages */

@@ -123,7 +123,7 @@ static void send_login(struct link *l, const struct login_script *script)
 
 /* --- connecting --------------------------------------------------------------------------- */
 
-static void link_on_dialled(void *arg, int fd, const char *reason)
+static void link_on_dialled(void *arg, int fd, struct tls *tls, const char *reason)
 {
 	struct link *l = arg;
 
@@ -141,7 +141,10 @@ static void link_on_dialled(void *arg, int fd, const char *reason)
 	}
 	if (!link_is_logging_in(l))
 		link_end_opening(l);
-	stream_attach(&l->stream, fd);
+	if (tls)
+		stream_attach_tls(&l->stream, fd, tls);
+	else
+		stream_attach(&l->stream, fd);
 	if (l->env->on_connected)
 		l->env->on_connected(l->env->arg);
 	if (stream_pending(&l->stream) == 0)

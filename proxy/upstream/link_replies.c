@@ -390,7 +390,8 @@ void link_on_readable(struct stream *s)
 	if (n < 0 && is_lost(errno))
 		link_fail(l, strerror(errno));
 	else if (n <= 0)
-		link_go_down(l, LINK_BROKEN, n < 0 ? strerror(errno) : "closed by the server");
+		link_go_down(l, LINK_BROKEN,
+		             n < 0 ? stream_strerror(s, errno) : "closed by the server");
 	else
 		take_bytes(l, scratch, (size_t)n);
 }

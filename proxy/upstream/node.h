@@ -17,7 +17,9 @@
 
 /* What the configuration says of all nodes. */
 struct node_settings {
-	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms; /* as in struct dialer */
+	/* As in struct dialer. */
+	int64_t connect_timeout_ms, keepalive_ms, user_timeout_ms;
+	struct dial_tls tls;
 	int64_t dns_max_ttl_ms; /* of name_watch_set() */
 	int64_t check_delay_ms; /* of control_set_check_delay() */
 	int64_t server_timeout_ms; /* of liveness_set_timeout() */

@@ -140,6 +140,7 @@ static void ear_free(struct ear *e)
 	subscriber_free(e->subscriber);
 	links_reap(&e->links);
 	free(e->links.name);
+	tls_resume_clear(&e->links.tls_resume);
 	free(e);
 }
 

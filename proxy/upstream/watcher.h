@@ -35,6 +35,7 @@ struct watcher_settings {
 	const char *address; /* of the one server, if there is no master */
 	const char *user, *password; /* at servers; NULL: none */
 	const char *sentinel_user, *sentinel_password; /* at sentinels; NULL: none */
+	struct dial_tls tls; /* to all of them */
 	int64_t timeout_ms; /* for one question; > 0 */
 	int64_t failover_wait_ms; /* an announced failover is waited for so long; 0: not */
 };

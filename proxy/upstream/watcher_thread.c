@@ -35,6 +35,8 @@ static struct watcher_settings settings_copy(const struct watcher_settings *s)
 	own.password = copy(s->password);
 	own.sentinel_user = copy(s->sentinel_user);
 	own.sentinel_password = copy(s->sentinel_password);
+	(void)tls_context_ref(s->tls.context);
+	own.tls.name = copy(s->tls.name);
 	return own;
 }
 
@@ -49,6 +51,8 @@ static void settings_release(struct watcher_settings *own)
 	free((char *)own->password);
 	free((char *)own->sentinel_user);
 	free((char *)own->sentinel_password);
+	tls_context_unref(own->tls.context);
+	free((char *)own->tls.name);
 }
 
 /* --- orders ------------------------------------------------------------------------------- */
@@ -111,6 +115,7 @@ static void watcher_on_use(struct message *m)
 	}
 	settings_release(&w->settings);
 	w->settings = order->settings;
+	w->links.dialer.tls = w->settings.tls;
 	free(order);
 	if (w->settings.timeout_ms > ANSWER_MS_MAX)
 		w->settings.timeout_ms = ANSWER_MS_MAX;
@@ -231,6 +236,7 @@ void watcher_free(struct watcher *w)
 	stream_flusher_fini(&w->flusher);
 	watch_loop_free(w->loop);
 	sentinels_fini(&w->sentinels);
+	tls_resume_clear(&w->links.tls_resume);
 	settings_release(&w->settings);
 	buf_release(&w->why);
 	free(w->primary);

@@ -162,7 +162,8 @@ static void start_watching(struct worker *w)
 }
 
 struct worker *worker_new(int number, struct config *config, const int *fds,
-                          const char *const *entries, size_t nfds, struct worker_shared *shared)
+                          const struct listen_entry *entries, size_t nfds,
+                          struct worker_shared *shared)
 {
 	struct worker *w = xcalloc(1, sizeof(*w));
 

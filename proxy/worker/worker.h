@@ -12,6 +12,7 @@
 #include "config/types.h"
 #include "lock/guard/unlisted.h"
 #include "lock/queue/waiters.h"
+#include "net/listen.h"
 
 #define WORKERS_MAX 64
 
@@ -48,10 +49,10 @@ void workers_end_watch(struct worker_shared *shared);
  * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
 
-/* Takes the listening sockets `fds`, which it owns from now on; `entries`: of `listen`, that
- * each is of, which must outlive the worker. Keeps a reference to `config`. */
+/* Takes the listening sockets `fds`, which it owns from now on; `entries`:
+ * what each was opened for, which must outlive the worker. Keeps a reference to `config`. */
 struct worker *worker_new(int number, struct config *config, const int *fds,
-                          const char *const *entries, size_t nfds,
+                          const struct listen_entry *entries, size_t nfds,
                           struct worker_shared *shared);
 
 /* Starts the thread. Returns 0, or an errno. */

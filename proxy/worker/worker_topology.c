@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "config/config.h"
+#include "encryption.h"
 #include "lock/queue/waiters.h"
 #include "upstream/cluster_topology.h"
 #include "worker/worker_internal.h"
@@ -104,6 +105,7 @@ static struct node_settings node_settings(const struct config *config)
 		.connect_timeout_ms = config->connect_timeout_ms,
 		.keepalive_ms = config->tcp_keepalive_ms,
 		.user_timeout_ms = config->tcp_user_timeout_ms,
+		.tls = encryption_of_servers(config),
 		.dns_max_ttl_ms = config->dns_max_ttl_ms,
 		.check_delay_ms = config->server_check_delay_ms,
 		.failover_wait_ms = config_failover_wait_ms(config),

@@ -9,6 +9,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "encryption.h"
 #include "lock/events/stats.h"
 #include "lock/observe/observation.h"
 #include "upstream/watcher.h"
@@ -85,6 +86,7 @@ void workers_reload_watcher(struct worker_shared *shared, const struct config *c
 					     .password = c->upstream_password,
 					     .sentinel_user = c->sentinel_user,
 					     .sentinel_password = c->sentinel_password,
+					     .tls = encryption_of_servers(c),
 					     .timeout_ms = c->connect_timeout_ms,
 					     .failover_wait_ms = config_failover_wait_ms(c),
 				     });

@@ -138,6 +138,18 @@ static void remove_line(char *text, const char *begin)
 	memmove(line, end, strlen(end) + 1);
 }
 
+/* The options beside it are for when it is so. */
+static void turn_tls_on(char *text)
+{
+	static const char off[] = "\ntls = no\n", on[] = "\ntls = yes\n";
+	char *line = strstr(text, off);
+
+	assert_non_null(line);
+	memmove(line + sizeof(on) - 1, line + sizeof(off) - 1,
+	        strlen(line + sizeof(off) - 1) + 1);
+	memcpy(line, on, sizeof(on) - 1);
+}
+
 static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 {
 	char *text = read_file(HASP_INI);
@@ -149,6 +161,7 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	remove_line(text, "\ncluster = ");
 	remove_line(text, "\npassword_file = ");
 	remove_line(text, "\nsentinel_password_file = ");
+	turn_tls_on(text);
 	c = load(text);
 	assert_int_equal(c->nrules, 1);
 	assert_int_equal(c->nguards, 1);

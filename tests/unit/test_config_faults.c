@@ -55,12 +55,39 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
 	              "3: unknown option 'quorum' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
-	assert_faults("[upstream]\ntls = yes\n", "2: unknown option 'tls' in [upstream]\n");
 	assert_faults("[admin]\n[http]\n",
 	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME], "
 	              "[guard NAME] or [verbs]\n"
 	              "2: unknown section [http]; expected [hasp], [upstream], [lock NAME], "
 	              "[guard NAME] or [verbs]\n");
+}
+
+static void encryption_is_asked_for_whole(void **state)
+{
+	(void)state;
+	assert_faults("[hasp]\nlisten_tls = *:0\n",
+	              "2: 'listen_tls' has no 'tls_cert_file'; expected one beside it, and "
+	              "'tls_key_file'\n");
+	assert_faults(
+		"[hasp]\nlisten_tls = *:0\ntls_cert_file = /c\n[upstream]\n"
+		"tls = yes\ntls_key_file = /k\n",
+		"3: [hasp] has 'tls_cert_file' and no 'tls_key_file'; expected both or "
+		"neither\n"
+		"6: [upstream] has 'tls_key_file' and no 'tls_cert_file'; expected both or "
+		"neither\n");
+	assert_faults(
+		"[hasp]\nlisten_tls = unix:/x\ntls_cert_file = c\n",
+		"2: 'listen_tls' is 'unix:/x': what goes through a unix socket does not "
+		"leave the machine; expected HOST:PORT, [V6]:PORT or *:PORT\n"
+		"3: 'tls_cert_file' is 'c': the path must begin with '/'; expected a path "
+		"such as /etc/hasp/hasp.crt\n"
+		"3: [hasp] has 'tls_cert_file' and no 'tls_key_file'; expected both or "
+		"neither\n");
+	assert_faults("[upstream]\ntls_ca_cert_file = /ca\ntls_server_name = n\n",
+	              "2: 'tls_ca_cert_file' of [upstream] has no 'tls = yes'; expected that "
+	              "beside it, or nothing is encrypted\n");
+	config_unref(load("[hasp]\nlisten_tls = *:0\ntls_cert_file = /c\ntls_key_file = /k\n"
+	                  "[upstream]\ntls = yes\n"));
 }
 
 static void redis_is_at_an_address_or_where_sentinels_say(void **state)
@@ -565,6 +592,7 @@ int main(void)
 		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
+		cmocka_unit_test(encryption_is_asked_for_whole),
 		cmocka_unit_test(redis_is_at_an_address_or_where_sentinels_say),
 		cmocka_unit_test(who_waits_for_a_failover_by_default_has_sentinels),
 		cmocka_unit_test(addresses_to_listen_at_stand_once),

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * encryption: the certificates and keys that a configuration names, read once when it is
+ * loaded, and in force as long as it is.
+ */
+#ifndef HASP_ENCRYPTION_H
+#define HASP_ENCRYPTION_H
+
+#include "base/buf.h"
+#include "config/types.h"
+#include "net/dial.h"
+#include "net/tls.h"
+
+/* Reads them. Returns the number of faults, which are appended to `faults` as config_load()'s
+ * are. Once, before anything else is asked here. */
+size_t encryption_load(struct config *c, struct buf *faults)
+	__attribute__((warn_unused_result));
+
+/* Of connections to listen_tls; NULL: there is none. It lives as long as `c`, as does what
+ * encryption_of_servers() returns. */
+struct tls_context *encryption_of_clients(const struct config *c);
+struct dial_tls encryption_of_servers(const struct config *c);
+
+#endif

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Redis' names for protocols and ciphers; what a certificate is checked for is as in
+ * openssl-verification-options(1).
+ */
+#include "net/tls.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fatal.h"
+
+/* Sessions that were made with another certificate or for other clients are not resumed. */
+#define SESSION_CONTEXT "hasp"
+
+struct tls_context {
+	SSL_CTX *ssl;
+	enum tls_peer peer;
+	_Atomic int refs;
+};
+
+struct tls {
+	SSL *ssl;
+	struct tls_resume *resume; /* NULL: none */
+	bool read_wants_write;
+	bool has_more;
+	char reason[192];
+};
+
+/* --- contexts ----------------------------------------------------------------------------- */
+
+/* What OpenSSL says of its last error, which is forgotten then. */
+static void print_error(char *out, size_t n)
+{
+	unsigned long code = ERR_peek_last_error();
+	const char *text = ERR_reason_error_string(code);
+
+	if (ERR_SYSTEM_ERROR(code))
+		snprintf(out, n, "%s", strerror(ERR_GET_REASON(code)));
+	else
+		snprintf(out, n, "%s", text ? text : "no reason is known");
+	ERR_clear_error();
+}
+
+/* Returns false. */
+static bool refuse_setting(struct buf *why, const char *what, const char *value)
+{
+	char error[128];
+
+	print_error(error, sizeof(error));
+	buf_printf(why, "%s %s: %s", what, value, error);
+	return false;
+}
+
+/* OpenSSL says less of files than the system does. */
+static bool can_be_read(const char *option, const char *path, struct buf *why)
+{
+	if (access(path, R_OK) == 0)
+		return true;
+	buf_printf(why, "%s %s: %s", option, path, strerror(errno));
+	return false;
+}
+
+static bool use_certificate(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)
+{
+	if (!s->cert_file)
+		return true;
+	if (!can_be_read("tls_cert_file", s->cert_file, why) ||
+	    !can_be_read("tls_key_file", s->key_file, why))
+		return false;
+	if (SSL_CTX_use_certificate_chain_file(ssl, s->cert_file) != 1)
+		return refuse_setting(why, "tls_cert_file", s->cert_file);
+	if (SSL_CTX_use_PrivateKey_file(ssl, s->key_file, SSL_FILETYPE_PEM) != 1 ||
+	    SSL_CTX_check_private_key(ssl) != 1)
+		return refuse_setting(why, "tls_key_file", s->key_file);
+	return true;
+}
+
+static bool use_authorities(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)
+{
+	if (s->peer == TLS_PEER_ANY)
+		return true;
+	if (!s->ca_cert_file)
+		return SSL_CTX_set_default_verify_paths(ssl) == 1 ||
+		       refuse_setting(why, "tls_ca_cert_file", "of the system");
+	if (!can_be_read("tls_ca_cert_file", s->ca_cert_file, why))
+		return false;
+	if (SSL_CTX_load_verify_file(ssl, s->ca_cert_file) != 1)
+		return refuse_setting(why, "tls_ca_cert_file", s->ca_cert_file);
+	/* Clients are told whose certificates are accepted. */
+	if (s->is_server)
+		SSL_CTX_set_client_CA_list(ssl, SSL_load_client_CA_file(s->ca_cert_file));
+	return true;
+}
+
+static bool use_protocols(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)
+{
+	struct slice rest = slice_str(s->protocols ? s->protocols : ""), word;
+	int lowest = 0, highest = 0;
+
+	while (slice_cut(&rest, ' ', &word)) {
+		int version = slice_is(word, "TLSv1.2")   ? TLS1_2_VERSION
+		              : slice_is(word, "TLSv1.3") ? TLS1_3_VERSION
+		                                          : 0;
+		if (word.n == 0)
+			continue;
+		if (!version) {
+			buf_printf(why, "tls_protocols %s: expected TLSv1.2, TLSv1.3 or both",
+			           s->protocols);
+			return false;
+		}
+		if (!lowest || version < lowest)
+			lowest = version;
+		if (version > highest)
+			highest = version;
+	}
+	return (SSL_CTX_set_min_proto_version(ssl, lowest ? lowest : TLS1_2_VERSION) == 1 &&
+	        SSL_CTX_set_max_proto_version(ssl, highest) == 1) ||
+	       refuse_setting(why, "tls_protocols", s->protocols);
+}
+
+static bool use_ciphers(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)
+{
+	if (s->ciphers && SSL_CTX_set_cipher_list(ssl, s->ciphers) != 1)
+		return refuse_setting(why, "tls_ciphers", s->ciphers);
+	if (s->ciphersuites && SSL_CTX_set_ciphersuites(ssl, s->ciphersuites) != 1)
+		return refuse_setting(why, "tls_ciphersuites", s->ciphersuites);
+	return true;
+}
+
+/* The session is the resume's now. Returns 1 to keep it. */
+static int on_new_session(SSL *ssl, SSL_SESSION *session)
+{
+	struct tls *t = SSL_get_app_data(ssl);
+
+	if (!t->resume)
+		return 0;
+	tls_resume_clear(t->resume);
+	t->resume->session = session;
+	return 1;
+}
+
+static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
+{
+	/* A read takes what the socket has, not record by record; buffers are there only while
+	 * they hold something, so that a connection at rest is small. */
+	SSL_CTX_set_read_ahead(ssl, 1);
+	SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
+	                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+	                              SSL_MODE_RELEASE_BUFFERS);
+	/* Frames say where they end: a connection that is cut can hide nothing. */
+	SSL_CTX_set_options(ssl, SSL_OP_IGNORE_UNEXPECTED_EOF | SSL_OP_NO_RENEGOTIATION |
+	                                 SSL_OP_NO_COMPRESSION |
+	                                 SSL_OP_CIPHER_SERVER_PREFERENCE |
+	                                 SSL_OP_PRIORITIZE_CHACHA);
+	if (s->is_server) {
+		SSL_CTX_set_session_id_context(ssl, (const unsigned char *)SESSION_CONTEXT,
+		                               sizeof(SESSION_CONTEXT) - 1);
+		/* Tickets hold all of a session: hasp keeps none. */
+		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+		SSL_CTX_set_num_tickets(ssl, 1);
+	} else {
+		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT |
+		                                            SSL_SESS_CACHE_NO_INTERNAL);
+		SSL_CTX_sess_set_new_cb(ssl, on_new_session);
+	}
+	SSL_CTX_set_verify(ssl,
+	                   s->peer == TLS_PEER_ANY ? SSL_VERIFY_NONE
+	                   : s->peer == TLS_PEER_OPTIONAL
+	                           ? SSL_VERIFY_PEER
+	                           : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+	                   NULL);
+}
+
+struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why)
+{
+	SSL_CTX *ssl = SSL_CTX_new(s->is_server ? TLS_server_method() : TLS_client_method());
+	struct tls_context *c;
+
+	if (!ssl) {
+		refuse_setting(why, "TLS", "cannot be used");
+		return NULL;
+	}
+	set_modes(ssl, s);
+	if (!use_certificate(ssl, s, why) || !use_authorities(ssl, s, why) ||
+	    !use_protocols(ssl, s, why) || !use_ciphers(ssl, s, why)) {
+		SSL_CTX_free(ssl);
+		return NULL;
+	}
+	c = xcalloc(1, sizeof(*c));
+	c->ssl = ssl;
+	c->peer = s->peer;
+	atomic_init(&c->refs, 1);
+	return c;
+}
+
+struct tls_context *tls_context_ref(struct tls_context *c)
+{
+	if (c)
+		atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
+	return c;
+}
+
+void tls_context_unref(struct tls_context *c)
+{
+	/* The thread that frees must see what all others did with it before. */
+	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	SSL_CTX_free(c->ssl);
+	free(c);
+}
+
+void tls_resume_clear(struct tls_resume *r)
+{
+	SSL_SESSION_free(r->session);
+	r->session = NULL;
+}
+
+/* --- connections -------------------------------------------------------------------------- */
+
+static struct tls *tls_new(struct tls_context *c, int fd)
+{
+	SSL *ssl = SSL_new(c->ssl);
+	struct tls *t;
+
+	if (!ssl || SSL_set_fd(ssl, fd) != 1) {
+		SSL_free(ssl);
+		ERR_clear_error();
+		return NULL;
+	}
+	t = xcalloc(1, sizeof(*t));
+	t->ssl = ssl;
+	SSL_set_app_data(ssl, t);
+	return t;
+}
+
+struct tls *tls_accept(struct tls_context *c, int fd)
+{
+	struct tls *t = tls_new(c, fd);
+
+	if (t)
+		SSL_set_accept_state(t->ssl);
+	return t;
+}
+
+static bool is_address(const char *name)
+{
+	unsigned char at[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, name, at) == 1 || inet_pton(AF_INET6, name, at) == 1;
+}
+
+/* Whom the certificate must name. */
+static bool set_name(SSL *ssl, const char *name)
+{
+	if (is_address(name))
+		return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
+                        struct tls_resume *resume)
+{
+	struct tls *t = tls_new(c, fd);
+
+	if (!t)
+		return NULL;
+	t->resume = resume;
+	SSL_set_connect_state(t->ssl);
+	if (!set_name(t->ssl, name)) {
+		tls_free(t);
+		return NULL;
+	}
+	if (resume && resume->session)
+		SSL_set_session(t->ssl, resume->session);
+	return t;
+}
+
+void tls_free(struct tls *t)
+{
+	if (!t)
+		return;
+	/* Not after a failure, and once only. */
+	if (SSL_is_init_finished(t->ssl) && !*t->reason && !SSL_get_shutdown(t->ssl))
+		(void)SSL_shutdown(t->ssl);
+	SSL_free(t->ssl);
+	ERR_clear_error();
+	free(t);
+}
+
+static void note_failure(struct tls *t, int error)
+{
+	long verified = SSL_get_verify_result(t->ssl);
+
+	if (*t->reason)
+		return;
+	if (error == SSL_ERROR_SSL && verified != X509_V_OK && !SSL_is_init_finished(t->ssl))
+		snprintf(t->reason, sizeof(t->reason), "%s",
+		         X509_verify_cert_error_string(verified));
+	else if (ERR_peek_last_error())
+		print_error(t->reason, sizeof(t->reason));
+	else
+		snprintf(t->reason, sizeof(t->reason), "%s",
+		         error == SSL_ERROR_SYSCALL && errno ? strerror(errno)
+		                                             : "closed by the other side");
+	ERR_clear_error();
+}
+
+enum tls_progress tls_handshake(struct tls *t)
+{
+	int rc, error;
+
+	ERR_clear_error();
+	errno = 0;
+	rc = SSL_do_handshake(t->ssl);
+	if (rc == 1) {
+		t->has_more = SSL_has_pending(t->ssl);
+		return TLS_DONE;
+	}
+	error = SSL_get_error(t->ssl, rc);
+	if (error == SSL_ERROR_WANT_READ)
+		return TLS_WANTS_READ;
+	if (error == SSL_ERROR_WANT_WRITE)
+		return TLS_WANTS_WRITE;
+	note_failure(t, error);
+	return TLS_FAILED;
+}
+
+bool tls_is_ready(const struct tls *t)
+{
+	return SSL_is_init_finished(t->ssl);
+}
+
+/* What SSL_read_ex() or SSL_write_ex() failed with. Returns 0 at the end, -1 with errno. */
+static ssize_t fail(struct tls *t, int rc, bool reading)
+{
+	int error = SSL_get_error(t->ssl, rc);
+
+	switch (error) {
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_WANT_WRITE:
+		t->read_wants_write = reading;
+		errno = EAGAIN;
+		return -1;
+	case SSL_ERROR_WANT_READ:
+		errno = EAGAIN;
+		return -1;
+	default:
+		note_failure(t, error);
+		errno = error == SSL_ERROR_SYSCALL && errno ? errno : EPROTO;
+		return -1;
+	}
+}
+
+ssize_t tls_read(struct tls *t, char *p, size_t n)
+{
+	size_t got, total = 0;
+	ssize_t end;
+
+	t->read_wants_write = t->has_more = false;
+	do {
+		ERR_clear_error();
+		errno = 0;
+		if (SSL_read_ex(t->ssl, p + total, n - total, &got) != 1) {
+			end = fail(t, 0, true);
+			/* What is not for a later event, the next read finds again. */
+			t->has_more = total && (end == 0 || errno != EAGAIN);
+			return total ? (ssize_t)total : end;
+		}
+		total += got;
+		t->has_more = SSL_has_pending(t->ssl);
+	} while (total < n && t->has_more);
+	return (ssize_t)total;
+}
+
+ssize_t tls_write(struct tls *t, struct slice bytes)
+{
+	size_t taken, total = 0;
+
+	while (total < bytes.n) {
+		ERR_clear_error();
+		errno = 0;
+		if (SSL_write_ex(t->ssl, bytes.p + total, bytes.n - total, &taken) != 1) {
+			ssize_t end = fail(t, 0, false);
+			if (total)
+				break;
+			if (end == 0)
+				errno = EPIPE;
+			return -1;
+		}
+		total += taken;
+	}
+	return (ssize_t)total;
+}
+
+bool tls_has_input(const struct tls *t)
+{
+	return SSL_has_pending(t->ssl);
+}
+
+bool tls_has_more(const struct tls *t)
+{
+	return t->has_more;
+}
+
+bool tls_read_wants_write(const struct tls *t)
+{
+	return t->read_wants_write;
+}
+
+void tls_shutdown(struct tls *t)
+{
+	if (SSL_get_shutdown(t->ssl) & SSL_SENT_SHUTDOWN)
+		return;
+	ERR_clear_error();
+	(void)SSL_shutdown(t->ssl);
+	ERR_clear_error();
+}
+
+const char *tls_reason(const struct tls *t)
+{
+	return t->reason;
+}
+
+const char *tls_library(void)
+{
+	return OpenSSL_version(OPENSSL_VERSION);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tls: encryption of a connected socket, by OpenSSL. A context is what all connections of one
+ * kind have in common: certificate, key, whom to trust. A struct tls is one connection.
+ *
+ *   tls_accept(), tls_connect() --> tls_handshake() until TLS_DONE --> tls_read(), tls_write()
+ *
+ * Nothing here blocks. Where hasp is built without TLS there are no contexts, and so no
+ * connections either.
+ */
+#ifndef HASP_NET_TLS_H
+#define HASP_NET_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/slice.h"
+
+struct tls_context;
+struct tls;
+
+/* Whether a certificate is asked of the other side. */
+enum tls_peer {
+	TLS_PEER_ANY, /* a client's is not asked for, a server's may be any */
+	TLS_PEER_OPTIONAL, /* of clients: checked if there is one */
+	TLS_PEER_CHECKED, /* none, or one that is not in order, ends the handshake */
+};
+
+struct tls_settings {
+	bool is_server; /* connections are accepted, else made */
+	const char *cert_file, *key_file; /* PEM; NULL: none, clients only */
+	const char *ca_cert_file; /* PEM, who signs peers' certificates; NULL: whom the system
+	                             trusts */
+	const char *protocols; /* "TLSv1.2", "TLSv1.3" with blanks between; NULL: both */
+	const char *ciphers; /* as ciphers(1) has them, of TLSv1.2; NULL: OpenSSL's choice */
+	const char *ciphersuites; /* of TLSv1.3; NULL: OpenSSL's choice */
+	enum tls_peer peer;
+};
+
+/* Reads the files. Returns the context with one reference; NULL with what is wrong appended to
+ * `why`. Contexts may be used from any thread. */
+struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
+struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
+void tls_context_unref(struct tls_context *c); /* NULL is allowed */
+
+/* A session that a server has given, to be resumed by the next connection to it. */
+struct tls_resume {
+	void *session; /* NULL: none */
+};
+void tls_resume_clear(struct tls_resume *r);
+
+/* The connection of the socket `fd`, which stays the caller's; NULL: there is no memory. */
+struct tls *tls_accept(struct tls_context *c, int fd);
+/* `name`: a host's name or address, for which the server's certificate must be. `resume` must
+ * outlive the connection; NULL: there is none. */
+struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
+                        struct tls_resume *resume);
+void tls_free(struct tls *t); /* NULL is allowed */
+
+enum tls_progress {
+	TLS_DONE,
+	TLS_WANTS_READ, /* when there is something to read, again */
+	TLS_WANTS_WRITE, /* when the socket takes something, again */
+	TLS_FAILED,
+};
+/* Goes on with the handshake. */
+enum tls_progress tls_handshake(struct tls *t);
+
+/* Is it done? */
+bool tls_is_ready(const struct tls *t);
+
+/* As recv(2) and send(2), behind the handshake; errno is EPROTO when the connection broke by
+ * what tls_reason() tells. */
+ssize_t tls_read(struct tls *t, char *p, size_t n);
+ssize_t tls_write(struct tls *t, struct slice bytes);
+/* The last tls_read() has left behind bytes, or the end, that no event of the socket tells of.
+ */
+bool tls_has_more(const struct tls *t);
+/* Were bytes of the other side taken from the socket, and not read? */
+bool tls_has_input(const struct tls *t);
+/* tls_read() has to write first, and returned EAGAIN for that. */
+bool tls_read_wants_write(const struct tls *t);
+
+/* Says that nothing will be written any more. */
+void tls_shutdown(struct tls *t);
+
+/* Why it failed, in words; "" when it did not. Until tls_free(). */
+const char *tls_reason(const struct tls *t);
+
+/* Of hasp's own build: "OpenSSL 3.0.19 ..." or NULL, without TLS. */
+const char *tls_library(void);
+
+#endif

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Certificates for tests, and a Redis and connections that use them.
+
+    authority = Authority(directory)
+    authority.certificate("server", names="DNS:localhost,IP:127.0.0.1")  -> Certificate
+"""
+
+import collections
+import ssl
+import subprocess
+
+from .processes import RedisServer, free_port
+from .resp import Connection
+
+Certificate = collections.namedtuple("Certificate", "cert key")
+
+LOCALHOST = "DNS:localhost,IP:127.0.0.1"
+KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+
+def openssl(*args):
+    subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+class Authority:
+    """Signs certificates, which are files in `directory`."""
+
+    def __init__(self, directory, name="authority"):
+        self.directory = directory
+        self.cert, self.key = directory / f"{name}.crt", directory / f"{name}.key"
+        openssl("req", "-x509", *KEY, "-keyout", self.key, "-out", self.cert, "-days", 2, "-subj", f"/CN={name}")
+
+    def certificate(self, name, names=LOCALHOST, days=2):
+        """One that is expired has a negative number of days."""
+        cert, key, request, extensions = (self.directory / f"{name}.{end}" for end in ("crt", "key", "csr", "ext"))
+        openssl("req", *KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+        extensions.write_text(f"subjectAltName={names}\n")
+        openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-CAcreateserial",
+                "-out", cert, "-days", days, "-extfile", extensions)
+        return Certificate(cert, key)
+
+    def trusting(self, certificate=None, **options):
+        """What a client needs to trust it, and to show `certificate`: an SSLContext."""
+        context = ssl.create_default_context(cafile=str(self.cert))
+        if certificate:
+            context.load_cert_chain(certificate.cert, certificate.key)
+        for name, value in options.items():
+            setattr(context, name, value)
+        return context
+
+
+class TlsRedis(RedisServer):
+    """One that also listens for TLS, at tls_address. `clients`: whether it asks for certificates."""
+
+    def __init__(self, authority, certificate, clients="no"):
+        self.tls_port = free_port("127.0.0.1")
+        super().__init__("--tls-port", self.tls_port, "--tls-cert-file", certificate.cert,
+                         "--tls-key-file", certificate.key, "--tls-ca-cert-file", authority.cert,
+                         "--tls-auth-clients", clients)
+
+    @property
+    def tls_address(self):
+        return f"localhost:{self.tls_port}"
+
+
+def connect_tls(address, context, session=None):
+    """A Connection that encrypts."""
+    connection = Connection(address)
+    connection.file.close()
+    try:
+        connection.sock = context.wrap_socket(connection.sock, server_hostname="localhost", session=session)
+    except OSError:
+        connection.sock.close()
+        raise
+    connection.file = connection.sock.makefile("rb")
+    return connection
