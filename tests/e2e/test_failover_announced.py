@@ -153,7 +153,7 @@ def test_locks_are_renewed_while_commands_wait(start, servers, announcer):
     with hasp.connect() as c:
         assert c.call("LOCK", "a")[:1] == b":"
         begin(announcer, hasp)
-        is_renewed(servers.primary.client(), "a")
+        assert is_renewed(servers.primary.client(), "a")
 
 
 def test_lock_of_a_client_that_leaves_meanwhile_is_released_at_the_new_primary(start, servers, announcer):
