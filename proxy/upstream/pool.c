@@ -286,8 +286,9 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 	for (at = g->links.next; at != &g->links; at = next) {
 		struct pool_link *l = container_of(at, struct pool_link, node);
 		next = at->next;
-		/* One of the users is the pool. */
-		if (link_users(l->link) > 1) {
+		/* One of the users is the pool. Others wait until a link is ready: this one,
+		 * maybe. */
+		if (link_users(l->link) > 1 || !list_empty(&g->waiters)) {
 			l->unused = false;
 		} else if (!l->unused) {
 			l->unused = true;

@@ -265,6 +265,20 @@ static void a_link_that_nobody_uses_is_closed_at_the_second_look(void **state)
 	assert_non_null(join(f, 0, plain));
 }
 
+/* The server takes its time, or is stopped. */
+static void a_link_that_somebody_waits_for_stays_open(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ask(f, 0, plain), POOL_LATER);
+	for (int i = 0; i < 4; i++)
+		pool_sweep(f->pool);
+	serve(f, "+OK\r\n");
+	assert_int_equal(nready, 1);
+	assert_false(pool_waiter_waits(&f->waiters[0]));
+	assert_int_equal(ask(f, 0, plain), POOL_READY);
+}
+
 static void closing_the_pool_closes_its_links(void **state)
 {
 	struct fixture *f = *state;
@@ -437,6 +451,7 @@ int main(void)
 		TEST(a_user_comes_to_the_link_with_the_fewest),
 		TEST(a_link_that_went_down_is_replaced),
 		TEST(a_link_that_nobody_uses_is_closed_at_the_second_look),
+		TEST(a_link_that_somebody_waits_for_stays_open),
 		TEST(closing_the_pool_closes_its_links),
 		TEST(logins_that_nobody_uses_any_more_keep_few_links),
 		TEST(there_are_only_so_many_logins_in_use),
