@@ -108,7 +108,7 @@ static void watcher_ask_role(struct watcher *w, const char *server)
 
 static void watcher_end_round(struct watcher *w, double seconds)
 {
-	bool is_urgent = atomic_load(&w->alarms) || w->announcer;
+	bool is_urgent = atomic_load(&w->alarms) || w->announcer || w->is_anew_due;
 
 	w->is_readonly = false;
 	watcher_begin_in(w, is_urgent ? AGAIN_SECONDS : seconds);
@@ -258,6 +258,8 @@ void watcher_begin(struct watcher *w)
 	if (query_is_running(&w->query))
 		return;
 	alarms = atomic_exchange(&w->alarms, 0);
+	w->is_anew = w->is_anew_due;
+	w->is_anew_due = false;
 	w->is_readonly = alarms & (1u << LINK_READONLY);
 	w->began_at = clock_now();
 	if (!w->settings.master) {
@@ -271,6 +273,13 @@ void watcher_begin(struct watcher *w)
 
 void watcher_begin_anew(struct watcher *w)
 {
+	w->is_anew_due = true;
+	/* A sentinel that announces all the time must not keep hasp from ever being answered.
+	 */
+	if (w->is_anew) {
+		watcher_begin_soon(w);
+		return;
+	}
 	/* The old primary may be what is being asked, and is not going to answer. */
 	query_cancel(&w->query);
 	watcher_begin_in(w, 0);

@@ -76,7 +76,9 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 		/* fall through */
 	case SENTINEL_SWITCHED:
 		watcher_begin_anew(w);
-		sentinels_prefer(&w->sentinels, sentinel);
+		/* (Their order does not change while they are asked.) */
+		if (!query_is_running(&w->query))
+			sentinels_prefer(&w->sentinels, sentinel);
 		break;
 	case SENTINEL_NEVENTS:
 		HASP_ASSERT(false && "that is no event");

@@ -39,6 +39,8 @@ struct watcher {
 	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
 	bool is_readonly; /* LINK_READONLY was why */
 	double began_at;
+	bool is_anew; /* an announcement was why; also behind its end, until the next round */
+	bool is_anew_due; /* something was announced since it began */
 	/* While a failover is announced that has not come (watcher_hold.c): */
 	char *announcer; /* the sentinel that leads it; NULL: none is announced */
 	struct ev_timer overdue; /* runs meanwhile: it should have come by then */
@@ -61,7 +63,8 @@ bool watcher_set_why(struct watcher *w, const char *who, const char *why);
 /* A round, at once; or as soon as it may be. Harmless during a round. */
 void watcher_begin(struct watcher *w);
 void watcher_begin_soon(struct watcher *w);
-/* At once, whatever is being asked. */
+/* At once, whatever is being asked; but the round that this begins is not ended by another
+ * call, which then has the next one begin soon. */
 void watcher_begin_anew(struct watcher *w);
 
 /* What is done about announced failovers. */

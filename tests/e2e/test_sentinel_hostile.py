@@ -5,9 +5,12 @@ import contextlib
 import pathlib
 import socket
 import threading
+import time
 
 import pytest
-from harness import until
+from harness import encode, until
+from harness.announcer import NAME, Announcer
+from harness.replicas import Replicas
 from harness.replies import OK
 from harness.sanitizers import sanitized
 from harness.sections import verbs
@@ -122,3 +125,28 @@ def test_primary_that_is_none_is_not_used(start_hasp, redis_server, who):
             until(lambda: sentinel.nasked > asked + 2, "hasp to ask again")
             sentinel.answer = naming(redis_server.host, redis_server.port)
             assert client.read() == OK
+
+
+class Announcing(Announcer):
+    """Says that it switched whenever it is asked for the primary, some time before it answers."""
+
+    def _answer(self, words, answers):
+        if "GET-MASTER-ADDR-BY-NAME" in words:
+            for listener in self.listeners["+switch-master"]:
+                with contextlib.suppress(OSError, ValueError):
+                    listener.write(encode("message", "+switch-master", f"{NAME} 127.0.0.1 1 127.0.0.1 1"))
+            time.sleep(0.1)
+        return super()._answer(words, answers)
+
+
+def test_announcements_at_each_question_do_not_keep_hasp_from_the_answer(start_hasp):
+    with Replicas(1) as servers, Announcing(servers.primary) as sentinel:
+        hasp = start_hasp(upstream=f"{sentinel.upstream}\nfailover_wait = 60s").is_up()
+        until(sentinel.is_heard, "hasp to listen")
+        replica = servers.replicas[0]
+        sentinel.promotes(replica)
+        sentinel.switches()
+        with hasp.connect(timeout=60) as client:
+            until(lambda: f"primary master={NAME} address=127.0.0.1:{replica.port}" in hasp.log, "hasp to find it")
+            assert client.call("SET", "k", 1) == OK
+        assert replica.client().get("k") == "1"
