@@ -66,11 +66,15 @@ class Node(RedisServer):
 
 
 def settles(condition, what):
-    """until(), where a server that does not answer means: not yet."""
+    """until(), where a server that does not answer, or not as long as its cluster is down, means: not yet."""
     def told():
         try:
             return condition()
         except Unreachable:
+            return None
+        except redis_py.exceptions.ResponseError as error:
+            if not str(error).startswith("CLUSTERDOWN"):
+                raise
             return None
 
     return until(told, what, timeout=SETTLING)

@@ -9,7 +9,7 @@ takes `cluster`, which is its own.
 import pytest
 
 from .cluster import Cluster
-from .nodes import Unreachable
+from .nodes import Unreachable, settles
 
 
 class SharedCluster:
@@ -32,12 +32,17 @@ class SharedCluster:
             self.cluster.until_ok()
             for node in nodes:
                 node.ask("SCRIPT", "FLUSH")
-            for node in self.cluster.primaries():
-                node.ask("FLUSHALL")
-                node.ask("FUNCTION", "FLUSH")
+            settles(self._emptied, "all servers to be empty")
         except (TimeoutError, Unreachable):
             return False
         return True
+
+    def _emptied(self):
+        """No replica may bring back what earlier tests have left, when it takes over."""
+        for node in self.cluster.primaries():
+            node.ask("FLUSHALL")
+            node.ask("FUNCTION", "FLUSH")
+        return all(node.ask("DBSIZE") == 0 for node in self.cluster.nodes)
 
     def stop(self):
         if self.cluster:
