@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,10 +31,21 @@ static void listeners_log(int fd, bool tls)
 	log_info("listening address=%s tls=%s", text, tls ? "yes" : "no");
 }
 
-/* Each worker has a socket of its own for the same TCP address, so that the kernel spreads the
- * clients; a unix socket they share. `first` is the first worker's. */
-static int listeners_share(struct listeners *l, int first, const struct address *at,
-                           const struct listen_how *how)
+static void listeners_add(struct listeners *l, size_t worker, int fd,
+                          const struct listen_entry *entry)
+{
+	struct listeners_worker *w = &l->workers[worker];
+
+	w->fds = xrealloc(w->fds, (w->n + 1) * sizeof(*w->fds));
+	w->entries = xrealloc(w->entries, (w->n + 1) * sizeof(*w->entries));
+	w->fds[w->n] = fd;
+	w->entries[w->n++] = *entry;
+}
+
+/* Each worker has a socket of its own for the same TCP address; a unix socket they share.
+ * `first` is the first worker's. */
+static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
+                           const struct address *at, const struct listen_how *how)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
@@ -41,12 +53,14 @@ static int listeners_share(struct listeners *l, int first, const struct address 
 	char text[128];
 	const char *reason = "its address is not understood";
 
+	listeners_add(l, 0, first, entry);
 	for (size_t i = 1; i < l->nworkers; i++) {
-		int *fd = &l->fds[i][l->nfds];
+		int fd;
 		if (at->local) {
-			*fd = fcntl(first, F_DUPFD_CLOEXEC, 0);
-			if (*fd < 0)
+			fd = fcntl(first, F_DUPFD_CLOEXEC, 0);
+			if (fd < 0)
 				return listeners_fail(at->host, strerror(errno));
+			listeners_add(l, i, fd, entry);
 			continue;
 		}
 		/* The port may have been the kernel's choice. */
@@ -54,12 +68,46 @@ static int listeners_share(struct listeners *l, int first, const struct address 
 			return listeners_fail(at->host, strerror(errno));
 		address_print((struct sockaddr *)&ss, len, text, sizeof(text));
 		if (address_parse(&same, text) < 0 ||
-		    listen_open(&same, how, fd, 1, &reason) != 1)
+		    listen_open(&same, how, &fd, 1, &reason) != 1)
 			return listeners_fail(text, reason);
+		listeners_add(l, i, fd, entry);
 	}
-	l->fds[0][l->nfds] = first;
-	listeners_log(first, l->entries[l->nfds++].tls);
+	listeners_log(first, entry->tls);
 	return 0;
+}
+
+/* Sockets of one entry that were handed over, `n` of them. Each goes to a worker, and to
+ * further ones as long as there are workers without. */
+static int listeners_spread(struct listeners *l, const int *fds, size_t n,
+                            const struct listen_entry *entry)
+{
+	for (size_t i = 0; i < n || i < l->nworkers; i++) {
+		int fd = i < n ? fds[i] : fcntl(fds[i % n], F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return listeners_fail(entry->address, strerror(errno));
+		listeners_add(l, i % l->nworkers, fd, entry);
+	}
+	return 0;
+}
+
+/* Takes what was handed over for the entry. Returns how many sockets that are; -1 when it
+ * failed. */
+static int listeners_take(struct listeners *l, const struct listen_entry *entry,
+                          const struct address *at, struct handed *handed)
+{
+	int taken = 0;
+
+	for (size_t i = 0; i < handed->n; i++) {
+		struct handed_socket *s = &handed->sockets[i];
+		if (s->taken || !listen_is_at(s->fd, at))
+			continue;
+		s->taken = true;
+		if (listeners_spread(l, &s->fd, 1, entry) < 0)
+			return -1;
+		listeners_log(s->fd, entry->tls);
+		taken++;
+	}
+	return taken;
 }
 
 /* Another process listens there: SO_REUSEPORT would let both have the address, and neither
@@ -112,7 +160,7 @@ static int listeners_open_at(const struct address *at, const struct listen_how *
 
 /* All sockets of one entry. */
 static int listeners_open_entry(struct listeners *l, const struct listen_entry *entry,
-                                const struct privileges *as)
+                                struct handed *handed, const struct privileges *as)
 {
 	const struct config *config = l->config;
 	struct listen_how how = {
@@ -124,22 +172,28 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 	int first[LISTENERS_MAX], n;
 	struct address at;
 
-	if (l->nfds == LISTENERS_MAX)
-		return listeners_fail(entry->address, "too many addresses");
-	if (address_parse(&at, entry->address) < 0 || listeners_is_taken(&at, &reason))
+	if (address_parse(&at, entry->address) < 0)
 		return listeners_fail(entry->address, reason);
-	n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX - l->nfds, &reason);
+	n = listeners_take(l, entry, &at, handed);
+	if (n != 0)
+		return n < 0 ? -1 : 0;
+	if (l->workers[0].n >= LISTENERS_MAX)
+		return listeners_fail(entry->address, "too many addresses");
+	if (listeners_is_taken(&at, &reason))
+		return listeners_fail(entry->address, reason);
+	n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX - l->workers[0].n, &reason);
 	if (n < 0)
 		return listeners_fail(entry->address, reason);
+	if (at.local)
+		l->files[l->nfiles++] = entry->address;
 	for (int i = 0; i < n; i++) {
-		l->entries[l->nfds] = *entry;
-		if (listeners_share(l, first[i], &at, &how) < 0)
+		if (listeners_share(l, first[i], entry, &at, &how) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-int listeners_open(struct listeners *l, const struct config *config,
+int listeners_open(struct listeners *l, const struct config *config, struct handed *handed,
                    const struct privileges *as)
 {
 	const struct strings *plain = &config->listen, *tls = &config->listen_tls;
@@ -151,10 +205,10 @@ int listeners_open(struct listeners *l, const struct config *config,
 		struct listen_entry entry = { .tls = i >= plain->n };
 
 		entry.address = entry.tls ? tls->v[i - plain->n] : plain->v[i];
-		if (listeners_open_entry(l, &entry, as) < 0)
+		if (listeners_open_entry(l, &entry, handed, as) < 0)
 			return -1;
 	}
-	return 0;
+	return handed_is_used_up(handed) ? 0 : -1;
 }
 
 static int listeners_unlink_one(const char *path, void *arg)
@@ -167,16 +221,24 @@ void listeners_unlink(struct listeners *l, const struct privileges *as)
 {
 	struct address at;
 
-	for (size_t i = 0; i < l->nfds; i++) {
-		const char *address = l->entries[i].address;
+	for (size_t i = 0; i < l->nfiles; i++) {
+		const char *address = l->files[i];
 
-		if (address_parse(&at, address) < 0 || !at.local)
-			continue;
-		if (privileges_use(as, at.host, listeners_unlink_one, NULL, PRIVILEGES_KEEP) ==
+		if (address_parse(&at, address) < 0 ||
+		    privileges_use(as, at.host, listeners_unlink_one, NULL, PRIVILEGES_KEEP) ==
 		            0 ||
 		    errno == ENOENT)
 			continue;
 		log_info("listen %s: left=there reason=\"%s\"", address, strerror(errno));
 	}
-	l->nfds = 0;
+	l->nfiles = 0;
+}
+
+void listeners_free(struct listeners *l)
+{
+	for (size_t i = 0; i < l->nworkers; i++) {
+		free(l->workers[i].fds);
+		free(l->workers[i].entries);
+	}
+	*l = (struct listeners){ .nworkers = 0 };
 }

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * listeners: the sockets that `listen` and `listen_tls` name, for all workers together: opened
- * before a worker is there, and the files of unix sockets removed at the end. Workers own the
- * descriptors and accept from them.
+ * before a worker is there, or handed over by systemd, and the files of unix sockets removed at
+ * the end. Workers own the descriptors and accept from them.
+ *
+ * A TCP address that hasp opens has a socket for each worker, so that the kernel spreads the
+ * clients. Whatever was handed over, each worker has some of it, and each of it has a worker: a
+ * socket from which nobody accepts would keep its clients waiting, and one that is closed would
+ * reset those that are in its backlog.
  */
 #ifndef HASP_LISTENERS_H
 #define HASP_LISTENERS_H
@@ -10,6 +15,7 @@
 #include <stddef.h>
 
 #include "config/types.h"
+#include "handed.h"
 #include "net/listen.h"
 #include "privileges.h"
 
@@ -17,22 +23,34 @@
 /* Addresses in `listen` and `listen_tls`, each of which may be a name for several. */
 #define LISTENERS_MAX 64
 
+/* What one worker accepts from. */
+struct listeners_worker {
+	int *fds;
+	struct listen_entry *entries; /* that each of the fds is of */
+	size_t n;
+};
+
 /* All zero: none are open. */
 struct listeners {
 	const struct config *config; /* that hasp was started with */
 	size_t nworkers;
-	int fds[LISTENERS_WORKERS_MAX][LISTENERS_MAX]; /* by worker */
-	struct listen_entry entries[LISTENERS_MAX]; /* that each of a worker's fds is of */
-	size_t nfds; /* of each worker; 0 again when the files of unix sockets are gone */
+	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
+	const char *files[LISTENERS_MAX]; /* entries whose unix sockets are ours to remove */
+	size_t nfiles;
 };
 
-/* Opens them for as many workers as `config` has; `config` must outlive the listeners.
- * Returns 0; -1 when an address cannot be had, and the reason is logged. */
-int listeners_open(struct listeners *l, const struct config *config,
+/* Opens them for as many workers as `config` has; `config` must outlive the listeners. An entry
+ * at whose address there is a socket in `handed` gets that, and opens none. Returns 0; -1 when
+ * an address cannot be had, or a socket that was handed over is of no entry; the reason is
+ * logged. */
+int listeners_open(struct listeners *l, const struct config *config, struct handed *handed,
                    const struct privileges *as) __attribute__((warn_unused_result));
 
 /* Removes the unix sockets' files. Call it while this process still listens: as long as it
  * does, no other can have replaced them. */
 void listeners_unlink(struct listeners *l, const struct privileges *as);
+
+/* When no worker is left. */
+void listeners_free(struct listeners *l);
 
 #endif

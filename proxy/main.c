@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "daemon.h"
+#include "handed.h"
 #include "listeners.h"
 #include "privileges.h"
 #include "server_check.h"
@@ -41,6 +42,7 @@ struct process {
 	struct cmdline cmdline;
 	struct config *config; /* in force */
 	struct config *first; /* what was started with: a reload changes no socket */
+	struct handed handed;
 	struct listeners listeners;
 	struct daemon daemon;
 	struct privileges privileges;
@@ -283,12 +285,14 @@ static int main_start(struct process *p)
 
 	memory_return_long();
 	daemon_raise_descriptor_limit(config->max_clients);
-	if (listeners_open(l, config, &p->privileges) < 0 ||
+	if (handed_take(&p->handed) < 0 ||
+	    listeners_open(l, config, &p->handed, &p->privileges) < 0 ||
 	    daemon_write_pid_file(&p->daemon, config->pid_file, &p->privileges) < 0 ||
 	    privileges_drop(&p->privileges) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
-		p->workers[i] = worker_new((int)i, p->config, l->fds[i], l->entries, l->nfds,
+		const struct listeners_worker *from = &l->workers[i];
+		p->workers[i] = worker_new((int)i, p->config, from->fds, from->entries, from->n,
 		                           &p->shared);
 		rc = worker_start(p->workers[i]);
 		if (rc != 0) {
@@ -333,6 +337,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
 	}
 	listeners_unlink(&p->listeners, &p->privileges);
+	listeners_free(&p->listeners);
+	handed_free(&p->handed);
 	daemon_unlink_pid_file(&p->daemon, &p->privileges);
 	config_unref(p->first);
 	return status;

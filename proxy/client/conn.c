@@ -9,6 +9,9 @@
 #include "lock/observe/observation.h"
 #include "net/address.h"
 
+/* For so long a client that has come when hasp began to drain may take to its first request. */
+#define DRAIN_NEW_CLIENT_SECONDS 5.0
+
 /* --- state ------------------------------------------------------------------------------ */
 
 #define TO(state) (1u << CLIENT_##state)
@@ -244,12 +247,20 @@ static bool is_quiet(const struct client *c)
 	       !stream_has_input(&c->stream);
 }
 
+/* It has just come, and not sent a byte yet: closing it now would reset its first request,
+ * which is on its way. */
+static bool is_about_to_send(const struct client *c)
+{
+	return c->active_at <= c->login_from &&
+	       c->env->policy.now - c->login_from < DRAIN_NEW_CLIENT_SECONDS;
+}
+
 void client_drain(struct client *c)
 {
 	HASP_ASSERT(c->env->phase == CLIENTS_DRAINING);
 	if (client_is_ending(c) || client_is_listener(c))
 		return;
-	if (is_quiet(c) && !is_at_work(c))
+	if (is_quiet(c) && !is_at_work(c) && !is_about_to_send(c))
 		client_close(c, "draining");
 	else
 		c->user.await_idle = true;

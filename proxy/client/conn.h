@@ -102,7 +102,8 @@ bool client_is_listener(const struct client *c);
 bool client_waits_for_answer(const struct client *c);
 
 /* While hasp drains: closes the client if nothing of it is under way and it has no lock, guard
- * or transaction; else this is asked again when the last reply that is due was sent to it. */
+ * or transaction, and it has not only just come; else this is asked again when the last reply
+ * that is due was sent to it. */
 void client_drain(struct client *c);
 
 /* Ends it at once. clients_reap() frees it. `reason` is for the log. */

@@ -127,11 +127,18 @@ static int open_all(const struct addrinfo *list, const struct listen_how *how, i
 	return n ? (int)n : -1;
 }
 
-int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
-                const char **reason)
+/* The addresses of a host, for freeaddrinfo(). Returns what getaddrinfo() returns. */
+static int resolve(const struct address *at, struct addrinfo **list)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
 		                  .ai_flags = AI_PASSIVE | AI_NUMERICSERV };
+
+	return getaddrinfo(at->host[0] ? at->host : NULL, at->port, &hints, list);
+}
+
+int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
+                const char **reason)
+{
 	struct addrinfo *list;
 	int rc;
 
@@ -140,7 +147,7 @@ int listen_open(const struct address *at, const struct listen_how *how, int *fds
 		*reason = strerror(errno);
 		return fds[0] < 0 ? -1 : 1;
 	}
-	rc = getaddrinfo(at->host[0] ? at->host : NULL, at->port, &hints, &list);
+	rc = resolve(at, &list);
 	if (rc != 0) {
 		*reason = gai_strerror(rc);
 		return -1;
@@ -149,6 +156,39 @@ int listen_open(const struct address *at, const struct listen_how *how, int *fds
 	*reason = strerror(errno);
 	freeaddrinfo(list);
 	return rc;
+}
+
+static bool same_address(const struct sockaddr *a, socklen_t alen, const struct sockaddr *b,
+                         socklen_t blen)
+{
+	char one[128], other[128];
+
+	address_print(a, alen, one, sizeof(one));
+	address_print(b, blen, other, sizeof(other));
+	return strcmp(one, other) == 0;
+}
+
+bool listen_is_at(int fd, const struct address *at)
+{
+	struct sockaddr_storage bound, ss;
+	socklen_t len = sizeof(bound), unix_len;
+	struct addrinfo *list;
+	bool is = false;
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &len) < 0)
+		return false;
+	if (at->local) {
+		unix_len = address_unix(at->host, &ss);
+		return unix_len && bound.ss_family == AF_UNIX &&
+		       same_address((struct sockaddr *)&bound, len, (struct sockaddr *)&ss,
+		                    unix_len);
+	}
+	if (bound.ss_family == AF_UNIX || resolve(at, &list) != 0)
+		return false;
+	for (struct addrinfo *ai = list; ai && !is; ai = ai->ai_next)
+		is = same_address((struct sockaddr *)&bound, len, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(list);
+	return is;
 }
 
 static void acceptor_on_pause_over(struct ev_loop *loop, struct ev_timer *w, int revents)

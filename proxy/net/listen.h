@@ -32,6 +32,9 @@ struct listen_how {
 int listen_open(const struct address *at, const struct listen_how *how, int *fds, size_t max,
                 const char **reason) __attribute__((warn_unused_result));
 
+/* Is `fd` bound to one of the addresses that `at` means? Never true of port 0. */
+bool listen_is_at(int fd, const struct address *at);
+
 struct acceptor;
 
 struct acceptor_ops {

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that connect anew for each request, as many web applications do."""
+
+import threading
+
+from .resp import Connection
+from .wait import until
+
+
+class Load:
+    """`clients` threads, each of which sends one request per connection; what they saw that was no answer
+    is in `faults`."""
+
+    def __init__(self, address, clients=4):
+        self.address = address
+        self.faults = []
+        self.counts = [0] * clients
+        self.ending = threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(clients)]
+
+    def run(self, number):
+        while not self.ending.is_set() and not self.faults:
+            try:
+                with Connection(self.address) as one:
+                    reply = one.call("INCR", "n")
+                    if not reply.startswith(b":"):
+                        self.faults.append(reply)
+            except (OSError, EOFError, AssertionError) as fault:
+                self.faults.append(repr(fault))
+            self.counts[number] += 1
+
+    @property
+    def done(self):
+        return sum(self.counts)
+
+    def goes_on(self):
+        """Each client has connected, and was answered, since this was called."""
+        before = list(self.counts)
+        until(lambda: self.faults or all(now > then + 1 for now, then in zip(self.counts, before)),
+              "each client to be served twice")
+
+    def stop(self):
+        self.ending.set()
+        for thread in self.threads:
+            thread.join()
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sockets that systemd opened. The tests play systemd: they listen, and start one hasp after the other."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from harness import until
+from harness.by_hand import HASP, config
+from harness.load import Load
+from harness.replies import PONG
+from harness.resp import Connection
+
+# What systemd does between fork() and exec(): argv is the sockets, LISTEN_FDS, LISTEN_PID, the command.
+LAUNCH = """
+import fcntl, json, os, sys
+high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100) for fd in json.loads(sys.argv[1])]
+for i, fd in enumerate(high):
+    os.dup2(fd, 3 + i, inheritable=True)
+    os.close(fd)
+os.environ.update(LISTEN_FDS=sys.argv[2], LISTEN_PID=sys.argv[3] or str(os.getpid()))
+os.execv(sys.argv[4], sys.argv[4:])
+"""
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@contextlib.contextmanager
+def listening(address="127.0.0.1", family=socket.AF_INET):
+    with socket.socket(family) as sock:
+        sock.bind((address, 0) if family == socket.AF_INET else address)
+        sock.listen(128)
+        yield sock
+
+
+class Service:
+    """hasp as systemd starts it: with `sockets` at descriptors 3, 4 ..."""
+
+    def __init__(self, path, log, *sockets, count=None, pid=""):
+        self.log = log
+        self.begin = len(self.text) if log.exists() else 0
+        fds = [sock.fileno() for sock in sockets]
+        with log.open("a") as stderr:
+            self.child = subprocess.Popen(
+                [sys.executable, "-c", LAUNCH, json.dumps(fds), str(len(fds) if count is None else count), str(pid),
+                 HASP, "-c", str(path)],
+                stdin=subprocess.DEVNULL, stderr=stderr, pass_fds=fds)
+
+    @property
+    def text(self):
+        return self.log.read_text()
+
+    def serves(self):
+        until(lambda: " started " in self.text[self.begin:] or self.child.poll() is not None, "hasp to start")
+        assert self.child.poll() is None, self.text
+        return self
+
+    def restart(self):
+        self.child.send_signal(signal.SIGTERM)
+        assert self.child.wait(60) == 0, self.text
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.kill()
+        self.child.wait()
+
+
+def at(sock):
+    return "{}:{}".format(*sock.getsockname())
+
+
+def test_socket_that_was_handed_over_serves_its_entry(redis_server, tmp_path):
+    with listening() as given:
+        path = config(tmp_path / "hasp.ini", redis_server, listen=f"{at(given)} 127.0.0.1:0", workers=2)
+        with Service(path, tmp_path / "log", given).serves() as hasp:
+            assert hasp.text.count("listening address=") == 2
+            for _ in range(8):
+                with Connection(given.getsockname()) as one:
+                    assert one.call("PING") == PONG
+            hasp.restart()
+
+
+def test_unix_socket_that_was_handed_over_keeps_its_file(redis_server, tmp_path):
+    file = str(tmp_path / "s")
+    with listening(file, socket.AF_UNIX) as given:
+        path = config(tmp_path / "hasp.ini", redis_server, listen=f"unix:{file}", workers=2)
+        for _ in range(2):
+            with Service(path, tmp_path / "log", given).serves() as hasp:
+                with Connection(file) as one:
+                    assert one.call("PING") == PONG
+                hasp.restart()
+
+
+def test_socket_of_no_entry_is_a_fault(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    with listening() as given, Service(path, tmp_path / "log", given) as hasp:
+        assert hasp.child.wait(60) == 1
+        assert f"listen {at(given)}: systemd listens there for hasp, but neither listen nor listen_tls names it" \
+            in hasp.text
+
+
+def test_descriptor_that_is_no_listening_socket_is_a_fault(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    with socket.socket() as idle, Service(path, tmp_path / "log", idle) as hasp:
+        assert hasp.child.wait(60) == 1
+        assert "descriptor 3 is no listening socket" in hasp.text
+
+
+def test_sockets_for_another_process_are_none(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    with Service(path, tmp_path / "log", count=2, pid=1).serves() as hasp:
+        hasp.restart()
+
+
+def test_restarts_are_not_noticed_by_clients_that_connect(redis_server, plain, tmp_path):
+    """Ten of them; a client's connection waits in systemd's socket while no hasp is there."""
+    with listening() as given:
+        path = config(tmp_path / "hasp.ini", redis_server, listen=at(given), workers=2)
+        with Load(given.getsockname()) as load, contextlib.ExitStack() as stack:
+            for _ in range(10):
+                hasp = stack.enter_context(Service(path, tmp_path / "log", given).serves())
+                load.goes_on()
+                hasp.restart()
+            stack.enter_context(Service(path, tmp_path / "log", given).serves())
+            load.goes_on()
+            load.stop()
+            assert load.faults == []
+            assert plain.get("n") == str(load.done)
