@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/network.h"
 #include "config/types.h"
 #include "config/value.h"
 
@@ -122,6 +123,13 @@ static const char *table_check_listen_tls(const char *s)
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
+static const char *table_check_network(const char *s)
+{
+	struct network n;
+
+	return network_parse(&n, s) < 0 ? "not a network" : NULL;
+}
+
 static const char *table_check_upstream(const char *s)
 {
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
@@ -197,6 +205,7 @@ static const char *table_check_except(const char *s)
 #define INCLUDE_EXPECTED "paths, such as conf.d/*.ini, from the folder of this file on"
 #define PASSWORD_FILE_EXPECTED "a path such as /etc/hasp/redis.password"
 #define LISTEN_TLS_EXPECTED "HOST:PORT, [V6]:PORT or *:PORT"
+#define NETWORKS_EXPECTED "addresses or networks such as 10.0.0.0/8 or fd00::/8"
 #define PEM_EXPECTED "a path such as /etc/hasp/hasp.crt"
 #define PEM_KEY_EXPECTED "a path such as /etc/hasp/hasp.key"
 #define PEM_CA_EXPECTED "a path such as /etc/hasp/ca.crt"
@@ -242,6 +251,9 @@ const struct option table_options[] = {
 	{ SECTION_HASP, "tls_ciphersuites", OPTION_STRING, IN_CONFIG(tls_ciphersuites),
 	  .expected = "cipher suites as in ciphers(1)", .reloadable = true,
 	  .help = "Cipher suites of TLSv1.3; without it OpenSSL's choice." },
+	{ SECTION_HASP, "proxy_protocol", OPTION_LIST, IN_CONFIG(proxy_protocol),
+	  .check = table_check_network, .expected = NETWORKS_EXPECTED, .reloadable = true,
+	  .help = "Balancers, which say by the PROXY protocol whose each connection is." },
 	{ SECTION_HASP, "unix_socket_mode", OPTION_OCTAL, IN_CONFIG(unix_socket_mode),
 	  .def = "0770", .min = 0, .max = 0777,
 	  .help = "Permissions of unix sockets; a client can do all that Redis allows." },

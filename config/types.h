@@ -116,6 +116,7 @@ struct config {
 	char *tls_ca_cert_file; /* NULL: whom the system trusts */
 	enum auth_clients tls_auth_clients;
 	char *tls_protocols, *tls_ciphers, *tls_ciphersuites; /* NULL: the library's choice */
+	struct strings proxy_protocol; /* networks of balancers; none: there are none */
 	int64_t unix_socket_mode; /* permission bits */
 	int64_t workers; /* threads, >= 1 */
 	int64_t backlog; /* listen(2)'s */

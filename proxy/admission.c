@@ -10,10 +10,14 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "base/network.h"
+#include "base/quote.h"
 #include "client/client.h"
 #include "config/types.h"
 #include "encryption.h"
+#include "net/address.h"
 #include "net/listen.h"
+#include "net/proxy_reader.h"
 
 struct listener {
 	struct admission *admission;
@@ -31,17 +35,86 @@ static void on_exhausted(void *owner, int error)
 		          strerror(error), atomic_load(a->nclients), dropped);
 }
 
+/* Warnings in ten seconds. */
+#define REFUSED_WARNINGS_MAX 10
+
+static void drop(const struct listener *l, int fd)
+{
+	atomic_fetch_sub(l->admission->nclients, 1);
+	close(fd);
+}
+
+/* `behind`: as of client_new(). */
+static void admit(struct listener *l, int fd, const struct sockaddr_storage *behind)
+{
+	struct client_env *clients = l->admission->clients;
+	struct tls_context *context;
+	struct tls *tls;
+
+	if (!l->entry->tls) {
+		client_new(clients, fd, l->entry->address, NULL, behind);
+		return;
+	}
+	/* After a reload of a file without certificate there is no context. */
+	context = encryption_of_clients(clients->policy.config);
+	tls = context ? tls_accept(context, fd) : NULL;
+	if (tls) {
+		client_new(clients, fd, l->entry->address, tls, behind);
+		return;
+	}
+	on_exhausted(l, context ? ENOMEM : ENOENT);
+	drop(l, fd);
+}
+
+static bool is_balancer(const struct config *config, const struct sockaddr *peer)
+{
+	struct network n;
+
+	for (size_t i = 0; i < config->proxy_protocol.n; i++)
+		if (network_parse(&n, config->proxy_protocol.v[i]) == 0 &&
+		    network_has(&n, peer))
+			return true;
+	return false;
+}
+
+static void log_bad_header(const struct listener *l, int fd, const char *reason)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	char address[128] = "gone";
+	uint32_t suppressed;
+
+	if (!log_limit_pass(&l->admission->refused, clock_now(), REFUSED_WARNINGS_MAX,
+	                    &suppressed))
+		return;
+	if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0)
+		address_print((const struct sockaddr *)&peer, len, address, sizeof(address));
+	log_warning("proxy_protocol_failed address=%s listener=%s reason=%s suppressed=%u",
+	            QUOTE_STR(address), l->entry->address, QUOTE_STR(reason), suppressed);
+}
+
+static void on_header(void *arg, int fd, const struct proxy_header *h, const char *reason)
+{
+	struct listener *l = arg;
+
+	if (!h) {
+		if (reason)
+			log_bad_header(l, fd, reason);
+		drop(l, fd);
+		return;
+	}
+	admit(l, fd, h->source.ss_family == AF_UNSPEC ? NULL : &h->source);
+}
+
 static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
-	const struct listener *l = owner;
+	struct listener *l = owner;
 	struct admission *a = l->admission;
-	int64_t most = a->clients->policy.config->max_clients;
-	struct tls_context *context;
-	struct tls *tls;
+	const struct config *config = a->clients->policy.config;
+	int64_t most = config->max_clients;
 	uint32_t dropped;
 
-	(void)peer;
 	(void)len;
 	if (atomic_fetch_add(a->nclients, 1) >= most) {
 		atomic_fetch_sub(a->nclients, 1);
@@ -54,20 +127,11 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 		close(fd);
 		return;
 	}
-	if (!l->entry->tls) {
-		client_new(a->clients, fd, l->entry->address, NULL);
-		return;
-	}
-	/* After a reload of a file without certificate there is no context. */
-	context = encryption_of_clients(a->clients->policy.config);
-	tls = context ? tls_accept(context, fd) : NULL;
-	if (tls) {
-		client_new(a->clients, fd, l->entry->address, tls);
-		return;
-	}
-	atomic_fetch_sub(a->nclients, 1);
-	on_exhausted(owner, context ? ENOMEM : ENOENT);
-	close(fd);
+	if (is_balancer(config, peer))
+		proxy_reader_start(a->clients->loop, fd, config->client_login_timeout_ms,
+		                   &a->headers, on_header, l);
+	else
+		admit(l, fd, NULL);
 }
 
 static const struct acceptor_ops acceptor_ops = { on_accept, on_exhausted };
@@ -76,6 +140,7 @@ void admission_open(struct admission *a, struct client_env *clients, _Atomic lon
                     const int *fds, const struct listen_entry *entries, size_t nfds)
 {
 	*a = (struct admission){ .clients = clients, .nclients = nclients };
+	list_init(&a->headers);
 	a->listeners = xcalloc(nfds, sizeof(*a->listeners));
 	for (size_t i = 0; i < nfds; i++) {
 		struct listener *l = &a->listeners[a->nlisteners++];
@@ -90,6 +155,7 @@ void admission_close(struct admission *a)
 	for (size_t i = 0; i < a->nlisteners; i++)
 		acceptor_free(a->listeners[i].acceptor);
 	a->nlisteners = 0;
+	proxy_readers_end(&a->headers);
 	free(a->listeners);
 	a->listeners = NULL;
 }

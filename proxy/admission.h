@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * admission: the sockets on which a worker listens. Lets clients in, up to max_clients of all
- * workers together, and tells the others why not.
+ * workers together, and tells the others why not. Of those who come through a balancer of
+ * proxy_protocol it first hears whose connection it is.
  */
 #ifndef HASP_ADMISSION_H
 #define HASP_ADMISSION_H
 
 #include <stddef.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "client/client_env.h"
 #include "net/listen.h"
@@ -20,7 +22,9 @@ struct admission {
 	_Atomic long *nclients; /* of all workers */
 	struct listener *listeners;
 	size_t nlisteners;
-	struct log_limit full, exhausted; /* of the lines max_clients and accept_failed */
+	struct list headers; /* readers of those whose PROXY header is awaited */
+	/* Of the lines max_clients, accept_failed and proxy_protocol_failed. */
+	struct log_limit full, exhausted, refused;
 };
 
 /* Takes the listening sockets `fds`, which it owns from now on; `entries`: what

@@ -46,13 +46,18 @@ static void attach_tls(struct client *c, int fd, struct tls *tls)
 	c->peer = xstrdup(peer);
 }
 
-void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls)
+void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
+                const struct sockaddr_storage *behind)
 {
 	struct client *c = xcalloc(1, sizeof(*c));
 
 	c->magic = CLIENT_MAGIC;
 	c->env = env;
 	c->listener = listener;
+	if (behind) {
+		c->behind = xmalloc(sizeof(*behind));
+		*c->behind = *behind;
+	}
 	c->active_at = c->login_from = env->policy.now;
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
@@ -89,6 +94,7 @@ static void client_free(struct client *c)
 	list_remove(&c->node);
 	session_fini(&c->session);
 	free(c->identity);
+	free(c->behind);
 	free(c->peer);
 	c->magic = 0;
 	free(c);

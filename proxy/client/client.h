@@ -32,8 +32,10 @@
 void clients_init(struct client_env *env);
 
 /* Takes the connection `fd`, which was accepted by `listener`, an entry of `listen` that
- * outlives it. `tls`: of `fd`, which the client owns, too; NULL: it is not encrypted. */
-void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls);
+ * outlives it. `tls`: of `fd`, which the client owns, too; NULL: it is not encrypted. `behind`:
+ * whose connection it is said to be, AF_INET or AF_INET6; NULL: that of who is connected. */
+void client_new(struct client_env *env, int fd, const char *listener, struct tls *tls,
+                const struct sockaddr_storage *behind);
 
 /* Appends what the log calls the client whose holds, or read set, it is; holds_describe_fn and
  * read_sets_describe_fn. */

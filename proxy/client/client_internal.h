@@ -104,6 +104,8 @@ struct client {
 	struct read_set read_set;
 	struct observer *observer; /* NULL until it is observed */
 	const char *listener; /* the entry of `listen` that it came by */
+	struct sockaddr_storage *behind; /* whose connection the balancer said it is; NULL: that
+	                                  * of who is connected */
 	char *peer; /* its address, for a failure of TLS, by which it would be gone; NULL: it
 	             * does not encrypt */
 };

@@ -98,7 +98,9 @@ void client_print_peer(const struct client *c, char *out, size_t n)
 	struct sockaddr_storage peer;
 	socklen_t len = sizeof(peer);
 
-	if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
+	if (c->behind)
+		address_print((const struct sockaddr *)c->behind, sizeof(*c->behind), out, n);
+	else if (getpeername(stream_fd(&c->stream), (struct sockaddr *)&peer, &len) == 0)
 		address_print((const struct sockaddr *)&peer, len, out, n);
 	else
 		snprintf(out, n, "gone");

@@ -10,7 +10,7 @@ static const struct owner_identity *client_identity(void *arg)
 	struct client *c = client_of(arg);
 
 	if (!c->identity)
-		c->identity = owner_identify(stream_fd(&c->stream), c->env->worker);
+		c->identity = owner_identify(stream_fd(&c->stream), c->behind, c->env->worker);
 	return c->identity;
 }
 

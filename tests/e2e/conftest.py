@@ -26,6 +26,7 @@ from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
 from harness.shared_cluster import file_cluster, shared_cluster  # noqa: E402, F401
+from harness.tls import authority, certificate, tls_hasp, tls_redis  # noqa: E402, F401 fixtures of test_tls*
 from harness.wait import TooSlow  # noqa: E402
 
 

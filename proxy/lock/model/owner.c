@@ -22,7 +22,7 @@ static void random_hex(char out[static RANDOM_BYTES * 2 + 1])
 		snprintf(out + 2 * i, 3, "%02x", bytes[i]);
 }
 
-struct owner_identity *owner_identify(int fd, int worker)
+struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind, int worker)
 {
 	struct sockaddr_storage ss = { 0 };
 	struct sockaddr *peer = (struct sockaddr *)&ss;
@@ -35,7 +35,9 @@ struct owner_identity *owner_identify(int fd, int worker)
 	size_t nconnection, naddress;
 
 	random_hex(hex);
-	if (getpeername(fd, peer, &len) == 0) {
+	if (behind)
+		ss = *behind;
+	if (behind || getpeername(fd, peer, &len) == 0) {
 		if (peer->sa_family != AF_UNIX) {
 			address_print_host(peer, text, sizeof(text));
 			snprintf(address, sizeof(address), ADDRESS_PREFIX "%s", text);

@@ -14,6 +14,8 @@
 #ifndef HASP_LOCK_MODEL_OWNER_H
 #define HASP_LOCK_MODEL_OWNER_H
 
+#include <sys/socket.h>
+
 #include "base/buf.h"
 #include "base/slice.h"
 #include "config/types.h"
@@ -28,8 +30,10 @@ struct owner_identity {
 	char bytes[]; /* of both */
 };
 
-/* From the connected socket `fd`; in one piece of memory, to be freed. */
-struct owner_identity *owner_identify(int fd, int worker);
+/* From the connected socket `fd`, or for `behind`, who is said to be behind it, AF_INET or
+ * AF_INET6; NULL: nobody is. In one piece of memory, to be freed. */
+struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *behind,
+                                      int worker);
 
 /* The token for `kind`, which may be built in `scratch` and is valid as long as that, `id` and
  * the names are. `name` and `user`: NULL when there is none, or none that is known for sure. */

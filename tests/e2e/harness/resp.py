@@ -31,9 +31,10 @@ class Connection:
 
     `receive_buffer`: the bytes that the kernel takes for a client that does not read (twice as
     many, to be exact), where it would otherwise take as many as come: up to tcp_rmem.
+    `source`: the host to connect from.
     """
 
-    def __init__(self, address, timeout=PATIENCE, receive_buffer=None):
+    def __init__(self, address, timeout=PATIENCE, receive_buffer=None, source=None):
         tcp = isinstance(address, tuple)
         family = socket.AF_UNIX if not tcp else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.sock = socket.socket(family)
@@ -42,6 +43,8 @@ class Connection:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer:  # before there is a window to be announced
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            self.sock.bind((source, 0))
         self.sock.connect(address if tcp else str(address))
         self.file = self.sock.makefile("rb")
 

@@ -9,8 +9,12 @@ import collections
 import ssl
 import subprocess
 
+import pytest
+
+from .guards import guard
 from .processes import RedisServer, free_port
 from .resp import Connection
+from .sections import VERBS, rule
 
 Certificate = collections.namedtuple("Certificate", "cert key")
 
@@ -74,3 +78,43 @@ def connect_tls(address, context, session=None):
         raise
     connection.file = connection.sock.makefile("rb")
     return connection
+
+
+def encrypted(address, authority, **options):
+    """The lines of [upstream]."""
+    options = {"address": address, "tls": "yes", "tls_ca_cert_file": authority.cert, **options}
+    return "\n".join(f"{name} = {value}" for name, value in options.items())
+
+
+def tls_address(hasp):
+    host, port = hasp.listening[1].rsplit(":", 1)
+    return host, int(port)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def certificate(authority):
+    return authority.certificate("server")
+
+
+@pytest.fixture(scope="module")
+def tls_redis(authority, certificate):
+    with TlsRedis(authority, certificate) as redis:
+        yield redis
+
+
+@pytest.fixture
+def tls_hasp(start_hasp, authority, certificate, tls_redis):
+    """hasp that encrypts on both sides: its first listener does not, the second does."""
+
+    def start(rules=rule() + guard() + VERBS, upstream=None, certificate=certificate, **options):
+        options = {"listen_tls": "127.0.0.1:0", "tls_cert_file": certificate.cert, "tls_key_file": certificate.key,
+                   **options}
+        upstream = upstream or encrypted(tls_redis.tls_address, authority)
+        return start_hasp(rules, upstream=upstream, **options)
+
+    return start

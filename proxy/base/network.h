@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * network: addresses that begin with the same bits, as `10.0.0.0/8`, `fd00::/8` or `10.1.2.3`
+ * name them.
+ */
+#ifndef HASP_BASE_NETWORK_H
+#define HASP_BASE_NETWORK_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+struct network {
+	unsigned char bits[16]; /* of the address; those behind `n` mean nothing */
+	unsigned n; /* of the bits, as many count; at most 32 or 128 */
+	int family; /* AF_INET or AF_INET6 */
+};
+
+/* Returns 0; -1 when `text` is not a network. */
+int network_parse(struct network *n, const char *text) __attribute__((warn_unused_result));
+
+/* Is it the address of one of its hosts? An IPv4 address mapped into IPv6 is one of IPv4. */
+bool network_has(const struct network *n, const struct sockaddr *sa);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "net/proxy_header.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define TEXT_MAX 107 /* of version 1, with CR LF */
+#define FIXED 16 /* of version 2: signature, version and command, family, length */
+
+/* What the fixed part of version 2 has behind the signature. */
+#define VERSION_MASK 0xf0
+#define VERSION_2 0x20
+#define COMMAND_LOCAL 0
+#define COMMAND_PROXY 1
+#define TCP_OVER_IPV4 0x11
+#define TCP_OVER_IPV6 0x21
+#define UNIX_STREAM 0x31
+#define UNSPECIFIED 0
+
+static const struct slice text_begins = SLICE_LIT("PROXY ");
+static const struct slice signature = SLICE_LIT("\r\n\r\n\0\r\nQUIT\n");
+
+static enum proxy_header_result bad(const char **why, const char *reason)
+{
+	*why = reason;
+	return PROXY_HEADER_BAD;
+}
+
+/* Does it begin so, as far as it goes? */
+static bool may_begin(struct slice in, struct slice with)
+{
+	return memcmp(in.p, with.p, in.n < with.n ? in.n : with.n) == 0;
+}
+
+/* --- version 1 ---------------------------------------------------------------------------- */
+
+/* Decimal, without zeros in front. */
+static bool parse_port(struct slice text, in_port_t *port)
+{
+	uint32_t value = 0;
+
+	if (text.n == 0 || text.n > 5 || (text.n > 1 && *text.p == '0'))
+		return false;
+	for (size_t i = 0; i < text.n; i++) {
+		if (text.p[i] < '0' || text.p[i] > '9')
+			return false;
+		value = value * 10 + (uint32_t)(text.p[i] - '0');
+	}
+	*port = htons((uint16_t)value);
+	return value <= UINT16_MAX;
+}
+
+static bool parse_host(struct slice text, int family, void *address)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	if (text.n >= sizeof(host) || memchr(text.p, '\0', text.n))
+		return false;
+	memcpy(host, text.p, text.n);
+	host[text.n] = '\0';
+	return inet_pton(family, host, address) == 1;
+}
+
+/* "192.0.2.7 10.0.0.1 40123 6380": the source is the first and the third. */
+static bool parse_addresses(struct proxy_header *h, struct slice rest, int family)
+{
+	struct sockaddr_in *in = (void *)&h->source;
+	struct sockaddr_in6 *in6 = (void *)&h->source;
+	struct slice words[3];
+	unsigned char to[sizeof(struct in6_addr)];
+	in_port_t to_port;
+	bool is_6 = family == AF_INET6;
+
+	for (size_t i = 0; i < 3; i++)
+		if (!slice_cut(&rest, ' ', &words[i]))
+			return false;
+	h->source.ss_family = (sa_family_t)family;
+	return parse_host(words[0], family,
+	                  is_6 ? (void *)&in6->sin6_addr : (void *)&in->sin_addr) &&
+	       parse_host(words[1], family, to) &&
+	       parse_port(words[2], is_6 ? &in6->sin6_port : &in->sin_port) &&
+	       parse_port(rest, &to_port);
+}
+
+static enum proxy_header_result parse_text(struct proxy_header *h, struct slice in,
+                                           const char **why)
+{
+	size_t most = in.n < TEXT_MAX ? in.n : TEXT_MAX;
+	const char *end = memchr(in.p, '\n', most);
+	struct slice rest, family;
+
+	if (!end)
+		return in.n < TEXT_MAX ? PROXY_HEADER_MORE : bad(why, "its line is too long");
+	h->nbytes = (size_t)(end - in.p) + 1;
+	if (end[-1] != '\r')
+		return bad(why, "its line does not end by CR LF");
+	rest = slice_of(in.p + text_begins.n, h->nbytes - 2 - text_begins.n);
+	if (slice_cut(&rest, ' ', &family)) {
+		if (slice_eq(family, SLICE_LIT("UNKNOWN")))
+			return PROXY_HEADER_DONE;
+		if (slice_eq(family, SLICE_LIT("TCP4")) && parse_addresses(h, rest, AF_INET))
+			return PROXY_HEADER_DONE;
+		if (slice_eq(family, SLICE_LIT("TCP6")) && parse_addresses(h, rest, AF_INET6))
+			return PROXY_HEADER_DONE;
+	}
+	return bad(why, "its addresses are not understood");
+}
+
+/* --- version 2 ---------------------------------------------------------------------------- */
+
+/* Source and destination address, source and destination port. */
+static enum proxy_header_result take_source(struct proxy_header *h, int family,
+                                            struct slice block, const char **why)
+{
+	struct sockaddr_in *in = (void *)&h->source;
+	struct sockaddr_in6 *in6 = (void *)&h->source;
+	size_t n = family == AF_INET ? sizeof(in->sin_addr) : sizeof(in6->sin6_addr);
+
+	if (block.n < 2 * (n + sizeof(in_port_t)))
+		return bad(why, "it is too short for its addresses");
+	h->source.ss_family = (sa_family_t)family;
+	memcpy(family == AF_INET ? (void *)&in->sin_addr : (void *)&in6->sin6_addr, block.p, n);
+	memcpy(family == AF_INET ? &in->sin_port : &in6->sin6_port, block.p + 2 * n,
+	       sizeof(in_port_t));
+	return PROXY_HEADER_DONE;
+}
+
+static enum proxy_header_result parse_binary(struct proxy_header *h, struct slice in,
+                                             const char **why)
+{
+	unsigned char command, family;
+	struct slice block;
+
+	if (in.n < FIXED)
+		return PROXY_HEADER_MORE;
+	command = (unsigned char)in.p[12];
+	family = (unsigned char)in.p[13];
+	h->nbytes = FIXED + ((size_t)(unsigned char)in.p[14] << 8 | (unsigned char)in.p[15]);
+	if ((command & VERSION_MASK) != VERSION_2)
+		return bad(why, "its version is not known");
+	if (h->nbytes > PROXY_HEADER_MAX)
+		return bad(why, "it is too long");
+	command &= (unsigned char)~VERSION_MASK;
+	if (command != COMMAND_LOCAL && command != COMMAND_PROXY)
+		return bad(why, "its command is not known");
+	if (in.n < h->nbytes)
+		return PROXY_HEADER_MORE;
+	block = slice_of(in.p + FIXED, h->nbytes - FIXED);
+	if (command == COMMAND_LOCAL || family == UNSPECIFIED || family == UNIX_STREAM)
+		return PROXY_HEADER_DONE;
+	if (family == TCP_OVER_IPV4)
+		return take_source(h, AF_INET, block, why);
+	if (family == TCP_OVER_IPV6)
+		return take_source(h, AF_INET6, block, why);
+	return bad(why, "it is not of a connection that hasp can have");
+}
+
+enum proxy_header_result proxy_header_parse(struct proxy_header *h, struct slice in,
+                                            const char **why)
+{
+	memset(h, 0, sizeof(*h));
+	if (may_begin(in, text_begins))
+		return in.n < text_begins.n ? PROXY_HEADER_MORE : parse_text(h, in, why);
+	if (may_begin(in, signature))
+		return in.n < signature.n ? PROXY_HEADER_MORE : parse_binary(h, in, why);
+	return bad(why, "there is none");
+}
