@@ -56,6 +56,7 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 		flags |= LINK_INTERCEPT_LATE;
 	if (how.tells)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
+	c->current->by_eval = how.eval;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);
 	return true;
 }
@@ -205,7 +206,7 @@ bool lock_exchange_on_line(struct client *c, struct slice line)
 {
 	if (slice_starts(line, SLICE_LIT("+QUEUED ")))
 		enqueue(c, line);
-	else if (slice_starts(line, SLICE_LIT("-NOSCRIPT")))
+	else if (slice_starts(line, SLICE_LIT("-NOSCRIPT")) && !c->current->by_eval)
 		lock_exchange_again(c, true);
 	else if (slice_starts(line, SLICE_LIT("+REFUSED ")))
 		on_refused(c, line);

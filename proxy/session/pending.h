@@ -46,6 +46,7 @@ struct pending_request {
 	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
 	bool blocks; /* Redis may not answer it, nor the requests behind it, until there is data
 	              */
+	bool by_eval; /* the call that Redis gets for it carries the script's text */
 	size_t index; /* in a transaction: its place there */
 	union {
 		int db; /* SELECT */

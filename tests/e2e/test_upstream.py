@@ -456,11 +456,12 @@ def test_errors_are_told_verbatim(start_hasp, fake, error):
 
 
 @private
-def test_noscript_for_the_second_time_is_told(start_hasp, fake):
+@pytest.mark.parametrize("command", [("SETNX", "lock:1", "v"), ("DEL", "lock:1"), ("LOCK", "l"), ("UNLOCK", "l")])
+def test_noscript_for_the_second_time_is_told(start_hasp, fake, command):
     """A server that answers EVAL so must not be asked for ever."""
     hasp = start_hasp(LOCKS, upstream=fake.address)
     with hasp.connect() as one:
-        one.send(encode("SETNX", "lock:1", "v"))
+        one.send(encode(*command))
         upstream, request = fake.client()
         assert b"EVALSHA" in request
         upstream.sendall(b"-NOSCRIPT No matching script.\r\n")
