@@ -4,10 +4,21 @@
 # Starts sentinels with a primary and two replicas, or a cluster of three primaries with a replica
 # each, for contrib/quickstart. Sourced, not run; $dir is where their files go.
 #
-# They have a loopback address of their own, where all ports are free.
+# They have a loopback address of their own, where all ports are free but those of servers that
+# listen at all addresses.
 
 host=127.$((RANDOM % 254 + 1)).$((RANDOM % 256)).$((RANDOM % 254 + 1))
 declare -A server_pids=()
+
+# The first port of so many in a row at which nobody listens.
+free_ports() { # from, how many
+	local first=$1 port=$1
+	while [ "$port" -lt $((first + $2)) ]; do
+		! (: <"/dev/tcp/$host/$port") 2>/dev/null || first=$((port + 1))
+		port=$((port + 1))
+	done
+	echo "$first"
+}
 
 # server PORT [redis-server's options]
 server() {
@@ -34,48 +45,56 @@ says() {
 }
 
 start_sentinel() {
-	local port
-	node 6379
-	until_true 'the primary' "$dir/6379.log" ask 6379 ping
-	for port in 6380 6381; do
-		node "$port" --replicaof "$host 6379" --replica-announce-ip "$host"
+	local port first first_sentinel
+	first=$(free_ports 6379 3)
+	first_sentinel=$(free_ports 26379 3)
+	local others=($((first + 1)) $((first + 2)))
+	local sentinels=("$first_sentinel" $((first_sentinel + 1)) $((first_sentinel + 2)))
+	node "$first"
+	until_true 'the primary' "$dir/$first.log" ask "$first" ping
+	for port in "${others[@]}"; do
+		node "$port" --replicaof "$host $first" --replica-announce-ip "$host"
 	done
-	for port in 6380 6381; do
+	for port in "${others[@]}"; do
 		until_true "replica $port" "$dir/$port.log" says master_link_status:up "$port" info replication
 	done
-	for port in 26379 26380 26381; do
+	for port in "${sentinels[@]}"; do
 		mkdir -p "$dir/$port"
 		cat >"$dir/$port/sentinel.conf" <<-CONF
 			port $port
 			bind $host
 			protected-mode no
 			sentinel announce-ip $host
-			sentinel monitor mymaster $host 6379 2
-			sentinel down-after-milliseconds mymaster 1000
+			sentinel monitor mymaster $host $first 2
+			sentinel down-after-milliseconds mymaster 3000
 			sentinel failover-timeout mymaster 5000
 		CONF
 		server "$port" sentinel.conf --sentinel
 	done
-	for port in 26379 26380 26381; do
+	for port in "${sentinels[@]}"; do
 		until_true "sentinel $port" "$dir/$port.log" says '^OK 3 usable' "$port" sentinel ckquorum mymaster
 	done
-	upstream="sentinels = $host:26379 $host:26380 $host:26381
+	replicas=2
+	upstream="sentinels = ${sentinels[*]/#/$host:}
 master = mymaster"
 }
 
 start_cluster() {
-	local port
-	for port in {7000..7005}; do
-		node "$port" --cluster-enabled yes --cluster-node-timeout 2000 --cluster-announce-ip "$host"
+	local port first
+	first=$(free_ports 7000 6)
+	local ports=("$first" $((first + 1)) $((first + 2)) $((first + 3)) $((first + 4)) $((first + 5)))
+	for port in "${ports[@]}"; do
+		node "$port" --cluster-enabled yes --cluster-node-timeout 3000 --cluster-announce-ip "$host"
 	done
-	for port in {7000..7005}; do
+	for port in "${ports[@]}"; do
 		until_true "node $port" "$dir/$port.log" ask "$port" ping
 	done
-	quietly redis-cli --cluster create "$host":{7000..7005} --cluster-replicas 1 --cluster-yes || exit 2
-	for port in {7000..7005}; do
+	quietly redis-cli --cluster create "${ports[@]/#/$host:}" --cluster-replicas 1 --cluster-yes || exit 2
+	for port in "${ports[@]}"; do
 		until_true "node $port" "$dir/$port.log" says cluster_state:ok "$port" cluster info
 	done
-	upstream="cluster = $host:7000 $host:7001 $host:7002"
+	replicas=1
+	upstream="cluster = $host:${ports[0]} $host:${ports[1]} $host:${ports[2]}"
 }
 
 # The port of the primary that has a key.
@@ -90,9 +109,11 @@ primary_of() { # key
 	done
 }
 
+# Its replicas have what was acknowledged until now.
 kill_primary_of() { # key
 	local port
 	port=$(primary_of "$1")
+	printf '%s\n' "set {$1}:last x" "wait $replicas 60000" | ask "$port" >/dev/null
 	kill -9 "${server_pids[$port]}"
 	wait "${server_pids[$port]}" 2>/dev/null || :
 	unset "server_pids[$port]"

@@ -6,6 +6,9 @@
  *   REDIS_HOST, REDIS_PORT  where Redis is
  *   STOCK, WORKERS          how many to sell, and by how many processes
  *   PREFIX                  put before every key
+ *   LEASE                   how many seconds the lock lasts, if not one
+ *   PAYING                  a file: the payment for the item in the middle makes it, and
+ *                           lasts until it is removed
  *
  * Two things are wrong with it. The lock lasts one second and every third sale
  * takes longer; and DEL removes the lock, whichever worker has it by then. Sells until
@@ -17,6 +20,7 @@ require __DIR__ . '/overlaps.php';
 $prefix = getenv('PREFIX') ?: '';
 define('LOCK_KEY', $prefix . 'lock:stock');
 define('STOCK_KEY', $prefix . 'stock');
+define('STOCK', (int) (getenv('STOCK') ?: 6));
 
 function connect(): Redis
 {
@@ -29,6 +33,13 @@ function connect(): Redis
 function pay(int $item): void
 {
     usleep($item % 3 == 0 ? 1300000 : 100000);
+    if ($item == intdiv(STOCK, 2) && ($paying = getenv('PAYING'))) {
+        touch($paying);
+        do {
+            usleep(10000);
+            clearstatcache();
+        } while (file_exists($paying));
+    }
 }
 
 /* The tutorial's code, but for the lines that keep the log. */
@@ -37,7 +48,7 @@ function sell_one(Redis $redis, EventLog $log): string
     if (!$redis->setnx(LOCK_KEY, 1)) {
         return 'busy';
     }
-    $redis->expire(LOCK_KEY, 1);
+    $redis->expire(LOCK_KEY, (int) (getenv('LEASE') ?: 1));
     $log->entered();
 
     $result = 'empty';
@@ -65,10 +76,9 @@ function worker(EventLog $log): void
     } while ($result != 'empty');
 }
 
-$stock = (int) (getenv('STOCK') ?: 6);
 $redis = connect();
 $redis->del(LOCK_KEY);
-$redis->set(STOCK_KEY, $stock);
+$redis->set(STOCK_KEY, STOCK);
 
 $file = tempnam(sys_get_temp_dir(), 'stock');
 for ($i = 0; $i < (int) (getenv('WORKERS') ?: 5); $i++) {
@@ -90,6 +100,6 @@ $left = (int) $redis->get(STOCK_KEY);
 $redis->del(STOCK_KEY);
 
 printf("stock=%d sold=%d left=%d oversold=%d overlaps=%d stolen=%d expired=%d\n",
-    $stock, $sold, $left, $sold - ($stock - $left),
+    STOCK, $sold, $left, $sold - (STOCK - $left),
     $overlaps['stolen'] + $overlaps['expired'], $overlaps['stolen'], $overlaps['expired']);
 exit($failed ? 1 : 0);

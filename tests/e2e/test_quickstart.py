@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""contrib/quickstart, which shows that a shop sells nothing twice through hasp."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from harness import TOP
+from harness.by_hand import HASP
+
+
+def quickstart(**settings):
+    """What it prints, when it has left as it should."""
+    env = {name: value for name, value in os.environ.items() if name not in ("REDIS", "TOPOLOGY")}
+    shown = subprocess.Popen([TOP / "contrib" / "quickstart"], env={**env, "HASP": HASP, **settings}, text=True,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        printed, _ = shown.communicate(timeout=240)
+    finally:
+        shown.terminate()  # if it has not ended: it removes its servers
+        shown.wait()
+    print(printed)
+    assert shown.returncode == 0, printed
+    return printed
+
+
+def sold_through_hasp(printed):
+    """In stock, sold, sold that were not there, times that two were inside together."""
+    rows = ("in stock", "sold", "sold that were not there", "times that two were inside together")
+    return [int(re.search(rf"^{row} .* (\d+)$", printed, re.MULTILINE)[1]) for row in rows]
+
+
+def test_shop_sells_nothing_twice():
+    """A long lease, so that a busy machine lets none expire."""
+    assert sold_through_hasp(quickstart(LEASE="60")) == [6, 6, 0, 0]
+
+
+@pytest.mark.parametrize("topology", ["sentinel", "cluster"])
+def test_shop_sells_nothing_twice_though_the_primary_is_killed(topology):
+    printed = quickstart(TOPOLOGY=topology)
+    assert sold_through_hasp(printed) == [12, 12, 0, 0]
+    assert int(re.search(r"killed in the middle; the longest pause was (\d+) ms\.$", printed, re.MULTILINE)[1]) > 0
