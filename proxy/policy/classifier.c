@@ -149,8 +149,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.takes_own_time = known && command_takes_own_time(known);
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unmet &&
-	                what.session != SESSION_OWN_LINK &&
-	                !what.takes_own_time &&
+	                what.session != SESSION_OWN_LINK && !what.takes_own_time &&
 	                ((!what.is_matched && !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
 	what.is_free = what.is_plain && !what.is_matched && !what.reads_value &&

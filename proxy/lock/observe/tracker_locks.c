@@ -75,7 +75,7 @@ static struct slice name_of(const struct client_name *client)
 /* Another connection's lock is released, or its expiry set, by one that did not take it before:
  * a pool's, if it is akin to the holder. Counts it then. */
 static bool count_pooled(const struct tracker_act *a, const struct tracked_key *k,
-                      const struct access *acc)
+                         const struct access *acc)
 {
 	const struct client_name *by = a->client->name, *holder = k->holds;
 	bool kin[KINSHIPS], any = false;
