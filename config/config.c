@@ -17,6 +17,7 @@ static void config_free(struct config *c)
 	table_clear(SECTION_HASP, c);
 	table_clear(SECTION_UPSTREAM, c);
 	table_clear(SECTION_VERBS, &c->verbs);
+	table_clear(SECTION_HTTP, c);
 	sections_clear(c);
 	glob_set_free(c->patterns);
 	sources_clear(&c->sources);
@@ -33,6 +34,7 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	table_set_defaults(SECTION_HASP, c);
 	table_set_defaults(SECTION_UPSTREAM, c);
 	table_set_defaults(SECTION_VERBS, &c->verbs);
+	table_set_defaults(SECTION_HTTP, c);
 	if (!path) {
 		sections_inherit(c);
 		return c;

@@ -176,6 +176,8 @@ static void load_on_section(void *arg, int line, const char *title)
 		load_only_section(l, SECTION_HASP, l->c);
 	} else if (load_section_is(title, SECTION_UPSTREAM)) {
 		load_only_section(l, SECTION_UPSTREAM, l->c);
+	} else if (load_section_is(title, SECTION_HTTP)) {
+		load_only_section(l, SECTION_HTTP, l->c);
 	} else if (load_section_is(title, SECTION_VERBS)) {
 		load_only_section(l, SECTION_VERBS, &l->c->verbs);
 		l->c->verbs.enabled = true;

@@ -19,6 +19,7 @@ enum section {
 	SECTION_LOCK,
 	SECTION_GUARD,
 	SECTION_VERBS,
+	SECTION_HTTP,
 	SECTION_NONE, /* before the first, or in an unknown one */
 };
 

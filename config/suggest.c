@@ -109,6 +109,6 @@ void suggest_section(const char *title, struct buf *out)
 	if (nearest)
 		buf_printf(out, "; did you mean %s?", nearest);
 	else
-		buf_puts(out, "; expected [hasp], [upstream], [lock NAME], [guard NAME] or "
-		              "[verbs]");
+		buf_puts(out, "; expected [hasp], [upstream], [lock NAME], [guard NAME], "
+		              "[verbs] or [http]");
 }

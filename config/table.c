@@ -130,6 +130,13 @@ static const char *table_check_network(const char *s)
 	return network_parse(&n, s) < 0 ? "not a network" : NULL;
 }
 
+static const char *table_check_listen_http(const char *s)
+{
+	if (strncmp(s, "unix:", 5) == 0)
+		return "Prometheus asks by host and port";
+	return value_address_fault(s, ADDRESS_TO_LISTEN);
+}
+
 static const char *table_check_upstream(const char *s)
 {
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
@@ -528,6 +535,11 @@ const struct option table_options[] = {
 	{ SECTION_VERBS, "log_waited", OPTION_DURATION, IN_VERBS(events.log_waited_ms),
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Logs locks that were waited for so long, when they are got; 0: none." },
+
+	/* [http] */
+	{ SECTION_HTTP, "listen", OPTION_STRING, IN_CONFIG(http_listen),
+	  .check = table_check_listen_http, .expected = "HOST:PORT such as 127.0.0.1:9380",
+	  .help = "Where Prometheus and health checks ask; none: nowhere. Nobody has to log in." },
 };
 /* clang-format on */
 
@@ -543,6 +555,7 @@ static const struct {
 	[SECTION_LOCK] = { "lock", "[lock NAME]" },
 	[SECTION_GUARD] = { "guard", "[guard NAME]" },
 	[SECTION_VERBS] = { "verbs", "[verbs]" },
+	[SECTION_HTTP] = { "http", "[http]" },
 };
 
 const char *table_section_word(enum section section)

@@ -165,6 +165,9 @@ struct config {
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's */
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* of sections that have none */
 
+	/* [http] */
+	char *http_listen; /* HOST:PORT, [V6]:PORT, *:PORT; NULL: none */
+
 	struct rule **rules; /* in the file's order: the first that matches wins */
 	size_t nrules;
 	struct guard **guards; /* likewise */

@@ -8,7 +8,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # A package, or package:command where a command from elsewhere will do as well.
 build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
-                libev-dev libhiredis-dev libinih-dev libssl-dev)
+                libev-dev libhiredis-dev libinih-dev libmicrohttpd-dev libssl-dev)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-pytest-xdist

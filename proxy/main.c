@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/http.h"
 #include "base/fatal.h"
 #include "base/log.h"
 #include "config/config.h"
@@ -49,6 +50,7 @@ struct process {
 	struct worker *workers[LISTENERS_WORKERS_MAX];
 	size_t nworkers;
 	struct worker_shared shared;
+	struct http http;
 };
 
 /* That would end hasp, and ask for nothing that it does. */
@@ -287,6 +289,7 @@ static int main_start(struct process *p)
 	daemon_raise_descriptor_limit(config->max_clients);
 	if (handed_take(&p->handed) < 0 ||
 	    listeners_open(l, config, &p->handed, &p->privileges) < 0 ||
+	    http_open(&p->http, config) < 0 ||
 	    daemon_write_pid_file(&p->daemon, config->pid_file, &p->privileges) < 0 ||
 	    privileges_drop(&p->privileges) < 0)
 		return -1;
@@ -304,7 +307,7 @@ static int main_start(struct process *p)
 	rc = workers_watch(&p->shared, config);
 	if (rc != 0)
 		log_error("thread watcher: %s", strerror(rc));
-	return rc == 0 ? 0 : -1;
+	return rc == 0 ? http_serve(&p->http, &p->shared) : -1;
 }
 
 static int main_run(struct process *p, sigset_t *signals)
@@ -327,6 +330,7 @@ static int main_run(struct process *p, sigset_t *signals)
 		         main_on_off(p->config->verbs.enabled));
 		daemon_ready(&p->daemon, p->config->log);
 		main_serve(p, signals);
+		http_close(&p->http);
 		workers_end_watch(&p->shared);
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
@@ -336,6 +340,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	} else if (strcmp(p->config->log, "stderr") != 0) {
 		fprintf(stderr, "hasp: not started; why is in %s\n", p->config->log);
 	}
+	http_close(&p->http);
 	listeners_unlink(&p->listeners, &p->privileges);
 	listeners_free(&p->listeners);
 	handed_free(&p->handed);

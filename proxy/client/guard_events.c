@@ -47,9 +47,12 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 
 static void count_timed_out(struct client *c, const struct guard_op_key *k)
 {
+	double waited = c->waiter ? waiter_waited(c->waiter) : -1;
+
 	stats_add(k->entry->stats, STAT_TIMED_OUT);
-	log_guard_event(c, k, LOCK_EVENT_WAIT_TIMED_OUT,
-	                c->waiter ? waiter_waited(c->waiter) : -1);
+	if (c->waiter)
+		stats_waited(k->entry->stats, waited);
+	log_guard_event(c, k, LOCK_EVENT_WAIT_TIMED_OUT, waited);
 }
 
 void guard_events_refused(struct client *c, struct slice line)
@@ -94,6 +97,7 @@ void guard_events_granted(struct client *c)
 	double waited = waiter_waited(c->waiter);
 
 	stats_add(k->entry->stats, STAT_HANDED_OVER);
+	stats_waited(k->entry->stats, waited);
 	if (stats && event_is_long(waited, stats->log_waited_ms))
 		log_guard_event(c, k, LOCK_EVENT_WAITED_LONG, waited);
 }

@@ -84,6 +84,7 @@ static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revent
 	struct worker *w = t->data;
 
 	(void)revents;
+	worker_node_note_reachable(w);
 	clients_sweep(&w->clients);
 	clients_trim(&w->clients);
 	clients_reap(&w->clients);
@@ -132,6 +133,7 @@ static void drain(struct worker *w, struct config *unused)
 	(void)unused;
 	if (w->leave_at > 0)
 		return;
+	atomic_store(&w->shared->leaving, true);
 	admission_close(&w->admission);
 	clients_drain(&w->clients);
 	w->leave_at = clock_now() + (double)w->clients.policy.config->drain_timeout_ms / 1000;

@@ -7,6 +7,7 @@
 #ifndef HASP_WORKER_WORKER_H
 #define HASP_WORKER_WORKER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "config/types.h"
@@ -23,6 +24,9 @@ struct watcher;
 struct worker_shared {
 	_Atomic long clients; /* open now */
 	_Atomic int running; /* workers whose thread has not ended */
+	_Atomic bool
+		reachable[WORKERS_MAX]; /* a server answers that worker; as of a second ago */
+	_Atomic bool leaving; /* workers drain, or have ended */
 	struct waiter_board board;
 	struct unlisted_board unlisted;
 	struct proof_secret secret;
@@ -48,6 +52,9 @@ void workers_end_watch(struct worker_shared *shared);
 /* Logs the totals of the sections that are enforced, and what rules and guards in mode OBSERVE
  * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
+
+/* Why clients should not be sent here, in words; NULL: they may be. From any thread. */
+const char *workers_not_ready(struct worker_shared *shared);
 
 /* Takes the listening sockets `fds`, which it owns from now on; `entries`:
  * what each was opened for, which must outlive the worker. Keeps a reference to `config`. */

@@ -4,6 +4,8 @@
  * commands it has, and gets the scripts; one that moves, or has lost what it had, is told of to
  * clients and to holds.
  */
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "commands/learn.h"
@@ -26,6 +28,12 @@ static const struct node *node_that_is_up(const struct topology *t)
 	while (n && !control_is_up(n->control))
 		n = topology_next(t, n);
 	return n;
+}
+
+void worker_node_note_reachable(struct worker *w)
+{
+	atomic_store_explicit(&w->shared->reachable[w->number],
+	                      node_that_is_up(w->topology) != NULL, memory_order_relaxed);
 }
 
 /* Before hasp served, Redis may not have answered, and it may be another one by now. All that
@@ -121,6 +129,7 @@ static void worker_node_on_up(void *arg, struct node *n)
 {
 	struct worker *w = arg;
 
+	worker_node_note_reachable(w);
 	unlisted_redis_up(&w->shared->unlisted, n->was_up, clock_now());
 	script_jobs_set_naming(w->script_jobs, control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER

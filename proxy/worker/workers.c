@@ -3,6 +3,7 @@
  * workers: what the workers of this process share. Which server is the primary, the watcher
  * finds out for all of them on a thread of its own: each gets a copy in its mailbox.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -112,4 +113,14 @@ bool workers_report(struct worker_shared *shared)
 	log_lines(LOG_SEV_INFO, buf_slice(&totals));
 	buf_release(&totals);
 	return observers_report(shared->observers);
+}
+
+const char *workers_not_ready(struct worker_shared *shared)
+{
+	if (atomic_load(&shared->leaving))
+		return "hasp leaves";
+	for (size_t i = 0; i < shared->nworkers; i++)
+		if (!atomic_load(&shared->reachable[i]))
+			return "Redis cannot be reached";
+	return NULL;
 }

@@ -46,7 +46,7 @@ static void unknown_sections_are_one_fault_each(void **state)
 	assert_faults("[gard a]\npattern = 1\n",
 	              "1: unknown section [gard a]; did you mean [guard NAME]?\n");
 	assert_faults("[]\n", "1: unknown section []; expected [hasp], [upstream], [lock "
-	                      "NAME], [guard NAME] or [verbs]\n");
+	                      "NAME], [guard NAME], [verbs] or [http]\n");
 }
 
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
@@ -55,11 +55,9 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
 	              "3: unknown option 'quorum' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
-	assert_faults("[admin]\n[http]\n",
+	assert_faults("[admin]\n",
 	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME], "
-	              "[guard NAME] or [verbs]\n"
-	              "2: unknown section [http]; expected [hasp], [upstream], [lock NAME], "
-	              "[guard NAME] or [verbs]\n");
+	              "[guard NAME], [verbs] or [http]\n");
 }
 
 static void encryption_is_asked_for_whole(void **state)
@@ -469,7 +467,7 @@ static void every_fault_is_found(void **state)
 		"4: neither an option nor a section; expected 'name = value' or "
 		"[section]\n"
 		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME], "
-		"[guard NAME] or [verbs]\n"
+		"[guard NAME], [verbs] or [http]\n"
 		"6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
 		"or orders:?\n"
 		"8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "

@@ -34,11 +34,12 @@ static struct section_stats *section(void **state, const char *name, size_t work
 struct seen {
 	size_t n;
 	uint64_t acquired[4], lost[4];
+	struct metrics_sums waited[4], held[4];
 	char names[32];
 };
 
 static void on_section(void *arg, enum stats_kind kind, const char *name,
-                       const uint64_t sums[STATS])
+                       const struct stats_sums *sums)
 {
 	struct seen *seen = arg;
 
@@ -46,8 +47,10 @@ static void on_section(void *arg, enum stats_kind kind, const char *name,
 	strcat(seen->names, "=");
 	strcat(seen->names, name);
 	strcat(seen->names, " ");
-	seen->acquired[seen->n] = sums[STAT_ACQUIRED];
-	seen->lost[seen->n++] = sums[STAT_LOST];
+	seen->acquired[seen->n] = sums->n[STAT_ACQUIRED];
+	seen->waited[seen->n] = sums->waited;
+	seen->held[seen->n] = sums->held;
+	seen->lost[seen->n++] = sums->n[STAT_LOST];
 }
 
 static void test_numbers_of_all_workers_are_added_up(void **state)
@@ -62,6 +65,20 @@ static void test_numbers_of_all_workers_are_added_up(void **state)
 	assert_int_equal(seen.n, 1);
 	assert_int_equal(seen.acquired[0], 6);
 	assert_int_equal(seen.lost[0], 1);
+}
+
+static void test_durations_of_all_workers_are_added_up(void **state)
+{
+	struct seen seen = { 0 };
+
+	stats_waited(section(state, "a", 0), 0.5);
+	stats_waited(section(state, "a", 2), 0.25);
+	stats_held(section(state, "a", 1), 3);
+	stats_waited(NULL, 1);
+	stats_held(NULL, 1);
+	stats_each(*state, on_section, &seen);
+	assert_int_equal(seen.waited[0].total_us, 750000);
+	assert_int_equal(seen.held[0].total_us, 3000000);
 }
 
 static void test_sections_are_told_apart_by_kind_and_name(void **state)
@@ -177,6 +194,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(numbers_of_all_workers_are_added_up),
+		TEST(durations_of_all_workers_are_added_up),
 		TEST(sections_are_told_apart_by_kind_and_name),
 		TEST(report_has_a_line_for_each_section),
 		TEST(nobodys_numbers_are_not_counted),

@@ -110,6 +110,14 @@ struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const
 	return &e->of_worker[worker];
 }
 
+static void stats_add_up(struct stats_sums *sums, const struct section_stats *s)
+{
+	for (size_t what = 0; what < STATS; what++)
+		sums->n[what] += atomic_load_explicit(&s->n[what], memory_order_relaxed);
+	metrics_add_up(&sums->waited, &s->waited);
+	metrics_add_up(&sums->held, &s->held);
+}
+
 void stats_each(struct stats *s, stats_fn *fn, void *arg)
 {
 	struct list *at;
@@ -117,18 +125,16 @@ void stats_each(struct stats *s, stats_fn *fn, void *arg)
 	pthread_mutex_lock(&s->lock);
 	for (at = s->sections.next; at != &s->sections; at = at->next) {
 		struct stats_entry *e = container_of(at, struct stats_entry, node);
-		uint64_t sums[STATS] = { 0 };
+		struct stats_sums sums = { 0 };
 		for (size_t i = 0; i < s->nworkers; i++)
-			for (size_t what = 0; what < STATS; what++)
-				sums[what] += atomic_load_explicit(&e->of_worker[i].n[what],
-				                                   memory_order_relaxed);
-		fn(arg, e->kind, e->name, sums);
+			stats_add_up(&sums, &e->of_worker[i]);
+		fn(arg, e->kind, e->name, &sums);
 	}
 	pthread_mutex_unlock(&s->lock);
 }
 
 static void report_section(void *arg, enum stats_kind kind, const char *name,
-                           const uint64_t sums[STATS])
+                           const struct stats_sums *sums)
 {
 	struct buf *out = arg;
 
@@ -136,7 +142,7 @@ static void report_section(void *arg, enum stats_kind kind, const char *name,
 	for (size_t i = 0; i < STATS; i++)
 		if (stats_words[i].kinds >> kind & 1)
 			buf_printf(out, " %s=%llu", stats_words[i].word,
-			           (unsigned long long)sums[i]);
+			           (unsigned long long)sums->n[i]);
 	buf_puts(out, "\n");
 }
 

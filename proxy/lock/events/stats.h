@@ -21,6 +21,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/metrics.h"
 
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS };
 
@@ -54,9 +55,12 @@ enum lock_event {
 };
 #define LOCK_EVENTS (LOCK_EVENT_WAITED_LONG + 1)
 
-/* One worker's of one section. Only that worker's thread uses anything but `n`. */
+/* One worker's of one section. Only that worker's thread uses what is below
+ * `held`. */
 struct section_stats {
 	_Atomic uint64_t n[STATS]; /* by enum stats_field; that thread alone writes them */
+	struct metrics_histogram waited; /* how long tries stood in line, whatever came of it */
+	struct metrics_histogram held; /* how long locks were held that are not any more */
 	enum stats_kind kind;
 	const char *name; /* of the section; of [verbs] the name of LOCK */
 	bool log_events;
@@ -75,6 +79,24 @@ static inline void stats_add(struct section_stats *s, enum stats_field what)
 		                      memory_order_relaxed);
 }
 
+static inline void stats_waited(struct section_stats *s, double seconds)
+{
+	if (s)
+		metrics_observe(&s->waited, seconds);
+}
+
+static inline void stats_held(struct section_stats *s, double seconds)
+{
+	if (s)
+		metrics_observe(&s->held, seconds);
+}
+
+/* Of all workers. */
+struct stats_sums {
+	uint64_t n[STATS];
+	struct metrics_sums waited, held;
+};
+
 struct stats; /* all workers' */
 
 struct stats *stats_new(size_t nworkers);
@@ -87,7 +109,7 @@ struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const
 /* Calls `fn` with each section and its sums over all workers, in the order in which they became
  * known. From any thread; `fn` must not call this module. */
 typedef void stats_fn(void *arg, enum stats_kind kind, const char *name,
-                      const uint64_t sums[STATS]);
+                      const struct stats_sums *sums);
 void stats_each(struct stats *s, stats_fn *fn, void *arg);
 
 /* "lock", "guard" or "verbs" */

@@ -47,6 +47,7 @@ void hold_events_ended(const struct hold *hold)
 	double now = timers_now(hold->holds->timers);
 	double until = now < hold->good_until ? now : hold->good_until;
 
+	stats_held(hold->stats, until - hold->since);
 	if (hold->stats && event_is_long(until - hold->since, hold->stats->log_held_ms))
 		log_hold(hold, LOCK_EVENT_HELD_LONG, NULL);
 }

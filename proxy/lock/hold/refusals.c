@@ -145,8 +145,11 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 
 	if (!p->stats || !find_refusal(h, o, p, db, r, &refusal))
 		return;
-	if (p->waited > 0 && !p->queued)
-		stats_add(p->stats, STAT_WAITED);
+	if (p->waited > 0) {
+		stats_waited(p->stats, p->waited);
+		if (!p->queued)
+			stats_add(p->stats, STAT_WAITED);
+	}
 	log_refusal(h, o, p, db, &refusal, p->waited > 0 ? p->waited : -1);
 }
 
@@ -156,6 +159,7 @@ void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, i
 	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT, p->keys[0],
 		                   NULL };
 
+	stats_waited(p->stats, waited);
 	if (!got) {
 		refusal.hold = any_hold(p->holds, o, p, db);
 		log_refusal(p->holds, o, p, db, &refusal, waited);

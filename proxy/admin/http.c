@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/http.h"
+
+#include <microhttpd.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "admin/http_metrics.h"
+#include "base/log.h"
+#include "net/address.h"
+#include "net/listen.h"
+
+#define HTTP_BACKLOG 64
+#define HTTP_CONNECTIONS_MAX 64u
+/* A request line and its headers, and the reply's. */
+#define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
+#define HTTP_TIMEOUT_SECONDS 10u
+
+#define TEXT_PLAIN "text/plain; charset=utf-8"
+#define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
+
+struct reply {
+	unsigned status;
+	const char *type;
+	struct buf body;
+};
+
+/* --- what is answered --------------------------------------------------------------------- */
+
+static void reply_metrics(struct http *h, struct reply *r)
+{
+	r->type = TEXT_METRICS;
+	http_metrics_write(h->shared, &r->body);
+}
+
+static void reply_healthz(struct http *h, struct reply *r)
+{
+	(void)h;
+	buf_puts(&r->body, "ok\n");
+}
+
+static void reply_readyz(struct http *h, struct reply *r)
+{
+	const char *why = workers_not_ready(h->shared);
+
+	if (why)
+		r->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+	buf_printf(&r->body, "%s\n", why ? why : "ok");
+}
+
+static const struct {
+	const char *path;
+	void (*reply)(struct http *h, struct reply *r);
+} http_paths[] = {
+	{ "/metrics", reply_metrics },
+	{ "/healthz", reply_healthz },
+	{ "/readyz", reply_readyz },
+};
+
+static void reply_to_path(struct http *h, const char *path, struct reply *r)
+{
+	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++)
+		if (strcmp(http_paths[i].path, path) == 0) {
+			http_paths[i].reply(h, r);
+			return;
+		}
+	r->status = MHD_HTTP_NOT_FOUND;
+	buf_puts(&r->body, "not found; there are /metrics, /healthz and /readyz\n");
+}
+
+/* --- libmicrohttpd ------------------------------------------------------------------------ */
+
+/* On no memory the connection is closed. */
+static enum MHD_Result http_send(struct MHD_Connection *c, const struct reply *r)
+{
+	size_t n = buf_len(&r->body);
+	struct MHD_Response *response = MHD_create_response_from_buffer(
+		n, n ? buf_head(&r->body) : "", MHD_RESPMEM_MUST_COPY);
+	enum MHD_Result result;
+
+	if (!response)
+		return MHD_NO;
+	result = MHD_add_response_header(response, "Content-Type", r->type);
+	if (result == MHD_YES)
+		result = MHD_add_response_header(response, "Cache-Control", "no-store");
+	if (result == MHD_YES && r->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		result = MHD_add_response_header(response, "Allow", "GET, HEAD");
+	if (result == MHD_YES)
+		result = MHD_queue_response(c, r->status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+/* Paths are as they were sent: none of those above has a byte to be quoted by %. */
+static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
+{
+	(void)arg;
+	(void)c;
+	return strlen(text);
+}
+
+/* Called when the headers are there: a body is not waited for, as nothing here takes one. */
+static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, const char *path,
+                                       const char *method, const char *version,
+                                       const char *body, size_t *nbody, void **state)
+{
+	struct reply r = { MHD_HTTP_OK, TEXT_PLAIN, BUF_INIT };
+	enum MHD_Result result;
+
+	(void)version;
+	(void)body;
+	(void)nbody;
+	(void)state;
+	if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
+	    strcmp(method, MHD_HTTP_METHOD_HEAD) == 0) {
+		reply_to_path(arg, path, &r);
+	} else {
+		r.status = MHD_HTTP_METHOD_NOT_ALLOWED;
+		buf_puts(&r.body, "only GET and HEAD\n");
+	}
+	result = http_send(c, &r);
+	buf_release(&r.body);
+	return result;
+}
+
+/* --- beginning and end -------------------------------------------------------------------- */
+
+static void http_log(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	char text[128];
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+		return;
+	address_print((struct sockaddr *)&ss, len, text, sizeof(text));
+	log_info("http address=%s", text);
+}
+
+int http_open(struct http *h, const struct config *config)
+{
+	struct listen_how how = { .backlog = HTTP_BACKLOG };
+	const char *reason = "not an address";
+	struct address at;
+	int n = -1;
+
+	if (!config->http_listen)
+		return 0;
+	if (address_parse(&at, config->http_listen) == 0)
+		n = listen_open(&at, &how, h->fds, HTTP_LISTEN_MAX, &reason);
+	if (n < 0) {
+		log_error("http listen %s: %s", config->http_listen, reason);
+		return -1;
+	}
+	h->n = (size_t)n;
+	for (size_t i = 0; i < h->n; i++)
+		http_log(h->fds[i]);
+	return 0;
+}
+
+int http_serve(struct http *h, struct worker_shared *shared)
+{
+	h->shared = shared;
+	for (size_t i = 0; i < h->n; i++) {
+		h->servers[i] = MHD_start_daemon(
+			MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, http_on_request, h,
+			MHD_OPTION_LISTEN_SOCKET, h->fds[i], MHD_OPTION_CONNECTION_LIMIT,
+			HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+			HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
+			HTTP_TIMEOUT_SECONDS, MHD_OPTION_UNESCAPE_CALLBACK, http_on_quoted,
+			NULL, MHD_OPTION_END);
+		if (!h->servers[i]) {
+			log_error("http listen: libmicrohttpd does not start");
+			return -1;
+		}
+	}
+	return 0;
+}
+
+void http_close(struct http *h)
+{
+	for (size_t i = 0; i < h->n; i++)
+		if (h->servers[i])
+			MHD_stop_daemon(h->servers[i]);
+		else
+			close(h->fds[i]);
+	h->n = 0;
+}

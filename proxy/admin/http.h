@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * http: what `[http] listen` offers, read-only, on threads of its own, off the way of commands:
+ *
+ *   /metrics   Prometheus' text format (http_metrics.h)
+ *   /healthz   200: the process is there
+ *   /readyz    200: it serves, and Redis can be reached; else 503, and why
+ *
+ * libmicrohttpd reads requests and writes replies. How many connections there may be, how long
+ * one may be silent and how much memory it has is bounded.
+ */
+#ifndef HASP_ADMIN_HTTP_H
+#define HASP_ADMIN_HTTP_H
+
+#include <stddef.h>
+
+#include "config/types.h"
+#include "worker/worker.h"
+
+/* Addresses that a host name in `listen` may stand for. */
+#define HTTP_LISTEN_MAX 4
+
+struct MHD_Daemon;
+
+/* All zero: there is none. */
+struct http {
+	int fds[HTTP_LISTEN_MAX];
+	struct MHD_Daemon *servers[HTTP_LISTEN_MAX]; /* each owns the socket at its place */
+	size_t n;
+	struct worker_shared *shared;
+};
+
+/* Listens at `[http] listen`, if the configuration has it, by the rights of this moment.
+ * Returns 0; -1 when that cannot be, and the reason is logged. */
+int http_open(struct http *h, const struct config *config) __attribute__((warn_unused_result));
+
+/* Answers from now on, about these workers. Returns 0; -1 with the reason logged. */
+int http_serve(struct http *h, struct worker_shared *shared)
+	__attribute__((warn_unused_result));
+
+/* Ends its threads and closes its sockets. */
+void http_close(struct http *h);
+
+#endif

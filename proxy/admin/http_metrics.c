@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/http_metrics.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/metrics.h"
+#include "lock/events/stats.h"
+
+#define LOCKS (1u << STATS_LOCK | 1u << STATS_VERBS)
+#define GUARDS (1u << STATS_GUARD)
+
+/* --- sections ----------------------------------------------------------------------------- */
+
+/* A family of which each section of these kinds has a sample. */
+struct section_family {
+	uint32_t kinds; /* a bit for each enum stats_kind */
+	enum stats_field field; /* of a counter */
+	const char *name, *help;
+};
+
+static const struct section_family section_counters[] = {
+	{ LOCKS, STAT_ACQUIRED, "hasp_lock_acquired_total", "Locks that were taken." },
+	{ LOCKS, STAT_RELEASED, "hasp_lock_released_total",
+	  "Locks that their owner released." },
+	{ LOCKS, STAT_RENEWED, "hasp_lock_renewed_total", "Leases that hasp began again." },
+	{ LOCKS, STAT_REFUSED, "hasp_lock_refused_total",
+	  "Tries that failed at once, as another owner had the lock." },
+	{ LOCKS, STAT_WRITES_REFUSED, "hasp_lock_writes_refused_total",
+	  "Writes to another owner's lock." },
+	{ LOCKS, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
+	  "Releases of another owner's lock." },
+	{ LOCKS, STAT_WAITED, "hasp_lock_waited_total", "Tries that stood in line." },
+	{ LOCKS, STAT_HANDED_OVER, "hasp_lock_handed_over_total",
+	  "Tries that stood in line and got the lock." },
+	{ LOCKS, STAT_TIMED_OUT, "hasp_lock_wait_timed_out_total",
+	  "Tries that stood in line until their time was over." },
+	{ LOCKS, STAT_RELEASED_AT_DISCONNECT, "hasp_lock_released_at_disconnect_total",
+	  "Locks that hasp released when their connection ended." },
+	{ LOCKS, STAT_LOST, "hasp_lock_lost_total",
+	  "Locks that ended while their owner relied on them." },
+	{ GUARDS, STAT_ACQUIRED, "hasp_guard_acquired_total", "Guards that were taken." },
+	{ GUARDS, STAT_RELEASED, "hasp_guard_released_total", "Guards that were released." },
+	{ GUARDS, STAT_REFUSED, "hasp_guard_refused_total",
+	  "Reads that failed at once, as another owner had the guard." },
+	{ GUARDS, STAT_WRITES_REFUSED, "hasp_guard_writes_refused_total",
+	  "Writes to a key whose guard another owner had." },
+	{ GUARDS, STAT_UPDATES_REFUSED, "hasp_guard_updates_refused_total",
+	  "Writes of what was read under a guard that was lost." },
+	{ GUARDS, STAT_WAITED, "hasp_guard_waited_total", "Commands that stood in line." },
+	{ GUARDS, STAT_HANDED_OVER, "hasp_guard_handed_over_total",
+	  "Commands that stood in line and got the guard." },
+	{ GUARDS, STAT_TIMED_OUT, "hasp_guard_wait_timed_out_total",
+	  "Commands that stood in line until their time was over." },
+	{ GUARDS, STAT_RELEASED_AT_DISCONNECT, "hasp_guard_released_at_disconnect_total",
+	  "Guards that hasp released when their connection ended." },
+};
+
+struct section_out {
+	const struct section_family *family;
+	const struct metrics_sums *(*sums_of)(
+		const struct stats_sums *sums); /* a histogram's */
+	struct buf *out;
+};
+
+/* A rule and the verbs may have one name, so the kind is a label, too. */
+static void section_sample(void *arg, enum stats_kind kind, const char *name,
+                           const struct stats_sums *sums)
+{
+	const struct section_out *s = arg;
+	struct metrics_label labels[] = { { "rule", name }, { "kind", stats_kind_word(kind) } };
+	const char *family = s->family->name;
+
+	if (!(s->family->kinds >> kind & 1))
+		return;
+	if (s->sums_of)
+		metrics_histogram_sample(s->out, family, labels, 2, s->sums_of(sums));
+	else
+		metrics_sample(s->out, family, labels, 2, (double)sums->n[s->family->field]);
+}
+
+static void write_counters(struct stats *stats, struct buf *out)
+{
+	for (size_t i = 0; i < sizeof(section_counters) / sizeof(section_counters[0]); i++) {
+		struct section_out s = { &section_counters[i], NULL, out };
+
+		metrics_family(out, s.family->name, METRICS_COUNTER, s.family->help);
+		stats_each(stats, section_sample, &s);
+	}
+}
+
+static const struct metrics_sums *sums_waited(const struct stats_sums *sums)
+{
+	return &sums->waited;
+}
+
+static const struct metrics_sums *sums_held(const struct stats_sums *sums)
+{
+	return &sums->held;
+}
+
+static void write_histograms(struct stats *stats, struct buf *out)
+{
+	static const struct section_family families[] = {
+		{ .kinds = LOCKS,
+		  .name = "hasp_lock_wait_seconds",
+		  .help = "How long tries stood in line, whether they got the lock or not." },
+		{ .kinds = LOCKS,
+		  .name = "hasp_lock_hold_seconds",
+		  .help = "How long locks were held that hasp knew of, told when they end." },
+		{ .kinds = GUARDS,
+		  .name = "hasp_guard_wait_seconds",
+		  .help = "How long commands stood in line, whether they got the guard or "
+		          "not." },
+	};
+	struct section_out all[] = {
+		{ &families[0], sums_waited, out },
+		{ &families[1], sums_held, out },
+		{ &families[2], sums_waited, out },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		metrics_family(out, all[i].family->name, METRICS_HISTOGRAM,
+		               all[i].family->help);
+		stats_each(stats, section_sample, &all[i]);
+	}
+}
+
+/* --- the process -------------------------------------------------------------------------- */
+
+/* Bytes; 0: the kernel does not tell. */
+static double memory_resident(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages = 0;
+
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*u %lu", &pages) != 1)
+		pages = 0;
+	fclose(f);
+	return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	if (getrusage(RUSAGE_SELF, &u) < 0)
+		return 0;
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void write_process(struct worker_shared *shared, struct buf *out)
+{
+	struct metrics_label version = { "version", PACKAGE_VERSION };
+	struct metrics_label resident = { "what", "resident" };
+
+	metrics_family(out, "hasp_build_info", METRICS_GAUGE, "1, with the version.");
+	metrics_sample(out, "hasp_build_info", &version, 1, 1);
+	metrics_family(out, "hasp_clients", METRICS_GAUGE, "Clients that are connected.");
+	metrics_sample(out, "hasp_clients", NULL, 0, (double)atomic_load(&shared->clients));
+	metrics_family(out, "hasp_memory_bytes", METRICS_GAUGE, "Memory of the process.");
+	metrics_sample(out, "hasp_memory_bytes", &resident, 1, memory_resident());
+	metrics_family(out, "hasp_cpu_seconds_total", METRICS_COUNTER,
+	               "CPU time of the process.");
+	metrics_sample(out, "hasp_cpu_seconds_total", NULL, 0, cpu_seconds());
+}
+
+void http_metrics_write(struct worker_shared *shared, struct buf *out)
+{
+	write_process(shared, out);
+	write_counters(shared->stats, out);
+	write_histograms(shared->stats, out);
+}

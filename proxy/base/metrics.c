@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/metrics.h"
+
+static const struct {
+	double seconds;
+	const char *text;
+} metrics_bounds[METRICS_BUCKETS - 1] = {
+	{ 0.001, "0.001" }, { 0.0025, "0.0025" }, { 0.005, "0.005" }, { 0.01, "0.01" },
+	{ 0.025, "0.025" }, { 0.05, "0.05" },     { 0.1, "0.1" },     { 0.25, "0.25" },
+	{ 0.5, "0.5" },     { 1, "1" },           { 2.5, "2.5" },     { 5, "5" },
+	{ 10, "10" },       { 60, "60" },         { 300, "300" },
+};
+
+/* --- histograms --------------------------------------------------------------------------- */
+
+/* There is one writer: no locked instruction is needed. */
+static void raise_by(_Atomic uint64_t *n, uint64_t by)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by,
+	                      memory_order_relaxed);
+}
+
+void metrics_observe(struct metrics_histogram *h, double seconds)
+{
+	size_t i = 0;
+
+	if (seconds < 0)
+		seconds = 0;
+	while (i < METRICS_BUCKETS - 1 && seconds > metrics_bounds[i].seconds)
+		i++;
+	raise_by(&h->n[i], 1);
+	raise_by(&h->total_us, (uint64_t)(seconds * 1e6 + 0.5));
+}
+
+void metrics_add_up(struct metrics_sums *sums, const struct metrics_histogram *h)
+{
+	for (size_t i = 0; i < METRICS_BUCKETS; i++)
+		sums->n[i] += atomic_load_explicit(&h->n[i], memory_order_relaxed);
+	sums->total_us += atomic_load_explicit(&h->total_us, memory_order_relaxed);
+}
+
+/* --- text --------------------------------------------------------------------------------- */
+
+void metrics_family(struct buf *out, const char *name, enum metrics_type type, const char *help)
+{
+	static const char *const types[] = { "counter", "gauge", "histogram" };
+
+	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
+}
+
+/* The length of the UTF-8 character at `s`, which ends with a 0; 0: it is none. */
+static size_t utf8_length(const unsigned char *s)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
+	uint32_t code;
+
+	if (n < 2)
+		return n;
+	code = *s & (0x7fu >> n);
+	for (size_t i = 1; i < n; i++) {
+		if (s[i] >> 6 != 2)
+			return 0;
+		code = code << 6 | (s[i] & 0x3f);
+	}
+	if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+		return 0;
+	return n;
+}
+
+static void write_value(struct buf *out, const char *value)
+{
+	while (*value) {
+		size_t n = utf8_length((const unsigned char *)value);
+
+		if (n == 0) {
+			buf_puts(out, "\xef\xbf\xbd");
+			n = 1;
+		} else if (*value == '\n') {
+			buf_puts(out, "\\n");
+		} else {
+			if (*value == '\\' || *value == '"')
+				buf_puts(out, "\\");
+			buf_append(out, slice_of(value, n));
+		}
+		value += n;
+	}
+}
+
+/* `suffix`: of the name; `le`: the bound of a bucket, NULL: it is none. */
+static void write_name(struct buf *out, const char *name, const char *suffix,
+                       const struct metrics_label *labels, size_t nlabels, const char *le)
+{
+	const char *before = "{";
+
+	buf_printf(out, "%s%s", name, suffix);
+	for (size_t i = 0; i < nlabels; i++) {
+		buf_printf(out, "%s%s=\"", before, labels[i].name);
+		write_value(out, labels[i].value);
+		buf_puts(out, "\"");
+		before = ",";
+	}
+	if (le) {
+		buf_printf(out, "%sle=\"%s\"", before, le);
+		before = ",";
+	}
+	buf_puts(out, *before == ',' ? "} " : " ");
+}
+
+void metrics_sample(struct buf *out, const char *name, const struct metrics_label *labels,
+                    size_t nlabels, double value)
+{
+	write_name(out, name, "", labels, nlabels, NULL);
+	/* Counters below 2^53 are whole in it. */
+	buf_printf(out, "%.17g\n", value);
+}
+
+void metrics_histogram_sample(struct buf *out, const char *name,
+                              const struct metrics_label *labels, size_t nlabels,
+                              const struct metrics_sums *sums)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < METRICS_BUCKETS; i++) {
+		n += sums->n[i];
+		write_name(out, name, "_bucket", labels, nlabels,
+		           i < METRICS_BUCKETS - 1 ? metrics_bounds[i].text : "+Inf");
+		buf_printf(out, "%llu\n", (unsigned long long)n);
+	}
+	write_name(out, name, "_sum", labels, nlabels, NULL);
+	buf_printf(out, "%llu.%06llu\n", (unsigned long long)(sums->total_us / 1000000),
+	           (unsigned long long)(sums->total_us % 1000000));
+	write_name(out, name, "_count", labels, nlabels, NULL);
+	buf_printf(out, "%llu\n", (unsigned long long)n);
+}

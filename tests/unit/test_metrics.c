@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Durations are counted where they belong, and what is written is Prometheus' text format.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/metrics.h"
+
+static void assert_text(struct buf *out, const char *expected)
+{
+	buf_append(out, slice_of("", 1));
+	assert_string_equal(buf_head(out), expected);
+	buf_release(out);
+}
+
+static void duration_is_in_the_bucket_whose_bound_it_reaches(void **state)
+{
+	struct metrics_histogram h = { 0 };
+	struct metrics_sums sums = { 0 };
+
+	(void)state;
+	metrics_observe(&h, 0);
+	metrics_observe(&h, 0.001);
+	metrics_observe(&h, 0.0011);
+	metrics_observe(&h, 300);
+	metrics_observe(&h, 301);
+	metrics_add_up(&sums, &h);
+	assert_int_equal(sums.n[0], 2);
+	assert_int_equal(sums.n[1], 1);
+	assert_int_equal(sums.n[METRICS_BUCKETS - 2], 1);
+	assert_int_equal(sums.n[METRICS_BUCKETS - 1], 1);
+	assert_int_equal(sums.total_us, 601002100);
+}
+
+static void what_took_less_than_nothing_took_nothing(void **state)
+{
+	struct metrics_histogram h = { 0 };
+	struct metrics_sums sums = { 0 };
+
+	(void)state;
+	metrics_observe(&h, -5);
+	metrics_add_up(&sums, &h);
+	assert_int_equal(sums.n[0], 1);
+	assert_int_equal(sums.total_us, 0);
+}
+
+static void several_histograms_are_one(void **state)
+{
+	struct metrics_histogram one = { 0 }, other = { 0 };
+	struct metrics_sums sums = { 0 };
+
+	(void)state;
+	metrics_observe(&one, 1);
+	metrics_observe(&other, 1);
+	metrics_observe(&other, 0.002);
+	metrics_add_up(&sums, &one);
+	metrics_add_up(&sums, &other);
+	assert_int_equal(sums.n[9], 2);
+	assert_int_equal(sums.n[1], 1);
+	assert_int_equal(sums.total_us, 2002000);
+}
+
+static void family_has_its_help_and_type(void **state)
+{
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	metrics_family(&out, "hasp_clients", METRICS_GAUGE, "Clients now.");
+	metrics_sample(&out, "hasp_clients", NULL, 0, 7);
+	assert_text(&out, "# HELP hasp_clients Clients now.\n"
+	                  "# TYPE hasp_clients gauge\n"
+	                  "hasp_clients 7\n");
+}
+
+static void large_counter_is_written_whole(void **state)
+{
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	metrics_sample(&out, "n", NULL, 0, 9007199254740991);
+	assert_text(&out, "n 9007199254740991\n");
+}
+
+static void label_ends_neither_its_quotes_nor_its_line(void **state)
+{
+	struct metrics_label labels[] = { { "rule", "a\"b\\c\nd" }, { "kind", "lock" } };
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	metrics_sample(&out, "n", labels, 2, 1);
+	assert_text(&out, "n{rule=\"a\\\"b\\\\c\\nd\",kind=\"lock\"} 1\n");
+}
+
+static void label_is_utf8_whatever_its_bytes_are(void **state)
+{
+	/* Whole characters stay; broken off, overlong, a surrogate and beyond the last are
+	 * none. */
+	static const char *const cases[][2] = {
+		{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x94\x92",
+		  "\xc3\xa4\xe2\x82\xac\xf0\x9f\x94\x92" },
+		{ "a\xc3", "a\xef\xbf\xbd" },
+		{ "\xff", "\xef\xbf\xbd" },
+		{ "\xc0\x80", "\xef\xbf\xbd\xef\xbf\xbd" },
+		{ "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+		{ "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct metrics_label label = { "rule", cases[i][0] };
+		struct buf out = BUF_INIT, expected = BUF_INIT;
+
+		buf_printf(&expected, "n{rule=\"%s\"} 1\n", cases[i][1]);
+		buf_append(&expected, slice_of("", 1));
+		metrics_sample(&out, "n", &label, 1, 1);
+		assert_text(&out, buf_head(&expected));
+		buf_release(&expected);
+	}
+}
+
+static void buckets_of_a_sample_have_all_that_is_shorter(void **state)
+{
+	struct metrics_label label = { "rule", "orders" };
+	struct metrics_histogram h = { 0 };
+	struct metrics_sums sums = { 0 };
+	struct buf out = BUF_INIT;
+	const char *text;
+
+	(void)state;
+	metrics_observe(&h, 0.0005);
+	metrics_observe(&h, 0.02);
+	metrics_observe(&h, 1000);
+	metrics_add_up(&sums, &h);
+	metrics_histogram_sample(&out, "t", &label, 1, &sums);
+	buf_append(&out, slice_of("", 1));
+	text = buf_head(&out);
+	assert_non_null(strstr(text, "t_bucket{rule=\"orders\",le=\"0.001\"} 1\n"));
+	assert_non_null(strstr(text, "t_bucket{rule=\"orders\",le=\"0.01\"} 1\n"));
+	assert_non_null(strstr(text, "t_bucket{rule=\"orders\",le=\"0.025\"} 2\n"));
+	assert_non_null(strstr(text, "t_bucket{rule=\"orders\",le=\"300\"} 2\n"));
+	assert_non_null(strstr(text, "t_bucket{rule=\"orders\",le=\"+Inf\"} 3\n"
+	                             "t_sum{rule=\"orders\"} 1000.020500\n"
+	                             "t_count{rule=\"orders\"} 3\n"));
+	buf_release(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(duration_is_in_the_bucket_whose_bound_it_reaches),
+		cmocka_unit_test(what_took_less_than_nothing_took_nothing),
+		cmocka_unit_test(several_histograms_are_one),
+		cmocka_unit_test(family_has_its_help_and_type),
+		cmocka_unit_test(large_counter_is_written_whole),
+		cmocka_unit_test(label_ends_neither_its_quotes_nor_its_line),
+		cmocka_unit_test(label_is_utf8_whatever_its_bytes_are),
+		cmocka_unit_test(buckets_of_a_sample_have_all_that_is_shorter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
