@@ -25,14 +25,14 @@ ASK_AGAIN = 2  # seconds: nodes that have just met may not hear that a failover 
 
 
 class ClusterNode(Node):
-    def __init__(self, *options, host, node_timeout_ms, within):
+    def __init__(self, *options, host, node_timeout_ms, within, tls):
         # Its own choice would be its port plus 10,000, which may be taken, or be no port.
         bus = free_port(host)
         super().__init__("--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
                          "--cluster-node-timeout", node_timeout_ms, "--cluster-port", bus,
                          "--cluster-announce-ip", host, "--cluster-replica-validity-factor", 0,
                          "--cluster-allow-replica-migration", "no", *OPTIONS, *options, host=host,
-                         within=within)
+                         within=within, tls=tls)
         self.bus = bus
         self.id = self.ask("CLUSTER", "MYID")
 
@@ -51,16 +51,18 @@ class ClusterNode(Node):
 
 
 class Cluster:
-    """`replicas` are those of each primary, `options` are the servers', `within` is where they are."""
+    """`replicas` are those of each primary, `options` are the servers', `within` is where they are.
+    `tls`: with these options they speak nothing but TLS, to each other, too; cli() is not for them."""
 
-    def __init__(self, *options, primaries=3, replicas=1, node_timeout_ms=2000, within=()):
+    def __init__(self, *options, primaries=3, replicas=1, node_timeout_ms=2000, within=(), tls=()):
         self.host = private_address()
         self.within = within
         self.nodes = []
         try:
             for _ in range(primaries * (1 + replicas)):
-                self.nodes.append(ClusterNode(*options, host=self.host, node_timeout_ms=node_timeout_ms, within=within))
-            if primaries >= 3:
+                self.nodes.append(ClusterNode(*options, host=self.host, node_timeout_ms=node_timeout_ms, within=within,
+                                              tls=tls))
+            if primaries >= 3 and not tls:
                 self.cli("create", *map(str, self.nodes), "--cluster-replicas", replicas, "--cluster-yes")
             else:
                 self._create(primaries)
@@ -70,7 +72,7 @@ class Cluster:
             raise
 
     def _create(self, primaries):
-        """What redis-cli does not do with less than three."""
+        """What redis-cli does not do with less than three, or without its own word on TLS."""
         first, *others = self.nodes
         for node in others:
             first.ask("CLUSTER", "MEET", node.host, node.port, node.bus)

@@ -105,11 +105,12 @@ class Process:
 
 
 class RedisServer(Process):
-    """A private redis-server: on a unix socket, and on a port that the kernel chose."""
+    """A private redis-server: on a unix socket, and on a port that the kernel chose. `tls`: options
+    with which it takes nothing but TLS there, see tls.py."""
 
-    def __init__(self, *options, host="127.0.0.1", port=0, within=()):
+    def __init__(self, *options, host="127.0.0.1", port=0, within=(), tls=()):
         super().__init__("redis", within)
-        self.options = options
+        self.options, self.tls = options, tls
         self.unix = self.dir / "redis.sock"
         self.host, self.port = host, port
         self.start()
@@ -118,7 +119,8 @@ class RedisServer(Process):
         """Also starts it again, on the same port, after stop() or kill()."""
         for _ in range(5):
             port = self.port or free_port(self.host)
-            self.spawn("redis-server", "--port", port, "--bind", self.host,
+            listens = ("--port", 0, "--tls-port", port, *self.tls) if self.tls else ("--port", port)
+            self.spawn("redis-server", *listens, "--bind", self.host,
                        "--unixsocket", self.unix, "--save", "", "--appendonly", "no",
                        "--enable-debug-command", "local",
                        "--dir", self.dir, *self.options)

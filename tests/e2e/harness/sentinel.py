@@ -31,14 +31,15 @@ HASTE = {"info-period": 200, "ping-period": 500, "ask-period": 200, "publish-per
 
 
 class Sentinel(Process):
-    def __init__(self, host, primary, quorum, down_after_ms, failover_timeout_ms, options, within):
+    def __init__(self, host, primary, quorum, down_after_ms, failover_timeout_ms, options, within, tls):
         super().__init__("sentinel", within)
         self.unix = self.dir / "sentinel.sock"
         self.config_file = self.dir / "sentinel.conf"
         for _ in range(5):
             self.address = (host, free_port(host))
             self.config_file.write_text("\n".join([
-                f"port {self.address[1]}", f"bind {host}", "protected-mode no", f"unixsocket {self.unix}",
+                *([f"port 0\ntls-port {self.address[1]}"] if tls else [f"port {self.address[1]}"]),
+                *(f"{name[2:]} {value}" for name, value in zip(tls[::2], tls[1::2])), f"bind {host}", "protected-mode no", f"unixsocket {self.unix}",
                 f"sentinel announce-ip {host}",
                 f"sentinel monitor {NAME} {primary.host} {primary.port} {quorum}",
                 f"sentinel down-after-milliseconds {NAME} {down_after_ms}",
@@ -86,25 +87,26 @@ class Sentinel(Process):
 
 class Sentinels:
     """`options` are those of the servers, `sentinel_options` lines of the sentinels' file, `within` is
-    where they are."""
+    where they are. `tls`: with these options they speak nothing but TLS, to each other, too."""
 
     def __init__(self, *options, sentinels=3, replicas=2, quorum=2, down_after_ms=1000,
-                 failover_timeout_ms=3000, sentinel_options=(), within=()):
+                 failover_timeout_ms=3000, sentinel_options=(), within=(), tls=()):
         self.host = private_address()
         self.nodes, self.sentinels = [], []
         self.options = (*OPTIONS, "--replica-announce-ip", self.host, *options)
         try:
-            self.nodes.append(Node(*self.options, host=self.host, within=within))
+            self.nodes.append(Node(*self.options, host=self.host, within=within, tls=tls))
             for _ in range(replicas):
                 self.nodes.append(Node(*self.options, "--replicaof",
-                                       f"{self.host} {self.nodes[0].port}", host=self.host, within=within))
+                                       f"{self.host} {self.nodes[0].port}", host=self.host, within=within,
+                                       tls=tls))
             settles(lambda: all(node.follows(self.nodes[0]) for node in self.nodes[1:]), "the replicas")
             # A server that comes back knows of nobody, until the sentinels tell it whom to follow.
             for node in self.nodes:
                 node.options = self.options
             for _ in range(sentinels):
                 self.sentinels.append(Sentinel(self.host, self.nodes[0], quorum, down_after_ms,
-                                               failover_timeout_ms, sentinel_options, within))
+                                               failover_timeout_ms, sentinel_options, within, tls))
             self.until_stable()
         except BaseException:
             self.stop()

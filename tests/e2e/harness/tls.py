@@ -53,14 +53,20 @@ class Authority:
         return context
 
 
+def server_options(authority, certificate):
+    """`tls` of Sentinels and Cluster."""
+    return ("--tls-cert-file", certificate.cert, "--tls-key-file", certificate.key, "--tls-ca-cert-file", authority.cert,
+            "--tls-auth-clients", "no", "--tls-replication", "yes", "--tls-cluster", "yes")
+
+
 class TlsRedis(RedisServer):
     """One that also listens for TLS, at tls_address. `clients`: whether it asks for certificates."""
 
-    def __init__(self, authority, certificate, clients="no"):
+    def __init__(self, authority, certificate, *options, clients="no"):
         self.tls_port = free_port("127.0.0.1")
         super().__init__("--tls-port", self.tls_port, "--tls-cert-file", certificate.cert,
                          "--tls-key-file", certificate.key, "--tls-ca-cert-file", authority.cert,
-                         "--tls-auth-clients", clients)
+                         "--tls-auth-clients", clients, *options)
 
     @property
     def tls_address(self):
