@@ -101,6 +101,16 @@ static enum block_part_kind kind_of_step(enum block_state before, enum block_sta
 	return after == BLOCK_NONE ? BLOCK_PART_END : BLOCK_PART_QUEUED;
 }
 
+/* Within a transaction the node refuses all when it refuses one. */
+static void note_several(struct cluster_session *s, enum block_state before,
+                         const struct plan *p, const struct block_answer *a)
+{
+	if (a->is_exec && a->slot >= 0)
+		session_note_several(s, (unsigned)a->slot);
+	if (before == BLOCK_NONE && p->kind == PLAN_SLOT && p->several)
+		session_note_several(s, p->slot);
+}
+
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
                          const struct resp_view *req, struct slice bytes, bool *taken)
 {
@@ -113,13 +123,15 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 		return false;
 	follow_map(s);
 	p = plan_request(c, req);
-	if (is_misplaced(s, &p)) {
-		*taken = list_empty(&s->entries);
-		if (!*taken)
-			return true;
-		leave_lane(s);
+	if ((is_misplaced(s, &p) && !list_empty(&s->entries)) ||
+	    (p.kind == PLAN_SLOT && session_holds(s, p.slot))) {
+		*taken = false;
+		return true;
 	}
+	if (is_misplaced(s, &p))
+		leave_lane(s);
 	block_take(&s->block, c, req, &p, bytes, s->proto, &a);
+	note_several(s, before, &p, &a);
 	/* Other clients' commands would come between. */
 	HASP_ASSERT(!s->shares || a.step == BLOCK_PASS || a.step == BLOCK_ANSWER);
 	switch (a.step) {

@@ -374,6 +374,7 @@ struct cluster_session {
 	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
 	struct buf out; /* replies in order, for the link */
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
+	uint64_t several; /* see session_note_several() */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
 	size_t uncounted; /* bytes kept since the link's user was told to count them */
@@ -394,6 +395,24 @@ struct cluster_session {
 	bool advancing; /* entries that are answered are being taken off, or must not be */
 	bool head_begun; /* a part of the first entry's reply is in `out`, or was delivered */
 };
+
+/* A request of several keys of the slot is sent, or a transaction. While keys are on their way
+ * to another node, theirs may refuse it, for one of them has left, and carry out what comes
+ * behind it for one that has not. So that waits: see session_holds(). Noted by slot modulo 64,
+ * until all is answered. */
+static inline void session_note_several(struct cluster_session *s, unsigned slot)
+{
+	s->several |= UINT64_C(1) << slot % 64;
+}
+
+/* Is a request of the slot not to be sent before all that came before it is answered? */
+static inline bool session_holds(const struct cluster_session *s, unsigned slot)
+{
+	if (list_empty(&s->entries))
+		return false;
+	return (s->several >> slot % 64 & 1) ||
+	       slot_map_is_migrating(s->cluster->how.map, slot);
+}
 
 /* dispatch_due() will be called for sessions in `troubled`. */
 void cluster_start_tick(struct cluster *c);
@@ -436,9 +455,10 @@ void entry_hide_mode(struct cluster_entry *e);
 
 /* --- several nodes ----------------------------------------------------------------------- */
 
-/* Takes a request of PLAN_SPLIT; of PLAN_EACH, as `bytes`; of PLAN_SCAN. The last returns false
- * if it is for Redis to refuse. */
-void wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req);
+/* Takes a request of PLAN_SPLIT; of PLAN_EACH, as `bytes`; of PLAN_SCAN. The first returns
+ * false if all that came before has to be answered first, the last if it is for Redis to
+ * refuse. */
+bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req);
 void wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
                bool follows_ping);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);
@@ -451,9 +471,9 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 /* Must a long request be whole, of which this is the beginning, before it is known what it is?
  */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
-/* Which slot the beginning of a long request is for; -1: it has no key. `whole`: all arguments
- * are there. Returns false if more of it must be there to tell. */
-bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot)
-	__attribute__((warn_unused_result));
+/* Which slot the beginning of a long request is for; -1: it has no key. *several: it may name
+ * more than one. Returns false if more of it must be there to tell. */
+bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
+                   bool *several) __attribute__((warn_unused_result));
 
 #endif

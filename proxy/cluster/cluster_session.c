@@ -162,7 +162,7 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	struct lane *l;
 	int slot = -1;
 	/* Unless Redis is told otherwise, it answers as soon as it knows. */
-	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole;
+	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several;
 
 	/* On shared links requests are whole. */
 	if (s->shares || (n < STREAM_FROM && !is_refused))
@@ -178,9 +178,13 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 		buf_append(&s->gathered, slice_of(p, used));
 		return used;
 	}
-	if (!routing_early(s, &view, &slot) && n < STREAM_KEY_MAX && !is_refused)
+	if (!routing_early(s, &view, &slot, &several) && n < STREAM_KEY_MAX && !is_refused)
 		return 0;
 	s->starved = true;
+	if (slot >= 0 && session_holds(s, (unsigned)slot)) {
+		session_set_flow(s, FLOW_BARRIER);
+		return 0;
+	}
 	if (s->stalled_since > 0 &&
 	    timers_now(c->how.timers) - s->stalled_since >= c->failover_wait) {
 		refuse_stream(s);
@@ -200,6 +204,8 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	s->starved = false;
 	e = entry_begin(s, 1);
 	e->only.slot = slot;
+	if (several)
+		session_note_several(s, (unsigned)slot);
 	if (is_refused)
 		e->on_reply = on_refused_stream;
 	lane_write_stream(l, &e->only, slice_of(p, used));
@@ -261,6 +267,7 @@ static void reopen(struct cluster_session *s)
 	if (!list_empty(&s->entries))
 		return;
 	s->map_version = s->cluster->how.map->version;
+	s->several = 0;
 	if (s->flow == FLOW_BARRIER)
 		session_set_flow(s, FLOW_OPEN);
 }

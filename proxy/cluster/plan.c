@@ -39,7 +39,7 @@ static struct plan by_keys(const struct resp_view *req, size_t first, size_t n)
 	slot = common_slot(req, first, n, 1);
 	if (slot < 0)
 		return (struct plan){ .kind = PLAN_CROSSSLOT };
-	return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot };
+	return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot, .several = n > 1 };
 }
 
 /* Where the table of commands says that they are. */
@@ -59,6 +59,7 @@ static struct plan by_known_keys(const struct command *c, const struct resp_view
 		}
 		p.kind = PLAN_SLOT;
 		p.slot = slot;
+		p.several = keys.n > 1;
 	}
 	key_args_fini(&keys);
 	return p;
@@ -72,7 +73,9 @@ static struct plan by_slots(const struct resp_view *req, size_t step, enum merge
 
 	slot = common_slot(req, 1, n, step);
 	if (slot >= 0)
-		return (struct plan){ .kind = PLAN_SLOT, .slot = (uint16_t)slot };
+		return (struct plan){ .kind = PLAN_SLOT,
+			              .slot = (uint16_t)slot,
+			              .several = n > 1 };
 	if ((req->argc - 1) % step)
 		return (struct plan){ .kind = PLAN_MALFORMED,
 			              .slot = slot_of_key(req->argv[1]) };

@@ -31,6 +31,7 @@ struct plan {
 	enum merge_kind merge; /* of PLAN_SPLIT and PLAN_EACH */
 	uint16_t slot; /* of PLAN_SLOT and PLAN_MALFORMED */
 	uint8_t step; /* of PLAN_SPLIT: each so many arguments begin with a key */
+	bool several; /* (PLAN_SLOT) it names more than one key */
 };
 
 /* `c`: what is known of the command; NULL: nothing. `req` has an argument. */

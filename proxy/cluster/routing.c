@@ -26,14 +26,14 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 	part_dispatch(&e->only);
 }
 
-/* Requests of a slot whose keys are on their way are sent one after the other: a node may
- * refuse one of several keys, and carry out the next. False: not before all that came before is
- * answered. */
+/* False: not before all that came before is answered. */
 static bool send_to_slot(struct cluster_session *s, const struct command *c, unsigned slot,
-                         struct slice bytes)
+                         bool several, struct slice bytes)
 {
-	if (slot_map_is_migrating(s->cluster->how.map, slot) && !list_empty(&s->entries))
+	if (session_holds(s, slot))
 		return false;
+	if (several)
+		session_note_several(s, slot);
 	send_one(s, c, (int)slot, bytes);
 	return true;
 }
@@ -98,7 +98,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		send_one(s, c, -1, bytes);
 		break;
 	case PLAN_SLOT:
-		return send_to_slot(s, c, p.slot, bytes);
+		return send_to_slot(s, c, p.slot, p.several, bytes);
 	case PLAN_MALFORMED:
 		send_malformed(s, c, &p, req);
 		break;
@@ -106,8 +106,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		entry_answer_new(s, plan_crossslot);
 		break;
 	case PLAN_SPLIT:
-		wide_split(s, &p, req);
-		break;
+		return wide_split(s, &p, req);
 	case PLAN_EACH:
 		wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
 		break;
@@ -130,7 +129,7 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
 	/* As most requests are. */
 	if (c && s->block.state == BLOCK_NONE && !s->subscribed && command_single_key(c) &&
 	    req->argc > 1 && !c->facts.session && c->facts.cluster == CLUSTER_KEYS)
-		return send_to_slot(s, c, slot_of_key(req->argv[1]), bytes);
+		return send_to_slot(s, c, slot_of_key(req->argv[1]), false, bytes);
 	/* A subscriber may not even begin a transaction, and in one none can subscribe. */
 	if (c && s->block.state == BLOCK_NONE && pubsub_take(s, c, req, bytes))
 		return true;
@@ -153,7 +152,8 @@ bool routing_needs_whole(const struct cluster_session *s, const struct resp_view
 	return c && (c->facts.cluster != CLUSTER_KEYS || c->facts.session >= SESSION_SELECT);
 }
 
-bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot)
+bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
+                   bool *several)
 {
 	const struct command *c = req->argc
 	                                  ? commands_get(s->cluster->how.commands, req->argv[0])
@@ -161,6 +161,7 @@ bool routing_early(const struct cluster_session *s, const struct resp_view *req,
 	size_t key;
 
 	*slot = -1;
+	*several = false;
 	if (req->argc == 0)
 		return false;
 	if (!c || c->keys == KEYS_NONE || c->first == 0)
@@ -168,5 +169,6 @@ bool routing_early(const struct cluster_session *s, const struct resp_view *req,
 	if (command_key_args(c, req, &key, 1) == 0 || key >= req->argc)
 		return false;
 	*slot = slot_of_key(req->argv[key]);
+	*several = !command_single_key(c);
 	return true;
 }

@@ -52,18 +52,33 @@ static struct cluster_entry *begin_wide(struct cluster_session *s, size_t nparts
 	return e;
 }
 
-void wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req)
+/* Is one of the parts to wait for what came before? */
+static bool is_part_held(const struct cluster_session *s, const struct split *split)
+{
+	for (uint32_t i = 0; i < split->nparts; i++)
+		if (session_holds(s, split->parts[i].slot))
+			return true;
+	return false;
+}
+
+bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req)
 {
 	struct buf *text = &s->cluster->text;
 	struct cluster_entry *e;
 	struct split split;
 
 	split_init(&split, req, p->step);
+	if (is_part_held(s, &split)) {
+		split_fini(&split);
+		return false;
+	}
 	e = begin_wide(s, split.nparts, p);
 	for (uint32_t i = 0; i < split.nparts; i++) {
 		buf_clear(text);
 		split_write(&split, i, req, text);
 		entry_set_part(e, i, split.parts[i].slot, NULL, buf_slice(text));
+		if (split.parts[i].nkeys > 1)
+			session_note_several(s, split.parts[i].slot);
 	}
 	buf_trim(text);
 	if (p->merge == MERGE_VALUES)
@@ -71,6 +86,7 @@ void wide_split(struct cluster_session *s, const struct plan *p, const struct re
 	else
 		split_fini(&split);
 	entry_start(e);
+	return true;
 }
 
 /* Any of `n`. */

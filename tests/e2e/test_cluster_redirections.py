@@ -7,8 +7,10 @@ node that died may be unknown, and then the client's connection has ended.
 
 import threading
 
+import pytest
+
 from harness import until
-from harness.resp import Connection, pipeline
+from harness.resp import Connection, encode, pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 KEYS = [f"key:{n}" for n in range(30)]
@@ -97,6 +99,52 @@ def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(shared_clust
         shared_cluster.move_keys(slot, source, new)
         shared_cluster.end_migration(slot, source, new)
         assert [client.read(), client.read()] == [b"+OK\r\n", b"$1\r\n1\r\n"]
+
+
+SCRIPT = "return {redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])}"
+LONG = "x" * 2**18
+SEVERAL = {
+    "in one slot": [("MGET", "{k}1", "{k}2")],
+    "among others": [("MGET", "{k}1", "other:1", "{k}2", "other:2")],
+    "in a script": [("EVAL", SCRIPT, 2, "{k}1", "{k}2")],
+    "in a long request": [("EVAL", SCRIPT, 2, "{k}1", "{k}2", LONG)],
+    "in a transaction": [("MULTI",), ("GET", "{k}1"), ("GET", "{k}2"), ("EXEC",)],
+}
+BEHIND = {
+    "one": [("DEL", "KEY")],
+    "among others": [("DEL", "KEY", "other:1", "other:2")],
+    "long": [("SET", "KEY", LONG)],
+    "transaction": [("MULTI",), ("DEL", "KEY"), ("EXEC",)],
+}
+
+
+@pytest.mark.parametrize("several", SEVERAL)
+@pytest.mark.parametrize("behind", BEHIND)
+def test_what_needs_several_keys_is_not_overtaken_while_some_are_here_and_some_there(shared_cluster, hasp, several, behind):
+    slot = shared_cluster.slot("k")
+    new = shared_cluster.other_than(slot)
+    with hasp.connect() as client:
+        # A session with links of its own, on which long requests are passed on as they come.
+        client.call("CLIENT", "NO-EVICT", "OFF")
+        client.call("SET", "{k}1", 1)
+        client.call("SET", "{k}2", 2)
+        source = shared_cluster.begin_migration(slot, new)
+        before = refusals(source)
+        shared_cluster.move_keys(slot, source, new, 1)
+        here, = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 2)
+        asked = [*SEVERAL[several], *(tuple(here if word == "KEY" else word for word in one) for one in BEHIND[behind])]
+        client.send(b"".join(encode(*one) for one in asked))
+        until(lambda: refusals(source) > before, "the source to refuse what it has not all the keys of")
+        shared_cluster.move_keys(slot, source, new)
+        shared_cluster.end_migration(slot, source, new)
+        replies = [client.read() for _ in asked]
+        values = replies[len(SEVERAL[several]) - 1]
+        assert b"$1\r\n1\r\n" in values and b"$1\r\n2\r\n" in values
+
+
+def refusals(node):
+    """How many commands a node has not carried out, as it did not have all that they name."""
+    return sum(told["rejected_calls"] for told in node.ask("INFO", "commandstats").values())
 
 
 def test_long_values_follow_a_slot_that_moves(cluster, hasp):

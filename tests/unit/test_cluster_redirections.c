@@ -146,15 +146,16 @@ static void requests_of_a_slot_on_its_way_are_sent_one_by_one(void **state)
 	client_sends(f, rename, 1);
 	client_sends(f, GET_FOO, 1);
 	assert_node_got(f, 1, rename);
-	assert_node_got(f, 1, GET_FOO);
+	/* Of several keys: the node may refuse it, and carry out the one behind it. */
+	assert_node_got_nothing(f, 1);
 	node_sends(f, 1, tryagain);
-	node_sends(f, 1, ASK_FOO);
 	client_sends(f, GET_FOO GET_BAR, 2);
 	time_passes(f, 0.1);
 	assert_node_got(f, 1, rename);
-	assert_node_got_nothing(f, SPARE);
+	assert_node_got_nothing(f, 1);
 	node_sends(f, 1, "+OK\r\n");
-	time_passes(f, 0.1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ASK_FOO);
 	assert_node_got(f, SPARE, ASKING GET_FOO);
 	assert_node_got_nothing(f, 1);
 	node_sends(f, SPARE, "+OK\r\n:1\r\n");
