@@ -381,17 +381,21 @@ void link_receive(struct link *l, struct slice bytes)
 void link_on_readable(struct stream *s)
 {
 	struct link *l = stream_owner(s);
-	char *scratch = l->env->scratch;
+	char *scratch = l->env->scratch, reason[256];
 	ssize_t n = stream_read(s, scratch, l->env->scratch_size);
 
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return;
 	l->nreads++;
-	if (n < 0 && is_lost(errno))
+	if (n < 0 && is_lost(errno)) {
 		link_fail(l, strerror(errno));
-	else if (n <= 0)
-		link_go_down(l, LINK_BROKEN,
-		             n < 0 ? stream_strerror(s, errno) : "closed by the server");
-	else
+	} else if (n < 0) {
+		/* The stream's own ends with it. */
+		snprintf(reason, sizeof(reason), "%s", stream_strerror(s, errno));
+		link_go_down(l, LINK_BROKEN, reason);
+	} else if (n == 0) {
+		link_go_down(l, LINK_BROKEN, "closed by the server");
+	} else {
 		take_bytes(l, scratch, (size_t)n);
+	}
 }
