@@ -51,16 +51,16 @@ static void send_step(struct client *c, const struct context *x, enum guard_op_s
 {
 	buf_clear(&x->env->rewritten);
 	guard_op_sent(c->current->guard_op, x->how.ticket, x->env->now);
-	if (step == GUARD_STEP_SEND_TRY)
+	if (step == GUARD_STEP_SEND_TRY) {
 		send_try(c, x);
-	else if (step == GUARD_STEP_SEND_SCRIPT)
+	} else if (step == GUARD_STEP_SEND_SCRIPT) {
 		send_script(c, x);
-	else if (step == GUARD_STEP_SEND_NEXT)
+	} else if (step == GUARD_STEP_SEND_NEXT) {
 		guard_transaction_send_next(c, x->how);
-	else if (step == GUARD_STEP_SEND_EXEC)
+	} else {
+		HASP_ASSERT(step == GUARD_STEP_SEND_EXEC);
 		guard_transaction_send_exec(c);
-	else
-		HASP_ASSERT(false && "no step that sends");
+	}
 	if (list_empty(&c->current->node))
 		session_await(&c->session, c->current);
 	client_park(c, CLIENT_PARKED_REPLY);

@@ -81,7 +81,7 @@ static void watcher_on_event(void *arg, const char *sentinel, enum sentinel_even
 			sentinels_prefer(&w->sentinels, sentinel);
 		break;
 	case SENTINEL_NEVENTS:
-		HASP_ASSERT(false && "that is no event");
+		HASP_ASSERT(event != SENTINEL_NEVENTS);
 	}
 }
 

@@ -323,10 +323,12 @@ bool guard_op_awaits_replicas(const struct guard_op *op)
 
 struct lock_try guard_op_granted_try(const struct guard_op *op, struct buf *name)
 {
-	for (size_t i = 0; i < op->n; i++)
-		if (op->keys[i].acquires)
-			return guard_try(op, i, name);
-	HASP_ASSERT(false && "nothing was acquired");
+	size_t i = 0;
+
+	while (i < op->n && !op->keys[i].acquires)
+		i++;
+	HASP_ASSERT(i < op->n);
+	return guard_try(op, i, name);
 }
 
 /* The index in op->keys of the key that was sent as number `i`; op->n: there is none. */
