@@ -14,6 +14,7 @@
 #include "net/address.h"
 
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
+#define VARIABLE "HASP_LISTEN_FDS"
 
 /* The number that a variable of the environment holds; 0: none that is meant. */
 static long handed_number(const char *name)
@@ -48,52 +49,129 @@ static bool handed_prepare(int fd)
 	       fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
-int handed_take(struct handed *h)
+static int handed_add(struct handed *h, long fd, struct handed_socket socket)
+{
+	if (fd < FIRST_FD || fd > INT_MAX || !handed_prepare((int)fd)) {
+		log_error("listen descriptor=%ld reason=\"it was handed over, but is no "
+		          "listening socket of streams\"",
+		          fd);
+		return -1;
+	}
+	socket.fd = (int)fd;
+	h->sockets = xrealloc(h->sockets, (h->n + 1) * sizeof(*h->sockets));
+	h->sockets[h->n++] = socket;
+	return 0;
+}
+
+static int handed_take_from_systemd(struct handed *h)
 {
 	long n = handed_number("LISTEN_PID") == (long)getpid() ? handed_number("LISTEN_FDS")
 	                                                       : 0;
 
-	unsetenv("LISTEN_PID");
-	unsetenv("LISTEN_FDS");
-	unsetenv("LISTEN_FDNAMES");
-	if (n == 0)
-		return 0;
 	for (long fd = FIRST_FD; fd < FIRST_FD + n; fd++) {
-		if (fd > INT_MAX || !handed_prepare((int)fd)) {
-			log_error("listen LISTEN_FDS: descriptor %ld is no listening socket of "
-			          "streams",
-			          fd);
+		if (handed_add(h, fd, (struct handed_socket){ .lent = true }) < 0)
 			return -1;
-		}
-		h->sockets = xrealloc(h->sockets, (h->n + 1) * sizeof(*h->sockets));
-		h->sockets[h->n++] = (struct handed_socket){ .fd = (int)fd };
 	}
 	return 0;
 }
 
-bool handed_is_used_up(const struct handed *h)
+/* FD:plain|tls:own|lent:ENTRY */
+static int handed_take_one(struct handed *h, char *text)
 {
-	bool all = true;
+	char *rest = text, *fd = strsep(&rest, ":"), *kind = strsep(&rest, ":"),
+	     *whose = strsep(&rest, ":"), *end;
+	long number = strtol(fd, &end, 10);
+	struct handed_socket socket = { .entry.address = rest };
+
+	if (!rest || *end) {
+		log_error("listen " VARIABLE ": it is not understood");
+		return -1;
+	}
+	socket.entry.tls = strcmp(kind, "tls") == 0;
+	socket.lent = strcmp(whose, "lent") == 0;
+	return handed_add(h, number, socket);
+}
+
+static int handed_take_from_hasp(struct handed *h, const char *text)
+{
+	char *rest, *one;
+
+	h->text = rest = xstrdup(text);
+	while ((one = strsep(&rest, " ")) != NULL) {
+		if (*one && handed_take_one(h, one) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int handed_take(struct handed *h)
+{
+	const char *text = getenv(VARIABLE);
+	int rc = text ? handed_take_from_hasp(h, text) : handed_take_from_systemd(h);
+
+	unsetenv(VARIABLE);
+	unsetenv("LISTEN_PID");
+	unsetenv("LISTEN_FDS");
+	unsetenv("LISTEN_FDNAMES");
+	return rc;
+}
+
+void handed_tell(struct buf *out, int fd, bool lent, const struct listen_entry *entry)
+{
+	buf_printf(out, "%s%d:%s:%s:%s", buf_len(out) ? " " : VARIABLE "=", fd,
+	           entry->tls ? "tls" : "plain", lent ? "lent" : "own", entry->address);
+}
+
+bool handed_is_for(const struct handed_socket *s, const struct listen_entry *entry,
+                   const struct address *at)
+{
+	/* The kernel may have chosen the port: then the address does not tell. */
+	if (s->entry.address && s->entry.tls == entry->tls &&
+	    strcmp(s->entry.address, entry->address) == 0)
+		return true;
+	return listen_is_at(s->fd, at);
+}
+
+static void handed_log_unnamed(int fd)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	char text[128] = "a socket";
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
+		address_print((struct sockaddr *)&ss, len, text, sizeof(text));
+	log_error(
+		"listen %s: systemd listens there for hasp, but neither listen nor listen_tls "
+		"names it",
+		text);
+}
+
+int handed_finish(struct handed *h)
+{
+	int rc = 0;
 
 	for (size_t i = 0; i < h->n; i++) {
-		struct sockaddr_storage ss;
-		socklen_t len = sizeof(ss);
-		char text[128] = "a socket";
+		struct handed_socket *s = &h->sockets[i];
 
-		if (h->sockets[i].taken)
+		if (s->taken)
 			continue;
-		if (getsockname(h->sockets[i].fd, (struct sockaddr *)&ss, &len) == 0)
-			address_print((struct sockaddr *)&ss, len, text, sizeof(text));
-		log_error("listen %s: systemd listens there for hasp, but neither listen nor "
-		          "listen_tls names it",
-		          text);
-		all = false;
+		if (s->entry.address) {
+			log_warning("listen address=%s ended=\"the file does not name it any "
+			            "more\"",
+			            s->entry.address);
+			close(s->fd);
+			s->taken = true;
+			continue;
+		}
+		handed_log_unnamed(s->fd);
+		rc = -1;
 	}
-	return all;
+	return rc;
 }
 
 void handed_free(struct handed *h)
 {
 	free(h->sockets);
+	free(h->text);
 	*h = (struct handed){ .n = 0 };
 }

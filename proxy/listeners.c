@@ -32,13 +32,15 @@ static void listeners_log(int fd, bool tls)
 }
 
 static void listeners_add(struct listeners *l, size_t worker, int fd,
-                          const struct listen_entry *entry)
+                          const struct listen_entry *entry, bool lent)
 {
 	struct listeners_worker *w = &l->workers[worker];
 
 	w->fds = xrealloc(w->fds, (w->n + 1) * sizeof(*w->fds));
 	w->entries = xrealloc(w->entries, (w->n + 1) * sizeof(*w->entries));
 	w->fds[w->n] = fd;
+	w->lent = xrealloc(w->lent, (w->n + 1) * sizeof(*w->lent));
+	w->lent[w->n] = lent;
 	w->entries[w->n++] = *entry;
 }
 
@@ -53,14 +55,14 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 	char text[128];
 	const char *reason = "its address is not understood";
 
-	listeners_add(l, 0, first, entry);
+	listeners_add(l, 0, first, entry, false);
 	for (size_t i = 1; i < l->nworkers; i++) {
 		int fd;
 		if (at->local) {
 			fd = fcntl(first, F_DUPFD_CLOEXEC, 0);
 			if (fd < 0)
 				return listeners_fail(at->host, strerror(errno));
-			listeners_add(l, i, fd, entry);
+			listeners_add(l, i, fd, entry, false);
 			continue;
 		}
 		/* The port may have been the kernel's choice. */
@@ -70,43 +72,66 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 		if (address_parse(&same, text) < 0 ||
 		    listen_open(&same, how, &fd, 1, &reason) != 1)
 			return listeners_fail(text, reason);
-		listeners_add(l, i, fd, entry);
+		listeners_add(l, i, fd, entry, false);
 	}
 	listeners_log(first, entry->tls);
 	return 0;
 }
 
-/* Sockets of one entry that were handed over, `n` of them. Each goes to a worker, and to
+/* Sockets at one address that were handed over, `n` of them. Each goes to a worker, and to
  * further ones as long as there are workers without. */
-static int listeners_spread(struct listeners *l, const int *fds, size_t n,
+static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool lent,
                             const struct listen_entry *entry)
 {
 	for (size_t i = 0; i < n || i < l->nworkers; i++) {
 		int fd = i < n ? fds[i] : fcntl(fds[i % n], F_DUPFD_CLOEXEC, 0);
 		if (fd < 0)
 			return listeners_fail(entry->address, strerror(errno));
-		listeners_add(l, i % l->nworkers, fd, entry);
+		listeners_add(l, i % l->nworkers, fd, entry, lent);
 	}
+	listeners_log(fds[0], entry->tls);
 	return 0;
 }
 
-/* Takes what was handed over for the entry. Returns how many sockets that are; -1 when it
+/* Takes the sockets at the address of `first`, which is one of them. Fills `fds`; returns their
+ * number. */
+static size_t listeners_take_with(struct handed *handed, const struct handed_socket *first,
+                                  const struct listen_entry *entry, const struct address *at,
+                                  int *fds)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < handed->n; i++) {
+		struct handed_socket *s = &handed->sockets[i];
+		if (s->taken || !handed_is_for(s, entry, at) ||
+		    !listen_is_with(s->fd, first->fd))
+			continue;
+		s->taken = true;
+		fds[n++] = s->fd;
+	}
+	return n;
+}
+
+/* Takes what was handed over for the entry. Returns 1; 0 when that is nothing, -1 when it
  * failed. */
 static int listeners_take(struct listeners *l, const struct listen_entry *entry,
                           const struct address *at, struct handed *handed)
 {
-	int taken = 0;
+	int *fds = xcalloc(handed->n + 1, sizeof(*fds)), taken = 0;
+	bool is_ours = false;
 
-	for (size_t i = 0; i < handed->n; i++) {
-		struct handed_socket *s = &handed->sockets[i];
-		if (s->taken || !listen_is_at(s->fd, at))
+	for (size_t i = 0; i < handed->n && taken >= 0; i++) {
+		const struct handed_socket *s = &handed->sockets[i];
+		size_t n;
+		if (s->taken || !handed_is_for(s, entry, at))
 			continue;
-		s->taken = true;
-		if (listeners_spread(l, &s->fd, 1, entry) < 0)
-			return -1;
-		listeners_log(s->fd, entry->tls);
-		taken++;
+		is_ours |= !s->lent;
+		n = listeners_take_with(handed, s, entry, at, fds);
+		taken = n ? listeners_spread(l, fds, n, s->lent, entry) == 0 ? 1 : -1 : taken;
 	}
+	free(fds);
+	if (is_ours && at->local)
+		l->files[l->nfiles++] = entry->address;
 	return taken;
 }
 
@@ -174,14 +199,14 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 
 	if (address_parse(&at, entry->address) < 0)
 		return listeners_fail(entry->address, reason);
+	if (at.local && l->nfiles == LISTENERS_MAX)
+		return listeners_fail(entry->address, "too many addresses");
 	n = listeners_take(l, entry, &at, handed);
 	if (n != 0)
 		return n < 0 ? -1 : 0;
-	if (l->workers[0].n >= LISTENERS_MAX)
-		return listeners_fail(entry->address, "too many addresses");
 	if (listeners_is_taken(&at, &reason))
 		return listeners_fail(entry->address, reason);
-	n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX - l->workers[0].n, &reason);
+	n = listeners_open_at(&at, &how, as, first, LISTENERS_MAX, &reason);
 	if (n < 0)
 		return listeners_fail(entry->address, reason);
 	if (at.local)
@@ -208,7 +233,23 @@ int listeners_open(struct listeners *l, const struct config *config, struct hand
 		if (listeners_open_entry(l, &entry, handed, as) < 0)
 			return -1;
 	}
-	return handed_is_used_up(handed) ? 0 : -1;
+	return handed_finish(handed);
+}
+
+void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text)
+{
+	for (size_t i = 0; i < l->nworkers; i++) {
+		const struct listeners_worker *w = &l->workers[i];
+		buf_append(fds, slice_of((const char *)w->fds, w->n * sizeof(*w->fds)));
+		for (size_t j = 0; j < w->n; j++)
+			handed_tell(text, w->fds[j], w->lent[j], &w->entries[j]);
+	}
+	buf_append(text, slice_of("", 1));
+}
+
+void listeners_leave(struct listeners *l)
+{
+	l->nfiles = 0;
 }
 
 static int listeners_unlink_one(const char *path, void *arg)
@@ -239,6 +280,7 @@ void listeners_free(struct listeners *l)
 	for (size_t i = 0; i < l->nworkers; i++) {
 		free(l->workers[i].fds);
 		free(l->workers[i].entries);
+		free(l->workers[i].lent);
 	}
 	*l = (struct listeners){ .nworkers = 0 };
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * listeners: the sockets that `listen` and `listen_tls` name, for all workers together: opened
- * before a worker is there, or handed over by systemd, and the files of unix sockets removed at
- * the end. Workers own the descriptors and accept from them.
+ * before a worker is there, or handed over by systemd or by the hasp that this one upgrades,
+ * and the files of unix sockets removed at the end. Workers own the descriptors and accept from
+ * them.
  *
  * A TCP address that hasp opens has a socket for each worker, so that the kernel spreads the
  * clients. Whatever was handed over, each worker has some of it, and each of it has a worker: a
@@ -27,6 +28,7 @@
 struct listeners_worker {
 	int *fds;
 	struct listen_entry *entries; /* that each of the fds is of */
+	bool *lent; /* by systemd, which keeps it */
 	size_t n;
 };
 
@@ -45,6 +47,13 @@ struct listeners {
  * logged. */
 int listeners_open(struct listeners *l, const struct config *config, struct handed *handed,
                    const struct privileges *as) __attribute__((warn_unused_result));
+
+/* What the next hasp gets: appends all descriptors to `fds`, as ints, and what tells it of them
+ * to `text`. They are inherited as they are: of several sockets at one address each has a
+ * backlog of its own, and all clients in it are reset when its last descriptor is closed. */
+void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text);
+/* Another process has them now: the files of unix sockets stay. */
+void listeners_leave(struct listeners *l);
 
 /* Removes the unix sockets' files. Call it while this process still listens: as long as it
  * does, no other can have replaced them. */

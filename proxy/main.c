@@ -5,7 +5,8 @@
  *
  *   load config -> open listeners -> drop privileges -> start workers
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
- *   SIGUSR1: what was seen -> log          others that would end hasp: logged
+ *   SIGUSR1: what was seen -> log          SIGUSR2: start the next hasp, and drain when it
+ * serves others that would end hasp: logged
  *
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
@@ -27,6 +28,7 @@
 #include "privileges.h"
 #include "server_check.h"
 #include "settings.h"
+#include "upgrade.h"
 #include "worker/worker.h"
 
 #define DEFAULT_FILE "/etc/hasp/hasp.ini"
@@ -46,6 +48,7 @@ struct process {
 	struct handed handed;
 	struct listeners listeners;
 	struct daemon daemon;
+	struct upgrade upgrade;
 	struct privileges privileges;
 	struct worker *workers[LISTENERS_WORKERS_MAX];
 	size_t nworkers;
@@ -54,21 +57,22 @@ struct process {
 };
 
 /* That would end hasp, and ask for nothing that it does. */
-static const int main_unused_signals[] = { SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM,
-	                                   SIGPROF, SIGIO,   SIGPWR,  SIGSTKFLT };
+static const int main_unused_signals[] = { SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF,
+	                                   SIGIO,   SIGPWR,  SIGSTKFLT };
 
 /* From the first moment: a signal that comes early waits until hasp serves. But SIGTERM and
  * SIGINT end a hasp that does not serve yet. */
-static void main_block_signals(sigset_t *blocked)
+static void main_block_signals(sigset_t *blocked, sigset_t *before)
 {
 	sigemptyset(blocked);
 	sigaddset(blocked, SIGHUP);
 	sigaddset(blocked, SIGUSR1);
+	sigaddset(blocked, SIGUSR2);
 	for (size_t i = 0; i < sizeof(main_unused_signals) / sizeof(int); i++)
 		sigaddset(blocked, main_unused_signals[i]);
 	for (int sig = SIGRTMIN; sig <= SIGRTMAX; sig++)
 		sigaddset(blocked, sig);
-	pthread_sigmask(SIG_BLOCK, blocked, NULL);
+	pthread_sigmask(SIG_BLOCK, blocked, before);
 	/* write() fails instead, and that is dealt with where it does. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
@@ -251,16 +255,54 @@ static void main_leave(struct process *p, int sig, bool at_once)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
 
+/* The next hasp serves: this one has nothing to do but to come to an end. */
+static void main_hand_over(struct process *p)
+{
+	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);
+	http_close(&p->http);
+	listeners_leave(&p->listeners);
+	for (size_t i = 0; i < p->nworkers; i++)
+		worker_drain(p->workers[i]);
+}
+
+static void main_upgrade(struct process *p, bool leaving)
+{
+	struct buf fds = BUF_INIT, text = BUF_INIT;
+
+	if (leaving) {
+		log_warning("upgrade_refused reason=\"hasp leaves\"");
+		return;
+	}
+	listeners_tell(&p->listeners, &fds, &text);
+	upgrade_start(&p->upgrade, (const int *)(const void *)buf_head(&fds),
+	              buf_len(&fds) / sizeof(int), buf_head(&text));
+	buf_release(&fds);
+	buf_release(&text);
+}
+
+/* Waits for a signal; with `ticks` not for long. Returns its number, or -1. */
+static int main_await_signal(const sigset_t *signals, bool ticks)
+{
+	const struct timespec tick = { 0, 20 * 1000 * 1000 };
+
+	return ticks ? sigtimedwait(signals, NULL, &tick) : sigwaitinfo(signals, NULL);
+}
+
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
-	/* Workers end by themselves when drained; nothing signals that. */
-	const struct timespec tick = { 0, 20 * 1000 * 1000 };
 	bool leaving = false;
 
 	while (p->shared.running) {
-		int sig = leaving ? sigtimedwait(signals, NULL, &tick)
-		                  : sigwaitinfo(signals, NULL);
+		enum upgrade_state upgrade = upgrade_poll(&p->upgrade);
+		int sig;
+		if (upgrade == UPGRADE_READY) {
+			main_hand_over(p);
+			leaving = true;
+		}
+		/* Workers end by themselves when drained, and nothing signals that, nor that
+		 * the next hasp serves. */
+		sig = main_await_signal(signals, leaving || upgrade == UPGRADE_WAITING);
 		if (sig == SIGHUP && leaving) {
 			(void)main_open_log(p->config->log);
 			log_info("reload kept=old reason=\"hasp leaves\"");
@@ -269,7 +311,10 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		} else if (sig == SIGUSR1) {
 			if (!workers_report(&p->shared))
 				log_info("observed nothing=\"no rule has mode = observe\"");
+		} else if (sig == SIGUSR2) {
+			main_upgrade(p, leaving);
 		} else if (sig == SIGTERM || sig == SIGINT) {
+			upgrade_abandon(&p->upgrade);
 			main_leave(p, sig, leaving);
 			leaving = true;
 		} else if (sig > 0) {
@@ -277,6 +322,25 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			         strsignal(sig));
 		}
 	}
+}
+
+/* Another hasp's file is taken over when this one serves. */
+static int main_claim_pid_file(struct process *p)
+{
+	return upgrade_is_heir(&p->upgrade)
+	               ? 0
+	               : daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges);
+}
+
+/* hasp serves, and tells those who wait for that. */
+static void main_ready(struct process *p)
+{
+	daemon_ready(&p->daemon, p->config->log);
+	if (!upgrade_is_heir(&p->upgrade))
+		return;
+	if (daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges) < 0)
+		log_warning("pid_file path=%s kept=old", p->config->pid_file);
+	upgrade_tell_ready(&p->upgrade);
 }
 
 static int main_start(struct process *p)
@@ -289,9 +353,8 @@ static int main_start(struct process *p)
 	daemon_raise_descriptor_limit(config->max_clients);
 	if (handed_take(&p->handed) < 0 ||
 	    listeners_open(l, config, &p->handed, &p->privileges) < 0 ||
-	    http_open(&p->http, config) < 0 ||
-	    daemon_write_pid_file(&p->daemon, config->pid_file, &p->privileges) < 0 ||
-	    privileges_drop(&p->privileges) < 0)
+	    http_open(&p->http, config, upgrade_is_heir(&p->upgrade)) < 0 ||
+	    main_claim_pid_file(p) < 0 || privileges_drop(&p->privileges) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
 		const struct listeners_worker *from = &l->workers[i];
@@ -317,7 +380,9 @@ static int main_run(struct process *p, sigset_t *signals)
 	sigaddset(signals, SIGTERM);
 	sigaddset(signals, SIGINT);
 	pthread_sigmask(SIG_BLOCK, signals, NULL);
-	if (p->cmdline.background && daemon_fork(&p->daemon) < 0)
+	/* An heir of a daemon is in the background. */
+	if (p->cmdline.background && !upgrade_is_heir(&p->upgrade) &&
+	    daemon_fork(&p->daemon) < 0)
 		return 1;
 	p->first = config_ref(p->config);
 	workers_init(&p->shared, p->config);
@@ -328,7 +393,7 @@ static int main_run(struct process *p, sigset_t *signals)
 		         p->config->master ? p->config->master : p->config->address,
 		         p->config->nrules, p->config->nguards,
 		         main_on_off(p->config->verbs.enabled));
-		daemon_ready(&p->daemon, p->config->log);
+		main_ready(p);
 		main_serve(p, signals);
 		http_close(&p->http);
 		workers_end_watch(&p->shared);
@@ -386,10 +451,11 @@ int main(int argc, char **argv)
 {
 	struct process p = { .daemon = DAEMON_INIT };
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
-	sigset_t signals;
+	sigset_t signals, before;
 	int status;
 
-	main_block_signals(&signals);
+	main_block_signals(&signals, &before);
+	upgrade_init(&p.upgrade, argv, &before);
 	status = main_parse(&p.cmdline, argc, argv);
 	if (status >= 0)
 		return status;

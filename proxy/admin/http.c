@@ -138,16 +138,29 @@ static void http_log(int fd)
 	log_info("http address=%s", text);
 }
 
-int http_open(struct http *h, const struct config *config)
+/* SO_REUSEPORT is for the next hasp; it would let any other process of the user listen there,
+ * too, and nobody would be told. */
+static bool http_is_taken(const struct address *at, const char **reason)
 {
-	struct listen_how how = { .backlog = HTTP_BACKLOG };
+	struct listen_how how = { .backlog = 1 };
+	int fds[HTTP_LISTEN_MAX], n = listen_open(at, &how, fds, HTTP_LISTEN_MAX, reason);
+
+	for (int i = 0; i < n; i++)
+		close(fds[i]);
+	return n < 0;
+}
+
+int http_open(struct http *h, const struct config *config, bool beside)
+{
+	struct listen_how how = { .backlog = HTTP_BACKLOG, .share = true };
 	const char *reason = "not an address";
 	struct address at;
 	int n = -1;
 
 	if (!config->http_listen)
 		return 0;
-	if (address_parse(&at, config->http_listen) == 0)
+	if (address_parse(&at, config->http_listen) == 0 &&
+	    (beside || !http_is_taken(&at, &reason)))
 		n = listen_open(&at, &how, h->fds, HTTP_LISTEN_MAX, &reason);
 	if (n < 0) {
 		log_error("http listen %s: %s", config->http_listen, reason);

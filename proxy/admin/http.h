@@ -12,6 +12,7 @@
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "config/types.h"
@@ -31,8 +32,10 @@ struct http {
 };
 
 /* Listens at `[http] listen`, if the configuration has it, by the rights of this moment.
- * Returns 0; -1 when that cannot be, and the reason is logged. */
-int http_open(struct http *h, const struct config *config) __attribute__((warn_unused_result));
+ * `beside`: the hasp that this one takes over from still listens there. Returns 0; -1 when that
+ * cannot be, and the reason is logged. */
+int http_open(struct http *h, const struct config *config, bool beside)
+	__attribute__((warn_unused_result));
 
 /* Answers from now on, about these workers. Returns 0; -1 with the reason logged. */
 int http_serve(struct http *h, struct worker_shared *shared)

@@ -5,9 +5,10 @@
 #include "admin/http.h"
 #include "base/log.h"
 
-int http_open(struct http *h, const struct config *config)
+int http_open(struct http *h, const struct config *config, bool beside)
 {
 	(void)h;
+	(void)beside;
 	if (!config->http_listen)
 		return 0;
 	log_error("http listen %s: this hasp was built without libmicrohttpd",

@@ -168,6 +168,16 @@ static bool same_address(const struct sockaddr *a, socklen_t alen, const struct 
 	return strcmp(one, other) == 0;
 }
 
+bool listen_is_with(int fd, int other)
+{
+	struct sockaddr_storage a, b;
+	socklen_t alen = sizeof(a), blen = sizeof(b);
+
+	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
+	       getsockname(other, (struct sockaddr *)&b, &blen) == 0 &&
+	       same_address((struct sockaddr *)&a, alen, (struct sockaddr *)&b, blen);
+}
+
 bool listen_is_at(int fd, const struct address *at)
 {
 	struct sockaddr_storage bound, ss;

@@ -34,6 +34,8 @@ int listen_open(const struct address *at, const struct listen_how *how, int *fds
 
 /* Is `fd` bound to one of the addresses that `at` means? Never true of port 0. */
 bool listen_is_at(int fd, const struct address *at);
+/* Are both bound to the same address? */
+bool listen_is_with(int fd, int other);
 
 struct acceptor;
 

@@ -9,7 +9,7 @@ from harness import until
 from harness.by_hand import config, running
 from harness.replies import PONG
 
-ASKED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1}
+ASKED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
 # Of the kernel about a bug of hasp's own, or to end or stop it whether it wants to or not.
 FATAL = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGABRT,
          signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
@@ -30,7 +30,7 @@ def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):
     hasp.reload("workers", "workers")  # all of them have come
     with hasp.connect() as one:
         assert one.call("PING") == PONG
-    assert f'signal number={signal.SIGUSR2.value} name="User defined signal 2" effect=none' in hasp.log
+    assert f'signal number={signal.SIGQUIT.value} name="Quit" effect=none' in hasp.log
 
 
 def test_signals_that_come_early_do_not_end_hasp(redis_server, tmp_path):

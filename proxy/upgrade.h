@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * upgrade: another hasp takes over from this one, by the same command line, and so by a new
+ * binary where the old one's was replaced. It inherits the listening sockets themselves, so
+ * that connections in their backlogs stay; see handed.h.
+ *
+ *   old: start -> poll ... -> UPGRADE_READY: stop accepting, drain
+ *                          -> UPGRADE_FAILED: go on as if nothing had been
+ *   new: upgrade_is_heir() -> start as always -> upgrade_tell_ready()
+ *
+ * The pipe between them ends without a word when the new one does.
+ */
+#ifndef HASP_UPGRADE_H
+#define HASP_UPGRADE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct upgrade {
+	char **argv; /* of main(), which outlives it */
+	sigset_t mask; /* of signals that were blocked when this process was started */
+	int heir_fd; /* where this process tells that it is ready; -1: it is nobody's heir */
+	pid_t pid; /* of the new process; 0: no upgrade is under way */
+	int ready_fd; /* where it tells that it is ready */
+	double deadline; /* clock_now() at which it must be */
+};
+
+enum upgrade_state {
+	UPGRADE_NONE, /* none is under way */
+	UPGRADE_WAITING,
+	UPGRADE_READY, /* the new process serves: `pid` stays */
+	UPGRADE_FAILED, /* why is logged; the new process is gone */
+};
+
+/* Takes what the old process said in the environment, and removes it there. */
+void upgrade_init(struct upgrade *u, char **argv, const sigset_t *mask);
+
+/* Was this process started to take over from another? */
+bool upgrade_is_heir(const struct upgrade *u);
+/* It serves: the old process leaves. Does nothing where there is none. */
+void upgrade_tell_ready(struct upgrade *u);
+
+/* Starts the new process with the descriptors `fds`; `handed` is the variable that tells it
+ * what they are, as NAME=VALUE. Logs why when it cannot, or when one is under way. */
+void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed);
+/* Asks how far it is. UPGRADE_READY and UPGRADE_FAILED are returned once. */
+enum upgrade_state upgrade_poll(struct upgrade *u);
+/* Ends a new process that is not ready yet, if there is one: this one is to leave for good. */
+void upgrade_abandon(struct upgrade *u);
+
+#endif

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""SIGUSR2: another hasp takes over the listening sockets, and the old one drains."""
+
+import contextlib
+import os
+import shutil
+import signal
+import threading
+import urllib.request
+
+import pytest
+from harness import Hasp, until
+from harness.by_hand import HASP, alive, config, run
+from harness.guards import guard
+from harness.line import entries
+from harness.load import Load
+from harness.processes import free_port
+from harness.replies import FENCE, NIL, OK, ONE, PONG
+from harness.resp import Connection
+from harness.sections import VERBS, rule
+
+LOCK = "lock:1"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+class Generations:
+    """A hasp and its heirs, all of which write to its log."""
+
+    def __init__(self, hasp):
+        self.hasp = hasp
+        self.pids = [hasp.pid]
+
+    @property
+    def newest(self):
+        return self.pids[-1]
+
+    def log_count(self, what):
+        return self.hasp.log.count(what)
+
+    def upgrade(self):
+        count = self.log_count(" upgraded pid=")
+        os.kill(self.newest, signal.SIGUSR2)
+        until(lambda: self.log_count(" upgraded pid=") > count or "upgrade_failed" in self.hasp.log, "the upgrade")
+        assert "upgrade_failed" not in self.hasp.log
+        self.pids.append(int(self.hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]))
+
+    def fails(self, count=1):
+        os.kill(self.newest, signal.SIGUSR2)
+        until(lambda: self.log_count("upgrade_failed") == count, "the upgrade to fail")
+
+    def end(self):
+        for pid in self.pids[1:]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        for pid in self.pids[1:]:
+            until(lambda pid=pid: not alive(pid), "a hasp to leave")
+
+
+@pytest.fixture
+def generations(start_hasp):
+    begun = []
+
+    def start(*args, **options):
+        begun.append(Generations(start_hasp(*args, **options)))
+        return begun[-1]
+
+    yield start
+    for one in begun:
+        one.end()
+
+
+def owned(address, faults, ending, busy):
+    """Takes a lock, changes a value by reading and writing it, and gives the lock back."""
+    while not ending.is_set() and not faults:
+        try:
+            with Connection(address) as one:
+                if one.call("LOCK", "k", "PX", 60000, "WAIT", 60000) == NIL:
+                    faults.append("no lock")
+                busy.append(1)
+                if len(busy) != 1:
+                    faults.append("two have the lock")
+                busy.pop()
+                if one.call("UNLOCK", "k") != ONE:
+                    faults.append("the lock was lost")
+        except (OSError, EOFError) as fault:
+            faults.append(repr(fault))
+
+
+def updated(address, faults, ending, done):
+    while not ending.is_set() and not faults:
+        try:
+            with Connection(address) as one:
+                value = one.call("GET", "stock:1")
+                number = int(value.split(b"\r\n")[1]) if value != b"$-1\r\n" else 0
+                reply = one.call("SET", "stock:1", number + 1)
+                if reply != OK:
+                    faults.append(reply)
+                done.append(1)
+        except (OSError, EOFError, ValueError) as fault:
+            faults.append(repr(fault))
+
+
+def test_ten_upgrades_are_not_noticed_by_clients(generations, plain):
+    """They connect anew for each of their requests, locks and updates."""
+    hasps = generations(VERBS + guard(pattern="stock:*", lease="60s", wait="60s"), workers=2, drain_timeout="60s")
+    address, faults, ending, busy, done = hasps.hasp.address, [], threading.Event(), [], []
+    others = [threading.Thread(target=owned, args=(address, faults, ending, busy)) for _ in range(2)]
+    others += [threading.Thread(target=updated, args=(address, faults, ending, done)) for _ in range(2)]
+    with Load(address, clients=2) as load:
+        for thread in others:
+            thread.start()
+        try:
+            for _ in range(10):
+                load.goes_on()
+                hasps.upgrade()
+            load.goes_on()
+        finally:
+            ending.set()
+            for thread in others:
+                thread.join()
+        load.stop()
+        assert load.faults == [] and faults == []
+        assert plain.get("n") == str(load.done)
+        assert plain.get("stock:1") == str(len(done))
+    assert len(set(hasps.pids)) == 11
+
+
+def test_lock_stays_with_the_old_process_until_it_is_given_back(generations):
+    hasps = generations(rule(), drain_timeout="1h")
+    address = hasps.hasp.address
+    with Connection(address) as one:
+        assert one.call("SET", LOCK, "v", "NX", "PX", 60000) == OK
+        hasps.upgrade()
+        with Connection(address) as other:
+            assert other.call("SET", LOCK, "w", "NX", "PX", 60000) == NIL
+            assert one.call("DEL", LOCK) == ONE
+            assert one.at_end()
+            assert other.call("SET", LOCK, "w", "NX", "PX", 60000) == OK
+    until(lambda: not hasps.hasp.running(), "the old hasp to leave")
+
+
+def test_waiters_of_both_processes_get_the_lock_in_their_order(generations, plain, pool):
+    hasps = generations(VERBS, drain_timeout="1h")
+    address, order = hasps.hasp.address, []
+
+    def wait(name):
+        with Connection(address) as one:
+            assert one.call("LOCK", "k", "PX", 60000, "WAIT", 60000) != NIL
+            order.append(name)
+            assert one.call("UNLOCK", "k") == ONE
+
+    with Connection(address) as holder:
+        assert holder.call("LOCK", "k", "PX", 60000) == FENCE
+        old = pool.submit(wait, "old")
+        until(lambda: len(entries(plain, "k")) == 1, "a waiter of the old process")
+        hasps.upgrade()
+        new = pool.submit(wait, "new")
+        until(lambda: len(entries(plain, "k")) == 2, "a waiter of the new process")
+        assert holder.call("UNLOCK", "k") == ONE
+    old.result(), new.result()
+    assert order == ["old", "new"]
+
+
+def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
+    """A client may come to any of the inherited sockets, and each is accepted from."""
+    path = tmp_path / "s"
+    hasps = generations(listen=f"127.0.0.1:0 unix:{path}", workers=3)
+    hasp, before = hasps.hasp, 3
+    for workers in 1, 4, 2:
+        text = hasp.config_file.read_text()
+        hasp.configure(text.replace(f"workers = {before}", f"workers = {workers}"))
+        hasps.upgrade()
+        until(lambda: not alive(hasps.pids[-2]) or hasps.pids[-2] == hasp.pid and not hasp.running(),
+              "the old hasp to leave")
+        for address in [hasp.address] * 12 + [str(path)] * 2:
+            with Connection(address) as one:
+                assert one.call("PING") == PONG
+        before = workers
+    hasps.end()
+    assert not path.exists()
+
+
+def test_new_process_answers_over_http(generations):
+    port = free_port()
+    hasps = generations(f"[http]\nlisten = 127.0.0.1:{port}\n")
+    for _ in range(2):
+        hasps.upgrade()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=25) as reply:
+            assert reply.status == 200
+
+
+def test_pid_file_names_the_new_process(generations, tmp_path):
+    file = tmp_path / "pid"
+    hasps = generations(pid_file=file)
+    hasps.upgrade()
+    until(lambda: not hasps.hasp.running(), "the old hasp to leave")
+    assert file.read_text() == f"{hasps.newest}\n"
+    hasps.end()
+    assert not file.exists()
+
+
+def test_faulty_file_leaves_the_old_process_serving(generations):
+    hasps = generations()
+    hasp = hasps.hasp
+    text = hasp.config_file.read_text()
+    hasp.configure(text + "[nonsense]\n")
+    hasps.fails()
+    assert 'upgrade_failed kept=old reason="the new process ended with status 1"' in hasp.log
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
+
+
+def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_server, tmp_path):
+    binary = tmp_path / "hasp"
+    shutil.copy(HASP, binary)
+    file = config(tmp_path / "hasp.ini", redis_server).read_text()
+    hasp = Hasp(file, binary=binary)
+    try:
+        hasps = Generations(hasp)
+        binary.unlink()
+        hasps.fails()
+        assert f'upgrade_failed kept=old binary={binary} reason="No such file or directory"' in hasp.log
+        binary.write_text("#!/bin/sh\nkill -SEGV $$\n")
+        binary.chmod(0o755)
+        hasps.fails(2)
+        assert "the new process was ended by signal 11" in hasp.log
+        with hasp.connect() as one:
+            assert one.call("PING") == PONG
+        assert hasp.stop() is None
+    finally:
+        hasp.kill()
+        hasp.remove()
+
+
+def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path):
+    """The new binary says nothing until it is ended, which SIGTERM to the old one does."""
+    binary, gate = tmp_path / "hasp", tmp_path / "gate"
+    shutil.copy(HASP, binary)
+    os.mkfifo(gate)
+    hasp = Hasp(config(tmp_path / "hasp.ini", redis_server).read_text(), binary=binary)
+    try:
+        binary.unlink()
+        binary.write_text(f"#!/bin/sh\nexec cat {gate}\n")
+        binary.chmod(0o755)
+        hasp.signal(signal.SIGUSR2)
+        until(lambda: " upgrading pid=" in hasp.log, "the upgrade")
+        heir = int(hasp.log.rsplit(" upgrading pid=", 1)[1].split()[0])
+        hasp.signal(signal.SIGUSR2)
+        until(lambda: "upgrade_refused" in hasp.log, "the refusal")
+        with hasp.connect() as one:
+            assert one.call("PING") == PONG
+        assert hasp.stop() is None
+        assert 'upgrade_failed kept=old reason="hasp leaves"' in hasp.log
+        until(lambda: not alive(heir), "the new process to be ended")
+    finally:
+        hasp.kill()
+        hasp.remove()
+
+
+def test_daemon_is_upgraded(redis_server, tmp_path):
+    log, file = tmp_path / "log", tmp_path / "pid"
+    path = config(tmp_path / "hasp.ini", redis_server, log=log, pid_file=file)
+    assert run("-d", "-c", path).returncode == 0
+    old = int(file.read_text())
+    try:
+        os.kill(old, signal.SIGUSR2)
+        until(lambda: " upgraded pid=" in log.read_text() and not alive(old), "the upgrade")
+    finally:
+        os.kill(new := int(file.read_text()), signal.SIGTERM)
+    assert new != old
+    until(lambda: not alive(new), "the new hasp to leave")
+    assert not file.exists()
