@@ -314,8 +314,8 @@ def test_replies_that_wait_for_a_slow_node_count(spread, at_once):
             client.send(encode("GET", slow) + encode("GET", fast) * 60)
         assert client.at_end()
         growth.check()
-        with hasp.connect() as other:
-            assert len(other.call("GET", fast)) > MB
+    with hasp.connect() as other:
+        assert len(other.call("GET", fast)) > MB
     assert "client_over_limit limit=memory_limit" in hasp.log
 
 
