@@ -368,7 +368,8 @@ struct cluster_session {
 	struct cluster_part *stream_part; /* (STREAMING) keeps what streams; NULL: none does */
 	struct request_scan scan; /* in STREAMING, GATHERING */
 	struct buf gathered; /* (GATHERING) the request as far as it came */
-	double stalled_since; /* clock since when a long request waits for its lane; 0: none */
+	double stalled_since; /* clock since when a long request waits for its lane, or one for
+	                       * all primaries for a map; 0: none does */
 	struct replay replay;
 	enum reply_mode reply_mode;
 	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
@@ -456,10 +457,10 @@ void entry_hide_mode(struct cluster_entry *e);
 /* --- several nodes ----------------------------------------------------------------------- */
 
 /* Takes a request of PLAN_SPLIT; of PLAN_EACH, as `bytes`; of PLAN_SCAN. The first returns
- * false if all that came before has to be answered first, the last if it is for Redis to
- * refuse. */
+ * false if all that came before has to be answered first, the second also if no primary is
+ * known yet, the last if it is for Redis to refuse. */
 bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req);
-void wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
                bool follows_ping);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 

@@ -108,8 +108,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 	case PLAN_SPLIT:
 		return wide_split(s, &p, req);
 	case PLAN_EACH:
-		wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
-		break;
+		return wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
 	case PLAN_SCAN:
 		if (!wide_scan(s, req))
 			send_one(s, c, -1, bytes);

@@ -98,7 +98,28 @@ static size_t pick(size_t n)
 	return random % n;
 }
 
-void wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
+/* No primary is known, so it cannot be told how many parts there are. False: not yet, and the
+ * request waits; else it is answered. */
+static bool await_primaries(struct cluster_session *s)
+{
+	struct cluster *c = s->cluster;
+	double now = timers_now(c->how.timers);
+
+	c->how.refresh(c->how.arg);
+	if (s->stalled_since == 0)
+		s->stalled_since = now;
+	if (now - s->stalled_since < c->failover_wait) {
+		session_trouble(s);
+		return false;
+	}
+	s->stalled_since = 0;
+	entry_answer_new(s,
+	                 SLICE_LIT("-ERR hasp: no primary for commands to all nodes: no node "
+	                           "is known\r\n"));
+	return true;
+}
+
+bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
                bool follows_ping)
 {
 	struct primaries *primaries = &s->cluster->primaries;
@@ -106,12 +127,12 @@ void wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	size_t first = 0;
 
 	primaries_update(primaries, s->cluster->how.map);
-	if (primaries->n && p->merge == MERGE_FOUND)
-		first = pick(primaries->n);
-	/* Without any it waits until a home is known. */
-	e = begin_wide(s, primaries->n ? primaries->n : 1, p);
 	if (primaries->n == 0)
-		entry_set_part(e, 0, -1, NULL, bytes);
+		return await_primaries(s);
+	s->stalled_since = 0;
+	if (p->merge == MERGE_FOUND)
+		first = pick(primaries->n);
+	e = begin_wide(s, primaries->n, p);
 	for (size_t i = 0; i < primaries->n; i++)
 		entry_set_part(e, i, primaries->v[(first + i) % primaries->n].slot, NULL,
 		               bytes);
@@ -120,6 +141,7 @@ void wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	for (size_t i = 0; i < e->nparts; i++)
 		e->parts[i].follows_ping = follows_ping;
 	entry_start(e);
+	return true;
 }
 
 /* --- SCAN --- */

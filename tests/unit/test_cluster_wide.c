@@ -145,6 +145,44 @@ static void all_primaries_are_asked(void **state)
 	assert_node_got_nothing(f, SPARE);
 }
 
+/* As when a client comes before the first map. */
+static void all_primaries_are_asked_when_they_are_known(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	for (unsigned slot = 0; slot < SLOTS; slot++)
+		slot_map_move(&f->map, slot, NULL);
+	cluster_map_changed(f->cluster);
+	client_sends(f, req("SCRIPT FLUSH"), 1);
+	time_passes(f, 1);
+	assert_node_got_nothing(f, 0);
+	assert_true(f->nrefreshed > 0);
+	for (unsigned slot = 0; slot < SLOTS; slot++)
+		slot_map_move(&f->map, slot, &f->nodes[slot >= SLOTS / 2].node);
+	cluster_map_changed(f->cluster);
+	time_passes(f, 1);
+	for (size_t i = 0; i < 2; i++) {
+		assert_node_got(f, i, req("SCRIPT FLUSH"));
+		node_sends(f, i, "+OK\r\n");
+	}
+	assert_client_got(f, "+OK\r\n");
+}
+
+static void without_a_map_a_command_to_all_primaries_fails(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	for (unsigned slot = 0; slot < SLOTS; slot++)
+		slot_map_move(&f->map, slot, NULL);
+	cluster_map_changed(f->cluster);
+	client_sends(f, req("SCRIPT FLUSH"), 1);
+	for (int i = 0; i < 12; i++)
+		time_passes(f, 1);
+	assert_client_got(f, "-ERR hasp: no primary for commands to all nodes: no node is "
+	                     "known\r\n");
+	assert_node_got_nothing(f, 0);
+}
+
 static void a_replica_that_takes_over_is_asked_instead(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -310,6 +348,8 @@ int main(void)
 		CLUSTER_TEST(a_part_that_is_redirected_is_sent_again),
 		CLUSTER_TEST(what_redis_would_refuse_one_node_refuses),
 		CLUSTER_TEST(all_primaries_are_asked),
+		CLUSTER_TEST(all_primaries_are_asked_when_they_are_known),
+		CLUSTER_TEST(without_a_map_a_command_to_all_primaries_fails),
 		CLUSTER_TEST(a_replica_that_takes_over_is_asked_instead),
 		CLUSTER_TEST(wait_speaks_of_what_was_written_everywhere),
 		CLUSTER_TEST(a_key_is_found_at_any_node),
