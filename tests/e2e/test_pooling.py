@@ -468,7 +468,7 @@ def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, p
 
     try:
         growth = [grows()]
-        while not sanitized() and growth[-1] >= 640:
+        while not sanitized() and growth[-1] >= 850:
             assert len(growth) < 3, growth
             growth.append(grows())
     finally:
