@@ -6,6 +6,7 @@ stop(), which returns what was wrong with the process, or None. Ports are the ke
 choice; files live in a temporary directory. build.py tells which hasp is measured.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -63,6 +64,10 @@ class Direct:
         pass
 
 
+class Left(Exception):
+    """A program that was to listen has left, perhaps because somebody else has its port by now."""
+
+
 class Peer:
     """A proxy of others, in the foreground, that listens on a port given to it."""
 
@@ -79,14 +84,21 @@ class Peer:
         self.pid = self.child.pid
         try:
             until(self._answers, f"{name} to listen")
-        except TimeoutError:
+        except (TimeoutError, Left):
             self.stop()
             raise
 
+    @classmethod
+    def started(cls, *args):
+        for _ in range(4):
+            with contextlib.suppress(Left):
+                return cls(*args)
+        return cls(*args)
+
     def _answers(self):
         if self.child.poll() is not None:
-            raise RuntimeError(f"{self.name} left with status {self.child.returncode}:"
-                               f" {(self.dir / 'log').read_text()[-500:]}")
+            raise Left(f"{self.name} left with status {self.child.returncode}:"
+                       f" {(self.dir / 'log').read_text()[-500:]}")
         try:
             socket.create_connection(self.address, 1).close()
             return True
@@ -139,12 +151,12 @@ class Ours:
 
 
 def haproxy(redis):
-    return Peer("haproxy", HAPROXY, redis, lambda file: ["haproxy", "-db", "-f", file])
+    return Peer.started("haproxy", HAPROXY, redis, lambda file: ["haproxy", "-db", "-f", file])
 
 
 def nutcracker(redis):
-    return Peer("nutcracker", NUTCRACKER, redis,
-                lambda file: ["nutcracker", "-c", file, "-s", str(free_port())])
+    return Peer.started("nutcracker", NUTCRACKER, redis,
+                        lambda file: ["nutcracker", "-c", file, "-s", str(free_port())])
 
 
 SUBJECTS = {

@@ -48,7 +48,9 @@ lease = 4s
 
 
 class Outage:
-    """A primary goes, from `begin` until `end`, when hasp knows the new one; all is as before at `calm`."""
+    """A primary goes, from `begin` until `end`, when hasp knows the new one; all servers are as before at
+    `calm`, which may be sooner.
+    """
 
     def __init__(self, kind):
         self.kind, self.begin, self.end, self.calm = kind, now(), float("inf"), float("inf")
@@ -485,7 +487,7 @@ class Audience:
         """The publisher has changed its node between the two, for its own was no primary any more."""
         messages = self.world.published[publisher]
         begun, ended = messages[serial][0], messages[newer][1] or float("inf")
-        if self.by_bus and any(o.begin <= ended and begun <= o.calm for o in self.world.outages):
+        if self.by_bus and any(o.begin <= ended and begun <= max(o.end, o.calm) for o in self.world.outages):
             self.world.counts["messages that overtook others when their node went"] += 1
         else:
             self.world.fault("message", f"{publisher}'s {serial}, sent {begun:.3f}, came at {at:.3f}, after {newer}, "
