@@ -74,7 +74,8 @@ def send(hasp, text):
     with socket.create_connection(("127.0.0.1", int(where(hasp))), timeout=60) as s:
         with contextlib.suppress(ConnectionError):
             s.sendall(text)
-            s.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it may be reset by now
+                s.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: s.recv(65536), b""))
     return b""
 

@@ -137,7 +137,8 @@ class World:
                 if sent <= outage.end and outage.begin <= answered:
                     outage.longest = max(outage.longest, answered - max(sent, outage.begin))
             return False
-        outage = self.in_outage(sent, answered)
+        # That its connection was closed meanwhile, a client may notice a little later.
+        outage = self.in_outage(sent - SETTLE if reply is None else sent, answered)
         text = "closed" if reply is None else reply.decode("latin1")
         if reply is not None and reply.startswith(UNSEEN):
             self.fault("redirected", f"{what}: {text}")
