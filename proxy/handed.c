@@ -134,12 +134,9 @@ bool handed_is_for(const struct handed_socket *s, const struct listen_entry *ent
 
 static void handed_log_unnamed(int fd)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
 	char text[128] = "a socket";
 
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) == 0)
-		address_print((struct sockaddr *)&ss, len, text, sizeof(text));
+	(void)address_print_own(fd, text, sizeof(text));
 	log_error(
 		"listen %s: systemd listens there for hasp, but neither listen nor listen_tls "
 		"names it",

@@ -21,14 +21,10 @@ static int listeners_fail(const char *address, const char *reason)
 
 static void listeners_log(int fd, bool tls)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
 	char text[128];
 
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
-		return;
-	address_print((struct sockaddr *)&ss, len, text, sizeof(text));
-	log_info("listening address=%s tls=%s", text, tls ? "yes" : "no");
+	if (address_print_own(fd, text, sizeof(text)) == 0)
+		log_info("listening address=%s tls=%s", text, tls ? "yes" : "no");
 }
 
 static void listeners_add(struct listeners *l, size_t worker, int fd,
@@ -49,8 +45,6 @@ static void listeners_add(struct listeners *l, size_t worker, int fd,
 static int listeners_share(struct listeners *l, int first, const struct listen_entry *entry,
                            const struct address *at, const struct listen_how *how)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
 	struct address same = { 0 };
 	char text[128];
 	const char *reason = "its address is not understood";
@@ -66,9 +60,8 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 			continue;
 		}
 		/* The port may have been the kernel's choice. */
-		if (getsockname(first, (struct sockaddr *)&ss, &len) < 0)
+		if (address_print_own(first, text, sizeof(text)) < 0)
 			return listeners_fail(at->host, strerror(errno));
-		address_print((struct sockaddr *)&ss, len, text, sizeof(text));
 		if (address_parse(&same, text) < 0 ||
 		    listen_open(&same, how, &fd, 1, &reason) != 1)
 			return listeners_fail(text, reason);

@@ -128,14 +128,10 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 
 static void http_log(int fd)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
 	char text[128];
 
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
-		return;
-	address_print((struct sockaddr *)&ss, len, text, sizeof(text));
-	log_info("http address=%s", text);
+	if (address_print_own(fd, text, sizeof(text)) == 0)
+		log_info("http address=%s", text);
 }
 
 /* SO_REUSEPORT is for the next hasp; it would let any other process of the user listen there,

@@ -56,6 +56,17 @@ bool address_is_remote(const char *text)
 	return address_parse(&a, text) == 0 && !a.local && *a.host;
 }
 
+int address_print_own(int fd, char *out, size_t n)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+		return -1;
+	address_print((struct sockaddr *)&ss, len, out, n);
+	return 0;
+}
+
 void address_print_host(const struct sockaddr *sa, char *out, size_t n)
 {
 	char text[INET6_ADDRSTRLEN] = "?";
