@@ -180,6 +180,22 @@ def pair(start_hasp):
 
 
 @pytest.fixture
+def three(start_hasp):
+    """three(sections, ...) is a hasp and three connections to it."""
+    opened = []
+
+    def make(sections, **options):
+        hasp = start_hasp(sections, **options)
+        mine = [hasp.connect() for _ in range(3)]
+        opened.extend(mine)
+        return (hasp, *mine)
+
+    yield make
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
 def sides(redis_server, start_hasp):
     """sides(sections) starts hasp; clients of Redis and of hasp, see harness/interop.py."""
     with contextlib.ExitStack() as stack:

@@ -5,27 +5,11 @@ import pytest
 from harness import encode, until
 from harness.enforced import await_told, name_of, told, totals
 from harness.guards import guard
+from harness.replies import NIL, OK, ONE, ZERO
 from harness.sections import rule, verbs
 
 KEY, STOCK = "lock:1", "stock:1"
-OK, ONE, ZERO, NIL = b"+OK\r\n", b":1\r\n", b":0\r\n", b"$-1\r\n"
 LONG = {"lease": "600s"}
-
-
-@pytest.fixture
-def three(start_hasp):
-    """three(sections, ...) is a hasp and three connections to it."""
-    opened = []
-
-    def make(sections, **options):
-        hasp = start_hasp(sections, **options)
-        mine = [hasp.connect() for _ in range(3)]
-        opened.extend(mine)
-        return (hasp, *mine)
-
-    yield make
-    for connection in opened:
-        connection.close()
 
 
 def is_between(event, by, holder):

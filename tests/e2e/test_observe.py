@@ -27,22 +27,6 @@ def rule(name="mutex", **settings):
     return section("lock", name, **{"pattern": "lock:*", "mode": "observe", **settings})
 
 
-@pytest.fixture
-def three(start_hasp):
-    """three(rules, ...) is a hasp and three connections to it."""
-    opened = []
-
-    def make(rules, **options):
-        hasp = start_hasp(rules, **options)
-        mine = [hasp.connect() for _ in range(3)]
-        opened.extend(mine)
-        return (hasp, *mine)
-
-    yield make
-    for connection in opened:
-        connection.close()
-
-
 def stale(hasp, **more):
     return observed(hasp, "guard=stock", **more)["stale_writes"]
 

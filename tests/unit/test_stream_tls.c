@@ -310,15 +310,23 @@ static void records_that_come_with_the_end_are_read_before_it(void **state)
 	free(bytes);
 }
 
-static void nothing_is_read_while_it_is_paused(void **state)
+/* The client sends 50 KB, and the stream is going to pause behind 100 bytes. To be freed. */
+static char *paused_behind_the_first(struct fixture *f)
 {
-	struct fixture *f = *state;
 	char *bytes = pattern(50 * KB);
 
 	shake_hands(f);
 	f->chunk = f->pause_at = 100;
 	client_write(f, bytes, 50 * KB);
 	assert_true(client_flush(f));
+	return bytes;
+}
+
+static void nothing_is_read_while_it_is_paused(void **state)
+{
+	struct fixture *f = *state;
+	char *bytes = paused_behind_the_first(f);
+
 	run(f, 20);
 	assert_int_equal(buf_len(&f->got), 100);
 	f->pause_at = 0;
@@ -331,12 +339,8 @@ static void nothing_is_read_while_it_is_paused(void **state)
 static void bytes_that_were_decrypted_wait_for_memory(void **state)
 {
 	struct fixture *f = *state;
-	char *bytes = pattern(50 * KB);
+	char *bytes = paused_behind_the_first(f);
 
-	shake_hands(f);
-	f->chunk = f->pause_at = 100;
-	client_write(f, bytes, 50 * KB);
-	assert_true(client_flush(f));
 	run(f, 3);
 	f->account.limit = 0;
 	account_set(&f->account, &f->share, MB);
