@@ -255,6 +255,7 @@ static void *worker_main(void *arg)
 	struct worker *w = arg;
 
 	ev_run(w->loop, 0);
+	atomic_store(&w->ended, true);
 	atomic_fetch_sub(&w->shared->running, 1);
 	return NULL;
 }

@@ -6,8 +6,9 @@
  *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
  *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
  *   workers.c           what all workers share; the primary, of which each is told
+ *   worker_ask.c        what other threads ask of all workers
  *
- * Each calls only those below it; but only other threads call workers.c.
+ * Each calls only those below it; but only other threads call workers.c and worker_ask.c.
  */
 #ifndef HASP_WORKER_WORKER_INTERNAL_H
 #define HASP_WORKER_WORKER_INTERNAL_H
@@ -37,6 +38,7 @@ struct worker {
 	int number;
 	struct worker_shared *shared;
 	pthread_t thread;
+	_Atomic bool ended; /* the loop runs no more: nothing will be delivered there */
 	struct ev_loop *loop;
 	struct loop_timers timers;
 	struct mailbox mailbox;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_ask: asking all workers from another thread, for those who show what hasp does. What
+ * is asked runs on each worker's own thread, between the turns of its loop, a small step at a
+ * time:
+ *
+ *   caller --workers_ask()--> mailbox of each worker --> step() --.
+ *      ^                               ^                           | not the last one
+ *      |                               '---------------------------+ behind a turn of the loop
+ *      '---- all are done, or it is too late ----------------------' the last one
+ *
+ * So no request waits for longer than a step takes, however much there is to tell.
+ */
+#ifndef HASP_WORKER_WORKER_ASK_H
+#define HASP_WORKER_WORKER_ASK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "worker/worker.h"
+
+struct client_env;
+struct topology;
+
+/* How many clients, locks or the like a step should look at: well below a millisecond. */
+#define WORKER_STEP 256
+
+/* What a step may look at, and change as any callback of the worker's loop may. */
+struct worker_view {
+	int number;
+	struct client_env *clients; /* and with them the configuration, holds and waiters */
+	struct topology *topology;
+};
+
+/* One worker's. */
+struct worker_answer {
+	bool whole; /* else it has ended, or not answered in time, and `out` is empty */
+	uint64_t cursor; /* the steps' own: 0 at the first */
+	struct buf out; /* what the steps appended */
+};
+
+struct worker_answers {
+	size_t n; /* workers */
+	struct worker_answer v[WORKERS_MAX]; /* by their numbers */
+};
+
+/* Returns true after the last step; false: it is to be called again. `arg` is the worker's own
+ * copy of the caller's, and may be written to. */
+typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worker_answer *a);
+
+/* Has `step` called by each worker until it says that it is done, and waits for that, but not
+ * longer than `timeout_ms`. `arg`: `size` bytes, which are copied for each worker; NULL: none.
+ * Returns the number of workers that have answered; worker_answers_fini() is due in any case.
+ *
+ * From any thread but a worker's, after worker_start() of all workers and before the first of
+ * them is joined. */
+size_t workers_ask(struct worker_shared *shared, worker_step_fn *step, const void *arg,
+                   size_t size, int64_t timeout_ms, struct worker_answers *answers);
+void worker_answers_fini(struct worker_answers *answers);
+
+#endif
