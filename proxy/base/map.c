@@ -157,3 +157,40 @@ struct map_node *map_next(const struct map_node *node)
 {
 	return find_in_bucket(node->next, node->hash, node->key);
 }
+
+/* --- scanning --------------------------------------------------------------------------- */
+
+static void scan_bucket(struct map_node *node, map_scan_fn *fn, void *arg)
+{
+	for (; node; node = node->next)
+		fn(arg, node);
+}
+
+static uint64_t reversed(uint64_t v)
+{
+	uint64_t out = 0;
+
+	for (int bit = 0; bit < 64; bit++)
+		out |= (v >> bit & 1) << (63 - bit);
+	return out;
+}
+
+/* The cursor counts the buckets with its bits in reverse order, as that of Redis' SCAN does:
+ * when the table has twice as many, what it has passed stays passed. */
+uint64_t map_scan(const struct map *m, uint64_t cursor, map_scan_fn *fn, void *arg)
+{
+	size_t n = m->old ? m->nbuckets / 2 : m->nbuckets, i;
+
+	if (!n)
+		return 0;
+	i = cursor & (n - 1);
+	if (m->old && i >= m->moved) {
+		scan_bucket(m->old[i], fn, arg);
+	} else {
+		scan_bucket(m->buckets[i], fn, arg);
+		if (m->old)
+			scan_bucket(m->buckets[i + n], fn, arg);
+	}
+	/* All bits above the number of a bucket are set, so that the next one is counted to. */
+	return reversed(reversed(cursor | ~(uint64_t)(n - 1)) + 1);
+}

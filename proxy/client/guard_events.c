@@ -45,6 +45,12 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 	buf_release(&by);
 }
 
+static void count_contended(const struct guard_op_key *k, enum contention what)
+{
+	stats_contended(k->entry->stats, what, read_set_entry_db(k->entry),
+	                read_set_entry_key(k->entry), clock_now());
+}
+
 static void count_timed_out(struct client *c, const struct guard_op_key *k)
 {
 	double waited = c->waiter ? waiter_waited(c->waiter) : -1;
@@ -69,9 +75,11 @@ void guard_events_refused(struct client *c, struct slice line)
 		count_timed_out(c, k);
 	} else if (k->acquires) {
 		stats_add(k->entry->stats, STAT_REFUSED);
+		count_contended(k, CONTENTION_REFUSED);
 		log_guard_event(c, k, LOCK_EVENT_LOCK_REFUSED, -1);
 	} else {
 		stats_add(k->entry->stats, STAT_WRITES_REFUSED);
+		count_contended(k, CONTENTION_REFUSED);
 		log_guard_event(c, k, LOCK_EVENT_WRITE_REFUSED, -1);
 	}
 }
@@ -86,8 +94,10 @@ static const struct guard_op_key *queued_key(const struct client *c)
 void guard_events_queued(struct client *c)
 {
 	/* (One whose place was lost is in line again.) */
-	if (!waiter_place(c->waiter))
-		stats_add(queued_key(c)->entry->stats, STAT_WAITED);
+	if (waiter_place(c->waiter))
+		return;
+	stats_add(queued_key(c)->entry->stats, STAT_WAITED);
+	count_contended(queued_key(c), CONTENTION_WAITED);
 }
 
 void guard_events_granted(struct client *c)

@@ -103,7 +103,7 @@ static void enqueue(struct client *c, struct slice line)
 	c->current->pending_lock = pending_lock_fit(c->current->pending_lock);
 	t = pending_lock_try(c->current->pending_lock, &lease_ms);
 	if (!waiter_place(c->waiter))
-		stats_add(pending_lock_stats(c->current->pending_lock), STAT_WAITED);
+		refusals_waits(c->current->pending_lock, c->session.db);
 	lock_wait_queued(c, &t, lease_ms, line);
 }
 

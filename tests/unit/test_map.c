@@ -271,6 +271,67 @@ static void no_two_keys_share_their_hash_whatever_the_seed(void **state)
 	}
 }
 
+/* --- scanning ----------------------------------------------------------------------------- */
+
+struct scan {
+	const struct map_node *first;
+	unsigned char met[MANY];
+};
+
+static void meet(void *arg, struct map_node *node)
+{
+	struct scan *s = arg;
+
+	s->met[node - s->first]++;
+}
+
+/* While others come and go, and the table grows from `nbefore` to MANY entries. */
+static void scan_while_it_grows(size_t nbefore, size_t puts_each)
+{
+	static struct map_node nodes[MANY];
+	static char keys[MANY][8];
+	struct scan s = { nodes, { 0 } };
+	uint64_t cursor = 0;
+	size_t n = nbefore;
+	struct map m;
+
+	map_init(&m, nbefore);
+	for (size_t i = 0; i < MANY; i++) {
+		snprintf(keys[i], sizeof(keys[i]), "%zu", i);
+		nodes[i].key = slice_str(keys[i]);
+	}
+	for (size_t i = 0; i < nbefore; i++)
+		map_put(&m, &nodes[i]);
+	do {
+		cursor = map_scan(&m, cursor, meet, &s);
+		for (size_t i = 0; i < puts_each && n < MANY; i++)
+			map_put(&m, &nodes[n++]);
+	} while (cursor);
+	for (size_t i = 0; i < nbefore; i++)
+		assert_int_equal(s.met[i], 1);
+	for (size_t i = nbefore; i < MANY; i++)
+		assert_in_range(s.met[i], 0, 1);
+	map_fini(&m);
+}
+
+static void scan_meets_each_entry_once_though_the_table_grows(void **state)
+{
+	(void)state;
+	for (size_t nbefore = 1; nbefore < MANY / 2; nbefore += 97)
+		for (size_t puts_each = 0; puts_each < 9; puts_each += 4)
+			scan_while_it_grows(nbefore, puts_each);
+}
+
+static void scan_of_an_empty_map_is_over_at_once(void **state)
+{
+	struct map m;
+
+	(void)state;
+	map_init(&m, 1);
+	assert_int_equal(map_scan(&m, 0, NULL, NULL), 0);
+	map_fini(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -284,6 +345,8 @@ int main(void)
 		cmocka_unit_test(the_seed_decides_where_keys_go),
 		cmocka_unit_test(keys_that_differ_in_one_place_are_spread),
 		cmocka_unit_test(no_two_keys_share_their_hash_whatever_the_seed),
+		cmocka_unit_test(scan_meets_each_entry_once_though_the_table_grows),
+		cmocka_unit_test(scan_of_an_empty_map_is_over_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@ struct stats {
 	pthread_mutex_t lock; /* of the list; nobody counts under it */
 	struct list sections;
 	size_t nworkers;
+	struct top_keys **contended; /* of each worker */
 };
 
 struct stats_entry {
@@ -46,6 +47,9 @@ struct stats *stats_new(size_t nworkers)
 	pthread_mutex_init(&s->lock, NULL);
 	list_init(&s->sections);
 	s->nworkers = nworkers;
+	s->contended = xcalloc(nworkers, sizeof(struct top_keys *));
+	for (size_t i = 0; i < nworkers; i++)
+		s->contended[i] = top_keys_new();
 	return s;
 }
 
@@ -58,6 +62,9 @@ void stats_free(struct stats *s)
 		free(e->name);
 		free(e);
 	}
+	for (size_t i = 0; i < s->nworkers; i++)
+		top_keys_free(s->contended[i]);
+	free(s->contended);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
@@ -91,6 +98,7 @@ static struct stats_entry *stats_entry_new(struct stats *s, enum stats_kind kind
 	for (size_t i = 0; i < s->nworkers; i++) {
 		e->of_worker[i].kind = kind;
 		e->of_worker[i].name = e->name;
+		e->of_worker[i].contended = s->contended[i];
 	}
 	list_append(&s->sections, &e->node);
 	return e;
@@ -108,6 +116,12 @@ struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const
 		e = stats_entry_new(s, kind, name);
 	pthread_mutex_unlock(&s->lock);
 	return &e->of_worker[worker];
+}
+
+struct top_keys *stats_contended_keys(struct stats *s, size_t worker)
+{
+	HASP_ASSERT(worker < s->nworkers);
+	return s->contended[worker];
 }
 
 static void stats_add_up(struct stats_sums *sums, const struct section_stats *s)

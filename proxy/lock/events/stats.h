@@ -22,6 +22,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/metrics.h"
+#include "base/top_keys.h"
 
 enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS };
 
@@ -66,6 +67,7 @@ struct section_stats {
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* 0: not logged */
 	struct log_limit limits[LOCK_EVENTS];
+	struct top_keys *contended; /* of all of that worker's sections */
 };
 
 /* `s` may be NULL: then it is nobody's. */
@@ -91,6 +93,20 @@ static inline void stats_held(struct section_stats *s, double seconds)
 		metrics_observe(&s->held, seconds);
 }
 
+/* What happens to keys that several owners want, counted by top_keys. */
+enum contention {
+	CONTENTION_REFUSED, /* an owner was refused what another one has */
+	CONTENTION_WAITED, /* an owner stood in line for it */
+};
+
+/* It happened to `key`. `now`: clock_now(). */
+static inline void stats_contended(struct section_stats *s, enum contention what, int db,
+                                   struct slice key, double now)
+{
+	if (s)
+		top_keys_add(s->contended, s, db, key, what, now);
+}
+
 /* Of all workers. */
 struct stats_sums {
 	uint64_t n[STATS];
@@ -111,6 +127,10 @@ struct section_stats *stats_section(struct stats *s, enum stats_kind kind, const
 typedef void stats_fn(void *arg, enum stats_kind kind, const char *name,
                       const struct stats_sums *sums);
 void stats_each(struct stats *s, stats_fn *fn, void *arg);
+
+/* That worker's most contended keys of the last minutes, of all sections; `of` is the section's
+ * struct section_stats. On that worker's thread. */
+struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 
 /* "lock", "guard" or "verbs" */
 const char *stats_kind_word(enum stats_kind kind);

@@ -77,6 +77,8 @@ struct section_stats *pending_lock_stats(const struct pending_lock *p);
 /* It is answered behind a wait of so many seconds; `queued`: in line. If it is refused, it
  * timed out. */
 void pending_lock_has_waited(struct pending_lock *p, double waited, bool queued);
+/* It stands in line from now on. */
+void refusals_waits(const struct pending_lock *p, int db);
 /* It was in line, for so many seconds, and got the lock, or not. */
 void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
                      double waited, bool got);

@@ -61,6 +61,15 @@ struct refusal {
 	const struct hold *hold; /* that was in the way; NULL: it is not known here */
 };
 
+/* Keys that owners try in vain to get are contended; not those that they try to release. */
+static void count_refusal(const struct pending_lock *p, int db, const struct refusal *r,
+                          double now)
+{
+	stats_add(p->stats, r->stat);
+	if (r->stat == STAT_REFUSED || r->stat == STAT_WRITES_REFUSED)
+		stats_contended(p->stats, CONTENTION_REFUSED, db, r->key, now);
+}
+
 static void log_refusal(struct holds *h, const struct hold_owner *o,
                         const struct pending_lock *p, int db, const struct refusal *r,
                         double waited)
@@ -70,7 +79,7 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	double now = timers_now(h->timers);
 	uint32_t suppressed;
 
-	stats_add(p->stats, r->stat);
+	count_refusal(p, db, r, now);
 	if (!event_is_logged(p->stats, r->event, now, &suppressed))
 		return;
 	hold_events_describe(h, o, &by);
@@ -138,6 +147,13 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 	return out->hold != NULL;
 }
 
+void refusals_waits(const struct pending_lock *p, int db)
+{
+	stats_add(p->stats, STAT_WAITED);
+	stats_contended(p->stats, CONTENTION_WAITED, db, p->keys[0],
+	                timers_now(p->holds->timers));
+}
+
 void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pending_lock *p,
                    int db, const struct resp_reply *r)
 {
@@ -148,7 +164,7 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 	if (p->waited > 0) {
 		stats_waited(p->stats, p->waited);
 		if (!p->queued)
-			stats_add(p->stats, STAT_WAITED);
+			refusals_waits(p, db);
 	}
 	log_refusal(h, o, p, db, &refusal, p->waited > 0 ? p->waited : -1);
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * top_keys: which keys something happens to most often, of any number of keys, in memory that
+ * does not grow: the space-saving algorithm (Metwally, Agrawal, El Abbadi: Efficient
+ * Computation of Frequent and Top-k Elements in Data Streams, 2005). A key that is not among
+ * those that are counted takes the place of the one that was counted least, and may have been
+ * counted as often as that one without being seen:
+ *
+ *   n <= how often it happened <= n + missed
+ *
+ * and of `all` additions, each key with more than all / TOP_KEYS is there.
+ *
+ * Two such tables take turns, so that what is told is of the last minutes: at least of
+ * TOP_KEYS_SECONDS, at most of twice that. One thread's; costs nothing before the first
+ * addition.
+ */
+#ifndef HASP_BASE_TOP_KEYS_H
+#define HASP_BASE_TOP_KEYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+/* Keys in each of the tables. */
+#define TOP_KEYS 128
+/* For how long each of them counts. */
+#define TOP_KEYS_SECONDS 150.0
+/* Things that are counted apart. */
+#define TOP_KEYS_KINDS 2
+
+/* Bytes of a key that are kept: longer ones are the same if their lengths are, and their first
+ * and last bytes. */
+#define TOP_KEYS_HEAD 128
+#define TOP_KEYS_TAIL 32
+
+/* A key, as it is known. */
+struct top_key {
+	const void *of; /* whose it is: the caller's, who says that it is valid */
+	long db; /* (so wide that no byte between the members is left open) */
+	size_t len; /* the whole key's */
+	char head[TOP_KEYS_HEAD]; /* its first bytes, min(len, TOP_KEYS_HEAD) */
+	char tail[TOP_KEYS_TAIL]; /* its last ones, if it is longer than `head` */
+};
+
+/* How often that happened to it. */
+struct top_key_counts {
+	uint64_t n[TOP_KEYS_KINDS]; /* at least */
+	uint64_t missed; /* and at most so often more, both kinds together */
+};
+
+struct top_keys;
+
+struct top_keys *top_keys_new(void);
+void top_keys_free(struct top_keys *t);
+
+/* It happened once more. `now`: seconds of a clock that never goes back. */
+void top_keys_add(struct top_keys *t, const void *of, int db, struct slice key, unsigned kind,
+                  double now);
+
+/* Calls `fn` for each key that is counted now, in no order. */
+typedef void top_keys_fn(void *arg, const struct top_key *key,
+                         const struct top_key_counts *counts);
+void top_keys_each(struct top_keys *t, double now, top_keys_fn *fn, void *arg);
+
+#endif
