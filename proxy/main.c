@@ -28,10 +28,14 @@
 #include "privileges.h"
 #include "server_check.h"
 #include "settings.h"
+#include "supervision.h"
 #include "upgrade.h"
 #include "worker/worker.h"
 
 #define DEFAULT_FILE "/etc/hasp/hasp.ini"
+
+/* How soon hasp sees that workers have ended, or that the next hasp serves. */
+#define MAIN_TICK_SECONDS 0.02
 
 struct cmdline {
 	const char *file; /* NULL: all defaults */
@@ -49,6 +53,7 @@ struct process {
 	struct listeners listeners;
 	struct daemon daemon;
 	struct upgrade upgrade;
+	struct supervision supervision;
 	struct privileges privileges;
 	struct worker *workers[LISTENERS_WORKERS_MAX];
 	size_t nworkers;
@@ -215,7 +220,8 @@ static struct config *main_load_again(const char *file)
 	return config;
 }
 
-static void main_reload(struct process *p)
+/* Returns whether the file is in force. */
+static bool main_reload(struct process *p)
 {
 	struct buf restart = BUF_INIT;
 	struct config *next = main_load_again(p->cmdline.file), *old = p->config;
@@ -223,13 +229,13 @@ static void main_reload(struct process *p)
 
 	if (!next) {
 		log_error("reload kept=old reason=\"the file has faults\"");
-		return;
+		return false;
 	}
 	/* The only step that may fail comes first: all of the file holds or nothing. */
 	if (main_open_log(next->log) < 0) {
 		log_error("reload kept=old reason=\"the log cannot be opened\"");
 		config_unref(next);
-		return;
+		return false;
 	}
 	config_needs_restart(p->first, next, &restart);
 	buf_append(&restart, slice_of("", 1));
@@ -245,10 +251,12 @@ static void main_reload(struct process *p)
 	config_unref(old);
 	log_info("reloaded rules=%zu guards=%zu verbs=%s", next->nrules, next->nguards,
 	         main_on_off(next->verbs.enabled));
+	return true;
 }
 
 static void main_leave(struct process *p, int sig, bool at_once)
 {
+	supervision_leaves(&p->supervision);
 	log_info("leaving signal=%d how=%s", sig, at_once ? "at once" : "draining");
 	listeners_unlink(&p->listeners, &p->privileges);
 	for (size_t i = 0; i < p->nworkers; i++)
@@ -259,6 +267,7 @@ static void main_leave(struct process *p, int sig, bool at_once)
 static void main_hand_over(struct process *p)
 {
 	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);
+	supervision_hands_over(&p->supervision, p->upgrade.pid);
 	http_close(&p->http);
 	listeners_leave(&p->listeners);
 	for (size_t i = 0; i < p->nworkers; i++)
@@ -280,21 +289,24 @@ static void main_upgrade(struct process *p, bool leaving)
 	buf_release(&text);
 }
 
-/* Waits for a signal; with `ticks` not for long. Returns its number, or -1. */
-static int main_await_signal(const sigset_t *signals, bool ticks)
+/* Waits for a signal, but not for longer than `seconds`; -1: as long as it takes. Returns its
+ * number, or -1. */
+static int main_await_signal(const sigset_t *signals, double seconds)
 {
-	const struct timespec tick = { 0, 20 * 1000 * 1000 };
+	const time_t whole = (time_t)seconds;
+	const struct timespec most = { whole, (long)((seconds - (double)whole) * 1e9) };
 
-	return ticks ? sigtimedwait(signals, NULL, &tick) : sigwaitinfo(signals, NULL);
+	return seconds < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
 }
 
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
-	bool leaving = false;
+	bool leaving = false, told = false; /* by SIGTERM */
 
 	while (p->shared.running) {
 		enum upgrade_state upgrade = upgrade_poll(&p->upgrade);
+		double wait;
 		int sig;
 		if (upgrade == UPGRADE_READY) {
 			main_hand_over(p);
@@ -302,12 +314,16 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		/* Workers end by themselves when drained, and nothing signals that, nor that
 		 * the next hasp serves. */
-		sig = main_await_signal(signals, leaving || upgrade == UPGRADE_WAITING);
+		wait = supervision_tick(&p->supervision);
+		if (leaving || upgrade == UPGRADE_WAITING)
+			wait = MAIN_TICK_SECONDS;
+		sig = main_await_signal(signals, wait);
 		if (sig == SIGHUP && leaving) {
 			(void)main_open_log(p->config->log);
 			log_info("reload kept=old reason=\"hasp leaves\"");
 		} else if (sig == SIGHUP) {
-			main_reload(p);
+			supervision_reloads(&p->supervision);
+			supervision_reloaded(&p->supervision, main_reload(p));
 		} else if (sig == SIGUSR1) {
 			if (!workers_report(&p->shared))
 				log_info("observed nothing=\"no rule has mode = observe\"");
@@ -315,8 +331,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			main_upgrade(p, leaving);
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			upgrade_abandon(&p->upgrade);
-			main_leave(p, sig, leaving);
-			leaving = true;
+			main_leave(p, sig, told);
+			leaving = told = true;
 		} else if (sig > 0) {
 			log_info("signal number=%d name=\"%s\" effect=none", sig,
 			         strsignal(sig));
@@ -336,6 +352,7 @@ static int main_claim_pid_file(struct process *p)
 static void main_ready(struct process *p)
 {
 	daemon_ready(&p->daemon, p->config->log);
+	supervision_serves(&p->supervision, &p->shared, upgrade_is_heir(&p->upgrade));
 	if (!upgrade_is_heir(&p->upgrade))
 		return;
 	if (daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges) < 0)
@@ -456,6 +473,7 @@ int main(int argc, char **argv)
 
 	main_block_signals(&signals, &before);
 	upgrade_init(&p.upgrade, argv, &before);
+	supervision_init(&p.supervision);
 	status = main_parse(&p.cmdline, argc, argv);
 	if (status >= 0)
 		return status;

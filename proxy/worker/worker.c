@@ -148,6 +148,12 @@ static void stop(struct worker *w, struct config *unused)
 	ev_break(w->loop, EVBREAK_ALL);
 }
 
+static void turn(struct worker *w, struct config *unused)
+{
+	(void)unused;
+	atomic_store(&w->turn_due, false);
+}
+
 /* What comes by itself, and what is done around the callbacks of each turn. */
 static void start_watching(struct worker *w)
 {
@@ -268,6 +274,8 @@ int worker_start(struct worker *w)
 	rc = pthread_create(&w->thread, NULL, worker_main, w);
 	if (rc != 0)
 		atomic_fetch_sub(&w->shared->running, 1);
+	else
+		(void)pthread_setname_np(w->thread, w->name);
 	return rc;
 }
 
@@ -284,6 +292,17 @@ void worker_drain(struct worker *w)
 void worker_stop(struct worker *w)
 {
 	worker_send_cmd(w, NULL, stop);
+}
+
+bool worker_has_turned(struct worker *w)
+{
+	if (atomic_load(&w->ended))
+		return true;
+	if (atomic_load(&w->turn_due))
+		return false;
+	atomic_store(&w->turn_due, true);
+	worker_send_cmd(w, NULL, turn);
+	return true;
 }
 
 void worker_join(struct worker *w)

@@ -73,6 +73,10 @@ void worker_drain(struct worker *w);
 /* The thread ends at once. */
 void worker_stop(struct worker *w);
 
+/* Has its loop turned since this was called before, or has it ended? It is asked to turn once
+ * more. From one thread only, which may be any but the worker's. */
+bool worker_has_turned(struct worker *w);
+
 /* Waits for the thread's end and frees the worker. */
 void worker_join(struct worker *w);
 

@@ -39,12 +39,14 @@ struct worker {
 	struct worker_shared *shared;
 	pthread_t thread;
 	_Atomic bool ended; /* the loop runs no more: nothing will be delivered there */
+	_Atomic bool turn_due; /* it was asked to turn, and has not yet */
 	struct ev_loop *loop;
 	struct loop_timers timers;
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct resolver *resolver;
-	char name[32]; /* how the names of its own connections to Redis begin */
+	char name[32]; /* of its thread, and how the names of its own connections to Redis begin
+	                */
 	char *scratch; /* replies are read into it */
 	struct topology *topology;
 	struct cluster *cluster; /* NULL: the topology is none */

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * supervision: what a service manager such as systemd is told of this process, and when:
+ *
+ *   supervision_serves()        -> READY=1, once Redis was asked
+ *   supervision_tick()          -> STATUS=, for `systemctl status`; WATCHDOG=1, while the loop
+ * of every worker turns: a worker that hangs has hasp killed supervision_reloads()       ->
+ * RELOADING=1      supervision_reloaded()  -> READY=1 supervision_leaves()        -> STOPPING=1
+ * supervision_hands_over() -> MAINPID=
+ *
+ * Where no manager listens, none of this costs anything.
+ */
+#ifndef HASP_SUPERVISION_H
+#define HASP_SUPERVISION_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "notify.h"
+#include "worker/worker.h"
+
+enum supervision_state {
+	SUPERVISION_STARTING, /* Redis is being asked */
+	SUPERVISION_SERVING,
+	SUPERVISION_LEAVING,
+	SUPERVISION_OVER, /* another process speaks for the service */
+};
+
+struct supervision {
+	struct notify notify;
+	struct worker_shared *shared;
+	enum supervision_state state;
+	bool reload_refused; /* the last one */
+	double ready_by; /* clock_now() at which hasp is ready even if Redis says nothing */
+	double status_at, watchdog_at; /* clock_now() when each is due */
+	bool hangs[WORKERS_MAX]; /* workers whose loop had not turned in the last look */
+	char status[160]; /* what was said last */
+};
+
+void supervision_init(struct supervision *s);
+
+/* All workers run. `heir`: the process that this one takes over from speaks for the service
+ * until it has handed that over. */
+void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir);
+
+/* Says what is due. Returns the seconds until there is more to say; -1: call it when something
+ * has changed. */
+double supervision_tick(struct supervision *s);
+
+void supervision_reloads(struct supervision *s);
+void supervision_reloaded(struct supervision *s, bool changed);
+void supervision_leaves(struct supervision *s);
+/* The service goes on in `pid`, which serves. Nothing is said any more. */
+void supervision_hands_over(struct supervision *s, pid_t pid);
+
+#endif
