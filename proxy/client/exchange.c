@@ -39,7 +39,8 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 {
 	c->current = d->pending;
 	c->decided_in = c->env->policy.generation;
-	if (links_must_log_in(c) && !is_in_transaction(c->current)) {
+	if (c->current->kind == PENDING_LOGIN ||
+	    (links_must_log_in(c) && !is_in_transaction(c->current))) {
 		ask_login(c);
 		return true;
 	}
@@ -67,7 +68,12 @@ static bool on_login_line(struct client *c, struct slice line)
 	/* It serves clients without a login by now. */
 	if (line.n && *line.p == '+')
 		c->env->node->links.login_required = false;
-	exchange_resume(c);
+	if (c->current->kind == PENDING_LOGIN) {
+		c->session.admitted = true;
+		client_decide_again(c);
+	} else {
+		exchange_resume(c);
+	}
 	return false;
 }
 

@@ -157,7 +157,8 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
 	bool was_logged_in = c->session.logged_in;
 
-	if (r == c->current && (r->guard_op || r->kind == PENDING_LOCK)) {
+	if (r == c->current &&
+	    (r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_LOGIN)) {
 		exchange_on_reply(c, reply, captured);
 		return;
 	}

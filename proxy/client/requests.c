@@ -130,6 +130,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 		}
 		/* fall through */
 	case DISPATCH_GUARD:
+	case DISPATCH_ASK_LOGIN:
 		send_passed(c, k);
 		if (exchange_start(c, x, d))
 			return false;

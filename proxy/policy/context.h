@@ -26,6 +26,8 @@ enum verdict {
 	DISPATCH_PASS, /* it is sent as it came */
 	DISPATCH_CALL, /* env->rewritten is sent instead */
 	DISPATCH_GUARD, /* pending->guard_op is carried out, step by step */
+	DISPATCH_ASK_LOGIN, /* Redis is asked whether the client is logged in. If not, that
+	                     * answers the command; else decide about it again */
 	DISPATCH_DEFER, /* ask again when no reply is due: what it means depends on one */
 	DISPATCH_HOLD, /* (dispatch_early) it cannot be decided about before it is whole */
 };

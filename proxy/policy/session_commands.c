@@ -159,10 +159,21 @@ static struct decision on_unwatch(struct context *x)
 	return pass;
 }
 
-static struct decision turn_opaque(void)
+/* Redis refuses a client that has not logged in, and then its replies can still be followed. */
+static struct decision turn_opaque(const struct context *x)
 {
 	struct decision d = pass;
 
+	if (x->must_log_in && !x->session->opaque) {
+		if (x->session->nawaited)
+			return defer;
+		/* (MULTI was accepted: it has logged in.) */
+		if (!session_in_multi(x->session)) {
+			d.verdict = DISPATCH_ASK_LOGIN;
+			d.pending = pending_new(PENDING_LOGIN);
+			return d;
+		}
+	}
 	d.turns_opaque = true;
 	return d;
 }
@@ -173,7 +184,7 @@ static struct decision subscribe(struct context *x, enum subscription kind, bool
 
 	/* EXEC's reply is then followed by frames that are not in it. */
 	if (session_in_multi(x->session))
-		return turn_opaque();
+		return turn_opaque(x);
 	r = pending_new(PENDING_SUBSCRIBE);
 	r->subscribe.kind = kind;
 	r->subscribe.ends = ends;
@@ -232,13 +243,13 @@ static struct decision on_client(struct context *x)
 		r->login.name = copy_name(arg(x, 2));
 		return await_session(x, r);
 	}
-	return hushes(x) ? turn_opaque() : pass;
+	return hushes(x) ? turn_opaque(x) : pass;
 }
 
 static struct decision on_script(struct context *x)
 {
 	/* The script debugger speaks a protocol of its own. */
-	return args_option(arg(x, 1), "debug") ? turn_opaque() : pass;
+	return args_option(arg(x, 1), "debug") ? turn_opaque(x) : pass;
 }
 
 /* Redis hangs up, whatever is behind it. */
@@ -264,7 +275,7 @@ static struct decision await_stream(struct context *x, bool raw)
 static struct decision on_monitor(struct context *x)
 {
 	/* Before Redis 7, EXEC may carry it out. */
-	return session_in_multi(x->session) ? turn_opaque() : await_stream(x, false);
+	return session_in_multi(x->session) ? turn_opaque(x) : await_stream(x, false);
 }
 
 static struct decision on_sync(struct context *x)
@@ -286,7 +297,7 @@ static struct decision on_replconf(struct context *x)
 {
 	for (size_t i = 1; i < x->req->argc; i += 2)
 		if (args_option(arg(x, i), "ack") || args_option(arg(x, i), "getack"))
-			return turn_opaque();
+			return turn_opaque(x);
 	return pass;
 }
 

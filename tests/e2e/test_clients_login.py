@@ -79,6 +79,39 @@ def test_long_command_behind_auth_passes_where_replies_are_not_followed(start_ha
         assert [one.read(), one.read()] == [OK, OK]
 
 
+@pytest.mark.parametrize("hushing", [("CLIENT", "REPLY", "SKIP"), ("CLIENT", "REPLY", "OFF"), ("SCRIPT", "DEBUG", "YES")])
+@pytest.mark.parametrize("login", [("AUTH", "wrong"), ("HELLO", 3, "AUTH", "default", "wrong"), ("RESET",)])
+@pytest.mark.parametrize("head, what", [(b"*11\r\n", b"multibulk"), (b"*1\r\n$16385\r\n", b"bulk")])
+def test_replies_are_followed_where_redis_refused_to_leave_them_out(start_hasp, protected, hushing, login, head, what):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        one.send(encode(*hushing) + encode(*login))
+        assert one.read() == NOAUTH
+        assert one.read().startswith(b"+RESET" if login == ("RESET",) else b"-WRONGPASS")
+        one.send(head)
+        assert one.read() == b"-ERR Protocol error: unauthenticated %s length\r\n" % what
+        assert one.at_end()
+
+
+def test_subscribing_is_not_in_a_transaction_that_redis_refused(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with hasp.connect() as one:
+        one.send(encode("MULTI") + encode("SUBSCRIBE", "x") + encode("AUTH", "wrong"))
+        assert [one.read(), one.read()] == [NOAUTH, NOAUTH]
+        assert one.read().startswith(b"-WRONGPASS")
+        one.send(b"*11\r\n")
+        assert one.read() == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+
+
+def test_replies_are_left_out_when_the_password_is_gone(start_hasp, protected):
+    hasp = start_hasp(upstream=upstream(protected)).is_up()
+    with hasp.connect() as one, protected.client() as admin:
+        assert one.call("GET", "k") == NOAUTH
+        admin.config_set("requirepass", "")
+        one.send(encode("CLIENT", "REPLY", "SKIP") + encode("SET", "k", "v") + encode("GET", "k"))
+        assert one.read() == bulk("v")
+
+
 @pytest.mark.parametrize("login", [("AUTH", "wrong"), ("HELLO", 2, "AUTH", "default", "wrong")])
 def test_long_command_behind_a_login_that_is_refused_is_refused(start_hasp, protected, login):
     hasp = start_hasp(upstream=upstream(protected)).is_up()

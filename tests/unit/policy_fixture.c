@@ -188,6 +188,7 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.listener = "127.0.0.1:6380",
 		.identity = identity,
 		.may_be_optimistic = f->may_be_optimistic,
+		.must_log_in = f->must_log_in,
 		.req = &f->view,
 		.what = &f->what,
 		.make_how = make_how,

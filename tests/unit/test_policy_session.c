@@ -253,6 +253,17 @@ static void behind_some_commands_replies_cannot_be_followed(void **state)
 	assert_followed(*state, "REPLCONF getack *", false);
 }
 
+static void redis_is_asked_first_whether_it_would_refuse_them(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	f->must_log_in = true;
+	assert_int_equal(decide(f, "CLIENT REPLY OFF")->verdict, DISPATCH_ASK_LOGIN);
+	assert_passed(f, "CLIENT REPLY ON");
+	assert_non_null(sent_command(f, "AUTH secret"));
+	assert_deferred(f, "CLIENT REPLY OFF");
+}
+
 static void redis_says_whether_a_stream_begins(void **state)
 {
 	assert_false(assert_awaited(*state, "MONITOR", PENDING_STREAM)->raw);
@@ -506,6 +517,7 @@ int main(void)
 		TEST(reset_ends_everything),
 		TEST(subscriptions_are_awaited_by_their_kind),
 		TEST(behind_some_commands_replies_cannot_be_followed),
+		TEST(redis_is_asked_first_whether_it_would_refuse_them),
 		TEST(redis_says_whether_a_stream_begins),
 		TEST(words_of_client_reply_that_redis_refuses_change_nothing),
 		TEST(wait_comes_behind_a_ping_unless_in_a_transaction),
