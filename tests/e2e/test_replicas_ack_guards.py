@@ -51,9 +51,9 @@ def test_read_whose_guard_too_few_replicas_have_is_refused_and_its_write_too(sta
 
 
 def test_guard_that_is_handed_over_is_on_replicas_too(start, replicas, plain):
-    hasp = start(replicas_ack=1, replicas_ack_timeout="200ms", wait="20s")
+    hasp, patient = (start(replicas_ack=1, replicas_ack_timeout=timeout) for timeout in ("200ms", "20s"))
     plain.set(KEY, 5)
-    with hasp.connect() as one, hasp.connect() as other:
+    with patient.connect() as one, hasp.connect() as other:
         assert one.call("GET", KEY) == bulk("5")
         stands(plain, other, "GET", KEY)
         with replicas[0].frozen(), replicas[1].frozen():
@@ -71,14 +71,19 @@ def test_second_read_under_a_guard_asks_no_more(start, replicas, plain):
 
 
 def test_transaction_that_reads_waits_for_replicas(start, replicas, plain):
-    hasp = start(replicas_ack=2, replicas_ack_timeout="100ms")
+    hasp = start(replicas_ack=2, replicas_ack_timeout="20s")
     plain.set(KEY, 5)
     with hasp.connect() as one:
         assert transact(one, ("GET", KEY))[-1] == b"*1\r\n" + bulk("5")
         assert all(replica.client().exists(GUARD) for replica in replicas)
         assert one.call("SET", KEY, 6) == OK
-        with replicas[1].frozen():
-            assert one.call("MULTI") == OK and one.call("GET", KEY) == QUEUED
-            assert one.call("EXEC") == NOREPLICAS
-            until(lambda: not plain.exists(GUARD), "the guard to be released")
-        assert is_lost(one.call("SET", KEY, 7)) and plain.get(KEY) == "6"
+
+
+def test_transaction_whose_guard_too_few_replicas_have_is_refused(start, replicas, plain):
+    hasp = start(replicas_ack=2, replicas_ack_timeout="100ms")
+    plain.set(KEY, 5)
+    with hasp.connect() as one, replicas[1].frozen():
+        assert one.call("MULTI") == OK and one.call("GET", KEY) == QUEUED
+        assert one.call("EXEC") == NOREPLICAS
+        until(lambda: not plain.exists(GUARD), "the guard to be released")
+        assert is_lost(one.call("SET", KEY, 6)) and plain.get(KEY) == "5"
