@@ -30,6 +30,7 @@ struct cluster_how {
 	struct slot_map *map; /* which node serves which slot */
 	const struct commands *commands;
 	struct timers *timers;
+	enum node_health (*health)(const struct node *n); /* node_health() */
 	/* The map may be wrong, or is not complete: ask the cluster. May be called often. */
 	void (*refresh)(void *arg);
 	void *arg;

@@ -15,6 +15,7 @@
  *   cluster_session.c   requests are taken; backpressure; beginning and end
  *   routing.c           what a request is to a cluster: which entry it becomes
  *   session_command.c   those that change the session, on all of its links
+ *   home.c              the node for requests without keys
  *   dispatch.c          which node a part is for; parts that no node has taken
  *   lane.c              a session's links to the nodes
  *   lane_write.c        what is written on them
@@ -426,8 +427,6 @@ void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
 void session_break(struct cluster_session *s, const char *reason);
 /* Frees a session that is FLOW_CLOSED. */
 void session_free(struct cluster_session *s);
-/* The node for what names no key: the same as long as it is there. NULL: none is known. */
-struct node *session_home(struct cluster_session *s);
 /* Gives the link what is in `out`, unless it is paused. The link's user may do anything then.
  */
 void session_deliver(struct cluster_session *s);
@@ -466,6 +465,9 @@ bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
 /* --- routing ------------------------------------------------------------------------------ */
 
+/* The node for what names no key: the same as long as it is a primary that answers, or has
+ * something of the session. NULL: none is known. */
+struct node *session_home(struct cluster_session *s);
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 	__attribute__((warn_unused_result));

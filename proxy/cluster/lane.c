@@ -93,14 +93,22 @@ static void give_up_held(struct lane *l, const char *why)
 }
 
 /* `why` for the client. */
+static void lane_break(struct lane *l, const char *why)
+{
+	const char *address = slot_map_address(l->session->cluster->how.map, l->node);
+	char reason[512];
+
+	snprintf(reason, sizeof(reason), "%s%s%s", address ? address : "", address ? ": " : "",
+	         why);
+	session_break(l->session, reason);
+}
+
+/* Both for the client: `held_why` for parts that were not sent. What was replayed is so on the
+ * next link, too. */
 static void lane_end(struct lane *l, const char *why, const char *held_why)
 {
 	struct cluster_session *s = l->session;
-	const struct slot_map *map = s->cluster->how.map;
-	const char *address = slot_map_address(map, l->node);
-	bool breaks = l->nsent || l->replays_due || s->stream_lane == l ||
-	              subscriptions_any(&l->subscriptions);
-	char reason[512];
+	bool breaks = l->nsent || s->stream_lane == l || subscriptions_any(&l->subscriptions);
 
 	lane_set_state(l, LANE_CLOSED);
 	l->nsent = 0;
@@ -109,13 +117,10 @@ static void lane_end(struct lane *l, const char *why, const char *held_why)
 	s->cluster->how.refresh(s->cluster->how.arg);
 	if (s->block_lane == l)
 		(void)block_leave(s);
-	if (breaks) {
-		snprintf(reason, sizeof(reason), "%s%s%s", address ? address : "",
-		         address ? ": " : "", why);
-		session_break(s, reason);
-	} else {
+	if (breaks)
+		lane_break(l, why);
+	else
 		give_up_held(l, held_why);
-	}
 }
 
 static void lane_drop(struct lane *l, const char *why)
@@ -203,6 +208,7 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 		snprintf(reason, sizeof(reason), "%.*s", (int)(line.n > 3 ? line.n - 3 : 0),
 		         line.p + 1);
 		lane_drop(l, reason);
+		lane_break(l, reason);
 		return false;
 	}
 	if (lane_part_behind(tag)) {

@@ -117,15 +117,6 @@ void session_break(struct cluster_session *s, const char *reason)
 
 /* --- what is to be done --- */
 
-struct node *session_home(struct cluster_session *s)
-{
-	const struct slot_map *map = s->cluster->how.map;
-
-	if (!s->home || !slot_map_has(map, s->home))
-		s->home = slot_map_any(map, s->cluster->nhomes++);
-	return s->home;
-}
-
 void cluster_start_tick(struct cluster *c)
 {
 	if (!timer_is_running(&c->tick))

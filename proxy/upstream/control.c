@@ -13,6 +13,8 @@
 #include "upstream/retry.h"
 
 #define CONTROL_RETRY_SECONDS 0.1
+/* A server that works answers sooner, unless it runs a long script. */
+#define SILENT_SECONDS 1.0
 
 /* A request in flight, or held until its database is selected. */
 struct control_request {
@@ -36,6 +38,7 @@ struct control {
 	struct ev_timer check; /* runs while there is a delay between checks */
 	enum server_role role;
 	bool checking; /* a check is in flight */
+	double asked_at; /* clock, when that, or the try to connect, began */
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
 	bool up; /* logged in, and Redis has answered COMMAND */
@@ -265,6 +268,7 @@ void control_check(struct control *c)
 	if (!c->up || c->checking)
 		return;
 	c->checking = true;
+	c->asked_at = c->how.env->clock();
 	control_send_argv(c, (const char *[]){ "PING" }, 1, NULL, NULL);
 	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 }
@@ -321,6 +325,7 @@ static void control_connect(void *arg)
 
 	c->db = 0;
 	c->selecting = false;
+	c->asked_at = env->clock();
 	free(c->address);
 	c->address = xstrdup(env->name);
 	link_join(link_new_own(env, false, NULL), &c->user);
@@ -354,6 +359,7 @@ struct control *control_new(const struct control_how *how)
 	link_user_init(&c->user, &control_link_ops, c);
 	list_init(&c->requests);
 	list_init(&c->held);
+	c->asked_at = how->env->clock();
 	retry_init(&c->retry, how->env, CONTROL_RETRY_SECONDS, control_connect, c);
 	ev_timer_init(&c->check, control_on_check, 0, 0);
 	c->check.data = c;
@@ -369,6 +375,7 @@ void control_reconnect(struct control *c, const char *reason)
 	}
 	/* What is wrong at the new address is news. */
 	c->warned = false;
+	c->asked_at = c->how.env->clock();
 	c->role = ROLE_UNKNOWN;
 	retry_restart(&c->retry);
 }
@@ -403,6 +410,13 @@ bool control_is_in_cluster(const struct control *c)
 bool control_is_answering(const struct control *c)
 {
 	return c->up && !c->checking;
+}
+
+bool control_is_silent(const struct control *c)
+{
+	if (control_is_answering(c))
+		return false;
+	return (!c->up && c->warned) || c->how.env->clock() - c->asked_at >= SILENT_SECONDS;
 }
 
 enum server_role control_role(const struct control *c)

@@ -55,6 +55,8 @@ bool control_is_up(const struct control *c);
 bool control_is_in_cluster(const struct control *c);
 /* It is up, and no check waits for its answer. */
 bool control_is_answering(const struct control *c);
+/* It could not be reached, or an answer is due to it for a second or longer. */
+bool control_is_silent(const struct control *c);
 /* As it was told last, by the server at this address. */
 enum server_role control_role(const struct control *c);
 /* Calls in flight. */

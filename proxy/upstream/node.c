@@ -277,6 +277,13 @@ void node_leave(struct node *n, const char *absent, const char *reason)
 	become(n, n->links.master ? n->links.master : "?", absent, reason);
 }
 
+enum node_health node_health(const struct node *n)
+{
+	if (!n->control || control_is_silent(n->control))
+		return NODE_SILENT;
+	return control_is_answering(n->control) ? NODE_ANSWERS : NODE_UNSURE;
+}
+
 void node_look_up(struct node *n)
 {
 	name_watch_ask(n->name);

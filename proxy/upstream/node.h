@@ -29,6 +29,13 @@ struct node_settings {
 	bool is_alone; /* the configuration names one server, by its address */
 };
 
+/* What hasp's own connection knows of it. */
+enum node_health {
+	NODE_ANSWERS,
+	NODE_UNSURE, /* it has just been asked, or is being connected */
+	NODE_SILENT, /* it cannot be reached, or has not answered for a while */
+};
+
 #define NODE_HISTORY_SIZE 48
 struct node {
 	struct link_env links;
@@ -96,6 +103,9 @@ void node_leave(struct node *n, const char *absent, const char *reason);
 void node_hold(struct node *n, bool held);
 /* links.user or links.password is another one: hasp's own connections log in anew. */
 void node_log_in(struct node *n);
+
+/* NODE_SILENT after node_stop(). */
+enum node_health node_health(const struct node *n);
 
 /* Resolves the address' name at once. */
 void node_look_up(struct node *n);

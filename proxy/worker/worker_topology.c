@@ -74,6 +74,7 @@ void worker_topology_open(struct worker *w, const struct config *config)
 		.map = cluster_topology_map(w->topology),
 		.commands = w->clients.policy.commands,
 		.timers = &w->timers.timers,
+		.health = node_health,
 		.refresh = worker_topology_on_refresh,
 		.arg = w,
 	});

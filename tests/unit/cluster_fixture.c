@@ -260,6 +260,11 @@ static void on_gone(void *arg, struct node *n)
 
 static const struct slot_map_ops map_ops = { on_node, on_gone };
 
+static enum node_health health_of(const struct node *n)
+{
+	return container_of(n, const struct played_node, node)->health;
+}
+
 static void on_refresh(void *arg)
 {
 	struct cluster_fixture *f = arg;
@@ -289,6 +294,7 @@ static struct cluster_fixture *fixture_new(void)
 		.map = &f->map,
 		.commands = f->commands,
 		.timers = &f->timers,
+		.health = health_of,
 		.refresh = on_refresh,
 		.arg = f,
 	});

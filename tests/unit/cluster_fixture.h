@@ -26,6 +26,7 @@ struct played_node {
 	char path[80];
 	int listener; /* -1: nobody listens */
 	int fd; /* -1: no connection was accepted */
+	enum node_health health;
 };
 
 struct cluster_fixture {

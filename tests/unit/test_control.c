@@ -355,6 +355,27 @@ static void checks_ask_whether_it_answers_and_for_its_role(void **state)
 	assert_true(slice_eq(buf_slice(&f->roles), slice_str("master replica ")));
 }
 
+static void it_is_silent_when_an_answer_is_due_for_a_second(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_false(control_is_silent(f->control));
+	now_s += 1.1;
+	assert_true(control_is_silent(f->control));
+	come_up(f);
+	assert_false(control_is_silent(f->control));
+	control_check(f->control);
+	assert_false(control_is_silent(f->control));
+	now_s += 1.1;
+	assert_true(control_is_silent(f->control));
+	played_server_expect(&f->server, CHECK);
+	played_server_send(&f->server, "+PONG\r\n*1\r\n$6\r\nmaster\r\n");
+	assert_false(control_is_silent(f->control));
+	played_server_close(&f->server);
+	played_server_settle(&f->server);
+	assert_true(control_is_silent(f->control));
+}
+
 static void an_error_is_an_answer_to_a_check(void **state)
 {
 	struct fixture *f = *state;
@@ -411,6 +432,7 @@ int main(void)
 		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
 		TEST(after_a_change_it_connects_anew),
 		TEST(checks_ask_whether_it_answers_and_for_its_role),
+		TEST(it_is_silent_when_an_answer_is_due_for_a_second),
 		TEST(an_error_is_an_answer_to_a_check),
 		TEST(a_check_that_was_in_flight_does_not_keep_from_the_next),
 		TEST(it_has_a_name_among_redis_clients),

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * home: the node for a session's requests that name no key. It is the same one for as long as
+ * possible, for clients expect one server behind INFO or CONFIG, and what they publish to come
+ * in order. A session whose home does not answer has another one from then on, unless something
+ * of it is there: requests in flight, subscriptions, a transaction.
+ */
+#include "cluster/cluster_internal.h"
+
+static bool has_something(const struct lane *l)
+{
+	const struct cluster_session *s = l->session;
+
+	return l->nsent || s->stream_lane == l || s->block_lane == l ||
+	       subscriptions_any(&l->subscriptions);
+}
+
+static bool is_tied(const struct cluster_session *s, const struct node *n)
+{
+	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		const struct lane *l = container_of(at, const struct lane, in_session);
+		if (l->node == n)
+			return has_something(l);
+	}
+	return false;
+}
+
+/* They go round. *health: that of the node. NULL: none is known. */
+static struct node *pick_home(struct cluster *c, enum node_health *health)
+{
+	struct node *best = NULL;
+	size_t first = c->nhomes;
+
+	for (size_t i = 0; i < c->how.map->nnodes; i++) {
+		struct node *n = slot_map_any(c->how.map, first + i);
+		enum node_health h = c->how.health(n);
+		if (best && h >= *health)
+			continue;
+		best = n;
+		*health = h;
+		c->nhomes = first + i + 1;
+	}
+	return best;
+}
+
+struct node *session_home(struct cluster_session *s)
+{
+	struct cluster *c = s->cluster;
+	enum node_health health;
+	struct node *other;
+
+	if (s->home && slot_map_has(c->how.map, s->home)) {
+		if (c->how.health(s->home) != NODE_SILENT || is_tied(s, s->home))
+			return s->home;
+		other = pick_home(c, &health);
+		return s->home = health == NODE_ANSWERS ? other : s->home;
+	}
+	return s->home = pick_home(c, &health);
+}

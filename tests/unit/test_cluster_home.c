@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The node for what names no key, which is node 0 here, if it answers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define PING "*1\r\n$4\r\nPING\r\n"
+#define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$2\r\nme\r\n"
+#define SUBSCRIBE "*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n"
+#define ACK "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"
+#define PROOF "*1\r\n$8\r\nREPLCONF\r\n"
+
+static void it_is_one_that_answers(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	f->nodes[0].health = NODE_UNSURE;
+	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+}
+
+static void it_is_any_if_none_answers(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	for (size_t i = 0; i < NODES; i++)
+		f->nodes[i].health = NODE_SILENT;
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+}
+
+static void a_moment_without_an_answer_changes_nothing(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	f->nodes[0].health = NODE_UNSURE;
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+}
+
+static void one_that_falls_silent_is_left_for_good(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	f->nodes[0].health = NODE_SILENT;
+	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+	f->nodes[0].health = NODE_ANSWERS;
+	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+	node_hangs_up(f, 0);
+	assert_int_equal(f->ndown, 0);
+}
+
+static void it_is_not_left_while_a_reply_is_due(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	client_sends(f, GET_BAR, 1);
+	assert_node_got(f, 0, GET_BAR);
+	f->nodes[0].health = NODE_SILENT;
+	client_sends(f, PING, 1);
+	assert_node_got(f, 0, PING);
+	node_sends(f, 0, "$-1\r\n+PONG\r\n");
+	assert_client_got(f, "$-1\r\n+PONG\r\n");
+	assert_passes(f, 1, PING, 1, "+PONG\r\n");
+}
+
+static void it_is_not_left_by_a_subscriber(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, SUBSCRIBE, 1, ACK);
+	f->nodes[0].health = NODE_SILENT;
+	assert_passes(f, 0, PING, 1, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+}
+
+static void a_node_that_cannot_be_reached_is_left(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 0);
+	client_sends(f, PING, 1);
+	turn_loop(f);
+	f->nodes[0].health = NODE_SILENT;
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, PING);
+	node_sends(f, 1, "+PONG\r\n");
+	assert_client_got(f, "+PONG\r\n");
+}
+
+/* A shared link proves that Redis takes it before it takes requests. */
+static void what_is_held_moves_on(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, PING, 1);
+	assert_node_got(f, 0, PROOF);
+	f->nodes[0].health = NODE_SILENT;
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, PROOF);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, PING);
+	node_sends(f, 1, "+PONG\r\n");
+	assert_client_got(f, "+PONG\r\n");
+}
+
+/* They are replayed on the next link. */
+static void a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, NAME, 1, "+OK\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, NAME);
+	node_hangs_up(f, 1);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, NAME);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "$-1\r\n");
+	assert_client_got(f, "$-1\r\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CLUSTER_TEST(it_is_one_that_answers),
+		CLUSTER_TEST(it_is_any_if_none_answers),
+		CLUSTER_TEST(a_moment_without_an_answer_changes_nothing),
+		CLUSTER_TEST(one_that_falls_silent_is_left_for_good),
+		CLUSTER_TEST(it_is_not_left_while_a_reply_is_due),
+		CLUSTER_TEST(it_is_not_left_by_a_subscriber),
+		CLUSTER_TEST(a_node_that_cannot_be_reached_is_left),
+		CLUSTER_TEST_SHARED(what_is_held_moves_on),
+		CLUSTER_TEST(
+			a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
