@@ -134,9 +134,8 @@ static void checks_password(const struct checks_section *s, const char *option,
 	int file = checks_place(s, file_option)->line;
 
 	if (password && file)
-		faults_add(f, file,
-		           "[upstream] has both '%s' and '%s'; expected one of the two", option,
-		           file_option);
+		faults_add(f, file, "[%s] has both '%s' and '%s'; expected one of the two",
+		           s->title, option, file_option);
 	if (password && checks_others_read(sources_path(f->sources, password)))
 		faults_warn(f, password,
 		            "each user of this machine can read this file, and '%s' "
@@ -269,6 +268,25 @@ static void checks_server_timeout(const struct checks_section *s, const struct c
 	buf_release(&b);
 }
 
+/* Whoever reaches the console can end hasp. */
+static void checks_admin(const struct checks_section *s, const struct config *c,
+                         struct faults *f)
+{
+	const struct strings *l = &c->admin_listen;
+
+	if (checks_place(s, "password")->line || checks_place(s, "password_file")->line)
+		return;
+	for (size_t i = 0; i < l->n; i++) {
+		if (strncmp(l->v[i], "unix:", 5) == 0)
+			continue;
+		faults_add(f, l->lines[i],
+		           "[admin] listens at '%s' without a 'password'; expected one, or a "
+		           "unix socket, such as unix:/run/hasp/admin.sock",
+		           l->v[i]);
+		return;
+	}
+}
+
 void checks_on_section(const struct checks_section *s, const struct config *c, struct faults *f)
 {
 	const struct rule *rule = s->base;
@@ -291,6 +309,11 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		                c->sentinel_password_file, f);
 		checks_server_timeout(s, c, f);
 		checks_upstream_tls(s, c, f);
+		break;
+	case SECTION_ADMIN:
+		checks_listen("listen", &c->admin_listen, f);
+		checks_password(s, "password", "password_file", c->admin_password_file, f);
+		checks_admin(s, c, f);
 		break;
 	case SECTION_LOCK:
 		checks_leases(s, rule->lease_ms, rule->max_lease_ms, f);

@@ -16,6 +16,7 @@ static void config_free(struct config *c)
 {
 	table_clear(SECTION_HASP, c);
 	table_clear(SECTION_UPSTREAM, c);
+	table_clear(SECTION_ADMIN, c);
 	table_clear(SECTION_VERBS, &c->verbs);
 	table_clear(SECTION_HTTP, c);
 	sections_clear(c);
@@ -33,6 +34,7 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	atomic_init(&c->refs, 1);
 	table_set_defaults(SECTION_HASP, c);
 	table_set_defaults(SECTION_UPSTREAM, c);
+	table_set_defaults(SECTION_ADMIN, c);
 	table_set_defaults(SECTION_VERBS, &c->verbs);
 	table_set_defaults(SECTION_HTTP, c);
 	if (!path) {
@@ -114,4 +116,42 @@ size_t config_needs_restart(const struct config *running, const struct config *n
 	buf_release(&was);
 	buf_release(&will);
 	return n;
+}
+
+/* The options of a section that is called `name` and kept in `base`. */
+static void each_option(enum section section, const char *name, const void *base,
+                        config_option_fn *fn, void *arg)
+{
+	for (size_t i = 0; i < table_noptions; i++) {
+		if (table_options[i].section == section)
+			fn(arg, name, &table_options[i], base);
+	}
+}
+
+static void each_named_option(const struct config *c, enum section section,
+                              config_option_fn *fn, void *arg)
+{
+	const struct named_section *s;
+	struct buf name = BUF_INIT;
+
+	for (size_t i = 0; (s = sections_at(c, section, i)); i++) {
+		buf_clear(&name);
+		buf_printf(&name, "%s %s%c", table_section_word(section), s->name, '\0');
+		each_option(section, buf_head(&name),
+		            section == SECTION_LOCK ? (const void *)c->rules[i] : c->guards[i],
+		            fn, arg);
+	}
+	buf_release(&name);
+}
+
+void config_each_option(const struct config *c, config_option_fn *fn, void *arg)
+{
+	each_option(SECTION_HASP, "hasp", c, fn, arg);
+	each_option(SECTION_UPSTREAM, "upstream", c, fn, arg);
+	each_named_option(c, SECTION_LOCK, fn, arg);
+	each_named_option(c, SECTION_GUARD, fn, arg);
+	if (c->verbs.enabled)
+		each_option(SECTION_VERBS, "verbs", &c->verbs, fn, arg);
+	if (c->admin_listen.n)
+		each_option(SECTION_ADMIN, "admin", c, fn, arg);
 }

@@ -32,6 +32,13 @@ void config_unref(struct config *c); /* NULL is allowed; last one frees */
  * there may be another primary. */
 int64_t config_failover_wait_ms(const struct config *c);
 
+/* Calls `fn` with each option of each section that is there, as the file names it: "hasp",
+ * "lock NAME". The option's field is in `base`; option.h has how it is printed. */
+struct option;
+typedef void config_option_fn(void *arg, const char *section, const struct option *o,
+                              const void *base);
+void config_each_option(const struct config *c, config_option_fn *fn, void *arg);
+
 /* Appends to `out` one line per setting that differs between the two but cannot
  * change without a restart (listen, workers, user, ...). Returns their number. */
 size_t config_needs_restart(const struct config *running, const struct config *next,

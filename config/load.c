@@ -102,6 +102,9 @@ static void load_end_section(struct loader *l)
 		l->listen_bad |= checks_place(&l->section, "listen")->bad;
 	if (l->section.kind == SECTION_UPSTREAM)
 		load_end_upstream(l);
+	if (l->section.kind == SECTION_ADMIN)
+		load_password(l, "password_file", l->c->admin_password_file,
+		              &l->c->admin_password);
 	l->section.kind = SECTION_NONE;
 }
 
@@ -182,6 +185,8 @@ static void load_on_section(void *arg, int line, const char *title)
 		load_only_section(l, SECTION_VERBS, &l->c->verbs);
 		l->c->verbs.enabled = true;
 		l->c->verbs.line = line;
+	} else if (load_section_is(title, SECTION_ADMIN)) {
+		load_only_section(l, SECTION_ADMIN, l->c);
 	} else if (rule) {
 		load_named_section(l, SECTION_LOCK, rule);
 	} else if (guard) {

@@ -540,6 +540,17 @@ const struct option table_options[] = {
 	{ SECTION_HTTP, "listen", OPTION_STRING, IN_CONFIG(http_listen),
 	  .check = table_check_listen_http, .expected = "HOST:PORT such as 127.0.0.1:9380",
 	  .help = "Where Prometheus and health checks ask; none: nowhere. Nobody has to log in." },
+
+	/* [admin] */
+	{ SECTION_ADMIN, "listen", OPTION_LIST, IN_CONFIG(admin_listen),
+	  .check = table_check_listen, .expected = LISTEN_EXPECTED, .required = true,
+	  .help = "Where the console listens; a unix socket is for its owner only (mode 0600)." },
+	{ SECTION_ADMIN, "password", OPTION_STRING, IN_CONFIG(admin_password),
+	  .expected = "a password", .reloadable = true, .secret = true,
+	  .help = "What AUTH asks for; needed unless only a unix socket is listened at." },
+	{ SECTION_ADMIN, "password_file", OPTION_STRING, IN_CONFIG(admin_password_file),
+	  .check = table_check_path, .expected = PASSWORD_FILE_EXPECTED, .reloadable = true,
+	  .help = "File whose first line is that password, instead; read again at each reload." },
 };
 /* clang-format on */
 
@@ -556,6 +567,7 @@ static const struct {
 	[SECTION_GUARD] = { "guard", "[guard NAME]" },
 	[SECTION_VERBS] = { "verbs", "[verbs]" },
 	[SECTION_HTTP] = { "http", "[http]" },
+	[SECTION_ADMIN] = { "admin", "[admin]" },
 };
 
 const char *table_section_word(enum section section)

@@ -168,6 +168,11 @@ struct config {
 	/* [http] */
 	char *http_listen; /* HOST:PORT, [V6]:PORT, *:PORT; NULL: none */
 
+	/* [admin] */
+	struct strings admin_listen; /* HOST:PORT, [V6]:PORT, unix:/PATH; none: no console */
+	char *admin_password; /* NULL: none; also of admin_password_file */
+	char *admin_password_file; /* NULL: none */
+
 	struct rule **rules; /* in the file's order: the first that matches wins */
 	size_t nrules;
 	struct guard **guards; /* likewise */

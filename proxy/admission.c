@@ -51,7 +51,7 @@ static void admit(struct listener *l, int fd, const struct sockaddr_storage *beh
 	struct tls_context *context;
 	struct tls *tls;
 
-	if (!l->entry->tls) {
+	if (l->entry->kind != LISTEN_TLS) {
 		client_new(clients, fd, l->entry->address, NULL, behind);
 		return;
 	}
@@ -122,7 +122,8 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 			log_warning("max_clients reached=%lld suppressed=%u", (long long)most,
 			            dropped);
 		/* A courtesy; if it does not fit, the close says it. */
-		if (!l->entry->tls && send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
+		if (l->entry->kind == LISTEN_PLAIN &&
+		    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
 			log_debug("max_clients unsaid=\"%s\"", strerror(errno));
 		close(fd);
 		return;

@@ -16,6 +16,13 @@
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 #define VARIABLE "HASP_LISTEN_FDS"
 
+static const char *const handed_kinds[] = {
+	[LISTEN_PLAIN] = "plain",
+	[LISTEN_TLS] = "tls",
+	[LISTEN_CONSOLE] = "console",
+};
+#define HANDED_KINDS (sizeof(handed_kinds) / sizeof(handed_kinds[0]))
+
 /* The number that a variable of the environment holds; 0: none that is meant. */
 static long handed_number(const char *name)
 {
@@ -75,7 +82,19 @@ static int handed_take_from_systemd(struct handed *h)
 	return 0;
 }
 
-/* FD:plain|tls:own|lent:ENTRY */
+/* Returns false when no kind is called so. */
+static bool handed_kind(const char *word, enum listen_kind *kind)
+{
+	for (size_t i = 0; word && i < HANDED_KINDS; i++) {
+		if (strcmp(word, handed_kinds[i]) != 0)
+			continue;
+		*kind = (enum listen_kind)i;
+		return true;
+	}
+	return false;
+}
+
+/* FD:plain|tls|console:own|lent:ENTRY */
 static int handed_take_one(struct handed *h, char *text)
 {
 	char *rest = text, *fd = strsep(&rest, ":"), *kind = strsep(&rest, ":"),
@@ -83,11 +102,10 @@ static int handed_take_one(struct handed *h, char *text)
 	long number = strtol(fd, &end, 10);
 	struct handed_socket socket = { .entry.address = rest };
 
-	if (!rest || *end) {
+	if (!rest || *end || !handed_kind(kind, &socket.entry.kind)) {
 		log_error("listen " VARIABLE ": it is not understood");
 		return -1;
 	}
-	socket.entry.tls = strcmp(kind, "tls") == 0;
 	socket.lent = strcmp(whose, "lent") == 0;
 	return handed_add(h, number, socket);
 }
@@ -119,14 +137,14 @@ int handed_take(struct handed *h)
 void handed_tell(struct buf *out, int fd, bool lent, const struct listen_entry *entry)
 {
 	buf_printf(out, "%s%d:%s:%s:%s", buf_len(out) ? " " : VARIABLE "=", fd,
-	           entry->tls ? "tls" : "plain", lent ? "lent" : "own", entry->address);
+	           handed_kinds[entry->kind], lent ? "lent" : "own", entry->address);
 }
 
 bool handed_is_for(const struct handed_socket *s, const struct listen_entry *entry,
                    const struct address *at)
 {
 	/* The kernel may have chosen the port: then the address does not tell. */
-	if (s->entry.address && s->entry.tls == entry->tls &&
+	if (s->entry.address && s->entry.kind == entry->kind &&
 	    strcmp(s->entry.address, entry->address) == 0)
 		return true;
 	return listen_is_at(s->fd, at);
@@ -137,10 +155,9 @@ static void handed_log_unnamed(int fd)
 	char text[128] = "a socket";
 
 	(void)address_print_own(fd, text, sizeof(text));
-	log_error(
-		"listen %s: systemd listens there for hasp, but neither listen nor listen_tls "
-		"names it",
-		text);
+	log_error("listen %s: systemd listens there for hasp, but neither listen nor "
+	          "listen_tls names it, nor does [admin]",
+	          text);
 }
 
 int handed_finish(struct handed *h)

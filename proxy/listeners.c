@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fatal.h"
@@ -13,18 +14,22 @@
 #include "net/address.h"
 #include "net/listen.h"
 
+/* Permissions of the console's unix sockets. */
+#define CONSOLE_MODE 0600
+
 static int listeners_fail(const char *address, const char *reason)
 {
 	log_error("listen %s: %s", address, reason);
 	return -1;
 }
 
-static void listeners_log(int fd, bool tls)
+static void listeners_log(const struct listeners *l, int fd, const struct listen_entry *entry)
 {
 	char text[128];
 
 	if (address_print_own(fd, text, sizeof(text)) == 0)
-		log_info("listening address=%s tls=%s", text, tls ? "yes" : "no");
+		log_info("%s address=%s tls=%s", l->what, text,
+		         entry->kind == LISTEN_TLS ? "yes" : "no");
 }
 
 static void listeners_add(struct listeners *l, size_t worker, int fd,
@@ -67,7 +72,7 @@ static int listeners_share(struct listeners *l, int first, const struct listen_e
 			return listeners_fail(text, reason);
 		listeners_add(l, i, fd, entry, false);
 	}
-	listeners_log(first, entry->tls);
+	listeners_log(l, first, entry);
 	return 0;
 }
 
@@ -82,7 +87,7 @@ static int listeners_spread(struct listeners *l, const int *fds, size_t n, bool 
 			return listeners_fail(entry->address, strerror(errno));
 		listeners_add(l, i % l->nworkers, fd, entry, lent);
 	}
-	listeners_log(fds[0], entry->tls);
+	listeners_log(l, fds[0], entry);
 	return 0;
 }
 
@@ -183,8 +188,8 @@ static int listeners_open_entry(struct listeners *l, const struct listen_entry *
 	const struct config *config = l->config;
 	struct listen_how how = {
 		.backlog = config->backlog,
-		.unix_mode = config->unix_socket_mode,
-		.share = config->workers > 1,
+		.unix_mode = l->unix_mode,
+		.share = l->nworkers > 1,
 	};
 	const char *reason = "not an address";
 	int first[LISTENERS_MAX], n;
@@ -217,16 +222,51 @@ int listeners_open(struct listeners *l, const struct config *config, struct hand
 	const struct strings *plain = &config->listen, *tls = &config->listen_tls;
 
 	l->config = config;
+	l->what = "listening";
+	l->unix_mode = config->unix_socket_mode;
 	l->nworkers = (size_t)config->workers;
 	HASP_ASSERT(l->nworkers <= LISTENERS_WORKERS_MAX);
 	for (size_t i = 0; i < plain->n + tls->n; i++) {
-		struct listen_entry entry = { .tls = i >= plain->n };
+		struct listen_entry entry = {
+			.address = i < plain->n ? plain->v[i] : tls->v[i - plain->n],
+			.kind = i < plain->n ? LISTEN_PLAIN : LISTEN_TLS,
+		};
 
-		entry.address = entry.tls ? tls->v[i - plain->n] : plain->v[i];
 		if (listeners_open_entry(l, &entry, handed, as) < 0)
 			return -1;
 	}
 	return handed_finish(handed);
+}
+
+/* Whoever opens the console can end hasp. systemd makes sockets that all may open, unless it is
+ * told not to. */
+static bool listeners_is_for_all(const struct listen_entry *entry)
+{
+	struct address at;
+	struct stat st;
+
+	return address_parse(&at, entry->address) == 0 && at.local && stat(at.host, &st) == 0 &&
+	       (st.st_mode & S_IRWXO);
+}
+
+int listeners_open_console(struct listeners *l, const struct config *config,
+                           struct handed *handed, const struct privileges *as)
+{
+	l->config = config;
+	l->what = "console";
+	l->unix_mode = CONSOLE_MODE;
+	l->nworkers = 1;
+	for (size_t i = 0; i < config->admin_listen.n; i++) {
+		struct listen_entry entry = { config->admin_listen.v[i], LISTEN_CONSOLE };
+
+		if (listeners_open_entry(l, &entry, handed, as) < 0)
+			return -1;
+		if (!config->admin_password && listeners_is_for_all(&entry))
+			return listeners_fail(entry.address,
+			                      "each user of this machine may open it; expected "
+			                      "SocketMode=0600, or a password");
+	}
+	return 0;
 }
 
 void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text)
@@ -237,7 +277,6 @@ void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text
 		for (size_t j = 0; j < w->n; j++)
 			handed_tell(text, w->fds[j], w->lent[j], &w->entries[j]);
 	}
-	buf_append(text, slice_of("", 1));
 }
 
 void listeners_leave(struct listeners *l)

@@ -35,7 +35,9 @@ struct listeners_worker {
 /* All zero: none are open. */
 struct listeners {
 	const struct config *config; /* that hasp was started with */
-	size_t nworkers;
+	const char *what; /* how the log calls such a listener */
+	int64_t unix_mode; /* of unix sockets */
+	size_t nworkers; /* for each of whom there are sockets */
 	struct listeners_worker workers[LISTENERS_WORKERS_MAX];
 	const char *files[LISTENERS_MAX]; /* entries whose unix sockets are ours to remove */
 	size_t nfiles;
@@ -47,6 +49,12 @@ struct listeners {
  * logged. */
 int listeners_open(struct listeners *l, const struct config *config, struct handed *handed,
                    const struct privileges *as) __attribute__((warn_unused_result));
+
+/* The same for the console, which has one thread: the sockets are those of worker 0. Before
+ * listeners_open(), which refuses what is left in `handed`. */
+int listeners_open_console(struct listeners *l, const struct config *config,
+                           struct handed *handed, const struct privileges *as)
+	__attribute__((warn_unused_result));
 
 /* What the next hasp gets: appends all descriptors to `fds`, as ints, and what tells it of them
  * to `text`. They are inherited as they are: of several sockets at one address each has a

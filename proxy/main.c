@@ -11,16 +11,17 @@
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "admin/admin.h"
 #include "admin/http.h"
 #include "base/fatal.h"
 #include "base/log.h"
+#include "cmdline.h"
 #include "config/config.h"
 #include "daemon.h"
 #include "handed.h"
@@ -32,25 +33,17 @@
 #include "upgrade.h"
 #include "worker/worker.h"
 
-#define DEFAULT_FILE "/etc/hasp/hasp.ini"
-
 /* How soon hasp sees that workers have ended, or that the next hasp serves. */
 #define MAIN_TICK_SECONDS 0.02
-
-struct cmdline {
-	const char *file; /* NULL: all defaults */
-	bool test;
-	bool quiet; /* with `test`: of what is no fault nothing is said */
-	bool background;
-	int verbose;
-};
 
 struct process {
 	struct cmdline cmdline;
 	struct config *config; /* in force */
 	struct config *first; /* what was started with: a reload changes no socket */
 	struct handed handed;
-	struct listeners listeners;
+	struct listeners listeners, console;
+	struct admin *admin; /* NULL: there is no console */
+	_Atomic bool at_once; /* the console wants hasp to end, and now */
 	struct daemon daemon;
 	struct upgrade upgrade;
 	struct supervision supervision;
@@ -81,95 +74,6 @@ static void main_block_signals(sigset_t *blocked, sigset_t *before)
 	/* write() fails instead, and that is dealt with where it does. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-}
-
-static void main_usage(FILE *out)
-{
-	fputs("usage: hasp [-t [-q]] [-d] [-v] [-c FILE | FILE]\n"
-	      "       hasp --version | --help\n"
-	      "\n"
-	      "  FILE           read the configuration from FILE; else from " DEFAULT_FILE ",\n"
-	      "                 if it is there; else every setting has its default\n"
-	      "  -c, --config   the same, as an option\n"
-	      "  -t, --test     check the configuration, ask the server, and leave\n"
-	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
-	      "  -d, --daemon   run in the background\n"
-	      "  -v, --verbose  log more, by one level each time\n"
-	      "  -V, --version  print the version\n"
-	      "  -h, --help     print this\n",
-	      out);
-}
-
-/* The file that is not named. Returns -1 to go on, else the exit status. */
-static int main_default_file(struct cmdline *o)
-{
-	if (access(DEFAULT_FILE, F_OK) == 0)
-		o->file = DEFAULT_FILE;
-	else if (errno != ENOENT && errno != ENOTDIR) {
-		fprintf(stderr, "hasp: %s: %s; name a file that can be read\n", DEFAULT_FILE,
-		        strerror(errno));
-		return 1;
-	}
-	return -1;
-}
-
-/* Takes the file, named by -c or alone. Returns -1 to go on, else the exit status. */
-static int main_take_file(struct cmdline *o, int argc, char **argv)
-{
-	if (optind < argc && !o->file)
-		o->file = argv[optind++];
-	if (optind < argc) {
-		fprintf(stderr, "hasp: unexpected argument '%s'\n", argv[optind]);
-		main_usage(stderr);
-		return 2;
-	}
-	return o->file ? -1 : main_default_file(o);
-}
-
-/* Returns -1 to go on, else the exit status. */
-static int main_parse(struct cmdline *o, int argc, char **argv)
-{
-	static const struct option longer[] = {
-		{ "config", required_argument, NULL, 'c' },
-		{ "test", no_argument, NULL, 't' },
-		{ "quiet", no_argument, NULL, 'q' },
-		{ "daemon", no_argument, NULL, 'd' },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int c;
-
-	while ((c = getopt_long(argc, argv, "c:tqdvVh", longer, NULL)) != -1) {
-		switch (c) {
-		case 'c':
-			o->file = optarg;
-			break;
-		case 't':
-			o->test = true;
-			break;
-		case 'q':
-			o->quiet = true;
-			break;
-		case 'd':
-			o->background = true;
-			break;
-		case 'v':
-			o->verbose++;
-			break;
-		case 'V':
-			puts("hasp " PACKAGE_VERSION);
-			return 0;
-		case 'h':
-			main_usage(stdout);
-			return 0;
-		default:
-			main_usage(stderr);
-			return 2;
-		}
-	}
-	return main_take_file(o, argc, argv);
 }
 
 static void main_use_log_level(const struct process *p)
@@ -208,24 +112,40 @@ static int main_open_log(const char *target)
 	return -1;
 }
 
-static struct config *main_load_again(const char *file)
+/* Appends the first fault to `why`. */
+static struct config *main_load_again(const char *file, struct buf *why)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
 	struct config *config = settings_load(file, &faults, &warnings);
 
 	log_lines(LOG_SEV_ERROR, buf_slice(&faults));
 	log_lines(LOG_SEV_WARNING, buf_slice(&warnings));
+	if (!config) {
+		const char *end = memchr(buf_head(&faults), '\n', buf_len(&faults));
+		buf_append(why, slice_of(buf_head(&faults), (size_t)(end - buf_head(&faults))));
+	}
 	buf_release(&faults);
 	buf_release(&warnings);
 	return config;
 }
 
-/* Returns whether the file is in force. */
-static bool main_reload(struct process *p)
+static void main_log_restart(const struct config *first, const struct config *next)
 {
 	struct buf restart = BUF_INIT;
-	struct config *next = main_load_again(p->cmdline.file), *old = p->config;
 	char *save = NULL, *line;
+
+	config_needs_restart(first, next, &restart);
+	buf_append(&restart, slice_of("", 1));
+	for (line = strtok_r(buf_head(&restart), "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save))
+		log_warning("reload needs_restart=\"%s\"", line);
+	buf_release(&restart);
+}
+
+/* Appends to `why` why it cannot be. */
+static bool main_try_reload(struct process *p, struct buf *why)
+{
+	struct config *next = main_load_again(p->cmdline.file, why), *old = p->config;
 
 	if (!next) {
 		log_error("reload kept=old reason=\"the file has faults\"");
@@ -234,15 +154,11 @@ static bool main_reload(struct process *p)
 	/* The only step that may fail comes first: all of the file holds or nothing. */
 	if (main_open_log(next->log) < 0) {
 		log_error("reload kept=old reason=\"the log cannot be opened\"");
+		buf_puts(why, "the log cannot be opened");
 		config_unref(next);
 		return false;
 	}
-	config_needs_restart(p->first, next, &restart);
-	buf_append(&restart, slice_of("", 1));
-	for (line = strtok_r(buf_head(&restart), "\n", &save); line;
-	     line = strtok_r(NULL, "\n", &save))
-		log_warning("reload needs_restart=\"%s\"", line);
-	buf_release(&restart);
+	main_log_restart(p->first, next);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
 	workers_reload_watcher(&p->shared, next);
@@ -254,11 +170,32 @@ static bool main_reload(struct process *p)
 	return true;
 }
 
+static void main_reload(struct process *p, bool leaving)
+{
+	uint64_t asked = p->admin ? admin_reloads(p->admin) : 0;
+	struct buf why = BUF_INIT;
+	bool done = false;
+
+	if (leaving) {
+		(void)main_open_log(p->config->log);
+		log_info("reload kept=old reason=\"hasp leaves\"");
+		buf_puts(&why, "hasp leaves");
+	} else {
+		supervision_reloads(&p->supervision);
+		done = main_try_reload(p, &why);
+		supervision_reloaded(&p->supervision, done);
+	}
+	if (p->admin)
+		admin_reloaded(p->admin, asked, done ? p->config : NULL, buf_slice(&why));
+	buf_release(&why);
+}
+
 static void main_leave(struct process *p, int sig, bool at_once)
 {
 	supervision_leaves(&p->supervision);
 	log_info("leaving signal=%d how=%s", sig, at_once ? "at once" : "draining");
 	listeners_unlink(&p->listeners, &p->privileges);
+	listeners_unlink(&p->console, &p->privileges);
 	for (size_t i = 0; i < p->nworkers; i++)
 		at_once ? worker_stop(p->workers[i]) : worker_drain(p->workers[i]);
 }
@@ -270,6 +207,9 @@ static void main_hand_over(struct process *p)
 	supervision_hands_over(&p->supervision, p->upgrade.pid);
 	http_close(&p->http);
 	listeners_leave(&p->listeners);
+	listeners_leave(&p->console);
+	if (p->admin)
+		admin_leave(p->admin);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_drain(p->workers[i]);
 }
@@ -283,6 +223,8 @@ static void main_upgrade(struct process *p, bool leaving)
 		return;
 	}
 	listeners_tell(&p->listeners, &fds, &text);
+	listeners_tell(&p->console, &fds, &text);
+	buf_append(&text, slice_of("", 1));
 	upgrade_start(&p->upgrade, (const int *)(const void *)buf_head(&fds),
 	              buf_len(&fds) / sizeof(int), buf_head(&text));
 	buf_release(&fds);
@@ -318,12 +260,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		if (leaving || upgrade == UPGRADE_WAITING)
 			wait = MAIN_TICK_SECONDS;
 		sig = main_await_signal(signals, wait);
-		if (sig == SIGHUP && leaving) {
-			(void)main_open_log(p->config->log);
-			log_info("reload kept=old reason=\"hasp leaves\"");
-		} else if (sig == SIGHUP) {
-			supervision_reloads(&p->supervision);
-			supervision_reloaded(&p->supervision, main_reload(p));
+		if (sig == SIGHUP) {
+			main_reload(p, leaving);
 		} else if (sig == SIGUSR1) {
 			if (!workers_report(&p->shared))
 				log_info("observed nothing=\"no rule has mode = observe\"");
@@ -331,7 +269,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 			main_upgrade(p, leaving);
 		} else if (sig == SIGTERM || sig == SIGINT) {
 			upgrade_abandon(&p->upgrade);
-			main_leave(p, sig, told);
+			main_leave(p, sig, told || p->at_once);
 			leaving = told = true;
 		} else if (sig > 0) {
 			log_info("signal number=%d name=\"%s\" effect=none", sig,
@@ -360,6 +298,37 @@ static void main_ready(struct process *p)
 	upgrade_tell_ready(&p->upgrade);
 }
 
+/* What the console wants goes the way of what kill(1) does. */
+static void main_on_reload(void *arg)
+{
+	(void)arg;
+	kill(getpid(), SIGHUP);
+}
+
+static void main_on_shut_down(void *arg, bool at_once)
+{
+	struct process *p = arg;
+
+	if (at_once)
+		p->at_once = true;
+	kill(getpid(), SIGTERM);
+}
+
+static int main_start_console(struct process *p)
+{
+	static const struct admin_ops ops = { main_on_reload, main_on_shut_down };
+	int rc;
+
+	if (p->console.nworkers == 0 || p->console.workers[0].n == 0)
+		return 0;
+	p->admin = admin_new(p->config, p->console.workers[0].fds, p->console.workers[0].n,
+	                     &p->shared, &ops, p);
+	rc = admin_start(p->admin);
+	if (rc != 0)
+		log_error("thread console: %s", strerror(rc));
+	return rc == 0 ? 0 : -1;
+}
+
 static int main_start(struct process *p)
 {
 	struct listeners *l = &p->listeners;
@@ -369,6 +338,7 @@ static int main_start(struct process *p)
 	memory_return_long();
 	daemon_raise_descriptor_limit(config->max_clients);
 	if (handed_take(&p->handed) < 0 ||
+	    listeners_open_console(&p->console, config, &p->handed, &p->privileges) < 0 ||
 	    listeners_open(l, config, &p->handed, &p->privileges) < 0 ||
 	    http_open(&p->http, config, upgrade_is_heir(&p->upgrade)) < 0 ||
 	    main_claim_pid_file(p) < 0 || privileges_drop(&p->privileges) < 0)
@@ -387,6 +357,8 @@ static int main_start(struct process *p)
 	rc = workers_watch(&p->shared, config);
 	if (rc != 0)
 		log_error("thread watcher: %s", strerror(rc));
+	if (rc == 0)
+		rc = main_start_console(p);
 	return rc == 0 ? http_serve(&p->http, &p->shared) : -1;
 }
 
@@ -413,6 +385,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		main_ready(p);
 		main_serve(p, signals);
 		http_close(&p->http);
+		if (p->admin)
+			admin_stop(p->admin);
 		workers_end_watch(&p->shared);
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
@@ -424,7 +398,9 @@ static int main_run(struct process *p, sigset_t *signals)
 	}
 	http_close(&p->http);
 	listeners_unlink(&p->listeners, &p->privileges);
+	listeners_unlink(&p->console, &p->privileges);
 	listeners_free(&p->listeners);
+	listeners_free(&p->console);
 	handed_free(&p->handed);
 	daemon_unlink_pid_file(&p->daemon, &p->privileges);
 	config_unref(p->first);
@@ -474,7 +450,7 @@ int main(int argc, char **argv)
 	main_block_signals(&signals, &before);
 	upgrade_init(&p.upgrade, argv, &before);
 	supervision_init(&p.supervision);
-	status = main_parse(&p.cmdline, argc, argv);
+	status = cmdline_parse(&p.cmdline, argc, argv);
 	if (status >= 0)
 		return status;
 	p.config = settings_load(p.cmdline.file, &faults, &warnings);

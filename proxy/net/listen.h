@@ -14,10 +14,16 @@
 
 #include "net/address.h"
 
+enum listen_kind {
+	LISTEN_PLAIN,
+	LISTEN_TLS, /* clients encrypt */
+	LISTEN_CONSOLE, /* who connects speaks to hasp, not to Redis */
+};
+
 /* What a listening socket was opened for. */
 struct listen_entry {
 	const char *address; /* as in the file */
-	bool tls; /* clients encrypt */
+	enum listen_kind kind;
 };
 
 struct listen_how {

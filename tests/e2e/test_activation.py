@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -99,6 +100,30 @@ def test_unix_socket_that_was_handed_over_keeps_its_file(redis_server, tmp_path)
                 with Connection(file) as one:
                     assert one.call("PING") == PONG
                 hasp.restart()
+
+
+def test_socket_of_the_console_is_handed_over(redis_server, tmp_path):
+    file = str(tmp_path / "admin")
+    with listening(file, socket.AF_UNIX) as given:
+        os.chmod(file, 0o600)
+        path = config(tmp_path / "hasp.ini", redis_server)
+        path.write_text(path.read_text() + f"[admin]\nlisten = unix:{file}\n")
+        for _ in range(2):
+            with Service(path, tmp_path / "log", given).serves() as hasp:
+                with Connection(file) as console:
+                    assert console.call("SHOW", "VERSION").startswith(b"*1\r\n")
+                hasp.restart()
+
+
+def test_socket_of_the_console_that_all_may_open_is_a_fault(redis_server, tmp_path):
+    file = str(tmp_path / "admin")
+    with listening(file, socket.AF_UNIX) as given:
+        os.chmod(file, 0o666)
+        path = config(tmp_path / "hasp.ini", redis_server)
+        path.write_text(path.read_text() + f"[admin]\nlisten = unix:{file}\n")
+        with Service(path, tmp_path / "log", given) as hasp:
+            assert hasp.child.wait(60) == 1
+            assert "expected SocketMode=0600, or a password" in hasp.text
 
 
 def test_socket_of_no_entry_is_a_fault(redis_server, tmp_path):

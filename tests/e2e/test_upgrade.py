@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import threading
@@ -192,6 +193,38 @@ def test_new_process_answers_over_http(generations):
         hasps.upgrade()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=25) as reply:
             assert reply.status == 200
+
+
+def test_new_process_has_the_console(generations, tmp_path):
+    """At the same addresses, one of which the kernel chose; what is open stays with the old process."""
+    path = tmp_path / "admin"
+    hasps = generations(f"[admin]\nlisten = unix:{path} 127.0.0.1:0\npassword = p\n", drain_timeout="1h")
+    port = int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasps.hasp.log).group(1))
+
+    def opened(address):
+        console = Connection(address)
+        assert console.call("AUTH", "p") == OK
+        return console
+
+    def reloads(address):
+        with opened(address) as console:
+            return console.call("RELOAD") == OK
+
+    with hasps.hasp.connect() as client, opened(str(path)) as old:
+        client.call("MULTI")
+        hasps.upgrade()
+        assert old.call("PING") == PONG
+        assert old.call("RELOAD") == b"-ERR not reloaded: hasp leaves\r\n"
+        for address in str(path), ("127.0.0.1", port):
+            until(lambda address=address: all(reloads(address) for _ in range(12)), "only the new one to accept")
+        with hasps.hasp.connect() as one:
+            assert one.call("PING") == PONG
+        client.call("DISCARD")
+        until(lambda: not hasps.hasp.running(), "the old hasp to leave")
+    with opened(str(path)) as new:
+        assert new.call("SHUTDOWN") == OK
+    until(lambda: not alive(hasps.newest), "the new hasp to leave")
+    assert not path.exists()
 
 
 def test_pid_file_names_the_new_process(generations, tmp_path):

@@ -161,6 +161,7 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	remove_line(text, "\ncluster = ");
 	remove_line(text, "\npassword_file = ");
 	remove_line(text, "\nsentinel_password_file = ");
+	remove_line(text, "\npassword_file = ");
 	turn_tls_on(text);
 	c = load(text);
 	assert_int_equal(c->nrules, 1);

@@ -46,7 +46,7 @@ static void unknown_sections_are_one_fault_each(void **state)
 	assert_faults("[gard a]\npattern = 1\n",
 	              "1: unknown section [gard a]; did you mean [guard NAME]?\n");
 	assert_faults("[]\n", "1: unknown section []; expected [hasp], [upstream], [lock "
-	                      "NAME], [guard NAME], [verbs] or [http]\n");
+	                      "NAME], [guard NAME], [verbs], [http] or [admin]\n");
 }
 
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
@@ -55,9 +55,9 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
 	              "3: unknown option 'quorum' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
-	assert_faults("[admin]\n",
-	              "1: unknown section [admin]; expected [hasp], [upstream], [lock NAME], "
-	              "[guard NAME], [verbs] or [http]\n");
+	assert_faults("[tomorrow]\n",
+	              "1: unknown section [tomorrow]; expected [hasp], [upstream], [lock NAME], "
+	              "[guard NAME], [verbs], [http] or [admin]\n");
 }
 
 static void encryption_is_asked_for_whole(void **state)
@@ -86,6 +86,22 @@ static void encryption_is_asked_for_whole(void **state)
 	              "beside it, or nothing is encrypted\n");
 	config_unref(load("[hasp]\nlisten_tls = *:0\ntls_cert_file = /c\ntls_key_file = /k\n"
 	                  "[upstream]\ntls = yes\n"));
+}
+
+static void console_is_for_those_who_have_its_file_or_its_password(void **state)
+{
+	(void)state;
+	assert_faults("[admin]\nlisten = unix:/x 127.0.0.1:6381\n",
+	              "2: [admin] listens at '127.0.0.1:6381' without a 'password'; expected "
+	              "one, or a unix socket, such as unix:/run/hasp/admin.sock\n");
+	assert_faults("[admin]\npassword = p\n",
+	              "1: [admin] has no 'listen'; expected HOST:PORT, [V6]:PORT, "
+	              "*:PORT or unix:/PATH\n");
+	assert_faults("[admin]\nlisten = unix:/x\npassword = p\npassword_file = /p\n",
+	              "4: [admin] has both 'password' and 'password_file'; expected one of the "
+	              "two\n");
+	config_unref(load("[admin]\nlisten = unix:/x\n"));
+	config_unref(load("[admin]\nlisten = 127.0.0.1:6381\npassword = p\n"));
 }
 
 static void redis_is_at_an_address_or_where_sentinels_say(void **state)
@@ -467,7 +483,7 @@ static void every_fault_is_found(void **state)
 		"4: neither an option nor a section; expected 'name = value' or "
 		"[section]\n"
 		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME], "
-		"[guard NAME], [verbs] or [http]\n"
+		"[guard NAME], [verbs], [http] or [admin]\n"
 		"6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
 		"or orders:?\n"
 		"8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "
@@ -591,6 +607,7 @@ int main(void)
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
 		cmocka_unit_test(encryption_is_asked_for_whole),
+		cmocka_unit_test(console_is_for_those_who_have_its_file_or_its_password),
 		cmocka_unit_test(redis_is_at_an_address_or_where_sentinels_say),
 		cmocka_unit_test(who_waits_for_a_failover_by_default_has_sentinels),
 		cmocka_unit_test(addresses_to_listen_at_stand_once),

@@ -147,6 +147,16 @@ void stats_each(struct stats *s, stats_fn *fn, void *arg)
 	pthread_mutex_unlock(&s->lock);
 }
 
+const char *stats_field_word(enum stats_field what)
+{
+	return stats_words[what].word;
+}
+
+bool stats_field_counts(enum stats_field what, enum stats_kind kind)
+{
+	return stats_words[what].kinds >> kind & 1;
+}
+
 static void report_section(void *arg, enum stats_kind kind, const char *name,
                            const struct stats_sums *sums)
 {
@@ -154,7 +164,7 @@ static void report_section(void *arg, enum stats_kind kind, const char *name,
 
 	buf_printf(out, "totals %s=%s", stats_kind_word(kind), name);
 	for (size_t i = 0; i < STATS; i++)
-		if (stats_words[i].kinds >> kind & 1)
+		if (stats_field_counts((enum stats_field)i, kind))
 			buf_printf(out, " %s=%llu", stats_words[i].word,
 			           (unsigned long long)sums->n[i]);
 	buf_puts(out, "\n");

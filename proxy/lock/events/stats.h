@@ -135,6 +135,11 @@ struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 /* "lock", "guard" or "verbs" */
 const char *stats_kind_word(enum stats_kind kind);
 
+/* "acquired" and the like */
+const char *stats_field_word(enum stats_field what);
+/* Do sections of that kind count it? */
+bool stats_field_counts(enum stats_field what, enum stats_kind kind);
+
 /* Appends a line for each section with its sums. */
 void stats_report(struct stats *s, struct buf *out);
 

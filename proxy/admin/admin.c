@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/admin.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admin/admin_internal.h"
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "config/config.h"
+#include "net/listen.h"
+
+#define SWEEP_SECONDS 1.0
+
+enum admin_event {
+	ADMIN_RELOADED,
+	ADMIN_LEAVE,
+	ADMIN_STOP,
+};
+
+/* What another thread has for the admin thread. */
+struct admin_cmd {
+	struct message message;
+	struct admin *admin;
+	enum admin_event event;
+	struct config *config; /* RELOADED: in force; NULL: the old one still is */
+	uint64_t reloads; /* RELOADED: so many are done */
+	struct buf answer; /* RELOADED: to who asked for one of them */
+};
+
+static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answer)
+{
+	struct list *at, *next;
+
+	for (at = a->consoles.next; at != &a->consoles; at = next) {
+		struct console *c = container_of(at, struct console, node);
+
+		next = at->next;
+		if (c->state == CONSOLE_AWAITING && c->reload && c->reload <= reloads)
+			console_answer(c, answer);
+	}
+}
+
+static void stop_accepting(struct admin *a)
+{
+	for (size_t i = 0; i < a->nlisteners; i++)
+		acceptor_free(a->listeners[i].acceptor);
+	a->nlisteners = 0;
+}
+
+static void admin_deliver(struct message *m)
+{
+	struct admin_cmd *cmd = container_of(m, struct admin_cmd, message);
+	struct admin *a = cmd->admin;
+
+	switch (cmd->event) {
+	case ADMIN_RELOADED:
+		if (cmd->config) {
+			config_unref(a->config);
+			a->config = cmd->config;
+		}
+		answer_reloads(a, cmd->reloads, buf_slice(&cmd->answer));
+		break;
+	case ADMIN_LEAVE:
+		stop_accepting(a);
+		break;
+	case ADMIN_STOP:
+		ev_break(a->loop, EVBREAK_ALL);
+		break;
+	}
+	buf_release(&cmd->answer);
+	free(cmd);
+}
+
+static struct admin_cmd *cmd_new(struct admin *a, enum admin_event event)
+{
+	struct admin_cmd *cmd = xcalloc(1, sizeof(*cmd));
+
+	cmd->message.deliver = admin_deliver;
+	cmd->admin = a;
+	cmd->event = event;
+	cmd->answer = BUF_INIT;
+	return cmd;
+}
+
+static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
+{
+	static const char full[] = "-ERR max number of clients reached\r\n";
+	struct admin *a = ((const struct admin_listener *)owner)->admin;
+	uint32_t dropped;
+
+	(void)peer;
+	(void)len;
+	if (a->nconsoles < CONSOLES_MAX) {
+		console_new(a, fd);
+		return;
+	}
+	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
+		log_warning("console_full reached=%d suppressed=%u", CONSOLES_MAX, dropped);
+	/* A courtesy; if it does not fit, the close says it. */
+	(void)!send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL);
+	close(fd);
+}
+
+static void admin_on_exhausted(void *owner, int error)
+{
+	struct admin *a = ((const struct admin_listener *)owner)->admin;
+	uint32_t dropped;
+
+	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
+		log_error("console_accept_failed reason=\"%s\" suppressed=%u", strerror(error),
+		          dropped);
+}
+
+static void admin_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct admin *a = t->data;
+	double now = clock_now();
+	struct list *at, *next;
+
+	(void)loop;
+	(void)revents;
+	for (at = a->consoles.next; at != &a->consoles; at = next) {
+		struct console *c = container_of(at, struct console, node);
+
+		next = at->next;
+		if ((!c->logged_in || c->state == CONSOLE_ENDING) &&
+		    now - c->since >= CONSOLE_PATIENCE_SECONDS)
+			console_close(c);
+		else if (c->state == CONSOLE_AWAITING && c->answer_at && now >= c->answer_at)
+			console_answer(c, slice_of("", 0));
+	}
+}
+
+/* Behind the callbacks of each turn. */
+static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int revents)
+{
+	struct admin *a = check->data;
+	struct list *node;
+
+	(void)loop;
+	(void)revents;
+	while ((node = list_shift(&a->dead))) {
+		console_free(container_of(node, struct console, node));
+		a->nconsoles--;
+	}
+}
+
+struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
+                        struct worker_shared *shared, const struct admin_ops *ops, void *arg)
+{
+	static const struct acceptor_ops acceptor = { admin_on_accept, admin_on_exhausted };
+	struct admin *a = xcalloc(1, sizeof(*a));
+
+	a->loop = watch_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	HASP_ASSERT(a->loop);
+	mailbox_init(&a->mailbox, a->loop);
+	stream_flusher_init(&a->flusher, a->loop);
+	list_init(&a->consoles);
+	list_init(&a->dead);
+	a->config = config_ref(config);
+	a->shared = shared;
+	a->ops = ops;
+	a->arg = arg;
+	a->listeners = xcalloc(nfds, sizeof(*a->listeners));
+	for (; a->nlisteners < nfds; a->nlisteners++) {
+		struct admin_listener *l = &a->listeners[a->nlisteners];
+
+		l->admin = a;
+		l->acceptor = acceptor_new(a->loop, fds[a->nlisteners], &acceptor, l);
+	}
+	ev_timer_init(&a->sweep, admin_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
+	a->sweep.data = a;
+	ev_timer_start(a->loop, &a->sweep);
+	ev_check_init(&a->check, admin_on_check);
+	a->check.data = a;
+	ev_check_start(a->loop, &a->check);
+	return a;
+}
+
+static void *admin_main(void *arg)
+{
+	struct admin *a = arg;
+
+	ev_run(a->loop, 0);
+	return NULL;
+}
+
+int admin_start(struct admin *a)
+{
+	return pthread_create(&a->thread, NULL, admin_main, a);
+}
+
+uint64_t admin_reloads(const struct admin *a)
+{
+	return atomic_load(&a->reloads);
+}
+
+void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, struct slice why)
+{
+	struct admin_cmd *cmd = cmd_new(a, ADMIN_RELOADED);
+
+	cmd->reloads = reloads;
+	cmd->config = config ? config_ref(config) : NULL;
+	if (config)
+		buf_puts(&cmd->answer, "+OK\r\n");
+	else
+		buf_printf(&cmd->answer, "-ERR not reloaded: %.*s\r\n", (int)why.n, why.p);
+	mailbox_post(&a->mailbox, &cmd->message);
+}
+
+void admin_leave(struct admin *a)
+{
+	mailbox_post(&a->mailbox, &cmd_new(a, ADMIN_LEAVE)->message);
+}
+
+void admin_stop(struct admin *a)
+{
+	mailbox_post(&a->mailbox, &cmd_new(a, ADMIN_STOP)->message);
+	pthread_join(a->thread, NULL);
+	stop_accepting(a);
+	while (!list_empty(&a->consoles))
+		console_close(container_of(a->consoles.next, struct console, node));
+	admin_on_check(a->loop, &a->check, 0);
+	ev_timer_stop(a->loop, &a->sweep);
+	ev_check_stop(a->loop, &a->check);
+	mailbox_fini(&a->mailbox);
+	stream_flusher_fini(&a->flusher);
+	watch_loop_free(a->loop);
+	request_args_fini(&a->args);
+	config_unref(a->config);
+	free(a->listeners);
+	free(a);
+}

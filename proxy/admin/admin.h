@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * admin: the thread that serves the console, beside the workers, so that nothing of it delays a
+ * request.
+ */
+#ifndef HASP_ADMIN_ADMIN_H
+#define HASP_ADMIN_ADMIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "config/types.h"
+#include "worker/worker.h"
+
+struct admin;
+
+/* What the process does for the console. They run on the admin thread, and only ask for it:
+ * they do not wait until it is done. */
+struct admin_ops {
+	void (*reload)(void *arg); /* admin_reloaded() is due */
+	/* Clients may finish what they have begun; at_once: they may not. */
+	void (*shut_down)(void *arg, bool at_once);
+};
+
+/* Takes the listening sockets `fds`, which it owns from now on. Keeps a reference to `config`.
+ */
+struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
+                        struct worker_shared *shared, const struct admin_ops *ops, void *arg);
+/* Starts the thread. Returns 0, or an errno. */
+int admin_start(struct admin *a) __attribute__((warn_unused_result));
+/* How many reloads the console has asked for so far. Call it before the file is read: what is
+ * asked for later needs another reload. From any thread. */
+uint64_t admin_reloads(const struct admin *a);
+/* So many of them are done. `config`: in force from now on; NULL: the old one is kept, for
+ * the reason `why`, in one line. From any thread, while the admin thread runs. */
+void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, struct slice why);
+/* The next hasp takes the sockets over: accepts no more connections. Those that are there stay.
+ */
+void admin_leave(struct admin *a);
+/* Ends the thread, and frees it. While no worker is joined yet. */
+void admin_stop(struct admin *a);
+
+#endif

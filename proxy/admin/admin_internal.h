@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * admin_internal: the admin thread, and one connection to the console.
+ *
+ *   admin.c             beginning and end, the connections
+ *   console.c           a connection: bytes in, bytes out, whether it is logged in
+ *   console_command.c   the table of the commands; those that a client sends when it connects
+ *   console_show.c      SHOW
+ *   console_do.c        commands that change something
+ *   console_state.c     whether it serves, awaits or ends
+ *
+ * Each calls only those below it.
+ */
+#ifndef HASP_ADMIN_ADMIN_INTERNAL_H
+#define HASP_ADMIN_ADMIN_INTERNAL_H
+
+#include <ev.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "admin/admin.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "net/mailbox.h"
+#include "net/stream.h"
+#include "resp/request.h"
+
+#define ADMIN_SCRATCH ((size_t)16 * 1024)
+/* The longest request that the console takes, in bytes. */
+#define CONSOLE_REQUEST_MAX ((size_t)64 * 1024)
+/* Connections at one time. */
+#define CONSOLES_MAX 64
+/* How long one may take to log in, or to read its last answer. */
+#define CONSOLE_PATIENCE_SECONDS 10.0
+/* How late a wrong password is answered, at least: so many may be tried, and no more. */
+#define CONSOLE_REFUSAL_SECONDS 1.0
+
+struct admin_listener {
+	struct admin *admin;
+	struct acceptor *acceptor;
+};
+
+struct admin {
+	pthread_t thread;
+	struct ev_loop *loop;
+	struct mailbox mailbox;
+	struct stream_flusher flusher;
+	struct ev_timer sweep;
+	struct ev_check check;
+	struct config *config; /* in force */
+	struct worker_shared *shared;
+	const struct admin_ops *ops;
+	void *arg;
+	struct admin_listener *listeners;
+	size_t nlisteners;
+	struct list consoles; /* open */
+	struct list dead; /* closed, to be freed */
+	size_t nconsoles; /* not yet freed */
+	uint64_t last_id;
+	_Atomic uint64_t reloads; /* asked for by the console */
+	struct request_args args; /* of the request that is looked at */
+	struct log_limit full, failed; /* of the lines of that name */
+	char scratch[ADMIN_SCRATCH];
+};
+
+/*
+ *             a command that is      console_answer()
+ *             answered later
+ *   SERVING ------------------> AWAITING ----------> SERVING
+ *      |                           |
+ *      | QUIT, or no request       |
+ *      v                           |
+ *   ENDING --- it is written ------+--> DEAD, from each of them also by console_close()
+ */
+enum console_state {
+	CONSOLE_SERVING, /* its requests are looked at */
+	CONSOLE_AWAITING, /* the answer to the last one is awaited, and nothing is read */
+	CONSOLE_ENDING, /* closed when its last bytes are written */
+	CONSOLE_DEAD, /* in admin->dead */
+};
+
+struct console {
+	enum console_state state; /* written by console_state.c only */
+	struct list node; /* in admin->consoles or admin->dead */
+	struct admin *admin;
+	struct stream stream;
+	struct buf in; /* bytes read that are no whole request yet */
+	struct buf held; /* AWAITING: the beginning of the answer */
+	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
+	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
+	struct request_scan scan;
+	size_t scanned; /* bytes of `in` that `scan` has seen */
+	uint64_t id;
+	int protocol; /* 2 or 3 */
+	bool logged_in;
+	double since; /* when it was opened, or ENDING began, by clock_now() */
+	char peer[128]; /* its address; of a unix socket, which process */
+};
+
+/* --- console.c --- */
+
+/* Takes the connection `fd`. */
+void console_new(struct admin *a, int fd);
+void console_free(struct console *c); /* it is dead */
+/* What was awaited: appends `bytes` to the answer, sends it and goes on. */
+void console_answer(struct console *c, struct slice bytes);
+
+/* --- console_state.c --- */
+
+void console_close(struct console *c); /* harmless when closed */
+/* Behind the answer to the command that is run, no other request is served. */
+void console_end(struct console *c);
+/* The command that is run is answered later: what it has appended is kept until then. */
+void console_await(struct console *c);
+void console_go_on(struct console *c);
+
+/* --- console_command.c --- */
+
+/* Carries the request out; its answer, also if it is none, is appended to `out`. */
+void console_command_run(struct console *c, const struct resp_view *req, struct buf *out);
+
+/* --- console_show.c --- */
+
+void console_show(struct console *c, const struct resp_view *req, struct buf *out);
+/* What SHOW knows, one after the other, and what each is; NULL: there are no more. */
+const char *console_show_name(size_t i, const char **help);
+
+/* --- console_do.c --- */
+
+void console_reload(struct console *c, const struct resp_view *req, struct buf *out);
+void console_shut_down(struct console *c, const struct resp_view *req, struct buf *out);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdint.h>
+
+#include "admin/admin_internal.h"
+#include "admin/rows.h"
+#include "base/clock.h"
+#include "base/quote.h"
+#include "resp/write.h"
+
+struct console_command {
+	const char *name;
+	const char *args; /* as HELP shows them */
+	const char *help; /* NULL: clients send it when they connect, nobody types it */
+	size_t argc_min, argc_max; /* with the name */
+	bool before_login;
+	void (*run)(struct console *c, const struct resp_view *req, struct buf *out);
+};
+
+/* --- logging in --- */
+
+/* Takes as long for each password of that length. */
+static bool is_password(const struct console *c, struct slice given)
+{
+	struct slice is = slice_str(c->admin->config->admin_password);
+	unsigned char differs = 0;
+
+	if (given.n != is.n)
+		return false;
+	for (size_t i = 0; i < is.n; i++)
+		differs |= (unsigned char)(given.p[i] ^ is.p[i]);
+	return differs == 0;
+}
+
+/* `argv`: of AUTH, without the name. Appends only errors. */
+static bool log_in(struct console *c, const struct slice *argv, size_t argc, struct buf *out)
+{
+	uint32_t dropped;
+
+	if (!c->admin->config->admin_password) {
+		buf_puts(out, "-ERR AUTH called without any password configured for the "
+		              "console\r\n");
+		return false;
+	}
+	if ((argc == 1 || slice_is(argv[0], "default")) && is_password(c, argv[argc - 1])) {
+		c->logged_in = true;
+		return true;
+	}
+	if (log_limit_pass(&c->admin->failed, clock_now(), 10, &dropped))
+		log_warning("console_login_failed by=\"%s\" suppressed=%u", c->peer, dropped);
+	buf_puts(out, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+	c->answer_at = clock_now() + CONSOLE_REFUSAL_SECONDS;
+	console_await(c);
+	return false;
+}
+
+static void run_auth(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	if (log_in(c, req->argv + 1, req->argc - 1, out))
+		buf_puts(out, "+OK\r\n");
+}
+
+/* HELLO [2|3 [AUTH user password] [SETNAME name]] */
+static void run_hello(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	int protocol = c->protocol;
+	size_t i = 1;
+
+	if (req->argc > i) {
+		bool three = slice_is(req->argv[i], "3");
+
+		if (!three && !slice_is(req->argv[i], "2")) {
+			buf_puts(out, "-NOPROTO unsupported protocol version\r\n");
+			return;
+		}
+		protocol = three ? 3 : 2;
+		i++;
+	}
+	while (i < req->argc) {
+		if (slice_is(req->argv[i], "auth") && i + 2 < req->argc) {
+			if (!log_in(c, req->argv + i + 1, 2, out))
+				return;
+			i += 3;
+		} else if (slice_is(req->argv[i], "setname") && i + 1 < req->argc) {
+			i += 2;
+		} else {
+			buf_puts(out, "-ERR Syntax error in HELLO\r\n");
+			return;
+		}
+	}
+	if (!c->logged_in) {
+		buf_puts(out, "-NOAUTH HELLO must be called with AUTH on this console\r\n");
+		return;
+	}
+	c->protocol = protocol;
+	rows_write_map(out, protocol, 6);
+	resp_write_bulk_str(out, "server");
+	resp_write_bulk_str(out, "hasp");
+	resp_write_bulk_str(out, "version");
+	resp_write_bulk_str(out, PACKAGE_VERSION);
+	resp_write_bulk_str(out, "proto");
+	buf_printf(out, ":%d\r\n", protocol);
+	resp_write_bulk_str(out, "id");
+	buf_printf(out, ":%llu\r\n", (unsigned long long)c->id);
+	resp_write_bulk_str(out, "mode");
+	resp_write_bulk_str(out, "console");
+	resp_write_bulk_str(out, "role");
+	resp_write_bulk_str(out, "console");
+}
+
+/* --- what clients send when they connect --- */
+
+static void run_ping(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)c;
+	if (req->argc > 1)
+		resp_write_bulk(out, req->argv[1]);
+	else
+		buf_puts(out, "+PONG\r\n");
+}
+
+static void run_quit(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)req;
+	console_end(c);
+	buf_puts(out, "+OK\r\n");
+}
+
+/* The console has no names, and one database. */
+static void run_client(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	if (slice_is(req->argv[1], "id"))
+		buf_printf(out, ":%llu\r\n", (unsigned long long)c->id);
+	else if (slice_is(req->argv[1], "setname") || slice_is(req->argv[1], "setinfo"))
+		buf_puts(out, "+OK\r\n");
+	else
+		buf_puts(out, "-ERR unknown subcommand; the console knows CLIENT ID, SETNAME "
+		              "and SETINFO\r\n");
+}
+
+static void run_select(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)c;
+	buf_puts(out,
+	         slice_is(req->argv[1], "0") ? "+OK\r\n" : "-ERR DB index is out of range\r\n");
+}
+
+/* It tells of no commands: redis-cli does without. */
+static void run_command(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)c;
+	(void)req;
+	resp_write_array(out, 0);
+}
+
+/* --- the table --- */
+
+static void run_help(struct console *c, const struct resp_view *req, struct buf *out);
+
+static void run_show(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	if (slice_is(req->argv[1], "help"))
+		run_help(c, req, out);
+	else
+		console_show(c, req, out);
+}
+
+static const struct console_command console_commands[] = {
+	{ "SHOW", "what", "Shows HELP, or one of what follows.", 2, 2, false, run_show },
+	{ "RELOAD", "",
+	  "Reads the configuration again, as SIGHUP does; answers when it is done.", 1, 1,
+	  false, console_reload },
+	{ "SHUTDOWN", "[NOW]", "Ends hasp when clients are at rest; NOW: at once.", 1, 2, false,
+	  console_shut_down },
+	{ "PING", "[text]", "Answers PONG, or the text.", 1, 2, false, run_ping },
+	{ "AUTH", "[default] password", "Logs in, where the console has a password.", 2, 3,
+	  true, run_auth },
+	{ "QUIT", "", "Closes this connection.", 1, 1, true, run_quit },
+	{ "HELP", "", "The same as SHOW HELP.", 1, 1, false, run_help },
+	{ "HELLO", "", NULL, 1, REQUEST_LOGIN_ARGC, true, run_hello },
+	{ "CLIENT", "", NULL, 2, REQUEST_LOGIN_ARGC, false, run_client },
+	{ "SELECT", "", NULL, 2, 2, false, run_select },
+	{ "COMMAND", "", NULL, 1, REQUEST_LOGIN_ARGC, false, run_command },
+};
+#define NCOMMANDS (sizeof(console_commands) / sizeof(console_commands[0]))
+
+static void add_help(struct rows *r, const char *name, const char *args, const char *help)
+{
+	struct buf text = BUF_INIT;
+
+	buf_printf(&text, *args ? "%s %s" : "%s%s", name, args);
+	rows_begin(r, 2);
+	rows_add_text(r, "command", buf_slice(&text));
+	rows_add_str(r, "help", help);
+	buf_release(&text);
+}
+
+static void run_help(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	struct rows rows;
+	const char *what, *help;
+
+	(void)req;
+	rows_init(&rows, c->protocol);
+	for (size_t i = 0; i < NCOMMANDS; i++) {
+		if (console_commands[i].help)
+			add_help(&rows, console_commands[i].name, console_commands[i].args,
+			         console_commands[i].help);
+	}
+	for (size_t i = 0; (what = console_show_name(i, &help)); i++)
+		add_help(&rows, "SHOW", what, help);
+	rows_end(&rows, out);
+	rows_fini(&rows);
+}
+
+void console_command_run(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	for (size_t i = 0; i < NCOMMANDS; i++) {
+		const struct console_command *cmd = &console_commands[i];
+
+		if (!slice_is(req->argv[0], cmd->name))
+			continue;
+		if (!c->logged_in && !cmd->before_login)
+			buf_puts(out, "-NOAUTH Authentication required.\r\n");
+		else if (req->argc < cmd->argc_min || req->argc > cmd->argc_max)
+			buf_printf(out, "-ERR wrong number of arguments; expected %s %s\r\n",
+			           cmd->name, cmd->args);
+		else
+			cmd->run(c, req, out);
+		return;
+	}
+	if (!c->logged_in)
+		buf_puts(out, "-NOAUTH Authentication required.\r\n");
+	else
+		buf_printf(out, "-ERR unknown command %s; try SHOW HELP\r\n",
+		           QUOTE(req->argv[0]));
+}

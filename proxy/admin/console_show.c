@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/admin_internal.h"
+#include "admin/rows.h"
+#include "base/quote.h"
+#include "client/client_env.h"
+#include "config/config.h"
+#include "config/option.h"
+#include "lock/events/stats.h"
+#include "worker/worker_ask.h"
+
+/* A worker that is asked answers within the turn of its loop. */
+#define ASK_MS 2000
+
+struct show {
+	const char *name;
+	const char *help;
+	void (*run)(struct console *c, struct rows *rows);
+};
+
+static void show_version(struct console *c, struct rows *rows)
+{
+	(void)c;
+	rows_begin(rows, 1);
+	rows_add_str(rows, "version", "hasp " PACKAGE_VERSION);
+}
+
+static void add_option(void *arg, const char *section, const struct option *o, const void *base)
+{
+	struct rows *rows = arg;
+	struct buf value = BUF_INIT;
+
+	option_print(o, base, &value);
+	rows_begin(rows, 5);
+	rows_add_str(rows, "section", section);
+	rows_add_str(rows, "option", o->name);
+	rows_add_text(rows, "value", buf_slice(&value));
+	rows_add_str(rows, "default", o->def);
+	rows_add_str(rows, "changes", o->reloadable ? "reload" : "restart");
+	buf_release(&value);
+}
+
+static void show_config(struct console *c, struct rows *rows)
+{
+	config_each_option(c->admin->config, add_option, rows);
+}
+
+static void add_section(void *arg, enum stats_kind kind, const char *name,
+                        const struct stats_sums *sums)
+{
+	struct rows *rows = arg;
+	size_t n = 0;
+
+	for (int i = 0; i < STATS; i++)
+		n += stats_field_counts((enum stats_field)i, kind);
+	rows_begin(rows, 2 + n);
+	rows_add_str(rows, "kind", stats_kind_word(kind));
+	rows_add_str(rows, "name", name);
+	for (int i = 0; i < STATS; i++) {
+		if (stats_field_counts((enum stats_field)i, kind))
+			rows_add_int(rows, stats_field_word((enum stats_field)i),
+			             (int64_t)sums->n[i]);
+	}
+}
+
+static void show_rules(struct console *c, struct rows *rows)
+{
+	stats_each(c->admin->shared->stats, add_section, rows);
+}
+
+/* What a worker tells of itself. */
+struct worker_figures {
+	size_t clients, memory, memory_limit, closed_for_memory;
+};
+
+static bool tell_figures(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	const struct client_env *env = w->clients;
+	struct worker_figures f = {
+		.clients = env->n,
+		.memory = env->account.total,
+		.memory_limit = env->account.limit,
+		.closed_for_memory = (size_t)env->nover,
+	};
+
+	(void)arg;
+	buf_append(&a->out, slice_of(&f, sizeof(f)));
+	return true;
+}
+
+static void show_workers(struct console *c, struct rows *rows)
+{
+	struct worker_answers answers;
+
+	workers_ask(c->admin->shared, tell_figures, NULL, 0, ASK_MS, &answers);
+	for (size_t i = 0; i < answers.n; i++) {
+		struct worker_figures f = { 0 };
+
+		if (answers.v[i].whole)
+			memcpy(&f, buf_head(&answers.v[i].out), sizeof(f));
+		rows_begin(rows, 6);
+		rows_add_int(rows, "worker", (int64_t)i);
+		rows_add_str(rows, "answers", answers.v[i].whole ? "yes" : "no");
+		rows_add_int(rows, "clients", (int64_t)f.clients);
+		rows_add_int(rows, "memory", (int64_t)f.memory);
+		rows_add_int(rows, "memory_limit", (int64_t)f.memory_limit);
+		rows_add_int(rows, "closed_for_memory", (int64_t)f.closed_for_memory);
+	}
+	worker_answers_fini(&answers);
+}
+
+static const struct show shows[] = {
+	{ "VERSION", "This hasp's version.", show_version },
+	{ "CONFIG", "The options in force; secrets are ***.", show_config },
+	{ "RULES", "Each rule and guard, and what became of commands on its keys.",
+	  show_rules },
+	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
+	  show_workers },
+};
+#define NSHOWS (sizeof(shows) / sizeof(shows[0]))
+
+const char *console_show_name(size_t i, const char **help)
+{
+	if (i >= NSHOWS)
+		return NULL;
+	*help = shows[i].help;
+	return shows[i].name;
+}
+
+void console_show(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	struct rows rows;
+
+	for (size_t i = 0; i < NSHOWS; i++) {
+		if (!slice_is(req->argv[1], shows[i].name))
+			continue;
+		rows_init(&rows, c->protocol);
+		shows[i].run(c, &rows);
+		rows_end(&rows, out);
+		rows_fini(&rows);
+		return;
+	}
+	buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));
+}

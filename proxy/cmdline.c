@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmdline.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_FILE "/etc/hasp/hasp.ini"
+
+static void cmdline_usage(FILE *out)
+{
+	fputs("usage: hasp [-t [-q]] [-d] [-v] [-c FILE | FILE]\n"
+	      "       hasp --version | --help\n"
+	      "\n"
+	      "  FILE           read the configuration from FILE; else from " DEFAULT_FILE ",\n"
+	      "                 if it is there; else every setting has its default\n"
+	      "  -c, --config   the same, as an option\n"
+	      "  -t, --test     check the configuration, ask the server, and leave\n"
+	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
+	      "  -d, --daemon   run in the background\n"
+	      "  -v, --verbose  log more, by one level each time\n"
+	      "  -V, --version  print the version\n"
+	      "  -h, --help     print this\n",
+	      out);
+}
+
+/* The file that is not named. Returns -1 to go on, else the exit status. */
+static int cmdline_default_file(struct cmdline *o)
+{
+	if (access(DEFAULT_FILE, F_OK) == 0)
+		o->file = DEFAULT_FILE;
+	else if (errno != ENOENT && errno != ENOTDIR) {
+		fprintf(stderr, "hasp: %s: %s; name a file that can be read\n", DEFAULT_FILE,
+		        strerror(errno));
+		return 1;
+	}
+	return -1;
+}
+
+/* Takes the file, named by -c or alone. Returns -1 to go on, else the exit status. */
+static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
+{
+	if (optind < argc && !o->file)
+		o->file = argv[optind++];
+	if (optind < argc) {
+		fprintf(stderr, "hasp: unexpected argument '%s'\n", argv[optind]);
+		cmdline_usage(stderr);
+		return 2;
+	}
+	return o->file ? -1 : cmdline_default_file(o);
+}
+
+int cmdline_parse(struct cmdline *o, int argc, char **argv)
+{
+	static const struct option longer[] = {
+		{ "config", required_argument, NULL, 'c' },
+		{ "test", no_argument, NULL, 't' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "daemon", no_argument, NULL, 'd' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "c:tqdvVh", longer, NULL)) != -1) {
+		switch (c) {
+		case 'c':
+			o->file = optarg;
+			break;
+		case 't':
+			o->test = true;
+			break;
+		case 'q':
+			o->quiet = true;
+			break;
+		case 'd':
+			o->background = true;
+			break;
+		case 'v':
+			o->verbose++;
+			break;
+		case 'V':
+			puts("hasp " PACKAGE_VERSION);
+			return 0;
+		case 'h':
+			cmdline_usage(stdout);
+			return 0;
+		default:
+			cmdline_usage(stderr);
+			return 2;
+		}
+	}
+	return cmdline_take_file(o, argc, argv);
+}

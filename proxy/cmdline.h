@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cmdline: what hasp is called with: the file, and what is to be done with it.
+ */
+#ifndef HASP_CMDLINE_H
+#define HASP_CMDLINE_H
+
+#include <stdbool.h>
+
+struct cmdline {
+	const char *file; /* NULL: all defaults */
+	bool test;
+	bool quiet; /* with `test`: of what is no fault nothing is said */
+	bool background;
+	int verbose;
+};
+
+/* Fills `o`, which is all zero; what it says is in `argv`, or is a constant. Returns -1 to go
+ * on, else the exit status. */
+int cmdline_parse(struct cmdline *o, int argc, char **argv) __attribute__((warn_unused_result));
+
+#endif

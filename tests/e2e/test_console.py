@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The console: what any Redis client sees and does there, and what nobody can do to it."""
+
+import contextlib
+import re
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+import redis as redis_py
+from harness import Connection, Hasp, until
+from harness.replies import OK, PONG
+from harness.resp import encode
+from harness.sections import rule
+
+ON_A_SOCKET = "[admin]\nlisten = unix:{path}\n"
+OVER_TCP = "[admin]\nlisten = 127.0.0.1:0\npassword = open sesame\n"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("c") / "admin.sock"
+
+
+@pytest.fixture
+def hasp(start_hasp, path):
+    return start_hasp(rule() + ON_A_SOCKET.format(path=path))
+
+
+@pytest.fixture
+def guarded(start_hasp):
+    """A hasp whose console asks for a password, and its port."""
+    hasp = start_hasp(OVER_TCP)
+    return hasp, int(re.search(r" console address=127\.0\.0\.1:(\d+)", hasp.log).group(1))
+
+
+def open_console(path):
+    return redis_py.Redis(unix_socket_path=str(path), decode_responses=True)
+
+
+def show(path, what):
+    with open_console(path) as console:
+        rows = console.execute_command("SHOW", what)
+    return [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+
+
+def test_its_socket_is_for_its_owner_only(hasp, path):
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_without_the_section_there_is_none(start_hasp):
+    assert " console " not in start_hasp().log
+
+
+def test_help_names_what_there_is_and_all_of_that_answers(hasp, path):
+    commands = [row["command"] for row in show(path, "HELP")]
+    shown = [command.split()[1] for command in commands if command.startswith("SHOW ") and command != "SHOW what"]
+    assert "VERSION" in shown
+    for what in shown:
+        assert show(path, what), what
+
+
+def test_a_row_is_a_map_in_resp3_and_flat_in_resp2(hasp, path):
+    with Connection(str(path)) as console:
+        assert console.call("SHOW", "VERSION").startswith(b"*1\r\n*2\r\n$7\r\nversion\r\n")
+        assert console.call("HELLO", "3").startswith(b"%6\r\n$6\r\nserver\r\n$4\r\nhasp\r\n")
+        assert console.call("SHOW", "VERSION").startswith(b"*1\r\n%1\r\n$7\r\nversion\r\n")
+        assert console.call("HELLO", "4").startswith(b"-NOPROTO")
+
+
+def test_redis_cli_opens_it(hasp, path):
+    for option in [], ["-3"]:
+        cli = subprocess.run(["redis-cli", *option, "-s", path], input="PING\nshow version\n", text=True,
+                             capture_output=True, check=True)
+        assert "PONG" in cli.stdout and "hasp " in cli.stdout, cli
+
+
+def test_rules_tell_what_became_of_commands(hasp, path):
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("SET", "lock:1", "v", "NX", "PX", "60000")
+        other.call("SET", "lock:1", "v", "NX", "PX", "60000")
+
+        def counts():
+            row, = (row for row in show(path, "RULES") if row["kind"] == "lock")
+            return row["acquired"], row["refused"]
+
+        until(lambda: counts() == (1, 1), "both to be counted")
+
+
+def test_memory_tells_how_many_clients_each_worker_has(hasp, path):
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("PING")
+        other.call("PING")
+        assert sum(row["clients"] for row in show(path, "MEMORY")) == 2
+
+
+def test_config_shows_what_is_in_force_but_no_secret(start_hasp, path):
+    hasp = start_hasp("[admin]\nlisten = unix:%s\npassword = open sesame\n" % path + rule())
+    with Connection(str(path)) as console:
+        console.call("AUTH", "open sesame")
+        answer = str(console.call("SHOW", "CONFIG"))
+        assert "lock:*" in answer and "***" in answer and "sesame" not in answer
+        hasp.edit("lock:*", "other:*")
+        assert console.call("RELOAD") == OK
+        assert "other:*" in str(console.call("SHOW", "CONFIG"))
+
+
+def test_reload_is_answered_when_it_is_done_and_logged(hasp, path):
+    hasp.configure(hasp.config_file.read_text().replace("lock:*", "other:*"))
+    with Connection(str(path)) as console:
+        assert console.call("RELOAD") == OK
+        assert "reloaded rules=1" in hasp.log
+        assert "other:*" in str(console.call("SHOW", "CONFIG"))
+    assert re.search(r'console command="RELOAD" by="uid \d+ pid \d+"', hasp.log)
+
+
+def test_reload_that_changed_nothing_is_an_error_with_the_first_fault(hasp, path):
+    text = hasp.config_file.read_text()
+    hasp.configure(text + "[nonsense]\n[more]\n")
+    with Connection(str(path)) as console:
+        answer = console.call("RELOAD")
+        assert answer.startswith(b"-ERR not reloaded: ") and b"unknown section [nonsense]" in answer, answer
+        assert b"[more]" not in answer
+        hasp.configure(text)
+        assert console.call("RELOAD") == OK
+
+
+def test_several_reloads_at_once_are_all_answered(hasp, path):
+    with contextlib.ExitStack() as stack:
+        consoles = [stack.enter_context(Connection(str(path))) for _ in range(10)]
+        for console in consoles:
+            console.send(encode("RELOAD") + encode("PING"))
+        for console in consoles:
+            assert console.read() == OK
+            assert console.read() == PONG
+
+
+def test_shutdown_lets_clients_finish(hasp, path):
+    with hasp.connect() as client:
+        client.call("MULTI")
+        with open_console(path) as console:
+            console.execute_command("SHUTDOWN")
+            until(lambda: "how=draining" in hasp.log, "it to drain")
+        client.call("EXEC")
+        assert hasp.wait(60) == 0
+    assert not path.exists()
+
+
+def test_shutdown_now_does_not(hasp, path):
+    with hasp.connect() as client:
+        client.call("MULTI")
+        with open_console(path) as console:
+            console.execute_command("SHUTDOWN", "NOW")
+        assert hasp.wait(60) == 0
+    assert 'how=at once' in hasp.log
+
+
+def test_at_a_port_nothing_is_told_before_the_password(guarded):
+    hasp, port = guarded
+    with Connection(("127.0.0.1", port)) as console:
+        for request in ["SHOW", "CONFIG"], ["SHUTDOWN"], ["PING"], ["HELLO", "3"], ["NONSENSE"]:
+            assert console.call(*request).startswith(b"-NOAUTH"), request
+        assert console.call("AUTH", "open sesamf").startswith(b"-WRONGPASS")
+        assert console.call("AUTH", "other", "open sesame").startswith(b"-WRONGPASS")
+        assert console.call("AUTH", "default", "open sesame") == OK
+        assert console.call("PING") == PONG
+    assert "console_login_failed" in hasp.log and "sesam" not in hasp.log
+
+
+def test_wrong_password_is_answered_late(guarded):
+    """So many are tried in a minute, and no more; others are served meanwhile."""
+    with Connection(("127.0.0.1", guarded[1])) as console, Connection(("127.0.0.1", guarded[1])) as other:
+        begin = time.monotonic()
+        console.send(encode("AUTH", "wrong") + encode("AUTH", "open sesame"))
+        assert other.call("AUTH", "open sesame") == OK
+        assert console.read().startswith(b"-WRONGPASS")
+        assert time.monotonic() - begin >= 1
+        assert console.read() == OK
+
+
+def test_redis_py_logs_in(guarded):
+    with redis_py.Redis(port=guarded[1], password="open sesame") as console:
+        assert console.ping()
+
+
+def test_at_a_port_it_needs_a_password(start_hasp):
+    with pytest.raises(RuntimeError, match="without a 'password'"):
+        Hasp("[admin]\nlisten = 127.0.0.1:0\n")
+
+
+@pytest.mark.parametrize("garbage", [
+    b"*1\r\n$999999999\r\n", b"*999999\r\n", b"x" * 200_000, b"*2\r\n:1\r\n", b"*1\r\n$-5\r\n", b"\xff" * 9 + b"\r\n",
+    b"*2\r\n$4\r\nSHOW\r\n$3\r\n\r\n\"\r\n",
+], ids=range(7))
+def test_garbage_hurts_nobody(hasp, path, garbage):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(str(path))
+        try:
+            s.sendall(garbage)
+            assert s.recv(1000).startswith(b"-ERR")
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it was closed before all of it was sent
+        assert show(path, "VERSION")
+
+
+def test_requests_come_in_pieces_and_many_at_once(hasp, path):
+    with socket.socket(socket.AF_UNIX) as s, open_console(path) as other:
+        s.connect(str(path))
+        for byte in b"*2\r\n$4\r\nSHOW\r\n$7\r\nVERS":
+            s.sendall(bytes([byte]))
+            assert other.ping()
+        s.sendall(b"ION\r\n" + b"PING\r\n" * 100)
+        answer = b""
+        while answer.count(b"+PONG\r\n") < 100:
+            answer += s.recv(10_000)
+        assert answer.startswith(b"*1\r\n*2\r\n$7\r\nversion\r\n")
+
+
+def test_console_that_does_not_read_its_answers_is_not_read_from(hasp, path):
+    """Else hasp would keep all of them."""
+    with socket.socket(socket.AF_UNIX) as s, open_console(path) as other:
+        s.connect(str(path))
+        s.settimeout(0)
+        sent, request = 0, b"SHOW CONFIG\r\n" * 100
+        with contextlib.suppress(BlockingIOError):
+            while sent < 100_000_000:
+                sent += s.send(request)
+                assert other.ping()
+        assert sent < 10_000_000
+        s.settimeout(60)
+        assert s.recv(100).startswith(b"*")
+        assert other.ping()
+
+
+def test_so_many_connections_and_no_more(hasp, path):
+    consoles = [Connection(str(path)) for _ in range(64)]
+    try:
+        for console in consoles:
+            console.call("PING")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(path))
+            assert s.recv(100).startswith(b"-ERR max number")
+    finally:
+        for console in consoles:
+            console.close()
+
+
+def test_a_signal_that_ends_hasp_ends_the_console(hasp, path):
+    with open_console(path) as console:
+        console.ping()
+        hasp.signal(signal.SIGTERM)
+        assert hasp.wait(60) == 0
+    assert not path.exists()
