@@ -10,11 +10,10 @@ from harness.info import calls
 from harness.line import stand
 from harness.relay import Relay
 from harness.replicas import Replicas
-from harness.replies import FENCE, NIL, OK, ONE, PONG, TAKEN, ZERO
+from harness.replies import FENCE, NIL, NOREPLICAS, OK, ONE, PONG, TAKEN, ZERO
 from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
-NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
 LONG = "20s"
 TAKES = [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX"),
          ("SET", LOCK, "v"), ("INCR", LOCK), ("GETSET", LOCK, "v")]

@@ -5,10 +5,9 @@ import pytest
 from harness import until
 from harness.cluster import Cluster
 from harness.guards import guard
-from harness.replies import FENCE, OK, ONE, TAKEN, bulk
+from harness.replies import FENCE, NOREPLICAS, OK, ONE, TAKEN, bulk
 from harness.sections import rule, verbs
 
-NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ import pytest
 from harness import encode, until
 from harness.guards import GUARD, KEY, guard, is_lost, stands, transact
 from harness.info import calls
-from harness.replies import NIL, OK, QUEUED, bulk
+from harness.replies import NIL, NOREPLICAS, OK, QUEUED, bulk
 
-NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
 OWNERS = pytest.mark.parametrize("owner", ["connection", "address"])
 
 

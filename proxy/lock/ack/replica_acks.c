@@ -24,6 +24,9 @@
 #define RELEASE_SECONDS 1.0
 /* How often a try is undone whose undoing was not answered. */
 #define UNDO_TIMES 6
+/* A primary that tells of more does not tell of replicas. */
+#define REPLICAS_MAX 10000
+static const char not_a_count[] = "the answer to WAIT is not understood";
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 10
 
@@ -207,6 +210,13 @@ static void replica_ask_answered(struct replica_ask *a, long long got, const cha
 		replica_ask_fail(a, got, refusal);
 }
 
+/* Does it tell of so many replicas as there may be? */
+static bool is_count(const redisReply *reply)
+{
+	return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0 &&
+	       reply->integer <= REPLICAS_MAX;
+}
+
 static void on_waited(void *arg, const redisReply *reply)
 {
 	struct ack_line *l = arg;
@@ -215,6 +225,8 @@ static void on_waited(void *arg, const redisReply *reply)
 	long long got;
 
 	note_refusal(l, reply);
+	if (!buf_len(&l->refusal) && !is_count(reply))
+		buf_append(&l->refusal, slice_of(not_a_count, sizeof(not_a_count)));
 	refusal = l->refusal;
 	l->refusal = BUF_INIT;
 	got = buf_len(&refusal) ? -1 : reply->integer;

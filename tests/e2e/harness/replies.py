@@ -10,6 +10,7 @@ WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value
 CROSSSLOT = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
 EXECABORT = b"-EXECABORT Transaction discarded because of previous errors.\r\n"
 UNKNOWN = b"-ERR hasp: upstream "  # the beginning: the connection was lost with a reply due
+NOREPLICAS = b"-NOREPLICAS Not enough good replicas to write.\r\n"
 FULL = b"-ERR max number of clients reached\r\n"
 
 
