@@ -59,6 +59,16 @@ void sentinels_begin(struct sentinels *s)
 	s->asked = s->nbehind = 0;
 }
 
+void sentinels_rotate(struct sentinels *s)
+{
+	char *first = s->names[0];
+
+	if (s->n < 2)
+		return;
+	memmove(s->names, s->names + 1, (s->n - 1) * sizeof(*s->names));
+	s->names[s->n - 1] = first;
+}
+
 const char *sentinels_next(struct sentinels *s)
 {
 	return s->asked < s->n ? s->names[s->asked++] : NULL;
@@ -157,18 +167,56 @@ void sentinel_answer_fini(struct sentinel_answer *a)
 		free(a->others[--a->nothers]);
 }
 
-/* The one that answered, those that the configuration names, and those that it named. */
-static void sentinels_learn(struct sentinels *s, char *first, const struct sentinel_answer *a)
+static bool is_configured(const struct sentinels *s, const char *name)
 {
-	for (size_t i = 0; i < s->n; i++)
-		if (s->names[i] != first)
-			free(s->names[i]);
-	s->names[0] = first;
-	s->n = 1;
 	for (size_t i = 0; i < s->nconfigured; i++)
-		sentinels_add(s, s->configured[i]);
+		if (strcmp(s->configured[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool is_named(const struct sentinel_answer *a, const char *name)
+{
+	for (size_t i = 0; i < a->nothers; i++)
+		if (strcmp(a->others[i], name) == 0)
+			return true;
+	return false;
+}
+
+static void sentinels_add_others(struct sentinels *s, const struct sentinel_answer *a)
+{
 	for (size_t i = 0; i < a->nothers; i++)
 		sentinels_add(s, a->others[i]);
+}
+
+/* The one that answered comes first, then those behind it, then those before it: so that each
+ * has its turn. Left out are those that neither the configuration nor it names. */
+static void sentinels_learn(struct sentinels *s, size_t answered,
+                            const struct sentinel_answer *a)
+{
+	char *names[SENTINELS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		char *name = s->names[(answered + i) % s->n];
+		if (i == 0 || is_configured(s, name) || is_named(a, name))
+			names[n++] = name;
+		else
+			free(name);
+	}
+	memcpy(s->names, names, n * sizeof(*names));
+	s->n = n;
+	sentinels_add_others(s, a);
+}
+
+bool sentinels_note(struct sentinels *s, const struct sentinel_answer *a)
+{
+	bool is_newer = a->epoch > s->epoch;
+
+	if (is_newer)
+		s->epoch = a->epoch;
+	sentinels_add_others(s, a);
+	return is_newer;
 }
 
 bool sentinels_take(struct sentinels *s, const struct sentinel_answer *a)
@@ -177,6 +225,6 @@ bool sentinels_take(struct sentinels *s, const struct sentinel_answer *a)
 	if (a->epoch < s->epoch && ++s->nbehind * 2 <= s->n)
 		return false;
 	s->epoch = a->epoch;
-	sentinels_learn(s, s->names[s->asked - 1], a);
+	sentinels_learn(s, s->asked - 1, a);
 	return true;
 }

@@ -3,12 +3,14 @@
  * sentinels: which sentinels are asked, in which order, and which of their answers counts. No
  * I/O.
  *
- * The one that answered last is asked first. Those that the configuration names and those that
- * it named are asked, each once in a round.
+ * The one that answered last is asked first where it is urgent, else the one behind it: each
+ * has its turn. Those that the configuration names and those that it named are asked, each once
+ * in a round.
  *
  * Sentinels count the failovers of a primary, by its configuration epoch. One that was cut off,
  * or stopped, tells of an earlier one, and its primary may still say that it is a primary: such
- * an answer does not count. But sentinels that were set up anew count from the beginning: when
+ * an answer does not count. While nothing is known, all are asked, and the one that tells of
+ * the last failover counts. But sentinels that were set up anew count from the beginning: when
  * most of them say so, they are right.
  *
  * Source: https://redis.io/docs/reference/sentinel-clients
@@ -47,6 +49,8 @@ void sentinels_prefer(struct sentinels *s, const char *name);
 
 /* Begins a round. */
 void sentinels_begin(struct sentinels *s);
+/* Before a round: another one is asked first than last time. */
+void sentinels_rotate(struct sentinels *s);
 /* The sentinel to ask next in this round; NULL: all were asked. */
 const char *sentinels_next(struct sentinels *s);
 
@@ -73,6 +77,10 @@ void sentinel_write_commands(struct buf *out, const char *master);
 int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const char **why)
 	__attribute__((warn_unused_result));
 void sentinel_answer_fini(struct sentinel_answer *a);
+
+/* One of them answered in a round in which all are asked; those it names are asked, too. True:
+ * it knows of a later failover than those before it. */
+bool sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
 
 /* The one that sentinels_next() returned last answered. True: the answer counts; that sentinel
  * is asked first from now on, and those it named in the rounds to come. */

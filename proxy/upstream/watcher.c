@@ -18,6 +18,8 @@
 #define POLL_SECONDS 2.0
 /* While there is no primary, and after a alarm that was unfounded. */
 #define AGAIN_SECONDS 0.2
+/* Nothing is known yet: those that do not answer may keep the others' word back so long. */
+#define COMPARE_SECONDS 1.0
 /* One address: it is asked for its role no more often. */
 #define ADDRESS_AGAIN_SECONDS 1.0
 
@@ -94,16 +96,27 @@ static void watcher_find(struct watcher *w)
 
 /* --- the role ----------------------------------------------------------------------------- */
 
-static void watcher_ask_role(struct watcher *w, const char *server)
+static void watcher_set_candidate(struct watcher *w, const char *server)
+{
+	snprintf(w->candidate, sizeof(w->candidate), "%s", server);
+}
+
+/* Asks `candidate`. */
+static void watcher_ask_role(struct watcher *w)
 {
 	struct address address;
-	int rc = address_parse(&address, server);
+	int rc = address_parse(&address, w->candidate);
 
 	HASP_ASSERT(rc == 0);
 	w->asked = NULL;
-	snprintf(w->candidate, sizeof(w->candidate), "%s", server);
 	query_start(&w->query, &address, w->settings.user, w->settings.password,
 	            SLICE_LIT("*1\r\n$4\r\nROLE\r\n"), 1, w->settings.timeout_ms);
+}
+
+static void watcher_ask_address(struct watcher *w)
+{
+	watcher_set_candidate(w, w->settings.address);
+	watcher_ask_role(w);
 }
 
 static void watcher_end_round(struct watcher *w, double seconds)
@@ -181,7 +194,8 @@ void watcher_stop_listening(struct watcher *w)
 static void watcher_do_without(struct watcher *w)
 {
 	if (w->primary && w->is_readonly) {
-		watcher_ask_role(w, w->primary);
+		watcher_set_candidate(w, w->primary);
+		watcher_ask_role(w);
 		return;
 	}
 	if (!w->warned)
@@ -193,13 +207,38 @@ static void watcher_do_without(struct watcher *w)
 	watcher_end_round(w, AGAIN_SECONDS);
 }
 
+/* A sentinel whose answer counts has named `candidate`. */
+static void watcher_follow(struct watcher *w)
+{
+	watcher_listen(w);
+	if (w->primary && strcmp(w->primary, w->candidate) != 0)
+		watcher_lose(w, w->candidate,
+		             "it is the new one, and has not yet said so itself");
+	watcher_ask_role(w);
+}
+
+/* All were asked, or some do not answer. */
+static void watcher_use_newest(struct watcher *w)
+{
+	sentinels_prefer(&w->sentinels, w->newest);
+	watcher_follow(w);
+}
+
 static void watcher_ask_next(struct watcher *w)
 {
 	struct buf commands = BUF_INIT;
 	struct address address;
 	int rc;
 
+	if (w->newest && clock_now() >= w->began_at + COMPARE_SECONDS) {
+		watcher_use_newest(w);
+		return;
+	}
 	w->asked = sentinels_next(&w->sentinels);
+	if (!w->asked && w->newest) {
+		watcher_use_newest(w);
+		return;
+	}
 	if (!w->asked) {
 		watcher_do_without(w);
 		return;
@@ -213,17 +252,30 @@ static void watcher_ask_next(struct watcher *w)
 	buf_release(&commands);
 }
 
+/* While nothing is known: a sentinel that was cut off must not be believed only because it is
+ * named first. */
+static void watcher_compare(struct watcher *w, const struct sentinel_answer *a)
+{
+	if (sentinels_note(&w->sentinels, a)) {
+		w->newest = w->asked;
+		watcher_set_candidate(w, a->name);
+	}
+	watcher_ask_next(w);
+}
+
 static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a)
 {
+	if (w->asks_all) {
+		watcher_compare(w, a);
+		return;
+	}
 	if (!sentinels_take(&w->sentinels, a)) {
 		(void)watcher_set_why(w, w->asked, "it does not know of the last failover");
 		watcher_ask_next(w);
 		return;
 	}
-	watcher_listen(w);
-	if (w->primary && strcmp(w->primary, a->name) != 0)
-		watcher_lose(w, a->name, "it is the new one, and has not yet said so itself");
-	watcher_ask_role(w, a->name);
+	watcher_set_candidate(w, a->name);
+	watcher_follow(w);
 }
 
 static void watcher_on_sentinel(struct watcher *w, redisReply *const *replies, const char *why)
@@ -264,9 +316,13 @@ void watcher_begin(struct watcher *w)
 	w->began_at = clock_now();
 	if (!w->settings.master) {
 		if (w->is_readonly)
-			watcher_ask_role(w, w->settings.address);
+			watcher_ask_address(w);
 		return;
 	}
+	w->asks_all = w->sentinels.epoch < 0;
+	w->newest = NULL;
+	if (w->primary && !alarms && !w->announcer && !w->is_anew)
+		sentinels_rotate(&w->sentinels);
 	sentinels_begin(&w->sentinels);
 	watcher_ask_next(w);
 }

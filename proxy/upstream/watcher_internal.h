@@ -36,8 +36,11 @@ struct watcher {
 	struct watcher_settings settings; /* its own copy */
 	/* Of the round that is under way: */
 	const char *asked; /* the sentinel; NULL: `candidate` */
+	/* The server that is asked, or is going to be. */
 	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
 	bool is_readonly; /* LINK_READONLY was why */
+	bool asks_all; /* nothing is known yet: the newest of all answers counts */
+	const char *newest; /* the sentinel that gave `candidate`; NULL: none of them yet */
 	double began_at;
 	bool is_anew; /* an announcement was why; also behind its end, until the next round */
 	bool is_anew_due; /* something was announced since it began */

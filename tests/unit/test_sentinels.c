@@ -79,7 +79,56 @@ static void the_one_that_answers_is_asked_first_the_next_time(void **state)
 
 	ask(s, "b:2");
 	assert_true(take(s, 0, NULL));
-	assert_order(s, (const char *[]){ "b:2", "a:1", "c:3" }, 3);
+	assert_order(s, (const char *[]){ "b:2", "c:3", "a:1" }, 3);
+}
+
+static void each_has_its_turn_to_be_asked_first(void **state)
+{
+	struct sentinels *s = *state;
+	const char *const turns[] = { "b:2", "c:3", "a:1", "b:2" };
+
+	for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++) {
+		sentinels_rotate(s);
+		sentinels_begin(s);
+		assert_string_equal(sentinels_next(s), turns[i]);
+		assert_true(take(s, 0, NULL));
+	}
+}
+
+static void the_next_one_has_it_too_when_one_does_not_answer(void **state)
+{
+	struct sentinels *s = *state;
+
+	sentinels_rotate(s);
+	ask(s, "c:3");
+	assert_true(take(s, 0, NULL));
+	sentinels_rotate(s);
+	assert_order(s, (const char *[]){ "a:1", "b:2", "c:3" }, 3);
+}
+
+static bool note(struct sentinels *s, int64_t epoch, const char *other)
+{
+	struct sentinel_answer a = { .epoch = epoch, .nothers = other ? 1 : 0 };
+
+	a.others[0] = (char *)other;
+	return sentinels_note(s, &a);
+}
+
+static void at_first_the_one_that_tells_of_the_last_failover_counts(void **state)
+{
+	struct sentinels *s = *state;
+
+	sentinels_begin(s);
+	assert_string_equal(sentinels_next(s), "a:1");
+	assert_true(note(s, 3, "d:4"));
+	assert_string_equal(sentinels_next(s), "b:2");
+	assert_true(note(s, 5, NULL));
+	assert_string_equal(sentinels_next(s), "c:3");
+	assert_false(note(s, 5, NULL));
+	assert_string_equal(sentinels_next(s), "d:4");
+	assert_false(note(s, 4, NULL));
+	assert_null(sentinels_next(s));
+	assert_int_equal(s->epoch, 5);
 }
 
 static void one_that_says_that_it_knows_more_is_asked_first(void **state)
@@ -292,6 +341,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(they_are_asked_in_turn_each_once),
 		TEST(the_one_that_answers_is_asked_first_the_next_time),
+		TEST(each_has_its_turn_to_be_asked_first),
+		TEST(the_next_one_has_it_too_when_one_does_not_answer),
+		TEST(at_first_the_one_that_tells_of_the_last_failover_counts),
 		TEST(one_that_says_that_it_knows_more_is_asked_first),
 		TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does),
 		TEST(there_is_a_limit_to_those_that_are_named),

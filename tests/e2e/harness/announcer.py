@@ -34,7 +34,8 @@ class Announcer:
         self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.upstream = "sentinels = 127.0.0.1:%d\nmaster = %s" % (self.server.server_address[1], NAME)
+        self.address = "127.0.0.1:%d" % self.server.server_address[1]
+        self.upstream = f"sentinels = {self.address}\nmaster = {NAME}"
 
     def serve(self, requests, answers):
         try:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A sentinel that was cut off names a primary of before, which may still be one for all that it knows."""
+
+import contextlib
+
+import pytest
+from harness import RedisServer, encode, until
+from harness.announcer import NAME, Announcer
+from harness.replies import OK
+
+
+@pytest.fixture(scope="module")
+def servers():
+    """Two that call themselves primaries."""
+    with RedisServer() as old, RedisServer() as new:
+        yield old, new
+
+
+@pytest.fixture
+def pooling():
+    return "shared"
+
+
+@pytest.fixture
+def sentinels(servers):
+    """Three, which all name the old one."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(Announcer(servers[0])) for _ in range(3)]
+
+
+def upstream(sentinels):
+    return f"sentinels = {' '.join(s.address for s in sentinels)}\nmaster = {NAME}\nfailover_wait = 60s"
+
+
+def learn(sentinels, server):
+    """They know of a failover, and tell nobody who does not ask."""
+    for sentinel in sentinels:
+        sentinel.primary, sentinel.epoch = server, sentinel.epoch + 1
+
+
+def named(hasp):
+    """The primaries that hasp found, in their order."""
+    return [line.rpartition(":")[2] for line in hasp.log.splitlines() if " primary master=" in line]
+
+
+def until_asked(sentinels, times):
+    before = [sentinel.asked for sentinel in sentinels]
+    until(lambda: all(s.asked >= n + times for s, n in zip(sentinels, before, strict=True)), "all to be asked")
+
+
+@pytest.mark.parametrize("stale", range(3))
+def test_hasp_that_starts_believes_the_one_that_knows_of_the_last_failover(start_hasp, servers, sentinels, stale):
+    learn([s for n, s in enumerate(sentinels) if n != stale], servers[1])
+    hasp = start_hasp(upstream=upstream(sentinels)).is_up()
+    with hasp.connect() as c:
+        assert c.call("SET", "k", stale) == OK
+    assert servers[1].client().get("k") == str(stale) and servers[0].client().get("k") is None
+    assert named(hasp) == [str(servers[1].port)]
+
+
+def test_one_that_heard_of_nothing_does_not_keep_hasp_at_the_old_primary(start_hasp, servers, sentinels):
+    """It is the one that answered."""
+    hasp = start_hasp(upstream=upstream(sentinels)).is_up()
+    until_asked(sentinels, 1)
+    learn(sentinels[1:], servers[1])
+    with hasp.connect() as c:
+        until(lambda: c.call("SET", "k", "v") == OK and servers[1].client().get("k"), "hasp to follow the others")
+        servers[0].client().flushall()
+        until_asked(sentinels, 2)
+        assert c.call("SET", "k", "w") == OK
+    assert servers[1].client().get("k") == "w" and servers[0].client().get("k") is None
+    assert named(hasp) == [str(server.port) for server in servers]
+
+
+def test_newest_word_does_not_count_where_that_server_says_it_is_a_replica(start_hasp, servers, sentinels):
+    hasp = start_hasp(upstream=upstream(sentinels)).is_up()
+    with RedisServer("--replicaof", f"127.0.0.1 {servers[0].port}") as replica:
+        learn(sentinels[1:], replica)
+        until(lambda: "no_primary " in hasp.log, "hasp to hear of it")
+        with hasp.connect() as c:
+            c.send(encode("SET", "k", "v"))
+            asked = sum(sentinel.asked for sentinel in sentinels)
+            until(lambda: sum(sentinel.asked for sentinel in sentinels) > asked + 2, "hasp to ask again")
+            assert named(hasp) == [str(servers[0].port)]
+            replica.client().replicaof("NO", "ONE")
+            assert c.read() == OK
+        assert replica.client().get("k") == "v"
