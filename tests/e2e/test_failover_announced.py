@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sentinels announce a failover: commands wait until it is over, so that it forgets none of them."""
 
-import re
 import threading
 import time
 
 import pytest
 from harness import encode, until
 from harness.announcer import Announcer
-from harness.failover import until_followed
+from harness.failover import announced_ahead, until_followed
 from harness.renewal import is_renewed
 from harness.replicas import Replicas
 from harness.replies import OK
@@ -193,19 +192,6 @@ class Counter(threading.Thread):
         self.join()
 
 
-def seconds(text):
-    """Since the hour began, in a line of the log of hasp or Redis: their time zones may differ."""
-    minutes, rest = re.search(r"\d\d:(\d\d):(\d\d\.\d+)", text).groups()
-    return int(minutes) * 60 + float(rest)
-
-
-def in_time(hasp, new):
-    """hasp heard of it long enough before the replica was promoted."""
-    heard = [line for line in hasp.log.splitlines() if "failover_announced " in line][-1]
-    promoted = [line for line in new.log.splitlines() if "MASTER MODE enabled" in line][-1]
-    return seconds(promoted) - seconds(heard) > 0.05
-
-
 def test_every_acknowledged_increment_outlives_planned_failovers(start_hasp):
     """As of those clusters that stop the old primary first. hasp asks another sentinel than the one that leads."""
     with Sentinels("--min-replicas-to-write", 1) as sentinels:
@@ -225,6 +211,6 @@ def test_every_acknowledged_increment_outlives_planned_failovers(start_hasp):
             finally:
                 counter.end()
             lost = before + counter.told - int(new.client().get("n"))
-            if lost > 0 and not in_time(hasp, new):
+            if lost > 0 and announced_ahead(hasp, new) < 0.05:
                 raise TooSlow(f"the machine: {lost} were lost")
             assert -counter.unknown <= lost <= 0

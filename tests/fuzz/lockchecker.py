@@ -12,7 +12,7 @@ are seconds of one monotonic clock. Then check() tells
                 and got the lock later or not at all
     late        a waiter had its answer later than GRACE after its deadline
     early       it was told before its deadline that it did not get the lock
-    lost        a try ended in an error or a closed connection, and nothing had happened
+    failed      a try ended in an error or a closed connection, and nothing had happened
     hung        a try did not end
     not held    a client was told that it has the lock, and Redis knew nothing of it
     not freed   a client was told that it has released the lock, and still had it
@@ -41,7 +41,7 @@ RENEWALS = 3     # in one lease
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
 KILLED = "killed"  # besides HASP: it forgot what it had to release
 
-GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "lost"
+GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "failed"
 
 
 class Try:
@@ -273,9 +273,9 @@ class Checker:
         if t.outcome == LOST:
             found = self._felt(t.sent - SETTLE, t.ended, REDIS, (HASP, t.hasp), LINKS)
             if found:
-                self.excuse("lost", found)
+                self.excuse("failed", found)
             else:
-                self.fault("lost", t.key, t.ended, str(t))
+                self.fault("failed", t.key, t.ended, str(t))
         if t.outcome not in (GRANTED, REFUSED) or not t.wait:
             return
         deadline = self._deadline(t)

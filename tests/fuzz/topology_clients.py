@@ -55,6 +55,8 @@ class Outage:
     def __init__(self, kind):
         self.kind, self.begin, self.end, self.calm = kind, now(), float("inf"), float("inf")
         self.longest = 0.0  # that a command which succeeded took meanwhile
+        self.lost = 0  # writes that were acknowledged
+        self.must_keep = False  # whether none may be
 
 
 class Losing(Checker):
@@ -126,6 +128,7 @@ class World:
         """What was acknowledged at `since` is gone."""
         outage = self.may_lose(since, now())
         if outage:
+            outage.lost += n
             self.counts[f"{what} lost by asynchronous replication at a {outage.kind}"] += n
         else:
             self.fault("lost", f"{text}; acknowledged {since:.3f}; {self.last()}")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A primary goes away, or comes back, in one of the ways "failover", "kill" and "freeze"."""
 
+import re
+
 from .wait import until
 
 
@@ -21,3 +23,16 @@ def come_back(sentinels, old, how):
 def until_followed(hasp, new):
     address = "%s:%d" % new.address
     until(lambda: f"upstream_up address={address} " in hasp.log, "hasp to follow")
+
+
+def seconds(lines):
+    """Of the last one, since the hour began: the time zones of hasp's log and Redis' may differ."""
+    minutes, rest = re.search(r"\d\d:(\d\d):(\d\d\.\d+)", lines[-1]).groups()
+    return int(minutes) * 60 + float(rest)
+
+
+def announced_ahead(hasp, new):
+    """How long hasp had heard of the last failover, in seconds, when the replica was promoted."""
+    heard = [line for line in hasp.log.splitlines() if "failover_announced " in line]
+    promoted = [line for line in new.log.splitlines() if "MASTER MODE enabled" in line]
+    return seconds(promoted) - seconds(heard) if heard and promoted else 0
