@@ -19,6 +19,7 @@
 
 struct client;
 struct replica_acks;
+struct round;
 
 /* Only client.c writes it. The phases follow each other in this order. */
 enum clients_phase {
@@ -53,6 +54,8 @@ struct client_env {
 	enum clients_phase phase;
 	/* A client was freed. */
 	void (*on_gone)(void *arg);
+	/* Begins a round of all workers (client/round.h), which has step() and end(). */
+	void (*begin_round)(void *arg, struct round *r);
 	void *arg;
 	/* Set by clients_init(): */
 	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */

@@ -22,6 +22,8 @@
  *      `-- the queue of waiters cannot be joined yet
  *
  * PARKED_REPLY <--> PARKED_ACK: it has the lock, and replicas are asked whether they do.
+ * PARKED_REPLY ---> PARKED_ROUND --answered--> OPEN: Redis has said what it knows of a lock,
+ * and other workers are asked.
  *
  * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
  * freed). From STREAMING also REFUSED: the rest of the request was none.
@@ -54,6 +56,7 @@ enum client_state {
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
+	CLIENT_PARKED_ROUND, /* `current` asks the other workers, too */
 	CLIENT_FINISHING, /* only `stream`'s last bytes are left */
 	CLIENT_DEAD,
 };
@@ -65,6 +68,13 @@ enum next_link {
 	NEXT_MAY_BE_BARE, /* a link of its own will do on which nothing is replayed */
 	NEXT_BARE, /* that one is taken now */
 	NEXT_OWN, /* no shared link is asked for: the one of its own will do */
+};
+
+/* What a client asks of the other workers, as far as its own worker may look at it: the rest
+ * goes from one to the other. */
+struct client_asked {
+	struct client *client; /* NULL: it is gone */
+	size_t nbytes; /* of memory */
 };
 
 struct client {
@@ -92,6 +102,7 @@ struct client {
 	uint64_t decided_in; /* `current`: env->policy.generation when it was decided about */
 	struct waiter *waiter; /* of `current`; NULL: it did not have to wait yet */
 	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
+	struct client_asked *asked; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
@@ -132,7 +143,7 @@ static inline bool client_is_ending(const struct client *c)
 
 static inline bool client_is_parked(const struct client *c)
 {
-	return c->state >= CLIENT_PARKED_REPLY && c->state <= CLIENT_PARKED_ACK;
+	return c->state >= CLIENT_PARKED_REPLY && c->state <= CLIENT_PARKED_ROUND;
 }
 
 #endif

@@ -24,7 +24,8 @@ static const unsigned allowed[CLIENT_STATES] = {
 	[CLIENT_TUNNEL] = ENDS,
 	[CLIENT_REFUSED] = ENDS,
 	[CLIENT_PARKED_REPLY] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_QUEUE) |
-	                        TO(PARKED_LINK) | TO(PARKED_TURN) | TO(PARKED_ACK) | ENDS,
+	                        TO(PARKED_LINK) | TO(PARKED_TURN) | TO(PARKED_ACK) |
+	                        TO(PARKED_ROUND) | ENDS,
 	[CLIENT_PARKED_DEFERRED] = TO(OPEN) | ENDS,
 	[CLIENT_PARKED_LINK] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
 	                       TO(PARKED_QUEUE) | ENDS,
@@ -34,6 +35,7 @@ static const unsigned allowed[CLIENT_STATES] = {
 	[CLIENT_PARKED_TURN] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
 	                       TO(PARKED_QUEUE) | ENDS,
 	[CLIENT_PARKED_ACK] = TO(PARKED_REPLY) | ENDS,
+	[CLIENT_PARKED_ROUND] = TO(OPEN) | ENDS,
 	[CLIENT_FINISHING] = TO(DEAD),
 	[CLIENT_DEAD] = 0,
 };
@@ -150,6 +152,8 @@ void client_count_memory(struct client *c)
 
 	if (c->waiter)
 		nbytes += waiter_nbytes(c->waiter);
+	if (c->asked)
+		nbytes += c->asked->nbytes;
 	account_set(&c->env->account, &c->share, nbytes);
 }
 
@@ -192,6 +196,9 @@ static void give_up_locks(struct client *c)
 		guard_op_list_readers(c->current->guard_op);
 	replica_ask_cancel(c->ask);
 	c->ask = NULL;
+	if (c->asked)
+		c->asked->client = NULL;
+	c->asked = NULL;
 	client_end_wait(c);
 	hold_owner_end(&c->holds, !is_cut_off(c));
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));

@@ -6,6 +6,7 @@
 #include "client/conn.h"
 #include "client/guard_events.h"
 #include "client/guard_exchange.h"
+#include "client/info_exchange.h"
 #include "client/links.h"
 #include "client/lock_exchange.h"
 #include "resp/write.h"
@@ -91,6 +92,8 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 	c->asks_login = false;
 	if (c->current->guard_op)
 		guard_exchange_on_reply(c, reply, captured);
+	else if (c->current->kind == PENDING_INFO)
+		info_exchange_on_reply(c, reply, captured);
 	else
 		lock_exchange_on_reply(c, reply);
 }

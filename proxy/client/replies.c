@@ -149,6 +149,13 @@ static void begin_login(struct client *c, bool was_logged_in)
 	c->served = false;
 }
 
+/* Is it answered step by step? */
+static bool is_exchanged(const struct pending_request *r)
+{
+	return r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_INFO ||
+	       r->kind == PENDING_LOGIN;
+}
+
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
                      struct slice captured)
 {
@@ -157,8 +164,7 @@ static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
 	bool was_reset = r->kind == PENDING_RESET, is_notice = r->kind == PENDING_NOTICE;
 	bool was_logged_in = c->session.logged_in;
 
-	if (r == c->current &&
-	    (r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_LOGIN)) {
+	if (r == c->current && is_exchanged(r)) {
 		exchange_on_reply(c, reply, captured);
 		return;
 	}

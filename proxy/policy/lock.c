@@ -31,7 +31,8 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	}
 	if (session_in_multi(x->session) && !pending_lock && nprobe_keys == 0)
 		return d;
-	r = pending_new_of(&x->env->pending, PENDING_LOCK);
+	r = pending_new_of(&x->env->pending,
+	                   call->script == SCRIPT_INFO ? PENDING_INFO : PENDING_LOCK);
 	r->pending_lock = pending_lock;
 	r->rest = &context_rest;
 	for (size_t i = 0; i < nprobe_keys; i++)
@@ -77,6 +78,13 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 	rewrite_info(&env->rewritten, kind, key, x->how, call);
 }
 
+bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
+{
+	const struct rule *rule = match_rule(env->matcher, key);
+
+	return !(rule && rule->mode == MODE_ENFORCE) && match_enforced_guard(env->matcher, key);
+}
+
 /* Names AS an owner that hasp makes, and that is not the client's own? */
 static bool names_other_client(struct context *x, struct slice owner)
 {
@@ -104,6 +112,12 @@ static const char *verb_refusal(struct context *x, struct slice token,
 	return NULL;
 }
 
+/* hasp adds to what Redis answers; not to what it cannot follow. */
+static bool is_added_to(const struct session *s)
+{
+	return !s->opaque && !s->quitting && !session_in_multi(s);
+}
+
 static struct pending_lock *write_verb(struct context *x, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
@@ -112,6 +126,9 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 	struct slice token;
 	const char *refusal;
 
+	/* A flat array is the content of a map as well. */
+	if (x->what->verb == VERB_INFO && is_added_to(x->session))
+		x->how.resp3 = false;
 	if (x->what->verb == VERB_INFO && x->req->argc == 2 &&
 	    (enforced_rule(x, x->req->argv[1]) ||
 	     match_enforced_guard(env->matcher, x->req->argv[1]))) {

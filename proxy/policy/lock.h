@@ -10,6 +10,9 @@
 /* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, under their configured names. */
 struct decision lock_decide_verb(struct context *x);
 
+/* LOCK.INFO of the key: is it of its guard? Else it is of a lock. */
+bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
+
 /* Under the rule, must a DEL come from a connection that knows the lock's value? */
 bool lock_value_matters(const struct rule *rule);
 /* The request, which reads values, is passed: what it reads of such locks is remembered. */

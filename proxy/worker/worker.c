@@ -178,7 +178,6 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->number = number;
 	w->shared = shared;
 	HASP_ASSERT(shared->nworkers < WORKERS_MAX);
-	shared->workers[shared->nworkers++] = w;
 	w->loop = watch_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
 	if (!w->loop)
 		w->loop = watch_loop_new(EVFLAG_AUTO);
@@ -202,6 +201,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.scratch = xmalloc(WORKER_SCRATCH),
 		.scratch_size = WORKER_SCRATCH,
 		.on_gone = on_client_gone,
+		.begin_round = worker_round_begin,
 		.arg = w,
 	};
 	policy_init(&w->clients.policy);
@@ -222,6 +222,9 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	use_config(w, config_ref(config));
 	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
 	start_watching(w);
+	pthread_mutex_lock(&shared->rounds);
+	shared->workers[shared->nworkers++] = w;
+	pthread_mutex_unlock(&shared->rounds);
 	return w;
 }
 
@@ -241,6 +244,7 @@ static void worker_free(struct worker *w)
 	worker_topology_free(w);
 	loop_timers_fini(&w->timers);
 	resolver_free(w->resolver);
+	worker_round_leave(w);
 	ev_timer_stop(w->loop, &w->sweep);
 	ev_check_stop(w->loop, &w->begin);
 	ev_check_stop(w->loop, &w->check);

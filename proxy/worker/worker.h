@@ -7,6 +7,7 @@
 #ifndef HASP_WORKER_WORKER_H
 #define HASP_WORKER_WORKER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,6 +34,8 @@ struct worker_shared {
 	struct observers *observers; /* lock/observe/observation.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
+	pthread_mutex_t rounds; /* of `gone`, and of the next two while workers are made */
+	bool gone[WORKERS_MAX]; /* so numbered workers are being freed */
 	struct worker *workers[WORKERS_MAX];
 	size_t nworkers;
 };

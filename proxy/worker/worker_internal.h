@@ -7,6 +7,7 @@
  *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
  *   workers.c           what all workers share; the primary, of which each is told
  *   worker_ask.c        what other threads ask of all workers
+ *   worker_round.c      what a client asks of all workers
  *
  * Each calls only those below it; but only other threads call workers.c and worker_ask.c.
  */
@@ -87,5 +88,14 @@ void worker_node_recheck_guards(struct worker *w);
 /* Asks Redis about names that clients have sent and nobody knows, when that is due: until it
  * answers, such commands pass as they came. */
 void worker_node_ask_about_unmet(struct worker *w);
+
+/* --- worker_round.c ----------------------------------------------------------------------- */
+
+struct round;
+
+/* As client_env.begin_round(); `arg`: the worker. */
+void worker_round_begin(void *arg, struct round *r);
+/* The worker's mailbox will be closed: nothing is put into it any more. */
+void worker_round_leave(struct worker *w);
 
 #endif

@@ -61,6 +61,7 @@ static void workers_on_primary(void *arg, const struct found_primary *p)
 
 void workers_init(struct worker_shared *shared, const struct config *config)
 {
+	pthread_mutex_init(&shared->rounds, NULL);
 	shared->observers = observers_new(clock_now);
 	shared->stats = stats_new((size_t)config->workers);
 	proof_secret_init(&shared->secret, config->shared_secret);
@@ -103,6 +104,7 @@ void workers_fini(struct worker_shared *shared)
 	watcher_free(shared->watcher);
 	observers_free(shared->observers);
 	stats_free(shared->stats);
+	pthread_mutex_destroy(&shared->rounds);
 }
 
 bool workers_report(struct worker_shared *shared)

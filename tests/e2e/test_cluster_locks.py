@@ -14,6 +14,7 @@ from harness.guards import guard, is_lost
 from harness.line import stand
 from harness.replies import CROSSSLOT, NIL, OK, ONE, ZERO, bulk, fence
 from harness.sections import VERBS, rule, verbs
+from harness.told import told
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_lock_is_waited_for_handed_off_and_released(start, plain, key, reentrant
         first = fence(one.call("LOCK", key))
         stand(plain, second, "LOCK", key, "WAIT", 60000, queue=queue_of(key))
         stand(plain, third, "LOCK", key, "WAIT", 60000, queue=queue_of(key))
-        assert one.call("LOCK.INFO", key).endswith(b"$7\r\nwaiters\r\n:2\r\n")
+        assert told(one, key)["waiters"] == 2
         assert one.call("UNLOCK", key) == ONE
         next_one = fence(second.read())
         assert next_one > first

@@ -13,6 +13,7 @@ from harness.relay import Relay
 from harness.renewal import LEASE, LEASE_MS, is_renewed
 from harness.replies import FENCE, NIL, NIL3, OK, ONE, TAKEN, ZERO
 from harness.sections import VERBS, verbs
+from harness.told import told
 from harness.waiting import KEY, named, rule, soon
 
 
@@ -247,10 +248,10 @@ def test_lock_info_tells_how_many_wait(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
-        assert one.call("LOCK.INFO", KEY).endswith(b"$7\r\nwaiters\r\n:0\r\n")
+        assert told(one, KEY)["waiters"] == 0
         stand(plain, other, "LOCK", KEY, "WAIT", 9000)
         stand(plain, third, "LOCK", KEY, "WAIT", 9000)
-        assert one.call("LOCK.INFO", KEY).endswith(b"$7\r\nwaiters\r\n:2\r\n")
+        assert told(one, KEY)["waiters"] == 2
 
 
 def test_waiters_lock_is_renewed_unless_it_has_a_lease(start_hasp, plain):

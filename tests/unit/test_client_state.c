@@ -14,20 +14,21 @@
 /* The columns are the states in their order: 'x' where the client may go. */
 static const char *const diagram[] = {
 	/*                    OPEN STREAMING TUNNEL REFUSED PARKED:REPLY DEFERRED LINK SPACE
-	 * QUEUE TURN ACK FINISHING DEAD */
-	/* OPEN            */ "xxxxxxxxx..xx",
-	/* STREAMING       */ "x..x.......xx",
-	/* TUNNEL          */ "...........xx",
-	/* REFUSED         */ "...........xx",
-	/* PARKED_REPLY    */ "x...x.x.xxxxx",
-	/* PARKED_DEFERRED */ "x..........xx",
-	/* PARKED_LINK     */ "x...x.x.x..xx",
-	/* PARKED_SPACE    */ "x..........xx",
-	/* PARKED_QUEUE    */ "x...x.x.x..xx",
-	/* PARKED_TURN     */ "x...x.x.x..xx",
-	/* PARKED_ACK      */ "....x......xx",
-	/* FINISHING       */ "............x",
-	/* DEAD            */ ".............",
+	 * QUEUE TURN ACK ROUND FINISHING DEAD */
+	/* OPEN            */ "xxxxxxxxx...xx",
+	/* STREAMING       */ "x..x........xx",
+	/* TUNNEL          */ "............xx",
+	/* REFUSED         */ "............xx",
+	/* PARKED_REPLY    */ "x...x.x.xxxxxx",
+	/* PARKED_DEFERRED */ "x...........xx",
+	/* PARKED_LINK     */ "x...x.x.x...xx",
+	/* PARKED_SPACE    */ "x...........xx",
+	/* PARKED_QUEUE    */ "x...x.x.x...xx",
+	/* PARKED_TURN     */ "x...x.x.x...xx",
+	/* PARKED_ACK      */ "....x.......xx",
+	/* PARKED_ROUND    */ "x...........xx",
+	/* FINISHING       */ ".............x",
+	/* DEAD            */ "..............",
 };
 
 static void the_diagram_has_each_state(void **state)
@@ -36,12 +37,12 @@ static void the_diagram_has_each_state(void **state)
 		CLIENT_OPEN,        CLIENT_STREAMING,    CLIENT_TUNNEL,
 		CLIENT_REFUSED,     CLIENT_PARKED_REPLY, CLIENT_PARKED_DEFERRED,
 		CLIENT_PARKED_LINK, CLIENT_PARKED_SPACE, CLIENT_PARKED_QUEUE,
-		CLIENT_PARKED_TURN, CLIENT_PARKED_ACK,   CLIENT_FINISHING,
-		CLIENT_DEAD,
+		CLIENT_PARKED_TURN, CLIENT_PARKED_ACK,   CLIENT_PARKED_ROUND,
+		CLIENT_FINISHING,   CLIENT_DEAD,
 	};
 
 	(void)state;
-	assert_int_equal(CLIENT_STATES, 13);
+	assert_int_equal(CLIENT_STATES, 14);
 	for (size_t i = 0; i < CLIENT_STATES; i++)
 		assert_int_equal(order[i], i);
 }
@@ -63,7 +64,7 @@ static void the_parked_states_are_those_that_say_so(void **state)
 	for (int i = 0; i < CLIENT_STATES; i++) {
 		struct client c = { .state = i };
 		assert_int_equal(client_is_parked(&c),
-		                 i >= CLIENT_PARKED_REPLY && i <= CLIENT_PARKED_ACK);
+		                 i >= CLIENT_PARKED_REPLY && i <= CLIENT_PARKED_ROUND);
 		assert_int_equal(client_is_ending(&c), i >= CLIENT_FINISHING);
 		assert_int_equal(client_is_dead(&c), i == CLIENT_DEAD);
 	}

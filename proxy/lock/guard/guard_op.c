@@ -120,7 +120,8 @@ void guard_op_sent(struct guard_op *op, struct slice ticket, double now)
 	op->ticket[ticket.n] = '\0';
 	op->sent_at = now;
 	for (size_t i = 0; i < op->n; i++)
-		op->keys[i].entry->until = guard_until(op, op->keys[i].lease_ms);
+		read_set_entry_sent(op->keys[i].entry, now,
+		                    guard_until(op, op->keys[i].lease_ms));
 }
 
 /* What the scripts are to know of key `i`. */

@@ -254,11 +254,38 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 		e = entry_new(table, r, db, k);
 		e->read = e->renamed = renamed;
 	}
-	e->until = until;
+	read_set_entry_sent(e, until - (double)k->lease_ms / 1000, until);
 	e->release = k->release;
 	e->lease_ms = k->lease_ms;
 	e->stats = k->stats;
 	return e;
+}
+
+struct read_walk {
+	read_sets_walk_fn *fn;
+	void *arg;
+};
+
+static void walk_entry(void *arg, struct map_node *node)
+{
+	const struct read_walk *w = arg;
+
+	w->fn(w->arg, entry_of(node));
+}
+
+uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
+                        void *arg)
+{
+	struct read_walk w = { fn, arg };
+
+	return map_scan(&table->by_id, cursor, walk_entry, &w);
+}
+
+void read_set_entry_sent(struct read_set_entry *e, double now, double until)
+{
+	if (!e->read || e->lost || now >= e->until)
+		e->since = now;
+	e->until = until;
 }
 
 void read_set_entry_read(struct read_set_entry *e)

@@ -74,7 +74,8 @@ struct read_set_entry {
 	struct read_set *read_set;
 	struct read_sets *table;
 	struct slice token; /* by which the guard was acquired */
-	double until; /* clock_now(): when the guard is over, unless it is acquired again */
+	double since; /* clock_now(): when the guard was acquired, if it is held */
+	double until; /* the same: when it is over, unless it is acquired again */
 	bool read; /* the read was answered */
 	bool release; /* the guard is released when the connection ends */
 	bool shared; /* several connections may be this owner */
@@ -99,6 +100,14 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
                                     const struct guarded_key *k, double until);
 /* Makes the key's entry the latest, if there is one. */
 void read_set_keep(struct read_sets *table, struct read_set *r, int db, struct slice key);
+
+/* The guard is acquired, or its lease begun again, by what is sent now: until then. */
+void read_set_entry_sent(struct read_set_entry *e, double now, double until);
+
+/* The next step through the entries of all connections: see map_scan(). */
+typedef void read_sets_walk_fn(void *arg, const struct read_set_entry *e);
+uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
+                        void *arg);
 
 /* The key was read under its guard. */
 void read_set_entry_read(struct read_set_entry *e);

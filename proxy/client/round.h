@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * round: a question that goes from worker to worker, and back to the one that asks, for what
+ * only the worker of another client knows:
+ *
+ *   client --client_env.begin_round()--> step() by each of the others --> by its own --> end()
+ *
+ * One worker at a time has it, so that what it carries needs no lock. Nobody waits: a step is
+ * small, and behind it other callbacks have their turn.
+ */
+#ifndef HASP_CLIENT_ROUND_H
+#define HASP_CLIENT_ROUND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "net/mailbox.h"
+
+struct client_env;
+struct worker_shared;
+
+/* Embedded in what it carries. */
+struct round {
+	/* True: this worker has said all; false: it is called again. */
+	bool (*step)(struct round *r, const struct client_env *env);
+	/* Frees it. `home`: on the thread of the worker that began it, whose clients are still
+	 * there; else on any thread, and they are gone. */
+	void (*end)(struct round *r, bool home);
+	uint64_t cursor; /* of the steps at one worker: 0 at the first */
+	/* Of the one who carries it (worker/worker_round.c): */
+	struct message message;
+	struct worker_shared *shared;
+	size_t nworkers;
+	size_t home, at; /* numbers of workers */
+};
+
+#endif

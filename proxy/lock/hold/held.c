@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/hold/held.h"
+
+#include "lock/hold/hold_internal.h"
+
+static bool is_of_verbs(const struct hold *hold)
+{
+	return hold->kind == LOCK_KIND_COUNT || hold->kind == LOCK_KIND_TOKEN;
+}
+
+static struct held held_of(const struct hold *hold)
+{
+	return (struct held){
+		.db = lock_id_db(hold->by_id.key),
+		.key = lock_id_key(hold->by_id.key),
+		.token = hold->token,
+		.kind = hold->kind,
+		.owner = hold->owner,
+		.fence = is_of_verbs(hold) ? hold->fence : 0,
+		.since = hold->since,
+		.learnt_at = hold->learnt_at,
+		.good_until = hold->good_until,
+		.lease_ms = hold->lease_ms,
+		.renewed = hold_is_renewed(hold),
+	};
+}
+
+bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
+               struct held *out)
+{
+	const struct hold *found = NULL;
+
+	for (const struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
+		if (!slice_eq(hold->token, token) || (fence && hold->fence != fence))
+			continue;
+		if (!found || hold->learnt_at > found->learnt_at)
+			found = hold;
+	}
+	if (found)
+		*out = held_of(found);
+	return found;
+}

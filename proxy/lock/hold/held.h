@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * held: what a worker's table of holds tells of a lock, for those who show it. Redis decides
+ * who has a lock: a hold is what a connection was last told.
+ */
+#ifndef HASP_LOCK_HOLD_HELD_H
+#define HASP_LOCK_HOLD_HELD_H
+
+#include "lock/hold/holds.h"
+
+/* Points into the table: valid until that changes. Times are those of the timers' clock. */
+struct held {
+	int db;
+	struct slice key;
+	struct slice token; /* LOCK_KIND_VALUE: the value */
+	enum lock_kind kind;
+	const struct hold_owner *owner;
+	long long fence; /* verbs: the fencing token; else 0 */
+	double since; /* when its connection got it */
+	double learnt_at; /* when that was last told that it has it */
+	double good_until; /* when the lease may be over; INFINITY: not known */
+	int64_t lease_ms; /* 0: not known */
+	bool renewed; /* hasp renews it */
+};
+
+/* Of the connections that were told that this owner has the lock, the one that was last.
+ * `fence`: if it is not 0, that of the acquisition. False: none was. */
+bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
+               struct held *out);
+
+#endif
