@@ -137,6 +137,13 @@ static const char *table_check_listen_http(const char *s)
 	return value_address_fault(s, ADDRESS_TO_LISTEN);
 }
 
+static const char *table_check_host(const char *s)
+{
+	if (strchr(s, ':') || strchr(s, '/'))
+		return "a name stands for all ports";
+	return NULL;
+}
+
 static const char *table_check_upstream(const char *s)
 {
 	return value_address_fault(s, ADDRESS_TO_CONNECT);
@@ -540,6 +547,9 @@ const struct option table_options[] = {
 	{ SECTION_HTTP, "listen", OPTION_STRING, IN_CONFIG(http_listen),
 	  .check = table_check_listen_http, .expected = "HOST:PORT such as 127.0.0.1:9380",
 	  .help = "Where Prometheus and health checks ask; none: nowhere. Nobody has to log in." },
+	{ SECTION_HTTP, "allowed_hosts", OPTION_LIST, IN_CONFIG(http_allowed_hosts),
+	  .check = table_check_host, .expected = "names such as hasp.example.com", .reloadable = true,
+	  .help = "Names by which browsers may open the status, besides addresses and localhost." },
 
 	/* [admin] */
 	{ SECTION_ADMIN, "listen", OPTION_LIST, IN_CONFIG(admin_listen),

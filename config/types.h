@@ -167,6 +167,7 @@ struct config {
 
 	/* [http] */
 	char *http_listen; /* HOST:PORT, [V6]:PORT, *:PORT; NULL: none */
+	struct strings http_allowed_hosts; /* names, as browsers write them in Host: */
 
 	/* [admin] */
 	struct strings admin_listen; /* HOST:PORT, [V6]:PORT, unix:/PATH; none: no console */

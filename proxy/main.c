@@ -162,6 +162,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
 	workers_reload_watcher(&p->shared, next);
+	http_reload(&p->http, next);
 	p->config = next;
 	main_use_log_level(p);
 	config_unref(old);
@@ -359,7 +360,7 @@ static int main_start(struct process *p)
 		log_error("thread watcher: %s", strerror(rc));
 	if (rc == 0)
 		rc = main_start_console(p);
-	return rc == 0 ? http_serve(&p->http, &p->shared) : -1;
+	return rc == 0 ? http_serve(&p->http, &p->shared, p->config) : -1;
 }
 
 static int main_run(struct process *p, sigset_t *signals)

@@ -6,8 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "admin/http_history.h"
+#include "admin/http_host.h"
 #include "admin/http_metrics.h"
+#include "admin/http_status.h"
+#include "base/clock.h"
 #include "base/log.h"
+#include "config/config.h"
 #include "net/address.h"
 #include "net/listen.h"
 
@@ -19,6 +24,11 @@
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
 #define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
+#define TEXT_JSON "application/json"
+
+/* For so long what was said is said to others, too: many open pages ask no more than one does.
+ */
+#define STATUS_SECONDS 0.5
 
 struct reply {
 	unsigned status;
@@ -49,27 +59,73 @@ static void reply_readyz(struct http *h, struct reply *r)
 	buf_printf(&r->body, "%s\n", why ? why : "ok");
 }
 
-static const struct {
+/* (One who asks meanwhile waits for what this one gets.) */
+static void reply_status(struct http *h, struct reply *r)
+{
+	r->type = TEXT_JSON;
+	pthread_mutex_lock(&h->lock);
+	if (!buf_len(&h->status) || clock_now() - h->status_at > STATUS_SECONDS) {
+		buf_clear(&h->status);
+		http_status_write(h->shared, h->config, h->history, h->started, &h->status);
+		h->status_at = clock_now();
+	}
+	buf_append(&r->body, buf_slice(&h->status));
+	pthread_mutex_unlock(&h->lock);
+}
+
+static const struct path {
 	const char *path;
+	bool names_keys; /* it is for allowed hosts only */
 	void (*reply)(struct http *h, struct reply *r);
 } http_paths[] = {
-	{ "/metrics", reply_metrics },
-	{ "/healthz", reply_healthz },
-	{ "/readyz", reply_readyz },
+	{ "/metrics", false, reply_metrics },
+	{ "/healthz", false, reply_healthz },
+	{ "/readyz", false, reply_readyz },
+	{ "/status.json", true, reply_status },
 };
 
-static void reply_to_path(struct http *h, const char *path, struct reply *r)
+static bool is_allowed(struct http *h, const struct path *p, const char *host)
 {
-	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++)
-		if (strcmp(http_paths[i].path, path) == 0) {
-			http_paths[i].reply(h, r);
-			return;
+	bool allowed;
+
+	if (!p->names_keys)
+		return true;
+	pthread_mutex_lock(&h->lock);
+	allowed = http_host_is_allowed(host, h->config);
+	pthread_mutex_unlock(&h->lock);
+	return allowed;
+}
+
+static void reply_to_path(struct http *h, const char *path, const char *host, struct reply *r)
+{
+	for (size_t i = 0; i < sizeof(http_paths) / sizeof(http_paths[0]); i++) {
+		const struct path *p = &http_paths[i];
+
+		if (strcmp(p->path, path) != 0)
+			continue;
+		if (is_allowed(h, p, host)) {
+			p->reply(h, r);
+		} else {
+			r->status = MHD_HTTP_MISDIRECTED_REQUEST;
+			buf_puts(&r->body, "not by this name: see allowed_hosts in [http]\n");
 		}
+		return;
+	}
 	r->status = MHD_HTTP_NOT_FOUND;
-	buf_puts(&r->body, "not found; there are /metrics, /healthz and /readyz\n");
+	buf_puts(&r->body,
+	         "not found; there are /metrics, /healthz, /readyz and /status.json\n");
 }
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
+
+/* Of every reply: it is shown by nobody else, kept nowhere, and taken for nothing else. */
+static const char *const headers[][2] = {
+	{ "Cache-Control", "no-store" },
+	{ "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'" },
+	{ "Cross-Origin-Resource-Policy", "same-origin" },
+	{ "Referrer-Policy", "no-referrer" },
+	{ "X-Content-Type-Options", "nosniff" },
+};
 
 /* On no memory the connection is closed. */
 static enum MHD_Result http_send(struct MHD_Connection *c, const struct reply *r)
@@ -82,8 +138,8 @@ static enum MHD_Result http_send(struct MHD_Connection *c, const struct reply *r
 	if (!response)
 		return MHD_NO;
 	result = MHD_add_response_header(response, "Content-Type", r->type);
-	if (result == MHD_YES)
-		result = MHD_add_response_header(response, "Cache-Control", "no-store");
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]) && result == MHD_YES; i++)
+		result = MHD_add_response_header(response, headers[i][0], headers[i][1]);
 	if (result == MHD_YES && r->status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		result = MHD_add_response_header(response, "Allow", "GET, HEAD");
 	if (result == MHD_YES)
@@ -114,7 +170,8 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 	(void)state;
 	if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
 	    strcmp(method, MHD_HTTP_METHOD_HEAD) == 0) {
-		reply_to_path(arg, path, &r);
+		reply_to_path(arg, path,
+		              MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"), &r);
 	} else {
 		r.status = MHD_HTTP_METHOD_NOT_ALLOWED;
 		buf_puts(&r.body, "only GET and HEAD\n");
@@ -168,9 +225,17 @@ int http_open(struct http *h, const struct config *config, bool beside)
 	return 0;
 }
 
-int http_serve(struct http *h, struct worker_shared *shared)
+int http_serve(struct http *h, struct worker_shared *shared, struct config *config)
 {
+	if (h->n == 0)
+		return 0;
 	h->shared = shared;
+	h->started = clock_now();
+	h->config = config_ref(config);
+	pthread_mutex_init(&h->lock, NULL);
+	h->history = http_history_new(shared);
+	if (!h->history)
+		return -1;
 	for (size_t i = 0; i < h->n; i++) {
 		h->servers[i] = MHD_start_daemon(
 			MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, http_on_request, h,
@@ -187,6 +252,19 @@ int http_serve(struct http *h, struct worker_shared *shared)
 	return 0;
 }
 
+void http_reload(struct http *h, struct config *config)
+{
+	struct config *old;
+
+	if (h->n == 0)
+		return;
+	pthread_mutex_lock(&h->lock);
+	old = h->config;
+	h->config = config_ref(config);
+	pthread_mutex_unlock(&h->lock);
+	config_unref(old);
+}
+
 void http_close(struct http *h)
 {
 	for (size_t i = 0; i < h->n; i++)
@@ -194,5 +272,11 @@ void http_close(struct http *h)
 			MHD_stop_daemon(h->servers[i]);
 		else
 			close(h->fds[i]);
-	h->n = 0;
+	http_history_free(h->history);
+	if (h->config) {
+		config_unref(h->config);
+		pthread_mutex_destroy(&h->lock);
+	}
+	buf_release(&h->status);
+	*h = (struct http){ .n = 0 };
 }

@@ -2,19 +2,23 @@
  *
  * http: what `[http] listen` offers, read-only, on threads of its own, off the way of commands:
  *
- *   /metrics   Prometheus' text format (http_metrics.h)
- *   /healthz   200: the process is there
- *   /readyz    200: it serves, and Redis can be reached; else 503, and why
+ *   /metrics       Prometheus' text format (http_metrics.h)
+ *   /healthz       200: the process is there
+ *   /readyz        200: it serves, and Redis can be reached; else 503, and why
+ *   /status.json   locks, waiters, contended keys (http_status.h)
  *
  * libmicrohttpd reads requests and writes replies. How many connections there may be, how long
- * one may be silent and how much memory it has is bounded.
+ * one may be silent and how much memory it has is bounded. What names keys is for those only
+ * whom http_host.h allows; it is asked of the workers once in a while, however many look at it.
  */
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "config/types.h"
 #include "worker/worker.h"
 
@@ -22,6 +26,7 @@
 #define HTTP_LISTEN_MAX 4
 
 struct MHD_Daemon;
+struct http_history;
 
 /* All zero: there is none. */
 struct http {
@@ -29,6 +34,12 @@ struct http {
 	struct MHD_Daemon *servers[HTTP_LISTEN_MAX]; /* each owns the socket at its place */
 	size_t n;
 	struct worker_shared *shared;
+	double started; /* clock_now() */
+	struct http_history *history; /* NULL before http_serve() */
+	pthread_mutex_t lock; /* of what is below; there from http_serve() on */
+	struct config *config; /* in force */
+	struct buf status; /* what /status.json said last, and */
+	double status_at; /* clock_now() then */
 };
 
 /* Listens at `[http] listen`, if the configuration has it, by the rights of this moment.
@@ -37,9 +48,12 @@ struct http {
 int http_open(struct http *h, const struct config *config, bool beside)
 	__attribute__((warn_unused_result));
 
-/* Answers from now on, about these workers. Returns 0; -1 with the reason logged. */
-int http_serve(struct http *h, struct worker_shared *shared)
+/* Answers from now on, about these workers, which run. Returns 0; -1 with the reason logged. */
+int http_serve(struct http *h, struct worker_shared *shared, struct config *config)
 	__attribute__((warn_unused_result));
+
+/* Another configuration is in force. Where to listen needs a restart. */
+void http_reload(struct http *h, struct config *config);
 
 /* Ends its threads and closes its sockets. */
 void http_close(struct http *h);

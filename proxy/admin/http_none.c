@@ -16,11 +16,18 @@ int http_open(struct http *h, const struct config *config, bool beside)
 	return -1;
 }
 
-int http_serve(struct http *h, struct worker_shared *shared)
+int http_serve(struct http *h, struct worker_shared *shared, struct config *config)
 {
 	(void)h;
 	(void)shared;
+	(void)config;
 	return 0;
+}
+
+void http_reload(struct http *h, struct config *config)
+{
+	(void)h;
+	(void)config;
 }
 
 void http_close(struct http *h)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/metrics.h"
 
+#include "base/utf8.h"
+
 static const struct {
 	double seconds;
 	const char *text;
@@ -48,33 +50,13 @@ void metrics_family(struct buf *out, const char *name, enum metrics_type type, c
 	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, types[type]);
 }
 
-/* The length of the UTF-8 character at `s`, which ends with a 0; 0: it is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
-	uint32_t code;
-
-	if (n < 2)
-		return n;
-	code = *s & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if (s[i] >> 6 != 2)
-			return 0;
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-		return 0;
-	return n;
-}
-
 static void write_value(struct buf *out, const char *value)
 {
 	while (*value) {
-		size_t n = utf8_length((const unsigned char *)value);
+		size_t n = utf8_length(slice_str(value));
 
 		if (n == 0) {
-			buf_puts(out, "\xef\xbf\xbd");
+			buf_puts(out, UTF8_REPLACEMENT);
 			n = 1;
 		} else if (*value == '\n') {
 			buf_puts(out, "\\n");

@@ -87,6 +87,30 @@ void client_describe_reader(const struct read_set *r, struct buf *out)
 	client_describe(container_of(r, struct client, read_set), out);
 }
 
+struct client_wait client_waits_for(void *owner)
+{
+	struct client *c = client_of(owner);
+	const struct pending_request *r = c->current;
+	struct client_wait w = { .client = c, .db = c->session.db };
+
+	if (r->guard_op) {
+		const struct read_set_entry *e =
+			r->guard_op->keys[r->guard_op->queued_at].entry;
+		w.stats = e->stats;
+		w.db = read_set_entry_db(e);
+		w.key = read_set_entry_key(e);
+	} else if (r->pending_lock) {
+		w.stats = pending_lock_stats(r->pending_lock);
+		w.key = pending_lock_key(r->pending_lock);
+	}
+	return w;
+}
+
+void client_describe_waiter(const struct client_wait *w, struct buf *out)
+{
+	client_describe(w->client, out);
+}
+
 static void client_free(struct client *c)
 {
 	struct client_env *env = c->env;

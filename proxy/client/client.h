@@ -42,6 +42,17 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 
+/* What the client waits for that is the owner of a waiter in line. Points into the client. */
+struct client_wait {
+	struct client *client;
+	const struct section_stats *stats; /* of its section; NULL: it has none any more */
+	int db;
+	struct slice key; /* the lock, or what is guarded */
+};
+struct client_wait client_waits_for(void *owner);
+/* Appends what the log calls the client. */
+void client_describe_waiter(const struct client_wait *w, struct buf *out);
+
 /* Frees the clients that were closed since the last call. Call it once per turn of the loop. */
 void clients_reap(struct client_env *env);
 

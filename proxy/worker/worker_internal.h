@@ -7,6 +7,7 @@
  *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
  *   workers.c           what all workers share; the primary, of which each is told
  *   worker_ask.c        what other threads ask of all workers
+ *   worker_live.c       the locks and waiters of all workers, by that
  *   worker_round.c      what a client asks of all workers
  *
  * Each calls only those below it; but only other threads call workers.c and worker_ask.c.

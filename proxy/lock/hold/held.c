@@ -16,6 +16,7 @@ static struct held held_of(const struct hold *hold)
 		.token = hold->token,
 		.kind = hold->kind,
 		.owner = hold->owner,
+		.stats = hold->stats,
 		.fence = is_of_verbs(hold) ? hold->fence : 0,
 		.since = hold->since,
 		.learnt_at = hold->learnt_at,
@@ -39,4 +40,24 @@ bool held_find(struct holds *h, int db, struct slice key, struct slice token, lo
 	if (found)
 		*out = held_of(found);
 	return found;
+}
+
+struct held_walk_arg {
+	held_fn *fn;
+	void *arg;
+};
+
+static void walk_hold(void *arg, struct map_node *node)
+{
+	const struct held_walk_arg *w = arg;
+	const struct held held = held_of(container_of(node, struct hold, by_id));
+
+	w->fn(w->arg, &held);
+}
+
+uint64_t held_walk(struct holds *h, uint64_t cursor, held_fn *fn, void *arg)
+{
+	struct held_walk_arg w = { fn, arg };
+
+	return map_scan(&h->by_id, cursor, walk_hold, &w);
 }

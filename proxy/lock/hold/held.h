@@ -15,6 +15,7 @@ struct held {
 	struct slice token; /* LOCK_KIND_VALUE: the value */
 	enum lock_kind kind;
 	const struct hold_owner *owner;
+	const struct section_stats *stats; /* of its section; NULL: it has none any more */
 	long long fence; /* verbs: the fencing token; else 0 */
 	double since; /* when its connection got it */
 	double learnt_at; /* when that was last told that it has it */
@@ -27,5 +28,9 @@ struct held {
  * `fence`: if it is not 0, that of the acquisition. False: none was. */
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                struct held *out);
+
+/* The next step through all of them: see map_scan(). */
+typedef void held_fn(void *arg, const struct held *held);
+uint64_t held_walk(struct holds *h, uint64_t cursor, held_fn *fn, void *arg);
 
 #endif

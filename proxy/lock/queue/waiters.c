@@ -295,3 +295,27 @@ void waiters_probe(struct waiters *all, int db, struct slice key, enum lock_kind
 	else
 		probe_check(all, db, &t, 0, NULL);
 }
+
+/* --- for those who show them ------------------------------------------------------ */
+
+struct waiters_walk {
+	waiters_walk_fn *fn;
+	void *arg;
+};
+
+static void walk_waiter(void *arg, struct map_node *node)
+{
+	const struct waiters_walk *s = arg;
+	struct waiter *w = container_of(node, struct waiter, by_ticket);
+
+	if (w->state == WAITER_QUEUED || w->state == WAITER_CONFIRMING)
+		s->fn(s->arg, w, w->owner);
+}
+
+uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
+                      void *arg)
+{
+	struct waiters_walk s = { fn, arg };
+
+	return map_scan(&all->by_ticket, cursor, walk_waiter, &s);
+}

@@ -99,7 +99,8 @@ struct waiter *waiter_new_sent(struct waiters *w, int64_t wait_ms, double sent_a
                                struct slice ticket, const struct waiter_ops *ops, void *owner);
 /* How long it may go on waiting; >= 0. */
 int64_t waiter_left_ms(const struct waiter *w);
-/* For how long it has waited, in seconds. */
+/* Since when it waits; for how long, in seconds. */
+double waiter_began(const struct waiter *w);
 double waiter_waited(const struct waiter *w);
 /* The place that it had in the queue; 0: none. */
 int64_t waiter_place(const struct waiter *w);
@@ -134,6 +135,11 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
  * those of waiter_queued(). */
 void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
                           void *tag);
+
+/* The next step through those that are in line, as map_scan() does it. */
+typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
+uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
+                      void *arg);
 
 /* Frees it; if it is in line, it leaves the queue, and what it may have been granted is
  * released. NULL is allowed. */

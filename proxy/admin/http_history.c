@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/http_history.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/log.h"
+#include "lock/events/stats.h"
+
+/* Five minutes. */
+#define STEP_SECONDS 2
+#define SAMPLES 151
+
+/* What is counted, and only rises. */
+enum total {
+	TOTAL_ACQUIRED,
+	TOTAL_REFUSED, /* tries, writes and updates */
+	TOTAL_WAITED,
+	TOTAL_LOST,
+	TOTAL_WAITS, /* that have ended, and */
+	TOTAL_WAITED_US, /* how long those were, together */
+};
+#define TOTALS (TOTAL_WAITED_US + 1)
+
+struct sample {
+	double at; /* clock_now() */
+	long clients;
+	uint64_t totals[TOTALS]; /* by enum total */
+};
+
+struct http_history {
+	struct worker_shared *shared;
+	pthread_t thread;
+	pthread_mutex_t lock; /* of what is below */
+	pthread_cond_t ends;
+	bool ending;
+	size_t n; /* samples that were taken; the last SAMPLES of them are kept */
+	struct sample samples[SAMPLES]; /* sample i at i % SAMPLES */
+};
+
+/* --- taking them -------------------------------------------------------------------------- */
+
+static void sample_section(void *arg, enum stats_kind kind, const char *name,
+                           const struct stats_sums *sums)
+{
+	uint64_t *totals = arg;
+
+	(void)kind;
+	(void)name;
+	totals[TOTAL_ACQUIRED] += sums->n[STAT_ACQUIRED];
+	totals[TOTAL_REFUSED] += sums->n[STAT_REFUSED] + sums->n[STAT_WRITES_REFUSED] +
+	                         sums->n[STAT_UPDATES_REFUSED] + sums->n[STAT_TIMED_OUT];
+	totals[TOTAL_WAITED] += sums->n[STAT_WAITED];
+	totals[TOTAL_LOST] += sums->n[STAT_LOST];
+	for (size_t i = 0; i < METRICS_BUCKETS; i++)
+		totals[TOTAL_WAITS] += sums->waited.n[i];
+	totals[TOTAL_WAITED_US] += sums->waited.total_us;
+}
+
+static struct sample sample_now(struct worker_shared *shared)
+{
+	struct sample s = { .at = clock_now(), .clients = atomic_load(&shared->clients) };
+
+	stats_each(shared->stats, sample_section, s.totals);
+	return s;
+}
+
+/* With h->lock held. False: it ends. */
+static bool wait_for_next(struct http_history *h)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_sec += STEP_SECONDS;
+	while (!h->ending && pthread_cond_timedwait(&h->ends, &h->lock, &at) == 0)
+		;
+	return !h->ending;
+}
+
+static void *history_thread(void *arg)
+{
+	struct http_history *h = arg;
+
+	pthread_mutex_lock(&h->lock);
+	do {
+		h->samples[h->n % SAMPLES] = sample_now(h->shared);
+		h->n++;
+	} while (wait_for_next(h));
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+struct http_history *http_history_new(struct worker_shared *shared)
+{
+	struct http_history *h = xcalloc(1, sizeof(*h));
+	pthread_condattr_t monotonic;
+	int rc;
+
+	h->shared = shared;
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->ends, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	rc = pthread_create(&h->thread, NULL, history_thread, h);
+	if (rc == 0)
+		return h;
+	log_error("thread history: %s", strerror(rc));
+	free(h);
+	return NULL;
+}
+
+void http_history_free(struct http_history *h)
+{
+	if (!h)
+		return;
+	pthread_mutex_lock(&h->lock);
+	h->ending = true;
+	pthread_cond_signal(&h->ends);
+	pthread_mutex_unlock(&h->lock);
+	pthread_join(h->thread, NULL);
+	pthread_cond_destroy(&h->ends);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}
+
+/* --- telling of them ---------------------------------------------------------------------- */
+
+static double per_second(const struct sample *before, const struct sample *s, enum total what)
+{
+	return (double)(s->totals[what] - before->totals[what]) / (s->at - before->at);
+}
+
+/* How long those waits were that ended in between, in ms; none: null. */
+static double mean_wait(const struct sample *before, const struct sample *s)
+{
+	uint64_t n = s->totals[TOTAL_WAITS] - before->totals[TOTAL_WAITS];
+	uint64_t us = s->totals[TOTAL_WAITED_US] - before->totals[TOTAL_WAITED_US];
+
+	return n ? (double)us / (double)n / 1000 : NAN;
+}
+
+/* Of two samples that follow each other. */
+enum series {
+	SERIES_AGE,
+	SERIES_CLIENTS,
+	SERIES_ACQUIRED,
+	SERIES_REFUSED,
+	SERIES_WAITED,
+	SERIES_LOST,
+	SERIES_WAIT
+};
+
+static const struct {
+	const char *name;
+	int digits;
+} series[] = {
+	[SERIES_AGE] = { "age_s", 1 },         [SERIES_CLIENTS] = { "clients", 0 },
+	[SERIES_ACQUIRED] = { "acquired", 1 }, [SERIES_REFUSED] = { "refused", 1 },
+	[SERIES_WAITED] = { "waited", 1 },     [SERIES_LOST] = { "lost", 1 },
+	[SERIES_WAIT] = { "mean_wait_ms", 1 },
+};
+
+static double value_of(enum series what, const struct sample *before, const struct sample *s,
+                       double now)
+{
+	switch (what) {
+	case SERIES_AGE:
+		return now - s->at;
+	case SERIES_CLIENTS:
+		return (double)s->clients;
+	case SERIES_ACQUIRED:
+		return per_second(before, s, TOTAL_ACQUIRED);
+	case SERIES_REFUSED:
+		return per_second(before, s, TOTAL_REFUSED);
+	case SERIES_WAITED:
+		return per_second(before, s, TOTAL_WAITED);
+	case SERIES_LOST:
+		return per_second(before, s, TOTAL_LOST);
+	default:
+		return mean_wait(before, s);
+	}
+}
+
+void http_history_write(struct http_history *h, struct json *j)
+{
+	double now = clock_now();
+	size_t first;
+
+	pthread_mutex_lock(&h->lock);
+	first = h->n > SAMPLES ? h->n - SAMPLES : 0;
+	json_open(j, "history", '{');
+	json_count(j, "step_s", STEP_SECONDS);
+	for (size_t what = 0; what < sizeof(series) / sizeof(series[0]); what++) {
+		json_open(j, series[what].name, '[');
+		for (size_t i = first + 1; i < h->n; i++)
+			json_number(j, NULL,
+			            value_of((enum series)what, &h->samples[(i - 1) % SAMPLES],
+			                     &h->samples[i % SAMPLES], now),
+			            series[what].digits);
+		json_close(j, ']');
+	}
+	json_close(j, '}');
+	pthread_mutex_unlock(&h->lock);
+}

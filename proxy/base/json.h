@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * json: writes JSON (RFC 8259) that is valid whatever it is given: of texts, bytes that are no
+ * UTF-8 become U+FFFD; a number that JSON has no word for becomes null. That objects and arrays
+ * are opened and closed in pairs is the caller's affair.
+ */
+#ifndef HASP_BASE_JSON_H
+#define HASP_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct json {
+	struct buf *out;
+	bool follows; /* something stands before, in the same object or array */
+};
+
+/* In all of these: `name`, a plain word, of a member of an object; NULL in an array. */
+
+/* '{' or '[', and behind what is in it '}' or ']'. */
+void json_open(struct json *j, const char *name, char bracket);
+void json_close(struct json *j, char bracket);
+
+void json_text(struct json *j, const char *name, struct slice text);
+void json_word(struct json *j, const char *name, const char *word); /* NULL: null */
+void json_count(struct json *j, const char *name, uint64_t n);
+/* With so many `digits` behind the point. */
+void json_number(struct json *j, const char *name, double value, int digits);
+void json_bool(struct json *j, const char *name, bool value);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Each worker goes through its tables twice: to learn since when the longest are held, and to
+ * tell of these. So nothing is written down that is not told, and no step keeps a pointer to
+ * what may be gone at the next one.
+ */
+#include "worker/worker_live.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "client/client.h"
+#include "lock/guard/read_set.h"
+#include "lock/hold/held.h"
+#include "lock/model/owner.h"
+#include "lock/queue/waiters.h"
+
+/* --- one worker --------------------------------------------------------------------------- */
+
+/* The tables that are gone through, one after the other. */
+enum live_table { TABLE_HOLDS, TABLE_GUARDS, TABLE_WAITERS, TABLES };
+
+/* A worker's copy of the question, and how far it has come. */
+struct live_question {
+	enum live_what what;
+	size_t most; /* SIZE_MAX: all are told, and none is noted before */
+	enum live_table table;
+	int worker;
+	bool tells; /* it goes through them for the second time */
+	size_t nmet; /* in this step */
+	uint64_t total;
+	size_t n, ntold;
+	double since[LIVE_MOST]; /* of the longest that were met, in order */
+	double last; /* (tells) the last of these; INFINITY: all are among them */
+	long nlast; /* (tells) so many that were noted are of that very time */
+	double now;
+	struct buf *out;
+};
+
+static void note_since(struct live_question *q, double since)
+{
+	size_t i;
+
+	q->total++;
+	if (q->n == q->most && (q->n == 0 || since >= q->since[q->n - 1]))
+		return;
+	if (q->n < q->most)
+		q->n++;
+	for (i = q->n - 1; i > 0 && q->since[i - 1] > since; i--)
+		q->since[i] = q->since[i - 1];
+	q->since[i] = since;
+}
+
+/* Is it one of those that were noted? */
+static bool is_among_longest(struct live_question *q, double since)
+{
+	if (q->ntold == q->most || since > q->last)
+		return false;
+	return since < q->last || q->nlast-- > 0;
+}
+
+/* To be told? Notes it when the tables are gone through for the first time. */
+static bool is_told(struct live_question *q, double since)
+{
+	q->nmet++;
+	if (!q->tells) {
+		note_since(q, since);
+		return false;
+	}
+	if (q->most == SIZE_MAX) {
+		q->total++;
+		return true;
+	}
+	if (!is_among_longest(q, since))
+		return false;
+	q->ntold++;
+	return true;
+}
+
+static struct slice cut(struct slice text)
+{
+	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
+}
+
+/* The row, with the texts behind it: what row_read() reads. Behind the last one is the total.
+ */
+static void row_write(const struct live_question *q, struct live_row row, struct slice key,
+                      struct slice token, const struct buf *client)
+{
+	struct buf owner = BUF_INIT;
+
+	owner_describe_token(&owner, token);
+	row.worker = q->worker;
+	row.key_len = key.n;
+	row.key = cut(key);
+	row.owner = cut(buf_slice(&owner));
+	row.client = cut(buf_slice(client));
+	buf_append(q->out, slice_of(&row, sizeof(row)));
+	buf_append(q->out, row.key);
+	buf_append(q->out, row.owner);
+	buf_append(q->out, row.client);
+	buf_release(&owner);
+}
+
+static void on_held(void *arg, const struct held *held)
+{
+	struct live_question *q = arg;
+	struct buf client = BUF_INIT;
+
+	/* (A hold is remembered for a while when its lease is over.) */
+	if (held->good_until <= q->now || !is_told(q, held->since))
+		return;
+	client_describe_holder(held->owner, &client);
+	row_write(q,
+	          (struct live_row){
+			  .section = held->stats,
+			  .db = held->db,
+			  .since = held->since,
+			  .until = held->good_until,
+			  .renewed = held->renewed,
+			  .fence = held->fence,
+		  },
+	          held->key, held->token, &client);
+	buf_release(&client);
+}
+
+static void on_guard(void *arg, const struct read_set_entry *e)
+{
+	struct live_question *q = arg;
+	struct buf client = BUF_INIT;
+
+	if (!e->read || e->lost || e->until <= q->now || !is_told(q, e->since))
+		return;
+	client_describe_reader(e->read_set, &client);
+	row_write(q,
+	          (struct live_row){
+			  .section = e->stats,
+			  .db = read_set_entry_db(e),
+			  .since = e->since,
+			  .until = e->until,
+		  },
+	          read_set_entry_key(e), e->token, &client);
+	buf_release(&client);
+}
+
+static void on_waiter(void *arg, const struct waiter *w, void *owner)
+{
+	struct live_question *q = arg;
+	struct client_wait wait;
+	struct buf client = BUF_INIT;
+	double since = waiter_began(w);
+
+	if (!is_told(q, since))
+		return;
+	wait = client_waits_for(owner);
+	client_describe_waiter(&wait, &client);
+	row_write(q,
+	          (struct live_row){
+			  .section = wait.stats,
+			  .db = wait.db,
+			  .since = since,
+			  .until = q->now + (double)waiter_left_ms(w) / 1000,
+		  },
+	          wait.key, SLICE_NONE, &client);
+	buf_release(&client);
+}
+
+static uint64_t scan_table(struct live_question *q, const struct policy_env *env,
+                           uint64_t cursor)
+{
+	switch (q->table) {
+	case TABLE_HOLDS:
+		return held_walk(env->holds, cursor, on_held, q);
+	case TABLE_GUARDS:
+		return read_sets_walk(env->read_sets, cursor, on_guard, q);
+	default:
+		return waiters_walk(env->waiters, cursor, on_waiter, q);
+	}
+}
+
+static enum live_table first_table(enum live_what what)
+{
+	return what == LIVE_WAITING ? TABLE_WAITERS : TABLE_HOLDS;
+}
+
+static bool has_table(const struct live_question *q)
+{
+	return q->table < TABLES && (q->table == TABLE_WAITERS) == (q->what == LIVE_WAITING);
+}
+
+static void begin_to_tell(struct live_question *q)
+{
+	q->tells = true;
+	q->table = first_table(q->what);
+	q->last = q->n < q->most ? INFINITY : q->n ? q->since[q->n - 1] : 0;
+	for (size_t i = 0; i < q->n; i++)
+		q->nlast += q->since[i] == q->last;
+}
+
+/* The next table, or the first one of the second time. False: that was all. */
+static bool next_table(struct live_question *q)
+{
+	q->table++;
+	if (!has_table(q) && !q->tells)
+		begin_to_tell(q);
+	return has_table(q);
+}
+
+static bool live_step(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	struct live_question *q = arg;
+
+	q->out = &a->out;
+	q->worker = w->number;
+	q->now = clock_now();
+	q->nmet = 0;
+	/* (Most buckets of a table have one entry or none.) */
+	for (size_t i = 0; i < WORKER_STEP && q->nmet < WORKER_STEP; i++) {
+		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
+		if (a->cursor == 0 && !next_table(q)) {
+			buf_append(q->out, slice_of(&q->total, sizeof(q->total)));
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- all of them -------------------------------------------------------------------------- */
+
+static struct slice text_read(struct slice *from, size_t n)
+{
+	struct slice text = slice_of(from->p, n);
+
+	*from = slice_of(from->p + n, from->n - n);
+	return text;
+}
+
+static void row_read(struct slice *from, struct live_row *row)
+{
+	memcpy(row, text_read(from, sizeof(*row)).p, sizeof(*row));
+	row->key = text_read(from, row->key.n);
+	row->owner = text_read(from, row->owner.n);
+	row->client = text_read(from, row->client.n);
+}
+
+static int by_since(const void *a, const void *b)
+{
+	double one = ((const struct live_row *)a)->since;
+	double other = ((const struct live_row *)b)->since;
+
+	return (one > other) - (one < other);
+}
+
+void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
+                  int64_t timeout_ms, struct live *live)
+{
+	struct live_question q = {
+		.what = what,
+		.most = most <= LIVE_MOST ? most : SIZE_MAX,
+		.tells = most > LIVE_MOST,
+		.table = first_table(what),
+	};
+	size_t answered, space = 0;
+
+	*live = (struct live){ .n = 0 };
+	answered = workers_ask(shared, live_step, &q, sizeof(q), timeout_ms, &live->answers);
+	live->whole = answered == live->answers.n;
+	for (size_t i = 0; i < live->answers.n; i++) {
+		struct slice from = buf_slice(&live->answers.v[i].out);
+		uint64_t total;
+
+		if (!live->answers.v[i].whole)
+			continue;
+		while (from.n > sizeof(total)) {
+			if (live->n == space) {
+				space = space ? 2 * space : LIVE_MOST;
+				live->rows = xrealloc(live->rows, space * sizeof(*live->rows));
+			}
+			row_read(&from, &live->rows[live->n++]);
+		}
+		memcpy(&total, from.p, sizeof(total));
+		live->total += total;
+	}
+	if (live->n)
+		qsort(live->rows, live->n, sizeof(*live->rows), by_since);
+	if (live->n > q.most)
+		live->n = q.most;
+}
+
+void live_fini(struct live *live)
+{
+	free(live->rows);
+	worker_answers_fini(&live->answers);
+}
+
+/* --- contended keys ----------------------------------------------------------------------- */
+
+static void on_contended(void *arg, const struct top_key *key,
+                         const struct top_key_counts *counts)
+{
+	const struct section_stats *section = key->of;
+	struct contended_key k = { section->kind, section->name, *key, *counts };
+
+	/* The same for each worker's. */
+	k.key.of = section->name;
+	buf_append(arg, slice_of(&k, sizeof(k)));
+}
+
+static bool contended_step(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	const struct policy_env *env = &w->clients->policy;
+
+	(void)arg;
+	top_keys_each(stats_contended_keys(env->stats, env->worker), clock_now(), on_contended,
+	              &a->out);
+	return true;
+}
+
+static uint64_t contention_of(const struct contended_key *k)
+{
+	return k->counts.n[CONTENTION_REFUSED] + k->counts.n[CONTENTION_WAITED];
+}
+
+static int by_contention(const void *a, const void *b)
+{
+	uint64_t one = contention_of(a), other = contention_of(b);
+
+	return (one < other) - (one > other);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct contended_key *one = a, *other = b;
+
+	return memcmp(&one->key, &other->key, sizeof(one->key));
+}
+
+/* Adds up those of the same key, which are neighbours. Returns how many are left. */
+static size_t merge_same(struct contended_key *keys, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct contended_key *last = left ? &keys[left - 1] : NULL;
+
+		if (!last || last->kind != keys[i].kind || by_key(last, &keys[i]) != 0) {
+			keys[left++] = keys[i];
+			continue;
+		}
+		for (size_t kind = 0; kind < TOP_KEYS_KINDS; kind++)
+			last->counts.n[kind] += keys[i].counts.n[kind];
+		last->counts.missed += keys[i].counts.missed;
+	}
+	return left;
+}
+
+size_t workers_contended(struct worker_shared *shared, struct contended_key *out, size_t most,
+                         int64_t timeout_ms)
+{
+	struct worker_answers answers;
+	struct buf all = BUF_INIT;
+	struct contended_key *keys;
+	size_t n;
+
+	workers_ask(shared, contended_step, NULL, 0, timeout_ms, &answers);
+	for (size_t i = 0; i < answers.n; i++)
+		buf_append(&all, buf_slice(&answers.v[i].out));
+	worker_answers_fini(&answers);
+	n = buf_len(&all) / sizeof(*keys);
+	keys = xcalloc(n + 1, sizeof(*keys));
+	if (n)
+		memcpy(keys, buf_head(&all), n * sizeof(*keys));
+	buf_release(&all);
+	qsort(keys, n, sizeof(*keys), by_key);
+	n = merge_same(keys, n);
+	qsort(keys, n, sizeof(*keys), by_contention);
+	n = n < most ? n : most;
+	if (n)
+		memcpy(out, keys, n * sizeof(*out));
+	free(keys);
+	return n;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_live: which locks and guards the clients of all workers have, who waits for which, and
+ * for which of them it has come to that most often: for those who show what hasp does. It is
+ * asked by worker_ask.h, and costs the workers a small step at a time.
+ */
+#ifndef HASP_WORKER_WORKER_LIVE_H
+#define HASP_WORKER_WORKER_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "base/top_keys.h"
+#include "lock/events/stats.h"
+#include "worker/worker_ask.h"
+
+/* Of more than so many the longest are not sought: all of them are told. */
+#define LIVE_MOST 500
+/* So many bytes of a key, an owner or a client are told. */
+#define LIVE_TEXT 200
+
+enum live_what {
+	LIVE_HELD, /* locks, and guards, that clients have */
+	LIVE_WAITING, /* clients that stand in line */
+};
+
+/* One connection's. */
+struct live_row {
+	int worker; /* its number */
+	const struct section_stats *section; /* its kind and name; NULL: it is not configured
+	                                      * any more */
+	int db; /* -1: not known */
+	double since; /* clock_now() when it got it, or began to wait */
+	double until; /* when its lease may be over, or it stops waiting; INFINITY: not known */
+	bool renewed; /* (held) hasp renews it */
+	long long fence; /* (held, verbs) the fencing token; else 0 */
+	size_t key_len; /* the whole key's; `key` has LIVE_TEXT bytes of it at most */
+	struct slice key;
+	struct slice owner; /* (held) as owner_describe_token() has it; empty: it is the
+	                     * application's own affair */
+	struct slice client; /* "127.0.0.1:4711 name" */
+};
+
+struct live {
+	uint64_t total; /* there are */
+	bool whole; /* all workers have answered; else it is of those that have */
+	size_t n;
+	struct live_row *rows; /* the longest held, or waiting, first */
+	struct worker_answers answers; /* to which they point */
+};
+
+/* Asks for the `most` longest of them, or, if that is more than LIVE_MOST, for all; live_fini()
+ * is due. As to threads, see workers_ask(). */
+void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
+                  int64_t timeout_ms, struct live *live);
+void live_fini(struct live *live);
+
+/* A key that clients were refused, or waited for, in the last minutes. */
+struct contended_key {
+	enum stats_kind kind;
+	const char *section; /* its name */
+	struct top_key key;
+	struct top_key_counts counts; /* by enum contention */
+};
+
+/* The most contended ones, the first one most, `out[most]`. Returns how many there are. As to
+ * threads, see workers_ask(). */
+size_t workers_contended(struct worker_shared *shared, struct contended_key *out, size_t most,
+                         int64_t timeout_ms);
+
+#endif
