@@ -6,6 +6,8 @@
  *   console.c           a connection: bytes in, bytes out, whether it is logged in
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
+ *   console_clients.c   the clients of all workers
+ *   console_ask.c       rows that workers write, in steps
  *   console_do.c        commands that change something
  *   console_state.c     whether it serves, awaits or ends
  *
@@ -24,11 +26,16 @@
 #include "base/log.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
+#include "admin/rows.h"
 #include "resp/request.h"
+#include "worker/worker_ask.h"
 
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
 /* The longest request that the console takes, in bytes. */
 #define CONSOLE_REQUEST_MAX ((size_t)64 * 1024)
+/* For how long a worker may be asked. It writes rows between the turns of its loop, some at a
+ * time, and tells of 100,000 locks in well under a second. */
+#define CONSOLE_ASK_MS 10000
 /* Connections at one time. */
 #define CONSOLES_MAX 64
 /* How long one may take to log in, or to read its last answer. */
@@ -125,6 +132,21 @@ void console_command_run(struct console *c, const struct resp_view *req, struct 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out);
 /* What SHOW knows, one after the other, and what each is; NULL: there are no more. */
 const char *console_show_name(size_t i, const char **help);
+
+/* --- console_ask.c --- */
+
+/* Writes some rows, on the worker's thread, from *cursor on, which is 0 at first and then what
+ * it was set to. Returns true when there are no more. It is quick: a tenth of a millisecond. */
+typedef bool console_tell_fn(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
+/* Has each worker add its rows. Returns the number of a worker that does not answer; -1: all
+ * did. */
+int console_ask(struct console *c, console_tell_fn *tell, struct rows *rows);
+
+/* --- console_clients.c --- */
+
+bool console_tell_clients(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
+/* KILL CLIENT id */
+void console_kill(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_do.c --- */
 

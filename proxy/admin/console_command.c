@@ -169,6 +169,8 @@ static const struct console_command console_commands[] = {
 	{ "RELOAD", "",
 	  "Reads the configuration again, as SIGHUP does; answers when it is done.", 1, 1,
 	  false, console_reload },
+	{ "KILL", "CLIENT id", "Closes a client's connection; SHOW CLIENTS has the id.", 3, 3,
+	  false, console_kill },
 	{ "SHUTDOWN", "[NOW]", "Ends hasp when clients are at rest; NOW: at once.", 1, 2, false,
 	  console_shut_down },
 	{ "PING", "[text]", "Answers PONG, or the text.", 1, 2, false, run_ping },

@@ -8,20 +8,19 @@
 #include "lock/events/stats.h"
 #include "worker/worker_ask.h"
 
-/* A worker that is asked answers within the turn of its loop. */
-#define ASK_MS 2000
-
 struct show {
 	const char *name;
 	const char *help;
-	void (*run)(struct console *c, struct rows *rows);
+	/* Returns the number of a worker that does not answer; -1: all that were asked did. */
+	int (*run)(struct console *c, struct rows *rows);
 };
 
-static void show_version(struct console *c, struct rows *rows)
+static int show_version(struct console *c, struct rows *rows)
 {
 	(void)c;
 	rows_begin(rows, 1);
 	rows_add_str(rows, "version", "hasp " PACKAGE_VERSION);
+	return -1;
 }
 
 static void add_option(void *arg, const char *section, const struct option *o, const void *base)
@@ -39,9 +38,10 @@ static void add_option(void *arg, const char *section, const struct option *o, c
 	buf_release(&value);
 }
 
-static void show_config(struct console *c, struct rows *rows)
+static int show_config(struct console *c, struct rows *rows)
 {
 	config_each_option(c->admin->config, add_option, rows);
+	return -1;
 }
 
 static void add_section(void *arg, enum stats_kind kind, const char *name,
@@ -62,9 +62,10 @@ static void add_section(void *arg, enum stats_kind kind, const char *name,
 	}
 }
 
-static void show_rules(struct console *c, struct rows *rows)
+static int show_rules(struct console *c, struct rows *rows)
 {
 	stats_each(c->admin->shared->stats, add_section, rows);
+	return -1;
 }
 
 /* What a worker tells of itself. */
@@ -87,11 +88,11 @@ static bool tell_figures(const struct worker_view *w, void *arg, struct worker_a
 	return true;
 }
 
-static void show_workers(struct console *c, struct rows *rows)
+static int show_workers(struct console *c, struct rows *rows)
 {
 	struct worker_answers answers;
 
-	workers_ask(c->admin->shared, tell_figures, NULL, 0, ASK_MS, &answers);
+	workers_ask(c->admin->shared, tell_figures, NULL, 0, CONSOLE_ASK_MS, &answers);
 	for (size_t i = 0; i < answers.n; i++) {
 		struct worker_figures f = { 0 };
 
@@ -106,10 +107,17 @@ static void show_workers(struct console *c, struct rows *rows)
 		rows_add_int(rows, "closed_for_memory", (int64_t)f.closed_for_memory);
 	}
 	worker_answers_fini(&answers);
+	return -1;
+}
+
+static int show_clients(struct console *c, struct rows *rows)
+{
+	return console_ask(c, console_tell_clients, rows);
 }
 
 static const struct show shows[] = {
 	{ "VERSION", "This hasp's version.", show_version },
+	{ "CLIENTS", "Each client: what it does, and what it has.", show_clients },
 	{ "CONFIG", "The options in force; secrets are ***.", show_config },
 	{ "RULES", "Each rule and guard, and what became of commands on its keys.",
 	  show_rules },
@@ -129,13 +137,17 @@ const char *console_show_name(size_t i, const char **help)
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	struct rows rows;
+	int silent;
 
 	for (size_t i = 0; i < NSHOWS; i++) {
 		if (!slice_is(req->argv[1], shows[i].name))
 			continue;
 		rows_init(&rows, c->protocol);
-		shows[i].run(c, &rows);
-		rows_end(&rows, out);
+		silent = shows[i].run(c, &rows);
+		if (silent < 0)
+			rows_end(&rows, out);
+		else
+			buf_printf(out, "-ERR worker %d does not answer\r\n", silent);
 		rows_fini(&rows);
 		return;
 	}

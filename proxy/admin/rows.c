@@ -60,6 +60,18 @@ void rows_add_int(struct rows *r, const char *name, int64_t value)
 	buf_printf(&r->bytes, ":%" PRId64 "\r\n", value);
 }
 
+void rows_add_bool(struct rows *r, const char *name, bool value)
+{
+	rows_add_str(r, name, value ? "yes" : "no");
+}
+
+void rows_append(struct rows *r, size_t n, struct slice bytes)
+{
+	HASP_ASSERT(r->left == 0);
+	r->n += n;
+	buf_append(&r->bytes, bytes);
+}
+
 void rows_end(struct rows *r, struct buf *out)
 {
 	HASP_ASSERT(r->left == 0);

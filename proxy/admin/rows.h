@@ -9,6 +9,7 @@
 #ifndef HASP_ADMIN_ROWS_H
 #define HASP_ADMIN_ROWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,12 @@ void rows_begin(struct rows *r, size_t columns);
 void rows_add_text(struct rows *r, const char *name, struct slice value);
 void rows_add_str(struct rows *r, const char *name, const char *value);
 void rows_add_int(struct rows *r, const char *name, int64_t value);
+
+/* Yes or no. */
+void rows_add_bool(struct rows *r, const char *name, bool value);
+
+/* Rows, `n` of them, that were written elsewhere, for the same protocol. */
+void rows_append(struct rows *r, size_t n, struct slice bytes);
 
 /* Appends all of them to `out`. */
 void rows_end(struct rows *r, struct buf *out);

@@ -5,6 +5,7 @@
 
 #include "base/fatal.h"
 #include "client/client_internal.h"
+#include "client/client_list.h"
 #include "client/conn.h"
 #include "client/exchange.h"
 #include "client/input.h"
@@ -58,7 +59,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 		c->behind = xmalloc(sizeof(*behind));
 		*c->behind = *behind;
 	}
-	c->active_at = c->login_from = env->policy.now;
+	c->since = c->active_at = c->login_from = env->policy.now;
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
@@ -68,6 +69,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	account_share_init(&c->share);
 	list_append(&env->clients, &c->node);
 	env->n++;
+	client_list_add(env, c);
 	dial_tune(fd, env->policy.config->tcp_keepalive_ms);
 	if (tls)
 		attach_tls(c, fd, tls);
@@ -115,6 +117,7 @@ static void client_free(struct client *c)
 {
 	struct client_env *env = c->env;
 
+	client_list_remove(env, c);
 	list_remove(&c->node);
 	session_fini(&c->session);
 	free(c->identity);

@@ -28,6 +28,19 @@ enum clients_phase {
 	CLIENTS_CUT_OFF, /* hasp ends: what they have runs out with its lease */
 };
 
+/* The clients by their places: client_list.h. */
+struct client_place {
+	struct client *client; /* NULL: the place is free */
+	uint64_t id; /* of the client; of a free place: the next one, from 1; 0: none is */
+};
+
+struct client_table {
+	struct client_place *places;
+	uint32_t n, cap;
+	uint64_t first_free; /* counted from 1; 0: none is */
+	uint64_t last; /* number that was given to a client */
+};
+
 /* What the clients of a worker share; the worker owns it. */
 struct client_env {
 	struct ev_loop *loop;
@@ -45,6 +58,7 @@ struct client_env {
 	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
 	size_t n; /* clients not yet freed */
+	struct client_table table; /* of those */
 	struct account account; /* what is kept for them, against memory_limit */
 	size_t most; /* of account.total since memory was last given back */
 	unsigned shortages; /* memory_shortages() that have been acted upon */

@@ -90,6 +90,7 @@ struct client {
 	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
 	struct list node; /* in env->clients, env->finishing or env->dead */
+	uint32_t place; /* in env->table: client_list.h */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
@@ -108,6 +109,7 @@ struct client {
 	size_t scanned; /* bytes of the first request that `scan` has seen */
 	size_t decide_at; /* bytes of it at which to ask again if it may stream */
 	double login_from; /* env->policy.now since when it could log in */
+	double since; /* env->policy.now when it came */
 	double active_at; /* when it last sent or was sent bytes, as env->policy.now */
 	struct stream stream;
 	struct session session;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "client/client_list.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/hold/holds.h"
@@ -254,6 +255,7 @@ static void worker_free(struct worker *w)
 	config_unref(w->clients.policy.config);
 	request_args_fini(&w->clients.args);
 	freelist_fini(&w->clients.inputs);
+	client_list_fini(&w->clients);
 	buf_release(&w->unfit);
 	policy_fini(&w->clients.policy);
 	free(w->clients.scratch);

@@ -65,8 +65,10 @@ def test_help_names_what_there_is_and_all_of_that_answers(hasp, path):
     commands = [row["command"] for row in show(path, "HELP")]
     shown = [command.split()[1] for command in commands if command.startswith("SHOW ") and command != "SHOW what"]
     assert "VERSION" in shown
-    for what in shown:
-        assert show(path, what), what
+    with hasp.connect() as client:
+        client.call("PING")
+        for what in shown:
+            assert show(path, what), what
 
 
 def test_a_row_is_a_map_in_resp3_and_flat_in_resp2(hasp, path):
@@ -101,6 +103,56 @@ def test_memory_tells_how_many_clients_each_worker_has(hasp, path):
         one.call("PING")
         other.call("PING")
         assert sum(row["clients"] for row in show(path, "MEMORY")) == 2
+
+
+def test_clients_are_told_by_what_they_do_and_have(hasp, path):
+    with hasp.connect() as holder, hasp.connect() as listener, hasp.connect() as other:
+        holder.call("CLIENT", "SETNAME", "payer")
+        holder.call("SET", "lock:1", "v", "NX", "PX", "60000")
+        listener.call("SUBSCRIBE", "news")
+        other.call("SELECT", "3")
+        other.call("MULTI")
+        clients = {client["address"]: client for client in show(path, "CLIENTS")}
+        assert len(clients) == 3 and len({client["id"] for client in clients.values()}) == 3
+
+        def told(connection):
+            return clients["{}:{}".format(*connection.sock.getsockname())]
+
+        assert (told(holder)["name"], told(holder)["locks"], told(holder)["state"]) == ("payer", 1, "idle")
+        assert (told(listener)["state"], told(listener)["link"]) == ("listening", "own")
+        assert (told(other)["db"], told(other)["state"], told(other)["name"]) == (3, "transaction", None)
+
+
+def test_all_clients_are_told_though_they_come_and_go(start_hasp, path):
+    """Each that is there all the time is told once, however many steps that takes."""
+    hasp = start_hasp(ON_A_SOCKET.format(path=path), workers=2)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(hasp.connect()) for _ in range(300)]
+        for client in clients:
+            client.call("PING")
+        for client in clients[::3]:
+            client.close()
+        more = [stack.enter_context(hasp.connect()) for _ in range(50)]
+        for client in more:
+            client.call("PING")
+        there = [client for i, client in enumerate(clients) if i % 3] + more
+        addresses = sorted("{}:{}".format(*client.sock.getsockname()) for client in there)
+        until(lambda: sorted(row["address"] for row in show(path, "CLIENTS")) == addresses, "those that are there")
+
+
+def test_client_is_killed_by_its_id(hasp, path):
+    with hasp.connect() as client, hasp.connect() as other, Connection(str(path)) as console:
+        client.call("CLIENT", "SETNAME", "stuck")
+        other.call("PING")
+        number, = (row["id"] for row in show(path, "CLIENTS") if row["name"] == "stuck")
+        assert console.call("KILL", "CLIENT", number) == OK
+        assert client.at_end()
+        assert other.call("PING") == PONG
+        for again in number, 0, 2 ** 60:
+            assert console.call("KILL", "CLIENT", again).startswith(b"-ERR no client has the id")
+        assert console.call("KILL", "CLIENT", "x").startswith(b"-ERR syntax error")
+    killed = rf'console command="KILL CLIENT {number}" client="127\.0\.0\.1:\d+ stuck" by="uid \d+ pid \d+"'
+    assert re.search(killed, hasp.log)
 
 
 def test_config_shows_what_is_in_force_but_no_secret(start_hasp, path):
@@ -247,6 +299,7 @@ def test_so_many_connections_and_no_more(hasp, path):
         for console in consoles:
             console.call("PING")
         with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(60)
             s.connect(str(path))
             assert s.recv(100).startswith(b"-ERR max number")
     finally:

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/admin_internal.h"
+#include "base/quote.h"
+#include "client/client_list.h"
+#include "commands/args.h"
+
+/* Clients that are looked at in one step. */
+#define CLIENTS_STEP 64
+
+static int64_t ms(double seconds)
+{
+	return seconds > 0 ? (int64_t)(seconds * 1000) : 0;
+}
+
+static void add_client(void *arg, const struct client_figures *f)
+{
+	struct rows *rows = arg;
+
+	rows_begin(rows, 15);
+	rows_add_int(rows, "id", (int64_t)f->id);
+	rows_add_str(rows, "address", f->address);
+	rows_add_str(rows, "name", f->name);
+	rows_add_str(rows, "user", f->user);
+	rows_add_str(rows, "listener", f->listener);
+	rows_add_int(rows, "db", f->db);
+	rows_add_int(rows, "protocol", f->protocol);
+	rows_add_str(rows, "state", f->state);
+	rows_add_int(rows, "waits_ms", ms(f->waits));
+	rows_add_str(rows, "link", f->link);
+	rows_add_int(rows, "locks", (int64_t)f->nlocks);
+	rows_add_int(rows, "guards", (int64_t)f->nguards);
+	rows_add_int(rows, "idle_ms", ms(f->idle));
+	rows_add_int(rows, "connected_ms", ms(f->connected));
+	rows_add_int(rows, "memory", (int64_t)f->nbytes);
+}
+
+bool console_tell_clients(const struct worker_view *w, uint64_t *cursor, struct rows *rows)
+{
+	*cursor = client_list_walk(w->clients, *cursor, CLIENTS_STEP, add_client, rows);
+	return *cursor == 0;
+}
+
+struct kill {
+	uint64_t id;
+	char by[128];
+};
+
+static bool kill_client(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	const struct kill *k = arg;
+	char reason[160];
+
+	if (client_list_worker(k->id) != w->number)
+		return true;
+	snprintf(reason, sizeof(reason), "killed by %s", k->by);
+	(void)client_list_kill(w->clients, k->id, reason, &a->out);
+	return true;
+}
+
+void console_kill(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	struct worker_answers answers;
+	struct kill k = { 0 };
+	int64_t id;
+	bool found = false;
+
+	if (!slice_is(req->argv[1], "client") || !args_integer(req->argv[2], &id) || id < 0) {
+		buf_puts(out, "-ERR syntax error; expected KILL CLIENT id\r\n");
+		return;
+	}
+	k.id = (uint64_t)id;
+	snprintf(k.by, sizeof(k.by), "%s", c->peer);
+	workers_ask(c->admin->shared, kill_client, &k, sizeof(k), CONSOLE_ASK_MS, &answers);
+	for (size_t i = 0; i < answers.n; i++) {
+		struct slice client = buf_slice(&answers.v[i].out);
+
+		if (client.n == 0)
+			continue;
+		found = true;
+		log_info("console command=\"KILL CLIENT %lld\" client=%s by=\"%s\"",
+		         (long long)id, QUOTE(client), c->peer);
+	}
+	worker_answers_fini(&answers);
+	if (found)
+		buf_puts(out, "+OK\r\n");
+	else
+		buf_printf(out, "-ERR no client has the id %lld\r\n", (long long)id);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * client_list: the clients of a worker by their numbers, and what is told of each: for those
+ * who show what hasp does, and who end a client by its number. A client keeps its place in the
+ * table as long as it is there, so that one who goes through them in steps meets each of them
+ * once.
+ */
+#ifndef HASP_CLIENT_CLIENT_LIST_H
+#define HASP_CLIENT_CLIENT_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+struct client;
+struct client_env;
+
+/* Gives the client, which is new, its place and its id. */
+void client_list_add(struct client_env *env, struct client *c);
+void client_list_remove(struct client_env *env, struct client *c);
+/* None is left. */
+void client_list_fini(struct client_env *env);
+
+/* What is told of a client. The strings live until it does something. */
+struct client_figures {
+	uint64_t id; /* of one client of the process, ever */
+	const char *address;
+	const char *state; /* a word */
+	const char *listener; /* the entry of `listen` */
+	const char *user; /* NULL: the default user, or not known */
+	const char *name; /* NULL: none */
+	int db; /* -1: not known */
+	int protocol;
+	const char *link; /* "shared", "own" or "none" */
+	size_t nlocks, nguards; /* as far as hasp knows; guarded keys that it has read */
+	double waits; /* seconds for which it has been in line for a lock; 0: it is not */
+	double idle, connected; /* seconds */
+	size_t nbytes; /* of memory */
+};
+typedef void client_list_fn(void *arg, const struct client_figures *f);
+
+/* Tells of some clients, looking at `most` places from `cursor` on, 0 at first. Returns the
+ * cursor to go on with; 0: there are no more. */
+uint64_t client_list_walk(const struct client_env *env, uint64_t cursor, size_t most,
+                          client_list_fn *fn, void *arg);
+
+uint64_t client_list_id(const struct client *c);
+/* Which worker has the client, if it is there. */
+int client_list_worker(uint64_t id);
+/* Closes it, as if it had hung up; appends its address and name to `described`. False: there is
+ * none with this id. */
+bool client_list_kill(struct client_env *env, uint64_t id, const char *reason,
+                      struct buf *described);
+
+#endif
