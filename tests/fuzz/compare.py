@@ -9,9 +9,10 @@ whether it was closed, how many clients are blocked in Redis, and the digest of
 the data set. Redis is emptied before each run.
 
 Against Redis itself, "nothing more will come" is not guessed from the clock: a
-gauge connection of our own asks PING until two answers in a row brought nothing
-new anywhere. Redis has one thread, so by then it has read what we sent and
-written what it had to say. The proxy is then given time to come to the same
+gauge connection of our own asks PING until four answers in a row brought nothing
+new anywhere. Redis has one thread, so by then it has taken a new connection (in the
+turn of its loop that answers the first), read what we sent (the second), and written
+what it had to say (the third). The proxy is then given time to come to the same
 snapshot; a byte that is wrong fails at once, one that is missing after the timeout.
 
 Normalised, because they differ from run to run by nature: the `id` in HELLO's
@@ -305,7 +306,7 @@ class Run:
         sent = sum(peer.sent for peer in self.peers.values())
         rounds += min(sent >> 14, 64)
         quiet = 0
-        while quiet < 2 or rounds > 0:
+        while quiet < 4 or rounds > 0:
             self.gauge.ping()
             rounds -= 1
             busy = self._drain() or any(peer.unsent() for peer in self.peers.values()
