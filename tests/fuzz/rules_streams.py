@@ -11,6 +11,7 @@ its guard ends) are no commands.
 
 import json
 import random
+import time
 
 from breaking_proxy import BreakingProxy
 import compare  # noqa: F401 it knows where the harness is
@@ -298,8 +299,11 @@ def campaign(args):
     """Returns the exit status."""
     subjects = [Subject(pooling, args.breaks) for pooling in ("shared", "session")]
     done = found = 0
+    start = time.monotonic()
     try:
         for index, stream in streams_of(args):
+            if args.seconds and time.monotonic() - start > args.seconds:
+                break
             done += 1
             for subject in subjects:
                 difference = subject.difference(stream)
