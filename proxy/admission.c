@@ -118,6 +118,7 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 	(void)len;
 	if (atomic_fetch_add(a->nclients, 1) >= most) {
 		atomic_fetch_sub(a->nclients, 1);
+		metrics_count(&a->clients->counters.limits[LIMIT_MAX_CLIENTS], 1);
 		if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
 			log_warning("max_clients reached=%lld suppressed=%u", (long long)most,
 			            dropped);

@@ -156,7 +156,9 @@ static size_t http_on_quoted(void *arg, struct MHD_Connection *c, char *text)
 	return strlen(text);
 }
 
-/* Called when the headers are there: a body is not waited for, as nothing here takes one. */
+/* Called when the headers are there, and again when the request is whole. An answer to the
+ * first call ends the connection: that is for methods that are refused, whose bodies nobody
+ * wants. */
 static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, const char *path,
                                        const char *method, const char *version,
                                        const char *body, size_t *nbody, void **state)
@@ -166,10 +168,15 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 
 	(void)version;
 	(void)body;
-	(void)nbody;
-	(void)state;
 	if (strcmp(method, MHD_HTTP_METHOD_GET) == 0 ||
 	    strcmp(method, MHD_HTTP_METHOD_HEAD) == 0) {
+		if (!*state) {
+			*state = arg;
+			return MHD_YES;
+		}
+		/* One with a body asks for nothing that there is. */
+		if (*nbody > 0)
+			return MHD_NO;
 		reply_to_path(arg, path,
 		              MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"), &r);
 	} else {

@@ -8,6 +8,10 @@
 
 #include "base/metrics.h"
 #include "lock/events/stats.h"
+#include "worker/worker_metrics.h"
+
+/* A worker that has more to do than to answer within this time, in ms, is not waited for. */
+#define ASK_TIMEOUT_MS 1000
 
 #define LOCKS (1u << STATS_LOCK | 1u << STATS_VERBS)
 #define GUARDS (1u << STATS_GUARD)
@@ -91,6 +95,41 @@ static void write_counters(struct stats *stats, struct buf *out)
 	}
 }
 
+struct section_gauge {
+	uint32_t kinds;
+	enum stats_gauge gauge;
+	struct buf *out;
+	const char *name, *help;
+};
+
+static void section_gauge_sample(void *arg, enum stats_kind kind, const char *name,
+                                 const struct stats_sums *sums)
+{
+	const struct section_gauge *g = arg;
+	struct metrics_label labels[] = { { "rule", name }, { "kind", stats_kind_word(kind) } };
+
+	if (g->kinds >> kind & 1)
+		metrics_sample(g->out, g->name, labels, 2,
+		               (double)(int64_t)sums->now[g->gauge]);
+}
+
+static void write_section_gauges(struct stats *stats, struct buf *out)
+{
+	struct section_gauge all[] = {
+		{ LOCKS, STAT_HELD, out, "hasp_locks_held",
+		  "Locks of clients that are connected, as far as hasp knows; one that several "
+		  "connections have together counts for each." },
+		{ LOCKS, STAT_WAITERS, out, "hasp_lock_waiters", "Tries that stand in line." },
+		{ GUARDS, STAT_WAITERS, out, "hasp_guard_waiters",
+		  "Commands that stand in line." },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		metrics_family(out, all[i].name, METRICS_GAUGE, all[i].help);
+		stats_each(stats, section_gauge_sample, &all[i]);
+	}
+}
+
 static const struct metrics_sums *sums_waited(const struct stats_sums *sums)
 {
 	return &sums->waited;
@@ -114,11 +153,17 @@ static void write_histograms(struct stats *stats, struct buf *out)
 		  .name = "hasp_guard_wait_seconds",
 		  .help = "How long commands stood in line, whether they got the guard or "
 		          "not." },
+		{ .kinds = GUARDS,
+		  .name = "hasp_guard_hold_seconds",
+		  .help = "How long guards were held: from the read to the write, refused or "
+		          "not, "
+		          "or to the end of lease or connection." },
 	};
 	struct section_out all[] = {
 		{ &families[0], sums_waited, out },
 		{ &families[1], sums_held, out },
 		{ &families[2], sums_waited, out },
+		{ &families[3], sums_held, out },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
@@ -154,25 +199,161 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
+static void write_memory(const struct worker_gauges *g, struct buf *out)
+{
+	static const char *const names[WORKER_MEMORIES] = {
+		[WORKER_MEMORY_CLIENTS] = "clients",
+		[WORKER_MEMORY_HOLDS] = "holds",
+		[WORKER_MEMORY_WAITERS] = "waiters",
+		[WORKER_MEMORY_JOBS] = "calls",
+	};
+	struct metrics_label what = { "what", "resident" };
+
+	metrics_family(
+		out, "hasp_memory_bytes", METRICS_GAUGE,
+		"Memory: of the process; of that, what counts for memory_limit, and what "
+		"is kept of locks, waiters and calls of hasp's own.");
+	metrics_sample(out, "hasp_memory_bytes", &what, 1, memory_resident());
+	for (size_t i = 0; g->answered == g->asked && i < WORKER_MEMORIES; i++) {
+		what.value = names[i];
+		metrics_sample(out, "hasp_memory_bytes", &what, 1, (double)g->memory[i]);
+	}
+}
+
 static void write_process(struct worker_shared *shared, struct buf *out)
 {
 	struct metrics_label version = { "version", PACKAGE_VERSION };
-	struct metrics_label resident = { "what", "resident" };
 
 	metrics_family(out, "hasp_build_info", METRICS_GAUGE, "1, with the version.");
 	metrics_sample(out, "hasp_build_info", &version, 1, 1);
 	metrics_family(out, "hasp_clients", METRICS_GAUGE, "Clients that are connected.");
 	metrics_sample(out, "hasp_clients", NULL, 0, (double)atomic_load(&shared->clients));
-	metrics_family(out, "hasp_memory_bytes", METRICS_GAUGE, "Memory of the process.");
-	metrics_sample(out, "hasp_memory_bytes", &resident, 1, memory_resident());
 	metrics_family(out, "hasp_cpu_seconds_total", METRICS_COUNTER,
 	               "CPU time of the process.");
 	metrics_sample(out, "hasp_cpu_seconds_total", NULL, 0, cpu_seconds());
 }
 
+/* --- what workers count ------------------------------------------------------------------- */
+
+/* The family's samples, each with a label of its own. */
+static void write_counts(struct buf *out, const char *family, const char *label,
+                         const char *const *values, const uint64_t *counts, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct metrics_label l = { label, values[i] };
+
+		metrics_sample(out, family, &l, 1, (double)counts[i]);
+	}
+}
+
+static void write_commands(const struct worker_shared *shared, struct buf *out)
+{
+	static const char *const outcomes[COMMAND_OUTCOMES] = {
+		[COMMAND_PASSED] = "passed",
+		[COMMAND_REWRITTEN] = "rewritten",
+		[COMMAND_GUARDED] = "guarded",
+		[COMMAND_REFUSED] = "refused",
+	};
+	static const char *const limits[LIMITS] = {
+		[LIMIT_MAX_CLIENTS] = "max_clients",
+		[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
+		[LIMIT_MEMORY] = "memory_limit",
+		[LIMIT_NO_MEMORY] = "memory",
+		[LIMIT_IDLE] = "client_idle_timeout",
+		[LIMIT_LOGIN] = "client_login_timeout",
+		[LIMIT_REQUEST] = "max_request",
+		[LIMIT_LINKS] = "links_max",
+	};
+	struct metrics_label calls = { "limit", "calls" };
+	struct worker_counts counts;
+
+	workers_count(shared, &counts);
+	metrics_family(
+		out, "hasp_commands_total", METRICS_COUNTER,
+		"Commands: passed as they came, rewritten, carried out under a guard, or "
+		"refused by hasp before Redis saw them.");
+	write_counts(out, "hasp_commands_total", "outcome", outcomes, counts.commands,
+	             COMMAND_OUTCOMES);
+	metrics_family(
+		out, "hasp_limit_reached_total", METRICS_COUNTER,
+		"Clients, requests, links and calls of hasp's own that a limit was in the "
+		"way of.");
+	write_counts(out, "hasp_limit_reached_total", "limit", limits, counts.limits, LIMITS);
+	metrics_sample(out, "hasp_limit_reached_total", &calls, 1,
+	               (double)counts.jobs_given_up);
+}
+
+/* --- what they are asked for -------------------------------------------------------------- */
+
+static void write_links(const struct worker_gauges *g, struct buf *out)
+{
+	static const char *const kinds[LINK_KINDS] = {
+		[LINK_KIND_SHARED] = "shared",
+		[LINK_KIND_PRIVATE] = "private",
+		[LINK_KIND_OWN] = "own",
+	};
+
+	metrics_family(out, "hasp_links", METRICS_GAUGE,
+	               "Connections to Redis: shared by clients, of one client, or of hasp "
+	               "itself.");
+	for (size_t i = 0; i < g->nnodes; i++)
+		for (size_t kind = 0; kind < LINK_KINDS; kind++) {
+			struct metrics_label labels[] = { { "node", g->nodes[i].name },
+				                          { "kind", kinds[kind] } };
+
+			metrics_sample(out, "hasp_links", labels, 2,
+			               (double)g->nodes[i].links[kind]);
+		}
+}
+
+static void write_nodes(const struct worker_gauges *g, struct buf *out)
+{
+	metrics_family(out, "hasp_upstream_up", METRICS_GAUGE,
+	               "1: hasp's own connections to that server are up; 0: not all.");
+	for (size_t i = 0; i < g->nnodes; i++) {
+		struct metrics_label node = { "node", g->nodes[i].name };
+
+		metrics_sample(out, "hasp_upstream_up", &node, 1, g->nodes[i].up);
+	}
+	metrics_family(out, "hasp_upstream_latency_seconds", METRICS_HISTOGRAM,
+	               "How long that server took to answer hasp's PING, each "
+	               "server_check_delay.");
+	for (size_t i = 0; i < g->nnodes; i++) {
+		struct metrics_label node = { "node", g->nodes[i].name };
+
+		metrics_histogram_sample(out, "hasp_upstream_latency_seconds", &node, 1,
+		                         &g->nodes[i].latency);
+	}
+	write_links(g, out);
+}
+
+/* A sum that a worker is missing from is wrong, and a counter would seem to have begun anew: it
+ * is left out. */
+static void write_gauges(struct worker_shared *shared, struct buf *out)
+{
+	struct worker_gauges g;
+
+	worker_gauges_ask(shared, ASK_TIMEOUT_MS, &g);
+	metrics_family(out, "hasp_workers", METRICS_GAUGE, "Worker threads.");
+	metrics_sample(out, "hasp_workers", NULL, 0, (double)g.asked);
+	metrics_family(
+		out, "hasp_workers_answered", METRICS_GAUGE,
+		"Worker threads that answered within a second; if not all did, what only "
+		"they can tell is missing: hasp_upstream_*, hasp_links, and memory but for "
+		"the process's.");
+	metrics_sample(out, "hasp_workers_answered", NULL, 0, (double)g.answered);
+	write_memory(&g, out);
+	if (g.answered == g.asked)
+		write_nodes(&g, out);
+	worker_gauges_fini(&g);
+}
+
 void http_metrics_write(struct worker_shared *shared, struct buf *out)
 {
 	write_process(shared, out);
+	write_gauges(shared, out);
+	write_commands(shared, out);
 	write_counters(shared->stats, out);
+	write_section_gauges(shared->stats, out);
 	write_histograms(shared->stats, out);
 }

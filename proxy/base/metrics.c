@@ -7,20 +7,14 @@ static const struct {
 	double seconds;
 	const char *text;
 } metrics_bounds[METRICS_BUCKETS - 1] = {
-	{ 0.001, "0.001" }, { 0.0025, "0.0025" }, { 0.005, "0.005" }, { 0.01, "0.01" },
-	{ 0.025, "0.025" }, { 0.05, "0.05" },     { 0.1, "0.1" },     { 0.25, "0.25" },
-	{ 0.5, "0.5" },     { 1, "1" },           { 2.5, "2.5" },     { 5, "5" },
-	{ 10, "10" },       { 60, "60" },         { 300, "300" },
+	{ 0.0001, "0.0001" }, { 0.00025, "0.00025" }, { 0.0005, "0.0005" }, { 0.001, "0.001" },
+	{ 0.0025, "0.0025" }, { 0.005, "0.005" },     { 0.01, "0.01" },     { 0.025, "0.025" },
+	{ 0.05, "0.05" },     { 0.1, "0.1" },         { 0.25, "0.25" },     { 0.5, "0.5" },
+	{ 1, "1" },           { 2.5, "2.5" },         { 5, "5" },           { 10, "10" },
+	{ 60, "60" },         { 300, "300" },
 };
 
 /* --- histograms --------------------------------------------------------------------------- */
-
-/* There is one writer: no locked instruction is needed. */
-static void raise_by(_Atomic uint64_t *n, uint64_t by)
-{
-	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by,
-	                      memory_order_relaxed);
-}
 
 void metrics_observe(struct metrics_histogram *h, double seconds)
 {
@@ -30,15 +24,15 @@ void metrics_observe(struct metrics_histogram *h, double seconds)
 		seconds = 0;
 	while (i < METRICS_BUCKETS - 1 && seconds > metrics_bounds[i].seconds)
 		i++;
-	raise_by(&h->n[i], 1);
-	raise_by(&h->total_us, (uint64_t)(seconds * 1e6 + 0.5));
+	metrics_count(&h->n[i], 1);
+	metrics_count(&h->total_us, (uint64_t)(seconds * 1e6 + 0.5));
 }
 
 void metrics_add_up(struct metrics_sums *sums, const struct metrics_histogram *h)
 {
 	for (size_t i = 0; i < METRICS_BUCKETS; i++)
-		sums->n[i] += atomic_load_explicit(&h->n[i], memory_order_relaxed);
-	sums->total_us += atomic_load_explicit(&h->total_us, memory_order_relaxed);
+		sums->n[i] += metrics_counted(&h->n[i]);
+	sums->total_us += metrics_counted(&h->total_us);
 }
 
 /* --- text --------------------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * metrics: histograms of durations, and Prometheus' text format.
+ * metrics: counters, histograms of durations, and Prometheus' text format.
  *
- * A histogram has one writer, which pays two plain additions for a duration; whoever wants to
- * know reads it meanwhile from another thread, and adds up those of several threads:
+ * A counter, or a histogram, has one writer, which pays a plain addition, or two for a
+ * duration; whoever wants to know reads it meanwhile from another thread, and adds up those of
+ * several threads:
  *
  *   one thread each --metrics_observe()--> metrics_histogram --metrics_add_up()--> metrics_sums
  *
@@ -19,12 +20,30 @@
 
 #include "base/buf.h"
 
-/* Upper bounds from 1 ms to 5 min; the last bucket has what is longer. */
-#define METRICS_BUCKETS 16
+/* A number with one writer. */
+struct metrics_counter {
+	_Atomic uint64_t n;
+};
+
+/* On the writer's thread. No locked instruction is needed. */
+static inline void metrics_count(struct metrics_counter *c, uint64_t by)
+{
+	atomic_store_explicit(&c->n, atomic_load_explicit(&c->n, memory_order_relaxed) + by,
+	                      memory_order_relaxed);
+}
+
+/* From any thread. */
+static inline uint64_t metrics_counted(const struct metrics_counter *c)
+{
+	return atomic_load_explicit(&c->n, memory_order_relaxed);
+}
+
+/* Upper bounds from 0.1 ms to 5 min; the last bucket has what is longer. */
+#define METRICS_BUCKETS 19
 
 struct metrics_histogram {
-	_Atomic uint64_t n[METRICS_BUCKETS]; /* durations in that bucket alone */
-	_Atomic uint64_t total_us; /* of all of them */
+	struct metrics_counter n[METRICS_BUCKETS]; /* durations in that bucket alone */
+	struct metrics_counter total_us; /* of all of them */
 };
 
 struct metrics_sums {

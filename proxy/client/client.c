@@ -167,8 +167,10 @@ static void sweep_idle(struct client_env *env, double now)
 		next = at->next;
 		if (now - c->active_at < idle)
 			return;
-		if (is_silent(c))
-			client_close(c, "idle for client_idle_timeout");
+		if (!is_silent(c))
+			continue;
+		metrics_count(&env->counters.limits[LIMIT_IDLE], 1);
+		client_close(c, "idle for client_idle_timeout");
 	}
 }
 
@@ -202,10 +204,12 @@ static void sweep_logins(struct client_env *env, double now)
 		next = at->next;
 		if (now - c->login_from < limit)
 			continue;
-		if (stream_is_shaking(&c->stream))
-			client_close(c, "no handshake for client_login_timeout");
-		else if (must_log_in(c))
-			client_close(c, "not logged in for client_login_timeout");
+		if (!stream_is_shaking(&c->stream) && !must_log_in(c))
+			continue;
+		metrics_count(&env->counters.limits[LIMIT_LOGIN], 1);
+		client_close(c, stream_is_shaking(&c->stream)
+		                        ? "no handshake for client_login_timeout"
+		                        : "not logged in for client_login_timeout");
 	}
 }
 

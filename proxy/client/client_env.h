@@ -12,6 +12,7 @@
 #include "base/account.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "client/counters.h"
 #include "net/stream.h"
 #include "policy/context.h"
 #include "resp/request.h"
@@ -60,6 +61,7 @@ struct client_env {
 	size_t n; /* clients not yet freed */
 	struct client_table table; /* of those */
 	struct account account; /* what is kept for them, against memory_limit */
+	struct client_counters counters;
 	size_t most; /* of account.total since memory was last given back */
 	unsigned shortages; /* memory_shortages() that have been acted upon */
 	struct log_limit over_limit;

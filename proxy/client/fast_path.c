@@ -104,5 +104,6 @@ size_t fast_path_take(struct client *c, struct cursor *k)
 	k->at = (size_t)(p - k->p);
 	k->found = r.what;
 	link_expect_plain(&c->user, count);
+	metrics_count(&c->env->counters.commands[COMMAND_PASSED], count);
 	return p < end ? r.n : 0;
 }

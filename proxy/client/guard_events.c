@@ -68,6 +68,7 @@ void guard_events_refused(struct client *c, struct slice line)
 
 	if (slice_starts(line, SLICE_LIT("-LOCKLOST "))) {
 		stats_add(k->entry->stats, STAT_UPDATES_REFUSED);
+		read_set_entry_ended(k->entry, clock_now());
 		log_guard_event(c, k, LOCK_EVENT_UPDATE_REFUSED, -1);
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;

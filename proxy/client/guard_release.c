@@ -63,7 +63,7 @@ void guard_wait(struct client *c, struct slice line)
 			                            c);
 		(void)guard_op_step(op, GUARD_EVENT_QUEUED);
 		guard_events_queued(c);
-		lock_wait_queued(c, &t, lease_ms, line);
+		lock_wait_queued(c, &t, lease_ms, line, op->keys[op->queued_at].entry->stats);
 	} else {
 		lock_wait_failed(c);
 	}

@@ -14,13 +14,22 @@
 /* Warnings in ten seconds. */
 #define WARNINGS_MAX 10
 
-static void close_over(struct client *c, const char *limit, size_t nbytes)
+/* The limits by which clients are closed here. */
+static const char *const limit_names[LIMITS] = {
+	[LIMIT_CLIENT_OUTPUT] = "client_output_limit",
+	[LIMIT_MEMORY] = "memory_limit",
+	[LIMIT_NO_MEMORY] = "memory",
+};
+
+static void close_over(struct client *c, enum limit which, size_t nbytes)
 {
 	struct client_env *env = c->env;
+	const char *limit = limit_names[which];
 	char peer[128];
 	uint32_t suppressed;
 
 	env->nover++;
+	metrics_count(&env->counters.limits[which], 1);
 	if (log_limit_pass(&env->over_limit, env->policy.now, WARNINGS_MAX, &suppressed)) {
 		client_print_peer(c, peer, sizeof(peer));
 		log_warning("client_over_limit limit=%s client=%s listener=%s bytes=%zu "
@@ -37,7 +46,7 @@ bool limits_check_output(struct client *c)
 
 	if (unread <= (size_t)c->env->policy.config->client_output_limit)
 		return true;
-	close_over(c, "client_output_limit", unread);
+	close_over(c, LIMIT_CLIENT_OUTPUT, unread);
 	return false;
 }
 
@@ -49,7 +58,7 @@ static void shed_half(struct client_env *env)
 
 	env->shortages = memory_shortages();
 	while (env->account.total > enough && (s = account_largest(&env->account)))
-		close_over(container_of(s, struct client, share), "memory", s->nbytes);
+		close_over(container_of(s, struct client, share), LIMIT_NO_MEMORY, s->nbytes);
 }
 
 void limits_shed(struct client_env *env)
@@ -59,7 +68,7 @@ void limits_shed(struct client_env *env)
 	if (env->account.total > env->most)
 		env->most = env->account.total;
 	while (account_is_over(&env->account) && (s = account_largest(&env->account)))
-		close_over(container_of(s, struct client, share), "memory_limit", s->nbytes);
+		close_over(container_of(s, struct client, share), LIMIT_MEMORY, s->nbytes);
 	account_reset_wanted(&env->account);
 	if (env->shortages != memory_shortages())
 		shed_half(env);

@@ -95,6 +95,7 @@ void lock_exchange_again(struct client *c, bool eval)
 
 static void enqueue(struct client *c, struct slice line)
 {
+	struct section_stats *stats;
 	int64_t lease_ms;
 	struct lock_try t;
 
@@ -104,9 +105,10 @@ static void enqueue(struct client *c, struct slice line)
 	}
 	c->current->pending_lock = pending_lock_fit(c->current->pending_lock);
 	t = pending_lock_try(c->current->pending_lock, &lease_ms);
+	stats = pending_lock_stats(c->current->pending_lock);
 	if (!waiter_place(c->waiter))
 		refusals_waits(c->current->pending_lock, c->session.db);
-	lock_wait_queued(c, &t, lease_ms, line);
+	lock_wait_queued(c, &t, lease_ms, line, stats);
 }
 
 /* --- answers that come late --------------------------------------------------------------- */

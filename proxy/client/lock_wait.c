@@ -88,11 +88,12 @@ void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
 }
 
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
-                      struct slice line)
+                      struct slice line, struct section_stats *stats)
 {
 	client_park(c, CLIENT_PARKED_TURN);
 	/* It may take long. */
 	buf_fit(&c->in);
+	waiter_count_at(c->waiter, stats);
 	if (waiter_queued(c->waiter, c->session.db, t, lease_ms, line, c->current) != 0) {
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		lock_wait_failed(c);

@@ -28,9 +28,9 @@ void lock_wait_refuse(struct client *c);
 
 /* `current` was answered `+QUEUED ...` (`line`): it waits for what `t` describes, with a lease
  * of `lease_ms` (0: the application named its end). What it waits for may be granted at once.
- */
+ * It counts among the waiters of the section that `stats` is of; NULL: of none. */
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
-                      struct slice line);
+                      struct slice line, struct section_stats *stats);
 /* `current` was answered by success, but late: it waits until it is known whether it has the
  * lock still. */
 void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease_ms);

@@ -117,9 +117,25 @@ static void replace(struct client *c, struct cursor *k, const struct decision *d
 	k->from = k->at;
 }
 
+static void count_command(struct client *c, const struct decision *d)
+{
+	static const enum command_outcome outcomes[] = {
+		[DISPATCH_PASS] = COMMAND_PASSED,
+		[DISPATCH_CALL] = COMMAND_REWRITTEN,
+		[DISPATCH_GUARD] = COMMAND_GUARDED,
+	};
+	enum command_outcome outcome;
+
+	if (d->verdict == DISPATCH_DEFER || d->verdict == DISPATCH_HOLD)
+		return;
+	outcome = d->is_refusal ? COMMAND_REFUSED : outcomes[d->verdict];
+	metrics_count(&c->env->counters.commands[outcome], 1);
+}
+
 /* False: the client is parked. */
 static bool act(struct client *c, struct cursor *k, struct context *x, const struct decision *d)
 {
+	count_command(c, d);
 	switch (d->verdict) {
 	case DISPATCH_PASS:
 		return pass(c, k, d);
@@ -167,6 +183,8 @@ static void refuse_long(struct client *c, struct cursor *k, const char *error)
 	struct decision d = context_refuse(&x, error);
 
 	send_passed(c, k);
+	count_command(c, &d);
+	metrics_count(&c->env->counters.limits[LIMIT_REQUEST], 1);
 	links_send(c, buf_slice(&x.env->rewritten));
 	expect(c, &d);
 	link_shutdown(c->user.link);
@@ -258,6 +276,7 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	if (d.verdict == DISPATCH_PASS) {
 		/* Nobody knows when its client sends the rest. */
 		d.is_patient = true;
+		count_command(c, &d);
 		expect(c, &d);
 		client_set_state(c, CLIENT_STREAMING);
 		return true;

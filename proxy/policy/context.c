@@ -13,7 +13,7 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 
 struct decision context_refuse(struct context *x, const char *error)
 {
-	struct decision d = { .verdict = DISPATCH_CALL };
+	struct decision d = { .verdict = DISPATCH_CALL, .is_refusal = true };
 
 	buf_clear(&x->env->rewritten);
 	rewrite_error(&x->env->rewritten, (struct rewrite_how){ .eval = true }, error);

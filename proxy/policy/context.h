@@ -56,6 +56,7 @@ struct decision {
 	bool follows_ping; /* on a link on which Redis has not counted what the client wrote
 	                    * before, by any command, it comes behind a PING */
 	bool is_patient; /* that the reply is long in coming shows nothing about the link */
+	bool is_refusal; /* CALL: what is sent instead is answered by an error of ours */
 	bool turns_opaque; /* replies can't be followed from here on */
 };
 

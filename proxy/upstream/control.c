@@ -39,6 +39,7 @@ struct control {
 	enum server_role role;
 	bool checking; /* a check is in flight */
 	double asked_at; /* clock, when that, or the try to connect, began */
+	struct metrics_histogram latency; /* of the server at `address` */
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
 	bool up; /* logged in, and Redis has answered COMMAND */
@@ -261,6 +262,14 @@ static void control_on_role(void *arg, const redisReply *reply)
 		c->how.on_role(c->how.arg, role);
 }
 
+static void control_on_pong(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+
+	if (reply)
+		metrics_observe(&c->latency, c->how.env->clock() - c->asked_at);
+}
+
 /* What it answers to PING does not matter, and an ACL may forbid ROLE: an error is an answer.
  */
 void control_check(struct control *c)
@@ -269,7 +278,7 @@ void control_check(struct control *c)
 		return;
 	c->checking = true;
 	c->asked_at = c->how.env->clock();
-	control_send_argv(c, (const char *[]){ "PING" }, 1, NULL, NULL);
+	control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
 	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 }
 
@@ -326,6 +335,8 @@ static void control_connect(void *arg)
 	c->db = 0;
 	c->selecting = false;
 	c->asked_at = env->clock();
+	if (c->address && strcmp(c->address, env->name) != 0)
+		c->latency = (struct metrics_histogram){ 0 };
 	free(c->address);
 	c->address = xstrdup(env->name);
 	link_join(link_new_own(env, false, NULL), &c->user);
@@ -400,6 +411,11 @@ void control_free(struct control *c)
 bool control_is_up(const struct control *c)
 {
 	return c->up;
+}
+
+void control_add_latency(const struct control *c, struct metrics_sums *sums)
+{
+	metrics_add_up(sums, &c->latency);
 }
 
 bool control_is_in_cluster(const struct control *c)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/metrics.h"
 #include "base/slice.h"
 #include "upstream/link.h"
 #include "upstream/role.h"
@@ -46,6 +47,9 @@ void control_free(struct control *c);
 /* A PING, and ROLE, so often, in ms; 0: never. As long as one is not answered no other is sent.
  */
 void control_set_check_delay(struct control *c, int64_t delay_ms);
+
+/* Adds to `sums` how long the server at this address took to answer these PINGs. */
+void control_add_latency(const struct control *c, struct metrics_sums *sums);
 
 /* One now, unless one is under way. */
 void control_check(struct control *c);

@@ -202,7 +202,7 @@ void link_close(struct link *l)
 	l->dial = NULL;
 	link_end_opening(l);
 	stream_close(&l->stream);
-	l->env->nopen -= !l->own;
+	l->env->nopen[link_kind(l)]--;
 	while ((node = list_shift(&l->users)))
 		detach_user(container_of(node, struct link_user, node));
 	list_remove(&l->node);
@@ -264,7 +264,9 @@ bool link_is_idle(const struct link *l)
 void link_make_private(struct link *l)
 {
 	HASP_ASSERT(l->shared && l->nusers == 1 && link_is_idle(l));
+	l->env->nopen[link_kind(l)]--;
 	l->shared = false;
+	l->env->nopen[link_kind(l)]++;
 }
 
 void link_set_outdated(struct link *l, bool outdated)

@@ -24,6 +24,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/metrics.h"
 #include "base/slice.h"
 #include "net/dial.h"
 #include "net/stream.h"
@@ -125,6 +126,13 @@ enum link_alarm {
 	LINK_READONLY, /* it refuses writes, or has said that it is a replica */
 };
 
+enum link_kind {
+	LINK_KIND_SHARED, /* of several users */
+	LINK_KIND_PRIVATE, /* of one */
+	LINK_KIND_OWN, /* of hasp itself */
+};
+#define LINK_KINDS (LINK_KIND_OWN + 1)
+
 /* What all links of a worker share. */
 struct link_env {
 	struct stream_flusher *flusher;
@@ -141,8 +149,10 @@ struct link_env {
 	char *scratch; /* replies are read into it */
 	size_t scratch_size;
 	struct list open; /* links that are not closed */
-	size_t nopen;
+	size_t nopen[LINK_KINDS]; /* of them, by enum link_kind */
 	size_t max; /* of them, hasp's own not counted; 0: no limit */
+	struct metrics_counter *over_max; /* counts links that are one too many; NULL: nobody
+	                                   * wants to know */
 	struct list dead; /* closed links, for links_reap() */
 	struct log_limit ends; /* of lines about links that end */
 	const char *master; /* its name at the sentinels; NULL: there are none */

@@ -149,6 +149,13 @@ void link_try_opaque(struct link *l);
 /* From TURNING_OPAQUE to OPAQUE: nothing is in flight any more. */
 void link_turn_opaque(struct link *l);
 
+static inline enum link_kind link_kind(const struct link *l)
+{
+	if (l->own)
+		return LINK_KIND_OWN;
+	return l->shared ? LINK_KIND_SHARED : LINK_KIND_PRIVATE;
+}
+
 /* What users send waits until Redis has accepted the login. */
 static inline bool link_is_logging_in(const struct link *l)
 {

@@ -192,17 +192,27 @@ static struct link *link_alloc(struct link_env *env, bool own, bool shared)
 	l->shared = shared;
 	list_init(&l->node);
 	list_append(&env->open, &l->node);
-	env->nopen += !own;
+	env->nopen[link_kind(l)]++;
 	list_init(&l->users);
 	stream_init(&l->stream, env->flusher, &link_stream_ops, l);
 	return l;
+}
+
+static bool is_over_max(const struct link *l)
+{
+	const struct link_env *env = l->env;
+
+	return !l->own && env->max &&
+	       env->nopen[LINK_KIND_SHARED] + env->nopen[LINK_KIND_PRIVATE] > env->max;
 }
 
 static void link_connect(struct link *l)
 {
 	struct link_env *env = l->env;
 
-	if (!l->own && env->max && env->nopen > env->max) {
+	if (is_over_max(l)) {
+		if (env->over_max)
+			metrics_count(env->over_max, 1);
 		l->dial = dial_refuse(&env->dialer, "hasp has links_max links to it",
 		                      link_on_dialled, l);
 		return;

@@ -60,6 +60,7 @@ void worker_topology_open(struct worker *w, const struct config *config)
 		.scratch = w->scratch = xmalloc(WORKER_SCRATCH),
 		.scratch_size = WORKER_SCRATCH,
 		.own_name = w->name,
+		.over_max = &w->clients.counters.limits[LIMIT_LINKS],
 	};
 
 	if (config->cluster.n == 0) {

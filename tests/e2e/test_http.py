@@ -2,7 +2,6 @@
 """What hasp tells over HTTP: metrics that Prometheus can read, health, and nothing to those who ask badly."""
 
 import contextlib
-import http.client
 import re
 import socket
 
@@ -12,61 +11,16 @@ from harness.by_hand import config, run
 from harness.processes import free_port
 from harness.replies import NIL, OK, ONE, PONG, ZERO
 from harness.resp import encode
+from harness.scrape import HTTP, ask, metrics, of, where
 from harness.sections import rule, section
 
-HTTP = "[http]\nlisten = 127.0.0.1:0\n"
 GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait": "0"})
-SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (\S+)')
-LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
 @pytest.fixture
 def pooling():
     """Nothing here depends on it."""
     return "shared"
-
-
-def where(hasp):
-    return re.search(r"\bhttp address=127\.0\.0\.1:(\d+)", hasp.log)[1]
-
-
-def ask(hasp, path, method="GET", body=None):
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", where(hasp), timeout=60)) as c:
-        c.request(method, path, body)
-        reply = c.getresponse()
-        return reply, reply.read().decode()
-
-
-def read_metrics(text):
-    """{(name, labels): value}, of text that keeps to the format: a family is whole, has its help
-    and type, and no sample twice."""
-    samples, families, family = {}, set(), None
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            family = line.split()[2]
-            assert family not in families
-            families.add(family)
-        elif line.startswith("# TYPE "):
-            assert line.split()[2] == family
-            kind = line.split()[3]
-        else:
-            name, labels, value = SAMPLE.fullmatch(line).groups()
-            assert name == family or kind == "histogram" and re.fullmatch(family + "_(bucket|sum|count)", name)
-            key = name, tuple(LABEL.findall(labels or ""))
-            assert key not in samples
-            samples[key] = float(value)
-    return samples
-
-
-def metrics(hasp):
-    reply, text = ask(hasp, "/metrics")
-    assert reply.status == 200
-    assert reply.getheader("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
-    return read_metrics(text)
-
-
-def of(hasp, name, section_name, kind="lock", **more):
-    return metrics(hasp)[name, (("rule", section_name), ("kind", kind), *more.items())]
 
 
 def send(hasp, text):

@@ -67,6 +67,31 @@ static void test_numbers_of_all_workers_are_added_up(void **state)
 	assert_int_equal(seen.lost[0], 1);
 }
 
+static void on_gauges(void *arg, enum stats_kind kind, const char *name,
+                      const struct stats_sums *sums)
+{
+	uint64_t *now = arg;
+
+	(void)kind;
+	(void)name;
+	for (size_t i = 0; i < STATS_GAUGES; i++)
+		now[i] = sums->now[i];
+}
+
+static void test_what_is_so_at_the_moment_is_added_up_and_goes_down_again(void **state)
+{
+	uint64_t now[STATS_GAUGES] = { 0 };
+
+	stats_change(section(state, "a", 0), STAT_HELD, true);
+	stats_change(section(state, "a", 2), STAT_HELD, true);
+	stats_change(section(state, "a", 2), STAT_WAITERS, true);
+	stats_change(section(state, "a", 2), STAT_WAITERS, false);
+	stats_change(NULL, STAT_HELD, true);
+	stats_each(*state, on_gauges, now);
+	assert_int_equal(now[STAT_HELD], 2);
+	assert_int_equal(now[STAT_WAITERS], 0);
+}
+
 static void test_durations_of_all_workers_are_added_up(void **state)
 {
 	struct seen seen = { 0 };
@@ -194,6 +219,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(numbers_of_all_workers_are_added_up),
+		TEST(what_is_so_at_the_moment_is_added_up_and_goes_down_again),
 		TEST(durations_of_all_workers_are_added_up),
 		TEST(sections_are_told_apart_by_kind_and_name),
 		TEST(report_has_a_line_for_each_section),

@@ -42,6 +42,73 @@ static void end(struct guard_op *op, enum guard_op_result result)
 	guard_op_free(op);
 }
 
+/* --- how long guards are held -------------------------------------------------------- */
+
+static struct guarded_key counted(struct guarded_key k, struct section_stats *stats)
+{
+	k.stats = stats;
+	return k;
+}
+
+static void assert_guards_held(const struct section_stats *s, uint64_t n, uint64_t total_us)
+{
+	struct metrics_sums sums = { 0 };
+	uint64_t all = 0;
+
+	metrics_add_up(&sums, &s->held);
+	for (size_t i = 0; i < METRICS_BUCKETS; i++)
+		all += sums.n[i];
+	assert_int_equal(all, n);
+	assert_int_equal(sums.total_us, total_us);
+}
+
+static void a_guard_is_held_from_the_read_to_the_write(void **state)
+{
+	struct section_stats s = { .kind = STATS_GUARD };
+	struct guard_op *op;
+
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
+	    GUARD_OP_CARRIED_OUT);
+	/* It has it already. */
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
+	    GUARD_OP_CARRIED_OUT);
+	assert_guards_held(&s, 0, 0);
+	op = guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(writing("k"), &s));
+	guard_op_sent(op, SLICE_LIT(GUARD_TICKET), GUARD_NOW + 2);
+	end(op, GUARD_OP_CARRIED_OUT);
+	assert_guards_held(&s, 1, 2000000);
+	/* This write takes and releases it in one step. */
+	end(guard_fixture_single(*state, GUARD_OP_SCRIPT, counted(writing("k"), &s)),
+	    GUARD_OP_CARRIED_OUT);
+	assert_guards_held(&s, 1, 2000000);
+}
+
+static void a_guard_is_held_until_its_connection_or_its_lease_ends(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct section_stats s = { .kind = STATS_GUARD };
+
+	end(guard_fixture_single(f, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
+	    GUARD_OP_CARRIED_OUT);
+	read_set_end(&f->set, GUARD_NOW + 1, true);
+	assert_guards_held(&s, 1, 1000000);
+	end(guard_fixture_single(f, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
+	    GUARD_OP_CARRIED_OUT);
+	read_set_end(&f->set, GUARD_NOW + 60, true);
+	assert_guards_held(&s, 2, 6000000);
+}
+
+static void a_read_that_was_refused_holds_nothing(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct section_stats s = { .kind = STATS_GUARD };
+
+	end(guard_fixture_single(f, GUARD_OP_SCRIPT, counted(reading("k"), &s)),
+	    GUARD_OP_FAILED);
+	read_set_end(&f->set, GUARD_NOW + 1, true);
+	assert_guards_held(&s, 0, 0);
+}
+
 /* --- the answers of an optimistic acquire -------------------------------------------- */
 
 /* Whether there are other answers to come behind each of two. */
@@ -492,6 +559,9 @@ static void each_key_of_what_was_not_answered_is_undone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_guard_is_held_from_the_read_to_the_write),
+		TEST(a_guard_is_held_until_its_connection_or_its_lease_ends),
+		TEST(a_read_that_was_refused_holds_nothing),
 		TEST(a_try_is_good_when_nobody_waits_and_the_guard_was_free),
 		TEST(a_try_is_in_vain_when_another_owner_has_the_guard),
 		TEST(a_try_is_in_vain_when_somebody_waits),

@@ -32,6 +32,30 @@ static void a_waiter_is_granted_the_lock_by_a_message(void **state)
 	expect_quiet(f);
 }
 
+static void a_waiter_counts_while_it_stands_in_line(void **state)
+{
+	struct fake_line *f = *state;
+	struct section_stats section = { .kind = STATS_LOCK };
+	struct client *one = client_come(f), *other = client_come(f);
+
+	client_send(one);
+	client_send(other);
+	waiter_count_at(one->waiter, &section);
+	waiter_count_at(other->waiter, &section);
+	assert_int_equal(metrics_counted(&section.now[STAT_WAITERS]), 0);
+	client_queued(one, "key", 1);
+	client_queued(other, "key", 2);
+	assert_int_equal(metrics_counted(&section.now[STAT_WAITERS]), 2);
+	assert_int_equal(waiters_nbytes(f->all),
+	                 waiter_nbytes(one->waiter) + waiter_nbytes(other->waiter));
+	client_notify(one, 1);
+	assert_int_equal(metrics_counted(&section.now[STAT_WAITERS]), 1);
+	client_leave(one);
+	client_leave(other);
+	assert_int_equal(metrics_counted(&section.now[STAT_WAITERS]), 0);
+	assert_int_equal(waiters_nbytes(f->all), 0);
+}
+
 static void a_grant_that_comes_before_the_answer_to_the_try_counts(void **state)
 {
 	struct fake_line *f = *state;
@@ -464,6 +488,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_waiter_changes_its_state_only_as_it_may),
 		TEST(a_waiter_is_granted_the_lock_by_a_message),
+		TEST(a_waiter_counts_while_it_stands_in_line),
 		TEST(a_grant_that_comes_before_the_answer_to_the_try_counts),
 		TEST(a_grant_is_not_older_than_the_message_that_tells_it_nor_newer_than_now),
 		TEST(a_stale_grant_begins_its_lease_again_before_the_client_has_it),

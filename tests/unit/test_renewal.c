@@ -297,7 +297,7 @@ static void a_hold_that_a_new_server_may_not_have_is_looked_at_soon(void **state
 		assert_int_equal(fake_redis_ncalls(&f->redis), 1);
 		fake_redis_answer(&f->redis, each[i].answer);
 		assert_null(hold_on(f, "a"));
-		assert_int_equal(f->section->n[STAT_LOST], each[i].nlost);
+		assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), each[i].nlost);
 	}
 	assert_int_equal(state_of(f, "b"), HOLD_RENEWED);
 }
@@ -339,7 +339,7 @@ static void a_hold_that_the_new_server_has_is_known_again(void **state)
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
 	assert_null(hold_on(f, "a"));
-	assert_int_equal(f->section->n[STAT_LOST], 0);
+	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
 }
 
 static void a_hold_that_is_taken_again_is_known_again(void **state)
@@ -351,7 +351,7 @@ static void a_hold_that_is_taken_again_is_known_again(void **state)
 	take(f, &renewed, "a");
 	pass_a_third(f);
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
-	assert_int_equal(f->section->n[STAT_LOST], 0);
+	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
 }
 
 static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
@@ -362,7 +362,7 @@ static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
 	pass_a_third(f);
 	fake_redis_advance(&f->redis, LEASE);
 	assert_null(hold_on(f, "a"));
-	assert_int_equal(f->section->n[STAT_LOST], 1);
+	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 1);
 	/* The late answer finds nobody. */
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_null(hold_on(f, "a"));
@@ -417,6 +417,63 @@ static void a_value_stays_known_when_its_lease_is_over(void **state)
 		slice_eq(hold_value(f->holds, &f->owner, 0, SLICE_LIT("a")), SLICE_LIT("v")));
 	fake_redis_advance(&f->redis, 10 * LEASE);
 	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
+}
+
+/* --- how many there are ------------------------------------------------------------------ */
+
+static void assert_held(struct fixture *f, uint64_t n)
+{
+	assert_int_equal(metrics_counted(&f->section->now[STAT_HELD]), n);
+}
+
+static void a_hold_counts_until_its_lease_is_over_or_it_is_given_up(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &released, "a");
+	take(f, &released, "b");
+	take(f, &released, "b"); /* it is refreshed */
+	assert_held(f, 2);
+	command(f, &released, "a", (struct lock_call){ .effect = LOCK_EFFECT_DROPS });
+	assert_held(f, 1);
+	fake_redis_advance(&f->redis, LEASE + 1);
+	assert_held(f, 0);
+	take(f, &released, "c");
+	hold_owner_end(&f->owner, true);
+	assert_held(f, 0);
+}
+
+static void a_value_that_is_only_remembered_does_not_count(void **state)
+{
+	struct fixture *f = *state;
+	struct rule leased = of_value;
+
+	leased.renew = RENEW_NO;
+	take(f, &leased, "a");
+	assert_held(f, 1);
+	fake_redis_advance(&f->redis, LEASE + 1);
+	assert_held(f, 0);
+	assert_non_null(hold_on(f, "a"));
+	take(f, &leased, "a");
+	assert_held(f, 1);
+	take(f, &of_value, "b");
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
+	assert_held(f, 1);
+}
+
+static void memory_of_holds_is_that_of_those_there_are(void **state)
+{
+	struct fixture *f = *state;
+	size_t one;
+
+	take(f, &released, "a");
+	one = holds_nbytes(f->holds);
+	assert_true(one >= sizeof(struct hold));
+	take(f, &released, "b");
+	assert_int_equal(holds_nbytes(f->holds), 2 * one);
+	hold_owner_end(&f->owner, true);
+	assert_int_equal(holds_nbytes(f->holds), 0);
 }
 
 /* --- batches ---------------------------------------------------------------------------- */
@@ -519,7 +576,7 @@ static void a_hold_that_ends_in_a_batch_leaves_it(void **state)
 	hold_free(first_of_batch(f));
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:1\r\n");
 	assert_int_equal(first_of_batch(f)->state, HOLD_RENEWED);
-	assert_int_equal(f->section->n[STAT_LOST], 0);
+	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
 }
 
 static void a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says(void **state)
@@ -620,6 +677,9 @@ static void a_hold_changes_its_state_only_as_it_may(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(a_hold_counts_until_its_lease_is_over_or_it_is_given_up),
+		TEST(a_value_that_is_only_remembered_does_not_count),
+		TEST(memory_of_holds_is_that_of_those_there_are),
 		TEST(a_hold_changes_its_state_only_as_it_may),
 		TEST(a_hold_is_renewed_each_third_of_its_lease),
 		TEST(a_renewed_lease_counts_from_when_the_renewal_was_sent),

@@ -127,7 +127,9 @@ struct top_keys *stats_contended_keys(struct stats *s, size_t worker)
 static void stats_add_up(struct stats_sums *sums, const struct section_stats *s)
 {
 	for (size_t what = 0; what < STATS; what++)
-		sums->n[what] += atomic_load_explicit(&s->n[what], memory_order_relaxed);
+		sums->n[what] += metrics_counted(&s->n[what]);
+	for (size_t what = 0; what < STATS_GAUGES; what++)
+		sums->now[what] += metrics_counted(&s->now[what]);
 	metrics_add_up(&sums->waited, &s->waited);
 	metrics_add_up(&sums->held, &s->held);
 }

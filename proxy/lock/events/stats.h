@@ -14,7 +14,6 @@
 #ifndef HASP_LOCK_EVENTS_STATS_H
 #define HASP_LOCK_EVENTS_STATS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +41,14 @@ enum stats_field {
 };
 #define STATS (STAT_LOST + 1)
 
+/* What is so at the moment; counted down again. */
+enum stats_gauge {
+	STAT_HELD, /* locks whose lease is not over, as far as hasp knows; guards are not
+	            * counted */
+	STAT_WAITERS, /* tries that stand in line */
+};
+#define STATS_GAUGES (STAT_WAITERS + 1)
+
 /* Things that are logged, each with a limit of its own. event.c has their names. */
 enum lock_event {
 	LOCK_EVENT_LOCK_REFUSED,
@@ -59,7 +66,9 @@ enum lock_event {
 /* One worker's of one section. Only that worker's thread uses what is below
  * `held`. */
 struct section_stats {
-	_Atomic uint64_t n[STATS]; /* by enum stats_field; that thread alone writes them */
+	struct metrics_counter n[STATS]; /* by enum stats_field; that thread alone writes them
+	                                  */
+	struct metrics_counter now[STATS_GAUGES]; /* by enum stats_gauge; likewise */
 	struct metrics_histogram waited; /* how long tries stood in line, whatever came of it */
 	struct metrics_histogram held; /* how long locks were held that are not any more */
 	enum stats_kind kind;
@@ -73,12 +82,15 @@ struct section_stats {
 /* `s` may be NULL: then it is nobody's. */
 static inline void stats_add(struct section_stats *s, enum stats_field what)
 {
-	/* There is one writer: no locked instruction is needed. */
 	if (s)
-		atomic_store_explicit(&s->n[what],
-		                      atomic_load_explicit(&s->n[what], memory_order_relaxed) +
-		                              1,
-		                      memory_order_relaxed);
+		metrics_count(&s->n[what], 1);
+}
+
+/* One more, or one less. */
+static inline void stats_change(struct section_stats *s, enum stats_gauge what, bool more)
+{
+	if (s)
+		metrics_count(&s->now[what], more ? 1 : UINT64_MAX);
 }
 
 static inline void stats_waited(struct section_stats *s, double seconds)
@@ -109,7 +121,7 @@ static inline void stats_contended(struct section_stats *s, enum contention what
 
 /* Of all workers. */
 struct stats_sums {
-	uint64_t n[STATS];
+	uint64_t n[STATS], now[STATS_GAUGES];
 	struct metrics_sums waited, held;
 };
 

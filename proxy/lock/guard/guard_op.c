@@ -372,23 +372,27 @@ struct slice guard_op_queued_key(const struct guard_op *op)
 }
 
 /* A read by which the guard is acquired, and the write that ends what it began. */
-static void count_outcome(const struct guard_op_key *k, enum guard_op_result result)
+static void count_outcome(const struct guard_op *op, const struct guard_op_key *k,
+                          enum guard_op_result result)
 {
-	const struct read_set_entry *e = k->entry;
+	struct read_set_entry *e = k->entry;
 
 	if (result == GUARD_OP_FAILED)
 		return;
-	if (k->acquires && !e->read)
+	if (k->acquires && !e->read) {
 		stats_add(e->stats, STAT_ACQUIRED);
-	else if (k->releases && e->read && result == GUARD_OP_CARRIED_OUT)
+		e->counts_from = op->sent_at;
+	} else if (k->releases && e->read && result == GUARD_OP_CARRIED_OUT) {
 		stats_add(e->stats, STAT_RELEASED);
+		read_set_entry_ended(e, op->sent_at);
+	}
 }
 
 void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 {
 	for (size_t i = 0; i < op->n; i++) {
 		struct guard_op_key *k = &op->keys[i];
-		count_outcome(k, result);
+		count_outcome(op, k, result);
 		if (k->acquires && result == GUARD_OP_FAILED && !op->answered && !k->told)
 			read_set_entry_refused(k->entry, op->unlisted, op->sent_at);
 		else if (k->acquires && result != GUARD_OP_FAILED)

@@ -318,6 +318,13 @@ void read_set_entry_over(struct read_set_entry *e)
 		entry_free(e);
 }
 
+void read_set_entry_ended(struct read_set_entry *e, double now)
+{
+	if (e->counts_from > 0)
+		stats_held(e->stats, now - e->counts_from);
+	e->counts_from = 0;
+}
+
 void read_set_entry_release(const struct read_set_entry *e, enum guard_done done)
 {
 	struct buf out = BUF_INIT;
@@ -375,6 +382,7 @@ void read_set_end(struct read_set *r, double now, bool keeps_read)
 				log_release(e, now);
 			read_set_entry_release(e, GUARD_DONE_NOTHING);
 		}
+		read_set_entry_ended(e, now < e->until ? now : e->until);
 		entry_free(e);
 	}
 }

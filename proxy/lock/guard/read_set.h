@@ -76,6 +76,9 @@ struct read_set_entry {
 	struct slice token; /* by which the guard was acquired */
 	double since; /* clock_now(): when the guard was acquired, if it is held */
 	double until; /* the same: when it is over, unless it is acquired again */
+	double counts_from; /* the same: since when it counts as held; 0: it does not, or no
+	                     * more
+	                     */
 	bool read; /* the read was answered */
 	bool release; /* the guard is released when the connection ends */
 	bool shared; /* several connections may be this owner */
@@ -117,6 +120,9 @@ void read_set_entry_read(struct read_set_entry *e);
 void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
+/* The guard that was acquired at `counts_from` ends now, as far as its connection is concerned:
+ * it counts how long that was. Once. */
+void read_set_entry_ended(struct read_set_entry *e, double now);
 /* hasp's own connection releases the guard: see `done`. */
 void read_set_entry_release(const struct read_set_entry *e, enum guard_done done);
 

@@ -48,7 +48,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 		    slice_eq(hold->token, p->token)) {
 			*since = hold->since;
 			/* It is not over. */
-			hold->stats = NULL;
+			hold_events_count_at(hold, NULL);
 		}
 		if (!p->counts || !slice_eq(hold->token, p->token))
 			hold_free(hold);
@@ -85,7 +85,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 		forget_oldest(o);
 		hold = hold_new(h, o, p, db);
 	}
-	hold->stats = p->stats;
+	hold_events_count_at(hold, p->stats);
 	if (since > 0)
 		hold->since = since;
 	hold->release |= p->release;

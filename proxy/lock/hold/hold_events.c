@@ -51,3 +51,19 @@ void hold_events_ended(const struct hold *hold)
 	if (hold->stats && event_is_long(until - hold->since, hold->stats->log_held_ms))
 		log_hold(hold, LOCK_EVENT_HELD_LONG, NULL);
 }
+
+void hold_events_count(struct hold *hold, bool held)
+{
+	if (hold->counted != held)
+		stats_change(hold->stats, STAT_HELD, held);
+	hold->counted = held;
+}
+
+void hold_events_count_at(struct hold *hold, struct section_stats *stats)
+{
+	bool held = hold->counted;
+
+	hold_events_count(hold, false);
+	hold->stats = stats;
+	hold_events_count(hold, held);
+}

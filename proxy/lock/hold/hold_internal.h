@@ -53,6 +53,7 @@ struct hold {
 	bool release; /* at disconnect */
 	bool shared; /* other connections may have the same token */
 	bool unknown; /* the server has changed: it may not have the lock */
+	bool counted; /* its lease is not over: it is one of `stats` STAT_HELD */
 	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
 	unsigned ntickets;
 	long long fence; /* verbs: its fencing token */
@@ -70,6 +71,7 @@ struct holds {
 	struct timers *timers;
 	struct script_jobs *script_jobs;
 	struct map by_id;
+	size_t nbytes; /* memory of the holds */
 	struct list due; /* to be renewed now */
 	struct timer gather; /* runs while some are due */
 	size_t npending; /* calls whose reply is due */
@@ -132,6 +134,10 @@ void hold_events_released(const struct hold *hold);
 void hold_events_lost(const struct hold *hold, const char *reason);
 /* It is over. */
 void hold_events_ended(const struct hold *hold);
+/* It counts among those that are held, or no more. */
+void hold_events_count(struct hold *hold, bool held);
+/* From now on it counts there. */
+void hold_events_count_at(struct hold *hold, struct section_stats *stats);
 
 /* --- refusals.c --- */
 

@@ -83,6 +83,8 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 	list_append(&o->holds, &hold->node);
 	o->n++;
 	o->nbytes += hold_nbytes(hold);
+	h->nbytes += hold_nbytes(hold);
+	hold_events_count(hold, true);
 	return hold;
 }
 
@@ -91,6 +93,7 @@ void hold_free(struct hold *hold)
 	bool is_small = hold_size(hold->by_id.key, hold->token) <= SMALL_SIZE;
 
 	hold_events_ended(hold);
+	hold_events_count(hold, false);
 	timer_stop(hold->holds->timers, &hold->timer);
 	list_remove(&hold->due);
 	if (hold->batch_slot)
@@ -99,6 +102,7 @@ void hold_free(struct hold *hold)
 	list_remove(&hold->node);
 	hold->owner->n--;
 	hold->owner->nbytes -= hold_nbytes(hold);
+	hold->holds->nbytes -= hold_nbytes(hold);
 	free(hold->tickets);
 	if (is_small)
 		freelist_give(&hold->holds->small, hold);
@@ -123,6 +127,11 @@ void holds_free(struct holds *h)
 	freelist_fini(&h->small);
 	buf_release(&h->scratch);
 	free(h);
+}
+
+size_t holds_nbytes(const struct holds *h)
+{
+	return h->nbytes;
 }
 
 void holds_trim(struct holds *h)

@@ -33,6 +33,7 @@ struct holds;
 /* Both outlive the table. All times below are those of the timers' clock, in seconds. */
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs);
 void holds_free(struct holds *h); /* forgets all of them */
+size_t holds_nbytes(const struct holds *h); /* of memory, of all holds */
 void holds_trim(struct holds *h); /* gives back what a long key took */
 
 /* What one connection holds. */

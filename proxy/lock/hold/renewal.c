@@ -87,7 +87,9 @@ static void stop_renewing(struct hold *hold)
 static void renewal_expired(struct hold *hold)
 {
 	stop_renewing(hold);
-	if (hold->kind != LOCK_KIND_VALUE)
+	if (hold->kind == LOCK_KIND_VALUE)
+		hold_events_count(hold, false);
+	else
 		hold_free(hold);
 }
 
@@ -97,7 +99,7 @@ static void renewal_on_timer(struct timer *t, double now);
 static void let_expire(struct hold *hold)
 {
 	stop_renewing(hold);
-	if (hold->kind != LOCK_KIND_VALUE && !isinf(hold->good_until))
+	if (!isinf(hold->good_until))
 		timer_start(hold->holds->timers, &hold->timer, renewal_on_timer,
 		            hold->good_until, 0);
 }
@@ -284,6 +286,7 @@ void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from
 	double every, first = 0;
 
 	hold->unknown = false;
+	hold_events_count(hold, true);
 	/* The application may have named an end (EXAT) that is near: begin to renew at once. */
 	hold->good_until = INFINITY;
 	hold->lease_ms = hold->default_lease_ms;

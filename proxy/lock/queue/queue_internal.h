@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "commands/args.h"
+#include "lock/events/stats.h"
 #include "lock/queue/waiters.h"
 
 #define CHANNEL_PREFIX "hasp:worker:"
@@ -50,6 +51,7 @@ struct waiters {
 	struct timer next_recheck; /* runs while there are some */
 	struct waiter_board *board;
 	size_t nwaiting; /* waiters in all of the lines */
+	size_t nbytes; /* their memory */
 	struct list nodes; /* one for each node, and */
 	struct queue_node *nowhere; /* for what is served by nobody, as far as is known */
 	bool listening; /* the subscribers were opened */
@@ -102,6 +104,7 @@ struct waiter {
 	enum lock_kind kind;
 	struct list node; /* in its line, or in queue_node.unsent */
 	struct line *line; /* NULL: in none */
+	struct section_stats *stats; /* where it counts while it is in one; NULL: nowhere */
 	struct queue_node
 		*at; /* where its lock is; NULL: no matter. Not while it is unconfirmed */
 	struct map_node by_ticket;
@@ -115,6 +118,12 @@ struct waiter {
 	size_t token_len;
 	struct grant grant; /* of WAITER_GRANTED_EARLY */
 };
+
+/* In bytes. */
+static inline size_t waiter_size(const struct waiter *w)
+{
+	return sizeof(*w) + buf_cap(&w->bytes);
+}
 
 enum line_probing {
 	LINE_UNPROBED, /* no answer is due */

@@ -384,7 +384,7 @@ double waiter_waited(const struct waiter *w)
 
 size_t waiter_nbytes(const struct waiter *w)
 {
-	return sizeof(*w) + buf_cap(&w->bytes);
+	return waiter_size(w);
 }
 
 int64_t waiter_place(const struct waiter *w)
@@ -461,6 +461,12 @@ static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_t
 	waiter_set_at(w, l->at);
 	line_enqueue(l, w);
 	return l;
+}
+
+void waiter_count_at(struct waiter *w, struct section_stats *stats)
+{
+	if (!w->line)
+		w->stats = stats;
 }
 
 void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,

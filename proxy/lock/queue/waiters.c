@@ -268,6 +268,11 @@ enum key_naming waiters_naming(const struct waiters *all)
 	return script_jobs_naming(all->script_jobs);
 }
 
+size_t waiters_nbytes(const struct waiters *w)
+{
+	return w->nbytes;
+}
+
 void waiters_trim(struct waiters *all)
 {
 	buf_trim(&all->scratch);

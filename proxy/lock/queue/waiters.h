@@ -34,6 +34,7 @@
 #include "lock/rewrite/rewrite.h"
 #include "upstream/topology.h"
 
+struct section_stats; /* lock/events/stats.h */
 struct waiters; /* a worker's */
 struct waiter; /* one client that may have to wait, or does */
 
@@ -63,6 +64,8 @@ struct slice waiters_ticket(struct waiters *w);
 /* script_jobs_how(), script_jobs_naming() */
 struct rewrite_how waiters_how(struct waiters *w, int db);
 enum key_naming waiters_naming(const struct waiters *w);
+
+size_t waiters_nbytes(const struct waiters *w); /* of memory, of those that stand in line */
 
 /* Gives back what a long key took. */
 void waiters_trim(struct waiters *w);
@@ -128,6 +131,10 @@ void waiter_sent(struct waiter *w, struct slice ticket);
  * try was sent or the line is not understood. */
 int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
                   struct slice line, void *tag) __attribute__((warn_unused_result));
+
+/* It counts among the waiters of that section while it stands in line, from the next time on
+ * that it does. */
+void waiter_count_at(struct waiter *w, struct section_stats *stats);
 
 /* The try was answered by success, but so late that the lease of what it took may be over: asks
  * Redis whether it has the lock still, and begins the lease anew. If it has, on_granted() is

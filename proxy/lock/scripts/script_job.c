@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/fatal.h"
+#include "base/metrics.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "upstream/decode.h"
@@ -37,7 +38,8 @@ struct script_jobs {
 	size_t nwaiting; /* in all of them */
 	struct timer sweep; /* runs while some wait */
 	size_t nbytes, max_nbytes; /* memory of all jobs, and how much that may be */
-	struct log_limit given_up;
+	struct log_limit given_up; /* of the lines of that name */
+	struct metrics_counter ngiven_up; /* for want of space */
 	bool ending;
 };
 
@@ -190,6 +192,7 @@ static bool give_up_for_space(struct script_job *job)
 
 	if (all->nbytes <= all->max_nbytes)
 		return false;
+	metrics_count(&all->ngiven_up, 1);
 	if (log_limit_pass(&all->given_up, timers_now(all->timers), WARNINGS_MAX, &suppressed))
 		log_warning("script_job_given_up jobs_bytes=%zu waiting=%zu suppressed=%u",
 		            all->nbytes, all->nwaiting, suppressed);
@@ -312,6 +315,16 @@ void script_jobs_free(struct script_jobs *all)
 	while ((l = list_shift(&all->queues)))
 		free(container_of(l, struct job_queue, in_all));
 	free(all);
+}
+
+size_t script_jobs_nbytes(const struct script_jobs *all)
+{
+	return all->nbytes;
+}
+
+uint64_t script_jobs_given_up(const struct script_jobs *all)
+{
+	return metrics_counted(&all->ngiven_up);
 }
 
 void script_jobs_set_max(struct script_jobs *all, size_t nbytes)

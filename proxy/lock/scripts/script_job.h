@@ -20,6 +20,8 @@
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/slice.h"
@@ -42,6 +44,10 @@ void script_jobs_free(struct script_jobs *all);
 /* Memory of the jobs that are in flight or wait for Redis. One that would need more is given
  * up, as if it were too late. */
 void script_jobs_set_max(struct script_jobs *all, size_t nbytes);
+/* How much it is. */
+size_t script_jobs_nbytes(const struct script_jobs *all);
+/* How many were given up for that. From any thread. */
+uint64_t script_jobs_given_up(const struct script_jobs *all);
 
 /* What the calls prove by, those that clients make included. */
 struct proofs *script_jobs_proofs(struct script_jobs *all);

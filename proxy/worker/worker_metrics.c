@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a worker tells of itself is a struct told; behind it, for each of its nodes, a struct
+ * told_node and the node's name.
+ */
+#include "worker/worker_metrics.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "lock/hold/holds.h"
+#include "lock/queue/waiters.h"
+#include "lock/scripts/script_job.h"
+#include "worker/worker_ask.h"
+#include "worker/worker_internal.h"
+
+/* --- counters ----------------------------------------------------------------------------- */
+
+void workers_count(const struct worker_shared *shared, struct worker_counts *counts)
+{
+	*counts = (struct worker_counts){ .jobs_given_up = 0 };
+	for (size_t i = 0; i < shared->nworkers; i++) {
+		const struct worker *w = shared->workers[i];
+
+		for (size_t k = 0; k < COMMAND_OUTCOMES; k++)
+			counts->commands[k] += metrics_counted(
+				&w->clients.counters.commands[k]);
+		for (size_t k = 0; k < LIMITS; k++)
+			counts->limits[k] += metrics_counted(&w->clients.counters.limits[k]);
+		counts->jobs_given_up += script_jobs_given_up(w->script_jobs);
+	}
+}
+
+/* --- what a worker tells ------------------------------------------------------------------ */
+
+struct told {
+	uint64_t memory[WORKER_MEMORIES];
+	size_t nnodes;
+};
+
+struct told_node {
+	bool up;
+	uint64_t links[LINK_KINDS];
+	struct metrics_sums latency;
+	size_t name_len;
+};
+
+static void tell_node(const struct node *n, struct buf *out)
+{
+	struct told_node told = { .up = control_is_up(n->control) };
+
+	for (size_t k = 0; k < LINK_KINDS; k++)
+		told.links[k] = n->links.nopen[k];
+	control_add_latency(n->control, &told.latency);
+	told.name_len = strlen(n->links.name);
+	buf_append(out, slice_of((const char *)&told, sizeof(told)));
+	buf_append(out, slice_of(n->links.name, told.name_len));
+}
+
+/* Those that have no name yet stand for no server. */
+static bool gauges_has_name(const struct node *n)
+{
+	return n->control && n->links.name;
+}
+
+static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	const struct policy_env *policy = &w->clients->policy;
+	struct told told = { .nnodes = 0 };
+
+	(void)arg;
+	told.memory[WORKER_MEMORY_CLIENTS] = w->clients->account.total;
+	told.memory[WORKER_MEMORY_HOLDS] = holds_nbytes(policy->holds);
+	told.memory[WORKER_MEMORY_WAITERS] = waiters_nbytes(policy->waiters);
+	told.memory[WORKER_MEMORY_JOBS] = script_jobs_nbytes(read_sets_jobs(policy->read_sets));
+	for (struct node *n = topology_next(w->topology, NULL); n;
+	     n = topology_next(w->topology, n))
+		told.nnodes += gauges_has_name(n);
+	buf_append(&a->out, slice_of((const char *)&told, sizeof(told)));
+	for (struct node *n = topology_next(w->topology, NULL); n;
+	     n = topology_next(w->topology, n))
+		if (gauges_has_name(n))
+			tell_node(n, &a->out);
+	return true;
+}
+
+/* --- and all of them together ------------------------------------------------------------- */
+
+/* The one of that name, or a new one. */
+static struct worker_node_gauges *gauges_node(struct worker_gauges *g, struct slice name)
+{
+	struct worker_node_gauges *n;
+
+	for (size_t i = 0; i < g->nnodes; i++)
+		if (slice_eq(slice_str(g->nodes[i].name), name))
+			return &g->nodes[i];
+	g->nodes = xrealloc(g->nodes, (g->nnodes + 1) * sizeof(*g->nodes));
+	n = &g->nodes[g->nnodes++];
+	*n = (struct worker_node_gauges){ .name = xmemdup(name.p, name.n), .up = true };
+	return n;
+}
+
+static void gauges_add_node(struct worker_gauges *g, const struct told_node *told,
+                            struct slice name)
+{
+	struct worker_node_gauges *n = gauges_node(g, name);
+
+	n->up &= told->up;
+	for (size_t k = 0; k < LINK_KINDS; k++)
+		n->links[k] += told->links[k];
+	for (size_t k = 0; k < METRICS_BUCKETS; k++)
+		n->latency.n[k] += told->latency.n[k];
+	n->latency.total_us += told->latency.total_us;
+}
+
+/* (Nothing in the buffer is aligned.) */
+static void take_told(struct slice *from, void *to, size_t n)
+{
+	HASP_ASSERT(from->n >= n);
+	memcpy(to, from->p, n);
+	*from = slice_of(from->p + n, from->n - n);
+}
+
+static void add_answer(struct worker_gauges *g, struct slice said)
+{
+	struct told told;
+
+	take_told(&said, &told, sizeof(told));
+	for (size_t k = 0; k < WORKER_MEMORIES; k++)
+		g->memory[k] += told.memory[k];
+	for (size_t i = 0; i < told.nnodes; i++) {
+		struct told_node node;
+
+		take_told(&said, &node, sizeof(node));
+		HASP_ASSERT(said.n >= node.name_len);
+		gauges_add_node(g, &node, slice_of(said.p, node.name_len));
+		said = slice_of(said.p + node.name_len, said.n - node.name_len);
+	}
+}
+
+void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
+                       struct worker_gauges *g)
+{
+	struct worker_answers answers;
+
+	*g = (struct worker_gauges){ .asked = shared->nworkers };
+	g->answered = workers_ask(shared, tell_gauges, NULL, 0, timeout_ms, &answers);
+	for (size_t i = 0; i < answers.n; i++)
+		if (answers.v[i].whole)
+			add_answer(g, buf_slice(&answers.v[i].out));
+	worker_answers_fini(&answers);
+}
+
+void worker_gauges_fini(struct worker_gauges *g)
+{
+	for (size_t i = 0; i < g->nnodes; i++)
+		free(g->nodes[i].name);
+	free(g->nodes);
+	*g = (struct worker_gauges){ .asked = 0 };
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_metrics: what all workers together count, and what they are asked for: counters are
+ * read as they are, which costs the workers nothing; what belongs to a worker's own structures,
+ * as its nodes, each tells in a step between two turns of its loop (worker_ask.h).
+ */
+#ifndef HASP_WORKER_WORKER_METRICS_H
+#define HASP_WORKER_WORKER_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/metrics.h"
+#include "client/counters.h"
+#include "upstream/link.h"
+#include "worker/worker.h"
+
+struct worker_counts {
+	uint64_t commands[COMMAND_OUTCOMES]; /* by enum command_outcome */
+	uint64_t limits[LIMITS]; /* by enum limit */
+	uint64_t jobs_given_up; /* script_jobs_given_up() */
+};
+
+/* Of all workers. From any thread, while they are not freed. */
+void workers_count(const struct worker_shared *shared, struct worker_counts *counts);
+
+/* Memory of all workers, in bytes. */
+enum worker_memory {
+	WORKER_MEMORY_CLIENTS, /* that counts for memory_limit */
+	WORKER_MEMORY_HOLDS,
+	WORKER_MEMORY_WAITERS,
+	WORKER_MEMORY_JOBS, /* calls of hasp's own that are in flight or wait for Redis */
+};
+#define WORKER_MEMORIES (WORKER_MEMORY_JOBS + 1)
+
+/* A server, as all workers together see it. */
+struct worker_node_gauges {
+	char *name; /* its address as configured, or as it was found */
+	bool up; /* hasp's own connections to it are up, of each worker that knows it */
+	uint64_t links[LINK_KINDS]; /* by enum link_kind */
+	struct metrics_sums latency; /* control_add_latency() */
+};
+
+struct worker_gauges {
+	size_t asked, answered; /* workers; what those have not told that did not answer is
+	                         * missing below */
+	uint64_t memory[WORKER_MEMORIES]; /* by enum worker_memory */
+	size_t nnodes;
+	struct worker_node_gauges *nodes;
+};
+
+/* Asks them, for not longer than `timeout_ms`. From where workers_ask() may be called;
+ * worker_gauges_fini() is due. */
+void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
+                       struct worker_gauges *g);
+void worker_gauges_fini(struct worker_gauges *g);
+
+#endif

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What hasp says over HTTP, and its metrics as Prometheus reads them.
+
+    hasp = start_hasp(rule() + HTTP)
+    ask(hasp, "/healthz") -> (reply, text)
+    metrics(hasp)["hasp_clients", ()]
+    of(hasp, "hasp_lock_acquired_total", "locks")
+"""
+
+import contextlib
+import http.client
+import re
+
+from .wait import until
+
+HTTP = "[http]\nlisten = 127.0.0.1:0\n"
+SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (\S+)')
+LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+
+
+def where(hasp):
+    return re.search(r"\bhttp address=127\.0\.0\.1:(\d+)", hasp.log)[1]
+
+
+def ask(hasp, path, method="GET", body=None):
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", where(hasp), timeout=60)) as c:
+        c.request(method, path, body)
+        reply = c.getresponse()
+        return reply, reply.read().decode()
+
+
+def read_metrics(text):
+    """{(name, labels): value}, of text that keeps to the format: a family is whole, has its help
+    and type, and no sample twice."""
+    samples, families, family = {}, set(), None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            family = line.split()[2]
+            assert family not in families
+            families.add(family)
+        elif line.startswith("# TYPE "):
+            assert line.split()[2] == family
+            kind = line.split()[3]
+        else:
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            assert name == family or kind == "histogram" and re.fullmatch(family + "_(bucket|sum|count)", name)
+            key = name, tuple(LABEL.findall(labels or ""))
+            assert key not in samples
+            samples[key] = float(value)
+    return samples
+
+
+def metrics(hasp):
+    """On a busy machine, a worker may not answer in time: then they are asked again."""
+    samples = {}
+
+    def whole():
+        reply, text = ask(hasp, "/metrics")
+        assert reply.status == 200
+        assert reply.getheader("Content-Type") == "text/plain; version=0.0.4; charset=utf-8"
+        samples.update(read_metrics(text))
+        return samples["hasp_workers_answered", ()] == samples["hasp_workers", ()]
+
+    until(whole, "all workers to answer")
+    return samples
+
+
+def of(hasp, name, section_name, kind="lock", **more):
+    return metrics(hasp)[name, (("rule", section_name), ("kind", kind), *more.items())]
+
+
+def value(hasp, name, **labels):
+    """None: there is no such sample."""
+    return metrics(hasp).get((name, tuple(labels.items())))
