@@ -24,6 +24,7 @@
  *   pubsub.c            subscriptions
  *   wide.c              requests for several nodes: split, sent to all, SCAN
  *   replay.c            the session commands that are in force
+ *   ahead.c             links that are not read for a while
  *   entry.c             entries, parts, and the order of the replies
  *   session_out.c       bytes for the virtual link; the session's state
  *
@@ -125,6 +126,7 @@ struct cluster_entry {
 	void *arg; /* of the two, theirs */
 	void (*free_arg)(void *arg); /* NULL: `arg` need not be freed */
 	struct buf reply; /* what came before its turn */
+	size_t nreply; /* bytes that nodes have answered */
 	bool done; /* no more of its reply will come */
 	bool muted; /* its reply is dropped: CLIENT REPLY */
 	bool pushes; /* its reply is acknowledgements, which are not dropped */
@@ -266,6 +268,8 @@ struct lane {
 
 /* The session's lane to the node; made if need be. */
 struct lane *lane_get(struct cluster_session *s, struct node *n);
+/* Does the session's first entry wait for what this lane's link brings? */
+bool lane_is_awaited(const struct lane *l);
 /* Sends the part, or holds it until the lane is ready. */
 void lane_send(struct lane *l, struct cluster_part *p);
 /* RESET ends all subscriptions. */
@@ -379,6 +383,8 @@ struct cluster_session {
 	uint64_t several; /* see session_note_several() */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
+	size_t reply_size; /* bytes that a reply is expected to have: about the most of late; >=
+	                      1 */
 	size_t uncounted; /* bytes kept since the link's user was told to count them */
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */
@@ -392,6 +398,8 @@ struct cluster_session {
 	bool subscribed; /* one of the lanes is */
 	bool starved; /* the link has requests that were not taken */
 	bool paused; /* the link takes no replies */
+	bool is_ahead; /* too much is kept: links of its own are not read, see lane_is_awaited()
+	                */
 	bool shut; /* the client sends no more */
 	bool lingers; /* (ENDING) nobody was told, so only the client ends it */
 	bool advancing; /* entries that are answered are being taken off, or must not be */
@@ -425,12 +433,15 @@ struct stream_peer *session_connect(struct cluster *c, struct link *l,
 void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
 /* The virtual link ends: the outcome of a request is not known. */
 void session_break(struct cluster_session *s, const char *reason);
+/* The same for a reason of hasp's own, which is logged. */
+void session_give_up(struct cluster_session *s, const char *reason);
 /* Frees a session that is FLOW_CLOSED. */
 void session_free(struct cluster_session *s);
 /* Gives the link what is in `out`, unless it is paused. The link's user may do anything then.
  */
 void session_deliver(struct cluster_session *s);
-/* Links of its own are read no faster than the client reads. */
+/* Links of its own are read no faster than the client reads, and no further ahead of the first
+ * reply than client_output_limit allows. */
 void session_steer_lanes(struct cluster_session *s);
 /* Bytes for the link: they are delivered at the end of the turn. */
 void session_put(struct cluster_session *s, struct slice bytes);

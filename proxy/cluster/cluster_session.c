@@ -16,8 +16,11 @@
 #define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
 /* One whose key does not come within so many goes to the home node. */
 #define STREAM_KEY_MAX ((size_t)128 * 1024)
-/* So many requests may be in flight. */
+/* So many requests may be in flight; and always so many. */
 #define ENTRIES_MAX ((size_t)4096)
+#define ENTRIES_MIN ((size_t)16)
+/* Before it is known how long replies are. */
+#define FIRST_REPLY_SIZE ((size_t)256 * 1024)
 /* And no more when these take so much memory; only the last one may go beyond. */
 #define REQUESTED_MAX ((size_t)32 * 1024 * 1024)
 
@@ -28,10 +31,16 @@ static struct cluster_session *session_of(struct stream_peer *p)
 
 /* --- requests ----------------------------------------------------------------------------- */
 
+/* Shared links are read whatever they bring: what is asked for must find room, should it all
+ * have to wait for the first reply. */
 static bool has_room(const struct cluster_session *s)
 {
-	return s->nentries < ENTRIES_MAX && s->nrequested < REQUESTED_MAX &&
-	       s->kept < s->cluster->output_limit;
+	size_t limit = s->cluster->output_limit;
+
+	if (s->nentries >= ENTRIES_MAX || s->nrequested >= REQUESTED_MAX || s->kept >= limit)
+		return false;
+	return !s->shares || s->nentries < ENTRIES_MIN ||
+	       s->nentries < (limit - s->kept) / s->reply_size;
 }
 
 /* What streams is kept, as long as that is possible. `to_come`: how much more there is at
@@ -501,6 +510,7 @@ struct stream_peer *session_connect(struct cluster *c, struct link *l,
 	s->block_serial = 1;
 	s->proto = accepted ? accepted->proto : 2;
 	s->map_version = c->how.map->version;
+	s->reply_size = FIRST_REPLY_SIZE;
 	s->shares = accepted;
 	if (accepted)
 		keep_login(s, accepted);

@@ -188,6 +188,8 @@ void session_advance(struct cluster_session *s)
 		}
 	}
 	s->advancing = false;
+	if (s->is_ahead)
+		session_steer_lanes(s);
 	if (ends && s->flow != FLOW_CLOSED)
 		session_set_flow(s, FLOW_ENDING);
 	/* More requests may be taken. */
@@ -208,7 +210,11 @@ static void give_replies(struct cluster_entry *e)
 static void entry_finish(struct cluster_entry *e)
 {
 	struct buf merged = BUF_INIT;
+	size_t *size = &e->session->reply_size;
 
+	*size -= *size / 8;
+	if (*size < e->nreply)
+		*size = e->nreply;
 	if (e->merge) {
 		e->merge(e, &merged);
 		give_replies(e);
@@ -244,21 +250,35 @@ void entry_answer_new(struct cluster_session *s, struct slice reply)
 
 /* --- parts -------------------------------------------------------------------------------- */
 
+/* Bytes that have to wait for others came. What is still to come of them stays with the node,
+ * if the link is the session's own, and is not the one that is waited for. */
+static void bound_kept(struct cluster_session *s, const struct lane *from)
+{
+	if (s->kept < s->cluster->output_limit)
+		return;
+	session_steer_lanes(s);
+	if (from && (!from->own || lane_is_awaited(from)))
+		session_give_up(s, "replies that have to wait for others are longer than "
+		                   "client_output_limit");
+}
+
 void part_on_bytes(struct cluster_part *p, struct slice bytes)
 {
+	struct cluster_session *s = part_session(p);
+	size_t before = s->kept;
+
+	p->entry->nreply += bytes.n;
 	if (p->entry->merge) {
 		if (buf_cap(&p->reply) == 0)
-			buf_take(&p->reply, &part_session(p)->cluster->requests);
+			buf_take(&p->reply, &s->cluster->requests);
 		buf_append(&p->reply, bytes);
-		part_session(p)->kept += bytes.n;
-		session_grew(part_session(p), bytes.n);
-		/* Nobody can tell which of them could be done without. */
-		if (part_session(p)->kept > part_session(p)->cluster->output_limit)
-			session_break(part_session(p), "replies of several nodes are longer "
-			                               "than client_output_limit");
+		s->kept += bytes.n;
+		session_grew(s, bytes.n);
 	} else {
 		entry_forward(p->entry, bytes);
 	}
+	if (s->kept > before)
+		bound_kept(s, p->lane);
 }
 
 void part_on_reply(struct cluster_part *p, const struct resp_reply *r, struct slice captured)

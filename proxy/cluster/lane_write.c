@@ -56,13 +56,21 @@ void lane_write_discarded(struct lane *l, struct slice request)
 	link_queue(l->user.link, request);
 }
 
+static void note_sent(struct lane *l, struct cluster_part *p)
+{
+	part_set_state(p, PART_SENT);
+	p->lane = l;
+	l->nsent++;
+	/* It may be the first, and the link not be read. */
+	if (l->session->is_ahead)
+		session_steer_lanes(l->session);
+}
+
 void lane_write_part(struct lane *l, struct cluster_part *p)
 {
 	struct link *link = l->user.link;
 
-	part_set_state(p, PART_SENT);
-	p->lane = l;
-	l->nsent++;
+	note_sent(l, p);
 	if (p->asked) {
 		link_expect(&l->user, LINK_DISCARD, NULL);
 		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
@@ -99,9 +107,7 @@ void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
 
 void lane_write_stream(struct lane *l, struct cluster_part *p, struct slice bytes)
 {
-	part_set_state(p, PART_SENT);
-	p->lane = l;
-	l->nsent++;
+	note_sent(l, p);
 	link_expect(&l->user, part_flags(p), p);
 	link_send(l->user.link, bytes);
 }

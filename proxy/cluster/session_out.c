@@ -53,22 +53,6 @@ void session_deliver(struct cluster_session *s)
 	}
 }
 
-/* Links of its own are read no faster than the client reads. */
-void session_steer_lanes(struct cluster_session *s)
-{
-	bool pauses = s->paused && buf_len(&s->out) >= STREAM_HIGH_WATER;
-
-	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		struct lane *l = container_of(at, struct lane, in_session);
-		if (!l->user.link || !l->own)
-			continue;
-		if (pauses)
-			link_pause(l->user.link);
-		else
-			link_resume(l->user.link);
-	}
-}
-
 void session_put(struct cluster_session *s, struct slice bytes)
 {
 	if (bytes.n == 0 || s->flow == FLOW_CLOSED)
@@ -104,7 +88,9 @@ void session_grew(struct cluster_session *s, size_t nbytes)
 	link_peer_grew(s->link);
 }
 
-void session_break(struct cluster_session *s, const char *reason)
+/* `end`: of the link. */
+static void break_by(struct cluster_session *s, const char *reason,
+                     void (*end)(struct link *l, const char *reason))
 {
 	if (s->flow == FLOW_CLOSED)
 		return;
@@ -112,7 +98,17 @@ void session_break(struct cluster_session *s, const char *reason)
 	session_set_flow(s, FLOW_ENDING);
 	session_deliver(s);
 	if (s->flow != FLOW_CLOSED)
-		link_end(s->link, reason);
+		end(s->link, reason);
+}
+
+void session_break(struct cluster_session *s, const char *reason)
+{
+	break_by(s, reason, link_end);
+}
+
+void session_give_up(struct cluster_session *s, const char *reason)
+{
+	break_by(s, reason, link_fail);
 }
 
 /* --- what is to be done --- */

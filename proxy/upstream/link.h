@@ -238,6 +238,9 @@ void link_queue(struct link *l, struct slice bytes);
 void link_queue_call(struct link *l, struct slice bytes);
 /* Sends a PING and discards its reply. */
 void link_ping(struct link *l);
+/* The link ends, as if the connection had broken, for a reason that is worth a line of the log.
+ */
+void link_fail(struct link *l, const char *reason);
 /* Half-closes when all is sent. */
 void link_shutdown(struct link *l);
 /* Bytes that wait to be sent. */

@@ -137,9 +137,6 @@ bool link_tries_again(struct link *l, const char *reason);
 /* The users are told that the login was accepted. */
 void link_notify_ready(struct link *l);
 
-/* The link ends for a reason that is worth a line of the log. */
-void link_fail(struct link *l, const char *reason);
-
 /* Users that found it full are told that it is so no more. */
 void link_notify_drained(struct link *l);
 

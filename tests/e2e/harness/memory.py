@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How much memory a hasp takes. A sanitizer's own tells nothing: then no bound is checked."""
+
+import pathlib
+
+from .sanitizers import sanitized
+
+MB = 1 << 20
+
+
+def memory(hasp, field):
+    status = pathlib.Path(f"/proc/{hasp.pid}/status").read_text()
+    return int(status.split(field + ":")[1].split()[0]) * 1024
+
+
+class Growth:
+    """How far hasp's memory has been above what it was."""
+
+    def __init__(self, hasp):
+        self.hasp = hasp
+        pathlib.Path(f"/proc/{hasp.pid}/clear_refs").write_text("5")
+        self.before = memory(hasp, "VmRSS")
+
+    @property
+    def peak(self):
+        return memory(self.hasp, "VmHWM") - self.before
+
+    @property
+    def now(self):
+        return memory(self.hasp, "VmRSS") - self.before
+
+    def check(self, bound):
+        if not sanitized():
+            assert self.peak < bound

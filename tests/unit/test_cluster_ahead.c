@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Replies that run ahead of the first one, which node 0 is slow to give: client_output_limit
+ * bounds what is kept of them.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define NREPLIES 40
+#define VALUE_SIZE ((size_t)65536)
+#define LIMIT ((size_t)256 * 1024)
+#define PROOF "*1\r\n$8\r\nREPLCONF\r\n"
+#define OVER "replies that have to wait for others are longer than client_output_limit"
+
+/* As often as there are replies; to be freed. */
+static char *repeated(const char *text)
+{
+	size_t n = strlen(text);
+	char *all = malloc(NREPLIES * n + 1);
+
+	for (size_t i = 0; i < NREPLIES; i++)
+		memcpy(all + i * n, text, n + 1);
+	return all;
+}
+
+static struct buf replies_of_node_1(void)
+{
+	struct buf all = BUF_INIT;
+
+	for (size_t i = 0; i < NREPLIES; i++) {
+		buf_printf(&all, "$%zu\r\n", VALUE_SIZE);
+		memset(buf_reserve(&all, VALUE_SIZE), 'x', VALUE_SIZE);
+		buf_added(&all, VALUE_SIZE);
+		buf_puts(&all, "\r\n");
+	}
+	return all;
+}
+
+/* Node 1 sends what is taken of it. */
+static void node_1_sends(struct cluster_fixture *f, struct buf *bytes)
+{
+	ssize_t n = 1;
+
+	while (n > 0 && buf_len(bytes)) {
+		n = send(f->nodes[1].fd, buf_head(bytes), buf_len(bytes),
+		         MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0)
+			buf_consume(bytes, (size_t)n);
+		turn_loop(f);
+	}
+}
+
+/* The client asks node 0 once, then node 1; that answers. What is left of the answer. */
+static struct buf run_ahead(struct cluster_fixture *f)
+{
+	struct buf bytes = replies_of_node_1();
+	char *requests = repeated(GET_FOO);
+
+	cluster_set_output_limit(f->cluster, LIMIT);
+	client_sends(f, GET_BAR, 1);
+	client_sends(f, requests, NREPLIES);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got(f, 1, requests);
+	free(requests);
+	node_1_sends(f, &bytes);
+	return bytes;
+}
+
+static void a_link_of_its_own_is_read_no_further(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf expected = BUF_INIT, all = replies_of_node_1(), rest = run_ahead(f);
+
+	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
+	assert_int_equal(f->ndown, 0);
+	node_sends(f, 0, ":1\r\n");
+	while (buf_len(&rest))
+		node_1_sends(f, &rest);
+	buf_puts(&expected, ":1\r\n");
+	buf_append(&expected, buf_slice(&all));
+	buf_append(&expected, SLICE_LIT("\0"));
+	assert_client_got(f, buf_head(&expected));
+	buf_release(&expected);
+	buf_release(&all);
+	buf_release(&rest);
+}
+
+/* Its replies would have to come before what is kept. */
+static void a_first_reply_that_comes_behind_too_much_ends_the_link(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest = run_ahead(f);
+
+	node_sends(f, 0, "-MOVED 5061 127.0.0.1:7001\r\n");
+	while (!f->ndown)
+		node_1_sends(f, &rest);
+	assert_string_equal(f->reason, OVER);
+	buf_release(&rest);
+}
+
+static void over_a_shared_link_so_much_ends_the_session(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf bytes = replies_of_node_1();
+	char *requests = repeated(GET_FOO);
+
+	client_sends(f, GET_BAR, 1);
+	client_sends(f, requests, NREPLIES);
+	assert_node_got(f, 0, PROOF);
+	assert_node_got(f, 1, PROOF);
+	node_sends(f, 0, "+OK\r\n");
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, requests);
+	cluster_set_output_limit(f->cluster, LIMIT);
+	while (!f->ndown)
+		node_1_sends(f, &bytes);
+	assert_string_equal(f->reason, OVER);
+	free(requests);
+	buf_release(&bytes);
+}
+
+/* Until it is known how long replies are. */
+static void over_shared_links_little_is_asked_for_at_first(void **state)
+{
+	struct cluster_fixture *f = *state;
+	char *requests = repeated(GET_FOO);
+	size_t first = 20;
+
+	cluster_set_output_limit(f->cluster, first * 256 * 1024);
+	client_sends(f, requests, NREPLIES);
+	assert_node_got(f, 1, PROOF);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, requests + (NREPLIES - first) * strlen(GET_FOO));
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	free(requests);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CLUSTER_TEST(a_link_of_its_own_is_read_no_further),
+		CLUSTER_TEST(a_first_reply_that_comes_behind_too_much_ends_the_link),
+		CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session),
+		CLUSTER_TEST_SHARED(over_shared_links_little_is_asked_for_at_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
