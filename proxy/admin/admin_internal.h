@@ -6,6 +6,7 @@
  *   console.c           a connection: bytes in, bytes out, whether it is logged in
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
+ *   console_locks.c     the locks and guards of all workers, and who waits
  *   console_clients.c   the clients of all workers
  *   console_ask.c       rows that workers write, in steps
  *   console_do.c        commands that change something
@@ -141,6 +142,12 @@ typedef bool console_tell_fn(const struct worker_view *w, uint64_t *cursor, stru
 /* Has each worker add its rows. Returns the number of a worker that does not answer; -1: all
  * did. */
 int console_ask(struct console *c, console_tell_fn *tell, struct rows *rows);
+
+/* --- console_locks.c --- */
+
+/* Locks, or guards. Both return the number of a worker that does not answer; -1: all did. */
+int console_show_locks(struct console *c, bool guards, struct rows *rows);
+int console_show_waiters(struct console *c, struct rows *rows);
 
 /* --- console_clients.c --- */
 

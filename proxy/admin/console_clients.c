@@ -7,11 +7,6 @@
 /* Clients that are looked at in one step. */
 #define CLIENTS_STEP 64
 
-static int64_t ms(double seconds)
-{
-	return seconds > 0 ? (int64_t)(seconds * 1000) : 0;
-}
-
 static void add_client(void *arg, const struct client_figures *f)
 {
 	struct rows *rows = arg;
@@ -25,12 +20,12 @@ static void add_client(void *arg, const struct client_figures *f)
 	rows_add_int(rows, "db", f->db);
 	rows_add_int(rows, "protocol", f->protocol);
 	rows_add_str(rows, "state", f->state);
-	rows_add_int(rows, "waits_ms", ms(f->waits));
+	rows_add_ms(rows, "waits_ms", f->waits);
 	rows_add_str(rows, "link", f->link);
 	rows_add_int(rows, "locks", (int64_t)f->nlocks);
 	rows_add_int(rows, "guards", (int64_t)f->nguards);
-	rows_add_int(rows, "idle_ms", ms(f->idle));
-	rows_add_int(rows, "connected_ms", ms(f->connected));
+	rows_add_ms(rows, "idle_ms", f->idle);
+	rows_add_ms(rows, "connected_ms", f->connected);
 	rows_add_int(rows, "memory", (int64_t)f->nbytes);
 }
 

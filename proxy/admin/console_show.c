@@ -110,6 +110,16 @@ static int show_workers(struct console *c, struct rows *rows)
 	return -1;
 }
 
+static int show_locks(struct console *c, struct rows *rows)
+{
+	return console_show_locks(c, false, rows);
+}
+
+static int show_guards(struct console *c, struct rows *rows)
+{
+	return console_show_locks(c, true, rows);
+}
+
 static int show_clients(struct console *c, struct rows *rows)
 {
 	return console_ask(c, console_tell_clients, rows);
@@ -117,6 +127,10 @@ static int show_clients(struct console *c, struct rows *rows)
 
 static const struct show shows[] = {
 	{ "VERSION", "This hasp's version.", show_version },
+	{ "LOCKS", "The locks that clients have.", show_locks },
+	{ "WAITERS", "The clients that stand in line for a lock or a guard.",
+	  console_show_waiters },
+	{ "GUARDS", "The guarded keys that clients have read and may write.", show_guards },
 	{ "CLIENTS", "Each client: what it does, and what it has.", show_clients },
 	{ "CONFIG", "The options in force; secrets are ***.", show_config },
 	{ "RULES", "Each rule and guard, and what became of commands on its keys.",

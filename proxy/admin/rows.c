@@ -60,6 +60,11 @@ void rows_add_int(struct rows *r, const char *name, int64_t value)
 	buf_printf(&r->bytes, ":%" PRId64 "\r\n", value);
 }
 
+void rows_add_ms(struct rows *r, const char *name, double seconds)
+{
+	rows_add_int(r, name, seconds > 0 ? (int64_t)(seconds * 1000) : 0);
+}
+
 void rows_add_bool(struct rows *r, const char *name, bool value)
 {
 	rows_add_str(r, name, value ? "yes" : "no");

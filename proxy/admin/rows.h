@@ -36,6 +36,8 @@ void rows_add_text(struct rows *r, const char *name, struct slice value);
 void rows_add_str(struct rows *r, const char *name, const char *value);
 void rows_add_int(struct rows *r, const char *name, int64_t value);
 
+/* Seconds, as whole ms; 0 for what is negative. */
+void rows_add_ms(struct rows *r, const char *name, double seconds);
 /* Yes or no. */
 void rows_add_bool(struct rows *r, const char *name, bool value);
 

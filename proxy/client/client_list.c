@@ -115,6 +115,16 @@ uint64_t client_list_id(const struct client *c)
 	return c->env->table.places[c->place].id;
 }
 
+uint64_t client_list_id_of_holder(const struct hold_owner *o)
+{
+	return client_list_id(container_of(o, struct client, holds));
+}
+
+uint64_t client_list_id_of_reader(const struct read_set *r)
+{
+	return client_list_id(container_of(r, struct client, read_set));
+}
+
 /* (Only an operator asks: no map is kept for that.) */
 static struct client *client_by_id(const struct client_table *t, uint64_t id)
 {

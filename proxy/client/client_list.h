@@ -16,6 +16,8 @@
 
 struct client;
 struct client_env;
+struct hold_owner;
+struct read_set;
 
 /* Gives the client, which is new, its place and its id. */
 void client_list_add(struct client_env *env, struct client *c);
@@ -47,6 +49,9 @@ uint64_t client_list_walk(const struct client_env *env, uint64_t cursor, size_t 
                           client_list_fn *fn, void *arg);
 
 uint64_t client_list_id(const struct client *c);
+/* Of the client whose holds, or read set, it is. */
+uint64_t client_list_id_of_holder(const struct hold_owner *o);
+uint64_t client_list_id_of_reader(const struct read_set *r);
 /* Which worker has the client, if it is there. */
 int client_list_worker(uint64_t id);
 /* Closes it, as if it had hung up; appends its address and name to `described`. False: there is

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "client/client.h"
+#include "client/client_list.h"
 #include "lock/guard/read_set.h"
 #include "lock/hold/held.h"
 #include "lock/model/owner.h"
@@ -116,6 +117,7 @@ static void on_held(void *arg, const struct held *held)
 	client_describe_holder(held->owner, &client);
 	row_write(q,
 	          (struct live_row){
+			  .client_id = client_list_id_of_holder(held->owner),
 			  .section = held->stats,
 			  .db = held->db,
 			  .since = held->since,
@@ -137,6 +139,7 @@ static void on_guard(void *arg, const struct read_set_entry *e)
 	client_describe_reader(e->read_set, &client);
 	row_write(q,
 	          (struct live_row){
+			  .client_id = client_list_id_of_reader(e->read_set),
 			  .section = e->stats,
 			  .db = read_set_entry_db(e),
 			  .since = e->since,
@@ -159,6 +162,7 @@ static void on_waiter(void *arg, const struct waiter *w, void *owner)
 	client_describe_waiter(&wait, &client);
 	row_write(q,
 	          (struct live_row){
+			  .client_id = client_list_id(wait.client),
 			  .section = wait.stats,
 			  .db = wait.db,
 			  .since = since,

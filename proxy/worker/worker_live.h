@@ -29,6 +29,7 @@ enum live_what {
 /* One connection's. */
 struct live_row {
 	int worker; /* its number */
+	uint64_t client_id; /* client_list.h */
 	const struct section_stats *section; /* its kind and name; NULL: it is not configured
 	                                      * any more */
 	int db; /* -1: not known */

@@ -12,9 +12,11 @@ import time
 import pytest
 import redis as redis_py
 from harness import Connection, Hasp, until
+from harness.guards import guard
+from harness.load import Load
 from harness.replies import OK, PONG
-from harness.resp import encode
-from harness.sections import rule
+from harness.resp import encode, pipeline
+from harness.sections import VERBS, rule
 
 ON_A_SOCKET = "[admin]\nlisten = unix:{path}\n"
 OVER_TCP = "[admin]\nlisten = 127.0.0.1:0\npassword = open sesame\n"
@@ -65,10 +67,8 @@ def test_help_names_what_there_is_and_all_of_that_answers(hasp, path):
     commands = [row["command"] for row in show(path, "HELP")]
     shown = [command.split()[1] for command in commands if command.startswith("SHOW ") and command != "SHOW what"]
     assert "VERSION" in shown
-    with hasp.connect() as client:
-        client.call("PING")
-        for what in shown:
-            assert show(path, what), what
+    for what in shown:
+        assert isinstance(show(path, what), list), what
 
 
 def test_a_row_is_a_map_in_resp3_and_flat_in_resp2(hasp, path):
@@ -103,6 +103,53 @@ def test_memory_tells_how_many_clients_each_worker_has(hasp, path):
         one.call("PING")
         other.call("PING")
         assert sum(row["clients"] for row in show(path, "MEMORY")) == 2
+
+
+def test_locks_are_told_with_who_has_them_and_who_waits(start_hasp, path):
+    hasp = start_hasp(rule(owner="name", wait="60s") + VERBS + guard(pattern="stock:*", lease="60s", wait="60s") +
+                      ON_A_SOCKET.format(path=path), workers=2)
+    with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
+        one.call("CLIENT", "SETNAME", "shop")
+        one.call("SET", "lock:1", "v", "NX")
+        one.call("GET", "stock:1")
+        fence = int(one.call("LOCK", "report", "PX", 60000)[1:])
+        other.send(encode("SET", "lock:1", "w", "NX"))
+        third.send(encode("GET", "stock:1"))
+        until(lambda: len(show(path, "WAITERS")) == 2, "both to wait")
+        locks = {lock["key"]: lock for lock in show(path, "LOCKS")}
+        guarded, = show(path, "GUARDS")
+        waiters = {waiter["key"]: waiter for waiter in show(path, "WAITERS")}
+        clients = {client["id"]: client for client in show(path, "CLIENTS")}
+        lock, report = locks["lock:1"], locks["report"]
+        assert len(locks) == 2 and (lock["kind"], lock["rule"], lock["owner"]) == ("lock", "locks", "name:shop")
+        assert (lock["db"], lock["renewed"], lock["waiters"], lock["fence"]) == (0, "yes", 1, 0)
+        assert lock["client"].endswith(" shop") and clients[lock["client_id"]]["name"] == "shop"
+        assert lock["held_ms"] >= 0 and 0 < lock["lease_ms"] <= 30_000
+        assert (report["kind"], report["fence"], report["renewed"], report["waiters"]) == ("verbs", fence, "no", 0)
+        assert (guarded["key"], guarded["kind"], guarded["waiters"]) == ("stock:1", "guard", 1)
+        assert waiters.keys() == {"lock:1", "stock:1"} and clients[waiters["lock:1"]["client_id"]]["state"] == "waiting"
+        assert 0 < waiters["lock:1"]["left_ms"] <= 60_000
+        one.call("DEL", "lock:1")
+        one.call("SET", "stock:1", "1")
+        other.read(), third.read()
+        until(lambda: show(path, "WAITERS") == [], "nobody to wait")
+
+
+def test_locks_are_told_while_others_are_served(start_hasp, path):
+    """More of them than a worker tells of in one step: each is told, once."""
+    hasp = start_hasp(VERBS + ON_A_SOCKET.format(path=path), workers=2)
+    number = 1000
+    with hasp.connect() as one, hasp.connect() as other, Load(hasp.address, clients=2) as load:
+        for connection, kind in (one, "a"), (other, "b"):
+            replies = pipeline(connection, *(("LOCK", f"{kind}{i}", "PX", 600_000) for i in range(number)))
+            assert len(set(replies)) == number
+        load.goes_on()
+        for _ in range(3):
+            assert sorted(row["key"] for row in show(path, "LOCKS")) == \
+                sorted(f"{kind}{i}" for kind in "ab" for i in range(number))
+        load.goes_on()
+        load.stop()
+        assert load.faults == []
 
 
 def test_clients_are_told_by_what_they_do_and_have(hasp, path):

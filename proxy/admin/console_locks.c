@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+#include <stdlib.h>
+
+#include "admin/admin_internal.h"
+#include "base/clock.h"
+#include "worker/worker_live.h"
+
+/* --- who waits for what ------------------------------------------------------------------ */
+
+static bool is_guard(const struct live_row *row)
+{
+	return row->section && row->section->kind == STATS_GUARD;
+}
+
+/* By what they wait for, or have. */
+static int compare(const void *a, const void *b)
+{
+	const struct live_row *one = a, *other = b;
+	int by_key;
+
+	if (one->db != other->db)
+		return one->db < other->db ? -1 : 1;
+	if (is_guard(one) != is_guard(other))
+		return is_guard(one) ? 1 : -1;
+	if (one->key_len != other->key_len)
+		return one->key_len < other->key_len ? -1 : 1;
+	by_key = one->key.n ? memcmp(one->key.p, other->key.p, one->key.n) : 0;
+	return by_key;
+}
+
+/* So many of `waiters`, which are sorted, wait for what the row has. */
+static int64_t count_waiters(const struct live *waiters, const struct live_row *row)
+{
+	size_t low = 0, high = waiters->n, n = 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (compare(&waiters->rows[middle], row) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low + n < waiters->n && compare(&waiters->rows[low + n], row) == 0)
+		n++;
+	return (int64_t)n;
+}
+
+/* --- rows -------------------------------------------------------------------------------- */
+
+static void add_what(struct rows *rows, const struct live_row *row)
+{
+	rows_add_text(rows, "key", row->key);
+	rows_add_int(rows, "key_bytes", (int64_t)row->key_len);
+	rows_add_int(rows, "db", row->db);
+	rows_add_str(rows, "kind", row->section ? stats_kind_word(row->section->kind) : NULL);
+	rows_add_str(rows, "rule", row->section ? row->section->name : NULL);
+	rows_add_text(rows, "client", row->client);
+	rows_add_int(rows, "client_id", (int64_t)row->client_id);
+}
+
+static void add_lock(struct rows *rows, const struct live_row *row, int64_t waiters, double now)
+{
+	rows_begin(rows, 13);
+	add_what(rows, row);
+	rows_add_text(rows, "owner", row->owner);
+	rows_add_ms(rows, "held_ms", now - row->since);
+	if (isinf(row->until))
+		rows_add_int(rows, "lease_ms", -1);
+	else
+		rows_add_ms(rows, "lease_ms", row->until - now);
+	rows_add_bool(rows, "renewed", row->renewed);
+	rows_add_int(rows, "fence", row->fence);
+	rows_add_int(rows, "waiters", waiters);
+}
+
+/* A worker whose rows are missing; -1: none. */
+static int first_silent(const struct live *live)
+{
+	for (size_t i = 0; i < live->answers.n; i++)
+		if (!live->answers.v[i].whole)
+			return (int)i;
+	return -1;
+}
+
+int console_show_locks(struct console *c, bool guards, struct rows *rows)
+{
+	struct worker_shared *shared = c->admin->shared;
+	struct live held, waiting;
+	double now;
+	int silent;
+
+	workers_live(shared, LIVE_HELD, SIZE_MAX, CONSOLE_ASK_MS, &held);
+	workers_live(shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
+	now = clock_now();
+	if (waiting.n)
+		qsort(waiting.rows, waiting.n, sizeof(*waiting.rows), compare);
+	for (size_t i = 0; i < held.n; i++) {
+		const struct live_row *row = &held.rows[i];
+
+		if (is_guard(row) == guards)
+			add_lock(rows, row, count_waiters(&waiting, row), now);
+	}
+	silent = held.whole ? first_silent(&waiting) : first_silent(&held);
+	live_fini(&held);
+	live_fini(&waiting);
+	return silent;
+}
+
+int console_show_waiters(struct console *c, struct rows *rows)
+{
+	struct live waiting;
+	double now;
+	int silent;
+
+	workers_live(c->admin->shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
+	now = clock_now();
+	for (size_t i = 0; i < waiting.n; i++) {
+		rows_begin(rows, 9);
+		add_what(rows, &waiting.rows[i]);
+		rows_add_ms(rows, "waited_ms", now - waiting.rows[i].since);
+		rows_add_ms(rows, "left_ms", waiting.rows[i].until - now);
+	}
+	silent = first_silent(&waiting);
+	live_fini(&waiting);
+	return silent;
+}
