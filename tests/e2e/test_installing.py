@@ -37,6 +37,15 @@ def test_all_is_installed_and_nothing_is_left_by_uninstall(tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_manual_of_operations_explains_every_event_that_is_logged():
+    manual = (TOP / "config/man/hasp-operations.7").read_text()
+    explained = set(re.findall(r"\w+", " ".join(re.findall(r"^\.It Li (.*)", manual, re.M))))
+    logged = {event for source in (TOP / "proxy").rglob("*.c")
+              for event in re.findall(r'log_(?:error|warning|info)\("([a-z_]+)[ "]', source.read_text())}
+    assert len(logged) > 40
+    assert logged - explained == set()
+
+
 # --- systemd ---------------------------------------------------------------------
 
 
