@@ -31,18 +31,29 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
                             double waited)
 {
 	struct event_facts facts = EVENT_FACTS_INIT;
-	struct buf by = BUF_INIT;
+	struct buf by = BUF_INIT, holder = BUF_INIT;
+	double now = clock_now();
+	const struct read_set_entry *other;
 	uint32_t suppressed;
 
-	if (!event_is_logged(k->entry->stats, e, clock_now(), &suppressed))
+	if (!event_is_logged(k->entry->stats, e, now, &suppressed))
 		return;
 	client_describe(c, &by);
 	facts.db = read_set_entry_db(k->entry);
 	facts.key = read_set_entry_key(k->entry);
 	facts.by = buf_slice(&by);
 	facts.waited = waited;
+	other = read_sets_holder(k->entry->table, facts.db, facts.key, k->entry->token, true,
+	                         now);
+	if (other) {
+		client_describe(container_of(other->read_set, struct client, read_set),
+		                &holder);
+		facts.holder = buf_slice(&holder);
+		facts.held = now - other->since;
+	}
 	event_log(k->entry->stats, e, &facts, suppressed);
 	buf_release(&by);
+	buf_release(&holder);
 }
 
 static void count_contended(const struct guard_op_key *k, enum contention what)

@@ -16,8 +16,6 @@
 /* The fields that Redis knows, and those that hasp adds. */
 #define REDIS_FIELDS 5
 #define ALL_FIELDS 10
-/* Of the read sets, how much is looked at in one step. */
-#define BUCKETS_AT_ONCE 256
 /* The key, the owner and the answer are kept in a question: longer ones are not asked about. */
 #define ASK_NBYTES_MAX ((size_t)1024 * 1024)
 
@@ -73,18 +71,15 @@ static void find_hold(struct info_ask *a, const struct client_env *env)
 	describe_holder(&a->holder, container_of(held.owner, struct client, holds));
 }
 
-/* An entry of a worker's read sets. */
-static void look_at_read(void *arg, const struct read_set_entry *e)
+static void find_read(struct info_ask *a, const struct client_env *env)
 {
-	struct info_ask *a = arg;
+	const struct read_set_entry *e = read_sets_holder(
+		env->policy.read_sets, a->db, buf_slice(&a->key), buf_slice(&a->owner), false,
+		env->policy.now);
 
-	if (!e->read || e->lost || read_set_entry_db(e) != a->db ||
-	    e->until - (double)e->lease_ms / 1000 <= a->holder.learnt_at ||
-	    !slice_eq(read_set_entry_key(e), buf_slice(&a->key)) ||
-	    !slice_eq(e->token, buf_slice(&a->owner)))
+	if (!e || e->since <= a->holder.learnt_at)
 		return;
-	a->holder.learnt_at = e->until - (double)e->lease_ms / 1000;
-	a->holder.since = e->since;
+	a->holder.learnt_at = a->holder.since = e->since;
 	a->holder.lease_ms = e->lease_ms;
 	describe_holder(&a->holder, container_of(e->read_set, struct client, read_set));
 }
@@ -93,16 +88,11 @@ static bool info_step(struct round *r, const struct client_env *env)
 {
 	struct info_ask *a = container_of(r, struct info_ask, round);
 
-	if (!a->of_guard) {
+	if (a->of_guard)
+		find_read(a, env);
+	else
 		find_hold(a, env);
-		return true;
-	}
-	for (size_t i = 0; i < BUCKETS_AT_ONCE; i++) {
-		r->cursor = read_sets_walk(env->policy.read_sets, r->cursor, look_at_read, a);
-		if (r->cursor == 0)
-			return true;
-	}
-	return false;
+	return true;
 }
 
 /* --- the answer --------------------------------------------------------------------------- */

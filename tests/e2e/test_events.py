@@ -271,17 +271,28 @@ def test_refused_update_is_told(three, plain):
     assert one.call("SET", STOCK, 1).startswith(b"-LOCKLOST ")
     (event,) = told(hasp, "update_refused")
     assert (event["guard"], event["key"], event["by"], event["suppressed"]) == ("stock", STOCK, name_of(one), 0)
+    assert "holder" not in event and "held_ms" not in event
     other.call("GET", STOCK)
     assert one.call("SET", STOCK, 1).startswith(b"-LOCKED ")
-    (event,) = told(hasp, "write_refused")
-    assert event["by"] == name_of(one)
     assert one.call("GET", STOCK).startswith(b"-LOCKED ")
-    (event,) = told(hasp, "lock_refused")
-    assert event["by"] == name_of(one)
+    for name in "write_refused", "lock_refused":
+        (event,) = told(hasp, name)
+        assert (event["by"], event["holder"]) == (name_of(one), name_of(other)) and event["held_ms"] >= 0
     assert other.call("SET", STOCK, 1) == OK
     sums = totals(hasp, "guard=stock")
     names = "acquired", "released", "refused", "writes_refused", "updates_refused", "waited"
     assert [sums[name] for name in names] == [2, 1, 1, 1, 1, 0]
+
+
+def test_refused_update_names_who_has_the_guard_now(three, plain):
+    hasp, one, other, third = three(guard(wait="0", lease="600s"))
+    one.call("GET", STOCK)
+    plain.delete("hasp:guard:{" + STOCK + "}")
+    other.call("GET", STOCK)
+    third.call("GET", STOCK)  # refused: not the holder, though it has come later
+    assert one.call("SET", STOCK, 1).startswith(b"-LOCKLOST ")
+    (event,) = told(hasp, "update_refused")
+    assert (event["by"], event["holder"]) == (name_of(one), name_of(other)) and event["held_ms"] >= 0
 
 
 def test_refused_transaction_on_guarded_keys_is_told(three, plain):
@@ -300,7 +311,8 @@ def test_wait_for_a_guard_in_vain_is_told(three):
     one.call("GET", STOCK)
     assert other.call("GET", STOCK).startswith(b"-LOCKED ")
     (event,) = told(hasp, "wait_timed_out")
-    assert (event["key"], event["by"]) == (STOCK, name_of(other)) and event["waited_ms"] >= 30
+    assert (event["key"], event["by"], event["holder"]) == (STOCK, name_of(other), name_of(one))
+    assert event["waited_ms"] >= 30 and event["held_ms"] >= 0
     assert totals(hasp, "guard=stock")["timed_out"] == 1
 
 
@@ -324,7 +336,7 @@ def test_guard_that_is_released_at_disconnect_is_told(three):
     mine = name_of(one)
     one.close()
     (event,) = await_told(hasp, "released_at_disconnect")
-    assert (event["guard"], event["key"], event["holder"]) == ("stock", STOCK, mine)
+    assert (event["guard"], event["key"], event["holder"]) == ("stock", STOCK, mine) and event["held_ms"] >= 0
 
 
 def test_guard_can_be_silent(three, plain):

@@ -13,7 +13,7 @@
 struct read_sets {
 	struct script_jobs *jobs;
 	struct unlisted_board *board;
-	struct map by_id;
+	struct map by_id, by_lock;
 	struct buf scratch;
 	struct freelist small; /* entries that fit in SMALL_SIZE */
 	read_sets_describe_fn *describe; /* NULL: nobody is named */
@@ -22,6 +22,9 @@ struct read_sets {
 /* For so long Redis may be gone until a shared owner can be listed as a reader: as long as it
  * would be one (scripts/includes/add_reader.lua). */
 #define LIST_READER_SECONDS 86400
+
+/* So many entries are looked at one by one. */
+#define FEW 4
 
 /* Space for an entry with a key and a token as they mostly are. */
 #define SMALL_SIZE (sizeof(struct read_set_entry) + 160)
@@ -33,6 +36,7 @@ struct read_sets *read_sets_new(struct script_jobs *jobs, struct unlisted_board 
 	table->jobs = jobs;
 	table->board = board;
 	map_init(&table->by_id, (uint64_t)(uintptr_t)table);
+	map_init(&table->by_lock, (uint64_t)(uintptr_t)table);
 	freelist_init(&table->small, SMALL_SIZE);
 	return table;
 }
@@ -41,6 +45,7 @@ void read_sets_free(struct read_sets *table)
 {
 	HASP_ASSERT(table->by_id.n == 0);
 	map_fini(&table->by_id);
+	map_fini(&table->by_lock);
 	buf_release(&table->scratch);
 	freelist_fini(&table->small);
 	free(table);
@@ -148,14 +153,6 @@ static struct slice write_id(struct read_sets *table, const struct read_set *r, 
 	return slice_of(p, n);
 }
 
-struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
-                                     struct slice key)
-{
-	if (r->n == 0)
-		return NULL;
-	return entry_of(map_get(&table->by_id, write_id(table, r, db, key)));
-}
-
 /* Without whose it is. */
 static struct slice lock_id_of(const struct read_set_entry *e)
 {
@@ -174,6 +171,25 @@ struct slice read_set_entry_key(const struct read_set_entry *e)
 	return lock_id_key(lock_id_of(e));
 }
 
+/* Of a connection that has read a few keys only. */
+static struct read_set_entry *find_among_few(const struct read_set *r, int db, struct slice key)
+{
+	for (struct list *at = r->entries.next; at != &r->entries; at = at->next) {
+		struct read_set_entry *e = container_of(at, struct read_set_entry, node);
+		if (read_set_entry_db(e) == db && slice_eq(read_set_entry_key(e), key))
+			return e;
+	}
+	return NULL;
+}
+
+struct read_set_entry *read_set_find(struct read_sets *table, const struct read_set *r, int db,
+                                     struct slice key)
+{
+	if (r->n <= FEW)
+		return find_among_few(r, db, key);
+	return entry_of(map_get(&table->by_id, write_id(table, r, db, key)));
+}
+
 /* In bytes, with the id and the token, which follow the struct. */
 static size_t entry_size(struct slice id, struct slice token)
 {
@@ -185,6 +201,7 @@ static void entry_free(struct read_set_entry *e)
 	bool is_small = entry_size(e->by_id.key, e->token) <= SMALL_SIZE;
 
 	map_remove(&e->table->by_id, &e->by_id);
+	map_remove(&e->table->by_lock, &e->by_lock);
 	list_remove(&e->node);
 	e->read_set->n--;
 	e->read_set->nbytes -= entry_size(e->by_id.key, e->token);
@@ -226,7 +243,9 @@ static struct read_set_entry *entry_new(struct read_sets *table, struct read_set
 		.token = slice_of(bytes + id.n, k->token.n),
 		.shared = k->shared,
 	};
+	e->by_lock.key = lock_id_of(e);
 	map_put(&table->by_id, &e->by_id);
+	map_put(&table->by_lock, &e->by_lock);
 	list_append(&r->entries, &e->node);
 	r->n++;
 	r->nbytes += size;
@@ -259,6 +278,24 @@ struct read_set_entry *read_set_add(struct read_sets *table, struct read_set *r,
 	e->lease_ms = k->lease_ms;
 	e->stats = k->stats;
 	return e;
+}
+
+const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
+                                              struct slice token, bool other, double now)
+{
+	struct map_node *node = map_get(&table->by_lock,
+	                                lock_id_write(&table->scratch, db, key));
+	const struct read_set_entry *found = NULL;
+
+	for (; node; node = map_next(node)) {
+		const struct read_set_entry *e = container_of(node, struct read_set_entry,
+		                                              by_lock);
+		bool holds = e->read && !e->lost && e->until > now;
+		if (holds && slice_eq(e->token, token) != other &&
+		    (!found || e->since > found->since))
+			found = e;
+	}
+	return found;
 }
 
 struct read_walk {
@@ -365,6 +402,7 @@ static void log_release(const struct read_set_entry *e, double now)
 	facts.db = read_set_entry_db(e);
 	facts.key = read_set_entry_key(e);
 	facts.holder = buf_slice(&holder);
+	facts.held = now - e->since;
 	event_log(e->stats, LOCK_EVENT_RELEASED_AT_DISCONNECT, &facts, suppressed);
 	buf_release(&holder);
 }

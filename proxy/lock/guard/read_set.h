@@ -70,6 +70,7 @@ void read_set_overflow(struct read_set *r);
 /* One key. */
 struct read_set_entry {
 	struct map_node by_id; /* read set, database and key */
+	struct map_node by_lock; /* database and key */
 	struct list node; /* in its read set */
 	struct read_set *read_set;
 	struct read_sets *table;
@@ -111,6 +112,11 @@ void read_set_entry_sent(struct read_set_entry *e, double now, double until);
 typedef void read_sets_walk_fn(void *arg, const struct read_set_entry *e);
 uint64_t read_sets_walk(const struct read_sets *table, uint64_t cursor, read_sets_walk_fn *fn,
                         void *arg);
+
+/* The entry, of any connection, whose guard was acquired last and is good still, as far as is
+ * known here: of the owner `token`, or of any other. NULL: there is none. */
+const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, struct slice key,
+                                              struct slice token, bool other, double now);
 
 /* The key was read under its guard. */
 void read_set_entry_read(struct read_set_entry *e);
