@@ -101,7 +101,7 @@ def test_rule_with_wait_hands_off(start, plain, key, owner):
 
 @EACH
 def test_rule_renews_what_it_has(start, plain, key):
-    hasp = start(rule(pattern="*", lease="600ms"))
+    hasp = start(rule(pattern="*", lease="3s"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", key, "v") == ONE
         until(lambda: hasp.client() and plain.pexpiretime(key) > 0, "the lease")

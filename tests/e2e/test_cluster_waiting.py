@@ -108,7 +108,7 @@ def test_locks_are_taken_waited_for_and_handed_off_at_each_primary(start_hasp, s
 
 
 def test_rules_with_wait_and_renewal_hold_at_each_primary(start_hasp, still):
-    hasp = start(start_hasp, still, rule(wait="120s", lease="2s", on_disconnect="release"))
+    hasp = start(start_hasp, still, rule(wait="120s", lease="6s", on_disconnect="release"))
     keys = keys_of(still, "lock")
     nodes = [still.owner(key) for key in keys]
     with contextlib.ExitStack() as stack:
@@ -210,7 +210,7 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
 
 
 def test_a_rule_renews_what_has_moved(start_hasp, still):
-    hasp = start(start_hasp, still, rule(lease="3s", on_disconnect="release"))
+    hasp = start(start_hasp, still, rule(lease="6s", on_disconnect="release"))
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:moving", "v") == ONE
         still.migrate(still.slot("lock:moving"), still.other_than("lock:moving"))

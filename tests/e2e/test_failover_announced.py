@@ -148,7 +148,7 @@ def test_nothing_is_held_back_where_nobody_is_to_wait(start, announcer):
 
 
 def test_locks_are_renewed_while_commands_wait(start, servers, announcer):
-    hasp = start("60s", "[verbs]\nlease = 2s\n")
+    hasp = start("60s", "[verbs]\nlease = 6s\n")
     with hasp.connect() as c:
         assert c.call("LOCK", "a")[:1] == b":"
         begin(announcer, hasp)

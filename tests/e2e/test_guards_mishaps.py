@@ -151,7 +151,7 @@ def test_first_transaction_that_waits_stands_in_line_once(start_hasp, plain):
 
 
 def test_wait_in_vain_releases_what_was_taken_also_when_the_link_has_gone(start_hasp, plain):
-    hasp = start_hasp(guard(lease="60s", wait="300ms"), pooling="shared")
+    hasp = start_hasp(guard(lease="60s", wait="3s"), pooling="shared")
     # Until then there are private links, and their clients go with them.
     until(lambda: "upstream_up" in hasp.log, "links to be shared")
     with held(hasp, SECOND) as one, hasp.connect() as other:

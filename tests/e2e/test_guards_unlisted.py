@@ -18,7 +18,7 @@ OWNERS = pytest.mark.parametrize("owner", ["name", "address"])
 def hasp(start_hasp, gates, request):
     """Whose own connection can be held up, and with it what it has to tell Redis."""
     owner = getattr(request, "param", "name")
-    hasp = start_hasp(guard(owner=owner, lease="60s", wait="300ms"), upstream=gates.address, workers=2,
+    hasp = start_hasp(guard(owner=owner, lease="60s", wait="3s"), upstream=gates.address, workers=2,
                       pooling="shared")
     return hasp.is_up(2)
 

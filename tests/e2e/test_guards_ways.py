@@ -45,7 +45,7 @@ def name(connection, which="x"):
 # --- several keys ---
 
 def test_two_that_hold_each_others_next_key_end_by_wait(start_hasp, plain):
-    hasp = start_hasp(guard(wait="300ms", lease="60s"))
+    hasp = start_hasp(guard(wait="3s", lease="60s"))
     with held(hasp) as one, held(hasp, SECOND) as two:
         stands(plain, one, "GET", SECOND, guard=SECOND_GUARD)
         assert is_locked(two.call("GET", KEY), KEY)

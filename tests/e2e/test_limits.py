@@ -40,7 +40,7 @@ def test_max_clients(start_hasp):
 
 
 def test_idle_clients_are_closed_but_none_that_waits(start_hasp, redis_server):
-    hasp = start_hasp(client_idle_timeout="1s")
+    hasp = start_hasp(client_idle_timeout="4s")
     plain = redis_server.client()
     subscriber, pattern, blocked, monitor, multi, silent = (hasp.connect() for _ in range(6))
     subscriber.call("SUBSCRIBE", "news")
@@ -61,7 +61,7 @@ def test_idle_clients_are_closed_but_none_that_waits(start_hasp, redis_server):
 
 
 def test_client_is_not_idle_when_it_was_just_answered(start_hasp, redis_server):
-    hasp = start_hasp(client_idle_timeout="1s")
+    hasp = start_hasp(client_idle_timeout="4s")
     with hasp.connect() as blocked, hasp.connect() as idle:
         blocked.send(encode("BLPOP", "list", 0))
         assert idle.call("PING") == PONG
@@ -70,7 +70,7 @@ def test_client_is_not_idle_when_it_was_just_answered(start_hasp, redis_server):
         redis_server.client().rpush("list", "x")
         assert blocked.read().endswith(b"x\r\n")
         assert blocked.at_end()
-        assert time.monotonic() - before > 0.95
+        assert time.monotonic() - before > 3.95
 
 
 @BOTH

@@ -81,7 +81,7 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
     with connect() as one, connect() as other:
         one.call("LOCK", "lock:v", "PX", 300)
         queue = "hasp:queue:{lock:v}"
-        stand(plain, other, "LOCK", "lock:v", "WAIT", 9000)
+        stand(plain, other, "LOCK", "lock:v", "WAIT", 9000, briefly=True)
         assert other.read().startswith(b":")  # the lease was over: hasp's own look
         assert other.call("LOCK.EXTEND", "lock:v", "PX", 9000) == ONE
         assert one.call("LOCK", "lock:v", "WAIT", 1) == NIL

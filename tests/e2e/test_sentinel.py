@@ -159,7 +159,7 @@ def test_error_tells_that_there_is_no_primary(start_hasp, sentinels):
     """Nobody can be promoted."""
     for node in sentinels.replicas():
         node.kill()
-    hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 200ms").is_up()
+    hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 3s").is_up()
     old = sentinels.primary()
     old.kill()
     with hasp.connect() as c:
@@ -175,7 +175,7 @@ def test_without_failover_wait_the_error_comes_at_once(start_hasp, sentinels):
 
 
 def test_hasp_starts_without_sentinels(start_hasp):
-    hasp = start_hasp(upstream="sentinels = 127.0.0.1:1 127.0.0.1:2\nmaster = mymaster\nfailover_wait = 100ms")
+    hasp = start_hasp(upstream="sentinels = 127.0.0.1:1 127.0.0.1:2\nmaster = mymaster\nfailover_wait = 3s")
     with hasp.connect() as c:
         assert c.call("PING") == (b"-ERR hasp: no primary for 'mymaster': "
                                   b"127.0.0.1:2: Connection refused\r\n")
@@ -183,7 +183,7 @@ def test_hasp_starts_without_sentinels(start_hasp):
 
 
 def test_name_that_sentinels_do_not_know_is_told(start_hasp, sentinels):
-    hasp = start_hasp(upstream=sentinels.upstream.replace(NAME, "other") + "\nfailover_wait = 1s")
+    hasp = start_hasp(upstream=sentinels.upstream.replace(NAME, "other") + "\nfailover_wait = 3s")
     with hasp.connect() as c:
         answer = c.call("PING")
     assert answer.startswith(b"-ERR hasp: no primary for 'other': ")
@@ -198,5 +198,5 @@ def test_sentinels_with_a_login_of_their_own(start_hasp, sentinels):
     with start_hasp(upstream=sentinels.upstream + login + "hidden").connect() as c:
         assert c.call("SET", "k", "v") == OK
     for wrong in ("", login + "wrong"):
-        with start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 1s" + wrong).connect() as c:
+        with start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 3s" + wrong).connect() as c:
             assert b": NOAUTH " in c.call("PING")

@@ -21,7 +21,8 @@ def pooling():
 
 @pytest.fixture
 def with_login():
-    """start(option=value ...): hasp before a Redis that asks for a password."""
+    """start(option=value ...): hasp before a Redis that asks for a password. (A busy machine may take
+    a second to log in.)"""
     with contextlib.ExitStack() as things:
         redis = things.enter_context(ProtectedRedis())
 
@@ -49,7 +50,7 @@ PARTS = [b"*", b"PI", b"*2\r\n$3\r\nGET\r\n$1\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk
 @BOTH
 @pytest.mark.parametrize("part", PARTS, ids=["array", "inline", "arguments", "stream"])
 def test_part_of_a_request_does_not_keep_a_client_from_being_idle(start_hasp, part):
-    hasp = start_hasp(client_idle_timeout="1s")
+    hasp = start_hasp(client_idle_timeout="4s")
     with hasp.connect(timeout=30) as one:
         assert one.call("PING") == PONG
         one.send(part)
@@ -99,7 +100,7 @@ def reset(connection):
 
 @pytest.mark.parametrize("begin", [lambda connection: None, refused, refused_to_log_in, reset])
 def test_client_that_does_not_log_in_is_closed(with_login, begin):
-    hasp = with_login(client_login_timeout="1s")
+    hasp = with_login(client_login_timeout="4s")
     with hasp.connect(timeout=30) as one:
         begin(one)
         assert one.at_end()
@@ -107,7 +108,7 @@ def test_client_that_does_not_log_in_is_closed(with_login, begin):
 
 @pytest.mark.parametrize("reset_first", [False, True])
 def test_login_that_is_sent_byte_by_byte_ends(with_login, reset_first):
-    hasp = with_login(client_login_timeout="1s")
+    hasp = with_login(client_login_timeout="4s")
     with hasp.connect(timeout=30) as one:
         if reset_first:
             reset(one)
@@ -115,7 +116,7 @@ def test_login_that_is_sent_byte_by_byte_ends(with_login, reset_first):
 
 
 def test_client_that_has_logged_in_stays(with_login):
-    hasp = with_login(client_login_timeout="4s")  # a busy machine may take a second to log in
+    hasp = with_login(client_login_timeout="4s")
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("AUTH", "secret") == OK
         assert other.call("HELLO", 3, "AUTH", "default", "secret").startswith(b"%")

@@ -302,7 +302,7 @@ def test_own_look_is_at_the_waiters_database(start_hasp, redis_server):
         for connection in (one, other):
             connection.call("SELECT", 3)
         one.call("LOCK", KEY, "PX", 300)
-        stand(three, other, "LOCK", KEY, "WAIT", 9000)
+        stand(three, other, "LOCK", KEY, "WAIT", 9000, briefly=True)
         assert soon(other) == FENCE
 
 

@@ -174,8 +174,8 @@ def test_end_of_a_lease_hands_off(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY, "PX", 300)
         one.call("SET", "lock:1", "v", "NX", "PX", 300)
-        stand(plain, other, "LOCK", KEY, "WAIT", 5000)
-        stand(plain, third, "SETNX", "lock:1", "w")
+        stand(plain, other, "LOCK", KEY, "WAIT", 5000, briefly=True)
+        stand(plain, third, "SETNX", "lock:1", "w", briefly=True)
         assert soon(other) == FENCE
         assert soon(third) == ONE
 

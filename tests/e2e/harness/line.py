@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The queue of a lock's waiters, as Redis has it."""
 
+import select
+
 from .resp import encode
-from .wait import until
+from .wait import TooSlow, until
 
 
 def queue_of(key):
@@ -18,14 +20,22 @@ def nobody_waits(plain, key="k"):
     return until(lambda: not plain.exists(queue_of(key)), "the queue to be empty")
 
 
-def stand(plain, connection, *command, queue=None):
+def stand(plain, connection, *command, queue=None, briefly=False):
     """Sends it, and returns when it stands in line and Redis has said so to hasp.
 
-    `queue`: if it is not that of the command's first key."""
+    `queue`: if it is not that of the command's first key.
+    `briefly`: what it waits for, or its own time to wait, is over soon."""
     queue = queue or queue_of(command[1])
     before = plain.zcard(queue)
+
+    def stands():
+        number = plain.zcard(queue)
+        if briefly and number == before and select.select([connection.sock], [], [], 0)[0]:
+            raise TooSlow(f"{command} was answered before it was seen to stand in line")
+        return number == before + 1
+
     connection.send(encode(*command))
-    until(lambda: plain.zcard(queue) == before + 1, f"{command} to stand in line")
+    until(stands, f"{command} to stand in line")
     # Redis sends what it answers in one turn of its loop at the end of that. A second turn
     # says that the first one has ended, so that even its death cannot take the answer back.
     plain.ping()
