@@ -10,7 +10,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
                 libev-dev libhiredis-dev libinih-dev libmicrohttpd-dev libssl-dev)
 # Beside build_packages: what contrib/build-deb needs; and to try the package out, tests/deb.
-deb_packages=(build-essential debhelper fakeroot)
+deb_packages=(build-essential debhelper)
 deb_test_packages=(lintian mmdebstrap)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)

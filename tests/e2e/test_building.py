@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Building hasp, where not everything that its tests need is there."""
 
+import gzip
+import hashlib
+import json
 import subprocess
 
 import pytest
@@ -30,3 +33,38 @@ def test_hasp_is_built_without_the_library_that_its_tests_need(without_cmocka):
     commands = run(without_cmocka, "make", "-n", "V=1")
     assert "-o hasp " in commands and "proxy/main.c" in commands
     assert "tests/unit" not in commands and "cmocka" not in commands
+
+
+def blob(directory, about):
+    """What is named there, and is what it is said to be."""
+    data = (directory / "blobs" / about["digest"].replace(":", "/")).read_bytes()
+    assert (len(data), hashlib.sha256(data).hexdigest()) == (about["size"], about["digest"].partition(":")[2])
+    return data
+
+
+def test_image_is_one_that_container_engines_read(tmp_path):
+    """The form alone: contrib/container/build takes minutes."""
+    (tmp_path / "file").write_text("content")
+    run(tmp_path, "tar", "-cf", "root.tar", "file")
+    run(tmp_path, TOP / "contrib/container/oci-image", "hasp:1.2", "root.tar", "image.tar")
+    image = tmp_path / "image"
+    image.mkdir()
+    run(image, "tar", "-xf", "../image.tar")
+    assert json.loads((image / "oci-layout").read_text())["imageLayoutVersion"] == "1.0.0"
+    index, = json.loads((image / "index.json").read_text())["manifests"]
+    assert index["annotations"] == {"org.opencontainers.image.ref.name": "hasp:1.2"}
+    manifest = json.loads(blob(image, index))
+    config = json.loads(blob(image, manifest["config"]))
+    layer = gzip.decompress(blob(image, manifest["layers"][0]))
+    assert layer == (tmp_path / "root.tar").read_bytes()
+    assert config["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(layer).hexdigest()}"]
+    assert config["config"]["User"] == "hasp"
+
+
+def test_image_is_run_the_same_way_whichever_tool_makes_it():
+    recipe = (TOP / "contrib/container/Containerfile").read_text()
+    image = (TOP / "contrib/container/oci-image").read_text()
+    for said, also in (('ENTRYPOINT ["/usr/bin/hasp"]', '"Entrypoint": ["/usr/bin/hasp"]'),
+                       ('CMD ["/etc/hasp/hasp.ini"]', '"Cmd": ["/etc/hasp/hasp.ini"]'),
+                       ("EXPOSE 6380", '"ExposedPorts": {"6380/tcp": {}}'), ("USER hasp", '"User": "hasp"')):
+        assert said in recipe and also in image
