@@ -18,6 +18,7 @@ core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-
                     python3-redis openssl:openssl)
 test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
+               chromium:chromium chromium-driver:chromedriver
                iproute2:ip iptables:iptables systemd:systemd-analyze prometheus:promtool)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck lua-check mandoc shellcheck
                python3)

@@ -2,6 +2,7 @@
 #include "admin/http.h"
 
 #include <microhttpd.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,9 +10,11 @@
 #include "admin/http_history.h"
 #include "admin/http_host.h"
 #include "admin/http_metrics.h"
+#include "admin/http_page.h"
 #include "admin/http_status.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "config/config.h"
 #include "net/address.h"
 #include "net/listen.h"
@@ -25,14 +28,24 @@
 #define TEXT_PLAIN "text/plain; charset=utf-8"
 #define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
 #define TEXT_JSON "application/json"
+#define TEXT_HTML "text/html; charset=utf-8"
 
 /* For so long what was said is said to others, too: many open pages ask no more than one does.
  */
 #define STATUS_SECONDS 0.5
 
+/* Of anything but the page. */
+#define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
+/* Of the page: nothing from elsewhere, and no script or style that hasp has not written. */
+#define POLICY_PAGE                                                                            \
+	"default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; img-src data:; "     \
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+#define NONCE_BYTES 16
+
 struct reply {
 	unsigned status;
 	const char *type;
+	char policy[sizeof(POLICY_PAGE) + 4 * NONCE_BYTES];
 	struct buf body;
 };
 
@@ -73,11 +86,31 @@ static void reply_status(struct http *h, struct reply *r)
 	pthread_mutex_unlock(&h->lock);
 }
 
+static void reply_page(struct http *h, struct reply *r)
+{
+	char nonce[2 * NONCE_BYTES + 1];
+	const char *text = http_page_text, *end;
+	unsigned char bytes[NONCE_BYTES];
+
+	(void)h;
+	random_bytes(bytes, sizeof(bytes));
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(nonce + 2 * i, 3, "%02x", bytes[i]);
+	r->type = TEXT_HTML;
+	snprintf(r->policy, sizeof(r->policy), POLICY_PAGE, nonce, nonce);
+	for (; (end = strstr(text, HTTP_PAGE_NONCE)); text = end + strlen(HTTP_PAGE_NONCE)) {
+		buf_append(&r->body, slice_of(text, (size_t)(end - text)));
+		buf_puts(&r->body, nonce);
+	}
+	buf_puts(&r->body, text);
+}
+
 static const struct path {
 	const char *path;
 	bool names_keys; /* it is for allowed hosts only */
 	void (*reply)(struct http *h, struct reply *r);
 } http_paths[] = {
+	{ "/", true, reply_page },
 	{ "/metrics", false, reply_metrics },
 	{ "/healthz", false, reply_healthz },
 	{ "/readyz", false, reply_readyz },
@@ -112,8 +145,8 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 		return;
 	}
 	r->status = MHD_HTTP_NOT_FOUND;
-	buf_puts(&r->body,
-	         "not found; there are /metrics, /healthz, /readyz and /status.json\n");
+	buf_puts(&r->body, "not found; there are /, /status.json, /metrics, /healthz and "
+	                   "/readyz\n");
 }
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
@@ -121,7 +154,6 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 /* Of every reply: it is shown by nobody else, kept nowhere, and taken for nothing else. */
 static const char *const headers[][2] = {
 	{ "Cache-Control", "no-store" },
-	{ "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'" },
 	{ "Cross-Origin-Resource-Policy", "same-origin" },
 	{ "Referrer-Policy", "no-referrer" },
 	{ "X-Content-Type-Options", "nosniff" },
@@ -140,6 +172,9 @@ static enum MHD_Result http_send(struct MHD_Connection *c, const struct reply *r
 	result = MHD_add_response_header(response, "Content-Type", r->type);
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]) && result == MHD_YES; i++)
 		result = MHD_add_response_header(response, headers[i][0], headers[i][1]);
+	if (result == MHD_YES)
+		result = MHD_add_response_header(response, "Content-Security-Policy",
+		                                 r->policy);
 	if (result == MHD_YES && r->status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		result = MHD_add_response_header(response, "Allow", "GET, HEAD");
 	if (result == MHD_YES)
@@ -163,7 +198,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
                                        const char *method, const char *version,
                                        const char *body, size_t *nbody, void **state)
 {
-	struct reply r = { MHD_HTTP_OK, TEXT_PLAIN, BUF_INIT };
+	struct reply r = { MHD_HTTP_OK, TEXT_PLAIN, POLICY_NOTHING, BUF_INIT };
 	enum MHD_Result result;
 
 	(void)version;

@@ -2,6 +2,7 @@
  *
  * http: what `[http] listen` offers, read-only, on threads of its own, off the way of commands:
  *
+ *   /              a page that shows it (http_page.h)
  *   /metrics       Prometheus' text format (http_metrics.h)
  *   /healthz       200: the process is there
  *   /readyz        200: it serves, and Redis can be reached; else 503, and why

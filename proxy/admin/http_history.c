@@ -11,6 +11,7 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "lock/events/stats.h"
+#include "worker/worker_metrics.h"
 
 /* Five minutes. */
 #define STEP_SECONDS 2
@@ -18,6 +19,7 @@
 
 /* What is counted, and only rises. */
 enum total {
+	TOTAL_COMMANDS,
 	TOTAL_ACQUIRED,
 	TOTAL_REFUSED, /* tries, writes and updates */
 	TOTAL_WAITED,
@@ -30,6 +32,7 @@ enum total {
 struct sample {
 	double at; /* clock_now() */
 	long clients;
+	uint64_t held, waiting; /* locks, and clients in line */
 	uint64_t totals[TOTALS]; /* by enum total */
 };
 
@@ -48,10 +51,13 @@ struct http_history {
 static void sample_section(void *arg, enum stats_kind kind, const char *name,
                            const struct stats_sums *sums)
 {
-	uint64_t *totals = arg;
+	struct sample *s = arg;
+	uint64_t *totals = s->totals;
 
 	(void)kind;
 	(void)name;
+	s->held += sums->now[STAT_HELD];
+	s->waiting += sums->now[STAT_WAITERS];
 	totals[TOTAL_ACQUIRED] += sums->n[STAT_ACQUIRED];
 	totals[TOTAL_REFUSED] += sums->n[STAT_REFUSED] + sums->n[STAT_WRITES_REFUSED] +
 	                         sums->n[STAT_UPDATES_REFUSED] + sums->n[STAT_TIMED_OUT];
@@ -66,7 +72,12 @@ static struct sample sample_now(struct worker_shared *shared)
 {
 	struct sample s = { .at = clock_now(), .clients = atomic_load(&shared->clients) };
 
-	stats_each(shared->stats, sample_section, s.totals);
+	struct worker_counts counts;
+
+	workers_count(shared, &counts);
+	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
+		s.totals[TOTAL_COMMANDS] += counts.commands[i];
+	stats_each(shared->stats, sample_section, &s);
 	return s;
 }
 
@@ -149,6 +160,9 @@ static double mean_wait(const struct sample *before, const struct sample *s)
 enum series {
 	SERIES_AGE,
 	SERIES_CLIENTS,
+	SERIES_HELD,
+	SERIES_WAITING,
+	SERIES_COMMANDS,
 	SERIES_ACQUIRED,
 	SERIES_REFUSED,
 	SERIES_WAITED,
@@ -160,10 +174,11 @@ static const struct {
 	const char *name;
 	int digits;
 } series[] = {
-	[SERIES_AGE] = { "age_s", 1 },         [SERIES_CLIENTS] = { "clients", 0 },
-	[SERIES_ACQUIRED] = { "acquired", 1 }, [SERIES_REFUSED] = { "refused", 1 },
-	[SERIES_WAITED] = { "waited", 1 },     [SERIES_LOST] = { "lost", 1 },
-	[SERIES_WAIT] = { "mean_wait_ms", 1 },
+	[SERIES_HELD] = { "held", 0 },         [SERIES_WAITING] = { "waiting", 0 },
+	[SERIES_COMMANDS] = { "commands", 1 }, [SERIES_AGE] = { "age_s", 1 },
+	[SERIES_CLIENTS] = { "clients", 0 },   [SERIES_ACQUIRED] = { "acquired", 1 },
+	[SERIES_REFUSED] = { "refused", 1 },   [SERIES_WAITED] = { "waited", 1 },
+	[SERIES_LOST] = { "lost", 1 },         [SERIES_WAIT] = { "mean_wait_ms", 1 },
 };
 
 static double value_of(enum series what, const struct sample *before, const struct sample *s,
@@ -174,6 +189,12 @@ static double value_of(enum series what, const struct sample *before, const stru
 		return now - s->at;
 	case SERIES_CLIENTS:
 		return (double)s->clients;
+	case SERIES_HELD:
+		return (double)s->held;
+	case SERIES_WAITING:
+		return (double)s->waiting;
+	case SERIES_COMMANDS:
+		return per_second(before, s, TOTAL_COMMANDS);
 	case SERIES_ACQUIRED:
 		return per_second(before, s, TOTAL_ACQUIRED);
 	case SERIES_REFUSED:

@@ -8,11 +8,13 @@
 #include "base/json.h"
 #include "lock/events/stats.h"
 #include "worker/worker_live.h"
+#include "worker/worker_metrics.h"
 
 /* So many of each are told. */
 #define LOCKS_TOLD 200
 #define WAITERS_TOLD 200
 #define CONTENDED_TOLD 30
+#define NODES_TOLD 50
 /* How long a worker may take to answer. */
 #define ASK_MS 500
 
@@ -38,7 +40,7 @@ static void write_mean(struct json *j, const char *name, const struct metrics_su
 	for (size_t i = 0; i < METRICS_BUCKETS; i++)
 		n += sums->n[i];
 	if (n)
-		json_number(j, name, (double)sums->total_us / (double)n / 1000, 1);
+		json_number(j, name, (double)sums->total_us / (double)n / 1000, 2);
 	else
 		json_word(j, name, NULL);
 }
@@ -62,6 +64,9 @@ static void write_totals(void *arg, enum stats_kind kind, const char *name,
 		if (stats_field_counts((enum stats_field)i, kind))
 			json_count(w->j, stats_field_word((enum stats_field)i), sums->n[i]);
 	json_close(w->j, '}');
+	if (kind != STATS_GUARD)
+		json_count(w->j, "held", sums->now[STAT_HELD]);
+	json_count(w->j, "waiting", sums->now[STAT_WAITERS]);
 	write_mean(w->j, "mean_wait_ms", &sums->waited);
 	write_mean(w->j, "mean_hold_ms", &sums->held);
 }
@@ -119,7 +124,24 @@ static void write_sections(struct json *j, struct stats *stats, const struct con
 	json_close(j, ']');
 }
 
-static void write_upstream(struct json *j, const struct config *c)
+static void write_servers(struct json *j, struct worker_shared *shared)
+{
+	struct worker_gauges g;
+
+	worker_gauges_ask(shared, ASK_MS, &g);
+	json_open(j, "nodes", '[');
+	for (size_t i = 0; i < g.nnodes && i < NODES_TOLD; i++) {
+		json_open(j, NULL, '{');
+		json_word(j, "name", g.nodes[i].name);
+		json_bool(j, "up", g.nodes[i].up);
+		write_mean(j, "mean_latency_ms", &g.nodes[i].latency);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	worker_gauges_fini(&g);
+}
+
+static void write_upstream(struct json *j, struct worker_shared *shared, const struct config *c)
 {
 	const struct strings *seeds = c->master ? &c->sentinels : &c->cluster;
 
@@ -132,6 +154,7 @@ static void write_upstream(struct json *j, const struct config *c)
 	if (seeds->n == 0)
 		json_word(j, NULL, c->address);
 	json_close(j, ']');
+	write_servers(j, shared);
 	json_close(j, '}');
 }
 
@@ -260,7 +283,7 @@ void http_status_write(struct worker_shared *shared, const struct config *config
 	json_word(&j, "not_ready", workers_not_ready(shared));
 	json_count(&j, "workers", shared->nworkers);
 	json_count(&j, "clients", (uint64_t)atomic_load(&shared->clients));
-	write_upstream(&j, config);
+	write_upstream(&j, shared, config);
 	write_sections(&j, shared->stats, config);
 	write_live(&j, shared);
 	write_contended(&j, shared);

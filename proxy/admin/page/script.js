@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Asks /status.json every two seconds and shows what it says. Whatever comes from there is shown as
+// text: keys and names are others' bytes, and may hold HTML.
+"use strict";
+(() => {
+  const EVERY_MS = 2000, PATIENCE_MS = 6000, MINUTES = 5;
+  const SVG = "http://www.w3.org/2000/svg";
+  const $ = (id) => document.getElementById(id);
+
+  // --- texts ---------------------------------------------------------------------------------
+
+  const count = (n) => n.toLocaleString("en-US");
+  const whole = (n) => count(Math.round(n));
+  const rate = (n) => n >= 100 ? count(Math.round(n)) : n >= 10 ? n.toFixed(0) : n > 0 ? n.toFixed(1) : "0";
+
+  function duration(ms) {
+    if (ms === null)
+      return "–";
+    if (ms < 1000)
+      return ms > 0 && ms < 10 ? `${ms.toFixed(1)} ms` : `${Math.round(ms)} ms`;
+    const s = ms / 1000;
+    if (s < 10)
+      return `${s.toFixed(1)} s`;
+    if (s < 120)
+      return `${Math.floor(s)} s`;
+    if (s < 7200)
+      return `${Math.floor(s / 60)} min`;
+    return s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} days`;
+  }
+
+  // What cannot be seen, or turns the line around, is written as redis-cli does.
+  function visible(text) {
+    return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, (c) => {
+      const code = c.charCodeAt(0);
+      return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
+    });
+  }
+
+  function keyText(row) {
+    const cut = row.key_bytes > new TextEncoder().encode(row.key).length && row.key.length > 100;
+    return visible(row.key) + (cut ? "…" : "");
+  }
+
+  const keyNote = (row) => row.db > 0 ? `database ${row.db}` : "";
+  const hasEnd = (text, at) => at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
+
+  // "127.0.0.1:4711 name" as [name or address, address]
+  function holder(row) {
+    const [address, name] = hasEnd(row.client, row.client.indexOf(" "));
+    return name ? [visible(name), address] : [address, ""];
+  }
+
+  const rule = (row) => row.section === null ? "–" : row.section;
+
+  // --- nodes ---------------------------------------------------------------------------------
+
+  function setText(node, text) {
+    if (node.textContent !== text)
+      node.textContent = text;
+  }
+
+  function setClass(node, name) {
+    if (node.className !== name)
+      node.className = name;
+  }
+
+  function make(tag, name, parent) {
+    const node = document.createElement(tag);
+    if (name)
+      node.className = name;
+    if (parent)
+      parent.append(node);
+    return node;
+  }
+
+  function draw(tag, attributes, parent) {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes))
+      node.setAttribute(name, value);
+    parent.append(node);
+    return node;
+  }
+
+  // As many rows as there are items; those that are there are used again, so that what is selected,
+  // or has the focus, stays.
+  function fill(body, items, create, update) {
+    while (body.rows.length > items.length)
+      body.lastChild.remove();
+    items.forEach((item, i) => {
+      if (!body.rows[i])
+        body.append(create());
+      update(body.rows[i].parts, item);
+    });
+  }
+
+  // Beside what is there; the blank is for those who hear or copy it.
+  function beside(tag, name, parent) {
+    parent.append(" ");
+    return make(tag, name, parent);
+  }
+
+  function newRow(cells) {
+    const tr = make("tr");
+    tr.parts = {};
+    cells(tr, tr.parts);
+    return tr;
+  }
+
+  // --- tables --------------------------------------------------------------------------------
+
+  function keyCell(tr, parts) {
+    const td = make("td", "", tr);
+    parts.key = make("span", "key", td);
+    parts.note = beside("span", "note", td);
+    parts.sub = beside("span", "sub", td);
+  }
+
+  function setKey(parts, row, sub) {
+    setText(parts.key, keyText(row));
+    parts.key.title = row.key.length > 60 ? visible(row.key) : "";
+    setText(parts.note, keyNote(row));
+    setText(parts.sub, sub);
+  }
+
+  function holderCell(tr, parts, name) {
+    const td = make("td", name, tr);
+    parts.holder = make("span", "", td);
+    parts.address = beside("span", "note", td);
+  }
+
+  function setHolder(parts, row) {
+    const [name, address] = holder(row);
+    setText(parts.holder, name);
+    setText(parts.address, address);
+  }
+
+  const lockRow = () => newRow((tr, parts) => {
+    keyCell(tr, parts);
+    parts.rule = make("td", "wide", tr);
+    holderCell(tr, parts, "wide");
+    parts.held = make("td", "num", tr);
+    const lease = make("td", "wide", tr);
+    parts.left = make("span", "left", lease);
+    parts.renewed = beside("span", "note", lease);
+    parts.bar = draw("svg", { class: "lease-bar", viewBox: "0 0 100 4", preserveAspectRatio: "none", "aria-hidden": "true" }, lease);
+    parts.filled = draw("rect", { height: 4, width: 0 }, parts.bar);
+    parts.waiters = make("td", "num", tr);
+  });
+
+  function setLock(parts, row) {
+    const [name] = holder(row);
+    setKey(parts, row, `${name} · ${rule(row)}`);
+    setText(parts.rule, rule(row));
+    setHolder(parts, row);
+    setText(parts.held, duration(row.since_ms));
+    setText(parts.left, duration(row.left_ms));
+    setText(parts.renewed, "renewed");
+    parts.renewed.hidden = !row.renewed;
+    const share = row.left_ms === null ? 0 : 100 * row.left_ms / Math.max(1, row.left_ms + (row.renewed ? leaseGone(row) : row.since_ms));
+    parts.filled.setAttribute("width", Math.min(100, share).toFixed(1));
+    parts.bar.setAttribute("class", !row.renewed && share < 25 ? "lease-bar short" : "lease-bar");
+    setText(parts.waiters, count(row.waiters));
+    setClass(parts.waiters, row.waiters ? "num hot" : "num zero");
+  }
+
+  // Of a lease that is renewed, only the configured length tells how much of it is over.
+  function leaseGone(row) {
+    const section = last.sections.find((s) => s.kind === row.kind && s.name === row.section);
+    return section ? Math.max(0, section.lease_ms - row.left_ms) : 0;
+  }
+
+  const waiterRow = () => newRow((tr, parts) => {
+    holderCell(tr, parts, "");
+    keyCell(tr, parts);
+    parts.since = make("td", "num", tr);
+  });
+
+  function setWaiter(parts, row) {
+    setHolder(parts, row);
+    setKey(parts, row, "");
+    setText(parts.since, duration(row.since_ms));
+    setClass(parts.since, row.since_ms > 5000 ? "num hot" : "num");
+  }
+
+  const contendedRow = () => newRow((tr, parts) => {
+    keyCell(tr, parts);
+    parts.refused = make("td", "num", tr);
+    parts.waited = make("td", "num", tr);
+  });
+
+  function setContended(parts, row) {
+    setKey(parts, row, "");
+    setText(parts.note, [keyNote(row), row.missed ? `and up to ${count(row.missed)} more` : ""].filter(Boolean).join(" · "));
+    for (const what of ["refused", "waited"]) {
+      setText(parts[what], count(row[what]));
+      setClass(parts[what], row[what] ? "num" : "num zero");
+    }
+  }
+
+  const TOTALS = ["held", "taken", "refused", "waited", "timed", "lost", "wait", "hold"];
+  const ruleRow = () => newRow((tr, parts) => {
+    const td = make("td", "", tr);
+    parts.name = make("span", "", td);
+    parts.kind = beside("span", "tag", td);
+    parts.mode = beside("span", "tag", td);
+    parts.sub = beside("span", "sub key", td);
+    parts.keys = make("td", "wide key", tr);
+    parts.owner = make("td", "wide", tr);
+    for (const what of TOTALS)
+      parts[what] = make("td", "num", tr);
+  });
+
+  function setRule(parts, section) {
+    const t = section.totals || {};
+    const keys = section.patterns.map(visible).join("  ") || "any";
+    const values = {
+      held: section.held, taken: t.acquired, refused: (t.refused || 0) + (t.writes_refused || 0) + (t.deletes_refused || 0) + (t.updates_refused || 0),
+      waited: t.waited, timed: t.timed_out, lost: t.lost,
+    };
+    setText(parts.name, section.name);
+    setText(parts.kind, section.kind);
+    setText(parts.mode, "observing");
+    parts.mode.hidden = section.mode !== "observe";
+    setText(parts.keys, keys);
+    setText(parts.sub, keys);
+    setText(parts.owner, section.owner);
+    for (const what of TOTALS) {
+      const wide = what === "taken" || what === "refused" || what === "lost" ? "" : " wide";
+      const value = section.totals ? values[what] : undefined;
+      const alarm = value > 0 && what === "lost" ? " alarm" : "";
+      setText(parts[what], value === undefined ? "–" : count(value));
+      setClass(parts[what], `num${wide}${value ? alarm : " zero"}`);
+    }
+    for (const [what, ms] of [["wait", section.mean_wait_ms], ["hold", section.mean_hold_ms]]) {
+      setText(parts[what], duration(ms === undefined ? null : ms));
+      setClass(parts[what], ms ? "num wide" : "num wide zero");
+    }
+  }
+
+  // --- graphs --------------------------------------------------------------------------------
+
+  const WIDTH = 300, HEIGHT = 72;
+  const graphs = [
+    { title: "Commands", unit: "/s", show: rate, series: [["commands", "", "blue"]] },
+    { title: "Locks and guards", unit: "/s", show: rate, series: [["acquired", "taken", "blue"], ["refused", "refused", "red"]] },
+    { title: "Held and waited for", unit: "", show: whole, series: [["held", "held", "blue"], ["waiting", "waiting", "amber"]] },
+    { title: "Mean time waited", unit: "", show: duration, series: [["mean_wait_ms", "", "amber"]] },
+    { title: "Clients", unit: "", show: whole, series: [["clients", "", "green"]] },
+  ];
+
+  function makeGraph(g) {
+    g.node = make("div", "panel graph", $("graphs"));
+    make("h2", "", g.node).textContent = g.title;
+    g.now = make("p", "now", g.node);
+    g.values = g.series.map(([, label, color]) => {
+      const span = make("span", "", g.now);
+      if (g.series.length > 1)
+        make("i", color, span).setAttribute("aria-hidden", "true");
+      const value = make("b", "", span), unit = make("small", "", span);
+      unit.textContent = ` ${g.unit}${label ? ` ${label}` : ""}`;
+      return value;
+    });
+    g.plot = make("div", "plot", g.node);
+    g.svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" }, g.plot);
+    for (const y of [0, HEIGHT / 2, HEIGHT])
+      draw("line", { class: "grid", x1: 0, x2: WIDTH, y1: y, y2: y }, g.svg);
+    g.paths = g.series.map(([, , color]) => [draw("path", { class: `area ${color}` }, g.svg), draw("path", { class: `line ${color}` }, g.svg)]);
+    g.cursor = draw("line", { class: "cursor", y1: 0, y2: HEIGHT, visibility: "hidden" }, g.svg);
+    g.top = make("span", "top", g.plot);
+    const axis = make("div", "axis", g.node);
+    make("span", "", axis).textContent = `${MINUTES} min ago`;
+    g.when = make("span", "", axis);
+    g.plot.addEventListener("pointermove", (e) => {
+      const box = g.plot.getBoundingClientRect();
+      g.at = (1 - (e.clientX - box.left) / box.width) * MINUTES * 60;
+      drawGraph(g);
+    });
+    g.plot.addEventListener("pointerleave", () => {
+      g.at = undefined;
+      drawGraph(g);
+    });
+  }
+
+  // The next of 1, 2, 5, 10, 20 ... above all values.
+  function niceTop(most) {
+    const unit = 10 ** Math.floor(Math.log10(Math.max(most, 1)));
+    return [1, 2, 5, 10].map((n) => n * unit).find((n) => n >= most);
+  }
+
+  const x = (age) => (1 - age / (MINUTES * 60)) * WIDTH;
+
+  // Where nothing is known the line is interrupted.
+  function trace(ages, values, top, path, area) {
+    let line = "", filled = "", begin = null, before = null;
+    const y = (v) => (HEIGHT - v / top * HEIGHT).toFixed(1);
+    const close = () => {
+      if (begin !== null)
+        filled += `L${before} ${HEIGHT}L${begin} ${HEIGHT}Z`;
+      begin = null;
+    };
+    values.forEach((v, i) => {
+      if (v === null) {
+        close();
+        return;
+      }
+      const at = x(ages[i]).toFixed(1);
+      line += `${begin === null ? "M" : "L"}${at} ${y(v)}`;
+      filled += `${begin === null ? "M" : "L"}${at} ${y(v)}`;
+      // (A point alone is a short line.)
+      if (begin === null && (i + 1 === values.length || values[i + 1] === null))
+        line += `h1.5`;
+      begin = begin === null ? at : begin;
+      before = at;
+    });
+    close();
+    path.setAttribute("d", line);
+    area.setAttribute("d", filled);
+  }
+
+  function drawGraph(g) {
+    const h = last && last.history;
+    const known = h && g.series.every(([name]) => h[name]);
+    g.node.hidden = !known && Boolean(h);
+    if (!known)
+      return;
+    const ages = h.age_s;
+    const all = g.series.flatMap(([name]) => h[name].filter((v) => v !== null));
+    const top = niceTop(Math.max(0, ...all));
+    let index = ages.length - 1;
+    if (g.at !== undefined)
+      index = ages.reduce((best, age, i) => Math.abs(age - g.at) < Math.abs(ages[best] - g.at) ? i : best, index);
+    g.series.forEach(([name], i) => {
+      const value = index >= 0 ? h[name][index] : null;
+      trace(ages, h[name], top, g.paths[i][1], g.paths[i][0]);
+      setText(g.values[i], value === null ? "–" : g.show(value));
+    });
+    setText(g.top, g.show(top));
+    setText(g.when, g.at === undefined || index < 0 ? "now" : `${Math.round(ages[index])} s ago`);
+    g.cursor.setAttribute("visibility", g.at === undefined || index < 0 ? "hidden" : "visible");
+    if (index >= 0)
+      for (const end of ["x1", "x2"])
+        g.cursor.setAttribute(end, x(ages[index]).toFixed(1));
+    const said = g.series.map(([, label], i) => `${label} ${g.values[i].textContent} ${g.unit}`).join(", ");
+    g.svg.setAttribute("aria-label", `${g.title}: ${said}; at most ${g.show(Math.max(0, ...all))} in the last ${MINUTES} minutes`);
+  }
+
+  // --- the page ------------------------------------------------------------------------------
+
+  let last = null, lastAt = null, paused = false, failed = false;
+
+  const clock = (date) => date.toLocaleTimeString([], { hour12: false });
+
+  function showState() {
+    let name = "state", text = "asking";
+    if (failed) {
+      name += " bad";
+      text = lastAt ? `no answer since ${clock(lastAt)}` : "no answer";
+    } else if (last && last.not_ready) {
+      name += " bad";
+      text = last.not_ready;
+    } else if (paused) {
+      name += " paused";
+      text = `paused at ${clock(lastAt || new Date())}`;
+    } else if (last) {
+      name += " ok";
+      text = "serving";
+    }
+    setClass($("state"), name);
+    setText($("state-text"), text);
+    document.body.classList.toggle("stale", failed && Boolean(last));
+  }
+
+  function matches(row) {
+    const wanted = $("filter").value.toLowerCase();
+    return !wanted || [row.key, row.section || "", row.client, row.owner || ""].some((s) => s.toLowerCase().includes(wanted));
+  }
+
+  function showList(name, list, noun, none, create, update, filtered) {
+    const found = filtered ? list.rows.filter(matches) : list.rows;
+    fill($(`${name}-rows`), found, create, update);
+    $(`${name}-rows`).parentNode.hidden = !found.length;
+    setText($(`${name}-none`), found.length ? "" : list.rows.length ? "None of them matches." : none);
+    if (noun === null)
+      return;
+    setText($(`${name}-count`), count(list.total));
+    setText($(`${name}-more`), list.total > list.rows.length ? `the ${count(list.rows.length)} ${noun}` : "");
+  }
+
+  // The servers as they are now; before one is known, where hasp was told to look.
+  function upstreamText(u) {
+    const nodes = u.nodes.map((n) => visible(n.name) + (n.up ? "" : " (down)"));
+    const text = nodes.slice(0, 6).join(", ") || u.addresses.filter(Boolean).map(visible).join(", ");
+    const more = nodes.length > 6 ? ` and ${nodes.length - 6} more` : "";
+    return (u.kind === "sentinels" ? `${visible(u.master)} at ` : u.kind === "cluster" ? "cluster " : "") + text + more;
+  }
+
+  function latencyText(u) {
+    const known = u.nodes.map((n) => n.mean_latency_ms).filter((ms) => ms !== null);
+    return known.length ? `${Math.max(...known).toFixed(1)} ms` : "–";
+  }
+
+  function show() {
+    showState();
+    if (!last)
+      return;
+    const hasRules = last.sections.length > 0;
+    setText($("version"), last.version);
+    setText($("upstream"), upstreamText(last.upstream));
+    setText($("latency"), latencyText(last.upstream));
+    setText($("uptime"), duration(last.uptime_s * 1000));
+    setText($("workers"), count(last.workers));
+    $("next").hidden = hasRules;
+    $("rules").hidden = $("live").hidden = !hasRules;
+    fill($("rules-rows"), last.sections, ruleRow, setRule);
+    showList("locks", last.locks, "held longest", "No lock is held.", lockRow, setLock, true);
+    showList("waiters", last.waiters, "that wait longest", "Nobody waits.", waiterRow, setWaiter, true);
+    showList("contended", { rows: last.contended.rows.slice(0, 12) }, null, "No key was refused to anybody, or waited for.", contendedRow, setContended, false);
+    setText($("contended-more"), `in the last ${Math.round(last.contended.window_s / 60)} minutes`);
+    setText($("asked"), `as of ${clock(lastAt)}${last.whole ? "" : "; a worker did not answer in time"}`);
+    graphs.forEach(drawGraph);
+    document.title = last.waiters.total ? `(${count(last.waiters.total)}) hasp` : "hasp";
+  }
+
+  async function ask() {
+    const reply = await fetch("/status.json", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (!reply.ok)
+      throw new Error(await reply.text());
+    return reply.json();
+  }
+
+  async function round() {
+    if (!paused && !document.hidden) {
+      try {
+        last = await ask();
+        lastAt = new Date();
+        failed = false;
+      } catch {
+        failed = true;
+      }
+      show();
+    }
+    setTimeout(round, EVERY_MS);
+  }
+
+  $("pause").addEventListener("click", () => {
+    paused = !paused;
+    $("pause").setAttribute("aria-pressed", String(paused));
+    setText($("pause"), paused ? "Go on" : "Pause");
+    showState();
+  });
+  $("filter").addEventListener("input", show);
+  graphs.forEach(makeGraph);
+  round();
+})();

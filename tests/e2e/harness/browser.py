@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A real Chromium without a window, driven by chromedriver over the WebDriver protocol
+(https://www.w3.org/TR/webdriver2/) and, where that has no word for it, DevTools' own."""
+
+import base64
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+
+from .wait import until
+
+ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync",
+             "--disable-features=OptimizationHints,Translate,MediaRouter"]
+
+
+class BrowserError(Exception):
+    pass
+
+
+class Browser:
+    """`open()` a page, `run()` JavaScript in it, and look at what it asked for and complained of."""
+
+    def __enter__(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="browser-"))
+        self.log = (self.dir / "log").open("wb")
+        self.process = subprocess.Popen(["chromedriver", "--port=0"], stdout=self.log, stderr=subprocess.STDOUT)
+        try:
+            self.session = f"http://127.0.0.1:{self._port()}/session"
+            options = {"args": [*ARGUMENTS, f"--user-data-dir={self.dir}/profile"],
+                       "perfLoggingPrefs": {"enableNetwork": True, "enablePage": False}}
+            found = self._call("POST", "", {"capabilities": {"alwaysMatch": {
+                "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
+            self.session += f"/{found['sessionId']}"
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(BrowserError, OSError):
+            self._call("DELETE", "")
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def _port(self):
+        def told():
+            return re.search(r"started successfully on port (\d+)", (self.dir / "log").read_text())
+        until(told, "chromedriver to listen")
+        return told()[1]
+
+    def _call(self, method, path, body=None):
+        data = json.dumps(body or {}).encode() if method == "POST" else None
+        request = urllib.request.Request(self.session + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as reply:
+                return json.load(reply)["value"]
+        except urllib.error.HTTPError as e:
+            raise BrowserError(e.read().decode()) from None
+
+    def devtools(self, command, **arguments):
+        return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": arguments})
+
+    def emulate(self, width, height=900, theme="light"):
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+
+    def open(self, url):
+        self._call("POST", "/url", {"url": url})
+
+    def run(self, script, *arguments):
+        """What the body of a function returns there."""
+        return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def text(self, selector):
+        """Of all that the selector finds, as a reader sees it; between words there is one blank."""
+        return self.run("return [...document.querySelectorAll(arguments[0])]"
+                        ".map((n) => n.innerText.replace(/\\s+/g, ' ').trim())", selector)
+
+    def screenshot(self, path):
+        whole = self.devtools("Page.captureScreenshot", captureBeyondViewport=True)
+        pathlib.Path(path).write_bytes(base64.b64decode(whole["data"]))
+
+    def console(self):
+        """What was written there since the last time; a request that failed is, too."""
+        return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
+
+    def requests(self):
+        """The addresses that were asked for over the network since the last time."""
+        events = [json.loads(entry["message"])["message"] for entry in self._call("POST", "/se/log", {"type": "performance"})]
+        urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        return [url for url in urls if re.match("(http|ws)s?:", url)]

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The status page, in a real browser: what is shown, how it looks, and that it trusts nobody."""
+
+import pytest
+from harness import until
+from harness.browser import Browser
+from harness.processes import free_port
+from harness.replies import NIL, OK, ONE
+from harness.resp import encode
+from harness.scrape import HTTP, where
+from harness.sections import rule, section
+
+JOBS = section("lock jobs", {"pattern": "job:*", "wait": "60s", "lease": "60s"})
+HTML = "<img src=x onerror=\"document.title='taken over'\"><script>document.title='taken over'</script>"
+
+# The contrast of two colours of the page, by https://www.w3.org/TR/WCAG21/#dfn-contrast-ratio.
+CONTRAST = """
+const [text, ground] = [...arguments].map((name) => {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue(name).trim().slice(1);
+  const [r, g, b] = [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255)
+    .map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+});
+return (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
+"""
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def show(browser):
+    """show(hasp) opens its page. In the end it must have asked nobody else for anything, and have
+    complained of nothing."""
+    origins = []
+
+    def show(hasp, **how):
+        origins.append(f"http://127.0.0.1:{where(hasp)}/")
+        browser.emulate(**{"width": 1440, **how})
+        browser.open(origins[-1])
+        until(lambda: browser.text("#state-text") != ["asking"], "the page to be filled")
+
+    browser.console(), browser.requests()
+    yield show
+    complaints = browser.console()
+    asked = browser.requests()
+    browser.open("about:blank")
+    assert complaints == []
+    assert [url for url in asked if not url.startswith(tuple(origins))] == []
+    assert asked
+
+
+def shows(browser, selector, text):
+    until(lambda: text in "\n".join(browser.text(selector)), f"{selector} to show {text}")
+
+
+def test_locks_and_waiters_appear_and_go(start_hasp, browser, show):
+    hasp = start_hasp(JOBS + HTTP, workers=2).is_up(2)
+    show(hasp)
+    shows(browser, "#locks-none", "No lock is held.")
+    shows(browser, "#waiters-none", "Nobody waits.")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("CLIENT", "SETNAME", "billing-7") == OK
+        assert other.call("CLIENT", "SETNAME", "nightly") == OK
+        assert one.call("SETNX", "job:a", "1") == ONE
+        other.send(encode("SETNX", "job:a", "2"))
+        shows(browser, "#locks-rows tr", "job:a jobs billing-7")
+        shows(browser, "#waiters-rows tr", "nightly")
+        shows(browser, "#contended-rows tr", "job:a 0 1")
+        assert one.call("DEL", "job:a") == ONE
+        assert other.read() == ONE
+        shows(browser, "#waiters-none", "Nobody waits.")
+        shows(browser, "#locks-rows tr", "job:a jobs nightly")
+        assert other.call("DEL", "job:a") == ONE
+        shows(browser, "#locks-none", "No lock is held.")
+    shows(browser, "#rules-rows tr", "jobs lock")
+
+
+def test_graphs_move(start_hasp, browser, show):
+    hasp = start_hasp(rule() + HTTP)
+    show(hasp)
+
+    def lines():
+        return browser.run("return [...document.querySelectorAll('path.line')].map((n) => n.getAttribute('d'))")
+
+    until(lambda: sum(bool(line) for line in lines()) >= 6, "each graph but that of waiting to have a line")
+    before = lines()
+    with hasp.connect() as one:
+        for _ in range(20):
+            assert one.call("SET", "lock:a", "1", "NX") in (OK, NIL)
+        until(lambda: all(a != b for a, b in zip(before, lines(), strict=True) if a), "all of them to move")
+        assert "taken" in browser.run("return document.querySelectorAll('.plot svg')[1].getAttribute('aria-label')")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_it_fits_narrow_and_wide_screens_and_can_be_read(start_hasp, browser, show, theme):
+    hasp = start_hasp(JOBS + rule("a-rule-with-a-name-that-is-long") + HTTP).is_up()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("CLIENT", "SETNAME", "x" * 300) == OK
+        assert one.call("SET", "lock:" + "long" * 100, "1", "NX") == OK
+        assert one.call("SETNX", "job:" + "long" * 100, "1") == ONE
+        other.send(encode("SETNX", "job:" + "long" * 100, "2"))
+        for width in 1440, 360:
+            show(hasp, width=width, theme=theme)
+            shows(browser, "#waiters-rows tr", "longlong")
+            assert browser.run("return document.documentElement.scrollWidth") <= width
+            assert browser.run("return [...document.querySelectorAll('.panel')].every("
+                               "(n) => n.hidden || n.getBoundingClientRect().right <= innerWidth)")
+        is_dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
+        assert is_dark == (theme == "dark")
+        for text in "--ink", "--dim", "--blue", "--red", "--amber", "--green":
+            for ground in "--panel", "--bg", "--soft":
+                assert (text, ground, browser.run(CONTRAST, text, ground)) > (text, ground, 4.5)
+
+
+def test_html_in_a_key_or_a_name_is_text(start_hasp, browser, show):
+    hasp = start_hasp(rule() + HTTP)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("CLIENT", "SETNAME", HTML.replace(" ", "/")) == OK
+        assert one.call("SET", "lock:" + HTML, "1", "NX") == OK
+        assert other.call("SET", "lock:" + HTML, "1", "NX") == NIL
+        show(hasp)
+        shows(browser, "#locks-rows tr", "lock:" + HTML)
+        shows(browser, "#locks-rows tr", HTML.replace(" ", "/"))
+        shows(browser, "#contended-rows tr", "lock:" + HTML)
+        assert browser.run("return document.querySelectorAll('main img, main script').length") == 0
+        assert browser.run("return document.title") == "hasp"
+
+
+def test_bytes_that_cannot_be_seen_are_shown(start_hasp, browser, show):
+    hasp = start_hasp(rule() + HTTP)
+    with hasp.connect() as one:
+        assert one.call("SET", b"lock:\0\n\xff\xe2\x80\xae\xe9\x8d\xb5", "1", "NX") == OK
+        show(hasp)
+        shows(browser, "#locks-rows tr", "lock:\\x00\\x0a�\\u202e鍵")
+
+
+def test_without_rules_it_says_what_to_do_and_that_helps(start_hasp, browser, show):
+    hasp = start_hasp(HTTP)
+    for width in 360, 1440:
+        show(hasp, width=width)
+        shows(browser, "#next h2", "No rules yet")
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+    advice = browser.run("return [...document.querySelectorAll('#next pre')].map((n) => n.textContent).join('\\n')")
+    assert browser.run("return document.querySelector('#rules').hidden")
+    hasp.reload(HTTP, f"{HTTP}{advice}\n")
+    shows(browser, "#rules-rows tr", "orders")
+    shows(browser, "#rules-rows tr", "stock")
+    assert browser.run("return document.querySelector('#next').hidden")
+
+
+def test_it_goes_on_when_hasp_is_there_again(start_hasp, browser, show):
+    text = rule() + f"[http]\nlisten = 127.0.0.1:{free_port()}\n"
+    hasp = start_hasp(text)
+    show(hasp)
+    shows(browser, "#state-text", "serving")
+    hasp.signal(15)
+    until(lambda: not hasp.running(), "hasp to leave")
+    shows(browser, "#state-text", "no answer since")
+    shows(browser, "#rules-rows tr", "locks")
+    start_hasp(text)
+    shows(browser, "#state-text", "serving")
+    assert all("ERR_CONNECTION" in line for line in browser.console())
+
+
+def test_it_can_be_paused_and_filtered_by_the_keyboard(start_hasp, browser, show):
+    hasp = start_hasp(rule() + HTTP)
+    with hasp.connect() as one:
+        assert one.call("SET", "lock:a", "1", "NX") == OK
+        assert one.call("SET", "lock:b", "1", "NX") == OK
+        show(hasp)
+        shows(browser, "#locks-rows tr", "lock:b")
+        browser.run("const f = document.querySelector('#filter'); f.value = 'LOCK:B'; f.dispatchEvent(new Event('input'))")
+        assert [text.split(" ")[0] for text in browser.text("#locks-rows tr")] == ["lock:b"]
+        browser.run("const b = document.querySelector('#pause'); b.focus(); b.click()")
+        shows(browser, "#state-text", "paused")
+        assert browser.run("return document.activeElement.getAttribute('aria-pressed')") == "true"
