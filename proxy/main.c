@@ -223,6 +223,11 @@ static void main_upgrade(struct process *p, bool leaving)
 		log_warning("upgrade_refused reason=\"hasp leaves\"");
 		return;
 	}
+	/* The next hasp would not be, and Redis may not be there. */
+	if (atomic_load(&p->shared.paused)) {
+		log_warning("upgrade_refused reason=\"hasp is paused\"");
+		return;
+	}
 	listeners_tell(&p->listeners, &fds, &text);
 	listeners_tell(&p->console, &fds, &text);
 	buf_append(&text, slice_of("", 1));

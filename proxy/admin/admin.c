@@ -14,6 +14,8 @@
 #include "net/listen.h"
 
 #define SWEEP_SECONDS 1.0
+/* How often is looked how far a pause is. */
+#define PAUSE_SECONDS 0.01
 
 enum admin_event {
 	ADMIN_RELOADED,
@@ -135,6 +137,40 @@ static void admin_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents
 	}
 }
 
+static void answer_pauses(struct admin *a, enum workers_pause now, size_t nbound)
+{
+	struct list *at, *next;
+
+	for (at = a->consoles.next; at != &a->consoles; at = next) {
+		struct console *c = container_of(at, struct console, node);
+		struct buf answer = BUF_INIT;
+
+		next = at->next;
+		if (c->state == CONSOLE_AWAITING &&
+		    console_pause_answer(c, now, nbound, &answer))
+			console_answer(c, buf_slice(&answer));
+		buf_release(&answer);
+	}
+}
+
+static void admin_on_pause(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct admin *a = t->data;
+	size_t nbound;
+	enum workers_pause now = workers_pause_state(a->shared, &nbound);
+	bool is_there = now == WORKERS_PAUSED || now == WORKERS_SERVE;
+
+	(void)revents;
+	if (now == WORKERS_PAUSED)
+		log_info("paused bound=%zu", nbound);
+	else if (now == WORKERS_SERVE)
+		log_info("resumed");
+	answer_pauses(a, now, nbound);
+	/* (Behind its answer, a console may have asked for the next one.) */
+	if (is_there && workers_pause_state(a->shared, NULL) == now)
+		ev_timer_stop(loop, t);
+}
+
 /* Behind the callbacks of each turn. */
 static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int revents)
 {
@@ -175,6 +211,8 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	ev_timer_init(&a->sweep, admin_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
 	a->sweep.data = a;
 	ev_timer_start(a->loop, &a->sweep);
+	ev_timer_init(&a->pause, admin_on_pause, PAUSE_SECONDS, PAUSE_SECONDS);
+	a->pause.data = a;
 	ev_check_init(&a->check, admin_on_check);
 	a->check.data = a;
 	ev_check_start(a->loop, &a->check);
@@ -226,6 +264,7 @@ void admin_stop(struct admin *a)
 		console_close(container_of(a->consoles.next, struct console, node));
 	admin_on_check(a->loop, &a->check, 0);
 	ev_timer_stop(a->loop, &a->sweep);
+	ev_timer_stop(a->loop, &a->pause);
 	ev_check_stop(a->loop, &a->check);
 	mailbox_fini(&a->mailbox);
 	stream_flusher_fini(&a->flusher);

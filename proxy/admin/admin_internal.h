@@ -10,6 +10,7 @@
  *   console_clients.c   the clients of all workers
  *   console_ask.c       rows that workers write, in steps
  *   console_do.c        commands that change something
+ *   console_pause.c     those that hold requests back, and let them go on
  *   console_state.c     whether it serves, awaits or ends
  *
  * Each calls only those below it.
@@ -29,6 +30,7 @@
 #include "net/stream.h"
 #include "admin/rows.h"
 #include "resp/request.h"
+#include "worker/worker_pause.h"
 #include "worker/worker_ask.h"
 
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
@@ -55,6 +57,8 @@ struct admin {
 	struct mailbox mailbox;
 	struct stream_flusher flusher;
 	struct ev_timer sweep;
+	struct ev_timer
+		pause; /* runs while a console awaits that all workers pause, or go on */
 	struct ev_check check;
 	struct config *config; /* in force */
 	struct worker_shared *shared;
@@ -88,6 +92,12 @@ enum console_state {
 	CONSOLE_DEAD, /* in admin->dead */
 };
 
+enum console_awaits {
+	AWAITS_NO_PAUSE,
+	AWAITS_PAUSED,
+	AWAITS_RESUMED,
+};
+
 struct console {
 	enum console_state state; /* written by console_state.c only */
 	struct list node; /* in admin->consoles or admin->dead */
@@ -96,6 +106,7 @@ struct console {
 	struct buf in; /* bytes read that are no whole request yet */
 	struct buf held; /* AWAITING: the beginning of the answer */
 	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
+	enum console_awaits awaits; /* AWAITING: what becomes of a pause */
 	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
 	struct request_scan scan;
 	size_t scanned; /* bytes of `in` that `scan` has seen */
@@ -159,5 +170,15 @@ void console_kill(struct console *c, const struct resp_view *req, struct buf *ou
 
 void console_reload(struct console *c, const struct resp_view *req, struct buf *out);
 void console_shut_down(struct console *c, const struct resp_view *req, struct buf *out);
+
+/* --- console_pause.c --- */
+
+void console_pause(struct console *c, const struct resp_view *req, struct buf *out);
+void console_resume(struct console *c, const struct resp_view *req, struct buf *out);
+void console_reconnect(struct console *c, const struct resp_view *req, struct buf *out);
+/* The workers are so far: appends the answer to what `c` awaits of a pause. False: it is not
+ * so yet, or it awaits nothing of it. `nbound` as in workers_pause_state(). */
+bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
+                          struct buf *out);
 
 #endif

@@ -258,6 +258,34 @@ void clients_go_on(struct client_env *env)
 	}
 }
 
+static bool is_bound_to_end(const struct client *c)
+{
+	return client_is_listener(c) || session_may_be_blocked(&c->session);
+}
+
+/* That includes a link that it waits for. */
+static bool is_under_way(const struct client *c)
+{
+	return c->user.inflight || c->user.waiting || pool_waiter_waits(&c->pool_waiter) ||
+	       c->state == CLIENT_STREAMING || c->state == CLIENT_PARKED_ACK ||
+	       client_is_amid(c);
+}
+
+size_t clients_under_way(const struct client_env *env, size_t *nbound)
+{
+	size_t n = 0;
+
+	*nbound = 0;
+	for (const struct list *at = env->clients.next; at != &env->clients; at = at->next) {
+		const struct client *c = container_of(at, struct client, node);
+		if (is_bound_to_end(c))
+			++*nbound;
+		else
+			n += is_under_way(c);
+	}
+	return n;
+}
+
 void clients_drain(struct client_env *env)
 {
 	env->phase = CLIENTS_DRAINING;

@@ -66,6 +66,11 @@ void clients_follow(struct client_env *env);
 /* The node takes what clients send again: those that wait to send something go on. */
 void clients_go_on(struct client_env *env);
 
+/* While the node is paused: how many clients have something under way at Redis, or are in the
+ * middle of their work. *nbound: how many others lose what they have there when Redis ends, for
+ * they listen, or are blocked. */
+size_t clients_under_way(const struct client_env *env, size_t *nbound);
+
 /* hasp shall end: from now on a client is closed when it is at rest. One that has a lock, a
  * guard or a transaction, or waits, is in the middle of its work, and is closed when it gives
  * that back. clients_sweep() is then to be called more often. */

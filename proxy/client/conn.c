@@ -240,13 +240,17 @@ bool client_waits_for_answer(const struct client *c)
 	       client_has_unsent(c) || stream_pending(&c->stream);
 }
 
+bool client_is_amid(const struct client *c)
+{
+	return session_in_transaction(&c->session) ||
+	       (c->waiter && c->current && c->current->guard_op) ||
+	       read_set_has_any(&c->read_set, clock_now());
+}
+
 /* The application counts on what was done over this connection. */
 static bool is_at_work(const struct client *c)
 {
-	double now = clock_now();
-
-	return session_in_transaction(&c->session) || hold_owner_has_any(&c->holds, now) ||
-	       read_set_has_any(&c->read_set, now);
+	return client_is_amid(c) || hold_owner_has_any(&c->holds, clock_now());
 }
 
 /* Nothing that it sent, or that is sent to it, is under way. */

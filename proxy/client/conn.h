@@ -101,6 +101,10 @@ bool client_is_listener(const struct client *c);
  * ends. */
 bool client_waits_for_answer(const struct client *c);
 
+/* Is it between commands that belong together: in a transaction, or between the read of a
+ * guarded key, for which it may have stood in line, and its write? */
+bool client_is_amid(const struct client *c);
+
 /* While hasp drains: closes the client if nothing of it is under way and it has no lock, guard
  * or transaction, and it has not only just come; else this is asked again when the last reply
  * that is due was sent to it. */

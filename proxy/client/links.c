@@ -132,11 +132,20 @@ static bool take_own(struct client *c, enum route route)
 	return true;
 }
 
+/* During a pause a client goes on that is in the middle of its work: Redis is not to be stopped
+ * before it has come to an end. */
+static bool is_held_back(const struct client *c)
+{
+	unsigned held = c->env->node->held;
+
+	return held && ((held & NODE_LEAVING) || !client_is_amid(c));
+}
+
 bool links_take(struct client *c, enum route route)
 {
 	bool shared = may_share(c, route);
 
-	if (c->env->node->held)
+	if (is_held_back(c))
 		return false;
 	pool_waiter_end(&c->pool_waiter);
 	if (c->user.link && must_leave(c, shared)) {
@@ -153,16 +162,22 @@ bool links_take(struct client *c, enum route route)
 	return (c->user.link && c->shared) || take_own(c, route);
 }
 
+static bool is_paused(const struct client *c)
+{
+	return c->env->node->held & NODE_PAUSED;
+}
+
 void links_rejoin(struct client *c)
 {
 	c->session.admitted = false;
-	if (c->session.logged_in)
+	/* Redis is being restarted: that says nothing of users. */
+	if (c->session.logged_in && !is_paused(c))
 		(void)share(c);
 }
 
 bool links_can_replace(const struct client *c)
 {
-	return c->env->node->links.failover_wait > 0 && is_replayable(c);
+	return (c->env->node->links.failover_wait > 0 || is_paused(c)) && is_replayable(c);
 }
 
 void links_follow_node(struct client *c)

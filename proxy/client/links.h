@@ -37,7 +37,7 @@ bool links_take(struct client *c, enum route route);
 void links_rejoin(struct client *c);
 
 /* The same when a link of its own is gone: true if the client can go on with another, for all
- * that it has left there can be replayed, and hasp waits for servers. */
+ * that it has left there can be replayed, and hasp waits for servers, or is paused. */
 bool links_can_replace(const struct client *c);
 
 /* The node has moved, gently. A client whose link leads to the old server still, and that will

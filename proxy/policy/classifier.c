@@ -147,6 +147,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.reads_value = env->values_matter && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
 	what.takes_own_time = known && command_takes_own_time(known);
+	what.blocks = known && (known->flags & COMMAND_BLOCKING);
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unmet &&
 	                what.session != SESSION_OWN_LINK && !what.takes_own_time &&

@@ -20,6 +20,7 @@ struct command_info {
 	bool is_plain;
 	bool is_unmet; /* the server may have it by now: it is to be asked */
 	bool takes_own_time; /* Redis may be long in answering it; it is not plain */
+	bool blocks; /* it may wait for data */
 	bool is_stateless; /* may be sent on a shared link */
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
 	bool is_guarded; /* a guard could; likewise */

@@ -102,10 +102,7 @@ static void add_probe(struct context *x, struct decision *d)
 /* Marks a request that Redis may keep: a client that hangs up meanwhile is not waited for. */
 static void mark_blocking(const struct context *x, struct decision *d)
 {
-	const struct command *c = x->what->command;
-
-	if (!c || !(c->flags & COMMAND_BLOCKING) || x->session->opaque ||
-	    session_in_multi(x->session))
+	if (!x->what->blocks || x->session->opaque || session_in_multi(x->session))
 		return;
 	if (!d->pending)
 		d->pending = pending_new(PENDING_NOTICE);

@@ -233,12 +233,13 @@ void node_log_in(struct node *n)
 	reconnect(n, "the configuration has changed");
 }
 
-void node_hold(struct node *n, bool held)
+void node_hold(struct node *n, enum node_hold why, bool held)
 {
-	bool is_over = n->held && !held;
+	unsigned before = n->held;
 
-	n->held = held;
-	if (is_over)
+	n->held = held ? before | why : before & ~(unsigned)why;
+	/* (What stands for a whole cluster has none.) */
+	if (before && !n->held && n->ops)
 		n->ops->on_released(n->arg, n);
 }
 
@@ -246,19 +247,18 @@ void node_hold(struct node *n, bool held)
 static void become(struct node *n, const char *name, const char *absent, const char *reason)
 {
 	char *copy = xstrdup(name);
-	bool was_held = n->held;
+	bool was_leaving = n->held & NODE_LEAVING;
 
 	free(n->links.name);
 	free(n->links.absent);
 	n->links.name = copy;
 	n->links.absent = absent ? xstrdup(absent) : NULL;
-	n->held = false;
 	pool_follow_address(n->pool);
 	reconnect(n, reason ? reason : "the address has changed");
 	links_follow(&n->links, reason);
 	n->ops->on_moved(n->arg, n);
-	if (was_held)
-		n->ops->on_released(n->arg, n);
+	if (was_leaving)
+		node_hold(n, NODE_LEAVING, false);
 }
 
 void node_move(struct node *n, const char *address, const char *reason)

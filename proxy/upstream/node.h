@@ -36,6 +36,13 @@ enum node_health {
 	NODE_SILENT, /* it cannot be reached, or has not answered for a while */
 };
 
+/* Why a node is held: bits. */
+enum node_hold {
+	NODE_LEAVING = 1, /* another server is about to take its place */
+	NODE_PAUSED = 2, /* the operator wants what is new held back */
+	NODE_AT_REST = 4, /* nothing is under way any more; so hasp is still, too */
+};
+
 #define NODE_HISTORY_SIZE 48
 struct node {
 	struct link_env links;
@@ -46,7 +53,7 @@ struct node {
 	struct subscriber *subscriber; /* NULL before node_listen() */
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
-	bool held; /* node_hold() */
+	unsigned held; /* node_hold() */
 	bool was_up;
 	char history[NODE_HISTORY_SIZE]; /* of the server when it was up last; "": not known */
 	const struct node_ops *ops;
@@ -98,9 +105,15 @@ void node_move(struct node *n, const char *address, const char *reason);
 /* The same when no server is known, `absent` says why: clients wait until one is, or for
  * links.failover_wait. */
 void node_leave(struct node *n, const char *absent, const char *reason);
-/* The server is about to be replaced: clients send nothing more to it, and hasp itself only
- * renewals, until node_move(), node_leave() or node_hold(false). What is under way goes on. */
-void node_hold(struct node *n, bool held);
+/* From now on clients send nothing more to it, until that is taken back, and hasp itself only
+ * renewals (NODE_PAUSED: all the same). What is under way goes on. With node_move() and
+ * node_leave(), NODE_LEAVING is over. */
+void node_hold(struct node *n, enum node_hold why, bool held);
+/* Does hasp itself send renewals only? */
+static inline bool node_is_still(const struct node *n)
+{
+	return n->held & (NODE_LEAVING | NODE_AT_REST);
+}
 /* links.user or links.password is another one: hasp's own connections log in anew. */
 void node_log_in(struct node *n);
 

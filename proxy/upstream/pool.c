@@ -290,7 +290,7 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 		 * maybe. */
 		if (link_users(l->link) > 1 || !list_empty(&g->waiters)) {
 			l->unused = false;
-		} else if (!l->unused) {
+		} else if (!l->unused && !link_is_outdated(l->link)) {
 			l->unused = true;
 		} else {
 			link_close(l->link);

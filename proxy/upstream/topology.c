@@ -93,5 +93,5 @@ void topology_found(struct topology *t, const struct found_primary *p)
 		node_move(n, p->address, "there is another primary");
 	else if (p->anew)
 		node_move(n, p->address, NULL);
-	node_hold(n, p->address && p->leaving);
+	node_hold(n, NODE_LEAVING, p->address && p->leaving);
 }

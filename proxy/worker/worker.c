@@ -161,6 +161,7 @@ static void start_watching(struct worker *w)
 	ev_timer_init(&w->sweep, worker_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
 	w->sweep.data = w;
 	ev_timer_start(w->loop, &w->sweep);
+	worker_pause_init(w);
 	ev_check_init(&w->begin, on_begin);
 	ev_set_priority(&w->begin, EV_MAXPRI);
 	w->begin.data = w;
@@ -247,6 +248,7 @@ static void worker_free(struct worker *w)
 	resolver_free(w->resolver);
 	worker_round_leave(w);
 	ev_timer_stop(w->loop, &w->sweep);
+	worker_pause_fini(w);
 	ev_check_stop(w->loop, &w->begin);
 	ev_check_stop(w->loop, &w->check);
 	mailbox_fini(&w->mailbox);

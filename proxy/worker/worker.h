@@ -28,6 +28,9 @@ struct worker_shared {
 	_Atomic bool
 		reachable[WORKERS_MAX]; /* a server answers that worker; as of a second ago */
 	_Atomic bool leaving; /* workers drain, or have ended */
+	_Atomic bool paused; /* the operator wants them to be: worker_pause.h */
+	_Atomic int pauses[WORKERS_MAX]; /* how far each is: enum worker_pause */
+	_Atomic size_t bound[WORKERS_MAX]; /* of clients_under_way(), of one that is paused */
 	struct waiter_board board;
 	struct unlisted_board unlisted;
 	struct proof_secret secret;

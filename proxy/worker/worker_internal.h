@@ -9,6 +9,7 @@
  *   worker_ask.c        what other threads ask of all workers
  *   worker_live.c       the locks and waiters of all workers, by that
  *   worker_round.c      what a client asks of all workers
+ *   worker_pause.c      requests are held back while Redis is restarted
  *
  * Each calls only those below it; but only other threads call workers.c and worker_ask.c.
  */
@@ -36,6 +37,14 @@
  * those of 1 MB in requests; a client reads less at once where requests are short. */
 #define WORKER_SCRATCH ((size_t)256 * 1024)
 
+/* How far a worker is with a pause: see the diagram of worker_pause.h. */
+enum worker_pause {
+	WORKER_SERVES,
+	WORKER_PAUSING,
+	WORKER_PAUSED,
+	WORKER_RESUMING,
+};
+
 struct worker {
 	int number;
 	struct worker_shared *shared;
@@ -59,6 +68,14 @@ struct worker {
 	struct ev_check begin, check;
 	double leave_at; /* clock_now(); 0: not draining */
 	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
+	struct {
+		enum worker_pause state; /* written by worker_pause.c only */
+		struct ev_timer look; /* PAUSING, RESUMING: runs */
+		unsigned nlooks;
+		size_t nasked; /* servers that have not answered yet */
+		bool asked; /* RESUMING: they have been asked */
+		bool unready; /* one of them was not there, or loads its data */
+	} pause;
 	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
 
@@ -77,6 +94,13 @@ bool worker_topology_is_asked(const struct worker *w);
 void worker_topology_stop(struct worker *w);
 /* After worker_topology_stop(), when nobody calls a node any more. */
 void worker_topology_free(struct worker *w);
+
+/* --- worker_pause.c ----------------------------------------------------------------------- */
+
+void worker_pause_init(struct worker *w);
+void worker_pause_fini(struct worker *w);
+/* The node is new: it is held as the others are. */
+void worker_pause_node(const struct worker *w, struct node *n);
 
 /* --- worker_node.c ------------------------------------------------------------------------ */
 

@@ -19,6 +19,7 @@ static void worker_topology_on_node(void *arg, struct node *n)
 	struct worker *w = arg;
 
 	waiters_listen_at(w->clients.policy.waiters, n);
+	worker_pause_node(w, n);
 }
 
 static void worker_topology_on_changed(void *arg)

@@ -121,6 +121,8 @@ const char *workers_not_ready(struct worker_shared *shared)
 {
 	if (atomic_load(&shared->leaving))
 		return "hasp leaves";
+	if (atomic_load(&shared->paused))
+		return "hasp is paused";
 	for (size_t i = 0; i < shared->nworkers; i++)
 		if (!atomic_load(&shared->reachable[i]))
 			return "Redis cannot be reached";

@@ -127,7 +127,7 @@ static int script_job_send(struct script_job *job)
 	}
 	job->nredirected = 0;
 	job->at = script_job_node(job);
-	if (!job->at || (job->at->held && !script_job_renews(job)))
+	if (!job->at || (node_is_still(job->at) && !script_job_renews(job)))
 		return -1;
 	return script_job_send_as(job, false);
 }
@@ -245,7 +245,8 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 static void resume_queue(struct script_jobs *all, struct job_queue *q)
 {
 	size_t n = q->n < SWEEP_MOST ? q->n : SWEEP_MOST;
-	bool more = q->n > n && (!q->at || (control_is_up(q->at->control) && !q->at->held));
+	bool more = q->n > n &&
+	            (!q->at || (control_is_up(q->at->control) && !node_is_still(q->at)));
 
 	/* Those that still have to wait put themselves back, behind the others. */
 	while (n-- && q->n)

@@ -161,8 +161,8 @@ class RedisServer(Process):
 class ProtectedRedis(RedisServer):
     """One that asks for a password; client() knows it."""
 
-    def __init__(self):
-        super().__init__("--requirepass", "secret")
+    def __init__(self, *options):
+        super().__init__("--requirepass", "secret", *options)
 
     def client(self, **options):
         return super().client(password="secret", **options)

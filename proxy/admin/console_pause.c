@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * console_pause: requests are held back, and let go on. The answer comes when all workers are
+ * so far (a->pause looks every few milliseconds). A console that is closed meanwhile changes
+ * nothing of what it has asked for.
+ */
+#include "admin/admin_internal.h"
+#include "config/types.h"
+
+static void write_paused(size_t nbound, struct buf *out)
+{
+	if (nbound)
+		buf_printf(out,
+		           "+OK, but %zu connections of clients that listen or are blocked end "
+		           "when Redis does\r\n",
+		           nbound);
+	else
+		buf_puts(out, "+OK\r\n");
+}
+
+bool console_pause_answer(const struct console *c, enum workers_pause now, size_t nbound,
+                          struct buf *out)
+{
+	bool pauses = c->awaits == AWAITS_PAUSED;
+
+	if (c->awaits == AWAITS_NO_PAUSE ||
+	    now == (pauses ? WORKERS_PAUSING : WORKERS_RESUMING))
+		return false;
+	if (now == WORKERS_PAUSED && pauses)
+		write_paused(nbound, out);
+	else if (now == WORKERS_SERVE && !pauses)
+		buf_puts(out, "+OK\r\n");
+	else
+		buf_puts(out, pauses ? "-ERR it was resumed meanwhile\r\n"
+		                     : "-ERR it was paused meanwhile\r\n");
+	return true;
+}
+
+static void await_pause(struct console *c, enum console_awaits what)
+{
+	struct admin *a = c->admin;
+
+	c->awaits = what;
+	console_await(c);
+	ev_timer_start(a->loop, &a->pause);
+}
+
+void console_pause(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)req;
+	(void)out;
+	log_info("console command=\"PAUSE\" by=\"%s\"", c->peer);
+	workers_pause(c->admin->shared);
+	await_pause(c, AWAITS_PAUSED);
+}
+
+void console_resume(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	bool at_once = req->argc > 1;
+
+	if (at_once && !slice_is(req->argv[1], "now")) {
+		buf_puts(out, "-ERR syntax error; expected RESUME [NOW]\r\n");
+		return;
+	}
+	log_info("console command=\"%s\" by=\"%s\"", at_once ? "RESUME NOW" : "RESUME",
+	         c->peer);
+	workers_resume(c->admin->shared, at_once);
+	await_pause(c, AWAITS_RESUMED);
+}
+
+void console_reconnect(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	(void)req;
+	if (c->admin->config->cluster.n) {
+		buf_puts(out, "-ERR in front of a cluster, connections follow its map\r\n");
+		return;
+	}
+	log_info("console command=\"RECONNECT\" by=\"%s\"", c->peer);
+	workers_reconnect(c->admin->shared);
+	buf_puts(out, "+OK\r\n");
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "worker/worker_pause.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+#include "resp/write.h"
+#include "worker/worker_internal.h"
+
+/* How often is looked whether nothing is under way any more, or Redis answers. */
+#define LOOK_SECONDS 0.01
+/* After that many looks, a server that was not there is tried again. */
+#define RETRY_LOOKS 20
+
+/* The only writer of w->pause.state. */
+static void worker_set_pause(struct worker *w, enum worker_pause state)
+{
+	enum worker_pause old = w->pause.state;
+
+	HASP_ASSERT(old != state && (state != WORKER_PAUSED || old == WORKER_PAUSING) &&
+	            (state != WORKER_RESUMING || old != WORKER_SERVES));
+	w->pause.state = state;
+	atomic_store(&w->shared->pauses[w->number], (int)state);
+}
+
+/* --- what is held back -------------------------------------------------------------------- */
+
+void worker_pause_node(const struct worker *w, struct node *n)
+{
+	if (w->pause.state != WORKER_SERVES)
+		node_hold(n, NODE_PAUSED, true);
+	if (w->pause.state == WORKER_PAUSED || w->pause.state == WORKER_RESUMING)
+		node_hold(n, NODE_AT_REST, true);
+}
+
+static void pause_hold(struct worker *w, enum node_hold why, bool held)
+{
+	struct topology *t = w->topology;
+
+	if (w->cluster)
+		node_hold(w->clients.node, why, held);
+	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n))
+		node_hold(n, why, held);
+}
+
+/* --- going on ----------------------------------------------------------------------------- */
+
+static void pause_end(struct worker *w)
+{
+	worker_set_pause(w, WORKER_SERVES);
+	ev_timer_stop(w->loop, &w->pause.look);
+	pause_hold(w, NODE_AT_REST, false);
+	pause_hold(w, NODE_PAUSED, false);
+	if (w->cluster)
+		clients_go_on(&w->clients);
+}
+
+/* While it loads its data, it answers that to everything. */
+static void pause_on_pong(void *arg, const redisReply *reply)
+{
+	struct worker *w = arg;
+
+	w->pause.nasked--;
+	w->pause.unready |= !reply || (reply->type == REDIS_REPLY_ERROR &&
+	                               (strncmp(reply->str, "LOADING", 7) == 0 ||
+	                                strncmp(reply->str, "MASTERDOWN", 10) == 0));
+}
+
+static void pause_ask(struct worker *w, struct node *n)
+{
+	struct buf out = BUF_INIT;
+	struct slice argv[] = { SLICE_LIT("PING") };
+
+	resp_write_request(&out, argv, 1);
+	if (control_call(n->control, 0, buf_slice(&out), pause_on_pong, w) == 0)
+		w->pause.nasked++;
+	else
+		w->pause.unready = true;
+	buf_release(&out);
+}
+
+static void pause_ask_all(struct worker *w)
+{
+	bool again = w->pause.nlooks++ % RETRY_LOOKS == 0;
+	struct topology *t = w->topology;
+
+	w->pause.unready = false;
+	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n)) {
+		if (again && !control_is_up(n->control))
+			node_retry_now(n);
+		pause_ask(w, n);
+	}
+	w->pause.asked = true;
+}
+
+static void pause_look_for_redis(struct worker *w)
+{
+	if (w->pause.nasked)
+		return;
+	if (w->pause.asked && !w->pause.unready)
+		pause_end(w);
+	else
+		pause_ask_all(w);
+}
+
+/* --- coming to rest ----------------------------------------------------------------------- */
+
+static void pause_look_at_clients(struct worker *w)
+{
+	size_t nbound;
+
+	if (clients_under_way(&w->clients, &nbound))
+		return;
+	atomic_store(&w->shared->bound[w->number], nbound);
+	worker_set_pause(w, WORKER_PAUSED);
+	pause_hold(w, NODE_AT_REST, true);
+	ev_timer_stop(w->loop, &w->pause.look);
+}
+
+static void worker_on_pause_look(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct worker *w = t->data;
+
+	(void)loop;
+	(void)revents;
+	if (w->pause.state == WORKER_PAUSING)
+		pause_look_at_clients(w);
+	else
+		pause_look_for_redis(w);
+}
+
+/* --- what a worker is told ---------------------------------------------------------------- */
+
+void worker_pause_init(struct worker *w)
+{
+	ev_timer_init(&w->pause.look, worker_on_pause_look, 0, LOOK_SECONDS);
+	w->pause.look.data = w;
+}
+
+void worker_pause_fini(struct worker *w)
+{
+	ev_timer_stop(w->loop, &w->pause.look);
+}
+
+static void pause_begin(struct worker *w, enum worker_pause state)
+{
+	worker_set_pause(w, state);
+	w->pause.asked = false;
+	w->pause.nlooks = 0;
+	ev_timer_stop(w->loop, &w->pause.look);
+	ev_timer_set(&w->pause.look, 0, LOOK_SECONDS);
+	ev_timer_start(w->loop, &w->pause.look);
+}
+
+static void worker_pause(struct worker *w)
+{
+	if (w->pause.state == WORKER_PAUSING || w->pause.state == WORKER_PAUSED)
+		return;
+	pause_begin(w, WORKER_PAUSING);
+	pause_hold(w, NODE_AT_REST, false);
+	pause_hold(w, NODE_PAUSED, true);
+}
+
+static void worker_resume(struct worker *w)
+{
+	if (w->pause.state == WORKER_PAUSING || w->pause.state == WORKER_PAUSED)
+		pause_begin(w, WORKER_RESUMING);
+}
+
+static void worker_resume_at_once(struct worker *w)
+{
+	if (w->pause.state != WORKER_SERVES)
+		pause_end(w);
+}
+
+static void worker_reconnect(struct worker *w)
+{
+	struct topology *t = w->topology;
+
+	for (struct node *n = topology_next(t, NULL); n; n = topology_next(t, n)) {
+		if (n->links.absent)
+			continue;
+		node_look_up(n);
+		node_move(n, n->links.name, NULL);
+	}
+}
+
+/* --- from other threads ------------------------------------------------------------------- */
+
+struct pause_message {
+	struct message message;
+	struct worker *worker;
+	void (*run)(struct worker *w);
+};
+
+static void pause_deliver(struct message *l)
+{
+	struct pause_message *m = container_of(l, struct pause_message, message);
+
+	/* What was still in the mailbox of a worker that has ended concerns nobody. */
+	if (!atomic_load(&m->worker->ended))
+		m->run(m->worker);
+	free(m);
+}
+
+static void tell_all(struct worker_shared *shared, void (*run)(struct worker *w))
+{
+	for (size_t i = 0; i < shared->nworkers; i++) {
+		struct pause_message *m = xcalloc(1, sizeof(*m));
+
+		m->message.deliver = pause_deliver;
+		m->worker = shared->workers[i];
+		m->run = run;
+		mailbox_post(&m->worker->mailbox, &m->message);
+	}
+}
+
+void workers_pause(struct worker_shared *shared)
+{
+	atomic_store(&shared->paused, true);
+	tell_all(shared, worker_pause);
+}
+
+void workers_resume(struct worker_shared *shared, bool at_once)
+{
+	atomic_store(&shared->paused, false);
+	tell_all(shared, at_once ? worker_resume_at_once : worker_resume);
+}
+
+void workers_reconnect(struct worker_shared *shared)
+{
+	tell_all(shared, worker_reconnect);
+}
+
+enum workers_pause workers_pause_state(struct worker_shared *shared, size_t *nbound)
+{
+	enum worker_pause end = atomic_load(&shared->paused) ? WORKER_PAUSED : WORKER_SERVES;
+	bool is_there = true;
+
+	if (nbound)
+		*nbound = 0;
+	for (size_t i = 0; i < shared->nworkers; i++) {
+		if (atomic_load(&shared->workers[i]->ended))
+			continue;
+		is_there &= atomic_load(&shared->pauses[i]) == (int)end;
+		if (nbound)
+			*nbound += atomic_load(&shared->bound[i]);
+	}
+	if (end == WORKER_PAUSED)
+		return is_there ? WORKERS_PAUSED : WORKERS_PAUSING;
+	return is_there ? WORKERS_SERVE : WORKERS_RESUMING;
+}

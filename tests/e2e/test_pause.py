@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""PAUSE and RESUME of the console: Redis is restarted, and clients notice nothing but the delay."""
+
+import contextlib
+import re
+import signal
+import threading
+from http.client import HTTPConnection
+
+import pytest
+from harness import Connection, RedisServer, encode, until
+from harness.guards import KEY, guard
+from harness.processes import ProtectedRedis
+from harness.relay import Relay
+from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED
+from harness.sections import verbs
+
+KEPT = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.fixture
+def kept():
+    """A Redis whose data outlives a restart."""
+    with RedisServer(*KEPT) as server:
+        yield server
+
+
+@pytest.fixture
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("c") / "admin.sock"
+
+
+@pytest.fixture
+def start(start_hasp, path):
+    def start(server, rules="", workers=1, **options):
+        where = f"address = {server.address[0]}:{server.address[1]}" if isinstance(server.address, tuple) else \
+            f"address = {server.address}"
+        return start_hasp(rules + f"[admin]\nlisten = unix:{path}\n", upstream=where, workers=workers,
+                          **options).is_up(workers)
+
+    return start
+
+
+@pytest.fixture
+def console(path):
+    """Connected when it is first used."""
+    with contextlib.ExitStack() as stack:
+        yield lambda: stack.enter_context(Connection(str(path), timeout=60))
+
+
+def restart(server):
+    server.stop()
+    server.start()
+
+
+class User(threading.Thread):
+    """A client that does `turn` again and again. `fault`: what it saw that was wrong."""
+
+    def __init__(self, hasp, number, turn):
+        super().__init__()
+        self.hasp, self.number, self.turn = hasp, number, turn
+        self.done, self.stopping, self.fault = 0, False, None
+
+    def run(self):
+        try:
+            with self.hasp.connect(timeout=60) as c:
+                while not self.stopping:
+                    self.turn(self, c)
+                    self.done += 1
+        except (OSError, EOFError, AssertionError, ValueError) as fault:
+            self.fault = repr(fault)
+
+
+def counts(user, c):
+    assert c.call("INCR", f"n:{user.number}") == b":%d\r\n" % (user.done + 1)
+
+
+def counts_in_a_database_of_its_own(user, c):
+    if user.done == 0:
+        assert c.call("SELECT", 1) == OK
+    counts(user, c)
+
+
+def counts_in_a_transaction(user, c):
+    c.send(encode("MULTI") + encode("INCR", f"n:{user.number}"))
+    assert c.read() == OK and c.read() == QUEUED
+    assert c.call("EXEC") == b"*1\r\n:%d\r\n" % (user.done + 1)
+
+
+def watches(user, c):
+    key, value = f"n:{user.number}", b"%d" % user.done
+    assert c.call("WATCH", key) == OK
+    assert c.call("GET", key) == (b"$%d\r\n%s\r\n" % (len(value), value) if user.done else NIL)
+    assert c.call("MULTI") == OK and c.call("SET", key, user.done + 1) == QUEUED and c.call("EXEC") == b"*1\r\n+OK\r\n"
+
+
+def updates_what_others_do(_, c):
+    value = c.call("GET", KEY)
+    count = int(value.split(b"\r\n")[1]) if value != NIL else 0
+    assert c.call("SET", KEY, count + 1) == OK
+
+
+def locks(_, c):
+    assert c.call("LOCK", "mutex", "WAIT", 60000) == FENCE
+    assert c.call("UNLOCK", "mutex") == ONE
+
+
+def pipelines(user, c):
+    c.send(encode("INCR", f"n:{user.number}") * 20)
+    assert [c.read() for _ in range(20)] == [b":%d\r\n" % (20 * user.done + n + 1) for n in range(20)]
+
+
+TURNS = (counts, counts_in_a_database_of_its_own, counts_in_a_transaction, watches, updates_what_others_do,
+         updates_what_others_do, locks, locks, pipelines)
+
+
+def test_redis_restarts_under_load_and_nobody_sees_an_error(start, kept, console):
+    hasp = start(kept, guard() + verbs(lease="60s"), workers=2)
+    users = [User(hasp, n, turn) for n, turn in enumerate(TURNS)]
+    with hasp.connect() as holder, hasp.connect() as waiter:
+        assert holder.call("LOCK", "held") == FENCE
+        waiter.send(encode("LOCK", "held", "WAIT", 120000))
+        for user in users:
+            user.start()
+        try:
+            for _ in range(2):
+                before = [user.done for user in users]
+                until(lambda before=before: all(u.fault or u.done > n + 2 for u, n in zip(users, before, strict=True)),
+                      "each to do something")
+                assert console().call("PAUSE") == OK
+                restart(kept)
+                assert console().call("RESUME") == OK
+            before = [user.done for user in users]
+            until(lambda: all(u.fault or u.done > n + 2 for u, n in zip(users, before, strict=True)), "them to go on")
+        finally:
+            for user in users:
+                user.stopping = True
+            for user in users:
+                user.join()
+        assert [user.fault for user in users] == [None] * len(users)
+        assert holder.call("UNLOCK", "held") == ONE and waiter.read() == FENCE
+    updates = sum(user.done for user in users if user.turn is updates_what_others_do)
+    assert int(kept.client().get(KEY)) == updates
+    assert hasp.log.count(" paused ") == hasp.log.count(" resumed") == 2
+
+
+def test_what_was_begun_is_ended_first_and_nothing_else(start, redis_server, console):
+    hasp = start(redis_server, guard())
+    with hasp.connect() as transaction, hasp.connect() as reader, hasp.connect() as other:
+        assert transaction.call("MULTI") == OK and transaction.call("INCR", "n") == QUEUED
+        assert reader.call("GET", KEY) == NIL and other.call("PING") == PONG
+        admin = console()
+        admin.send(encode("PAUSE"))
+        until(lambda: 'command="PAUSE"' in hasp.log, "it to begin")
+        other.send(encode("SET", "k", "v"))
+        hasp.take_turn()
+        assert transaction.call("EXEC") == b"*1\r\n:1\r\n"
+        assert reader.call("SET", KEY, 1) == OK and admin.read() == OK
+        assert not redis_server.client().exists("k")
+        assert console().call("RESUME") == OK and other.read() == OK
+
+
+def test_those_who_wait_for_a_guard_have_their_turn_first(start, kept, console):
+    hasp = start(kept, guard())
+    with hasp.connect() as reader, hasp.connect() as waiter:
+        assert reader.call("GET", KEY) == NIL
+        waiter.send(encode("GET", KEY))
+        until(lambda: kept.client().keys("hasp:queue:*"), "it to stand in line")
+        admin = console()
+        admin.send(encode("PAUSE"))
+        until(lambda: 'command="PAUSE"' in hasp.log, "it to begin")
+        assert reader.call("SET", KEY, 1) == OK and waiter.read() == b"$1\r\n1\r\n"
+        assert waiter.call("SET", KEY, 2) == OK and admin.read() == OK
+        restart(kept)
+        assert console().call("RESUME") == OK
+
+
+def test_a_reload_changes_nothing_of_it(start, redis_server, console):
+    hasp = start(redis_server)
+    with RedisServer() as other, hasp.connect() as c:
+        assert c.call("PING") == PONG and console().call("PAUSE") == OK
+        c.send(encode("SET", "k", "v"))
+        hasp.reload(f"address = {redis_server.address[0]}:{redis_server.address[1]}",
+                    f"address = {other.address[0]}:{other.address[1]}")
+        hasp.take_turn()
+        assert not other.client().exists("k")
+        assert console().call("RESUME") == OK and c.read() == OK
+        assert other.client().get("k") == "v" and not redis_server.client().exists("k")
+
+
+class Loading(Relay):
+    """To a server that loads its data, as long as `loads`."""
+
+    loads = False
+
+    def _copy(self, source, sink, replies):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if replies and self.loads:
+                    data = data.replace(b"+PONG\r\n", b"-LOADING Redis is loading the dataset in memory\r\n")
+                sink.sendall(data)
+
+
+def test_requests_go_on_when_redis_has_loaded_its_data(start, redis_server, console):
+    with Loading(redis_server.address) as relay:
+        hasp = start(relay)
+        with hasp.connect() as c:
+            assert c.call("INCR", "n") == ONE and console().call("PAUSE") == OK
+            relay.loads = True
+            c.send(encode("INCR", "n"))
+            admin, pings = console(), redis_server.client().info("commandstats")["cmdstat_ping"]["calls"]
+            admin.send(encode("RESUME"))
+            until(lambda: redis_server.client().info("commandstats")["cmdstat_ping"]["calls"] > pings + 3, "it to be asked")
+            assert redis_server.client().get("n") == "1"
+            relay.loads = False
+            assert admin.read() == OK and c.read() == b":2\r\n"
+
+
+def test_a_redis_that_does_not_come_back_need_not_be_waited_for(start, redis_server, console):
+    hasp = start(redis_server)
+    with hasp.connect() as c:
+        assert c.call("PING") == PONG and console().call("PAUSE") == OK
+        redis_server.stop()
+        c.send(encode("PING"))
+        waits, again = console(), console()
+        waits.send(encode("RESUME"))
+        until(lambda: 'command="RESUME"' in hasp.log, "it to begin")
+        again.send(encode("PAUSE"))
+        assert waits.read() == b"-ERR it was paused meanwhile\r\n" and again.read() == OK
+        assert console().call("RESUME", "NOW") == OK
+        assert c.read().startswith(b"-ERR hasp: upstream ")
+    redis_server.start()
+
+
+def test_connections_that_end_with_redis_are_told_of(start, redis_server, console):
+    hasp = start(redis_server)
+    with hasp.connect() as listener, hasp.connect() as blocked:
+        assert b"subscribe" in listener.call("SUBSCRIBE", "news")
+        blocked.send(encode("BLPOP", "list", 0))
+        until(lambda: redis_server.client().info("clients")["blocked_clients"] == 1, "it to be blocked")
+        assert console().call("PAUSE").startswith(b"+OK, but 2 connections ")
+        assert console().call("RESUME") == OK
+        with hasp.connect() as c:
+            assert c.call("RPUSH", "list", "x") == ONE and b"x" in blocked.read()
+            assert c.call("PUBLISH", "news", "x") == ONE and b"message" in listener.read()
+
+
+def test_hasp_that_ends_serves_those_it_held_back(start, redis_server, console):
+    hasp = start(redis_server, drain_timeout="60s")
+    with hasp.connect() as c:
+        admin = console()
+        assert c.call("PING") == PONG and admin.call("PAUSE") == OK
+        c.send(encode("SET", "k", "v"))
+        hasp.take_turn()
+        hasp.signal(signal.SIGUSR2)
+        until(lambda: 'upgrade_refused reason="hasp is paused"' in hasp.log, "it to be refused")
+        hasp.signal(signal.SIGTERM)
+        until(lambda: " leaving " in hasp.log, "it to drain")
+        admin.send(encode("RESUME"))
+        assert c.read() == OK and c.at_end()
+
+
+def test_it_is_not_ready_meanwhile(start, redis_server, console):
+    hasp = start(redis_server, "[http]\nlisten = 127.0.0.1:0\n")
+    where = re.search(r" http address=(\S+)", hasp.log).group(1)
+
+    def ready():
+        http = HTTPConnection(where, timeout=60)
+        http.request("GET", "/readyz")
+        reply = http.getresponse()
+        return reply.status, reply.read()
+
+    until(lambda: ready()[0] == 200, "it to be ready")
+    assert console().call("PAUSE") == OK
+    assert ready() == (503, b"hasp is paused\n")
+    assert console().call("RESUME") == OK
+    assert ready()[0] == 200
+
+
+@pytest.mark.parametrize("command", [("RESUME", "LATER"), ("RESUME", "NOW", "x"), ("PAUSE", "x"), ("RECONNECT", "x")])
+def test_words_that_are_none_change_nothing(start, redis_server, console, command):
+    hasp = start(redis_server)
+    assert console().call(*command).startswith(b"-ERR ")
+    with hasp.connect() as c:
+        assert c.call("PING") == PONG and console().call("RESUME") == OK
+
+
+def test_reconnect_goes_to_new_connections_when_nothing_is_under_way(start, redis_server, console):
+    hasp, plain = start(redis_server), redis_server.client()
+
+    def links():
+        return {client["addr"] for client in plain.client_list()}
+
+    with hasp.connect() as shared, hasp.connect() as own, hasp.connect() as transaction:
+        assert shared.call("INCR", "n") == ONE
+        assert own.call("SELECT", 1) == OK and own.call("INCR", "n") == ONE
+        assert transaction.call("MULTI") == OK and transaction.call("INCR", "m") == QUEUED
+        old = links()
+        assert console().call("RECONNECT") == OK
+        until(lambda: hasp.log.count("upstream_up") == 2, "hasp's own connection to be new")
+        with redis_server.client().monitor() as monitor:
+            assert shared.call("INCR", "n") == own.call("INCR", "n") == b":2\r\n"
+            assert transaction.call("EXEC") == b"*1\r\n:1\r\n" and transaction.call("INCR", "o") == ONE
+            by = {}
+            while len(by) < 5:
+                seen = monitor.next_command()
+                if seen["command"].startswith(("INCR", "EXEC")):
+                    address = f"{seen['client_address']}:{seen['client_port']}"
+                    by[seen["command"], seen["db"]] = address in old
+    assert by.pop(("INCR m", 0))  # within the transaction
+    assert by == {("INCR n", 0): False, ("INCR n", 1): False, ("EXEC", 0): True, ("INCR o", 0): False}
+
+
+def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
+    """Redis refuses those whose user is gone; a Redis that is restarted is no reason to close them."""
+    with ProtectedRedis(*KEPT) as server:
+        upstream = f"address = {server.address[0]}:{server.address[1]}\npassword = secret"
+        hasp = start_hasp(f"[admin]\nlisten = unix:{path}\n", upstream=upstream).is_up()
+        with hasp.connect() as idle, hasp.connect() as busy:
+            for c in (idle, busy):
+                assert c.call("AUTH", "secret") == OK and c.call("INCR", "n")[:1] == b":"
+            assert console().call("PAUSE") == OK
+            busy.send(encode("INCR", "n"))
+            hasp.take_turn()
+            server.stop()
+            until(lambda: hasp.log.count("upstream_down") == 1, "hasp to notice")
+            hasp.take_turn()
+            server.start()
+            assert console().call("RESUME") == OK
+            assert busy.read() == b":3\r\n" and idle.call("INCR", "n") == b":4\r\n"
