@@ -479,6 +479,9 @@ bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 /* The node for what names no key: the same as long as it is a primary that answers, or has
  * something of the session. NULL: none is known. */
 struct node *session_home(struct cluster_session *s);
+/* If it does not answer there is another one from now on, also for what waits for a link to it:
+ * that is to be dispatched anew. Returns whether that is so. */
+bool session_leave_home(struct cluster_session *s);
 /* Takes one whole request. False: not before all that came before is answered. */
 bool routing_take(struct cluster_session *s, const struct resp_view *req, struct slice bytes)
 	__attribute__((warn_unused_result));

@@ -107,20 +107,12 @@ static bool waits_for_older(const struct cluster_part *p)
 	return false;
 }
 
-/* What was held for a home that does not answer goes to another one. */
-static void leave_home(struct cluster_session *s)
-{
-	const struct node *home = s->home;
-
-	if (home && session_home(s) != home)
-		dispatch_again(s);
-}
-
 bool dispatch_due(struct cluster_session *s, double now)
 {
 	if (list_empty(&s->retries) && !has_held(s))
 		return false;
-	leave_home(s);
+	if (session_leave_home(s))
+		dispatch_again(s);
 	fail_those_late(s, now);
 	while (s->flow != FLOW_CLOSED && !list_empty(&s->retries)) {
 		struct cluster_part *p = container_of(s->retries.next, struct cluster_part,

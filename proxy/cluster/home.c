@@ -15,12 +15,13 @@ static bool has_something(const struct lane *l)
 	       subscriptions_any(&l->subscriptions);
 }
 
-static bool is_tied(const struct cluster_session *s, const struct node *n)
+/* `held`: so do requests that wait for a link. */
+static bool is_tied(const struct cluster_session *s, const struct node *n, bool held)
 {
 	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
 		const struct lane *l = container_of(at, const struct lane, in_session);
 		if (l->node == n)
-			return has_something(l);
+			return has_something(l) || (held && !list_empty(&l->held));
 	}
 	return false;
 }
@@ -43,17 +44,35 @@ static struct node *pick_home(struct cluster *c, enum node_health *health)
 	return best;
 }
 
-struct node *session_home(struct cluster_session *s)
+/* `held`: requests that wait for a link to the home are taken along. */
+static bool leave_home(struct cluster_session *s, bool held)
 {
 	struct cluster *c = s->cluster;
 	enum node_health health;
 	struct node *other;
 
-	if (s->home && slot_map_has(c->how.map, s->home)) {
-		if (c->how.health(s->home) != NODE_SILENT || is_tied(s, s->home))
-			return s->home;
-		other = pick_home(c, &health);
-		return s->home = health == NODE_ANSWERS ? other : s->home;
-	}
-	return s->home = pick_home(c, &health);
+	if (c->how.health(s->home) != NODE_SILENT || is_tied(s, s->home, !held))
+		return false;
+	other = pick_home(c, &health);
+	if (health != NODE_ANSWERS)
+		return false;
+	s->home = other;
+	return true;
+}
+
+struct node *session_home(struct cluster_session *s)
+{
+	const struct slot_map *map = s->cluster->how.map;
+	enum node_health health;
+
+	if (!s->home || !slot_map_has(map, s->home))
+		s->home = pick_home(s->cluster, &health);
+	else
+		(void)leave_home(s, false);
+	return s->home;
+}
+
+bool session_leave_home(struct cluster_session *s)
+{
+	return s->home && slot_map_has(s->cluster->how.map, s->home) && leave_home(s, true);
 }

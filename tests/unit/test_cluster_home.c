@@ -111,6 +111,24 @@ static void what_is_held_moves_on(void **state)
 	assert_client_got(f, "+PONG\r\n");
 }
 
+/* Messages of one client are to arrive in their order. */
+static void what_comes_behind_it_does_not_overtake_it(void **state)
+{
+	static const char echo[] = "*2\r\n$4\r\nECHO\r\n$1\r\n2\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, PING, 1);
+	assert_node_got(f, 0, PROOF);
+	f->nodes[0].health = NODE_SILENT;
+	client_sends(f, echo, 1);
+	assert_node_got_nothing(f, 1);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, PROOF);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, PING);
+	assert_node_got(f, 1, echo);
+}
+
 /* They are replayed on the next link. */
 static void a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing(void **state)
 {
@@ -139,6 +157,7 @@ int main(void)
 		CLUSTER_TEST(it_is_not_left_by_a_subscriber),
 		CLUSTER_TEST(a_node_that_cannot_be_reached_is_left),
 		CLUSTER_TEST_SHARED(what_is_held_moves_on),
+		CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it),
 		CLUSTER_TEST(
 			a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing),
 	};
