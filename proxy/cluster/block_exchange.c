@@ -106,9 +106,9 @@ static void note_several(struct cluster_session *s, enum block_state before,
                          const struct plan *p, const struct block_answer *a)
 {
 	if (a->is_exec && a->slot >= 0)
-		session_note_several(s, (unsigned)a->slot);
+		s->blocks |= session_bit((unsigned)a->slot);
 	if (before == BLOCK_NONE && p->kind == PLAN_SLOT && p->several)
-		session_note_several(s, p->slot);
+		s->blocks |= session_bit(p->slot);
 }
 
 bool block_exchange_take(struct cluster_session *s, const struct command *c,
@@ -124,7 +124,7 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 	follow_map(s);
 	p = plan_request(c, req);
 	if ((is_misplaced(s, &p) && !list_empty(&s->entries)) ||
-	    (p.kind == PLAN_SLOT && session_holds(s, p.slot))) {
+	    (p.kind == PLAN_SLOT && session_holds(s, p.slot, false))) {
 		*taken = false;
 		return true;
 	}

@@ -98,6 +98,10 @@ struct cluster_part {
 	int slot; /* -1: none; then, without `to`, it is for the session's home */
 	enum part_state state;
 	bool redirected; /* once at least */
+	bool several; /* it may name more than one key of its slot */
+	bool reads; /* it changes nothing: it may be carried out twice */
+	bool is_stale; /* (PART_SENT) one before it was refused: its reply is dropped, and it is
+	                * sent again behind that */
 	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
@@ -179,7 +183,8 @@ void redirection_later(struct cluster_part *p, const char *why);
 
 /* The same for a part that is not sent again by itself. *why: a literal. */
 bool redirection_note(const struct cluster_part *p, struct slice line, const char **why);
-/* The part is to be sent again, now if its node is known. */
+/* The part is to be sent again, now if its node is known; and behind it what was sent behind
+ * it, if that might find what it does not. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
 
 /* --- transactions ------------------------------------------------------------------------- */
@@ -380,7 +385,9 @@ struct cluster_session {
 	struct watch deliver; /* `out` is delivered behind all that is served in this turn */
 	struct buf out; /* replies in order, for the link */
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
-	uint64_t several; /* see session_note_several() */
+	/* See session_holds(): of requests that name several keys, of transactions. */
+	uint64_t several, blocks;
+	bool refused; /* since nothing was in flight, a node did not carry a request out */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */
 	size_t reply_size; /* bytes that a reply is expected to have: about the most of late; >=
@@ -406,22 +413,27 @@ struct cluster_session {
 	bool head_begun; /* a part of the first entry's reply is in `out`, or was delivered */
 };
 
-/* A request of several keys of the slot is sent, or a transaction. While keys are on their way
- * to another node, theirs may refuse it, for one of them has left, and carry out what comes
- * behind it for one that has not. So that waits: see session_holds(). Noted by slot modulo 64,
- * until all is answered. */
-static inline void session_note_several(struct cluster_session *s, unsigned slot)
+/* Noted by slot modulo 64, until all is answered. */
+static inline uint64_t session_bit(unsigned slot)
 {
-	s->several |= UINT64_C(1) << slot % 64;
+	return UINT64_C(1) << slot % 64;
 }
 
-/* Is a request of the slot not to be sent before all that came before it is answered? */
-static inline bool session_holds(const struct cluster_session *s, unsigned slot)
+/* Is a request of the slot not to be sent before all that came before it is answered?
+ *
+ * While keys are on their way to another node, theirs may refuse a request of several keys, for
+ * one of them has left, and carry out what comes behind it for one that has not. So writes wait
+ * for the answer to one of several keys. What only reads need not: if the other is refused it
+ * is read anew behind it, see redirection_again(). Behind transactions all wait. */
+static inline bool session_holds(const struct cluster_session *s, unsigned slot, bool reads)
 {
+	uint64_t bit = session_bit(slot);
+
 	if (list_empty(&s->entries))
 		return false;
-	return (s->several >> slot % 64 & 1) ||
-	       slot_map_is_migrating(s->cluster->how.map, slot);
+	if (s->blocks & bit || slot_map_is_migrating(s->cluster->how.map, slot))
+		return true;
+	return s->several & bit && (!reads || s->refused);
 }
 
 /* dispatch_due() will be called for sessions in `troubled`. */
@@ -469,7 +481,8 @@ void entry_hide_mode(struct cluster_entry *e);
 /* Takes a request of PLAN_SPLIT; of PLAN_EACH, as `bytes`; of PLAN_SCAN. The first returns
  * false if all that came before has to be answered first, the second also if no primary is
  * known yet, the last if it is for Redis to refuse. */
-bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req);
+bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req,
+                bool reads);
 bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
                bool follows_ping);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);

@@ -190,7 +190,7 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	if (!routing_early(s, &view, &slot, &several) && n < STREAM_KEY_MAX && !is_refused)
 		return 0;
 	s->starved = true;
-	if (slot >= 0 && session_holds(s, (unsigned)slot)) {
+	if (slot >= 0 && session_holds(s, (unsigned)slot, false)) {
 		session_set_flow(s, FLOW_BARRIER);
 		return 0;
 	}
@@ -213,8 +213,9 @@ static size_t session_begin_stream(struct cluster_session *s, const char *p, siz
 	s->starved = false;
 	e = entry_begin(s, 1);
 	e->only.slot = slot;
+	e->only.several = several;
 	if (several)
-		session_note_several(s, (unsigned)slot);
+		s->several |= session_bit((unsigned)slot);
 	if (is_refused)
 		e->on_reply = on_refused_stream;
 	lane_write_stream(l, &e->only, slice_of(p, used));
@@ -276,7 +277,8 @@ static void reopen(struct cluster_session *s)
 	if (!list_empty(&s->entries))
 		return;
 	s->map_version = s->cluster->how.map->version;
-	s->several = 0;
+	s->several = s->blocks = 0;
+	s->refused = false;
 	if (s->flow == FLOW_BARRIER)
 		session_set_flow(s, FLOW_OPEN);
 }

@@ -94,15 +94,22 @@ static bool has_held(const struct cluster_session *s)
 static bool waits_for_older(const struct cluster_part *p)
 {
 	const struct cluster_session *s = part_session(p);
+	bool is_migrating;
 
-	if (p->slot < 0 || !slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot))
+	if (p->slot < 0)
+		return false;
+	is_migrating = slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot);
+	if (!is_migrating && !(s->several & session_bit((unsigned)p->slot)))
 		return false;
 	for (const struct list *at = s->entries.next; at != &p->entry->node; at = at->next) {
 		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
 		                                             node);
-		for (size_t i = 0; i < e->nparts; i++)
-			if (e->parts[i].state == PART_SENT && e->parts[i].slot == p->slot)
+		for (size_t i = 0; i < e->nparts; i++) {
+			const struct cluster_part *q = &e->parts[i];
+			bool is_due = q->state == PART_SENT || q->state == PART_HELD;
+			if (is_due && q->slot == p->slot && (is_migrating || q->several))
 				return true;
+		}
 	}
 	return false;
 }
@@ -137,6 +144,7 @@ void dispatch_again(struct cluster_session *s)
 			struct cluster_part *p = &e->parts[i];
 			if (p->state != PART_HELD && p->state != PART_RETRY)
 				continue;
+			p->asked = NULL;
 			list_remove(&p->node);
 			list_append(&parts, &p->node);
 		}

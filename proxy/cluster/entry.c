@@ -267,6 +267,8 @@ void part_on_bytes(struct cluster_part *p, struct slice bytes)
 	struct cluster_session *s = part_session(p);
 	size_t before = s->kept;
 
+	if (p->is_stale)
+		return;
 	p->entry->nreply += bytes.n;
 	if (p->entry->merge) {
 		if (buf_cap(&p->reply) == 0)

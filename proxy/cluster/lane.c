@@ -181,6 +181,10 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 		}
 		return;
 	}
+	if (p->is_stale) {
+		redirection_again(p, true, "keys of its slot are on their way");
+		return;
+	}
 	l->nsent--;
 	l->error = NULL;
 	part_on_reply(p, r, captured);

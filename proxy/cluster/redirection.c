@@ -31,6 +31,7 @@ static void put_into_retries(struct cluster_part *p, const char *why, double sec
 	double now = timers_now(s->cluster->how.timers);
 
 	part_set_state(p, PART_RETRY);
+	p->is_stale = false;
 	p->lane = NULL;
 	p->why = why;
 	if (p->since == 0)
@@ -118,12 +119,36 @@ bool redirection_note(const struct cluster_part *p, struct slice line, const cha
 	return read_redirection(p, line, &to, why) != REDIRECTION_NONE;
 }
 
+/* Those that read were sent behind it though it names several keys. None of their replies has
+ * begun, for they are in flight on the same link. */
+static void drop_what_was_read_behind(const struct cluster_part *p)
+{
+	const struct list *entries = &part_session(p)->entries;
+
+	if (!p->several)
+		return;
+	for (struct list *at = p->entry->node.next; at != entries; at = at->next) {
+		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+		for (size_t i = 0; i < e->nparts; i++) {
+			struct cluster_part *q = &e->parts[i];
+			if (q->slot != p->slot || q->state != PART_SENT || !q->reads)
+				continue;
+			/* So are all behind it. */
+			if (q->is_stale)
+				return;
+			q->is_stale = true;
+		}
+	}
+}
+
 void redirection_again(struct cluster_part *p, bool is_named, const char *why)
 {
 	bool at_once = is_named && !p->redirected;
 
 	p->lane->nsent--;
 	p->redirected = true;
+	part_session(p)->refused = true;
+	drop_what_was_read_behind(p);
 	/* Nodes may disagree, and send it to and fro. */
 	put_into_retries(p, why, at_once ? 0 : RETRY_SECONDS);
 }
@@ -134,6 +159,10 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	const char *why;
 	enum redirection what = read_redirection(p, line, &to, &why);
 
+	if (what == REDIRECTION_NONE && p->is_stale) {
+		redirection_again(p, true, "keys of its slot are on their way");
+		return true;
+	}
 	if (what == REDIRECTION_NONE)
 		return false;
 	p->asked = what == REDIRECTION_ASK ? to : NULL;

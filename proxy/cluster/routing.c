@@ -13,10 +13,19 @@ static bool takes_its_time(const struct command *c)
 	       command_runs_script(c) || c->facts.session != SESSION_AS_TOLD;
 }
 
-static void send_one(struct cluster_session *s, const struct command *c, int slot,
+/* Nothing is different if it is carried out twice. */
+static bool only_reads(const struct command *c)
+{
+	return c && (c->flags & COMMAND_READONLY) && !takes_its_time(c);
+}
+
+static void send_one(struct cluster_session *s, const struct command *c, int slot, bool several,
                      struct slice bytes)
 {
 	struct cluster_entry *e = entry_begin(s, 1);
+
+	e->only.several = several;
+	e->only.reads = only_reads(c);
 
 	e->patient = takes_its_time(c);
 	e->blocks = c && (c->flags & COMMAND_BLOCKING);
@@ -30,11 +39,11 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 static bool send_to_slot(struct cluster_session *s, const struct command *c, unsigned slot,
                          bool several, struct slice bytes)
 {
-	if (session_holds(s, slot))
+	if (session_holds(s, slot, only_reads(c)))
 		return false;
 	if (several)
-		session_note_several(s, slot);
-	send_one(s, c, (int)slot, bytes);
+		s->several |= session_bit(slot);
+	send_one(s, c, (int)slot, several, bytes);
 	return true;
 }
 
@@ -83,7 +92,7 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 	plan_malformed(req, argv);
 	buf_clear(text);
 	resp_write_request(text, argv, 4);
-	send_one(s, c, p->slot, buf_slice(text));
+	send_one(s, c, p->slot, false, buf_slice(text));
 	buf_trim(text);
 }
 
@@ -95,7 +104,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 
 	switch (p.kind) {
 	case PLAN_HOME:
-		send_one(s, c, -1, bytes);
+		send_one(s, c, -1, false, bytes);
 		break;
 	case PLAN_SLOT:
 		return send_to_slot(s, c, p.slot, p.several, bytes);
@@ -106,12 +115,12 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		entry_answer_new(s, plan_crossslot);
 		break;
 	case PLAN_SPLIT:
-		return wide_split(s, &p, req);
+		return wide_split(s, &p, req, only_reads(c));
 	case PLAN_EACH:
 		return wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
 	case PLAN_SCAN:
 		if (!wide_scan(s, req))
-			send_one(s, c, -1, bytes);
+			send_one(s, c, -1, false, bytes);
 		break;
 	case PLAN_DISABLED:
 		entry_answer_new(s, plan_disabled);

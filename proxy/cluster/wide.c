@@ -53,22 +53,23 @@ static struct cluster_entry *begin_wide(struct cluster_session *s, size_t nparts
 }
 
 /* Is one of the parts to wait for what came before? */
-static bool is_part_held(const struct cluster_session *s, const struct split *split)
+static bool is_part_held(const struct cluster_session *s, const struct split *split, bool reads)
 {
 	for (uint32_t i = 0; i < split->nparts; i++)
-		if (session_holds(s, split->parts[i].slot))
+		if (session_holds(s, split->parts[i].slot, reads))
 			return true;
 	return false;
 }
 
-bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req)
+bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req,
+                bool reads)
 {
 	struct buf *text = &s->cluster->text;
 	struct cluster_entry *e;
 	struct split split;
 
 	split_init(&split, req, p->step);
-	if (is_part_held(s, &split)) {
+	if (is_part_held(s, &split, reads)) {
 		split_fini(&split);
 		return false;
 	}
@@ -77,8 +78,10 @@ bool wide_split(struct cluster_session *s, const struct plan *p, const struct re
 		buf_clear(text);
 		split_write(&split, i, req, text);
 		entry_set_part(e, i, split.parts[i].slot, NULL, buf_slice(text));
-		if (split.parts[i].nkeys > 1)
-			session_note_several(s, split.parts[i].slot);
+		e->parts[i].reads = reads;
+		e->parts[i].several = split.parts[i].nkeys > 1;
+		if (e->parts[i].several)
+			s->several |= session_bit(split.parts[i].slot);
 	}
 	buf_trim(text);
 	if (p->merge == MERGE_VALUES)
@@ -126,6 +129,9 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 	struct cluster_entry *e;
 	size_t first = 0;
 
+	/* FLUSHALL must not overtake what a node may refuse. */
+	if ((s->several || s->blocks) && !list_empty(&s->entries))
+		return false;
 	primaries_update(primaries, s->cluster->how.map);
 	if (primaries->n == 0)
 		return await_primaries(s);

@@ -14,6 +14,8 @@
 
 #include "tests/unit/cluster_fixture.h"
 
+#define MGET_FOO "*3\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n"
+#define TRYAGAIN "-TRYAGAIN Multiple keys request\r\n"
 #define MOVED_FOO "-MOVED 12182 127.0.0.1:7002\r\n"
 #define ASK_FOO "-ASK 12182 127.0.0.1:7002\r\n"
 
@@ -140,23 +142,24 @@ static void an_asked_request_goes_there_behind_asking_and_no_other(void **state)
 static void requests_of_a_slot_on_its_way_are_sent_one_by_one(void **state)
 {
 	static const char rename[] = "*3\r\n$6\r\nRENAME\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
-	static const char tryagain[] = "-TRYAGAIN Multiple keys request\r\n";
+	static const char incr[] = "*2\r\n$4\r\nINCR\r\n$3\r\nfoo\r\n";
 	struct cluster_fixture *f = *state;
 
 	client_sends(f, rename, 1);
-	client_sends(f, GET_FOO, 1);
+	client_sends(f, incr, 1);
 	assert_node_got(f, 1, rename);
 	/* Of several keys: the node may refuse it, and carry out the one behind it. */
 	assert_node_got_nothing(f, 1);
-	node_sends(f, 1, tryagain);
+	node_sends(f, 1, TRYAGAIN);
 	client_sends(f, GET_FOO GET_BAR, 2);
 	time_passes(f, 0.1);
 	assert_node_got(f, 1, rename);
 	assert_node_got_nothing(f, 1);
 	node_sends(f, 1, "+OK\r\n");
-	assert_node_got(f, 1, GET_FOO);
+	assert_node_got(f, 1, incr);
 	node_sends(f, 1, ASK_FOO);
-	assert_node_got(f, SPARE, ASKING GET_FOO);
+	assert_node_got(f, SPARE, ASKING);
+	assert_node_got(f, SPARE, incr);
 	assert_node_got_nothing(f, 1);
 	node_sends(f, SPARE, "+OK\r\n:1\r\n");
 	assert_node_got(f, 1, GET_FOO);
@@ -167,6 +170,71 @@ static void requests_of_a_slot_on_its_way_are_sent_one_by_one(void **state)
 	node_sends(f, 0, ":3\r\n");
 	assert_node_got(f, 1, GET_FOO);
 	assert_client_got(f, "+OK\r\n:1\r\n:2\r\n:3\r\n");
+}
+
+static void reads_do_not_wait_for_a_request_of_several_keys(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MGET_FOO GET_FOO MGET_FOO, 3);
+	assert_node_got(f, 1, MGET_FOO GET_FOO MGET_FOO);
+	node_sends(f, 1, "*1\r\n:1\r\n:2\r\n*1\r\n:3\r\n");
+	assert_client_got(f, "*1\r\n:1\r\n:2\r\n*1\r\n:3\r\n");
+}
+
+/* Or a later state would be seen before an earlier one. */
+static void what_was_read_behind_one_that_is_refused_is_read_anew(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MGET_FOO GET_FOO MGET_FOO GET_FOO, 4);
+	assert_node_got(f, 1, MGET_FOO GET_FOO MGET_FOO GET_FOO);
+	node_sends(f, 1, TRYAGAIN ":1\r\n" TRYAGAIN "-WRONGTYPE no\r\n");
+	client_sends(f, GET_FOO, 1);
+	assert_client_got(f, "");
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, MGET_FOO);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, "*1\r\n:2\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, ":2\r\n");
+	assert_node_got(f, 1, MGET_FOO);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, "*1\r\n:3\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":4\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":5\r\n");
+	assert_client_got(f, "*1\r\n:2\r\n:2\r\n*1\r\n:3\r\n:4\r\n:5\r\n");
+}
+
+static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MGET_FOO GET_FOO, 2);
+	assert_node_got(f, 1, MGET_FOO GET_FOO);
+	node_sends(f, 1, MOVED_FOO ":1\r\n");
+	assert_node_got(f, SPARE, MGET_FOO);
+	assert_node_got_nothing(f, SPARE);
+	node_sends(f, SPARE, "*1\r\n:2\r\n");
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, ":3\r\n");
+	assert_client_got(f, "*1\r\n:2\r\n:3\r\n");
+}
+
+static void what_concerns_all_nodes_waits_for_a_request_of_several_keys(void **state)
+{
+	static const char flushall[] = "*1\r\n$8\r\nFLUSHALL\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MGET_FOO, 1);
+	client_sends(f, flushall, 1);
+	assert_node_got(f, 1, MGET_FOO);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, "*1\r\n:1\r\n");
+	assert_node_got(f, 1, flushall);
 }
 
 static void retried_a_little_later(struct cluster_fixture *f, const char *error)
@@ -326,6 +394,10 @@ int main(void)
 		CLUSTER_TEST(requests_routed_by_another_map_are_answered_first),
 		CLUSTER_TEST(an_asked_request_goes_there_behind_asking_and_no_other),
 		CLUSTER_TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one),
+		CLUSTER_TEST(reads_do_not_wait_for_a_request_of_several_keys),
+		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_is_read_anew),
+		CLUSTER_TEST(a_slot_that_is_moved_is_read_anew_in_order),
+		CLUSTER_TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys),
 		CLUSTER_TEST(tryagain_is_tried_again),
 		CLUSTER_TEST(clusterdown_is_waited_for),
 		CLUSTER_TEST(nodes_that_disagree_are_not_asked_in_a_circle),
