@@ -178,8 +178,8 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
     hasp, away = start_hasp(verbs()), start_hasp(verbs())
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
-        stand(plain, first, "LOCK", KEY, "PX", 60000, "WAIT", 9000, "AS", "us")
-        stand(plain, second, "LOCK", KEY, "PX", 100, "WAIT", 9000, "AS", "us")
+        stand(plain, first, "LOCK", KEY, "PX", 60000, "WAIT", 60000, "AS", "us")
+        stand(plain, second, "LOCK", KEY, "PX", 100, "WAIT", 60000, "AS", "us")
         if not alive:
             away.expect_exit = -signal.SIGKILL
             away.kill()
@@ -198,7 +198,7 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
         for other in (first, second):
-            stand(plain, other, "LOCK", KEY, "PX", 6000, "WAIT", 9000, "AS", "us")
+            stand(plain, other, "LOCK", KEY, "PX", 6000, "WAIT", 60000, "AS", "us")
         with hasp.frozen():
             assert one.call("UNLOCK", KEY) == ONE
             until(lambda: plain.pttl(KEY) < 5100, "a part of the lease to pass")
@@ -258,7 +258,7 @@ def test_undoing_a_refresh_leaves_the_partners_lock(start_hasp, redis_server, pl
 def test_owner_with_a_space_of_any_kind_is_a_syntax_error(start_hasp, plain, space):
     """The queue and the record are words with spaces between them."""
     with start_hasp(verbs()).connect() as one:
-        for command in (("LOCK", KEY), ("LOCK", KEY, "WAIT", 5000), ("UNLOCK", KEY),
+        for command in (("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY),
                         ("LOCK.EXTEND", KEY, "PX", 1000)):
             assert one.call(*command, "AS", f"b{space}b") == b"-ERR syntax error\r\n"
         assert not plain.keys("*")
@@ -269,10 +269,10 @@ TOO_LONG = [2**63 - 1, LONGEST_MS + 1]
 
 
 @pytest.mark.parametrize("ms", TOO_LONG)
-@pytest.mark.parametrize("take", [("SET", LOCK, "v", "NX"), ("LOCK", KEY, "WAIT", 9000)], ids=["SET", "LOCK"])
+@pytest.mark.parametrize("take", [("SET", LOCK, "v", "NX"), ("LOCK", KEY, "WAIT", 60000)], ids=["SET", "LOCK"])
 def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_server, plain, take, ms):
     """Its first waiter could not be given the lock, and would hold up those behind."""
-    hasp = start_hasp(rule(wait="9s") + verbs())
+    hasp = start_hasp(rule(wait="60s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as past:
         assert one.call("LOCK", KEY).startswith(b":") and one.call("SETNX", LOCK, "v") == ONE
         if take[0] == "SET":
@@ -283,9 +283,9 @@ def test_lease_that_redis_could_not_set_stands_in_no_line(start_hasp, redis_serv
 
 
 @pytest.mark.parametrize("take, give", [(("SET", LOCK, "v", "NX"), ("DEL", LOCK)),
-                                        (("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY))], ids=["SET", "LOCK"])
+                                        (("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY))], ids=["SET", "LOCK"])
 def test_longest_lease_is_waited_for_like_any_other(start_hasp, plain, take, give):
-    hasp = start_hasp(rule(wait="9s") + verbs())
+    hasp = start_hasp(rule(wait="60s") + verbs())
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         assert one.call(*take, "PX", LONGEST_MS) in TAKEN
         stand(plain, other, *take, "PX", LONGEST_MS)

@@ -256,7 +256,7 @@ def test_lock_that_is_handed_to_a_client_that_waited_in_vain_goes_to_the_next(st
         assert one.call("LOCK", KEY) == FENCE
         gates.shut(requests={"own"}, replies={"listening"})
         stand(plain, gone, "LOCK", KEY, "WAIT", 3000, "AS", "gone")
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         assert one.call("UNLOCK", KEY) == ONE
         assert plain.hgetall(KEY) == {"gone": "1"}
         assert gone.read() == NIL

@@ -16,7 +16,7 @@ user = hasp
 password = secret
 [lock locks]
 pattern = lock:r*
-wait = 9s
+wait = 60s
 lease = 3s
 renew = yes
 on_disconnect = release
@@ -59,7 +59,7 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
         assert connection.call("AUTH", "app", "pw") == OK
         return connection
 
-    for take, give in ((["LOCK", "lock:v", "WAIT", 9000], ["UNLOCK", "lock:v"]),
+    for take, give in ((["LOCK", "lock:v", "WAIT", 60000], ["UNLOCK", "lock:v"]),
                        (["SET", "lock:r", "v", "NX"], ["DEL", "lock:r"])):
         queue = queue_of(take[1])
         with connect() as one, connect() as other, connect() as third, connect() as fourth:
@@ -81,7 +81,7 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
     with connect() as one, connect() as other:
         one.call("LOCK", "lock:v", "PX", 300)
         queue = "hasp:queue:{lock:v}"
-        stand(plain, other, "LOCK", "lock:v", "WAIT", 9000, briefly=True)
+        stand(plain, other, "LOCK", "lock:v", "WAIT", 60000, briefly=True)
         assert other.read().startswith(b":")  # the lease was over: hasp's own look
         assert other.call("LOCK.EXTEND", "lock:v", "PX", 9000) == ONE
         assert one.call("LOCK", "lock:v", "WAIT", 1) == NIL

@@ -30,7 +30,7 @@ def pooling():
 @LAYOUTS
 def test_free_lock_is_got_at_once(start_hasp, plain, reentrant):
     with start_hasp(verbs(reentrant=reentrant)).connect() as one:
-        assert one.call("LOCK", KEY, "WAIT", 5000) == FENCE
+        assert one.call("LOCK", KEY, "WAIT", 60000) == FENCE
         assert not plain.exists(queue_of(KEY))
 
 
@@ -40,7 +40,7 @@ def test_unlock_hands_off_to_the_next_one_with_a_new_fencing_token(start_hasp, p
     hasp = start_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         assert one.call("UNLOCK", KEY) == ONE
         assert soon(other) == FENCE
         assert one.call("LOCK", KEY) == NIL
@@ -53,8 +53,8 @@ def test_unlock_tells_the_first_waiter_and_nobody_else(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, \
             plain.pubsub() as listener:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 5000)
-        stand(plain, third, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
         first, second = entries(plain)
         listener.psubscribe("*")
         assert listener.get_message(timeout=30)["type"] == "psubscribe"
@@ -74,7 +74,7 @@ def test_fencing_tokens_rise_from_holder_to_holder(start_hasp, plain):
     ones = [hasp.connect() for _ in range(6)]
     fences = [int(ones[0].call("LOCK", KEY)[1:])]
     for one in ones[1:]:
-        stand(plain, one, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
     for before, one in itertools.pairwise(ones):
         assert before.call("UNLOCK", KEY) == ONE
         fences.append(int(one.read()[1:]))
@@ -99,7 +99,7 @@ def test_first_come_first_served(start_hasp, plain):
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
         ones = [hasp.connect() for _ in range(8)]
-        in_turn(plain, one, ones, ("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY))
+        in_turn(plain, one, ones, ("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY))
         for other in ones:
             other.close()
 
@@ -130,13 +130,13 @@ def test_first_come_first_served_under_a_rule_by_two_hasps(start_hasp, plain):
             other.close()
 
 
-@pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 5000)])
+@pytest.mark.parametrize("take", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000)])
 def test_newcomer_does_not_overtake_the_waiters(start_hasp, plain, take):
     """The lock is free, but its queue is not empty: nobody but the newcomer knows by now."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
-        stand(plain, one, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
         plain.delete(KEY)
         other.send(encode(*take))
         assert soon(one) == FENCE
@@ -152,8 +152,8 @@ def test_several_locks_have_a_queue_each(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", "a")
         one.call("LOCK", "b")
-        stand(plain, other, "LOCK", "a", "WAIT", 5000)
-        stand(plain, third, "LOCK", "b", "WAIT", 5000)
+        stand(plain, other, "LOCK", "a", "WAIT", 60000)
+        stand(plain, third, "LOCK", "b", "WAIT", 60000)
         assert one.call("UNLOCK", "b") == ONE
         assert soon(third) == FENCE
         assert plain.zcard(queue_of("a")) == 1
@@ -190,7 +190,7 @@ def test_one_that_times_out_does_not_hold_up_those_behind_it(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 200, briefly=True)
-        stand(plain, third, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
         assert other.read() == NIL
         assert one.call("UNLOCK", KEY) == ONE
         assert soon(third) == FENCE
@@ -249,8 +249,8 @@ def test_lock_info_tells_how_many_wait(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         assert told(one, KEY)["waiters"] == 0
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
-        stand(plain, third, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
         assert told(one, KEY)["waiters"] == 2
 
 
@@ -259,8 +259,8 @@ def test_waiters_lock_is_renewed_unless_it_has_a_lease(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         for key in ("a", "b"):
             one.call("LOCK", key)
-        stand(plain, other, "LOCK", "a", "WAIT", 9000)
-        stand(plain, third, "LOCK", "b", "WAIT", 9000, "PX", LEASE_MS)
+        stand(plain, other, "LOCK", "a", "WAIT", 60000)
+        stand(plain, third, "LOCK", "b", "WAIT", 60000, "PX", LEASE_MS)
         for key in ("a", "b"):
             one.call("UNLOCK", key)
         other.read(), third.read()
@@ -273,14 +273,14 @@ def test_waiters_lock_is_released_at_disconnect_when_it_shall(start_hasp, plain)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         with hasp.connect() as other:
-            stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
             one.call("UNLOCK", KEY)
             assert other.read() == FENCE
         until(lambda: not plain.exists(KEY), "the lock to go")
 
 
 @pytest.mark.parametrize("pooling", ["session"])
-@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_answer_to_a_release_that_comes_after_the_grant_is_not_about_the_new_holder(
         start_hasp, redis_server, plain, take, give):
@@ -305,7 +305,7 @@ def test_holder_that_hangs_up_hands_off(start_hasp, plain):
     with hasp.connect() as other:
         with hasp.connect() as one:
             one.call("LOCK", KEY)
-            stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         assert soon(other) == FENCE
 
 
@@ -320,7 +320,7 @@ def test_waiter_gets_the_lock_for_its_owner(start_hasp, plain, owner):
     with named(hasp.connect(), "alice") as one, named(hasp.connect(), "bob") as other:
         assert other.call("AUTH", "bob", "x") == OK
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         one.call("UNLOCK", KEY)
         assert other.read() == FENCE
         (token,) = plain.hgetall(KEY)
@@ -333,8 +333,8 @@ def test_address_that_holds_a_lock_gets_in_again_and_others_wait(start_hasp, pla
     hasp = start_hasp(verbs(owner="address"))
     with hasp.connect() as one, hasp.connect() as same, hasp.connect() as other:
         one.call("LOCK", KEY)
-        assert same.call("LOCK", KEY, "WAIT", 5000) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000, "AS", "other")
+        assert same.call("LOCK", KEY, "WAIT", 60000) == FENCE
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "other")
         assert same.call("UNLOCK", KEY) == ONE
         assert len(entries(plain)) == 1
         assert one.call("UNLOCK", KEY) == ONE
@@ -345,7 +345,7 @@ def test_named_owner_waits_and_another_connection_of_its_releases(start_hasp, pl
     hasp, away = start_hasp(VERBS), start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, away.connect() as third:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000, "AS", "bob")
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "bob")
         one.call("UNLOCK", KEY)
         assert other.read() == FENCE
         assert third.call("UNLOCK", KEY, "AS", "bob") == ONE
@@ -356,10 +356,10 @@ def test_count_is_shared_by_an_owners_connections_at_two_hasps(start_hasp, plain
     hasp, away = start_hasp(VERBS), start_hasp(VERBS)
     with hasp.connect() as one, away.connect() as two, hasp.connect() as other:
         bob = ("AS", "bob")
-        assert one.call("LOCK", KEY, "WAIT", 5000, *bob) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000, "AS", "ann")
+        assert one.call("LOCK", KEY, "WAIT", 60000, *bob) == FENCE
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "ann")
         # The holder need not queue behind the waiters.
-        assert two.call("LOCK", KEY, "WAIT", 5000, *bob) == FENCE
+        assert two.call("LOCK", KEY, "WAIT", 60000, *bob) == FENCE
         assert one.call("UNLOCK", KEY, *bob) == ONE
         assert entries(plain) and plain.hgetall(KEY) == {"bob": "1"}
         assert one.call("UNLOCK", KEY, *bob) == ONE
@@ -386,8 +386,8 @@ def test_refreshing_owner_gets_in_again_and_others_wait(start_hasp, plain):
     hasp = start_hasp(verbs(reentrant="refresh"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "PX", 20000) == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
-        assert one.call("LOCK", KEY, "PX", 60000, "WAIT", 5000) == FENCE
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        assert one.call("LOCK", KEY, "PX", 60000, "WAIT", 60000) == FENCE
         assert plain.pttl(KEY) > 50000
         assert one.call("UNLOCK", KEY) == ONE
         assert soon(other) == FENCE
@@ -397,6 +397,6 @@ def test_layout_no_makes_its_own_owner_wait(start_hasp, plain):
     hasp = start_hasp(verbs(reentrant="no"))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "bob") == FENCE
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000, "AS", "bob")
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "AS", "bob")
         assert one.call("UNLOCK", KEY, "AS", "bob") == ONE
         assert soon(other) == FENCE

@@ -32,7 +32,7 @@ def test_user_that_may_not_publish_releases_to_the_waiter_that_hasp_then_finds(s
             assert connection.call("AUTH", "app", "x") == OK
         one.call("LOCK", KEY)
         one.call("SETNX", "lock:1", "v")
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         stand(plain, third, "SETNX", "lock:1", "w")
         assert one.call("UNLOCK", KEY) == ONE
         assert one.call("DEL", "lock:1") == ONE
@@ -62,7 +62,7 @@ def test_hasp_subscribes_with_its_password(start_hasp, protected):
     hasp = start_hasp(VERBS, upstream=upstream(protected, password="secret"))
     with logged_in(hasp) as one, logged_in(hasp) as other, protected.client() as plain:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         one.call("UNLOCK", KEY)
         assert soon(other) == FENCE
 
@@ -73,7 +73,7 @@ def test_hasp_subscribes_as_its_user(start_hasp, protected):
     hasp = start_hasp(VERBS, upstream=upstream(protected, user="hasp", password="pw"))
     with logged_in(hasp) as one, logged_in(hasp) as other, protected.client() as plain:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         (subscriber,) = subscribers(plain)
         assert subscriber["user"] == "hasp"
         one.call("UNLOCK", KEY)
@@ -84,7 +84,7 @@ def test_subscription_that_redis_refuses_is_an_error_to_clients_that_would_wait(
     hasp = start_hasp(rule() + VERBS, upstream=upstream(protected))
     with logged_in(hasp) as one:
         error = b"-ERR hasp: cannot wait for a lock: NOAUTH "
-        assert one.call("LOCK", KEY, "WAIT", 9000).startswith(error)
+        assert one.call("LOCK", KEY, "WAIT", 60000).startswith(error)
         assert one.call("SETNX", "lock:1", "v").startswith(error)
         assert one.call("LOCK", KEY) == FENCE  # a LOCK without WAIT needs no subscription
         assert one.call("DEL", "lock:1") == ZERO
@@ -119,9 +119,9 @@ def test_subscription_is_tried_again(start_hasp, protected):
         plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "resetchannels", "+@all")
         hasp = start_hasp(VERBS, upstream=upstream(protected, user="hasp", password="pw"))
         with logged_in(hasp) as one:
-            assert one.call("LOCK", KEY, "WAIT", 9000).startswith(b"-ERR hasp: cannot wait for a lock: NOPERM ")
+            assert one.call("LOCK", KEY, "WAIT", 60000).startswith(b"-ERR hasp: cannot wait for a lock: NOPERM ")
             plain.execute_command("ACL", "SETUSER", "hasp", "&*")
-            until(lambda: one.call("LOCK", KEY, "WAIT", 9000) == FENCE, "hasp to subscribe")
+            until(lambda: one.call("LOCK", KEY, "WAIT", 60000) == FENCE, "hasp to subscribe")
         assert hasp.log.count("subscriber_down") == 1
 
 
@@ -133,7 +133,7 @@ def test_waiters_outlive_a_reload(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
         one.call("SETNX", "lock:1", "v")
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         stand(plain, third, "SETNX", "lock:1", "w")
         hasp.reload("wait = 20s", "wait = 4s")
         one.call("UNLOCK", KEY)
@@ -144,7 +144,7 @@ def test_waiters_outlive_a_reload(start_hasp, plain):
 
 def test_waiters_whose_rule_is_gone_end_well(start_hasp, plain):
     """One gets the lock; one that lost its place asks again, and is told what Redis says."""
-    hasp = start_hasp(rule(wait="9s"))
+    hasp = start_hasp(rule(wait="60s"))
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("SETNX", "lock:1", "v")
         stand(plain, other, "SETNX", "lock:1", "w")
@@ -160,7 +160,7 @@ def test_waiter_is_waited_for_when_hasp_is_to_leave(start_hasp, plain):
     hasp, away = start_hasp(VERBS), start_hasp(VERBS)
     with away.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         hasp.signal(signal.SIGTERM)
         until(lambda: "draining" in hasp.log, "hasp to drain")
         one.call("UNLOCK", KEY)
@@ -176,7 +176,7 @@ def test_waiters_have_left_the_queue_when_hasp_is_gone(start_hasp, plain, again)
     hasp, away = start_hasp(VERBS, drain_timeout="30s" if again else "200ms"), start_hasp(VERBS)
     with away.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         hasp.signal(signal.SIGTERM)
         if again:
             until(lambda: "draining" in hasp.log, "hasp to drain")

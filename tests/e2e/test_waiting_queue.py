@@ -37,7 +37,7 @@ def test_waiters_keep_their_order_through(start_hasp, plain, blow):
         one.call("LOCK", KEY)
         ones = [(hasp, away)[n % 2].connect() for n in range(4)]
         for other in ones:
-            stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         blow(plain)
         until(lambda: plain.zcard(queue_of(KEY)) == 4, "all to stand in line again")
         for n, other in enumerate(ones):
@@ -61,8 +61,8 @@ def test_release_wakes_though_the_queue_was_deleted(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
-        stand(plain, third, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
         plain.delete(queue_of(KEY))
         assert one.call("UNLOCK", KEY) == ONE
         assert other.read() == FENCE
@@ -71,9 +71,9 @@ def test_release_wakes_though_the_queue_was_deleted(start_hasp, plain):
 
 
 @pytest.mark.parametrize("past_hasp", [False, True])
-@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 9000), ("SETNX", "lock:1", "w")])
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
 def test_one_of_the_waiters_gets_the_lock_after_flushall(start_hasp, plain, past_hasp, take):
-    hasp = start_hasp(rule(wait="9s") + VERBS)
+    hasp = start_hasp(rule(wait="60s") + VERBS)
     with hasp.connect() as one:
         one.call("LOCK", KEY)
         one.call("SETNX", "lock:1", "v")
@@ -98,7 +98,7 @@ def test_release_while_the_subscription_is_down_is_made_good(start_hasp, plain):
     hasp, away = start_hasp(verbs(reentrant="no")), start_hasp(verbs(reentrant="no"))
     with hasp.connect() as one, away.connect() as other:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         (subscriber,) = subscribers(plain)
         with away.frozen():
             plain.client_kill_filter(_id=subscriber["id"])
@@ -112,7 +112,7 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         (subscriber,) = subscribers(plain)
         plain.client_kill_filter(_id=subscriber["id"])
         until(lambda: subscribers(plain) not in ([], [subscriber]), "hasp to subscribe again")
@@ -121,13 +121,13 @@ def test_release_after_the_subscription_is_up_again(start_hasp, plain):
 
 
 @BOTH
-@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcomer(
         start_hasp, redis_server, plain, take, give):
     """The lock is free and its queue empty, as far as Redis knows, and hasp is the one to know
     better. The newcomer asks while hasp is deaf."""
-    hasp, away = start_hasp(rule(wait="9s") + VERBS), start_hasp(rule(wait="9s") + VERBS)
+    hasp, away = start_hasp(rule(wait="60s") + VERBS), start_hasp(rule(wait="60s") + VERBS)
     with away.connect() as holder, hasp.connect() as one, hasp.connect() as two, hasp.connect() as newcomer:
         plain.hset(KEY, "somebody", 1)
         plain.set("lock:1", "somebody's")
@@ -159,7 +159,7 @@ def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, pla
     (own,) = clients(plain)
     with hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
-        stand(plain, one, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
         with hasp.frozen():
             plain.client_kill_filter(_id=own["id"])
             plain.delete(KEY)
@@ -174,7 +174,7 @@ def test_waiter_whose_link_was_killed_ends_well(start_hasp, plain, pooling):
     until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
     with hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         for link in clients(plain, cmd="evalsha" if pooling == "shared" else "eval") or clients(plain):
             if link["sub"] == "0":
                 plain.client_kill_filter(_id=link["id"])
@@ -208,9 +208,9 @@ def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, plain):
     hasp, away = start_hasp(VERBS, **TRUSTED), start_hasp(VERBS, **TRUSTED)
     with hasp.connect() as one, away.connect() as gone, hasp.connect() as other:
         one.call("LOCK", KEY)
-        stand(plain, gone, "LOCK", KEY, "WAIT", 9000, "AS", "gone")
+        stand(plain, gone, "LOCK", KEY, "WAIT", 60000, "AS", "gone")
         with away.frozen():
-            stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
             gone.close()
             assert one.call("UNLOCK", KEY) == ONE
             assert plain.hgetall(KEY) == {"gone": "1"}
@@ -224,8 +224,8 @@ def test_waiters_of_a_hasp_that_was_killed_hold_up_nobody(start_hasp, plain):
         one.call("SETNX", "lock:1", "v")
         gone = [dead.connect() for _ in range(6)]
         for n, connection in enumerate(gone):
-            stand(plain, connection, *(("SETNX", "lock:1", "w") if n % 2 else ("LOCK", KEY, "WAIT", 9000)))
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+            stand(plain, connection, *(("SETNX", "lock:1", "w") if n % 2 else ("LOCK", KEY, "WAIT", 60000)))
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         stand(plain, third, "SETNX", "lock:1", "w")
         dead.expect_exit = -signal.SIGKILL
         dead.kill()
@@ -277,7 +277,7 @@ def test_grant_that_comes_late_begins_its_lease_again(start_hasp, plain, take):
 
 
 @BOTH
-@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 9000), ("UNLOCK", KEY)),
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
                                         (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
 def test_queues_of_two_databases_are_two(start_hasp, redis_server, plain, take, give):
     hasp = start_hasp(rule() + VERBS)
@@ -302,16 +302,16 @@ def test_own_look_is_at_the_waiters_database(start_hasp, redis_server):
         for connection in (one, other):
             connection.call("SELECT", 3)
         one.call("LOCK", KEY, "PX", 300)
-        stand(three, other, "LOCK", KEY, "WAIT", 9000, briefly=True)
+        stand(three, other, "LOCK", KEY, "WAIT", 60000, briefly=True)
         assert soon(other) == FENCE
 
 
 KEYS = [b"{a}b", b"a{b", b"a}b", b"{}a", b"", b" ", b"a b", b"a\r\nb", b"\0\xff\x80", b"%d%s", b"x" * 5000]
 
 
-@pytest.mark.parametrize("take, give", [(("LOCK", "WAIT", 9000), "UNLOCK"), (("SETNX", b"\0 \r\n\xff"), "DEL")])
+@pytest.mark.parametrize("take, give", [(("LOCK", "WAIT", 60000), "UNLOCK"), (("SETNX", b"\0 \r\n\xff"), "DEL")])
 def test_any_key_can_be_waited_for(start_hasp, redis_server, take, give):
-    hasp = start_hasp(VERBS if take[0] == "LOCK" else rule(pattern="*", wait="9s"))
+    hasp = start_hasp(VERBS if take[0] == "LOCK" else rule(pattern="*", wait="60s"))
     with hasp.connect() as one, hasp.connect() as other, redis_server.connect() as plain:
         for key in KEYS:
             assert one.call(take[0], key, *take[1:]).startswith(b":")
@@ -332,6 +332,6 @@ def test_key_that_is_no_lock_is_an_error_and_nobody_waits(start_hasp, plain):
         plain.lpush("lock:1", 1)
         plain.set(queue_of("q"), 1)
         plain.hset("q", "somebody", 1)
-        assert one.call("LOCK", KEY, "WAIT", 9000).startswith(b"-WRONGTYPE ")
-        assert one.call("LOCK", "q", "WAIT", 9000).startswith(b"-WRONGTYPE ")
+        assert one.call("LOCK", KEY, "WAIT", 60000).startswith(b"-WRONGTYPE ")
+        assert one.call("LOCK", "q", "WAIT", 60000).startswith(b"-WRONGTYPE ")
         assert not plain.exists(queue_of(KEY))

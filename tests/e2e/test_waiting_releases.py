@@ -117,7 +117,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_a_verb(start_hasp, plain, re
         one.call("LOCK", KEY)
         if multi:
             assert one.call("MULTI") == OK
-        stand(plain, other, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         hasp.take_turn()  # and knows it
         if multi:
             assert one.call(*release) == b"+QUEUED\r\n"
@@ -133,7 +133,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, p
     with hasp.connect() as other:
         plain.set(KEY, "somebody")
         for one in ones:
-            stand(plain, other, "LOCK", KEY, "WAIT", 5000)
+            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
             hasp.take_turn()
             assert one.call("DEL", KEY) == ONE
             assert soon(other).startswith(b":")
@@ -146,7 +146,7 @@ def test_redissons_message_wakes_the_waiter_of_a_verb(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
-        stand(plain, one, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, one, "LOCK", KEY, "WAIT", 60000)
         channel = f"redisson_lock__channel:{{{KEY}}}"
         until(lambda: plain.pubsub_numsub(channel)[0][1], "hasp to listen")
         plain.delete(KEY)
@@ -158,7 +158,7 @@ def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain)
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, plain.pubsub() as listener:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         listener.subscribe(f"redisson_lock__channel:{{{KEY}}}")
         assert listener.get_message(timeout=30)["type"] == "subscribe"
         one.call("UNLOCK", KEY)
@@ -174,7 +174,7 @@ def test_end_of_a_lease_hands_off(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY, "PX", 300)
         one.call("SET", "lock:1", "v", "NX", "PX", 300)
-        stand(plain, other, "LOCK", KEY, "WAIT", 5000, briefly=True)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, briefly=True)
         stand(plain, third, "SETNX", "lock:1", "w", briefly=True)
         assert soon(other) == FENCE
         assert soon(third) == ONE
@@ -185,14 +185,14 @@ def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 5000, "PX", 200)
-        stand(plain, third, "LOCK", KEY, "WAIT", 5000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "PX", 200)
+        stand(plain, third, "LOCK", KEY, "WAIT", 60000)
         one.call("UNLOCK", KEY)
         assert soon(other) == FENCE
         assert soon(third) == FENCE
 
 
-@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 5000), ("SETNX", "lock:1", "w")])
+@pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
 def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(start_hasp, plain, take):
     hasp = start_hasp(rule() + verbs(reentrant="no"))
     with hasp.connect() as one:

@@ -127,7 +127,7 @@ def test_rule_that_only_observes_makes_nobody_wait(start_hasp, plain):
 
 
 @BOTH
-@pytest.mark.parametrize("take, failed", [(("LOCK", KEY, "WAIT", 9000), NIL), (("SETNX", "lock:1", "w"), ZERO),
+@pytest.mark.parametrize("take, failed", [(("LOCK", KEY, "WAIT", 60000), NIL), (("SETNX", "lock:1", "w"), ZERO),
                                           (("SET", "lock:1", "w", "NX"), NIL)])
 def test_transaction_waits_for_nobody(start_hasp, plain, take, failed):
     hasp = start_hasp(rule() + VERBS)
@@ -145,7 +145,7 @@ def test_client_that_reads_no_replies_does_not_wait(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
-        other.send(encode("CLIENT", "REPLY", "OFF") + encode("LOCK", KEY, "WAIT", 9000)
+        other.send(encode("CLIENT", "REPLY", "OFF") + encode("LOCK", KEY, "WAIT", 60000)
                    + encode("CLIENT", "REPLY", "ON"))
         assert soon(other) == OK
         assert not plain.exists(queue_of(KEY))
@@ -169,7 +169,7 @@ def test_commands_behind_one_that_waits_wait(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         other.send(encode("SET", "x", 1) + encode("UNLOCK", KEY) + encode("PING"))
         hasp.take_turn()
         assert not plain.exists("x")
@@ -183,7 +183,7 @@ def test_commands_before_one_that_waits_are_answered(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         one.call("LOCK", KEY)
-        other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 9000) + encode("PING"))
+        other.send(encode("PING") + encode("LOCK", KEY, "WAIT", 60000) + encode("PING"))
         assert other.read() == b"+PONG\r\n"
         until(lambda: entries(plain), "it to stand in line")
         one.call("UNLOCK", KEY)
@@ -195,7 +195,7 @@ def test_pipeline_of_locks_waits_for_each(start_hasp, plain):
     with hasp.connect() as one, hasp.connect() as other:
         for key in "abc":
             one.call("LOCK", key)
-        other.send(b"".join(encode("LOCK", key, "WAIT", 9000) for key in "abc"))
+        other.send(b"".join(encode("LOCK", key, "WAIT", 60000) for key in "abc"))
         for key in "abc":
             until(lambda: entries(plain, key), f"{key} to be waited for")  # noqa: B023
             one.call("UNLOCK", key)
@@ -208,7 +208,7 @@ def test_waiters_do_not_hold_up_others(start_hasp, plain):
         one.call("LOCK", KEY)
         ones = [hasp.connect() for _ in range(20)]
         for other in ones:
-            other.send(encode("LOCK", KEY, "WAIT", 9000))
+            other.send(encode("LOCK", KEY, "WAIT", 60000))
         until(lambda: len(entries(plain)) == 20, "all to stand in line")
         one.send(encode("PING") * 100)
         assert [soon(one) for _ in range(100)] == [b"+PONG\r\n"] * 100

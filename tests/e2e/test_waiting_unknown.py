@@ -62,7 +62,7 @@ def lost(start_hasp, redis_server, plain):
 
 UNDONE = [
     (VERBS, ("LOCK", KEY), KEY),
-    (VERBS, ("LOCK", KEY, "WAIT", 5000, "AS", "bob"), KEY),
+    (VERBS, ("LOCK", KEY, "WAIT", 60000, "AS", "bob"), KEY),
     (verbs(reentrant="refresh"), ("LOCK", KEY, "PX", 60000), KEY),
     (verbs(reentrant="no"), ("LOCK", KEY), KEY),
     (rule(), ("SETNX", "lock:1", "v"), "lock:1"),
@@ -105,7 +105,7 @@ def test_undoing_hands_off(lost, start_hasp, plain):
     it, away = lost(VERBS), start_hasp(VERBS)
     with it.hasp.connect() as one, away.connect() as other:
         it.lose(one, "LOCK", KEY, done=lambda: plain.exists(KEY))
-        stand(plain, other, "LOCK", KEY, "WAIT", 9000)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         it.relay.mend()
         assert other.read() == FENCE
 
@@ -114,7 +114,7 @@ def test_standing_in_line_that_was_never_answered_is_undone(lost, plain):
     it = lost(VERBS)
     with it.hasp.connect() as one:
         plain.hset(KEY, "somebody", 1)
-        assert one.call("LOCK", "other", "WAIT", 5000) == FENCE  # hasp has subscribed
+        assert one.call("LOCK", "other", "WAIT", 60000) == FENCE  # hasp has subscribed
         told = it.lose(one, "LOCK", KEY, "WAIT", 60000, done=lambda: entries(plain))
         assert told.startswith(UNKNOWN)
         it.relay.mend()
