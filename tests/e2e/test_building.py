@@ -62,6 +62,7 @@ def test_image_is_one_that_container_engines_read(tmp_path):
 
 
 def test_image_is_run_the_same_way_whichever_tool_makes_it():
+    assert "Containerfile" in run(TOP, "contrib/container/build", "--help")
     recipe = (TOP / "contrib/container/Containerfile").read_text()
     image = (TOP / "contrib/container/oci-image").read_text()
     for said, also in (('ENTRYPOINT ["/usr/bin/hasp"]', '"Entrypoint": ["/usr/bin/hasp"]'),
