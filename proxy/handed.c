@@ -20,6 +20,7 @@ static const char *const handed_kinds[] = {
 	[LISTEN_PLAIN] = "plain",
 	[LISTEN_TLS] = "tls",
 	[LISTEN_CONSOLE] = "console",
+	[LISTEN_HTTP] = "http",
 };
 #define HANDED_KINDS (sizeof(handed_kinds) / sizeof(handed_kinds[0]))
 
@@ -94,7 +95,7 @@ static bool handed_kind(const char *word, enum listen_kind *kind)
 	return false;
 }
 
-/* FD:plain|tls|console:own|lent:ENTRY */
+/* FD:plain|tls|console|http:own|lent:ENTRY */
 static int handed_take_one(struct handed *h, char *text)
 {
 	char *rest = text, *fd = strsep(&rest, ":"), *kind = strsep(&rest, ":"),

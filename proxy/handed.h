@@ -5,8 +5,8 @@
  *
  *   from systemd    socket activation, sd_listen_fds(3): it keeps them when hasp ends, and
  * their addresses tell what they are for from a hasp     that is being upgraded:
- * HASP_LISTEN_FDS tells the entry of each of them, as FD:plain|tls|console:own|lent:ENTRY, with
- * spaces between them
+ * HASP_LISTEN_FDS tells the entry of each of them, as FD:plain|tls|console|http:own|lent:ENTRY,
+ * with spaces between them
  */
 #ifndef HASP_HANDED_H
 #define HASP_HANDED_H

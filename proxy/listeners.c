@@ -269,6 +269,17 @@ int listeners_open_console(struct listeners *l, const struct config *config,
 	return 0;
 }
 
+int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed,
+                        const struct privileges *as)
+{
+	struct listen_entry entry = { config->http_listen, LISTEN_HTTP };
+
+	l->config = config;
+	l->what = "http";
+	l->nworkers = 1;
+	return entry.address ? listeners_open_entry(l, &entry, handed, as) : 0;
+}
+
 void listeners_tell(const struct listeners *l, struct buf *fds, struct buf *text)
 {
 	for (size_t i = 0; i < l->nworkers; i++) {

@@ -56,6 +56,10 @@ int listeners_open_console(struct listeners *l, const struct config *config,
                            struct handed *handed, const struct privileges *as)
 	__attribute__((warn_unused_result));
 
+/* The same for `[http] listen`. */
+int listeners_open_http(struct listeners *l, const struct config *config, struct handed *handed,
+                        const struct privileges *as) __attribute__((warn_unused_result));
+
 /* What the next hasp gets: appends all descriptors to `fds`, as ints, and what tells it of them
  * to `text`. They are inherited as they are: of several sockets at one address each has a
  * backlog of its own, and all clients in it are reset when its last descriptor is closed. */

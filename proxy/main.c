@@ -41,7 +41,7 @@ struct process {
 	struct config *config; /* in force */
 	struct config *first; /* what was started with: a reload changes no socket */
 	struct handed handed;
-	struct listeners listeners, console;
+	struct listeners listeners, console, pages;
 	struct admin *admin; /* NULL: there is no console */
 	_Atomic bool at_once; /* the console wants hasp to end, and now */
 	struct daemon daemon;
@@ -206,13 +206,14 @@ static void main_hand_over(struct process *p)
 {
 	log_info("upgraded pid=%ld effect=draining", (long)p->upgrade.pid);
 	supervision_hands_over(&p->supervision, p->upgrade.pid);
-	http_close(&p->http);
 	listeners_leave(&p->listeners);
 	listeners_leave(&p->console);
+	listeners_leave(&p->pages);
 	if (p->admin)
 		admin_leave(p->admin);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_drain(p->workers[i]);
+	http_leave(&p->http);
 }
 
 static void main_upgrade(struct process *p, bool leaving)
@@ -230,6 +231,7 @@ static void main_upgrade(struct process *p, bool leaving)
 	}
 	listeners_tell(&p->listeners, &fds, &text);
 	listeners_tell(&p->console, &fds, &text);
+	listeners_tell(&p->pages, &fds, &text);
 	buf_append(&text, slice_of("", 1));
 	upgrade_start(&p->upgrade, (const int *)(const void *)buf_head(&fds),
 	              buf_len(&fds) / sizeof(int), buf_head(&text));
@@ -345,8 +347,9 @@ static int main_start(struct process *p)
 	daemon_raise_descriptor_limit(config->max_clients);
 	if (handed_take(&p->handed) < 0 ||
 	    listeners_open_console(&p->console, config, &p->handed, &p->privileges) < 0 ||
+	    listeners_open_http(&p->pages, config, &p->handed, &p->privileges) < 0 ||
+	    http_open(&p->http, p->pages.workers[0].fds, p->pages.workers[0].n) < 0 ||
 	    listeners_open(l, config, &p->handed, &p->privileges) < 0 ||
-	    http_open(&p->http, config, upgrade_is_heir(&p->upgrade)) < 0 ||
 	    main_claim_pid_file(p) < 0 || privileges_drop(&p->privileges) < 0)
 		return -1;
 	for (size_t i = 0; i < l->nworkers; i++) {
@@ -407,6 +410,7 @@ static int main_run(struct process *p, sigset_t *signals)
 	listeners_unlink(&p->console, &p->privileges);
 	listeners_free(&p->listeners);
 	listeners_free(&p->console);
+	listeners_free(&p->pages);
 	handed_free(&p->handed);
 	daemon_unlink_pid_file(&p->daemon, &p->privileges);
 	config_unref(p->first);

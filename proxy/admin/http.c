@@ -2,9 +2,10 @@
 #include "admin/http.h"
 
 #include <microhttpd.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "admin/http_history.h"
@@ -16,14 +17,13 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "config/config.h"
-#include "net/address.h"
-#include "net/listen.h"
 
-#define HTTP_BACKLOG 64
 #define HTTP_CONNECTIONS_MAX 64u
 /* A request line and its headers, and the reply's. */
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
 #define HTTP_TIMEOUT_SECONDS 10u
+/* For so long connections are waited for when another process has taken over. */
+#define LEAVE_SECONDS 2.0
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
 #define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
@@ -160,7 +160,8 @@ static const char *const headers[][2] = {
 };
 
 /* On no memory the connection is closed. */
-static enum MHD_Result http_send(struct MHD_Connection *c, const struct reply *r)
+static enum MHD_Result http_send(struct http *h, struct MHD_Connection *c,
+                                 const struct reply *r)
 {
 	size_t n = buf_len(&r->body);
 	struct MHD_Response *response = MHD_create_response_from_buffer(
@@ -177,6 +178,9 @@ static enum MHD_Result http_send(struct MHD_Connection *c, const struct reply *r
 		                                 r->policy);
 	if (result == MHD_YES && r->status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		result = MHD_add_response_header(response, "Allow", "GET, HEAD");
+	/* The next request is for the process that has taken over. */
+	if (result == MHD_YES && atomic_load(&h->leaving))
+		result = MHD_add_response_header(response, "Connection", "close");
 	if (result == MHD_YES)
 		result = MHD_queue_response(c, r->status, response);
 	MHD_destroy_response(response);
@@ -218,52 +222,23 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 		r.status = MHD_HTTP_METHOD_NOT_ALLOWED;
 		buf_puts(&r.body, "only GET and HEAD\n");
 	}
-	result = http_send(c, &r);
+	result = http_send(arg, c, &r);
 	buf_release(&r.body);
 	return result;
 }
 
 /* --- beginning and end -------------------------------------------------------------------- */
 
-static void http_log(int fd)
+int http_open(struct http *h, const int *fds, size_t n)
 {
-	char text[128];
-
-	if (address_print_own(fd, text, sizeof(text)) == 0)
-		log_info("http address=%s", text);
-}
-
-/* SO_REUSEPORT is for the next hasp; it would let any other process of the user listen there,
- * too, and nobody would be told. */
-static bool http_is_taken(const struct address *at, const char **reason)
-{
-	struct listen_how how = { .backlog = 1 };
-	int fds[HTTP_LISTEN_MAX], n = listen_open(at, &how, fds, HTTP_LISTEN_MAX, reason);
-
-	for (int i = 0; i < n; i++)
-		close(fds[i]);
-	return n < 0;
-}
-
-int http_open(struct http *h, const struct config *config, bool beside)
-{
-	struct listen_how how = { .backlog = HTTP_BACKLOG, .share = true };
-	const char *reason = "not an address";
-	struct address at;
-	int n = -1;
-
-	if (!config->http_listen)
-		return 0;
-	if (address_parse(&at, config->http_listen) == 0 &&
-	    (beside || !http_is_taken(&at, &reason)))
-		n = listen_open(&at, &how, h->fds, HTTP_LISTEN_MAX, &reason);
-	if (n < 0) {
-		log_error("http listen %s: %s", config->http_listen, reason);
+	if (n > HTTP_LISTEN_MAX) {
+		log_error("http listen: its name means %zu addresses; expected at most %d", n,
+		          HTTP_LISTEN_MAX);
 		return -1;
 	}
-	h->n = (size_t)n;
-	for (size_t i = 0; i < h->n; i++)
-		http_log(h->fds[i]);
+	h->n = n;
+	for (size_t i = 0; i < n; i++)
+		h->fds[i] = fds[i];
 	return 0;
 }
 
@@ -280,12 +255,14 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 		return -1;
 	for (size_t i = 0; i < h->n; i++) {
 		h->servers[i] = MHD_start_daemon(
-			MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, http_on_request, h,
-			MHD_OPTION_LISTEN_SOCKET, h->fds[i], MHD_OPTION_CONNECTION_LIMIT,
-			HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			HTTP_CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-			HTTP_TIMEOUT_SECONDS, MHD_OPTION_UNESCAPE_CALLBACK, http_on_quoted,
-			NULL, MHD_OPTION_END);
+			/* Without its own pipe it would end by shutting the socket
+		         * down, which others may have, too. */
+			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL,
+			http_on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fds[i],
+			MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX,
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_MEMORY,
+			MHD_OPTION_CONNECTION_TIMEOUT, HTTP_TIMEOUT_SECONDS,
+			MHD_OPTION_UNESCAPE_CALLBACK, http_on_quoted, NULL, MHD_OPTION_END);
 		if (!h->servers[i]) {
 			log_error("http listen: libmicrohttpd does not start");
 			return -1;
@@ -305,6 +282,35 @@ void http_reload(struct http *h, struct config *config)
 	h->config = config_ref(config);
 	pthread_mutex_unlock(&h->lock);
 	config_unref(old);
+}
+
+static bool http_is_idle(const struct http *h)
+{
+	for (size_t i = 0; i < h->n; i++) {
+		const union MHD_DaemonInfo *info = MHD_get_daemon_info(
+			h->servers[i], MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+
+		if (info && info->num_connections > 0)
+			return false;
+	}
+	return true;
+}
+
+void http_leave(struct http *h)
+{
+	const struct timespec look = { 0, 10 * 1000 * 1000 };
+	double until = clock_now() + LEAVE_SECONDS;
+
+	atomic_store(&h->leaving, true);
+	for (size_t i = 0; i < h->n; i++) {
+		int fd = MHD_quiesce_daemon(h->servers[i]);
+
+		if (fd >= 0)
+			close(fd);
+	}
+	while (!http_is_idle(h) && clock_now() < until)
+		nanosleep(&look, NULL);
+	http_close(h);
 }
 
 void http_close(struct http *h)

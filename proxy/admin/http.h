@@ -16,6 +16,7 @@
 #define HASP_ADMIN_HTTP_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -34,6 +35,7 @@ struct http {
 	int fds[HTTP_LISTEN_MAX];
 	struct MHD_Daemon *servers[HTTP_LISTEN_MAX]; /* each owns the socket at its place */
 	size_t n;
+	_Atomic bool leaving; /* each connection ends with its next reply */
 	struct worker_shared *shared;
 	double started; /* clock_now() */
 	struct http_history *history; /* NULL before http_serve() */
@@ -43,11 +45,9 @@ struct http {
 	double status_at; /* clock_now() then */
 };
 
-/* Listens at `[http] listen`, if the configuration has it, by the rights of this moment.
- * `beside`: the hasp that this one takes over from still listens there. Returns 0; -1 when that
- * cannot be, and the reason is logged. */
-int http_open(struct http *h, const struct config *config, bool beside)
-	__attribute__((warn_unused_result));
+/* Takes the listening sockets `fds`, which it owns from now on, if there are any. Returns 0; -1
+ * when it cannot serve there, and the reason is logged. */
+int http_open(struct http *h, const int *fds, size_t n) __attribute__((warn_unused_result));
 
 /* Answers from now on, about these workers, which run. Returns 0; -1 with the reason logged. */
 int http_serve(struct http *h, struct worker_shared *shared, struct config *config)
@@ -55,6 +55,10 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 
 /* Another configuration is in force. Where to listen needs a restart. */
 void http_reload(struct http *h, struct config *config);
+
+/* Another process serves at the sockets from now on: who is connected gets what was asked for,
+ * within two seconds; then as http_close(). */
+void http_leave(struct http *h);
 
 /* Ends its threads and closes its sockets. */
 void http_close(struct http *h);

@@ -5,14 +5,13 @@
 #include "admin/http.h"
 #include "base/log.h"
 
-int http_open(struct http *h, const struct config *config, bool beside)
+int http_open(struct http *h, const int *fds, size_t n)
 {
 	(void)h;
-	(void)beside;
-	if (!config->http_listen)
+	(void)fds;
+	if (n == 0)
 		return 0;
-	log_error("http listen %s: this hasp was built without libmicrohttpd",
-	          config->http_listen);
+	log_error("http listen: this hasp was built without libmicrohttpd");
 	return -1;
 }
 
@@ -28,6 +27,11 @@ void http_reload(struct http *h, struct config *config)
 {
 	(void)h;
 	(void)config;
+}
+
+void http_leave(struct http *h)
+{
+	(void)h;
 }
 
 void http_close(struct http *h)

@@ -18,6 +18,7 @@ enum listen_kind {
 	LISTEN_PLAIN,
 	LISTEN_TLS, /* clients encrypt */
 	LISTEN_CONSOLE, /* who connects speaks to hasp, not to Redis */
+	LISTEN_HTTP, /* nor here, but reads what it says of itself */
 };
 
 /* What a listening socket was opened for. */

@@ -160,7 +160,7 @@ def test_address_that_is_taken_is_told_and_hasp_does_not_start(tmp_path, redis_s
         text = f"[http]\nlisten = 127.0.0.1:{taken.getsockname()[1]}\n"
         result = run("-c", config(tmp_path / "hasp.ini", redis_server, text))
     assert result.returncode == 1
-    assert re.search(r"http listen 127\.0\.0\.1:\d+: ", result.stderr)
+    assert re.search(r"\blisten 127\.0\.0\.1:\d+: ", result.stderr)
 
 
 def test_other_address_needs_a_restart(start_hasp):

@@ -2,6 +2,7 @@
 """SIGUSR2: another hasp takes over the listening sockets, and the old one drains."""
 
 import contextlib
+import http.client
 import os
 import re
 import shutil
@@ -15,9 +16,9 @@ from harness.by_hand import HASP, alive, config, run
 from harness.guards import guard
 from harness.line import entries
 from harness.load import Load
-from harness.processes import free_port
 from harness.replies import FENCE, NIL, OK, ONE, PONG
 from harness.resp import Connection
+from harness.scrape import HTTP, where
 from harness.sections import VERBS, rule
 
 LOCK = "lock:1"
@@ -186,13 +187,52 @@ def test_new_process_may_have_more_or_fewer_workers(generations, tmp_path):
     assert not path.exists()
 
 
-def test_new_process_answers_over_http(generations):
-    port = free_port()
-    hasps = generations(f"[http]\nlisten = 127.0.0.1:{port}\n")
-    for _ in range(2):
+def http_ports(hasps):
+    """Of each generation, one after the other."""
+    return re.findall(r"\bhttp address=127\.0\.0\.1:(\d+)", hasps.hasp.log)
+
+
+def test_scraping_goes_on(generations):
+    """The new process has the same socket, at a port that the kernel chose for the first one."""
+    hasps = generations(HTTP)
+    port = where(hasps.hasp)
+    faults, scraped, ending = [], [], threading.Event()
+
+    def scrape():
+        while not ending.is_set():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as reply:
+                    scraped.append(b"hasp_clients " in reply.read())
+            except OSError as error:
+                faults.append(repr(error))
+
+    scraper = threading.Thread(target=scrape)
+    scraper.start()
+    try:
+        for _ in range(5):
+            before = len(scraped)
+            hasps.upgrade()
+            until(lambda before=before: len(scraped) >= before + 10 or faults, "it to be scraped")
+    finally:
+        ending.set()
+        scraper.join()
+    assert not faults and all(scraped)
+    assert http_ports(hasps) == [port] * 6
+
+
+def test_connection_to_the_old_process_gets_its_answer_and_is_closed(generations):
+    hasps = generations(HTTP)
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", where(hasps.hasp), timeout=60)) as c:
+        c.request("GET", "/healthz")
+        assert c.getresponse().read() == b"ok\n"
         hasps.upgrade()
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=25) as reply:
-            assert reply.status == 200
+        c.request("GET", "/healthz")  # again, over a connection to the new one, if that was closed meanwhile
+        with contextlib.suppress(http.client.RemoteDisconnected):
+            reply = c.getresponse()
+            assert reply.read() == b"ok\n" and reply.will_close
+        c.close()
+        c.request("GET", "/healthz")
+        assert c.getresponse().read() == b"ok\n"
 
 
 def test_new_process_has_the_console(generations, tmp_path):
