@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whichever kind of upstream: it may come up after hasp, and a reload goes from one to the other under load."""
+
+import threading
+
+import pytest
+from harness import RedisServer, encode, until
+from harness.cluster import Cluster
+from harness.replies import OK
+from harness.sentinel import Sentinels
+
+WAIT = "failover_wait = 60s"
+
+
+@pytest.fixture
+def pooling():
+    return "shared"
+
+
+def address(server):
+    return f"address = {server.host}:{server.port}"
+
+
+@pytest.mark.parametrize("kind", ["address", "sentinels", "cluster"])
+def test_upstream_that_comes_up_after_hasp_is_found(start_hasp, kind):
+    with {"address": RedisServer, "sentinels": Sentinels, "cluster": Cluster}[kind]() as servers:
+        upstream = address(servers) if kind == "address" else servers.upstream
+        processes = [servers] if kind == "address" else [*servers.nodes, *getattr(servers, "sentinels", ())]
+        for process in processes:
+            process.kill()
+        hasp = start_hasp(upstream=f"{upstream}\n{WAIT}", workers=2)
+        with hasp.connect(timeout=60) as c:
+            c.send(encode("SET", "k", "v"))
+            hasp.take_turn()
+            for process in processes:
+                process.start()
+            assert c.read() == OK
+
+
+class Reader(threading.Thread):
+    """Reads and writes without end; no answer is an error, and no connection is lost but with a command under way."""
+
+    def __init__(self, hasp, number):
+        super().__init__()
+        self.hasp, self.key, self.done, self.stopping, self.faults = hasp, f"k:{number}", 0, False, []
+
+    def run(self):
+        while not self.stopping:
+            try:
+                with self.hasp.connect(timeout=60) as c:
+                    while not self.stopping:
+                        if (reply := c.call("SET", self.key, self.done)) != OK:
+                            self.faults.append(reply)
+                        self.done += 1
+            except (EOFError, ConnectionError):
+                pass
+            except OSError as fault:
+                self.faults.append(repr(fault))
+
+
+def test_reloads_go_from_an_address_to_sentinels_and_back_under_load(start_hasp, sentinels):
+    with RedisServer() as alone:
+        one, other = f"{address(alone)}\n{WAIT}", f"{sentinels.upstream}\n{WAIT}"
+        hasp = start_hasp(upstream=one, workers=2)
+        readers = [Reader(hasp, n) for n in range(6)]
+        for reader in readers:
+            reader.start()
+        try:
+            for server in (sentinels.primary(), alone) * 3:
+                hasp.reload(one, other)
+                one, other = other, one
+                with server.client() as plain:
+                    before = {reader.key: plain.get(reader.key) for reader in readers}
+                    until(lambda before=before, plain=plain: all(plain.get(key) != was for key, was in before.items()),
+                          "all to write there")
+        finally:
+            for reader in readers:
+                reader.stopping = True
+            for reader in readers:
+                reader.join()
+    assert [reader.faults for reader in readers] == [[]] * len(readers)
