@@ -11,7 +11,7 @@ static bool is_ip(int family, struct slice host)
 {
 	char text[INET6_ADDRSTRLEN], address[sizeof(struct in6_addr)];
 
-	if (host.n >= sizeof(text))
+	if (host.n == 0 || host.n >= sizeof(text))
 		return false;
 	memcpy(text, host.p, host.n);
 	text[host.n] = '\0';
