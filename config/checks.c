@@ -88,8 +88,9 @@ static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
 static void checks_verb_names(const struct checks_section *s, const struct verbs *verbs,
                               struct faults *f)
 {
-	static const char *const options[] = { "lock", "unlock", "extend", "info" };
-	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend, verbs->info };
+	static const char *const options[] = { "lock", "unlock", "extend", "info", "list" };
+	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend, verbs->info,
+		                      verbs->list };
 
 	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
 		for (size_t j = 0; j < i; j++) {

@@ -90,6 +90,7 @@ struct verbs {
 	char *unlock;
 	char *extend;
 	char *info;
+	char *list;
 	enum owner_kind owner; /* any but VALUE */
 	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
 	int64_t lease_ms;

@@ -8,6 +8,7 @@
 #include "client/guard_exchange.h"
 #include "client/info_exchange.h"
 #include "client/links.h"
+#include "client/list_exchange.h"
 #include "client/lock_exchange.h"
 #include "resp/write.h"
 
@@ -94,6 +95,8 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 		guard_exchange_on_reply(c, reply, captured);
 	else if (c->current->kind == PENDING_INFO)
 		info_exchange_on_reply(c, reply, captured);
+	else if (c->current->kind == PENDING_LIST)
+		list_exchange_on_reply(c, reply);
 	else
 		lock_exchange_on_reply(c, reply);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "client/info_exchange.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
 #include "client/conn.h"
+#include "client/holder_fields.h"
 #include "client/request_context.h"
 #include "client/round.h"
 #include "commands/args.h"
@@ -44,16 +44,11 @@ struct info_ask {
 /* --- what the workers say ------------------------------------------------------------------
  */
 
-static void describe_holder(struct holder *h, struct client *c)
+static void describe_holder(struct holder *h, const struct client *c)
 {
-	char peer[128];
-
 	buf_clear(&h->address);
 	buf_clear(&h->name);
-	client_print_peer(c, peer, sizeof(peer));
-	buf_puts(&h->address, peer);
-	if (c->session.name)
-		buf_puts(&h->name, c->session.name);
+	holder_client(c, &h->address, &h->name);
 }
 
 static void find_hold(struct info_ask *a, const struct client_env *env)
@@ -97,33 +92,9 @@ static bool info_step(struct round *r, const struct client_env *env)
 
 /* --- the answer --------------------------------------------------------------------------- */
 
-static void write_nil(struct buf *out, bool resp3)
-{
-	buf_puts(out, resp3 ? "_\r\n" : "$-1\r\n");
-}
-
-static void write_number(struct buf *out, const char *name, bool known, int64_t n, bool resp3)
-{
-	resp_write_bulk_str(out, name);
-	if (known)
-		buf_printf(out, ":%" PRId64 "\r\n", n);
-	else
-		write_nil(out, resp3);
-}
-
-static void write_text(struct buf *out, const char *name, const struct buf *text, bool resp3)
-{
-	resp_write_bulk_str(out, name);
-	if (buf_len(text))
-		resp_write_bulk(out, buf_slice(text));
-	else
-		write_nil(out, resp3);
-}
-
 /* `fields`: Redis' ones; `h`: the rest; empty: nobody knows it. */
 static void send_info(struct client *c, struct slice fields, const struct holder *h)
 {
-	const struct policy_env *env = &c->env->policy;
 	bool resp3 = c->session.proto == 3, known = h->learnt_at > 0;
 	struct buf out = BUF_INIT;
 
@@ -132,12 +103,11 @@ static void send_info(struct client *c, struct slice fields, const struct holder
 	else
 		buf_printf(&out, "*%d\r\n", 2 * ALL_FIELDS);
 	buf_append(&out, fields);
-	write_text(&out, "address", &h->address, resp3);
-	write_text(&out, "name", &h->name, resp3);
-	write_number(&out, "since", known, (int64_t)((env->date - env->now + h->since) * 1000),
-	             resp3);
-	write_number(&out, "lease", known && h->lease_ms, h->lease_ms, resp3);
-	write_number(&out, "renewed", known, h->renewed, resp3);
+	holder_text(&out, "address", buf_slice(&h->address), resp3);
+	holder_text(&out, "name", buf_slice(&h->name), resp3);
+	holder_number(&out, "since", known, holder_date(&c->env->policy, h->since), resp3);
+	holder_number(&out, "lease", known && h->lease_ms, h->lease_ms, resp3);
+	holder_number(&out, "renewed", known, h->renewed, resp3);
 	stream_send(&c->stream, buf_slice(&out));
 	buf_release(&out);
 }

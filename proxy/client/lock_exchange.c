@@ -56,7 +56,7 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 		flags |= LINK_INTERCEPT_LATE;
 	if (how.tells)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-	if (c->current->kind == PENDING_INFO)
+	if (c->current->kind == PENDING_INFO || c->current->kind == PENDING_LIST)
 		flags = LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	c->current->by_eval = how.eval;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);

@@ -11,6 +11,10 @@
 #include "lock/hold/holds.h"
 #include "policy/own_keys.h"
 #include "lock/rewrite/guard.h"
+#include "resp/write.h"
+
+/* Bytes of LOCK.LIST's pattern: it is matched against many keys. */
+#define LIST_PATTERN_MAX 1024
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
@@ -148,11 +152,34 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 	return pending_lock_new(env->holds, call, &call->key, 1, &terms);
 }
 
+/* LOCK.LIST is answered by hasp, when Redis has answered a PING: behind what came before, and
+ * not to a client that has yet to log in. */
+static void write_list(struct policy_env *env)
+{
+	buf_clear(&env->rewritten);
+	resp_write_word(&env->rewritten, "PING");
+}
+
+static struct decision decide_list(struct context *x)
+{
+	struct decision d = { .verdict = DISPATCH_CALL };
+
+	if (!is_added_to(x->session))
+		return context_refuse(x, "ERR locks cannot be listed inside MULTI");
+	if (x->req->argc == 2 && x->req->argv[1].n > LIST_PATTERN_MAX)
+		return context_refuse(x, "ERR the pattern is too long");
+	write_list(x->env);
+	d.pending = pending_new_of(&x->env->pending, PENDING_LIST);
+	return d;
+}
+
 struct decision lock_decide_verb(struct context *x)
 {
 	struct lock_call call = { 0 };
 	struct pending_lock *pending_lock;
 
+	if (x->what->verb == VERB_LIST && x->req->argc <= 2)
+		return decide_list(x);
 	x->how = x->make_how(x->arg);
 	pending_lock = write_verb(x, &call);
 
@@ -445,6 +472,11 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 {
 	struct lock_call call = { 0 };
 
+	*wait_ms = 0;
+	if (r->kind == PENDING_LIST) {
+		write_list(x->env);
+		return;
+	}
 	buf_clear(&x->env->rewritten);
 	pending_lock_free(r->pending_lock);
 	r->pending_lock = x->what->is_verb ? write_verb(x, &call)

@@ -7,7 +7,7 @@
 
 #include "policy/context.h"
 
-/* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, under their configured names. */
+/* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, LOCK.LIST, under their configured names. */
 struct decision lock_decide_verb(struct context *x);
 
 /* LOCK.INFO of the key: is it of its guard? Else it is of a lock. */

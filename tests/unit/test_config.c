@@ -201,6 +201,7 @@ static void an_empty_verbs_section_turns_them_on(void **state)
 	assert_string_equal(c->verbs.unlock, "UNLOCK");
 	assert_string_equal(c->verbs.extend, "LOCK.EXTEND");
 	assert_string_equal(c->verbs.info, "LOCK.INFO");
+	assert_string_equal(c->verbs.list, "LOCK.LIST");
 	assert_int_equal(c->verbs.owner, OWNER_CONNECTION);
 	assert_int_equal(c->verbs.reentrant, REENTRANT_COUNT);
 	assert_int_equal(c->verbs.lease_ms, 30 * 1000);

@@ -55,9 +55,10 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
 	              "3: unknown option 'quorum' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
-	assert_faults("[tomorrow]\n",
-	              "1: unknown section [tomorrow]; expected [hasp], [upstream], [lock NAME], "
-	              "[guard NAME], [verbs], [http] or [admin]\n");
+	assert_faults(
+		"[tomorrow]\n",
+		"1: unknown section [tomorrow]; expected [hasp], [upstream], [lock NAME], "
+		"[guard NAME], [verbs], [http] or [admin]\n");
 }
 
 static void encryption_is_asked_for_whole(void **state)
@@ -385,6 +386,8 @@ static void verbs_have_different_names(void **state)
 	(void)state;
 	assert_faults("[verbs]\nunlock = lock\n",
 	              "2: 'lock' and 'unlock' are both 'lock'; expected a name for each\n");
+	assert_faults("[verbs]\nlist = UNLOCK\n",
+	              "2: 'unlock' and 'list' are both 'UNLOCK'; expected a name for each\n");
 	assert_faults("[verbs]\nlock = lock.info\n",
 	              "2: 'lock' and 'info' are both 'LOCK.INFO'; expected a name for each\n");
 	assert_faults("[verbs]\nlock = UN LOCK\nextend =\n",

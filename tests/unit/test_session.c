@@ -417,8 +417,10 @@ static void only_a_resp2_session_that_is_followed_is_muted_by_a_subscription(voi
 
 static void what_is_about_locks_leaves_no_doubt_when_it_is_not_answered(void **state)
 {
-	static const enum pending_kind kinds[] = { PENDING_PROBE, PENDING_LOCK, PENDING_INFO,
-		                                   PENDING_GUARD, PENDING_NOTICE };
+	static const enum pending_kind kinds[] = {
+		PENDING_PROBE, PENDING_LOCK,  PENDING_INFO,
+		PENDING_LIST,  PENDING_GUARD, PENDING_NOTICE
+	};
 	struct session *s = *state;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

@@ -94,12 +94,12 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,
                                  size_t nkeys, struct rewrite_how how, struct lock_call *call);
 
-enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO };
+enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO, VERB_LIST };
 
 /* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner]` and the other verbs, argv[0] being the
  * verb whatever its configured name. Wrong arguments become a call of the script that answers
  * with the error Redis would give (so that it arrives in order, also inside MULTI); then effect
- * is NONE. */
+ * is NONE. LOCK.LIST only with arguments that are wrong: no script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, struct rewrite_how how,
                   struct lock_call *call);

@@ -41,9 +41,11 @@ static const char *verb_name(enum verb verb, const struct verbs *verbs)
 	case VERB_EXTEND:
 		return verbs->extend;
 	case VERB_INFO:
+		return verbs->info;
+	case VERB_LIST:
 		break;
 	}
-	return verbs->info;
+	return verbs->list;
 }
 
 static bool arity_ok(enum verb verb, size_t argc)
@@ -55,9 +57,11 @@ static bool arity_ok(enum verb verb, size_t argc)
 	case VERB_EXTEND:
 		return argc >= 4;
 	case VERB_INFO:
+		return argc == 2;
+	case VERB_LIST:
 		break;
 	}
-	return argc == 2;
+	return argc <= 2;
 }
 
 static bool has_space(struct slice s)
@@ -291,6 +295,8 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		break;
 	case VERB_INFO:
 		rewrite_info(out, lock_kind_of(verbs), call->key, how, call);
+		break;
+	case VERB_LIST:
 		break;
 	}
 }
