@@ -3,9 +3,9 @@
 
 from contextlib import ExitStack
 
-from harness import until
+from harness import encode, until
 from harness.cluster import Cluster
-from harness.replies import PONG
+from harness.replies import NIL, OK, PONG, bulk
 
 # Longer than any test waits; the checks come often.
 LIMITS = "\nserver_timeout = 120s\nserver_check_delay = 50ms\nfailover_wait = 120s"
@@ -32,6 +32,24 @@ def test_new_clients_are_served_while_a_node_hangs(start_hasp):
         until(lambda: is_served(hasp), "the cluster")
         with cluster.primaries()[0].frozen():
             until(lambda: all(is_served(hasp) for _ in range(CLIENTS)), "all new clients to be served")
+
+
+def test_nodes_that_come_up_after_hasp_are_found(start_hasp):
+    with lone() as cluster, ExitStack() as stack:
+        for node in cluster.nodes:
+            node.kill()
+        hasp = start_hasp(upstream=cluster.upstream + LIMITS)
+        asked = [(("PING",), PONG), (("GET", "a"), NIL), (("MGET", "a", "b", "c"), b"*3\r\n" + NIL * 3), (("DBSIZE",), b":0\r\n"),
+                 (("SCRIPT", "LOAD", "return 1"), bulk("e0e1f9fabfc9d4800c877a703b823ac0578ff8db")),
+                 (("CLIENT", "SETNAME", "me"), OK)]
+        clients = [stack.enter_context(hasp.connect()) for _ in asked]
+        for client, (command, _) in zip(clients, asked):
+            client.send(encode(*command))
+        until(lambda: "cluster_map" in hasp.log, "hasp to ask for them in vain")
+        for node in cluster.nodes:
+            node.start()
+        for client, (_, reply) in zip(clients, asked):
+            assert client.read() == reply
 
 
 def test_clients_of_a_node_that_dies_go_on_at_another(start_hasp):

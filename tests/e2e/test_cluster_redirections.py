@@ -101,6 +101,29 @@ def test_keys_of_a_slot_that_is_on_its_way_are_found_where_they_are(shared_clust
         assert [client.read(), client.read()] == [b"+OK\r\n", b"$1\r\n1\r\n"]
 
 
+def test_requests_that_come_byte_by_byte_are_redirected(shared_cluster, hasp):
+    slot = shared_cluster.slot("k")
+    new = shared_cluster.other_than(slot)
+    commands = [(b"+OK\r\n", "SET", "{k}3", 3), (b"$1\r\n1\r\n", "GET", "{k}1"), (b"$-1\r\n", "GET", "elsewhere"),
+                (b"$1\r\n2\r\n", "GET", "{k}2"), (b"$1\r\n3\r\n", "GET", "{k}3"), (b":4\r\n", "INCR", "{k}3"),
+                (b"+OK\r\n", "MULTI"), (b"+QUEUED\r\n", "INCR", "{k}4"), (b"*1\r\n:1\r\n", "EXEC"),
+                (b"*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "MGET", "{k}1", "{k}2"), (b"*1\r\n$1\r\n4\r\n", "MGET", "{k}3"),
+                (b":4\r\n", "DEL", "{k}1", "{k}2", "{k}3", "{k}4")]
+    with hasp.connect() as client:
+        assert client.call("MSET", "{k}1", 1, "{k}2", 2) == b"+OK\r\n"
+        source = shared_cluster.begin_migration(slot, new)
+        shared_cluster.move_keys(slot, source, new, at_most=1)
+        for byte in b"".join(encode(*command) for _, *command in commands):
+            client.send(bytes([byte]))
+        for reply, *_ in commands[:6]:
+            assert client.read() == reply
+        # For a transaction, and for keys of which some are here, some there, the rest is waited for.
+        shared_cluster.move_keys(slot, source, new)
+        shared_cluster.end_migration(slot, source, new)
+        for reply, *_ in commands[6:]:
+            assert client.read() == reply
+
+
 SCRIPT = "return {redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])}"
 LONG = "x" * 2**18
 SEVERAL = {
