@@ -20,6 +20,8 @@ test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                chromium:chromium chromium-driver:chromedriver
                iproute2:ip iptables:iptables systemd:systemd-analyze prometheus:promtool)
+# Beside redis_packages and php_packages: what contrib/tour needs.
+tour_packages=(openssl:openssl python3 python3-redis chromium:chromium)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck lua-check mandoc shellcheck
                python3)
 

@@ -4,6 +4,7 @@
  * Selling from stock, as the tutorials do it: SETNX, then EXPIRE, work, then DEL.
  *
  *   REDIS_HOST, REDIS_PORT  where Redis is
+ *   REDIS_CA                the authority that signed its certificate; none: without TLS
  *   STOCK, WORKERS          how many to sell, and by how many processes
  *   PREFIX                  put before every key
  *   LEASE                   how many seconds the lock lasts, if not one
@@ -25,7 +26,13 @@ define('STOCK', (int) (getenv('STOCK') ?: 6));
 function connect(): Redis
 {
     $redis = new Redis();
-    $redis->connect(getenv('REDIS_HOST') ?: '127.0.0.1', (int) (getenv('REDIS_PORT') ?: 6379));
+    $host = getenv('REDIS_HOST') ?: '127.0.0.1';
+    $port = (int) (getenv('REDIS_PORT') ?: 6379);
+    if ($authority = getenv('REDIS_CA')) {
+        $redis->connect("tls://$host", $port, 0, null, 0, 0, ['stream' => ['cafile' => $authority]]);
+    } else {
+        $redis->connect($host, $port);
+    }
     return $redis;
 }
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Visitors of a shop: each looks at pages, counts them, and keeps a basket, over and over.
+
+  REDIS_HOST, REDIS_PORT  where Redis is
+  REDIS_CA                the authority that signed its certificate; none: without TLS
+  PREFIX                  put before every key
+  VISITORS                how many, each with a connection of its own
+  OPEN                    a file: the shop is open for as long as it is there
+
+Each has a key of its own for its basket, which must be what it has put there; the pages are counted
+by INCR, which each visitor must see rise. Prints how many commands were sent, how many errors there
+were, and how many answers that cannot be true. Connections are made again by the library alone,
+which sees that the old one was closed before it sends anything.
+"""
+
+import os
+import sys
+import threading
+
+import redis
+
+HOST, PORT = os.environ.get("REDIS_HOST", "127.0.0.1"), int(os.environ.get("REDIS_PORT", "6379"))
+PREFIX, OPEN = os.environ.get("PREFIX", ""), os.environ["OPEN"]
+TLS = {"ssl": True, "ssl_ca_certs": os.environ["REDIS_CA"]} if os.environ.get("REDIS_CA") else {}
+
+
+class Visitor(threading.Thread):
+    def __init__(self, number):
+        super().__init__()
+        self.redis = redis.Redis(host=HOST, port=PORT, decode_responses=True, **TLS)
+        self.basket = f"{PREFIX}basket:{number}"
+        self.commands = self.wrong = self.seen = 0
+        self.errors = []
+
+    def look(self, item):
+        self.redis.set(self.basket, item)
+        self.wrong += self.redis.get(self.basket) != str(item)
+        count = self.redis.incr(f"{PREFIX}pages")
+        self.wrong += count <= self.seen
+        self.seen = count
+        self.commands += 3
+
+    def run(self):
+        item = 0
+        while os.path.exists(OPEN):
+            item += 1
+            try:
+                self.look(item)
+            except redis.RedisError as error:
+                self.errors.append(f"{type(error).__name__}: {error}")
+
+
+def main():
+    visitors = [Visitor(number) for number in range(int(os.environ.get("VISITORS", "10")))]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    errors = [error for visitor in visitors for error in visitor.errors]
+    print(*errors, sep="\n", end="\n" if errors else "", file=sys.stderr)
+    print(f"commands={sum(visitor.commands for visitor in visitors)} errors={len(errors)} "
+          f"wrong={sum(visitor.wrong for visitor in visitors)}")
+
+
+main()
