@@ -13,6 +13,7 @@
  *
  *   cluster.c           what all sessions share; the far end of virtual links; time
  *   cluster_session.c   requests are taken; backpressure; beginning and end
+ *   session_stream.c    long requests, passed on as they come
  *   routing.c           what a request is to a cluster: which entry it becomes
  *   session_command.c   those that change the session, on all of its links
  *   home.c              the node for requests without keys
@@ -442,6 +443,18 @@ void cluster_start_tick(struct cluster *c);
 /* The far end of a virtual link. `accepted`: as in link_env.connect. */
 struct stream_peer *session_connect(struct cluster *c, struct link *l,
                                     const struct link_login *accepted);
+/* Passes the beginning of a long request on, as far as it is there: `scan` has seen `used`
+ * bytes of it. Returns how many bytes were passed. */
+size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
+                            const struct request_scan *scan, size_t used);
+/* The rest of what streams. Returns how much of it was passed on. */
+size_t session_stream_on(struct cluster_session *s, const char *p, size_t n);
+/* An argument of a request that is not whole is too long for Redis, as it says before that
+ * came. Returns `used`. */
+size_t session_refuse_bulk(struct cluster_session *s, size_t used);
+/* Redis closes behind the error that answers the next request: what other nodes have yet to
+ * answer would be lost. False: it has to wait for that. */
+bool session_is_last_to_answer(struct cluster_session *s);
 void session_set_flow(struct cluster_session *s, enum cluster_flow flow);
 /* The virtual link ends: the outcome of a request is not known. */
 void session_break(struct cluster_session *s, const char *reason);

@@ -10,12 +10,6 @@
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
-/* A request that goes on behind so many bytes is passed on as it comes. */
-#define STREAM_FROM ((size_t)16 * 1024)
-/* Of these, longer ones are not kept to be sent again when they are redirected. */
-#define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
-/* One whose key does not come within so many goes to the home node. */
-#define STREAM_KEY_MAX ((size_t)128 * 1024)
 /* So many requests may be in flight; and always so many. */
 #define ENTRIES_MAX ((size_t)4096)
 #define ENTRIES_MIN ((size_t)16)
@@ -43,196 +37,12 @@ static bool has_room(const struct cluster_session *s)
 	       s->nentries < (limit - s->kept) / s->reply_size;
 }
 
-/* What streams is kept, as long as that is possible. `to_come`: how much more there is at
- * least. */
-static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t to_come)
-{
-	const struct account *a = s->cluster->how.flusher->account;
-	struct cluster_part *p = s->stream_part;
-	size_t nbytes;
-
-	if (!p)
-		return;
-	nbytes = buf_len(&p->request) + bytes.n;
-	if (nbytes + to_come > STREAM_KEPT_MAX || (a && !account_fits(a, bytes.n + to_come)))
-		part_let_go(p);
-	else
-		part_keep(p, bytes);
-}
-
-/* The rest of what streams. Returns how much of it was passed on. */
-static size_t stream_on(struct cluster_session *s, const char *p, size_t n)
-{
-	struct lane *l = s->stream_lane;
-	enum resp_result r;
-	size_t used;
-
-	if (l && link_is_full(l->user.link)) {
-		s->starved = true;
-		return 0;
-	}
-	r = request_scan(&s->scan, p, n, &used);
-	if (l)
-		link_send(l->user.link, slice_of(p, used));
-	keep_stream(s, slice_of(p, used), s->scan.skip);
-	if (r == RESP_MORE)
-		return used;
-	s->stream_lane = NULL;
-	s->stream_part = NULL;
-	session_set_flow(s, r == RESP_OK ? FLOW_OPEN : FLOW_ENDING);
-	return used;
-}
-
-/* The lane did not become ready in time; what comes of the request is dropped. */
-static void refuse_stream(struct cluster_session *s)
-{
-	entry_answer_new(s,
-	                 SLICE_LIT("-ERR hasp: no primary takes this request: its node cannot "
-	                           "be reached\r\n"));
-	s->stream_lane = NULL;
-	s->stalled_since = 0;
-	session_set_flow(s, FLOW_STREAMING);
-}
-
-/* It does not become whole; what comes of it is dropped. */
-static void refuse_gathered(struct cluster_session *s)
-{
-	entry_answer_new(s,
-	                 SLICE_LIT("-ERR hasp: the request is too long to be split, or to be "
-	                           "part of a transaction, in front of a cluster\r\n"));
-	block_fail(&s->block);
-	buf_release(&s->gathered);
-	s->stream_lane = NULL;
-	session_set_flow(s, FLOW_STREAMING);
-}
-
-/* The same of one with an argument that is too long for Redis, as it says before that came. */
-static size_t refuse_bulk(struct cluster_session *s, size_t used)
-{
-	struct cluster_entry *e = entry_begin(s, 0);
-
-	e->ends = true;
-	entry_answer(e, SLICE_LIT("-ERR Protocol error: invalid bulk length\r\n"));
-	session_set_flow(s, FLOW_ENDING);
-	return used;
-}
-
-/* Is the lane ready for a stream? If not, time runs. */
-static bool is_lane_ready(struct cluster_session *s, struct lane *l)
-{
-	double now = timers_now(s->cluster->how.timers);
-
-	if (l->state == LANE_READY) {
-		s->stalled_since = 0;
-		return true;
-	}
-	if (l->state == LANE_CLOSED)
-		lane_open(l);
-	if (l->state == LANE_READY)
-		return true;
-	if (s->stalled_since == 0)
-		s->stalled_since = now;
-	session_trouble(s);
-	return false;
-}
-
-/* Redis closes behind the error that answers the next request: what other nodes have yet to
- * answer would be lost. */
-static bool is_last_to_answer(struct cluster_session *s)
-{
-	if (list_empty(&s->entries))
-		return true;
-	session_set_flow(s, FLOW_BARRIER);
-	s->starved = true;
-	return false;
-}
-
-/* Before the request is whole, Redis answers only that it does not take it. Then it closes. */
-static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
-                              const struct resp_reply *r, struct slice captured)
-{
-	(void)p;
-	(void)captured;
-	if (e->session->flow != FLOW_STREAMING || !resp_reply_is_error(r))
-		return;
-	e->ends = true;
-	e->session->stream_lane = NULL;
-}
-
-/* Passes the beginning of a long request on, as far as it is there: `scan` has seen `used`
- * bytes of it. Returns how many bytes were passed. */
-static size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
-                                   const struct request_scan *scan, size_t used)
-{
-	struct cluster *c = s->cluster;
-	struct cluster_entry *e;
-	struct resp_view view;
-	struct node *to;
-	struct lane *l;
-	int slot = -1;
-	/* Unless Redis is told otherwise, it answers as soon as it knows. */
-	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several;
-
-	/* On shared links requests are whole. */
-	if (s->shares || (n < STREAM_FROM && !is_refused))
-		return 0;
-	if (is_refused && !is_last_to_answer(s))
-		return 0;
-	view = request_view(&c->args, p, n, &whole);
-	if (routing_needs_whole(s, &view)) {
-		if (is_refused)
-			return refuse_bulk(s, used);
-		session_set_flow(s, FLOW_GATHERING);
-		s->scan = *scan;
-		buf_append(&s->gathered, slice_of(p, used));
-		return used;
-	}
-	if (!routing_early(s, &view, &slot, &several) && n < STREAM_KEY_MAX && !is_refused)
-		return 0;
-	s->starved = true;
-	if (slot >= 0 && session_holds(s, (unsigned)slot, false)) {
-		session_set_flow(s, FLOW_BARRIER);
-		return 0;
-	}
-	if (s->stalled_since > 0 &&
-	    timers_now(c->how.timers) - s->stalled_since >= c->failover_wait) {
-		refuse_stream(s);
-		return 0;
-	}
-	to = slot >= 0 ? slot_map_node(c->how.map, (unsigned)slot) : session_home(s);
-	if (!to) {
-		c->how.refresh(c->how.arg);
-		if (s->stalled_since == 0)
-			s->stalled_since = timers_now(c->how.timers);
-		session_trouble(s);
-		return 0;
-	}
-	l = lane_get(s, to);
-	if (!is_lane_ready(s, l))
-		return 0;
-	s->starved = false;
-	e = entry_begin(s, 1);
-	e->only.slot = slot;
-	e->only.several = several;
-	if (several)
-		s->several |= session_bit((unsigned)slot);
-	if (is_refused)
-		e->on_reply = on_refused_stream;
-	lane_write_stream(l, &e->only, slice_of(p, used));
-	s->stream_lane = l;
-	s->stream_part = &e->only;
-	keep_stream(s, slice_of(p, used), scan->skip);
-	s->scan = *scan;
-	session_set_flow(s, FLOW_STREAMING);
-	return used;
-}
-
 /* Redis answers the bytes up to here with a protocol error, and closes. */
 static size_t session_pass_bad(struct cluster_session *s, const char *p, size_t used)
 {
 	struct cluster_entry *e;
 
-	if (!is_last_to_answer(s))
+	if (!session_is_last_to_answer(s))
 		return 0;
 	e = entry_begin(s, 1);
 	entry_set_part(e, 0, -1, NULL, slice_of(p, used));
@@ -290,6 +100,18 @@ static bool is_barred(const struct cluster_session *s)
 	return s->map_version != s->cluster->how.map->version || !list_empty(&s->retries);
 }
 
+/* It does not become whole; what comes of it is dropped. */
+static void refuse_gathered(struct cluster_session *s)
+{
+	entry_answer_new(s,
+	                 SLICE_LIT("-ERR hasp: the request is too long to be split, or to be "
+	                           "part of a transaction, in front of a cluster\r\n"));
+	block_fail(&s->block);
+	buf_release(&s->gathered);
+	s->stream_lane = NULL;
+	session_set_flow(s, FLOW_STREAMING);
+}
+
 /* The rest of a request that is kept. Returns how much of it was taken. */
 static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 {
@@ -306,7 +128,7 @@ static size_t gather_on(struct cluster_session *s, const char *p, size_t n)
 	s->scan = scan;
 	if (r == RESP_MORE && scan.bulk > REQUEST_BULK_MAX) {
 		buf_release(&s->gathered);
-		return refuse_bulk(s, used);
+		return session_refuse_bulk(s, used);
 	}
 	if (r == RESP_MORE && buf_len(&s->gathered) <= s->cluster->output_limit)
 		return used;
@@ -329,7 +151,7 @@ static size_t take_some(struct cluster_session *s, const char *p, size_t n)
 {
 	switch (s->flow) {
 	case FLOW_STREAMING:
-		return stream_on(s, p, n);
+		return session_stream_on(s, p, n);
 	case FLOW_GATHERING:
 		return gather_on(s, p, n);
 	case FLOW_RAW:

@@ -15,6 +15,8 @@
 /* A lock is looked at, or probed, at least so often. The same for all lines, so
  * waiters.rechecks is in the order of their times. */
 #define PROBE_SECONDS 1.0
+/* When the first waiter of a line is probed for the first time. */
+#define CROSSED_MS 20
 /* A lock that clients waited for may soon be waited for again: its channel is kept so long. */
 #define LINGER_SECONDS 10.0
 
@@ -235,4 +237,16 @@ void line_probe_before(struct line *l, int64_t lease_ms)
 	if (!list_empty(&l->members) && line_has_next(l) &&
 	    (double)lease_ms / 1000 < next - timers_now(l->all->timers))
 		line_probe_when_over(l, lease_ms);
+}
+
+void line_probe_soon(struct line *l, const struct waiter *w, int64_t held_ms)
+{
+	bool first = line_first(l) == w;
+	bool unprobed = l->probing == LINE_UNPROBED;
+
+	if (first && !unprobed)
+		line_set_probing(l, LINE_PROBED_AGAIN);
+	else if (first || (unprobed && !line_has_next(l)))
+		line_probe_when_over(l, held_ms >= 0 && held_ms < CROSSED_MS ? held_ms
+		                                                             : CROSSED_MS);
 }

@@ -2,7 +2,8 @@
  *
  * queue_internal: what the files of this folder share. Each needs only those above it:
  *
- *   queue_node.c    the subscriber at a node, and what waits for it
+ *   queue_node.c  the subscriber at a node, and what waits for it
+ *   grant.c       the message that a waiter has the lock
  *   line.c        the waiters of this worker for one lock, in the order of their places
  *   probe.c       a question to Redis about a lock or a waiter, and its answer, decoded
  *   waiter.c      one waiter: its state, its own probes, how it leaves
@@ -227,10 +228,22 @@ void line_probe_later(struct line *l);
 void line_probe_when_over(struct line *l, long long held_ms);
 /* The lock was granted for `lease_ms`: the next probe is no later than the end of that. */
 void line_probe_before(struct line *l, int64_t lease_ms);
+/* `w` has come. The lock, which was held for `held_ms` more (-1: for ever), may have been
+ * released while the first waiter's try was on its way, and no waiter was in line to be told:
+ * it is probed soon. */
+void line_probe_soon(struct line *l, const struct waiter *w, int64_t held_ms);
 /* Is there a next probe, or look? */
 bool line_has_next(const struct line *l);
 /* It is empty, and kept for a while. */
 void line_linger(struct line *l);
+
+/* --- grant.c --- */
+
+/* Reads `<fencing token or -> <ms of Redis' time> <proof>`. False: `s` is no grant. */
+bool grant_parse(struct grant *g, struct slice s);
+/* Was it published by a script of this process, for this ticket and lock? */
+bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struct slice key,
+                     const char *ticket);
 
 /* --- probe.c --- */
 

@@ -23,8 +23,6 @@
  */
 #include "lock/queue/queue_internal.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +38,6 @@
 #define CONFIRMED_SHARE 0.5
 /* Whose time is over gives up after so many grants that came too late. */
 #define LATE_MAX 3
-/* When the first waiter of a line is probed for the first time. */
-#define CROSSED_MS 20
 /* How long leaving is tried when Redis is away: for a lease, but at least and at most so long.
  */
 #define LEAVE_SECONDS 60.0
@@ -236,18 +232,10 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 	}
 }
 
-/* Was the grant published by a script of this process, about the lock that is waited for? */
 static bool is_proved(const struct waiter *w, const struct grant *g)
 {
-	struct proofs *proofs = script_jobs_proofs(w->all->script_jobs);
-	char text[TICKET_MAX + 48], fence[24] = "-";
-	size_t n;
-
-	if (g->fence)
-		snprintf(fence, sizeof(fence), "%lld", g->fence);
-	n = (size_t)snprintf(text, sizeof(text), "%s %s %" PRId64, w->ticket, fence, g->ms);
-	return proofs_cover_grant(proofs, line_db(w->line), lock_id_key(w->line->by_id.key),
-	                          slice_of(text, n), slice_of(g->proof, sizeof(g->proof)));
+	return grant_is_proved(g, script_jobs_proofs(w->all->script_jobs), line_db(w->line),
+	                       lock_id_key(w->line->by_id.key), w->ticket);
 }
 
 /* It has the lock since `g->ms` of Redis' time, so it was told. */
@@ -429,20 +417,6 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	return 0;
 }
 
-/* The lock may have been released while the first waiter's try was on its way, and no waiter
- * was in line to be told: it is probed soon. */
-static void probe_soon(struct line *l, const struct waiter *w, int64_t held_ms)
-{
-	bool first = line_first(l) == w;
-	bool unprobed = l->probing == LINE_UNPROBED;
-
-	if (first && !unprobed)
-		line_set_probing(l, LINE_PROBED_AGAIN);
-	else if (first || (unprobed && !line_has_next(l)))
-		line_probe_when_over(l, held_ms >= 0 && held_ms < CROSSED_MS ? held_ms
-		                                                             : CROSSED_MS);
-}
-
 /* Puts it into its line, with all that asking Redis about it needs. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_try *t,
                                    int64_t lease_ms, void *tag)
@@ -491,7 +465,7 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
 	waiter_set_state(w, WAITER_QUEUED);
 	l = enqueue_waiter(w, db, t, lease_ms, tag);
 	line_listen(l, true);
-	probe_soon(l, w, held_ms);
+	line_probe_soon(l, w, held_ms);
 	if (granted && is_proved(w, &w->grant)) {
 		take_grant(w, &w->grant);
 		return 0;

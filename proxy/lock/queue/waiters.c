@@ -116,22 +116,6 @@ static void waiters_on_subscribed(void *arg, struct slice channel)
 	line_probe_channel(at->all, channel);
 }
 
-/* `<fencing token or -> <ms of Redis' time> <proof>`. False: it is none. */
-static bool parse_grant(struct slice s, struct grant *g)
-{
-	int64_t fence = 0;
-
-	if (slice_starts(s, SLICE_LIT("- ")))
-		s = slice_of(s.p + 2, s.n - 2);
-	else if (!cut_number(&s, 1, &fence))
-		return false;
-	if (!cut_number(&s, 0, &g->ms) || s.n != SHA1_HEX)
-		return false;
-	g->fence = fence;
-	memcpy(g->proof, s.p, SHA1_HEX);
-	return true;
-}
-
 /* A message to the worker begins with the ticket of the waiter that it is about. Everybody may
  * publish: what is no grant, or is not proved to be one, only makes hasp ask Redis. So does
  * another hasp process that comes by this waiter in the queue: see scripts/includes/wake.lua.
@@ -144,7 +128,7 @@ static void on_notice(struct waiters *all, struct slice message)
 
 	/* A waiter that has ended has left the queue, and that releases what it was granted. */
 	w = slice_cut(&rest, ' ', &ticket) ? waiter_find(all, ticket) : NULL;
-	if (!w || (parse_grant(rest, &g) && waiter_notified(w, &g)))
+	if (!w || (grant_parse(&g, rest) && waiter_notified(w, &g)))
 		return;
 	if (w->line)
 		line_probe(w->line);

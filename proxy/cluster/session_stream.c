@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * session_stream: a long request goes on to its node as it comes, before it is whole. It is
+ * kept beside that, up to a length, in case it is redirected. What has to be whole before it
+ * can be taken is gathered by cluster_session.c.
+ */
+#include "cluster/cluster_internal.h"
+
+/* A request that goes on behind so many bytes is passed on as it comes. */
+#define STREAM_FROM ((size_t)16 * 1024)
+/* Of these, longer ones are not kept to be sent again when they are redirected. */
+#define STREAM_KEPT_MAX ((size_t)8 * 1024 * 1024)
+/* One whose key does not come within so many goes to the home node. */
+#define STREAM_KEY_MAX ((size_t)128 * 1024)
+
+/* What streams is kept, as long as that is possible. `to_come`: how much more there is at
+ * least. */
+static void keep_stream(struct cluster_session *s, struct slice bytes, uint64_t to_come)
+{
+	const struct account *a = s->cluster->how.flusher->account;
+	struct cluster_part *p = s->stream_part;
+	size_t nbytes;
+
+	if (!p)
+		return;
+	nbytes = buf_len(&p->request) + bytes.n;
+	if (nbytes + to_come > STREAM_KEPT_MAX || (a && !account_fits(a, bytes.n + to_come)))
+		part_let_go(p);
+	else
+		part_keep(p, bytes);
+}
+
+size_t session_stream_on(struct cluster_session *s, const char *p, size_t n)
+{
+	struct lane *l = s->stream_lane;
+	enum resp_result r;
+	size_t used;
+
+	if (l && link_is_full(l->user.link)) {
+		s->starved = true;
+		return 0;
+	}
+	r = request_scan(&s->scan, p, n, &used);
+	if (l)
+		link_send(l->user.link, slice_of(p, used));
+	keep_stream(s, slice_of(p, used), s->scan.skip);
+	if (r == RESP_MORE)
+		return used;
+	s->stream_lane = NULL;
+	s->stream_part = NULL;
+	session_set_flow(s, r == RESP_OK ? FLOW_OPEN : FLOW_ENDING);
+	return used;
+}
+
+/* The lane did not become ready in time; what comes of the request is dropped. */
+static void refuse_stream(struct cluster_session *s)
+{
+	entry_answer_new(s,
+	                 SLICE_LIT("-ERR hasp: no primary takes this request: its node cannot "
+	                           "be reached\r\n"));
+	s->stream_lane = NULL;
+	s->stalled_since = 0;
+	session_set_flow(s, FLOW_STREAMING);
+}
+
+/* Is the lane ready for a stream? If not, time runs. */
+static bool is_lane_ready(struct cluster_session *s, struct lane *l)
+{
+	double now = timers_now(s->cluster->how.timers);
+
+	if (l->state == LANE_READY) {
+		s->stalled_since = 0;
+		return true;
+	}
+	if (l->state == LANE_CLOSED)
+		lane_open(l);
+	if (l->state == LANE_READY)
+		return true;
+	if (s->stalled_since == 0)
+		s->stalled_since = now;
+	session_trouble(s);
+	return false;
+}
+
+bool session_is_last_to_answer(struct cluster_session *s)
+{
+	if (list_empty(&s->entries))
+		return true;
+	session_set_flow(s, FLOW_BARRIER);
+	s->starved = true;
+	return false;
+}
+
+size_t session_refuse_bulk(struct cluster_session *s, size_t used)
+{
+	struct cluster_entry *e = entry_begin(s, 0);
+
+	e->ends = true;
+	entry_answer(e, SLICE_LIT("-ERR Protocol error: invalid bulk length\r\n"));
+	session_set_flow(s, FLOW_ENDING);
+	return used;
+}
+
+/* Before the request is whole, Redis answers only that it does not take it. Then it closes. */
+static void on_refused_stream(struct cluster_entry *e, struct cluster_part *p,
+                              const struct resp_reply *r, struct slice captured)
+{
+	(void)p;
+	(void)captured;
+	if (e->session->flow != FLOW_STREAMING || !resp_reply_is_error(r))
+		return;
+	e->ends = true;
+	e->session->stream_lane = NULL;
+}
+
+size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
+                            const struct request_scan *scan, size_t used)
+{
+	struct cluster *c = s->cluster;
+	struct cluster_entry *e;
+	struct resp_view view;
+	struct node *to;
+	struct lane *l;
+	int slot = -1;
+	/* Unless Redis is told otherwise, it answers as soon as it knows. */
+	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several;
+
+	/* On shared links requests are whole. */
+	if (s->shares || (n < STREAM_FROM && !is_refused))
+		return 0;
+	if (is_refused && !session_is_last_to_answer(s))
+		return 0;
+	view = request_view(&c->args, p, n, &whole);
+	if (routing_needs_whole(s, &view)) {
+		if (is_refused)
+			return session_refuse_bulk(s, used);
+		session_set_flow(s, FLOW_GATHERING);
+		s->scan = *scan;
+		buf_append(&s->gathered, slice_of(p, used));
+		return used;
+	}
+	if (!routing_early(s, &view, &slot, &several) && n < STREAM_KEY_MAX && !is_refused)
+		return 0;
+	s->starved = true;
+	if (slot >= 0 && session_holds(s, (unsigned)slot, false)) {
+		session_set_flow(s, FLOW_BARRIER);
+		return 0;
+	}
+	if (s->stalled_since > 0 &&
+	    timers_now(c->how.timers) - s->stalled_since >= c->failover_wait) {
+		refuse_stream(s);
+		return 0;
+	}
+	to = slot >= 0 ? slot_map_node(c->how.map, (unsigned)slot) : session_home(s);
+	if (!to) {
+		c->how.refresh(c->how.arg);
+		if (s->stalled_since == 0)
+			s->stalled_since = timers_now(c->how.timers);
+		session_trouble(s);
+		return 0;
+	}
+	l = lane_get(s, to);
+	if (!is_lane_ready(s, l))
+		return 0;
+	s->starved = false;
+	e = entry_begin(s, 1);
+	e->only.slot = slot;
+	e->only.several = several;
+	if (several)
+		s->several |= session_bit((unsigned)slot);
+	if (is_refused)
+		e->on_reply = on_refused_stream;
+	lane_write_stream(l, &e->only, slice_of(p, used));
+	s->stream_lane = l;
+	s->stream_part = &e->only;
+	keep_stream(s, slice_of(p, used), scan->skip);
+	s->scan = *scan;
+	session_set_flow(s, FLOW_STREAMING);
+	return used;
+}
