@@ -111,7 +111,7 @@ def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_lock_whose_lease_is_over_is_not_held(start_hasp, owner):
-    hasp = start_hasp(rule(owner=owner, lease="300ms", renew="no") + HTTP)
+    hasp = start_hasp(rule(owner=owner, lease="2s", renew="no") + HTTP)
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:a", "mine") == ONE
         until(lambda: of(hasp, "hasp_locks_held", "locks") == 0, "the lease to be over")
@@ -303,7 +303,7 @@ def test_client_that_is_idle_for_too_long_is_counted(start_hasp):
 
 def test_client_that_does_not_log_in_is_counted(start_hasp, plain):
     plain.config_set("requirepass", "secret")
-    hasp = start_hasp(HTTP, client_login_timeout="1s")
+    hasp = start_hasp(HTTP, client_login_timeout="4s")
     with hasp.connect() as one:
         assert one.call("PING").startswith(b"-NOAUTH")
         until(lambda: limit(hasp, "client_login_timeout") == 1, "it to be closed")

@@ -66,11 +66,11 @@ def test_since_when_it_has_the_lock_and_not_when_that_was_refreshed(pair):
     one, other = pair(VERBS + rule(reentrant="refresh"))
     assert one.call("SET", KEY, "v", "NX", "PX", 60000) == OK
     first = told(other, KEY)
-    until(lambda: time.time() * 1000 > first["since"] + 50, "time to pass")
+    until(lambda: time.time() * 1000 > first["since"] + 1500, "time to pass")
     assert one.call("SET", KEY, "v", "NX", "PX", 90000) == OK
     again = told(other, KEY)
     assert again["lease"] == 90000
-    assert abs(again["since"] - first["since"]) < 20
+    assert abs(again["since"] - first["since"]) < 1000
 
 
 def test_holder_of_a_guard_is_told(pair):

@@ -52,12 +52,12 @@ def test_answer_that_is_no_number_of_replicas_confirms_nothing(start_hasp, serve
     plain = servers.primary.client()
     plain.delete("k")
     with Nonsense(servers.primary.address) as relay:
-        upstream = f"address = {relay.address}\nreplicas_ack = 1\nreplicas_ack_timeout = 500ms"
-        hasp = start_hasp(verbs(), upstream=upstream).is_up()
-        with hasp.connect() as one, hasp.connect() as other:
+        upstream = f"address = {relay.address}\nreplicas_ack = 1\nreplicas_ack_timeout = "
+        hasp, patient = (start_hasp(verbs(), upstream=upstream + timeout).is_up() for timeout in ("500ms", "20s"))
+        with hasp.connect() as one, hasp.connect() as other, patient.connect() as third:
             relay.answer = answer
             assert one.call("LOCK", "k") == NOREPLICAS
             assert other.call("PING") == PONG and not plain.exists("k")
             relay.answer = None
-            assert one.call("LOCK", "k") == FENCE and one.call("UNLOCK", "k") == ONE
+            assert third.call("LOCK", "k") == FENCE and third.call("UNLOCK", "k") == ONE
         assert " got=-1 " in hasp.log

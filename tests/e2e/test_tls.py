@@ -23,6 +23,13 @@ def redis_server(tls_redis):
     return tls_redis
 
 
+@pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
+def context(authority, request):
+    """Of a client, of each version."""
+    version = getattr(ssl.TLSVersion, request.param)
+    return authority.trusting(minimum_version=version, maximum_version=version)
+
+
 def refused(hasp, context):
     """What a client gets instead of a handshake."""
     with pytest.raises((ssl.SSLError, ConnectionError)) as error:
@@ -50,11 +57,8 @@ def test_clients_that_encrypt_and_others_have_the_same_server(tls_hasp, authorit
         assert tls.call("DEL", "lock:1") == ONE
 
 
-@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_values_of_any_size_come_through_as_they_are(tls_hasp, authority, version):
+def test_values_of_any_size_come_through_as_they_are(tls_hasp, context):
     hasp = tls_hasp()
-    version = getattr(ssl.TLSVersion, version)
-    context = authority.trusting(minimum_version=version, maximum_version=version)
     with connect_tls(tls_address(hasp), context) as c:
         for size in (0, 1, 16383, 16384, 16385, 65536, 300_001, 5 * MB):
             value = hashlib.sha256(str(size).encode()).digest() * (size // 32 + 1)
@@ -208,11 +212,8 @@ def test_client_that_never_shakes_hands_is_closed(tls_hasp):
         assert c.at_end()
 
 
-@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_sessions_of_clients_are_resumed(tls_hasp, authority, version):
+def test_sessions_of_clients_are_resumed(tls_hasp, context):
     hasp = tls_hasp()
-    version = getattr(ssl.TLSVersion, version)
-    context = authority.trusting(minimum_version=version, maximum_version=version)
     with connect_tls(tls_address(hasp), context) as c:
         assert c.call("PING") == PONG
         session = c.sock.session
