@@ -399,6 +399,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		workers_end_watch(&p->shared);
 		for (size_t i = 0; i < p->nworkers; i++)
 			worker_join(p->workers[i]);
+		if (p->admin)
+			admin_free(p->admin);
 		(void)workers_report(&p->shared);
 		workers_fini(&p->shared);
 		status = 0;

@@ -2,7 +2,6 @@
 #include "admin/admin.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,22 +16,6 @@
 /* How often is looked how far a pause is. */
 #define PAUSE_SECONDS 0.01
 
-enum admin_event {
-	ADMIN_RELOADED,
-	ADMIN_LEAVE,
-	ADMIN_STOP,
-};
-
-/* What another thread has for the admin thread. */
-struct admin_cmd {
-	struct message message;
-	struct admin *admin;
-	enum admin_event event;
-	struct config *config; /* RELOADED: in force; NULL: the old one still is */
-	uint64_t reloads; /* RELOADED: so many are done */
-	struct buf answer; /* RELOADED: to who asked for one of them */
-};
-
 static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answer)
 {
 	struct list *at, *next;
@@ -43,6 +26,19 @@ static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answe
 		next = at->next;
 		if (c->state == CONSOLE_AWAITING && c->reload && c->reload <= reloads)
 			console_answer(c, answer);
+	}
+}
+
+static void answer_console(struct admin *a, uint64_t id, struct slice answer)
+{
+	for (struct list *at = a->consoles.next; at != &a->consoles; at = at->next) {
+		struct console *c = container_of(at, struct console, node);
+
+		if (c->id != id)
+			continue;
+		if (c->state == CONSOLE_AWAITING)
+			console_answer(c, answer);
+		return;
 	}
 }
 
@@ -66,6 +62,9 @@ static void admin_deliver(struct message *m)
 		}
 		answer_reloads(a, cmd->reloads, buf_slice(&cmd->answer));
 		break;
+	case ADMIN_ANSWER:
+		answer_console(a, cmd->console, buf_slice(&cmd->answer));
+		break;
 	case ADMIN_LEAVE:
 		stop_accepting(a);
 		break;
@@ -75,17 +74,6 @@ static void admin_deliver(struct message *m)
 	}
 	buf_release(&cmd->answer);
 	free(cmd);
-}
-
-static struct admin_cmd *cmd_new(struct admin *a, enum admin_event event)
-{
-	struct admin_cmd *cmd = xcalloc(1, sizeof(*cmd));
-
-	cmd->message.deliver = admin_deliver;
-	cmd->admin = a;
-	cmd->event = event;
-	cmd->answer = BUF_INIT;
-	return cmd;
 }
 
 static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
@@ -194,6 +182,7 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	a->loop = watch_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	HASP_ASSERT(a->loop);
 	mailbox_init(&a->mailbox, a->loop);
+	a->deliver = admin_deliver;
 	stream_flusher_init(&a->flusher, a->loop);
 	list_init(&a->consoles);
 	list_init(&a->dead);
@@ -232,37 +221,18 @@ int admin_start(struct admin *a)
 	return pthread_create(&a->thread, NULL, admin_main, a);
 }
 
-uint64_t admin_reloads(const struct admin *a)
-{
-	return atomic_load(&a->reloads);
-}
-
-void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, struct slice why)
-{
-	struct admin_cmd *cmd = cmd_new(a, ADMIN_RELOADED);
-
-	cmd->reloads = reloads;
-	cmd->config = config ? config_ref(config) : NULL;
-	if (config)
-		buf_puts(&cmd->answer, "+OK\r\n");
-	else
-		buf_printf(&cmd->answer, "-ERR not reloaded: %.*s\r\n", (int)why.n, why.p);
-	mailbox_post(&a->mailbox, &cmd->message);
-}
-
-void admin_leave(struct admin *a)
-{
-	mailbox_post(&a->mailbox, &cmd_new(a, ADMIN_LEAVE)->message);
-}
-
 void admin_stop(struct admin *a)
 {
-	mailbox_post(&a->mailbox, &cmd_new(a, ADMIN_STOP)->message);
+	admin_post_stop(a);
 	pthread_join(a->thread, NULL);
 	stop_accepting(a);
 	while (!list_empty(&a->consoles))
 		console_close(container_of(a->consoles.next, struct console, node));
 	admin_on_check(a->loop, &a->check, 0);
+}
+
+void admin_free(struct admin *a)
+{
 	ev_timer_stop(a->loop, &a->sweep);
 	ev_timer_stop(a->loop, &a->pause);
 	ev_check_stop(a->loop, &a->check);

@@ -39,7 +39,9 @@ void admin_reloaded(struct admin *a, uint64_t reloads, struct config *config, st
 /* The next hasp takes the sockets over: accepts no more connections. Those that are there stay.
  */
 void admin_leave(struct admin *a);
-/* Ends the thread, and frees it. While no worker is joined yet. */
+/* Ends the thread. While no worker is joined yet. */
 void admin_stop(struct admin *a);
+/* After admin_stop(), and when all workers are joined: they may have had an answer for it. */
+void admin_free(struct admin *a);
 
 #endif

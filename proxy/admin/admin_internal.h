@@ -7,11 +7,13 @@
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
  *   console_locks.c     the locks and guards of all workers, and who waits
+ *   console_unlock.c    a lock that an operator frees
  *   console_clients.c   the clients of all workers
  *   console_ask.c       rows that workers write, in steps
  *   console_do.c        commands that change something
  *   console_pause.c     those that hold requests back, and let them go on
  *   console_state.c     whether it serves, awaits or ends
+ *   admin_post.c        what other threads have for the admin thread
  *
  * Each calls only those below it.
  */
@@ -51,10 +53,29 @@ struct admin_listener {
 	struct acceptor *acceptor;
 };
 
+enum admin_event {
+	ADMIN_RELOADED,
+	ADMIN_ANSWER,
+	ADMIN_LEAVE,
+	ADMIN_STOP,
+};
+
+/* What another thread has for the admin thread. */
+struct admin_cmd {
+	struct message message;
+	struct admin *admin;
+	enum admin_event event;
+	struct config *config; /* RELOADED: in force; NULL: the old one still is */
+	uint64_t reloads; /* RELOADED: so many are done */
+	uint64_t console; /* ANSWER: to the one with this id, if it is still there */
+	struct buf answer; /* RELOADED: to who asked for one of them */
+};
+
 struct admin {
 	pthread_t thread;
 	struct ev_loop *loop;
 	struct mailbox mailbox;
+	void (*deliver)(struct message *m); /* a struct admin_cmd, from `mailbox` */
 	struct stream_flusher flusher;
 	struct ev_timer sweep;
 	struct ev_timer
@@ -117,6 +138,13 @@ struct console {
 	char peer[128]; /* its address; of a unix socket, which process */
 };
 
+/* --- admin_post.c, and the posting functions of admin.h --- */
+
+void admin_post_stop(struct admin *a);
+/* What the console with this id awaits, if it is still there. From any thread, before
+ * admin_free(). */
+void admin_answer(struct admin *a, uint64_t console, struct slice answer);
+
 /* --- console.c --- */
 
 /* Takes the connection `fd`. */
@@ -165,6 +193,11 @@ int console_show_waiters(struct console *c, struct rows *rows);
 bool console_tell_clients(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
 /* KILL CLIENT id */
 void console_kill(struct console *c, const struct resp_view *req, struct buf *out);
+
+/* --- console_unlock.c --- */
+
+/* UNLOCK key [DB n] FORCE */
+void console_unlock(struct console *c, const struct resp_view *req, struct buf *out);
 
 /* --- console_do.c --- */
 

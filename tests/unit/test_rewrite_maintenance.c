@@ -66,6 +66,23 @@ static void test_a_release_hands_off(void **state)
 	                            "hasp:fence secret t string w-7");
 }
 
+static void test_an_operator_names_no_owner(void **state)
+{
+	static const struct lock_ident by_owner = { LOCK_KIND_RULE, SLICE_LIT("k"),
+		                                    SLICE_LIT("") };
+	static const struct lock_ident verb = { LOCK_KIND_COUNT, SLICE_LIT("k"),
+		                                SLICE_LIT("") };
+
+	(void)state;
+	assert_int_equal(rewrite_force(&out, &by_owner, own), SCRIPT_FORCE);
+	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                           "hasp:fence secret r");
+	buf_clear(&out);
+	assert_int_equal(rewrite_force(&out, &verb, own), SCRIPT_FORCE);
+	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
+	                           "hasp:fence secret verb");
+}
+
 static void test_many_locks_are_looked_at_by_one_call(void **state)
 {
 	const struct lock_place v[] = { { SLICE_LIT("a"), 7 }, { SLICE_LIT("b"), 8 } };
@@ -111,6 +128,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_many_locks_are_renewed_in_one_call),
 		TEST(test_a_release_hands_off),
+		TEST(test_an_operator_names_no_owner),
 		TEST(test_many_locks_are_looked_at_by_one_call),
 		TEST(test_a_try_is_looked_at_and_left_by_its_ticket),
 	};

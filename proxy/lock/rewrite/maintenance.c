@@ -97,6 +97,16 @@ enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
 	return SCRIPT_RELEASE;
 }
 
+enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
+                             struct rewrite_how how)
+{
+	char kind = (char)id->kind;
+
+	begin_own(out, SCRIPT_FORCE, id, 1, how);
+	resp_write_bulk(out, is_verbs(id->kind) ? SLICE_LIT("verb") : slice_of(&kind, 1));
+	return SCRIPT_FORCE;
+}
+
 /* Ticket, place, kind, token, value. */
 static void write_try(struct buf *out, const struct lock_try *t)
 {

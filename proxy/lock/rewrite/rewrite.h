@@ -150,6 +150,12 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
                                struct slice ticket, int64_t most_ms, struct rewrite_how how);
 
+/* An operator frees the lock, or the guard, whoever has it: its token is of no meaning. `kind`
+ * of a key without a rule: LOCK_KIND_COUNT, for either layout of a verb's lock. Answers 1; 0:
+ * it is free; -1: the key holds something else. */
+enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
+                             struct rewrite_how how);
+
 /* One try to take a lock. */
 struct lock_try {
 	struct lock_ident id;

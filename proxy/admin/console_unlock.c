@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * console_unlock: an operator frees a lock whose owner will not. One worker has its own
+ * connection to Redis do that, and the answer comes back by the admin thread's mailbox:
+ *
+ *   console --workers_ask()--> worker 0 --script_job_run()--> Redis
+ *      ^                                                        |
+ *      '------ console_answer() <-- admin_answer() <-- on_forced()
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/admin_internal.h"
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/quote.h"
+#include "client/client_env.h"
+#include "commands/args.h"
+#include "config/match.h"
+#include "lock/guard/read_set.h"
+#include "lock/rewrite/rewrite.h"
+#include "lock/scripts/script_job.h"
+
+/* For so long it is tried. */
+#define FORCE_SECONDS 5.0
+
+/* What one worker is asked for. */
+struct force {
+	struct admin *admin;
+	uint64_t console; /* its id */
+	int db;
+	size_t nkey;
+	char key[];
+};
+
+/* Who is to be told, while Redis is asked. */
+struct forcing {
+	struct admin *admin;
+	uint64_t console;
+};
+
+static void on_forced(void *arg, const redisReply *reply)
+{
+	struct forcing *f = arg;
+	struct buf out = BUF_INIT;
+
+	if (!reply)
+		buf_puts(&out, "-ERR Redis does not answer; it is not known whether the lock "
+		               "was freed\r\n");
+	else if (reply->type == REDIS_REPLY_ERROR)
+		buf_printf(&out, "-%s\r\n", reply->str);
+	else if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0)
+		buf_printf(&out, ":%lld\r\n", reply->integer);
+	else
+		buf_puts(&out, "-ERR the key holds no lock\r\n");
+	admin_answer(f->admin, f->console, buf_slice(&out));
+	buf_release(&out);
+	free(f);
+}
+
+/* What the key is to this configuration; `name` gets the lock's, if that is another key. False:
+ * nothing. */
+static bool identify(const struct policy_env *env, enum key_naming naming, struct slice key,
+                     struct buf *name, struct lock_ident *id)
+{
+	const struct rule *rule = match_rule(env->matcher, key);
+
+	*id = (struct lock_ident){ LOCK_KIND_COUNT, key, SLICE_NONE };
+	if (match_is_own(key))
+		return false;
+	if (rule) {
+		id->kind = rule->owner == OWNER_VALUE ? LOCK_KIND_VALUE : LOCK_KIND_RULE;
+		return true;
+	}
+	if (!match_guard(env->matcher, key))
+		return env->config->verbs.enabled;
+	key_names_write(name, naming, KEY_NAME_GUARD, key);
+	id->kind = LOCK_KIND_GUARD;
+	id->key = buf_slice(name);
+	return true;
+}
+
+static bool force(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	const struct force *f = arg;
+	const struct policy_env *env = &w->clients->policy;
+	struct script_jobs *jobs = read_sets_jobs(env->read_sets);
+	struct buf name = BUF_INIT, call = BUF_INIT;
+	struct forcing *forcing;
+	struct lock_ident id;
+
+	if (w->number != 0)
+		return true;
+	if (!identify(env, script_jobs_naming(jobs), slice_of(f->key, f->nkey), &name, &id)) {
+		buf_puts(&a->out, "-ERR no rule, no guard and no verb concerns the key\r\n");
+		return true;
+	}
+	forcing = xmalloc(sizeof(*forcing));
+	*forcing = (struct forcing){ f->admin, f->console };
+	rewrite_force(&call, &id, script_jobs_how(jobs, f->db));
+	script_job_run(jobs, f->db, SCRIPT_FORCE, buf_slice(&call), clock_now() + FORCE_SECONDS,
+	               on_forced, forcing);
+	buf_release(&call);
+	buf_release(&name);
+	return true;
+}
+
+/* UNLOCK key [DB n] FORCE */
+static bool parse_unlock(const struct resp_view *req, int64_t *db)
+{
+	size_t n = req->argc;
+
+	*db = 0;
+	if (!slice_is(req->argv[n - 1], "force"))
+		return false;
+	return n == 3 || (n == 5 && slice_is(req->argv[2], "db") &&
+	                  args_integer(req->argv[3], db) && *db >= 0 && *db <= INT32_MAX);
+}
+
+void console_unlock(struct console *c, const struct resp_view *req, struct buf *out)
+{
+	struct slice key = req->argv[1];
+	struct worker_answers answers;
+	struct force *f;
+	int64_t db;
+
+	if (!parse_unlock(req, &db)) {
+		buf_puts(out, "-ERR syntax error; expected UNLOCK key [DB n] FORCE\r\n");
+		return;
+	}
+	log_info("console command=\"UNLOCK FORCE\" key=%s db=%lld by=\"%s\"", QUOTE(key),
+	         (long long)db, c->peer);
+	f = xmalloc(sizeof(*f) + key.n);
+	*f = (struct force){ c->admin, c->id, (int)db, key.n };
+	if (key.n)
+		memcpy(f->key, key.p, key.n);
+	workers_ask(c->admin->shared, force, f, sizeof(*f) + key.n, CONSOLE_ASK_MS, &answers);
+	free(f);
+	if (!answers.v[0].whole)
+		buf_puts(out, "-ERR worker 0 does not answer\r\n");
+	else if (buf_len(&answers.v[0].out))
+		buf_append(out, buf_slice(&answers.v[0].out));
+	else
+		console_await(c);
+	worker_answers_fini(&answers);
+}

@@ -1,0 +1,33 @@
+-- force: an operator's UNLOCK ... FORCE: frees a lock, or a guard, whoever has it, and hands it off.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar (owner = value, and a guard: the lock itself)
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  'verb': a key without a rule; else the kind, see hand_off.lua
+--
+-- returns  1; 0 when it is free; -1 when the key holds something else
+-- layout   any
+-- include hand_off
+-- include notify_redisson
+local lock, record, queue, side, counter = unpack(KEYS)
+local is_verb = ARGV[2] == 'verb'
+local layout = redis.call('TYPE', lock).ok
+if layout == 'none' then
+	return 0
+end
+-- (Without a rule, only its record tells a lock from what is no business of hasp's.)
+if layout ~= 'string' and not (is_verb and layout == 'hash') then
+	return -1
+end
+if is_verb and redis.call('EXISTS', record) == 0 then
+	return -1
+end
+redis.call('DEL', lock, record, side)
+if hand_off(lock, record, queue, side, counter) and layout == 'hash' then
+	notify_redisson(lock)
+end
+return 1
