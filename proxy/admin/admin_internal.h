@@ -8,6 +8,7 @@
  *   console_show.c      SHOW
  *   console_locks.c     the locks and guards of all workers, and who waits
  *   console_unlock.c    a lock that an operator frees
+ *   console_totals.c    the numbers of all workers together
  *   console_clients.c   the clients of all workers
  *   console_ask.c       rows that workers write, in steps
  *   console_do.c        commands that change something
@@ -178,15 +179,20 @@ const char *console_show_name(size_t i, const char **help);
 /* Writes some rows, on the worker's thread, from *cursor on, which is 0 at first and then what
  * it was set to. Returns true when there are no more. It is quick: a tenth of a millisecond. */
 typedef bool console_tell_fn(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
-/* Has each worker add its rows. Returns the number of a worker that does not answer; -1: all
- * did. */
-int console_ask(struct console *c, console_tell_fn *tell, struct rows *rows);
+/* Has each worker add its rows. Returns whether all have answered. */
+bool console_ask(struct console *c, console_tell_fn *tell, struct rows *rows);
 
 /* --- console_locks.c --- */
 
-/* Locks, or guards. Both return the number of a worker that does not answer; -1: all did. */
-int console_show_locks(struct console *c, bool guards, struct rows *rows);
-int console_show_waiters(struct console *c, struct rows *rows);
+/* Locks, or guards. All that show something return whether all workers have answered. */
+bool console_show_locks(struct console *c, bool guards, struct rows *rows);
+bool console_show_waiters(struct console *c, struct rows *rows);
+
+/* --- console_totals.c --- */
+
+bool console_show_stats(struct console *c, struct rows *rows);
+bool console_show_nodes(struct console *c, struct rows *rows);
+bool console_show_links(struct console *c, struct rows *rows);
 
 /* --- console_clients.c --- */
 

@@ -28,11 +28,11 @@ static bool step(const struct worker_view *w, void *arg, struct worker_answer *a
 	return done;
 }
 
-int console_ask(struct console *c, console_tell_fn *tell, struct rows *rows)
+bool console_ask(struct console *c, console_tell_fn *tell, struct rows *rows)
 {
 	const struct rows_question q = { tell, rows->protocol };
 	struct worker_answers answers;
-	int silent = -1;
+	bool whole = true;
 
 	workers_ask(c->admin->shared, step, &q, sizeof(q), CONSOLE_ASK_MS, &answers);
 	for (size_t i = 0; i < answers.n; i++) {
@@ -40,12 +40,12 @@ int console_ask(struct console *c, console_tell_fn *tell, struct rows *rows)
 		uint64_t n;
 
 		if (!answers.v[i].whole) {
-			silent = (int)i;
+			whole = false;
 			continue;
 		}
 		memcpy(&n, bytes.p, sizeof(n));
 		rows_append(rows, n, slice_of(bytes.p + sizeof(n), bytes.n - sizeof(n)));
 	}
 	worker_answers_fini(&answers);
-	return silent;
+	return whole;
 }

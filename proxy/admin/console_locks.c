@@ -75,21 +75,12 @@ static void add_lock(struct rows *rows, const struct live_row *row, int64_t wait
 	rows_add_int(rows, "waiters", waiters);
 }
 
-/* A worker whose rows are missing; -1: none. */
-static int first_silent(const struct live *live)
-{
-	for (size_t i = 0; i < live->answers.n; i++)
-		if (!live->answers.v[i].whole)
-			return (int)i;
-	return -1;
-}
-
-int console_show_locks(struct console *c, bool guards, struct rows *rows)
+bool console_show_locks(struct console *c, bool guards, struct rows *rows)
 {
 	struct worker_shared *shared = c->admin->shared;
 	struct live held, waiting;
 	double now;
-	int silent;
+	bool whole;
 
 	workers_live(shared, LIVE_HELD, SIZE_MAX, CONSOLE_ASK_MS, &held);
 	workers_live(shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
@@ -102,17 +93,17 @@ int console_show_locks(struct console *c, bool guards, struct rows *rows)
 		if (is_guard(row) == guards)
 			add_lock(rows, row, count_waiters(&waiting, row), now);
 	}
-	silent = held.whole ? first_silent(&waiting) : first_silent(&held);
+	whole = held.whole && waiting.whole;
 	live_fini(&held);
 	live_fini(&waiting);
-	return silent;
+	return whole;
 }
 
-int console_show_waiters(struct console *c, struct rows *rows)
+bool console_show_waiters(struct console *c, struct rows *rows)
 {
 	struct live waiting;
 	double now;
-	int silent;
+	bool whole;
 
 	workers_live(c->admin->shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
 	now = clock_now();
@@ -122,7 +113,7 @@ int console_show_waiters(struct console *c, struct rows *rows)
 		rows_add_ms(rows, "waited_ms", now - waiting.rows[i].since);
 		rows_add_ms(rows, "left_ms", waiting.rows[i].until - now);
 	}
-	silent = first_silent(&waiting);
+	whole = waiting.whole;
 	live_fini(&waiting);
-	return silent;
+	return whole;
 }

@@ -11,16 +11,16 @@
 struct show {
 	const char *name;
 	const char *help;
-	/* Returns the number of a worker that does not answer; -1: all that were asked did. */
-	int (*run)(struct console *c, struct rows *rows);
+	/* Returns whether all workers that were asked have answered. */
+	bool (*run)(struct console *c, struct rows *rows);
 };
 
-static int show_version(struct console *c, struct rows *rows)
+static bool show_version(struct console *c, struct rows *rows)
 {
 	(void)c;
 	rows_begin(rows, 1);
 	rows_add_str(rows, "version", "hasp " PACKAGE_VERSION);
-	return -1;
+	return true;
 }
 
 static void add_option(void *arg, const char *section, const struct option *o, const void *base)
@@ -38,10 +38,10 @@ static void add_option(void *arg, const char *section, const struct option *o, c
 	buf_release(&value);
 }
 
-static int show_config(struct console *c, struct rows *rows)
+static bool show_config(struct console *c, struct rows *rows)
 {
 	config_each_option(c->admin->config, add_option, rows);
-	return -1;
+	return true;
 }
 
 static void add_section(void *arg, enum stats_kind kind, const char *name,
@@ -62,10 +62,10 @@ static void add_section(void *arg, enum stats_kind kind, const char *name,
 	}
 }
 
-static int show_rules(struct console *c, struct rows *rows)
+static bool show_rules(struct console *c, struct rows *rows)
 {
 	stats_each(c->admin->shared->stats, add_section, rows);
-	return -1;
+	return true;
 }
 
 /* What a worker tells of itself. */
@@ -88,7 +88,7 @@ static bool tell_figures(const struct worker_view *w, void *arg, struct worker_a
 	return true;
 }
 
-static int show_workers(struct console *c, struct rows *rows)
+static bool show_workers(struct console *c, struct rows *rows)
 {
 	struct worker_answers answers;
 
@@ -107,20 +107,20 @@ static int show_workers(struct console *c, struct rows *rows)
 		rows_add_int(rows, "closed_for_memory", (int64_t)f.closed_for_memory);
 	}
 	worker_answers_fini(&answers);
-	return -1;
+	return true;
 }
 
-static int show_locks(struct console *c, struct rows *rows)
+static bool show_locks(struct console *c, struct rows *rows)
 {
 	return console_show_locks(c, false, rows);
 }
 
-static int show_guards(struct console *c, struct rows *rows)
+static bool show_guards(struct console *c, struct rows *rows)
 {
 	return console_show_locks(c, true, rows);
 }
 
-static int show_clients(struct console *c, struct rows *rows)
+static bool show_clients(struct console *c, struct rows *rows)
 {
 	return console_ask(c, console_tell_clients, rows);
 }
@@ -131,6 +131,11 @@ static const struct show shows[] = {
 	{ "WAITERS", "The clients that stand in line for a lock or a guard.",
 	  console_show_waiters },
 	{ "GUARDS", "The guarded keys that clients have read and may write.", show_guards },
+	{ "STATS", "What was done so far, with all commands and by all rules together.",
+	  console_show_stats },
+	{ "NODES", "The servers that hasp speaks to.", console_show_nodes },
+	{ "LINKS", "How many links there are to each server, of which kind.",
+	  console_show_links },
 	{ "CLIENTS", "Each client: what it does, and what it has.", show_clients },
 	{ "CONFIG", "The options in force; secrets are ***.", show_config },
 	{ "RULES", "Each rule and guard, and what became of commands on its keys.",
@@ -151,17 +156,15 @@ const char *console_show_name(size_t i, const char **help)
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	struct rows rows;
-	int silent;
 
 	for (size_t i = 0; i < NSHOWS; i++) {
 		if (!slice_is(req->argv[1], shows[i].name))
 			continue;
 		rows_init(&rows, c->protocol);
-		silent = shows[i].run(c, &rows);
-		if (silent < 0)
+		if (shows[i].run(c, &rows))
 			rows_end(&rows, out);
 		else
-			buf_printf(out, "-ERR worker %d does not answer\r\n", silent);
+			buf_puts(out, "-ERR not all workers answer\r\n");
 		rows_fini(&rows);
 		return;
 	}

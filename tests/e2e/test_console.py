@@ -152,6 +152,36 @@ def test_locks_are_told_while_others_are_served(start_hasp, path):
         assert load.faults == []
 
 
+def test_stats_sum_up_what_was_done(hasp, path):
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("PING")
+        one.call("SET", "lock:1", "v", "NX", "PX", "60000")
+        other.call("SET", "lock:1", "v", "NX", "PX", "60000")
+
+        def stats():
+            row, = show(path, "STATS")
+            return row["clients"], row["acquired"], row["refused"], row["held"], row["commands_rewritten"]
+
+        until(lambda: stats() == (2, 1, 1, 1, 2), "all to be counted")
+        row, = show(path, "STATS")
+        assert row["commands_passed"] >= 1 and row["waiting"] == 0
+
+
+def test_nodes_are_told_with_their_links(hasp, path, redis_server):
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("PING")
+        other.call("SUBSCRIBE", "news")
+
+        def links():
+            return {row["kind"]: row["links"] for row in show(path, "LINKS")}
+
+        until(lambda: links()["shared"] >= 1 and links()["own"] == 1 and links()["hasp"] >= 1, "links of all kinds")
+        node, = show(path, "NODES")
+        assert node["state"] == "up" and node["links"] == sum(links().values())
+    redis_server.stop()
+    until(lambda: [row["state"] for row in show(path, "NODES")] == ["down"], "the server to be missed")
+
+
 def test_clients_are_told_by_what_they_do_and_have(hasp, path):
     with hasp.connect() as holder, hasp.connect() as listener, hasp.connect() as other:
         holder.call("CLIENT", "SETNAME", "payer")

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * console_totals: what all workers together have done, and the servers that they speak to: the
+ * numbers of /metrics.
+ */
+#include "admin/admin_internal.h"
+#include "lock/events/stats.h"
+#include "worker/worker_metrics.h"
+
+/* --- SHOW STATS -------------------------------------------------------------------------- */
+
+/* Of all sections; their kinds do not count the same. */
+struct totals {
+	uint64_t n[STATS];
+	uint64_t now[STATS_GAUGES];
+	uint64_t waited_us, held_us;
+};
+
+static void sum_section(void *arg, enum stats_kind kind, const char *name,
+                        const struct stats_sums *sums)
+{
+	struct totals *t = arg;
+
+	(void)kind;
+	(void)name;
+	for (size_t i = 0; i < STATS; i++)
+		t->n[i] += sums->n[i];
+	for (size_t i = 0; i < STATS_GAUGES; i++)
+		t->now[i] += sums->now[i];
+	t->waited_us += sums->waited.total_us;
+	t->held_us += sums->held.total_us;
+}
+
+bool console_show_stats(struct console *c, struct rows *rows)
+{
+	static const char *const outcomes[COMMAND_OUTCOMES] = {
+		[COMMAND_PASSED] = "commands_passed",
+		[COMMAND_REWRITTEN] = "commands_rewritten",
+		[COMMAND_GUARDED] = "commands_guarded",
+		[COMMAND_REFUSED] = "commands_refused",
+	};
+	struct worker_shared *shared = c->admin->shared;
+	struct worker_counts counts;
+	struct totals t = { { 0 }, { 0 }, 0, 0 };
+
+	workers_count(shared, &counts);
+	stats_each(shared->stats, sum_section, &t);
+	rows_begin(rows, COMMAND_OUTCOMES + STATS + 5);
+	rows_add_int(rows, "clients", (int64_t)atomic_load(&shared->clients));
+	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
+		rows_add_int(rows, outcomes[i], (int64_t)counts.commands[i]);
+	rows_add_int(rows, "held", (int64_t)t.now[STAT_HELD]);
+	rows_add_int(rows, "waiting", (int64_t)t.now[STAT_WAITERS]);
+	for (size_t i = 0; i < STATS; i++)
+		rows_add_int(rows, stats_field_word((enum stats_field)i), (int64_t)t.n[i]);
+	rows_add_int(rows, "waited_us", (int64_t)t.waited_us);
+	rows_add_int(rows, "held_us", (int64_t)t.held_us);
+	return true;
+}
+
+/* --- SHOW NODES, SHOW LINKS --------------------------------------------------------------- */
+
+typedef void node_rows_fn(struct rows *rows, const struct worker_node_gauges *n);
+
+static bool each_node(struct console *c, struct rows *rows, node_rows_fn *fn)
+{
+	struct worker_gauges g;
+	bool whole;
+
+	worker_gauges_ask(c->admin->shared, CONSOLE_ASK_MS, &g);
+	whole = g.answered == g.asked;
+	for (size_t i = 0; i < g.nnodes; i++)
+		fn(rows, &g.nodes[i]);
+	worker_gauges_fini(&g);
+	return whole;
+}
+
+static void add_server(struct rows *rows, const struct worker_node_gauges *n)
+{
+	uint64_t links = 0, calls = 0;
+
+	for (size_t i = 0; i < LINK_KINDS; i++)
+		links += n->links[i];
+	for (size_t i = 0; i < METRICS_BUCKETS; i++)
+		calls += n->latency.n[i];
+	rows_begin(rows, 5);
+	rows_add_str(rows, "node", n->name);
+	rows_add_str(rows, "state", n->up ? "up" : "down");
+	rows_add_int(rows, "links", (int64_t)links);
+	rows_add_int(rows, "checks", (int64_t)calls);
+	rows_add_int(rows, "mean_latency_us",
+	             calls ? (int64_t)(n->latency.total_us / calls) : 0);
+}
+
+bool console_show_nodes(struct console *c, struct rows *rows)
+{
+	return each_node(c, rows, add_server);
+}
+
+static void add_links(struct rows *rows, const struct worker_node_gauges *n)
+{
+	static const char *const kinds[LINK_KINDS] = {
+		[LINK_KIND_SHARED] = "shared",
+		[LINK_KIND_PRIVATE] = "own",
+		[LINK_KIND_OWN] = "hasp",
+	};
+
+	for (size_t i = 0; i < LINK_KINDS; i++) {
+		rows_begin(rows, 3);
+		rows_add_str(rows, "node", n->name);
+		rows_add_str(rows, "kind", kinds[i]);
+		rows_add_int(rows, "links", (int64_t)n->links[i]);
+	}
+}
+
+bool console_show_links(struct console *c, struct rows *rows)
+{
+	return each_node(c, rows, add_links);
+}
