@@ -65,8 +65,11 @@ void exchange_resume(struct client *c)
 static bool on_login_line(struct client *c, struct slice line)
 {
 	c->asks_login = false;
-	if (slice_starts(line, SLICE_LIT("-NOAUTH")))
+	if (slice_starts(line, SLICE_LIT("-NOAUTH"))) {
+		if (c->current->kind == PENDING_LOGIN)
+			metrics_count(&c->env->counters.commands[COMMAND_PASSED], 1);
 		return true;
+	}
 	/* It serves clients without a login by now. */
 	if (line.n && *line.p == '+')
 		c->env->node->links.login_required = false;

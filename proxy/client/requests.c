@@ -119,16 +119,24 @@ static void replace(struct client *c, struct cursor *k, const struct decision *d
 
 static void count_command(struct client *c, const struct decision *d)
 {
-	static const enum command_outcome outcomes[] = {
-		[DISPATCH_PASS] = COMMAND_PASSED,
-		[DISPATCH_CALL] = COMMAND_REWRITTEN,
-		[DISPATCH_GUARD] = COMMAND_GUARDED,
-	};
-	enum command_outcome outcome;
+	enum command_outcome outcome = COMMAND_PASSED;
 
-	if (d->verdict == DISPATCH_DEFER || d->verdict == DISPATCH_HOLD)
+	switch (d->verdict) {
+	case DISPATCH_PASS:
+		break;
+	case DISPATCH_CALL:
+		outcome = COMMAND_REWRITTEN;
+		break;
+	case DISPATCH_GUARD:
+		outcome = COMMAND_GUARDED;
+		break;
+	case DISPATCH_ASK_LOGIN: /* its answer counts: exchange.c */
+	case DISPATCH_DEFER:
+	case DISPATCH_HOLD:
 		return;
-	outcome = d->is_refusal ? COMMAND_REFUSED : outcomes[d->verdict];
+	}
+	if (d->is_refusal)
+		outcome = COMMAND_REFUSED;
 	metrics_count(&c->env->counters.commands[outcome], 1);
 }
 
