@@ -23,7 +23,10 @@
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
 #define HTTP_TIMEOUT_SECONDS 10u
 /* For so long connections are waited for when another process has taken over. */
-#define LEAVE_SECONDS 2.0
+#define LEAVE_SECONDS 5.0
+/* There must be none so many times, 10 ms apart: libmicrohttpd counts a connection a moment after
+ * it has taken it. */
+#define LEAVE_IDLE_LOOKS 25
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
 #define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
@@ -300,6 +303,7 @@ void http_leave(struct http *h)
 {
 	const struct timespec look = { 0, 10 * 1000 * 1000 };
 	double until = clock_now() + LEAVE_SECONDS;
+	int idle = 0;
 
 	atomic_store(&h->leaving, true);
 	for (size_t i = 0; i < h->n; i++) {
@@ -308,8 +312,10 @@ void http_leave(struct http *h)
 		if (fd >= 0)
 			close(fd);
 	}
-	while (!http_is_idle(h) && clock_now() < until)
+	while (idle < LEAVE_IDLE_LOOKS && clock_now() < until) {
+		idle = http_is_idle(h) ? idle + 1 : 0;
 		nanosleep(&look, NULL);
+	}
 	http_close(h);
 }
 

@@ -57,7 +57,7 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 void http_reload(struct http *h, struct config *config);
 
 /* Another process serves at the sockets from now on: who is connected gets what was asked for,
- * within two seconds; then as http_close(). */
+ * within five seconds; then as http_close(). */
 void http_leave(struct http *h);
 
 /* Ends its threads and closes its sockets. */

@@ -226,7 +226,7 @@ def test_late_answer_is_excused_while_its_hasp_is_stopped(checker, who, end, fin
 
 def test_connection_lost_without_a_reason(checker):
     ended(checker, "a", 0.0, 0.5, LOST)
-    assert kinds(checker) == ["lost"]
+    assert kinds(checker) == ["failed"]
 
 
 def test_try_that_never_ended(checker):

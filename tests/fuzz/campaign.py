@@ -101,6 +101,8 @@ class Wire(asyncio.Protocol):
     def reset(self):
         self.closed = self.closed or now()
         sock = self.transport.get_extra_info("socket")
+        if sock.fileno() < 0:
+            return  # the peer was faster
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
