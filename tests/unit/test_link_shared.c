@@ -43,6 +43,27 @@ static void each_user_gets_the_replies_to_its_own_requests(void **state)
 	}
 }
 
+static void link_counts_by_whose_it_is(void **state)
+{
+	struct link_fixture *f = *state;
+	const size_t *n = f->at.env.nopen;
+	struct link *own;
+
+	invite(f, NULL);
+	assert_int_equal(n[LINK_KIND_SHARED], 1);
+	own = link_new_own(&f->at.env, false, NULL);
+	assert_int_equal(n[LINK_KIND_OWN], 1);
+	for (size_t i = 1; i < NGUESTS; i++)
+		link_leave(&f->guest[i].user);
+	link_make_private(f->link);
+	assert_int_equal(n[LINK_KIND_SHARED], 0);
+	assert_int_equal(n[LINK_KIND_PRIVATE], 1);
+	link_close(own);
+	link_close(f->link);
+	for (size_t kind = 0; kind < LINK_KINDS; kind++)
+		assert_int_equal(n[kind], 0);
+}
+
 static void reply_that_is_hushed_is_swallowed(void **state)
 {
 	static const char stream[] = "*2\r\n$2\r\na2\r\n+x\r\n+b1\r\n:3\r\n";
@@ -378,6 +399,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(each_user_gets_the_replies_to_its_own_requests),
+		TEST(link_counts_by_whose_it_is),
 		TEST(reply_that_is_hushed_is_swallowed),
 		TEST(replies_to_a_user_that_has_left_are_swallowed),
 		TEST(who_leaves_takes_all_of_its_own_and_no_other_s),

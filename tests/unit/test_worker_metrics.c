@@ -30,6 +30,7 @@ struct fixture {
 	/* Worker 1 stands still between the two. */
 	sem_t stuck, go_on;
 	pthread_t asker;
+	bool asking; /* `asker` runs: worker 1 stands still, or is about to */
 };
 
 static int set_up(void **state)
@@ -47,10 +48,20 @@ static int set_up(void **state)
 	return 0;
 }
 
+static void go_on(struct fixture *f)
+{
+	sem_post(&f->go_on);
+	pthread_join(f->asker, NULL);
+	f->asking = false;
+}
+
 static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
+	/* (A test that failed has not.) */
+	if (f->asking)
+		go_on(f);
 	for (size_t i = 0; i < WORKERS; i++)
 		worker_stop(f->shared.workers[i]);
 	for (size_t i = 0; i < WORKERS; i++)
@@ -90,13 +101,8 @@ static void *ask_to_stand_still(void *arg)
 static void stop_one(struct fixture *f)
 {
 	assert_int_equal(pthread_create(&f->asker, NULL, ask_to_stand_still, f), 0);
+	f->asking = true;
 	sem_wait(&f->stuck);
-}
-
-static void go_on(struct fixture *f)
-{
-	sem_post(&f->go_on);
-	pthread_join(f->asker, NULL);
 }
 
 static void counters_of_all_workers_are_added_up(void **state)
