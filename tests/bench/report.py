@@ -10,6 +10,11 @@ def number(value, digits=2):
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def ratio_text(pair):
+    """Of a ratio and its standard error."""
+    return "-" if pair is None else f"{pair[0]:.2f} +- {pair[1]:.2f}"
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
@@ -36,15 +41,20 @@ def markdown(title, cells, subjects, results):
           number(results.targets.get(cell)), results.flags.get(cell, "")] for cell in cells]))
     short = [f"- {cell}: {ratio:.2f} at best, of {results.targets[cell]:.2f}"
              for cell, ratio in results.short()]
-    if results.ratios:
+    if results.ratios and results.targets:
         parts.append("\n".join(["Short of the target with any number of workers:", "", *short])
                      if short else "Every target is reached by some number of workers.")
     ours = [s for s in subjects if any(results.haproxy.get((cell, s)) for cell in cells)]
     if ours:
         parts.append("## hasp / haproxy, round by round (geometric mean +- standard error)")
         parts.append(table(["cell", *ours], [
-            [cell, *["-" if pair is None else f"{pair[0]:.2f} +- {pair[1]:.2f}" for pair in
-                     (results.haproxy.get((cell, s)) for s in ours)]] for cell in cells]))
+            [cell, *[ratio_text(results.haproxy.get((cell, s))) for s in ours]] for cell in cells]))
+    beside = {(cell, s): [results.beside.get((cell, s, peer)) for peer in results.peers]
+              for cell in cells for s in subjects}
+    if any(any(pairs) for pairs in beside.values()):
+        parts.append("## hasp / peer, CPU per request, round by round (less than 1: hasp is cheaper)")
+        parts.append(table(["cell", "subject", *results.peers], [
+            [cell, s, *map(ratio_text, pairs)] for (cell, s), pairs in beside.items() if any(pairs)]))
     parts.append("## p99 latency, ms")
     parts.append(table(
         ["cell", *subjects],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is measured: hasp, its peers, and no proxy at all, each in front of one Redis.
 
-Every subject has an address, the process' number (None: there is no proxy), and
-stop(), which returns what was wrong with the process, or None. Ports are the kernel's
+Every subject has an address, the process' number (None: there is no proxy), options for
+redis-benchmark, and stop(), which returns what was wrong with the process, or None. Ports are the kernel's
 choice; files live in a temporary directory. build.py tells which hasp is measured.
 """
 
@@ -55,7 +55,7 @@ bench:
 class Direct:
     """No proxy."""
 
-    name, pid = "direct", None
+    name, pid, options = "direct", None, ()
 
     def __init__(self, redis):
         self.address = redis.address
@@ -69,15 +69,18 @@ class Left(Exception):
 
 
 class Peer:
-    """A proxy of others, in the foreground, that listens on a port given to it."""
+    """A proxy of others, in the foreground, that listens on a port given to it. `settings` are
+    filled into `config`, too."""
 
-    def __init__(self, name, config, redis, command):
+    options = ()
+
+    def __init__(self, name, config, upstream, command, **settings):
         self.name = name
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.address = ("127.0.0.1", free_port())
         file = self.dir / f"{name}.conf"
-        host, port = redis.address
-        file.write_text(config.format(port=self.address[1], upstream=f"{host}:{port}"))
+        host, port = upstream
+        file.write_text(config.format(port=self.address[1], upstream=f"{host}:{port}", **settings))
         self.log = (self.dir / "log").open("wb")
         self.child = subprocess.Popen(command(str(file)), stdin=subprocess.DEVNULL,
                                       stdout=self.log, stderr=self.log, cwd=self.dir)
@@ -89,11 +92,11 @@ class Peer:
             raise
 
     @classmethod
-    def started(cls, *args):
+    def started(cls, *args, **settings):
         for _ in range(4):
             with contextlib.suppress(Left):
-                return cls(*args)
-        return cls(*args)
+                return cls(*args, **settings)
+        return cls(*args, **settings)
 
     def _answers(self):
         if self.child.poll() is not None:
@@ -118,8 +121,8 @@ OURS = """
 [hasp]
 listen = 127.0.0.1:0
 workers = {workers}
-[upstream]
-address = {upstream}
+{options}[upstream]
+{upstream}
 pooling = {pooling}
 [verbs]
 [lock bench]
@@ -131,17 +134,20 @@ acquire_on = GET
 
 
 class Ours:
-    """hasp, with the verbs, the rule and the guard that the benchmarks need."""
+    """hasp, with the verbs, the rule and the guard that the benchmarks need. `options`: lines of
+    [hasp]; `upstream`: those of [upstream] that say where Redis is."""
 
-    def __init__(self, redis, workers, pooling="shared", binary=None, rules=""):
+    def __init__(self, redis, workers, pooling="shared", binary=None, rules="", options="",
+                 upstream=None):
         self.name = ("hasp" + (f", {workers} workers" if workers > 1 else "")
                      + (f", {pooling}" if pooling != "shared" else ""))
         host, port = redis.address
-        config = OURS.format(workers=workers, pooling=pooling, upstream=f"{host}:{port}") + rules
+        config = OURS.format(workers=workers, pooling=pooling, options=options,
+                             upstream=upstream or f"address = {host}:{port}") + rules
         self.hasp = Hasp(config, binary=binary or program("hasp"))
         # Only then does it know which commands may share a link.
         until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")
-        self.address, self.pid = self.hasp.address, self.hasp.pid
+        self.address, self.pid, self.options = self.hasp.address, self.hasp.pid, ()
 
     def stop(self):
         fault = self.hasp.stop()
@@ -151,11 +157,11 @@ class Ours:
 
 
 def haproxy(redis):
-    return Peer.started("haproxy", HAPROXY, redis, lambda file: ["haproxy", "-db", "-f", file])
+    return Peer.started("haproxy", HAPROXY, redis.address, lambda file: ["haproxy", "-db", "-f", file])
 
 
 def nutcracker(redis):
-    return Peer.started("nutcracker", NUTCRACKER, redis,
+    return Peer.started("nutcracker", NUTCRACKER, redis.address,
                         lambda file: ["nutcracker", "-c", file, "-s", str(free_port())])
 
 
