@@ -24,8 +24,8 @@
 #define HTTP_TIMEOUT_SECONDS 10u
 /* For so long connections are waited for when another process has taken over. */
 #define LEAVE_SECONDS 5.0
-/* There must be none so many times, 10 ms apart: libmicrohttpd counts a connection a moment after
- * it has taken it. */
+/* There must be none so many times, 10 ms apart: libmicrohttpd counts a connection a moment
+ * after it has taken it. */
 #define LEAVE_IDLE_LOOKS 25
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
