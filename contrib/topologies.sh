@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 #
 # Starts sentinels with a primary and two replicas, or a cluster of three primaries with a replica
-# each, for contrib/quickstart. Sourced, not run; $dir is where their files go.
+# each, for contrib/quickstart; contrib/tour has the address. Sourced, not run; $dir is where their
+# files go.
 #
 # They have a loopback address of their own, where all ports are free but those of servers that
 # listen at all addresses.
