@@ -35,7 +35,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def hasp(start_hasp, path):
-    return start_hasp(rule() + ON_A_SOCKET.format(path=path))
+    return start_hasp(rule() + ON_A_SOCKET.format(path=path)).is_up()
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def connections(hasp, n):
 
 
 def test_promtool_finds_nothing_wrong(start_hasp):
-    hasp = start_hasp(rule() + GUARD + VERBS + HTTP, workers=2)
+    hasp = start_hasp(rule() + GUARD + VERBS + HTTP, workers=2).is_up(2)
     with hasp.connect() as one:
         assert one.call("SET", "lock:a", "1", "NX") == OK
         assert one.call("LOCK", "a")[:1] == b":"
@@ -53,7 +53,7 @@ def test_promtool_finds_nothing_wrong(start_hasp):
 
 def test_one_connection_serves_scrape_after_scrape(start_hasp):
     """As Prometheus asks."""
-    hasp = start_hasp(HTTP)
+    hasp = start_hasp(HTTP).is_up()
     asking = {"Accept": "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
               "Accept-Encoding": "gzip", "User-Agent": "Prometheus/2.42.0", "X-Prometheus-Scrape-Timeout-Seconds": "10"}
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", where(hasp), timeout=60)) as c:
@@ -69,7 +69,7 @@ def test_one_connection_serves_scrape_after_scrape(start_hasp):
 
 @pytest.mark.parametrize("pooling", ["shared", "session"])
 def test_each_command_is_counted_by_what_was_done_with_it(start_hasp, pooling):
-    hasp = start_hasp(rule() + GUARD + HTTP, pooling=pooling, workers=2)
+    hasp = start_hasp(rule() + GUARD + HTTP, pooling=pooling, workers=2).is_up(2)
     with connections(hasp, 10) as all_of_them:
         for c in all_of_them:
             c.send(encode("GET", "k") * 7)
@@ -91,7 +91,7 @@ def test_each_command_is_counted_by_what_was_done_with_it(start_hasp, pooling):
 
 
 def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_hasp):
-    hasp = start_hasp(rule(lease="60s") + VERBS + HTTP, workers=2)
+    hasp = start_hasp(rule(lease="60s") + VERBS + HTTP, workers=2).is_up(2)
     with connections(hasp, 8) as all_of_them:
         for i, c in enumerate(all_of_them):
             for j in range(5):
@@ -111,7 +111,7 @@ def test_locks_that_are_held_are_counted_over_all_workers_and_connections(start_
 
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_lock_whose_lease_is_over_is_not_held(start_hasp, owner):
-    hasp = start_hasp(rule(owner=owner, lease="2s", renew="no") + HTTP)
+    hasp = start_hasp(rule(owner=owner, lease="2s", renew="no") + HTTP).is_up()
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:a", "mine") == ONE
         until(lambda: of(hasp, "hasp_locks_held", "locks") == 0, "the lease to be over")
@@ -239,7 +239,7 @@ def limit(hasp, name):
 
 def test_replies_that_are_not_read_are_memory_of_clients(start_hasp, plain):
     plain.set("big", "x" * 1_000_000)
-    hasp = start_hasp(HTTP)
+    hasp = start_hasp(HTTP).is_up()
     with hasp.connect() as one:
         assert value(hasp, "hasp_memory_bytes", what="clients") == 0
         one.send(encode("GET", "big") * 20)
@@ -257,7 +257,7 @@ def test_clients_that_are_too_many_are_counted(start_hasp):
 
 
 def test_client_that_reads_no_replies_is_counted_when_it_is_closed(start_hasp):
-    hasp = start_hasp(HTTP, client_output_limit="1mb")
+    hasp = start_hasp(HTTP, client_output_limit="1mb").is_up()
     with hasp.connect() as one:
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             while True:
@@ -268,7 +268,7 @@ def test_client_that_reads_no_replies_is_counted_when_it_is_closed(start_hasp):
 
 def test_clients_for_which_there_is_no_memory_are_counted(start_hasp):
     """What a rule may concern is kept until it is whole."""
-    hasp = start_hasp(rule() + HTTP, memory_limit="16mb")
+    hasp = start_hasp(rule() + HTTP, memory_limit="16mb").is_up()
     with connections(hasp, 20) as all_of_them:
         for c in all_of_them:
             with contextlib.suppress(ConnectionError):
