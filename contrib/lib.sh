@@ -78,3 +78,25 @@ build() {
 	fi
 	quietly make -C "$dir" -j "$(nproc)"
 }
+
+# until_true WHAT LOG COMMAND...: polls for two minutes, then shows the log and gives up.
+until_true() {
+	local what=$1 log=$2 tries=2400
+	shift 2
+	until "$@" >/dev/null 2>&1; do
+		tries=$((tries - 1))
+		if [ $tries -eq 0 ]; then
+			say "$what: waited in vain. Its log:"
+			cat "$log" >&2
+			exit 2
+		fi
+		sleep 0.05
+	done
+}
+
+# value KEY SUMMARY: in a line of key=value pairs.
+value() {
+	local rest=" $2"
+	rest=${rest#* "$1"=}
+	echo "${rest%% *}"
+}
