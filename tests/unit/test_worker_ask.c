@@ -17,40 +17,23 @@
 #include "client/client_env.h"
 #include "inifile.h"
 #include "worker/worker_ask.h"
-
-#define WORKERS 3
-/* Longer than any test may take. */
-#define LONG_MS (3600 * 1000)
-
-struct fixture {
-	struct config *config;
-	struct worker_shared shared;
-};
+#include "workers_fixture.h"
 
 static int setup(void **state)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct workers *w = calloc(1, sizeof(*w));
 
-	f->config = load("[hasp]\nworkers = 3\n[upstream]\naddress = unix:/nowhere\n");
-	workers_init(&f->shared, f->config);
-	for (int i = 0; i < WORKERS; i++)
-		assert_int_equal(
-			worker_start(worker_new(i, f->config, NULL, NULL, 0, &f->shared)), 0);
-	*state = f;
+	workers_start(w);
+	*state = w;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 
-	for (size_t i = 0; i < WORKERS; i++)
-		worker_stop(f->shared.workers[i]);
-	for (size_t i = 0; i < WORKERS; i++)
-		worker_join(f->shared.workers[i]);
-	workers_fini(&f->shared);
-	config_unref(f->config);
-	free(f);
+	workers_end(w);
+	free(w);
 	return 0;
 }
 
@@ -66,10 +49,10 @@ static void test_each_worker_answers_for_itself(void **state)
 	static const char *const expected[] = { "worker 0 has 0 clients",
 		                                "worker 1 has 0 clients",
 		                                "worker 2 has 0 clients" };
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_answers answers;
 
-	assert_int_equal(workers_ask(&f->shared, tell_number, NULL, 0, LONG_MS, &answers),
+	assert_int_equal(workers_ask(&w->shared, tell_number, NULL, 0, LONG_MS, &answers),
 	                 WORKERS);
 	assert_int_equal(answers.n, WORKERS);
 	for (size_t i = 0; i < WORKERS; i++) {
@@ -91,12 +74,12 @@ static bool count_steps(const struct worker_view *w, void *arg, struct worker_an
 
 static void test_a_step_goes_on_where_the_one_before_stopped(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_answers answers;
 	int steps = 4;
 
 	assert_int_equal(
-		workers_ask(&f->shared, count_steps, &steps, sizeof(steps), LONG_MS, &answers),
+		workers_ask(&w->shared, count_steps, &steps, sizeof(steps), LONG_MS, &answers),
 		WORKERS);
 	assert_int_equal(steps, 4);
 	for (size_t i = 0; i < WORKERS; i++)
@@ -134,14 +117,14 @@ static void *ask_long(void *arg)
 
 static void test_between_two_steps_a_worker_does_other_things(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_answers answers;
 	pthread_t other;
 	void *n;
 
 	told_to_end = false;
-	assert_int_equal(pthread_create(&other, NULL, ask_long, &f->shared), 0);
-	assert_int_equal(workers_ask(&f->shared, tell_to_end, NULL, 0, LONG_MS, &answers),
+	assert_int_equal(pthread_create(&other, NULL, ask_long, &w->shared), 0);
+	assert_int_equal(workers_ask(&w->shared, tell_to_end, NULL, 0, LONG_MS, &answers),
 	                 WORKERS);
 	worker_answers_fini(&answers);
 	assert_int_equal(pthread_join(other, &n), 0);
@@ -158,31 +141,31 @@ static bool one_is_never_done(const struct worker_view *w, void *arg, struct wor
 
 static void test_nobody_waits_for_a_late_worker_for_longer_than_that(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_answers answers;
 	size_t n = 0;
 
 	/* The others may be late, too, on a busy machine. */
 	while (n < WORKERS - 1) {
-		n = workers_ask(&f->shared, one_is_never_done, NULL, 0, 20, &answers);
+		n = workers_ask(&w->shared, one_is_never_done, NULL, 0, 20, &answers);
 		assert_false(answers.v[1].whole);
 		assert_int_equal(buf_len(&answers.v[1].out), 0);
 		worker_answers_fini(&answers);
 	}
 	/* It is not asked that question any more. */
-	assert_int_equal(workers_ask(&f->shared, tell_number, NULL, 0, LONG_MS, &answers),
+	assert_int_equal(workers_ask(&w->shared, tell_number, NULL, 0, LONG_MS, &answers),
 	                 WORKERS);
 	worker_answers_fini(&answers);
 }
 
 static void test_a_worker_that_has_ended_is_not_waited_for(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_answers answers;
 
-	worker_stop(f->shared.workers[2]);
+	worker_stop(w->shared.workers[2]);
 	/* It may still answer before it ends. */
-	while (workers_ask(&f->shared, tell_number, NULL, 0, LONG_MS, &answers) == WORKERS)
+	while (workers_ask(&w->shared, tell_number, NULL, 0, LONG_MS, &answers) == WORKERS)
 		worker_answers_fini(&answers);
 	assert_true(answers.v[0].whole);
 	assert_true(answers.v[1].whole);

@@ -19,14 +19,10 @@
 #include "worker/worker_ask.h"
 #include "worker/worker_internal.h"
 #include "worker/worker_metrics.h"
-
-#define WORKERS 3
-/* Longer than any test may take. */
-#define LONG_MS (3600 * 1000)
+#include "workers_fixture.h"
 
 struct fixture {
-	struct config *config;
-	struct worker_shared shared;
+	struct workers workers;
 	/* Worker 1 stands still between the two. */
 	sem_t stuck, go_on;
 	pthread_t asker;
@@ -37,11 +33,7 @@ static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	f->config = load("[hasp]\nworkers = 3\n[upstream]\naddress = unix:/nowhere\n");
-	workers_init(&f->shared, f->config);
-	for (int i = 0; i < WORKERS; i++)
-		assert_int_equal(
-			worker_start(worker_new(i, f->config, NULL, NULL, 0, &f->shared)), 0);
+	workers_start(&f->workers);
 	sem_init(&f->stuck, 0, 0);
 	sem_init(&f->go_on, 0, 0);
 	*state = f;
@@ -62,12 +54,7 @@ static int tear_down(void **state)
 	/* (A test that failed has not.) */
 	if (f->asking)
 		go_on(f);
-	for (size_t i = 0; i < WORKERS; i++)
-		worker_stop(f->shared.workers[i]);
-	for (size_t i = 0; i < WORKERS; i++)
-		worker_join(f->shared.workers[i]);
-	workers_fini(&f->shared);
-	config_unref(f->config);
+	workers_end(&f->workers);
 	sem_destroy(&f->stuck);
 	sem_destroy(&f->go_on);
 	free(f);
@@ -91,8 +78,8 @@ static void *ask_to_stand_still(void *arg)
 	struct fixture *f = arg;
 	struct worker_answers answers;
 
-	(void)workers_ask(&f->shared, stand_still, &f, sizeof(struct fixture *), LONG_MS,
-	                  &answers);
+	(void)workers_ask(&f->workers.shared, stand_still, &f, sizeof(struct fixture *),
+	                  LONG_MS, &answers);
 	worker_answers_fini(&answers);
 	return NULL;
 }
@@ -111,12 +98,12 @@ static void counters_of_all_workers_are_added_up(void **state)
 	struct worker_counts counts;
 
 	for (uint64_t i = 0; i < WORKERS; i++) {
-		struct client_counters *c = &f->shared.workers[i]->clients.counters;
+		struct client_counters *c = &f->workers.shared.workers[i]->clients.counters;
 
 		metrics_count(&c->commands[COMMAND_GUARDED], 1 + i);
 		metrics_count(&c->limits[LIMIT_LINKS], 10);
 	}
-	workers_count(&f->shared, &counts);
+	workers_count(&f->workers.shared, &counts);
 	assert_int_equal(counts.commands[COMMAND_GUARDED], 6);
 	assert_int_equal(counts.commands[COMMAND_PASSED], 0);
 	assert_int_equal(counts.limits[LIMIT_LINKS], 30);
@@ -128,7 +115,7 @@ static void server_is_told_once_whatever_the_number_of_workers(void **state)
 	struct fixture *f = *state;
 	struct worker_gauges g;
 
-	worker_gauges_ask(&f->shared, LONG_MS, &g);
+	worker_gauges_ask(&f->workers.shared, LONG_MS, &g);
 	assert_int_equal(g.asked, WORKERS);
 	assert_int_equal(g.answered, WORKERS);
 	assert_int_equal(g.nnodes, 1);
@@ -143,8 +130,9 @@ static void counters_are_read_though_a_worker_stands_still(void **state)
 	struct worker_counts counts;
 
 	stop_one(f);
-	metrics_count(&f->shared.workers[1]->clients.counters.commands[COMMAND_PASSED], 7);
-	workers_count(&f->shared, &counts);
+	metrics_count(&f->workers.shared.workers[1]->clients.counters.commands[COMMAND_PASSED],
+	              7);
+	workers_count(&f->workers.shared, &counts);
 	assert_int_equal(counts.commands[COMMAND_PASSED], 7);
 	go_on(f);
 }
@@ -160,7 +148,7 @@ static void what_not_all_workers_have_told_is_left_out_and_that_is_said(void **s
 	struct buf text = BUF_INIT;
 
 	stop_one(f);
-	http_metrics_write(&f->shared, &text);
+	http_metrics_write(&f->workers.shared, &text);
 	assert_true(has(&text, "\nhasp_workers 3\n"));
 	assert_false(has(&text, "\nhasp_workers_answered 3\n"));
 	assert_true(has(&text, "\nhasp_workers_answered "));
