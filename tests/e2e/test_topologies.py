@@ -92,6 +92,8 @@ def test_one_node_can_be_a_cluster():
         (node,) = cluster.primaries()
         assert cluster.owner("k") is node and node.client().set("k", "v")
         assert cluster.slot(cluster.key(77)) == 77
+        for key in ("k", "{tag}k", "a{tag}{b}", "{}k", "{k", "k}{", "ä"):
+            assert cluster.slot(key) == int(node.ask("CLUSTER", "KEYSLOT", key))
 
 
 def test_two_primaries_can_have_replicas():

@@ -15,7 +15,7 @@ sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
 from breaking_proxy import BREAKS  # noqa: E402
 from campaign import subscribed  # noqa: E402
-from lockchecker import GONE, HASP, KILLED, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
+from lockchecker import GONE, HASP, KILLED, LOST, MOVING, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
 
 
 @pytest.mark.parametrize("layout", ["count", "no"])
@@ -221,6 +221,13 @@ def test_late_answer_is_excused_while_hasp_starves(checker):
 def test_late_answer_is_excused_while_its_hasp_is_stopped(checker, who, end, finding):
     ended(checker, "a", 0.0, 1.6)
     checker.troubles.add(HASP, who, 0.5, end)
+    assert kinds(checker) == finding
+
+
+@pytest.mark.parametrize("key, end, finding", [("k", 1.5, []), ("other", 1.5, ["late"]), ("k", 1.1, ["late"])])
+def test_late_answer_is_excused_while_its_slot_is_on_its_way(checker, key, end, finding):
+    ended(checker, "a", 0.0, 1.6)
+    checker.troubles.add(MOVING, key, 0.5, end)
     assert kinds(checker) == finding
 
 

@@ -40,6 +40,7 @@ RENEWALS = 3     # in one lease
 
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
 KILLED = "killed"  # besides HASP: it forgot what it had to release
+MOVING = "moving"  # of a key: as long as its slot is on its way, Redis refuses scripts of several keys
 
 GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "failed"
 
@@ -306,7 +307,7 @@ class Checker:
         delay += self.starving.within(deadline - t.wait - 0.05, deadline - t.wait + 0.05, t.hasp)
         delay += self.starving.within(deadline - 0.05, t.ended, t.hasp, REDIS)
         found = [f for f in self._felt(t.sent, deadline + GRACE + delay, REDIS, (HASP, t.hasp), LINKS,
-                                         settle=5)
+                                         (MOVING, t.key), settle=5)
                  if self._over(f) >= t.sent]
         if t.ended <= deadline + GRACE + delay:
             self.counts["late: within the delay of the machine"] += 1
@@ -543,7 +544,7 @@ class Checker:
         if end - begin < enough:
             return
         # Somebody may have been let in and not have heard of it, as long as that lasts.
-        kinds = (REDIS, HASP, SUBSCRIPTION, LINKS)
+        kinds = (REDIS, HASP, SUBSCRIPTION, LINKS, (MOVING, t.key))
         if self._calm(begin, end, *kinds) < enough:
             self.excuse("idle", self._felt(begin, end, *kinds))
         else:

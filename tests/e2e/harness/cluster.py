@@ -14,14 +14,23 @@ A machine that is too busy may make a replica take over by itself: ask owner() a
 remember it.
 """
 
+import binascii
+import itertools
 import subprocess
 
 from .nodes import OPTIONS, Node, private_address, remove, settles
 from .processes import free_port
 from .wait import until
 
-SLOTS = 16384
+SLOTS = 16384  # of a key: https://redis.io/docs/reference/cluster-spec/ ("Key distribution model")
 ASK_AGAIN = 2  # seconds: nodes that have just met may not hear that a failover is asked for
+
+
+def hash_tag(key):
+    """What the slot of a key is made of."""
+    _, brace, rest = key.partition("{")
+    inner, end, _ = rest.partition("}")
+    return inner if brace and end and inner else key
 
 
 class ClusterNode(Node):
@@ -122,8 +131,9 @@ class Cluster:
         maps = [node.slots() for node in self.living()]
         return maps[0] if maps and all(one == maps[0] for one in maps) else []
 
-    def slot(self, key):
-        return settles(lambda: int(self.living()[0].ask("CLUSTER", "KEYSLOT", key)) + 1, "a slot") - 1
+    @staticmethod
+    def slot(key):
+        return binascii.crc_hqx(hash_tag(key).encode(), 0) % SLOTS
 
     def owner(self, key):
         """The primary of a key, or of a slot if it is a number, on which all that live agree."""
@@ -144,17 +154,7 @@ class Cluster:
 
     def key(self, slot, prefix="k"):
         """A key in that slot."""
-        node = self.living()[0]
-        with node.client(socket_timeout=30) as client:
-            for n in range(0, 1 << 20, 4096):
-                names = [f"{prefix}:{m}" for m in range(n, n + 4096)]
-                pipe = client.pipeline(transaction=False)
-                for name in names:
-                    pipe.execute_command("CLUSTER KEYSLOT", name)
-                for name, found in zip(names, pipe.execute()):
-                    if int(found) == slot:
-                        return name
-        raise LookupError(f"no key for slot {slot}")
+        return next(name for n in itertools.count() if self.slot(name := f"{prefix}:{n}") == slot)
 
     # --- what happens to it
 
