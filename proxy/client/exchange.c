@@ -82,8 +82,18 @@ static bool on_login_line(struct client *c, struct slice line)
 	return false;
 }
 
+/* What answers a try that was withdrawn. */
+#define WITHDRAWN "-ERR hasp: its time is over\r\n"
+
+static void on_wait_timed_out(void *owner, void *tag);
+
 bool exchange_on_line(struct client *c, struct slice line)
 {
+	if (c->waiter && slice_eq(line, SLICE_LIT(WITHDRAWN))) {
+		c->asks_login = false;
+		on_wait_timed_out(c, NULL);
+		return false;
+	}
 	if (c->asks_login)
 		return on_login_line(c, line);
 	if (c->current->guard_op)
@@ -181,6 +191,16 @@ static void on_wait_timed_out(void *owner, void *tag)
 		lock_exchange_on_timed_out(c);
 }
 
+/* Its try may wait for a slot to be whole, or for a primary. */
+static void on_overdue(void *owner)
+{
+	struct client *c = client_of(owner);
+
+	if (c->state == CLIENT_PARKED_REPLY && c->user.link &&
+	    (!c->current->guard_op || guard_exchange_may_be_withdrawn(c)))
+		link_withdraw(c->user.link, SLICE_LIT(WITHDRAWN));
+}
+
 static void on_place_lost(void *owner, void *tag)
 {
 	(void)tag;
@@ -191,5 +211,6 @@ const struct waiter_ops exchange_waiter_ops = {
 	.on_ready = on_queue_ready,
 	.on_granted = on_granted,
 	.on_timed_out = on_wait_timed_out,
+	.on_overdue = on_overdue,
 	.on_lost = on_place_lost,
 };

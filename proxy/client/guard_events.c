@@ -83,7 +83,7 @@ void guard_events_refused(struct client *c, struct slice line)
 		log_guard_event(c, k, LOCK_EVENT_UPDATE_REFUSED, -1);
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;
-	} else if (c->waiter) {
+	} else if (c->waiter && waiter_place(c->waiter)) {
 		count_timed_out(c, k);
 	} else if (k->acquires) {
 		stats_add(k->entry->stats, STAT_REFUSED);

@@ -235,13 +235,14 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 	}
 }
 
-/* False: there is no link, and hasp's own connection has to do it. */
-static bool list_readers(struct client *c)
+/* False: hasp's own connection has to do it, for there is no link, or what was sent was
+ * withdrawn, and this would come no further. */
+static bool list_readers(struct client *c, bool withdrawn)
 {
 	struct guard_op *op = c->current->guard_op;
 
 	op->result = GUARD_OP_FAILED;
-	if (!c->user.link) {
+	if (!c->user.link || withdrawn) {
 		guard_op_unlisted(op);
 		return false;
 	}
@@ -251,14 +252,20 @@ static bool list_readers(struct client *c)
 	return true;
 }
 
+bool guard_exchange_may_be_withdrawn(const struct client *c)
+{
+	return c->current->guard_op->phase == GUARD_OP_SCRIPTED;
+}
+
 void guard_exchange_on_timed_out(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;
+	bool withdrawn = guard_exchange_may_be_withdrawn(c);
 	enum guard_op_step step = guard_op_step(op, GUARD_EVENT_TIMED_OUT);
 
 	guard_events_timed_out(c);
 	rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
-	if (step == GUARD_STEP_LIST_READER && list_readers(c))
+	if (step == GUARD_STEP_LIST_READER && list_readers(c, withdrawn))
 		return;
 	guard_release(c, op, GUARD_OP_FAILED);
 	guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);

@@ -20,9 +20,12 @@ bool guard_exchange_on_line(struct client *c, struct slice line);
 void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
                              struct slice captured);
 
-/* The wait for the guard ended. */
+/* The time to wait for the guard is over. Until the answer to its script is there, only if that
+ * was withdrawn. */
+void guard_exchange_on_timed_out(struct client *c);
+/* May what was sent be withdrawn? */
+bool guard_exchange_may_be_withdrawn(const struct client *c);
 /* As replica_ask_fn. */
 void guard_exchange_on_acked(struct client *c, bool enough);
-void guard_exchange_on_timed_out(struct client *c);
 
 #endif

@@ -40,7 +40,8 @@ enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t
 {
 	struct waiters *waiters = c->env->policy.waiters;
 
-	if (wait_ms == 0 || (lazy && !c->waiter && waiters_are_ready(waiters, key)))
+	lazy = lazy && !c->waiter && !waiter_may_be_held_back(waiters);
+	if (wait_ms == 0 || (lazy && waiters_are_ready(waiters, key)))
 		return LOCK_WAIT_READY;
 	if (!c->waiter)
 		c->waiter = waiter_new(waiters, wait_ms, c->env->waiter_ops, c);

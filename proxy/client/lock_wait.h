@@ -18,7 +18,8 @@ enum lock_wait_ready {
 	LOCK_WAIT_REFUSED, /* the error that says why is in env->rewritten instead */
 };
 /* `current`, which may wait in line for `wait_ms`, is to be sent with this ticket. `lazy`: a
- * waiter is made only when it has to wait, for most commands never do. */
+ * waiter is made only when it has to wait, for most commands never do, or when it may be held
+ * back on its way. */
 enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t wait_ms,
                                      struct slice ticket, bool lazy)
 	__attribute__((warn_unused_result));

@@ -143,6 +143,12 @@ struct cluster_entry {
 	bool ends; /* when it is delivered the virtual link ends: QUIT */
 };
 
+/* No node has it, and none has carried it out. */
+static inline bool part_is_unsent(const struct cluster_part *p)
+{
+	return p->state == PART_HELD || p->state == PART_RETRY;
+}
+
 /* A new entry behind all others, whose `nparts` are to be set. */
 struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts);
 /* Copies `request`. `slot`: -1: none. `to`: NULL: the slot's node, or the home. */

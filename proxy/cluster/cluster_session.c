@@ -270,6 +270,21 @@ static void on_close(struct stream_peer *peer)
 	list_append(&s->cluster->dead, &s->node);
 }
 
+/* What a node has refused, or what waits for a link, was carried out by none. */
+static void on_withdraw(struct stream_peer *peer, struct slice error)
+{
+	struct cluster_session *s = session_of(peer);
+	struct cluster_entry *last;
+
+	if (list_empty(&s->entries))
+		return;
+	last = container_of(s->entries.prev, struct cluster_entry, node);
+	if (last->nparts == 1 && !last->only.block && part_is_unsent(&last->only)) {
+		last->only.lane = NULL;
+		part_fail(&last->only, error);
+	}
+}
+
 static size_t on_nbytes(const struct stream_peer *peer)
 {
 	const struct cluster_session *s = container_of(peer, const struct cluster_session,
@@ -289,6 +304,7 @@ static const struct stream_peer_ops peer_ops = {
 	.on_shutdown = on_shutdown,
 	.on_pause = on_pause,
 	.on_close = on_close,
+	.on_withdraw = on_withdraw,
 	.nbytes = on_nbytes,
 };
 

@@ -62,9 +62,7 @@ static void fail_late(struct cluster_part *p)
 
 static bool fails_now(const struct cluster_part *p, double now)
 {
-	bool is_unsent = p->state == PART_HELD || p->state == PART_RETRY;
-
-	return is_unsent && now - p->since >= part_session(p)->cluster->failover_wait;
+	return part_is_unsent(p) && now - p->since >= part_session(p)->cluster->failover_wait;
 }
 
 static void fail_those_late(struct cluster_session *s, double now)
@@ -142,7 +140,7 @@ void dispatch_again(struct cluster_session *s)
 		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];
-			if (p->state != PART_HELD && p->state != PART_RETRY)
+			if (!part_is_unsent(p))
 				continue;
 			p->asked = NULL;
 			list_remove(&p->node);

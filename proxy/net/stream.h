@@ -56,6 +56,9 @@ struct stream_peer_ops {
 	void (*on_pause)(struct stream_peer *p, bool paused);
 	/* The stream was closed: the peer may say nothing more. */
 	void (*on_close)(struct stream_peer *p);
+	/* The request that was sent last is not worth being waited for any more. If it was
+	 * taken, and is under way nowhere, it is answered by `error`, a line. */
+	void (*on_withdraw)(struct stream_peer *p, struct slice error);
 	/* Memory that it keeps on behalf of the stream. */
 	size_t (*nbytes)(const struct stream_peer *p);
 };

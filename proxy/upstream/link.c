@@ -488,6 +488,14 @@ void link_peer_ready(struct link *l)
 	stream_peer_ready(&l->stream);
 }
 
+void link_withdraw(struct link *l, struct slice error)
+{
+	struct stream_peer *peer = l->stream.peer;
+
+	if (peer && stream_pending(&l->stream) == 0)
+		peer->ops->on_withdraw(peer, error);
+}
+
 void link_pause(struct link *l)
 {
 	stream_pause(&l->stream);

@@ -211,6 +211,10 @@ void link_end(struct link *l, const char *reason);
 void link_peer_grew(struct link *l);
 /* (env->connect) The far end takes more of what was sent. */
 void link_peer_ready(struct link *l);
+/* (env->connect) The answer to what was sent last is not worth being waited for any more: if
+ * the far end has it yet, and no server has, `error`, a line, is its answer. That comes later.
+ * Does nothing on other links, for there it is on its way. */
+void link_withdraw(struct link *l, struct slice error);
 /* So many seconds from now on, instead of env->failover_wait, if it is not there yet. */
 void link_set_patience(struct link *l, double seconds);
 /* The environment's address is another one now, or there is none, or one at last. Links that

@@ -15,6 +15,7 @@ from harness.sections import TRUSTED, rule, verbs
 
 WAIT_MS = 120000
 RELEASING = verbs(on_disconnect="release")
+PATIENT = "\nfailover_wait = 600s"
 
 
 @pytest.fixture
@@ -30,8 +31,8 @@ def still():
         yield cluster
 
 
-def start(start_hasp, cluster, rules, **options):
-    hasp = start_hasp(rules, upstream=cluster.upstream, **options)
+def start(start_hasp, cluster, rules, limits="", **options):
+    hasp = start_hasp(rules, upstream=cluster.upstream + limits, **options)
     for node in cluster.primaries():
         until(lambda node=node: f"upstream_up address={node} " in hasp.log, f"{node} to be known")
     return hasp
@@ -207,6 +208,48 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
     line.fence, line.all = 0, line.all[1:]
     line.serve()
     line.end()
+
+
+@contextlib.contextmanager
+def half_moved(cluster, key):
+    """One of the keys of its slot has left, so that no node carries out what names several of them."""
+    slot, to = cluster.slot(key), cluster.other_than(key)
+    source = cluster.begin_migration(slot, to)
+    assert cluster.move_keys(slot, source, to, at_most=1) == 1
+    yield
+    while cluster.move_keys(slot, source, to):
+        pass
+    cluster.end_migration(slot, source, to)
+
+
+def test_while_its_slot_moves_none_waits_longer_than_it_would(start_hasp, still):
+    """Nor does what has lost its place."""
+    hasp = start(start_hasp, still, RELEASING, PATIENT)
+    line = Line(still, "moving", hasp, n=1)
+    with hasp.connect() as late, hasp.connect() as another:
+        with half_moved(still, line.key):
+            assert late.call("LOCK", line.key, "WAIT", 300) == NIL
+            late.send(encode("SET", line.key + "{moving}", 1) + encode("LOCK", line.key, "WAIT", 300))
+            assert [late.read(), late.read()] == [OK, NIL]
+            assert another.call("PING") == b"+PONG\r\n"
+        assert late.call("LOCK", line.key) == NIL
+    line.serve()
+    line.end()
+
+
+def test_while_its_slot_moves_a_rule_and_a_guard_wait_no_longer_either(start_hasp, still):
+    hasp = start(start_hasp, still, rule(wait="300ms", lease="60s") + guard(wait="300ms"), PATIENT)
+    with hasp.connect() as one, hasp.connect() as late:
+        assert one.call("SETNX", "lock:moving", "one") == ONE
+        with half_moved(still, "lock:moving"):
+            assert late.call("SETNX", "lock:moving", "late") == b":0\r\n"
+        assert one.call("DEL", "lock:moving") == ONE
+        assert one.call("GET", "stock:moving") == NIL
+        still.owner("stock:moving").ask("SET", "{stock:moving}", "of its slot")
+        with half_moved(still, "stock:moving"):
+            assert late.call("GET", "stock:moving").startswith(b"-LOCKED ")
+        assert late.call("SET", "stock:moving", "late").startswith(b"-LOCKLOST ")
+        assert one.call("SET", "stock:moving", 1) == OK
 
 
 def test_a_rule_renews_what_has_moved(start_hasp, still):

@@ -307,7 +307,7 @@ class Checker:
         delay += self.starving.within(deadline - t.wait - 0.05, deadline - t.wait + 0.05, t.hasp)
         delay += self.starving.within(deadline - 0.05, t.ended, t.hasp, REDIS)
         found = [f for f in self._felt(t.sent, deadline + GRACE + delay, REDIS, (HASP, t.hasp), LINKS,
-                                         (MOVING, t.key), settle=5)
+                                         settle=5)
                  if self._over(f) >= t.sent]
         if t.ended <= deadline + GRACE + delay:
             self.counts["late: within the delay of the machine"] += 1

@@ -81,7 +81,20 @@ static void on_lost(void *owner, void *tag)
 	c->told = "lost";
 }
 
-static const struct waiter_ops ops = { on_ready, on_granted, on_timed_out, on_lost };
+static void on_overdue(void *owner)
+{
+	struct client *c = owner;
+
+	c->told = "overdue";
+}
+
+static const struct waiter_ops ops = {
+	.on_ready = on_ready,
+	.on_granted = on_granted,
+	.on_timed_out = on_timed_out,
+	.on_overdue = on_overdue,
+	.on_lost = on_lost,
+};
 
 struct client *client_come(struct fake_line *f)
 {

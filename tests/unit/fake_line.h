@@ -22,7 +22,7 @@ struct fake_line {
 /* What its waiter has told it, since last asked. */
 struct client {
 	struct waiter *waiter; /* NULL: it has ended */
-	const char *told; /* "ready", "granted", "timed out", "lost"; "": nothing */
+	const char *told; /* "ready", "granted", "timed out", "overdue", "lost"; "": nothing */
 	long long fence; /* with "granted" */
 	double since;
 	bool stays; /* it does not end the waiter when it is granted, or timed out */

@@ -124,6 +124,7 @@ static void try_each_stop(struct guard_fixture *f, make_fn *make, const struct s
 			{ 'G', GUARD_STEP_SEND_COMMAND, GUARD_OP_EXECUTE },                    \
 			{ 'Q', GUARD_STEP_WAIT, GUARD_OP_QUEUED },                             \
 			{ 'A', GUARD_STEP_FINISH, GUARD_OP_DONE },                             \
+			{ 'T', GUARD_STEP_TIME_OUT, GUARD_OP_DONE },                           \
 	}
 
 static struct guard_op *make_script(struct guard_fixture *f)

@@ -262,6 +262,42 @@ static void while_nobody_serves_a_lock_no_try_is_sent(void **state)
 	client_leave(c);
 }
 
+/* It may be held back on its way to a node, and so may what the owner does about it. */
+static void whose_time_is_over_before_the_try_is_answered_is_told_until_it_is(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	assert_int_equal(readiness(c, "b1"), TRY_READY);
+	client_send(c);
+	fake_redis_advance(&t->f.redis, WAIT_MS / 1000.0 - 0.01);
+	assert_string_equal(client_told(c), "");
+	fake_redis_advance(&t->f.redis, 0.02);
+	assert_string_equal(client_told(c), "overdue");
+	fake_redis_advance(&t->f.redis, 0.1);
+	assert_string_equal(client_told(c), "overdue");
+	client_queued(c, "b1", 1);
+	fake_redis_advance(&t->f.redis, 0.1);
+	assert_string_equal(client_told(c), "timed out");
+	fake_redis_advance(&t->f.redis, 0.1);
+	assert_string_equal(client_told(c), "");
+	client_leave(c);
+}
+
+static void who_could_not_be_sent_in_time_is_told_too(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	fake_redis_subscriber_down(subscriber_b(t));
+	assert_int_equal(readiness(c, "b1"), TRY_NOT_YET);
+	fake_redis_advance(&t->f.redis, WAIT_MS / 1000.0 + 0.01);
+	assert_string_equal(client_told(c), "ready");
+	fake_redis_advance(&t->f.redis, 0.1);
+	assert_string_equal(client_told(c), "overdue");
+	client_leave(c);
+}
+
 static void a_node_that_comes_is_listened_to(void **state)
 {
 	struct fixture *t = *state;
@@ -290,6 +326,8 @@ int main(void)
 		TEST(a_grant_is_heard_by_whichever_node),
 		TEST(redissons_channel_is_heard_where_the_lock_is),
 		TEST(while_nobody_serves_a_lock_no_try_is_sent),
+		TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is),
+		TEST(who_could_not_be_sent_in_time_is_told_too),
 		TEST(a_node_that_comes_is_listened_to),
 	};
 

@@ -30,9 +30,10 @@
  * Where Redis itself refuses, because it loads its data or its memory is spent, or is away, it
  * is listed as soon as Redis can; until then lock/guard/unlisted.h has it.
  *
- * A script that refuses (REFUSED) ends it, too: DONE. Where replicas must have the guards, they
- * are asked after GRANTED, before what follows is sent; if too few have them (UNACKED), it is
- * over.
+ * A script that refuses (REFUSED) ends it, too: DONE. So does the end of the wait, if the
+ * script was sent and no server of a cluster has it: then it was withdrawn. Where replicas must
+ * have the guards, they are asked after GRANTED, before what follows is sent; if too few have
+ * them (UNACKED), it is over.
  *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).

@@ -161,9 +161,10 @@ static void leave_queue(struct waiter *w, bool undo);
 static void watch_deadline(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
+	double now = timers_now(timers);
 
-	if (!timer_is_running(&w->timer))
-		timer_start(timers, &w->timer, waiter_on_timer, timers_now(timers), 0);
+	if (now >= w->deadline)
+		timer_start(timers, &w->timer, waiter_on_timer, now, 0);
 }
 
 static void waiter_lost(struct waiter *w)
@@ -295,6 +296,14 @@ static void leave_queue(struct waiter *w, bool undo)
 	probe_leave(all, line_db(w->line), &t, undo, timers_now(all->timers) + patience, p);
 }
 
+/* The answer to its try decides, unless no server has the try: where there is but one, it has.
+ */
+static void watch_try(struct waiter *w, double now)
+{
+	if (waiter_may_be_held_back(w->all))
+		timer_start(w->all->timers, &w->timer, waiter_on_timer, now + GRACE_SECONDS, 0);
+}
+
 static void waiter_on_timer(struct timer *t, double now)
 {
 	struct waiter *w = container_of(t, struct waiter, timer);
@@ -303,6 +312,7 @@ static void waiter_on_timer(struct timer *t, double now)
 	case WAITER_UNSENT:
 		list_remove(&w->node);
 		waiter_set_state(w, WAITER_IDLE);
+		watch_try(w, now);
 		w->ops->on_ready(w->owner);
 		break;
 	case WAITER_QUEUED:
@@ -318,6 +328,9 @@ static void waiter_on_timer(struct timer *t, double now)
 	case WAITER_IDLE:
 	case WAITER_SENT:
 	case WAITER_GRANTED_EARLY:
+		watch_try(w, now);
+		w->ops->on_overdue(w->owner);
+		break;
 	case WAITER_CONFIRMING:
 		/* The answer that is due decides. */
 		break;
@@ -325,6 +338,11 @@ static void waiter_on_timer(struct timer *t, double now)
 }
 
 /* --- for its owner: waiters.h ------------------------------------------------------ */
+
+bool waiter_may_be_held_back(const struct waiters *all)
+{
+	return !all->topology->only;
+}
 
 struct waiter *waiter_new(struct waiters *all, int64_t wait_ms, const struct waiter_ops *ops,
                           void *owner)

@@ -88,6 +88,9 @@ struct waiter_ops {
 	/* It did not get the lock in time, or could not be told in time that it has it. It has
 	 * left the queue or is about to. The owner ends the waiter. */
 	void (*on_timed_out)(void *owner, void *tag);
+	/* Its time is over, and the answer to its try is due: if no server has the try the
+	 * owner need not wait for that. Called again and again. */
+	void (*on_overdue)(void *owner);
 	/* It lost its place, through no fault of its own: the owner tries again, in place
 	 * waiter_place(). */
 	void (*on_lost)(void *owner, void *tag);
@@ -119,6 +122,8 @@ enum try_readiness {
 enum try_readiness waiter_ready(struct waiter *w, struct slice key);
 /* Can a try to take the lock `key` that is sent now be queued? */
 bool waiters_are_ready(struct waiters *w, struct slice key);
+/* May a try that was sent be kept from all servers for a while? */
+bool waiter_may_be_held_back(const struct waiters *w);
 /* After TRY_REFUSED: Redis' error. */
 const char *waiter_refusal(const struct waiter *w);
 
