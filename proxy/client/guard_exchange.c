@@ -116,7 +116,7 @@ static enum guard_op_event event_again(const struct guard_op *op)
 
 void guard_exchange_again(struct client *c)
 {
-	const struct guard_op *op = c->current->guard_op;
+	struct guard_op *op = c->current->guard_op;
 	enum guard_op_event event = event_again(op);
 	struct command_info what;
 	struct resp_view view;
@@ -124,6 +124,7 @@ void guard_exchange_again(struct client *c)
 
 	/* (A transaction was taken apart when it was decided about.) */
 	if (op->kind == GUARD_OP_SCRIPT && !client_is_decided(c)) {
+		guard_op_withdraw(op);
 		client_decide_again(c);
 		return;
 	}

@@ -290,6 +290,19 @@ def test_read_that_hasp_refuses_itself_counts(start_hasp, plain, command):
         assert one.call("SET", KEY, "one") == OK
 
 
+def test_read_of_a_key_that_is_not_remembered_counts_when_its_write_is_decided_anew(start_hasp, gates, plain):
+    """Sections have changed while it was under way, and Redis does not know the script."""
+    hasp = start_hasp(guard(wait="0"), upstream=gates.address).is_up()
+    with hasp.connect() as one:
+        assert one.call("MGET", *(f"stock:{n}" for n in range(1100))).startswith(b"-ERR hasp: the command names too many")
+        plain.script_flush()
+        gates.shut(requests={"link"})
+        one.send(encode("SET", KEY, "one"))
+        until(lambda: gates.waiting, "the write to be sent")
+        hasp.reload("[upstream]", "[lock l]\npattern = lock:*\n[upstream]")
+        gates.open()
+        assert is_lost(one.read())
+        assert one.call("SET", KEY, "one") == OK
 
 
 @OWNERS

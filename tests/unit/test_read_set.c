@@ -170,6 +170,48 @@ static void one_that_is_read_again_or_kept_is_not_the_oldest(void **state)
 	assert_null(read_set_find(f->table, &f->set, 0, SLICE_LIT("key 2")));
 }
 
+/* As one that is sent to Redis by a write. */
+static struct guard_op *write_unknown(struct guard_fixture *f)
+{
+	struct guarded_key k = guarded("unknown");
+
+	k.held = k.writes = k.releases = true;
+	return guard_fixture_single(f, GUARD_OP_SCRIPT, k);
+}
+
+/* Else the next write would be carried out unchecked. */
+static void after_that_a_write_that_was_not_carried_out_leaves_no_entry(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct guard_op *op;
+
+	read_set_overflow(&f->set);
+	op = write_unknown(f);
+	guard_op_withdraw(op);
+	guard_op_free(op);
+	assert_null(guard_fixture_entry(f, "unknown"));
+	op = write_unknown(f);
+	guard_op_complete(op, GUARD_OP_FAILED);
+	guard_op_free(op);
+	assert_null(guard_fixture_entry(f, "unknown"));
+}
+
+static void unless_it_told_that_the_guard_was_lost(void **state)
+{
+	struct guard_fixture *f = *state;
+	struct guard_op *op;
+
+	read_set_overflow(&f->set);
+	op = write_unknown(f);
+	guard_op_refused(op,
+	                 SLICE_LIT("-LOCKLOST 'unknown' was read under a guard that is over: "
+	                           "nothing was written\r\n"));
+	guard_op_complete(op, GUARD_OP_FAILED);
+	guard_op_free(op);
+	assert_non_null(guard_fixture_entry(f, "unknown"));
+	assert_false(guard_fixture_entry(f, "unknown")->read);
+}
+
 /* A key without an entry counts as read from then on. */
 static void after_that_a_written_key_keeps_its_entry(void **state)
 {
@@ -273,6 +315,8 @@ int main(void)
 		TEST(what_was_not_read_has_no_other_name),
 		TEST(the_oldest_makes_space),
 		TEST(one_that_is_read_again_or_kept_is_not_the_oldest),
+		TEST(after_that_a_write_that_was_not_carried_out_leaves_no_entry),
+		TEST(unless_it_told_that_the_guard_was_lost),
 		TEST(after_that_a_written_key_keeps_its_entry),
 		TEST(the_connection_s_end_releases_guards_that_it_may_still_have),
 		TEST(of_a_connection_that_is_cut_off_the_guards_of_what_it_read_are_kept),

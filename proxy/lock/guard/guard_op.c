@@ -388,6 +388,20 @@ static void count_outcome(const struct guard_op *op, const struct guard_op_key *
 	}
 }
 
+/* A key that counted as read without an entry, and whose owner was not told that it was lost,
+ * has to do so still. */
+static bool counts_without_entry(const struct guard_op_key *k)
+{
+	return k->must_own && !k->told && !k->entry->read;
+}
+
+void guard_op_withdraw(struct guard_op *op)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (counts_without_entry(&op->keys[i]))
+			read_set_entry_drop(op->keys[i].entry);
+}
+
 void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 {
 	for (size_t i = 0; i < op->n; i++) {
@@ -397,6 +411,8 @@ void guard_op_complete(struct guard_op *op, enum guard_op_result result)
 			read_set_entry_refused(k->entry, op->unlisted, op->sent_at);
 		else if (k->acquires && result != GUARD_OP_FAILED)
 			read_set_entry_read(k->entry);
+		else if (result == GUARD_OP_FAILED && counts_without_entry(k))
+			read_set_entry_drop(k->entry);
 		else if (!k->entry->read || (result == GUARD_OP_CARRIED_OUT && k->releases))
 			read_set_entry_over(k->entry);
 	}

@@ -229,6 +229,8 @@ bool guard_op_queue(struct guard_op *op, struct slice line, struct buf *name,
                     struct lock_try *t, int64_t *lease_ms);
 /* Redis carried it out, or not. Its keys' entries are as they are to be then. */
 void guard_op_complete(struct guard_op *op, enum guard_op_result result);
+/* It was not carried out, and is decided about anew: its keys count as they did before. */
+void guard_op_withdraw(struct guard_op *op);
 /* hasp will not see the answer: what it reads counts as read. Frees it. */
 void guard_op_assume(struct guard_op *op);
 /* The answer will never come: it leaves the line, and what it acquired is released;

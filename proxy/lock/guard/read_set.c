@@ -355,6 +355,11 @@ void read_set_entry_over(struct read_set_entry *e)
 		entry_free(e);
 }
 
+void read_set_entry_drop(struct read_set_entry *e)
+{
+	entry_free(e);
+}
+
 void read_set_entry_ended(struct read_set_entry *e, double now)
 {
 	if (e->counts_from > 0)

@@ -126,6 +126,9 @@ void read_set_entry_read(struct read_set_entry *e);
 void read_set_entry_refused(struct read_set_entry *e, bool unlisted, double now);
 /* What was read is written, or the read failed. Frees the entry unless its set overflowed. */
 void read_set_entry_over(struct read_set_entry *e);
+/* What was begun with a key that had no entry was not carried out: it has none again, and
+ * counts as read as before if its set overflowed. Frees the entry. */
+void read_set_entry_drop(struct read_set_entry *e);
 /* The guard that was acquired at `counts_from` ends now, as far as its connection is concerned:
  * it counts how long that was. Once. */
 void read_set_entry_ended(struct read_set_entry *e, double now);
