@@ -33,6 +33,8 @@ struct cluster_topology {
 	struct link_user user;
 	size_t candidate; /* the number of who is asked, or is next to be */
 	double asked_at; /* clock */
+	long long answered_epoch; /* who is asked knows of this one; 0: it did not say */
+	long long epoch; /* the latest that anybody has told since each was asked in vain */
 	bool wanted; /* it is to be asked for again */
 	struct ev_timer look;
 	struct ev_timer timer; /* for the next question, or the end of this one */
@@ -139,6 +141,8 @@ static void begin_question(struct cluster_topology *c)
 	const char *address = candidate_address(c, c->candidate);
 
 	if (!address) {
+		/* The cluster may have been made anew. */
+		c->epoch = 0;
 		c->candidate = 0;
 		address = candidate_address(c, 0);
 	}
@@ -156,8 +160,11 @@ static void begin_question(struct cluster_topology *c)
 	c->asked_links.name = xstrdup(address);
 	c->asked = link_new_own(&c->asked_links, false, s->password ? &login : NULL);
 	link_join(c->asked, &c->user);
+	c->answered_epoch = 0;
+	link_expect(&c->user, LINK_CAPTURE | LINK_DISCARD | LINK_NOTIFY, &c->answered_epoch);
 	link_expect(&c->user, LINK_CAPTURE | LINK_DISCARD | LINK_NOTIFY, NULL);
-	link_send(c->asked, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
+	link_send(c->asked, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n"
+	                              "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
 	set_timer(c, ANSWER_SECONDS);
 }
 
@@ -208,24 +215,53 @@ static void asked_on_drained(void *owner)
 	(void)owner;
 }
 
+/* Each failover makes a new epoch. An ACL may forbid that it is asked for. */
+static void read_epoch(struct cluster_topology *c, const redisReply *info)
+{
+	static const char name[] = "cluster_current_epoch:";
+	const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name)
+	                                                          : NULL;
+
+	c->answered_epoch = at ? strtoll(at + strlen(name), NULL, 10) : 0;
+}
+
+/* Who has been away tells of the primaries of that time, itself among them perhaps. */
+static bool is_behind(const struct cluster_topology *c)
+{
+	return c->answered_epoch > 0 && c->answered_epoch < c->epoch;
+}
+
+static void read_map(struct cluster_topology *c, const redisReply *reply)
+{
+	const char *reason = NULL;
+
+	if (is_behind(c))
+		reason = "it has not heard of the latest changes";
+	else if (reply && reply->type == REDIS_REPLY_ERROR)
+		reason = reply->str;
+	else if (!reply || slot_map_read(&c->map, reply, c->asked_links.address.host) != 0)
+		reason = "it tells of no slot that is served";
+	if (reason)
+		log_warning("cluster_map address=%s reason=\"%s\"", c->asked_links.name,
+		            reason);
+	else if (c->answered_epoch > c->epoch)
+		c->epoch = c->answered_epoch;
+	end_question(c, !reason);
+	tell_changes(c);
+}
+
 static void asked_on_reply(void *owner, void *tag, const struct resp_reply *r,
                            struct slice captured)
 {
 	struct cluster_topology *c = owner;
 	redisReply *reply = reply_decode(captured);
-	bool taken;
 
-	(void)tag;
 	(void)r;
-	taken = reply && slot_map_read(&c->map, reply, c->asked_links.address.host) == 0;
-	if (!taken)
-		log_warning("cluster_map address=%s reason=\"%s\"", c->asked_links.name,
-		            reply && reply->type == REDIS_REPLY_ERROR
-		                    ? reply->str
-		                    : "it tells of no slot that is served");
+	if (tag)
+		read_epoch(c, reply);
+	else
+		read_map(c, reply);
 	freeReplyObject(reply);
-	end_question(c, taken);
-	tell_changes(c);
 }
 
 static void asked_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)

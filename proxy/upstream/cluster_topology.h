@@ -3,7 +3,8 @@
  * cluster_topology: the topology of a Redis Cluster: its primaries, and which of them serves
  * which slot. The map is asked for (CLUSTER SLOTS) when hasp starts, every minute, and whenever
  * somebody has reason to doubt it: of the nodes that are known, then of those that the
- * configuration names, the next one when one does not answer.
+ * configuration names, the next one when one does not answer, or has not heard of a failover
+ * of which another one told (CLUSTER INFO, cluster_current_epoch).
  *
  * A node that no slot is served by any more stays in memory, for it may come back.
  */

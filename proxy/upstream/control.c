@@ -432,7 +432,11 @@ bool control_is_silent(const struct control *c)
 {
 	if (control_is_answering(c))
 		return false;
-	return (!c->up && c->warned) || c->how.env->clock() - c->asked_at >= SILENT_SECONDS;
+	if (!c->up && c->warned)
+		return true;
+	/* What came while hasp was stopped is read behind this. */
+	return c->how.env->clock() - c->asked_at >= SILENT_SECONDS &&
+	       !(c->user.link && link_has_input(c->user.link));
 }
 
 enum server_role control_role(const struct control *c)

@@ -251,6 +251,8 @@ void link_shutdown(struct link *l);
 size_t link_pending(const struct link *l);
 /* So many bytes wait that users must not send more until on_drained(). */
 bool link_is_full(struct link *l);
+/* Something has come that was not read yet. Asks the kernel. */
+bool link_has_input(const struct link *l);
 size_t link_users(const struct link *l);
 /* Memory that the link keeps for the user: if it is private, all that it owns. 0: on no link.
  */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A Redis Cluster is one server to its clients, wherever keys are, and wherever they go."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -224,3 +225,33 @@ def test_monitor_is_no_end_of_hasp(hasp, behind):
                 pass
     with hasp.connect() as client:
         assert client.call("SET", "k", 1) == b"+OK\r\n"
+
+
+def forget_others(node):
+    """While it is down: it will not hear from them what has changed."""
+    config = node.dir / "nodes.conf"
+    lines = [line for line in config.read_text().splitlines(keepends=True) if "myself" in line or line.startswith("vars")]
+    config.write_text("".join(lines))
+
+
+@pytest.mark.parametrize("pooling", ["shared"])
+def test_a_node_that_has_been_away_is_not_believed(start_hasp):
+    """It takes itself for the primary that it was."""
+    with Cluster() as cluster, contextlib.ExitStack() as stack:
+        old = cluster.owner("k")
+        hasp = start_hasp(upstream=f"cluster = {old}\nserver_check_delay = 100ms\nserver_timeout = 120s\nfailover_wait = 120s")
+        client = stack.enter_context(hasp.connect())
+        assert client.call("SET", "k", 1) == b"+OK\r\n"
+        old.kill()
+        new = cluster.until_moved_from(old, "k")
+        assert client.call("SET", "k", 2) == b"+OK\r\n"
+        forget_others(old)
+        others = [node for node in cluster.living() if node.is_primary()]
+        for node in others:
+            stack.enter_context(node.frozen())
+        old.start()
+        until(lambda: f"cluster_map address={old} reason=\"it has not heard" in hasp.log, "hasp to ask it")
+        for node in others:
+            node.thaw()
+        assert client.call("GET", "k") == bulk(2)
+        assert f"cluster_node_gone address={new}" not in hasp.log

@@ -14,6 +14,7 @@ an error if it was under way in one: what is sent later must be answered, howeve
 import asyncio
 import collections
 import random
+import re
 
 from campaign import NIL, Error, Wire, now, parse, waiter_of
 from lockchecker import GONE, LINKS, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Delays, Starving, Troubles, Try
@@ -90,7 +91,7 @@ class World:
         self.kinds = collections.Counter()
         self.counts = collections.Counter()
         self.waiting = {}    # (key, who) -> its Try, while it is under way
-        self.published = collections.defaultdict(dict)  # publisher -> {serial: (sent, answered or None)}
+        self.published = collections.defaultdict(dict)  # publisher -> {serial: (sent, answered or None, where)}
         self.epochs = collections.Counter()  # of guarded keys
         self.updates = {}    # name -> (key, outcome)
         self.seen = collections.defaultdict(set)  # guarded key -> histories
@@ -415,11 +416,18 @@ class Client:
     async def publish(self):
         self.sent_messages += 1
         serial, sent, publisher = self.sent_messages, now(), b"%d.%d" % (self.number, self.connected)
-        self.world.published[publisher][serial] = (sent, None)
-        _, at, reply = await self.ask("PUBLISH", "news", b"%s %d" % (publisher, serial))
+        self.world.published[publisher][serial] = (sent, None, None)
+        (_, at, reply), (*_, info) = await asyncio.gather(
+            self.ask("PUBLISH", "news", b"%s %d" % (publisher, serial)), self.ask("INFO", "server"))
         if isinstance(reply, int):
-            self.world.published[publisher][serial] = (sent, at)
+            self.world.published[publisher][serial] = (sent, at, run_id(info))
             self.world.counts["messages"] += 1
+
+
+def run_id(info):
+    """The server that says this about itself; None: it has not."""
+    found = isinstance(info, bytes) and re.search(rb"\brun_id:(\w+)", info)
+    return found[1].decode() if found else None
 
 
 class Listener(asyncio.Protocol):
@@ -488,19 +496,23 @@ class Audience:
                 self._check_missing(listener, heard)
 
     def _check_overtaken(self, at, publisher, serial, newer):
-        """The publisher has changed its node between the two, for its own was no primary any more."""
+        """The publisher may have changed its node between the two, for its own was no primary any more, or did not
+        answer."""
         messages = self.world.published[publisher]
-        begun, ended = messages[serial][0], messages[newer][1] or float("inf")
+        (begun, _, one), (_, ended, other) = messages[serial], messages[newer]
+        ended = ended or float("inf")
         if self.by_bus and any(o.begin <= ended and begun <= max(o.end, o.calm) for o in self.world.outages):
             self.world.counts["messages that overtook others when their node went"] += 1
+        elif self.by_bus and one and other and one != other:
+            self.world.counts["messages that overtook others of another node"] += 1
         else:
-            self.world.fault("message", f"{publisher}'s {serial}, sent {begun:.3f}, came at {at:.3f}, after {newer}, "
-                                        f"answered {ended:.3f}; {self.world.last(ended + 1)}")
+            self.world.fault("message", f"{publisher}'s {serial}, sent {begun:.3f} at {one}, came at {at:.3f}, after {newer}, "
+                                        f"answered {ended:.3f} at {other}; {self.world.last(ended + 1)}")
 
     def _check_missing(self, listener, heard):
         until = (listener.closed or now()) - HANG / 10
         for publisher, messages in self.world.published.items():
-            for serial, (sent, answered) in messages.items():
+            for serial, (sent, answered, _) in messages.items():
                 if (answered and listener.since < sent and answered < until and serial not in heard[publisher]
                         and not any(o.begin - 1 <= answered and sent <= o.calm + 1 for o in self.world.outages)):
                     self.world.fault("message", f"{publisher}'s {serial}, sent {sent:.3f}, was not heard")

@@ -376,6 +376,21 @@ static void it_is_silent_when_an_answer_is_due_for_a_second(void **state)
 	assert_true(control_is_silent(f->control));
 }
 
+static void an_answer_that_hasp_was_too_busy_to_read_is_no_silence(void **state)
+{
+	struct fixture *f = *state;
+
+	come_up(f);
+	control_check(f->control);
+	played_server_expect(&f->server, CHECK);
+	now_s += 1.1;
+	assert_true(control_is_silent(f->control));
+	assert_int_equal(write(f->server.fd, "+PONG\r\n", 7), 7);
+	assert_false(control_is_silent(f->control));
+	played_server_settle(&f->server);
+	assert_true(control_is_silent(f->control));
+}
+
 static void an_error_is_an_answer_to_a_check(void **state)
 {
 	struct fixture *f = *state;
@@ -433,6 +448,7 @@ int main(void)
 		TEST(after_a_change_it_connects_anew),
 		TEST(checks_ask_whether_it_answers_and_for_its_role),
 		TEST(it_is_silent_when_an_answer_is_due_for_a_second),
+		TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence),
 		TEST(an_error_is_an_answer_to_a_check),
 		TEST(a_check_that_was_in_flight_does_not_keep_from_the_next),
 		TEST(it_has_a_name_among_redis_clients),
