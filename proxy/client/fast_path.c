@@ -40,7 +40,7 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	    (!what->is_matched || (possible & MATCH_MAY_BE_OWN)) &&
 	    own_keys_are_named(args->argv + 1, args->argc - 1))
 		return false;
-	if (what->may_release &&
+	if (what->may_release && dispatch_heeds_releases(&env->policy) &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
 		return false;

@@ -59,7 +59,7 @@ static size_t find_waited(const struct policy_env *env, const struct session *se
 {
 	size_t n, found = 0;
 
-	if (!what->may_release || !(env->rules_wait || waiters_any(env->waiters)))
+	if (!what->may_release || !dispatch_heeds_releases(env))
 		return 0;
 	n = command_key_args(what->command, req, args, KEYS_ON_STACK);
 	for (size_t i = 0; i < n && i < KEYS_ON_STACK; i++) {

@@ -25,7 +25,14 @@
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
-/* Could the request, which is plain but for that, end a lock that a client waits for? */
+/* Is there, or could there be, a client that waits for a lock? */
+static inline bool dispatch_heeds_releases(const struct policy_env *env)
+{
+	return env->rules_wait || waiters_any(env->waiters);
+}
+
+/* Could the request, which is plain but for that, end a lock that a client waits for? Not if
+ * dispatch_heeds_releases() is false. */
 bool dispatch_may_release(const struct policy_env *env, const struct session *session,
                           const struct command_info *what, const struct resp_view *req);
 

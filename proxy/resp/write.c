@@ -54,8 +54,9 @@ void resp_write_bulk_int(struct buf *out, long long v)
 	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
 
 	if (n < 10 && v >= 0) {
-		text[0] = (char)('0' + n);
-		resp_write_bulk(out, slice_of(text, 1));
+		char bulk[] = "$1\r\n0\r\n";
+		bulk[4] = (char)('0' + n);
+		buf_append(out, slice_of(bulk, sizeof(bulk) - 1));
 		return;
 	}
 	do {

@@ -6,6 +6,7 @@
 #ifndef HASP_RESP_WRITE_H
 #define HASP_RESP_WRITE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -64,6 +65,14 @@ void resp_write_bulk(struct buf *out, struct slice s);
 static inline void resp_write_bulk_str(struct buf *out, const char *s)
 {
 	resp_write_bulk(out, slice_str(s));
+}
+/* `word` where `on`, else an empty bulk. */
+static inline void resp_write_bulk_if(struct buf *out, bool on, const char *word)
+{
+	if (on)
+		resp_write_bulk_str(out, word);
+	else
+		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }
 /* Appends `$n\r\n`: n bytes and a CRLF must follow. */
 void resp_write_bulk_header(struct buf *out, size_t n);

@@ -84,8 +84,8 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
-	resp_write_bulk_str(rw->out, cut ? "cut" : "");
-	resp_write_bulk_str(rw->out, rw->keys[0].foreign ? "foreign" : "");
+	resp_write_bulk_if(rw->out, cut, "cut");
+	resp_write_bulk_if(rw->out, rw->keys[0].foreign, "foreign");
 	resp_write_bulk(rw->out, req->argv[0]);
 	for (size_t i = 2; i < req->argc; i++)
 		resp_write_bulk(rw->out, req->argv[i]);
@@ -143,8 +143,8 @@ static void write_del_call(const struct rewrite *rw)
 		if (!rw->keys[i].rule)
 			continue;
 		resp_write_bulk(rw->out, rw->keys[i].token);
-		resp_write_bulk_str(rw->out, rw->keys[i].rule->wait_ms ? "wait" : "");
-		resp_write_bulk_str(rw->out, rw->keys[i].foreign ? "foreign" : "");
+		resp_write_bulk_if(rw->out, rw->keys[i].rule->wait_ms, "wait");
+		resp_write_bulk_if(rw->out, rw->keys[i].foreign, "foreign");
 	}
 	if (rw->how.tells)
 		resp_write_bulk_str(rw->out, "tell");

@@ -89,7 +89,7 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_int(rw->out, rule->lease_ms);
 		rewrite_write_max_lease(rw->out, rule);
-		resp_write_bulk_str(rw->out, rw->keys[i].foreign ? "foreign" : "");
+		resp_write_bulk_if(rw->out, rw->keys[i].foreign, "foreign");
 	}
 	for (size_t i = 0; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);
