@@ -4,26 +4,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/socket_io.h"
 
 /* The most memory that is kept for the next `out`. */
 #define SPARE_MAX (2 * STREAM_HIGH_WATER)
-
-/* recv() and send() as the kernel has them. The C library's are cancellation points; hasp never
- * cancels a thread, but the library's bookkeeping for it, in a process with several threads, is
- * an eighth of the instructions that it takes to pass a short request on. */
-static ssize_t receive(int fd, char *p, size_t n)
-{
-	return syscall(SYS_recvfrom, fd, p, n, 0, NULL, NULL);
-}
-
-static ssize_t transmit(int fd, struct slice bytes)
-{
-	return syscall(SYS_sendto, fd, bytes.p, bytes.n, MSG_NOSIGNAL, NULL, 0);
-}
 
 /* Can bytes be written? */
 static bool is_ready(const struct stream *s)
@@ -31,10 +18,16 @@ static bool is_ready(const struct stream *s)
 	return stream_is_open(s) && !s->shaking;
 }
 
-/* `paused`, `writing` or `shaking` has changed: so have the events to wait for. */
+/* Is it waited for what the socket has? */
+static bool is_reading(const struct stream *s)
+{
+	return s->shaking || !(s->paused || (s->tls && tls_read_wants_write(s->tls)));
+}
+
+/* What is_reading() depends on, or `writing`, has changed: so have the events to wait for. */
 static void update_events(struct stream *s)
 {
-	int events = (s->paused && !s->shaking ? 0 : EV_READ) | (s->writing ? EV_WRITE : 0);
+	int events = (is_reading(s) ? EV_READ : 0) | (s->writing ? EV_WRITE : 0);
 
 	if (stream_is_open(s) && !s->peer)
 		watch_change(s->flusher->loop, &s->watch, events);
@@ -74,6 +67,31 @@ static void stream_note_decrypted(struct stream *s)
 	ev_idle_start(f->loop, &f->idle);
 }
 
+/* Bytes were encrypted or decrypted: what is to be waited for now? */
+static void stream_note_tls(struct stream *s)
+{
+	stream_note_decrypted(s);
+	if (tls_unsent(s->tls) && !s->error)
+		s->writing = true;
+	update_events(s);
+}
+
+static ssize_t read_encrypted(struct stream *s, char *p, size_t n)
+{
+	ssize_t got = tls_read(s->tls, p, n);
+
+	stream_note_tls(s);
+	return got;
+}
+
+static ssize_t write_encrypted(struct stream *s, struct slice bytes)
+{
+	ssize_t taken = tls_write(s->tls, bytes);
+
+	stream_note_tls(s);
+	return taken;
+}
+
 /* The connection broke while writing: stream_read() reports it. */
 static void stream_fail(struct stream *s, int error)
 {
@@ -94,9 +112,7 @@ static size_t write_some(struct stream *s, struct slice bytes)
 
 	if (s->peer)
 		return s->peer->ops->take(s->peer, bytes);
-	do
-		n = s->tls ? tls_write(s->tls, bytes) : transmit(stream_fd(s), bytes);
-	while (n < 0 && errno == EINTR);
+	n = s->tls ? write_encrypted(s, bytes) : socket_transmit(stream_fd(s), bytes);
 	if (n >= 0)
 		return (size_t)n;
 	if (errno != EAGAIN && errno != EWOULDBLOCK)
@@ -108,7 +124,7 @@ static void write_out(struct stream *s)
 {
 	if (!is_ready(s) || s->error)
 		return;
-	if (buf_len(&s->out)) {
+	if (stream_pending(s)) {
 		size_t n = write_some(s, buf_slice(&s->out));
 		if (s->error)
 			return;
@@ -116,14 +132,14 @@ static void write_out(struct stream *s)
 	}
 	if (s->shut && s->peer)
 		s->peer->ops->on_shutdown(s->peer);
-	if (buf_len(&s->out)) {
+	if (s->shut && s->tls && stream_pending(s) == 0)
+		tls_shutdown(s->tls);
+	if (stream_pending(s)) {
 		set_writing(s, true);
 		return;
 	}
 	if (buf_cap(&s->out))
 		release_out(s);
-	if (s->shut && s->tls)
-		tls_shutdown(s->tls);
 	if (s->shut && !s->peer && shutdown(stream_fd(s), SHUT_WR) < 0)
 		stream_fail(s, errno);
 }
@@ -131,7 +147,7 @@ static void write_out(struct stream *s)
 static void stream_on_writable(struct stream *s)
 {
 	write_out(s);
-	if (buf_len(&s->out))
+	if (stream_pending(s))
 		return;
 	set_writing(s, false);
 	if (s->ops->on_drained)
@@ -146,7 +162,7 @@ static void stream_shake_hands(struct stream *s)
 		set_writing(s, false);
 		stream_note_decrypted(s);
 		write_out(s);
-		if (!s->error && buf_len(&s->out) == 0 && s->ops->on_drained)
+		if (!s->error && stream_pending(s) == 0 && s->ops->on_drained)
 			s->ops->on_drained(s);
 		break;
 	case TLS_WANTS_READ:
@@ -177,8 +193,6 @@ static void stream_on_ready(struct watch *w, int events)
 		stream_shake_hands(s);
 		return;
 	}
-	if (s->tls && tls_read_wants_write(s->tls))
-		events |= EV_READ;
 	if ((events & EV_WRITE) && s->writing)
 		stream_on_writable(s);
 	/* on_drained() may have closed or paused it. */
@@ -221,7 +235,7 @@ static void flusher_on_prepare(struct ev_loop *loop, struct ev_prepare *w, int r
 		struct stream *s = container_of(node, struct stream, dirty);
 		if (!s->writing)
 			write_out(s);
-		if (stream_is_open(s) && !s->error && buf_len(&s->out) == 0 &&
+		if (stream_is_open(s) && !s->error && stream_pending(s) == 0 &&
 		    s->ops->on_drained)
 			s->ops->on_drained(s);
 	}
@@ -307,23 +321,10 @@ void stream_close(struct stream *s)
 	release_out(s);
 }
 
-static ssize_t read_encrypted(struct stream *s, char *p, size_t n)
-{
-	ssize_t got = tls_read(s->tls, p, n);
-
-	stream_note_decrypted(s);
-	if (got < 0 && errno == EAGAIN && tls_read_wants_write(s->tls))
-		set_writing(s, true);
-	return got;
-}
-
 ssize_t stream_read(struct stream *s, char *p, size_t n)
 {
-	ssize_t got;
+	ssize_t got = s->tls ? read_encrypted(s, p, n) : socket_receive(stream_fd(s), p, n);
 
-	do
-		got = s->tls ? read_encrypted(s, p, n) : receive(stream_fd(s), p, n);
-	while (got < 0 && errno == EINTR);
 	if (s->error && got > 0) {
 		/* What the peer sent before it closed is still read first. */
 		watch_feed(s->flusher->loop, &s->watch, EV_READ);

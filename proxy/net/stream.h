@@ -39,7 +39,7 @@ struct stream;
 struct stream_ops {
 	/* There is something to read, or the connection broke. */
 	void (*on_readable)(struct stream *s);
-	/* All that waited in `out` is written. May be NULL. */
+	/* All that waited for the socket is written. May be NULL. */
 	void (*on_drained)(struct stream *s);
 };
 
@@ -171,9 +171,10 @@ static inline void *stream_owner(const struct stream *s)
 	return s->owner;
 }
 
+/* How many bytes wait for the socket. */
 static inline size_t stream_pending(const struct stream *s)
 {
-	return buf_len(&s->out);
+	return buf_len(&s->out) + (s->tls ? tls_unsent(s->tls) : 0);
 }
 
 #endif

@@ -16,23 +16,119 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "net/socket_io.h"
 
 /* Sessions that were made with another certificate or for other clients are not resumed. */
 #define SESSION_CONTEXT "hasp"
 
+/* From so many encrypted bytes on that the socket did not take, nothing more is encrypted:
+ * there is room for a record, and for answers to a client that changes keys and does not read.
+ */
+#define UNSENT_MAX ((size_t)64 * 1024)
+
 struct tls_context {
 	SSL_CTX *ssl;
+	BIO_METHOD *socket; /* of its connections' BIOs: see socket_write() */
 	enum tls_peer peer;
 	_Atomic int refs;
 };
 
 struct tls {
 	SSL *ssl;
+	struct tls_context *context; /* a reference */
 	struct tls_resume *resume; /* NULL: none */
+	int fd;
+	struct buf unsent; /* encrypted, and not taken by the socket yet */
+	bool at_end; /* the other side sends no more */
 	bool read_wants_write;
 	bool has_more;
 	char reason[192];
 };
+
+/* --- the socket --------------------------------------------------------------------------- */
+
+/* Sends what waits. Returns 0 when that was all, -1 with errno. */
+static int send_unsent(struct tls *t)
+{
+	while (buf_len(&t->unsent)) {
+		ssize_t n = socket_transmit(t->fd, buf_slice(&t->unsent));
+		if (n < 0)
+			return -1;
+		buf_consume(&t->unsent, (size_t)n);
+	}
+	buf_release(&t->unsent);
+	if (t->read_wants_write) {
+		t->read_wants_write = false;
+		t->has_more = true;
+	}
+	return 0;
+}
+
+/* Takes all, also what the socket does not take: OpenSSL cannot answer other keys while one of
+ * its records is half written, and would end the connection instead. */
+static int socket_write(BIO *b, const char *p, int n)
+{
+	struct tls *t = BIO_get_data(b);
+	ssize_t sent = 0;
+
+	BIO_clear_retry_flags(b);
+	if (buf_len(&t->unsent) >= UNSENT_MAX) {
+		BIO_set_retry_write(b);
+		errno = EAGAIN;
+		return -1;
+	}
+	if (buf_len(&t->unsent) == 0) {
+		sent = socket_transmit(t->fd, slice_of(p, (size_t)n));
+		if (sent < 0 && errno != EAGAIN)
+			return -1;
+		sent = sent > 0 ? sent : 0;
+	}
+	errno = 0;
+	if (sent == n || buf_try_append(&t->unsent, slice_of(p + sent, (size_t)(n - sent))))
+		return n;
+	errno = ENOMEM;
+	return -1;
+}
+
+static int socket_read(BIO *b, char *p, int n)
+{
+	struct tls *t = BIO_get_data(b);
+	ssize_t got = socket_receive(t->fd, p, (size_t)n);
+
+	BIO_clear_retry_flags(b);
+	if (got < 0 && errno == EAGAIN)
+		BIO_set_retry_read(b);
+	t->at_end = got == 0;
+	return (int)got;
+}
+
+static long socket_control(BIO *b, int what, long number, void *pointer)
+{
+	struct tls *t = BIO_get_data(b);
+
+	(void)number;
+	(void)pointer;
+	switch (what) {
+	case BIO_CTRL_FLUSH: /* what waits is send_unsent()'s */
+		return 1;
+	case BIO_CTRL_EOF:
+		return t->at_end;
+	default:
+		return 0;
+	}
+}
+
+/* NULL: there is no memory. */
+static BIO_METHOD *socket_method(void)
+{
+	BIO_METHOD *m = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "hasp");
+
+	if (m && BIO_meth_set_write(m, socket_write) == 1 &&
+	    BIO_meth_set_read(m, socket_read) == 1 && BIO_meth_set_ctrl(m, socket_control) == 1)
+		return m;
+	BIO_meth_free(m);
+	return NULL;
+}
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
@@ -181,24 +277,23 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why)
 {
-	SSL_CTX *ssl = SSL_CTX_new(s->is_server ? TLS_server_method() : TLS_client_method());
-	struct tls_context *c;
+	struct tls_context *c = xcalloc(1, sizeof(*c));
 
-	if (!ssl) {
-		refuse_setting(why, "TLS", "cannot be used");
-		return NULL;
-	}
-	set_modes(ssl, s);
-	if (!use_certificate(ssl, s, why) || !use_authorities(ssl, s, why) ||
-	    !use_protocols(ssl, s, why) || !use_ciphers(ssl, s, why)) {
-		SSL_CTX_free(ssl);
-		return NULL;
-	}
-	c = xcalloc(1, sizeof(*c));
-	c->ssl = ssl;
+	c->ssl = SSL_CTX_new(s->is_server ? TLS_server_method() : TLS_client_method());
+	c->socket = socket_method();
 	c->peer = s->peer;
 	atomic_init(&c->refs, 1);
-	return c;
+	if (!c->ssl || !c->socket) {
+		refuse_setting(why, "TLS", "cannot be used");
+		goto out;
+	}
+	set_modes(c->ssl, s);
+	if (use_certificate(c->ssl, s, why) && use_authorities(c->ssl, s, why) &&
+	    use_protocols(c->ssl, s, why) && use_ciphers(c->ssl, s, why))
+		return c;
+out:
+	tls_context_unref(c);
+	return NULL;
 }
 
 struct tls_context *tls_context_ref(struct tls_context *c)
@@ -214,6 +309,7 @@ void tls_context_unref(struct tls_context *c)
 	if (!c || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	SSL_CTX_free(c->ssl);
+	BIO_meth_free(c->socket);
 	free(c);
 }
 
@@ -228,15 +324,22 @@ void tls_resume_clear(struct tls_resume *r)
 static struct tls *tls_new(struct tls_context *c, int fd)
 {
 	SSL *ssl = SSL_new(c->ssl);
+	BIO *bio = BIO_new(c->socket);
 	struct tls *t;
 
-	if (!ssl || SSL_set_fd(ssl, fd) != 1) {
+	if (!ssl || !bio) {
 		SSL_free(ssl);
+		BIO_free(bio);
 		ERR_clear_error();
 		return NULL;
 	}
 	t = xcalloc(1, sizeof(*t));
 	t->ssl = ssl;
+	t->context = tls_context_ref(c);
+	t->fd = fd;
+	BIO_set_data(bio, t);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(ssl, bio, bio);
 	SSL_set_app_data(ssl, t);
 	return t;
 }
@@ -290,8 +393,12 @@ void tls_free(struct tls *t)
 	/* Not after a failure, and once only. */
 	if (SSL_is_init_finished(t->ssl) && !*t->reason && !SSL_get_shutdown(t->ssl))
 		(void)SSL_shutdown(t->ssl);
+	if (!*t->reason)
+		(void)send_unsent(t);
 	SSL_free(t->ssl);
 	ERR_clear_error();
+	tls_context_unref(t->context);
+	buf_release(&t->unsent);
 	free(t);
 }
 
@@ -317,6 +424,8 @@ enum tls_progress tls_handshake(struct tls *t)
 {
 	int rc, error;
 
+	if (send_unsent(t) < 0 && errno == EAGAIN)
+		return TLS_WANTS_WRITE;
 	ERR_clear_error();
 	errno = 0;
 	rc = SSL_do_handshake(t->ssl);
@@ -326,7 +435,7 @@ enum tls_progress tls_handshake(struct tls *t)
 	}
 	error = SSL_get_error(t->ssl, rc);
 	if (error == SSL_ERROR_WANT_READ)
-		return TLS_WANTS_READ;
+		return buf_len(&t->unsent) ? TLS_WANTS_WRITE : TLS_WANTS_READ;
 	if (error == SSL_ERROR_WANT_WRITE)
 		return TLS_WANTS_WRITE;
 	note_failure(t, error);
@@ -385,7 +494,9 @@ ssize_t tls_write(struct tls *t, struct slice bytes)
 {
 	size_t taken, total = 0;
 
-	while (total < bytes.n) {
+	if (send_unsent(t) < 0)
+		return -1;
+	while (total < bytes.n && buf_len(&t->unsent) == 0) {
 		ERR_clear_error();
 		errno = 0;
 		if (SSL_write_ex(t->ssl, bytes.p + total, bytes.n - total, &taken) != 1) {
@@ -399,6 +510,11 @@ ssize_t tls_write(struct tls *t, struct slice bytes)
 		total += taken;
 	}
 	return (ssize_t)total;
+}
+
+size_t tls_unsent(const struct tls *t)
+{
+	return buf_len(&t->unsent);
 }
 
 bool tls_has_input(const struct tls *t)

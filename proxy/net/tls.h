@@ -75,15 +75,18 @@ bool tls_is_ready(const struct tls *t);
  * what tls_reason() tells. */
 ssize_t tls_read(struct tls *t, char *p, size_t n);
 ssize_t tls_write(struct tls *t, struct slice bytes);
-/* The last tls_read() has left behind bytes, or the end, that no event of the socket tells of.
- */
+/* How many encrypted bytes wait for the socket, behind any of the calls here: when it takes
+ * something, tls_write() is to be called, if only with nothing. */
+size_t tls_unsent(const struct tls *t);
+/* The last tls_read() or tls_write() has left behind bytes, or the end, that no event of the
+ * socket tells of. */
 bool tls_has_more(const struct tls *t);
 /* Were bytes of the other side taken from the socket, and not read? */
 bool tls_has_input(const struct tls *t);
-/* tls_read() has to write first, and returned EAGAIN for that. */
+/* tls_read() takes nothing from the socket until tls_write() has sent what waits. */
 bool tls_read_wants_write(const struct tls *t);
 
-/* Says that nothing will be written any more. */
+/* Says that nothing will be written any more; that may wait for the socket, too. */
 void tls_shutdown(struct tls *t);
 
 /* Why it failed, in words; "" when it did not. Until tls_free(). */

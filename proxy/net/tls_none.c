@@ -81,6 +81,12 @@ ssize_t tls_write(struct tls *t, struct slice bytes)
 	return -1;
 }
 
+size_t tls_unsent(const struct tls *t)
+{
+	HASP_ASSERT(t);
+	return 0;
+}
+
 bool tls_has_more(const struct tls *t)
 {
 	HASP_ASSERT(t);
