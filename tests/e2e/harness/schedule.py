@@ -3,10 +3,13 @@
 
 Most tests wait more than they work, and a few files take most of the time. Those are begun first,
 the longest before the others, but by some of the workers only: campaigns are busy, and all of them
-at once would be too much for a small machine. And each worker takes a test when it is done with
-one, not its share of them beforehand: at the end nobody waits for one who has many left.
+at once would be too much for a small machine. Of the other files each worker has one for itself:
+so those that wait run beside those that work, and what a file's tests share is made once. A worker
+takes a test when it is done with one, not its share of them beforehand, and in the end from where
+most are left: nobody waits for one who has many.
 """
 
+import collections
 import pathlib
 
 from xdist.scheduler import LoadScheduling
@@ -32,8 +35,12 @@ def by_length(items):
     items.sort(key=place)
 
 
-def is_long(test):
-    return any(f"test_{name}.py::" in test for name in LONG)
+def file_of(test):
+    return test.partition("::")[0]
+
+
+def is_long(file):
+    return pathlib.PurePath(file).stem.removeprefix("test_") in LONG
 
 
 class Schedule(LoadScheduling):
@@ -41,14 +48,16 @@ class Schedule(LoadScheduling):
 
     def __init__(self, config, log):
         super().__init__(config, log)
-        self.long = set()
+        self.left = {}   # file: its tests that are pending
+        self.at = {}     # worker: its file
 
     def schedule(self):
         first = self.collection is None
         if first and self._check_nodes_have_same_collection():
             self.collection = next(iter(self.node2collection.values()))
             self.pending[:] = range(len(self.collection))
-            self.long = {n for n in self.pending if is_long(self.collection[n])}
+            for test, name in enumerate(self.collection):
+                self.left.setdefault(file_of(name), collections.deque()).append(test)
         for _ in range(AHEAD if first else 0):  # none gets its second before each has its first
             for node in self.nodes:
                 self.give(node)
@@ -66,7 +75,23 @@ class Schedule(LoadScheduling):
             node.shutdown()
 
     def give(self, node):
-        if self.pending and self.nodes.index(node) % LANE != 0:
-            short = (place for place, test in enumerate(self.pending) if test not in self.long)
-            self.pending.insert(0, self.pending.pop(next(short, 0)))
+        file = self.file_for(node)
+        if file:
+            test = self.left[file].popleft()
+            if not self.left[file]:
+                del self.left[file]
+            self.at[node] = file
+            self.pending.remove(test)
+            self.pending.insert(0, test)
         self._send_tests(node, 1)
+
+    def file_for(self, node):
+        """None: all that is pending was another's, which is no more."""
+        long = [file for file in self.left if is_long(file)]
+        if long and self.nodes.index(node) % LANE == 0:
+            return long[0]
+        if self.at.get(node) in self.left and self.at[node] not in long:
+            return self.at[node]
+        others = [file for file in self.left if file not in long] or long
+        free = (file for file in others if file not in self.at.values())
+        return next(free, None) or max(others, key=lambda file: len(self.left[file]), default=None)
