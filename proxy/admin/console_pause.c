@@ -71,10 +71,6 @@ void console_resume(struct console *c, const struct resp_view *req, struct buf *
 void console_reconnect(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	(void)req;
-	if (c->admin->config->cluster.n) {
-		buf_puts(out, "-ERR in front of a cluster, connections follow its map\r\n");
-		return;
-	}
 	log_info("console command=\"RECONNECT\" by=\"%s\"", c->peer);
 	workers_reconnect(c->admin->shared);
 	buf_puts(out, "+OK\r\n");

@@ -138,6 +138,19 @@ void cluster_map_changed(struct cluster *c)
 	each_session(c, use_map, NULL);
 }
 
+static void renew_links(struct cluster_session *s, void *arg)
+{
+	(void)arg;
+	for (struct list *at = s->lanes.next; s->flow != FLOW_CLOSED && at != &s->lanes;
+	     at = at->next)
+		lane_renew(container_of(at, struct lane, in_session));
+}
+
+void cluster_renew_links(struct cluster *c)
+{
+	each_session(c, renew_links, NULL);
+}
+
 struct forgotten {
 	const struct node *node;
 	const char *why;

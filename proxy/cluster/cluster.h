@@ -60,6 +60,11 @@ void cluster_map_changed(struct cluster *c);
  * and where replies are due the client's link ends. */
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why);
 
+/* Links to nodes that are outdated (link_set_outdated()) are left for new ones as soon as
+ * nothing is under way on them, a transaction or what is watched neither. What ends with a
+ * connection, as a subscription does, ends the client's link then. */
+void cluster_renew_links(struct cluster *c);
+
 /* Frees the sessions of links that were closed. Once per turn of the loop. */
 void cluster_reap(struct cluster *c);
 

@@ -288,6 +288,8 @@ void lane_send(struct lane *l, struct cluster_part *p);
 void lanes_forget_subscriptions(struct cluster_session *s);
 /* Makes a lane that is closed try to be READY. */
 void lane_open(struct lane *l);
+/* If its link is outdated: leaves it, now or as soon as nothing is under way on it. */
+void lane_renew(struct lane *l);
 /* The node is none of the cluster's any more: the lane is freed. Where replies are due the
  * session ends, with `why`. */
 void lane_forget(struct lane *l, const char *why);

@@ -131,6 +131,25 @@ static void lane_drop(struct lane *l, const char *why)
 	lane_end(l, why, why);
 }
 
+/* The session is in the middle of something there. */
+static bool is_in_use(const struct lane *l)
+{
+	const struct cluster_session *s = l->session;
+
+	return l->user.inflight || s->block_lane == l ||
+	       (s->stream_lane == l && s->flow != FLOW_RAW);
+}
+
+void lane_renew(struct lane *l)
+{
+	if (l->state != LANE_READY || !l->user.outdated)
+		return;
+	if (is_in_use(l))
+		l->user.await_idle = true;
+	else
+		lane_drop(l, "the connection was to be a new one");
+}
+
 /* --- the link's callbacks ----------------------------------------------------------------- */
 
 /* Whose reply comes next; NULL: none is due, or nobody wants it. */
@@ -308,6 +327,11 @@ static void lane_on_down(void *owner, enum link_end end, const char *reason, siz
 	lane_end(l, reason, "it cannot be reached");
 }
 
+static void lane_on_idle(void *owner)
+{
+	lane_renew(owner);
+}
+
 static const struct link_ops lane_link_ops = {
 	.on_bytes = lane_on_bytes,
 	.on_reply = lane_on_reply,
@@ -316,6 +340,7 @@ static const struct link_ops lane_link_ops = {
 	.on_stream = lane_on_stream,
 	.on_drained = lane_on_drained,
 	.on_ready = lane_on_ready,
+	.on_idle = lane_on_idle,
 	.on_down = lane_on_down,
 };
 

@@ -186,6 +186,8 @@ static void worker_reconnect(struct worker *w)
 		node_look_up(n);
 		node_move(n, n->links.name, NULL);
 	}
+	if (w->cluster)
+		cluster_renew_links(w->cluster);
 }
 
 /* --- from other threads ------------------------------------------------------------------- */

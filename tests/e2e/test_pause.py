@@ -9,10 +9,12 @@ from http.client import HTTPConnection
 
 import pytest
 from harness import Connection, RedisServer, encode, until
-from harness.guards import KEY, guard
+from harness.cluster import Cluster
+from harness.guards import KEY, guard, stands
+from harness.line import stand
 from harness.processes import ProtectedRedis
 from harness.relay import Relay
-from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED
+from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, bulk
 from harness.sections import verbs
 
 KEPT = ("--appendonly", "yes", "--appendfsync", "always")
@@ -328,3 +330,86 @@ def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
             server.start()
             assert console().call("RESUME") == OK
             assert busy.read() == b":3\r\n" and idle.call("INCR", "n") == b":4\r\n"
+
+
+# --- in front of a cluster -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def start_at_cluster(start_hasp, path):
+    def start(cluster, rules=""):
+        return start_hasp(f"{rules}[admin]\nlisten = unix:{path}\n", upstream=f"{cluster.upstream}\nserver_check_delay = 100ms").is_up(3)
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def three():
+    with Cluster(replicas=0, node_timeout_ms=120_000) as cluster:
+        yield cluster
+
+
+def keys_at_each(cluster):
+    """One key at each primary."""
+    keys = {cluster.owner(f"k:{n}"): f"k:{n}" for n in range(60)}
+    assert len(keys) == 3
+    return list(keys.values())
+
+
+def connections(cluster):
+    return [{client["addr"] for client in node.client().client_list()} for node in cluster.nodes]
+
+
+def test_a_cluster_is_held_back_as_a_whole_and_goes_on(start_at_cluster, three, console):
+    hasp, keys = start_at_cluster(three, verbs(on_disconnect="release") + guard()), keys_at_each(three)
+    with contextlib.ExitStack() as stack:
+        plain, several, transaction, reader, writer, holder, waiter = [stack.enter_context(hasp.connect()) for _ in range(7)]
+        assert plain.call("FLUSHALL") == plain.call("SET", keys[0], 1) == OK
+        assert transaction.call("MULTI") == OK and transaction.call("INCR", keys[0]) == QUEUED
+        assert reader.call("GET", KEY) == NIL and FENCE == holder.call("LOCK", "l")
+        stands(three.owner(KEY).client(), writer, "GET", KEY)
+        stand(three.owner("l").client(), waiter, "LOCK", "l", "WAIT", 120_000)
+        admin = console()
+        admin.send(encode("PAUSE"))
+        until(lambda: 'command="PAUSE"' in hasp.log, "it to begin")
+        plain.send(encode("INCR", keys[0]))
+        several.send(encode("MSET", *(word for key in keys[1:] for word in (key, 5))) + encode("DBSIZE"))
+        holder.send(encode("UNLOCK", "l"))
+        hasp.take_turn()
+        # What was begun is ended, at whichever node.
+        assert transaction.call("EXEC") == b"*1\r\n:2\r\n"
+        assert reader.call("SET", KEY, 1) == OK and writer.read() == bulk(1)
+        assert writer.call("SET", KEY, 2) == OK and admin.read() == OK
+        assert three.owner(keys[0]).ask("GET", keys[0]) == "2" and three.owner("l").ask("EXISTS", "l") == 1
+        assert [three.owner(key).ask("EXISTS", key) for key in keys[1:]] == [0, 0]
+        assert console().call("RESUME") == OK
+        assert plain.read() == b":3\r\n" and several.read() == OK and several.read()[:1] == b":"
+        assert holder.read() == ONE and FENCE == waiter.read()
+
+
+def test_reconnect_goes_to_new_connections_at_each_node(start_at_cluster, three, console):
+    hasp, keys = start_at_cluster(three), keys_at_each(three)
+    with contextlib.ExitStack() as stack:
+        shared, own, transaction, subscriber = [stack.enter_context(hasp.connect()) for _ in range(4)]
+        assert own.call("CLIENT", "NO-EVICT", "OFF") == OK
+        for key in keys:
+            assert shared.call("SET", key, 1) == own.call("SET", key, 1) == OK
+        assert transaction.call("MULTI") == OK and transaction.call("INCR", keys[0]) == QUEUED
+        assert subscriber.call("SUBSCRIBE", "c").startswith(b"*3")
+        old = connections(three)
+        assert console().call("RECONNECT") == OK
+        until(lambda: hasp.log.count("upstream_up") == 6, "hasp's own connections to be new")
+        assert subscriber.at_end()
+        with contextlib.ExitStack() as watched:
+            monitors = [watched.enter_context(node.client().monitor()) for node in three.nodes]
+            for one in (shared, own):
+                for key in keys:
+                    assert one.call("GET", key) == b"$1\r\n1\r\n"
+            assert transaction.call("EXEC") == b"*1\r\n:2\r\n" and transaction.call("DEL", *keys) == b":3\r\n"
+            for monitor, addresses in zip(monitors, old):
+                seen = None
+                while not seen or not seen["command"].startswith("DEL"):
+                    seen = monitor.next_command()
+                    is_old = f"{seen['client_address']}:{seen['client_port']}" in addresses
+                    if seen["command"].startswith(("GET", "EXEC", "DEL")):
+                        assert is_old == (seen["command"] == "EXEC"), seen
