@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "upstream/control.h"
+#include "upstream/control_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,44 +8,11 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "base/quote.h"
-#include "resp/write.h"
 #include "upstream/decode.h"
-#include "upstream/retry.h"
 
 #define CONTROL_RETRY_SECONDS 0.1
 /* A server that works answers sooner, unless it runs a long script. */
 #define SILENT_SECONDS 1.0
-
-/* A request in flight, or held until its database is selected. */
-struct control_request {
-	control_fn *fn; /* NULL: the reply does not matter */
-	void *arg;
-	int db;
-	struct buf held; /* its bytes, until they are sent */
-	struct list node; /* in `requests` or `held` */
-};
-
-struct control {
-	struct control_how how;
-	struct link_user user; /* on no link between two tries */
-	struct retry retry;
-	struct list requests; /* in flight, oldest first */
-	struct list
-		held; /* the first of them waits for its database, the others for the first */
-	bool selecting; /* SELECT for the first of `held` is in flight */
-	int db; /* that Redis has selected */
-	char *address; /* where the last try went; the configured one may be another by now */
-	struct ev_timer check; /* runs while there is a delay between checks */
-	enum server_role role;
-	bool checking; /* a check is in flight */
-	double asked_at; /* clock, when that, or the try to connect, began */
-	struct metrics_histogram latency; /* of the server at `address` */
-	char *error; /* the first since it was connected; NULL: none that matters */
-	bool login_failed; /* it is AUTH's */
-	bool up; /* logged in, and Redis has answered COMMAND */
-	bool in_cluster; /* the server is a node of a cluster */
-	bool warned; /* a warning was logged since it last worked */
-};
 
 static void control_on_bytes(void *owner, struct slice bytes)
 {
@@ -58,18 +25,6 @@ static void control_on_drained(void *owner)
 	(void)owner;
 }
 
-static void control_end_request(struct control_request *req, const redisReply *reply)
-{
-	control_fn *fn = req->fn;
-	void *arg = req->arg;
-
-	list_remove(&req->node);
-	buf_release(&req->held);
-	free(req);
-	if (fn)
-		fn(arg, reply);
-}
-
 static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
                              struct slice captured)
 {
@@ -77,22 +32,9 @@ static void control_on_reply(void *owner, void *tag, const struct resp_reply *r,
 
 	(void)owner;
 	(void)r;
-	control_end_request(tag, reply);
+	control_calls_end(tag, reply);
 	if (reply)
 		freeReplyObject(reply);
-}
-
-static struct control_request *control_first(const struct list *l)
-{
-	return list_empty(l) ? NULL : container_of(l->next, struct control_request, node);
-}
-
-static void control_fail_requests(struct control *c)
-{
-	struct control_request *req;
-
-	while ((req = control_first(&c->requests)) || (req = control_first(&c->held)))
-		control_end_request(req, NULL);
 }
 
 static void control_forget_error(struct control *c)
@@ -107,7 +49,7 @@ static void control_lost(struct control *c, enum link_end end)
 	c->warned = true;
 	c->up = c->checking = false;
 	control_forget_error(c);
-	control_fail_requests(c);
+	control_calls_fail(c);
 	retry_later(&c->retry, end);
 }
 
@@ -129,42 +71,6 @@ static const struct link_ops control_link_ops = {
 	.on_drained = control_on_drained,
 	.on_down = control_on_down,
 };
-
-static struct control_request *control_request_new(int db, control_fn *fn, void *arg)
-{
-	struct control_request *req = xcalloc(1, sizeof(*req));
-
-	req->fn = fn;
-	req->arg = arg;
-	req->db = db;
-	list_init(&req->node);
-	return req;
-}
-
-static void control_send_request(struct control *c, struct control_request *req,
-                                 struct slice bytes)
-{
-	list_append(&c->requests, &req->node);
-	link_send(c->user.link, bytes);
-	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, req);
-}
-
-static void control_send(struct control *c, struct slice request, control_fn *fn, void *arg)
-{
-	control_send_request(c, control_request_new(c->db, fn, arg), request);
-}
-
-static void control_send_argv(struct control *c, const char *const *argv, size_t n,
-                              control_fn *fn, void *arg)
-{
-	struct buf out = BUF_INIT;
-
-	resp_write_array(&out, n);
-	for (size_t i = 0; i < n; i++)
-		resp_write_bulk_str(&out, argv[i]);
-	control_send(c, buf_slice(&out), fn, arg);
-	buf_release(&out);
-}
 
 static bool control_error_is(const char *error, const char *code)
 {
@@ -278,8 +184,8 @@ void control_check(struct control *c)
 		return;
 	c->checking = true;
 	c->asked_at = c->how.env->clock();
-	control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
-	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
+	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 }
 
 static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
@@ -340,26 +246,26 @@ static void control_connect(void *arg)
 	free(c->address);
 	c->address = xstrdup(env->name);
 	link_join(link_new_own(env, false, NULL), &c->user);
-	control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
+	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 	if (env->password && env->user)
-		control_send_argv(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
-		                  control_on_auth, c);
+		control_calls_send(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
+		                   control_on_auth, c);
 	else if (env->password)
-		control_send_argv(c, (const char *[]){ "AUTH", env->password }, 2,
-		                  control_on_auth, c);
-	control_send_argv(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
+		control_calls_send(c, (const char *[]){ "AUTH", env->password }, 2,
+		                   control_on_auth, c);
+	control_calls_send(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	if (env->own_name) {
 		snprintf(name, sizeof(name), "%s-%s", env->own_name,
 		         c->how.on_commands ? "control" : "acks");
-		control_send_argv(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL,
-		                  NULL);
+		control_calls_send(c, (const char *[]){ "CLIENT", "SETNAME", name }, 3, NULL,
+		                   NULL);
 	}
 	if (!c->how.on_commands) {
-		control_send_argv(c, (const char *[]){ "PING" }, 1, control_on_command, c);
+		control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_command, c);
 		return;
 	}
-	control_send_argv(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
-	control_send_argv(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
+	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+	control_calls_send(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
 struct control *control_new(const struct control_how *how)
@@ -402,7 +308,7 @@ void control_free(struct control *c)
 	ev_timer_stop(c->how.env->dialer.loop, &c->check);
 	link_close(c->user.link);
 	c->up = false;
-	control_fail_requests(c);
+	control_calls_fail(c);
 	control_forget_error(c);
 	free(c->address);
 	free(c);
@@ -455,74 +361,4 @@ void control_set_check_delay(struct control *c, int64_t delay_ms)
 	ev_timer_set(&c->check, seconds, seconds);
 	if (delay_ms > 0)
 		ev_timer_start(loop, &c->check);
-}
-
-size_t control_inflight(const struct control *c)
-{
-	size_t nheld = 0;
-
-	for (const struct list *at = c->held.next; at != &c->held; at = at->next)
-		nheld++;
-	return c->user.inflight + nheld;
-}
-
-/* --- databases -------------------------------------------------------------------- */
-
-static void control_on_select(void *arg, const redisReply *reply);
-
-/* Sends what is in the database that is selected, and asks for the next one. */
-static void control_go_on(struct control *c)
-{
-	struct control_request *req;
-	char number[16];
-
-	if (!c->up || c->selecting)
-		return;
-	while ((req = control_first(&c->held)) && req->db == c->db) {
-		list_remove(&req->node);
-		control_send_request(c, req, buf_slice(&req->held));
-		buf_release(&req->held);
-	}
-	if (!req)
-		return;
-	c->selecting = true;
-	snprintf(number, sizeof(number), "%d", req->db);
-	control_send_argv(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
-}
-
-/* Redis may refuse it: what was meant for that database is not sent in another one. */
-static void control_on_select(void *arg, const redisReply *reply)
-{
-	struct control *c = arg;
-	struct control_request *req = control_first(&c->held);
-	int db;
-
-	HASP_ASSERT(req);
-	db = req->db;
-	if (reply && reply->type != REDIS_REPLY_ERROR) {
-		c->db = db;
-	} else {
-		/* (A callback may make another call.) */
-		while ((req = control_first(&c->held)) && req->db == db)
-			control_end_request(req, reply);
-	}
-	c->selecting = false;
-	control_go_on(c);
-}
-
-int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
-{
-	struct control_request *req;
-
-	if (!c->up)
-		return -1;
-	req = control_request_new(db, fn, arg);
-	if (db == c->db && list_empty(&c->held)) {
-		control_send_request(c, req, request);
-		return 0;
-	}
-	buf_append(&req->held, request);
-	list_append(&c->held, &req->node);
-	control_go_on(c);
-	return 0;
 }

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * control_calls: the requests on a control's connection. One for another database than the one
+ * that is selected is held, with all that come behind it, until that is:
+ *
+ *   control_call() --> in flight, in `requests` --reply--> fn()
+ *             `------> `held` --SELECT--^
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "resp/write.h"
+#include "upstream/control_internal.h"
+
+void control_calls_end(struct control_request *req, const redisReply *reply)
+{
+	control_fn *fn = req->fn;
+	void *arg = req->arg;
+
+	list_remove(&req->node);
+	buf_release(&req->held);
+	free(req);
+	if (fn)
+		fn(arg, reply);
+}
+
+static struct control_request *control_first(const struct list *l)
+{
+	return list_empty(l) ? NULL : container_of(l->next, struct control_request, node);
+}
+
+void control_calls_fail(struct control *c)
+{
+	struct control_request *req;
+
+	while ((req = control_first(&c->requests)) || (req = control_first(&c->held)))
+		control_calls_end(req, NULL);
+}
+
+static struct control_request *control_request_new(int db, control_fn *fn, void *arg)
+{
+	struct control_request *req = xcalloc(1, sizeof(*req));
+
+	req->fn = fn;
+	req->arg = arg;
+	req->db = db;
+	list_init(&req->node);
+	return req;
+}
+
+static void control_send_request(struct control *c, struct control_request *req,
+                                 struct slice bytes)
+{
+	list_append(&c->requests, &req->node);
+	link_send(c->user.link, bytes);
+	link_expect(&c->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, req);
+}
+
+void control_calls_send(struct control *c, const char *const *argv, size_t n, control_fn *fn,
+                        void *arg)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_array(&out, n);
+	for (size_t i = 0; i < n; i++)
+		resp_write_bulk_str(&out, argv[i]);
+	control_send_request(c, control_request_new(c->db, fn, arg), buf_slice(&out));
+	buf_release(&out);
+}
+
+size_t control_inflight(const struct control *c)
+{
+	size_t nheld = 0;
+
+	for (const struct list *at = c->held.next; at != &c->held; at = at->next)
+		nheld++;
+	return c->user.inflight + nheld;
+}
+
+/* --- databases -------------------------------------------------------------------- */
+
+static void control_on_select(void *arg, const redisReply *reply);
+
+/* Sends what is in the database that is selected, and asks for the next one. */
+static void control_go_on(struct control *c)
+{
+	struct control_request *req;
+	char number[16];
+
+	if (!c->up || c->selecting)
+		return;
+	while ((req = control_first(&c->held)) && req->db == c->db) {
+		list_remove(&req->node);
+		control_send_request(c, req, buf_slice(&req->held));
+		buf_release(&req->held);
+	}
+	if (!req)
+		return;
+	c->selecting = true;
+	snprintf(number, sizeof(number), "%d", req->db);
+	control_calls_send(c, (const char *[]){ "SELECT", number }, 2, control_on_select, c);
+}
+
+/* Redis may refuse it: what was meant for that database is not sent in another one. */
+static void control_on_select(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	struct control_request *req = control_first(&c->held);
+	int db;
+
+	HASP_ASSERT(req);
+	db = req->db;
+	if (reply && reply->type != REDIS_REPLY_ERROR) {
+		c->db = db;
+	} else {
+		/* (A callback may make another call.) */
+		while ((req = control_first(&c->held)) && req->db == db)
+			control_calls_end(req, reply);
+	}
+	c->selecting = false;
+	control_go_on(c);
+}
+
+int control_call(struct control *c, int db, struct slice request, control_fn *fn, void *arg)
+{
+	struct control_request *req;
+
+	if (!c->up)
+		return -1;
+	req = control_request_new(db, fn, arg);
+	if (db == c->db && list_empty(&c->held)) {
+		control_send_request(c, req, request);
+		return 0;
+	}
+	buf_append(&req->held, request);
+	list_append(&c->held, &req->node);
+	control_go_on(c);
+	return 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * control_internal: a control, and what its two files need of each other:
+ *
+ *   control.c        the connection: login, checks, what becomes of it
+ *   control_calls.c  the requests on it, each in its database
+ */
+#ifndef HASP_UPSTREAM_CONTROL_INTERNAL_H
+#define HASP_UPSTREAM_CONTROL_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "upstream/control.h"
+#include "upstream/retry.h"
+
+/* A request in flight, or held until its database is selected. */
+struct control_request {
+	control_fn *fn; /* NULL: the reply does not matter */
+	void *arg;
+	int db;
+	struct buf held; /* its bytes, until they are sent */
+	struct list node; /* in `requests` or `held` */
+};
+
+struct control {
+	struct control_how how;
+	struct link_user user; /* on no link between two tries */
+	struct retry retry;
+	struct list requests; /* in flight, oldest first */
+	struct list
+		held; /* the first of them waits for its database, the others for the first */
+	bool selecting; /* SELECT for the first of `held` is in flight */
+	int db; /* that Redis has selected */
+	char *address; /* where the last try went; the configured one may be another by now */
+	struct ev_timer check; /* runs while there is a delay between checks */
+	enum server_role role;
+	bool checking; /* a check is in flight */
+	double asked_at; /* clock, when that, or the try to connect, began */
+	struct metrics_histogram latency; /* of the server at `address` */
+	char *error; /* the first since it was connected; NULL: none that matters */
+	bool login_failed; /* it is AUTH's */
+	bool up; /* logged in, and Redis has answered COMMAND */
+	bool in_cluster; /* the server is a node of a cluster */
+	bool warned; /* a warning was logged since it last worked */
+};
+
+/* Sends it now, in the database that is selected; `fn` as in control_call(). */
+void control_calls_send(struct control *c, const char *const *argv, size_t n, control_fn *fn,
+                        void *arg);
+/* The request is answered; NULL: it will not be. It is freed. */
+void control_calls_end(struct control_request *req, const redisReply *reply);
+/* The connection is gone: all that are in flight, or held, get NULL. */
+void control_calls_fail(struct control *c);
+
+#endif
