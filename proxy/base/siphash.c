@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "base/siphash.h"
+
+#include <endian.h>
+#include <string.h>
+
+struct siphash_state {
+	uint64_t v0, v1, v2, v3;
+};
+
+static inline uint64_t rotate_left(uint64_t x, unsigned by)
+{
+	return x << by | x >> (64 - by);
+}
+
+static inline void rounds(struct siphash_state *s, int n)
+{
+	while (n--) {
+		s->v0 += s->v1;
+		s->v1 = rotate_left(s->v1, 13) ^ s->v0;
+		s->v0 = rotate_left(s->v0, 32);
+		s->v2 += s->v3;
+		s->v3 = rotate_left(s->v3, 16) ^ s->v2;
+		s->v0 += s->v3;
+		s->v3 = rotate_left(s->v3, 21) ^ s->v0;
+		s->v2 += s->v1;
+		s->v1 = rotate_left(s->v1, 17) ^ s->v2;
+		s->v2 = rotate_left(s->v2, 32);
+	}
+}
+
+static void take_word(struct siphash_state *s, uint64_t word)
+{
+	s->v3 ^= word;
+	rounds(s, 2);
+	s->v0 ^= word;
+}
+
+static uint64_t word_at(const void *p)
+{
+	uint64_t word;
+
+	memcpy(&word, p, sizeof(word));
+	return le64toh(word);
+}
+
+uint64_t siphash(const uint8_t secret[SIPHASH_SECRET_SIZE], struct slice s)
+{
+	uint64_t k0 = word_at(secret), k1 = word_at(secret + 8);
+	struct siphash_state state = {
+		k0 ^ UINT64_C(0x736f6d6570736575),
+		k1 ^ UINT64_C(0x646f72616e646f6d),
+		k0 ^ UINT64_C(0x6c7967656e657261),
+		k1 ^ UINT64_C(0x7465646279746573),
+	};
+	char last[8] = { 0 };
+	size_t whole = s.n & ~(size_t)7;
+
+	for (size_t i = 0; i < whole; i += 8)
+		take_word(&state, word_at(s.p + i));
+	if (s.n > whole)
+		memcpy(last, s.p + whole, s.n - whole);
+	last[7] = (char)s.n;
+	take_word(&state, word_at(last));
+	state.v2 ^= 0xff;
+	rounds(&state, 4);
+	return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * siphash: SipHash-2-4, a short hash by a secret: who does not know the secret can neither tell
+ * what was hashed nor find bytes with a hash that he wants.
+ * Source: https://www.aumasson.jp/siphash/siphash.pdf, whose test vector the unit test has.
+ */
+#ifndef HASP_BASE_SIPHASH_H
+#define HASP_BASE_SIPHASH_H
+
+#include <stdint.h>
+
+#include "base/slice.h"
+
+#define SIPHASH_SECRET_SIZE 16
+
+uint64_t siphash(const uint8_t secret[SIPHASH_SECRET_SIZE], struct slice s);
+
+#endif
