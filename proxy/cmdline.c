@@ -9,9 +9,13 @@
 
 #define DEFAULT_FILE "/etc/hasp/hasp.ini"
 
+/* Of an option without a letter. */
+#define OPTION_DISCOVER 256
+
 static void cmdline_usage(FILE *out)
 {
 	fputs("usage: hasp [-t [-q]] [-d] [-v] [-c FILE | FILE]\n"
+	      "       hasp --discover HOST:PORT [-v] [-c FILE]\n"
 	      "       hasp --version | --help\n"
 	      "\n"
 	      "  FILE           read the configuration from FILE; else from " DEFAULT_FILE ",\n"
@@ -20,6 +24,10 @@ static void cmdline_usage(FILE *out)
 	      "  -t, --test     check the configuration, ask the server, and leave\n"
 	      "  -q, --quiet    with -t: say only what is wrong with the configuration\n"
 	      "  -d, --daemon   run in the background\n"
+	      "  --discover     pass everything to this Redis, watch, and print at the end a\n"
+	      "                 configuration for what should be locked; FILE, if one is "
+	      "named,\n"
+	      "                 has the settings of [hasp] and [upstream]\n"
 	      "  -v, --verbose  log more, by one level each time\n"
 	      "  -V, --version  print the version\n"
 	      "  -h, --help     print this\n",
@@ -49,7 +57,11 @@ static int cmdline_take_file(struct cmdline *o, int argc, char **argv)
 		cmdline_usage(stderr);
 		return 2;
 	}
-	return o->file ? -1 : cmdline_default_file(o);
+	if (o->discover && o->background) {
+		fputs("hasp: --discover prints what it finds at the end; without -d\n", stderr);
+		return 2;
+	}
+	return o->file || o->discover ? -1 : cmdline_default_file(o);
 }
 
 int cmdline_parse(struct cmdline *o, int argc, char **argv)
@@ -62,6 +74,7 @@ int cmdline_parse(struct cmdline *o, int argc, char **argv)
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "discover", required_argument, NULL, OPTION_DISCOVER },
 		{ NULL, 0, NULL, 0 },
 	};
 	int c;
@@ -82,6 +95,9 @@ int cmdline_parse(struct cmdline *o, int argc, char **argv)
 			break;
 		case 'v':
 			o->verbose++;
+			break;
+		case OPTION_DISCOVER:
+			o->discover = optarg;
 			break;
 		case 'V':
 			puts("hasp " PACKAGE_VERSION);

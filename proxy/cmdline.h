@@ -12,6 +12,7 @@ struct cmdline {
 	bool test;
 	bool quiet; /* with `test`: of what is no fault nothing is said */
 	bool background;
+	const char *discover; /* HOST:PORT of the Redis to be watched; NULL: nothing is */
 	int verbose;
 };
 

@@ -7,6 +7,7 @@
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
  *   SIGUSR1: what was seen -> log          SIGUSR2: start the next hasp, and drain when it
  * serves others that would end hasp: logged
+ *   --discover: a line now and then, and the result when the workers have left
  *
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
@@ -19,6 +20,7 @@
 
 #include "admin/admin.h"
 #include "admin/http.h"
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "base/log.h"
 #include "cmdline.h"
@@ -35,6 +37,8 @@
 
 /* How soon hasp sees that workers have ended, or that the next hasp serves. */
 #define MAIN_TICK_SECONDS 0.02
+/* How often hasp tells how far --discover is. */
+#define MAIN_PROGRESS_SECONDS 10.0
 
 struct process {
 	struct cmdline cmdline;
@@ -52,6 +56,7 @@ struct process {
 	size_t nworkers;
 	struct worker_shared shared;
 	struct http http;
+	double progress_at; /* by the clock: when the progress of --discover is told next */
 };
 
 /* That would end hasp, and ask for nothing that it does. */
@@ -112,11 +117,20 @@ static int main_open_log(const char *target)
 	return -1;
 }
 
+static struct config *main_load(const struct cmdline *cmdline, struct buf *faults,
+                                struct buf *warnings)
+{
+	if (cmdline->discover)
+		return settings_load_discover(cmdline->file, cmdline->discover, faults,
+		                              warnings);
+	return settings_load(cmdline->file, faults, warnings);
+}
+
 /* Appends the first fault to `why`. */
-static struct config *main_load_again(const char *file, struct buf *why)
+static struct config *main_load_again(const struct cmdline *cmdline, struct buf *why)
 {
 	struct buf faults = BUF_INIT, warnings = BUF_INIT;
-	struct config *config = settings_load(file, &faults, &warnings);
+	struct config *config = main_load(cmdline, &faults, &warnings);
 
 	log_lines(LOG_SEV_ERROR, buf_slice(&faults));
 	log_lines(LOG_SEV_WARNING, buf_slice(&warnings));
@@ -145,7 +159,7 @@ static void main_log_restart(const struct config *first, const struct config *ne
 /* Appends to `why` why it cannot be. */
 static bool main_try_reload(struct process *p, struct buf *why)
 {
-	struct config *next = main_load_again(p->cmdline.file, why), *old = p->config;
+	struct config *next = main_load_again(&p->cmdline, why), *old = p->config;
 
 	if (!next) {
 		log_error("reload kept=old reason=\"the file has faults\"");
@@ -239,6 +253,12 @@ static void main_upgrade(struct process *p, bool leaving)
 	buf_release(&text);
 }
 
+/* Of two times, of which the first is -1 if it has no end. */
+static double main_shorter(double a, double b)
+{
+	return a < 0 || b < a ? b : a;
+}
+
 /* Waits for a signal, but not for longer than `seconds`; -1: as long as it takes. Returns its
  * number, or -1. */
 static int main_await_signal(const sigset_t *signals, double seconds)
@@ -247,6 +267,32 @@ static int main_await_signal(const sigset_t *signals, double seconds)
 	const struct timespec most = { whole, (long)((seconds - (double)whole) * 1e9) };
 
 	return seconds < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &most);
+}
+
+/* Tells of the progress of --discover if it is time. Returns for how many seconds it is not. */
+static double main_tell_progress(struct process *p)
+{
+	struct buf line = BUF_INIT;
+	double now = clock_now();
+
+	if (now >= p->progress_at) {
+		workers_discover_progress(&p->shared, &line);
+		fprintf(stderr, "%.*s", (int)buf_len(&line), buf_head(&line));
+		buf_release(&line);
+		p->progress_at = now + MAIN_PROGRESS_SECONDS;
+	}
+	return p->progress_at - now;
+}
+
+/* All clients have gone. */
+static void main_print_discovered(struct process *p)
+{
+	struct buf ini = BUF_INIT;
+
+	workers_discovered(&p->shared, p->config, &ini);
+	printf("%.*s", (int)buf_len(&ini), buf_head(&ini));
+	fflush(stdout);
+	buf_release(&ini);
 }
 
 /* Waits for signals until the workers have left. */
@@ -267,6 +313,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		wait = supervision_tick(&p->supervision);
 		if (leaving || upgrade == UPGRADE_WAITING)
 			wait = MAIN_TICK_SECONDS;
+		else if (p->cmdline.discover)
+			wait = main_shorter(wait, main_tell_progress(p));
 		sig = main_await_signal(signals, wait);
 		if (sig == SIGHUP) {
 			main_reload(p, leaving);
@@ -384,6 +432,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		return 1;
 	p->first = config_ref(p->config);
 	workers_init(&p->shared, p->config);
+	if (p->cmdline.discover)
+		workers_discover(&p->shared);
 	if (main_start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu guards=%zu "
 		         "verbs=%s",
@@ -402,6 +452,8 @@ static int main_run(struct process *p, sigset_t *signals)
 		if (p->admin)
 			admin_free(p->admin);
 		(void)workers_report(&p->shared);
+		if (p->cmdline.discover)
+			main_print_discovered(p);
 		workers_fini(&p->shared);
 		status = 0;
 	} else if (strcmp(p->config->log, "stderr") != 0) {
@@ -465,7 +517,7 @@ int main(int argc, char **argv)
 	status = cmdline_parse(&p.cmdline, argc, argv);
 	if (status >= 0)
 		return status;
-	p.config = settings_load(p.cmdline.file, &faults, &warnings);
+	p.config = main_load(&p.cmdline, &faults, &warnings);
 	if (!p.config || p.cmdline.test) {
 		status = main_tell(&p, &faults, &warnings);
 	} else {

@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/fatal.h"
 #include "commands/learn.h"
@@ -122,10 +123,35 @@ void settings_print(const struct buf *faults, const struct buf *warnings)
 	settings_print_lines("warning: ", buf_slice(warnings));
 }
 
-struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings)
+/* What --discover needs of the file, and cannot do beside it. Returns the number of faults. */
+static size_t settings_use_discover(struct config *c, const char *address, struct buf *faults)
 {
-	struct config *config = config_load(file, faults, warnings);
+	const char *fault = value_address_fault(address, ADDRESS_TO_CONNECT);
 
+	if (fault) {
+		buf_printf(faults, "--discover %s: %s; expected HOST:PORT, or unix:/PATH\n",
+		           address, fault);
+		return 1;
+	}
+	if (c->nrules || c->nguards || c->verbs.enabled || c->master || c->cluster.n) {
+		sources_print(&c->sources, 0, faults);
+		buf_puts(faults,
+		         ": --discover changes nothing and watches one server; expected a "
+		         "file without [lock], [guard], [verbs], sentinels and cluster\n");
+		return 1;
+	}
+	free(c->address);
+	c->address = xstrdup(address);
+	/* Clients of several workers would meet on the same keys, and the order of their
+	 * commands would not be known. */
+	c->workers = 1;
+	return 0;
+}
+
+/* Takes `config`, which may be NULL. */
+static struct config *settings_finish(struct config *config, struct buf *faults,
+                                      struct buf *warnings)
+{
 	if (config && encryption_load(config, faults) > 0) {
 		config_unref(config);
 		config = NULL;
@@ -137,4 +163,21 @@ struct config *settings_load(const char *file, struct buf *faults, struct buf *w
 	if (config)
 		settings_check_access(config, warnings);
 	return config;
+}
+
+struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings)
+{
+	return settings_finish(config_load(file, faults, warnings), faults, warnings);
+}
+
+struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
+                                      struct buf *warnings)
+{
+	struct config *config = config_load(file, faults, warnings);
+
+	if (config && settings_use_discover(config, address, faults) > 0) {
+		config_unref(config);
+		config = NULL;
+	}
+	return settings_finish(config, faults, warnings);
 }

@@ -14,6 +14,10 @@
  * not answer, that is a warning and no fault. Returns NULL when there is a fault. */
 struct config *settings_load(const char *file, struct buf *faults, struct buf *warnings);
 
+/* The same for `hasp --discover`: the server at `address`, one worker, and no rules. */
+struct config *settings_load_discover(const char *file, const char *address, struct buf *faults,
+                                      struct buf *warnings);
+
 /* Prints what settings_load() found to stderr, for a user at a terminal. */
 void settings_print(const struct buf *faults, const struct buf *warnings);
 

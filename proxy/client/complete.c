@@ -2,6 +2,7 @@
 #include "client/complete.h"
 
 #include "config/match.h"
+#include "discover/sighting.h"
 #include "lock/observe/observation.h"
 #include "lock/queue/waiters.h"
 
@@ -30,6 +31,18 @@ static void probe_locks(const struct client *c, int db, const struct pending_req
 	pending_each_probe_key(r, probe_lock, &in);
 }
 
+void complete_observed(struct pending_request *r, int db, const struct resp_reply *reply)
+{
+	if (r->observation)
+		observation_complete(r->observation, db, reply);
+	if (r->sighting)
+		sighting_complete(r->sighting, db, reply);
+	observation_free(r->observation);
+	sighting_free(r->sighting);
+	r->observation = NULL;
+	r->sighting = NULL;
+}
+
 static void on_done(void *arg, struct pending_request *r, int db,
                     const struct resp_reply *reply, struct slice frame)
 {
@@ -39,8 +52,7 @@ static void on_done(void *arg, struct pending_request *r, int db,
 	 * client. */
 	if (buf_len(&r->probe_keys) && !resp_reply_is_error(reply))
 		probe_locks(c, db, r);
-	if (r->observation)
-		observation_complete(r->observation, db, reply);
+	complete_observed(r, db, reply);
 	if (r->value_read)
 		value_read_complete(r->value_read, &c->holds.seen, db, frame);
 	/* (Of a transaction; any other error was seen by its line.) */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/quote.h"
+#include "discover/sighting.h"
 #include "lock/observe/observation.h"
 #include "net/address.h"
 
@@ -204,6 +205,8 @@ static void give_up_locks(struct client *c)
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	observer_free(c->observer);
 	c->observer = NULL;
+	discoverer_client_free(c->env->policy.discoverer, c->discovered);
+	c->discovered = NULL;
 	/* It was not sent yet. */
 	if (c->current && list_empty(&c->current->node))
 		pending_free(c->current);

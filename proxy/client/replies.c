@@ -12,7 +12,6 @@
 #include "client/links.h"
 #include "client/lock_exchange.h"
 #include "client/request_context.h"
-#include "lock/observe/observation.h"
 #include "policy/guard_block.h"
 
 /* A client this far behind gets a link of its own as soon as no reply is due, so that it can be
@@ -129,9 +128,7 @@ static void on_answered(void *owner, void *tag, const struct resp_reply *reply)
 	struct client *c = client_of(owner);
 	struct pending_request *r = tag;
 
-	observation_complete(r->observation, c->session.db, reply);
-	observation_free(r->observation);
-	r->observation = NULL;
+	complete_observed(r, c->session.db, reply);
 }
 
 /* Frames are watched only while the client is subscribed, or may become so. */

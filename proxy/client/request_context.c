@@ -32,6 +32,7 @@ struct context request_context(struct client *c)
 		.holds = &c->holds,
 		.read_set = &c->read_set,
 		.observer = &c->observer,
+		.discovered = &c->discovered,
 		.listener = c->listener,
 		.must_log_in = links_must_log_in(c),
 		/* (A command in front of its own could change what Redis makes of it: CLIENT

@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "commands/unmet.h"
 #include "config/match.h"
+#include "policy/discover.h"
 #include "policy/policy_env.h"
 
 struct classifier *classifier_new(void)
@@ -141,6 +142,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
+	what.is_discovered = env->discoverer && what.command && discover_concerns(what.command);
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed;
 	what.reads_value = env->values_matter && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
@@ -149,6 +151,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unmet &&
 	                what.session != SESSION_OWN_LINK && !what.takes_own_time &&
+	                !what.is_discovered &&
 	                ((!what.is_matched && !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
 	what.is_free = what.is_plain && !what.is_matched && !what.reads_value &&

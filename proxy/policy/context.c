@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "policy/context.h"
 
+#include "discover/sighting.h"
 #include "lock/observe/observation.h"
 
 struct slice context_token(const struct context *x, enum owner_kind kind, struct buf *scratch)
@@ -28,6 +29,7 @@ static void free_rest(struct pending_request *r)
 		guard_op_free(r->guard_op);
 	if (r->observation)
 		observation_free(r->observation);
+	sighting_free(r->sighting);
 	value_read_free(r->value_read);
 }
 
@@ -41,6 +43,8 @@ static size_t rest_nbytes(const struct pending_request *r)
 		n += guard_op_nbytes(r->guard_op);
 	if (r->observation)
 		n += observation_nbytes(r->observation);
+	if (r->sighting)
+		n += sighting_nbytes(r->sighting);
 	if (r->value_read)
 		n += value_read_nbytes(r->value_read);
 	return n;

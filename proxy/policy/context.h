@@ -20,6 +20,7 @@
 #include "policy/policy_env.h"
 #include "session/session.h"
 
+struct discovery_client;
 struct observer;
 
 enum verdict {
@@ -74,6 +75,7 @@ struct context {
 	struct hold_owner *holds;
 	struct read_set *read_set;
 	struct observer **observer; /* lock/observe/observation.h */
+	struct discovery_client **discovered; /* discover/discovery.h */
 	const char *listener; /* the entry of `listen` by which the client came */
 	bool must_log_in; /* Redis wants a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);

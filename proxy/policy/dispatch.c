@@ -4,6 +4,7 @@
 #include "commands/args.h"
 #include "config/match.h"
 #include "policy/classifier.h"
+#include "policy/discover.h"
 #include "policy/guard.h"
 #include "policy/guard_txn.h"
 #include "policy/lock.h"
@@ -192,6 +193,8 @@ struct decision dispatch(struct context *x)
 		add_probe(x, &d);
 		if (x->what->is_observed && command_arity_ok(x->what->command, x->req->argc))
 			observe(x, &d);
+		if (x->what->is_discovered && command_arity_ok(x->what->command, x->req->argc))
+			discover(x, &d);
 		if (x->what->reads_value)
 			lock_note_read(x, &d);
 		mark_blocking(x, &d);

@@ -14,6 +14,7 @@
 struct classifier;
 struct commands;
 struct config;
+struct discoverer;
 struct holds;
 struct matcher;
 struct observed_rules;
@@ -36,6 +37,8 @@ struct policy_env {
 	struct waiters *waiters;
 	struct observers *observers; /* all workers'; lock/observe/observation.h */
 	struct observed_rules *observed; /* those of `config` */
+	struct discoverer *discoverer; /* all workers'; discover/sighting.h; NULL: nothing is
+	                                * discovered */
 	struct stats *stats; /* all workers'; lock/events/stats.h */
 	size_t worker; /* its number there */
 	/* By the place in `config`; NULL: it is not enforced. */

@@ -18,6 +18,7 @@
 struct guard_op;
 struct observation;
 struct pending_lock;
+struct sighting;
 struct value_read;
 
 enum pending_kind {
@@ -71,8 +72,9 @@ struct pending_request {
 	struct guard_op *guard_op; /* GUARD, EXEC; NULL: none */
 	struct pending_lock *pending_lock; /* LOCK; NULL: none */
 	struct observation *observation; /* NULL: none */
+	struct sighting *sighting; /* NULL: none */
 	struct value_read *value_read; /* NOTICE; NULL: none */
-	const struct pending_rest *rest; /* how to treat those four; NULL: there are none */
+	const struct pending_rest *rest; /* how to treat those five; NULL: there are none */
 	struct buf probe_keys; /* locks to be probed, each after its size_t length */
 	size_t *charged_to; /* the session's count of bytes; NULL: not counted yet */
 	size_t charged; /* what it counts for there */

@@ -194,6 +194,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.flusher = &w->flusher,
 		.policy = {
 			.observers = shared->observers,
+			.discoverer = shared->discoverer,
 			.stats = shared->stats,
 			.worker = (size_t)number,
 			.now = clock_now(),

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "config/types.h"
 #include "lock/guard/unlisted.h"
 #include "lock/queue/waiters.h"
@@ -35,6 +36,7 @@ struct worker_shared {
 	struct unlisted_board unlisted;
 	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
+	struct discoverer *discoverer; /* discover/sighting.h; NULL: nothing is discovered */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
 	pthread_mutex_t rounds; /* of `gone`, and of the next two while workers are made */
@@ -58,6 +60,14 @@ void workers_end_watch(struct worker_shared *shared);
 /* Logs the totals of the sections that are enforced, and what rules and guards in mode OBSERVE
  * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
+
+/* Between workers_init() and the first worker: from now on hasp learns from the commands of all
+ * clients what to lock. */
+void workers_discover(struct worker_shared *shared);
+/* Then: appends a line on how far that is; the ini, when all workers have been joined. */
+void workers_discover_progress(struct worker_shared *shared, struct buf *out);
+void workers_discovered(struct worker_shared *shared, const struct config *config,
+                        struct buf *out);
 
 /* Why clients should not be sent here, in words; NULL: they may be. From any thread. */
 const char *workers_not_ready(struct worker_shared *shared);

@@ -10,11 +10,15 @@
 #include "base/fatal.h"
 #include "base/log.h"
 #include "config/config.h"
+#include "discover/sighting.h"
 #include "encryption.h"
 #include "lock/events/stats.h"
 #include "lock/observe/observation.h"
 #include "upstream/watcher.h"
 #include "worker/worker_internal.h"
+
+/* What keys and clients take at most, while hasp discovers. */
+#define DISCOVER_MEMORY ((size_t)64 << 20)
 
 /* What the watcher tells a worker; the strings are its own. */
 struct primary_message {
@@ -103,6 +107,7 @@ void workers_fini(struct worker_shared *shared)
 {
 	watcher_free(shared->watcher);
 	observers_free(shared->observers);
+	discoverer_free(shared->discoverer);
 	stats_free(shared->stats);
 	pthread_mutex_destroy(&shared->rounds);
 }
@@ -115,6 +120,28 @@ bool workers_report(struct worker_shared *shared)
 	log_lines(LOG_SEV_INFO, buf_slice(&totals));
 	buf_release(&totals);
 	return observers_report(shared->observers);
+}
+
+void workers_discover(struct worker_shared *shared)
+{
+	shared->discoverer = discoverer_new(clock_now, DISCOVER_MEMORY);
+}
+
+void workers_discover_progress(struct worker_shared *shared, struct buf *out)
+{
+	discoverer_progress(shared->discoverer, out);
+}
+
+void workers_discovered(struct worker_shared *shared, const struct config *config,
+                        struct buf *out)
+{
+	struct buf listen = BUF_INIT;
+
+	for (size_t i = 0; i < config->listen.n; i++)
+		buf_printf(&listen, "%s%s", i ? " " : "", config->listen.v[i]);
+	buf_append(&listen, slice_of("", 1));
+	discoverer_report(shared->discoverer, buf_head(&listen), config->address, out);
+	buf_release(&listen);
 }
 
 const char *workers_not_ready(struct worker_shared *shared)

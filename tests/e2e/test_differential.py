@@ -30,6 +30,13 @@ def test_hasp_cannot_be_told_from_redis(tmp_path):
     assert status == 0, output[-4000:]
 
 
+def test_hasp_that_discovers_cannot_be_told_from_redis(tmp_path):
+    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
+    status, output = differential(tmp_path, "--discover", "--seed", seed, "--streams", 150, "--minimise", 5,
+                                  "--seconds", 15, "--stop-after", 2)
+    assert status == 0, output[-4000:]
+
+
 @UNLESS_SANITIZED
 @pytest.mark.parametrize("kind", ["redis", "none"])
 def test_tester_accepts_what_is_right(tmp_path, kind):

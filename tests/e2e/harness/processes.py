@@ -176,13 +176,13 @@ class ProtectedRedis(RedisServer):
 class Hasp(Process):
     """hasp in the foreground with the given configuration, ready to be connected to."""
 
-    def __init__(self, config, env=None, binary=None, within=()):
+    def __init__(self, config, env=None, binary=None, within=(), options=()):
         super().__init__("hasp", within)
         self.binary = binary or os.environ.get("HASP", str(TOP / "hasp"))
         self.config_file = self.dir / "hasp.ini"
         self.config_file.write_text(config)
         self.expect_exit = 0
-        self.spawn(self.binary, "-c", self.config_file, env=env)
+        self.spawn(self.binary, *options, "-c", self.config_file, env=env)
         until(lambda: self.ready or not self.running(), "hasp to start")
         if not self.ready:
             log = self.log

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * discovery_guard_report: what is said of a pattern whose values are read and written back, and
+ * the section for it.
+ */
+#include "discover/discovery_internal.h"
+
+#define LEASE_DEFAULT 5.0 /* seconds */
+#define LEASE_SHARE 3.0 /* times the time between read and write */
+#define WRITES_ENOUGH 20
+
+static bool may_have_guard(const struct finding *f)
+{
+	struct slice p = buf_slice(&f->pattern);
+
+	for (size_t i = 0; i < p.n; i++)
+		if (p.p[i] != '*' && p.p[i] != '?')
+			return !f->caught && f->nlocks == 0;
+	return false;
+}
+
+bool discovery_guard_is_proposed(const struct finding *f)
+{
+	return f->guard.stale > 0 && may_have_guard(f);
+}
+
+/* So that all who come at once have their turn. */
+static int guard_wait_seconds(const struct guard_sums *g)
+{
+	static const int steps[] = { 2, 5, 10, 30, 60 };
+	double all = 2 * g->crowd * durations_at(&g->between, 0.5);
+	size_t i = 0;
+
+	while (i < sizeof(steps) / sizeof(*steps) - 1 && steps[i] < all)
+		i++;
+	return steps[i];
+}
+
+static void put_guard_use(struct buf *out, const struct finding *f)
+{
+	const struct guard_sums *g = &f->guard;
+
+	buf_puts(out, "; ");
+	buf_append(out, buf_slice(&f->pattern));
+	buf_puts(out, "    ");
+	discovery_put_count(out, f->nkeys, "key");
+	buf_puts(out, ", read and written back ");
+	discovery_put_count(out, g->written_back, "time");
+	buf_puts(out, "\n");
+}
+
+void discovery_put_guard(struct buf *out, const struct finding *f, const char *name)
+{
+	const struct guard_sums *g = &f->guard;
+	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
+
+	put_guard_use(out, f);
+	buf_puts(out, ";   ");
+	discovery_put_count(out, g->stale, "write");
+	buf_puts(out, " overwrote what another connection had written meanwhile: lost updates\n"
+	              ";   between read and write: ");
+	discovery_put_time(out, durations_at(&g->between, 0.5));
+	buf_puts(out, " (median), ");
+	discovery_put_time(out, durations_at(&g->between, 0.99));
+	buf_puts(out, " (p99); up to ");
+	discovery_put_count(out, g->crowd, "connection");
+	buf_puts(out, " at once\n");
+	if (f->nread > 2 * g->written_back) {
+		buf_puts(out, ";   ");
+		discovery_put_number(out, f->nread - g->written_back);
+		buf_puts(out,
+		         " reads were not written back: each will hold the guard until its "
+		         "lease ends; who only reads belongs into `except`\n");
+	}
+	if (g->written_back < WRITES_ENOUGH)
+		buf_puts(out, ";   that is little to go by: watch for longer\n");
+	buf_printf(out, "[guard %s]\npattern = ", name);
+	buf_append(out, buf_slice(&f->pattern));
+	buf_printf(out, "\nacquire_on =%s%s\n", g->how & DISCOVERY_GET ? " GET" : "",
+	           g->how & DISCOVERY_MGET ? " MGET" : "");
+	if (lease > LEASE_DEFAULT)
+		buf_printf(out, "lease = %.0fs\n", lease);
+	buf_printf(out, "wait = %ds\nmode = observe          ; then enforce\n\n",
+	           guard_wait_seconds(g));
+}
+
+void discovery_put_guard_left(struct buf *out, const struct finding *f)
+{
+	const struct guard_sums *g = &f->guard;
+
+	put_guard_use(out, f);
+	if (g->stale && f->caught) {
+		buf_puts(out,
+		         ";     not proposed: lost updates were seen, but the pattern catches "
+		         "keys that are used otherwise, such as those of ");
+		buf_append(out, f->caught->node.key);
+		buf_puts(out, "\n");
+	} else if (g->stale) {
+		buf_puts(out,
+		         ";     not proposed: lost updates were seen, but there is nothing "
+		         "fixed in these names\n");
+	} else if (g->stale_under_lock) {
+		buf_puts(out, ";     by holders of a lock, ");
+		discovery_put_count(out, g->stale_under_lock, "time");
+		buf_puts(out, " over another's write: the lock is what has to hold\n");
+	} else if (g->under_lock == g->written_back) {
+		buf_puts(out, ";     by holders of a lock, and none over another's write\n");
+	} else {
+		buf_puts(out, ";     none over another's write\n");
+	}
+}

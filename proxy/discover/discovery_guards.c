@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * discovery_guards: who reads a value and writes it back, and who wrote meanwhile.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "discover/discovery_internal.h"
+
+static struct last_read *last_read_of(const struct key *k, const struct discovery_client *c)
+{
+	const struct list *head = &c->reads;
+
+	for (struct list *at = head->prev; at != head; at = at->prev) {
+		struct last_read *r = container_of(at, struct last_read, in_client);
+		if (r->key == k)
+			return r;
+	}
+	return NULL;
+}
+
+/* Has it taken a lock that it has not released yet? */
+static bool has_lock(const struct discovery_client *c)
+{
+	for (struct list *at = c->holds.next; at != &c->holds; at = at->next) {
+		const struct held_lock *h = container_of(at, struct held_lock, in_client);
+		if (h->state != HOLD_MAYBE &&
+		    (h->way != DISCOVERY_INCR || discovery_is_lock(h->key->shape)))
+			return true;
+	}
+	return false;
+}
+
+void discovery_read(const struct discovery_act *a, enum discovery_read how)
+{
+	struct discovery *d = a->discovery;
+	struct discovery_client *c = a->client;
+	struct key *k = discovery_key(a);
+	struct last_read *r;
+
+	if (!k)
+		return;
+	discovery_used(a, false);
+	k->shape->nread++;
+	r = last_read_of(k, c);
+	if (!r) {
+		if (d->used > d->memory || k->nreads == READS_MAX)
+			return;
+		if (c->nreads == READS_PER_CLIENT)
+			discovery_last_read_free(
+				d, container_of(c->reads.next, struct last_read, in_client));
+		r = xcalloc(1, sizeof(*r));
+		r->key = k;
+		r->client = c;
+		list_append(&k->reads, &r->in_key);
+		list_append(&c->reads, &r->in_client);
+		k->nreads++;
+		c->nreads++;
+		d->used += sizeof(*r);
+	}
+	r->version = k->version;
+	r->value = k->written;
+	r->how = how;
+	r->at = a->now;
+	r->under_lock = has_lock(c);
+}
+
+static void note_written_back(const struct discovery_act *a, const struct key *k,
+                              const struct last_read *r, uint64_t value)
+{
+	struct shape *s = k->shape;
+	struct guard_sums *g;
+
+	if (!s->guard) {
+		s->guard = xcalloc(1, sizeof(*s->guard));
+		a->discovery->used += sizeof(*s->guard);
+	}
+	g = s->guard;
+	g->written_back++;
+	g->how |= r->how;
+	durations_add(&g->between, a->now - r->at);
+	if (k->nreads > g->crowd)
+		g->crowd = k->nreads;
+	if (a->watches)
+		g->checked++;
+	else if (r->under_lock)
+		g->under_lock++;
+	/* What was read and written back as it was is no update that could be lost. */
+	if (r->version == k->version || k->writer == a->client->id ||
+	    (value && value == r->value))
+		return;
+	if (r->under_lock)
+		g->stale_under_lock++;
+	else if (!a->watches)
+		g->stale++;
+}
+
+void discovery_wrote(const struct discovery_act *a, uint64_t value)
+{
+	struct key *k = discovery_key(a);
+	struct last_read *r;
+
+	if (!k)
+		return;
+	discovery_used(a, false);
+	r = last_read_of(k, a->client);
+	if (r) {
+		note_written_back(a, k, r, value);
+		discovery_last_read_free(a->discovery, r);
+	}
+	discovery_note_write(k, a->client, value);
+}

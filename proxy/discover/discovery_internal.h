@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the files of discovery share.
+ *
+ *   client --holds----> hold    <----holds-- key --> shape
+ *          --reads-> reading <-reads--
+ *
+ * A hold begins when a client takes a lock, and ends with what becomes of it:
+ *
+ *   took --> HOLD_HELD ---own DEL----------------------------------------> released
+ *             |   `--one that knows the value------> HOLD_MAYBE --taken again--> released
+ *             `--a DEL by another client-----------> HOLD_REMOVED
+ *
+ * Such a DEL is a theft, or a pool lets another of its connections release what one has taken.
+ * The one hold does not tell, but all of them do: in a pool there is one DEL for each lock that
+ * was taken, and none finds nothing. So they are counted apart: lock_sums.foreign.
+ */
+#ifndef HASP_DISCOVER_DISCOVERY_INTERNAL_H
+#define HASP_DISCOVER_DISCOVERY_INTERNAL_H
+
+#include "base/list.h"
+#include "base/map.h"
+#include "discover/discovery.h"
+#include "discover/durations.h"
+
+/* Locks that a client has; clients that have read a key; keys that a client has read. */
+#define HOLDS_MAX 1024
+#define READS_MAX 4096
+#define READS_PER_CLIENT 32
+/* Values that were stored last, to see one again. */
+#define VALUES_KEPT 64
+
+struct lock_sums {
+	uint64_t taken[DISCOVERY_WAYS];
+	uint64_t tries[DISCOVERY_WAYS]; /* that were refused */
+	uint64_t retries; /* of them, soon behind another of the same client */
+	uint64_t refused_own; /* the client itself had it */
+	uint64_t released; /* by DEL, on the connection that took it */
+	uint64_t checked; /* by one that knew or watched the value */
+	uint64_t foreign; /* by a connection that had not taken it, as far as is known */
+	uint64_t foreign_address, foreign_name; /* of the same address; of the same name */
+	uint64_t deletes, voids; /* DELs of all kinds; of them, of a lock that was not there */
+	uint64_t stolen; /* by one who outlived its own, or was robbed of it so */
+	uint64_t outlived; /* released when the expiry had passed */
+	uint64_t ran_out; /* never released */
+	uint64_t bare; /* taken without an expiry */
+	uint64_t bare_stayed; /* and never given one */
+	uint64_t bare_left; /* of them, left behind by a client that went */
+	uint64_t repeated; /* the value was that of another hold */
+	int64_t lease_ms_min, lease_ms_max; /* as set; 0: none was */
+	struct durations held;
+	struct durations waited; /* from the first refused try to the lock */
+	uint64_t values[VALUES_KEPT];
+};
+
+struct guard_sums {
+	uint64_t written_back; /* a value that was read before by the same client */
+	uint64_t stale; /* of them, over another's write, and without a lock */
+	uint64_t under_lock; /* of written_back, while the client had a lock */
+	uint64_t stale_under_lock; /* of those, over another's write */
+	uint64_t checked; /* watched */
+	unsigned how; /* reads that were written back: enum discovery_read */
+	uint32_t crowd; /* clients that had read one key and not written it, at most */
+	struct durations between; /* read and write */
+};
+
+struct shape {
+	struct map_node node; /* key: the pattern */
+	struct list keys;
+	size_t nkeys; /* followed now */
+	unsigned shift; /* of 2^shift keys one is followed */
+	bool varies; /* the pattern is one even if there is only one key */
+	bool many; /* there were several keys */
+	size_t nsample;
+	char sample[DISCOVERY_KEY_MAX]; /* a key */
+	uint64_t nlocks; /* keys that were taken and released, or refused, like locks */
+	uint64_t nothers; /* keys that were never taken, and used otherwise */
+	uint64_t nscripted; /* commands by scripts on keys that were never taken */
+	uint64_t nread; /* values */
+	struct lock_sums *lock; /* NULL: none was taken */
+	struct guard_sums *guard; /* NULL: none was written back */
+};
+
+struct key {
+	struct map_node node; /* key: `hash` */
+	uint64_t hash; /* of the database and the key */
+	struct shape *shape;
+	struct list in_shape;
+	struct list holds; /* oldest first */
+	struct list reads;
+	uint32_t nreads;
+	uint32_t version; /* writes of other values */
+	uint64_t written; /* the value's hash */
+	uint64_t writer; /* the client's id */
+	bool is_lock, is_other;
+};
+
+enum held_state { HOLD_HELD, HOLD_MAYBE, HOLD_REMOVED };
+
+struct held_lock {
+	struct list in_key, in_client;
+	struct key *key;
+	struct discovery_client *client;
+	enum held_state state;
+	uint64_t address, name; /* of the client, then */
+	uint64_t value;
+	double taken;
+	double expires; /* 0: not, or not known */
+	double ended; /* MAYBE, REMOVED: when */
+	bool bare; /* without an expiry until now */
+	enum discovery_way way;
+	bool stolen; /* REMOVED: it counts as that */
+};
+
+struct last_read {
+	struct list in_key, in_client;
+	struct key *key;
+	struct discovery_client *client;
+	uint32_t version; /* that was read, */
+	uint64_t value; /* and its hash, as far as it was seen written; 0: it was not */
+	enum discovery_read how;
+	double at;
+	bool under_lock;
+};
+
+struct discovery_client {
+	uint64_t id;
+	uint64_t address, name;
+	struct list holds, reads;
+	uint32_t nholds, nreads;
+	uint64_t tried; /* the key whose lock was refused last */
+	double tried_first, tried_last;
+};
+
+struct discovery {
+	uint8_t secret[SIPHASH_SECRET_SIZE];
+	size_t memory, used; /* bytes */
+	double began;
+	uint64_t nclients; /* that were ever there */
+	uint64_t passed_over; /* commands on keys that are not followed */
+	struct map shapes, keys;
+};
+
+/* The key of the act; NULL: it is not followed. */
+struct key *discovery_key(const struct discovery_act *a);
+void discovery_key_free(struct discovery *d, struct key *k);
+/* The client has written it: that value, or (0) one that is not known. */
+void discovery_note_write(struct key *k, const struct discovery_client *c, uint64_t value);
+void discovery_hold_free(struct discovery *d, struct held_lock *h);
+void discovery_last_read_free(struct discovery *d, struct last_read *r);
+/* Its client will not release it: sums it up and frees it. */
+void discovery_hold_end(struct discovery *d, struct held_lock *h, double now);
+struct lock_sums *discovery_lock_sums(struct discovery *d, struct shape *s);
+
+/* A pattern of the result, and the sums of what it matches. */
+struct finding {
+	struct buf pattern;
+	size_t nshapes;
+	uint64_t nkeys; /* as far as they are followed */
+	uint64_t nlocks, nothers, nread; /* as of a shape */
+	struct lock_sums lock; /* FINDING_LOCK */
+	struct guard_sums guard; /* FINDING_GUARD */
+	const struct shape
+		*caught; /* it matches this one, too, which is used otherwise; NULL */
+};
+
+enum finding_kind { FINDING_LOCK, FINDING_GUARD };
+/* All shapes of the kind, those together that differ in a word and are used alike. Returns an
+ * array of *n, in the order of their patterns, for discovery_findings_free(). */
+struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size_t *n);
+void discovery_findings_free(struct finding *f, size_t n);
+
+/* Appends what is said of the finding, and its section. `name`: for the
+ * section. */
+void discovery_put_lock(struct buf *out, const struct finding *f, const char *name);
+void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
+/* Has harm or risk been seen? */
+bool discovery_lock_is_proposed(const struct finding *f);
+bool discovery_guard_is_proposed(const struct finding *f);
+/* Appends why there is no section. */
+void discovery_put_lock_left(struct buf *out, const struct finding *f);
+void discovery_put_guard_left(struct buf *out, const struct finding *f);
+/* "1,204", "4.1 s", "1,204 keys" or "1 key" */
+void discovery_put_number(struct buf *out, uint64_t n);
+void discovery_put_time(struct buf *out, double seconds);
+void discovery_put_count(struct buf *out, uint64_t n, const char *what);
+
+uint64_t discovery_taken(const struct lock_sums *l);
+/* How many holders were robbed of their lock, and how many had it released by another
+ * connection of their pool. */
+uint64_t discovery_stolen(const struct lock_sums *l);
+uint64_t discovery_hopped(const struct lock_sums *l);
+/* Were the keys of the shape used like locks? */
+bool discovery_is_lock(const struct shape *s);
+bool discovery_is_guard(const struct shape *s);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * discovery_merge: from shapes to patterns: shapes that differ in one part only, and are used
+ * alike, are one pattern, if that catches no key that is used otherwise.
+ *
+ *   lock:order:user*  lock:order:guest  ->  lock:order:*
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "base/glob.h"
+#include "discover/discovery_internal.h"
+#include "discover/key_shape.h"
+
+/* Words in one place of otherwise equal shapes: so many may be any. */
+#define WORDS_MANY 3
+
+static void collect_shape(void *arg, struct map_node *node)
+{
+	struct shape ***at = arg;
+
+	*(*at)++ = container_of(node, struct shape, node);
+}
+
+static int by_pattern(const void *a, const void *b)
+{
+	struct slice x = (*(struct shape *const *)a)->node.key;
+	struct slice y = (*(struct shape *const *)b)->node.key;
+	int order = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+
+	return order ? order : (x.n > y.n) - (x.n < y.n);
+}
+
+static bool is_of_kind(const struct shape *s, enum finding_kind kind)
+{
+	return kind == FINDING_LOCK ? discovery_is_lock(s) : discovery_is_guard(s);
+}
+
+static bool is_end_of_part(char c)
+{
+	return c == ':' || c == '/' || c == '|';
+}
+
+/* Part number `i` of a shape, counted from 0. False: it has not so many. */
+static bool part_of(struct slice shape, size_t i, struct slice *part)
+{
+	size_t from = 0, to;
+
+	for (;; i--, from = to + 1) {
+		for (to = from; to < shape.n && !is_end_of_part(shape.p[to]); to++)
+			;
+		if (i == 0)
+			break;
+		if (to == shape.n)
+			return false;
+	}
+	*part = slice_of(shape.p + from, to - from);
+	return true;
+}
+
+static bool has_star(struct slice s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] == '*' && (i == 0 || s.p[i - 1] != '\\'))
+			return true;
+	return false;
+}
+
+/* Are they the same but for part `i`, of which they have one? */
+static bool differ_in_part(struct slice a, struct slice b, size_t i)
+{
+	struct slice x, y;
+	size_t before, behind;
+
+	if (!part_of(a, i, &x) || !part_of(b, i, &y))
+		return false;
+	before = (size_t)(x.p - a.p);
+	behind = a.n - before - x.n;
+	return before == (size_t)(y.p - b.p) && behind == b.n - before - y.n &&
+	       memcmp(a.p, b.p, before) == 0 && memcmp(x.p + x.n, y.p + y.n, behind) == 0;
+}
+
+struct merging {
+	struct shape **shapes;
+	size_t n;
+	bool *taken; /* it is part of a finding */
+	enum finding_kind kind;
+};
+
+/* A shape of another kind that the pattern matches; NULL: there is none. */
+static const struct shape *caught_by(const struct merging *m, struct slice pattern)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		const struct shape *s = m->shapes[i];
+		if (!is_of_kind(s, m->kind) &&
+		    glob_match(pattern, slice_of(s->sample, s->nsample)))
+			return s;
+	}
+	return NULL;
+}
+
+/* The shape with a `*` as its part `i`. */
+static void put_widened(struct buf *out, struct slice shape, size_t i)
+{
+	struct slice part = SLICE_NONE;
+
+	if (!part_of(shape, i, &part))
+		return;
+	buf_append(out, slice_of(shape.p, (size_t)(part.p - shape.p)));
+	buf_puts(out, "*");
+	buf_append(out,
+	           slice_of(part.p + part.n, shape.n - (size_t)(part.p + part.n - shape.p)));
+}
+
+/* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern. */
+static bool widens(const struct merging *m, struct slice shape, size_t i, struct buf *pattern)
+{
+	size_t words = 0;
+	bool star = false;
+	struct slice part;
+
+	for (size_t j = 0; j < m->n; j++) {
+		const struct shape *s = m->shapes[j];
+		if (m->taken[j] || !is_of_kind(s, m->kind) ||
+		    !differ_in_part(shape, s->node.key, i) || !part_of(s->node.key, i, &part))
+			continue;
+		words++;
+		star |= has_star(part);
+	}
+	if (words < 2 || (words < WORDS_MANY && !star))
+		return false;
+	buf_clear(pattern);
+	put_widened(pattern, shape, i);
+	return !caught_by(m, buf_slice(pattern));
+}
+
+static void add_locks(struct lock_sums *to, const struct lock_sums *from)
+{
+	for (size_t i = 0; i < DISCOVERY_WAYS; i++) {
+		to->taken[i] += from->taken[i];
+		to->tries[i] += from->tries[i];
+	}
+	to->retries += from->retries;
+	to->refused_own += from->refused_own;
+	to->released += from->released;
+	to->checked += from->checked;
+	to->foreign += from->foreign;
+	to->foreign_address += from->foreign_address;
+	to->foreign_name += from->foreign_name;
+	to->deletes += from->deletes;
+	to->voids += from->voids;
+	to->stolen += from->stolen;
+	to->outlived += from->outlived;
+	to->ran_out += from->ran_out;
+	to->bare += from->bare;
+	to->bare_stayed += from->bare_stayed;
+	to->bare_left += from->bare_left;
+	to->repeated += from->repeated;
+	if (from->lease_ms_min && (!to->lease_ms_min || from->lease_ms_min < to->lease_ms_min))
+		to->lease_ms_min = from->lease_ms_min;
+	if (from->lease_ms_max > to->lease_ms_max)
+		to->lease_ms_max = from->lease_ms_max;
+	durations_merge(&to->held, &from->held);
+	durations_merge(&to->waited, &from->waited);
+}
+
+static void add_guards(struct guard_sums *to, const struct guard_sums *from)
+{
+	to->written_back += from->written_back;
+	to->stale += from->stale;
+	to->under_lock += from->under_lock;
+	to->stale_under_lock += from->stale_under_lock;
+	to->checked += from->checked;
+	to->how |= from->how;
+	if (from->crowd > to->crowd)
+		to->crowd = from->crowd;
+	durations_merge(&to->between, &from->between);
+}
+
+static void add_shape(struct finding *f, const struct shape *s, enum finding_kind kind)
+{
+	f->nshapes++;
+	f->nkeys += (uint64_t)s->nkeys << s->shift;
+	f->nlocks += s->nlocks;
+	f->nothers += s->nothers;
+	f->nread += s->nread;
+	if (kind == FINDING_LOCK)
+		add_locks(&f->lock, s->lock);
+	else
+		add_guards(&f->guard, s->guard);
+}
+
+/* Shape number `first`, and those that are one pattern with it. */
+static void merge_one(const struct merging *m, size_t first, struct finding *f)
+{
+	const struct shape *s = m->shapes[first];
+	struct slice part;
+	size_t i = 1;
+
+	while (part_of(s->node.key, i, &part) && !widens(m, s->node.key, i, &f->pattern))
+		i++;
+	if (!part_of(s->node.key, i, &part)) {
+		buf_clear(&f->pattern);
+		if (s->varies || s->many)
+			buf_append(&f->pattern, s->node.key);
+		else
+			key_shape_literal(&f->pattern, slice_of(s->sample, s->nsample));
+		add_shape(f, s, m->kind);
+		m->taken[first] = true;
+	} else {
+		for (size_t j = first; j < m->n; j++) {
+			if (m->taken[j] || !is_of_kind(m->shapes[j], m->kind) ||
+			    !differ_in_part(s->node.key, m->shapes[j]->node.key, i))
+				continue;
+			add_shape(f, m->shapes[j], m->kind);
+			m->taken[j] = true;
+		}
+	}
+	f->caught = caught_by(m, buf_slice(&f->pattern));
+}
+
+struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size_t *n)
+{
+	size_t nshapes = d->shapes.n;
+	struct merging m = { .kind = kind, .n = nshapes };
+	struct finding *found = xcalloc(nshapes + 1, sizeof(*found));
+	struct shape **at;
+	uint64_t cursor = 0;
+
+	m.shapes = at = xcalloc(nshapes + 1, sizeof(struct shape *));
+	m.taken = xcalloc(nshapes + 1, sizeof(*m.taken));
+	do {
+		cursor = map_scan(&d->shapes, cursor, collect_shape, &at);
+	} while (cursor);
+	qsort(m.shapes, nshapes, sizeof(struct shape *), by_pattern);
+	*n = 0;
+	for (size_t i = 0; i < nshapes; i++)
+		if (!m.taken[i] && is_of_kind(m.shapes[i], kind))
+			merge_one(&m, i, &found[(*n)++]);
+	free(m.shapes);
+	free(m.taken);
+	return found;
+}
+
+void discovery_findings_free(struct finding *f, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_release(&f[i].pattern);
+	free(f);
+}

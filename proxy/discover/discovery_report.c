@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * discovery_report: the ini: what was watched, the sections that are proposed, and what was
+ * looked at and is left alone.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "discover/discovery_internal.h"
+
+#define NAME_MAX_SIZE 48
+
+/* --- names of sections -------------------------------------------------------------------- */
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* The words of the pattern, without one that says that it is a lock. Returns its length. */
+static size_t put_words(char *name, struct slice pattern)
+{
+	size_t n = 0, at = 0, end;
+
+	for (; at < pattern.n; at = end) {
+		struct slice word;
+		while (at < pattern.n && !is_word(pattern.p[at]))
+			at++;
+		for (end = at; end < pattern.n && is_word(pattern.p[end]); end++)
+			;
+		word = slice_of(pattern.p + at, end - at);
+		if (word.n == 0 || slice_is(word, "lock") || slice_is(word, "mutex") ||
+		    n + word.n + 2 > NAME_MAX_SIZE / 2)
+			continue;
+		if (n)
+			name[n++] = '-';
+		memcpy(name + n, word.p, word.n);
+		n += word.n;
+	}
+	name[n] = '\0';
+	return n;
+}
+
+/* A name that no section before it has: number `i` of `f`. */
+static void name_section(char name[NAME_MAX_SIZE], const struct finding *f, size_t i,
+                         const char *none)
+{
+	char other[NAME_MAX_SIZE];
+	int same = 0;
+	size_t n = put_words(name, buf_slice(&f[i].pattern));
+
+	for (size_t j = 0; j < i; j++) {
+		put_words(other, buf_slice(&f[j].pattern));
+		same += strcmp(name, other) == 0;
+	}
+	if (n == 0)
+		n = (size_t)snprintf(name, NAME_MAX_SIZE, "%s", none);
+	if (same)
+		snprintf(name + n, NAME_MAX_SIZE - n, "-%d", same + 1);
+}
+
+/* --- the parts ---------------------------------------------------------------------------- */
+
+static void put_head(struct buf *out, const struct discovery *d,
+                     const struct discovery_result *r, double now)
+{
+	buf_printf(out, "; hasp watched %s for ", r->address);
+	discovery_put_time(out, now - d->began);
+	buf_puts(out, ": ");
+	discovery_put_count(out, r->commands, "command");
+	buf_puts(out, " on keys, of ");
+	discovery_put_count(out, d->nclients, "connection");
+	buf_puts(out,
+	         ".\n; The sections below change nothing yet: mode = observe counts and logs "
+	         "what "
+	         "they would do.\n; When that is what you expect, write mode = enforce.\n");
+	if (d->passed_over) {
+		buf_puts(out,
+		         "; Not followed, for want of memory or by their length: keys of ");
+		discovery_put_count(out, d->passed_over, "command");
+		buf_puts(out, ". Numbers of keys are estimates, all others lower bounds.\n");
+	}
+	buf_printf(out, "\n[hasp]\nlisten = %s\n\n[upstream]\naddress = %s\n\n", r->listen,
+	           r->address);
+}
+
+struct others {
+	uint64_t markers, scripted, rest;
+};
+
+static void count_other(void *arg, struct map_node *node)
+{
+	const struct shape *s = container_of(node, struct shape, node);
+	struct others *o = arg;
+
+	if (discovery_is_lock(s) || discovery_is_guard(s))
+		return;
+	if (s->lock && s->lock->taken[DISCOVERY_SETNX] + s->lock->taken[DISCOVERY_SET_NX])
+		o->markers++;
+	else if (s->nscripted)
+		o->scripted++;
+	else
+		o->rest++;
+}
+
+static void put_other(struct buf *out, uint64_t n, const char *what)
+{
+	if (!n)
+		return;
+	buf_puts(out, ";   ");
+	discovery_put_count(out, n, "pattern");
+	buf_printf(out, " %s\n", what);
+}
+
+static void put_others(struct buf *out, const struct discovery *d)
+{
+	struct others o = { 0, 0, 0 };
+	uint64_t cursor = 0;
+
+	do {
+		cursor = map_scan(&d->shapes, cursor, count_other, &o);
+	} while (cursor);
+	put_other(out, o.markers,
+	          "of keys that were set by NX and never released: markers, not locks");
+	put_other(
+		out, o.scripted,
+		"of keys that scripts use: locks that are taken in scripts are not looked at");
+	put_other(out, o.rest,
+	          "of other keys: nothing is taken and released there, nor read and written "
+	          "back");
+}
+
+/* What is going on is no evidence of anything more. */
+static void end_holds(struct discovery *d, double now)
+{
+	struct list *next;
+
+	map_gather(&d->keys);
+	for (size_t i = 0; i < d->keys.nbuckets; i++)
+		for (struct map_node *node = d->keys.buckets[i]; node; node = node->next) {
+			struct key *k = container_of(node, struct key, node);
+			for (struct list *at = k->holds.next; at != &k->holds; at = next) {
+				struct held_lock *h = container_of(at, struct held_lock,
+				                                   in_key);
+				next = at->next;
+				if (h->state != HOLD_HELD)
+					discovery_hold_end(d, h, now);
+			}
+		}
+}
+
+void discovery_report(struct discovery *d, const struct discovery_result *r, double now,
+                      struct buf *out)
+{
+	struct finding *locks, *guards;
+	size_t nlocks, nguards;
+	struct buf left = BUF_INIT;
+	char name[NAME_MAX_SIZE];
+
+	end_holds(d, now);
+	locks = discovery_find(d, FINDING_LOCK, &nlocks);
+	guards = discovery_find(d, FINDING_GUARD, &nguards);
+	put_head(out, d, r, now);
+	for (size_t i = 0; i < nlocks; i++) {
+		name_section(name, locks, i, "all");
+		if (discovery_lock_is_proposed(&locks[i]))
+			discovery_put_lock(out, &locks[i], name);
+		else
+			discovery_put_lock_left(&left, &locks[i]);
+	}
+	for (size_t i = 0; i < nguards; i++) {
+		name_section(name, guards, i, "all");
+		if (discovery_guard_is_proposed(&guards[i]))
+			discovery_put_guard(out, &guards[i], name);
+		else
+			discovery_put_guard_left(&left, &guards[i]);
+	}
+	put_others(&left, d);
+	if (buf_len(&left)) {
+		buf_puts(out, "; Looked at and left alone:\n");
+		buf_append(out, buf_slice(&left));
+	}
+	buf_release(&left);
+	discovery_findings_free(locks, nlocks);
+	discovery_findings_free(guards, nguards);
+}
+
+/* --- progress ----------------------------------------------------------------------------- */
+
+struct progress {
+	uint64_t locks, guards, harm;
+};
+
+static void add_progress(void *arg, struct map_node *node)
+{
+	const struct shape *s = container_of(node, struct shape, node);
+	struct progress *p = arg;
+
+	if (discovery_is_lock(s)) {
+		p->locks++;
+		p->harm += discovery_stolen(s->lock) + s->lock->outlived + s->lock->bare_stayed;
+	} else if (discovery_is_guard(s)) {
+		p->guards++;
+		p->harm += s->guard->stale;
+	}
+}
+
+void discovery_progress(const struct discovery *d, uint64_t commands, double now,
+                        struct buf *out)
+{
+	struct progress p = { 0, 0, 0 };
+	uint64_t cursor = 0;
+
+	do {
+		cursor = map_scan(&d->shapes, cursor, add_progress, &p);
+	} while (cursor);
+	buf_puts(out, "discover: ");
+	discovery_put_time(out, now - d->began);
+	buf_puts(out, ", ");
+	discovery_put_count(out, commands, "command");
+	buf_puts(out, ", ");
+	discovery_put_count(out, d->shapes.n, "pattern");
+	buf_puts(out, " of keys: ");
+	discovery_put_count(out, p.locks, "kind");
+	buf_puts(out, " of locks, ");
+	discovery_put_count(out, p.guards, "kind");
+	buf_puts(out, " of values written back, harm seen ");
+	discovery_put_count(out, p.harm, "time");
+	buf_puts(out, "\n");
+}

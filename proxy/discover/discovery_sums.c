@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * discovery_sums: what the sums of a shape say of the use of its keys.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "discover/discovery_internal.h"
+
+struct lock_sums *discovery_lock_sums(struct discovery *d, struct shape *s)
+{
+	if (!s->lock) {
+		s->lock = xcalloc(1, sizeof(*s->lock));
+		d->used += sizeof(*s->lock);
+	}
+	return s->lock;
+}
+
+uint64_t discovery_taken(const struct lock_sums *l)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < DISCOVERY_WAYS; i++)
+		n += l->taken[i];
+	return n;
+}
+
+/* So many foreign releases are thefts for each DEL too many. */
+#define THEFTS_PER_DELETE 10
+
+/* See discovery_internal.h. */
+static bool foreign_is_theft(const struct lock_sums *l)
+{
+	uint64_t taken = discovery_taken(l);
+	uint64_t too_many = l->deletes > taken ? l->deletes - taken : 0;
+
+	return (l->voids > too_many ? l->voids : too_many) * THEFTS_PER_DELETE > l->foreign;
+}
+
+uint64_t discovery_stolen(const struct lock_sums *l)
+{
+	return l->stolen + (foreign_is_theft(l) ? l->foreign : 0);
+}
+
+uint64_t discovery_hopped(const struct lock_sums *l)
+{
+	return foreign_is_theft(l) ? 0 : l->foreign;
+}
+
+/* A count that is begun anew by DEL is no lock. */
+bool discovery_is_lock(const struct shape *s)
+{
+	const struct lock_sums *l = s->lock;
+
+	if (!l || l->released + l->checked + l->foreign == 0)
+		return false;
+	return l->taken[DISCOVERY_INCR] < discovery_taken(l) ||
+	       (l->lease_ms_max > 0 && l->refused_own == 0);
+}
+
+bool discovery_is_guard(const struct shape *s)
+{
+	return s->guard && s->guard->written_back > 0 && !discovery_is_lock(s);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "discover/key_shape.h"
+
+#include <string.h>
+
+#define UUID_LENGTH ((size_t)36)
+#define HEX_MIN ((size_t)8)
+#define MIXED_MIN ((size_t)16)
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_alpha(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_hex(char c)
+{
+	return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Can it be written in a pattern of the file, escaped or not? Not blanks, quotes, what begins a
+ * comment, nor what is not printable. */
+static bool is_writable(char c)
+{
+	return c > ' ' && c < 127 && !strchr("\"'`;#", c);
+}
+
+static void put_byte(struct buf *out, char c)
+{
+	if (strchr("*?[]\\", c))
+		buf_append(out, SLICE_LIT("\\"));
+	buf_append(out, slice_of(&c, 1));
+}
+
+static bool ends_in_star(const struct buf *out)
+{
+	size_t n = buf_len(out);
+	const char *p = buf_head(out);
+
+	return n > 0 && p[n - 1] == '*' && !(n > 1 && p[n - 2] == '\\');
+}
+
+static void put_star(struct buf *out)
+{
+	if (!ends_in_star(out))
+		buf_append(out, SLICE_LIT("*"));
+}
+
+static bool is_uuid(struct slice s)
+{
+	static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+
+	if (s.n < UUID_LENGTH)
+		return false;
+	for (size_t i = 0; i < UUID_LENGTH; i++)
+		if (form[i] == 'x' ? !is_hex(s.p[i]) : s.p[i] != form[i])
+			return false;
+	return s.n == UUID_LENGTH ||
+	       !(is_digit(s.p[UUID_LENGTH]) || is_alpha(s.p[UUID_LENGTH]));
+}
+
+/* Letters and digits; how many of them `s` begins with. */
+static size_t word_length(struct slice s)
+{
+	size_t n = 0;
+
+	while (n < s.n && (is_digit(s.p[n]) || is_alpha(s.p[n])))
+		n++;
+	return n;
+}
+
+enum word { WORD_FIXED, WORD_NUMBERED, WORD_VARIES };
+
+static enum word word_kind(struct slice w)
+{
+	size_t digits = 0, hex = 0;
+
+	for (size_t i = 0; i < w.n; i++) {
+		digits += is_digit(w.p[i]);
+		hex += is_hex(w.p[i]);
+	}
+	if (digits == w.n || (digits && hex == w.n && w.n >= HEX_MIN) ||
+	    (digits > 1 && w.n >= MIXED_MIN))
+		return WORD_VARIES;
+	return is_digit(w.p[w.n - 1]) ? WORD_NUMBERED : WORD_FIXED;
+}
+
+/* 2026-11-22, 10.0.0.7: one thing that varies, and not several. `rest` is behind the first. */
+static bool joins(struct slice rest)
+{
+	struct slice next = slice_of(rest.p + 1, rest.n - 1);
+
+	if ((*rest.p != '-' && *rest.p != '.') || next.n == 0 || !is_digit(*next.p))
+		return false;
+	return word_kind(slice_of(next.p, word_length(next))) == WORD_VARIES;
+}
+
+/* The word at the head of `rest`; returns its length. */
+static size_t put_word(struct buf *out, struct slice rest, bool *varies)
+{
+	struct slice word = slice_of(rest.p, word_length(rest));
+	size_t fixed = word.n;
+
+	switch (word_kind(word)) {
+	case WORD_VARIES:
+		put_star(out);
+		*varies = true;
+		break;
+	case WORD_NUMBERED:
+		while (is_digit(word.p[fixed - 1]))
+			fixed--;
+		buf_append(out, slice_of(word.p, fixed));
+		put_star(out);
+		break;
+	case WORD_FIXED:
+		buf_append(out, word);
+		break;
+	}
+	return word.n;
+}
+
+bool key_shape(struct buf *out, struct slice key)
+{
+	bool varies = false;
+	size_t used;
+
+	for (struct slice rest = key; rest.n; rest = slice_of(rest.p + used, rest.n - used)) {
+		used = 1;
+		if (is_uuid(rest)) {
+			put_star(out);
+			varies = true;
+			used = UUID_LENGTH;
+		} else if (word_length(rest)) {
+			used = put_word(out, rest, &varies);
+		} else if (!is_writable(*rest.p)) {
+			put_star(out);
+			varies = true;
+		} else if (!(varies && ends_in_star(out) && joins(rest))) {
+			put_byte(out, *rest.p);
+		}
+	}
+	return varies;
+}
+
+void key_shape_literal(struct buf *out, struct slice key)
+{
+	for (size_t i = 0; i < key.n; i++) {
+		if (is_writable(key.p[i]))
+			put_byte(out, key.p[i]);
+		else
+			buf_append(out, SLICE_LIT("?"));
+	}
+}

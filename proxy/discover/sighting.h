@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sighting: what a command does to keys, as far as `hasp --discover` wants to know; kept until
+ * Redis has answered it, and given to the discovery then.
+ *
+ *   policy/discover.c --> pending request --reply--> sighting_complete() --> discovery
+ *
+ * The discovery is one for all workers of the process: `struct discoverer` holds it behind a
+ * lock.
+ */
+#ifndef HASP_DISCOVER_SIGHTING_H
+#define HASP_DISCOVER_SIGHTING_H
+
+#include <stdatomic.h>
+#include <pthread.h>
+
+#include "base/buf.h"
+#include "commands/effect.h"
+#include "discover/discovery.h"
+#include "resp/reply.h"
+
+/* What a script is called with: so many of its arguments are looked at. */
+#define SIGHTING_ARGS_MAX 8
+
+struct discoverer {
+	pthread_mutex_t lock; /* of the discovery */
+	struct discovery *discovery;
+	double (*clock)(void); /* seconds; never goes back */
+	_Atomic uint64_t commands; /* with keys */
+};
+
+struct discoverer *discoverer_new(double (*clock)(void), size_t memory);
+void discoverer_free(struct discoverer *d); /* NULL is allowed; no clients are left */
+/* Append to `out`, from any thread: the ini, which ends what is going on; a line. */
+void discoverer_report(struct discoverer *d, const char *listen, const char *address,
+                       struct buf *out);
+void discoverer_progress(struct discoverer *d, struct buf *out);
+
+/* The client, whose address and name (NULL: none) are these; *client is NULL until it was seen.
+ */
+void discoverer_see_client(struct discoverer *d, struct discovery_client **client,
+                           struct slice address, const char *name);
+void discoverer_client_free(struct discoverer *d,
+                            struct discovery_client *client); /* or NULL */
+
+enum sighting_kind { SIGHTING_EFFECT, SIGHTING_READ, SIGHTING_SCRIPT };
+
+struct sighting {
+	struct discoverer *all;
+	struct discovery_client *client;
+	enum sighting_kind kind;
+	enum discovery_read how; /* READ */
+	enum discovery_way way; /* EFFECT, of a lock */
+	struct effect effect; /* EFFECT */
+	double sent_at; /* by the clock; 0: it is queued in a transaction */
+	bool watches;
+	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
+	size_t nargs; /* SCRIPT */
+	uint64_t args[SIGHTING_ARGS_MAX];
+	struct buf bytes; /* of the keys */
+	size_t n; /* keys */
+	size_t nkey[]; /* the length of each in `bytes` */
+};
+
+void sighting_free(struct sighting *s); /* NULL is allowed */
+size_t sighting_nbytes(const struct sighting *s); /* of memory */
+/* It was answered, in database `db`. Its client was not freed. */
+void sighting_complete(const struct sighting *s, int db, const struct resp_reply *reply);
+
+#endif

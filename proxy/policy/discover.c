@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "policy/discover.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "commands/args.h"
+#include "commands/key_args.h"
+#include "discover/sighting.h"
+
+/* EVAL script numkeys key ... arg ... */
+#define SCRIPT_NUMKEYS 2
+
+bool discover_concerns(const struct command *c)
+{
+	if (c->keys == KEYS_NONE || (c->flags & COMMAND_BLOCKING))
+		return false;
+	return (c->flags & COMMAND_WRITE) || c->facts.value != VALUE_NONE ||
+	       command_runs_script(c);
+}
+
+/* The last argument of SETNX, SETEX and PSETEX; the one behind the key of SET and GETSET. */
+static uint64_t value_hash(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	size_t at = c->facts.expiry == EXPIRY_SECONDS || c->facts.expiry == EXPIRY_MS ? 3 : 2;
+
+	if (at >= x->req->argc)
+		return 0;
+	return discovery_hash(x->env->discoverer->discovery, x->req->argv[at]);
+}
+
+static void see_script(struct sighting *s, const struct context *x)
+{
+	const struct resp_view *req = x->req;
+	int64_t numkeys;
+
+	s->kind = SIGHTING_SCRIPT;
+	if (req->argc <= SCRIPT_NUMKEYS || !args_integer(req->argv[SCRIPT_NUMKEYS], &numkeys) ||
+	    numkeys < 0 || (uint64_t)numkeys >= req->argc)
+		return;
+	for (size_t i = SCRIPT_NUMKEYS + 1 + (size_t)numkeys;
+	     i < req->argc && s->nargs < SIGHTING_ARGS_MAX; i++)
+		s->args[s->nargs++] = discovery_hash(x->env->discoverer->discovery,
+		                                     req->argv[i]);
+}
+
+static void see_effect(struct sighting *s, const struct context *x)
+{
+	const struct command *c = x->what->command;
+
+	s->kind = SIGHTING_EFFECT;
+	s->effect = effect_of(c, x->req, x->env->date);
+	if (s->effect.act == EFFECT_ACQUIRE || s->effect.act == EFFECT_SET)
+		s->value = value_hash(x);
+	s->way = c->facts.rule == RULE_SETNX ? DISCOVERY_SETNX : DISCOVERY_SET_NX;
+}
+
+/* NULL: it names no key after all. */
+static struct sighting *see(const struct context *x)
+{
+	const struct command *c = x->what->command;
+	struct discoverer *all = x->env->discoverer;
+	struct key_args args;
+	struct sighting *s = NULL;
+
+	key_args_init(&args, c, x->req);
+	if (args.n > 0)
+		s = xcalloc(1, sizeof(*s) + args.n * sizeof(s->nkey[0]));
+	for (size_t i = 0; i < args.n; i++) {
+		struct slice key = x->req->argv[args.v[i]];
+		s->nkey[s->n++] = key.n;
+		buf_append(&s->bytes, key);
+	}
+	key_args_fini(&args);
+	if (!s)
+		return NULL;
+	s->all = all;
+	if (command_runs_script(c)) {
+		see_script(s, x);
+	} else if (c->facts.value != VALUE_NONE) {
+		s->kind = SIGHTING_READ;
+		s->how = c->facts.value == VALUE_ONE ? DISCOVERY_GET : DISCOVERY_MGET;
+	} else {
+		see_effect(s, x);
+	}
+	s->watches = session_in_multi(x->session) && x->session->txn.watching;
+	s->sent_at = session_in_multi(x->session) ? 0 : all->clock();
+	atomic_fetch_add_explicit(&all->commands, 1, memory_order_relaxed);
+	discoverer_see_client(all, x->discovered, slice_str(x->identity(x->arg)->address),
+	                      x->session->name);
+	s->client = *x->discovered;
+	return s;
+}
+
+void discover(struct context *x, struct decision *d)
+{
+	struct session *session = x->session;
+	struct pending_request *r = d->pending;
+	struct sighting *s;
+
+	/* hasp would not see the answer. */
+	if (session->opaque)
+		return;
+	s = see(x);
+	if (!s)
+		return;
+	if (!r)
+		r = pending_new(PENDING_NOTICE);
+	r->sighting = s;
+	r->rest = &context_rest;
+	if (d->pending)
+		return;
+	if (session_in_multi(session))
+		session_track(session, r);
+	else
+		d->pending = r;
+}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hasp --discover` in front of a Redis, and what it found.
+
+    hasp = Discovering(redis_server)
+    ... clients at hasp.address ...
+    found = hasp.end()
+    found.sections["lock order"]["owner"]
+    with found.in_force() as hasp: ...
+"""
+
+import re
+import subprocess
+
+from .processes import Hasp
+
+
+class Found:
+    """The ini as it was printed. `sections` has those that are proposed, as dicts."""
+
+    def __init__(self, text):
+        self.text = text
+        self.sections = {}
+        for title, body in re.findall(r"^\[(.*)\]\n((?:[^;\[\n].*\n)*)", text, re.MULTILINE):
+            lines = (line.split(" ;")[0].split(" = ", 1) for line in body.splitlines())
+            self.sections[title] = {name: value.strip() for name, value in lines}
+        for title in ("hasp", "upstream"):
+            del self.sections[title]
+
+    def in_force(self):
+        """A hasp with that file, of which only the mode is another one."""
+        return Hasp(self.text.replace("mode = observe", "mode = enforce"))
+
+
+class Discovering(Hasp):
+    def __init__(self, server, settings=""):
+        super().__init__(f"[hasp]\nlisten = 127.0.0.1:0\n{settings}",
+                         options=("--discover", f"unix:{server.unix}"))
+
+    def end(self):
+        """Ends it; what it printed is a file that hasp takes as it is."""
+        fault = self.stop()
+        log = self.log
+        assert not fault, f"{fault}\n{log}"
+        text = log[log.index("; hasp watched"):]
+        print(text)
+        path = self.dir / "found.ini"
+        path.write_text(text)
+        check = subprocess.run([self.binary, "-t", "-q", path], capture_output=True, text=True, check=False)
+        self.remove()
+        assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
+        return Found(text)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hasp --discover` finds what the legacy applications should have had, and its file makes them right.
+
+Each application runs through it first, as if straight to Redis; then, with nothing changed but the
+mode, through a hasp that has the file which it printed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+import pytest
+from harness import run_app, until
+from harness.counting import APPS, Counting
+from harness.discovering import Discovering
+
+SMALL = {"rounds": 500, "workers": 20, "keys": 5}
+
+
+@contextlib.contextmanager
+def clients(hasp):
+    """Two, whose connections are closed behind."""
+    both = [hasp.client(), hasp.client()]
+    try:
+        yield both
+    finally:
+        for client in both:
+            client.connection_pool.disconnect()
+
+
+@pytest.fixture
+def discovering(redis_server):
+    hasp = Discovering(redis_server)
+    yield hasp
+    hasp.kill()
+    hasp.remove()
+
+
+@pytest.fixture
+def run(discovering):
+    """run(app, ...) runs it through, and returns what it told and what was found."""
+
+    def through(*args, **settings):
+        return run_app(*args, discovering.address, **settings), discovering.end()
+
+    return through
+
+
+@pytest.fixture
+def enforced():
+    """enforced(found) is a hasp with that file, in force."""
+    started = []
+
+    def start(found):
+        started.append(found.in_force())
+        return started[-1]
+
+    yield start
+    for hasp in started:
+        fault = hasp.stop()
+        print(hasp.log)
+        hasp.remove()
+        assert not fault
+
+
+# --- locks ------------------------------------------------------------------------------
+
+
+def test_stock_is_oversold_by_stolen_and_expired_locks_and_its_file_cures_both(run, enforced):
+    result, found = run("stock.php")
+    assert result["oversold"] > 0
+    assert list(found.sections) == ["lock stock"]
+    section = found.sections["lock stock"]
+    assert section["pattern"] == "lock:stock"
+    assert (section["owner"], section["renew"], section["lease"]) == ("connection", "yes", "1s")
+    assert "wait" in section
+    assert "removed another holder's lock" in found.text
+    assert "outlived the expiry" in found.text
+    assert "the lock is what has to hold" in found.text  # of the key that it protects
+    result = run_app("stock.php", enforced(found).address)
+    assert (result["overlaps"], result["oversold"]) == (0, 0)
+
+
+def test_orders_have_one_pattern_for_all_users_and_losers_take_no_lock_away(run, enforced):
+    result, found = run("orders.py")
+    assert result["repeated"] > 0
+    assert found.sections == {"lock order": {"pattern": "lock:order:*", "owner": "connection", "mode": "observe"}}
+    assert "removed another holder's lock" in found.text
+    result = run_app("orders.py", enforced(found).address, lease=6)
+    assert result["repeated"] == 0
+
+
+@pytest.mark.parametrize("client_name, owner", [({}, "address"), ({"client_name": "shop"}, "name")])
+def test_lock_that_another_connection_of_a_pool_releases_has_the_pool_as_owner(run, enforced, client_name, owner):
+    _, found = run("pooled.py", **client_name)
+    assert found.sections == {"lock pooled": {"pattern": "lock:pooled", "owner": owner, "mode": "observe"}}
+    assert "little to go by" in found.text
+    result = run_app("pooled.py", enforced(found).address, **client_name)
+    assert (result["connections"], result["released"]) == (2, 1)
+
+
+def test_holders_over_one_connection_with_values_of_their_own_are_owned_by_value(run, enforced):
+    _, found = run("holders.js", release="del")
+    assert found.sections == {"lock holders": {"pattern": "lock:holders", "owner": "value", "mode": "observe"}}
+    result = run_app("holders.js", enforced(found).address, release="del")
+    assert (result["held"], result["released"], result["most_inside"]) == (200, 200, 1)
+
+
+def test_lock_that_is_counted_is_found_by_its_release(discovering):
+    with clients(discovering) as (one, other):
+        for _ in range(3):
+            assert one.execute_command("INCR", "lock:n") == 1  # incr() sends INCRBY
+            assert one.expire("lock:n", 5)
+            assert other.execute_command("INCR", "lock:n") == 2
+            assert one.delete("lock:n")
+    found = discovering.end()
+    assert found.sections["lock n"]["lease"] == "5s"
+    assert "taken 3 times by INCR" in found.text
+
+
+def test_lock_that_a_dead_client_left_without_an_expiry_is_told(discovering):
+    with clients(discovering) as (one, dies):
+        assert one.setnx("job:lock", 1) and one.delete("job:lock")
+        assert dies.setnx("job:lock", 1)
+    found = discovering.end()
+    assert found.sections["lock job"]["pattern"] == "job:lock"
+    assert "1 lock of them stayed behind without one when its client went" in found.text
+
+
+# --- sound ones ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["redispy", "redsync", "watched", "signal"])
+def test_lock_of_a_library_is_left_alone_and_so_is_what_it_protects(run, kind):
+    _, found = run("contend.py", kind=kind)
+    assert not found.sections
+    assert "sound: always with an expiry" in found.text
+    assert "contend:counter" in found.text
+
+
+@pytest.mark.parametrize("kind", ["redisson", "gozero"])
+def test_lock_that_is_taken_in_a_script_is_said_not_to_be_looked_at(run, kind):
+    _, found = run("contend.py", kind=kind)
+    assert not found.sections
+    assert "locks that are taken in scripts are not looked at" in found.text
+
+
+def test_benign_traffic_brings_no_section(discovering):
+    with clients(discovering) as (one, other):
+        for n in range(30):
+            for client in (one, other):
+                if client.get(f"cache:{n}") is None:  # both may fill it
+                    client.setex(f"cache:{n}", 60, "page")
+                client.execute_command("INCR", "visits")
+                if client.execute_command("INCR", f"rate:{n}") == 1:
+                    client.expire(f"rate:{n}", 60)
+                client.hset(f"user:{n}", "seen", n)
+                client.lpush("queue", n)
+                client.zincrby("board", 1, f"u{n}")
+                client.set(f"seen:{n}", 1, nx=True, ex=60)
+            one.set(f"session:{n}", "a")
+            one.set(f"session:{n}", one.get(f"session:{n}") + "b")
+    found = discovering.end()
+    assert not found.sections
+    assert "markers, not locks" in found.text
+
+
+# --- guards -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_counters_without_a_lock_get_a_guard_and_are_exact(redis_server, discovering, enforced, app):
+    counting = Counting(app, redis_server, discovering.address, **SMALL).run()
+    assert counting.lost > 0
+    found = discovering.end()
+    assert list(found.sections) == ["guard counter"]
+    assert found.sections["guard counter"]["pattern"] == "counter:*"
+    assert found.sections["guard counter"]["acquire_on"] == "GET"
+    counting = Counting(app, redis_server, enforced(found).address, **SMALL).run()
+    assert not counting.faults()
+    assert sum(counting.values.values()) == counting.acknowledged.total()
+
+
+def test_shop_gets_a_guard_with_a_wait_for_all_who_come_at_once(run, enforced):
+    result, found = run("shop.js")
+    assert result["sold"] > result["items"]
+    assert list(found.sections) == ["guard shop-stock"]
+    result = run_app("shop.js", enforced(found).address)
+    assert (result["sold"], result["errors"]) == (result["items"], 0)
+
+
+def test_watched_transactions_lose_nothing_and_get_no_guard(discovering):
+    with clients(discovering) as (one, other):
+        one.set("sum", 0)
+        for n in range(10):
+            with one.pipeline() as mine:
+                mine.watch("sum")
+                value = int(mine.get("sum"))
+                if n % 2:
+                    other.set("sum", value + 100)
+                mine.multi()
+                mine.set("sum", value + 1)
+                if n % 2 == 0:
+                    mine.execute()
+    assert not discovering.end().sections
+
+
+# --- names --------------------------------------------------------------------------------
+
+
+def naive(client, other, key):
+    assert client.set(key, "v", nx=True, ex=10)
+    assert not other.set(key, "v", nx=True, ex=10)
+    assert client.delete(key)
+
+
+def test_pattern_catches_no_key_that_is_used_otherwise(discovering):
+    with clients(discovering) as (one, other):
+        for name in ("a", "b", "c"):
+            naive(one, other, f"shop:{name}:lock")
+            naive(one, other, f"app:{name}")
+        one.hset("app:settings", "colour", "red")
+    found = discovering.end()
+    assert sorted(section["pattern"] for section in found.sections.values()) == [
+        "app:a", "app:b", "app:c", "shop:*:lock"]
+
+
+def test_pattern_with_special_and_binary_bytes_matches_its_keys(discovering, enforced):
+    keys = [b"lock[1]*:\xff\x00 x", b"{lock:order}:7", b"lock?:\\y"]
+    with clients(discovering) as (one, other):
+        for key in keys:
+            naive(one, other, key)
+    found = discovering.end()
+    assert len(found.sections) == len(keys)
+    hasp = enforced(found)
+    with clients(hasp) as (one, other):
+        for key in keys:
+            assert one.set(key, "v", nx=True, ex=10)
+            assert other.delete(key) == 0
+
+
+# --- the command line ---------------------------------------------------------------------
+
+
+def refused(*args):
+    hasp = subprocess.run([os.environ["HASP"], *args], capture_output=True, text=True, check=False, timeout=60)
+    return hasp.returncode, hasp.stderr
+
+
+def test_file_with_rules_is_refused(tmp_path):
+    path = tmp_path / "rules.ini"
+    path.write_text("[lock a]\npattern = a\n")
+    status, told = refused("--discover", "127.0.0.1:1", "-c", path)
+    assert status == 1
+    assert "expected a file without [lock]" in told
+
+
+def test_what_is_no_address_is_refused():
+    status, told = refused("--discover", "nowhere")
+    assert status == 1
+    assert "--discover nowhere: " in told
+
+
+def test_daemon_would_print_to_nobody():
+    assert refused("-d", "--discover", "127.0.0.1:1") == (
+        2, "hasp: --discover prints what it finds at the end; without -d\n")
+
+
+def test_reload_goes_on_watching_the_same_server(redis_server, discovering):
+    with clients(discovering) as (one, _):
+        one.set("before", 1)
+        discovering.signal(signal.SIGHUP)
+        until(lambda: "reloaded" in discovering.log, "the reload")
+        one.set("behind", 1)
+        assert redis_server.client().get("behind") == "1"
+    assert "2 commands on keys" in discovering.end().text

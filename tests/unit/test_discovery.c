@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is found, and what is written of it. Time is the tests' own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fatal.h"
+#include "discover/discovery.h"
+
+#define CLIENTS 4
+#define SMALL_MEMORY ((size_t)1 << 20)
+
+struct fixture {
+	struct discovery *discovery;
+	struct discovery_client *clients[CLIENTS];
+	struct discovery_act act; /* the last one */
+	double now;
+	char *report;
+};
+
+static int set_up(void **state)
+{
+	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	f->now = 100;
+	f->discovery = discovery_new(secret, SMALL_MEMORY, f->now);
+	/* The last one is on another machine. */
+	for (uint64_t i = 0; i < CLIENTS; i++)
+		f->clients[i] = discovery_client_new(f->discovery, i < CLIENTS - 1 ? 1 : 3);
+	*state = f;
+	return 0;
+}
+
+static void close_client(struct fixture *f, size_t i)
+{
+	if (f->clients[i])
+		discovery_client_free(f->discovery, f->clients[i], f->now);
+	f->clients[i] = NULL;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < CLIENTS; i++)
+		close_client(f, i);
+	discovery_free(f->discovery);
+	free(f->report);
+	free(f);
+	return 0;
+}
+
+/* What client `i` does to the key, 10 ms later. */
+static const struct discovery_act *by(struct fixture *f, size_t i, const char *key)
+{
+	f->now += 0.01;
+	f->act = (struct discovery_act){
+		.discovery = f->discovery,
+		.client = f->clients[i],
+		.key = slice_str(key),
+		.now = f->now,
+		.sent = f->now - 0.001,
+	};
+	return &f->act;
+}
+
+static uint64_t value(const struct fixture *f, const char *s)
+{
+	return discovery_hash(f->discovery, slice_str(s));
+}
+
+static void take(struct fixture *f, size_t i, const char *key)
+{
+	discovery_took(by(f, i, key), DISCOVERY_SET_NX, 1000, value(f, "1"));
+}
+
+static void release(struct fixture *f, size_t i, const char *key)
+{
+	discovery_deleted(by(f, i, key), true);
+}
+
+static const char *report(struct fixture *f)
+{
+	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1204 };
+	struct buf out = BUF_INIT;
+
+	discovery_report(f->discovery, &r, f->now, &out);
+	buf_append(&out, slice_of("", 1));
+	free(f->report);
+	f->report = xstrdup(buf_head(&out));
+	buf_release(&out);
+	return f->report;
+}
+
+static void assert_told(struct fixture *f, const char *words)
+{
+	if (!strstr(report(f), words))
+		fail_msg("no '%s' in\n%s", words, f->report);
+}
+
+static void assert_not_told(struct fixture *f, const char *words)
+{
+	if (strstr(report(f), words))
+		fail_msg("'%s' in\n%s", words, f->report);
+}
+
+/* --- whose release it is ------------------------------------------------------------------ */
+
+static void a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	release(f, 1, "lock:a");
+	assert_not_told(f, "removed another holder's lock");
+	discovery_deleted(by(f, 0, "lock:a"), false);
+	assert_told(f, "1 release removed another holder's lock");
+	assert_told(f, "owner = connection\n");
+}
+
+static void losers_that_release_are_thieves_for_there_is_a_release_too_many(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 3; i++) {
+		take(f, 0, "lock:a");
+		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+		release(f, 1, "lock:a");
+		take(f, 2, "lock:a");
+		release(f, 0, "lock:a");
+		discovery_deleted(by(f, 2, "lock:a"), false);
+	}
+	assert_told(f, "6 releases removed another holder's lock");
+	assert_told(f, "0 by another one: owner = connection");
+}
+
+static void a_late_release_removes_the_next_holder_s_lock(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	f->now += 2;
+	take(f, 1, "lock:a");
+	release(f, 0, "lock:a");
+	discovery_deleted(by(f, 1, "lock:a"), false);
+	assert_told(f, "1 release removed another holder's lock");
+	assert_told(f, "1 holder outlived the expiry of their lock");
+	assert_told(f, "renew = yes");
+}
+
+static void connections_of_one_address_that_release_for_each_other_are_one_owner(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 30; i++) {
+		take(f, 0, "lock:a");
+		release(f, 1, "lock:a");
+	}
+	assert_told(f, "30 by another one of the same address: owner = address");
+	assert_told(f, "owner = address\n");
+	assert_not_told(f, "little to go by");
+}
+
+static void those_of_one_name_are_one_owner_wherever_they_are(void **state)
+{
+	struct fixture *f = *state;
+
+	discovery_client_rename(f->clients[0], 5);
+	discovery_client_rename(f->clients[3], 5);
+	take(f, 0, "lock:a");
+	release(f, 3, "lock:a");
+	take(f, 3, "lock:a");
+	release(f, 0, "lock:a");
+	assert_told(f, "2 by another one of the same name: owner = name");
+}
+
+static void those_with_nothing_in_common_are_told_to_be_named(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	release(f, 3, "lock:a");
+	close_client(f, 0);
+	assert_told(f, "owner = connection\n");
+	assert_told(f, "give the pool's connections a name");
+}
+
+static void a_pool_stays_one_when_its_connections_are_refused_too(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 30; i++) {
+		take(f, i % 3, "lock:a");
+		discovery_refused(by(f, (i + 1) % 3, "lock:a"), DISCOVERY_SET_NX);
+		release(f, (i + 1) % 3, "lock:a");
+	}
+	assert_told(f, "0 released by the connection that took it, 30 by another one of the "
+	               "same address");
+	assert_not_told(f, "removed another holder's lock");
+}
+
+static void count_up(struct fixture *f, size_t i, bool expires)
+{
+	discovery_took(by(f, i, "visits"), DISCOVERY_INCR, 0, 0);
+	if (expires)
+		discovery_expires(by(f, i, "visits"), 5000);
+	discovery_refused(by(f, 1, "visits"), DISCOVERY_INCR);
+	release(f, i, "visits");
+}
+
+static void a_count_that_begins_anew_is_no_lock_unless_it_expires(void **state)
+{
+	struct fixture *f = *state;
+
+	count_up(f, 0, false);
+	assert_not_told(f, "[lock");
+	count_up(f, 0, true);
+	assert_told(f, "[lock visits]\npattern = visits\nowner = connection\nlease = 5s\n");
+}
+
+/* --- what is sound ------------------------------------------------------------------------ */
+
+static void hold_by_value(struct fixture *f, size_t i, const char *key, const char *own)
+{
+	uint64_t args[] = { value(f, "other"), value(f, own) };
+
+	discovery_took(by(f, i, key), DISCOVERY_SET_NX, 1000, value(f, own));
+	discovery_script(by(f, i, key), args, 2);
+}
+
+static void who_compares_a_value_of_its_own_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	hold_by_value(f, 0, "lock:a", "x");
+	hold_by_value(f, 1, "lock:a", "y");
+	hold_by_value(f, 0, "lock:a", "z");
+	assert_told(f, "taken 3 times by SET NX, released by those who know its value");
+	assert_told(f, "sound");
+	assert_not_told(f, "[lock");
+}
+
+static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t late = value(f, "late");
+
+	hold_by_value(f, 0, "lock:a", "x");
+	hold_by_value(f, 1, "lock:a", "y");
+	discovery_took(by(f, 0, "lock:a"), DISCOVERY_SET_NX, 1000, late);
+	f->now += 2;
+	discovery_script(by(f, 0, "lock:a"), &late, 1);
+	assert_told(f, "owner = value\nrenew = yes\n");
+}
+
+static void what_is_never_released_is_a_marker(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "seen:1");
+	take(f, 0, "seen:2");
+	assert_told(f, "1 pattern of keys that were set by NX and never released");
+	assert_not_told(f, "[lock");
+}
+
+/* --- waiting ------------------------------------------------------------------------------ */
+
+static void tries_that_are_made_again_become_a_wait(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	for (int i = 0; i < 150; i++)
+		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+	release(f, 0, "lock:a");
+	take(f, 1, "lock:a");
+	release(f, 1, "lock:a");
+	assert_told(f, "wait = 2s\n");
+}
+
+static void none_where_a_connection_refuses_itself(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	for (int i = 0; i < 10; i++)
+		discovery_refused(by(f, 0, "lock:a"), DISCOVERY_SET_NX);
+	release(f, 0, "lock:a");
+	assert_not_told(f, "wait =");
+}
+
+/* --- guards ------------------------------------------------------------------------------- */
+
+static void read_value(struct fixture *f, size_t i)
+{
+	discovery_read(by(f, i, "stock:7"), DISCOVERY_GET);
+}
+
+static void write_value(struct fixture *f, size_t i, const char *s)
+{
+	discovery_wrote(by(f, i, "stock:7"), value(f, s));
+}
+
+static void a_write_over_another_s_is_a_lost_update(void **state)
+{
+	struct fixture *f = *state;
+
+	write_value(f, 0, "10");
+	read_value(f, 1);
+	read_value(f, 2);
+	write_value(f, 1, "9");
+	write_value(f, 2, "9"); /* also if it is the same: it should have been 8 */
+	assert_told(f, "1 write overwrote");
+	assert_told(f, "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n");
+}
+
+static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
+{
+	struct fixture *f = *state;
+
+	write_value(f, 0, "10");
+	read_value(f, 1);
+	write_value(f, 0, "11");
+	write_value(f, 1, "10");
+	read_value(f, 1);
+	write_value(f, 1, "12");
+	assert_not_told(f, "[guard");
+	assert_told(f, "none over another's write");
+}
+
+static void under_a_lock_the_lock_has_to_hold(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:7");
+	release(f, 0, "lock:7");
+	take(f, 0, "lock:7");
+	read_value(f, 0);
+	write_value(f, 1, "9");
+	write_value(f, 0, "9");
+	release(f, 0, "lock:7");
+	assert_not_told(f, "[guard");
+	assert_told(f, "the lock is what has to hold");
+}
+
+/* --- patterns ----------------------------------------------------------------------------- */
+
+static void use_lock(struct fixture *f, const char *key)
+{
+	take(f, 0, key);
+	release(f, 0, key);
+}
+
+static void one_key_is_its_own_pattern_and_several_are_one(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "v2:lock");
+	use_lock(f, "job1:lock");
+	use_lock(f, "job2:lock");
+	assert_told(f, "pattern = v2:lock\n");
+	assert_told(f, "pattern = job*:lock\n");
+}
+
+static void words_that_vary_are_one_pattern_unless_that_catches_others(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "lock:red");
+	use_lock(f, "lock:green");
+	assert_told(f, "pattern = lock:red\n"); /* two are not many */
+	use_lock(f, "lock:blue");
+	assert_told(f, "[lock all]\npattern = lock:*\n");
+	discovery_used(by(f, 0, "lock:paint:list"), true);
+	assert_told(f, "pattern = lock:red\n");
+}
+
+static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "item:1");
+	discovery_used(by(f, 0, "item:2"), true);
+	assert_not_told(f, "[lock");
+	assert_told(f, "1 key of that pattern are used otherwise");
+}
+
+static void names_without_anything_fixed_are_not_proposed(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "4711");
+	assert_not_told(f, "[lock");
+	assert_told(f, "there is nothing fixed in these names");
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
+{
+	struct fixture *f = *state;
+	char key[40];
+
+	for (unsigned i = 0; i < 100000; i++) {
+		snprintf(key, sizeof(key), "page:%u", i);
+		discovery_used(by(f, 0, key), true);
+	}
+	use_lock(f, "lock:stock");
+	take(f, 1, "lock:stock");
+	release(f, 2, "lock:stock");
+	discovery_deleted(by(f, 1, "lock:stock"), false);
+	assert_told(f, "[lock stock]");
+	assert_told(f, "Not followed, for want of memory");
+}
+
+static void keys_that_are_too_long_are_told_of(void **state)
+{
+	struct fixture *f = *state;
+	char key[DISCOVERY_KEY_MAX + 2];
+
+	memset(key, 'k', sizeof(key) - 1);
+	key[sizeof(key) - 1] = '\0';
+	discovery_used(by(f, 0, key), true);
+	assert_told(f, "keys of 1 command.");
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(a_release_that_leaves_the_holder_s_own_in_vain_is_a_theft),
+		TEST(losers_that_release_are_thieves_for_there_is_a_release_too_many),
+		TEST(a_late_release_removes_the_next_holder_s_lock),
+		TEST(connections_of_one_address_that_release_for_each_other_are_one_owner),
+		TEST(those_of_one_name_are_one_owner_wherever_they_are),
+		TEST(those_with_nothing_in_common_are_told_to_be_named),
+		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
+		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
+		TEST(who_compares_a_value_of_its_own_is_left_alone),
+		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
+		TEST(what_is_never_released_is_a_marker),
+		TEST(tries_that_are_made_again_become_a_wait),
+		TEST(none_where_a_connection_refuses_itself),
+		TEST(a_write_over_another_s_is_a_lost_update),
+		TEST(no_update_is_lost_by_one_that_writes_what_it_has_read),
+		TEST(under_a_lock_the_lock_has_to_hold),
+		TEST(one_key_is_its_own_pattern_and_several_are_one),
+		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
+		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
+		TEST(names_without_anything_fixed_are_not_proposed),
+		TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it),
+		TEST(keys_that_are_too_long_are_told_of),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

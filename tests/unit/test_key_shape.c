@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/glob.h"
+#include "discover/key_shape.h"
+
+/* The shape, which matches the key. */
+static void assert_shape(struct slice key, const char *expected, bool varies)
+{
+	struct buf shape = BUF_INIT;
+
+	assert_int_equal(key_shape(&shape, key), varies);
+	if (!slice_eq(buf_slice(&shape), slice_str(expected)))
+		fail_msg("%s: %.*s", expected, (int)buf_len(&shape), buf_head(&shape));
+	assert_true(glob_match(buf_slice(&shape), key));
+	buf_release(&shape);
+}
+
+static void assert_shape_of(const char *key, const char *expected, bool varies)
+{
+	assert_shape(slice_str(key), expected, varies);
+}
+
+static void words_stay(void **state)
+{
+	(void)state;
+	assert_shape_of("lock:stock", "lock:stock", false);
+	assert_shape_of("beef", "beef", false);
+	assert_shape_of("facade:decade", "facade:decade", false);
+	assert_shape_of("utf-eight", "utf-eight", false);
+}
+
+static void numbers_dates_and_identifiers_vary(void **state)
+{
+	(void)state;
+	assert_shape_of("lock:order:4711", "lock:order:*", true);
+	assert_shape_of("report-2026-11-22", "report-*", true);
+	assert_shape_of("from:10.0.0.7:lock", "from:*:lock", true);
+	assert_shape_of("a8098c1a-f86e-11da-bd1a-00112444be1e", "*", true);
+	assert_shape_of("s:a8098c1a-f86e-11da-bd1a-00112444be1e:l", "s:*:l", true);
+	assert_shape_of("job:deadbeef01:x", "job:*:x", true);
+	assert_shape_of("ulid/01ARZ3NDEKTSV4RRFFQ69G5FAV", "ulid/*", true);
+	/* Not one thing: */
+	assert_shape_of("1:2", "*:*", true);
+	assert_shape_of("7-up", "*-up", true);
+}
+
+static void digits_at_the_end_of_a_word_vary_if_there_are_several(void **state)
+{
+	(void)state;
+	assert_shape_of("user42:lock", "user*:lock", false);
+	assert_shape_of("{cart:u17}:lock", "{cart:u*}:lock", false);
+	assert_shape_of("x2y", "x2y", false);
+}
+
+static void what_is_special_in_globs_or_files_is_escaped_or_varies(void **state)
+{
+	(void)state;
+	assert_shape_of("a*b?c[d]\\e", "a\\*b\\?c\\[d\\]\\\\e", false);
+	assert_shape_of("two words", "two*words", true);
+	assert_shape_of("a;b#c\"d", "a*b*c*d", true);
+	assert_shape(slice_of("k:\0\xff\n:v", 7), "k:*:v", true);
+	assert_shape_of("9*9", "*\\**", true);
+}
+
+static void a_literal_matches_its_key_and_little_else(void **state)
+{
+	struct buf literal = BUF_INIT;
+
+	(void)state;
+	key_shape_literal(&literal, slice_of("v1[x] \xff", 7));
+	assert_true(slice_eq(buf_slice(&literal), SLICE_LIT("v1\\[x\\]??")));
+	assert_true(glob_match(buf_slice(&literal), slice_of("v1[x] \xff", 7)));
+	assert_false(glob_match(buf_slice(&literal), SLICE_LIT("v2[x] y")));
+	buf_release(&literal);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(words_stay),
+		cmocka_unit_test(numbers_dates_and_identifiers_vary),
+		cmocka_unit_test(digits_at_the_end_of_a_word_vary_if_there_are_several),
+		cmocka_unit_test(what_is_special_in_globs_or_files_is_escaped_or_varies),
+		cmocka_unit_test(a_literal_matches_its_key_and_little_else),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
