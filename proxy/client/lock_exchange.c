@@ -35,12 +35,15 @@ static bool may_be_held_back(const struct pending_lock *p)
 }
 
 /* Sends the call in env->rewritten. False: its place was taken by an error. */
-static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
+static bool send_call(struct client *c, int64_t wait_ms, const struct rewrite_how *how)
 {
-	unsigned flags = how.eval ? 0 : LINK_INTERCEPT;
-	struct slice key = wait_ms ? pending_lock_key(c->current->pending_lock) : SLICE_NONE;
+	unsigned flags = how->eval ? 0 : LINK_INTERCEPT;
+	enum lock_wait_ready ready = LOCK_WAIT_READY;
 
-	switch (lock_wait_ready(c, key, wait_ms, how.ticket, false)) {
+	if (wait_ms)
+		ready = lock_wait_ready(c, pending_lock_key(c->current->pending_lock), wait_ms,
+		                        how->ticket, false);
+	switch (ready) {
 	case LOCK_WAIT_READY:
 		break;
 	case LOCK_WAIT_PARKED:
@@ -54,18 +57,18 @@ static bool send_call(struct client *c, int64_t wait_ms, struct rewrite_how how)
 		flags = LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	if (may_be_held_back(c->current->pending_lock))
 		flags |= LINK_INTERCEPT_LATE;
-	if (how.tells)
+	if (how->tells)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
 	if (c->current->kind == PENDING_INFO || c->current->kind == PENDING_LIST)
 		flags = LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
-	c->current->by_eval = how.eval;
+	c->current->by_eval = how->eval;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);
 	return true;
 }
 
 bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d)
 {
-	return send_call(c, d->wait_ms, x->how);
+	return send_call(c, d->wait_ms, &x->how);
 }
 
 void lock_exchange_again(struct client *c, bool eval)
@@ -89,7 +92,7 @@ void lock_exchange_again(struct client *c, bool eval)
 	}
 	x.how = lock_wait_how(c, eval);
 	lock_rewrite(&x, c->current, &wait_ms);
-	if (!send_call(c, wait_ms, x.how))
+	if (!send_call(c, wait_ms, &x.how))
 		client_end_current(c);
 }
 

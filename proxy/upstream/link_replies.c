@@ -269,9 +269,9 @@ static void match_readonly(struct link *l, const char *p, size_t n)
 
 /* Scans one reply, or a part of it. Returns how many bytes that took; 0: the link is closed,
  * because they are no reply, or by a user that was given what came before. */
-static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n)
+static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n,
+                       bool at_start)
 {
-	bool at_start = reply_scan_at_start(&l->scan);
 	enum resp_result r;
 	bool is_whole;
 	size_t used;
@@ -304,14 +304,15 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 	return used;
 }
 
-/* The byte at `p` is the first of a stream that no reply bounds, instead of an error. An array
- * or a push there is a message to a subscriber, and the answer is still to come. */
+/* The byte at `p`, where a reply could begin, is the first of a stream that no reply bounds,
+ * instead of an error. An array or a push there is a message to a subscriber, and the answer is
+ * still to come. */
 static bool begins_stream(const struct link *l, const char *p)
 {
 	const struct inflight *head = fifo_head(&l->fifo);
 
-	return reply_scan_at_start(&l->scan) && head && head->user &&
-	       (head->flags & LINK_BEGINS_STREAM) && *p != '-' && *p != '*' && *p != '>';
+	return head && (head->flags & LINK_BEGINS_STREAM) && head->user && *p != '-' &&
+	       *p != '*' && *p != '>';
 }
 
 static void start_stream(struct link *l)
@@ -331,17 +332,18 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 	size_t used;
 
 	while (p < end && link_scans_replies(l)) {
-		if (reply_scan_at_start(&l->scan) &&
-		    (to = skip_plain(l, p, (size_t)(end - p), &used))) {
+		bool at_start = reply_scan_at_start(&l->scan);
+
+		if (at_start && (to = skip_plain(l, p, (size_t)(end - p), &used))) {
 			switch_segment(l, &g, to, p);
-		} else if (begins_stream(l, p)) {
+		} else if (at_start && begins_stream(l, p)) {
 			forward_segment(l, &g, p);
 			/* Its user may have left meanwhile, or closed the link. */
 			if (!link_scans_replies(l) || !begins_stream(l, p))
 				continue;
 			start_stream(l);
 			break;
-		} else if ((used = scan_one(l, &g, p, (size_t)(end - p))) == 0) {
+		} else if ((used = scan_one(l, &g, p, (size_t)(end - p), at_start)) == 0) {
 			return;
 		}
 		p += used;

@@ -178,7 +178,8 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 			break;
 		case LOCK_EFFECT_DROPS:
 			stats_add(p->stats, STAT_RELEASED);
-			refusals_tell(h, o, p, db, r);
+			if (p->refused || p->locked)
+				refusals_tell(h, o, p, db, r);
 			apply_dropped(h, o, p, db);
 			break;
 		case LOCK_EFFECT_NONE:
