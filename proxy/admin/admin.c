@@ -183,9 +183,11 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	HASP_ASSERT(a->loop);
 	mailbox_init(&a->mailbox, a->loop);
 	a->deliver = admin_deliver;
+	a->answer = console_answer;
 	stream_flusher_init(&a->flusher, a->loop);
 	list_init(&a->consoles);
 	list_init(&a->dead);
+	list_init(&a->show_runs);
 	a->config = config_ref(config);
 	a->shared = shared;
 	a->ops = ops;
@@ -225,6 +227,7 @@ void admin_stop(struct admin *a)
 {
 	admin_post_stop(a);
 	pthread_join(a->thread, NULL);
+	show_runs_stop(a);
 	stop_accepting(a);
 	while (!list_empty(&a->consoles))
 		console_close(container_of(a->consoles.next, struct console, node));
@@ -237,6 +240,7 @@ void admin_free(struct admin *a)
 	ev_timer_stop(a->loop, &a->pause);
 	ev_check_stop(a->loop, &a->check);
 	mailbox_fini(&a->mailbox);
+	show_runs_free(a);
 	stream_flusher_fini(&a->flusher);
 	watch_loop_free(a->loop);
 	request_args_fini(&a->args);

@@ -6,6 +6,7 @@
  *   console.c           a connection: bytes in, bytes out, whether it is logged in
  *   console_command.c   the table of the commands; those that a client sends when it connects
  *   console_show.c      SHOW
+ *   console_run.c       a SHOW that asks the workers, on a thread of its own
  *   console_locks.c     the locks and guards of all workers, and who waits
  *   console_unlock.c    a lock that an operator frees
  *   console_totals.c    the numbers of all workers together
@@ -39,8 +40,7 @@
 #define ADMIN_SCRATCH ((size_t)16 * 1024)
 /* The longest request that the console takes, in bytes. */
 #define CONSOLE_REQUEST_MAX ((size_t)64 * 1024)
-/* For how long a worker may be asked. It writes rows between the turns of its loop, some at a
- * time, and tells of 100,000 locks in well under a second. */
+/* For so long a worker that is asked may stand still. */
 #define CONSOLE_ASK_MS 10000
 /* Connections at one time. */
 #define CONSOLES_MAX 64
@@ -48,6 +48,8 @@
 #define CONSOLE_PATIENCE_SECONDS 10.0
 /* How late a wrong password is answered, at least: so many may be tried, and no more. */
 #define CONSOLE_REFUSAL_SECONDS 1.0
+
+struct console;
 
 struct admin_listener {
 	struct admin *admin;
@@ -77,6 +79,7 @@ struct admin {
 	struct ev_loop *loop;
 	struct mailbox mailbox;
 	void (*deliver)(struct message *m); /* a struct admin_cmd, from `mailbox` */
+	void (*answer)(struct console *c, struct slice bytes); /* console_answer() */
 	struct stream_flusher flusher;
 	struct ev_timer sweep;
 	struct ev_timer
@@ -89,6 +92,7 @@ struct admin {
 	struct admin_listener *listeners;
 	size_t nlisteners;
 	struct list consoles; /* open */
+	struct list show_runs; /* console_run.c */
 	struct list dead; /* closed, to be freed */
 	size_t nconsoles; /* not yet freed */
 	uint64_t last_id;
@@ -129,6 +133,8 @@ struct console {
 	struct buf held; /* AWAITING: the beginning of the answer */
 	uint64_t reload; /* AWAITING: the reload that is awaited; 0: none */
 	enum console_awaits awaits; /* AWAITING: what becomes of a pause */
+	struct show_run *show; /* AWAITING: that answers it, or the next of its kind; or NULL */
+	uint64_t show_n; /* not before this one, counted from 1 */
 	double answer_at; /* AWAITING: when `held` is sent, by clock_now(); 0: not by time */
 	struct request_scan scan;
 	size_t scanned; /* bytes of `in` that `scan` has seen */
@@ -174,25 +180,39 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 /* What SHOW knows, one after the other, and what each is; NULL: there are no more. */
 const char *console_show_name(size_t i, const char **help);
 
+/* --- console_run.c --- */
+
+/* What is shown; on a thread of its own, or on the admin thread. */
+struct show_env {
+	struct worker_shared *shared;
+	struct config *config; /* in force */
+};
+/* Returns whether all workers that were asked have answered. */
+typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
+/* Appends the answer. */
+void console_show_write(const struct show_env *env, int protocol, console_show_fn *fn,
+                        struct buf *out);
+/* Has it done by a thread, whose answer the console awaits. */
+void console_run(struct console *c, console_show_fn *fn);
+/* Waits for those that run. Those that asked get no answer. */
+void show_runs_stop(struct admin *a);
+void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
+
 /* --- console_ask.c --- */
 
 /* Writes some rows, on the worker's thread, from *cursor on, which is 0 at first and then what
  * it was set to. Returns true when there are no more. It is quick: a tenth of a millisecond. */
 typedef bool console_tell_fn(const struct worker_view *w, uint64_t *cursor, struct rows *rows);
 /* Has each worker add its rows. Returns whether all have answered. */
-bool console_ask(struct console *c, console_tell_fn *tell, struct rows *rows);
+bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct rows *rows);
 
 /* --- console_locks.c --- */
 
-/* Locks, or guards. All that show something return whether all workers have answered. */
-bool console_show_locks(struct console *c, bool guards, struct rows *rows);
-bool console_show_waiters(struct console *c, struct rows *rows);
+console_show_fn console_show_locks, console_show_guards, console_show_waiters;
 
 /* --- console_totals.c --- */
 
-bool console_show_stats(struct console *c, struct rows *rows);
-bool console_show_nodes(struct console *c, struct rows *rows);
-bool console_show_links(struct console *c, struct rows *rows);
+console_show_fn console_show_stats, console_show_nodes, console_show_links;
 
 /* --- console_clients.c --- */
 

@@ -28,13 +28,13 @@ static bool step(const struct worker_view *w, void *arg, struct worker_answer *a
 	return done;
 }
 
-bool console_ask(struct console *c, console_tell_fn *tell, struct rows *rows)
+bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct rows *rows)
 {
 	const struct rows_question q = { tell, rows->protocol };
 	struct worker_answers answers;
 	bool whole = true;
 
-	workers_ask(c->admin->shared, step, &q, sizeof(q), CONSOLE_ASK_MS, &answers);
+	workers_ask(shared, step, &q, sizeof(q), CONSOLE_ASK_MS, &answers);
 	for (size_t i = 0; i < answers.n; i++) {
 		struct slice bytes = buf_slice(&answers.v[i].out);
 		uint64_t n;

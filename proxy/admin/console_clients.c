@@ -5,7 +5,7 @@
 #include "commands/args.h"
 
 /* Clients that are looked at in one step. */
-#define CLIENTS_STEP 64
+#define CLIENTS_STEP 16
 
 static void add_client(void *arg, const struct client_figures *f)
 {

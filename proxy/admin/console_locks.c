@@ -75,9 +75,9 @@ static void add_lock(struct rows *rows, const struct live_row *row, int64_t wait
 	rows_add_int(rows, "waiters", waiters);
 }
 
-bool console_show_locks(struct console *c, bool guards, struct rows *rows)
+static bool show_held(const struct show_env *env, bool guards, struct rows *rows)
 {
-	struct worker_shared *shared = c->admin->shared;
+	struct worker_shared *shared = env->shared;
 	struct live held, waiting;
 	double now;
 	bool whole;
@@ -99,13 +99,23 @@ bool console_show_locks(struct console *c, bool guards, struct rows *rows)
 	return whole;
 }
 
-bool console_show_waiters(struct console *c, struct rows *rows)
+bool console_show_locks(const struct show_env *env, struct rows *rows)
+{
+	return show_held(env, false, rows);
+}
+
+bool console_show_guards(const struct show_env *env, struct rows *rows)
+{
+	return show_held(env, true, rows);
+}
+
+bool console_show_waiters(const struct show_env *env, struct rows *rows)
 {
 	struct live waiting;
 	double now;
 	bool whole;
 
-	workers_live(c->admin->shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
+	workers_live(env->shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
 	now = clock_now();
 	for (size_t i = 0; i < waiting.n; i++) {
 		rows_begin(rows, 9);

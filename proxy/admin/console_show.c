@@ -11,13 +11,13 @@
 struct show {
 	const char *name;
 	const char *help;
-	/* Returns whether all workers that were asked have answered. */
-	bool (*run)(struct console *c, struct rows *rows);
+	console_show_fn *run;
+	bool asks; /* the workers, which may take a while */
 };
 
-static bool show_version(struct console *c, struct rows *rows)
+static bool show_version(const struct show_env *env, struct rows *rows)
 {
-	(void)c;
+	(void)env;
 	rows_begin(rows, 1);
 	rows_add_str(rows, "version", "hasp " PACKAGE_VERSION);
 	return true;
@@ -38,9 +38,9 @@ static void add_option(void *arg, const char *section, const struct option *o, c
 	buf_release(&value);
 }
 
-static bool show_config(struct console *c, struct rows *rows)
+static bool show_config(const struct show_env *env, struct rows *rows)
 {
-	config_each_option(c->admin->config, add_option, rows);
+	config_each_option(env->config, add_option, rows);
 	return true;
 }
 
@@ -62,9 +62,9 @@ static void add_section(void *arg, enum stats_kind kind, const char *name,
 	}
 }
 
-static bool show_rules(struct console *c, struct rows *rows)
+static bool show_rules(const struct show_env *env, struct rows *rows)
 {
-	stats_each(c->admin->shared->stats, add_section, rows);
+	stats_each(env->shared->stats, add_section, rows);
 	return true;
 }
 
@@ -88,11 +88,11 @@ static bool tell_figures(const struct worker_view *w, void *arg, struct worker_a
 	return true;
 }
 
-static bool show_workers(struct console *c, struct rows *rows)
+static bool show_workers(const struct show_env *env, struct rows *rows)
 {
 	struct worker_answers answers;
 
-	workers_ask(c->admin->shared, tell_figures, NULL, 0, CONSOLE_ASK_MS, &answers);
+	workers_ask(env->shared, tell_figures, NULL, 0, CONSOLE_ASK_MS, &answers);
 	for (size_t i = 0; i < answers.n; i++) {
 		struct worker_figures f = { 0 };
 
@@ -110,38 +110,29 @@ static bool show_workers(struct console *c, struct rows *rows)
 	return true;
 }
 
-static bool show_locks(struct console *c, struct rows *rows)
+static bool show_clients(const struct show_env *env, struct rows *rows)
 {
-	return console_show_locks(c, false, rows);
-}
-
-static bool show_guards(struct console *c, struct rows *rows)
-{
-	return console_show_locks(c, true, rows);
-}
-
-static bool show_clients(struct console *c, struct rows *rows)
-{
-	return console_ask(c, console_tell_clients, rows);
+	return console_ask(env->shared, console_tell_clients, rows);
 }
 
 static const struct show shows[] = {
-	{ "VERSION", "This hasp's version.", show_version },
-	{ "LOCKS", "The locks that clients have.", show_locks },
+	{ "VERSION", "This hasp's version.", show_version, false },
+	{ "LOCKS", "The locks that clients have.", console_show_locks, true },
 	{ "WAITERS", "The clients that stand in line for a lock or a guard.",
-	  console_show_waiters },
-	{ "GUARDS", "The guarded keys that clients have read and may write.", show_guards },
+	  console_show_waiters, true },
+	{ "GUARDS", "The guarded keys that clients have read and may write.",
+	  console_show_guards, true },
 	{ "STATS", "What was done so far, with all commands and by all rules together.",
-	  console_show_stats },
-	{ "NODES", "The servers that hasp speaks to.", console_show_nodes },
+	  console_show_stats, false },
+	{ "NODES", "The servers that hasp speaks to.", console_show_nodes, true },
 	{ "LINKS", "How many links there are to each server, of which kind.",
-	  console_show_links },
-	{ "CLIENTS", "Each client: what it does, and what it has.", show_clients },
-	{ "CONFIG", "The options in force; secrets are ***.", show_config },
-	{ "RULES", "Each rule and guard, and what became of commands on its keys.",
-	  show_rules },
+	  console_show_links, true },
+	{ "CLIENTS", "Each client: what it does, and what it has.", show_clients, true },
+	{ "CONFIG", "The options in force; secrets are ***.", show_config, false },
+	{ "RULES", "Each rule and guard, and what became of commands on its keys.", show_rules,
+	  false },
 	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
-	  show_workers },
+	  show_workers, true },
 };
 #define NSHOWS (sizeof(shows) / sizeof(shows[0]))
 
@@ -155,17 +146,15 @@ const char *console_show_name(size_t i, const char **help)
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
 {
-	struct rows rows;
+	const struct show_env env = { c->admin->shared, c->admin->config };
 
 	for (size_t i = 0; i < NSHOWS; i++) {
 		if (!slice_is(req->argv[1], shows[i].name))
 			continue;
-		rows_init(&rows, c->protocol);
-		if (shows[i].run(c, &rows))
-			rows_end(&rows, out);
+		if (shows[i].asks)
+			console_run(c, shows[i].run);
 		else
-			buf_puts(out, "-ERR not all workers answer\r\n");
-		rows_fini(&rows);
+			console_show_write(&env, c->protocol, shows[i].run, out);
 		return;
 	}
 	buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));

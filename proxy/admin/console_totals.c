@@ -31,7 +31,7 @@ static void sum_section(void *arg, enum stats_kind kind, const char *name,
 	t->held_us += sums->held.total_us;
 }
 
-bool console_show_stats(struct console *c, struct rows *rows)
+bool console_show_stats(const struct show_env *env, struct rows *rows)
 {
 	static const char *const outcomes[COMMAND_OUTCOMES] = {
 		[COMMAND_PASSED] = "commands_passed",
@@ -39,7 +39,7 @@ bool console_show_stats(struct console *c, struct rows *rows)
 		[COMMAND_GUARDED] = "commands_guarded",
 		[COMMAND_REFUSED] = "commands_refused",
 	};
-	struct worker_shared *shared = c->admin->shared;
+	struct worker_shared *shared = env->shared;
 	struct worker_counts counts;
 	struct totals t = { { 0 }, { 0 }, 0, 0 };
 
@@ -62,12 +62,12 @@ bool console_show_stats(struct console *c, struct rows *rows)
 
 typedef void node_rows_fn(struct rows *rows, const struct worker_node_gauges *n);
 
-static bool each_node(struct console *c, struct rows *rows, node_rows_fn *fn)
+static bool each_node(const struct show_env *env, struct rows *rows, node_rows_fn *fn)
 {
 	struct worker_gauges g;
 	bool whole;
 
-	worker_gauges_ask(c->admin->shared, CONSOLE_ASK_MS, &g);
+	worker_gauges_ask(env->shared, CONSOLE_ASK_MS, &g);
 	whole = g.answered == g.asked;
 	for (size_t i = 0; i < g.nnodes; i++)
 		fn(rows, &g.nodes[i]);
@@ -92,9 +92,9 @@ static void add_server(struct rows *rows, const struct worker_node_gauges *n)
 	             calls ? (int64_t)(n->latency.total_us / calls) : 0);
 }
 
-bool console_show_nodes(struct console *c, struct rows *rows)
+bool console_show_nodes(const struct show_env *env, struct rows *rows)
 {
-	return each_node(c, rows, add_server);
+	return each_node(env, rows, add_server);
 }
 
 static void add_links(struct rows *rows, const struct worker_node_gauges *n)
@@ -113,7 +113,7 @@ static void add_links(struct rows *rows, const struct worker_node_gauges *n)
 	}
 }
 
-bool console_show_links(struct console *c, struct rows *rows)
+bool console_show_links(const struct show_env *env, struct rows *rows)
 {
-	return each_node(c, rows, add_links);
+	return each_node(env, rows, add_links);
 }

@@ -22,6 +22,8 @@
 /* A request line and its headers, and the reply's. */
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
 #define HTTP_TIMEOUT_SECONDS 10u
+/* Of a connection's thread. */
+#define HTTP_STACK ((size_t)512 * 1024)
 /* For so long connections are waited for when another process has taken over. */
 #define LEAVE_SECONDS 5.0
 /* There must be none so many times, 10 ms apart: libmicrohttpd counts a connection a moment
@@ -75,18 +77,31 @@ static void reply_readyz(struct http *h, struct reply *r)
 	buf_printf(&r->body, "%s\n", why ? why : "ok");
 }
 
+static struct config *http_config(struct http *h)
+{
+	struct config *config;
+
+	pthread_mutex_lock(&h->lock);
+	config = config_ref(h->config);
+	pthread_mutex_unlock(&h->lock);
+	return config;
+}
+
 /* (One who asks meanwhile waits for what this one gets.) */
 static void reply_status(struct http *h, struct reply *r)
 {
 	r->type = TEXT_JSON;
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->asking);
 	if (!buf_len(&h->status) || clock_now() - h->status_at > STATUS_SECONDS) {
+		struct config *config = http_config(h);
+
 		buf_clear(&h->status);
-		http_status_write(h->shared, h->config, h->history, h->started, &h->status);
+		http_status_write(h->shared, config, h->history, h->started, &h->status);
 		h->status_at = clock_now();
+		config_unref(config);
 	}
 	buf_append(&r->body, buf_slice(&h->status));
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->asking);
 }
 
 static void reply_page(struct http *h, struct reply *r)
@@ -122,13 +137,14 @@ static const struct path {
 
 static bool is_allowed(struct http *h, const struct path *p, const char *host)
 {
+	struct config *config;
 	bool allowed;
 
 	if (!p->names_keys)
 		return true;
-	pthread_mutex_lock(&h->lock);
-	allowed = http_host_is_allowed(host, h->config);
-	pthread_mutex_unlock(&h->lock);
+	config = http_config(h);
+	allowed = http_host_is_allowed(host, config);
+	config_unref(config);
 	return allowed;
 }
 
@@ -253,6 +269,7 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 	h->started = clock_now();
 	h->config = config_ref(config);
 	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_init(&h->asking, NULL);
 	h->history = http_history_new(shared);
 	if (!h->history)
 		return -1;
@@ -260,12 +277,14 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 		h->servers[i] = MHD_start_daemon(
 			/* Without its own pipe it would end by shutting the socket
 		         * down, which others may have, too. */
-			MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL,
-			http_on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fds[i],
+			MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION |
+				MHD_USE_ITC,
+			0, NULL, NULL, http_on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fds[i],
 			MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX,
 			MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_MEMORY,
 			MHD_OPTION_CONNECTION_TIMEOUT, HTTP_TIMEOUT_SECONDS,
-			MHD_OPTION_UNESCAPE_CALLBACK, http_on_quoted, NULL, MHD_OPTION_END);
+			MHD_OPTION_THREAD_STACK_SIZE, HTTP_STACK, MHD_OPTION_UNESCAPE_CALLBACK,
+			http_on_quoted, NULL, MHD_OPTION_END);
 		if (!h->servers[i]) {
 			log_error("http listen: libmicrohttpd does not start");
 			return -1;
@@ -330,6 +349,7 @@ void http_close(struct http *h)
 	if (h->config) {
 		config_unref(h->config);
 		pthread_mutex_destroy(&h->lock);
+		pthread_mutex_destroy(&h->asking);
 	}
 	buf_release(&h->status);
 	*h = (struct http){ .n = 0 };

@@ -8,9 +8,11 @@
  *   /readyz        200: it serves, and Redis can be reached; else 503, and why
  *   /status.json   locks, waiters, contended keys (http_status.h)
  *
- * libmicrohttpd reads requests and writes replies. How many connections there may be, how long
- * one may be silent and how much memory it has is bounded. What names keys is for those only
- * whom http_host.h allows; it is asked of the workers once in a while, however many look at it.
+ * libmicrohttpd reads requests and writes replies, on a thread for each connection: what takes
+ * long to find out keeps nobody who asks for something else. How many connections there may be,
+ * how long one may be silent and how much memory it has is bounded. What names keys is for
+ * those only whom http_host.h allows; it is asked of the workers once in a while, however many
+ * look at it.
  */
 #ifndef HASP_ADMIN_HTTP_H
 #define HASP_ADMIN_HTTP_H
@@ -39,8 +41,9 @@ struct http {
 	struct worker_shared *shared;
 	double started; /* clock_now() */
 	struct http_history *history; /* NULL before http_serve() */
-	pthread_mutex_t lock; /* of what is below; there from http_serve() on */
+	pthread_mutex_t lock; /* of `config`; there from http_serve() on */
 	struct config *config; /* in force */
+	pthread_mutex_t asking; /* of what is below; held while the workers are asked for it */
 	struct buf status; /* what /status.json said last, and */
 	double status_at; /* clock_now() then */
 };

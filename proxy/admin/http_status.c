@@ -16,7 +16,7 @@
 #define CONTENDED_TOLD 30
 #define NODES_TOLD 50
 /* How long a worker may take to answer. */
-#define ASK_MS 500
+#define ASK_MS 1000
 
 /* --- the configuration -------------------------------------------------------------------- */
 

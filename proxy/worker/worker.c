@@ -162,6 +162,7 @@ static void start_watching(struct worker *w)
 	w->sweep.data = w;
 	ev_timer_start(w->loop, &w->sweep);
 	worker_pause_init(w);
+	worker_asks_init(w);
 	ev_check_init(&w->begin, on_begin);
 	ev_set_priority(&w->begin, EV_MAXPRI);
 	w->begin.data = w;
@@ -250,6 +251,7 @@ static void worker_free(struct worker *w)
 	worker_round_leave(w);
 	ev_timer_stop(w->loop, &w->sweep);
 	worker_pause_fini(w);
+	worker_asks_fini(w);
 	ev_check_stop(w->loop, &w->begin);
 	ev_check_stop(w->loop, &w->check);
 	mailbox_fini(&w->mailbox);

@@ -2,20 +2,33 @@
  *
  * A question outlives its caller's patience: a worker that is late finds it abandoned, and the
  * last one to let go of it frees it.
+ *
+ * A worker has all its parts in one line, and takes a step of the first one:
+ *
+ *   mailbox --> w->asks.parts --> step() --> done
+ *                      ^             |
+ *                      '---- pause <-'   a hundred times as long as the step took, while
+ *                                        clients send commands; else none
  */
 #include "worker/worker_ask.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fatal.h"
 #include "worker/worker_internal.h"
 
-/* How often the caller looks whether a worker has ended that it waits for. */
+/* How often the caller looks whether a worker that it waits for has ended, or stands still. */
 #define LOOK_MS 20
+/* A pause after a step is so many times as long: questions take 1 % of a worker's time, and
+ * half as much again in what they push out of its caches. */
+#define PAUSE_STEPS 100
+#define PAUSE_MAX_SECONDS 0.1
+/* For so long after a command a worker counts as one that serves clients. */
+#define BUSY_SECONDS 0.05
 
 /* A question to all workers. */
 struct workers_question {
@@ -30,12 +43,16 @@ struct workers_question {
 
 /* One worker's part in it. */
 struct part {
-	struct message message; /* in the worker's mailbox, or being delivered */
+	struct message message; /* in the worker's mailbox, or delivered */
+	struct list node; /* in w->asks.parts, once delivered */
 	struct workers_question *question;
 	struct worker *worker;
 	void *arg; /* the worker's copy; NULL: none */
 	struct worker_answer answer; /* the worker's until `done`, then the caller's */
 	bool done;
+	_Atomic unsigned nsteps; /* taken so far */
+	unsigned nseen; /* the caller's: so many when it last looked, */
+	double seen_at; /* and clock_now() when it first saw that */
 };
 
 static void question_unref(struct workers_question *q)
@@ -67,31 +84,123 @@ static bool is_abandoned(struct workers_question *q)
 	return abandoned;
 }
 
+/* --- on the worker's thread --------------------------------------------------------------- */
+
+/* Have clients sent commands of late? */
+static bool serves_clients(struct worker *w, double now)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
+		n += metrics_counted(&w->clients.counters.commands[i]);
+	if (n != w->asks.ncommands)
+		w->asks.busy_until = now + BUSY_SECONDS;
+	w->asks.ncommands = n;
+	return now < w->asks.busy_until;
+}
+
+/* Returns whether it was the last one. */
+static bool take_step(struct worker *w, struct part *p)
+{
+	double began = clock_now(), now, pause;
+	const struct worker_view view = {
+		.number = w->number,
+		.clients = &w->clients,
+		.topology = w->topology,
+		.until = began + WORKER_STEP_SECONDS,
+	};
+	bool done = p->question->step(&view, p->arg, &p->answer);
+
+	atomic_fetch_add(&p->nsteps, 1);
+	now = clock_now();
+	pause = (now - began) * PAUSE_STEPS;
+	w->asks.next_at = now;
+	if (serves_clients(w, now))
+		w->asks.next_at += pause < PAUSE_MAX_SECONDS ? pause : PAUSE_MAX_SECONDS;
+	return done;
+}
+
+static void part_end(struct part *p)
+{
+	struct workers_question *q = p->question;
+
+	pthread_mutex_lock(&q->lock);
+	p->done = true;
+	pthread_cond_signal(&q->answered);
+	pthread_mutex_unlock(&q->lock);
+	question_unref(q);
+}
+
+/* The next step is taken when its time has come. */
+static void step_later(struct worker *w, double now)
+{
+	double left = w->asks.next_at - now;
+
+	if (list_empty(&w->asks.parts))
+		return;
+	ev_timer_stop(w->loop, &w->asks.due);
+	ev_timer_set(&w->asks.due, left > 0 ? left : 0, 0);
+	ev_timer_start(w->loop, &w->asks.due);
+}
+
+static void step_now(struct worker *w)
+{
+	struct part *p = container_of(list_shift(&w->asks.parts), struct part, node);
+
+	if (is_abandoned(p->question))
+		question_unref(p->question);
+	else if (take_step(w, p))
+		part_end(p);
+	else
+		list_append(&w->asks.parts, &p->node);
+}
+
+/* (The loop's timers go by when a turn began: they may be early.) */
+static void worker_asks_on_due(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct worker *w = t->data;
+	double now = clock_now();
+
+	(void)loop;
+	(void)revents;
+	if (now >= w->asks.next_at)
+		step_now(w);
+	step_later(w, now);
+}
+
+void worker_asks_init(struct worker *w)
+{
+	list_init(&w->asks.parts);
+	ev_timer_init(&w->asks.due, worker_asks_on_due, 0, 0);
+	w->asks.due.data = w;
+}
+
+void worker_asks_fini(struct worker *w)
+{
+	struct list *node;
+
+	ev_timer_stop(w->loop, &w->asks.due);
+	while ((node = list_shift(&w->asks.parts)))
+		question_unref(container_of(node, struct part, node)->question);
+}
+
 /* On the worker's thread; on that of worker_join() if the worker has ended meanwhile. */
 static void worker_ask_deliver(struct message *m)
 {
 	struct part *p = container_of(m, struct part, message);
-	struct workers_question *q = p->question;
 	struct worker *w = p->worker;
+	bool first = list_empty(&w->asks.parts);
 
-	if (!atomic_load(&w->ended) && !is_abandoned(q)) {
-		const struct worker_view view = {
-			.number = w->number,
-			.clients = &w->clients,
-			.topology = w->topology,
-		};
-
-		if (!q->step(&view, p->arg, &p->answer)) {
-			mailbox_post(&w->mailbox, &p->message);
-			return;
-		}
-		pthread_mutex_lock(&q->lock);
-		p->done = true;
-		pthread_cond_signal(&q->answered);
-		pthread_mutex_unlock(&q->lock);
+	if (atomic_load(&w->ended)) {
+		question_unref(p->question);
+		return;
 	}
-	question_unref(q);
+	list_append(&w->asks.parts, &p->node);
+	if (first)
+		step_later(w, clock_now());
 }
+
+/* --- on the caller's ---------------------------------------------------------------------- */
 
 static struct workers_question *question_new(const struct worker_shared *shared,
                                              worker_step_fn *step, const void *arg, size_t size)
@@ -115,6 +224,7 @@ static struct workers_question *question_new(const struct worker_shared *shared,
 		p->question = q;
 		p->worker = shared->workers[i];
 		p->answer.out = BUF_INIT;
+		p->seen_at = clock_now();
 		if (arg)
 			p->arg = memcpy(xmalloc(size), arg, size);
 	}
@@ -135,16 +245,28 @@ static struct timespec time_in(int64_t ms)
 	return t;
 }
 
-static bool is_later(const struct timespec *a, const struct timespec *b)
+/* Has it taken a step within that time? */
+static bool part_moves(struct part *p, double now, int64_t timeout_ms)
 {
-	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+	unsigned n = atomic_load(&p->nsteps);
+
+	if (n != p->nseen) {
+		p->nseen = n;
+		p->seen_at = now;
+	}
+	return now < p->seen_at + (double)timeout_ms / 1000;
 }
 
-/* Is an answer due from a worker that still runs? q->lock is held. */
-static bool is_awaited(const struct workers_question *q)
+/* Is an answer due from a worker that still runs, and does not stand still? q->lock is held. */
+static bool is_awaited(struct workers_question *q, int64_t timeout_ms)
 {
+	double now = clock_now();
+
 	for (size_t i = 0; i < q->nparts; i++) {
-		if (!q->parts[i].done && !atomic_load(&q->parts[i].worker->ended))
+		struct part *p = &q->parts[i];
+
+		if (!p->done && !atomic_load(&p->worker->ended) &&
+		    part_moves(p, now, timeout_ms))
 			return true;
 	}
 	return false;
@@ -152,17 +274,13 @@ static bool is_awaited(const struct workers_question *q)
 
 static void wait_for_answers(struct workers_question *q, int64_t timeout_ms)
 {
-	const struct timespec end = time_in(timeout_ms);
+	int64_t look_ms = timeout_ms < LOOK_MS ? timeout_ms : LOOK_MS;
 
 	pthread_mutex_lock(&q->lock);
-	while (is_awaited(q)) {
-		struct timespec look = time_in(LOOK_MS);
-		bool last = is_later(&look, &end);
+	while (is_awaited(q, timeout_ms)) {
+		struct timespec look = time_in(look_ms);
 
-		if (pthread_cond_timedwait(&q->answered, &q->lock, last ? &end : &look) ==
-		            ETIMEDOUT &&
-		    last)
-			break;
+		(void)pthread_cond_timedwait(&q->answered, &q->lock, &look);
 	}
 	q->abandoned = true;
 	pthread_mutex_unlock(&q->lock);

@@ -2,14 +2,15 @@
  *
  * worker_ask: asking all workers from another thread, for those who show what hasp does. What
  * is asked runs on each worker's own thread, between the turns of its loop, a small step at a
- * time:
+ * time, with pauses while the worker serves clients:
  *
  *   caller --workers_ask()--> mailbox of each worker --> step() --.
  *      ^                               ^                           | not the last one
  *      |                               '---------------------------+ behind a turn of the loop
  *      '---- all are done, or it is too late ----------------------' the last one
  *
- * So no request waits for longer than a step takes, however much there is to tell.
+ * So no request waits for longer than a step takes, and all questions together take 1 % of a
+ * busy worker's time, however much there is to tell and however many ask.
  */
 #ifndef HASP_WORKER_WORKER_ASK_H
 #define HASP_WORKER_WORKER_ASK_H
@@ -24,19 +25,20 @@
 struct client_env;
 struct topology;
 
-/* How many clients, locks or the like a step should look at: well below a millisecond. */
-#define WORKER_STEP 256
+/* For so long a step should last. */
+#define WORKER_STEP_SECONDS 50e-6
 
 /* What a step may look at, and change as any callback of the worker's loop may. */
 struct worker_view {
 	int number;
 	struct client_env *clients; /* and with them the configuration, holds and waiters */
 	struct topology *topology;
+	double until; /* clock_now(): the step should end */
 };
 
 /* One worker's. */
 struct worker_answer {
-	bool whole; /* else it has ended, or not answered in time, and `out` is empty */
+	bool whole; /* else it has ended, or stands still, and `out` is empty */
 	uint64_t cursor; /* the steps' own: 0 at the first */
 	struct buf out; /* what the steps appended */
 };
@@ -51,8 +53,9 @@ struct worker_answers {
 typedef bool worker_step_fn(const struct worker_view *w, void *arg, struct worker_answer *a);
 
 /* Has `step` called by each worker until it says that it is done, and waits for that, but not
- * longer than `timeout_ms`. `arg`: `size` bytes, which are copied for each worker; NULL: none.
- * Returns the number of workers that have answered; worker_answers_fini() is due in any case.
+ * for a worker that has taken no step for `timeout_ms`. `arg`: `size` bytes, which are copied
+ * for each worker; NULL: none. Returns the number of workers that have answered;
+ * worker_answers_fini() is due in any case.
  *
  * From any thread but a worker's, after worker_start() of all workers and before the first of
  * them is joined. */

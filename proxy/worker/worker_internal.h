@@ -11,7 +11,7 @@
  *   worker_round.c      what a client asks of all workers
  *   worker_pause.c      requests are held back while Redis is restarted
  *
- * Each calls only those below it; but only other threads call workers.c and worker_ask.c.
+ * Each calls only those below it; but only other threads call workers.c, and ask.
  */
 #ifndef HASP_WORKER_WORKER_INTERNAL_H
 #define HASP_WORKER_WORKER_INTERNAL_H
@@ -22,6 +22,7 @@
 
 #include "admission.h"
 #include "base/buf.h"
+#include "base/list.h"
 #include "client/client.h"
 #include "cluster/cluster.h"
 #include "config/types.h"
@@ -76,6 +77,13 @@ struct worker {
 		bool asked; /* RESUMING: they have been asked */
 		bool unready; /* one of them was not there, or loads its data */
 	} pause;
+	struct {
+		struct list parts; /* of questions; the first one takes the next step, */
+		struct ev_timer due; /* which it waits for: runs while there are any */
+		double next_at; /* not before, by clock_now() */
+		double busy_until; /* it serves clients, as far as is known */
+		uint64_t ncommands; /* that were counted when that was found */
+	} asks; /* worker_ask.c's */
 	struct buf unfit; /* what was last said of guards that cannot work; empty: nothing */
 };
 
@@ -101,6 +109,12 @@ void worker_pause_init(struct worker *w);
 void worker_pause_fini(struct worker *w);
 /* The node is new: it is held as the others are. */
 void worker_pause_node(const struct worker *w, struct node *n);
+
+/* --- worker_ask.c ------------------------------------------------------------------------- */
+
+void worker_asks_init(struct worker *w);
+/* The loop runs no more: lets go of what is not answered. */
+void worker_asks_fini(struct worker *w);
 
 /* --- worker_node.c ------------------------------------------------------------------------ */
 

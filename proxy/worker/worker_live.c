@@ -31,7 +31,6 @@ struct live_question {
 	enum live_table table;
 	int worker;
 	bool tells; /* it goes through them for the second time */
-	size_t nmet; /* in this step */
 	uint64_t total;
 	size_t n, ntold;
 	double since[LIVE_MOST]; /* of the longest that were met, in order */
@@ -66,7 +65,6 @@ static bool is_among_longest(struct live_question *q, double since)
 /* To be told? Notes it when the tables are gone through for the first time. */
 static bool is_told(struct live_question *q, double since)
 {
-	q->nmet++;
 	if (!q->tells) {
 		note_since(q, since);
 		return false;
@@ -220,15 +218,13 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	q->out = &a->out;
 	q->worker = w->number;
 	q->now = clock_now();
-	q->nmet = 0;
-	/* (Most buckets of a table have one entry or none.) */
-	for (size_t i = 0; i < WORKER_STEP && q->nmet < WORKER_STEP; i++) {
+	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
 		if (a->cursor == 0 && !next_table(q)) {
 			buf_append(q->out, slice_of(&q->total, sizeof(q->total)));
 			return true;
 		}
-	}
+	} while (clock_now() < w->until);
 	return false;
 }
 

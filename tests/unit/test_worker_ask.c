@@ -11,9 +11,11 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "client/client_env.h"
 #include "inifile.h"
 #include "worker/worker_ask.h"
@@ -131,31 +133,108 @@ static void test_between_two_steps_a_worker_does_other_things(void **state)
 	assert_int_equal((size_t)n, WORKERS);
 }
 
-/* Worker 1 is never done. */
-static bool one_is_never_done(const struct worker_view *w, void *arg, struct worker_answer *a)
+static atomic_bool may_go_on;
+
+static bool one_stands_still(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	(void)arg;
 	buf_puts(&a->out, "something");
-	return w->number != 1;
+	while (w->number == 1 && !may_go_on)
+		sched_yield();
+	return true;
 }
 
-static void test_nobody_waits_for_a_late_worker_for_longer_than_that(void **state)
+static void test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that(void **state)
 {
 	struct workers *w = *state;
 	struct worker_answers answers;
 	size_t n = 0;
 
+	may_go_on = false;
 	/* The others may be late, too, on a busy machine. */
 	while (n < WORKERS - 1) {
-		n = workers_ask(&w->shared, one_is_never_done, NULL, 0, 20, &answers);
+		n = workers_ask(&w->shared, one_stands_still, NULL, 0, 20, &answers);
 		assert_false(answers.v[1].whole);
 		assert_int_equal(buf_len(&answers.v[1].out), 0);
 		worker_answers_fini(&answers);
 	}
-	/* It is not asked that question any more. */
+	may_go_on = true;
 	assert_int_equal(workers_ask(&w->shared, tell_number, NULL, 0, LONG_MS, &answers),
 	                 WORKERS);
 	worker_answers_fini(&answers);
+}
+
+#define SHORT_MS 300
+
+/* In many steps. `arg`: when the first one began, a double. */
+static bool take_longer_than_that(const struct worker_view *w, void *arg,
+                                  struct worker_answer *a)
+{
+	double *began = arg;
+
+	(void)w;
+	if (a->cursor++ == 0)
+		*began = clock_now();
+	return clock_now() > *began + 2 * (double)SHORT_MS / 1000;
+}
+
+static void test_a_worker_that_has_much_to_tell_is_waited_for(void **state)
+{
+	struct workers *w = *state;
+	struct worker_answers answers;
+	double began = 0;
+	size_t n = 0;
+
+	/* On a busy machine it may come to a stand for so long. */
+	while (n < WORKERS) {
+		n = workers_ask(&w->shared, take_longer_than_that, &began, sizeof(began),
+		                SHORT_MS, &answers);
+		worker_answers_fini(&answers);
+	}
+}
+
+/* What one step of a worker that serves clients takes, and the pause that it makes for that. */
+#define STEP_SECONDS 0.0005
+#define STEP_PAUSE (100 * STEP_SECONDS)
+
+/* When the last step of worker 0 was over; 0: there was none. */
+static double step_ended;
+static size_t npauses, nshort; /* nshort: shorter than that */
+
+/* `arg`: how many steps it takes, an int. */
+static bool serve_meanwhile(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	int *left = arg;
+	double began = clock_now();
+
+	(void)a;
+	metrics_count(&w->clients->counters.commands[COMMAND_PASSED], 1);
+	if (w->number == 0 && step_ended > 0) {
+		nshort += began < step_ended + STEP_PAUSE;
+		npauses++;
+	}
+	while (clock_now() < began + STEP_SECONDS)
+		;
+	if (w->number == 0)
+		step_ended = clock_now();
+	return --*left == 0;
+}
+
+static void test_all_questions_together_take_a_small_part_of_a_busy_workers_time(void **state)
+{
+	struct workers *w = *state;
+	struct worker_answers answers;
+
+	step_ended = 0;
+	npauses = nshort = 0;
+	for (int steps = 2; steps > 0; steps--) {
+		assert_int_equal(workers_ask(&w->shared, serve_meanwhile, &steps, sizeof(steps),
+		                             LONG_MS, &answers),
+		                 WORKERS);
+		worker_answers_fini(&answers);
+	}
+	assert_int_equal(npauses, 2);
+	assert_int_equal(nshort, 0);
 }
 
 static void test_a_worker_that_has_ended_is_not_waited_for(void **state)
@@ -183,8 +262,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			test_between_two_steps_a_worker_does_other_things, setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			test_nobody_waits_for_a_late_worker_for_longer_than_that, setup,
-			teardown),
+			test_nobody_waits_for_a_worker_that_stands_still_for_longer_than_that,
+			setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_worker_that_has_much_to_tell_is_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_all_questions_together_take_a_small_part_of_a_busy_workers_time,
+			setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_worker_that_has_ended_is_not_waited_for,
 		                                setup, teardown),
 	};

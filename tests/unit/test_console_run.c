@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Consoles while a worker stands still: one awaits what it has asked of the workers, and the
+ * others are served.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "admin/admin_internal.h"
+#include "inifile.h"
+#include "workers_fixture.h"
+
+#define CONSOLES 3
+
+struct fixture {
+	struct workers workers;
+	struct admin *admin;
+	int fds[CONSOLES]; /* the clients' ends */
+	pthread_t asker; /* has worker 1 stand still */
+	sem_t stuck, go_on;
+};
+
+static bool stand_still(const struct worker_view *w, void *arg, struct worker_answer *a)
+{
+	struct fixture *f = *(struct fixture **)arg;
+
+	(void)a;
+	if (w->number == 1) {
+		sem_post(&f->stuck);
+		sem_wait(&f->go_on);
+	}
+	return true;
+}
+
+static void *ask_to_stand_still(void *arg)
+{
+	struct fixture *f = arg;
+	struct worker_answers answers;
+
+	(void)workers_ask(&f->workers.shared, stand_still, &f, sizeof(struct fixture *),
+	                  LONG_MS, &answers);
+	worker_answers_fini(&answers);
+	return NULL;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	workers_start(&f->workers);
+	f->admin = admin_new(f->workers.config, NULL, 0, &f->workers.shared, NULL, NULL);
+	for (size_t i = 0; i < CONSOLES; i++) {
+		int pair[2];
+
+		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+		f->fds[i] = pair[0];
+		console_new(f->admin, pair[1]);
+	}
+	assert_int_equal(admin_start(f->admin), 0);
+	sem_init(&f->stuck, 0, 0);
+	sem_init(&f->go_on, 0, 0);
+	assert_int_equal(pthread_create(&f->asker, NULL, ask_to_stand_still, f), 0);
+	sem_wait(&f->stuck);
+	*state = f;
+	return 0;
+}
+
+static void go_on(struct fixture *f)
+{
+	sem_post(&f->go_on);
+	pthread_join(f->asker, NULL);
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	admin_stop(f->admin);
+	workers_end(&f->workers);
+	admin_free(f->admin);
+	for (size_t i = 0; i < CONSOLES; i++)
+		close(f->fds[i]);
+	sem_destroy(&f->stuck);
+	sem_destroy(&f->go_on);
+	free(f);
+	return 0;
+}
+
+static void send_line(const struct fixture *f, size_t console, const char *line)
+{
+	assert_int_equal(write(f->fds[console], line, strlen(line)), strlen(line));
+}
+
+/* What the console says next begins like that; the rest stays to be read. */
+static void expect_beginning(const struct fixture *f, size_t console, const char *beginning)
+{
+	char bytes[64] = "";
+	size_t n = strlen(beginning);
+
+	assert_int_equal(recv(f->fds[console], bytes, n, MSG_WAITALL), n);
+	assert_string_equal(bytes, beginning);
+}
+
+static void expect_nothing_yet(const struct fixture *f, size_t console)
+{
+	char byte;
+
+	assert_int_equal(recv(f->fds[console], &byte, 1, MSG_DONTWAIT), -1);
+}
+
+static void test_a_console_is_served_while_another_awaits_a_worker(void **state)
+{
+	struct fixture *f = *state;
+
+	send_line(f, 0, "PING\r\nSHOW MEMORY\r\n");
+	send_line(f, 1, "PING\r\nSHOW LOCKS\r\n");
+	expect_beginning(f, 0, "+PONG\r\n");
+	expect_beginning(f, 1, "+PONG\r\n");
+	send_line(f, 2, "SHOW VERSION\r\n");
+	expect_beginning(f, 2, "*1\r\n*2\r\n$7\r\nversion\r\n");
+	expect_nothing_yet(f, 0);
+	expect_nothing_yet(f, 1);
+	go_on(f);
+	expect_beginning(f, 0, "*3\r\n");
+	expect_beginning(f, 1, "*0\r\n");
+}
+
+static void test_those_that_ask_while_it_is_found_out_get_the_next_answer(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < CONSOLES; i++)
+		send_line(f, i, "SHOW LOCKS\r\nPING\r\n");
+	go_on(f);
+	for (size_t i = 0; i < CONSOLES; i++)
+		expect_beginning(f, i, "*0\r\n+PONG\r\n");
+}
+
+static void test_a_console_that_is_closed_awaits_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	send_line(f, 0, "SHOW LOCKS\r\n");
+	send_line(f, 1, "SHOW LOCKS\r\n");
+	shutdown(f->fds[0], SHUT_RDWR);
+	send_line(f, 2, "PING\r\n");
+	expect_beginning(f, 2, "+PONG\r\n");
+	go_on(f);
+	expect_beginning(f, 1, "*0\r\n");
+}
+
+static void test_the_end_may_come_while_a_console_awaits_its_answer(void **state)
+{
+	struct fixture *f = *state;
+
+	send_line(f, 0, "SHOW LOCKS\r\n");
+	send_line(f, 1, "PING\r\n");
+	expect_beginning(f, 1, "+PONG\r\n");
+	go_on(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			test_a_console_is_served_while_another_awaits_a_worker, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(
+			test_those_that_ask_while_it_is_found_out_get_the_next_answer, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(test_a_console_that_is_closed_awaits_nothing,
+		                                setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_the_end_may_come_while_a_console_awaits_its_answer, setup,
+			teardown),
+	};
+
+	return cmocka_run_group_tests(tests, ini_make_dir, ini_remove_dir);
+}
