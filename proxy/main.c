@@ -156,6 +156,12 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_release(&restart);
 }
 
+/* All that clients have is made for a cluster, or for one server. */
+static bool main_is_for_another_kind(const struct process *p, const struct config *next)
+{
+	return (p->first->cluster.n > 0) != (next->cluster.n > 0);
+}
+
 /* Appends to `why` why it cannot be. */
 static bool main_try_reload(struct process *p, struct buf *why)
 {
@@ -163,6 +169,13 @@ static bool main_try_reload(struct process *p, struct buf *why)
 
 	if (!next) {
 		log_error("reload kept=old reason=\"the file has faults\"");
+		return false;
+	}
+	if (main_is_for_another_kind(p, next)) {
+		log_error("reload kept=old reason=\"from or to 'cluster' in [upstream] needs a "
+		          "restart\"");
+		buf_puts(why, "from or to 'cluster' in [upstream] needs a restart");
+		config_unref(next);
 		return false;
 	}
 	/* The only step that may fail comes first: all of the file holds or nothing. */

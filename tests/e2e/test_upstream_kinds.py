@@ -6,7 +6,7 @@ import threading
 import pytest
 from harness import RedisServer, encode, until
 from harness.cluster import Cluster
-from harness.replies import OK
+from harness.replies import OK, bulk
 from harness.sentinel import Sentinels
 
 WAIT = "failover_wait = 60s"
@@ -35,6 +35,21 @@ def test_upstream_that_comes_up_after_hasp_is_found(start_hasp, kind):
             for process in processes:
                 process.start()
             assert c.read() == OK
+
+
+def test_a_cluster_does_not_come_or_go_by_a_reload(start_hasp, redis_server):
+    with Cluster(replicas=0) as cluster:
+        kinds = [f"address = {redis_server.host}:{redis_server.port}", cluster.upstream]
+        for old, new in (kinds, kinds[::-1]):
+            hasp = start_hasp(upstream=old)
+            with hasp.connect() as client:
+                assert client.call("SET", "k", old) == OK
+                hasp.edit(old, f"{new}")
+                until(lambda: "reload kept=old reason=\"from or to 'cluster' in [upstream] needs a restart\"" in hasp.log, "a word")
+                assert client.call("SET", "k", "later") == OK
+                with hasp.connect() as other:
+                    assert other.call("GET", "k") == bulk("later")
+                assert "the address has changed" not in hasp.log
 
 
 class Reader(threading.Thread):
