@@ -230,6 +230,14 @@ def test_answer_is_late_although_its_slot_is_on_its_way(checker):
     assert kinds(checker) == ["late"]
 
 
+@pytest.mark.parametrize("who, seconds, stalled", [(REDIS, 0.6, True), (REDIS, 0.4, False), (0, 0.6, False)])
+def test_machine_has_stalled_when_redis_did_not_run_for_long(checker, who, seconds, stalled):
+    checker.starving.sample(100.0, who, 1, 3.0)
+    checker.starving.sample(105.0, who, 1, 3.0 + seconds)
+    assert checker.stalled(109.0) == stalled
+    assert not checker.stalled(120.0)
+
+
 def test_connection_lost_without_a_reason(checker):
     ended(checker, "a", 0.0, 0.5, LOST)
     assert kinds(checker) == ["failed"]

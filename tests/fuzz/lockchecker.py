@@ -37,6 +37,7 @@ BACKOFF = 0.0    # of the time that Redis was down: so long hasp may wait before
 STALE = 0.1      # the share of its lease that a grant may have lost when it is heard of
 PRECISION = 0.005  # of Redis' milliseconds and ours
 RENEWALS = 3     # in one lease
+STALL, HEARD = 0.5, 10.0  # servers that did not run for so long, in that time, may have been taken for gone
 
 REDIS, HASP, SUBSCRIPTION, LINKS = "Redis", "hasp", "subscription", "links"
 KILLED = "killed"  # besides HASP: it forgot what it had to release
@@ -318,6 +319,10 @@ class Checker:
         else:
             self.fault("late", t.key, t.ended,
                        f"by {t.ended - deadline:.3f}, delay {delay:.3f}: {t}")
+
+    def stalled(self, at):
+        """The machine was so busy before that replicas and sentinels may have missed each other."""
+        return self.delays.within(at - HEARD, at) + self.starving.within(at - HEARD, at, REDIS) > STALL
 
     def held(self, t, asked, answered, mine, left):
         """Redis was asked, past hasp, whether `t`, just granted, has the lock, and for how

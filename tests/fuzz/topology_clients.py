@@ -50,8 +50,7 @@ lease = 4s
 
 class Outage:
     """A primary goes, from `begin` until `end`, when hasp knows the new one; all servers are as before at
-    `calm`, which may be sooner.
-    """
+    `calm`, which may be sooner."""
 
     def __init__(self, kind):
         self.kind, self.begin, self.end, self.calm = kind, now(), float("inf"), float("inf")
@@ -146,8 +145,8 @@ class World:
         text = "closed" if reply is None else reply.decode("latin1")
         if reply is not None and reply.startswith(UNSEEN):
             self.fault("redirected", f"{what}: {text}")
-        elif reply is not None and reply.startswith((b"NOREPLICAS", b"EXECABORT")) and any(
-                o.begin - SETTLE <= answered and sent <= o.calm for o in self.outages):
+        elif reply is not None and reply.startswith((b"NOREPLICAS", b"EXECABORT")) and (any(
+                o.begin - SETTLE <= answered and sent <= o.calm for o in self.outages) or self.checker.stalled(answered)):
             self.counts["refused for want of replicas"] += 1
         elif outage:
             self.counts[f"errors in an outage: {text[:40]}"] += 1
