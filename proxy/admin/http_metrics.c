@@ -45,6 +45,8 @@ static const struct section_family section_counters[] = {
 	  "Locks that hasp released when their connection ended." },
 	{ LOCKS, STAT_LOST, "hasp_lock_lost_total",
 	  "Locks that ended while their owner relied on them." },
+	{ LOCKS | GUARDS, STAT_DEADLOCKS, "hasp_deadlocks_total",
+	  "Tries that would have waited for themselves, by way of others." },
 	{ GUARDS, STAT_ACQUIRED, "hasp_guard_acquired_total", "Guards that were taken." },
 	{ GUARDS, STAT_RELEASED, "hasp_guard_released_total", "Guards that were released." },
 	{ GUARDS, STAT_REFUSED, "hasp_guard_refused_total",

@@ -35,6 +35,7 @@ void clients_init(struct client_env *env)
 	env->on_unparked = input_resume;
 	env->waiter_ops = &exchange_waiter_ops;
 	env->on_acked = exchange_on_acked;
+	env->on_deadlock = exchange_on_deadlock;
 	pool_set_ops(env->node->pool, &replies_pool_ops);
 }
 

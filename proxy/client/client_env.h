@@ -19,6 +19,7 @@
 #include "upstream/node.h"
 
 struct client;
+struct deadlocks;
 struct replica_acks;
 struct round;
 
@@ -49,6 +50,7 @@ struct client_env {
 	struct stream_flusher *flusher;
 	struct node *node; /* that serves them */
 	struct replica_acks *replica_acks;
+	struct deadlocks *deadlocks;
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;
@@ -77,6 +79,7 @@ struct client_env {
 	void (*on_unparked)(struct client *c); /* requests are taken from `in` again */
 	const struct waiter_ops *waiter_ops;
 	void (*on_acked)(void *client, bool enough); /* a replica_ask_fn */
+	void (*on_deadlock)(void *client, struct slice error); /* a deadlock_fn */
 };
 
 #endif

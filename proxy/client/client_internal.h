@@ -38,6 +38,7 @@
 #include "base/fatal.h"
 #include "client/client_env.h"
 #include "lock/ack/replica_acks.h"
+#include "lock/deadlock/deadlock.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
 #include "session/session.h"
@@ -102,6 +103,8 @@ struct client {
 	struct pending_request *current;
 	uint64_t decided_in; /* `current`: env->policy.generation when it was decided about */
 	struct waiter *waiter; /* of `current`; NULL: it did not have to wait yet */
+	struct deadlock_watch *deadlock; /* of `current`, while CLIENT_PARKED_TURN; NULL: it can
+	                                  * be in none */
 	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
 	struct client_asked *asked; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
 	struct buf in; /* bytes read and not sent on */

@@ -50,6 +50,10 @@ void client_set_state(struct client *c, enum client_state state)
 {
 	HASP_ASSERT(client_may_become(c->state, state));
 	c->state = state;
+	if (c->deadlock) {
+		deadlock_watch_end(c->deadlock);
+		c->deadlock = NULL;
+	}
 }
 
 void client_park(struct client *c, enum client_state why)

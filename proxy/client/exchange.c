@@ -180,6 +180,16 @@ void exchange_on_acked(void *arg, bool enough)
 		lock_exchange_on_acked(c, enough);
 }
 
+void exchange_on_deadlock(void *arg, struct slice error)
+{
+	struct client *c = client_of(arg);
+
+	if (c->current->guard_op)
+		guard_exchange_on_deadlock(c, error);
+	else
+		lock_exchange_on_deadlock(c, error);
+}
+
 static void on_wait_timed_out(void *owner, void *tag)
 {
 	struct client *c = client_of(owner);

@@ -28,5 +28,7 @@ extern const struct waiter_ops exchange_waiter_ops;
 
 /* As replica_ask_fn: of the client `arg`. */
 void exchange_on_acked(void *arg, bool enough);
+/* As deadlock_fn: of the client `arg`. */
+void exchange_on_deadlock(void *arg, struct slice error);
 
 #endif

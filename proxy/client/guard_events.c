@@ -62,14 +62,21 @@ static void count_contended(const struct guard_op_key *k, enum contention what)
 	                read_set_entry_key(k->entry), clock_now());
 }
 
-static void count_timed_out(struct client *c, const struct guard_op_key *k)
+/* Its wait was in vain. */
+static void count_in_vain(struct client *c, const struct guard_op_key *k, enum stats_field stat,
+                          enum lock_event event)
 {
 	double waited = c->waiter ? waiter_waited(c->waiter) : -1;
 
-	stats_add(k->entry->stats, STAT_TIMED_OUT);
+	stats_add(k->entry->stats, stat);
 	if (c->waiter)
 		stats_waited(k->entry->stats, waited);
-	log_guard_event(c, k, LOCK_EVENT_WAIT_TIMED_OUT, waited);
+	log_guard_event(c, k, event, waited);
+}
+
+static void count_timed_out(struct client *c, const struct guard_op_key *k)
+{
+	count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
 }
 
 void guard_events_refused(struct client *c, struct slice line)
@@ -127,4 +134,9 @@ void guard_events_granted(struct client *c)
 void guard_events_timed_out(struct client *c)
 {
 	count_timed_out(c, queued_key(c));
+}
+
+void guard_events_deadlock(struct client *c)
+{
+	count_in_vain(c, queued_key(c), STAT_DEADLOCKS, LOCK_EVENT_DEADLOCK);
 }

@@ -15,5 +15,7 @@ void guard_events_queued(struct client *c);
 /* It has got the guard that it waited for; its time is over. */
 void guard_events_granted(struct client *c);
 void guard_events_timed_out(struct client *c);
+/* It waited in a circle. */
+void guard_events_deadlock(struct client *c);
 
 #endif

@@ -258,16 +258,31 @@ bool guard_exchange_may_be_withdrawn(const struct client *c)
 	return c->current->guard_op->phase == GUARD_OP_SCRIPTED;
 }
 
-void guard_exchange_on_timed_out(struct client *c)
+/* The wait ends in vain; op->answer says why. */
+static void end_wait_in_vain(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;
 	bool withdrawn = guard_exchange_may_be_withdrawn(c);
 	enum guard_op_step step = guard_op_step(op, GUARD_EVENT_TIMED_OUT);
 
-	guard_events_timed_out(c);
-	rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
 	if (step == GUARD_STEP_LIST_READER && list_readers(c, withdrawn))
 		return;
 	guard_release(c, op, GUARD_OP_FAILED);
 	guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);
+}
+
+void guard_exchange_on_timed_out(struct client *c)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	guard_events_timed_out(c);
+	rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
+	end_wait_in_vain(c);
+}
+
+void guard_exchange_on_deadlock(struct client *c, struct slice error)
+{
+	guard_events_deadlock(c);
+	buf_append(&c->current->guard_op->answer, error);
+	end_wait_in_vain(c);
 }

@@ -23,6 +23,8 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 /* The time to wait for the guard is over. Until the answer to its script is there, only if that
  * was withdrawn. */
 void guard_exchange_on_timed_out(struct client *c);
+/* It waits in a circle; `error`, with its line end, is its answer. */
+void guard_exchange_on_deadlock(struct client *c, struct slice error);
 /* May what was sent be withdrawn? */
 bool guard_exchange_may_be_withdrawn(const struct client *c);
 /* As replica_ask_fn. */

@@ -235,11 +235,10 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 	client_end_current(c);
 }
 
-/* `current` ends without its lock; `line` says so. */
-static void refuse_current(struct client *c, struct slice line)
+/* `current` ends without its lock; `answer` says so. */
+static void refuse_current(struct client *c, struct slice answer)
 {
-	stream_send(&c->stream, line);
-	stream_send(&c->stream, SLICE_LIT("\r\n"));
+	stream_send(&c->stream, answer);
 	session_complete(&c->session, c->current);
 	client_end_current(c);
 }
@@ -255,7 +254,7 @@ void lock_exchange_on_granted(struct client *c, long long fence, double since)
 	/* (An answer that came late is confirmed by the same way, and was not in line.) */
 	if (waiter_place(c->waiter))
 		refusals_waited(r->pending_lock, &c->holds, c->session.db,
-		                waiter_waited(c->waiter), true);
+		                waiter_waited(c->waiter), WAIT_GRANTED);
 	if (success == LOCK_IF_POSITIVE)
 		reply.integer = fence;
 	if (success != LOCK_IF_OK)
@@ -278,7 +277,7 @@ void lock_exchange_on_acked(struct client *c, bool enough)
 	struct resp_reply reply = { 0 };
 
 	if (!enough) {
-		refuse_current(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS));
+		refuse_current(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"));
 		return;
 	}
 	pending_lock_has_replicas(p);
@@ -294,7 +293,17 @@ void lock_exchange_on_timed_out(struct client *c)
 {
 	const struct pending_lock *p = c->current->pending_lock;
 	bool resp3 = c->session.proto == 3;
+	struct buf answer = BUF_INIT;
 
-	refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter), false);
-	refuse_current(c, slice_str(pending_lock_refusal(p, resp3)));
+	refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter), WAIT_TIMED_OUT);
+	buf_printf(&answer, "%s\r\n", pending_lock_refusal(p, resp3));
+	refuse_current(c, buf_slice(&answer));
+	buf_release(&answer);
+}
+
+void lock_exchange_on_deadlock(struct client *c, struct slice error)
+{
+	refusals_waited(c->current->pending_lock, &c->holds, c->session.db,
+	                waiter_waited(c->waiter), WAIT_DEADLOCKED);
+	refuse_current(c, error);
 }

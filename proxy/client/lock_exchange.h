@@ -35,6 +35,8 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply);
 /* As waiter_ops. */
 void lock_exchange_on_granted(struct client *c, long long fence, double since);
 void lock_exchange_on_timed_out(struct client *c);
+/* As deadlock_fn. */
+void lock_exchange_on_deadlock(struct client *c, struct slice error);
 /* As replica_ask_fn. */
 void lock_exchange_on_acked(struct client *c, bool enough);
 

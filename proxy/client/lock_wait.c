@@ -88,6 +88,28 @@ void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
 	c->ask = replica_ask_new(c->env->replica_acks, t, terms, c->env->on_acked, c);
 }
 
+/* Has its connection what others may wait for, and only it can release? */
+static bool may_be_waited_for(const struct client *c)
+{
+	double now = c->env->policy.now;
+	const struct guard_op *op = c->current->guard_op;
+
+	return hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now) ||
+	       (op && op->n > 1);
+}
+
+/* It stands in line: does it wait for itself, by way of others? */
+static void watch_for_deadlock(struct client *c, const struct lock_try *t)
+{
+	const struct guard_op *op = c->current->guard_op;
+	struct deadlock_terms terms = { .db = c->session.db, .wanted = t };
+
+	terms.shown = op ? guard_op_queued_key(op) : t->id.key;
+	if (c->identity && may_be_waited_for(c))
+		terms.connection = slice_str(c->identity->connection);
+	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, c->env->on_deadlock, c);
+}
+
 void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_ms,
                       struct slice line, struct section_stats *stats)
 {
@@ -101,5 +123,7 @@ void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {
 		/* Now that its place is known, it leaves without a search. */
 		client_close(c, "hung up while it waited for a lock");
+	} else if (c->state == CLIENT_PARKED_TURN) {
+		watch_for_deadlock(c, t);
 	}
 }

@@ -16,6 +16,7 @@
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/hold/holds.h"
+#include "lock/deadlock/deadlock.h"
 #include "lock/queue/waiters.h"
 #include "net/watch.h"
 #include "policy/policy.h"
@@ -223,6 +224,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	read_sets_set_describe(w->clients.policy.read_sets, client_describe_reader);
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);
+	w->clients.deadlocks = deadlocks_new(&w->timers.timers, w->script_jobs, shared->waits);
 	use_config(w, config_ref(config));
 	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
 	start_watching(w);
@@ -241,6 +243,7 @@ static void worker_free(struct worker *w)
 	script_jobs_stop(w->script_jobs);
 	worker_topology_stop(w);
 	replica_acks_free(w->clients.replica_acks);
+	deadlocks_free(w->clients.deadlocks);
 	waiters_free(w->clients.policy.waiters);
 	holds_free(w->clients.policy.holds);
 	read_sets_free(w->clients.policy.read_sets);

@@ -20,6 +20,7 @@
 #define WORKERS_MAX 64
 
 struct worker;
+struct wait_graph;
 struct watcher;
 
 /* What the workers share. */
@@ -34,6 +35,7 @@ struct worker_shared {
 	_Atomic size_t bound[WORKERS_MAX]; /* of clients_under_way(), of one that is paused */
 	struct waiter_board board;
 	struct unlisted_board unlisted;
+	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */
 	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
 	struct discoverer *discoverer; /* discover/sighting.h; NULL: nothing is discovered */

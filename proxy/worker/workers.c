@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "discover/sighting.h"
 #include "encryption.h"
+#include "lock/deadlock/wait_graph.h"
 #include "lock/events/stats.h"
 #include "lock/observe/observation.h"
 #include "upstream/watcher.h"
@@ -68,6 +69,7 @@ void workers_init(struct worker_shared *shared, const struct config *config)
 	pthread_mutex_init(&shared->rounds, NULL);
 	shared->observers = observers_new(clock_now);
 	shared->stats = stats_new((size_t)config->workers);
+	shared->waits = wait_graph_new();
 	proof_secret_init(&shared->secret, config->shared_secret);
 	shared->watcher = watcher_new(workers_on_primary, shared);
 }
@@ -109,6 +111,7 @@ void workers_fini(struct worker_shared *shared)
 	observers_free(shared->observers);
 	discoverer_free(shared->discoverer);
 	stats_free(shared->stats);
+	wait_graph_free(shared->waits);
 	pthread_mutex_destroy(&shared->rounds);
 }
 

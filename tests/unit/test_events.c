@@ -134,10 +134,10 @@ static void test_report_has_a_line_for_each_section(void **state)
 	assert_string_equal(
 		buf_head(&out),
 		"totals lock=a acquired=0 released=0 renewed=0 refused=1 writes_refused=0 "
-		"deletes_refused=0 waited=0 handed_over=0 timed_out=0 "
+		"deletes_refused=0 waited=0 handed_over=0 timed_out=0 deadlocks=0 "
 		"released_at_disconnect=0 lost=0\n"
 		"totals guard=g acquired=0 released=0 refused=0 writes_refused=0 "
-		"updates_refused=1 waited=0 handed_over=0 timed_out=0 "
+		"updates_refused=1 waited=0 handed_over=0 timed_out=0 deadlocks=0 "
 		"released_at_disconnect=0\n");
 	buf_release(&out);
 }

@@ -14,6 +14,7 @@ static const char *const event_names[LOCK_EVENTS] = {
 	[LOCK_EVENT_DELETE_REFUSED] = "delete_refused",
 	[LOCK_EVENT_UPDATE_REFUSED] = "update_refused",
 	[LOCK_EVENT_WAIT_TIMED_OUT] = "wait_timed_out",
+	[LOCK_EVENT_DEADLOCK] = "deadlock",
 	[LOCK_EVENT_RELEASED_AT_DISCONNECT] = "released_at_disconnect",
 	[LOCK_EVENT_LOST] = "lock_lost",
 	[LOCK_EVENT_HELD_LONG] = "held_long",

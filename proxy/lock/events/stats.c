@@ -36,6 +36,7 @@ static const struct {
 	[STAT_WAITED] = { "waited", 7 },
 	[STAT_HANDED_OVER] = { "handed_over", 7 },
 	[STAT_TIMED_OUT] = { "timed_out", 7 },
+	[STAT_DEADLOCKS] = { "deadlocks", 7 },
 	[STAT_RELEASED_AT_DISCONNECT] = { "released_at_disconnect", 7 },
 	[STAT_LOST] = { "lost", 5 },
 };

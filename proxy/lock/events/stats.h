@@ -36,6 +36,7 @@ enum stats_field {
 	STAT_WAITED, /* tries that stood in line */
 	STAT_HANDED_OVER, /* of these, such as got it */
 	STAT_TIMED_OUT, /* and such as did not */
+	STAT_DEADLOCKS, /* and such as would have waited for themselves, by way of others */
 	STAT_RELEASED_AT_DISCONNECT,
 	STAT_LOST, /* the lease was over before it was renewed, or a server forgot the lock */
 };
@@ -56,6 +57,7 @@ enum lock_event {
 	LOCK_EVENT_DELETE_REFUSED,
 	LOCK_EVENT_UPDATE_REFUSED,
 	LOCK_EVENT_WAIT_TIMED_OUT,
+	LOCK_EVENT_DEADLOCK,
 	LOCK_EVENT_RELEASED_AT_DISCONNECT,
 	LOCK_EVENT_LOST,
 	LOCK_EVENT_HELD_LONG,

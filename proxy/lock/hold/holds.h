@@ -80,9 +80,10 @@ struct section_stats *pending_lock_stats(const struct pending_lock *p);
 void pending_lock_has_waited(struct pending_lock *p, double waited, bool queued);
 /* It stands in line from now on. */
 void refusals_waits(const struct pending_lock *p, int db);
-/* It was in line, for so many seconds, and got the lock, or not. */
+/* It was in line, for so many seconds, and that ended so. */
+enum wait_end { WAIT_GRANTED, WAIT_TIMED_OUT, WAIT_DEADLOCKED };
 void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
-                     double waited, bool got);
+                     double waited, enum wait_end end);
 /* The client is gone and will not get the reply: what the call takes shall be released. */
 void pending_lock_abandon(struct pending_lock *p);
 /* The reply will never come; the request may have been carried out or not, or may be queued.

@@ -170,13 +170,17 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 }
 
 void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
-                     double waited, bool got)
+                     double waited, enum wait_end end)
 {
 	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT, p->keys[0],
 		                   NULL };
 
 	stats_waited(p->stats, waited);
-	if (!got) {
+	if (end == WAIT_DEADLOCKED) {
+		refusal.stat = STAT_DEADLOCKS;
+		refusal.event = LOCK_EVENT_DEADLOCK;
+	}
+	if (end != WAIT_GRANTED) {
 		refusal.hold = any_hold(p->holds, o, p, db);
 		log_refusal(p->holds, o, p, db, &refusal, waited);
 		return;

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "lock/deadlock/deadlock.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/list.h"
+#include "lock/model/owner.h"
+
+/* Waits that one search follows. Longer chains end by their time-outs. */
+#define SEARCH_MAX 32
+/* A search that came to nothing, because Redis did not answer or something moved meanwhile, is
+ * made again after this time; then after twice of it, and so on. */
+#define RETRY_SECONDS 0.01
+#define RETRY_SECONDS_MAX 1.0
+/* How soon hasp sees that an owner with several connections may have closed a circle by getting
+ * a lock while another of them waits. */
+#define GENERATION_SECONDS 0.02
+/* Bytes of a key that are shown. */
+#define KEY_SHOWN_MAX 128
+
+struct deadlocks {
+	struct timers *timers;
+	struct script_jobs *jobs;
+	struct wait_graph *graph;
+	struct list shared; /* watches of owners that may have several connections */
+	struct timer generations; /* for them; runs while there are some */
+	unsigned generation; /* of the graph, as of the last time */
+};
+
+struct deadlock_watch {
+	struct deadlocks *all;
+	deadlock_fn *fn;
+	void *arg;
+	struct graph_wait *wait;
+	struct search *search; /* NULL: none is under way */
+	bool again; /* there is reason to search once more behind it */
+	struct timer retry;
+	double pause; /* before the next search, if this one fails */
+	struct list shared; /* in deadlocks.shared, or in none */
+};
+
+/* One wait that the search came by. */
+struct search_step {
+	struct graph_wait *wait;
+	size_t from; /* the step whose lock this one's owner has */
+	struct buf holder; /* who has the lock, as owner_write() names owners */
+};
+
+struct search {
+	struct deadlocks *all;
+	struct deadlock_watch *watch; /* NULL: it has ended */
+	struct search_step steps[SEARCH_MAX]; /* the watch's own is the first */
+	size_t n, at; /* how many there are; which one Redis is asked about */
+	/* The circle, from the watch's own wait on, once it is found; then `at` is an index of
+	 * this one. */
+	size_t circle[SEARCH_MAX];
+	size_t ncircle; /* 0: none was found yet */
+};
+
+static void search_begin(struct deadlock_watch *w);
+
+/* --- owners ------------------------------------------------------------------------------- */
+
+/* How the graph names an owner. A value is no token, though it may look like one. */
+static void owner_write(struct buf *out, char kind, struct slice token)
+{
+	buf_puts(out, kind == LOCK_KIND_VALUE ? "v" : "t");
+	buf_append(out, token);
+}
+
+/* Is it an owner that is one at a time, though it may have several connections: a value, or
+ * what AS names? */
+static bool is_shared(char kind, struct slice token)
+{
+	enum owner_kind made;
+
+	return kind == LOCK_KIND_VALUE || !owner_is_made(token, &made);
+}
+
+/* --- a search ----------------------------------------------------------------------------- */
+
+static void search_free(struct search *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		graph_wait_release(s->steps[i].wait);
+		buf_release(&s->steps[i].holder);
+	}
+	free(s);
+}
+
+static void deadlock_on_retry(struct timer *t, double now)
+{
+	(void)now;
+	search_begin(container_of(t, struct deadlock_watch, retry));
+}
+
+static void search_later(struct deadlock_watch *w)
+{
+	struct timers *timers = w->all->timers;
+
+	timer_start(timers, &w->retry, deadlock_on_retry, timers_now(timers) + w->pause, 0);
+	w->pause = w->pause * 2 < RETRY_SECONDS_MAX ? w->pause * 2 : RETRY_SECONDS_MAX;
+}
+
+/* It has found nothing; `failed`: nor could it see that there is nothing. */
+static void search_end(struct search *s, bool failed)
+{
+	struct deadlock_watch *w = s->watch;
+
+	w->search = NULL;
+	search_free(s);
+	if (failed || w->again)
+		search_later(w);
+	else
+		w->pause = RETRY_SECONDS;
+	w->again = false;
+}
+
+static bool is_own(const struct search *s, struct slice owner)
+{
+	const struct wait_facts *own = &s->steps[0].wait->facts;
+
+	for (size_t i = 0; i < own->nowners; i++)
+		if (slice_eq(own->owners[i], owner))
+			return true;
+	return false;
+}
+
+static bool is_known(const struct search *s, const struct graph_wait *wait)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->steps[i].wait == wait)
+			return true;
+	return false;
+}
+
+/* The owner of the lock of the step `from` waits itself, maybe. */
+static void follow_holder(struct search *s, size_t from)
+{
+	struct graph_wait *waits[SEARCH_MAX];
+	size_t n = wait_graph_of(s->all->graph, buf_slice(&s->steps[from].holder), waits,
+	                         SEARCH_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		if (s->n == SEARCH_MAX || is_known(s, waits[i])) {
+			graph_wait_release(waits[i]);
+			continue;
+		}
+		s->steps[s->n++] = (struct search_step){ .wait = waits[i], .from = from };
+	}
+}
+
+/* The owner of the lock of the step `last` is the watch's own. */
+static void close_circle(struct search *s, size_t last)
+{
+	size_t n = 0;
+
+	for (size_t at = last; at != 0; at = s->steps[at].from)
+		s->circle[n++] = at;
+	s->circle[n++] = 0;
+	for (size_t i = 0; i < n / 2; i++) {
+		size_t other = s->circle[i];
+		s->circle[i] = s->circle[n - 1 - i];
+		s->circle[n - 1 - i] = other;
+	}
+	s->ncircle = n;
+	s->at = 0;
+}
+
+/* --- what the client is told -------------------------------------------------------------- */
+
+static void write_key(struct buf *out, struct slice key)
+{
+	buf_puts(out, "'");
+	for (size_t i = 0; i < key.n && i < KEY_SHOWN_MAX; i++) {
+		char c = iscntrl((unsigned char)key.p[i]) ? '?' : key.p[i];
+		buf_append(out, slice_of(&c, 1));
+	}
+	buf_puts(out, key.n > KEY_SHOWN_MAX ? "...'" : "'");
+}
+
+/* A value may be a secret, and so may what AS names. */
+static void write_holder(struct buf *out, struct slice owner)
+{
+	size_t before = buf_len(out);
+
+	if (*owner.p == 't')
+		owner_describe_token(out, slice_of(owner.p + 1, owner.n - 1));
+	if (buf_len(out) == before)
+		buf_puts(out, "another owner");
+}
+
+static void write_error(const struct search *s, struct buf *out)
+{
+	buf_puts(out, "-DEADLOCK ");
+	for (size_t i = 0; i < s->ncircle; i++) {
+		const struct search_step *l = &s->steps[s->circle[i]];
+		if (i > 0)
+			buf_puts(out, ", who waits for ");
+		write_key(out, l->wait->facts.shown);
+		if (i + 1 == s->ncircle)
+			break;
+		buf_puts(out, i > 0 ? ", held by " : " is held by ");
+		write_holder(out, buf_slice(&l->holder));
+	}
+	buf_puts(out, "\r\n");
+}
+
+/* Each of its locks was asked about twice. */
+static void search_tell(struct search *s)
+{
+	struct deadlock_watch *w = s->watch;
+	struct graph_wait *waits[SEARCH_MAX];
+	struct buf error = BUF_INIT;
+
+	for (size_t i = 0; i < s->ncircle; i++)
+		waits[i] = s->steps[s->circle[i]].wait;
+	if (!wait_graph_break(s->all->graph, waits, s->ncircle)) {
+		search_end(s, true);
+		return;
+	}
+	write_error(s, &error);
+	w->search = NULL;
+	search_free(s);
+	w->fn(w->arg, buf_slice(&error));
+	buf_release(&error);
+}
+
+/* --- what Redis is asked ------------------------------------------------------------------ */
+
+static void search_on_answer(void *arg, const redisReply *reply);
+
+static struct search_step *asked(struct search *s)
+{
+	return &s->steps[s->ncircle ? s->circle[s->at] : s->at];
+}
+
+static void search_ask(struct search *s)
+{
+	const struct wait_facts *about = &asked(s)->wait->facts;
+	struct buf call = BUF_INIT;
+	struct lock_call unused;
+
+	rewrite_info(&call, (enum lock_kind)about->kind, about->key,
+	             script_jobs_how(s->all->jobs, about->db), &unused);
+	script_job_run(s->all->jobs, about->db, SCRIPT_INFO, buf_slice(&call), 0,
+	               search_on_answer, s);
+	buf_release(&call);
+}
+
+/* Who has the lock, by the answer of info.lua; empty: nobody, or nobody knows. False: Redis has
+ * not said. */
+static bool read_holder(const redisReply *reply, char kind, struct buf *holder)
+{
+	if (!reply || reply->type == REDIS_REPLY_ERROR)
+		return false;
+	if (reply->type == REDIS_REPLY_ARRAY && reply->elements >= 2 &&
+	    reply->element[1]->type == REDIS_REPLY_STRING)
+		owner_write(holder, kind,
+		            slice_of(reply->element[1]->str, reply->element[1]->len));
+	return true;
+}
+
+/* The lock of the next step has that owner. Is there more to ask? */
+static bool search_follow(struct search *s, struct slice holder)
+{
+	size_t at = s->at++;
+
+	buf_append(&s->steps[at].holder, holder);
+	if (is_own(s, holder)) {
+		/* (That an owner waits for what it has itself is no circle of several.) */
+		if (at > 0) {
+			close_circle(s, at);
+			return true;
+		}
+	} else if (holder.n) {
+		follow_holder(s, at);
+	}
+	if (s->at < s->n)
+		return true;
+	search_end(s, false);
+	return false;
+}
+
+/* The next lock of the circle has that owner now. Is there more to ask? */
+static bool search_confirm(struct search *s, struct slice holder)
+{
+	if (!slice_eq(holder, buf_slice(&asked(s)->holder))) {
+		search_end(s, true);
+		return false;
+	}
+	if (++s->at < s->ncircle)
+		return true;
+	search_tell(s);
+	return false;
+}
+
+static bool search_goes_on(struct search *s, struct slice holder)
+{
+	return s->ncircle ? search_confirm(s, holder) : search_follow(s, holder);
+}
+
+static void search_on_answer(void *arg, const redisReply *reply)
+{
+	struct search *s = arg;
+	struct buf holder = BUF_INIT;
+
+	if (!s->watch)
+		search_free(s);
+	else if (!read_holder(reply, asked(s)->wait->facts.kind, &holder))
+		search_end(s, true);
+	else if (search_goes_on(s, buf_slice(&holder)))
+		search_ask(s);
+	buf_release(&holder);
+}
+
+static void search_begin(struct deadlock_watch *w)
+{
+	struct search *s;
+
+	if (w->search) {
+		w->again = true;
+		return;
+	}
+	if (!wait_graph_has_several(w->all->graph))
+		return;
+	s = xcalloc(1, sizeof(*s));
+	s->all = w->all;
+	s->watch = w;
+	s->steps[s->n++].wait = graph_wait_hold(w->wait);
+	w->search = s;
+	search_ask(s);
+}
+
+/* --- watches ------------------------------------------------------------------------------ */
+
+static void deadlocks_on_generation(struct timer *t, double now)
+{
+	struct deadlocks *all = container_of(t, struct deadlocks, generations);
+	unsigned generation = wait_graph_generation(all->graph);
+
+	(void)now;
+	if (generation == all->generation)
+		return;
+	all->generation = generation;
+	for (struct list *at = all->shared.next; at != &all->shared; at = at->next)
+		search_begin(container_of(at, struct deadlock_watch, shared));
+}
+
+struct deadlocks *deadlocks_new(struct timers *timers, struct script_jobs *jobs,
+                                struct wait_graph *graph)
+{
+	struct deadlocks *all = xcalloc(1, sizeof(*all));
+
+	all->timers = timers;
+	all->jobs = jobs;
+	all->graph = graph;
+	list_init(&all->shared);
+	return all;
+}
+
+void deadlocks_free(struct deadlocks *all)
+{
+	HASP_ASSERT(list_empty(&all->shared));
+	timer_stop(all->timers, &all->generations);
+	free(all);
+}
+
+/* One of them may get a lock by another connection while this one waits. */
+static void watch_shared(struct deadlock_watch *w)
+{
+	struct deadlocks *all = w->all;
+
+	if (list_empty(&all->shared)) {
+		all->generation = wait_graph_generation(all->graph);
+		timer_start(all->timers, &all->generations, deadlocks_on_generation,
+		            timers_now(all->timers) + GENERATION_SECONDS, GENERATION_SECONDS);
+	}
+	list_append(&all->shared, &w->shared);
+}
+
+struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
+                                          const struct deadlock_terms *terms, deadlock_fn *fn,
+                                          void *arg)
+{
+	const struct lock_ident *id = &terms->wanted->id;
+	struct wait_facts facts = { terms->db,    (char)id->kind, id->key,
+		                    terms->shown, { { 0 } },      0 };
+	struct buf names[WAIT_OWNERS_MAX] = { BUF_INIT, BUF_INIT };
+	bool shared = is_shared((char)id->kind, id->token);
+	struct deadlock_watch *w = NULL;
+
+	if (shared) {
+		owner_write(&names[0], (char)id->kind, id->token);
+		facts.nowners++;
+	}
+	if (terms->connection.n)
+		owner_write(&names[facts.nowners++], LOCK_KIND_TOKEN, terms->connection);
+	for (size_t i = 0; i < facts.nowners; i++)
+		facts.owners[i] = buf_slice(&names[i]);
+	if (facts.nowners) {
+		w = xcalloc(1, sizeof(*w));
+		w->all = all;
+		w->fn = fn;
+		w->arg = arg;
+		w->pause = RETRY_SECONDS;
+		w->wait = wait_graph_add(all->graph, &facts);
+		list_init(&w->shared);
+		if (shared)
+			watch_shared(w);
+		search_begin(w);
+	}
+	for (size_t i = 0; i < WAIT_OWNERS_MAX; i++)
+		buf_release(&names[i]);
+	return w;
+}
+
+void deadlock_watch_end(struct deadlock_watch *w)
+{
+	struct deadlocks *all = w->all;
+
+	wait_graph_remove(all->graph, w->wait);
+	graph_wait_release(w->wait);
+	if (w->search)
+		w->search->watch = NULL;
+	timer_stop(all->timers, &w->retry);
+	list_remove(&w->shared);
+	if (list_empty(&all->shared))
+		timer_stop(all->timers, &all->generations);
+	free(w);
+}

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Owners that wait for each other's locks in a circle: one of them is told at once, and the
+others go on. A wait is far longer than the test's patience: nobody is answered by its end.
+"""
+
+import select
+
+import pytest
+from harness import encode, until
+from harness.enforced import await_told, name_of
+from harness.line import queue_of, stand
+from harness.replies import FENCE, NIL, OK, ONE, bulk
+from harness.scrape import HTTP, of
+from harness.sections import rule, verbs
+
+WAIT = 600_000
+SECTIONS = (rule(wait="600s", lease="600s") + rule("values", pattern="value:*", owner="value", wait="600s", lease="600s")
+            + rule("names", pattern="name:*", owner="name", wait="600s", lease="600s") + verbs(lease="600s")
+            + "[guard stock]\npattern = stock:*\nacquire_on = GET\nlease = 600s\nwait = 600s\n")
+
+
+@pytest.fixture
+def pooling():
+    return "shared"
+
+
+@pytest.fixture(params=[1, 4])
+def hasp(start_hasp, request):
+    hasp = start_hasp(SECTIONS, workers=request.param)
+    hasp.is_up(request.param)
+    return hasp
+
+
+@pytest.fixture
+def parties(hasp):
+    connections = []
+
+    def connect(n):
+        connections.extend(hasp.connect() for _ in range(n))
+        return connections[-n:]
+
+    yield connect
+    for connection in connections:
+        connection.close()
+
+
+class Verb:
+    """How a party takes the lock number `i`, waits for it and gives it back."""
+
+    key = staticmethod("job:{}".format)
+    queue = staticmethod(queue_of)
+    answer = FENCE
+
+    def take(self, key):
+        return "LOCK", key, "WAIT", WAIT
+
+    def give(self, key):
+        return "UNLOCK", key
+
+
+class Rule(Verb):
+    key = staticmethod("lock:{}".format)
+    answer = ONE
+
+    def take(self, key):
+        return "SETNX", key, "v"
+
+    def give(self, key):
+        return "DEL", key
+
+
+class Guard(Verb):
+    key = staticmethod("stock:{}".format)
+    answer = NIL
+
+    def queue(self, key):
+        return f"hasp:queue:hasp:guard:{{{key}}}:"
+
+    def take(self, key):
+        return "GET", key
+
+    def give(self, key):
+        return "DEL", key
+
+
+VERB, RULE, GUARD = Verb(), Rule(), Guard()
+WAYS = {"verbs": [VERB], "rules": [RULE], "guards": [GUARD], "mixed": [VERB, RULE, GUARD]}
+
+
+def is_deadlock(reply, *keys):
+    """`keys`: that which the client would wait for, and so on to its own."""
+    text = reply.decode()
+    assert text.startswith(f"-DEADLOCK '{keys[0]}' is held by ") and text.endswith("\r\n")
+    places = [text.find(f"'{key}'") for key in keys]
+    return -1 not in places and places == sorted(places) and text.endswith(f", who waits for '{keys[-1]}'\r\n")
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("ways", WAYS.values(), ids=WAYS.keys())
+def test_who_closes_a_circle_is_told_and_the_others_go_on(parties, plain, ways, n):
+    ways = [ways[i % len(ways)] for i in range(n)]
+    keys = [way.key(i) for i, way in enumerate(ways)]
+    party = parties(n)
+    for connection, way, key in zip(party, ways, keys):
+        assert connection.call(*way.take(key)) == way.answer
+    for i in range(n - 1):
+        stand(plain, party[i], *ways[i + 1].take(keys[i + 1]), queue=ways[i + 1].queue(keys[i + 1]))
+    assert is_deadlock(party[-1].call(*ways[0].take(keys[0])), *keys)
+    until(lambda: not plain.exists(ways[0].queue(keys[0])), "it to have left the queue")
+    # It gives back what it has, and so does each who gets that.
+    for i in range(n - 1, 0, -1):
+        party[i].call(*ways[i].give(keys[i]))
+        assert party[i - 1].read() == ways[i].answer
+
+
+def test_error_names_the_holder_as_the_log_does(hasp, parties, plain):
+    one, other = parties(2)
+    one.call("CLIENT", "SETNAME", "shop")
+    one.call("LOCK", "a")
+    other.call("LOCK", "b")
+    stand(plain, one, "LOCK", "b", "WAIT", WAIT)
+    error = other.call("LOCK", "a", "WAIT", WAIT).decode()
+    assert error == f"-DEADLOCK 'a' is held by {name_of(one)}, who waits for 'b'\r\n"
+    await_told(hasp, "deadlock")
+    assert f'event=deadlock key="a" by="{name_of(other)}"' in hasp.log
+
+
+def test_names_behind_as_are_owners_of_several_connections(parties, plain):
+    a, b, c, d = parties(4)
+    a.call("LOCK", "a", "AS", "job-1")
+    b.call("LOCK", "b", "AS", "job-2")
+    stand(plain, c, "LOCK", "b", "WAIT", WAIT, "AS", "job-1")
+    assert is_deadlock(d.call("LOCK", "a", "WAIT", WAIT, "AS", "job-2"), "a", "b")
+    assert b.call("UNLOCK", "b", "AS", "job-2") == ONE
+    assert c.read() == FENCE
+
+
+def test_values_are_owners(parties, plain):
+    a, b, c, d = parties(4)
+    assert a.call("SET", "value:a", "one", "NX") == OK
+    assert b.call("SET", "value:b", "two", "NX") == OK
+    stand(plain, c, "SET", "value:b", "one", "NX")
+    error = d.call("SET", "value:a", "two", "NX")
+    assert error == b"-DEADLOCK 'value:a' is held by another owner, who waits for 'value:b'\r\n"
+
+
+def test_connection_that_waits_as_somebody_else_cannot_release_what_is_its_own(parties, plain):
+    one, other = parties(2)
+    one.call("LOCK", "a")
+    other.call("LOCK", "b")
+    stand(plain, one, "LOCK", "b", "WAIT", WAIT, "AS", "job")
+    assert is_deadlock(other.call("LOCK", "a", "WAIT", WAIT), "a", "b")
+
+
+def test_owner_whose_other_connections_may_release_is_in_no_circle(parties, plain):
+    a, b, c, d = parties(4)
+    for connection, name in ((a, "one"), (b, "two"), (c, "one"), (d, "two")):
+        connection.call("CLIENT", "SETNAME", name)
+    assert a.call("SETNX", "name:a", "v") == ONE
+    assert b.call("SETNX", "name:b", "v") == ONE
+    stand(plain, c, "SETNX", "name:b", "v")
+    stand(plain, d, "SETNX", "name:a", "v")
+    assert a.call("DEL", "name:a") == ONE
+    assert d.read() == ONE
+    assert b.call("DEL", "name:b") == ONE
+    assert c.read() == ONE
+
+
+def test_circle_that_a_hand_over_closes_is_told(parties, plain):
+    """The owner waits on one connection, and gets what it waits for on another."""
+    holder, other, waits, gets = parties(4)
+    holder.call("LOCK", "a")
+    other.call("LOCK", "b")
+    stand(plain, waits, "LOCK", "b", "WAIT", WAIT, "AS", "job")
+    stand(plain, gets, "LOCK", "a", "WAIT", WAIT, "AS", "job")
+    stand(plain, other, "LOCK", "a", "WAIT", WAIT)
+    assert holder.call("UNLOCK", "a") == ONE
+    assert gets.read() == FENCE
+    assert is_deadlock(waits.read(), "b", "a")
+    assert gets.call("UNLOCK", "a", "AS", "job") == ONE
+    assert other.read() == FENCE
+
+
+def test_locks_of_two_databases_are_told_apart(parties, plain):
+    one, other = parties(2)
+    one.call("LOCK", "k")
+    other.call("SELECT", 1)
+    other.call("LOCK", "k")
+    # The same key, but not the same lock.
+    assert one.call("LOCK", "k", "WAIT", WAIT) == FENCE
+    one.call("SELECT", 1)
+    one.send(encode("LOCK", "k", "WAIT", WAIT))
+    other.call("SELECT", 0)
+    # Whichever comes first, the second of them is told.
+    other.send(encode("LOCK", "k", "WAIT", WAIT))
+    plain.ping()
+    ready, _, _ = select.select([one.sock, other.sock], [], [], 30)
+    assert len(ready) == 1
+    told = one if ready[0] is one.sock else other
+    assert is_deadlock(told.read(), "k", "k")
+
+
+def test_who_has_stopped_waiting_is_in_no_circle(parties, plain):
+    one, other = parties(2)
+    one.call("LOCK", "a")
+    other.call("LOCK", "b")
+    assert one.call("LOCK", "b", "WAIT", 1) == NIL
+    stand(plain, other, "LOCK", "a", "WAIT", WAIT)
+    assert one.call("UNLOCK", "a") == ONE
+    assert other.read() == FENCE
+
+
+def test_chain_is_no_circle(parties, plain):
+    one, other, third = parties(3)
+    one.call("LOCK", "a")
+    other.call("LOCK", "b")
+    third.call("LOCK", "c")
+    stand(plain, other, "LOCK", "a", "WAIT", WAIT)
+    stand(plain, third, "LOCK", "b", "WAIT", WAIT)
+    assert one.call("UNLOCK", "a") == ONE
+    assert other.read() == FENCE
+    assert other.call("UNLOCK", "b") == ONE
+    assert third.read() == FENCE
+
+
+def test_deadlocks_are_counted(start_hasp, plain):
+    hasp = start_hasp(SECTIONS + HTTP)
+    with hasp.connect() as one, hasp.connect() as other:
+        one.call("LOCK", "a")
+        other.call("LOCK", "b")
+        stand(plain, one, "LOCK", "b", "WAIT", WAIT)
+        assert is_deadlock(other.call("LOCK", "a", "WAIT", WAIT), "a", "b")
+        assert of(hasp, "hasp_deadlocks_total", "LOCK", "verbs") == 1
+
+
+def test_refused_read_counts_as_read(parties, plain):
+    """As after a wait in vain: an application that swallowed the error would overwrite."""
+    one, other = parties(2)
+    assert one.call("GET", "stock:a") == NIL
+    assert other.call("GET", "stock:b") == NIL
+    stand(plain, one, "GET", "stock:b", queue=GUARD.queue("stock:b"))
+    assert is_deadlock(other.call("GET", "stock:a"), "stock:a", "stock:b")
+    assert other.call("SET", "stock:a", 1).startswith(b"-LOCKLOST ")
+    assert other.call("SET", "stock:b", 1) == OK
+    assert one.read() == bulk("1")
+
+
+def test_locks_in_several_slots_of_a_cluster(start_hasp, shared_cluster):
+    hasp = start_hasp(SECTIONS, upstream=shared_cluster.upstream, workers=2)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", "a") == FENCE
+        assert other.call("LOCK", "b") == FENCE
+        one.send(encode("LOCK", "b", "WAIT", WAIT))
+        until(lambda: shared_cluster.owner("b").ask("ZCARD", queue_of("b")) == 1, "it to stand in line")
+        assert is_deadlock(other.call("LOCK", "a", "WAIT", WAIT), "a", "b")
+        assert other.call("UNLOCK", "b") == ONE
+        assert one.read() == FENCE
