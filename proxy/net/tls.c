@@ -462,9 +462,14 @@ static ssize_t fail(struct tls *t, int rc, bool reading)
 	case SSL_ERROR_WANT_READ:
 		errno = EAGAIN;
 		return -1;
+	case SSL_ERROR_SYSCALL:
+		/* The network's failure is none of the encryption. */
+		if (errno)
+			return -1;
+		/* fall through */
 	default:
 		note_failure(t, error);
-		errno = error == SSL_ERROR_SYSCALL && errno ? errno : EPROTO;
+		errno = EPROTO;
 		return -1;
 	}
 }
