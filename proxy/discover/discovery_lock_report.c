@@ -232,7 +232,7 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 	} else if (f->nothers) {
 		buf_puts(out, ";     not proposed: ");
 		discovery_put_count(out, f->nothers, "key");
-		buf_puts(out, " of that pattern are used otherwise\n");
+		buf_puts(out, " of that pattern, used otherwise\n");
 	} else if (!is_harmed(l) && !is_at_risk(l)) {
 		buf_puts(out, ";     sound: always with an expiry, which nobody outlived, and "
 		              "released by value\n");

@@ -391,7 +391,7 @@ static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
 	use_lock(f, "item:1");
 	discovery_used(by(f, 0, "item:2"), true);
 	assert_not_told(f, "[lock");
-	assert_told(f, "1 key of that pattern are used otherwise");
+	assert_told(f, "1 key of that pattern, used otherwise");
 }
 
 static void names_without_anything_fixed_are_not_proposed(void **state)
