@@ -17,7 +17,7 @@ from xdist.scheduler import LoadScheduling
 # By the longest test of each. One that is missing here only makes the whole take longer.
 LONG = ("fencing_campaign", "journey", "sentinel_locks", "failover_campaign", "cluster_campaign", "partition_campaign",
         "hostile_campaign", "differential", "counting", "waiting_many", "building", "guards_campaign", "chaos",
-        "waiting_campaign")
+        "waiting_campaign", "deadlocks_campaign")
 
 # Of the workers, one in so many begins with those.
 LANE = 3

@@ -46,6 +46,8 @@ local waiters = redis.pcall('ZCARD', queue)
 if type(waiters) == 'table' then
 	waiters = 0
 end
+-- break waiters_own: local all = redis.call('ZRANGE', queue, '0', '-1') local one = all[redis.call('TIME')[2] % math.max(math.min(#all, 2), 1) + 1] owner = one and one:match('^' .. ('%S+ '):rep(7) .. '(%S+)') or owner local ttl = redis.call('PTTL', lock)
+-- break nobody_owns: owner = false local ttl = redis.call('PTTL', lock)
 local ttl = redis.call('PTTL', lock)
 local fence = owner and kind ~= 'g' and recorded_fence(record, owner)
 owner, fence = owner or false, fence or false
