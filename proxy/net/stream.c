@@ -71,7 +71,8 @@ static void stream_note_decrypted(struct stream *s)
 static void stream_note_tls(struct stream *s)
 {
 	stream_note_decrypted(s);
-	if (tls_unsent(s->tls) && !s->error)
+	s->unsent = tls_unsent(s->tls);
+	if (s->unsent && !s->error)
 		s->writing = true;
 	update_events(s);
 }
@@ -132,8 +133,10 @@ static void write_out(struct stream *s)
 	}
 	if (s->shut && s->peer)
 		s->peer->ops->on_shutdown(s->peer);
-	if (s->shut && s->tls && stream_pending(s) == 0)
+	if (s->shut && s->tls && stream_pending(s) == 0) {
 		tls_shutdown(s->tls);
+		s->unsent = tls_unsent(s->tls);
+	}
 	if (stream_pending(s)) {
 		set_writing(s, true);
 		return;
@@ -156,7 +159,10 @@ static void stream_on_writable(struct stream *s)
 
 static void stream_shake_hands(struct stream *s)
 {
-	switch (tls_handshake(s->tls)) {
+	enum tls_progress progress = tls_handshake(s->tls);
+
+	s->unsent = tls_unsent(s->tls);
+	switch (progress) {
 	case TLS_DONE:
 		s->shaking = false;
 		set_writing(s, false);
@@ -285,6 +291,7 @@ void stream_attach_tls(struct stream *s, int fd, struct tls *tls)
 {
 	s->tls = tls;
 	s->shaking = !tls_is_ready(tls);
+	s->unsent = tls_unsent(tls);
 	watch_start(s->flusher->loop, &s->watch, fd, 0);
 	update_events(s);
 	stream_note_decrypted(s);
@@ -310,6 +317,7 @@ void stream_close(struct stream *s)
 
 	tls_free(s->tls);
 	s->tls = NULL;
+	s->unsent = 0;
 	s->shaking = false;
 	if (fd >= 0)
 		close(fd);

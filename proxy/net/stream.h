@@ -93,6 +93,7 @@ struct stream {
 	struct tls *tls; /* NULL: it is not encrypted */
 	bool shaking; /* the handshake is not done */
 	struct buf out; /* bytes to be written */
+	size_t unsent; /* bytes that are encrypted and not written yet */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	struct list decrypted; /* in flusher->decrypted */
 	int error; /* errno of the write that failed; 0: none did */
@@ -174,7 +175,7 @@ static inline void *stream_owner(const struct stream *s)
 /* How many bytes wait for the socket. */
 static inline size_t stream_pending(const struct stream *s)
 {
-	return buf_len(&s->out) + (s->tls ? tls_unsent(s->tls) : 0);
+	return buf_len(&s->out) + s->unsent;
 }
 
 #endif
