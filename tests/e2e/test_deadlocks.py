@@ -100,6 +100,10 @@ def closing(connection, others, *command):
     """What it is told that closes the circle. If hasp had not yet looked at all that others wait
     for, it may be one of them who is told."""
     connection.send(encode(*command))
+    return told(connection, others)
+
+
+def told(connection, others):
     ready, _, _ = select.select([c.sock for c in (connection, *others)], [], [], 25)
     if connection.sock not in ready:
         raise TooSlow("another one was told")
@@ -187,7 +191,7 @@ def test_circle_that_a_hand_over_closes_is_told(parties, plain):
     stand(plain, other, "LOCK", "a", "WAIT", WAIT)
     assert holder.call("UNLOCK", "a") == ONE
     assert gets.read() == FENCE
-    assert is_deadlock(waits.read(), "b", "a")
+    assert is_deadlock(told(waits, [other]), "b", "a")
     assert gets.call("UNLOCK", "a", "AS", "job") == ONE
     assert other.read() == FENCE
 
