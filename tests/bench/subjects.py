@@ -94,7 +94,7 @@ class Peer:
 
     @classmethod
     def started(cls, *args, **settings):
-        for _ in range(4):
+        for _ in range(20):
             with contextlib.suppress(Left):
                 return cls(*args, **settings)
         return cls(*args, **settings)
@@ -163,7 +163,7 @@ def haproxy(redis):
 
 def nutcracker(redis):
     return Peer.started("nutcracker", NUTCRACKER, redis.address,
-                        lambda file: ["nutcracker", "-c", file, "-s", str(free_port())])
+                        lambda file: ["nutcracker", "-c", file, "-a", "127.0.0.1", "-s", str(free_port())])
 
 
 SUBJECTS = {
