@@ -45,8 +45,9 @@ def name(connection, which="x"):
 # --- several keys ---
 
 def test_two_that_hold_each_others_next_key_end_by_wait(start_hasp, plain):
-    hasp = start_hasp(guard(wait="3s", lease="60s"))
-    with held(hasp) as one, held(hasp, SECOND) as two:
+    """Clients of two processes, neither of which sees the circle."""
+    hasp, another = (start_hasp(guard(wait="3s", lease="60s")) for _ in range(2))
+    with held(hasp) as one, held(another, SECOND) as two:
         stands(plain, one, "GET", SECOND, guard=SECOND_GUARD)
         assert is_locked(two.call("GET", KEY), KEY)
         assert two.call("SET", SECOND, "two") == OK
