@@ -28,6 +28,9 @@ GUARD_LENGTH = 150     # updates after which a key is left for another
 # What may not reach a client at all: redirections are hasp's business, as is a replica's refusal.
 UNSEEN = (b"MOVED", b"ASK ", b"TRYAGAIN", b"CLUSTERDOWN", b"CROSSSLOT", b"NOSCRIPT", b"MASTERDOWN", b"LOADING")
 
+# How locks and guards say no.
+REFUSALS = (b"LOCKED ", b"LOCKLOST ", b"DEADLOCK ")
+
 # What a lock that replication has lost looks like. Fencing tokens rise nevertheless.
 LOSABLE = ("overlap", "refused", "overtaken", "idle")
 
@@ -249,7 +252,7 @@ class Client:
             return sent, now(), None
         (future,) = done
         answered, reply = future.result()
-        if not (isinstance(reply, Error) and reply.startswith((b"LOCKED", b"LOCKLOST"))):
+        if not (isinstance(reply, Error) and reply.startswith(REFUSALS)):
             self.world.told(sent, answered, reply, what)
         return sent, answered, reply
 
@@ -407,7 +410,7 @@ class Client:
         if reply == b"OK":
             self.world.updates[name] = (key, "acknowledged", now())
             self.world.counts["guarded updates"] += 1
-        elif isinstance(reply, Error) and reply.startswith((b"LOCKLOST", b"LOCKED")):
+        elif isinstance(reply, Error) and reply.startswith(REFUSALS):
             self.world.updates[name] = (key, "refused", now())
 
     # --- messages
