@@ -123,7 +123,8 @@ static void sighted_effect(const struct sighting *s, const struct discovery_act 
 void sighting_complete(const struct sighting *s, int db, const struct resp_reply *reply)
 {
 	struct discoverer *all = s->all;
-	struct slice rest = buf_slice(&s->bytes);
+	struct slice keys = buf_slice(&s->bytes);
+	size_t at = 0;
 	struct discovery_act a = {
 		.discovery = all->discovery,
 		.client = s->client,
@@ -138,8 +139,8 @@ void sighting_complete(const struct sighting *s, int db, const struct resp_reply
 	a.now = all->clock();
 	a.sent = s->sent_at > 0 ? s->sent_at : a.now;
 	for (size_t i = 0; i < s->n; i++) {
-		a.key = slice_of(rest.p, s->nkey[i]);
-		rest = slice_of(rest.p + a.key.n, rest.n - a.key.n);
+		a.key = s->nkey[i] ? slice_of(keys.p + at, s->nkey[i]) : SLICE_LIT("");
+		at += a.key.n;
 		if (s->kind == SIGHTING_SCRIPT)
 			discovery_script(&a, s->args, s->nargs);
 		else if (s->kind == SIGHTING_EFFECT)

@@ -240,6 +240,15 @@ def test_pattern_with_special_and_binary_bytes_matches_its_keys(discovering, enf
             assert other.delete(key) == 0
 
 
+def test_key_without_a_byte_is_no_fault(discovering):
+    """Redis has such keys; no pattern names them."""
+    with clients(discovering) as (one, other):
+        naive(one, other, b"")
+        one.get(b"")
+        one.eval("return redis.call('GET', KEYS[1])", 1, b"")
+    assert not discovering.end().sections
+
+
 # --- the command line ---------------------------------------------------------------------
 
 
