@@ -150,7 +150,7 @@ class Commands:
             ("TOUCH", k), ("KEYS", "s0"), ("DBSIZE",), ("SCAN", 0, "MATCH", "s0", "COUNT", 1000),
             ("OBJECT", "ENCODING", k), ("OBJECT", "REFCOUNT", k), ("OBJECT", "HELP"),
             ("SORT", k, "ALPHA"), ("SORT", k, "LIMIT", 0, 2, "STORE", self.key("l")),
-            ("MEMORY", "USAGE", k), ("DUMP", "missing"), ("MOVE", k, 1), ("SWAPDB", 2, 3),
+            ("MEMORY", "USAGE", "missing"), ("DUMP", "missing"), ("MOVE", k, 1), ("SWAPDB", 2, 3),
             ("RESTORE", "r", 0, self.value()), ("FLUSHDB",))
 
     def harmless(self):
