@@ -46,7 +46,7 @@ SIOCOUTQ = termios.TIOCOUTQ
 HELLO_ID = re.compile(rb"\$2\r\nid\r\n:\d+\r\n")
 MODE = b"$4\r\nmode\r\n"
 MONITOR_LINE = re.compile(rb"\+\d+\.\d{6} \[(\d+) [^\]]*\]")
-MONITOR_GAUGE = re.compile(rb"\+T \[\d+\] (\"PING\" \"\^gauge\^\"|\"INFO\" \"clients\""
+MONITOR_GAUGE = re.compile(rb"\+T \[\d+\] (\"PING\" \"\^gauge\^\"|\"INFO\" \"(clients|replication)\""
                            rb"|\"DEBUG\" \"DIGEST\"|\"COMMAND\" \"INFO\" [^\r\n]*)\r\n")
 
 
