@@ -309,6 +309,9 @@ void watcher_begin(struct watcher *w)
 
 	if (query_is_running(&w->query))
 		return;
+	/* Workers may ask before it is known where Redis is; watcher_use() comes here, too. */
+	if (!w->settings.master && !w->settings.address)
+		return;
 	alarms = atomic_exchange(&w->alarms, 0);
 	w->is_anew = w->is_anew_due;
 	w->is_anew_due = false;
