@@ -10,7 +10,7 @@ import signal
 
 import pytest
 from harness import encode, until
-from harness.info import calls
+from harness.info import calls, has_scripts
 from harness.line import queue_of, stand
 from harness.marks import LAYOUTS
 from harness.partners import OWNERS, WHERE, Partners, setting
@@ -215,6 +215,7 @@ def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_
         hasp, away = start_hasp(verbs()), start_hasp(verbs(), upstream=relay.address).is_up()
         with hasp.connect() as one, away.connect() as other:
             assert other.call("PING") == PONG  # its link is there
+            until(lambda: has_scripts(plain), "Redis to have the scripts")
             relay.swallows = True
             other.send(encode("LOCK", KEY, "PX", 60000, "AS", "us"))
             until(lambda: plain.exists(KEY), "the lock to be taken")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness import encode, until
-from harness.info import calls
+from harness.info import calls, has_scripts
 from harness.line import entries, nobody_waits, stand
 from harness.marks import BOTH
 from harness.relay import Relay
@@ -27,7 +27,7 @@ class Lost:
         self.relay = Relay(redis_server.address)
         self.plain = plain
         self.hasp = start_hasp(rules, upstream=self.relay.address)
-        until(lambda: "upstream_up" in self.hasp.log, "hasp's own connection")
+        until(lambda: has_scripts(plain), "Redis to have the scripts")
 
     def lose(self, connection, *command, done):
         """Sends it, has Redis carry it out, and loses the answer. Returns what the client is told."""

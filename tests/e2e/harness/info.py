@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What Redis tells of its work: calls of commands, connections."""
 
+import pathlib
+
+COMMANDS = pathlib.Path(__file__).resolve().parents[3] / "proxy" / "lock" / "scripts" / "commands"
+
 
 def calls(plain, *commands):
     """How often it has carried out these, taken together."""
     stats = plain.info("commandstats")
     return sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
+
+
+def has_scripts(plain):
+    """hasp gives it all of them when its own connection is up. Before that, the answer to a call is
+    NOSCRIPT first: whoever wants to lose the answer to a lock would lose that."""
+    return calls(plain, "script|load") >= len(list(COMMANDS.glob("*.lua")))
 
 
 def now(plain):

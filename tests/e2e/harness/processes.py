@@ -233,7 +233,7 @@ class Hasp(Process):
         self.take_turn()
 
     def is_up(self, workers=1):
-        """Returns itself when its own connections are, and Redis has its scripts."""
+        """Returns itself when its own connections are; Redis is about to have its scripts."""
         until(lambda: self.log.count("upstream_up") == workers, "hasp's own connection")
         return self
 
