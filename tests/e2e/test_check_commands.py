@@ -163,14 +163,14 @@ def test_what_redis_tells_later_is_logged_once_and_the_rest_is_guarded(start_has
     hasp = start_hasp(GUARD + " PING GTE", upstream=f"127.0.0.1:{absent.port}", workers=2)
     assert "cannot be asked: Connection refused" in hasp.log and NO_KEY not in hasp.log
     absent.start()
-    until(lambda: hasp.log.count("upstream_up") == 2, "both workers to get through")
+    until(lambda: hasp.log.count("upstream_up") >= 2, "both workers to get through")
     until(lambda: NO_KEY in hasp.log and "'GTE' in" in hasp.log, "the faults")
     assert is_guarded(hasp)
     with hasp.connect() as one:
         assert one.call("PING") == PONG
     # As nobody is served by a second complaint, a second connection brings none.
     absent.client().client_kill_filter(_type="normal", skipme=True)
-    until(lambda: hasp.log.count("upstream_up") == 4, "both to get through again")
+    until(lambda: hasp.log.count("upstream_up") >= 4, "both to get through again")
     faults = [line for line in hasp.log.splitlines() if "of [guard stock]" in line]
     assert len(faults) == 2 and all(f" error {hasp.config_file}:" in line for line in faults)
 

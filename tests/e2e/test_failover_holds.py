@@ -138,7 +138,7 @@ def test_guard_that_is_lost_lets_nothing_be_written(place):
     with hasp.connect() as one:
         assert one.call("GET", "stock:1") == bulk("5")
         place.switch()
-        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to be there")
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp to be there")
         assert is_lost(one.call("SET", "stock:1", 6)) and new.get("stock:1") == "5"
 
 

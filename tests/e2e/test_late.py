@@ -181,7 +181,7 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
         gates.shut(replies={"own"})
         until(lambda: plain.pexpiretime(KEY) > end, "its lease to begin anew")
         stand(plain, second, "LOCK", KEY, "WAIT", 20000)
-        until(lambda: gates.passed["link"].count(b"+QUEUED") == before + 2, "both to know their places")
+        until(lambda: gates.passed["link"].count(b"+QUEUED") >= before + 2, "both to know their places")
         hasp.take_turn()
         gates.open()
         assert first.read() == FENCE

@@ -75,7 +75,7 @@ def test_clients_on_a_link_that_is_cut_without_a_word_are_told(start_far, networ
     with hasp.connect() as new:
         assert new.call("GET", "k").startswith(b"-ERR hasp: upstream ")
     network.mend()
-    until(lambda: hasp.log.count("upstream_up") == 2, "hasp's own connection")
+    until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection")
     with hasp.connect() as new:
         assert new.call("GET", "k") == b"$1\r\n1\r\n"
 
@@ -140,7 +140,7 @@ def test_subscriber_that_is_cut_alone_is_connected_anew(start_far, network, far)
         pass_time(plain)
         assert clients(plain, name="hasp-0-subscriber")[0]["id"] == before[0]["id"]
         network.cut(before[0]["addr"].rsplit(":", 1)[1])
-        until(lambda: hasp.log.count("subscriber_up") == 2, "another")
+        until(lambda: hasp.log.count("subscriber_up") >= 2, "another")
     assert 'reason="PING was not answered for 2 s"' in hasp.log
     assert "upstream_down" not in hasp.log
 

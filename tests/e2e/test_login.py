@@ -79,7 +79,7 @@ def test_renewal_that_is_made_again_leaves_alone_what_was_released_since(with_lo
         assert one.call("SET", KEY, "v", "NX", "PX", 5000) == OK
         end = plain.pexpiretime(KEY)
         plain.execute_command("ACL", "SETUSER", "hasp", "on")
-        until(lambda: hasp.log.count("upstream_up") == 2, "hasp to log in again")
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp to log in again")
         assert one.call("SETNX", "lock:later", "v") == ONE
         assert rises(plain, 1, "lock:later", *(f"lock:other{n}" for n in range(others)))
         assert plain.pexpiretime(KEY) == end

@@ -299,7 +299,7 @@ def test_reconnect_goes_to_new_connections_when_nothing_is_under_way(start, redi
         assert transaction.call("MULTI") == OK and transaction.call("INCR", "m") == QUEUED
         old = links()
         assert console().call("RECONNECT") == OK
-        until(lambda: hasp.log.count("upstream_up") == 2, "hasp's own connection to be new")
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection to be new")
         with redis_server.client().monitor() as monitor:
             assert shared.call("INCR", "n") == own.call("INCR", "n") == b":2\r\n"
             assert transaction.call("EXEC") == b"*1\r\n:1\r\n" and transaction.call("INCR", "o") == ONE
@@ -325,7 +325,7 @@ def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
             busy.send(encode("INCR", "n"))
             hasp.take_turn()
             server.stop()
-            until(lambda: hasp.log.count("upstream_down") == 1, "hasp to notice")
+            until(lambda: hasp.log.count("upstream_down") >= 1, "hasp to notice")
             hasp.take_turn()
             server.start()
             assert console().call("RESUME") == OK
@@ -398,7 +398,7 @@ def test_reconnect_goes_to_new_connections_at_each_node(start_at_cluster, three,
         assert subscriber.call("SUBSCRIBE", "c").startswith(b"*3")
         old = connections(three)
         assert console().call("RECONNECT") == OK
-        until(lambda: hasp.log.count("upstream_up") == 6, "hasp's own connections to be new")
+        until(lambda: hasp.log.count("upstream_up") >= 6, "hasp's own connections to be new")
         assert subscriber.at_end()
         with contextlib.ExitStack() as watched:
             monitors = [watched.enter_context(node.client().monitor()) for node in three.nodes]

@@ -66,7 +66,7 @@ def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, 
     hasp.edit("[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")
     until(lambda: "reload kept=old" in hasp.log, "the reload to fail")
     hasp.edit("lock:*", "other:*")
-    until(lambda: hasp.log.count("reload kept=old") == 2, "the second reload to fail")
+    until(lambda: hasp.log.count("reload kept=old") >= 2, "the second reload to fail")
     assert f"{tmp_path}/nowhere/hasp.log" in hasp.log and "reloaded" not in hasp.log
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -79,7 +79,7 @@ def test_reload_warns_of_what_needs_a_restart_until_there_is_one(start_hasp):
     hasp = start_hasp()
     for n in (1, 2):
         hasp.edit("[upstream]", "workers = 2\n[upstream]" if n == 1 else "[upstream]\n")
-        until(lambda: hasp.log.count("reloaded") == n, "the reload")
+        until(lambda: hasp.log.count("reloaded") >= n, "the reload")
         warnings = [line for line in hasp.log.splitlines() if "needs_restart" in line]
         assert len(warnings) == n and "workers" in warnings[-1]
 

@@ -184,7 +184,7 @@ def test_lock_held_before_is_not_undone(lost, plain, rules, take, again, command
         before = calls(plain, command)
         assert it.lose(one, *again, done=lambda: calls(plain, command) > before).startswith(UNKNOWN)
         it.relay.mend()
-        until(lambda: it.hasp.log.count("upstream_up") == 2, "hasp to be back")
+        until(lambda: it.hasp.log.count("upstream_up") >= 2, "hasp to be back")
         # What it does for itself it does in order: it has undone by now what it undoes.
         with it.hasp.connect() as other:
             other.call("LOCK", "x") if "[verbs]" in rules else other.call("SETNX", "lock:x", "v")

@@ -10,8 +10,6 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,32 +25,7 @@ struct fixture {
 	struct workers workers;
 	struct admin *admin;
 	int fds[CONSOLES]; /* the clients' ends */
-	pthread_t asker; /* has worker 1 stand still */
-	sem_t stuck, go_on;
 };
-
-static bool stand_still(const struct worker_view *w, void *arg, struct worker_answer *a)
-{
-	struct fixture *f = *(struct fixture **)arg;
-
-	(void)a;
-	if (w->number == 1) {
-		sem_post(&f->stuck);
-		sem_wait(&f->go_on);
-	}
-	return true;
-}
-
-static void *ask_to_stand_still(void *arg)
-{
-	struct fixture *f = arg;
-	struct worker_answers answers;
-
-	(void)workers_ask(&f->workers.shared, stand_still, &f, sizeof(struct fixture *),
-	                  LONG_MS, &answers);
-	worker_answers_fini(&answers);
-	return NULL;
-}
 
 static int setup(void **state)
 {
@@ -68,18 +41,9 @@ static int setup(void **state)
 		console_new(f->admin, pair[1]);
 	}
 	assert_int_equal(admin_start(f->admin), 0);
-	sem_init(&f->stuck, 0, 0);
-	sem_init(&f->go_on, 0, 0);
-	assert_int_equal(pthread_create(&f->asker, NULL, ask_to_stand_still, f), 0);
-	sem_wait(&f->stuck);
+	workers_stop_one(&f->workers);
 	*state = f;
 	return 0;
-}
-
-static void go_on(struct fixture *f)
-{
-	sem_post(&f->go_on);
-	pthread_join(f->asker, NULL);
 }
 
 static int teardown(void **state)
@@ -91,8 +55,6 @@ static int teardown(void **state)
 	admin_free(f->admin);
 	for (size_t i = 0; i < CONSOLES; i++)
 		close(f->fds[i]);
-	sem_destroy(&f->stuck);
-	sem_destroy(&f->go_on);
 	free(f);
 	return 0;
 }
@@ -131,7 +93,7 @@ static void test_a_console_is_served_while_another_awaits_a_worker(void **state)
 	expect_beginning(f, 2, "*1\r\n*2\r\n$7\r\nversion\r\n");
 	expect_nothing_yet(f, 0);
 	expect_nothing_yet(f, 1);
-	go_on(f);
+	workers_go_on(&f->workers);
 	expect_beginning(f, 0, "*3\r\n");
 	expect_beginning(f, 1, "*0\r\n");
 }
@@ -142,7 +104,7 @@ static void test_those_that_ask_while_it_is_found_out_get_the_next_answer(void *
 
 	for (size_t i = 0; i < CONSOLES; i++)
 		send_line(f, i, "SHOW LOCKS\r\nPING\r\n");
-	go_on(f);
+	workers_go_on(&f->workers);
 	for (size_t i = 0; i < CONSOLES; i++)
 		expect_beginning(f, i, "*0\r\n+PONG\r\n");
 }
@@ -156,7 +118,7 @@ static void test_a_console_that_is_closed_awaits_nothing(void **state)
 	shutdown(f->fds[0], SHUT_RDWR);
 	send_line(f, 2, "PING\r\n");
 	expect_beginning(f, 2, "+PONG\r\n");
-	go_on(f);
+	workers_go_on(&f->workers);
 	expect_beginning(f, 1, "*0\r\n");
 }
 
@@ -167,7 +129,7 @@ static void test_the_end_may_come_while_a_console_awaits_its_answer(void **state
 	send_line(f, 0, "SHOW LOCKS\r\n");
 	send_line(f, 1, "PING\r\n");
 	expect_beginning(f, 1, "+PONG\r\n");
-	go_on(f);
+	workers_go_on(&f->workers);
 }
 
 int main(void)

@@ -9,8 +9,6 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,89 +19,36 @@
 #include "worker/worker_metrics.h"
 #include "workers_fixture.h"
 
-struct fixture {
-	struct workers workers;
-	/* Worker 1 stands still between the two. */
-	sem_t stuck, go_on;
-	pthread_t asker;
-	bool asking; /* `asker` runs: worker 1 stands still, or is about to */
-};
-
 static int set_up(void **state)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct workers *w = calloc(1, sizeof(*w));
 
-	workers_start(&f->workers);
-	sem_init(&f->stuck, 0, 0);
-	sem_init(&f->go_on, 0, 0);
-	*state = f;
+	workers_start(w);
+	*state = w;
 	return 0;
-}
-
-static void go_on(struct fixture *f)
-{
-	sem_post(&f->go_on);
-	pthread_join(f->asker, NULL);
-	f->asking = false;
 }
 
 static int tear_down(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 
-	/* (A test that failed has not.) */
-	if (f->asking)
-		go_on(f);
-	workers_end(&f->workers);
-	sem_destroy(&f->stuck);
-	sem_destroy(&f->go_on);
-	free(f);
+	workers_end(w);
+	free(w);
 	return 0;
-}
-
-static bool stand_still(const struct worker_view *w, void *arg, struct worker_answer *a)
-{
-	struct fixture *f = *(struct fixture **)arg;
-
-	(void)a;
-	if (w->number == 1) {
-		sem_post(&f->stuck);
-		sem_wait(&f->go_on);
-	}
-	return true;
-}
-
-static void *ask_to_stand_still(void *arg)
-{
-	struct fixture *f = arg;
-	struct worker_answers answers;
-
-	(void)workers_ask(&f->workers.shared, stand_still, &f, sizeof(struct fixture *),
-	                  LONG_MS, &answers);
-	worker_answers_fini(&answers);
-	return NULL;
-}
-
-/* From its return on worker 1 does nothing. */
-static void stop_one(struct fixture *f)
-{
-	assert_int_equal(pthread_create(&f->asker, NULL, ask_to_stand_still, f), 0);
-	f->asking = true;
-	sem_wait(&f->stuck);
 }
 
 static void counters_of_all_workers_are_added_up(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_counts counts;
 
 	for (uint64_t i = 0; i < WORKERS; i++) {
-		struct client_counters *c = &f->workers.shared.workers[i]->clients.counters;
+		struct client_counters *c = &w->shared.workers[i]->clients.counters;
 
 		metrics_count(&c->commands[COMMAND_GUARDED], 1 + i);
 		metrics_count(&c->limits[LIMIT_LINKS], 10);
 	}
-	workers_count(&f->workers.shared, &counts);
+	workers_count(&w->shared, &counts);
 	assert_int_equal(counts.commands[COMMAND_GUARDED], 6);
 	assert_int_equal(counts.commands[COMMAND_PASSED], 0);
 	assert_int_equal(counts.limits[LIMIT_LINKS], 30);
@@ -112,10 +57,10 @@ static void counters_of_all_workers_are_added_up(void **state)
 
 static void server_is_told_once_whatever_the_number_of_workers(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_gauges g;
 
-	worker_gauges_ask(&f->workers.shared, LONG_MS, &g);
+	worker_gauges_ask(&w->shared, LONG_MS, &g);
 	assert_int_equal(g.asked, WORKERS);
 	assert_int_equal(g.answered, WORKERS);
 	assert_int_equal(g.nnodes, 1);
@@ -126,15 +71,14 @@ static void server_is_told_once_whatever_the_number_of_workers(void **state)
 
 static void counters_are_read_though_a_worker_stands_still(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct worker_counts counts;
 
-	stop_one(f);
-	metrics_count(&f->workers.shared.workers[1]->clients.counters.commands[COMMAND_PASSED],
-	              7);
-	workers_count(&f->workers.shared, &counts);
+	workers_stop_one(w);
+	metrics_count(&w->shared.workers[1]->clients.counters.commands[COMMAND_PASSED], 7);
+	workers_count(&w->shared, &counts);
 	assert_int_equal(counts.commands[COMMAND_PASSED], 7);
-	go_on(f);
+	workers_go_on(w);
 }
 
 static bool has(const struct buf *text, const char *what)
@@ -144,11 +88,11 @@ static bool has(const struct buf *text, const char *what)
 
 static void what_not_all_workers_have_told_is_left_out_and_that_is_said(void **state)
 {
-	struct fixture *f = *state;
+	struct workers *w = *state;
 	struct buf text = BUF_INIT;
 
-	stop_one(f);
-	http_metrics_write(&f->workers.shared, &text);
+	workers_stop_one(w);
+	http_metrics_write(&w->shared, &text);
 	assert_true(has(&text, "\nhasp_workers 3\n"));
 	assert_false(has(&text, "\nhasp_workers_answered 3\n"));
 	assert_true(has(&text, "\nhasp_workers_answered "));
@@ -158,7 +102,7 @@ static void what_not_all_workers_have_told_is_left_out_and_that_is_said(void **s
 	assert_false(has(&text, "hasp_links{"));
 	assert_true(has(&text, "\nhasp_commands_total{outcome=\"passed\"} 0\n"));
 	buf_release(&text);
-	go_on(f);
+	workers_go_on(w);
 }
 
 int main(void)

@@ -6,6 +6,10 @@
 #ifndef HASP_TESTS_UNIT_WORKERS_FIXTURE_H
 #define HASP_TESTS_UNIT_WORKERS_FIXTURE_H
 
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdbool.h>
+
 #include "worker/worker.h"
 
 #define WORKERS 3
@@ -15,10 +19,19 @@
 struct workers {
 	struct config *config;
 	struct worker_shared shared;
+	/* Worker 1 stands still between the two. */
+	sem_t stuck, go_on;
+	pthread_t asker;
+	bool asking; /* `asker` runs: worker 1 stands still, or is about to */
 };
 
 void workers_start(struct workers *w);
-/* Stops and joins all of them. */
+/* Stops and joins all of them, also one that stands still. */
 void workers_end(struct workers *w);
+
+/* From its return on worker 1 does nothing. */
+void workers_stop_one(struct workers *w);
+/* It goes on. */
+void workers_go_on(struct workers *w);
 
 #endif

@@ -232,9 +232,9 @@ class Hasp(Process):
         until(lambda: self.log.count("reloaded") > before, "the reload")
         self.take_turn()
 
-    def is_up(self, workers=1):
-        """Returns itself when its own connections are; Redis is about to have its scripts."""
-        until(lambda: self.log.count("upstream_up") == workers, "hasp's own connection")
+    def is_up(self, connections=1):
+        """Returns itself when its own connections are, of each worker one to each node; Redis is about to have its scripts."""
+        until(lambda: self.log.count("upstream_up") >= connections, "hasp's own connections")
         return self
 
     def client(self, **options):
