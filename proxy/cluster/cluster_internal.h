@@ -118,6 +118,7 @@ struct cluster_part {
 struct cluster_entry {
 	struct list node; /* in session->entries */
 	struct cluster_session *session;
+	uint64_t serial; /* of the session's entries, in their order */
 	struct cluster_part *parts; /* &only, or an array of its own */
 	size_t nparts, ndone; /* 0: its reply is synthetic, see entry_answer() */
 	struct cluster_part only;
@@ -402,6 +403,7 @@ struct cluster_session {
 	size_t reply_size; /* bytes that a reply is expected to have: about the most of late; >=
 	                      1 */
 	size_t uncounted; /* bytes kept since the link's user was told to count them */
+	uint64_t next_serial;
 	uint32_t map_version; /* of the map by which `entries` were routed */
 	struct link_login login; /* (shares) its strings are in `login_text` */
 	char *login_text;

@@ -47,6 +47,7 @@ struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts)
 
 	memset(e, 0, sizeof(*e));
 	e->session = s;
+	e->serial = s->next_serial++;
 	e->nparts = nparts;
 	e->parts = nparts > 1 ? xcalloc(nparts, sizeof(*e->parts)) : &e->only;
 	for (size_t i = 0; i < nparts; i++)

@@ -24,7 +24,19 @@ static struct slice error_text(struct slice line)
 	return slice_of(line.p + 1, line.n > 3 ? line.n - 3 : 0);
 }
 
-/* Not before those that are there already: one may be of the same key. */
+/* Where it belongs among those that are there already: in the order of the requests, for one
+ * may be of the same key, and was perhaps refused sooner. */
+static struct list *place_in_retries(struct cluster_session *s, const struct cluster_part *p)
+{
+	struct list *before = &s->retries;
+
+	while (before->prev != &s->retries &&
+	       container_of(before->prev, struct cluster_part, node)->entry->serial >
+	               p->entry->serial)
+		before = before->prev;
+	return before;
+}
+
 static void put_into_retries(struct cluster_part *p, const char *why, double seconds)
 {
 	struct cluster_session *s = part_session(p);
@@ -37,7 +49,7 @@ static void put_into_retries(struct cluster_part *p, const char *why, double sec
 	if (p->since == 0)
 		p->since = now;
 	p->retry_at = now + seconds;
-	list_append(&s->retries, &p->node);
+	list_append(place_in_retries(s, p), &p->node);
 	session_trouble(s);
 	session_wake(s);
 }

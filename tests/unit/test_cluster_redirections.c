@@ -209,6 +209,30 @@ static void what_was_read_behind_one_that_is_refused_is_read_anew(void **state)
 	assert_client_got(f, "*1\r\n:2\r\n:2\r\n*1\r\n:3\r\n:4\r\n:5\r\n");
 }
 
+/* Also if it is refused once more while they are to be sent again already. */
+static void what_was_read_behind_one_that_is_refused_twice_is_read_anew(void **state)
+{
+	static const char del[] = "*3\r\n$3\r\nDEL\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, del, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, del);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ASK_FOO ":1\r\n");
+	assert_node_got(f, SPARE, ASKING);
+	assert_node_got(f, SPARE, del);
+	node_sends(f, SPARE, "+OK\r\n" TRYAGAIN);
+	assert_node_got_nothing(f, 1);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, del);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, ":2\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "$-1\r\n");
+	assert_client_got(f, ":2\r\n$-1\r\n");
+}
+
 static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -455,6 +479,7 @@ int main(void)
 		CLUSTER_TEST(requests_of_a_slot_on_its_way_are_sent_one_by_one),
 		CLUSTER_TEST(reads_do_not_wait_for_a_request_of_several_keys),
 		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_is_read_anew),
+		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_twice_is_read_anew),
 		CLUSTER_TEST(a_slot_that_is_moved_is_read_anew_in_order),
 		CLUSTER_TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys),
 		CLUSTER_TEST(tryagain_is_tried_again),
