@@ -52,6 +52,24 @@ static size_t rest_nbytes(const struct pending_request *r)
 
 const struct pending_rest context_rest = { free_rest, rest_nbytes };
 
+void context_note(struct context *x, struct decision *d, const struct noted *noted)
+{
+	struct pending_request *r = d->pending ? d->pending : pending_new(PENDING_NOTICE);
+
+	if (noted->observation)
+		r->observation = noted->observation;
+	if (noted->sighting)
+		r->sighting = noted->sighting;
+	r->rest = &context_rest;
+	if (d->pending)
+		return;
+	/* Whose memory is charged to the session from here on: nothing is hung on it later. */
+	if (session_in_multi(x->session))
+		session_track(x->session, r);
+	else
+		d->pending = r;
+}
+
 struct decision context_guard(struct pending_request *r, struct guard_op *op)
 {
 	r->guard_op = op;

@@ -96,6 +96,15 @@ struct slice context_token(const struct context *x, enum owner_kind kind, struct
 /* What hangs on a pending request beside the session's. */
 extern const struct pending_rest context_rest;
 
+/* What is told of a command when it is answered; the other is NULL. */
+struct noted {
+	struct observation *observation; /* lock/observe/observation.h */
+	struct sighting *sighting; /* discover/sighting.h */
+};
+/* The command is passed as decided, and `noted`, which is given away, hangs on the request that
+ * awaits its reply; or, in a transaction, EXEC's. */
+void context_note(struct context *x, struct decision *d, const struct noted *noted);
+
 /* The command is carried out as the operation `op`, which `r` awaits. */
 struct decision context_guard(struct pending_request *r, struct guard_op *op);
 

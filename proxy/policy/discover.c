@@ -95,24 +95,12 @@ static struct sighting *see(const struct context *x)
 
 void discover(struct context *x, struct decision *d)
 {
-	struct session *session = x->session;
-	struct pending_request *r = d->pending;
 	struct sighting *s;
 
 	/* hasp would not see the answer. */
-	if (session->opaque)
+	if (x->session->opaque)
 		return;
 	s = see(x);
-	if (!s)
-		return;
-	if (!r)
-		r = pending_new(PENDING_NOTICE);
-	r->sighting = s;
-	r->rest = &context_rest;
-	if (d->pending)
-		return;
-	if (session_in_multi(session))
-		session_track(session, r);
-	else
-		d->pending = r;
+	if (s)
+		context_note(x, d, &(struct noted){ .sighting = s });
 }

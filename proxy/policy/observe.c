@@ -170,24 +170,12 @@ static struct observation *observe_keys(const struct context *x)
 
 void observe(struct context *x, struct decision *d)
 {
-	struct session *s = x->session;
-	struct pending_request *r = d->pending;
 	struct observation *o;
 
 	/* hasp would not see the answer. */
-	if (s->opaque)
+	if (x->session->opaque)
 		return;
 	o = observe_keys(x);
-	if (!o)
-		return;
-	if (!r)
-		r = pending_new(PENDING_NOTICE);
-	r->observation = o;
-	r->rest = &context_rest;
-	if (d->pending)
-		return;
-	if (session_in_multi(s))
-		session_track(s, r);
-	else
-		d->pending = r;
+	if (o)
+		context_note(x, d, &(struct noted){ .observation = o });
 }
