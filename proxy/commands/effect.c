@@ -31,6 +31,11 @@ static void read_set(struct effect *m, const struct resp_view *req, double at)
 	m->nil_only = o.nx && o.get;
 }
 
+bool effect_counts_one(const struct resp_view *req)
+{
+	return req->argc == 2 || (req->argc == 3 && slice_is(req->argv[2], "1"));
+}
+
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at)
 {
 	struct effect m = {
@@ -41,6 +46,8 @@ struct effect effect_of(const struct command *c, const struct resp_view *req, do
 
 	if (c->facts.expiry == EXPIRY_OPTIONS)
 		read_set(&m, req, at);
+	else if (m.act == EFFECT_INCR && !effect_counts_one(req))
+		m.act = EFFECT_CHANGE;
 	else if (c->facts.expiry != EXPIRY_NONE && req->argc > 2)
 		m.lease_ms = to_ms(req->argv[2], command_expiry_in_seconds(c),
 		                   command_expiry_is_date(c), at);

@@ -21,6 +21,9 @@ struct effect {
 	bool nil_only; /* every reply but nil does */
 };
 
+/* Of INCR and INCRBY: is it by 1? INCRBY by 1 is how some client libraries send INCR. */
+bool effect_counts_one(const struct resp_view *req);
+
 /* Of a request of the command `c` that is whole. `at`: seconds since 1970, for expiries that
  * are dates. */
 struct effect effect_of(const struct command *c, const struct resp_view *req, double at);

@@ -4,6 +4,8 @@
 The direct runs are here to show that the applications do go wrong, always.
 """
 
+import contextlib
+
 import pytest
 
 from harness import run_app, until
@@ -80,6 +82,16 @@ def test_balance_through_hasp_gets_the_expiry_with_the_count(start_hasp):
     result = run_app("balance.rb", hasp.address, patience=60)
     assert 0 < result["expiry"] <= 3000
     assert (result["balance"], result["gave_up"]) == (0, 0)
+
+
+def test_incr_of_redis_py_takes_the_lock_as_incr_does(start_hasp, redis_server):
+    """redis-py sends INCRBY by 1. The lock has an expiry though its holder died before EXPIRE."""
+    hasp = start_hasp(lock_rule(lease="1h"))
+    with contextlib.closing(hasp.client()) as holder, contextlib.closing(hasp.client()) as loser:
+        assert holder.incr("lock:n") == 1
+        assert redis_server.client().pttl("lock:n") > 0
+        assert (loser.incr("lock:n"), loser.delete("lock:n"), loser.expire("lock:n", 1)) == (2, 0, False)
+        assert (holder.delete("lock:n"), loser.incr("lock:n")) == (1, 1)
 
 
 def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(start_hasp):

@@ -341,7 +341,7 @@ def test_own_del_and_a_free_one_are_nothing(three):
 
 
 TAKES = [(("SETNX", LOCK, 1), 1), (("SET", LOCK, 1, "NX"), 1), (("SET", LOCK, 1, "nx", "px", 10000), 0),
-         (("SET", LOCK, 1, "EX", 10, "NX", "GET"), 0), (("INCR", LOCK), 1), (("SETEX", LOCK, 10, 1), 0),
+         (("SET", LOCK, 1, "EX", 10, "NX", "GET"), 0), (("INCR", LOCK), 1), (("INCRBY", LOCK, 1), 1), (("SETEX", LOCK, 10, 1), 0),
          (("PSETEX", LOCK, 10000, 1), 0), (("GETSET", LOCK, 1), 1), (("SET", LOCK, 1), 1),
          (("SET", LOCK, 1, "EXAT", 4_000_000_000), 0)]
 

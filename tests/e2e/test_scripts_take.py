@@ -219,24 +219,29 @@ def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
     assert world.dump() == before
 
 
-# ---- INCR
+# ---- INCR, and INCRBY by 1
 
+counts = pytest.mark.parametrize("count", [("INCR", KEY), ("INCRBY", KEY, "1")], ids=["incr", "incrby"])
+
+
+@counts
 @owners
 @resps
-def test_counting_to_one_takes_the_lock(world, owner, resp):
+def test_counting_to_one_takes_the_lock(world, owner, count, resp):
     token = world.put("free", owner=owner)
-    reply = world.run("INCR", KEY, owner=owner, token=token, resp=resp)
+    reply = world.run(*count, owner=owner, token=token, resp=resp)
     assert reply == b":1\r\n"
     world.assert_lock("1", LEASE, owner=None if owner == "value" else ME)
     assert world.last.effect == ("counts" if owner == "value" else "takes")
     assert world.last.value == b"1" and world.last.succeeded(reply)
 
 
+@counts
 @pytest.mark.parametrize("token", [ME, OTHER])
-def test_counting_on_leaves_the_owner_and_the_expiry(world, token):
-    world.run("INCR", KEY, lease=9000)
+def test_counting_on_leaves_the_owner_and_the_expiry(world, token, count):
+    world.run(*count, lease=9000)
     for n in range(2, 12):
-        assert world.run("INCR", KEY, token=token) == b":%d\r\n" % n
+        assert world.run(*count, token=token) == b":%d\r\n" % n
         assert not world.last.succeeded(b":%d\r\n" % n)
         world.assert_lock(n, 9000)
     assert world.run("DEL", KEY, token=OTHER) == b":0\r\n"
@@ -266,12 +271,21 @@ def test_a_count_without_an_end_gets_the_lease(world, owner):
     world.assert_lock("6", LEASE, owner=None)
 
 
+def test_counting_by_more_takes_no_lock_and_is_the_owner_s_alone(world):
+    assert world.run("INCRBY", KEY, "2") == b":2\r\n"
+    world.assert_lock("2", LEASE, owner=None)
+    world.db.delete(KEY)
+    world.run("INCRBY", KEY, "1")
+    assert world.run("INCRBY", KEY, "2", token=OTHER).startswith(b"-LOCKED ")
+
+
+@counts
 @states
 @resps
-def test_incr_of_what_is_no_count_fails_as_redis(world, state, resp):
+def test_incr_of_what_is_no_count_fails_as_redis(world, state, count, resp):
     token = world.put(state)
     before = world.dump()
-    reply = world.run("INCR", KEY, token=token, resp=resp)
-    assert reply == world.plain("INCR", KEY, resp=resp)
+    reply = world.run(*count, token=token, resp=resp)
+    assert reply == world.plain(*count, resp=resp)
     if state in HELD:
         assert reply.startswith(b"-") and world.dump() == before

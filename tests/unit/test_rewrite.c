@@ -226,6 +226,7 @@ static void test_a_reply_tells_what_success_means(void **state)
 		{ "PSETEX k 7 v", LOCK_EFFECT_TAKES, LOCK_IF_OK, true, 7 },
 		{ "GETSET k v", LOCK_EFFECT_TAKES, LOCK_IF_NO_ERROR, false, 30000 },
 		{ "INCR k", LOCK_EFFECT_TAKES, LOCK_IF_ONE, false, 30000 },
+		{ "INCRBY k 1", LOCK_EFFECT_TAKES, LOCK_IF_ONE, false, 30000 },
 		{ "EXPIRE k 7", LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, true, 7000 },
 		{ "PEXPIRE k 7 NX", LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, true, 7 },
 		{ "EXPIRE k -1", LOCK_EFFECT_EXPIRES, LOCK_IF_ONE, true, 0 },
@@ -258,6 +259,7 @@ static void test_counting_by_value_is_nobodys(void **state)
 {
 	static const struct told told[] = {
 		{ "INCR k", LOCK_EFFECT_COUNTS, LOCK_IF_ONE, false, 30000 },
+		{ "INCRBY k 1", LOCK_EFFECT_COUNTS, LOCK_IF_ONE, false, 30000 },
 	};
 
 	(void)state;

@@ -15,6 +15,7 @@
 #include "lock/rewrite/rewrite.h"
 
 #include "commands/args.h"
+#include "commands/effect.h"
 #include "lock/scripts/script_call.h"
 #include "lock/rewrite/rewrite_internal.h"
 #include "lock/model/key_names.h"
@@ -188,7 +189,9 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	case RULE_GETSET:
 		return rewrite_getset(&rw);
 	case RULE_INCR:
-		return rewrite_incr(&rw);
+		if (effect_counts_one(req))
+			return rewrite_incr(&rw);
+		break;
 	case RULE_DEL:
 		return rewrite_del(&rw);
 	case RULE_EXPIRE:

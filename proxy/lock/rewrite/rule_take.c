@@ -233,19 +233,22 @@ enum rewrite_result rewrite_getset(const struct rewrite *rw)
 	return REWRITE_CALL;
 }
 
-/* --- INCR --- */
+/* --- INCR, and INCRBY by 1 --- */
 
 enum rewrite_result rewrite_incr(const struct rewrite *rw)
 {
 	const struct rule *rule = rw->keys[0].rule;
 	struct expiry e = expiry_lease(rule);
 
-	if (rw->req->argc != 2)
+	if (!command_arity_ok(rw->command, rw->req->argc))
 		return REWRITE_PASS;
-	begin_take(rw, SCRIPT_INCR, 3);
+	begin_take(rw, SCRIPT_INCR, 3 + rw->req->argc - 1);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
 	resp_write_bulk(rw->out, rw->how.ticket);
+	resp_write_bulk(rw->out, rw->req->argv[0]);
+	for (size_t i = 2; i < rw->req->argc; i++)
+		resp_write_bulk(rw->out, rw->req->argv[i]);
 	takes(rw, LOCK_IF_ONE, SLICE_LIT("1"), &e);
 	if (!rewrite_has_sidecar(rule)) /* everybody counts the same 1 */
 		rw->call->effect = LOCK_EFFECT_COUNTS;

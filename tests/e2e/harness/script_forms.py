@@ -38,7 +38,7 @@ SETS = {
 }
 
 WRITES = [["APPEND", KEY, "x"], ["SETRANGE", KEY, 1, "xy"], ["SETBIT", KEY, 3, 1], ["GETDEL", KEY],
-          ["GETEX", KEY], ["GETEX", KEY, "PERSIST"], ["GETEX", KEY, "EX", 100], ["INCRBY", KEY, 1],
+          ["GETEX", KEY], ["GETEX", KEY, "PERSIST"], ["GETEX", KEY, "EX", 100], ["INCRBY", KEY, 2],
           ["DECR", KEY], ["MSET", KEY, "new", "b", "1"], ["MSETNX", "b", "1", KEY, "new"],
           ["BITFIELD", KEY, "SET", "u8", 0, 65], ["RENAME", KEY, "b"], ["MOVE", KEY, 5],
           ["HSET", KEY, "f", "v"], ["LPUSH", KEY, "x"], ["ZPOPMIN", KEY], ["SADD", KEY, "x"],

@@ -1,5 +1,5 @@
--- incr: INCR on a rule's lock. The client that counts 1 has acquired it; later counts change the
--- lock's value, so the sidecar follows and the lock stays its owner's.
+-- incr: INCR, or INCRBY by 1, on a rule's lock. The client that counts 1 has acquired it; later
+-- counts change the lock's value, so the sidecar follows and the lock stays its owner's.
 --
 -- KEYS[1]  lock
 -- KEYS[2]  sidecar (owner = value: the lock itself)
@@ -8,6 +8,7 @@
 -- ARGV[1]  token
 -- ARGV[2]  lease ms
 -- ARGV[3]  ticket
+-- ARGV[4]  the command as it was sent, and ARGV[5], if it is INCRBY, its number
 --
 -- returns  the count
 -- layout   hasp's
@@ -16,10 +17,10 @@
 -- include int_overflow
 -- include record_try
 local lock, side, record = unpack(KEYS)
-local token, lease, ticket = unpack(ARGV)
-local count = redis.pcall('INCR', lock)
+local token, lease, ticket, command = unpack(ARGV)
+local count = redis.pcall(command, lock, unpack(ARGV, 5))
 if type(count) == 'table' then
-	return client_error(count, 'INCR')
+	return client_error(count, command)
 end
 if count == 1 then
 	redis.call('PEXPIRE', lock, lease)
