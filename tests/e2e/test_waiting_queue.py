@@ -152,6 +152,37 @@ def test_waiter_passed_over_while_the_subscription_was_down_goes_before_a_newcom
             assert other.call(*give) == ONE
 
 
+@pytest.mark.parametrize("take, give", [(("LOCK", KEY, "WAIT", 60000), ("UNLOCK", KEY)),
+                                        (("SETNX", "lock:1", "v"), ("DEL", "lock:1"))])
+def test_newcomer_does_not_pass_those_whose_places_cannot_be_asked_for_yet(start_hasp, plain, take, give):
+    """hasp hears Redis again, and its own connection, by which it asks, comes back later."""
+    hasp = start_hasp(rule(wait="60s") + VERBS).is_up()
+    (own,) = clients(plain)
+    away = start_hasp(rule(wait="60s") + VERBS)
+    with away.connect() as holder, hasp.connect() as one, hasp.connect() as two, hasp.connect() as newcomer:
+        plain.hset(KEY, "somebody", 1)
+        plain.set("lock:1", "somebody's")
+        for other in (one, two):
+            stand(plain, other, *take)
+        (subscriber,) = subscribers(plain)
+        with hasp.frozen():
+            for connection in (own, subscriber):
+                plain.client_kill_filter(_id=connection["id"])
+            plain.delete(KEY, "lock:1")
+            assert holder.call(*take) in TAKEN and holder.call(*give) == ONE
+            plain.execute_command("ACL", "SETUSER", "default", "-command")
+        try:
+            until(lambda: hasp.log.count("subscriber_up") == 2, "hasp to hear Redis")
+            assert hasp.log.count("upstream_up") == 1
+            newcomer.send(encode(*take))
+            hasp.take_turn()
+        finally:
+            plain.execute_command("ACL", "SETUSER", "default", "+command")
+        for other in (one, two, newcomer):
+            assert other.read() in TAKEN
+            assert other.call(*give) == ONE
+
+
 def test_release_while_hasps_own_connection_is_down_is_made_good(start_hasp, plain):
     """The lease of the lock ends without anybody's message: only a look can tell."""
     hasp = start_hasp(VERBS)

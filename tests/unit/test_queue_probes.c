@@ -290,15 +290,103 @@ static void after_the_subscriber_was_down_each_waiter_is_asked_for(void **state)
 	client_leave(b);
 }
 
-static void without_a_connection_waiters_are_confirmed_by_no_answer(void **state)
+/* hasp hears Redis again, and cannot ask it yet. */
+static struct client *client_in_doubt(struct fake_line *f, const char *key, int place)
 {
-	struct fake_line *f = *state;
-	struct client *a = client_in_line(f, "key", 1);
+	struct client *c = client_in_line(f, key, place);
 	struct subscriber *s = f->redis.node.subscriber;
 
 	fake_redis_break(&f->redis);
 	fake_redis_subscriber_down(s);
 	fake_redis_subscriber_up(s);
+	return c;
+}
+
+static void newcomers_wait_until_hasp_s_own_connection_tells_the_places(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_doubt(f, "key", 1), *newcomer = client_come(f);
+
+	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
+	fake_redis_advance(&f->redis, 1.4);
+	fake_redis_repair(&f->redis);
+	script_jobs_resume(f->redis.script_jobs, &f->redis.node);
+	(void)expect_probe(f, a);
+	answer_gone(f);
+	assert_string_equal(client_told(a), "lost");
+	client_send(a);
+	client_queued(a, "key", 1);
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(a);
+	client_leave(newcomer);
+}
+
+static void a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter(
+	void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_doubt(f, "key", 1), *newcomer = client_come(f);
+
+	assert_int_equal(waiter_ready(newcomer->waiter, SLICE_LIT("key")), TRY_NOT_YET);
+	client_leave(a);
+	fake_redis_advance(&f->redis, 0);
+	assert_string_equal(client_told(newcomer), "ready");
+	client_leave(newcomer);
+}
+
+static void a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_doubt(f, "key", 1);
+	struct subscriber *s = f->redis.node.subscriber;
+
+	for (int i = 0; i < 10; i++) {
+		fake_redis_subscriber_down(s);
+		fake_redis_subscriber_up(s);
+	}
+	fake_redis_repair(&f->redis);
+	script_jobs_resume(f->redis.script_jobs, &f->redis.node);
+	(void)expect_probe(f, a);
+	answer_queued(f, 3000);
+	expect_quiet(f);
+	assert_int_equal(nunconfirmed(f), 0);
+	client_leave(a);
+}
+
+static void an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1);
+	struct subscriber *s = f->redis.node.subscriber;
+
+	for (int i = 0; i < 2; i++) {
+		fake_redis_subscriber_down(s);
+		fake_redis_subscriber_up(s);
+	}
+	(void)expect_probe(f, a);
+	answer_queued(f, 3000);
+	assert_int_equal(nunconfirmed(f), 1);
+	(void)expect_probe(f, a);
+	answer_gone(f);
+	assert_string_equal(client_told(a), "lost");
+	assert_int_equal(nunconfirmed(f), 1);
+	client_send(a);
+	client_queued(a, "key", 1);
+	assert_int_equal(nunconfirmed(f), 0);
+	client_leave(a);
+}
+
+static void a_place_that_redis_refuses_to_tell_keeps_nobody(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *a = client_in_line(f, "key", 1);
+	struct subscriber *s = f->redis.node.subscriber;
+
+	fake_redis_subscriber_down(s);
+	fake_redis_subscriber_up(s);
+	(void)expect_probe(f, a);
+	answer_unknown(f);
 	assert_int_equal(nunconfirmed(f), 0);
 	assert_int_equal(a->waiter->state, WAITER_QUEUED);
 	client_leave(a);
@@ -383,7 +471,11 @@ int main(void)
 		TEST(newcomers_go_on_waiting_when_another_waiter_is_unconfirmed_by_then),
 		TEST(newcomers_that_wait_for_the_subscriber_too_go_on_waiting),
 		TEST(after_the_subscriber_was_down_each_waiter_is_asked_for),
-		TEST(without_a_connection_waiters_are_confirmed_by_no_answer),
+		TEST(newcomers_wait_until_hasp_s_own_connection_tells_the_places),
+		TEST(a_place_that_cannot_be_asked_for_keeps_newcomers_no_longer_than_its_waiter),
+		TEST(a_place_is_asked_for_once_however_often_the_subscriber_comes_and_goes),
+		TEST(an_answer_that_may_be_older_than_the_loss_of_a_place_confirms_nothing),
+		TEST(a_place_that_redis_refuses_to_tell_keeps_nobody),
 		TEST(a_release_by_redisson_s_clients_is_heard),
 		TEST(redisson_s_channel_is_left_when_the_line_ends),
 	};

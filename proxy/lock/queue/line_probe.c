@@ -23,7 +23,6 @@ void line_probe_members(struct line *l)
 		next = line_behind(w);
 		if (w->state != WAITER_QUEUED)
 			continue;
-		waiter_set_unconfirmed(w, true);
 		waiter_check(w);
 	}
 }
@@ -92,7 +91,7 @@ void line_probe(struct line *l)
 		w = NULL;
 	p = probe_new(l->all, w ? w->ticket : "", line_on_probe);
 	buf_append(&p->line_id, l->by_id.key);
-	probe_check(l->all, line_db(l), &t, 0, p);
+	probe_check(l->all, line_db(l), &t, 0, 0, p);
 }
 
 void line_probe_on_timer(struct timer *t, double now)

@@ -61,13 +61,13 @@ static void probe_on_reply(void *arg, const redisReply *reply)
 }
 
 void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
-                 struct probe *p)
+                 double until, struct probe *p)
 {
 	struct buf out = BUF_INIT;
 	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
 	enum script_id script = rewrite_poll(&out, t, lease_ms, how);
 
-	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0,
+	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);
 	buf_release(&out);
 }

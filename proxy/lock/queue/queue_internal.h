@@ -103,6 +103,8 @@ struct waiter {
 	uint8_t nlate; /* grants that were over when they could have been told, and its time was
 	                  over, too */
 	enum lock_kind kind;
+	const struct probe *check; /* the latest that asks for its place, and is not answered;
+	                              NULL: none */
 	struct list node; /* in its line, or in queue_node.unsent */
 	struct line *line; /* NULL: in none */
 	struct section_stats *stats; /* where it counts while it is in one; NULL: nowhere */
@@ -250,10 +252,10 @@ bool grant_is_proved(const struct grant *g, struct proofs *proofs, int db, struc
 struct probe *probe_new(struct waiters *all, const char *ticket,
                         void (*on_answer)(const struct probe *, const struct probe_answer *));
 /* Asks poll.lua about `t`, which may hand the lock over; lease_ms > 0: and begins the lease of
- * its grant again. on_answer() runs once, maybe before this returns, and `p` is freed. `p`
- * NULL: the answer does not matter. */
+ * its grant again. Tried until `until`; 0: once. on_answer() runs once, maybe before this
+ * returns, and `p` is freed. `p` NULL: the answer does not matter. */
 void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t lease_ms,
-                 struct probe *p);
+                 double until, struct probe *p);
 /* Takes `t` out of the queue by dequeue.lua, `undo`: and releases what it may have been
  * granted. Tried until `until`. As to `p`, as above. */
 void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool undo, double until,
@@ -264,8 +266,6 @@ void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool und
 /* The only writer of w->state. */
 void waiter_set_state(struct waiter *w, enum waiter_state state);
 bool waiter_allows(enum waiter_state from, enum waiter_state to); /* for the tests */
-/* It may have lost its place in Redis' queue; or it is known where it is. */
-void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed);
 /* Its lock is there. */
 void waiter_set_at(struct waiter *w, struct queue_node *at);
 /* NULL: it has ended. */
@@ -276,7 +276,7 @@ struct lock_try waiter_try(const struct waiter *w);
  * asked.
  */
 bool waiter_notified(struct waiter *w, const struct grant *g);
-/* It is not known whether it has its place yet: asks Redis. */
+/* It may have lost its place: it is unconfirmed, and Redis is asked. */
 void waiter_check(struct waiter *w);
 /* What `p` has found out about it. */
 void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_answer *a);

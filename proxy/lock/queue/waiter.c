@@ -68,7 +68,8 @@ void waiter_set_state(struct waiter *w, enum waiter_state state)
 	w->state = state;
 }
 
-void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed)
+/* It may have lost its place in Redis' queue; or it is known where it is. */
+static void waiter_set_unconfirmed(struct waiter *w, bool unconfirmed)
 {
 	if (w->unconfirmed == unconfirmed)
 		return;
@@ -124,32 +125,41 @@ static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 
 	if (!w)
 		return;
-	/* One that has lost its place is confirmed when it has a place again. */
-	if (a->outcome != PROBE_GONE)
-		waiter_set_unconfirmed(w, false);
+	/* What was asked before the latest check may have been carried out before the place was
+	 * lost. One that has lost its place is confirmed when it has a place again. */
+	if (w->check == (p->confirms ? NULL : p)) {
+		w->check = NULL;
+		if (a->outcome != PROBE_GONE)
+			waiter_set_unconfirmed(w, false);
+	}
 	if (w->state == (p->confirms ? WAITER_CONFIRMING : WAITER_QUEUED))
 		waiter_probed(w, p, a);
 }
 
-static void waiter_probe(struct waiter *w, bool confirms)
-{
-	struct probe *p = probe_new(w->all, w->ticket, waiter_on_probe);
-	struct lock_try t = waiter_try(w);
-
-	p->confirms = confirms;
-	probe_check(w->all, line_db(w->line), &t, confirms ? w->lease_ms : 0, p);
-}
-
+/* Tried for as long as the waiter waits: without an answer its place is not known, and
+ * newcomers would pass it. */
 void waiter_check(struct waiter *w)
 {
-	waiter_probe(w, false);
+	struct lock_try t = waiter_try(w);
+	struct probe *p;
+
+	waiter_set_unconfirmed(w, true);
+	/* One that waits until hasp's own connection is up is sent later than now. */
+	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
+		return;
+	w->check = p = probe_new(w->all, w->ticket, waiter_on_probe);
+	probe_check(w->all, line_db(w->line), &t, 0, w->deadline, p);
 }
 
 /* Its grant took long to arrive: its lease begins again before the client hears of it. */
 static void waiter_confirm(struct waiter *w)
 {
+	struct probe *p = probe_new(w->all, w->ticket, waiter_on_probe);
+	struct lock_try t = waiter_try(w);
+
 	waiter_set_state(w, WAITER_CONFIRMING);
-	waiter_probe(w, true);
+	p->confirms = true;
+	probe_check(w->all, line_db(w->line), &t, w->lease_ms, 0, p);
 }
 
 /* --- what becomes of it ----------------------------------------------------------- */
@@ -410,6 +420,7 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
 	w->unheard = false;
+	w->check = NULL; /* its answer is for the ticket that it names */
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
 	w->ticket[ticket.n] = '\0';

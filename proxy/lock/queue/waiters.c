@@ -282,7 +282,7 @@ void waiters_probe(struct waiters *all, int db, struct slice key, enum lock_kind
 	if (l)
 		line_probe(l);
 	else
-		probe_check(all, db, &t, 0, NULL);
+		probe_check(all, db, &t, 0, 0, NULL);
 }
 
 /* --- for those who show them ------------------------------------------------------ */
