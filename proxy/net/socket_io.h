@@ -3,11 +3,13 @@
  * socket_io: recv(2) and send(2) as the kernel has them. The C library's are cancellation
  * points; hasp never cancels a thread, but the library's bookkeeping for it, in a process with
  * several threads, is an eighth of the instructions that it takes to pass a short request on.
+ *
+ * The sockets do not block, so no call fails by EINTR: a signal interrupts only what waits
+ * (signal(7)).
  */
 #ifndef HASP_NET_SOCKET_IO_H
 #define HASP_NET_SOCKET_IO_H
 
-#include <errno.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -15,26 +17,16 @@
 
 #include "base/slice.h"
 
-/* As recv(fd, p, n, 0), but for EINTR. */
+/* As recv(fd, p, n, 0). */
 static inline ssize_t socket_receive(int fd, char *p, size_t n)
 {
-	ssize_t got;
-
-	do
-		got = syscall(SYS_recvfrom, fd, p, n, 0, NULL, NULL);
-	while (got < 0 && errno == EINTR);
-	return got;
+	return syscall(SYS_recvfrom, fd, p, n, 0, NULL, NULL);
 }
 
-/* As send(fd, ..., MSG_NOSIGNAL), but for EINTR. */
+/* As send(fd, ..., MSG_NOSIGNAL). */
 static inline ssize_t socket_transmit(int fd, struct slice bytes)
 {
-	ssize_t sent;
-
-	do
-		sent = syscall(SYS_sendto, fd, bytes.p, bytes.n, MSG_NOSIGNAL, NULL, 0);
-	while (sent < 0 && errno == EINTR);
-	return sent;
+	return syscall(SYS_sendto, fd, bytes.p, bytes.n, MSG_NOSIGNAL, NULL, 0);
 }
 
 #endif
