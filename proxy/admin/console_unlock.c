@@ -86,6 +86,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	const struct policy_env *env = &w->clients->policy;
 	struct script_jobs *jobs = read_sets_jobs(env->read_sets);
 	struct buf name = BUF_INIT, call = BUF_INIT;
+	struct rewrite_how how = script_jobs_how(jobs, f->db);
 	struct forcing *forcing;
 	struct lock_ident id;
 
@@ -97,7 +98,7 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	}
 	forcing = xmalloc(sizeof(*forcing));
 	*forcing = (struct forcing){ f->admin, f->console };
-	rewrite_force(&call, &id, script_jobs_how(jobs, f->db));
+	rewrite_force(&call, &id, &how);
 	script_job_run(jobs, f->db, SCRIPT_FORCE, buf_slice(&call), clock_now() + FORCE_SECONDS,
 	               on_forced, forcing);
 	buf_release(&call);

@@ -35,7 +35,7 @@ static void send_script(struct client *c, const struct context *x)
 	struct key_args args;
 
 	key_args_init(&args, x->what->command, x->req);
-	guard_op_write_script(op, &x->env->rewritten, x->req, args.v, args.n, x->how);
+	guard_op_write_script(op, &x->env->rewritten, x->req, args.v, args.n, &x->how);
 	send_op(c, 0, LINK_INTERCEPT | LINK_INTERCEPT_STATUS);
 	key_args_fini(&args);
 }
@@ -56,7 +56,7 @@ static void send_step(struct client *c, const struct context *x, enum guard_op_s
 	} else if (step == GUARD_STEP_SEND_SCRIPT) {
 		send_script(c, x);
 	} else if (step == GUARD_STEP_SEND_NEXT) {
-		guard_transaction_send_next(c, x->how);
+		guard_transaction_send_next(c, &x->how);
 	} else {
 		HASP_ASSERT(step == GUARD_STEP_SEND_EXEC);
 		guard_transaction_send_exec(c);

@@ -18,7 +18,7 @@ static const struct slice execabort = SLICE_LIT(
 
 /* --- what is sent ------------------------------------------------------------------------- */
 
-void guard_transaction_send_next(struct client *c, struct rewrite_how how)
+void guard_transaction_send_next(struct client *c, const struct rewrite_how *how)
 {
 	struct guard_op *op = c->current->guard_op;
 	bool discards = op->block_open;
@@ -44,7 +44,7 @@ static void send_next(struct client *c, bool eval)
 	if (c->waiter)
 		waiter_sent(c->waiter, how.ticket);
 	guard_op_sent(c->current->guard_op, how.ticket, c->env->policy.now);
-	guard_transaction_send_next(c, how);
+	guard_transaction_send_next(c, &how);
 }
 
 void guard_transaction_discard(struct client *c)

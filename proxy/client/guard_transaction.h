@@ -19,7 +19,7 @@
 #include "client/client_internal.h"
 
 /* What lock/guard/guard_op.h calls the next step of a transaction, and its execution. */
-void guard_transaction_send_next(struct client *c, struct rewrite_how how);
+void guard_transaction_send_next(struct client *c, const struct rewrite_how *how);
 void guard_transaction_send_exec(struct client *c);
 
 /* It is not carried out: Redis drops what it has queued of the application's transaction, if

@@ -31,7 +31,7 @@ static void write_refusal(struct client *c)
 	buf_printf(&error, "ERR hasp: cannot wait for a lock: %s", waiter_refusal(c->waiter));
 	buf_append(&error, slice_of("", 1));
 	buf_clear(&env->rewritten);
-	rewrite_error(&env->rewritten, (struct rewrite_how){ .eval = true }, buf_head(&error));
+	rewrite_error(&env->rewritten, &(struct rewrite_how){ .eval = true }, buf_head(&error));
 	buf_release(&error);
 }
 

@@ -17,7 +17,7 @@ struct decision context_refuse(struct context *x, const char *error)
 	struct decision d = { .verdict = DISPATCH_CALL, .is_refusal = true };
 
 	buf_clear(&x->env->rewritten);
-	rewrite_error(&x->env->rewritten, (struct rewrite_how){ .eval = true }, error);
+	rewrite_error(&x->env->rewritten, &(struct rewrite_how){ .eval = true }, error);
 	return d;
 }
 

@@ -101,9 +101,9 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 		                                          k->v[i].key, k->v[i].token,
 		                                          x->env->now);
 	if (k->writes && !k->acquires)
-		rewrite_guard_write(&x->env->rewritten, &g, x->how);
+		rewrite_guard_write(&x->env->rewritten, &g, &x->how);
 	else
-		rewrite_guard_read(&x->env->rewritten, &g, x->how, false);
+		rewrite_guard_read(&x->env->rewritten, &g, &x->how, false);
 	guard_op_assume(new_op(x, k, GUARD_OP_SCRIPT));
 	return d;
 }

@@ -79,7 +79,7 @@ static void write_info(struct context *x, struct slice key, struct lock_call *ca
 		rewrite_guard_name(&env->token, x->how.naming, key);
 		key = buf_slice(&env->token);
 	}
-	rewrite_info(&env->rewritten, kind, key, x->how, call);
+	rewrite_info(&env->rewritten, kind, key, &x->how, call);
 }
 
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key)
@@ -140,11 +140,11 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 		return NULL;
 	}
 	token = context_token(x, verbs->owner, &env->token);
-	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, x->how, call);
+	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
 	refusal = verb_refusal(x, token, call);
 	if (refusal) {
 		buf_clear(&env->rewritten);
-		rewrite_error(&env->rewritten, x->how, refusal);
+		rewrite_error(&env->rewritten, &x->how, refusal);
 		*call = (struct lock_call){ .script = SCRIPT_ERROR };
 		return NULL;
 	}
@@ -335,7 +335,7 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 static bool write_call(struct context *x, struct lock_keys *k, struct lock_call *call)
 {
 	find_tokens(x, k);
-	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, x->how,
+	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, &x->how,
 	                    call) == REWRITE_CALL;
 }
 

@@ -162,7 +162,7 @@ static void do_lock(const struct commands *t)
 			.token = token,
 		};
 	}
-	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, how, &call) ==
+	if (rewrite_lock(&out, commands_get(t, argv[0]), &req, keys, n, &how, &call) ==
 	    REWRITE_CALL)
 		put_call(&call, &out);
 	else
@@ -190,7 +190,7 @@ static void do_verb(void)
 	struct rewrite_how how = read_how();
 	token = unhex(word());
 	struct resp_view req = read_args(&argv);
-	rewrite_verb(&out, verb, &req, &verbs, token, how, &call);
+	rewrite_verb(&out, verb, &req, &verbs, token, &how, &call);
 	put_call(&call, &out);
 	buf_release(&out);
 	free(argv);
@@ -225,7 +225,7 @@ static void do_renew(void)
 		locks[n].lease_ms = atoll(word());
 		locks[n++].fence = atoll(word());
 	}
-	rewrite_renew(&out, rewrite_renewal(locks[0].id.kind), locks, n, own);
+	rewrite_renew(&out, rewrite_renewal(locks[0].id.kind), locks, n, &own);
 	put_own(&out);
 }
 
@@ -236,7 +236,7 @@ static void do_release(void)
 
 	struct slice ticket = unhex(word());
 
-	(void)rewrite_release(&out, &id, ticket, atoll(word()), own);
+	(void)rewrite_release(&out, &id, ticket, atoll(word()), &own);
 	put_own(&out);
 }
 
@@ -245,7 +245,7 @@ static void do_unlock(void)
 	struct buf out = BUF_INIT;
 	struct lock_ident id = read_ident(word());
 
-	(void)rewrite_unlock(&out, &id, unhex(word()), own);
+	(void)rewrite_unlock(&out, &id, unhex(word()), &own);
 	put_own(&out);
 }
 
@@ -258,9 +258,9 @@ static void do_try(bool poll)
 	t.ticket = unhex(word());
 	t.place = atoll(word());
 	if (poll)
-		(void)rewrite_poll(&out, &t, atoll(word()), own);
+		(void)rewrite_poll(&out, &t, atoll(word()), &own);
 	else
-		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0, own);
+		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0, &own);
 	put_own(&out);
 }
 

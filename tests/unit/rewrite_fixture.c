@@ -88,7 +88,7 @@ enum rewrite_result rewrite_keys(const char *text, const struct lock_key *keys, 
 	static const struct command unknown = { .flags = COMMAND_WRITE };
 	struct commands *commands = commands_new();
 	const struct command *c = commands_get(commands, view->argv[0]);
-	enum rewrite_result result = rewrite_lock(&out, c ? c : &unknown, view, keys, n, how,
+	enum rewrite_result result = rewrite_lock(&out, c ? c : &unknown, view, keys, n, &how,
 	                                          &call);
 
 	commands_free(commands);
@@ -111,7 +111,7 @@ void rewrite_verbs_as(const char *text, enum verb verb, struct verbs v, struct r
 {
 	const struct resp_view *view = next(text);
 
-	rewrite_verb(&out, verb, view, &v, slice_str(TOKEN), how, &call);
+	rewrite_verb(&out, verb, view, &v, slice_str(TOKEN), &how, &call);
 }
 
 void rewrite_verbs(const char *text, enum verb verb, struct verbs v)

@@ -58,7 +58,7 @@ static void assert_script(struct guard_op *op, const struct resp_view *req, size
 	static const size_t args[] = { 1, 2, 3 };
 	struct buf out = BUF_INIT;
 
-	guard_op_write_script(op, &out, req, args, nkeys, as);
+	guard_op_write_script(op, &out, req, args, nkeys, &as);
 	assert_wire(buf_slice(&out), expected);
 	buf_release(&out);
 }
@@ -229,7 +229,7 @@ static void assert_next(struct guard_op *op, unsigned answers_before, const char
 {
 	struct buf out = BUF_INIT;
 
-	assert_int_equal(guard_op_write_next(op, &out, how), answers_before);
+	assert_int_equal(guard_op_write_next(op, &out, &how), answers_before);
 	assert_wire(buf_slice(&out), expected);
 	buf_release(&out);
 }

@@ -52,7 +52,7 @@ static void test_calls_are_appended(void **state)
 	size_t n = buf_len(&out);
 	struct lock_ident id = { LOCK_KIND_RULE, SLICE_LIT("k"), SLICE_LIT("t") };
 	assert_int_equal(
-		rewrite_release(&out, &id, SLICE_LIT("w-1"), 0, (struct rewrite_how){ 0 }),
+		rewrite_release(&out, &id, SLICE_LIT("w-1"), 0, &(struct rewrite_how){ 0 }),
 		SCRIPT_RELEASE);
 	assert_memory_equal(buf_head(&out) + n, "*12\r\n$7\r\nEVALSHA\r\n", 18);
 }

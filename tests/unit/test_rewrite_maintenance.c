@@ -30,12 +30,12 @@ static void test_many_locks_are_renewed_in_one_call(void **state)
 	(void)state;
 	assert_int_equal(rewrite_renewal(LOCK_KIND_RULE), SCRIPT_RENEW);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_VALUE), SCRIPT_RENEW);
-	rewrite_renew(&out, SCRIPT_RENEW, rules, 2, own);
+	rewrite_renew(&out, SCRIPT_RENEW, rules, 2, &own);
 	assert_calls(SCRIPT_RENEW, "4 a hasp:owner:{a} b b 9000 t1 8000 v2");
 	buf_clear(&out);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_COUNT), SCRIPT_RENEW_VERB);
 	assert_int_equal(rewrite_renewal(LOCK_KIND_TOKEN), SCRIPT_RENEW_VERB);
-	rewrite_renew(&out, SCRIPT_RENEW_VERB, locks, 2, own);
+	rewrite_renew(&out, SCRIPT_RENEW_VERB, locks, 2, &own);
 	assert_calls(SCRIPT_RENEW_VERB,
 	             "6 a hasp:fence:{a} hasp:owner:{a} b hasp:fence:{b} hasp:owner:{b} "
 	             "9000 t1 5 hash 8000 t2 6 string");
@@ -51,17 +51,17 @@ static void test_a_release_hands_off(void **state)
 		                                SLICE_LIT("t") };
 
 	(void)state;
-	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000, own),
+	assert_int_equal(rewrite_release(&out, &by_owner, SLICE_LIT("w-7"), 30000, &own),
 	                 SCRIPT_RELEASE);
 	assert_calls(SCRIPT_RELEASE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
 	                             "hasp:fence secret t w-7 30000");
 	buf_clear(&out);
-	assert_int_equal(rewrite_release(&out, &value, SLICE_LIT("w-8"), 0, own),
+	assert_int_equal(rewrite_release(&out, &value, SLICE_LIT("w-8"), 0, &own),
 	                 SCRIPT_RELEASE);
 	assert_calls(SCRIPT_RELEASE,
 	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence secret v w-8 0");
 	buf_clear(&out);
-	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7"), own), SCRIPT_UNLOCK);
+	assert_int_equal(rewrite_unlock(&out, &verb, SLICE_LIT("w-7"), &own), SCRIPT_UNLOCK);
 	assert_calls(SCRIPT_UNLOCK, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
 	                            "hasp:fence secret t string w-7");
 }
@@ -74,11 +74,11 @@ static void test_an_operator_names_no_owner(void **state)
 		                                SLICE_LIT("") };
 
 	(void)state;
-	assert_int_equal(rewrite_force(&out, &by_owner, own), SCRIPT_FORCE);
+	assert_int_equal(rewrite_force(&out, &by_owner, &own), SCRIPT_FORCE);
 	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
 	                           "hasp:fence secret r");
 	buf_clear(&out);
-	assert_int_equal(rewrite_force(&out, &verb, own), SCRIPT_FORCE);
+	assert_int_equal(rewrite_force(&out, &verb, &own), SCRIPT_FORCE);
 	assert_calls(SCRIPT_FORCE, "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} "
 	                           "hasp:fence secret verb");
 }
@@ -88,7 +88,7 @@ static void test_many_locks_are_looked_at_by_one_call(void **state)
 	const struct lock_place v[] = { { SLICE_LIT("a"), 7 }, { SLICE_LIT("b"), 8 } };
 
 	(void)state;
-	assert_int_equal(rewrite_recheck(&out, v, 2, own), SCRIPT_RECHECK);
+	assert_int_equal(rewrite_recheck(&out, v, 2, &own), SCRIPT_RECHECK);
 	assert_calls(SCRIPT_RECHECK, "4 a b hasp:queue:{a} hasp:queue:{b} 7 8");
 }
 
@@ -101,22 +101,22 @@ static void test_a_try_is_looked_at_and_left_by_its_ticket(void **state)
 #define KEYS "5 k hasp:fence:{k} hasp:queue:{k} hasp:owner:{k} hasp:fence secret "
 
 	(void)state;
-	assert_int_equal(rewrite_poll(&out, &t, 0, own), SCRIPT_POLL);
+	assert_int_equal(rewrite_poll(&out, &t, 0, &own), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v \"\"");
 	buf_clear(&out);
-	assert_int_equal(rewrite_poll(&out, &t, 7000, own), SCRIPT_POLL);
+	assert_int_equal(rewrite_poll(&out, &t, 7000, &own), SCRIPT_POLL);
 	assert_calls(SCRIPT_POLL, KEYS TICKET " 1795254000000001 r t v 7000");
 	buf_clear(&out);
-	assert_int_equal(rewrite_dequeue(&out, &t, false, own), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, false, &own), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " 1795254000000001 r t v tell");
 	buf_clear(&out);
 	t.place = -1;
-	assert_int_equal(rewrite_dequeue(&out, &t, true, own), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, true, &own), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE, KEYS TICKET " \"\" r t v undo");
 	buf_clear(&out);
 	t.place = 0;
 	t.id.kind = LOCK_KIND_VALUE;
-	assert_int_equal(rewrite_dequeue(&out, &t, true, own), SCRIPT_DEQUEUE);
+	assert_int_equal(rewrite_dequeue(&out, &t, true, &own), SCRIPT_DEQUEUE);
 	assert_calls(SCRIPT_DEQUEUE,
 	             "5 k hasp:fence:{k} hasp:queue:{k} k hasp:fence secret " TICKET
 	             " 0 v t v undo");

@@ -22,9 +22,9 @@ static void test_a_call_can_be_made_again_with_the_text(void **state)
 	const struct script *s = script_get(SCRIPT_RENEW);
 
 	(void)state;
-	script_call_begin(&call, SCRIPT_RENEW, (struct rewrite_how){ 0 }, 1, 1);
+	script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_how){ 0 }, 1, 1);
 	buf_puts(&call, "$1\r\nk\r\n$2\r\n\r\n\r\n");
-	script_call_begin(&expected, SCRIPT_RENEW, (struct rewrite_how){ .eval = true }, 1, 1);
+	script_call_begin(&expected, SCRIPT_RENEW, &(struct rewrite_how){ .eval = true }, 1, 1);
 	buf_puts(&expected, "$1\r\nk\r\n$2\r\n\r\n\r\n");
 	buf_puts(&again, "before");
 	script_call_write_as_eval(&again, SCRIPT_RENEW, buf_slice(&call));

@@ -59,7 +59,7 @@ static void write_call(struct buf *out, const char *key)
 {
 	struct rewrite_how how = { .eval = false };
 
-	script_call_begin(out, ANY, how, 1, 0);
+	script_call_begin(out, ANY, &how, 1, 0);
 	resp_write_bulk_str(out, key);
 }
 

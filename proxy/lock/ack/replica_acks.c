@@ -100,9 +100,9 @@ static void replica_ask_end(struct replica_ask *a, bool enough)
 static enum script_id write_undo(const struct replica_ask *a, struct buf *out)
 {
 	struct lock_try t = replica_ask_try(a);
+	struct rewrite_how how = script_jobs_how(a->all->script_jobs, a->terms.db);
 
-	return rewrite_dequeue(out, &t, true,
-	                       script_jobs_how(a->all->script_jobs, a->terms.db));
+	return rewrite_dequeue(out, &t, true, &how);
 }
 
 static void on_released(void *arg, const redisReply *reply)

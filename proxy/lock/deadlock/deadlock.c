@@ -241,11 +241,11 @@ static struct search_step *asked(struct search *s)
 static void search_ask(struct search *s)
 {
 	const struct wait_facts *about = &asked(s)->wait->facts;
+	struct rewrite_how how = script_jobs_how(s->all->jobs, about->db);
 	struct buf call = BUF_INIT;
 	struct lock_call unused;
 
-	rewrite_info(&call, (enum lock_kind)about->kind, about->key,
-	             script_jobs_how(s->all->jobs, about->db), &unused);
+	rewrite_info(&call, (enum lock_kind)about->kind, about->key, &how, &unused);
 	script_job_run(s->all->jobs, about->db, SCRIPT_INFO, buf_slice(&call), 0,
 	               search_on_answer, s);
 	buf_release(&call);

@@ -156,12 +156,12 @@ struct call_keys {
 };
 
 static struct guarded_command begin_call(const struct guard_op *op, struct call_keys *keys,
-                                         struct rewrite_how how)
+                                         const struct rewrite_how *how)
 {
 	keys->v = op->n > 1 ? xcalloc(op->n, sizeof(*keys->v)) : &keys->one;
 	return (struct guarded_command){
 		.keys = keys->v,
-		.wait_ms = how.wait_max_ms < op->wait_ms ? how.wait_max_ms : op->wait_ms,
+		.wait_ms = how->wait_max_ms < op->wait_ms ? how->wait_max_ms : op->wait_ms,
 	};
 }
 
@@ -187,8 +187,9 @@ void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_
 }
 
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
-                           const size_t *args, size_t nargs, struct rewrite_how how)
+                           const size_t *args, size_t nargs, const struct rewrite_how *how)
 {
+	struct rewrite_how placeless;
 	struct call_keys keys;
 	struct guarded_command g = begin_call(op, &keys, how);
 
@@ -198,8 +199,11 @@ void guard_op_write_script(struct guard_op *op, struct buf *out, const struct re
 	for (size_t i = 0; i < op->n; i++)
 		keys.v[g.n++] = key_terms(op, i);
 	/* A place is one in the line for a certain key. */
-	if (op->n > 1)
-		how.place = 0;
+	if (op->n > 1) {
+		placeless = *how;
+		placeless.place = 0;
+		how = &placeless;
+	}
 	if (op->script == GUARD_OP_WRITE)
 		rewrite_guard_write(out, &g, how);
 	else
@@ -222,7 +226,8 @@ static void write_watch(const struct guard_op *op, struct buf *out, enum key_nam
 	buf_release(&name);
 }
 
-unsigned guard_op_write_next(struct guard_op *op, struct buf *out, struct rewrite_how how)
+unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
+                             const struct rewrite_how *how)
 {
 	bool acquire = op->phase == GUARD_OP_ACQUIRE;
 	struct call_keys keys;
@@ -234,7 +239,7 @@ unsigned guard_op_write_next(struct guard_op *op, struct buf *out, struct rewrit
 	if (acquire) {
 		rewrite_guard_read(out, &g, how, true);
 	} else {
-		write_watch(op, out, how.naming);
+		write_watch(op, out, how->naming);
 		rewrite_guard_check(out, &g, how);
 	}
 	end_call(&keys);
@@ -441,11 +446,13 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		struct lock_try t = guard_try(op, i, &name);
 		double until = guard_until(op, op->keys[i].lease_ms + op->wait_ms);
 		int db = read_set_entry_db(op->keys[i].entry);
+		struct rewrite_how how;
 		enum script_id script;
 		if (db < 0 || (keeps_read && op->keys[i].entry->read))
 			continue;
 		buf_clear(&out);
-		script = rewrite_dequeue(&out, &t, true, read_sets_how(op->table, db));
+		how = read_sets_how(op->table, db);
+		script = rewrite_dequeue(&out, &t, true, &how);
 		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out), until,
 		                  UNDO_TIMES);
 	}

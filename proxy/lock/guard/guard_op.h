@@ -198,16 +198,17 @@ enum guard_op_event guard_op_event_of(struct slice line);
 
 /* --- what is sent --- */
 
-/* `how.ticket` and the time count from here on; `now`: clock_now(). */
+/* `how->ticket` and the time count from here on; `now`: clock_now(). */
 void guard_op_sent(struct guard_op *op, struct slice ticket, double now);
 /* The optimistic acquire of `req`. Its answers before the last one go to guard_op_tried(). */
 void guard_op_write_try(struct guard_op *op, struct buf *out, const struct resp_view *req);
 /* The script for `req`. `args`: the indices of all its keys, guarded or not. */
 void guard_op_write_script(struct guard_op *op, struct buf *out, const struct resp_view *req,
-                           const size_t *args, size_t nargs, struct rewrite_how how);
+                           const size_t *args, size_t nargs, const struct rewrite_how *how);
 /* The next step of a transaction, up to the script that decides about the one behind it; sets
  * the phase to ACQUIRE or CHECK. Returns how many answers come before that one's. */
-unsigned guard_op_write_next(struct guard_op *op, struct buf *out, struct rewrite_how how);
+unsigned guard_op_write_next(struct guard_op *op, struct buf *out,
+                             const struct rewrite_how *how);
 
 /* --- what is answered --- */
 

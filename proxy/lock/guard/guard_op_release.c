@@ -56,7 +56,7 @@ static void write_done(const struct read_set_entry *e, enum guard_done done, str
 	struct buf evalsha = BUF_INIT;
 	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&evalsha, read_set_entry_key(e), e->token,
-	                                              e->shared, done, how);
+	                                              e->shared, done, &how);
 
 	script_call_write_as_eval(out, script, buf_slice(&evalsha));
 	buf_release(&evalsha);

@@ -98,7 +98,7 @@ void read_sets_list_reader(struct read_sets *table, int db, struct slice key,
 	struct listing *l = xcalloc(1, sizeof(*l));
 	struct buf out = BUF_INIT;
 	enum script_id script = rewrite_guard_release(&out, key, token, true, GUARD_DONE_READ,
-	                                              how);
+	                                              &how);
 
 	*l = (struct listing){
 		.board = table->board,
@@ -372,7 +372,7 @@ void read_set_entry_release(const struct read_set_entry *e, enum guard_done done
 	struct buf out = BUF_INIT;
 	struct rewrite_how how = read_sets_how(e->table, read_set_entry_db(e));
 	enum script_id script = rewrite_guard_release(&out, read_set_entry_key(e), e->token,
-	                                              e->shared, done, how);
+	                                              e->shared, done, &how);
 
 	/* Later the guard is over anyway. */
 	script_job_run(e->table->jobs, read_set_entry_db(e), script, buf_slice(&out), e->until,

@@ -245,13 +245,13 @@ static void hold_release(struct hold *hold)
 	case LOCK_KIND_COUNT:
 		for (unsigned i = 0; i < hold->ntickets; i++) {
 			t.ticket = slice_str(hold->tickets[i]);
-			send_release(hold, rewrite_dequeue(&out, &t, true, how), &out);
+			send_release(hold, rewrite_dequeue(&out, &t, true, &how), &out);
 		}
 		break;
 	case LOCK_KIND_TOKEN:
 		/* The record knows only the latest. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
-		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, how), &out);
+		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &how), &out);
 		break;
 	case LOCK_KIND_RULE:
 	case LOCK_KIND_VALUE:
@@ -260,7 +260,7 @@ static void hold_release(struct hold *hold)
 		 * worker; then more is left of its lease. */
 		if (hold->shared && !isinf(left))
 			most_ms = left > 0 ? (int64_t)(left * 1000) + RELEASE_SLACK_MS : 1;
-		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, how), &out);
+		send_release(hold, rewrite_release(&out, &t.id, t.ticket, most_ms, &how), &out);
 		break;
 	case LOCK_KIND_GUARD:
 		/* Guards are in the read set: lock/guard. */

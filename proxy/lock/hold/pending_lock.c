@@ -269,7 +269,7 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 {
 	struct buf out = BUF_INIT;
 	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, db);
-	enum script_id script = rewrite_dequeue(&out, t, true, how);
+	enum script_id script = rewrite_dequeue(&out, t, true, &how);
 
 	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out), until,
 	                  UNDO_TIMES);

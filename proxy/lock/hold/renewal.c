@@ -186,7 +186,7 @@ static void write_renewals(void *arg, struct buf *out)
 	}
 	b->n = n;
 	b->sent_at = timers_now(b->holds->timers);
-	(void)rewrite_renew(out, b->script, renewals, n, how);
+	(void)rewrite_renew(out, b->script, renewals, n, &how);
 }
 
 /* Can both be renewed by one call? */

@@ -65,7 +65,7 @@ void probe_check(struct waiters *all, int db, const struct lock_try *t, int64_t 
 {
 	struct buf out = BUF_INIT;
 	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
-	enum script_id script = rewrite_poll(&out, t, lease_ms, how);
+	enum script_id script = rewrite_poll(&out, t, lease_ms, &how);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);
@@ -77,7 +77,7 @@ void probe_leave(struct waiters *all, int db, const struct lock_try *t, bool und
 {
 	struct buf out = BUF_INIT;
 	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
-	enum script_id script = rewrite_dequeue(&out, t, undo, how);
+	enum script_id script = rewrite_dequeue(&out, t, undo, &how);
 
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), until,
 	               p ? probe_on_reply : NULL, p);

@@ -119,6 +119,7 @@ static void send_recheck(struct waiters *all, double now)
 {
 	struct recheck *r = xcalloc(1, sizeof(*r));
 	int db = line_db(line_of(all->rechecks.next));
+	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
 	struct lock_place places[RECHECK_MAX];
 	struct buf out = BUF_INIT;
 	enum script_id script;
@@ -129,7 +130,7 @@ static void send_recheck(struct waiters *all, double now)
 		free(r);
 		return;
 	}
-	script = rewrite_recheck(&out, places, r->n, script_jobs_how(all->script_jobs, db));
+	script = rewrite_recheck(&out, places, r->n, &how);
 	script_job_run(all->script_jobs, db, script, buf_slice(&out), 0, recheck_on_reply, r);
 	buf_release(&out);
 }

@@ -126,19 +126,19 @@ static const char *state_of(const struct guarded_key *k, enum script_id id)
 /* The call of guard_read or guard_write, laid out as scripts/includes/guarded_key.lua reads it.
  */
 static void write_guard_call(struct buf *out, enum script_id id,
-                             const struct guarded_command *g, struct rewrite_how how,
+                             const struct guarded_command *g, const struct rewrite_how *how,
                              bool with_command)
 {
 	script_call_begin(out, id, how, 4 * g->n + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 1 + SCRIPT_CALL_WAIT_ARGS + 3 * g->n +
 	                          (with_command ? g->req->argc : 0));
 	for (size_t i = 0; i < g->n; i++) {
-		write_guard(out, how.naming, g->keys[i].key, g->keys[i].shared);
+		write_guard(out, how->naming, g->keys[i].key, g->keys[i].shared);
 		resp_write_bulk(out, g->keys[i].key);
 	}
 	write_other_keys(out, g);
 
-	resp_write_bulk(out, how.secret);
+	resp_write_bulk(out, how->secret);
 	resp_write_bulk_int(out, (long long)g->n);
 	script_call_write_wait(out, how, g->wait_ms);
 	for (size_t i = 0; i < g->n; i++) {
@@ -151,7 +151,7 @@ static void write_guard_call(struct buf *out, enum script_id id,
 }
 
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
-                        struct rewrite_how how, bool apart)
+                        const struct rewrite_how *how, bool apart)
 {
 	write_guard_call(out, SCRIPT_GUARD_READ, g, how, !apart);
 }
@@ -178,22 +178,22 @@ static bool is_finish(const struct guarded_command *g)
 }
 
 static void write_finish_call(struct buf *out, const struct guarded_command *g,
-                              struct rewrite_how how)
+                              const struct rewrite_how *how)
 {
 	script_call_begin(out, SCRIPT_GUARD_FINISH, how, 3 + count_others(g),
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + g->req->argc);
-	write_guard_queue(out, how.naming, g->keys->key);
+	write_guard_queue(out, how->naming, g->keys->key);
 	resp_write_bulk(out, g->keys->key);
 	write_other_keys(out, g);
 
-	resp_write_bulk(out, how.secret);
+	resp_write_bulk(out, how->secret);
 	resp_write_bulk(out, token_of(g->keys));
 	resp_write_bulk_int(out, g->keys->lease_ms);
 	write_command(out, g);
 }
 
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
-                         struct rewrite_how how)
+                         const struct rewrite_how *how)
 {
 	if (is_finish(g)) {
 		write_finish_call(out, g, how);
@@ -203,19 +203,20 @@ void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
 }
 
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
-                         struct rewrite_how how)
+                         const struct rewrite_how *how)
 {
 	write_guard_call(out, SCRIPT_GUARD_WRITE, g, how, false);
 }
 
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done, struct rewrite_how how)
+                                     bool shared, enum guard_done done,
+                                     const struct rewrite_how *how)
 {
 	static const char *const words[] = { "", "written", "unread", "read" };
 
 	script_call_begin(out, SCRIPT_GUARD_RELEASE, how, 3, SCRIPT_CALL_SECRET_ARGS + 2);
-	write_guard(out, how.naming, key, shared);
-	resp_write_bulk(out, how.secret);
+	write_guard(out, how->naming, key, shared);
+	resp_write_bulk(out, how->secret);
 	resp_write_bulk(out, token);
 	resp_write_bulk_str(out, words[done]);
 	return SCRIPT_GUARD_RELEASE;

@@ -71,9 +71,9 @@ bool rewrite_guard_fits(const struct command *c, const struct resp_view *req, bo
  *   +GRANTED anew               the same, and one of them had not been read under
  */
 void rewrite_guard_read(struct buf *out, const struct guarded_command *g,
-                        struct rewrite_how how, bool apart);
+                        const struct rewrite_how *how, bool apart);
 void rewrite_guard_write(struct buf *out, const struct guarded_command *g,
-                         struct rewrite_how how);
+                         const struct rewrite_how *how);
 /* For a read of one guarded key that was not read yet, by an owner that is one connection:
  * three commands, which cost Redis less than a script. If the guard is acquired, the answers
  * are
@@ -90,7 +90,7 @@ void rewrite_guard_optimistic(struct buf *out, const struct resp_view *req, stru
 /* As rewrite_guard_write() without a command (g->req is NULL): answers +GRANTED where that
  * would be run. */
 void rewrite_guard_check(struct buf *out, const struct guarded_command *g,
-                         struct rewrite_how how);
+                         const struct rewrite_how *how);
 
 /* What the owner has done with the key, when hasp releases its guard. */
 enum guard_done {
@@ -100,7 +100,8 @@ enum guard_done {
 	GUARD_DONE_READ, /* not released: the owner is added to the readers */
 };
 enum script_id rewrite_guard_release(struct buf *out, struct slice key, struct slice token,
-                                     bool shared, enum guard_done done, struct rewrite_how how);
+                                     bool shared, enum guard_done done,
+                                     const struct rewrite_how *how);
 
 /* The name of a key's guard, which is a lock of LOCK_KIND_GUARD. */
 void rewrite_guard_name(struct buf *out, enum key_naming naming, struct slice key);

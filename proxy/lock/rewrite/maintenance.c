@@ -28,12 +28,12 @@ static void write_side(struct buf *out, enum key_naming naming, const struct loc
 
 /* Laid out as scripts/commands/renew.lua reads it. */
 static void write_renew_call(struct buf *out, const struct lock_renewal *v, size_t n,
-                             struct rewrite_how how)
+                             const struct rewrite_how *how)
 {
 	script_call_begin(out, SCRIPT_RENEW, how, 2 * n, 2 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		write_side(out, how.naming, &v[i].id);
+		write_side(out, how->naming, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
@@ -43,13 +43,13 @@ static void write_renew_call(struct buf *out, const struct lock_renewal *v, size
 
 /* Laid out as scripts/commands/renew_verb.lua reads it. */
 static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v, size_t n,
-                                  struct rewrite_how how)
+                                  const struct rewrite_how *how)
 {
 	script_call_begin(out, SCRIPT_RENEW_VERB, how, 3 * n, 4 * n);
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk(out, v[i].id.key);
-		key_names_write_bulk(out, how.naming, KEY_NAME_FENCE, v[i].id.key);
-		write_side(out, how.naming, &v[i].id);
+		key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, v[i].id.key);
+		write_side(out, how->naming, &v[i].id);
 	}
 	for (size_t i = 0; i < n; i++) {
 		resp_write_bulk_int(out, v[i].lease_ms);
@@ -60,7 +60,7 @@ static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v,
 }
 
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n, struct rewrite_how how)
+                   size_t n, const struct rewrite_how *how)
 {
 	if (script == SCRIPT_RENEW_VERB)
 		write_renew_verb_call(out, v, n, how);
@@ -69,7 +69,7 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,
-                      size_t nargs, struct rewrite_how how)
+                      size_t nargs, const struct rewrite_how *how)
 {
 	script_call_begin(out, script, how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + nargs);
@@ -78,7 +78,7 @@ static void begin_own(struct buf *out, enum script_id script, const struct lock_
 }
 
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
-                              struct rewrite_how how)
+                              const struct rewrite_how *how)
 {
 	begin_own(out, SCRIPT_UNLOCK, id, 3, how);
 	resp_write_bulk(out, id->token);
@@ -88,7 +88,8 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 }
 
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
-                               struct slice ticket, int64_t most_ms, struct rewrite_how how)
+                               struct slice ticket, int64_t most_ms,
+                               const struct rewrite_how *how)
 {
 	begin_own(out, SCRIPT_RELEASE, id, 3, how);
 	resp_write_bulk(out, id->token);
@@ -98,7 +99,7 @@ enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
 }
 
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
-                             struct rewrite_how how)
+                             const struct rewrite_how *how)
 {
 	char kind = (char)id->kind;
 
@@ -123,7 +124,7 @@ static void write_try(struct buf *out, const struct lock_try *t)
 }
 
 enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
-                            struct rewrite_how how)
+                            const struct rewrite_how *how)
 {
 	begin_own(out, SCRIPT_POLL, &t->id, 6, how);
 	write_try(out, t);
@@ -135,20 +136,20 @@ enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t l
 }
 
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
-                               struct rewrite_how how)
+                               const struct rewrite_how *how)
 {
 	script_call_begin(out, SCRIPT_RECHECK, how, 2 * n, n);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk(out, v[i].key);
 	for (size_t i = 0; i < n; i++)
-		key_names_write_bulk(out, how.naming, KEY_NAME_QUEUE, v[i].key);
+		key_names_write_bulk(out, how->naming, KEY_NAME_QUEUE, v[i].key);
 	for (size_t i = 0; i < n; i++)
 		resp_write_bulk_int(out, v[i].place);
 	return SCRIPT_RECHECK;
 }
 
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
-                               struct rewrite_how how)
+                               const struct rewrite_how *how)
 {
 	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6, how);
 	write_try(out, t);

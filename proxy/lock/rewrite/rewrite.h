@@ -92,7 +92,8 @@ enum rewrite_result {
  * be passed with rule = NULL. Appends to `out`. */
 enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,
-                                 size_t nkeys, struct rewrite_how how, struct lock_call *call);
+                                 size_t nkeys, const struct rewrite_how *how,
+                                 struct lock_call *call);
 
 enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO, VERB_LIST };
 
@@ -101,16 +102,16 @@ enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO, VERB_LIST };
  * with the error Redis would give (so that it arrives in order, also inside MULTI); then effect
  * is NONE. LOCK.LIST only with arguments that are wrong: no script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
-                  const struct verbs *verbs, struct slice token, struct rewrite_how how,
+                  const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call);
 
 /* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard, which `key` names then. The
  * key must outlive `call`. */
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
-                  struct rewrite_how how, struct lock_call *call);
+                  const struct rewrite_how *how, struct lock_call *call);
 
 /* The call that answers with an error of ours, `text`, without its leading dash. */
-void rewrite_error(struct buf *out, struct rewrite_how how, const char *text);
+void rewrite_error(struct buf *out, const struct rewrite_how *how, const char *text);
 
 /* Does this reply mean success? */
 bool rewrite_is_success(enum lock_success success, const struct resp_reply *r);
@@ -137,24 +138,25 @@ struct lock_renewal {
 };
 enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
-                   size_t n, struct rewrite_how how);
+                   size_t n, const struct rewrite_how *how);
 
 /* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
  * hands it off. Answers :1, or :0 when another's was later. Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
-                              struct rewrite_how how);
+                              const struct rewrite_how *how);
 
 /* The same for a rule's lock, unless it has more than `most_ms` left, for then it was taken
  * again since; 0: whatever it has. (A lock that is renewed outlives the record of its ticket.)
  */
 enum script_id rewrite_release(struct buf *out, const struct lock_ident *id,
-                               struct slice ticket, int64_t most_ms, struct rewrite_how how);
+                               struct slice ticket, int64_t most_ms,
+                               const struct rewrite_how *how);
 
 /* An operator frees the lock, or the guard, whoever has it: its token is of no meaning. `kind`
  * of a key without a rule: LOCK_KIND_COUNT, for either layout of a verb's lock. Answers 1; 0:
  * it is free; -1: the key holds something else. */
 enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
-                             struct rewrite_how how);
+                             const struct rewrite_how *how);
 
 /* One try to take a lock. */
 struct lock_try {
@@ -166,16 +168,16 @@ struct lock_try {
 /* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
  * if it has the lock; 0: don't. With an empty ticket only hands over. */
 enum script_id rewrite_poll(struct buf *out, const struct lock_try *t, int64_t lease_ms,
-                            struct rewrite_how how);
+                            const struct rewrite_how *how);
 /* A look at n locks that are waited for: recheck.lua says what it answers. */
 struct lock_place {
 	struct slice key;
 	int64_t place; /* of a waiter in its queue; > 0 */
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
-                               struct rewrite_how how);
+                               const struct rewrite_how *how);
 /* It leaves the queue; `undo`: and gives back what it got. */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
-                               struct rewrite_how how);
+                               const struct rewrite_how *how);
 
 #endif

@@ -21,7 +21,7 @@ struct rewrite {
 	const struct resp_view *req;
 	const struct lock_key *keys;
 	size_t nkeys;
-	struct rewrite_how how;
+	const struct rewrite_how *how;
 	struct lock_call *call;
 };
 

@@ -122,22 +122,22 @@ static void write_del_call(const struct rewrite *rw)
 		nwaiting += rw->keys[i].rule && rw->keys[i].rule->wait_ms;
 	script_call_begin(rw->out, SCRIPT_DEL, rw->how,
 	                  rw->nkeys + 2 * nlocks + nwaiting + (nwaiting > 0),
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->how.tells);
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + 3 * nlocks + rw->how->tells);
 	for (size_t i = 0; i < rw->nkeys; i++) {
 		struct slice key = rw->req->argv[rw->keys[i].arg];
 
 		if (!rw->keys[i].rule)
 			continue;
 		rewrite_lock_keys(rw, rw->keys[i].rule, key);
-		key_names_write_bulks(rw->out, rw->how.naming, key, names,
+		key_names_write_bulks(rw->out, rw->how->naming, key, names,
 		                      rw->keys[i].rule->wait_ms ? 2 : 1);
 	}
 	if (nwaiting)
-		key_names_write_counter_bulk(rw->out, rw->how.naming,
+		key_names_write_counter_bulk(rw->out, rw->how->naming,
 		                             rw->req->argv[rewrite_first_lock(rw)->arg]);
 	rewrite_unruled_keys(rw);
 
-	resp_write_bulk(rw->out, rw->how.secret);
+	resp_write_bulk(rw->out, rw->how->secret);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	resp_write_bulk_int(rw->out, (long long)nlocks);
 	for (size_t i = 0; i < rw->nkeys; i++) {
@@ -147,7 +147,7 @@ static void write_del_call(const struct rewrite *rw)
 		resp_write_bulk_if(rw->out, rw->keys[i].rule->wait_ms, "wait");
 		resp_write_bulk_if(rw->out, rw->keys[i].foreign, "foreign");
 	}
-	if (rw->how.tells)
+	if (rw->how->tells)
 		resp_write_bulk_str(rw->out, "tell");
 }
 
@@ -170,7 +170,8 @@ static enum rewrite_result rewrite_del(const struct rewrite *rw)
 
 enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  const struct resp_view *req, const struct lock_key *keys,
-                                 size_t nkeys, struct rewrite_how how, struct lock_call *call)
+                                 size_t nkeys, const struct rewrite_how *how,
+                                 struct lock_call *call)
 {
 	struct rewrite rw = { out, c, req, keys, nkeys, how, call };
 

@@ -84,8 +84,8 @@ static enum parsed parse_expiry(const struct rule *rule, const struct set_option
 static void begin_take(const struct rewrite *rw, enum script_id id, size_t nargs)
 {
 	rewrite_begin_single(rw, id, 1, nargs);
-	key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_FENCE, rw->call->key);
-	rw->call->ticket = rw->how.ticket;
+	key_names_write_bulk(rw->out, rw->how->naming, KEY_NAME_FENCE, rw->call->key);
+	rw->call->ticket = rw->how->ticket;
 }
 
 static void write_take(const struct rewrite *rw, const char *form, const struct expiry *e)
@@ -101,7 +101,7 @@ static void write_take(const struct rewrite *rw, const char *form, const struct 
 	resp_write_bulk_str(rw->out, refresh ? "refresh" : "no");
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
-	resp_write_bulk(rw->out, rw->how.ticket);
+	resp_write_bulk(rw->out, rw->how->ticket);
 }
 
 static void write_set(const struct rewrite *rw, struct slice value, const char *form,
@@ -116,7 +116,7 @@ static void write_set(const struct rewrite *rw, struct slice value, const char *
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_int(rw->out, rule->lease_ms);
 	rewrite_write_max_lease(rw->out, rule);
-	resp_write_bulk(rw->out, rw->how.ticket);
+	resp_write_bulk(rw->out, rw->how->ticket);
 }
 
 /* The same under a rule with `wait`. */
@@ -125,8 +125,8 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	const struct rule *rule = rw->keys[0].rule;
 	bool relative = strcmp(e->option, "PX") == 0;
 	int64_t until = strcmp(e->option, "EXAT") == 0 ? e->number * 1000 : e->number;
-	int64_t wait = rule->wait_ms < rw->how.wait_max_ms ? rule->wait_ms
-	                                                   : rw->how.wait_max_ms;
+	int64_t wait = rule->wait_ms < rw->how->wait_max_ms ? rule->wait_ms
+	                                                    : rw->how->wait_max_ms;
 
 	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 6 + SCRIPT_CALL_WAIT_ARGS);
@@ -142,7 +142,7 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	rw->call->script = SCRIPT_TAKE_WAIT;
 	rw->call->key = rw->req->argv[1];
 	rw->call->owner = rw->keys[0].token;
-	rw->call->ticket = rw->how.ticket;
+	rw->call->ticket = rw->how->ticket;
 	rw->call->wait_ms = wait;
 }
 
@@ -245,7 +245,7 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 	begin_take(rw, SCRIPT_INCR, 3 + rw->req->argc - 1);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
-	resp_write_bulk(rw->out, rw->how.ticket);
+	resp_write_bulk(rw->out, rw->how->ticket);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	for (size_t i = 2; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);

@@ -14,7 +14,7 @@ void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct
 {
 	resp_write_bulk(rw->out, key);
 	if (rewrite_has_sidecar(rule))
-		key_names_write_bulk(rw->out, rw->how.naming, KEY_NAME_OWNER, key);
+		key_names_write_bulk(rw->out, rw->how->naming, KEY_NAME_OWNER, key);
 	else
 		resp_write_bulk(rw->out, key);
 }
@@ -100,7 +100,7 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	const struct resp_view *req = rw->req;
 	const struct lock_key *first = rewrite_first_lock(rw);
 	const struct command_facts *facts = &rw->command->facts;
-	bool resp3 = rw->how.resp3 && facts->lua == LUA_RESP3;
+	bool resp3 = rw->how->resp3 && facts->lua == LUA_RESP3;
 
 	if (!command_writes(rw->command, rw->nkeys) || command_only_gets(rw->command, req))
 		return REWRITE_PASS;

@@ -104,7 +104,7 @@ static const char *verb_parse_options(enum verb verb, const struct resp_view *re
 	return NULL;
 }
 
-void rewrite_error(struct buf *out, struct rewrite_how how, const char *text)
+void rewrite_error(struct buf *out, const struct rewrite_how *how, const char *text)
 {
 	script_call_begin(out, SCRIPT_ERROR, how, 0, 1);
 	resp_write_bulk_str(out, text);
@@ -112,8 +112,8 @@ void rewrite_error(struct buf *out, struct rewrite_how how, const char *text)
 
 /* Appends the script call that answers `ERR ...'name' command`, or just the text when `name`
  * is NULL. */
-static void verb_write_error(struct buf *out, struct rewrite_how how, struct lock_call *call,
-                             const char *text, const char *name)
+static void verb_write_error(struct buf *out, const struct rewrite_how *how,
+                             struct lock_call *call, const char *text, const char *name)
 {
 	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
 	size_t n = 0;
@@ -132,7 +132,8 @@ static void verb_write_error(struct buf *out, struct rewrite_how how, struct loc
 /* The lease that was asked for, or the default. Returns false when an error was
  * written instead. */
 static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
-                     const struct verb_args *a, struct rewrite_how how, struct lock_call *call)
+                     const struct verb_args *a, const struct rewrite_how *how,
+                     struct lock_call *call)
 {
 	int64_t n, ms = verbs->lease_ms;
 
@@ -155,7 +156,7 @@ static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
 
 /* How long the try may wait. Returns false when an error was written instead: those of BLPOP.
  */
-static bool wait_of(struct buf *out, const struct verb_args *a, struct rewrite_how how,
+static bool wait_of(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
                     struct lock_call *call)
 {
 	int64_t ms = 0;
@@ -171,7 +172,7 @@ static bool wait_of(struct buf *out, const struct verb_args *a, struct rewrite_h
 	}
 	if (ms > WAIT_MS_MAX)
 		ms = WAIT_MS_MAX;
-	call->wait_ms = ms < how.wait_max_ms ? ms : how.wait_max_ms;
+	call->wait_ms = ms < how->wait_max_ms ? ms : how->wait_max_ms;
 	return true;
 }
 
@@ -186,8 +187,8 @@ static enum lock_kind lock_kind_of(const struct verbs *verbs)
 	return verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
 }
 
-static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
-                       struct lock_call *call)
+static void write_lock(struct buf *out, const struct verbs *verbs,
+                       const struct rewrite_how *how, struct lock_call *call)
 {
 	bool count = verbs->reentrant == REENTRANT_COUNT;
 
@@ -205,34 +206,34 @@ static void write_lock(struct buf *out, const struct verbs *verbs, struct rewrit
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
 	call->kind = lock_kind_of(verbs);
-	call->ticket = how.ticket;
+	call->ticket = how->ticket;
 }
 
-static void write_unlock(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
-                         struct lock_call *call)
+static void write_unlock(struct buf *out, const struct verbs *verbs,
+                         const struct rewrite_how *how, struct lock_call *call)
 {
 	call->script = SCRIPT_UNLOCK;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 3 + how.tells);
+	                  SCRIPT_CALL_SECRET_ARGS + 3 + how->tells);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk(out, SLICE_LIT(""));
-	if (how.tells)
+	if (how->tells)
 		resp_write_bulk_str(out, "tell");
 	call->effect = LOCK_EFFECT_DROPS;
 	call->success = LOCK_IF_ONE;
 	call->hands_over = true;
 }
 
-static void write_extend(struct buf *out, const struct verbs *verbs, struct rewrite_how how,
-                         struct lock_call *call)
+static void write_extend(struct buf *out, const struct verbs *verbs,
+                         const struct rewrite_how *how, struct lock_call *call)
 {
 	call->script = SCRIPT_EXTEND;
 	script_call_begin(out, call->script, how, 3, 3);
 	resp_write_bulk(out, call->key);
-	key_names_write_bulk(out, how.naming, KEY_NAME_FENCE, call->key);
-	key_names_write_bulk(out, how.naming, KEY_NAME_OWNER, call->key);
+	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, call->key);
+	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_str(out, layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);
@@ -241,7 +242,7 @@ static void write_extend(struct buf *out, const struct verbs *verbs, struct rewr
 }
 
 void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
-                  struct rewrite_how how, struct lock_call *call)
+                  const struct rewrite_how *how, struct lock_call *call)
 {
 	char letter = (char)kind;
 
@@ -251,15 +252,15 @@ void rewrite_info(struct buf *out, enum lock_kind kind, struct slice key,
 		                    .key = key };
 	script_call_begin(out, call->script, how, 4, 2);
 	resp_write_bulk(out, key);
-	key_names_write_bulk(out, how.naming, KEY_NAME_FENCE, key);
-	key_names_write_bulk(out, how.naming, KEY_NAME_QUEUE, key);
-	key_names_write_bulk(out, how.naming, KEY_NAME_OWNER, key);
-	resp_write_bulk_str(out, how.resp3 ? "3" : "2");
+	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, key);
+	key_names_write_bulk(out, how->naming, KEY_NAME_QUEUE, key);
+	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, key);
+	resp_write_bulk_str(out, how->resp3 ? "3" : "2");
 	resp_write_bulk(out, slice_of(&letter, 1));
 }
 
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
-                  const struct verbs *verbs, struct slice token, struct rewrite_how how,
+                  const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call)
 {
 	struct verb_args a;

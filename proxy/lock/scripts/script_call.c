@@ -13,38 +13,38 @@ static void write_eval(struct buf *out, const struct script *s)
 	resp_write_bulk(out, s->text);
 }
 
-void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
-                       size_t nargs)
+void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_how *how,
+                       size_t nkeys, size_t nargs)
 {
 	const struct script *s = script_get(id);
 
 	resp_write_array(out, 3 + nkeys + nargs);
-	if (how.eval)
+	if (how->eval)
 		write_eval(out, s);
 	else
 		buf_append(out, s->evalsha);
 	resp_write_bulk_int(out, (long long)nkeys);
 }
 
-void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struct slice key,
-                                  bool has_sidecar)
+void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
+                                  struct slice key, bool has_sidecar)
 {
 	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
 
 	resp_write_bulk(out, key);
-	key_names_write_bulks(out, how.naming, key, names, has_sidecar ? 3 : 2);
+	key_names_write_bulks(out, how->naming, key, names, has_sidecar ? 3 : 2);
 	if (!has_sidecar)
 		resp_write_bulk(out, key);
-	key_names_write_counter_bulk(out, how.naming, key);
-	resp_write_bulk(out, how.secret);
+	key_names_write_counter_bulk(out, how->naming, key);
+	resp_write_bulk(out, how->secret);
 }
 
-void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wait_ms)
+void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms)
 {
-	resp_write_bulk(out, how.ticket);
+	resp_write_bulk(out, how->ticket);
 	resp_write_bulk_int(out, wait_ms);
-	if (how.place)
-		resp_write_bulk_int(out, how.place);
+	if (how->place)
+		resp_write_bulk_int(out, how->place);
 	else
 		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }

@@ -34,19 +34,19 @@ struct rewrite_how {
 	struct slice secret; /* proofs_secret() of the database that the call is made in */
 };
 
-void script_call_begin(struct buf *out, enum script_id id, struct rewrite_how how, size_t nkeys,
-                       size_t nargs);
+void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_how *how,
+                       size_t nkeys, size_t nargs);
 
 /* The five KEYS of the scripts that know the queue: lock, record, queue, sidecar (without one
  * the lock again), fence counter; and ARGV[1], the secret. */
 #define SCRIPT_CALL_QUEUE_KEYS 5
 #define SCRIPT_CALL_SECRET_ARGS 1
-void script_call_write_queue_keys(struct buf *out, struct rewrite_how how, struct slice key,
-                                  bool has_sidecar);
+void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
+                                  struct slice key, bool has_sidecar);
 
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
-void script_call_write_wait(struct buf *out, struct rewrite_how how, int64_t wait_ms);
+void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms);
 
 /* The first key of the call `evalsha`, made by script_call_begin(); empty: it has none. */
 struct slice script_call_key(enum script_id id, struct slice evalsha);
