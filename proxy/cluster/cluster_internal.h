@@ -382,7 +382,7 @@ struct cluster_session {
 	size_t nentries;
 	struct list lanes;
 	struct lane *last; /* of `lanes`: the one asked for last; NULL: none */
-	struct list retries; /* parts in PART_RETRY, in the order of the requests */
+	struct list retries; /* parts in PART_RETRY, the oldest first */
 	struct node *home; /* for what names no key; NULL: not chosen yet */
 	struct lane *stream_lane; /* in STREAMING, RAW; NULL: what streams is dropped */
 	struct cluster_part *stream_part; /* (STREAMING) keeps what streams; NULL: none does */

@@ -87,18 +87,17 @@ static bool has_held(const struct cluster_session *s)
 	return false;
 }
 
-/* While keys of its slot are on their way, or nodes do not agree on whose it is, one may be
- * refused and the next one be carried out. So one waits for the answer to the other. */
+/* While keys of its slot are on their way, a node may refuse a request of several of them, and
+ * carry out the next one. So one waits for the answer to the other. */
 static bool waits_for_older(const struct cluster_part *p)
 {
 	const struct cluster_session *s = part_session(p);
-	bool in_doubt;
+	bool is_migrating;
 
 	if (p->slot < 0)
 		return false;
-	in_doubt = p->redirected ||
-	           slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot);
-	if (!in_doubt && !(s->several & session_bit((unsigned)p->slot)))
+	is_migrating = slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot);
+	if (!is_migrating && !(s->several & session_bit((unsigned)p->slot)))
 		return false;
 	for (const struct list *at = s->entries.next; at != &p->entry->node; at = at->next) {
 		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
@@ -106,23 +105,11 @@ static bool waits_for_older(const struct cluster_part *p)
 		for (size_t i = 0; i < e->nparts; i++) {
 			const struct cluster_part *q = &e->parts[i];
 			bool is_due = q->state == PART_SENT || q->state == PART_HELD;
-			if (is_due && q->slot == p->slot && (in_doubt || q->several))
+			if (is_due && q->slot == p->slot && (is_migrating || q->several))
 				return true;
 		}
 	}
 	return false;
-}
-
-static void send_retries(struct cluster_session *s, double now)
-{
-	while (s->flow != FLOW_CLOSED && !list_empty(&s->retries)) {
-		struct cluster_part *p = container_of(s->retries.next, struct cluster_part,
-		                                      node);
-		if (p->retry_at > now || waits_for_older(p))
-			break;
-		list_remove(&p->node);
-		part_dispatch(p);
-	}
 }
 
 bool dispatch_due(struct cluster_session *s, double now)
@@ -132,26 +119,34 @@ bool dispatch_due(struct cluster_session *s, double now)
 	if (session_leave_home(s))
 		dispatch_again(s);
 	fail_those_late(s, now);
-	send_retries(s, now);
+	while (s->flow != FLOW_CLOSED && !list_empty(&s->retries)) {
+		struct cluster_part *p = container_of(s->retries.next, struct cluster_part,
+		                                      node);
+		if (p->retry_at > now || waits_for_older(p))
+			break;
+		list_remove(&p->node);
+		part_dispatch(p);
+	}
 	return s->flow != FLOW_CLOSED && (!list_empty(&s->retries) || has_held(s));
 }
 
 void dispatch_again(struct cluster_session *s)
 {
+	struct list parts, *node;
+
 	/* In the order of the requests, for now they may meet at one node. */
+	list_init(&parts);
 	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
 		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];
 			if (!part_is_unsent(p))
 				continue;
-			part_set_state(p, PART_RETRY);
-			p->lane = NULL;
 			p->asked = NULL;
-			p->retry_at = 0;
 			list_remove(&p->node);
-			list_append(&s->retries, &p->node);
+			list_append(&parts, &p->node);
 		}
 	}
-	send_retries(s, timers_now(s->cluster->how.timers));
+	while ((node = list_shift(&parts)))
+		part_dispatch(container_of(node, struct cluster_part, node));
 }

@@ -51,19 +51,19 @@ def queue_of(key):
 
 
 @EACH
-@pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
-def test_lock_is_waited_for_handed_off_and_released(start, plain, key, reentrant):
+@pytest.mark.parametrize("reentrant, words", [("count", ()), ("refresh", ()), ("no", ()), ("count", ("LIMIT", 1))])
+def test_lock_is_waited_for_handed_off_and_released(start, plain, key, reentrant, words):
     hasp = start(verbs(reentrant=reentrant, on_disconnect="release"))
     with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:
-        first = fence(one.call("LOCK", key))
-        stand(plain, second, "LOCK", key, "WAIT", 60000, queue=queue_of(key))
-        stand(plain, third, "LOCK", key, "WAIT", 60000, queue=queue_of(key))
+        first = fence(one.call("LOCK", key, *words))
+        stand(plain, second, "LOCK", key, *words, "WAIT", 60000, queue=queue_of(key))
+        stand(plain, third, "LOCK", key, *words, "WAIT", 60000, queue=queue_of(key))
         assert told(one, key)["waiters"] == 2
         assert one.call("UNLOCK", key) == ONE
         next_one = fence(second.read())
         assert next_one > first
         assert second.call("LOCK.EXTEND", key, "PX", 60000) == ONE
-        assert one.call("LOCK", key) == NIL
+        assert one.call("LOCK", key, *words) == NIL
         second.close()
         assert fence(third.read()) > next_one
         assert third.call("UNLOCK", key) == ONE

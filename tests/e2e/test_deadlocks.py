@@ -15,6 +15,7 @@ from harness.sections import rule, verbs
 from harness.wait import TooSlow
 
 WAIT = 600_000
+PLACES = ("LOCK", "places", "LIMIT", 2)
 SECTIONS = (rule(wait="600s", lease="600s") + rule("values", pattern="value:*", owner="value", wait="600s", lease="600s")
             + rule("names", pattern="name:*", owner="name", wait="600s", lease="600s") + verbs(lease="600s")
             + "[guard stock]\npattern = stock:*\nacquire_on = GET\nlease = 600s\nwait = 600s\n")
@@ -236,6 +237,20 @@ def test_chain_is_no_circle(parties, plain):
     assert other.read() == FENCE
     assert other.call("UNLOCK", "b") == ONE
     assert third.read() == FENCE
+
+
+def test_who_waits_for_a_place_is_in_no_circle(parties, plain):
+    """Another owner may give its place back."""
+    one, other, third = parties(3)
+    one.call("LOCK", "a")
+    for connection in (other, third):
+        assert connection.call(*PLACES) == FENCE
+    stand(plain, other, "LOCK", "a", "WAIT", WAIT)
+    stand(plain, one, *PLACES, "WAIT", WAIT)
+    assert third.call("UNLOCK", "places") == ONE
+    assert one.read() == FENCE
+    assert one.call("UNLOCK", "a") == ONE
+    assert other.read() == FENCE
 
 
 def test_deadlocks_are_counted(start_hasp, plain):

@@ -15,8 +15,8 @@ from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
 LONG = "20s"
-TAKES = [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX"),
-         ("SET", LOCK, "v"), ("INCR", LOCK), ("GETSET", LOCK, "v")]
+TAKES = [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("LOCK", KEY, "LIMIT", 1, "WAIT", 60000), ("SETNX", LOCK, "v"),
+         ("SET", LOCK, "v", "NX"), ("SET", LOCK, "v"), ("INCR", LOCK), ("GETSET", LOCK, "v")]
 takes = pytest.mark.parametrize("take", TAKES, ids=str)
 
 
@@ -83,7 +83,7 @@ def test_refusal_of_a_lock_does_not_ask_the_replicas(start, replicas, plain, tak
         assert one.call(*take) == refused and calls(plain, "wait") == before
 
 
-@pytest.mark.parametrize("take", TAKES[1:4], ids=str)
+@pytest.mark.parametrize("take", TAKES[1:5], ids=str)
 def test_lock_that_is_handed_over_is_on_replicas_too(start, replicas, plain, take):
     """It was written by the connection that released it."""
     hasp, away = start(None, "replicas_ack = 1", f"replicas_ack_timeout = {LONG}"), start()
@@ -95,7 +95,7 @@ def test_lock_that_is_handed_over_is_on_replicas_too(start, replicas, plain, tak
         assert any(replica.client().exists(key_of(take)) for replica in replicas)
 
 
-@pytest.mark.parametrize("take", TAKES[1:4], ids=str)
+@pytest.mark.parametrize("take", TAKES[1:5], ids=str)
 def test_lock_that_is_handed_over_and_that_too_few_replicas_have_is_given_back(start, replicas, plain, take):
     hasp, away = start(None, "replicas_ack = 1", "replicas_ack_timeout = 200ms"), start()
     with away.connect() as holder, hasp.connect() as one, replicas[0].frozen(), replicas[1].frozen():

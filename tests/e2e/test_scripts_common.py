@@ -8,13 +8,13 @@ from harness import TOP, Connection, encode
 from harness.script_forms import SETS, TAKES, WRITES
 from harness.script_queue import (DEAF, LAYOUTS, OTHERS, Workers, ask, expire_now, give_back, own_token, place_in,
                                   value_of)
-from harness.scripts import KEY, LEASE, ME, OTHER, STATES, WORKER, load_scripts, locked, to_hex
+from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, STATES, WORKER, load_scripts, locked, to_hex
 
 
 def act_out_all_of_waiting(world, server):
     """Every way through hand_off.lua and its kin, with somebody there to be told."""
     workers = Workers(server, WORKER)
-    for kind in "hsrv":
+    for kind in "hsrvl":
         for last in (give_back, lambda w, k, t: w.release(k, KEY, own_token(k, t))):
             world.db.flushall()
             ask(world, kind, ME, ticket=f"{WORKER}-1")
@@ -70,7 +70,8 @@ def test_no_verb_calls_more_than_it_must(world, layout, verb, args, most):
 
 
 @pytest.mark.parametrize("kind, free, taken, behind, given_back, handed_over", [
-    ("h", 7, 8, 6, 4, 13), ("s", 7, 7, 6, 3, 12), ("r", 4, 9, 6, 5, 12), ("v", 3, 9, 6, 4, 10)])
+    ("h", 7, 8, 6, 4, 13), ("s", 7, 7, 6, 3, 12), ("r", 4, 9, 6, 5, 12), ("v", 3, 9, 6, 4, 10),
+    ("l", 13, 13, 21, 12, 29)])
 def test_no_script_that_waits_calls_more_than_it_must(world, workers, kind, free, taken, behind,
                                                       given_back, handed_over):
     assert calls_of(world, lambda: ask(world, kind, ME)) == free
@@ -110,6 +111,11 @@ def test_every_key_a_script_touches_is_declared(world, tool, server):
         world.renew(("r", KEY, ME, LEASE, 0), ("v", "other", ME, LEASE, 0))
         world.renew(("h", KEY, ME, LEASE, 0), ("s", "other", ME, LEASE, 0))
         world.release("h", KEY, ME)
+        world.db.delete(KEY, FENCE)
+        world.verb("LOCK", KEY, "LIMIT", 2)
+        world.verb("EXTEND", KEY, "PX", 5000)
+        assert world.renew(("l", KEY, ME, LEASE, world.fence())) == [1]
+        world.release("l", KEY, ME)
         act_out_all_of_waiting(world, server)
         world.db.ping()
         declared, checked = set(), 0

@@ -5,7 +5,7 @@ import pytest
 from harness import Connection
 from harness.script_forms import VALUES
 from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, ask, assert_holder, assert_nothing_left, assert_record,
-                                  expire_now, give_back, kinds, own_token, place_in, value_of)
+                                  expire_now, give_back, kinds, own_token, place_in, shorten, value_of)
 from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, bulk, parse
 
 
@@ -26,7 +26,7 @@ def test_a_probe_hands_off_a_lock_that_is_free(world, workers, kind):
     fence = 0 if kind in RULES else world.fence()
     assert workers.told() == [(f"{WORKER}-1", str(fence or "-"))]
     assert_holder(world, kind, OTHERS[0])
-    world.db.pexpire(KEY, 20000)
+    shorten(world, kind, OTHERS[0], 20000)
     what, held, got = world.poll(kind, owner[0], f"{WORKER}-1", first, value[0])
     assert (what, got) == ("granted", fence) and 18000 < held <= 20000
     assert world.poll(kind, owner[2], f"{WORKER}-3", first + 1, value[2])[0] == "gone"
@@ -51,8 +51,7 @@ def test_a_grant_that_was_heard_of_late_begins_its_lease_again(world, workers, k
     ask(world, kind, ME)
     place = place_in(ask(world, kind, OTHER, ticket=f"{WORKER}-1", lease=7000))
     give_back(world, kind, ME)
-    for key in world.db.keys(f"*{KEY}*"):
-        world.db.pexpire(key, 3000)
+    shorten(world, kind, OTHER, 3000)
     what, held, _ = world.poll(kind, own_token(kind, OTHER), f"{WORKER}-1", place,
                                 value_of(OTHER), lease=7000)
     assert what == "granted" and 6000 < held <= 7000
@@ -72,7 +71,38 @@ def test_waiter_that_lost_the_lock_again_is_told_that_it_is_gone(world, workers,
     assert_holder(world, kind, ME)
 
 
+def test_lease_of_a_place_is_told_and_not_that_of_others(world, workers):
+    ask(world, "l", ME)
+    place = place_in(ask(world, "l", OTHERS[0], ticket=f"{WORKER}-1"))
+    give_back(world, "l", ME)
+    for lease in (LEASE // 3, 3 * LEASE):
+        assert parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", lease, token=OTHERS[1])) == world.fence()
+        what, held, _ = world.poll("l", OTHERS[0], f"{WORKER}-1", place, "1")
+        assert what == "granted" and LEASE - 2000 < held <= LEASE
+        what, held, _ = world.dequeue("l", OTHERS[0], f"{WORKER}-1", place, "tell", "1")
+        assert what == "granted" and LEASE - 2000 < held <= LEASE
+        give_back(world, "l", OTHERS[1])
+
+
+def test_place_that_its_owner_asks_for_again_is_kept_for_the_longer_lease(world):
+    first = parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", LEASE))
+    assert parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", 1000)) == first
+    assert LEASE - 2000 < world.db.pttl(KEY) <= LEASE
+    assert parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", 2 * LEASE)) == first
+    assert LEASE < world.db.pttl(KEY) <= 2 * LEASE
+
+
 # -- leaving
+
+
+def test_try_that_renewed_a_place_leaves_it_when_it_is_undone(world):
+    for n in (1, 2):
+        assert parse(world.verb("LOCK", KEY, "LIMIT", 2, ticket=f"{WORKER}-{n}")) == world.fence()
+    assert world.dequeue("l", ME, f"{WORKER}-2", 0)[0] == "gone"
+    assert world.db.zrange(KEY, 0, -1) == [ME.encode()]
+    # (Nor is it for the first one to say any more.)
+    assert world.dequeue("l", ME, f"{WORKER}-1", 0)[0] == "gone"
+    assert world.db.zrange(KEY, 0, -1) == [ME.encode()]
 
 @kinds
 @pytest.mark.parametrize("what", ["undo", "tell"])

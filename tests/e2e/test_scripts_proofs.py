@@ -8,7 +8,8 @@ from harness.script_queue import (DEAF, OTHERS, QUEUE, SECOND, ask, assert_holde
 from harness.scripts import FENCE, KEY, ME, OTHER, SIDE, WORKER, parse
 
 LATER = 9999999999999
-TERMS = {kind: f"{LATER} {kind} 30000 0 {'-' if kind == 'v' else OTHER} {value_of(OTHER)}" for kind in "hsrv"}
+TERMS = {kind: f"{LATER} {kind} 30000 0 {'-' if kind == 'v' else OTHER} "
+         f"{'1' if kind == 'l' else value_of(OTHER)}" for kind in "hsrvl"}
 
 
 def redis_ms(world):

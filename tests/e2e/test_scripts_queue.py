@@ -5,7 +5,7 @@ import pytest
 from harness import Connection
 from harness.script_forms import TAKES
 from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, SECOND, ask, assert_holder, assert_joined,
-                                  assert_nothing_left, assert_record, entry, expire_now, give_back, kinds,
+                                  assert_nothing_left, assert_record, entry, entry_value, expire_now, give_back, kinds,
                                   own_token, place_in, until_redis_time, value_of)
 from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, at, owners, resps, states
 
@@ -21,7 +21,7 @@ def test_client_that_finds_the_lock_taken_stands_in_line(world, kind):
     assert LEASE - 1000 < int(reply.split(" ")[3]) <= LEASE
     assert world.last.wait_ms == 5000 and world.last.kind == kind
     queued = entry(f"{WORKER}-2", f"{now + 5000} {kind} 7000 0 {'-' if kind == 'v' else OTHER} " +
-                   (value_of(OTHER) if kind in RULES else ""))
+                   entry_value(kind, OTHER))
     assert world.db.zrange(QUEUE, 0, -1, withscores=True) == [(queued.encode(), place_in(reply))]
     assert place_in(reply) // 1000 == now
     assert 5000 < world.db.pttl(QUEUE) <= 7000

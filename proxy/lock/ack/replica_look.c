@@ -2,7 +2,7 @@
  *
  * What is looked at: the record of most locks, which names the try. In the layout `count` it
  * names only the first of the owner's tries: so there it is the lock, and a guard has no
- * record.
+ * record. A semaphore's record has a field for each owner.
  */
 #include "lock/ack/replica_look.h"
 
@@ -16,6 +16,13 @@ void replica_look_write(const struct lock_try *t, enum key_naming naming, struct
 		resp_write_request(
 			out, (struct slice[]){ SLICE_LIT("HEXISTS"), t->id.key, t->id.token },
 			3);
+		return;
+	}
+	if (t->id.kind == LOCK_KIND_LIMIT) {
+		resp_write_array(out, 3);
+		resp_write_bulk_str(out, "HGET");
+		key_names_write_bulk(out, naming, KEY_NAME_FENCE, t->id.key);
+		resp_write_bulk(out, t->id.token);
 		return;
 	}
 	resp_write_array(out, 2);

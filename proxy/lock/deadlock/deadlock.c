@@ -393,6 +393,9 @@ struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
 	bool shared = is_shared((char)id->kind, id->token);
 	struct deadlock_watch *w = NULL;
 
+	/* Any of a semaphore's owners may end the wait. */
+	if (id->kind == LOCK_KIND_LIMIT)
+		return NULL;
 	if (shared) {
 		owner_write(&names[0], (char)id->kind, id->token);
 		facts.nowners++;

@@ -32,8 +32,9 @@ static void forget_oldest(struct hold_owner *o)
 }
 
 /* A lock is taken: its former owner has it no more. But connections that take it by the same
- * token, and count, have it together. Returns the connection's own hold, if that goes on;
- * *since: when it got it, if it had it already, else 0. */
+ * token, and count, have it together; and a semaphore has several owners. Returns the
+ * connection's own hold, if that goes on; *since: when it got it, if it had it already, else 0.
+ */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct pending_lock *p, int db, double *since)
 {
@@ -43,6 +44,9 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 	while ((hold = next)) {
 		next = hold_next(hold);
 		if (p->by_value && hold->owner != o)
+			continue;
+		if (hold->kind == LOCK_KIND_LIMIT && p->kind == LOCK_KIND_LIMIT &&
+		    !slice_eq(hold->token, p->token))
 			continue;
 		if (hold->owner == o && hold->good_until > p->sent_at &&
 		    slice_eq(hold->token, p->token)) {
@@ -104,7 +108,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                          int db)
 {
-	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0]);
+	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token);
 
 	if (hold)
 		renewal_begin(hold, p->lease_ms, true, p->sent_at);
@@ -139,14 +143,15 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
                           int db)
 {
 	for (size_t i = 0; i < p->nkeys; i++) {
-		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i]);
+		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i], p->token);
 		/* Of several keys, some may be another owner's. */
 		if (!hold || (!p->by_value && !slice_eq(hold->token, p->token)) ||
 		    !may_end(hold, o, p))
 			continue;
 		/* Not every hold is in this table: whether another connection's last one is
 		 * gone, its renewal finds out. */
-		if (p->counts && hold->owner != o && hold->count == 1)
+		if (p->counts && hold->kind == LOCK_KIND_COUNT && hold->owner != o &&
+		    hold->count == 1)
 			continue;
 		hold_remove_ticket(hold);
 		if (hold->count == 0)

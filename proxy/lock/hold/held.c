@@ -3,11 +3,6 @@
 
 #include "lock/hold/hold_internal.h"
 
-static bool is_of_verbs(const struct hold *hold)
-{
-	return hold->kind == LOCK_KIND_COUNT || hold->kind == LOCK_KIND_TOKEN;
-}
-
 static struct held held_of(const struct hold *hold)
 {
 	return (struct held){
@@ -17,7 +12,7 @@ static struct held held_of(const struct hold *hold)
 		.kind = hold->kind,
 		.owner = hold->owner,
 		.stats = hold->stats,
-		.fence = is_of_verbs(hold) ? hold->fence : 0,
+		.fence = lock_kind_is_verbs(hold->kind) ? hold->fence : 0,
 		.since = hold->since,
 		.learnt_at = hold->learnt_at,
 		.good_until = hold->good_until,

@@ -149,14 +149,26 @@ struct hold *hold_next(const struct hold *hold)
 	return hold_of(map_next(&hold->by_id));
 }
 
-struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
-                       struct slice key)
+/* A semaphore has several owners, by one connection, too. */
+static bool is_of_token(const struct hold *hold, struct slice token)
 {
-	struct hold *first = hold_first(h, db, key), *hold = first;
+	return hold->kind != LOCK_KIND_LIMIT || slice_eq(hold->token, token);
+}
 
-	while (hold && hold->owner != o)
-		hold = hold_next(hold);
-	return hold || by_value ? hold : first;
+struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
+                       struct slice key, struct slice token)
+{
+	struct hold *first = NULL;
+
+	for (struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
+		if (!is_of_token(hold, token))
+			continue;
+		if (hold->owner == o)
+			return hold;
+		if (!first)
+			first = hold;
+	}
+	return by_value ? NULL : first;
 }
 
 struct lock_ident hold_ident(const struct hold *hold)
@@ -171,7 +183,7 @@ bool hold_is_renewed(const struct hold *hold)
 
 struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, struct slice key)
 {
-	struct hold *hold = o->n ? hold_find(h, o, true, db, key) : NULL;
+	struct hold *hold = o->n ? hold_find(h, o, true, db, key, SLICE_NONE) : NULL;
 
 	return hold && hold->kind == LOCK_KIND_VALUE ? hold->token : SLICE_NONE;
 }
@@ -249,6 +261,7 @@ static void hold_release(struct hold *hold)
 		}
 		break;
 	case LOCK_KIND_TOKEN:
+	case LOCK_KIND_LIMIT:
 		/* The record knows only the latest. */
 		t.ticket = slice_str(hold->tickets[hold->ntickets - 1]);
 		send_release(hold, rewrite_unlock(&out, &t.id, t.ticket, &how), &out);

@@ -110,7 +110,8 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
-	p->counts = by_verb && verbs->reentrant == REENTRANT_COUNT;
+	p->counts = by_verb && verbs->reentrant == REENTRANT_COUNT &&
+	            call->kind != LOCK_KIND_LIMIT;
 	p->by_value = by_value;
 	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;

@@ -33,7 +33,7 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	struct hold *hold = other_hold(h, o, p, db, p->keys[0]);
 
 	if (!hold)
-		hold = hold_find(h, o, p->by_value, db, p->keys[0]);
+		hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token);
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 

@@ -7,14 +7,22 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-static bool is_verbs(enum lock_kind kind)
+/* The type that the scripts find at a verbs' lock. */
+static const char *type_of(enum lock_kind kind)
 {
-	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN;
+	switch (kind) {
+	case LOCK_KIND_COUNT:
+		return "hash";
+	case LOCK_KIND_LIMIT:
+		return "zset";
+	default:
+		return "string";
+	}
 }
 
 enum script_id rewrite_renewal(enum lock_kind kind)
 {
-	return is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
+	return lock_kind_is_verbs(kind) ? SCRIPT_RENEW_VERB : SCRIPT_RENEW;
 }
 
 /* The sidecar, or the lock again: with owner = value there is none. */
@@ -55,7 +63,7 @@ static void write_renew_verb_call(struct buf *out, const struct lock_renewal *v,
 		resp_write_bulk_int(out, v[i].lease_ms);
 		resp_write_bulk(out, v[i].id.token);
 		resp_write_bulk_int(out, v[i].fence);
-		resp_write_bulk_str(out, v[i].id.kind == LOCK_KIND_COUNT ? "hash" : "string");
+		resp_write_bulk_str(out, type_of(v[i].id.kind));
 	}
 }
 
@@ -82,7 +90,7 @@ enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, stru
 {
 	begin_own(out, SCRIPT_UNLOCK, id, 3, how);
 	resp_write_bulk(out, id->token);
-	resp_write_bulk_str(out, "string");
+	resp_write_bulk_str(out, type_of(id->kind));
 	resp_write_bulk(out, ticket);
 	return SCRIPT_UNLOCK;
 }
@@ -104,7 +112,8 @@ enum script_id rewrite_force(struct buf *out, const struct lock_ident *id,
 	char kind = (char)id->kind;
 
 	begin_own(out, SCRIPT_FORCE, id, 1, how);
-	resp_write_bulk(out, is_verbs(id->kind) ? SLICE_LIT("verb") : slice_of(&kind, 1));
+	resp_write_bulk(out,
+	                lock_kind_is_verbs(id->kind) ? SLICE_LIT("verb") : slice_of(&kind, 1));
 	return SCRIPT_FORCE;
 }
 

@@ -38,10 +38,16 @@ struct lock_key {
 enum lock_kind {
 	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
+	LOCK_KIND_LIMIT = 'l', /* verbs: a semaphore, the owners that have a place */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
 	LOCK_KIND_GUARD = 'g', /* see scripts/includes/guarded_key.lua */
 };
+
+static inline bool lock_kind_is_verbs(enum lock_kind kind)
+{
+	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN || kind == LOCK_KIND_LIMIT;
+}
 
 /* What a successful reply does to the first key's lock (or, for DROPS, to all
  * the keys' locks). */
@@ -97,10 +103,10 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 
 enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO, VERB_LIST };
 
-/* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner]` and the other verbs, argv[0] being the
- * verb whatever its configured name. Wrong arguments become a call of the script that answers
- * with the error Redis would give (so that it arrives in order, also inside MULTI); then effect
- * is NONE. LOCK.LIST only with arguments that are wrong: no script answers it. */
+/* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n]` and the other verbs, argv[0]
+ * being the verb whatever its configured name. Wrong arguments become a call of the script that
+ * answers with the error Redis would give (so that it arrives in order, also inside MULTI);
+ * then effect is NONE. LOCK.LIST only with arguments that are wrong: no script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call);
@@ -140,8 +146,9 @@ enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
                    size_t n, const struct rewrite_how *how);
 
-/* Releases a lock of LOCK_KIND_TOKEN whose latest taking, or refreshing, had this ticket, and
- * hands it off. Answers :1, or :0 when another's was later. Returns the script. */
+/* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, whose latest taking, or
+ * refreshing, had this ticket, and hands it off. Answers :1, or :0 when another's was later.
+ * Returns the script. */
 enum script_id rewrite_unlock(struct buf *out, const struct lock_ident *id, struct slice ticket,
                               const struct rewrite_how *how);
 

@@ -233,6 +233,7 @@ const char *rewrite_refusal(enum script_id script, enum lock_success success, bo
 	case SCRIPT_TAKE_WAIT:
 	case SCRIPT_LOCK_COUNT:
 	case SCRIPT_LOCK_STRING:
+	case SCRIPT_LOCK_LIMIT:
 		if (success == LOCK_IF_ONE)
 			return ":0";
 		/* (To SET NX GET nil means success.) */

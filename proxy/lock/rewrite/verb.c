@@ -27,6 +27,7 @@ struct verb_args {
 	bool seconds;
 	struct slice wait; /* behind WAIT; p is NULL: none */
 	struct slice owner; /* behind AS; p is NULL: none */
+	struct slice limit; /* behind LIMIT; p is NULL: none */
 };
 
 static const char SYNTAX_ERROR[] = "ERR syntax error";
@@ -91,6 +92,9 @@ static const char *verb_parse_options(enum verb verb, const struct resp_view *re
 		} else if (verb == VERB_LOCK && args_option(req->argv[i], "WAIT") &&
 		           !a->wait.p) {
 			a->wait = req->argv[i + 1];
+		} else if (verb == VERB_LOCK && args_option(req->argv[i], "LIMIT") &&
+		           !a->limit.p) {
+			a->limit = req->argv[i + 1];
 		} else if (args_option(req->argv[i], "AS") && !a->owner.p) {
 			a->owner = req->argv[i + 1];
 			if (a->owner.n == 0 || has_space(a->owner))
@@ -176,6 +180,21 @@ static bool wait_of(struct buf *out, const struct verb_args *a, const struct rew
 	return true;
 }
 
+/* How many owners there may be. Returns false when an error was written instead: those of a
+ * count. */
+static bool limit_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
+                     struct lock_call *call)
+{
+	int64_t n;
+
+	if (!a->limit.p)
+		return true;
+	if (args_integer(a->limit, &n) && n > 0)
+		return true;
+	verb_write_error(out, how, call, "ERR value is out of range, must be positive", NULL);
+	return false;
+}
+
 /* The type that the scripts find at a lock of this layout. */
 static const char *layout_type(const struct verbs *verbs)
 {
@@ -187,25 +206,40 @@ static enum lock_kind lock_kind_of(const struct verbs *verbs)
 	return verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
 }
 
-static void write_lock(struct buf *out, const struct verbs *verbs,
+static enum script_id lock_script(enum lock_kind kind)
+{
+	switch (kind) {
+	case LOCK_KIND_COUNT:
+		return SCRIPT_LOCK_COUNT;
+	case LOCK_KIND_LIMIT:
+		return SCRIPT_LOCK_LIMIT;
+	default:
+		return SCRIPT_LOCK_STRING;
+	}
+}
+
+/* `limit`: how many owners there may be; p is NULL: it is no semaphore. */
+static void write_lock(struct buf *out, const struct verbs *verbs, struct slice limit,
                        const struct rewrite_how *how, struct lock_call *call)
 {
-	bool count = verbs->reentrant == REENTRANT_COUNT;
+	bool refresh = verbs->reentrant == REENTRANT_REFRESH, count;
 
-	call->script = count ? SCRIPT_LOCK_COUNT : SCRIPT_LOCK_STRING;
+	call->kind = limit.p ? LOCK_KIND_LIMIT : lock_kind_of(verbs);
+	call->script = lock_script(call->kind);
+	count = call->kind == LOCK_KIND_COUNT;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
 	                  SCRIPT_CALL_SECRET_ARGS + 2 + SCRIPT_CALL_WAIT_ARGS + !count);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
 	script_call_write_wait(out, how, call->wait_ms);
-	if (!count)
-		resp_write_bulk_str(out,
-		                    verbs->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
+	if (limit.p)
+		resp_write_bulk(out, limit);
+	else if (!count)
+		resp_write_bulk_str(out, refresh ? "refresh" : "no");
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
-	call->kind = lock_kind_of(verbs);
 	call->ticket = how->ticket;
 }
 
@@ -284,8 +318,9 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		call->owner = a.owner;
 	switch (verb) {
 	case VERB_LOCK:
-		if (lease_of(out, verb, verbs, &a, how, call) && wait_of(out, &a, how, call))
-			write_lock(out, verbs, how, call);
+		if (lease_of(out, verb, verbs, &a, how, call) && wait_of(out, &a, how, call) &&
+		    limit_ok(out, &a, how, call))
+			write_lock(out, verbs, a.limit, how, call);
 		break;
 	case VERB_UNLOCK:
 		write_unlock(out, verbs, how, call);

@@ -13,9 +13,9 @@ QUEUE = "hasp:queue:{lock:1}"
 DEAF = "00000000000000dd"  # a worker that is gone
 SECOND = "00000000000000bb"  # one more that listens
 RULES = {"r": {"owner": "connection"}, "v": {"owner": "value"}}
-LAYOUTS = {"h": "count", "s": "no"}
+LAYOUTS = {"h": "count", "s": "no", "l": "count"}
 
-kinds = pytest.mark.parametrize("kind", "hsrv")
+kinds = pytest.mark.parametrize("kind", "hsrvl")
 
 
 class Workers:
@@ -63,11 +63,25 @@ def ask(world, kind, token, wait=5000, key=KEY, lease=None, argv=None, **options
     """One try; `ticket` and `place` are options. Returns the reply, decoded."""
     if kind in LAYOUTS:
         options.setdefault("layout", LAYOUTS[kind])
-        args = (["PX", lease] if lease else []) + ["WAIT", wait]
+        args = (["PX", lease] if lease else []) + ["WAIT", wait] + (["LIMIT", 1] if kind == "l" else [])
         return parse(world.verb("LOCK", key, *args, token=token, may_wait=wait, **options))
     argv = argv or ["SET", key, value_of(token), "NX", *(["PX", lease] if lease else [])]
     return parse(world.run(*argv, token=token, wait=max(wait, 1), may_wait=wait, **RULES[kind],
                            **options))
+
+
+def entry_value(kind, token):
+    """The value in that owner's entry of the queue."""
+    return value_of(token) if kind in RULES else "1" if kind == "l" else ""
+
+
+def shorten(world, kind, token, ms):
+    """The lease ends earlier."""
+    if kind == "l":
+        seconds, micros = world.db.time()
+        world.db.zadd(KEY, {token: seconds * 1000 + micros // 1000 + ms})
+    for key in world.db.keys(f"*{KEY}*"):
+        world.db.pexpire(key, ms)
 
 
 def place_in(reply):
@@ -92,6 +106,9 @@ def own_token(kind, token):
 def assert_holder(world, kind, token, lease=LEASE, key=KEY):
     if kind == "h":
         assert world.db.hgetall(key) == {token.encode(): b"1"}
+    elif kind == "l":
+        assert world.db.zrange(key, 0, -1) == [token.encode()]
+        assert world.db.zscore(key, token) == world.db.pexpiretime(key)
     else:
         assert world.db.get(key) == (token if kind == "s" else value_of(token)).encode()
     if kind == "r":
@@ -100,8 +117,16 @@ def assert_holder(world, kind, token, lease=LEASE, key=KEY):
     assert lease - 2000 < world.db.pttl(key) <= lease
 
 
+def decoded(fields):
+    return [(name.decode(), value.decode()) for name, value in fields.items()]
+
+
 def assert_record(world, kind, token, ticket, key=KEY):
-    owner, fence, first = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
+    if kind == "l":
+        notes = world.db.hgetall(f"hasp:fence:{{{key}}}")
+        (owner, fence, first), = [f"{owner} {note}".split(" ") for owner, note in decoded(notes)]
+    else:
+        owner, fence, first = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
     assert (owner, first) == ("-" if kind == "v" else token, ticket)
     assert fence == ("-" if kind in RULES else str(world.fence()))
     assert 0 <= world.db.pexpiretime(f"hasp:fence:{{{key}}}") - world.db.pexpiretime(key) <= 50

@@ -212,8 +212,12 @@ class World:
 
     def release(self, kind, key, token, ticket=None, most=0):
         """As hasp does it at disconnect: of a lock that counts, every try releases its hold."""
+        record = f"hasp:fence:{{{key}}}"
+        if kind == "l":
+            ticket = ticket or (self.db.hget(record, token) or b"0 ?").decode().split(" ")[1]
+            return self.own("unlock", kind, to_hex(key), to_hex(token), to_hex(ticket.lstrip("=")))
         if ticket is None:
-            _, _, ticket = (self.db.get(f"hasp:fence:{{{key}}}") or b"- 0 ?").decode().split(" ")
+            _, _, ticket = (self.db.get(record) or b"- 0 ?").decode().split(" ")
         if kind in "rv":
             return self.own("release", kind, to_hex(key), to_hex(token), to_hex(ticket.lstrip("=")), most)
         if kind == "s":

@@ -19,17 +19,22 @@
 -- returns  what became of it (left, granted, undone, gone), for how many ms the lock is held,
 --          its fencing token (0: none)
 -- layout   any; see hand_off.lua
+-- include end_place
 -- include find_entry
 -- include granted_fence
 -- include hand_off
+-- include hand_off_places
 -- include notify_redisson
+-- include places_left
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, what = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place)
 if entry then
 	redis.call('ZREM', queue, entry)
 	-- Those behind it may have waited for it to take the lock; see wake.lua.
-	if redis.call('EXISTS', lock) == 0 then
+	if kind == 'l' then
+		hand_off_places(lock, record, queue, side, counter)
+	elseif redis.call('EXISTS', lock) == 0 then
 		hand_off(lock, record, queue, side, counter)
 	end
 	return { 'left', 0, 0 }
@@ -40,7 +45,12 @@ if not fence then
 	return { 'gone', 0, 0 }
 end
 if what == 'tell' then
-	return { 'granted', redis.call('PTTL', lock), fence }
+	return { 'granted', kind == 'l' and places_left(lock, token) or redis.call('PTTL', lock), fence }
+end
+if kind == 'l' then
+	end_place(lock, record, token)
+	hand_off_places(lock, record, queue, side, counter)
+	return { 'undone', 0, 0 }
 end
 if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
 	-- Other tries of the owner keep their holds.

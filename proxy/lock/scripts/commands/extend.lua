@@ -9,17 +9,22 @@
 -- ARGV[3]  lease ms
 --
 -- returns  1; 0 not this owner's
--- layout   Redisson's RLock or go-zero's RedisLock
+-- layout   Redisson's RLock or go-zero's RedisLock, or a semaphore (see count_places.lua)
 -- include client_error
 -- include count_holds
+-- include set_place
 local lock, record, side = unpack(KEYS)
 local token, layout, lease = unpack(ARGV)
-local holds, wrong_type = count_holds(lock, token, layout)
+local holds, found = count_holds(lock, record, token, layout)
 if not holds then
-	return wrong_type
+	return found
 end
 if holds == 0 then
 	return 0
+end
+if found == 'zset' then
+	local refused = set_place(lock, record, token, lease, false)
+	return refused and client_error(refused, 'EXTEND') or 1
 end
 local reply = redis.pcall('PEXPIRE', lock, lease)
 if type(reply) == 'table' then

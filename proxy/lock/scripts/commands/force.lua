@@ -20,10 +20,11 @@ if layout == 'none' then
 	return 0
 end
 -- (Without a rule, only its record tells a lock from what is no business of hasp's.)
-if layout ~= 'string' and not (is_verb and layout == 'hash') then
+if layout ~= 'string' and not (is_verb and (layout == 'hash' or layout == 'zset')) then
 	return -1
 end
-if is_verb and redis.call('EXISTS', record) == 0 then
+local recorded = redis.call('TYPE', record).ok
+if is_verb and recorded ~= (layout == 'zset' and 'hash' or 'string') then
 	return -1
 end
 redis.call('DEL', lock, record, side)

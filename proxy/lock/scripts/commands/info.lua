@@ -10,8 +10,11 @@
 --
 -- returns  owner (nil: not known), holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
 --          behind its name (RESP3: a map); nil: free
--- layout   any; see hand_off.lua. A verbs' lock: whichever the key holds
+-- layout   any; see hand_off.lua. A verbs' lock: whichever the key holds. Of a semaphore: how many
+--          owners have a place, and the one whose lease ends first
+-- include count_places
 -- include get_string
+-- include places_left
 -- include recorded_fence
 local lock, record, queue, side = unpack(KEYS)
 local resp, kind = unpack(ARGV)
@@ -19,7 +22,7 @@ local layout = redis.call('TYPE', lock).ok
 if layout == 'none' then
 	return false
 end
-local owner, holds
+local owner, holds, ttl, fence
 if layout == 'hash' then
 	-- A lock has one field; whatever else this may be, do not walk all of it.
 	local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
@@ -27,6 +30,14 @@ if layout == 'hash' then
 		return fields
 	end
 	owner, holds = fields[2][1] or '', tonumber(fields[2][2]) or 0
+elseif layout == 'zset' and (kind == 'h' or kind == 's') then
+	local n, wrong_type = count_places(lock, record)
+	if not n or n == 0 then
+		return wrong_type or false
+	end
+	owner, holds, ttl = redis.call('ZRANGE', lock, '0', '0')[1], n, places_left(lock)
+	local note = redis.call('HGET', record, owner)
+	fence = note and tonumber(note:match('^%d+'))
 else
 	owner, holds = redis.pcall('GET', lock), 1
 	if type(owner) == 'table' then
@@ -46,10 +57,10 @@ local waiters = redis.pcall('ZCARD', queue)
 if type(waiters) == 'table' then
 	waiters = 0
 end
--- break waiters_own: local all = redis.call('ZRANGE', queue, '0', '-1') local one = all[redis.call('TIME')[2] % math.max(math.min(#all, 2), 1) + 1] owner = one and one:match('^' .. ('%S+ '):rep(7) .. '(%S+)') or owner local ttl = redis.call('PTTL', lock)
--- break nobody_owns: owner = false local ttl = redis.call('PTTL', lock)
-local ttl = redis.call('PTTL', lock)
-local fence = owner and kind ~= 'g' and recorded_fence(record, owner)
+-- break waiters_own: local all = redis.call('ZRANGE', queue, '0', '-1') local one = all[redis.call('TIME')[2] % math.max(math.min(#all, 2), 1) + 1] owner = one and one:match('^' .. ('%S+ '):rep(7) .. '(%S+)') or owner ttl = redis.call('PTTL', lock)
+-- break nobody_owns: owner = false ttl = redis.call('PTTL', lock)
+ttl = ttl or redis.call('PTTL', lock)
+fence = fence or owner and kind ~= 'g' and recorded_fence(record, owner)
 owner, fence = owner or false, fence or false
 if resp == '3' then
 	return {

@@ -16,15 +16,20 @@
 -- ARGV[7]  lease ms to begin again if it has the lock by now, or ''
 --
 -- returns  what became of it (queued, granted, gone), for how many ms the lock is held (-1: for
---          ever, -2: not at all), its fencing token (0: none)
+--          ever, -2: not at all; of a semaphore: by the waiter, or until a place is free), its fencing token (0: none)
 -- layout   any; see hand_off.lua
 -- include find_entry
 -- include granted_fence
 -- include hand_off
+-- include hand_off_places
+-- include places_left
 -- include recorded_fence
+-- include set_place
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
-if redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
+if kind == 'l' then
+	hand_off_places(lock, record, queue, side, counter)
+elseif redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
 	hand_off(lock, record, queue, side, counter)
 elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
 	-- Another hasp process handed the lock off to a waiter of the same owner, before this one.
@@ -37,17 +42,27 @@ elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1
 		})
 	end
 end
+local held_ms = kind == 'l' and places_left(lock) or redis.call('PTTL', lock)
 if ticket == '' then
-	return { 'gone', redis.call('PTTL', lock), 0 }
+	return { 'gone', held_ms, 0 }
 end
 if find_entry(queue, ticket, place) then
-	return { 'queued', redis.call('PTTL', lock), 0 }
+	return { 'queued', held_ms, 0 }
 end
 local fence = granted_fence(lock, record, side, kind, ticket, token, value, true)
 if not fence then
-	return { 'gone', redis.call('PTTL', lock), 0 }
+	return { 'gone', held_ms, 0 }
 end
-if lease ~= '' and redis.call('PTTL', lock) < tonumber(lease) then
+if kind == 'l' then
+	if lease ~= '' then
+		set_place(lock, record, token, lease, true)
+	end
+	return { 'granted', places_left(lock, token), fence }
+end
+if lease == '' then
+	return { 'granted', held_ms, fence }
+end
+if held_ms < tonumber(lease) then
 	redis.call('PEXPIRE', lock, lease)
 	redis.call('PEXPIRE', record, lease)
 	if kind == 'r' or kind == 'h' then

@@ -7,19 +7,29 @@
 --
 -- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's, or was
 --          acquired again since; -1 when Redis refused
--- layout   Redisson's RLock or go-zero's RedisLock
+-- layout   Redisson's RLock or go-zero's RedisLock, or a semaphore (see count_places.lua)
 -- include count_holds
 -- include recorded_fence
+-- include set_place
 local function renew(i)
 	local lock, record, side = unpack(KEYS, 3 * i - 2, 3 * i)
 	local lease, token, fence, layout = unpack(ARGV, 4 * i - 3, 4 * i)
-	local holds = count_holds(lock, token, layout)
-	local recorded = recorded_fence(record, token)
+	local holds, found = count_holds(lock, record, token, layout)
 	if not holds then
 		return -1
 	end
+	local recorded
+	if found == 'zset' then
+		local note = redis.call('HGET', record, token)
+		recorded = note and tonumber(note:match('^%d+'))
+	else
+		recorded = recorded_fence(record, token)
+	end
 	if holds == 0 or recorded and recorded ~= tonumber(fence) then
 		return redis.call('EXISTS', lock) == 1 and -2 or 0
+	end
+	if found == 'zset' then
+		return set_place(lock, record, token, lease, true) and -1 or 1
 	end
 	if redis.call('PTTL', lock) < tonumber(lease) then
 		redis.call('PEXPIRE', lock, lease)

@@ -14,20 +14,26 @@
 --
 -- returns  1 released (and handed off to the first waiter), or one hold of several released;
 --          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's token
--- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock
+-- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
+--          semaphore (see count_places.lua)
 -- include client_error
 -- include count_holds
+-- include end_place
 -- include hand_off
+-- include hand_off_places
 -- include notify_redisson
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, layout_type, ticket, tell = unpack(ARGV, 2)
-local holds, layout = count_holds(lock, token, layout_type)
+local holds, layout = count_holds(lock, record, token, layout_type)
 if not holds then
 	return layout
 end
 -- break release_by_anybody: if false then
 if holds == 0 then
-	local owner = tell and layout ~= 'hash' and redis.call('GET', lock)
+	local owner = tell and layout == 'string' and redis.call('GET', lock)
+	if tell and layout == 'zset' then
+		owner = redis.call('ZRANGE', lock, '0', '0')[1]
+	end
 	if tell and layout == 'hash' then
 		-- (See info.lua.)
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
@@ -36,10 +42,20 @@ if holds == 0 then
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end
 if ticket ~= '' then
-	local note = redis.pcall('GET', record)
+	local note
+	if layout == 'zset' then
+		note = '- ' .. (redis.call('HGET', record, token) or '')
+	else
+		note = redis.pcall('GET', record)
+	end
 	if type(note) ~= 'string' or note:match('^%S+ %S+ =?(.+)$') ~= ticket then
 		return 0
 	end
+end
+if layout == 'zset' then
+	end_place(lock, record, token)
+	hand_off_places(lock, record, queue, side, counter)
+	return 1
 end
 if holds > 1 then
 	local left = redis.pcall('HINCRBY', lock, token, '-1')

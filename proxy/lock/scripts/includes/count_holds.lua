@@ -1,19 +1,25 @@
 -- How many holds `token` has of a verbs' lock, and the lock's layout. When the lock is of another
--- type than `layout` ('hash', 'string', or '' for either): nil and Redis' own error.
-local function count_holds(lock, token, layout)
+-- type than `layout` ('hash', 'string', or '' for either), and no semaphore ('zset'): nil and
+-- Redis' own error.
+-- include count_places
+local function count_holds(lock, record, token, layout)
 	if layout == '' then
 		layout = redis.call('TYPE', lock).ok
 	end
+	local content
 	if layout == 'hash' then
-		local n = redis.pcall('HGET', lock, token)
-		if type(n) == 'table' then
-			return nil, n
+		content = redis.pcall('HGET', lock, token)
+	else
+		content = redis.pcall('GET', lock)
+	end
+	if type(content) == 'table' then
+		if not count_places(lock, record) then
+			return nil, content
 		end
-		return n and (tonumber(n) or 1) or 0, layout
+		return redis.call('ZSCORE', lock, token) and 1 or 0, 'zset'
 	end
-	local owner = redis.pcall('GET', lock)
-	if type(owner) == 'table' then
-		return nil, owner
+	if layout == 'hash' then
+		return content and (tonumber(content) or 1) or 0, layout
 	end
-	return owner == token and 1 or 0, layout
+	return content == token and 1 or 0, layout
 end

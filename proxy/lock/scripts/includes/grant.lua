@@ -3,8 +3,14 @@
 -- refuses the write: then nothing was written.
 -- include add_hold
 -- include next_fence
+-- include take_place
 local function grant(keys, waiter, shared_fence)
 	local kind, lease = waiter.kind, waiter.lease
+	if kind == 'l' then
+		local fence = take_place(keys.lock, keys.record, keys.counter, waiter.token, lease,
+			waiter.ticket)
+		return type(fence) == 'number' and string.format('%.0f', fence) or nil
+	end
 	local fence = shared_fence or '-'
 	if not shared_fence and (kind == 'h' or kind == 's') then
 		local fresh = next_fence(keys.counter)

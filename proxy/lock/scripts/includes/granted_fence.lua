@@ -9,7 +9,13 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 		local owner = redis.pcall('GET', lock)
 		return (owner == value .. ' ' .. ticket or is_guard_owner(owner, token)) and 0 or nil
 	end
-	local note = redis.pcall('GET', record)
+	local note
+	if kind == 'l' then
+		note = redis.pcall('HGET', record, token)
+		note = type(note) == 'string' and token .. ' ' .. note
+	else
+		note = redis.pcall('GET', record)
+	end
 	local fence, first
 	if type(note) == 'string' then
 		fence, first = note:match('^%S+ (%S+) (.+)$')
@@ -25,6 +31,8 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 	local held
 	if kind == 'h' then
 		held = redis.pcall('HEXISTS', lock, token) == 1
+	elseif kind == 'l' then
+		held = type(redis.pcall('ZSCORE', lock, token)) == 'string'
 	elseif kind == 'r' then
 		held = select(2, check_owner(lock, side, token))
 	else

@@ -2,9 +2,10 @@
 -- its worker listens. That waiter is told in the same step. Waiters before it are removed, and
 -- enter the queue again if they are there after all. In the layout `count`, waiters of the same
 -- owner right behind it get the lock, too. Returns true when no waiter got the lock, or may take
--- it: it is still free. `owner`, in the layout `count`: the lock is not free, but this owner's
+-- it: it is still free. `owner`: the lock is not free. In the layout `count` it is this owner's
 -- (token, fencing token, what is left of the lease), and only those waiters of the same owner get
--- it that are the first.
+-- it that are the first. A semaphore (`places`) is for those who are the first, while there are
+-- places.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
@@ -19,6 +20,7 @@
 --
 --     h   the verbs' layout `count`: a hash {token: holds}
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
+--     l   a semaphore, see count_places.lua: the value says how many owners there may be
 --     r   a rule's lock: the value, and the owner in the sidecar
 --     v   a rule's lock with owner = value: the value alone
 --     g   a guard: the value, which is the owner's token, and the ticket; it has no record
@@ -27,6 +29,7 @@
 -- The lock's record, `<token> <fencing token or -> <ticket>`, remembers the acquisition.
 -- include await_worker
 -- include is_present
+-- include may_join
 -- include offer
 -- include parse_waiter
 -- include sign
@@ -46,23 +49,24 @@ local function hand_off(lock, record, queue, side, counter, owner)
 	while entries[i] do
 		local entry = entries[i]
 		-- break two_owners: if false then
-		if owner and not entry:find(' ' .. owner.token .. ' ', 1, true) then
+		if owner and owner.token and not entry:find(' ' .. owner.token .. ' ', 1, true) then
 			return false
 		end
 		local waiter = parse_waiter(entry, now_ms)
 		-- break two_owners: if owner and (not waiter or waiter.kind ~= 'h' or deaf[1]) then return false elseif owner then deaf[1], owner.fence = true, nil end if false then
-		if owner and not (waiter and waiter.kind == 'h' and waiter.token == owner.token) then
+		if owner and not may_join(lock, waiter, owner, now_ms) then
 			return false
 		end
 		local outcome, fence = 'absent', nil
+		local is_joined = owner ~= nil and owner.token ~= nil
 		if waiter and is_present(waiter, now_ms, deaf) then
 			if waiter.proof == sign('entry', lock, waiter.ticket .. ' ' .. waiter.terms) then
 				outcome, fence = offer(keys, waiter, owner, now_ms)
 			else
-				outcome = wake(queue, entry, waiter, now_ms, owner ~= nil)
+				outcome = wake(queue, entry, waiter, now_ms, is_joined)
 			end
 		elseif waiter and deaf[waiter.worker] == true and waiter.deadline_ms > now_ms then
-			outcome = await_worker(queue, entry, waiter, now_ms, deaf, owner ~= nil)
+			outcome = await_worker(queue, entry, waiter, now_ms, deaf, is_joined)
 		end
 		if outcome == 'refused' or outcome == 'woken' then
 			return false
@@ -71,11 +75,14 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		if outcome == 'deaf' then
 			deaf[waiter.worker] = true
 		elseif outcome == 'granted' then
-			if waiter.kind ~= 'h' then
+			if waiter.kind == 'l' then
+				owner = { places = true }
+			elseif waiter.kind ~= 'h' then
 				return false
+			else
+				local lease = owner and string.format('%.0f', redis.call('PTTL', lock)) or waiter.lease
+				owner = { token = waiter.token, fence = fence, lease = lease }
 			end
-			local lease = owner and string.format('%.0f', redis.call('PTTL', lock)) or waiter.lease
-			owner = { token = waiter.token, fence = fence, lease = lease }
 		end
 		i = i + 1
 		if i == 3 then

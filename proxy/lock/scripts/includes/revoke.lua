@@ -1,5 +1,13 @@
 -- Undoes what grant() wrote for `waiter`. `owner` has the lock still, if there is one.
+-- include end_place
 local function revoke(keys, waiter, fence, owner)
+	if waiter.kind == 'l' then
+		-- (Not of an owner that had a place before: see take_place.lua.)
+		if redis.call('HGET', keys.record, waiter.token) == fence .. ' ' .. waiter.ticket then
+			end_place(keys.lock, keys.record, waiter.token)
+		end
+		return
+	end
 	if owner then
 		redis.call('HINCRBY', keys.lock, waiter.token, -1)
 		redis.call('PEXPIRE', keys.lock, owner.lease)

@@ -1,0 +1,55 @@
+-- lock_limit: LOCK ... LIMIT n.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  ticket
+-- ARGV[5]  how many ms to wait
+-- ARGV[6]  place in the queue or ''
+-- ARGV[7]  how many owners there may be
+--
+-- returns  the fencing token; nil: there are as many; QUEUED (see enqueue.lua)
+-- layout   hasp's own: see count_places.lua
+-- include client_error
+-- include count_places
+-- include enqueue
+-- include hand_off_places
+-- include places_left
+-- include take_place
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, lease, ticket, wait_ms, place, limit = unpack(ARGV, 2)
+local n, wrong_type = count_places(lock, record)
+if not n then
+	return wrong_type
+end
+local mine = n > 0 and redis.call('ZSCORE', lock, token)
+if not mine and redis.call('EXISTS', queue) == 1 then
+	hand_off_places(lock, record, queue, side, counter)
+	if redis.call('EXISTS', queue) == 1 then
+		n = math.huge
+	else
+		n, wrong_type = count_places(lock, record)
+		if not n then
+			return wrong_type
+		end
+	end
+end
+-- break limit_more: if not mine and n > tonumber(limit) then
+if not mine and n >= tonumber(limit) then
+	if wait_ms == '0' then
+		return false
+	end
+	return enqueue(lock, places_left(lock), queue, ticket, tonumber(wait_ms), place,
+		'l ' .. lease .. ' 0 ' .. token .. ' ' .. limit)
+end
+local fence = take_place(lock, record, counter, token, lease, ticket)
+if type(fence) == 'table' then
+	return client_error(fence, 'LOCK')
+end
+return fence

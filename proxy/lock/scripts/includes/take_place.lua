@@ -1,0 +1,14 @@
+-- The try `ticket` gets its owner a place of a semaphore. An owner has one at most: who has it
+-- already keeps it, with its fencing token, and that try is marked, for undoing it would take the
+-- place away. Returns the fencing token; or Redis' error: then nothing was written.
+-- include next_fence
+-- include set_place
+local function take_place(lock, record, counter, token, lease, ticket)
+	local known = redis.call('ZSCORE', lock, token) and redis.call('HGET', record, token)
+	local fence = known and tonumber(known:match('^%d+')) or next_fence(counter)
+	if type(fence) == 'table' then
+		return fence
+	end
+	local note = string.format('%.0f', fence) .. (known and ' =' or ' ') .. ticket
+	return set_place(lock, record, token, lease, true, note) or fence
+end
