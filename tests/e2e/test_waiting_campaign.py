@@ -33,7 +33,7 @@ def test_tester_finds_nothing_where_nothing_is_broken():
 
 FINDINGS = {
     "owner": "overlap", "last": "overtaken", "front": "overtaken", "keep": "not freed",
-    "twice": "overlap", "fence": "fence", "nobody": "overtaken", "late": "late",
+    "twice": "overlap", "more": "overlap", "fence": "fence", "nobody": "overtaken", "late": "late",
 }
 
 
@@ -132,6 +132,24 @@ def test_renewed_lease_does_not_run_out_because_of(checker, kind, who, begin, en
     granted(checker, "b", 4.9, 5.0, released=5.1, hasp=1)
     checker.troubles.add(kind, who, begin, end)
     assert kinds(checker) == ["overlap"]
+
+
+def test_semaphore_has_so_many_owners(checker):
+    checker.places["k"] = 2
+    for n, client in enumerate("abc"):
+        granted(checker, client, 0.1 * n, 0.1 + 0.1 * n, released=0.29 + 0.1 * n)
+    assert kinds(checker) == []
+    granted(checker, "d", 0.05, 0.12, released=0.4)
+    assert set(kinds(checker)) == {"overlap"}
+
+
+@pytest.mark.parametrize("places, finding", [(1, []), (2, ["idle"])])
+def test_waiting_while_there_is_a_place(checker, places, finding):
+    checker.places["k"] = places
+    granted(checker, "a", 0.0, 0.1, released=4.0, till=4.0)
+    granted(checker, "b", 0.0, 0.1, released=0.5)
+    ended(checker, "c", 0.2, 3.2, wait=3.0, queued=0.3)
+    assert set(kinds(checker)) - {"overlap"} == set(finding)
 
 
 def test_token_that_falls(checker):

@@ -6,7 +6,8 @@ was seen in the queue, for which spans the lock was surely held. What was done t
 hasp meanwhile is in Troubles, and how late the campaign's own clients were in Delays. All times
 are seconds of one monotonic clock. Then check() tells
 
-    overlap     two had one lock at the same moment, and no lease can have run out
+    overlap     two had one lock at the same moment, and no lease can have run out; or more had a
+                semaphore than it has places
     fence       fencing tokens of one lock that do not rise, or come twice
     overtaken   a client that was in the queue before another one asked, stayed and was live,
                 and got the lock later or not at all
@@ -165,11 +166,25 @@ class Starving:
         return worst
 
 
+def all_taken(spans, places):
+    """[(begin, end)]: when at least so many of the spans were under way, which may touch."""
+    edges = sorted([(begin, 0) for begin, end in spans] + [(end, 1) for begin, end in spans])
+    n, taken = 0, []
+    for at, is_end in edges:
+        n += -1 if is_end else 1
+        if not is_end and n == places:
+            taken.append([at, at])
+        elif is_end and n == places - 1:
+            taken[-1][1] = at
+    return taken
+
+
 class Checker:
-    def __init__(self, troubles=None, delays=None, starving=None):
+    def __init__(self, troubles=None, delays=None, starving=None, places=None):
         self.troubles = troubles or Troubles()
         self.delays = delays or Delays()
         self.starving = starving or Starving()
+        self.places = places or {}  # {key: how many owners it may have}, if it is a semaphore
         self.tries = []
         self.faults = []
         self.counts = collections.Counter()
@@ -392,18 +407,22 @@ class Checker:
         for begin, end, till, i in spans:
             while active and active[0][0] <= begin:
                 heapq.heappop(active)
-            for _, other_till, j in active:
-                self._judge_overlap(tries[j], other_till, tries[i], begin)
+            self._judge_overlap(tries[i], begin, [(tries[j], other_till) for _, other_till, j in active])
             heapq.heappush(active, (end, till, i))
             self.counts["holds"] += 1
 
-    def _judge_overlap(self, a, till, b, at):
-        if a is b or a.owner == b.owner and a.client == b.client and (a.again or b.again):
-            return
-        if at < till or self._renewed(a, at):
-            self.fault("overlap", a.key, at, f"at {at:.3f}\n  {a}\n  {b}")
-        else:
-            self.counts["overlap: a renewal may have failed"] += 1
+    def _judge_overlap(self, t, at, others):
+        """`t` has the lock, and so have the `others`, each of which surely had it till then."""
+        rivals = []
+        for other, till in others:
+            if other is t or other.owner == t.owner and other.client == t.client and (other.again or t.again):
+                continue
+            if at < till or self._renewed(other, at):
+                rivals.append(other)
+            else:
+                self.counts["overlap: a renewal may have failed"] += 1
+        if len(rivals) >= self.places.get(t.key, 1):
+            self.fault("overlap", t.key, at, f"at {at:.3f}" + "".join(f"\n  {one}" for one in (*rivals, t)))
 
     # --- fences ---------------------------------------------------------------------
 
@@ -489,13 +508,7 @@ class Checker:
                 end += SETTLE if t.outcome == GONE else t.lease + SETTLE
             busy.append((begin, end))
         busy += self._shared_holds(tries)
-        busy.sort()
-        merged = []
-        for begin, end in busy:
-            if merged and begin <= merged[-1][1]:
-                merged[-1][1] = max(merged[-1][1], end)
-            else:
-                merged.append([begin, end])
+        merged = all_taken(busy, self.places.get(tries[0].key, 1))
         starts = [begin for begin, _ in merged]
         for t in tries:
             if t.outcome != REFUSED or t.queued is None:
