@@ -33,14 +33,16 @@ static void probe_locks(const struct client *c, int db, const struct pending_req
 
 void complete_observed(struct pending_request *r, int db, const struct resp_reply *reply)
 {
-	if (r->observation)
+	if (r->observation) {
 		observation_complete(r->observation, db, reply);
-	if (r->sighting)
+		observation_free(r->observation);
+		r->observation = NULL;
+	}
+	if (r->sighting) {
 		sighting_complete(r->sighting, db, reply);
-	observation_free(r->observation);
-	sighting_free(r->sighting);
-	r->observation = NULL;
-	r->sighting = NULL;
+		sighting_free(r->sighting);
+		r->sighting = NULL;
+	}
 }
 
 static void on_done(void *arg, struct pending_request *r, int db,

@@ -346,16 +346,26 @@ static bool can_be_rewritten(struct client *c, const struct resp_view *view,
 	       (nbytes < MEMORY_RESERVE || memory_has(nbytes));
 }
 
+static bool decide(struct client *c, struct cursor *k, const struct resp_view *view,
+                   const struct command_info *what)
+{
+	struct context x = request_context(c);
+	struct decision d;
+
+	x.req = view;
+	x.what = what;
+	d = dispatch(&x);
+	return act(c, k, &x, &d);
+}
+
 /* `has_args`: they are in env->args already. `found`: what the name says; NULL: it has not been
  * looked up. False: the client is parked. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args,
                        const struct command_info *found)
 {
 	struct request_args *args = &c->env->args;
-	struct context x;
 	struct resp_view view;
 	struct command_info what;
-	struct decision d;
 	bool whole;
 
 	if (c->state == CLIENT_STREAMING) {
@@ -386,11 +396,7 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		refuse_long(c, k, "ERR hasp: there is not enough memory for this request");
 		return false;
 	}
-	x = request_context(c);
-	x.req = &view;
-	x.what = &what;
-	d = dispatch(&x);
-	return act(c, k, &x, &d);
+	return decide(c, k, &view, &what);
 }
 
 /* A request is not whole. */
