@@ -7,7 +7,7 @@
 
 #define CAP_MIN 4
 
-void fifo_grow(struct fifo *f)
+static void fifo_grow(struct fifo *f)
 {
 	uint32_t cap = f->cap ? f->cap * 2 : CAP_MIN;
 	struct inflight *runs = xmalloc(cap * sizeof(*runs));
@@ -18,6 +18,12 @@ void fifo_grow(struct fifo *f)
 	f->runs = runs;
 	f->cap = cap;
 	f->head = 0;
+}
+
+void fifo_grow_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
+{
+	fifo_grow(f);
+	fifo_push_plain(f, user, n);
 }
 
 void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag)

@@ -58,8 +58,9 @@ static inline struct inflight *fifo_head(const struct fifo *f)
 
 void fifo_push(struct fifo *f, struct link_user *user, uint16_t flags, void *tag);
 
-/* Makes the ring longer. */
-void fifo_grow(struct fifo *f);
+/* For fifo_push_plain() where the ring is full. Apart, so that the other way, which is taken
+ * nearly always, needs no registers saved. */
+void fifo_grow_push_plain(struct fifo *f, struct link_user *user, uint32_t n);
 
 /* `n` requests, at least one, without flags and tag. */
 static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint32_t n)
@@ -71,8 +72,9 @@ static inline void fifo_push_plain(struct fifo *f, struct link_user *user, uint3
 		return;
 	}
 	if (f->nruns == f->cap)
-		fifo_grow(f);
-	*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
+		fifo_grow_push_plain(f, user, n);
+	else
+		*fifo_at(f, f->nruns++) = (struct inflight){ user, NULL, n, 0 };
 }
 
 /* Empties it and frees its memory. */
