@@ -4,6 +4,7 @@
 #include "client/links.h"
 #include "config/match.h"
 #include "policy/classifier.h"
+#include "policy/discover.h"
 #include "policy/own_keys.h"
 
 /* Which requests a client's link takes while nothing has to be decided about them. */
@@ -43,6 +44,9 @@ static inline bool is_plain(const struct client *c, const struct command_info *w
 	if (what->may_release && dispatch_heeds_releases(&env->policy) &&
 	    dispatch_may_release(&env->policy, &c->session, what,
 	                         &(struct resp_view){ args->argc, args->argv }))
+		return false;
+	if (what->is_discovered &&
+	    discover_wants(env->policy.discoverer, what->command, args->argv, args->argc))
 		return false;
 	if (!what->is_matched && !what->reads_value)
 		return true;

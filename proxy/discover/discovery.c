@@ -15,7 +15,14 @@ struct discovery *discovery_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_
 	d->began = now;
 	map_init(&d->shapes, discovery_hash(d, SLICE_LIT("shapes")));
 	map_init(&d->keys, discovery_hash(d, SLICE_LIT("keys")));
+	d->sampling = sampling_new(discovery_hash(d, SLICE_LIT("sampling")));
+	d->used = sizeof(*d->sampling);
 	return d;
+}
+
+struct sampling *discovery_sampling(const struct discovery *d)
+{
+	return d->sampling;
 }
 
 /* --- clients ------------------------------------------------------------------------------ */
@@ -71,5 +78,6 @@ void discovery_free(struct discovery *d)
 		}
 	map_fini(&d->shapes);
 	map_fini(&d->keys);
+	sampling_free(d->sampling);
 	free(d);
 }

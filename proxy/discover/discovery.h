@@ -31,11 +31,15 @@
 #define DISCOVERY_KEY_MAX 256 /* bytes */
 #define DISCOVERY_SHAPES_MAX 4096
 
+struct sampling;
 struct discovery;
 /* `memory`: bytes. */
 struct discovery *discovery_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
                                 double now);
 void discovery_free(struct discovery *d); /* no clients are left */
+
+/* Which commands it wants to know of; as long as the discovery. */
+struct sampling *discovery_sampling(const struct discovery *d);
 
 /* What stands for a value, a name or an address. */
 uint64_t discovery_hash(const struct discovery *d, struct slice s);

@@ -37,11 +37,16 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	struct discovery_client *c = a->client;
 	struct key *k = discovery_key(a);
 	struct last_read *r;
+	uint64_t window;
 
 	if (!k)
 		return;
 	discovery_used(a, false);
 	k->shape->nread++;
+	window = sampling_window(k->sampled);
+	/* That of another client may come and go unseen before it is written back. */
+	if (!window)
+		return;
 	r = last_read_of(k, c);
 	if (!r) {
 		if (d->used > d->memory || k->nreads == READS_MAX)
@@ -62,6 +67,7 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	r->value = k->written;
 	r->how = how;
 	r->at = a->now;
+	r->window = window;
 	r->under_lock = has_lock(c);
 }
 
@@ -76,6 +82,7 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 		a->discovery->used += sizeof(*s->guard);
 	}
 	g = s->guard;
+	sampling_make_whole(k->sampled);
 	g->written_back++;
 	g->how |= r->how;
 	durations_add(&g->between, a->now - r->at);
@@ -105,7 +112,8 @@ void discovery_wrote(const struct discovery_act *a, uint64_t value)
 	discovery_used(a, false);
 	r = last_read_of(k, a->client);
 	if (r) {
-		note_written_back(a, k, r, value);
+		if (r->window == sampling_window(k->sampled))
+			note_written_back(a, k, r, value);
 		discovery_last_read_free(a->discovery, r);
 	}
 	discovery_note_write(k, a->client, value);

@@ -22,6 +22,7 @@
 #include "base/map.h"
 #include "discover/discovery.h"
 #include "discover/durations.h"
+#include "discover/sampling.h"
 
 /* Locks that a client has; clients that have read a key; keys that a client has read. */
 #define HOLDS_MAX 1024
@@ -85,6 +86,7 @@ struct key {
 	struct map_node node; /* key: `hash` */
 	uint64_t hash; /* of the database and the key */
 	struct shape *shape;
+	struct sampled *sampled; /* what is seen of it */
 	struct list in_shape;
 	struct list holds; /* oldest first */
 	struct list reads;
@@ -120,6 +122,7 @@ struct last_read {
 	uint64_t value; /* and its hash, as far as it was seen written; 0: it was not */
 	enum discovery_read how;
 	double at;
+	uint64_t window; /* in which it was */
 	bool under_lock;
 };
 
@@ -139,6 +142,7 @@ struct discovery {
 	uint64_t nclients; /* that were ever there */
 	uint64_t passed_over; /* commands on keys that are not followed */
 	struct map shapes, keys;
+	struct sampling *sampling;
 };
 
 /* The key of the act; NULL: it is not followed. */

@@ -123,6 +123,7 @@ static struct key *key_new(struct discovery *d, struct slice name, uint64_t hash
 	k = xcalloc(1, sizeof(*k));
 	k->hash = hash;
 	k->shape = s;
+	k->sampled = sampling_place(d->sampling, name);
 	k->node.key = slice_of(&k->hash, sizeof(k->hash));
 	list_init(&k->holds);
 	list_init(&k->reads);

@@ -142,6 +142,9 @@ void discovery_took(const struct discovery_act *a, enum discovery_way way, int64
 		discovery_hold_end(a->discovery,
 		                   container_of(c->holds.next, struct held_lock, in_client),
 		                   a->now);
+	/* INCR, and what ends such a lock, is never passed by. */
+	if (way != DISCOVERY_INCR)
+		sampling_make_whole(k->sampled);
 	l->taken[way]++;
 	l->bare += lease_ms == 0;
 	note_lease(l, lease_ms);

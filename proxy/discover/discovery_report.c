@@ -74,6 +74,13 @@ static void put_head(struct buf *out, const struct discovery *d,
 	         ".\n; The sections below change nothing yet: mode = observe counts and logs "
 	         "what "
 	         "they would do.\n; When that is what you expect, write mode = enforce.\n");
+	if (sampling_passed(d->sampling)) {
+		buf_puts(out, "; Of keys that nobody seemed to lock or write back, samples "
+		              "were looked "
+		              "at: not ");
+		discovery_put_count(out, sampling_passed(d->sampling), "command");
+		buf_puts(out, ".\n");
+	}
 	if (d->passed_over) {
 		buf_puts(out,
 		         "; Not followed, for want of memory or by their length: keys of ");

@@ -15,6 +15,7 @@ struct discoverer *discoverer_new(double (*clock)(void), size_t memory)
 	pthread_mutex_init(&d->lock, NULL);
 	d->clock = clock;
 	d->discovery = discovery_new(secret, memory, clock());
+	d->sampling = discovery_sampling(d->discovery);
 	return d;
 }
 
@@ -27,10 +28,15 @@ void discoverer_free(struct discoverer *d)
 	free(d);
 }
 
+static uint64_t count_commands(const struct discoverer *d)
+{
+	return atomic_load(&d->commands) + sampling_passed(d->sampling);
+}
+
 void discoverer_report(struct discoverer *d, const char *listen, const char *address,
                        struct buf *out)
 {
-	const struct discovery_result r = { listen, address, atomic_load(&d->commands) };
+	const struct discovery_result r = { listen, address, count_commands(d) };
 
 	pthread_mutex_lock(&d->lock);
 	discovery_report(d->discovery, &r, d->clock(), out);
@@ -40,7 +46,7 @@ void discoverer_report(struct discoverer *d, const char *listen, const char *add
 void discoverer_progress(struct discoverer *d, struct buf *out)
 {
 	pthread_mutex_lock(&d->lock);
-	discovery_progress(d->discovery, atomic_load(&d->commands), d->clock(), out);
+	discovery_progress(d->discovery, count_commands(d), d->clock(), out);
 	pthread_mutex_unlock(&d->lock);
 }
 

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "commands/effect.h"
 #include "discover/discovery.h"
+#include "discover/sampling.h"
 #include "resp/reply.h"
 
 /* What a script is called with: so many of its arguments are looked at. */
@@ -25,8 +26,9 @@
 struct discoverer {
 	pthread_mutex_t lock; /* of the discovery */
 	struct discovery *discovery;
+	struct sampling *sampling; /* the discovery's; needs no lock */
 	double (*clock)(void); /* seconds; never goes back */
-	_Atomic uint64_t commands; /* with keys */
+	_Atomic uint64_t commands; /* with keys, that were looked at */
 };
 
 struct discoverer *discoverer_new(double (*clock)(void), size_t memory);

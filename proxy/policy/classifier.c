@@ -143,6 +143,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
 	what.is_discovered = env->discoverer && what.command && discover_concerns(what.command);
+	what.is_sampled = what.is_discovered && discover_may_sample(what.command);
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed;
 	what.reads_value = env->values_matter && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
@@ -151,11 +152,11 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	/* A request that blocks must be known as such. */
 	what.is_plain = !command_info_is_session(&what) && !what.is_verb && !what.is_unmet &&
 	                what.session != SESSION_OWN_LINK && !what.takes_own_time &&
-	                !what.is_discovered &&
+	                what.is_discovered == what.is_sampled &&
 	                ((!what.is_matched && !what.reads_value) ||
 	                 (what.command && command_single_key(what.command)));
 	what.is_free = what.is_plain && !what.is_matched && !what.reads_value &&
-	               !what.may_release;
+	               !what.may_release && !what.is_discovered;
 	what.is_stateless = what.command && (what.command->flags & COMMAND_STATELESS);
 	return what;
 }

@@ -26,7 +26,8 @@ struct command_info {
 	bool is_guarded; /* a guard could; likewise */
 	bool acquires; /* it is among those that take a guard */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
-	bool is_discovered; /* what it does to its keys is looked at; it is not plain */
+	bool is_discovered; /* what it does to its keys is looked at; it is plain only if */
+	bool is_sampled; /* a sample of it is enough: policy/discover.h */
 	bool is_matched; /* it is a write, guarded or observed: the key tells by what */
 	bool reads_value; /* of a lock whose value tells its owner, maybe; likewise */
 	bool may_release; /* it could end a lock that a client waits for */

@@ -19,6 +19,31 @@ bool discover_concerns(const struct command *c)
 	       command_runs_script(c);
 }
 
+bool discover_may_sample(const struct command *c)
+{
+	if (!command_single_key(c) || command_runs_script(c))
+		return false;
+	return c->facts.value != VALUE_NONE || c->facts.act == EFFECT_CHANGE ||
+	       c->facts.act == EFFECT_SET;
+}
+
+/* May one of the options of SET be NX? */
+static bool may_say_nx(const struct slice *options, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (options[i].n == 2 && (*options[i].p == 'N' || *options[i].p == 'n'))
+			return true;
+	return false;
+}
+
+bool discover_wants(const struct discoverer *all, const struct command *c,
+                    const struct slice *argv, size_t argc)
+{
+	if (c->facts.expiry == EXPIRY_OPTIONS && argc > 3 && may_say_nx(argv + 3, argc - 3))
+		return true;
+	return sampling_wants(all->sampling, argv[1]);
+}
+
 /* The last argument of SETNX, SETEX and PSETEX; the one behind the key of SET and GETSET. */
 static uint64_t value_hash(const struct context *x)
 {

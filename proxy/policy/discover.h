@@ -14,6 +14,15 @@
 /* Commands that tell something of their keys. */
 bool discover_concerns(const struct command *c);
 
+/* Those that, on keys where nothing happened that matters, need not be looked at each time:
+ * they take no lock and end none, as far as discover_wants() lets them pass. */
+bool discover_may_sample(const struct command *c);
+
+/* Such a command, whole, of at least two arguments, is about to be sent: is it to be given to
+ * discover()? Else it may be passed. */
+bool discover_wants(const struct discoverer *all, const struct command *c,
+                    const struct slice *argv, size_t argc);
+
 /* The request, which classifier_find() told of and Redis will not refuse for its length, will
  * be passed as decided: has its reply reported. */
 void discover(struct context *x, struct decision *d);

@@ -18,9 +18,10 @@ TOOLS = {
 
 
 class Counted:
-    """hasp under a tool that counts, from start to end. `rules`: more sections of its file."""
+    """hasp under a tool that counts, from start to end. `rules`: more sections of its file;
+    `discover`: it only watches."""
 
-    def __init__(self, redis, what, pooling="shared", rules=""):
+    def __init__(self, redis, what, pooling="shared", rules="", discover=False):
         tool, self.pattern = TOOLS[what]
         self.dir = tempfile.TemporaryDirectory(prefix="cost-")
         self.out = pathlib.Path(self.dir.name) / "out"
@@ -29,7 +30,7 @@ class Counted:
         command = " ".join(tool).format(out=self.out)
         wrapper.write_text(f'#!/bin/sh\nexec {command} {binary} "$@"\n')
         wrapper.chmod(0o755)
-        self.hasp = Ours(redis, 1, pooling, binary=wrapper, rules=rules)
+        self.hasp = Ours(redis, 1, pooling, binary=wrapper, rules=rules, discover=discover)
         self.address = self.hasp.address
 
     def stop(self):

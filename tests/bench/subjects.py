@@ -136,16 +136,21 @@ acquire_on = GET
 
 class Ours:
     """hasp, with the verbs, the rule and the guard that the benchmarks need. `options`: lines of
-    [hasp]; `upstream`: those of [upstream] that say where Redis is."""
+    [hasp]; `upstream`: those of [upstream] that say where Redis is. `discover`: without any of
+    that, it only watches."""
 
     def __init__(self, redis, workers, pooling="shared", binary=None, rules="", options="",
-                 upstream=None):
+                 upstream=None, discover=False):
         self.name = ("hasp" + (f", {workers} workers" if workers > 1 else "")
                      + (f", {pooling}" if pooling != "shared" else ""))
         host, port = redis.address
         config = OURS.format(workers=workers, pooling=pooling, options=options,
                              upstream=upstream or f"address = {host}:{port}") + rules
-        self.hasp = Hasp(config, binary=binary or program("hasp"))
+        arguments = ()
+        if discover:
+            config = f"[hasp]\nlisten = 127.0.0.1:0\n[upstream]\npooling = {pooling}\n"
+            arguments = ("--discover", f"{host}:{port}")
+        self.hasp = Hasp(config, binary=binary or program("hasp"), options=arguments)
         # Only then does it know which commands may share a link.
         until(lambda: self.hasp.log.count("upstream_up") >= workers, "hasp to know Redis")
         self.address, self.pid, self.options = self.hasp.address, self.hasp.pid, ()

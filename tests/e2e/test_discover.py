@@ -167,6 +167,21 @@ def test_benign_traffic_brings_no_section(discovering):
     assert "markers, not locks" in found.text
 
 
+def test_lock_among_thousands_of_reads_is_found_though_most_of_them_are_passed_by(discovering):
+    with clients(discovering) as (one, other):
+        pages = one.pipeline(transaction=False)
+        for n in range(20_000):
+            pages.get(f"page:{n % 100}")
+        pages.execute()
+        for client in (one, other):
+            assert client.set("page:lock", "1", nx=True, ex=60)
+            assert client.delete("page:lock")
+    found = discovering.end()
+    assert list(found.sections) == ["lock page"]
+    assert "20,004 commands on keys" in found.text
+    assert "samples were looked at" in found.text
+
+
 # --- guards -------------------------------------------------------------------------------
 
 

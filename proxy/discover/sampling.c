@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "discover/sampling.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+
+#define BYTES(c) (UINT64_C(0x0101010101010101) * (c))
+#define WORD sizeof(uint64_t)
+
+struct sampling *sampling_new(uint64_t secret)
+{
+	struct sampling *s = xcalloc(1, sizeof(*s));
+
+	s->secret = secret | 1;
+	return s;
+}
+
+void sampling_free(struct sampling *s)
+{
+	free(s);
+}
+
+/* --- prefixes ----------------------------------------------------------------------------- */
+
+/* The first bytes, as many as a word has; zeroes behind the end. */
+static inline uint64_t first_word(struct slice s)
+{
+	uint64_t w = 0;
+
+	if (s.n >= WORD) {
+		memcpy(&w, s.p, WORD);
+		return w;
+	}
+	for (size_t i = 0; i < s.n; i++)
+		w |= (uint64_t)(unsigned char)s.p[i] << 8 * i;
+	return w;
+}
+
+/* Those behind them, of a key that is longer. */
+static inline uint64_t second_word(struct slice s)
+{
+	uint64_t w;
+
+	if (s.n >= 2 * WORD) {
+		memcpy(&w, s.p + WORD, WORD);
+		return w;
+	}
+	memcpy(&w, s.p + s.n - WORD, WORD);
+	return w >> 8 * (2 * WORD - s.n);
+}
+
+/* The highest bit of each byte that is less than `n`, when it is xor `c`: surely of the first
+ * one; behind that, others may be set. */
+static inline uint64_t bytes_below(uint64_t w, uint8_t c, uint8_t n)
+{
+	uint64_t x = w ^ BYTES(c);
+
+	return (x - BYTES(n)) & ~x & BYTES(0x80);
+}
+
+static inline uint64_t before_first(uint64_t w, uint64_t bits)
+{
+	return w & (((bits & -bits) >> 7) - 1);
+}
+
+static inline uint64_t to_last(uint64_t w, uint64_t bits)
+{
+	uint64_t last = UINT64_C(1) << (63 - __builtin_clzll(bits));
+
+	return w & (last | (last - 1));
+}
+
+/* The key's prefix: what it begins with, to the first digit, but of two words at most; if there
+ * is none, to the last colon. */
+static inline uint64_t prefix_word(uint64_t secret, struct slice key)
+{
+	uint64_t one = first_word(key), two, bits = bytes_below(one, '0', 10);
+
+	if (bits)
+		return before_first(one, bits);
+	two = key.n > WORD ? second_word(key) : 0;
+	bits = bytes_below(two, '0', 10);
+	if (bits)
+		return one * secret ^ before_first(two, bits);
+	bits = bytes_below(two, ':', 1);
+	if (bits)
+		return one * secret ^ to_last(two, bits);
+	bits = bytes_below(one, ':', 1);
+	return bits ? to_last(one, bits) : one * secret ^ two;
+}
+
+struct sampled *sampling_place(struct sampling *s, struct slice key)
+{
+	uint64_t hash = prefix_word(s->secret, key) * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &s->places[(hash ^ hash << 32) * s->secret >> (64 - SAMPLING_PLACES_BITS)];
+}
+
+/* --- windows ------------------------------------------------------------------------------ */
+
+static inline bool is_open(uint64_t n)
+{
+	return n < SAMPLING_WHOLE ||
+	       (n - SAMPLING_WHOLE) % SAMPLING_CYCLE >= SAMPLING_CYCLE - SAMPLING_WINDOW;
+}
+
+bool sampling_wants(struct sampling *s, struct slice key)
+{
+	struct sampled *p = sampling_place(s, key);
+	uint64_t n;
+
+	/* From then on the window that was open stays so. */
+	if (atomic_load_explicit(&p->is_whole, memory_order_relaxed))
+		return true;
+	n = atomic_load_explicit(&p->n, memory_order_relaxed);
+	atomic_store_explicit(&p->n, n + 1, memory_order_relaxed);
+	return is_open(n);
+}
+
+void sampling_make_whole(struct sampled *p)
+{
+	atomic_store_explicit(&p->is_whole, true, memory_order_relaxed);
+}
+
+uint64_t sampling_window(const struct sampled *p)
+{
+	uint64_t n = atomic_load_explicit(&p->n, memory_order_relaxed);
+	bool is_whole = atomic_load_explicit(&p->is_whole, memory_order_relaxed);
+
+	if (!is_whole && !is_open(n))
+		return 0;
+	return n < SAMPLING_WHOLE ? 1 : 2 + (n - SAMPLING_WHOLE) / SAMPLING_CYCLE;
+}
+
+static uint64_t passed_at(const struct sampled *p)
+{
+	const uint64_t each = SAMPLING_CYCLE - SAMPLING_WINDOW;
+	uint64_t n = atomic_load_explicit(&p->n, memory_order_relaxed), rest;
+
+	if (n <= SAMPLING_WHOLE)
+		return 0;
+	n -= SAMPLING_WHOLE;
+	rest = n % SAMPLING_CYCLE;
+	return n / SAMPLING_CYCLE * each + (rest < each ? rest : each);
+}
+
+uint64_t sampling_passed(const struct sampling *s)
+{
+	uint64_t passed = 0;
+
+	for (size_t i = 0; i < sizeof(s->places) / sizeof(*s->places); i++)
+		passed += passed_at(&s->places[i]);
+	return passed;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * sampling: which commands on keys need not be looked at. Most keys of an application are
+ * neither locks nor written back by those who read them; to look at each command on them would
+ * cost several times what passing it does.
+ *
+ *   key --> its prefix, up to the first digit --> a place in a table: commands so far
+ *
+ *   commands  |--- SAMPLING_WHOLE ---|.................|window|.................|window|
+ *              all are looked at      passed by         looked at
+ *
+ * Whatever begins alike has one place, be it of one shape or of several. As soon as a lock is
+ * taken there, or a value written back, all commands are looked at from then on.
+ *
+ * What happens between two windows is not seen. So what was read in one counts as read only in
+ * that one: the number of the window tells. Only commands that neither take nor end a lock may
+ * be passed by; whoever asks for a command sees to that.
+ *
+ * Any thread may ask at any time; a count may get lost when two do at once.
+ */
+#ifndef HASP_DISCOVER_SAMPLING_H
+#define HASP_DISCOVER_SAMPLING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+#define SAMPLING_WHOLE ((uint64_t)1 << 14) /* commands */
+#define SAMPLING_CYCLE ((uint64_t)1 << 17) /* from window to window */
+#define SAMPLING_WINDOW ((uint64_t)1 << 11)
+
+/* Of all keys that begin alike. */
+struct sampled {
+	_Atomic uint64_t n; /* commands that it was asked for */
+	atomic_bool is_whole; /* nothing is passed by any more */
+};
+
+#define SAMPLING_PLACES_BITS 12
+
+struct sampling {
+	uint64_t secret;
+	struct sampled places[1 << SAMPLING_PLACES_BITS];
+};
+
+struct sampling *sampling_new(uint64_t secret);
+void sampling_free(struct sampling *s);
+
+struct sampled *sampling_place(struct sampling *s, struct slice key);
+/* A command on the key is about to be sent: is it to be looked at? */
+bool sampling_wants(struct sampling *s, struct slice key);
+/* Something was seen that must not be missed the next time. */
+void sampling_make_whole(struct sampled *p);
+/* The window that is open now; 0: none is. */
+uint64_t sampling_window(const struct sampled *p);
+/* How many commands were passed by. */
+uint64_t sampling_passed(const struct sampling *s);
+
+#endif

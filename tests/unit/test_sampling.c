@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which commands are looked at, and that what happens between two windows brings no evidence.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fatal.h"
+#include "discover/discovery.h"
+#include "discover/sampling.h"
+
+#define MEMORY ((size_t)1 << 20)
+
+struct fixture {
+	struct discovery *discovery;
+	struct sampling *sampling;
+	struct discovery_client *one, *other;
+	double now;
+};
+
+static int set_up(void **state)
+{
+	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
+	struct fixture *f = xcalloc(1, sizeof(*f));
+
+	f->discovery = discovery_new(secret, MEMORY, 0);
+	f->sampling = discovery_sampling(f->discovery);
+	f->one = discovery_client_new(f->discovery, 1);
+	f->other = discovery_client_new(f->discovery, 1);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	discovery_client_free(f->discovery, f->one, f->now);
+	discovery_client_free(f->discovery, f->other, f->now);
+	discovery_free(f->discovery);
+	free(f);
+	return 0;
+}
+
+/* Asks `n` times; returns how many commands were wanted. */
+static uint64_t ask(struct fixture *f, uint64_t n, const char *key)
+{
+	uint64_t wanted = 0;
+
+	for (uint64_t i = 0; i < n; i++)
+		wanted += sampling_wants(f->sampling, slice_str(key));
+	return wanted;
+}
+
+/* Commands until the first window behind a time in which none is looked at. */
+static void ask_until_passed_by(struct fixture *f, const char *key)
+{
+	assert_int_equal(ask(f, SAMPLING_WHOLE, key), SAMPLING_WHOLE);
+	assert_int_equal(ask(f, 1, key), 0);
+}
+
+static void ask_until_window(struct fixture *f, const char *key)
+{
+	while (!sampling_window(sampling_place(f->sampling, slice_str(key))))
+		ask(f, 1, key);
+}
+
+static const struct discovery_act *act(struct fixture *f, struct discovery_client *c,
+                                       const char *key)
+{
+	static struct discovery_act a;
+
+	f->now += 0.01;
+	a = (struct discovery_act){ f->discovery, c, 0, slice_str(key), f->now, f->now, false };
+	return &a;
+}
+
+static bool is_reported(struct fixture *f, const char *words)
+{
+	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1 };
+	struct buf out = BUF_INIT;
+	bool found;
+
+	discovery_report(f->discovery, &r, f->now, &out);
+	buf_append(&out, slice_of("", 1));
+	found = strstr(buf_head(&out), words);
+	buf_release(&out);
+	return found;
+}
+
+/* --- which ones --------------------------------------------------------------------------- */
+
+static void after_thousands_of_commands_a_share_is_looked_at(void **state)
+{
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "page:1");
+	assert_int_equal(ask(f, 2 * SAMPLING_CYCLE, "page:1"), 2 * SAMPLING_WINDOW);
+	assert_int_equal(sampling_passed(f->sampling),
+	                 1 + 2 * (SAMPLING_CYCLE - SAMPLING_WINDOW));
+}
+
+static void keys_that_begin_alike_are_counted_together(void **state)
+{
+	static const char *const alike[][2] = {
+		{ "page:1", "page:20000000000000" },
+		{ "page:about", "page:home" },
+		{ "p1", "p2:lock" },
+		{ "a:long:beginning:7", "a:long:beginning:8:x" },
+		{ "user:alice", "user:bob" },
+		{ "12", "7f" },
+	};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(alike) / sizeof(*alike); i++)
+		assert_ptr_equal(sampling_place(f->sampling, slice_str(alike[i][0])),
+		                 sampling_place(f->sampling, slice_str(alike[i][1])));
+}
+
+static void others_are_all_looked_at(void **state)
+{
+	static const char *const others[] = {
+		"lock:1",         "pages:1", "page", "", "a:long:beginnings:1",
+		"page:lock:home", "q:page:1"
+	};
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "page:1");
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_int_equal(ask(f, 10, others[i]), 10);
+}
+
+/* --- evidence ----------------------------------------------------------------------------- */
+
+static void where_a_lock_is_taken_nothing_is_passed_by_any_more(void **state)
+{
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "job:1");
+	discovery_took(act(f, f->one, "job:2"), DISCOVERY_SETNX, 0, 1);
+	assert_int_equal(ask(f, SAMPLING_CYCLE, "job:3"), SAMPLING_CYCLE);
+}
+
+static void where_a_value_is_written_back_nothing_is_passed_by_any_more(void **state)
+{
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "stock:1");
+	ask_until_window(f, "stock:1");
+	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
+	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	assert_int_equal(ask(f, SAMPLING_CYCLE, "stock:1"), SAMPLING_CYCLE);
+}
+
+static void lost_update_within_a_window_is_found(void **state)
+{
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "stock:1");
+	ask_until_window(f, "stock:1");
+	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
+	discovery_wrote(act(f, f->other, "stock:1"), 4);
+	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	assert_true(is_reported(f, "[guard"));
+}
+
+/* The client may have read again in between, unseen. */
+static void what_was_read_in_an_earlier_window_is_no_evidence(void **state)
+{
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "stock:1");
+	ask_until_window(f, "stock:1");
+	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
+	discovery_wrote(act(f, f->other, "stock:1"), 4);
+	ask(f, SAMPLING_WINDOW, "stock:1");
+	ask_until_window(f, "stock:1");
+	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	assert_false(is_reported(f, "[guard"));
+	assert_true(is_reported(f, "samples were looked at"));
+}
+
+/* Commands on several keys are never passed by, but those on one are. */
+static void what_is_read_between_windows_is_no_evidence(void **state)
+{
+	struct fixture *f = *state;
+
+	ask_until_passed_by(f, "stock:1");
+	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_MGET);
+	discovery_wrote(act(f, f->other, "stock:1"), 4);
+	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	assert_false(is_reported(f, "[guard"));
+}
+
+int main(void)
+{
+#define TEST(t) cmocka_unit_test_setup_teardown(t, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(after_thousands_of_commands_a_share_is_looked_at),
+		TEST(keys_that_begin_alike_are_counted_together),
+		TEST(others_are_all_looked_at),
+		TEST(where_a_lock_is_taken_nothing_is_passed_by_any_more),
+		TEST(where_a_value_is_written_back_nothing_is_passed_by_any_more),
+		TEST(lost_update_within_a_window_is_found),
+		TEST(what_was_read_in_an_earlier_window_is_no_evidence),
+		TEST(what_is_read_between_windows_is_no_evidence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
