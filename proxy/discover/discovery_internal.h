@@ -194,6 +194,11 @@ uint64_t discovery_taken(const struct lock_sums *l);
  * connection of their pool. */
 uint64_t discovery_stolen(const struct lock_sums *l);
 uint64_t discovery_hopped(const struct lock_sums *l);
+/* Does one of the words of these names say that they are locks? */
+bool discovery_says_lock(struct slice pattern);
+/* Counted to one by a client that went without a word, and counted on and on since: by those
+ * who wait for a lock that nobody will release, or by those who just count. */
+bool discovery_was_left(const struct lock_sums *l);
 /* Were the keys of the shape used like locks? */
 bool discovery_is_lock(const struct shape *s);
 bool discovery_is_guard(const struct shape *s);

@@ -120,9 +120,12 @@ static void put_lock_use(struct buf *out, const struct finding *f)
 	discovery_put_count(out, discovery_taken(l), "time");
 	buf_puts(out, " by ");
 	put_ways(out, l);
-	buf_printf(out, ", released by %s%s%s\n", dels ? "DEL" : "",
-	           dels && l->checked ? " and by " : "",
-	           l->checked ? "those who know its value" : "");
+	if (!dels && !l->checked)
+		buf_puts(out, ", never released\n");
+	else
+		buf_printf(out, ", released by %s%s%s\n", dels ? "DEL" : "",
+		           dels && l->checked ? " and by " : "",
+		           l->checked ? "those who know its value" : "");
 }
 
 /* "12 holders ...". Nothing when there are none. */
@@ -151,6 +154,10 @@ static void put_harm(struct buf *out, const struct lock_sums *l)
 	put_fact(out, l->bare, "lock", "had no expiry, at least for a while");
 	put_fact(out, l->bare_left, "lock",
 	         "of them stayed behind without one when its client went");
+	if (discovery_was_left(l))
+		put_fact(out, l->tries[DISCOVERY_INCR], "count",
+		         "behind that, again and again: were the key's name not that of a "
+		         "lock, it might just be a count");
 	if (!is_harmed(l))
 		buf_puts(out,
 		         ";   no harm was seen, but whoever deletes it does not look whose it "
@@ -164,6 +171,8 @@ static void put_owner_reason(struct buf *out, const struct lock_sums *l)
 	buf_puts(out, ";   ");
 	if (is_owned_by_value(l)) {
 		buf_puts(out, "each holder stores a value of its own");
+	} else if (own + hopped == 0) {
+		buf_puts(out, "nobody released it");
 	} else {
 		discovery_put_number(out, own);
 		buf_puts(out, " released by the connection that took it, ");

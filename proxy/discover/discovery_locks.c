@@ -64,6 +64,8 @@ void discovery_hold_end(struct discovery *d, struct held_lock *h, double now)
 		l->ran_out += !h->bare || has_run_out(h, now);
 		l->bare_left += h->bare;
 		l->bare_stayed += h->bare;
+		if (h->way == DISCOVERY_INCR && discovery_says_lock(h->key->shape->node.key))
+			mark_lock(h->key);
 		break;
 	case HOLD_MAYBE:
 		l->checked++;

@@ -2,6 +2,7 @@
  *
  * discovery_sums: what the sums of a shape say of the use of its keys.
  */
+#include <ctype.h>
 #include <stdlib.h>
 
 #include "base/fatal.h"
@@ -47,11 +48,35 @@ uint64_t discovery_hopped(const struct lock_sums *l)
 	return foreign_is_theft(l) ? 0 : l->foreign;
 }
 
-/* A count that is begun anew by DEL is no lock. */
+bool discovery_says_lock(struct slice pattern)
+{
+	static const char *const words[] = { "lock", "locks", "mutex" };
+	size_t end;
+
+	for (size_t at = 0; at < pattern.n; at = end + 1) {
+		for (end = at; end < pattern.n && isalnum((unsigned char)pattern.p[end]); end++)
+			;
+		for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+			if (slice_is(slice_of(pattern.p + at, end - at), words[i]))
+				return true;
+	}
+	return false;
+}
+
+bool discovery_was_left(const struct lock_sums *l)
+{
+	return discovery_taken(l) == l->taken[DISCOVERY_INCR] && l->bare_left > 0 &&
+	       l->retries > 0 && l->released + l->checked + l->foreign == 0;
+}
+
+/* A count that is begun anew by DEL is no lock; nor is one that only goes on, unless its name
+ * says so. */
 bool discovery_is_lock(const struct shape *s)
 {
 	const struct lock_sums *l = s->lock;
 
+	if (l && discovery_was_left(l))
+		return discovery_says_lock(s->node.key);
 	if (!l || l->released + l->checked + l->foreign == 0)
 		return false;
 	return l->taken[DISCOVERY_INCR] < discovery_taken(l) ||

@@ -120,6 +120,18 @@ def test_lock_that_is_counted_is_found_by_its_release(discovering, count):
     assert "taken 3 times by INCR" in found.text
 
 
+def test_balance_has_a_lock_that_a_dead_worker_left_behind(run, enforced):
+    result, found = run("balance.rb")
+    assert result["expiry"] == -1
+    assert found.sections == {"lock balance": {"pattern": "lock:balance", "owner": "connection", "mode": "observe"}}
+    assert "stayed behind without one when its client went" in found.text
+    assert "little to go by" in found.text
+    with clients(enforced(found)) as (one, other):
+        one.delete("lock:balance")
+        assert one.incr("lock:balance") == 1
+        assert other.pttl("lock:balance") > 0
+
+
 def test_lock_that_a_dead_client_left_without_an_expiry_is_told(discovering):
     with clients(discovering) as (one, dies):
         assert one.setnx("job:lock", 1) and one.delete("job:lock")

@@ -227,6 +227,36 @@ static void a_count_that_begins_anew_is_no_lock_unless_it_expires(void **state)
 	assert_told(f, "[lock visits]\npattern = visits\nowner = connection\nlease = 5s\n");
 }
 
+/* Client 0 counts to one and goes; others count on. */
+static void leave_count(struct fixture *f, const char *key)
+{
+	discovery_took(by(f, 0, key), DISCOVERY_INCR, 0, 0);
+	close_client(f, 0);
+	for (size_t i = 0; i < 10; i++)
+		discovery_refused(by(f, 1, key), DISCOVERY_INCR);
+	discovery_read(by(f, 2, key), DISCOVERY_GET);
+}
+
+static void a_count_that_was_left_behind_is_a_lock_if_its_name_says_so(void **state)
+{
+	struct fixture *f = *state;
+
+	leave_count(f, "balance:lock");
+	assert_told(f, "taken 1 time by INCR, never released\n");
+	assert_told(f, "1 lock of them stayed behind without one when its client went");
+	assert_told(f, "10 counts behind that");
+	assert_told(f, "nobody released it: owner = connection\n");
+	assert_told(f, "[lock balance]\npattern = balance:lock\nowner = connection\nmode =");
+}
+
+static void one_of_another_name_may_just_be_a_count(void **state)
+{
+	struct fixture *f = *state;
+
+	leave_count(f, "blocked:visits");
+	assert_not_told(f, "[lock");
+}
+
 /* --- what is sound ------------------------------------------------------------------------ */
 
 static void hold_by_value(struct fixture *f, size_t i, const char *key, const char *own)
@@ -445,6 +475,8 @@ int main(void)
 		TEST(those_with_nothing_in_common_are_told_to_be_named),
 		TEST(a_pool_stays_one_when_its_connections_are_refused_too),
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
+		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
+		TEST(one_of_another_name_may_just_be_a_count),
 		TEST(who_compares_a_value_of_its_own_is_left_alone),
 		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
 		TEST(what_is_never_released_is_a_marker),
