@@ -3,18 +3,19 @@
  * locks: a load of locks: each client takes a lock of its own and gives it back, or changes
  * a value of its own, over and over, one request in flight.
  *
- *   locks HOST PORT CLIENTS ROUNDS app|calls set|verb|guard|plain|watch|each
+ *   locks HOST PORT CLIENTS ROUNDS app|calls set|verb|limit|guard|plain|watch|each
  *
  *   set     SET key value NX PX 30000, then DEL key
  *   verb    LOCK key PX 30000, then UNLOCK key
+ *   limit   the same with LIMIT 3: a place of a semaphore
  *   guard   GET key, then SET key value, the key being `guard:N`
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
  *   app     as an application sends it: through hasp, with a rule for `bench:*` and a guard
  *           for `guard:*`
- *   calls   (set, verb) as hasp sends it: the EVALSHA calls of the same scripts, to Redis
- *           directly
+ *   calls   (set, verb, limit) as hasp sends it: the EVALSHA calls of the same scripts, to
+ * Redis directly
  *
  * Prints answers per second and the 99th percentile of their latency in milliseconds. An
  * answer other than the one that an undisturbed client gets ends it with status 1.
@@ -121,6 +122,17 @@ static void write_verbs(const struct load *load, struct client *c, struct slice 
 	write_verb(load, &c->requests[1], VERB_UNLOCK, &(struct resp_view){ 2, unlock }, token);
 }
 
+static void write_limits(const struct load *load, struct client *c, struct slice key,
+                         struct slice token)
+{
+	struct slice lock[] = { SLICE_LIT("LOCK"), key,  SLICE_LIT("LIMIT"), SLICE_LIT("3"),
+		                SLICE_LIT("PX"),   lease };
+	struct slice unlock[] = { SLICE_LIT("UNLOCK"), key };
+
+	write_verb(load, &c->requests[0], VERB_LOCK, &(struct resp_view){ 6, lock }, token);
+	write_verb(load, &c->requests[1], VERB_UNLOCK, &(struct resp_view){ 2, unlock }, token);
+}
+
 static void write_ruled(const struct load *load, struct buf *out, const struct resp_view *req,
                         struct slice token)
 {
@@ -190,6 +202,7 @@ static void write_transaction(const struct load *load, struct client *c, struct 
 static const struct kind kinds[] = {
 	{ "set", "bench", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "verb", "verb", write_verbs, 2, { NULL, ":1\r\n" }, false },
+	{ "limit", "verb", write_limits, 2, { NULL, ":1\r\n" }, false },
 	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "watch",
@@ -328,7 +341,7 @@ int main(int argc, char **argv)
 	load->kind = argc == 7 ? find_kind(argv[6]) : NULL;
 	if (!load->kind || (n = atoi(argv[3])) <= 0 || atoll(argv[4]) < n) {
 		fputs("usage: locks HOST PORT CLIENTS ROUNDS app|calls "
-		      "set|verb|guard|plain|watch|each\n",
+		      "set|verb|limit|guard|plain|watch|each\n",
 		      stderr);
 		return 2;
 	}

@@ -9,6 +9,7 @@ import contextlib
 import pytest
 
 from harness import run_app, until
+from harness.sections import verbs
 
 
 def lock_rule(**settings):
@@ -186,3 +187,19 @@ def test_pooled_expires_when_each_connection_is_an_owner(redis_server, start_has
     assert result["released"] == 0
     assert 0 < result["left_ms"] <= 1000
     until(lambda: not redis_server.client().exists("lock:pooled"), "the lock to expire")
+
+
+# --- exports.py: three at a time, by a counter that each looks at before; a worker crashes
+
+
+def test_exports_direct_are_too_many_and_a_place_is_lost(redis_server, plain):
+    result = run_app("exports.py", redis_server.address)
+    assert result["most"] > 3
+    assert plain.get("exports") == "1"
+
+
+def test_exports_through_hasp_are_three_at_a_time_and_no_place_is_lost(start_hasp, plain):
+    hasp = start_hasp(verbs(on_disconnect="release"))
+    result = run_app("exports.py", hasp.address, how="limit")
+    assert result["exports"] == 120 and result["most"] <= 3
+    until(lambda: not plain.exists("exports"), "the dead worker's place to be free")
