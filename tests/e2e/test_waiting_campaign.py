@@ -16,6 +16,7 @@ sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 from breaking_proxy import BREAKS  # noqa: E402
 from campaign import subscribed  # noqa: E402
 from lockchecker import GONE, HASP, KILLED, LOST, MOVING, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Try  # noqa: E402
+from looks import worker_of  # noqa: E402
 
 
 @pytest.mark.parametrize("layout", ["count", "no"])
@@ -213,6 +214,44 @@ def test_being_overtaken_is_not_excused_by(checker, kind, who, begin, end):
     overtake(checker)
     checker.troubles.add(kind, who, begin, end)
     assert kinds(checker) == ["overtaken"]
+
+
+def lose_place(checker, at=1.2, wait=1.0, worker="2", trouble=(0.3, 0.5), back=None):
+    """`a` is seen to stand in the queue until 0.2, and not from 0.35 on; `b` gets the lock at `at`."""
+    a = granted(checker, "a", 0.0, at + 0.7, wait=3.0, queued=0.1)
+    b = granted(checker, "b", at - 0.1, at, released=at + 0.1, wait=wait)
+    a.lease, a.worker, b.worker = 9.0, "1", worker
+    checker.troubles.add(SUBSCRIPTION, None, *trouble)
+    for n in range(round(20 * (at + 0.8))):
+        stands = n <= 4 or back and n >= 20 * back
+        entry = f"1-7 {'0' * 40} 0 3000 h 1000 0 a/1 -" if stands else ""
+        if n not in (5, 6):
+            checker.saw("k", 0.05 * n - 0.01, 0.05 * n, "b", "- - 2-8", entry)
+
+
+def test_place_that_was_seen_to_go_in_trouble_excuses_until_it_is_back(checker):
+    lose_place(checker)
+    assert kinds(checker) == []
+    assert checker.counts["overtaken: its place was lost in trouble"] == 1
+
+
+@pytest.mark.parametrize("what", [{"back": 1.0}, {"trouble": (0.6, 0.65)}, {"at": 2.2}],
+                         ids=["it is back", "it went before", "long ago"])
+def test_place_does_not_excuse_when(checker, what):
+    lose_place(checker, **what)
+    assert kinds(checker) == ["overtaken"]
+
+
+@pytest.mark.parametrize("wait, finding", [(1.0, ["overtaken"]), (0.0, [])])
+def test_worker_knows_which_places_it_has_lost(checker, wait, finding):
+    """It can hold back who would wait."""
+    lose_place(checker, worker="1", wait=wait)
+    assert kinds(checker) == finding
+
+
+@pytest.mark.parametrize("ticket, worker", [("12ab-9f", "12ab"), ("=12ab-9f", "12ab"), ("-", None), ("", None)])
+def test_ticket_tells_its_worker(ticket, worker):
+    assert worker_of(ticket) == worker
 
 
 @pytest.mark.parametrize("at, finding", [(0.9, ["early"]), (1.0, []), (1.09, []), (1.2, ["late"])])

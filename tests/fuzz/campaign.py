@@ -311,12 +311,6 @@ def subscribed(clients, listens):
     return ids
 
 
-def waiter_of(entry):
-    """Who stands there, of an entry in a queue: the value of a rule's lock, a verb's owner."""
-    _, _, _, _, kind, _, _, token, value = entry.split(b" ", 8)
-    return (value if kind in b"rv" else token.partition(b"/")[0]).decode()
-
-
 async def beat(world):
     """Measures how late everything here is."""
     while True:

@@ -23,12 +23,16 @@ are seconds of one monotonic clock. Then check() tells
     left        an owner that several clients are had more holds of a lock than these can have
 
 What trouble explains is no fault. Each excuse needs trouble of the right kind, at the right
-process, at that very moment or SETTLE before, and is counted.
+process, at that very moment or SETTLE before, and is counted. A place in the queue that was seen
+to go in trouble excuses for longer, as long as it was not seen to be back.
 """
 
 import bisect
 import collections
 import heapq
+
+from delays import Delays, Starving
+from looks import Looks
 
 GRACE = 0.1      # after its deadline, until a waiter is told
 SETTLE = 0.25    # after trouble, until all is as before
@@ -50,8 +54,8 @@ GRANTED, REFUSED, GONE, LOST = "granted", "refused", "gone", "failed"
 class Try:
     """One try of one client to take a lock."""
 
-    __slots__ = ("key", "client", "hasp", "owner", "sent", "wait", "lease", "renewed", "ended",
-                 "outcome", "fence", "queued", "again", "sure", "released", "freed", "end", "why")
+    __slots__ = ("key", "client", "hasp", "owner", "sent", "wait", "lease", "renewed", "ended", "outcome",
+                 "fence", "queued", "worker", "again", "sure", "released", "freed", "end", "why")
 
     def __init__(self, key, client, hasp, owner, sent, wait=0.0, lease=1.0, renewed=False):
         self.key, self.client, self.hasp, self.owner = key, client, hasp, owner
@@ -63,6 +67,7 @@ class Try:
         self.outcome = None
         self.fence = None
         self.queued = None        # when it was surely in the queue
+        self.worker = None        # of its hasp, if that is known
         self.again = False        # the owner had the lock before
         self.sure = []            # [from, till] in which the lease cannot have run out
         self.released = None      # when the release was sent
@@ -80,6 +85,8 @@ class Try:
 
     def __str__(self):
         parts = [f"{self.client} as {self.owner} by hasp {self.hasp}: sent {self.sent:.3f}"]
+        if self.worker:
+            parts.append(f"worker {self.worker}")
         if self.wait:
             parts.append(f"wait {self.wait:.3f}")
         parts.append(f"lease {self.lease:.3f}{' renewed' if self.renewed else ''}")
@@ -119,53 +126,6 @@ class Troubles:
         return found
 
 
-class Delays:
-    """How late the heart beat: the scheduling delay of the campaign's own clients."""
-
-    def __init__(self):
-        self.times, self.late = [], []
-
-    def beat(self, at, late):
-        if late > 0.001:
-            self.times.append(at)
-            self.late.append(late)
-
-    def within(self, begin, end):
-        first = bisect.bisect_left(self.times, begin)
-        # A beat that was late tells of the time before it.
-        last = first
-        worst = 0.0
-        while last < len(self.times) and self.times[last] - self.late[last] <= end:
-            worst = max(worst, self.late[last])
-            last += 1
-        return worst
-
-
-class Starving:
-    """How long threads that could run were not let, as the kernel counts it."""
-
-    def __init__(self):
-        self.threads = collections.defaultdict(lambda: ([], []))
-
-    def sample(self, at, who, thread, total):
-        """Of one of `who`'s threads, in all until now."""
-        times, totals = self.threads[who, thread]
-        if not totals or total != totals[-1]:
-            times.append(at)
-            totals.append(total)
-
-    def within(self, begin, end, *who):
-        """The worst of `who`'s threads."""
-        worst = 0.0
-        for (whose, _), (times, totals) in self.threads.items():
-            if whose not in who or not times or times[-1] < begin:
-                continue
-            first = max(bisect.bisect_left(times, begin) - 1, 0)
-            last = min(bisect.bisect_left(times, end), len(times) - 1)
-            worst = max(worst, totals[last] - totals[first])
-        return worst
-
-
 def all_taken(spans, places):
     """[(begin, end)]: when at least so many of the spans were under way, which may touch."""
     edges = sorted([(begin, 0) for begin, end in spans] + [(end, 1) for begin, end in spans])
@@ -192,7 +152,7 @@ class Checker:
         self.buckets = collections.defaultdict(list)
         self.refusals = []  # [(try, when)], for check()
         self.misses = []
-        self.seen = collections.defaultdict(list)  # {key: [(when, (lock, record, queue))]}
+        self.seen = collections.defaultdict(Looks)  # {key: Looks}
 
     def note(self, t):
         self.tries.append(t)
@@ -228,18 +188,7 @@ class Checker:
 
     def saw(self, key, asked, answered, lock, record, queue):
         """What Redis was seen to have of a lock."""
-        seen, there = self.seen[key], (lock, record, queue)
-        if not seen or seen[-1][2] != there:
-            seen.append((asked, answered, there))
-
-    def _seen_about(self, key, begin, end):
-        seen = self.seen[key]
-        first = max(0, bisect.bisect_right(seen, begin, key=lambda s: s[1]) - 1)
-        for _, at, (lock, record, queue) in seen[first:]:
-            if at > end:
-                break
-            waiters = "".join(f"\n    {entry}" for entry in queue.split("\n") if entry)
-            yield f"  {at:.3f} lock <{lock}> record <{record[:200]}>{waiters}"
+        self.seen[key].add(asked, answered, lock, record, queue)
 
     def story(self, key, when, around=0.5):
         lines = [f"  {t}" for t in sorted(self.tries, key=lambda t: t.sent)
@@ -248,7 +197,7 @@ class Checker:
         lines += [f"  trouble: {kind} {'' if who is None else who} {a:.3f}-{b:.3f}"
                   for kind, who, a, b in self.troubles.all
                   if a <= when + 3 * around and b >= when - 6 * around]
-        lines += self._seen_about(key, when - 8 * around, when + around)
+        lines += [f"  {found}" for found in self.seen[key].within(when - 8 * around, when + around)]
         return "\n".join(lines)
 
     # --- trouble --------------------------------------------------------------------
@@ -476,8 +425,24 @@ class Checker:
                 a.queued, b.ended, REDIS, (HASP, a.hasp), SUBSCRIPTION):
             # It may have been let in, not heard of it, and its lease was over.
             self.counts["overtaken: a lease may have run out unheard"] += 1
+        elif self._has_lost_its_place(a, b):
+            self.counts["overtaken: its place was lost in trouble"] += 1
         else:
             self.fault("overtaken", a.key, b.ended, f"\n  {a}\n  {b}")
+
+    def _has_lost_its_place(self, a, b):
+        """Its worker did not listen: `a`'s entry was seen to go in trouble, and was not back when `b` was
+        let in. That worker knows of it and lets nobody pass who would wait, too; to others the place is
+        free until `a` has it again, at the latest when its lock is looked at."""
+        if b.wait and a.worker and a.worker == b.worker:
+            return False
+        went = self.seen[a.key].went(a.owner, a.queued, b.ended)
+        found = self._felt(*went, REDIS, (HASP, a.hasp), SUBSCRIPTION) if went else []
+        if not found:
+            return False
+        over = max(last for _, _, _, last in found)
+        return b.ended <= over + LOOK + SETTLE + self.delays.within(over, b.ended) + self.starving.within(
+            over, b.ended, a.hasp, REDIS)
 
     def _was_overtaken(self, a, b):
         if a.outcome == GRANTED and a.fence and b.fence:
@@ -580,14 +545,14 @@ class Checker:
             self._check_holds(some[0].key, owner, spans)
 
     def _check_holds(self, key, owner, spans):
-        for asked, answered, (lock, _, _) in self.seen[key]:
-            token, _, holds = lock.partition(" ")
+        for found in self.seen[key].all:
+            token, _, holds = found.lock.partition(" ")
             if token != owner and not token.startswith(owner + "/"):
                 continue
             self.counts["holds of a shared owner seen"] += 1
-            most = sum(sent <= answered and asked <= end for sent, end in spans)
+            most = sum(sent <= found.answered and found.asked <= end for sent, end in spans)
             if int(holds) > most:
-                self.fault("left", key, answered, f"{owner} has {holds} holds, of {most} at most")
+                self.fault("left", key, found.answered, f"{owner} has {holds} holds, of {most} at most")
 
     def _given_back(self, t):
         """When what it got, or may have got, is surely no hold any more."""

@@ -16,8 +16,10 @@ import collections
 import random
 import re
 
-from campaign import NIL, Error, Wire, now, parse, waiter_of
-from lockchecker import GONE, LINKS, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Delays, Starving, Troubles, Try
+from campaign import NIL, Error, Wire, now, parse
+from delays import Delays, Starving
+from lockchecker import GONE, LINKS, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Troubles, Try
+from looks import waiter_of
 
 HANG = 20.0            # beyond what hasp may hold a command back: until an answer is given up
 LEASE = 4.0            # seconds
@@ -558,7 +560,7 @@ class Watch:
             self.moved(key, entries.split(b" ")[2].decode())
         for entry in entries if isinstance(entries, list) else ():
             known.add(entry)
-            t = self.world.waiting.get((key, waiter_of(entry))) if entry not in self.known else None
+            t = self.world.waiting.get((key, waiter_of(entry.decode()))) if entry not in self.known else None
             if t and t.queued is None and t.sent < asked:
                 t.queued = at
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How late a busy machine made things, from when to when: what is late because of it is no fault."""
+
+import bisect
+import collections
+
+
+class Delays:
+    """How late the heart beat: the scheduling delay of the campaign's own clients."""
+
+    def __init__(self):
+        self.times, self.late = [], []
+
+    def beat(self, at, late):
+        if late > 0.001:
+            self.times.append(at)
+            self.late.append(late)
+
+    def within(self, begin, end):
+        first = bisect.bisect_left(self.times, begin)
+        # A beat that was late tells of the time before it.
+        last = first
+        worst = 0.0
+        while last < len(self.times) and self.times[last] - self.late[last] <= end:
+            worst = max(worst, self.late[last])
+            last += 1
+        return worst
+
+
+class Starving:
+    """How long threads that could run were not let, as the kernel counts it."""
+
+    def __init__(self):
+        self.threads = collections.defaultdict(lambda: ([], []))
+
+    def sample(self, at, who, thread, total):
+        """Of one of `who`'s threads, in all until now."""
+        times, totals = self.threads[who, thread]
+        if not totals or total != totals[-1]:
+            times.append(at)
+            totals.append(total)
+
+    def within(self, begin, end, *who):
+        """The worst of `who`'s threads."""
+        worst = 0.0
+        for (whose, _), (times, totals) in self.threads.items():
+            if whose not in who or not times or times[-1] < begin:
+                continue
+            first = max(bisect.bisect_left(times, begin) - 1, 0)
+            last = min(bisect.bisect_left(times, end), len(times) - 1)
+            worst = max(worst, totals[last] - totals[first])
+        return worst
