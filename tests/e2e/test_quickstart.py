@@ -8,19 +8,23 @@ import subprocess
 import pytest
 from harness import TOP
 from harness.by_hand import HASP
+from harness.wait import TooSlow
 
 
-def quickstart(**settings):
+def quickstart(*options, **settings):
     """What it prints, when it has left as it should."""
     env = {name: value for name, value in os.environ.items() if name not in ("REDIS", "TOPOLOGY")}
-    shown = subprocess.Popen([TOP / "contrib" / "quickstart"], env={**env, "HASP": HASP, **settings}, text=True,
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    shown = subprocess.Popen([TOP / "contrib" / "quickstart", *options], env={**env, "HASP": HASP, **settings},
+                             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT)
     try:
         printed, _ = shown.communicate(timeout=240)
     finally:
         shown.terminate()  # if it has not ended: it removes its servers
         shown.wait()
     print(printed)
+    if re.search(r"the lock had expired during the work .* [1-9]\d*$", printed, re.MULTILINE):
+        raise TooSlow("a lock of one second was not renewed in time")
     assert shown.returncode == 0, printed
     return printed
 
@@ -34,6 +38,14 @@ def sold_through_hasp(printed):
 def test_shop_sells_nothing_twice():
     """A long lease, so that a busy machine lets none expire."""
     assert sold_through_hasp(quickstart(LEASE="60")) == [6, 6, 0, 0]
+
+
+def test_file_that_hasp_writes_while_the_shop_oversells_makes_it_right():
+    printed = quickstart("--discover")
+    in_stock, sold, oversold, _ = sold_through_hasp(printed)
+    assert (in_stock, sold, oversold) == (6, 6, 0)
+    assert re.search(r"^sold that were not there +[1-9]\d* +0$", printed, re.MULTILINE)  # watched
+    assert re.search(r"^\[lock stock\]\npattern = lock:stock\nowner = connection\n", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("topology", ["sentinel", "cluster"])
