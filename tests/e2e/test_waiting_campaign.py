@@ -135,6 +135,28 @@ def test_renewed_lease_does_not_run_out_because_of(checker, kind, who, begin, en
     assert kinds(checker) == ["overlap"]
 
 
+def test_renewed_lease_runs_out_while_the_machine_stands_still(checker):
+    t = granted(checker, "a", 0.0, 0.1, released=5.0, renewed=True)
+    granted(checker, "b", 4.9, 4.95, released=5.1)
+    checker.refused(t, 4.9)
+    checker.delays.beat(4.9, 0.8)
+    assert kinds(checker) == []
+
+
+def test_renewed_lease_runs_out_while_its_hasp_starves(checker):
+    checker.refused(granted(checker, "a", 0.0, 0.1, released=4.9, renewed=True), 4.9)
+    checker.starving.sample(3.9, 0, 1, 3.0)
+    checker.starving.sample(4.8, 0, 1, 3.7)
+    assert kinds(checker) == []
+
+
+@pytest.mark.parametrize("late", [0.0, 0.2])
+def test_renewed_lease_does_not_run_out_on_a_busy_machine(checker, late):
+    checker.refused(granted(checker, "a", 0.0, 0.1, released=4.9, renewed=True), 4.9)
+    checker.delays.beat(4.9, late)
+    assert kinds(checker) == ["refused"]
+
+
 def test_semaphore_has_so_many_owners(checker):
     checker.places["k"] = 2
     for n, client in enumerate("abc"):

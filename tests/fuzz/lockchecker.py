@@ -335,7 +335,8 @@ class Checker:
         """A renewal must have succeeded not longer than a lease ago."""
         begin = max(at - 0.95 * t.lease, t.ended)
         calm = self._calm(begin, at, REDIS, (HASP, t.hasp), LINKS, settle=SETTLE / 2)
-        return calm > t.lease * (1 / RENEWALS + 0.2)
+        delay = self.delays.within(begin, at) + self.starving.within(begin, at, t.hasp, REDIS)
+        return calm > t.lease * (1 / RENEWALS + 0.2) + delay
 
     # --- overlaps -------------------------------------------------------------------
 
