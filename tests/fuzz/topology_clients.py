@@ -7,8 +7,7 @@
     guards      GET, then SET of what was read plus a name: each value is its own history
     pub/sub     each message once, those of one publisher's connection in their order
 
-An Outage is from when a primary is made to go until hasp knows the new one. A command may end in
-an error if it was under way in one: what is sent later must be answered, however long that takes.
+What was found wrong is told to a World, see topology_world.py.
 """
 
 import asyncio
@@ -17,24 +16,14 @@ import random
 import re
 
 from campaign import NIL, Error, Wire, now, parse
-from delays import Delays, Starving
-from lockchecker import GONE, LINKS, LOST, REDIS, REFUSED, SETTLE, SUBSCRIPTION, Checker, Troubles, Try
+from lockchecker import LOST, REFUSED, Try
 from looks import waiter_of
+from topology_world import LEASE, REFUSALS
 
 HANG = 20.0            # beyond what hasp may hold a command back: until an answer is given up
-LEASE = 4.0            # seconds
 LOOKS = 0.05
 RULE_WAIT = 1.5
 GUARD_LENGTH = 150     # updates after which a key is left for another
-
-# What may not reach a client at all: redirections are hasp's business, as is a replica's refusal.
-UNSEEN = (b"MOVED", b"ASK ", b"TRYAGAIN", b"CLUSTERDOWN", b"CROSSSLOT", b"NOSCRIPT", b"MASTERDOWN", b"LOADING")
-
-# How locks and guards say no.
-REFUSALS = (b"LOCKED ", b"LOCKLOST ", b"DEADLOCK ")
-
-# What a lock that replication has lost looks like. Fencing tokens rise nevertheless.
-LOSABLE = ("overlap", "refused", "overtaken", "idle")
 
 RULES = """
 [lock waited]
@@ -51,118 +40,6 @@ wait = 1s
 lease = 4s
 {own}
 """
-
-
-class Outage:
-    """A primary goes, from `begin` until `end`, when hasp knows the new one; all servers are as before at
-    `calm`, which may be sooner."""
-
-    def __init__(self, kind):
-        self.kind, self.begin, self.end, self.calm = kind, now(), float("inf"), float("inf")
-        self.longest = 0.0  # that a command which succeeded took meanwhile
-        self.lost = 0  # writes that were acknowledged
-        self.must_keep = False  # whether none may be
-
-
-class Losing(Checker):
-    """Some of what it would find wrong is what asynchronous replication may lose; that is counted."""
-
-    def __init__(self, world):
-        super().__init__(world.troubles, world.delays, world.starving)
-        self.world = world
-
-    def _check_unique(self):
-        """Fencing tokens rise per key, so that no key has one twice: nothing more is said of a cluster."""
-
-    def fault(self, kind, key, when, text):
-        if kind in LOSABLE and self.world.may_lose(when - LEASE - 1, when):
-            self.counts[f"{kind}, as asynchronous replication may lose locks"] += 1
-        else:
-            super().fault(kind, key, when, text)
-
-
-class World:
-    """What all clients share. `loses(outage)` tells whether writes that were acknowledged may be gone
-    after it, `processes()` whose starving counts."""
-
-    def __init__(self, args, subject, loses, processes):
-        self.args, self.subject, self.loses, self.processes = args, subject, loses, processes
-        self.troubles, self.delays, self.starving = Troubles(), Delays(), Starving()
-        self.checker = Losing(self)
-        self.outages = []
-        self.stopping = False
-        self.faults = []
-        self.kinds = collections.Counter()
-        self.counts = collections.Counter()
-        self.waiting = {}    # (key, who) -> its Try, while it is under way
-        self.published = collections.defaultdict(dict)  # publisher -> {serial: (sent, answered or None, where)}
-        self.epochs = collections.Counter()  # of guarded keys
-        self.updates = {}    # name -> (key, outcome)
-        self.seen = collections.defaultdict(set)  # guarded key -> histories
-
-    def fault(self, kind, text=""):
-        self.kinds[kind] += 1
-        self.faults.append(f"{kind}: {text}")
-        if self.kinds[kind] <= 4:
-            print(f"FAULT {kind}: {text}", flush=True)
-
-    # --- outages
-
-    def open(self, kind):
-        outage = Outage(kind)
-        outage.troubles = [self.troubles.add(k, None, outage.begin) for k in (REDIS, LINKS, SUBSCRIPTION)]
-        self.outages.append(outage)
-        return outage
-
-    def close(self, outage):
-        """All is as before. Waiters stand in line again, and what nobody heard of is undone."""
-        outage.calm = now()
-        for trouble in outage.troubles:
-            trouble[3] = outage.calm
-
-    def in_outage(self, sent, answered):
-        """The one in which a command was under way, if it was sent before hasp knew better."""
-        return next((o for o in self.outages if o.begin - SETTLE <= answered and sent <= o.end), None)
-
-    def may_lose(self, since, until):
-        """The outage in which something acknowledged may have got lost between the two."""
-        return next((o for o in reversed(self.outages)
-                     if self.loses(o) and o.begin <= until and since - SETTLE <= o.calm), None)
-
-    def lost(self, since, text, what, n=1):
-        """What was acknowledged at `since` is gone."""
-        outage = self.may_lose(since, now())
-        if outage:
-            outage.lost += n
-            self.counts[f"{what} lost by asynchronous replication at a {outage.kind}"] += n
-        else:
-            self.fault("lost", f"{text}; acknowledged {since:.3f}; {self.last()}")
-
-    def told(self, sent, answered, reply, what):
-        """Judges an error, or a connection that was closed. True: it was one."""
-        if reply is not None and not isinstance(reply, Error):
-            for outage in self.outages[-2:]:
-                if sent <= outage.end and outage.begin <= answered:
-                    outage.longest = max(outage.longest, answered - max(sent, outage.begin))
-            return False
-        # That its connection was closed meanwhile, a client may notice a little later.
-        outage = self.in_outage(sent - SETTLE if reply is None else sent, answered)
-        text = "closed" if reply is None else reply.decode("latin1")
-        if reply is not None and reply.startswith(UNSEEN):
-            self.fault("redirected", f"{what}: {text}")
-        elif reply is not None and reply.startswith((b"NOREPLICAS", b"EXECABORT")) and (any(
-                o.begin - SETTLE <= answered and sent <= o.calm for o in self.outages) or self.checker.stalled(answered)):
-            self.counts["refused for want of replicas"] += 1
-        elif outage:
-            self.counts[f"errors in an outage: {text[:40]}"] += 1
-        else:
-            self.fault("error", f"{what}, sent {sent:.3f}, answered {answered:.3f}: {text}; {self.last()}")
-        return True
-
-    def last(self, until=float("inf")):
-        """Of the outages that had begun then."""
-        begun = [o for o in self.outages if o.begin <= until]
-        return "outages: " + ", ".join(f"{o.kind} {o.begin:.3f}-{o.end:.3f}, calm {o.calm:.3f}" for o in begun[-2:])
 
 
 class Value:
@@ -184,7 +61,7 @@ class Value:
             if reply not in self.was:
                 world.fault("wrong reply", f"{key} is {reply}, which it never was")
             else:
-                world.lost(self.confirmed, f"{key} is {reply}, not {self.may_be}", "values")
+                world.lost(key, self.confirmed, f"is {reply}, not {self.may_be}", "values")
         self.may_be, self.confirmed = {reply}, now()
 
 
@@ -202,7 +79,7 @@ class Count:
         if reply > self.high + 1:
             world.fault("doubled", f"{key} is {reply}, at most {self.high + 1} were asked for")
         elif reply < self.low + 1:
-            world.lost(self.confirmed, f"{key} is {reply}, not {self.low + 1}", "increments", self.low + 1 - reply)
+            world.lost(key, self.confirmed, f"is {reply}, not {self.low + 1}", "increments", self.low + 1 - reply)
         self.low = self.high = reply
         self.confirmed = now()
         world.counts["increments"] += 1
@@ -320,9 +197,9 @@ class Client:
         def take(reply):
             known = [self.values[key].may_be for key in keys]
             least, most = sum(NIL not in may for may in known), sum(may != {NIL} for may in known)
-            if reply is not None and not least <= reply <= most and not self.world.may_lose(
-                    min(self.values[key].confirmed for key in keys), now()):
-                self.world.fault("wrong reply", f"DEL {keys} said {reply}, not {least} to {most}")
+            if reply is not None and not least <= reply <= most:
+                self.world.miscounted(keys, min(self.values[key].confirmed for key in keys),
+                                      f"DEL {keys} said {reply}, not {least} to {most}")
             for key in keys:
                 self.values[key].written(NIL, reply is None)
 
@@ -482,8 +359,8 @@ class Audience:
             self.listeners.append(listener)
             while not listener.closed:
                 await asyncio.sleep(0.02)
-            if not self.world.in_outage(listener.closed, listener.closed) and not self.world.stopping:
-                self.world.fault("error", f"a subscriber was closed at {listener.closed:.3f}; {self.world.last()}")
+            if not self.world.stopping:
+                self.world.closed(listener.closed)
 
     def check(self):
         for listener in self.listeners:
@@ -563,43 +440,3 @@ class Watch:
             t = self.world.waiting.get((key, waiter_of(entry.decode()))) if entry not in self.known else None
             if t and t.queued is None and t.sent < asked:
                 t.queued = at
-
-
-def check_guards(world, final):
-    """`final`: guarded key -> what is in it in the end."""
-    written = {name: key for key, history in final.items() for name in history.split()}
-    for key, history in final.items():
-        names = history.split()
-        if len(set(names)) < len(names):
-            world.fault("twice", f"in {key}")
-    for name, (key, outcome, at) in world.updates.items():
-        if outcome == "acknowledged" and name not in written:
-            world.lost(at, f"{name} of {key}", "guarded updates")
-        elif outcome == "refused" and name in written:
-            world.fault("refused", f"{name} of {key} was written, refused at {at:.3f}")
-
-
-def report(world):
-    """Prints what was found; the number of faults."""
-    checker = world.checker
-    checker.check()
-    for text in checker.faults[:10]:
-        print(f"FAULT {text}")
-    for kind, key, when in checker.moments[:world.args.stories]:
-        print(f"--- {kind}: {key} about {when:.3f}\n{checker.story(key, when)}")
-    for what, n in sorted([*world.counts.items(), *checker.counts.items()]):
-        print(f"{n:8} {what}")
-    print(", ".join(f"{n} {kind}!" for kind, n in sorted(world.kinds.items())))
-    by_kind = collections.defaultdict(list)
-    for outage in world.outages:
-        by_kind[outage.kind].append(outage)
-    for kind, outages in sorted(by_kind.items()):
-        pauses = sorted(o.longest for o in outages)
-        unknown = sorted(o.end - o.begin for o in outages)
-        print(f"{kind}, {len(outages)} times: hasp knew the new primary after {unknown[len(unknown) // 2]:.2f} s"
-              f" (longest {unknown[-1]:.2f}); the longest that a command took meanwhile: median"
-              f" {pauses[len(pauses) // 2]:.2f} s, longest {pauses[-1]:.2f}")
-    if world.delays.late:
-        print(f"delay of this machine: {len(world.delays.late)} beats late, the longest by"
-              f" {max(world.delays.late) * 1000:.0f} ms")
-    return len(world.faults) + len(checker.faults)
