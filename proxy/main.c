@@ -297,14 +297,16 @@ static double main_tell_progress(struct process *p)
 	return p->progress_at - now;
 }
 
-/* All clients have gone. */
-static void main_print_discovered(struct process *p)
+/* The file, to stdout, when all clients have gone. What it would be by now goes to stderr: of
+ * two files in one, hasp would take neither. */
+static void main_print_discovered(struct process *p, bool so_far)
 {
+	FILE *to = so_far ? stderr : stdout;
 	struct buf ini = BUF_INIT;
 
-	workers_discovered(&p->shared, p->config, &ini);
-	printf("%.*s", (int)buf_len(&ini), buf_head(&ini));
-	fflush(stdout);
+	workers_discovered(&p->shared, p->config, so_far, &ini);
+	fprintf(to, "%.*s", (int)buf_len(&ini), buf_head(&ini));
+	fflush(to);
 	buf_release(&ini);
 }
 
@@ -331,6 +333,8 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		sig = main_await_signal(signals, wait);
 		if (sig == SIGHUP) {
 			main_reload(p, leaving);
+		} else if (sig == SIGUSR1 && p->cmdline.discover) {
+			main_print_discovered(p, true);
 		} else if (sig == SIGUSR1) {
 			if (!workers_report(&p->shared))
 				log_info("observed nothing=\"no rule has mode = observe\"");
@@ -466,7 +470,7 @@ static int main_run(struct process *p, sigset_t *signals)
 			admin_free(p->admin);
 		(void)workers_report(&p->shared);
 		if (p->cmdline.discover)
-			main_print_discovered(p);
+			main_print_discovered(p, false);
 		workers_fini(&p->shared);
 		status = 0;
 	} else if (strcmp(p->config->log, "stderr") != 0) {

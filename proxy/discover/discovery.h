@@ -92,8 +92,9 @@ struct discovery_result {
 	const char *listen; /* as in the file, for [hasp] */
 	const char *address; /* for [upstream] */
 	uint64_t commands; /* with keys */
+	bool so_far; /* it goes on; else what is going on counts as ended */
 };
-/* Appends the ini. What is going on counts as ended. */
+/* Appends the ini. */
 void discovery_report(struct discovery *d, const struct discovery_result *r, double now,
                       struct buf *out);
 /* Appends a line on what was found until now. */

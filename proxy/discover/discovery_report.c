@@ -164,7 +164,8 @@ void discovery_report(struct discovery *d, const struct discovery_result *r, dou
 	struct buf left = BUF_INIT;
 	char name[NAME_MAX_SIZE];
 
-	end_holds(d, now);
+	if (!r->so_far)
+		end_holds(d, now);
 	locks = discovery_find(d, FINDING_LOCK, &nlocks);
 	guards = discovery_find(d, FINDING_GUARD, &nguards);
 	put_head(out, d, r, now);

@@ -34,9 +34,9 @@ static uint64_t count_commands(const struct discoverer *d)
 }
 
 void discoverer_report(struct discoverer *d, const char *listen, const char *address,
-                       struct buf *out)
+                       bool so_far, struct buf *out)
 {
-	const struct discovery_result r = { listen, address, count_commands(d) };
+	const struct discovery_result r = { listen, address, count_commands(d), so_far };
 
 	pthread_mutex_lock(&d->lock);
 	discovery_report(d->discovery, &r, d->clock(), out);

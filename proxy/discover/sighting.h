@@ -33,9 +33,10 @@ struct discoverer {
 
 struct discoverer *discoverer_new(double (*clock)(void), size_t memory);
 void discoverer_free(struct discoverer *d); /* NULL is allowed; no clients are left */
-/* Append to `out`, from any thread: the ini, which ends what is going on; a line. */
+/* Append to `out`, from any thread: the ini, which unless it is one so far ends what is going
+ * on; a line. */
 void discoverer_report(struct discoverer *d, const char *listen, const char *address,
-                       struct buf *out);
+                       bool so_far, struct buf *out);
 void discoverer_progress(struct discoverer *d, struct buf *out);
 
 /* The client, whose address and name (NULL: none) are these; *client is NULL until it was seen.

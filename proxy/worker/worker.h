@@ -66,9 +66,10 @@ bool workers_report(struct worker_shared *shared);
 /* Between workers_init() and the first worker: from now on hasp learns from the commands of all
  * clients what to lock. */
 void workers_discover(struct worker_shared *shared);
-/* Then: appends a line on how far that is; the ini, when all workers have been joined. */
+/* Then: appends a line on how far that is; the ini, that so far or, when all workers have been
+ * joined, the last one. */
 void workers_discover_progress(struct worker_shared *shared, struct buf *out);
-void workers_discovered(struct worker_shared *shared, const struct config *config,
+void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
                         struct buf *out);
 
 /* Why clients should not be sent here, in words; NULL: they may be. From any thread. */

@@ -135,7 +135,7 @@ void workers_discover_progress(struct worker_shared *shared, struct buf *out)
 	discoverer_progress(shared->discoverer, out);
 }
 
-void workers_discovered(struct worker_shared *shared, const struct config *config,
+void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
                         struct buf *out)
 {
 	struct buf listen = BUF_INIT;
@@ -143,7 +143,7 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 	for (size_t i = 0; i < config->listen.n; i++)
 		buf_printf(&listen, "%s%s", i ? " " : "", config->listen.v[i]);
 	buf_append(&listen, slice_of("", 1));
-	discoverer_report(shared->discoverer, buf_head(&listen), config->address, out);
+	discoverer_report(shared->discoverer, buf_head(&listen), config->address, so_far, out);
 	buf_release(&listen);
 }
 

@@ -234,6 +234,18 @@ def test_watched_transactions_lose_nothing_and_get_no_guard(discovering):
     assert not discovering.end().sections
 
 
+def test_sigusr1_tells_what_was_found_so_far_and_the_end_tells_all(discovering):
+    with clients(discovering) as (one, other):
+        naive(one, other, "lock:early")
+        discovering.signal(signal.SIGUSR1)
+        until(lambda: "[lock early]\npattern = lock:early\n" in discovering.log, "what was found so far")
+        naive(one, other, "lock:early")
+        naive(one, other, "late:lock")
+    found = discovering.end()
+    assert sorted(found.sections) == ["lock early", "lock late"]
+    assert "taken 2 times by SET NX" in found.text
+
+
 # --- names --------------------------------------------------------------------------------
 
 

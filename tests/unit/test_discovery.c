@@ -90,7 +90,7 @@ static void release(struct fixture *f, size_t i, const char *key)
 
 static const char *report(struct fixture *f)
 {
-	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1204 };
+	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1204, false };
 	struct buf out = BUF_INIT;
 
 	discovery_report(f->discovery, &r, f->now, &out);
@@ -433,6 +433,25 @@ static void names_without_anything_fixed_are_not_proposed(void **state)
 	assert_told(f, "there is nothing fixed in these names");
 }
 
+/* --- a result so far ---------------------------------------------------------------------- */
+
+static void a_report_so_far_ends_nothing(void **state)
+{
+	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1204, true };
+	struct fixture *f = *state;
+	struct buf out = BUF_INIT;
+	uint64_t mine = value(f, "1");
+
+	take(f, 0, "lock:a");
+	/* Who knows the value releases it, or makes it last. */
+	discovery_script(by(f, 0, "lock:a"), &mine, 1);
+	discovery_report(f->discovery, &r, f->now, &out);
+	assert_int_equal(0, strncmp(buf_head(&out), "; hasp watched", 14));
+	buf_release(&out);
+	release(f, 0, "lock:a");
+	assert_told(f, "released by DEL\n");
+}
+
 /* --- memory ------------------------------------------------------------------------------- */
 
 static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
@@ -489,6 +508,7 @@ int main(void)
 		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
 		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
 		TEST(names_without_anything_fixed_are_not_proposed),
+		TEST(a_report_so_far_ends_nothing),
 		TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it),
 		TEST(keys_that_are_too_long_are_told_of),
 	};

@@ -83,7 +83,7 @@ static const struct discovery_act *act(struct fixture *f, struct discovery_clien
 
 static bool is_reported(struct fixture *f, const char *words)
 {
-	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1 };
+	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1, false };
 	struct buf out = BUF_INIT;
 	bool found;
 

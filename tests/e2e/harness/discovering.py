@@ -41,7 +41,7 @@ class Discovering(Hasp):
         fault = self.stop()
         log = self.log
         assert not fault, f"{fault}\n{log}"
-        text = log[log.index("; hasp watched"):]
+        text = log[log.rindex("; hasp watched"):]
         print(text)
         path = self.dir / "found.ini"
         path.write_text(text)
