@@ -21,8 +21,9 @@ struct effect {
 	bool nil_only; /* every reply but nil does */
 };
 
-/* Of INCR and INCRBY: is it by 1? INCRBY by 1 is how some client libraries send INCR. */
-bool effect_counts_one(const struct resp_view *req);
+/* How a request of the command `c` on a lock is carried out: as the command is, but for INCRBY,
+ * which is RULE_INCR by 1 only (so some client libraries send INCR), else RULE_CHECK. */
+enum command_rule effect_rule(const struct command *c, const struct resp_view *req);
 
 /* Of a request of the command `c` that is whole. `at`: seconds since 1970, for expiries that
  * are dates. */

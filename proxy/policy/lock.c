@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/effect.h"
 #include "commands/key_args.h"
 #include "config/match.h"
 #include "lock/hold/holds.h"
@@ -297,17 +298,18 @@ void lock_note_read(struct context *x, struct decision *d)
  * the connection has stored or read. */
 static void find_value(const struct context *x, struct lock_key *key)
 {
-	const struct command_facts *facts = &x->what->command->facts;
+	const struct command *c = x->what->command;
+	enum command_rule rule = effect_rule(c, x->req);
 	struct slice name = x->req->argv[key->arg], value;
 	enum seen_value what = hold_seen_value(x->env->holds, x->holds, x->session->db, name,
 	                                       &value);
 
 	key->token = hold_value(x->env->holds, x->holds, x->session->db, name);
-	if (facts->rule != RULE_DEL && facts->rule != RULE_CHECK && facts->rule != RULE_EXPIRE)
+	if (rule != RULE_DEL && rule != RULE_CHECK && rule != RULE_EXPIRE)
 		return;
-	key->foreign = what == SEEN_NOTHING && facts->writes != WRITES_EXPIRY &&
+	key->foreign = what == SEEN_NOTHING && c->facts.writes != WRITES_EXPIRY &&
 	               lock_value_matters(key->rule);
-	if (facts->rule != RULE_EXPIRE)
+	if (rule != RULE_EXPIRE)
 		key->token = what == SEEN_VALUE ? value : SLICE_NONE;
 }
 

@@ -142,7 +142,7 @@ def test_read_in_another_database_does_not_count(two, plain):
 
 @pytest.mark.parametrize("command", [
     ("GETDEL", KEY), ("RENAME", KEY, "x"), ("RENAME", "x", KEY), ("APPEND", KEY, "x"), ("MOVE", KEY, 1),
-    ("COPY", "x", KEY, "REPLACE"), ("MSET", KEY, "x"), ("SET", KEY, "x"), ("SETRANGE", KEY, 0, "x")])
+    ("COPY", "x", KEY, "REPLACE"), ("MSET", KEY, "x"), ("SET", KEY, "x"), ("SETRANGE", KEY, 0, "x"), ("INCRBY", KEY, 2)])
 def test_stranger_s_other_writes_are_refused(two, plain, command):
     _, other = two
     plain.set("x", "x")

@@ -62,7 +62,8 @@ def module(tmp_path_factory):
 def redis_server():
     with RedisServer("--enable-module-command", "local", "--rename-command", "APPEND", "other.append",
                      "--rename-command", "SETEX", "other.setex", "--rename-command", "SELECT", "other.select",
-                     "--rename-command", "STRLEN", "other.strlen", "--rename-command", "INCR", "other.incr") as server:
+                     "--rename-command", "STRLEN", "other.strlen", "--rename-command", "INCR", "other.incr",
+                     "--rename-command", "PERSIST", "other.persist") as server:
         yield server
 
 
@@ -132,10 +133,10 @@ def test_a_renamed_read_is_what_it_was(start_hasp):
 
 def test_commands_that_scripts_call_and_that_were_renamed_are_told_of(start_hasp):
     hasp = start_hasp(rule())
-    until(lambda: 'commands_missing names="INCR"' in hasp.log, "the error")
+    until(lambda: 'commands_missing names="PERSIST"' in hasp.log, "the error")
     checked = subprocess.run([os.environ.get("HASP", str(TOP / "hasp")), "-t", "-c", hasp.config_file],
                              capture_output=True, text=True, check=True)
-    assert checked.stderr.endswith("by their own names, and hasp's scripts call them: INCR\n")
+    assert checked.stderr.endswith("by their own names, and hasp's scripts call them: PERSIST\n")
 
 
 def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):

@@ -178,7 +178,7 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE, .success = LOCK_IF_NO_ERROR };
 	if (rewrite_count_locks(&rw) == 0)
 		return REWRITE_PASS;
-	switch ((enum command_rule)c->facts.rule) {
+	switch (effect_rule(c, req)) {
 	case RULE_PASS:
 		return REWRITE_PASS;
 	case RULE_SET:
@@ -190,9 +190,7 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
 	case RULE_GETSET:
 		return rewrite_getset(&rw);
 	case RULE_INCR:
-		if (effect_counts_one(req))
-			return rewrite_incr(&rw);
-		break;
+		return rewrite_incr(&rw);
 	case RULE_DEL:
 		return rewrite_del(&rw);
 	case RULE_EXPIRE:
