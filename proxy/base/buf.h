@@ -87,6 +87,16 @@ static inline void buf_added(struct buf *b, size_t n)
 		b->block->tail += n;
 }
 
+/* The same, up to `end`; space for at least one byte was made. */
+static inline void buf_added_to(struct buf *b, const char *end)
+{
+	struct buf_block *k = b->block;
+	size_t tail = (size_t)(end - k->bytes);
+
+	HASP_ASSERT(tail >= k->tail && tail <= k->cap);
+	k->tail = tail;
+}
+
 static inline void buf_append(struct buf *b, struct slice s)
 {
 	if (s.n == 0)

@@ -176,7 +176,7 @@ static struct decision decide_list(struct context *x)
 
 struct decision lock_decide_verb(struct context *x)
 {
-	struct lock_call call = { 0 };
+	struct lock_call call;
 	struct pending_lock *pending_lock;
 
 	if (x->what->verb == VERB_LIST && x->req->argc <= 2)

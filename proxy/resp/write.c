@@ -27,7 +27,7 @@ static void write_header(struct buf *out, char type, uint64_t n)
 {
 	char *p = buf_reserve(out, HEADER_MAX);
 
-	buf_added(out, (size_t)(resp_put_header(p, type, n) - p));
+	buf_added_to(out, resp_put_header(p, type, n));
 }
 
 void resp_write_array(struct buf *out, size_t n)
@@ -44,7 +44,7 @@ void resp_write_bulk(struct buf *out, struct slice s)
 {
 	char *p = buf_reserve(out, RESP_BULK_SPACE + s.n);
 
-	buf_added(out, (size_t)(resp_put_bulk(p, s) - p));
+	buf_added_to(out, resp_put_bulk(p, s));
 }
 
 void resp_write_bulk_int(struct buf *out, long long v)

@@ -93,6 +93,9 @@ static void reserved_bytes_count_once_they_are_added(void **state)
 	assert_holds(&b, "ab");
 	buf_added(&b, 1);
 	assert_holds(&b, "abx");
+	buf_consume(&b, 1);
+	buf_added_to(&b, room + 3);
+	assert_holds(&b, "bxxx");
 	buf_release(&b);
 }
 

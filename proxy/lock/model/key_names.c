@@ -104,7 +104,7 @@ void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind
 	struct affixes a = affixes_of(naming, key);
 	char *p = buf_reserve(out, NAME_SPACE + key.n);
 
-	buf_added(out, (size_t)(put_name(p, prefixes[kind], &a, key) - p));
+	buf_added_to(out, put_name(p, prefixes[kind], &a, key));
 }
 
 /* Inline: what is known of `a` then costs nothing at run time. */
@@ -115,14 +115,14 @@ __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             size_t n)
 {
 	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n;
-	char *begin = buf_reserve(out, n * space), *p = begin;
+	char *p = buf_reserve(out, n * space);
 
 	for (size_t i = 0; i < n; i++) {
 		struct slice prefix = prefixes[kinds[i]];
 		p = resp_put_header(p, '$', name_len(prefix, a, key.n));
 		p = resp_put_end(put_name(p, prefix, a, key));
 	}
-	buf_added(out, (size_t)(p - begin));
+	buf_added_to(out, p);
 }
 
 void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,
@@ -153,15 +153,15 @@ __attribute__((always_inline)) static inline void put_guard_queue(struct buf *ou
 {
 	struct slice queue = prefixes[KEY_NAME_QUEUE], guard = prefixes[KEY_NAME_GUARD];
 	size_t len = name_len(guard, inner, key.n);
-	char *begin = buf_reserve(out, RESP_BULK_SPACE + 2 * NAME_SPACE + key.n), *p;
+	char *p = buf_reserve(out, RESP_BULK_SPACE + 2 * NAME_SPACE + key.n);
 
-	p = resp_put_header(begin, '$', name_len(queue, outer, len));
+	p = resp_put_header(p, '$', name_len(queue, outer, len));
 	p = put_prefix(p, queue);
 	memcpy(p, outer->before, outer->nbefore);
 	p = put_name(p + outer->nbefore, guard, inner, key);
 	*p++ = outer->behind;
 	p = resp_put_end(p);
-	buf_added(out, (size_t)(p - begin));
+	buf_added_to(out, p);
 }
 
 void key_names_write_guard_queue_bulk(struct buf *out, enum key_naming naming, struct slice key)
