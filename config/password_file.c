@@ -31,7 +31,7 @@ char *password_file_read(const char *path, struct buf *why)
 	}
 	if (f)
 		fclose(f);
-	if (buf_len(why)) {
+	if (!line || buf_len(why)) {
 		free(line);
 		return NULL;
 	}
