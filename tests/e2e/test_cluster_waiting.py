@@ -267,7 +267,7 @@ def test_a_rule_renews_what_has_moved(start_hasp, still):
 
 def replicated(cluster, primary):
     """What its replica has not got by now is lost with it."""
-    replica = cluster.replicas_of(primary)[0]
+    replica, *_ = settles(lambda: cluster.replicas_of(primary), "its replica")
     written = primary.role()[1]
     settles(lambda: replica.role()[4] >= written, "the replica to have it all")
 

@@ -180,12 +180,14 @@ class Cluster:
     def failover(self, old):
         """CLUSTER FAILOVER of one of its replicas, which is the new primary when this returns."""
         self.until_ok()
-        slot = [first for first, _, owner in self._map() if owner == old.id][0]
+        slot, *_ = settles(lambda: [first for first, _, owner in self._map() if owner == old.id], "its slots")
 
         def moved():
             if self.owner(slot) is not old:
                 return True
-            self.replicas_of(old)[0].ask("CLUSTER", "FAILOVER")
+            # One that has lost its connection for a moment follows nobody.
+            for replica in self.replicas_of(old)[:1]:
+                replica.ask("CLUSTER", "FAILOVER")
             try:
                 return until(lambda: old.role()[0] == "slave", "the replica to take over", ASK_AGAIN)
             except TimeoutError:
