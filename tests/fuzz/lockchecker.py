@@ -144,6 +144,7 @@ class Checker:
         self.troubles = troubles or Troubles()
         self.delays = delays or Delays()
         self.starving = starving or Starving()
+        self.answers = Delays()  # of Redis, to the campaign itself
         self.places = places or {}  # {key: how many owners it may have}, if it is a semaphore
         self.tries = []
         self.faults = []
@@ -188,6 +189,7 @@ class Checker:
 
     def saw(self, key, asked, answered, lock, record, queue):
         """What Redis was seen to have of a lock."""
+        self.answers.beat(answered, answered - asked)
         self.seen[key].add(asked, answered, lock, record, queue)
 
     def story(self, key, when, around=0.5):
@@ -270,7 +272,9 @@ class Checker:
         delay = self.delays.within(deadline - SETTLE, t.ended)
         # It may have begun late, too: the deadline is hasp's.
         delay += self.starving.within(deadline - t.wait - 0.05, deadline - t.wait + 0.05, t.hasp)
-        delay += self.starving.within(deadline - 0.05, t.ended, t.hasp, REDIS)
+        # Redis is asked whether it has the lock by now. A node that gives keys away waits for who gets them.
+        delay += self.starving.within(deadline - 0.05, t.ended, t.hasp)
+        delay += max(self.starving.within(deadline - 0.05, t.ended, REDIS), self.answers.within(deadline - 0.05, t.ended))
         found = [f for f in self._felt(t.sent, deadline + GRACE + delay, REDIS, (HASP, t.hasp), LINKS,
                                          settle=5)
                  if self._over(f) >= t.sent]

@@ -429,10 +429,12 @@ class Watch:
         except OSError:
             return
         if not done:  # it is stopped
+            self.world.checker.answers.beat(now(), now() - asked)
             wire.close()
             return
         (future,) = done
         at, entries = future.result()
+        self.world.checker.answers.beat(at, at - asked)
         if isinstance(entries, Error) and entries.startswith(b"MOVED"):
             self.moved(key, entries.split(b" ")[2].decode())
         for entry in entries if isinstance(entries, list) else ():
