@@ -36,14 +36,16 @@ static void node_on_info(void *arg, const redisReply *reply)
 {
 	struct node *n = arg;
 	char before[NODE_HISTORY_SIZE];
-	bool was_up = n->was_up;
 
-	if (!reply)
+	if (!reply) {
+		/* Clients may have written to it meanwhile: whoever comes next is another one.
+		 */
+		*n->history = '\0';
 		return;
+	}
 	memcpy(before, n->history, sizeof(before));
 	read_history(reply, n->history);
-	n->was_up = true;
-	if (was_up && (!*n->history || strcmp(before, n->history) != 0))
+	if (n->nups > 1 && (!*n->history || strcmp(before, n->history) != 0))
 		n->ops->on_changed(n->arg, n);
 }
 
@@ -79,6 +81,7 @@ static void node_on_control_up(void *arg)
 {
 	struct node *n = arg;
 
+	n->nups++;
 	ask_history(n);
 	if (n->settings.is_alone)
 		warn_of_kind(n);

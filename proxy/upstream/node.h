@@ -54,7 +54,7 @@ struct node {
 	struct control *acks; /* for WAIT; NULL before node_acks() */
 	struct node_settings settings; /* in force */
 	unsigned held; /* node_hold() */
-	bool was_up;
+	unsigned nups; /* so often `control` has been up */
 	char history[NODE_HISTORY_SIZE]; /* of the server when it was up last; "": not known */
 	const struct node_ops *ops;
 	void *arg;

@@ -130,7 +130,7 @@ static void worker_node_on_up(void *arg, struct node *n)
 	struct worker *w = arg;
 
 	worker_node_note_reachable(w);
-	unlisted_redis_up(&w->shared->unlisted, n->was_up, clock_now());
+	unlisted_redis_up(&w->shared->unlisted, n->nups > 1, clock_now());
 	script_jobs_set_naming(w->script_jobs, control_is_in_cluster(n->control)
 	                                               ? KEY_NAMING_CLUSTER
 	                                               : KEY_NAMING_SERVER);

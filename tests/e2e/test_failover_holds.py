@@ -22,6 +22,15 @@ def pooling():
     return "shared"
 
 
+class Unread(Relay):
+    """Redis' answers that tell whose data it has do not arrive while `held`."""
+
+    held = False
+
+    def _is_held(self, data):
+        return self.held and b"master_replid" in data
+
+
 class Place:
     """An address at which one server takes another one's place."""
 
@@ -77,6 +86,21 @@ def test_lock_that_the_new_primary_does_not_have_is_logged_and_renewed_no_more(p
 
 
 @TAKES
+def test_first_server_may_go_before_it_has_said_whose_data_it_has(start_hasp, take):
+    with Replicas(1) as servers, Unread(servers.primary.address) as relay:
+        place = Place(servers, relay, start_hasp)
+        relay.held = True
+        hasp = place.start()
+        place.promote()
+        with hasp.connect() as one:
+            assert one.call(*take) in TAKEN
+            relay.cut()
+            relay.held = False
+            place.switch()
+            until(lambda: lost(hasp, key_of(take), GONE), "the loss to be logged")
+
+
+@TAKES
 def test_lock_that_somebody_else_has_meanwhile_is_not_prolonged(place, take):
     hasp, new = place.start(), place.promote()
     away = place.start(address="%s:%d" % place.new.address)
@@ -123,6 +147,8 @@ def test_lock_that_ended_at_the_same_server_is_no_loss(place, take):
     hasp = place.start()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call(*take) in TAKEN and other.call("LOCK", "other") == FENCE
+        # By then hasp knows whose data it is.
+        assert rises(place.old.client(), 1, "other")
         place.old.client().delete(key_of(take))
         place.relay.cut()
         place.relay.mend()
