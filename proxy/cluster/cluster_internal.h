@@ -99,8 +99,10 @@ struct cluster_part {
 	int slot; /* -1: none; then, without `to`, it is for the session's home */
 	enum part_state state;
 	bool redirected; /* once at least */
+	bool unserved; /* the last time its node said that it does not serve the slot */
 	bool several; /* it may name more than one key of its slot */
-	bool reads; /* it changes nothing: it may be carried out twice */
+	bool reads; /* it changes nothing: it may be carried out twice (without `slot`: by any
+	             * node) */
 	bool is_stale; /* (PART_SENT) one before it was refused: its reply is dropped, and it is
 	                * sent again behind that */
 	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
@@ -150,6 +152,12 @@ static inline bool part_is_unsent(const struct cluster_part *p)
 	return p->state == PART_HELD || p->state == PART_RETRY;
 }
 
+/* It is in flight, and any node may be asked, too. */
+static inline bool part_is_for_any(const struct cluster_part *p)
+{
+	return p->state == PART_SENT && p->slot < 0 && !p->to && p->reads;
+}
+
 /* A new entry behind all others, whose `nparts` are to be set. */
 struct cluster_entry *entry_begin(struct cluster_session *s, size_t nparts);
 /* Copies `request`. `slot`: -1: none. `to`: NULL: the slot's node, or the home. */
@@ -191,6 +199,8 @@ void redirection_later(struct cluster_part *p, const char *why);
 
 /* The same for a part that is not sent again by itself. *why: a literal. */
 bool redirection_note(const struct cluster_part *p, struct slice line, const char **why);
+/* The part's reply is no redirection. Older ones of its slot that its node has refused fail. */
+void redirection_note_carried_out(const struct cluster_part *by);
 /* The part is to be sent again, now if its node is known; and behind it what was sent behind
  * it, if that might find what it does not. */
 void redirection_again(struct cluster_part *p, bool is_named, const char *why);
@@ -283,6 +293,11 @@ struct lane {
 struct lane *lane_get(struct cluster_session *s, struct node *n);
 /* Does the session's first entry wait for what this lane's link brings? */
 bool lane_is_awaited(const struct lane *l);
+/* Could all that is in flight on it, if anything is, be asked of another node? */
+bool lane_can_be_recalled(const struct lane *l);
+/* If so: it is to be sent again, by dispatch_again(). What comes back over the lane is dropped.
+ */
+void lane_recall(struct lane *l);
 /* Sends the part, or holds it until the lane is ready. */
 void lane_send(struct lane *l, struct cluster_part *p);
 /* RESET ends all subscriptions. */
@@ -382,7 +397,7 @@ struct cluster_session {
 	size_t nentries;
 	struct list lanes;
 	struct lane *last; /* of `lanes`: the one asked for last; NULL: none */
-	struct list retries; /* parts in PART_RETRY, the oldest first */
+	struct list retries; /* parts in PART_RETRY, in the order of the requests */
 	struct node *home; /* for what names no key; NULL: not chosen yet */
 	struct lane *stream_lane; /* in STREAMING, RAW; NULL: what streams is dropped */
 	struct cluster_part *stream_part; /* (STREAMING) keeps what streams; NULL: none does */

@@ -87,17 +87,18 @@ static bool has_held(const struct cluster_session *s)
 	return false;
 }
 
-/* While keys of its slot are on their way, a node may refuse a request of several of them, and
- * carry out the next one. So one waits for the answer to the other. */
+/* While keys of its slot are on their way, or nodes do not agree on whose it is, one may be
+ * refused and the next one be carried out. So one waits for the answer to the other. */
 static bool waits_for_older(const struct cluster_part *p)
 {
 	const struct cluster_session *s = part_session(p);
-	bool is_migrating;
+	bool in_doubt;
 
 	if (p->slot < 0)
 		return false;
-	is_migrating = slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot);
-	if (!is_migrating && !(s->several & session_bit((unsigned)p->slot)))
+	in_doubt = p->redirected ||
+	           slot_map_is_migrating(s->cluster->how.map, (unsigned)p->slot);
+	if (!in_doubt && !(s->several & session_bit((unsigned)p->slot)))
 		return false;
 	for (const struct list *at = s->entries.next; at != &p->entry->node; at = at->next) {
 		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
@@ -105,48 +106,87 @@ static bool waits_for_older(const struct cluster_part *p)
 		for (size_t i = 0; i < e->nparts; i++) {
 			const struct cluster_part *q = &e->parts[i];
 			bool is_due = q->state == PART_SENT || q->state == PART_HELD;
-			if (is_due && q->slot == p->slot && (is_migrating || q->several))
+			if (is_due && q->slot == p->slot && (in_doubt || q->several))
 				return true;
 		}
 	}
 	return false;
 }
 
-bool dispatch_due(struct cluster_session *s, double now)
+/* Something is in flight that another node may be asked if the home does not answer. */
+static bool asks_home(const struct cluster_session *s)
 {
-	if (list_empty(&s->retries) && !has_held(s))
+	for (const struct list *at = s->entries.next; at != &s->entries; at = at->next) {
+		const struct cluster_part *p =
+			&container_of(at, const struct cluster_entry, node)->only;
+		if (part_is_for_any(p))
+			return true;
+	}
+	return false;
+}
+
+static bool is_troubled(const struct cluster_session *s)
+{
+	return !list_empty(&s->retries) || has_held(s) || asks_home(s);
+}
+
+/* What was sent behind it, before it was refused, may be carried out. (What blocks may wait for
+ * this one.) */
+static bool waits_for_younger(const struct cluster_part *p)
+{
+	const struct list *entries = &part_session(p)->entries;
+
+	if (!p->unserved)
 		return false;
-	if (session_leave_home(s))
-		dispatch_again(s);
-	fail_those_late(s, now);
+	for (const struct list *at = p->entry->node.next; at != entries; at = at->next) {
+		const struct cluster_entry *e = container_of(at, const struct cluster_entry,
+		                                             node);
+		for (size_t i = 0; i < e->nparts && !e->blocks; i++)
+			if (e->parts[i].state == PART_SENT && e->parts[i].slot == p->slot)
+				return true;
+	}
+	return false;
+}
+
+static void send_retries(struct cluster_session *s, double now)
+{
 	while (s->flow != FLOW_CLOSED && !list_empty(&s->retries)) {
 		struct cluster_part *p = container_of(s->retries.next, struct cluster_part,
 		                                      node);
-		if (p->retry_at > now || waits_for_older(p))
+		if (p->retry_at > now || waits_for_older(p) || waits_for_younger(p))
 			break;
 		list_remove(&p->node);
 		part_dispatch(p);
 	}
-	return s->flow != FLOW_CLOSED && (!list_empty(&s->retries) || has_held(s));
+}
+
+bool dispatch_due(struct cluster_session *s, double now)
+{
+	if (!is_troubled(s))
+		return false;
+	if (session_leave_home(s))
+		dispatch_again(s);
+	fail_those_late(s, now);
+	send_retries(s, now);
+	return s->flow != FLOW_CLOSED && is_troubled(s);
 }
 
 void dispatch_again(struct cluster_session *s)
 {
-	struct list parts, *node;
-
 	/* In the order of the requests, for now they may meet at one node. */
-	list_init(&parts);
 	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
 		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
 		for (size_t i = 0; i < e->nparts; i++) {
 			struct cluster_part *p = &e->parts[i];
 			if (!part_is_unsent(p))
 				continue;
+			part_set_state(p, PART_RETRY);
+			p->lane = NULL;
 			p->asked = NULL;
+			p->retry_at = 0;
 			list_remove(&p->node);
-			list_append(&parts, &p->node);
+			list_append(&s->retries, &p->node);
 		}
 	}
-	while ((node = list_shift(&parts)))
-		part_dispatch(container_of(node, struct cluster_part, node));
+	send_retries(s, timers_now(s->cluster->how.timers));
 }

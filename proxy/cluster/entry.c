@@ -225,6 +225,8 @@ static void entry_finish(struct cluster_entry *e)
 	e->done = true;
 	if (is_head(e))
 		session_advance(e->session);
+	else if (!list_empty(&e->session->retries))
+		session_wake(e->session);
 }
 
 void entry_answer(struct cluster_entry *e, struct slice reply)

@@ -3,27 +3,30 @@
  * home: the node for a session's requests that name no key. It is the same one for as long as
  * possible, for clients expect one server behind INFO or CONFIG, and what they publish to come
  * in order. A session whose home does not answer has another one from then on, unless something
- * of it is there: requests in flight, subscriptions, a transaction.
+ * of it is there: requests in flight, subscriptions, a transaction. What may be asked of any
+ * node, as PING, and is in flight there, is asked of the new one.
  */
 #include "cluster/cluster_internal.h"
 
-static bool has_something(const struct lane *l)
+/* `moves`: what is in flight there, or held, is taken along if that can be. */
+static bool has_something(const struct lane *l, bool moves)
 {
 	const struct cluster_session *s = l->session;
 
-	return l->nsent || s->stream_lane == l || s->block_lane == l ||
-	       subscriptions_any(&l->subscriptions);
+	if (s->stream_lane == l || s->block_lane == l || subscriptions_any(&l->subscriptions))
+		return true;
+	return moves ? !lane_can_be_recalled(l) : l->nsent || !list_empty(&l->held);
 }
 
-/* `held`: so do requests that wait for a link. */
-static bool is_tied(const struct cluster_session *s, const struct node *n, bool held)
+/* NULL: nothing was ever sent there. */
+static struct lane *lane_of(struct cluster_session *s, const struct node *n)
 {
-	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
-		const struct lane *l = container_of(at, const struct lane, in_session);
+	for (struct list *at = s->lanes.next; at != &s->lanes; at = at->next) {
+		struct lane *l = container_of(at, struct lane, in_session);
 		if (l->node == n)
-			return has_something(l) || (held && !list_empty(&l->held));
+			return l;
 	}
-	return false;
+	return NULL;
 }
 
 /* They go round. *health: that of the node. NULL: none is known. */
@@ -44,19 +47,21 @@ static struct node *pick_home(struct cluster *c, enum node_health *health)
 	return best;
 }
 
-/* `held`: requests that wait for a link to the home are taken along. */
-static bool leave_home(struct cluster_session *s, bool held)
+static bool leave_home(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
+	struct lane *l = lane_of(s, s->home);
 	enum node_health health;
 	struct node *other;
 
-	if (c->how.health(s->home) != NODE_SILENT || is_tied(s, s->home, !held))
+	if (c->how.health(s->home) != NODE_SILENT || (l && has_something(l, moves)))
 		return false;
 	other = pick_home(c, &health);
 	if (health != NODE_ANSWERS)
 		return false;
 	s->home = other;
+	if (l)
+		lane_recall(l);
 	return true;
 }
 

@@ -131,6 +131,40 @@ static void lane_drop(struct lane *l, const char *why)
 	lane_end(l, why, why);
 }
 
+bool lane_can_be_recalled(const struct lane *l)
+{
+	const struct list *entries = &l->session->entries;
+	size_t n = 0;
+
+	if (l->nsent == 0)
+		return true;
+	/* (Of a reply that has begun the client has a part.) */
+	if (l->in_frame || l->error)
+		return false;
+	for (const struct list *at = entries->next; at != entries; at = at->next) {
+		const struct cluster_part *p =
+			&container_of(at, const struct cluster_entry, node)->only;
+		n += p->lane == l && part_is_for_any(p);
+	}
+	return n == l->nsent;
+}
+
+void lane_recall(struct lane *l)
+{
+	struct list *entries = &l->session->entries;
+
+	if (l->nsent == 0)
+		return;
+	for (struct list *at = entries->next; at != entries; at = at->next) {
+		struct cluster_part *p = &container_of(at, struct cluster_entry, node)->only;
+		if (p->lane != l || !part_is_for_any(p))
+			continue;
+		l->nsent--;
+		redirection_later(p, "it does not answer");
+	}
+	lane_drop(l, "it does not answer");
+}
+
 /* The session is in the middle of something there. */
 static bool is_in_use(const struct lane *l)
 {
@@ -206,6 +240,7 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	}
 	l->nsent--;
 	l->error = NULL;
+	redirection_note_carried_out(p);
 	part_on_reply(p, r, captured);
 }
 

@@ -166,6 +166,7 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 		return by_keys(req, 2, req->argc > 2);
 	case CLUSTER_NUMKEYS:
 		return by_numkeys(req);
+	case CLUSTER_ANY:
 	case CLUSTER_MODE:
 		return home;
 	case CLUSTER_DISABLED:

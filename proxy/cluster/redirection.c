@@ -9,6 +9,10 @@
  *   TRYAGAIN              some of the keys are on their way to another node
  *   CLUSTERDOWN           the slot is served by none, or too many nodes are gone
  *
+ * Requests behind it on the same link are refused, too; but a node that learns meanwhile that
+ * it may serve the slot carries them out. Behind MOVED and CLUSTERDOWN the first one fails
+ * then, for it would be carried out behind what came after it.
+ *
  * Source: https://redis.io/docs/reference/cluster-spec/ ("Redirection and resharding")
  */
 #include <stdio.h>
@@ -72,7 +76,13 @@ static void fail_streamed(struct cluster_part *p, struct slice error)
 	part_fail(p, slice_str(text));
 }
 
-enum redirection { REDIRECTION_NONE, REDIRECTION_MOVED, REDIRECTION_ASK, REDIRECTION_WAIT };
+enum redirection {
+	REDIRECTION_NONE,
+	REDIRECTION_MOVED,
+	REDIRECTION_ASK,
+	REDIRECTION_TRYAGAIN,
+	REDIRECTION_DOWN
+};
 
 static const struct {
 	struct slice word;
@@ -81,9 +91,9 @@ static const struct {
 } redirections[] = {
 	{ SLICE_LIT("MOVED"), REDIRECTION_MOVED, "its nodes disagree on who serves it" },
 	{ SLICE_LIT("ASK"), REDIRECTION_ASK, "it is on its way to another node" },
-	{ SLICE_LIT("TRYAGAIN"), REDIRECTION_WAIT,
+	{ SLICE_LIT("TRYAGAIN"), REDIRECTION_TRYAGAIN,
 	  "its keys are on their way to another node" },
-	{ SLICE_LIT("CLUSTERDOWN"), REDIRECTION_WAIT, "the cluster is down" },
+	{ SLICE_LIT("CLUSTERDOWN"), REDIRECTION_DOWN, "the cluster is down" },
 };
 
 /* Most errors are none. *why: a literal. */
@@ -113,11 +123,11 @@ static enum redirection read_redirection(const struct cluster_part *p, struct sl
 	what = redirection_of(word, why);
 	if (what == REDIRECTION_NONE)
 		return what;
-	if (what != REDIRECTION_WAIT)
+	if (what == REDIRECTION_MOVED || what == REDIRECTION_ASK)
 		*to = slot_map_named(c->how.map, p->lane->node, error_text(line));
 	if (what == REDIRECTION_MOVED && *to && p->slot >= 0)
 		slot_map_move(c->how.map, (unsigned)p->slot, *to);
-	if ((what == REDIRECTION_ASK || slice_eq(word, SLICE_LIT("TRYAGAIN"))) && p->slot >= 0)
+	if ((what == REDIRECTION_ASK || what == REDIRECTION_TRYAGAIN) && p->slot >= 0)
 		slot_map_note_migrating(c->how.map, (unsigned)p->slot);
 	if (what != REDIRECTION_ASK)
 		c->how.refresh(c->how.arg);
@@ -178,6 +188,7 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	if (what == REDIRECTION_NONE)
 		return false;
 	p->asked = what == REDIRECTION_ASK ? to : NULL;
+	p->unserved = what == REDIRECTION_MOVED || what == REDIRECTION_DOWN;
 	/* (No server says so before the request is whole.) */
 	if (p->streamed || part_session(p)->stream_part == p) {
 		p->lane->nsent--;
@@ -186,4 +197,33 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 		redirection_again(p, to, why);
 	}
 	return true;
+}
+
+static bool is_overtaken(const struct cluster_part *p, const struct cluster_part *by)
+{
+	return p->unserved && p->slot == by->slot && p->entry->serial < by->entry->serial &&
+	       !(p->reads && by->reads);
+}
+
+void redirection_note_carried_out(const struct cluster_part *by)
+{
+	struct cluster_session *s = part_session(by);
+	struct list *at, *next;
+
+	if (list_empty(&s->retries) || by->slot < 0)
+		return;
+	/* Entries that end must stay in the list meanwhile. */
+	s->advancing = true;
+	for (at = s->retries.next; at != &s->retries; at = next) {
+		struct cluster_part *p = container_of(at, struct cluster_part, node);
+		next = at->next;
+		if (is_overtaken(p, by))
+			part_fail(
+				p,
+				SLICE_LIT(
+					"-ERR hasp: not carried out: its node refused it, and "
+					"took a request behind it\r\n"));
+	}
+	s->advancing = false;
+	session_advance(s);
 }

@@ -19,14 +19,20 @@ static bool only_reads(const struct command *c)
 	return c && (c->flags & COMMAND_READONLY) && !takes_its_time(c);
 }
 
+/* May another node than the session's home be asked, too? Alone REPLCONF does nothing. */
+static bool is_for_any(const struct command *c, const struct resp_view *req)
+{
+	return c && (c->facts.cluster == CLUSTER_ANY ||
+	             (c->facts.session == SESSION_REPLCONF && req->argc == 1));
+}
+
 static void send_one(struct cluster_session *s, const struct command *c, int slot, bool several,
-                     struct slice bytes)
+                     bool reads, struct slice bytes)
 {
 	struct cluster_entry *e = entry_begin(s, 1);
 
 	e->only.several = several;
-	e->only.reads = only_reads(c);
-
+	e->only.reads = reads;
 	e->patient = takes_its_time(c);
 	e->blocks = c && (c->flags & COMMAND_BLOCKING);
 	if (c && c->facts.cluster == CLUSTER_MODE)
@@ -43,8 +49,19 @@ static bool send_to_slot(struct cluster_session *s, const struct command *c, uns
 		return false;
 	if (several)
 		s->several |= session_bit(slot);
-	send_one(s, c, (int)slot, several, bytes);
+	send_one(s, c, (int)slot, several, only_reads(c), bytes);
 	return true;
+}
+
+static void send_home(struct cluster_session *s, const struct command *c,
+                      const struct resp_view *req, struct slice bytes)
+{
+	bool any = is_for_any(c, req);
+
+	send_one(s, c, -1, false, any, bytes);
+	/* Somebody has to look whether the home answers. */
+	if (any)
+		session_trouble(s);
 }
 
 /* What ends the session, or makes a stream of it. False: it is none of those. *taken false: all
@@ -92,7 +109,7 @@ static void send_malformed(struct cluster_session *s, const struct command *c,
 	plan_malformed(req, argv);
 	buf_clear(text);
 	resp_write_request(text, argv, 4);
-	send_one(s, c, p->slot, false, buf_slice(text));
+	send_one(s, c, p->slot, false, false, buf_slice(text));
 	buf_trim(text);
 }
 
@@ -104,7 +121,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 
 	switch (p.kind) {
 	case PLAN_HOME:
-		send_one(s, c, -1, false, bytes);
+		send_home(s, c, req, bytes);
 		break;
 	case PLAN_SLOT:
 		return send_to_slot(s, c, p.slot, p.several, bytes);
@@ -120,7 +137,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 		return wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
 	case PLAN_SCAN:
 		if (!wide_scan(s, req))
-			send_one(s, c, -1, false, bytes);
+			send_home(s, c, req, bytes);
 		break;
 	case PLAN_DISABLED:
 		entry_answer_new(s, plan_disabled);

@@ -129,6 +129,74 @@ static void what_comes_behind_it_does_not_overtake_it(void **state)
 	assert_node_got(f, 1, echo);
 }
 
+/* It does nothing, so that it may do so twice. */
+static void a_ping_in_flight_is_asked_of_another(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	client_sends(f, PING, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 0, PING);
+	f->nodes[0].health = NODE_SILENT;
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, GET_FOO PING);
+	node_sends(f, 1, "$-1\r\n+PONG\r\n");
+	assert_client_got(f, "+PONG\r\n$-1\r\n");
+	assert_int_equal(f->ndown, 0);
+}
+
+static void what_the_first_one_answers_late_is_dropped(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, PING, 1);
+	assert_node_got(f, 0, PROOF);
+	node_sends(f, 0, "+OK\r\n");
+	assert_node_got(f, 0, PING);
+	f->nodes[0].health = NODE_SILENT;
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, PROOF);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, PING);
+	node_sends(f, 0, "-LATE\r\n");
+	node_sends(f, 1, "+PONG\r\n");
+	assert_client_got(f, "+PONG\r\n");
+	assert_int_equal(f->ndown, 0);
+}
+
+static void what_does_something_is_not(void **state)
+{
+	static const char publish[] = "*3\r\n$7\r\nPUBLISH\r\n$1\r\na\r\n$1\r\nm\r\n";
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	client_sends(f, publish, 1);
+	client_sends(f, PING, 1);
+	assert_node_got(f, 0, publish);
+	assert_node_got(f, 0, PING);
+	f->nodes[0].health = NODE_SILENT;
+	time_passes(f, 0.1);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 0, ":0\r\n+PONG\r\n");
+	assert_client_got(f, ":0\r\n+PONG\r\n");
+}
+
+static void a_reply_that_has_begun_is_waited_for(void **state)
+{
+	static const char ping[] = "*2\r\n$4\r\nPING\r\n$2\r\n12\r\n";
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 0, PING, 1, "+PONG\r\n");
+	client_sends(f, ping, 1);
+	assert_node_got(f, 0, ping);
+	node_sends(f, 0, "$2\r\n1");
+	f->nodes[0].health = NODE_SILENT;
+	time_passes(f, 0.1);
+	node_sends(f, 0, "2\r\n");
+	assert_client_got(f, "$2\r\n12\r\n");
+}
+
 /* They are replayed on the next link. */
 static void a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing(void **state)
 {
@@ -158,6 +226,10 @@ int main(void)
 		CLUSTER_TEST(a_node_that_cannot_be_reached_is_left),
 		CLUSTER_TEST_SHARED(what_is_held_moves_on),
 		CLUSTER_TEST_SHARED(what_comes_behind_it_does_not_overtake_it),
+		CLUSTER_TEST(a_ping_in_flight_is_asked_of_another),
+		CLUSTER_TEST_SHARED(what_the_first_one_answers_late_is_dropped),
+		CLUSTER_TEST(what_does_something_is_not),
+		CLUSTER_TEST(a_reply_that_has_begun_is_waited_for),
 		CLUSTER_TEST(
 			a_node_that_dies_before_it_has_taken_session_commands_breaks_nothing),
 	};

@@ -47,8 +47,11 @@ static void all_requests_in_flight_are_sent_again_in_their_order(void **state)
 	node_sends(f, 0, ":2\r\n");
 	node_sends(f, 1, MOVED_FOO MOVED_FOO);
 	assert_node_got(f, SPARE, set);
+	/* It may not take that one yet, and then take the next. */
+	assert_node_got_nothing(f, SPARE);
+	node_sends(f, SPARE, "+OK\r\n");
 	assert_node_got(f, SPARE, GET_FOO);
-	node_sends(f, SPARE, "+OK\r\n:1\r\n");
+	node_sends(f, SPARE, ":1\r\n");
 	assert_client_got(f, "+OK\r\n:2\r\n:1\r\n");
 }
 
@@ -233,6 +236,70 @@ static void what_was_read_behind_one_that_is_refused_twice_is_read_anew(void **s
 	assert_client_got(f, ":2\r\n$-1\r\n");
 }
 
+static void writes_that_are_sent_to_and_fro_stay_in_their_order(void **state)
+{
+	static const char one[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n",
+			  two[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n2\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, one, 1);
+	client_sends(f, two, 1);
+	assert_node_got(f, 1, one);
+	assert_node_got(f, 1, two);
+	node_sends(f, 1, MOVED_FOO MOVED_FOO);
+	assert_node_got(f, SPARE, one);
+	node_sends(f, SPARE, "-MOVED 12182 127.0.0.1:7001\r\n");
+	assert_node_got_nothing(f, 1);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, one);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got(f, 1, two);
+	node_sends(f, 1, "+OK\r\n");
+	assert_node_got_nothing(f, SPARE);
+	assert_client_got(f, "+OK\r\n+OK\r\n");
+}
+
+static void nor_do_they_overtake_each_other_when_the_map_changes(void **state)
+{
+	static const char one[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n1\r\n",
+			  two[] = "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n2\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, one, 1);
+	client_sends(f, two, 1);
+	assert_node_got(f, 1, one);
+	assert_node_got(f, 1, two);
+	node_sends(f, 1, ASK_FOO ASK_FOO);
+	assert_node_got(f, SPARE, ASKING);
+	assert_node_got(f, SPARE, one);
+	node_takes_over(f, 0, 1);
+	assert_node_got_nothing(f, SPARE);
+	assert_node_got_nothing(f, 0);
+	node_sends(f, SPARE, "+OK\r\n+OK\r\n");
+	assert_node_got(f, 0, two);
+	node_sends(f, 0, "+OK\r\n");
+	assert_client_got(f, "+OK\r\n+OK\r\n");
+}
+
+/* The reply of the first is not the client's next one, so nothing else is looked at then. */
+static void the_next_is_sent_when_the_one_before_it_is_answered(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_BAR GET_FOO GET_FOO, 3);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got(f, 1, GET_FOO GET_FOO);
+	node_sends(f, 1, MOVED_FOO MOVED_FOO);
+	assert_node_got(f, SPARE, GET_FOO);
+	assert_node_got_nothing(f, SPARE);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, ":2\r\n");
+	node_sends(f, 0, ":3\r\n");
+	assert_client_got(f, ":3\r\n:1\r\n:2\r\n");
+}
+
 static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
 {
 	struct cluster_fixture *f = *state;
@@ -246,6 +313,72 @@ static void a_slot_that_is_moved_is_read_anew_in_order(void **state)
 	assert_node_got(f, SPARE, GET_FOO);
 	node_sends(f, SPARE, ":3\r\n");
 	assert_client_got(f, "*1\r\n:2\r\n:3\r\n");
+}
+
+#define DOWN "-CLUSTERDOWN The cluster is down\r\n"
+#define OVERTAKEN                                                                              \
+	"-ERR hasp: not carried out: its node refused it, and took a request behind it\r\n"
+#define SET_FOO(value) "*3\r\n$3\r\nSET\r\n$3\r\nfoo\r\n$1\r\n" value "\r\n"
+
+/* The node has heard between the two that it serves the slot. */
+static void a_write_is_not_sent_again_behind_one_that_was_carried_out(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SET_FOO("1") SET_FOO("2") GET_BAR, 3);
+	assert_node_got(f, 1, SET_FOO("1") SET_FOO("2"));
+	assert_node_got(f, 0, GET_BAR);
+	node_sends(f, 1, DOWN);
+	/* Not before the other one is answered. */
+	time_passes(f, 0.1);
+	assert_node_got_nothing(f, 1);
+	node_sends(f, 1, "+OK\r\n");
+	assert_client_got(f, OVERTAKEN "+OK\r\n");
+	node_sends(f, 0, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+	time_passes(f, 0.1);
+	assert_node_got_nothing(f, 1);
+}
+
+static void nor_a_read_behind_a_write_of_the_future(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO SET_FOO("2"), 2);
+	assert_node_got(f, 1, GET_FOO SET_FOO("2"));
+	node_sends(f, 1, MOVED_FOO "+OK\r\n");
+	assert_client_got(f, OVERTAKEN "+OK\r\n");
+	assert_node_got_nothing(f, SPARE);
+}
+
+static void reads_may_come_in_any_order(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO GET_FOO, 2);
+	assert_node_got(f, 1, GET_FOO GET_FOO);
+	node_sends(f, 1, DOWN ":2\r\n");
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n:2\r\n");
+}
+
+/* Its key is on its way, the other one's is not. */
+static void what_is_asked_for_elsewhere_is_not_overtaken(void **state)
+{
+	static const char other[] = "*3\r\n$3\r\nSET\r\n$6\r\n{foo}1\r\n$1\r\n1\r\n";
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, SET_FOO("1"), 1);
+	client_sends(f, other, 1);
+	assert_node_got(f, 1, SET_FOO("1"));
+	assert_node_got(f, 1, other);
+	node_sends(f, 1, ASK_FOO "+OK\r\n");
+	assert_node_got(f, SPARE, "*1\r\n$6\r\nASKING\r\n");
+	assert_node_got(f, SPARE, SET_FOO("1"));
+	node_sends(f, SPARE, "+OK\r\n+OK\r\n");
+	assert_client_got(f, "+OK\r\n+OK\r\n");
 }
 
 static void what_concerns_all_nodes_waits_for_a_request_of_several_keys(void **state)
@@ -480,7 +613,14 @@ int main(void)
 		CLUSTER_TEST(reads_do_not_wait_for_a_request_of_several_keys),
 		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_is_read_anew),
 		CLUSTER_TEST(what_was_read_behind_one_that_is_refused_twice_is_read_anew),
+		CLUSTER_TEST(writes_that_are_sent_to_and_fro_stay_in_their_order),
+		CLUSTER_TEST(nor_do_they_overtake_each_other_when_the_map_changes),
+		CLUSTER_TEST(the_next_is_sent_when_the_one_before_it_is_answered),
 		CLUSTER_TEST(a_slot_that_is_moved_is_read_anew_in_order),
+		CLUSTER_TEST(a_write_is_not_sent_again_behind_one_that_was_carried_out),
+		CLUSTER_TEST(nor_a_read_behind_a_write_of_the_future),
+		CLUSTER_TEST(reads_may_come_in_any_order),
+		CLUSTER_TEST(what_is_asked_for_elsewhere_is_not_overtaken),
 		CLUSTER_TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys),
 		CLUSTER_TEST(tryagain_is_tried_again),
 		CLUSTER_TEST(what_no_node_has_can_be_withdrawn),

@@ -102,7 +102,7 @@ static void test_of_some_only_facts_are_known_until_the_server_tells(void **stat
 	commands_put(*state, &told);
 	assert_int_equal(commands_get(*state, SLICE_LIT("watch"))->facts.session,
 	                 SESSION_WATCH);
-	assert_null(commands_find(*state, SLICE_LIT("ping")));
+	assert_null(commands_find(*state, SLICE_LIT("echo")));
 }
 
 static void test_a_command_without_a_row_has_no_facts(void **state)
