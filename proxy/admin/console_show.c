@@ -6,12 +6,13 @@
 #include "config/config.h"
 #include "config/option.h"
 #include "lock/events/stats.h"
+#include "resp/write.h"
 #include "worker/worker_ask.h"
 
 struct show {
 	const char *name;
 	const char *help;
-	console_show_fn *run;
+	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
 	bool asks; /* the workers, which may take a while */
 };
 
@@ -115,6 +116,27 @@ static bool show_clients(const struct show_env *env, struct rows *rows)
 	return console_ask(env->shared, console_tell_clients, rows);
 }
 
+/* A file as it is, so that it can be saved. Not on a thread of its own: that has a low
+ * priority, and would keep the workers from the lock of what they have seen. */
+static void show_discovered(const struct show_env *env, int protocol, struct buf *out)
+{
+	struct buf ini = BUF_INIT;
+
+	if (!env->shared->discoverer) {
+		buf_puts(out, "-ERR hasp was not started with --discover\r\n");
+		return;
+	}
+	workers_discovered(env->shared, env->config, true, &ini);
+	if (protocol == 3) {
+		buf_printf(out, "=%zu\r\ntxt:", buf_len(&ini) + strlen("txt:"));
+		buf_append(out, buf_slice(&ini));
+		buf_puts(out, "\r\n");
+	} else {
+		resp_write_bulk(out, buf_slice(&ini));
+	}
+	buf_release(&ini);
+}
+
 static const struct show shows[] = {
 	{ "VERSION", "This hasp's version.", show_version, false },
 	{ "LOCKS", "The locks that clients have.", console_show_locks, true },
@@ -133,6 +155,7 @@ static const struct show shows[] = {
 	  false },
 	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
 	  show_workers, true },
+	{ "DISCOVERED", "The file that hasp --discover would print by now.", NULL, false },
 };
 #define NSHOWS (sizeof(shows) / sizeof(shows[0]))
 
@@ -151,7 +174,9 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 	for (size_t i = 0; i < NSHOWS; i++) {
 		if (!slice_is(req->argv[1], shows[i].name))
 			continue;
-		if (shows[i].asks)
+		if (!shows[i].run)
+			show_discovered(&env, c->protocol, out);
+		else if (shows[i].asks)
 			console_run(c, shows[i].run);
 		else
 			console_show_write(&env, c->protocol, shows[i].run, out);

@@ -11,7 +11,7 @@ import signal
 import subprocess
 
 import pytest
-from harness import run_app, until
+from harness import Connection, run_app, until
 from harness.counting import APPS, Counting
 from harness.discovering import Discovering
 
@@ -244,6 +244,45 @@ def test_sigusr1_tells_what_was_found_so_far_and_the_end_tells_all(discovering):
     found = discovering.end()
     assert sorted(found.sections) == ["lock early", "lock late"]
     assert "taken 2 times by SET NX" in found.text
+
+
+@pytest.fixture
+def console(redis_server, tmp_path):
+    """Of a hasp that discovers: that hasp, and where its console is."""
+    path = tmp_path / "admin.sock"
+    hasp = Discovering(redis_server, f"[admin]\nlisten = unix:{path}\n")
+    yield hasp, path
+    hasp.kill()
+    hasp.remove()
+
+
+def found_early(reply):
+    """The file, if it has the lock."""
+    head, file = reply.split(b"\r\n", 1)
+    assert head.startswith(b"$")
+    return file.removesuffix(b"\r\n") if b"[lock early]\npattern = lock:early\n" in file else None
+
+
+def test_console_shows_a_file_of_what_was_found_so_far(console, tmp_path):
+    hasp, path = console
+    with clients(hasp) as (one, other):
+        naive(one, other, "lock:early")
+        with Connection(str(path)) as admin:
+            found = until(lambda: found_early(admin.call("SHOW", "DISCOVERED")), "what was found so far")
+            admin.call("HELLO", "3")
+            assert admin.call("SHOW", "DISCOVERED").split(b"\r\n", 1)[1].startswith(b"txt:; hasp watched")
+        naive(one, other, "late:lock")
+    file = tmp_path / "found.ini"
+    file.write_bytes(found)
+    subprocess.run([hasp.binary, "-t", "-q", file], check=True)
+    assert sorted(hasp.end().sections) == ["lock early", "lock late"]
+
+
+def test_console_of_a_hasp_that_does_not_discover_has_no_such_file(start_hasp, tmp_path):
+    path = tmp_path / "admin.sock"
+    start_hasp(f"[admin]\nlisten = unix:{path}\n").is_up()
+    with Connection(str(path)) as admin:
+        assert admin.call("SHOW", "DISCOVERED") == b"-ERR hasp was not started with --discover\r\n"
 
 
 # --- names --------------------------------------------------------------------------------
