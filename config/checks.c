@@ -88,9 +88,10 @@ static void checks_max_hold(const struct checks_section *s, int64_t lease_ms,
 static void checks_verb_names(const struct checks_section *s, const struct verbs *verbs,
                               struct faults *f)
 {
-	static const char *const options[] = { "lock", "unlock", "extend", "info", "list" };
+	static const char *const options[] = { "lock", "unlock", "extend", "info",
+		                               "list", "mlock",  "munlock" };
 	const char *const names[] = { verbs->lock, verbs->unlock, verbs->extend, verbs->info,
-		                      verbs->list };
+		                      verbs->list, verbs->mlock,  verbs->munlock };
 
 	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++) {
 		for (size_t j = 0; j < i; j++) {

@@ -91,6 +91,8 @@ struct verbs {
 	char *extend;
 	char *info;
 	char *list;
+	char *mlock; /* several locks at once */
+	char *munlock;
 	enum owner_kind owner; /* any but VALUE */
 	enum reentrant_mode reentrant; /* the layout: COUNT, REFRESH or NO */
 	int64_t lease_ms;

@@ -195,6 +195,9 @@ static void undo(void *arg, struct pending_request *r, int db)
 static void give_up_locks(struct client *c)
 {
 	/* A waiter leaves the line; what was sent and not answered is undone. */
+	if (c->current && (c->state == CLIENT_PARKED_TURN || list_empty(&c->current->node)) &&
+	    parts_has(c->current->pending_lock))
+		pending_lock_undo_now(c->current->pending_lock, c->session.db);
 	if (c->state != CLIENT_PARKED_TURN)
 		session_each_awaited(&c->session, undo, c);
 	else if (c->current && c->current->guard_op)

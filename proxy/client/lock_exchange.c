@@ -66,6 +66,12 @@ static bool send_call(struct client *c, int64_t wait_ms, const struct rewrite_ho
 	return true;
 }
 
+void lock_exchange_undo_parts(const struct client *c)
+{
+	if (c->current && parts_has(c->current->pending_lock))
+		pending_lock_undo_now(c->current->pending_lock, c->session.db);
+}
+
 bool lock_exchange_start(struct client *c, const struct context *x, const struct decision *d)
 {
 	return send_call(c, d->wait_ms, &x->how);
@@ -79,6 +85,7 @@ void lock_exchange_again(struct client *c, bool eval)
 	int64_t wait_ms;
 
 	if (!client_is_decided(c)) {
+		lock_exchange_undo_parts(c);
 		client_decide_again(c);
 		return;
 	}
@@ -107,6 +114,11 @@ static void enqueue(struct client *c, struct slice line)
 		return;
 	}
 	c->current->pending_lock = pending_lock_fit(c->current->pending_lock);
+	if (pending_lock_is_multi(c->current->pending_lock) &&
+	    !parts_queued(c->current->pending_lock, c->session.db, &line)) {
+		lock_wait_failed(c);
+		return;
+	}
 	t = pending_lock_try(c->current->pending_lock, &lease_ms);
 	stats = pending_lock_stats(c->current->pending_lock);
 	if (!waiter_place(c->waiter))
@@ -222,10 +234,25 @@ bool lock_exchange_on_line(struct client *c, struct slice line)
 	return false;
 }
 
+/* It took all of several locks, and was in line for some of them. */
+static bool has_waited_for_several(const struct client *c, const struct resp_reply *reply)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+
+	return pending_lock_is_multi(p) && c->waiter && waiter_place(c->waiter) &&
+	       rewrite_is_success(pending_lock_success(p), reply);
+}
+
 void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 {
 	struct pending_request *r = c->current;
 
+	if (has_waited_for_several(c, reply))
+		refusals_waited(r->pending_lock, &c->holds, c->session.db,
+		                waiter_waited(c->waiter), WAIT_GRANTED);
+	/* What it has is not known to be given back. */
+	if (resp_reply_is_error(reply))
+		lock_exchange_undo_parts(c);
 	if (r->pending_lock && c->stream.error)
 		pending_lock_abandon(r->pending_lock);
 	if (r->pending_lock && c->waiter)
@@ -238,6 +265,7 @@ void lock_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 /* `current` ends without its lock; `answer` says so. */
 static void refuse_current(struct client *c, struct slice answer)
 {
+	lock_exchange_undo_parts(c);
 	stream_send(&c->stream, answer);
 	session_complete(&c->session, c->current);
 	client_end_current(c);
@@ -251,6 +279,11 @@ void lock_exchange_on_granted(struct client *c, long long fence, double since)
 	struct slice answer = pending_lock_kept(r->pending_lock, &reply);
 	char text[32] = "+OK\r\n";
 
+	if (pending_lock_is_multi(r->pending_lock)) {
+		parts_granted(r->pending_lock);
+		lock_exchange_again(c, false);
+		return;
+	}
 	/* (An answer that came late is confirmed by the same way, and was not in line.) */
 	if (waiter_place(c->waiter))
 		refusals_waited(r->pending_lock, &c->holds, c->session.db,
@@ -277,16 +310,31 @@ void lock_exchange_on_acked(struct client *c, bool enough)
 	struct resp_reply reply = { 0 };
 
 	if (!enough) {
+		if (pending_lock_is_multi(p))
+			pending_lock_undo_now(p, c->session.db);
 		refuse_current(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"));
 		return;
 	}
 	pending_lock_has_replicas(p);
+	if (pending_lock_is_late(p) && pending_lock_is_multi(p)) {
+		lock_exchange_again(c, false);
+		return;
+	}
 	if (pending_lock_is_late(p)) {
 		confirm_kept(c);
 		return;
 	}
 	stream_send(&c->stream, pending_lock_kept(p, &reply));
 	lock_exchange_on_reply(c, &reply);
+}
+
+/* The client is told when Redis has given back what it has: so it has nothing, and what it
+ * sends next finds the locks free. */
+static void release_parts(struct client *c)
+{
+	client_end_wait(c);
+	parts_undo(c->current->pending_lock);
+	lock_exchange_again(c, false);
 }
 
 void lock_exchange_on_timed_out(struct client *c)
@@ -296,6 +344,11 @@ void lock_exchange_on_timed_out(struct client *c)
 	struct buf answer = BUF_INIT;
 
 	refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter), WAIT_TIMED_OUT);
+	if (c->state == CLIENT_PARKED_TURN && pending_lock_is_multi(p) &&
+	    client_is_decided(c)) {
+		release_parts(c);
+		return;
+	}
 	buf_printf(&answer, "%s\r\n", pending_lock_refusal(p, resp3));
 	refuse_current(c, buf_slice(&answer));
 	buf_release(&answer);

@@ -9,6 +9,9 @@
  *                                    `--- the lock was lost --- asks <---'late
  *                                                                `--has it still--------> end
  *
+ * MLOCK, when it is granted the lock that it waited for, makes the same call again, until it
+ * has all of its locks. When its time is over, the call once more gives back what it has.
+ *
  * Where replicas must have the lock (`replicas_ack`), they are asked before success is told; if
  * too few have it, it was given back, and the client gets -NOREPLICAS.
  *
@@ -26,6 +29,10 @@ bool lock_exchange_start(struct client *c, const struct context *x, const struct
 /* Writes the call once more, from the head of `in`, and sends it. `eval`: its script is known
  * to be missing. */
 void lock_exchange_again(struct client *c, bool eval);
+
+/* `current`, which takes several locks, ends without all of them, or is decided anew: what it
+ * has is undone. Of any other request nothing. */
+void lock_exchange_undo_parts(const struct client *c);
 
 /* As link_ops.is_late() and on_line(). */
 bool lock_exchange_is_late(const struct client *c);

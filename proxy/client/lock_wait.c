@@ -95,7 +95,7 @@ static bool may_be_waited_for(const struct client *c)
 	const struct guard_op *op = c->current->guard_op;
 
 	return hold_owner_has_any(&c->holds, now) || read_set_has_any(&c->read_set, now) ||
-	       (op && op->n > 1);
+	       (op && op->n > 1) || parts_has(c->current->pending_lock);
 }
 
 /* It stands in line: does it wait for itself, by way of others? */

@@ -27,8 +27,10 @@ void classifier_reset(struct classifier *classifier)
 static bool find_verb(const struct verbs *v, struct slice name, enum verb *verb)
 {
 	const char *const names[] = {
-		[VERB_LOCK] = v->lock, [VERB_UNLOCK] = v->unlock, [VERB_EXTEND] = v->extend,
-		[VERB_INFO] = v->info, [VERB_LIST] = v->list,
+		[VERB_LOCK] = v->lock,       [VERB_UNLOCK] = v->unlock,
+		[VERB_EXTEND] = v->extend,   [VERB_INFO] = v->info,
+		[VERB_LIST] = v->list,       [VERB_MLOCK] = v->mlock,
+		[VERB_MUNLOCK] = v->munlock,
 	};
 
 	if (!v->enabled)

@@ -103,18 +103,27 @@ static bool names_other_client(struct context *x, struct slice owner)
 }
 
 /* NULL: nothing is wrong with it. */
-static const char *verb_refusal(struct context *x, struct slice token,
-                                const struct lock_call *call)
+static inline const char *key_refusal(struct context *x, struct slice key)
 {
-	if (call->script == SCRIPT_ERROR)
-		return NULL;
-	if (x->env->own_keys_protected && x->what->verb != VERB_INFO && match_is_own(call->key))
+	if (x->env->own_keys_protected && x->what->verb != VERB_INFO && match_is_own(key))
 		return own_keys_error;
-	if (enforced_rule(x, call->key))
-		return RULES_LOCK;
-	if (call->owner.p != token.p && names_other_client(x, call->owner))
-		return OTHERS_OWNER;
-	return NULL;
+	return enforced_rule(x, key) ? RULES_LOCK : NULL;
+}
+
+/* Likewise. */
+static inline const char *owner_refusal(struct context *x, struct slice token,
+                                        const struct lock_call *call)
+{
+	return call->owner.p != token.p && names_other_client(x, call->owner) ? OTHERS_OWNER
+	                                                                      : NULL;
+}
+
+/* It is in the place of the call. */
+static void write_verb_refusal(struct context *x, const char *refusal, struct lock_call *call)
+{
+	buf_clear(&x->env->rewritten);
+	rewrite_error(&x->env->rewritten, &x->how, refusal);
+	*call = (struct lock_call){ .script = SCRIPT_ERROR };
 }
 
 /* hasp adds to what Redis answers; not to what it cannot follow. */
@@ -123,14 +132,63 @@ static bool is_added_to(const struct session *s)
 	return !s->opaque && !s->quitting && !session_in_multi(s);
 }
 
+static bool is_multi(enum verb verb)
+{
+	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
+}
+
+static struct pending_lock *write_multi(struct context *x, struct lock_call *call)
+{
+	static const struct mlock_step first = { .place_of = 0 };
+	struct policy_env *env = x->env;
+	const struct verbs *verbs = &env->config->verbs;
+	struct hold_terms terms = { .verbs = verbs, .stats = env->verb_stats };
+	struct slice token = context_token(x, verbs->owner, &env->token);
+	const char *refusal = NULL;
+	struct mlock_keys keys;
+
+	rewrite_mlock(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, &first,
+	              &keys, call);
+	if (call->script != SCRIPT_ERROR) {
+		for (size_t i = 0; i < keys.n && !refusal; i++)
+			refusal = key_refusal(x, keys.v[i]);
+		if (!refusal)
+			refusal = owner_refusal(x, token, call);
+	}
+	if (refusal) {
+		write_verb_refusal(x, refusal, call);
+		return NULL;
+	}
+	terms.token = call->owner;
+	return pending_lock_new(env->holds, call, keys.v, keys.n, &terms);
+}
+
+/* What it has got is known by its ticket, so it is the same try. */
+static void write_multi_again(struct context *x, struct pending_lock *p, struct lock_call *call)
+{
+	struct policy_env *env = x->env;
+	const struct verbs *verbs = &env->config->verbs;
+	struct slice token = context_token(x, verbs->owner, &env->token);
+	struct mlock_step step = parts_step(p, x->how.place > 0);
+	struct mlock_keys keys;
+
+	x->how.ticket = pending_lock_ticket(p);
+	rewrite_mlock(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, &step,
+	              &keys, call);
+	pending_lock_sent(p);
+	pending_lock_set_wait(p, call->wait_ms);
+}
+
 static struct pending_lock *write_verb(struct context *x, struct lock_call *call)
 {
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
 	struct hold_terms terms = { .verbs = verbs, .stats = env->verb_stats };
+	const char *refusal = NULL;
 	struct slice token;
-	const char *refusal;
 
+	if (is_multi(x->what->verb))
+		return write_multi(x, call);
 	/* A flat array is the content of a map as well. */
 	if (x->what->verb == VERB_INFO && is_added_to(x->session))
 		x->how.resp3 = false;
@@ -142,11 +200,13 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 	}
 	token = context_token(x, verbs->owner, &env->token);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
-	refusal = verb_refusal(x, token, call);
+	if (call->script != SCRIPT_ERROR) {
+		refusal = key_refusal(x, call->key);
+		if (!refusal)
+			refusal = owner_refusal(x, token, call);
+	}
 	if (refusal) {
-		buf_clear(&env->rewritten);
-		rewrite_error(&env->rewritten, &x->how, refusal);
-		*call = (struct lock_call){ .script = SCRIPT_ERROR };
+		write_verb_refusal(x, refusal, call);
 		return NULL;
 	}
 	terms.token = call->owner;
@@ -480,6 +540,11 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 		return;
 	}
 	buf_clear(&x->env->rewritten);
+	if (pending_lock_is_multi(r->pending_lock)) {
+		write_multi_again(x, r->pending_lock, &call);
+		*wait_ms = call.wait_ms;
+		return;
+	}
 	pending_lock_free(r->pending_lock);
 	r->pending_lock = x->what->is_verb ? write_verb(x, &call)
 	                                   : rewrite_write_again(x, &call);

@@ -7,7 +7,8 @@
 
 #include "policy/context.h"
 
-/* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, LOCK.LIST, under their configured names. */
+/* LOCK, UNLOCK, LOCK.EXTEND, LOCK.INFO, LOCK.LIST, MLOCK, MUNLOCK, under their configured
+ * names. */
 struct decision lock_decide_verb(struct context *x);
 
 /* LOCK.INFO of the key: is it of its guard? Else it is of a lock. */
@@ -23,7 +24,8 @@ struct decision lock_decide_write(struct context *x);
 
 /* Writes the call of a command that was decided to be one, by the same configuration, to
  * env->rewritten once more, as x->how says (with the script's text, or for another place in the
- * line), and what `r` keeps of it; *wait_ms: how long it may wait in line. */
+ * line), and what `r` keeps of it (of MLOCK, the same try goes on); *wait_ms: how long it may
+ * wait in line. */
 void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms);
 
 /* Does a client wait for the lock here, or might one of another hasp process, which does not

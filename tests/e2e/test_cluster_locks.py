@@ -50,6 +50,29 @@ def queue_of(key):
     return f"hasp:queue:{KEYS[key]}"
 
 
+def test_several_locks_of_one_slot_are_taken_as_on_one_server(start, plain):
+    hasp = start(VERBS)
+    keys = "{t}a", "{t}b", "x{t}"
+    with hasp.connect() as one, hasp.connect() as two:
+        assert fence(one.call("LOCK", "{t}b")) > 0
+        stand(plain, two, "MLOCK", 3, *keys, "WAIT", 60000, queue="hasp:queue:{t}b:")
+        assert plain.exists(*keys) == 3
+        assert one.call("UNLOCK", "{t}b") == ONE
+        token = fence(two.read())
+        assert [told(one, key)["fence"] for key in keys] == [token] * 3
+        assert two.call("MUNLOCK", 3, *keys) == b":3\r\n"
+        assert plain.exists(*keys) == 0
+
+
+def test_several_locks_of_several_slots_are_refused(start, plain):
+    hasp = start(VERBS)
+    with hasp.connect() as one:
+        for verb in ("MLOCK", "MUNLOCK"):
+            assert one.call(verb, 2, "a", "b") == CROSSSLOT
+        assert plain.keys() == []
+        assert fence(one.call("MLOCK", 1, "a")) == told(one, "a")["fence"]
+
+
 @EACH
 @pytest.mark.parametrize("reentrant, words", [("count", ()), ("refresh", ()), ("no", ()), ("count", ("LIMIT", 1))])
 def test_lock_is_waited_for_handed_off_and_released(start, plain, key, reentrant, words):

@@ -129,7 +129,7 @@ def test_each_break_in_the_sources_is_some_campaigns():
     marked = {mark for path in SCRIPTS.glob("*/*.lua")
               for mark in re.findall(r"-- break (\w+): ", path.read_text())}
     used = {mark for marks in BREAKS.values() for mark in marks}
-    for campaign in ("guards", "orders", "rules_streams.py", "fencing", "deadlocks"):
+    for campaign in ("guards", "orders", "rules_streams.py", "fencing", "deadlocks", "several"):
         table = re.search(r"^BREAKS = \{\n(.*?)^\}", (TOP / "tests" / "fuzz" / campaign).read_text(), re.M | re.S)
         used |= {mark for marks in re.findall(r'": \((.*)\),', table[1], re.M) for mark in re.findall(r'"(\w+)"', marks)}
     assert marked == used

@@ -121,6 +121,28 @@ static void who_leaves_while_its_lock_is_confirmed_gives_it_back(void **state)
 	client_leave(c);
 }
 
+/* --- several locks, one after the other --------------------------------------------------- */
+
+/* All tries of one MLOCK have one ticket. */
+static void an_answer_about_the_lock_before_says_nothing_of_the_next_one(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_in_line(f, "key", 1);
+	char ticket[TICKET_MAX];
+
+	strcpy(ticket, c->waiter->ticket);
+	c->stays = true;
+	fake_redis_advance(&f->redis, 0.03);
+	client_notify(c, 20);
+	assert_string_equal(client_told(c), "granted");
+	waiter_sent(c->waiter, slice_str(ticket));
+	client_queued(c, "other", 2);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "");
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	client_leave(c);
+}
+
 /* --- numbers that are out of range --- */
 
 static void a_grant_whose_numbers_are_out_of_range_is_none(void **state)
@@ -182,6 +204,7 @@ int main(void)
 		TEST(whose_lock_is_always_over_gives_up),
 		TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline),
 		TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back),
+		TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one),
 		TEST(a_grant_whose_numbers_are_out_of_range_is_none),
 		TEST(an_answer_whose_numbers_are_out_of_range_is_none),
 	};

@@ -36,9 +36,10 @@ static void forget_oldest(struct hold_owner *o)
  * connection's own hold, if that goes on; *since: when it got it, if it had it already, else 0.
  */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
-                                    const struct pending_lock *p, int db, double *since)
+                                    const struct pending_lock *p, struct slice key, int db,
+                                    double *since)
 {
-	struct hold *next = hold_first(h, db, p->keys[0]), *own = NULL, *hold;
+	struct hold *next = hold_first(h, db, key), *own = NULL, *hold;
 
 	*since = 0;
 	while ((hold = next)) {
@@ -71,10 +72,10 @@ static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int
 }
 
 static void apply_taken(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
-                        int db, const struct resp_reply *r, double now)
+                        struct slice key, int db, const struct resp_reply *r, double now)
 {
 	double since;
-	struct hold *hold = apply_supersede(h, o, p, db, &since);
+	struct hold *hold = apply_supersede(h, o, p, key, db, &since);
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 	bool goes_on = hold && p->leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
@@ -87,7 +88,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 		return;
 	if (!hold) {
 		forget_oldest(o);
-		hold = hold_new(h, o, p, db);
+		hold = hold_new(h, o, p, key, db);
 	}
 	hold_events_count_at(hold, p->stats);
 	if (since > 0)
@@ -161,6 +162,25 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 		apply_gone(h, o, p, db);
 }
 
+/* All of MLOCK's. */
+static void apply_parts(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
+                        int db, const struct resp_reply *r, double now)
+{
+	for (size_t i = 0; i < p->nkeys; i++)
+		apply_taken(h, o, p, p->keys[i], db, r, now);
+}
+
+/* So many of its keys MUNLOCK has released. (A command under a rule counts as one.) */
+static void count_released(const struct pending_lock *p, const struct resp_reply *r)
+{
+	size_t n = 1;
+
+	if (p->script == SCRIPT_MUNLOCK)
+		n = r->integer < (long long)p->nkeys ? (size_t)r->integer : p->nkeys;
+	while (n-- > 0)
+		stats_add(p->stats, STAT_RELEASED);
+}
+
 void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, int db,
                 const struct resp_reply *r)
 {
@@ -172,7 +192,10 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 		switch (p->effect) {
 		case LOCK_EFFECT_TAKES:
 			now = timers_now(h->timers);
-			apply_taken(h, o, p, db, r, now);
+			if (p->parts)
+				apply_parts(h, o, p, db, r, now);
+			else
+				apply_taken(h, o, p, p->keys[0], db, r, now);
 			break;
 		case LOCK_EFFECT_COUNTS:
 			stats_add(p->stats, STAT_ACQUIRED);
@@ -182,7 +205,7 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
 			apply_expiry(h, o, p, db);
 			break;
 		case LOCK_EFFECT_DROPS:
-			stats_add(p->stats, STAT_RELEASED);
+			count_released(p, r);
 			if (p->refused || p->locked)
 				refusals_tell(h, o, p, db, r);
 			apply_dropped(h, o, p, db);

@@ -5,6 +5,7 @@
  *   hold_events.c    what is counted and logged of them
  *   holds.c          the table of the holds, and their release
  *   renewal.c        keeps holds alive
+ *   parts.c          what a try for several locks has while it waits
  *   pending_lock.c   a call whose reply is due, and how to undo it
  *   refusals.c       what another owner's lock was in the way of
  *   apply.c          what a reply does to the holds
@@ -83,6 +84,18 @@ struct holds {
 	uint64_t nfailed; /* renewals */
 };
 
+/* What a try to take several locks has while it waits for one of them. */
+struct parts {
+	struct pending_lock *lock;
+	struct timer timer; /* renews them */
+	int db;
+	size_t n; /* the first n locks */
+	size_t at; /* the lock that it waits for, or waited for last */
+	bool granted; /* it has that one, too */
+	bool again; /* it was sent more than once */
+	bool undoes; /* it has ended, and gives back what it has */
+};
+
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in
  * PENDING_LOCK_SIZE bytes together. */
 #define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 256)
@@ -120,6 +133,7 @@ struct pending_lock {
 	bool queued; /* (waited) it was in line */
 	size_t refused; /* the number of that key, counted from 1; 0: none was */
 	size_t nbytes; /* its memory */
+	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
 	size_t nkeys;
 	struct slice keys[];
 };
@@ -139,6 +153,11 @@ void hold_events_count(struct hold *hold, bool held);
 /* From now on it counts there. */
 void hold_events_count_at(struct hold *hold, struct section_stats *stats);
 
+/* --- parts.c --- */
+
+struct parts *parts_new(struct pending_lock *p);
+void parts_free(struct parts *parts); /* NULL is allowed */
+
 /* --- refusals.c --- */
 
 /* The call was answered: if another owner's lock is why it was not carried out, or not for all
@@ -149,7 +168,7 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 /* --- holds.c --- */
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
-                      int db);
+                      struct slice key, int db);
 void hold_free(struct hold *hold);
 /* The hold that a connection's command on `key` is about: its own, else (but not under owner =
  * value) any connection's, for an owner may have several connections. Of a semaphore only that

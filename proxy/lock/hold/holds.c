@@ -55,9 +55,9 @@ static size_t hold_nbytes(const struct hold *hold)
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
-                      int db)
+                      struct slice key, int db)
 {
-	struct slice id = lock_id_write(&h->scratch, db, p->keys[0]);
+	struct slice id = lock_id_write(&h->scratch, db, key);
 	size_t size = hold_size(id, p->token);
 	struct hold *hold = size <= SMALL_SIZE ? freelist_take(&h->small) : xmalloc(size);
 	char *bytes = (char *)(hold + 1);

@@ -89,11 +89,32 @@ void pending_lock_abandon(struct pending_lock *p);
 /* The reply will never come; the request may have been carried out or not, or may be queued.
  * What it took is undone, by its ticket. Frees `p`. NULL is allowed. */
 void pending_lock_undo(struct pending_lock *p, int db);
+/* The same, without freeing it. */
+void pending_lock_undo_now(struct pending_lock *p, int db);
 /* For a try that has to wait: what it wants (points into `p`), and its lease in ms; 0: the
  * application named its end. */
 struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms);
 /* The lock, or the first of them; points into `p`. */
 struct slice pending_lock_key(const struct pending_lock *p);
+/* Does it take several locks, by MLOCK? Then its ticket is that of each call of it. */
+bool pending_lock_is_multi(const struct pending_lock *p);
+struct slice pending_lock_ticket(const struct pending_lock *p);
+/* It may wait for so long from now on. */
+void pending_lock_set_wait(struct pending_lock *p, int64_t wait_ms);
+/* Of those: may it have some of its locks without the others? NULL: no. */
+bool parts_has(const struct pending_lock *p);
+/* It was answered `+QUEUED ... i`: it waits for its lock i, counted from 1, and has those
+ * before it, which are renewed from now on. Cuts that number off *line; returns false when the
+ * line is not understood. */
+bool parts_queued(struct pending_lock *p, int db, struct slice *line)
+	__attribute__((warn_unused_result));
+/* It has got the lock that it waited for. */
+void parts_granted(struct pending_lock *p);
+/* It has ended without all of them, which was counted: its next call gives back what it has. */
+void parts_undo(struct pending_lock *p);
+/* What its next call does. `placed`: it may have a place in the queue of the lock that it waits
+ * for. */
+struct mlock_step parts_step(struct pending_lock *p, bool placed);
 /* Which reply means that the try succeeded. */
 enum lock_success pending_lock_success(const struct pending_lock *p);
 /* Its lease began at `since`, not when it was sent. */

@@ -127,14 +127,16 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->renew = renew;
 	p->default_lease_ms = rule ? rule->lease_ms : verbs->lease_ms;
 	p->max_hold_ms = rule ? rule->max_hold_ms : verbs->max_hold_ms;
+	if (call->script == SCRIPT_MLOCK)
+		p->parts = parts_new(p);
 	return p;
 }
 
 struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms)
 {
-	*lease_ms = p->lease_ms;
+	*lease_ms = p->parts ? rewrite_mlock_part_lease(p->lease_ms) : p->lease_ms;
 	return (struct lock_try){
-		.id = { p->kind, p->keys[0], p->token },
+		.id = { p->kind, pending_lock_key(p), p->token },
 		.value = p->by_value ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
 	};
@@ -142,7 +144,22 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 
 struct slice pending_lock_key(const struct pending_lock *p)
 {
-	return p->keys[0];
+	return p->keys[p->parts ? p->parts->at : 0];
+}
+
+bool pending_lock_is_multi(const struct pending_lock *p)
+{
+	return p && p->parts;
+}
+
+struct slice pending_lock_ticket(const struct pending_lock *p)
+{
+	return p->ticket;
+}
+
+void pending_lock_set_wait(struct pending_lock *p, int64_t wait_ms)
+{
+	p->wait_ms = wait_ms;
 }
 
 void pending_lock_abandon(struct pending_lock *p)
@@ -226,6 +243,9 @@ enum pending_lock_late pending_lock_late(const struct pending_lock *p,
 {
 	if (!rewrite_is_success(p->success, r))
 		return PENDING_LOCK_TELL;
+	/* (Each call of it begins all the leases again.) */
+	if (p->parts && pending_lock_is_late(p))
+		return PENDING_LOCK_REPEAT;
 	return p->effect == LOCK_EFFECT_TAKES ? PENDING_LOCK_CONFIRM : PENDING_LOCK_REPEAT;
 }
 
@@ -280,31 +300,41 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 double pending_lock_until(const struct pending_lock *p)
 {
 	int64_t lease_ms = p->lease_ms ? p->lease_ms : p->default_lease_ms;
-	double seconds = (double)(lease_ms + p->wait_ms) / 1000;
+	double seconds;
 
+	if (p->parts)
+		lease_ms = rewrite_mlock_part_lease(lease_ms);
+	seconds = (double)(lease_ms + p->wait_ms) / 1000;
 	return p->sent_at + (seconds < UNDO_SECONDS ? seconds : UNDO_SECONDS);
+}
+
+void pending_lock_undo_now(struct pending_lock *p, int db)
+{
+	int64_t lease_ms;
+	struct lock_try t = pending_lock_try(p, &lease_ms);
+	double until = pending_lock_until(p);
+
+	if (p->effect != LOCK_EFFECT_TAKES || db < 0)
+		return;
+	t.place = p->wait_ms || p->parts ? -1 : 0;
+	for (size_t i = 0; i < (p->parts ? p->nkeys : 1); i++) {
+		if (p->parts)
+			t.id.key = p->keys[i];
+		undo_by_ticket(p, db, &t, until);
+	}
 }
 
 void pending_lock_undo(struct pending_lock *p, int db)
 {
-	int64_t lease_ms;
-	struct lock_try t;
-	double until;
-
 	if (!p)
 		return;
-	t = pending_lock_try(p, &lease_ms);
-	until = pending_lock_until(p);
-	if (p->effect == LOCK_EFFECT_TAKES && db >= 0) {
-		t.place = p->wait_ms ? -1 : 0;
-		undo_by_ticket(p, db, &t, until);
-	}
+	pending_lock_undo_now(p, db);
 	pending_lock_free(p);
 }
 
 size_t pending_lock_nbytes(const struct pending_lock *p)
 {
-	return p->nbytes;
+	return p->nbytes + (p->parts ? sizeof(*p->parts) : 0);
 }
 
 struct pending_lock *pending_lock_fit(struct pending_lock *p)
@@ -321,6 +351,8 @@ struct pending_lock *pending_lock_fit(struct pending_lock *p)
 		fit->keys[i].p = (const char *)fit + (p->keys[i].p - was);
 	fit->token.p = (const char *)fit + (p->token.p - was);
 	fit->ticket.p = (const char *)fit + (p->ticket.p - was);
+	if (fit->parts)
+		fit->parts->lock = fit;
 	freelist_give(&p->holds->pending, p);
 	return fit;
 }
@@ -330,6 +362,7 @@ void pending_lock_free(struct pending_lock *p)
 	if (!p)
 		return;
 	p->holds->npending--;
+	parts_free(p->parts);
 	buf_release(&p->answer);
 	if (p->small)
 		freelist_give(&p->holds->pending, p);

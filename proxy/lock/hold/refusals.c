@@ -150,7 +150,7 @@ static bool find_refusal(struct holds *h, const struct hold_owner *o,
 void refusals_waits(const struct pending_lock *p, int db)
 {
 	stats_add(p->stats, STAT_WAITED);
-	stats_contended(p->stats, CONTENTION_WAITED, db, p->keys[0],
+	stats_contended(p->stats, CONTENTION_WAITED, db, pending_lock_key(p),
 	                timers_now(p->holds->timers));
 }
 
@@ -172,8 +172,8 @@ void refusals_tell(struct holds *h, const struct hold_owner *o, const struct pen
 void refusals_waited(const struct pending_lock *p, const struct hold_owner *o, int db,
                      double waited, enum wait_end end)
 {
-	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT, p->keys[0],
-		                   NULL };
+	struct refusal refusal = { STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT,
+		                   pending_lock_key(p), NULL };
 
 	stats_waited(p->stats, waited);
 	if (end == WAIT_DEADLOCKED) {

@@ -58,7 +58,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 		line_probe(l);
 	if (list_empty(&l->members) && !timer_is_running(&l->timer))
 		line_linger(l);
-	if (!w || w->state != WAITER_QUEUED)
+	if (!w || p->nsent != w->nsent || w->state != WAITER_QUEUED)
 		return;
 	/* When the first has lost its place, the queue itself may be gone. */
 	if (a->outcome == PROBE_GONE)
@@ -90,6 +90,7 @@ void line_probe(struct line *l)
 	else
 		w = NULL;
 	p = probe_new(l->all, w ? w->ticket : "", line_on_probe);
+	p->nsent = w ? w->nsent : 0;
 	buf_append(&p->line_id, l->by_id.key);
 	probe_check(l->all, line_db(l), &t, 0, 0, p);
 }

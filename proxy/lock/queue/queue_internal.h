@@ -112,6 +112,7 @@ struct waiter {
 		*at; /* where its lock is; NULL: no matter. Not while it is unconfirmed */
 	struct map_node by_ticket;
 	char ticket[TICKET_MAX];
+	unsigned nsent; /* its tries. (Of several locks all have one ticket.) */
 	struct timer timer; /* the deadline; while it leaves, the grace */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
@@ -167,6 +168,7 @@ struct probe {
 	struct waiters *all;
 	void (*on_answer)(const struct probe *p, const struct probe_answer *a);
 	char ticket[TICKET_MAX]; /* empty: it is about no waiter */
+	unsigned nsent; /* that waiter's when it was asked */
 	struct buf line_id; /* of a line's probe */
 	double sent_at;
 	bool confirms; /* the lease of a grant is begun again */

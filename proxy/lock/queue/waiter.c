@@ -119,11 +119,22 @@ static double waiter_lease(const struct waiter *w)
 
 /* --- asking Redis about it -------------------------------------------------------- */
 
+/* What is asked on its behalf. */
+static struct probe *probe_of(const struct waiter *w,
+                              void (*on_answer)(const struct probe *,
+                                                const struct probe_answer *))
+{
+	struct probe *p = probe_new(w->all, w->ticket, on_answer);
+
+	p->nsent = w->nsent;
+	return p;
+}
+
 static void waiter_on_probe(const struct probe *p, const struct probe_answer *a)
 {
 	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 
-	if (!w)
+	if (!w || p->nsent != w->nsent)
 		return;
 	/* What was asked before the latest check may have been carried out before the place was
 	 * lost. One that has lost its place is confirmed when it has a place again. */
@@ -147,14 +158,14 @@ void waiter_check(struct waiter *w)
 	/* One that waits until hasp's own connection is up is sent later than now. */
 	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
 		return;
-	w->check = p = probe_new(w->all, w->ticket, waiter_on_probe);
+	w->check = p = probe_of(w, waiter_on_probe);
 	probe_check(w->all, line_db(w->line), &t, 0, w->deadline, p);
 }
 
 /* Its grant took long to arrive: its lease begins again before the client hears of it. */
 static void waiter_confirm(struct waiter *w)
 {
-	struct probe *p = probe_new(w->all, w->ticket, waiter_on_probe);
+	struct probe *p = probe_of(w, waiter_on_probe);
 	struct lock_try t = waiter_try(w);
 
 	waiter_set_state(w, WAITER_CONFIRMING);
@@ -282,7 +293,7 @@ static void waiter_on_left(const struct probe *p, const struct probe_answer *a)
 {
 	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 
-	if (!w || w->state != WAITER_LEAVING)
+	if (!w || p->nsent != w->nsent || w->state != WAITER_LEAVING)
 		return;
 	if (a->outcome == PROBE_GRANTED) {
 		waiter_set_state(w, WAITER_QUEUED);
@@ -296,7 +307,7 @@ static void leave_queue(struct waiter *w, bool undo)
 {
 	struct waiters *all = w->all;
 	struct lock_try t = waiter_try(w);
-	struct probe *p = undo ? NULL : probe_new(all, w->ticket, waiter_on_left);
+	struct probe *p = undo ? NULL : probe_of(w, waiter_on_left);
 	double patience = waiter_lease(w);
 
 	if (patience < LEAVE_SECONDS)
@@ -420,7 +431,8 @@ void waiter_sent(struct waiter *w, struct slice ticket)
 	HASP_ASSERT(ticket.n < sizeof(w->ticket) && !w->line);
 	waiter_set_state(w, WAITER_SENT);
 	w->unheard = false;
-	w->check = NULL; /* its answer is for the ticket that it names */
+	w->check = NULL; /* its answer is for what was sent before */
+	w->nsent++;
 	forget_ticket(w);
 	memcpy(w->ticket, ticket.p, ticket.n);
 	w->ticket[ticket.n] = '\0';

@@ -101,7 +101,15 @@ enum rewrite_result rewrite_lock(struct buf *out, const struct command *c,
                                  size_t nkeys, const struct rewrite_how *how,
                                  struct lock_call *call);
 
-enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO, VERB_LIST };
+enum verb {
+	VERB_LOCK,
+	VERB_UNLOCK,
+	VERB_EXTEND,
+	VERB_INFO,
+	VERB_LIST,
+	VERB_MLOCK,
+	VERB_MUNLOCK,
+};
 
 /* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n]` and the other verbs, argv[0]
  * being the verb whatever its configured name. Wrong arguments become a call of the script that
@@ -110,6 +118,34 @@ enum verb { VERB_LOCK, VERB_UNLOCK, VERB_EXTEND, VERB_INFO, VERB_LIST };
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call);
+
+/* MLOCK and MUNLOCK of more locks than this are refused: they are taken in one step, which
+ * keeps Redis from serving others. */
+#define MLOCK_KEYS_MAX 64
+
+/* The locks of one of them, in the order in which they are taken; they point into the view. */
+struct mlock_keys {
+	size_t n;
+	struct slice v[MLOCK_KEYS_MAX];
+};
+
+/* Where a try to take several stands. */
+struct mlock_step {
+	bool undoes; /* it leaves its queue, and what it has is given back */
+	size_t place_of; /* the lock in whose queue it is, counted from 1; 0: in none that is
+	                    known */
+};
+
+/* While a try waits for one of its locks, the others have a lease of at least so long. */
+#define MLOCK_PART_LEASE_MS 10000
+int64_t rewrite_mlock_part_lease(int64_t lease_ms);
+
+/* As rewrite_verb(), for `MLOCK numkeys key [key ...] [PX ms | EX s] [WAIT ms] [AS owner]` and
+ * `MUNLOCK numkeys key [key ...] [AS owner]`. The locks are in `keys`; none: it is an error. */
+void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
+                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
+                   const struct mlock_step *step, struct mlock_keys *keys,
+                   struct lock_call *call);
 
 /* LOCK.INFO of a lock of this kind: a verbs', a rule's, or a guard, which `key` names then. The
  * key must outlive `call`. */

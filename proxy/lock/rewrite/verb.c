@@ -9,7 +9,7 @@
 
 #include "commands/args.h"
 #include "lock/scripts/script_call.h"
-#include "lock/rewrite/rewrite.h"
+#include "lock/rewrite/verb_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
@@ -22,17 +22,9 @@
 /* The longest wait: a year. */
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
 
-struct verb_args {
-	struct slice time; /* behind PX or EX; p is NULL: none */
-	bool seconds;
-	struct slice wait; /* behind WAIT; p is NULL: none */
-	struct slice owner; /* behind AS; p is NULL: none */
-	struct slice limit; /* behind LIMIT; p is NULL: none */
-};
-
 static const char SYNTAX_ERROR[] = "ERR syntax error";
 
-static const char *verb_name(enum verb verb, const struct verbs *verbs)
+const char *verb_name(enum verb verb, const struct verbs *verbs)
 {
 	switch (verb) {
 	case VERB_LOCK:
@@ -43,13 +35,17 @@ static const char *verb_name(enum verb verb, const struct verbs *verbs)
 		return verbs->extend;
 	case VERB_INFO:
 		return verbs->info;
+	case VERB_MLOCK:
+		return verbs->mlock;
+	case VERB_MUNLOCK:
+		return verbs->munlock;
 	case VERB_LIST:
 		break;
 	}
 	return verbs->list;
 }
 
-static bool arity_ok(enum verb verb, size_t argc)
+bool verb_arity_ok(enum verb verb, size_t argc)
 {
 	switch (verb) {
 	case VERB_LOCK:
@@ -59,6 +55,9 @@ static bool arity_ok(enum verb verb, size_t argc)
 		return argc >= 4;
 	case VERB_INFO:
 		return argc == 2;
+	case VERB_MLOCK:
+	case VERB_MUNLOCK:
+		return argc >= 3;
 	case VERB_LIST:
 		break;
 	}
@@ -73,14 +72,14 @@ static bool has_space(struct slice s)
 	return false;
 }
 
-/* Returns NULL, or the error. */
-static const char *verb_parse_options(enum verb verb, const struct resp_view *req,
-                                      struct verb_args *a)
+const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
+                               struct verb_args *a)
 {
-	bool timed = verb == VERB_LOCK || verb == VERB_EXTEND;
+	bool waits = verb == VERB_LOCK || verb == VERB_MLOCK;
+	bool timed = waits || verb == VERB_EXTEND;
 
 	*a = (struct verb_args){ 0 };
-	for (size_t i = 2; i < req->argc; i += 2) {
+	for (size_t i = first; i < req->argc; i += 2) {
 		bool px = timed && args_option(req->argv[i], "PX");
 		bool ex = timed && args_option(req->argv[i], "EX");
 
@@ -89,8 +88,7 @@ static const char *verb_parse_options(enum verb verb, const struct resp_view *re
 		if ((px || ex) && !a->time.p) {
 			a->time = req->argv[i + 1];
 			a->seconds = ex;
-		} else if (verb == VERB_LOCK && args_option(req->argv[i], "WAIT") &&
-		           !a->wait.p) {
+		} else if (waits && args_option(req->argv[i], "WAIT") && !a->wait.p) {
 			a->wait = req->argv[i + 1];
 		} else if (verb == VERB_LOCK && args_option(req->argv[i], "LIMIT") &&
 		           !a->limit.p) {
@@ -114,10 +112,8 @@ void rewrite_error(struct buf *out, const struct rewrite_how *how, const char *t
 	resp_write_bulk_str(out, text);
 }
 
-/* Appends the script call that answers `ERR ...'name' command`, or just the text when `name`
- * is NULL. */
-static void verb_write_error(struct buf *out, const struct rewrite_how *how,
-                             struct lock_call *call, const char *text, const char *name)
+void verb_write_error(struct buf *out, const struct rewrite_how *how, struct lock_call *call,
+                      const char *text, const char *name)
 {
 	char shown[NAME_MAX_SHOWN + 1], msg[sizeof(shown) + 64];
 	size_t n = 0;
@@ -133,11 +129,9 @@ static void verb_write_error(struct buf *out, const struct rewrite_how *how,
 	call->script = SCRIPT_ERROR;
 }
 
-/* The lease that was asked for, or the default. Returns false when an error was
- * written instead. */
-static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
-                     const struct verb_args *a, const struct rewrite_how *how,
-                     struct lock_call *call)
+bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
+                const struct verb_args *a, const struct rewrite_how *how,
+                struct lock_call *call)
 {
 	int64_t n, ms = verbs->lease_ms;
 
@@ -158,10 +152,8 @@ static bool lease_of(struct buf *out, enum verb verb, const struct verbs *verbs,
 	return true;
 }
 
-/* How long the try may wait. Returns false when an error was written instead: those of BLPOP.
- */
-static bool wait_of(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
-                    struct lock_call *call)
+bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
+               struct lock_call *call)
 {
 	int64_t ms = 0;
 	const char *error = NULL;
@@ -195,13 +187,12 @@ static bool limit_ok(struct buf *out, const struct verb_args *a, const struct re
 	return false;
 }
 
-/* The type that the scripts find at a lock of this layout. */
-static const char *layout_type(const struct verbs *verbs)
+const char *verb_layout_type(const struct verbs *verbs)
 {
 	return verbs->reentrant == REENTRANT_COUNT ? "hash" : "string";
 }
 
-static enum lock_kind lock_kind_of(const struct verbs *verbs)
+enum lock_kind verb_lock_kind(const struct verbs *verbs)
 {
 	return verbs->reentrant == REENTRANT_COUNT ? LOCK_KIND_COUNT : LOCK_KIND_TOKEN;
 }
@@ -224,7 +215,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, struct slice 
 {
 	bool refresh = verbs->reentrant == REENTRANT_REFRESH, count;
 
-	call->kind = limit.p ? LOCK_KIND_LIMIT : lock_kind_of(verbs);
+	call->kind = limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
 	call->script = lock_script(call->kind);
 	count = call->kind == LOCK_KIND_COUNT;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
@@ -251,7 +242,7 @@ static void write_unlock(struct buf *out, const struct verbs *verbs,
 	                  SCRIPT_CALL_SECRET_ARGS + 3 + how->tells);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, layout_type(verbs));
+	resp_write_bulk_str(out, verb_layout_type(verbs));
 	resp_write_bulk(out, SLICE_LIT(""));
 	if (how->tells)
 		resp_write_bulk_str(out, "tell");
@@ -269,7 +260,7 @@ static void write_extend(struct buf *out, const struct verbs *verbs,
 	key_names_write_bulk(out, how->naming, KEY_NAME_FENCE, call->key);
 	key_names_write_bulk(out, how->naming, KEY_NAME_OWNER, call->key);
 	resp_write_bulk(out, call->owner);
-	resp_write_bulk_str(out, layout_type(verbs));
+	resp_write_bulk_str(out, verb_layout_type(verbs));
 	resp_write_bulk_int(out, call->lease_ms);
 	call->effect = LOCK_EFFECT_EXPIRES;
 	call->success = LOCK_IF_ONE;
@@ -297,19 +288,20 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call)
 {
-	struct verb_args a;
-	const char *error;
+	struct verb_args a = { 0 };
+	const char *error = NULL;
 
 	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
 		                    .success = LOCK_IF_NO_ERROR,
 		                    .owner = token };
-	if (!arity_ok(verb, req->argc)) {
+	if (!verb_arity_ok(verb, req->argc)) {
 		verb_write_error(out, how, call, "ERR wrong number of arguments for",
 		                 verb_name(verb, verbs));
 		return;
 	}
 	call->key = req->argv[1];
-	error = verb_parse_options(verb, req, &a);
+	if (req->argc > 2)
+		error = verb_parse_options(verb, req, 2, &a);
 	if (error) {
 		verb_write_error(out, how, call, error, NULL);
 		return;
@@ -318,21 +310,23 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 		call->owner = a.owner;
 	switch (verb) {
 	case VERB_LOCK:
-		if (lease_of(out, verb, verbs, &a, how, call) && wait_of(out, &a, how, call) &&
-		    limit_ok(out, &a, how, call))
+		if (verb_lease(out, verb, verbs, &a, how, call) &&
+		    verb_wait(out, &a, how, call) && limit_ok(out, &a, how, call))
 			write_lock(out, verbs, a.limit, how, call);
 		break;
 	case VERB_UNLOCK:
 		write_unlock(out, verbs, how, call);
 		break;
 	case VERB_EXTEND:
-		if (lease_of(out, verb, verbs, &a, how, call))
+		if (verb_lease(out, verb, verbs, &a, how, call))
 			write_extend(out, verbs, how, call);
 		break;
 	case VERB_INFO:
-		rewrite_info(out, lock_kind_of(verbs), call->key, how, call);
+		rewrite_info(out, verb_lock_kind(verbs), call->key, how, call);
 		break;
 	case VERB_LIST:
+	case VERB_MLOCK:
+	case VERB_MUNLOCK:
 		break;
 	}
 }

@@ -21,10 +21,10 @@
 -- layout   any; see hand_off.lua
 -- include end_place
 -- include find_entry
+-- include undo_try
 -- include granted_fence
 -- include hand_off
 -- include hand_off_places
--- include notify_redisson
 -- include places_left
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, what = unpack(ARGV, 2)
@@ -52,19 +52,5 @@ if kind == 'l' then
 	hand_off_places(lock, record, queue, side, counter)
 	return { 'undone', 0, 0 }
 end
-if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
-	-- Other tries of the owner keep their holds.
-	local note = redis.call('GET', record)
-	if note:sub(-#ticket - 1) == ' ' .. ticket then
-		redis.call('SET', record, note:sub(1, -#ticket - 1) .. '-', 'KEEPTTL')
-	else
-		redis.call('ZREM', side, string.format('%.0f', fence) .. ' ' .. ticket)
-	end
-	return { 'undone', 0, 0 }
-end
-redis.call('DEL', lock, record, side)
-if not hand_off(lock, record, queue, side, counter) or kind ~= 'h' then
-	return { 'undone', 0, 0 }
-end
-notify_redisson(lock)
+undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
 return { 'undone', 0, 0 }

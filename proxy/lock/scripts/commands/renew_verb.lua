@@ -1,5 +1,6 @@
 -- renew_verb: hasp's own prolonging of the verbs' locks. Never shortens, and leaves alone what the
--- same owner has acquired again since.
+-- same owner has acquired again since. (MLOCK's token is greater than that of a lock that its owner
+-- had before.)
 --
 -- KEYS     lock, record, sidecar for each of the n locks
 --
@@ -25,7 +26,7 @@ local function renew(i)
 	else
 		recorded = recorded_fence(record, token)
 	end
-	if holds == 0 or recorded and recorded ~= tonumber(fence) then
+	if holds == 0 or recorded and recorded > tonumber(fence) then
 		return redis.call('EXISTS', lock) == 1 and -2 or 0
 	end
 	if found == 'zset' then

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * mlock: MLOCK and MUNLOCK as calls of their scripts. Whatever the order in which a client
+ * names the locks, they are taken in that of their bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands/args.h"
+#include "lock/model/key_names.h"
+#include "lock/rewrite/verb_internal.h"
+#include "lock/scripts/script_call.h"
+#include "resp/write.h"
+
+/* KEYS of each lock. */
+#define KEYS_PER_LOCK 4
+
+static int key_order(const void *a, const void *b)
+{
+	const struct slice *x = a, *y = b;
+	size_t n = x->n < y->n ? x->n : y->n;
+	int order = n ? memcmp(x->p, y->p, n) : 0;
+
+	return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+/* Redis refuses scripts that name keys of several slots, and in other words. */
+static bool is_one_slot(const struct mlock_keys *keys, enum key_naming naming)
+{
+	for (size_t i = 1; i < keys->n; i++)
+		if (key_names_slot(naming, keys->v[i]) != key_names_slot(naming, keys->v[0]))
+			return false;
+	return true;
+}
+
+/* Returns NULL, or the error. */
+static const char *parse_keys(const struct resp_view *req, enum key_naming naming,
+                              struct mlock_keys *keys)
+{
+	int64_t n;
+
+	if (!args_integer(req->argv[1], &n) || n <= 0)
+		return "ERR numkeys should be greater than 0";
+	if ((uint64_t)n > req->argc - 2)
+		return "ERR Number of keys can't be greater than number of args";
+	if (n > MLOCK_KEYS_MAX)
+		return "ERR hasp: more than 64 locks cannot be taken at once";
+	memcpy(keys->v, req->argv + 2, (size_t)n * sizeof(*keys->v));
+	qsort(keys->v, (size_t)n, sizeof(*keys->v), key_order);
+	for (int64_t i = 1; i < n; i++)
+		if (slice_eq(keys->v[i - 1], keys->v[i]))
+			return "ERR the same key is named twice";
+	keys->n = (size_t)n;
+	if (!is_one_slot(keys, naming))
+		return "CROSSSLOT Keys in request don't hash to the same slot";
+	return NULL;
+}
+
+int64_t rewrite_mlock_part_lease(int64_t lease_ms)
+{
+	return lease_ms > MLOCK_PART_LEASE_MS ? lease_ms : MLOCK_PART_LEASE_MS;
+}
+
+static void begin(struct buf *out, const struct mlock_keys *keys, const struct rewrite_how *how,
+                  struct lock_call *call, size_t nargs)
+{
+	static const enum key_name names[] = { KEY_NAME_FENCE, KEY_NAME_QUEUE, KEY_NAME_OWNER };
+
+	script_call_begin(out, call->script, how, KEYS_PER_LOCK * keys->n + 1,
+	                  SCRIPT_CALL_SECRET_ARGS + nargs);
+	for (size_t i = 0; i < keys->n; i++) {
+		resp_write_bulk(out, keys->v[i]);
+		key_names_write_bulks(out, how->naming, keys->v[i], names, 3);
+	}
+	key_names_write_counter_bulk(out, how->naming, keys->v[0]);
+	resp_write_bulk(out, how->secret);
+	resp_write_bulk(out, call->owner);
+}
+
+static void write_mlock(struct buf *out, const struct verbs *verbs,
+                        const struct mlock_keys *keys, const struct rewrite_how *how,
+                        const struct mlock_step *step, struct lock_call *call)
+{
+	static const char *const layouts[] = {
+		[REENTRANT_COUNT] = "count",
+		[REENTRANT_REFRESH] = "refresh",
+		[REENTRANT_NO] = "no",
+	};
+
+	if (step->undoes)
+		call->wait_ms = 0;
+	call->script = SCRIPT_MLOCK;
+	call->kind = verb_lock_kind(verbs);
+	begin(out, keys, how, call, 5 + SCRIPT_CALL_WAIT_ARGS);
+	resp_write_bulk_int(out, call->lease_ms);
+	script_call_write_wait(out, how, step->undoes ? -1 : call->wait_ms);
+	resp_write_bulk_str(out, layouts[verbs->reentrant]);
+	resp_write_bulk_int(out, (long long)step->place_of);
+	resp_write_bulk_int(out, rewrite_mlock_part_lease(call->lease_ms));
+	call->effect = LOCK_EFFECT_TAKES;
+	call->success = LOCK_IF_POSITIVE;
+	call->value = call->owner;
+	call->ticket = how->ticket;
+}
+
+static void write_munlock(struct buf *out, const struct verbs *verbs,
+                          const struct mlock_keys *keys, const struct rewrite_how *how,
+                          struct lock_call *call)
+{
+	call->script = SCRIPT_MUNLOCK;
+	begin(out, keys, how, call, 2);
+	resp_write_bulk_str(out, verb_layout_type(verbs));
+	call->effect = LOCK_EFFECT_DROPS;
+	call->success = LOCK_IF_POSITIVE;
+	call->hands_over = true;
+}
+
+void rewrite_mlock(struct buf *out, enum verb verb, const struct resp_view *req,
+                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
+                   const struct mlock_step *step, struct mlock_keys *keys,
+                   struct lock_call *call)
+{
+	struct verb_args a;
+	const char *error;
+
+	*call = (struct lock_call){ .effect = LOCK_EFFECT_NONE,
+		                    .success = LOCK_IF_NO_ERROR,
+		                    .owner = token };
+	keys->n = 0;
+	if (!verb_arity_ok(verb, req->argc)) {
+		verb_write_error(out, how, call, "ERR wrong number of arguments for",
+		                 verb_name(verb, verbs));
+		return;
+	}
+	error = parse_keys(req, how->naming, keys);
+	if (!error)
+		error = verb_parse_options(verb, req, 2 + keys->n, &a);
+	if (error) {
+		keys->n = 0;
+		verb_write_error(out, how, call, error, NULL);
+		return;
+	}
+	call->key = keys->v[0];
+	if (a.owner.p)
+		call->owner = a.owner;
+	if (verb == VERB_MUNLOCK)
+		write_munlock(out, verbs, keys, how, call);
+	else if (verb_lease(out, verb, verbs, &a, how, call) && verb_wait(out, &a, how, call))
+		write_mlock(out, verbs, keys, how, step, call);
+	else
+		keys->n = 0;
+}

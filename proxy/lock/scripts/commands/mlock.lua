@@ -1,0 +1,189 @@
+-- mlock: MLOCK. Takes all of n locks when each is free, or its owner's by a layout that is
+-- reentrant. Else a try that may wait takes those in front of the first one that is not, and enters
+-- the queue of that one: so all who wait take them in the same order. The same try is made again
+-- when it has got that lock, until it has all: what it has is known by its ticket. A part that it
+-- has lost meanwhile, and whatever it has behind that, it gives back before it waits again.
+--
+-- KEYS     lock, record, queue, sidecar for each of the n locks, in the order in which they are
+--          taken; then the fence counter
+--
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  ticket
+-- ARGV[5]  how many ms to wait; -1: leave that queue, and give all back
+-- ARGV[6]  place in a queue or ''
+-- ARGV[7]  layout: 'count', 'refresh' or 'no'
+-- ARGV[8]  of which lock that queue is, counted from 1; 0: none
+-- ARGV[9]  lease ms of what it has while it waits
+--
+-- returns  the fencing token, of all of them; nil: not all are free, and it has none; QUEUED (see
+--          enqueue.lua), and behind that the number of the lock
+-- layout   Redisson's RLock: a hash {token: holds}; or go-zero's RedisLock: a string holding the
+--          token
+-- include add_hold
+-- include client_error
+-- include enqueue
+-- include find_entry
+-- include undo_try
+-- include granted_fence
+-- include hand_off
+-- include next_fence
+-- include recorded_fence
+-- include write_record
+local token, lease, ticket, wait_ms, place, layout, place_of, part_lease = unpack(ARGV, 2)
+local n, counter = (#KEYS - 1) / 4, KEYS[#KEYS]
+local kind = layout == 'count' and 'h' or 's'
+
+local function keys_of(i)
+	return unpack(KEYS, 4 * i - 3, 4 * i)
+end
+
+-- The fencing token by which this try has the lock; nil: it does not.
+local function had(i)
+	local lock, record, _, side = keys_of(i)
+	return granted_fence(lock, record, side, kind, ticket, token, '', false)
+end
+
+-- 'had' by this try; the owner's, 'mine', by another one, so that it can be taken again; 'free';
+-- 'busy'; or Redis' error.
+local function probe(i)
+	local lock, record, queue, side = keys_of(i)
+	if had(i) then
+		return 'had'
+	end
+	local mine, held
+	if kind == 'h' then
+		mine = redis.pcall('HEXISTS', lock, token)
+		if type(mine) == 'table' then
+			return mine
+		end
+		mine, held = mine == 1, redis.call('EXISTS', lock) == 1
+	else
+		held = redis.pcall('GET', lock)
+		if type(held) == 'table' then
+			return held
+		end
+		mine = layout == 'refresh' and held == token
+	end
+	if mine then
+		return 'mine'
+	end
+	-- break take_held: if false then
+	if held then
+		return 'busy'
+	end
+	if redis.call('EXISTS', queue) == 0 or hand_off(lock, record, queue, side, counter) then
+		return 'free'
+	end
+	return had(i) and 'had' or 'busy'
+end
+
+local function take(i, what, fence, ms)
+	local lock, record, _, side = keys_of(i)
+	if kind == 's' then
+		local recorded = what == 'mine' and recorded_fence(record, token)
+		redis.call('SET', lock, token, 'PX', ms)
+		write_record(record, token, recorded or fence, (recorded and '=' or '') .. ticket, ms)
+		return
+	end
+	local holds
+	if what == 'had' then
+		holds = tonumber(redis.call('HGET', lock, token))
+	else
+		holds = redis.call('HINCRBY', lock, token, '1')
+	end
+	if holds ~= 1 then
+		-- No other hold ends before it was to.
+		local left = redis.call('PTTL', lock)
+		if left > tonumber(ms) then
+			ms = string.format('%.0f', left)
+		end
+	end
+	redis.call('PEXPIRE', lock, ms)
+	local recorded = holds ~= 1 and recorded_fence(record, token)
+	if not recorded then
+		write_record(record, token, fence, ticket, ms)
+		return
+	end
+	redis.call('PEXPIRE', record, ms)
+	if what == 'mine' then
+		add_hold(side, string.format('%.0f', recorded), ticket, ms)
+	end
+end
+
+local function undo_from(first)
+	for i = first, n do
+		local fence = had(i)
+		-- break keep_parts: if false then
+		if fence then
+			local lock, record, queue, side = keys_of(i)
+			undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
+		end
+	end
+end
+
+if wait_ms == '-1' then
+	local lock, record, queue, side = keys_of(tonumber(place_of))
+	local entry = find_entry(queue, ticket, '')
+	if entry then
+		redis.call('ZREM', queue, entry)
+		-- Those behind it may have waited for it to take the lock; see wake.lua.
+		if redis.call('EXISTS', lock) == 0 then
+			hand_off(lock, record, queue, side, counter)
+		end
+	end
+	undo_from(1)
+	return false
+end
+
+local what, busy = {}, nil
+for i = 1, n do
+	what[i] = probe(i)
+	if type(what[i]) == 'table' then
+		undo_from(1)
+		return what[i]
+	end
+	if what[i] == 'busy' then
+		busy = busy or i
+	end
+end
+if busy and wait_ms == '0' then
+	undo_from(1)
+	return false
+end
+
+local fence = next_fence(counter)
+if type(fence) == 'table' then
+	undo_from(1)
+	return client_error(fence, 'MLOCK')
+end
+if not busy then
+	for i = 1, n do
+		take(i, what[i], fence, lease)
+	end
+	return fence
+end
+
+-- It waits for no lock while it has a later one.
+undo_from(busy + 1)
+for i = 1, busy - 1 do
+	if what[i] == 'free' then
+		take(i, 'free', fence, part_lease)
+	end
+end
+local lock, _, queue = keys_of(busy)
+if tonumber(place_of) ~= busy then
+	place = ''
+end
+local entry = place ~= '' and find_entry(queue, ticket, place)
+if entry then
+	redis.call('ZREM', queue, entry)
+end
+local reply = enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,
+	kind .. ' ' .. part_lease .. ' 0 ' .. token .. ' ')
+if reply.err then
+	undo_from(1)
+	return reply
+end
+return redis.status_reply(reply.ok .. ' ' .. busy)

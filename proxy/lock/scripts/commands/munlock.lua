@@ -1,0 +1,45 @@
+-- munlock: MUNLOCK.
+--
+-- KEYS     lock, record, queue, sidecar for each of the n locks; then the fence counter
+--
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  layout: 'hash', 'string'
+--
+-- returns  how many of them were this owner's: each was released (and handed off to the first
+--          waiter), or one hold of several was
+-- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
+--          semaphore (see count_places.lua)
+-- include count_holds
+-- include end_place
+-- include hand_off
+-- include hand_off_places
+-- include notify_redisson
+local counter = KEYS[#KEYS]
+local token, layout_type = unpack(ARGV, 2)
+local holds, layout = {}, {}
+for i = 1, #KEYS - 1, 4 do
+	holds[i], layout[i] = count_holds(KEYS[i], KEYS[i + 1], token, layout_type)
+	if not holds[i] then
+		return layout[i]
+	end
+end
+local released = 0
+for i = 1, #KEYS - 1, 4 do
+	local lock, record, queue, side = unpack(KEYS, i, i + 3)
+	if holds[i] > 0 then
+		released = released + 1
+	end
+	if holds[i] > 1 then
+		redis.call('HINCRBY', lock, token, '-1')
+	elseif holds[i] == 1 and layout[i] == 'zset' then
+		end_place(lock, record, token)
+		hand_off_places(lock, record, queue, side, counter)
+	elseif holds[i] == 1 then
+		redis.call('DEL', lock, record, side)
+		if hand_off(lock, record, queue, side, counter) and layout[i] == 'hash' then
+			notify_redisson(lock)
+		end
+	end
+end
+return released
