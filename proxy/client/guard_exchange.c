@@ -237,25 +237,32 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 }
 
 /* False: hasp's own connection has to do it, for there is no link, or what was sent was
- * withdrawn, and this would come no further. */
+ * withdrawn, and this would come no further. (Of several calls only the last can be withdrawn.)
+ */
 static bool list_readers(struct client *c, bool withdrawn)
 {
 	struct guard_op *op = c->current->guard_op;
 
 	op->result = GUARD_OP_FAILED;
-	if (!c->user.link || withdrawn) {
+	if (!c->user.link || withdrawn ||
+	    (op->n > 1 && waiter_may_be_held_back(c->env->policy.waiters))) {
 		guard_op_unlisted(op);
 		return false;
 	}
 	client_park(c, CLIENT_PARKED_REPLY);
 	(void)guard_release_awaited(c, c->current, GUARD_OP_FAILED);
-	client_end_wait(c);
+	if (c->waiter)
+		waiter_leave(c->waiter);
 	return true;
 }
 
+/* The script, or the call that lists readers when the wait was in vain. */
 bool guard_exchange_may_be_withdrawn(const struct client *c)
 {
-	return c->current->guard_op->phase == GUARD_OP_SCRIPTED;
+	const struct guard_op *op = c->current->guard_op;
+
+	return op->phase == GUARD_OP_SCRIPTED ||
+	       (op->phase == GUARD_OP_HAND_OFF && op->result == GUARD_OP_FAILED);
 }
 
 /* The wait ends in vain; op->answer says why. */
@@ -267,7 +274,7 @@ static void end_wait_in_vain(struct client *c)
 
 	if (step == GUARD_STEP_LIST_READER && list_readers(c, withdrawn))
 		return;
-	guard_release(c, op, GUARD_OP_FAILED);
+	guard_release_in_vain(c, op, withdrawn);
 	guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);
 }
 

@@ -12,14 +12,34 @@ static bool has_acquired(const struct client *c, const struct guard_op *op)
 	return op->acquired || c->waiter;
 }
 
+static bool guard_may_be_held_back(const struct client *c)
+{
+	return waiter_may_be_held_back(c->env->policy.waiters);
+}
+
+/* Hasp's own connection releases what it may have acquired: the client's link may have to wait
+ * for a slot on its way. */
+static void release_aside(const struct client *c, const struct guard_op *op, bool withdrawn)
+{
+	bool granted = withdrawn && c->waiter && waiter_place(c->waiter);
+
+	if (op->acquired || op->unread || op->kind != GUARD_OP_SCRIPT || op->n > 1 || granted)
+		guard_op_release(op, GUARD_OP_FAILED, true);
+}
+
 /* Sends the releases. Returns how many answers will come. */
 static size_t send_releases(struct client *c, const struct guard_op *op,
                             enum guard_op_result result)
 {
+	bool lists = op->phase == GUARD_OP_HAND_OFF && result == GUARD_OP_FAILED;
 	struct buf out = BUF_INIT;
-	size_t n = guard_op_write_release(op, result, has_acquired(c, op), &out);
+	size_t n = 0;
 
-	if (op->phase == GUARD_OP_HAND_OFF && result == GUARD_OP_FAILED)
+	if (lists && guard_may_be_held_back(c))
+		release_aside(c, op, false);
+	else
+		n = guard_op_write_release(op, result, has_acquired(c, op), &out);
+	if (lists)
 		n += guard_op_write_readers(op, &out);
 	links_send(c, buf_slice(&out));
 	buf_release(&out);
@@ -34,6 +54,14 @@ void guard_release(struct client *c, const struct guard_op *op, enum guard_op_re
 	}
 	for (size_t n = send_releases(c, op, result); n; n--)
 		link_expect(&c->user, LINK_DISCARD, NULL);
+}
+
+void guard_release_in_vain(struct client *c, const struct guard_op *op, bool withdrawn)
+{
+	if (guard_may_be_held_back(c))
+		release_aside(c, op, withdrawn);
+	else
+		guard_release(c, op, GUARD_OP_FAILED);
 }
 
 bool guard_release_awaited(struct client *c, struct pending_request *r,

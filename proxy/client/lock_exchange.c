@@ -329,10 +329,11 @@ void lock_exchange_on_acked(struct client *c, bool enough)
 }
 
 /* The client is told when Redis has given back what it has: so it has nothing, and what it
- * sends next finds the locks free. */
+ * sends next finds the locks free. While their slot is on its way none can take them: then the
+ * call is withdrawn, and hasp's own connection gives them back as soon as it can. */
 static void release_parts(struct client *c)
 {
-	client_end_wait(c);
+	waiter_leave(c->waiter);
 	parts_undo(c->current->pending_lock);
 	lock_exchange_again(c, false);
 }
@@ -343,7 +344,9 @@ void lock_exchange_on_timed_out(struct client *c)
 	bool resp3 = c->session.proto == 3;
 	struct buf answer = BUF_INIT;
 
-	refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter), WAIT_TIMED_OUT);
+	if (!parts_are_undone(p))
+		refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter),
+		                WAIT_TIMED_OUT);
 	if (c->state == CLIENT_PARKED_TURN && pending_lock_is_multi(p) &&
 	    client_is_decided(c)) {
 		release_parts(c);

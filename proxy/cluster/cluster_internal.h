@@ -105,6 +105,9 @@ struct cluster_part {
 	             * node) */
 	bool is_stale; /* (PART_SENT) one before it was refused: its reply is dropped, and it is
 	                * sent again behind that */
+	bool withdrawn; /* (PART_SENT) it is not sent again: session->withdrawal is its answer
+	                 * then
+	                 */
 	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
@@ -253,6 +256,8 @@ void part_dispatch(struct cluster_part *p);
 /* Parts that are due are sent again; those that no node took for too long fail. Returns whether
  * there are still such. */
 bool dispatch_due(struct cluster_session *s, double now);
+/* The part, which no node has, is answered by session->withdrawal. */
+void part_withdraw(struct cluster_part *p);
 /* The map has changed: parts that are not sent may have another node now. */
 void dispatch_again(struct cluster_session *s);
 
@@ -412,6 +417,7 @@ struct cluster_session {
 	struct buf pushes; /* what answers no request, until the head's reply is whole */
 	/* See session_holds(): of requests that name several keys, of transactions. */
 	uint64_t several, blocks;
+	struct slice withdrawal; /* the answer to parts that are withdrawn; not copied */
 	bool refused; /* since nothing was in flight, a node did not carry a request out */
 	size_t nrequested; /* memory of the entries' parts and their requests */
 	size_t kept; /* bytes of replies before their turn, of transactions to be sent again */

@@ -270,7 +270,8 @@ static void on_close(struct stream_peer *peer)
 	list_append(&s->cluster->dead, &s->node);
 }
 
-/* What a node has refused, or what waits for a link, was carried out by none. */
+/* What a node has refused, or what waits for a link, was carried out by none. What a node has
+ * yet may be: only if that refuses it, it is not sent again. */
 static void on_withdraw(struct stream_peer *peer, struct slice error)
 {
 	struct cluster_session *s = session_of(peer);
@@ -279,10 +280,13 @@ static void on_withdraw(struct stream_peer *peer, struct slice error)
 	if (list_empty(&s->entries))
 		return;
 	last = container_of(s->entries.prev, struct cluster_entry, node);
-	if (last->nparts == 1 && !last->only.block && part_is_unsent(&last->only)) {
-		last->only.lane = NULL;
-		part_fail(&last->only, error);
-	}
+	if (last->nparts != 1 || last->only.block)
+		return;
+	s->withdrawal = error;
+	if (part_is_unsent(&last->only))
+		part_withdraw(&last->only);
+	else
+		last->only.withdrawn = true;
 }
 
 static size_t on_nbytes(const struct stream_peer *peer)

@@ -60,11 +60,23 @@ static void fail_late(struct cluster_part *p)
 	part_fail(p, slice_str(text));
 }
 
-static bool fails_now(const struct cluster_part *p, double now)
+void part_withdraw(struct cluster_part *p)
 {
-	return part_is_unsent(p) && now - p->since >= part_session(p)->cluster->failover_wait;
+	p->lane = NULL;
+	part_fail(p, part_session(p)->withdrawal);
 }
 
+static void fail_if_over(struct cluster_part *p, double now)
+{
+	if (!part_is_unsent(p))
+		return;
+	if (p->withdrawn)
+		part_withdraw(p);
+	else if (now - p->since >= part_session(p)->cluster->failover_wait)
+		fail_late(p);
+}
+
+/* Those that no node took for too long, and those that were withdrawn while a node had them. */
 static void fail_those_late(struct cluster_session *s, double now)
 {
 	/* Entries that end must stay in the list meanwhile. */
@@ -72,8 +84,7 @@ static void fail_those_late(struct cluster_session *s, double now)
 	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
 		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
 		for (size_t i = 0; i < e->nparts; i++)
-			if (fails_now(&e->parts[i], now))
-				fail_late(&e->parts[i]);
+			fail_if_over(&e->parts[i], now);
 	}
 	s->advancing = false;
 	session_advance(s);

@@ -57,7 +57,8 @@ struct stream_peer_ops {
 	/* The stream was closed: the peer may say nothing more. */
 	void (*on_close)(struct stream_peer *p);
 	/* The request that was sent last is not worth being waited for any more. If it was
-	 * taken, and is under way nowhere, it is answered by `error`, a line. */
+	 * taken, and is under way nowhere, now or later, it is answered by `error`, a line that
+	 * lives as long as the peer. */
 	void (*on_withdraw)(struct stream_peer *p, struct slice error);
 	/* Memory that it keeps on behalf of the stream. */
 	size_t (*nbytes)(const struct stream_peer *p);

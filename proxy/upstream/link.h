@@ -212,8 +212,9 @@ void link_peer_grew(struct link *l);
 /* (env->connect) The far end takes more of what was sent. */
 void link_peer_ready(struct link *l);
 /* (env->connect) The answer to what was sent last is not worth being waited for any more: if
- * the far end has it yet, and no server has, `error`, a line, is its answer. That comes later.
- * Does nothing on other links, for there it is on its way. */
+ * the far end has it yet, and no server has, `error`, a line, is its answer. So it is if a
+ * server has it, and refuses it so that it would be sent again. The answer comes later; `error`
+ * lives as long as the link. Does nothing on other links, for there it is on its way. */
 void link_withdraw(struct link *l, struct slice error);
 /* So many seconds from now on, instead of env->failover_wait, if it is not there yet. */
 void link_set_patience(struct link *l, double seconds);

@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from harness import encode, until
 from harness.cluster import Cluster
-from harness.guards import guard
+from harness.guards import guard, is_locked, named
 from harness.line import queue_of
 from harness.nodes import settles
 from harness.replies import CROSSSLOT, NIL, OK, ONE, bulk, fence
@@ -211,11 +211,14 @@ def test_while_its_slot_moves_a_release_waits(start_hasp, still):
 
 
 @contextlib.contextmanager
-def half_moved(cluster, key):
-    """One of the keys of its slot has left, so that no node carries out what names several of them."""
+def half_moved(cluster, key, gone=None):
+    """One of the keys of its slot, or `gone`, has left, so that no node carries out what names several of them."""
     slot, to = cluster.slot(key), cluster.other_than(key)
     source = cluster.begin_migration(slot, to)
-    assert cluster.move_keys(slot, source, to, at_most=1) == 1
+    if gone:
+        assert source.ask("MIGRATE", to.host, to.port, "", 0, 5000, "KEYS", gone) == "OK"
+    else:
+        assert cluster.move_keys(slot, source, to, at_most=1) == 1
     yield
     while cluster.move_keys(slot, source, to):
         pass
@@ -248,8 +251,38 @@ def test_while_its_slot_moves_a_rule_and_a_guard_wait_no_longer_either(start_has
         still.owner("stock:moving").ask("SET", "{stock:moving}", "of its slot")
         with half_moved(still, "stock:moving"):
             assert late.call("GET", "stock:moving").startswith(b"-LOCKED ")
+            assert late.call("PING") == b"+PONG\r\n"
         assert late.call("SET", "stock:moving", "late").startswith(b"-LOCKLOST ")
         assert one.call("SET", "stock:moving", 1) == OK
+
+
+def test_while_its_slot_moves_several_locks_are_waited_for_no_longer_either(start_hasp, still):
+    hasp = start(start_hasp, still, RELEASING, PATIENT)
+    first, second = "a{several}", "several"
+    with hasp.connect() as holder, hasp.connect() as late:
+        assert fence(holder.call("LOCK", second)) > 0
+        late.send(encode("MLOCK", 2, first, second, "WAIT", 2000))
+        until(lambda: waiting(still, queue_of(second), second) == 1, "it to stand in line")
+        with half_moved(still, second):
+            assert late.read() == NIL
+            assert late.call("PING") == b"+PONG\r\n"
+        until(lambda: holder.call("LOCK", first) != NIL, "what it had to be given back")
+        assert holder.call("MUNLOCK", 2, first, second) == b":2\r\n"
+
+
+def test_while_its_slot_moves_a_shared_owner_waits_for_a_guard_no_longer_either(start_hasp, still):
+    hasp = start(start_hasp, still, guard(owner="name", wait="2s"), PATIENT)
+    key = "stock:shared"
+    with named(hasp, "one") as one, named(hasp, "late") as late:
+        assert one.call("GET", key) == NIL
+        late.send(encode("GET", key))
+        queue = f"hasp:queue:hasp:guard:{{{key}}}:"
+        until(lambda: waiting(still, queue, key) == 1, "it to stand in line")
+        with half_moved(still, key, gone=queue):
+            assert is_locked(late.read(), key)
+            assert late.call("PING") == b"+PONG\r\n"
+        assert late.call("SET", key, "late").startswith((b"-LOCKED ", b"-LOCKLOST "))
+        assert one.call("SET", key, 1) == OK
 
 
 def test_a_rule_renews_what_has_moved(start_hasp, still):

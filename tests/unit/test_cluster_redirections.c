@@ -414,65 +414,6 @@ static void tryagain_is_tried_again(void **state)
 	                               "slot\r\n");
 }
 
-#define WITHDRAWN "-ERR withdrawn\r\n"
-
-static void withdraw(struct cluster_fixture *f)
-{
-	link_withdraw(f->link, SLICE_LIT(WITHDRAWN));
-	turn_loop(f);
-}
-
-static void what_no_node_has_can_be_withdrawn(void **state)
-{
-	struct cluster_fixture *f = *state;
-
-	client_sends(f, GET_BAR MGET_FOO, 2);
-	assert_node_got(f, 0, GET_BAR);
-	assert_node_got(f, 1, MGET_FOO);
-	withdraw(f);
-	node_sends(f, 1, TRYAGAIN);
-	withdraw(f);
-	assert_client_got(f, "");
-	node_sends(f, 0, ":1\r\n");
-	assert_client_got(f, ":1\r\n" WITHDRAWN);
-	withdraw(f);
-	time_passes(f, 0.1);
-	assert_node_got_nothing(f, 1);
-	assert_passes(f, 1, GET_FOO, 1, ":2\r\n");
-}
-
-static void what_waits_for_a_link_can_be_withdrawn(void **state)
-{
-	struct cluster_fixture *f = *state;
-
-	node_vanishes(f, 1);
-	client_sends(f, GET_FOO, 1);
-	time_passes(f, 0.1);
-	withdraw(f);
-	assert_client_got(f, WITHDRAWN);
-	assert_passes(f, 0, GET_BAR, 1, ":2\r\n");
-}
-
-/* It may be carried out. */
-static void what_a_node_has_or_another_request_waits_before_is_not_withdrawn(void **state)
-{
-	struct cluster_fixture *f = *state;
-
-	client_sends(f, MGET_FOO, 1);
-	assert_node_got(f, 1, MGET_FOO);
-	node_sends(f, 1, TRYAGAIN);
-	client_sends(f, GET_FOO, 1);
-	withdraw(f);
-	time_passes(f, 0.1);
-	assert_node_got(f, 1, MGET_FOO);
-	withdraw(f);
-	node_sends(f, 1, "*1\r\n:1\r\n");
-	assert_node_got(f, 1, GET_FOO);
-	withdraw(f);
-	node_sends(f, 1, ":2\r\n");
-	assert_client_got(f, "*1\r\n:1\r\n:2\r\n");
-}
-
 static void clusterdown_is_waited_for(void **state)
 {
 	retried_a_little_later(*state, "-CLUSTERDOWN The cluster is down\r\n");
@@ -623,9 +564,6 @@ int main(void)
 		CLUSTER_TEST(what_is_asked_for_elsewhere_is_not_overtaken),
 		CLUSTER_TEST(what_concerns_all_nodes_waits_for_a_request_of_several_keys),
 		CLUSTER_TEST(tryagain_is_tried_again),
-		CLUSTER_TEST(what_no_node_has_can_be_withdrawn),
-		CLUSTER_TEST(what_waits_for_a_link_can_be_withdrawn),
-		CLUSTER_TEST(what_a_node_has_or_another_request_waits_before_is_not_withdrawn),
 		CLUSTER_TEST(clusterdown_is_waited_for),
 		CLUSTER_TEST(nodes_that_disagree_are_not_asked_in_a_circle),
 		CLUSTER_TEST(in_vain_for_failover_wait_is_an_error_that_says_why),

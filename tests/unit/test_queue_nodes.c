@@ -284,6 +284,26 @@ static void whose_time_is_over_before_the_try_is_answered_is_told_until_it_is(vo
 	client_leave(c);
 }
 
+/* Its lock was lost before it could be told, and its time was over meanwhile. */
+static void what_is_sent_again_then_is_watched_too(void **state)
+{
+	struct fixture *t = *state;
+	struct client *c = client_come(&t->f);
+
+	assert_int_equal(readiness(c, "a1"), TRY_READY);
+	client_send(c);
+	fake_redis_advance(&t->f.redis, WAIT_MS / 1000.0 - 0.01);
+	client_answered_late(c, "a1");
+	fake_redis_advance(&t->f.redis, 0.1);
+	assert_string_equal(client_told(c), "");
+	answer_gone(&t->f);
+	assert_string_equal(client_told(c), "lost");
+	client_send(c);
+	fake_redis_advance(&t->f.redis, 0.1);
+	assert_string_equal(client_told(c), "overdue");
+	client_leave(c);
+}
+
 static void who_could_not_be_sent_in_time_is_told_too(void **state)
 {
 	struct fixture *t = *state;
@@ -327,6 +347,7 @@ int main(void)
 		TEST(redissons_channel_is_heard_where_the_lock_is),
 		TEST(while_nobody_serves_a_lock_no_try_is_sent),
 		TEST(whose_time_is_over_before_the_try_is_answered_is_told_until_it_is),
+		TEST(what_is_sent_again_then_is_watched_too),
 		TEST(who_could_not_be_sent_in_time_is_told_too),
 		TEST(a_node_that_comes_is_listened_to),
 	};

@@ -112,6 +112,7 @@ bool parts_queued(struct pending_lock *p, int db, struct slice *line)
 void parts_granted(struct pending_lock *p);
 /* It has ended without all of them, which was counted: its next call gives back what it has. */
 void parts_undo(struct pending_lock *p);
+bool parts_are_undone(const struct pending_lock *p);
 /* What its next call does. `placed`: it may have a place in the queue of the lock that it waits
  * for. */
 struct mlock_step parts_step(struct pending_lock *p, bool placed);

@@ -95,6 +95,11 @@ void parts_undo(struct pending_lock *p)
 	p->stats = NULL;
 }
 
+bool parts_are_undone(const struct pending_lock *p)
+{
+	return p->parts && p->parts->undoes;
+}
+
 struct mlock_step parts_step(struct pending_lock *p, bool placed)
 {
 	struct mlock_step step = { .undoes = p->parts->undoes };

@@ -178,7 +178,8 @@ static void waiter_confirm(struct waiter *w)
 static void waiter_on_timer(struct timer *t, double now);
 static void leave_queue(struct waiter *w, bool undo);
 
-/* If the deadline has passed while it could not leave, it leaves now. */
+/* If the deadline has passed while it could not leave, it leaves now; and what it sends again
+ * is watched. */
 static void watch_deadline(struct waiter *w)
 {
 	struct timers *timers = w->all->timers;
@@ -192,6 +193,7 @@ static void waiter_lost(struct waiter *w)
 {
 	line_remove(w);
 	waiter_set_state(w, WAITER_IDLE);
+	watch_deadline(w);
 	w->ops->on_lost(w->owner, w->tag);
 }
 
@@ -201,6 +203,7 @@ static void waiter_granted(struct waiter *w, long long fence, double since)
 
 	line_remove(w);
 	waiter_set_state(w, WAITER_IDLE);
+	watch_deadline(w);
 	line_probe_before(l, w->lease_ms);
 	w->ops->on_granted(w->owner, w->tag, fence, since);
 }
@@ -517,14 +520,27 @@ int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t le
 	return 0;
 }
 
-void waiter_end(struct waiter *w)
+static void leave_line(struct waiter *w)
 {
-	if (!w)
-		return;
 	if (w->line)
 		leave_queue(w, true);
 	line_remove(w);
 	waiter_set_unconfirmed(w, false);
+}
+
+void waiter_leave(struct waiter *w)
+{
+	leave_line(w);
+	if (w->state != WAITER_IDLE)
+		waiter_set_state(w, WAITER_IDLE);
+	watch_try(w, timers_now(w->all->timers));
+}
+
+void waiter_end(struct waiter *w)
+{
+	if (!w)
+		return;
+	leave_line(w);
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
 	buf_release(&w->bytes);

@@ -153,6 +153,10 @@ typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
 uint64_t waiters_walk(const struct waiters *all, uint64_t cursor, waiters_walk_fn *fn,
                       void *arg);
 
+/* It waits no more: if it is in line, it leaves the queue as with waiter_end(). What its owner
+ * still sends on its behalf is watched like a try whose time is over (on_overdue()). */
+void waiter_leave(struct waiter *w);
+
 /* Frees it; if it is in line, it leaves the queue, and what it may have been granted is
  * released. NULL is allowed. */
 void waiter_end(struct waiter *w);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a client's lock sent to a cluster, and is not worth being waited for any more.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define MGET_FOO "*3\r\n$4\r\nMGET\r\n$3\r\nfoo\r\n$6\r\n{foo}1\r\n"
+#define TRYAGAIN "-TRYAGAIN Multiple keys request\r\n"
+#define ASK_FOO "-ASK 12182 127.0.0.1:7002\r\n"
+#define WITHDRAWN "-ERR withdrawn\r\n"
+
+static void withdraw(struct cluster_fixture *f)
+{
+	link_withdraw(f->link, SLICE_LIT(WITHDRAWN));
+	turn_loop(f);
+}
+
+static void what_no_node_has_can_be_withdrawn(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_BAR MGET_FOO, 2);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got(f, 1, MGET_FOO);
+	withdraw(f);
+	node_sends(f, 1, TRYAGAIN);
+	withdraw(f);
+	assert_client_got(f, "");
+	node_sends(f, 0, ":1\r\n");
+	assert_client_got(f, ":1\r\n" WITHDRAWN);
+	withdraw(f);
+	time_passes(f, 0.1);
+	assert_node_got_nothing(f, 1);
+	assert_passes(f, 1, GET_FOO, 1, ":2\r\n");
+}
+
+/* A node may have it whenever somebody looks, and refuse it each time. */
+static void what_its_node_refuses_after_that_is_not_sent_again(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MGET_FOO, 1);
+	assert_node_got(f, 1, MGET_FOO);
+	withdraw(f);
+	assert_client_got(f, "");
+	node_sends(f, 1, TRYAGAIN);
+	assert_client_got(f, WITHDRAWN);
+	time_passes(f, 0.1);
+	assert_node_got_nothing(f, 1);
+	client_sends(f, MGET_FOO, 1);
+	assert_node_got(f, 1, MGET_FOO);
+	node_sends(f, 1, TRYAGAIN);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, MGET_FOO);
+}
+
+static void nor_to_another_node(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_BAR GET_FOO, 2);
+	assert_node_got(f, 0, GET_BAR);
+	assert_node_got(f, 1, GET_FOO);
+	withdraw(f);
+	node_sends(f, 1, ASK_FOO);
+	assert_node_got_nothing(f, SPARE);
+	node_sends(f, 0, ":1\r\n");
+	assert_client_got(f, ":1\r\n" WITHDRAWN);
+}
+
+static void what_its_node_carries_out_after_that_is_answered(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	withdraw(f);
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void what_waits_for_a_link_can_be_withdrawn(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	node_vanishes(f, 1);
+	client_sends(f, GET_FOO, 1);
+	time_passes(f, 0.1);
+	withdraw(f);
+	assert_client_got(f, WITHDRAWN);
+	assert_passes(f, 0, GET_BAR, 1, ":2\r\n");
+}
+
+/* It may be carried out. */
+static void what_a_node_has_or_another_request_waits_before_is_not_withdrawn(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, MGET_FOO, 1);
+	assert_node_got(f, 1, MGET_FOO);
+	node_sends(f, 1, TRYAGAIN);
+	client_sends(f, GET_FOO, 1);
+	withdraw(f);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, MGET_FOO);
+	withdraw(f);
+	node_sends(f, 1, "*1\r\n:1\r\n");
+	assert_node_got(f, 1, GET_FOO);
+	withdraw(f);
+	node_sends(f, 1, ":2\r\n");
+	assert_client_got(f, "*1\r\n:1\r\n:2\r\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CLUSTER_TEST(what_no_node_has_can_be_withdrawn),
+		CLUSTER_TEST(what_its_node_refuses_after_that_is_not_sent_again),
+		CLUSTER_TEST(nor_to_another_node),
+		CLUSTER_TEST(what_its_node_carries_out_after_that_is_answered),
+		CLUSTER_TEST(what_waits_for_a_link_can_be_withdrawn),
+		CLUSTER_TEST(what_a_node_has_or_another_request_waits_before_is_not_withdrawn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
