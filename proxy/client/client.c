@@ -60,7 +60,8 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 		c->behind = xmalloc(sizeof(*behind));
 		*c->behind = *behind;
 	}
-	c->since = c->active_at = c->login_from = env->policy.now;
+	c->since = c->login_from = env->policy.now;
+	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);

@@ -274,8 +274,8 @@ static bool is_quiet(const struct client *c)
  * which is on its way. */
 static bool is_about_to_send(const struct client *c)
 {
-	return c->active_at <= c->login_from &&
-	       c->env->policy.now - c->login_from < DRAIN_NEW_CLIENT_SECONDS;
+	return c->active_at < c->since &&
+	       c->env->policy.now - c->since < DRAIN_NEW_CLIENT_SECONDS;
 }
 
 void client_drain(struct client *c)

@@ -2,7 +2,9 @@
 """SIGTERM: hasp waits for its busy clients, and leaves nothing behind."""
 
 import os
+import re
 import signal
+import time
 
 import pytest
 from harness import encode, until
@@ -10,6 +12,7 @@ from harness.by_hand import connected
 from harness.marks import BOTH
 from harness.replies import OK, ONE, PONG
 from harness.sections import rule
+from harness.wait import prompt
 
 LOCKS = rule()
 
@@ -48,6 +51,25 @@ def test_sigterm_closes_the_idle_and_waits_for_the_busy(start_hasp, redis_server
     assert blocked.read() == b"*2\r\n$4\r\nlist\r\n$1\r\nx\r\n"
     assert blocked.at_end()
     ended(hasp)
+
+
+@pytest.mark.parametrize("command, reply", [("PING", PONG), ("RESET", b"+RESET\r\n")])
+def test_client_that_was_answered_at_once_is_not_new(start_hasp, command, reply):
+    """As one is that has not sent anything yet: it has five seconds for that."""
+    hasp = start_hasp(log_level="debug")
+    began = time.monotonic()
+    with hasp.connect() as silent:
+        with hasp.frozen():
+            quick = hasp.connect()
+            quick.send(encode(command))
+        with quick:
+            assert quick.read() == reply
+            hasp.signal(signal.SIGTERM)
+            until(lambda: "leaving" in hasp.log, "the signal to arrive")
+            prompt(time.monotonic() - began, 3)
+            assert quick.at_end() and silent.at_end()
+    first, second = re.findall(r"client_closed fd=(\d+)", hasp.log)
+    assert int(first) > int(second), "the silent one, which came first, was closed first"
 
 
 @BOTH
