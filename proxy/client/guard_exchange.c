@@ -143,6 +143,17 @@ void guard_exchange_again(struct client *c)
 
 /* --- what is answered ------------------------------------------------------------------- */
 
+/* The command itself may be refused, behind its guards. True: its client hears of it later. */
+static bool is_refused_later(struct client *c, struct slice line)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	if (op->phase != GUARD_OP_EXECUTE || !guard_op_acquired_in_vain(op))
+		return false;
+	(void)guard_op_step(op, GUARD_EVENT_REFUSED);
+	return guard_release_failed(c, line);
+}
+
 bool guard_exchange_on_line(struct client *c, struct slice line)
 {
 	struct guard_op *op = c->current->guard_op;
@@ -172,7 +183,7 @@ bool guard_exchange_on_line(struct client *c, struct slice line)
 			guard_events_refused(c, line);
 			guard_op_refused(op, line);
 		}
-		return true;
+		return !is_refused_later(c, line);
 	}
 }
 
@@ -195,10 +206,9 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 	struct guard_op *op = c->current->guard_op;
 	bool failed = resp_reply_is_error(reply);
 
-	if (op->phase == GUARD_OP_HAND_OFF && op->result == GUARD_OP_FAILED) {
-		op->unlisted = failed;
-		(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-		guard_end(c, buf_slice(&op->answer), GUARD_OP_FAILED);
+	if (op->phase == GUARD_OP_HAND_OFF) {
+		op->unlisted |= failed;
+		guard_transaction_end_hand_off(c);
 		return;
 	}
 	if (op->kind != GUARD_OP_SCRIPT && op->phase != GUARD_OP_NEW) {
@@ -220,6 +230,7 @@ void guard_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 
 void guard_exchange_on_acked(struct client *c, bool enough)
 {
+	static const struct slice refusal = SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n");
 	struct guard_op *op = c->current->guard_op;
 
 	/* Its link may have gone meanwhile. */
@@ -231,8 +242,8 @@ void guard_exchange_on_acked(struct client *c, bool enough)
 		send_command(c);
 	} else {
 		(void)guard_op_step(op, GUARD_EVENT_UNACKED);
-		guard_release(c, op, GUARD_OP_FAILED);
-		guard_end(c, SLICE_LIT(LOCK_WAIT_NOREPLICAS "\r\n"), GUARD_OP_FAILED);
+		if (!guard_release_failed(c, refusal))
+			guard_end(c, refusal, GUARD_OP_FAILED);
 	}
 }
 
@@ -250,7 +261,7 @@ static bool list_readers(struct client *c, bool withdrawn)
 		return false;
 	}
 	client_park(c, CLIENT_PARKED_REPLY);
-	(void)guard_release_awaited(c, c->current, GUARD_OP_FAILED);
+	(void)guard_release_awaited(c, c->current, GUARD_OP_FAILED, true);
 	if (c->waiter)
 		waiter_leave(c->waiter);
 	return true;

@@ -29,17 +29,16 @@ static void release_aside(const struct client *c, const struct guard_op *op, boo
 
 /* Sends the releases. Returns how many answers will come. */
 static size_t send_releases(struct client *c, const struct guard_op *op,
-                            enum guard_op_result result)
+                            enum guard_op_result result, bool lists_readers)
 {
-	bool lists = op->phase == GUARD_OP_HAND_OFF && result == GUARD_OP_FAILED;
 	struct buf out = BUF_INIT;
 	size_t n = 0;
 
-	if (lists && guard_may_be_held_back(c))
+	if (lists_readers && guard_may_be_held_back(c))
 		release_aside(c, op, false);
 	else
 		n = guard_op_write_release(op, result, has_acquired(c, op), &out);
-	if (lists)
+	if (lists_readers)
 		n += guard_op_write_readers(op, &out);
 	links_send(c, buf_slice(&out));
 	buf_release(&out);
@@ -52,7 +51,7 @@ void guard_release(struct client *c, const struct guard_op *op, enum guard_op_re
 		guard_op_release(op, result, has_acquired(c, op));
 		return;
 	}
-	for (size_t n = send_releases(c, op, result); n; n--)
+	for (size_t n = send_releases(c, op, result, false); n; n--)
 		link_expect(&c->user, LINK_DISCARD, NULL);
 }
 
@@ -65,15 +64,33 @@ void guard_release_in_vain(struct client *c, const struct guard_op *op, bool wit
 }
 
 bool guard_release_awaited(struct client *c, struct pending_request *r,
-                           enum guard_op_result result)
+                           enum guard_op_result result, bool lists_readers)
 {
-	size_t n = send_releases(c, r->guard_op, result);
+	size_t n = send_releases(c, r->guard_op, result, lists_readers);
 
 	if (n == 0)
 		return false;
 	for (; n > 1; n--)
 		link_expect(&c->user, LINK_DISCARD, NULL);
 	link_expect(&c->user, LINK_DISCARD | LINK_NOTIFY, r);
+	return true;
+}
+
+bool guard_release_failed(struct client *c, struct slice answer)
+{
+	struct guard_op *op = c->current->guard_op;
+
+	if (op->phase != GUARD_OP_HAND_OFF || !c->user.link) {
+		(void)guard_op_step(op, GUARD_EVENT_RELEASED);
+		guard_release(c, op, GUARD_OP_FAILED);
+		return false;
+	}
+	buf_append(&op->answer, answer);
+	op->result = GUARD_OP_FAILED;
+	pending_charge(c->current, &c->session.pending_nbytes);
+	if (!guard_release_awaited(c, c->current, GUARD_OP_FAILED, false))
+		return false;
+	client_end_wait(c);
 	return true;
 }
 

@@ -152,8 +152,8 @@ static void complete_transaction(struct client *c, struct slice answer,
 static void abort_transaction(struct client *c, struct slice answer)
 {
 	send_unwatch(c);
-	guard_release(c, c->current->guard_op, GUARD_OP_FAILED);
-	complete_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
+	if (!guard_release_failed(c, answer))
+		complete_transaction(c, answer, GUARD_OP_FAILED, NULL, SLICE_NONE);
 }
 
 /* Redis has answered. `answer` lies in `captured`, or there is none of the latter. */
@@ -161,10 +161,12 @@ static void end_transaction(struct client *c, struct slice answer, enum guard_op
                             const struct resp_reply *reply, struct slice captured)
 {
 	struct guard_op *op = c->current->guard_op;
+	bool shared = result == GUARD_OP_FAILED ? guard_op_acquired_in_vain(op)
+	                                        : guard_op_is_shared(op);
 
 	(void)guard_op_step(op, GUARD_EVENT_REPLY);
-	if (answer.n && result != GUARD_OP_FAILED && guard_op_is_shared(op)) {
-		if (guard_release_awaited(c, c->current, result)) {
+	if (answer.n && shared) {
+		if (guard_release_awaited(c, c->current, result, false)) {
 			op->result = result;
 			op->reply = *reply;
 			op->answer_from = (size_t)(answer.p - captured.p);
@@ -179,8 +181,7 @@ static void end_transaction(struct client *c, struct slice answer, enum guard_op
 	complete_transaction(c, answer, result, reply, captured);
 }
 
-/* The guards were handed off: the client hears what Redis answered before. */
-static void end_hand_off(struct client *c)
+void guard_transaction_end_hand_off(struct client *c)
 {
 	struct guard_op *op = c->current->guard_op;
 	struct slice captured = buf_slice(&op->answer);
@@ -188,7 +189,8 @@ static void end_hand_off(struct client *c)
 	                               captured.n - op->answer_from);
 
 	(void)guard_op_step(op, GUARD_EVENT_RELEASED);
-	complete_transaction(c, answer, op->result, &op->reply, captured);
+	complete_transaction(c, answer, op->result, op->reply.type ? &op->reply : NULL,
+	                     captured);
 }
 
 /* The application's MULTI goes out, behind the WATCH that it does not see. */
@@ -266,8 +268,8 @@ void guard_transaction_on_acked(struct client *c, bool enough)
 		return;
 	}
 	(void)guard_op_step(op, GUARD_EVENT_UNACKED);
-	guard_release(c, op, GUARD_OP_FAILED);
-	complete_transaction(c, refusal, GUARD_OP_FAILED, NULL, SLICE_NONE);
+	if (!guard_release_failed(c, refusal))
+		complete_transaction(c, refusal, GUARD_OP_FAILED, NULL, SLICE_NONE);
 }
 
 /* The transaction around one command is unwrapped. */
@@ -279,7 +281,7 @@ static void end_single(struct client *c, const struct resp_reply *reply, struct 
 	bool failed = resp_reply_is_error(reply);
 
 	if (failed && error.n)
-		answer = error;
+		answer = captured = error;
 	else if (!failed && slice_starts(captured, header))
 		answer = slice_of(captured.p + header.n, captured.n - header.n);
 	failed |= answer.n && (*answer.p == '-' || *answer.p == '!');
@@ -311,8 +313,8 @@ static void try_again(struct client *c)
 		return;
 	}
 	rewrite_guard_locked_error(&locked, read_set_entry_key(op->keys[0].entry));
-	guard_release(c, op, GUARD_OP_FAILED);
-	complete_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
+	if (!guard_release_failed(c, buf_slice(&locked)))
+		complete_transaction(c, buf_slice(&locked), GUARD_OP_FAILED, NULL, SLICE_NONE);
 	buf_release(&locked);
 }
 
@@ -348,9 +350,8 @@ void guard_transaction_on_reply(struct client *c, const struct resp_reply *reply
                                 struct slice captured)
 {
 	struct guard_op *op = c->current->guard_op;
-	if (op->phase == GUARD_OP_HAND_OFF) {
-		end_hand_off(c);
-	} else if (op->due) {
+
+	if (op->due) {
 		op->due--;
 		if (resp_reply_is_error(reply) && buf_len(&op->error) == 0)
 			buf_append(&op->error, captured);

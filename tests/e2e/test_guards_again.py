@@ -4,10 +4,13 @@
 Whatever goes wrong: no client overwrites what another one has written and it has not read.
 """
 
+import select
 import signal
+import socket
 
 import pytest
 from harness import encode, until
+from harness.gates import Releases
 from harness.guards import (GUARD, KEY, QUEUE, guard, is_locked, is_lost, named, nothing_left, overtake, stands,
                             transact)
 from harness.relay import Relay
@@ -17,6 +20,12 @@ from harness.sections import TRUSTED
 SECOND = "stock:2"
 SHARED = pytest.mark.parametrize("owner", ["address", "name", "user"])
 ANY = pytest.mark.parametrize("owner", ["connection", "name"])
+
+
+def unread(connection):
+    """What has come for it, and was not read yet."""
+    there = select.select([connection.sock], [], [], 0)[0]
+    return connection.sock.recv(4096, socket.MSG_PEEK) if there else b""
 
 
 @ANY
@@ -145,6 +154,41 @@ def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, owner, co
         assert two.call(*command) == WRONGTYPE
         assert is_lost(one.call("SET", KEY, "one"))
         assert plain.get(KEY) == "other"
+
+
+@SHARED
+@pytest.mark.parametrize("commands, answer", [
+    ([("XRANGE", KEY, "-", "+")], WRONGTYPE),
+    ([("MULTI",), ("GET", KEY), ("NOSUCH",), ("EXEC",)], EXECABORT)])
+def test_read_that_fails_is_answered_when_its_guard_is_released(start_hasp, redis_server, plain, owner, commands, answer):
+    """What another connection of the owner writes then goes over another link, and may be faster."""
+    with Releases(redis_server.address) as relay:
+        hasp = start_hasp(guard(owner=owner, acquire_on="GET XRANGE", lease="60s"), upstream=relay.address)
+        with named(hasp, "x") as one, named(hasp, "x") as two:
+            assert one.call("GET", KEY) == NIL
+            overtake(plain)
+            relay.shut(requests={"release"})
+            two.send(b"".join(encode(*command) for command in commands))
+            until(lambda: relay.waiting, "the guard to be about to be released")
+            hasp.take_turn()
+            assert answer not in unread(two)
+            relay.open()
+            assert [two.read() for _ in commands][-1] == answer
+            assert is_lost(one.call("SET", KEY, "one"))
+            assert plain.get(KEY) == "other"
+
+
+@SHARED
+@pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
+def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain, owner, allowed, answer):
+    """No script can run it: RESP3 has sets."""
+    hasp = start_hasp(guard(owner=owner, acquire_on="SPOP"))
+    plain.set(KEY, "no set")
+    with named(hasp, "x") as one:
+        one.call("HELLO", 3)
+        plain.execute_command("ACL", "SETUSER", "default", f"{allowed}spop")
+        assert one.call("SPOP", KEY).startswith(answer)
+        assert not plain.exists(GUARD)
 
 
 @SHARED

@@ -147,6 +147,7 @@ static void a_script_s_way(void **state)
 		  GUARD_OP_EXECUTE,
 		  { { 'A', GUARD_STEP_FINISH, GUARD_OP_DONE },
 		    { 'U', GUARD_STEP_SEND_SCRIPT, GUARD_OP_SCRIPTED },
+		    { 'R', GUARD_STEP_ABORT, GUARD_OP_DONE },
 		    { 'X', GUARD_STEP_ABORT, GUARD_OP_DONE } } },
 		{ "SA", GUARD_OP_DONE, { { 0 } } },
 		{ "SGA", GUARD_OP_DONE, { { 0 } } },
@@ -357,6 +358,39 @@ static void a_shared_owner_that_waited_in_vain_is_listed_as_a_reader_first(void 
 	TRY_EACH(*state, make_block_of_shared, block);
 }
 
+static void assert_ends_by_hand_off(struct guard_op *op, char event)
+{
+	assert_int_equal(guard_op_step(op, event_of(event)), GUARD_STEP_ABORT);
+	assert_int_equal(op->phase, GUARD_OP_HAND_OFF);
+	assert_int_equal(guard_op_step(op, GUARD_EVENT_RELEASED), GUARD_STEP_ANSWER);
+	assert_int_equal(op->phase, GUARD_OP_DONE);
+	end(op);
+}
+
+/* Its other connections would take what they have read earlier for fresh. */
+static void what_a_shared_owner_acquired_in_vain_is_released_before_it_is_told(void **state)
+{
+	static const struct slice anew = SLICE_LIT("+GRANTED anew");
+	struct guard_op *op = make_script_of_shared(*state);
+
+	follow(op, "S");
+	guard_op_granted(op, anew);
+	(void)guard_op_step(op, GUARD_EVENT_GRANTED);
+	assert_ends_by_hand_off(op, 'R');
+
+	op = make_script_of_shared(*state);
+	follow(op, "S");
+	guard_op_granted(op, anew);
+	(void)guard_op_step(op, GUARD_EVENT_GRANTED);
+	assert_ends_by_hand_off(op, 'X');
+
+	op = make_block_of_shared(*state);
+	op->aborted = true;
+	follow(op, "S");
+	guard_op_granted(op, anew);
+	assert_ends_by_hand_off(op, 'G');
+}
+
 static struct guard_op *make_aborted(struct guard_fixture *f)
 {
 	struct guard_op *op = make_block_of_read(f);
@@ -465,6 +499,7 @@ int main(void)
 		TEST(a_block_checks_what_it_has_read),
 		TEST(a_block_reads_a_shared_owner_s_key_anew),
 		TEST(a_shared_owner_that_waited_in_vain_is_listed_as_a_reader_first),
+		TEST(what_a_shared_owner_acquired_in_vain_is_released_before_it_is_told),
 		TEST(an_aborted_block_is_not_executed),
 		TEST(a_guard_that_changes_again_and_again_is_given_up),
 		TEST(multi_follows_whatever_the_check_says),

@@ -35,6 +35,9 @@
  * have the guards, they are asked after GRANTED, before what follows is sent; if too few have
  * them (UNACKED), it is over.
  *
+ * What fails after a shared owner was granted a guard ends by way of HAND_OFF, too: its client
+ * hears of it when the guard was released (guard_op_acquired_in_vain()).
+ *
  * Around the application's own WATCH, its MULTI waits for a CHECK (GUARD_OP_WATCH_MULTI), and
  * its EXEC is sent as it is (GUARD_OP_WATCH_EXEC: EXECUTE).
  */
@@ -259,6 +262,10 @@ size_t guard_op_write_release(const struct guard_op *op, enum guard_op_result re
 /* Will the end of the operation change guards of shared owners? The owner's other connections
  * must not go on before Redis has done so, or what they read meanwhile would be lost. */
 bool guard_op_is_shared(const struct guard_op *op);
+/* It acquired guards, and fails: does a shared owner count as having read under them? Its other
+ * connections must not go on before Redis has released them: what they have read earlier would
+ * count as read under these. */
+bool guard_op_acquired_in_vain(const struct guard_op *op);
 /* Must a shared owner, the read of which timed out, be listed as a reader before it is told? */
 bool guard_op_lists_readers(const struct guard_op *op);
 /* Appends the calls that do so. Returns how many. */

@@ -14,6 +14,14 @@ static bool acquired_in_vain(const struct guard_op *op, size_t i, enum guard_op_
 	       (op->kind == GUARD_OP_SCRIPT || guard_op_acquires_first(op, i));
 }
 
+bool guard_op_acquired_in_vain(const struct guard_op *op)
+{
+	for (size_t i = 0; i < op->n; i++)
+		if (acquired_in_vain(op, i, GUARD_OP_FAILED))
+			return true;
+	return false;
+}
+
 static bool is_released(const struct guard_op *op, size_t i, enum guard_op_result result,
                         bool acquired)
 {

@@ -39,16 +39,19 @@ class Gates(Relay):
         self.open()
         super().cut()
 
+    def kind(self, far, data, replies):
+        if not replies and b"SUBSCRIBE" in data:
+            self.kinds[far] = "listening"
+        elif not replies and b"\r\nCOMMAND\r\n" in data:
+            self.kinds[far] = "own"
+        return self.kinds.setdefault(far, "link")
+
     def _copy(self, source, sink, replies):
         """The far end of a connection names it."""
         far, shut = (source, "replies") if replies else (sink, "requests")
         try:
             while data := source.recv(65536):
-                if not replies and b"SUBSCRIBE" in data:
-                    self.kinds[far] = "listening"
-                elif not replies and b"\r\nCOMMAND\r\n" in data:
-                    self.kinds[far] = "own"
-                kind = self.kinds.setdefault(far, "link")
+                kind = self.kind(far, data, replies)
                 with self.changed:
                     if kind in getattr(self, shut):
                         self.waiting.append(data)
@@ -60,6 +63,14 @@ class Gates(Relay):
             pass
         hang_up(source)
         hang_up(sink)
+
+
+class Releases(Gates):
+    """It knows also the requests that release guards over clients' links: guard_release.lua."""
+
+    def kind(self, far, data, replies):
+        kind = super().kind(far, data, replies)
+        return "release" if not replies and b"if done == 'read'" in data else kind
 
 
 def subscribe(hasp, gates, plain):
