@@ -530,10 +530,13 @@ static void leave_line(struct waiter *w)
 
 void waiter_leave(struct waiter *w)
 {
+	struct timers *timers = w->all->timers;
+
 	leave_line(w);
 	if (w->state != WAITER_IDLE)
 		waiter_set_state(w, WAITER_IDLE);
-	watch_try(w, timers_now(w->all->timers));
+	if (waiter_may_be_held_back(w->all))
+		timer_start(timers, &w->timer, waiter_on_timer, timers_now(timers), 0);
 }
 
 void waiter_end(struct waiter *w)
