@@ -4,6 +4,7 @@
 And the tester finds what it is made to find.
 """
 
+import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
@@ -13,5 +14,6 @@ def test_clients_do_not_notice_that_slots_move():
 
 
 @UNTIL_FOUND
-def test_tester_finds_that_no_hasp_is_there():
-    until_found(" redirected!", "cluster", "--seconds", 3, "--clients", 10, "--kinds", "migrate", "--break", "direct")
+@pytest.mark.parametrize("name, finding", [("direct", " redirected!"), ("more", " overlap!"), ("part", " part!")])
+def test_tester_finds_that_there_is_no_hasp_or_that_locks_are_not_what_was_told(name, finding):
+    until_found(finding, "cluster", "--seconds", 3, "--clients", 10, "--kinds", "migrate", "--break", name)

@@ -17,6 +17,7 @@ are seconds of one monotonic clock. Then check() tells
     hung        a try did not end
     not held    a client was told that it has the lock, and Redis knew nothing of it
     not freed   a client was told that it has released the lock, and still had it
+    part        a client that was told that it got none of several locks had one of them
     refused     a holder's release was refused
     stolen      a client that held nothing released a lock
     idle        a waiter's time ran out, and the lock was free for longer than LOOK
@@ -145,6 +146,7 @@ class Checker:
         self.delays = delays or Delays()
         self.starving = starving or Starving()
         self.answers = Delays()  # of Redis, to the campaign itself
+        self.pulses = collections.defaultdict(Delays)  # of each server, to what needs nothing but its attention
         self.places = places or {}  # {key: how many owners it may have}, if it is a semaphore
         self.tries = []
         self.faults = []
@@ -153,6 +155,7 @@ class Checker:
         self.buckets = collections.defaultdict(list)
         self.refusals = []  # [(try, when)], for check()
         self.misses = []
+        self.parts = []
         self.seen = collections.defaultdict(Looks)  # {key: Looks}
 
     def note(self, t):
@@ -178,6 +181,8 @@ class Checker:
             self._check_missed(t, at)
         for t, at in self.refusals:
             self._check_refused(t, at)
+        for t, at in self.parts:
+            self._check_part(t, at)
         for tries in by_key.values():
             self._check_overlaps(tries)
             self._check_fences(tries)
@@ -274,7 +279,8 @@ class Checker:
         delay += self.starving.within(deadline - t.wait - 0.05, deadline - t.wait + 0.05, t.hasp)
         # Redis is asked whether it has the lock by now. A node that gives keys away waits for who gets them.
         delay += self.starving.within(deadline - 0.05, t.ended, t.hasp)
-        delay += max(self.starving.within(deadline - 0.05, t.ended, REDIS), self.answers.within(deadline - 0.05, t.ended))
+        delay += max(self.starving.within(deadline - 0.05, t.ended, REDIS),
+                     *(delays.within(deadline - 0.05, t.ended) for delays in (self.answers, *self.pulses.values())))
         found = [f for f in self._felt(t.sent, deadline + GRACE + delay, REDIS, (HASP, t.hasp), LINKS,
                                          settle=5)
                  if self._over(f) >= t.sent]
@@ -319,6 +325,18 @@ class Checker:
         self.counts["releases seen in Redis"] += 1
         if mine:
             self.fault("not freed", t.key, answered, str(t))
+
+    def has_part(self, t, at):
+        """`t`, which was told that it has none of several locks, has this one."""
+        self.parts.append((t, at))
+
+    def _check_part(self, t, at):
+        """While a server, or the slot, is away it is given back a little later."""
+        found = self._felt(t.sent, at, REDIS, (HASP, t.hasp), LINKS, (MOVING, t.key), settle=UNDONE)
+        if found:
+            self.excuse("part", found)
+        else:
+            self.fault("part", t.key, at, str(t))
 
     def refused(self, t, at):
         """The release of `t` was answered by 0."""

@@ -3,7 +3,9 @@
 
     own keys    SET, GET, INCR, MSET, MGET, DEL, MULTI, in pipelines, of keys that only this client
                 writes: a reply must be what its own commands have made of them
-    locks       LOCK with and without WAIT, rules with `wait`: lockchecker.py judges them
+    locks       LOCK with and without WAIT, rules with `wait`, places of semaphores (LIMIT), several
+                locks at once (MLOCK, of which a client that is told nil has none): lockchecker.py
+                judges them
     guards      GET, then SET of what was read plus a name: each value is its own history
     pub/sub     each message once, those of one publisher's connection in their order
 
@@ -24,6 +26,8 @@ HANG = 20.0            # beyond what hasp may hold a command back: until an answ
 LOOKS = 0.05
 RULE_WAIT = 1.5
 GUARD_LENGTH = 150     # updates after which a key is left for another
+PLACES = {"places:2": 2, "places:3": 3}  # semaphores
+SEVERAL = [[f"{{several:{group}}}:{n}" for n in range(4)] for group in range(3)]  # of one slot each
 
 RULES = """
 [lock waited]
@@ -237,6 +241,8 @@ class Client:
         else:
             who = f"{self.id}.{self.serial}"
             request = ["LOCK", key, "PX", int(LEASE * 1000), *(("WAIT", int(wait * 1000)) if wait else ()), "AS", who]
+            if key in PLACES:
+                request += ["LIMIT", PLACES[key] + (self.world.args.breaks == "more")]
             unlock = ("UNLOCK", key, "AS", who)
         t = self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE))
         self.world.waiting[key, who] = t
@@ -250,22 +256,67 @@ class Client:
             t.grant(at, reply if isinstance(reply, int) else None)
             await self.hold(t, unlock)
 
+    async def several(self):
+        """Some locks of one slot at once; or one of them."""
+        rng = self.rng
+        self.serial += 1
+        who, wait = f"{self.id}.{self.serial}", rng.choice((0, 0.3, 1.5, 3.0))
+        keys = rng.sample(rng.choice(SEVERAL), rng.randint(1, 3))
+        take, give = (("LOCK", *keys), ("UNLOCK", *keys)) if len(keys) == 1 else (
+            ("MLOCK", len(keys), *keys), ("MUNLOCK", len(keys), *keys))
+        if self.world.args.breaks == "part":
+            await self.ask("LOCK", keys[-1], "PX", int(LEASE * 1000), "AS", who)
+        tries = [self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE)) for key in keys]
+        _, at, reply = await self.ask(*take, "PX", int(LEASE * 1000), *(("WAIT", int(wait * 1000)) if wait else ()),
+                                      "AS", who, patience=wait)
+        self.world.counts["several locks at once"] += len(keys) > 1 and isinstance(reply, int)
+        for t in tries:
+            if reply is None or isinstance(reply, Error):
+                t.outcome, t.ended, t.why = LOST, at, str(reply)
+            elif reply is NIL:
+                t.outcome, t.ended = REFUSED, at
+                await self.has_none(t)
+            else:
+                t.grant(at, reply)
+                t.sure.append((at, t.sent + LEASE))
+        if isinstance(reply, int):
+            await self.release(tries, (*give, "AS", who))
+
+    async def has_none(self, t):
+        """It was told nil: of the lock it has nothing."""
+        _, at, tokens = await self.ask("HKEYS", t.key)
+        if isinstance(tokens, list) and t.owner.encode() in tokens:
+            self.world.checker.has_part(t, at)
+
     async def hold(self, t, unlock):
+        if t.key in PLACES:
+            # Its lease began when Redis had the request, or later.
+            t.sure.append((t.ended, t.sent + LEASE))
+            await self.release([t], unlock)
+            return
         asked, _, left = await self.ask("PTTL", t.key)
         if isinstance(left, int) and left > 0:
             t.sure.append((t.ended, asked + left / 1000))
         else:
             t.until(now())
+        await self.release([t], unlock)
+
+    async def release(self, tries, unlock):
+        """All of them by one command, after some work."""
         if self.rng.random() < 0.03:
             self.wire.reset()
-            t.until(now())
+            for t in tries:
+                t.until(now())
             return
         await asyncio.sleep(self.rng.choice((0, 0.01, 0.05, 0.2)))
-        t.released, at, reply = await self.ask(*unlock)
-        if reply == 0 and not isinstance(reply, Error):
-            self.world.checker.refused(t, at)
-        t.freed = at if isinstance(reply, int) else None
-        t.until(t.released)
+        released, at, reply = await self.ask(*unlock)
+        is_answer = isinstance(reply, int) and not isinstance(reply, Error)
+        for t in tries:
+            t.released = released
+            if is_answer and reply < len(tries):
+                self.world.checker.refused(t, at)
+            t.freed = at if is_answer else None
+            t.until(released)
 
     # --- guards
 
@@ -397,6 +448,22 @@ class Audience:
                 if (answered and listener.since < sent and answered < until and serial not in heard[publisher]
                         and not any(o.begin - 1 <= answered and sent <= o.calm + 1 for o in self.world.outages)):
                     self.world.fault("message", f"{publisher}'s {serial}, sent {sent:.3f}, was not heard")
+
+
+async def pulse(world, node):
+    """How late a server answers: one that gives keys away does nothing else until they are taken."""
+    while True:
+        try:
+            wire = await Wire.to(node.unix)
+            while not wire.closed:
+                asked = now()
+                at, reply = await wire.ask("PING")
+                if reply is not None:
+                    world.checker.pulses[node].beat(at, at - asked)
+                await asyncio.sleep(LOOKS)
+        except OSError:
+            pass
+        await asyncio.sleep(LOOKS)
 
 
 class Watch:

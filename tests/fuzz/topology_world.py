@@ -47,7 +47,7 @@ class Losing(Checker):
     """Some of what it would find wrong is what asynchronous replication may lose; that is counted."""
 
     def __init__(self, world):
-        super().__init__(world.troubles, world.delays, world.starving)
+        super().__init__(world.troubles, world.delays, world.starving, world.args.places)
         self.world = world
 
     def _check_unique(self):
