@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fatal.h"
+#include "config/checks_quorum.h"
 #include "config/match.h"
 #include "config/pattern.h"
 #include "config/sections.h"
@@ -322,6 +323,9 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_max_hold(s, rule->lease_ms, rule->max_hold_ms, rule->renew != RENEW_NO,
 		                f);
 		break;
+	case SECTION_QUORUM:
+		checks_quorum_servers(s->base, f);
+		break;
 	case SECTION_VERBS:
 		checks_leases(s, verbs->lease_ms, verbs->max_lease_ms, f);
 		checks_max_hold(s, verbs->lease_ms, verbs->max_hold_ms, true, f);
@@ -479,6 +483,7 @@ void checks_on_file(const struct config *c, bool listen_known, int address_line,
 {
 	if (listen_known)
 		checks_upstream(c, address_line, f);
+	checks_quorum_of_verbs(c, f);
 	for (size_t i = 0; i < c->nrules; i++)
 		checks_patterns(c, SECTION_LOCK, &c->rules[i]->section, f);
 	for (size_t i = 0; i < c->nguards; i++) {

@@ -83,6 +83,16 @@ static void config_print(const struct option *o, const struct config *c, struct 
 		buf_puts(out, "none");
 }
 
+const struct quorum_settings *config_quorum(const struct config *c)
+{
+	const struct named_section *s = c->verbs.enabled && c->verbs.quorum
+	                                        ? sections_find(c, SECTION_QUORUM,
+	                                                        c->verbs.quorum)
+	                                        : NULL;
+
+	return s ? c->quorums[s->index] : NULL;
+}
+
 int64_t config_failover_wait_ms(const struct config *c)
 {
 	if (c->failover_wait_ms >= 0)
@@ -90,17 +100,52 @@ int64_t config_failover_wait_ms(const struct config *c)
 	return c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
 }
 
+/* What the file says of the quorum that `c` uses, in one line; nothing: none. */
+static void config_print_quorum(const struct config *c, struct buf *out)
+{
+	const struct quorum_settings *q = config_quorum(c);
+
+	for (size_t i = 0; q && i < table_noptions; i++) {
+		const struct option *o = &table_options[i];
+
+		if (o->section != SECTION_QUORUM)
+			continue;
+		buf_printf(out, "%s=", o->name);
+		option_print(o, q, out);
+		buf_puts(out, " ");
+	}
+}
+
+/* A worker is connected to the servers that were named when it began. */
+static size_t config_quorum_needs_restart(const struct config *running,
+                                          const struct config *next, struct buf *out)
+{
+	struct buf was = BUF_INIT, will = BUF_INIT;
+	bool differs;
+
+	config_print_quorum(running, &was);
+	config_print_quorum(next, &will);
+	differs = buf_len(&was) && buf_len(&will) &&
+	          !slice_eq(buf_slice(&was), buf_slice(&will));
+	if (differs)
+		buf_puts(out, "what [quorum NAME] says\n");
+	buf_release(&was);
+	buf_release(&will);
+	return differs;
+}
+
 size_t config_needs_restart(const struct config *running, const struct config *next,
                             struct buf *out)
 {
 	struct buf was = BUF_INIT, will = BUF_INIT;
-	size_t n = 0;
+	size_t n = config_quorum_needs_restart(running, next, out);
 
 	for (size_t i = 0; i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
 		/* Rules and guards come and go whole: there is no option to compare. */
-		if (o->reloadable || o->section == SECTION_LOCK || o->section == SECTION_GUARD)
+		if (o->reloadable || o->section == SECTION_LOCK ||
+		    o->section == SECTION_GUARD || o->section == SECTION_QUORUM)
 			continue;
 		buf_clear(&was);
 		buf_clear(&will);
@@ -128,6 +173,13 @@ static void each_option(enum section section, const char *name, const void *base
 	}
 }
 
+static const void *named_base(const struct config *c, enum section section, size_t i)
+{
+	if (section == SECTION_LOCK)
+		return c->rules[i];
+	return section == SECTION_GUARD ? (const void *)c->guards[i] : c->quorums[i];
+}
+
 static void each_named_option(const struct config *c, enum section section,
                               config_option_fn *fn, void *arg)
 {
@@ -137,9 +189,7 @@ static void each_named_option(const struct config *c, enum section section,
 	for (size_t i = 0; (s = sections_at(c, section, i)); i++) {
 		buf_clear(&name);
 		buf_printf(&name, "%s %s%c", table_section_word(section), s->name, '\0');
-		each_option(section, buf_head(&name),
-		            section == SECTION_LOCK ? (const void *)c->rules[i] : c->guards[i],
-		            fn, arg);
+		each_option(section, buf_head(&name), named_base(c, section, i), fn, arg);
 	}
 	buf_release(&name);
 }
@@ -150,6 +200,7 @@ void config_each_option(const struct config *c, config_option_fn *fn, void *arg)
 	each_option(SECTION_UPSTREAM, "upstream", c, fn, arg);
 	each_named_option(c, SECTION_LOCK, fn, arg);
 	each_named_option(c, SECTION_GUARD, fn, arg);
+	each_named_option(c, SECTION_QUORUM, fn, arg);
 	if (c->verbs.enabled)
 		each_option(SECTION_VERBS, "verbs", &c->verbs, fn, arg);
 	if (c->admin_listen.n)

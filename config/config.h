@@ -32,6 +32,9 @@ void config_unref(struct config *c); /* NULL is allowed; last one frees */
  * there may be another primary. */
 int64_t config_failover_wait_ms(const struct config *c);
 
+/* The quorum that has the locks of verbs; NULL: [upstream] has them. */
+const struct quorum_settings *config_quorum(const struct config *c);
+
 /* Calls `fn` with each option of each section that is there, as the file names it: "hasp",
  * "lock NAME". The option's field is in `base`; option.h has how it is printed. */
 struct option;

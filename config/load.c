@@ -113,7 +113,7 @@ static void load_named_section(struct loader *l, enum section kind, const char *
 {
 	const struct named_section *same = sections_find(l->c, kind, name);
 	const char *what = value_word_fault(name);
-	const char *word = kind == SECTION_LOCK ? "rule" : "guard";
+	const char *word = kind == SECTION_LOCK ? "rule" : table_section_word(kind);
 	int line = l->section.line;
 
 	if (*name == '\0')
@@ -169,6 +169,7 @@ static void load_on_section(void *arg, int line, const char *title)
 	struct loader *l = arg;
 	const char *rule = load_section_name(title, SECTION_LOCK);
 	const char *guard = load_section_name(title, SECTION_GUARD);
+	const char *quorum = load_section_name(title, SECTION_QUORUM);
 	struct buf hint = BUF_INIT;
 
 	line = load_line(l, line);
@@ -191,6 +192,8 @@ static void load_on_section(void *arg, int line, const char *title)
 		load_named_section(l, SECTION_LOCK, rule);
 	} else if (guard) {
 		load_named_section(l, SECTION_GUARD, guard);
+	} else if (quorum) {
+		load_named_section(l, SECTION_QUORUM, quorum);
 	} else {
 		suggest_section(title, &hint);
 		faults_add(&l->faults, line, "unknown section [%s]%.*s", title,

@@ -18,6 +18,7 @@ enum section {
 	SECTION_UPSTREAM,
 	SECTION_LOCK,
 	SECTION_GUARD,
+	SECTION_QUORUM,
 	SECTION_VERBS,
 	SECTION_HTTP,
 	SECTION_ADMIN,
@@ -44,7 +45,8 @@ struct option {
 	enum section section;
 	const char *name;
 	enum option_type type;
-	size_t offset; /* of the field in struct config, rule, guard or verbs */
+	size_t offset; /* of the field in struct config, rule, guard, quorum_settings or verbs
+	                */
 	const char *def; /* as in the file; NULL: none */
 	int64_t min, max; /* numbers: the range, both ends allowed */
 	int64_t step; /* numbers: must be a multiple; 0: any */

@@ -41,12 +41,32 @@ static struct named_section *sections_add_guard(struct config *c, void **base)
 	return &guard->section;
 }
 
+static struct named_section *sections_add_quorum(struct config *c, void **base)
+{
+	struct quorum_settings *quorum = xcalloc(1, sizeof(*quorum));
+
+	c->quorums = xrealloc(c->quorums, (c->nquorums + 1) * sizeof(struct quorum_settings *));
+	c->quorums[c->nquorums] = quorum;
+	quorum->section.index = c->nquorums++;
+	*base = quorum;
+	return &quorum->section;
+}
+
+static struct named_section *sections_add_of(struct config *c, enum section kind, void **base)
+{
+	if (kind == SECTION_LOCK)
+		return sections_add_rule(c, base);
+	if (kind == SECTION_GUARD)
+		return sections_add_guard(c, base);
+	return sections_add_quorum(c, base);
+}
+
 void *sections_add(struct config *c, enum section kind, const char *name, int line)
 {
 	struct named_section *s;
 	void *base;
 
-	s = kind == SECTION_LOCK ? sections_add_rule(c, &base) : sections_add_guard(c, &base);
+	s = sections_add_of(c, kind, &base);
 	s->name = xstrdup(name);
 	s->line = line;
 	table_set_defaults(kind, base);
@@ -75,10 +95,15 @@ void sections_clear(struct config *c)
 		sections_free(SECTION_LOCK, &c->rules[i]->section, c->rules[i]);
 	for (size_t i = 0; i < c->nguards; i++)
 		sections_free(SECTION_GUARD, &c->guards[i]->section, c->guards[i]);
+	for (size_t i = 0; i < c->nquorums; i++)
+		sections_free(SECTION_QUORUM, &c->quorums[i]->section, c->quorums[i]);
 	free(c->rules);
 	free(c->guards);
+	free(c->quorums);
 	c->rules = NULL;
 	c->guards = NULL;
+	c->quorums = NULL;
 	c->nrules = 0;
 	c->nguards = 0;
+	c->nquorums = 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * sections: the [lock NAME] and [guard NAME] sections as two lists, each in the file's order.
- * `kind` is SECTION_LOCK or SECTION_GUARD everywhere.
+ * sections: the [lock NAME], [guard NAME] and [quorum NAME] sections as three lists, each in
+ * the file's order. `kind` is SECTION_LOCK, SECTION_GUARD or SECTION_QUORUM everywhere.
  */
 #ifndef HASP_CONFIG_SECTIONS_H
 #define HASP_CONFIG_SECTIONS_H
@@ -17,6 +17,8 @@ static inline const struct named_section *sections_at(const struct config *c, en
 {
 	if (kind == SECTION_LOCK)
 		return i < c->nrules ? &c->rules[i]->section : NULL;
+	if (kind == SECTION_QUORUM)
+		return i < c->nquorums ? &c->quorums[i]->section : NULL;
 	return i < c->nguards ? &c->guards[i]->section : NULL;
 }
 
@@ -25,7 +27,7 @@ const struct named_section *sections_find(const struct config *c, enum section k
                                           const char *name);
 
 /* Adds a section at its defaults, without patterns and commands; `c` owns it. Returns the
- * struct rule or guard, in which the section's options are kept. */
+ * struct rule, guard or quorum_settings, in which the section's options are kept. */
 void *sections_add(struct config *c, enum section kind, const char *name, int line);
 
 /* The file was read: what rules, guards and verbs leave out is as in [upstream]. */

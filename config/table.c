@@ -50,6 +50,12 @@ static const struct option_choice table_poolings[] = {
 	{ NULL, 0 },
 };
 
+static const struct option_choice table_lost_modes[] = {
+	{ "keep", LOST_KEEP },
+	{ "close", LOST_CLOSE },
+	{ NULL, 0 },
+};
+
 static const struct option_choice table_rule_owners[] = {
 	{ "connection", OWNER_CONNECTION },
 	{ "address", OWNER_ADDRESS },
@@ -214,6 +220,7 @@ static const char *table_check_except(const char *s)
 #define IN_CONFIG(field) offsetof(struct config, field)
 #define IN_RULE(field) offsetof(struct rule, field)
 #define IN_GUARD(field) offsetof(struct guard, field)
+#define IN_QUORUM(field) offsetof(struct quorum_settings, field)
 #define IN_VERBS(field) offsetof(struct verbs, field)
 
 #define INCLUDE_EXPECTED "paths, such as conf.d/*.ini, from the folder of this file on"
@@ -225,6 +232,7 @@ static const char *table_check_except(const char *s)
 #define PEM_CA_EXPECTED "a path such as /etc/hasp/ca.crt"
 #define LISTEN_EXPECTED "HOST:PORT, [V6]:PORT, *:PORT or unix:/PATH"
 #define CONNECT_EXPECTED "HOST:PORT, [V6]:PORT or unix:/PATH"
+#define SERVERS_EXPECTED "an odd number of addresses, such as a:6379 b:6379 c:6379"
 #define CLUSTER_EXPECTED "HOST:PORT or [V6]:PORT of some nodes, with blanks between"
 #define PATTERN_EXPECTED "patterns of keys, such as lock:* or orders:?"
 #define ACQUIRE_EXPECTED "commands that read what is written back, such as GET or HGETALL"
@@ -496,6 +504,26 @@ const struct option table_options[] = {
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Logs guards that were waited for so long, when they are got; 0: none." },
 
+	/* [quorum NAME] */
+	{ SECTION_QUORUM, "servers", OPTION_LIST, IN_QUORUM(servers),
+	  .check = table_check_upstream, .expected = SERVERS_EXPECTED, .required = true,
+	  .help = "Independent servers, an odd number from 3 to 15; a majority of them grants a lock." },
+	{ SECTION_QUORUM, "user", OPTION_STRING, IN_QUORUM(user),
+	  .expected = "a user's name",
+	  .help = "What hasp logs in as at each of them; none: as the default user." },
+	{ SECTION_QUORUM, "password", OPTION_STRING, IN_QUORUM(password),
+	  .expected = "a password", .secret = true,
+	  .help = "What hasp logs in with at each of them; none: it does not." },
+	{ SECTION_QUORUM, "timeout", OPTION_DURATION, IN_QUORUM(timeout_ms),
+	  .def = "200ms", .min = MS, .max = 20 * SECOND,
+	  .help = "An answer that takes longer counts as none; small beside the lease." },
+	{ SECTION_QUORUM, "restart_delay", OPTION_DURATION, IN_QUORUM(restart_delay_ms),
+	  .min = 0, .max = LONGEST,
+	  .help = "A server started less than this ago does not count; without this option max_lease, 0: it does." },
+	{ SECTION_QUORUM, "on_lost", OPTION_ENUM, IN_QUORUM(on_lost),
+	  .def = "keep", .choices = table_lost_modes,
+	  .help = "When no majority renews a lock in time: close its owner's connection, or only log it." },
+
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
 	  .def = "LOCK", .check = value_word_fault, .expected = VERB_EXPECTED, .reloadable = true,
@@ -542,6 +570,9 @@ const struct option table_options[] = {
 	{ SECTION_VERBS, "replicas_ack_timeout", OPTION_DURATION, IN_VERBS(replicas_ack_timeout_ms),
 	  .min = MS, .max = 20 * SECOND, .reloadable = true,
 	  .help = "How long to wait for these replicas; without this option as in [upstream]." },
+	{ SECTION_VERBS, "quorum", OPTION_STRING, IN_VERBS(quorum),
+	  .expected = "the NAME of a [quorum NAME]",
+	  .help = "The [quorum NAME] whose servers have the locks; without this option [upstream] has them." },
 	{ SECTION_VERBS, "log_events", OPTION_ENUM, IN_VERBS(events.log_events),
 	  .def = "yes", .choices = table_switches, .reloadable = true,
 	  .help = "Logs what is refused, by whom and who had the lock; ten lines in ten seconds of each kind." },
@@ -584,6 +615,7 @@ static const struct {
 	[SECTION_UPSTREAM] = { "upstream", "[upstream]" },
 	[SECTION_LOCK] = { "lock", "[lock NAME]" },
 	[SECTION_GUARD] = { "guard", "[guard NAME]" },
+	[SECTION_QUORUM] = { "quorum", "[quorum NAME]" },
 	[SECTION_VERBS] = { "verbs", "[verbs]" },
 	[SECTION_HTTP] = { "http", "[http]" },
 	[SECTION_ADMIN] = { "admin", "[admin]" },

@@ -31,13 +31,14 @@ enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
 enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
 enum switch_mode { SWITCH_NO, SWITCH_YES };
+enum lost_mode { LOST_KEEP, LOST_CLOSE };
 
 /* What all sections have of which there may be many. */
 struct named_section {
 	char *name;
 	int line; /* where the section begins */
-	size_t index; /* position in config.rules or config.guards */
-	struct strings patterns; /* Redis globs, at least one */
+	size_t index; /* position in config.rules, config.guards or config.quorums */
+	struct strings patterns; /* Redis globs, at least one; of a quorum none */
 };
 
 /* What the log tells of what is enforced. */
@@ -82,6 +83,19 @@ struct guard {
 	struct event_settings events;
 };
 
+/* One [quorum NAME] section. */
+struct quorum_settings {
+	struct named_section section;
+	struct strings
+		servers; /* HOST:PORT, [V6]:PORT or unix:/PATH; an odd number from 3 on */
+	char *user; /* NULL: none */
+	char *password; /* NULL: none */
+	int64_t timeout_ms; /* > 0: an answer that comes later is none */
+	int64_t restart_delay_ms; /* a server younger than this is not counted; -1: `max_lease`
+	                           * of what refers to it; 0: none is too young */
+	enum lost_mode on_lost;
+};
+
 /* The [verbs] section. */
 struct verbs {
 	bool enabled; /* the section is there */
@@ -100,6 +114,7 @@ struct verbs {
 	int64_t max_hold_ms; /* 0: no limit */
 	enum disconnect_mode on_disconnect;
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
+	char *quorum; /* the name of the one that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
 };
 
@@ -181,7 +196,10 @@ struct config {
 	size_t nrules;
 	struct guard **guards; /* likewise */
 	size_t nguards;
-	struct glob_set *patterns; /* of all of them (match.c); NULL: no file was read */
+	struct quorum_settings **quorums; /* likewise */
+	size_t nquorums;
+	struct glob_set
+		*patterns; /* of all rules and guards (match.c); NULL: no file was read */
 	uint8_t may_match[256]; /* flags of match_possible(), by the first byte of a key */
 	struct verbs verbs;
 

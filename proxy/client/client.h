@@ -28,6 +28,8 @@
 
 #include "client/client_env.h"
 
+struct quorum_owner;
+
 /* Sets the members that belong to this room; the worker sets the others. */
 void clients_init(struct client_env *env);
 
@@ -41,6 +43,9 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
  * read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
+
+/* A lock of a quorum, which this client has, was lost: it is closed, so that it notices. */
+void client_lost_lock(struct quorum_owner *o);
 
 /* What the client waits for that is the owner of a waiter in line. Points into the client. */
 struct client_wait {

@@ -20,6 +20,7 @@
 
 struct client;
 struct deadlocks;
+struct quorum;
 struct replica_acks;
 struct round;
 
@@ -51,6 +52,7 @@ struct client_env {
 	struct node *node; /* that serves them */
 	struct replica_acks *replica_acks;
 	struct deadlocks *deadlocks;
+	struct quorum *quorum; /* that has the verbs' locks; NULL: `node` has them */
 	int worker; /* its number, part of owners' tokens */
 	char *scratch; /* requests are read into it */
 	size_t scratch_size;

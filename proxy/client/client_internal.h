@@ -23,7 +23,7 @@
  *
  * PARKED_REPLY <--> PARKED_ACK: it has the lock, and replicas are asked whether they do.
  * PARKED_REPLY ---> PARKED_ROUND --answered--> OPEN: Redis has said what it knows of a lock,
- * and other workers are asked.
+ * and other workers are asked; or the servers of a quorum are.
  *
  * From each of them: FINISHING (its last bytes are being fetched) and DEAD (closed, to be
  * freed). From STREAMING also REFUSED: the rest of the request was none.
@@ -41,6 +41,7 @@
 #include "lock/deadlock/deadlock.h"
 #include "lock/model/owner.h"
 #include "policy/dispatch.h"
+#include "quorum/quorum.h"
 #include "session/session.h"
 
 #define CLIENT_MAGIC 0x68617370u
@@ -57,7 +58,7 @@ enum client_state {
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
-	CLIENT_PARKED_ROUND, /* `current` asks the other workers, too */
+	CLIENT_PARKED_ROUND, /* `current` asks the other workers, too, or a quorum */
 	CLIENT_FINISHING, /* only `stream`'s last bytes are left */
 	CLIENT_DEAD,
 };
@@ -106,7 +107,7 @@ struct client {
 	struct deadlock_watch *deadlock; /* of `current`, while CLIENT_PARKED_TURN; NULL: it can
 	                                  * be in none */
 	struct replica_ask *ask; /* of `current`, while CLIENT_PARKED_ACK */
-	struct client_asked *asked; /* of `current`, while CLIENT_PARKED_ROUND; else NULL */
+	struct client_asked *asked; /* of other workers, while CLIENT_PARKED_ROUND; else NULL */
 	struct buf in; /* bytes read and not sent on */
 	struct request_scan scan;
 	size_t scanned; /* bytes of the first request that `scan` has seen */
@@ -117,6 +118,7 @@ struct client {
 	struct stream stream;
 	struct session session;
 	struct hold_owner holds;
+	struct quorum_owner quorum;
 	struct read_set read_set;
 	struct observer *observer; /* NULL until it is observed */
 	struct discovery_client *discovered; /* NULL until something is discovered of it */

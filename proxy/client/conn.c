@@ -191,6 +191,11 @@ static void undo(void *arg, struct pending_request *r, int db)
 		guard_op_undo(r->guard_op, is_cut_off(c));
 }
 
+static bool releases_at_end(const struct client *c)
+{
+	return c->env->policy.config->verbs.on_disconnect == DISCONNECT_RELEASE;
+}
+
 /* Releases what the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
@@ -209,6 +214,7 @@ static void give_up_locks(struct client *c)
 	c->asked = NULL;
 	client_end_wait(c);
 	hold_owner_end(&c->holds, !is_cut_off(c));
+	quorum_owner_end(&c->quorum, !is_cut_off(c) && releases_at_end(c));
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	observer_free(c->observer);
 	c->observer = NULL;
@@ -260,7 +266,7 @@ bool client_is_amid(const struct client *c)
 /* The application counts on what was done over this connection. */
 static bool is_at_work(const struct client *c)
 {
-	return client_is_amid(c) || hold_owner_has_any(&c->holds, clock_now());
+	return client_is_amid(c) || c->quorum.n || hold_owner_has_any(&c->holds, clock_now());
 }
 
 /* Nothing that it sent, or that is sent to it, is under way. */

@@ -10,6 +10,7 @@
 #include "client/links.h"
 #include "client/list_exchange.h"
 #include "client/lock_exchange.h"
+#include "client/quorum_exchange.h"
 #include "resp/write.h"
 
 /* --- beginning -------------------------------------------------------------------------- */
@@ -110,6 +111,8 @@ void exchange_on_reply(struct client *c, const struct resp_reply *reply, struct 
 		info_exchange_on_reply(c, reply, captured);
 	else if (c->current->kind == PENDING_LIST)
 		list_exchange_on_reply(c, reply);
+	else if (c->current->kind == PENDING_QUORUM)
+		quorum_exchange_on_reply(c, reply);
 	else
 		lock_exchange_on_reply(c, reply);
 }

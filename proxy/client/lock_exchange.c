@@ -59,7 +59,8 @@ static bool send_call(struct client *c, int64_t wait_ms, const struct rewrite_ho
 		flags |= LINK_INTERCEPT_LATE;
 	if (how->tells)
 		flags |= LINK_INTERCEPT | LINK_INTERCEPT_STATUS;
-	if (c->current->kind == PENDING_INFO || c->current->kind == PENDING_LIST)
+	if (c->current->kind == PENDING_INFO || c->current->kind == PENDING_LIST ||
+	    c->current->kind == PENDING_QUORUM)
 		flags = LINK_INTERCEPT | LINK_CAPTURE | LINK_DISCARD;
 	c->current->by_eval = how->eval;
 	send_current(c, buf_slice(&c->env->policy.rewritten), flags);

@@ -11,6 +11,7 @@
 #include "policy/observe.h"
 #include "policy/other_db.h"
 #include "policy/own_keys.h"
+#include "policy/quorum_verb.h"
 #include "policy/session_commands.h"
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
@@ -114,7 +115,9 @@ static struct decision decide_verb(struct context *x)
 {
 	if (x->session->nawaited)
 		return defer;
-	return session_is_muted(x->session) ? pass : lock_decide_verb(x);
+	if (session_is_muted(x->session))
+		return pass;
+	return x->env->quorum ? quorum_verb_decide(x) : lock_decide_verb(x);
 }
 
 static struct decision decide_write(struct context *x)

@@ -118,6 +118,14 @@ static inline const char *owner_refusal(struct context *x, struct slice token,
 	                                                                      : NULL;
 }
 
+const char *lock_verb_refusal(struct context *x, struct slice token,
+                              const struct lock_call *call)
+{
+	const char *refusal = key_refusal(x, call->key);
+
+	return refusal ? refusal : owner_refusal(x, token, call);
+}
+
 /* It is in the place of the call. */
 static void write_verb_refusal(struct context *x, const char *refusal, struct lock_call *call)
 {
@@ -200,11 +208,8 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 	}
 	token = context_token(x, verbs->owner, &env->token);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
-	if (call->script != SCRIPT_ERROR) {
-		refusal = key_refusal(x, call->key);
-		if (!refusal)
-			refusal = owner_refusal(x, token, call);
-	}
+	if (call->script != SCRIPT_ERROR)
+		refusal = lock_verb_refusal(x, token, call);
 	if (refusal) {
 		write_verb_refusal(x, refusal, call);
 		return NULL;
@@ -213,9 +218,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 	return pending_lock_new(env->holds, call, &call->key, 1, &terms);
 }
 
-/* LOCK.LIST is answered by hasp, when Redis has answered a PING: behind what came before, and
- * not to a client that has yet to log in. */
-static void write_list(struct policy_env *env)
+void lock_write_ping(struct policy_env *env)
 {
 	buf_clear(&env->rewritten);
 	resp_write_word(&env->rewritten, "PING");
@@ -229,7 +232,7 @@ static struct decision decide_list(struct context *x)
 		return context_refuse(x, "ERR locks cannot be listed inside MULTI");
 	if (x->req->argc == 2 && x->req->argv[1].n > LIST_PATTERN_MAX)
 		return context_refuse(x, "ERR the pattern is too long");
-	write_list(x->env);
+	lock_write_ping(x->env);
 	d.pending = pending_new_of(&x->env->pending, PENDING_LIST);
 	return d;
 }
@@ -535,8 +538,8 @@ void lock_rewrite(struct context *x, struct pending_request *r, int64_t *wait_ms
 	struct lock_call call = { 0 };
 
 	*wait_ms = 0;
-	if (r->kind == PENDING_LIST) {
-		write_list(x->env);
+	if (r->kind == PENDING_LIST || r->kind == PENDING_QUORUM) {
+		lock_write_ping(x->env);
 		return;
 	}
 	buf_clear(&x->env->rewritten);

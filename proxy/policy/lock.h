@@ -11,6 +11,15 @@
  * names. */
 struct decision lock_decide_verb(struct context *x);
 
+/* Why a verb may not be carried out whose arguments are well; NULL: it may. `token`: the
+ * client's. */
+const char *lock_verb_refusal(struct context *x, struct slice token,
+                              const struct lock_call *call);
+
+/* In place of a verb that is answered by hasp when Redis has answered this: behind what came
+ * before, and not to a client that has yet to log in. To env->rewritten. */
+void lock_write_ping(struct policy_env *env);
+
 /* LOCK.INFO of the key: is it of its guard? Else it is of a lock. */
 bool lock_info_is_of_guard(const struct policy_env *env, struct slice key);
 

@@ -77,7 +77,8 @@ static bool may_leave(struct worker *w)
 		return false;
 	if (w->drain_grace_at <= 0)
 		w->drain_grace_at = now;
-	return (!worker_topology_is_asked(w) && script_jobs_are_done(w->script_jobs)) ||
+	return (!worker_topology_is_asked(w) && !worker_quorum_is_asked(w) &&
+	        script_jobs_are_done(w->script_jobs)) ||
 	       now >= w->drain_grace_at + DRAIN_GRACE_SECONDS;
 }
 
@@ -87,6 +88,7 @@ static void worker_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revent
 
 	(void)revents;
 	worker_node_note_reachable(w);
+	worker_quorum_sweep(w);
 	clients_sweep(&w->clients);
 	clients_trim(&w->clients);
 	clients_reap(&w->clients);
@@ -116,6 +118,7 @@ static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
 	worker_topology_reap(w);
+	worker_quorum_reap(w);
 }
 
 static void use_config(struct worker *w, struct config *config)
@@ -225,6 +228,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	w->clients.policy.waiters = waiters_new(&w->timers.timers, w->topology, w->script_jobs,
 	                                        &shared->board);
 	w->clients.deadlocks = deadlocks_new(&w->timers.timers, w->script_jobs, shared->waits);
+	worker_quorum_open(w, config);
 	use_config(w, config_ref(config));
 	admission_open(&w->admission, &w->clients, &shared->clients, fds, entries, nfds);
 	start_watching(w);
@@ -241,6 +245,7 @@ static void worker_free(struct worker *w)
 	clients_reap(&w->clients);
 	/* Its last answers still go to the holds and waiters. */
 	script_jobs_stop(w->script_jobs);
+	worker_quorum_close(w);
 	worker_topology_stop(w);
 	replica_acks_free(w->clients.replica_acks);
 	deadlocks_free(w->clients.deadlocks);

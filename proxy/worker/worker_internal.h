@@ -5,6 +5,7 @@
  *   worker.c            beginning and end, the turns of its loop, what other threads tell it
  *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
  *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
+ *   worker_quorum.c     the quorum that has the locks of verbs
  *   workers.c           what all workers share; the primary, of which each is told
  *   worker_ask.c        what other threads ask of all workers
  *   worker_live.c       the locks and waiters of all workers, by that
@@ -63,6 +64,9 @@ struct worker {
 	struct topology *topology;
 	struct cluster *cluster; /* NULL: the topology is none */
 	struct client_env clients;
+	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
+	struct config *quorum_config; /* that names it; NULL: there is none */
+	bool quorum_closes; /* a client that loses a lock there */
 	struct script_jobs *script_jobs;
 	struct admission admission;
 	struct ev_timer sweep;
@@ -102,6 +106,19 @@ bool worker_topology_is_asked(const struct worker *w);
 void worker_topology_stop(struct worker *w);
 /* After worker_topology_stop(), when nobody calls a node any more. */
 void worker_topology_free(struct worker *w);
+
+/* --- worker_quorum.c ---------------------------------------------------------------------- */
+
+/* Connects to the servers of the quorum that the configuration names, if it does. */
+void worker_quorum_open(struct worker *w, struct config *config);
+/* Once a second. */
+void worker_quorum_sweep(struct worker *w);
+/* Frees links that are closed: not from within their callbacks. */
+void worker_quorum_reap(struct worker *w);
+/* Does one of its servers owe an answer? */
+bool worker_quorum_is_asked(const struct worker *w);
+/* There are no clients any more. */
+void worker_quorum_close(struct worker *w);
 
 /* --- worker_pause.c ----------------------------------------------------------------------- */
 

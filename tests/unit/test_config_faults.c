@@ -46,19 +46,74 @@ static void unknown_sections_are_one_fault_each(void **state)
 	assert_faults("[gard a]\npattern = 1\n",
 	              "1: unknown section [gard a]; did you mean [guard NAME]?\n");
 	assert_faults("[]\n", "1: unknown section []; expected [hasp], [upstream], [lock "
-	                      "NAME], [guard NAME], [verbs], [http] or [admin]\n");
+	                      "NAME], [guard NAME], [quorum NAME], "
+	                      "[verbs], [http] or [admin]\n");
 }
 
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
 {
 	(void)state;
-	assert_faults("[lock a]\npattern = a\nquorum = 5\n",
-	              "3: unknown option 'quorum' in [lock a]\n");
+	assert_faults("[lock a]\npattern = a\nquorums = 5\n",
+	              "3: unknown option 'quorums' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
 	assert_faults(
 		"[tomorrow]\n",
 		"1: unknown section [tomorrow]; expected [hasp], [upstream], [lock NAME], "
-		"[guard NAME], [verbs], [http] or [admin]\n");
+		"[guard NAME], [quorum NAME], [verbs], [http] or [admin]\n");
+}
+
+#define QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n"
+#define OF_QUORUM "[verbs]\nquorum = q\nreentrant = no\n"
+
+static void quorum_is_an_odd_number_of_servers(void **state)
+{
+	(void)state;
+	assert_faults("[quorum q]\n",
+	              "1: [quorum q] has no 'servers'; expected an odd number of "
+	              "addresses, such as a:6379 b:6379 c:6379\n");
+	assert_faults(
+		"[quorum q]\nservers = a:1\n",
+		"2: 'servers' of [quorum q] names 1; expected an odd number from 3 to 15, "
+		"of which a majority stays when some fail\n");
+	assert_faults(
+		"[quorum q]\nservers = a:1 b:1 c:1 d:1\n",
+		"2: 'servers' of [quorum q] names 4; expected an odd number from 3 to 15, "
+		"of which a majority stays when some fail\n");
+	assert_faults("[quorum q]\nservers = a:1 b:1\n a:1\n",
+	              "3: 'servers' of [quorum q] has 'a:1' twice; expected each server once, "
+	              "for it has one vote\n");
+	assert_faults(QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n",
+	              "3: duplicate section [quorum q], which stands in line 1 too; expected "
+	              "another name\n");
+}
+
+static void quorum_must_outlast_what_its_servers_forget(void **state)
+{
+	(void)state;
+	assert_faults("[verbs]\nquorum = q\n",
+	              "1: 'quorum' of [verbs] is 'q', and there is no [quorum q]; expected the "
+	              "NAME of a section\n");
+	assert_faults(
+		QUORUM OF_QUORUM,
+		"3: [verbs] has 'quorum' and no 'max_lease'; expected one, such as 30s: so "
+		"long a server that was started anew must not be counted\n");
+	assert_faults(
+		QUORUM "restart_delay = 29s\n" OF_QUORUM "max_lease = 30s\n",
+		"1: 'restart_delay' of [quorum q] is less than 'max_lease' of [verbs]; "
+		"expected 30s or more, or 0 if each server has each write on disk before it "
+		"answers (appendfsync always)\n");
+	assert_faults(
+		QUORUM "[verbs]\nquorum = q\nmax_lease = 30s\n",
+		"3: [verbs] has 'quorum' and counts or refreshes holds; expected 'reentrant = "
+		"no' beside it\n");
+	assert_faults(
+		QUORUM OF_QUORUM "max_lease = 30s\nreplicas_ack = 1\n",
+		"3: [verbs] has both 'quorum' and 'replicas_ack'; expected one of the two, "
+		"for the servers of a quorum are no replicas\n");
+	assert_faults(
+		QUORUM "timeout = 11s\n" OF_QUORUM "max_lease = 30s\n",
+		"4: 'lease' of [verbs] is less than three times the 'timeout' of [quorum q]; "
+		"expected 33s or more, or a shorter 'timeout'\n");
 }
 
 static void encryption_is_asked_for_whole(void **state)
@@ -486,7 +541,7 @@ static void every_fault_is_found(void **state)
 		"4: neither an option nor a section; expected 'name = value' or "
 		"[section]\n"
 		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME], "
-		"[guard NAME], [verbs], [http] or [admin]\n"
+		"[guard NAME], [quorum NAME], [verbs], [http] or [admin]\n"
 		"6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
 		"or orders:?\n"
 		"8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "
@@ -609,6 +664,8 @@ int main(void)
 		cmocka_unit_test(unknown_options_are_faults_with_a_guess),
 		cmocka_unit_test(unknown_sections_are_one_fault_each),
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
+		cmocka_unit_test(quorum_is_an_odd_number_of_servers),
+		cmocka_unit_test(quorum_must_outlast_what_its_servers_forget),
 		cmocka_unit_test(encryption_is_asked_for_whole),
 		cmocka_unit_test(console_is_for_those_who_have_its_file_or_its_password),
 		cmocka_unit_test(redis_is_at_an_address_or_where_sentinels_say),

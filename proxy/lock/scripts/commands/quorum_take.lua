@@ -1,0 +1,17 @@
+-- quorum_take: one server's vote for a lock that a majority of independent servers grants.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  counter of fencing tokens
+--
+-- ARGV[1]  value: owner and a random text of this try
+-- ARGV[2]  lease ms
+--
+-- returns  the fencing token that this server proposes; 0 the lock is held
+-- layout   Redlock's: a string with an expiry
+-- include next_fence
+local lock, counter = unpack(KEYS)
+local value, lease = unpack(ARGV)
+if not redis.call('SET', lock, value, 'NX', 'PX', lease) then
+	return 0
+end
+return next_fence(counter)

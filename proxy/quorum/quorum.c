@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "quorum/quorum.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "quorum/quorum_internal.h"
+
+struct quorum *quorum_new(const struct quorum_how *how)
+{
+	struct quorum *q = xcalloc(1, sizeof(*q));
+
+	HASP_ASSERT(how->nservers <= QUORUM_PEERS_MAX);
+	q->how = *how;
+	list_init(&q->releases);
+	list_init(&q->ops);
+	return q;
+}
+
+void quorum_free(struct quorum *q)
+{
+	quorum_releases_free(q);
+	quorum_ops_free(q);
+	free(q);
+}
+
+const struct quorum_how *quorum_terms(const struct quorum *q)
+{
+	return &q->how;
+}
+
+bool quorum_is_asked(const struct quorum *q)
+{
+	double now = timers_now(q->how.timers);
+
+	for (size_t i = 0; i < q->how.nservers; i++)
+		if (q->peers[i].ninflight && quorum_peer_can_be_asked(q, i, now))
+			return true;
+	return false;
+}
+
+void quorum_tick(struct quorum *q)
+{
+	quorum_releases_trim(q, timers_now(q->how.timers));
+}
+
+double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime)
+{
+	struct quorum_peer *p = &q->peers[server];
+	double now = timers_now(q->how.timers);
+
+	p->up = true;
+	/* What came before it was asked with another connection. */
+	p->ninflight = 0;
+	if (strcmp(p->run_id, run_id) != 0) {
+		p->counts_from = quorum_counts_from(now, uptime, q->how.restart_delay_ms,
+		                                    *p->run_id != '\0');
+		snprintf(p->run_id, sizeof(p->run_id), "%s", run_id);
+	}
+	quorum_releases_resend(q, server);
+	return p->counts_from > now ? p->counts_from - now : 0;
+}
+
+void quorum_on_down(struct quorum *q, size_t server)
+{
+	q->peers[server].up = false;
+}
+
+void quorum_on_answer(struct quorum *q, struct quorum_call *call, const struct quorum_answer *a)
+{
+	size_t server = call->server;
+	struct quorum_peer *p = &q->peers[server];
+	double now = timers_now(q->how.timers);
+	bool was_silent = quorum_peer_is_silent(q, server, now);
+
+	if (p->ninflight)
+		p->ninflight--;
+	p->quiet_since = now;
+	call->fn(call, a);
+	if (was_silent && p->up)
+		quorum_releases_resend(q, server);
+}

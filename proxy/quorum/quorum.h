@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum: locks that a majority of independent Redis servers grants, by the algorithm of
+ * "Distributed Locks with Redis" (Redlock). Knows no socket and no loop: requests go out by
+ * how.send(), answers and connections come in by quorum_on_*(), and time is that of its timers.
+ *
+ *   client            quorum_ops.c                    quorum_servers.c
+ *     | LOCK            TAKE at all that count ------>  EVAL quorum_take   at each of them
+ *     |                 a majority: CONFIRM ---------->  EVAL quorum_confirm
+ *     |                   the greatest fencing token
+ *     |<- granted -------- a majority, and the lease is good yet
+ *     |                 else: release at all; try again later (WAIT), or tell
+ *
+ *   TAKE -> CONFIRM -> ENDED            LOCK; from both: -> PAUSE -> TAKE, or ENDED
+ *   READ -> EXTEND or RELEASE -> ENDED  LOCK.EXTEND, UNLOCK: by whom is it held, where it is
+ * not held by this client; renewals begin at EXTEND READ -> ENDED LOCK.INFO
+ */
+#ifndef HASP_QUORUM_QUORUM_H
+#define HASP_QUORUM_QUORUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/slice.h"
+#include "quorum/quorum_votes.h"
+
+struct quorum;
+struct quorum_call;
+struct quorum_hold;
+struct quorum_op;
+struct timers;
+
+#define QUORUM_PEERS_MAX 15
+#define QUORUM_RUN_ID_SIZE 48
+
+enum quorum_answer_kind {
+	QUORUM_INTEGER, /* `n` */
+	QUORUM_ROW, /* `text` and `n` */
+	QUORUM_NIL,
+	QUORUM_FAILED, /* an error, or it will never be known */
+};
+
+struct quorum_answer {
+	enum quorum_answer_kind kind;
+	int64_t n;
+	struct slice text;
+};
+
+/* A call of a script that is not answered yet. */
+struct quorum_call {
+	void (*fn)(struct quorum_call *call, const struct quorum_answer *a);
+	size_t server; /* its number */
+	struct list node; /* for how.send() to use, until it is answered */
+};
+
+/* What a client has, embedded there. */
+struct quorum_owner {
+	struct list holds;
+	size_t n;
+	size_t nbytes; /* that they keep */
+	struct quorum_op *op; /* that it waits for; NULL: none */
+};
+
+struct quorum_how {
+	struct timers *timers;
+	const char *name; /* for the log; lives as long */
+	size_t nservers;
+	int64_t timeout_ms; /* an answer that comes later is none */
+	int64_t restart_delay_ms; /* a server that is younger does not count; 0: it does */
+	/* Sends a request to a server that is up; quorum_on_answer() follows, later. */
+	void (*send)(void *arg, size_t server, struct slice request, struct quorum_call *call);
+	/* A renewal found no majority in time: the hold is gone. The owner may end here. */
+	void (*on_lost)(void *arg, struct quorum_owner *o);
+	void *arg;
+};
+
+struct quorum *quorum_new(const struct quorum_how *how);
+/* All servers must be down, and all owners ended. */
+void quorum_free(struct quorum *q);
+const struct quorum_how *quorum_terms(const struct quorum *q);
+/* Is there a server that has yet to answer? */
+bool quorum_is_asked(const struct quorum *q);
+/* Once a second or so: lets go of what is over. */
+void quorum_tick(struct quorum *q);
+
+/* The server is connected, and says by INFO who it is and for how many seconds it runs. Returns
+ * after how many seconds it counts; 0: at once. */
+double quorum_on_up(struct quorum *q, size_t server, const char *run_id, int64_t uptime);
+/* Calls in flight must be answered as QUORUM_FAILED behind it. */
+void quorum_on_down(struct quorum *q, size_t server);
+void quorum_on_answer(struct quorum *q, struct quorum_call *call,
+                      const struct quorum_answer *a);
+
+/* --- quorum_ops.c: one request ------------------------------------------------------------ */
+
+enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
+
+struct quorum_result {
+	enum quorum_verdict verdict; /* never OPEN */
+	size_t nanswered; /* servers */
+	int64_t fence; /* LOCK: > 0 */
+	int64_t lease_ms; /* LOCK, EXTEND */
+	double began, good_until; /* LOCK, EXTEND: by the clock */
+	struct slice key, owner, value; /* of the lock; INFO: of who has it */
+	int64_t ttl_ms; /* INFO */
+	uint32_t absent; /* EXTEND: servers that do not have it */
+	size_t nno; /* servers that refused */
+	bool leased; /* as in quorum_ask */
+};
+
+/* The result's slices live during the call. */
+typedef void quorum_done_fn(void *arg, const struct quorum_result *r);
+
+struct quorum_ask {
+	enum quorum_request request;
+	struct slice key, owner;
+	struct slice value; /* EXTEND, UNLOCK: of the hold; empty: it is not known here */
+	int64_t lease_ms; /* LOCK, EXTEND */
+	int64_t wait_ms; /* LOCK: for so long it is tried again, after random pauses */
+	bool leased; /* LOCK: the client named the lease */
+	bool renews; /* EXTEND: the answers of all servers are waited for */
+	quorum_done_fn *done;
+	void *arg;
+};
+
+/* Does nothing before quorum_op_start(), which may call done(). It is gone when done() is
+ * called, or by quorum_op_cancel(): then what it may have got is released. */
+struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask);
+void quorum_op_start(struct quorum_op *op);
+void quorum_op_cancel(struct quorum_op *op);
+
+/* --- quorum_holds.c: what clients have ---------------------------------------------------- */
+
+struct quorum_terms_of_hold {
+	bool renewed; /* each third of its lease */
+	int64_t max_hold_ms; /* renewal ends after it; 0: never */
+};
+
+void quorum_owner_init(struct quorum_owner *o);
+/* A LOCK was granted. */
+void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r,
+                     const struct quorum_terms_of_hold *terms);
+/* NULL: the owner has none, or its lease is over. */
+struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
+                                     struct slice owner);
+struct slice quorum_hold_value(const struct quorum_hold *h);
+int64_t quorum_hold_lease_ms(const struct quorum_hold *h);
+int64_t quorum_hold_fence(const struct quorum_hold *h);
+/* LOCK.EXTEND was granted: the lease is what the client named, and it is renewed no more. */
+void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r);
+/* It is being released. */
+void quorum_hold_end(struct quorum_hold *h);
+/* Its operation is given up; what it holds is released, or runs out. */
+void quorum_owner_end(struct quorum_owner *o, bool release);
+
+#endif

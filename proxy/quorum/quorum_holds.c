@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "quorum/quorum_internal.h"
+
+/* A renewal is due each third of the lease; one that failed is made again after a tenth. */
+#define RENEWALS_PER_LEASE 3
+#define RETRIES_PER_LEASE 10
+
+struct quorum_hold {
+	struct quorum *q;
+	struct quorum_owner *of;
+	struct list node; /* in of->holds */
+	struct buf key, owner, value;
+	int64_t lease_ms;
+	int64_t fence;
+	bool renewed;
+	double good_until; /* by the clock */
+	double renew_until; /* renewal ends then; INFINITY: never */
+	struct timer timer; /* the next renewal, or good_until */
+	struct quorum_op *renewal; /* under way; NULL: none */
+};
+
+static void quorum_hold_on_timer(struct timer *t, double now);
+
+static size_t quorum_hold_nbytes(const struct quorum_hold *h)
+{
+	return sizeof(*h) + buf_cap(&h->key) + buf_cap(&h->owner) + buf_cap(&h->value);
+}
+
+static void quorum_hold_free(struct quorum_hold *h)
+{
+	timer_stop(h->q->how.timers, &h->timer);
+	if (h->renewal)
+		quorum_op_cancel(h->renewal);
+	list_remove(&h->node);
+	h->of->n--;
+	h->of->nbytes -= quorum_hold_nbytes(h);
+	buf_release(&h->key);
+	buf_release(&h->owner);
+	buf_release(&h->value);
+	free(h);
+}
+
+static void quorum_hold_await(struct quorum_hold *h, double at)
+{
+	timer_start(h->q->how.timers, &h->timer, quorum_hold_on_timer,
+	            at < h->good_until ? at : h->good_until, 0);
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+static void quorum_hold_release(struct quorum_hold *h)
+{
+	double until = timers_now(h->q->how.timers) + 2 * (double)h->lease_ms / 1000;
+
+	(void)quorum_release_new(h->q, buf_slice(&h->key), buf_slice(&h->value), UINT32_MAX,
+	                         until, NULL, NULL);
+}
+
+static void quorum_hold_lost(struct quorum_hold *h, const char *reason)
+{
+	struct quorum *q = h->q;
+	struct quorum_owner *o = h->of;
+
+	log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\"", q->how.name,
+	            QUOTE(buf_slice(&h->key)), QUOTE(buf_slice(&h->owner)), reason);
+	quorum_hold_release(h);
+	quorum_hold_free(h);
+	q->how.on_lost(q->how.arg, o);
+}
+
+/* --- renewal ------------------------------------------------------------------------------ */
+
+/* The answer to a vote that is given anew shows at the next renewal. */
+static void quorum_hold_on_voted(struct quorum_call *call, const struct quorum_answer *a)
+{
+	(void)a;
+	free(call);
+}
+
+/* A server that has forgotten the lock, or did not have it yet, may vote for it: it is free
+ * there, and a majority has it. */
+static void quorum_hold_restore(struct quorum_hold *h, uint32_t absent)
+{
+	struct buf lease = BUF_INIT;
+	struct slice argv[2] = { buf_slice(&h->value) };
+
+	buf_printf(&lease, "%lld", (long long)h->lease_ms);
+	argv[1] = buf_slice(&lease);
+	for (size_t i = 0; i < h->q->how.nservers; i++) {
+		struct quorum_call *call;
+
+		if (!(absent & UINT32_C(1) << i))
+			continue;
+		call = xcalloc(1, sizeof(*call));
+		call->fn = quorum_hold_on_voted;
+		if (!quorum_peer_call(h->q, i, SCRIPT_QUORUM_TAKE, buf_slice(&h->key), argv, 2,
+		                      call))
+			free(call);
+	}
+	buf_release(&lease);
+}
+
+static void quorum_hold_on_renewed(void *arg, const struct quorum_result *r)
+{
+	struct quorum_hold *h = arg;
+	double now = timers_now(h->q->how.timers), lease = (double)h->lease_ms / 1000;
+
+	h->renewal = NULL;
+	if (now >= h->good_until) {
+		quorum_hold_lost(h, "no majority renewed it in time");
+	} else if (r->verdict == QUORUM_WON) {
+		if (r->good_until > h->good_until)
+			h->good_until = r->good_until;
+		quorum_hold_restore(h, r->absent);
+		quorum_hold_await(h, r->began + lease / RENEWALS_PER_LEASE);
+	} else if (r->nno >= quorum_majority(h->q->how.nservers)) {
+		quorum_hold_lost(h, "a majority does not have it any more");
+	} else {
+		quorum_hold_await(h, now + lease / RETRIES_PER_LEASE);
+	}
+}
+
+static void quorum_hold_renew(struct quorum_hold *h)
+{
+	const struct quorum_ask ask = {
+		.request = QUORUM_EXTEND,
+		.key = buf_slice(&h->key),
+		.owner = buf_slice(&h->owner),
+		.value = buf_slice(&h->value),
+		.lease_ms = h->lease_ms,
+		.renews = true,
+		.done = quorum_hold_on_renewed,
+		.arg = h,
+	};
+
+	h->renewal = quorum_op_new(h->q, &ask);
+	quorum_hold_await(h, INFINITY);
+	quorum_op_start(h->renewal);
+}
+
+static void quorum_hold_on_timer(struct timer *t, double now)
+{
+	struct quorum_hold *h = container_of(t, struct quorum_hold, timer);
+
+	if (now >= h->good_until && h->renewed) {
+		quorum_hold_lost(h, "no majority renewed it in time");
+	} else if (now >= h->good_until) {
+		quorum_hold_free(h);
+	} else if (h->renewed && now < h->renew_until) {
+		quorum_hold_renew(h);
+	} else {
+		h->renewed = false;
+		quorum_hold_await(h, INFINITY);
+	}
+}
+
+/* --- of clients --------------------------------------------------------------------------- */
+
+void quorum_owner_init(struct quorum_owner *o)
+{
+	*o = (struct quorum_owner){ .n = 0 };
+	list_init(&o->holds);
+}
+
+void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r,
+                     const struct quorum_terms_of_hold *terms)
+{
+	struct quorum_hold *h = xcalloc(1, sizeof(*h));
+
+	h->q = q;
+	h->of = o;
+	list_append(&o->holds, &h->node);
+	o->n++;
+	buf_append(&h->key, r->key);
+	buf_append(&h->owner, r->owner);
+	buf_append(&h->value, r->value);
+	o->nbytes += quorum_hold_nbytes(h);
+	h->lease_ms = r->lease_ms;
+	h->fence = r->fence;
+	h->good_until = r->good_until;
+	h->renewed = terms->renewed;
+	h->renew_until = terms->max_hold_ms ? r->began + (double)terms->max_hold_ms / 1000
+	                                    : INFINITY;
+	quorum_hold_await(h, h->renewed ? r->began + (double)h->lease_ms / 1000 /
+	                                                     RENEWALS_PER_LEASE
+	                                : INFINITY);
+}
+
+struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
+                                     struct slice owner)
+{
+	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
+		struct quorum_hold *h = container_of(at, struct quorum_hold, node);
+
+		if (slice_eq(buf_slice(&h->key), key) && slice_eq(buf_slice(&h->owner), owner))
+			return h;
+	}
+	return NULL;
+}
+
+struct slice quorum_hold_value(const struct quorum_hold *h)
+{
+	return buf_slice(&h->value);
+}
+
+int64_t quorum_hold_lease_ms(const struct quorum_hold *h)
+{
+	return h->lease_ms;
+}
+
+int64_t quorum_hold_fence(const struct quorum_hold *h)
+{
+	return h->fence;
+}
+
+void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r)
+{
+	if (h->renewal)
+		quorum_op_cancel(h->renewal);
+	h->renewal = NULL;
+	h->renewed = false;
+	if (r->good_until > h->good_until)
+		h->good_until = r->good_until;
+	h->lease_ms = r->lease_ms > h->lease_ms ? r->lease_ms : h->lease_ms;
+	quorum_hold_await(h, INFINITY);
+}
+
+void quorum_hold_end(struct quorum_hold *h)
+{
+	quorum_hold_free(h);
+}
+
+void quorum_owner_end(struct quorum_owner *o, bool release)
+{
+	if (o->op)
+		quorum_op_cancel(o->op);
+	o->op = NULL;
+	while (!list_empty(&o->holds)) {
+		struct quorum_hold *h = container_of(o->holds.next, struct quorum_hold, node);
+
+		if (release)
+			quorum_hold_release(h);
+		quorum_hold_free(h);
+	}
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
+ *
+ *   quorum_peers.c      the servers, as far as it is known here: which may be asked, which
+ * count quorum_releases.c   locks that are being freed at all servers, until each has said so
+ *   quorum_ops.c        one request: its tries and steps
+ *   quorum_holds.c      what clients have: renewal, and the end
+ *   quorum.c            beginning and end; what comes from the servers
+ */
+#ifndef HASP_QUORUM_QUORUM_INTERNAL_H
+#define HASP_QUORUM_QUORUM_INTERNAL_H
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/timers.h"
+#include "lock/scripts/script.h"
+#include "quorum/quorum.h"
+
+struct quorum_peer {
+	bool up; /* connected, and it has said who it is */
+	char run_id[QUORUM_RUN_ID_SIZE]; /* of the last one that was up; empty: none was */
+	double counts_from; /* seconds of the clock */
+	size_t ninflight; /* calls that are not answered */
+	double quiet_since; /* while there are any: it has said nothing since */
+};
+
+struct quorum {
+	struct quorum_how how;
+	struct quorum_peer peers[QUORUM_PEERS_MAX];
+	struct list releases; /* oldest first */
+	size_t nreleases;
+	struct list ops;
+};
+
+/* --- quorum_peers.c ----------------------------------------------------------------------- */
+
+/* Connected, and it answers. */
+bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now);
+/* And it votes: it has forgotten no lock that may still be held. */
+bool quorum_peer_counts(const struct quorum *q, size_t server, double now);
+/* It has not answered within the time-out. */
+bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now);
+/* Calls a script for a lock; `argv`: its arguments. `call` must live until its fn() ran. False:
+ * it was not sent, and will not be answered. */
+bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
+                      const struct slice *argv, size_t n, struct quorum_call *call);
+
+/* --- quorum_releases.c -------------------------------------------------------------------- */
+
+typedef void quorum_released_fn(void *arg, size_t server, const struct quorum_answer *a);
+
+/* Frees what has `value` under `key` at the servers in `among` (bits), also where it is not
+ * known to be, and goes on trying until `until`, when all leases are over. `fn`, which may be
+ * NULL, is told what servers answer. The result may be forgotten; it lives until
+ * quorum_release_forget(). */
+struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
+                                          struct slice value, uint32_t among, double until,
+                                          quorum_released_fn *fn, void *arg);
+/* How many servers it was sent to and have not answered. */
+size_t quorum_release_ndue(const struct quorum_release *r);
+/* `fn` is told nothing more. */
+void quorum_release_forget(struct quorum_release *r);
+/* The server can be asked again: it is told what it has not been told. */
+void quorum_releases_resend(struct quorum *q, size_t server);
+/* Lets go of those that are over. */
+void quorum_releases_trim(struct quorum *q, double now);
+void quorum_releases_free(struct quorum *q);
+
+/* --- quorum_ops.c ------------------------------------------------------------------------- */
+
+void quorum_ops_free(struct quorum *q);
+
+#endif

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/random.h"
+#include "quorum/quorum_internal.h"
+
+/* Between two tries: long enough for others to have what they are taking, and random, so that
+ * those who have split the votes do not do so again. */
+#define PAUSE_MIN_SECONDS 0.02
+#define PAUSE_MORE_SECONDS 0.08
+
+/* What makes a value unlike all others. */
+#define NONCE_NBYTES 16
+#define NONCE_DIGITS (2 * NONCE_NBYTES)
+
+enum op_step {
+	OP_NEW,
+	OP_TAKE,
+	OP_CONFIRM,
+	OP_PAUSE,
+	OP_READ,
+	OP_EXTEND,
+	OP_RELEASE,
+	OP_ENDED
+};
+
+/* What a server has under the key; NULL: nothing. */
+struct op_row {
+	struct buf value;
+	int64_t ttl_ms;
+};
+
+struct quorum_op {
+	struct quorum *q;
+	struct list node; /* in q->ops, until no answer is due any more */
+	enum op_step step;
+	enum quorum_request request;
+	unsigned nrounds; /* times that servers were asked */
+	size_t ndue; /* calls in flight, of all rounds */
+	struct buf key, owner, value;
+	int64_t lease_ms;
+	double began; /* the round of TAKE or EXTEND, by the clock */
+	double wait_until; /* LOCK: not tried again after it */
+	bool leased, renews; /* as in quorum_ask */
+	struct quorum_votes votes;
+	bool is_over; /* the time-out of the round is */
+	uint32_t yes, absent; /* servers, as bits */
+	uint32_t asked; /* in TAKE: may have voted for `value` */
+	int64_t fence; /* the greatest that was proposed */
+	struct op_row *rows; /* of READ, by server */
+	struct quorum_release *release; /* of UNLOCK; NULL: none yet */
+	struct timer timer;
+	quorum_done_fn *done;
+	void *arg;
+};
+
+/* A question to a server, in flight. */
+struct op_call {
+	struct quorum_call call;
+	struct quorum_op *op;
+	unsigned round;
+};
+
+#define TO(step) (1u << (step))
+static const unsigned allowed_steps[OP_ENDED + 1] = {
+	[OP_NEW] = TO(OP_TAKE) | TO(OP_READ) | TO(OP_EXTEND) | TO(OP_RELEASE) | TO(OP_ENDED),
+	[OP_TAKE] = TO(OP_CONFIRM) | TO(OP_PAUSE) | TO(OP_ENDED),
+	[OP_CONFIRM] = TO(OP_PAUSE) | TO(OP_ENDED),
+	[OP_PAUSE] = TO(OP_TAKE) | TO(OP_ENDED),
+	[OP_READ] = TO(OP_EXTEND) | TO(OP_RELEASE) | TO(OP_ENDED),
+	[OP_EXTEND] = TO(OP_ENDED),
+	[OP_RELEASE] = TO(OP_ENDED),
+	[OP_ENDED] = 0,
+};
+
+static void op_set_step(struct quorum_op *op, enum op_step step)
+{
+	unsigned allowed = allowed_steps[op->step];
+
+	HASP_ASSERT(allowed & (1u << step));
+	op->step = step;
+}
+
+static double op_now(const struct quorum_op *op)
+{
+	return timers_now(op->q->how.timers);
+}
+
+static void op_free(struct quorum_op *op)
+{
+	for (size_t i = 0; op->rows && i < op->q->how.nservers; i++)
+		buf_release(&op->rows[i].value);
+	free(op->rows);
+	list_remove(&op->node);
+	buf_release(&op->key);
+	buf_release(&op->owner);
+	buf_release(&op->value);
+	free(op);
+}
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+static void op_stop(struct quorum_op *op)
+{
+	op_set_step(op, OP_ENDED);
+	timer_stop(op->q->how.timers, &op->timer);
+	if (op->release)
+		quorum_release_forget(op->release);
+	op->release = NULL;
+}
+
+static void op_end(struct quorum_op *op, const struct quorum_result *r)
+{
+	op_stop(op);
+	/* (It may be freed by an answer that comes within.) */
+	op->ndue++;
+	op->done(op->arg, r);
+	if (--op->ndue == 0)
+		op_free(op);
+}
+
+static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
+{
+	struct quorum_result r = {
+		.verdict = verdict,
+		.nanswered = quorum_nanswered(&op->votes, op->is_over),
+		.nno = op->votes.nno,
+		.fence = op->fence,
+		.lease_ms = op->lease_ms,
+		.began = op->began,
+		.good_until = quorum_good_until(op->began, op->lease_ms),
+		.key = buf_slice(&op->key),
+		.owner = buf_slice(&op->owner),
+		.value = buf_slice(&op->value),
+		.absent = op->absent,
+		.leased = op->leased,
+	};
+
+	op_end(op, &r);
+}
+
+/* --- asking ------------------------------------------------------------------------------- */
+
+static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a);
+static void op_on_timer(struct timer *t, double now);
+
+static void op_ask(struct quorum_op *op, size_t server, enum script_id script,
+                   const struct slice *argv, size_t n)
+{
+	struct op_call *c = xcalloc(1, sizeof(*c));
+
+	c->call.fn = op_on_answer;
+	c->op = op;
+	c->round = op->nrounds;
+	if (!quorum_peer_call(op->q, server, script, buf_slice(&op->key), argv, n, &c->call)) {
+		free(c);
+		return;
+	}
+	op->ndue++;
+	op->votes.nasked++;
+	op->asked |= UINT32_C(1) << server;
+}
+
+/* Asks the servers that count, of those in `among`. */
+static void op_ask_all(struct quorum_op *op, enum script_id script, uint32_t among,
+                       const struct slice *argv, size_t n)
+{
+	struct quorum *q = op->q;
+	double now = op_now(op);
+
+	op->nrounds++;
+	op->votes = (struct quorum_votes){ .nservers = q->how.nservers };
+	op->is_over = false;
+	op->yes = op->absent = 0;
+	timer_start(q->how.timers, &op->timer, op_on_timer,
+	            now + (double)q->how.timeout_ms / 1000, 0);
+	for (size_t i = 0; i < q->how.nservers; i++)
+		if (among & UINT32_C(1) << i && quorum_peer_counts(q, i, now))
+			op_ask(op, i, script, argv, n);
+}
+
+static struct slice op_print(char *out, size_t size, int64_t n)
+{
+	int len = snprintf(out, size, "%lld", (long long)n);
+
+	return slice_of(out, (size_t)len);
+}
+
+/* --- LOCK --------------------------------------------------------------------------------- */
+
+/* The owner, and what no other try has: so no try can free what another one got. */
+static void op_make_value(struct quorum_op *op)
+{
+	unsigned char nonce[NONCE_NBYTES];
+
+	random_bytes(nonce, sizeof(nonce));
+	buf_clear(&op->value);
+	buf_append(&op->value, buf_slice(&op->owner));
+	buf_puts(&op->value, " ");
+	for (size_t i = 0; i < NONCE_NBYTES; i++)
+		buf_printf(&op->value, "%02x", nonce[i]);
+}
+
+static bool op_is_value_of(struct slice value, struct slice owner)
+{
+	return owner.p && value.n == owner.n + 1 + NONCE_DIGITS && slice_starts(value, owner) &&
+	       value.p[owner.n] == ' ';
+}
+
+static void op_proceed(struct quorum_op *op, bool is_over);
+
+static void op_take(struct quorum_op *op)
+{
+	char lease[32];
+	struct slice argv[2];
+
+	op_set_step(op, OP_TAKE);
+	op_make_value(op);
+	op->fence = 0;
+	op->asked = 0;
+	op->began = op_now(op);
+	argv[0] = buf_slice(&op->value);
+	argv[1] = op_print(lease, sizeof(lease), op->lease_ms);
+	op_ask_all(op, SCRIPT_QUORUM_TAKE, UINT32_MAX, argv, 2);
+	op_proceed(op, false);
+}
+
+static void op_confirm(struct quorum_op *op)
+{
+	char fence[32];
+	struct slice argv[2];
+
+	op_set_step(op, OP_CONFIRM);
+	argv[0] = buf_slice(&op->value);
+	argv[1] = op_print(fence, sizeof(fence), op->fence);
+	op_ask_all(op, SCRIPT_QUORUM_CONFIRM, op->yes, argv, 2);
+	op_proceed(op, false);
+}
+
+static void op_undo(struct quorum_op *op)
+{
+	/* What a server carries out late begins its lease then. */
+	double until = op_now(op) + 2 * (double)op->lease_ms / 1000;
+
+	(void)quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value), op->asked,
+	                         until, NULL, NULL);
+}
+
+static double op_random_pause(void)
+{
+	uint32_t n;
+
+	random_bytes(&n, sizeof(n));
+	return PAUSE_MIN_SECONDS + PAUSE_MORE_SECONDS * ((double)n / UINT32_MAX);
+}
+
+static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
+{
+	double now = op_now(op), pause = op_random_pause();
+
+	if (op->asked)
+		op_undo(op);
+	if (now + pause >= op->wait_until) {
+		op_end_by(op, why);
+		return;
+	}
+	op_set_step(op, OP_PAUSE);
+	timer_start(op->q->how.timers, &op->timer, op_on_timer, now + pause, 0);
+}
+
+static void op_confirmed(struct quorum_op *op)
+{
+	if (op_now(op) < quorum_good_until(op->began, op->lease_ms))
+		op_end_by(op, QUORUM_WON);
+	else
+		op_try_failed(op, QUORUM_REFUSED);
+}
+
+/* --- UNLOCK, LOCK.EXTEND ------------------------------------------------------------------ */
+
+static void op_extend(struct quorum_op *op)
+{
+	char lease[32];
+	struct slice argv[2];
+
+	op_set_step(op, OP_EXTEND);
+	op->began = op_now(op);
+	argv[0] = buf_slice(&op->value);
+	argv[1] = op_print(lease, sizeof(lease), op->lease_ms);
+	op_ask_all(op, SCRIPT_QUORUM_EXTEND, UINT32_MAX, argv, 2);
+	op_proceed(op, false);
+}
+
+static void op_on_released(void *arg, size_t server, const struct quorum_answer *a)
+{
+	struct quorum_op *op = arg;
+
+	if (!quorum_peer_counts(op->q, server, op_now(op)) || a->kind != QUORUM_INTEGER)
+		op->votes.nfailed++;
+	else if (a->n > 0)
+		op->votes.nyes++;
+	else
+		op->votes.nno++;
+	op_proceed(op, false);
+}
+
+static void op_release(struct quorum_op *op)
+{
+	double now = op_now(op);
+
+	op_set_step(op, OP_RELEASE);
+	op->votes = (struct quorum_votes){ .nservers = op->q->how.nservers };
+	op->is_over = false;
+	timer_start(op->q->how.timers, &op->timer, op_on_timer,
+	            now + (double)op->q->how.timeout_ms / 1000, 0);
+	op->release = quorum_release_new(op->q, buf_slice(&op->key), buf_slice(&op->value),
+	                                 UINT32_MAX, now + 2 * (double)op->lease_ms / 1000,
+	                                 op_on_released, op);
+	op->votes.nasked = quorum_release_ndue(op->release);
+	op_proceed(op, false);
+}
+
+/* --- who has it --------------------------------------------------------------------------- */
+
+static void op_read(struct quorum_op *op)
+{
+	op_set_step(op, OP_READ);
+	op->rows = xcalloc(op->q->how.nservers, sizeof(*op->rows));
+	op_ask_all(op, SCRIPT_QUORUM_READ, UINT32_MAX, NULL, 0);
+	op_proceed(op, false);
+}
+
+/* How many servers have that value, and the least time that is left at a majority of them. */
+static size_t op_count_rows(const struct quorum_op *op, struct slice value, int64_t *ttl_ms)
+{
+	int64_t left[QUORUM_PEERS_MAX] = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < op->q->how.nservers; i++) {
+		size_t at = n;
+
+		if (!value.n || !slice_eq(buf_slice(&op->rows[i].value), value))
+			continue;
+		for (; at > 0 && left[at - 1] < op->rows[i].ttl_ms; at--)
+			left[at] = left[at - 1];
+		left[at] = op->rows[i].ttl_ms;
+		n++;
+	}
+	*ttl_ms = n >= quorum_majority(op->q->how.nservers)
+	                  ? left[quorum_majority(op->q->how.nservers) - 1]
+	                  : 0;
+	return n;
+}
+
+/* The value that a majority has; empty: none. */
+static struct slice op_value_of_majority(const struct quorum_op *op, int64_t *ttl_ms)
+{
+	for (size_t i = 0; i < op->q->how.nservers; i++) {
+		struct slice value = buf_slice(&op->rows[i].value);
+
+		if (op_count_rows(op, value, ttl_ms) >= quorum_majority(op->q->how.nservers))
+			return value;
+	}
+	return SLICE_NONE;
+}
+
+static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms)
+{
+	struct quorum_result r = {
+		.verdict = QUORUM_WON,
+		.key = buf_slice(&op->key),
+		.owner = slice_of(value.p, value.n > NONCE_DIGITS ? value.n - NONCE_DIGITS - 1
+		                                                  : value.n),
+		.value = value,
+		.ttl_ms = ttl_ms,
+	};
+
+	op_end(op, &r);
+}
+
+static void op_was_read(struct quorum_op *op, bool is_over)
+{
+	int64_t ttl_ms = 0;
+	struct slice value = op_value_of_majority(op, &ttl_ms);
+	size_t nanswered = quorum_nanswered(&op->votes, is_over);
+	bool is_due = op->votes.nasked > op->votes.nyes + op->votes.nfailed;
+	bool may_be_known = nanswered >= quorum_majority(op->votes.nservers);
+
+	if (!value.n && is_due && may_be_known && !is_over)
+		return;
+	if (!value.n)
+		op_end_by(op, may_be_known ? QUORUM_REFUSED : QUORUM_UNREACHED);
+	else if (op->request == QUORUM_INFO)
+		op_tell_who(op, value, ttl_ms);
+	else if (!op_is_value_of(value, buf_slice(&op->owner)))
+		op_end_by(op, QUORUM_REFUSED);
+	else {
+		buf_clear(&op->value);
+		buf_append(&op->value, value);
+		if (op->request == QUORUM_UNLOCK) {
+			op->lease_ms = ttl_ms;
+			op_release(op);
+		} else {
+			op_extend(op);
+		}
+	}
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+static void op_proceed(struct quorum_op *op, bool is_over)
+{
+	enum quorum_verdict verdict = quorum_verdict(&op->votes, is_over, op->renews);
+
+	op->is_over = is_over;
+	if (op->step == OP_READ) {
+		op_was_read(op, is_over);
+		return;
+	}
+	if (verdict == QUORUM_OPEN)
+		return;
+	if (op->step == OP_TAKE && verdict == QUORUM_WON)
+		op_confirm(op);
+	else if (op->step == OP_CONFIRM && verdict == QUORUM_WON)
+		op_confirmed(op);
+	else if (op->step == OP_TAKE || op->step == OP_CONFIRM)
+		op_try_failed(op, verdict);
+	else
+		op_end_by(op, verdict);
+}
+
+static void op_on_timer(struct timer *t, double now)
+{
+	struct quorum_op *op = container_of(t, struct quorum_op, timer);
+
+	(void)now;
+	if (op->step == OP_PAUSE)
+		op_take(op);
+	else
+		op_proceed(op, true);
+}
+
+static void op_count_answer(struct quorum_op *op, size_t server, const struct quorum_answer *a)
+{
+	uint32_t bit = UINT32_C(1) << server;
+
+	/* (What a server was asked that was started anew since has failed.) */
+	if (a->kind == QUORUM_FAILED) {
+		op->votes.nfailed++;
+	} else if (op->step == OP_READ) {
+		op->votes.nyes++;
+		buf_append(&op->rows[server].value, a->text);
+		op->rows[server].ttl_ms = a->n;
+	} else if (a->n > 0) {
+		op->votes.nyes++;
+		op->yes |= bit;
+		if (op->step == OP_TAKE && a->n > op->fence)
+			op->fence = a->n;
+	} else {
+		op->votes.nno++;
+		if (a->n < 0)
+			op->absent |= bit;
+	}
+}
+
+static void op_on_answer(struct quorum_call *call, const struct quorum_answer *a)
+{
+	struct op_call *c = container_of(call, struct op_call, call);
+	struct quorum_op *op = c->op;
+	bool is_current = c->round == op->nrounds && op->step != OP_ENDED &&
+	                  op->step != OP_PAUSE && op->step != OP_RELEASE;
+	size_t server = call->server;
+
+	free(c);
+	op->ndue--;
+	if (is_current) {
+		op_count_answer(op, server, a);
+		op_proceed(op, false);
+	} else if (op->step == OP_ENDED && op->ndue == 0) {
+		op_free(op);
+	}
+}
+
+struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
+{
+	struct quorum_op *op = xcalloc(1, sizeof(*op));
+
+	op->q = q;
+	list_append(&q->ops, &op->node);
+	op->request = ask->request;
+	op->votes.nservers = q->how.nservers;
+	buf_append(&op->key, ask->key);
+	buf_append(&op->owner, ask->owner);
+	buf_append(&op->value, ask->value);
+	op->lease_ms = ask->lease_ms;
+	op->wait_until = op_now(op) + (double)ask->wait_ms / 1000;
+	op->leased = ask->leased;
+	op->renews = ask->renews;
+	op->done = ask->done;
+	op->arg = ask->arg;
+	return op;
+}
+
+void quorum_op_start(struct quorum_op *op)
+{
+	if (op->request == QUORUM_LOCK)
+		op_take(op);
+	else if (buf_len(&op->value) == 0 || op->request == QUORUM_INFO)
+		op_read(op);
+	else if (op->request == QUORUM_UNLOCK)
+		op_release(op);
+	else
+		op_extend(op);
+}
+
+void quorum_op_cancel(struct quorum_op *op)
+{
+	if (op->step == OP_TAKE || op->step == OP_CONFIRM)
+		op_undo(op);
+	op_stop(op);
+	if (op->ndue == 0)
+		op_free(op);
+}
+
+void quorum_ops_free(struct quorum *q)
+{
+	/* Those that ended have no answer due any more. */
+	HASP_ASSERT(list_empty(&q->ops));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "quorum/quorum_internal.h"
+
+#include "base/fatal.h"
+#include "resp/write.h"
+
+/* Of the scripts' arguments. */
+#define ARGS_MAX 2
+
+bool quorum_peer_is_silent(const struct quorum *q, size_t server, double now)
+{
+	const struct quorum_peer *p = &q->peers[server];
+
+	return p->ninflight && now - p->quiet_since > (double)q->how.timeout_ms / 1000;
+}
+
+bool quorum_peer_can_be_asked(const struct quorum *q, size_t server, double now)
+{
+	return q->peers[server].up && !quorum_peer_is_silent(q, server, now);
+}
+
+bool quorum_peer_counts(const struct quorum *q, size_t server, double now)
+{
+	return quorum_peer_can_be_asked(q, server, now) && now >= q->peers[server].counts_from;
+}
+
+bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
+                      const struct slice *argv, size_t n, struct quorum_call *call)
+{
+	struct quorum_peer *p = &q->peers[server];
+	size_t nkeys = script == SCRIPT_QUORUM_TAKE || script == SCRIPT_QUORUM_CONFIRM ? 2 : 1;
+	struct buf out = BUF_INIT;
+
+	HASP_ASSERT(n <= ARGS_MAX);
+	if (!p->up)
+		return false;
+	if (p->ninflight++ == 0)
+		p->quiet_since = timers_now(q->how.timers);
+	resp_write_array(&out, 3 + nkeys + n);
+	resp_write_bulk_str(&out, "EVAL");
+	resp_write_bulk(&out, script_get(script)->text);
+	resp_write_bulk_int(&out, (long long)nkeys);
+	resp_write_bulk(&out, key);
+	if (nkeys > 1)
+		resp_write_bulk_str(&out, "hasp:fence");
+	for (size_t i = 0; i < n; i++)
+		resp_write_bulk(&out, argv[i]);
+	call->server = server;
+	q->how.send(q->how.arg, server, buf_slice(&out), call);
+	buf_release(&out);
+	return true;
+}

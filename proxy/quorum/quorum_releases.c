@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "quorum/quorum_internal.h"
+
+/* More are not kept; what they would free ends with its lease. */
+#define RELEASES_MAX 10000
+
+/* Beside the servers' bits in `sent`: its fn() runs. */
+#define IN_CALLBACK (UINT32_C(1) << 31)
+
+struct quorum_release {
+	struct quorum *q;
+	struct list node; /* in q->releases */
+	struct buf key, value;
+	double until; /* by the clock */
+	quorum_released_fn *fn; /* NULL: nobody wants to know */
+	void *arg;
+	uint32_t acked, sent; /* servers, as bits; a call is sent until it is answered */
+	bool is_over; /* it is in the list no more, and freed behind the last answer */
+	struct quorum_call_of_release {
+		struct quorum_call call;
+		struct quorum_release *release;
+	} calls[QUORUM_PEERS_MAX];
+};
+
+static void release_free(struct quorum_release *r)
+{
+	buf_release(&r->key);
+	buf_release(&r->value);
+	free(r);
+}
+
+static uint32_t all_servers(const struct quorum *q)
+{
+	return (UINT32_C(1) << q->how.nservers) - 1;
+}
+
+/* Nothing more will be sent. */
+static void release_end(struct quorum_release *r)
+{
+	r->is_over = true;
+	list_remove(&r->node);
+	r->q->nreleases--;
+	if (!r->sent && !r->fn)
+		release_free(r);
+}
+
+static void release_on_answer(struct quorum_call *call, const struct quorum_answer *a)
+{
+	struct quorum_call_of_release *c = container_of(call, struct quorum_call_of_release,
+	                                                call);
+	struct quorum_release *r = c->release;
+	uint32_t bit = UINT32_C(1) << call->server;
+	bool is_listed = !r->is_over;
+
+	r->sent &= ~bit;
+	if (a->kind == QUORUM_INTEGER)
+		r->acked |= bit;
+	r->sent |= IN_CALLBACK;
+	if (r->fn)
+		r->fn(r->arg, call->server, a);
+	r->sent &= ~IN_CALLBACK;
+	if (is_listed && r->acked == all_servers(r->q))
+		release_end(r);
+	else if (!is_listed && !r->sent && !r->fn)
+		release_free(r);
+}
+
+static void release_send(struct quorum_release *r, size_t server)
+{
+	uint32_t bit = UINT32_C(1) << server;
+	struct slice value = buf_slice(&r->value);
+	double now = timers_now(r->q->how.timers);
+
+	if ((r->acked | r->sent) & bit || !quorum_peer_can_be_asked(r->q, server, now))
+		return;
+	r->calls[server].release = r;
+	r->calls[server].call.fn = release_on_answer;
+	if (quorum_peer_call(r->q, server, SCRIPT_QUORUM_RELEASE, buf_slice(&r->key), &value, 1,
+	                     &r->calls[server].call))
+		r->sent |= bit;
+}
+
+struct quorum_release *quorum_release_new(struct quorum *q, struct slice key,
+                                          struct slice value, uint32_t among, double until,
+                                          quorum_released_fn *fn, void *arg)
+{
+	struct quorum_release *r = xcalloc(1, sizeof(*r));
+
+	r->q = q;
+	buf_append(&r->key, key);
+	buf_append(&r->value, value);
+	r->until = until;
+	r->acked = all_servers(q) & ~among;
+	r->fn = fn;
+	r->arg = arg;
+	if (q->nreleases == RELEASES_MAX)
+		release_end(container_of(q->releases.next, struct quorum_release, node));
+	list_append(&q->releases, &r->node);
+	q->nreleases++;
+	for (size_t i = 0; i < q->how.nservers; i++)
+		release_send(r, i);
+	return r;
+}
+
+size_t quorum_release_ndue(const struct quorum_release *r)
+{
+	return (size_t)__builtin_popcount(r->sent);
+}
+
+void quorum_release_forget(struct quorum_release *r)
+{
+	r->fn = NULL;
+	if (r->is_over && !r->sent)
+		release_free(r);
+}
+
+void quorum_releases_resend(struct quorum *q, size_t server)
+{
+	for (struct list *at = q->releases.next; at != &q->releases; at = at->next)
+		release_send(container_of(at, struct quorum_release, node), server);
+}
+
+void quorum_releases_trim(struct quorum *q, double now)
+{
+	struct list *at, *next;
+
+	for (at = q->releases.next; at != &q->releases; at = next) {
+		struct quorum_release *r = container_of(at, struct quorum_release, node);
+		next = at->next;
+		if (now >= r->until)
+			release_end(r);
+	}
+}
+
+void quorum_releases_free(struct quorum *q)
+{
+	while (!list_empty(&q->releases))
+		release_end(container_of(q->releases.next, struct quorum_release, node));
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "quorum/quorum_servers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fatal.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "resp/write.h"
+#include "upstream/decode.h"
+#include "upstream/retry.h"
+
+#define RETRY_SECONDS 0.05
+
+struct quorum_server {
+	struct quorum_servers *all;
+	size_t number;
+	struct link_env links;
+	struct link_user user; /* on no link between two tries */
+	struct retry retry;
+	struct list calls; /* in flight, oldest first */
+	bool up; /* INFO was answered */
+	bool warned; /* a warning was logged since it last worked */
+};
+
+struct quorum_servers {
+	struct quorum *q; /* NULL: not started */
+	const char *name, *user, *password;
+	size_t n;
+	struct quorum_server v[QUORUM_PEERS_MAX];
+};
+
+/* --- answers ------------------------------------------------------------------------------ */
+
+static struct quorum_answer answer_of(const redisReply *r)
+{
+	struct quorum_answer a = { .kind = QUORUM_FAILED };
+
+	if (!r)
+		return a;
+	if (r->type == REDIS_REPLY_INTEGER)
+		a = (struct quorum_answer){ .kind = QUORUM_INTEGER, .n = r->integer };
+	else if (r->type == REDIS_REPLY_NIL)
+		a.kind = QUORUM_NIL;
+	else if (r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
+	         r->element[0]->type == REDIS_REPLY_STRING &&
+	         r->element[1]->type == REDIS_REPLY_INTEGER)
+		a = (struct quorum_answer){
+			.kind = QUORUM_ROW,
+			.n = r->element[1]->integer,
+			.text = slice_of(r->element[0]->str, (size_t)r->element[0]->len),
+		};
+	return a;
+}
+
+static void quorum_server_fail_calls(struct quorum_server *s)
+{
+	const struct quorum_answer lost = { .kind = QUORUM_FAILED };
+	struct list *node;
+
+	while ((node = list_shift(&s->calls)))
+		quorum_on_answer(s->all->q, container_of(node, struct quorum_call, node),
+		                 &lost);
+}
+
+static void quorum_server_ended(struct quorum_server *s, enum link_end end, const char *reason)
+{
+	if (!s->warned)
+		log_warning("quorum_server_down quorum=%s address=%s reason=%s", s->all->name,
+		            s->links.name, QUOTE_STR(reason));
+	s->warned = true;
+	s->up = false;
+	quorum_on_down(s->all->q, s->number);
+	quorum_server_fail_calls(s);
+	retry_later(&s->retry, end);
+}
+
+/* --- who it is ---------------------------------------------------------------------------- */
+
+/* The value of a line `field:value` of INFO; empty: it has none. */
+static struct slice info_field(const redisReply *r, const char *field)
+{
+	const char *at = r->type == REDIS_REPLY_STRING ? strstr(r->str, field) : NULL;
+
+	return at ? slice_of(at + strlen(field), strcspn(at + strlen(field), "\r\n"))
+	          : SLICE_NONE;
+}
+
+static void quorum_server_refused(struct quorum_server *s, const char *reason)
+{
+	link_close(s->user.link);
+	quorum_server_ended(s, LINK_REFUSED, reason);
+}
+
+static void quorum_server_on_info(struct quorum_server *s, const redisReply *r)
+{
+	struct slice id = info_field(r, "\nrun_id:"), uptime;
+	char run_id[QUORUM_RUN_ID_SIZE];
+	double counts_in;
+
+	uptime = info_field(r, "\nuptime_in_seconds:");
+	if (!id.n || !uptime.n) {
+		quorum_server_refused(s, r->type == REDIS_REPLY_ERROR
+		                                 ? r->str
+		                                 : "INFO does not tell run_id and uptime");
+		return;
+	}
+	snprintf(run_id, sizeof(run_id), "%.*s", (int)id.n, id.p);
+	s->up = true;
+	s->warned = false;
+	retry_worked(&s->retry);
+	counts_in = quorum_on_up(s->all->q, s->number, run_id, strtoll(uptime.p, NULL, 10));
+	log_info("quorum_server_up quorum=%s address=%s counts_in_ms=%.0f", s->all->name,
+	         s->links.name, counts_in * 1000);
+}
+
+/* --- the link ----------------------------------------------------------------------------- */
+
+/* `tag`: the call; NULL: it is INFO. */
+static void quorum_server_on_reply(void *owner, void *tag, const struct resp_reply *reply,
+                                   struct slice captured)
+{
+	struct quorum_server *s = owner;
+	struct quorum_call *call = tag;
+	redisReply *r = reply_decode(captured);
+
+	(void)reply;
+	if (call) {
+		struct quorum_answer a = answer_of(r);
+
+		list_remove(&call->node);
+		quorum_on_answer(s->all->q, call, &a);
+	} else if (r) {
+		quorum_server_on_info(s, r);
+	} else {
+		quorum_server_refused(s, "its answer to INFO is not understood");
+	}
+	if (r)
+		freeReplyObject(r);
+}
+
+static void quorum_server_on_bytes(void *owner, struct slice bytes)
+{
+	(void)owner;
+	(void)bytes;
+}
+
+static void quorum_server_on_drained(void *owner)
+{
+	(void)owner;
+}
+
+static void quorum_server_on_down(void *owner, enum link_end end, const char *reason,
+                                  size_t inflight)
+{
+	(void)inflight;
+	quorum_server_ended(owner, end, reason);
+}
+
+static const struct link_ops quorum_server_link_ops = {
+	.on_bytes = quorum_server_on_bytes,
+	.on_reply = quorum_server_on_reply,
+	.on_drained = quorum_server_on_drained,
+	.on_down = quorum_server_on_down,
+};
+
+static void quorum_server_send(struct quorum_server *s, const struct slice *argv, size_t n,
+                               unsigned flags)
+{
+	struct buf out = BUF_INIT;
+
+	resp_write_request(&out, argv, n);
+	link_send(s->user.link, buf_slice(&out));
+	buf_release(&out);
+	link_expect(&s->user, LINK_DISCARD | flags, NULL);
+}
+
+static void quorum_server_connect(void *arg)
+{
+	struct quorum_server *s = arg;
+	const struct quorum_servers *all = s->all;
+	struct slice auth[3] = { SLICE_LIT("AUTH") };
+	struct slice info[2] = { SLICE_LIT("INFO"), SLICE_LIT("server") };
+	size_t n = 1;
+
+	link_join(link_new_own(&s->links, false, NULL), &s->user);
+	if (all->user && all->password)
+		auth[n++] = slice_str(all->user);
+	if (all->password)
+		auth[n++] = slice_str(all->password);
+	if (n > 1)
+		quorum_server_send(s, auth, n, 0);
+	quorum_server_send(s, info, 2, LINK_NOTIFY | LINK_CAPTURE);
+}
+
+void quorum_servers_send(void *arg, size_t server, struct slice request,
+                         struct quorum_call *call)
+{
+	struct quorum_servers *all = arg;
+	struct quorum_server *s = &all->v[server];
+
+	HASP_ASSERT(s->up);
+	list_append(&s->calls, &call->node);
+	link_queue(s->user.link, request);
+	link_expect(&s->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
+}
+
+/* --- beginning and end -------------------------------------------------------------------- */
+
+struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how)
+{
+	struct quorum_servers *all = xcalloc(1, sizeof(*all));
+
+	all->name = how->name;
+	all->user = how->user;
+	all->password = how->password;
+	all->n = how->n;
+	for (size_t i = 0; i < how->n; i++) {
+		struct quorum_server *s = &all->v[i];
+		int rc;
+
+		s->all = all;
+		s->number = i;
+		s->links = *how->links;
+		links_init(&s->links);
+		rc = address_parse(&s->links.address, how->addresses[i]);
+		HASP_ASSERT(rc == 0);
+		s->links.name = xstrdup(how->addresses[i]);
+		link_user_init(&s->user, &quorum_server_link_ops, s);
+		list_init(&s->calls);
+		retry_init(&s->retry, &s->links, RETRY_SECONDS, quorum_server_connect, s);
+	}
+	return all;
+}
+
+void quorum_servers_start(struct quorum_servers *all, struct quorum *q)
+{
+	all->q = q;
+	for (size_t i = 0; i < all->n; i++)
+		retry_restart(&all->v[i].retry);
+}
+
+void quorum_servers_reap(struct quorum_servers *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		links_reap(&all->v[i].links);
+}
+
+void quorum_servers_stop(struct quorum_servers *all)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		struct quorum_server *s = &all->v[i];
+
+		retry_stop(&s->retry);
+		link_close(s->user.link);
+		s->up = false;
+		quorum_on_down(all->q, i);
+	}
+	for (size_t i = 0; i < all->n; i++)
+		quorum_server_fail_calls(&all->v[i]);
+}
+
+void quorum_servers_free(struct quorum_servers *all)
+{
+	quorum_servers_reap(all);
+	for (size_t i = 0; i < all->n; i++) {
+		tls_resume_clear(&all->v[i].links.tls_resume);
+		free(all->v[i].links.name);
+	}
+	free(all);
+}

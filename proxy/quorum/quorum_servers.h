@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_servers: a worker's connections to the servers of a quorum, one to each. They connect
+ * again by themselves, log in, and ask by INFO which server that is and for how long it runs.
+ */
+#ifndef HASP_QUORUM_QUORUM_SERVERS_H
+#define HASP_QUORUM_QUORUM_SERVERS_H
+
+#include "quorum/quorum.h"
+#include "upstream/link.h"
+
+struct quorum_servers;
+
+struct quorum_servers_how {
+	const struct link_env *links; /* what all links of the worker share; copied */
+	const char *name; /* of the quorum; lives as long */
+	char *const *addresses; /* that parse */
+	size_t n;
+	const char *user, *password; /* NULL: none; live as long */
+};
+
+/* Nothing is connected before quorum_servers_start(). */
+struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how);
+/* `q`: told of what comes. */
+void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
+/* As quorum_how.send(); `arg`: the servers. */
+void quorum_servers_send(void *arg, size_t server, struct slice request,
+                         struct quorum_call *call);
+/* Frees what ended in this turn of the loop. */
+void quorum_servers_reap(struct quorum_servers *s);
+/* Closes the connections; calls in flight are answered as QUORUM_FAILED. */
+void quorum_servers_stop(struct quorum_servers *s);
+void quorum_servers_free(struct quorum_servers *s);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_votes: counts what the servers of a quorum answer to one question, and says how long a
+ * lock is good that they granted. Pure. After "Distributed Locks with Redis", the Redlock page
+ * of Redis' documentation: a lock is taken if a majority granted it, and for what is left of
+ * the lease after the time that this took and the drift of the servers' clocks.
+ */
+#ifndef HASP_QUORUM_QUORUM_VOTES_H
+#define HASP_QUORUM_QUORUM_VOTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum quorum_verdict {
+	QUORUM_OPEN, /* it depends on answers that may still come */
+	QUORUM_WON, /* a majority agreed */
+	QUORUM_REFUSED, /* a majority answered, and too few of them agreed */
+	QUORUM_UNREACHED, /* fewer than a majority answered */
+};
+
+struct quorum_votes {
+	size_t nservers; /* of the quorum, asked or not */
+	size_t nasked;
+	size_t nyes, nno, nfailed; /* of those asked; an error, or a lost connection: failed */
+};
+
+/* A majority of so many servers. */
+size_t quorum_majority(size_t nservers);
+
+/* How many servers have answered, or may still, if the time is not over. */
+size_t quorum_nanswered(const struct quorum_votes *v, bool is_over);
+
+/* `is_over`: no more answers count. `is_patient`: all that may still come are waited for. */
+enum quorum_verdict quorum_verdict(const struct quorum_votes *v, bool is_over, bool is_patient);
+
+/* Until when a lease of `lease_ms` is good that was asked for at `began`: 1 % of it, and 2 ms,
+ * are for the drift of clocks. Seconds. */
+double quorum_good_until(double began, int64_t lease_ms);
+
+/* From when on a server counts that was connected at `now`, and runs for `uptime` whole seconds
+ * as it says. `is_another`: it is not the one that was there before. Seconds; 0: at once. */
+double quorum_counts_from(double now, int64_t uptime, int64_t restart_delay_ms,
+                          bool is_another);
+
+#endif

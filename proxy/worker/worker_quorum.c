@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * worker_quorum: the quorum that has the locks of verbs, if the file names one, and the
+ * worker's connections to its servers. It is that of the configuration with which hasp began.
+ */
+#include "base/clock.h"
+#include "config/config.h"
+#include "quorum/quorum_servers.h"
+#include "worker/worker_internal.h"
+
+static void worker_quorum_on_lost(void *arg, struct quorum_owner *o)
+{
+	const struct worker *w = arg;
+
+	if (w->quorum_closes)
+		client_lost_lock(o);
+}
+
+static void worker_quorum_send(void *arg, size_t server, struct slice request,
+                               struct quorum_call *call)
+{
+	const struct worker *w = arg;
+
+	quorum_servers_send(w->quorum_servers, server, request, call);
+}
+
+/* `q` is gone with the configuration that it is of. */
+static void open_quorum(struct worker *w, const struct config *config,
+                        const struct quorum_settings *q)
+{
+	struct link_env links = {
+		.flusher = &w->flusher,
+		.dialer = { .loop = w->loop,
+		            .resolver = w->resolver,
+		            .timeout_ms = config->connect_timeout_ms,
+		            .keepalive_ms = config->tcp_keepalive_ms,
+		            .user_timeout_ms = config->tcp_user_timeout_ms },
+		.clock = clock_now,
+		.scratch = w->scratch,
+		.scratch_size = WORKER_SCRATCH,
+	};
+	const struct quorum_how how = {
+		.timers = &w->timers.timers,
+		.name = q->section.name,
+		.nservers = q->servers.n,
+		.timeout_ms = q->timeout_ms,
+		.restart_delay_ms = q->restart_delay_ms >= 0 ? q->restart_delay_ms
+		                                             : config->verbs.max_lease_ms,
+		.send = worker_quorum_send,
+		.on_lost = worker_quorum_on_lost,
+		.arg = w,
+	};
+	const struct quorum_servers_how servers = {
+		.links = &links,
+		.name = q->section.name,
+		.addresses = q->servers.v,
+		.n = q->servers.n,
+		.user = q->user,
+		.password = q->password,
+	};
+
+	w->quorum_closes = q->on_lost == LOST_CLOSE;
+	w->clients.quorum = quorum_new(&how);
+	w->quorum_servers = quorum_servers_new(&servers);
+	quorum_servers_start(w->quorum_servers, w->clients.quorum);
+}
+
+void worker_quorum_open(struct worker *w, struct config *config)
+{
+	const struct quorum_settings *q = config_quorum(config);
+
+	if (!q)
+		return;
+	/* Its names and its login are those of the quorum. */
+	w->quorum_config = config_ref(config);
+	w->clients.policy.quorum = true;
+	open_quorum(w, config, q);
+}
+
+void worker_quorum_sweep(struct worker *w)
+{
+	if (w->clients.quorum)
+		quorum_tick(w->clients.quorum);
+}
+
+void worker_quorum_reap(struct worker *w)
+{
+	if (w->quorum_servers)
+		quorum_servers_reap(w->quorum_servers);
+}
+
+bool worker_quorum_is_asked(const struct worker *w)
+{
+	return w->clients.quorum && quorum_is_asked(w->clients.quorum);
+}
+
+void worker_quorum_close(struct worker *w)
+{
+	if (!w->clients.quorum)
+		return;
+	quorum_servers_stop(w->quorum_servers);
+	quorum_free(w->clients.quorum);
+	quorum_servers_free(w->quorum_servers);
+	config_unref(w->quorum_config);
+}

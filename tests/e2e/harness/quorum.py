@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Independent servers, a majority of which grants locks."""
+
+from .processes import RedisServer
+from .sections import section, verbs
+from .wait import until
+
+
+class Quorum:
+    """`servers`, each a RedisServer, which know nothing of each other."""
+
+    def __init__(self, n=5):
+        self.servers = [RedisServer() for _ in range(n)]
+
+    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="keep", **options):
+        """Of hasp's file. A busy machine needs more than the default time-out."""
+        addresses = " ".join("%s:%d" % server.address for server in self.servers)
+        return section("quorum locks", {
+            "servers": addresses, "timeout": timeout, "restart_delay": restart_delay, "on_lost": on_lost,
+        }) + verbs(quorum="locks", reentrant="no", lease=lease, max_lease=max_lease, **options)
+
+    def values(self, key):
+        """What the servers that are there have."""
+        return [server.client().get(key) for server in self.servers if server.running()]
+
+    def is_free(self, key):
+        return not any(self.values(key))
+
+    def is_everywhere(self, key):
+        return None not in self.values(key)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.stop()
+            server.remove()
+
+
+def connected(hasp, n=5):
+    """Returns it when its workers are connected to so many servers in all."""
+    until(lambda: hasp.log.count("quorum_server_up") >= n, "hasp to be connected to the quorum")
+    hasp.take_turn()
+    return hasp

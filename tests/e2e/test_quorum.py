@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`[quorum NAME]`: a majority of independent servers grants the locks of verbs."""
+
+import contextlib
+import re
+
+import pytest
+from harness import encode, until
+from harness.quorum import Quorum, connected
+from harness.replies import FENCE, NIL, ONE, PONG, ZERO, fence
+
+KEY = "k"
+UNREACHED = b"-NOQUORUM %d of the 5 servers of 'locks' answer in time\r\n"
+
+
+@pytest.fixture(params=["shared"])
+def pooling(request):
+    """The quorum's servers are asked over connections of hasp's own, however clients are connected."""
+    return request.param
+
+
+@pytest.fixture
+def quorum():
+    with Quorum() as quorum:
+        yield quorum
+
+
+@pytest.fixture
+def start(start_hasp, quorum):
+    def start_with(workers=1, **terms):
+        return connected(start_hasp(quorum.sections(**terms), workers=workers).is_up(), 5 * workers)
+    return start_with
+
+
+@pytest.fixture
+def two(start):
+    """Connections to two hasps."""
+    with start().connect() as one, start().connect() as other:
+        yield one, other
+
+
+def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
+    one, other = two
+    assert one.call("LOCK", KEY) == FENCE
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    assert len(set(quorum.values(KEY))) == 1 and not plain.exists(KEY)
+    assert other.call("LOCK", KEY) == NIL and other.call("UNLOCK", KEY) == ZERO
+    assert one.call("LOCK", KEY) == NIL
+    assert one.call("UNLOCK", KEY) == ONE
+    until(lambda: quorum.is_free(KEY), "all servers to have freed it")
+    assert other.call("LOCK", KEY) == FENCE and one.call("LOCK", KEY) == NIL
+
+
+def test_two_servers_of_five_may_be_down(two, quorum):
+    one, other = two
+    assert one.call("LOCK", KEY) == FENCE
+    for server in quorum.servers[:2]:
+        server.kill()
+    assert other.call("LOCK", KEY) == NIL
+    assert one.call("UNLOCK", KEY) == ONE
+    assert other.call("LOCK", KEY) == FENCE and one.call("LOCK", KEY) == NIL
+    assert other.call("UNLOCK", KEY) == ONE
+
+
+def test_two_servers_of_five_may_hang(two, quorum):
+    one, other = two
+    with quorum.servers[0].frozen(), quorum.servers[1].frozen():
+        assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
+        assert one.call("UNLOCK", KEY) == ONE and other.call("LOCK", KEY) == FENCE
+    until(lambda: quorum.values(KEY)[0] in (quorum.values(KEY)[2], None), "the first try to be undone there")
+
+
+@pytest.mark.parametrize("command", [("LOCK", KEY), ("LOCK", KEY, "WAIT", 300), ("UNLOCK", KEY),
+                                     ("LOCK.EXTEND", KEY, "PX", 1000), ("LOCK.INFO", KEY)], ids=str)
+def test_without_a_majority_everybody_is_told_so(two, quorum, command):
+    for server in quorum.servers[:3]:
+        server.kill()
+    until(lambda: two[0].call("LOCK", "other") == UNREACHED % 2, "hasp to notice")
+    assert two[0].call(*command) == UNREACHED % 2
+    until(lambda: quorum.is_free(KEY) and quorum.is_free("other"), "what two servers granted to be undone")
+    assert two[0].call("PING") == PONG
+
+
+def test_servers_that_hang_are_waited_for_as_long_as_the_timeout_says(start, quorum):
+    with start(timeout="500ms").connect() as one, contextlib.ExitStack() as stack:
+        for server in quorum.servers[:3]:
+            stack.enter_context(server.frozen())
+        assert one.call("LOCK", KEY) == UNREACHED % 2
+        stack.close()
+        # The servers carry out what they were sent, and undo it.
+        until(lambda: quorum.is_free(KEY), "the try to be undone everywhere")
+        until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to be asked again")
+
+
+def test_lock_that_is_waited_for_is_got_after_it_was_released(two, pool):
+    one, other = two
+    assert one.call("LOCK", KEY) == FENCE
+    waits = pool.submit(other.call, "LOCK", KEY, "WAIT", 60000)
+    assert one.call("PING") == PONG and one.call("UNLOCK", KEY) == ONE
+    assert waits.result() == FENCE
+
+
+def test_wait_ends_without_the_lock(two):
+    one, other = two
+    assert one.call("LOCK", KEY) == FENCE
+    assert other.call("LOCK", KEY, "WAIT", 200) == NIL
+
+
+def test_client_that_goes_while_it_waits_gets_nothing(two, quorum):
+    one, other = two
+    assert one.call("LOCK", KEY) == FENCE
+    other.send(encode("LOCK", KEY, "WAIT", 60000))
+    other.close()
+    assert one.call("UNLOCK", KEY) == ONE
+    until(lambda: quorum.is_free(KEY), "nobody to have it")
+    assert one.call("LOCK", KEY) == FENCE
+
+
+def test_fencing_tokens_rise_from_holder_to_holder(two, quorum):
+    last = 0
+    for i in range(20):
+        connection = two[i % 2]
+        # Each majority is another one, and the counter of one server in it may be the greatest.
+        quorum.servers[i % 5].client().set("hasp:fence", 2 ** 51 + 1000 * i)
+        token = fence(connection.call("LOCK", KEY, "WAIT", 20000))
+        assert token > last
+        last = token
+        assert connection.call("UNLOCK", KEY) == ONE
+
+
+def test_fencing_token_is_at_a_majority_before_it_is_told(two, quorum):
+    quorum.servers[0].client().set("hasp:fence", 2 ** 51)
+    seen = fence(two[0].call("LOCK", KEY))
+    assert sum(int(server.client().get("hasp:fence") or 0) >= seen for server in quorum.servers) >= 3
+
+
+def test_lease_is_renewed(start, quorum):
+    with start(lease="6s", timeout="2s").connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "time to pass")
+        until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "the renewal")
+
+
+def test_lease_that_the_client_names_is_not_renewed(two, quorum):
+    one, other = two
+    assert one.call("LOCK", KEY, "PX", 300) == FENCE
+    assert other.call("LOCK", KEY, "WAIT", 60000) == FENCE
+    assert one.call("UNLOCK", KEY) == ZERO
+
+
+def test_server_that_comes_back_empty_gets_the_lock_by_renewal(start, quorum):
+    hasp = start(lease="6s", timeout="2s")
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        quorum.servers[0].kill()
+        quorum.servers[0].start()
+        until(lambda: quorum.servers[0].client().get(KEY), "the renewal")
+        assert one.call("UNLOCK", KEY) == ONE
+        until(lambda: quorum.is_free(KEY), "it to be freed")
+
+
+@pytest.mark.parametrize("on_disconnect, freed", [("release", True), ("expire", False)])
+def test_lock_of_a_client_that_goes(start, quorum, on_disconnect, freed):
+    hasp = start(on_disconnect=on_disconnect)
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    if freed:
+        until(lambda: quorum.is_free(KEY), "it to be freed")
+    else:
+        hasp.take_turn()
+        assert quorum.is_everywhere(KEY)
+
+
+def test_lost_majority_closes_the_connection(start, quorum):
+    hasp = start(lease="3s", timeout="1s", on_lost="close")
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", KEY) == FENCE
+        for server in quorum.servers[:3]:
+            server.kill()
+        assert one.at_end()
+        assert other.call("PING") == PONG
+    assert re.search(r' warning quorum_lost quorum=locks key="k" owner="\S+" reason="no majority', hasp.log)
+
+
+def test_lost_majority_is_logged(start, quorum):
+    hasp = start(lease="3s", timeout="1s")
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        for server in quorum.servers[:3]:
+            server.kill()
+        until(lambda: "quorum_lost" in hasp.log, "the loss")
+        assert one.call("PING") == PONG
+
+
+def test_servers_that_forgot_all_take_the_lock_away(start, quorum):
+    hasp = start(lease="3s", timeout="1s", on_lost="close")
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+        for server in quorum.servers:
+            server.client().flushall()
+        assert one.at_end()
+    assert "a majority does not have it any more" in hasp.log
+
+
+def test_servers_that_have_just_begun_do_not_count(start):
+    with start(restart_delay="1h").connect() as one:
+        assert one.call("LOCK", KEY) == UNREACHED % 0
+
+
+def test_server_that_was_started_anew_does_not_count_before_restart_delay(start, quorum):
+    hasp = start(lease="2s", max_lease="3s", timeout="500ms", restart_delay="3s")
+    with hasp.connect() as one:
+        until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to count")
+        for server in quorum.servers[:3]:
+            server.kill()
+            server.start()
+        until(lambda: hasp.log.count("quorum_server_up") == 8, "hasp to be connected again")
+        assert len(re.findall(r"quorum_server_up .* counts_in_ms=3000\b", hasp.log)) >= 3
+        until(lambda: one.call("LOCK", "other") == FENCE, "the servers to count again")
+
+
+def test_extend_and_info(two, quorum):
+    one, other = two
+    assert one.call("LOCK", KEY, "PX", 10000) == FENCE
+    until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+    assert other.call("LOCK.EXTEND", KEY, "PX", 20000) == ZERO
+    assert one.call("LOCK.EXTEND", KEY, "PX", 20000) == ONE
+    until(lambda: all(server.client().pttl(KEY) > 10000 for server in quorum.servers), "the extension")
+    assert one.call("LOCK.EXTEND", KEY, "PX", 1) == ONE
+    assert all(server.client().pttl(KEY) > 5000 for server in quorum.servers)
+    owner = quorum.values(KEY)[0].split(" ")[0].encode()
+    for connection, token in ((one, rb":\d+"), (other, rb"\$-1")):
+        info = connection.call("LOCK.INFO", KEY)
+        assert re.fullmatch(rb"\*10\r\n\$5\r\nowner\r\n\$\d+\r\n%s\r\n\$5\r\nholds\r\n:1\r\n\$3\r\nttl\r\n:\d+\r\n"
+                            rb"\$5\r\nfence\r\n%s\r\n\$7\r\nwaiters\r\n\$-1\r\n" % (re.escape(owner), token), info)
+    assert one.call("UNLOCK", KEY) == ONE and other.call("LOCK.INFO", KEY) == NIL
+
+
+def test_owner_that_is_named_is_the_same_over_all_connections(two):
+    one, other = two
+    assert one.call("LOCK", KEY, "PX", 20000, "AS", "me") == FENCE
+    assert other.call("UNLOCK", KEY) == ZERO and other.call("UNLOCK", KEY, "AS", "m") == ZERO
+    assert other.call("LOCK.EXTEND", KEY, "PX", 20000, "AS", "me") == ONE
+    assert other.call("UNLOCK", KEY, "AS", "me") == ONE
+    assert other.call("LOCK", KEY) == FENCE
+
+
+def test_commands_keep_their_order_behind_a_verb(two):
+    one, other = two
+    assert other.call("LOCK", KEY) == FENCE
+    one.send(encode("LOCK", KEY, "WAIT", 100) + encode("PING") + encode("LOCK", "other") + encode("PING"))
+    assert [one.read() for _ in range(4)] == [NIL, PONG, FENCE, PONG]
+
+
+@pytest.mark.parametrize("command", [("LOCK", KEY, "LIMIT", 2), ("MLOCK", 2, "a", "b"), ("MUNLOCK", 1, "a"),
+                                     ("LOCK.LIST",)], ids=str)
+def test_what_a_quorum_has_not_is_refused(two, command):
+    assert two[0].call(*command).startswith(b"-ERR hasp: ")
+
+
+def test_wrong_verbs_are_refused_as_ever(two):
+    one, _ = two
+    assert one.call("LOCK", KEY, "PX", 0) == b"-ERR invalid expire time in 'lock' command\r\n"
+    assert one.call("LOCK") == b"-ERR wrong number of arguments for 'lock' command\r\n"
+    assert one.call("UNLOCK", KEY, "FOO") == b"-ERR syntax error\r\n"
+
+
+def test_locks_are_not_taken_inside_a_transaction(two, quorum):
+    one, _ = two
+    one.call("MULTI")
+    one.call("LOCK", KEY)
+    assert b"not taken inside MULTI" in one.call("EXEC")
+    assert quorum.is_free(KEY)
+
+
+def test_several_workers_exclude_each_other(start):
+    hasp = start(workers=3)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(hasp.connect()) for _ in range(9)]
+        got = [client.call("LOCK", KEY) for client in clients]
+        assert got.count(NIL) == 8 and got.count(FENCE) == 1
+        assert clients[got.index(FENCE)].call("UNLOCK", KEY) == ONE

@@ -1,0 +1,632 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The locks of a quorum: votes, validity, fencing tokens, renewal and restarts, with a clock of
+ * the test's own and five servers that answer what the test says.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/timers.h"
+#include "quorum/quorum.h"
+
+#define SERVERS 5
+#define DELAY_MS 30000
+#define LEASE_MS 10000
+#define OLD 1000000 /* seconds for which a server runs */
+
+struct fake_quorum {
+	double now;
+	struct timers timers;
+	struct quorum *q;
+	struct quorum_owner owner;
+	struct list calls[SERVERS]; /* sent and not answered, oldest first */
+	size_t nsent; /* in all */
+	size_t nlost;
+	bool is_done;
+	struct quorum_result result; /* of the last request; its slices are void */
+};
+
+static double clock_of(void *arg)
+{
+	return ((struct fake_quorum *)arg)->now;
+}
+
+static void take_call(void *arg, size_t server, struct slice request, struct quorum_call *call)
+{
+	struct fake_quorum *f = arg;
+
+	assert_true(request.n > 0);
+	list_append(&f->calls[server], &call->node);
+	f->nsent++;
+}
+
+static void count_lost(void *arg, struct quorum_owner *o)
+{
+	struct fake_quorum *f = arg;
+
+	assert_ptr_equal(o, &f->owner);
+	f->nlost++;
+}
+
+static void all_up(struct fake_quorum *f)
+{
+	for (size_t i = 0; i < SERVERS; i++)
+		assert_true(quorum_on_up(f->q, i, "first", OLD) == 0);
+}
+
+static int setup(void **state)
+{
+	struct fake_quorum *f = calloc(1, sizeof(*f));
+	const struct quorum_how how = {
+		.timers = &f->timers,
+		.name = "q",
+		.nservers = SERVERS,
+		.timeout_ms = 1000,
+		.restart_delay_ms = DELAY_MS,
+		.send = take_call,
+		.on_lost = count_lost,
+		.arg = f,
+	};
+
+	f->now = 1000;
+	f->timers = (struct timers){ .clock = clock_of, .arg = f };
+	for (size_t i = 0; i < SERVERS; i++)
+		list_init(&f->calls[i]);
+	quorum_owner_init(&f->owner);
+	f->q = quorum_new(&how);
+	all_up(f);
+	*state = f;
+	return 0;
+}
+
+static void answer_one(struct fake_quorum *f, size_t server, const struct quorum_answer *a)
+{
+	struct list *node = list_shift(&f->calls[server]);
+
+	assert_non_null(node);
+	quorum_on_answer(f->q, container_of(node, struct quorum_call, node), a);
+}
+
+static void answer_number(struct fake_quorum *f, size_t server, int64_t n)
+{
+	answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_INTEGER, .n = n });
+}
+
+static void answer_row(struct fake_quorum *f, size_t server, const char *value)
+{
+	answer_one(f, server,
+	           &(struct quorum_answer){
+			   .kind = QUORUM_ROW, .n = 5000, .text = slice_str(value) });
+}
+
+static void go_down(struct fake_quorum *f, size_t server)
+{
+	quorum_on_down(f->q, server);
+	while (!list_empty(&f->calls[server]))
+		answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_FAILED });
+}
+
+static int teardown(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	quorum_owner_end(&f->owner, false);
+	for (size_t i = 0; i < SERVERS; i++)
+		go_down(f, i);
+	quorum_free(f->q);
+	timers_fini(&f->timers);
+	free(f);
+	return 0;
+}
+
+static void advance(struct fake_quorum *f, double seconds)
+{
+	f->now += seconds;
+	timers_run(&f->timers, f->now);
+}
+
+static size_t due_at(const struct fake_quorum *f, size_t server)
+{
+	size_t n = 0;
+
+	for (const struct list *at = f->calls[server].next; at != &f->calls[server];
+	     at = at->next)
+		n++;
+	return n;
+}
+
+static void on_done(void *arg, const struct quorum_result *r)
+{
+	struct fake_quorum *f = arg;
+
+	f->is_done = true;
+	f->owner.op = NULL;
+	f->result = *r;
+	if (r->fence && r->verdict == QUORUM_WON)
+		quorum_hold_add(f->q, &f->owner, r,
+		                &(struct quorum_terms_of_hold){ .renewed = !r->leased });
+}
+
+static void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
+{
+	const struct quorum_ask how = {
+		.request = request,
+		.key = SLICE_LIT("key"),
+		.owner = SLICE_LIT("me"),
+		.lease_ms = LEASE_MS,
+		.wait_ms = wait_ms,
+		.done = on_done,
+		.arg = f,
+	};
+
+	f->is_done = false;
+	f->owner.op = quorum_op_new(f->q, &how);
+	quorum_op_start(f->owner.op);
+}
+
+static void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict)
+{
+	assert_true(f->is_done);
+	assert_int_equal(f->result.verdict, verdict);
+}
+
+/* All of them answer `n` to what they were sent first. */
+static void answer_all(struct fake_quorum *f, int64_t n)
+{
+	for (size_t i = 0; i < SERVERS; i++)
+		answer_number(f, i, n);
+}
+
+static void take(struct fake_quorum *f)
+{
+	ask(f, QUORUM_LOCK, 0);
+	answer_all(f, 7);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+}
+
+/* --- votes -------------------------------------------------------------------------------- */
+
+static void majority_is_more_than_half(void **state)
+{
+	struct quorum_votes v = { .nservers = 5, .nasked = 5 };
+
+	(void)state;
+	assert_int_equal(quorum_majority(3), 2);
+	assert_int_equal(quorum_majority(5), 3);
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_OPEN);
+	assert_int_equal(quorum_verdict(&v, true, false), QUORUM_UNREACHED);
+	v.nyes = 2;
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_OPEN);
+	assert_int_equal(quorum_verdict(&v, true, false), QUORUM_UNREACHED);
+	v.nno = 2;
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_OPEN);
+	assert_int_equal(quorum_verdict(&v, true, false), QUORUM_REFUSED);
+	v.nno = 3;
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_REFUSED);
+	v = (struct quorum_votes){ .nservers = 5, .nasked = 5, .nyes = 3 };
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_WON);
+	assert_int_equal(quorum_verdict(&v, false, true), QUORUM_OPEN);
+	assert_int_equal(quorum_verdict(&v, true, true), QUORUM_WON);
+	/* Two of two that were asked are no majority of five. */
+	v = (struct quorum_votes){ .nservers = 5, .nasked = 2, .nyes = 2 };
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_UNREACHED);
+	v = (struct quorum_votes){ .nservers = 5, .nasked = 5, .nyes = 1, .nfailed = 3 };
+	assert_int_equal(quorum_verdict(&v, false, false), QUORUM_UNREACHED);
+}
+
+static void lease_is_good_for_what_is_left_less_drift(void **state)
+{
+	(void)state;
+	assert_true(quorum_good_until(100, 10000) > 109.897);
+	assert_true(quorum_good_until(100, 10000) < 109.899);
+	assert_true(quorum_good_until(100, 1) < 100);
+}
+
+static void server_counts_when_what_it_forgot_is_over(void **state)
+{
+	(void)state;
+	assert_true(quorum_counts_from(100, 0, 30000, false) == 130);
+	assert_true(quorum_counts_from(100, 1, 30000, false) == 130);
+	assert_true(quorum_counts_from(100, 11, 30000, false) == 120);
+	assert_true(quorum_counts_from(100, 1000, 30000, false) < 100);
+	/* Another server at that address may have been promoted, however long it runs. */
+	assert_true(quorum_counts_from(100, 1000, 30000, true) == 130);
+	assert_true(quorum_counts_from(100, 0, 0, true) == 0);
+}
+
+/* --- taking ------------------------------------------------------------------------------- */
+
+static void lock_is_got_when_a_majority_has_its_fencing_token(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	answer_number(f, 0, 5);
+	answer_number(f, 1, 9);
+	assert_int_equal(f->nsent, 5);
+	answer_number(f, 2, 6);
+	/* Those that granted it are asked to keep the greatest. */
+	assert_int_equal(f->nsent, 8);
+	answer_number(f, 0, 1);
+	answer_number(f, 1, 1);
+	assert_false(f->is_done);
+	answer_number(f, 2, 1);
+	expect_done(f, QUORUM_WON);
+	assert_int_equal(f->result.fence, 9);
+	assert_true(f->result.good_until == quorum_good_until(1000, LEASE_MS));
+}
+
+static void minority_is_released_everywhere(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	answer_number(f, 0, 5);
+	answer_number(f, 1, 5);
+	answer_number(f, 2, 0);
+	answer_number(f, 3, 0);
+	assert_false(f->is_done);
+	answer_number(f, 4, 0);
+	expect_done(f, QUORUM_REFUSED);
+	assert_int_equal(f->nsent, 10);
+	answer_all(f, 0);
+}
+
+static void answers_that_come_late_do_not_count(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	answer_number(f, 0, 5);
+	answer_number(f, 1, 5);
+	advance(f, 1.1);
+	expect_done(f, QUORUM_UNREACHED);
+	assert_int_equal(f->result.nanswered, 2);
+	f->is_done = false;
+	for (size_t i = 2; i < SERVERS; i++) {
+		answer_number(f, i, 5);
+		/* Whoever granted it late is told to release it then. */
+		assert_int_equal(due_at(f, i), 1);
+	}
+	assert_false(f->is_done);
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
+{
+	struct fake_quorum *f = *state;
+	const struct quorum_ask how = {
+		.request = QUORUM_LOCK,
+		.key = SLICE_LIT("key"),
+		.owner = SLICE_LIT("me"),
+		.lease_ms = 1500,
+		.done = on_done,
+		.arg = f,
+	};
+
+	f->owner.op = quorum_op_new(f->q, &how);
+	quorum_op_start(f->owner.op);
+	advance(f, 0.9);
+	answer_all(f, 5);
+	advance(f, 0.9);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_REFUSED);
+	assert_int_equal(f->owner.n, 0);
+	assert_int_equal(due_at(f, 0), 1);
+}
+
+static void try_that_is_not_confirmed_is_released(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	answer_all(f, 5);
+	for (size_t i = 0; i < 3; i++)
+		go_down(f, i);
+	expect_done(f, QUORUM_UNREACHED);
+	assert_int_equal(due_at(f, 3), 1);
+	assert_int_equal(due_at(f, 4), 1);
+	/* And where it is not known, when it can be asked again. */
+	quorum_on_up(f->q, 0, "first", OLD);
+	assert_int_equal(due_at(f, 0), 1);
+}
+
+static void without_enough_servers_nobody_waits(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	for (size_t i = 0; i < 3; i++)
+		go_down(f, i);
+	ask(f, QUORUM_LOCK, 0);
+	expect_done(f, QUORUM_UNREACHED);
+	assert_int_equal(f->result.nanswered, 2);
+}
+
+static void wait_is_tried_again_after_a_pause(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 5000);
+	answer_all(f, 0);
+	assert_false(f->is_done);
+	answer_all(f, 0);
+	assert_int_equal(f->nsent, 10);
+	advance(f, 0.2);
+	assert_int_equal(f->nsent, 15);
+	answer_all(f, 5);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	assert_true(f->result.began > 1000.1);
+}
+
+static void wait_has_an_end(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 150);
+	for (int i = 0; i < 20 && !f->is_done; i++) {
+		answer_all(f, 0);
+		answer_all(f, 0);
+		advance(f, 0.11);
+	}
+	expect_done(f, QUORUM_REFUSED);
+}
+
+static void who_goes_while_it_waits_releases_what_it_may_have_got(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	answer_number(f, 0, 5);
+	quorum_owner_end(&f->owner, false);
+	for (size_t i = 1; i < SERVERS; i++) {
+		answer_number(f, i, 5);
+		assert_int_equal(due_at(f, i), 1);
+	}
+	assert_false(f->is_done);
+}
+
+/* --- servers ------------------------------------------------------------------------------ */
+
+static void server_that_was_started_anew_does_not_vote(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	for (size_t i = 0; i < 3; i++) {
+		go_down(f, i);
+		assert_true(quorum_on_up(f->q, i, "second", 0) == 30);
+	}
+	ask(f, QUORUM_LOCK, 0);
+	expect_done(f, QUORUM_UNREACHED);
+	assert_int_equal(due_at(f, 0), 0);
+	answer_number(f, 3, 5);
+	answer_number(f, 3, 1);
+	answer_number(f, 4, 5);
+	answer_number(f, 4, 1);
+	advance(f, 30.5);
+	take(f);
+}
+
+static void vote_of_a_server_that_was_started_anew_since_is_void(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	answer_number(f, 0, 5);
+	answer_number(f, 1, 5);
+	go_down(f, 2);
+	quorum_on_up(f->q, 2, "second", 0);
+	answer_number(f, 3, 0);
+	answer_number(f, 4, 0);
+	expect_done(f, QUORUM_REFUSED);
+}
+
+static void server_that_was_only_cut_off_counts_at_once(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	go_down(f, 0);
+	assert_true(quorum_on_up(f->q, 0, "first", 0) == 0);
+}
+
+static void server_that_does_not_answer_is_not_asked(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	for (size_t i = 0; i < 4; i++)
+		answer_number(f, i, 0);
+	expect_done(f, QUORUM_REFUSED);
+	for (size_t i = 0; i < 4; i++)
+		answer_number(f, i, 0);
+	advance(f, 1.1);
+	assert_int_equal(due_at(f, 4), 2);
+	ask(f, QUORUM_LOCK, 0);
+	assert_int_equal(due_at(f, 4), 2);
+	for (size_t i = 0; i < 4; i++)
+		answer_number(f, i, 0);
+	expect_done(f, QUORUM_REFUSED);
+}
+
+/* --- holds -------------------------------------------------------------------------------- */
+
+static void hold_is_renewed_each_third_of_its_lease(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	for (int n = 0; n < 10; n++) {
+		size_t before = f->nsent;
+		advance(f, 3.4);
+		assert_int_equal(f->nsent - before, 5);
+		answer_all(f, 1);
+	}
+	assert_int_equal(f->owner.n, 1);
+	assert_int_equal(f->nlost, 0);
+}
+
+static void hold_that_no_majority_renews_is_lost_when_its_lease_is_over(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	for (size_t i = 0; i < 3; i++)
+		go_down(f, i);
+	for (int n = 0; n < 98; n++)
+		advance(f, 0.1);
+	assert_int_equal(f->nlost, 0);
+	advance(f, 0.1);
+	assert_int_equal(f->nlost, 1);
+	assert_int_equal(f->owner.n, 0);
+}
+
+static void hold_that_a_majority_does_not_have_is_lost_at_once(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	advance(f, 3.4);
+	answer_number(f, 0, -1);
+	answer_number(f, 1, 0);
+	answer_number(f, 2, -1);
+	answer_number(f, 3, 1);
+	answer_number(f, 4, 1);
+	assert_int_equal(f->nlost, 1);
+}
+
+static void server_without_the_lock_gets_it_by_renewal(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	advance(f, 3.4);
+	answer_number(f, 0, -1);
+	answer_number(f, 1, 0);
+	for (size_t i = 2; i < SERVERS; i++)
+		answer_number(f, i, 1);
+	assert_int_equal(due_at(f, 0), 1);
+	assert_int_equal(due_at(f, 1), 0);
+	answer_number(f, 0, 8);
+	assert_int_equal(f->nlost, 0);
+}
+
+static void renewal_that_comes_too_late_does_not_save_the_hold(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	advance(f, 3.4);
+	/* hasp was stopped: the answers are read before the timers run. */
+	f->now += 7;
+	answer_all(f, 1);
+	assert_int_equal(f->nlost, 1);
+}
+
+static void hold_is_released_when_its_owner_goes(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	take(f);
+	quorum_owner_end(&f->owner, true);
+	assert_int_equal(f->owner.n, 0);
+	assert_int_equal(due_at(f, 0), 1);
+	assert_int_equal(due_at(f, 4), 1);
+}
+
+/* --- others' ------------------------------------------------------------------------------ */
+
+#define MINE "me 0123456789abcdef0123456789abcdef"
+#define OTHERS "you 0123456789abcdef0123456789abcdef"
+
+static void lock_of_the_owner_is_released_wherever_it_was_taken(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_UNLOCK, 0);
+	for (size_t i = 0; i < 3; i++)
+		answer_row(f, i, MINE);
+	answer_row(f, 3, OTHERS);
+	answer_one(f, 4, &(struct quorum_answer){ .kind = QUORUM_NIL });
+	answer_number(f, 0, 1);
+	answer_number(f, 1, 1);
+	answer_number(f, 2, 1);
+	expect_done(f, QUORUM_WON);
+}
+
+static void lock_of_another_owner_is_not_released(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_UNLOCK, 0);
+	for (size_t i = 0; i < 3; i++)
+		answer_row(f, i, OTHERS);
+	expect_done(f, QUORUM_REFUSED);
+	assert_int_equal(f->nsent, 5);
+	ask(f, QUORUM_UNLOCK, 0);
+	answer_row(f, 3, OTHERS);
+	answer_row(f, 4, OTHERS);
+	for (size_t i = 0; i < SERVERS; i++)
+		answer_row(f, i, i % 2 ? MINE : OTHERS);
+	expect_done(f, QUORUM_REFUSED);
+}
+
+static void who_has_it_is_what_a_majority_says(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_INFO, 0);
+	answer_row(f, 0, OTHERS);
+	answer_row(f, 1, MINE);
+	answer_row(f, 2, OTHERS);
+	assert_false(f->is_done);
+	answer_row(f, 3, OTHERS);
+	expect_done(f, QUORUM_WON);
+	assert_int_equal(f->result.ttl_ms, 5000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(majority_is_more_than_half),
+		cmocka_unit_test(lease_is_good_for_what_is_left_less_drift),
+		cmocka_unit_test(server_counts_when_what_it_forgot_is_over),
+		TEST(lock_is_got_when_a_majority_has_its_fencing_token),
+		TEST(minority_is_released_everywhere),
+		TEST(answers_that_come_late_do_not_count),
+		TEST(lock_whose_lease_was_over_meanwhile_is_not_got),
+		TEST(try_that_is_not_confirmed_is_released),
+		TEST(without_enough_servers_nobody_waits),
+		TEST(wait_is_tried_again_after_a_pause),
+		TEST(wait_has_an_end),
+		TEST(who_goes_while_it_waits_releases_what_it_may_have_got),
+		TEST(server_that_was_started_anew_does_not_vote),
+		TEST(vote_of_a_server_that_was_started_anew_since_is_void),
+		TEST(server_that_was_only_cut_off_counts_at_once),
+		TEST(server_that_does_not_answer_is_not_asked),
+		TEST(hold_is_renewed_each_third_of_its_lease),
+		TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over),
+		TEST(hold_that_a_majority_does_not_have_is_lost_at_once),
+		TEST(server_without_the_lock_gets_it_by_renewal),
+		TEST(renewal_that_comes_too_late_does_not_save_the_hold),
+		TEST(hold_is_released_when_its_owner_goes),
+		TEST(lock_of_the_owner_is_released_wherever_it_was_taken),
+		TEST(lock_of_another_owner_is_not_released),
+		TEST(who_has_it_is_what_a_majority_says),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
