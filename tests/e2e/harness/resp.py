@@ -38,14 +38,15 @@ class Connection:
         tcp = isinstance(address, tuple)
         family = socket.AF_UNIX if not tcp else socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.sock = socket.socket(family)
-        self.sock.settimeout(timeout)
         if tcp:
+            self.sock.settimeout(timeout)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer:  # before there is a window to be announced
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         if source:
             self.sock.bind((source, 0))
         self.sock.connect(address if tcp else str(address))
+        self.sock.settimeout(timeout)  # (connect() to a unix socket with a full backlog would fail at once)
         self.file = self.sock.makefile("rb")
 
     def send(self, data):
