@@ -8,6 +8,7 @@ import contextlib
 import pytest
 from harness import encode, until
 from harness.guards import (GUARD, KEY, guard, is_locked, is_lost, named, overtake, stands, transact)
+from harness.info import is_ready
 from harness.relay import Relay
 from harness.replies import EXECABORT, NIL, OK, QUEUED, WRONGTYPE, bulk
 
@@ -112,7 +113,7 @@ def test_reading_again_in_a_transaction_clears_it(start_hasp, plain, owner):
 @OWNERS
 def test_read_in_a_transaction_that_lost_its_guard_is_refused_like_any(start_hasp, gates, plain, owner):
     """Between the step that acquired it, and the one that looks whether it is still there."""
-    hasp = start_hasp(guard(owner=owner, wait="0"), upstream=gates.address).is_up()
+    hasp = is_ready(start_hasp(guard(owner=owner, wait="0"), upstream=gates.address), plain)
     with named(hasp, "one") as one:
         assert (one.call("MULTI"), one.call("GET", KEY)) == (OK, QUEUED)
         gates.shut(replies={"link"})

@@ -6,6 +6,7 @@ owner's other connections do not overwrite what it has not seen, all the same.
 import pytest
 from harness import encode, until
 from harness.guards import GUARD, KEY, guard, is_locked, is_lost, named, overtake, stands, transact
+from harness.info import is_ready
 from harness.relay import Relay
 from harness.replies import NIL, OK, QUEUED, bulk
 
@@ -15,12 +16,12 @@ OWNERS = pytest.mark.parametrize("owner", ["name", "address"])
 
 
 @pytest.fixture
-def hasp(start_hasp, gates, request):
+def hasp(start_hasp, gates, plain, request):
     """Whose own connection can be held up, and with it what it has to tell Redis."""
     owner = getattr(request, "param", "name")
     hasp = start_hasp(guard(owner=owner, lease="60s", wait="3s"), upstream=gates.address, workers=2,
                       pooling="shared")
-    return hasp.is_up(2)
+    return is_ready(hasp.is_up(2), plain)
 
 
 def is_refused_in_silence(hasp, plain):

@@ -10,7 +10,7 @@ import signal
 
 import pytest
 from harness import encode, until
-from harness.info import calls, has_scripts
+from harness.info import calls, is_ready
 from harness.line import queue_of, stand
 from harness.marks import LAYOUTS
 from harness.partners import OWNERS, WHERE, Partners, setting
@@ -212,10 +212,9 @@ def test_partners_who_hear_late_of_their_locks_have_one_hold_each(start_hasp, pl
 def test_partner_that_took_it_again_keeps_it_when_the_other_try_is_undone(start_hasp, redis_server, plain):
     """The try that was never answered came first."""
     with Relay(redis_server.address) as relay:
-        hasp, away = start_hasp(verbs()), start_hasp(verbs(), upstream=relay.address).is_up()
+        hasp, away = start_hasp(verbs()), is_ready(start_hasp(verbs(), upstream=relay.address), plain)
         with hasp.connect() as one, away.connect() as other:
             assert other.call("PING") == PONG  # its link is there
-            until(lambda: has_scripts(plain), "Redis to have the scripts")
             relay.swallows = True
             other.send(encode("LOCK", KEY, "PX", 60000, "AS", "us"))
             until(lambda: plain.exists(KEY), "the lock to be taken")

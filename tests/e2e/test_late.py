@@ -12,7 +12,7 @@ import signal
 import pytest
 from harness import encode, until
 from harness.gates import subscribe
-from harness.info import calls, has_scripts
+from harness.info import calls, is_ready
 from harness.line import queue_of, stand
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, rises
@@ -91,11 +91,10 @@ TAKES = [("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LO
     ids=lambda value: value if isinstance(value, str) else value[0])
 def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp, redis_server, plain, command, owner):
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(rule(owner=owner), upstream=relay.address).is_up()
+        hasp = is_ready(start_hasp(rule(owner=owner), upstream=relay.address), plain)
         with hasp.connect() as one:
             assert one.call("CLIENT", "SETNAME", "one") == OK
             assert one.call("PING") == b"+PONG\r\n"  # its link is there
-            until(lambda: has_scripts(plain), "Redis to have the scripts")
             relay.swallows = True
             one.send(encode(*command))
             until(lambda: plain.exists(LOCK), "the lock to be taken")
@@ -107,7 +106,7 @@ def test_lock_of_any_owner_whose_taking_was_never_answered_is_undone(start_hasp,
 
 def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, plain):
     """Another connection of the same owner has the lock by the same value when the try is undone."""
-    hasp = start_hasp(rule(owner="user"), upstream=gates.address).is_up()
+    hasp = is_ready(start_hasp(rule(owner="user"), upstream=gates.address), plain)
     past = start_hasp(rule(owner="user"))
     with hasp.connect() as one, past.connect() as other:
         assert one.call("PING") == b"+PONG\r\n"
@@ -125,7 +124,7 @@ def test_undo_of_a_try_leaves_what_the_same_owner_has_taken(start_hasp, gates, p
 
 
 def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gates, plain):
-    hasp = start_hasp(verbs(), upstream=gates.address, drain_timeout="50ms").is_up()
+    hasp = is_ready(start_hasp(verbs(), upstream=gates.address, drain_timeout="50ms"), plain)
     with hasp.connect() as one:
         assert one.call("PING") == b"+PONG\r\n"
         gates.shut(requests={"link"})
@@ -143,7 +142,7 @@ def test_try_that_arrives_after_its_hasp_was_to_leave_is_undone(start_hasp, gate
 
 def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates, plain):
     """It was on its way over a connection that is gone at hasp's end."""
-    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     with hasp.connect() as one:
         assert one.call("PING") == b"+PONG\r\n"
         gates.shut(requests={"link"})
@@ -164,7 +163,7 @@ def test_try_that_arrives_after_it_was_undone_is_undone_again(start_hasp, gates,
 
 def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant_before_its_place(
         start_hasp, gates, plain):
-    hasp = start_hasp(verbs(reentrant="no"), upstream=gates.address, **TRUSTED).is_up()
+    hasp = is_ready(start_hasp(verbs(reentrant="no"), upstream=gates.address, **TRUSTED), plain)
     away = start_hasp(verbs(reentrant="no"), **TRUSTED)
     with away.connect() as one, hasp.connect() as first, hasp.connect() as second:
         subscribe(hasp, gates, plain)
@@ -190,7 +189,7 @@ def test_end_of_a_lease_is_noticed_for_the_second_though_the_first_had_its_grant
 
 def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, gates, plain):
     """The waiter that hasp probed for had got the lock meanwhile."""
-    hasp = start_hasp(verbs(on_disconnect="release"), upstream=gates.address, **TRUSTED).is_up()
+    hasp = is_ready(start_hasp(verbs(on_disconnect="release"), upstream=gates.address, **TRUSTED), plain)
     away = start_hasp(verbs(), **TRUSTED)
     number = 100
     with away.connect() as one:
@@ -221,7 +220,7 @@ def test_look_that_comes_late_is_not_followed_by_looks_at_everybody(start_hasp, 
 
 
 def test_client_that_hangs_up_before_it_knows_its_place_is_not_searched_for(start_hasp, gates, plain):
-    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     with hasp.connect() as one, hasp.connect() as other:
         plain.hset(KEY, "somebody", 1)
         stand(plain, one, "LOCK", KEY, "WAIT", 60000)
@@ -237,7 +236,7 @@ def test_client_that_hangs_up_before_it_knows_its_place_is_not_searched_for(star
 
 
 def test_client_that_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet(start_hasp, gates, plain):
-    hasp = start_hasp(verbs(), upstream=gates.address).is_up()
+    hasp = is_ready(start_hasp(verbs(), upstream=gates.address), plain)
     with hasp.connect() as one:
         subscribe(hasp, gates, plain)
         plain.hset(KEY, "somebody", 1)
@@ -252,7 +251,7 @@ def test_client_that_waited_in_vain_goes_on_though_it_cannot_leave_the_queue_yet
 
 def test_lock_that_is_handed_to_a_client_that_waited_in_vain_goes_to_the_next(start_hasp, gates, plain):
     """Before its time was over, and hasp does not hear of it until then."""
-    hasp = start_hasp(verbs(), upstream=gates.address, **TRUSTED).is_up()
+    hasp = is_ready(start_hasp(verbs(), upstream=gates.address, **TRUSTED), plain)
     away = start_hasp(verbs(), **TRUSTED)
     with away.connect() as one, hasp.connect() as gone, away.connect() as other:
         subscribe(hasp, gates, plain)

@@ -6,6 +6,7 @@ import select
 
 import pytest
 from harness import encode, until
+from harness.info import is_ready
 from harness.line import entries, nobody_waits, queue_of, stand
 from harness.marks import BOTH, LAYOUTS
 from harness.relay import Relay
@@ -405,8 +406,7 @@ def test_holds_of_the_same_owner_elsewhere_are_renewed_on(start_hasp, plain):
 
 def test_an_answer_that_was_lost_is_undone_in_all(start_hasp, redis_server, plain):
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(VERBS, upstream=relay.address)
-        until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+        hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         with hasp.connect() as one:
             assert one.call("PING") == PONG  # its link is there
             relay.swallows = True
@@ -420,8 +420,7 @@ def test_an_answer_that_was_lost_is_undone_in_all(start_hasp, redis_server, plai
 
 def test_what_it_has_is_given_back_when_redis_goes_while_it_waits(start_hasp, redis_server, plain):
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(VERBS, upstream=relay.address)
-        until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+        hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         assert plain.hset("b", "x", 1) == 1
         with hasp.connect() as one:
             stand(plain, one, "MLOCK", 2, "a", "b", "WAIT", 600000, queue=queue_of("b"))
@@ -435,8 +434,7 @@ def test_what_it_has_is_given_back_when_redis_goes_while_it_waits(start_hasp, re
 def test_success_that_comes_when_the_leases_are_over_is_told_only_if_all_can_be_had_again(
         start_hasp, redis_server, plain, other_has):
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(VERBS, upstream=relay.address)
-        until(lambda: "upstream_up" in hasp.log, "hasp's own connection")
+        hasp = is_ready(start_hasp(VERBS, upstream=relay.address), plain)
         with hasp.connect() as one:
             assert one.call("PING") == PONG  # its link is there
             relay.holds_back = FENCE

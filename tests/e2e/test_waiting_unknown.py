@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness import encode, until
-from harness.info import calls, has_scripts
+from harness.info import calls, is_ready
 from harness.line import entries, nobody_waits, stand
 from harness.marks import BOTH
 from harness.relay import Relay
@@ -26,8 +26,7 @@ class Lost:
     def __init__(self, start_hasp, redis_server, plain, rules):
         self.relay = Relay(redis_server.address)
         self.plain = plain
-        self.hasp = start_hasp(rules, upstream=self.relay.address)
-        until(lambda: has_scripts(plain), "Redis to have the scripts")
+        self.hasp = is_ready(start_hasp(rules, upstream=self.relay.address), plain)
 
     def lose(self, connection, *command, done):
         """Sends it, has Redis carry it out, and loses the answer. Returns what the client is told."""

@@ -3,6 +3,8 @@
 
 import pathlib
 
+from .wait import until
+
 COMMANDS = pathlib.Path(__file__).resolve().parents[3] / "proxy" / "lock" / "scripts" / "commands"
 
 
@@ -13,9 +15,17 @@ def calls(plain, *commands):
 
 
 def has_scripts(plain):
-    """hasp gives it all of them when its own connection is up. Before that, the answer to a call is
-    NOSCRIPT first: whoever wants to lose the answer to a lock would lose that."""
-    return calls(plain, "script|load") >= len(list(COMMANDS.glob("*.lua")))
+    """hasp gives it all of them when its own connection is up."""
+    return plain.info("memory")["number_of_cached_scripts"] >= len(list(COMMANDS.glob("*.lua")))
+
+
+def is_ready(hasp, plain):
+    """Returns hasp when Redis has its scripts. Before that, the answer to a call is NOSCRIPT first:
+    whoever holds up or loses the answer to a lock would have that instead, and what hasp says over
+    its own connection would be the scripts."""
+    hasp.is_up()
+    until(lambda: has_scripts(plain), "Redis to have the scripts")
+    return hasp
 
 
 def now(plain):

@@ -233,7 +233,7 @@ class Hasp(Process):
         self.take_turn()
 
     def is_up(self, connections=1):
-        """Returns itself when its own connections are, of each worker one to each node; Redis is about to have its scripts."""
+        """Returns itself when its own connections are, of each worker one to each node; see also info.is_ready()."""
         until(lambda: self.log.count("upstream_up") >= connections, "hasp's own connections")
         return self
 
