@@ -261,19 +261,20 @@ static bool list_readers(struct client *c, bool withdrawn)
 		return false;
 	}
 	client_park(c, CLIENT_PARKED_REPLY);
+	op->lists_readers = true;
 	(void)guard_release_awaited(c, c->current, GUARD_OP_FAILED, true);
 	if (c->waiter)
 		waiter_leave(c->waiter);
 	return true;
 }
 
-/* The script, or the call that lists readers when the wait was in vain. */
+/* The script, or the call that lists readers when the wait was in vain. No release: what the
+ * client's owner does next relies on it. */
 bool guard_exchange_may_be_withdrawn(const struct client *c)
 {
 	const struct guard_op *op = c->current->guard_op;
 
-	return op->phase == GUARD_OP_SCRIPTED ||
-	       (op->phase == GUARD_OP_HAND_OFF && op->result == GUARD_OP_FAILED);
+	return op->phase == GUARD_OP_SCRIPTED || op->lists_readers;
 }
 
 /* The wait ends in vain; op->answer says why. */

@@ -157,6 +157,7 @@ struct guard_op {
 	                * WRONGTYPE: its reads were not refused */
 	bool unlisted; /* (failed) Redis itself refused it, or is away: shared owners may not be
 	                * listed as readers */
+	bool lists_readers; /* what is in flight lists it as a reader, and releases nothing */
 	enum guard_op_result result; /* HAND_OFF: its own */
 	struct buf answer; /* HAND_OFF: Redis' whole answer; or the error, if it timed out */
 	size_t answer_from; /* where in it the client's begins */
