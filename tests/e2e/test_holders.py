@@ -15,7 +15,7 @@ from harness.line import queue_of, stand
 from harness.marks import LAYOUTS
 from harness.partners import OWNERS, WHERE, Partners, setting
 from harness.relay import Relay
-from harness.renewal import LEASE, is_renewed, runs_out
+from harness.renewal import LEASE, LEASE_MS, is_renewed, runs_out
 from harness.replies import FENCE, NIL, OK, ONE, PONG, TAKEN, UNKNOWN
 from harness.sections import rule, verbs
 
@@ -143,7 +143,7 @@ def test_shorter_lease_of_a_partner_ends_no_renewal(partners, plain, where):
     them = partners(where, "AS", verbs(lease=LEASE))
     one, other = them.join()
     take(one, *them.words)
-    take(other, "PX", 250, *them.words)
+    take(other, "PX", LEASE_MS - 1000, *them.words)
     assert is_renewed(plain, KEY)
     assert other.call("UNLOCK", KEY, *them.words) == ONE
     assert is_renewed(plain, KEY)
@@ -154,7 +154,7 @@ def test_shorter_lease_does_not_cut_a_partners(partners, plain, where):
     them = partners(where, "AS", verbs())
     one, other = them.join()
     take(one, "PX", 60000, *them.words)
-    take(other, "PX", 100, *them.words)
+    take(other, "PX", 10000, *them.words)
     assert plain.pttl(KEY) > 50000 and plain.pttl(f"hasp:fence:{{{KEY}}}") > 50000
     take(one, "PX", 90000, *them.words)
     assert plain.pttl(KEY) > 80000
@@ -163,7 +163,10 @@ def test_shorter_lease_does_not_cut_a_partners(partners, plain, where):
 def test_shorter_lease_does_not_cut_ones_own(start_hasp, plain):
     hasp = start_hasp(verbs(lease=LEASE))
     with hasp.connect() as one:
-        assert one.call("LOCK", KEY) == one.call("LOCK", KEY, "PX", 100) == FENCE
+        assert one.call("LOCK", KEY) == FENCE
+        end = plain.pexpiretime(KEY)
+        assert one.call("LOCK", KEY, "PX", LEASE_MS - 1000) == FENCE
+        assert plain.pexpiretime(KEY) >= end
         assert is_renewed(plain, KEY)
         assert one.call("UNLOCK", KEY) == one.call("UNLOCK", KEY) == ONE
         assert not plain.exists(KEY)
