@@ -76,7 +76,7 @@ def learn(hasp, name, *args):
 @BOTH
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain, module, name):
-    hasp = start_hasp(rule() + guard(wait=0))
+    hasp = start_hasp(rule() + guard(wait=0)).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", "lock:a", "mine", "NX", "PX", 60000) == OK
         assert one.call("GET", "stock:a") == NIL
