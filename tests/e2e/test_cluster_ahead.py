@@ -20,7 +20,7 @@ TIMES = 60
 def slow(start_hasp):
     """A cluster, hasp in front of it, and keys of a megabyte, of which the first one's node will be slow."""
     with Cluster(replicas=0, node_timeout_ms=60_000) as cluster:
-        hasp = start_hasp(upstream=cluster.upstream, client_output_limit=LIMIT, workers=1)
+        hasp = start_hasp(upstream=cluster.upstream, client_output_limit=LIMIT, workers=1).is_up(3)
         keys = [next(key for key in map("k{}".format, range(1000)) if cluster.owner(key) is node)
                 for node in cluster.primaries()]
         with hasp.connect() as client:
