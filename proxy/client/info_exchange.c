@@ -13,9 +13,10 @@
 #include "policy/lock.h"
 #include "resp/write.h"
 
-/* The fields that Redis knows, and those that hasp adds. */
+/* The fields that Redis knows, of a read-write lock some more, and those that hasp adds. */
 #define REDIS_FIELDS 5
-#define ALL_FIELDS 10
+#define REDIS_SIDE_FIELDS 7
+#define ADDED_FIELDS 5
 /* The key, the owner and the answer are kept in a question: longer ones are not asked about. */
 #define ASK_NBYTES_MAX ((size_t)1024 * 1024)
 
@@ -37,7 +38,8 @@ struct info_ask {
 	int db;
 	struct buf key, owner;
 	int64_t fence; /* 0: none is known */
-	struct buf answer; /* Redis' fields */
+	struct buf answer; /* Redis' fields, */
+	size_t nfields; /* so many */
 	struct holder holder;
 };
 
@@ -92,16 +94,16 @@ static bool info_step(struct round *r, const struct client_env *env)
 
 /* --- the answer --------------------------------------------------------------------------- */
 
-/* `fields`: Redis' ones; `h`: the rest; empty: nobody knows it. */
-static void send_info(struct client *c, struct slice fields, const struct holder *h)
+/* `fields`: Redis' n ones; `h`: the rest; empty: nobody knows it. */
+static void send_info(struct client *c, struct slice fields, size_t n, const struct holder *h)
 {
 	bool resp3 = c->session.proto == 3, known = h->learnt_at > 0;
 	struct buf out = BUF_INIT;
 
 	if (resp3)
-		buf_printf(&out, "%%%d\r\n", ALL_FIELDS);
+		buf_printf(&out, "%%%zu\r\n", n + ADDED_FIELDS);
 	else
-		buf_printf(&out, "*%d\r\n", 2 * ALL_FIELDS);
+		buf_printf(&out, "*%zu\r\n", 2 * (n + ADDED_FIELDS));
 	buf_append(&out, fields);
 	holder_text(&out, "address", buf_slice(&h->address), resp3);
 	holder_text(&out, "name", buf_slice(&h->name), resp3);
@@ -135,7 +137,7 @@ static void info_end(struct round *r, bool home)
 
 	if (c) {
 		c->asked = NULL;
-		send_info(c, buf_slice(&a->answer), &a->holder);
+		send_info(c, buf_slice(&a->answer), a->nfields, &a->holder);
 		end_current(c);
 	}
 	info_free(a);
@@ -177,16 +179,19 @@ static bool take_value(struct slice *rest, struct slice *value)
 /* What Redis says: its fields, the owner and the fencing token (empty: nil). */
 struct redis_info {
 	struct slice fields, owner, fence;
+	size_t nfields;
 };
 
 static bool read_info(struct slice reply, struct redis_info *info)
 {
 	struct slice head = take_line(&reply), rest = reply, name, value;
 
-	*info = (struct redis_info){ .fields = reply };
-	if (!slice_eq(head, SLICE_LIT("*10")))
+	*info = (struct redis_info){ .fields = reply, .nfields = REDIS_FIELDS };
+	if (slice_eq(head, SLICE_LIT("*14")))
+		info->nfields = REDIS_SIDE_FIELDS;
+	else if (!slice_eq(head, SLICE_LIT("*10")))
 		return false;
-	for (size_t i = 0; i < REDIS_FIELDS; i++) {
+	for (size_t i = 0; i < info->nfields; i++) {
 		bool has_value;
 
 		if (!take_value(&rest, &name))
@@ -220,6 +225,7 @@ static void ask_workers(struct client *c, const struct redis_info *info)
 	buf_append(&a->key, key);
 	buf_append(&a->owner, info->owner);
 	buf_append(&a->answer, info->fields);
+	a->nfields = info->nfields;
 	a->asked.nbytes = sizeof(*a) + buf_cap(&a->key) + buf_cap(&a->owner) +
 	                  buf_cap(&a->answer);
 	c->asked = &a->asked;
@@ -245,7 +251,7 @@ void info_exchange_on_reply(struct client *c, const struct resp_reply *reply,
 		ask_workers(c, &info);
 		return;
 	} else {
-		send_info(c, info.fields, &nobody);
+		send_info(c, info.fields, info.nfields, &nobody);
 	}
 	end_current(c);
 }

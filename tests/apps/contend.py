@@ -9,7 +9,8 @@
 
 What they guard is a counter that each reads, thinks about, and writes. They also say
 when they come and go. Prints how often they were inside, and how often somebody else was
-there already, of this kind or another.
+there already, of this kind or another. Of the kinds in READERS, many may be there together, who
+write nothing: they meet only writers, and must see no other count.
 """
 
 import os
@@ -18,11 +19,12 @@ import time
 
 import redis
 
-from lockers import KINDS
+from lockers import KINDS, READERS
 
-KIND = KINDS[os.environ.get("KIND", "redisson")]
+NAME = os.environ.get("KIND", "redisson")
+KIND, READS = KINDS[NAME], NAME in READERS
 KEY = os.environ.get("KEY", "lock:contend")
-COUNTER, INSIDE, READY = "contend:counter", "contend:inside", "contend:ready"
+COUNTER, INSIDE, READING, READY = "contend:counter", "contend:inside", "contend:reading", "contend:ready"
 
 
 def connect():
@@ -31,19 +33,35 @@ def connect():
                        decode_responses=True, single_connection_client=True)
 
 
+def write(r):
+    """Whether somebody was met."""
+    met = r.incr(INSIDE) != 1 or int(r.get(READING) or 0) != 0
+    count = int(r.get(COUNTER) or 0)
+    time.sleep(0.001)
+    r.set(COUNTER, count + 1)
+    r.decr(INSIDE)
+    return met
+
+
+def read(r):
+    r.incr(READING)
+    before = r.mget(COUNTER, INSIDE)
+    time.sleep(0.001)
+    met = r.mget(COUNTER, INSIDE) != before or before[1] not in (None, "0")
+    r.decr(READING)
+    return met
+
+
 def worker(times, entered, met):
     with connect() as r:
         lock = KIND(connect(), KEY)
         for _ in range(times):
             if not lock.lock(timeout=20):
                 return
-            met.append(r.incr(INSIDE) != 1)
-            count = int(r.get(COUNTER) or 0)
-            time.sleep(0.001)
-            r.set(COUNTER, count + 1)
-            r.decr(INSIDE)
+            met.append(read(r) if READS else write(r))
             entered.append(1)
-            if not lock.unlock():
+            # (What a reader of Redisson's is told says whether it was the last one.)
+            if not lock.unlock() and not READS:
                 return
 
 

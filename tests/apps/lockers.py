@@ -8,6 +8,7 @@
 """
 
 import base64
+import functools
 import hashlib
 import os
 import random
@@ -19,6 +20,7 @@ from redis.lock import Lock
 
 import gozero
 import redisson
+import redisson_rw
 
 LEASE_MS = 20000
 
@@ -46,15 +48,16 @@ class NoLock:
 
 
 class Verbs:
-    """LOCK and UNLOCK: Redis itself does not know them. Without `owner` its connection is."""
+    """LOCK and UNLOCK: Redis itself does not know them. Without `owner` its connection is. `side` is
+    that of a read-write lock."""
 
-    def __init__(self, r, name, owner=None):
-        self.r, self.name = r, name
+    def __init__(self, r, name, owner=None, side=None):
+        self.r, self.name, self.side = r, name, [side] if side else []
         self.who = ["AS", owner] if owner else []
 
     def lock(self, timeout=10):
         wait = ["WAIT", int(timeout * 1000)] if timeout else []
-        return self.r.execute_command("LOCK", self.name, "PX", LEASE_MS, *wait, *self.who)
+        return self.r.execute_command("LOCK", self.name, "PX", LEASE_MS, *wait, *self.side, *self.who)
 
     def unlock(self):
         return self.r.execute_command("UNLOCK", self.name, *self.who)
@@ -174,4 +177,8 @@ return 0"""
 
 
 KINDS = {"none": NoLock, "verbs": Verbs, "redisson": redisson.RLock, "gozero": GoZero,
-         "redispy": RedisPy, "redsync": Redsync, "watched": Watched, "signal": Signal}
+         "redispy": RedisPy, "redsync": Redsync, "watched": Watched, "signal": Signal,
+         "shared": functools.partial(Verbs, side="SHARED"),
+         "exclusive": functools.partial(Verbs, side="EXCLUSIVE"),
+         "read-side": redisson_rw.ReadSide, "write-side": redisson_rw.WriteSide}
+READERS = ("shared", "read-side")

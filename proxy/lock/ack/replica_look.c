@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What is looked at: the record of most locks, which names the try. In the layout `count` it
- * names only the first of the owner's tries: so there it is the lock, and a guard has no
- * record. A semaphore's record has a field for each owner.
+ * What is looked at: the record of most locks, which names the try. In the layout `count`, and
+ * of a read-write lock, it names only the first of the owner's tries: so there it is the lock,
+ * and a guard has no record. A semaphore's record has a field for each owner.
  */
 #include "lock/ack/replica_look.h"
 
@@ -10,9 +10,26 @@
 
 #include "resp/write.h"
 
+static void write_writer(struct buf *out, struct slice token)
+{
+	struct buf field = BUF_INIT;
+
+	buf_append(&field, token);
+	buf_puts(&field, ":write");
+	resp_write_bulk(out, buf_slice(&field));
+	buf_release(&field);
+}
+
 void replica_look_write(const struct lock_try *t, enum key_naming naming, struct buf *out)
 {
-	if (t->id.kind == LOCK_KIND_COUNT) {
+	if (t->id.kind == LOCK_KIND_EXCLUSIVE) {
+		resp_write_array(out, 3);
+		resp_write_bulk_str(out, "HEXISTS");
+		resp_write_bulk(out, t->id.key);
+		write_writer(out, t->id.token);
+		return;
+	}
+	if (t->id.kind == LOCK_KIND_COUNT || t->id.kind == LOCK_KIND_SHARED) {
 		resp_write_request(
 			out, (struct slice[]){ SLICE_LIT("HEXISTS"), t->id.key, t->id.token },
 			3);
@@ -60,7 +77,7 @@ bool replica_look_shows(const struct lock_try *t, const redisReply *reply)
 
 	if (!reply)
 		return false;
-	if (t->id.kind == LOCK_KIND_COUNT)
+	if (t->id.kind == LOCK_KIND_COUNT || lock_kind_is_side(t->id.kind))
 		return reply->type == REDIS_REPLY_INTEGER && reply->integer == 1;
 	if (reply->type != REDIS_REPLY_STRING)
 		return false;

@@ -393,8 +393,9 @@ struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
 	bool shared = is_shared((char)id->kind, id->token);
 	struct deadlock_watch *w = NULL;
 
-	/* Any of a semaphore's owners may end the wait. */
-	if (id->kind == LOCK_KIND_LIMIT)
+	/* Any of a semaphore's owners may end the wait. Of a read-write lock, Redis does not
+	 * tell all. */
+	if (id->kind == LOCK_KIND_LIMIT || lock_kind_is_side(id->kind))
 		return NULL;
 	if (shared) {
 		owner_write(&names[0], (char)id->kind, id->token);

@@ -31,6 +31,16 @@ static void forget_oldest(struct hold_owner *o)
 	}
 }
 
+/* Does that hold of a read-write lock go on when `p` takes a side? */
+static bool is_beside(const struct hold *hold, const struct pending_lock *p)
+{
+	if (!lock_kind_is_side(hold->kind) || !lock_kind_is_side(p->kind))
+		return false;
+	if (slice_eq(hold->token, p->token))
+		return hold->kind != p->kind;
+	return hold->kind == LOCK_KIND_SHARED && p->kind == LOCK_KIND_SHARED;
+}
+
 /* A lock is taken: its former owner has it no more. But connections that take it by the same
  * token, and count, have it together; and a semaphore has several owners. Returns the
  * connection's own hold, if that goes on; *since: when it got it, if it had it already, else 0.
@@ -48,6 +58,8 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			continue;
 		if (hold->kind == LOCK_KIND_LIMIT && p->kind == LOCK_KIND_LIMIT &&
 		    !slice_eq(hold->token, p->token))
+			continue;
+		if (is_beside(hold, p))
 			continue;
 		if (hold->owner == o && hold->good_until > p->sent_at &&
 		    slice_eq(hold->token, p->token)) {
@@ -109,10 +121,18 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                          int db)
 {
-	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token);
+	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token), *other;
 
-	if (hold)
-		renewal_begin(hold, p->lease_ms, true, p->sent_at);
+	if (!hold)
+		return;
+	renewal_begin(hold, p->lease_ms, true, p->sent_at);
+	if (hold->kind != LOCK_KIND_EXCLUSIVE)
+		return;
+	/* Its read side, too. */
+	for (other = hold_first(h, db, p->keys[0]); other; other = hold_next(other))
+		if (other->owner == hold->owner && other->kind == LOCK_KIND_SHARED &&
+		    slice_eq(other->token, hold->token))
+			renewal_begin(other, p->lease_ms, true, p->sent_at);
 }
 
 /* Was the hold given up by what was sent as `p`, as far as time tells? Not if it is another
@@ -151,8 +171,9 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 			continue;
 		/* Not every hold is in this table: whether another connection's last one is
 		 * gone, its renewal finds out. */
-		if (p->counts && hold->kind == LOCK_KIND_COUNT && hold->owner != o &&
-		    hold->count == 1)
+		if (((p->counts && hold->kind == LOCK_KIND_COUNT) ||
+		     lock_kind_is_side(hold->kind)) &&
+		    hold->owner != o && hold->count == 1)
 			continue;
 		hold_remove_ticket(hold);
 		if (hold->count == 0)

@@ -171,8 +171,8 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
                       struct slice key, int db);
 void hold_free(struct hold *hold);
 /* The hold that a connection's command on `key` is about: its own, else (but not under owner =
- * value) any connection's, for an owner may have several connections. Of a semaphore only that
- * token's. NULL: none. */
+ * value) any connection's, for an owner may have several connections. Of a semaphore or a
+ * read-write lock only that token's, the write side first. NULL: none. */
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
                        struct slice key, struct slice token);
 /* The connections' holds of the same lock: the first, and the one behind `hold`. NULL: none. */

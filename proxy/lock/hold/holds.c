@@ -149,10 +149,11 @@ struct hold *hold_next(const struct hold *hold)
 	return hold_of(map_next(&hold->by_id));
 }
 
-/* A semaphore has several owners, by one connection, too. */
+/* A semaphore and a read-write lock have several owners, by one connection, too. */
 static bool is_of_token(const struct hold *hold, struct slice token)
 {
-	return hold->kind != LOCK_KIND_LIMIT || slice_eq(hold->token, token);
+	return (hold->kind != LOCK_KIND_LIMIT && !lock_kind_is_side(hold->kind)) ||
+	       slice_eq(hold->token, token);
 }
 
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
@@ -163,12 +164,13 @@ struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_valu
 	for (struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
 		if (!is_of_token(hold, token))
 			continue;
-		if (hold->owner == o)
+		/* Of both sides of a read-write lock, the write side comes first. */
+		if (hold->owner == o && hold->kind != LOCK_KIND_SHARED)
 			return hold;
-		if (!first)
+		if (!first || (hold->owner == o && first->owner != o))
 			first = hold;
 	}
-	return by_value ? NULL : first;
+	return by_value && first && first->owner != o ? NULL : first;
 }
 
 struct lock_ident hold_ident(const struct hold *hold)
@@ -255,6 +257,8 @@ static void hold_release(struct hold *hold)
 
 	switch (hold->kind) {
 	case LOCK_KIND_COUNT:
+	case LOCK_KIND_SHARED:
+	case LOCK_KIND_EXCLUSIVE:
 		for (unsigned i = 0; i < hold->ntickets; i++) {
 			t.ticket = slice_str(hold->tickets[i]);
 			send_release(hold, rewrite_dequeue(&out, &t, true, &how), &out);

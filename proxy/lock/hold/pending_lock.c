@@ -110,8 +110,8 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
-	p->counts = by_verb && verbs->reentrant == REENTRANT_COUNT &&
-	            call->kind != LOCK_KIND_LIMIT;
+	p->counts = by_verb && call->kind != LOCK_KIND_LIMIT &&
+	            (verbs->reentrant == REENTRANT_COUNT || lock_kind_is_side(call->kind));
 	p->by_value = by_value;
 	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;

@@ -43,24 +43,30 @@ int line_db(const struct line *l)
 }
 
 /* As Redisson names it: a name with a brace of its own gets no others. */
-static void write_redisson_channel(struct buf *out, struct slice key)
+static void write_redisson_channel(struct buf *out, enum lock_kind kind, struct slice key)
 {
 	bool braced = memchr(key.p, '{', key.n) != NULL;
 
-	buf_puts(out, REDISSON_PREFIX);
+	buf_puts(out, lock_kind_is_side(kind) ? REDISSON_RW_PREFIX : REDISSON_PREFIX);
 	buf_puts(out, braced ? "" : "{");
 	buf_append(out, key);
 	buf_puts(out, braced ? "" : "}");
+}
+
+/* Redisson announces what its clients release. */
+static bool has_channel(enum lock_kind kind)
+{
+	return kind == LOCK_KIND_COUNT || lock_kind_is_side(kind);
 }
 
 void line_listen(struct line *l, bool on)
 {
 	struct buf channel = BUF_INIT;
 
-	if (l->listening == on || l->kind != LOCK_KIND_COUNT || !l->at->node)
+	if (l->listening == on || !has_channel(l->kind) || !l->at->node)
 		return;
 	l->listening = on;
-	write_redisson_channel(&channel, lock_id_key(l->by_id.key));
+	write_redisson_channel(&channel, l->kind, lock_id_key(l->by_id.key));
 	if (on)
 		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
 	else

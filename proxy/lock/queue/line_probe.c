@@ -120,10 +120,14 @@ static void probe_lines_of_key(struct waiters *all, struct slice key)
 /* The channel names the lock, but not its database. */
 void line_probe_channel(struct waiters *all, struct slice channel)
 {
-	struct slice key = slice_of(channel.p + strlen(REDISSON_PREFIX),
-	                            channel.n - strlen(REDISSON_PREFIX));
+	static const char *const prefixes[] = { REDISSON_PREFIX, REDISSON_RW_PREFIX };
+	struct slice key = SLICE_NONE;
 
-	if (!slice_starts(channel, SLICE_LIT(REDISSON_PREFIX)))
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++)
+		if (slice_starts(channel, slice_str(prefixes[i])))
+			key = slice_of(channel.p + strlen(prefixes[i]),
+			               channel.n - strlen(prefixes[i]));
+	if (!key.p)
 		return;
 	probe_lines_of_key(all, key);
 	if (key.n > 2)

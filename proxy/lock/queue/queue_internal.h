@@ -27,6 +27,7 @@
 #define NUMBER_DIGITS 16
 #define TICKET_MAX (NUMBER_DIGITS + 1 + 20 + 1)
 #define REDISSON_PREFIX "redisson_lock__channel:"
+#define REDISSON_RW_PREFIX "redisson_rwlock:"
 
 /* What waiters.c hands down. */
 struct queue_hooks {

@@ -102,9 +102,10 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		if (line_db(l) != db || slot_of_line(l) != slot)
 			continue;
 		list_remove(&l->recheck);
-		/* (Whether there is a place of a semaphore, its expiry does not tell.) */
+		/* (Whether there is a place of a semaphore, or which side of a read-write lock
+		 * is held, its expiry does not tell.) */
 		if (w->state != WAITER_QUEUED || w->place <= 0 || w->kind == LOCK_KIND_LIMIT ||
-		    l->probing != LINE_UNPROBED) {
+		    lock_kind_is_side(w->kind) || l->probing != LINE_UNPROBED) {
 			line_probe(l);
 			/* What it was answered may have ended others. */
 			next = all->rechecks.next;

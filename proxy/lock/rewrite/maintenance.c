@@ -7,7 +7,8 @@
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
-/* The type that the scripts find at a verbs' lock. */
+/* The type that the scripts find at a verbs' lock; of a read-write lock, the side that is
+ * meant. */
 static const char *type_of(enum lock_kind kind)
 {
 	switch (kind) {
@@ -15,6 +16,10 @@ static const char *type_of(enum lock_kind kind)
 		return "hash";
 	case LOCK_KIND_LIMIT:
 		return "zset";
+	case LOCK_KIND_SHARED:
+		return "m";
+	case LOCK_KIND_EXCLUSIVE:
+		return "x";
 	default:
 		return "string";
 	}

@@ -39,14 +39,23 @@ enum lock_kind {
 	LOCK_KIND_COUNT = 'h', /* verbs: a hash {token: holds} */
 	LOCK_KIND_TOKEN = 's', /* verbs: a string holding the token */
 	LOCK_KIND_LIMIT = 'l', /* verbs: a semaphore, the owners that have a place */
+	LOCK_KIND_SHARED = 'm', /* verbs: the read side of a read-write lock, */
+	LOCK_KIND_EXCLUSIVE = 'x', /* and its write side */
 	LOCK_KIND_RULE = 'r', /* the application's value, with a sidecar */
 	LOCK_KIND_VALUE = 'v', /* the application's value, which is the token */
 	LOCK_KIND_GUARD = 'g', /* see scripts/includes/guarded_key.lua */
 };
 
+/* Of a read-write lock an owner may have both sides, and the read side has several owners. */
+static inline bool lock_kind_is_side(enum lock_kind kind)
+{
+	return kind == LOCK_KIND_SHARED || kind == LOCK_KIND_EXCLUSIVE;
+}
+
 static inline bool lock_kind_is_verbs(enum lock_kind kind)
 {
-	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN || kind == LOCK_KIND_LIMIT;
+	return kind == LOCK_KIND_COUNT || kind == LOCK_KIND_TOKEN || kind == LOCK_KIND_LIMIT ||
+	       lock_kind_is_side(kind);
 }
 
 /* What a successful reply does to the first key's lock (or, for DROPS, to all
@@ -111,10 +120,11 @@ enum verb {
 	VERB_MUNLOCK,
 };
 
-/* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n]` and the other verbs, argv[0]
- * being the verb whatever its configured name. Wrong arguments become a call of the script that
- * answers with the error Redis would give (so that it arrives in order, also inside MULTI);
- * then effect is NONE. LOCK.LIST only with arguments that are wrong: no script answers it. */
+/* For `LOCK key [PX ms | EX s] [WAIT ms] [AS owner] [LIMIT n | SHARED | EXCLUSIVE]` and the
+ * other verbs, argv[0] being the verb whatever its configured name. Wrong arguments become a
+ * call of the script that answers with the error Redis would give (so that it arrives in order,
+ * also inside MULTI); then effect is NONE. LOCK.LIST only with arguments that are wrong: no
+ * script answers it. */
 void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
                   const struct verbs *verbs, struct slice token, const struct rewrite_how *how,
                   struct lock_call *call);

@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "commands/args.h"
 #include "lock/scripts/script_call.h"
@@ -72,6 +73,13 @@ static bool has_space(struct slice s)
 	return false;
 }
 
+static enum lock_kind side_of(struct slice option)
+{
+	if (args_option(option, "SHARED"))
+		return LOCK_KIND_SHARED;
+	return args_option(option, "EXCLUSIVE") ? LOCK_KIND_EXCLUSIVE : 0;
+}
+
 const char *verb_parse_options(enum verb verb, const struct resp_view *req, size_t first,
                                struct verb_args *a)
 {
@@ -80,9 +88,17 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 
 	*a = (struct verb_args){ 0 };
 	for (size_t i = first; i < req->argc; i += 2) {
+		enum lock_kind side = verb == VERB_LOCK ? side_of(req->argv[i]) : 0;
 		bool px = timed && args_option(req->argv[i], "PX");
 		bool ex = timed && args_option(req->argv[i], "EX");
 
+		if (side) {
+			if (a->side || a->limit.p)
+				return SYNTAX_ERROR;
+			a->side = side;
+			i--; /* nothing belongs to it */
+			continue;
+		}
 		if (i + 1 == req->argc)
 			return SYNTAX_ERROR;
 		if ((px || ex) && !a->time.p) {
@@ -91,7 +107,7 @@ const char *verb_parse_options(enum verb verb, const struct resp_view *req, size
 		} else if (waits && args_option(req->argv[i], "WAIT") && !a->wait.p) {
 			a->wait = req->argv[i + 1];
 		} else if (verb == VERB_LOCK && args_option(req->argv[i], "LIMIT") &&
-		           !a->limit.p) {
+		           !a->limit.p && !a->side) {
 			a->limit = req->argv[i + 1];
 		} else if (args_option(req->argv[i], "AS") && !a->owner.p) {
 			a->owner = req->argv[i + 1];
@@ -204,18 +220,41 @@ static enum script_id lock_script(enum lock_kind kind)
 		return SCRIPT_LOCK_COUNT;
 	case LOCK_KIND_LIMIT:
 		return SCRIPT_LOCK_LIMIT;
+	case LOCK_KIND_SHARED:
+	case LOCK_KIND_EXCLUSIVE:
+		return SCRIPT_LOCK_RW;
 	default:
 		return SCRIPT_LOCK_STRING;
 	}
 }
 
-/* `limit`: how many owners there may be; p is NULL: it is no semaphore. */
-static void write_lock(struct buf *out, const struct verbs *verbs, struct slice limit,
+/* In the hash of a read-write lock an owner must not look like another field. Returns false
+ * when an error was written instead. */
+static bool side_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
+                    struct lock_call *call)
+{
+	const struct slice end = SLICE_LIT(":write");
+	struct slice owner = call->owner;
+
+	if (!a->side ||
+	    (!slice_eq(owner, SLICE_LIT("mode")) &&
+	     (owner.n < end.n || memcmp(owner.p + owner.n - end.n, end.p, end.n) != 0)))
+		return true;
+	verb_write_error(
+		out, how, call,
+		"ERR hasp: the owner of a side must not be called 'mode', or end in ':write'",
+		NULL);
+	return false;
+}
+
+static void write_lock(struct buf *out, const struct verbs *verbs, const struct verb_args *a,
                        const struct rewrite_how *how, struct lock_call *call)
 {
 	bool refresh = verbs->reentrant == REENTRANT_REFRESH, count;
+	char letter = (char)a->side;
+	struct slice limit = a->limit;
 
-	call->kind = limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
+	call->kind = a->side ? a->side : limit.p ? LOCK_KIND_LIMIT : verb_lock_kind(verbs);
 	call->script = lock_script(call->kind);
 	count = call->kind == LOCK_KIND_COUNT;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
@@ -226,6 +265,8 @@ static void write_lock(struct buf *out, const struct verbs *verbs, struct slice 
 	script_call_write_wait(out, how, call->wait_ms);
 	if (limit.p)
 		resp_write_bulk(out, limit);
+	else if (a->side)
+		resp_write_bulk(out, slice_of(&letter, 1));
 	else if (!count)
 		resp_write_bulk_str(out, refresh ? "refresh" : "no");
 	call->effect = LOCK_EFFECT_TAKES;
@@ -311,8 +352,9 @@ void rewrite_verb(struct buf *out, enum verb verb, const struct resp_view *req,
 	switch (verb) {
 	case VERB_LOCK:
 		if (verb_lease(out, verb, verbs, &a, how, call) &&
-		    verb_wait(out, &a, how, call) && limit_ok(out, &a, how, call))
-			write_lock(out, verbs, a.limit, how, call);
+		    verb_wait(out, &a, how, call) && limit_ok(out, &a, how, call) &&
+		    side_ok(out, &a, how, call))
+			write_lock(out, verbs, &a, how, call);
 		break;
 	case VERB_UNLOCK:
 		write_unlock(out, verbs, how, call);

@@ -14,6 +14,7 @@ struct verb_args {
 	struct slice wait; /* behind WAIT; p is NULL: none */
 	struct slice owner; /* behind AS; p is NULL: none */
 	struct slice limit; /* behind LIMIT; p is NULL: none */
+	enum lock_kind side; /* LOCK_KIND_SHARED, LOCK_KIND_EXCLUSIVE; 0: neither */
 };
 
 /* --- verb.c --- */

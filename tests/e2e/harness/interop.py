@@ -23,10 +23,11 @@ sys.path.insert(0, str(APPS))
 # pylint: disable=wrong-import-position
 from lockers import LEASE_MS, GoZero, RedisPy, Redsync, Signal, Verbs, Watched  # noqa: E402
 from redisson import LATCH_MS, RLock, prefixed  # noqa: E402
+from redisson_rw import ReadSide, WriteSide  # noqa: E402
 
-__all__ = ["EITHER_WAY", "KEY", "LATCH_MS", "LEASE_MS", "PROMPT", "STRINGS", "GoZero", "RLock", "RedisPy", "Redsync",
-           "Sides", "Signal", "Verbs", "Watched", "contend", "crossing_seconds", "handover_seconds", "listens",
-           "prefixed", "rule", "stands_in_line", "verbs", "warm_up"]
+__all__ = ["EITHER_WAY", "KEY", "LATCH_MS", "LEASE_MS", "PROMPT", "STRINGS", "GoZero", "RLock", "ReadSide", "RedisPy",
+           "Redsync", "Sides", "Signal", "Verbs", "Watched", "WriteSide", "contend", "crossing_seconds",
+           "handover_seconds", "listens", "prefixed", "rule", "stands_in_line", "verbs", "warm_up"]
 
 KEY = "lock:1"
 

@@ -25,7 +25,9 @@
 -- include granted_fence
 -- include hand_off
 -- include hand_off_places
+-- include hand_off_rw
 -- include places_left
+-- include read_left
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, what = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place)
@@ -34,6 +36,8 @@ if entry then
 	-- Those behind it may have waited for it to take the lock; see wake.lua.
 	if kind == 'l' then
 		hand_off_places(lock, record, queue, side, counter)
+	elseif kind == 'm' or kind == 'x' then
+		hand_off_rw(lock, record, queue, side, counter)
 	elseif redis.call('EXISTS', lock) == 0 then
 		hand_off(lock, record, queue, side, counter)
 	end
@@ -45,7 +49,15 @@ if not fence then
 	return { 'gone', 0, 0 }
 end
 if what == 'tell' then
-	return { 'granted', kind == 'l' and places_left(lock, token) or redis.call('PTTL', lock), fence }
+	local left
+	if kind == 'l' then
+		left = places_left(lock, token)
+	elseif kind == 'm' then
+		left = read_left(lock, token, redis.call('HGET', lock, token))
+	else
+		left = redis.call('PTTL', lock)
+	end
+	return { 'granted', left, fence }
 end
 if kind == 'l' then
 	end_place(lock, record, token)

@@ -9,10 +9,12 @@
 -- ARGV[3]  lease ms
 --
 -- returns  1; 0 not this owner's
--- layout   Redisson's RLock or go-zero's RedisLock, or a semaphore (see count_places.lua)
+-- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
+--          read-write lock (see rw_allows.lua), of which it is for all that the owner has
 -- include client_error
 -- include count_holds
 -- include set_place
+-- include set_sides
 local lock, record, side = unpack(KEYS)
 local token, layout, lease = unpack(ARGV)
 local holds, found = count_holds(lock, record, token, layout)
@@ -24,6 +26,13 @@ if holds == 0 then
 end
 if found == 'zset' then
 	local refused = set_place(lock, record, token, lease, false)
+	return refused and client_error(refused, 'EXTEND') or 1
+end
+if found == 'm' or found == 'x' then
+	local refused = set_sides(lock, record, side, token, 'm', lease, false)
+	if not refused and found == 'x' then
+		refused = set_sides(lock, record, side, token, 'x', lease, false)
+	end
 	return refused and client_error(refused, 'EXTEND') or 1
 end
 local reply = redis.pcall('PEXPIRE', lock, lease)

@@ -13,6 +13,8 @@
 -- layout   any
 -- include hand_off
 -- include notify_redisson
+-- include notify_rw
+-- include read_timeouts
 local lock, record, queue, side, counter = unpack(KEYS)
 local is_verb = ARGV[2] == 'verb'
 local layout = redis.call('TYPE', lock).ok
@@ -24,11 +26,23 @@ if layout ~= 'string' and not (is_verb and (layout == 'hash' or layout == 'zset'
 	return -1
 end
 local recorded = redis.call('TYPE', record).ok
-if is_verb and recorded ~= (layout == 'zset' and 'hash' or 'string') then
+local mode = layout == 'hash' and redis.call('HGET', lock, 'mode')
+local is_rw = mode == 'read' or mode == 'write'
+if is_verb and recorded ~= ((layout == 'zset' or is_rw) and 'hash' or 'string') then
 	return -1
 end
+local fields = is_rw and redis.call('HGETALL', lock) or {}
+for i = 1, #fields, 2 do
+	local timeouts = read_timeouts(lock, fields[i])
+	for n = 1, tonumber(fields[i + 1]) or 0 do
+		redis.call('DEL', timeouts .. n)
+	end
+end
 redis.call('DEL', lock, record, side)
-if hand_off(lock, record, queue, side, counter) and layout == 'hash' then
+local is_free = hand_off(lock, record, queue, side, counter)
+if is_rw then
+	notify_rw(lock, queue, '1')
+elseif is_free and layout == 'hash' then
 	notify_redisson(lock)
 end
 return 1

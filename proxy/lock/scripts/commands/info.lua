@@ -9,9 +9,10 @@
 -- ARGV[2]  kind
 --
 -- returns  owner (nil: not known), holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
---          behind its name (RESP3: a map); nil: free
+--          behind its name (RESP3: a map); of a read-write lock also mode, readers; nil: free
 -- layout   any; see hand_off.lua. A verbs' lock: whichever the key holds. Of a semaphore: how many
---          owners have a place, and the one whose lease ends first
+--          owners have a place, and the one whose lease ends first. Of a read-write lock: the
+--          writer, or any of the readers
 -- include count_places
 -- include get_string
 -- include places_left
@@ -22,8 +23,25 @@ local layout = redis.call('TYPE', lock).ok
 if layout == 'none' then
 	return false
 end
-local owner, holds, ttl, fence
-if layout == 'hash' then
+local owner, holds, ttl, fence, readers
+local mode = layout == 'hash' and redis.call('HGET', lock, 'mode')
+if mode ~= 'read' and mode ~= 'write' then
+	mode = nil
+end
+if mode then
+	local fields = redis.call('HSCAN', lock, 0, 'COUNT', 3)[2]
+	readers = redis.call('HLEN', lock) - (mode == 'write' and 2 or 1)
+	local field
+	for i = 1, #fields, 2 do
+		local is_writer = fields[i]:sub(-6) == ':write'
+		if fields[i] ~= 'mode' and (is_writer or not field) then
+			field, holds = fields[i], tonumber(fields[i + 1]) or 0
+		end
+	end
+	local note = field and redis.pcall('HGET', record, field)
+	fence = type(note) == 'string' and tonumber(note:match('^%d+'))
+	owner, holds = field and field:gsub(':write$', ''), holds or 0
+elseif layout == 'hash' then
 	-- A lock has one field; whatever else this may be, do not walk all of it.
 	local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 	if fields.err then
@@ -60,11 +78,23 @@ end
 -- break waiters_own: local all = redis.call('ZRANGE', queue, '0', '-1') local one = all[redis.call('TIME')[2] % math.max(math.min(#all, 2), 1) + 1] owner = one and one:match('^' .. ('%S+ '):rep(7) .. '(%S+)') or owner ttl = redis.call('PTTL', lock)
 -- break nobody_owns: owner = false ttl = redis.call('PTTL', lock)
 ttl = ttl or redis.call('PTTL', lock)
-fence = fence or owner and kind ~= 'g' and recorded_fence(record, owner)
+fence = fence or owner and not mode and kind ~= 'g' and recorded_fence(record, owner)
 owner, fence = owner or false, fence or false
 if resp == '3' then
 	return {
-		map = { owner = owner, holds = holds, ttl = ttl, fence = fence, waiters = waiters },
+		map = {
+			owner = owner,
+			holds = holds,
+			ttl = ttl,
+			fence = fence,
+			waiters = waiters,
+			mode = mode,
+			readers = readers,
+		},
 	}
 end
-return { 'owner', owner, 'holds', holds, 'ttl', ttl, 'fence', fence, 'waiters', waiters }
+local reply = { 'owner', owner, 'holds', holds, 'ttl', ttl, 'fence', fence, 'waiters', waiters }
+if mode then
+	reply[11], reply[12], reply[13], reply[14] = 'mode', mode, 'readers', readers
+end
+return reply

@@ -26,10 +26,15 @@ local lock, record, queue, side, counter = unpack(KEYS)
 local token, lease, ticket, wait_ms, place = unpack(ARGV, 2)
 local existing, mine = redis.call('EXISTS', lock, queue), 0
 if existing > 0 then
-	mine = redis.pcall('HEXISTS', lock, token)
-	if type(mine) == 'table' then
-		return mine
+	local fields = redis.pcall('HMGET', lock, token, 'mode')
+	if fields.err then
+		return fields
 	end
+	if fields[2] == 'read' or fields[2] == 'write' then
+		return redis.error_reply(
+			'WRONGTYPE Operation against a key holding the wrong kind of value')
+	end
+	mine = fields[1] and 1 or 0
 end
 
 if mine == 0 and existing > 0 then

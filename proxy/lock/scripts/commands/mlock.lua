@@ -54,11 +54,15 @@ local function probe(i)
 	end
 	local mine, held
 	if kind == 'h' then
-		mine = redis.pcall('HEXISTS', lock, token)
-		if type(mine) == 'table' then
+		mine = redis.pcall('HMGET', lock, token, 'mode')
+		if mine.err then
 			return mine
 		end
-		mine, held = mine == 1, redis.call('EXISTS', lock) == 1
+		if mine[2] == 'read' or mine[2] == 'write' then
+			return redis.error_reply(
+				'WRONGTYPE Operation against a key holding the wrong kind of value')
+		end
+		mine, held = mine[1] and true, redis.call('EXISTS', lock) == 1
 	else
 		held = redis.pcall('GET', lock)
 		if type(held) == 'table' then

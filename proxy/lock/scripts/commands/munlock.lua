@@ -9,12 +9,13 @@
 -- returns  how many of them were this owner's: each was released (and handed off to the first
 --          waiter), or one hold of several was
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
---          semaphore (see count_places.lua)
+--          semaphore (see count_places.lua), or a read-write lock (see rw_allows.lua)
 -- include count_holds
 -- include end_place
 -- include hand_off
 -- include hand_off_places
 -- include notify_redisson
+-- include release_rw
 local counter = KEYS[#KEYS]
 local token, layout_type = unpack(ARGV, 2)
 local holds, layout = {}, {}
@@ -30,7 +31,10 @@ for i = 1, #KEYS - 1, 4 do
 	if holds[i] > 0 then
 		released = released + 1
 	end
-	if holds[i] > 1 then
+	local is_rw = layout[i] == 'm' or layout[i] == 'x'
+	if holds[i] > 0 and is_rw then
+		release_rw(lock, record, queue, side, counter, token, layout[i])
+	elseif holds[i] > 1 then
 		redis.call('HINCRBY', lock, token, '-1')
 	elseif holds[i] == 1 and layout[i] == 'zset' then
 		end_place(lock, record, token)

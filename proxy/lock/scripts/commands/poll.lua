@@ -22,13 +22,18 @@
 -- include granted_fence
 -- include hand_off
 -- include hand_off_places
+-- include hand_off_rw
 -- include places_left
+-- include read_left
 -- include recorded_fence
 -- include set_place
+-- include set_sides
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
 if kind == 'l' then
 	hand_off_places(lock, record, queue, side, counter)
+elseif kind == 'm' or kind == 'x' then
+	hand_off_rw(lock, record, queue, side, counter)
 elseif redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
 	hand_off(lock, record, queue, side, counter)
 elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
@@ -58,6 +63,17 @@ if kind == 'l' then
 		set_place(lock, record, token, lease, true)
 	end
 	return { 'granted', places_left(lock, token), fence }
+end
+if kind == 'm' or kind == 'x' then
+	if lease ~= '' then
+		set_sides(lock, record, side, token, kind, lease, true)
+	end
+	if kind == 'm' then
+		held_ms = read_left(lock, token, redis.call('HGET', lock, token))
+	else
+		held_ms = redis.call('PTTL', lock)
+	end
+	return { 'granted', held_ms, fence }
 end
 if lease == '' then
 	return { 'granted', held_ms, fence }

@@ -4,17 +4,39 @@
 --
 -- KEYS     lock, record, sidecar for each of the n locks
 --
--- ARGV     lease ms, token, fencing token, layout ('hash' or 'string') for each of the n
+-- ARGV     lease ms, token, fencing token, layout ('hash' or 'string'; the kind of a side of a
+--          read-write lock) for each of the n
 --
 -- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's, or was
 --          acquired again since; -1 when Redis refused
--- layout   Redisson's RLock or go-zero's RedisLock, or a semaphore (see count_places.lua)
+-- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
+--          read-write lock (see rw_allows.lua)
 -- include count_holds
+-- include read_left
 -- include recorded_fence
 -- include set_place
+-- include set_sides
+local function renew_side(lock, record, side, lease, token, fence, kind)
+	local field = kind == 'x' and token .. ':write' or token
+	local holds = redis.pcall('HGET', lock, field)
+	if type(holds) == 'table' then
+		return -1
+	end
+	local note = redis.pcall('HGET', record, field)
+	local recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
+	if not holds or recorded and recorded > tonumber(fence)
+		or kind == 'm' and read_left(lock, token, holds, 0) < 0 then
+		return redis.call('EXISTS', lock) == 1 and -2 or 0
+	end
+	return set_sides(lock, record, side, token, kind, lease, true) and -1 or 1
+end
+
 local function renew(i)
 	local lock, record, side = unpack(KEYS, 3 * i - 2, 3 * i)
 	local lease, token, fence, layout = unpack(ARGV, 4 * i - 3, 4 * i)
+	if layout == 'm' or layout == 'x' then
+		return renew_side(lock, record, side, lease, token, fence, layout)
+	end
 	local holds, found = count_holds(lock, record, token, layout)
 	if not holds then
 		return -1

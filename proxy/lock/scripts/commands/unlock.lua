@@ -15,13 +15,14 @@
 -- returns  1 released (and handed off to the first waiter), or one hold of several released;
 --          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's token
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
---          semaphore (see count_places.lua)
+--          semaphore (see count_places.lua), or a read-write lock (see rw_allows.lua)
 -- include client_error
 -- include count_holds
 -- include end_place
 -- include hand_off
 -- include hand_off_places
 -- include notify_redisson
+-- include release_rw
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, layout_type, ticket, tell = unpack(ARGV, 2)
 local holds, layout = count_holds(lock, record, token, layout_type)
@@ -34,12 +35,20 @@ if holds == 0 then
 	if tell and layout == 'zset' then
 		owner = redis.call('ZRANGE', lock, '0', '0')[1]
 	end
-	if tell and layout == 'hash' then
+	if tell and (layout == 'hash' or layout == 'm') then
 		-- (See info.lua.)
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 		owner = not fields.err and fields[2][1]
+		if layout == 'm' then
+			owner = owner == 'mode' and fields[2][3] or owner
+			owner = owner and owner:gsub(':write$', '')
+		end
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
+end
+if layout == 'm' or layout == 'x' then
+	release_rw(lock, record, queue, side, counter, token, layout)
+	return 1
 end
 if ticket ~= '' then
 	local note

@@ -1,19 +1,31 @@
 -- How many holds `token` has of a verbs' lock, and the lock's layout. When the lock is of another
--- type than `layout` ('hash', 'string', or '' for either), and no semaphore ('zset'): nil and
--- Redis' own error.
+-- type than `layout` ('hash', 'string', or '' for either), no semaphore ('zset') and no read-write
+-- lock ('x' or 'm', see count_sides.lua): nil and Redis' own error.
 -- include count_places
+-- include count_sides
 local function count_holds(lock, record, token, layout)
 	if layout == '' then
 		layout = redis.call('TYPE', lock).ok
 	end
 	local content
 	if layout == 'hash' then
-		content = redis.pcall('HGET', lock, token)
+		content = redis.pcall('HMGET', lock, token, 'mode')
+		if not content.err then
+			local mode = content[2]
+			if mode == 'read' or mode == 'write' then
+				return count_sides(lock, token, mode)
+			end
+			content = content[1]
+		end
 	else
 		content = redis.pcall('GET', lock)
 	end
 	if type(content) == 'table' then
 		if not count_places(lock, record) then
+			local mode = redis.pcall('HGET', lock, 'mode')
+			if mode == 'read' or mode == 'write' then
+				return count_sides(lock, token, mode)
+			end
 			return nil, content
 		end
 		return redis.call('ZSCORE', lock, token) and 1 or 0, 'zset'

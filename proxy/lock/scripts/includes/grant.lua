@@ -4,11 +4,17 @@
 -- include add_hold
 -- include next_fence
 -- include take_place
+-- include take_rw
 local function grant(keys, waiter, shared_fence)
 	local kind, lease = waiter.kind, waiter.lease
 	if kind == 'l' then
 		local fence = take_place(keys.lock, keys.record, keys.counter, waiter.token, lease,
 			waiter.ticket)
+		return type(fence) == 'number' and string.format('%.0f', fence) or nil
+	end
+	if kind == 'm' or kind == 'x' then
+		local fence = take_rw(keys.lock, keys.record, keys.side, keys.counter, waiter.token, lease,
+			waiter.ticket, kind)
 		return type(fence) == 'number' and string.format('%.0f', fence) or nil
 	end
 	local fence = shared_fence or '-'

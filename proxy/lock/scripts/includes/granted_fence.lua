@@ -3,6 +3,7 @@
 -- hand_off.lua.
 -- include check_owner
 -- include is_guard_owner
+-- include read_left
 local function granted_fence(lock, record, side, kind, ticket, token, value, refreshed)
 	if kind == 'g' then
 		-- (Of an owner that is one connection, `token` is its own; else '-'.)
@@ -10,8 +11,9 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 		return (owner == value .. ' ' .. ticket or is_guard_owner(owner, token)) and 0 or nil
 	end
 	local note
-	if kind == 'l' then
-		note = redis.pcall('HGET', record, token)
+	local field = kind == 'x' and token .. ':write' or token
+	if kind == 'l' or kind == 'm' or kind == 'x' then
+		note = redis.pcall('HGET', record, field)
 		note = type(note) == 'string' and token .. ' ' .. note
 	else
 		note = redis.pcall('GET', record)
@@ -24,13 +26,16 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 		first = ticket
 	end
 	-- (See add_hold.lua.)
-	if not fence or first ~= ticket and not (kind == 'h'
+	if not fence or first ~= ticket and not ((kind == 'h' or kind == 'm' or kind == 'x')
 		and type(redis.pcall('ZSCORE', side, fence .. ' ' .. ticket)) == 'string') then
 		return nil
 	end
 	local held
-	if kind == 'h' then
-		held = redis.pcall('HEXISTS', lock, token) == 1
+	if kind == 'h' or kind == 'x' then
+		held = redis.pcall('HEXISTS', lock, field) == 1
+	elseif kind == 'm' then
+		held = redis.pcall('HGET', lock, token)
+		held = type(held) == 'string' and read_left(lock, token, held, 0) >= 0
 	elseif kind == 'l' then
 		held = type(redis.pcall('ZSCORE', lock, token)) == 'string'
 	elseif kind == 'r' then

@@ -5,7 +5,7 @@
 -- it: it is still free. `owner`: the lock is not free. In the layout `count` it is this owner's
 -- (token, fencing token, what is left of the lease), and only those waiters of the same owner get
 -- it that are the first. A semaphore (`places`) is for those who are the first, while there are
--- places.
+-- places; a read-write lock (`sides`) while they may have it together.
 --
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
@@ -21,6 +21,8 @@
 --     h   the verbs' layout `count`: a hash {token: holds}
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
 --     l   a semaphore, see count_places.lua: the value says how many owners there may be
+--     m   the read side of a read-write lock, shared by many: see rw_allows.lua
+--     x   its write side, exclusive
 --     r   a rule's lock: the value, and the owner in the sidecar
 --     v   a rule's lock with owner = value: the value alone
 --     g   a guard: the value, which is the owner's token, and the ticket; it has no record
@@ -54,7 +56,7 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		end
 		local waiter = parse_waiter(entry, now_ms)
 		-- break two_owners: if owner and (not waiter or waiter.kind ~= 'h' or deaf[1]) then return false elseif owner then deaf[1], owner.fence = true, nil end if false then
-		if owner and not may_join(lock, waiter, owner, now_ms) then
+		if owner and not may_join(keys, waiter, owner, now_ms) then
 			return false
 		end
 		local outcome, fence = 'absent', nil
@@ -77,6 +79,8 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		elseif outcome == 'granted' then
 			if waiter.kind == 'l' then
 				owner = { places = true }
+			elseif waiter.kind == 'm' or waiter.kind == 'x' then
+				owner = { sides = true }
 			elseif waiter.kind ~= 'h' then
 				return false
 			else

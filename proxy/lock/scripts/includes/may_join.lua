@@ -1,12 +1,19 @@
 -- May the first in line have a lock that is not free? `owner` is hand_off()'s. Each who waits for a
 -- semaphore says how many owners there may be. What is no waiter, or is past its deadline, may: it
 -- is passed over.
-local function may_join(lock, waiter, owner, now_ms)
+-- include rw_allows
+local function may_join(keys, waiter, owner, now_ms)
+	local lock = keys.lock
 	if owner.token then
 		return waiter and waiter.kind == 'h' and waiter.token == owner.token
 	end
 	if not waiter or waiter.deadline_ms <= now_ms then
 		return true
+	end
+	if owner.sides then
+		local kind = waiter.kind
+		return (kind == 'm' or kind == 'x')
+			and rw_allows(lock, keys.record, keys.side, waiter.token, kind)
 	end
 	local n = redis.call('ZCARD', lock)
 	return waiter.kind == 'l' and (n < (tonumber(waiter.value) or 0)

@@ -1,11 +1,16 @@
 -- Undoes what grant() wrote for `waiter`. `owner` has the lock still, if there is one.
 -- include end_place
+-- include undo_side
 local function revoke(keys, waiter, fence, owner)
 	if waiter.kind == 'l' then
 		-- (Not of an owner that had a place before: see take_place.lua.)
 		if redis.call('HGET', keys.record, waiter.token) == fence .. ' ' .. waiter.ticket then
 			end_place(keys.lock, keys.record, waiter.token)
 		end
+		return
+	end
+	if waiter.kind == 'm' or waiter.kind == 'x' then
+		undo_side(keys.lock, keys.record, keys.side, waiter.token, waiter.kind, waiter.ticket)
 		return
 	end
 	if owner then

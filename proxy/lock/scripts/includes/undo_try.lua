@@ -1,9 +1,19 @@
--- Gives back the hold of a verbs' lock (kind `h` or `s` of hand_off.lua) that the try `ticket` got by
+-- Gives back the hold of a verbs' lock (kind `h`, `s`, `m` or `x` of hand_off.lua) that the try `ticket` got by
 -- the fencing token `fence`, and hands the lock off if that was the last one. Other tries of the
 -- same owner keep their holds.
 -- include hand_off
+-- include hand_off_rw
 -- include notify_redisson
+-- include notify_rw
+-- include undo_side
 local function undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
+	if kind == 'm' or kind == 'x' then
+		if undo_side(lock, record, side, token, kind, ticket) then
+			hand_off_rw(lock, record, queue, side, counter)
+			notify_rw(lock, queue, kind == 'x' and '1' or '0')
+		end
+		return
+	end
 	if kind == 'h' and redis.call('HINCRBY', lock, token, -1) > 0 then
 		local note = redis.call('GET', record)
 		if note:sub(-#ticket - 1) == ' ' .. ticket then

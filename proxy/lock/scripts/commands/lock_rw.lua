@@ -1,0 +1,54 @@
+-- lock_rw: LOCK ... SHARED, and LOCK ... EXCLUSIVE.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  record
+-- KEYS[3]  queue
+-- KEYS[4]  sidecar
+-- KEYS[5]  fence counter
+--
+-- ARGV[1]  secret (see sign.lua)
+-- ARGV[2]  token
+-- ARGV[3]  lease ms
+-- ARGV[4]  ticket
+-- ARGV[5]  how many ms to wait
+-- ARGV[6]  place in the queue or ''
+-- ARGV[7]  kind: 'm' shared, 'x' exclusive
+--
+-- returns  the fencing token; nil: another's, or a reader asks for the write side; QUEUED (see
+--          enqueue.lua)
+-- layout   Redisson's RReadWriteLock: see rw_allows.lua
+-- include client_error
+-- include enqueue
+-- include hand_off_rw
+-- include rw_allows
+-- include take_rw
+local lock, record, queue, side, counter = unpack(KEYS)
+local token, lease, ticket, wait_ms, place, kind = unpack(ARGV, 2)
+local allowed, mine = rw_allows(lock, record, side, token, kind)
+if allowed == nil then
+	return mine
+end
+-- (A reader that waited to be the writer would wait for itself.)
+if mine and not allowed then
+	return false
+end
+if not mine and redis.call('EXISTS', queue) == 1 then
+	hand_off_rw(lock, record, queue, side, counter)
+	allowed, mine = rw_allows(lock, record, side, token, kind)
+	if allowed == nil then
+		return mine
+	end
+	allowed = allowed and (mine or redis.call('EXISTS', queue) == 0)
+end
+if not allowed then
+	if wait_ms == '0' then
+		return false
+	end
+	return enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,
+		kind .. ' ' .. lease .. ' 0 ' .. token .. ' ')
+end
+local fence = take_rw(lock, record, side, counter, token, lease, ticket, kind)
+if type(fence) == 'table' then
+	return client_error(fence, 'LOCK')
+end
+return fence
