@@ -14,7 +14,9 @@ local function set_place(lock, record, token, lease, longest, note)
 	if type(reply) == 'table' then
 		return reply
 	end
-	if note then
+	if note and type(redis.pcall('HSET', record, token, note)) == 'table' then
+		-- That of another lock, which is over.
+		redis.call('DEL', record)
 		redis.call('HSET', record, token, note)
 	end
 	keep_places(lock, record)
