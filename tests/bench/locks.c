@@ -3,19 +3,22 @@
  * locks: a load of locks: each client takes a lock of its own and gives it back, or changes
  * a value of its own, over and over, one request in flight.
  *
- *   locks HOST PORT CLIENTS ROUNDS app|calls set|verb|limit|guard|plain|watch|each
+ *   locks HOST PORT CLIENTS ROUNDS app|calls
+ *         set|verb|limit|shared|exclusive|guard|plain|watch|each
  *
  *   set     SET key value NX PX 30000, then DEL key
  *   verb    LOCK key PX 30000, then UNLOCK key
  *   limit   the same with LIMIT 3: a place of a semaphore
+ *   shared, exclusive
+ *           the same with that side of a read-write lock
  *   guard   GET key, then SET key value, the key being `guard:N`
  *   plain   the same with a key `plain:N`, as have the following
  *   watch   WATCH key; GET key; MULTI, SET key value and EXEC, sent at once
  *   each    the same five commands, each when the one before it is answered
  *   app     as an application sends it: through hasp, with a rule for `bench:*` and a guard
  *           for `guard:*`
- *   calls   (set, verb, limit) as hasp sends it: the EVALSHA calls of the same scripts, to
- * Redis directly
+ *   calls   (set, verb, limit, shared, exclusive) as hasp sends it: the EVALSHA calls of the
+ * same scripts, to Redis directly
  *
  * Prints answers per second and the 99th percentile of their latency in milliseconds. An
  * answer other than the one that an undisturbed client gets ends it with status 1.
@@ -133,6 +136,28 @@ static void write_limits(const struct load *load, struct client *c, struct slice
 	write_verb(load, &c->requests[1], VERB_UNLOCK, &(struct resp_view){ 2, unlock }, token);
 }
 
+static void write_side(const struct load *load, struct client *c, struct slice key,
+                       struct slice token, struct slice side)
+{
+	struct slice lock[] = { SLICE_LIT("LOCK"), key, side, SLICE_LIT("PX"), lease };
+	struct slice unlock[] = { SLICE_LIT("UNLOCK"), key };
+
+	write_verb(load, &c->requests[0], VERB_LOCK, &(struct resp_view){ 5, lock }, token);
+	write_verb(load, &c->requests[1], VERB_UNLOCK, &(struct resp_view){ 2, unlock }, token);
+}
+
+static void write_shared(const struct load *load, struct client *c, struct slice key,
+                         struct slice token)
+{
+	write_side(load, c, key, token, SLICE_LIT("SHARED"));
+}
+
+static void write_exclusive(const struct load *load, struct client *c, struct slice key,
+                            struct slice token)
+{
+	write_side(load, c, key, token, SLICE_LIT("EXCLUSIVE"));
+}
+
 static void write_ruled(const struct load *load, struct buf *out, const struct resp_view *req,
                         struct slice token)
 {
@@ -203,6 +228,8 @@ static const struct kind kinds[] = {
 	{ "set", "bench", write_set_nx, 2, { "+OK\r\n", ":1\r\n" }, false },
 	{ "verb", "verb", write_verbs, 2, { NULL, ":1\r\n" }, false },
 	{ "limit", "verb", write_limits, 2, { NULL, ":1\r\n" }, false },
+	{ "shared", "verb", write_shared, 2, { NULL, ":1\r\n" }, false },
+	{ "exclusive", "verb", write_exclusive, 2, { NULL, ":1\r\n" }, false },
 	{ "guard", "guard", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "plain", "plain", write_pair, 2, { HAS, "+OK\r\n" }, true },
 	{ "watch",
@@ -341,7 +368,7 @@ int main(int argc, char **argv)
 	load->kind = argc == 7 ? find_kind(argv[6]) : NULL;
 	if (!load->kind || (n = atoi(argv[3])) <= 0 || atoll(argv[4]) < n) {
 		fputs("usage: locks HOST PORT CLIENTS ROUNDS app|calls "
-		      "set|verb|limit|guard|plain|watch|each\n",
+		      "set|verb|limit|shared|exclusive|guard|plain|watch|each\n",
 		      stderr);
 		return 2;
 	}

@@ -203,3 +203,16 @@ def test_exports_through_hasp_are_three_at_a_time_and_no_place_is_lost(start_has
     result = run_app("exports.py", hasp.address, how="limit")
     assert result["exports"] == 120 and result["most"] <= 3
     until(lambda: not plain.exists("exports"), "the dead worker's place to be free")
+
+
+# --- report.py: many read accounts one after the other, while transfers go on
+
+
+def test_reports_direct_have_wrong_sums(redis_server):
+    assert run_app("report.py", redis_server.address)["wrong"] > 0
+
+
+def test_reports_through_hasp_are_right_and_are_made_together(start_hasp):
+    result = run_app("report.py", start_hasp(verbs()).address, how="sides")
+    assert result["reports"] == 120 and result["wrong"] == 0
+    assert result["most"] > 1

@@ -30,6 +30,10 @@ BREAKS = {
     "twice": ("two_owners",),
     # A semaphore has a place more than it should.
     "more": ("limit_more",),
+    # A writer comes in while others read.
+    "beside": ("writer_beside_readers",),
+    # Readers pass those who wait.
+    "pass": ("readers_pass",),
     # Fencing tokens fall.
     "fence": ("falling_fences",),
     # Nobody is let in, neither at a release nor at hasp's polls.

@@ -7,7 +7,7 @@ hasp meanwhile is in Troubles, and how late the campaign's own clients were in D
 are seconds of one monotonic clock. Then check() tells
 
     overlap     two had one lock at the same moment, and no lease can have run out; or more had a
-                semaphore than it has places
+                semaphore than it has places; or somebody was beside a writer
     fence       fencing tokens of one lock that do not rise, or come twice
     overtaken   a client that was in the queue before another one asked, stayed and was live,
                 and got the lock later or not at all
@@ -56,7 +56,7 @@ class Try:
     """One try of one client to take a lock."""
 
     __slots__ = ("key", "client", "hasp", "owner", "sent", "wait", "lease", "renewed", "ended", "outcome",
-                 "fence", "queued", "worker", "again", "sure", "released", "freed", "end", "why")
+                 "fence", "queued", "worker", "again", "sure", "released", "freed", "end", "why", "shared")
 
     def __init__(self, key, client, hasp, owner, sent, wait=0.0, lease=1.0, renewed=False):
         self.key, self.client, self.hasp, self.owner = key, client, hasp, owner
@@ -75,6 +75,7 @@ class Try:
         self.freed = None         # when it was answered that the lock is released
         self.end = None           # when the client stopped to rely on the lock
         self.why = ""
+        self.shared = False       # the read side of a read-write lock, which others may have, too
 
     def grant(self, at, fence=None):
         self.ended, self.outcome, self.fence = at, GRANTED, fence
@@ -387,6 +388,8 @@ class Checker:
         """`t` has the lock, and so have the `others`, each of which surely had it till then."""
         rivals = []
         for other, till in others:
+            if t.shared and other.shared:
+                continue
             if other is t or other.owner == t.owner and other.client == t.client and (other.again or t.again):
                 continue
             if at < till or self._renewed(other, at):
@@ -561,7 +564,7 @@ class Checker:
     def _check_left(self, tries):
         shared = collections.defaultdict(list)
         for t in tries:
-            if t.again:
+            if t.again and not t.shared:
                 shared[t.owner].append(t)
         for owner, some in shared.items():
             spans = [(t.sent, self._given_back(t)) for t in some]

@@ -32,6 +32,7 @@ end
 if mine and not allowed then
 	return false
 end
+-- break readers_pass: if not mine and kind ~= 'm' and redis.call('EXISTS', queue) == 1 then
 if not mine and redis.call('EXISTS', queue) == 1 then
 	hand_off_rw(lock, record, queue, side, counter)
 	allowed, mine = rw_allows(lock, record, side, token, kind)

@@ -10,6 +10,7 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	local mode, holds = before[1], (tonumber(before[2]) or 0) + 1
 	local note = holds > 1 and redis.pcall('HGET', record, field)
 	local known = type(note) == 'string' and tonumber(note:match('^%d+'))
+	-- break writer_beside_readers: mode = mode and kind == 'x' and 'write' or mode local fence = known or next_fence(counter)
 	local fence = known or next_fence(counter)
 	if type(fence) == 'table' then
 		return fence
