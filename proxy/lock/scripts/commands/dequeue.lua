@@ -27,7 +27,7 @@
 -- include hand_off_places
 -- include hand_off_rw
 -- include places_left
--- include read_left
+-- include sides
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, what = unpack(ARGV, 2)
 local entry = place ~= '0' and find_entry(queue, ticket, place)
@@ -53,7 +53,7 @@ if what == 'tell' then
 	if kind == 'l' then
 		left = places_left(lock, token)
 	elseif kind == 'm' then
-		left = read_left(lock, token, redis.call('HGET', lock, token))
+		left = sides().left_of(lock, token, redis.call('HGET', lock, token))
 	else
 		left = redis.call('PTTL', lock)
 	end

@@ -10,11 +10,11 @@
 --
 -- returns  1; 0 not this owner's
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
---          read-write lock (see rw_allows.lua), of which it is for all that the owner has
+--          read-write lock (see sides.lua), of which it is for all that the owner has
 -- include client_error
 -- include count_holds
 -- include set_place
--- include set_sides
+-- include sides
 local lock, record, side = unpack(KEYS)
 local token, layout, lease = unpack(ARGV)
 local holds, found = count_holds(lock, record, token, layout)
@@ -29,9 +29,9 @@ if found == 'zset' then
 	return refused and client_error(refused, 'EXTEND') or 1
 end
 if found == 'm' or found == 'x' then
-	local refused = set_sides(lock, record, side, token, 'm', lease, false)
+	local refused = sides().set_lease(lock, record, side, token, 'm', lease, false)
 	if not refused and found == 'x' then
-		refused = set_sides(lock, record, side, token, 'x', lease, false)
+		refused = sides().set_lease(lock, record, side, token, 'x', lease, false)
 	end
 	return refused and client_error(refused, 'EXTEND') or 1
 end

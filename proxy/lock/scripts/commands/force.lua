@@ -14,7 +14,7 @@
 -- include hand_off
 -- include notify_redisson
 -- include notify_rw
--- include read_timeouts
+-- include sides
 local lock, record, queue, side, counter = unpack(KEYS)
 local is_verb = ARGV[2] == 'verb'
 local layout = redis.call('TYPE', lock).ok
@@ -33,7 +33,7 @@ if is_verb and recorded ~= ((layout == 'zset' or is_rw) and 'hash' or 'string') 
 end
 local fields = is_rw and redis.call('HGETALL', lock) or {}
 for i = 1, #fields, 2 do
-	local timeouts = read_timeouts(lock, fields[i])
+	local timeouts = sides().timeouts_of(lock, fields[i])
 	for n = 1, tonumber(fields[i + 1]) or 0 do
 		redis.call('DEL', timeouts .. n)
 	end

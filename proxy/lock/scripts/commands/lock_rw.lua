@@ -16,15 +16,15 @@
 --
 -- returns  the fencing token; nil: another's, or a reader asks for the write side; QUEUED (see
 --          enqueue.lua)
--- layout   Redisson's RReadWriteLock: see rw_allows.lua
+-- layout   Redisson's RReadWriteLock: see sides.lua
 -- include client_error
 -- include enqueue
 -- include hand_off_rw
--- include rw_allows
+-- include sides
 -- include take_rw
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, lease, ticket, wait_ms, place, kind = unpack(ARGV, 2)
-local allowed, mine = rw_allows(lock, record, side, token, kind)
+local allowed, mine = sides().allows(lock, record, side, token, kind)
 if allowed == nil then
 	return mine
 end
@@ -35,7 +35,7 @@ end
 -- break readers_pass: if not mine and kind ~= 'm' and redis.call('EXISTS', queue) == 1 then
 if not mine and redis.call('EXISTS', queue) == 1 then
 	hand_off_rw(lock, record, queue, side, counter)
-	allowed, mine = rw_allows(lock, record, side, token, kind)
+	allowed, mine = sides().allows(lock, record, side, token, kind)
 	if allowed == nil then
 		return mine
 	end

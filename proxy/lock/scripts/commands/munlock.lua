@@ -9,7 +9,7 @@
 -- returns  how many of them were this owner's: each was released (and handed off to the first
 --          waiter), or one hold of several was
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
---          semaphore (see count_places.lua), or a read-write lock (see rw_allows.lua)
+--          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
 -- include count_holds
 -- include end_place
 -- include hand_off

@@ -24,10 +24,9 @@
 -- include hand_off_places
 -- include hand_off_rw
 -- include places_left
--- include read_left
+-- include sides
 -- include recorded_fence
 -- include set_place
--- include set_sides
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
 if kind == 'l' then
@@ -66,10 +65,10 @@ if kind == 'l' then
 end
 if kind == 'm' or kind == 'x' then
 	if lease ~= '' then
-		set_sides(lock, record, side, token, kind, lease, true)
+		sides().set_lease(lock, record, side, token, kind, lease, true)
 	end
 	if kind == 'm' then
-		held_ms = read_left(lock, token, redis.call('HGET', lock, token))
+		held_ms = sides().left_of(lock, token, redis.call('HGET', lock, token))
 	else
 		held_ms = redis.call('PTTL', lock)
 	end

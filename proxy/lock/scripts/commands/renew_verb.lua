@@ -10,12 +10,11 @@
 -- returns  for each of the n 1; 0 when it is free, -2 when it is no longer this owner's, or was
 --          acquired again since; -1 when Redis refused
 -- layout   Redisson's RLock or go-zero's RedisLock, a semaphore (see count_places.lua), or a
---          read-write lock (see rw_allows.lua)
+--          read-write lock (see sides.lua)
 -- include count_holds
--- include read_left
+-- include sides
 -- include recorded_fence
 -- include set_place
--- include set_sides
 local function renew_side(lock, record, side, lease, token, fence, kind)
 	local field = kind == 'x' and token .. ':write' or token
 	local holds = redis.pcall('HGET', lock, field)
@@ -25,10 +24,10 @@ local function renew_side(lock, record, side, lease, token, fence, kind)
 	local note = redis.pcall('HGET', record, field)
 	local recorded = type(note) == 'string' and tonumber(note:match('^%d+'))
 	if not holds or recorded and recorded > tonumber(fence)
-		or kind == 'm' and read_left(lock, token, holds, 0) < 0 then
+		or kind == 'm' and sides().left_of(lock, token, holds, 0) < 0 then
 		return redis.call('EXISTS', lock) == 1 and -2 or 0
 	end
-	return set_sides(lock, record, side, token, kind, lease, true) and -1 or 1
+	return sides().set_lease(lock, record, side, token, kind, lease, true) and -1 or 1
 end
 
 local function renew(i)

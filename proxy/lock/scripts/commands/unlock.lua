@@ -15,7 +15,7 @@
 -- returns  1 released (and handed off to the first waiter), or one hold of several released;
 --          0 not this owner's; with 'tell', when it is another's: REFUSED 0 1, and that owner's token
 -- layout   Redisson's RLock, with its message to its waiters, or go-zero's RedisLock; or a
---          semaphore (see count_places.lua), or a read-write lock (see rw_allows.lua)
+--          semaphore (see count_places.lua), or a read-write lock (see sides.lua)
 -- include client_error
 -- include count_holds
 -- include end_place

@@ -1,8 +1,8 @@
 -- How many holds `token` has of a verbs' lock, and the lock's layout. When the lock is of another
 -- type than `layout` ('hash', 'string', or '' for either), no semaphore ('zset') and no read-write
--- lock ('x' or 'm', see count_sides.lua): nil and Redis' own error.
+-- lock ('x' or 'm', see sides.lua): nil and Redis' own error.
 -- include count_places
--- include count_sides
+-- include sides
 local function count_holds(lock, record, token, layout)
 	if layout == '' then
 		layout = redis.call('TYPE', lock).ok
@@ -13,7 +13,7 @@ local function count_holds(lock, record, token, layout)
 		if not content.err then
 			local mode = content[2]
 			if mode == 'read' or mode == 'write' then
-				return count_sides(lock, token, mode)
+				return sides().count_of(lock, token, mode)
 			end
 			content = content[1]
 		end
@@ -24,7 +24,7 @@ local function count_holds(lock, record, token, layout)
 		if not count_places(lock, record) then
 			local mode = redis.pcall('HGET', lock, 'mode')
 			if mode == 'read' or mode == 'write' then
-				return count_sides(lock, token, mode)
+				return sides().count_of(lock, token, mode)
 			end
 			return nil, content
 		end

@@ -3,7 +3,7 @@
 -- hand_off.lua.
 -- include check_owner
 -- include is_guard_owner
--- include read_left
+-- include sides
 local function granted_fence(lock, record, side, kind, ticket, token, value, refreshed)
 	if kind == 'g' then
 		-- (Of an owner that is one connection, `token` is its own; else '-'.)
@@ -35,7 +35,7 @@ local function granted_fence(lock, record, side, kind, ticket, token, value, ref
 		held = redis.pcall('HEXISTS', lock, field) == 1
 	elseif kind == 'm' then
 		held = redis.pcall('HGET', lock, token)
-		held = type(held) == 'string' and read_left(lock, token, held, 0) >= 0
+		held = type(held) == 'string' and sides().left_of(lock, token, held, 0) >= 0
 	elseif kind == 'l' then
 		held = type(redis.pcall('ZSCORE', lock, token)) == 'string'
 	elseif kind == 'r' then

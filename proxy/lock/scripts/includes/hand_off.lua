@@ -21,7 +21,7 @@
 --     h   the verbs' layout `count`: a hash {token: holds}
 --     s   the verbs' layouts `refresh` and `no`: a string holding the token
 --     l   a semaphore, see count_places.lua: the value says how many owners there may be
---     m   the read side of a read-write lock, shared by many: see rw_allows.lua
+--     m   the read side of a read-write lock, shared by many: see sides.lua
 --     x   its write side, exclusive
 --     r   a rule's lock: the value, and the owner in the sidecar
 --     v   a rule's lock with owner = value: the value alone

@@ -1,7 +1,7 @@
 -- May the first in line have a lock that is not free? `owner` is hand_off()'s. Each who waits for a
 -- semaphore says how many owners there may be. What is no waiter, or is past its deadline, may: it
 -- is passed over.
--- include rw_allows
+-- include sides
 local function may_join(keys, waiter, owner, now_ms)
 	local lock = keys.lock
 	if owner.token then
@@ -13,7 +13,7 @@ local function may_join(keys, waiter, owner, now_ms)
 	if owner.sides then
 		local kind = waiter.kind
 		return (kind == 'm' or kind == 'x')
-			and rw_allows(lock, keys.record, keys.side, waiter.token, kind)
+			and sides().allows(lock, keys.record, keys.side, waiter.token, kind)
 	end
 	local n = redis.call('ZCARD', lock)
 	return waiter.kind == 'l' and (n < (tonumber(waiter.value) or 0)

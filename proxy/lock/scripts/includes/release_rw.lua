@@ -1,11 +1,11 @@
 -- An owner gives back one hold of a side of a read-write lock, which goes to those who are first in
 -- line. When others may have it yet, Redisson's waiters are told, as Redisson does: by `0` that a
 -- reader has left, which one of them may use; by `1` that a writer has.
--- include end_rw_hold
+-- include sides
 -- include hand_off_rw
 -- include notify_rw
 local function release_rw(lock, record, queue, side, counter, token, kind)
-	if not end_rw_hold(lock, record, side, token, kind) then
+	if not sides().release(lock, record, side, token, kind) then
 		return
 	end
 	hand_off_rw(lock, record, queue, side, counter)

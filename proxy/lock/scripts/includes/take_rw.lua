@@ -1,9 +1,9 @@
 -- The try `ticket` gets its owner one hold of a side of a read-write lock that it may have (see
--- rw_allows.lua). Who has that side already keeps its fencing token. Returns the fencing token; or
+-- sides.lua). Who has that side already keeps its fencing token. Returns the fencing token; or
 -- Redis' error: then nothing was written.
 -- include add_hold
 -- include next_fence
--- include read_timeouts
+-- include sides
 local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	local field = kind == 'x' and token .. ':write' or token
 	local before = redis.call('HMGET', lock, 'mode', field)
@@ -15,7 +15,7 @@ local function take_rw(lock, record, side, counter, token, lease, ticket, kind)
 	if type(fence) == 'table' then
 		return fence
 	end
-	local timeout = kind == 'm' and read_timeouts(lock, token) .. holds
+	local timeout = kind == 'm' and sides().timeouts_of(lock, token) .. holds
 	if timeout then
 		local reply = redis.pcall('SET', timeout, '1', 'PX', lease)
 		if reply.err then

@@ -1,6 +1,6 @@
--- Gives back the hold of a read-write lock that the try `ticket` got. Returns what end_rw_hold()
--- does.
--- include end_rw_hold
+-- Gives back the hold of a read-write lock that the try `ticket` got. Returns what release() does,
+-- see sides.lua.
+-- include sides
 local function undo_side(lock, record, side, token, kind, ticket)
 	local field = kind == 'x' and token .. ':write' or token
 	local note = redis.call('HGET', record, field)
@@ -9,5 +9,5 @@ local function undo_side(lock, record, side, token, kind, ticket)
 	else
 		redis.call('ZREM', side, note:match('^%d+ ') .. ticket)
 	end
-	return end_rw_hold(lock, record, side, token, kind)
+	return sides().release(lock, record, side, token, kind)
 end

@@ -1,0 +1,196 @@
+-- What there is to be done with a read-write lock, as functions of a table: they are made only where
+-- a lock is one.
+--
+-- The lock is a hash: `mode` is `read` or `write`; each reader's token has the count of its holds,
+-- the writer's has it behind `<token>:write`. A writer may have holds of the read side, too, and
+-- stays a reader when it gives the other side back. Each hold of the read side has a key of its
+-- own, `{<lock>}:<token>:rwlock_timeout:<n>`, which ends with its lease; the lock lasts as long as
+-- the longest. The record is a hash {field: `<fencing token> <ticket>`}; the sidecar has the tickets
+-- of further holds (see add_hold.lua). The names of the keys of holds depend on how many there are:
+-- so they are not among KEYS, but they have the slot of the lock.
+local function sides()
+	-- What the names of an owner's time-out keys of a read-write lock begin with.
+	-- As Redisson names them: a name with a brace of its own gets no others.
+	local function timeouts_of(lock, token)
+		local name = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+		return name .. ':' .. token .. ':rwlock_timeout:'
+	end
+
+	-- For how many ms an owner has its `holds` holds of the read side yet, the longest of them; -2: it
+	-- has none any more. `enough`: to find so much is enough.
+	local function left_of(lock, token, holds, enough)
+		local timeouts, longest = timeouts_of(lock, token), -2
+		for n = 1, tonumber(holds) or 0 do
+			longest = math.max(longest, redis.call('PTTL', timeouts .. n))
+			if enough and longest >= enough then
+				break
+			end
+		end
+		return longest < 0 and -2 or longest
+	end
+
+	-- Of a read-write lock in mode `read`: readers whose time is over go, and the lock lasts as long as
+	-- the longest of the others. Returns false when there is none, and the lock gone. `enough`: a
+	-- reader that has so many ms left is enough to know that it is held; nothing else is done then.
+	local function keep_longest(lock, record, side, enough)
+		local cursor, longest = '0', -2
+		repeat
+			local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
+			local fields = page[2]
+			for i = 1, #fields, 2 do
+				local token = fields[i]
+				local left = token ~= 'mode' and left_of(lock, token, fields[i + 1], enough)
+				if left and enough and left >= enough then
+					return true
+				end
+				if left and left < 0 then
+					redis.call('HDEL', lock, token)
+					redis.pcall('HDEL', record, token)
+				end
+				longest = math.max(longest, left or -2)
+			end
+			cursor = page[1]
+		until cursor == '0'
+		if longest < 0 then
+			redis.call('DEL', lock, record, side)
+			return false
+		end
+		longest = string.format('%.0f', math.max(longest, 1))
+		redis.call('PEXPIRE', lock, longest)
+		redis.call('PEXPIRE', record, longest)
+		return true
+	end
+
+	-- What a read-write lock is in: 'read', 'write', or false when it is free. When the key holds
+	-- something else: nil and Redis' own error.
+	local function mode_of(lock)
+		local mode = redis.pcall('HGET', lock, 'mode')
+		if type(mode) == 'table' then
+			return nil, mode
+		end
+		if mode ~= 'read' and mode ~= 'write' and (mode or redis.call('EXISTS', lock) == 1) then
+			return nil, redis.error_reply(
+				'WRONGTYPE Operation against a key holding the wrong kind of value')
+		end
+		return mode
+	end
+
+	-- May `token` have a read-write lock as things are, for `kind` (see hand_off.lua)? Returns true or
+	-- false, then 'mine' when it has the lock, or its other side, already. So false, 'mine' is a reader
+	-- that asks for the write side, which Redisson refuses, too. When the key holds something else: nil
+	-- and Redis' own error.
+	local function allows(lock, record, side, token, kind)
+		local mode, wrong_type = mode_of(lock)
+		if not mode then
+			if mode == nil then
+				return nil, wrong_type
+			end
+			return true
+		end
+		if mode == 'write' then
+			local mine = redis.call('HEXISTS', lock, token .. ':write') == 1
+			return mine, mine and 'mine'
+		end
+		local holds = redis.call('HGET', lock, token)
+		if holds and left_of(lock, token, holds, 0) >= 0 then
+			return kind == 'm', 'mine'
+		end
+		if holds then
+			-- Its time is over: so it begins anew, if it may.
+			redis.call('HDEL', lock, token)
+			redis.pcall('HDEL', record, token)
+			if kind == 'm' and redis.call('HLEN', lock) == 1 then
+				redis.call('DEL', lock, record, side)
+			end
+		end
+		-- break writer_beside_readers: if true then return true end
+		return kind == 'm' or not keep_longest(lock, record, side, 0)
+	end
+
+	-- An owner gives back one hold of a side of a read-write lock. The time of another of its holds
+	-- gets no shorter by that. Returns true when another owner may have the lock now: it is gone, or
+	-- its writer is a reader from now on.
+	local function release(lock, record, side, token, kind)
+		local field = kind == 'x' and token .. ':write' or token
+		local n = tonumber(redis.call('HGET', lock, field)) or 1
+		local own = -2
+		if kind == 'm' then
+			local timeouts = timeouts_of(lock, token)
+			own = redis.call('PTTL', timeouts .. n)
+			redis.call('DEL', timeouts .. n)
+			if n > 1 and own > redis.call('PTTL', timeouts .. n - 1) then
+				redis.call('SET', timeouts .. n - 1, '1', 'PX', own)
+			end
+		end
+		if n > 1 then
+			redis.call('HINCRBY', lock, field, '-1')
+			return false
+		end
+		redis.call('HDEL', lock, field)
+		redis.pcall('HDEL', record, field)
+		if redis.call('HLEN', lock) == 1 then
+			redis.call('DEL', lock, record, side)
+			return true
+		end
+		if kind == 'x' then
+			redis.call('HSET', lock, 'mode', 'read')
+			keep_longest(lock, record, side)
+			return true
+		end
+		-- The lock lasts as long as the longest hold, which was perhaps this one.
+		return redis.call('HGET', lock, 'mode') == 'read' and own + 5 >= redis.call('PTTL', lock)
+			and not keep_longest(lock, record, side, math.max(own, 0))
+	end
+
+	-- How many holds `token` has of a read-write lock, and the side that it would give back first: 'x',
+	-- the write side, else 'm'. `mode` is what the lock is in.
+	local function count_of(lock, token, mode)
+		local holds = mode == 'write' and redis.call('HGET', lock, token .. ':write')
+		if holds then
+			return tonumber(holds) or 1, 'x'
+		end
+		holds = redis.call('HGET', lock, token)
+		if holds and left_of(lock, token, holds, 0) >= 0 then
+			return tonumber(holds) or 1, 'm'
+		end
+		return 0, 'm'
+	end
+
+	-- The lease of a hold of a read-write lock begins again, for all holds that `token` has of that
+	-- side; `longest`: none gets shorter. Redis' error when it refuses.
+	local function set_lease(lock, record, side, token, kind, lease, longest)
+		local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
+		local timeouts = timeouts_of(lock, token)
+		for n = 1, holds do
+			if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
+				local reply = redis.pcall('SET', timeouts .. n, '1', 'PX', lease)
+				if reply.err then
+					return reply
+				end
+			end
+		end
+		if redis.call('PTTL', lock) < tonumber(lease) then
+			local reply = redis.pcall('PEXPIRE', lock, lease)
+			if type(reply) == 'table' then
+				return reply
+			end
+			redis.call('PEXPIRE', record, lease)
+			-- (See add_hold.lua.)
+			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
+		elseif not longest and kind == 'x' then
+			redis.call('PEXPIRE', lock, lease)
+			redis.call('PEXPIRE', record, lease)
+		elseif not longest and redis.call('HGET', lock, 'mode') == 'read' then
+			keep_longest(lock, record, side)
+		end
+	end
+
+	return {
+		timeouts_of = timeouts_of,
+		left_of = left_of,
+		allows = allows,
+		release = release,
+		count_of = count_of,
+		set_lease = set_lease,
+	}
+end
