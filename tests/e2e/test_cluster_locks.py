@@ -74,7 +74,8 @@ def test_several_locks_of_several_slots_are_refused(start, plain):
 
 
 @EACH
-@pytest.mark.parametrize("reentrant, words", [("count", ()), ("refresh", ()), ("no", ()), ("count", ("LIMIT", 1))])
+@pytest.mark.parametrize("reentrant, words", [("count", ()), ("refresh", ()), ("no", ()), ("count", ("LIMIT", 1)),
+                                              ("count", ("EXCLUSIVE",))])
 def test_lock_is_waited_for_handed_off_and_released(start, plain, key, reentrant, words):
     hasp = start(verbs(reentrant=reentrant, on_disconnect="release"))
     with hasp.connect() as one, hasp.connect() as second, hasp.connect() as third:

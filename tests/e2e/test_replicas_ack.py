@@ -15,7 +15,8 @@ from harness.sections import rule, verbs
 
 KEY, LOCK = "k", "lock:1"
 LONG = "20s"
-TAKES = [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("LOCK", KEY, "LIMIT", 1, "WAIT", 60000), ("SETNX", LOCK, "v"),
+TAKES = [("LOCK", KEY), ("LOCK", KEY, "WAIT", 60000), ("LOCK", KEY, "LIMIT", 1, "WAIT", 60000),
+         ("LOCK", KEY, "EXCLUSIVE", "WAIT", 60000), ("SETNX", LOCK, "v"),
          ("SET", LOCK, "v", "NX"), ("SET", LOCK, "v"), ("INCR", LOCK), ("GETSET", LOCK, "v")]
 takes = pytest.mark.parametrize("take", TAKES, ids=str)
 
