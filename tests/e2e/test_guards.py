@@ -9,6 +9,7 @@ import signal
 import pytest
 from harness import Connection, encode, until
 from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, stands, transact
+from harness.info import is_ready
 from harness.marks import BOTH
 from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
 from harness.sections import TRUSTED
@@ -183,7 +184,7 @@ def test_read_that_fails_takes_no_guard(start_hasp, plain):
 
 def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain):
     """CLIENT CACHING speaks of the command behind it."""
-    hasp = start_hasp(guard())
+    hasp = is_ready(start_hasp(guard()), plain)
     plain.set(KEY, 1)
     with hasp.connect() as one:
         one.call("HELLO", 3)

@@ -96,7 +96,7 @@ def test_guard_that_is_handed_to_a_waiter_that_has_given_up_makes_nothing_good(s
 def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp, plain, redis_server):
     """What the read had taken by plain commands, when somebody stood in line, is being released."""
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(guard(), upstream=relay.address)
+        hasp = start_hasp(guard(), upstream=relay.address).is_up()
         with hasp.connect() as one:
             for key, cut in ((SECOND, False), (KEY, True)):
                 plain.set(key, 5)
