@@ -216,3 +216,27 @@ def test_reports_through_hasp_are_right_and_are_made_together(start_hasp):
     result = run_app("report.py", start_hasp(verbs()).address, how="sides")
     assert result["reports"] == 120 and result["wrong"] == 0
     assert result["most"] > 1
+
+
+# --- transfers.py: two balances are read and written, by several at once
+
+
+def keeps_the_sum(address, how):
+    result = run_app("transfers.py", address, how=how)
+    assert result["transfers"] == 120
+    return result["after"] == result["before"]
+
+
+def test_transfers_direct_make_or_lose_money(redis_server):
+    """One time in some hundreds as much as they lose."""
+    assert not all(keeps_the_sum(redis_server.address, "none") for _ in range(5))
+
+
+def test_transfers_under_a_lock_of_one_account_make_or_lose_money(start_hasp):
+    hasp = start_hasp(verbs())
+    assert not all(keeps_the_sum(hasp.address, "each") for _ in range(5))
+
+
+def test_transfers_under_the_locks_of_both_accounts_keep_the_sum(start_hasp, plain):
+    assert keeps_the_sum(start_hasp(verbs()).address, "mlock")
+    assert plain.keys("lock:*") == []
