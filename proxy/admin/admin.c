@@ -188,6 +188,7 @@ struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
 	list_init(&a->consoles);
 	list_init(&a->dead);
 	list_init(&a->show_runs);
+	list_init(&a->jobs);
 	a->config = config_ref(config);
 	a->shared = shared;
 	a->ops = ops;
@@ -228,6 +229,7 @@ void admin_stop(struct admin *a)
 	admin_post_stop(a);
 	pthread_join(a->thread, NULL);
 	show_runs_stop(a);
+	console_jobs_stop(a);
 	stop_accepting(a);
 	while (!list_empty(&a->consoles))
 		console_close(container_of(a->consoles.next, struct console, node));
@@ -241,6 +243,7 @@ void admin_free(struct admin *a)
 	ev_check_stop(a->loop, &a->check);
 	mailbox_fini(&a->mailbox);
 	show_runs_free(a);
+	console_jobs_free(a);
 	stream_flusher_fini(&a->flusher);
 	watch_loop_free(a->loop);
 	request_args_fini(&a->args);

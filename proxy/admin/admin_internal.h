@@ -93,6 +93,7 @@ struct admin {
 	size_t nlisteners;
 	struct list consoles; /* open */
 	struct list show_runs; /* console_run.c */
+	struct list jobs; /* struct console_job */
 	struct list dead; /* closed, to be freed */
 	size_t nconsoles; /* not yet freed */
 	uint64_t last_id;
@@ -197,6 +198,18 @@ void console_run(struct console *c, console_show_fn *fn);
 /* Waits for those that run. Those that asked get no answer. */
 void show_runs_stop(struct admin *a);
 void show_runs_free(struct admin *a); /* nothing is in the mailbox any more */
+
+/* --- console_job.c --- */
+
+/* Has workers do something, on a thread of its own, and appends the answer; nothing: somebody
+ * else gives it, by admin_answer(). */
+typedef void console_job_fn(struct admin *a, uint64_t console, const void *arg,
+                            struct buf *out);
+/* Has it done; the console awaits the answer. `arg`: `size` bytes, which are copied. */
+void console_job_begin(struct console *c, console_job_fn *fn, const void *arg, size_t size);
+/* Waits for those that run. */
+void console_jobs_stop(struct admin *a);
+void console_jobs_free(struct admin *a); /* nothing is in the mailbox any more */
 
 /* --- console_ask.c --- */
 

@@ -52,12 +52,33 @@ static bool kill_client(const struct worker_view *w, void *arg, struct worker_an
 	return true;
 }
 
+static void kill_by_id(struct admin *a, uint64_t console, const void *arg, struct buf *out)
+{
+	const struct kill *k = arg;
+	struct worker_answers answers;
+	size_t n = workers_ask(a->shared, kill_client, k, sizeof(*k), CONSOLE_ASK_MS, &answers);
+
+	(void)console;
+	for (size_t i = 0; i < answers.n; i++) {
+		struct slice client = buf_slice(&answers.v[i].out);
+
+		if (client.n == 0)
+			continue;
+		buf_puts(out, "+OK\r\n");
+		log_info("console command=\"KILL CLIENT %lld\" client=%s by=\"%s\"",
+		         (long long)k->id, QUOTE(client), k->by);
+	}
+	if (buf_len(out) == 0 && n < answers.n)
+		buf_puts(out, "-ERR not all workers answer\r\n");
+	else if (buf_len(out) == 0)
+		buf_printf(out, "-ERR no client has the id %lld\r\n", (long long)k->id);
+	worker_answers_fini(&answers);
+}
+
 void console_kill(struct console *c, const struct resp_view *req, struct buf *out)
 {
-	struct worker_answers answers;
 	struct kill k = { 0 };
 	int64_t id;
-	bool found = false;
 
 	if (!slice_is(req->argv[1], "client") || !args_integer(req->argv[2], &id) || id < 0) {
 		buf_puts(out, "-ERR syntax error; expected KILL CLIENT id\r\n");
@@ -65,19 +86,5 @@ void console_kill(struct console *c, const struct resp_view *req, struct buf *ou
 	}
 	k.id = (uint64_t)id;
 	snprintf(k.by, sizeof(k.by), "%s", c->peer);
-	workers_ask(c->admin->shared, kill_client, &k, sizeof(k), CONSOLE_ASK_MS, &answers);
-	for (size_t i = 0; i < answers.n; i++) {
-		struct slice client = buf_slice(&answers.v[i].out);
-
-		if (client.n == 0)
-			continue;
-		found = true;
-		log_info("console command=\"KILL CLIENT %lld\" client=%s by=\"%s\"",
-		         (long long)id, QUOTE(client), c->peer);
-	}
-	worker_answers_fini(&answers);
-	if (found)
-		buf_puts(out, "+OK\r\n");
-	else
-		buf_printf(out, "-ERR no client has the id %lld\r\n", (long long)id);
+	console_job_begin(c, kill_by_id, &k, sizeof(k));
 }

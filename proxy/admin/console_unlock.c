@@ -3,7 +3,7 @@
  * console_unlock: an operator frees a lock whose owner will not. One worker has its own
  * connection to Redis do that, and the answer comes back by the admin thread's mailbox:
  *
- *   console --workers_ask()--> worker 0 --script_job_run()--> Redis
+ *   console --console_job--> worker 0 --script_job_run()--> Redis
  *      ^                                                        |
  *      '------ console_answer() <-- admin_answer() <-- on_forced()
  */
@@ -118,10 +118,23 @@ static bool parse_unlock(const struct resp_view *req, int64_t *db)
 	                  args_integer(req->argv[3], db) && *db >= 0 && *db <= INT32_MAX);
 }
 
+static void force_by_worker(struct admin *a, uint64_t console, const void *arg, struct buf *out)
+{
+	const struct force *f = arg;
+	struct worker_answers answers;
+
+	(void)console;
+	workers_ask(a->shared, force, f, sizeof(*f) + f->nkey, CONSOLE_ASK_MS, &answers);
+	if (answers.v[0].whole)
+		buf_append(out, buf_slice(&answers.v[0].out));
+	else
+		buf_puts(out, "-ERR worker 0 does not answer\r\n");
+	worker_answers_fini(&answers);
+}
+
 void console_unlock(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	struct slice key = req->argv[1];
-	struct worker_answers answers;
 	struct force *f;
 	int64_t db;
 
@@ -135,13 +148,6 @@ void console_unlock(struct console *c, const struct resp_view *req, struct buf *
 	*f = (struct force){ c->admin, c->id, (int)db, key.n };
 	if (key.n)
 		memcpy(f->key, key.p, key.n);
-	workers_ask(c->admin->shared, force, f, sizeof(*f) + key.n, CONSOLE_ASK_MS, &answers);
+	console_job_begin(c, force_by_worker, f, sizeof(*f) + key.n);
 	free(f);
-	if (!answers.v[0].whole)
-		buf_puts(out, "-ERR worker 0 does not answer\r\n");
-	else if (buf_len(&answers.v[0].out))
-		buf_append(out, buf_slice(&answers.v[0].out));
-	else
-		console_await(c);
-	worker_answers_fini(&answers);
 }

@@ -2,13 +2,16 @@
 """UNLOCK ... FORCE at the console: an operator frees a lock whose owner will not."""
 
 import re
+import time
 
 import pytest
-from harness import Connection
+from harness import Connection, encode
 from harness.guards import guard, stands
 from harness.line import stand
 from harness.replies import NIL, OK, ONE, ZERO
 from harness.sections import VERBS, rule
+from harness.threads import stopped, threads_of_workers
+from harness.wait import prompt
 
 NO_LOCK = b"-ERR the key holds no lock\r\n"
 
@@ -94,3 +97,14 @@ def test_anything_else_is_an_error(console, request_):
 def test_redis_that_is_away_is_told(hasp, console, redis_server):
     redis_server.stop()
     assert console.call("UNLOCK", "lock:1", "FORCE").startswith(b"-ERR Redis does not answer")
+
+
+@pytest.mark.parametrize("request_", ["UNLOCK lock:1 FORCE", "KILL CLIENT 9"])
+def test_worker_that_stands_still_holds_up_no_other_console(hasp, console, tmp_path, request_):
+    with stopped(threads_of_workers(hasp)[0]), Connection(str(tmp_path / "s")) as other:
+        began = time.monotonic()
+        console.send(encode(*request_.split()))
+        assert b"version" in other.call("SHOW", "VERSION")
+        prompt(time.monotonic() - began, 1.5)  # it is given up after two seconds
+        assert b"answer" in console.read()
+    assert console.call("UNLOCK", "lock:1", "FORCE") == ZERO

@@ -2,9 +2,7 @@
 """What hasp tells a service manager. The tests play systemd, and listen at NOTIFY_SOCKET."""
 
 import contextlib
-import ctypes
 import os
-import pathlib
 import signal
 import socket
 
@@ -14,10 +12,9 @@ from harness.by_hand import alive
 from harness.processes import free_port
 from harness.replies import OK, ONE
 from harness.sections import rule
+from harness.threads import stopped, threads_of_workers
 
 LOCK = "lock:1"
-PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
-WALL = 0x40000000  # wait for a thread, too
 
 
 @pytest.fixture
@@ -140,33 +137,6 @@ def test_sigterm_after_an_upgrade_does_not_cut_off_clients_of_the_old_process(st
 
 
 # --- the watchdog ----------------------------------------------------------------
-
-
-def ptrace(request, thread):
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-    libc.ptrace.restype = ctypes.c_long
-    if libc.ptrace(request, thread, None, None) < 0:
-        raise OSError(ctypes.get_errno(), f"ptrace {request:#x}")
-
-
-@contextlib.contextmanager
-def stopped(thread):
-    """One thread of hasp; the others go on."""
-    ptrace(PTRACE_SEIZE, thread)
-    ptrace(PTRACE_INTERRUPT, thread)
-    os.waitpid(thread, WALL)
-    try:
-        yield
-    finally:
-        ptrace(PTRACE_DETACH, thread)
-
-
-def threads_of_workers(hasp):
-    """By their numbers."""
-    tasks = pathlib.Path(f"/proc/{hasp.pid}/task")
-    names = {(task / "comm").read_text().strip(): int(task.name) for task in tasks.iterdir()}
-    return [names[f"hasp-{number}"] for number in range(len(names)) if f"hasp-{number}" in names]
 
 
 def hangs(hasp, number):
