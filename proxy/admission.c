@@ -79,7 +79,7 @@ static bool is_balancer(const struct config *config, const struct sockaddr *peer
 
 static void log_bad_header(const struct listener *l, int fd, const char *reason)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 	char address[128] = "gone";
 	uint32_t suppressed;

@@ -24,7 +24,7 @@ void console_free(struct console *c)
 
 static void print_peer(struct console *c, int fd)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss = { 0 };
 	socklen_t len = sizeof(ss);
 	struct ucred process;
 	socklen_t size = sizeof(process);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "admin/admin_internal.h"
+#include "base/fatal.h"
 
 /* What each worker is asked for. Its answer begins with the number of rows in it. */
 struct rows_question {
@@ -43,7 +44,8 @@ bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct row
 			whole = false;
 			continue;
 		}
-		memcpy(&n, bytes.p, sizeof(n));
+		HASP_ASSERT(bytes.n >= sizeof(n));
+		memcpy(&n, bytes.p, sizeof(n)); /* NOLINT(clang-analyzer-core.*) */
 		rows_append(rows, n, slice_of(bytes.p + sizeof(n), bytes.n - sizeof(n)));
 	}
 	worker_answers_fini(&answers);

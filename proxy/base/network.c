@@ -68,5 +68,5 @@ bool network_has(const struct network *n, const struct sockaddr *sa)
 			bits += 12;
 		}
 	}
-	return family == n->family && begins_alike(n->bits, bits, n->n);
+	return bits && family == n->family && begins_alike(n->bits, bits, n->n);
 }

@@ -102,7 +102,7 @@ void client_end_current(struct client *c)
 
 void client_print_peer(const struct client *c, char *out, size_t n)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 
 	if (c->behind)

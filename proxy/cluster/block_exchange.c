@@ -52,7 +52,7 @@ static void start_part(struct cluster_session *s, enum block_part_kind kind,
 	e->patient = true;
 	if (reply) {
 		e->merge = merge_replaced;
-		e->arg = (void *)(uintptr_t)reply;
+		e->arg = (void *)(uintptr_t)reply; /* NOLINT(performance-no-int-to-ptr) */
 	}
 	entry_set_part(e, 0, a->slot, NULL, request);
 	entry_start(e);

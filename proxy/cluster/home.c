@@ -51,7 +51,7 @@ static bool leave_home(struct cluster_session *s, bool moves)
 {
 	struct cluster *c = s->cluster;
 	struct lane *l = lane_of(s, s->home);
-	enum node_health health;
+	enum node_health health = NODE_SILENT;
 	struct node *other;
 
 	if (c->how.health(s->home) != NODE_SILENT || (l && has_something(l, moves)))

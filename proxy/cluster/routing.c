@@ -134,7 +134,7 @@ static bool follow_plan(struct cluster_session *s, const struct command *c,
 	case PLAN_SPLIT:
 		return wide_split(s, &p, req, only_reads(c));
 	case PLAN_EACH:
-		return wide_each(s, &p, bytes, c->facts.session == SESSION_WAIT);
+		return wide_each(s, &p, bytes, c && c->facts.session == SESSION_WAIT);
 	case PLAN_SCAN:
 		if (!wide_scan(s, req))
 			send_home(s, c, req, bytes);

@@ -136,7 +136,7 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 	e->on_reply = on_accepted;
 	if (c->facts.cluster == CLUSTER_MODE)
 		entry_hide_mode(e);
-	e->arg = (void *)(uintptr_t)kind;
+	e->arg = (void *)(uintptr_t)kind; /* NOLINT(performance-no-int-to-ptr) */
 	entry_start(e);
 	session_set_flow(s, FLOW_BARRIER);
 	return true;

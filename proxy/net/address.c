@@ -58,7 +58,7 @@ bool address_is_remote(const char *text)
 
 int address_print_own(int fd, char *out, size_t n)
 {
-	struct sockaddr_storage ss;
+	struct sockaddr_storage ss = { 0 };
 	socklen_t len = sizeof(ss);
 
 	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
@@ -104,6 +104,7 @@ void address_print(const struct sockaddr *sa, socklen_t len, char *out, size_t n
 		         ntohs(((const struct sockaddr_in6 *)(const void *)sa)->sin6_port));
 	else
 		snprintf(out, n, "%s:%u", host,
+		         /* NOLINTNEXTLINE(clang-analyzer-core.*) */
 		         ntohs(((const struct sockaddr_in *)(const void *)sa)->sin_port));
 }
 

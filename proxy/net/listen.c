@@ -170,7 +170,7 @@ static bool same_address(const struct sockaddr *a, socklen_t alen, const struct 
 
 bool listen_is_with(int fd, int other)
 {
-	struct sockaddr_storage a, b;
+	struct sockaddr_storage a = { 0 }, b = { 0 };
 	socklen_t alen = sizeof(a), blen = sizeof(b);
 
 	return getsockname(fd, (struct sockaddr *)&a, &alen) == 0 &&
@@ -180,7 +180,7 @@ bool listen_is_with(int fd, int other)
 
 bool listen_is_at(int fd, const struct address *at)
 {
-	struct sockaddr_storage bound, ss;
+	struct sockaddr_storage bound = { 0 }, ss;
 	socklen_t len = sizeof(bound), unix_len;
 	struct addrinfo *list;
 	bool is = false;

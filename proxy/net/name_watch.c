@@ -55,7 +55,7 @@ static bool are_all_among(const struct addrinfo *some, const struct addrinfo *al
 
 bool name_watch_has_peer(const struct addrinfo *ai, int fd)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
 
 	/* A connection that has just ended leads nowhere. */

@@ -194,7 +194,7 @@ static void sentinels_add_others(struct sentinels *s, const struct sentinel_answ
 static void sentinels_learn(struct sentinels *s, size_t answered,
                             const struct sentinel_answer *a)
 {
-	char *names[SENTINELS_MAX];
+	char *names[SENTINELS_MAX] = { NULL };
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++) {

@@ -195,9 +195,11 @@ bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n)
 	struct slice word, rest = line;
 	int64_t i;
 
-	if (!slice_cut(&rest, ' ', &word) || !slice_cut(&rest, ' ', &word) ||
-	    !args_integer(word, n) || !slice_cut(&rest, ' ', &word) ||
-	    !args_integer(word, &i) || i < 1 || (uint64_t)i > p->nkeys)
+	if (!slice_cut(&rest, ' ', &word))
+		return false;
+	if (!slice_cut(&rest, ' ', &word) || !args_integer(word, n) ||
+	    !slice_cut(&rest, ' ', &word) || !args_integer(word, &i) || i < 1 ||
+	    (uint64_t)i > p->nkeys)
 		return false;
 	p->refused = (size_t)i;
 	buf_clear(&p->answer);
