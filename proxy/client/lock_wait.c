@@ -10,7 +10,8 @@ struct rewrite_how lock_wait_how(const struct client *c, bool eval)
 	bool in_multi = session_in_multi(s);
 	struct rewrite_how how = waiters_how(c->env->policy.waiters, session_db(s));
 
-	how.eval = eval || in_multi || s->opaque;
+	/* A script that Redis does not have would use up what CLIENT CACHING says. */
+	how.eval = eval || in_multi || s->opaque || s->caches;
 	how.resp3 = s->proto == 3;
 	how.ticket = waiters_ticket(c->env->policy.waiters);
 	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp

@@ -243,6 +243,7 @@ static struct decision on_client(struct context *x)
 		r->login.name = copy_name(arg(x, 2));
 		return await_session(x, r);
 	}
+	x->session->caches |= args_option(arg(x, 1), "caching");
 	return hushes(x) ? turn_opaque(x) : pass;
 }
 

@@ -39,6 +39,7 @@ struct session {
 	bool admitted; /* Redis took the connection without that; the caller's to set */
 	bool by_hello; /* HELLO was accepted: Redis knows it */
 	bool opaque;
+	bool caches; /* CLIENT CACHING was sent, which Redis applies to the request behind it */
 	bool quitting; /* QUIT was sent: requests behind it get no answer */
 	struct transaction txn;
 };

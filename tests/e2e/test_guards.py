@@ -182,14 +182,17 @@ def test_read_that_fails_takes_no_guard(start_hasp, plain):
         until(lambda: not plain.exists(GUARD), "the guard to be released")
 
 
-def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain):
-    """CLIENT CACHING speaks of the command behind it."""
+@pytest.mark.parametrize("flushed", [False, True])
+def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, flushed):
+    """And not of a script that Redis does not have."""
     hasp = is_ready(start_hasp(guard()), plain)
     plain.set(KEY, 1)
     with hasp.connect() as one:
         one.call("HELLO", 3)
         assert one.call("CLIENT", "TRACKING", "ON", "OPTIN") == OK
         assert one.call("CLIENT", "CACHING", "YES") == OK
+        if flushed:
+            plain.script_flush()
         assert one.call("GET", KEY) == bulk("1")
         plain.set(KEY, 2)
         assert KEY.encode() in one.read()
