@@ -85,7 +85,7 @@ def test_what_a_node_says_of_itself():
 
 @pytest.fixture
 def world():
-    return World(argparse.Namespace(), None, lambda outage: outage.kind != "failover", list)
+    return World(argparse.Namespace(places=None), None, lambda outage: outage.kind != "failover", list)
 
 
 def found(world, at=None, slots=(SLOT,)):
