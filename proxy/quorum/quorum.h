@@ -11,9 +11,12 @@
  *     |<- granted -------- a majority, and the lease is good yet
  *     |                 else: release at all; try again later (WAIT), or tell
  *
- *   TAKE -> CONFIRM -> ENDED            LOCK; from both: -> PAUSE -> TAKE, or ENDED
- *   READ -> EXTEND or RELEASE -> ENDED  LOCK.EXTEND, UNLOCK: by whom is it held, where it is
- * not held by this client; renewals begin at EXTEND READ -> ENDED LOCK.INFO
+ *   LOCK                  TAKE -> CONFIRM -> ENDED; from both: -> PAUSE -> TAKE, or ENDED
+ *
+ *   LOCK.EXTEND, UNLOCK   READ -> EXTEND or RELEASE -> ENDED; READ, by whom it is held, only
+ *                         where this client does not hold it; renewals begin at EXTEND
+ *
+ *   LOCK.INFO             READ -> ENDED
  */
 #ifndef HASP_QUORUM_QUORUM_H
 #define HASP_QUORUM_QUORUM_H
