@@ -64,7 +64,6 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
-	quorum_owner_init(&c->quorum);
 	read_set_init(&c->read_set);
 	link_user_init(&c->user, &replies_link_ops, c);
 	pool_waiter_init(&c->pool_waiter);
@@ -94,7 +93,7 @@ void client_describe_reader(const struct read_set *r, struct buf *out)
 
 void client_lost_lock(struct quorum_owner *o)
 {
-	client_finish(container_of(o, struct client, quorum), "a lock of its quorum was lost");
+	client_finish(client_of(o->arg), "a lock of its quorum was lost");
 }
 
 struct client_wait client_waits_for(void *owner)

@@ -91,13 +91,13 @@ struct client {
 	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
-	struct list node; /* in env->clients, env->finishing or env->dead */
 	uint32_t place; /* in env->table: client_list.h */
+	enum next_link next_link;
+	struct list node; /* in env->clients, env->finishing or env->dead */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */
 	struct pool_waiter pool_waiter; /* waits while the client is to come to a shared link */
-	enum next_link next_link;
 	struct owner_identity *identity; /* NULL until it is asked for */
 	/* The request at the head of `in` that is answered step by step; NULL: none. It is
 	 * among session.awaited once it was sent. */
@@ -118,7 +118,7 @@ struct client {
 	struct stream stream;
 	struct session session;
 	struct hold_owner holds;
-	struct quorum_owner quorum;
+	struct quorum_owner *quorum; /* NULL until it has asked a quorum */
 	struct read_set read_set;
 	struct observer *observer; /* NULL until it is observed */
 	struct discovery_client *discovered; /* NULL until something is discovered of it */

@@ -214,7 +214,10 @@ static void give_up_locks(struct client *c)
 	c->asked = NULL;
 	client_end_wait(c);
 	hold_owner_end(&c->holds, !is_cut_off(c));
-	quorum_owner_end(&c->quorum, !is_cut_off(c) && releases_at_end(c));
+	if (c->quorum)
+		quorum_owner_end(c->quorum, !is_cut_off(c) && releases_at_end(c));
+	free(c->quorum);
+	c->quorum = NULL;
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));
 	observer_free(c->observer);
 	c->observer = NULL;
@@ -266,7 +269,8 @@ bool client_is_amid(const struct client *c)
 /* The application counts on what was done over this connection. */
 static bool is_at_work(const struct client *c)
 {
-	return client_is_amid(c) || c->quorum.n || hold_owner_has_any(&c->holds, clock_now());
+	return client_is_amid(c) || (c->quorum && c->quorum->n) ||
+	       hold_owner_has_any(&c->holds, clock_now());
 }
 
 /* Nothing that it sent, or that is sent to it, is under way. */

@@ -49,8 +49,8 @@ void client_steer_link(struct client *c);
 static inline size_t client_nbytes(const struct client *c)
 {
 	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
-	       c->holds.nbytes + c->quorum.nbytes + seen_values_nbytes(c->holds.seen) +
-	       c->read_set.nbytes;
+	       c->holds.nbytes + seen_values_nbytes(c->holds.seen) + c->read_set.nbytes +
+	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
 }
 
 /* Counts all of it anew, when that may have grown, or shrunk. */

@@ -58,13 +58,13 @@ static void on_locked(void *arg, const struct quorum_result *r)
 		.max_hold_ms = c->env->policy.config->verbs.max_hold_ms,
 	};
 
-	c->quorum.op = NULL;
+	c->quorum->op = NULL;
 	if (r->verdict == QUORUM_UNREACHED) {
 		answer_unreached(c, r);
 	} else if (r->verdict == QUORUM_REFUSED) {
 		answer_nil(c);
 	} else {
-		quorum_hold_add(c->env->quorum, &c->quorum, r, &terms);
+		quorum_hold_add(c->env->quorum, c->quorum, r, &terms);
 		answer_number(c, r->fence);
 	}
 }
@@ -75,7 +75,7 @@ static void on_own_unlocked(void *arg, const struct quorum_result *r)
 {
 	struct client *c = client_of(arg);
 
-	c->quorum.op = NULL;
+	c->quorum->op = NULL;
 	if (r->verdict == QUORUM_UNREACHED)
 		answer_unreached(c, r);
 	else
@@ -86,7 +86,7 @@ static void on_unlocked(void *arg, const struct quorum_result *r)
 {
 	struct client *c = client_of(arg);
 
-	c->quorum.op = NULL;
+	c->quorum->op = NULL;
 	if (r->verdict == QUORUM_UNREACHED)
 		answer_unreached(c, r);
 	else
@@ -96,9 +96,9 @@ static void on_unlocked(void *arg, const struct quorum_result *r)
 static void on_extended(void *arg, const struct quorum_result *r)
 {
 	struct client *c = client_of(arg);
-	struct quorum_hold *h = quorum_hold_find(&c->quorum, r->key, r->owner);
+	struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
 
-	c->quorum.op = NULL;
+	c->quorum->op = NULL;
 	if (r->verdict == QUORUM_UNREACHED) {
 		answer_unreached(c, r);
 		return;
@@ -112,11 +112,11 @@ static void on_extended(void *arg, const struct quorum_result *r)
 static void on_described(void *arg, const struct quorum_result *r)
 {
 	struct client *c = client_of(arg);
-	const struct quorum_hold *h = quorum_hold_find(&c->quorum, r->key, r->owner);
+	const struct quorum_hold *h = quorum_hold_find(c->quorum, r->key, r->owner);
 	bool resp3 = c->session.proto == 3;
 	struct buf out = BUF_INIT;
 
-	c->quorum.op = NULL;
+	c->quorum->op = NULL;
 	if (r->verdict == QUORUM_UNREACHED) {
 		answer_unreached(c, r);
 		return;
@@ -149,7 +149,7 @@ static struct quorum_hold *find_own_hold(const struct client *c, enum verb verb,
 {
 	if (verb != VERB_UNLOCK && verb != VERB_EXTEND)
 		return NULL;
-	return quorum_hold_find(&c->quorum, call->key, call->owner);
+	return c->quorum ? quorum_hold_find(c->quorum, call->key, call->owner) : NULL;
 }
 
 static enum quorum_request request_of(enum verb verb)
@@ -205,6 +205,15 @@ static struct quorum_op *make_op(struct client *c, enum verb verb, const struct 
 	return op;
 }
 
+static struct quorum_owner *own_quorum(struct client *c)
+{
+	if (!c->quorum) {
+		c->quorum = xmalloc(sizeof(*c->quorum));
+		quorum_owner_init(c->quorum, c);
+	}
+	return c->quorum;
+}
+
 void quorum_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 {
 	struct command_info what;
@@ -226,7 +235,7 @@ void quorum_exchange_on_reply(struct client *c, const struct resp_reply *reply)
 		client_close(c, "its command has changed");
 		return;
 	}
-	c->quorum.op = make_op(c, what.verb, &call);
+	own_quorum(c)->op = make_op(c, what.verb, &call);
 	client_park(c, CLIENT_PARKED_ROUND);
-	quorum_op_start(c->quorum.op);
+	quorum_op_start(c->quorum->op);
 }

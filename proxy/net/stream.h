@@ -92,12 +92,12 @@ struct stream {
 	void *owner;
 	struct stream_peer *peer; /* NULL: there is a socket, or nothing yet */
 	struct tls *tls; /* NULL: it is not encrypted */
-	bool shaking; /* the handshake is not done */
 	struct buf out; /* bytes to be written */
 	size_t unsent; /* bytes that are encrypted and not written yet */
 	struct list dirty; /* in flusher->dirty while queued bytes wait for the turn's end */
 	struct list decrypted; /* in flusher->decrypted */
 	int error; /* errno of the write that failed; 0: none did */
+	bool shaking; /* the handshake is not done */
 	bool paused; /* stream_pause(): no on_readable() */
 	bool writing; /* waits for the socket to be writable */
 	bool shut; /* stream_shutdown(): nothing is sent behind `out` */

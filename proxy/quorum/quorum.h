@@ -58,8 +58,9 @@ struct quorum_call {
 	struct list node; /* for how.send() to use, until it is answered */
 };
 
-/* What a client has, embedded there. */
+/* What a client has. */
 struct quorum_owner {
+	void *arg; /* the client */
 	struct list holds;
 	size_t n;
 	size_t nbytes; /* that they keep */
@@ -141,7 +142,7 @@ struct quorum_terms_of_hold {
 	int64_t max_hold_ms; /* renewal ends after it; 0: never */
 };
 
-void quorum_owner_init(struct quorum_owner *o);
+void quorum_owner_init(struct quorum_owner *o, void *arg);
 /* A LOCK was granted. */
 void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r,
                      const struct quorum_terms_of_hold *terms);

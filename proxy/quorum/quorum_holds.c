@@ -162,9 +162,9 @@ static void quorum_hold_on_timer(struct timer *t, double now)
 
 /* --- of clients --------------------------------------------------------------------------- */
 
-void quorum_owner_init(struct quorum_owner *o)
+void quorum_owner_init(struct quorum_owner *o, void *arg)
 {
-	*o = (struct quorum_owner){ .n = 0 };
+	*o = (struct quorum_owner){ .arg = arg };
 	list_init(&o->holds);
 }
 

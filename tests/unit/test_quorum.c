@@ -80,7 +80,7 @@ static int setup(void **state)
 	f->timers = (struct timers){ .clock = clock_of, .arg = f };
 	for (size_t i = 0; i < SERVERS; i++)
 		list_init(&f->calls[i]);
-	quorum_owner_init(&f->owner);
+	quorum_owner_init(&f->owner, NULL);
 	f->q = quorum_new(&how);
 	all_up(f);
 	*state = f;

@@ -55,8 +55,8 @@ void read_sets_set_describe(struct read_sets *table, read_sets_describe_fn *desc
 /* A connection's. */
 struct read_set {
 	struct list entries; /* oldest first */
-	uint32_t n;
 	size_t nbytes; /* of memory */
+	uint32_t n;
 	bool overflowed; /* a read has no entry; then those that are written stay, because a
 	                  * key without one counts as read */
 	bool unknown; /* (overflowed) it is not known what was read, and so Redis does not know
