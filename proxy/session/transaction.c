@@ -40,7 +40,7 @@ struct watched_key {
 
 static struct watched_key *find_watched(const struct transaction *t, int db, struct slice key)
 {
-	struct map_node *node = map_get(&t->watched, key);
+	struct map_node *node = t->watched ? map_get(&t->watched->keys, key) : NULL;
 
 	while (node && container_of(node, struct watched_key, by_key)->db != db)
 		node = map_next(node);
@@ -50,33 +50,43 @@ static struct watched_key *find_watched(const struct transaction *t, int db, str
 void transaction_watch(struct transaction *t, int db, struct slice key)
 {
 	size_t nbytes = sizeof(struct watched_key) + key.n;
+	struct watched_keys *all = t->watched;
 	struct watched_key *w;
 
-	if (find_watched(t, db, key) || t->watched_nbytes + nbytes > WATCHED_MAX_BYTES)
+	if (find_watched(t, db, key) ||
+	    (all ? all->nbytes : sizeof(*all)) + nbytes > WATCHED_MAX_BYTES)
 		return;
 	w = xmalloc(nbytes);
 	if (key.n)
 		memcpy(w + 1, key.p, key.n);
 	w->db = db;
 	w->by_key.key = slice_of((const char *)(w + 1), key.n);
-	if (t->watched.n == 0)
-		map_init(&t->watched, (uint64_t)(uintptr_t)t);
-	map_put(&t->watched, &w->by_key);
-	t->watched_nbytes += nbytes;
+	if (!all) {
+		all = t->watched = xmalloc(sizeof(*all));
+		map_init(&all->keys, (uint64_t)(uintptr_t)all);
+		all->nbytes = sizeof(*all);
+	}
+	map_put(&all->keys, &w->by_key);
+	all->nbytes += nbytes;
 }
 
 static void forget_watched(struct transaction *t)
 {
-	map_gather(&t->watched);
-	for (size_t i = 0; i < t->watched.nbuckets; i++) {
-		struct map_node *node = t->watched.buckets[i], *next;
+	struct watched_keys *all = t->watched;
+
+	if (!all)
+		return;
+	map_gather(&all->keys);
+	for (size_t i = 0; i < all->keys.nbuckets; i++) {
+		struct map_node *node = all->keys.buckets[i], *next;
 		for (; node; node = next) {
 			next = node->next;
 			free(container_of(node, struct watched_key, by_key));
 		}
 	}
-	map_fini(&t->watched);
-	t->watched_nbytes = 0;
+	map_fini(&all->keys);
+	free(all);
+	t->watched = NULL;
 }
 
 /* --- the transaction ---------------------------------------------------------------- */
@@ -197,5 +207,5 @@ bool transaction_selects(const struct transaction *t)
 bool transaction_watches(const struct transaction *t, int db, struct slice key)
 {
 	/* A command on a key that is not known to be watched is checked. */
-	return t->watched.n && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
+	return t->watched && db >= 0 && !transaction_selects(t) && find_watched(t, db, key);
 }

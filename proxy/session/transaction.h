@@ -40,6 +40,12 @@ enum transaction_guards {
 	TRANSACTION_GUARDS_LOST, /* one of them was lost */
 };
 
+/* Keys with a rule, and in which database each is watched. */
+struct watched_keys {
+	struct map keys;
+	size_t nbytes; /* with all of this */
+};
+
 struct transaction {
 	enum transaction_state state; /* transaction.c writes it */
 	enum transaction_guards guards; /* since MULTI */
@@ -52,8 +58,7 @@ struct transaction {
 	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
 	               */
 	int selected_db; /* by the last of them */
-	struct map watched; /* keys with a rule, and in which database */
-	size_t watched_nbytes; /* of those keys, and of what belongs to each */
+	struct watched_keys *watched; /* NULL: none, as with most clients */
 };
 
 void transaction_init(struct transaction *t);
@@ -67,7 +72,7 @@ static inline bool transaction_is_open(const struct transaction *t)
 /* The memory of what it keeps, but for its pending requests. */
 static inline size_t transaction_nbytes(const struct transaction *t)
 {
-	return buf_cap(&t->kept) + t->watched_nbytes;
+	return buf_cap(&t->kept) + (t->watched ? t->watched->nbytes : 0);
 }
 
 /* MULTI is sent. One inside another is refused, and changes nothing. */

@@ -209,7 +209,7 @@ static void only_so_many_watched_keys_are_remembered(void **state)
 		memcpy(key, &i, sizeof(i));
 		transaction_watch(&s->txn, s->db, slice_of(key, sizeof(key)));
 	}
-	assert_true(s->txn.watched_nbytes <= 256 * 1024);
+	assert_true(transaction_nbytes(&s->txn) <= 256 * 1024);
 	memset(key, 0, sizeof(key));
 	assert_true(transaction_watches(&s->txn, s->db, slice_of(key, sizeof(key))));
 }
