@@ -8,6 +8,9 @@
 
 /* A link without users is closed at the second sweep that finds it so. */
 #define POOL_SWEEP_SECONDS 30.0
+/* The same of a link with a name. What is shorter would have clients that come and go find
+ * none. */
+#define NAMED_SWEEP_SECONDS 0.5
 /* For so long Redis' answer about clients that have not logged in counts. */
 #define CHECK_SECONDS 1.0
 /* A link that could not be had is not tried again for so long on behalf of clients that have
@@ -123,6 +126,8 @@ static struct pool_link *pool_link_new(struct pool *p, struct pool_group *g,
 	link_join(l->link, &l->pool_user);
 	if (g)
 		list_append(&g->links, &l->node);
+	if (g && g->named && !ev_is_active(&p->sweep_named))
+		ev_timer_again(p->loop, &p->sweep_named);
 	return l;
 }
 
@@ -287,8 +292,9 @@ static void sweep_group(struct pool *p, struct pool_group *g)
 		struct pool_link *l = container_of(at, struct pool_link, node);
 		next = at->next;
 		/* One of the users is the pool. Others wait until a link is ready: this one,
-		 * maybe. */
-		if (link_users(l->link) > 1 || !list_empty(&g->waiters)) {
+		 * maybe. Who has left may have sent requests that Redis has not answered. */
+		if (link_users(l->link) > 1 || !list_empty(&g->waiters) ||
+		    !link_is_idle(l->link)) {
 			l->unused = false;
 		} else if (!l->unused && !link_is_outdated(l->link)) {
 			l->unused = true;
@@ -320,11 +326,35 @@ void pool_sweep(struct pool *p)
 	}
 }
 
+void pool_sweep_named(struct pool *p)
+{
+	struct list *at, *next;
+
+	for (at = p->groups_by_use.next; at != &p->groups_by_use; at = next) {
+		struct pool_group *g = container_of(at, struct pool_group, order);
+		next = at->next;
+		if (g->named)
+			sweep_group(p, g);
+	}
+}
+
 static void pool_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
 {
 	(void)loop;
 	(void)revents;
 	pool_sweep(t->data);
+}
+
+static void pool_on_sweep_named(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct pool *p = t->data;
+
+	(void)revents;
+	pool_sweep_named(p);
+	for (struct list *at = p->groups_by_use.next; at != &p->groups_by_use; at = at->next)
+		if (container_of(at, struct pool_group, order)->named)
+			return;
+	ev_timer_stop(loop, t);
 }
 
 struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
@@ -340,6 +370,9 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	ev_timer_init(&p->sweep, pool_on_sweep, POOL_SWEEP_SECONDS, POOL_SWEEP_SECONDS);
 	p->sweep.data = p;
 	ev_timer_start(loop, &p->sweep);
+	ev_timer_init(&p->sweep_named, pool_on_sweep_named, NAMED_SWEEP_SECONDS,
+	              NAMED_SWEEP_SECONDS);
+	p->sweep_named.data = p;
 	return p;
 }
 
@@ -348,6 +381,7 @@ void pool_free(struct pool *p)
 	struct pool_link *check = p->check;
 
 	ev_timer_stop(p->loop, &p->sweep);
+	ev_timer_stop(p->loop, &p->sweep_named);
 	if (check) {
 		link_close(check->link);
 		pool_link_free(check);

@@ -2,7 +2,8 @@
  *
  * pool: a worker's shared links: `links_per_worker` for each login (database, protocol version,
  * user, password, name) that its clients have. A link is made when a client needs one, and
- * closed when it has had no user for a while.
+ * closed when it has had no user for a while; one with a name soon, for CLIENT LIST shows that
+ * name, and applications take it for a client that lives.
  *
  * Clients choose their logins, so that there is a bound: POOL_GROUPS_MAX logins have links, of
  * which POOL_NAMES_MAX have a name, and POOL_IDLE_MAX have no user at the moment. A client with
@@ -35,6 +36,8 @@ void pool_free(struct pool *p); /* closes the links */
 /* Closes the links that had no user at the last sweep, and have had none since. The pool's
  * timer calls it; so may a test. */
 void pool_sweep(struct pool *p);
+/* The same for those links that have a name; more often. */
+void pool_sweep_named(struct pool *p);
 
 /* How many links each login may have from now on; >= 1. */
 void pool_set_size(struct pool *p, int64_t links_per_login);

@@ -33,6 +33,7 @@ struct pool {
 	struct link_env *env;
 	struct ev_loop *loop;
 	struct ev_timer sweep; /* calls pool_sweep() */
+	struct ev_timer sweep_named; /* pool_sweep_named(), while there are links with a name */
 	struct map groups;
 	struct list groups_by_use; /* the one that was joined last is the last */
 	struct list check_waiters; /* of pool_waiter: they wait for `check` */

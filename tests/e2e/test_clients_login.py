@@ -354,6 +354,20 @@ def test_name_is_seen_in_client_list(start_hasp, plain):
             assert connection.call("CLIENT", "GETNAME") == bulk(name)
 
 
+def test_name_leaves_client_list_with_the_client(start_hasp, plain):
+    """Who is not there any more must not be taken for a worker that lives. Its second name is as good."""
+    hasp = start_hasp()
+    with served(hasp) as stays, served(hasp) as one:
+        for name in ("bull:queue", "bull:other"):
+            assert one.call("CLIENT", "SETNAME", name) == OK
+            assert one.call("SET", "k", "v") == OK
+            until(lambda name=name: [c for c in clients(plain) if "bull:" in c["name"]] == clients(plain, name=name),
+                  "one name to be there")
+        one.close()
+        until(lambda: not [c for c in clients(plain) if "bull:" in c["name"]], "its name to go")
+        assert stays.call("GET", "k") == bulk("v")
+
+
 def test_more_names_than_there_are_links_are_known_all_the_same(start_hasp, plain):
     hasp = start_hasp()
     connections = [served(hasp) for _ in range(60)]

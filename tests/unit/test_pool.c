@@ -265,6 +265,53 @@ static void a_link_that_nobody_uses_is_closed_at_the_second_look(void **state)
 	assert_non_null(join(f, 0, plain));
 }
 
+static bool is_closed(int server)
+{
+	char byte;
+
+	return recv(server, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* CLIENT LIST shows the name. */
+static void a_link_with_a_name_that_nobody_uses_is_closed_sooner(void **state)
+{
+	static char name[] = "app";
+	static const struct link_login named = { .proto = 2, .name = name };
+	struct fixture *f = *state;
+	struct link *l = join(f, 0, named);
+	int server = f->server;
+
+	drain(server);
+	pool_sweep_named(f->pool);
+	pool_sweep_named(f->pool);
+	assert_ptr_equal(f->users[0].link, l);
+	/* Redis has not answered what it was asked. */
+	link_expect(&f->users[0], LINK_PASS, NULL);
+	link_leave(&f->users[0]);
+	pool_sweep_named(f->pool);
+	pool_sweep_named(f->pool);
+	assert_false(is_closed(server));
+	assert_int_equal(write(server, "+OK\r\n", 5), 5);
+	while (!link_is_idle(l))
+		ev_run(f->at.loop, EVRUN_ONCE);
+	pool_sweep_named(f->pool);
+	assert_false(is_closed(server));
+	pool_sweep_named(f->pool);
+	assert_true(is_closed(server));
+	close(server);
+}
+
+static void a_link_without_a_name_is_kept_by_that_look(void **state)
+{
+	struct fixture *f = *state;
+	struct link *l = join(f, 0, plain);
+
+	link_leave(&f->users[0]);
+	for (int i = 0; i < 4; i++)
+		pool_sweep_named(f->pool);
+	assert_ptr_equal(join(f, 0, plain), l);
+}
+
 /* The server takes its time, or is stopped. */
 static void a_link_that_somebody_waits_for_stays_open(void **state)
 {
@@ -451,6 +498,8 @@ int main(void)
 		TEST(a_user_comes_to_the_link_with_the_fewest),
 		TEST(a_link_that_went_down_is_replaced),
 		TEST(a_link_that_nobody_uses_is_closed_at_the_second_look),
+		TEST(a_link_with_a_name_that_nobody_uses_is_closed_sooner),
+		TEST(a_link_without_a_name_is_kept_by_that_look),
 		TEST(a_link_that_somebody_waits_for_stays_open),
 		TEST(closing_the_pool_closes_its_links),
 		TEST(logins_that_nobody_uses_any_more_keep_few_links),
