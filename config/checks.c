@@ -478,12 +478,27 @@ static void checks_upstream(const struct config *c, int address_line, struct fau
 	}
 }
 
+/* What it learns depends on the order in which clients are served, at all keys. */
+static void checks_discover(const struct config *c, struct faults *f)
+{
+	if (c->discover && c->workers > 1)
+		faults_add(f, c->discover_line,
+		           "[discover] cannot tell in which order several workers are "
+		           "answered, and 'workers' is %lld; expected workers = 1",
+		           (long long)c->workers);
+	if (c->discover && c->cluster.n)
+		faults_add(f, c->discover_line,
+		           "[discover] watches one server, and [upstream] has 'cluster'; "
+		           "expected 'address', or 'sentinels'");
+}
+
 void checks_on_file(const struct config *c, bool listen_known, int address_line,
                     struct faults *f)
 {
 	if (listen_known)
 		checks_upstream(c, address_line, f);
 	checks_quorum_of_verbs(c, f);
+	checks_discover(c, f);
 	for (size_t i = 0; i < c->nrules; i++)
 		checks_patterns(c, SECTION_LOCK, &c->rules[i]->section, f);
 	for (size_t i = 0; i < c->nguards; i++) {

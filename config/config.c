@@ -18,6 +18,7 @@ static void config_free(struct config *c)
 	table_clear(SECTION_UPSTREAM, c);
 	table_clear(SECTION_ADMIN, c);
 	table_clear(SECTION_VERBS, &c->verbs);
+	table_clear(SECTION_DISCOVER, c);
 	table_clear(SECTION_HTTP, c);
 	sections_clear(c);
 	glob_set_free(c->patterns);
@@ -36,6 +37,7 @@ struct config *config_load(const char *path, struct buf *faults, struct buf *war
 	table_set_defaults(SECTION_UPSTREAM, c);
 	table_set_defaults(SECTION_ADMIN, c);
 	table_set_defaults(SECTION_VERBS, &c->verbs);
+	table_set_defaults(SECTION_DISCOVER, c);
 	table_set_defaults(SECTION_HTTP, c);
 	if (!path) {
 		sections_inherit(c);
@@ -203,6 +205,8 @@ void config_each_option(const struct config *c, config_option_fn *fn, void *arg)
 	each_named_option(c, SECTION_QUORUM, fn, arg);
 	if (c->verbs.enabled)
 		each_option(SECTION_VERBS, "verbs", &c->verbs, fn, arg);
+	if (c->discover)
+		each_option(SECTION_DISCOVER, "discover", c, fn, arg);
 	if (c->admin_listen.n)
 		each_option(SECTION_ADMIN, "admin", c, fn, arg);
 }

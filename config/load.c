@@ -186,6 +186,10 @@ static void load_on_section(void *arg, int line, const char *title)
 		load_only_section(l, SECTION_VERBS, &l->c->verbs);
 		l->c->verbs.enabled = true;
 		l->c->verbs.line = line;
+	} else if (load_section_is(title, SECTION_DISCOVER)) {
+		load_only_section(l, SECTION_DISCOVER, l->c);
+		l->c->discover = true;
+		l->c->discover_line = line;
 	} else if (load_section_is(title, SECTION_ADMIN)) {
 		load_only_section(l, SECTION_ADMIN, l->c);
 	} else if (rule) {

@@ -20,6 +20,7 @@ enum section {
 	SECTION_GUARD,
 	SECTION_QUORUM,
 	SECTION_VERBS,
+	SECTION_DISCOVER,
 	SECTION_HTTP,
 	SECTION_ADMIN,
 	SECTION_NONE, /* before the first, or in an unknown one */

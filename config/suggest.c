@@ -110,5 +110,5 @@ void suggest_section(const char *title, struct buf *out)
 		buf_printf(out, "; did you mean %s?", nearest);
 	else
 		buf_puts(out, "; expected [hasp], [upstream], [lock NAME], [guard NAME], "
-		              "[quorum NAME], [verbs], [http] or [admin]");
+		              "[quorum NAME], [verbs], [discover], [http] or [admin]");
 }

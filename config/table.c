@@ -583,6 +583,17 @@ const struct option table_options[] = {
 	  .def = "0", .min = 0, .max = LONGEST, .reloadable = true,
 	  .help = "Logs locks that were waited for so long, when they are got; 0: none." },
 
+	/* [discover] */
+	{ SECTION_DISCOVER, "memory", OPTION_SIZE, IN_CONFIG(discover_memory),
+	  .def = "64mb", .min = 1 * MB, .max = 16 * GB, .reloadable = true,
+	  .help = "Memory for what is known of keys; when it is spent, fewer of them are followed." },
+	{ SECTION_DISCOVER, "file", OPTION_STRING, IN_CONFIG(discover_file),
+	  .check = table_check_path, .expected = "a path such as /var/lib/hasp/discovered.ini", .reloadable = true,
+	  .help = "File for the sections that were found, on SIGUSR1 and at the end." },
+	{ SECTION_DISCOVER, "examples", OPTION_ENUM, IN_CONFIG(discover_examples),
+	  .def = "no", .choices = table_switches, .reloadable = true,
+	  .help = "Whether each section is told with the name of one of its keys." },
+
 	/* [http] */
 	{ SECTION_HTTP, "listen", OPTION_STRING, IN_CONFIG(http_listen),
 	  .check = table_check_listen_http, .expected = "HOST:PORT such as 127.0.0.1:9380",
@@ -617,6 +628,7 @@ static const struct {
 	[SECTION_GUARD] = { "guard", "[guard NAME]" },
 	[SECTION_QUORUM] = { "quorum", "[quorum NAME]" },
 	[SECTION_VERBS] = { "verbs", "[verbs]" },
+	[SECTION_DISCOVER] = { "discover", "[discover]" },
 	[SECTION_HTTP] = { "http", "[http]" },
 	[SECTION_ADMIN] = { "admin", "[admin]" },
 };

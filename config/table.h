@@ -14,9 +14,10 @@
 extern const struct option table_options[];
 extern const size_t table_noptions;
 
-/* "hasp", "upstream", "lock", "guard", "verbs", "admin" */
+/* "hasp", "upstream", "lock", "guard", "verbs", "discover", "admin" */
 const char *table_section_word(enum section section);
-/* "[hasp]", "[upstream]", "[lock NAME]", "[guard NAME]", "[verbs]", "[admin]" */
+/* "[hasp]", "[upstream]", "[lock NAME]", "[guard NAME]", "[verbs]", "[discover]",
+ * "[admin]" */
 const char *table_section_title(enum section section);
 
 /* NULL: there is no such option in that section. */

@@ -183,6 +183,14 @@ struct config {
 	int64_t tcp_user_timeout_ms; /* 0: the kernel's */
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* of sections that have none */
 
+	/* [discover] */
+	bool discover; /* the section is there */
+	int discover_line;
+	bool discover_alone; /* hasp --discover: there are no rules beside it */
+	int64_t discover_memory; /* bytes */
+	char *discover_file; /* NULL: none */
+	enum switch_mode discover_examples;
+
 	/* [http] */
 	char *http_listen; /* HOST:PORT, [V6]:PORT, *:PORT; NULL: none */
 	struct strings http_allowed_hosts; /* names, as browsers write them in Host: */

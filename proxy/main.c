@@ -7,7 +7,8 @@
  *   SIGHUP: load again -> all workers      SIGTERM: drain all -> join -> leave
  *   SIGUSR1: what was seen -> log          SIGUSR2: start the next hasp, and drain when it
  * serves others that would end hasp: logged
- *   --discover: a line now and then, and the result when the workers have left
+ *   --discover: a line now and then, and the result when the workers have left; [discover]: the
+ *   result to a file
  *
  * Workers that drain end one by one: from then on they are told nothing but to stop.
  */
@@ -156,25 +157,42 @@ static void main_log_restart(const struct config *first, const struct config *ne
 	buf_release(&restart);
 }
 
-/* All that clients have is made for a cluster, or for one server. */
-static bool main_is_for_another_kind(const struct process *p, const struct config *next)
+/* Why the process cannot go on with `next`; NULL: it can. */
+static const char *main_needs_restart(const struct process *p, const struct config *next)
 {
-	return (p->first->cluster.n > 0) != (next->cluster.n > 0);
+	/* All that clients have is made for a cluster, or for one server. */
+	if ((p->first->cluster.n > 0) != (next->cluster.n > 0))
+		return "from or to 'cluster' in [upstream] needs a restart";
+	if (next->discover && p->nworkers > 1)
+		return "[discover] needs a restart, with workers = 1";
+	return NULL;
+}
+
+/* Before the workers are told of `next`. */
+static void main_use_discover(struct process *p, const struct config *next)
+{
+	bool was = p->config->discover;
+
+	if (was && !next->discover)
+		workers_save_discovered(&p->shared, p->config, false);
+	workers_discover(&p->shared, next);
+	if (was != next->discover)
+		log_info("discover state=%s", main_on_off(next->discover));
 }
 
 /* Appends to `why` why it cannot be. */
 static bool main_try_reload(struct process *p, struct buf *why)
 {
 	struct config *next = main_load_again(&p->cmdline, why), *old = p->config;
+	const char *refusal = next ? main_needs_restart(p, next) : NULL;
 
 	if (!next) {
 		log_error("reload kept=old reason=\"the file has faults\"");
 		return false;
 	}
-	if (main_is_for_another_kind(p, next)) {
-		log_error("reload kept=old reason=\"from or to 'cluster' in [upstream] needs a "
-		          "restart\"");
-		buf_puts(why, "from or to 'cluster' in [upstream] needs a restart");
+	if (refusal) {
+		log_error("reload kept=old reason=\"%s\"", refusal);
+		buf_puts(why, refusal);
 		config_unref(next);
 		return false;
 	}
@@ -186,6 +204,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
+	main_use_discover(p, next);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);
 	workers_reload_watcher(&p->shared, next);
@@ -310,6 +329,18 @@ static void main_print_discovered(struct process *p, bool so_far)
 	buf_release(&ini);
 }
 
+static void main_report(struct process *p)
+{
+	if (p->config->discover_alone) {
+		main_print_discovered(p, true);
+		return;
+	}
+	if (!workers_report(&p->shared))
+		log_info("observed nothing=\"no rule has mode = observe\"");
+	if (p->config->discover)
+		workers_save_discovered(&p->shared, p->config, true);
+}
+
 /* Waits for signals until the workers have left. */
 static void main_serve(struct process *p, const sigset_t *signals)
 {
@@ -328,16 +359,13 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		wait = supervision_tick(&p->supervision);
 		if (leaving || upgrade == UPGRADE_WAITING)
 			wait = MAIN_TICK_SECONDS;
-		else if (p->cmdline.discover)
+		else if (p->config->discover_alone)
 			wait = main_shorter(wait, main_tell_progress(p));
 		sig = main_await_signal(signals, wait);
 		if (sig == SIGHUP) {
 			main_reload(p, leaving);
-		} else if (sig == SIGUSR1 && p->cmdline.discover) {
-			main_print_discovered(p, true);
 		} else if (sig == SIGUSR1) {
-			if (!workers_report(&p->shared))
-				log_info("observed nothing=\"no rule has mode = observe\"");
+			main_report(p);
 		} else if (sig == SIGUSR2) {
 			main_upgrade(p, leaving);
 		} else if (sig == SIGTERM || sig == SIGINT) {
@@ -449,8 +477,7 @@ static int main_run(struct process *p, sigset_t *signals)
 		return 1;
 	p->first = config_ref(p->config);
 	workers_init(&p->shared, p->config);
-	if (p->cmdline.discover)
-		workers_discover(&p->shared);
+	workers_discover(&p->shared, p->config);
 	if (main_start(p) == 0) {
 		log_info("started version=%s workers=%zu upstream=%s rules=%zu guards=%zu "
 		         "verbs=%s",
@@ -469,8 +496,10 @@ static int main_run(struct process *p, sigset_t *signals)
 		if (p->admin)
 			admin_free(p->admin);
 		(void)workers_report(&p->shared);
-		if (p->cmdline.discover)
+		if (p->config->discover_alone)
 			main_print_discovered(p, false);
+		else if (p->config->discover)
+			workers_save_discovered(&p->shared, p->config, false);
 		workers_fini(&p->shared);
 		status = 0;
 	} else if (strcmp(p->config->log, "stderr") != 0) {

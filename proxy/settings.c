@@ -145,6 +145,7 @@ static size_t settings_use_discover(struct config *c, const char *address, struc
 	/* Clients of several workers would meet on the same keys, and the order of their
 	 * commands would not be known. */
 	c->workers = 1;
+	c->discover = c->discover_alone = true;
 	return 0;
 }
 

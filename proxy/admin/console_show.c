@@ -122,8 +122,9 @@ static void show_discovered(const struct show_env *env, int protocol, struct buf
 {
 	struct buf ini = BUF_INIT;
 
-	if (!env->shared->discoverer) {
-		buf_puts(out, "-ERR hasp was not started with --discover\r\n");
+	if (!env->config->discover) {
+		buf_puts(out, "-ERR hasp does not discover: neither --discover nor a section "
+		              "[discover] asks for it\r\n");
 		return;
 	}
 	workers_discovered(env->shared, env->config, true, &ini);
@@ -155,7 +156,8 @@ static const struct show shows[] = {
 	  false },
 	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
 	  show_workers, true },
-	{ "DISCOVERED", "The file that hasp --discover would print by now.", NULL, false },
+	{ "DISCOVERED", "What was discovered so far: a file with sections for it.", NULL,
+	  false },
 };
 #define NSHOWS (sizeof(shows) / sizeof(shows[0]))
 

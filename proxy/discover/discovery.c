@@ -5,6 +5,19 @@
 
 #include "base/fatal.h"
 
+static void discovery_begin(struct discovery *d, double now)
+{
+	map_init(&d->shapes, discovery_hash(d, SLICE_LIT("shapes")));
+	map_init(&d->keys, discovery_hash(d, SLICE_LIT("keys")));
+	d->covered = (struct shape){ .node = { .key = SLICE_LIT("") } };
+	list_init(&d->covered.keys);
+	d->used = discovery_cost(sizeof(*d->sampling));
+	d->began = now;
+	d->round++;
+	d->ncounted = 0;
+	d->passed_over = 0;
+}
+
 struct discovery *discovery_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
                                 double now)
 {
@@ -12,11 +25,8 @@ struct discovery *discovery_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_
 
 	memcpy(d->secret, secret, sizeof(d->secret));
 	d->memory = memory;
-	d->began = now;
-	map_init(&d->shapes, discovery_hash(d, SLICE_LIT("shapes")));
-	map_init(&d->keys, discovery_hash(d, SLICE_LIT("keys")));
 	d->sampling = sampling_new(discovery_hash(d, SLICE_LIT("sampling")));
-	d->used = sizeof(*d->sampling);
+	discovery_begin(d, now);
 	return d;
 }
 
@@ -32,10 +42,17 @@ struct discovery_client *discovery_client_new(struct discovery *d, uint64_t addr
 	struct discovery_client *c = xcalloc(1, sizeof(*c));
 
 	c->id = ++d->nclients;
+	c->round = d->round - 1;
 	c->address = address;
 	list_init(&c->holds);
 	list_init(&c->reads);
 	return c;
+}
+
+void discovery_client_count(struct discovery *d, struct discovery_client *c)
+{
+	d->ncounted += c->round != d->round;
+	c->round = d->round;
 }
 
 void discovery_client_rename(struct discovery_client *c, uint64_t name)
@@ -56,17 +73,16 @@ void discovery_client_free(struct discovery *d, struct discovery_client *c, doub
 
 /* --- the end ------------------------------------------------------------------------------ */
 
-static void free_shape(struct discovery *d, struct shape *s)
+/* What it has. */
+static void empty_shape(struct discovery *d, struct shape *s)
 {
 	while (!list_empty(&s->keys))
 		discovery_key_free(d, container_of(s->keys.next, struct key, in_shape));
-	free((char *)s->node.key.p);
 	free(s->lock);
 	free(s->guard);
-	free(s);
 }
 
-void discovery_free(struct discovery *d)
+static void discovery_empty(struct discovery *d)
 {
 	map_gather(&d->shapes);
 	for (size_t i = 0; i < d->shapes.nbuckets; i++)
@@ -74,10 +90,30 @@ void discovery_free(struct discovery *d)
 			struct shape *s = container_of(d->shapes.buckets[i], struct shape,
 			                               node);
 			map_remove(&d->shapes, &s->node);
-			free_shape(d, s);
+			empty_shape(d, s);
+			free((char *)s->node.key.p);
+			free(s);
 		}
+	empty_shape(d, &d->covered);
 	map_fini(&d->shapes);
 	map_fini(&d->keys);
+}
+
+void discovery_set_memory(struct discovery *d, size_t memory)
+{
+	d->memory = memory;
+}
+
+void discovery_clear(struct discovery *d, double now)
+{
+	discovery_empty(d);
+	sampling_clear(d->sampling);
+	discovery_begin(d, now);
+}
+
+void discovery_free(struct discovery *d)
+{
+	discovery_empty(d);
 	sampling_free(d->sampling);
 	free(d);
 }

@@ -37,6 +37,10 @@ struct discovery;
 struct discovery *discovery_new(const uint8_t secret[SIPHASH_SECRET_SIZE], size_t memory,
                                 double now);
 void discovery_free(struct discovery *d); /* no clients are left */
+/* Forgets what it has learnt, and begins anew; clients stay. */
+void discovery_clear(struct discovery *d, double now);
+/* Not less than before, unless it begins anew. */
+void discovery_set_memory(struct discovery *d, size_t memory);
 
 /* Which commands it wants to know of; as long as the discovery. */
 struct sampling *discovery_sampling(const struct discovery *d);
@@ -47,6 +51,8 @@ uint64_t discovery_hash(const struct discovery *d, struct slice s);
 /* A connection; `address` and `name` are such hashes, 0: it has none. */
 struct discovery_client;
 struct discovery_client *discovery_client_new(struct discovery *d, uint64_t address);
+/* It did something; each is counted once since the last discovery_clear(). */
+void discovery_client_count(struct discovery *d, struct discovery_client *c);
 void discovery_client_rename(struct discovery_client *c, uint64_t name);
 void discovery_client_free(struct discovery *d, struct discovery_client *c, double now);
 
@@ -59,6 +65,9 @@ struct discovery_act {
 	double now;
 	double sent; /* the same clock, when the command came */
 	bool watches; /* in a transaction that watches keys: the client checks for itself */
+	bool covered; /* a rule in force has the key: nothing is proposed for it, but who has
+	               * taken it as a lock is under a lock */
+	bool under_lock; /* the client has a lock of another kind, such as LOCK's */
 };
 
 /* --- what is done to locks --- */
@@ -89,8 +98,14 @@ void discovery_used(const struct discovery_act *a, bool writes);
 /* --- the result --- */
 
 struct discovery_result {
-	const char *listen; /* as in the file, for [hasp] */
-	const char *address; /* for [upstream] */
+	const char *listen; /* as in the file, for [hasp]; NULL: there are other sections in
+	                     * force, and the result has the new ones only */
+	const char *address; /* for [upstream], or words that say which server it is */
+	/* NULL: no. Has a section in force the key? Is there one of that name? */
+	bool (*covers)(void *arg, struct slice key);
+	bool (*has_section)(void *arg, bool is_guard, const char *name);
+	void *arg;
+	bool examples; /* with each pattern, one of its keys */
 	uint64_t commands; /* with keys */
 	bool so_far; /* it goes on; else what is going on counts as ended */
 };

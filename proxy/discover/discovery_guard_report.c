@@ -55,6 +55,7 @@ void discovery_put_guard(struct buf *out, const struct finding *f, const char *n
 	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
 	put_guard_use(out, f);
+	discovery_put_example(out, f);
 	buf_puts(out, ";   ");
 	discovery_put_count(out, g->stale, "write");
 	buf_puts(out, " overwrote what another connection had written meanwhile: lost updates\n"

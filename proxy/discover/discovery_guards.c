@@ -61,14 +61,14 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 		list_append(&c->reads, &r->in_client);
 		k->nreads++;
 		c->nreads++;
-		d->used += sizeof(*r);
+		d->used += discovery_cost(sizeof(*r));
 	}
 	r->version = k->version;
 	r->value = k->written;
 	r->how = how;
 	r->at = a->now;
 	r->window = window;
-	r->under_lock = has_lock(c);
+	r->under_lock = a->under_lock || has_lock(c);
 }
 
 static void note_written_back(const struct discovery_act *a, const struct key *k,
@@ -79,7 +79,7 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 
 	if (!s->guard) {
 		s->guard = xcalloc(1, sizeof(*s->guard));
-		a->discovery->used += sizeof(*s->guard);
+		a->discovery->used += discovery_cost(sizeof(*s->guard));
 	}
 	g = s->guard;
 	sampling_make_whole(k->sampled);

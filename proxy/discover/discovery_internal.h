@@ -70,6 +70,7 @@ struct shape {
 	struct list keys;
 	size_t nkeys; /* followed now */
 	unsigned shift; /* of 2^shift keys one is followed */
+	bool covered; /* for the report: a section in force has its keys */
 	bool varies; /* the pattern is one even if there is only one key */
 	bool many; /* there were several keys */
 	size_t nsample;
@@ -128,6 +129,7 @@ struct last_read {
 
 struct discovery_client {
 	uint64_t id;
+	uint64_t round; /* the discovery's, when it was counted */
 	uint64_t address, name;
 	struct list holds, reads;
 	uint32_t nholds, nreads;
@@ -140,10 +142,19 @@ struct discovery {
 	size_t memory, used; /* bytes */
 	double began;
 	uint64_t nclients; /* that were ever there */
+	uint64_t round; /* rises with each discovery_clear() */
+	uint64_t ncounted; /* clients, since */
+	struct shape covered; /* of keys that a rule in force has; it is not in `shapes` */
 	uint64_t passed_over; /* commands on keys that are not followed */
 	struct map shapes, keys;
 	struct sampling *sampling;
 };
+
+/* What a block of so many bytes takes of the heap, with what malloc() adds to it. */
+static inline size_t discovery_cost(size_t nbytes)
+{
+	return (nbytes + sizeof(void *) + 15) & ~(size_t)15;
+}
 
 /* The key of the act; NULL: it is not followed. */
 struct key *discovery_key(const struct discovery_act *a);
@@ -164,6 +175,7 @@ struct finding {
 	uint64_t nlocks, nothers, nread; /* as of a shape */
 	struct lock_sums lock; /* FINDING_LOCK */
 	struct guard_sums guard; /* FINDING_GUARD */
+	const struct shape *example; /* one of them */
 	const struct shape
 		*caught; /* it matches this one, too, which is used otherwise; NULL */
 };
@@ -188,6 +200,8 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f);
 void discovery_put_number(struct buf *out, uint64_t n);
 void discovery_put_time(struct buf *out, double seconds);
 void discovery_put_count(struct buf *out, uint64_t n, const char *what);
+/* Nothing unless the finding has an example. */
+void discovery_put_example(struct buf *out, const struct finding *f);
 
 uint64_t discovery_taken(const struct lock_sums *l);
 /* How many holders were robbed of their lock, and how many had it released by another

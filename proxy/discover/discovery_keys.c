@@ -20,7 +20,7 @@ void discovery_hold_free(struct discovery *d, struct held_lock *h)
 	list_remove(&h->in_client);
 	if (h->client)
 		h->client->nholds--;
-	d->used -= sizeof(*h);
+	d->used -= discovery_cost(sizeof(*h));
 	free(h);
 }
 
@@ -30,7 +30,7 @@ void discovery_last_read_free(struct discovery *d, struct last_read *r)
 	list_remove(&r->in_client);
 	r->key->nreads--;
 	r->client->nreads--;
-	d->used -= sizeof(*r);
+	d->used -= discovery_cost(sizeof(*r));
 	free(r);
 }
 
@@ -52,7 +52,7 @@ void discovery_key_free(struct discovery *d, struct key *k)
 	map_remove(&d->keys, &k->node);
 	list_remove(&k->in_shape);
 	k->shape->nkeys--;
-	d->used -= sizeof(*k);
+	d->used -= discovery_cost(sizeof(*k));
 	free(k);
 }
 
@@ -65,22 +65,23 @@ static void find_largest(void *arg, struct map_node *node)
 {
 	struct shape *s = container_of(node, struct shape, node), **largest = arg;
 
-	if (!*largest || s->nkeys > (*largest)->nkeys)
+	if (s->nkeys > (*largest)->nkeys)
 		*largest = s;
 }
 
-/* Memory is spent: makes room by following half of the keys that are most alike. */
-static void halve(struct discovery *d)
+/* Memory is spent: makes room by following half of the keys that are most alike. False: none
+ * are alike. */
+static bool halve(struct discovery *d)
 {
-	struct shape *largest = NULL;
+	struct shape *largest = &d->covered;
 	struct list *next;
 	uint64_t cursor = 0;
 
 	do {
 		cursor = map_scan(&d->shapes, cursor, find_largest, &largest);
 	} while (cursor);
-	if (!largest || largest->nkeys < 2)
-		return;
+	if (largest->nkeys < 2)
+		return false;
 	largest->shift++;
 	for (struct list *at = largest->keys.next; at != &largest->keys; at = next) {
 		struct key *k = container_of(at, struct key, in_shape);
@@ -88,6 +89,32 @@ static void halve(struct discovery *d)
 		if (!is_followed(largest, k->hash))
 			discovery_key_free(d, k);
 	}
+	return true;
+}
+
+/* What comes to be known of a key that is there already, and what malloc() adds to the largest
+ * blocks. */
+#define MEMORY_SPARE ((size_t)16 << 10)
+
+/* With the buckets of one key more. */
+static bool is_spent(const struct discovery *d)
+{
+	size_t grown = d->keys.n >= d->keys.nbuckets
+	                       ? 2 * d->keys.nbuckets * sizeof(struct map_node *)
+	                       : 0;
+
+	return d->used + map_nbytes(&d->keys) + map_nbytes(&d->shapes) + grown + MEMORY_SPARE >
+	       d->memory;
+}
+
+/* False: there is no memory for one key more. */
+static bool discovery_make_room(struct discovery *d)
+{
+	/* A half may be of keys that are all in the other one. */
+	while (is_spent(d))
+		if (!halve(d))
+			return false;
+	return true;
 }
 
 static struct shape *shape_of(struct discovery *d, struct slice key)
@@ -107,15 +134,17 @@ static struct shape *shape_of(struct discovery *d, struct slice key)
 		memcpy(s->sample, key.p, key.n);
 		list_init(&s->keys);
 		map_put(&d->shapes, &s->node);
-		d->used += sizeof(*s) + buf_len(&pattern);
+		d->used += discovery_cost(sizeof(*s)) + discovery_cost(buf_len(&pattern));
 	}
 	buf_release(&pattern);
 	return s;
 }
 
-static struct key *key_new(struct discovery *d, struct slice name, uint64_t hash)
+static struct key *key_new(const struct discovery_act *a, uint64_t hash)
 {
-	struct shape *s = shape_of(d, name);
+	struct discovery *d = a->discovery;
+	struct slice name = a->key;
+	struct shape *s = a->covered ? &d->covered : shape_of(d, name);
 	struct key *k;
 
 	if (!s || !is_followed(s, hash))
@@ -131,7 +160,7 @@ static struct key *key_new(struct discovery *d, struct slice name, uint64_t hash
 	s->many |= !slice_eq(name, slice_of(s->sample, s->nsample));
 	s->nkeys++;
 	map_put(&d->keys, &k->node);
-	d->used += sizeof(*k);
+	d->used += discovery_cost(sizeof(*k));
 	return k;
 }
 
@@ -146,13 +175,11 @@ struct key *discovery_key(const struct discovery_act *a)
 		d->passed_over++;
 		return NULL;
 	}
-	hash = discovery_hash(d, a->key) ^ (uint64_t)a->db << 48;
+	hash = discovery_hash(d, a->key) ^ (uint64_t)a->db << 48 ^ (uint64_t)a->covered << 47;
 	node = map_get(&d->keys, slice_of(&hash, sizeof(hash)));
 	if (node)
 		return container_of(node, struct key, node);
-	if (d->used + map_nbytes(&d->keys) + map_nbytes(&d->shapes) > d->memory)
-		halve(d);
-	k = key_new(d, a->key, hash);
+	k = discovery_make_room(d) ? key_new(a, hash) : NULL;
 	d->passed_over += !k;
 	return k;
 }

@@ -205,6 +205,7 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 	int wait = lock_wait_seconds(l);
 
 	put_lock_use(out, f);
+	discovery_put_example(out, f);
 	put_harm(out, l);
 	put_owner_reason(out, l);
 	if (wait) {

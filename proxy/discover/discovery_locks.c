@@ -166,7 +166,7 @@ void discovery_took(const struct discovery_act *a, enum discovery_way way, int64
 	list_append(&k->holds, &h->in_key);
 	list_append(&c->holds, &h->in_client);
 	c->nholds++;
-	a->discovery->used += sizeof(*h);
+	a->discovery->used += discovery_cost(sizeof(*h));
 }
 
 void discovery_refused(const struct discovery_act *a, enum discovery_way way)

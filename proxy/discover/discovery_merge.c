@@ -33,6 +33,8 @@ static int by_pattern(const void *a, const void *b)
 
 static bool is_of_kind(const struct shape *s, enum finding_kind kind)
 {
+	if (s->covered)
+		return false;
 	return kind == FINDING_LOCK ? discovery_is_lock(s) : discovery_is_guard(s);
 }
 
@@ -92,7 +94,7 @@ static const struct shape *caught_by(const struct merging *m, struct slice patte
 {
 	for (size_t i = 0; i < m->n; i++) {
 		const struct shape *s = m->shapes[i];
-		if (!is_of_kind(s, m->kind) &&
+		if (!s->covered && !is_of_kind(s, m->kind) &&
 		    glob_match(pattern, slice_of(s->sample, s->nsample)))
 			return s;
 	}
@@ -216,6 +218,7 @@ static void merge_one(const struct merging *m, size_t first, struct finding *f)
 			m->taken[j] = true;
 		}
 	}
+	f->example = s;
 	f->caught = caught_by(m, buf_slice(&f->pattern));
 }
 

@@ -5,7 +5,9 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/fatal.h"
 #include "discover/discovery_internal.h"
 
 #define NAME_MAX_SIZE 48
@@ -41,22 +43,36 @@ static size_t put_words(char *name, struct slice pattern)
 	return n;
 }
 
-/* A name that no section before it has: number `i` of `f`. */
-static void name_section(char name[NAME_MAX_SIZE], const struct finding *f, size_t i,
-                         const char *none)
-{
-	char other[NAME_MAX_SIZE];
-	int same = 0;
-	size_t n = put_words(name, buf_slice(&f[i].pattern));
+struct section_names {
+	const struct discovery_result *result;
+	bool are_guards;
+	char (*v)[NAME_MAX_SIZE];
+	size_t n;
+};
 
-	for (size_t j = 0; j < i; j++) {
-		put_words(other, buf_slice(&f[j].pattern));
-		same += strcmp(name, other) == 0;
-	}
+static bool is_name_taken(const struct section_names *given, const char *name)
+{
+	const struct discovery_result *r = given->result;
+
+	for (size_t i = 0; i < given->n; i++)
+		if (strcmp(given->v[i], name) == 0)
+			return true;
+	return r->has_section && r->has_section(r->arg, given->are_guards, name);
+}
+
+/* The next name: none that a section has already. */
+static const char *name_section(struct section_names *given, struct slice pattern)
+{
+	char *name = given->v[given->n];
+	size_t n = put_words(name, pattern);
+	int same = 1;
+
 	if (n == 0)
-		n = (size_t)snprintf(name, NAME_MAX_SIZE, "%s", none);
-	if (same)
-		snprintf(name + n, NAME_MAX_SIZE - n, "-%d", same + 1);
+		n = (size_t)snprintf(name, NAME_MAX_SIZE, "all");
+	while (is_name_taken(given, name))
+		snprintf(name + n, NAME_MAX_SIZE - n, "-%d", ++same);
+	given->n++;
+	return name;
 }
 
 /* --- the parts ---------------------------------------------------------------------------- */
@@ -69,7 +85,7 @@ static void put_head(struct buf *out, const struct discovery *d,
 	buf_puts(out, ": ");
 	discovery_put_count(out, r->commands, "command");
 	buf_puts(out, " on keys, of ");
-	discovery_put_count(out, d->nclients, "connection");
+	discovery_put_count(out, d->ncounted, "connection");
 	buf_puts(out,
 	         ".\n; The sections below change nothing yet: mode = observe counts and logs "
 	         "what "
@@ -87,12 +103,14 @@ static void put_head(struct buf *out, const struct discovery *d,
 		discovery_put_count(out, d->passed_over, "command");
 		buf_puts(out, ". Numbers of keys are estimates, all others lower bounds.\n");
 	}
-	buf_printf(out, "\n[hasp]\nlisten = %s\n\n[upstream]\naddress = %s\n\n", r->listen,
-	           r->address);
+	buf_puts(out, "\n");
+	if (r->listen)
+		buf_printf(out, "[hasp]\nlisten = %s\n\n[upstream]\naddress = %s\n\n",
+		           r->listen, r->address);
 }
 
 struct others {
-	uint64_t markers, scripted, rest;
+	uint64_t covered, markers, scripted, rest;
 };
 
 static void count_other(void *arg, struct map_node *node)
@@ -100,6 +118,10 @@ static void count_other(void *arg, struct map_node *node)
 	const struct shape *s = container_of(node, struct shape, node);
 	struct others *o = arg;
 
+	if (s->covered) {
+		o->covered++;
+		return;
+	}
 	if (discovery_is_lock(s) || discovery_is_guard(s))
 		return;
 	if (s->lock && s->lock->taken[DISCOVERY_SETNX] + s->lock->taken[DISCOVERY_SET_NX])
@@ -121,12 +143,13 @@ static void put_other(struct buf *out, uint64_t n, const char *what)
 
 static void put_others(struct buf *out, const struct discovery *d)
 {
-	struct others o = { 0, 0, 0 };
+	struct others o = { 0, 0, 0, 0 };
 	uint64_t cursor = 0;
 
 	do {
 		cursor = map_scan(&d->shapes, cursor, count_other, &o);
 	} while (cursor);
+	put_other(out, o.covered, "of keys that sections in force have by now");
 	put_other(out, o.markers,
 	          "of keys that were set by NX and never released: markers, not locks");
 	put_other(
@@ -156,41 +179,69 @@ static void end_holds(struct discovery *d, double now)
 		}
 }
 
+static void mark_shape(void *arg, struct map_node *node)
+{
+	struct shape *s = container_of(node, struct shape, node);
+	const struct discovery_result *r = arg;
+
+	s->covered = r->covers && r->covers(r->arg, slice_of(s->sample, s->nsample));
+}
+
+/* As of now: they were watched before a section in force had them. */
+static void mark_covered(struct discovery *d, const struct discovery_result *r)
+{
+	uint64_t cursor = 0;
+
+	do {
+		cursor = map_scan(&d->shapes, cursor, mark_shape, (void *)r);
+	} while (cursor);
+}
+
+/* Sections go to `out`, what is left alone to `left`. */
+static void put_findings(struct buf *out, struct buf *left, struct discovery *d,
+                         const struct discovery_result *r, enum finding_kind kind)
+{
+	size_t n;
+	struct finding *found = discovery_find(d, kind, &n);
+	struct section_names given = { r, kind == FINDING_GUARD, NULL, 0 };
+
+	given.v = xcalloc(n + 1, sizeof(*given.v));
+	for (size_t i = 0; i < n; i++) {
+		struct finding *f = &found[i];
+		if (!r->examples)
+			f->example = NULL;
+		if (kind == FINDING_LOCK && !discovery_lock_is_proposed(f))
+			discovery_put_lock_left(left, f);
+		else if (kind == FINDING_LOCK)
+			discovery_put_lock(out, f,
+			                   name_section(&given, buf_slice(&f->pattern)));
+		else if (!discovery_guard_is_proposed(f))
+			discovery_put_guard_left(left, f);
+		else
+			discovery_put_guard(out, f,
+			                    name_section(&given, buf_slice(&f->pattern)));
+	}
+	free(given.v);
+	discovery_findings_free(found, n);
+}
+
 void discovery_report(struct discovery *d, const struct discovery_result *r, double now,
                       struct buf *out)
 {
-	struct finding *locks, *guards;
-	size_t nlocks, nguards;
 	struct buf left = BUF_INIT;
-	char name[NAME_MAX_SIZE];
 
 	if (!r->so_far)
 		end_holds(d, now);
-	locks = discovery_find(d, FINDING_LOCK, &nlocks);
-	guards = discovery_find(d, FINDING_GUARD, &nguards);
+	mark_covered(d, r);
 	put_head(out, d, r, now);
-	for (size_t i = 0; i < nlocks; i++) {
-		name_section(name, locks, i, "all");
-		if (discovery_lock_is_proposed(&locks[i]))
-			discovery_put_lock(out, &locks[i], name);
-		else
-			discovery_put_lock_left(&left, &locks[i]);
-	}
-	for (size_t i = 0; i < nguards; i++) {
-		name_section(name, guards, i, "all");
-		if (discovery_guard_is_proposed(&guards[i]))
-			discovery_put_guard(out, &guards[i], name);
-		else
-			discovery_put_guard_left(&left, &guards[i]);
-	}
+	put_findings(out, &left, d, r, FINDING_LOCK);
+	put_findings(out, &left, d, r, FINDING_GUARD);
 	put_others(&left, d);
 	if (buf_len(&left)) {
 		buf_puts(out, "; Looked at and left alone:\n");
 		buf_append(out, buf_slice(&left));
 	}
 	buf_release(&left);
-	discovery_findings_free(locks, nlocks);
-	discovery_findings_free(guards, nguards);
 }
 
 /* --- progress ----------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ struct lock_sums *discovery_lock_sums(struct discovery *d, struct shape *s)
 {
 	if (!s->lock) {
 		s->lock = xcalloc(1, sizeof(*s->lock));
-		d->used += sizeof(*s->lock);
+		d->used += discovery_cost(sizeof(*s->lock));
 	}
 	return s->lock;
 }

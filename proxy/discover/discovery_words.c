@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "discover/discovery_internal.h"
+#include "discover/key_shape.h"
 
 void discovery_put_number(struct buf *out, uint64_t n)
 {
@@ -20,6 +21,15 @@ void discovery_put_count(struct buf *out, uint64_t n, const char *what)
 {
 	discovery_put_number(out, n);
 	buf_printf(out, " %s%s", what, n == 1 ? "" : "s");
+}
+
+void discovery_put_example(struct buf *out, const struct finding *f)
+{
+	if (!f->example)
+		return;
+	buf_puts(out, ";   such as ");
+	key_shape_literal(out, slice_of(f->example->sample, f->example->nsample));
+	buf_puts(out, "\n");
 }
 
 void discovery_put_time(struct buf *out, double seconds)

@@ -22,6 +22,14 @@ void sampling_free(struct sampling *s)
 	free(s);
 }
 
+void sampling_clear(struct sampling *s)
+{
+	for (size_t i = 0; i < sizeof(s->places) / sizeof(*s->places); i++) {
+		atomic_store_explicit(&s->places[i].n, 0, memory_order_relaxed);
+		atomic_store_explicit(&s->places[i].is_whole, false, memory_order_relaxed);
+	}
+}
+
 /* --- prefixes ----------------------------------------------------------------------------- */
 
 /* The first bytes, as many as a word has; zeroes behind the end. */

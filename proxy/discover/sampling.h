@@ -46,6 +46,8 @@ struct sampling {
 
 struct sampling *sampling_new(uint64_t secret);
 void sampling_free(struct sampling *s);
+/* As new. A count of another thread's may stay. */
+void sampling_clear(struct sampling *s);
 
 struct sampled *sampling_place(struct sampling *s, struct slice key);
 /* A command on the key is about to be sent: is it to be looked at? */

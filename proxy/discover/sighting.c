@@ -6,7 +6,7 @@
 #include "base/fatal.h"
 #include "base/random.h"
 
-struct discoverer *discoverer_new(double (*clock)(void), size_t memory)
+struct discoverer *discoverer_new(double (*clock)(void))
 {
 	struct discoverer *d = xcalloc(1, sizeof(*d));
 	uint8_t secret[SIPHASH_SECRET_SIZE];
@@ -14,7 +14,7 @@ struct discoverer *discoverer_new(double (*clock)(void), size_t memory)
 	random_bytes(secret, sizeof(secret));
 	pthread_mutex_init(&d->lock, NULL);
 	d->clock = clock;
-	d->discovery = discovery_new(secret, memory, clock());
+	d->discovery = discovery_new(secret, 0, clock());
 	d->sampling = discovery_sampling(d->discovery);
 	return d;
 }
@@ -28,18 +28,39 @@ void discoverer_free(struct discoverer *d)
 	free(d);
 }
 
+void discoverer_turn_on(struct discoverer *d, size_t memory)
+{
+	pthread_mutex_lock(&d->lock);
+	if (!d->is_on || memory < d->memory) {
+		discovery_clear(d->discovery, d->clock());
+		atomic_store(&d->commands, 0);
+	}
+	discovery_set_memory(d->discovery, memory);
+	d->memory = memory;
+	d->is_on = true;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void discoverer_turn_off(struct discoverer *d)
+{
+	pthread_mutex_lock(&d->lock);
+	discovery_clear(d->discovery, d->clock());
+	d->is_on = false;
+	pthread_mutex_unlock(&d->lock);
+}
+
 static uint64_t count_commands(const struct discoverer *d)
 {
 	return atomic_load(&d->commands) + sampling_passed(d->sampling);
 }
 
-void discoverer_report(struct discoverer *d, const char *listen, const char *address,
-                       bool so_far, struct buf *out)
+void discoverer_report(struct discoverer *d, const struct discovery_result *r, struct buf *out)
 {
-	const struct discovery_result r = { listen, address, count_commands(d), so_far };
+	struct discovery_result counted = *r;
 
+	counted.commands = count_commands(d);
 	pthread_mutex_lock(&d->lock);
-	discovery_report(d->discovery, &r, d->clock(), out);
+	discovery_report(d->discovery, &counted, d->clock(), out);
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -59,6 +80,7 @@ void discoverer_see_client(struct discoverer *d, struct discovery_client **clien
 	if (!*client)
 		*client = discovery_client_new(d->discovery,
 		                               discovery_hash(d->discovery, address));
+	discovery_client_count(d->discovery, *client);
 	discovery_client_rename(*client, called);
 	pthread_mutex_unlock(&d->lock);
 }
@@ -82,7 +104,7 @@ void sighting_free(struct sighting *s)
 
 size_t sighting_nbytes(const struct sighting *s)
 {
-	return sizeof(*s) + s->n * sizeof(s->nkey[0]) + buf_cap(&s->bytes);
+	return sizeof(*s) + s->n * sizeof(s->keys[0]) + buf_cap(&s->bytes);
 }
 
 static void sighted_effect(const struct sighting *s, const struct discovery_act *a,
@@ -136,6 +158,7 @@ void sighting_complete(const struct sighting *s, int db, const struct resp_reply
 		.client = s->client,
 		.db = db,
 		.watches = s->watches,
+		.under_lock = s->under_lock,
 	};
 
 	if (resp_reply_is_error(reply))
@@ -144,8 +167,9 @@ void sighting_complete(const struct sighting *s, int db, const struct resp_reply
 	/* While the lock is held, so that it does not go back from one call to the next. */
 	a.now = all->clock();
 	a.sent = s->sent_at > 0 ? s->sent_at : a.now;
-	for (size_t i = 0; i < s->n; i++) {
-		a.key = s->nkey[i] ? slice_of(keys.p + at, s->nkey[i]) : SLICE_LIT("");
+	for (size_t i = 0; i < s->n && all->is_on; i++) {
+		a.key = s->keys[i].n ? slice_of(keys.p + at, s->keys[i].n) : SLICE_LIT("");
+		a.covered = s->keys[i].covered;
 		at += a.key.n;
 		if (s->kind == SIGHTING_SCRIPT)
 			discovery_script(&a, s->args, s->nargs);

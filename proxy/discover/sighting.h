@@ -26,17 +26,22 @@
 struct discoverer {
 	pthread_mutex_t lock; /* of the discovery */
 	struct discovery *discovery;
+	bool is_on; /* else what it is told is lost */
+	size_t memory; /* the discovery's bound */
 	struct sampling *sampling; /* the discovery's; needs no lock */
 	double (*clock)(void); /* seconds; never goes back */
 	_Atomic uint64_t commands; /* with keys, that were looked at */
 };
 
-struct discoverer *discoverer_new(double (*clock)(void), size_t memory);
+struct discoverer *discoverer_new(double (*clock)(void)); /* it is off */
 void discoverer_free(struct discoverer *d); /* NULL is allowed; no clients are left */
-/* Append to `out`, from any thread: the ini, which unless it is one so far ends what is going
- * on; a line. */
-void discoverer_report(struct discoverer *d, const char *listen, const char *address,
-                       bool so_far, struct buf *out);
+/* From any thread: it begins with nothing, or goes on if it may take no less memory than
+ * before; it forgets all. */
+void discoverer_turn_on(struct discoverer *d, size_t memory);
+void discoverer_turn_off(struct discoverer *d);
+/* Append to `out`, from any thread: the ini, of which `r->commands` is filled in here; a line.
+ */
+void discoverer_report(struct discoverer *d, const struct discovery_result *r, struct buf *out);
 void discoverer_progress(struct discoverer *d, struct buf *out);
 
 /* The client, whose address and name (NULL: none) are these; *client is NULL until it was seen.
@@ -60,9 +65,13 @@ struct sighting {
 	uint64_t value; /* EFFECT: the hash of what is stored; 0: not known */
 	size_t nargs; /* SCRIPT */
 	uint64_t args[SIGHTING_ARGS_MAX];
+	bool under_lock; /* the client has a lock of LOCK's, or of a rule in force */
 	struct buf bytes; /* of the keys */
 	size_t n; /* keys */
-	size_t nkey[]; /* the length of each in `bytes` */
+	struct sighted_key {
+		size_t n; /* its length in `bytes` */
+		bool covered; /* by a rule or guard in force */
+	} keys[];
 };
 
 void sighting_free(struct sighting *s); /* NULL is allowed */

@@ -135,7 +135,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_verb = find_verb(&config->verbs, name, &what.verb);
 	if (!command_info_is_session(&what) && !what.is_verb &&
 	    (config->nrules || config->nguards || config->verbs.enabled ||
-	     config->pooling == POOLING_SHARED)) {
+	     config->pooling == POOLING_SHARED || config->discover)) {
 		what.command = commands_get(env->commands, name);
 		what.is_unmet = !what.command && commands_are_learned(env->commands);
 	}
@@ -144,7 +144,8 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_guarded = guard_concerns(env, &what, name);
 	what.acquires = what.is_guarded && guard_acquires(env, name);
 	what.is_observed = observe_concerns(env, &what, name);
-	what.is_discovered = env->discoverer && what.command && discover_concerns(what.command);
+	what.is_discovered = config->discover && what.command &&
+	                     discover_concerns(what.command);
 	what.is_sampled = what.is_discovered && discover_may_sample(what.command);
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed;
 	what.reads_value = env->values_matter && what.command &&

@@ -6,6 +6,7 @@
 #include "base/fatal.h"
 #include "commands/args.h"
 #include "commands/key_args.h"
+#include "config/match.h"
 #include "discover/sighting.h"
 
 /* EVAL script numkeys key ... arg ... */
@@ -81,6 +82,13 @@ static void see_effect(struct sighting *s, const struct context *x)
 	s->way = c->facts.rule == RULE_SETNX ? DISCOVERY_SETNX : DISCOVERY_SET_NX;
 }
 
+static bool is_covered(const struct context *x, struct slice key)
+{
+	if (!(match_possible(x->env->config, key) & (MATCH_RULE | MATCH_GUARD)))
+		return false;
+	return match_rule(x->env->matcher, key) || match_guard(x->env->matcher, key);
+}
+
 /* NULL: it names no key after all. */
 static struct sighting *see(const struct context *x)
 {
@@ -91,10 +99,10 @@ static struct sighting *see(const struct context *x)
 
 	key_args_init(&args, c, x->req);
 	if (args.n > 0)
-		s = xcalloc(1, sizeof(*s) + args.n * sizeof(s->nkey[0]));
+		s = xcalloc(1, sizeof(*s) + args.n * sizeof(s->keys[0]));
 	for (size_t i = 0; i < args.n; i++) {
 		struct slice key = x->req->argv[args.v[i]];
-		s->nkey[s->n++] = key.n;
+		s->keys[s->n++] = (struct sighted_key){ key.n, is_covered(x, key) };
 		buf_append(&s->bytes, key);
 	}
 	key_args_fini(&args);
@@ -110,6 +118,7 @@ static struct sighting *see(const struct context *x)
 		see_effect(s, x);
 	}
 	s->watches = session_in_multi(x->session) && x->session->txn.watching;
+	s->under_lock = !list_empty(&x->holds->holds);
 	s->sent_at = session_in_multi(x->session) ? 0 : all->clock();
 	atomic_fetch_add_explicit(&all->commands, 1, memory_order_relaxed);
 	discoverer_see_client(all, x->discovered, slice_str(x->identity(x->arg)->address),

@@ -37,8 +37,8 @@ struct policy_env {
 	struct waiters *waiters;
 	struct observers *observers; /* all workers'; lock/observe/observation.h */
 	struct observed_rules *observed; /* those of `config` */
-	struct discoverer *discoverer; /* all workers'; discover/sighting.h; NULL: nothing is
-	                                * discovered */
+	struct discoverer *discoverer; /* all workers'; discover/sighting.h; told of
+	                                * what clients do if `config` says `discover` */
 	struct stats *stats; /* all workers'; lock/events/stats.h */
 	size_t worker; /* its number there */
 	/* By the place in `config`; NULL: it is not enforced. */

@@ -38,7 +38,7 @@ struct worker_shared {
 	struct wait_graph *waits; /* lock/deadlock/wait_graph.h */
 	struct proof_secret secret;
 	struct observers *observers; /* lock/observe/observation.h */
-	struct discoverer *discoverer; /* discover/sighting.h; NULL: nothing is discovered */
+	struct discoverer *discoverer; /* discover/sighting.h */
 	struct stats *stats; /* lock/events/stats.h */
 	struct watcher *watcher; /* upstream/watcher.h; it posts to all of `workers` */
 	pthread_mutex_t rounds; /* of `gone`, and of the next two while workers are made */
@@ -63,14 +63,17 @@ void workers_end_watch(struct worker_shared *shared);
  * saw; false: there never was one of these. From any thread. */
 bool workers_report(struct worker_shared *shared);
 
-/* Between workers_init() and the first worker: from now on hasp learns from the commands of all
- * clients what to lock. */
-void workers_discover(struct worker_shared *shared);
+/* From now on hasp learns from the commands of all clients what to lock, or it does not and
+ * forgets what it has learnt, as `config` says, which is or is about to be in force. */
+void workers_discover(struct worker_shared *shared, const struct config *config);
 /* Then: appends a line on how far that is; the ini, that so far or, when all workers have been
- * joined, the last one. */
+ * joined, the last one. From any thread. */
 void workers_discover_progress(struct worker_shared *shared, struct buf *out);
 void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
                         struct buf *out);
+/* Puts the ini into the file that `config` names for it, and logs that. */
+void workers_save_discovered(struct worker_shared *shared, const struct config *config,
+                             bool so_far);
 
 /* Why clients should not be sent here, in words; NULL: they may be. From any thread. */
 const char *workers_not_ready(struct worker_shared *shared);

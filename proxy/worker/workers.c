@@ -18,9 +18,6 @@
 #include "upstream/watcher.h"
 #include "worker/worker_internal.h"
 
-/* What keys and clients take at most, while hasp discovers. */
-#define DISCOVER_MEMORY ((size_t)64 << 20)
-
 /* What the watcher tells a worker; the strings are its own. */
 struct primary_message {
 	struct message message;
@@ -68,6 +65,7 @@ void workers_init(struct worker_shared *shared, const struct config *config)
 {
 	pthread_mutex_init(&shared->rounds, NULL);
 	shared->observers = observers_new(clock_now);
+	shared->discoverer = discoverer_new(clock_now);
 	shared->stats = stats_new((size_t)config->workers);
 	shared->waits = wait_graph_new();
 	proof_secret_init(&shared->secret, config->shared_secret);
@@ -123,28 +121,6 @@ bool workers_report(struct worker_shared *shared)
 	log_lines(LOG_SEV_INFO, buf_slice(&totals));
 	buf_release(&totals);
 	return observers_report(shared->observers);
-}
-
-void workers_discover(struct worker_shared *shared)
-{
-	shared->discoverer = discoverer_new(clock_now, DISCOVER_MEMORY);
-}
-
-void workers_discover_progress(struct worker_shared *shared, struct buf *out)
-{
-	discoverer_progress(shared->discoverer, out);
-}
-
-void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
-                        struct buf *out)
-{
-	struct buf listen = BUF_INIT;
-
-	for (size_t i = 0; i < config->listen.n; i++)
-		buf_printf(&listen, "%s%s", i ? " " : "", config->listen.v[i]);
-	buf_append(&listen, slice_of("", 1));
-	discoverer_report(shared->discoverer, buf_head(&listen), config->address, so_far, out);
-	buf_release(&listen);
 }
 
 const char *workers_not_ready(struct worker_shared *shared)

@@ -47,7 +47,7 @@ static void unknown_sections_are_one_fault_each(void **state)
 	              "1: unknown section [gard a]; did you mean [guard NAME]?\n");
 	assert_faults("[]\n", "1: unknown section []; expected [hasp], [upstream], [lock "
 	                      "NAME], [guard NAME], [quorum NAME], "
-	                      "[verbs], [http] or [admin]\n");
+	                      "[verbs], [discover], [http] or [admin]\n");
 }
 
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
@@ -59,7 +59,7 @@ static void what_other_versions_may_have_is_unknown_to_this(void **state)
 	assert_faults(
 		"[tomorrow]\n",
 		"1: unknown section [tomorrow]; expected [hasp], [upstream], [lock NAME], "
-		"[guard NAME], [quorum NAME], [verbs], [http] or [admin]\n");
+		"[guard NAME], [quorum NAME], [verbs], [discover], [http] or [admin]\n");
 }
 
 #define QUORUM "[quorum q]\nservers = a:1 b:1 c:1\n"
@@ -541,7 +541,7 @@ static void every_fault_is_found(void **state)
 		"4: neither an option nor a section; expected 'name = value' or "
 		"[section]\n"
 		"5: unknown section [what]; expected [hasp], [upstream], [lock NAME], "
-		"[guard NAME], [quorum NAME], [verbs], [http] or [admin]\n"
+		"[guard NAME], [quorum NAME], [verbs], [discover], [http] or [admin]\n"
 		"6: [lock a] has no 'pattern'; expected patterns of keys, such as lock:* "
 		"or orders:?\n"
 		"8: 'lease' is '0': too small; expected a duration such as 500ms, 30s, 5m "

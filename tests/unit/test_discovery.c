@@ -3,6 +3,7 @@
  * What is found, and what is written of it. Time is the tests' own.
  */
 #include <setjmp.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ struct fixture {
 	struct discovery_client *clients[CLIENTS];
 	struct discovery_act act; /* the last one */
 	double now;
+	struct discovery_result result; /* how report() asks for it */
 	char *report;
 };
 
@@ -32,6 +34,9 @@ static int set_up(void **state)
 	struct fixture *f = xcalloc(1, sizeof(*f));
 
 	f->now = 100;
+	f->result.listen = "127.0.0.1:6380";
+	f->result.address = "redis:6379";
+	f->result.commands = 1204;
 	f->discovery = discovery_new(secret, SMALL_MEMORY, f->now);
 	/* The last one is on another machine. */
 	for (uint64_t i = 0; i < CLIENTS; i++)
@@ -90,10 +95,9 @@ static void release(struct fixture *f, size_t i, const char *key)
 
 static const char *report(struct fixture *f)
 {
-	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1204, false };
 	struct buf out = BUF_INIT;
 
-	discovery_report(f->discovery, &r, f->now, &out);
+	discovery_report(f->discovery, &f->result, f->now, &out);
 	buf_append(&out, slice_of("", 1));
 	free(f->report);
 	f->report = xstrdup(buf_head(&out));
@@ -437,7 +441,6 @@ static void names_without_anything_fixed_are_not_proposed(void **state)
 
 static void a_report_so_far_ends_nothing(void **state)
 {
-	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1204, true };
 	struct fixture *f = *state;
 	struct buf out = BUF_INIT;
 	uint64_t mine = value(f, "1");
@@ -445,11 +448,107 @@ static void a_report_so_far_ends_nothing(void **state)
 	take(f, 0, "lock:a");
 	/* Who knows the value releases it, or makes it last. */
 	discovery_script(by(f, 0, "lock:a"), &mine, 1);
-	discovery_report(f->discovery, &r, f->now, &out);
+	f->result.so_far = true;
+	discovery_report(f->discovery, &f->result, f->now, &out);
+	f->result.so_far = false;
 	assert_int_equal(0, strncmp(buf_head(&out), "; hasp watched", 14));
 	buf_release(&out);
 	release(f, 0, "lock:a");
 	assert_told(f, "released by DEL\n");
+}
+
+/* --- beside sections in force ------------------------------------------------------------- */
+
+static bool covers_orders(void *arg, struct slice key)
+{
+	(void)arg;
+	return key.n >= 10 && memcmp(key.p, "lock:order", 10) == 0;
+}
+
+static bool has_stock(void *arg, bool is_guard, const char *name)
+{
+	(void)arg;
+	return !is_guard && strcmp(name, "stock") == 0;
+}
+
+static void what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow(void **state)
+{
+	struct fixture *f = *state;
+
+	f->result.covers = covers_orders;
+	use_lock(f, "lock:order:7");
+	use_lock(f, "lock:stock:7");
+	assert_told(f, "pattern = lock:stock:*\n");
+	assert_not_told(f, "lock:order");
+	assert_told(f, ";   1 pattern of keys that sections in force have by now\n");
+}
+
+static void a_section_gets_a_name_that_no_other_has(void **state)
+{
+	struct fixture *f = *state;
+
+	f->result.has_section = has_stock;
+	use_lock(f, "lock:stock");
+	use_lock(f, "stock:lock");
+	assert_told(f, "[lock stock-2]\npattern = lock:stock\n");
+	assert_told(f, "[lock stock-3]\npattern = stock:lock\n");
+}
+
+static void beside_others_there_are_new_sections_only(void **state)
+{
+	struct fixture *f = *state;
+
+	f->result.listen = NULL;
+	use_lock(f, "lock:stock");
+	assert_not_told(f, "[hasp]");
+	assert_told(f, "\n\n; lock:stock ");
+	assert_not_told(f, "such as");
+	f->result.examples = true;
+	assert_told(f, ";   such as lock:stock\n");
+}
+
+/* Else those that it protects would seem to be written without one. */
+static void who_has_a_lock_of_a_section_in_force_is_under_a_lock(void **state)
+{
+	struct fixture *f = *state;
+	struct discovery_act a;
+
+	a = *by(f, 0, "lock:in-force");
+	a.covered = true;
+	discovery_took(&a, DISCOVERY_SET_NX, 1000, value(f, "1"));
+	read_value(f, 0);
+	write_value(f, 1, "5");
+	write_value(f, 0, "4");
+	assert_told(f, "by holders of a lock");
+	assert_not_told(f, "[guard");
+	assert_not_told(f, "in-force");
+
+	a = *by(f, 2, "stock:7");
+	a.under_lock = true;
+	discovery_read(&a, DISCOVERY_GET);
+	write_value(f, 1, "3");
+	write_value(f, 2, "2");
+	assert_not_told(f, "[guard");
+}
+
+static void what_was_cleared_is_forgotten_but_for_the_clients(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "lock:stock");
+	take(f, 0, "lock:held");
+	discovery_read(by(f, 0, "stock:7"), DISCOVERY_GET);
+	discovery_client_count(f->discovery, f->clients[0]);
+	assert_told(f, " of 1 connection.");
+	discovery_clear(f->discovery, f->now);
+	assert_not_told(f, "lock:stock");
+	assert_told(f, " of 0 connections.");
+	discovery_client_count(f->discovery, f->clients[0]);
+	discovery_client_count(f->discovery, f->clients[0]);
+	assert_told(f, " of 1 connection.");
+	discovery_deleted(by(f, 0, "lock:held"), true);
+	use_lock(f, "lock:again");
+	assert_told(f, "[lock again]");
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -469,6 +568,41 @@ static void memory_is_bounded_and_single_keys_are_not_lost_by_it(void **state)
 	discovery_deleted(by(f, 1, "lock:stock"), false);
 	assert_told(f, "[lock stock]");
 	assert_told(f, "Not followed, for want of memory");
+}
+
+/* As malloc() counts it. */
+static size_t heap(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+static void all_that_is_known_of_keys_is_within_the_bound(void **state)
+{
+	static const uint8_t secret[SIPHASH_SECRET_SIZE] = { 7 };
+	struct fixture *f = *state;
+	size_t before, now, most = 0;
+	char key[40];
+
+	discovery_free(f->discovery);
+	before = heap();
+	if (before == 0)
+		before = SIZE_MAX; /* a sanitizer has a heap of its own */
+	f->discovery = discovery_new(secret, SMALL_MEMORY, f->now);
+	if (before == SIZE_MAX)
+		skip();
+	for (unsigned i = 0; i < 50000; i++) {
+		snprintf(key, sizeof(key), "page:%u", i);
+		discovery_used(by(f, 0, key), true);
+		snprintf(key, sizeof(key), "job:%u", i);
+		take(f, i % CLIENTS, key);
+		snprintf(key, sizeof(key), "stock:%u", i);
+		discovery_read(by(f, i % CLIENTS, key), DISCOVERY_GET);
+		now = heap() - before;
+		most = now > most ? now : most;
+	}
+	assert_in_range(most, SMALL_MEMORY / 2, SMALL_MEMORY);
 }
 
 static void keys_that_are_too_long_are_told_of(void **state)
@@ -509,6 +643,12 @@ int main(void)
 		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
 		TEST(names_without_anything_fixed_are_not_proposed),
 		TEST(a_report_so_far_ends_nothing),
+		TEST(what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow),
+		TEST(a_section_gets_a_name_that_no_other_has),
+		TEST(beside_others_there_are_new_sections_only),
+		TEST(who_has_a_lock_of_a_section_in_force_is_under_a_lock),
+		TEST(what_was_cleared_is_forgotten_but_for_the_clients),
+		TEST(all_that_is_known_of_keys_is_within_the_bound),
 		TEST(memory_is_bounded_and_single_keys_are_not_lost_by_it),
 		TEST(keys_that_are_too_long_are_told_of),
 	};

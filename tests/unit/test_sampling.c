@@ -77,13 +77,19 @@ static const struct discovery_act *act(struct fixture *f, struct discovery_clien
 	static struct discovery_act a;
 
 	f->now += 0.01;
-	a = (struct discovery_act){ f->discovery, c, 0, slice_str(key), f->now, f->now, false };
+	a = (struct discovery_act){ .discovery = f->discovery,
+		                    .client = c,
+		                    .key = slice_str(key),
+		                    .now = f->now,
+		                    .sent = f->now };
 	return &a;
 }
 
 static bool is_reported(struct fixture *f, const char *words)
 {
-	const struct discovery_result r = { "127.0.0.1:6380", "redis:6379", 1, false };
+	const struct discovery_result r = { .listen = "127.0.0.1:6380",
+		                            .address = "redis:6379",
+		                            .commands = 1 };
 	struct buf out = BUF_INIT;
 	bool found;
 

@@ -24,7 +24,7 @@ class Found:
             lines = (line.split(" ;")[0].split(" = ", 1) for line in body.splitlines())
             self.sections[title] = {name: value.strip() for name, value in lines}
         for title in ("hasp", "upstream"):
-            del self.sections[title]
+            self.sections.pop(title, None)  # of a section [discover] there are the others only
 
     def in_force(self):
         """A hasp with that file, of which only the mode is another one."""
