@@ -26,19 +26,20 @@ from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
 from harness.shared_cluster import file_cluster, shared_cluster  # noqa: E402, F401
-from harness.tls import authority, certificate, tls_hasp, tls_redis  # noqa: E402, F401 fixtures of test_tls*
+from harness.tls import (  # noqa: E402, F401 fixtures, but for the last
+    authority, certificate, everything_encrypted, tls_hasp, tls_redis, is_everything_encrypted)
 from harness.wait import TooSlow  # noqa: E402
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "unless_sanitized: not where hasp is built with a sanitizer")
+    config.addinivalue_line("markers", "unless_encrypted: not through TLS")
 
 
 def pytest_collection_modifyitems(config, items):
     by_length(items)
-    if not sanitized():
-        return
-    out = [item for item in items if item.get_closest_marker("unless_sanitized")]
+    left_out = {"unless_sanitized": sanitized(), "unless_encrypted": is_everything_encrypted()}
+    out = [item for item in items if any(item.get_closest_marker(name) for name, so in left_out.items() if so)]
     config.hook.pytest_deselected(items=out)
     items[:] = [item for item in items if item not in out]
 
@@ -125,7 +126,7 @@ def pooling(request):
 
 
 @pytest.fixture
-def start_hasp(redis_server, pooling):
+def start_hasp(redis_server, pooling, everything_encrypted):
     """start_hasp(rules, upstream=..., option=value ...) starts a hasp in front of `redis_server`.
 
     `rules` are further sections of the file, the rest options of [hasp]. `upstream` is another
@@ -135,14 +136,15 @@ def start_hasp(redis_server, pooling):
     started = []
 
     def start(rules="", upstream=None, pooling=pooling, env=None, within=(), **options):
-        options = {"listen": "127.0.0.1:0", **options}
+        encrypts = everything_encrypted if "listen" not in options and "listen_tls" not in options else None
+        options = {"listen": "127.0.0.1:0", **(encrypts.options if encrypts else {}), **options}
         lines = [f"{name} = {value}" for name, value in options.items()]
         where = upstream or f"unix:{redis_server.unix}"
         config = "\n".join([
             "[hasp]", *lines,
             "[upstream]", f"pooling = {pooling}", where if " = " in where.split("\n")[0] else f"address = {where}",
             rules, ""])
-        started.append(Hasp(config, env=env, within=within))
+        started.append(Hasp(config, env=env, within=within, authority=encrypts and encrypts.authority))
         return started[-1]
 
     yield start

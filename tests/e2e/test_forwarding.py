@@ -459,7 +459,7 @@ def test_replica_syncs_and_follows_through_hasp(start_hasp, redis_server, plain,
     hasp = start_hasp(RULES if client == "redis-with-rule" else "")
     plain.config_set("repl-diskless-sync-delay", 0)
     plain.set("before", "x" * 100_000)
-    with RedisServer("--replicaof", f"{hasp.address[0]} {hasp.address[1]}") as replica:
+    with RedisServer(*hasp.replica_options) as replica:
         copy = replica.client()
         until(lambda: copy.info("replication")["master_link_status"] == "up", "the first synchronisation")
         assert copy.get("before") == "x" * 100_000

@@ -12,6 +12,7 @@ from harness.by_hand import connected
 from harness.marks import BOTH
 from harness.replies import OK, ONE, PONG
 from harness.sections import rule
+from harness.tls import UNLESS_ENCRYPTED
 from harness.wait import prompt
 
 LOCKS = rule()
@@ -53,6 +54,7 @@ def test_sigterm_closes_the_idle_and_waits_for_the_busy(start_hasp, redis_server
     ended(hasp)
 
 
+@UNLESS_ENCRYPTED
 @pytest.mark.parametrize("command, reply", [("PING", PONG), ("RESET", b"+RESET\r\n")])
 def test_client_that_was_answered_at_once_is_not_new(start_hasp, command, reply):
     """As one is that has not sent anything yet: it has five seconds for that."""

@@ -10,6 +10,7 @@ import pytest
 import redis as redis_py
 from harness import Connection, encode, until
 from harness.by_hand import run
+from harness.encrypted import TlsAddress
 from harness.replies import ONE, OK, PONG
 from harness.sections import VERBS, rule
 from harness.tls import Authority, TlsRedis, connect_tls, encrypted, tls_address
@@ -110,15 +111,27 @@ def test_handshake_in_single_bytes_succeeds(tls_hasp, authority):
         assert step(lambda: tls.read(100)) == PONG
 
 
-def test_half_close_is_answered_first(tls_hasp, authority):
-    """TLS has a word for it, and the replies come behind it."""
+def end_of_tls_alone(client):
+    client.sock.close_notify()
+
+
+def end_of_both(client):
+    client.sock.shutdown(socket.SHUT_WR)
+
+
+@pytest.mark.parametrize("half_close", [end_of_tls_alone, end_of_both])
+def test_half_close_is_answered_first(tls_hasp, context, redis_server, pooling, half_close):
+    """TLS has a word for it, and the replies come behind it. (Redis itself sends no more than it has begun
+    to: on a link of its own the client is treated so.)"""
     hasp = tls_hasp()
-    with connect_tls(tls_address(hasp), authority.trusting()) as c:
-        c.send(encode("SET", "a", "1") + encode("GET", "a"))
-        raw = c.sock.unwrap  # says that nothing more comes, and waits for the same
-        answers = c.read() + c.read()
-        assert answers == OK + b"$1\r\n1\r\n"
-        raw().close()
+    size = 5 * MB if pooling == "shared" else 1000
+    redis_server.client().set("big", "x" * size)
+    with Connection(TlsAddress.of(tls_address(hasp), context)) as c:
+        c.send(encode("SET", "a", "1") + encode("GET", "big") * 3 + encode("GET", "a"))
+        half_close(c)
+        answers = [c.read() for _ in range(5)]
+        assert answers[0] == OK and all(big == b"$%d\r\n%b\r\n" % (size, b"x" * size) for big in answers[1:4])
+        assert answers[4] == b"$1\r\n1\r\n" and c.at_end()
 
 
 def test_locks_are_released_when_a_client_that_encrypts_hangs_up(tls_hasp, authority, redis_server):

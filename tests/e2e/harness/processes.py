@@ -21,6 +21,7 @@ import time
 
 import redis as redis_py
 
+from .encrypted import TlsAddress
 from .resp import Connection
 from .wait import until
 
@@ -177,10 +178,12 @@ class ProtectedRedis(RedisServer):
 
 
 class Hasp(Process):
-    """hasp in the foreground with the given configuration, ready to be connected to."""
+    """hasp in the foreground with the given configuration, ready to be connected to. `authority`: clients
+    encrypt, and trust it, see tls.py."""
 
-    def __init__(self, config, env=None, binary=None, within=(), options=()):
+    def __init__(self, config, env=None, binary=None, within=(), options=(), authority=None):
         super().__init__("hasp", within)
+        self.authority = authority
         self.binary = binary or os.environ.get("HASP", str(TOP / "hasp"))
         self.config_file = self.dir / "hasp.ini"
         self.config_file.write_text(config)
@@ -205,12 +208,16 @@ class Hasp(Process):
 
     @property
     def address(self):
-        """The first listener: (host, port), or the path of a unix socket."""
+        """The first listener, where clients encrypt the first that does: (host, port), or the path of a
+        unix socket."""
         address = self.listening[0]
+        if self.authority:
+            address = re.search(r"\blistening address=(\S+) tls=yes", self.log)[1]
         if address.startswith("unix:"):
             return address[len("unix:"):]
         host, port = address.rsplit(":", 1)
-        return (host.strip("[]"), int(port))
+        address = (host.strip("[]"), int(port))
+        return TlsAddress.of(address, self.authority.trusting(check_hostname=False)) if self.authority else address
 
     def configure(self, text):
         """Its file from now on; in one step, as a reload may be reading it."""
@@ -241,11 +248,23 @@ class Hasp(Process):
         """A redis-py client; replies as str."""
         if isinstance(self.address, tuple):
             host, port = self.address
+            if self.authority:
+                options = {"ssl": True, "ssl_ca_certs": str(self.authority.cert), "ssl_check_hostname": False, **options}
             return redis_py.Redis(host, port, decode_responses=True, **options)
         return redis_py.Redis(unix_socket_path=self.address, decode_responses=True, **options)
 
     def connect(self, **options):
         return Connection(self.address, **options)
+
+    @property
+    def replica_options(self):
+        """Of a RedisServer that is to follow, through this one, the server behind it."""
+        options = ("--replicaof", "{} {}".format(*self.address))
+        if self.authority:
+            cert, key = self.authority.cert, self.authority.key
+            options += ("--tls-replication", "yes", "--tls-ca-cert-file", cert, "--tls-cert-file", cert,
+                        "--tls-key-file", key)
+        return options
 
     def take_turn(self):
         """What was sent to it before has been read when this returns."""

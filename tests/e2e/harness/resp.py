@@ -7,6 +7,7 @@ what hasp sends with what Redis sends, down to the last CR LF.
 
 import socket
 
+from .encrypted import Encrypted, TlsAddress
 from .wait import PATIENCE
 
 
@@ -27,7 +28,7 @@ def pipeline(connection, *commands):
 
 
 class Connection:
-    """`address` is (host, port), or the path of a unix socket.
+    """`address` is (host, port), or the path of a unix socket; a TlsAddress where it is to encrypt.
 
     `receive_buffer`: the bytes that the kernel takes for a client that does not read (twice as
     many, to be exact), where it would otherwise take as many as come: up to tcp_rmem.
@@ -47,6 +48,8 @@ class Connection:
             self.sock.bind((source, 0))
         self.sock.connect(address if tcp else str(address))
         self.sock.settimeout(timeout)  # (connect() to a unix socket with a full backlog would fail at once)
+        if isinstance(address, TlsAddress):
+            self.sock = Encrypted(self.sock, address.context)
         self.file = self.sock.makefile("rb")
 
     def send(self, data):

@@ -6,6 +6,7 @@
 """
 
 import collections
+import os
 import ssl
 import subprocess
 
@@ -17,6 +18,13 @@ from .resp import Connection
 from .sections import VERBS, rule
 
 Certificate = collections.namedtuple("Certificate", "cert key")
+
+# Tests that tell nothing through TLS, as they hold hasp up while a client connects, which so cannot shake
+# hands. conftest.py leaves them out there.
+UNLESS_ENCRYPTED = pytest.mark.unless_encrypted
+
+# Options of a hasp whose clients encrypt, and whom they trust.
+Encrypting = collections.namedtuple("Encrypting", "options authority")
 
 LOCALHOST = "DNS:localhost,IP:127.0.0.1"
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -105,6 +113,21 @@ def authority(tmp_path_factory):
 @pytest.fixture(scope="module")
 def certificate(authority):
     return authority.certificate("server")
+
+
+def is_everything_encrypted():
+    return bool(os.environ.get("HASP_TLS"))
+
+
+@pytest.fixture(scope="session")
+def everything_encrypted(tmp_path_factory):
+    """With $HASP_TLS, tests that know nothing of TLS run through it: how start_hasp() listens. Else None."""
+    if not is_everything_encrypted():
+        return None
+    trusted = Authority(tmp_path_factory.mktemp("everything"))
+    certificate = trusted.certificate("server")
+    return Encrypting({"listen_tls": "127.0.0.1:0", "tls_cert_file": certificate.cert, "tls_key_file": certificate.key},
+                      trusted)
 
 
 @pytest.fixture(scope="module")
