@@ -9,6 +9,7 @@ static void discovery_begin(struct discovery *d, double now)
 {
 	map_init(&d->shapes, discovery_hash(d, SLICE_LIT("shapes")));
 	map_init(&d->keys, discovery_hash(d, SLICE_LIT("keys")));
+	map_init(&d->places, discovery_hash(d, SLICE_LIT("places")));
 	d->covered = (struct shape){ .node = { .key = SLICE_LIT("") } };
 	list_init(&d->covered.keys);
 	d->used = discovery_cost(sizeof(*d->sampling));
@@ -97,6 +98,7 @@ static void discovery_empty(struct discovery *d)
 	empty_shape(d, &d->covered);
 	map_fini(&d->shapes);
 	map_fini(&d->keys);
+	discovery_free_places(d);
 }
 
 void discovery_set_memory(struct discovery *d, size_t memory)

@@ -90,6 +90,8 @@ void discovery_script(const struct discovery_act *a, const uint64_t *args, size_
 enum discovery_read { DISCOVERY_GET = 1, DISCOVERY_MGET = 2 };
 /* Its value was read. */
 void discovery_read(const struct discovery_act *a, enum discovery_read how);
+/* It was asked for, and there was none, or it is not known whether there was. */
+void discovery_missed(const struct discovery_act *a);
 /* It was set to a value, whatever it was. */
 void discovery_wrote(const struct discovery_act *a, uint64_t value);
 /* Something else was done to it; `writes`: its value is another one. */

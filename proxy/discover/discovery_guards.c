@@ -7,6 +7,8 @@
 #include "base/fatal.h"
 #include "discover/discovery_internal.h"
 
+#define MARKERS_ENOUGH 20
+
 static struct last_read *last_read_of(const struct key *k, const struct discovery_client *c)
 {
 	const struct list *head = &c->reads;
@@ -19,13 +21,22 @@ static struct last_read *last_read_of(const struct key *k, const struct discover
 	return NULL;
 }
 
+/* A count is one only if it is released; what is set by NX, unless many were and none was
+ * released: a marker. */
+static bool may_be_lock(const struct held_lock *h)
+{
+	const struct shape *s = h->key->shape;
+
+	return discovery_is_lock(s) ||
+	       (h->way != DISCOVERY_INCR && discovery_taken(s->lock) < MARKERS_ENOUGH);
+}
+
 /* Has it taken a lock that it has not released yet? */
 static bool has_lock(const struct discovery_client *c)
 {
 	for (struct list *at = c->holds.next; at != &c->holds; at = at->next) {
 		const struct held_lock *h = container_of(at, struct held_lock, in_client);
-		if (h->state != HOLD_MAYBE &&
-		    (h->way != DISCOVERY_INCR || discovery_is_lock(h->key->shape)))
+		if (h->state != HOLD_MAYBE && may_be_lock(h))
 			return true;
 	}
 	return false;
@@ -69,6 +80,16 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	r->at = a->now;
 	r->window = window;
 	r->under_lock = a->under_lock || has_lock(c);
+}
+
+void discovery_missed(const struct discovery_act *a)
+{
+	struct key *k = discovery_known_key(a);
+	struct last_read *r = k ? last_read_of(k, a->client) : NULL;
+
+	/* What it had read before is not what it writes now. */
+	if (r)
+		discovery_last_read_free(a->discovery, r);
 }
 
 static void note_written_back(const struct discovery_act *a, const struct key *k,

@@ -147,6 +147,7 @@ struct discovery {
 	struct shape covered; /* of keys that a rule in force has; it is not in `shapes` */
 	uint64_t passed_over; /* commands on keys that are not followed */
 	struct map shapes, keys;
+	struct map places; /* discovery_parts.c */
 	struct sampling *sampling;
 };
 
@@ -156,8 +157,10 @@ static inline size_t discovery_cost(size_t nbytes)
 	return (nbytes + sizeof(void *) + 15) & ~(size_t)15;
 }
 
-/* The key of the act; NULL: it is not followed. */
+/* The key of the act; NULL: it is not followed. The second finds it only if it is followed
+ * already. */
 struct key *discovery_key(const struct discovery_act *a);
+struct key *discovery_known_key(const struct discovery_act *a);
 void discovery_key_free(struct discovery *d, struct key *k);
 /* The client has written it: that value, or (0) one that is not known. */
 void discovery_note_write(struct key *k, const struct discovery_client *c, uint64_t value);
@@ -166,6 +169,16 @@ void discovery_last_read_free(struct discovery *d, struct last_read *r);
 /* Its client will not release it: sums it up and frees it. */
 void discovery_hold_end(struct discovery *d, struct held_lock *h, double now);
 struct lock_sums *discovery_lock_sums(struct discovery *d, struct shape *s);
+
+/* Part number `i` of a shape, counted from 0. False: it has not so many. */
+bool discovery_part_of(struct slice shape, size_t i, struct slice *part);
+/* The shape with a `*` as its part `i`. */
+void discovery_put_widened(struct buf *out, struct slice shape, size_t i);
+/* Puts a `*` where there are too many words already; false: nowhere. */
+bool discovery_widen(const struct discovery *d, struct buf *shape);
+/* A shape is new. */
+void discovery_count_words(struct discovery *d, struct slice shape);
+void discovery_free_places(struct discovery *d);
 
 /* A pattern of the result, and the sums of what it matches. */
 struct finding {
@@ -191,6 +204,8 @@ void discovery_findings_free(struct finding *f, size_t n);
 void discovery_put_lock(struct buf *out, const struct finding *f, const char *name);
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name);
 /* Has harm or risk been seen? */
+/* Would a section for one be right for the other? */
+bool discovery_locks_are_alike(const struct lock_sums *a, const struct lock_sums *b);
 bool discovery_lock_is_proposed(const struct finding *f);
 bool discovery_guard_is_proposed(const struct finding *f);
 /* Appends why there is no section. */

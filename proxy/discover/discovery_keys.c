@@ -103,7 +103,8 @@ static bool is_spent(const struct discovery *d)
 	                       ? 2 * d->keys.nbuckets * sizeof(struct map_node *)
 	                       : 0;
 
-	return d->used + map_nbytes(&d->keys) + map_nbytes(&d->shapes) + grown + MEMORY_SPARE >
+	return d->used + map_nbytes(&d->keys) + map_nbytes(&d->shapes) +
+	               map_nbytes(&d->places) + grown + MEMORY_SPARE >
 	       d->memory;
 }
 
@@ -122,8 +123,13 @@ static struct shape *shape_of(struct discovery *d, struct slice key)
 	struct buf pattern = BUF_INIT;
 	bool varies = key_shape(&pattern, key);
 	struct map_node *node = map_get(&d->shapes, buf_slice(&pattern));
-	struct shape *s = node ? container_of(node, struct shape, node) : NULL;
+	struct shape *s;
 
+	if (!node && discovery_widen(d, &pattern)) {
+		varies = true;
+		node = map_get(&d->shapes, buf_slice(&pattern));
+	}
+	s = node ? container_of(node, struct shape, node) : NULL;
 	if (!s && d->shapes.n < DISCOVERY_SHAPES_MAX) {
 		char *bytes = xmalloc(buf_len(&pattern));
 		s = xcalloc(1, sizeof(*s));
@@ -134,6 +140,7 @@ static struct shape *shape_of(struct discovery *d, struct slice key)
 		memcpy(s->sample, key.p, key.n);
 		list_init(&s->keys);
 		map_put(&d->shapes, &s->node);
+		discovery_count_words(d, s->node.key);
 		d->used += discovery_cost(sizeof(*s)) + discovery_cost(buf_len(&pattern));
 	}
 	buf_release(&pattern);
@@ -164,22 +171,33 @@ static struct key *key_new(const struct discovery_act *a, uint64_t hash)
 	return k;
 }
 
+static uint64_t hash_key(const struct discovery_act *a)
+{
+	return discovery_hash(a->discovery, a->key) ^ (uint64_t)a->db << 48 ^
+	       (uint64_t)a->covered << 47;
+}
+
+struct key *discovery_known_key(const struct discovery_act *a)
+{
+	uint64_t hash = hash_key(a);
+	struct map_node *node = map_get(&a->discovery->keys, slice_of(&hash, sizeof(hash)));
+
+	return node ? container_of(node, struct key, node) : NULL;
+}
+
 struct key *discovery_key(const struct discovery_act *a)
 {
 	struct discovery *d = a->discovery;
-	uint64_t hash;
-	struct map_node *node;
 	struct key *k;
 
 	if (a->key.n == 0 || a->key.n > DISCOVERY_KEY_MAX) {
 		d->passed_over++;
 		return NULL;
 	}
-	hash = discovery_hash(d, a->key) ^ (uint64_t)a->db << 48 ^ (uint64_t)a->covered << 47;
-	node = map_get(&d->keys, slice_of(&hash, sizeof(hash)));
-	if (node)
-		return container_of(node, struct key, node);
-	k = discovery_make_room(d) ? key_new(a, hash) : NULL;
+	k = discovery_known_key(a);
+	if (k)
+		return k;
+	k = discovery_make_room(d) ? key_new(a, hash_key(a)) : NULL;
 	d->passed_over += !k;
 	return k;
 }

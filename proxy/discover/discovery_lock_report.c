@@ -11,6 +11,7 @@
 #define VALUES_ENOUGH 3
 /* One release of so many on another connection is enough to be sure of a pool. */
 #define HOPS_SHARE 20
+#define LEASES_ALIKE 4 /* at most so many times as long */
 #define HELD_SHARE 0.5 /* of the expiry: longer is near it */
 
 static bool is_unique(const struct lock_sums *l)
@@ -75,6 +76,24 @@ static bool is_harmed(const struct lock_sums *l)
 static bool is_at_risk(const struct lock_sums *l)
 {
 	return l->released + l->foreign > 0 || l->bare > 0;
+}
+
+static unsigned ways_of(const struct lock_sums *l)
+{
+	unsigned ways = 0;
+
+	for (size_t i = 0; i < DISCOVERY_WAYS; i++)
+		ways |= l->taken[i] ? 1U << i : 0;
+	return ways;
+}
+
+bool discovery_locks_are_alike(const struct lock_sums *a, const struct lock_sums *b)
+{
+	int64_t x = a->lease_ms_max, y = b->lease_ms_max;
+
+	return ways_of(a) == ways_of(b) && strcmp(owner_of(a), owner_of(b)) == 0 &&
+	       (is_harmed(a) || is_at_risk(a)) == (is_harmed(b) || is_at_risk(b)) &&
+	       x <= LEASES_ALIKE * y && y <= LEASES_ALIKE * x;
 }
 
 static bool may_have_rule(const struct finding *f)

@@ -38,28 +38,6 @@ static bool is_of_kind(const struct shape *s, enum finding_kind kind)
 	return kind == FINDING_LOCK ? discovery_is_lock(s) : discovery_is_guard(s);
 }
 
-static bool is_end_of_part(char c)
-{
-	return c == ':' || c == '/' || c == '|';
-}
-
-/* Part number `i` of a shape, counted from 0. False: it has not so many. */
-static bool part_of(struct slice shape, size_t i, struct slice *part)
-{
-	size_t from = 0, to;
-
-	for (;; i--, from = to + 1) {
-		for (to = from; to < shape.n && !is_end_of_part(shape.p[to]); to++)
-			;
-		if (i == 0)
-			break;
-		if (to == shape.n)
-			return false;
-	}
-	*part = slice_of(shape.p + from, to - from);
-	return true;
-}
-
 static bool has_star(struct slice s)
 {
 	for (size_t i = 0; i < s.n; i++)
@@ -74,7 +52,7 @@ static bool differ_in_part(struct slice a, struct slice b, size_t i)
 	struct slice x, y;
 	size_t before, behind;
 
-	if (!part_of(a, i, &x) || !part_of(b, i, &y))
+	if (!discovery_part_of(a, i, &x) || !discovery_part_of(b, i, &y))
 		return false;
 	before = (size_t)(x.p - a.p);
 	behind = a.n - before - x.n;
@@ -89,42 +67,40 @@ struct merging {
 	enum finding_kind kind;
 };
 
-/* A shape of another kind that the pattern matches; NULL: there is none. */
-static const struct shape *caught_by(const struct merging *m, struct slice pattern)
+static bool is_like(const struct merging *m, const struct shape *a, const struct shape *b)
+{
+	return is_of_kind(a, m->kind) &&
+	       (m->kind != FINDING_LOCK || discovery_locks_are_alike(a->lock, b->lock));
+}
+
+/* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
+ * pattern matches; NULL: there is none. */
+static const struct shape *caught_by(const struct merging *m, struct slice pattern,
+                                     const struct shape *like)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		const struct shape *s = m->shapes[i];
-		if (!s->covered && !is_of_kind(s, m->kind) &&
+		if (!s->covered && !(like ? is_like(m, s, like) : is_of_kind(s, m->kind)) &&
 		    glob_match(pattern, slice_of(s->sample, s->nsample)))
 			return s;
 	}
 	return NULL;
 }
 
-/* The shape with a `*` as its part `i`. */
-static void put_widened(struct buf *out, struct slice shape, size_t i)
-{
-	struct slice part = SLICE_NONE;
-
-	if (!part_of(shape, i, &part))
-		return;
-	buf_append(out, slice_of(shape.p, (size_t)(part.p - shape.p)));
-	buf_puts(out, "*");
-	buf_append(out,
-	           slice_of(part.p + part.n, shape.n - (size_t)(part.p + part.n - shape.p)));
-}
-
 /* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern. */
-static bool widens(const struct merging *m, struct slice shape, size_t i, struct buf *pattern)
+static bool widens(const struct merging *m, const struct shape *first, size_t i,
+                   struct buf *pattern)
 {
+	struct slice shape = first->node.key;
 	size_t words = 0;
 	bool star = false;
 	struct slice part;
 
 	for (size_t j = 0; j < m->n; j++) {
 		const struct shape *s = m->shapes[j];
-		if (m->taken[j] || !is_of_kind(s, m->kind) ||
-		    !differ_in_part(shape, s->node.key, i) || !part_of(s->node.key, i, &part))
+		if (m->taken[j] || !is_like(m, s, first) ||
+		    !differ_in_part(shape, s->node.key, i) ||
+		    !discovery_part_of(s->node.key, i, &part))
 			continue;
 		words++;
 		star |= has_star(part);
@@ -132,8 +108,8 @@ static bool widens(const struct merging *m, struct slice shape, size_t i, struct
 	if (words < 2 || (words < WORDS_MANY && !star))
 		return false;
 	buf_clear(pattern);
-	put_widened(pattern, shape, i);
-	return !caught_by(m, buf_slice(pattern));
+	discovery_put_widened(pattern, shape, i);
+	return !caught_by(m, buf_slice(pattern), first);
 }
 
 static void add_locks(struct lock_sums *to, const struct lock_sums *from)
@@ -199,9 +175,9 @@ static void merge_one(const struct merging *m, size_t first, struct finding *f)
 	struct slice part;
 	size_t i = 1;
 
-	while (part_of(s->node.key, i, &part) && !widens(m, s->node.key, i, &f->pattern))
+	while (discovery_part_of(s->node.key, i, &part) && !widens(m, s, i, &f->pattern))
 		i++;
-	if (!part_of(s->node.key, i, &part)) {
+	if (!discovery_part_of(s->node.key, i, &part)) {
 		buf_clear(&f->pattern);
 		if (s->varies || s->many)
 			buf_append(&f->pattern, s->node.key);
@@ -211,7 +187,7 @@ static void merge_one(const struct merging *m, size_t first, struct finding *f)
 		m->taken[first] = true;
 	} else {
 		for (size_t j = first; j < m->n; j++) {
-			if (m->taken[j] || !is_of_kind(m->shapes[j], m->kind) ||
+			if (m->taken[j] || !is_like(m, m->shapes[j], s) ||
 			    !differ_in_part(s->node.key, m->shapes[j]->node.key, i))
 				continue;
 			add_shape(f, m->shapes[j], m->kind);
@@ -219,7 +195,28 @@ static void merge_one(const struct merging *m, size_t first, struct finding *f)
 		}
 	}
 	f->example = s;
-	f->caught = caught_by(m, buf_slice(&f->pattern));
+	f->caught = caught_by(m, buf_slice(&f->pattern), NULL);
+}
+
+static bool matches_example(const struct finding *a, const struct finding *b)
+{
+	return glob_match(buf_slice(&a->pattern),
+	                  slice_of(b->example->sample, b->example->nsample));
+}
+
+/* The first section that matches wins: one that also matches another's keys stands behind it.
+ */
+static void put_narrow_first(struct finding *found, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = i + 1; j < n; j++) {
+			struct finding f = found[j];
+			if (!matches_example(&found[i], &f) || matches_example(&f, &found[i]))
+				continue;
+			memmove(&found[i + 1], &found[i], (j - i) * sizeof(f));
+			found[i] = f;
+			j = i;
+		}
 }
 
 struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size_t *n)
@@ -242,6 +239,7 @@ struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size
 			merge_one(&m, i, &found[(*n)++]);
 	free(m.shapes);
 	free(m.taken);
+	put_narrow_first(found, *n);
 	return found;
 }
 

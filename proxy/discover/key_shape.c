@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 #define UUID_LENGTH ((size_t)36)
 #define HEX_MIN ((size_t)8)
 #define MIXED_MIN ((size_t)16)
@@ -123,14 +125,75 @@ static size_t put_word(struct buf *out, struct slice rest, bool *varies)
 	return word.n;
 }
 
+/* --- what is no text ---------------------------------------------------------------------- */
+
+#define SCRAP_MAX ((size_t)3)
+
+/* Random bytes seldom have one of the first; the others, too, may stand before them. */
+#define SEPARATORS ":/|"
+#define SEPARATORS_BEFORE ":/|.-{}"
+
+static bool is_among(const char *separators, char c)
+{
+	return c && strchr(separators, c);
+}
+
+/* How many bytes `s` has to its first separator. */
+static size_t part_length(struct slice s, const char *separators)
+{
+	size_t n = 0;
+
+	while (n < s.n && !is_among(separators, s.p[n]))
+		n++;
+	return n;
+}
+
+static bool is_text(struct slice s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if ((unsigned char)s.p[i] < ' ' || s.p[i] == 127)
+			return false;
+	for (size_t i = 0, n; i < s.n; i += n) {
+		n = utf8_length(slice_of(s.p + i, s.n - i));
+		if (n == 0)
+			return false;
+	}
+	return true;
+}
+
+/* How many bytes `rest`, which begins a part, has of no text. A separator among random bytes is
+ * one of them, and so is what is left between two, if it is short. */
+static size_t binary_length(struct slice rest)
+{
+	size_t n = part_length(rest, SEPARATORS_BEFORE), next;
+
+	if (is_text(slice_of(rest.p, n)))
+		return 0;
+	n = part_length(rest, SEPARATORS);
+	while (n < rest.n) {
+		struct slice behind = slice_of(rest.p + n + 1, rest.n - n - 1);
+		next = part_length(behind, SEPARATORS);
+		if (is_text(slice_of(behind.p, next)) && (next > SCRAP_MAX || next == behind.n))
+			break;
+		n += 1 + next;
+	}
+	return n;
+}
+
 bool key_shape(struct buf *out, struct slice key)
 {
 	bool varies = false;
 	size_t used;
 
 	for (struct slice rest = key; rest.n; rest = slice_of(rest.p + used, rest.n - used)) {
+		bool begins = rest.p == key.p || is_among(SEPARATORS_BEFORE, rest.p[-1]);
+		size_t binary = begins ? binary_length(rest) : 0;
 		used = 1;
-		if (is_uuid(rest)) {
+		if (binary) {
+			put_star(out);
+			varies = true;
+			used = binary;
+		} else if (is_uuid(rest)) {
 			put_star(out);
 			varies = true;
 			used = UUID_LENGTH;

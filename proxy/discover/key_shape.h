@@ -8,9 +8,10 @@
  *   {cart:u17}:lock                                        {cart:u*}:lock
  *
  * Numbers, dates, addresses, UUIDs, hexadecimals of 8 digits and more, and letters mixed with
- * digits to 16 and more, vary; so do the digits at the end of a word. Bytes that cannot stand
- * in a file of settings do, too. What is special in a glob is escaped. Whether words vary is
- * seen only when there are more keys: discovery_merge.c. Pure.
+ * digits to 16 and more, vary; so do the digits at the end of a word, and a part between
+ * separators that has bytes of no text. Other bytes that cannot stand in a file of settings do,
+ * too. What is special in a glob is escaped. Whether words vary is seen only when there are
+ * more keys: discovery_merge.c, discovery_parts.c. Pure.
  */
 #ifndef HASP_DISCOVER_KEY_SHAPE_H
 #define HASP_DISCOVER_KEY_SHAPE_H

@@ -51,6 +51,8 @@ static bool on_type(struct reply_scan *s, char type)
 		s->begun = true;
 		s->reply.type = type;
 		s->reply.nil = type == '_';
+	} else if (type == '_') {
+		s->reply.has_nil = true;
 	}
 	s->type = type;
 	s->number = 0;
@@ -97,6 +99,7 @@ static enum resp_result on_number(struct reply_scan *s)
 		if (n != 1 || (s->type != '$' && s->type != '*'))
 			return RESP_BAD;
 		s->reply.nil |= s->own;
+		s->reply.has_nil |= !s->own;
 		return value_ended(s) ? RESP_OK : RESP_MORE;
 	}
 	if (s->type != '$' && s->type != '=' && s->type != '!')

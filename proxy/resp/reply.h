@@ -22,6 +22,7 @@
 struct resp_reply {
 	char type; /* first byte of the frame: '+', '-', ':', '$', '*', '_' ... */
 	bool nil; /* `$-1`, `*-1` or RESP3's `_` */
+	bool has_nil; /* something within it is */
 	long long integer; /* the value of the frame's last ':', else 0 */
 };
 

@@ -371,6 +371,39 @@ static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
 	assert_told(f, "none over another's write");
 }
 
+/* A cache: it was there before, then it was not, and each fills it. */
+static void what_was_missed_is_not_written_back(void **state)
+{
+	struct fixture *f = *state;
+
+	write_value(f, 0, "10");
+	read_value(f, 1);
+	read_value(f, 2);
+	discovery_deleted(by(f, 0, "stock:7"), true);
+	for (size_t i = 1; i < 3; i++)
+		discovery_missed(by(f, i, "stock:7"));
+	write_value(f, 1, "11");
+	write_value(f, 2, "12");
+	assert_not_told(f, "[guard");
+	assert_not_told(f, "written back 1 time");
+}
+
+static void who_has_set_a_marker_is_not_under_a_lock(void **state)
+{
+	struct fixture *f = *state;
+	char key[40];
+
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(key, sizeof(key), "seen:%u", i);
+		take(f, 0, key);
+	}
+	write_value(f, 1, "10");
+	read_value(f, 0);
+	write_value(f, 1, "9");
+	write_value(f, 0, "9");
+	assert_told(f, "[guard stock]");
+}
+
 static void under_a_lock_the_lock_has_to_hold(void **state)
 {
 	struct fixture *f = *state;
@@ -416,6 +449,59 @@ static void words_that_vary_are_one_pattern_unless_that_catches_others(void **st
 	assert_told(f, "[lock all]\npattern = lock:*\n");
 	discovery_used(by(f, 0, "lock:paint:list"), true);
 	assert_told(f, "pattern = lock:red\n");
+}
+
+static void use_lock_for(struct fixture *f, const char *key, int64_t lease_ms)
+{
+	discovery_took(by(f, 0, key), DISCOVERY_SETNX, lease_ms, value(f, "1"));
+	release(f, 0, key);
+}
+
+/* One section for both would be wrong for one of them. */
+static void locks_that_are_not_used_alike_have_patterns_of_their_own(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "lock:red");
+	use_lock(f, "lock:green");
+	use_lock_for(f, "lock:blue", 1000);
+	assert_told(f, "pattern = lock:red\n");
+	assert_told(f, "pattern = lock:green\n");
+	assert_told(f, "pattern = lock:blue\n");
+	/* A pattern for the first three would catch the last one. */
+	use_lock(f, "lock:white");
+	assert_told(f, "pattern = lock:red\n");
+}
+
+static void a_pattern_stands_behind_the_narrower_ones_that_it_matches(void **state)
+{
+	struct fixture *f = *state;
+	const char *narrow, *wide;
+
+	use_lock(f, "lock:7");
+	use_lock_for(f, "lock:7:pay", 60000);
+	use_lock_for(f, "lock:8:pay", 60000);
+	narrow = strstr(report(f), "pattern = lock:*:pay\n");
+	wide = strstr(f->report, "pattern = lock:*\n");
+	assert_non_null(narrow);
+	assert_non_null(wide);
+	assert_true(narrow < wide);
+}
+
+/* Else names of users would take all the memory, and later keys none. */
+static void words_of_which_there_are_very_many_have_one_shape(void **state)
+{
+	struct fixture *f = *state;
+	char key[40];
+
+	for (unsigned i = 0; i < 3 * DISCOVERY_SHAPES_MAX; i++) {
+		snprintf(key, sizeof(key), "cart:%c%c%c%c:v1", 'a' + i % 26, 'a' + i / 26 % 26,
+		         'a' + i / 676 % 26, 'a' + i / 17576 % 26);
+		discovery_used(by(f, 0, key), true);
+	}
+	use_lock(f, "late:lock");
+	assert_told(f, "[lock late]");
+	assert_told(f, ";   65 patterns of other keys");
 }
 
 static void a_pattern_with_keys_of_other_use_is_not_proposed(void **state)
@@ -640,6 +726,11 @@ int main(void)
 		TEST(under_a_lock_the_lock_has_to_hold),
 		TEST(one_key_is_its_own_pattern_and_several_are_one),
 		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
+		TEST(what_was_missed_is_not_written_back),
+		TEST(who_has_set_a_marker_is_not_under_a_lock),
+		TEST(locks_that_are_not_used_alike_have_patterns_of_their_own),
+		TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches),
+		TEST(words_of_which_there_are_very_many_have_one_shape),
 		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
 		TEST(names_without_anything_fixed_are_not_proposed),
 		TEST(a_report_so_far_ends_nothing),

@@ -58,6 +58,18 @@ static void digits_at_the_end_of_a_word_vary_if_there_are_several(void **state)
 	assert_shape_of("x2y", "x2y", false);
 }
 
+static void parts_that_are_no_text_vary_as_a_whole(void **state)
+{
+	(void)state;
+	assert_shape(slice_of("cart:ab\xff-c\x01z:v2", 15), "cart:*:v*", true);
+	/* Separators among them, and what they leave. */
+	assert_shape(slice_of("cart-\xfe:q:/\x80:lock", 16), "cart-*:lock", true);
+	/* This is text. */
+	assert_shape_of("\xc3\xbc"
+	                "ber:lock",
+	                "*ber:lock", true);
+}
+
 static void what_is_special_in_globs_or_files_is_escaped_or_varies(void **state)
 {
 	(void)state;
@@ -86,6 +98,7 @@ int main(void)
 		cmocka_unit_test(words_stay),
 		cmocka_unit_test(numbers_dates_and_identifiers_vary),
 		cmocka_unit_test(digits_at_the_end_of_a_word_vary_if_there_are_several),
+		cmocka_unit_test(parts_that_are_no_text_vary_as_a_whole),
 		cmocka_unit_test(what_is_special_in_globs_or_files_is_escaped_or_varies),
 		cmocka_unit_test(a_literal_matches_its_key_and_little_else),
 	};

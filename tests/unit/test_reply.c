@@ -225,6 +225,26 @@ static void an_element_that_is_nil_does_not_make_the_reply_nil(void **state)
 	REPLIES("*1\r\n_\r\n", "*7");
 }
 
+static bool has_nil(const char *text)
+{
+	struct reply_scan scan = { 0 };
+	size_t used;
+
+	assert_int_equal(reply_scan(&scan, text, strlen(text), &used), RESP_OK);
+	return scan.reply.has_nil;
+}
+
+static void a_reply_tells_whether_something_within_it_is_nil(void **state)
+{
+	(void)state;
+	assert_true(has_nil("*2\r\n$1\r\na\r\n$-1\r\n"));
+	assert_true(has_nil("*2\r\n_\r\n$1\r\na\r\n"));
+	assert_true(has_nil("*1\r\n*1\r\n*-1\r\n"));
+	assert_false(has_nil("*2\r\n$1\r\na\r\n:-1\r\n"));
+	assert_false(has_nil("$-1\r\n"));
+	assert_false(has_nil("_\r\n"));
+}
+
 static void an_error_inside_is_no_error(void **state)
 {
 	struct resp_reply array = { .type = '*' }, error = { .type = '-' };
@@ -546,6 +566,7 @@ int main(void)
 		cmocka_unit_test(aggregates_nest),
 		cmocka_unit_test(replies_follow_each_other),
 		cmocka_unit_test(an_element_that_is_nil_does_not_make_the_reply_nil),
+		cmocka_unit_test(a_reply_tells_whether_something_within_it_is_nil),
 		cmocka_unit_test(an_error_inside_is_no_error),
 		cmocka_unit_test(the_first_element_is_told_when_it_is_a_bulk),
 		cmocka_unit_test(a_long_first_element_is_cut),
