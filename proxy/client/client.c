@@ -203,6 +203,7 @@ static bool must_log_in(const struct client *c)
 
 static void sweep_logins(struct client_env *env, double now)
 {
+	static const char no_handshake[] = "no handshake for client_login_timeout";
 	double limit = (double)env->policy.config->client_login_timeout_ms / 1000;
 	struct list *at, *next;
 
@@ -214,8 +215,10 @@ static void sweep_logins(struct client_env *env, double now)
 		if (!stream_is_shaking(&c->stream) && !must_log_in(c))
 			continue;
 		metrics_count(&env->counters.limits[LIMIT_LOGIN], 1);
+		if (stream_is_shaking(&c->stream))
+			input_log_tls_failure(c, no_handshake);
 		client_close(c, stream_is_shaking(&c->stream)
-		                        ? "no handshake for client_login_timeout"
+		                        ? no_handshake
 		                        : "not logged in for client_login_timeout");
 	}
 }

@@ -87,7 +87,7 @@ static void on_eof(struct client *c)
 /* Warnings in ten seconds. */
 #define TLS_WARNINGS_MAX 10
 
-static void log_tls_failure(struct client *c, const char *reason)
+void input_log_tls_failure(struct client *c, const char *reason)
 {
 	uint32_t suppressed;
 
@@ -103,7 +103,7 @@ static void on_end(struct client *c, ssize_t n)
 	const char *reason = n < 0 ? stream_strerror(&c->stream, errno) : NULL;
 
 	if (n < 0 && stream_tls_failed(&c->stream))
-		log_tls_failure(c, reason);
+		input_log_tls_failure(c, reason);
 	if (n < 0 && c->session.nawaited == 0)
 		client_close(c, reason);
 	else if (c->state == CLIENT_PARKED_TURN || c->state == CLIENT_PARKED_QUEUE ||

@@ -17,4 +17,7 @@ void input_on_readable(struct stream *s);
 /* The client is not parked any more: takes requests from `in`. */
 void input_resume(struct client *c);
 
+/* Warns that its encryption failed; not too often. */
+void input_log_tls_failure(struct client *c, const char *reason);
+
 #endif

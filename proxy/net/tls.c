@@ -17,6 +17,7 @@
 
 #include "base/fatal.h"
 #include "net/socket_io.h"
+#include "net/tls_hello.h"
 
 /* Sessions that were made with another certificate or for other clients are not resumed. */
 #define SESSION_CONTEXT "hasp"
@@ -25,6 +26,10 @@
  * there is room for a record, and for answers to a client that changes keys and does not read.
  */
 #define UNSENT_MAX ((size_t)64 * 1024)
+
+/* The most that a client's certificates may have: OpenSSL takes memory for them before it has
+ * looked at any. */
+#define CERTIFICATES_MAX ((long)32 * 1024)
 
 struct tls_context {
 	SSL_CTX *ssl;
@@ -38,7 +43,9 @@ struct tls {
 	struct tls_context *context; /* a reference */
 	struct tls_resume *resume; /* NULL: none */
 	int fd;
+	struct tls_hello *hello; /* of a client, while it may send one; else NULL */
 	struct buf unsent; /* encrypted, and not taken by the socket yet */
+	bool answered; /* something was sent */
 	bool at_end; /* the other side sends no more */
 	bool read_wants_write;
 	bool has_more;
@@ -72,6 +79,7 @@ static int socket_write(BIO *b, const char *p, int n)
 	ssize_t sent = 0;
 
 	BIO_clear_retry_flags(b);
+	t->answered = true;
 	if (buf_len(&t->unsent) >= UNSENT_MAX) {
 		BIO_set_retry_write(b);
 		errno = EAGAIN;
@@ -90,6 +98,28 @@ static int socket_write(BIO *b, const char *p, int n)
 	return -1;
 }
 
+/* A client says hello in the clear: once, and since TLSv1.3 again where it is asked to. */
+static bool is_hello_over(const struct tls *t)
+{
+	return SSL_is_init_finished(t->ssl) ||
+	       (t->answered && SSL_version(t->ssl) != TLS1_3_VERSION);
+}
+
+/* May OpenSSL see these bytes? */
+static bool may_pass(struct tls *t, struct slice bytes)
+{
+	if (is_hello_over(t)) {
+		free(t->hello);
+		t->hello = NULL;
+		return true;
+	}
+	if (tls_hello_look(t->hello, bytes))
+		return true;
+	snprintf(t->reason, sizeof(t->reason), "client hello of more than %zu bytes",
+	         TLS_HELLO_MAX);
+	return false;
+}
+
 static int socket_read(BIO *b, char *p, int n)
 {
 	struct tls *t = BIO_get_data(b);
@@ -99,6 +129,10 @@ static int socket_read(BIO *b, char *p, int n)
 	if (got < 0 && errno == EAGAIN)
 		BIO_set_retry_read(b);
 	t->at_end = got == 0;
+	if (t->hello && got > 0 && !may_pass(t, slice_of(p, (size_t)got))) {
+		errno = EPROTO;
+		return -1;
+	}
 	return (int)got;
 }
 
@@ -262,6 +296,7 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 		/* Tickets hold all of a session: hasp keeps none. */
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(ssl, 1);
+		SSL_CTX_set_max_cert_list(ssl, CERTIFICATES_MAX);
 	} else {
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT |
 		                                            SSL_SESS_CACHE_NO_INTERNAL);
@@ -348,8 +383,10 @@ struct tls *tls_accept(struct tls_context *c, int fd)
 {
 	struct tls *t = tls_new(c, fd);
 
-	if (t)
-		SSL_set_accept_state(t->ssl);
+	if (!t)
+		return NULL;
+	t->hello = xcalloc(1, sizeof(*t->hello));
+	SSL_set_accept_state(t->ssl);
 	return t;
 }
 
@@ -399,6 +436,7 @@ void tls_free(struct tls *t)
 	ERR_clear_error();
 	tls_context_unref(t->context);
 	buf_release(&t->unsent);
+	free(t->hello);
 	free(t);
 }
 

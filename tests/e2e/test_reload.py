@@ -9,6 +9,7 @@ from harness import RedisServer, encode, until
 from harness.marks import BOTH
 from harness.replies import FULL, OK, ONE, PONG, QUEUED, ZERO
 from harness.sections import rule
+from harness.tls import UNLESS_ENCRYPTED
 
 LOCKS = rule()
 
@@ -170,6 +171,7 @@ def test_reload_closes_those_who_would_stay_for_ever(start_hasp, redis_server, s
         assert b"who" not in one.file.read()
 
 
+@UNLESS_ENCRYPTED
 def test_reload_changes_limits(start_hasp):
     hasp = start_hasp(max_clients=1)
     with hasp.connect() as one:

@@ -19,8 +19,8 @@ from .sections import VERBS, rule
 
 Certificate = collections.namedtuple("Certificate", "cert key")
 
-# Tests that tell nothing through TLS, as they hold hasp up while a client connects, which so cannot shake
-# hands. conftest.py leaves them out there.
+# Tests that tell nothing through TLS: a client that connects while hasp is held up cannot shake hands, and
+# one that is not let in is told nothing. conftest.py leaves them out there.
 UNLESS_ENCRYPTED = pytest.mark.unless_encrypted
 
 # Options of a hasp whose clients encrypt, and whom they trust.

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * tls_hello: how long a client's hello is going to be, before OpenSSL takes memory for it: that
+ * allows 128 KiB to each connection, and takes them all as soon as the length is announced.
+ * Only parsing, of the records before anything is encrypted (RFC 8446, sections 4 and 5.1).
+ */
+#ifndef HASP_NET_TLS_HELLO_H
+#define HASP_NET_TLS_HELLO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+
+/* They have some hundred bytes; with keys that withstand quantum computers, and the certificate
+ * of a session to be resumed, some thousand. */
+#define TLS_HELLO_MAX ((size_t)16 * 1024)
+
+/* Where in the bytes it is; all 0 at the beginning. */
+struct tls_hello {
+	uint8_t record[5], message[4]; /* the headers, as far as they are there */
+	uint8_t nrecord, nmessage; /* how many bytes of them */
+	size_t record_left, message_left; /* bytes behind them that are still to come */
+};
+
+/* Looks at the next bytes. Returns false when they announce a hello of more than TLS_HELLO_MAX
+ * bytes; what is no handshake at all is left to OpenSSL. */
+bool tls_hello_look(struct tls_hello *h, struct slice bytes);
+
+#endif

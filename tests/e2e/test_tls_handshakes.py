@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that never come to the end of a handshake, and certificates that change, beside honest clients."""
+
+import contextlib
+import os
+import pathlib
+import re
+import socket
+import ssl
+import threading
+
+import pytest
+from harness import Connection, encode, until
+from harness.encrypted import Encrypted, TlsAddress
+from harness.load import Load
+from harness.memory import MB, Growth
+from harness.replies import PONG
+from harness.resp import PATIENCE
+from harness.sections import VERBS
+from harness.tls import connect_tls, encrypted, tls_address
+from test_upgrade import generations  # noqa: F401 pylint: disable=unused-import
+
+MANY = 500
+
+
+@pytest.fixture
+def pooling():
+    """A handshake is over before there is a link."""
+    return "shared"
+
+
+@pytest.fixture
+def redis_server(tls_redis):
+    tls_redis.client().flushall()
+    return tls_redis
+
+
+@pytest.fixture
+def encrypting(authority, certificate, tls_redis):
+    """Options of a hasp."""
+    return {"listen_tls": "127.0.0.1:0", "tls_cert_file": certificate.cert, "tls_key_file": certificate.key,
+            "upstream": encrypted(tls_redis.tls_address, authority)}
+
+
+def hello():
+    """Of an honest client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+def records(message):
+    size = 1 << 14
+    parts = (message[at:at + size] for at in range(0, len(message), size))
+    return b"".join(b"\x16\x03\x01" + len(part).to_bytes(2, "big") + part for part in parts)
+
+
+def long_hello(announced, sent):
+    return records(b"\x01" + announced.to_bytes(3, "big") + b"\x03\x03" + b"x" * sent)
+
+
+NEVER = "no handshake for client_login_timeout"
+LONG = "client hello of more than 16384 bytes"
+# What they send, and how hasp says why it closes them.
+STORMS = {
+    "nothing": (b"", NEVER),
+    "half": (hello()[:100], NEVER),
+    "one-byte": (hello()[:1], NEVER),
+    "unanswered": (hello(), NEVER),
+    "garbage": (bytes(range(256)) * 12, "wrong version number"),
+    "plain": (encode("PING"), "wrong version number"),
+    "alert": (b"\x15\x03\x01\x00\x02\x02\x28", "unexpected message"),
+    "warnings": (b"\x15\x03\x01\x00\x02\x01\x00" * 1000, "unexpected message"),
+    "long": (long_hello(131_000, 130_000), LONG),
+    "long-announced": (long_hello(131_000, 10), LONG),
+    "longest-announced": (long_hello((1 << 24) - 1, 10), LONG),
+    "cut": (hello()[:-1], "closed by the other side"),
+}
+
+
+class Storm:
+    """Clients that all send the same, and that hasp closes."""
+
+    def __init__(self, address, sent, cut):
+        self.socks = []
+        for _ in range(MANY):
+            sock = socket.create_connection(address)
+            sock.settimeout(PATIENCE)
+            self.socks.append(sock)
+            with contextlib.suppress(ConnectionError):  # closed before it has sent all
+                sock.sendall(sent)
+                if cut:
+                    sock.shutdown(socket.SHUT_WR)
+
+    def until_closed(self):
+        for sock in self.socks:
+            with sock, contextlib.suppress(ConnectionError):
+                while sock.recv(4096):
+                    pass
+
+
+def descriptors(hasp):
+    return len(os.listdir(f"/proc/{hasp.pid}/fd"))
+
+
+@pytest.mark.parametrize("storm", STORMS)
+def test_clients_that_do_not_shake_hands_harm_nobody_and_leave_nothing(tls_hasp, authority, storm):
+    sent, reason = STORMS[storm]
+    hasp = tls_hasp(client_login_timeout="2s", memory_limit="16mb")
+    address = TlsAddress.of(tls_address(hasp), authority.trusting())
+    with Connection(address) as tls, Connection(hasp.address) as plain:
+        def all_go_on():
+            with Connection(address) as new:
+                assert [c.call("PING") for c in (tls, plain, new)] == [PONG] * 3
+
+        all_go_on()
+        before, growth = descriptors(hasp), Growth(hasp)
+        for _ in range(2):
+            clients = Storm(tls_address(hasp), sent, storm == "cut")
+            all_go_on()
+            clients.until_closed()
+            all_go_on()
+            until(lambda: descriptors(hasp) <= before, "the descriptors of all of them to be closed")
+        growth.check(32 * MB)  # 64 KiB for each
+        lines = re.findall(r"tls_failed address=\S+ listener=\S+ reason=\"(.*?)\" suppressed=", hasp.log)
+        assert set(lines) == {reason} and hasp.log.count("tls_failed") == len(lines)
+        assert len(lines) < MANY / 4  # ten in ten seconds
+
+
+@pytest.mark.parametrize("nbytes", [20 * 1024, 40 * 1024])
+def test_certificates_of_clients_may_have_32_kib(tls_hasp, authority, nbytes):
+    hasp = tls_hasp(tls_auth_clients="yes", tls_ca_cert_file=authority.cert)
+    chain, link = authority.certificate("chain"), authority.cert.read_text()
+    with chain.cert.open("a") as file:
+        file.write(link * (nbytes // len(ssl.PEM_cert_to_DER_cert(link))))
+    if nbytes < 32 * 1024:
+        with connect_tls(tls_address(hasp), authority.trusting(chain)) as c:
+            assert c.call("PING") == PONG
+        return
+    with pytest.raises((OSError, EOFError)), connect_tls(tls_address(hasp), authority.trusting(chain)) as c:
+        c.call("PING")
+    until(lambda: 'reason="excessive message size"' in hasp.log, "it to be told of")
+
+
+# --- certificates that change ------------------------------------------------------------
+
+
+def common_name(address, context, session=None):
+    """Whom new connections see; and their session."""
+    with connect_tls(address, context, session) as c:
+        assert c.call("PING") == PONG
+        subject = dict(pair[0] for pair in c.sock.getpeercert()["subject"])
+        return subject["commonName"], c.sock.session, c.sock.session_reused
+
+
+class Talk(threading.Thread):
+    """One connection that is kept, and must not notice."""
+
+    def __init__(self, address):
+        super().__init__()
+        self.address, self.count, self.fault, self.ending = address, 0, None, threading.Event()
+
+    def run(self):
+        try:
+            with Connection(self.address) as c:
+                while not self.ending.is_set():
+                    self.count += 1
+                    assert c.call("INCR", self.name) == b":%d\r\n" % self.count
+        except (OSError, EOFError, AssertionError) as fault:
+            self.fault = repr(fault)
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.join()
+
+
+def test_certificates_change_under_load(tls_hasp, authority):
+    """A broken file changes nothing, and is told of."""
+    names = [authority.certificate("odd"), authority.certificate("even")]
+    used = authority.certificate("used")
+    hasp = tls_hasp(VERBS, certificate=used, workers=2)
+    plain, context = tls_address(hasp), authority.trusting()
+    address = TlsAddress.of(plain, context)
+    with Load(address, clients=2) as load, Talk(address) as talk:
+        for n in range(10):
+            for old, new in zip(used, names[n % 2]):
+                pathlib.Path(old).write_bytes(new.read_bytes())
+            hasp.reload("", "")
+            assert common_name(plain, context)[0] == ["odd", "even"][n % 2]
+            told = hasp.log.count("kept=old")
+            used.cert.write_text("nonsense")
+            hasp.edit("", "")
+            until(lambda told=told: hasp.log.count("kept=old") > told, "the fault to be told of")
+            assert common_name(plain, context)[0] == ["odd", "even"][n % 2]
+            load.goes_on()
+    assert not load.faults and not talk.fault and talk.count
+    assert "tls_cert_file" in hasp.log and "tls_failed" not in hasp.log
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_sessions_of_before_a_reload_shake_hands_anew(tls_hasp, authority, version):
+    """Whoever was let in then may not be now."""
+    version = getattr(ssl.TLSVersion, version)
+    context = authority.trusting(minimum_version=version, maximum_version=version)
+    hasp = tls_hasp()
+    _, session, _ = common_name(tls_address(hasp), context)
+    assert common_name(tls_address(hasp), context, session)[2]
+    hasp.reload("", "")
+    with connect_tls(tls_address(hasp), context, session) as c:
+        assert c.call("PING") == PONG and not c.sock.session_reused
+        session = c.sock.session
+    assert common_name(tls_address(hasp), context, session)[2]
+
+
+def test_upgrades_are_not_noticed_by_clients_that_encrypt(generations, encrypting, authority):  # noqa: F811
+    hasps = generations(VERBS, workers=2, drain_timeout="60s", **encrypting)
+    address = TlsAddress.of(tls_address(hasps.hasp), authority.trusting())
+    with Load(address, clients=3) as load:
+        for _ in range(4):
+            load.goes_on()
+            hasps.upgrade()
+        load.goes_on()
+    assert not load.faults and "tls_failed" not in hasps.hasp.log
+
+
+def test_clients_that_shake_hands_while_hasp_is_upgraded_end_it(generations, encrypting, authority):  # noqa: F811
+    """The old one goes on with those that it has accepted."""
+    hasps = generations(drain_timeout="60s", **encrypting)
+    address = tls_address(hasps.hasp)
+    first = hello()
+    with socket.create_connection(address) as half:
+        half.sendall(first[:50])
+        hasps.hasp.take_turn()
+        hasps.upgrade()
+        with Encrypted(socket.create_connection(address), authority.trusting()) as new:
+            new.sendall(encode("PING"))
+            assert new.recv(100) == PONG
+        half.settimeout(PATIENCE)
+        half.sendall(first[50:])
+        assert half.recv(3) == b"\x16\x03\x03"

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A client's hello: whole, in two parts at every split, byte by byte, and in records of any
+ * size.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/tls_hello.h"
+
+/* A message of `type` that announces `length` bytes and has `nbody` of them, in records of at
+ * most `each` bytes. Returns how many bytes were written to `out`. */
+static size_t write_message(char *out, int type, size_t length, size_t nbody, size_t each)
+{
+	size_t n = 4 + nbody, at = 0;
+	char *message = calloc(1, n);
+
+	message[0] = (char)type;
+	message[1] = (char)(length >> 16);
+	message[2] = (char)(length >> 8);
+	message[3] = (char)length;
+	memset(message + 4, 1, nbody);
+	for (size_t done = 0, part; done < n; done += part) {
+		part = n - done < each ? n - done : each;
+		memcpy(out + at, (char[]){ 22, 3, 1, (char)(part >> 8), (char)part }, 5);
+		memcpy(out + at + 5, message + done, part);
+		at += 5 + part;
+	}
+	free(message);
+	return at;
+}
+
+/* However they come. */
+static void assert_bytes(const char *p, size_t n, bool expected)
+{
+	struct tls_hello h = { .nrecord = 0 };
+	bool is_good = tls_hello_look(&h, slice_of(p, n));
+
+	assert_int_equal(is_good, expected);
+	for (size_t at = 0; at <= n; at++) {
+		h = (struct tls_hello){ .nrecord = 0 };
+		is_good = tls_hello_look(&h, slice_of(p, at)) &&
+		          tls_hello_look(&h, slice_of(p + at, n - at));
+		assert_int_equal(is_good, expected);
+	}
+	h = (struct tls_hello){ .nrecord = 0 };
+	is_good = true;
+	for (size_t at = 0; at < n && is_good; at++)
+		is_good = tls_hello_look(&h, slice_of(p + at, 1));
+	assert_int_equal(is_good, expected);
+}
+
+static void length_that_is_announced_is_what_counts(void **state)
+{
+	static const size_t sizes[] = { 1, 2, 3, 4, 100 };
+	char bytes[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		size_t n = write_message(bytes, 1, TLS_HELLO_MAX, 100, sizes[i]);
+		assert_bytes(bytes, n, true);
+		n = write_message(bytes, 1, TLS_HELLO_MAX + 1, 100, sizes[i]);
+		assert_bytes(bytes, n, false);
+		n = write_message(bytes, 1, 0xffffff, 0, sizes[i]);
+		assert_bytes(bytes, n, false);
+		n = write_message(bytes, 11, 0xffffff, 100, sizes[i]);
+		assert_bytes(bytes, n, true);
+	}
+}
+
+static void second_hello_counts_too(void **state)
+{
+	char bytes[1024];
+	size_t n = write_message(bytes, 1, 100, 100, 30);
+
+	(void)state;
+	/* What a client says between them, for firewalls. */
+	memcpy(bytes + n, (char[]){ 20, 3, 3, 0, 1, 1 }, 6);
+	n += 6;
+	assert_bytes(bytes, n + write_message(bytes + n, 1, 200, 200, 7), true);
+	assert_bytes(bytes, n + write_message(bytes + n, 1, TLS_HELLO_MAX + 1, 0, 7), false);
+}
+
+static void what_is_no_handshake_is_no_hello(void **state)
+{
+	static const char plain[] = "*1\r\n$4\r\nPING\r\n";
+	static const char data[] = { 23, 3, 3, 0, 8, 1, -1, -1, -1, 1, -1, -1, -1 };
+
+	(void)state;
+	assert_bytes(plain, sizeof(plain) - 1, true);
+	assert_bytes(data, sizeof(data), true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(length_that_is_announced_is_what_counts),
+		cmocka_unit_test(second_hello_counts_too),
+		cmocka_unit_test(what_is_no_handshake_is_no_hello),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
