@@ -78,6 +78,37 @@ bool lock_exchange_start(struct client *c, const struct context *x, const struct
 	return send_call(c, d->wait_ms, &x->how);
 }
 
+/* A try to take several locks is one try for all its calls: it goes on as it was decided, as
+ * one does that only waits for its grant, unless the configuration would have it decided
+ * otherwise. */
+static bool multi_goes_on(struct client *c, struct context *x)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+
+	if (!pending_lock_is_multi(p) || (!parts_are_undone(p) && !lock_multi_stays(x, p)))
+		return false;
+	c->decided_in = c->env->policy.generation;
+	return true;
+}
+
+/* Before it is decided anew: by its own link, so that the next try finds the locks free; and by
+ * hasp's own connection, for a link that has gone. */
+static void undo_parts_by_link(struct client *c, const struct context *x)
+{
+	const struct pending_lock *p = c->current->pending_lock;
+	struct rewrite_how how = x->how;
+	struct buf out = BUF_INIT;
+
+	lock_exchange_undo_parts(c);
+	if (!parts_has(p) || !links_take(c, links_route(c, x->what, x->req)))
+		return;
+	how.eval = true;
+	parts_write_undo(p, &out, &how);
+	links_send_call(c, buf_slice(&out));
+	link_expect(&c->user, LINK_DISCARD, NULL);
+	buf_release(&out);
+}
+
 void lock_exchange_again(struct client *c, bool eval)
 {
 	struct command_info what;
@@ -85,12 +116,13 @@ void lock_exchange_again(struct client *c, bool eval)
 	struct context x;
 	int64_t wait_ms;
 
-	if (!client_is_decided(c)) {
-		lock_exchange_undo_parts(c);
+	x = request_context_again(c, &view, &what);
+	x.how = lock_wait_how(c, eval);
+	if (!client_is_decided(c) && !multi_goes_on(c, &x)) {
+		undo_parts_by_link(c, &x);
 		client_decide_again(c);
 		return;
 	}
-	x = request_context_again(c, &view, &what);
 	/* The link may have gone while the client waited, and what the command needs may have
 	 * changed. */
 	if (!links_take(c, links_route(c, &what, &view))) {
@@ -98,7 +130,6 @@ void lock_exchange_again(struct client *c, bool eval)
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}
-	x.how = lock_wait_how(c, eval);
 	lock_rewrite(&x, c->current, &wait_ms);
 	if (!send_call(c, wait_ms, &x.how))
 		client_end_current(c);
@@ -348,8 +379,7 @@ void lock_exchange_on_timed_out(struct client *c)
 	if (!parts_are_undone(p))
 		refusals_waited(p, &c->holds, c->session.db, waiter_waited(c->waiter),
 		                WAIT_TIMED_OUT);
-	if (c->state == CLIENT_PARKED_TURN && pending_lock_is_multi(p) &&
-	    client_is_decided(c)) {
+	if (c->state == CLIENT_PARKED_TURN && pending_lock_is_multi(p)) {
 		release_parts(c);
 		return;
 	}

@@ -145,28 +145,39 @@ static bool is_multi(enum verb verb)
 	return verb == VERB_MLOCK || verb == VERB_MUNLOCK;
 }
 
+/* Writes the call, or the error that answers it instead: then `keys` has none. */
+static void write_multi_call(struct context *x, const struct mlock_step *step,
+                             struct mlock_keys *keys, struct lock_call *call)
+{
+	const struct verbs *verbs = &x->env->config->verbs;
+	struct slice token = context_token(x, verbs->owner, &x->env->token);
+	const char *refusal = NULL;
+
+	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->how, step,
+	              keys, call);
+	if (call->script == SCRIPT_ERROR)
+		return;
+	for (size_t i = 0; i < keys->n && !refusal; i++)
+		refusal = key_refusal(x, keys->v[i]);
+	if (!refusal)
+		refusal = owner_refusal(x, token, call);
+	if (!refusal)
+		return;
+	write_verb_refusal(x, refusal, call);
+	keys->n = 0;
+}
+
 static struct pending_lock *write_multi(struct context *x, struct lock_call *call)
 {
 	static const struct mlock_step first = { .place_of = 0 };
 	struct policy_env *env = x->env;
 	const struct verbs *verbs = &env->config->verbs;
 	struct hold_terms terms = { .verbs = verbs, .stats = env->verb_stats };
-	struct slice token = context_token(x, verbs->owner, &env->token);
-	const char *refusal = NULL;
 	struct mlock_keys keys;
 
-	rewrite_mlock(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, &first,
-	              &keys, call);
-	if (call->script != SCRIPT_ERROR) {
-		for (size_t i = 0; i < keys.n && !refusal; i++)
-			refusal = key_refusal(x, keys.v[i]);
-		if (!refusal)
-			refusal = owner_refusal(x, token, call);
-	}
-	if (refusal) {
-		write_verb_refusal(x, refusal, call);
+	write_multi_call(x, &first, &keys, call);
+	if (call->script == SCRIPT_ERROR)
 		return NULL;
-	}
 	terms.token = call->owner;
 	return pending_lock_new(env->holds, call, keys.v, keys.n, &terms);
 }
@@ -174,17 +185,34 @@ static struct pending_lock *write_multi(struct context *x, struct lock_call *cal
 /* What it has got is known by its ticket, so it is the same try. */
 static void write_multi_again(struct context *x, struct pending_lock *p, struct lock_call *call)
 {
-	struct policy_env *env = x->env;
-	const struct verbs *verbs = &env->config->verbs;
-	struct slice token = context_token(x, verbs->owner, &env->token);
 	struct mlock_step step = parts_step(p, x->how.place > 0);
 	struct mlock_keys keys;
 
 	x->how.ticket = pending_lock_ticket(p);
-	rewrite_mlock(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, &step,
-	              &keys, call);
+	if (parts_are_undone(p)) {
+		*call = (struct lock_call){ .wait_ms = 0 };
+		parts_write_undo(p, &x->env->rewritten, &x->how);
+	} else {
+		write_multi_call(x, &step, &keys, call);
+	}
 	pending_lock_sent(p);
 	pending_lock_set_wait(p, call->wait_ms);
+}
+
+bool lock_multi_stays(struct context *x, const struct pending_lock *p)
+{
+	static const struct mlock_step first = { .place_of = 0 };
+	int64_t lease_ms;
+	struct lock_try t = pending_lock_try(p, &lease_ms);
+	struct mlock_keys keys;
+	struct lock_call call;
+
+	if (x->what->verb != VERB_MLOCK)
+		return false;
+	buf_clear(&x->env->rewritten);
+	write_multi_call(x, &first, &keys, &call);
+	return call.script == SCRIPT_MLOCK && call.kind == t.id.kind &&
+	       slice_eq(call.owner, t.id.token);
 }
 
 static struct pending_lock *write_verb(struct context *x, struct lock_call *call)

@@ -5,7 +5,7 @@ import contextlib
 import select
 
 import pytest
-from harness import encode, until
+from harness import encode, info, until
 from harness.info import is_ready
 from harness.line import entries, nobody_waits, queue_of, stand
 from harness.marks import BOTH, LAYOUTS
@@ -349,6 +349,71 @@ def test_it_keeps_its_place_when_the_queue_is_lost(clients, plain):
     assert two.read() == FENCE
     assert two.call("MUNLOCK", 2, "a", "b") == b":2\r\n"
     assert three.read() == FENCE
+
+
+def new_connection_of_its_own(hasp, plain):
+    """With each, hasp decides anew about the commands that follow."""
+    def own():
+        return {one["id"] for one in info.clients(plain, name="hasp-0-control")}
+
+    was = until(own, "its own connection")
+    for one in was:
+        plain.client_kill_filter(_id=one)
+    until(lambda: own() - was and hasp.log.count("upstream_up") > 1, "its own connection to be there again")
+    is_ready(hasp, plain)
+    hasp.take_turn()
+
+
+@LAYOUTS
+def test_it_goes_on_with_what_it_has_when_hasp_decides_anew(start_hasp, plain, reentrant):
+    hasp = is_ready(start_hasp(verbs(reentrant=reentrant)), plain)
+    with hasp.connect() as one, hasp.connect() as two, hasp.connect() as three:
+        assert one.call("LOCK", "b") == FENCE
+        stand(plain, two, "MLOCK", 2, "a", "b", *LONG, queue=queue_of("b"))
+        ticket = entries(plain, "b")
+        stand(plain, three, "LOCK", "b", *LONG)
+        new_connection_of_its_own(hasp, plain)
+        plain.delete(queue_of("b"))
+        until(lambda: len(entries(plain, "b")) == 2, "their places")
+        assert entries(plain, "b")[:1] == ticket
+        assert one.call("UNLOCK", "b") == ONE
+        token = fence(two.read())
+        assert [told(one, key)["fence"] for key in "ab"] == [token] * 2
+        assert two.call("MUNLOCK", 2, "a", "b") == b":2\r\n"
+        assert three.read() == FENCE
+
+
+@LAYOUTS
+@pytest.mark.parametrize("other", ["", "reentrant", "names"])
+def test_a_wait_in_vain_gives_all_back_when_hasp_decides_anew(start_hasp, gates, plain, reentrant, other):
+    hasp = is_ready(start_hasp(verbs(reentrant=reentrant, max_hold="1h"), upstream=gates.address), plain)
+    with hasp.connect() as one, hasp.connect() as two:
+        assert one.call("LOCK", "c") == FENCE
+        stand(plain, two, "MLOCK", 3, "a", "b", "c", "WAIT", 3000, queue=queue_of("c"))
+        gates.shut(requests=["own"])
+        if other == "reentrant":
+            hasp.reload(f"reentrant = {reentrant}", "reentrant = " + ("no" if reentrant == "count" else "count"))
+        elif other == "names":
+            hasp.reload("[verbs]", "[verbs]\nmlock = TAKE.ALL")
+        else:
+            hasp.reload("max_hold = 1h", "max_hold = 2h")
+        assert two.read() == NIL
+        assert plain.exists("a", "b") == 0
+        gates.open()
+        nobody_waits(plain, "c")
+
+
+def test_what_it_has_is_given_back_when_it_is_another_try_now(start_hasp, gates, plain):
+    """The rules of a reload refuse it: the client hears of that when it has nothing."""
+    hasp = is_ready(start_hasp(VERBS, upstream=gates.address), plain)
+    with hasp.connect() as one, hasp.connect() as two:
+        assert one.call("LOCK", "b") == FENCE
+        stand(plain, two, "MLOCK", 3, "a", "b", "lock:c", *LONG, queue=queue_of("b"))
+        hasp.reload("[verbs]", rule() + "[verbs]")
+        gates.shut(requests=["own"])
+        assert one.call("UNLOCK", "b") == ONE
+        assert two.read().startswith(b"-ERR the key has a [lock] rule")
+        assert plain.exists("a", "b") == 0
 
 
 @pytest.mark.parametrize("mlock_comes_last", [False, True])

@@ -116,6 +116,9 @@ bool parts_are_undone(const struct pending_lock *p);
 /* What its next call does. `placed`: it may have a place in the queue of the lock that it waits
  * for. */
 struct mlock_step parts_step(struct pending_lock *p, bool placed);
+/* Appends the call by which it leaves its queue and gives back what it has. */
+void parts_write_undo(const struct pending_lock *p, struct buf *out,
+                      const struct rewrite_how *how);
 /* Which reply means that the try succeeded. */
 enum lock_success pending_lock_success(const struct pending_lock *p);
 /* Its lease began at `since`, not when it was sent. */

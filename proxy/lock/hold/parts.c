@@ -102,10 +102,20 @@ bool parts_are_undone(const struct pending_lock *p)
 
 struct mlock_step parts_step(struct pending_lock *p, bool placed)
 {
-	struct mlock_step step = { .undoes = p->parts->undoes };
+	struct mlock_step step = { .place_of = 0 };
 
 	p->parts->again = true;
-	if (step.undoes || (placed && !p->parts->granted))
+	if (placed && !p->parts->granted)
 		step.place_of = p->parts->at + 1;
 	return step;
+}
+
+void parts_write_undo(const struct pending_lock *p, struct buf *out,
+                      const struct rewrite_how *how)
+{
+	const struct mlock_step step = { .place_of = p->parts->at + 1 };
+	const struct lock_try t = { .id = { p->kind, p->keys[p->parts->at], p->token },
+		                    .ticket = p->ticket };
+
+	rewrite_mlock_undo(out, p->keys, p->nkeys, &t, &step, how);
 }

@@ -77,6 +77,18 @@ static void begin(struct buf *out, const struct mlock_keys *keys, const struct r
 	resp_write_bulk(out, call->owner);
 }
 
+/* What follows the owner. */
+static void write_step(struct buf *out, const struct rewrite_how *how,
+                       const struct mlock_step *step, int64_t lease_ms, int64_t wait_ms,
+                       const char *layout)
+{
+	resp_write_bulk_int(out, lease_ms);
+	script_call_write_wait(out, how, wait_ms);
+	resp_write_bulk_str(out, layout);
+	resp_write_bulk_int(out, (long long)step->place_of);
+	resp_write_bulk_int(out, rewrite_mlock_part_lease(lease_ms));
+}
+
 static void write_mlock(struct buf *out, const struct verbs *verbs,
                         const struct mlock_keys *keys, const struct rewrite_how *how,
                         const struct mlock_step *step, struct lock_call *call)
@@ -87,20 +99,28 @@ static void write_mlock(struct buf *out, const struct verbs *verbs,
 		[REENTRANT_NO] = "no",
 	};
 
-	if (step->undoes)
-		call->wait_ms = 0;
 	call->script = SCRIPT_MLOCK;
 	call->kind = verb_lock_kind(verbs);
 	begin(out, keys, how, call, 5 + SCRIPT_CALL_WAIT_ARGS);
-	resp_write_bulk_int(out, call->lease_ms);
-	script_call_write_wait(out, how, step->undoes ? -1 : call->wait_ms);
-	resp_write_bulk_str(out, layouts[verbs->reentrant]);
-	resp_write_bulk_int(out, (long long)step->place_of);
-	resp_write_bulk_int(out, rewrite_mlock_part_lease(call->lease_ms));
+	write_step(out, how, step, call->lease_ms, call->wait_ms, layouts[verbs->reentrant]);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;
 	call->ticket = how->ticket;
+}
+
+void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
+                        const struct lock_try *t, const struct mlock_step *step,
+                        const struct rewrite_how *how)
+{
+	struct lock_call call = { .script = SCRIPT_MLOCK, .owner = t->id.token };
+	struct rewrite_how of_try = *how;
+	struct mlock_keys all = { .n = n };
+
+	memcpy(all.v, keys, n * sizeof(*keys));
+	of_try.ticket = t->ticket;
+	begin(out, &all, &of_try, &call, 5 + SCRIPT_CALL_WAIT_ARGS);
+	write_step(out, &of_try, step, 0, -1, t->id.kind == LOCK_KIND_COUNT ? "count" : "no");
 }
 
 static void write_munlock(struct buf *out, const struct verbs *verbs,

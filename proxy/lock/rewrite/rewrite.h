@@ -141,7 +141,6 @@ struct mlock_keys {
 
 /* Where a try to take several stands. */
 struct mlock_step {
-	bool undoes; /* it leaves its queue, and what it has is given back */
 	size_t place_of; /* the lock in whose queue it is, counted from 1; 0: in none that is
 	                    known */
 };
@@ -232,5 +231,10 @@ enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size
 /* It leaves the queue; `undo`: and gives back what it got. */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how);
+/* The end of a try to take several, these `n` in order: it leaves its queue, and what it has is
+ * given back. It says nothing of a configuration: that may be another one by now. */
+void rewrite_mlock_undo(struct buf *out, const struct slice *keys, size_t n,
+                        const struct lock_try *t, const struct mlock_step *step,
+                        const struct rewrite_how *how);
 
 #endif
