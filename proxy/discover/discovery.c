@@ -52,8 +52,11 @@ struct discovery_client *discovery_client_new(struct discovery *d, uint64_t addr
 
 void discovery_client_count(struct discovery *d, struct discovery_client *c)
 {
-	d->ncounted += c->round != d->round;
+	if (c->round == d->round)
+		return;
+	d->ncounted++;
 	c->round = d->round;
+	c->wrote = NULL;
 }
 
 void discovery_client_rename(struct discovery_client *c, uint64_t name)

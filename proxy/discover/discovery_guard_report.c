@@ -8,6 +8,8 @@
 #define LEASE_DEFAULT 5.0 /* seconds */
 #define LEASE_SHARE 3.0 /* times the time between read and write */
 #define WRITES_ENOUGH 20
+/* One write of so many that is nested is too many. */
+#define NESTED_SHARE 20
 
 static bool may_have_guard(const struct finding *f)
 {
@@ -19,9 +21,15 @@ static bool may_have_guard(const struct finding *f)
 	return false;
 }
 
+/* Clients would wait for each other. */
+static bool is_nested_often(const struct guard_sums *g)
+{
+	return g->nested * NESTED_SHARE > g->written_back;
+}
+
 bool discovery_guard_is_proposed(const struct finding *f)
 {
-	return f->guard.stale > 0 && may_have_guard(f);
+	return f->guard.stale > 0 && may_have_guard(f) && !is_nested_often(&f->guard);
 }
 
 /* So that all who come at once have their turn. */
@@ -96,6 +104,12 @@ void discovery_put_guard_left(struct buf *out, const struct finding *f)
 		         "keys that are used otherwise, such as those of ");
 		buf_append(out, f->caught->node.key);
 		buf_puts(out, "\n");
+	} else if (g->stale && is_nested_often(g)) {
+		buf_puts(out, ";     not proposed: ");
+		discovery_put_count(out, g->stale, "lost update");
+		buf_puts(out, " seen, by clients that read several keys before they write "
+		              "them:\n;     guards of theirs would wait for each other; lock "
+		              "all of them at once, as MLOCK of [verbs] does\n");
 	} else if (g->stale) {
 		buf_puts(out,
 		         ";     not proposed: lost updates were seen, but there is nothing "

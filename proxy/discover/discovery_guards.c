@@ -92,6 +92,14 @@ void discovery_missed(const struct discovery_act *a)
 		discovery_last_read_free(a->discovery, r);
 }
 
+/* It has read one key and then another, and writes them back one after the other: guards would
+ * make it wait for one who does so the other way round. What one command reads, it guards at
+ * once. */
+static bool is_nested(const struct discovery_client *c, const struct last_read *r)
+{
+	return c->wrote == r->key->shape && r->at < c->wrote_at && r->at != c->wrote_read_at;
+}
+
 static void note_written_back(const struct discovery_act *a, const struct key *k,
                               const struct last_read *r, uint64_t value)
 {
@@ -106,6 +114,10 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 	sampling_make_whole(k->sampled);
 	g->written_back++;
 	g->how |= r->how;
+	g->nested += is_nested(a->client, r);
+	a->client->wrote = k->shape;
+	a->client->wrote_at = a->now;
+	a->client->wrote_read_at = r->at;
 	durations_add(&g->between, a->now - r->at);
 	if (k->nreads > g->crowd)
 		g->crowd = k->nreads;

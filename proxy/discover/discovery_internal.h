@@ -60,6 +60,7 @@ struct guard_sums {
 	uint64_t under_lock; /* of written_back, while the client had a lock */
 	uint64_t stale_under_lock; /* of those, over another's write */
 	uint64_t checked; /* watched */
+	uint64_t nested; /* of written_back: read before, and written behind another key */
 	unsigned how; /* reads that were written back: enum discovery_read */
 	uint32_t crowd; /* clients that had read one key and not written it, at most */
 	struct durations between; /* read and write */
@@ -133,6 +134,8 @@ struct discovery_client {
 	uint64_t address, name;
 	struct list holds, reads;
 	uint32_t nholds, nreads;
+	const struct shape *wrote; /* what it has written back last; NULL: nothing */
+	double wrote_at, wrote_read_at; /* when; when it had read that */
 	uint64_t tried; /* the key whose lock was refused last */
 	double tried_first, tried_last;
 };

@@ -149,6 +149,7 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 	to->under_lock += from->under_lock;
 	to->stale_under_lock += from->stale_under_lock;
 	to->checked += from->checked;
+	to->nested += from->nested;
 	to->how |= from->how;
 	if (from->crowd > to->crowd)
 		to->crowd = from->crowd;

@@ -5,6 +5,7 @@ Each application runs through it first, as if straight to Redis; then, with noth
 mode, through a hasp that has the file which it printed.
 """
 
+import concurrent.futures
 import contextlib
 import os
 import signal
@@ -141,6 +142,16 @@ def test_lock_that_a_dead_client_left_without_an_expiry_is_told(discovering):
     assert "1 lock of them stayed behind without one when its client went" in found.text
 
 
+def test_locks_by_scripts_and_by_setnx_of_one_key_keep_each_other_out(run, enforced):
+    """Direct they do, too, as long as nobody is late: the file must not spoil that."""
+    _, found = run("gozero.py")
+    assert list(found.sections) == ["lock gozero"]
+    section = found.sections["lock gozero"]
+    assert (section["pattern"], section["owner"], section["lease"]) == ("lock:gozero", "connection", "5s")
+    result = run_app("gozero.py", enforced(found).address)
+    assert result["lost_updates"] == 0
+
+
 # --- sound ones ---------------------------------------------------------------------------
 
 
@@ -216,6 +227,42 @@ def test_shop_gets_a_guard_with_a_wait_for_all_who_come_at_once(run, enforced):
     assert list(found.sections) == ["guard shop-stock"]
     result = run_app("shop.js", enforced(found).address)
     assert (result["sold"], result["errors"]) == (result["items"], 0)
+
+
+def count_down(redis_server, app, address):
+    """What was printed; all begin when there is a number."""
+    with redis_server.client() as plain, concurrent.futures.ThreadPoolExecutor() as pool:
+        plain.delete("countdown", "countdown:ready", "countdown:printed")
+        running = pool.submit(run_app, app, address, threads=60, locked=0)
+        until(lambda: plain.get("countdown:ready") == "1", "the one that counts down")
+        plain.set("countdown", 60)
+        running.result()
+        return [int(number) for number in plain.lrange("countdown:printed", 0, -1)]
+
+
+@pytest.mark.parametrize("app", ["countdown.py", "countdown.js", "countdown.php"])
+def test_countdown_without_its_lock_gets_a_guard_and_prints_each_number_once(redis_server, discovering, enforced, app):
+    numbers = list(range(60, 0, -1))
+    assert count_down(redis_server, app, discovering.address) != numbers
+    found = discovering.end()
+    assert [(title, section["pattern"]) for title, section in found.sections.items()] == [
+        ("guard countdown", "countdown")]
+    assert count_down(redis_server, app, enforced(found).address) == numbers
+
+
+def test_transfers_get_no_guard_for_they_would_wait_for_each_other(run):
+    """Each reads two accounts before it writes them, in any order."""
+    result, found = run("transfers.py")
+    assert result["before"] != result["after"]
+    assert not found.sections
+    assert "lock all of them at once, as MLOCK of [verbs] does" in found.text
+
+
+@pytest.mark.parametrize("app", ["exports.py", "report.py"])
+def test_what_is_counted_by_incr_and_decr_needs_no_rule(run, app):
+    """Too many at once, and sums of several keys, are what LOCK's own words are for."""
+    _, found = run(app)
+    assert not found.sections
 
 
 def test_watched_transactions_lose_nothing_and_get_no_guard(discovering):

@@ -15,7 +15,7 @@ MB = 1 << 20
 
 def memory(*args):
     """(exit status, output)."""
-    done = subprocess.run([TOP / "tests" / "bench" / "memory", *SMALL, *args],
+    done = subprocess.run([TOP / "tests" / "bench" / "memory", *SMALL, *map(str, args)],
                           capture_output=True, text=True, timeout=120, check=False)
     print(done.stdout, done.stderr)
     return done.returncode, done.stdout
@@ -34,6 +34,13 @@ def test_memory_is_bounded(what, subject):
 def test_tester_finds_a_proxy_that_holds_what_is_not_read():
     status, output = memory("--only", "slow", "--subject", "nutcracker")
     assert status == 1 and "BROKEN a client that does not read" in output
+
+
+@UNLESS_SANITIZED
+def test_what_is_known_of_keys_that_are_watched_is_bounded():
+    """Twice as many as fit."""
+    status, output = memory("--watched", 100_000, "--watched-mb", 8)
+    assert status == 0 and "ok     100,000 keys" in output, output
 
 
 def peak(hasp):

@@ -371,6 +371,42 @@ static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
 	assert_told(f, "none over another's write");
 }
 
+/* As transfers between accounts: another one who pays the other way round would wait for this
+ * one. */
+static void clients_that_read_several_keys_before_they_write_them_get_no_guard(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 2; i++) {
+		discovery_read(by(f, i, "money:1"), DISCOVERY_GET);
+		discovery_read(by(f, i, "money:2"), DISCOVERY_GET);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"));
+		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"));
+	}
+	assert_not_told(f, "[guard");
+	assert_told(f, "2 lost updates seen, by clients that read several keys");
+}
+
+static void what_one_command_reads_is_guarded_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct discovery_act a;
+
+	for (size_t i = 0; i < 2; i++) {
+		a = *by(f, i, "money:1");
+		discovery_read(&a, DISCOVERY_MGET);
+		a.key = slice_str("money:2");
+		discovery_read(&a, DISCOVERY_MGET);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"));
+		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"));
+	}
+	assert_told(f, "[guard money]\npattern = money:*\nacquire_on = MGET\n");
+}
+
 /* A cache: it was there before, then it was not, and each fills it. */
 static void what_was_missed_is_not_written_back(void **state)
 {
@@ -726,6 +762,8 @@ int main(void)
 		TEST(under_a_lock_the_lock_has_to_hold),
 		TEST(one_key_is_its_own_pattern_and_several_are_one),
 		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
+		TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard),
+		TEST(what_one_command_reads_is_guarded_at_once),
 		TEST(what_was_missed_is_not_written_back),
 		TEST(who_has_set_a_marker_is_not_under_a_lock),
 		TEST(locks_that_are_not_used_alike_have_patterns_of_their_own),
