@@ -13,7 +13,8 @@
 /* A worker that has more to do than to answer within this time, in ms, is not waited for. */
 #define ASK_TIMEOUT_MS 1000
 
-#define LOCKS (1u << STATS_LOCK | 1u << STATS_VERBS)
+#define RULES (1u << STATS_LOCK | 1u << STATS_VERBS)
+#define LOCKS (RULES | 1u << STATS_QUORUM)
 #define GUARDS (1u << STATS_GUARD)
 
 /* --- sections ----------------------------------------------------------------------------- */
@@ -32,9 +33,9 @@ static const struct section_family section_counters[] = {
 	{ LOCKS, STAT_RENEWED, "hasp_lock_renewed_total", "Leases that hasp began again." },
 	{ LOCKS, STAT_REFUSED, "hasp_lock_refused_total",
 	  "Tries that failed at once, as another owner had the lock." },
-	{ LOCKS, STAT_WRITES_REFUSED, "hasp_lock_writes_refused_total",
+	{ RULES, STAT_WRITES_REFUSED, "hasp_lock_writes_refused_total",
 	  "Writes to another owner's lock." },
-	{ LOCKS, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
+	{ RULES, STAT_DELETES_REFUSED, "hasp_lock_deletes_refused_total",
 	  "Releases of another owner's lock." },
 	{ LOCKS, STAT_WAITED, "hasp_lock_waited_total", "Tries that stood in line." },
 	{ LOCKS, STAT_HANDED_OVER, "hasp_lock_handed_over_total",
@@ -45,7 +46,7 @@ static const struct section_family section_counters[] = {
 	  "Locks that hasp released when their connection ended." },
 	{ LOCKS, STAT_LOST, "hasp_lock_lost_total",
 	  "Locks that ended while their owner relied on them." },
-	{ LOCKS | GUARDS, STAT_DEADLOCKS, "hasp_deadlocks_total",
+	{ RULES | GUARDS, STAT_DEADLOCKS, "hasp_deadlocks_total",
 	  "Tries that would have waited for themselves, by way of others." },
 	{ GUARDS, STAT_ACQUIRED, "hasp_guard_acquired_total", "Guards that were taken." },
 	{ GUARDS, STAT_RELEASED, "hasp_guard_released_total", "Guards that were released." },

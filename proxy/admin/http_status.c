@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "config/config.h"
 #include "lock/events/stats.h"
 #include "worker/worker_live.h"
 #include "worker/worker_metrics.h"
@@ -101,6 +102,8 @@ static void write_section(struct json *j, struct stats *stats, const struct sect
 
 static void write_sections(struct json *j, struct stats *stats, const struct config *c)
 {
+	const struct quorum_settings *quorum = config_quorum(c);
+
 	json_open(j, "sections", '[');
 	for (size_t i = 0; i < c->nrules; i++) {
 		const struct rule *r = c->rules[i];
@@ -116,6 +119,11 @@ static void write_sections(struct json *j, struct stats *stats, const struct con
 		                                       &g->section.patterns, g->owner, g->mode,
 		                                       g->lease_ms, g->wait_ms });
 	}
+	if (quorum)
+		write_section(j, stats,
+		              &(struct section_facts){ STATS_QUORUM, quorum->section.name, NULL,
+		                                       c->verbs.owner, MODE_ENFORCE,
+		                                       c->verbs.lease_ms, 0 });
 	if (c->verbs.enabled)
 		write_section(j, stats,
 		              &(struct section_facts){ STATS_VERBS, c->verbs.lock, NULL,

@@ -91,6 +91,11 @@ void client_describe_reader(const struct read_set *r, struct buf *out)
 	client_describe(container_of(r, struct client, read_set), out);
 }
 
+void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
+{
+	client_describe(o->arg, out);
+}
+
 void client_lost_lock(struct quorum_owner *o)
 {
 	client_finish(client_of(o->arg), "a lock of its quorum was lost");

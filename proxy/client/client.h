@@ -43,6 +43,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
  * read_sets_describe_fn. */
 void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
+void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out);
 
 /* A lock of a quorum, which this client has, was lost: it is closed, so that it notices. */
 void client_lost_lock(struct quorum_owner *o);

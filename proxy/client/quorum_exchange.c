@@ -59,6 +59,8 @@ static void on_locked(void *arg, const struct quorum_result *r)
 	};
 
 	c->quorum->op = NULL;
+	if (r->verdict != QUORUM_UNREACHED)
+		quorum_events_answered(c->env->quorum, c->quorum, r);
 	if (r->verdict == QUORUM_UNREACHED) {
 		answer_unreached(c, r);
 	} else if (r->verdict == QUORUM_REFUSED) {
@@ -76,6 +78,8 @@ static void on_own_unlocked(void *arg, const struct quorum_result *r)
 	struct client *c = client_of(arg);
 
 	c->quorum->op = NULL;
+	if (r->verdict != QUORUM_UNREACHED)
+		quorum_events_released(c->env->quorum);
 	if (r->verdict == QUORUM_UNREACHED)
 		answer_unreached(c, r);
 	else
@@ -87,6 +91,8 @@ static void on_unlocked(void *arg, const struct quorum_result *r)
 	struct client *c = client_of(arg);
 
 	c->quorum->op = NULL;
+	if (r->verdict == QUORUM_WON)
+		quorum_events_released(c->env->quorum);
 	if (r->verdict == QUORUM_UNREACHED)
 		answer_unreached(c, r);
 	else

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
+#include "config/config.h"
 #include "config/types.h"
 #include "lock/events/stats.h"
 
@@ -21,6 +22,7 @@ static struct section_stats *use_section(const struct policy_env *env, enum stat
 void sections_use_config(struct policy_env *env)
 {
 	const struct config *config = env->config;
+	const struct quorum_settings *quorum = config_quorum(config);
 
 	sections_fini(env);
 	env->rule_stats = xcalloc(config->nrules + 1, sizeof(struct section_stats *));
@@ -40,6 +42,10 @@ void sections_use_config(struct policy_env *env)
 	if (config->verbs.enabled)
 		env->verb_stats = use_section(env, STATS_VERBS, config->verbs.lock,
 		                              &config->verbs.events);
+	/* (The quorum itself counts there.) */
+	if (quorum)
+		(void)use_section(env, STATS_QUORUM, quorum->section.name,
+		                  &config->verbs.events);
 }
 
 void sections_fini(struct policy_env *env)

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
 #include "quorum/quorum_votes.h"
@@ -33,6 +34,7 @@ struct quorum;
 struct quorum_call;
 struct quorum_hold;
 struct quorum_op;
+struct section_stats;
 struct timers;
 
 #define QUORUM_PEERS_MAX 15
@@ -78,6 +80,9 @@ struct quorum_how {
 	/* A renewal found no majority in time: the hold is gone. The owner may end here. */
 	void (*on_lost)(void *arg, struct quorum_owner *o);
 	void *arg;
+	struct section_stats *stats; /* what becomes of the locks; NULL: nobody counts it */
+	/* Appends who it is, for the log; NULL: it is not told. */
+	void (*describe)(const struct quorum_owner *o, struct buf *out);
 };
 
 struct quorum *quorum_new(const struct quorum_how *how);
@@ -112,6 +117,8 @@ struct quorum_result {
 	uint32_t absent; /* EXTEND: servers that do not have it */
 	size_t nno; /* servers that refused */
 	bool leased; /* as in quorum_ask */
+	bool waited; /* LOCK: it was tried more than once */
+	double since; /* when it was asked for, by the clock */
 };
 
 /* The result's slices live during the call. */
@@ -158,5 +165,25 @@ void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r);
 void quorum_hold_end(struct quorum_hold *h);
 /* Its operation is given up; what it holds is released, or runs out. */
 void quorum_owner_end(struct quorum_owner *o, bool release);
+
+/* Of a lock that a client has, for those who show it; valid during the call. */
+struct quorum_held {
+	const struct quorum_owner *of;
+	struct slice key, owner;
+	int64_t fence;
+	double since, good_until; /* by the clock */
+	bool renewed;
+};
+typedef void quorum_held_fn(void *arg, const struct quorum_held *held);
+/* The next step through all of them: see map_scan(). */
+uint64_t quorum_walk(const struct quorum *q, uint64_t cursor, quorum_held_fn *fn, void *arg);
+
+/* --- quorum_events.c: counts, and lines of the log ---------------------------------------- */
+
+/* A LOCK of this client was answered, by a majority. */
+void quorum_events_answered(const struct quorum *q, const struct quorum_owner *o,
+                            const struct quorum_result *r);
+/* An UNLOCK has released a lock. */
+void quorum_events_released(const struct quorum *q);
 
 #endif

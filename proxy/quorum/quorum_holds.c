@@ -3,27 +3,11 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "base/log.h"
-#include "base/quote.h"
 #include "quorum/quorum_internal.h"
 
 /* A renewal is due each third of the lease; one that failed is made again after a tenth. */
 #define RENEWALS_PER_LEASE 3
 #define RETRIES_PER_LEASE 10
-
-struct quorum_hold {
-	struct quorum *q;
-	struct quorum_owner *of;
-	struct list node; /* in of->holds */
-	struct buf key, owner, value;
-	int64_t lease_ms;
-	int64_t fence;
-	bool renewed;
-	double good_until; /* by the clock */
-	double renew_until; /* renewal ends then; INFINITY: never */
-	struct timer timer; /* the next renewal, or good_until */
-	struct quorum_op *renewal; /* under way; NULL: none */
-};
 
 static void quorum_hold_on_timer(struct timer *t, double now);
 
@@ -37,7 +21,9 @@ static void quorum_hold_free(struct quorum_hold *h)
 	timer_stop(h->q->how.timers, &h->timer);
 	if (h->renewal)
 		quorum_op_cancel(h->renewal);
+	quorum_events_ended(h);
 	list_remove(&h->node);
+	map_remove(&h->q->holds, &h->by_value);
 	h->of->n--;
 	h->of->nbytes -= quorum_hold_nbytes(h);
 	buf_release(&h->key);
@@ -67,8 +53,7 @@ static void quorum_hold_lost(struct quorum_hold *h, const char *reason)
 	struct quorum *q = h->q;
 	struct quorum_owner *o = h->of;
 
-	log_warning("quorum_lost quorum=%s key=%s owner=%s reason=\"%s\"", q->how.name,
-	            QUOTE(buf_slice(&h->key)), QUOTE(buf_slice(&h->owner)), reason);
+	quorum_events_lost(h, reason);
 	quorum_hold_release(h);
 	quorum_hold_free(h);
 	q->how.on_lost(q->how.arg, o);
@@ -117,6 +102,7 @@ static void quorum_hold_on_renewed(void *arg, const struct quorum_result *r)
 	} else if (r->verdict == QUORUM_WON) {
 		if (r->good_until > h->good_until)
 			h->good_until = r->good_until;
+		quorum_events_renewed(h);
 		quorum_hold_restore(h, r->absent);
 		quorum_hold_await(h, r->began + lease / RENEWALS_PER_LEASE);
 	} else if (r->nno >= quorum_majority(h->q->how.nservers)) {
@@ -181,12 +167,16 @@ void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quor
 	buf_append(&h->owner, r->owner);
 	buf_append(&h->value, r->value);
 	o->nbytes += quorum_hold_nbytes(h);
+	h->by_value.key = buf_slice(&h->value);
+	map_put(&q->holds, &h->by_value);
+	h->since = timers_now(q->how.timers);
 	h->lease_ms = r->lease_ms;
 	h->fence = r->fence;
 	h->good_until = r->good_until;
 	h->renewed = terms->renewed;
 	h->renew_until = terms->max_hold_ms ? r->began + (double)terms->max_hold_ms / 1000
 	                                    : INFINITY;
+	quorum_events_held(h);
 	quorum_hold_await(h, h->renewed ? r->began + (double)h->lease_ms / 1000 /
 	                                                     RENEWALS_PER_LEASE
 	                                : INFINITY);
@@ -244,8 +234,41 @@ void quorum_owner_end(struct quorum_owner *o, bool release)
 	while (!list_empty(&o->holds)) {
 		struct quorum_hold *h = container_of(o->holds.next, struct quorum_hold, node);
 
-		if (release)
+		if (release) {
+			quorum_events_dropped(h);
 			quorum_hold_release(h);
+		}
 		quorum_hold_free(h);
 	}
+}
+
+/* --- for those who show them -------------------------------------------------------------- */
+
+struct walk_arg {
+	quorum_held_fn *fn;
+	void *arg;
+};
+
+static void walk_quorum_hold(void *arg, struct map_node *node)
+{
+	const struct walk_arg *w = arg;
+	const struct quorum_hold *h = container_of(node, struct quorum_hold, by_value);
+	const struct quorum_held held = {
+		.of = h->of,
+		.key = buf_slice(&h->key),
+		.owner = buf_slice(&h->owner),
+		.fence = h->fence,
+		.since = h->since,
+		.good_until = h->good_until,
+		.renewed = h->renewed,
+	};
+
+	w->fn(w->arg, &held);
+}
+
+uint64_t quorum_walk(const struct quorum *q, uint64_t cursor, quorum_held_fn *fn, void *arg)
+{
+	struct walk_arg w = { fn, arg };
+
+	return map_scan(&q->holds, cursor, walk_quorum_hold, &w);
 }

@@ -2,6 +2,7 @@
  *
  * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
  *
+ *   quorum_events.c     what became of locks: counted, and logged
  *   quorum_peers.c      the servers, as far as it is known here: which may be asked, which
  * count quorum_releases.c   locks that are being freed at all servers, until each has said so
  *   quorum_ops.c        one request: its tries and steps
@@ -13,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/map.h"
 #include "base/timers.h"
 #include "lock/scripts/script.h"
 #include "quorum/quorum.h"
@@ -31,7 +33,35 @@ struct quorum {
 	struct list releases; /* oldest first */
 	size_t nreleases;
 	struct list ops;
+	struct map holds; /* by their values */
 };
+
+struct quorum_hold {
+	struct quorum *q;
+	struct quorum_owner *of;
+	struct list node; /* in of->holds */
+	struct map_node by_value; /* in q->holds */
+	struct buf key, owner, value;
+	int64_t lease_ms;
+	int64_t fence;
+	bool renewed;
+	double since; /* by the clock */
+	double good_until; /* likewise */
+	double renew_until; /* renewal ends then; INFINITY: never */
+	struct timer timer; /* the next renewal, or good_until */
+	struct quorum_op *renewal; /* under way; NULL: none */
+};
+
+/* --- quorum_events.c ---------------------------------------------------------------------- */
+
+void quorum_events_held(const struct quorum_hold *h);
+void quorum_events_ended(const struct quorum_hold *h);
+void quorum_events_renewed(const struct quorum_hold *h);
+void quorum_events_lost(const struct quorum_hold *h, const char *reason);
+/* Its client has gone. */
+void quorum_events_dropped(const struct quorum_hold *h);
+/* A LOCK is tried again from now on, or no more. */
+void quorum_events_waits(const struct quorum *q, bool waits);
 
 /* --- quorum_peers.c ----------------------------------------------------------------------- */
 

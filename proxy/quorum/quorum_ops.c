@@ -45,6 +45,8 @@ struct quorum_op {
 	double began; /* the round of TAKE or EXTEND, by the clock */
 	double wait_until; /* LOCK: not tried again after it */
 	bool leased, renews; /* as in quorum_ask */
+	bool waited; /* LOCK: it was, or is, in OP_PAUSE */
+	double since; /* it was asked for, by the clock */
 	struct quorum_votes votes;
 	bool is_over; /* the time-out of the round is */
 	uint32_t yes, absent; /* servers, as bits */
@@ -107,6 +109,8 @@ static void op_stop(struct quorum_op *op)
 {
 	op_set_step(op, OP_ENDED);
 	timer_stop(op->q->how.timers, &op->timer);
+	if (op->waited)
+		quorum_events_waits(op->q, false);
 	if (op->release)
 		quorum_release_forget(op->release);
 	op->release = NULL;
@@ -137,6 +141,8 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.value = buf_slice(&op->value),
 		.absent = op->absent,
 		.leased = op->leased,
+		.waited = op->waited,
+		.since = op->since,
 	};
 
 	op_end(op, &r);
@@ -268,6 +274,9 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 		return;
 	}
 	op_set_step(op, OP_PAUSE);
+	if (!op->waited)
+		quorum_events_waits(op->q, true);
+	op->waited = true;
 	timer_start(op->q->how.timers, &op->timer, op_on_timer, now + pause, 0);
 }
 
@@ -496,7 +505,8 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 	buf_append(&op->owner, ask->owner);
 	buf_append(&op->value, ask->value);
 	op->lease_ms = ask->lease_ms;
-	op->wait_until = op_now(op) + (double)ask->wait_ms / 1000;
+	op->since = op_now(op);
+	op->wait_until = op->since + (double)ask->wait_ms / 1000;
 	op->leased = ask->leased;
 	op->renews = ask->renews;
 	op->done = ask->done;

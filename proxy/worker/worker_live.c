@@ -18,11 +18,12 @@
 #include "lock/hold/held.h"
 #include "lock/model/owner.h"
 #include "lock/queue/waiters.h"
+#include "quorum/quorum.h"
 
 /* --- one worker --------------------------------------------------------------------------- */
 
 /* The tables that are gone through, one after the other. */
-enum live_table { TABLE_HOLDS, TABLE_GUARDS, TABLE_WAITERS, TABLES };
+enum live_table { TABLE_HOLDS, TABLE_QUORUM, TABLE_GUARDS, TABLE_WAITERS, TABLES };
 
 /* A worker's copy of the question, and how far it has come. */
 struct live_question {
@@ -37,6 +38,7 @@ struct live_question {
 	double last; /* (tells) the last of these; INFINITY: all are among them */
 	long nlast; /* (tells) so many that were noted are of that very time */
 	double now;
+	const struct quorum *quorum; /* NULL: there is none */
 	struct buf *out;
 };
 
@@ -127,6 +129,27 @@ static void on_held(void *arg, const struct held *held)
 	buf_release(&client);
 }
 
+static void on_quorum_held(void *arg, const struct quorum_held *held)
+{
+	struct live_question *q = arg;
+	struct buf client = BUF_INIT;
+
+	if (held->good_until <= q->now || !is_told(q, held->since))
+		return;
+	client_describe_quorum_owner(held->of, &client);
+	row_write(q,
+	          (struct live_row){
+			  .client_id = client_list_id(held->of->arg),
+			  .section = quorum_terms(q->quorum)->stats,
+			  .since = held->since,
+			  .until = held->good_until,
+			  .renewed = held->renewed,
+			  .fence = held->fence,
+		  },
+	          held->key, held->owner, &client);
+	buf_release(&client);
+}
+
 static void on_guard(void *arg, const struct read_set_entry *e)
 {
 	struct live_question *q = arg;
@@ -176,6 +199,8 @@ static uint64_t scan_table(struct live_question *q, const struct policy_env *env
 	switch (q->table) {
 	case TABLE_HOLDS:
 		return held_walk(env->holds, cursor, on_held, q);
+	case TABLE_QUORUM:
+		return q->quorum ? quorum_walk(q->quorum, cursor, on_quorum_held, q) : 0;
 	case TABLE_GUARDS:
 		return read_sets_walk(env->read_sets, cursor, on_guard, q);
 	default:
@@ -218,6 +243,7 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	q->out = &a->out;
 	q->worker = w->number;
 	q->now = clock_now();
+	q->quorum = w->clients->quorum;
 	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
 		if (a->cursor == 0 && !next_table(q)) {

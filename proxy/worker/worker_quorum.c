@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "config/config.h"
+#include "lock/events/stats.h"
 #include "quorum/quorum_servers.h"
 #include "worker/worker_internal.h"
 
@@ -28,6 +29,7 @@ static void worker_quorum_send(void *arg, size_t server, struct slice request,
 static void open_quorum(struct worker *w, const struct config *config,
                         const struct quorum_settings *q)
 {
+	const struct policy_env *policy = &w->clients.policy;
 	struct link_env links = {
 		.flusher = &w->flusher,
 		.dialer = { .loop = w->loop,
@@ -49,6 +51,9 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.send = worker_quorum_send,
 		.on_lost = worker_quorum_on_lost,
 		.arg = w,
+		.stats = stats_section(policy->stats, STATS_QUORUM, q->section.name,
+		                       policy->worker),
+		.describe = client_describe_quorum_owner,
 	};
 	const struct quorum_servers_how servers = {
 		.links = &links,

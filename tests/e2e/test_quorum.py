@@ -2,7 +2,9 @@
 """`[quorum NAME]`: a majority of independent servers grants the locks of verbs."""
 
 import contextlib
+import os
 import re
+import signal
 
 import pytest
 from harness import encode, until
@@ -273,6 +275,52 @@ def test_locks_are_not_taken_inside_a_transaction(two, quorum):
     one.call("LOCK", KEY)
     assert b"not taken inside MULTI" in one.call("EXEC")
     assert quorum.is_free(KEY)
+
+
+def holder_finishes(hasp, one, quorum):
+    """While hasp drains: the lock is renewed, and the connection closed when it is given back."""
+    until(lambda: all(0 < server.client().pttl(KEY) < 4500 for server in quorum.servers), "time to pass")
+    until(lambda: all(server.client().pttl(KEY) > 4500 for server in quorum.servers), "the renewal")
+    assert one.call("PING") == PONG and one.call("UNLOCK", KEY) == ONE
+    assert one.at_end()
+    until(lambda: quorum.is_free(KEY), "it to be freed")
+    until(lambda: not hasp.running(), "hasp to leave")
+
+
+def test_holder_may_finish_while_hasp_drains(start_hasp, quorum):
+    hasp = connected(start_hasp(quorum.sections(lease="6s", timeout="2s"), drain_timeout="1h", workers=1).is_up())
+    with hasp.connect() as one, hasp.connect() as idle:
+        assert one.call("LOCK", KEY) == FENCE and idle.call("PING") == PONG
+        hasp.signal(signal.SIGTERM)
+        assert idle.at_end()
+        holder_finishes(hasp, one, quorum)
+
+
+def test_holder_may_finish_behind_an_upgrade(start_hasp, quorum):
+    hasp = connected(start_hasp(quorum.sections(lease="6s", timeout="2s"), drain_timeout="1h", workers=1).is_up())
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        hasp.signal(signal.SIGUSR2)
+        until(lambda: " upgraded pid=" in hasp.log, "the upgrade")
+        until(lambda: hasp.log.count("quorum_server_up") >= 10, "the new hasp to be connected to the quorum")
+        with hasp.connect() as other:
+            assert other.call("LOCK", KEY) == NIL
+            holder_finishes(hasp, one, quorum)
+            assert other.call("LOCK", KEY) == FENCE
+        os.kill(int(hasp.log.rsplit(" upgraded pid=", 1)[1].split()[0]), signal.SIGTERM)
+
+
+def test_holder_that_is_cut_off_keeps_its_lock_until_its_lease_is_over(start_hasp, quorum):
+    hasp = connected(start_hasp(quorum.sections(on_disconnect="release"), drain_timeout="1h", workers=1).is_up())
+    with hasp.connect() as one, hasp.connect() as idle:
+        assert one.call("LOCK", KEY) == FENCE and idle.call("PING") == PONG
+        until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
+        hasp.signal(signal.SIGTERM)
+        assert idle.at_end()
+        hasp.signal(signal.SIGTERM)
+        assert one.at_end()
+    until(lambda: not hasp.running(), "hasp to leave")
+    assert quorum.is_everywhere(KEY)
 
 
 def test_several_workers_exclude_each_other(start):

@@ -26,19 +26,19 @@ static const struct {
 	const char *word;
 	uint32_t kinds; /* a bit for each enum stats_kind that has it */
 } stats_words[STATS] = {
-	[STAT_ACQUIRED] = { "acquired", 7 },
-	[STAT_RELEASED] = { "released", 7 },
-	[STAT_RENEWED] = { "renewed", 5 },
-	[STAT_REFUSED] = { "refused", 7 },
+	[STAT_ACQUIRED] = { "acquired", 15 },
+	[STAT_RELEASED] = { "released", 15 },
+	[STAT_RENEWED] = { "renewed", 13 },
+	[STAT_REFUSED] = { "refused", 15 },
 	[STAT_WRITES_REFUSED] = { "writes_refused", 7 },
 	[STAT_DELETES_REFUSED] = { "deletes_refused", 5 },
 	[STAT_UPDATES_REFUSED] = { "updates_refused", 2 },
-	[STAT_WAITED] = { "waited", 7 },
-	[STAT_HANDED_OVER] = { "handed_over", 7 },
-	[STAT_TIMED_OUT] = { "timed_out", 7 },
+	[STAT_WAITED] = { "waited", 15 },
+	[STAT_HANDED_OVER] = { "handed_over", 15 },
+	[STAT_TIMED_OUT] = { "timed_out", 15 },
 	[STAT_DEADLOCKS] = { "deadlocks", 7 },
-	[STAT_RELEASED_AT_DISCONNECT] = { "released_at_disconnect", 7 },
-	[STAT_LOST] = { "lost", 5 },
+	[STAT_RELEASED_AT_DISCONNECT] = { "released_at_disconnect", 15 },
+	[STAT_LOST] = { "lost", 13 },
 };
 
 struct stats *stats_new(size_t nworkers)
@@ -72,7 +72,7 @@ void stats_free(struct stats *s)
 
 const char *stats_kind_word(enum stats_kind kind)
 {
-	static const char *const words[] = { "lock", "guard", "verbs" };
+	static const char *const words[] = { "lock", "guard", "verbs", "quorum" };
 
 	return words[kind];
 }

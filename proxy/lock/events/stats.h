@@ -23,7 +23,7 @@
 #include "base/metrics.h"
 #include "base/top_keys.h"
 
-enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS };
+enum stats_kind { STATS_LOCK, STATS_GUARD, STATS_VERBS, STATS_QUORUM };
 
 enum stats_field {
 	STAT_ACQUIRED, /* by an owner that did not have it before; also STAT_HANDED_OVER */
@@ -146,7 +146,7 @@ void stats_each(struct stats *s, stats_fn *fn, void *arg);
  * struct section_stats. On that worker's thread. */
 struct top_keys *stats_contended_keys(struct stats *s, size_t worker);
 
-/* "lock", "guard" or "verbs" */
+/* "lock", "guard", "verbs" or "quorum" */
 const char *stats_kind_word(enum stats_kind kind);
 
 /* "acquired" and the like */

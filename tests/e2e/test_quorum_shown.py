@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the console, the metrics, the status page and the log tell of locks that a quorum has."""
+
+import json
+import re
+
+import pytest
+import redis as redis_py
+from harness import until
+from harness.quorum import Quorum, connected
+from harness.replies import FENCE, NIL, ONE, fence
+from harness.scrape import HTTP, ask, of
+
+KEY = "k"
+ADMIN = "[admin]\nlisten = unix:{}\n"
+
+
+@pytest.fixture
+def pooling():
+    """Nothing here depends on it."""
+    return "shared"
+
+
+@pytest.fixture
+def quorum():
+    with Quorum() as quorum:
+        yield quorum
+
+
+@pytest.fixture
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("c") / "admin.sock"
+
+
+@pytest.fixture
+def start(start_hasp, quorum, path):
+    def start_with(workers=1, **terms):
+        sections = quorum.sections(**terms) + HTTP + ADMIN.format(path)
+        return connected(start_hasp(sections, workers=workers).is_up(), 5 * workers)
+    return start_with
+
+
+def show(path, what):
+    with redis_py.Redis(unix_socket_path=str(path), decode_responses=True) as console:
+        rows = console.execute_command("SHOW", what)
+    return [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+
+
+def count(hasp, what):
+    return of(hasp, f"hasp_{what}", "locks", kind="quorum")
+
+
+def test_locks_are_shown_with_who_has_them(start, path):
+    with start(workers=2).connect() as one:
+        one.call("CLIENT", "SETNAME", "shop")
+        token = fence(one.call("LOCK", KEY))
+        assert one.call("LOCK", "leased", "PX", 20000) == FENCE
+        rows = {row["key"]: row for row in show(path, "LOCKS")}
+        lock = rows[KEY]
+        assert rows.keys() == {KEY, "leased"}
+        assert (lock["kind"], lock["rule"], lock["fence"], lock["renewed"]) == ("quorum", "locks", token, "yes")
+        assert rows["leased"]["renewed"] == "no" and lock["owner"] and lock["client"].endswith(" shop")
+        assert lock["held_ms"] >= 0 and 0 < lock["lease_ms"] <= 20000
+        client, = (row for row in show(path, "CLIENTS") if row["name"] == "shop")
+        assert lock["client_id"] == client["id"]
+        assert one.call("UNLOCK", KEY) == ONE and one.call("UNLOCK", "leased") == ONE
+        assert show(path, "LOCKS") == []
+
+
+def test_status_tells_of_the_section_and_its_locks(start):
+    hasp = start()
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        status = json.loads(ask(hasp, "/status.json")[1])
+    section, = (section for section in status["sections"] if section["kind"] == "quorum")
+    assert (section["name"], section["held"], section["totals"]["acquired"]) == ("locks", 1, 1)
+    assert '"quorum"' in json.dumps(status["locks"])
+
+
+def test_what_becomes_of_locks_is_counted(start):
+    hasp = start()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", KEY) == FENCE
+        assert other.call("LOCK", KEY) == NIL and other.call("LOCK", KEY, "WAIT", 200) == NIL
+        assert count(hasp, "locks_held") == 1 and count(hasp, "lock_acquired_total") == 1
+        assert count(hasp, "lock_refused_total") == 1 and count(hasp, "lock_wait_timed_out_total") == 1
+        assert one.call("UNLOCK", KEY) == ONE and other.call("UNLOCK", KEY) == b":0\r\n"
+        assert count(hasp, "locks_held") == 0 and count(hasp, "lock_released_total") == 1
+        assert count(hasp, "lock_hold_seconds_count") == 1 and count(hasp, "lock_wait_seconds_count") == 1
+
+
+def test_those_who_try_again_are_counted_as_waiters(start, pool):
+    hasp = start()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("LOCK", KEY) == FENCE
+        waits = pool.submit(other.call, "LOCK", KEY, "WAIT", 60000)
+        until(lambda: count(hasp, "lock_waiters") == 1, "it to be tried again")
+        assert one.call("UNLOCK", KEY) == ONE
+        assert waits.result() == FENCE
+        assert count(hasp, "lock_waiters") == 0 and count(hasp, "lock_handed_over_total") == 1
+        assert count(hasp, "lock_waited_total") == 1
+
+
+def test_renewals_and_losses_are_counted(start, quorum):
+    hasp = start(lease="3s", timeout="1s")
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        until(lambda: count(hasp, "lock_renewed_total") >= 1, "a renewal")
+        for server in quorum.servers[:3]:
+            server.kill()
+        until(lambda: count(hasp, "lock_lost_total") == 1, "the loss")
+        assert count(hasp, "locks_held") == 0
+
+
+def test_refused_try_and_release_at_disconnect_are_logged(start):
+    hasp = start(on_disconnect="release")
+    with hasp.connect() as one, hasp.connect() as other:
+        other.call("CLIENT", "SETNAME", "late")
+        assert one.call("LOCK", KEY) == FENCE and other.call("LOCK", KEY) == NIL
+    until(lambda: "event=released_at_disconnect" in hasp.log, "the release")
+    assert re.search(r' enforce quorum=locks event=lock_refused key="k" by="\S+ late" suppressed=0', hasp.log)
+    assert re.search(r' enforce quorum=locks event=released_at_disconnect key="k" holder="\S+" held_ms=\d+', hasp.log)
+    assert count(hasp, "lock_released_at_disconnect_total") == 1
