@@ -186,6 +186,12 @@ static quorum_done_fn *done_of(enum verb verb, bool is_own)
 	}
 }
 
+/* As with a client that leaves a line. */
+static bool has_not_hung_up(const void *arg)
+{
+	return !((const struct client *)arg)->eof;
+}
+
 static struct quorum_op *make_op(struct client *c, enum verb verb, const struct lock_call *call)
 {
 	const struct quorum_how *how = quorum_terms(c->env->quorum);
@@ -199,6 +205,7 @@ static struct quorum_op *make_op(struct client *c, enum verb verb, const struct 
 		.lease_ms = bound_lease(how, call->lease_ms),
 		.wait_ms = call->wait_ms,
 		.done = done_of(verb, h),
+		.goes_on = has_not_hung_up,
 		.arg = c,
 	};
 	struct quorum_op *op;

@@ -133,6 +133,9 @@ struct quorum_ask {
 	bool leased; /* LOCK: the client named the lease */
 	bool renews; /* EXTEND: the answers of all servers are waited for */
 	quorum_done_fn *done;
+	/* LOCK: it failed; is it to be tried again? NULL: it is, for as long as wait_ms says.
+	 */
+	bool (*goes_on)(const void *arg);
 	void *arg;
 };
 

@@ -56,6 +56,7 @@ struct quorum_op {
 	struct quorum_release *release; /* of UNLOCK; NULL: none yet */
 	struct timer timer;
 	quorum_done_fn *done;
+	bool (*goes_on)(const void *arg); /* NULL: always */
 	void *arg;
 };
 
@@ -269,7 +270,7 @@ static void op_try_failed(struct quorum_op *op, enum quorum_verdict why)
 
 	if (op->asked)
 		op_undo(op);
-	if (now + pause >= op->wait_until) {
+	if (now + pause >= op->wait_until || (op->goes_on && !op->goes_on(op->arg))) {
 		op_end_by(op, why);
 		return;
 	}
@@ -510,6 +511,7 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 	op->leased = ask->leased;
 	op->renews = ask->renews;
 	op->done = ask->done;
+	op->goes_on = ask->goes_on;
 	op->arg = ask->arg;
 	return op;
 }

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import redis as redis_py
-from harness import until
+from harness import encode, until
 from harness.quorum import Quorum, connected
 from harness.replies import FENCE, NIL, ONE, fence
 from harness.scrape import HTTP, ask, of
@@ -99,6 +99,17 @@ def test_those_who_try_again_are_counted_as_waiters(start, pool):
         assert waits.result() == FENCE
         assert count(hasp, "lock_waiters") == 0 and count(hasp, "lock_handed_over_total") == 1
         assert count(hasp, "lock_waited_total") == 1
+
+
+def test_one_who_goes_while_it_tries_again_waits_no_more(start):
+    hasp = start()
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE
+        with hasp.connect() as other:
+            other.send(encode("LOCK", KEY, "WAIT", 60000))
+            until(lambda: count(hasp, "lock_waiters") == 1, "it to be tried again")
+        until(lambda: count(hasp, "lock_waiters") == 0, "it to be given up")
+        assert count(hasp, "lock_wait_timed_out_total") == 1
 
 
 def test_renewals_and_losses_are_counted(start, quorum):
