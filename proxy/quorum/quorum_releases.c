@@ -53,7 +53,6 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 	                                                call);
 	struct quorum_release *r = c->release;
 	uint32_t bit = UINT32_C(1) << call->server;
-	bool is_listed = !r->is_over;
 
 	r->sent &= ~bit;
 	if (a->kind == QUORUM_INTEGER)
@@ -62,9 +61,10 @@ static void release_on_answer(struct quorum_call *call, const struct quorum_answ
 	if (r->fn)
 		r->fn(r->arg, call->server, a);
 	r->sent &= ~IN_CALLBACK;
-	if (is_listed && r->acked == all_servers(r->q))
+	/* (It may have been pushed out of the list meanwhile: see RELEASES_MAX.) */
+	if (!r->is_over && r->acked == all_servers(r->q))
 		release_end(r);
-	else if (!is_listed && !r->sent && !r->fn)
+	else if (r->is_over && !r->sent && !r->fn)
 		release_free(r);
 }
 

@@ -596,6 +596,55 @@ static void who_has_it_is_what_a_majority_says(void **state)
 	assert_int_equal(f->result.ttl_ms, 5000);
 }
 
+/* --- many releases ------------------------------------------------------------------------ */
+
+#define RELEASES_MAX 10000
+
+static void give_up_a_try(struct fake_quorum *f)
+{
+	ask(f, QUORUM_LOCK, 0);
+	quorum_op_cancel(f->owner.op);
+	f->owner.op = NULL;
+}
+
+static void on_released_give_up_a_try(void *arg, const struct quorum_result *r)
+{
+	struct fake_quorum *f = arg;
+
+	give_up_a_try(f);
+	on_done(f, r);
+}
+
+static void release_that_is_pushed_out_while_it_is_told_ends_once(void **state)
+{
+	struct fake_quorum *f = *state;
+	const struct quorum_ask unlock = {
+		.request = QUORUM_UNLOCK,
+		.key = SLICE_LIT("key"),
+		.owner = SLICE_LIT("me"),
+		.value = SLICE_LIT(MINE),
+		.lease_ms = LEASE_MS,
+		.done = on_released_give_up_a_try,
+		.arg = f,
+	};
+
+	f->owner.op = quorum_op_new(f->q, &unlock);
+	quorum_op_start(f->owner.op);
+	for (size_t i = 1; i < RELEASES_MAX; i++)
+		give_up_a_try(f);
+	/* The third one that agrees is the last one to answer. */
+	answer_number(f, 0, 0);
+	answer_number(f, 1, 0);
+	for (size_t i = 2; i < SERVERS; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	for (size_t i = 0; i < 2; i++)
+		give_up_a_try(f);
+	go_down(f, 4);
+	assert_true(quorum_on_up(f->q, 4, "first", OLD) == 0);
+	assert_int_equal(due_at(f, 4), RELEASES_MAX);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -626,6 +675,7 @@ int main(void)
 		TEST(lock_of_the_owner_is_released_wherever_it_was_taken),
 		TEST(lock_of_another_owner_is_not_released),
 		TEST(who_has_it_is_what_a_majority_says),
+		TEST(release_that_is_pushed_out_while_it_is_told_ends_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
