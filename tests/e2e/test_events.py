@@ -5,7 +5,7 @@ import pytest
 from harness import encode, until
 from harness.enforced import await_told, name_of, told, totals
 from harness.guards import guard
-from harness.replies import NIL, OK, ONE, ZERO
+from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import rule, verbs
 
 KEY, STOCK = "lock:1", "stock:1"
@@ -109,6 +109,22 @@ def test_holder_at_another_worker_is_told_by_its_address(three):
     assert totals(hasp, "lock=locks")["deletes_refused"] == 5
     for connection in many:
         connection.close()
+
+
+def test_reader_that_another_hasp_serves_is_told(three, start_hasp, plain):
+    """Of a hash that Redis keeps as a table it may tell `mode` first, and nothing else."""
+    hasp, _, other, _ = three(verbs(**LONG))
+    plain.config_set("hash-max-listpack-value", 16)
+    second = start_hasp(verbs(**LONG))
+    for i in range(16):  # (Whether `mode` can be the first, the server's hash seed says.)
+        with second.connect() as one:
+            assert one.call("LOCK", f"k{i}", "SHARED") == FENCE
+            if i < 15 and plain.hscan(f"k{i}", 0, count=1)[1].keys() != {"mode"}:
+                continue
+            assert other.call("UNLOCK", f"k{i}") == ZERO
+            (event,) = told(hasp, "delete_refused")
+            assert event["holder"] == name_of(one)
+            break
 
 
 def test_value_of_a_lock_is_never_told(three):

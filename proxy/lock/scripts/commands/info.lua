@@ -17,6 +17,7 @@
 -- include get_string
 -- include places_left
 -- include recorded_fence
+-- include sides
 local lock, record, queue, side = unpack(KEYS)
 local resp, kind = unpack(ARGV)
 local layout = redis.call('TYPE', lock).ok
@@ -29,18 +30,12 @@ if mode ~= 'read' and mode ~= 'write' then
 	mode = nil
 end
 if mode then
-	local fields = redis.call('HSCAN', lock, 0, 'COUNT', 3)[2]
 	readers = redis.call('HLEN', lock) - (mode == 'write' and 2 or 1)
 	local field
-	for i = 1, #fields, 2 do
-		local is_writer = fields[i]:sub(-6) == ':write'
-		if fields[i] ~= 'mode' and (is_writer or not field) then
-			field, holds = fields[i], tonumber(fields[i + 1]) or 0
-		end
-	end
+	field, holds, owner = sides().holder_of(lock)
 	local note = field and redis.pcall('HGET', record, field)
 	fence = type(note) == 'string' and tonumber(note:match('^%d+'))
-	owner, holds = field and field:gsub(':write$', ''), holds or 0
+	holds = holds or 0
 elseif layout == 'hash' then
 	-- A lock has one field; whatever else this may be, do not walk all of it.
 	local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)

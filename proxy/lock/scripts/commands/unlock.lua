@@ -23,6 +23,7 @@
 -- include hand_off_places
 -- include notify_redisson
 -- include release_rw
+-- include sides
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, layout_type, ticket, tell = unpack(ARGV, 2)
 local holds, layout = count_holds(lock, record, token, layout_type)
@@ -35,14 +36,12 @@ if holds == 0 then
 	if tell and layout == 'zset' then
 		owner = redis.call('ZRANGE', lock, '0', '0')[1]
 	end
-	if tell and (layout == 'hash' or layout == 'm') then
+	if tell and layout == 'hash' then
 		-- (See info.lua.)
 		local fields = redis.pcall('HSCAN', lock, 0, 'COUNT', 1)
 		owner = not fields.err and fields[2][1]
-		if layout == 'm' then
-			owner = owner == 'mode' and fields[2][3] or owner
-			owner = owner and owner:gsub(':write$', '')
-		end
+	elseif tell and layout == 'm' then
+		owner = select(3, sides().holder_of(lock))
 	end
 	return owner and redis.status_reply('REFUSED 0 1 ' .. (owner:gsub('%c', '?'))) or 0
 end

@@ -142,6 +142,25 @@ local function sides()
 			and not keep_longest(lock, record, side, math.max(own, 0))
 	end
 
+	-- One who has a read-write lock: its field, its holds, and its token; the writer if there is one,
+	-- else any of the readers. nil: it has none.
+	local function holder_of(lock)
+		-- (To find but one field may be to find `mode` alone, where Redis keeps a hash as a table; a
+		-- writer's lock has three fields at most.)
+		local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
+		local field, holds
+		for i = 1, #fields, 2 do
+			if fields[i] ~= 'mode' and (fields[i]:sub(-6) == ':write' or not field) then
+				field, holds = fields[i], tonumber(fields[i + 1]) or 0
+			end
+		end
+		if not field then
+			return nil
+		end
+		local token = field:gsub(':write$', '')
+		return field, holds, token
+	end
+
 	-- How many holds `token` has of a read-write lock, and the side that it would give back first: 'x',
 	-- the write side, else 'm'. `mode` is what the lock is in.
 	local function count_of(lock, token, mode)
@@ -190,6 +209,7 @@ local function sides()
 		left_of = left_of,
 		allows = allows,
 		release = release,
+		holder_of = holder_of,
 		count_of = count_of,
 		set_lease = set_lease,
 	}
