@@ -294,6 +294,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 {
 	const struct rule *rule = s->base;
 	const struct verbs *verbs = s->base;
+	const struct quorum_settings *quorum = s->base;
 
 	checks_presence(s, f);
 	switch (s->kind) {
@@ -324,7 +325,9 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		                f);
 		break;
 	case SECTION_QUORUM:
-		checks_quorum_servers(s->base, f);
+		checks_quorum_servers(quorum, f);
+		checks_user(s, "user", "password", "password_file", f);
+		checks_password(s, "password", "password_file", quorum->password_file, f);
 		break;
 	case SECTION_VERBS:
 		checks_leases(s, verbs->lease_ms, verbs->max_lease_ms, f);

@@ -95,6 +95,8 @@ static void load_end_upstream(struct loader *l)
 
 static void load_end_section(struct loader *l)
 {
+	struct quorum_settings *quorum = l->section.base;
+
 	if (l->section.kind == SECTION_NONE)
 		return;
 	checks_on_section(&l->section, l->c, &l->faults);
@@ -105,6 +107,8 @@ static void load_end_section(struct loader *l)
 	if (l->section.kind == SECTION_ADMIN)
 		load_password(l, "password_file", l->c->admin_password_file,
 		              &l->c->admin_password);
+	if (l->section.kind == SECTION_QUORUM)
+		load_password(l, "password_file", quorum->password_file, &quorum->password);
 	l->section.kind = SECTION_NONE;
 }
 

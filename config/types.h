@@ -89,7 +89,8 @@ struct quorum_settings {
 	struct strings
 		servers; /* HOST:PORT, [V6]:PORT or unix:/PATH; an odd number from 3 on */
 	char *user; /* NULL: none */
-	char *password; /* NULL: none */
+	char *password; /* NULL: none; also of password_file */
+	char *password_file; /* NULL: none */
 	int64_t timeout_ms; /* > 0: an answer that comes later is none */
 	int64_t restart_delay_ms; /* a server younger than this is not counted; -1: `max_lease`
 	                           * of what refers to it; 0: none is too young */

@@ -41,6 +41,18 @@ def two(start):
         yield one, other
 
 
+def test_hasp_logs_in_as_a_user_with_the_password_of_a_file(start_hasp, quorum, tmp_path):
+    file = tmp_path / "password"
+    file.write_text("open sesame\n")
+    for server in quorum.servers:
+        server.client().execute_command("ACL", "SETUSER", "locker", "on", ">open sesame", "~*", "+@all")
+        server.client().execute_command("ACL", "SETUSER", "default", "-eval")
+    login = f"[quorum locks]\nuser = locker\npassword_file = {file}\n"
+    hasp = connected(start_hasp(quorum.sections().replace("[quorum locks]\n", login), workers=1).is_up())
+    with hasp.connect() as one:
+        assert one.call("LOCK", KEY) == FENCE and one.call("UNLOCK", KEY) == ONE
+
+
 def test_majority_grants_a_lock_to_one_client_of_two_hasps(two, quorum, plain):
     one, other = two
     assert one.call("LOCK", KEY) == FENCE

@@ -164,6 +164,7 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	remove_line(text, "\npassword_file = ");
 	remove_line(text, "\nsentinel_password_file = ");
 	remove_line(text, "\npassword_file = ");
+	remove_line(text, "\npassword_file = ");
 	turn_tls_on(text);
 	/* The locks of verbs are in Redis, or at a quorum, which knows no other layout. */
 	remove_line(text, "\nquorum = ");

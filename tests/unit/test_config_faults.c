@@ -156,6 +156,9 @@ static void console_is_for_those_who_have_its_file_or_its_password(void **state)
 	assert_faults("[admin]\nlisten = unix:/x\npassword = p\npassword_file = /p\n",
 	              "4: [admin] has both 'password' and 'password_file'; expected one of the "
 	              "two\n");
+	assert_faults(QUORUM "password = p\npassword_file = /p\n",
+	              "4: [quorum q] has both 'password' and 'password_file'; expected one of "
+	              "the two\n");
 	config_unref(load("[admin]\nlisten = unix:/x\n"));
 	config_unref(load("[admin]\nlisten = 127.0.0.1:6381\npassword = p\n"));
 }
