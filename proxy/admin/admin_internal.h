@@ -178,8 +178,9 @@ void console_command_run(struct console *c, const struct resp_view *req, struct 
 /* --- console_show.c --- */
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out);
-/* What SHOW knows, one after the other, and what each is; NULL: there are no more. */
-const char *console_show_name(size_t i, const char **help);
+/* What SHOW knows, one after the other, the word behind it or NULL, and what each is; NULL:
+ * there are no more. */
+const char *console_show_name(size_t i, const char **arg, const char **help);
 
 /* --- console_run.c --- */
 
@@ -221,7 +222,8 @@ bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct row
 
 /* --- console_locks.c --- */
 
-console_show_fn console_show_locks, console_show_guards, console_show_waiters;
+console_show_fn console_show_locks, console_show_all_locks;
+console_show_fn console_show_guards, console_show_waiters;
 
 /* --- console_totals.c --- */
 

@@ -165,7 +165,7 @@ static void run_show(struct console *c, const struct resp_view *req, struct buf 
 }
 
 static const struct console_command console_commands[] = {
-	{ "SHOW", "what", "Shows HELP, or one of what follows.", 2, 2, false, run_show },
+	{ "SHOW", "what [ALL]", "Shows HELP, or one of what follows.", 2, 3, false, run_show },
 	{ "RELOAD", "",
 	  "Reads the configuration again, as SIGHUP does; answers when it is done.", 1, 1,
 	  false, console_reload },
@@ -208,7 +208,8 @@ static void add_help(struct rows *r, const char *name, const char *args, const c
 static void run_help(struct console *c, const struct resp_view *req, struct buf *out)
 {
 	struct rows rows;
-	const char *what, *help;
+	const char *what, *arg, *help;
+	char args[64];
 
 	(void)req;
 	rows_init(&rows, c->protocol);
@@ -217,8 +218,10 @@ static void run_help(struct console *c, const struct resp_view *req, struct buf 
 			add_help(&rows, console_commands[i].name, console_commands[i].args,
 			         console_commands[i].help);
 	}
-	for (size_t i = 0; (what = console_show_name(i, &help)); i++)
-		add_help(&rows, "SHOW", what, help);
+	for (size_t i = 0; (what = console_show_name(i, &arg, &help)); i++) {
+		snprintf(args, sizeof(args), arg ? "%s %s" : "%s", what, arg);
+		add_help(&rows, "SHOW", args, help);
+	}
 	rows_end(&rows, out);
 	rows_fini(&rows);
 }

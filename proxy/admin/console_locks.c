@@ -6,6 +6,9 @@
 #include "base/clock.h"
 #include "worker/worker_live.h"
 
+/* Of more than so many the longest held are shown. */
+#define LOCKS_SHOWN 100
+
 /* --- who waits for what ------------------------------------------------------------------ */
 
 static bool is_guard(const struct live_row *row)
@@ -75,14 +78,24 @@ static void add_lock(struct rows *rows, const struct live_row *row, int64_t wait
 	rows_add_int(rows, "waiters", waiters);
 }
 
-static bool show_held(const struct show_env *env, bool guards, struct rows *rows)
+/* As no lock has such columns, a program that reads rows by their names passes it over. */
+static void add_more(struct rows *rows, uint64_t more)
+{
+	rows_begin(rows, 2);
+	rows_add_int(rows, "more", (int64_t)more);
+	rows_add_str(rows, "all", "SHOW LOCKS ALL");
+}
+
+/* The `most` that were held longest. */
+static bool show_held(const struct show_env *env, enum live_what what, size_t most,
+                      struct rows *rows)
 {
 	struct worker_shared *shared = env->shared;
 	struct live held, waiting;
 	double now;
 	bool whole;
 
-	workers_live(shared, LIVE_HELD, SIZE_MAX, CONSOLE_ASK_MS, &held);
+	workers_live(shared, what, most, CONSOLE_ASK_MS, &held);
 	workers_live(shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
 	now = clock_now();
 	if (waiting.n)
@@ -90,9 +103,10 @@ static bool show_held(const struct show_env *env, bool guards, struct rows *rows
 	for (size_t i = 0; i < held.n; i++) {
 		const struct live_row *row = &held.rows[i];
 
-		if (is_guard(row) == guards)
-			add_lock(rows, row, count_waiters(&waiting, row), now);
+		add_lock(rows, row, count_waiters(&waiting, row), now);
 	}
+	if (held.total > most)
+		add_more(rows, held.total - held.n);
 	whole = held.whole && waiting.whole;
 	live_fini(&held);
 	live_fini(&waiting);
@@ -101,12 +115,17 @@ static bool show_held(const struct show_env *env, bool guards, struct rows *rows
 
 bool console_show_locks(const struct show_env *env, struct rows *rows)
 {
-	return show_held(env, false, rows);
+	return show_held(env, LIVE_LOCKS, LOCKS_SHOWN, rows);
+}
+
+bool console_show_all_locks(const struct show_env *env, struct rows *rows)
+{
+	return show_held(env, LIVE_LOCKS, SIZE_MAX, rows);
 }
 
 bool console_show_guards(const struct show_env *env, struct rows *rows)
 {
-	return show_held(env, true, rows);
+	return show_held(env, LIVE_GUARDS, SIZE_MAX, rows);
 }
 
 bool console_show_waiters(const struct show_env *env, struct rows *rows)

@@ -11,6 +11,7 @@
 
 struct show {
 	const char *name;
+	const char *arg; /* the word behind it; NULL: none */
 	const char *help;
 	console_show_fn *run; /* NULL: show_discovered(), which has no rows */
 	bool asks; /* the workers, which may take a while */
@@ -139,34 +140,44 @@ static void show_discovered(const struct show_env *env, int protocol, struct buf
 }
 
 static const struct show shows[] = {
-	{ "VERSION", "This hasp's version.", show_version, false },
-	{ "LOCKS", "The locks that clients have.", console_show_locks, true },
-	{ "WAITERS", "The clients that stand in line for a lock or a guard.",
+	{ "VERSION", NULL, "This hasp's version.", show_version, false },
+	{ "LOCKS", NULL, "The locks that clients have: the 100 held longest.",
+	  console_show_locks, true },
+	{ "LOCKS", "ALL", "All of them.", console_show_all_locks, true },
+	{ "WAITERS", NULL, "The clients that stand in line for a lock or a guard.",
 	  console_show_waiters, true },
-	{ "GUARDS", "The guarded keys that clients have read and may write.",
+	{ "GUARDS", NULL, "The guarded keys that clients have read and may write.",
 	  console_show_guards, true },
-	{ "STATS", "What was done so far, with all commands and by all rules together.",
+	{ "STATS", NULL, "What was done so far, with all commands and by all rules together.",
 	  console_show_stats, false },
-	{ "NODES", "The servers that hasp speaks to.", console_show_nodes, true },
-	{ "LINKS", "How many links there are to each server, of which kind.",
+	{ "NODES", NULL, "The servers that hasp speaks to.", console_show_nodes, true },
+	{ "LINKS", NULL, "How many links there are to each server, of which kind.",
 	  console_show_links, true },
-	{ "CLIENTS", "Each client: what it does, and what it has.", show_clients, true },
-	{ "CONFIG", "The options in force; secrets are ***.", show_config, false },
-	{ "RULES", "Each rule and guard, and what became of commands on its keys.", show_rules,
-	  false },
-	{ "MEMORY", "Each worker's clients, and the bytes that are kept for them.",
+	{ "CLIENTS", NULL, "Each client: what it does, and what it has.", show_clients, true },
+	{ "CONFIG", NULL, "The options in force; secrets are ***.", show_config, false },
+	{ "RULES", NULL, "Each rule and guard, and what became of commands on its keys.",
+	  show_rules, false },
+	{ "MEMORY", NULL, "Each worker's clients, and the bytes that are kept for them.",
 	  show_workers, true },
-	{ "DISCOVERED", "What was discovered so far: a file with sections for it.", NULL,
+	{ "DISCOVERED", NULL, "What was discovered so far: a file with sections for it.", NULL,
 	  false },
 };
 #define NSHOWS (sizeof(shows) / sizeof(shows[0]))
 
-const char *console_show_name(size_t i, const char **help)
+const char *console_show_name(size_t i, const char **arg, const char **help)
 {
 	if (i >= NSHOWS)
 		return NULL;
+	*arg = shows[i].arg;
 	*help = shows[i].help;
 	return shows[i].name;
+}
+
+static bool is_asked(const struct show *s, const struct resp_view *req)
+{
+	if (!slice_is(req->argv[1], s->name))
+		return false;
+	return s->arg ? req->argc == 3 && slice_is(req->argv[2], s->arg) : req->argc == 2;
 }
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
@@ -174,7 +185,7 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 	const struct show_env env = { c->admin->shared, c->admin->config };
 
 	for (size_t i = 0; i < NSHOWS; i++) {
-		if (!slice_is(req->argv[1], shows[i].name))
+		if (!is_asked(&shows[i], req))
 			continue;
 		if (!shows[i].run)
 			show_discovered(&env, c->protocol, out);
@@ -184,5 +195,9 @@ void console_show(struct console *c, const struct resp_view *req, struct buf *ou
 			console_show_write(&env, c->protocol, shows[i].run, out);
 		return;
 	}
-	buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));
+	if (req->argc == 2)
+		buf_printf(out, "-ERR unknown SHOW %s; try SHOW HELP\r\n", QUOTE(req->argv[1]));
+	else
+		buf_printf(out, "-ERR unknown SHOW %s %s; try SHOW HELP\r\n",
+		           QUOTE(req->argv[1]), QUOTE(req->argv[2]));
 }

@@ -81,6 +81,14 @@ static bool is_told(struct live_question *q, double since)
 	return true;
 }
 
+/* A guard's, or a lock's? (What is not configured any more counts as a lock.) */
+static bool is_asked_for(const struct live_question *q, const struct section_stats *section)
+{
+	bool guard = section && section->kind == STATS_GUARD;
+
+	return q->what == LIVE_HELD || guard == (q->what == LIVE_GUARDS);
+}
+
 static struct slice cut(struct slice text)
 {
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
@@ -112,7 +120,8 @@ static void on_held(void *arg, const struct held *held)
 	struct buf client = BUF_INIT;
 
 	/* (A hold is remembered for a while when its lease is over.) */
-	if (held->good_until <= q->now || !is_told(q, held->since))
+	if (held->good_until <= q->now || !is_asked_for(q, held->stats) ||
+	    !is_told(q, held->since))
 		return;
 	client_describe_holder(held->owner, &client);
 	row_write(q,
@@ -155,7 +164,8 @@ static void on_guard(void *arg, const struct read_set_entry *e)
 	struct live_question *q = arg;
 	struct buf client = BUF_INIT;
 
-	if (!e->read || e->lost || e->until <= q->now || !is_told(q, e->since))
+	if (!e->read || e->lost || e->until <= q->now || !is_asked_for(q, e->stats) ||
+	    !is_told(q, e->since))
 		return;
 	client_describe_reader(e->read_set, &client);
 	row_write(q,

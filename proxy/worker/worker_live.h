@@ -23,6 +23,8 @@
 
 enum live_what {
 	LIVE_HELD, /* locks, and guards, that clients have */
+	LIVE_LOCKS, /* of these, the locks */
+	LIVE_GUARDS, /* the guards */
 	LIVE_WAITING, /* clients that stand in line */
 };
 
