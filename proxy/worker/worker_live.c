@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * Each worker goes through its tables twice: to learn since when the longest are held, and to
- * tell of these. So nothing is written down that is not told, and no step keeps a pointer to
- * what may be gone at the next one.
+ * Each worker goes through its tables once. Where only the longest held are told, it writes a
+ * row for each that is among them so far, over that of the one that is not any more:
+ *
+ *   table --> longest so far? --> ranks, in order of `since` --> slots of equal size in `out`
+ *
+ * So what is written is bounded, and no step keeps a pointer to what may be gone at the next
+ * one.
  */
 #include "worker/worker_live.h"
 
@@ -22,62 +26,58 @@
 
 /* --- one worker --------------------------------------------------------------------------- */
 
+/* Bytes for a row with its texts, where these have slots. */
+#define LIVE_SLOT (sizeof(struct live_row) + (size_t)3 * LIVE_TEXT)
+
 /* The tables that are gone through, one after the other. */
 enum live_table { TABLE_HOLDS, TABLE_QUORUM, TABLE_GUARDS, TABLE_WAITERS, TABLES };
+
+/* One of the longest held so far. */
+struct live_rank {
+	double since;
+	size_t slot; /* of its row in `out` */
+};
 
 /* A worker's copy of the question, and how far it has come. */
 struct live_question {
 	enum live_what what;
-	size_t most; /* SIZE_MAX: all are told, and none is noted before */
+	size_t most; /* SIZE_MAX: all are told, and none has a rank */
 	enum live_table table;
 	int worker;
-	bool tells; /* it goes through them for the second time */
 	uint64_t total;
-	size_t n, ntold;
-	double since[LIVE_MOST]; /* of the longest that were met, in order */
-	double last; /* (tells) the last of these; INFINITY: all are among them */
-	long nlast; /* (tells) so many that were noted are of that very time */
+	size_t n; /* of ranks */
+	struct live_rank ranks[LIVE_MOST]; /* the longest held first */
+	size_t slot; /* of the row that is written next */
 	double now;
 	const struct quorum *quorum; /* NULL: there is none */
 	struct buf *out;
 };
 
-static void note_since(struct live_question *q, double since)
+/* Its rank's place in the order, where the last one's slot is taken over if all are in use. */
+static void rank_insert(struct live_question *q, double since)
 {
+	struct live_rank rank = { since, q->n };
 	size_t i;
 
-	q->total++;
-	if (q->n == q->most && (q->n == 0 || since >= q->since[q->n - 1]))
-		return;
-	if (q->n < q->most)
+	if (q->n == q->most)
+		rank.slot = q->ranks[q->n - 1].slot;
+	else
 		q->n++;
-	for (i = q->n - 1; i > 0 && q->since[i - 1] > since; i--)
-		q->since[i] = q->since[i - 1];
-	q->since[i] = since;
+	for (i = q->n - 1; i > 0 && q->ranks[i - 1].since > since; i--)
+		q->ranks[i] = q->ranks[i - 1];
+	q->ranks[i] = rank;
+	q->slot = rank.slot;
 }
 
-/* Is it one of those that were noted? */
-static bool is_among_longest(struct live_question *q, double since)
-{
-	if (q->ntold == q->most || since > q->last)
-		return false;
-	return since < q->last || q->nlast-- > 0;
-}
-
-/* To be told? Notes it when the tables are gone through for the first time. */
+/* To be told, as far as is known? Then it has the slot q->slot. */
 static bool is_told(struct live_question *q, double since)
 {
-	if (!q->tells) {
-		note_since(q, since);
-		return false;
-	}
-	if (q->most == SIZE_MAX) {
-		q->total++;
+	q->total++;
+	if (q->most == SIZE_MAX)
 		return true;
-	}
-	if (!is_among_longest(q, since))
+	if (q->n == q->most && (q->n == 0 || since >= q->ranks[q->n - 1].since))
 		return false;
-	q->ntold++;
+	rank_insert(q, since);
 	return true;
 }
 
@@ -94,12 +94,39 @@ static struct slice cut(struct slice text)
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
 }
 
+/* Where the row goes: behind the others, or into its slot. */
+static char *row_place(const struct live_question *q, size_t size)
+{
+	size_t slots;
+	char *p;
+
+	if (q->most == SIZE_MAX) {
+		p = buf_reserve(q->out, size);
+		buf_added(q->out, size);
+		return p;
+	}
+	slots = buf_len(q->out) / LIVE_SLOT;
+	if (q->slot == slots) {
+		memset(buf_reserve(q->out, LIVE_SLOT), 0, LIVE_SLOT);
+		buf_added(q->out, LIVE_SLOT);
+	}
+	return buf_head(q->out) + q->slot * LIVE_SLOT;
+}
+
+static char *put(char *to, struct slice bytes)
+{
+	if (bytes.n)
+		memcpy(to, bytes.p, bytes.n);
+	return to + bytes.n;
+}
+
 /* The row, with the texts behind it: what row_read() reads. Behind the last one is the total.
  */
 static void row_write(const struct live_question *q, struct live_row row, struct slice key,
                       struct slice token, const struct buf *client)
 {
 	struct buf owner = BUF_INIT;
+	char *at;
 
 	owner_describe_token(&owner, token);
 	row.worker = q->worker;
@@ -107,10 +134,11 @@ static void row_write(const struct live_question *q, struct live_row row, struct
 	row.key = cut(key);
 	row.owner = cut(buf_slice(&owner));
 	row.client = cut(buf_slice(client));
-	buf_append(q->out, slice_of(&row, sizeof(row)));
-	buf_append(q->out, row.key);
-	buf_append(q->out, row.owner);
-	buf_append(q->out, row.client);
+	at = row_place(q, sizeof(row) + row.key.n + row.owner.n + row.client.n);
+	at = put(at, slice_of(&row, sizeof(row)));
+	at = put(at, row.key);
+	at = put(at, row.owner);
+	put(at, row.client);
 	buf_release(&owner);
 }
 
@@ -228,24 +256,6 @@ static bool has_table(const struct live_question *q)
 	return q->table < TABLES && (q->table == TABLE_WAITERS) == (q->what == LIVE_WAITING);
 }
 
-static void begin_to_tell(struct live_question *q)
-{
-	q->tells = true;
-	q->table = first_table(q->what);
-	q->last = q->n < q->most ? INFINITY : q->n ? q->since[q->n - 1] : 0;
-	for (size_t i = 0; i < q->n; i++)
-		q->nlast += q->since[i] == q->last;
-}
-
-/* The next table, or the first one of the second time. False: that was all. */
-static bool next_table(struct live_question *q)
-{
-	q->table++;
-	if (!has_table(q) && !q->tells)
-		begin_to_tell(q);
-	return has_table(q);
-}
-
 static bool live_step(const struct worker_view *w, void *arg, struct worker_answer *a)
 {
 	struct live_question *q = arg;
@@ -256,7 +266,9 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	q->quorum = w->clients->quorum;
 	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
-		if (a->cursor == 0 && !next_table(q)) {
+		if (a->cursor == 0)
+			q->table++;
+		if (a->cursor == 0 && !has_table(q)) {
 			buf_append(q->out, slice_of(&q->total, sizeof(q->total)));
 			return true;
 		}
@@ -274,12 +286,17 @@ static struct slice text_read(struct slice *from, size_t n)
 	return text;
 }
 
-static void row_read(struct slice *from, struct live_row *row)
+/* `slot`: so long it is; 0: as its texts are. */
+static void row_read(struct slice *from, size_t slot, struct live_row *row)
 {
+	size_t before = from->n;
+
 	memcpy(row, text_read(from, sizeof(*row)).p, sizeof(*row));
 	row->key = text_read(from, row->key.n);
 	row->owner = text_read(from, row->owner.n);
 	row->client = text_read(from, row->client.n);
+	if (slot)
+		text_read(from, slot - (before - from->n));
 }
 
 static int by_since(const void *a, const void *b)
@@ -296,10 +313,9 @@ void workers_live(struct worker_shared *shared, enum live_what what, size_t most
 	struct live_question q = {
 		.what = what,
 		.most = most <= LIVE_MOST ? most : SIZE_MAX,
-		.tells = most > LIVE_MOST,
 		.table = first_table(what),
 	};
-	size_t answered, space = 0;
+	size_t answered, space = 0, slot = q.most == SIZE_MAX ? 0 : LIVE_SLOT;
 
 	*live = (struct live){ .n = 0 };
 	answered = workers_ask(shared, live_step, &q, sizeof(q), timeout_ms, &live->answers);
@@ -315,7 +331,7 @@ void workers_live(struct worker_shared *shared, enum live_what what, size_t most
 				space = space ? 2 * space : LIVE_MOST;
 				live->rows = xrealloc(live->rows, space * sizeof(*live->rows));
 			}
-			row_read(&from, &live->rows[live->n++]);
+			row_read(&from, slot, &live->rows[live->n++]);
 		}
 		memcpy(&total, from.p, sizeof(total));
 		live->total += total;
