@@ -129,6 +129,24 @@ def test_clients_that_do_not_shake_hands_harm_nobody_and_leave_nothing(tls_hasp,
         assert len(lines) < MANY / 4  # ten in ten seconds
 
 
+def hello_without_key():
+    """Of TLSv1.3: the server has to ask for another, with a key of x25519."""
+    extensions = b"".join(number.to_bytes(2, "big") + len(body).to_bytes(2, "big") + body for number, body in [
+        (43, b"\x02\x03\x04"), (10, b"\x00\x02\x00\x1d"), (13, b"\x00\x02\x04\x03"), (51, b"\x00\x00")])
+    body = (b"\x03\x03" + bytes(32) + b"\x00" + b"\x00\x02\x13\x01" + b"\x01\x00" +
+            len(extensions).to_bytes(2, "big") + extensions)
+    return records(b"\x01" + len(body).to_bytes(3, "big") + body)
+
+
+def test_second_hello_may_not_be_longer(tls_hasp):
+    hasp = tls_hasp()
+    with Connection(tls_address(hasp)) as c:
+        c.send(hello_without_key())
+        assert c.file.read(1) == b"\x16"  # the server's
+        c.send(long_hello(131_000, 10))
+        until(lambda: f'reason="{LONG}"' in hasp.log, "it to be told of")
+
+
 @pytest.mark.parametrize("nbytes", [20 * 1024, 40 * 1024])
 def test_certificates_of_clients_may_have_32_kib(tls_hasp, authority, nbytes):
     hasp = tls_hasp(tls_auth_clients="yes", tls_ca_cert_file=authority.cert)
