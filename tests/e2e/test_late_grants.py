@@ -278,3 +278,22 @@ def test_late_read_of_a_guarded_key_is_followed_by_no_write(late, plain):
     assert them.answer() == NIL
     assert is_lost(them.one.call("SET", "stock:1", "mine"))
     assert plain.get("stock:1") == "theirs"
+
+
+@pytest.mark.parametrize("kind", [(), ("SHARED",), ("EXCLUSIVE",), ("LIMIT", 1)])
+def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late, gates, plain, kind):
+    """Redis has lost the script, and says so late; what is sent then is answered late, too."""
+    them = late(verbs(), before=[("LOCK", LOCK, *kind), ("UNLOCK", LOCK)])
+    plain.script_flush()
+    them.send(("LOCK", LOCK, *kind, "PX", 3000, "WAIT", 1))
+    began = time.monotonic()
+    until(lambda: time.monotonic() > began + 0.05, "its time to be over")
+    n = len(gates.waiting)
+    gates.shut(requests={"link"})
+    until(lambda: len(gates.waiting) > n, "it to be sent again")
+    gates.shut(replies={"link"})
+    until(lambda: 0 < plain.pttl(LOCK) < 2500, "its answer to be late")
+    gates.open()
+    assert them.one.read().startswith(b":")
+    assert them.one.call("UNLOCK", LOCK) == ONE
+    assert not plain.exists(LOCK)

@@ -144,12 +144,18 @@ void client_queued(struct client *c, const char *key, int place)
 void client_answered_late(struct client *c, const char *key)
 {
 	char ticket[64];
-	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT,
-		                      .key = slice_str(key),
-		                      .token = SLICE_LIT("token") } };
 
 	snprintf(ticket, sizeof(ticket), "%s", c->waiter->ticket);
-	t.ticket = slice_str(ticket);
+	client_answered_late_as(c, key, ticket);
+}
+
+void client_answered_late_as(struct client *c, const char *key, const char *ticket)
+{
+	struct lock_try t = { .id = { .kind = LOCK_KIND_COUNT,
+		                      .key = slice_str(key),
+		                      .token = SLICE_LIT("token") },
+		              .ticket = slice_str(ticket) };
+
 	waiter_answered_late(c->waiter, 0, &t, LEASE_MS, c);
 }
 

@@ -44,6 +44,8 @@ void client_send(struct client *c);
 void client_queued(struct client *c, const char *key, int place);
 /* Redis answers that it has the lock, and that came late. */
 void client_answered_late(struct client *c, const char *key);
+/* The try had another ticket than the waiter. */
+void client_answered_late_as(struct client *c, const char *key, const char *ticket);
 /* It is sent, and queued. */
 struct client *client_in_line(struct fake_line *f, const char *key, int place);
 /* Redis publishes that it has been granted the lock `key`, after so many ms in the queue. */

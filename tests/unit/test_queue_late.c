@@ -108,6 +108,25 @@ static void a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline
 	client_leave(c);
 }
 
+/* Redis had lost the script; when that was heard of, there was no time left to wait. */
+static void a_lock_is_confirmed_by_the_ticket_that_got_it(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c = client_come(f);
+	char ticket[64];
+	struct slice next;
+
+	client_send(c);
+	next = waiters_ticket(f->all);
+	snprintf(ticket, sizeof(ticket), "%.*s", (int)next.n, next.p);
+	client_answered_late_as(c, "key", ticket);
+	assert_string_equal(c->waiter->ticket, ticket);
+	(void)expect_probe(f, c);
+	answer_granted(f, LEASE_MS);
+	assert_string_equal(client_told(c), "granted");
+	client_leave(c);
+}
+
 static void who_leaves_while_its_lock_is_confirmed_gives_it_back(void **state)
 {
 	struct fake_line *f = *state;
@@ -203,6 +222,7 @@ int main(void)
 		TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again),
 		TEST(whose_lock_is_always_over_gives_up),
 		TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline),
+		TEST(a_lock_is_confirmed_by_the_ticket_that_got_it),
 		TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back),
 		TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one),
 		TEST(a_grant_whose_numbers_are_out_of_range_is_none),

@@ -490,7 +490,8 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats)
 void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
                           void *tag)
 {
-	if (w->state == WAITER_IDLE)
+	/* It may have been sent again when there was no time left to wait: not as a try. */
+	if (w->state == WAITER_IDLE || !slice_eq(slice_str(w->ticket), t->ticket))
 		waiter_sent(w, t->ticket);
 	w->place = 0;
 	(void)enqueue_waiter(w, db, t, lease_ms, tag);
