@@ -153,7 +153,9 @@ class Cluster:
     def other_than(self, key):
         """A primary that a key, or a slot, is not at."""
         owner = self.owner(key)
-        return next(node for node in self.primaries() if node is not owner)
+        # (One may be a replica by now, which the others have not heard.)
+        return settles(lambda: next((node for node in self.primaries() if node is not owner and node.is_primary()), None),
+                       "another primary")
 
     def key(self, slot, prefix="k"):
         """A key in that slot."""
