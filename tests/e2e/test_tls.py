@@ -124,9 +124,12 @@ def test_half_close_is_answered_first(tls_hasp, context, redis_server, pooling, 
     """TLS has a word for it, and the replies come behind it. (Redis itself sends no more than it has begun
     to: on a link of its own the client is treated so.)"""
     hasp = tls_hasp()
+    hasp.is_up()
     size = 5 * MB if pooling == "shared" else 1000
     redis_server.client().set("big", "x" * size)
     with Connection(TlsAddress.of(tls_address(hasp), context)) as c:
+        # By its second command it has come to a shared link, if links are shared.
+        assert (c.call("PING"), c.call("PING")) == (PONG, PONG)
         c.send(encode("SET", "a", "1") + encode("GET", "big") * 3 + encode("GET", "a"))
         half_close(c)
         answers = [c.read() for _ in range(5)]
