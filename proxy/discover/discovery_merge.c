@@ -205,19 +205,36 @@ static bool matches_example(const struct finding *a, const struct finding *b)
 	                  slice_of(b->example->sample, b->example->nsample));
 }
 
+/* It matches the other's keys, which does not match its own. */
+static bool is_broader(const struct finding *a, const struct finding *b)
+{
+	return matches_example(a, b) && !matches_example(b, a);
+}
+
+/* The first one, from `i` on, that is broader than none of these; the first of all where they
+ * are so in a circle. */
+static size_t narrowest(const struct finding *found, size_t i, size_t n)
+{
+	for (size_t at = i; at < n; at++) {
+		size_t j = i;
+		while (j < n && !is_broader(&found[at], &found[j]))
+			j++;
+		if (j == n)
+			return at;
+	}
+	return i;
+}
+
 /* The first section that matches wins: one that also matches another's keys stands behind it.
  */
 static void put_narrow_first(struct finding *found, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		for (size_t j = i + 1; j < n; j++) {
-			struct finding f = found[j];
-			if (!matches_example(&found[i], &f) || matches_example(&f, &found[i]))
-				continue;
-			memmove(&found[i + 1], &found[i], (j - i) * sizeof(f));
-			found[i] = f;
-			j = i;
-		}
+	for (size_t i = 0; i < n; i++) {
+		size_t at = narrowest(found, i, n);
+		struct finding f = found[at];
+		memmove(&found[i + 1], &found[i], (at - i) * sizeof(f));
+		found[i] = f;
+	}
 }
 
 struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size_t *n)

@@ -524,6 +524,35 @@ static void a_pattern_stands_behind_the_narrower_ones_that_it_matches(void **sta
 	assert_true(narrow < wide);
 }
 
+/* So many words that those that come have one shape. */
+static void use_words(struct fixture *f, const char *before, const char *behind)
+{
+	char word[4] = "axa", key[32];
+
+	for (unsigned i = 0; i < 64; i++) {
+		word[0] = (char)('a' + i / 8);
+		word[2] = (char)('a' + i % 8);
+		snprintf(key, sizeof(key), "%s%s%s", before, word, behind);
+		discovery_used(by(f, 0, key), true);
+	}
+}
+
+/* k:one:* matches the key of k:*:two:*, that the one of k:*:three, and that the first. */
+static void patterns_that_match_each_other_s_keys_in_a_circle_are_told(void **state)
+{
+	struct fixture *f = *state;
+
+	use_words(f, "k:one:5:", "");
+	use_lock(f, "k:one:5:three");
+	use_words(f, "k:7:", ":three");
+	use_lock(f, "k:7:two:three");
+	use_words(f, "k:", ":two:9");
+	use_lock(f, "k:one:two:9");
+	assert_told(f, "; k:one:*:* ");
+	assert_told(f, "; k:*:*:three ");
+	assert_told(f, "; k:*:two:* ");
+}
+
 /* Else names of users would take all the memory, and later keys none. */
 static void words_of_which_there_are_very_many_have_one_shape(void **state)
 {
@@ -766,6 +795,7 @@ int main(void)
 		TEST(who_has_set_a_marker_is_not_under_a_lock),
 		TEST(locks_that_are_not_used_alike_have_patterns_of_their_own),
 		TEST(a_pattern_stands_behind_the_narrower_ones_that_it_matches),
+		TEST(patterns_that_match_each_other_s_keys_in_a_circle_are_told),
 		TEST(words_of_which_there_are_very_many_have_one_shape),
 		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
 		TEST(names_without_anything_fixed_are_not_proposed),
