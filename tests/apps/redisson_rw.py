@@ -7,10 +7,7 @@ writer's `<uuid>:<thread>:write`; each counts holds. Each hold of a reader has a
 others is `0` for a reader that was the last one, `1` for a writer.
 """
 
-import time
-import uuid
-
-from redisson import LATCH_MS, WATCHDOG_MS, prefixed
+from redisson import LATCH_MS, WATCHDOG_MS, RLock, prefixed
 
 TRY_READ = """local mode = redis.call('HGET', KEYS[1], 'mode')
 local n = 0
@@ -123,43 +120,16 @@ redis.call('PUBLISH', KEYS[2], ARGV[1])
 return 1"""
 
 
-class Side:
+class Side(RLock):
     """One thread's side of the lock. `r` is a redis-py client whose replies are str."""
 
     mode, message = "", ""
 
     def __init__(self, r, name, thread=1, client=None, lease_ms=WATCHDOG_MS):
-        self.r, self.name, self.lease_ms = r, name, lease_ms
-        self.field = f"{client or uuid.uuid4()}:{thread}"
+        super().__init__(r, name, thread, client, lease_ms)
         self.channel = prefixed("redisson_rwlock", name)
         self.prefix = name if "{" in name else f"{{{name}}}"
         self.timeouts = f"{self.prefix}:{self.field}:rwlock_timeout"
-        self.heard = []  # what was published while lock() waited
-
-    def lock(self, timeout=10):
-        deadline = time.monotonic() + timeout
-        if self.try_lock() is None:
-            return True
-        with self.r.pubsub() as messages:
-            messages.subscribe(self.channel)
-            assert messages.get_message(timeout=timeout)["type"] == "subscribe"
-            while (left := deadline - time.monotonic()) > 0:
-                left_ms = self.try_lock()
-                if left_ms is None:
-                    return True
-                if left_ms >= 0:
-                    left = min(left, left_ms / 1000)
-                message = messages.get_message(timeout=left)
-                if message:
-                    self.heard.append(message["data"])
-        return False
-
-    def unlock(self):
-        """True: this side is given back. False: some holds are left. None: it was not mine."""
-        latch = f"{prefixed('redisson_unlock_latch', self.name)}:{uuid.uuid4().hex}"
-        reply = self.send_unlock(latch)
-        self.r.delete(latch)
-        return None if reply is None else reply == 1
 
     def force_unlock(self):
         return self.r.eval(FORCE_UNLOCK, 2, self.name, self.channel, self.message, self.mode) == 1
