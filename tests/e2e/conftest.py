@@ -23,7 +23,7 @@ from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_sc
 from harness.sanitizers import sanitized  # noqa: E402
 from harness.schedule import Schedule, by_length  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
-from harness.sections import rule  # noqa: E402
+from harness.sections import VERBS, rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
 from harness.shared_cluster import file_cluster, shared_cluster  # noqa: E402, F401
 from harness.tls import (  # noqa: E402, F401 fixtures, but for the last
@@ -158,6 +158,17 @@ def start_hasp(redis_server, pooling, everything_encrypted):
         hasp.remove()
     if faults:
         pytest.fail("\n".join(faults), pytrace=False)
+
+
+@pytest.fixture
+def clients(start_hasp):
+    """clients(n, sections, ...) starts hasp and opens n connections to it."""
+    with contextlib.ExitStack() as stack:
+        def start(n, sections=VERBS, **options):
+            hasp = start_hasp(sections, **options)
+            return [stack.enter_context(hasp.connect()) for _ in range(n)]
+
+        yield start
 
 
 @pytest.fixture

@@ -25,17 +25,6 @@ def pooling():
     return "shared"
 
 
-@pytest.fixture
-def clients(start_hasp):
-    """clients(n, sections, ...) starts hasp and opens n connections to it."""
-    with contextlib.ExitStack() as stack:
-        def start(n, sections=VERBS, **options):
-            hasp = start_hasp(sections, **options)
-            return [stack.enter_context(hasp.connect()) for _ in range(n)]
-
-        yield start
-
-
 def owners(plain, key=KEY):
     return plain.zcard(key)
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """MLOCK and MUNLOCK: several locks at once, all or none."""
 
-import contextlib
 import select
 
 import pytest
@@ -23,17 +22,6 @@ LONG = ("WAIT", 60000)
 def pooling():
     """The locks do not depend on it; what a client sees is tested with BOTH."""
     return "shared"
-
-
-@pytest.fixture
-def clients(start_hasp):
-    """clients(n, sections, ...) starts hasp and opens n connections to it."""
-    with contextlib.ExitStack() as stack:
-        def start(n, sections=VERBS, **options):
-            hasp = start_hasp(sections, **options)
-            return [stack.enter_context(hasp.connect()) for _ in range(n)]
-
-        yield start
 
 
 def nothing_is_left(plain):
