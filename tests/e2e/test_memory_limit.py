@@ -154,6 +154,21 @@ def test_short_requests_that_become_long_calls(limited, crowd, redis_server):
     assert "client_over_limit" not in hasp.log
 
 
+def test_scripts_that_redis_lost_while_thousands_of_locks_are_released(limited, plain):
+    """Each release hears that its script is not known; the text, 18 kB long, is sent for the first."""
+    hasp = limited(rule(pattern="lock:*", on_disconnect="release"))
+    keys = [f"lock:{n}" for n in range(5000)]
+    with hasp.connect() as holder:
+        holder.send(b"".join(encode("SETNX", key, "v") for key in keys))
+        assert holder.file.read(len(b":1\r\n") * len(keys)) == b":1\r\n" * len(keys)
+        growth = Growth(hasp)
+        plain.config_resetstat()
+        plain.script_flush()
+    until(lambda: not plain.exists(*keys), "all to be released")
+    assert plain.info("commandstats")["cmdstat_eval"]["calls"] < 10
+    growth.check(LIMIT)
+
+
 LONG = b"n" * MB
 
 

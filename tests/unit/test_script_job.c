@@ -106,6 +106,30 @@ static void a_script_that_redis_does_not_know_is_sent_as_text(void **state)
 	assert_string_equal(o.text, "NOSCRIPT again");
 }
 
+static void the_text_of_a_script_is_sent_once_for_all_that_are_in_flight(void **state)
+{
+	struct fake_redis *f = *state;
+	struct outcome o = { 0 };
+
+	for (int i = 0; i < 3; i++)
+		run(f, 0, &o);
+	for (int i = 0; i < 3; i++)
+		fake_redis_answer(f, "-NOSCRIPT No matching script.\r\n");
+	assert_true(fake_redis_next(f, ANY).eval);
+	fake_redis_answer(f, ":1\r\n");
+	/* The scripts were flushed once more. */
+	for (int i = 0; i < 2; i++) {
+		assert_false(fake_redis_next(f, ANY).eval);
+		fake_redis_answer(f, "-NOSCRIPT No matching script.\r\n");
+	}
+	assert_true(fake_redis_next(f, ANY).eval);
+	fake_redis_answer(f, ":1\r\n");
+	assert_false(fake_redis_next(f, ANY).eval);
+	assert_string_equal(fake_redis_next(f, ANY).args, " key");
+	fake_redis_answer(f, ":1\r\n");
+	assert_int_equal(o.n, 3);
+}
+
 static void an_error_of_the_script_is_an_answer(void **state)
 {
 	struct fake_redis *f = *state;
@@ -407,6 +431,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_job_is_sent_at_once_and_gets_the_answer),
 		TEST(a_script_that_redis_does_not_know_is_sent_as_text),
+		TEST(the_text_of_a_script_is_sent_once_for_all_that_are_in_flight),
 		TEST(an_error_of_the_script_is_an_answer),
 		TEST(a_job_that_redis_cannot_run_for_now_is_run_again),
 		TEST(a_job_without_a_connection_is_run_when_redis_is_back),

@@ -21,12 +21,14 @@
 /* A cluster's nodes that disagree may send a job to and fro: so often at once. */
 #define REDIRECTED_MAX 5
 
-/* The jobs that wait for one node, or for it to be known which. */
+/* The jobs that wait for one node, or for it to be known which, and what was sent to it. */
 struct job_queue {
 	struct list in_all;
 	struct node *at; /* NULL: it is not known which */
 	struct list jobs; /* they wait for Redis, or to be run once more */
 	size_t n;
+	uint64_t nsent; /* calls */
+	uint64_t text_sent[SCRIPT_COUNT]; /* the last of them with the script's text; 0: none */
 };
 
 struct script_jobs {
@@ -47,9 +49,10 @@ struct script_job {
 	struct script_jobs *all;
 	struct list node; /* in a queue, or in no list while it is in flight */
 	struct node *at; /* where it was sent last */
+	uint64_t sent; /* the how manieth call of that node it was */
 	int db;
 	enum script_id script;
-	bool eval; /* Redis did not know the script: its text is sent */
+	bool eval; /* Redis did not know the script: its text was sent */
 	struct buf evalsha;
 	double until;
 	unsigned nredirected; /* at the last try, by nodes that do not serve its keys */
@@ -88,6 +91,40 @@ static struct node *script_job_node(const struct script_job *job)
 	return t->only ? t->only : topology_node(t, script_job_key(job));
 }
 
+/* The one there is, or a new one. */
+static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
+{
+	struct job_queue *q;
+
+	for (struct list *l = all->queues.next; l != &all->queues; l = l->next) {
+		q = container_of(l, struct job_queue, in_all);
+		if (q->at == at)
+			return q;
+	}
+	q = xcalloc(1, sizeof(*q));
+	q->at = at;
+	list_init(&q->jobs);
+	list_init(&q->in_all);
+	list_append(&all->queues, &q->in_all);
+	return q;
+}
+
+/* Has the text of a script that Redis did not know been sent behind the job? (Thousands of
+ * jobs are told at once that the scripts were flushed; a text is up to 20 kB long.) */
+static bool text_is_on_its_way(const struct script_job *job)
+{
+	return queue_at(job->all, job->at)->text_sent[job->script] > job->sent;
+}
+
+static void count_sent(struct script_job *job)
+{
+	struct job_queue *q = queue_at(job->all, job->at);
+
+	job->sent = ++q->nsent;
+	if (job->eval)
+		q->text_sent[job->script] = q->nsent;
+}
+
 /* To job->at. `asking`: which does not serve its keys otherwise. */
 static int script_job_send_as(struct script_job *job, bool asking)
 {
@@ -105,6 +142,7 @@ static int script_job_send_as(struct script_job *job, bool asking)
 		script_call_write_as_eval(&eval, job->script, request);
 		request = buf_slice(&eval);
 	}
+	count_sent(job);
 	rc = control_call(control, job->db, request, script_job_on_reply, job);
 	buf_release(&eval);
 	return rc;
@@ -133,24 +171,6 @@ static int script_job_send(struct script_job *job)
 }
 
 static void script_job_on_sweep(struct timer *t, double now);
-
-/* The one there is, or a new one. */
-static struct job_queue *queue_at(struct script_jobs *all, struct node *at)
-{
-	struct job_queue *q;
-
-	for (struct list *l = all->queues.next; l != &all->queues; l = l->next) {
-		q = container_of(l, struct job_queue, in_all);
-		if (q->at == at)
-			return q;
-	}
-	q = xcalloc(1, sizeof(*q));
-	q->at = at;
-	list_init(&q->jobs);
-	list_init(&q->in_all);
-	list_append(&all->queues, &q->in_all);
-	return q;
-}
 
 /* Waits for Redis to be back, or to be able to run it. `reply`: what it gets if that would be
  * too late. */
@@ -226,7 +246,7 @@ static void script_job_on_reply(void *arg, const redisReply *reply)
 	bool is_error = reply && reply->type == REDIS_REPLY_ERROR;
 
 	if (is_error && !job->eval && strncmp(reply->str, "NOSCRIPT", 8) == 0) {
-		job->eval = true;
+		job->eval = !text_is_on_its_way(job);
 		script_job_start(job);
 	} else if (is_error && reply_error_redirects(reply->str)) {
 		if (!script_job_redirect(job, reply))
