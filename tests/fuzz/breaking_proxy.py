@@ -65,10 +65,15 @@ class BreakingProxy:
         while True:
             try:
                 near, _ = self.listener.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(str(self.upstream))
             except OSError:
                 return
+            far = socket.socket(socket.AF_UNIX)
+            try:
+                far.connect(str(self.upstream))
+            except OSError:  # as Redis does while it is not there
+                near.close()
+                far.close()
+                continue
             near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for target, a, b in ((self._requests, near, far), (self._copy, far, near)):
                 threading.Thread(target=target, args=(a, b), daemon=True).start()

@@ -408,8 +408,11 @@ class Audience:
                 await asyncio.sleep(0.1)
                 continue
             self.listeners.append(listener)
-            while not listener.closed:
-                await asyncio.sleep(0.02)
+            try:
+                while not listener.closed:
+                    await asyncio.sleep(0.02)
+            finally:
+                listener.transport.close()  # else hasp waits for it when it leaves
             if not self.world.stopping:
                 self.world.closed(listener.closed)
 
