@@ -3,8 +3,9 @@
  * quorum_internal: a quorum and its parts. Each file calls only those above it in this list:
  *
  *   quorum_events.c     what became of locks: counted, and logged
- *   quorum_peers.c      the servers, as far as it is known here: which may be asked, which
- * count quorum_releases.c   locks that are being freed at all servers, until each has said so
+ *   quorum_peers.c      the servers, as far as it is known here: which may be asked, and count
+ *   quorum_releases.c   locks that are being freed at all servers, until each has said so
+ *   quorum_values.c     what the servers have under a lock's key
  *   quorum_ops.c        one request: its tries and steps
  *   quorum_holds.c      what clients have: renewal, and the end
  *   quorum.c            beginning and end; what comes from the servers

@@ -6,15 +6,12 @@
 #include "base/fatal.h"
 #include "base/random.h"
 #include "quorum/quorum_internal.h"
+#include "quorum/quorum_values.h"
 
 /* Between two tries: long enough for others to have what they are taking, and random, so that
  * those who have split the votes do not do so again. */
 #define PAUSE_MIN_SECONDS 0.02
 #define PAUSE_MORE_SECONDS 0.08
-
-/* What makes a value unlike all others. */
-#define NONCE_NBYTES 16
-#define NONCE_DIGITS (2 * NONCE_NBYTES)
 
 enum op_step {
 	OP_NEW,
@@ -25,12 +22,6 @@ enum op_step {
 	OP_EXTEND,
 	OP_RELEASE,
 	OP_ENDED
-};
-
-/* What a server has under the key; NULL: nothing. */
-struct op_row {
-	struct buf value;
-	int64_t ttl_ms;
 };
 
 struct quorum_op {
@@ -52,7 +43,7 @@ struct quorum_op {
 	uint32_t yes, absent; /* servers, as bits */
 	uint32_t asked; /* in TAKE: may have voted for `value` */
 	int64_t fence; /* the greatest that was proposed */
-	struct op_row *rows; /* of READ, by server */
+	struct quorum_row *rows; /* of READ, by server */
 	struct quorum_release *release; /* of UNLOCK; NULL: none yet */
 	struct timer timer;
 	quorum_done_fn *done;
@@ -94,9 +85,7 @@ static double op_now(const struct quorum_op *op)
 
 static void op_free(struct quorum_op *op)
 {
-	for (size_t i = 0; op->rows && i < op->q->how.nservers; i++)
-		buf_release(&op->rows[i].value);
-	free(op->rows);
+	quorum_rows_free(op->rows, op->q->how.nservers);
 	list_remove(&op->node);
 	buf_release(&op->key);
 	buf_release(&op->owner);
@@ -198,25 +187,6 @@ static struct slice op_print(char *out, size_t size, int64_t n)
 
 /* --- LOCK --------------------------------------------------------------------------------- */
 
-/* The owner, and what no other try has: so no try can free what another one got. */
-static void op_make_value(struct quorum_op *op)
-{
-	unsigned char nonce[NONCE_NBYTES];
-
-	random_bytes(nonce, sizeof(nonce));
-	buf_clear(&op->value);
-	buf_append(&op->value, buf_slice(&op->owner));
-	buf_puts(&op->value, " ");
-	for (size_t i = 0; i < NONCE_NBYTES; i++)
-		buf_printf(&op->value, "%02x", nonce[i]);
-}
-
-static bool op_is_value_of(struct slice value, struct slice owner)
-{
-	return owner.p && value.n == owner.n + 1 + NONCE_DIGITS && slice_starts(value, owner) &&
-	       value.p[owner.n] == ' ';
-}
-
 static void op_proceed(struct quorum_op *op, bool is_over);
 
 static void op_take(struct quorum_op *op)
@@ -225,7 +195,7 @@ static void op_take(struct quorum_op *op)
 	struct slice argv[2];
 
 	op_set_step(op, OP_TAKE);
-	op_make_value(op);
+	quorum_value_make(&op->value, buf_slice(&op->owner));
 	op->fence = 0;
 	op->asked = 0;
 	op->began = op_now(op);
@@ -343,47 +313,12 @@ static void op_read(struct quorum_op *op)
 	op_proceed(op, false);
 }
 
-/* How many servers have that value, and the least time that is left at a majority of them. */
-static size_t op_count_rows(const struct quorum_op *op, struct slice value, int64_t *ttl_ms)
-{
-	int64_t left[QUORUM_PEERS_MAX] = { 0 };
-	size_t n = 0;
-
-	for (size_t i = 0; i < op->q->how.nservers; i++) {
-		size_t at = n;
-
-		if (!value.n || !slice_eq(buf_slice(&op->rows[i].value), value))
-			continue;
-		for (; at > 0 && left[at - 1] < op->rows[i].ttl_ms; at--)
-			left[at] = left[at - 1];
-		left[at] = op->rows[i].ttl_ms;
-		n++;
-	}
-	*ttl_ms = n >= quorum_majority(op->q->how.nservers)
-	                  ? left[quorum_majority(op->q->how.nservers) - 1]
-	                  : 0;
-	return n;
-}
-
-/* The value that a majority has; empty: none. */
-static struct slice op_value_of_majority(const struct quorum_op *op, int64_t *ttl_ms)
-{
-	for (size_t i = 0; i < op->q->how.nservers; i++) {
-		struct slice value = buf_slice(&op->rows[i].value);
-
-		if (op_count_rows(op, value, ttl_ms) >= quorum_majority(op->q->how.nservers))
-			return value;
-	}
-	return SLICE_NONE;
-}
-
 static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms)
 {
 	struct quorum_result r = {
 		.verdict = QUORUM_WON,
 		.key = buf_slice(&op->key),
-		.owner = slice_of(value.p, value.n > NONCE_DIGITS ? value.n - NONCE_DIGITS - 1
-		                                                  : value.n),
+		.owner = quorum_value_owner(value),
 		.value = value,
 		.ttl_ms = ttl_ms,
 	};
@@ -394,7 +329,7 @@ static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms
 static void op_was_read(struct quorum_op *op, bool is_over)
 {
 	int64_t ttl_ms = 0;
-	struct slice value = op_value_of_majority(op, &ttl_ms);
+	struct slice value = quorum_value_of_majority(op->rows, op->votes.nservers, &ttl_ms);
 	size_t nanswered = quorum_nanswered(&op->votes, is_over);
 	bool is_due = op->votes.nasked > op->votes.nyes + op->votes.nfailed;
 	bool may_be_known = nanswered >= quorum_majority(op->votes.nservers);
@@ -405,7 +340,7 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 		op_end_by(op, may_be_known ? QUORUM_REFUSED : QUORUM_UNREACHED);
 	else if (op->request == QUORUM_INFO)
 		op_tell_who(op, value, ttl_ms);
-	else if (!op_is_value_of(value, buf_slice(&op->owner)))
+	else if (!quorum_value_is_of(value, buf_slice(&op->owner)))
 		op_end_by(op, QUORUM_REFUSED);
 	else {
 		buf_clear(&op->value);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "quorum/quorum_values.h"
+
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "quorum/quorum.h"
+#include "quorum/quorum_votes.h"
+
+#define NONCE_NBYTES 16
+#define NONCE_DIGITS (2 * NONCE_NBYTES)
+
+void quorum_value_make(struct buf *out, struct slice owner)
+{
+	unsigned char nonce[NONCE_NBYTES];
+
+	random_bytes(nonce, sizeof(nonce));
+	buf_clear(out);
+	buf_append(out, owner);
+	buf_puts(out, " ");
+	for (size_t i = 0; i < NONCE_NBYTES; i++)
+		buf_printf(out, "%02x", nonce[i]);
+}
+
+bool quorum_value_is_of(struct slice value, struct slice owner)
+{
+	return owner.p && value.n == owner.n + 1 + NONCE_DIGITS && slice_starts(value, owner) &&
+	       value.p[owner.n] == ' ';
+}
+
+struct slice quorum_value_owner(struct slice value)
+{
+	return slice_of(value.p, value.n > NONCE_DIGITS ? value.n - NONCE_DIGITS - 1 : value.n);
+}
+
+/* How many of the servers have that value, and the least time that is left at a majority. */
+static size_t count_rows(const struct quorum_row *rows, size_t nservers, struct slice value,
+                         int64_t *ttl_ms)
+{
+	size_t majority = quorum_majority(nservers), n = 0;
+	int64_t left[QUORUM_PEERS_MAX] = { 0 };
+
+	for (size_t i = 0; i < nservers; i++) {
+		size_t at = n;
+
+		if (!value.n || !slice_eq(buf_slice(&rows[i].value), value))
+			continue;
+		for (; at > 0 && left[at - 1] < rows[i].ttl_ms; at--)
+			left[at] = left[at - 1];
+		left[at] = rows[i].ttl_ms;
+		n++;
+	}
+	*ttl_ms = n >= majority ? left[majority - 1] : 0;
+	return n;
+}
+
+struct slice quorum_value_of_majority(const struct quorum_row *rows, size_t n, int64_t *ttl_ms)
+{
+	*ttl_ms = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct slice value = buf_slice(&rows[i].value);
+
+		if (count_rows(rows, n, value, ttl_ms) >= quorum_majority(n))
+			return value;
+	}
+	return SLICE_NONE;
+}
+
+void quorum_rows_free(struct quorum_row *rows, size_t n)
+{
+	for (size_t i = 0; rows && i < n; i++)
+		buf_release(&rows[i].value);
+	free(rows);
+}
