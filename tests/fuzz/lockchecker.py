@@ -36,6 +36,7 @@ from delays import Delays, Starving
 from looks import Looks
 
 GRACE = 0.1      # after its deadline, until a waiter is told
+TURNS = 3        # meanwhile hasp asks one node, or also that to which a slot moves: so often a busy machine delays it
 SETTLE = 0.25    # after trouble, until all is as before
 LOOK = 1.0       # so often hasp probes a lock that a client waits for
 UNDONE = 3.0     # after trouble, until what nobody heard of is released
@@ -282,6 +283,7 @@ class Checker:
         delay += self.starving.within(deadline - 0.05, t.ended, t.hasp)
         delay += max(self.starving.within(deadline - 0.05, t.ended, REDIS),
                      *(delays.within(deadline - 0.05, t.ended) for delays in (self.answers, *self.pulses.values())))
+        delay *= TURNS
         found = [f for f in self._felt(t.sent, deadline + GRACE + delay, REDIS, (HASP, t.hasp), LINKS,
                                          settle=5)
                  if self._over(f) >= t.sent]
