@@ -29,6 +29,7 @@ struct ask_session {
 	const struct ask *how;
 	bool auth_due; /* the next reply is AUTH's */
 	size_t nanswered; /* of ask.requests */
+	struct buf said; /* the error that came last, the login's included; empty: none did */
 	struct buf *why; /* the caller's */
 };
 
@@ -71,6 +72,10 @@ static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
 
 	(void)tag;
 	(void)r;
+	if (reply && reply->type == REDIS_REPLY_ERROR) {
+		buf_clear(&a->said);
+		buf_append(&a->said, slice_of(reply->str, (size_t)reply->len));
+	}
 	if (a->auth_due)
 		ask_on_auth(a, reply);
 	else
@@ -90,11 +95,17 @@ static void ask_on_drained(void *owner)
 	(void)owner;
 }
 
+/* A server that refuses a connection says why to whatever was asked first, and closes. */
 static void ask_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
 {
+	struct ask_session *a = owner;
+
 	(void)end;
 	(void)inflight;
-	ask_end(owner, reason);
+	ask_end(a, reason);
+	if (buf_len(&a->said))
+		buf_printf(a->why, ", and said: %.*s", (int)buf_len(&a->said),
+		           buf_head(&a->said));
 }
 
 static const struct link_ops ask_link_ops = {
@@ -169,7 +180,7 @@ static void ask_session_fini(struct ask_session *a)
 
 int ask_server(const struct ask *how, struct buf *why)
 {
-	struct ask_session a = { .how = how, .why = why };
+	struct ask_session a = { .how = how, .said = BUF_INIT, .why = why };
 
 	HASP_ASSERT(how->nrequests > 0);
 	ask_session_init(&a, how);
@@ -180,6 +191,7 @@ int ask_server(const struct ask *how, struct buf *why)
 		ask_send(&a, how->requests[i]);
 	ev_run(a.loop, 0);
 	ask_session_fini(&a);
+	buf_release(&a.said);
 	return a.nanswered == how->nrequests ? 0 : -1;
 }
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """hasp -t asks the server: is it there, what is it, and does it let hasp do what hasp has to."""
 
+import contextlib
 import re
+import socket
+import threading
 
 import pytest
 from harness import until
@@ -148,6 +151,36 @@ def test_offline_it_is_a_warning(check, redis_server):
 def test_server_that_does_not_answer_is_a_warning(check, redis_server):
     with redis_server.frozen():
         assert "it does not answer in time\n" in check(connect_timeout="500ms")[1]
+
+
+@pytest.fixture
+def refusing():
+    """The address of a server that has a refusal for the first thing that it is asked, and closes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                sock, _ = listener.accept()
+                with sock:
+                    sock.recv(65536)
+                    sock.sendall(b"-ERR max number of clients reached\r\n")
+                    sock.shutdown(socket.SHUT_WR)
+                    while sock.recv(65536):  # (what is not read would take the refusal along)
+                        pass
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield "127.0.0.1:%d" % listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+@pytest.mark.parametrize("how", [
+    {}, {"password": "pw"}, {"sentinels": True}, {"sentinels": True, "sentinel_password": "pw"}],
+    ids=lambda how: " ".join(how))
+def test_what_a_server_says_before_it_closes_is_told(check, refusing, how):
+    where = {"sentinels": refusing, "master": "m"} if "sentinels" in how else {"address": refusing}
+    assert "ERR max number of clients reached" in check(**how | where)[1]
 
 
 def test_quiet_says_nothing_where_the_file_has_no_fault(check, redis_server):
