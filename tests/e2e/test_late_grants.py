@@ -199,6 +199,21 @@ def test_rules_lock_of_the_applications_own_lease_is_told_of_as_by_redis(late):
     assert them.answer() == OK
 
 
+def test_lock_whose_end_is_a_date_is_told_of_though_hasp_has_no_connection_of_its_own_yet(start_hasp, gates, plain):
+    """It has to ask whether the date has come."""
+    hasp = is_ready(start_hasp(rule(pattern="lock:*", renew="yes"), upstream=gates.address), plain)
+    with hasp.connect() as one:
+        assert one.call("PING") == b"+PONG\r\n"
+        gates.shut(requests={"own"})
+        gates.cut_links("own")
+        until(lambda: "upstream_down" in hasp.log, "its connection to be gone")
+        one.send(encode("SET", LOCK, "v", "NX", "PXAT", round(time.time() * 1000) + 3600000))
+        until(lambda: plain.exists(LOCK), "the lock to be taken")
+        gates.open()
+        assert one.read() == OK
+        assert one.call("DEL", LOCK) == ONE
+
+
 @pytest.mark.parametrize("command, reply", [
     (("SET", LOCK, "w", "XX"), OK), (("SET", LOCK, "w"), OK), (("GETSET", LOCK, "w"), bulk("v")),
     (("SET", LOCK, "w", "XX", "GET"), bulk("v")), (("SETEX", LOCK, 5, "w"), OK)], ids=str)

@@ -33,6 +33,9 @@
 /* Leaving the queue takes a trip to Redis; a client that has waited this much longer is told
  * before the answer. */
 #define GRACE_SECONDS 0.05
+/* So long it is tried to ask whether a grant still holds: hasp's own connection may come up a
+ * moment later than the client's link. */
+#define CONFIRM_SECONDS 5.0
 /* The share of its lease that a grant may have lost before its client hears of it, when its
  * lease was begun anew so that the client can hear of it. */
 #define CONFIRMED_SHARE 0.5
@@ -165,12 +168,13 @@ void waiter_check(struct waiter *w)
 /* Its grant took long to arrive: its lease begins again before the client hears of it. */
 static void waiter_confirm(struct waiter *w)
 {
+	double until = timers_now(w->all->timers) + CONFIRM_SECONDS;
 	struct probe *p = probe_of(w, waiter_on_probe);
 	struct lock_try t = waiter_try(w);
 
 	waiter_set_state(w, WAITER_CONFIRMING);
 	p->confirms = true;
-	probe_check(w->all, line_db(w->line), &t, w->lease_ms, 0, p);
+	probe_check(w->all, line_db(w->line), &t, w->lease_ms, until, p);
 }
 
 /* --- what becomes of it ----------------------------------------------------------- */
