@@ -9,6 +9,7 @@ import contextlib
 import pytest
 
 from harness import run_app, until
+from harness.sanitizers import UNLESS_SANITIZED
 from harness.sections import verbs
 
 
@@ -20,6 +21,7 @@ def lock_rule(**settings):
 # --- stock.php: SETNX, EXPIRE, work that may outlive the expiry, DEL
 
 
+@UNLESS_SANITIZED
 def test_stock_direct_is_oversold_by_stolen_and_by_expired_locks(redis_server):
     result = run_app("stock.php", redis_server.address)
     assert result["oversold"] > 0
@@ -52,6 +54,7 @@ def test_observed_stock_behaves_as_if_hasp_were_not_there(start_hasp):
 # --- orders.py: SET uid 1 EX n NX, and DEL in a `finally` that runs for losers, too
 
 
+@UNLESS_SANITIZED
 def test_orders_direct_are_repeated(redis_server):
     assert run_app("orders.py", redis_server.address)["repeated"] > 0
 
@@ -71,6 +74,7 @@ def test_orders_on_disconnect_release_frees_a_killed_worker_s_lock_at_once(start
 # --- balance.rb: INCR == 1, EXPIRE, DEL; a worker dies between INCR and EXPIRE
 
 
+@UNLESS_SANITIZED
 def test_balance_direct_is_stuck_for_ever(redis_server):
     result = run_app("balance.rb", redis_server.address)
     assert result["expiry"] == -1
@@ -166,6 +170,7 @@ def test_value_owner_s_refused_set_is_not_what_a_del_is_compared_with(start_hasp
 # --- pooled.py: taken on one connection of a pool, released on another
 
 
+@UNLESS_SANITIZED
 def test_pooled_direct_is_released(redis_server):
     result = run_app("pooled.py", redis_server.address)
     assert (result["connections"], result["released"], result["left_ms"]) == (2, 1, -2)
@@ -192,6 +197,7 @@ def test_pooled_expires_when_each_connection_is_an_owner(redis_server, start_has
 # --- exports.py: three at a time, by a counter that each looks at before; a worker crashes
 
 
+@UNLESS_SANITIZED
 def test_exports_direct_are_too_many_and_a_place_is_lost(redis_server, plain):
     result = run_app("exports.py", redis_server.address)
     assert result["most"] > 3
@@ -208,6 +214,7 @@ def test_exports_through_hasp_are_three_at_a_time_and_no_place_is_lost(start_has
 # --- report.py: many read accounts one after the other, while transfers go on
 
 
+@UNLESS_SANITIZED
 def test_reports_direct_have_wrong_sums(redis_server):
     assert run_app("report.py", redis_server.address)["wrong"] > 0
 
@@ -227,6 +234,7 @@ def keeps_the_sum(address, how):
     return result["after"] == result["before"]
 
 
+@UNLESS_SANITIZED
 def test_transfers_direct_make_or_lose_money(redis_server):
     """One time in some hundreds as much as they lose."""
     assert not all(keeps_the_sum(redis_server.address, "none") for _ in range(5))

@@ -13,6 +13,7 @@ from harness.counting import APPS, GUARD, Counting
 from harness.mishaps import Mishaps
 from harness.observed import lines_of, observed, report
 from harness.processes import RedisServer
+from harness.sanitizers import UNLESS_SANITIZED
 
 EACH = pytest.mark.parametrize("app", APPS)
 SMALL = {"rounds": 1500, "workers": 30, "keys": 10}
@@ -33,6 +34,7 @@ def durable_server():
         yield server
 
 
+@UNLESS_SANITIZED
 @EACH
 def test_counting_direct_loses_updates_and_this_is_noticed(redis_server, app):
     counting = Counting(app, redis_server, redis_server.address, **SMALL).run()
@@ -89,6 +91,7 @@ def test_what_is_observed_is_what_was_lost(redis_server, start_hasp, app, worker
         assert line["writes"] == counting.acknowledged[key]
 
 
+@UNLESS_SANITIZED
 def test_shop_is_oversold_directly(redis_server):
     result = run_app("shop.js", redis_server.address)
     assert result["sold"] > result["items"] == 100

@@ -83,6 +83,7 @@ def test_a_cluster_cannot_be_told_from_redis(tmp_path, primaries):
     assert status == 0, output[-4000:]
 
 
+@UNLESS_SANITIZED
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
     status, output = differential(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,

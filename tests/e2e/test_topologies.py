@@ -5,8 +5,11 @@ the other tests rely on.
 
 import pytest
 from harness.cluster import SLOTS, Cluster
+from harness.sanitizers import UNLESS_SANITIZED
 from harness.sentinel import Sentinels
 from harness.shared_cluster import SharedCluster
+
+pytestmark = UNLESS_SANITIZED
 
 
 def test_sentinels_name_the_primary_that_they_chose(sentinels):

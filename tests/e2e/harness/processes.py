@@ -140,6 +140,8 @@ class RedisServer(Process):
         raise RuntimeError(f"redis-server does not start:\n{self.log}")
 
     def ready(self):
+        if not self.unix.exists():  # a look is cheaper than a client
+            return False
         try:
             return bool(self.client().ping())
         except redis_py.exceptions.ConnectionError:

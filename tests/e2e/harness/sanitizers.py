@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests that tell nothing where hasp is built with a sanitizer: of what that changes, how much memory
-hasp takes, and what it does when there is none; and of the testers, which stay the same."""
+hasp takes, and what it does when there is none; and of what stays the same: the testers, servers and
+applications without hasp."""
 
 import functools
 import os

@@ -10,14 +10,15 @@ most are left: nobody waits for one who has many.
 """
 
 import collections
+import functools
 import pathlib
 
 from xdist.scheduler import LoadScheduling
 
 # By the longest test of each. One that is missing here only makes the whole take longer.
-LONG = ("fencing_campaign", "journey", "sentinel_locks", "failover_campaign", "cluster_campaign", "partition_campaign",
-        "hostile_campaign", "differential", "counting", "waiting_many", "building", "guards_campaign", "chaos",
-        "waiting_campaign", "deadlocks_campaign")
+LONG = ("journey", "partition_campaign", "differential", "waiting_campaign", "sentinel_locks", "discover_campaign",
+        "guards_campaign", "several_campaign", "cluster_campaign", "failover_campaign", "counting", "building",
+        "hostile_campaign", "quorum_campaign", "fencing_campaign", "waiting_many", "chaos", "deadlocks_campaign")
 
 # Of the workers, one in so many begins with those.
 LANE = 3
@@ -39,6 +40,7 @@ def file_of(test):
     return test.partition("::")[0]
 
 
+@functools.cache  # asked of every file for every test
 def is_long(file):
     return pathlib.PurePath(file).stem.removeprefix("test_") in LONG
 
