@@ -201,6 +201,21 @@ def test_reader_whose_lease_is_over_is_not_waited_for(clients, plain):
     assert exclusive(three) == FENCE
 
 
+def test_reader_whose_lease_is_over_is_not_told_of(clients, plain):
+    """Nobody takes it out of the lock before somebody else asks for that."""
+    one, two, three = clients(3)
+    assert shared(one, "PX", 900000, "AS", "a") == FENCE
+    for n in range(20):
+        shared(two, "PX", 1, "AS", f"b{n}")  # (over when it is answered late)
+    until(lambda: len(timeouts(plain)) == 1, "their leases to end")
+    assert len(readers(plain)) > 1
+    info = told(three, KEY)
+    assert (info["owner"], info["readers"]) == ("a", 1)
+    plain.delete(*timeouts(plain))
+    assert told(three, KEY) is None
+    assert exclusive(three) == FENCE
+
+
 def test_lock_lasts_as_long_as_the_longest_of_its_readers(clients, plain):
     one, two, three = clients(3)
     assert shared(one, "PX", 900000) == FENCE

@@ -30,9 +30,18 @@ if mode ~= 'read' and mode ~= 'write' then
 	mode = nil
 end
 if mode then
-	readers = redis.call('HLEN', lock) - (mode == 'write' and 2 or 1)
 	local field
-	field, holds, owner = sides().holder_of(lock)
+	if mode == 'write' then
+		readers = redis.call('HLEN', lock) - 2
+		field, holds, owner = sides().holder_of(lock)
+	else
+		readers, owner, holds = sides().readers_of(lock)
+		field = owner
+	end
+	if mode == 'read' and readers == 0 then
+		-- (Their time is over; the next who asks for the lock gets it.)
+		return false
+	end
 	local note = field and redis.pcall('HGET', record, field)
 	fence = type(note) == 'string' and tonumber(note:match('^%d+'))
 	holds = holds or 0

@@ -144,14 +144,16 @@ local function sides()
 	end
 
 	-- One who has a read-write lock: its field, its holds, and its token; the writer if there is one,
-	-- else any of the readers. nil: it has none.
+	-- else any of the readers whose time is not over. nil: it has none.
 	local function holder_of(lock)
 		-- (To find but one field may be to find `mode` alone, where Redis keeps a hash as a table; a
 		-- writer's lock has three fields at most.)
 		local fields = redis.call('HSCAN', lock, 0, 'COUNT', 16)[2]
 		local field, holds
 		for i = 1, #fields, 2 do
-			if fields[i] ~= 'mode' and (fields[i]:sub(-6) == ':write' or not field) then
+			local writes = fields[i]:sub(-6) == ':write'
+			if writes or fields[i] ~= 'mode' and not field
+				and left_of(lock, fields[i], fields[i + 1], 0) >= 0 then
 				field, holds = fields[i], tonumber(fields[i + 1]) or 0
 			end
 		end
@@ -160,6 +162,23 @@ local function sides()
 		end
 		local token = field:gsub(':write$', '')
 		return field, holds, token
+	end
+
+	-- How many have a lock that is in mode `read`, and one of them: its token, and its holds.
+	local function readers_of(lock)
+		local cursor, n, holds, token = '0', 0, 0, nil
+		repeat
+			local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
+			local fields = page[2]
+			for i = 1, #fields, 2 do
+				if fields[i] ~= 'mode' and left_of(lock, fields[i], fields[i + 1], 0) >= 0 then
+					n = n + 1
+					holds, token = tonumber(fields[i + 1]) or 0, fields[i]
+				end
+			end
+			cursor = page[1]
+		until cursor == '0'
+		return n, token, holds
 	end
 
 	-- How many holds `token` has of a read-write lock, and the side that it would give back first: 'x',
@@ -211,6 +230,7 @@ local function sides()
 		allows = allows,
 		release = release,
 		holder_of = holder_of,
+		readers_of = readers_of,
 		count_of = count_of,
 		set_lease = set_lease,
 	}
