@@ -77,15 +77,21 @@ static bool each_node(const struct show_env *env, struct rows *rows, node_rows_f
 
 static void add_server(struct rows *rows, const struct worker_node_gauges *n)
 {
+	static const char *const states[] = {
+		[WORKER_NODE_DOWN] = "down",
+		[WORKER_NODE_UNCOUNTED] = "uncounted",
+		[WORKER_NODE_UP] = "up",
+	};
 	uint64_t links = 0, calls = 0;
 
 	for (size_t i = 0; i < LINK_KINDS; i++)
 		links += n->links[i];
 	for (size_t i = 0; i < METRICS_BUCKETS; i++)
 		calls += n->latency.n[i];
-	rows_begin(rows, 5);
+	rows_begin(rows, 6);
 	rows_add_str(rows, "node", n->name);
-	rows_add_str(rows, "state", n->up ? "up" : "down");
+	rows_add_str(rows, "quorum", n->quorum);
+	rows_add_str(rows, "state", states[n->state]);
 	rows_add_int(rows, "links", (int64_t)links);
 	rows_add_int(rows, "checks", (int64_t)calls);
 	rows_add_int(rows, "mean_latency_us",
@@ -106,8 +112,9 @@ static void add_links(struct rows *rows, const struct worker_node_gauges *n)
 	};
 
 	for (size_t i = 0; i < LINK_KINDS; i++) {
-		rows_begin(rows, 3);
+		rows_begin(rows, 4);
 		rows_add_str(rows, "node", n->name);
+		rows_add_str(rows, "quorum", n->quorum);
 		rows_add_str(rows, "kind", kinds[i]);
 		rows_add_int(rows, "links", (int64_t)n->links[i]);
 	}

@@ -300,13 +300,44 @@ static void write_links(const struct worker_gauges *g, struct buf *out)
 	               "Connections to Redis: shared by clients, of one client, or of hasp "
 	               "itself.");
 	for (size_t i = 0; i < g->nnodes; i++)
-		for (size_t kind = 0; kind < LINK_KINDS; kind++) {
+		for (size_t kind = 0; kind < LINK_KINDS && !*g->nodes[i].quorum; kind++) {
 			struct metrics_label labels[] = { { "node", g->nodes[i].name },
 				                          { "kind", kinds[kind] } };
 
 			metrics_sample(out, "hasp_links", labels, 2,
 			               (double)g->nodes[i].links[kind]);
 		}
+}
+
+static void write_quorum_family(const struct worker_gauges *g, const char *family,
+                                const char *help, enum worker_node_state least, struct buf *out)
+{
+	metrics_family(out, family, METRICS_GAUGE, help);
+	for (size_t i = 0; i < g->nnodes; i++) {
+		const struct worker_node_gauges *n = &g->nodes[i];
+		struct metrics_label labels[] = { { "quorum", n->quorum },
+			                          { "node", n->name } };
+
+		if (*n->quorum)
+			metrics_sample(out, family, labels, 2, n->state >= least);
+	}
+}
+
+static void write_quorums(const struct worker_gauges *g, struct buf *out)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < g->nnodes; i++)
+		any |= *g->nodes[i].quorum != 0;
+	if (!any)
+		return;
+	write_quorum_family(g, "hasp_quorum_server_up",
+	                    "1: that server of the quorum answers each worker; 0: not all.",
+	                    WORKER_NODE_UNCOUNTED, out);
+	write_quorum_family(g, "hasp_quorum_server_counted",
+	                    "1: it votes, too; 0: it is down, or began less than "
+	                    "restart_delay ago.",
+	                    WORKER_NODE_UP, out);
 }
 
 static void write_nodes(const struct worker_gauges *g, struct buf *out)
@@ -316,7 +347,9 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	for (size_t i = 0; i < g->nnodes; i++) {
 		struct metrics_label node = { "node", g->nodes[i].name };
 
-		metrics_sample(out, "hasp_upstream_up", &node, 1, g->nodes[i].up);
+		if (!*g->nodes[i].quorum)
+			metrics_sample(out, "hasp_upstream_up", &node, 1,
+			               g->nodes[i].state == WORKER_NODE_UP);
 	}
 	metrics_family(out, "hasp_upstream_latency_seconds", METRICS_HISTOGRAM,
 	               "How long that server took to answer hasp's PING, each "
@@ -324,10 +357,12 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 	for (size_t i = 0; i < g->nnodes; i++) {
 		struct metrics_label node = { "node", g->nodes[i].name };
 
-		metrics_histogram_sample(out, "hasp_upstream_latency_seconds", &node, 1,
-		                         &g->nodes[i].latency);
+		if (!*g->nodes[i].quorum)
+			metrics_histogram_sample(out, "hasp_upstream_latency_seconds", &node, 1,
+			                         &g->nodes[i].latency);
 	}
 	write_links(g, out);
+	write_quorums(g, out);
 }
 
 /* A sum that a worker is missing from is wrong, and a counter would seem to have begun anew: it

@@ -139,9 +139,11 @@ static void write_servers(struct json *j, struct worker_shared *shared)
 	worker_gauges_ask(shared, ASK_MS, &g);
 	json_open(j, "nodes", '[');
 	for (size_t i = 0; i < g.nnodes && i < NODES_TOLD; i++) {
+		if (*g.nodes[i].quorum)
+			continue;
 		json_open(j, NULL, '{');
 		json_word(j, "name", g.nodes[i].name);
-		json_bool(j, "up", g.nodes[i].up);
+		json_bool(j, "up", g.nodes[i].state == WORKER_NODE_UP);
 		write_mean(j, "mean_latency_ms", &g.nodes[i].latency);
 		json_close(j, '}');
 	}

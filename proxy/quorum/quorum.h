@@ -91,6 +91,13 @@ void quorum_free(struct quorum *q);
 const struct quorum_how *quorum_terms(const struct quorum *q);
 /* Is there a server that has yet to answer? */
 bool quorum_is_asked(const struct quorum *q);
+
+enum quorum_server_state {
+	QUORUM_SERVER_DOWN, /* or it does not answer within the time-out */
+	QUORUM_SERVER_UNCOUNTED, /* it began so lately that it does not vote yet */
+	QUORUM_SERVER_UP
+};
+enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server);
 /* Once a second or so: lets go of what is over. */
 void quorum_tick(struct quorum *q);
 

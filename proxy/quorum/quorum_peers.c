@@ -24,6 +24,16 @@ bool quorum_peer_counts(const struct quorum *q, size_t server, double now)
 	return quorum_peer_can_be_asked(q, server, now) && now >= q->peers[server].counts_from;
 }
 
+enum quorum_server_state quorum_server_state(const struct quorum *q, size_t server)
+{
+	double now = timers_now(q->how.timers);
+
+	if (quorum_peer_counts(q, server, now))
+		return QUORUM_SERVER_UP;
+	return quorum_peer_can_be_asked(q, server, now) ? QUORUM_SERVER_UNCOUNTED
+	                                                : QUORUM_SERVER_DOWN;
+}
+
 bool quorum_peer_call(struct quorum *q, size_t server, enum script_id script, struct slice key,
                       const struct slice *argv, size_t n, struct quorum_call *call)
 {

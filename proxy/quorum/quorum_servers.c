@@ -207,6 +207,18 @@ void quorum_servers_send(void *arg, size_t server, struct slice request,
 	link_expect(&s->user, LINK_NOTIFY | LINK_CAPTURE | LINK_DISCARD, call);
 }
 
+size_t quorum_servers_n(const struct quorum_servers *all)
+{
+	return all->n;
+}
+
+void quorum_servers_each(const struct quorum_servers *all, quorum_servers_fn *fn, void *arg)
+{
+	for (size_t i = 0; i < all->n; i++)
+		fn(arg, all->name, all->v[i].links.name, quorum_server_state(all->q, i),
+		   (unsigned)all->v[i].links.nopen[LINK_KIND_OWN]);
+}
+
 /* --- beginning and end -------------------------------------------------------------------- */
 
 struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how)

@@ -26,6 +26,11 @@ void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
 /* As quorum_how.send(); `arg`: the servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);
+size_t quorum_servers_n(const struct quorum_servers *s);
+/* For each of them, in the order of `addresses`. */
+typedef void quorum_servers_fn(void *arg, const char *quorum, const char *address,
+                               enum quorum_server_state state, unsigned nlinks);
+void quorum_servers_each(const struct quorum_servers *s, quorum_servers_fn *fn, void *arg);
 /* Frees what ended in this turn of the loop. */
 void quorum_servers_reap(struct quorum_servers *s);
 /* Closes the connections; calls in flight are answered as QUORUM_FAILED. */

@@ -107,6 +107,7 @@ static bool take_step(struct worker *w, struct part *p)
 		.number = w->number,
 		.clients = &w->clients,
 		.topology = w->topology,
+		.quorum_servers = w->quorum_servers,
 		.until = began + WORKER_STEP_SECONDS,
 	};
 	bool done = p->question->step(&view, p->arg, &p->answer);

@@ -33,6 +33,7 @@ struct worker_view {
 	int number;
 	struct client_env *clients; /* and with them the configuration, holds and waiters */
 	struct topology *topology;
+	const struct quorum_servers *quorum_servers; /* NULL: there is no quorum */
 	double until; /* clock_now(): the step should end */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * What a worker tells of itself is a struct told; behind it, for each of its nodes, a struct
- * told_node and the node's name.
+ * told_node, the node's name, and its quorum's.
  */
 #include "worker/worker_metrics.h"
 
@@ -12,6 +12,7 @@
 #include "lock/hold/holds.h"
 #include "lock/queue/waiters.h"
 #include "lock/scripts/script_job.h"
+#include "quorum/quorum_servers.h"
 #include "worker/worker_ask.h"
 #include "worker/worker_internal.h"
 
@@ -40,15 +41,16 @@ struct told {
 };
 
 struct told_node {
-	bool up;
+	enum worker_node_state state;
 	uint64_t links[LINK_KINDS];
 	struct metrics_sums latency;
-	size_t name_len;
+	size_t name_len, quorum_len;
 };
 
 static void tell_node(const struct node *n, struct buf *out)
 {
-	struct told_node told = { .up = control_is_up(n->control) };
+	struct told_node told = { .state = control_is_up(n->control) ? WORKER_NODE_UP
+		                                                     : WORKER_NODE_DOWN };
 
 	for (size_t k = 0; k < LINK_KINDS; k++)
 		told.links[k] = n->links.nopen[k];
@@ -56,6 +58,25 @@ static void tell_node(const struct node *n, struct buf *out)
 	told.name_len = strlen(n->links.name);
 	buf_append(out, slice_of((const char *)&told, sizeof(told)));
 	buf_append(out, slice_of(n->links.name, told.name_len));
+}
+
+static void tell_quorum_server(void *arg, const char *quorum, const char *address,
+                               enum quorum_server_state state, unsigned nlinks)
+{
+	static const enum worker_node_state states[] = {
+		[QUORUM_SERVER_DOWN] = WORKER_NODE_DOWN,
+		[QUORUM_SERVER_UNCOUNTED] = WORKER_NODE_UNCOUNTED,
+		[QUORUM_SERVER_UP] = WORKER_NODE_UP,
+	};
+	struct told_node told = { .state = states[state] };
+	struct buf *out = arg;
+
+	told.links[LINK_KIND_OWN] = nlinks;
+	told.name_len = strlen(address);
+	told.quorum_len = strlen(quorum);
+	buf_append(out, slice_of((const char *)&told, sizeof(told)));
+	buf_puts(out, address);
+	buf_puts(out, quorum);
 }
 
 /* Those that have no name yet stand for no server. */
@@ -70,6 +91,8 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 	struct told told = { .nnodes = 0 };
 
 	(void)arg;
+	if (w->quorum_servers)
+		told.nnodes = quorum_servers_n(w->quorum_servers);
 	told.memory[WORKER_MEMORY_CLIENTS] = w->clients->account.total;
 	told.memory[WORKER_MEMORY_HOLDS] = holds_nbytes(policy->holds);
 	told.memory[WORKER_MEMORY_WAITERS] = waiters_nbytes(policy->waiters);
@@ -82,31 +105,38 @@ static bool tell_gauges(const struct worker_view *w, void *arg, struct worker_an
 	     n = topology_next(w->topology, n))
 		if (gauges_has_name(n))
 			tell_node(n, &a->out);
+	if (w->quorum_servers)
+		quorum_servers_each(w->quorum_servers, tell_quorum_server, &a->out);
 	return true;
 }
 
 /* --- and all of them together ------------------------------------------------------------- */
 
 /* The one of that name, or a new one. */
-static struct worker_node_gauges *gauges_node(struct worker_gauges *g, struct slice name)
+static struct worker_node_gauges *gauges_node(struct worker_gauges *g, struct slice name,
+                                              struct slice quorum)
 {
 	struct worker_node_gauges *n;
 
 	for (size_t i = 0; i < g->nnodes; i++)
-		if (slice_eq(slice_str(g->nodes[i].name), name))
+		if (slice_eq(slice_str(g->nodes[i].name), name) &&
+		    slice_eq(slice_str(g->nodes[i].quorum), quorum))
 			return &g->nodes[i];
 	g->nodes = xrealloc(g->nodes, (g->nnodes + 1) * sizeof(*g->nodes));
 	n = &g->nodes[g->nnodes++];
-	*n = (struct worker_node_gauges){ .name = xmemdup(name.p, name.n), .up = true };
+	*n = (struct worker_node_gauges){ .name = xmemdup(name.p, name.n),
+		                          .quorum = xmemdup(quorum.p, quorum.n),
+		                          .state = WORKER_NODE_UP };
 	return n;
 }
 
 static void gauges_add_node(struct worker_gauges *g, const struct told_node *told,
-                            struct slice name)
+                            struct slice name, struct slice quorum)
 {
-	struct worker_node_gauges *n = gauges_node(g, name);
+	struct worker_node_gauges *n = gauges_node(g, name, quorum);
 
-	n->up &= told->up;
+	if (told->state < n->state)
+		n->state = told->state;
 	for (size_t k = 0; k < LINK_KINDS; k++)
 		n->links[k] += told->links[k];
 	for (size_t k = 0; k < METRICS_BUCKETS; k++)
@@ -122,6 +152,15 @@ static void take_told(struct slice *from, void *to, size_t n)
 	*from = slice_of(from->p + n, from->n - n);
 }
 
+static struct slice take_text(struct slice *from, size_t n)
+{
+	struct slice text = slice_of(from->p, n);
+
+	HASP_ASSERT(from->n >= n);
+	*from = slice_of(from->p + n, from->n - n);
+	return text;
+}
+
 static void add_answer(struct worker_gauges *g, struct slice said)
 {
 	struct told told;
@@ -131,11 +170,11 @@ static void add_answer(struct worker_gauges *g, struct slice said)
 		g->memory[k] += told.memory[k];
 	for (size_t i = 0; i < told.nnodes; i++) {
 		struct told_node node;
+		struct slice name;
 
 		take_told(&said, &node, sizeof(node));
-		HASP_ASSERT(said.n >= node.name_len);
-		gauges_add_node(g, &node, slice_of(said.p, node.name_len));
-		said = slice_of(said.p + node.name_len, said.n - node.name_len);
+		name = take_text(&said, node.name_len);
+		gauges_add_node(g, &node, name, take_text(&said, node.quorum_len));
 	}
 }
 
@@ -154,8 +193,10 @@ void worker_gauges_ask(struct worker_shared *shared, int64_t timeout_ms,
 
 void worker_gauges_fini(struct worker_gauges *g)
 {
-	for (size_t i = 0; i < g->nnodes; i++)
+	for (size_t i = 0; i < g->nnodes; i++) {
 		free(g->nodes[i].name);
+		free(g->nodes[i].quorum);
+	}
 	free(g->nodes);
 	*g = (struct worker_gauges){ .asked = 0 };
 }

@@ -34,10 +34,17 @@ enum worker_memory {
 };
 #define WORKER_MEMORIES (WORKER_MEMORY_JOBS + 1)
 
+enum worker_node_state {
+	WORKER_NODE_DOWN, /* hasp's own connections to it are not up, of each worker */
+	WORKER_NODE_UNCOUNTED, /* of a quorum: it began so lately that it does not vote yet */
+	WORKER_NODE_UP
+};
+
 /* A server, as all workers together see it. */
 struct worker_node_gauges {
 	char *name; /* its address as configured, or as it was found */
-	bool up; /* hasp's own connections to it are up, of each worker that knows it */
+	char *quorum; /* whose server it is; empty: it is the upstream's */
+	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
 	struct metrics_sums latency; /* control_add_latency() */
 };

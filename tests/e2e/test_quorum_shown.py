@@ -9,7 +9,7 @@ import redis as redis_py
 from harness import encode, until
 from harness.quorum import Quorum, connected
 from harness.replies import FENCE, NIL, ONE, fence
-from harness.scrape import HTTP, ask, of
+from harness.scrape import HTTP, ask, metrics, of
 
 KEY = "k"
 ADMIN = "[admin]\nlisten = unix:{}\n"
@@ -65,6 +65,35 @@ def test_locks_are_shown_with_who_has_them(start, path):
         assert lock["client_id"] == client["id"]
         assert one.call("UNLOCK", KEY) == ONE and one.call("UNLOCK", "leased") == ONE
         assert show(path, "LOCKS") == []
+
+
+def test_its_servers_are_shown_beside_the_upstream_s(start, path, quorum):
+    hasp = start(workers=2)
+    addresses = ["%s:%d" % server.address for server in quorum.servers]
+
+    def states(address):
+        return [row["state"] for row in show(path, "NODES") if (row["node"], row["quorum"]) == (address, "locks")]
+
+    assert [states(address) for address in addresses] == [["up"]] * 5
+    upstream, = (row for row in show(path, "NODES") if not row["quorum"])
+    assert upstream["node"] not in addresses and upstream["state"] == "up"
+    links = {row["node"]: row["links"] for row in show(path, "LINKS") if row["quorum"] and row["kind"] == "hasp"}
+    assert links == dict.fromkeys(addresses, 2)
+    quorum.servers[0].stop()
+    until(lambda: states(addresses[0]) == ["down"], "one to be missed")
+    told = {(name, dict(labels)["node"]): value for (name, labels), value in metrics(hasp).items()
+            if name.startswith("hasp_quorum_server") and dict(labels)["quorum"] == "locks"}
+    assert told == {(f"hasp_quorum_server_{what}", address): address != addresses[0]
+                    for what in ("up", "counted") for address in addresses}
+    assert not [labels for (name, labels) in metrics(hasp)
+                if name.startswith(("hasp_upstream", "hasp_links")) and dict(labels)["node"] in addresses]
+
+
+def test_server_that_does_not_vote_yet_is_told(start, path, quorum):
+    hasp = start(restart_delay="1h")
+    assert [row["state"] for row in show(path, "NODES") if row["quorum"]] == ["uncounted"] * 5
+    values = {name: value for (name, _), value in metrics(hasp).items() if name.startswith("hasp_quorum_server")}
+    assert values == {"hasp_quorum_server_up": 1, "hasp_quorum_server_counted": 0}
 
 
 def test_status_tells_of_the_section_and_its_locks(start):

@@ -65,7 +65,8 @@ static void server_is_told_once_whatever_the_number_of_workers(void **state)
 	assert_int_equal(g.answered, WORKERS);
 	assert_int_equal(g.nnodes, 1);
 	assert_string_equal(g.nodes[0].name, "unix:/nowhere");
-	assert_false(g.nodes[0].up);
+	assert_string_equal(g.nodes[0].quorum, "");
+	assert_int_equal(g.nodes[0].state, WORKER_NODE_DOWN);
 	worker_gauges_fini(&g);
 }
 
