@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from harness.processes import TOP
+from harness.quorum import Quorum, connected
 from harness.scrape import HTTP, metrics
 from harness.sections import VERBS, rule, section
 
@@ -26,6 +27,8 @@ def pooling():
 def told(start_hasp):
     """{name: names of its labels}"""
     samples = metrics(start_hasp(rule() + GUARD + VERBS + HTTP).is_up())
+    with Quorum(3) as quorum:
+        samples |= metrics(connected(start_hasp(quorum.sections() + HTTP), 3))
     return {name: {label for label, _ in labels} for name, labels in samples}
 
 
@@ -43,7 +46,7 @@ def expressions(panel):
 
 def test_rules_are_rules_and_fire_when_they_should():
     checked = promtool("check", "rules", "hasp.rules.yml")
-    assert checked.returncode == 0 and "9 rules found" in checked.stdout
+    assert checked.returncode == 0 and "10 rules found" in checked.stdout
     tested = promtool("test", "rules", "hasp.rules.test.yml")
     assert tested.returncode == 0, tested.stdout + tested.stderr
 
