@@ -500,7 +500,7 @@ void checks_on_file(const struct config *c, bool listen_known, int address_line,
 {
 	if (listen_known)
 		checks_upstream(c, address_line, f);
-	checks_quorum_of_verbs(c, f);
+	checks_quorum_users(c, f);
 	checks_discover(c, f);
 	for (size_t i = 0; i < c->nrules; i++)
 		checks_patterns(c, SECTION_LOCK, &c->rules[i]->section, f);

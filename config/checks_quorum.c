@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/checks_quorum.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "config/sections.h"
@@ -28,65 +29,121 @@ void checks_quorum_servers(const struct quorum_settings *q, struct faults *f)
 				           q->section.name, s->v[i]);
 }
 
+/* A section whose locks a quorum has. */
+struct quorum_user {
+	char title[128]; /* for the log */
+	int line;
+	const char *quorum;
+	int64_t lease_ms, max_lease_ms, replicas_ack;
+	bool reenters;
+};
+
 /* What a server that lost its data has forgotten must be over when it counts again. */
-static void checks_quorum_delay(const struct verbs *verbs, const struct quorum_settings *q,
+static void checks_quorum_delay(const struct quorum_user *u, const struct quorum_settings *q,
                                 struct faults *f)
 {
 	struct buf b = BUF_INIT;
 
-	value_print_duration(&b, verbs->max_lease_ms);
-	if (verbs->max_lease_ms == 0)
-		faults_add(
-			f, verbs->line,
-			"[verbs] has 'quorum' and no 'max_lease'; expected one, such as 30s: "
-			"so long a server that was started anew must not be counted");
-	else if (q->restart_delay_ms > 0 && q->restart_delay_ms < verbs->max_lease_ms)
-		faults_add(
-			f, q->section.line,
-			"'restart_delay' of [quorum %s] is less than 'max_lease' of [verbs]; "
-			"expected %.*s or more, or 0 if each server has each write on disk "
-			"before it answers (appendfsync always)",
-			q->section.name, FAULTS_BUF(&b));
+	value_print_duration(&b, u->max_lease_ms);
+	if (u->max_lease_ms == 0)
+		faults_add(f, u->line,
+		           "%s has 'quorum' and no 'max_lease'; expected one, such as 30s: so "
+		           "long a server that was started anew must not be counted",
+		           u->title);
+	else if (q->restart_delay_ms > 0 && q->restart_delay_ms < u->max_lease_ms)
+		faults_add(f, q->section.line,
+		           "'restart_delay' of [quorum %s] is less than 'max_lease' of %s; "
+		           "expected %.*s or more, or 0 if each server has each write on disk "
+		           "before it answers (appendfsync always)",
+		           q->section.name, u->title, FAULTS_BUF(&b));
 	buf_release(&b);
 }
 
-static void checks_quorum_terms(const struct verbs *verbs, const struct quorum_settings *q,
+static void checks_quorum_terms(const struct quorum_user *u, const struct quorum_settings *q,
                                 struct faults *f)
 {
 	struct buf b = BUF_INIT;
 
-	if (verbs->reentrant != REENTRANT_NO)
-		faults_add(f, verbs->line,
-		           "[verbs] has 'quorum' and counts or refreshes holds; expected "
-		           "'reentrant = no' beside it");
-	if (verbs->replicas_ack > 0)
-		faults_add(f, verbs->line,
-		           "[verbs] has both 'quorum' and 'replicas_ack'; expected one of the "
-		           "two, for the servers of a quorum are no replicas");
+	if (u->reenters)
+		faults_add(f, u->line,
+		           "%s has 'quorum' and counts or refreshes holds; expected "
+		           "'reentrant = no' beside it",
+		           u->title);
+	if (u->replicas_ack > 0)
+		faults_add(f, u->line,
+		           "%s has both 'quorum' and 'replicas_ack'; expected one of the "
+		           "two, for the servers of a quorum are no replicas",
+		           u->title);
 	value_print_duration(&b, TIMEOUTS_PER_LEASE * q->timeout_ms);
-	if (verbs->lease_ms < TIMEOUTS_PER_LEASE * q->timeout_ms)
-		faults_add(f, verbs->line,
-		           "'lease' of [verbs] is less than three times the 'timeout' of "
+	if (u->lease_ms < TIMEOUTS_PER_LEASE * q->timeout_ms)
+		faults_add(f, u->line,
+		           "'lease' of %s is less than three times the 'timeout' of "
 		           "[quorum %s]; expected %.*s or more, or a shorter 'timeout'",
-		           q->section.name, FAULTS_BUF(&b));
+		           u->title, q->section.name, FAULTS_BUF(&b));
 	buf_release(&b);
 }
 
-void checks_quorum_of_verbs(const struct config *c, struct faults *f)
+/* `first`: the quorum that the first such section names. */
+static void checks_quorum_user(const struct config *c, const struct quorum_user *u,
+                               const char *first, struct faults *f)
 {
-	const struct verbs *verbs = &c->verbs;
-	const struct named_section *s;
+	const struct named_section *s = sections_find(c, SECTION_QUORUM, u->quorum);
 
-	if (!verbs->enabled || !verbs->quorum)
-		return;
-	s = sections_find(c, SECTION_QUORUM, verbs->quorum);
 	if (!s) {
-		faults_add(f, verbs->line,
-		           "'quorum' of [verbs] is '%s', and there is no [quorum %s]; expected "
+		faults_add(f, u->line,
+		           "'quorum' of %s is '%s', and there is no [quorum %s]; expected "
 		           "the NAME of a section",
-		           verbs->quorum, verbs->quorum);
+		           u->title, u->quorum, u->quorum);
 		return;
 	}
-	checks_quorum_terms(verbs, c->quorums[s->index], f);
-	checks_quorum_delay(verbs, c->quorums[s->index], f);
+	if (strcmp(u->quorum, first) != 0)
+		faults_add(f, u->line,
+		           "'quorum' of %s is '%s', and another section's is '%s'; expected "
+		           "the same one, for hasp asks one quorum",
+		           u->title, u->quorum, first);
+	checks_quorum_terms(u, c->quorums[s->index], f);
+	checks_quorum_delay(u, c->quorums[s->index], f);
+}
+
+static void checks_quorum_of_rule(const struct config *c, const struct rule *rule,
+                                  const char *first, struct faults *f)
+{
+	struct quorum_user u = {
+		.line = rule->section.line,
+		.quorum = rule->quorum,
+		.lease_ms = rule->lease_ms,
+		.max_lease_ms = rule->max_lease_ms,
+		.replicas_ack = rule->replicas_ack,
+		.reenters = rule->reentrant != REENTRANT_NO,
+	};
+
+	snprintf(u.title, sizeof(u.title), "[lock %s]", rule->section.name);
+	checks_quorum_user(c, &u, first, f);
+}
+
+void checks_quorum_users(const struct config *c, struct faults *f)
+{
+	const struct verbs *verbs = &c->verbs;
+	const struct quorum_user of_verbs = {
+		.title = "[verbs]",
+		.line = verbs->line,
+		.quorum = verbs->quorum,
+		.lease_ms = verbs->lease_ms,
+		.max_lease_ms = verbs->max_lease_ms,
+		.replicas_ack = verbs->replicas_ack,
+		.reenters = verbs->reentrant != REENTRANT_NO,
+	};
+
+	const char *first = NULL;
+
+	if (verbs->enabled && verbs->quorum) {
+		first = verbs->quorum;
+		checks_quorum_user(c, &of_verbs, first, f);
+	}
+	for (size_t i = 0; i < c->nrules; i++) {
+		if (!c->rules[i]->quorum)
+			continue;
+		first = first ? first : c->rules[i]->quorum;
+		checks_quorum_of_rule(c, c->rules[i], first, f);
+	}
 }

@@ -13,7 +13,7 @@
 
 /* The section has ended. */
 void checks_quorum_servers(const struct quorum_settings *q, struct faults *f);
-/* All files were read: `quorum` of [verbs], and what it needs beside it. */
-void checks_quorum_of_verbs(const struct config *c, struct faults *f);
+/* All files were read: `quorum` of [verbs] and of rules, and what it needs beside it. */
+void checks_quorum_users(const struct config *c, struct faults *f);
 
 #endif

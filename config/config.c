@@ -85,14 +85,32 @@ static void config_print(const struct option *o, const struct config *c, struct 
 		buf_puts(out, "none");
 }
 
+/* Are the rule's locks those of a quorum? */
+static bool config_asks_quorum(const struct rule *rule)
+{
+	return rule->mode == MODE_ENFORCE && rule->quorum;
+}
+
 const struct quorum_settings *config_quorum(const struct config *c)
 {
-	const struct named_section *s = c->verbs.enabled && c->verbs.quorum
-	                                        ? sections_find(c, SECTION_QUORUM,
-	                                                        c->verbs.quorum)
-	                                        : NULL;
+	const char *name = c->verbs.enabled ? c->verbs.quorum : NULL;
+	const struct named_section *s;
 
+	for (size_t i = 0; i < c->nrules && !name; i++)
+		if (config_asks_quorum(c->rules[i]))
+			name = c->rules[i]->quorum;
+	s = name ? sections_find(c, SECTION_QUORUM, name) : NULL;
 	return s ? c->quorums[s->index] : NULL;
+}
+
+int64_t config_quorum_max_lease_ms(const struct config *c)
+{
+	int64_t most = c->verbs.enabled && c->verbs.quorum ? c->verbs.max_lease_ms : 0;
+
+	for (size_t i = 0; i < c->nrules; i++)
+		if (config_asks_quorum(c->rules[i]) && c->rules[i]->max_lease_ms > most)
+			most = c->rules[i]->max_lease_ms;
+	return most;
 }
 
 int64_t config_failover_wait_ms(const struct config *c)
@@ -127,8 +145,7 @@ static size_t config_quorum_needs_restart(const struct config *running,
 
 	config_print_quorum(running, &was);
 	config_print_quorum(next, &will);
-	differs = buf_len(&was) && buf_len(&will) &&
-	          !slice_eq(buf_slice(&was), buf_slice(&will));
+	differs = !slice_eq(buf_slice(&was), buf_slice(&will));
 	if (differs)
 		buf_puts(out, "what [quorum NAME] says\n");
 	buf_release(&was);

@@ -32,8 +32,11 @@ void config_unref(struct config *c); /* NULL is allowed; last one frees */
  * there may be another primary. */
 int64_t config_failover_wait_ms(const struct config *c);
 
-/* The quorum that has the locks of verbs; NULL: [upstream] has them. */
+/* The quorum that has the locks of verbs or of enforced rules; NULL: [upstream] has them all.
+ */
 const struct quorum_settings *config_quorum(const struct config *c);
+/* The longest lease of a lock there; 0: it has none. */
+int64_t config_quorum_max_lease_ms(const struct config *c);
 
 /* Calls `fn` with each option of each section that is there, as the file names it: "hasp",
  * "lock NAME". The option's field is in `base`; option.h has how it is printed. */

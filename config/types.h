@@ -64,6 +64,7 @@ struct rule {
 	enum rule_mode mode;
 	int64_t replicas_ack; /* so many replicas must have a lock that is taken; 0: none */
 	int64_t replicas_ack_timeout_ms; /* > 0 */
+	char *quorum; /* the name of the one that has the locks; NULL: [upstream] has them */
 	struct event_settings events;
 };
 

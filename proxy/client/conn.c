@@ -191,11 +191,6 @@ static void undo(void *arg, struct pending_request *r, int db)
 		guard_op_undo(r->guard_op, is_cut_off(c));
 }
 
-static bool releases_at_end(const struct client *c)
-{
-	return c->env->policy.config->verbs.on_disconnect == DISCONNECT_RELEASE;
-}
-
 /* Releases what the client holds or is about to acquire, and ends its wait. */
 static void give_up_locks(struct client *c)
 {
@@ -215,7 +210,7 @@ static void give_up_locks(struct client *c)
 	client_end_wait(c);
 	hold_owner_end(&c->holds, !is_cut_off(c));
 	if (c->quorum)
-		quorum_owner_end(c->quorum, !is_cut_off(c) && releases_at_end(c));
+		quorum_owner_end(c->quorum, !is_cut_off(c));
 	free(c->quorum);
 	c->quorum = NULL;
 	read_set_end(&c->read_set, clock_now(), is_cut_off(c));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_exchange: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO where a quorum has the locks:
+ * quorum_exchange: LOCK, UNLOCK, LOCK.EXTEND and LOCK.INFO where a quorum has the locks; and what
+ * quorum_rules.h does for those of rules:
  *
- *   verb --PING--> Redis
+ *   verb, SETNX ... --PING--> Redis
  *            `--PARKED_ROUND: the servers of the quorum are asked (quorum/quorum.h)
  *                 `--> the answer
  */

@@ -76,6 +76,12 @@ static bool guard_concerns(const struct policy_env *env, const struct command_in
 	return false;
 }
 
+static bool quorum_concerns(const struct policy_env *env, const struct command *c)
+{
+	return env->rules_quorum && c &&
+	       (c->keys != KEYS_NONE || (c->flags & COMMAND_HIDDEN_KEYS));
+}
+
 static bool guard_acquires(const struct policy_env *env, struct slice name)
 {
 	const struct config *config = env->config;
@@ -147,7 +153,9 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.is_discovered = config->discover && what.command &&
 	                     discover_concerns(what.command);
 	what.is_sampled = what.is_discovered && discover_may_sample(what.command);
-	what.is_matched = what.is_write || what.is_guarded || what.is_observed;
+	what.may_be_quorums = quorum_concerns(env, what.command);
+	what.is_matched = what.is_write || what.is_guarded || what.is_observed ||
+	                  what.may_be_quorums;
 	what.reads_value = env->values_matter && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
 	what.takes_own_time = known && command_takes_own_time(known);

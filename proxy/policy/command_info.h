@@ -25,10 +25,11 @@ struct command_info {
 	bool is_write; /* a rule could concern it; if it is plain, by its first argument */
 	bool is_guarded; /* a guard could; likewise */
 	bool acquires; /* it is among those that take a guard */
+	bool may_be_quorums; /* a rule whose locks a quorum has could; likewise */
 	bool is_observed; /* a rule or guard in mode OBSERVE could; likewise */
 	bool is_discovered; /* what it does to its keys is looked at; it is plain only if */
 	bool is_sampled; /* a sample of it is enough: policy/discover.h */
-	bool is_matched; /* it is a write, guarded or observed: the key tells by what */
+	bool is_matched; /* any of these four: the key tells by what */
 	bool reads_value; /* of a lock whose value tells its owner, maybe; likewise */
 	bool may_release; /* it could end a lock that a client waits for */
 	bool is_free; /* plain, and none of the three above: whatever its arguments */

@@ -11,6 +11,7 @@
 #include "policy/observe.h"
 #include "policy/other_db.h"
 #include "policy/own_keys.h"
+#include "policy/quorum_rule.h"
 #include "policy/quorum_verb.h"
 #include "policy/session_commands.h"
 
@@ -117,7 +118,7 @@ static struct decision decide_verb(struct context *x)
 		return defer;
 	if (session_is_muted(x->session))
 		return pass;
-	return x->env->quorum ? quorum_verb_decide(x) : lock_decide_verb(x);
+	return x->env->verbs_quorum ? quorum_verb_decide(x) : lock_decide_verb(x);
 }
 
 static struct decision decide_write(struct context *x)
@@ -143,6 +144,8 @@ static struct decision decide_request(struct context *x)
 	const char *refusal;
 	struct decision d;
 
+	if (x->env->rules_quorum && quorum_rule_decide(x, &d))
+		return d;
 	if (what->is_verb)
 		return decide_verb(x);
 	if (command_info_is_session(what) && x->env->guards_enforce && guard_txn_decide(x, &d))
@@ -231,6 +234,8 @@ static bool is_decided(const struct policy_env *env, const struct command_info *
 		    match_enforced_guard(env->matcher, req->argv[1]))
 			return false;
 	}
+	if (what->may_be_quorums)
+		c = what->command;
 	if (!c || c->keys == KEYS_NONE)
 		return true;
 	return command_single_key(c) && req->argc > 1 && !is_ruled(env, req->argv[1]);

@@ -2,6 +2,8 @@
  *
  * dispatch: the one place that decides what becomes of a command.
  *
+ *   verb, command on
+ *   a quorum's lock -> the quorum is asked, once Redis has answered a PING in its place
  *   verb            -> rewritten
  *   write on a key
  *   with a rule     -> rewritten, unless watched; only observed: passed, and its reply

@@ -63,11 +63,13 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	match_free(env->matcher);
 	env->matcher = match_new(config);
 	env->rules_wait = env->rules_enforce = env->guards_enforce = false;
-	env->values_matter = false;
+	env->values_matter = env->rules_quorum = false;
 	for (size_t i = 0; i < config->nrules; i++) {
 		env->rules_wait |= config->rules[i]->wait_ms > 0;
 		env->rules_enforce |= config->rules[i]->mode == MODE_ENFORCE;
 		env->values_matter |= lock_value_matters(config->rules[i]);
+		env->rules_quorum |= config->rules[i]->mode == MODE_ENFORCE &&
+		                     config->rules[i]->quorum;
 	}
 	for (size_t i = 0; i < config->nguards; i++)
 		env->guards_enforce |= config->guards[i]->mode == MODE_ENFORCE;

@@ -47,7 +47,9 @@ struct policy_env {
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
-	bool quorum; /* the verbs' locks are those of a quorum */
+	bool quorum_is_there; /* the worker has connections to its servers */
+	bool verbs_quorum; /* the verbs' locks are those of a quorum, */
+	bool rules_quorum; /* as are those of a rule of `config` that is enforced */
 	bool own_keys_protected; /* clients may not write hasp:* */
 	uint64_t generation; /* changes with `config`, and with what COMMAND says */
 	double now; /* clock_now(), and */

@@ -36,6 +36,13 @@ const struct quorum_how *quorum_terms(const struct quorum *q)
 	return &q->how;
 }
 
+int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms)
+{
+	int64_t most_ms = q->how.restart_delay_ms;
+
+	return most_ms && lease_ms > most_ms ? most_ms : lease_ms;
+}
+
 bool quorum_is_asked(const struct quorum *q)
 {
 	double now = timers_now(q->how.timers);

@@ -28,6 +28,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/slice.h"
+#include "quorum/quorum_values.h"
 #include "quorum/quorum_votes.h"
 
 struct quorum;
@@ -37,7 +38,6 @@ struct quorum_op;
 struct section_stats;
 struct timers;
 
-#define QUORUM_PEERS_MAX 15
 #define QUORUM_RUN_ID_SIZE 48
 
 enum quorum_answer_kind {
@@ -89,6 +89,9 @@ struct quorum *quorum_new(const struct quorum_how *how);
 /* All servers must be down, and all owners ended. */
 void quorum_free(struct quorum *q);
 const struct quorum_how *quorum_terms(const struct quorum *q);
+/* The lease, or a shorter one: what servers may have forgotten when they count again must be
+ * over by then. */
+int64_t quorum_bound_lease(const struct quorum *q, int64_t lease_ms);
 /* Is there a server that has yet to answer? */
 bool quorum_is_asked(const struct quorum *q);
 
@@ -113,6 +116,13 @@ void quorum_on_answer(struct quorum *q, struct quorum_call *call,
 
 enum quorum_request { QUORUM_LOCK, QUORUM_UNLOCK, QUORUM_EXTEND, QUORUM_INFO };
 
+/* How a lock is kept that is taken. */
+struct quorum_terms_of_hold {
+	bool renewed; /* each third of its lease */
+	bool released_at_end; /* of its client; else its lease runs out */
+	int64_t max_hold_ms; /* renewal ends after it; 0: never */
+};
+
 struct quorum_result {
 	enum quorum_verdict verdict; /* never OPEN */
 	size_t nanswered; /* servers */
@@ -123,7 +133,7 @@ struct quorum_result {
 	int64_t ttl_ms; /* INFO */
 	uint32_t absent; /* EXTEND: servers that do not have it */
 	size_t nno; /* servers that refused */
-	bool leased; /* as in quorum_ask */
+	struct quorum_terms_of_hold terms; /* as in quorum_ask */
 	bool waited; /* LOCK: it was tried more than once */
 	double since; /* when it was asked for, by the clock */
 };
@@ -133,11 +143,12 @@ typedef void quorum_done_fn(void *arg, const struct quorum_result *r);
 
 struct quorum_ask {
 	enum quorum_request request;
-	struct slice key, owner;
+	struct slice key;
+	struct quorum_claim claim; /* INFO: only whether it is a rule's */
 	struct slice value; /* EXTEND, UNLOCK: of the hold; empty: it is not known here */
 	int64_t lease_ms; /* LOCK, EXTEND */
 	int64_t wait_ms; /* LOCK: for so long it is tried again, after random pauses */
-	bool leased; /* LOCK: the client named the lease */
+	struct quorum_terms_of_hold terms; /* LOCK, EXTEND; for whom done() adds the hold */
 	bool renews; /* EXTEND: the answers of all servers are waited for */
 	quorum_done_fn *done;
 	/* LOCK: it failed; is it to be tried again? NULL: it is, for as long as wait_ms says.
@@ -154,32 +165,31 @@ void quorum_op_cancel(struct quorum_op *op);
 
 /* --- quorum_holds.c: what clients have ---------------------------------------------------- */
 
-struct quorum_terms_of_hold {
-	bool renewed; /* each third of its lease */
-	int64_t max_hold_ms; /* renewal ends after it; 0: never */
-};
-
 void quorum_owner_init(struct quorum_owner *o, void *arg);
 /* A LOCK was granted. */
-void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r,
-                     const struct quorum_terms_of_hold *terms);
+void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r);
 /* NULL: the owner has none, or its lease is over. */
 struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
                                      struct slice owner);
 struct slice quorum_hold_value(const struct quorum_hold *h);
 int64_t quorum_hold_lease_ms(const struct quorum_hold *h);
 int64_t quorum_hold_fence(const struct quorum_hold *h);
-/* LOCK.EXTEND was granted: the lease is what the client named, and it is renewed no more. */
+/* LOCK.EXTEND was granted: the lease is what the client named, and it is renewed no more,
+ * unless its terms say so. */
 void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r);
 /* It is being released. */
 void quorum_hold_end(struct quorum_hold *h);
-/* Its operation is given up; what it holds is released, or runs out. */
+/* The lock that had this value was released by somebody else; if a client has it here, it does
+ * not any more. */
+void quorum_hold_end_other(struct quorum *q, struct slice value);
+/* Its operation is given up; what it holds is released, where its terms say so and `release`
+ * does, or runs out. */
 void quorum_owner_end(struct quorum_owner *o, bool release);
 
 /* Of a lock that a client has, for those who show it; valid during the call. */
 struct quorum_held {
 	const struct quorum_owner *of;
-	struct slice key, owner;
+	struct slice key, owner; /* of a rule's with owner = value, its value */
 	int64_t fence;
 	double since, good_until; /* by the clock */
 	bool renewed;

@@ -38,6 +38,11 @@ static void quorum_hold_await(struct quorum_hold *h, double at)
 	            at < h->good_until ? at : h->good_until, 0);
 }
 
+static double quorum_hold_next_renewal(const struct quorum_hold *h, double began)
+{
+	return began + (double)h->lease_ms / 1000 / RENEWALS_PER_LEASE;
+}
+
 /* --- the end ------------------------------------------------------------------------------ */
 
 static void quorum_hold_release(struct quorum_hold *h)
@@ -104,7 +109,7 @@ static void quorum_hold_on_renewed(void *arg, const struct quorum_result *r)
 			h->good_until = r->good_until;
 		quorum_events_renewed(h);
 		quorum_hold_restore(h, r->absent);
-		quorum_hold_await(h, r->began + lease / RENEWALS_PER_LEASE);
+		quorum_hold_await(h, quorum_hold_next_renewal(h, r->began));
 	} else if (r->nno >= quorum_majority(h->q->how.nservers)) {
 		quorum_hold_lost(h, "a majority does not have it any more");
 	} else {
@@ -117,7 +122,7 @@ static void quorum_hold_renew(struct quorum_hold *h)
 	const struct quorum_ask ask = {
 		.request = QUORUM_EXTEND,
 		.key = buf_slice(&h->key),
-		.owner = buf_slice(&h->owner),
+		.claim = { .owner = buf_slice(&h->owner) },
 		.value = buf_slice(&h->value),
 		.lease_ms = h->lease_ms,
 		.renews = true,
@@ -154,9 +159,9 @@ void quorum_owner_init(struct quorum_owner *o, void *arg)
 	list_init(&o->holds);
 }
 
-void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r,
-                     const struct quorum_terms_of_hold *terms)
+void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quorum_result *r)
 {
+	const struct quorum_terms_of_hold *terms = &r->terms;
 	struct quorum_hold *h = xcalloc(1, sizeof(*h));
 
 	h->q = q;
@@ -174,12 +179,11 @@ void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quor
 	h->fence = r->fence;
 	h->good_until = r->good_until;
 	h->renewed = terms->renewed;
+	h->released_at_end = terms->released_at_end;
 	h->renew_until = terms->max_hold_ms ? r->began + (double)terms->max_hold_ms / 1000
 	                                    : INFINITY;
 	quorum_events_held(h);
-	quorum_hold_await(h, h->renewed ? r->began + (double)h->lease_ms / 1000 /
-	                                                     RENEWALS_PER_LEASE
-	                                : INFINITY);
+	quorum_hold_await(h, h->renewed ? quorum_hold_next_renewal(h, r->began) : INFINITY);
 }
 
 struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
@@ -214,16 +218,24 @@ void quorum_hold_extend(struct quorum_hold *h, const struct quorum_result *r)
 	if (h->renewal)
 		quorum_op_cancel(h->renewal);
 	h->renewal = NULL;
-	h->renewed = false;
+	h->renewed &= r->terms.renewed;
 	if (r->good_until > h->good_until)
 		h->good_until = r->good_until;
 	h->lease_ms = r->lease_ms > h->lease_ms ? r->lease_ms : h->lease_ms;
-	quorum_hold_await(h, INFINITY);
+	quorum_hold_await(h, h->renewed ? quorum_hold_next_renewal(h, r->began) : INFINITY);
 }
 
 void quorum_hold_end(struct quorum_hold *h)
 {
 	quorum_hold_free(h);
+}
+
+void quorum_hold_end_other(struct quorum *q, struct slice value)
+{
+	struct map_node *node = map_get(&q->holds, value);
+
+	if (node)
+		quorum_hold_free(container_of(node, struct quorum_hold, by_value));
 }
 
 void quorum_owner_end(struct quorum_owner *o, bool release)
@@ -234,7 +246,7 @@ void quorum_owner_end(struct quorum_owner *o, bool release)
 	while (!list_empty(&o->holds)) {
 		struct quorum_hold *h = container_of(o->holds.next, struct quorum_hold, node);
 
-		if (release) {
+		if (release && h->released_at_end) {
 			quorum_events_dropped(h);
 			quorum_hold_release(h);
 		}
@@ -256,7 +268,8 @@ static void walk_quorum_hold(void *arg, struct map_node *node)
 	const struct quorum_held held = {
 		.of = h->of,
 		.key = buf_slice(&h->key),
-		.owner = buf_slice(&h->owner),
+		.owner = buf_len(&h->owner) ? buf_slice(&h->owner)
+		                            : quorum_value_content(buf_slice(&h->value)),
 		.fence = h->fence,
 		.since = h->since,
 		.good_until = h->good_until,

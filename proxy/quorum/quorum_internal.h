@@ -46,6 +46,7 @@ struct quorum_hold {
 	int64_t lease_ms;
 	int64_t fence;
 	bool renewed;
+	bool released_at_end; /* of its client */
 	double since; /* by the clock */
 	double good_until; /* likewise */
 	double renew_until; /* renewal ends then; INFINITY: never */

@@ -31,11 +31,13 @@ struct quorum_op {
 	enum quorum_request request;
 	unsigned nrounds; /* times that servers were asked */
 	size_t ndue; /* calls in flight, of all rounds */
-	struct buf key, owner, value;
+	struct buf key, owner, content, value;
+	struct quorum_claim claim; /* in `owner` and `content` */
 	int64_t lease_ms;
 	double began; /* the round of TAKE or EXTEND, by the clock */
 	double wait_until; /* LOCK: not tried again after it */
-	bool leased, renews; /* as in quorum_ask */
+	struct quorum_terms_of_hold terms; /* as in quorum_ask */
+	bool renews; /* likewise */
 	bool waited; /* LOCK: it was, or is, in OP_PAUSE */
 	double since; /* it was asked for, by the clock */
 	struct quorum_votes votes;
@@ -89,6 +91,7 @@ static void op_free(struct quorum_op *op)
 	list_remove(&op->node);
 	buf_release(&op->key);
 	buf_release(&op->owner);
+	buf_release(&op->content);
 	buf_release(&op->value);
 	free(op);
 }
@@ -130,7 +133,7 @@ static void op_end_by(struct quorum_op *op, enum quorum_verdict verdict)
 		.owner = buf_slice(&op->owner),
 		.value = buf_slice(&op->value),
 		.absent = op->absent,
-		.leased = op->leased,
+		.terms = op->terms,
 		.waited = op->waited,
 		.since = op->since,
 	};
@@ -195,7 +198,7 @@ static void op_take(struct quorum_op *op)
 	struct slice argv[2];
 
 	op_set_step(op, OP_TAKE);
-	quorum_value_make(&op->value, buf_slice(&op->owner));
+	quorum_value_make(&op->value, &op->claim);
 	op->fence = 0;
 	op->asked = 0;
 	op->began = op_now(op);
@@ -318,7 +321,7 @@ static void op_tell_who(struct quorum_op *op, struct slice value, int64_t ttl_ms
 	struct quorum_result r = {
 		.verdict = QUORUM_WON,
 		.key = buf_slice(&op->key),
-		.owner = quorum_value_owner(value),
+		.owner = quorum_value_owner(value, op->claim.of_rule),
 		.value = value,
 		.ttl_ms = ttl_ms,
 	};
@@ -340,7 +343,7 @@ static void op_was_read(struct quorum_op *op, bool is_over)
 		op_end_by(op, may_be_known ? QUORUM_REFUSED : QUORUM_UNREACHED);
 	else if (op->request == QUORUM_INFO)
 		op_tell_who(op, value, ttl_ms);
-	else if (!quorum_value_is_of(value, buf_slice(&op->owner)))
+	else if (!quorum_value_is_of(value, &op->claim))
 		op_end_by(op, QUORUM_REFUSED);
 	else {
 		buf_clear(&op->value);
@@ -438,12 +441,19 @@ struct quorum_op *quorum_op_new(struct quorum *q, const struct quorum_ask *ask)
 	op->request = ask->request;
 	op->votes.nservers = q->how.nservers;
 	buf_append(&op->key, ask->key);
-	buf_append(&op->owner, ask->owner);
+	buf_append(&op->owner, ask->claim.owner);
+	buf_append(&op->content, ask->claim.content);
+	op->claim = (struct quorum_claim){
+		.of_rule = ask->claim.of_rule,
+		.owner = buf_slice(&op->owner),
+		.content = buf_slice(&op->content),
+		.is_anyones = ask->claim.is_anyones,
+	};
 	buf_append(&op->value, ask->value);
 	op->lease_ms = ask->lease_ms;
 	op->since = op_now(op);
 	op->wait_until = op->since + (double)ask->wait_ms / 1000;
-	op->leased = ask->leased;
+	op->terms = ask->terms;
 	op->renews = ask->renews;
 	op->done = ask->done;
 	op->goes_on = ask->goes_on;

@@ -2,35 +2,74 @@
 #include "quorum/quorum_values.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/random.h"
-#include "quorum/quorum.h"
 #include "quorum/quorum_votes.h"
 
 #define NONCE_NBYTES 16
 #define NONCE_DIGITS (2 * NONCE_NBYTES)
 
-void quorum_value_make(struct buf *out, struct slice owner)
+void quorum_value_make(struct buf *out, const struct quorum_claim *claim)
 {
 	unsigned char nonce[NONCE_NBYTES];
 
 	random_bytes(nonce, sizeof(nonce));
 	buf_clear(out);
-	buf_append(out, owner);
+	buf_append(out, claim->owner);
 	buf_puts(out, " ");
 	for (size_t i = 0; i < NONCE_NBYTES; i++)
 		buf_printf(out, "%02x", nonce[i]);
+	if (!claim->of_rule)
+		return;
+	buf_puts(out, " ");
+	buf_append(out, claim->content);
 }
 
-bool quorum_value_is_of(struct slice value, struct slice owner)
+/* Of a value of a rule's lock: the length of its owner, in which no blank is; SIZE_MAX: hasp
+ * did not make it. */
+static size_t rules_owner_len(struct slice value)
 {
+	const char *blank = value.n ? memchr(value.p, ' ', value.n) : NULL;
+	size_t n = blank ? (size_t)(blank - value.p) : 0;
+
+	if (!blank || value.n < n + NONCE_DIGITS + 2 || value.p[n + NONCE_DIGITS + 1] != ' ')
+		return SIZE_MAX;
+	return n;
+}
+
+static bool is_of_rules(struct slice value, const struct quorum_claim *claim)
+{
+	if (claim->owner.n)
+		return slice_eq(quorum_value_owner(value, true), claim->owner);
+	return claim->is_anyones || slice_eq(quorum_value_content(value), claim->content);
+}
+
+bool quorum_value_is_of(struct slice value, const struct quorum_claim *claim)
+{
+	struct slice owner = claim->owner;
+
+	if (claim->of_rule)
+		return is_of_rules(value, claim);
 	return owner.p && value.n == owner.n + 1 + NONCE_DIGITS && slice_starts(value, owner) &&
 	       value.p[owner.n] == ' ';
 }
 
-struct slice quorum_value_owner(struct slice value)
+struct slice quorum_value_owner(struct slice value, bool of_rule)
 {
-	return slice_of(value.p, value.n > NONCE_DIGITS ? value.n - NONCE_DIGITS - 1 : value.n);
+	size_t n = of_rule ? rules_owner_len(value) : SIZE_MAX;
+
+	if (n < value.n)
+		return slice_of(value.p, n);
+	return slice_of(value.p, !of_rule && value.n > NONCE_DIGITS ? value.n - NONCE_DIGITS - 1
+	                                                            : value.n);
+}
+
+struct slice quorum_value_content(struct slice value)
+{
+	size_t n = rules_owner_len(value), skip = n + NONCE_DIGITS + 2;
+
+	return n == SIZE_MAX ? value : slice_of(value.p + skip, value.n - skip);
 }
 
 /* How many of the servers have that value, and the least time that is left at a majority. */

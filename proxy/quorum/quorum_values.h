@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * quorum_values: what a lock's key has at a quorum's servers: `OWNER NONCE`. No two tries to
- * take a lock have the same nonce, so that none frees what another one got.
+ * quorum_values: what a lock's key has at a quorum's servers: `OWNER NONCE`; if it is a rule's,
+ * `OWNER NONCE CONTENT`, CONTENT being what the application stored. No two tries to take a lock
+ * have the same nonce, so that none frees what another one got.
  */
 #ifndef HASP_QUORUM_QUORUM_VALUES_H
 #define HASP_QUORUM_QUORUM_VALUES_H
@@ -13,11 +14,23 @@
 #include "base/buf.h"
 #include "base/slice.h"
 
-/* `out` becomes a new value of that owner's. */
-void quorum_value_make(struct buf *out, struct slice owner);
-bool quorum_value_is_of(struct slice value, struct slice owner);
+/* Whose a lock is. */
+struct quorum_claim {
+	bool of_rule;
+	struct slice owner; /* of a rule's lock, empty: who knows the content */
+	/* Of a rule's lock: what is stored; or, if the owner is empty, must be there. */
+	struct slice content;
+	bool is_anyones; /* then: whatever it is */
+};
+
+/* `out` becomes a new value. */
+void quorum_value_make(struct buf *out, const struct quorum_claim *claim);
+bool quorum_value_is_of(struct slice value, const struct quorum_claim *claim);
 /* The owner in it; of a value that hasp did not make, all of it. */
-struct slice quorum_value_owner(struct slice value);
+struct slice quorum_value_owner(struct slice value, bool of_rule);
+/* What the application stored, if it is a rule's; of a value that hasp did not make, all of it.
+ */
+struct slice quorum_value_content(struct slice value);
 
 /* What one server has under the key. */
 struct quorum_row {

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define QUORUM_PEERS_MAX 15 /* servers */
+
 enum quorum_verdict {
 	QUORUM_OPEN, /* it depends on answers that may still come */
 	QUORUM_WON, /* a majority agreed */

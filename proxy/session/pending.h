@@ -33,8 +33,8 @@ enum pending_kind {
 	PENDING_LOCK, /* a call on a lock, or an error in its place */
 	PENDING_INFO, /* LOCK.INFO: the reply is a part of the answer */
 	PENDING_LIST, /* LOCK.LIST: the reply says that the client may be answered */
-	PENDING_QUORUM, /* a verb whose lock a quorum has: the reply says that it may be asked
-	                 */
+	PENDING_QUORUM, /* of a lock that a quorum has: the reply says that it may be
+	                 * asked */
 	PENDING_PROBE, /* it may end a lock that is waited for */
 	PENDING_GUARD, /* a command on guarded keys */
 	PENDING_LOGIN, /* hasp's own question whether the client is logged in */

@@ -5,7 +5,7 @@
  *   worker.c            beginning and end, the turns of its loop, what other threads tell it
  *   worker_topology.c   which Redis: its topology, the cluster before it, where slots moved to
  *   worker_node.c       a node that comes up, moves or changes: what it is asked and told
- *   worker_quorum.c     the quorum that has the locks of verbs
+ *   worker_quorum.c     the quorum that has the locks of verbs, or of rules
  *   workers.c           what all workers share; the primary, of which each is told
  *   worker_ask.c        what other threads ask of all workers
  *   worker_live.c       the locks and waiters of all workers, by that

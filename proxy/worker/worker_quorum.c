@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_quorum: the quorum that has the locks of verbs, if the file names one, and the
- * worker's connections to its servers. It is that of the configuration with which hasp began.
+ * worker_quorum: the quorum that has the locks of verbs, or of rules, if the file names one,
+ * and the worker's connections to its servers. It is that of the configuration with which hasp
+ * began.
  */
 #include "base/clock.h"
 #include "config/config.h"
@@ -46,8 +47,9 @@ static void open_quorum(struct worker *w, const struct config *config,
 		.name = q->section.name,
 		.nservers = q->servers.n,
 		.timeout_ms = q->timeout_ms,
-		.restart_delay_ms = q->restart_delay_ms >= 0 ? q->restart_delay_ms
-		                                             : config->verbs.max_lease_ms,
+		.restart_delay_ms = q->restart_delay_ms >= 0
+		                            ? q->restart_delay_ms
+		                            : config_quorum_max_lease_ms(config),
 		.send = worker_quorum_send,
 		.on_lost = worker_quorum_on_lost,
 		.arg = w,
@@ -78,7 +80,8 @@ void worker_quorum_open(struct worker *w, struct config *config)
 		return;
 	/* Its names and its login are those of the quorum. */
 	w->quorum_config = config_ref(config);
-	w->clients.policy.quorum = true;
+	w->clients.policy.quorum_is_there = true;
+	w->clients.policy.verbs_quorum = config->verbs.enabled && config->verbs.quorum;
 	open_quorum(w, config, q);
 }
 

@@ -53,8 +53,8 @@ static void unknown_sections_are_one_fault_each(void **state)
 static void what_other_versions_may_have_is_unknown_to_this(void **state)
 {
 	(void)state;
-	assert_faults("[lock a]\npattern = a\nquorums = 5\n",
-	              "3: unknown option 'quorums' in [lock a]\n");
+	assert_faults("[lock a]\npattern = a\ntomorrow = 5\n",
+	              "3: unknown option 'tomorrow' in [lock a]\n");
 	assert_faults("[hasp]\ntls_port = 1\n", "2: unknown option 'tls_port' in [hasp]\n");
 	assert_faults(
 		"[tomorrow]\n",
@@ -114,6 +114,29 @@ static void quorum_must_outlast_what_its_servers_forget(void **state)
 		QUORUM "timeout = 11s\n" OF_QUORUM "max_lease = 30s\n",
 		"4: 'lease' of [verbs] is less than three times the 'timeout' of [quorum q]; "
 		"expected 33s or more, or a shorter 'timeout'\n");
+}
+
+#define RULE_OF_QUORUM "[lock a]\npattern = a\nquorum = "
+
+static void rules_ask_the_quorum_that_others_ask(void **state)
+{
+	(void)state;
+	assert_faults(
+		RULE_OF_QUORUM "q\n",
+		"1: 'quorum' of [lock a] is 'q', and there is no [quorum q]; expected the "
+		"NAME of a section\n");
+	assert_faults(QUORUM RULE_OF_QUORUM "q\n",
+	              "3: [lock a] has 'quorum' and no 'max_lease'; expected one, such as 30s: "
+	              "so long a server that was started anew must not be counted\n");
+	assert_faults(
+		QUORUM RULE_OF_QUORUM "q\nmax_lease = 30s\nreentrant = refresh\n",
+		"3: [lock a] has 'quorum' and counts or refreshes holds; expected 'reentrant = "
+		"no' beside it\n");
+	assert_faults(
+		QUORUM "[quorum r]\nservers = a:1 b:1 c:1\n" OF_QUORUM
+		       "max_lease = 30s\n" RULE_OF_QUORUM "r\nmax_lease = 30s\n",
+		"9: 'quorum' of [lock a] is 'r', and another section's is 'q'; expected the "
+		"same one, for hasp asks one quorum\n");
 }
 
 static void encryption_is_asked_for_whole(void **state)
@@ -669,6 +692,7 @@ int main(void)
 		cmocka_unit_test(what_other_versions_may_have_is_unknown_to_this),
 		cmocka_unit_test(quorum_is_an_odd_number_of_servers),
 		cmocka_unit_test(quorum_must_outlast_what_its_servers_forget),
+		cmocka_unit_test(rules_ask_the_quorum_that_others_ask),
 		cmocka_unit_test(encryption_is_asked_for_whole),
 		cmocka_unit_test(console_is_for_those_who_have_its_file_or_its_password),
 		cmocka_unit_test(redis_is_at_an_address_or_where_sentinels_say),

@@ -151,8 +151,7 @@ static void on_done(void *arg, const struct quorum_result *r)
 	f->owner.op = NULL;
 	f->result = *r;
 	if (r->fence && r->verdict == QUORUM_WON)
-		quorum_hold_add(f->q, &f->owner, r,
-		                &(struct quorum_terms_of_hold){ .renewed = !r->leased });
+		quorum_hold_add(f->q, &f->owner, r);
 }
 
 static void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
@@ -160,7 +159,8 @@ static void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait
 	const struct quorum_ask how = {
 		.request = request,
 		.key = SLICE_LIT("key"),
-		.owner = SLICE_LIT("me"),
+		.claim = { .owner = SLICE_LIT("me") },
+		.terms = { .renewed = true, .released_at_end = true },
 		.lease_ms = LEASE_MS,
 		.wait_ms = wait_ms,
 		.done = on_done,
@@ -308,7 +308,7 @@ static void lock_whose_lease_was_over_meanwhile_is_not_got(void **state)
 	const struct quorum_ask how = {
 		.request = QUORUM_LOCK,
 		.key = SLICE_LIT("key"),
-		.owner = SLICE_LIT("me"),
+		.claim = { .owner = SLICE_LIT("me") },
 		.lease_ms = 1500,
 		.done = on_done,
 		.arg = f,
@@ -621,7 +621,7 @@ static void release_that_is_pushed_out_while_it_is_told_ends_once(void **state)
 	const struct quorum_ask unlock = {
 		.request = QUORUM_UNLOCK,
 		.key = SLICE_LIT("key"),
-		.owner = SLICE_LIT("me"),
+		.claim = { .owner = SLICE_LIT("me") },
 		.value = SLICE_LIT(MINE),
 		.lease_ms = LEASE_MS,
 		.done = on_released_give_up_a_try,

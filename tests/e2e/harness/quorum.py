@@ -12,12 +12,17 @@ class Quorum:
     def __init__(self, n=5):
         self.servers = [RedisServer() for _ in range(n)]
 
-    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="keep", **options):
+    def section(self, timeout="5s", restart_delay="0", on_lost="keep"):
         """Of hasp's file. A busy machine needs more than the default time-out."""
         addresses = " ".join("%s:%d" % server.address for server in self.servers)
         return section("quorum locks", {
             "servers": addresses, "timeout": timeout, "restart_delay": restart_delay, "on_lost": on_lost,
-        }) + verbs(quorum="locks", reentrant="no", lease=lease, max_lease=max_lease, **options)
+        })
+
+    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="keep", **options):
+        """That, and one for verbs whose locks it has."""
+        return self.section(timeout, restart_delay, on_lost) + verbs(
+            quorum="locks", reentrant="no", lease=lease, max_lease=max_lease, **options)
 
     def values(self, key):
         """What the servers that are there have."""

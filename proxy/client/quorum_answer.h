@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_answer: how a client whose `current` was asked of a quorum is told what came of it: it
+ * is not parked any more then.
+ */
+#ifndef HASP_CLIENT_QUORUM_ANSWER_H
+#define HASP_CLIENT_QUORUM_ANSWER_H
+
+#include "client/client_internal.h"
+
+/* As quorum_ask.goes_on: the client has not hung up. */
+bool quorum_client_waits(const void *client);
+
+/* `out`, a whole reply, is given away. */
+void quorum_answer(struct client *c, struct buf *out);
+void quorum_answer_number(struct client *c, int64_t n);
+void quorum_answer_nil(struct client *c);
+/* Fewer than a majority have answered. */
+void quorum_answer_unreached(struct client *c, const struct quorum_result *r);
+/* Who has the lock; `owner`: as it is told. */
+void quorum_answer_holder(struct client *c, const struct quorum_result *r, struct slice owner,
+                          const struct quorum_hold *h);
+
+/* As quorum_done_fn: answered is whether it was done. */
+void quorum_answer_release(void *client, const struct quorum_result *r);
+/* The client had it: it is free, though a majority may not have said so. */
+void quorum_answer_own_release(void *client, const struct quorum_result *r);
+void quorum_answer_extend(void *client, const struct quorum_result *r);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_rules: SETNX, DEL and the others where a quorum has the locks of a rule: what its
+ * servers are asked for them, and how they are answered. quorum_exchange.h says when.
+ */
+#ifndef HASP_CLIENT_QUORUM_RULES_H
+#define HASP_CLIENT_QUORUM_RULES_H
+
+#include "client/client_internal.h"
+#include "policy/quorum_rule.h"
+
+/* The operation that answers `current` when it ends; it is not started. c->quorum is there. */
+struct quorum_op *quorum_rules_op(struct client *c, const struct quorum_command *q);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * quorum_rule: commands on keys whose [lock] rule names a quorum: the key is at its servers,
+ * not in [upstream]. Those that take, free, prolong or read a lock are carried out there, as
+ * quorum_verb.h has it for verbs; all others that name such a key are refused.
+ */
+#ifndef HASP_POLICY_QUORUM_RULE_H
+#define HASP_POLICY_QUORUM_RULE_H
+
+#include <stdbool.h>
+
+#include "policy/context.h"
+
+enum quorum_act {
+	QUORUM_ACT_SETNX,
+	QUORUM_ACT_SET, /* ... NX */
+	QUORUM_ACT_DEL,
+	QUORUM_ACT_EXPIRE,
+	QUORUM_ACT_PERSIST,
+	QUORUM_ACT_GET,
+	QUORUM_ACT_EXISTS,
+	QUORUM_ACT_TTL,
+	QUORUM_ACT_PTTL,
+	QUORUM_ACT_DESCRIBE, /* LOCK.INFO */
+};
+
+/* One of them; the slices point into the request, or into env->token. */
+struct quorum_command {
+	enum quorum_act act;
+	const struct rule *rule;
+	struct slice key;
+	struct slice owner; /* with owner = value: empty */
+	struct slice value; /* SETNX, SET */
+	int64_t lease_ms; /* SETNX, SET: > 0. EXPIRE: 0 or less deletes it */
+	bool leased; /* the application named the lease */
+};
+
+/* Decides about the command, if it names such a key; false: it does not. */
+bool quorum_rule_decide(struct context *x, struct decision *d);
+
+/* What the request of a PENDING_QUORUM asks for; false: nothing that concerns such a key. */
+bool quorum_rule_read(struct context *x, struct quorum_command *q);
+
+#endif
