@@ -44,6 +44,9 @@ struct lock_sums {
 	uint64_t stolen; /* by one who outlived its own, or was robbed of it so */
 	uint64_t outlived; /* released when the expiry had passed */
 	uint64_t ran_out; /* never released */
+	uint64_t
+		narrow; /* released by DEL, or begun anew, when little of the expiry was left */
+	double least_left; /* of it then, in seconds; 0: it never was, or none was left */
 	uint64_t bare; /* taken without an expiry */
 	uint64_t bare_stayed; /* and never given one */
 	uint64_t bare_left; /* of them, left behind by a client that went */
@@ -109,6 +112,7 @@ struct held_lock {
 	uint64_t address, name; /* of the client, then */
 	uint64_t value;
 	double taken;
+	double begun; /* when its expiry was set */
 	double expires; /* 0: not, or not known */
 	double ended; /* MAYBE, REMOVED: when */
 	bool bare; /* without an expiry until now */

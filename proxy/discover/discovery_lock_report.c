@@ -72,10 +72,20 @@ static bool is_harmed(const struct lock_sums *l)
 	return discovery_stolen(l) > 0 || l->outlived > 0 || l->bare_stayed > 0;
 }
 
+/* Nobody looked whose lock it was, but nothing hints that it was ever another's, and no holder
+ * came near its expiry. */
+static bool is_deleted_well(const struct lock_sums *l)
+{
+	bool alike = l->foreign == l->foreign_address || l->foreign == l->foreign_name;
+
+	return l->narrow == 0 && l->voids == 0 && l->deletes <= discovery_taken(l) &&
+	       l->refused_own == 0 && alike;
+}
+
 /* By construction: nobody looks whose lock is deleted, or a lock may stay for ever. */
 static bool is_at_risk(const struct lock_sums *l)
 {
-	return l->released + l->foreign > 0 || l->bare > 0;
+	return l->bare > 0 || (l->released + l->foreign > 0 && !is_deleted_well(l));
 }
 
 static unsigned ways_of(const struct lock_sums *l)
@@ -246,6 +256,21 @@ void discovery_put_lock(struct buf *out, const struct finding *f, const char *na
 	buf_puts(out, "mode = observe          ; then enforce\n\n");
 }
 
+static void put_sound(struct buf *out, const struct lock_sums *l)
+{
+	if (l->released + l->foreign == 0) {
+		buf_puts(out, ";     sound: always with an expiry, which nobody outlived, and "
+		              "released by value\n");
+		return;
+	}
+	buf_puts(out,
+	         ";     sound as far as was seen: always with an expiry, of which at least ");
+	discovery_put_time(out, l->least_left);
+	buf_puts(out, " were left when it was released\n");
+	if (discovery_taken(l) < TAKEN_ENOUGH)
+		buf_puts(out, ";     that is little to go by: watch for longer\n");
+}
+
 void discovery_put_lock_left(struct buf *out, const struct finding *f)
 {
 	const struct lock_sums *l = &f->lock;
@@ -263,8 +288,7 @@ void discovery_put_lock_left(struct buf *out, const struct finding *f)
 		discovery_put_count(out, f->nothers, "key");
 		buf_puts(out, " of that pattern, used otherwise\n");
 	} else if (!is_harmed(l) && !is_at_risk(l)) {
-		buf_puts(out, ";     sound: always with an expiry, which nobody outlived, and "
-		              "released by value\n");
+		put_sound(out, l);
 	} else {
 		buf_puts(out, ";     not proposed: there is nothing fixed in these names\n");
 	}

@@ -9,6 +9,10 @@
 
 /* A try this soon after one that was refused is another try for the same end. */
 #define RETRY_SECONDS 2.0
+/* A holder that has less than this left of its expiry, or has used a greater share of it than
+ * that, might outlive it another time: because it is paused, or has more to do. */
+#define LEFT_SECONDS 30.0
+#define USED_SHARE 0.1
 
 /* --- holds -------------------------------------------------------------------------------- */
 
@@ -91,6 +95,18 @@ static void note_lease(struct lock_sums *l, int64_t lease_ms)
 		l->lease_ms_max = lease_ms;
 }
 
+/* The holder releases it, or sets its expiry again. */
+static void note_margin(const struct held_lock *h, double now)
+{
+	struct lock_sums *l = h->key->shape->lock;
+	double left = h->expires - now;
+
+	if (left < LEFT_SECONDS || now - h->begun > USED_SHARE * (h->expires - h->begun))
+		l->narrow++;
+	else if (l->least_left == 0 || left < l->least_left)
+		l->least_left = left;
+}
+
 static void note_value(struct lock_sums *l, uint64_t value)
 {
 	uint64_t *slot = &l->values[(value >> 1) % VALUES_KEPT];
@@ -160,7 +176,8 @@ void discovery_took(const struct discovery_act *a, enum discovery_way way, int64
 		                 .name = c->name,
 		                 .value = value,
 		                 .way = way,
-		                 .taken = a->now };
+		                 .taken = a->now,
+		                 .begun = a->now };
 	h->expires = lease_ms > 0 ? a->now + (double)lease_ms / 1e3 : 0;
 	h->bare = lease_ms == 0;
 	list_append(&k->holds, &h->in_key);
@@ -200,6 +217,9 @@ void discovery_expires(const struct discovery_act *a, int64_t lease_ms)
 		discovery_used(a, false);
 		return;
 	}
+	if (!h->bare && h->state == HOLD_HELD)
+		note_margin(h, a->now);
+	h->begun = a->now;
 	h->expires = lease_ms > 0 ? a->now + (double)lease_ms / 1e3 : 0;
 	h->bare = lease_ms == 0;
 	note_lease(k->shape->lock, lease_ms);
@@ -214,10 +234,12 @@ static void release_own(const struct discovery_act *a, struct held_lock *h, bool
 	struct held_lock *n = newest_hold(h->key);
 
 	l->outlived += has_run_out(h, a->sent);
-	if (a->watches)
+	if (a->watches) {
 		l->checked++;
-	else
+	} else {
 		l->released++;
+		note_margin(h, a->now);
+	}
 	if (gone && n != h && n->state == HOLD_HELD && !has_run_out(n, a->sent)) {
 		l->stolen++;
 		n->state = HOLD_REMOVED;
@@ -251,6 +273,7 @@ static void remove_foreign(const struct discovery_act *a, struct held_lock *h)
 	struct lock_sums *l = h->key->shape->lock;
 	const struct discovery_client *c = a->client;
 
+	note_margin(h, a->now);
 	h->state = HOLD_REMOVED;
 	h->ended = a->now;
 	l->foreign++;

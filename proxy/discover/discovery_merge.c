@@ -130,6 +130,9 @@ static void add_locks(struct lock_sums *to, const struct lock_sums *from)
 	to->stolen += from->stolen;
 	to->outlived += from->outlived;
 	to->ran_out += from->ran_out;
+	to->narrow += from->narrow;
+	if (from->least_left > 0 && (to->least_left == 0 || from->least_left < to->least_left))
+		to->least_left = from->least_left;
 	to->bare += from->bare;
 	to->bare_stayed += from->bare_stayed;
 	to->bare_left += from->bare_left;

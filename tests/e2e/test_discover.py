@@ -163,6 +163,65 @@ def test_lock_of_a_library_is_left_alone_and_so_is_what_it_protects(run, kind):
     assert "contend:counter" in found.text
 
 
+def clean_registries(worker, others, queue):
+    """What a worker of RQ does every ten minutes, while others try the same: one of them gets it."""
+    key = f"rq:clean_registries:{queue}"
+    assert worker.set(key, 1, nx=1, ex=899)
+    for other in others:
+        assert not other.set(key, 1, nx=1, ex=899)
+    worker.zremrangebyscore(f"rq:wip:{queue}", 0, 1)
+    worker.delete(key)
+
+
+def schedule(worker, scheduler, queues):
+    """One of its workers takes the scheduler's locks, and its child renews and deletes them."""
+    keys = [f"rq:scheduler-lock:{queue}" for queue in queues]
+    for key in keys:
+        assert worker.set(key, os.getpid(), nx=True, ex=61)
+    for _ in range(3):
+        pipe = scheduler.pipeline()
+        for key in keys:
+            pipe.expire(key, 61)
+        assert all(pipe.execute())
+    assert scheduler.delete(*keys) == len(keys)
+
+
+def test_locks_of_rq_which_are_deleted_long_before_their_expiry_are_left_alone(discovering):
+    with clients(discovering) as (one, other):
+        for queue in ("default", "high", "low"):
+            for _ in range(5):
+                clean_registries(one, [other], queue)
+                clean_registries(other, [one], queue)
+        schedule(one, other, ["default", "low"])
+    found = discovering.end()
+    assert not found.sections
+    assert "; rq:clean_registries:*    3 keys, taken 30 times by SET NX, released by DEL\n" \
+           ";     sound as far as was seen: always with an expiry" in found.text
+    assert "; rq:scheduler-lock:default    1 key, taken 1 time by SET NX, released by DEL\n" \
+           ";     sound as far as was seen: always with an expiry" in found.text
+
+
+def test_they_get_a_section_when_one_deletes_that_of_another(discovering, enforced):
+    key = "rq:clean_registries:default"
+    with clients(discovering) as (one, other):
+        for _ in range(5):
+            clean_registries(one, [other], "default")
+        assert one.set(key, 1, nx=1, ex=899)
+        assert not other.set(key, 1, nx=1, ex=899)
+        assert other.delete(key) == 1
+        assert other.set(key, 1, nx=1, ex=899)
+        assert one.delete(key) == 1
+        assert other.delete(key) == 0
+    found = discovering.end()
+    section = found.sections["lock rq-clean-registries"]
+    assert (section["pattern"], section["owner"]) == (key, "connection")
+    assert "removed another holder's lock" in found.text
+    with clients(enforced(found)) as (one, other):
+        assert one.set(key, 1, nx=1, ex=899)
+        assert other.delete(key) == 0
+        assert one.delete(key) == 1
+
+
 @pytest.mark.parametrize("kind", ["redisson", "gozero"])
 def test_lock_that_is_taken_in_a_script_is_said_not_to_be_looked_at(run, kind):
     _, found = run("contend.py", kind=kind)
@@ -197,7 +256,7 @@ def test_lock_among_thousands_of_reads_is_found_though_most_of_them_are_passed_b
             pages.get(f"page:{n % 100}")
         pages.execute()
         for client in (one, other):
-            assert client.set("page:lock", "1", nx=True, ex=60)
+            assert client.set("page:lock", "1", nx=True, ex=10)
             assert client.delete("page:lock")
     found = discovering.end()
     assert list(found.sections) == ["lock page"]

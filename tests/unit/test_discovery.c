@@ -296,6 +296,129 @@ static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renew
 	assert_told(f, "owner = value\nrenew = yes\n");
 }
 
+#define LONG_LEASE_MS 899000
+
+static void take_long(struct fixture *f, size_t i)
+{
+	discovery_took(by(f, i, "clean:default"), DISCOVERY_SET_NX, LONG_LEASE_MS,
+	               value(f, "1"));
+}
+
+static void release_long(struct fixture *f, size_t i)
+{
+	discovery_deleted(by(f, i, "clean:default"), true);
+}
+
+static void a_lock_that_is_deleted_long_before_its_expiry_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < 3; i++) {
+		take_long(f, i);
+		discovery_refused(by(f, (i + 1) % 3, "clean:default"), DISCOVERY_SET_NX);
+		release_long(f, i);
+	}
+	assert_not_told(f, "[lock");
+	assert_told(f,
+	            "clean:default    1 key, taken 3 times by SET NX, released by DEL\n"
+	            ";     sound as far as was seen: always with an expiry, of which at least "
+	            "15 minutes were left when it was released\n"
+	            ";     that is little to go by");
+	for (size_t i = 0; i < 60; i++) {
+		take_long(f, i % 3);
+		release_long(f, i % 3);
+	}
+	assert_told(f, "sound as far as was seen");
+	assert_not_told(f, "little to go by");
+}
+
+/* As a scheduler does that forks behind it. */
+static void so_is_one_that_another_connection_of_the_address_renews_and_deletes(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	for (int i = 0; i < 100; i++) {
+		f->now += 60;
+		discovery_expires(by(f, 1, "clean:default"), LONG_LEASE_MS);
+	}
+	release_long(f, 1);
+	assert_not_told(f, "[lock");
+	assert_told(f, "at least 14 minutes were left");
+}
+
+static void not_so_one_that_a_stranger_deletes(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	release_long(f, CLIENTS - 1);
+	close_client(f, 0);
+	assert_told(f, "[lock clean-default]");
+}
+
+static void nor_one_whose_holder_came_near_its_expiry(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	release_long(f, 0);
+	assert_not_told(f, "[lock");
+	take_long(f, 1);
+	f->now += 100;
+	release_long(f, 1);
+	assert_told(f, "[lock clean-default]");
+	assert_told(f, "no harm was seen, but");
+}
+
+static void nor_one_whose_holder_came_near_it_before_it_set_it_again(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	f->now += 890;
+	discovery_expires(by(f, 0, "clean:default"), LONG_LEASE_MS);
+	release_long(f, 0);
+	assert_told(f, "[lock clean-default]");
+}
+
+static void nor_one_that_was_outlived(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	f->now += 900;
+	take_long(f, 1);
+	release_long(f, 0);
+	assert_told(f, "[lock clean-default]");
+	assert_told(f, "1 release removed another holder's lock");
+	assert_told(f, "1 holder outlived the expiry");
+	assert_told(f, "renew = yes\n");
+}
+
+/* So does one who could not take it: another time it is there. */
+static void nor_one_that_is_also_deleted_in_vain(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	release_long(f, 0);
+	discovery_deleted(by(f, 1, "clean:default"), false);
+	assert_told(f, "[lock clean-default]");
+}
+
+static void nor_one_that_losers_delete(void **state)
+{
+	struct fixture *f = *state;
+
+	take_long(f, 0);
+	discovery_refused(by(f, 1, "clean:default"), DISCOVERY_SET_NX);
+	release_long(f, 1);
+	discovery_deleted(by(f, 0, "clean:default"), false);
+	assert_told(f, "[lock clean-default]");
+	assert_told(f, "1 release removed another holder's lock");
+}
+
 static void what_is_never_released_is_a_marker(void **state)
 {
 	struct fixture *f = *state;
@@ -515,8 +638,8 @@ static void a_pattern_stands_behind_the_narrower_ones_that_it_matches(void **sta
 	const char *narrow, *wide;
 
 	use_lock(f, "lock:7");
-	use_lock_for(f, "lock:7:pay", 60000);
-	use_lock_for(f, "lock:8:pay", 60000);
+	use_lock_for(f, "lock:7:pay", 20000);
+	use_lock_for(f, "lock:8:pay", 20000);
 	narrow = strstr(report(f), "pattern = lock:*:pay\n");
 	wide = strstr(f->report, "pattern = lock:*\n");
 	assert_non_null(narrow);
@@ -781,6 +904,14 @@ int main(void)
 		TEST(one_of_another_name_may_just_be_a_count),
 		TEST(who_compares_a_value_of_its_own_is_left_alone),
 		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
+		TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone),
+		TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes),
+		TEST(not_so_one_that_a_stranger_deletes),
+		TEST(nor_one_whose_holder_came_near_its_expiry),
+		TEST(nor_one_whose_holder_came_near_it_before_it_set_it_again),
+		TEST(nor_one_that_was_outlived),
+		TEST(nor_one_that_is_also_deleted_in_vain),
+		TEST(nor_one_that_losers_delete),
 		TEST(what_is_never_released_is_a_marker),
 		TEST(tries_that_are_made_again_become_a_wait),
 		TEST(none_where_a_connection_refuses_itself),
