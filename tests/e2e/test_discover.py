@@ -2,7 +2,7 @@
 """`hasp --discover` finds what the legacy applications should have had, and its file makes them right.
 
 Each application runs through it first, as if straight to Redis; then, with nothing changed but the
-mode, through a hasp that has the file which it printed.
+mode and how long guards are waited for, through a hasp that has the file which it printed.
 """
 
 import concurrent.futures

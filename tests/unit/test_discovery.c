@@ -480,6 +480,21 @@ static void a_write_over_another_s_is_a_lost_update(void **state)
 	assert_told(f, "[guard stock]\npattern = stock:*\nacquire_on = GET\nwait = 2s\n");
 }
 
+/* So that all who come at once have their turn, also where each takes its time. */
+static void a_guard_is_waited_for_longer_where_many_come_and_take_long(void **state)
+{
+	struct fixture *f = *state;
+
+	write_value(f, 0, "10");
+	for (size_t i = 0; i < CLIENTS; i++)
+		read_value(f, i);
+	f->now += 3;
+	for (size_t i = 0; i < CLIENTS; i++)
+		write_value(f, i, "9");
+	assert_told(f, "up to 4 connections at once");
+	assert_told(f, "lease = 9s\nwait = 30s\n");
+}
+
 static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
 {
 	struct fixture *f = *state;
@@ -916,6 +931,7 @@ int main(void)
 		TEST(tries_that_are_made_again_become_a_wait),
 		TEST(none_where_a_connection_refuses_itself),
 		TEST(a_write_over_another_s_is_a_lost_update),
+		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
 		TEST(no_update_is_lost_by_one_that_writes_what_it_has_read),
 		TEST(under_a_lock_the_lock_has_to_hold),
 		TEST(one_key_is_its_own_pattern_and_several_are_one),

@@ -27,8 +27,10 @@ class Found:
             self.sections.pop(title, None)  # of a section [discover] there are the others only
 
     def in_force(self):
-        """A hasp with that file, of which only the mode is another one."""
-        return Hasp(self.text.replace("mode = observe", "mode = enforce"))
+        """A hasp with that file, of which only the mode is another one; but guards are waited for as
+        long as it takes: a machine that was less busy when it was watched tells of a shorter time."""
+        guards = re.sub(r"(^\[guard [^]]*\]\n(?:[^;\[\n].*\n)*?)wait = .*", r"\1wait = 120s", self.text, flags=re.MULTILINE)
+        return Hasp(guards.replace("mode = observe", "mode = enforce"))
 
 
 class Discovering(Hasp):
