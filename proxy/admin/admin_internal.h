@@ -8,6 +8,8 @@
  *   console_show.c      SHOW
  *   console_run.c       a SHOW that asks the workers, on a thread of its own
  *   console_locks.c     the locks and guards of all workers, and who waits
+ *   console_others.c    the locks that Redis tells of, those of other hasps, too
+ *   console_search.c      those at one server
  *   console_unlock.c    a lock that an operator frees
  *   console_totals.c    the numbers of all workers together
  *   console_clients.c   the clients of all workers
@@ -30,6 +32,8 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "config/match.h"
+#include "lock/model/key_names.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
 #include "admin/rows.h"
@@ -93,6 +97,7 @@ struct admin {
 	size_t nlisteners;
 	struct list consoles; /* open */
 	struct list show_runs; /* console_run.c */
+	_Atomic bool ending; /* what runs on threads of its own is to end soon */
 	struct list jobs; /* struct console_job */
 	struct list dead; /* closed, to be freed */
 	size_t nconsoles; /* not yet freed */
@@ -188,6 +193,7 @@ const char *console_show_name(size_t i, const char **arg, const char **help);
 struct show_env {
 	struct worker_shared *shared;
 	struct config *config; /* in force */
+	const _Atomic bool *ending; /* admin.ending */
 };
 /* Returns whether all workers that were asked have answered. */
 typedef bool console_show_fn(const struct show_env *env, struct rows *rows);
@@ -224,6 +230,49 @@ bool console_ask(struct worker_shared *shared, console_tell_fn *tell, struct row
 
 console_show_fn console_show_locks, console_show_all_locks;
 console_show_fn console_show_guards, console_show_waiters;
+
+/* --- console_others.c --- */
+
+/* Who has a lock, as Redis tells it. */
+struct other_owner {
+	int db;
+	bool ours; /* this process took it */
+	int64_t left_ms; /* of the lease; -1: it has none */
+	int64_t waiters; /* of all hasps */
+	long long fence; /* 0: none */
+	struct slice key,
+		token; /* in `bytes`; without a token the lock's value names the owner */
+	char *bytes;
+};
+
+struct other_owners {
+	size_t n;
+	struct other_owner *v; /* in order of database and key; none is told twice */
+	struct buf missing; /* what was not looked at, and why; empty: nothing */
+};
+
+/* Finds who has locks on the upstream's servers, by connections of its own. It takes a while,
+ * and ends early when env->ending. others_fini() is due. */
+void others_find(const struct show_env *env, struct other_owners *o);
+void others_fini(struct other_owners *o);
+/* In their order. */
+int others_compare(const struct other_owner *a, const struct other_owner *b);
+
+/* --- console_search.c --- */
+
+/* What is looked for. */
+struct search_terms {
+	const struct config *config;
+	struct matcher *matcher; /* of `config`; NULL: no rule has owner = value */
+	enum key_naming naming;
+	size_t nworkers; /* of this process */
+	char workers[WORKERS_MAX][24]; /* waiters_number() of each */
+	double until; /* by clock_now() */
+	const _Atomic bool *ending;
+};
+/* Goes through the server at `address`, and adds those that it has to `found`. */
+void console_search(const struct search_terms *t, const char *address,
+                    struct other_owners *found);
 
 /* --- console_totals.c --- */
 

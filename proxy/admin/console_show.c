@@ -182,7 +182,7 @@ static bool is_asked(const struct show *s, const struct resp_view *req)
 
 void console_show(struct console *c, const struct resp_view *req, struct buf *out)
 {
-	const struct show_env env = { c->admin->shared, c->admin->config };
+	const struct show_env env = { c->admin->shared, c->admin->config, &c->admin->ending };
 
 	for (size_t i = 0; i < NSHOWS; i++) {
 		if (!is_asked(&shows[i], req))

@@ -89,7 +89,7 @@ static bool is_asked_for(const struct live_question *q, const struct section_sta
 	return q->what == LIVE_HELD || guard == (q->what == LIVE_GUARDS);
 }
 
-static struct slice cut(struct slice text)
+struct slice live_text(struct slice text)
 {
 	return slice_of(text.p, text.n < LIVE_TEXT ? text.n : LIVE_TEXT);
 }
@@ -131,9 +131,9 @@ static void row_write(const struct live_question *q, struct live_row row, struct
 	owner_describe_token(&owner, token);
 	row.worker = q->worker;
 	row.key_len = key.n;
-	row.key = cut(key);
-	row.owner = cut(buf_slice(&owner));
-	row.client = cut(buf_slice(client));
+	row.key = live_text(key);
+	row.owner = live_text(buf_slice(&owner));
+	row.client = live_text(buf_slice(client));
 	at = row_place(q, sizeof(row) + row.key.n + row.owner.n + row.client.n);
 	at = put(at, slice_of(&row, sizeof(row)));
 	at = put(at, row.key);

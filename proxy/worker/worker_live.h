@@ -54,6 +54,9 @@ struct live {
 	struct worker_answers answers; /* to which they point */
 };
 
+/* So much of a text is told. */
+struct slice live_text(struct slice text);
+
 /* Asks for the `most` longest of them, or, if that is more than LIVE_MOST, for all; live_fini()
  * is due. As to threads, see workers_ask(). */
 void workers_live(struct worker_shared *shared, enum live_what what, size_t most,

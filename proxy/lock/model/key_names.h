@@ -21,6 +21,7 @@
 #ifndef HASP_LOCK_MODEL_KEY_NAMES_H
 #define HASP_LOCK_MODEL_KEY_NAMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -59,6 +60,11 @@ uint16_t key_names_slot(enum key_naming naming, struct slice key);
 /* Appends the name. */
 void key_names_write(struct buf *out, enum key_naming naming, enum key_name kind,
                      struct slice key);
+
+/* The key that `name` belongs to, if it is the name of such a key beside a lock; it points into
+ * `name`. */
+bool key_names_read(enum key_naming naming, enum key_name kind, struct slice name,
+                    struct slice *key) __attribute__((warn_unused_result));
 
 /* Appends `n` names of the same key, each as a RESP bulk. */
 void key_names_write_bulks(struct buf *out, enum key_naming naming, struct slice key,

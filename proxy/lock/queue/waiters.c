@@ -229,6 +229,11 @@ void waiters_listen_at(struct waiters *all, struct node *n)
 	queue_node_add(all, n);
 }
 
+struct slice waiters_number(const struct waiters *all)
+{
+	return slice_of(all->number, NUMBER_DIGITS);
+}
+
 struct slice waiters_ticket(struct waiters *all)
 {
 	static const char digits[] = "0123456789abcdef";

@@ -61,6 +61,11 @@ void waiters_rerouted(struct waiters *w);
 /* A name for one try to take a lock, of this worker's. Valid until the next call. */
 struct slice waiters_ticket(struct waiters *w);
 
+/* What all of them begin with, up to the dash, and no other worker's do. Any thread may read
+ * it.
+ */
+struct slice waiters_number(const struct waiters *w);
+
 /* script_jobs_how(), script_jobs_naming() */
 struct rewrite_how waiters_how(struct waiters *w, int db);
 enum key_naming waiters_naming(const struct waiters *w);

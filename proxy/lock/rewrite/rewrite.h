@@ -228,6 +228,14 @@ struct lock_place {
 };
 enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size_t n,
                                const struct rewrite_how *how);
+/* Who has a lock that was come upon? owners.lua says what it answers, of `most` owners. */
+enum lock_trace {
+	LOCK_TRACE_RECORD, /* by its record's name, */
+	LOCK_TRACE_SIDECAR, /* by its sidecar's, */
+	LOCK_TRACE_KEY, /* by its own: its rule has owner = value */
+};
+enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace trace,
+                              size_t most, const struct rewrite_how *how);
 /* It leaves the queue; `undo`: and gives back what it got. */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how);
