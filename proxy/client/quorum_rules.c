@@ -96,9 +96,10 @@ static void on_get(void *arg, const struct quorum_result *r)
 
 	if (!is_read(c, r))
 		return;
-	/* (With owner = value it may release the lock now.) */
-	seen_values_put(&c->holds.seen, c->session.db, r->key,
-	                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
+	/* With owner = value it may release the lock now. */
+	if (r->owner.n == 0)
+		seen_values_put(&c->holds.seen, c->session.db, r->key,
+		                is_there ? SEEN_VALUE : SEEN_NOTHING, content);
 	if (!is_there) {
 		quorum_answer_nil(c);
 		return;
