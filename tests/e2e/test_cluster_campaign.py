@@ -14,6 +14,6 @@ def test_clients_do_not_notice_that_slots_move():
 
 
 @UNTIL_FOUND
-@pytest.mark.parametrize("name, finding", [("direct", " redirected!"), ("more", " overlap!"), ("part", " part!")])
+@pytest.mark.parametrize("name, finding", [("direct", " redirected!"), ("more", " overlap!"), ("part", " part!"), ("beside", " overlap!")])
 def test_tester_finds_that_there_is_no_hasp_or_that_locks_are_not_what_was_told(name, finding):
     until_found(finding, "cluster", "--seconds", 3, "--clients", 10, "--kinds", "migrate", "--break", name)

@@ -3,9 +3,9 @@
 
     own keys    SET, GET, INCR, MSET, MGET, DEL, MULTI, in pipelines, of keys that only this client
                 writes: a reply must be what its own commands have made of them
-    locks       LOCK with and without WAIT, rules with `wait`, places of semaphores (LIMIT), several
-                locks at once (MLOCK, of which a client that is told nil has none): lockchecker.py
-                judges them
+    locks       LOCK with and without WAIT, rules with `wait`, places of semaphores (LIMIT), both sides
+                of read-write locks, several locks at once (MLOCK, of which a client that is told nil
+                has none): lockchecker.py judges them
     guards      GET, then SET of what was read plus a name: each value is its own history
     pub/sub     each message once, those of one publisher's connection in their order
 
@@ -27,6 +27,7 @@ LOOKS = 0.05
 RULE_WAIT = 1.5
 GUARD_LENGTH = 150     # updates after which a key is left for another
 PLACES = {"places:2": 2, "places:3": 3}  # semaphores
+SIDES = [f"sides:{n}" for n in range(3)]  # read-write locks
 SEVERAL = [[f"{{several:{group}}}:{n}" for n in range(4)] for group in range(3)]  # of one slot each
 
 RULES = """
@@ -235,6 +236,7 @@ class Client:
         rng = self.rng
         self.serial += 1
         key, wait = rng.choice(self.world.args.locks), rng.choice((0, 0.3, 1.5, 3.0))
+        shared = key in SIDES and rng.random() < 0.7
         if key.startswith("lock:"):
             who, wait = f"{self.id}#{self.serial}", RULE_WAIT
             request, unlock = ("SET", key, who, "NX", "PX", int(LEASE * 1000)), ("DEL", key)
@@ -243,8 +245,11 @@ class Client:
             request = ["LOCK", key, "PX", int(LEASE * 1000), *(("WAIT", int(wait * 1000)) if wait else ()), "AS", who]
             if key in PLACES:
                 request += ["LIMIT", PLACES[key] + (self.world.args.breaks == "more")]
+            if key in SIDES:
+                request.append("SHARED" if shared or self.world.args.breaks == "beside" else "EXCLUSIVE")
             unlock = ("UNLOCK", key, "AS", who)
         t = self.world.checker.note(Try(key, self.id, 0, who, now(), wait=wait, lease=LEASE))
+        t.shared = shared
         self.world.waiting[key, who] = t
         _, at, reply = await self.ask(*request, patience=wait)
         del self.world.waiting[key, who]
@@ -289,7 +294,7 @@ class Client:
             self.world.checker.has_part(t, at)
 
     async def hold(self, t, unlock):
-        if t.key in PLACES:
+        if t.key in PLACES or t.key in SIDES:
             # Its lease began when Redis had the request, or later.
             t.sure.append((t.ended, t.sent + LEASE))
             await self.release([t], unlock)
