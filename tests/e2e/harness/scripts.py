@@ -164,6 +164,19 @@ class World:
         self.ours = {v: self.connect(server, v, 0) for v in (2, 3)}
         self.plainly = {v: self.connect(server, v, 1) for v in (2, 3)}
         self.last = None
+        self.begin()
+
+    def begin(self):
+        """From now on times are put that end."""
+        self.began = time.monotonic()
+
+    def elapsed(self):
+        """Milliseconds since then, at most."""
+        return (time.monotonic() - self.began) * 1000 + 2
+
+    def is_left(self, left, ms):
+        """Can so much be left of `ms` that were put since begin()? However long this machine takes."""
+        return ms - self.elapsed() <= left <= ms
 
     @staticmethod
     def connect(server, version, db):
@@ -240,6 +253,7 @@ class World:
 
     def put(self, state, key=KEY, owner="connection"):
         """Makes the state in both databases; returns the token that asks."""
+        self.begin()
         self.db.flushall()
         side = f"hasp:owner:{{{key}}}"
         for db in (self.db, self.other_db):
@@ -267,10 +281,11 @@ class World:
         return {k: (db.dump(k), db.pexpiretime(k)) for k in db.keys()}
 
     def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE):
-        """The lock is there, and its sidecar (owner None: no valid one)."""
+        """The lock is there, and its sidecar (owner None: no valid one). (`ttl` may be that of a date, in whole seconds.)"""
         value = as_bytes(value)
         assert self.db.get(key) == value
-        assert ttl - 2000 < self.db.pttl(key) <= ttl, (self.db.pttl(key), ttl)
+        left = self.db.pttl(key)
+        assert ttl - 1000 - self.elapsed() <= left <= ttl, (left, ttl)
         if owner is None:
             note = self.db.get(side)
             assert note is None or note.split(b" ", 1)[1] != value
@@ -288,6 +303,7 @@ def one_world(tool, server):
 
 @pytest.fixture
 def world(one_world):
+    one_world.begin()
     one_world.db.flushall()
     one_world.db.config_resetstat()
     return one_world
