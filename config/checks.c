@@ -5,21 +5,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "base/fatal.h"
 #include "config/checks_quorum.h"
+#include "config/checks_tls.h"
 #include "config/match.h"
 #include "config/pattern.h"
 #include "config/sections.h"
 #include "config/table.h"
 #include "config/value.h"
-
-struct checks_place *checks_place(const struct checks_section *s, const char *name)
-{
-	const struct option *o = table_find(s->kind, name);
-
-	HASP_ASSERT(o);
-	return &s->places[o - table_options];
-}
 
 /* ---- a section ---- */
 
@@ -207,51 +199,6 @@ static void checks_listen(const char *option, const struct strings *list, struct
 	}
 }
 
-/* A certificate and its key go together. */
-static void checks_certificate(const struct checks_section *s, struct faults *f)
-{
-	int cert = checks_place(s, "tls_cert_file")->line;
-	int key = checks_place(s, "tls_key_file")->line;
-
-	if (!cert == !key)
-		return;
-	faults_add(f, cert ? cert : key, "[%s] has '%s' and no '%s'; expected both or neither",
-	           s->title, cert ? "tls_cert_file" : "tls_key_file",
-	           cert ? "tls_key_file" : "tls_cert_file");
-}
-
-static void checks_listen_tls(const struct checks_section *s, struct faults *f)
-{
-	const struct checks_place *listen = checks_place(s, "listen_tls");
-
-	checks_certificate(s, f);
-	if (listen->line && !listen->bad && checks_place(s, "tls_cert_file")->line == 0)
-		faults_add(f, listen->line,
-		           "'listen_tls' has no 'tls_cert_file'; expected one beside it, and "
-		           "'tls_key_file'");
-}
-
-/* That files are named and nothing is encrypted cannot be meant. */
-static void checks_upstream_tls(const struct checks_section *s, const struct config *c,
-                                struct faults *f)
-{
-	static const char *const with_tls[] = { "tls_ca_cert_file", "tls_cert_file",
-		                                "tls_key_file", "tls_server_name" };
-
-	checks_certificate(s, f);
-	for (size_t i = 0; i < sizeof(with_tls) / sizeof(with_tls[0]); i++) {
-		int line = checks_place(s, with_tls[i])->line;
-
-		if (!line || c->upstream_tls == SWITCH_YES || checks_place(s, "tls")->bad)
-			continue;
-		faults_add(f, line,
-		           "'%s' of [upstream] has no 'tls = yes'; expected that beside it, or "
-		           "nothing is encrypted",
-		           with_tls[i]);
-		return;
-	}
-}
-
 /* The check must have had time for its answer. */
 static void checks_server_timeout(const struct checks_section *s, const struct config *c,
                                   struct faults *f)
@@ -301,7 +248,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 	case SECTION_HASP:
 		checks_listen("listen", &c->listen, f);
 		checks_listen("listen_tls", &c->listen_tls, f);
-		checks_listen_tls(s, f);
+		checks_tls_of_clients(s, f);
 		break;
 	case SECTION_UPSTREAM:
 		checks_whereabouts(s, f);
@@ -312,7 +259,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_password(s, "sentinel_password", "sentinel_password_file",
 		                c->sentinel_password_file, f);
 		checks_server_timeout(s, c, f);
-		checks_upstream_tls(s, c, f);
+		checks_tls_of_servers(s, &c->upstream_tls, f);
 		break;
 	case SECTION_ADMIN:
 		checks_listen("listen", &c->admin_listen, f);
@@ -328,6 +275,7 @@ void checks_on_section(const struct checks_section *s, const struct config *c, s
 		checks_quorum_servers(quorum, f);
 		checks_user(s, "user", "password", "password_file", f);
 		checks_password(s, "password", "password_file", quorum->password_file, f);
+		checks_tls_of_servers(s, &quorum->tls, f);
 		break;
 	case SECTION_VERBS:
 		checks_leases(s, verbs->lease_ms, verbs->max_lease_ms, f);

@@ -120,7 +120,8 @@ int64_t config_failover_wait_ms(const struct config *c)
 	return c->master || c->cluster.n ? FAILOVER_WAIT_MS : 0;
 }
 
-/* What the file says of the quorum that `c` uses, in one line; nothing: none. */
+/* What the file says of the quorum that `c` uses and no reload changes, in one line; nothing:
+ * none. */
 static void config_print_quorum(const struct config *c, struct buf *out)
 {
 	const struct quorum_settings *q = config_quorum(c);
@@ -128,7 +129,7 @@ static void config_print_quorum(const struct config *c, struct buf *out)
 	for (size_t i = 0; q && i < table_noptions; i++) {
 		const struct option *o = &table_options[i];
 
-		if (o->section != SECTION_QUORUM)
+		if (o->section != SECTION_QUORUM || o->reloadable)
 			continue;
 		buf_printf(out, "%s=", o->name);
 		option_print(o, q, out);
@@ -147,7 +148,7 @@ static size_t config_quorum_needs_restart(const struct config *running,
 	config_print_quorum(next, &will);
 	differs = !slice_eq(buf_slice(&was), buf_slice(&will));
 	if (differs)
-		buf_puts(out, "what [quorum NAME] says\n");
+		buf_puts(out, "what [quorum NAME] says beside tls\n");
 	buf_release(&was);
 	buf_release(&will);
 	return differs;

@@ -87,7 +87,7 @@ static void load_end_upstream(struct loader *l)
 	struct config *c = l->c;
 
 	load_upstream_address(l);
-	c->upstream_tls_line = checks_place(&l->section, "tls")->line;
+	c->upstream_tls.line = checks_place(&l->section, "tls")->line;
 	load_password(l, "password_file", c->upstream_password_file, &c->upstream_password);
 	load_password(l, "sentinel_password_file", c->sentinel_password_file,
 	              &c->sentinel_password);
@@ -107,8 +107,10 @@ static void load_end_section(struct loader *l)
 	if (l->section.kind == SECTION_ADMIN)
 		load_password(l, "password_file", l->c->admin_password_file,
 		              &l->c->admin_password);
-	if (l->section.kind == SECTION_QUORUM)
+	if (l->section.kind == SECTION_QUORUM) {
+		quorum->tls.line = checks_place(&l->section, "tls")->line;
 		load_password(l, "password_file", quorum->password_file, &quorum->password);
+	}
 	l->section.kind = SECTION_NONE;
 }
 

@@ -41,6 +41,16 @@ struct named_section {
 	struct strings patterns; /* Redis globs, at least one; of a quorum none */
 };
 
+/* How connections to servers are encrypted, but not by unix sockets. */
+struct server_tls {
+	enum switch_mode tls;
+	int line; /* 0: a default */
+	char *ca_cert_file; /* NULL: whom the system trusts */
+	char *cert_file, *key_file; /* NULL: none */
+	char *server_name; /* NULL: the host by which it is connected to */
+	enum switch_mode verify;
+};
+
 /* What the log tells of what is enforced. */
 struct event_settings {
 	enum switch_mode log_events;
@@ -92,6 +102,7 @@ struct quorum_settings {
 	char *user; /* NULL: none */
 	char *password; /* NULL: none; also of password_file */
 	char *password_file; /* NULL: none */
+	struct server_tls tls;
 	int64_t timeout_ms; /* > 0: an answer that comes later is none */
 	int64_t restart_delay_ms; /* a server younger than this is not counted; -1: `max_lease`
 	                           * of what refers to it; 0: none is too young */
@@ -168,13 +179,7 @@ struct config {
 	char *upstream_user; /* NULL: none; for hasp's own connections */
 	char *upstream_password; /* NULL: none; also of upstream_password_file */
 	char *upstream_password_file; /* NULL: none */
-	enum switch_mode
-		upstream_tls; /* to servers, sentinels and nodes, but by unix sockets */
-	int upstream_tls_line; /* 0: a default */
-	char *upstream_tls_ca_cert_file; /* NULL: whom the system trusts */
-	char *upstream_tls_cert_file, *upstream_tls_key_file; /* NULL: none */
-	char *tls_server_name; /* NULL: the host by which it is connected to */
-	enum switch_mode tls_verify;
+	struct server_tls upstream_tls; /* of servers, sentinels and nodes */
 	enum pooling pooling;
 	int64_t links_per_worker; /* shared links for each login, >= 1 */
 	int64_t connect_timeout_ms; /* resolve and connect together */

@@ -6,13 +6,19 @@
 #include "base/fatal.h"
 
 struct encryption {
-	struct tls_context *clients, *servers; /* NULL: not encrypted */
+	/* NULL: not encrypted */
+	struct tls_context *clients, *servers;
+	struct tls_context **quorums; /* in the order of the sections */
+	size_t nquorums;
 };
 
 static void encryption_free(struct encryption *e)
 {
 	tls_context_unref(e->clients);
 	tls_context_unref(e->servers);
+	for (size_t i = 0; i < e->nquorums; i++)
+		tls_context_unref(e->quorums[i]);
+	free(e->quorums);
 	free(e);
 }
 
@@ -28,6 +34,24 @@ static struct tls_context *read_files(const struct tls_settings *s, const struct
 	}
 	buf_release(&why);
 	return context;
+}
+
+/* Into `*context`; NULL: nothing is encrypted. Returns the number of faults. */
+static size_t read_server_files(const struct server_tls *tls, const struct config *c,
+                                struct buf *faults, struct tls_context **context)
+{
+	*context = NULL;
+	if (tls->tls != SWITCH_YES)
+		return 0;
+	*context = read_files(
+		&(struct tls_settings){
+			.cert_file = tls->cert_file,
+			.key_file = tls->key_file,
+			.ca_cert_file = tls->ca_cert_file,
+			.peer = tls->verify == SWITCH_YES ? TLS_PEER_CHECKED : TLS_PEER_ANY,
+		},
+		c, tls->line, faults);
+	return *context == NULL;
 }
 
 size_t encryption_load(struct config *c, struct buf *faults)
@@ -58,18 +82,11 @@ size_t encryption_load(struct config *c, struct buf *faults)
 			c, c->listen_tls.lines[0], faults);
 		n += !e->clients;
 	}
-	if (c->upstream_tls == SWITCH_YES) {
-		e->servers = read_files(
-			&(struct tls_settings){
-				.cert_file = c->upstream_tls_cert_file,
-				.key_file = c->upstream_tls_key_file,
-				.ca_cert_file = c->upstream_tls_ca_cert_file,
-				.peer = c->tls_verify == SWITCH_YES ? TLS_PEER_CHECKED
-		                                                    : TLS_PEER_ANY,
-			},
-			c, c->upstream_tls_line, faults);
-		n += !e->servers;
-	}
+	n += read_server_files(&c->upstream_tls, c, faults, &e->servers);
+	e->nquorums = c->nquorums;
+	e->quorums = xcalloc(c->nquorums + 1, sizeof(struct tls_context *));
+	for (size_t i = 0; i < c->nquorums; i++)
+		n += read_server_files(&c->quorums[i]->tls, c, faults, &e->quorums[i]);
 	return n;
 }
 
@@ -82,6 +99,14 @@ struct dial_tls encryption_of_servers(const struct config *c)
 {
 	return (struct dial_tls){
 		.context = c->encryption ? c->encryption->servers : NULL,
-		.name = c->tls_server_name,
+		.name = c->upstream_tls.server_name,
+	};
+}
+
+struct dial_tls encryption_of_quorum(const struct config *c, const struct quorum_settings *q)
+{
+	return (struct dial_tls){
+		.context = c->encryption ? c->encryption->quorums[q->section.index] : NULL,
+		.name = q->tls.server_name,
 	};
 }

@@ -17,8 +17,10 @@ size_t encryption_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
 /* Of connections to listen_tls; NULL: there is none. It lives as long as `c`, as does what
- * encryption_of_servers() returns. */
+ * the others return. */
 struct tls_context *encryption_of_clients(const struct config *c);
 struct dial_tls encryption_of_servers(const struct config *c);
+/* `q`: a section of `c`. */
+struct dial_tls encryption_of_quorum(const struct config *c, const struct quorum_settings *q);
 
 #endif

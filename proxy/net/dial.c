@@ -23,9 +23,9 @@ struct dial {
 	struct sockaddr_storage local; /* of a unix socket */
 	socklen_t local_len; /* 0: it is no unix socket */
 	int64_t keepalive_ms, user_timeout_ms; /* as in the dialer */
-	struct dial_tls how; /* likewise */
-	struct tls_resume *resume; /* likewise */
-	char *host; /* that is connected to; NULL: it is not to be encrypted */
+	struct tls_context *context; /* a reference; NULL: it is not to be encrypted */
+	struct tls_resume *resume; /* as in the dialer */
+	char *server_name; /* for which the certificate must be; NULL: as the context */
 	struct tls *tls; /* of the socket that is connected; NULL: none */
 	const char *refusal; /* of dial_refuse(); NULL: it is none */
 	int error; /* errno of the last address tried */
@@ -50,6 +50,13 @@ void dial_tune(int fd, int64_t keepalive_ms)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
 	on = 3;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &on, sizeof(on));
+}
+
+/* A reload may take the dialer's away before it is needed. */
+static void keep_tls(struct dial *d, const struct dial_tls *tls, const char *host)
+{
+	d->context = tls_context_ref(tls->context);
+	d->server_name = xstrdup(tls->name ? tls->name : host);
 }
 
 /* Not before it is connected: until then the dialer's time-out counts. */
@@ -81,7 +88,8 @@ void dial_cancel(struct dial *d)
 	ev_timer_stop(d->loop, &d->retry);
 	if (d->addresses)
 		freeaddrinfo(d->addresses);
-	free(d->host);
+	tls_context_unref(d->context);
+	free(d->server_name);
 	free(d);
 }
 
@@ -131,8 +139,7 @@ static void dial_shake_hands(struct dial *d)
 
 static void begin_tls(struct dial *d)
 {
-	d->tls = tls_connect(d->how.context, watch_fd(&d->socket),
-	                     d->how.name ? d->how.name : d->host, d->resume);
+	d->tls = tls_connect(d->context, watch_fd(&d->socket), d->server_name, d->resume);
 	if (d->tls)
 		dial_shake_hands(d);
 	else
@@ -208,7 +215,7 @@ static void dial_on_ready(struct watch *w, int events)
 		try_next(d);
 		return;
 	}
-	if (d->host)
+	if (d->context)
 		begin_tls(d);
 	else
 		dial_succeed(d);
@@ -271,7 +278,6 @@ static struct dial *dial_new(const struct dialer *how, dial_done_fn *done, void 
 	d->loop = how->loop;
 	d->keepalive_ms = how->keepalive_ms;
 	d->user_timeout_ms = how->user_timeout_ms;
-	d->how = how->tls;
 	d->resume = how->resume;
 	d->done = done;
 	d->arg = arg;
@@ -295,7 +301,7 @@ struct dial *dial_start(const struct dialer *how, const struct address *to, dial
 	bool failed;
 
 	if (how->tls.context && !to->local)
-		d->host = xstrdup(to->host);
+		keep_tls(d, &how->tls, to->host);
 	failed = first_try(d, how, to) < 0;
 	dial_end_in(d, failed ? 0 : (double)how->timeout_ms / 1000);
 	return d;

@@ -38,7 +38,8 @@ struct dialer {
  * or with -1 and the reason in words. */
 typedef void dial_done_fn(void *arg, int fd, struct tls *tls, const char *reason);
 
-/* `done` runs once, later, on the loop. The dial is freed before `done` runs. */
+/* `done` runs once, later, on the loop. The dial is freed before `done` runs. It keeps what it
+ * needs of `d->tls`. */
 struct dial *dial_start(const struct dialer *d, const struct address *to, dial_done_fn *done,
                         void *arg);
 

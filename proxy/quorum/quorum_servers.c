@@ -254,6 +254,17 @@ void quorum_servers_start(struct quorum_servers *all, struct quorum *q)
 		retry_restart(&all->v[i].retry);
 }
 
+void quorum_servers_use_tls(struct quorum_servers *all, const struct dial_tls *tls)
+{
+	for (size_t i = 0; i < all->n; i++) {
+		struct link_env *links = &all->v[i].links;
+
+		links->dialer.tls = *tls;
+		/* Of a server that was checked as it is no more. */
+		tls_resume_clear(&links->tls_resume);
+	}
+}
+
 void quorum_servers_reap(struct quorum_servers *all)
 {
 	for (size_t i = 0; i < all->n; i++)

@@ -23,6 +23,9 @@ struct quorum_servers_how {
 struct quorum_servers *quorum_servers_new(const struct quorum_servers_how *how);
 /* `q`: told of what comes. */
 void quorum_servers_start(struct quorum_servers *s, struct quorum *q);
+/* How connections are encrypted that are made from now on; what `tls` points to lives until
+ * the next call. */
+void quorum_servers_use_tls(struct quorum_servers *s, const struct dial_tls *tls);
 /* As quorum_how.send(); `arg`: the servers. */
 void quorum_servers_send(void *arg, size_t server, struct slice request,
                          struct quorum_call *call);

@@ -129,6 +129,7 @@ static void use_config(struct worker *w, struct config *config)
 	w->clients.account.limit = (size_t)(config->memory_limit / config->workers);
 	script_jobs_set_max(w->script_jobs, w->clients.account.limit / JOBS_SHARE);
 	worker_topology_use(w, config);
+	worker_quorum_use(w, config);
 	worker_node_recheck_guards(w);
 	config_unref(old);
 }

@@ -66,6 +66,7 @@ struct worker {
 	struct client_env clients;
 	struct quorum_servers *quorum_servers; /* of clients.quorum; NULL: there is none */
 	struct config *quorum_config; /* that names it; NULL: there is none */
+	struct config *quorum_tls_config; /* whose certificates its connections have */
 	bool quorum_closes; /* a client that loses a lock there */
 	struct script_jobs *script_jobs;
 	struct admission admission;
@@ -111,6 +112,8 @@ void worker_topology_free(struct worker *w);
 
 /* Connects to the servers of the quorum that the configuration names, if it does. */
 void worker_quorum_open(struct worker *w, struct config *config);
+/* The configuration has changed: what it says of their encryption. */
+void worker_quorum_use(struct worker *w, struct config *config);
 /* Once a second. */
 void worker_quorum_sweep(struct worker *w);
 /* Frees links that are closed: not from within their callbacks. */

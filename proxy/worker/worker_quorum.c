@@ -2,10 +2,11 @@
  *
  * worker_quorum: the quorum that has the locks of verbs, or of rules, if the file names one,
  * and the worker's connections to its servers. It is that of the configuration with which hasp
- * began.
+ * began, but for how these are encrypted.
  */
 #include "base/clock.h"
 #include "config/config.h"
+#include "encryption.h"
 #include "lock/events/stats.h"
 #include "quorum/quorum_servers.h"
 #include "worker/worker_internal.h"
@@ -37,7 +38,8 @@ static void open_quorum(struct worker *w, const struct config *config,
 		            .resolver = w->resolver,
 		            .timeout_ms = config->connect_timeout_ms,
 		            .keepalive_ms = config->tcp_keepalive_ms,
-		            .user_timeout_ms = config->tcp_user_timeout_ms },
+		            .user_timeout_ms = config->tcp_user_timeout_ms,
+		            .tls = encryption_of_quorum(config, q) },
 		.clock = clock_now,
 		.scratch = w->scratch,
 		.scratch_size = WORKER_SCRATCH,
@@ -80,9 +82,25 @@ void worker_quorum_open(struct worker *w, struct config *config)
 		return;
 	/* Its names and its login are those of the quorum. */
 	w->quorum_config = config_ref(config);
+	w->quorum_tls_config = config_ref(config);
 	w->clients.policy.quorum_is_there = true;
 	w->clients.policy.verbs_quorum = config->verbs.enabled && config->verbs.quorum;
 	open_quorum(w, config, q);
+}
+
+void worker_quorum_use(struct worker *w, struct config *config)
+{
+	const struct quorum_settings *q = w->quorum_servers ? config_quorum(config) : NULL;
+	struct config *old = w->quorum_tls_config;
+	struct dial_tls tls;
+
+	/* Without it the connections stay as they are, for those who have locks there. */
+	if (!q || config == old)
+		return;
+	tls = encryption_of_quorum(config, q);
+	w->quorum_tls_config = config_ref(config);
+	quorum_servers_use_tls(w->quorum_servers, &tls);
+	config_unref(old);
 }
 
 void worker_quorum_sweep(struct worker *w)
@@ -110,4 +128,5 @@ void worker_quorum_close(struct worker *w)
 	quorum_free(w->clients.quorum);
 	quorum_servers_free(w->quorum_servers);
 	config_unref(w->quorum_config);
+	config_unref(w->quorum_tls_config);
 }

@@ -166,6 +166,7 @@ static void hasp_ini_with_all_of_it_active_is_valid(void **state)
 	remove_line(text, "\npassword_file = ");
 	remove_line(text, "\npassword_file = ");
 	turn_tls_on(text);
+	turn_tls_on(text);
 	/* Locks are in Redis, or at a quorum, which knows no other layout. */
 	remove_line(text, "\nquorum = ");
 	remove_line(text, "\nquorum = ");

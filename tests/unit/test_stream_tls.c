@@ -11,11 +11,15 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/dial.h"
 #include "tests/unit/tls_fixture.h"
 
 /* --- what comes in ------------------------------------------------------------------------ */
@@ -229,6 +233,60 @@ static void client_that_goes_in_the_handshake_has_ended(void **state)
 	assert_true(stream_tls_failed(&f->stream));
 }
 
+/* --- beginning ---------------------------------------------------------------------------- */
+
+static void never_dialled(void *arg, int fd, struct tls *tls, const char *reason)
+{
+	(void)arg;
+	(void)fd;
+	(void)tls;
+	fail_msg("dialled: %s", reason ? reason : "it is connected");
+}
+
+/* A socket that listens, and where. */
+static int listen_for(struct address *at)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+		                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t n = sizeof(sa);
+	char where[32];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, n), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &n), 0);
+	snprintf(where, sizeof(where), "127.0.0.1:%d", ntohs(sa.sin_port));
+	assert_int_equal(address_parse(at, where), 0);
+	return fd;
+}
+
+/* A reload may come while a server is connected to: nobody else has that context any more. */
+static void what_a_connection_needs_lives_until_it_is_there(void **state)
+{
+	struct tls_fixture *f = *state;
+	struct tls_settings any = { .peer = TLS_PEER_ANY };
+	struct dialer dialer = { .loop = f->loop, .timeout_ms = 600000 };
+	struct buf why = BUF_INIT;
+	struct address to;
+	char first, *name = strdup("localhost");
+	int listener = listen_for(&to), fd;
+	struct dial *d;
+
+	dialer.tls.context = tls_context_new(&any, &why);
+	dialer.tls.name = name;
+	d = dial_start(&dialer, &to, never_dialled, NULL);
+	tls_context_unref(dialer.tls.context);
+	free(name);
+	fd = accept(listener, NULL, NULL);
+	/* Of the handshake. */
+	while (recv(fd, &first, 1, MSG_DONTWAIT) != 1)
+		ev_run(f->loop, EVRUN_NOWAIT);
+	assert_int_equal(first, 0x16);
+	dial_cancel(d);
+	close(fd);
+	close(listener);
+}
+
 #define TEST(name)                                                                             \
 	cmocka_unit_test_setup_teardown(name, tls_fixture_setup, tls_fixture_teardown)
 
@@ -245,6 +303,7 @@ int main(void)
 		TEST(record_that_was_changed_on_its_way_is_not_read),
 		TEST(client_that_goes_in_the_middle_of_a_record_has_ended),
 		TEST(client_that_goes_in_the_handshake_has_ended),
+		TEST(what_a_connection_needs_lives_until_it_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

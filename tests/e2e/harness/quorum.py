@@ -7,21 +7,24 @@ from .wait import until
 
 
 class Quorum:
-    """`servers`, each a RedisServer, which know nothing of each other."""
+    """`servers`, each a RedisServer, which know nothing of each other. `tls`: of each, with which options it
+    speaks nothing but TLS."""
 
-    def __init__(self, n=5):
-        self.servers = [RedisServer() for _ in range(n)]
+    def __init__(self, n=5, tls=None):
+        self.servers = [RedisServer(tls=options) for options in tls or [()] * n]
 
-    def section(self, timeout="5s", restart_delay="0", on_lost="keep"):
-        """Of hasp's file. A busy machine needs more than the default time-out."""
+    def section(self, timeout="5s", restart_delay="0", on_lost="keep", tls=None):
+        """Of hasp's file; `tls`: further options. A busy machine needs more than the default time-out."""
         addresses = " ".join("%s:%d" % server.address for server in self.servers)
         return section("quorum locks", {
             "servers": addresses, "timeout": timeout, "restart_delay": restart_delay, "on_lost": on_lost,
+            **(tls or {}),
         })
 
-    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="keep", **options):
+    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="keep", tls=None,
+                 **options):
         """That, and one for verbs whose locks it has."""
-        return self.section(timeout, restart_delay, on_lost) + verbs(
+        return self.section(timeout, restart_delay, on_lost, tls) + verbs(
             quorum="locks", reentrant="no", lease=lease, max_lease=max_lease, **options)
 
     def values(self, key):
