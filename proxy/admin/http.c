@@ -38,6 +38,10 @@
 /* For so long what was said is said to others, too: many open pages ask no more than one does.
  */
 #define STATUS_SECONDS 0.5
+/* What was discovered is kept from changing while it is written, and clients with it: it is
+ * written at most once in so many seconds, and for so small a share of the time. */
+#define FOUND_SECONDS 1.0
+#define FOUND_SHARE 0.02
 
 /* Of anything but the page. */
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"
@@ -104,6 +108,37 @@ static void reply_status(struct http *h, struct reply *r)
 	pthread_mutex_unlock(&h->asking);
 }
 
+static void write_found(struct http *h, const struct config *config)
+{
+	double began = clock_now();
+
+	if (buf_len(&h->found) && (began - h->found_at < FOUND_SECONDS ||
+	                           h->found_seconds > FOUND_SHARE * (began - h->found_at)))
+		return;
+	buf_clear(&h->found);
+	workers_discovered(h->shared, config, true, &h->found);
+	h->found_at = clock_now();
+	h->found_seconds = h->found_at - began;
+}
+
+static void reply_discovered(struct http *h, struct reply *r)
+{
+	struct config *config = http_config(h);
+
+	pthread_mutex_lock(&h->asking);
+	if (config->discover) {
+		write_found(h, config);
+		buf_append(&r->body, buf_slice(&h->found));
+	} else {
+		r->status = MHD_HTTP_NOT_FOUND;
+		buf_puts(&r->body, "hasp does not discover: neither --discover nor a section "
+		                   "[discover] asks for it\n");
+		buf_release(&h->found);
+	}
+	pthread_mutex_unlock(&h->asking);
+	config_unref(config);
+}
+
 static void reply_page(struct http *h, struct reply *r)
 {
 	char nonce[2 * NONCE_BYTES + 1];
@@ -133,6 +168,7 @@ static const struct path {
 	{ "/healthz", false, reply_healthz },
 	{ "/readyz", false, reply_readyz },
 	{ "/status.json", true, reply_status },
+	{ "/discovered.ini", true, reply_discovered },
 };
 
 static bool is_allowed(struct http *h, const struct path *p, const char *host)
@@ -164,8 +200,8 @@ static void reply_to_path(struct http *h, const char *path, const char *host, st
 		return;
 	}
 	r->status = MHD_HTTP_NOT_FOUND;
-	buf_puts(&r->body, "not found; there are /, /status.json, /metrics, /healthz and "
-	                   "/readyz\n");
+	buf_puts(&r->body, "not found; there are /, /status.json, /discovered.ini, /metrics, "
+	                   "/healthz and /readyz\n");
 }
 
 /* --- libmicrohttpd ------------------------------------------------------------------------ */
@@ -352,5 +388,6 @@ void http_close(struct http *h)
 		pthread_mutex_destroy(&h->asking);
 	}
 	buf_release(&h->status);
+	buf_release(&h->found);
 	*h = (struct http){ .n = 0 };
 }

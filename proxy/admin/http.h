@@ -7,6 +7,7 @@
  *   /healthz       200: the process is there
  *   /readyz        200: it serves, and Redis can be reached; else 503, and why
  *   /status.json   locks, waiters, contended keys (http_status.h)
+ *   /discovered.ini  what was discovered so far: a file with sections for it
  *
  * libmicrohttpd reads requests and writes replies, on a thread for each connection: what takes
  * long to find out keeps nobody who asks for something else. How many connections there may be,
@@ -46,6 +47,8 @@ struct http {
 	pthread_mutex_t asking; /* of what is below; held while the workers are asked for it */
 	struct buf status; /* what /status.json said last, and */
 	double status_at; /* clock_now() then */
+	struct buf found; /* what /discovered.ini said last, */
+	double found_at, found_seconds; /* when it was ready, and how long that had taken */
 };
 
 /* Takes the listening sockets `fds`, which it owns from now on, if there are any. Returns 0; -1

@@ -168,6 +168,18 @@ static void write_upstream(struct json *j, struct worker_shared *shared, const s
 	json_close(j, '}');
 }
 
+/* Null: it does not watch. */
+static void write_discover(struct json *j, struct worker_shared *shared, const struct config *c)
+{
+	if (!c->discover) {
+		json_word(j, "discover", NULL);
+		return;
+	}
+	json_open(j, "discover", '{');
+	workers_discover_write(shared, j);
+	json_close(j, '}');
+}
+
 /* --- what the workers tell ---------------------------------------------------------------- */
 
 static void write_row_section(struct json *j, const struct section_stats *s)
@@ -295,6 +307,7 @@ void http_status_write(struct worker_shared *shared, const struct config *config
 	json_count(&j, "clients", (uint64_t)atomic_load(&shared->clients));
 	write_upstream(&j, shared, config);
 	write_sections(&j, shared->stats, config);
+	write_discover(&j, shared, config);
 	write_live(&j, shared);
 	write_contended(&j, shared);
 	http_history_write(history, &j);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * http_status: what /status.json says: the process, its sections and what became of their
- * locks, the locks that are held and the clients that wait, the longest first, the keys that
- * are most contended, and the last minutes. Its size is bounded whatever clients do.
- * hasp.ini(5) has its members.
+ * locks, how far [discover] is, the locks that are held and the clients that wait, the longest
+ * first, the keys that are most contended, and the last minutes. Its size is bounded whatever
+ * clients do. hasp.ini(5) has its members.
  */
 #ifndef HASP_ADMIN_HTTP_STATUS_H
 #define HASP_ADMIN_HTTP_STATUS_H

@@ -114,8 +114,16 @@ struct discovery_result {
 /* Appends the ini. */
 void discovery_report(struct discovery *d, const struct discovery_result *r, double now,
                       struct buf *out);
-/* Appends a line on what was found until now. */
-void discovery_progress(const struct discovery *d, uint64_t commands, double now,
-                        struct buf *out);
+struct discovery_progress {
+	double seconds;
+	uint64_t commands; /* the caller's count, with keys */
+	uint64_t shapes; /* of keys */
+	uint64_t locks, guards; /* kinds of locks, and of values that are written back */
+	uint64_t harm; /* seen so often */
+};
+/* What was found until now. */
+void discovery_count(const struct discovery *d, double now, struct discovery_progress *p);
+/* Appends a line on it. */
+void discovery_put_progress(const struct discovery_progress *p, struct buf *out);
 
 #endif

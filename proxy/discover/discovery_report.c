@@ -246,14 +246,10 @@ void discovery_report(struct discovery *d, const struct discovery_result *r, dou
 
 /* --- progress ----------------------------------------------------------------------------- */
 
-struct progress {
-	uint64_t locks, guards, harm;
-};
-
 static void add_progress(void *arg, struct map_node *node)
 {
 	const struct shape *s = container_of(node, struct shape, node);
-	struct progress *p = arg;
+	struct discovery_progress *p = arg;
 
 	if (discovery_is_lock(s)) {
 		p->locks++;
@@ -264,26 +260,29 @@ static void add_progress(void *arg, struct map_node *node)
 	}
 }
 
-void discovery_progress(const struct discovery *d, uint64_t commands, double now,
-                        struct buf *out)
+void discovery_count(const struct discovery *d, double now, struct discovery_progress *p)
 {
-	struct progress p = { 0, 0, 0 };
 	uint64_t cursor = 0;
 
+	*p = (struct discovery_progress){ .seconds = now - d->began, .shapes = d->shapes.n };
 	do {
-		cursor = map_scan(&d->shapes, cursor, add_progress, &p);
+		cursor = map_scan(&d->shapes, cursor, add_progress, p);
 	} while (cursor);
+}
+
+void discovery_put_progress(const struct discovery_progress *p, struct buf *out)
+{
 	buf_puts(out, "discover: ");
-	discovery_put_time(out, now - d->began);
+	discovery_put_time(out, p->seconds);
 	buf_puts(out, ", ");
-	discovery_put_count(out, commands, "command");
+	discovery_put_count(out, p->commands, "command");
 	buf_puts(out, ", ");
-	discovery_put_count(out, d->shapes.n, "pattern");
+	discovery_put_count(out, p->shapes, "pattern");
 	buf_puts(out, " of keys: ");
-	discovery_put_count(out, p.locks, "kind");
+	discovery_put_count(out, p->locks, "kind");
 	buf_puts(out, " of locks, ");
-	discovery_put_count(out, p.guards, "kind");
+	discovery_put_count(out, p->guards, "kind");
 	buf_puts(out, " of values written back, harm seen ");
-	discovery_put_count(out, p.harm, "time");
+	discovery_put_count(out, p->harm, "time");
 	buf_puts(out, "\n");
 }

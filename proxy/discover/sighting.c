@@ -64,11 +64,12 @@ void discoverer_report(struct discoverer *d, const struct discovery_result *r, s
 	pthread_mutex_unlock(&d->lock);
 }
 
-void discoverer_progress(struct discoverer *d, struct buf *out)
+void discoverer_progress(struct discoverer *d, struct discovery_progress *p)
 {
 	pthread_mutex_lock(&d->lock);
-	discovery_progress(d->discovery, count_commands(d), d->clock(), out);
+	discovery_count(d->discovery, d->clock(), p);
 	pthread_mutex_unlock(&d->lock);
+	p->commands = count_commands(d);
 }
 
 void discoverer_see_client(struct discoverer *d, struct discovery_client **client,

@@ -19,6 +19,7 @@
 
 #define WORKERS_MAX 64
 
+struct json;
 struct worker;
 struct wait_graph;
 struct watcher;
@@ -66,9 +67,10 @@ bool workers_report(struct worker_shared *shared);
 /* From now on hasp learns from the commands of all clients what to lock, or it does not and
  * forgets what it has learnt, as `config` says, which is or is about to be in force. */
 void workers_discover(struct worker_shared *shared, const struct config *config);
-/* Then: appends a line on how far that is; the ini, that so far or, when all workers have been
- * joined, the last one. From any thread. */
+/* Then: appends a line on how far that is, or (the second) members of a JSON object; the ini,
+ * that so far or, when all workers have been joined, the last one. From any thread. */
 void workers_discover_progress(struct worker_shared *shared, struct buf *out);
+void workers_discover_write(struct worker_shared *shared, struct json *j);
 void workers_discovered(struct worker_shared *shared, const struct config *config, bool so_far,
                         struct buf *out);
 /* Puts the ini into the file that `config` names for it, and logs that. */

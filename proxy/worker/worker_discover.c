@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "config/match.h"
@@ -30,7 +31,23 @@ void workers_discover(struct worker_shared *shared, const struct config *config)
 
 void workers_discover_progress(struct worker_shared *shared, struct buf *out)
 {
-	discoverer_progress(shared->discoverer, out);
+	struct discovery_progress p;
+
+	discoverer_progress(shared->discoverer, &p);
+	discovery_put_progress(&p, out);
+}
+
+void workers_discover_write(struct worker_shared *shared, struct json *j)
+{
+	struct discovery_progress p;
+
+	discoverer_progress(shared->discoverer, &p);
+	json_number(j, "seconds", p.seconds, 1);
+	json_count(j, "commands", p.commands);
+	json_count(j, "patterns", p.shapes);
+	json_count(j, "locks", p.locks);
+	json_count(j, "values", p.guards);
+	json_count(j, "harm", p.harm);
 }
 
 /* --- the result --------------------------------------------------------------------------- */

@@ -345,6 +345,63 @@
     g.svg.setAttribute("aria-label", `${g.title}: ${said}; at most ${g.show(Math.max(0, ...all))} in the last ${MINUTES} minutes`);
   }
 
+  // --- what was discovered -------------------------------------------------------------------
+
+  const FOUND_EVERY_MS = 4000;
+  let found = "", foundAt = -Infinity;
+
+  const countOf = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+
+  function progressText(d) {
+    return `${duration(d.seconds * 1000)}, ${countOf(d.commands, "command")}, ${countOf(d.patterns, "pattern")} of keys: ` +
+      `${countOf(d.locks, "kind")} of locks, ${countOf(d.values, "kind")} of values written back, harm seen ${countOf(d.harm, "time")}`;
+  }
+
+  // Nothing is taken from under the hands of somebody who selects it.
+  function isSelected(node) {
+    const selection = getSelection();
+    return !selection.isCollapsed && selection.containsNode(node, true);
+  }
+
+  function showDiscovered(d) {
+    $("discovered").hidden = !d;
+    if (d)
+      setText($("discovered-progress"), progressText(d));
+  }
+
+  async function askFound() {
+    if (!last.discover || isSelected($("discovered-text")) || performance.now() - foundAt < FOUND_EVERY_MS)
+      return;
+    const reply = await fetch("/discovered.ini", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (!reply.ok)
+      return;
+    found = await reply.text();
+    foundAt = performance.now();
+    setText($("discovered-text"), found.split("\n").map(visible).join("\n"));
+  }
+
+  // As hasp wrote it. By plain HTTP from another host a browser has no clipboard but this one.
+  function copySelected(text) {
+    const area = make("textarea", "away", document.body);
+    area.value = text;
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    $("copy").focus();
+    return done;
+  }
+
+  async function copyFound() {
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(found);
+    } catch {
+      done = copySelected(found);
+    }
+    setText($("copied"), done ? "Copied." : "Not copied: save it.");
+    setTimeout(() => setText($("copied"), ""), 5000);
+  }
+
   // --- the page ------------------------------------------------------------------------------
 
   let last = null, lastAt = null, paused = false, failed = false;
@@ -410,7 +467,8 @@
     setText($("latency"), latencyText(last.upstream));
     setText($("uptime"), duration(last.uptime_s * 1000));
     setText($("workers"), count(last.workers));
-    $("next").hidden = hasRules;
+    $("next").hidden = hasRules || Boolean(last.discover);
+    showDiscovered(last.discover);
     $("rules").hidden = $("live").hidden = !hasRules;
     fill($("rules-rows"), last.sections, ruleRow, setRule);
     showList("locks", last.locks, "held longest", "No lock is held.", lockRow, setLock, true);
@@ -435,6 +493,7 @@
         last = await ask();
         lastAt = new Date();
         failed = false;
+        await askFound();
       } catch {
         failed = true;
       }
@@ -449,6 +508,7 @@
     setText($("pause"), paused ? "Go on" : "Pause");
     showState();
   });
+  $("copy").addEventListener("click", copyFound);
   $("filter").addEventListener("input", show);
   graphs.forEach(makeGraph);
   round();

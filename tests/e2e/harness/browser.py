@@ -80,6 +80,11 @@ class Browser:
         """What the body of a function returns there."""
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def click(self, selector):
+        """As a user does, with the mouse."""
+        found = self._call("POST", "/element", {"using": "css selector", "value": selector})
+        self._call("POST", f"/element/{next(iter(found.values()))}/click")
+
     def text(self, selector):
         """Of all that the selector finds, as a reader sees it; between words there is one blank."""
         return self.run("return [...document.querySelectorAll(arguments[0])]"
