@@ -92,8 +92,9 @@ enum discovery_read { DISCOVERY_GET = 1, DISCOVERY_MGET = 2 };
 void discovery_read(const struct discovery_act *a, enum discovery_read how);
 /* It was asked for, and there was none, or it is not known whether there was. */
 void discovery_missed(const struct discovery_act *a);
-/* It was set to a value, whatever it was. */
-void discovery_wrote(const struct discovery_act *a, uint64_t value);
+/* It was set to a value, whatever it was. lease_ms: 0: without an expiry; negative: with the
+ * one that it had. */
+void discovery_wrote(const struct discovery_act *a, uint64_t value, int64_t lease_ms);
 /* Something else was done to it; `writes`: its value is another one. */
 void discovery_used(const struct discovery_act *a, bool writes);
 

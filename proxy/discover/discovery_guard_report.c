@@ -57,40 +57,74 @@ static void put_guard_use(struct buf *out, const struct finding *f)
 	buf_puts(out, "\n");
 }
 
+static void put_lost(struct buf *out, const struct guard_sums *g)
+{
+	bool is_refresh = discovery_is_refresh(g);
+
+	buf_puts(out, ";   ");
+	discovery_put_count(out, g->stale, "write");
+	buf_printf(out, " overwrote what another connection had written meanwhile%s\n",
+	           is_refresh ? "" : ": lost updates");
+	if (g->lasting)
+		return;
+	buf_puts(out, ";   each write set an expiry, of at most ");
+	discovery_put_time(out, g->life_max);
+	if (is_refresh)
+		buf_puts(out, ", and most of it had passed for what was read:\n"
+		              ";     this looks like a cache that is refreshed early. If the "
+		              "values are computed from elsewhere,\n"
+		              ";     leave it. If they are made of what was read, these lines "
+		              "are for them:\n");
+	else
+		buf_puts(out, ": if the values are computed from elsewhere, as a cache's are, "
+		              "leave this section out\n");
+}
+
+static void put_reads(struct buf *out, const struct finding *f)
+{
+	if (f->nread <= 2 * f->guard.written_back || discovery_is_refresh(&f->guard))
+		return;
+	buf_puts(out, ";   ");
+	discovery_put_number(out, f->nread - f->guard.written_back);
+	buf_puts(out, " reads were not written back: each will hold the guard until its "
+	              "lease ends; who only reads belongs into `except`\n");
+}
+
+/* Where it is not known whether it would be right, as a comment. */
+static void put_guard_section(struct buf *out, const struct finding *f, const char *name)
+{
+	const struct guard_sums *g = &f->guard;
+	const char *mark = discovery_is_refresh(g) ? ";" : "";
+	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
+
+	buf_printf(out, "%s[guard %s]\n%spattern = ", mark, name, mark);
+	buf_append(out, buf_slice(&f->pattern));
+	buf_printf(out, "\n%sacquire_on =%s%s\n", mark, g->how & DISCOVERY_GET ? " GET" : "",
+	           g->how & DISCOVERY_MGET ? " MGET" : "");
+	if (lease > LEASE_DEFAULT)
+		buf_printf(out, "%slease = %.0fs\n", mark, lease);
+	buf_printf(out, "%swait = %ds\n%smode = observe          ; then enforce\n\n", mark,
+	           guard_wait_seconds(g), mark);
+}
+
 void discovery_put_guard(struct buf *out, const struct finding *f, const char *name)
 {
 	const struct guard_sums *g = &f->guard;
-	double lease = LEASE_SHARE * durations_at(&g->between, 0.99);
 
 	put_guard_use(out, f);
 	discovery_put_example(out, f);
-	buf_puts(out, ";   ");
-	discovery_put_count(out, g->stale, "write");
-	buf_puts(out, " overwrote what another connection had written meanwhile: lost updates\n"
-	              ";   between read and write: ");
+	put_lost(out, g);
+	buf_puts(out, ";   between read and write: ");
 	discovery_put_time(out, durations_at(&g->between, 0.5));
 	buf_puts(out, " (median), ");
 	discovery_put_time(out, durations_at(&g->between, 0.99));
 	buf_puts(out, " (p99); up to ");
 	discovery_put_count(out, g->crowd, "connection");
 	buf_puts(out, " at once\n");
-	if (f->nread > 2 * g->written_back) {
-		buf_puts(out, ";   ");
-		discovery_put_number(out, f->nread - g->written_back);
-		buf_puts(out,
-		         " reads were not written back: each will hold the guard until its "
-		         "lease ends; who only reads belongs into `except`\n");
-	}
+	put_reads(out, f);
 	if (g->written_back < WRITES_ENOUGH)
 		buf_puts(out, ";   that is little to go by: watch for longer\n");
-	buf_printf(out, "[guard %s]\npattern = ", name);
-	buf_append(out, buf_slice(&f->pattern));
-	buf_printf(out, "\nacquire_on =%s%s\n", g->how & DISCOVERY_GET ? " GET" : "",
-	           g->how & DISCOVERY_MGET ? " MGET" : "");
-	if (lease > LEASE_DEFAULT)
-		buf_printf(out, "lease = %.0fs\n", lease);
-	buf_printf(out, "wait = %ds\nmode = observe          ; then enforce\n\n",
-	           guard_wait_seconds(g));
+	put_guard_section(out, f, name);
 }
 
 void discovery_put_guard_left(struct buf *out, const struct finding *f)

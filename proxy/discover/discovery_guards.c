@@ -8,6 +8,8 @@
 #include "discover/discovery_internal.h"
 
 #define MARKERS_ENOUGH 20
+/* Carts and sessions are written back while they are used, caches near their end. */
+#define LATE_SHARE 0.5
 
 static struct last_read *last_read_of(const struct key *k, const struct discovery_client *c)
 {
@@ -80,6 +82,8 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	r->at = a->now;
 	r->window = window;
 	r->under_lock = a->under_lock || has_lock(c);
+	r->is_dated = k->life > 0 && k->written_window == window;
+	r->is_late = r->is_dated && a->now - k->written_at >= LATE_SHARE * k->life;
 }
 
 void discovery_missed(const struct discovery_act *a)
@@ -101,7 +105,7 @@ static bool is_nested(const struct discovery_client *c, const struct last_read *
 }
 
 static void note_written_back(const struct discovery_act *a, const struct key *k,
-                              const struct last_read *r, uint64_t value)
+                              const struct last_read *r, uint64_t value, int64_t lease_ms)
 {
 	struct shape *s = k->shape;
 	struct guard_sums *g;
@@ -115,6 +119,11 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 	g->written_back++;
 	g->how |= r->how;
 	g->nested += is_nested(a->client, r);
+	g->lasting += lease_ms <= 0;
+	g->dated += r->is_dated;
+	g->late += r->is_late;
+	if ((double)lease_ms / 1e3 > g->life_max)
+		g->life_max = (double)lease_ms / 1e3;
 	a->client->wrote = k->shape;
 	a->client->wrote_at = a->now;
 	a->client->wrote_read_at = r->at;
@@ -135,7 +144,7 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 		g->stale++;
 }
 
-void discovery_wrote(const struct discovery_act *a, uint64_t value)
+void discovery_wrote(const struct discovery_act *a, uint64_t value, int64_t lease_ms)
 {
 	struct key *k = discovery_key(a);
 	struct last_read *r;
@@ -146,8 +155,11 @@ void discovery_wrote(const struct discovery_act *a, uint64_t value)
 	r = last_read_of(k, a->client);
 	if (r) {
 		if (r->window == sampling_window(k->sampled))
-			note_written_back(a, k, r, value);
+			note_written_back(a, k, r, value, lease_ms);
 		discovery_last_read_free(a->discovery, r);
 	}
 	discovery_note_write(k, a->client, value);
+	k->written_at = a->now;
+	k->written_window = sampling_window(k->sampled);
+	k->life = lease_ms > 0 ? (double)lease_ms / 1e3 : 0;
 }

@@ -64,6 +64,11 @@ struct guard_sums {
 	uint64_t stale_under_lock; /* of those, over another's write */
 	uint64_t checked; /* watched */
 	uint64_t nested; /* of written_back: read before, and written behind another key */
+	uint64_t lasting; /* of written_back, without an expiry */
+	uint64_t dated; /* of written_back: what was read had an expiry, and it is known since
+	                   when */
+	uint64_t late; /* of those: most of it had passed */
+	double life_max; /* as set by those that wrote back, in seconds */
 	unsigned how; /* reads that were written back: enum discovery_read */
 	uint32_t crowd; /* clients that had read one key and not written it, at most */
 	struct durations between; /* read and write */
@@ -99,6 +104,8 @@ struct key {
 	uint32_t version; /* writes of other values */
 	uint64_t written; /* the value's hash */
 	uint64_t writer; /* the client's id */
+	double written_at, life; /* of the value, in seconds; life 0: no expiry, or not known */
+	uint64_t written_window; /* in which it was */
 	bool is_lock, is_other;
 };
 
@@ -130,6 +137,7 @@ struct last_read {
 	double at;
 	uint64_t window; /* in which it was */
 	bool under_lock;
+	bool is_dated, is_late; /* as guard_sums.dated, late */
 };
 
 struct discovery_client {
@@ -238,5 +246,8 @@ bool discovery_was_left(const struct lock_sums *l);
 /* Were the keys of the shape used like locks? */
 bool discovery_is_lock(const struct shape *s);
 bool discovery_is_guard(const struct shape *s);
+/* Values that are replaced when most of their life is over, always by others that expire: a
+ * cache's, which is refreshed before it is empty. */
+bool discovery_is_refresh(const struct guard_sums *g);
 
 #endif

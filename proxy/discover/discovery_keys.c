@@ -40,6 +40,7 @@ void discovery_note_write(struct key *k, const struct discovery_client *c, uint6
 		k->version++;
 	k->written = value;
 	k->writer = c->id;
+	k->life = 0;
 }
 
 void discovery_key_free(struct discovery *d, struct key *k)

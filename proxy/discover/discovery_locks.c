@@ -215,6 +215,8 @@ void discovery_expires(const struct discovery_act *a, int64_t lease_ms)
 
 	if (!h) {
 		discovery_used(a, false);
+		if (k)
+			k->life = 0;
 		return;
 	}
 	if (!h->bare && h->state == HOLD_HELD)

@@ -69,8 +69,11 @@ struct merging {
 
 static bool is_like(const struct merging *m, const struct shape *a, const struct shape *b)
 {
-	return is_of_kind(a, m->kind) &&
-	       (m->kind != FINDING_LOCK || discovery_locks_are_alike(a->lock, b->lock));
+	if (!is_of_kind(a, m->kind))
+		return false;
+	if (m->kind == FINDING_LOCK)
+		return discovery_locks_are_alike(a->lock, b->lock);
+	return discovery_is_refresh(a->guard) == discovery_is_refresh(b->guard);
 }
 
 /* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
@@ -153,6 +156,11 @@ static void add_guards(struct guard_sums *to, const struct guard_sums *from)
 	to->stale_under_lock += from->stale_under_lock;
 	to->checked += from->checked;
 	to->nested += from->nested;
+	to->lasting += from->lasting;
+	to->dated += from->dated;
+	to->late += from->late;
+	if (from->life_max > to->life_max)
+		to->life_max = from->life_max;
 	to->how |= from->how;
 	if (from->crowd > to->crowd)
 		to->crowd = from->crowd;

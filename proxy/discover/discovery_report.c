@@ -256,7 +256,7 @@ static void add_progress(void *arg, struct map_node *node)
 		p->harm += discovery_stolen(s->lock) + s->lock->outlived + s->lock->bare_stayed;
 	} else if (discovery_is_guard(s)) {
 		p->guards++;
-		p->harm += s->guard->stale;
+		p->harm += discovery_is_refresh(s->guard) ? 0 : s->guard->stale;
 	}
 }
 

@@ -83,6 +83,15 @@ bool discovery_is_lock(const struct shape *s)
 	       (l->lease_ms_max > 0 && l->refused_own == 0);
 }
 
+/* One write of so many that is made early might be a coincidence. */
+#define REFRESH_EARLY_SHARE 10
+
+bool discovery_is_refresh(const struct guard_sums *g)
+{
+	return g->lasting == 0 && g->dated > 0 &&
+	       (g->dated - g->late) * REFRESH_EARLY_SHARE <= g->dated;
+}
+
 bool discovery_is_guard(const struct shape *s)
 {
 	return s->guard && s->guard->written_back > 0 && !discovery_is_lock(s);

@@ -128,7 +128,7 @@ static void sighted_effect(const struct sighting *s, const struct discovery_act 
 		break;
 	case EFFECT_SET:
 		if (done)
-			discovery_wrote(a, s->value);
+			discovery_wrote(a, s->value, s->effect.lease_ms);
 		break;
 	case EFFECT_EXPIRE:
 		if (done)

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 from harness import Connection, run_app, until
@@ -338,6 +339,56 @@ def test_watched_transactions_lose_nothing_and_get_no_guard(discovering):
                 if n % 2 == 0:
                     mine.execute()
     assert not discovering.end().sections
+
+
+def refresh(both, key, life_ms=2000):
+    """Both find that the page will soon be gone, as far as they get one, and make it anew. Returns when
+    they have begun, by their clock."""
+    for n, pages in enumerate(iter(lambda: [client.get(key) for client in both], None)):
+        if all(pages):
+            break
+        both[0].set(key, f"filled {n}", px=life_ms)
+        filled = time.monotonic()
+        until(lambda filled=filled: time.monotonic() > filled + 0.6 * life_ms / 1e3, "most of its life to be over")
+    for client in both:
+        client.set(key, f"{client} {time.monotonic()}", px=life_ms)
+
+
+def test_cache_that_is_refreshed_before_it_is_empty_gets_a_comment_only(discovering):
+    with clients(discovering) as both:
+        for _ in range(2):
+            refresh(both, "page:7")
+            both[0].delete("page:7")
+    found = discovering.end()
+    assert not found.sections
+    assert "2 writes overwrote what another connection had written meanwhile\n" in found.text
+    assert "this looks like a cache that is refreshed early" in found.text
+    assert "\n;[guard page]\n;pattern = page:*\n;acquire_on = GET\n" in found.text
+
+
+@pytest.mark.parametrize("expiry", [{"ex": 1800}, {"px": 1800000}, {"exat": 4000000000}])
+def test_cart_that_expires_gets_its_guard(discovering, enforced, expiry):
+    def shop(one, other, cart):
+        for n in range(5):
+            goods = [client.get(cart) or "" for client in (one, other)]
+            for client, mine in zip((one, other), goods, strict=True):
+                client.set(cart, f"{mine} {n}", **expiry)
+
+    with clients(discovering) as (one, other):
+        one.set("cart:7", "book", **expiry)
+        shop(one, other, "cart:7")
+    found = discovering.end()
+    assert {title: section["pattern"] for title, section in found.sections.items()} == {"guard cart": "cart:*"}
+    assert "as a cache's are, leave this section out" in found.text
+    with clients(enforced(found)) as (one, other):
+        one.set("cart:8", "book", **expiry)
+        assert one.get("cart:8") == "book"
+        pen = other.pipeline(transaction=False)
+        pen.get("cart:8")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            read = pool.submit(pen.execute)
+            one.set("cart:8", "book cup", **expiry)
+            assert read.result() == ["book cup"]
 
 
 def test_sigusr1_tells_what_was_found_so_far_and_the_end_tells_all(discovering):

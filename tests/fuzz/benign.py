@@ -21,6 +21,8 @@ from campaign import NIL, Error, Wire  # it knows where the harness is
 
 THINK = 0.15             # seconds, at most, between two things that a client does
 
+REFRESHED_MS = 5000      # the life of what is refreshed
+
 WORDS = ("page user item feed tenant mail image geo search order cart price menu news topic film song team city "
          "stats view click token device event batch thumb quota").split()
 
@@ -109,7 +111,7 @@ class Habits:
         names = Names(chance)
         self.now = 1700000000
         self.of = {habit: names.kind() for habit in (
-            "cache filled session counter rate window bucket board stream marker checked settings "
+            "cache filled refreshed session counter rate window bucket board stream marker checked settings "
             "flags visitors profile").split()}
         self.bull = names.before.encode() + b"bull:mails:"
         self.rq = b"rq:"
@@ -128,6 +130,16 @@ class Habits:
         for key, value in zip(keys, await c.do("MGET", *keys)):
             if value is NIL:
                 await c.do("SETEX", key, 60, c.chance.randbytes(20))
+
+    async def do_refreshed(self, c):
+        """Made anew before it is gone, so that nobody waits for it; by several at once if need be."""
+        key = c.any(self.of["refreshed"], 3)
+        left = c.wire.ask("PTTL", key)
+        found = await c.do("GET", key)
+        _, left = await left
+        if found is NIL or left < REFRESHED_MS // 5:
+            await asyncio.sleep(c.chance.random() * 0.05)
+            await c.do("SET", key, c.chance.randbytes(40), "PX", REFRESHED_MS)
 
     async def do_session(self, c):
         key = self.of["session"](c.number)

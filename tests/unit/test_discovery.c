@@ -464,7 +464,7 @@ static void read_value(struct fixture *f, size_t i)
 
 static void write_value(struct fixture *f, size_t i, const char *s)
 {
-	discovery_wrote(by(f, i, "stock:7"), value(f, s));
+	discovery_wrote(by(f, i, "stock:7"), value(f, s), 0);
 }
 
 static void a_write_over_another_s_is_a_lost_update(void **state)
@@ -509,6 +509,103 @@ static void no_update_is_lost_by_one_that_writes_what_it_has_read(void **state)
 	assert_told(f, "none over another's write");
 }
 
+#define LIFE_MS 60000
+
+/* What nobody has written before. */
+static void write_back(struct fixture *f, size_t i, const char *key)
+{
+	char s[40];
+
+	snprintf(s, sizeof(s), "%f", f->now);
+	discovery_wrote(by(f, i, key), value(f, s), LIFE_MS);
+}
+
+/* Clients 1 and 2 read what was written `age` seconds ago, and write it anew. */
+static void refresh(struct fixture *f, const char *key, double age)
+{
+	f->now += age;
+	discovery_read(by(f, 1, key), DISCOVERY_GET);
+	discovery_read(by(f, 2, key), DISCOVERY_GET);
+	write_back(f, 1, key);
+	write_back(f, 2, key);
+}
+
+static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **state)
+{
+	struct fixture *f = *state;
+	struct discovery_progress p;
+
+	write_back(f, 0, "page:7");
+	for (int i = 0; i < 3; i++)
+		refresh(f, "page:7", 50);
+	assert_told(f, "3 writes overwrote what another connection had written meanwhile\n"
+	               ";   each write set an expiry, of at most 60.0 s, and most of it");
+	assert_told(f, "looks like a cache that is refreshed early");
+	assert_told(f, "\n;[guard page]\n;pattern = page:*\n;acquire_on = GET\n;wait = 2s\n"
+	               ";mode = observe          ; then enforce\n\n");
+	assert_not_told(f, "\n[guard");
+	discovery_count(f->discovery, f->now, &p);
+	assert_int_equal(0, p.harm);
+}
+
+static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
+{
+	struct fixture *f = *state;
+	struct discovery_progress p;
+
+	write_back(f, 0, "cart:7");
+	refresh(f, "cart:7", 50);
+	for (int i = 0; i < 3; i++)
+		refresh(f, "cart:7", 1);
+	assert_told(f,
+	            "4 writes overwrote what another connection had written meanwhile: lost");
+	assert_told(f,
+	            "each write set an expiry, of at most 60.0 s: if the values are computed "
+	            "from elsewhere, as a cache's are, leave this section out\n");
+	assert_told(f, "\n[guard cart]\npattern = cart:*\n");
+	discovery_count(f->discovery, f->now, &p);
+	assert_int_equal(4, p.harm);
+}
+
+static void nor_is_one_that_is_once_written_without_an_expiry(void **state)
+{
+	struct fixture *f = *state;
+
+	write_back(f, 0, "cart:7");
+	refresh(f, "cart:7", 50);
+	f->now += 50;
+	discovery_read(by(f, 1, "cart:7"), DISCOVERY_GET);
+	discovery_wrote(by(f, 1, "cart:7"), value(f, "x"), 0);
+	assert_told(f, "\n[guard cart]\n");
+	assert_not_told(f, "set an expiry");
+}
+
+/* EXPIRE makes it as new: a session in use. */
+static void nor_is_one_that_is_kept_alive(void **state)
+{
+	struct fixture *f = *state;
+
+	write_back(f, 0, "cart:7");
+	f->now += 50;
+	discovery_expires(by(f, 0, "cart:7"), LIFE_MS);
+	refresh(f, "cart:7", 1);
+	assert_told(f, "\n[guard cart]\n");
+}
+
+static void caches_and_carts_do_not_share_a_pattern(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const keys[] = { "app:one:7", "app:two:7", "app:three:7",
+		                            "app:cart:7" };
+
+	for (size_t i = 0; i < 4; i++) {
+		write_back(f, 0, keys[i]);
+		refresh(f, keys[i], i < 3 ? 50 : 1);
+	}
+	assert_told(f, "\n;pattern = app:one:*\n");
+	assert_told(f, "\npattern = app:cart:*\n");
+}
+
 /* As transfers between accounts: another one who pays the other way round would wait for this
  * one. */
 static void clients_that_read_several_keys_before_they_write_them_get_no_guard(void **state)
@@ -520,8 +617,8 @@ static void clients_that_read_several_keys_before_they_write_them_get_no_guard(v
 		discovery_read(by(f, i, "money:2"), DISCOVERY_GET);
 	}
 	for (size_t i = 0; i < 2; i++) {
-		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"));
-		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"));
+		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"), 0);
+		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0);
 	}
 	assert_not_told(f, "[guard");
 	assert_told(f, "2 lost updates seen, by clients that read several keys");
@@ -539,8 +636,8 @@ static void what_one_command_reads_is_guarded_at_once(void **state)
 		discovery_read(&a, DISCOVERY_MGET);
 	}
 	for (size_t i = 0; i < 2; i++) {
-		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"));
-		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"));
+		discovery_wrote(by(f, i, "money:1"), value(f, i ? "3" : "4"), 0);
+		discovery_wrote(by(f, i, "money:2"), value(f, i ? "5" : "6"), 0);
 	}
 	assert_told(f, "[guard money]\npattern = money:*\nacquire_on = MGET\n");
 }
@@ -933,6 +1030,11 @@ int main(void)
 		TEST(a_write_over_another_s_is_a_lost_update),
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
 		TEST(no_update_is_lost_by_one_that_writes_what_it_has_read),
+		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
+		TEST(a_cart_that_expires_is_not_taken_for_a_cache),
+		TEST(nor_is_one_that_is_once_written_without_an_expiry),
+		TEST(nor_is_one_that_is_kept_alive),
+		TEST(caches_and_carts_do_not_share_a_pattern),
 		TEST(under_a_lock_the_lock_has_to_hold),
 		TEST(one_key_is_its_own_pattern_and_several_are_one),
 		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),

@@ -160,7 +160,7 @@ static void where_a_value_is_written_back_nothing_is_passed_by_any_more(void **s
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
 	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
-	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
 	assert_int_equal(ask(f, SAMPLING_CYCLE, "stock:1"), SAMPLING_CYCLE);
 }
 
@@ -171,8 +171,8 @@ static void lost_update_within_a_window_is_found(void **state)
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
 	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
-	discovery_wrote(act(f, f->other, "stock:1"), 4);
-	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	discovery_wrote(act(f, f->other, "stock:1"), 4, 0);
+	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
 	assert_true(is_reported(f, "[guard"));
 }
 
@@ -184,10 +184,10 @@ static void what_was_read_in_an_earlier_window_is_no_evidence(void **state)
 	ask_until_passed_by(f, "stock:1");
 	ask_until_window(f, "stock:1");
 	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_GET);
-	discovery_wrote(act(f, f->other, "stock:1"), 4);
+	discovery_wrote(act(f, f->other, "stock:1"), 4, 0);
 	ask(f, SAMPLING_WINDOW, "stock:1");
 	ask_until_window(f, "stock:1");
-	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
 	assert_false(is_reported(f, "[guard"));
 	assert_true(is_reported(f, "samples were looked at"));
 }
@@ -199,8 +199,8 @@ static void what_is_read_between_windows_is_no_evidence(void **state)
 
 	ask_until_passed_by(f, "stock:1");
 	discovery_read(act(f, f->one, "stock:1"), DISCOVERY_MGET);
-	discovery_wrote(act(f, f->other, "stock:1"), 4);
-	discovery_wrote(act(f, f->one, "stock:1"), 5);
+	discovery_wrote(act(f, f->other, "stock:1"), 4, 0);
+	discovery_wrote(act(f, f->one, "stock:1"), 5, 0);
 	assert_false(is_reported(f, "[guard"));
 }
 
