@@ -46,6 +46,7 @@ def test_file_that_hasp_writes_while_the_shop_oversells_makes_it_right():
     assert (in_stock, sold, oversold) == (6, 6, 0)
     assert re.search(r"^sold that were not there +[1-9]\d* +0$", printed, re.MULTILINE)  # watched
     assert re.search(r"^\[lock stock\]\npattern = lock:stock\nowner = connection\n", printed, re.MULTILINE)
+    assert re.search(r"^For your own: \S+ --discover HOST:PORT", printed, re.MULTILINE)
 
 
 @pytest.mark.parametrize("topology", ["sentinel", "cluster"])
