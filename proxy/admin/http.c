@@ -41,7 +41,7 @@
 /* What was discovered is kept from changing while it is written, and clients with it: it is
  * written at most once in so many seconds, and for so small a share of the time. */
 #define FOUND_SECONDS 1.0
-#define FOUND_SHARE 0.02
+#define FOUND_SHARE 0.002
 
 /* Of anything but the page. */
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"

@@ -64,6 +64,11 @@ def is_hidden(browser, selector):
     return browser.run("return document.querySelector(arguments[0]).hidden", selector)
 
 
+def asked(browser):
+    """How often the page has asked for the status. What was found it asks for at every other time."""
+    return browser.run("return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/status.json')).length")
+
+
 def clipboard(browser):
     browser.devtools("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
     return browser.run("return navigator.clipboard.readText()")
@@ -160,6 +165,8 @@ def test_what_is_selected_stays_until_it_is_no_more(start_hasp, browser, show):
     browser.run("getSelection().selectAllChildren(document.querySelector('#discovered-text'))")
     naive(hasp, "lock:second")
     shows(browser, "#discovered-progress", "6 commands")
+    rounds = asked(browser)
+    until(lambda: asked(browser) > rounds + 3, "it to have asked anew meanwhile")
     assert browser.run("return getSelection().toString()").startswith("; hasp watched")
     assert "[lock second]" not in browser.text("#discovered-text")[0]
     browser.run("getSelection().removeAllRanges()")
