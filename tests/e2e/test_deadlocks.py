@@ -85,8 +85,17 @@ class Guard(Verb):
         return "DEL", key
 
 
-VERB, RULE, GUARD = Verb(), Rule(), Guard()
-WAYS = {"verbs": [VERB], "rules": [RULE], "guards": [GUARD], "mixed": [VERB, RULE, GUARD]}
+class Place(Verb):
+    """Of a semaphore with one, which is a mutex."""
+
+    key = staticmethod("place:{}".format)
+
+    def take(self, key):
+        return "LOCK", key, "LIMIT", 1, "WAIT", WAIT
+
+
+VERB, RULE, GUARD, PLACE = Verb(), Rule(), Guard(), Place()
+WAYS = {"verbs": [VERB], "rules": [RULE], "guards": [GUARD], "places": [PLACE], "mixed": [PLACE, VERB, RULE, GUARD]}
 
 
 def is_deadlock(reply, *keys):
@@ -239,7 +248,19 @@ def test_chain_is_no_circle(parties, plain):
     assert third.read() == FENCE
 
 
-def test_who_waits_for_a_place_is_in_no_circle(parties, plain):
+def test_who_wants_to_be_alone_waits_for_each_who_has_a_place(parties, plain):
+    one, other, third = parties(3)
+    one.call("LOCK", "a")
+    for connection in (other, third):
+        assert connection.call(*PLACES) == FENCE
+    stand(plain, one, "LOCK", "places", "LIMIT", 1, "WAIT", WAIT)
+    assert is_deadlock(closing(other, [one], "LOCK", "a", "WAIT", WAIT), "a", "places")
+    assert other.call("UNLOCK", "places") == ONE
+    assert third.call("UNLOCK", "places") == ONE
+    assert one.read() == FENCE
+
+
+def test_who_waits_for_one_of_several_places_is_in_no_circle(parties, plain):
     """Another owner may give its place back."""
     one, other, third = parties(3)
     one.call("LOCK", "a")

@@ -80,6 +80,20 @@ static bool is_shared(char kind, struct slice token)
 	return kind == LOCK_KIND_VALUE || !owner_is_made(token, &made);
 }
 
+/* How Redis is asked who has the lock; false: who waits for it is in no circle. */
+static bool kind_to_ask(const struct lock_try *wanted, char *kind)
+{
+	*kind = (char)wanted->id.kind;
+	if (wanted->id.kind == LOCK_KIND_LIMIT) {
+		/* By LOCK.INFO, which knows a semaphore by what is there. Who wants to be its
+		 * only owner waits for each that it has; else any of them may end the wait. */
+		*kind = LOCK_KIND_TOKEN;
+		return wanted->limit == 1;
+	}
+	/* Of a read-write lock, Redis does not tell all. */
+	return !lock_kind_is_side(wanted->id.kind);
+}
+
 /* --- a search ----------------------------------------------------------------------------- */
 
 static void search_free(struct search *s)
@@ -387,15 +401,12 @@ struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
                                           void *arg)
 {
 	const struct lock_ident *id = &terms->wanted->id;
-	struct wait_facts facts = { terms->db,    (char)id->kind, id->key,
-		                    terms->shown, { { 0 } },      0 };
+	struct wait_facts facts = { .db = terms->db, .key = id->key, .shown = terms->shown };
 	struct buf names[WAIT_OWNERS_MAX] = { BUF_INIT, BUF_INIT };
 	bool shared = is_shared((char)id->kind, id->token);
 	struct deadlock_watch *w = NULL;
 
-	/* Any of a semaphore's owners may end the wait. Of a read-write lock, Redis does not
-	 * tell all. */
-	if (id->kind == LOCK_KIND_LIMIT || lock_kind_is_side(id->kind))
+	if (!kind_to_ask(terms->wanted, &facts.kind))
 		return NULL;
 	if (shared) {
 		owner_write(&names[0], (char)id->kind, id->token);

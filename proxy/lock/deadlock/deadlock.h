@@ -15,8 +15,10 @@
  *
  * Only owners that are one at a time can be in a circle: connections, those that AS names, and
  * values. Of an address, a name or a user, another connection may release the lock meanwhile.
- * Nor is who waits for a place of a semaphore, which any of its owners may give back; nor who
- * waits for a side of a read-write lock, for that may have a thousand readers.
+ * Nor is who waits for one of several places of a semaphore, which any of its owners may give
+ * back: only who wants to be alone there waits for each of them, and so for that which Redis
+ * names. Nor is who waits for a side of a read-write lock, for that may have a thousand
+ * readers.
  */
 #ifndef HASP_LOCK_DEADLOCK_DEADLOCK_H
 #define HASP_LOCK_DEADLOCK_DEADLOCK_H

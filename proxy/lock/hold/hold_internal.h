@@ -108,7 +108,7 @@ struct pending_lock {
 	enum lock_success success;
 	enum lock_kind kind;
 	bool leased;
-	int64_t lease_ms, wait_ms;
+	int64_t lease_ms, wait_ms, limit;
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	struct section_stats *stats; /* NULL: it counts nowhere */

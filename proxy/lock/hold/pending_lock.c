@@ -55,6 +55,7 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 	p->leased = call->leased;
 	p->lease_ms = call->lease_ms;
 	p->wait_ms = call->wait_ms;
+	p->limit = call->limit;
 	p->small = small;
 	p->nbytes = size;
 	p->nkeys = nkeys;
@@ -139,6 +140,7 @@ struct lock_try pending_lock_try(const struct pending_lock *p, int64_t *lease_ms
 		.id = { p->kind, pending_lock_key(p), p->token },
 		.value = p->by_value ? p->token : SLICE_NONE,
 		.ticket = p->ticket,
+		.limit = p->limit,
 	};
 }
 

@@ -88,6 +88,7 @@ struct lock_call {
 	bool leased; /* the application named an expiry itself (or KEEPTTL) */
 	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
 	enum lock_kind kind; /* of a lock that the call takes */
+	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
 	struct slice ticket; /* of rewrite_how; empty: the call carries none */
 	int64_t wait_ms; /* for how long it may be in the queue, after `+QUEUED ...`; 0: not at
 	                    all */
@@ -216,6 +217,7 @@ struct lock_try {
 	struct slice value; /* what it stores; LOCK_KIND_VALUE, LOCK_KIND_GUARD */
 	struct slice ticket;
 	int64_t place; /* in the queue; 0: it never stood there, -1: not known */
+	int64_t limit; /* as in lock_call; 0: not known, or none */
 };
 /* What became of it, and hands the lock over if it is free; `lease_ms`: begin the lease again
  * if it has the lock; 0: don't. With an empty ticket only hands over. */

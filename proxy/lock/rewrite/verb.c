@@ -193,11 +193,9 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
 static bool limit_ok(struct buf *out, const struct verb_args *a, const struct rewrite_how *how,
                      struct lock_call *call)
 {
-	int64_t n;
-
 	if (!a->limit.p)
 		return true;
-	if (args_integer(a->limit, &n) && n > 0)
+	if (args_integer(a->limit, &call->limit) && call->limit > 0)
 		return true;
 	verb_write_error(out, how, call, "ERR value is out of range, must be positive", NULL);
 	return false;
