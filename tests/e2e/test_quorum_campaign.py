@@ -3,7 +3,7 @@
 majority, and renewed ones last: short runs of tests/fuzz/quorum.
 
 And the tester finds two holders where servers that have forgotten all vote at once, or two votes
-of five are enough.
+of five are enough, and locks that are believed in although their time is over.
 """
 
 import pytest
@@ -20,7 +20,7 @@ def test_lock_has_one_holder_while_servers_fail():
 
 @UNTIL_FOUND
 @pytest.mark.parametrize("broken, finding", [
-    ("delay", "two holders"), ("majority", "two holders"), ("majority", "no majority"),
+    ("delay", "two holders"), ("majority", "two holders"), ("majority", "no majority"), ("outlived", "outlived"),
 ])
 def test_tester_finds_what_is_broken(broken, finding):
     until_found(f" {finding}!", "quorum", "--seconds", 6, "--break", broken)
