@@ -3,7 +3,7 @@
  * console_unlock: an operator frees a lock whose owner will not. One worker has its own
  * connection to Redis do that, and the answer comes back by the admin thread's mailbox:
  *
- *   console --console_job--> worker 0 --script_job_run()--> Redis
+ *   console --console_job--> worker 0 --script_job_run()--> Redis, or a quorum's servers
  *      ^                                                        |
  *      '------ console_answer() <-- admin_answer() <-- on_forced()
  */
@@ -15,6 +15,7 @@
 #include "base/fatal.h"
 #include "base/quote.h"
 #include "client/client_env.h"
+#include "client/quorum_force.h"
 #include "commands/args.h"
 #include "config/match.h"
 #include "lock/guard/read_set.h"
@@ -58,6 +59,14 @@ static void on_forced(void *arg, const redisReply *reply)
 	free(f);
 }
 
+static void on_quorum_forced(void *arg, struct slice reply)
+{
+	struct forcing *f = arg;
+
+	admin_answer(f->admin, f->console, reply);
+	free(f);
+}
+
 /* What the key is to this configuration; `name` gets the lock's, if that is another key. False:
  * nothing. */
 static bool identify(const struct policy_env *env, enum key_naming naming, struct slice key,
@@ -98,6 +107,10 @@ static bool force(const struct worker_view *w, void *arg, struct worker_answer *
 	}
 	forcing = xmalloc(sizeof(*forcing));
 	*forcing = (struct forcing){ f->admin, f->console };
+	if (quorum_force(w->clients, slice_of(f->key, f->nkey), on_quorum_forced, forcing)) {
+		buf_release(&name);
+		return true;
+	}
 	rewrite_force(&call, &id, &how);
 	script_job_run(jobs, f->db, SCRIPT_FORCE, buf_slice(&call), clock_now() + FORCE_SECONDS,
 	               on_forced, forcing);

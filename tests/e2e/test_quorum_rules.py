@@ -4,9 +4,9 @@
 import contextlib
 
 import pytest
-from harness import encode, until
+from harness import Connection, encode, until
 from harness.quorum import Quorum, connected
-from harness.replies import NIL, OK, ONE, PONG, ZERO, bulk
+from harness.replies import NIL, OK, ONE, PONG, TAKEN, ZERO, bulk
 from harness.sections import VERBS, rule
 
 KEY = "lock:a"
@@ -273,6 +273,21 @@ def test_info_tells_who_has_it(start_hasp, quorum):
         info = other.call("LOCK.INFO", KEY)
         assert quorum.values(KEY)[0].split(" ")[0].encode() in info and b"ttl\r\n:" in info
         assert other.call("LOCK", "k")[:1] == b":"
+
+
+@pytest.mark.parametrize("take, key", [("SETNX", KEY), ("LOCK", "k")])
+def test_operator_frees_a_lock_whose_owner_will_not(start_hasp, quorum, tmp_path, take, key):
+    console = tmp_path / "console"
+    hasp = connected(start_hasp(f"{quorum.sections()}{rules()}[admin]\nlisten = unix:{console}\n", workers=1).is_up())
+    with hasp.connect() as one, hasp.connect() as other, Connection(str(console)) as admin:
+        assert admin.call("UNLOCK", key, "FORCE") == ZERO
+        assert one.call(take, key, *["v"][:take == "SETNX"]) in TAKEN
+        assert admin.call("UNLOCK", key, "FORCE") == ONE
+        until(lambda: quorum.is_free(key), "it to be free")
+        assert other.call(take, key, *["v"][:take == "SETNX"]) in TAKEN
+        for server in quorum.servers[:3]:
+            server.kill()
+        until(lambda: b"-NOQUORUM 2 servers" in admin.call("UNLOCK", key, "FORCE"), "hasp to notice")
 
 
 def test_reload_that_brings_a_quorum_wants_a_restart(start_hasp, quorum, plain):
