@@ -18,7 +18,7 @@ from harness.processes import BUG
 from lockchecker import HASP, KILLED, LINKS, REDIS, SUBSCRIPTION, Troubles
 
 HASPS, WORKERS = 2, 2
-BACK, BACK_TURNS = 8.0, 800  # until every worker has its subscription back, on an idle machine
+BACK, BACK_TURNS = 60.0, 2400  # until every worker has its subscription back, on an idle machine
 BEAT = 0.005
 
 now = time.monotonic
@@ -290,7 +290,8 @@ class Chaos:
         """Every worker has its subscription again."""
         # Redis has ended the old ones by now, so that a client that was counted since listens anew.
         since = now()
-        # Each turn is as much longer than a hundredth of a second as hasp has to wait for its turn.
+        # (A worker listens from its first client that waits on: on a busy machine that may be long after it
+        # began.) Each turn is as much longer than it should be as hasp has to wait for its turn.
         for _ in range(BACK_TURNS):
             at, n = self.world.channels
             if at > since and n >= HASPS * WORKERS:
