@@ -82,7 +82,9 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	r->at = a->now;
 	r->window = window;
 	r->under_lock = a->under_lock || has_lock(c);
-	r->is_dated = k->life > 0 && k->written_window == window;
+	/* Where the two crossed, the answers of several links or workers do not tell whether it was
+	 * this value or the one before. */
+	r->is_dated = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
 	r->is_late = r->is_dated && a->now - k->written_at >= LATE_SHARE * k->life;
 }
 

@@ -548,6 +548,26 @@ static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **stat
 	assert_int_equal(0, p.harm);
 }
 
+/* Client 3 asked before client 1 was answered, got the old value, and hasp saw that afterwards. */
+static void a_read_that_crosses_the_write_does_not_make_it_a_cart(void **state)
+{
+	struct fixture *f = *state;
+	struct discovery_act late;
+
+	write_back(f, 0, "page:7");
+	f->now += 50;
+	discovery_read(by(f, 1, "page:7"), DISCOVERY_GET);
+	discovery_read(by(f, 2, "page:7"), DISCOVERY_GET);
+	late = *by(f, 3, "page:7");
+	write_back(f, 1, "page:7");
+	late.now = by(f, 3, "page:7")->now;
+	discovery_read(&late, DISCOVERY_GET);
+	write_back(f, 2, "page:7");
+	write_back(f, 3, "page:7");
+	assert_told(f, "2 writes overwrote");
+	assert_told(f, "looks like a cache that is refreshed early");
+}
+
 static void a_cart_that_expires_is_not_taken_for_a_cache(void **state)
 {
 	struct fixture *f = *state;
@@ -1031,6 +1051,7 @@ int main(void)
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
 		TEST(no_update_is_lost_by_one_that_writes_what_it_has_read),
 		TEST(a_cache_that_is_refreshed_early_is_proposed_as_a_comment),
+		TEST(a_read_that_crosses_the_write_does_not_make_it_a_cart),
 		TEST(a_cart_that_expires_is_not_taken_for_a_cache),
 		TEST(nor_is_one_that_is_once_written_without_an_expiry),
 		TEST(nor_is_one_that_is_kept_alive),
