@@ -90,6 +90,14 @@ size_t encryption_load(struct config *c, struct buf *faults)
 	return n;
 }
 
+void encryption_keep_sessions(struct config *c, const struct config *old)
+{
+	struct tls_context *clients = encryption_of_clients(c);
+
+	if (clients && encryption_of_clients(old))
+		tls_context_keep_sessions(clients, encryption_of_clients(old));
+}
+
 struct tls_context *encryption_of_clients(const struct config *c)
 {
 	return c->encryption ? c->encryption->clients : NULL;

@@ -16,6 +16,10 @@
 size_t encryption_load(struct config *c, struct buf *faults)
 	__attribute__((warn_unused_result));
 
+/* `c` takes the place of `old`: clients go on with the sessions that they have, if that is all
+ * the same to both. Before anything is accepted by `c`. */
+void encryption_keep_sessions(struct config *c, const struct config *old);
+
 /* Of connections to listen_tls; NULL: there is none. It lives as long as `c`, as does what
  * the others return. */
 struct tls_context *encryption_of_clients(const struct config *c);

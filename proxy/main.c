@@ -27,6 +27,7 @@
 #include "cmdline.h"
 #include "config/config.h"
 #include "daemon.h"
+#include "encryption.h"
 #include "handed.h"
 #include "listeners.h"
 #include "privileges.h"
@@ -204,6 +205,7 @@ static bool main_try_reload(struct process *p, struct buf *why)
 		return false;
 	}
 	main_log_restart(p->first, next);
+	encryption_keep_sessions(next, old);
 	main_use_discover(p, next);
 	for (size_t i = 0; i < p->nworkers; i++)
 		worker_reload(p->workers[i], next);

@@ -18,9 +18,7 @@
 #include "base/fatal.h"
 #include "net/socket_io.h"
 #include "net/tls_hello.h"
-
-/* Sessions that were made with another certificate or for other clients are not resumed. */
-#define SESSION_CONTEXT "hasp"
+#include "net/tls_sessions.h"
 
 /* From so many encrypted bytes on that the socket did not take, nothing more is encrypted:
  * there is room for a record, and for answers to a client that changes keys and does not read.
@@ -291,8 +289,6 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                                 SSL_OP_CIPHER_SERVER_PREFERENCE |
 	                                 SSL_OP_PRIORITIZE_CHACHA);
 	if (s->is_server) {
-		SSL_CTX_set_session_id_context(ssl, (const unsigned char *)SESSION_CONTEXT,
-		                               sizeof(SESSION_CONTEXT) - 1);
 		/* Tickets hold all of a session: hasp keeps none. */
 		SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
 		SSL_CTX_set_num_tickets(ssl, 1);
@@ -310,9 +306,44 @@ static void set_modes(SSL_CTX *ssl, const struct tls_settings *s)
 	                   NULL);
 }
 
+/* Returns false when not all is known: whom the system trusts is in many files. */
+static bool name_sessions(const struct tls_settings *s, unsigned char *name)
+{
+	static const char *const peers[] = {
+		[TLS_PEER_ANY] = "any",
+		[TLS_PEER_OPTIONAL] = "optional",
+		[TLS_PEER_CHECKED] = "checked",
+	};
+	const bool trusts = s->peer != TLS_PEER_ANY;
+	const char *const texts[] = { peers[s->peer], s->protocols, s->ciphers,
+		                      s->ciphersuites };
+	const char *const files[] = { s->cert_file, trusts ? s->ca_cert_file : NULL };
+
+	return s->is_server && (!trusts || s->ca_cert_file) &&
+	       tls_sessions_name(texts, sizeof(texts) / sizeof(*texts), files,
+	                         sizeof(files) / sizeof(*files), name);
+}
+
+/* `before`: the name of the files before they were read, if `is_known`. They may have changed.
+ */
+static bool use_sessions(SSL_CTX *ssl, const struct tls_settings *s, bool is_known,
+                         const unsigned char *before, struct buf *why)
+{
+	unsigned char name[TLS_SESSIONS_NAME];
+
+	if (!s->is_server)
+		return true;
+	is_known = is_known && name_sessions(s, name) &&
+	           memcmp(name, before, sizeof(name)) == 0;
+	return tls_sessions_use(ssl, is_known, name) ||
+	       refuse_setting(why, "TLS", "sessions cannot be told apart");
+}
+
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why)
 {
 	struct tls_context *c = xcalloc(1, sizeof(*c));
+	unsigned char name[TLS_SESSIONS_NAME];
+	bool is_known = name_sessions(s, name);
 
 	c->ssl = SSL_CTX_new(s->is_server ? TLS_server_method() : TLS_client_method());
 	c->socket = socket_method();
@@ -324,11 +355,17 @@ struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *wh
 	}
 	set_modes(c->ssl, s);
 	if (use_certificate(c->ssl, s, why) && use_authorities(c->ssl, s, why) &&
-	    use_protocols(c->ssl, s, why) && use_ciphers(c->ssl, s, why))
+	    use_protocols(c->ssl, s, why) && use_ciphers(c->ssl, s, why) &&
+	    use_sessions(c->ssl, s, is_known, name, why))
 		return c;
 out:
 	tls_context_unref(c);
 	return NULL;
+}
+
+void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old)
+{
+	tls_sessions_share(c->ssl, old->ssl);
 }
 
 struct tls_context *tls_context_ref(struct tls_context *c)

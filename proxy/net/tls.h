@@ -42,6 +42,10 @@ struct tls_settings {
 /* Reads the files. Returns the context with one reference; NULL with what is wrong appended to
  * `why`. Contexts may be used from any thread. */
 struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *why);
+/* Of servers. From now on `c`, which has accepted nothing yet, resumes also the sessions that
+ * clients have had of `old`, provided that both were made of the same settings and of the same
+ * bytes in the files of certificates: who may not be let in any more is not. */
+void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old);
 struct tls_context *tls_context_ref(struct tls_context *c); /* NULL is allowed */
 void tls_context_unref(struct tls_context *c); /* NULL is allowed */
 

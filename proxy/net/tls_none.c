@@ -25,6 +25,11 @@ void tls_context_unref(struct tls_context *c)
 	HASP_ASSERT(!c);
 }
 
+void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old)
+{
+	HASP_ASSERT(!c && !old);
+}
+
 void tls_resume_clear(struct tls_resume *r)
 {
 	HASP_ASSERT(!r->session);

@@ -17,7 +17,7 @@ from harness.memory import MB, Growth
 from harness.replies import PONG
 from harness.resp import PATIENCE
 from harness.sections import VERBS
-from harness.tls import connect_tls, encrypted, tls_address
+from harness.tls import Authority, connect_tls, encrypted, tls_address
 from test_upgrade import generations  # noqa: F401 pylint: disable=unused-import
 
 MANY = 500
@@ -221,19 +221,66 @@ def test_certificates_change_under_load(tls_hasp, authority):
     assert "tls_cert_file" in hasp.log and "tls_failed" not in hasp.log
 
 
-@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
-def test_sessions_of_before_a_reload_shake_hands_anew(tls_hasp, authority, version):
-    """Whoever was let in then may not be now."""
-    version = getattr(ssl.TLSVersion, version)
-    context = authority.trusting(minimum_version=version, maximum_version=version)
+@pytest.fixture(params=["TLSv1_2", "TLSv1_3"])
+def version(request):
+    """Settings of a client that speaks only that one."""
+    version = getattr(ssl.TLSVersion, request.param)
+    return {"minimum_version": version, "maximum_version": version}
+
+
+def test_sessions_are_resumed_over_reloads(tls_hasp, authority, version):
+    context = authority.trusting(**version)
     hasp = tls_hasp()
     _, session, _ = common_name(tls_address(hasp), context)
-    assert common_name(tls_address(hasp), context, session)[2]
-    hasp.reload("", "")
+    for _ in range(3):
+        hasp.reload("", "")
+        assert common_name(tls_address(hasp), context, session)[2]
+
+
+def shakes_hands_anew(hasp, context, session):
+    """The session of before is not resumed, and one that begins now is."""
     with connect_tls(tls_address(hasp), context, session) as c:
         assert c.call("PING") == PONG and not c.sock.session_reused
         session = c.sock.session
     assert common_name(tls_address(hasp), context, session)[2]
+
+
+def test_sessions_of_another_certificate_are_not_resumed(tls_hasp, authority, version):
+    used, other = authority.certificate("used"), authority.certificate("other")
+    context = authority.trusting(**version)
+    hasp = tls_hasp(certificate=used)
+    _, session, _ = common_name(tls_address(hasp), context)
+    for old, new in zip(used, other):
+        pathlib.Path(old).write_bytes(new.read_bytes())
+    hasp.reload("", "")
+    shakes_hands_anew(hasp, context, session)
+    assert common_name(tls_address(hasp), context)[0] == "other"
+
+
+def test_sessions_of_other_settings_are_not_resumed(tls_hasp, authority, version):
+    """Whoever was let in then may not be now."""
+    context = authority.trusting(authority.certificate("client"), **version)
+    hasp = tls_hasp(tls_auth_clients="no", tls_ca_cert_file=authority.cert)
+    for old, new in ("tls_auth_clients = no", "tls_auth_clients = yes"), ("tls_auth_clients = yes", "tls_auth_clients = no"):
+        _, session, _ = common_name(tls_address(hasp), context)
+        hasp.reload(old, new)
+        shakes_hands_anew(hasp, context, session)
+
+
+def test_clients_of_an_authority_that_is_not_trusted_any_more_resume_nothing(tls_hasp, authority, tmp_path, version):
+    trusted, ca = Authority(tmp_path, "another"), tmp_path / "ca.crt"
+    ca.write_bytes(authority.cert.read_bytes())
+    context = authority.trusting(authority.certificate("client"), **version)
+    hasp = tls_hasp(tls_auth_clients="yes", tls_ca_cert_file=ca)
+    _, session, _ = common_name(tls_address(hasp), context)
+    hasp.reload("", "")
+    assert common_name(tls_address(hasp), context, session)[2]
+    ca.write_bytes(trusted.cert.read_bytes())
+    hasp.reload("", "")
+    with pytest.raises(OSError), connect_tls(tls_address(hasp), context, session) as c:
+        assert not c.call("PING")
+    context = authority.trusting(trusted.certificate("client"), **version)
+    assert common_name(tls_address(hasp), context)[0] == "server"
 
 
 def test_upgrades_are_not_noticed_by_clients_that_encrypt(generations, encrypting, authority):  # noqa: F811
