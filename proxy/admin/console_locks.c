@@ -93,45 +93,42 @@ static void add_more(struct rows *rows, uint64_t more)
 	rows_add_str(rows, "all", "SHOW LOCKS ALL");
 }
 
-/* The `most` that were held longest. live_fini() of them, `held`, is due. */
-static bool show_held(const struct show_env *env, enum live_what what, size_t most, bool beside,
-                      struct rows *rows, struct live *held)
+static void add_held(struct rows *rows, const struct live *held, struct live *waiting,
+                     size_t most, bool beside)
 {
-	struct worker_shared *shared = env->shared;
-	struct live waiting;
-	double now;
-	bool whole;
+	double now = clock_now();
 
-	workers_live(shared, what, most, CONSOLE_ASK_MS, held);
-	workers_live(shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
-	now = clock_now();
-	if (waiting.n)
-		qsort(waiting.rows, waiting.n, sizeof(*waiting.rows), compare);
+	if (waiting->n)
+		qsort(waiting->rows, waiting->n, sizeof(*waiting->rows), compare);
 	for (size_t i = 0; i < held->n; i++) {
 		const struct live_row *row = &held->rows[i];
 
-		add_lock(rows, row, count_waiters(&waiting, row), now, beside);
+		add_lock(rows, row, count_waiters(waiting, row), now, beside);
 	}
 	if (held->total > most)
 		add_more(rows, held->total - held->n);
-	whole = held->whole && waiting.whole;
-	live_fini(&waiting);
-	return whole;
 }
 
-static bool show_some(const struct show_env *env, enum live_what what, size_t most,
+/* The `most` that were held longest. */
+static bool show_held(const struct show_env *env, enum live_what what, size_t most,
                       struct rows *rows)
 {
-	struct live held;
-	bool whole = show_held(env, what, most, false, rows, &held);
+	struct live held, waiting;
+	const struct live_want wants[] = { { what, most, &held },
+		                           { LIVE_WAITING, SIZE_MAX, &waiting } };
+	struct worker_answers answers;
+	bool whole;
 
-	live_fini(&held);
+	workers_live(env->shared, wants, 2, CONSOLE_ASK_MS, &answers);
+	add_held(rows, &held, &waiting, most, false);
+	whole = held.whole;
+	live_fini(wants, 2, &answers);
 	return whole;
 }
 
 bool console_show_locks(const struct show_env *env, struct rows *rows)
 {
-	return show_some(env, LIVE_LOCKS, LOCKS_SHOWN, rows);
+	return show_held(env, LIVE_LOCKS, LOCKS_SHOWN, rows);
 }
 
 /* --- those of other hasps, too ----------------------------------------------------------- */
@@ -227,34 +224,42 @@ static void add_others(const struct show_env *env, const struct other_owners *ot
  * any more. */
 bool console_show_all_locks(const struct show_env *env, struct rows *rows)
 {
-	struct live before, held;
+	struct live before, held, waiting;
+	const struct live_want first = { LIVE_LOCKS, SIZE_MAX, &before };
+	const struct live_want wants[] = { { LIVE_LOCKS, SIZE_MAX, &held },
+		                           { LIVE_WAITING, SIZE_MAX, &waiting } };
+	struct worker_answers answers_before, answers;
 	struct other_owners others;
 	bool whole;
 
-	workers_live(env->shared, LIVE_LOCKS, SIZE_MAX, CONSOLE_ASK_MS, &before);
+	workers_live(env->shared, &first, 1, CONSOLE_ASK_MS, &answers_before);
 	others_find(env, &others);
-	whole = show_held(env, LIVE_LOCKS, SIZE_MAX, true, rows, &held) && before.whole;
+	workers_live(env->shared, wants, 2, CONSOLE_ASK_MS, &answers);
+	add_held(rows, &held, &waiting, SIZE_MAX, true);
 	add_others(env, &others, &before, &held, rows);
 	if (buf_len(&others.missing))
 		add_missing(rows, &others.missing);
+	whole = before.whole && held.whole;
 	others_fini(&others);
-	live_fini(&before);
-	live_fini(&held);
+	live_fini(&first, 1, &answers_before);
+	live_fini(wants, 2, &answers);
 	return whole;
 }
 
 bool console_show_guards(const struct show_env *env, struct rows *rows)
 {
-	return show_some(env, LIVE_GUARDS, SIZE_MAX, rows);
+	return show_held(env, LIVE_GUARDS, SIZE_MAX, rows);
 }
 
 bool console_show_waiters(const struct show_env *env, struct rows *rows)
 {
 	struct live waiting;
+	const struct live_want want = { LIVE_WAITING, SIZE_MAX, &waiting };
+	struct worker_answers answers;
 	double now;
 	bool whole;
 
-	workers_live(env->shared, LIVE_WAITING, SIZE_MAX, CONSOLE_ASK_MS, &waiting);
+	workers_live(env->shared, &want, 1, CONSOLE_ASK_MS, &answers);
 	now = clock_now();
 	for (size_t i = 0; i < waiting.n; i++) {
 		rows_begin(rows, 9);
@@ -263,6 +268,6 @@ bool console_show_waiters(const struct show_env *env, struct rows *rows)
 		rows_add_ms(rows, "left_ms", waiting.rows[i].until - now);
 	}
 	whole = waiting.whole;
-	live_fini(&waiting);
+	live_fini(&want, 1, &answers);
 	return whole;
 }

@@ -282,16 +282,17 @@ static void write_contended(struct json *j, struct worker_shared *shared)
 static void write_live(struct json *j, struct worker_shared *shared)
 {
 	struct live locks, waiters;
+	const struct live_want wants[] = { { LIVE_HELD, LOCKS_TOLD, &locks },
+		                           { LIVE_WAITING, WAITERS_TOLD, &waiters } };
+	struct worker_answers answers;
 	double now;
 
-	workers_live(shared, LIVE_HELD, LOCKS_TOLD, ASK_MS, &locks);
-	workers_live(shared, LIVE_WAITING, WAITERS_TOLD, ASK_MS, &waiters);
+	workers_live(shared, wants, 2, ASK_MS, &answers);
 	now = clock_now();
 	json_bool(j, "whole", locks.whole && waiters.whole);
 	write_locks(j, &locks, &waiters, now);
 	write_waiters(j, &waiters, now);
-	live_fini(&locks);
-	live_fini(&waiters);
+	live_fini(wants, 2, &answers);
 }
 
 void http_status_write(struct worker_shared *shared, const struct config *config,

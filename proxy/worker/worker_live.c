@@ -35,47 +35,62 @@ enum live_table { TABLE_HOLDS, TABLE_QUORUM, TABLE_GUARDS, TABLE_WAITERS, TABLES
 /* One of the longest held so far. */
 struct live_rank {
 	double since;
-	size_t slot; /* of its row in `out` */
+	size_t at; /* its row's slot in `out`, in bytes from the beginning */
+};
+
+/* What a worker has found of one thing that is wanted. */
+struct live_found {
+	enum live_what what;
+	size_t most; /* SIZE_MAX: all are told, and none has a rank */
+	uint64_t total;
+	size_t n; /* of ranks */
+	struct live_rank ranks[LIVE_MOST]; /* the longest held first */
 };
 
 /* A worker's copy of the question, and how far it has come. */
 struct live_question {
-	enum live_what what;
-	size_t most; /* SIZE_MAX: all are told, and none has a rank */
+	size_t nwants, want; /* the one that is at hand */
 	enum live_table table;
 	int worker;
-	uint64_t total;
-	size_t n; /* of ranks */
-	struct live_rank ranks[LIVE_MOST]; /* the longest held first */
-	size_t slot; /* of the row that is written next */
+	size_t at; /* where the row goes that is written next, if it has a rank */
 	double now;
 	const struct quorum *quorum; /* NULL: there is none */
 	struct buf *out;
+	struct live_found found[LIVE_WANTS_MAX];
 };
 
-/* Its rank's place in the order, where the last one's slot is taken over if all are in use. */
-static void rank_insert(struct live_question *q, double since)
+static struct live_found *found_now(struct live_question *q)
 {
-	struct live_rank rank = { since, q->n };
-	size_t i;
-
-	if (q->n == q->most)
-		rank.slot = q->ranks[q->n - 1].slot;
-	else
-		q->n++;
-	for (i = q->n - 1; i > 0 && q->ranks[i - 1].since > since; i--)
-		q->ranks[i] = q->ranks[i - 1];
-	q->ranks[i] = rank;
-	q->slot = rank.slot;
+	return &q->found[q->want];
 }
 
-/* To be told, as far as is known? Then it has the slot q->slot. */
+/* Its rank's place in the order, where the last one's slot is taken over if all are in use;
+ * else there is a new one, behind all that was written. */
+static void rank_insert(struct live_question *q, double since)
+{
+	struct live_found *f = found_now(q);
+	struct live_rank rank = { since, buf_len(q->out) };
+	size_t i;
+
+	if (f->n == f->most)
+		rank.at = f->ranks[f->n - 1].at;
+	else
+		f->n++;
+	for (i = f->n - 1; i > 0 && f->ranks[i - 1].since > since; i--)
+		f->ranks[i] = f->ranks[i - 1];
+	f->ranks[i] = rank;
+	q->at = rank.at;
+}
+
+/* To be told, as far as is known? Then it has the slot at q->at. */
 static bool is_told(struct live_question *q, double since)
 {
-	q->total++;
-	if (q->most == SIZE_MAX)
+	struct live_found *f = found_now(q);
+
+	f->total++;
+	if (f->most == SIZE_MAX)
 		return true;
-	if (q->n == q->most && (q->n == 0 || since >= q->ranks[q->n - 1].since))
+	if (f->n == f->most && (f->n == 0 || since >= f->ranks[f->n - 1].since))
 		return false;
 	rank_insert(q, since);
 	return true;
@@ -84,9 +99,10 @@ static bool is_told(struct live_question *q, double since)
 /* A guard's, or a lock's? (What is not configured any more counts as a lock.) */
 static bool is_asked_for(const struct live_question *q, const struct section_stats *section)
 {
+	enum live_what what = q->found[q->want].what;
 	bool guard = section && section->kind == STATS_GUARD;
 
-	return q->what == LIVE_HELD || guard == (q->what == LIVE_GUARDS);
+	return what == LIVE_HELD || guard == (what == LIVE_GUARDS);
 }
 
 struct slice live_text(struct slice text)
@@ -97,20 +113,11 @@ struct slice live_text(struct slice text)
 /* Where the row goes: behind the others, or into its slot. */
 static char *row_place(const struct live_question *q, size_t size)
 {
-	size_t slots;
-	char *p;
-
-	if (q->most == SIZE_MAX) {
-		p = buf_reserve(q->out, size);
-		buf_added(q->out, size);
-		return p;
-	}
-	slots = buf_len(q->out) / LIVE_SLOT;
-	if (q->slot == slots) {
-		memset(buf_reserve(q->out, LIVE_SLOT), 0, LIVE_SLOT);
-		buf_added(q->out, LIVE_SLOT);
-	}
-	return buf_head(q->out) + q->slot * LIVE_SLOT;
+	if (q->found[q->want].most != SIZE_MAX && q->at < buf_len(q->out))
+		return buf_head(q->out) + q->at;
+	memset(buf_reserve(q->out, size), 0, size);
+	buf_added(q->out, size);
+	return buf_head(q->out) + buf_len(q->out) - size;
 }
 
 static char *put(char *to, struct slice bytes)
@@ -120,7 +127,7 @@ static char *put(char *to, struct slice bytes)
 	return to + bytes.n;
 }
 
-/* The row, with the texts behind it: what row_read() reads. Behind the last one is the total.
+/* The row, with the texts behind it: what row_read() reads. Behind the last one are the totals.
  */
 static void row_write(const struct live_question *q, struct live_row row, struct slice key,
                       struct slice token, const struct buf *client)
@@ -129,12 +136,16 @@ static void row_write(const struct live_question *q, struct live_row row, struct
 	char *at;
 
 	owner_describe_token(&owner, token);
+	row.want = q->want;
 	row.worker = q->worker;
 	row.key_len = key.n;
 	row.key = live_text(key);
 	row.owner = live_text(buf_slice(&owner));
 	row.client = live_text(buf_slice(client));
-	at = row_place(q, sizeof(row) + row.key.n + row.owner.n + row.client.n);
+	row.nbytes = LIVE_SLOT;
+	if (q->found[q->want].most == SIZE_MAX)
+		row.nbytes = sizeof(row) + row.key.n + row.owner.n + row.client.n;
+	at = row_place(q, row.nbytes);
 	at = put(at, slice_of(&row, sizeof(row)));
 	at = put(at, row.key);
 	at = put(at, row.owner);
@@ -253,7 +264,21 @@ static enum live_table first_table(enum live_what what)
 
 static bool has_table(const struct live_question *q)
 {
-	return q->table < TABLES && (q->table == TABLE_WAITERS) == (q->what == LIVE_WAITING);
+	bool waiting = q->found[q->want].what == LIVE_WAITING;
+
+	return q->table < TABLES && (q->table == TABLE_WAITERS) == waiting;
+}
+
+/* The table is done. Returns whether there is another one. */
+static bool next_table(struct live_question *q)
+{
+	q->table++;
+	if (has_table(q))
+		return true;
+	if (++q->want == q->nwants)
+		return false;
+	q->table = first_table(found_now(q)->what);
+	return true;
 }
 
 static bool live_step(const struct worker_view *w, void *arg, struct worker_answer *a)
@@ -266,10 +291,10 @@ static bool live_step(const struct worker_view *w, void *arg, struct worker_answ
 	q->quorum = w->clients->quorum;
 	do {
 		a->cursor = scan_table(q, &w->clients->policy, a->cursor);
-		if (a->cursor == 0)
-			q->table++;
-		if (a->cursor == 0 && !has_table(q)) {
-			buf_append(q->out, slice_of(&q->total, sizeof(q->total)));
+		if (a->cursor == 0 && !next_table(q)) {
+			for (size_t i = 0; i < q->nwants; i++)
+				buf_append(q->out, slice_of(&q->found[i].total,
+				                            sizeof(q->found[i].total)));
 			return true;
 		}
 	} while (clock_now() < w->until);
@@ -286,17 +311,16 @@ static struct slice text_read(struct slice *from, size_t n)
 	return text;
 }
 
-/* `slot`: so long it is; 0: as its texts are. */
-static void row_read(struct slice *from, size_t slot, struct live_row *row)
+static void row_read(struct slice *from, struct live_row *row)
 {
-	size_t before = from->n;
+	struct slice texts;
 
-	memcpy(row, text_read(from, sizeof(*row)).p, sizeof(*row));
-	row->key = text_read(from, row->key.n);
-	row->owner = text_read(from, row->owner.n);
-	row->client = text_read(from, row->client.n);
-	if (slot)
-		text_read(from, slot - (before - from->n));
+	memcpy(row, from->p, sizeof(*row));
+	texts = text_read(from, row->nbytes);
+	text_read(&texts, sizeof(*row));
+	row->key = text_read(&texts, row->key.n);
+	row->owner = text_read(&texts, row->owner.n);
+	row->client = text_read(&texts, row->client.n);
 }
 
 static int by_since(const void *a, const void *b)
@@ -307,45 +331,64 @@ static int by_since(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
-                  int64_t timeout_ms, struct live *live)
+/* (A power of two is full.) */
+static void add_row(struct live *live, const struct live_row *row)
 {
-	struct live_question q = {
-		.what = what,
-		.most = most <= LIVE_MOST ? most : SIZE_MAX,
-		.table = first_table(what),
-	};
-	size_t answered, space = 0, slot = q.most == SIZE_MAX ? 0 : LIVE_SLOT;
-
-	*live = (struct live){ .n = 0 };
-	answered = workers_ask(shared, live_step, &q, sizeof(q), timeout_ms, &live->answers);
-	live->whole = answered == live->answers.n;
-	for (size_t i = 0; i < live->answers.n; i++) {
-		struct slice from = buf_slice(&live->answers.v[i].out);
-		uint64_t total;
-
-		if (!live->answers.v[i].whole)
-			continue;
-		while (from.n > sizeof(total)) {
-			if (live->n == space) {
-				space = space ? 2 * space : LIVE_MOST;
-				live->rows = xrealloc(live->rows, space * sizeof(*live->rows));
-			}
-			row_read(&from, slot, &live->rows[live->n++]);
-		}
-		memcpy(&total, from.p, sizeof(total));
-		live->total += total;
-	}
-	if (live->n)
-		qsort(live->rows, live->n, sizeof(*live->rows), by_since);
-	if (live->n > q.most)
-		live->n = q.most;
+	if ((live->n & (live->n - 1)) == 0)
+		live->rows = xrealloc(live->rows,
+		                      (live->n ? 2 * live->n : 1) * sizeof(*live->rows));
+	live->rows[live->n++] = *row;
 }
 
-void live_fini(struct live *live)
+/* What one worker has said. */
+static void live_read(struct slice from, const struct live_want *wants, size_t nwants)
 {
-	free(live->rows);
-	worker_answers_fini(&live->answers);
+	struct live_row row;
+	uint64_t total;
+
+	while (from.n > nwants * sizeof(total)) {
+		row_read(&from, &row);
+		HASP_ASSERT(row.want < nwants);
+		add_row(wants[row.want].live, &row);
+	}
+	for (size_t i = 0; i < nwants; i++) {
+		memcpy(&total, text_read(&from, sizeof(total)).p, sizeof(total));
+		wants[i].live->total += total;
+	}
+}
+
+void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
+                  int64_t timeout_ms, struct worker_answers *answers)
+{
+	struct live_question q = { .nwants = nwants, .table = first_table(wants[0].what) };
+	size_t answered;
+
+	HASP_ASSERT(nwants <= LIVE_WANTS_MAX);
+	for (size_t i = 0; i < nwants; i++) {
+		q.found[i].what = wants[i].what;
+		q.found[i].most = wants[i].most <= LIVE_MOST ? wants[i].most : SIZE_MAX;
+	}
+	answered = workers_ask(shared, live_step, &q, sizeof(q), timeout_ms, answers);
+	for (size_t i = 0; i < nwants; i++)
+		*wants[i].live = (struct live){ .whole = answered == answers->n };
+	for (size_t i = 0; i < answers->n; i++)
+		if (answers->v[i].whole)
+			live_read(buf_slice(&answers->v[i].out), wants, nwants);
+	for (size_t i = 0; i < nwants; i++) {
+		struct live *live = wants[i].live;
+
+		if (live->n)
+			qsort(live->rows, live->n, sizeof(*live->rows), by_since);
+		if (live->n > q.found[i].most)
+			live->n = q.found[i].most;
+	}
+}
+
+void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers)
+{
+	for (size_t i = 0; i < nwants; i++)
+		free(wants[i].live->rows);
+	worker_answers_fini(answers);
 }
 
 /* --- contended keys ----------------------------------------------------------------------- */

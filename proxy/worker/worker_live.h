@@ -30,6 +30,7 @@ enum live_what {
 
 /* One connection's. */
 struct live_row {
+	size_t want, nbytes; /* worker_live.c's */
 	int worker; /* its number */
 	uint64_t client_id; /* client_list.h */
 	const struct section_stats *section; /* its kind and name; NULL: it is not configured
@@ -51,17 +52,24 @@ struct live {
 	bool whole; /* all workers have answered; else it is of those that have */
 	size_t n;
 	struct live_row *rows; /* the longest held, or waiting, first */
-	struct worker_answers answers; /* to which they point */
 };
+
+/* What is asked for. */
+struct live_want {
+	enum live_what what;
+	size_t most; /* so many of the longest; more than LIVE_MOST: all */
+	struct live *live; /* gets them */
+};
+#define LIVE_WANTS_MAX 2
 
 /* So much of a text is told. */
 struct slice live_text(struct slice text);
 
-/* Asks for the `most` longest of them, or, if that is more than LIVE_MOST, for all; live_fini()
- * is due. As to threads, see workers_ask(). */
-void workers_live(struct worker_shared *shared, enum live_what what, size_t most,
-                  int64_t timeout_ms, struct live *live);
-void live_fini(struct live *live);
+/* Asks for all that is wanted at once, so that it is of one time, as far as there is one. The
+ * rows point to `answers`; live_fini() of all is due. As to threads, see workers_ask(). */
+void workers_live(struct worker_shared *shared, const struct live_want *wants, size_t nwants,
+                  int64_t timeout_ms, struct worker_answers *answers);
+void live_fini(const struct live_want *wants, size_t nwants, struct worker_answers *answers);
 
 /* A key that clients were refused, or waited for, in the last minutes. */
 struct contended_key {
