@@ -2,6 +2,7 @@
 #include "client/guard_events.h"
 
 #include "base/clock.h"
+#include "client/event_round.h"
 #include "client/request_context.h"
 #include "lock/events/event.h"
 
@@ -30,28 +31,32 @@ static const struct guard_op_key *refused_key(const struct guard_op *op, struct 
 static void log_guard_event(struct client *c, const struct guard_op_key *k, enum lock_event e,
                             double waited)
 {
-	struct event_facts facts = EVENT_FACTS_INIT;
+	struct event_to_log event = { .stats = k->entry->stats,
+		                      .event = e,
+		                      .facts = EVENT_FACTS_INIT };
+	struct event_facts *facts = &event.facts;
 	struct buf by = BUF_INIT, holder = BUF_INIT;
 	double now = clock_now();
 	const struct read_set_entry *other;
-	uint32_t suppressed;
 
-	if (!event_is_logged(k->entry->stats, e, now, &suppressed))
+	if (!event_is_logged(k->entry->stats, e, now, &event.suppressed))
 		return;
 	client_describe(c, &by);
-	facts.db = read_set_entry_db(k->entry);
-	facts.key = read_set_entry_key(k->entry);
-	facts.by = buf_slice(&by);
-	facts.waited = waited;
-	other = read_sets_holder(k->entry->table, facts.db, facts.key, k->entry->token, true,
+	facts->db = read_set_entry_db(k->entry);
+	facts->key = read_set_entry_key(k->entry);
+	facts->by = buf_slice(&by);
+	facts->waited = waited;
+	other = read_sets_holder(k->entry->table, facts->db, facts->key, k->entry->token, true,
 	                         now);
 	if (other) {
 		client_describe(container_of(other->read_set, struct client, read_set),
 		                &holder);
-		facts.holder = buf_slice(&holder);
-		facts.held = now - other->since;
+		facts->holder = buf_slice(&holder);
+		facts->held = now - other->since;
+		event_log(event.stats, e, facts, event.suppressed);
+	} else {
+		event_round_log(c->env, &event, k->entry->token, true);
 	}
-	event_log(k->entry->stats, e, &facts, suppressed);
 	buf_release(&by);
 	buf_release(&holder);
 }

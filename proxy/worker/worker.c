@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fatal.h"
 #include "client/client_list.h"
+#include "client/event_round.h"
 #include "config/config.h"
 #include "lock/ack/replica_acks.h"
 #include "lock/hold/holds.h"
@@ -222,6 +223,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	clients_init(&w->clients);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	holds_set_describe(w->clients.policy.holds, client_describe_holder);
+	holds_set_ask(w->clients.policy.holds, event_round_ask, &w->clients);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);
 	w->clients.policy.read_sets = read_sets_new(w->script_jobs, &shared->unlisted);

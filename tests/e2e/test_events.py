@@ -111,6 +111,31 @@ def test_holder_at_another_worker_is_told_by_its_address(three):
         connection.close()
 
 
+def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_hasp):
+    """And with several workers the line is written when they were asked."""
+    hasp = start_hasp(rule(**LONG) + guard(wait="10ms", **LONG) + verbs(**LONG), workers=2)
+    many = [hasp.connect() for _ in range(9)]
+    for i, connection in enumerate(many):
+        connection.call("CLIENT", "SETNAME", f"c{i}")
+    one, *others = many
+    assert one.call("SETNX", KEY, 1) == ONE and one.call("GET", STOCK) == NIL and one.call("LOCK", "job") == FENCE
+    for other in others:
+        assert other.call("SETNX", KEY, 2) == ZERO
+        assert other.call("SET", KEY, 2).startswith(b"-LOCKED ")
+        assert other.call("DEL", KEY) == ZERO
+        assert other.call("LOCK", "job") == NIL
+        assert other.call("GET", STOCK).startswith(b"-LOCKED ")
+    for event, n in ("lock_refused", 2), ("write_refused", 1), ("delete_refused", 1), ("wait_timed_out", 1):
+        lines = await_told(hasp, event, n * len(others))
+        assert {line["holder"] for line in lines} == {name_of(one) + " c0"}, event
+        assert all(line["held_ms"] >= 0 for line in lines)
+        assert {line["by"] for line in lines} == {f"{name_of(o)} c{i}" for i, o in enumerate(others, 1)}
+    hints = {line["hint"] for line in told(hasp, "delete_refused")}
+    assert hints == {"a pool? see owner = address"}
+    for connection in many:
+        connection.close()
+
+
 def test_reader_that_another_hasp_serves_is_told(three, start_hasp, plain):
     """Of a hash that Redis keeps as a table it may tell `mode` first, and nothing else."""
     hasp, _, other, _ = three(verbs(**LONG))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/events/event.h"
 
+#include <string.h>
+
 #include "base/quote.h"
 
 /* Lines per 10 seconds, as in observing. */
@@ -52,6 +54,27 @@ static void print_text(struct buf *line, const char *word, struct slice text)
 		buf_printf(line, " %s=%s", word, QUOTE(text));
 }
 
+/* "127.0.0.1:4711 name" without what is behind the address; empty: it is no address. */
+static struct slice host_of(struct slice called)
+{
+	const char *blank = memchr(called.p, ' ', called.n);
+	size_t n = blank ? (size_t)(blank - called.p) : called.n;
+
+	while (n && called.p[n - 1] != ':')
+		n--;
+	return slice_of(called.p, n);
+}
+
+static bool are_of_one_host(struct slice a, struct slice b)
+{
+	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
+}
+
+static bool hints_at_pool(enum lock_event e, const struct event_facts *facts)
+{
+	return e == LOCK_EVENT_DELETE_REFUSED && are_of_one_host(facts->by, facts->holder);
+}
+
 void event_log(const struct section_stats *s, enum lock_event e,
                const struct event_facts *facts, uint32_t suppressed)
 {
@@ -68,8 +91,8 @@ void event_log(const struct section_stats *s, enum lock_event e,
 	print_ms(&line, "waited_ms", facts->waited);
 	if (facts->reason)
 		buf_printf(&line, " reason=\"%s\"", facts->reason);
-	if (facts->hint)
-		buf_printf(&line, " hint=\"%s\"", facts->hint);
+	if (hints_at_pool(e, facts))
+		buf_puts(&line, " hint=\"a pool? see owner = address\"");
 	buf_printf(&line, " suppressed=%u\n", suppressed);
 	log_lines(severity_of(e), buf_slice(&line));
 	buf_release(&line);

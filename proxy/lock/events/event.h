@@ -21,12 +21,20 @@ struct event_facts {
 	struct slice key;
 	struct slice by, holder; /* "127.0.0.1:4711 name"; empty: not known */
 	double held, waited; /* seconds; negative: not known */
-	const char *reason, *hint; /* NULL: none */
+	const char *reason; /* NULL: none */
 };
 #define EVENT_FACTS_INIT                                                                       \
 	{                                                                                      \
 		.held = -1, .waited = -1                                                       \
 	}
+
+/* What event_log() is told, for those who put it off. */
+struct event_to_log {
+	const struct section_stats *stats;
+	enum lock_event event;
+	uint32_t suppressed; /* by event_is_logged() */
+	struct event_facts facts;
+};
 
 /* Is a line to be written about it? Asked once for each event, before its facts are gathered;
  * *suppressed is then for event_log(). `s` may be NULL: no. A lock that was lost is logged also

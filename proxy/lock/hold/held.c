@@ -37,6 +37,22 @@ bool held_find(struct holds *h, int db, struct slice key, struct slice token, lo
 	return found;
 }
 
+bool held_find_other(struct holds *h, int db, struct slice key, struct slice token, double at,
+                     struct held *out)
+{
+	const struct hold *found = NULL;
+
+	for (const struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
+		if (slice_eq(hold->token, token) || hold->since > at || hold->good_until <= at)
+			continue;
+		if (!found || hold->learnt_at > found->learnt_at)
+			found = hold;
+	}
+	if (found)
+		*out = held_of(found);
+	return found;
+}
+
 struct held_walk_arg {
 	held_fn *fn;
 	void *arg;

@@ -29,6 +29,11 @@ struct held {
 bool held_find(struct holds *h, int db, struct slice key, struct slice token, long long fence,
                struct held *out);
 
+/* Of those that were told before `at` that another owner than `token` has it, which is good
+ * then: the one that was last. False: none was. */
+bool held_find_other(struct holds *h, int db, struct slice key, struct slice token, double at,
+                     struct held *out);
+
 /* The next step through all of them: see map_scan(). */
 typedef void held_fn(void *arg, const struct held *held);
 uint64_t held_walk(struct holds *h, uint64_t cursor, held_fn *fn, void *arg);

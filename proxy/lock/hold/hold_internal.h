@@ -80,6 +80,8 @@ struct holds {
 	struct freelist small; /* most holds */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: nobody is named */
+	holds_ask_fn *ask; /* NULL: nobody knows more than this table */
+	void *ask_arg;
 	struct log_limit limit;
 	uint64_t nfailed; /* renewals */
 };

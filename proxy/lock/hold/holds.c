@@ -29,6 +29,12 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	return h;
 }
 
+void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg)
+{
+	h->ask = ask;
+	h->ask_arg = arg;
+}
+
 void holds_set_describe(struct holds *h, holds_describe_fn *describe)
 {
 	h->describe = describe;

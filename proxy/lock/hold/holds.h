@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/timers.h"
 #include "config/types.h"
+#include "lock/events/event.h"
 #include "lock/events/stats.h"
 #include "lock/hold/seen_values.h"
 #include "lock/scripts/script_job.h"
@@ -49,6 +50,11 @@ void hold_owner_init(struct hold_owner *o);
 typedef void holds_describe_fn(const struct hold_owner *o, struct buf *out);
 /* Without it the log names nobody. */
 void holds_set_describe(struct holds *h, holds_describe_fn *describe);
+
+/* Logs an event about a lock of another owner than `token`, of whose holder this table knows
+ * nothing, when others were asked for it. The facts are to be copied. */
+typedef void holds_ask_fn(void *arg, const struct event_to_log *event, struct slice token);
+void holds_set_ask(struct holds *h, holds_ask_fn *ask, void *arg);
 
 /* What must be kept about a call until its reply is there. */
 struct pending_lock;

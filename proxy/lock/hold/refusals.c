@@ -2,15 +2,12 @@
  *
  * refusals: commands on rules' and verbs' locks that were not carried out because another owner
  * has the lock, or that waited for it: counted, and logged. The facts are those that are at
- * hand: the holds of this worker, and what a script's refusal says. Redis is not asked.
+ * hand: the holds of this worker, and what a script's refusal says; the other workers are asked
+ * for the rest of what is logged. Redis is not asked.
  */
 #include "lock/hold/hold_internal.h"
 
-#include <string.h>
-
 #include "lock/model/owner.h"
-
-static const char POOL_HINT[] = "a pool? see owner = address";
 
 /* Another owner's hold of the lock, as far as this worker knows; NULL: it knows none. */
 static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
@@ -37,22 +34,6 @@ static struct hold *any_hold(struct holds *h, const struct hold_owner *o,
 	return hold && hold->good_until > timers_now(h->timers) ? hold : NULL;
 }
 
-/* "127.0.0.1:4711 name" without what is behind the address; empty: it is no address. */
-static struct slice host_of(struct slice called)
-{
-	const char *blank = memchr(called.p, ' ', called.n);
-	size_t n = blank ? (size_t)(blank - called.p) : called.n;
-
-	while (n && called.p[n - 1] != ':')
-		n--;
-	return slice_of(called.p, n);
-}
-
-static bool are_of_one_host(struct slice a, struct slice b)
-{
-	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
-}
-
 /* What a refusal is to be logged as, and counted as. */
 struct refusal {
 	enum stats_field stat;
@@ -74,29 +55,31 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
                         const struct pending_lock *p, int db, const struct refusal *r,
                         double waited)
 {
-	struct event_facts facts = EVENT_FACTS_INIT;
+	struct event_to_log event = { .stats = p->stats,
+		                      .event = r->event,
+		                      .facts = EVENT_FACTS_INIT };
 	struct buf by = BUF_INIT, holder = BUF_INIT;
 	double now = timers_now(h->timers);
-	uint32_t suppressed;
 
 	count_refusal(p, db, r, now);
-	if (!event_is_logged(p->stats, r->event, now, &suppressed))
+	if (!event_is_logged(p->stats, r->event, now, &event.suppressed))
 		return;
 	hold_events_describe(h, o, &by);
 	if (r->hold) {
 		hold_events_describe(h, r->hold->owner, &holder);
-		facts.held = now - r->hold->since;
+		event.facts.held = now - r->hold->since;
 	} else if (p->refused) {
 		owner_describe_token(&holder, buf_slice(&p->answer));
 	}
-	facts.db = db;
-	facts.key = r->key;
-	facts.by = buf_slice(&by);
-	facts.holder = buf_slice(&holder);
-	facts.waited = waited;
-	if (r->event == LOCK_EVENT_DELETE_REFUSED && are_of_one_host(facts.by, facts.holder))
-		facts.hint = POOL_HINT;
-	event_log(p->stats, r->event, &facts, suppressed);
+	event.facts.db = db;
+	event.facts.key = r->key;
+	event.facts.by = buf_slice(&by);
+	event.facts.holder = buf_slice(&holder);
+	event.facts.waited = waited;
+	if (r->hold || !h->ask)
+		event_log(event.stats, event.event, &event.facts, event.suppressed);
+	else
+		h->ask(h->ask_arg, &event, p->token);
 	buf_release(&by);
 	buf_release(&holder);
 }

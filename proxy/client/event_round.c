@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "client/event_round.h"
+
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "client/client_internal.h"
+#include "client/request_context.h"
+#include "client/round.h"
+#include "lock/hold/held.h"
+
+/* The key and the rest are kept meanwhile: of longer ones nobody is asked. */
+#define EVENT_NBYTES_MAX ((size_t)64 * 1024)
+
+struct event_round {
+	struct round round;
+	struct event_to_log event; /* its texts are those below */
+	struct buf key, by, holder, token;
+	bool of_guard;
+	double at; /* clock_now() of the event: who has the lock since later was not in the way
+	            */
+	double learnt_at; /* of several connections, the one that heard last counts; 0: none has
+	                   */
+};
+
+static void find_held(struct event_round *r, const struct client_env *env)
+{
+	const struct event_facts *facts = &r->event.facts;
+	struct held held;
+
+	if (!held_find_other(env->policy.holds, facts->db, buf_slice(&r->key),
+	                     buf_slice(&r->token), r->at, &held) ||
+	    held.learnt_at <= r->learnt_at)
+		return;
+	r->learnt_at = held.learnt_at;
+	r->event.facts.held = r->at - held.since;
+	buf_clear(&r->holder);
+	client_describe(container_of(held.owner, struct client, holds), &r->holder);
+}
+
+static void find_guarded(struct event_round *r, const struct client_env *env)
+{
+	const struct read_set_entry *e = read_sets_holder(env->policy.read_sets,
+	                                                  r->event.facts.db, buf_slice(&r->key),
+	                                                  buf_slice(&r->token), true, r->at);
+
+	if (!e || e->since <= r->learnt_at || e->since > r->at)
+		return;
+	r->learnt_at = e->since;
+	r->event.facts.held = r->at - e->since;
+	buf_clear(&r->holder);
+	client_describe(container_of(e->read_set, struct client, read_set), &r->holder);
+}
+
+static bool event_round_step(struct round *round, const struct client_env *env)
+{
+	struct event_round *r = container_of(round, struct event_round, round);
+
+	if (r->of_guard)
+		find_guarded(r, env);
+	else
+		find_held(r, env);
+	return true;
+}
+
+static void event_round_end(struct round *round, bool home)
+{
+	struct event_round *r = container_of(round, struct event_round, round);
+
+	(void)home;
+	r->event.facts.key = buf_slice(&r->key);
+	r->event.facts.by = buf_slice(&r->by);
+	r->event.facts.holder = buf_slice(&r->holder);
+	event_log(r->event.stats, r->event.event, &r->event.facts, r->event.suppressed);
+	buf_release(&r->key);
+	buf_release(&r->by);
+	buf_release(&r->holder);
+	buf_release(&r->token);
+	free(r);
+}
+
+void event_round_log(struct client_env *env, const struct event_to_log *event,
+                     struct slice token, bool of_guard)
+{
+	const struct event_facts *facts = &event->facts;
+	struct event_round *r;
+
+	if (env->policy.config->workers == 1 ||
+	    facts->key.n + facts->by.n + token.n > EVENT_NBYTES_MAX) {
+		event_log(event->stats, event->event, facts, event->suppressed);
+		return;
+	}
+	r = xcalloc(1, sizeof(*r));
+	r->round.step = event_round_step;
+	r->round.end = event_round_end;
+	r->event = *event;
+	r->of_guard = of_guard;
+	r->at = env->policy.now;
+	buf_append(&r->key, facts->key);
+	buf_append(&r->by, facts->by);
+	buf_append(&r->holder, facts->holder);
+	buf_append(&r->token, token);
+	env->begin_round(env->arg, &r->round);
+}
+
+void event_round_ask(void *arg, const struct event_to_log *event, struct slice token)
+{
+	event_round_log(arg, event, token, false);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * event_round: an event that is to be logged, and of which this worker does not know who has
+ * the lock. The others are asked in turn (client/round.h), and then the line is written: later
+ * than the client was answered, and no more often than events are logged.
+ */
+#ifndef HASP_CLIENT_EVENT_ROUND_H
+#define HASP_CLIENT_EVENT_ROUND_H
+
+#include "client/client_env.h"
+#include "lock/events/event.h"
+
+/* As event_log() of `facts` (copied), with the holder of the lock, or of the guard, that
+ * another owner than `token` has, if a worker knows it. */
+void event_round_log(struct client_env *env, const struct event_to_log *event,
+                     struct slice token, bool of_guard);
+
+/* A holds_ask_fn; `arg`: the client_env. */
+void event_round_ask(void *arg, const struct event_to_log *event, struct slice token);
+
+#endif
