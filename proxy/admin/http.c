@@ -38,10 +38,10 @@
 /* For so long what was said is said to others, too: many open pages ask no more than one does.
  */
 #define STATUS_SECONDS 0.5
-/* What was discovered is kept from changing while it is written, and clients with it: it is
- * written at most once in so many seconds, and for so small a share of the time. */
+/* What was discovered is written at most once in so many seconds, and for so small a share of
+ * the time: each pattern is compared with all others. */
 #define FOUND_SECONDS 1.0
-#define FOUND_SHARE 0.002
+#define FOUND_SHARE 0.02
 
 /* Of anything but the page. */
 #define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'"

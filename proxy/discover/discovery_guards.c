@@ -82,8 +82,8 @@ void discovery_read(const struct discovery_act *a, enum discovery_read how)
 	r->at = a->now;
 	r->window = window;
 	r->under_lock = a->under_lock || has_lock(c);
-	/* Where the two crossed, the answers of several links or workers do not tell whether it was
-	 * this value or the one before. */
+	/* Where the two crossed, the answers of several links or workers do not tell whether it
+	 * was this value or the one before. */
 	r->is_dated = k->life > 0 && k->written_window == window && a->sent >= k->written_at;
 	r->is_late = r->is_dated && a->now - k->written_at >= LATE_SHARE * k->life;
 }

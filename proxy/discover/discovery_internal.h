@@ -79,7 +79,7 @@ struct shape {
 	struct list keys;
 	size_t nkeys; /* followed now */
 	unsigned shift; /* of 2^shift keys one is followed */
-	bool covered; /* for the report: a section in force has its keys */
+	bool covered; /* in a snapshot: a section in force has its keys */
 	bool varies; /* the pattern is one even if there is only one key */
 	bool many; /* there were several keys */
 	size_t nsample;
@@ -166,6 +166,16 @@ struct discovery {
 	struct sampling *sampling;
 };
 
+struct discovery_snapshot {
+	double seconds; /* that it has taken */
+	uint64_t nclients;
+	uint64_t passed_over; /* as of the discovery */
+	uint64_t passed_by; /* commands, by sampling */
+	struct shape *shapes; /* without their keys */
+	size_t n;
+	uint64_t seed; /* for maps */
+};
+
 /* What a block of so many bytes takes of the heap, with what malloc() adds to it. */
 static inline size_t discovery_cost(size_t nbytes)
 {
@@ -211,7 +221,8 @@ struct finding {
 enum finding_kind { FINDING_LOCK, FINDING_GUARD };
 /* All shapes of the kind, those together that differ in a word and are used alike. Returns an
  * array of *n, in the order of their patterns, for discovery_findings_free(). */
-struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size_t *n);
+struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
+                               size_t *n);
 void discovery_findings_free(struct finding *f, size_t n);
 
 /* Appends what is said of the finding, and its section. `name`: for the

@@ -15,17 +15,32 @@
 /* Words in one place of otherwise equal shapes: so many may be any. */
 #define WORDS_MANY 3
 
-static void collect_shape(void *arg, struct map_node *node)
-{
-	struct shape ***at = arg;
+/* A shape that may become part of a finding. */
+struct candidate {
+	const struct shape *shape;
+	bool is_of_kind; /* that is looked for */
+	bool is_taken; /* it is part of one */
+};
 
-	*(*at)++ = container_of(node, struct shape, node);
-}
+/* Those of the kind that are the same pattern with a `*` as one of their parts, not the first.
+ */
+struct widening {
+	struct map_node node; /* key: that pattern */
+	size_t n;
+	struct candidate **v; /* in the order of their patterns */
+};
+
+struct merging {
+	enum finding_kind kind;
+	struct candidate *v; /* in the order of their patterns */
+	size_t n;
+	struct map widenings;
+};
 
 static int by_pattern(const void *a, const void *b)
 {
-	struct slice x = (*(struct shape *const *)a)->node.key;
-	struct slice y = (*(struct shape *const *)b)->node.key;
+	struct slice x = ((const struct candidate *)a)->shape->node.key;
+	struct slice y = ((const struct candidate *)b)->shape->node.key;
 	int order = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
 
 	return order ? order : (x.n > y.n) - (x.n < y.n);
@@ -60,20 +75,83 @@ static bool differ_in_part(struct slice a, struct slice b, size_t i)
 	       memcmp(a.p, b.p, before) == 0 && memcmp(x.p + x.n, y.p + y.n, behind) == 0;
 }
 
-struct merging {
-	struct shape **shapes;
-	size_t n;
-	bool *taken; /* it is part of a finding */
-	enum finding_kind kind;
-};
+/* --- widenings ---------------------------------------------------------------------------- */
 
-static bool is_like(const struct merging *m, const struct shape *a, const struct shape *b)
+static struct widening *widening_get(const struct merging *m, struct slice pattern)
 {
-	if (!is_of_kind(a, m->kind))
+	struct map_node *node = map_get(&m->widenings, pattern);
+
+	return node ? container_of(node, struct widening, node) : NULL;
+}
+
+/* (A power of two is full.) */
+static void widening_add(struct merging *m, struct slice pattern, struct candidate *c)
+{
+	struct widening *w = widening_get(m, pattern);
+
+	if (!w) {
+		w = xcalloc(1, sizeof(*w));
+		w->node.key = slice_of(xmemdup(pattern.p, pattern.n), pattern.n);
+		map_put(&m->widenings, &w->node);
+	}
+	if ((w->n & (w->n - 1)) == 0)
+		w->v = xrealloc(w->v, (w->n ? 2 * w->n : 1) * sizeof(struct candidate *));
+	w->v[w->n++] = c;
+}
+
+static void merging_widen(struct merging *m, struct candidate *c)
+{
+	struct buf pattern = BUF_INIT;
+	struct slice part;
+
+	for (size_t i = 1; discovery_part_of(c->shape->node.key, i, &part); i++) {
+		buf_clear(&pattern);
+		discovery_put_widened(&pattern, c->shape->node.key, i);
+		widening_add(m, buf_slice(&pattern), c);
+	}
+	buf_release(&pattern);
+}
+
+static void merging_init(struct merging *m, const struct discovery_snapshot *s,
+                         enum finding_kind kind)
+{
+	*m = (struct merging){ .kind = kind, .n = s->n };
+	map_init(&m->widenings, s->seed);
+	m->v = xcalloc(s->n + 1, sizeof(*m->v));
+	for (size_t i = 0; i < s->n; i++)
+		m->v[i] = (struct candidate){ .shape = &s->shapes[i],
+			                      .is_of_kind = is_of_kind(&s->shapes[i], kind) };
+	qsort(m->v, m->n, sizeof(*m->v), by_pattern);
+	for (size_t i = 0; i < m->n; i++)
+		if (m->v[i].is_of_kind)
+			merging_widen(m, &m->v[i]);
+}
+
+static void merging_fini(struct merging *m)
+{
+	map_gather(&m->widenings);
+	for (size_t i = 0; i < m->widenings.nbuckets; i++)
+		while (m->widenings.buckets[i]) {
+			struct widening *w = container_of(m->widenings.buckets[i],
+			                                  struct widening, node);
+			map_remove(&m->widenings, &w->node);
+			free((char *)w->node.key.p);
+			free(w->v);
+			free(w);
+		}
+	map_fini(&m->widenings);
+	free(m->v);
+}
+
+/* --- what is one pattern ------------------------------------------------------------------ */
+
+static bool is_like(const struct merging *m, const struct candidate *a, const struct shape *b)
+{
+	if (!a->is_of_kind)
 		return false;
 	if (m->kind == FINDING_LOCK)
-		return discovery_locks_are_alike(a->lock, b->lock);
-	return discovery_is_refresh(a->guard) == discovery_is_refresh(b->guard);
+		return discovery_locks_are_alike(a->shape->lock, b->lock);
+	return discovery_is_refresh(a->shape->guard) == discovery_is_refresh(b->guard);
 }
 
 /* A shape of another kind, or (`like`, if any) one that is not used like that one, that the
@@ -82,37 +160,46 @@ static const struct shape *caught_by(const struct merging *m, struct slice patte
                                      const struct shape *like)
 {
 	for (size_t i = 0; i < m->n; i++) {
-		const struct shape *s = m->shapes[i];
-		if (!s->covered && !(like ? is_like(m, s, like) : is_of_kind(s, m->kind)) &&
+		const struct candidate *c = &m->v[i];
+		const struct shape *s = c->shape;
+		if (!s->covered && !(like ? is_like(m, c, like) : c->is_of_kind) &&
 		    glob_match(pattern, slice_of(s->sample, s->nsample)))
 			return s;
 	}
 	return NULL;
 }
 
-/* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern. */
-static bool widens(const struct merging *m, const struct shape *first, size_t i,
-                   struct buf *pattern)
+/* Is it one pattern with the shape, but for part `i`, and not part of another finding? */
+static bool goes_with(const struct merging *m, const struct candidate *c,
+                      const struct shape *first, size_t i)
 {
-	struct slice shape = first->node.key;
+	return !c->is_taken && is_like(m, c, first) &&
+	       differ_in_part(first->node.key, c->shape->node.key, i);
+}
+
+/* Is part `i` of the shape, not the first one, worth a `*`? Writes that pattern; returns NULL
+ * when it is not. */
+static const struct widening *widens(const struct merging *m, const struct shape *first,
+                                     size_t i, struct buf *pattern)
+{
+	const struct widening *w;
 	size_t words = 0;
 	bool star = false;
 	struct slice part;
 
-	for (size_t j = 0; j < m->n; j++) {
-		const struct shape *s = m->shapes[j];
-		if (m->taken[j] || !is_like(m, s, first) ||
-		    !differ_in_part(shape, s->node.key, i) ||
-		    !discovery_part_of(s->node.key, i, &part))
+	buf_clear(pattern);
+	discovery_put_widened(pattern, first->node.key, i);
+	w = widening_get(m, buf_slice(pattern));
+	for (size_t j = 0; j < w->n; j++) {
+		if (!goes_with(m, w->v[j], first, i) ||
+		    !discovery_part_of(w->v[j]->shape->node.key, i, &part))
 			continue;
 		words++;
 		star |= has_star(part);
 	}
 	if (words < 2 || (words < WORDS_MANY && !star))
-		return false;
-	buf_clear(pattern);
-	discovery_put_widened(pattern, shape, i);
-	return !caught_by(m, buf_slice(pattern), first);
+		return NULL;
+	return caught_by(m, buf_slice(pattern), first) ? NULL : w;
 }
 
 static void add_locks(struct lock_sums *to, const struct lock_sums *from)
@@ -180,31 +267,30 @@ static void add_shape(struct finding *f, const struct shape *s, enum finding_kin
 		add_guards(&f->guard, s->guard);
 }
 
-/* Shape number `first`, and those that are one pattern with it. */
-static void merge_one(const struct merging *m, size_t first, struct finding *f)
+/* The first candidate, and those that are one pattern with it. */
+static void merge_one(const struct merging *m, struct candidate *first, struct finding *f)
 {
-	const struct shape *s = m->shapes[first];
+	const struct shape *s = first->shape;
+	const struct widening *w = NULL;
 	struct slice part;
 	size_t i = 1;
 
-	while (discovery_part_of(s->node.key, i, &part) && !widens(m, s, i, &f->pattern))
+	while (discovery_part_of(s->node.key, i, &part) && !(w = widens(m, s, i, &f->pattern)))
 		i++;
-	if (!discovery_part_of(s->node.key, i, &part)) {
+	if (!w) {
 		buf_clear(&f->pattern);
 		if (s->varies || s->many)
 			buf_append(&f->pattern, s->node.key);
 		else
 			key_shape_literal(&f->pattern, slice_of(s->sample, s->nsample));
 		add_shape(f, s, m->kind);
-		m->taken[first] = true;
-	} else {
-		for (size_t j = first; j < m->n; j++) {
-			if (m->taken[j] || !is_like(m, m->shapes[j], s) ||
-			    !differ_in_part(s->node.key, m->shapes[j]->node.key, i))
-				continue;
-			add_shape(f, m->shapes[j], m->kind);
-			m->taken[j] = true;
-		}
+		first->is_taken = true;
+	}
+	for (size_t j = 0; w && j < w->n; j++) {
+		if (!goes_with(m, w->v[j], s, i))
+			continue;
+		add_shape(f, w->v[j]->shape, m->kind);
+		w->v[j]->is_taken = true;
 	}
 	f->example = s;
 	f->caught = caught_by(m, buf_slice(&f->pattern), NULL);
@@ -248,26 +334,18 @@ static void put_narrow_first(struct finding *found, size_t n)
 	}
 }
 
-struct finding *discovery_find(struct discovery *d, enum finding_kind kind, size_t *n)
+struct finding *discovery_find(const struct discovery_snapshot *s, enum finding_kind kind,
+                               size_t *n)
 {
-	size_t nshapes = d->shapes.n;
-	struct merging m = { .kind = kind, .n = nshapes };
-	struct finding *found = xcalloc(nshapes + 1, sizeof(*found));
-	struct shape **at;
-	uint64_t cursor = 0;
+	struct finding *found = xcalloc(s->n + 1, sizeof(*found));
+	struct merging m;
 
-	m.shapes = at = xcalloc(nshapes + 1, sizeof(struct shape *));
-	m.taken = xcalloc(nshapes + 1, sizeof(*m.taken));
-	do {
-		cursor = map_scan(&d->shapes, cursor, collect_shape, &at);
-	} while (cursor);
-	qsort(m.shapes, nshapes, sizeof(struct shape *), by_pattern);
+	merging_init(&m, s, kind);
 	*n = 0;
-	for (size_t i = 0; i < nshapes; i++)
-		if (!m.taken[i] && is_of_kind(m.shapes[i], kind))
-			merge_one(&m, i, &found[(*n)++]);
-	free(m.shapes);
-	free(m.taken);
+	for (size_t i = 0; i < m.n; i++)
+		if (m.v[i].is_of_kind && !m.v[i].is_taken)
+			merge_one(&m, &m.v[i], &found[(*n)++]);
+	merging_fini(&m);
 	put_narrow_first(found, *n);
 	return found;
 }

@@ -77,30 +77,30 @@ static const char *name_section(struct section_names *given, struct slice patter
 
 /* --- the parts ---------------------------------------------------------------------------- */
 
-static void put_head(struct buf *out, const struct discovery *d,
-                     const struct discovery_result *r, double now)
+static void put_head(struct buf *out, const struct discovery_snapshot *s,
+                     const struct discovery_result *r)
 {
 	buf_printf(out, "; hasp watched %s for ", r->address);
-	discovery_put_time(out, now - d->began);
+	discovery_put_time(out, s->seconds);
 	buf_puts(out, ": ");
 	discovery_put_count(out, r->commands, "command");
 	buf_puts(out, " on keys, of ");
-	discovery_put_count(out, d->ncounted, "connection");
+	discovery_put_count(out, s->nclients, "connection");
 	buf_puts(out,
 	         ".\n; The sections below change nothing yet: mode = observe counts and logs "
 	         "what "
 	         "they would do.\n; When that is what you expect, write mode = enforce.\n");
-	if (sampling_passed(d->sampling)) {
+	if (s->passed_by) {
 		buf_puts(out, "; Of keys that nobody seemed to lock or write back, samples "
 		              "were looked "
 		              "at: not ");
-		discovery_put_count(out, sampling_passed(d->sampling), "command");
+		discovery_put_count(out, s->passed_by, "command");
 		buf_puts(out, ".\n");
 	}
-	if (d->passed_over) {
+	if (s->passed_over) {
 		buf_puts(out,
 		         "; Not followed, for want of memory or by their length: keys of ");
-		discovery_put_count(out, d->passed_over, "command");
+		discovery_put_count(out, s->passed_over, "command");
 		buf_puts(out, ". Numbers of keys are estimates, all others lower bounds.\n");
 	}
 	buf_puts(out, "\n");
@@ -113,11 +113,8 @@ struct others {
 	uint64_t covered, markers, scripted, rest;
 };
 
-static void count_other(void *arg, struct map_node *node)
+static void count_other(struct others *o, const struct shape *s)
 {
-	const struct shape *s = container_of(node, struct shape, node);
-	struct others *o = arg;
-
 	if (s->covered) {
 		o->covered++;
 		return;
@@ -141,14 +138,12 @@ static void put_other(struct buf *out, uint64_t n, const char *what)
 	buf_printf(out, " %s\n", what);
 }
 
-static void put_others(struct buf *out, const struct discovery *d)
+static void put_others(struct buf *out, const struct discovery_snapshot *s)
 {
 	struct others o = { 0, 0, 0, 0 };
-	uint64_t cursor = 0;
 
-	do {
-		cursor = map_scan(&d->shapes, cursor, count_other, &o);
-	} while (cursor);
+	for (size_t i = 0; i < s->n; i++)
+		count_other(&o, &s->shapes[i]);
 	put_other(out, o.covered, "of keys that sections in force have by now");
 	put_other(out, o.markers,
 	          "of keys that were set by NX and never released: markers, not locks");
@@ -160,49 +155,22 @@ static void put_others(struct buf *out, const struct discovery *d)
 	          "back");
 }
 
-/* What is going on is no evidence of anything more. */
-static void end_holds(struct discovery *d, double now)
-{
-	struct list *next;
-
-	map_gather(&d->keys);
-	for (size_t i = 0; i < d->keys.nbuckets; i++)
-		for (struct map_node *node = d->keys.buckets[i]; node; node = node->next) {
-			struct key *k = container_of(node, struct key, node);
-			for (struct list *at = k->holds.next; at != &k->holds; at = next) {
-				struct held_lock *h = container_of(at, struct held_lock,
-				                                   in_key);
-				next = at->next;
-				if (h->state != HOLD_HELD)
-					discovery_hold_end(d, h, now);
-			}
-		}
-}
-
-static void mark_shape(void *arg, struct map_node *node)
-{
-	struct shape *s = container_of(node, struct shape, node);
-	const struct discovery_result *r = arg;
-
-	s->covered = r->covers && r->covers(r->arg, slice_of(s->sample, s->nsample));
-}
-
 /* As of now: they were watched before a section in force had them. */
-static void mark_covered(struct discovery *d, const struct discovery_result *r)
+static void mark_covered(struct discovery_snapshot *all, const struct discovery_result *r)
 {
-	uint64_t cursor = 0;
+	for (size_t i = 0; r->covers && i < all->n; i++) {
+		struct shape *s = &all->shapes[i];
 
-	do {
-		cursor = map_scan(&d->shapes, cursor, mark_shape, (void *)r);
-	} while (cursor);
+		s->covered = r->covers(r->arg, slice_of(s->sample, s->nsample));
+	}
 }
 
 /* Sections go to `out`, what is left alone to `left`. */
-static void put_findings(struct buf *out, struct buf *left, struct discovery *d,
+static void put_findings(struct buf *out, struct buf *left, const struct discovery_snapshot *s,
                          const struct discovery_result *r, enum finding_kind kind)
 {
 	size_t n;
-	struct finding *found = discovery_find(d, kind, &n);
+	struct finding *found = discovery_find(s, kind, &n);
 	struct section_names given = { r, kind == FINDING_GUARD, NULL, 0 };
 
 	given.v = xcalloc(n + 1, sizeof(*given.v));
@@ -225,18 +193,16 @@ static void put_findings(struct buf *out, struct buf *left, struct discovery *d,
 	discovery_findings_free(found, n);
 }
 
-void discovery_report(struct discovery *d, const struct discovery_result *r, double now,
+void discovery_report(struct discovery_snapshot *s, const struct discovery_result *r,
                       struct buf *out)
 {
 	struct buf left = BUF_INIT;
 
-	if (!r->so_far)
-		end_holds(d, now);
-	mark_covered(d, r);
-	put_head(out, d, r, now);
-	put_findings(out, &left, d, r, FINDING_LOCK);
-	put_findings(out, &left, d, r, FINDING_GUARD);
-	put_others(&left, d);
+	mark_covered(s, r);
+	put_head(out, s, r);
+	put_findings(out, &left, s, r, FINDING_LOCK);
+	put_findings(out, &left, s, r, FINDING_GUARD);
+	put_others(&left, s);
 	if (buf_len(&left)) {
 		buf_puts(out, "; Looked at and left alone:\n");
 		buf_append(out, buf_slice(&left));

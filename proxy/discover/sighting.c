@@ -54,14 +54,18 @@ static uint64_t count_commands(const struct discoverer *d)
 	return atomic_load(&d->commands) + sampling_passed(d->sampling);
 }
 
-void discoverer_report(struct discoverer *d, const struct discovery_result *r, struct buf *out)
+void discoverer_report(struct discoverer *d, const struct discovery_result *r, bool so_far,
+                       struct buf *out)
 {
 	struct discovery_result counted = *r;
+	struct discovery_snapshot *snapshot;
 
 	counted.commands = count_commands(d);
 	pthread_mutex_lock(&d->lock);
-	discovery_report(d->discovery, &counted, d->clock(), out);
+	snapshot = discovery_snapshot_new(d->discovery, so_far, d->clock());
 	pthread_mutex_unlock(&d->lock);
+	discovery_report(snapshot, &counted, out);
+	discovery_snapshot_free(snapshot);
 }
 
 void discoverer_progress(struct discoverer *d, struct discovery_progress *p)

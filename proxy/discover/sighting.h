@@ -39,9 +39,10 @@ void discoverer_free(struct discoverer *d); /* NULL is allowed; no clients are l
  * before; it forgets all. */
 void discoverer_turn_on(struct discoverer *d, size_t memory);
 void discoverer_turn_off(struct discoverer *d);
-/* From any thread: appends the ini, of which `r->commands` is filled in here; tells how far it
- * is. */
-void discoverer_report(struct discoverer *d, const struct discovery_result *r, struct buf *out);
+/* From any thread: appends the ini, of which `r->commands` is filled in here (`so_far` as for
+ * discovery_snapshot_new()); tells how far it is. */
+void discoverer_report(struct discoverer *d, const struct discovery_result *r, bool so_far,
+                       struct buf *out);
 void discoverer_progress(struct discoverer *d, struct discovery_progress *p);
 
 /* The client, whose address and name (NULL: none) are these; *client is NULL until it was seen.

@@ -82,7 +82,6 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 		.has_section = has_section,
 		.arg = &f,
 		.examples = config->discover_examples == SWITCH_YES,
-		.so_far = so_far,
 	};
 
 	for (size_t i = 0; i < config->listen.n; i++)
@@ -90,7 +89,7 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 	buf_append(&listen, slice_of("", 1));
 	if (config->discover_alone)
 		r.listen = buf_head(&listen);
-	discoverer_report(shared->discoverer, &r, out);
+	discoverer_report(shared->discoverer, &r, so_far, out);
 	buf_release(&listen);
 	match_free(f.matcher);
 }

@@ -93,11 +93,19 @@ static void release(struct fixture *f, size_t i, const char *key)
 	discovery_deleted(by(f, i, key), true);
 }
 
+static void put_report(struct fixture *f, bool so_far, struct buf *out)
+{
+	struct discovery_snapshot *s = discovery_snapshot_new(f->discovery, so_far, f->now);
+
+	discovery_report(s, &f->result, out);
+	discovery_snapshot_free(s);
+}
+
 static const char *report(struct fixture *f)
 {
 	struct buf out = BUF_INIT;
 
-	discovery_report(f->discovery, &f->result, f->now, &out);
+	put_report(f, false, &out);
 	buf_append(&out, slice_of("", 1));
 	free(f->report);
 	f->report = xstrdup(buf_head(&out));
@@ -548,7 +556,8 @@ static void a_cache_that_is_refreshed_early_is_proposed_as_a_comment(void **stat
 	assert_int_equal(0, p.harm);
 }
 
-/* Client 3 asked before client 1 was answered, got the old value, and hasp saw that afterwards. */
+/* Client 3 asked before client 1 was answered, got the old value, and hasp saw that afterwards.
+ */
 static void a_read_that_crosses_the_write_does_not_make_it_a_cart(void **state)
 {
 	struct fixture *f = *state;
@@ -854,13 +863,32 @@ static void a_report_so_far_ends_nothing(void **state)
 	take(f, 0, "lock:a");
 	/* Who knows the value releases it, or makes it last. */
 	discovery_script(by(f, 0, "lock:a"), &mine, 1);
-	f->result.so_far = true;
-	discovery_report(f->discovery, &f->result, f->now, &out);
-	f->result.so_far = false;
+	put_report(f, true, &out);
 	assert_int_equal(0, strncmp(buf_head(&out), "; hasp watched", 14));
 	buf_release(&out);
 	release(f, 0, "lock:a");
 	assert_told(f, "released by DEL\n");
+}
+
+static void what_comes_meanwhile_does_not_change_a_snapshot(void **state)
+{
+	struct fixture *f = *state;
+	struct discovery_snapshot *s;
+	struct buf out = BUF_INIT;
+
+	take(f, 0, "lock:a");
+	release(f, 0, "lock:a");
+	s = discovery_snapshot_new(f->discovery, true, f->now);
+	take(f, 0, "lock:b");
+	release(f, 0, "lock:b");
+	discovery_clear(f->discovery, f->now);
+	discovery_report(s, &f->result, &out);
+	discovery_snapshot_free(s);
+	buf_append(&out, slice_of("", 1));
+	assert_non_null(strstr(buf_head(&out), "; lock:a    1 key, taken 1 time"));
+	assert_null(strstr(buf_head(&out), "lock:b"));
+	buf_release(&out);
+	assert_not_told(f, "lock:a");
 }
 
 /* --- beside sections in force ------------------------------------------------------------- */
@@ -1070,6 +1098,7 @@ int main(void)
 		TEST(a_pattern_with_keys_of_other_use_is_not_proposed),
 		TEST(names_without_anything_fixed_are_not_proposed),
 		TEST(a_report_so_far_ends_nothing),
+		TEST(what_comes_meanwhile_does_not_change_a_snapshot),
 		TEST(what_a_section_has_by_now_is_not_proposed_and_keeps_no_pattern_narrow),
 		TEST(a_section_gets_a_name_that_no_other_has),
 		TEST(beside_others_there_are_new_sections_only),

@@ -90,10 +90,12 @@ static bool is_reported(struct fixture *f, const char *words)
 	const struct discovery_result r = { .listen = "127.0.0.1:6380",
 		                            .address = "redis:6379",
 		                            .commands = 1 };
+	struct discovery_snapshot *s = discovery_snapshot_new(f->discovery, false, f->now);
 	struct buf out = BUF_INIT;
 	bool found;
 
-	discovery_report(f->discovery, &r, f->now, &out);
+	discovery_report(s, &r, &out);
+	discovery_snapshot_free(s);
 	buf_append(&out, slice_of("", 1));
 	found = strstr(buf_head(&out), words);
 	buf_release(&out);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * discovery_snapshot: what has been found until now, apart from the discovery, which goes on:
+ * to merge thousands of patterns takes a while, and clients' commands must not wait for that.
+ */
+#include <stdlib.h>
+
+#include "base/fatal.h"
+#include "discover/discovery_internal.h"
+
+/* What is going on is no evidence of anything more. */
+static void end_holds(struct discovery *d, double now)
+{
+	struct list *next;
+
+	map_gather(&d->keys);
+	for (size_t i = 0; i < d->keys.nbuckets; i++)
+		for (struct map_node *node = d->keys.buckets[i]; node; node = node->next) {
+			struct key *k = container_of(node, struct key, node);
+			for (struct list *at = k->holds.next; at != &k->holds; at = next) {
+				struct held_lock *h = container_of(at, struct held_lock,
+				                                   in_key);
+				next = at->next;
+				if (h->state != HOLD_HELD)
+					discovery_hold_end(d, h, now);
+			}
+		}
+}
+
+static void *copy_of(const void *sums, size_t n)
+{
+	return sums ? xmemdup(sums, n) : NULL;
+}
+
+static void copy_shape(void *arg, struct map_node *node)
+{
+	const struct shape *from = container_of(node, struct shape, node);
+	struct discovery_snapshot *snapshot = arg;
+	struct shape *s = &snapshot->shapes[snapshot->n++];
+
+	*s = *from;
+	list_init(&s->keys);
+	s->node.key = slice_of(xmemdup(from->node.key.p, from->node.key.n), from->node.key.n);
+	s->lock = copy_of(from->lock, sizeof(*s->lock));
+	s->guard = copy_of(from->guard, sizeof(*s->guard));
+}
+
+struct discovery_snapshot *discovery_snapshot_new(struct discovery *d, bool so_far, double now)
+{
+	struct discovery_snapshot *s = xcalloc(1, sizeof(*s));
+	uint64_t cursor = 0;
+
+	if (!so_far)
+		end_holds(d, now);
+	s->seconds = now - d->began;
+	s->nclients = d->ncounted;
+	s->passed_over = d->passed_over;
+	s->passed_by = sampling_passed(d->sampling);
+	s->seed = discovery_hash(d, SLICE_LIT("snapshot"));
+	s->shapes = xcalloc(d->shapes.n + 1, sizeof(*s->shapes));
+	do {
+		cursor = map_scan(&d->shapes, cursor, copy_shape, s);
+	} while (cursor);
+	HASP_ASSERT(s->n == d->shapes.n);
+	return s;
+}
+
+void discovery_snapshot_free(struct discovery_snapshot *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		free((char *)s->shapes[i].node.key.p);
+		free(s->shapes[i].lock);
+		free(s->shapes[i].guard);
+	}
+	free(s->shapes);
+	free(s);
+}
