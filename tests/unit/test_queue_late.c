@@ -108,6 +108,22 @@ static void a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline
 	client_leave(c);
 }
 
+/* Redis hangs. */
+static void a_lock_is_confirmed_for_no_longer_than_server_timeout(void **state)
+{
+	struct fake_line *f = *state;
+	struct client *c;
+
+	f->redis.node.settings.server_timeout_ms = 2000;
+	c = client_confirming(f);
+	fake_redis_advance(&f->redis, 1.9);
+	fake_redis_break(&f->redis);
+	assert_int_equal(c->waiter->state, WAITER_CONFIRMING);
+	fake_redis_advance(&f->redis, 0.6); /* and the time until what waits is looked at */
+	assert_int_equal(c->waiter->state, WAITER_QUEUED);
+	client_leave(c);
+}
+
 /* Redis had lost the script; when that was heard of, there was no time left to wait. */
 static void a_lock_is_confirmed_by_the_ticket_that_got_it(void **state)
 {
@@ -222,6 +238,7 @@ int main(void)
 		TEST(a_lock_whose_confirmation_is_late_too_is_confirmed_again),
 		TEST(whose_lock_is_always_over_gives_up),
 		TEST(a_lock_that_redis_says_nothing_about_is_asked_for_until_the_deadline),
+		TEST(a_lock_is_confirmed_for_no_longer_than_server_timeout),
 		TEST(a_lock_is_confirmed_by_the_ticket_that_got_it),
 		TEST(who_leaves_while_its_lock_is_confirmed_gives_it_back),
 		TEST(an_answer_about_the_lock_before_says_nothing_of_the_next_one),

@@ -33,8 +33,8 @@
 /* Leaving the queue takes a trip to Redis; a client that has waited this much longer is told
  * before the answer. */
 #define GRACE_SECONDS 0.05
-/* So long it is tried to ask whether a grant still holds: hasp's own connection may come up a
- * moment later than the client's link. */
+/* So long it is tried to ask whether a grant still holds, but not longer than server_timeout:
+ * hasp's own connection may come up a moment later than the client's link. */
 #define CONFIRM_SECONDS 5.0
 /* The share of its lease that a grant may have lost before its client hears of it, when its
  * lease was begun anew so that the client can hear of it. */
@@ -165,10 +165,18 @@ void waiter_check(struct waiter *w)
 	probe_check(w->all, line_db(w->line), &t, 0, w->deadline, p);
 }
 
+static double confirm_seconds(const struct waiter *w)
+{
+	const struct node *n = w->at->node;
+	double timeout = n ? (double)n->settings.server_timeout_ms / 1000 : 0;
+
+	return timeout > 0 && timeout < CONFIRM_SECONDS ? timeout : CONFIRM_SECONDS;
+}
+
 /* Its grant took long to arrive: its lease begins again before the client hears of it. */
 static void waiter_confirm(struct waiter *w)
 {
-	double until = timers_now(w->all->timers) + CONFIRM_SECONDS;
+	double until = timers_now(w->all->timers) + confirm_seconds(w);
 	struct probe *p = probe_of(w, waiter_on_probe);
 	struct lock_try t = waiter_try(w);
 
