@@ -14,6 +14,8 @@
 
 /* Words in one place of otherwise equal shapes: so many may be any. */
 #define WORDS_MANY 3
+/* Parts behind these are what they are: for each, a pattern is kept meanwhile. */
+#define MERGED_PARTS 16
 
 /* A shape that may become part of a finding. */
 struct candidate {
@@ -84,11 +86,13 @@ static struct widening *widening_get(const struct merging *m, struct slice patte
 	return node ? container_of(node, struct widening, node) : NULL;
 }
 
-/* (A power of two is full.) */
+/* (A power of two is full.) Two parts of a candidate that are both `*` widen to the same. */
 static void widening_add(struct merging *m, struct slice pattern, struct candidate *c)
 {
 	struct widening *w = widening_get(m, pattern);
 
+	if (w && w->v[w->n - 1] == c)
+		return;
 	if (!w) {
 		w = xcalloc(1, sizeof(*w));
 		w->node.key = slice_of(xmemdup(pattern.p, pattern.n), pattern.n);
@@ -104,7 +108,8 @@ static void merging_widen(struct merging *m, struct candidate *c)
 	struct buf pattern = BUF_INIT;
 	struct slice part;
 
-	for (size_t i = 1; discovery_part_of(c->shape->node.key, i, &part); i++) {
+	for (size_t i = 1; i < MERGED_PARTS && discovery_part_of(c->shape->node.key, i, &part);
+	     i++) {
 		buf_clear(&pattern);
 		discovery_put_widened(&pattern, c->shape->node.key, i);
 		widening_add(m, buf_slice(&pattern), c);
@@ -273,10 +278,13 @@ static void merge_one(const struct merging *m, struct candidate *first, struct f
 	const struct shape *s = first->shape;
 	const struct widening *w = NULL;
 	struct slice part;
-	size_t i = 1;
+	size_t i;
 
-	while (discovery_part_of(s->node.key, i, &part) && !(w = widens(m, s, i, &f->pattern)))
-		i++;
+	for (i = 1; i < MERGED_PARTS && discovery_part_of(s->node.key, i, &part); i++) {
+		w = widens(m, s, i, &f->pattern);
+		if (w)
+			break;
+	}
 	if (!w) {
 		buf_clear(&f->pattern);
 		if (s->varies || s->many)

@@ -751,6 +751,17 @@ static void words_that_vary_are_one_pattern_unless_that_catches_others(void **st
 	assert_told(f, "pattern = lock:red\n");
 }
 
+/* Both variable parts are a `*`: of which one the words are that vary, is all the same. */
+static void words_beside_a_part_that_varies_are_one_pattern_with_it(void **state)
+{
+	struct fixture *f = *state;
+
+	use_lock(f, "lock:order:4711:17");
+	use_lock(f, "lock:order:4711:main");
+	assert_told(f, "pattern = lock:order:*:*\n");
+	assert_not_told(f, "main\n");
+}
+
 static void use_lock_for(struct fixture *f, const char *key, int64_t lease_ms)
 {
 	discovery_took(by(f, 0, key), DISCOVERY_SETNX, lease_ms, value(f, "1"));
@@ -1087,6 +1098,7 @@ int main(void)
 		TEST(under_a_lock_the_lock_has_to_hold),
 		TEST(one_key_is_its_own_pattern_and_several_are_one),
 		TEST(words_that_vary_are_one_pattern_unless_that_catches_others),
+		TEST(words_beside_a_part_that_varies_are_one_pattern_with_it),
 		TEST(clients_that_read_several_keys_before_they_write_them_get_no_guard),
 		TEST(what_one_command_reads_is_guarded_at_once),
 		TEST(what_was_missed_is_not_written_back),
