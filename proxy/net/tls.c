@@ -33,6 +33,7 @@ struct tls_context {
 	SSL_CTX *ssl;
 	BIO_METHOD *socket; /* of its connections' BIOs: see socket_write() */
 	enum tls_peer peer;
+	unsigned char sessions[TLS_SESSIONS_NAME]; /* of servers: of those that are resumed */
 	_Atomic int refs;
 };
 
@@ -326,16 +327,14 @@ static bool name_sessions(const struct tls_settings *s, unsigned char *name)
 
 /* `before`: the name of the files before they were read, if `is_known`. They may have changed.
  */
-static bool use_sessions(SSL_CTX *ssl, const struct tls_settings *s, bool is_known,
+static bool use_sessions(struct tls_context *c, const struct tls_settings *s, bool is_known,
                          const unsigned char *before, struct buf *why)
 {
-	unsigned char name[TLS_SESSIONS_NAME];
-
 	if (!s->is_server)
 		return true;
-	is_known = is_known && name_sessions(s, name) &&
-	           memcmp(name, before, sizeof(name)) == 0;
-	return tls_sessions_use(ssl, is_known, name) ||
+	is_known = is_known && name_sessions(s, c->sessions) &&
+	           memcmp(c->sessions, before, sizeof(c->sessions)) == 0;
+	return tls_sessions_use(c->ssl, is_known, c->sessions) ||
 	       refuse_setting(why, "TLS", "sessions cannot be told apart");
 }
 
@@ -356,7 +355,7 @@ struct tls_context *tls_context_new(const struct tls_settings *s, struct buf *wh
 	set_modes(c->ssl, s);
 	if (use_certificate(c->ssl, s, why) && use_authorities(c->ssl, s, why) &&
 	    use_protocols(c->ssl, s, why) && use_ciphers(c->ssl, s, why) &&
-	    use_sessions(c->ssl, s, is_known, name, why))
+	    use_sessions(c, s, is_known, name, why))
 		return c;
 out:
 	tls_context_unref(c);
@@ -365,7 +364,8 @@ out:
 
 void tls_context_keep_sessions(struct tls_context *c, struct tls_context *old)
 {
-	tls_sessions_share(c->ssl, old->ssl);
+	if (memcmp(c->sessions, old->sessions, sizeof(c->sessions)) == 0)
+		tls_sessions_share(c->ssl, old->ssl);
 }
 
 struct tls_context *tls_context_ref(struct tls_context *c)
@@ -442,6 +442,15 @@ static bool set_name(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
+/* Who resumes a session shows no certificate again, and OpenSSL does not look again at the time
+ * of the one by which it was begun. Is that over? */
+static bool is_over(const struct tls_context *c, SSL_SESSION *session)
+{
+	const X509 *cert = c->peer == TLS_PEER_ANY ? NULL : SSL_SESSION_get0_peer(session);
+
+	return cert && X509_cmp_current_time(X509_get0_notAfter(cert)) <= 0;
+}
+
 struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
                         struct tls_resume *resume)
 {
@@ -455,7 +464,7 @@ struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
 		tls_free(t);
 		return NULL;
 	}
-	if (resume && resume->session)
+	if (resume && resume->session && !is_over(c, resume->session))
 		SSL_set_session(t->ssl, resume->session);
 	return t;
 }
@@ -504,6 +513,12 @@ enum tls_progress tls_handshake(struct tls *t)
 	ERR_clear_error();
 	errno = 0;
 	rc = SSL_do_handshake(t->ssl);
+	if (rc == 1 && SSL_session_reused(t->ssl) &&
+	    is_over(t->context, SSL_get_session(t->ssl))) {
+		snprintf(t->reason, sizeof(t->reason), "%s",
+		         X509_verify_cert_error_string(X509_V_ERR_CERT_HAS_EXPIRED));
+		return TLS_FAILED;
+	}
 	if (rc == 1) {
 		t->has_more = SSL_has_pending(t->ssl);
 		return TLS_DONE;

@@ -3,7 +3,8 @@
  * tls_sessions: which sessions of clients are resumed. Their tickets hold all of a session, and
  * who has it may come again without having the certificate checked that it came by. So a ticket
  * counts only where it would be given again: the name of the settings and files that a context
- * was made of is part of each session, and OpenSSL resumes none of another name.
+ * was made of is part of each session, and OpenSSL resumes none of another name. Nor is one
+ * let in (tls.c) whose certificate has expired since.
  */
 #ifndef HASP_NET_TLS_SESSIONS_H
 #define HASP_NET_TLS_SESSIONS_H
@@ -25,8 +26,8 @@ bool tls_sessions_name(const char *const *texts, size_t ntexts, const char *cons
 bool tls_sessions_use(SSL_CTX *ssl, bool is_known, unsigned char *name)
 	__attribute__((warn_unused_result));
 
-/* From now on `ssl`, which has given no ticket yet, reads those of `old`, too, and the other
- * way round. */
+/* From now on `ssl`, which has given no ticket yet, reads those of `old`, of the same name,
+ * too, and the other way round. */
 void tls_sessions_share(SSL_CTX *ssl, SSL_CTX *old);
 
 #endif

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """TLS between clients and hasp, and between hasp and Redis."""
 
+import contextlib
 import hashlib
 import socket
 import ssl
 import threading
+import time
 
 import pytest
 import redis as redis_py
@@ -317,8 +319,10 @@ def test_server_that_never_shakes_hands_is_given_up(start_hasp, authority):
             assert c.call("PING").startswith(b"-ERR")
 
 
-def test_sessions_with_the_server_are_resumed(start_hasp, authority, certificate):
-    """Each client gets a link of its own here, so a server that is only half one will do."""
+@contextlib.contextmanager
+def half_a_server(certificate):
+    """Its address, and whether the session of each link that is spoken over was resumed. Each client gets a link
+    of its own here, so a server that is only half one will do."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate.cert, certificate.key)
     reused = []
@@ -328,6 +332,8 @@ def test_sessions_with_the_server_are_resumed(start_hasp, authority, certificate
             try:
                 sock = context.wrap_socket(listener.accept()[0], server_side=True)
                 threading.Thread(target=answer, args=(sock,), daemon=True).start()
+            except ssl.SSLError:
+                continue
             except OSError:
                 return
 
@@ -339,18 +345,33 @@ def test_sessions_with_the_server_are_resumed(start_hasp, authority, certificate
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        address = "localhost:{}".format(listener.getsockname()[1])
-        hasp = start_hasp(upstream=encrypted(address, authority, server_check_delay=0), pooling="session")
-        with Connection(hasp.address) as c:
-            assert c.call("PING") == PONG
-
-        def again():
-            with Connection(hasp.address) as c:
-                c.call("PING")
-            return True in reused
-
-        until(again, "a link whose session is resumed")
+        yield "localhost:{}".format(listener.getsockname()[1]), reused
         listener.shutdown(socket.SHUT_RDWR)
+
+
+def ping(hasp):
+    with Connection(hasp.address) as c:
+        return c.call("PING")
+
+
+def test_sessions_with_the_server_are_resumed(start_hasp, authority, certificate):
+    with half_a_server(certificate) as (address, reused):
+        hasp = start_hasp(upstream=encrypted(address, authority, server_check_delay=0), pooling="session")
+        assert ping(hasp) == PONG
+        until(lambda: ping(hasp) and True in reused, "a link whose session is resumed")
+
+
+def test_sessions_with_a_server_whose_certificate_has_expired_are_not(start_hasp, authority):
+    reused, lasts = [], 4
+    while True not in reused:  # a busy machine takes long to shake hands
+        lasts *= 2
+        ends = int(time.time()) + lasts
+        with half_a_server(authority.certificate_until(ends, "brief")) as (address, reused):
+            hasp = start_hasp(upstream=encrypted(address, authority, server_check_delay=0), pooling="session")
+            until(lambda: time.time() > ends + 1 or (ping(hasp) and True in reused), "a link whose session is resumed")
+            until(lambda: time.time() > ends + 1, "its certificate to expire")
+            refused = ping(hasp)
+            assert refused.startswith(b"-ERR ") and b"certificate has expired" in refused, refused
 
 
 # --- the file ----------------------------------------------------------------------------

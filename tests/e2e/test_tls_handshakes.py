@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 import threading
+import time
 
 import pytest
 from harness import Connection, encode, until
@@ -265,6 +266,22 @@ def test_sessions_of_other_settings_are_not_resumed(tls_hasp, authority, version
         _, session, _ = common_name(tls_address(hasp), context)
         hasp.reload(old, new)
         shakes_hands_anew(hasp, context, session)
+
+
+def test_client_whose_certificate_has_expired_resumes_nothing(tls_hasp, authority, version):
+    hasp = tls_hasp(tls_auth_clients="yes", tls_ca_cert_file=authority.cert)
+    session, lasts = None, 2
+    while not session:  # a busy machine takes long to shake hands
+        lasts *= 2
+        ends = int(time.time()) + lasts
+        context = authority.trusting(authority.certificate_until(ends, "client"), **version)
+        with contextlib.suppress(OSError, EOFError):
+            _, session, _ = common_name(tls_address(hasp), context)
+    until(lambda: time.time() > ends + 1, "its certificate to expire")
+    told = hasp.log.count('reason="certificate has expired"')
+    with pytest.raises((OSError, EOFError)), connect_tls(tls_address(hasp), context, session) as c:
+        c.call("PING")
+    until(lambda: hasp.log.count('reason="certificate has expired"') > told, "it to be refused")
 
 
 def test_clients_of_an_authority_that_is_not_trusted_any_more_resume_nothing(tls_hasp, authority, tmp_path, version):

@@ -9,6 +9,7 @@ import collections
 import os
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -30,6 +31,20 @@ LOCALHOST = "DNS:localhost,IP:127.0.0.1"
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
 
+CA_CONFIG = """
+[ca]
+default_ca = it
+[it]
+database = {database}
+new_certs_dir = {directory}
+rand_serial = yes
+default_md = sha256
+policy = any
+[any]
+commonName = supplied
+"""
+
+
 def openssl(*args):
     subprocess.run(["openssl", *map(str, args)], check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
@@ -44,12 +59,26 @@ class Authority:
 
     def certificate(self, name, names=LOCALHOST, days=2):
         """One that is expired has a negative number of days."""
-        cert, key, request, extensions = (self.directory / f"{name}.{end}" for end in ("crt", "key", "csr", "ext"))
-        openssl("req", *KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
-        extensions.write_text(f"subjectAltName={names}\n")
+        cert, key, request, extensions = self._requested(name, names)
         openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key, "-CAcreateserial",
                 "-out", cert, "-days", days, "-extfile", extensions)
         return Certificate(cert, key)
+
+    def certificate_until(self, end, name):
+        """`end`: as time.time() has it."""
+        cert, key, request, extensions = self._requested(name, LOCALHOST)
+        config, database = self.directory / "ca.cnf", self.directory / "ca.txt"
+        database.write_text("")
+        config.write_text(CA_CONFIG.format(database=database, directory=self.directory))
+        openssl("ca", "-batch", "-notext", "-config", config, "-in", request, "-cert", self.cert, "-keyfile", self.key,
+                "-out", cert, "-enddate", time.strftime("%Y%m%d%H%M%SZ", time.gmtime(end)), "-extfile", extensions)
+        return Certificate(cert, key)
+
+    def _requested(self, name, names):
+        cert, key, request, extensions = (self.directory / f"{name}.{end}" for end in ("crt", "key", "csr", "ext"))
+        openssl("req", *KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
+        extensions.write_text(f"subjectAltName={names}\n")
+        return cert, key, request, extensions
 
     def trusting(self, certificate=None, **options):
         """What a client needs to trust it, and to show `certificate`: an SSLContext."""
