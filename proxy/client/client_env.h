@@ -74,6 +74,7 @@ struct client_env {
 	enum clients_phase phase;
 	/* A client was freed. */
 	void (*on_gone)(void *arg);
+	bool is_alone; /* the process has no other worker */
 	/* Begins a round of all workers (client/round.h), which has step() and end(). */
 	void (*begin_round)(void *arg, struct round *r);
 	void *arg;

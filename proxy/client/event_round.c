@@ -44,7 +44,7 @@ static void find_guarded(struct event_round *r, const struct client_env *env)
 	                                                  r->event.facts.db, buf_slice(&r->key),
 	                                                  buf_slice(&r->token), true, r->at);
 
-	if (!e || e->since <= r->learnt_at || e->since > r->at)
+	if (!e || e->since <= r->learnt_at)
 		return;
 	r->learnt_at = e->since;
 	r->event.facts.held = r->at - e->since;
@@ -85,8 +85,7 @@ void event_round_log(struct client_env *env, const struct event_to_log *event,
 	const struct event_facts *facts = &event->facts;
 	struct event_round *r;
 
-	if (env->policy.config->workers == 1 ||
-	    facts->key.n + facts->by.n + token.n > EVENT_NBYTES_MAX) {
+	if (env->is_alone || facts->key.n + facts->by.n + token.n > EVENT_NBYTES_MAX) {
 		event_log(event->stats, event->event, facts, event->suppressed);
 		return;
 	}

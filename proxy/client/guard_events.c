@@ -53,6 +53,9 @@ static void log_guard_event(struct client *c, const struct guard_op_key *k, enum
 		                &holder);
 		facts->holder = buf_slice(&holder);
 		facts->held = now - other->since;
+	}
+	/* (Who has waited long has the guard by now.) */
+	if (other || e == LOCK_EVENT_WAITED_LONG) {
 		event_log(event.stats, e, facts, event.suppressed);
 	} else {
 		event_round_log(c->env, &event, k->entry->token, true);

@@ -3,7 +3,7 @@
  * round: a question that goes from worker to worker, and back to the one that asks, for what
  * only the worker of another client knows:
  *
- *   client --client_env.begin_round()--> step() by each of the others --> by its own --> end()
+ *   worker --client_env.begin_round()--> step() by each of the others --> by its own --> end()
  *
  * One worker at a time has it, so that what it carries needs no lock. Nobody waits: a step is
  * small, and behind it other callbacks have their turn.

@@ -211,6 +211,7 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 		.scratch = xmalloc(WORKER_SCRATCH),
 		.scratch_size = WORKER_SCRATCH,
 		.on_gone = on_client_gone,
+		.is_alone = config->workers == 1,
 		.begin_round = worker_round_begin,
 		.arg = w,
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * worker_round: carries a client's question (client/round.h) from worker to worker, by their
- * mailboxes. A worker that has ended answers nothing, and one that is freed is passed over.
+ * worker_round: carries a question (client/round.h) from worker to worker, by their mailboxes.
+ * A worker that has ended answers nothing, and one that is freed is passed over.
  */
 #include <stdatomic.h>
 

@@ -5,6 +5,7 @@ import pytest
 from harness import encode, until
 from harness.enforced import await_told, name_of, told, totals
 from harness.guards import guard
+from harness.line import queue_of
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import rule, verbs
 
@@ -132,6 +133,36 @@ def test_holder_at_another_worker_is_told_by_its_name_and_for_how_long(start_has
         assert {line["by"] for line in lines} == {f"{name_of(o)} c{i}" for i, o in enumerate(others, 1)}
     hints = {line["hint"] for line in told(hasp, "delete_refused")}
     assert hints == {"a pool? see owner = address"}
+    for connection in many:
+        connection.close()
+
+
+def test_workers_that_a_reload_does_not_end_are_asked(start_hasp):
+    hasp = start_hasp(rule(**LONG), workers=2)
+    hasp.reload("workers = 2", "workers = 1")
+    one, *others = many = [hasp.connect() for _ in range(9)]
+    one.call("SETNX", KEY, 1)
+    one.call("CLIENT", "SETNAME", "one")
+    for other in others:
+        assert other.call("SETNX", KEY, 2) == ZERO
+    lines = await_told(hasp, "lock_refused", len(others))
+    assert {line["holder"] for line in lines} == {name_of(one) + " one"}
+    for connection in many:
+        connection.close()
+
+
+def test_who_has_waited_long_is_told_without_those_who_have_the_lock_with_it(start_hasp, plain):
+    """Wherever they are."""
+    hasp = start_hasp(verbs(log_waited="1ms", **LONG), workers=2)
+    writer, *readers = many = [hasp.connect() for _ in range(9)]
+    assert writer.call("LOCK", "job", "EXCLUSIVE") == FENCE
+    for reader in readers:
+        reader.send(encode("LOCK", "job", "SHARED", "WAIT", 60000))
+    until(lambda: plain.zcard(queue_of("job")) == len(readers), "all to wait")
+    assert writer.call("UNLOCK", "job") == ONE
+    for reader in readers:
+        assert reader.read().startswith(b":")
+    assert not any("holder" in line for line in await_told(hasp, "waited_long", len(readers)))
     for connection in many:
         connection.close()
 

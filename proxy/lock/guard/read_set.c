@@ -290,7 +290,7 @@ const struct read_set_entry *read_sets_holder(struct read_sets *table, int db, s
 	for (; node; node = map_next(node)) {
 		const struct read_set_entry *e = container_of(node, struct read_set_entry,
 		                                              by_lock);
-		bool holds = e->read && !e->lost && e->until > now;
+		bool holds = e->read && !e->lost && e->since <= now && e->until > now;
 		if (holds && slice_eq(e->token, token) != other &&
 		    (!found || e->since > found->since))
 			found = e;

@@ -76,7 +76,8 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	event.facts.by = buf_slice(&by);
 	event.facts.holder = buf_slice(&holder);
 	event.facts.waited = waited;
-	if (r->hold || !h->ask)
+	/* (Who has waited long has the lock by now.) */
+	if (r->hold || !h->ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);
 	else
 		h->ask(h->ask_arg, &event, p->token);
