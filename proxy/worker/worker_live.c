@@ -180,15 +180,16 @@ static void on_held(void *arg, const struct held *held)
 static void on_quorum_held(void *arg, const struct quorum_held *held)
 {
 	struct live_question *q = arg;
+	const struct section_stats *section = quorum_terms(q->quorum)->stats;
 	struct buf client = BUF_INIT;
 
-	if (held->good_until <= q->now || !is_told(q, held->since))
+	if (held->good_until <= q->now || !is_asked_for(q, section) || !is_told(q, held->since))
 		return;
 	client_describe_quorum_owner(held->of, &client);
 	row_write(q,
 	          (struct live_row){
 			  .client_id = client_list_id(held->of->arg),
-			  .section = quorum_terms(q->quorum)->stats,
+			  .section = section,
 			  .since = held->since,
 			  .until = held->good_until,
 			  .renewed = held->renewed,

@@ -57,7 +57,7 @@ def test_locks_are_shown_with_who_has_them(start, path):
         assert one.call("LOCK", "leased", "PX", 20000) == FENCE
         rows = {row["key"]: row for row in show(path, "LOCKS")}
         lock = rows[KEY]
-        assert rows.keys() == {KEY, "leased"}
+        assert rows.keys() == {KEY, "leased"} and show(path, "GUARDS") == []
         assert (lock["kind"], lock["rule"], lock["fence"], lock["renewed"]) == ("quorum", "locks", token, "yes")
         assert rows["leased"]["renewed"] == "no" and lock["owner"] and lock["client"].endswith(" shop")
         assert lock["held_ms"] >= 0 and 0 < lock["lease_ms"] <= 20000
