@@ -444,7 +444,7 @@ static bool set_name(SSL *ssl, const char *name)
 
 /* Who resumes a session shows no certificate again, and OpenSSL does not look again at the time
  * of the one by which it was begun. Is that over? */
-static bool is_over(const struct tls_context *c, SSL_SESSION *session)
+static bool session_is_over(const struct tls_context *c, SSL_SESSION *session)
 {
 	const X509 *cert = c->peer == TLS_PEER_ANY ? NULL : SSL_SESSION_get0_peer(session);
 
@@ -464,7 +464,7 @@ struct tls *tls_connect(struct tls_context *c, int fd, const char *name,
 		tls_free(t);
 		return NULL;
 	}
-	if (resume && resume->session && !is_over(c, resume->session))
+	if (resume && resume->session && !session_is_over(c, resume->session))
 		SSL_set_session(t->ssl, resume->session);
 	return t;
 }
@@ -514,7 +514,7 @@ enum tls_progress tls_handshake(struct tls *t)
 	errno = 0;
 	rc = SSL_do_handshake(t->ssl);
 	if (rc == 1 && SSL_session_reused(t->ssl) &&
-	    is_over(t->context, SSL_get_session(t->ssl))) {
+	    session_is_over(t->context, SSL_get_session(t->ssl))) {
 		snprintf(t->reason, sizeof(t->reason), "%s",
 		         X509_verify_cert_error_string(X509_V_ERR_CERT_HAS_EXPIRED));
 		return TLS_FAILED;
