@@ -65,7 +65,7 @@ static bool ask_own_workers(struct worker_shared *shared, struct search_terms *t
 		struct slice said = buf_slice(&answers.v[i].out);
 		struct told_worker told;
 
-		if (!answers.v[i].whole)
+		if (!answers.v[i].whole || said.n < sizeof(told))
 			continue;
 		memcpy(&told, said.p, sizeof(told));
 		memcpy(t->workers[t->nworkers++], told.number, sizeof(told.number));

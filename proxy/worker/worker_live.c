@@ -352,6 +352,7 @@ static void live_read(struct slice from, const struct live_want *wants, size_t n
 		HASP_ASSERT(row.want < nwants);
 		add_row(wants[row.want].live, &row);
 	}
+	HASP_ASSERT(from.p && from.n == nwants * sizeof(total));
 	for (size_t i = 0; i < nwants; i++) {
 		memcpy(&total, text_read(&from, sizeof(total)).p, sizeof(total));
 		wants[i].live->total += total;
