@@ -28,6 +28,7 @@ void clients_init(struct client_env *env)
 	list_init(&env->clients);
 	list_init(&env->finishing);
 	list_init(&env->dead);
+	list_init(&env->learning);
 	freelist_init(&env->inputs, BUF_FIRST_SIZE);
 	memory_reserve();
 	account_init(&env->account, SIZE_MAX);
@@ -62,6 +63,7 @@ void client_new(struct client_env *env, int fd, const char *listener, struct tls
 	}
 	c->since = c->login_from = env->policy.now;
 	c->active_at = c->since - 2 * ACTIVE_SECONDS; /* its first byte counts, however soon */
+	list_init(&c->learning);
 	session_init(&c->session);
 	hold_owner_init(&c->holds);
 	read_set_init(&c->read_set);
@@ -271,6 +273,17 @@ void clients_go_on(struct client_env *env)
 		list_append(&env->clients, &c->node);
 		replies_go_on(c);
 	}
+}
+
+void clients_know_commands(struct client_env *env)
+{
+	struct list waiting;
+
+	/* What comes behind may have to wait anew. */
+	list_init(&waiting);
+	list_move_all(&waiting, &env->learning);
+	while (!list_empty(&waiting))
+		client_unpark(container_of(waiting.next, struct client, learning));
 }
 
 static bool is_bound_to_end(const struct client *c)

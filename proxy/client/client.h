@@ -72,6 +72,10 @@ void clients_follow(struct client_env *env);
 /* The node takes what clients send again: those that wait to send something go on. */
 void clients_go_on(struct client_env *env);
 
+/* Redis has said what commands were that it was asked about (commands/unmet.h), or cannot be
+ * asked: those that wait for that go on. */
+void clients_know_commands(struct client_env *env);
+
 /* While the node is paused: how many clients have something under way at Redis, or are in the
  * middle of their work. *nbound: how many others lose what they have there when Redis ends, for
  * they listen, or are blocked. */

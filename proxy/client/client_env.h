@@ -62,6 +62,7 @@ struct client_env {
 	struct list clients; /* open, least recently active first */
 	struct list finishing; /* sent their last bytes, oldest first */
 	struct list dead; /* closed, to be freed by clients_reap() */
+	struct list learning; /* of those, whom clients_know_commands() lets go on */
 	size_t n; /* clients not yet freed */
 	struct client_table table; /* of those */
 	struct account account; /* what is kept for them, against memory_limit */

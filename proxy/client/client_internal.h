@@ -11,6 +11,7 @@
  *      |--what it means depends on a reply---> PARKED_DEFERRED --answered--------|
  *      |--it needs another link--------------> PARKED_LINK --no reply is due-----|
  *      |--its link is full-------------------> PARKED_SPACE --it is no more------|
+ *      |--its command is not known-----------> PARKED_COMMAND --Redis was asked--|
  *      `--it is rewritten, or guarded-.                                          |
  *                                     v                                          |
  *      .----------> PARKED_QUEUE --ready--> PARKED_REPLY --answered--------------|
@@ -55,6 +56,7 @@ enum client_state {
 	CLIENT_PARKED_DEFERRED, /* until nothing is awaited */
 	CLIENT_PARKED_LINK, /* until no reply is due, for then it can change its link */
 	CLIENT_PARKED_SPACE, /* until its link, which is full, takes more */
+	CLIENT_PARKED_COMMAND, /* until Redis has said what command it is */
 	CLIENT_PARKED_QUEUE, /* until `current`, which may have to wait in line, can be sent */
 	CLIENT_PARKED_TURN, /* `current` waits in line for a lock */
 	CLIENT_PARKED_ACK, /* `current` took a lock that replicas must have before it goes on */
@@ -94,6 +96,7 @@ struct client {
 	uint32_t place; /* in env->table: client_list.h */
 	enum next_link next_link;
 	struct list node; /* in env->clients, env->finishing or env->dead */
+	struct list learning; /* in env->learning, while CLIENT_PARKED_COMMAND */
 	struct account_share share; /* client_count_memory() */
 	struct client_env *env;
 	struct link_user user; /* on no link before the first request */

@@ -20,7 +20,7 @@
 static const unsigned allowed[CLIENT_STATES] = {
 	[CLIENT_OPEN] = TO(OPEN) | TO(STREAMING) | TO(TUNNEL) | TO(REFUSED) | TO(PARKED_REPLY) |
 	                TO(PARKED_DEFERRED) | TO(PARKED_LINK) | TO(PARKED_SPACE) |
-	                TO(PARKED_QUEUE) | ENDS,
+	                TO(PARKED_COMMAND) | TO(PARKED_QUEUE) | ENDS,
 	[CLIENT_STREAMING] = TO(OPEN) | TO(REFUSED) | ENDS,
 	[CLIENT_TUNNEL] = ENDS,
 	[CLIENT_REFUSED] = ENDS,
@@ -31,6 +31,7 @@ static const unsigned allowed[CLIENT_STATES] = {
 	[CLIENT_PARKED_LINK] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
 	                       TO(PARKED_QUEUE) | ENDS,
 	[CLIENT_PARKED_SPACE] = TO(OPEN) | ENDS,
+	[CLIENT_PARKED_COMMAND] = TO(OPEN) | ENDS,
 	[CLIENT_PARKED_QUEUE] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
 	                        TO(PARKED_QUEUE) | ENDS,
 	[CLIENT_PARKED_TURN] = TO(OPEN) | TO(PARKED_REPLY) | TO(PARKED_LINK) |
@@ -50,6 +51,10 @@ void client_set_state(struct client *c, enum client_state state)
 {
 	HASP_ASSERT(client_may_become(c->state, state));
 	c->state = state;
+	if (state == CLIENT_PARKED_COMMAND)
+		list_append(&c->env->learning, &c->learning);
+	else if (!list_empty(&c->learning))
+		list_remove(&c->learning);
 	if (c->deadlock) {
 		deadlock_watch_end(c->deadlock);
 		c->deadlock = NULL;

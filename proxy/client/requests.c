@@ -132,6 +132,7 @@ static void count_command(struct client *c, const struct decision *d)
 		break;
 	case DISPATCH_ASK_LOGIN: /* its answer counts: exchange.c */
 	case DISPATCH_DEFER:
+	case DISPATCH_LEARN:
 	case DISPATCH_HOLD:
 		return;
 	}
@@ -161,6 +162,9 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 		step_over(c, k);
 		k->from = k->at;
 		return true;
+	case DISPATCH_LEARN:
+		put_off(c, CLIENT_PARKED_COMMAND);
+		return false;
 	case DISPATCH_DEFER:
 	case DISPATCH_HOLD:
 		break;
@@ -280,6 +284,10 @@ static bool begin_stream(struct client *c, struct cursor *k)
 	view = request_view(&env->args, held.p, held.n, &whole);
 	x.req = &view;
 	d = dispatch_early(&x, &what, c->scan.bulk > STREAM_FROM);
+	if (d.verdict == DISPATCH_LEARN) {
+		put_off(c, CLIENT_PARKED_COMMAND);
+		return false;
+	}
 	c->bound |= !what.command;
 	if (d.verdict == DISPATCH_PASS) {
 		/* Nobody knows when its client sends the rest. */

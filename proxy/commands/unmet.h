@@ -2,9 +2,11 @@
  *
  * unmet: names that clients send and the table of commands does not have: a module's that was
  * loaded since, or a command that was renamed. The server is asked about them, by one question
- * at a time and not more often than each second, however many such names come.
+ * at a time, however many such names come; and not more often than each second, unless clients
+ * wait for the answer.
  *
  *   classifier.c: unmet_note(name) --> unmet_ask() --> COMMAND INFO name ... --> unmet_learn()
+ *   dispatch.c: unmet_await(name): its client waits  <-- decides again, knowing it --'
  */
 #ifndef HASP_COMMANDS_UNMET_H
 #define HASP_COMMANDS_UNMET_H
@@ -17,7 +19,7 @@
 #include "base/slice.h"
 #include "commands/command.h"
 
-/* Those that come when so many wait to be asked about are noted when they come again. */
+/* Those that come when so many are to be asked about are noted when they come again. */
 #define UNMET_MAX 16
 #define UNMET_SECONDS 1.0
 
@@ -26,24 +28,33 @@ struct unmet {
 	struct command names[UNMET_MAX]; /* their names only */
 	size_t n;
 	size_t nasked; /* the first so many are being asked about; 0: none is */
-	double ask_at; /* not before; seconds */
+	struct command answered[UNMET_MAX]; /* their names, until unmet_forget() */
+	size_t nanswered;
+	bool is_awaited; /* by a client, since the last question */
+	double ask_at; /* not before, unless it is awaited; seconds */
 };
 
-/* A name that no command can have is passed over. */
+/* A name that no command can have is passed over, as is one that was just answered. */
 void unmet_note(struct unmet *u, struct slice name);
+
+/* Must a client that sends this wait for an answer? Not if there just was one, nor if no
+ * command can have the name. All who wait are to ask this again behind each unmet_learn(), and
+ * before unmet_forget(). */
+bool unmet_await(struct unmet *u, struct slice name);
 
 static inline bool unmet_is_due(const struct unmet *u, double now)
 {
-	return u->n && !u->nasked && now >= u->ask_at;
+	return u->n && !u->nasked && (u->is_awaited || now >= u->ask_at);
 }
 
-/* Appends the question to `out`. unmet_learn() or unmet_forget() must follow. */
+/* Appends the question to `out`. unmet_learn() must follow. */
 void unmet_ask(struct unmet *u, struct buf *out, double now);
 
-/* The answer. Returns how many of the names the table has learned. */
+/* The answer; NULL: there is none. Returns how many of the names the table has learned. */
 size_t unmet_learn(struct unmet *u, struct commands *t, const redisReply *reply);
 
-/* There is no answer. */
+/* What was answered may be otherwise from now on: a name that comes again is asked about again.
+ */
 void unmet_forget(struct unmet *u);
 
 #endif

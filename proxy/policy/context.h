@@ -30,6 +30,7 @@ enum verdict {
 	DISPATCH_ASK_LOGIN, /* Redis is asked whether the client is logged in. If not, that
 	                     * answers the command; else decide about it again */
 	DISPATCH_DEFER, /* ask again when no reply is due: what it means depends on one */
+	DISPATCH_LEARN, /* ask again when Redis has said what command it is */
 	DISPATCH_HOLD, /* (dispatch_early) it cannot be decided about before it is whole */
 };
 

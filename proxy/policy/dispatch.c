@@ -2,6 +2,7 @@
 #include "policy/dispatch.h"
 
 #include "commands/args.h"
+#include "commands/unmet.h"
 #include "config/match.h"
 #include "policy/classifier.h"
 #include "policy/discover.h"
@@ -17,6 +18,7 @@
 
 static const struct decision pass = { .verdict = DISPATCH_PASS };
 static const struct decision defer = { .verdict = DISPATCH_DEFER };
+static const struct decision learn = { .verdict = DISPATCH_LEARN };
 
 /* Redis takes it while it runs a script, or a function, for too long and refuses SELECT. */
 static bool ends_scripts(const struct command_info *what, const struct resp_view *req)
@@ -33,6 +35,15 @@ static bool binds_to_link(const struct command_info *what)
 {
 	return what->session == SESSION_OWN_LINK ||
 	       (what->is_unmet && what->session == SESSION_AS_TOLD);
+}
+
+/* Could it be a write, of a key that is not everybody's, by a name that is not known? */
+static bool must_be_learned(const struct policy_env *env, const struct command_info *what,
+                            struct slice name)
+{
+	return what->is_unmet &&
+	       (env->rules_enforce || env->guards_enforce || env->own_keys_protected) &&
+	       unmet_await(env->unmet, name);
 }
 
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
@@ -194,6 +205,8 @@ struct decision dispatch(struct context *x)
 	struct decision d;
 
 	buf_clear(&x->env->rewritten);
+	if (must_be_learned(x->env, x->what, x->req->argv[0]))
+		return learn;
 	d = decide_request(x);
 	if (d.verdict == DISPATCH_PASS) {
 		add_probe(x, &d);
@@ -251,6 +264,8 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 		return is_name_long ? pass : d;
 	*what = classifier_find(x->env, beginning->argv[0]);
 	x->what = what;
+	if (must_be_learned(x->env, what, beginning->argv[0]))
+		return learn;
 	/* It may have to be sent again. */
 	if (session_in_multi(x->session) && x->env->guards_enforce)
 		return d;

@@ -11,6 +11,7 @@
  *   write on a key
  *   of hasp's own   -> refused
  *   session command -> passed, and remembered until its reply
+ *   not known       -> Redis is asked what it is, and it is decided about then
  *   anything else   -> passed
  *
  * A request that could end a lock which a client waits for is marked, so that the lock is
@@ -39,12 +40,12 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
                           const struct command_info *what, const struct resp_view *req);
 
 /* Decides about a whole request, x->req, of which x->what tells. Changes the session as if the
- * request were sent now, unless the verdict is DEFER or ASK_LOGIN. */
+ * request were sent now, unless the verdict is DEFER, LEARN or ASK_LOGIN. */
 struct decision dispatch(struct context *x);
 
-/* Decides about the beginning of a long request, x->req: PASS (session changed), or HOLD. What
- * its name says is written to `what`. `is_name_long`: its first argument goes on, and is no
- * command's name. */
+/* Decides about the beginning of a long request, x->req: PASS (session changed), HOLD or LEARN.
+ * What its name says is written to `what`. `is_name_long`: its first argument goes on, and is
+ * no command's name. */
 struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long);
 
 #endif

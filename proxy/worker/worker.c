@@ -108,18 +108,25 @@ static void on_begin(struct ev_loop *loop, struct ev_check *c, int revents)
 	w->clients.policy.date = ev_now(loop);
 }
 
-/* Behind the callbacks of each turn: what they closed can be freed. */
+/* Before sockets are served: what the last turn closed can be freed. */
 static void on_check(struct ev_loop *loop, struct ev_check *c, int revents)
 {
 	struct worker *w = c->data;
 
 	(void)loop;
 	(void)revents;
-	worker_node_ask_about_unmet(w);
 	clients_shed(&w->clients);
 	clients_reap(&w->clients);
 	worker_topology_reap(w);
 	worker_quorum_reap(w);
+}
+
+/* Behind all other callbacks of a turn, and before what they queued is sent. */
+static void on_turn_end(struct ev_loop *loop, struct ev_prepare *p, int revents)
+{
+	(void)loop;
+	(void)revents;
+	worker_node_ask_about_unmet(p->data);
 }
 
 static void use_config(struct worker *w, struct config *config)
@@ -176,6 +183,10 @@ static void start_watching(struct worker *w)
 	ev_check_init(&w->check, on_check);
 	w->check.data = w;
 	ev_check_start(w->loop, &w->check);
+	ev_prepare_init(&w->end, on_turn_end);
+	ev_set_priority(&w->end, EV_MAXPRI);
+	w->end.data = w;
+	ev_prepare_start(w->loop, &w->end);
 }
 
 struct worker *worker_new(int number, struct config *config, const int *fds,
@@ -266,6 +277,7 @@ static void worker_free(struct worker *w)
 	worker_asks_fini(w);
 	ev_check_stop(w->loop, &w->begin);
 	ev_check_stop(w->loop, &w->check);
+	ev_prepare_stop(w->loop, &w->end);
 	mailbox_fini(&w->mailbox);
 	stream_flusher_fini(&w->flusher);
 	watch_loop_free(w->loop);

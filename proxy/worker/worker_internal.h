@@ -72,6 +72,7 @@ struct worker {
 	struct admission admission;
 	struct ev_timer sweep;
 	struct ev_check begin, check;
+	struct ev_prepare end;
 	double leave_at; /* clock_now(); 0: not draining */
 	double drain_grace_at; /* clock_now() when the last client was gone; 0: not yet */
 	struct {
@@ -144,8 +145,8 @@ extern const struct node_ops worker_node_ops;
 void worker_node_note_reachable(struct worker *w);
 /* The guards are others than they were: do they work with the commands that Redis has? */
 void worker_node_recheck_guards(struct worker *w);
-/* Asks Redis about names that clients have sent and nobody knows, when that is due: until it
- * answers, such commands pass as they came. */
+/* Asks Redis about names that clients have sent and nobody knows, when that is due. If it
+ * cannot be asked, such commands pass as they came. */
 void worker_node_ask_about_unmet(struct worker *w);
 
 /* --- worker_round.c ----------------------------------------------------------------------- */

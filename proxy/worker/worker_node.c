@@ -103,10 +103,10 @@ static void worker_node_on_unmet(void *arg, const redisReply *reply)
 	struct worker *w = arg;
 	struct policy_env *policy = &w->clients.policy;
 
-	if (!reply)
-		unmet_forget(policy->unmet);
-	else if (unmet_learn(policy->unmet, policy->commands, reply) > 0)
+	if (unmet_learn(policy->unmet, policy->commands, reply) > 0)
 		policy_use_commands(policy);
+	clients_know_commands(&w->clients);
+	unmet_forget(policy->unmet);
 }
 
 void worker_node_ask_about_unmet(struct worker *w)
@@ -116,11 +116,16 @@ void worker_node_ask_about_unmet(struct worker *w)
 	struct buf out = BUF_INIT;
 	int rc;
 
-	if (!unmet_is_due(policy->unmet, policy->now) || !(n = node_that_is_up(w->topology)))
+	if (!unmet_is_due(policy->unmet, policy->now))
 		return;
 	unmet_ask(policy->unmet, &out, policy->now);
-	rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_unmet, w);
-	HASP_ASSERT(rc == 0);
+	n = node_that_is_up(w->topology);
+	if (n) {
+		rc = control_call(n->control, 0, buf_slice(&out), worker_node_on_unmet, w);
+		HASP_ASSERT(rc == 0);
+	} else {
+		worker_node_on_unmet(w, NULL);
+	}
 	buf_release(&out);
 }
 

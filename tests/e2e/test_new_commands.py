@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Commands that hasp did not know when it started: a module's that is loaded later, and those that
-Redis has under another name. Once hasp has met one it asks Redis about it, and checks it."""
+Redis has under another name. hasp asks Redis about one when it meets it, and checks it from its
+first use on."""
 
+import contextlib
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 from harness import TOP, RedisServer, until
+from harness.cluster import Cluster
 from harness.guards import guard
 from harness.marks import BOTH
-from harness.replies import NIL, OK, ONE, QUEUED, bulk
+from harness.replies import NIL, OK, ONE, PONG, QUEUED, bulk
+from harness.resp import encode
 from harness.sections import rule
+from harness.wait import prompt
 
 # What redismodule.h makes easier, for Debian has it in no package.
 MODULE = r"""
@@ -67,12 +73,6 @@ def redis_server():
         yield server
 
 
-def learn(hasp, name, *args):
-    """The first of these passes as it came; of those before hasp has a connection it asks nothing."""
-    with hasp.connect() as one:
-        until(lambda: one.call(name, *args) and f'name="{name.lower()}"' in hasp.log, "hasp to learn of it")
-
-
 @BOTH
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain, module, name):
@@ -82,7 +82,6 @@ def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain
         assert one.call("GET", "stock:a") == NIL
         assert other.call(name, "lock:a", "theirs").startswith(b"-ERR unknown command")
         plain.module_load(str(module))
-        learn(hasp, name, "free", "x")
         assert other.call(name, "lock:a", "theirs").startswith(b"-LOCKED 'lock:a' ")
         assert other.call(name, "stock:a", "theirs").startswith(b"-LOCKED 'stock:a' ")
         assert one.call(name, "lock:a", "still mine") == OK
@@ -92,15 +91,111 @@ def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain
 
 
 @BOTH
+def test_what_comes_behind_a_command_that_is_learned_keeps_its_order(start_hasp, plain):
+    hasp = start_hasp(rule()).is_up()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
+        other.send(encode("SET", "a", "1"))
+        for name in ["other.append", "no.such", "other.incr", "other.persist"]:
+            other.send(encode(name, "lock:a", *["x"] * (name == "other.append")) + encode("other.append", "a", "2"))
+        assert other.read() == OK
+        assert other.read().startswith(b"-LOCKED ")
+        assert other.read() == b":2\r\n"
+        assert other.read().startswith(b"-ERR unknown command 'no.such'")
+        assert other.read() == b":3\r\n"
+        assert other.read().startswith(b"-LOCKED ")
+        assert other.read() == b":4\r\n"
+        assert other.read().startswith(b"-LOCKED ")
+        assert other.read() == b":5\r\n"
+    assert (plain.get("lock:a"), plain.get("a")) == ("1", "12222")
+
+
+@BOTH
+@pytest.mark.parametrize("nbytes", [20_000, 3_000_000])
+def test_a_long_one_is_checked_wherever_it_is_split(start_hasp, plain, nbytes):
+    hasp = start_hasp(rule()).is_up()
+    request = encode("other.append", "lock:a", "x" * nbytes)
+    with hasp.connect() as one:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
+        for at in [1, 10, 30, 40, 17_000, len(request) - 1]:
+            with hasp.connect() as other:
+                other.send(request[:at])
+                time.sleep(0.02)
+                other.send(request[at:] + encode("PING"))
+                assert other.read().startswith(b"-LOCKED ")
+                assert other.read() == PONG
+    assert plain.get("lock:a") == "1"
+
+
+@BOTH
+def test_one_in_a_transaction_is_checked(start_hasp, plain):
+    hasp = start_hasp(rule() + guard(wait=0)).is_up()
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
+        assert one.call("GET", "stock:a") == NIL
+        for name, key in [("other.append", "lock:a"), ("other.setex", "stock:a")]:
+            assert other.call("MULTI") == OK
+            other.send(encode(name, key, *["60"] * (name == "other.setex"), "x") + encode("EXEC"))
+            answers = other.read() + other.read()
+            assert b"LOCKED" in answers and b"*1\r\n:" not in answers
+    assert (plain.get("lock:a"), plain.get("stock:a")) == ("1", None)
+
+
+@BOTH
+def test_many_clients_learn_of_many_at_once(start_hasp, plain):
+    """More names than are asked about together, and most of them of no command."""
+    hasp = start_hasp(rule()).is_up()
+    with hasp.connect() as one, contextlib.ExitStack() as stack:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
+        others = [stack.enter_context(hasp.connect()) for _ in range(100)]
+        for n, other in enumerate(others):
+            name = "other.append" if n % 10 == 0 else f"no.such{n}"
+            other.send(encode(name, "lock:a", "x") + encode("PING"))
+        for n, other in enumerate(others):
+            expected = b"-LOCKED " if n % 10 == 0 else f"-ERR unknown command 'no.such{n}'".encode()
+            assert other.read().startswith(expected)
+            assert other.read() == PONG
+    assert plain.get("lock:a") == "1"
+
+
+@BOTH
+def test_client_that_hangs_up_meanwhile_harms_nobody(start_hasp, plain, redis_server):
+    hasp = start_hasp(rule()).is_up()
+    with hasp.connect() as one:
+        assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
+        with redis_server.frozen():
+            for n in range(20):
+                with hasp.connect() as other:
+                    other.send(encode("other.append", "lock:a", "x"))
+                    time.sleep(0.01 * (n % 3))
+        with hasp.connect() as other:
+            assert other.call("other.append", "lock:a", "x").startswith(b"-LOCKED ")
+        assert one.call("DEL", "lock:a") == ONE
+
+
+def test_client_goes_on_when_redis_goes_away_meanwhile(start_hasp, redis_server):
+    hasp = start_hasp(rule()).is_up()
+    with hasp.connect() as other:
+        assert other.call("PING") == PONG
+        redis_server.freeze()
+        other.send(encode("other.append", "lock:a", "x"))
+        time.sleep(0.1)  # it may be asked about by then
+        redis_server.kill()
+        with contextlib.suppress(EOFError):
+            assert other.read().startswith(b"-ERR hasp: upstream ")
+    with hasp.connect() as other:
+        assert other.call("other.append", "lock:a", "x").startswith(b"-ERR hasp: upstream ")
+
+
+@BOTH
 @pytest.mark.parametrize("name, args", [("other.append", ["x"]), ("OTHER.setex", [60, "x"]), ("other.incr", [])])
 def test_a_renamed_command_is_checked(start_hasp, plain, name, args):
-    hasp = start_hasp(rule() + guard(wait=0))
-    learn(hasp, name, "free", *args)
-    assert f'command_renamed name="{name.lower()}" original={name.lower().split(".")[1]}\n' in hasp.log
+    hasp = start_hasp(rule() + guard(wait=0)).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SET", "lock:a", "1", "NX", "PX", 60000) == OK
         assert one.call("GET", "stock:a") == NIL
         assert other.call(name, "lock:a", *args).startswith(b"-LOCKED 'lock:a' ")
+        assert f'command_renamed name="{name.lower()}" original={name.lower().split(".")[1]}\n' in hasp.log
         assert other.call(name, "stock:a", *args).startswith(b"-LOCKED 'stock:a' ")
         assert plain.get("lock:a") == "1"
         expected = OK if "setex" in name.lower() else b":2\r\n"
@@ -111,8 +206,7 @@ def test_a_renamed_command_is_checked(start_hasp, plain, name, args):
 
 
 def test_a_renamed_command_that_changes_its_connection_stays_private(start_hasp, plain):
-    hasp = start_hasp(rule())
-    learn(hasp, "other.select", 0)
+    hasp = start_hasp(rule()).is_up()
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("other.select", 1) == OK
         assert one.call("SET", "a", "one") == OK
@@ -121,8 +215,7 @@ def test_a_renamed_command_that_changes_its_connection_stays_private(start_hasp,
 
 
 def test_a_renamed_read_is_what_it_was(start_hasp):
-    hasp = start_hasp(rule())
-    learn(hasp, "other.strlen", "a")
+    hasp = start_hasp(rule()).is_up()
     with hasp.connect() as one:
         assert one.call("SET", "lock:a", "12345") == OK
         assert one.call("other.strlen", "lock:a") == b":5\r\n"
@@ -140,10 +233,25 @@ def test_commands_that_scripts_call_and_that_were_renamed_are_told_of(start_hasp
 
 
 def test_names_that_redis_does_not_know_are_its_to_refuse(start_hasp):
-    hasp = start_hasp(rule())
+    hasp = start_hasp(rule()).is_up()
     names = [f"no.such{i}" for i in range(100)] + ["n" * 64, "n" * 5000, "n\0o", "", "n\r\no"]
     with hasp.connect() as one:
+        since = time.monotonic()
         for name in names * 2:
             assert one.call(name, "lock:a").startswith(b"-ERR unknown command")
+        prompt(time.monotonic() - since, 20)
         assert one.call("SET", "lock:a", "x") == OK
     assert "command_" not in hasp.log
+
+
+def test_a_cluster_is_asked_at_any_node(start_hasp):
+    with Cluster("--rename-command", "APPEND", "other.append", primaries=2, replicas=0) as cluster:
+        hasp = start_hasp(rule(), upstream=cluster.upstream).is_up(2)
+        keys = [f"lock:{n}" for n in range(8)]
+        with hasp.connect() as one, hasp.connect() as other:
+            for key in keys:
+                assert one.call("SET", key, "1", "NX", "PX", 60000) == OK
+            other.send(b"".join(encode("other.append", key, "x") for key in keys))
+            assert all(other.read().startswith(b"-LOCKED ") for _ in keys)
+            assert one.call("other.append", keys[0], "2") == b":2\r\n"
+            assert one.call("no.such", keys[0]).startswith(b"-ERR unknown command")

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "commands/unmet.h"
 #include "tests/unit/inifile.h"
 #include "tests/unit/policy_fixture.h"
 
@@ -476,6 +477,35 @@ static void a_guarded_command_must_be_whole(void **state)
 	assert_early(*state, "STRLEN stock:1", 1, DISPATCH_HOLD);
 }
 
+static void of_an_unknown_command_redis_is_asked_first(void **state)
+{
+	struct policy_fixture *f = *state;
+	struct buf question = BUF_INIT;
+
+	policy_use(f, RULE);
+	assert_passed(f, "LATE a v");
+	policy_learn(f);
+	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
+	assert_early(f, "LATE a v", 1, DISPATCH_LEARN);
+	unmet_ask(f->env.unmet, &question, 0);
+	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
+	assert_int_equal(unmet_learn(f->env.unmet, f->env.commands, NULL), 0);
+	assert_passed(f, "LATE a v");
+	unmet_forget(f->env.unmet);
+	assert_int_equal(decide(f, "LATE a v")->verdict, DISPATCH_LEARN);
+	buf_release(&question);
+}
+
+static void where_nothing_is_checked_an_unknown_command_does_not_wait(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_learn(f);
+	assert_passed(f, "LATE a v");
+	policy_use(f, RULE "mode = observe\n");
+	assert_passed(f, "LATE a v");
+}
+
 static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **state)
 {
 	struct policy_fixture *f = *state;
@@ -536,6 +566,8 @@ int main(void)
 		TEST(what_no_rule_can_concern_need_not_be_whole),
 		TEST(session_commands_and_verbs_must_be_whole),
 		TEST(a_guarded_command_must_be_whole),
+		TEST(of_an_unknown_command_redis_is_asked_first),
+		TEST(where_nothing_is_checked_an_unknown_command_does_not_wait),
 		TEST(of_a_name_that_is_not_there_yet_only_the_length_is_known),
 		TEST(in_multi_what_passes_early_counts_as_queued),
 	};

@@ -67,7 +67,7 @@ static void ask(struct fixture *f, double now)
 	buf_release(&out);
 }
 
-static size_t learn(struct fixture *f, const char *frame)
+static size_t answer(struct fixture *f, const char *frame)
 {
 	redisReply *reply = reply_decode(slice_str(frame));
 	size_t n;
@@ -75,6 +75,14 @@ static size_t learn(struct fixture *f, const char *frame)
 	assert_non_null(reply);
 	n = unmet_learn(&f->unmet, f->commands, reply);
 	freeReplyObject(reply);
+	return n;
+}
+
+static size_t learn(struct fixture *f, const char *frame)
+{
+	size_t n = answer(f, frame);
+
+	unmet_forget(&f->unmet);
 	return n;
 }
 
@@ -126,6 +134,64 @@ static void questions_are_a_second_apart(void **state)
 	note(f, "a");
 	assert_false(unmet_is_due(&f->unmet, 100.99));
 	assert_asks(f, 101, INFO_A);
+}
+
+static void a_name_that_is_awaited_is_asked_about_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	note(f, "b");
+	ask(f, 100);
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("A")));
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	assert_false(unmet_is_due(&f->unmet, 100));
+	learn(f, "*1\r\n*-1\r\n");
+	assert_asks(f, 100, INFO_A);
+	learn(f, "*1\r\n*-1\r\n");
+	note(f, "a");
+	assert_false(unmet_is_due(&f->unmet, 100));
+}
+
+static void a_name_is_awaited_until_it_is_answered(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	ask(f, 100);
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("b")));
+	answer(f, "*1\r\n*-1\r\n");
+	assert_false(unmet_await(&f->unmet, SLICE_LIT("A")));
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("b")));
+	unmet_forget(&f->unmet);
+	/* A module may have been loaded since. */
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+}
+
+static void names_for_which_there_was_no_place_are_awaited_and_asked_about_later(void **state)
+{
+	struct fixture *f = *state;
+	char name[16];
+
+	for (int i = 0; i < UNMET_MAX; i++) {
+		snprintf(name, sizeof(name), "n%d", i);
+		note(f, name);
+	}
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	ask(f, 100);
+	assert_int_equal(unmet_learn(&f->unmet, f->commands, NULL), 0);
+	assert_true(unmet_await(&f->unmet, SLICE_LIT("a")));
+	unmet_forget(&f->unmet);
+	assert_asks(f, 100, INFO_A);
+}
+
+static void nothing_is_awaited_of_a_name_that_no_command_can_have(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_false(unmet_await(&f->unmet, SLICE_LIT("")));
+	assert_false(unmet_await(&f->unmet, SLICE_LIT("a\0b")));
+	assert_false(unmet_is_due(&f->unmet, 100));
 }
 
 static void a_question_has_a_longest_length(void **state)
@@ -214,6 +280,7 @@ static void a_question_without_an_answer_is_asked_when_the_name_comes_again(void
 
 	note(f, "a");
 	ask(f, 100);
+	assert_int_equal(unmet_learn(&f->unmet, f->commands, NULL), 0);
 	unmet_forget(&f->unmet);
 	assert_false(unmet_is_due(&f->unmet, 200));
 	note(f, "a");
@@ -279,6 +346,10 @@ int main(void)
 		TEST(a_name_is_asked_about_once_however_often_it_comes),
 		TEST(there_is_one_question_at_a_time),
 		TEST(questions_are_a_second_apart),
+		TEST(a_name_that_is_awaited_is_asked_about_at_once),
+		TEST(a_name_is_awaited_until_it_is_answered),
+		TEST(names_for_which_there_was_no_place_are_awaited_and_asked_about_later),
+		TEST(nothing_is_awaited_of_a_name_that_no_command_can_have),
 		TEST(a_question_has_a_longest_length),
 		TEST(a_name_that_no_command_can_have_is_not_asked_about),
 		TEST(what_the_server_has_is_known_and_the_rest_is_not),
