@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from harness import Connection, encode, until
 from harness.info import calls, is_ready
-from harness.line import Unlooked, entries, nobody_waits, queue_of, stand
+from harness.line import Unlooked, entries, nobody_waits, queue_of, stand, stand_first
 from harness.marks import BOTH
 from harness.relay import Relay
 from harness.renewal import is_renewed
@@ -163,7 +163,7 @@ def test_all_for_whom_there_are_places_come_in_by_one_call(clients, plain):
     holder, first, *others = clients(6)
     assert holder.call("LOCK", KEY, "LIMIT", 2) == FENCE
     with Unlooked():
-        stand(plain, first, "LOCK", KEY, "LIMIT", 1, "WAIT", 60000)
+        stand_first(plain, first, "LOCK", KEY, "LIMIT", 1, "WAIT", 60000)
         for other in others:
             stand(plain, other, "LOCK", KEY, "LIMIT", 4, "WAIT", 60000)
         before = calls(plain, "eval", "evalsha")

@@ -7,7 +7,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.info import calls, is_ready
-from harness.line import Unlooked, entries, nobody_waits, queue_of, stand
+from harness.line import Unlooked, entries, nobody_waits, queue_of, stand, stand_first
 from harness.marks import BOTH, LAYOUTS
 from harness.relay import Relay
 from harness.renewal import LEASE, LEASE_MS, is_renewed
@@ -56,7 +56,7 @@ def test_unlock_tells_the_first_waiter_and_nobody_else(start_hasp, plain):
         listener.psubscribe("*")
         assert listener.get_message(timeout=30)["type"] == "psubscribe"
         with Unlooked():
-            stand(plain, other, "LOCK", KEY, "WAIT", 60000)
+            stand_first(plain, other, "LOCK", KEY, "WAIT", 60000)
             stand(plain, third, "LOCK", KEY, "WAIT", 60000)
             before = calls(plain, "eval", "evalsha")
             first, second = entries(plain)

@@ -4,6 +4,7 @@
 import select
 import time
 
+from .info import calls
 from .resp import encode
 from .wait import TooSlow, prompt, until
 
@@ -19,7 +20,8 @@ def entries(plain, key="k"):
 
 class Unlooked:
     """hasp looks at a line by itself each second, which calls a script. `with Unlooked():` is a
-    time without that, from before anybody stands in line until what was called was counted."""
+    time without that, from before anybody stands in line until what was called was counted; but
+    for the look that stand_first() waits for."""
 
     def __enter__(self):
         self.began = time.monotonic()
@@ -52,3 +54,11 @@ def stand(plain, connection, *command, queue=None, briefly=False):
     # Redis sends what it answers in one turn of its loop at the end of that. A second turn
     # says that the first one has ended, so that even its death cannot take the answer back.
     plain.ping()
+
+
+def stand_first(plain, connection, *command):
+    """As stand(), for the first in its line. Returns when hasp has looked at the lock, too: it
+    does so a moment after that, for the lock may have been released while this one asked."""
+    before = calls(plain, "eval", "evalsha")
+    stand(plain, connection, *command)
+    until(lambda: calls(plain, "eval", "evalsha") >= before + 2, "the first look at the lock")
