@@ -40,7 +40,7 @@ class FakeRedis:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
-            connection.settimeout(5)
+            connection.settimeout(PATIENCE)
             first = connection.recv(65536)
             if first.startswith((encode("PING"), encode("REPLCONF"))):
                 self.own.append(connection)
@@ -192,10 +192,10 @@ def test_full_backlog_of_a_unix_socket_is_got_through(start_hasp, tmp_path):
         with hasp.connect() as one:
             one.send(encode("ECHO", 1))
             accepted = []
-            listener.settimeout(5)
+            listener.settimeout(PATIENCE)
             while True:
                 connection, _ = listener.accept()
-                connection.settimeout(1)
+                connection.settimeout(PATIENCE)
                 accepted.append(connection)
                 waiting and waiting.pop(0).close()
                 if connection.recv(65536) == encode("ECHO", 1):
@@ -216,7 +216,7 @@ def test_requests_sent_while_connecting_wait_for_it(start_hasp):
             one.send(requests)
             for s in waiting:
                 s.close()
-            listener.settimeout(10)
+            listener.settimeout(PATIENCE)
             first, got = b"", b""
             while not first.startswith(encode("ECHO", 0)):
                 connection, _ = listener.accept()
@@ -480,7 +480,7 @@ def test_own_connection_survives_a_redis_that_is_none(start_hasp, redis_server):
         until(lambda: "upstream_up" in hasp.log or "upstream_refused" in hasp.log, "what comes of it")
         with hasp.connect() as one:
             one.send(encode("SETNX", "lock:1", "v"))
-            listener.settimeout(5)
+            listener.settimeout(PATIENCE)
             upstream, _ = listener.accept()
             assert b"EVALSHA" in upstream.recv(65536)  # as it was built to know
             upstream.sendall(b":1\r\n")
