@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "lock/hold/held.h"
 #include "lock/hold/hold_internal.h"
 #include "tests/unit/fake_jobs.h"
 #include "tests/unit/hold_fixture.h"
@@ -259,6 +260,88 @@ static void a_lock_that_nobody_heard_of_is_released_with_the_connection(void **s
 	assert_int_equal(fake_jobs_count("0 release "), 1);
 }
 
+/* --- the longest held ----------------------------------------------------------------- */
+
+static void take_in(struct hold_fixture *f, int db, double since)
+{
+	const struct resp_reply ok = { .type = '+' };
+	struct pending_lock *p = pending_take(f, &rule_by_connection, "worker-1");
+
+	pending_lock_since(p, since);
+	hold_apply(f->holds, &f->owner, p, db, &ok);
+}
+
+/* Their databases. */
+struct told {
+	size_t n, most;
+	int db[16];
+};
+
+static bool on_told(void *arg, const struct held *held)
+{
+	struct told *told = arg;
+
+	if (told->n == told->most)
+		return false;
+	told->db[told->n++] = held->db;
+	return true;
+}
+
+static void assert_longest(struct hold_fixture *f, size_t most, size_t n, const int *db)
+{
+	struct told told = { .most = most };
+	size_t count = held_count(f->holds);
+
+	assert_int_equal(held_longest(f->holds, on_told, &told), count <= most);
+	assert_int_equal(told.n, n);
+	assert_memory_equal(told.db, db, n * sizeof(*db));
+}
+
+static void those_held_longest_come_first(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	for (int db = 1; db <= 5; db++)
+		take_in(f, db, HOLD_NOW - 10 + db);
+	assert_longest(f, 9, 5, (int[]){ 1, 2, 3, 4, 5 });
+	assert_longest(f, 2, 2, (int[]){ 1, 2 });
+	assert_longest(f, 5, 5, (int[]){ 1, 2, 3, 4, 5 });
+}
+
+static void a_lock_whose_reply_was_late_is_in_its_place(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	take_in(f, 2, HOLD_NOW - 8);
+	take_in(f, 4, HOLD_NOW - 6);
+	take_in(f, 3, HOLD_NOW - 7);
+	take_in(f, 1, HOLD_NOW - 9);
+	assert_longest(f, 9, 4, (int[]){ 1, 2, 3, 4 });
+}
+
+static void a_lock_that_is_taken_again_keeps_its_place(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	for (int db = 1; db <= 3; db++)
+		take_in(f, db, HOLD_NOW - 10 + db);
+	take_in(f, 1, HOLD_NOW);
+	take_in(f, 2, HOLD_NOW);
+	assert_longest(f, 9, 3, (int[]){ 1, 2, 3 });
+	assert_int_equal(held_count(f->holds), 3);
+}
+
+static void one_that_was_released_is_not_among_them(void **state)
+{
+	struct hold_fixture *f = *state;
+
+	for (int db = 1; db <= 3; db++)
+		take_in(f, db, HOLD_NOW - 10 + db);
+	hold_free(hold_first(f->holds, 2, SLICE_LIT("lock")));
+	assert_longest(f, 9, 2, (int[]){ 1, 3 });
+	assert_int_equal(held_count(f->holds), 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, hold_set_up, hold_tear_down)
 
 int main(void)
@@ -279,6 +362,10 @@ int main(void)
 		TEST(the_connection_s_end_releases_what_its_rule_says),
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
+		TEST(those_held_longest_come_first),
+		TEST(a_lock_whose_reply_was_late_is_in_its_place),
+		TEST(a_lock_that_is_taken_again_keeps_its_place),
+		TEST(one_that_was_released_is_not_among_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

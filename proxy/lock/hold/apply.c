@@ -43,11 +43,12 @@ static bool is_beside(const struct hold *hold, const struct pending_lock *p)
 
 /* A lock is taken: its former owner has it no more. But connections that take it by the same
  * token, and count, have it together; and a semaphore has several owners. Returns the
- * connection's own hold, if that goes on; *since: when it got it, if it had it already, else 0.
+ * connection's own hold, if that goes on; *since: when it got it, if it had it already, else 0;
+ * `place` is then put beside it in the order of age.
  */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct pending_lock *p, struct slice key, int db,
-                                    double *since)
+                                    double *since, struct list *place)
 {
 	struct hold *next = hold_first(h, db, key), *own = NULL, *hold;
 
@@ -64,6 +65,9 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 		if (hold->owner == o && hold->good_until > p->sent_at &&
 		    slice_eq(hold->token, p->token)) {
 			*since = hold->since;
+			list_remove(place);
+			if (hold->counted)
+				list_append(&hold->by_age, place);
 			/* It is not over. */
 			hold_events_count_at(hold, NULL);
 		}
@@ -87,7 +91,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
                         struct slice key, int db, const struct resp_reply *r, double now)
 {
 	double since;
-	struct hold *hold = apply_supersede(h, o, p, key, db, &since);
+	struct list place = { &place, &place };
+	struct hold *hold = apply_supersede(h, o, p, key, db, &since, &place);
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 	bool goes_on = hold && p->leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
@@ -96,12 +101,15 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 		stats_add(p->stats, STAT_ACQUIRED);
 	if (p->by_value)
 		apply_stored(o, p, db);
-	if (!p->begins && !hold)
-		return;
-	if (!hold) {
+	if (p->begins && !hold) {
 		forget_oldest(o);
 		hold = hold_new(h, o, p, key, db);
+		if (!list_empty(&place))
+			list_append(&place, &hold->by_age);
 	}
+	list_remove(&place);
+	if (!hold)
+		return;
 	hold_events_count_at(hold, p->stats);
 	if (since > 0)
 		hold->since = since;

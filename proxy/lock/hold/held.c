@@ -53,6 +53,22 @@ bool held_find_other(struct holds *h, int db, struct slice key, struct slice tok
 	return found;
 }
 
+bool held_longest(struct holds *h, held_longest_fn *fn, void *arg)
+{
+	for (struct list *at = h->by_age.next; at != &h->by_age; at = at->next) {
+		const struct held held = held_of(container_of(at, struct hold, by_age));
+
+		if (!fn(arg, &held))
+			return false;
+	}
+	return true;
+}
+
+size_t held_count(const struct holds *h)
+{
+	return h->ncounted;
+}
+
 struct held_walk_arg {
 	held_fn *fn;
 	void *arg;

@@ -4,6 +4,9 @@
  */
 #include "lock/hold/hold_internal.h"
 
+/* So many of the latest holds may be younger than one that is new. */
+#define AGES_LOOKED_AT 64
+
 void hold_events_describe(const struct holds *h, const struct hold_owner *o, struct buf *out)
 {
 	if (h->describe)
@@ -52,18 +55,39 @@ void hold_events_ended(const struct hold *hold)
 		log_hold(hold, LOCK_EVENT_HELD_LONG, NULL);
 }
 
+/* Mostly it is the latest. One whose reply was late may be put behind some that are younger. */
+static void age_insert(struct hold *hold)
+{
+	struct list *head = &hold->holds->by_age, *at = head->prev;
+
+	for (size_t i = 0; i < AGES_LOOKED_AT && at != head; i++, at = at->prev)
+		if (container_of(at, struct hold, by_age)->since <= hold->since)
+			break;
+	list_prepend(at, &hold->by_age);
+}
+
 void hold_events_count(struct hold *hold, bool held)
 {
-	if (hold->counted != held)
-		stats_change(hold->stats, STAT_HELD, held);
+	if (hold->counted == held)
+		return;
 	hold->counted = held;
+	stats_change(hold->stats, STAT_HELD, held);
+	if (!held) {
+		list_remove(&hold->by_age);
+		hold->holds->ncounted--;
+		return;
+	}
+	/* (One that goes on in another's place is there already.) */
+	if (list_empty(&hold->by_age))
+		age_insert(hold);
+	hold->holds->ncounted++;
 }
 
 void hold_events_count_at(struct hold *hold, struct section_stats *stats)
 {
-	bool held = hold->counted;
-
-	hold_events_count(hold, false);
+	if (hold->counted) {
+		stats_change(hold->stats, STAT_HELD, false);
+		stats_change(stats, STAT_HELD, true);
+	}
 	hold->stats = stats;
-	hold_events_count(hold, held);
 }

@@ -40,6 +40,7 @@ enum hold_state {
 /* The bytes of its key and its token follow it. */
 struct hold {
 	struct list node; /* in its connection's list */
+	struct list by_age; /* in holds.by_age while `counted` */
 	struct map_node by_id;
 	struct holds *holds;
 	struct hold_owner *owner;
@@ -73,6 +74,8 @@ struct holds {
 	struct script_jobs *script_jobs;
 	struct map by_id;
 	size_t nbytes; /* memory of the holds */
+	struct list by_age; /* those that are `counted`, the longest held first */
+	size_t ncounted;
 	struct list due; /* to be renewed now */
 	struct timer gather; /* runs while some are due */
 	size_t npending; /* calls whose reply is due */
@@ -150,7 +153,7 @@ void hold_events_released(const struct hold *hold);
 void hold_events_lost(const struct hold *hold, const char *reason);
 /* It is over. */
 void hold_events_ended(const struct hold *hold);
-/* It counts among those that are held, or no more. */
+/* It counts among those that are held, or no more; hold->since is known. */
 void hold_events_count(struct hold *hold, bool held);
 /* From now on it counts there. */
 void hold_events_count_at(struct hold *hold, struct section_stats *stats);

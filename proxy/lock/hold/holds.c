@@ -23,6 +23,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	h->timers = timers;
 	h->script_jobs = script_jobs;
 	list_init(&h->due);
+	list_init(&h->by_age);
 	freelist_init(&h->pending, PENDING_LOCK_SIZE);
 	freelist_init(&h->small, SMALL_SIZE);
 	map_init(&h->by_id, (uint64_t)(uintptr_t)h);
@@ -85,12 +86,12 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 		.default_lease_ms = p->default_lease_ms,
 	};
 	list_init(&hold->due);
+	list_init(&hold->by_age);
 	map_put(&h->by_id, &hold->by_id);
 	list_append(&o->holds, &hold->node);
 	o->n++;
 	o->nbytes += hold_nbytes(hold);
 	h->nbytes += hold_nbytes(hold);
-	hold_events_count(hold, true);
 	return hold;
 }
 
@@ -102,6 +103,7 @@ void hold_free(struct hold *hold)
 	hold_events_count(hold, false);
 	timer_stop(hold->holds->timers, &hold->timer);
 	list_remove(&hold->due);
+	list_remove(&hold->by_age);
 	if (hold->batch_slot)
 		*hold->batch_slot = NULL;
 	map_remove(&hold->holds->by_id, &hold->by_id);
