@@ -156,7 +156,7 @@ static struct command_info look_up(const struct policy_env *env, struct slice na
 	what.may_be_quorums = quorum_concerns(env, what.command);
 	what.is_matched = what.is_write || what.is_guarded || what.is_observed ||
 	                  what.may_be_quorums;
-	what.reads_value = env->values_matter && what.command &&
+	what.reads_value = (env->values_matter || env->reads_matter) && what.command &&
 	                   what.command->facts.value != VALUE_NONE;
 	what.takes_own_time = known && command_takes_own_time(known);
 	what.blocks = known && (known->flags & COMMAND_BLOCKING);

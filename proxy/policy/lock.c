@@ -341,6 +341,22 @@ bool lock_value_matters(const struct rule *rule)
 	       rule->foreign_del == FOREIGN_REFUSE;
 }
 
+bool lock_reads_matter(const struct policy_env *env, const struct rule *rule)
+{
+	const struct section_stats *stats = env->rule_stats[rule->section.index];
+
+	return stats && stats->watches_reads && rule->owner != OWNER_VALUE;
+}
+
+static void note_read(const struct context *x, struct slice key)
+{
+	const struct session *s = x->session;
+
+	/* (In a transaction it may never be carried out.) */
+	if (s->db >= 0 && !session_in_multi(s))
+		seen_values_note_read(&x->holds->seen, s->db, key, x->env->now);
+}
+
 /* NULL: it reads no such lock. */
 static struct value_read *find_value_read(const struct context *x)
 {
@@ -352,6 +368,8 @@ static struct value_read *find_value_read(const struct context *x)
 	for (size_t i = 0; i < args.n; i++) {
 		struct slice key = x->req->argv[args.v[i]];
 		const struct rule *rule = match_rule(x->env->matcher, key);
+		if (rule && lock_reads_matter(x->env, rule))
+			note_read(x, key);
 		if (!rule || !lock_value_matters(rule))
 			continue;
 		if (!read)

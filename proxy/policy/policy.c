@@ -31,6 +31,10 @@ void policy_trim(struct policy_env *env)
 {
 	buf_trim(&env->rewritten);
 	buf_trim(&env->token);
+	if (holds_begins_watching(env->holds)) {
+		env->reads_matter = true;
+		classifier_reset(env->classifier);
+	}
 	holds_trim(env->holds);
 	read_sets_trim(env->read_sets);
 	waiters_trim(env->waiters);
@@ -76,6 +80,9 @@ void policy_use_config(struct policy_env *env, struct config *config)
 	env->own_keys_protected = own_keys_are_protected(env);
 	observe_use_config(env);
 	sections_use_config(env);
+	env->reads_matter = false;
+	for (size_t i = 0; i < config->nrules; i++)
+		env->reads_matter |= lock_reads_matter(env, config->rules[i]);
 	begin_generation(env);
 }
 

@@ -46,6 +46,7 @@ struct policy_env {
 	struct section_stats *verb_stats; /* NULL: there are no verbs */
 	bool rules_wait; /* a rule of `config` has `wait` */
 	bool values_matter; /* one in mode enforce has owner = value and foreign_del = refuse */
+	bool reads_matter; /* of one in mode enforce it is noted who reads its locks */
 	bool rules_enforce, guards_enforce; /* one of `config` has mode = enforce */
 	bool quorum_is_there; /* the worker has connections to its servers */
 	bool verbs_quorum; /* the verbs' locks are those of a quorum, */

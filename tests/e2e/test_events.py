@@ -2,7 +2,7 @@
 """What is enforced is told: who was refused what, by whom, and the totals of each section."""
 
 import pytest
-from harness import encode, until
+from harness import Connection, encode, until
 from harness.enforced import await_told, name_of, told, totals
 from harness.guards import guard
 from harness.line import queue_of
@@ -87,6 +87,54 @@ def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
     is_between(event, other, one)
     assert event["hint"] == "a pool? see owner = address"
     assert totals(hasp, "lock=locks")["deletes_refused"] == 1
+
+
+def refused_deletes(hasp, one, other, reads, read_first=False):
+    """The hint, if there is one, of a DEL by `other`, which `reads`, of the lock that `one` has or is to take."""
+    n = len(told(hasp, "delete_refused"))
+    if read_first:
+        other.call(*reads)
+    assert one.call("SETNX", KEY, 1) == ONE
+    if reads and not read_first:
+        other.call(*reads)
+    assert other.call("DEL", KEY) == ZERO
+    assert one.call("DEL", KEY) == ONE
+    return await_told(hasp, "delete_refused", n + 1)[-1].get("hint")
+
+
+VALUE_READ = "it had read the value: see owner = value"
+
+
+@pytest.mark.parametrize("read", [("GET", KEY), ("MGET", "lock:2", KEY)])
+def test_refused_delete_of_one_that_reads_the_value_hints_at_that(start_hasp, read):
+    """From when a release was refused that nothing else explains: until then reads are not looked at."""
+    hasp = start_hasp(rule(**LONG))
+    with hasp.connect() as one, Connection(hasp.address, source="127.0.0.2") as other:
+        assert refused_deletes(hasp, one, other, read) is None
+        assert refused_deletes(hasp, one, other, read) == VALUE_READ
+        assert refused_deletes(hasp, one, other, None) is None
+        assert refused_deletes(hasp, one, other, read, read_first=True) is None
+        assert refused_deletes(hasp, one, other, ("GET", "lock:2")) is None
+        assert refused_deletes(hasp, one, other, read) == VALUE_READ
+        hasp.reload("lease = 600s", "lease = 500s")
+        assert refused_deletes(hasp, one, other, read) == VALUE_READ
+
+
+def test_read_of_the_value_at_another_worker_than_the_holder_s(start_hasp):
+    hasp = start_hasp(rule(**LONG), workers=2)
+    one, *others = [hasp.connect(), *(Connection(hasp.address, source="127.0.0.2") for _ in range(8))]
+    for other in others:
+        refused_deletes(hasp, one, other, None)
+    hints = {refused_deletes(hasp, one, other, ("GET", KEY)) for other in others[:2]}
+    assert hints == {VALUE_READ}
+    for connection in one, *others:
+        connection.close()
+
+
+def test_connection_of_the_holder_s_address_that_reads_the_value(three):
+    hasp, one, other, _ = three(rule(**LONG))
+    for _ in range(2):
+        assert refused_deletes(hasp, one, other, ("GET", KEY)) == "a pool? see owner = address"
 
 
 def test_delete_of_nothing_is_no_refusal(three):

@@ -342,6 +342,35 @@ static void one_that_was_released_is_not_among_them(void **state)
 	assert_int_equal(held_count(f->holds), 2);
 }
 
+/* --- reads of which the time is noted ------------------------------------------------- */
+
+static void assert_read_at(const struct seen_values *seen, int db, const char *key, double at)
+{
+	assert_true(seen_values_read_at(seen, db, slice_str(key)) == at);
+}
+
+static void the_last_few_reads_are_known(void **state)
+{
+	struct seen_values *seen = NULL;
+	char key[] = "key 0";
+
+	(void)state;
+	assert_read_at(seen, 0, "key 0", -1);
+	for (int i = 0; i < 8; i++) {
+		key[4] = (char)('0' + i);
+		seen_values_note_read(&seen, 0, slice_str(key), i);
+	}
+	seen_values_note_read(&seen, 0, SLICE_LIT("key 1"), 100);
+	assert_read_at(seen, 0, "key 0", 0);
+	assert_read_at(seen, 0, "key 1", 100);
+	assert_read_at(seen, 1, "key 1", -1);
+	assert_read_at(seen, 0, "key", -1);
+	seen_values_note_read(&seen, 0, SLICE_LIT("another"), 101);
+	assert_read_at(seen, 0, "key 0", -1);
+	assert_read_at(seen, 0, "another", 101);
+	seen_values_free(seen);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, hold_set_up, hold_tear_down)
 
 int main(void)
@@ -362,6 +391,7 @@ int main(void)
 		TEST(the_connection_s_end_releases_what_its_rule_says),
 		TEST(nothing_is_released_for_a_connection_that_is_cut_off),
 		TEST(a_lock_that_nobody_heard_of_is_released_with_the_connection),
+		TEST(the_last_few_reads_are_known),
 		TEST(those_held_longest_come_first),
 		TEST(a_lock_whose_reply_was_late_is_in_its_place),
 		TEST(a_lock_that_is_taken_again_keeps_its_place),

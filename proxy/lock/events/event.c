@@ -70,9 +70,22 @@ static bool are_of_one_host(struct slice a, struct slice b)
 	return a.n && b.n && host_of(a).n && slice_eq(host_of(a), host_of(b));
 }
 
-static bool hints_at_pool(enum lock_event e, const struct event_facts *facts)
+/* NULL: there is none. */
+static const char *hint_of(enum lock_event e, const struct event_facts *facts)
 {
-	return e == LOCK_EVENT_DELETE_REFUSED && are_of_one_host(facts->by, facts->holder);
+	if (e != LOCK_EVENT_DELETE_REFUSED)
+		return NULL;
+	if (are_of_one_host(facts->by, facts->holder))
+		return "a pool? see owner = address";
+	/* (If it has read the key since the holder has it, it has read the holder's value.) */
+	if (facts->read_ago >= 0 && facts->read_ago < facts->held)
+		return "it had read the value: see owner = value";
+	return NULL;
+}
+
+bool event_has_hint(enum lock_event e, const struct event_facts *facts)
+{
+	return hint_of(e, facts);
 }
 
 void event_log(const struct section_stats *s, enum lock_event e,
@@ -80,6 +93,7 @@ void event_log(const struct section_stats *s, enum lock_event e,
 {
 	struct buf line = BUF_INIT;
 	struct quoted key = { "" };
+	const char *hint = hint_of(e, facts);
 
 	buf_printf(&line, "enforce %s=%s event=%s key=%s", stats_kind_word(s->kind), s->name,
 	           event_names[e], quote(&key, facts->key, EVENT_KEY_MAX));
@@ -91,8 +105,8 @@ void event_log(const struct section_stats *s, enum lock_event e,
 	print_ms(&line, "waited_ms", facts->waited);
 	if (facts->reason)
 		buf_printf(&line, " reason=\"%s\"", facts->reason);
-	if (hints_at_pool(e, facts))
-		buf_puts(&line, " hint=\"a pool? see owner = address\"");
+	if (hint)
+		buf_printf(&line, " hint=\"%s\"", hint);
 	buf_printf(&line, " suppressed=%u\n", suppressed);
 	log_lines(severity_of(e), buf_slice(&line));
 	buf_release(&line);

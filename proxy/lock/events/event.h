@@ -21,11 +21,12 @@ struct event_facts {
 	struct slice key;
 	struct slice by, holder; /* "127.0.0.1:4711 name"; empty: not known */
 	double held, waited; /* seconds; negative: not known */
+	double read_ago; /* seconds since `by` read the key; negative: not known */
 	const char *reason; /* NULL: none */
 };
 #define EVENT_FACTS_INIT                                                                       \
 	{                                                                                      \
-		.held = -1, .waited = -1                                                       \
+		.held = -1, .waited = -1, .read_ago = -1                                       \
 	}
 
 /* What event_log() is told, for those who put it off. */
@@ -43,6 +44,9 @@ bool event_is_logged(struct section_stats *s, enum lock_event e, double now,
                      uint32_t *suppressed);
 void event_log(const struct section_stats *s, enum lock_event e,
                const struct event_facts *facts, uint32_t suppressed);
+
+/* Does the line tell what may be wrong with the configuration? */
+bool event_has_hint(enum lock_event e, const struct event_facts *facts);
 
 /* Was it so long that it is to be told? `limit_ms`: 0: never. */
 static inline bool event_is_long(double seconds, int64_t limit_ms)

@@ -77,6 +77,7 @@ struct section_stats {
 	const char *name; /* of the section; of [verbs] the name of LOCK */
 	bool log_events;
 	int64_t log_held_ms, log_waited_ms; /* 0: not logged */
+	bool watches_reads; /* which connections read its locks is noted, for the log */
 	struct log_limit limits[LOCK_EVENTS];
 	struct top_keys *contended; /* of all of that worker's sections */
 };

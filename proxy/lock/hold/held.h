@@ -34,9 +34,9 @@ bool held_find(struct holds *h, int db, struct slice key, struct slice token, lo
 bool held_find_other(struct holds *h, int db, struct slice key, struct slice token, double at,
                      struct held *out);
 
-/* Calls `fn` with those whose lease is not over, the longest held first, until it returns false.
- * (One that its connection learnt of late may be out of order by as much.) Returns whether that
- * were all. */
+/* Calls `fn` with those whose lease is not over, the longest held first, until it returns
+ * false. (One that its connection learnt of late may be out of order by as much.) Returns
+ * whether that were all. */
 typedef bool held_longest_fn(void *arg, const struct held *held);
 bool held_longest(struct holds *h, held_longest_fn *fn, void *arg);
 /* So many there are. */

@@ -85,6 +85,7 @@ struct holds {
 	holds_describe_fn *describe; /* NULL: nobody is named */
 	holds_ask_fn *ask; /* NULL: nobody knows more than this table */
 	void *ask_arg;
+	bool begins_watching; /* of a section's reads, since it was last asked */
 	struct log_limit limit;
 	uint64_t nfailed; /* renewals */
 };

@@ -142,6 +142,14 @@ size_t holds_nbytes(const struct holds *h)
 	return h->nbytes;
 }
 
+bool holds_begins_watching(struct holds *h)
+{
+	bool begins = h->begins_watching;
+
+	h->begins_watching = false;
+	return begins;
+}
+
 void holds_trim(struct holds *h)
 {
 	buf_trim(&h->scratch);

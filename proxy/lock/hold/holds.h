@@ -35,6 +35,9 @@ struct holds;
 struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs);
 void holds_free(struct holds *h); /* forgets all of them */
 size_t holds_nbytes(const struct holds *h); /* of memory, of all holds */
+/* Has it begun since the last call that it matters who reads the locks of a section
+ * (section_stats.watches_reads)? */
+bool holds_begins_watching(struct holds *h);
 void holds_trim(struct holds *h); /* gives back what a long key took */
 
 /* What one connection holds. */

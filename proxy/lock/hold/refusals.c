@@ -51,6 +51,26 @@ static void count_refusal(const struct pending_lock *p, int db, const struct ref
 		stats_contended(p->stats, CONTENTION_REFUSED, db, r->key, now);
 }
 
+/* A release was refused, and nothing tells why that connection tried. If it reads the lock the
+ * next time before it releases it, owner = value would fit. (With that, hasp knows the values.)
+ */
+static void watch_reads(struct holds *h, const struct pending_lock *p,
+                        const struct event_to_log *event)
+{
+	if (event->event != LOCK_EVENT_DELETE_REFUSED || p->by_value ||
+	    p->stats->watches_reads || event_has_hint(event->event, &event->facts))
+		return;
+	p->stats->watches_reads = true;
+	h->begins_watching = true;
+}
+
+static double read_ago(const struct hold_owner *o, int db, struct slice key, double now)
+{
+	double at = seen_values_read_at(o->seen, db, key);
+
+	return at < 0 ? -1 : now - at;
+}
+
 static void log_refusal(struct holds *h, const struct hold_owner *o,
                         const struct pending_lock *p, int db, const struct refusal *r,
                         double waited)
@@ -76,6 +96,8 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
 	event.facts.by = buf_slice(&by);
 	event.facts.holder = buf_slice(&holder);
 	event.facts.waited = waited;
+	event.facts.read_ago = read_ago(o, db, r->key, now);
+	watch_reads(h, p, &event);
 	/* (Who has waited long has the lock by now.) */
 	if (r->hold || !h->ask || r->event == LOCK_EVENT_WAITED_LONG)
 		event_log(event.stats, event.event, &event.facts, event.suppressed);

@@ -10,10 +10,20 @@
 #include "base/map.h"
 #include "lock/model/lock_id.h"
 
+/* So many reads are kept of which nothing but the time matters. */
+#define READS_KEPT 8
+
+struct seen_read {
+	uint64_t hash; /* of database and key */
+	double at;
+};
+
 struct seen_values {
 	struct map by_id; /* database and key */
 	struct list entries; /* oldest first */
 	size_t nbytes; /* of all entries */
+	size_t nreads; /* that were noted; the last ones are kept, number i at i % READS_KEPT */
+	struct seen_read reads[READS_KEPT];
 };
 
 /* The bytes of its id and its value follow it. */
@@ -107,6 +117,45 @@ enum seen_value seen_values_find(const struct seen_values *all, int db, struct s
 		return SEEN_NOTHING;
 	*value = e->value;
 	return e->what;
+}
+
+/* (FNV-1a. If two keys have the same hash, one's read is taken for the other's, for a hint.) */
+static uint64_t hash_read(int db, struct slice key)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)db;
+
+	for (size_t i = 0; i < key.n; i++)
+		hash = (hash ^ (unsigned char)key.p[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/* Where that read is; READS_KEPT: nowhere. */
+static size_t find_noted(const struct seen_values *all, uint64_t hash)
+{
+	for (size_t i = 0; i < READS_KEPT && i < all->nreads; i++)
+		if (all->reads[i].hash == hash)
+			return i;
+	return READS_KEPT;
+}
+
+void seen_values_note_read(struct seen_values **all, int db, struct slice key, double at)
+{
+	uint64_t hash = hash_read(db, key);
+	size_t i;
+
+	if (!*all)
+		*all = seen_values_new();
+	i = find_noted(*all, hash);
+	if (i == READS_KEPT)
+		i = (*all)->nreads++ % READS_KEPT;
+	(*all)->reads[i] = (struct seen_read){ hash, at };
+}
+
+double seen_values_read_at(const struct seen_values *all, int db, struct slice key)
+{
+	size_t i = all && all->nreads ? find_noted(all, hash_read(db, key)) : READS_KEPT;
+
+	return i < READS_KEPT ? all->reads[i].at : -1;
 }
 
 size_t seen_values_nbytes(const struct seen_values *all)

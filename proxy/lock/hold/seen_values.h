@@ -4,6 +4,8 @@
  * which key. A connection of a pool may so release what another one has taken. Pure.
  *
  *   GET lock -> "a1b2" --seen_values_put()--> DEL lock: only while the lock is "a1b2"
+ *
+ * Of other locks it is noted when a connection has read them last, for the log.
  */
 #ifndef HASP_LOCK_HOLD_SEEN_VALUES_H
 #define HASP_LOCK_HOLD_SEEN_VALUES_H
@@ -35,6 +37,11 @@ void seen_values_put(struct seen_values **all, int db, struct slice key, enum se
 /* Of SEEN_VALUE: the value, valid until the next seen_values_put(). */
 enum seen_value seen_values_find(const struct seen_values *all, int db, struct slice key,
                                  struct slice *value);
+/* It has read the key at `at`: seconds, of one clock. The last few are kept, which costs a
+ * hash. */
+void seen_values_note_read(struct seen_values **all, int db, struct slice key, double at);
+/* When that was last; negative: not known. */
+double seen_values_read_at(const struct seen_values *all, int db, struct slice key);
 size_t seen_values_nbytes(const struct seen_values *all); /* of memory; NULL is allowed */
 void seen_values_free(struct seen_values *all); /* NULL is allowed */
 
