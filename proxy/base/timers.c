@@ -8,14 +8,14 @@
 
 #define HEAP_MIN 16
 
-static void heap_put(struct timers *ts, size_t slot, struct timer *t)
+static void heap_put(struct timers *ts, uint32_t slot, struct timer *t)
 {
 	ts->heap[slot] = t;
 	t->slot = slot;
 }
 
 /* Puts `t` at `slot` or, if it is due before what is above that, higher up. */
-static void heap_rise(struct timers *ts, size_t slot, struct timer *t)
+static void heap_rise(struct timers *ts, uint32_t slot, struct timer *t)
 {
 	while (slot > 1 && t->at < ts->heap[slot / 2]->at) {
 		heap_put(ts, slot, ts->heap[slot / 2]);
@@ -25,10 +25,10 @@ static void heap_rise(struct timers *ts, size_t slot, struct timer *t)
 }
 
 /* Puts `t` at `slot` or, if something below that is due before it, further down. */
-static void heap_sink(struct timers *ts, size_t slot, struct timer *t)
+static void heap_sink(struct timers *ts, uint32_t slot, struct timer *t)
 {
 	for (;;) {
-		size_t below = 2 * slot;
+		uint32_t below = 2 * slot;
 		if (below < ts->n && ts->heap[below + 1]->at < ts->heap[below]->at)
 			below++;
 		if (below > ts->n || t->at <= ts->heap[below]->at)
@@ -48,7 +48,7 @@ void timers_fini(struct timers *ts)
 
 void timer_stop(struct timers *ts, struct timer *t)
 {
-	size_t slot = t->slot;
+	uint32_t slot = t->slot;
 	struct timer *last;
 
 	if (slot == 0)
@@ -69,7 +69,7 @@ void timer_start(struct timers *ts, struct timer *t, timer_fn *fn, double at, do
 	timer_stop(ts, t);
 	t->fn = fn;
 	t->at = at;
-	t->every = every;
+	t->every = (float)every;
 	if (ts->n + 1 >= ts->size) {
 		ts->size = ts->size ? 2 * ts->size : HEAP_MIN;
 		ts->heap = xrealloc(ts->heap, ts->size * sizeof(struct timer *));

@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct timer;
 
@@ -29,8 +30,8 @@ typedef void timer_fn(struct timer *t, double now);
 struct timer {
 	timer_fn *fn;
 	double at; /* when it is due */
-	double every; /* seconds from one time to the next; 0: it is due only once */
-	size_t slot; /* in timers.heap; 0: it does not run */
+	float every; /* seconds from one time to the next; 0: it is due only once */
+	uint32_t slot; /* in timers.heap; 0: it does not run */
 };
 
 struct timers {
@@ -40,7 +41,7 @@ struct timers {
 	void (*on_earlier)(void *arg, double at);
 	void *arg; /* of both */
 	struct timer **heap; /* from 1 to n */
-	size_t n, size;
+	uint32_t n, size;
 };
 
 /* The memory of the timers that still run is not touched. */
