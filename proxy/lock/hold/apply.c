@@ -36,7 +36,7 @@ static bool is_beside(const struct hold *hold, const struct pending_lock *p)
 {
 	if (!lock_kind_is_side(hold->kind) || !lock_kind_is_side(p->kind))
 		return false;
-	if (slice_eq(hold->token, p->token))
+	if (slice_eq(hold_token(hold), p->token))
 		return hold->kind != p->kind;
 	return hold->kind == LOCK_KIND_SHARED && p->kind == LOCK_KIND_SHARED;
 }
@@ -58,12 +58,12 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 		if (p->by_value && hold->owner != o)
 			continue;
 		if (hold->kind == LOCK_KIND_LIMIT && p->kind == LOCK_KIND_LIMIT &&
-		    !slice_eq(hold->token, p->token))
+		    !slice_eq(hold_token(hold), p->token))
 			continue;
 		if (is_beside(hold, p))
 			continue;
 		if (hold->owner == o && hold->good_until > p->sent_at &&
-		    slice_eq(hold->token, p->token)) {
+		    slice_eq(hold_token(hold), p->token)) {
 			*since = hold->since;
 			list_remove(place);
 			if (hold->counted)
@@ -71,7 +71,7 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			/* It is not over. */
 			hold_events_count_at(hold, NULL);
 		}
-		if (!p->counts || !slice_eq(hold->token, p->token))
+		if (!p->counts || !slice_eq(hold_token(hold), p->token))
 			hold_free(hold);
 		else if (hold->owner == o)
 			own = hold;
@@ -122,8 +122,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	/* That it is taken again does not make a hold end earlier. */
 	if (goes_on)
 		return;
-	hold->slack = now - p->sent_at;
-	renewal_begin(hold, p->lease_ms, p->leased, p->sent_at);
+	hold->slack = (float)(now - p->sent_at);
+	renewal_begin(hold, p, p->leased);
 }
 
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
@@ -133,14 +133,14 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 
 	if (!hold)
 		return;
-	renewal_begin(hold, p->lease_ms, true, p->sent_at);
+	renewal_begin(hold, p, true);
 	if (hold->kind != LOCK_KIND_EXCLUSIVE)
 		return;
 	/* Its read side, too. */
 	for (other = hold_first(h, db, p->keys[0]); other; other = hold_next(other))
 		if (other->owner == hold->owner && other->kind == LOCK_KIND_SHARED &&
-		    slice_eq(other->token, hold->token))
-			renewal_begin(other, p->lease_ms, true, p->sent_at);
+		    slice_eq(hold_token(other), hold_token(hold)))
+			renewal_begin(other, p, true);
 }
 
 /* Was the hold given up by what was sent as `p`, as far as time tells? Not if it is another
@@ -174,7 +174,7 @@ static void apply_dropped(struct holds *h, struct hold_owner *o, const struct pe
 	for (size_t i = 0; i < p->nkeys; i++) {
 		struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[i], p->token);
 		/* Of several keys, some may be another owner's. */
-		if (!hold || (!p->by_value && !slice_eq(hold->token, p->token)) ||
+		if (!hold || (!p->by_value && !slice_eq(hold_token(hold), p->token)) ||
 		    !may_end(hold, o, p))
 			continue;
 		/* Not every hold is in this table: whether another connection's last one is

@@ -8,7 +8,7 @@ static struct held held_of(const struct hold *hold)
 	return (struct held){
 		.db = lock_id_db(hold->by_id.key),
 		.key = lock_id_key(hold->by_id.key),
-		.token = hold->token,
+		.token = hold_token(hold),
 		.kind = hold->kind,
 		.owner = hold->owner,
 		.stats = hold->stats,
@@ -27,7 +27,7 @@ bool held_find(struct holds *h, int db, struct slice key, struct slice token, lo
 	const struct hold *found = NULL;
 
 	for (const struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
-		if (!slice_eq(hold->token, token) || (fence && hold->fence != fence))
+		if (!slice_eq(hold_token(hold), token) || (fence && hold->fence != fence))
 			continue;
 		if (!found || hold->learnt_at > found->learnt_at)
 			found = hold;
@@ -43,7 +43,8 @@ bool held_find_other(struct holds *h, int db, struct slice key, struct slice tok
 	const struct hold *found = NULL;
 
 	for (const struct hold *hold = hold_first(h, db, key); hold; hold = hold_next(hold)) {
-		if (slice_eq(hold->token, token) || hold->since > at || hold->good_until <= at)
+		if (slice_eq(hold_token(hold), token) || hold->since > at ||
+		    hold->good_until <= at)
 			continue;
 		if (!found || hold->learnt_at > found->learnt_at)
 			found = hold;

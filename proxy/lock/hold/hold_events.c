@@ -16,14 +16,14 @@ void hold_events_describe(const struct holds *h, const struct hold_owner *o, str
 static void log_hold(const struct hold *hold, enum lock_event e, const char *reason)
 {
 	struct event_facts facts = EVENT_FACTS_INIT;
-	double now = timers_now(hold->holds->timers);
+	double now = timers_now(hold_table(hold)->timers);
 	double until = now < hold->good_until ? now : hold->good_until;
 	struct buf holder = BUF_INIT;
 	uint32_t suppressed;
 
 	if (!event_is_logged(hold->stats, e, now, &suppressed))
 		return;
-	hold_events_describe(hold->holds, hold->owner, &holder);
+	hold_events_describe(hold_table(hold), hold->owner, &holder);
 	facts.db = lock_id_db(hold->by_id.key);
 	facts.key = lock_id_key(hold->by_id.key);
 	facts.holder = buf_slice(&holder);
@@ -47,7 +47,7 @@ void hold_events_lost(const struct hold *hold, const char *reason)
 
 void hold_events_ended(const struct hold *hold)
 {
-	double now = timers_now(hold->holds->timers);
+	double now = timers_now(hold_table(hold)->timers);
 	double until = now < hold->good_until ? now : hold->good_until;
 
 	stats_held(hold->stats, until - hold->since);
@@ -58,7 +58,7 @@ void hold_events_ended(const struct hold *hold)
 /* Mostly it is the latest. One whose reply was late may be put behind some that are younger. */
 static void age_insert(struct hold *hold)
 {
-	struct list *head = &hold->holds->by_age, *at = head->prev;
+	struct list *head = &hold_table(hold)->by_age, *at = head->prev;
 
 	for (size_t i = 0; i < AGES_LOOKED_AT && at != head; i++, at = at->prev)
 		if (container_of(at, struct hold, by_age)->since <= hold->since)
@@ -74,13 +74,13 @@ void hold_events_count(struct hold *hold, bool held)
 	stats_change(hold->stats, STAT_HELD, held);
 	if (!held) {
 		list_remove(&hold->by_age);
-		hold->holds->ncounted--;
+		hold_table(hold)->ncounted--;
 		return;
 	}
 	/* (One that goes on in another's place is there already.) */
 	if (list_empty(&hold->by_age))
 		age_insert(hold);
-	hold->holds->ncounted++;
+	hold_table(hold)->ncounted++;
 }
 
 void hold_events_count_at(struct hold *hold, struct section_stats *stats)

@@ -37,37 +37,58 @@ enum hold_state {
 };
 #define HOLD_STATES (HOLD_LEASED_IN_BATCH + 1)
 
-/* The bytes of its key and its token follow it. */
+/* The token of an owner; LOCK_KIND_VALUE: the value. Holds of one connection share it, as a
+ * rule.
+ */
+struct hold_token {
+	uint32_t refs;
+	uint32_t n;
+	char bytes[];
+};
+
+/* One for each lock that is held: the fields are in the order that leaves no gaps. The bytes of
+ * its id follow it. */
 struct hold {
 	struct list node; /* in its connection's list */
 	struct list by_age; /* in holds.by_age while `counted` */
 	struct map_node by_id;
-	struct holds *holds;
 	struct hold_owner *owner;
 	struct timer timer; /* the next renewal; when not renewed, the end of the lease */
-	struct list due; /* in holds.due while HOLD_DUE */
-	struct hold **batch_slot; /* its place in the batch; NULL: in none */
-	struct slice token; /* LOCK_KIND_VALUE: the value */
-	enum lock_kind kind;
-	enum renew_mode renew;
-	enum hold_state state; /* written by renewal.c */
-	uint16_t slot; /* of its key, while HOLD_DUE: key_names_slot() */
-	bool release; /* at disconnect */
-	bool shared; /* other connections may have the same token */
-	bool unknown; /* the server has changed: it may not have the lock */
-	bool counted; /* its lease is not over: it is one of `stats` STAT_HELD */
-	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
-	unsigned ntickets;
-	long long fence; /* verbs: its fencing token */
+	union {
+		struct list due; /* in holds.due while HOLD_DUE */
+		struct hold **batch_slot; /* its place in the batch, while it is in one */
+	};
+	struct hold_token *token;
 	char (*tickets)[TICKET_SIZE]; /* by verb, if `release`: of each LOCK, the latest last */
-	double slack; /* seconds by which the lease may have begun later than assumed */
-	int64_t lease_ms, default_lease_ms;
 	struct section_stats *stats; /* NULL: nobody's */
+	long long fence; /* verbs: its fencing token */
+	int64_t lease_ms;
 	double since; /* when its connection got the lock; not anew when it refreshed it */
 	double learnt_at; /* when its connection was last told that it has the lock */
 	double good_until; /* when the lease may be over; INFINITY: not known */
 	double hold_until; /* after which nothing is renewed; 0: no limit */
+	float slack; /* seconds by which the lease may have begun later than assumed */
+	unsigned count; /* how often it was LOCKed and not UNLOCKed, as far as seen here */
+	uint16_t slot; /* of its key, while HOLD_DUE: key_names_slot() */
+	uint8_t ntickets;
+	enum lock_kind kind : 8;
+	enum renew_mode renew : 8;
+	enum hold_state state : 8; /* written by renewal.c */
+	bool release : 1; /* at disconnect */
+	bool shared : 1; /* other connections may have the same token */
+	bool unknown : 1; /* the server has changed: it may not have the lock */
+	bool counted : 1; /* its lease is not over: it is one of `stats` STAT_HELD */
 };
+
+static inline struct holds *hold_table(const struct hold *hold)
+{
+	return hold->owner->table;
+}
+
+static inline struct slice hold_token(const struct hold *hold)
+{
+	return slice_of(hold->token->bytes, hold->token->n);
+}
 
 struct holds {
 	struct timers *timers;
@@ -103,22 +124,35 @@ struct parts {
 };
 
 /* The bytes of the keys, the token and the ticket follow the keys. Most fit in
- * PENDING_LOCK_SIZE bytes together. */
+ * PENDING_LOCK_SIZE bytes together. The small fields are at the end, so that there are no gaps.
+ */
 #define PENDING_LOCK_SIZE (sizeof(struct pending_lock) + sizeof(struct slice) + 256)
 struct pending_lock {
 	struct holds *holds;
-	/* Of its lock_call. (Not the whole: to clear and copy that takes longer than the rest.)
-	 */
-	enum script_id script;
-	enum lock_effect effect;
-	enum lock_success success;
-	enum lock_kind kind;
-	bool leased;
-	int64_t lease_ms, wait_ms, limit;
+	struct section_stats *stats; /* NULL: it counts nowhere */
+	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
+	size_t nbytes; /* its memory */
 	struct slice token;
 	struct slice ticket; /* empty: none */
-	struct section_stats *stats; /* NULL: it counts nowhere */
+	int64_t lease_ms, wait_ms, limit; /* of its lock_call */
+	int64_t default_lease_ms;
+	int64_t max_hold_ms;
+	int64_t replicas_timeout_ms;
 	double sent_at;
+	double waited; /* seconds, before it was sent the last time, or in line; 0: not at all
+	                */
+	struct resp_reply reply; /* that came late, and */
+	struct buf answer; /* its bytes; of a delete that was refused, the holder's token */
+	int replicas; /* that must have it; 0: none */
+	uint32_t refused; /* the number of that key, counted from 1; 0: none was */
+	/* Of its lock_call, too. (Not the whole: to clear and copy that takes longer than the
+	 * rest.) */
+	enum script_id script : 8;
+	enum lock_effect effect : 8;
+	enum lock_success success : 8;
+	enum lock_kind kind : 8;
+	enum renew_mode renew : 8;
+	bool leased;
 	bool small; /* its memory is of holds.pending */
 	bool begins; /* a success begins a hold */
 	bool counts; /* a lock that is taken again must be released as often */
@@ -128,19 +162,8 @@ struct pending_lock {
 	bool locked; /* its answer was -LOCKED */
 	bool confirms; /* its success is told only while its lease is good */
 	bool has_replicas; /* as many replicas have it as must */
-	int64_t replicas, replicas_timeout_ms; /* that must have it; 0: none */
-	enum renew_mode renew;
-	int64_t default_lease_ms;
-	int64_t max_hold_ms;
-	struct resp_reply reply; /* that came late, and */
-	struct buf answer; /* its bytes; of a delete that was refused, the holder's token */
-	double waited; /* seconds, before it was sent the last time, or in line; 0: not at all
-	                */
 	bool queued; /* (waited) it was in line */
-	size_t refused; /* the number of that key, counted from 1; 0: none was */
-	size_t nbytes; /* its memory */
-	struct parts *parts; /* MLOCK: it takes all keys; else NULL */
-	size_t nkeys;
+	uint32_t nkeys;
 	struct slice keys[];
 };
 
@@ -192,9 +215,9 @@ void hold_remove_ticket(struct hold *hold);
 
 /* --- renewal.c --- */
 
-/* A lease of `lease_ms`, or when that is 0 an unknown one, began at `from`; leased: the
+/* The lease of `p`, or when that has none an unknown one, began when `p` was sent; leased: the
  * application asked for it. */
-void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from);
+void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased);
 /* May the hold go from one state to the other? For the tests. */
 bool renewal_allows(enum hold_state from, enum hold_state to);
 

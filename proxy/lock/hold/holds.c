@@ -11,8 +11,8 @@
 
 #include "base/fatal.h"
 
-/* Space for a hold with a key and a token as they mostly are. */
-#define SMALL_SIZE (sizeof(struct hold) + 160)
+/* Space for a hold with an id as they mostly are. */
+#define SMALL_SIZE (sizeof(struct hold) + 32)
 /* What Redis' clock may be ahead of ours within a lease. */
 #define RELEASE_SLACK_MS 50
 
@@ -44,76 +44,124 @@ void holds_set_describe(struct holds *h, holds_describe_fn *describe)
 void hold_owner_init(struct hold_owner *o)
 {
 	list_init(&o->holds);
+	o->table = NULL;
 	o->n = 0;
 	o->nbytes = 0;
 	o->seen = NULL;
 }
 
-/* In bytes, with the id and the token, which follow the struct. */
-static size_t hold_size(struct slice id, struct slice token)
+/* --- holds ----------------------------------------------------------------------- */
+
+static void count_memory(struct hold_owner *o, ptrdiff_t nbytes)
 {
-	return sizeof(struct hold) + id.n + token.n;
+	o->nbytes += (size_t)nbytes;
+	o->table->nbytes += (size_t)nbytes;
+}
+
+/* That of the owner's latest hold, if it is the same. */
+static struct hold_token *token_take(struct hold_owner *o, struct slice s)
+{
+	struct hold_token *token;
+
+	if (!list_empty(&o->holds)) {
+		token = container_of(o->holds.prev, struct hold, node)->token;
+		if (slice_eq(slice_of(token->bytes, token->n), s)) {
+			token->refs++;
+			return token;
+		}
+	}
+	token = xmalloc(sizeof(*token) + s.n);
+	token->refs = 1;
+	token->n = (uint32_t)s.n;
+	if (s.n)
+		memcpy(token->bytes, s.p, s.n);
+	count_memory(o, (ptrdiff_t)(sizeof(*token) + s.n));
+	return token;
+}
+
+static void token_release(struct hold_owner *o, struct hold_token *token)
+{
+	if (--token->refs)
+		return;
+	count_memory(o, -(ptrdiff_t)(sizeof(*token) + token->n));
+	free(token);
+}
+
+/* In bytes, with the id, which follows the struct. */
+static size_t hold_size(struct slice id)
+{
+	return sizeof(struct hold) + id.n;
 }
 
 /* Its memory, with one ticket. */
-static size_t hold_nbytes(const struct hold *hold)
+static ptrdiff_t hold_nbytes(const struct hold *hold)
 {
-	return hold_size(hold->by_id.key, hold->token) + TICKET_SIZE;
+	return (ptrdiff_t)(hold_size(hold->by_id.key) + TICKET_SIZE);
 }
 
 struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                       struct slice key, int db)
 {
 	struct slice id = lock_id_write(&h->scratch, db, key);
-	size_t size = hold_size(id, p->token);
+	size_t size = hold_size(id);
 	struct hold *hold = size <= SMALL_SIZE ? freelist_take(&h->small) : xmalloc(size);
 	char *bytes = (char *)(hold + 1);
 
 	memcpy(bytes, id.p, id.n);
-	if (p->token.n)
-		memcpy(bytes + id.n, p->token.p, p->token.n);
+	o->table = h;
 	*hold = (struct hold){
-		.holds = h,
 		.owner = o,
 		.by_id.key = slice_of(bytes, id.n),
-		.token = slice_of(bytes + id.n, p->token.n),
+		.token = token_take(o, p->token),
 		.kind = p->kind,
 		.shared = !p->exclusive,
 		.release = p->release,
 		.stats = p->stats,
 		.since = p->sent_at,
 		.renew = p->renew,
-		.default_lease_ms = p->default_lease_ms,
 	};
-	list_init(&hold->due);
 	list_init(&hold->by_age);
 	map_put(&h->by_id, &hold->by_id);
 	list_append(&o->holds, &hold->node);
 	o->n++;
-	o->nbytes += hold_nbytes(hold);
-	h->nbytes += hold_nbytes(hold);
+	count_memory(o, hold_nbytes(hold));
 	return hold;
+}
+
+static void leave_renewal(struct hold *hold)
+{
+	timer_stop(hold_table(hold)->timers, &hold->timer);
+	switch (hold->state) {
+	case HOLD_LEASED:
+	case HOLD_RENEWED:
+		break;
+	case HOLD_DUE:
+		list_remove(&hold->due);
+		break;
+	case HOLD_IN_BATCH:
+	case HOLD_LEASED_IN_BATCH:
+		*hold->batch_slot = NULL;
+		break;
+	}
 }
 
 void hold_free(struct hold *hold)
 {
-	bool is_small = hold_size(hold->by_id.key, hold->token) <= SMALL_SIZE;
+	bool is_small = hold_size(hold->by_id.key) <= SMALL_SIZE;
+	struct holds *h = hold_table(hold);
 
 	hold_events_ended(hold);
 	hold_events_count(hold, false);
-	timer_stop(hold->holds->timers, &hold->timer);
-	list_remove(&hold->due);
+	leave_renewal(hold);
 	list_remove(&hold->by_age);
-	if (hold->batch_slot)
-		*hold->batch_slot = NULL;
-	map_remove(&hold->holds->by_id, &hold->by_id);
+	map_remove(&h->by_id, &hold->by_id);
 	list_remove(&hold->node);
 	hold->owner->n--;
-	hold->owner->nbytes -= hold_nbytes(hold);
-	hold->holds->nbytes -= hold_nbytes(hold);
+	count_memory(hold->owner, -hold_nbytes(hold));
+	token_release(hold->owner, hold->token);
 	free(hold->tickets);
 	if (is_small)
-		freelist_give(&hold->holds->small, hold);
+		freelist_give(&h->small, hold);
 	else
 		free(hold);
 }
@@ -169,7 +217,7 @@ struct hold *hold_next(const struct hold *hold)
 static bool is_of_token(const struct hold *hold, struct slice token)
 {
 	return (hold->kind != LOCK_KIND_LIMIT && !lock_kind_is_side(hold->kind)) ||
-	       slice_eq(hold->token, token);
+	       slice_eq(hold_token(hold), token);
 }
 
 struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_value, int db,
@@ -191,7 +239,8 @@ struct hold *hold_find(struct holds *h, const struct hold_owner *o, bool by_valu
 
 struct lock_ident hold_ident(const struct hold *hold)
 {
-	return (struct lock_ident){ hold->kind, lock_id_key(hold->by_id.key), hold->token };
+	return (struct lock_ident){ hold->kind, lock_id_key(hold->by_id.key),
+		                    hold_token(hold) };
 }
 
 bool hold_is_renewed(const struct hold *hold)
@@ -203,7 +252,7 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
 {
 	struct hold *hold = o->n ? hold_find(h, o, true, db, key, SLICE_NONE) : NULL;
 
-	return hold && hold->kind == LOCK_KIND_VALUE ? hold->token : SLICE_NONE;
+	return hold && hold->kind == LOCK_KIND_VALUE ? hold_token(hold) : SLICE_NONE;
 }
 
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
@@ -255,7 +304,7 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 	/* When the lease is over, there is nothing left to release. */
 	double until = isinf(hold->good_until) ? 0 : hold->good_until;
 
-	script_job_run(hold->holds->script_jobs, lock_id_db(hold->by_id.key), script,
+	script_job_run(hold_table(hold)->script_jobs, lock_id_db(hold->by_id.key), script,
 	               buf_slice(out), until, NULL, NULL);
 	buf_clear(out);
 }
@@ -265,10 +314,10 @@ static void send_release(struct hold *hold, enum script_id script, struct buf *o
 static void hold_release(struct hold *hold)
 {
 	struct lock_try t = { .id = hold_ident(hold) };
-	struct rewrite_how how = script_jobs_how(hold->holds->script_jobs,
+	struct rewrite_how how = script_jobs_how(hold_table(hold)->script_jobs,
 	                                         lock_id_db(hold->by_id.key));
 	struct buf out = BUF_INIT;
-	double left = hold->good_until - timers_now(hold->holds->timers) + hold->slack;
+	double left = hold->good_until - timers_now(hold_table(hold)->timers) + hold->slack;
 	int64_t most_ms = 0;
 
 	switch (hold->kind) {

@@ -42,6 +42,7 @@ void holds_trim(struct holds *h); /* gives back what a long key took */
 
 /* What one connection holds. */
 struct hold_owner {
+	struct holds *table; /* theirs; NULL: it has held nothing yet */
 	struct list holds;
 	size_t n;
 	size_t nbytes; /* of memory */

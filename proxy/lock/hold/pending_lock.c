@@ -58,7 +58,7 @@ static struct pending_lock *pending_lock_alloc(struct holds *h, const struct loc
 	p->limit = call->limit;
 	p->small = small;
 	p->nbytes = size;
-	p->nkeys = nkeys;
+	p->nkeys = (uint32_t)nkeys;
 	at = (char *)&p->keys[nkeys];
 	for (size_t i = 0; i < nkeys; i++)
 		p->keys[i] = append_copy(&at, keys[i]);
@@ -121,7 +121,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	              (by_verb ||
 	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));
 	if (takes && call->ticket.n) {
-		p->replicas = rule ? rule->replicas_ack : verbs->replicas_ack;
+		p->replicas = (int)(rule ? rule->replicas_ack : verbs->replicas_ack);
 		p->replicas_timeout_ms = rule ? rule->replicas_ack_timeout_ms
 		                              : verbs->replicas_ack_timeout_ms;
 	}
@@ -203,7 +203,7 @@ bool pending_lock_refused(struct pending_lock *p, struct slice line, int64_t *n)
 	    !slice_cut(&rest, ' ', &word) || !args_integer(word, &i) || i < 1 ||
 	    (uint64_t)i > p->nkeys)
 		return false;
-	p->refused = (size_t)i;
+	p->refused = (uint32_t)i;
 	buf_clear(&p->answer);
 	buf_append(&p->answer, rest);
 	return true;

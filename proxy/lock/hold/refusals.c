@@ -18,7 +18,7 @@ static struct hold *other_hold(struct holds *h, const struct hold_owner *o,
 
 	for (hold = hold_first(h, db, key); hold; hold = hold_next(hold))
 		if (hold->owner != o && hold->good_until > now &&
-		    !slice_eq(hold->token, p->token))
+		    !slice_eq(hold_token(hold), p->token))
 			return hold;
 	return NULL;
 }

@@ -67,16 +67,16 @@ static void renewal_set_state(struct hold *hold, enum hold_state state)
 	if (hold->state == HOLD_DUE)
 		list_remove(&hold->due);
 	if (state == HOLD_DUE) {
-		enum key_naming naming = script_jobs_naming(hold->holds->script_jobs);
+		enum key_naming naming = script_jobs_naming(hold_table(hold)->script_jobs);
 		hold->slot = key_names_slot(naming, lock_id_key(hold->by_id.key));
-		list_append(&hold->holds->due, &hold->due);
+		list_append(&hold_table(hold)->due, &hold->due);
 	}
 	hold->state = state;
 }
 
 static void stop_renewing(struct hold *hold)
 {
-	timer_stop(hold->holds->timers, &hold->timer);
+	timer_stop(hold_table(hold)->timers, &hold->timer);
 	if (hold->state == HOLD_IN_BATCH)
 		renewal_set_state(hold, HOLD_LEASED_IN_BATCH);
 	else if (hold_is_renewed(hold))
@@ -100,13 +100,13 @@ static void let_expire(struct hold *hold)
 {
 	stop_renewing(hold);
 	if (!isinf(hold->good_until))
-		timer_start(hold->holds->timers, &hold->timer, renewal_on_timer,
+		timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer,
 		            hold->good_until, 0);
 }
 
 static void log_failure(const struct hold *hold, double now)
 {
-	struct holds *h = hold->holds;
+	struct holds *h = hold_table(hold);
 	struct slice key = lock_id_key(hold->by_id.key);
 	uint32_t dropped;
 
@@ -128,7 +128,7 @@ static void renewal_gone(struct hold *hold, bool has_lock)
 
 static void renewal_failed(struct hold *hold, double now)
 {
-	hold->holds->nfailed++;
+	hold_table(hold)->nfailed++;
 	log_failure(hold, now);
 }
 
@@ -138,7 +138,6 @@ static void end_renewal(struct hold *hold, const struct renewal_batch *b, long l
 {
 	bool renewed = hold->state == HOLD_IN_BATCH;
 
-	hold->batch_slot = NULL;
 	renewal_set_state(hold, renewed ? HOLD_RENEWED : HOLD_LEASED);
 	if (result == 0 || result == -2) {
 		renewal_gone(hold, result == -2);
@@ -148,7 +147,7 @@ static void end_renewal(struct hold *hold, const struct renewal_batch *b, long l
 		stats_add(hold->stats, STAT_RENEWED);
 		hold->unknown = false;
 		hold->good_until = b->sent_at + (double)hold->lease_ms / 1000;
-		hold->slack = now - b->sent_at;
+		hold->slack = (float)(now - b->sent_at);
 		if (!renewed)
 			let_expire(hold);
 	}
@@ -237,7 +236,7 @@ static void renewal_on_gather(struct timer *t, double now)
 static void renewal_on_timer(struct timer *t, double now)
 {
 	struct hold *hold = container_of(t, struct hold, timer);
-	struct holds *h = hold->holds;
+	struct holds *h = hold_table(hold);
 	bool renewed = hold_is_renewed(hold);
 
 	if (renewed && now >= hold->good_until)
@@ -257,7 +256,7 @@ static void renewal_on_timer(struct timer *t, double now)
 /* Asks soon, by its renewal. */
 static void look_soon(struct hold *hold)
 {
-	struct timers *timers = hold->holds->timers;
+	struct timers *timers = hold_table(hold)->timers;
 	double every = (double)hold->lease_ms / 3000;
 	double spread = every < LOOK_SECONDS ? every : LOOK_SECONDS;
 
@@ -281,7 +280,7 @@ void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct sl
 				look_soon(container_of(node, struct hold, by_id));
 }
 
-void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from)
+void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased)
 {
 	double every, first = 0;
 
@@ -289,17 +288,17 @@ void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from
 	hold_events_count(hold, true);
 	/* The application may have named an end (EXAT) that is near: begin to renew at once. */
 	hold->good_until = INFINITY;
-	hold->lease_ms = hold->default_lease_ms;
-	if (lease_ms) {
-		hold->lease_ms = lease_ms;
-		hold->good_until = from + (double)lease_ms / 1000;
+	hold->lease_ms = p->default_lease_ms;
+	if (p->lease_ms) {
+		hold->lease_ms = p->lease_ms;
+		hold->good_until = p->sent_at + (double)p->lease_ms / 1000;
 	}
 	if (hold->renew != RENEW_YES && (leased || hold->renew != RENEW_UNLEASED)) {
 		let_expire(hold);
 		return;
 	}
 	every = (double)hold->lease_ms / 3000;
-	if (lease_ms)
+	if (p->lease_ms)
 		/* Not all that were taken at once need be renewed at once. */
 		first = every * (0.8 + 0.2 * (double)(hold->by_id.hash & 255) / 255);
 	if (hold->state == HOLD_LEASED)
@@ -307,5 +306,6 @@ void renewal_begin(struct hold *hold, int64_t lease_ms, bool leased, double from
 	else if (hold->state == HOLD_LEASED_IN_BATCH)
 		renewal_set_state(hold, HOLD_IN_BATCH);
 	/* Of what was learnt late a part of the lease is over. */
-	timer_start(hold->holds->timers, &hold->timer, renewal_on_timer, from + first, every);
+	timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer,
+	            p->sent_at + first, every);
 }
