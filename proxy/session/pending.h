@@ -47,21 +47,21 @@ enum subscription { SUBSCRIBED_CHANNELS, SUBSCRIBED_PATTERNS, SUBSCRIBED_SHARDS 
 
 struct pending_request {
 	enum pending_kind kind;
-	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
-	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
 	bool blocks; /* Redis may not answer it, nor the requests behind it, until there is data
 	              */
 	bool by_eval; /* the call that Redis gets for it carries the script's text */
+	struct list node; /* in session.awaited, transaction.queued or an EXEC's `queued` */
+	struct freelist *freelist; /* where its memory goes; NULL: to the heap */
 	size_t index; /* in a transaction: its place there */
 	union {
 		int db; /* SELECT */
 		bool raw; /* STREAM: what the client sends is no request any more, either */
 		struct {
-			uint8_t proto; /* HELLO; 0: unchanged */
 			char *user; /* NULL: unchanged; "": the default user */
 			char *password; /* with `user` */
 			char *name; /* NULL: unchanged; "": none */
 			bool user_unknown; /* (with `user`) the name was too long to keep */
+			uint8_t proto; /* HELLO; 0: unchanged */
 		} login; /* AUTH, HELLO, NAME */
 		struct {
 			enum subscription kind;
