@@ -86,13 +86,13 @@ static bool on_login_line(struct client *c, struct slice line)
 /* What answers a try that was withdrawn. */
 #define WITHDRAWN "-ERR hasp: its time is over\r\n"
 
-static void on_wait_timed_out(void *owner, void *tag);
+static void on_wait_timed_out(void *owner);
 
 bool exchange_on_line(struct client *c, struct slice line)
 {
 	if (c->waiter && slice_eq(line, SLICE_LIT(WITHDRAWN))) {
 		c->asks_login = false;
-		on_wait_timed_out(c, NULL);
+		on_wait_timed_out(c);
 		return false;
 	}
 	if (c->asks_login)
@@ -155,11 +155,10 @@ static bool resume_parked(struct client *c)
 	return false;
 }
 
-static void on_granted(void *owner, void *tag, long long fence, double since)
+static void on_granted(void *owner, long long fence, double since)
 {
 	struct client *c = client_of(owner);
 
-	(void)tag;
 	if (!resume_parked(c))
 		return;
 	if (c->current->guard_op) {
@@ -193,11 +192,10 @@ void exchange_on_deadlock(void *arg, struct slice error)
 		lock_exchange_on_deadlock(c, error);
 }
 
-static void on_wait_timed_out(void *owner, void *tag)
+static void on_wait_timed_out(void *owner)
 {
 	struct client *c = client_of(owner);
 
-	(void)tag;
 	if (c->current->guard_op)
 		guard_exchange_on_timed_out(c);
 	else
@@ -214,9 +212,8 @@ static void on_overdue(void *owner)
 		link_withdraw(c->user.link, SLICE_LIT(WITHDRAWN));
 }
 
-static void on_place_lost(void *owner, void *tag)
+static void on_place_lost(void *owner)
 {
-	(void)tag;
 	exchange_resume(client_of(owner));
 }
 

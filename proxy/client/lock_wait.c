@@ -79,7 +79,7 @@ void lock_wait_confirm(struct client *c, const struct lock_try *t, int64_t lease
 	client_park(c, CLIENT_PARKED_TURN);
 	if (!c->waiter)
 		c->waiter = waiter_new(c->env->policy.waiters, 0, c->env->waiter_ops, c);
-	waiter_answered_late(c->waiter, c->session.db, t, lease_ms, c->current);
+	waiter_answered_late(c->waiter, c->session.db, t, lease_ms);
 }
 
 void lock_wait_ask_replicas(struct client *c, const struct lock_try *t,
@@ -118,7 +118,7 @@ void lock_wait_queued(struct client *c, const struct lock_try *t, int64_t lease_
 	/* It may take long. */
 	buf_fit(&c->in);
 	waiter_count_at(c->waiter, stats);
-	if (waiter_queued(c->waiter, c->session.db, t, lease_ms, line, c->current) != 0) {
+	if (waiter_queued(c->waiter, c->session.db, t, lease_ms, line) != 0) {
 		client_set_state(c, CLIENT_PARKED_REPLY);
 		lock_wait_failed(c);
 	} else if (c->eof && c->state == CLIENT_PARKED_TURN) {

@@ -37,7 +37,6 @@ void policy_trim(struct policy_env *env)
 	}
 	holds_trim(env->holds);
 	read_sets_trim(env->read_sets);
-	waiters_trim(env->waiters);
 }
 
 void policy_fini(struct policy_env *env)

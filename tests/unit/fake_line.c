@@ -53,31 +53,28 @@ static void end_waiter(struct client *c)
 	c->waiter = NULL;
 }
 
-static void on_granted(void *owner, void *tag, long long fence, double since)
+static void on_granted(void *owner, long long fence, double since)
 {
 	struct client *c = owner;
 
-	assert_ptr_equal(tag, c);
 	c->told = "granted";
 	c->fence = fence;
 	c->since = since;
 	end_waiter(c);
 }
 
-static void on_timed_out(void *owner, void *tag)
+static void on_timed_out(void *owner)
 {
 	struct client *c = owner;
 
-	assert_ptr_equal(tag, c);
 	c->told = "timed out";
 	end_waiter(c);
 }
 
-static void on_lost(void *owner, void *tag)
+static void on_lost(void *owner)
 {
 	struct client *c = owner;
 
-	assert_ptr_equal(tag, c);
 	c->told = "lost";
 }
 
@@ -138,7 +135,7 @@ void client_queued(struct client *c, const char *key, int place)
 	char line[64];
 
 	snprintf(line, sizeof(line), "+QUEUED %d %d 3000", place, REDIS_MS);
-	assert_int_equal(waiter_queued(c->waiter, 0, &t, LEASE_MS, slice_str(line), c), 0);
+	assert_int_equal(waiter_queued(c->waiter, 0, &t, LEASE_MS, slice_str(line)), 0);
 }
 
 void client_answered_late(struct client *c, const char *key)
@@ -156,7 +153,7 @@ void client_answered_late_as(struct client *c, const char *key, const char *tick
 		                      .token = SLICE_LIT("token") },
 		              .ticket = slice_str(ticket) };
 
-	waiter_answered_late(c->waiter, 0, &t, LEASE_MS, c);
+	waiter_answered_late(c->waiter, 0, &t, LEASE_MS);
 }
 
 struct client *client_in_line(struct fake_line *f, const char *key, int place)

@@ -33,11 +33,6 @@ void policy_waits_for(const char *name)
 	waited_for = name;
 }
 
-void waiters_trim(struct waiters *w)
-{
-	(void)w;
-}
-
 bool waiters_any(const struct waiters *w)
 {
 	(void)w;

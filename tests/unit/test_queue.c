@@ -319,16 +319,14 @@ static void an_answer_that_is_no_place_in_the_queue_is_not_understood(void **sta
 		                      .key = SLICE_LIT("key"),
 		                      .token = SLICE_LIT("c") } };
 
-	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, SLICE_LIT("+QUEUED 1 500000 9"), c),
+	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, SLICE_LIT("+QUEUED 1 500000 9")),
 	                 -1);
 	client_send(c);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-		assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, slice_str(lines[i]), c),
-		                 -1);
+		assert_int_equal(waiter_queued(c->waiter, 0, &t, 0, slice_str(lines[i])), -1);
 	/* A lock that was taken past hasp may be held for as long as Redis can count. */
 	assert_int_equal(waiter_queued(c->waiter, 0, &t, 0,
-	                               slice_str("+QUEUED 1 500000 9.2233720368548e+18\r\n"),
-	                               c),
+	                               slice_str("+QUEUED 1 500000 9.2233720368548e+18\r\n")),
 	                 0);
 	client_leave(c);
 }

@@ -131,9 +131,9 @@ static void a_line_without_waiters_ends_after_a_while(void **state)
 	client_leave(c);
 	answer_unknown(f); /* to the leave */
 	fake_redis_advance(&f->redis, 9);
-	assert_int_equal(f->all->by_id.n, 1);
+	assert_int_equal(f->all->by_key.n, 1);
 	fake_redis_advance(&f->redis, 1.1);
-	assert_int_equal(f->all->by_id.n, 0);
+	assert_int_equal(f->all->by_key.n, 0);
 	expect_quiet(f);
 }
 

@@ -147,7 +147,7 @@ static void locks_of_another_database_are_in_another_call(void **state)
 
 	client_send(b);
 	assert_int_equal(
-		waiter_queued(b->waiter, 5, &t, LEASE_MS, SLICE_LIT("+QUEUED 9 1000 60000"), b),
+		waiter_queued(b->waiter, 5, &t, LEASE_MS, SLICE_LIT("+QUEUED 9 1000 60000")),
 		0);
 	fake_redis_advance(&f->redis, 0.03);
 	answer_queued(f, 60000);
@@ -229,7 +229,7 @@ static void a_line_may_end_while_it_is_looked_at(void **state)
 	fake_redis_advance(&f->redis, 1);
 	client_leave(a);
 	fake_redis_advance(&f->redis, 11);
-	assert_int_equal(f->all->by_id.n, 0);
+	assert_int_equal(f->all->by_key.n, 0);
 	fake_redis_answer(&f->redis, "*2\r\n:1\r\n:-2\r\n");
 	answer_unknown(f); /* to the leave */
 	expect_quiet(f);

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "lock/model/lock_id.h"
 
 /* A lock is looked at, or probed, at least so often. The same for all lines, so
  * waiters.rechecks is in the order of their times. */
@@ -21,25 +20,25 @@
 #define LINGER_SECONDS 10.0
 
 /* FNV-1a: the same in all workers. A client that makes names collide gains a few probes. */
-uint32_t line_slot(int db, struct slice key)
+uint16_t line_slot(int db, struct slice key)
 {
 	uint32_t h = (2166136261u ^ (uint32_t)db) * 16777619u;
 
 	for (size_t i = 0; i < key.n; i++)
 		h = (h ^ (unsigned char)key.p[i]) * 16777619u;
-	return (h ^ h >> 16) % WAITER_BOARD_SLOTS;
+	return (uint16_t)((h ^ h >> 16) % WAITER_BOARD_SLOTS);
 }
 
-struct line *line_find(struct waiters *all, struct slice id)
+struct line *line_find(struct waiters *all, int db, struct slice key)
 {
-	struct map_node *node = map_get(&all->by_id, id);
+	struct map_node *node = map_get(&all->by_key, key);
 
-	return node ? container_of(node, struct line, by_id) : NULL;
-}
-
-int line_db(const struct line *l)
-{
-	return lock_id_db(l->by_id.key);
+	for (; node; node = map_next(node)) {
+		struct line *l = container_of(node, struct line, by_key);
+		if (l->db == db)
+			return l;
+	}
+	return NULL;
 }
 
 /* As Redisson names it: a name with a brace of its own gets no others. */
@@ -66,7 +65,7 @@ void line_listen(struct line *l, bool on)
 	if (l->listening == on || !has_channel(l->kind) || !l->at->node)
 		return;
 	l->listening = on;
-	write_redisson_channel(&channel, l->kind, lock_id_key(l->by_id.key));
+	write_redisson_channel(&channel, l->kind, line_key(l));
 	if (on)
 		subscriber_add(l->at->node->subscriber, buf_slice(&channel));
 	else
@@ -84,29 +83,27 @@ void line_free(struct line *l)
 	line_listen(l, false);
 	timer_stop(l->all->timers, &l->timer);
 	list_remove(&l->recheck);
-	map_remove(&l->all->by_id, &l->by_id);
 	map_remove(&l->all->by_key, &l->by_key);
-	free((char *)l->by_id.key.p);
 	free(l);
 }
 
 struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_kind kind)
 {
-	struct slice id = lock_id_write(&all->scratch, db, key);
-	struct line *l = line_find(all, id);
+	struct line *l = line_find(all, db, key);
 
 	if (l)
 		return l;
-	l = xcalloc(1, sizeof(*l));
+	l = xcalloc(1, offsetof(struct line, key) + key.n);
 	l->all = all;
 	l->at = queue_node_of(all, key);
 	l->kind = kind;
-	l->by_id.key = slice_of(xmemdup(id.p, id.n), id.n);
-	l->by_key.key = lock_id_key(l->by_id.key);
+	l->db = db;
+	if (key.n)
+		memcpy(l->key, key.p, key.n);
+	l->by_key.key = slice_of(l->key, key.n);
 	l->slot = line_slot(db, key);
 	list_init(&l->members);
 	list_init(&l->recheck);
-	map_put(&all->by_id, &l->by_id);
 	map_put(&all->by_key, &l->by_key);
 	return l;
 }

@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#include "lock/model/lock_id.h"
-
 void line_probe_members(struct line *l)
 {
 	struct waiter *w, *next;
@@ -43,7 +41,7 @@ void line_move(struct line *l, struct queue_node *at)
 
 static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 {
-	struct line *l = line_find(p->all, buf_slice(&p->line_id));
+	struct line *l = line_find(p->all, p->db, buf_slice(&p->key));
 	struct waiter *w = waiter_find(p->all, slice_str(p->ticket));
 	bool again;
 
@@ -71,7 +69,7 @@ static void line_on_probe(const struct probe *p, const struct probe_answer *a)
 void line_probe(struct line *l)
 {
 	struct waiter *w = line_first(l);
-	struct lock_try t = { .id = { .kind = l->kind, .key = lock_id_key(l->by_id.key) } };
+	struct lock_try t = { .id = { .kind = l->kind, .key = line_key(l) } };
 	struct probe *p;
 
 	if (l->probing != LINE_UNPROBED) {
@@ -91,8 +89,9 @@ void line_probe(struct line *l)
 		w = NULL;
 	p = probe_new(l->all, w ? w->ticket : "", line_on_probe);
 	p->nsent = w ? w->nsent : 0;
-	buf_append(&p->line_id, l->by_id.key);
-	probe_check(l->all, line_db(l), &t, 0, 0, p);
+	p->db = l->db;
+	buf_append(&p->key, line_key(l));
+	probe_check(l->all, l->db, &t, 0, 0, p);
 }
 
 void line_probe_on_timer(struct timer *t, double now)

@@ -56,7 +56,7 @@ static void probe_on_reply(void *arg, const redisReply *reply)
 	struct probe_answer a = decode_answer(reply);
 
 	p->on_answer(p, &a);
-	buf_release(&p->line_id);
+	buf_release(&p->key);
 	free(p);
 }
 

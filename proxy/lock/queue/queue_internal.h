@@ -25,7 +25,7 @@
 
 #define CHANNEL_PREFIX "hasp:worker:"
 #define NUMBER_DIGITS 16
-#define TICKET_MAX (NUMBER_DIGITS + 1 + 20 + 1)
+#define TICKET_MAX (NUMBER_DIGITS + 1 + NUMBER_DIGITS + 1)
 #define REDISSON_PREFIX "redisson_lock__channel:"
 #define REDISSON_RW_PREFIX "redisson_rwlock:"
 
@@ -47,8 +47,7 @@ struct waiters {
 	uint64_t serial;
 	char ticket[TICKET_MAX]; /* the latest */
 	struct map by_ticket; /* waiters */
-	struct map by_id; /* lines, by database and key */
-	struct map by_key; /* lines, by key alone */
+	struct map by_key; /* lines; those of several databases may have the same key */
 	struct list rechecks; /* lines that are to be looked at, the earliest first */
 	struct timer next_recheck; /* runs while there are some */
 	struct waiter_board *board;
@@ -57,7 +56,6 @@ struct waiters {
 	struct list nodes; /* one for each node, and */
 	struct queue_node *nowhere; /* for what is served by nobody, as far as is known */
 	bool listening; /* the subscribers were opened */
-	struct buf scratch;
 };
 
 /* A worker at one node. */
@@ -88,22 +86,11 @@ enum waiter_state {
 };
 #define WAITER_STATES (WAITER_LEAVING + 1)
 
+/* There may be thousands: the fields are in the order that leaves no gaps. */
 struct waiter {
 	struct waiters *all;
 	const struct waiter_ops *ops;
 	void *owner;
-	void *tag;
-	enum waiter_state state; /* written by waiter_set_state() */
-	/* It may have lost its place in Redis' queue, and is asked for: newcomers are not sent
-	 * meanwhile. No state, for it stays so while the waiter is granted, lost or sent again,
-	 * until its place is known. Written by waiter_set_unconfirmed(). */
-	bool unconfirmed;
-	/* Its try is sent though hasp does not hear Redis there, which could not be reached:
-	 * the try fails, too, or goes where Redis is by then. Until it is sent. */
-	bool unheard;
-	uint8_t nlate; /* grants that were over when they could have been told, and its time was
-	                  over, too */
-	enum lock_kind kind;
 	const struct probe *check; /* the latest that asks for its place, and is not answered;
 	                              NULL: none */
 	struct list node; /* in its line, or in queue_node.unsent */
@@ -112,22 +99,33 @@ struct waiter {
 	struct queue_node
 		*at; /* where its lock is; NULL: no matter. Not while it is unconfirmed */
 	struct map_node by_ticket;
-	char ticket[TICKET_MAX];
-	unsigned nsent; /* its tries. (Of several locks all have one ticket.) */
 	struct timer timer; /* the deadline; while it leaves, the grace */
 	double began, deadline, sent_at; /* by the timers' clock */
 	int64_t place; /* 0: none */
 	int64_t redis_ms; /* Redis' time when it was queued, at sent_at or later */
 	int64_t lease_ms; /* 0: the application named its end */
-	struct buf bytes; /* the token, then the value */
-	size_t token_len;
-	struct grant grant; /* of WAITER_GRANTED_EARLY */
+	struct grant *early; /* of WAITER_GRANTED_EARLY; else NULL */
+	char *wanted; /* the token, then the value; NULL: it was in no line yet */
+	uint32_t token_len, value_len;
+	unsigned nsent; /* its tries. (Of several locks all have one ticket.) */
+	char ticket[TICKET_MAX];
+	uint8_t nlate; /* grants that were over when they could have been told, and its time was
+	                  over, too */
+	enum waiter_state state : 8; /* written by waiter_set_state() */
+	enum lock_kind kind : 8;
+	/* It may have lost its place in Redis' queue, and is asked for: newcomers are not sent
+	 * meanwhile. No state, for it stays so while the waiter is granted, lost or sent again,
+	 * until its place is known. Written by waiter_set_unconfirmed(). */
+	bool unconfirmed;
+	/* Its try is sent though hasp does not hear Redis there, which could not be reached:
+	 * the try fails, too, or goes where Redis is by then. Until it is sent. */
+	bool unheard;
 };
 
 /* In bytes. */
 static inline size_t waiter_size(const struct waiter *w)
 {
-	return sizeof(*w) + buf_cap(&w->bytes);
+	return sizeof(*w) + w->token_len + w->value_len;
 }
 
 enum line_probing {
@@ -140,7 +138,6 @@ enum line_probing {
 struct line {
 	struct waiters *all;
 	struct queue_node *at;
-	struct map_node by_id;
 	struct map_node by_key;
 	struct list members; /* by place */
 	/* The next probe, or when it is empty, its end. If the line is only to be looked at, it
@@ -148,12 +145,19 @@ struct line {
 	struct timer timer;
 	struct list recheck;
 	double recheck_at; /* in waiters.rechecks: at this time; in a call: INFINITY */
+	int db;
+	uint16_t slot; /* on the board */
 	uint8_t recheck_slot; /* in that call */
-	enum lock_kind kind;
-	enum line_probing probing; /* written by line_set_probing() */
+	enum lock_kind kind : 8;
+	enum line_probing probing : 8; /* written by line_set_probing() */
 	bool listening; /* to Redisson's channel */
-	uint32_t slot; /* on the board */
+	char key[]; /* its bytes */
 };
+
+static inline struct slice line_key(const struct line *l)
+{
+	return l->by_key.key;
+}
 
 enum probe_outcome { PROBE_UNKNOWN, PROBE_QUEUED, PROBE_GRANTED, PROBE_GONE };
 
@@ -170,7 +174,8 @@ struct probe {
 	void (*on_answer)(const struct probe *p, const struct probe_answer *a);
 	char ticket[TICKET_MAX]; /* empty: it is about no waiter */
 	unsigned nsent; /* that waiter's when it was asked */
-	struct buf line_id; /* of a line's probe */
+	int db; /* of a line's probe: that line's database, */
+	struct buf key; /* and key */
 	double sent_at;
 	bool confirms; /* the lease of a grant is begun again */
 };
@@ -207,13 +212,12 @@ void queue_node_confirmed(struct queue_node *at);
 
 /* --- line.c --- */
 
-struct line *line_find(struct waiters *all, struct slice id); /* NULL: none */
+struct line *line_find(struct waiters *all, int db, struct slice key); /* NULL: none */
 /* A lock's place on the board. */
-uint32_t line_slot(int db, struct slice key);
+uint16_t line_slot(int db, struct slice key);
 /* The one there is, or a new one. */
 struct line *line_get(struct waiters *all, int db, struct slice key, enum lock_kind kind);
 void line_free(struct line *l);
-int line_db(const struct line *l);
 /* At its place; and out again, if it is in one. */
 void line_enqueue(struct line *l, struct waiter *w);
 void line_remove(struct waiter *w);

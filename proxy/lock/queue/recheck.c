@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #include "base/fatal.h"
-#include "lock/model/lock_id.h"
 
 /* So many lines go in a call. */
 #define RECHECK_MAX 64
@@ -82,8 +81,7 @@ static bool is_due(struct waiters *all, struct list *node, double now)
 /* Only lines of one slot, and of one database, can share a call. */
 static uint16_t slot_of_line(const struct line *l)
 {
-	return key_names_slot(script_jobs_naming(l->all->script_jobs),
-	                      lock_id_key(l->by_id.key));
+	return key_names_slot(script_jobs_naming(l->all->script_jobs), line_key(l));
 }
 
 /* Moves lines that can share a call with the first one from the head of the list to `r`. One
@@ -99,7 +97,7 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		struct line *l = line_of(at);
 		const struct waiter *w = line_first(l);
 		next = at->next;
-		if (line_db(l) != db || slot_of_line(l) != slot)
+		if (l->db != db || slot_of_line(l) != slot)
 			continue;
 		list_remove(&l->recheck);
 		/* (Whether there is a place of a semaphore, or which side of a read-write lock
@@ -114,14 +112,14 @@ static void gather(struct waiters *all, int db, double now, struct recheck *r,
 		list_append(&r->lines, &l->recheck);
 		l->recheck_at = INFINITY;
 		l->recheck_slot = (uint8_t)r->n;
-		places[r->n++] = (struct lock_place){ lock_id_key(l->by_id.key), w->place };
+		places[r->n++] = (struct lock_place){ line_key(l), w->place };
 	}
 }
 
 static void send_recheck(struct waiters *all, double now)
 {
 	struct recheck *r = xcalloc(1, sizeof(*r));
-	int db = line_db(line_of(all->rechecks.next));
+	int db = line_of(all->rechecks.next)->db;
 	struct rewrite_how how = script_jobs_how(all->script_jobs, db);
 	struct lock_place places[RECHECK_MAX];
 	struct buf out = BUF_INIT;

@@ -28,7 +28,6 @@
 
 #include "base/fatal.h"
 #include "lock/model/lease.h"
-#include "lock/model/lock_id.h"
 
 /* Leaving the queue takes a trip to Redis; a client that has waited this much longer is told
  * before the answer. */
@@ -69,6 +68,10 @@ void waiter_set_state(struct waiter *w, enum waiter_state state)
 {
 	HASP_ASSERT(waiter_allows(w->state, state));
 	w->state = state;
+	if (state != WAITER_GRANTED_EARLY) {
+		free(w->early);
+		w->early = NULL;
+	}
 }
 
 /* It may have lost its place in Redis' queue; or it is known where it is. */
@@ -103,13 +106,11 @@ struct waiter *waiter_find(struct waiters *all, struct slice ticket)
 
 struct lock_try waiter_try(const struct waiter *w)
 {
-	struct slice bytes = buf_slice(&w->bytes);
-
 	return (struct lock_try){
 		.id = { .kind = w->kind,
-		        .key = lock_id_key(w->line->by_id.key),
-		        .token = slice_of(bytes.p, w->token_len) },
-		.value = slice_of(bytes.p + w->token_len, bytes.n - w->token_len),
+		        .key = line_key(w->line),
+		        .token = slice_of(w->wanted, w->token_len) },
+		.value = slice_of(w->wanted + w->token_len, w->value_len),
 		.ticket = slice_str(w->ticket),
 		.place = w->place,
 	};
@@ -162,7 +163,7 @@ void waiter_check(struct waiter *w)
 	if (w->check && !script_jobs_are_up(w->all->script_jobs, t.id.key))
 		return;
 	w->check = p = probe_of(w, waiter_on_probe);
-	probe_check(w->all, line_db(w->line), &t, 0, w->deadline, p);
+	probe_check(w->all, w->line->db, &t, 0, w->deadline, p);
 }
 
 static double confirm_seconds(const struct waiter *w)
@@ -182,7 +183,7 @@ static void waiter_confirm(struct waiter *w)
 
 	waiter_set_state(w, WAITER_CONFIRMING);
 	p->confirms = true;
-	probe_check(w->all, line_db(w->line), &t, w->lease_ms, until, p);
+	probe_check(w->all, w->line->db, &t, w->lease_ms, until, p);
 }
 
 /* --- what becomes of it ----------------------------------------------------------- */
@@ -206,7 +207,7 @@ static void waiter_lost(struct waiter *w)
 	line_remove(w);
 	waiter_set_state(w, WAITER_IDLE);
 	watch_deadline(w);
-	w->ops->on_lost(w->owner, w->tag);
+	w->ops->on_lost(w->owner);
 }
 
 static void waiter_granted(struct waiter *w, long long fence, double since)
@@ -217,14 +218,14 @@ static void waiter_granted(struct waiter *w, long long fence, double since)
 	waiter_set_state(w, WAITER_IDLE);
 	watch_deadline(w);
 	line_probe_before(l, w->lease_ms);
-	w->ops->on_granted(w->owner, w->tag, fence, since);
+	w->ops->on_granted(w->owner, fence, since);
 }
 
 static void waiter_timed_out(struct waiter *w)
 {
 	line_remove(w);
 	waiter_set_state(w, WAITER_IDLE);
-	w->ops->on_timed_out(w->owner, w->tag);
+	w->ops->on_timed_out(w->owner);
 }
 
 /* One more grant was over, or nearly, before its client could be told. True: enough of that. */
@@ -271,8 +272,8 @@ void waiter_probed(struct waiter *w, const struct probe *p, const struct probe_a
 
 static bool is_proved(const struct waiter *w, const struct grant *g)
 {
-	return grant_is_proved(g, script_jobs_proofs(w->all->script_jobs), line_db(w->line),
-	                       lock_id_key(w->line->by_id.key), w->ticket);
+	return grant_is_proved(g, script_jobs_proofs(w->all->script_jobs), w->line->db,
+	                       line_key(w->line), w->ticket);
 }
 
 /* It has the lock since `g->ms` of Redis' time, so it was told. */
@@ -297,7 +298,7 @@ bool waiter_notified(struct waiter *w, const struct grant *g)
 		take_grant(w, g);
 	} else if (w->state == WAITER_SENT) {
 		waiter_set_state(w, WAITER_GRANTED_EARLY);
-		w->grant = *g;
+		w->early = (struct grant *)xmemdup(g, sizeof(*g));
 	}
 	return true;
 }
@@ -329,7 +330,7 @@ static void leave_queue(struct waiter *w, bool undo)
 		patience = LEAVE_SECONDS;
 	if (patience > LEAVE_SECONDS_MAX)
 		patience = LEAVE_SECONDS_MAX;
-	probe_leave(all, line_db(w->line), &t, undo, timers_now(all->timers) + patience, p);
+	probe_leave(all, w->line->db, &t, undo, timers_now(all->timers) + patience, p);
 }
 
 /* The answer to its try decides, unless no server has the try: where there is but one, it has.
@@ -359,7 +360,7 @@ static void waiter_on_timer(struct timer *t, double now)
 	case WAITER_LEAVING:
 		/* The owner ends it, and so it leaves again: that is harmless, and undoes what
 		 * it may get. */
-		w->ops->on_timed_out(w->owner, w->tag);
+		w->ops->on_timed_out(w->owner);
 		break;
 	case WAITER_IDLE:
 	case WAITER_SENT:
@@ -473,20 +474,26 @@ static int read_queued(struct waiter *w, struct slice line, int64_t *held_ms)
 	return 0;
 }
 
+static void keep_wanted(struct waiter *w, struct slice token, struct slice value)
+{
+	w->token_len = (uint32_t)token.n;
+	w->value_len = (uint32_t)value.n;
+	w->wanted = xrealloc(w->wanted, token.n + value.n + 1);
+	if (token.n)
+		memcpy(w->wanted, token.p, token.n);
+	if (value.n)
+		memcpy(w->wanted + token.n, value.p, value.n);
+}
+
 /* Puts it into its line, with all that asking Redis about it needs. */
 static struct line *enqueue_waiter(struct waiter *w, int db, const struct lock_try *t,
-                                   int64_t lease_ms, void *tag)
+                                   int64_t lease_ms)
 {
 	struct line *l = line_get(w->all, db, t->id.key, t->id.kind);
 
-	w->tag = tag;
 	w->lease_ms = lease_ms;
 	w->kind = t->id.kind;
-	buf_clear(&w->bytes);
-	buf_append(&w->bytes, t->id.token);
-	buf_append(&w->bytes, t->value);
-	buf_fit(&w->bytes);
-	w->token_len = t->id.token.n;
+	keep_wanted(w, t->id.token, t->value);
 	waiter_set_unconfirmed(w, false);
 	waiter_set_at(w, l->at);
 	line_enqueue(l, w);
@@ -499,32 +506,34 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats)
 		w->stats = stats;
 }
 
-void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
-                          void *tag)
+void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms)
 {
 	/* It may have been sent again when there was no time left to wait: not as a try. */
 	if (w->state == WAITER_IDLE || !slice_eq(slice_str(w->ticket), t->ticket))
 		waiter_sent(w, t->ticket);
 	w->place = 0;
-	(void)enqueue_waiter(w, db, t, lease_ms, tag);
+	(void)enqueue_waiter(w, db, t, lease_ms);
 	waiter_confirm(w);
 }
 
 int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
-                  struct slice line, void *tag)
+                  struct slice line)
 {
 	bool granted = w->state == WAITER_GRANTED_EARLY;
+	struct grant early = { 0 };
 	int64_t held_ms;
 	struct line *l;
 
 	if ((!granted && w->state != WAITER_SENT) || read_queued(w, line, &held_ms) != 0)
 		return -1;
+	if (granted)
+		early = *w->early;
 	waiter_set_state(w, WAITER_QUEUED);
-	l = enqueue_waiter(w, db, t, lease_ms, tag);
+	l = enqueue_waiter(w, db, t, lease_ms);
 	line_listen(l, true);
 	line_probe_soon(l, w, held_ms);
-	if (granted && is_proved(w, &w->grant)) {
-		take_grant(w, &w->grant);
+	if (granted && is_proved(w, &early)) {
+		take_grant(w, &early);
 		return 0;
 	}
 	watch_deadline(w);
@@ -559,6 +568,7 @@ void waiter_end(struct waiter *w)
 	leave_line(w);
 	forget_ticket(w);
 	timer_stop(w->all->timers, &w->timer);
-	buf_release(&w->bytes);
+	free(w->early);
+	free(w->wanted);
 	free(w);
 }

@@ -16,7 +16,6 @@
 
 #include "base/fatal.h"
 #include "base/random.h"
-#include "lock/model/lock_id.h"
 
 /* --- those that cannot be sent yet ------------------------------------------------ */
 
@@ -71,10 +70,10 @@ static void waiters_on_all_confirmed(struct timer *t, double now)
 
 static void each_line(struct waiters *all, void (*fn)(struct line *l, void *arg), void *arg)
 {
-	map_gather(&all->by_id);
-	for (size_t i = 0; i < all->by_id.nbuckets; i++)
-		for (struct map_node *at = all->by_id.buckets[i]; at; at = at->next)
-			fn(container_of(at, struct line, by_id), arg);
+	map_gather(&all->by_key);
+	for (size_t i = 0; i < all->by_key.nbuckets; i++)
+		for (struct map_node *at = all->by_key.buckets[i]; at; at = at->next)
+			fn(container_of(at, struct line, by_key), arg);
 }
 
 /* What was published while its subscriber was down was missed. */
@@ -178,7 +177,6 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	all->board = board;
 	list_init(&all->rechecks);
 	map_init(&all->by_ticket, number);
-	map_init(&all->by_id, number);
 	map_init(&all->by_key, number);
 	queue_nodes_init(all);
 	return all;
@@ -188,15 +186,13 @@ void waiters_free(struct waiters *all)
 {
 	HASP_ASSERT(all->nwaiting == 0);
 	timer_stop(all->timers, &all->next_recheck);
-	map_gather(&all->by_id);
-	for (size_t i = 0; i < all->by_id.nbuckets; i++)
-		while (all->by_id.buckets[i])
-			line_free(container_of(all->by_id.buckets[i], struct line, by_id));
+	map_gather(&all->by_key);
+	for (size_t i = 0; i < all->by_key.nbuckets; i++)
+		while (all->by_key.buckets[i])
+			line_free(container_of(all->by_key.buckets[i], struct line, by_key));
 	queue_nodes_fini(all);
 	map_fini(&all->by_ticket);
-	map_fini(&all->by_id);
 	map_fini(&all->by_key);
-	buf_release(&all->scratch);
 	free(all);
 }
 
@@ -210,7 +206,7 @@ const char *waiter_refusal(const struct waiter *w)
 static void follow(struct line *l, void *arg)
 {
 	struct waiters *all = arg;
-	struct queue_node *at = queue_node_of(all, lock_id_key(l->by_id.key));
+	struct queue_node *at = queue_node_of(all, line_key(l));
 
 	if (at != l->at)
 		line_move(l, at);
@@ -262,11 +258,6 @@ size_t waiters_nbytes(const struct waiters *w)
 	return w->nbytes;
 }
 
-void waiters_trim(struct waiters *all)
-{
-	buf_trim(&all->scratch);
-}
-
 bool waiters_any(const struct waiters *all)
 {
 	return atomic_load_explicit(&all->board->total, memory_order_relaxed) > 0;
@@ -281,7 +272,7 @@ bool waiters_for(const struct waiters *all, int db, struct slice key)
 
 void waiters_probe(struct waiters *all, int db, struct slice key, enum lock_kind kind)
 {
-	struct line *l = line_find(all, lock_id_write(&all->scratch, db, key));
+	struct line *l = line_find(all, db, key);
 	struct lock_try t = { .id = { .kind = kind, .key = key } };
 
 	if (l)

@@ -72,9 +72,6 @@ enum key_naming waiters_naming(const struct waiters *w);
 
 size_t waiters_nbytes(const struct waiters *w); /* of memory, of those that stand in line */
 
-/* Gives back what a long key took. */
-void waiters_trim(struct waiters *w);
-
 /* Has this worker, or another of this process, a waiter for any lock? For this lock, as far as
  * the board tells? */
 bool waiters_any(const struct waiters *w);
@@ -89,16 +86,16 @@ struct waiter_ops {
 	void (*on_ready)(void *owner);
 	/* It has the lock, with `fence` if the kind has one, since `since` at the latest. The
 	 * owner ends the waiter. */
-	void (*on_granted)(void *owner, void *tag, long long fence, double since);
+	void (*on_granted)(void *owner, long long fence, double since);
 	/* It did not get the lock in time, or could not be told in time that it has it. It has
 	 * left the queue or is about to. The owner ends the waiter. */
-	void (*on_timed_out)(void *owner, void *tag);
+	void (*on_timed_out)(void *owner);
 	/* Its time is over, and the answer to its try is due: if no server has the try the
 	 * owner need not wait for that. Called again and again. */
 	void (*on_overdue)(void *owner);
 	/* It lost its place, through no fault of its own: the owner tries again, in place
 	 * waiter_place(). */
-	void (*on_lost)(void *owner, void *tag);
+	void (*on_lost)(void *owner);
 };
 
 /* For a client that waits for at most `wait_ms` from now. */
@@ -136,11 +133,11 @@ const char *waiter_refusal(const struct waiter *w);
 void waiter_sent(struct waiter *w, struct slice ticket);
 
 /* The answer `+QUEUED place now held`, whole. What the try wants and stores is in `t` (copied;
- * its place does not matter), its lease in `lease_ms` (0: the application named its end); `tag`
- * is passed to the callbacks, of which some may run before this returns. Returns 0; -1 when no
+ * its place does not matter), its lease in `lease_ms` (0: the application named its end).
+ * Callbacks may run before this returns. Returns 0; -1 when no
  * try was sent or the line is not understood. */
 int waiter_queued(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
-                  struct slice line, void *tag) __attribute__((warn_unused_result));
+                  struct slice line) __attribute__((warn_unused_result));
 
 /* It counts among the waiters of that section while it stands in line, from the next time on
  * that it does. */
@@ -150,8 +147,7 @@ void waiter_count_at(struct waiter *w, struct section_stats *stats);
  * Redis whether it has the lock still, and begins the lease anew. If it has, on_granted() is
  * called; if not, on_lost(), and when that happens too often, on_timed_out(). The arguments are
  * those of waiter_queued(). */
-void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms,
-                          void *tag);
+void waiter_answered_late(struct waiter *w, int db, const struct lock_try *t, int64_t lease_ms);
 
 /* The next step through those that are in line, as map_scan() does it. */
 typedef void waiters_walk_fn(void *arg, const struct waiter *w, void *owner);
