@@ -83,7 +83,9 @@ struct client_asked {
 
 struct client {
 	unsigned magic;
-	enum client_state state; /* conn.c writes it */
+	uint32_t place; /* in env->table: client_list.h */
+	enum client_state state : 8; /* conn.c writes it */
+	enum next_link next_link : 8;
 	bool eof; /* the client sends no more */
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
@@ -93,8 +95,6 @@ struct client {
 	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */
 	bool asks_login; /* `current`: whether the client is logged in is being asked */
-	uint32_t place; /* in env->table: client_list.h */
-	enum next_link next_link;
 	struct list node; /* in env->clients, env->finishing or env->dead */
 	struct list learning; /* in env->learning, while CLIENT_PARKED_COMMAND */
 	struct account_share share; /* client_count_memory() */

@@ -47,18 +47,18 @@ struct watched_keys {
 };
 
 struct transaction {
-	enum transaction_state state; /* transaction.c writes it */
-	enum transaction_guards guards; /* since MULTI */
-	bool watching; /* Redis may watch keys for the application */
 	uint32_t nqueued; /* commands sent since MULTI */
 	uint32_t nkept; /* those in `kept`, or that were too long for it */
 	struct list queued; /* pending requests among them */
 	struct buf kept; /* the commands since MULTI, where there are guards */
+	struct watched_keys *watched; /* NULL: none, as with most clients */
+	int selected_db; /* by the last SELECT that `selects` tells of */
+	enum transaction_state state : 8; /* transaction.c writes it */
+	enum transaction_guards guards : 8; /* since MULTI */
+	bool watching; /* Redis may watch keys for the application */
 	bool takes_own_time; /* what Redis has queued may: see commands.def, PACE */
 	bool selects; /* one of `queued` is, or was, a SELECT; not counting earlier transactions
 	               */
-	int selected_db; /* by the last of them */
-	struct watched_keys *watched; /* NULL: none, as with most clients */
 };
 
 void transaction_init(struct transaction *t);

@@ -56,7 +56,7 @@ enum key_naming waiters_naming(const struct waiters *w)
 
 static const struct owner_identity *identity(void *arg)
 {
-	static const struct owner_identity id = { TOKEN_CONNECTION, TOKEN_ADDRESS };
+	static const struct owner_identity id = { TOKEN_ADDRESS, TOKEN_CONNECTION };
 
 	(void)arg;
 	return &id;

@@ -56,8 +56,8 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 	nconnection = strlen(connection) + 1;
 	naddress = strlen(address) + 1;
 	id = xmalloc(sizeof(*id) + nconnection + naddress);
-	id->connection = memcpy(id->bytes, connection, nconnection);
-	id->address = memcpy(id->bytes + nconnection, address, naddress);
+	memcpy(id->connection, connection, nconnection);
+	id->address = memcpy(id->connection + nconnection, address, naddress);
 	return id;
 }
 

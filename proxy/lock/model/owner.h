@@ -25,9 +25,8 @@
 
 /* The tokens of a connection that do not change. Made once, when they are first needed. */
 struct owner_identity {
-	const char *connection; /* the whole token */
-	const char *address; /* the whole token */
-	char bytes[]; /* of both */
+	const char *address; /* the whole token; behind the other */
+	char connection[]; /* the whole token */
 };
 
 /* From the connected socket `fd`, or for `behind`, who is said to be behind it, AF_INET or
