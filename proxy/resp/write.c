@@ -1,31 +1,58 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "resp/write.h"
 
-/* A header with any number. */
-#define HEADER_MAX (RESP_BULK_SPACE - 2)
-
 const char resp_digit_pairs[2 * 100 + 1] = "0001020304050607080910111213141516171819"
 					   "2021222324252627282930313233343536373839"
 					   "4041424344454647484950515253545556575859"
 					   "6061626364656667686970717273747576777879"
 					   "8081828384858687888990919293949596979899";
 
+static unsigned count_digits(uint64_t n)
+{
+	uint64_t limit = 10;
+	unsigned digits = 1;
+
+	for (; digits < RESP_DIGITS_MAX && n >= limit; limit *= 10)
+		digits++;
+	return digits;
+}
+
+/* Writes them from the last to the first, two at a time. */
+static char *put_digits(char *p, uint64_t n, unsigned digits)
+{
+	char *end = p + digits;
+
+	for (p = end; n >= 100; n /= 100) {
+		p -= 2;
+		memcpy(p, resp_digit_pairs + 2 * (n % 100), 2);
+	}
+	if (n >= 10)
+		memcpy(p - 2, resp_digit_pairs + 2 * n, 2);
+	else
+		p[-1] = (char)('0' + n);
+	return end;
+}
+
 char *resp_put_long_number(char *p, uint64_t n)
 {
-	char *end;
+	return put_digits(p, n, count_digits(n));
+}
 
-	for (uint64_t rest = n; rest >= 10; rest /= 10)
-		p++;
-	end = p + 1;
-	for (; n >= 10; n /= 10)
-		*p-- = (char)('0' + n % 10);
-	*p = (char)('0' + n);
-	return end;
+char *resp_put_bulk_long(char *p, long long v)
+{
+	/* Negating the smallest long long as itself would overflow. */
+	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	unsigned digits = count_digits(n);
+
+	p = resp_put_header(p, '$', digits + (v < 0));
+	if (v < 0)
+		*p++ = '-';
+	return resp_put_end(put_digits(p, n, digits));
 }
 
 static void write_header(struct buf *out, char type, uint64_t n)
 {
-	char *p = buf_reserve(out, HEADER_MAX);
+	char *p = buf_reserve(out, RESP_HEADER_SPACE);
 
 	buf_added_to(out, resp_put_header(p, type, n));
 }
@@ -40,32 +67,11 @@ void resp_write_bulk_header(struct buf *out, size_t n)
 	write_header(out, '$', n);
 }
 
-void resp_write_bulk(struct buf *out, struct slice s)
-{
-	char *p = buf_reserve(out, RESP_BULK_SPACE + s.n);
-
-	buf_added_to(out, resp_put_bulk(p, s));
-}
-
 void resp_write_bulk_int(struct buf *out, long long v)
 {
-	char text[1 + RESP_DIGITS_MAX], *end = text + sizeof(text), *p = end;
-	/* Negating the smallest long long as itself would overflow. */
-	uint64_t n = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+	char *p = buf_reserve(out, RESP_BULK_INT_SPACE);
 
-	if (n < 10 && v >= 0) {
-		char bulk[] = "$1\r\n0\r\n";
-		bulk[4] = (char)('0' + n);
-		buf_append(out, slice_of(bulk, sizeof(bulk) - 1));
-		return;
-	}
-	do {
-		*--p = (char)('0' + n % 10);
-		n /= 10;
-	} while (n);
-	if (v < 0)
-		*--p = '-';
-	resp_write_bulk(out, slice_of(p, (size_t)(end - p)));
+	buf_added_to(out, resp_put_bulk_int(p, v));
 }
 
 void resp_write_request(struct buf *out, const struct slice *argv, size_t n)

@@ -16,8 +16,10 @@
 /* --- resp_put_*(): to `p`, where there is space; they return where the written bytes end -- */
 
 #define RESP_DIGITS_MAX 20
-/* What a bulk takes beside its bytes: type, digits, two line ends. */
-#define RESP_BULK_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2 + 2))
+/* A header with any number: type, digits, line end. */
+#define RESP_HEADER_SPACE ((size_t)(1 + RESP_DIGITS_MAX + 2))
+/* What a bulk takes beside its bytes. */
+#define RESP_BULK_SPACE (RESP_HEADER_SPACE + 2)
 
 /* "00", "01" to "99". */
 extern const char resp_digit_pairs[2 * 100 + 1];
@@ -57,11 +59,32 @@ static inline char *resp_put_bulk(char *p, struct slice s)
 	return resp_put_end(p + s.n);
 }
 
+/* Not for resp_put_bulk_int(): the numbers that have more than one digit. */
+char *resp_put_bulk_long(char *p, long long v);
+
+static inline char *resp_put_bulk_int(char *p, long long v)
+{
+	char digit;
+
+	if (v < 0 || v > 9)
+		return resp_put_bulk_long(p, v);
+	digit = (char)('0' + v);
+	return resp_put_bulk(p, slice_of(&digit, 1));
+}
+/* The space that it needs. */
+#define RESP_BULK_INT_SPACE (RESP_BULK_SPACE + 1 + RESP_DIGITS_MAX)
+
 /* --- resp_write_*(): behind what is in a buffer --- */
 
 /* Appends `*n\r\n`: n bulks must follow. */
 void resp_write_array(struct buf *out, size_t n);
-void resp_write_bulk(struct buf *out, struct slice s);
+/* (Inline, so that a bulk that is known when hasp is built takes a few stores.) */
+static inline void resp_write_bulk(struct buf *out, struct slice s)
+{
+	char *p = buf_reserve(out, RESP_BULK_SPACE + s.n);
+
+	buf_added_to(out, resp_put_bulk(p, s));
+}
 static inline void resp_write_bulk_str(struct buf *out, const char *s)
 {
 	resp_write_bulk(out, slice_str(s));

@@ -147,13 +147,23 @@ __attribute__((always_inline)) static inline void put_bulks(struct buf *out,
                                                             const enum key_name *kinds,
                                                             size_t n)
 {
-	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n;
+	size_t space = RESP_BULK_SPACE + NAME_SPACE + key.n, header = 0, len = 0;
 	char *p = buf_reserve(out, n * space);
 
 	for (size_t i = 0; i < n; i++) {
 		struct slice prefix = prefixes[kinds[i]];
-		p = resp_put_header(p, '$', name_len(prefix, a, key.n));
-		p = resp_put_end(put_name(p, prefix, a, key));
+		char *bulk = p, *name;
+		if (i && prefix.n == PREFIX_LEN && prefixes[kinds[i - 1]].n == PREFIX_LEN) {
+			/* It differs from the one before in the prefix only. */
+			memcpy(p, p - len, len);
+			put_prefix(p + header, prefix);
+			p += len;
+			continue;
+		}
+		name = resp_put_header(p, '$', name_len(prefix, a, key.n));
+		p = resp_put_end(put_name(name, prefix, a, key));
+		header = (size_t)(name - bulk);
+		len = (size_t)(p - bulk);
 	}
 	buf_added_to(out, p);
 }

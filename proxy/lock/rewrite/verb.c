@@ -266,7 +266,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	else if (a->side)
 		resp_write_bulk(out, slice_of(&letter, 1));
 	else if (!count)
-		resp_write_bulk_str(out, refresh ? "refresh" : "no");
+		resp_write_bulk(out, refresh ? SLICE_LIT("refresh") : SLICE_LIT("no"));
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;

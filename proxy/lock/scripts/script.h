@@ -15,6 +15,9 @@ enum script_id {
 	SCRIPT_COUNT
 };
 
+/* All are as long as each other. */
+#define SCRIPT_EVALSHA_LEN (sizeof("$7\r\nEVALSHA\r\n$40\r\n") - 1 + 40 + 2)
+
 struct script {
 	const char *name; /* the file's name without .lua */
 	struct slice text;

@@ -17,13 +17,20 @@ void script_call_begin(struct buf *out, enum script_id id, const struct rewrite_
                        size_t nkeys, size_t nargs)
 {
 	const struct script *s = script_get(id);
+	char *p;
 
-	resp_write_array(out, 3 + nkeys + nargs);
-	if (how->eval)
+	if (how->eval) {
+		resp_write_array(out, 3 + nkeys + nargs);
 		write_eval(out, s);
-	else
-		buf_append(out, s->evalsha);
-	resp_write_bulk_int(out, (long long)nkeys);
+		resp_write_bulk_int(out, (long long)nkeys);
+		return;
+	}
+	HASP_ASSERT(s->evalsha.n == SCRIPT_EVALSHA_LEN);
+	p = buf_reserve(out, RESP_HEADER_SPACE + SCRIPT_EVALSHA_LEN + RESP_BULK_INT_SPACE);
+	p = resp_put_header(p, '*', 3 + nkeys + nargs);
+	memcpy(p, s->evalsha.p, SCRIPT_EVALSHA_LEN);
+	p = resp_put_bulk_int(p + SCRIPT_EVALSHA_LEN, (long long)nkeys);
+	buf_added_to(out, p);
 }
 
 void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how,
