@@ -9,8 +9,25 @@
 #define HASP_BASE_FREELIST_H
 
 #include <stddef.h>
+#include <stdlib.h>
 
-struct freelist_node;
+#include "base/fatal.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FREELIST_KEPT_MAX ((size_t)0)
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define FREELIST_KEPT_MAX ((size_t)0)
+#endif
+#ifndef FREELIST_KEPT_MAX
+/* About as many requests are in flight on a busy worker. */
+#define FREELIST_KEPT_MAX ((size_t)512)
+#endif
+
+struct freelist_node {
+	struct freelist_node *next;
+};
 
 struct freelist {
 	struct freelist_node *first; /* NULL: no block is kept */
@@ -24,8 +41,29 @@ void freelist_init(struct freelist *f, size_t size);
 void freelist_fini(struct freelist *f);
 
 /* Returns a block, not cleared. Ends the process when memory is exhausted. */
-void *freelist_take(struct freelist *f);
+static inline void *freelist_take(struct freelist *f)
+{
+	struct freelist_node *x = f->first;
+
+	if (!x)
+		return xmalloc(f->size);
+	f->first = x->next;
+	f->n--;
+	return x;
+}
+
 /* Releases a block that freelist_take() returned; NULL is allowed. */
-void freelist_give(struct freelist *f, void *p);
+static inline void freelist_give(struct freelist *f, void *p)
+{
+	struct freelist_node *x = p;
+
+	if (!x || f->n + 1 > FREELIST_KEPT_MAX) {
+		free(x);
+		return;
+	}
+	x->next = f->first;
+	f->first = x;
+	f->n++;
+}
 
 #endif
