@@ -200,13 +200,16 @@ static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
 	uint64_t len = 0;
+	unsigned char digit;
 
 	if (*p == '+')
 		return scan_status(p, n);
 	if (*p != '$' && *p != ':')
 		return 0;
-	for (; at < max && (unsigned char)(p[at] - '0') <= 9; at++)
-		len = len * 10 + (unsigned char)(p[at] - '0');
+	while (at < max && (digit = (unsigned char)(p[at] - '0')) <= 9) {
+		len = len * 10 + digit;
+		at++;
+	}
 	if (at == 1)
 		return n >= 5 && memcmp(p, "$-1\r\n", 5) == 0 ? 5 : 0;
 	if (n < at + 2 || p[at] != '\r' || p[at + 1] != '\n')

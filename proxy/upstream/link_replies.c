@@ -18,10 +18,9 @@
 
 #include "upstream/link_internal.h"
 
-/* The frame that begins now answers the oldest request, unless it is a push. */
-static void begin_reply(struct link *l, char type)
+/* The frame that begins now answers the oldest request, `head`, unless it is a push. */
+static void begin_reply(struct link *l, const struct inflight *head, char type)
 {
-	const struct inflight *head = fifo_head(&l->fifo);
 	struct link_reply *r = &l->reply;
 	bool is_intercepted;
 
@@ -198,12 +197,12 @@ static void notify_early(const struct link *l)
 		head->user->ops->on_answered(head->user->owner, head->tag, &l->scan.reply);
 }
 
-/* Skips replies to requests of the oldest run, as long as they are whole and simple, if they
- * are only to be forwarded. Returns their user, NULL when there are none; *used is their
+/* Skips replies to requests of the oldest run, `head`, as long as they are whole and simple, if
+ * they are only to be forwarded. Returns their user, NULL when there are none; *used is their
  * length. */
-static struct link_user *skip_plain(struct link *l, const char *p, size_t n, size_t *used)
+static struct link_user *skip_plain(struct link *l, const struct inflight *head, const char *p,
+                                    size_t n, size_t *used)
 {
-	const struct inflight *head = fifo_head(&l->fifo);
 	struct link_user *u = head ? head->user : NULL;
 	uint32_t count;
 
@@ -238,9 +237,8 @@ static void on_reply_end(struct link *l, struct segment *g, const char *p, size_
 }
 
 /* A reply of one line that is not `whole` may be late when the rest of it is there. */
-static void intercept_late(struct link *l, char type, bool whole)
+static void intercept_late(struct link *l, const struct inflight *head, char type, bool whole)
 {
-	const struct inflight *head = fifo_head(&l->fifo);
 	bool is_line = type != '$' && type != '*' && type != '%' && type != '~';
 
 	if (!(l->reply.flags & LINK_INTERCEPT_LATE) || !head->user)
@@ -267,22 +265,23 @@ static void match_readonly(struct link *l, const char *p, size_t n)
 		l->env->on_alarm(l->env->arg, LINK_READONLY);
 }
 
-/* Scans one reply, or a part of it. Returns how many bytes that took; 0: the link is closed,
- * because they are no reply, or by a user that was given what came before. */
-static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t n,
-                       bool at_start)
+/* Scans one reply, or a part of it. `head`: the oldest request. Returns how many bytes that
+ * took; 0: the link is closed, because they are no reply, or by a user that was given what came
+ * before. */
+static size_t scan_one(struct link *l, struct segment *g, const struct inflight *head,
+                       const char *p, size_t n, bool at_start)
 {
 	enum resp_result r;
 	bool is_whole;
 	size_t used;
 
 	if (at_start) {
-		begin_reply(l, *p);
+		begin_reply(l, head, *p);
 		l->nreadonly = 0;
 	}
 	r = reply_scan(&l->scan, p, n, &used);
 	if (at_start && r != RESP_BAD)
-		intercept_late(l, *p, r == RESP_OK);
+		intercept_late(l, head, *p, r == RESP_OK);
 	switch_segment(l, g, link_forwards(l) ? l->reply.to : NULL, p);
 	if (l->state == LINK_CLOSED)
 		return 0;
@@ -307,10 +306,8 @@ static size_t scan_one(struct link *l, struct segment *g, const char *p, size_t 
 /* The byte at `p`, where a reply could begin, is the first of a stream that no reply bounds,
  * instead of an error. An array or a push there is a message to a subscriber, and the answer is
  * still to come. */
-static bool begins_stream(const struct link *l, const char *p)
+static bool begins_stream(const struct inflight *head, const char *p)
 {
-	const struct inflight *head = fifo_head(&l->fifo);
-
 	return head && (head->flags & LINK_BEGINS_STREAM) && head->user && *p != '-' &&
 	       *p != '*' && *p != '>';
 }
@@ -333,17 +330,19 @@ static void scan_replies(struct link *l, const char *p, size_t n)
 
 	while (p < end && link_scans_replies(l)) {
 		bool at_start = reply_scan_at_start(&l->scan);
+		const struct inflight *head = fifo_head(&l->fifo);
+		size_t left = (size_t)(end - p);
 
-		if (at_start && (to = skip_plain(l, p, (size_t)(end - p), &used))) {
+		if (at_start && (to = skip_plain(l, head, p, left, &used))) {
 			switch_segment(l, &g, to, p);
-		} else if (at_start && begins_stream(l, p)) {
+		} else if (at_start && begins_stream(head, p)) {
 			forward_segment(l, &g, p);
 			/* Its user may have left meanwhile, or closed the link. */
-			if (!link_scans_replies(l) || !begins_stream(l, p))
+			if (!link_scans_replies(l) || !begins_stream(fifo_head(&l->fifo), p))
 				continue;
 			start_stream(l);
 			break;
-		} else if ((used = scan_one(l, &g, p, (size_t)(end - p), at_start)) == 0) {
+		} else if ((used = scan_one(l, &g, head, p, left, at_start)) == 0) {
 			return;
 		}
 		p += used;
