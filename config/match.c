@@ -60,10 +60,10 @@ void match_free(struct matcher *m)
 	free(m);
 }
 
-/* The index of a rule, or behind them of a guard; more: none. */
-static size_t match_first(struct matcher *m, struct slice key, enum match_flag flag)
+/* The index of a rule, or behind them of a guard; more: none. `flags`: what it may be. */
+static size_t match_first(struct matcher *m, struct slice key, unsigned flags)
 {
-	if (!m->dfa || !(match_possible(m->config, key) & flag))
+	if (!m->dfa || !(match_possible(m->config, key) & flags))
 		return SIZE_MAX;
 	/* Own keys get SIZE_MAX, too. */
 	return (size_t)glob_dfa_find(m->dfa, key) - MATCH_RULES;
@@ -76,12 +76,25 @@ const struct rule *match_rule(struct matcher *m, struct slice key)
 	return i < m->config->nrules ? m->config->rules[i] : NULL;
 }
 
-const struct guard *match_guard(struct matcher *m, struct slice key)
+static const struct guard *guard_at(const struct matcher *m, size_t i)
 {
-	size_t nrules = m->config->nrules, i = match_first(m, key, MATCH_GUARD);
+	size_t nrules = m->config->nrules;
 
 	return i >= nrules && i - nrules < m->config->nguards ? m->config->guards[i - nrules]
 	                                                      : NULL;
+}
+
+const struct guard *match_guard(struct matcher *m, struct slice key)
+{
+	return guard_at(m, match_first(m, key, MATCH_GUARD));
+}
+
+const struct guard *match_guard_or_rule(struct matcher *m, struct slice key, bool *ruled)
+{
+	size_t i = match_first(m, key, MATCH_RULE | MATCH_GUARD);
+
+	*ruled = i < m->config->nrules;
+	return guard_at(m, i);
 }
 
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key)
@@ -94,7 +107,10 @@ const struct guard *match_enforced_guard(struct matcher *m, struct slice key)
 static bool match_command(const struct strings *list, struct slice name)
 {
 	for (size_t i = 0; i < list->n; i++) {
-		if (slice_is_alike(name, strings_at(list, i)))
+		struct slice listed = strings_at(list, i);
+		/* Most names that are not alike begin differently. */
+		if (name.n && listed.n && (*name.p | 0x20) == (*listed.p | 0x20) &&
+		    slice_is_alike(name, listed))
 			return true;
 	}
 	return false;

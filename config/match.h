@@ -40,6 +40,9 @@ const struct rule *match_rule(struct matcher *m, struct slice key);
 /* The first guard one of whose patterns matches `key`; NULL: none, or the key has a rule. */
 const struct guard *match_guard(struct matcher *m, struct slice key);
 
+/* As match_guard(); *ruled: the key has a rule. */
+const struct guard *match_guard_or_rule(struct matcher *m, struct slice key, bool *ruled);
+
 /* As match_guard(), but NULL also when that guard only observes. */
 const struct guard *match_enforced_guard(struct matcher *m, struct slice key);
 

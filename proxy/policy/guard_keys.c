@@ -71,7 +71,7 @@ void guard_keys_fini(struct guard_keys *k)
 		map_fini(&k->by_key);
 	free(k->nodes);
 	key_args_fini(&k->args);
-	for (size_t i = 0; i < OWNER_VALUE; i++)
+	for (size_t i = 0; k->n && i < OWNER_VALUE; i++)
 		buf_release(&k->scratches[i]);
 }
 
@@ -155,12 +155,11 @@ void guard_keys_find(const struct context *x, struct guard_keys *k)
 
 	for (size_t i = 0; i < nhere; i++) {
 		struct slice key = x->req->argv[k->args.v[i]];
-		const struct guard *g = match_guard(matcher, key);
-		bool changes, writes, acquires;
-		if (!g || g->mode == MODE_OBSERVE) {
-			k->ruled |= !g && match_rule(matcher, key);
+		bool ruled, changes, writes, acquires;
+		const struct guard *g = match_guard_or_rule(matcher, key, &ruled);
+		k->ruled |= ruled;
+		if (!g || g->mode == MODE_OBSERVE)
 			continue;
-		}
 		acquires = is_reader(x, g, can_write) && !is_exempt(x, g);
 		changes = can_write && !(acquires && c->facts.writes == WRITES_EXPIRY);
 		writes = changes && (!acquires || may_have_read(x, g, key));
