@@ -95,7 +95,7 @@ static bool go(struct client *c, const struct context *x, enum guard_op_event ev
 bool guard_exchange_start(struct client *c, struct context *x)
 {
 	/* (It may just have ended a transaction of the application's.) */
-	x->how = lock_wait_how(c, false);
+	lock_wait_how(c, false, &x->how);
 	return go(c, x, GUARD_EVENT_START);
 }
 
@@ -136,7 +136,7 @@ void guard_exchange_again(struct client *c)
 		client_park(c, CLIENT_PARKED_LINK);
 		return;
 	}
-	x.how = lock_wait_how(c, event == GUARD_EVENT_NOSCRIPT);
+	lock_wait_how(c, event == GUARD_EVENT_NOSCRIPT, &x.how);
 	if (!go(c, &x, event))
 		client_end_current(c);
 }

@@ -39,8 +39,9 @@ void guard_transaction_send_next(struct client *c, const struct rewrite_how *how
 
 static void send_next(struct client *c, bool eval)
 {
-	struct rewrite_how how = lock_wait_how(c, eval);
+	struct rewrite_how how;
 
+	lock_wait_how(c, eval, &how);
 	if (c->waiter)
 		waiter_sent(c->waiter, how.ticket);
 	guard_op_sent(c->current->guard_op, how.ticket, c->env->policy.now);

@@ -117,7 +117,7 @@ void lock_exchange_again(struct client *c, bool eval)
 	int64_t wait_ms;
 
 	x = request_context_again(c, &view, &what);
-	x.how = lock_wait_how(c, eval);
+	lock_wait_how(c, eval, &x.how);
 	if (!client_is_decided(c) && !multi_goes_on(c, &x)) {
 		undo_parts_by_link(c, &x);
 		client_decide_again(c);

@@ -4,24 +4,23 @@
 #include "client/conn.h"
 #include "client/links.h"
 
-struct rewrite_how lock_wait_how(const struct client *c, bool eval)
+void lock_wait_how(const struct client *c, bool eval, struct rewrite_how *how)
 {
 	const struct session *s = &c->session;
 	bool in_multi = session_in_multi(s);
-	struct rewrite_how how = waiters_how(c->env->policy.waiters, session_db(s));
 
+	*how = waiters_how(c->env->policy.waiters, session_db(s));
 	/* A script that Redis does not have would use up what CLIENT CACHING says. */
-	how.eval = eval || in_multi || s->opaque || s->caches;
-	how.resp3 = s->proto == 3;
-	how.ticket = waiters_ticket(c->env->policy.waiters);
+	how->eval = eval || in_multi || s->opaque || s->caches;
+	how->resp3 = s->proto == 3;
+	how->ticket = waiters_ticket(c->env->policy.waiters);
 	/* Commands in a transaction never wait. Nor do those of a client whose replies hasp
 	 * cannot follow: it could not be told of a grant. */
 	if (!in_multi && !s->opaque && s->db >= 0) {
-		how.wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
-		how.place = c->waiter ? waiter_place(c->waiter) : 0;
-		how.tells = true;
+		how->wait_max_ms = c->waiter ? waiter_left_ms(c->waiter) : INT64_MAX;
+		how->place = c->waiter ? waiter_place(c->waiter) : 0;
+		how->tells = true;
 	}
-	return how;
 }
 
 static void write_refusal(struct client *c)
@@ -107,7 +106,7 @@ static void watch_for_deadlock(struct client *c, const struct lock_try *t)
 
 	terms.shown = op ? guard_op_queued_key(op) : t->id.key;
 	if (c->identity && may_be_waited_for(c))
-		terms.connection = slice_str(c->identity->connection);
+		terms.connection = c->identity->connection;
 	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, c->env->on_deadlock, c);
 }
 

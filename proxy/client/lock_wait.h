@@ -8,9 +8,9 @@
 
 #include "client/client_internal.h"
 
-/* The form of a call that the client sends now; makes a ticket for it. `eval`:
- * its script is known to be missing. */
-struct rewrite_how lock_wait_how(const struct client *c, bool eval);
+/* *how: the form of a call that the client sends now; makes a ticket for it. `eval`: its script
+ * is known to be missing. */
+void lock_wait_how(const struct client *c, bool eval, struct rewrite_how *how);
 
 enum lock_wait_ready {
 	LOCK_WAIT_READY, /* send it */

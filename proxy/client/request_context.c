@@ -19,9 +19,9 @@ void client_describe(struct client *c, struct buf *out)
 	owner_describe(out, client_identity(c), c->session.name);
 }
 
-static struct rewrite_how make_how(void *arg)
+static void make_how(void *arg, struct rewrite_how *how)
 {
-	return lock_wait_how(client_of(arg), false);
+	lock_wait_how(client_of(arg), false, how);
 }
 
 struct context request_context(struct client *c)

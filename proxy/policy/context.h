@@ -85,7 +85,7 @@ struct context {
 	const struct resp_view *req;
 	const struct command_info *what;
 	/* The form of a call that is written now; policy asks when it writes one. */
-	struct rewrite_how (*make_how)(void *arg);
+	void (*make_how)(void *arg, struct rewrite_how *how);
 	struct rewrite_how how; /* of the call in env->rewritten */
 };
 

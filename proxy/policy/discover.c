@@ -121,7 +121,7 @@ static struct sighting *see(const struct context *x)
 	s->under_lock = !list_empty(&x->holds->holds);
 	s->sent_at = session_in_multi(x->session) ? 0 : all->clock();
 	atomic_fetch_add_explicit(&all->commands, 1, memory_order_relaxed);
-	discoverer_see_client(all, x->discovered, slice_str(x->identity(x->arg)->address),
+	discoverer_see_client(all, x->discovered, x->identity(x->arg)->address,
 	                      x->session->name);
 	s->client = *x->discovered;
 	return s;

@@ -94,7 +94,7 @@ static struct decision call_opaque(struct context *x, struct guard_keys *k, bool
 	/* No script can do it, and without answers nothing else can be made of it. */
 	if (k->writes && !k->acquires && !fits)
 		return pass;
-	x->how = x->make_how(x->arg);
+	x->make_how(x->arg, &x->how);
 	for (size_t i = 0; i < k->n; i++)
 		k->v[i].held |= k->v[i].shared &&
 		                read_sets_may_be_unlisted(x->env->read_sets, x->session->db,

@@ -272,7 +272,7 @@ struct decision lock_decide_verb(struct context *x)
 
 	if (x->what->verb == VERB_LIST && x->req->argc <= 2)
 		return decide_list(x);
-	x->how = x->make_how(x->arg);
+	x->make_how(x->arg, &x->how);
 	pending_lock = write_verb(x, &call);
 
 	return await_call(x, &call, pending_lock, NULL, 0);
@@ -547,7 +547,7 @@ struct decision lock_decide_write(struct context *x)
 	if ((k.enforced || k.watched) && x->session->nawaited) {
 		d = defer;
 	} else if (k.enforced) {
-		x->how = x->make_how(x->arg);
+		x->make_how(x->arg, &x->how);
 		if (write_call(x, &k, &call))
 			d = await_write(x, &k, &call);
 	}

@@ -15,7 +15,7 @@ bool quorum_verb_read(struct context *x, struct lock_call *call)
 	const struct verbs *verbs = &env->config->verbs;
 	struct slice token = context_token(x, verbs->owner, &env->token);
 
-	x->how = x->make_how(x->arg);
+	x->make_how(x->arg, &x->how);
 	/* Nobody stands in line for it. */
 	x->how.wait_max_ms = INT64_MAX;
 	buf_clear(&env->rewritten);

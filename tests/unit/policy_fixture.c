@@ -56,7 +56,8 @@ enum key_naming waiters_naming(const struct waiters *w)
 
 static const struct owner_identity *identity(void *arg)
 {
-	static const struct owner_identity id = { TOKEN_ADDRESS, TOKEN_CONNECTION };
+	static const struct owner_identity id = { SLICE_LIT(TOKEN_CONNECTION),
+		                                  SLICE_LIT(TOKEN_ADDRESS) };
 
 	(void)arg;
 	return &id;
@@ -160,9 +161,9 @@ static void write_request(struct policy_fixture *f, const char *words)
 	free(copy);
 }
 
-static struct rewrite_how make_how(void *arg)
+static void make_how(void *arg, struct rewrite_how *how)
 {
-	return ((struct policy_fixture *)arg)->how;
+	*how = ((struct policy_fixture *)arg)->how;
 }
 
 static struct context *context_of(struct policy_fixture *f, const char *words)

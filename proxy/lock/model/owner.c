@@ -53,11 +53,11 @@ struct owner_identity *owner_identify(int fd, const struct sockaddr_storage *beh
 		snprintf(address, sizeof(address), ADDRESS_PREFIX "?%s", hex);
 	snprintf(connection, sizeof(connection), OWNER_CONNECTION_PREFIX "%s/%d/%s", text,
 	         worker, hex);
-	nconnection = strlen(connection) + 1;
-	naddress = strlen(address) + 1;
+	nconnection = strlen(connection);
+	naddress = strlen(address);
 	id = xmalloc(sizeof(*id) + nconnection + naddress);
-	memcpy(id->connection, connection, nconnection);
-	id->address = memcpy(id->connection + nconnection, address, naddress);
+	id->connection = slice_of(memcpy(id->bytes, connection, nconnection), nconnection);
+	id->address = slice_of(memcpy(id->bytes + nconnection, address, naddress), naddress);
 	return id;
 }
 
@@ -92,17 +92,17 @@ struct slice owner_token(struct buf *scratch, enum owner_kind kind,
                          const struct owner_identity *id, const char *name, const char *user)
 {
 	if (kind == OWNER_ADDRESS)
-		return slice_str(id->address);
+		return id->address;
 	if (kind == OWNER_NAME && name)
 		return owner_prefixed(scratch, NAME_PREFIX, name);
 	if (kind == OWNER_USER && user)
 		return owner_prefixed(scratch, USER_PREFIX, user);
-	return slice_str(id->connection);
+	return id->connection;
 }
 
 void owner_describe(struct buf *out, const struct owner_identity *id, const char *name)
 {
-	owner_describe_token(out, slice_str(id->connection));
+	owner_describe_token(out, id->connection);
 	if (name)
 		buf_printf(out, " %s", name);
 }

@@ -25,8 +25,9 @@
 
 /* The tokens of a connection that do not change. Made once, when they are first needed. */
 struct owner_identity {
-	const char *address; /* the whole token; behind the other */
-	char connection[]; /* the whole token */
+	struct slice connection; /* the whole token */
+	struct slice address; /* the whole token */
+	char bytes[]; /* of both */
 };
 
 /* From the connected socket `fd`, or for `behind`, who is said to be behind it, AF_INET or
