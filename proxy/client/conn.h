@@ -49,7 +49,8 @@ void client_steer_link(struct client *c);
 static inline size_t client_nbytes(const struct client *c)
 {
 	return buf_cap(&c->in) + buf_cap(&c->stream.out) + session_nbytes(&c->session) +
-	       c->holds.nbytes + seen_values_nbytes(c->holds.seen) + c->read_set.nbytes +
+	       c->holds.nbytes + c->read_set.nbytes +
+	       (c->holds.seen ? seen_values_nbytes(c->holds.seen) : 0) +
 	       (c->quorum ? sizeof(*c->quorum) + c->quorum->nbytes : 0);
 }
 

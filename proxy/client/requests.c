@@ -22,6 +22,8 @@
 /* Sends what was passed and not sent yet, up to the cursor. */
 static void send_passed(struct client *c, struct cursor *k)
 {
+	if (k->at == k->from)
+		return;
 	links_send(c, slice_of(k->p + k->from, k->at - k->from));
 	k->from = k->at;
 }
