@@ -220,10 +220,8 @@ static int32_t make_start(struct glob_dfa *dfa)
 	return find_step(dfa);
 }
 
-/* The step from the state whose row is `from`, which is not known. (Inlined, it would take the
- * registers from the loop over the bytes.) */
-__attribute__((noinline)) static int32_t make_step(struct glob_dfa *dfa, int32_t from,
-                                                   size_t kind)
+/* The step from the state whose row is `from`, which is not known. */
+static int32_t make_step(struct glob_dfa *dfa, int32_t from, size_t kind)
 {
 	int32_t step;
 
@@ -268,32 +266,52 @@ void glob_dfa_free(struct glob_dfa *dfa)
 	free(dfa);
 }
 
+/* Goes on from the step `at`, to states that may have to be made. (Apart, so that the loop over
+ * states that are there needs no registers saved.) */
+__attribute__((noinline)) static int32_t find_making(struct glob_dfa *dfa, int32_t at,
+                                                     const char *p, const char *end)
+{
+	int32_t step;
+
+	if (at == STEP_UNKNOWN)
+		at = dfa->start = make_start(dfa);
+	for (; at > 0 && p < end; at = step) {
+		size_t kind = dfa->set->kind_of[(unsigned char)*p++];
+		step = dfa->rows[(size_t)at + kind];
+		if (step == STEP_UNKNOWN)
+			step = make_step(dfa, at, kind);
+	}
+	return at > 0 ? dfa->rows[(size_t)at + dfa->row - 1] : ~at;
+}
+
+/* What the set's prefix is behind. */
+static inline int32_t find_behind(struct glob_dfa *dfa, const char *p, const char *end)
+{
+	const struct glob_set *set = dfa->set;
+	const int32_t *rows = dfa->rows;
+	int32_t at = dfa->start, step;
+
+	if (at <= 0)
+		return at == STEP_UNKNOWN ? find_making(dfa, at, p, end) : ~at;
+	for (; p < end; p++) {
+		step = rows[(size_t)at + set->kind_of[(unsigned char)*p]];
+		if (step <= 0)
+			return step == STEP_UNKNOWN ? find_making(dfa, at, p, end) : ~step;
+		at = step;
+	}
+	return rows[(size_t)at + dfa->row - 1];
+}
+
 int32_t glob_dfa_find(struct glob_dfa *dfa, struct slice key)
 {
 	const struct glob_set *set = dfa->set;
 	size_t n = set->prefix_len;
-	const char *p, *end;
-	const int32_t *rows;
-	int32_t at, step;
 
 	if (key.n == 0)
 		return set->on_empty;
 	if (key.n < n || (n && memcmp(key.p, set->prefix, n) != 0))
 		return GLOB_SET_NONE;
-	if (dfa->start == STEP_UNKNOWN)
-		dfa->start = make_start(dfa);
-	p = key.p + n;
-	end = key.p + key.n;
-	/* (The rows may move when a step is made.) */
-	for (at = dfa->start, rows = dfa->rows; at > 0 && p < end; at = step) {
-		size_t kind = set->kind_of[(unsigned char)*p++];
-		step = rows[(size_t)at + kind];
-		if (step == STEP_UNKNOWN) {
-			step = make_step(dfa, at, kind);
-			rows = dfa->rows;
-		}
-	}
-	return at > 0 ? rows[(size_t)at + dfa->row - 1] : ~at;
+	return find_behind(dfa, key.p + n, key.p + key.n);
 }
 
 size_t glob_dfa_bytes(const struct glob_dfa *dfa)
