@@ -29,8 +29,10 @@ static void free_rest(struct pending_request *r)
 		guard_op_free(r->guard_op);
 	if (r->observation)
 		observation_free(r->observation);
-	sighting_free(r->sighting);
-	value_read_free(r->value_read);
+	if (r->sighting)
+		sighting_free(r->sighting);
+	if (r->value_read)
+		value_read_free(r->value_read);
 }
 
 static size_t rest_nbytes(const struct pending_request *r)

@@ -200,13 +200,13 @@ static inline size_t scan_simple(const char *p, size_t n, uint64_t *number)
 {
 	size_t at = 1, max = n < SIMPLE_MAX ? n : SIMPLE_MAX;
 	uint64_t len = 0;
-	unsigned char digit;
+	unsigned digit;
 
 	if (*p == '+')
 		return scan_status(p, n);
 	if (*p != '$' && *p != ':')
 		return 0;
-	while (at < max && (digit = (unsigned char)(p[at] - '0')) <= 9) {
+	while (at < max && (digit = (unsigned)(unsigned char)p[at] - '0') <= 9) {
 		len = len * 10 + digit;
 		at++;
 	}

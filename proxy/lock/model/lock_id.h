@@ -13,10 +13,15 @@
 /* Written to `scratch`, whose old content goes; valid until that changes. */
 static inline struct slice lock_id_write(struct buf *scratch, int db, struct slice key)
 {
+	char *p;
+
 	buf_clear(scratch);
-	buf_append(scratch, slice_of((const char *)&db, sizeof(db)));
-	buf_append(scratch, key);
-	return buf_slice(scratch);
+	p = buf_reserve(scratch, sizeof(db) + key.n);
+	memcpy(p, &db, sizeof(db));
+	if (key.n)
+		memcpy(p + sizeof(db), key.p, key.n);
+	buf_added(scratch, sizeof(db) + key.n);
+	return slice_of(p, sizeof(db) + key.n);
 }
 
 static inline int lock_id_db(struct slice id)
