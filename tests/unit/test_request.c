@@ -2,7 +2,8 @@
  *
  * Requests begin and end where Redis finds it, however their bytes arrive, and what
  * Redis refuses is refused at the same line. All expectations were taken from a
- * Redis 7.0.15, the odd ones too. What random bytes do is for tests/fuzz.
+ * Redis 7.0.15, the odd ones too. What random bytes do is for tests/fuzz. And what hasp writes
+ * itself is such a request.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +16,7 @@
 
 #include "base/buf.h"
 #include "resp/request.h"
+#include "resp/write.h"
 #include "tests/unit/ways.h"
 
 /* Scans a copy without room behind the last byte, so that ASan sees a read past it. */
@@ -453,6 +455,39 @@ static void what_a_nul_hides_may_be_too_long(void **state)
 	assert_int_equal(scan_long("", '\0', REQUEST_LINE_MAX, "\n", &used), RESP_BAD);
 }
 
+/* --- what is written -------------------------------------------------------------- */
+
+static void assert_number_written(long long v)
+{
+	char digits[32], expected[64];
+	struct buf out = BUF_INIT;
+	int n = snprintf(digits, sizeof(digits), "%lld", v);
+
+	snprintf(expected, sizeof(expected), "$%d\r\n%s\r\n", n, digits);
+	resp_write_bulk_int(&out, v);
+	assert_true(slice_eq(buf_slice(&out), slice_str(expected)));
+	buf_release(&out);
+}
+
+static void a_number_is_written_as_a_bulk_of_its_digits(void **state)
+{
+	long long power = 1;
+
+	(void)state;
+	assert_number_written(0);
+	assert_number_written(INT64_MAX);
+	assert_number_written(INT64_MIN);
+	for (int digits = 1; digits < 20; digits++) {
+		for (long long v = power - 1; v <= power + 1; v++) {
+			assert_number_written(v);
+			assert_number_written(-v);
+		}
+		assert_number_written(power / 8 * 7);
+		if (digits < 19)
+			power *= 10;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -481,6 +516,7 @@ int main(void)
 		cmocka_unit_test(a_nul_hides_the_rest_of_a_line),
 		cmocka_unit_test(a_line_of_64_kb_is_waited_for_and_a_longer_one_refused),
 		cmocka_unit_test(what_a_nul_hides_may_be_too_long),
+		cmocka_unit_test(a_number_is_written_as_a_bulk_of_its_digits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
