@@ -199,7 +199,7 @@ static bool on_longest(void *arg, const struct held *held)
 	return true;
 }
 
-/* In one go: of a few, a row takes less than half a microsecond. */
+/* In one go: a row takes less than half a microsecond, and there are LIVE_MOST at most. */
 static void tell_longest(struct live_question *q, struct holds *holds)
 {
 	uint64_t before = found_now(q)->total;
