@@ -322,7 +322,7 @@ void clients_drain(struct client_env *env)
 void clients_shed(struct client_env *env)
 {
 	limits_shed(env);
-	policy_trim(&env->policy);
+	policy_end_turn(&env->policy);
 	request_args_trim(&env->args);
 }
 

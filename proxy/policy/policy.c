@@ -27,14 +27,14 @@ void policy_init(struct policy_env *env)
 	freelist_init(&env->guard_ops, GUARD_OP_SINGLE_SIZE);
 }
 
-void policy_trim(struct policy_env *env)
+void policy_end_turn(struct policy_env *env)
 {
-	buf_trim(&env->rewritten);
-	buf_trim(&env->token);
 	if (holds_begins_watching(env->holds)) {
 		env->reads_matter = true;
 		classifier_reset(env->classifier);
 	}
+	buf_trim(&env->rewritten);
+	buf_trim(&env->token);
 	holds_trim(env->holds);
 	read_sets_trim(env->read_sets);
 }

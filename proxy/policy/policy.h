@@ -11,9 +11,11 @@
 /* Makes what is policy's own; the worker sets the rest. */
 void policy_init(struct policy_env *env);
 /* No clients are left. `config` is the worker's. */
-/* Gives back the memory that one long command took. */
-void policy_trim(struct policy_env *env);
 void policy_fini(struct policy_env *env);
+
+/* The worker's turn of the loop ends: what the next one is to watch begins to be watched, and
+ * the memory that one long command took is given back. */
+void policy_end_turn(struct policy_env *env);
 
 /* `config` is in force from now on; the worker's. */
 void policy_use_config(struct policy_env *env, struct config *config);
