@@ -154,7 +154,7 @@ def test_waiter_gets_the_lock_of_a_redisson_that_died(sides, plain, pool):
     theirs, ours = both.past(RLock, KEY, lease_ms=300), both.thru(Verbs, KEY)
     assert theirs.lock()
     waiting = pool.submit(ours.lock)
-    stands_in_line(plain, KEY)
+    stands_in_line(plain, KEY, briefly=waiting)
     assert waiting.result()
     assert theirs.try_lock() > 0
 

@@ -16,7 +16,7 @@ from . import sections
 from .apps import APPS, run_app
 from .info import calls
 from .resp import encode
-from .wait import until
+from .wait import TooSlow, until
 
 sys.path.insert(0, str(APPS))
 
@@ -72,9 +72,17 @@ class Sides:
         return kind(self.connect(way), *args, **options)
 
 
-def stands_in_line(plain, key):
+def stands_in_line(plain, key, briefly=None):
+    """`briefly`: the future of a waiter for a lock whose lease is over soon."""
     queue = f"hasp:queue:{key}:" if re.search("{[^}]", key) else f"hasp:queue:{{{key}}}"
-    return until(lambda: plain.zcard(queue) == 1, "the waiter to stand in line")
+
+    def stands():
+        number = plain.zcard(queue)
+        if briefly and number == 0 and briefly.done():
+            raise TooSlow("the waiter had the lock before it was seen to stand in line")
+        return number == 1
+
+    return until(stands, "the waiter to stand in line")
 
 
 def listens(plain, channel):
