@@ -312,3 +312,13 @@ def test_call_that_is_sent_again_when_its_time_is_over_takes_the_lock_once(late,
     assert them.one.read().startswith(b":")
     assert them.one.call("UNLOCK", LOCK) == ONE
     assert not plain.exists(LOCK)
+
+
+def test_writer_that_reads_for_so_short_that_it_is_told_late_reads_once(late, plain):
+    """It is sent again, for the first time is over, while the writer's is not."""
+    them = late(verbs(), before=[("LOCK", LOCK, "EXCLUSIVE", "PX", 600000)])
+    them.send(("LOCK", LOCK, "SHARED", "PX", 300))
+    until(lambda: not plain.keys("*:rwlock_timeout:*"), "the lease to end")
+    assert them.answer().startswith(b":")
+    assert [them.one.call("UNLOCK", LOCK) for _ in range(3)] == [ONE, ONE, ZERO]
+    assert not plain.exists(LOCK)

@@ -216,6 +216,17 @@ def test_reader_whose_lease_is_over_is_not_told_of(clients, plain):
     assert exclusive(three) == FENCE
 
 
+def test_read_side_of_the_writer_is_not_counted_when_its_lease_is_over(clients, plain):
+    """The lock is there yet, for the writer has it."""
+    one, = clients(1)
+    assert exclusive(one, "PX", 900000) == FENCE
+    shared(one, "PX", 1)  # (over when it is answered late)
+    until(lambda: not timeouts(plain), "its lease to end")
+    assert shared(one, "PX", 900000) == FENCE
+    assert [one.call("UNLOCK", KEY) for _ in range(3)] == [ONE, ONE, ZERO]
+    assert_free(plain)
+
+
 def test_lock_lasts_as_long_as_the_longest_of_its_readers(clients, plain):
     one, two, three = clients(3)
     assert shared(one, "PX", 900000) == FENCE

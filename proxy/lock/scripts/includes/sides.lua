@@ -75,6 +75,18 @@ local function sides()
 		return mode
 	end
 
+	-- Has `token` holds of the read side? When the time of all of them is over they go, so that it
+	-- begins anew: false, true.
+	local function reads(lock, record, token)
+		local holds = redis.call('HGET', lock, token)
+		if not holds or left_of(lock, token, holds, 0) >= 0 then
+			return holds and true
+		end
+		redis.call('HDEL', lock, token)
+		redis.pcall('HDEL', record, token)
+		return false, true
+	end
+
 	-- May `token` have a read-write lock as things are, for `kind` (see hand_off.lua)? Returns true or
 	-- false, then 'mine' when it has the lock, or its other side, already. So false, 'mine' is a reader
 	-- that asks for the write side, which Redisson refuses, too. When the key holds something else: nil
@@ -89,19 +101,17 @@ local function sides()
 		end
 		if mode == 'write' then
 			local mine = redis.call('HEXISTS', lock, token .. ':write') == 1
+			if mine and kind == 'm' then
+				reads(lock, record, token)
+			end
 			return mine, mine and 'mine'
 		end
-		local holds = redis.call('HGET', lock, token)
-		if holds and left_of(lock, token, holds, 0) >= 0 then
+		local mine, over = reads(lock, record, token)
+		if mine then
 			return kind == 'm', 'mine'
 		end
-		if holds then
-			-- Its time is over: so it begins anew, if it may.
-			redis.call('HDEL', lock, token)
-			redis.pcall('HDEL', record, token)
-			if kind == 'm' and redis.call('HLEN', lock) == 1 then
-				redis.call('DEL', lock, record, side)
-			end
+		if over and kind == 'm' and redis.call('HLEN', lock) == 1 then
+			redis.call('DEL', lock, record, side)
 		end
 		-- break writer_beside_readers: if true then return true end
 		return kind == 'm' or not keep_longest(lock, record, side, 0)
