@@ -82,6 +82,12 @@ static void count_in_vain(struct client *c, const struct guard_op_key *k, enum s
 	log_guard_event(c, k, event, waited);
 }
 
+static void count_waits(const struct guard_op_key *k)
+{
+	stats_add(k->entry->stats, STAT_WAITED);
+	count_contended(k, CONTENTION_WAITED);
+}
+
 static void count_timed_out(struct client *c, const struct guard_op_key *k)
 {
 	count_in_vain(c, k, STAT_TIMED_OUT, LOCK_EVENT_WAIT_TIMED_OUT);
@@ -99,6 +105,10 @@ void guard_events_refused(struct client *c, struct slice line)
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;
 	} else if (c->waiter && waiter_place(c->waiter)) {
+		count_timed_out(c, k);
+	} else if (c->waiter && k->acquires) {
+		/* Its time was over before it could stand in line. */
+		count_waits(k);
 		count_timed_out(c, k);
 	} else if (k->acquires) {
 		stats_add(k->entry->stats, STAT_REFUSED);
@@ -121,10 +131,8 @@ static const struct guard_op_key *queued_key(const struct client *c)
 void guard_events_queued(struct client *c)
 {
 	/* (One whose place was lost is in line again.) */
-	if (waiter_place(c->waiter))
-		return;
-	stats_add(queued_key(c)->entry->stats, STAT_WAITED);
-	count_contended(queued_key(c), CONTENTION_WAITED);
+	if (!waiter_place(c->waiter))
+		count_waits(queued_key(c));
 }
 
 void guard_events_granted(struct client *c)

@@ -436,6 +436,20 @@ def test_wait_for_a_guard_in_vain_is_told(three):
     assert totals(hasp, "guard=stock")["timed_out"] == 1
 
 
+def test_wait_for_a_guard_that_ends_before_it_can_stand_in_line_is_told(three, gates):
+    """hasp listens for grants from its first waiter on, and is not heard yet."""
+    hasp, one, other, _ = three(guard(wait="10ms", lease="600s"), upstream=gates.address)
+    assert one.call("GET", STOCK) == NIL
+    gates.shut(replies={"listening"})
+    assert other.call("GET", STOCK).startswith(b"-LOCKED ")
+    (event,) = told(hasp, "wait_timed_out")
+    assert (event["by"], event["holder"]) == (name_of(other), name_of(one))
+    assert event["waited_ms"] >= 10
+    sums = totals(hasp, "guard=stock")
+    assert (sums["waited"], sums["timed_out"], sums["refused"]) == (1, 1, 0)
+    gates.open()
+
+
 def test_guard_that_was_waited_for_is_counted(three, plain):
     hasp, one, other, _ = three(guard(wait="600s", lease="600s", log_waited="1ms"))
     one.call("GET", STOCK)
