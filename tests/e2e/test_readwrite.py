@@ -227,6 +227,17 @@ def test_read_side_of_the_writer_is_not_counted_when_its_lease_is_over(clients, 
     assert_free(plain)
 
 
+def test_extend_does_not_revive_the_read_side_of_the_writer(clients, plain):
+    one, = clients(1)
+    assert exclusive(one, "PX", 900000) == FENCE
+    shared(one, "PX", 1)
+    until(lambda: not timeouts(plain), "its lease to end")
+    assert told(one, KEY)["readers"] == 0
+    assert one.call("LOCK.EXTEND", KEY, "PX", 900000) == ONE
+    assert [one.call("UNLOCK", KEY) for _ in range(2)] == [ONE, ZERO]
+    assert_free(plain)
+
+
 def test_lock_lasts_as_long_as_the_longest_of_its_readers(clients, plain):
     one, two, three = clients(3)
     assert shared(one, "PX", 900000) == FENCE

@@ -32,8 +32,9 @@ end
 if mode then
 	local field
 	if mode == 'write' then
-		readers = redis.call('HLEN', lock) - 2
 		field, holds, owner = sides().holder_of(lock)
+		local reads = owner and redis.call('HGET', lock, owner)
+		readers = reads and sides().left_of(lock, owner, reads, 0) >= 0 and 1 or 0
 	else
 		readers, owner, holds = sides().readers_of(lock)
 		field = owner

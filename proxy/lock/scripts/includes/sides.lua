@@ -75,16 +75,16 @@ local function sides()
 		return mode
 	end
 
-	-- Has `token` holds of the read side? When the time of all of them is over they go, so that it
-	-- begins anew: false, true.
+	-- How many holds of the read side `token` has. When the time of all of them is over they go, so
+	-- that it begins anew: 0, true.
 	local function reads(lock, record, token)
 		local holds = redis.call('HGET', lock, token)
 		if not holds or left_of(lock, token, holds, 0) >= 0 then
-			return holds and true
+			return tonumber(holds) or 0
 		end
 		redis.call('HDEL', lock, token)
 		redis.pcall('HDEL', record, token)
-		return false, true
+		return 0, true
 	end
 
 	-- May `token` have a read-write lock as things are, for `kind` (see hand_off.lua)? Returns true or
@@ -106,8 +106,8 @@ local function sides()
 			end
 			return mine, mine and 'mine'
 		end
-		local mine, over = reads(lock, record, token)
-		if mine then
+		local holds, over = reads(lock, record, token)
+		if holds > 0 then
 			return kind == 'm', 'mine'
 		end
 		if over and kind == 'm' and redis.call('HLEN', lock) == 1 then
@@ -208,7 +208,7 @@ local function sides()
 	-- The lease of a hold of a read-write lock begins again, for all holds that `token` has of that
 	-- side; `longest`: none gets shorter. Redis' error when it refuses.
 	local function set_lease(lock, record, side, token, kind, lease, longest)
-		local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
+		local holds = kind == 'm' and reads(lock, record, token) or 0
 		local timeouts = timeouts_of(lock, token)
 		for n = 1, holds do
 			if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
