@@ -6,8 +6,12 @@ import ctypes
 import os
 import pathlib
 
+from .wait import until
+
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # wait for a thread, too
+# The numbers of epoll_wait and epoll_pwait, as /proc has them.
+EPOLL_WAITS = ("232", "281") if os.uname().machine == "x86_64" else ("22",)
 
 
 def ptrace(request, thread):
@@ -18,12 +22,18 @@ def ptrace(request, thread):
         raise OSError(ctypes.get_errno(), f"ptrace {request:#x}")
 
 
-@contextlib.contextmanager
-def stopped(thread):
-    """One thread of hasp; the others go on."""
+def _interrupt(thread):
     ptrace(PTRACE_SEIZE, thread)
     ptrace(PTRACE_INTERRUPT, thread)
     os.waitpid(thread, WALL)
+    return pathlib.Path(f"/proc/{thread}/syscall").read_text(encoding="ascii").split()[0] in EPOLL_WAITS
+
+
+@contextlib.contextmanager
+def stopped(thread):
+    """One thread of hasp; the others go on. It is stopped where it waits for events: elsewhere it
+    may have a lock of the allocator's, for which the others would wait."""
+    until(lambda: _interrupt(thread) or ptrace(PTRACE_DETACH, thread), "the thread to wait for events")
     try:
         yield
     finally:
