@@ -29,7 +29,8 @@ if found == 'zset' then
 	return refused and client_error(refused, 'EXTEND') or 1
 end
 if found == 'm' or found == 'x' then
-	local refused = sides().set_lease(lock, record, side, token, 'm', lease, false)
+	local reads = found == 'm' or sides().reads_of(lock, token) > 0
+	local refused = reads and sides().set_lease(lock, record, side, token, 'm', lease, false)
 	if not refused and found == 'x' then
 		refused = sides().set_lease(lock, record, side, token, 'x', lease, false)
 	end

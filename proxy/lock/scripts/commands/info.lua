@@ -33,8 +33,7 @@ if mode then
 	local field
 	if mode == 'write' then
 		field, holds, owner = sides().holder_of(lock)
-		local reads = owner and redis.call('HGET', lock, owner)
-		readers = reads and sides().left_of(lock, owner, reads, 0) >= 0 and 1 or 0
+		readers = owner and sides().reads_of(lock, owner) > 0 and 1 or 0
 	else
 		readers, owner, holds = sides().readers_of(lock)
 		field = owner

@@ -75,16 +75,24 @@ local function sides()
 		return mode
 	end
 
-	-- How many holds of the read side `token` has. When the time of all of them is over they go, so
-	-- that it begins anew: 0, true.
-	local function reads(lock, record, token)
+	-- How many holds of the read side `token` has whose time is not over; and Redis' count of all,
+	-- or false.
+	local function reads_of(lock, token)
 		local holds = redis.call('HGET', lock, token)
-		if not holds or left_of(lock, token, holds, 0) >= 0 then
-			return tonumber(holds) or 0
+		local live = holds and left_of(lock, token, holds, 0) >= 0
+		return live and (tonumber(holds) or 1) or 0, holds
+	end
+
+	-- When the time of all holds of the read side is over they go, so that it begins anew. Returns how
+	-- many `token` has, and whether they went.
+	local function drop_ended_reads(lock, record, token)
+		local reads, holds = reads_of(lock, token)
+		local over = holds and reads == 0
+		if over then
+			redis.call('HDEL', lock, token)
+			redis.pcall('HDEL', record, token)
 		end
-		redis.call('HDEL', lock, token)
-		redis.pcall('HDEL', record, token)
-		return 0, true
+		return reads, over
 	end
 
 	-- May `token` have a read-write lock as things are, for `kind` (see hand_off.lua)? Returns true or
@@ -102,12 +110,12 @@ local function sides()
 		if mode == 'write' then
 			local mine = redis.call('HEXISTS', lock, token .. ':write') == 1
 			if mine and kind == 'm' then
-				reads(lock, record, token)
+				drop_ended_reads(lock, record, token)
 			end
 			return mine, mine and 'mine'
 		end
-		local holds, over = reads(lock, record, token)
-		if holds > 0 then
+		local reads, over = drop_ended_reads(lock, record, token)
+		if reads > 0 then
 			return kind == 'm', 'mine'
 		end
 		if over and kind == 'm' and redis.call('HLEN', lock) == 1 then
@@ -198,17 +206,13 @@ local function sides()
 		if holds then
 			return tonumber(holds) or 1, 'x'
 		end
-		holds = redis.call('HGET', lock, token)
-		if holds and left_of(lock, token, holds, 0) >= 0 then
-			return tonumber(holds) or 1, 'm'
-		end
-		return 0, 'm'
+		return (reads_of(lock, token)), 'm'
 	end
 
 	-- The lease of a hold of a read-write lock begins again, for all holds that `token` has of that
 	-- side; `longest`: none gets shorter. Redis' error when it refuses.
 	local function set_lease(lock, record, side, token, kind, lease, longest)
-		local holds = kind == 'm' and reads(lock, record, token) or 0
+		local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
 		local timeouts = timeouts_of(lock, token)
 		for n = 1, holds do
 			if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
@@ -237,6 +241,7 @@ local function sides()
 	return {
 		timeouts_of = timeouts_of,
 		left_of = left_of,
+		reads_of = reads_of,
 		allows = allows,
 		release = release,
 		holder_of = holder_of,
