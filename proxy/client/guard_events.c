@@ -104,11 +104,10 @@ void guard_events_refused(struct client *c, struct slice line)
 		log_guard_event(c, k, LOCK_EVENT_UPDATE_REFUSED, -1);
 	} else if (!slice_starts(line, SLICE_LIT("-LOCKED "))) {
 		return;
-	} else if (c->waiter && waiter_place(c->waiter)) {
-		count_timed_out(c, k);
-	} else if (c->waiter && k->acquires) {
-		/* Its time was over before it could stand in line. */
-		count_waits(k);
+	} else if (c->waiter && (k->acquires || waiter_place(c->waiter))) {
+		/* (The wait may have ended before the client could stand in line.) */
+		if (!waiter_place(c->waiter))
+			count_waits(k);
 		count_timed_out(c, k);
 	} else if (k->acquires) {
 		stats_add(k->entry->stats, STAT_REFUSED);
