@@ -22,18 +22,22 @@ def ptrace(request, thread):
         raise OSError(ctypes.get_errno(), f"ptrace {request:#x}")
 
 
-def _interrupt(thread):
+def _stops_idle(thread):
+    """Stops the thread if it waits for events."""
     ptrace(PTRACE_SEIZE, thread)
     ptrace(PTRACE_INTERRUPT, thread)
     os.waitpid(thread, WALL)
-    return pathlib.Path(f"/proc/{thread}/syscall").read_text(encoding="ascii").split()[0] in EPOLL_WAITS
+    idle = pathlib.Path(f"/proc/{thread}/syscall").read_text(encoding="ascii").split()[0] in EPOLL_WAITS
+    if not idle:
+        ptrace(PTRACE_DETACH, thread)
+    return idle
 
 
 @contextlib.contextmanager
 def stopped(thread):
-    """One thread of hasp; the others go on. It is stopped where it waits for events: elsewhere it
-    may have a lock of the allocator's, for which the others would wait."""
-    until(lambda: _interrupt(thread) or ptrace(PTRACE_DETACH, thread), "the thread to wait for events")
+    """One thread of hasp stands still where it waits for events; the others go on. Elsewhere it
+    could have the allocator's lock, and the others would wait for that."""
+    until(lambda: _stops_idle(thread), "the thread to wait for events")
     try:
         yield
     finally:
