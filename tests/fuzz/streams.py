@@ -401,8 +401,8 @@ class Generator(Commands):
             self.binary(self.rng.randint(1, 60)) + b"\r\n", self.inline_fault(), b"*3\r\n" + get, get + b"\r\n" + get)
 
     def behind_fault(self):
-        """A command none of whose words is one that is left out: a fault may swallow what is before
-        it."""
+        """A command without the word INFO. If the fault swallows the words before it, Redis runs INFO,
+        whose answer differs each time."""
         args = self.command()
         while b"INFO" in map(to_bytes, args):
             args = self.command()
