@@ -17,8 +17,6 @@ struct event_round {
 	struct event_to_log event; /* its texts are those below */
 	struct buf key, by, holder, token;
 	bool of_guard;
-	double at; /* clock_now() of the event: who has the lock since later was not in the way
-	            */
 	double learnt_at; /* of several connections, the one that heard last counts; 0: none has
 	                   */
 };
@@ -29,25 +27,25 @@ static void find_held(struct event_round *r, const struct client_env *env)
 	struct held held;
 
 	if (!held_find_other(env->policy.holds, facts->db, buf_slice(&r->key),
-	                     buf_slice(&r->token), r->at, &held) ||
+	                     buf_slice(&r->token), r->event.at, &held) ||
 	    held.learnt_at <= r->learnt_at)
 		return;
 	r->learnt_at = held.learnt_at;
-	r->event.facts.held = r->at - held.since;
+	r->event.facts.held = r->event.at - held.since;
 	buf_clear(&r->holder);
 	client_describe(container_of(held.owner, struct client, holds), &r->holder);
 }
 
 static void find_guarded(struct event_round *r, const struct client_env *env)
 {
-	const struct read_set_entry *e = read_sets_holder(env->policy.read_sets,
-	                                                  r->event.facts.db, buf_slice(&r->key),
-	                                                  buf_slice(&r->token), true, r->at);
+	const struct read_set_entry *e = read_sets_holder(
+		env->policy.read_sets, r->event.facts.db, buf_slice(&r->key),
+		buf_slice(&r->token), true, r->event.at);
 
 	if (!e || e->since <= r->learnt_at)
 		return;
 	r->learnt_at = e->since;
-	r->event.facts.held = r->at - e->since;
+	r->event.facts.held = r->event.at - e->since;
 	buf_clear(&r->holder);
 	client_describe(container_of(e->read_set, struct client, read_set), &r->holder);
 }
@@ -94,7 +92,6 @@ void event_round_log(struct client_env *env, const struct event_to_log *event,
 	r->round.end = event_round_end;
 	r->event = *event;
 	r->of_guard = of_guard;
-	r->at = env->policy.now;
 	buf_append(&r->key, facts->key);
 	buf_append(&r->by, facts->by);
 	buf_append(&r->holder, facts->holder);

@@ -31,12 +31,12 @@ static const struct guard_op_key *refused_key(const struct guard_op *op, struct 
 static void log_guard_event(struct client *c, const struct guard_op_key *k, enum lock_event e,
                             double waited)
 {
-	struct event_to_log event = { .stats = k->entry->stats,
-		                      .event = e,
-		                      .facts = EVENT_FACTS_INIT };
+	double now = clock_now();
+	struct event_to_log event = {
+		.stats = k->entry->stats, .event = e, .at = now, .facts = EVENT_FACTS_INIT
+	};
 	struct event_facts *facts = &event.facts;
 	struct buf by = BUF_INIT, holder = BUF_INIT;
-	double now = clock_now();
 	const struct read_set_entry *other;
 
 	if (!event_is_logged(k->entry->stats, e, now, &event.suppressed))

@@ -354,7 +354,7 @@ static void note_read(const struct context *x, struct slice key)
 
 	/* (In a transaction it may never be carried out.) */
 	if (s->db >= 0 && !session_in_multi(s))
-		seen_values_note_read(&x->holds->seen, s->db, key, x->env->now);
+		hold_saw_read(x->env->holds, x->holds, s->db, key);
 }
 
 /* NULL: it reads no such lock. */

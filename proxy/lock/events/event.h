@@ -33,6 +33,7 @@ struct event_facts {
 struct event_to_log {
 	const struct section_stats *stats;
 	enum lock_event event;
+	double at; /* when it was, by clock_now() */
 	uint32_t suppressed; /* by event_is_logged() */
 	struct event_facts facts;
 };

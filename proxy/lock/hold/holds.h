@@ -181,6 +181,8 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
  * later. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value);
+/* The connection reads the lock now, for the hint of an event. */
+void hold_saw_read(struct holds *h, struct hold_owner *o, int db, struct slice key);
 
 /* Does the connection have a lock, as far as is known here? One that the application released
  * by a script of its own counts until its lease is over. */

@@ -75,11 +75,11 @@ static void log_refusal(struct holds *h, const struct hold_owner *o,
                         const struct pending_lock *p, int db, const struct refusal *r,
                         double waited)
 {
-	struct event_to_log event = { .stats = p->stats,
-		                      .event = r->event,
-		                      .facts = EVENT_FACTS_INIT };
-	struct buf by = BUF_INIT, holder = BUF_INIT;
 	double now = timers_now(h->timers);
+	struct event_to_log event = {
+		.stats = p->stats, .event = r->event, .at = now, .facts = EVENT_FACTS_INIT
+	};
+	struct buf by = BUF_INIT, holder = BUF_INIT;
 
 	count_refusal(p, db, r, now);
 	if (!event_is_logged(p->stats, r->event, now, &event.suppressed))
