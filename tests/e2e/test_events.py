@@ -90,7 +90,9 @@ def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
 
 
 def refused_deletes(hasp, one, other, reads, read_first=False):
-    """The hint, if there is one, of a DEL by `other`, which `reads`, of the lock that `one` has or is to take."""
+    """The hint, if there is one, of a DEL by `other`, which `reads`, of the lock that `one` has or is to take.
+
+    `one` has it until the event is told: only then a worker that must ask another one learns more than whose it was."""
     n = len(told(hasp, "delete_refused"))
     if read_first:
         other.call(*reads)
@@ -98,8 +100,9 @@ def refused_deletes(hasp, one, other, reads, read_first=False):
     if reads and not read_first:
         other.call(*reads)
     assert other.call("DEL", KEY) == ZERO
+    event = await_told(hasp, "delete_refused", n + 1)[-1]
     assert one.call("DEL", KEY) == ONE
-    return await_told(hasp, "delete_refused", n + 1)[-1].get("hint")
+    return event.get("hint")
 
 
 VALUE_READ = "it had read the value: see owner = value"
