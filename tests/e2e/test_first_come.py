@@ -24,7 +24,9 @@ MANY = 5000
 
 @pytest.fixture
 def start(start_hasp, tmp_path):
-    return lambda rules="": start_hasp(rules, listen=f"unix:{tmp_path}/s", backlog=4096, max_clients=MANY + 50)
+    """Clients share a link from when hasp knows Redis' commands; links that are connected pass each other."""
+    options = {"listen": f"unix:{tmp_path}/s", "backlog": 4096, "max_clients": MANY + 50}
+    return lambda rules="": start_hasp(rules, **options).is_up()
 
 
 @pytest.fixture
@@ -78,6 +80,7 @@ def test_request_of_a_new_client_is_read_in_the_turn_in_which_it_is_accepted(sta
     hasp = start()
     with hasp.connect() as old, contextlib.ExitStack() as clients:
         old.call("PING")
+        take_turns(hasp, plain)
         with hasp.frozen():
             new = [clients.enter_context(hasp.connect()) for _ in SIX]
             for number, one in enumerate(new):
@@ -100,7 +103,7 @@ def test_client_that_asks_for_a_lock_first_gets_it_first(start, plain, take):
         ones = six(hasp, plain, clients)
         with hasp.frozen():
             for one in ones:
-                one.send(encode(*take) + encode(*give) + encode("RPUSH", "l", ones.index(one)))
+                one.send(encode(*take) + encode("RPUSH", "l", ones.index(one)) + encode(*give))
         until(lambda: plain.zcard(queue_of(take[1])) == len(ones), "all to stand in line")
         assert holder.call(*give) == ONE
         until(lambda: plain.llen("l") == len(ones), "all to have had it")
