@@ -186,7 +186,8 @@ class Hasp(Process):
     def __init__(self, config, env=None, binary=None, within=(), options=(), authority=None):
         super().__init__("hasp", within)
         self.authority = authority
-        self.binary = binary or os.environ.get("HASP", str(TOP / "hasp"))
+        # (It is started from another directory.)
+        self.binary = os.path.abspath(binary or os.environ.get("HASP", str(TOP / "hasp")))
         self.config_file = self.dir / "hasp.ini"
         self.config_file.write_text(config)
         self.expect_exit = 0
