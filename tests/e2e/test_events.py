@@ -90,9 +90,11 @@ def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
 
 
 def refused_deletes(hasp, one, other, reads, read_first=False):
-    """The hint, if there is one, of a DEL by `other`, which `reads`, of the lock that `one` has or is to take.
+    """The hint, if there is one, when `other` DELs the lock that `one` has taken. `other` sends
+    `reads` first, before or after `one` takes the lock.
 
-    `one` has it until the event is told: only then a worker that must ask another one learns more than whose it was."""
+    `one` releases the lock when the event has been logged. If it did so earlier, the worker of
+    `other` might ask the worker of `one` too late to learn since when the lock was held."""
     n = len(told(hasp, "delete_refused"))
     if read_first:
         other.call(*reads)

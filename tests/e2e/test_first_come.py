@@ -24,7 +24,8 @@ MANY = 5000
 
 @pytest.fixture
 def start(start_hasp, tmp_path):
-    """Clients share a link from when hasp knows Redis' commands; links that are connected pass each other."""
+    """hasp knows Redis' commands already. Until then each client gets a link of its own, and links
+    connect in any order."""
     options = {"listen": f"unix:{tmp_path}/s", "backlog": 4096, "max_clients": MANY + 50}
     return lambda rules="": start_hasp(rules, **options).is_up()
 
