@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A relay that holds up what hasp says or hears, by the kind of the connection."""
 
+import socket
 import threading
 
 from .line import queue_of
@@ -12,7 +13,7 @@ from .wait import until
 class Gates(Relay):
     """A relay that knows hasp's connections apart: "own", "listening", and "link" for its
     clients'. shut() names those whose requests or replies are held up until they are named no more;
-    `waiting` is what was held up, `passed` the replies that went through."""
+    `waiting` is what was held up, piece by piece, `passed` the replies that went through."""
 
     def __init__(self, target):
         self.requests, self.replies, self.waiting = set(), set(), []
@@ -48,21 +49,42 @@ class Gates(Relay):
 
     def _copy(self, source, sink, replies):
         """The far end of a connection names it."""
-        far, shut = (source, "replies") if replies else (sink, "requests")
+        far = source if replies else sink
         try:
             while data := source.recv(65536):
-                kind = self.kind(far, data, replies)
-                with self.changed:
-                    if kind in getattr(self, shut):
-                        self.waiting.append(data)
-                        self.changed.wait_for(lambda: kind not in getattr(self, shut))
+                data = self._let_through(source, far, data, replies)
                 sink.sendall(data)
                 if replies:
-                    self.passed[kind] += data
+                    self.passed[self.kinds[far]] += data
         except OSError:
             pass
         hang_up(source)
         hang_up(sink)
+
+    def _let_through(self, source, far, data, replies):
+        """Waits until it may go on. Returns it with what came behind it meanwhile."""
+        kind = self.kind(far, data, replies)
+
+        def is_open():
+            return kind not in (self.replies if replies else self.requests)
+
+        with self.changed:
+            if not is_open():
+                self.waiting.append(data)
+            while not self.changed.wait_for(is_open, timeout=0.01):
+                if piece := at_hand(source):
+                    self.kind(far, piece, replies)
+                    self.waiting.append(piece)
+                    data += piece
+        return data
+
+
+def at_hand(source):
+    """What is there already. Its end is told of by the next recv()."""
+    try:
+        return source.recv(65536, socket.MSG_DONTWAIT)
+    except OSError:
+        return b""
 
 
 class Releases(Gates):
