@@ -25,15 +25,12 @@ class Nonsense(Relay):
         super().__init__(target)
 
     def _copy(self, source, sink, replies):
-        try:
-            while data := source.recv(65536):
-                if not replies and b"\r\nWAIT\r\n" in data:
-                    self.asking.add(sink)
-                elif replies and source in self.asking and self.answer is not None and WAITED.search(data):
-                    data = WAITED.sub(lambda _: self.answer, data)
-                sink.sendall(data)
-        except OSError:
-            pass
+        while data := source.recv(65536):
+            if not replies and b"\r\nWAIT\r\n" in data:
+                self.asking.add(sink)
+            elif replies and source in self.asking and self.answer is not None and WAITED.search(data):
+                data = WAITED.sub(lambda _: self.answer, data)
+            sink.sendall(data)
 
 
 @pytest.fixture(scope="module")

@@ -50,16 +50,11 @@ class Gates(Relay):
     def _copy(self, source, sink, replies):
         """The far end of a connection names it."""
         far = source if replies else sink
-        try:
-            while data := source.recv(65536):
-                data = self._let_through(source, far, data, replies)
-                sink.sendall(data)
-                if replies:
-                    self.passed[self.kinds[far]] += data
-        except OSError:
-            pass
-        hang_up(source)
-        hang_up(sink)
+        while data := source.recv(65536):
+            data = self._let_through(source, far, data, replies)
+            sink.sendall(data)
+            if replies:
+                self.passed[self.kinds[far]] += data
 
     def _let_through(self, source, far, data, replies):
         """Waits until it may go on. Returns it with what came behind it meanwhile."""

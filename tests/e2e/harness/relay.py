@@ -4,6 +4,7 @@
     with Relay(redis.address) as relay: hasp before relay.address ...
 """
 
+import contextlib
 import socket
 import threading
 import time
@@ -45,11 +46,12 @@ class Relay:
             try:
                 near, _ = listener.accept()
             except OSError:
+                listener.close()
                 return
             try:
                 far = socket.create_connection(self.target)
             except OSError:
-                hang_up(near)
+                near.close()
                 continue
             for end in (near, far):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -57,21 +59,31 @@ class Relay:
             if self.listener is not listener:  # it was cut meanwhile
                 hang_up(near)
                 hang_up(far)
-                return
-            threading.Thread(target=self._copy, args=(near, far, False), daemon=True).start()
-            threading.Thread(target=self._copy, args=(far, near, True), daemon=True).start()
+            threading.Thread(target=self._serve, args=(near, far), daemon=True).start()
 
-    def _copy(self, source, sink, replies):
-        try:
-            while data := source.recv(65536):
-                while replies and self._is_held(data):
-                    time.sleep(0.001)
-                if not (replies and self.swallows):
-                    sink.sendall(data)
-        except OSError:
-            pass
+    def _serve(self, near, far):
+        """They are closed only when nobody uses them: the number of a closed one is soon another connection's,
+        which would get what was meant for this one."""
+        replies = threading.Thread(target=self._copy_all, args=(far, near, True), daemon=True)
+        replies.start()
+        self._copy_all(near, far, False)
+        replies.join()
+        near.close()
+        far.close()
+
+    def _copy_all(self, source, sink, replies):
+        with contextlib.suppress(OSError):
+            self._copy(source, sink, replies)
         hang_up(source)
         hang_up(sink)
+
+    def _copy(self, source, sink, replies):
+        """Until the end of `source`."""
+        while data := source.recv(65536):
+            while replies and self._is_held(data):
+                time.sleep(0.001)
+            if not (replies and self.swallows):
+                sink.sendall(data)
 
     def _is_held(self, data):
         held = self.holds_back
@@ -86,8 +98,5 @@ class Relay:
 
 def hang_up(end):
     """Wakes threads that read from it, too."""
-    try:
+    with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-    end.close()
