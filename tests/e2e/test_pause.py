@@ -195,11 +195,10 @@ class Loading(Relay):
 
     loads = False
 
-    def _copy(self, source, sink, replies):
-        while data := source.recv(65536):
-            if replies and self.loads:
-                data = data.replace(b"+PONG\r\n", b"-LOADING Redis is loading the dataset in memory\r\n")
-            sink.sendall(data)
+    def _pass_on(self, data, source, sink, replies):
+        if replies and self.loads:
+            data = data.replace(b"+PONG\r\n", b"-LOADING Redis is loading the dataset in memory\r\n")
+        sink.sendall(data)
 
 
 def test_requests_go_on_when_redis_has_loaded_its_data(start, redis_server, console):

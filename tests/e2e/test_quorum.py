@@ -8,9 +8,9 @@ import signal
 
 import pytest
 from harness import encode, until
-from harness.quorum import Quorum, connected
+from harness.quorum import Quorum, connected, count
 from harness.replies import FENCE, NIL, ONE, PONG, ZERO, fence
-from harness.scrape import HTTP, of
+from harness.scrape import HTTP
 
 KEY = "k"
 UNREACHED = b"-NOQUORUM %d of the 5 servers of 'locks' answer in time\r\n"
@@ -127,12 +127,12 @@ def test_client_that_goes_while_it_waits_gets_nothing(start_hasp, start, quorum)
         assert one.call("LOCK", KEY) == FENCE
         with waited_at.connect() as other:
             other.send(encode("LOCK", KEY, "WAIT", 60000))
-            until(lambda: of(waited_at, "hasp_lock_waiters", "locks", kind="quorum") == 1, "it to be tried again")
-        until(lambda: of(waited_at, "hasp_lock_waiters", "locks", kind="quorum") == 0, "it to be given up")
+            until(lambda: count(waited_at, "lock_waiters") == 1, "it to be tried again")
+        until(lambda: count(waited_at, "lock_waiters") == 0, "it to be given up")
         assert one.call("UNLOCK", KEY) == ONE
         # A last try may be underway, which is undone.
         until(lambda: one.call("LOCK", KEY) == FENCE, "nobody to have it")
-    assert of(waited_at, "hasp_lock_acquired_total", "locks", kind="quorum") == 0
+    assert count(waited_at, "lock_acquired_total") == 0
 
 
 def test_fencing_tokens_rise_from_holder_to_holder(two, quorum):

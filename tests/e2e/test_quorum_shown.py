@@ -7,9 +7,9 @@ import re
 import pytest
 import redis as redis_py
 from harness import encode, until
-from harness.quorum import Quorum, connected
+from harness.quorum import Quorum, connected, count
 from harness.replies import FENCE, NIL, ONE, fence
-from harness.scrape import HTTP, ask, metrics, of
+from harness.scrape import HTTP, ask, metrics
 
 KEY = "k"
 ADMIN = "[admin]\nlisten = unix:{}\n"
@@ -44,10 +44,6 @@ def show(path, what):
     with redis_py.Redis(unix_socket_path=str(path), decode_responses=True) as console:
         rows = console.execute_command("SHOW", what)
     return [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
-
-
-def count(hasp, what):
-    return of(hasp, f"hasp_{what}", "locks", kind="quorum")
 
 
 def test_locks_are_shown_with_who_has_them(start, path):

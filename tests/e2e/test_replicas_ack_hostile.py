@@ -24,13 +24,12 @@ class Nonsense(Relay):
         self.asking = set()  # the far ends of connections by which WAIT was asked
         super().__init__(target)
 
-    def _copy(self, source, sink, replies):
-        while data := source.recv(65536):
-            if not replies and b"\r\nWAIT\r\n" in data:
-                self.asking.add(sink)
-            elif replies and source in self.asking and self.answer is not None and WAITED.search(data):
-                data = WAITED.sub(lambda _: self.answer, data)
-            sink.sendall(data)
+    def _pass_on(self, data, source, sink, replies):
+        if not replies and b"\r\nWAIT\r\n" in data:
+            self.asking.add(sink)
+        elif replies and source in self.asking and self.answer is not None and WAITED.search(data):
+            data = WAITED.sub(lambda _: self.answer, data)
+        sink.sendall(data)
 
 
 @pytest.fixture(scope="module")

@@ -47,14 +47,13 @@ class Gates(Relay):
             self.kinds[far] = "own"
         return self.kinds.setdefault(far, "link")
 
-    def _copy(self, source, sink, replies):
+    def _pass_on(self, data, source, sink, replies):
         """The far end of a connection names it."""
         far = source if replies else sink
-        while data := source.recv(65536):
-            data = self._let_through(source, far, data, replies)
-            sink.sendall(data)
-            if replies:
-                self.passed[self.kinds[far]] += data
+        data = self._let_through(source, far, data, replies)
+        sink.sendall(data)
+        if replies:
+            self.passed[self.kinds[far]] += data
 
     def _let_through(self, source, far, data, replies):
         """Waits until it may go on. Returns it with what came behind it meanwhile."""

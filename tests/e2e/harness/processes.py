@@ -236,7 +236,7 @@ class Hasp(Process):
         self.signal(signal.SIGHUP)
 
     def reload(self, old, new):
-        """Replaces a part of its file, and returns when that is in force."""
+        """Replaces a part of its file, and returns when that is in force, at one of its workers at least."""
         before = self.log.count("reloaded")
         self.edit(old, new)
         until(lambda: self.log.count("reloaded") > before, "the reload")

@@ -2,6 +2,7 @@
 """Independent servers, a majority of which grants locks."""
 
 from .processes import RedisServer
+from .scrape import of
 from .sections import section, verbs
 from .wait import until
 
@@ -51,3 +52,8 @@ def connected(hasp, n=5):
     until(lambda: hasp.log.count("quorum_server_up") >= n, "hasp to be connected to the quorum")
     hasp.take_turn()
     return hasp
+
+
+def count(hasp, what):
+    """Of the metric hasp_<what>, for the quorum's locks."""
+    return of(hasp, f"hasp_{what}", "locks", kind="quorum")

@@ -64,26 +64,26 @@ class Relay:
     def _serve(self, near, far):
         """They are closed only when nobody uses them: the number of a closed one is soon another connection's,
         which would get what was meant for this one."""
-        replies = threading.Thread(target=self._copy_all, args=(far, near, True), daemon=True)
+        replies = threading.Thread(target=self._copy, args=(far, near, True), daemon=True)
         replies.start()
-        self._copy_all(near, far, False)
+        self._copy(near, far, False)
         replies.join()
         near.close()
         far.close()
 
-    def _copy_all(self, source, sink, replies):
+    def _copy(self, source, sink, replies):
         with contextlib.suppress(OSError):
-            self._copy(source, sink, replies)
+            while data := source.recv(65536):
+                self._pass_on(data, source, sink, replies)
         hang_up(source)
         hang_up(sink)
 
-    def _copy(self, source, sink, replies):
-        """Until the end of `source`."""
-        while data := source.recv(65536):
-            while replies and self._is_held(data):
-                time.sleep(0.001)
-            if not (replies and self.swallows):
-                sink.sendall(data)
+    def _pass_on(self, data, source, sink, replies):
+        """What a relay of another kind does in another way. `source` is where the data came from."""
+        while replies and self._is_held(data):
+            time.sleep(0.001)
+        if not (replies and self.swallows):
+            sink.sendall(data)
 
     def _is_held(self, data):
         held = self.holds_back
