@@ -21,7 +21,7 @@ from harness.network import Hosts, Network  # noqa: E402
 from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.sanitizers import sanitized  # noqa: E402
-from harness.schedule import Schedule, by_length  # noqa: E402
+from harness.schedule import Schedule, by_length, mark_core  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import VERBS, rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
@@ -34,10 +34,13 @@ from harness.wait import TooSlow  # noqa: E402
 def pytest_configure(config):
     config.addinivalue_line("markers", "unless_sanitized: not where hasp is built with a sanitizer")
     config.addinivalue_line("markers", "unless_encrypted: not through TLS")
+    config.addinivalue_line("markers", "core: what hasp is made for; the files that schedule.CORE names")
+    config.addinivalue_line("markers", "nightly: too long for each commit, or about the tests themselves")
 
 
 def pytest_collection_modifyitems(config, items):
     by_length(items)
+    mark_core(items)
     left_out = {"unless_sanitized": sanitized(), "unless_encrypted": is_everything_encrypted()}
     out = [item for item in items if any(item.get_closest_marker(name) for name, so in left_out.items() if so)]
     config.hook.pytest_deselected(items=out)
@@ -118,11 +121,11 @@ def gates(redis_server):
         yield relay
 
 
-@pytest.fixture(params=["shared", "session"])
-def pooling(request):
-    """How hasp connects its clients to Redis. Nothing that a client sees depends on it, so
-    every test with a hasp runs in both ways, unless it is parametrised itself."""
-    return request.param
+@pytest.fixture
+def pooling():
+    """How hasp connects its clients to Redis. Where links matter, a test is marked BOTH, or its file
+    imports the fixture of harness/poolings.py."""
+    return "shared"
 
 
 @pytest.fixture

@@ -5,18 +5,11 @@ import contextlib
 import os
 import socket
 
-import pytest
 from harness.activation import Service, at, listening
 from harness.by_hand import config
 from harness.load import Load
 from harness.replies import PONG
 from harness.resp import Connection
-
-
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
 
 
 def test_socket_that_was_handed_over_serves_its_entry(redis_server, tmp_path):

@@ -9,6 +9,9 @@ import subprocess
 import pytest
 
 from harness import TOP
+from harness.sanitizers import UNLESS_SANITIZED
+
+pytestmark = UNLESS_SANITIZED
 
 
 @pytest.fixture

@@ -8,13 +8,15 @@ import sys
 
 import pytest
 from harness import TOP, RedisServer, until
-from harness.campaigns import UNTIL_FOUND, campaign, until_found
+from harness.campaigns import TESTER, UNTIL_FOUND, campaign, until_found
+from harness.marks import BOTH
 
 sys.path.insert(0, str(TOP / "tests" / "fuzz"))
 
 from watcher import Watcher  # noqa: E402
 
 
+@BOTH
 def test_locks_survive_chaos(pooling):
     status, output = campaign("chaos", "--seconds", 8, "--clients", 8, "--pooling", pooling)
     assert status == 0, output[-4000:]
@@ -30,6 +32,7 @@ def test_tester_finds_a_proxy_with(fault, finding):
     until_found(finding, "chaos", "--seconds", 3, "--clients", 6, "--proxy", fault)
 
 
+@TESTER
 @pytest.mark.parametrize("command, finding", [
     (("SET", "lock:a", 1), "lock without an expiry: lock:a"),
     (("HSET", "verb:a", "token", 1), "verb lock without an expiry: verb:a"),
@@ -46,6 +49,7 @@ def test_watcher_finds(command, finding):
             watcher.stop()
 
 
+@TESTER
 def test_watcher_is_content_with_locks_that_are_right():
     with RedisServer() as redis:
         with redis.client() as client:

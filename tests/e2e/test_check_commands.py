@@ -20,12 +20,6 @@ IN_PART = "the commands of guards are checked only in part, since Redis at %s ca
           "the rest is checked when it can"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def write(path, upstream, guard=GUARD, **options):
     """The guard's section begins in the third line behind the options."""
     lines = [f"{name} = {value}" for name, value in {"address": upstream, **options}.items()]

@@ -13,12 +13,6 @@ from harness.replies import OK
 from harness.sections import rule, verbs
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 # What hasp.ini(5) tells to give to the user in [upstream], but for what is about keys and channels.
 COMMANDS = ("+@all", "-@admin")
 KEYS, CHANNELS = ("~lock:*", "~hasp:*"), ("&hasp:worker:*", "&redisson_lock__channel:*")

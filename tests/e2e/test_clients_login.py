@@ -5,6 +5,7 @@ client that Redis would close is closed."""
 import pytest
 from harness import encode, until
 from harness.info import clients
+from harness.poolings import pooling  # noqa: F401
 from harness.processes import ProtectedRedis
 from harness.replies import NIL, OK, ONE, PONG, bulk
 from harness.resp import pipeline

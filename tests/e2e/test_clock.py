@@ -11,6 +11,10 @@ import pytest
 from harness import until
 from harness.line import stand
 from harness.replies import FENCE
+from harness.sanitizers import UNLESS_SANITIZED
+
+# libfaketime and the sanitizers' runtimes do not go together.
+pytestmark = UNLESS_SANITIZED
 
 ONE, NIL, PONG = b":1\r\n", b"$-1\r\n", b"+PONG\r\n"
 SWEEP = 1.0  # seconds
@@ -44,12 +48,6 @@ def date(tmp_path):
     if not LIBRARY:
         pytest.skip("libfaketime is not installed")
     return Date(tmp_path)
-
-
-@pytest.fixture
-def pooling():
-    """It has no date."""
-    return "shared"
 
 
 JUMPS = pytest.mark.parametrize("seconds", [7200, -7200])

@@ -17,12 +17,6 @@ from harness.sections import VERBS, rule, verbs
 from harness.told import told
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 @pytest.fixture(scope="module")
 def node():
     with Cluster(primaries=1, replicas=0) as cluster:

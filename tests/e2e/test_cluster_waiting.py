@@ -18,12 +18,6 @@ RELEASING = verbs(on_disconnect="release")
 PATIENT = "\nfailover_wait = 600s"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 @pytest.fixture(scope="module")
 def still():
     """Three primaries, of which none dies; slots may move."""

@@ -11,6 +11,9 @@ import re
 import pytest
 
 from harness import TOP, RedisServer
+from harness.sanitizers import UNLESS_SANITIZED
+
+pytestmark = UNLESS_SANITIZED
 
 FACT = re.compile(r"(\w+)\((\w+)\)")
 ROW = re.compile(r'COMMAND\("([\w:-]+)",\s*(-?\d+),\s*([A-Z|]+),\s*(\w+)(?:\(([-\d, ]+)\))?'

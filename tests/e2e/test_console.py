@@ -23,12 +23,6 @@ OVER_TCP = "[admin]\nlisten = 127.0.0.1:0\npassword = open sesame\n"
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def path(tmp_path_factory):
     return tmp_path_factory.mktemp("c") / "admin.sock"
 

@@ -13,12 +13,6 @@ RULES = rule(owner="name", wait="60s", renew="yes") + rule("values", pattern="va
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def path(tmp_path_factory):
     return tmp_path_factory.mktemp("c") / "admin.sock"
 

@@ -17,12 +17,6 @@ NO_LOCK = b"-ERR the key holds no lock\r\n"
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def hasp(start_hasp, tmp_path):
     return start_hasp(rule(wait="60s") + VERBS + guard(pattern="stock:*", lease="60s", wait="60s") +
                       f"[admin]\nlisten = unix:{tmp_path}/s\n", workers=2).is_up(2)

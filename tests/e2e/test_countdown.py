@@ -15,11 +15,6 @@ APPS = ["countdown.php", "countdown.py", "countdown.js"]
 THREADS = 100
 
 
-@pytest.fixture
-def pooling():
-    return "shared"
-
-
 def count_down(redis_server, address, apps, **settings):
     """All `apps` at the same time; returns what they were to print and what they printed."""
     total = THREADS * len(apps)

@@ -23,11 +23,6 @@ SHOP = "[guard stock]\npattern = shop:stock\nacquire_on = GET\nwait = 60s\n"
 
 
 @pytest.fixture
-def pooling():
-    return "shared"
-
-
-@pytest.fixture
 def durable_server():
     """What it has acknowledged it still has when it was killed."""
     with RedisServer("--appendonly", "yes", "--appendfsync", "always") as server:

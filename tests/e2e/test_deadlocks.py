@@ -21,11 +21,6 @@ SECTIONS = (rule(wait="600s", lease="600s") + rule("values", pattern="value:*", 
             + "[guard stock]\npattern = stock:*\nacquire_on = GET\nlease = 600s\nwait = 600s\n")
 
 
-@pytest.fixture
-def pooling():
-    return "shared"
-
-
 @pytest.fixture(params=[1, 4])
 def hasp(start_hasp, request):
     hasp = start_hasp(SECTIONS, workers=request.param)

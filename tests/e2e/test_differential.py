@@ -7,11 +7,9 @@ proxy; a tester that cannot fail tests nothing.
 """
 
 import json
-import os
-import random
 
 import pytest
-from harness.campaigns import UNTIL_FOUND, campaign, until_found
+from harness.campaigns import TESTER, UNTIL_FOUND, campaign, run, until_found
 from harness.sanitizers import UNLESS_SANITIZED
 
 BREAKS = ("owner", "set", "write", "expire", "persist", "lease", "note", "count", "foreign", "guard")
@@ -23,52 +21,53 @@ def differential(tmp_path, *args):
     return campaign("differential", "--out", tmp_path, *args)
 
 
+def tester(tmp_path, *args):
+    return run("differential", "--out", tmp_path, *args)
+
+
 def test_hasp_cannot_be_told_from_redis(tmp_path):
-    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
-    status, output = differential(tmp_path, "--seed", seed, "--streams", 300, "--minimise", 5,
+    status, output = differential(tmp_path, "--streams", 300, "--minimise", 5,
                                   "--seconds", 25, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
 def test_hasp_that_discovers_cannot_be_told_from_redis(tmp_path):
-    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
-    status, output = differential(tmp_path, "--discover", "--seed", seed, "--streams", 150, "--minimise", 5,
+    status, output = differential(tmp_path, "--discover", "--streams", 150, "--minimise", 5,
                                   "--seconds", 15, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
-@UNLESS_SANITIZED
+@TESTER
 @pytest.mark.parametrize("kind", ["redis", "none"])
 def test_tester_accepts_what_is_right(tmp_path, kind):
-    status, _ = differential(tmp_path, "--proxy", kind, "--seed", 1, "--streams", 100)
+    status, _ = tester(tmp_path, "--proxy", kind, "--seed", 1, "--streams", 100)
     assert status == 0
 
 
-@UNLESS_SANITIZED
+@TESTER
 @pytest.mark.parametrize("fault", FAULTS)
 def test_tester_finds_a_proxy_that_does(tmp_path, fault):
-    status, output = differential(tmp_path, "--proxy", fault, "--seed", 2, "--streams", 100,
+    status, output = tester(tmp_path, "--proxy", fault, "--seed", 2, "--streams", 100,
                                   "--minimise", 0, "--stop-after", 1)
     assert status == 1 and "DIFFERENCE" in output
     assert len(list(tmp_path.glob("*.json"))) == 1
 
 
-@UNLESS_SANITIZED
+@TESTER
 def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
-    _, output = differential(tmp_path, "--proxy", "cut", "--seed", 2, "--streams", 100,
+    _, output = tester(tmp_path, "--proxy", "cut", "--seed", 2, "--streams", 100,
                              "--minimise", 10, "--stop-after", 1)
     assert "shortest form" in output
     (path,) = tmp_path.glob("*.json")
     assert path.read_text().count("==") + path.read_text().count('="') < 8  # few atoms left
-    status, output = differential(tmp_path, "--replay", path, "--proxy", "cut", "--minimise", 0)
+    status, output = tester(tmp_path, "--replay", path, "--proxy", "cut", "--minimise", 0)
     assert status == 1 and "DIFFERENCE" in output
-    status, _ = differential(tmp_path, "--replay", path, "--proxy", "none")
+    status, _ = tester(tmp_path, "--replay", path, "--proxy", "none")
     assert status == 0
 
 
 def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
-    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
-    status, output = differential(tmp_path, "--cluster", 3, "--kinds", "anywhere,types,wide", "--seed", seed, "--streams", 60,
+    status, output = differential(tmp_path, "--cluster", 3, "--kinds", "anywhere,types,wide", "--streams", 60,
                                   "--seconds", 20)
     assert status == 0, output[-4000:]
 
@@ -76,30 +75,28 @@ def test_keys_of_a_cluster_may_be_anywhere(tmp_path):
 @UNLESS_SANITIZED
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_a_cluster_cannot_be_told_from_redis(tmp_path, primaries):
-    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
     status, output = differential(tmp_path, "--cluster", primaries, "--kinds",
-                                  "mixed,session,transaction,pubsub,reply_modes,scripts,inline,broken,half_close", "--seed",
-                                  seed, "--streams", 80, "--minimise", 5, "--seconds", 20, "--stop-after", 2)
+                                  "mixed,session,transaction,pubsub,reply_modes,scripts,inline,broken,half_close",
+                                  "--streams", 80, "--minimise", 5, "--seconds", 20, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
-@UNLESS_SANITIZED
+@TESTER
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
-    status, output = differential(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
+    status, output = tester(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
                                   "--minimise", 0, "--stop-after", 1)
     assert status == 1 and "DIFFERENCE" in output
 
 
 def test_rules_do_what_the_model_says(tmp_path):
-    seed = os.environ.get("FUZZ_SEED", random.randrange(10**6))
-    status, output = differential(tmp_path, "--rules", "--seed", seed, "--streams", 150, "--stop-after", 2)
+    status, output = differential(tmp_path, "--rules", "--streams", 150, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
-@UNLESS_SANITIZED
+@TESTER
 def test_tester_of_rules_finds_nothing_where_nothing_is_broken(tmp_path):
-    status, output = differential(tmp_path, "--rules", "--seed", 3, "--streams", 40, "--break", "none")
+    status, output = tester(tmp_path, "--rules", "--seed", 3, "--streams", 40, "--break", "none")
     assert status == 0, output[-4000:]
 
 
@@ -110,13 +107,13 @@ def test_tester_of_rules_finds_what_is_broken(tmp_path, name):
                 "--stop-after", 1, "--break", name)
 
 
-@UNLESS_SANITIZED
+@TESTER
 def test_difference_of_rules_can_be_replayed_in_its_shortest_form(tmp_path):
-    _, output = differential(tmp_path, "--rules", "--seed", 3, "--streams", 100, "--stop-after", 1, "--break", "owner")
+    _, output = tester(tmp_path, "--rules", "--seed", 3, "--streams", 100, "--stop-after", 1, "--break", "owner")
     assert "shortest form" in output
     (path,) = tmp_path.glob("*.json")
     assert len(json.loads(path.read_text())["steps"]) <= 3
-    status, output = differential(tmp_path, "--rules", "--replay", path, "--break", "owner", "--minimise", 0)
+    status, output = tester(tmp_path, "--rules", "--replay", path, "--break", "owner", "--minimise", 0)
     assert status == 1 and "DIFFERENCE" in output
-    status, _ = differential(tmp_path, "--rules", "--replay", path)
+    status, _ = tester(tmp_path, "--rules", "--replay", path)
     assert status == 0

@@ -8,18 +8,13 @@ import struct
 import pytest
 from harness import encode, until
 from harness.marks import BOTH
+from harness.poolings import pooling  # noqa: F401
 from harness.relay import Relay
 from harness.renewal import rule, verbs
 from harness.replies import NIL, OK, ONE, TAKEN, ZERO
 from harness.resp import pipeline
 
 KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
-
-
-@pytest.fixture
-def pooling():
-    """What a hold is does not depend on it; how it begins and ends is tested with BOTH."""
-    return "shared"
 
 
 def reset(connection):

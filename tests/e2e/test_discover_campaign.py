@@ -8,6 +8,7 @@ import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 def test_all_applications_at_once_get_what_each_gets_by_itself_and_nothing_benign_does():
     """On a busy machine an application may give up before it has done what tells of its lock: then all

@@ -16,12 +16,6 @@ from harness.scrape import HTTP, ask, where
 HTML = "<img/src=x/onerror=document.title=name>"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 @pytest.fixture(scope="module")
 def browser():
     with Browser() as browser:

@@ -21,12 +21,6 @@ LOCK = "lock:1"
 SIDE = "hasp:owner:{lock:1}"
 
 
-@pytest.fixture
-def pooling():
-    """What depends on it is marked BOTH."""
-    return "shared"
-
-
 def drain(hasp):
     """SIGTERM; the clients at rest are closed when it returns."""
     with hasp.connect() as idle:

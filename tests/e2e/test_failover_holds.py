@@ -16,12 +16,6 @@ GONE, ANOTHERS = "the new primary does not have it", "the new primary has it for
 TAKES = pytest.mark.parametrize("take", [("LOCK", KEY), ("SETNX", LOCK, "v")], ids=str)
 
 
-@pytest.fixture
-def pooling():
-    """A client with nothing in flight outlives its server only if it shares its link."""
-    return "shared"
-
-
 class Unread(Relay):
     """Redis' answers that tell whose data it has do not arrive while `held`."""
 

@@ -30,12 +30,6 @@ def start(start_hasp, tmp_path):
     return lambda rules="": start_hasp(rules, **options).is_up()
 
 
-@pytest.fixture
-def pooling():
-    """What depends on it is marked BOTH."""
-    return "shared"
-
-
 def six(hasp, plain, clients):
     ones = [clients.enter_context(hasp.connect()) for _ in SIX]
     for one in ones:

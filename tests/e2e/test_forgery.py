@@ -18,12 +18,6 @@ TAKES = pytest.mark.parametrize("take, give", [
 ], ids=["LOCK", "SETNX"])
 
 
-@pytest.fixture
-def pooling():
-    """What a client sees is tested with BOTH."""
-    return "shared"
-
-
 def polls(plain):
     return calls(plain, "evalsha", "eval")
 

@@ -13,6 +13,7 @@ import socket
 import pytest
 
 from harness import RedisServer, encode, until
+from harness.poolings import pooling  # noqa: F401
 from harness.replies import FENCE, bulk
 
 OK, PONG, QUEUED, NIL = b"+OK\r\n", b"+PONG\r\n", b"+QUEUED\r\n", b"$-1\r\n"

@@ -6,8 +6,7 @@ And the testers find what they are made to find.
 """
 
 import pytest
-from harness.campaigns import UNTIL_FOUND, campaign, until_found
-from harness.sanitizers import UNLESS_SANITIZED
+from harness.campaigns import TESTER, UNTIL_FOUND, campaign, run, until_found
 
 
 def test_no_update_is_lost():
@@ -15,9 +14,9 @@ def test_no_update_is_lost():
     assert status == 0, output[-6000:]
 
 
-@UNLESS_SANITIZED
+@TESTER
 def test_tester_finds_nothing_where_nothing_is_broken():
-    status, output = campaign("guards", "--seconds", 2, "--clients", 20, "--break", "none")
+    status, output = run("guards", "--seconds", 2, "--clients", 20, "--break", "none")
     assert status == 0, output[-6000:]
 
 

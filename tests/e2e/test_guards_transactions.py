@@ -4,6 +4,7 @@
 import pytest
 from harness import encode
 from harness.guards import GUARD, KEY, guard, held, is_locked, is_lost, nothing_left, overtake, transact
+from harness.poolings import pooling  # noqa: F401
 from harness.replies import EXECABORT, NIL, OK, ONE, QUEUED, WRONGTYPE, bulk
 
 

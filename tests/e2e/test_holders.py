@@ -22,12 +22,6 @@ from harness.sections import rule, verbs
 KEY, LOCK = "k", "lock:1"
 
 
-@pytest.fixture
-def pooling():
-    """Which connection holds a lock does not depend on it."""
-    return "shared"
-
-
 def take(connection, *options):
     """By verb; the fencing token does not matter."""
     assert connection.call("LOCK", KEY, *options).startswith(b":")

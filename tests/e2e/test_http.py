@@ -17,12 +17,6 @@ from harness.sections import rule, section
 GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait": "0"})
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def send(hasp, text):
     """What comes back for those bytes, until the connection is closed."""
     with socket.create_connection(("127.0.0.1", int(where(hasp))), timeout=60) as s:

@@ -18,12 +18,6 @@ WAITING = section("lock jobs", {"pattern": "job:*", "wait": "60s", "lease": "60s
 OWN_KEYS = "hasp:fence"
 
 
-@pytest.fixture
-def pooling():
-    """Where something depends on it, the test says so."""
-    return "shared"
-
-
 def outcomes(hasp):
     return {labels[0][1]: n for (name, labels), n in metrics(hasp).items() if name == "hasp_commands_total"}
 

@@ -17,12 +17,6 @@ KEY = "lock:1"
 HASP_TELLS = ("address", "name", "since", "lease", "renewed")
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def address_of(connection):
     return "%s:%d" % connection.sock.getsockname()
 

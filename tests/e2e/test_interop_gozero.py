@@ -10,12 +10,6 @@ from harness.marks import BOTH
 from harness.wait import prompt
 
 
-@pytest.fixture
-def pooling():
-    """Where it matters, a test has BOTH."""
-    return "shared"
-
-
 @BOTH
 def test_gozero_and_lock_exclude_each_other_under_load(redis_server, start_hasp, plain, pool):
     hasp = start_hasp(verbs("refresh"))

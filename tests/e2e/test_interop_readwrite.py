@@ -18,12 +18,6 @@ THEIRS = pytest.mark.parametrize("theirs_kind", [ReadSide, WriteSide])
 SHARED, EXCLUSIVE = "SHARED", "EXCLUSIVE"
 
 
-@pytest.fixture
-def pooling():
-    """Where it matters, a test has BOTH."""
-    return "shared"
-
-
 @BOTH
 def test_both_exclude_each_other_under_load(redis_server, start_hasp, plain, pool):
     hasp = start_hasp(verbs())

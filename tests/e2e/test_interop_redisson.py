@@ -20,12 +20,6 @@ from harness.wait import prompt
 NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock{}"])
 
 
-@pytest.fixture
-def pooling():
-    """Where it matters, a test has BOTH."""
-    return "shared"
-
-
 # --- Redisson's RLock and LOCK in the layout count -------------------------------
 
 

@@ -13,12 +13,6 @@ from harness.renewal import LEASE, is_renewed
 from harness.wait import prompt
 
 
-@pytest.fixture
-def pooling():
-    """Where it matters, a test has BOTH."""
-    return "shared"
-
-
 # --- the clients themselves ------------------------------------------------------
 
 

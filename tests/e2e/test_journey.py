@@ -9,6 +9,7 @@ from harness import TOP
 
 
 # It builds hasp, while other tests run.
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_files_through_which_a_get_goes_are_named():
     done = subprocess.run([TOP / "tests" / "journey", "get"], capture_output=True, text=True,

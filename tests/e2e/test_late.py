@@ -22,12 +22,6 @@ from harness.sections import TRUSTED, rule, verbs
 KEY, LOCK = "k", "lock:1"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 # --- locks that are released, and lost -----------------------------------------
 
 

@@ -22,12 +22,6 @@ LATE_EXEC = (b"-ERR hasp: the transaction was carried out, but its answer came w
              b"was over\r\n")
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 class Late:
     """`one` has sent a command through the gates, and its answer is on its way."""
 

@@ -18,12 +18,6 @@ from harness.wait import prompt
 LOCKS = rule()
 
 
-@pytest.fixture
-def pooling():
-    """Hardly anything here depends on it; what does is marked BOTH."""
-    return "shared"
-
-
 def ended(hasp):
     return until(lambda: not hasp.running(), "hasp to leave")
 

@@ -19,12 +19,6 @@ KEY, RECORD = "k", "hasp:fence:{k}"
 WRONG_TYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
 
-@pytest.fixture
-def pooling():
-    """The places do not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 def owners(plain, key=KEY):
     return plain.zcard(key)
 

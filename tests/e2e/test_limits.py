@@ -5,19 +5,12 @@ import os
 import resource
 import time
 
-import pytest
 from harness import encode, until
 from harness.marks import BOTH
 from harness.replies import FULL, OK, ONE, PONG
 from harness.sections import rule
 
 LOCKS = rule()
-
-
-@pytest.fixture
-def pooling():
-    """Hardly anything here depends on it; what does is marked BOTH."""
-    return "shared"
 
 
 # --- limits ----------------------------------------------------------------------

@@ -12,12 +12,6 @@ from harness.sections import VERBS, rule
 from harness.told import rows
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def keys(connection, *pattern):
     return sorted(row["key"] for row in rows(connection.call("LOCK.LIST", *pattern)))
 

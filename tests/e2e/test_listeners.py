@@ -15,12 +15,6 @@ from harness.sections import rule
 LOCKS = rule()
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def test_several_addresses(start_hasp, tmp_path):
     hasp = start_hasp(listen=f"127.0.0.1:0, [::1]:0 unix:{tmp_path}/a\n unix:{tmp_path}/b")
     until(lambda: len(hasp.listening) == 4, "all of them to listen")

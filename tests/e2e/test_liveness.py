@@ -18,12 +18,6 @@ BUSY = "local t = redis.call('TIME')[1] while redis.call('TIME')[1] - t < 5 do e
 
 
 @pytest.fixture
-def pooling():
-    """What depends on it is marked BOTH."""
-    return "shared"
-
-
-@pytest.fixture
 def far(network):
     """A Redis in a network that can be cut."""
     with RedisServer(within=network.within) as server:

@@ -16,12 +16,6 @@ KEY, SIDE, RECORD = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
 LOCKED = b"-LOCKED 'lock:1' is held by another owner\r\n"
 
 
-@pytest.fixture
-def pooling():
-    """What a command becomes does not depend on it; what a connection has been through, BOTH."""
-    return "shared"
-
-
 def end_together(plain, began, *keys):
     """A script reads the clock more than once: the expiries that it sets differ by no more than
     the time it took."""

@@ -13,12 +13,6 @@ from harness.sections import VERBS, rule
 KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
 
 
-@pytest.fixture
-def pooling():
-    """What a command becomes does not depend on it; what a connection has been through, BOTH."""
-    return "shared"
-
-
 # --- the connection around it ----------------------------------------------------
 
 

@@ -15,12 +15,6 @@ GUARDS = (section("guard stock", {"pattern": "stock:*", "acquire_on": "GET"})
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def lines(hasp, event):
     return re.findall(rf"^{TIME}\w+ {event} .*$", hasp.log, re.M)
 

@@ -11,12 +11,6 @@ KEY = "lock:1"
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def with_login():
     """start(further upstream options): hasp before a Redis that asks for a password."""
     things = []

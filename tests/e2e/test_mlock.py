@@ -18,12 +18,6 @@ from harness.told import rows, told
 LONG = ("WAIT", 60000)
 
 
-@pytest.fixture
-def pooling():
-    """The locks do not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 def nothing_is_left(plain):
     """Neither a lock nor anything beside one."""
     return until(lambda: plain.keys() in ([], ["hasp:fence"]), lambda: f"nothing to be left: {plain.keys()}")

@@ -18,12 +18,6 @@ METRIC = re.compile(r"\bhasp_[a-z_]+\b")
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def told(start_hasp):
     """{name: names of its labels}"""
     samples = metrics(start_hasp(rule() + GUARD + VERBS + HTTP).is_up())

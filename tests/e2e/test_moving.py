@@ -14,12 +14,6 @@ FIRST, SECOND = b"$5\r\nfirst\r\n", b"$6\r\nsecond\r\n"
 
 
 @pytest.fixture
-def pooling():
-    """What depends on it is marked BOTH."""
-    return "shared"
-
-
-@pytest.fixture
 def servers():
     """Two at one port; their keys `who` say which one it is."""
     with RedisServer(host=private_address()) as first:

@@ -47,12 +47,6 @@ int RedisModule_OnLoad(ctx *c, string **argv, int argc)
 NAMES = ["late.set", "LATE.set_with_a_name_of_more_than_24_bytes"]
 
 
-@pytest.fixture
-def pooling():
-    """Tested with BOTH where it could matter."""
-    return "shared"
-
-
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
     compiler = shutil.which("cc")

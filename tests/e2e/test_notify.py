@@ -17,12 +17,6 @@ from harness.threads import stopped, threads_of_workers
 LOCK = "lock:1"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 class Manager:
     """What was told is in `told`, message by message, each as a dictionary."""
 

@@ -27,12 +27,6 @@ WRITES = [
 ]
 
 
-@pytest.fixture
-def pooling():
-    """Tested with BOTH where it could matter."""
-    return "shared"
-
-
 @BOTH
 @SECTIONS
 def test_writes_of_them_are_refused(start_hasp, plain, sections):

@@ -12,12 +12,6 @@ from harness.sections import rule
 KEY = "lock:1"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def owner_of(plain, key=KEY):
     return plain.get("hasp:owner:{%s}" % key).split(" ")[0]
 

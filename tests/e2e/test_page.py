@@ -25,12 +25,6 @@ return (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05);
 """
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 @pytest.fixture(scope="module")
 def browser():
     with Browser() as browser:

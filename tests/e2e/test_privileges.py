@@ -22,12 +22,6 @@ SECRET = "root's\n"
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def dirs(tmp_path):
     """A directory of the user's, and one of root's that the user can search."""
     let_others_in(tmp_path)

@@ -16,12 +16,6 @@ KEY = "k"
 UNREACHED = b"-NOQUORUM %d of the 5 servers of 'locks' answer in time\r\n"
 
 
-@pytest.fixture(params=["shared"])
-def pooling(request):
-    """The quorum's servers are asked over connections of hasp's own, however clients are connected."""
-    return request.param
-
-
 @pytest.fixture
 def quorum():
     with Quorum() as quorum:

@@ -26,12 +26,6 @@ REFUSED = {
 }
 
 
-@pytest.fixture(params=["shared"])
-def pooling(request):
-    """The quorum's servers are asked over connections of hasp's own, however clients are connected."""
-    return request.param
-
-
 @pytest.fixture
 def quorum():
     with Quorum() as quorum:

@@ -16,12 +16,6 @@ ADMIN = "[admin]\nlisten = unix:{}\n"
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def quorum():
     with Quorum() as quorum:
         yield quorum

@@ -18,12 +18,6 @@ ADMIN = "[admin]\nlisten = unix:{}\n"
 
 
 @pytest.fixture
-def pooling():
-    """The quorum's servers are asked over connections of hasp's own, however clients are connected."""
-    return "shared"
-
-
-@pytest.fixture
 def encrypted(authority):
     """Options of the section."""
     return {"tls": "yes", "tls_ca_cert_file": authority.cert}

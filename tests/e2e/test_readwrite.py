@@ -22,12 +22,6 @@ SYNTAX = b"-ERR syntax error\r\n"
 NAMED = b"-ERR hasp: the owner of a side must not be called 'mode', or end in ':write'\r\n"
 
 
-@pytest.fixture
-def pooling():
-    """The sides do not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 def shared(one, *args, key=KEY):
     return one.call("LOCK", key, "SHARED", *args)
 

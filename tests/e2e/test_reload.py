@@ -14,12 +14,6 @@ from harness.tls import UNLESS_ENCRYPTED
 LOCKS = rule()
 
 
-@pytest.fixture
-def pooling():
-    """Hardly anything here depends on it; what does is marked BOTH."""
-    return "shared"
-
-
 def test_reload_brings_new_rules_to_connections_that_are_open(start_hasp):
     hasp = start_hasp()
     with hasp.connect() as one, hasp.connect() as other, hasp.client() as client:

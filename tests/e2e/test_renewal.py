@@ -17,12 +17,6 @@ from harness.resp import pipeline
 KEY, SIDE = "lock:1", "hasp:owner:{lock:1}"
 
 
-@pytest.fixture
-def pooling():
-    """What a hold is does not depend on it; how it begins and ends is tested with BOTH."""
-    return "shared"
-
-
 def reset(connection):
     """Closes with an RST instead of a FIN."""
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -9,13 +9,6 @@ from harness.replies import FENCE, NOREPLICAS, OK, ONE, TAKEN, bulk
 from harness.sections import rule, verbs
 
 
-
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 @pytest.fixture(scope="module")
 def cluster():
     with Cluster() as cluster:

@@ -38,11 +38,6 @@ def servers():
         yield servers
 
 
-@pytest.fixture
-def pooling():
-    return "shared"
-
-
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
 def test_answer_that_is_no_number_of_replicas_confirms_nothing(start_hasp, servers, answer):
     plain = servers.primary.client()

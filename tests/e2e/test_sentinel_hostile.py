@@ -59,11 +59,6 @@ def upstream(*sentinels):
     return f"sentinels = {' '.join(sentinel.address for sentinel in sentinels)}\nmaster = mymaster\nfailover_wait = 20s\nconnect_timeout = 1s"
 
 
-@pytest.fixture
-def pooling():
-    return "shared"
-
-
 ANSWERS = [
     b"\0\xff no RESP", b"+OK\r\n" * 3, b"-ERR\r\n" * 3, b"*-1\r\n" * 3, b"*-7\r\n", b"$99999999999999999999\r\n",
     b"*1000000000\r\n", b"*1\r\n" * 10_000, b"*2\r\n$-1\r\n:1\r\n" * 3, b"$400000000\r\n",

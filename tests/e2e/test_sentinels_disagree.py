@@ -17,11 +17,6 @@ def servers():
 
 
 @pytest.fixture
-def pooling():
-    return "shared"
-
-
-@pytest.fixture
 def sentinels(servers):
     """Three, which all name the old one."""
     with contextlib.ExitStack() as stack:

@@ -4,7 +4,6 @@
 import os
 import signal
 
-import pytest
 from harness import until
 from harness.by_hand import config, running
 from harness.replies import PONG
@@ -15,12 +14,6 @@ FATAL = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.
          signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP,
          signal.SIGXCPU}
 UNUSED = sorted(signal.valid_signals() - ASKED - FATAL)
-
-
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
 
 
 def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):

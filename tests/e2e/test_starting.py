@@ -19,12 +19,6 @@ from harness.sections import rule
 LOCKS = rule()
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 # --- options and the file --------------------------------------------------------
 
 

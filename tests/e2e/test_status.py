@@ -18,12 +18,6 @@ JOBS = section("lock jobs", {"pattern": "job:*", "wait": "60s", "lease": "60s"})
 GUARD = section("guard stock", {"pattern": "stock:*", "acquire_on": "GET", "wait": "60s", "lease": "60s"})
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 def ask(hasp, host=None):
     port = re.search(r"\bhttp address=127\.0\.0\.1:(\d+)", hasp.log)[1]
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as c:

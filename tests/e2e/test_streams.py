@@ -3,6 +3,7 @@
 
 import pytest
 from harness import encode, until
+from harness.poolings import pooling  # noqa: F401
 from harness.replies import OK, ONE, PONG, ZERO
 from harness.sections import rule
 

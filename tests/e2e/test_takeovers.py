@@ -21,6 +21,8 @@ from takeovers import (Said, Takeovers, cluster_said, elected_by_itself, server_
                        unasked_of_sentinels, watch_cluster, watch_servers)
 from topology_world import Outage, World  # noqa: E402
 
+pytestmark = [UNLESS_SANITIZED, pytest.mark.nightly]
+
 SLOT = Cluster.slot("k")
 
 
@@ -165,7 +167,6 @@ def of_cluster(cluster, old, act):
     return taken, taken in unasked_in_cluster(takeovers, cluster, [])
 
 
-@UNLESS_SANITIZED
 def test_a_node_whose_primary_hangs_takes_over_by_itself_and_one_that_is_asked_does_not():
     with Cluster() as cluster:
         def hang():
@@ -183,7 +184,6 @@ def test_a_node_whose_primary_hangs_takes_over_by_itself_and_one_that_is_asked_d
             _, is_unasked = of_cluster(cluster, old, lambda: cluster.failover(old))  # pylint: disable=cell-var-from-loop
 
 
-@UNLESS_SANITIZED
 def test_sentinels_fail_over_by_themselves():
     with Sentinels() as sentinels:
         takeovers, old = Takeovers(), sentinels.until_stable()

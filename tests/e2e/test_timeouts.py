@@ -14,12 +14,6 @@ from harness.wait import prompt
 
 
 @pytest.fixture
-def pooling():
-    """What depends on it is marked BOTH."""
-    return "shared"
-
-
-@pytest.fixture
 def with_login():
     """start(option=value ...): hasp before a Redis that asks for a password. (A busy machine may take
     a second to log in.)"""

@@ -25,12 +25,6 @@ MANY = 500
 
 
 @pytest.fixture
-def pooling():
-    """A handshake is over before there is a link."""
-    return "shared"
-
-
-@pytest.fixture
 def redis_server(tls_redis):
     tls_redis.client().flushall()
     return tls_redis

@@ -9,7 +9,7 @@ from harness.sanitizers import UNLESS_SANITIZED
 from harness.sentinel import Sentinels
 from harness.shared_cluster import SharedCluster
 
-pytestmark = UNLESS_SANITIZED
+pytestmark = [UNLESS_SANITIZED, pytest.mark.nightly]
 
 
 def test_sentinels_name_the_primary_that_they_chose(sentinels):

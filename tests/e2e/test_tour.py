@@ -11,7 +11,7 @@ from harness import TOP
 from harness.by_hand import HASP
 
 # It needs a browser and two languages, and shows nothing new.
-pytestmark = pytest.mark.unless_sanitized
+pytestmark = [pytest.mark.unless_sanitized, pytest.mark.nightly]
 
 PICTURES = {"light": (1440, 1200), "dark": (1440, 1200), "phone-dark": (360, 1600)}
 

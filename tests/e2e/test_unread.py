@@ -5,6 +5,7 @@ import itertools
 
 import pytest
 from harness import encode, until
+from harness.poolings import pooling  # noqa: F401
 from harness.sections import rule
 
 KB = 1 << 10

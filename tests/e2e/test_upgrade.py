@@ -24,12 +24,6 @@ from harness.sections import VERBS, rule
 LOCK = "lock:1"
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 class Generations:
     """A hasp and its heirs, all of which write to its log."""
 

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import RedisServer, encode, until
+from harness.poolings import pooling  # noqa: F401
 from harness.wait import PATIENCE
 
 OK, PONG = b"+OK\r\n", b"+PONG\r\n"

@@ -12,11 +12,6 @@ from harness.sentinel import Sentinels
 WAIT = "failover_wait = 60s"
 
 
-@pytest.fixture
-def pooling():
-    return "shared"
-
-
 def address(server):
     return f"address = {server.host}:{server.port}"
 

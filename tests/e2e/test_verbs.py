@@ -10,12 +10,6 @@ from harness.resp import Connection, pipeline
 from harness.sections import VERBS, rule, section, verbs
 
 
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
 OTHERS_OWNER = b"-ERR AS names the owner of another client\r\n"
 
 

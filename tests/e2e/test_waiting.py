@@ -17,12 +17,6 @@ from harness.told import told
 from harness.waiting import KEY, named, rule, soon
 
 
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 # --- LOCK ... WAIT ---------------------------------------------------------------
 
 

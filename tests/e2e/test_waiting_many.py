@@ -6,18 +6,11 @@ import resource
 import selectors
 import socket
 
-import pytest
 from harness import encode, until
 from harness.line import queue_of
 from harness.replies import FENCE, ONE
 from harness.sections import VERBS
 from harness.waiting import KEY
-
-
-@pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
 
 
 class Crowd:

@@ -15,12 +15,6 @@ from harness.sections import VERBS
 from harness.waiting import KEY, rule, soon
 
 
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 # --- what Redis allows -----------------------------------------------------------
 
 

@@ -17,12 +17,6 @@ from harness.sections import TRUSTED, VERBS, verbs
 from harness.waiting import KEY, rule, soon
 
 
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 # --- what the queue must survive -------------------------------------------------
 
 

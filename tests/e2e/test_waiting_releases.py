@@ -14,12 +14,6 @@ from harness.waiting import KEY, rule, soon
 COMPARE_AND_DELETE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 def test_del_of_several_keys_hands_off_each_of_them(start_hasp, plain):
     hasp = start_hasp(rule() + "[lock other]\npattern = other:*\n")
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third, hasp.connect() as none:

@@ -12,12 +12,6 @@ from harness.sections import VERBS
 from harness.waiting import KEY, named, rule, soon
 
 
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 # --- rules with `wait` -----------------------------------------------------------
 
 

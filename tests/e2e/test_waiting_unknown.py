@@ -14,12 +14,6 @@ from harness.sections import VERBS, verbs
 from harness.waiting import KEY, rule
 
 
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it; what a client sees is tested with BOTH."""
-    return "shared"
-
-
 class Lost:
     """hasp behind a relay that cuts between a command and its reply."""
 

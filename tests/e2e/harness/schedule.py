@@ -20,6 +20,10 @@ LONG = ("journey", "partition_campaign", "differential", "waiting_campaign", "se
         "guards_campaign", "several_campaign", "cluster_campaign", "failover_campaign", "counting", "building",
         "hostile_campaign", "quorum_campaign", "fencing_campaign", "waiting_many", "chaos", "deadlocks_campaign")
 
+# In the order in which tests/README.md has them read: the basic ones first.
+CORE = ("starting", "forwarding", "locks", "owners", "verbs", "disconnect", "renewal", "waiting", "guards", "observe",
+        "reload", "leaving")
+
 # Of the workers, one in so many begins with those.
 LANE = 3
 
@@ -34,6 +38,12 @@ def by_length(items):
         return LONG.index(name) if name in LONG else len(LONG) + name.startswith("scripts_")
 
     items.sort(key=place)
+
+
+def mark_core(items):
+    for item in items:
+        if pathlib.Path(item.fspath).stem.removeprefix("test_") in CORE:
+            item.add_marker("core")
 
 
 def file_of(test):
