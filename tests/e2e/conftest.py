@@ -13,13 +13,14 @@ from _pytest.runner import runtestprotocol
 pytest.register_assert_rewrite("harness")
 
 # pylint: disable=wrong-import-position
-from harness import Hasp, RedisServer  # noqa: E402
+from harness import Hasp  # noqa: E402
 from harness.cluster import Cluster  # noqa: E402
 from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
 from harness.network import Hosts, Network  # noqa: E402
 from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
+from harness.reuse import ReusedRedis  # noqa: E402
 from harness.sanitizers import sanitized  # noqa: E402
 from harness.schedule import Schedule, by_length, mark_core  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
@@ -74,10 +75,18 @@ def pytest_runtest_protocol(item, nextitem):
     return True
 
 
+@pytest.fixture(scope="session")
+def reused_redis():
+    reused = ReusedRedis()
+    yield reused
+    reused.drop()
+
+
 @pytest.fixture
-def redis_server():
-    with RedisServer() as server:
-        yield server
+def redis_server(reused_redis):
+    """An empty server, which other tests may have had before."""
+    yield reused_redis.take()
+    reused_redis.put_back()
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ class Process:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}-"))
         self.log_file = self.dir / f"{name}.log"
         self.child = None
+        self.was_disturbed = False  # it was signalled, or ended: see reuse.py
 
     def spawn(self, *argv, env=None):
         command = ["setpriv", "--pdeathsig", "KILL", *map(str, [*self.within, *argv])]  # not to outlive the tests
@@ -65,6 +66,7 @@ class Process:
         return self.child is not None and self.child.poll() is None
 
     def signal(self, number):
+        self.was_disturbed = True
         self.child.send_signal(number)
 
     def freeze(self):
@@ -104,6 +106,7 @@ class Process:
         return self.child.returncode
 
     def kill(self):
+        self.was_disturbed = True
         if self.running():
             self.child.kill()
         if self.child is not None:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A redis-server that outlives a test.
+
+Starting one costs fifty times what emptying one does. So each test worker keeps a server, which
+the next test gets if this one left it as it was: never killed, stopped or signalled, with the
+configuration, users and role that it had at its start. Otherwise the next test gets a new one.
+"""
+
+import re
+
+from .processes import RedisServer
+from .resp import Connection, pipeline
+
+# If Redis does not answer for so many seconds, it runs a script: the next test gets another server.
+PATIENCE = 5
+
+FACTS = [("CONFIG", "GET", "*"), ("ACL", "LIST"), ("MODULE", "LIST"), ("INFO", "replication"), ("INFO", "commandstats")]
+EMPTY = [("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"), ("CLIENT", "KILL", "TYPE", "pubsub"),
+         ("CLIENT", "UNPAUSE"), ("FLUSHALL",), ("FUNCTION", "FLUSH"), ("SCRIPT", "FLUSH"), ("ACL", "LOG", "RESET"),
+         ("SLOWLOG", "RESET"), ("LATENCY", "RESET"), ("CONFIG", "RESETSTAT")]
+
+
+class ReusedRedis:
+    """take() returns a server without data; put_back() decides whether another test may have it."""
+
+    def __init__(self):
+        self.server = None
+        self.facts = None  # as the server reported them when it was new
+
+    def take(self):
+        if not self.server:
+            self.server = RedisServer()
+            with self.connect() as connection:
+                self.facts = facts(connection)
+        self.server.was_disturbed = False
+        return self.server
+
+    def put_back(self):
+        if not self.is_unchanged():
+            self.drop()
+
+    def drop(self):
+        if self.server:
+            self.server.stop()
+            self.server.remove()
+            self.server = None
+
+    def connect(self):
+        return Connection(self.server.unix, timeout=PATIENCE)
+
+    def is_unchanged(self):
+        """If it is, empties it and closes the connections that the test left."""
+        if self.server.was_disturbed or not self.server.running():
+            return False
+        try:
+            with self.connect() as connection:
+                if facts(connection) != self.facts:
+                    return False
+                return not any(reply.startswith(b"-") for reply in pipeline(connection, *EMPTY))
+        except (OSError, EOFError):
+            return False
+
+
+def facts(connection):
+    config, users, modules, replication, calls = pipeline(connection, *FACTS)
+    return config, users, modules, re.findall(rb"(?:role|connected_slaves):\w+", replication), b"cmdstat_debug:" in calls
