@@ -16,10 +16,10 @@ redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-pytest-xdist
                     python3-redis openssl:openssl)
-test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
+test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime libnss-wrapper
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                chromium:chromium chromium-driver:chromedriver
-               iproute2:ip iptables:iptables systemd:systemd-analyze prometheus:promtool)
+               systemd:systemd-analyze prometheus:promtool)
 # Beside redis_packages and php_packages: what contrib/tour needs.
 tour_packages=(openssl:openssl python3 python3-redis chromium:chromium)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck lua-check mandoc shellcheck

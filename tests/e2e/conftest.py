@@ -17,7 +17,7 @@ from harness import Hasp  # noqa: E402
 from harness.cluster import Cluster  # noqa: E402
 from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
-from harness.network import Hosts, Network  # noqa: E402
+from harness.network import Hosts  # noqa: E402
 from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.reuse import ReusedRedis  # noqa: E402
@@ -108,13 +108,6 @@ def cluster():
     """Three primaries, and a replica of each: for tests that kill, freeze or configure nodes."""
     with Cluster() as cluster:
         yield cluster
-
-
-@pytest.fixture
-def network():
-    """One of its own, for processes that are started within it: see harness/network.py."""
-    with Network() as network:
-        yield network
 
 
 @pytest.fixture

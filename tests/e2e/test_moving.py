@@ -94,20 +94,19 @@ def test_sighup_with_the_same_file_resolves_the_name_again(start_named, servers,
         assert one.call("GET", "who") == SECOND
 
 
-def resolve_again(hasp, hosts):
-    """The name is asked for, for a while in vain, and then what it means now is known."""
-    kept = hosts.file.read_text()
+def resolve_again(hasp, hosts, *addresses):
+    """Removes the name until hasp has noticed, and then gives it these addresses."""
     hosts.move()
     until(lambda: 'kept="the addresses of before"' in hasp.log, "the name not to be found")
-    hosts.file.write_text(kept)
+    hosts.move(*addresses)
     until(lambda: "it is found again" in hasp.log, "the name to be found")
 
 
-def test_name_that_is_gone_leaves_hasp_where_it_is(start_named, hosts):
+def test_name_that_is_gone_leaves_hasp_where_it_is(start_named, servers, hosts):
     hasp = start_named()
     with hasp.connect() as one:
         assert one.call("GET", "who") == FIRST
-        resolve_again(hasp, hosts)
+        resolve_again(hasp, hosts, servers[0].host)
         assert one.call("GET", "who") == FIRST
     assert "upstream_moved" not in hasp.log and hasp.log.count("upstream_up") == 1
 
@@ -116,7 +115,6 @@ def test_further_addresses_of_the_name_change_nothing(start_named, servers, host
     hasp = start_named()
     with hasp.connect() as one:
         assert one.call("GET", "who") == FIRST
-        hosts.move(servers[1].host, servers[0].host)
-        resolve_again(hasp, hosts)
+        resolve_again(hasp, hosts, servers[1].host, servers[0].host)
         assert one.call("GET", "who") == FIRST
     assert "upstream_moved" not in hasp.log

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import RedisServer, encode, until
+from harness.network import fill_backlog
 from harness.poolings import pooling  # noqa: F401
 from harness.wait import PATIENCE
 
@@ -63,19 +64,6 @@ def fake():
 
 # FakeRedis shows what one client sends, and knows no COMMAND that would say what may be shared.
 private = pytest.mark.parametrize("pooling", ["session"])
-
-
-def fill_backlog(listener, family):
-    """Connects until the listener's queue is full; the connections."""
-    waiting = []
-    while True:
-        s = socket.socket(family)
-        s.settimeout(0.2)
-        waiting.append(s)
-        try:
-            s.connect(listener.getsockname())
-        except (BlockingIOError, TimeoutError):
-            return waiting
 
 
 def all_bytes(connection):
@@ -153,7 +141,7 @@ def test_every_address_of_a_name_is_tried(start_hasp):
 
 def test_connect_timeout_ends_the_wait_for_a_full_backlog(start_hasp):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        waiting = fill_backlog(listener, socket.AF_INET)
+        waiting = fill_backlog(listener.getsockname())
         address = "%s:%d" % listener.getsockname()
         hasp = start_hasp(upstream=address + "\nconnect_timeout = 300ms")
         with hasp.connect() as one:
@@ -175,7 +163,7 @@ def listen_unix(path):
 def test_full_backlog_of_a_unix_socket_is_waited_for(start_hasp, tmp_path):
     """The kernel refuses such a connection at once, instead of queueing it."""
     with listen_unix(tmp_path / "s") as listener:
-        waiting = fill_backlog(listener, socket.AF_UNIX)
+        waiting = fill_backlog(listener.getsockname(), socket.AF_UNIX)
         hasp = start_hasp(upstream=f"unix:{tmp_path}/s\nconnect_timeout = 300ms")
         with hasp.connect() as one:
             began = time.monotonic()
@@ -188,7 +176,7 @@ def test_full_backlog_of_a_unix_socket_is_waited_for(start_hasp, tmp_path):
 @private
 def test_full_backlog_of_a_unix_socket_is_got_through(start_hasp, tmp_path):
     with listen_unix(tmp_path / "s") as listener:
-        waiting = fill_backlog(listener, socket.AF_UNIX)
+        waiting = fill_backlog(listener.getsockname(), socket.AF_UNIX)
         hasp = start_hasp(upstream=f"unix:{tmp_path}/s")
         with hasp.connect() as one:
             one.send(encode("ECHO", 1))
@@ -210,7 +198,7 @@ def test_full_backlog_of_a_unix_socket_is_got_through(start_hasp, tmp_path):
 @private
 def test_requests_sent_while_connecting_wait_for_it(start_hasp):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
-        waiting = fill_backlog(listener, socket.AF_INET)
+        waiting = fill_backlog(listener.getsockname())
         hasp = start_hasp(upstream="%s:%d" % listener.getsockname())
         requests = b"".join(encode("ECHO", n) for n in range(1000))
         with hasp.connect() as one:

@@ -16,6 +16,7 @@ class Relay:
     def __init__(self, target):
         self.target = target
         self.swallows = False  # what Redis answers is lost
+        self.lost = set()  # ports, as Redis sees them, of connections that carry nothing any more, nor end
         self.holds_back = None  # an answer, or a tuple of them, that comes when this is None again
         self.pairs = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -80,6 +81,8 @@ class Relay:
 
     def _pass_on(self, data, source, sink, replies):
         """What a relay of another kind does in another way. `source` is where the data came from."""
+        if self.lost and (source if replies else sink).getsockname()[1] in self.lost:
+            return
         while replies and self._is_held(data):
             time.sleep(0.001)
         if not (replies and self.swallows):
