@@ -83,8 +83,10 @@ class Peer:
         host, port = upstream
         file.write_text(config.format(port=self.address[1], upstream=f"{host}:{port}", **settings))
         self.log = (self.dir / "log").open("wb")
+        # Debian installs daemons in /usr/sbin, which is not in the PATH of an ordinary user.
         self.child = subprocess.Popen(command(str(file)), stdin=subprocess.DEVNULL,
-                                      stdout=self.log, stderr=self.log, cwd=self.dir)
+                                      stdout=self.log, stderr=self.log, cwd=self.dir,
+                                      env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"})
         self.pid = self.child.pid
         try:
             until(self._answers, f"{name} to listen")
