@@ -49,7 +49,8 @@ have() {
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "${1%%:*}" 2>/dev/null)" = installed ]
 }
 
-# install_missing PACKAGE...
+# install_missing PACKAGE...: installs what is missing as root, or by a sudo that asks for no
+# password. If neither is possible, one message names all missing packages. So call it once.
 install_missing() {
 	local entry missing=() sudo=()
 	for entry; do
@@ -60,7 +61,12 @@ install_missing() {
 		say "missing, under whatever name your system has for them: ${missing[*]}"
 		return 1
 	fi
-	[ "$(id -u)" -eq 0 ] || sudo=(sudo)
+	[ "$(id -u)" -eq 0 ] || sudo=(sudo -n)
+	if ! "${sudo[@]}" true 2>/dev/null </dev/null; then
+		say "packages are missing, and only root can install them:" \
+			"apt-get install --no-install-recommends ${missing[*]}"
+		return 1
+	fi
 	say "installing ${missing[*]}"
 	quietly "${sudo[@]}" apt-get update &&
 		quietly "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \

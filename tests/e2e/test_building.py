@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Building hasp, where not everything that its tests need is there."""
+"""Building hasp on a machine that lacks some of what the scripts or the tests need."""
 
 import gzip
 import hashlib
 import json
+import os
 import subprocess
 
 import pytest
@@ -36,6 +37,55 @@ def test_hasp_is_built_without_the_library_that_its_tests_need(without_cmocka):
     commands = run(without_cmocka, "make", "-n", "V=1")
     assert "-o hasp " in commands and "proxy/main.c" in commands
     assert "tests/unit" not in commands and "cmocka" not in commands
+
+
+@pytest.fixture
+def bare_machine(tmp_path):
+    """start(command, sudo=..., uid=...) runs a command where no Debian package is installed. `sudo` is a shell
+    command that replaces sudo. Returns the status, the lines of standard error, and the calls of apt-get."""
+    def start(*command, sudo="exit 1", uid=1000):
+        for name, does in {"dpkg-query": "exit 1", "id": f"echo {uid}", "sudo": sudo,
+                           "apt-get": f"echo apt-get $* >> {tmp_path}/log"}.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+            (tmp_path / name).chmod(0o755)
+        env = {name: value for name, value in os.environ.items() if name != "HASP"}
+        done = subprocess.run(command, env={**env, "PATH": f"{tmp_path}:{env['PATH']}"}, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120, check=False)
+        log = tmp_path / "log"
+        return done.returncode, done.stderr.splitlines(), log.read_text().splitlines() if log.exists() else []
+
+    return start
+
+
+INSTALL = ("bash", "-c", '. "$0" && install_missing one:sh two three:no-such-command', TOP / "contrib/lib.sh")
+INSTALLED = ["apt-get update", "apt-get install -y --no-install-recommends two three"]
+
+
+@pytest.mark.parametrize("sudo", ["exit 127", '[ "$1" = -n ] || echo asks >> "$(dirname "$0")/log"; exit 1'],
+                         ids=["none", "password"])
+def test_packages_that_only_root_can_install_are_named_in_one_line(bare_machine, sudo):
+    status, said, ran = bare_machine(*INSTALL, sudo=sudo)
+    assert status == 1 and ran == []
+    assert said == ["packages are missing, and only root can install them: "
+                    "apt-get install --no-install-recommends two three"]
+
+
+@pytest.mark.parametrize("machine", [{"uid": 0}, {"sudo": '[ "$1" = -n ] && shift; "$@"'}], ids=["root", "sudo"])
+def test_missing_packages_are_installed_by_root_or_by_a_sudo_without_password(bare_machine, machine):
+    status, said, ran = bare_machine(*INSTALL, **machine)
+    assert (status, said, ran) == (0, ["installing two three"], INSTALLED)
+
+
+@pytest.mark.parametrize("script, packages", [
+    ("contrib/quickstart", ["php-redis", "libev-dev"]), ("contrib/tour", ["python3-redis", "libev-dev"]),
+    ("contrib/lint", ["cppcheck", "libev-dev"]), ("contrib/build-deb", ["debhelper", "libev-dev"]),
+    ("tests/deb", ["lintian", "debhelper", "libev-dev"])])
+def test_script_names_all_packages_that_it_needs_at_once(bare_machine, tmp_path, script, packages):
+    arguments = [tmp_path / "out"] if script == "contrib/build-deb" else []
+    status, said, _ = bare_machine(TOP / script, *arguments)
+    assert status not in (0, None)
+    named, = [line.split() for line in said if "only root can install" in line]
+    assert set(packages) <= set(named)
 
 
 def blob(directory, about):
