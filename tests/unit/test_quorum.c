@@ -7,192 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/timers.h"
-#include "quorum/quorum.h"
-
-#define SERVERS 5
-#define DELAY_MS 30000
-#define LEASE_MS 10000
-#define OLD 1000000 /* seconds for which a server runs */
-
-struct fake_quorum {
-	double now;
-	struct timers timers;
-	struct quorum *q;
-	struct quorum_owner owner;
-	struct list calls[SERVERS]; /* sent and not answered, oldest first */
-	size_t nsent; /* in all */
-	size_t nlost;
-	bool is_done;
-	struct quorum_result result; /* of the last request; its slices are void */
-};
-
-static double clock_of(void *arg)
-{
-	return ((struct fake_quorum *)arg)->now;
-}
-
-static void take_call(void *arg, size_t server, struct slice request, struct quorum_call *call)
-{
-	struct fake_quorum *f = arg;
-
-	assert_true(request.n > 0);
-	list_append(&f->calls[server], &call->node);
-	f->nsent++;
-}
-
-static void count_lost(void *arg, struct quorum_owner *o)
-{
-	struct fake_quorum *f = arg;
-
-	assert_ptr_equal(o, &f->owner);
-	f->nlost++;
-}
-
-static void all_up(struct fake_quorum *f)
-{
-	for (size_t i = 0; i < SERVERS; i++)
-		assert_true(quorum_on_up(f->q, i, "first", OLD) == 0);
-}
-
-static int setup(void **state)
-{
-	struct fake_quorum *f = calloc(1, sizeof(*f));
-	const struct quorum_how how = {
-		.timers = &f->timers,
-		.name = "q",
-		.nservers = SERVERS,
-		.timeout_ms = 1000,
-		.restart_delay_ms = DELAY_MS,
-		.send = take_call,
-		.on_lost = count_lost,
-		.arg = f,
-	};
-
-	f->now = 1000;
-	f->timers = (struct timers){ .clock = clock_of, .arg = f };
-	for (size_t i = 0; i < SERVERS; i++)
-		list_init(&f->calls[i]);
-	quorum_owner_init(&f->owner, NULL);
-	f->q = quorum_new(&how);
-	all_up(f);
-	*state = f;
-	return 0;
-}
-
-static void answer_one(struct fake_quorum *f, size_t server, const struct quorum_answer *a)
-{
-	struct list *node = list_shift(&f->calls[server]);
-
-	assert_non_null(node);
-	quorum_on_answer(f->q, container_of(node, struct quorum_call, node), a);
-}
-
-static void answer_number(struct fake_quorum *f, size_t server, int64_t n)
-{
-	answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_INTEGER, .n = n });
-}
-
-static void answer_row(struct fake_quorum *f, size_t server, const char *value)
-{
-	answer_one(f, server,
-	           &(struct quorum_answer){
-			   .kind = QUORUM_ROW, .n = 5000, .text = slice_str(value) });
-}
-
-static void go_down(struct fake_quorum *f, size_t server)
-{
-	quorum_on_down(f->q, server);
-	while (!list_empty(&f->calls[server]))
-		answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_FAILED });
-}
-
-static int teardown(void **state)
-{
-	struct fake_quorum *f = *state;
-
-	quorum_owner_end(&f->owner, false);
-	for (size_t i = 0; i < SERVERS; i++)
-		go_down(f, i);
-	quorum_free(f->q);
-	timers_fini(&f->timers);
-	free(f);
-	return 0;
-}
-
-static void advance(struct fake_quorum *f, double seconds)
-{
-	f->now += seconds;
-	timers_run(&f->timers, f->now);
-}
-
-static size_t due_at(const struct fake_quorum *f, size_t server)
-{
-	size_t n = 0;
-
-	for (const struct list *at = f->calls[server].next; at != &f->calls[server];
-	     at = at->next)
-		n++;
-	return n;
-}
-
-static void on_done(void *arg, const struct quorum_result *r)
-{
-	struct fake_quorum *f = arg;
-
-	f->is_done = true;
-	f->owner.op = NULL;
-	f->result = *r;
-	if (r->fence && r->verdict == QUORUM_WON)
-		quorum_hold_add(f->q, &f->owner, r);
-}
-
-static void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
-{
-	const struct quorum_ask how = {
-		.request = request,
-		.key = SLICE_LIT("key"),
-		.claim = { .owner = SLICE_LIT("me") },
-		.terms = { .renewed = true, .released_at_end = true },
-		.lease_ms = LEASE_MS,
-		.wait_ms = wait_ms,
-		.done = on_done,
-		.arg = f,
-	};
-
-	f->is_done = false;
-	f->owner.op = quorum_op_new(f->q, &how);
-	quorum_op_start(f->owner.op);
-}
-
-static void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict)
-{
-	assert_true(f->is_done);
-	assert_int_equal(f->result.verdict, verdict);
-}
-
-/* All of them answer `n` to what they were sent first. */
-static void answer_all(struct fake_quorum *f, int64_t n)
-{
-	for (size_t i = 0; i < SERVERS; i++)
-		answer_number(f, i, n);
-}
-
-static void take(struct fake_quorum *f)
-{
-	ask(f, QUORUM_LOCK, 0);
-	answer_all(f, 7);
-	for (size_t i = 0; i < 3; i++)
-		answer_number(f, i, 1);
-	expect_done(f, QUORUM_WON);
-}
+#include "tests/unit/quorum_fixture.h"
 
 /* --- votes -------------------------------------------------------------------------------- */
 
@@ -547,9 +365,6 @@ static void hold_is_released_when_its_owner_goes(void **state)
 
 /* --- others' ------------------------------------------------------------------------------ */
 
-#define MINE "me 0123456789abcdef0123456789abcdef"
-#define OTHERS "you 0123456789abcdef0123456789abcdef"
-
 static void lock_of_the_owner_is_released_wherever_it_was_taken(void **state)
 {
 	struct fake_quorum *f = *state;
@@ -645,37 +460,35 @@ static void release_that_is_pushed_out_while_it_is_told_ends_once(void **state)
 	assert_int_equal(due_at(f, 4), RELEASES_MAX);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(majority_is_more_than_half),
 		cmocka_unit_test(lease_is_good_for_what_is_left_less_drift),
 		cmocka_unit_test(server_counts_when_what_it_forgot_is_over),
-		TEST(lock_is_got_when_a_majority_has_its_fencing_token),
-		TEST(minority_is_released_everywhere),
-		TEST(answers_that_come_late_do_not_count),
-		TEST(lock_whose_lease_was_over_meanwhile_is_not_got),
-		TEST(try_that_is_not_confirmed_is_released),
-		TEST(without_enough_servers_nobody_waits),
-		TEST(wait_is_tried_again_after_a_pause),
-		TEST(wait_has_an_end),
-		TEST(who_goes_while_it_waits_releases_what_it_may_have_got),
-		TEST(server_that_was_started_anew_does_not_vote),
-		TEST(vote_of_a_server_that_was_started_anew_since_is_void),
-		TEST(server_that_was_only_cut_off_counts_at_once),
-		TEST(server_that_does_not_answer_is_not_asked),
-		TEST(hold_is_renewed_each_third_of_its_lease),
-		TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over),
-		TEST(hold_that_a_majority_does_not_have_is_lost_at_once),
-		TEST(server_without_the_lock_gets_it_by_renewal),
-		TEST(renewal_that_comes_too_late_does_not_save_the_hold),
-		TEST(hold_is_released_when_its_owner_goes),
-		TEST(lock_of_the_owner_is_released_wherever_it_was_taken),
-		TEST(lock_of_another_owner_is_not_released),
-		TEST(who_has_it_is_what_a_majority_says),
-		TEST(release_that_is_pushed_out_while_it_is_told_ends_once),
+		QUORUM_TEST(lock_is_got_when_a_majority_has_its_fencing_token),
+		QUORUM_TEST(minority_is_released_everywhere),
+		QUORUM_TEST(answers_that_come_late_do_not_count),
+		QUORUM_TEST(lock_whose_lease_was_over_meanwhile_is_not_got),
+		QUORUM_TEST(try_that_is_not_confirmed_is_released),
+		QUORUM_TEST(without_enough_servers_nobody_waits),
+		QUORUM_TEST(wait_is_tried_again_after_a_pause),
+		QUORUM_TEST(wait_has_an_end),
+		QUORUM_TEST(who_goes_while_it_waits_releases_what_it_may_have_got),
+		QUORUM_TEST(server_that_was_started_anew_does_not_vote),
+		QUORUM_TEST(vote_of_a_server_that_was_started_anew_since_is_void),
+		QUORUM_TEST(server_that_was_only_cut_off_counts_at_once),
+		QUORUM_TEST(server_that_does_not_answer_is_not_asked),
+		QUORUM_TEST(hold_is_renewed_each_third_of_its_lease),
+		QUORUM_TEST(hold_that_no_majority_renews_is_lost_when_its_lease_is_over),
+		QUORUM_TEST(hold_that_a_majority_does_not_have_is_lost_at_once),
+		QUORUM_TEST(server_without_the_lock_gets_it_by_renewal),
+		QUORUM_TEST(renewal_that_comes_too_late_does_not_save_the_hold),
+		QUORUM_TEST(hold_is_released_when_its_owner_goes),
+		QUORUM_TEST(lock_of_the_owner_is_released_wherever_it_was_taken),
+		QUORUM_TEST(lock_of_another_owner_is_not_released),
+		QUORUM_TEST(who_has_it_is_what_a_majority_says),
+		QUORUM_TEST(release_that_is_pushed_out_while_it_is_told_ends_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

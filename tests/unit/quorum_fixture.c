@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/unit/quorum_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static double clock_of(void *arg)
+{
+	return ((struct fake_quorum *)arg)->now;
+}
+
+static void take_call(void *arg, size_t server, struct slice request, struct quorum_call *call)
+{
+	struct fake_quorum *f = arg;
+
+	assert_true(request.n > 0);
+	list_append(&f->calls[server], &call->node);
+	f->nsent++;
+}
+
+static void count_lost(void *arg, struct quorum_owner *o)
+{
+	struct fake_quorum *f = arg;
+
+	assert_ptr_equal(o, &f->owner);
+	f->nlost++;
+}
+
+static void all_up(struct fake_quorum *f)
+{
+	for (size_t i = 0; i < SERVERS; i++)
+		assert_true(quorum_on_up(f->q, i, "first", OLD) == 0);
+}
+
+int quorum_fixture_setup(void **state)
+{
+	struct fake_quorum *f = calloc(1, sizeof(*f));
+	const struct quorum_how how = {
+		.timers = &f->timers,
+		.name = "q",
+		.nservers = SERVERS,
+		.timeout_ms = 1000,
+		.restart_delay_ms = DELAY_MS,
+		.send = take_call,
+		.on_lost = count_lost,
+		.arg = f,
+	};
+
+	f->now = 1000;
+	f->timers = (struct timers){ .clock = clock_of, .arg = f };
+	for (size_t i = 0; i < SERVERS; i++)
+		list_init(&f->calls[i]);
+	quorum_owner_init(&f->owner, NULL);
+	f->q = quorum_new(&how);
+	all_up(f);
+	*state = f;
+	return 0;
+}
+
+void answer_one(struct fake_quorum *f, size_t server, const struct quorum_answer *a)
+{
+	struct list *node = list_shift(&f->calls[server]);
+
+	assert_non_null(node);
+	quorum_on_answer(f->q, container_of(node, struct quorum_call, node), a);
+}
+
+void answer_number(struct fake_quorum *f, size_t server, int64_t n)
+{
+	answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_INTEGER, .n = n });
+}
+
+void answer_row(struct fake_quorum *f, size_t server, const char *value)
+{
+	answer_one(f, server,
+	           &(struct quorum_answer){
+			   .kind = QUORUM_ROW, .n = 5000, .text = slice_str(value) });
+}
+
+void go_down(struct fake_quorum *f, size_t server)
+{
+	quorum_on_down(f->q, server);
+	while (!list_empty(&f->calls[server]))
+		answer_one(f, server, &(struct quorum_answer){ .kind = QUORUM_FAILED });
+}
+
+int quorum_fixture_teardown(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	quorum_owner_end(&f->owner, false);
+	for (size_t i = 0; i < SERVERS; i++)
+		go_down(f, i);
+	quorum_free(f->q);
+	timers_fini(&f->timers);
+	free(f);
+	return 0;
+}
+
+void advance(struct fake_quorum *f, double seconds)
+{
+	f->now += seconds;
+	timers_run(&f->timers, f->now);
+}
+
+size_t due_at(const struct fake_quorum *f, size_t server)
+{
+	size_t n = 0;
+
+	for (const struct list *at = f->calls[server].next; at != &f->calls[server];
+	     at = at->next)
+		n++;
+	return n;
+}
+
+void on_done(void *arg, const struct quorum_result *r)
+{
+	struct fake_quorum *f = arg;
+
+	f->is_done = true;
+	f->owner.op = NULL;
+	f->result = *r;
+	if (r->fence && r->verdict == QUORUM_WON)
+		quorum_hold_add(f->q, &f->owner, r);
+}
+
+void ask(struct fake_quorum *f, enum quorum_request request, int64_t wait_ms)
+{
+	const struct quorum_ask how = {
+		.request = request,
+		.key = SLICE_LIT("key"),
+		.claim = { .owner = SLICE_LIT("me") },
+		.terms = { .renewed = true, .released_at_end = true },
+		.lease_ms = LEASE_MS,
+		.wait_ms = wait_ms,
+		.done = on_done,
+		.arg = f,
+	};
+
+	f->is_done = false;
+	f->owner.op = quorum_op_new(f->q, &how);
+	quorum_op_start(f->owner.op);
+}
+
+void expect_done(const struct fake_quorum *f, enum quorum_verdict verdict)
+{
+	assert_true(f->is_done);
+	assert_int_equal(f->result.verdict, verdict);
+}
+
+void answer_all(struct fake_quorum *f, int64_t n)
+{
+	for (size_t i = 0; i < SERVERS; i++)
+		answer_number(f, i, n);
+}
+
+void take(struct fake_quorum *f)
+{
+	ask(f, QUORUM_LOCK, 0);
+	answer_all(f, 7);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The rounds of a request to a quorum: an answer counts only for the round in which the server
+ * was asked.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/quorum_fixture.h"
+
+static void vote_for_an_earlier_try_does_not_count_for_a_later_one(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 5000);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 0);
+	/* The pause after the first try. */
+	answer_number(f, 3, 5);
+	assert_false(f->is_done);
+	advance(f, 0.2);
+	answer_number(f, 4, 5);
+	/* All release the first try; these have been sent the second one since. */
+	for (size_t i = 0; i < SERVERS; i++) {
+		answer_number(f, i, 0);
+		assert_int_equal(due_at(f, i), 1);
+	}
+	answer_number(f, 0, 6);
+	answer_number(f, 1, 6);
+	assert_int_equal(f->nsent, 15);
+	answer_number(f, 2, 6);
+	/* CONFIRM, at the three that granted the second try. */
+	assert_int_equal(f->nsent, 18);
+	answer_number(f, 0, 1);
+	answer_number(f, 1, 1);
+	assert_false(f->is_done);
+	answer_number(f, 2, 1);
+	expect_done(f, QUORUM_WON);
+	assert_int_equal(f->result.fence, 6);
+}
+
+static void confirmation_is_asked_of_those_that_granted_this_try(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 5000);
+	for (size_t i = 0; i < SERVERS; i++)
+		answer_number(f, i, i < 2 ? 9 : 0);
+	answer_all(f, 0);
+	advance(f, 0.2);
+	assert_int_equal(f->nsent, 15);
+	for (size_t i = 2; i < SERVERS; i++)
+		answer_number(f, i, 5);
+	assert_int_equal(f->nsent, 18);
+	for (size_t i = 2; i < SERVERS; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+	/* The first try's token was undone with it. */
+	assert_int_equal(f->result.fence, 5);
+}
+
+static void vote_to_take_a_lock_does_not_count_for_its_confirmation(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_LOCK, 0);
+	for (size_t i = 0; i < 3; i++)
+		answer_number(f, i, 5);
+	answer_number(f, 3, 9);
+	answer_number(f, 4, 9);
+	answer_number(f, 0, 1);
+	answer_number(f, 1, 1);
+	assert_false(f->is_done);
+	answer_number(f, 2, 1);
+	expect_done(f, QUORUM_WON);
+	/* The token that the servers were asked to confirm. */
+	assert_int_equal(f->result.fence, 5);
+}
+
+/* Three servers name this client as the owner; those of the other two come late. */
+static void read_mine(struct fake_quorum *f, enum quorum_request request)
+{
+	ask(f, request, 0);
+	for (size_t i = 0; i < 3; i++)
+		answer_row(f, i, MINE);
+	assert_int_equal(f->nsent, 10);
+	for (size_t i = 3; i < SERVERS; i++) {
+		answer_row(f, i, MINE);
+		assert_int_equal(due_at(f, i), 1);
+	}
+	assert_false(f->is_done);
+}
+
+static void late_read_does_not_count_for_extend(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	read_mine(f, QUORUM_EXTEND);
+	answer_number(f, 0, 1);
+	answer_number(f, 1, 1);
+	assert_false(f->is_done);
+	answer_number(f, 2, 1);
+	expect_done(f, QUORUM_WON);
+}
+
+static void late_read_does_not_count_for_unlock(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	read_mine(f, QUORUM_UNLOCK);
+	answer_number(f, 0, 1);
+	answer_number(f, 1, 1);
+	assert_false(f->is_done);
+	answer_number(f, 2, 1);
+	expect_done(f, QUORUM_WON);
+}
+
+static void late_read_without_the_lock_does_not_refuse_extend(void **state)
+{
+	struct fake_quorum *f = *state;
+
+	ask(f, QUORUM_EXTEND, 0);
+	for (size_t i = 0; i < 3; i++)
+		answer_row(f, i, MINE);
+	for (size_t i = 3; i < SERVERS; i++)
+		answer_one(f, i, &(struct quorum_answer){ .kind = QUORUM_NIL });
+	answer_number(f, 0, 0);
+	assert_false(f->is_done);
+	for (size_t i = 1; i < 4; i++)
+		answer_number(f, i, 1);
+	expect_done(f, QUORUM_WON);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		QUORUM_TEST(vote_for_an_earlier_try_does_not_count_for_a_later_one),
+		QUORUM_TEST(confirmation_is_asked_of_those_that_granted_this_try),
+		QUORUM_TEST(vote_to_take_a_lock_does_not_count_for_its_confirmation),
+		QUORUM_TEST(late_read_does_not_count_for_extend),
+		QUORUM_TEST(late_read_does_not_count_for_unlock),
+		QUORUM_TEST(late_read_without_the_lock_does_not_refuse_extend),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
