@@ -13,10 +13,12 @@
 #include <string.h>
 
 #include "lock/deadlock/deadlock.h"
+#include "lock/model/owner.h"
 #include "tests/unit/wire.h"
 
 #define LOCKS 4
 #define CALLS_MAX 16
+#define CLIENTS_MAX 4
 
 struct call {
 	struct buf words;
@@ -57,6 +59,8 @@ static double now;
 static struct timers timers;
 static struct wait_graph *graph;
 static struct deadlocks *all;
+/* Those that were begun and have not ended; a test that fails leaves some. */
+static struct deadlock_watch *watches[CLIENTS_MAX];
 
 static double clock_of_the_test(void *arg)
 {
@@ -92,11 +96,32 @@ static void answer_next(void)
 	buf_release(&call->words);
 }
 
+/* Redis does not answer the next call. */
+static void fail_next(void)
+{
+	struct call *call = &calls[nanswered++];
+
+	call->fn(call->arg, NULL);
+	buf_release(&call->words);
+}
+
 /* Redis answers what it is asked, and what it is asked then. */
 static void answer_all(void)
 {
 	while (nanswered < ncalls)
 		answer_next();
+}
+
+/* Runs the timers that become due, each at its time. */
+static void time_passes(double seconds)
+{
+	double until = now + seconds;
+
+	while (timers_first(&timers) <= until) {
+		now = timers_first(&timers);
+		timers_run(&timers, now);
+	}
+	now = until;
 }
 
 static int set_up(void **state)
@@ -113,9 +138,14 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		if (watches[i])
+			deadlock_watch_end(watches[i]);
+	memset(watches, 0, sizeof(watches));
 	answer_all();
 	deadlocks_free(all);
 	wait_graph_free(graph);
+	assert_int_equal(timers.n, 0);
 	timers_fini(&timers);
 	return 0;
 }
@@ -130,7 +160,7 @@ static void on_deadlock(void *arg, struct slice error)
 }
 
 struct client {
-	const char *owner; /* as AS names it */
+	const char *owner; /* as AS names it, or its connection's token */
 	enum lock_kind kind;
 	int64_t limit;
 	const char *lock;
@@ -138,19 +168,35 @@ struct client {
 	struct buf told;
 };
 
+static void replace_watch(struct deadlock_watch *old, struct deadlock_watch *watch)
+{
+	for (size_t i = 0; i < CLIENTS_MAX; i++)
+		if (watches[i] == old) {
+			watches[i] = watch;
+			return;
+		}
+	fail_msg("more than %d clients", CLIENTS_MAX);
+}
+
 static void begin(struct client *c)
 {
 	struct lock_try wanted = { .id = { c->kind, slice_str(c->lock), slice_str(c->owner) },
 		                   .limit = c->limit };
 	struct deadlock_terms terms = { .wanted = &wanted, .shown = wanted.id.key };
+	enum owner_kind made;
 
+	if (owner_is_made(wanted.id.token, &made))
+		terms.connection = wanted.id.token;
 	c->watch = deadlock_watch_new(all, &terms, on_deadlock, &c->told);
+	replace_watch(NULL, c->watch);
 }
 
 static void end(struct client *c)
 {
-	if (c->watch)
+	if (c->watch) {
+		replace_watch(c->watch, NULL);
 		deadlock_watch_end(c->watch);
+	}
 	c->watch = NULL;
 	buf_release(&c->told);
 }
@@ -259,6 +305,129 @@ static void test_who_waits_for_a_side_of_a_read_write_lock_is_in_no_circle(void 
 	assert_null(a.watch);
 }
 
+/* --- searches that are made again ------------------------------------------------------- */
+
+/* Owner 'b' waits for lock0, which 'c' has, and by another connection for lock1. Client 'a' has
+ * lock1 and waits for lock0. While the search of b's second connection asks Redis who has
+ * lock0, the wait of the first one ends. */
+static void wait_elsewhere_ends_during_a_search(struct client *a, struct client *b)
+{
+	struct client first = { "b", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
+
+	owners[0] = "c";
+	owners[1] = a->owner;
+	begin(a);
+	begin(&first);
+	answer_all();
+	begin(b);
+	answer_next();
+	assert_int_equal(ncalls - nanswered, 1);
+	end(&first);
+	time_passes(0.02);
+	assert_int_equal(ncalls - nanswered, 1);
+	/* Redis sent this before 'b' had the lock. */
+	answer_next();
+	assert_false(is_told(b));
+	assert_int_equal(ncalls, nanswered);
+}
+
+static void test_wait_that_ends_during_a_search_has_another_one_made(void **state)
+{
+	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
+	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
+
+	(void)state;
+	wait_elsewhere_ends_during_a_search(&a, &b);
+	owners[0] = "b";
+	time_passes(0.01);
+	answer_all();
+	assert_true(is_told(&b));
+	assert_false(is_told(&a));
+	end(&a);
+	end(&b);
+}
+
+static void test_other_search_that_finds_nothing_is_the_last_one(void **state)
+{
+	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
+	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
+	size_t n;
+
+	(void)state;
+	wait_elsewhere_ends_during_a_search(&a, &b);
+	time_passes(0.01);
+	answer_all();
+	n = ncalls;
+	time_passes(10);
+	assert_int_equal(ncalls, n);
+	end(&a);
+	end(&b);
+}
+
+static void test_search_that_redis_does_not_answer_is_made_again_ever_more_slowly(void **state)
+{
+	static const double pauses[] = { 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1, 1 };
+	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
+	struct client b = { "connection:b", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
+
+	(void)state;
+	owners[0] = a.owner;
+	owners[1] = b.owner;
+	begin(&a);
+	begin(&b);
+	for (size_t i = 0; i < sizeof(pauses) / sizeof(*pauses); i++) {
+		fail_next();
+		time_passes(0.9 * pauses[i]);
+		assert_int_equal(ncalls, nanswered);
+		time_passes(0.2 * pauses[i]);
+		assert_int_equal(ncalls - nanswered, 1);
+	}
+	answer_all();
+	assert_true(is_told(&b));
+	end(&a);
+	end(&b);
+}
+
+static void test_answer_of_redis_shortens_the_pause_after_the_next_failure(void **state)
+{
+	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
+	struct client first = { "b", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
+	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
+
+	(void)state;
+	begin(&a);
+	begin(&first);
+	answer_all();
+	begin(&b);
+	for (int i = 0; i < 4; i++) {
+		fail_next();
+		time_passes(1);
+	}
+	answer_all();
+	end(&first);
+	time_passes(0.02);
+	fail_next();
+	time_passes(0.011);
+	assert_int_equal(ncalls - nanswered, 1);
+	end(&a);
+	end(&b);
+}
+
+static void test_wait_that_ends_before_the_next_search_has_none_made(void **state)
+{
+	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
+	struct client b = { "connection:b", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
+
+	(void)state;
+	begin(&a);
+	begin(&b);
+	fail_next();
+	end(&b);
+	time_passes(10);
+	assert_int_equal(ncalls, nanswered);
+	end(&a);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -270,6 +439,11 @@ int main(void)
 		TEST(test_who_waits_for_one_of_several_places_is_in_no_circle),
 		TEST(test_semaphore_that_was_handed_over_meanwhile_is_no_circle),
 		TEST(test_who_waits_for_a_side_of_a_read_write_lock_is_in_no_circle),
+		TEST(test_wait_that_ends_during_a_search_has_another_one_made),
+		TEST(test_other_search_that_finds_nothing_is_the_last_one),
+		TEST(test_search_that_redis_does_not_answer_is_made_again_ever_more_slowly),
+		TEST(test_answer_of_redis_shortens_the_pause_after_the_next_failure),
+		TEST(test_wait_that_ends_before_the_next_search_has_none_made),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
