@@ -20,6 +20,7 @@
 #define VALUE_SIZE ((size_t)65536)
 #define LIMIT ((size_t)256 * 1024)
 #define PROOF "*1\r\n$8\r\nREPLCONF\r\n"
+#define NAME "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n"
 #define OVER "replies that have to wait for others are longer than client_output_limit"
 
 /* As often as there are replies; to be freed. */
@@ -76,23 +77,76 @@ static struct buf run_ahead(struct cluster_fixture *f)
 	return bytes;
 }
 
-static void a_link_of_its_own_is_read_no_further(void **state)
+/* Node 1 sends what is left, and the client gets this first reply and then all of node 1's. */
+static void assert_client_gets_all(struct cluster_fixture *f, const char *first,
+                                   struct buf *rest)
 {
-	struct cluster_fixture *f = *state;
-	struct buf expected = BUF_INIT, all = replies_of_node_1(), rest = run_ahead(f);
+	struct buf expected = BUF_INIT, all = replies_of_node_1();
 
-	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
-	assert_int_equal(f->ndown, 0);
-	node_sends(f, 0, ":1\r\n");
-	while (buf_len(&rest))
-		node_1_sends(f, &rest);
-	buf_puts(&expected, ":1\r\n");
+	while (buf_len(rest))
+		node_1_sends(f, rest);
+	buf_puts(&expected, first);
 	buf_append(&expected, buf_slice(&all));
 	buf_append(&expected, SLICE_LIT("\0"));
 	assert_client_got(f, buf_head(&expected));
 	buf_release(&expected);
 	buf_release(&all);
-	buf_release(&rest);
+	buf_release(rest);
+}
+
+/* Node 1 could send less than half of its replies. Node 0 answers at last. */
+static void node_0_answers(struct cluster_fixture *f, struct buf *rest)
+{
+	assert_true(buf_len(rest) > NREPLIES * VALUE_SIZE / 2);
+	assert_int_equal(f->ndown, 0);
+	node_sends(f, 0, ":1\r\n");
+	assert_client_gets_all(f, ":1\r\n", rest);
+}
+
+static void a_link_of_its_own_is_read_no_further(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest = run_ahead(f);
+
+	node_0_answers(f, &rest);
+}
+
+/* Node 0 has to answer the session's command before it is asked for the first reply. */
+static void a_link_that_still_opens_is_read_on(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest = replies_of_node_1();
+	char *requests = repeated(GET_FOO);
+
+	f->nodes[0].health = NODE_UNSURE;
+	assert_passes(f, 1, NAME, 1, "+OK\r\n");
+	cluster_set_output_limit(f->cluster, LIMIT);
+	client_sends(f, GET_BAR, 1);
+	client_sends(f, requests, NREPLIES);
+	assert_node_got(f, 0, NAME);
+	assert_node_got(f, 1, requests);
+	node_1_sends(f, &rest);
+	node_sends(f, 0, "+OK\r\n");
+	assert_node_got(f, 0, GET_BAR);
+	node_0_answers(f, &rest);
+	free(requests);
+}
+
+static void a_client_that_does_not_read_holds_its_node_up(void **state)
+{
+	struct cluster_fixture *f = *state;
+	struct buf rest = replies_of_node_1();
+	char *requests = repeated(GET_FOO);
+
+	client_sends(f, requests, NREPLIES);
+	assert_node_got(f, 1, requests);
+	link_pause(f->link);
+	node_1_sends(f, &rest);
+	assert_true(buf_len(&rest) > NREPLIES * VALUE_SIZE / 2);
+	assert_int_equal(buf_len(&f->bytes), 0);
+	link_resume(f->link);
+	assert_client_gets_all(f, "", &rest);
+	free(requests);
 }
 
 /* Its replies would have to come before what is kept. */
@@ -152,6 +206,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CLUSTER_TEST(a_link_of_its_own_is_read_no_further),
+		CLUSTER_TEST(a_link_that_still_opens_is_read_on),
+		CLUSTER_TEST(a_client_that_does_not_read_holds_its_node_up),
 		CLUSTER_TEST(a_first_reply_that_comes_behind_too_much_ends_the_link),
 		CLUSTER_TEST_SHARED(over_a_shared_link_so_much_ends_the_session),
 		CLUSTER_TEST_SHARED(over_shared_links_little_is_asked_for_at_first),
