@@ -269,6 +269,59 @@ static void one_of_another_name_may_just_be_a_count(void **state)
 	assert_not_told(f, "[lock");
 }
 
+/* --- a lock that is taken again ----------------------------------------------------------- */
+
+/* The client set it again when the lock had expired: it never released the first one. */
+static void who_takes_an_expired_lock_again_has_not_outlived_it(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	f->now += 2;
+	take(f, 0, "lock:a");
+	release(f, 0, "lock:a");
+	assert_told(f, "1 released by the connection that took it");
+	assert_not_told(f, "outlived the expiry");
+}
+
+static void take_for_long(struct fixture *f, size_t i, const char *own)
+{
+	discovery_took(by(f, i, "lock:a"), DISCOVERY_SET_NX, 900000, value(f, own));
+}
+
+static void release_by_value(struct fixture *f, size_t i, const char *own)
+{
+	uint64_t args[] = { value(f, own) };
+
+	discovery_script(by(f, i, "lock:a"), args, 1);
+}
+
+/* Whether a script released the lock is known when the lock is taken again. */
+static void a_script_has_released_a_lock_that_its_client_takes_again(void **state)
+{
+	struct fixture *f = *state;
+
+	take_for_long(f, 0, "x");
+	release_by_value(f, 0, "x");
+	take_for_long(f, 0, "y");
+	release(f, 0, "lock:a");
+	assert_told(f, "taken 2 times by SET NX, released by DEL and by those who know its");
+	assert_told(f, "sound as far as was seen");
+	assert_not_told(f, "[lock");
+}
+
+static void a_script_has_released_a_lock_that_another_client_takes(void **state)
+{
+	struct fixture *f = *state;
+
+	take_for_long(f, 0, "x");
+	release_by_value(f, 0, "x");
+	take_for_long(f, 1, "y");
+	/* Client 0 has no lock any more: this is client 1's. */
+	release(f, 0, "lock:a");
+	assert_told(f, "released by DEL and by those who know its value");
+}
+
 /* --- what is sound ------------------------------------------------------------------------ */
 
 static void hold_by_value(struct fixture *f, size_t i, const char *key, const char *own)
@@ -450,6 +503,69 @@ static void tries_that_are_made_again_become_a_wait(void **state)
 	take(f, 1, "lock:a");
 	release(f, 1, "lock:a");
 	assert_told(f, "wait = 2s\n");
+}
+
+/* Client 1 tries three times in 20 ms, gets the lock 20 ms later, and releases it. */
+static void try_and_get(struct fixture *f, const char *key)
+{
+	take(f, 0, key);
+	for (int i = 0; i < 3; i++)
+		discovery_refused(by(f, 1, key), DISCOVERY_SET_NX);
+	release(f, 0, key);
+	take(f, 1, key);
+	release(f, 1, key);
+}
+
+static void a_wait_ends_with_the_lock(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 10; i++) {
+		try_and_get(f, "lock:a");
+		f->now += 1.5;
+	}
+	assert_told(f, "tries that were refused were made again, for 41 ms (p90)");
+	assert_told(f, "wait = 1s\n");
+}
+
+static void who_gets_the_lock_at_once_has_not_waited(void **state)
+{
+	struct fixture *f = *state;
+
+	try_and_get(f, "lock:a");
+	for (int i = 0; i < 20; i++) {
+		f->now += 1;
+		take(f, 1, "lock:a");
+		release(f, 1, "lock:a");
+	}
+	assert_told(f, "tries that were refused were made again, for 41 ms (p90)");
+}
+
+static void who_gets_the_lock_long_after_its_last_try_has_not_waited(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	for (int i = 0; i < 3; i++)
+		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+	release(f, 0, "lock:a");
+	f->now += 3;
+	take(f, 1, "lock:a");
+	release(f, 1, "lock:a");
+	assert_told(f, "made again, for 0.0 ms (p90)");
+}
+
+static void a_try_long_after_the_last_one_is_another_wait(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, 0, "lock:a");
+	for (int i = 0; i < 10; i++) {
+		f->now += 3;
+		discovery_refused(by(f, 1, "lock:a"), DISCOVERY_SET_NX);
+	}
+	release(f, 0, "lock:a");
+	assert_not_told(f, "wait =");
 }
 
 static void none_where_a_connection_refuses_itself(void **state)
@@ -1073,6 +1189,9 @@ int main(void)
 		TEST(a_count_that_begins_anew_is_no_lock_unless_it_expires),
 		TEST(a_count_that_was_left_behind_is_a_lock_if_its_name_says_so),
 		TEST(one_of_another_name_may_just_be_a_count),
+		TEST(who_takes_an_expired_lock_again_has_not_outlived_it),
+		TEST(a_script_has_released_a_lock_that_its_client_takes_again),
+		TEST(a_script_has_released_a_lock_that_another_client_takes),
 		TEST(who_compares_a_value_of_its_own_is_left_alone),
 		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
 		TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone),
@@ -1085,6 +1204,10 @@ int main(void)
 		TEST(nor_one_that_losers_delete),
 		TEST(what_is_never_released_is_a_marker),
 		TEST(tries_that_are_made_again_become_a_wait),
+		TEST(a_wait_ends_with_the_lock),
+		TEST(who_gets_the_lock_at_once_has_not_waited),
+		TEST(who_gets_the_lock_long_after_its_last_try_has_not_waited),
+		TEST(a_try_long_after_the_last_one_is_another_wait),
 		TEST(none_where_a_connection_refuses_itself),
 		TEST(a_write_over_another_s_is_a_lost_update),
 		TEST(a_guard_is_waited_for_longer_where_many_come_and_take_long),
