@@ -282,7 +282,7 @@ static void main_upgrade(struct process *p, bool leaving)
 	listeners_tell(&p->pages, &fds, &text);
 	buf_append(&text, slice_of("", 1));
 	upgrade_start(&p->upgrade, (const int *)(const void *)buf_head(&fds),
-	              buf_len(&fds) / sizeof(int), buf_head(&text));
+	              buf_len(&fds) / sizeof(int), buf_head(&text), clock_now());
 	buf_release(&fds);
 	buf_release(&text);
 }
@@ -349,7 +349,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 	bool leaving = false, told = false; /* by SIGTERM */
 
 	while (p->shared.running) {
-		enum upgrade_state upgrade = upgrade_poll(&p->upgrade);
+		enum upgrade_state upgrade = upgrade_poll(&p->upgrade, clock_now());
 		double wait;
 		int sig;
 		if (upgrade == UPGRADE_READY) {

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fatal.h"
 #include "base/log.h"
 
@@ -99,7 +98,7 @@ static int upgrade_spawn(struct upgrade *u, const int *fds, size_t nfds, int rea
 	return rc;
 }
 
-void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed)
+void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now)
 {
 	char ready[sizeof(READY_VARIABLE) + 16], **env;
 	int pipefd[2], rc;
@@ -126,7 +125,7 @@ void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed)
 		return;
 	}
 	u->ready_fd = pipefd[0];
-	u->deadline = clock_now() + UPGRADE_SECONDS;
+	u->deadline = now + UPGRADE_SECONDS;
 	log_info("upgrading pid=%ld binary=%s", (long)u->pid, u->argv[0]);
 }
 
@@ -144,7 +143,7 @@ static int upgrade_reap(struct upgrade *u)
 	return status;
 }
 
-enum upgrade_state upgrade_poll(struct upgrade *u)
+enum upgrade_state upgrade_poll(struct upgrade *u, double now)
 {
 	char byte, reason[96];
 	ssize_t n;
@@ -158,7 +157,7 @@ enum upgrade_state upgrade_poll(struct upgrade *u)
 		u->ready_fd = -1;
 		return UPGRADE_READY;
 	}
-	if (n < 0 && clock_now() < u->deadline)
+	if (n < 0 && now < u->deadline)
 		return UPGRADE_WAITING;
 	status = upgrade_reap(u);
 	if (n < 0)

@@ -23,7 +23,7 @@ struct upgrade {
 	int heir_fd; /* where this process tells that it is ready; -1: it is nobody's heir */
 	pid_t pid; /* of the new process; 0: no upgrade is under way */
 	int ready_fd; /* where it tells that it is ready */
-	double deadline; /* clock_now() at which it must be */
+	double deadline; /* by the clock of `now` below: it must be ready by then */
 };
 
 enum upgrade_state {
@@ -42,10 +42,12 @@ bool upgrade_is_heir(const struct upgrade *u);
 void upgrade_tell_ready(struct upgrade *u);
 
 /* Starts the new process with the descriptors `fds`; `handed` is the variable that tells it
- * what they are, as NAME=VALUE. Logs why when it cannot, or when one is under way. */
-void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed);
-/* Asks how far it is. UPGRADE_READY and UPGRADE_FAILED are returned once. */
-enum upgrade_state upgrade_poll(struct upgrade *u);
+ * what they are, as NAME=VALUE. Logs why when it cannot, or when one is under way. `now`: in
+ * seconds, by a clock that only goes forward. */
+void upgrade_start(struct upgrade *u, const int *fds, size_t nfds, char *handed, double now);
+/* Asks how far it is. A new process that is not ready 30 seconds after the start is ended.
+ * UPGRADE_READY and UPGRADE_FAILED are returned once. */
+enum upgrade_state upgrade_poll(struct upgrade *u, double now);
 /* Ends a new process that is not ready yet, if there is one: this one is to leave for good. */
 void upgrade_abandon(struct upgrade *u);
 
