@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An upgrade: the new process is this program, run again. Its first argument says what it does.
+ * It lives as long as the test has its end of a pipe open.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/log_fixture.h"
+#include "upgrade.h"
+
+#define READY "HASP_READY_FD"
+#define HANDED "HASP_TEST_HANDED"
+/* By the tests' clock. */
+#define START 1000.0
+#define DEADLINE 30.0
+/* In milliseconds: a new process that does nothing for so long has hung. */
+#define PATIENCE_MS 20000
+
+/* --- the new process ------------------------------------------------------------------------
+ */
+
+/* The descriptor that $HASP_TEST_HANDED names; -1: the old process has handed none over. */
+static int handed_fd(void)
+{
+	const char *handed = getenv(HANDED);
+	int fd = handed ? atoi(handed) : -1;
+
+	return fcntl(fd, F_GETFD) < 0 ? -1 : fd;
+}
+
+/* Waits until the descriptor's other end is closed. */
+static int await_end(void)
+{
+	char byte;
+
+	return read(handed_fd(), &byte, 1) == 0 ? 0 : 1;
+}
+
+/* SIGUSR1 was blocked in the old process before it blocked signals of its own. */
+static bool has_old_mask(void)
+{
+	sigset_t mask;
+
+	sigprocmask(SIG_BLOCK, NULL, &mask);
+	return sigismember(&mask, SIGUSR1) == 1 && sigismember(&mask, SIGUSR2) == 0;
+}
+
+static int act(char **argv)
+{
+	struct upgrade u;
+	sigset_t none;
+
+	sigemptyset(&none);
+	if (strcmp(argv[1], "ends") == 0)
+		return 7;
+	if (strcmp(argv[1], "crashes") == 0)
+		raise(SIGKILL);
+	if (strcmp(argv[1], "serves") == 0) {
+		upgrade_init(&u, argv, &none);
+		if (!upgrade_is_heir(&u) || !has_old_mask() || handed_fd() < 0)
+			return 1;
+		upgrade_tell_ready(&u);
+	}
+	return await_end();
+}
+
+/* --- the old process ------------------------------------------------------------------------
+ */
+
+struct fixture {
+	struct upgrade u;
+	char *argv[3];
+	int life[2]; /* the new process ends when life[1] is closed */
+	char handed[64];
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	log_fixture_open();
+	assert_int_equal(pipe2(f->life, O_CLOEXEC), 0);
+	snprintf(f->handed, sizeof(f->handed), HANDED "=%d", f->life[0]);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	close(f->life[1]);
+	close(f->life[0]);
+	while (f->u.pid && waitpid(f->u.pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	log_fixture_close();
+	free(f);
+	return 0;
+}
+
+static void start(struct fixture *f, const char *binary, const char *what)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGUSR1);
+	f->argv[0] = (char *)(uintptr_t)binary;
+	f->argv[1] = (char *)(uintptr_t)what;
+	upgrade_init(&f->u, f->argv, &mask);
+	upgrade_start(&f->u, &f->life[0], 1, f->handed, START);
+}
+
+static void start_self(struct fixture *f, const char *what)
+{
+	start(f, "/proc/self/exe", what);
+	assert_true(f->u.pid > 0);
+	assert_logged("info upgrading pid=");
+}
+
+/* Waits until the new process says that it is ready, or ends. */
+static void await_word(const struct fixture *f)
+{
+	struct pollfd p = { .fd = f->u.ready_fd, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+}
+
+static void assert_gone(pid_t pid)
+{
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void new_process_that_serves_takes_over(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid;
+
+	start_self(f, "serves");
+	pid = f->u.pid;
+	await_word(f);
+	/* Also when the old one looks late. */
+	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE), UPGRADE_READY);
+	assert_int_equal(f->u.pid, pid);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE), UPGRADE_NONE);
+	assert_nothing_logged();
+	upgrade_start(&f->u, &f->life[0], 1, f->handed, START);
+	assert_int_equal(f->u.pid, pid);
+	assert_logged("warning upgrade_refused pid=");
+}
+
+static void new_process_that_is_not_ready_at_the_deadline_is_ended(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid;
+
+	start_self(f, "hangs");
+	pid = f->u.pid;
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_WAITING);
+	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE - 0.1), UPGRADE_WAITING);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
+	assert_gone(pid);
+	assert_logged("error upgrade_failed kept=old reason=\"the new process was not ready "
+	              "within 30 s\"");
+	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
+}
+
+static void new_process_that_ends_has_failed(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid;
+
+	start_self(f, "ends");
+	pid = f->u.pid;
+	await_word(f);
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
+	assert_gone(pid);
+	assert_logged("kept=old reason=\"the new process ended with status 7\"");
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
+}
+
+static void new_process_that_crashes_has_failed(void **state)
+{
+	struct fixture *f = *state;
+
+	start_self(f, "crashes");
+	await_word(f);
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
+	assert_logged("kept=old reason=\"the new process was ended by signal 9\"");
+}
+
+static void another_upgrade_may_follow_one_that_failed(void **state)
+{
+	struct fixture *f = *state;
+
+	start_self(f, "ends");
+	await_word(f);
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_FAILED);
+	f->argv[1] = (char *)(uintptr_t) "hangs";
+	upgrade_start(&f->u, &f->life[0], 1, f->handed, START + DEADLINE);
+	/* Its deadline is its own. */
+	assert_int_equal(upgrade_poll(&f->u, START + 2 * DEADLINE - 0.1), UPGRADE_WAITING);
+}
+
+static void upgrade_under_way_refuses_another_one(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid;
+	int ready_fd;
+
+	start_self(f, "hangs");
+	pid = f->u.pid;
+	ready_fd = f->u.ready_fd;
+	upgrade_start(&f->u, &f->life[0], 1, f->handed, START + 20);
+	assert_int_equal(f->u.pid, pid);
+	assert_int_equal(f->u.ready_fd, ready_fd);
+	assert_logged("warning upgrade_refused pid=");
+	/* The deadline of the first one stays. */
+	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_FAILED);
+}
+
+static void binary_that_cannot_be_run_leaves_the_old_process_alone(void **state)
+{
+	struct fixture *f = *state;
+
+	start(f, "/there/is/no/hasp", "serves");
+	assert_int_equal(f->u.pid, 0);
+	assert_logged("error upgrade_failed kept=old binary=/there/is/no/hasp reason=\"No such "
+	              "file or directory\"");
+	assert_int_equal(upgrade_poll(&f->u, START + DEADLINE), UPGRADE_NONE);
+	assert_nothing_logged();
+}
+
+static void old_process_that_leaves_ends_one_that_is_not_ready(void **state)
+{
+	struct fixture *f = *state;
+	pid_t pid;
+
+	start_self(f, "hangs");
+	pid = f->u.pid;
+	upgrade_abandon(&f->u);
+	assert_gone(pid);
+	assert_logged("error upgrade_failed kept=old reason=\"hasp leaves\"");
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
+	upgrade_abandon(&f->u);
+	assert_nothing_logged();
+}
+
+static void old_process_that_leaves_does_not_end_one_that_serves(void **state)
+{
+	struct fixture *f = *state;
+
+	start_self(f, "serves");
+	await_word(f);
+	assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_READY);
+	upgrade_abandon(&f->u);
+	assert_int_equal(waitpid(f->u.pid, NULL, WNOHANG), 0);
+}
+
+static void process_without_a_predecessor_is_no_heir(void **state)
+{
+	static const char *const values[] = { NULL, "", "x", "2", "-1", "7x", "1000000" };
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		if (values[i])
+			setenv(READY, values[i], 1);
+		upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
+		assert_false(upgrade_is_heir(&f->u));
+		assert_null(getenv(READY));
+		upgrade_tell_ready(&f->u);
+		assert_int_equal(upgrade_poll(&f->u, START), UPGRADE_NONE);
+	}
+}
+
+static void heir_tells_once_that_it_is_ready(void **state)
+{
+	struct fixture *f = *state;
+	char number[16], bytes[4];
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	snprintf(number, sizeof(number), "%d", fds[1]);
+	setenv(READY, number, 1);
+	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
+	assert_true(upgrade_is_heir(&f->u));
+	assert_null(getenv(READY));
+	/* Its own children must not keep the pipe open. */
+	assert_int_equal(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
+	upgrade_tell_ready(&f->u);
+	assert_false(upgrade_is_heir(&f->u));
+	upgrade_tell_ready(&f->u);
+	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 1);
+	assert_int_equal(read(fds[0], bytes, sizeof(bytes)), 0);
+	close(fds[0]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(new_process_that_serves_takes_over),
+		TEST(new_process_that_is_not_ready_at_the_deadline_is_ended),
+		TEST(new_process_that_ends_has_failed),
+		TEST(new_process_that_crashes_has_failed),
+		TEST(another_upgrade_may_follow_one_that_failed),
+		TEST(upgrade_under_way_refuses_another_one),
+		TEST(binary_that_cannot_be_run_leaves_the_old_process_alone),
+		TEST(old_process_that_leaves_ends_one_that_is_not_ready),
+		TEST(old_process_that_leaves_does_not_end_one_that_serves),
+		TEST(process_without_a_predecessor_is_no_heir),
+		TEST(heir_tells_once_that_it_is_ready),
+	};
+
+	return argc > 1 ? act(argv) : cmocka_run_group_tests(tests, NULL, NULL);
+}
