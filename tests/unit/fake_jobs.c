@@ -13,6 +13,7 @@
 
 static struct buf lines;
 static double tried_until;
+static const redisReply *reply;
 
 static const char *text(void)
 {
@@ -39,6 +40,11 @@ size_t fake_jobs_count(const char *part)
 double fake_jobs_until(void)
 {
 	return tried_until;
+}
+
+void fake_jobs_answer(const redisReply *r)
+{
+	reply = r;
 }
 
 void fake_jobs_clear(void)
@@ -99,7 +105,7 @@ void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
 	(void)script;
 	note_job(db, 1, evalsha, until);
 	if (fn)
-		fn(arg, NULL);
+		fn(arg, reply);
 }
 
 void script_job_repeat(struct script_jobs *jobs, int db, enum script_id script,
@@ -120,6 +126,6 @@ void script_job_run_written(struct script_jobs *jobs, int db, enum script_id scr
 	(void)script;
 	write(arg, &call);
 	note_job(db, 1, buf_slice(&call), until);
-	fn(arg, NULL);
+	fn(arg, reply);
 	buf_release(&call);
 }

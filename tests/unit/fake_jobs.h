@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * fake_jobs: takes the place of script_job.c in a test that has it among its sources: what hasp
- * would send to Redis by its own connection is written down, and no answer ever comes.
+ * would send to Redis by its own connection is written down. Each job ends at once, without an
+ * answer unless the test has given one.
  */
 #ifndef HASP_TESTS_UNIT_FAKE_JOBS_H
 #define HASP_TESTS_UNIT_FAKE_JOBS_H
 
+#include <hiredis/hiredis.h>
 #include <stddef.h>
 
 /* A line for each job: its database, how often it is run if more than once, and its call in
@@ -16,5 +18,7 @@ size_t fake_jobs_count(const char *text);
 /* Until when the latest was to be tried. */
 double fake_jobs_until(void);
 void fake_jobs_clear(void);
+/* The answer to each job from now on; NULL: Redis did not answer. */
+void fake_jobs_answer(const redisReply *reply);
 
 #endif
