@@ -358,7 +358,7 @@ static void main_serve(struct process *p, const sigset_t *signals)
 		}
 		/* Workers end by themselves when drained, and nothing signals that, nor that
 		 * the next hasp serves. */
-		wait = supervision_tick(&p->supervision);
+		wait = supervision_tick(&p->supervision, clock_now());
 		if (leaving || upgrade == UPGRADE_WAITING)
 			wait = MAIN_TICK_SECONDS;
 		else if (p->config->discover_alone)
@@ -393,7 +393,8 @@ static int main_claim_pid_file(struct process *p)
 static void main_ready(struct process *p)
 {
 	daemon_ready(&p->daemon, p->config->log);
-	supervision_serves(&p->supervision, &p->shared, upgrade_is_heir(&p->upgrade));
+	supervision_serves(&p->supervision, &p->shared, upgrade_is_heir(&p->upgrade),
+	                   clock_now());
 	if (!upgrade_is_heir(&p->upgrade))
 		return;
 	if (daemon_write_pid_file(&p->daemon, p->config->pid_file, &p->privileges) < 0)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/log.h"
 
 /* A Redis that does not answer delays no start for longer. */
 #define SUPERVISION_READY_SECONDS 5.0
@@ -45,7 +45,6 @@ static void supervision_say(struct supervision *s, const char *lines)
 	char status[sizeof(s->status)], text[sizeof(s->status) + 128];
 
 	supervision_describe(s, status, sizeof(status));
-	s->status_at = clock_now() + SUPERVISION_STATUS_SECONDS;
 	if (!lines && strcmp(status, s->status) == 0)
 		return;
 	memcpy(s->status, status, sizeof(status));
@@ -91,10 +90,9 @@ static bool supervision_is_silent(const struct supervision *s)
 	return !notify_is_heard(&s->notify) || s->state == SUPERVISION_OVER;
 }
 
-void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir)
+void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir,
+                        double now)
 {
-	double now = clock_now();
-
 	s->shared = shared;
 	s->ready_by = now + SUPERVISION_READY_SECONDS;
 	s->status_at = now + SUPERVISION_STATUS_SECONDS;
@@ -107,9 +105,9 @@ void supervision_serves(struct supervision *s, struct worker_shared *shared, boo
 		supervision_say(s, NULL);
 }
 
-double supervision_tick(struct supervision *s)
+double supervision_tick(struct supervision *s, double now)
 {
-	double now = clock_now(), next;
+	double next;
 
 	if (supervision_is_silent(s))
 		return -1;
@@ -121,8 +119,10 @@ double supervision_tick(struct supervision *s)
 	if (s->state == SUPERVISION_STARTING)
 		return SUPERVISION_LOOK_SECONDS;
 	supervision_beat(s, now);
-	if (now >= s->status_at)
+	if (now >= s->status_at) {
+		s->status_at = now + SUPERVISION_STATUS_SECONDS;
 		supervision_say(s, NULL);
+	}
 	next = s->status_at;
 	if (s->notify.watchdog > 0 && s->watchdog_at < next)
 		next = s->watchdog_at;

@@ -31,8 +31,9 @@ struct supervision {
 	struct worker_shared *shared;
 	enum supervision_state state;
 	bool reload_refused; /* the last one */
-	double ready_by; /* clock_now() at which hasp is ready even if Redis says nothing */
-	double status_at, watchdog_at; /* clock_now() when each is due */
+	/* By the clock of `now` below. */
+	double ready_by; /* hasp is ready then even if Redis says nothing */
+	double status_at, watchdog_at; /* when each is due */
 	bool hangs[WORKERS_MAX]; /* workers whose loop had not turned in the last look */
 	char status[160]; /* what was said last */
 };
@@ -40,12 +41,13 @@ struct supervision {
 void supervision_init(struct supervision *s);
 
 /* All workers run. `heir`: the process that this one takes over from speaks for the service
- * until it has handed that over. */
-void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir);
+ * until it has handed that over. `now`: in seconds, by a clock that only goes forward. */
+void supervision_serves(struct supervision *s, struct worker_shared *shared, bool heir,
+                        double now);
 
 /* Says what is due. Returns the seconds until there is more to say; -1: call it when something
  * has changed. */
-double supervision_tick(struct supervision *s);
+double supervision_tick(struct supervision *s, double now);
 
 void supervision_reloads(struct supervision *s);
 void supervision_reloaded(struct supervision *s, bool changed);
