@@ -170,7 +170,8 @@ def haproxy(redis):
 
 def nutcracker(redis):
     return Peer.started("nutcracker", NUTCRACKER, redis.address,
-                        lambda file: ["nutcracker", "-c", file, "-a", "127.0.0.1", "-s", str(free_port())])
+                        lambda file: ["nutcracker", "-c", file, "-o", f"{file}.log", "-a", "127.0.0.1",
+                                      "-s", str(free_port())])
 
 
 SUBJECTS = {
