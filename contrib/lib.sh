@@ -6,6 +6,12 @@
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# npm keeps its cache below $HOME. A container's user may have none.
+if [ ! -w "${HOME:-/nonexistent}" ]; then
+	export HOME=$top/build/home
+	mkdir -p "$HOME"
+fi
+
 # A package, or package:command where a command from elsewhere will do as well.
 build_packages=(autoconf automake gcc libc6-dev make pkg-config:pkg-config
                 libev-dev libhiredis-dev libinih-dev libmicrohttpd-dev libssl-dev)
@@ -15,8 +21,8 @@ deb_test_packages=(lintian mmdebstrap)
 redis_packages=(redis-server:redis-server redis-tools:redis-cli)
 php_packages=(php-cli php-redis)
 core_test_packages=(libcmocka-dev python3-pytest python3-pytest-timeout python3-pytest-xdist
-                    python3-redis openssl:openssl)
-test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime libnss-wrapper
+                    python3-redis openssl:openssl libnss-wrapper)
+test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                chromium:chromium chromium-driver:chromedriver
                systemd:systemd-analyze prometheus:promtool)

@@ -12,6 +12,7 @@ import subprocess
 import pytest
 from harness import TOP, Connection, until
 from harness.by_hand import HASP, alive, config, connected, let_others_in, run, running
+from harness.network import nss
 from harness.processes import ProtectedRedis
 from harness.replies import ONE, PONG
 from harness.sections import rule
@@ -222,23 +223,28 @@ def test_log_to_syslog(redis_server, tmp_path):
     assert (tmp_path / "log").read_text() == ""
 
 
-def someone():
-    """A user that hasp can become."""
-    return "nobody" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+def someone(directory):
+    """A user that hasp can become: its name, uid and gid, and the `within` where it has that name. The user that
+    runs this test in a container may have none."""
+    if os.geteuid() == 0:
+        return "nobody", *pwd.getpwnam("nobody")[2:4], ()
+    uid, gid = os.geteuid(), os.getegid()
+    (directory / "passwd").write_text(f"someone:x:{uid}:{gid}:::\n")
+    (directory / "group").write_text(f"someone:x:{gid}:\n")
+    return "someone", uid, gid, nss(passwd=directory / "passwd", group=directory / "group")
 
 
 def test_hasp_becomes_the_user_of_the_file(start_hasp, redis_server, tmp_path):
-    user = pwd.getpwnam(someone())
+    user, uid, gid, within = someone(tmp_path)
     let_others_in(tmp_path)
     let_others_in(redis_server.dir)
     redis_server.unix.chmod(0o777)
-    hasp = start_hasp(LOCKS, user=user.pw_name, listen=f"127.0.0.1:0 unix:{tmp_path}/s",
+    hasp = start_hasp(LOCKS, user=user, within=within, listen=f"127.0.0.1:0 unix:{tmp_path}/s",
                       unix_socket_mode="0600")
-    until(lambda: " started " in hasp.log, "hasp to be ready")
     status = pathlib.Path(f"/proc/{hasp.pid}/status").read_text()
-    for field, number in (("Uid", user.pw_uid), ("Gid", user.pw_gid)):
+    for field, number in (("Uid", uid), ("Gid", gid)):
         assert re.search(rf"^{field}:(\s+{number}){{4}}$", status, re.MULTILINE)
-    assert (tmp_path / "s").stat().st_uid == user.pw_uid
+    assert (tmp_path / "s").stat().st_uid == uid
     with hasp.connect() as one:
         assert one.call("SETNX", "lock:1", "v") == ONE
 

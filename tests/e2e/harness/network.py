@@ -13,6 +13,13 @@ import os
 import socket
 
 
+def nss(**files):
+    """For `within`: libnss_wrapper reads the hosts, passwd and group of these files."""
+    # The library would load libc by RTLD_DEEPBIND, which AddressSanitizer refuses.
+    return ("env", "LD_PRELOAD=libnss_wrapper.so", "NSS_WRAPPER_DISABLE_DEEPBIND=1",
+            *(f"NSS_WRAPPER_{name.upper()}={file}" for name, file in files.items()))
+
+
 class Hosts:
     """A hosts file with one name. Processes that start with `within` read it before /etc/hosts."""
 
@@ -21,9 +28,7 @@ class Hosts:
         self.file = directory / "hosts"
         self.mtimes = itertools.count(1)
         self.move()
-        # The library would load libc by RTLD_DEEPBIND, which AddressSanitizer refuses.
-        self.within = ("env", "LD_PRELOAD=libnss_wrapper.so", f"NSS_WRAPPER_HOSTS={self.file}",
-                       "NSS_WRAPPER_DISABLE_DEEPBIND=1")
+        self.within = nss(hosts=self.file)
 
     def move(self, *addresses):
         """Gives the name these addresses instead of its present ones.
