@@ -307,7 +307,7 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_mutex_init(&h->asking, NULL);
 	h->history = http_history_new(shared);
-	if (!h->history)
+	if (http_history_start(h->history) < 0)
 		return -1;
 	for (size_t i = 0; i < h->n; i++) {
 		h->servers[i] = MHD_start_daemon(

@@ -30,7 +30,7 @@ enum total {
 #define TOTALS (TOTAL_WAITED_US + 1)
 
 struct sample {
-	double at; /* clock_now() */
+	double at; /* seconds of the clock */
 	long clients;
 	uint64_t held, waiting; /* locks, and clients in line */
 	uint64_t totals[TOTALS]; /* by enum total */
@@ -39,6 +39,7 @@ struct sample {
 struct http_history {
 	struct worker_shared *shared;
 	pthread_t thread;
+	bool runs; /* the thread was started */
 	pthread_mutex_t lock; /* of what is below */
 	pthread_cond_t ends;
 	bool ending;
@@ -68,17 +69,25 @@ static void sample_section(void *arg, enum stats_kind kind, const char *name,
 	totals[TOTAL_WAITED_US] += sums->waited.total_us;
 }
 
-static struct sample sample_now(struct worker_shared *shared)
+/* With h->lock held. */
+static void take_sample(struct http_history *h, double now)
 {
-	struct sample s = { .at = clock_now(), .clients = atomic_load(&shared->clients) };
-
+	struct sample s = { .at = now, .clients = atomic_load(&h->shared->clients) };
 	struct worker_counts counts;
 
-	workers_count(shared, &counts);
+	workers_count(h->shared, &counts);
 	for (size_t i = 0; i < COMMAND_OUTCOMES; i++)
 		s.totals[TOTAL_COMMANDS] += counts.commands[i];
-	stats_each(shared->stats, sample_section, &s);
-	return s;
+	stats_each(h->shared->stats, sample_section, &s);
+	h->samples[h->n % SAMPLES] = s;
+	h->n++;
+}
+
+void http_history_sample(struct http_history *h, double now)
+{
+	pthread_mutex_lock(&h->lock);
+	take_sample(h, now);
+	pthread_mutex_unlock(&h->lock);
 }
 
 /* With h->lock held. False: it ends. */
@@ -99,8 +108,7 @@ static void *history_thread(void *arg)
 
 	pthread_mutex_lock(&h->lock);
 	do {
-		h->samples[h->n % SAMPLES] = sample_now(h->shared);
-		h->n++;
+		take_sample(h, clock_now());
 	} while (wait_for_next(h));
 	pthread_mutex_unlock(&h->lock);
 	return NULL;
@@ -110,7 +118,6 @@ struct http_history *http_history_new(struct worker_shared *shared)
 {
 	struct http_history *h = xcalloc(1, sizeof(*h));
 	pthread_condattr_t monotonic;
-	int rc;
 
 	h->shared = shared;
 	pthread_mutex_init(&h->lock, NULL);
@@ -118,12 +125,19 @@ struct http_history *http_history_new(struct worker_shared *shared)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->ends, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	rc = pthread_create(&h->thread, NULL, history_thread, h);
-	if (rc == 0)
-		return h;
-	log_error("thread history: %s", strerror(rc));
-	free(h);
-	return NULL;
+	return h;
+}
+
+int http_history_start(struct http_history *h)
+{
+	int rc = pthread_create(&h->thread, NULL, history_thread, h);
+
+	if (rc != 0) {
+		log_error("thread history: %s", strerror(rc));
+		return -1;
+	}
+	h->runs = true;
+	return 0;
 }
 
 void http_history_free(struct http_history *h)
@@ -134,7 +148,8 @@ void http_history_free(struct http_history *h)
 	h->ending = true;
 	pthread_cond_signal(&h->ends);
 	pthread_mutex_unlock(&h->lock);
-	pthread_join(h->thread, NULL);
+	if (h->runs)
+		pthread_join(h->thread, NULL);
 	pthread_cond_destroy(&h->ends);
 	pthread_mutex_destroy(&h->lock);
 	free(h);
@@ -208,9 +223,8 @@ static double value_of(enum series what, const struct sample *before, const stru
 	}
 }
 
-void http_history_write(struct http_history *h, struct json *j)
+void http_history_write(struct http_history *h, double now, struct json *j)
 {
-	double now = clock_now();
 	size_t first;
 
 	pthread_mutex_lock(&h->lock);

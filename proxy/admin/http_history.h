@@ -12,11 +12,17 @@
 
 struct http_history;
 
-/* Begins. NULL, with the reason logged: the thread cannot be started. `shared` outlives it. */
+/* `shared` outlives it. */
 struct http_history *http_history_new(struct worker_shared *shared);
+/* Starts the thread, which takes a sample every two seconds. Returns 0; -1 with the reason
+ * logged. */
+int http_history_start(struct http_history *h) __attribute__((warn_unused_result));
 void http_history_free(struct http_history *h); /* NULL is allowed */
 
-/* Writes the member "history". From any thread. */
-void http_history_write(struct http_history *h, struct json *j);
+/* Takes a sample. `now`: as clock_now(). */
+void http_history_sample(struct http_history *h, double now);
+
+/* Writes the member "history". From any thread. `now`: as clock_now(). */
+void http_history_write(struct http_history *h, double now, struct json *j);
 
 #endif

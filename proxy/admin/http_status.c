@@ -311,7 +311,7 @@ void http_status_write(struct worker_shared *shared, const struct config *config
 	write_discover(&j, shared, config);
 	write_live(&j, shared);
 	write_contended(&j, shared);
-	http_history_write(history, &j);
+	http_history_write(history, clock_now(), &j);
 	json_close(&j, '}');
 	buf_puts(out, "\n");
 }
