@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the graphs of the page are drawn from. The samples are taken at the tests' own time; the
+ * counters of the workers are played.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "admin/http_history.h"
+#include "lock/events/stats.h"
+#include "worker/worker_metrics.h"
+
+#define START 1000.0
+#define STEP 2.0
+/* Of five minutes. */
+#define INTERVALS 150
+
+static struct worker_counts counts;
+
+/* --- in the place of worker_metrics.c ----------------------------------------------------- */
+
+void workers_count(const struct worker_shared *shared, struct worker_counts *c)
+{
+	(void)shared;
+	*c = counts;
+}
+
+/* --- the fixture -------------------------------------------------------------------------- */
+
+struct fixture {
+	struct worker_shared shared;
+	struct section_stats *lock, *guard;
+	struct http_history *history;
+	struct buf out;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	counts = (struct worker_counts){ 0 };
+	f->shared.stats = stats_new(1);
+	f->lock = stats_section(f->shared.stats, STATS_LOCK, "carts", 0);
+	f->guard = stats_section(f->shared.stats, STATS_GUARD, "stock", 0);
+	f->history = http_history_new(&f->shared);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	http_history_free(f->history);
+	stats_free(f->shared.stats);
+	buf_release(&f->out);
+	free(f);
+	return 0;
+}
+
+static const char *written(struct fixture *f, double now)
+{
+	struct json j = { &f->out, false };
+
+	buf_clear(&f->out);
+	json_open(&j, NULL, '{');
+	http_history_write(f->history, now, &j);
+	json_close(&j, '}');
+	*buf_reserve(&f->out, 1) = '\0';
+	return buf_head(&f->out);
+}
+
+/* The member is there, as `text` says. */
+static void assert_written(struct fixture *f, double now, const char *text)
+{
+	const char *all = written(f, now);
+
+	if (!strstr(all, text))
+		fail_msg("no %s in %s", text, all);
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+static void first_sample_has_nothing_to_compare_with(void **state)
+{
+	struct fixture *f = *state;
+	static const char empty[] = "{\"history\":{\"step_s\":2,\"age_s\":[],\"clients\":[],"
+				    "\"held\":[],\"waiting\":[],\"commands\":[],"
+				    "\"acquired\":[],\"refused\":[],\"waited\":[],"
+				    "\"lost\":[],\"mean_wait_ms\":[]}}";
+
+	assert_string_equal(written(f, START), empty);
+	http_history_sample(f->history, START);
+	assert_string_equal(written(f, START), empty);
+}
+
+static void numbers_of_the_moment_are_written_with_their_age(void **state)
+{
+	struct fixture *f = *state;
+
+	http_history_sample(f->history, START);
+	f->shared.clients = 7;
+	stats_change(f->lock, STAT_HELD, true);
+	stats_change(f->lock, STAT_WAITERS, true);
+	stats_change(f->guard, STAT_WAITERS, true);
+	http_history_sample(f->history, START + STEP);
+	assert_written(f, START + STEP + 0.5,
+	               "\"age_s\":[0.5],\"clients\":[7],\"held\":[1],"
+	               "\"waiting\":[2],");
+	f->shared.clients = 6;
+	stats_change(f->lock, STAT_HELD, false);
+	http_history_sample(f->history, START + 2 * STEP);
+	assert_written(f, START + 2 * STEP,
+	               "\"age_s\":[2.0,0.0],\"clients\":[7,6],"
+	               "\"held\":[1,0],\"waiting\":[2,2],");
+}
+
+static void totals_are_written_as_rates_per_second(void **state)
+{
+	struct fixture *f = *state;
+
+	counts.commands[COMMAND_PASSED] = 1000;
+	metrics_count(&f->lock->n[STAT_ACQUIRED], 100);
+	http_history_sample(f->history, START);
+	counts.commands[COMMAND_PASSED] += 10;
+	counts.commands[COMMAND_REFUSED] += 1;
+	metrics_count(&f->lock->n[STAT_ACQUIRED], 3);
+	metrics_count(&f->guard->n[STAT_ACQUIRED], 4);
+	metrics_count(&f->lock->n[STAT_WAITED], 5);
+	metrics_count(&f->lock->n[STAT_LOST], 1);
+	http_history_sample(f->history, START + STEP);
+	/* The thread was late. */
+	http_history_sample(f->history, START + STEP + 4);
+	assert_written(f, START,
+	               "\"commands\":[5.5,0.0],\"acquired\":[3.5,0.0],"
+	               "\"refused\":[0.0,0.0],\"waited\":[2.5,0.0],"
+	               "\"lost\":[0.5,0.0],");
+	metrics_count(&f->lock->n[STAT_LOST], 6);
+	http_history_sample(f->history, START + STEP + 8);
+	assert_written(f, START, "\"lost\":[0.5,0.0,1.5],");
+}
+
+/* At once, or when the time to wait was over. */
+static void all_that_was_refused_is_one_rate(void **state)
+{
+	static const enum stats_field refused[] = { STAT_REFUSED, STAT_WRITES_REFUSED,
+		                                    STAT_UPDATES_REFUSED, STAT_TIMED_OUT };
+	struct fixture *f = *state;
+
+	http_history_sample(f->history, START);
+	for (size_t i = 0; i < 4; i++)
+		metrics_count(&f->guard->n[refused[i]], 2);
+	http_history_sample(f->history, START + STEP);
+	assert_written(f, START, "\"refused\":[4.0],\"waited\":[0.0],\"lost\":[0.0]");
+}
+
+static void mean_wait_is_that_of_the_waits_which_ended_in_between(void **state)
+{
+	struct fixture *f = *state;
+
+	stats_waited(f->lock, 100);
+	http_history_sample(f->history, START);
+	stats_waited(f->lock, 0.01);
+	stats_waited(f->guard, 0.04);
+	http_history_sample(f->history, START + STEP);
+	http_history_sample(f->history, START + 2 * STEP);
+	assert_written(f, START, "\"mean_wait_ms\":[25.0,null]");
+}
+
+static size_t count_of(const char *text, char c)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += *text == c;
+	return n;
+}
+
+static void last_five_minutes_are_kept_and_no_more(void **state)
+{
+	struct fixture *f = *state;
+	double now = START;
+	const char *clients;
+	char *end;
+
+	for (int i = 0; i <= 3 * INTERVALS; i++) {
+		f->shared.clients = i;
+		http_history_sample(f->history, now);
+		now += STEP;
+	}
+	clients = strstr(written(f, now), "\"clients\":[");
+	end = strchr(clients, ']');
+	*end = '\0';
+	assert_int_equal(count_of(clients, ',') + 1, INTERVALS);
+	assert_int_equal(strtol(clients + strlen("\"clients\":["), NULL, 10),
+	                 2 * INTERVALS + 1);
+	assert_int_equal(strtol(strrchr(clients, ',') + 1, NULL, 10), 3 * INTERVALS);
+}
+
+static void thread_takes_a_sample_when_it_starts(void **state)
+{
+	const struct timespec look = { 0, 1000000 };
+	struct fixture *f = *state;
+
+	http_history_sample(f->history, 0);
+	f->shared.clients = 3;
+	assert_int_equal(http_history_start(f->history), 0);
+	for (int i = 0; i < 20000 && strstr(written(f, START), "\"clients\":[]"); i++)
+		nanosleep(&look, NULL);
+	assert_written(f, START, "\"clients\":[3]");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(first_sample_has_nothing_to_compare_with),
+		TEST(numbers_of_the_moment_are_written_with_their_age),
+		TEST(totals_are_written_as_rates_per_second),
+		TEST(all_that_was_refused_is_one_rate),
+		TEST(mean_wait_is_that_of_the_waits_which_ended_in_between),
+		TEST(last_five_minutes_are_kept_and_no_more),
+		TEST(thread_takes_a_sample_when_it_starts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
