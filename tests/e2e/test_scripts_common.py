@@ -5,10 +5,10 @@ import re
 
 import pytest
 from harness import TOP, Connection, encode
-from harness.script_forms import SETS, TAKES, WRITES
+from harness.script_forms import all_commands
 from harness.script_queue import (DEAF, LAYOUTS, OTHERS, Workers, ask, expire_now, give_back, own_token, place_in,
                                   value_of)
-from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, STATES, WORKER, load_scripts, locked, to_hex
+from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, STATES, WORKER, each, load_scripts, locked, to_hex
 
 
 def act_out_all_of_waiting(world, server):
@@ -45,7 +45,7 @@ def calls_of(world, what):
     return sum(s["calls"] for name, s in stats.items() if name not in outside)
 
 
-@pytest.mark.parametrize("state, argv, most", [
+@each("state, argv, most", [
     ("free", ["SETNX", KEY, "v"], 3), ("free", ["SET", KEY, "v", "NX", "PX", 9000], 3),
     ("another's", ["SETNX", KEY, "v"], 1), ("mine", ["SET", KEY, "v", "NX", "GET"], 1),
     ("mine", ["DEL", KEY], 3), ("another's", ["DEL", KEY], 2), ("free", ["DEL", KEY], 2),
@@ -60,7 +60,7 @@ def test_no_script_calls_more_than_it_must(world, state, argv, most):
     assert calls_of(world, lambda: world.run(*argv, token=token)) == most
 
 
-@pytest.mark.parametrize("layout, verb, args, most", [
+@each("layout, verb, args, most", [
     ("count", "LOCK", [], 7), ("count", "UNLOCK", [], 4), ("no", "LOCK", [], 7),
     ("no", "UNLOCK", [], 3), ("count", "EXTEND", ["PX", 9], 3)])
 def test_no_verb_calls_more_than_it_must(world, layout, verb, args, most):
@@ -83,6 +83,13 @@ def test_no_script_that_waits_calls_more_than_it_must(world, workers, kind, free
     assert len(workers.told()) == 1
 
 
+@each(argv=all_commands(), wait=[0, 4000])
+def test_an_address_a_name_or_a_user_leads_to_the_calls_of_a_connection(world, argv, wait):
+    call, *others = [world.tool.lock(argv, owner=owner, wait=wait, ticket="w-1").wire
+                     for owner in ("connection", "address", "name", "user")]
+    assert others == [call] * 3
+
+
 def test_each_script_is_the_same_inline(world):
     """In MULTI hasp sends EVAL with the text."""
     world.db.script_flush()
@@ -99,9 +106,7 @@ def test_every_key_a_script_touches_is_declared(world, tool, server):
     with Connection(server.unix) as monitor:
         monitor.call("MONITOR")
         for state in STATES:
-            for argv in ([make() for make, _ in [*TAKES.values(), *SETS.values()]] + WRITES +
-                         [["INCR", KEY], ["EXPIRE", KEY, 5], ["PERSIST", KEY],
-                          ["DEL", KEY, "b"]]):
+            for argv in all_commands():
                 token = world.put(state)
                 world.run(*argv, token=token)
                 world.run(*argv, token=token, reentrant="refresh", longest=LEASE)
@@ -147,7 +152,7 @@ def test_a_replica_refuses_as_redis_does(world):
         world.db.execute_command("REPLICAOF", "NO", "ONE")
 
 
-@pytest.mark.parametrize("told, meant", [
+@each("told, meant", [
     ("@user_script: 7: -READONLY You can't write against a read only replica.\r\n",
      "READONLY You can't write against a read only replica."),
     ("@user_script: 7: Wrong number of args calling Redis command From Lua script",

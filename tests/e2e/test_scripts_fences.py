@@ -3,11 +3,10 @@
 
 import pytest
 from harness.script_queue import OTHERS, WORKER, ask, assert_record, give_back
-from harness.scripts import FENCE, KEY, ME, OTHER, bulk
+from harness.scripts import FENCE, KEY, LOCK_LAYOUTS, ME, OTHER, bulk, each
 
 COUNTER = "hasp:fence"
 SPOILED = b"-ERR value is not an integer or out of range\r\n"
-layouts = pytest.mark.parametrize("layout", ["count", "refresh", "no"])
 verbs = pytest.mark.parametrize("kind", "hs")
 
 
@@ -21,8 +20,7 @@ def lock(world, layout="count", **options):
     return int(world.verb("LOCK", KEY, layout=layout, **options)[1:])
 
 
-@layouts
-@pytest.mark.parametrize("last", [None, 0, 1, 41300, 10**15], ids=str)
+@each(layout=LOCK_LAYOUTS, last=[None, 0, 1, 41300, 10**15])
 def test_token_is_redis_clock_where_the_last_one_is_smaller(world, layout, last):
     """As after a failover, FLUSHALL, or from a version of hasp that counted from 1."""
     if last is not None:
@@ -32,8 +30,7 @@ def test_token_is_redis_clock_where_the_last_one_is_smaller(world, layout, last)
     assert world.db.ttl(COUNTER) == -1
 
 
-@layouts
-@pytest.mark.parametrize("last", [2**52, 2**53 - 3])
+@each(layout=LOCK_LAYOUTS, last=[2**52, 2**53 - 3])
 def test_token_is_one_more_than_the_last_one_where_that_is_ahead_of_the_clock(world, layout, last):
     """The clock was set back, say."""
     world.db.set(COUNTER, last)
@@ -54,8 +51,7 @@ def test_token_of_a_hand_off_rises_too(world, workers, kind, ahead):
     assert world.fence() == last + 1 if ahead else before <= world.fence() <= clock(world)
 
 
-@layouts
-@pytest.mark.parametrize("last", [123_456_789_012_345_6, 2**53 - 2])
+@each(layout=LOCK_LAYOUTS, last=[123_456_789_012_345_6, 2**53 - 2])
 def test_every_digit_of_a_token_is_kept(world, layout, last):
     world.db.set(COUNTER, last)
     token = lock(world, layout, ticket="w-1")
@@ -72,8 +68,7 @@ def test_every_digit_of_a_token_is_kept(world, layout, last):
     assert world.release(kind, KEY, ME) == 1
 
 
-@layouts
-@pytest.mark.parametrize("last", ["x", "", "-1", "1.5", "1e3", "0x10", "nan", 2**53 - 1, 2**53, 2**63 - 1, 2**64])
+@each(layout=LOCK_LAYOUTS, last=["x", "", "-1", "1.5", "1e3", "0x10", "nan", 2**53 - 1, 2**53, 2**63 - 1, 2**64])
 def test_spoiled_counter_takes_no_lock(world, layout, last):
     """2^53: Lua's numbers are not exact beyond."""
     world.db.set(COUNTER, last)
@@ -81,7 +76,7 @@ def test_spoiled_counter_takes_no_lock(world, layout, last):
     assert world.dump() == {COUNTER.encode(): (world.db.dump(COUNTER), -1)}
 
 
-@layouts
+@each(layout=LOCK_LAYOUTS)
 def test_counter_of_another_type_takes_no_lock(world, layout):
     world.db.rpush(COUNTER, "x")
     assert world.verb("LOCK", KEY, layout=layout).startswith(b"-WRONGTYPE ")

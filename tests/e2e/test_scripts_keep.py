@@ -6,52 +6,39 @@ import binascii
 import itertools
 import re
 
-import pytest
 from harness import Connection
 from harness.script_forms import VALUES
-from harness.scripts import FENCE, HELD, KEY, LEASE, ME, OTHER, SIDE, STATES, at, locked, owners, parse, resps, states, to_hex
+from harness.scripts import (FENCE, HELD, KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, at, each, locked, parse,
+                             to_hex)
 
 
 # ---- EXPIRE and its kin
 
-def expires():
-    for name in ("EXPIRE", "pexpire", "EXPIREAT", "PEXPIREAT"):
-        for seconds in (50, 5, 0, -3):
-            for options in ([], ["NX"], ["XX"], ["gt"], ["LT"], ["XX", "GT"], ["LT", "XX"]):
-                yield name, seconds, options
-
-
-def expire(name, seconds, options):
+@each(state=STATES, owner=OWNERS, resp=RESPS, name=["EXPIRE", "pexpire", "EXPIREAT", "PEXPIREAT"],
+      seconds=[50, 5, 0, -3], options=[[], ["NX"], ["XX"], ["gt"], ["LT"], ["XX", "GT"], ["LT", "XX"]])
+def test_expiring_goes_for_lock_and_sidecar_alike(world, state, owner, resp, name, seconds, options):
+    token = world.put(state, owner=owner)
     number = at(seconds) if name.endswith("AT") else seconds
-    return [name, KEY, number * (1 if name in ("EXPIRE", "EXPIREAT") else 1000), *options]
-
-
-@pytest.mark.parametrize("state", STATES)
-@owners
-@resps
-def test_expiring_goes_for_lock_and_sidecar_alike(world, state, owner, resp):
-    for name, seconds, options in expires():
-        token = world.put(state, owner=owner)
-        argv = expire(name, seconds, options)
-        before = world.dump()
-        reply = world.run(*argv, resp=resp, owner=owner, token=token)
-        assert world.last.effect == "expires"
-        if state == "another's":
-            assert reply == b":0\r\n", argv
-            assert world.dump() == before, argv
-            continue
-        assert reply == world.plain(*argv, resp=resp), argv
-        if not world.db.exists(KEY):
-            assert state != "mine" or owner == "value" or not world.db.exists(SIDE), argv
-        elif state == "wrong type":
-            now, then = world.db.pexpiretime(KEY), world.other_db.pexpiretime(KEY)
-            assert (now < 0) == (then < 0) and abs(now - then) <= world.elapsed(), argv
-        else:
-            ttl = seconds * 1000 if reply == b":1\r\n" else 20000
-            if reply == b":0\r\n" and state in ("unending", "mine unending"):
-                ttl = LEASE
-            mine = state in ("mine", "mine unending") and owner != "value"
-            world.assert_lock("held", ttl, owner=ME if mine else None)
+    argv = [name, KEY, number * (1 if name in ("EXPIRE", "EXPIREAT") else 1000), *options]
+    before = world.dump()
+    reply = world.run(*argv, resp=resp, owner=owner, token=token)
+    assert world.last.effect == "expires"
+    if state == "another's":
+        assert reply == b":0\r\n"
+        assert world.dump() == before
+        return
+    assert reply == world.plain(*argv, resp=resp)
+    if not world.db.exists(KEY):
+        assert state != "mine" or owner == "value" or not world.db.exists(SIDE)
+    elif state == "wrong type":
+        now, then = world.db.pexpiretime(KEY), world.other_db.pexpiretime(KEY)
+        assert (now < 0) == (then < 0) and abs(now - then) <= world.elapsed()
+    else:
+        ttl = seconds * 1000 if reply == b":1\r\n" else 20000
+        if reply == b":0\r\n" and state in ("unending", "mine unending"):
+            ttl = LEASE
+        mine = state in ("mine", "mine unending") and owner != "value"
+        world.assert_lock("held", ttl, owner=ME if mine else None)
 
 
 def test_expiring_tells_the_tables(world):
@@ -64,8 +51,7 @@ def test_expiring_tells_the_tables(world):
 
 # ---- PERSIST
 
-@states
-@owners
+@each(state=STATES, owner=OWNERS)
 def test_persist_is_refused_to_strings(world, state, owner):
     token = world.put(state, owner=owner)
     if state == "wrong type":
@@ -83,10 +69,7 @@ def test_persist_is_refused_to_strings(world, state, owner):
 
 # ---- DEL and UNLINK
 
-@pytest.mark.parametrize("command", ["DEL", "UNLINK", "del"])
-@states
-@owners
-@resps
+@each(command=["DEL", "UNLINK", "del"], state=STATES, owner=OWNERS, resp=RESPS)
 def test_dropping_spares_others_locks(world, command, state, owner, resp):
     token = world.put(state, owner=owner)
     before = world.dump()
@@ -102,7 +85,7 @@ def test_dropping_spares_others_locks(world, command, state, owner, resp):
     assert owner == "value" or not world.db.exists(SIDE)
 
 
-@pytest.mark.parametrize("command", ["DEL", "UNLINK"])
+@each(command=["DEL", "UNLINK"])
 def test_dropping_many_keys_counts_those_that_went(world, command):
     world.run("SET", "lock:mine", "1", "NX")
     world.run("SET", "lock:other", "1", "NX", token=OTHER)
@@ -114,7 +97,7 @@ def test_dropping_many_keys_counts_those_that_went(world, command):
                                        b"lock:other"]
 
 
-@pytest.mark.parametrize("count", [999, 1000, 1001, 12345])
+@each(count=[999, 1000, 1001, 12345])
 def test_dropping_thousands_of_keys(world, count):
     pipe = world.db.pipeline()
     for i in range(count):
@@ -131,13 +114,12 @@ def test_dropping_thousands_of_keys(world, count):
 
 # ---- max_lease
 
-@pytest.mark.parametrize("argv", [
+@each(owner=OWNERS, argv=[
     ["SETNX", KEY, "v"], ["SET", KEY, "v", "NX", "PX", 90000], ["SET", KEY, "v", "EX", 90],
     ["SET", KEY, "v", "NX", "EXAT", at(90000)], ["SET", KEY, "v", "PXAT", at(90000) * 1000],
     ["SET", KEY, "v", "NX", "GET", "EXAT", at(90000)], ["SETEX", KEY, 90, "v"],
     ["PSETEX", KEY, 90000, "v"], ["GETSET", KEY, "v"], ["INCR", KEY], ["APPEND", KEY, "v"],
     ["SET", KEY, "v", "NX", "PX", 9000000000000000]])
-@pytest.mark.parametrize("owner", ["connection", "value"])
 def test_max_lease_caps_a_new_lock(world, argv, owner):
     token = world.put("free", owner=owner)
     world.run(*argv, owner=owner, token=token, lease=5000, longest=8000)
@@ -147,7 +129,7 @@ def test_max_lease_caps_a_new_lock(world, argv, owner):
         assert 0 <= world.db.pexpiretime(SIDE) - world.db.pexpiretime(KEY) <= 50
 
 
-@pytest.mark.parametrize("argv", [
+@each(argv=[
     ["EXPIRE", KEY, 900], ["PEXPIRE", KEY, 900000], ["EXPIREAT", KEY, at(90000)],
     ["PEXPIREAT", KEY, at(90000) * 1000], ["EXPIRE", KEY, 900, "XX"], ["SET", KEY, "v", "KEEPTTL"],
     ["GETEX", KEY, "EX", 900], ["EXPIRE", KEY, 900, "LT"]])
@@ -177,7 +159,7 @@ def test_expiries_beyond_lua_numbers_survive(world):
 
 # ---- names and values
 
-@pytest.mark.parametrize("key, side", [
+@each("key, side", [
     ("lock", "hasp:owner:{lock}"), ("lock:{a}b", "hasp:owner:lock:{a}b:"),
     ("lock{}", "hasp:owner:{lock{}}"), ("lock{a", "hasp:owner:{lock{a}"),
     ("lock}{a}", "hasp:owner:lock}{a}:"), ("lock{}{a}", "hasp:owner:{lock{}{a}}"),
@@ -201,7 +183,7 @@ def slot(key):
     return binascii.crc_hqx(key, 0) % 16384
 
 
-@pytest.mark.parametrize("value", VALUES, ids=range(len(VALUES)))
+@each(value=VALUES)
 def test_any_value_is_owned(world, value):
     for argv in (["SET", KEY, value, "NX"], ["SET", KEY, value], ["SET", KEY, value, "XX"]):
         assert world.run(*argv) == b"+OK\r\n"
@@ -266,7 +248,7 @@ def test_a_lock_that_redis_refuses_to_renew_holds_up_no_other(world, server):
         assert parse(c.read()) == [-1, -1]
 
 
-@pytest.mark.parametrize("owner, kind", [("address", "r"), ("value", "v")])
+@each("owner, kind", [("connection", "r"), ("value", "v")])
 def test_release_leaves_what_the_same_owner_has_taken_since(world, owner, kind):
     world.run("SET", KEY, "held", "NX", "PX", 5000, owner=owner, ticket="w-1")
     world.db.delete(KEY)

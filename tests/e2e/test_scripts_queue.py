@@ -7,7 +7,7 @@ from harness.script_forms import TAKES
 from harness.script_queue import (DEAF, OTHERS, QUEUE, RULES, SECOND, ask, assert_holder, assert_joined,
                                   assert_nothing_left, assert_record, entry, entry_value, expire_now, give_back, kinds,
                                   own_token, place_in, until_redis_time, value_of)
-from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, SIDE, WORKER, at, owners, resps, states
+from harness.scripts import FENCE, KEY, LEASE, ME, OTHER, OWNERS, RESPS, SIDE, STATES, WORKER, at, each
 
 
 @kinds
@@ -256,10 +256,7 @@ def test_a_waiter_of_a_rule_that_was_changed_keeps_its_value(world, workers):
 
 # -- waiters under a rule
 
-@pytest.mark.parametrize("form", [f for f in TAKES if "GET" not in f])
-@states
-@owners
-@resps
+@each(form=[f for f in TAKES if "GET" not in f], state=STATES, owner=OWNERS, resp=RESPS)
 def test_a_rule_with_wait_answers_as_redis_where_nobody_may_wait(world, form, state, owner, resp):
     """In a transaction, say."""
     make, ttl = TAKES[form]

@@ -3,17 +3,13 @@
 
 import itertools
 
-import pytest
 from harness.script_forms import SETS, TAKES
-from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, SIDE, locked, owners, resps, states
+from harness.scripts import FENCE, HELD, KEY, LEASE, ME, NIL, OTHER, OWNERS, RESPS, SIDE, STATES, each, locked
 
 
 # ---- SETNX and SET NX
 
-@pytest.mark.parametrize("form", TAKES)
-@states
-@owners
-@resps
+@each(form=TAKES, state=STATES, owner=OWNERS, resp=RESPS)
 def test_taking_answers_as_redis_and_records_the_owner(world, form, state, owner, resp):
     make, ttl = TAKES[form]
     token = world.put(state, owner=owner)
@@ -33,9 +29,7 @@ def test_taking_answers_as_redis_and_records_the_owner(world, form, state, owner
         world.assert_lock("v", ttl)
 
 
-@pytest.mark.parametrize("form", TAKES)
-@pytest.mark.parametrize("state", ["mine", "mine unending"])
-@pytest.mark.parametrize("owner", ["connection", "value"])
+@each(form=TAKES, state=["mine", "mine unending"], owner=OWNERS)
 def test_taking_again_refreshes_when_the_rule_says_so(world, form, state, owner):
     make, ttl = TAKES[form]
     token = world.put(state, owner=owner)
@@ -51,8 +45,7 @@ def test_taking_again_refreshes_when_the_rule_says_so(world, form, state, owner)
     world.assert_lock(argv[2], ttl, owner=None if owner == "value" else ME)
 
 
-@pytest.mark.parametrize("state", ["another's", "nobody's", "stale", "wrong type", "unending"])
-@pytest.mark.parametrize("owner", ["connection", "value"])
+@each(state=["another's", "nobody's", "stale", "wrong type", "unending"], owner=OWNERS)
 def test_reentrance_is_for_the_owner_only(world, state, owner):
     token = world.put(state, owner=owner)
     before = world.dump()
@@ -65,10 +58,7 @@ def test_reentrance_is_for_the_owner_only(world, state, owner):
 
 # ---- SET, SETEX, PSETEX, GETSET
 
-@pytest.mark.parametrize("form", SETS)
-@states
-@owners
-@resps
+@each(form=SETS, state=STATES, owner=OWNERS, resp=RESPS)
 def test_setting_is_refused_to_others_only(world, form, state, owner, resp):
     make, ttl = SETS[form]
     argv = make()
@@ -102,9 +92,9 @@ def test_set_of_the_value_that_is_there_is_the_owners_with_owner_value(world):
     world.assert_lock("held", 7000, owner=None)
 
 
-@pytest.mark.parametrize("argv", [["SET", KEY, "v", "PXAT", 1], ["SET", KEY, "v", "EXAT", 1],
-                                  ["SET", KEY, "v", "PXAT", 1, "NX"]])
-def test_an_expiry_in_the_past_leaves_no_lock(world, argv):
+@each(options=[["PXAT", 1], ["EXAT", 1], ["PXAT", 1, "NX"]])
+def test_an_expiry_in_the_past_leaves_no_lock(world, options):
+    argv = ["SET", KEY, "v", *options]
     assert world.run(*argv) == world.plain(*argv) == b"+OK\r\n"
     assert world.db.get(KEY) is None
     assert world.db.get(SIDE) is None
@@ -116,21 +106,20 @@ OPTIONS = [["NX"], ["XX"], ["GET"], ["KEEPTTL"], ["EX", "10"], ["px", "9000"], [
            ["EX", "+10"], ["EX", "010"], ["NX\0y"], ["PERSIST"], [""], ["FOO"]]
 
 
-@pytest.mark.parametrize("state", ["free", "nobody's", "mine", "wrong type", "unending"])
-def test_any_options_of_set_answer_as_redis(world, state):
+@each(state=["free", "nobody's", "mine", "wrong type", "unending"],
+      options=[options for n in range(4) for options in itertools.product(OPTIONS, repeat=n)])
+def test_any_options_of_set_answer_as_redis(world, state, options):
     """All sequences of up to three options: same reply, same value, never without an end."""
-    for n in range(4):
-        for options in itertools.product(OPTIONS, repeat=n):
-            argv = ["SET", KEY, "v", *itertools.chain(*options)]
-            token = world.put(state)
-            assert world.run(*argv, token=token) == world.plain(*argv), argv
-            if world.db.type(KEY) == b"string":
-                assert world.db.get(KEY) == world.other_db.get(KEY), argv
-                if world.db.get(KEY) == b"v":
-                    assert world.db.pttl(KEY) > 0, argv
+    argv = ["SET", KEY, "v", *itertools.chain(*options)]
+    token = world.put(state)
+    assert world.run(*argv, token=token) == world.plain(*argv)
+    if world.db.type(KEY) == b"string":
+        assert world.db.get(KEY) == world.other_db.get(KEY)
+        if world.db.get(KEY) == b"v":
+            assert world.db.pttl(KEY) > 0
 
 
-@pytest.mark.parametrize("argv", [
+@each(state=["free", "nobody's", "mine", "wrong type"], resp=RESPS, argv=[
     ["SET"], ["SET", KEY], ["SETNX", KEY], ["SETNX", KEY, "a", "b"], ["SETEX", KEY, "10"],
     ["SETEX", KEY, "0", "v"], ["SETEX", KEY, "-5", "v"], ["SETEX", KEY, "x", "v"],
     ["SETEX", KEY, "9223372036854775807", "v"], ["PSETEX", KEY, "9223372036854775807", "v"],
@@ -149,8 +138,6 @@ def test_any_options_of_set_answer_as_redis(world, state):
     ["SORT", KEY, "STORE"], ["HSET", KEY, "a"], ["SPOP", KEY, "-1"], ["XADD", KEY, "1", "a", "b"],
     ["LMPOP", "x", KEY, "LEFT"], ["ZUNIONSTORE", KEY, "0", "a"], ["BITOP", "FOO", KEY, "a"],
 ])
-@pytest.mark.parametrize("state", ["free", "nobody's", "mine", "wrong type"])
-@resps
 def test_errors_are_redis_own(world, argv, state, resp):
     token = world.put(state)
     before = world.dump()
@@ -170,9 +157,7 @@ def named(owner, value="v"):
     return ("v", value) if owner == "value" else ("r", ME)
 
 
-@pytest.mark.parametrize("form", UNDOABLE)
-@pytest.mark.parametrize("state", ["free", "left over"])
-@owners
+@each(form=UNDOABLE, state=["free", "left over"], owner=OWNERS)
 def test_try_that_took_a_lock_is_undone_by_its_ticket(world, form, state, owner):
     token = world.put(state, owner=owner)
     world.run(*UNDOABLE[form][0](), owner=owner, token=token, ticket="w-1")
@@ -186,8 +171,7 @@ def test_try_that_took_a_lock_is_undone_by_its_ticket(world, form, state, owner)
     assert world.dequeue(*named(owner), "w-1", 0) == ["gone", 0, 0]
 
 
-@pytest.mark.parametrize("form", [*TAKES, *SETS])
-@pytest.mark.parametrize("owner", ["connection", "user", "value"])
+@each(form=[*TAKES, *SETS], owner=OWNERS)
 def test_try_that_refreshed_a_lock_is_known_by_its_ticket_and_not_undone(world, form, owner):
     token, argv = world.put("mine", owner=owner), {**TAKES, **SETS}[form][0]()
     if owner == "value" and form in TAKES:
@@ -208,7 +192,7 @@ def test_try_that_counted_to_one_is_undone_though_others_have_counted_on(world):
     assert world.db.keys() == []
 
 
-@owners
+@each(owner=OWNERS)
 def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
     """Also one of the same owner, and of the same value."""
     world.run("SET", KEY, "v", "NX", owner=owner, ticket="w-1")
@@ -221,12 +205,10 @@ def test_late_undo_leaves_the_lock_that_another_has_taken_since(world, owner):
 
 # ---- INCR, and INCRBY by 1
 
-counts = pytest.mark.parametrize("count", [("INCR", KEY), ("INCRBY", KEY, "1")], ids=["incr", "incrby"])
+COUNTS = [("INCR", KEY), ("INCRBY", KEY, "1")]
 
 
-@counts
-@owners
-@resps
+@each(count=COUNTS, owner=OWNERS, resp=RESPS)
 def test_counting_to_one_takes_the_lock(world, owner, count, resp):
     token = world.put("free", owner=owner)
     reply = world.run(*count, owner=owner, token=token, resp=resp)
@@ -236,8 +218,7 @@ def test_counting_to_one_takes_the_lock(world, owner, count, resp):
     assert world.last.value == b"1" and world.last.succeeded(reply)
 
 
-@counts
-@pytest.mark.parametrize("token", [ME, OTHER])
+@each(count=COUNTS, token=[ME, OTHER])
 def test_counting_on_leaves_the_owner_and_the_expiry(world, token, count):
     world.run(*count, lease=9000)
     for n in range(2, 12):
@@ -264,7 +245,7 @@ def test_a_count_past_hasp_makes_the_sidecar_stale_for_good(world):
     assert world.run("DEL", KEY, token=OTHER) == b":1\r\n"  # nobody's
 
 
-@pytest.mark.parametrize("owner", ["connection", "value"])
+@each(owner=OWNERS)
 def test_a_count_without_an_end_gets_the_lease(world, owner):
     world.db.set(KEY, "5")
     assert world.run("INCR", KEY, owner=owner) == b":6\r\n"
@@ -279,9 +260,7 @@ def test_counting_by_more_takes_no_lock_and_is_the_owner_s_alone(world):
     assert world.run("INCRBY", KEY, "2", token=OTHER).startswith(b"-LOCKED ")
 
 
-@counts
-@states
-@resps
+@each(count=COUNTS, state=STATES, resp=RESPS)
 def test_incr_of_what_is_no_count_fails_as_redis(world, state, count, resp):
     token = world.put(state)
     before = world.dump()

@@ -3,17 +3,12 @@
 
 import re
 
-import pytest
 from harness import Connection
 from harness.script_forms import CONTENTS
-from harness.scripts import FENCE, KEY, LEASE, ME, NIL, OTHER, WORKER, bulk, resps
+from harness.scripts import FENCE, KEY, LOCK_LAYOUTS, LEASE, ME, NIL, OTHER, RESPS, WORKER, bulk, each
 
 
-layouts = pytest.mark.parametrize("layout", ["count", "refresh", "no"])
-
-
-@layouts
-@resps
+@each(layout=LOCK_LAYOUTS, resp=RESPS)
 def test_lock_gives_a_token_that_only_rises(world, layout, resp):
     last = 0
     for _ in range(3):
@@ -29,9 +24,8 @@ def test_lock_gives_a_token_that_only_rises(world, layout, resp):
         assert world.verb("UNLOCK", KEY, layout=layout, resp=resp) == b":0\r\n"
 
 
-@layouts
-@pytest.mark.parametrize("args, ttl, leased", [([], LEASE, False), (["PX", 7000], 7000, True),
-                                               (["ex", 7], 7000, True)])
+@each("args, ttl, leased", [([], LEASE, False), (["PX", 7000], 7000, True), (["ex", 7], 7000, True)],
+      layout=LOCK_LAYOUTS)
 def test_lock_sets_the_lease(world, layout, args, ttl, leased):
     assert world.verb("LOCK", KEY, *args, layout=layout) == world.fenced()
     assert (world.last.leased, world.last.lease_ms) == (leased, ttl)
@@ -68,8 +62,7 @@ def test_refresh_refreshes_and_keeps_its_fence(world):
     assert world.verb("UNLOCK", KEY, layout="refresh") == b":1\r\n"
 
 
-@pytest.mark.parametrize("layout", ["count", "refresh"])
-@pytest.mark.parametrize("record", [None, f"{OTHER} 1 x-1", f"{ME} - x-1", "junk", "list"])
+@each(layout=["count", "refresh"], record=[None, f"{OTHER} 1 x-1", f"{ME} - x-1", "junk", "list"])
 def test_reentry_without_its_record_gets_a_new_fence(world, layout, record):
     first = world.verb("LOCK", KEY, layout=layout)
     world.db.delete(FENCE)
@@ -82,7 +75,7 @@ def test_reentry_without_its_record_gets_a_new_fence(world, layout, record):
     assert world.db.pttl(FENCE) > 0
 
 
-@pytest.mark.parametrize("name, channel", [
+@each("name, channel", [
     ("job", "redisson_lock__channel:{job}"), ("{a}job", "redisson_lock__channel:{a}job"),
     ("job{", "redisson_lock__channel:job{")])
 def test_unlocking_tells_redissons_waiters(world, server, name, channel):
@@ -131,7 +124,7 @@ def test_gozero_and_lock_exclude_each_other(world):
     assert world.db.eval(GOZERO_LOCK, 1, KEY, "id", 9000) == b"OK"
 
 
-@layouts
+@each(layout=LOCK_LAYOUTS)
 def test_as_names_the_owner(world, layout):
     assert world.verb("LOCK", KEY, "AS", "bob", "PX", 9000, layout=layout) == world.fenced()
     assert world.last.owner == b"bob" and world.last.lease_ms == 9000
@@ -144,7 +137,7 @@ def test_as_names_the_owner(world, layout):
     assert world.verb("EXTEND", KEY, "EX", 60, layout=layout) == b":0\r\n"
 
 
-@layouts
+@each(layout=LOCK_LAYOUTS)
 def test_max_lease_caps_the_verbs(world, layout):
     world.verb("LOCK", KEY, "EX", 900, layout=layout, longest=8000)
     assert world.is_left(world.db.pttl(KEY), 8000) and world.last.lease_ms == 8000
@@ -152,8 +145,7 @@ def test_max_lease_caps_the_verbs(world, layout):
     assert world.is_left(world.db.pttl(KEY), 9000)
 
 
-@layouts
-@resps
+@each(layout=LOCK_LAYOUTS, resp=RESPS)
 def test_info_tells_all_there_is(world, layout, resp):
     assert world.verb("INFO", KEY, layout=layout, resp=resp) == NIL[resp]
     world.verb("LOCK", KEY, layout=layout)
@@ -179,22 +171,20 @@ def test_info_tells_all_there_is(world, layout, resp):
 WRONGTYPE = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
 
-@layouts
-@resps
-def test_verbs_on_another_type(world, layout, resp):
-    contents = ["list", "set", "zset", "stream", "string" if layout == "count" else "hash"]
-    for content in contents:
-        world.db.flushdb()
-        CONTENTS[content](world.db)
-        before = world.dump()
-        for verb, args in (("LOCK", []), ("UNLOCK", []), ("EXTEND", ["PX", 1000])):
-            assert world.verb(verb, KEY, *args, layout=layout, resp=resp) == WRONGTYPE
-        if content not in ("string", "hash"):
-            assert world.verb("INFO", KEY, layout=layout, resp=resp) == WRONGTYPE
-        assert world.dump() == before
+@each(layout=LOCK_LAYOUTS, resp=RESPS, content=["list", "set", "zset", "stream", "string or hash"])
+def test_verbs_on_another_type(world, layout, resp, content):
+    if content == "string or hash":
+        content = "string" if layout == "count" else "hash"
+    CONTENTS[content](world.db)
+    before = world.dump()
+    for verb, args in (("LOCK", []), ("UNLOCK", []), ("EXTEND", ["PX", 1000])):
+        assert world.verb(verb, KEY, *args, layout=layout, resp=resp) == WRONGTYPE
+    if content not in ("string", "hash"):
+        assert world.verb("INFO", KEY, layout=layout, resp=resp) == WRONGTYPE
+    assert world.dump() == before
 
 
-@pytest.mark.parametrize("verb, args, error", [
+@each("verb, args, error", [
     ("LOCK", [], "wrong number of arguments for 'lock' command"),
     ("UNLOCK", [], "wrong number of arguments for 'unlock' command"),
     ("EXTEND", [], "wrong number of arguments for 'lock.extend' command"),
@@ -225,15 +215,14 @@ def test_verbs_on_another_type(world, layout, resp):
     ("LOCK", [KEY, "EX", "9223372036854775"], "invalid expire time in 'lock' command"),
     ("LOCK", [KEY, "PX", "9223372036854775807"], "invalid expire time in 'lock' command"),
     ("EXTEND", [KEY, "PX", "0"], "invalid expire time in 'lock.extend' command"),
-])
-@resps
+], resp=RESPS)
 def test_wrong_verbs_get_an_error(world, verb, args, error, resp):
     assert world.verb(verb, *args, resp=resp) == f"-ERR {error}\r\n".encode()
     assert world.last.effect == "none"
     assert world.db.keys() == []
 
 
-@layouts
+@each(layout=LOCK_LAYOUTS)
 def test_hasps_own_calls_on_verbs(world, layout):
     world.verb("LOCK", KEY, layout=layout, ticket="w-1")
     if layout == "count":
@@ -267,7 +256,7 @@ def test_many_verbs_locks_are_renewed_in_one_call(world):
     assert world.db.pttl("job:4") <= 5000
 
 
-@layouts
+@each(layout=LOCK_LAYOUTS)
 def test_a_lock_that_was_taken_again_since_is_not_renewed(world, layout):
     """By the same owner: it may have asked for another lease, and not for renewal."""
     kind = "h" if layout == "count" else "s"

@@ -32,10 +32,10 @@ AHEAD, AHEAD_OF_SHORT, SHORT_SECONDS = 2, 8, 0.02
 
 
 def by_length(items):
-    """The long ones, the others as they were, and last the thousands of scripts, which are short."""
+    """The long ones, and the others as they were."""
     def place(item):
         name = pathlib.Path(item.fspath).stem.removeprefix("test_")
-        return LONG.index(name) if name in LONG else len(LONG) + name.startswith("scripts_")
+        return LONG.index(name) if name in LONG else len(LONG)
 
     items.sort(key=place)
 

@@ -45,6 +45,13 @@ WRITES = [["APPEND", KEY, "x"], ["SETRANGE", KEY, 1, "xy"], ["SETBIT", KEY, 3, 1
           ["PFADD", KEY, "x"], ["SUNIONSTORE", KEY, "b"], ["BITOP", "NOT", KEY, "b"],
           ["COPY", "b", KEY, "REPLACE"], ["SORT", "b", "STORE", KEY]]
 
+
+def all_commands():
+    """The commands above, and one for each other script."""
+    return [*(make() for make, _ in [*TAKES.values(), *SETS.values()]), *WRITES,
+            ["INCR", KEY], ["EXPIRE", KEY, 5], ["PERSIST", KEY], ["DEL", KEY, "b"]]
+
+
 CONTENTS = {
     "nothing": lambda db: None,
     "string": lambda db: db.set(KEY, "5"),

@@ -8,6 +8,8 @@ $REWRITE_TOOL names the program; otherwise make builds it.
 """
 
 import fcntl
+import functools
+import inspect
 import itertools
 import os
 import pathlib
@@ -23,7 +25,6 @@ from .resp import Connection, encode
 LEASE = 30000
 ME, OTHER = "10.0.0.1:4711/0/c0ffee", "10.0.0.2:4712/1/decade"
 KEY, SIDE, FENCE = "lock:1", "hasp:owner:{lock:1}", "hasp:fence:{lock:1}"
-SIDECAR_OWNERS = ["connection", "address", "name", "user"]
 
 
 def build_tool():
@@ -164,11 +165,17 @@ class World:
         self.ours = {v: self.connect(server, v, 0) for v in (2, 3)}
         self.plainly = {v: self.connect(server, v, 1) for v in (2, 3)}
         self.last = None
-        self.begin()
+        self.clear()
 
     def begin(self):
         """From now on times are put that end."""
         self.began = time.monotonic()
+
+    def clear(self):
+        """Empties Redis for the next test or row."""
+        self.begin()
+        self.db.flushall()
+        self.db.config_resetstat()
 
     def elapsed(self):
         """Milliseconds since then, at most."""
@@ -303,16 +310,51 @@ def one_world(tool, server):
 
 @pytest.fixture
 def world(one_world):
-    one_world.begin()
-    one_world.db.flushall()
-    one_world.db.config_resetstat()
+    one_world.clear()
     return one_world
+
+
+def each(names="", rows=((),), **columns):
+    """The test runs all rows of a table, each on an empty Redis, and reports every row that fails.
+
+    A row has the values of one of `rows` for `names`, as pytest.mark.parametrize takes them, and
+    one value of each of `columns`, in all combinations.
+    """
+    def decorate(test):
+        words = [*filter(None, names.split(", ")), *columns]
+        parameters = inspect.signature(test).parameters
+
+        @functools.wraps(test)
+        def run(world, **fixtures):
+            __tracebackhide__ = True
+            faults = {}  # what pytest prints of a failure: the rows that failed so
+            for row, *others in itertools.product(rows, *columns.values()):
+                values = dict(zip(words, [*row, *others], strict=True))
+                world.clear()
+                try:
+                    test(world=world, **fixtures, **values)
+                except Exception:
+                    shown = ", ".join(f"{name}={value!r}"[:200] for name, value in values.items())
+                    failure = str(pytest.ExceptionInfo.from_current().getrepr(style="short"))
+                    faults.setdefault(failure, []).append(shown)
+            if faults:
+                failed = [f"{sum(map(len, faults.values()))} rows failed"]
+                failed += ["\n".join([*shown, failure]) for failure, shown in faults.items()]
+                pytest.fail("\n\n".join(failed), pytrace=False)
+
+        run.__signature__ = inspect.Signature([p for name, p in parameters.items() if name not in words])
+        return run
+    return decorate
 
 
 STATES = ["free", "mine", "another's", "nobody's", "stale", "left over", "wrong type",
           "unending", "mine unending"]
 HELD = [s for s in STATES if s not in ("free", "left over")]
+# An address, a name or a user leads to the same calls as a connection.
+OWNERS = ["connection", "value"]
 NIL = {2: b"$-1\r\n", 3: b"_\r\n"}
+RESPS = [*NIL]
+LOCK_LAYOUTS = ["count", "refresh", "no"]  # of LOCK, without LIMIT
 
 
 def bulk(text):
@@ -322,11 +364,6 @@ def bulk(text):
 
 def locked(key):
     return f"-LOCKED '{key}' is held by another owner\r\n".encode()
-
-
-resps = pytest.mark.parametrize("resp", [2, 3])
-states = pytest.mark.parametrize("state", STATES)
-owners = pytest.mark.parametrize("owner", [*SIDECAR_OWNERS, "value"])
 
 
 def at(seconds):
