@@ -18,7 +18,7 @@ from harness.replies import EXECABORT, NIL, OK, ONE, WRONGTYPE, bulk
 from harness.sections import TRUSTED
 
 SECOND = "stock:2"
-SHARED = pytest.mark.parametrize("owner", ["address", "name", "user"])
+# Connections of one address or user share a guard as those of one name do.
 ANY = pytest.mark.parametrize("owner", ["connection", "name"])
 
 
@@ -68,10 +68,9 @@ def test_wait_in_vain_for_a_second_key_keeps_the_first(start_hasp, plain, owner)
         assert one.call("SET", KEY, "one") == OK
 
 
-@SHARED
-def test_guard_that_is_handed_to_a_waiter_that_has_given_up_makes_nothing_good(start_hasp, plain, owner):
+def test_guard_that_is_handed_to_a_waiter_that_has_given_up_makes_nothing_good(start_hasp, plain):
     """Twice: by the first one its owner reads, by the second one it has the guard again."""
-    settings = guard(owner=owner, wait="60s", lease="60s")
+    settings = guard(owner="name", wait="60s", lease="60s")
     hasp, gone, other = (start_hasp(file, **TRUSTED) for file in (settings, settings, guard(wait="60s", lease="60s")))
     with other.connect() as first, other.connect() as second, named(hasp, "x") as one, \
             named(gone, "x") as two, named(gone, "x") as three:
@@ -112,10 +111,9 @@ def test_outcome_that_is_not_known_is_told_though_more_is_on_its_way(start_hasp,
             relay.holds_back = None
 
 
-@SHARED
 @pytest.mark.parametrize("reads_itself", [True, False])
-def test_read_in_a_transaction_that_is_refused_makes_nothing_good(start_hasp, plain, owner, reads_itself):
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
+def test_read_in_a_transaction_that_is_refused_makes_nothing_good(start_hasp, plain, reads_itself):
+    hasp = start_hasp(guard(owner="name", lease="60s"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -128,10 +126,9 @@ def test_read_in_a_transaction_that_is_refused_makes_nothing_good(start_hasp, pl
 FAILING = pytest.mark.parametrize("command", [("HGET", KEY, "f"), ("XRANGE", KEY, "-", "+")])
 
 
-@SHARED
 @FAILING
-def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner, command):
-    hasp = start_hasp(guard(owner=owner, acquire_on="GET HGET XRANGE", wait="60s", lease="60s"))
+def test_read_that_fails_makes_nothing_good(start_hasp, plain, command):
+    hasp = start_hasp(guard(owner="name", acquire_on="GET HGET XRANGE", wait="60s", lease="60s"))
     other = start_hasp(guard(lease="60s"))
     with named(hasp, "x") as one, named(hasp, "x") as two, other.connect() as first:
         assert one.call("GET", KEY) == NIL
@@ -144,10 +141,9 @@ def test_read_that_fails_makes_nothing_good(start_hasp, plain, owner, command):
         assert plain.get(KEY) == "first"
 
 
-@SHARED
 @FAILING
-def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, owner, command):
-    hasp = start_hasp(guard(owner=owner, acquire_on="GET HGET XRANGE", lease="60s"))
+def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, command):
+    hasp = start_hasp(guard(owner="name", acquire_on="GET HGET XRANGE", lease="60s"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -156,14 +152,13 @@ def test_read_that_fails_at_once_makes_nothing_good(start_hasp, plain, owner, co
         assert plain.get(KEY) == "other"
 
 
-@SHARED
 @pytest.mark.parametrize("commands, answer", [
     ([("XRANGE", KEY, "-", "+")], WRONGTYPE),
     ([("MULTI",), ("GET", KEY), ("NOSUCH",), ("EXEC",)], EXECABORT)])
-def test_read_that_fails_is_answered_when_its_guard_is_released(start_hasp, redis_server, plain, owner, commands, answer):
+def test_read_that_fails_is_answered_when_its_guard_is_released(start_hasp, redis_server, plain, commands, answer):
     """What another connection of the owner writes then goes over another link, and may be faster."""
     with Releases(redis_server.address) as relay:
-        hasp = start_hasp(guard(owner=owner, acquire_on="GET XRANGE", lease="60s"), upstream=relay.address)
+        hasp = start_hasp(guard(owner="name", acquire_on="GET XRANGE", lease="60s"), upstream=relay.address)
         with named(hasp, "x") as one, named(hasp, "x") as two:
             assert one.call("GET", KEY) == NIL
             overtake(plain)
@@ -178,11 +173,10 @@ def test_read_that_fails_is_answered_when_its_guard_is_released(start_hasp, redi
             assert plain.get(KEY) == "other"
 
 
-@SHARED
 @pytest.mark.parametrize("allowed, answer", [("+", WRONGTYPE), ("-", b"-NOPERM ")])
-def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain, owner, allowed, answer):
+def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain, allowed, answer):
     """No script can run it: RESP3 has sets."""
-    hasp = start_hasp(guard(owner=owner, acquire_on="SPOP"))
+    hasp = start_hasp(guard(owner="name", acquire_on="SPOP"))
     plain.set(KEY, "no set")
     with named(hasp, "x") as one:
         one.call("HELLO", 3)
@@ -191,11 +185,10 @@ def test_write_that_reads_and_fails_is_answered_in_redis_words(start_hasp, plain
         assert not plain.exists(GUARD)
 
 
-@SHARED
 @pytest.mark.parametrize("command", [("XRANGE", KEY, "-", "+"), ("MULTI",)])
-def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, owner, command):
+def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, command):
     """It was handed to a try that had been given up; then a read of the same owner fails."""
-    hasp = start_hasp(guard(owner=owner, acquire_on="GET XRANGE", lease="60s"))
+    hasp = start_hasp(guard(owner="name", acquire_on="GET XRANGE", lease="60s"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("GET", KEY) == NIL
         token = plain.get(GUARD)
@@ -209,9 +202,8 @@ def test_guard_that_nobody_came_for_makes_nothing_good(start_hasp, plain, owner,
         assert plain.get(KEY) == "other"
 
 
-@SHARED
-def test_guard_is_released_by_a_command_that_waited_and_failed(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
+def test_guard_is_released_by_a_command_that_waited_and_failed(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name", wait="60s", lease="60s"))
     other = start_hasp(guard(lease="60s"))
     with named(hasp, "x") as one, other.connect() as first:
         assert first.call("GET", KEY) == NIL
@@ -230,10 +222,9 @@ def test_client_that_gave_up_waiting_for_a_second_key_keeps_no_guard(start_hasp,
         assert other.call("GET", KEY) == NIL
 
 
-@SHARED
-def test_read_that_still_waits_for_a_second_key_makes_nothing_good(start_hasp, plain, owner):
+def test_read_that_still_waits_for_a_second_key_makes_nothing_good(start_hasp, plain):
     """Its owner has the first key's guard again, and what was read of it before is still old."""
-    hasp = start_hasp(guard(owner=owner, wait="10s", lease="60s"))
+    hasp = start_hasp(guard(owner="name", wait="10s", lease="60s"))
     other = start_hasp(guard(wait="10s", lease="60s"))
     with named(hasp, "x") as one, named(hasp, "x") as two, other.connect() as first, other.connect() as second:
         assert one.call("GET", KEY) == NIL
@@ -282,9 +273,8 @@ def test_read_that_fails_behind_its_guard_keeps_what_was_not_lost(start_hasp, pl
     nothing_left(plain)
 
 
-@SHARED
-def test_read_that_fails_is_no_read_of_its_owner(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, lease="60s"))
+def test_read_that_fails_is_no_read_of_its_owner(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name", lease="60s"))
     plain.lpush(KEY, 1)
     with named(hasp, "a") as one:
         assert one.call("GET", KEY) == WRONGTYPE
@@ -292,10 +282,9 @@ def test_read_that_fails_is_no_read_of_its_owner(start_hasp, plain, owner):
         assert plain.keys("hasp:*") == []
 
 
-@SHARED
 @pytest.mark.parametrize("command", [("SET", KEY, "two"), ("EVAL", "return 1", 1, KEY)])
-def test_transaction_over_another_connection_does_not_have_again_what_was_lost(start_hasp, plain, owner, command):
-    hasp = start_hasp(guard(owner=owner))
+def test_transaction_over_another_connection_does_not_have_again_what_was_lost(start_hasp, plain, command):
+    hasp = start_hasp(guard(owner="name"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("GET", KEY) == NIL
         overtake(plain)
@@ -303,10 +292,9 @@ def test_transaction_over_another_connection_does_not_have_again_what_was_lost(s
         assert plain.get(KEY) == "other"
 
 
-@SHARED
-def test_read_in_a_transaction_counts_also_where_another_connection_has_written_since(start_hasp, plain, owner):
+def test_read_in_a_transaction_counts_also_where_another_connection_has_written_since(start_hasp, plain):
     """The connection that reads has read before, and knows nothing of that write."""
-    hasp = start_hasp(guard(owner=owner))
+    hasp = start_hasp(guard(owner="name"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("GET", KEY) == NIL
         assert two.call("SET", KEY, "two") == OK
@@ -317,11 +305,10 @@ def test_read_in_a_transaction_counts_also_where_another_connection_has_written_
         assert plain.get(KEY) == "other"
 
 
-@SHARED
 @pytest.mark.parametrize("more, answer", [((), b""), ((("LPUSH", "text", 1),), WRONGTYPE)])
 def test_read_where_the_application_watches_counts_also_where_another_connection_has_written_since(
-        start_hasp, plain, owner, more, answer):
-    hasp = start_hasp(guard(owner=owner))
+        start_hasp, plain, more, answer):
+    hasp = start_hasp(guard(owner="name"))
     plain.set("text", 1)
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("GET", KEY) == NIL
@@ -333,9 +320,8 @@ def test_read_where_the_application_watches_counts_also_where_another_connection
         assert plain.get(KEY) == "other"
 
 
-@SHARED
-def test_writer_that_reads_is_checked_for_what_its_owner_read(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, acquire_on="BITFIELD"))
+def test_writer_that_reads_is_checked_for_what_its_owner_read(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name", acquire_on="BITFIELD"))
     with named(hasp, "x") as one, named(hasp, "x") as two:
         assert one.call("BITFIELD", KEY, "GET", "u8", 0) == b"*1\r\n:0\r\n"
         overtake(plain, value="\x07")

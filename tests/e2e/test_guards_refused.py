@@ -14,7 +14,7 @@ from harness.replies import EXECABORT, NIL, OK, QUEUED, WRONGTYPE, bulk
 
 SECOND = "stock:2"
 READERS = "hasp:readers:{stock:1}"
-ANY = pytest.mark.parametrize("owner", ["connection", "name", "address", "user"])
+# Connections of one address or user are one owner as those of one name are.
 OWNERS = pytest.mark.parametrize("owner", ["connection", "name"])
 
 READS = pytest.mark.parametrize("read", [
@@ -44,7 +44,7 @@ def refused_read(hasp, other, plain, read):
     return one
 
 
-@ANY
+@OWNERS
 @READS
 @pytest.mark.parametrize("wait", ["0", "50ms"])
 def test_write_behind_a_read_that_was_refused_is_refused(start_hasp, plain, owner, read, wait):
@@ -56,13 +56,12 @@ def test_write_behind_a_read_that_was_refused_is_refused(start_hasp, plain, owne
         assert one.call("SET", KEY, "one") == OK
 
 
-@pytest.mark.parametrize("owner", ["name", "address", "user"])
 @READS
 @pytest.mark.parametrize("wait", ["0", "50ms"])
-def test_owner_s_other_connections_do_not_write_either(start_hasp, plain, owner, read, wait):
+def test_owner_s_other_connections_do_not_write_either(start_hasp, plain, read, wait):
     """The mark is in Redis before the client is told."""
     # While a worker has no connection of its own, writes must have the guard.
-    hasp = start_hasp(guard(owner=owner, wait=wait, lease="60s"), workers=2).is_up(2)
+    hasp = start_hasp(guard(owner="name", wait=wait, lease="60s"), workers=2).is_up(2)
     with others(start_hasp).connect() as other, refused_read(hasp, other, plain, read), \
             named(hasp, "one") as two:
         assert is_lost(two.call("SET", KEY, "two"))
@@ -236,11 +235,10 @@ def is_lost_somewhere(reply):
     return reply.startswith(b"-LOCKLOST a key was read under a guard that is over")
 
 
-@pytest.mark.parametrize("owner", ["name", "address"])
-def test_owner_whose_read_was_not_answered_does_not_write(start_hasp, plain, redis_server, owner):
+def test_owner_whose_read_was_not_answered_does_not_write(start_hasp, plain, redis_server):
     """The link died: over another one its owner's write is refused."""
     with Relay(redis_server.address) as relay:
-        hasp = start_hasp(guard(owner=owner, lease="60s"), upstream=relay.address)
+        hasp = start_hasp(guard(owner="name", lease="60s"), upstream=relay.address)
         with named(hasp, "one") as one, named(hasp, "one") as two:
             assert two.call("GET", SECOND) == NIL
             plain.set(KEY, 5)
@@ -258,9 +256,8 @@ def test_owner_whose_read_was_not_answered_does_not_write(start_hasp, plain, red
             assert is_lost(three.call("SET", KEY, "three"))
 
 
-@pytest.mark.parametrize("owner", ["name", "address"])
-def test_owner_that_hung_up_while_it_waited_does_not_write(start_hasp, plain, owner):
-    hasp = start_hasp(guard(owner=owner, wait="60s", lease="60s"))
+def test_owner_that_hung_up_while_it_waited_does_not_write(start_hasp, plain):
+    hasp = start_hasp(guard(owner="name", wait="60s", lease="60s"))
     with others(start_hasp).connect() as other, named(hasp, "one") as one:
         assert other.call("GET", KEY) == NIL
         stands(plain, one, "GET", KEY)
@@ -340,7 +337,7 @@ def out_of_memory(plain, _redis_server):
     plain.config_set("maxmemory", 0)
 
 
-@ANY
+@OWNERS
 @pytest.mark.parametrize("refusing", [busy, out_of_memory])
 @pytest.mark.parametrize("read", [[("GET", KEY)], [("MULTI",), ("GET", KEY), ("EXEC",)]])
 def test_read_that_redis_itself_refused_counts(start_hasp, plain, redis_server, owner, refusing, read):

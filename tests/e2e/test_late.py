@@ -75,7 +75,8 @@ def test_lock_taken_in_another_database_of_a_transaction_that_was_never_answered
             until(lambda: not second.exists(LOCK), "the lock to be undone")
 
 
-OWNERS = ["connection", "address", "name", "user", "value"]
+# A try of an address or a user is undone as that of a name is.
+OWNERS = ["connection", "name", "value"]
 TAKES = [("SETNX", LOCK, "v"), ("SET", LOCK, "v", "NX", "PX", 60000), ("SET", LOCK, "v", "EX", 60), ("GETSET", LOCK, "v")]
 
 
