@@ -126,7 +126,7 @@ def test_max_lease_caps_a_new_lock(world, argv, owner):
     left = world.db.pttl(KEY)
     assert world.is_left(left, 5000) or world.is_left(left, 8000)
     if world.db.exists(SIDE):
-        assert 0 <= world.db.pexpiretime(SIDE) - world.db.pexpiretime(KEY) <= 50
+        world.assert_end_together(KEY, SIDE)
 
 
 @each(argv=[
@@ -140,7 +140,7 @@ def test_max_lease_caps_a_held_lock(world, argv):
         assert world.db.pttl(KEY) <= 20000  # unchanged: not longer than it was
         return
     assert world.is_left(world.db.pttl(KEY), 8000)
-    assert 0 <= world.db.pexpiretime(SIDE) - world.db.pexpiretime(KEY) <= 50
+    world.assert_end_together(KEY, SIDE)
 
 
 def test_max_lease_is_not_for_other_types(world):

@@ -183,7 +183,7 @@ def test_no_write_leaves_a_string_without_an_end(world, writes, content, holder,
         assert world.db.pttl(KEY) == -1
     note = world.db.get(SIDE)
     if note is not None and kind == b"string":
-        assert 0 <= world.db.pexpiretime(SIDE) - world.db.pexpiretime(KEY) <= 50
+        world.assert_end_together(KEY, SIDE)
 
 
 def same(ours, native):

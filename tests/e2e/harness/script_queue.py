@@ -129,7 +129,7 @@ def assert_record(world, kind, token, ticket, key=KEY):
         owner, fence, first = world.db.get(f"hasp:fence:{{{key}}}").decode().split(" ")
     assert (owner, first) == ("-" if kind == "v" else token, ticket)
     assert fence == ("-" if kind in RULES else str(world.fence()))
-    assert 0 <= world.db.pexpiretime(f"hasp:fence:{{{key}}}") - world.db.pexpiretime(key) <= 50
+    world.assert_end_together(key, f"hasp:fence:{{{key}}}")
 
 
 def assert_joined(world, *tickets, key=KEY):
