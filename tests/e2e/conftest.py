@@ -8,7 +8,6 @@ import concurrent.futures
 import contextlib
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 pytest.register_assert_rewrite("harness")
 
@@ -19,6 +18,7 @@ from harness.gates import Gates  # noqa: E402
 from harness.interop import Sides  # noqa: E402
 from harness.network import Hosts  # noqa: E402
 from harness.replicas import replicas, servers  # noqa: E402, F401 fixtures of test_replicas_ack*
+from harness.reruns import Reruns  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.reuse import ReusedRedis  # noqa: E402
 from harness.sanitizers import sanitized  # noqa: E402
@@ -29,10 +29,10 @@ from harness.sentinel import Sentinels  # noqa: E402
 from harness.shared_cluster import file_cluster, shared_cluster  # noqa: E402, F401
 from harness.tls import (  # noqa: E402, F401 fixtures, but for the last
     authority, certificate, everything_encrypted, tls_hasp, tls_redis, is_everything_encrypted)
-from harness.wait import TooSlow  # noqa: E402
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(Reruns())
     config.addinivalue_line("markers", "unless_sanitized: not where hasp is built with a sanitizer")
     config.addinivalue_line("markers", "unless_encrypted: not through TLS")
     config.addinivalue_line("markers", "core: what hasp is made for; the files that schedule.CORE names")
@@ -51,28 +51,6 @@ def pytest_collection_modifyitems(config, items):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     return Schedule(config, log) if config.getvalue("dist") == "load" else None
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(call):
-    outcome = yield
-    outcome.get_result().too_slow = bool(call.excinfo and call.excinfo.errisinstance(TooSlow))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item, nextitem):
-    """Runs a test again for which the machine was too slow, with new fixtures, as long as its
-    time lasts: nothing is known of what it is to show."""
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    while True:
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        failed = [report for report in reports if report.failed]
-        if not failed or not all(report.too_slow for report in failed):
-            break
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
 
 
 @pytest.fixture(scope="session")
