@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """go-zero's RedisLock and LOCK on the same keys; and commands that delete an awaited lock."""
 
-import statistics
-
 import pytest
-from harness.interop import (EITHER_WAY, KEY, PROMPT, STRINGS, GoZero, RedisPy, Redsync, Verbs, Watched, contend,
-                             handover_seconds, verbs)
+from harness.interop import (EITHER_WAY, KEY, STRINGS, GoZero, RedisPy, Redsync, Verbs, Watched, contend, hand_over,
+                             verbs)
 from harness.marks import BOTH
-from harness.wait import prompt
 
 
 @BOTH
@@ -56,21 +53,17 @@ def test_gozero_s_id_and_lock_as_it_are_one_owner(sides, plain, way):
 def test_waiter_is_handed_what_others_through_hasp_delete(sides, plain, pool, kind, layout):
     both = sides(verbs(layout))
     theirs, ours = both.thru(kind, KEY), both.thru(Verbs, KEY)
-    seconds = []
     for _ in range(3):
         assert theirs.lock()
-        seconds.append(handover_seconds(both, pool, ours, KEY, theirs.unlock))
-    prompt(statistics.median(seconds), PROMPT)
+        hand_over(both, pool, ours, KEY, theirs.unlock)
 
 
 def test_waiter_of_any_worker_is_handed_what_others_through_hasp_delete(sides, pool):
     both = sides(verbs("no"), workers=3)
-    seconds = []
     for _ in range(8):
         theirs, ours = both.thru(Redsync, KEY), both.thru(Verbs, KEY)
         assert theirs.lock()
-        seconds.append(handover_seconds(both, pool, ours, KEY, theirs.unlock))
-    prompt(sorted(seconds)[-2], PROMPT)
+        hand_over(both, pool, ours, KEY, theirs.unlock)
 
 
 @pytest.mark.parametrize("kind", [GoZero, Redsync, RedisPy, Watched])
@@ -79,4 +72,4 @@ def test_waiter_gets_what_others_past_hasp_delete(sides, plain, pool, kind):
     both = sides(verbs("no"))
     theirs, ours = both.past(kind, KEY), both.thru(Verbs, KEY)
     assert theirs.lock()
-    prompt(handover_seconds(both, pool, ours, KEY, theirs.unlock), 5)
+    hand_over(both, pool, ours, KEY, theirs.unlock, announced=False)

@@ -4,14 +4,11 @@
 `past` talks to Redis, `thru` to hasp; either must exclude and wake clients that LOCK through hasp.
 """
 
-import statistics
-
 import pytest
 from harness import until
-from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, PROMPT, ReadSide, Verbs, WriteSide, contend,
-                             handover_seconds, listens, prefixed, stands_in_line, verbs)
+from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, ReadSide, Verbs, WriteSide, contend, hand_over,
+                             listens, prefixed, stands_in_line, ticking, verbs)
 from harness.marks import BOTH
-from harness.wait import prompt
 
 NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock{}"])
 THEIRS = pytest.mark.parametrize("theirs_kind", [ReadSide, WriteSide])
@@ -96,13 +93,11 @@ def test_their_renewal_keeps_what_we_hold(sides, plain):
 
 
 @EITHER_WAY
-@pytest.mark.parametrize("side, told", [(SHARED, "0"), (EXCLUSIVE, "1")])
-@THEIRS
+@pytest.mark.parametrize("theirs_kind, side, told", [(ReadSide, EXCLUSIVE, "1"), (WriteSide, SHARED, "0"),
+                                                     (WriteSide, EXCLUSIVE, "1")])
 def test_redisson_s_waiter_is_woken_by_unlock(sides, plain, pool, way, side, told, theirs_kind):
     both = sides(verbs())
     theirs, ours = both.by(way, theirs_kind, KEY), both.thru(Verbs, KEY, side=side)
-    if (theirs_kind, side) == (ReadSide, SHARED):
-        return  # it need not wait
     assert ours.lock()
     waiting = pool.submit(theirs.lock)
     listens(plain, theirs.channel)
@@ -142,18 +137,14 @@ def test_redisson_s_waiter_is_not_told_while_one_of_ours_waits(sides, plain, poo
 
 @BOTH
 @EITHER_WAY
-@THEIRS
-@pytest.mark.parametrize("side", [SHARED, EXCLUSIVE])
+@pytest.mark.parametrize("theirs_kind, side", [(ReadSide, EXCLUSIVE), (WriteSide, SHARED), (WriteSide, EXCLUSIVE)])
 def test_waiter_is_handed_what_redisson_unlocks(sides, plain, pool, way, theirs_kind, side):
     both = sides(verbs())
     theirs, ours = both.by(way, theirs_kind, KEY), both.thru(Verbs, KEY, side=side)
-    if (theirs_kind, side) == (ReadSide, SHARED):
-        return  # it need not wait
-    seconds = []
-    for _ in range(3):
-        assert theirs.lock()
-        seconds.append(handover_seconds(both, pool, ours, KEY, theirs.unlock, theirs.channel))
-    prompt(statistics.median(seconds), PROMPT)
+    with ticking(both):
+        for _ in range(3):
+            assert theirs.lock()
+            hand_over(both, pool, ours, KEY, theirs.unlock, theirs.channel)
 
 
 @THEIRS
@@ -161,7 +152,8 @@ def test_waiter_is_handed_what_redisson_unlocks_by_force(sides, plain, pool, the
     both = sides(verbs())
     theirs, ours = both.past(theirs_kind, KEY), both.thru(Verbs, KEY, side=EXCLUSIVE)
     assert theirs.lock()
-    assert handover_seconds(both, pool, ours, KEY, theirs.force_unlock, theirs.channel) < 60
+    with ticking(both):
+        hand_over(both, pool, ours, KEY, theirs.force_unlock, theirs.channel)
 
 
 def test_readers_in_line_join_when_redisson_s_writer_steps_down(sides, plain, pool):

@@ -4,18 +4,16 @@
 `past` talks to Redis, `thru` to hasp; either must exclude and wake clients that LOCK through hasp.
 """
 
-import statistics
 import uuid
 
 import pytest
 from harness import until
-from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, PROMPT, RLock, Verbs, contend, crossing_seconds,
-                             handover_seconds, listens, prefixed, rule, stands_in_line, verbs, warm_up)
+from harness.interop import (EITHER_WAY, KEY, LATCH_MS, LEASE_MS, RLock, Verbs, contend, cross, hand_over, listens,
+                             prefixed, rule, stands_in_line, verbs, warm_up)
 from harness.marks import BOTH
 from harness.renewal import LEASE
 from harness.renewal import LEASE_MS as OURS_MS
 from harness.renewal import is_renewed
-from harness.wait import prompt
 
 NAMES = pytest.mark.parametrize("name", [KEY, "lock:{order}:1", "{lock}", "}lock{}"])
 
@@ -101,21 +99,17 @@ def test_redisson_s_waiter_is_woken_when_hasp_s_line_is_empty(sides, plain, pool
 def test_waiter_is_handed_what_redisson_unlocks(sides, plain, pool, way, name):
     both = sides(verbs())
     theirs, ours = both.by(way, RLock, name), both.thru(Verbs, name)
-    seconds = []
     for _ in range(3):
         assert theirs.lock()
-        seconds.append(handover_seconds(both, pool, ours, name, theirs.unlock, theirs.channel))
-    prompt(statistics.median(seconds), PROMPT)
+        hand_over(both, pool, ours, name, theirs.unlock, theirs.channel)
 
 
 def test_waiter_is_handed_what_redisson_unlocks_by_force(sides, plain, pool):
     both = sides(verbs())
     theirs, ours = both.past(RLock, KEY), both.thru(Verbs, KEY)
-    seconds = []
     for _ in range(3):
         assert theirs.lock()
-        seconds.append(handover_seconds(both, pool, ours, KEY, theirs.force_unlock, theirs.channel))
-    prompt(statistics.median(seconds), PROMPT)
+        hand_over(both, pool, ours, KEY, theirs.force_unlock, theirs.channel)
 
 
 def test_waiter_in_another_database_is_handed_what_redisson_unlocks_there(sides, plain, pool):
@@ -123,11 +117,9 @@ def test_waiter_in_another_database_is_handed_what_redisson_unlocks_there(sides,
     theirs, ours = both.past(RLock, KEY), both.thru(Verbs, KEY)
     for client in theirs.r, ours.r, both.plain:
         client.select(3)
-    seconds = []
     for _ in range(3):
         assert theirs.lock()
-        seconds.append(handover_seconds(both, pool, ours, KEY, theirs.unlock, theirs.channel))
-    prompt(statistics.median(seconds), PROMPT)
+        hand_over(both, pool, ours, KEY, theirs.unlock, theirs.channel)
 
 
 def test_waiter_is_not_let_in_while_redisson_has_a_hold_left(sides, plain, pool):
@@ -145,7 +137,7 @@ def test_waiter_is_not_let_in_while_redisson_has_a_hold_left(sides, plain, pool)
 
 def test_waiter_gets_the_lock_of_a_redisson_that_died(sides, plain, pool):
     both = sides(verbs())
-    theirs, ours = both.past(RLock, KEY, lease_ms=300), both.thru(Verbs, KEY)
+    theirs, ours = both.past(RLock, KEY, lease_ms=900), both.thru(Verbs, KEY)
     assert theirs.lock()
     waiting = pool.submit(ours.lock)
     stands_in_line(plain, KEY, briefly=waiting)
@@ -187,11 +179,9 @@ def test_redisson_s_unlock_while_a_try_is_on_its_way_lets_it_in(sides, pool):
     both = sides(verbs())
     warm_up(both, pool, KEY)
     theirs = both.past(RLock, KEY)
-    seconds = []
     for _ in range(5):
         assert theirs.lock()
-        seconds.append(crossing_seconds(both, KEY, theirs.unlock))
-    prompt(max(seconds), PROMPT)
+        cross(both, KEY, theirs.unlock)
 
 
 # --- the same owner by both ways -------------------------------------------------

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Locks with a random value, as redis-py, redsync and python-redis-lock take them, and hasp."""
 
-import statistics
-
 import pytest
 import redis
 from harness import until
-from harness.interop import (EITHER_WAY, KEY, LEASE_MS, PROMPT, STRINGS, RLock, RedisPy, Redsync, Signal, Verbs,
-                             Watched, contend, crossing_seconds, handover_seconds, rule, verbs, warm_up)
+from harness.interop import (EITHER_WAY, KEY, LEASE_MS, STRINGS, RLock, RedisPy, Redsync, Signal, Verbs, Watched,
+                             contend, cross, hand_over, rule, verbs, warm_up)
 from harness.marks import BOTH
 from harness.renewal import LEASE, is_renewed
-from harness.wait import prompt
 
 
 # --- the clients themselves ------------------------------------------------------
@@ -31,11 +28,9 @@ def test_script_that_deletes_while_a_try_is_on_its_way_lets_it_in(sides, pool):
     both = sides(verbs("no"))
     warm_up(both, pool, KEY)
     theirs = both.thru(Redsync, KEY)
-    seconds = []
     for _ in range(3):
         assert theirs.lock()
-        seconds.append(crossing_seconds(both, KEY, theirs.unlock))
-    prompt(statistics.median(seconds), PROMPT)
+        cross(both, KEY, theirs.unlock)
 
 
 # --- redis-py's Lock, and libraries that lock as redsync -------------------------
@@ -97,22 +92,18 @@ def test_random_value_is_refused_what_is_held(sides, kind, wait, way):
 def test_set_nx_that_waits_is_handed_what_others_delete(sides, plain, pool, kind):
     both = sides(rule(wait="10s"))
     holder, waiter = both.thru(kind, KEY), both.thru(kind, KEY)
-    seconds = []
     for _ in range(3):
         assert holder.lock(timeout=0)
-        seconds.append(handover_seconds(both, pool, waiter, KEY, holder.unlock))
-    prompt(statistics.median(seconds), PROMPT)
+        hand_over(both, pool, waiter, KEY, holder.unlock)
 
 
 def test_release_of_one_whose_script_redis_has_forgotten_lets_the_next_one_in(sides, plain, pool):
     both = sides(rule(wait="10s"))
     holder, waiter = both.thru(Redsync, KEY), both.thru(Redsync, KEY)
-    seconds = []
     for _ in range(3):
         assert holder.lock(timeout=0)
         plain.script_flush()
-        seconds.append(handover_seconds(both, pool, waiter, KEY, holder.unlock))
-    prompt(statistics.median(seconds), PROMPT)
+        hand_over(both, pool, waiter, KEY, holder.unlock)
 
 
 def test_redis_py_s_lock_is_extended_and_taken_anew_through_hasp(sides, plain):
@@ -199,11 +190,9 @@ def test_signal_wakes_a_client_that_blocks_on_it_through_hasp(sides, plain, pool
 def test_signal_is_left_for_others_when_the_lock_is_handed_down_the_line(sides, plain, pool):
     both = sides(rule(pattern="lock*", wait="10s"))
     holder, waiter = both.past(Signal, "jobs"), both.thru(Signal, "jobs")
-    seconds = []
     for _ in range(3):
         holder.r = both.connect("thru")
         assert holder.lock()
-        seconds.append(handover_seconds(both, pool, waiter, waiter.name, holder.unlock))
+        hand_over(both, pool, waiter, waiter.name, holder.unlock)
         assert waiter.woken == 0
         assert plain.lrange(waiter.signal, 0, -1) == ["1"]
-    prompt(statistics.median(seconds), PROMPT)

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 from harness import Connection, encode, until
 from harness.info import calls, is_ready
-from harness.line import Unlooked, entries, nobody_waits, queue_of, stand, stand_first
+from harness.line import entries, nobody_waits, queue_of, stand
 from harness.marks import BOTH
 from harness.relay import Relay
 from harness.renewal import is_renewed
@@ -156,16 +156,14 @@ def test_newcomer_does_not_pass_those_who_wait(clients, plain):
 def test_all_for_whom_there_are_places_come_in_by_one_call(clients, plain):
     holder, first, *others = clients(6)
     assert holder.call("LOCK", KEY, "LIMIT", 2) == FENCE
-    with Unlooked():
-        stand_first(plain, first, "LOCK", KEY, "LIMIT", 1, "WAIT", 60000)
-        for other in others:
-            stand(plain, other, "LOCK", KEY, "LIMIT", 4, "WAIT", 60000)
-        before = calls(plain, "eval", "evalsha")
-        first.close()
-        tokens = [int(other.read()[1:]) for other in others[:3]]
-        done = calls(plain, "eval", "evalsha") - before
+    stand(plain, first, "LOCK", KEY, "LIMIT", 1, "WAIT", 60000)
+    for other in others:
+        stand(plain, other, "LOCK", KEY, "LIMIT", 4, "WAIT", 60000)
+    before = calls(plain, "eval", "evalsha")
+    first.close()
+    tokens = [int(other.read()[1:]) for other in others[:3]]
     assert tokens == sorted(set(tokens))
-    assert done <= 2
+    assert calls(plain, "eval", "evalsha") < before + len(tokens)  # (a check of hasp's may be among them)
     assert owners(plain) == 4 and len(entries(plain)) == 1
     assert holder.call("UNLOCK", KEY) == ONE
     assert others[3].read() == FENCE

@@ -7,12 +7,12 @@ import pytest
 from harness import until
 from harness.guards import guard, transact
 from harness.info import subscribers
-from harness.line import entries, nobody_waits, queue_of, stand
+from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
 from harness.processes import ProtectedRedis
 from harness.replies import FENCE, OK, ONE, TAKEN, ZERO
 from harness.sections import VERBS
-from harness.waiting import KEY, rule, soon
+from harness.waiting import KEY, rule
 
 
 # --- what Redis allows -----------------------------------------------------------
@@ -58,7 +58,7 @@ def test_hasp_subscribes_with_its_password(start_hasp, protected):
         one.call("LOCK", KEY)
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         one.call("UNLOCK", KEY)
-        assert soon(other) == FENCE
+        assert soon(plain, other) == FENCE
 
 
 def test_hasp_subscribes_as_its_user(start_hasp, protected):
@@ -71,7 +71,7 @@ def test_hasp_subscribes_as_its_user(start_hasp, protected):
         (subscriber,) = subscribers(plain)
         assert subscriber["user"] == "hasp"
         one.call("UNLOCK", KEY)
-        assert soon(other) == FENCE
+        assert soon(plain, other) == FENCE
 
 
 def test_subscription_that_redis_refuses_is_an_error_to_clients_that_would_wait(start_hasp, protected):
@@ -129,7 +129,7 @@ def test_waiters_outlive_a_reload(start_hasp, plain):
         one.call("SETNX", "lock:1", "v")
         stand(plain, other, "LOCK", KEY, "WAIT", 60000)
         stand(plain, third, "SETNX", "lock:1", "w")
-        hasp.reload("wait = 20s", "wait = 4s")
+        hasp.reload("wait = 60s", "wait = 30s")
         one.call("UNLOCK", KEY)
         assert other.read() == FENCE
         one.call("DEL", "lock:1")

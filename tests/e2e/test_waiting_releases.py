@@ -5,11 +5,11 @@ import time
 
 import pytest
 from harness import encode, until
-from harness.line import entries, stand
+from harness.line import entries, rechecks, soon, stand
 from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, TAKEN, ZERO
-from harness.sections import VERBS, verbs
-from harness.waiting import KEY, rule, soon
+from harness.sections import TRUSTED, VERBS, verbs
+from harness.waiting import KEY, rule
 
 COMPARE_AND_DELETE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
@@ -23,7 +23,7 @@ def test_del_of_several_keys_hands_off_each_of_them(start_hasp, plain):
         stand(plain, other, "SETNX", "lock:1", "w")
         stand(plain, third, "SETNX", "lock:3", "w")
         assert one.call("DEL", "lock:1", "other:1", "plain", "lock:2", "other:2", "lock:3") == b":4\r\n"
-        assert soon(other) == soon(third) == ONE
+        assert soon(plain, other) == soon(plain, third) == ONE
         assert plain.exists("lock:1", "lock:3", "other:2") == 3 and not plain.exists("lock:2", "other:1")
 
 
@@ -59,7 +59,7 @@ RULE_RELEASES = [
 @pytest.mark.parametrize("multi", [False, True])
 def test_release_under_a_rule_wakes_the_waiter(start_hasp, plain, owner, release, reply, multi):
     """By whichever command, alone or in a transaction; the waiter is at another hasp's worker."""
-    hasp, away = start_hasp(rule(owner=owner)), start_hasp(rule(owner=owner))
+    hasp, away = start_hasp(rule(owner=owner), **TRUSTED), start_hasp(rule(owner=owner), **TRUSTED)
     release = [word() if callable(word) else word for word in release]
     with hasp.connect() as one, away.connect() as other:
         assert one.call("SETNX", "lock:1", "v") == ONE
@@ -68,7 +68,7 @@ def test_release_under_a_rule_wakes_the_waiter(start_hasp, plain, owner, release
             assert one.call(*release) == b"+QUEUED\r\n"
         stand(plain, other, "SETNX", "lock:1", "w")
         one.send(encode("EXEC") if multi else encode(*release))
-        assert soon(other) == ONE
+        assert soon(plain, other, polled=release[0] == "EVAL") == ONE
         assert one.read() == (b"*1\r\n" + reply if multi else reply)
 
 
@@ -80,7 +80,7 @@ def test_compare_and_delete_with_anothers_value_wakes_nobody(start_hasp, plain):
         assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "w") == ZERO
         assert plain.get("lock:1") == "v" and len(entries(plain, "lock:1")) == 1
         assert one.call("EVAL", COMPARE_AND_DELETE, 1, "lock:1", "v") == ONE
-        assert soon(other) == OK
+        assert soon(plain, other, polled=True) == OK
 
 
 def test_compare_and_delete_by_evalsha_wakes_the_waiter(start_hasp, plain):
@@ -92,7 +92,7 @@ def test_compare_and_delete_by_evalsha_wakes_the_waiter(start_hasp, plain):
         for n, one in enumerate(ones):
             stand(plain, other, "SET", "lock:1", n + 1, "NX", "EX", 30)
             assert one.call("EVALSHA", sha, 1, "lock:1", n) == ONE
-            assert soon(other) == OK
+            assert soon(plain, other, polled=True) == OK
         for one in ones:
             one.close()
 
@@ -116,7 +116,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_a_verb(start_hasp, plain, re
         if multi:
             assert one.call(*release) == b"+QUEUED\r\n"
         one.send(encode("EXEC") if multi else encode(*release))
-        assert soon(other) == FENCE
+        assert soon(plain, other, polled=True) == FENCE
         answer = one.read()
         assert reply is None or answer == (b"*1\r\n" + reply if multi else reply)
 
@@ -130,7 +130,7 @@ def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, p
             stand(plain, other, "LOCK", KEY, "WAIT", 60000)
             hasp.take_turn()
             assert one.call("DEL", KEY) == ONE
-            assert soon(other).startswith(b":")
+            assert soon(plain, other, polled=True).startswith(b":")
     for one in ones:
         one.close()
 
@@ -145,7 +145,7 @@ def test_redissons_message_wakes_the_waiter_of_a_verb(start_hasp, plain):
         until(lambda: plain.pubsub_numsub(channel)[0][1], "hasp to listen")
         plain.delete(KEY)
         plain.publish(channel, "0")
-        assert soon(one) == FENCE
+        assert soon(plain, one, polled=True) == FENCE
 
 
 def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain):
@@ -166,12 +166,12 @@ def test_redissons_waiters_are_told_when_none_of_ours_is_left(start_hasp, plain)
 def test_end_of_a_lease_hands_off(start_hasp, plain):
     hasp = start_hasp(rule() + VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
-        one.call("LOCK", KEY, "PX", 300)
-        one.call("SET", "lock:1", "v", "NX", "PX", 300)
+        one.call("LOCK", KEY, "PX", 900)
+        one.call("SET", "lock:1", "v", "NX", "PX", 900)
         stand(plain, other, "LOCK", KEY, "WAIT", 60000, briefly=True)
         stand(plain, third, "SETNX", "lock:1", "w", briefly=True)
-        assert soon(other) == FENCE
-        assert soon(third) == ONE
+        assert soon(plain, other, polled=True) == FENCE
+        assert soon(plain, third, polled=True) == ONE
 
 
 def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
@@ -179,11 +179,11 @@ def test_waiters_own_lease_ends_for_the_next_one(start_hasp, plain):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other, hasp.connect() as third:
         one.call("LOCK", KEY)
-        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "PX", 200)
+        stand(plain, other, "LOCK", KEY, "WAIT", 60000, "PX", 900)
         stand(plain, third, "LOCK", KEY, "WAIT", 60000)
         one.call("UNLOCK", KEY)
-        assert soon(other) == FENCE
-        assert soon(third) == FENCE
+        assert soon(plain, other) == FENCE
+        assert soon(plain, third, polled=True) == FENCE
 
 
 @pytest.mark.parametrize("take", [("LOCK", KEY, "WAIT", 60000), ("SETNX", "lock:1", "w")])
@@ -192,5 +192,7 @@ def test_lock_set_and_deleted_past_hasp_is_noticed_by_its_own_look(start_hasp, p
     with hasp.connect() as one:
         plain.set(take[1], "somebody's")
         stand(plain, one, *take)
+        before = rechecks(plain)
         plain.delete(take[1])
         assert one.read() in TAKEN
+        assert rechecks(plain) > before

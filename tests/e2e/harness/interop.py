@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests with other lock clients share: the clients, both ways to Redis, hand-offs.
+"""What the tests with other lock clients share: the clients, both ways to Redis, handovers.
 
 The clients are small ones in tests/apps, written from the descriptions of what
 the real ones send, and redis-py's own. `past` makes one that talks to Redis, `thru` one that
 talks to hasp.
 """
 
+import contextlib
 import re
 import sys
-import time
 
 import pytest
 
 from . import sections
 from .apps import APPS, run_app
-from .info import calls
+from .line import polls, rechecks, stand
+from .replies import FENCE, ONE
 from .resp import encode
 from .wait import TooSlow, until
 
@@ -25,14 +26,11 @@ from lockers import LEASE_MS, GoZero, RedisPy, Redsync, Signal, Verbs, Watched  
 from redisson import LATCH_MS, RLock, prefixed  # noqa: E402
 from redisson_rw import ReadSide, WriteSide  # noqa: E402
 
-__all__ = ["EITHER_WAY", "KEY", "LATCH_MS", "LEASE_MS", "PROMPT", "STRINGS", "GoZero", "RLock", "ReadSide", "RedisPy",
-           "Redsync", "Sides", "Signal", "Verbs", "Watched", "WriteSide", "contend", "crossing_seconds",
-           "handover_seconds", "listens", "prefixed", "rule", "stands_in_line", "verbs", "warm_up"]
+__all__ = ["EITHER_WAY", "KEY", "LATCH_MS", "LEASE_MS", "STRINGS", "GoZero", "RLock", "ReadSide", "RedisPy",
+           "Redsync", "Sides", "Signal", "Verbs", "Watched", "WriteSide", "contend", "cross", "hand_over", "listens",
+           "prefixed", "rule", "stands_in_line", "ticking", "verbs", "warm_up"]
 
 KEY = "lock:1"
-
-# hasp probes a lock that is waited for every second, whatever it hears.
-PROMPT = 0.5
 
 # Redis runs what it was sent during a pause in that order, and its answers come all at once.
 PAUSE_MS = 150
@@ -89,29 +87,42 @@ def listens(plain, channel):
     return until(lambda: plain.pubsub_numsub(channel)[0][1], f"a subscription of {channel}")
 
 
-def was_looked_at(plain):
-    """hasp has called a script since: its probe of the lock that it waits for. The next one is
-    a second away."""
-    before = calls(plain, "evalsha")
-    until(lambda: calls(plain, "evalsha") > before, "hasp to probe the lock")
+@contextlib.contextmanager
+def unchecked(plain, newcomers=0):
+    """Raises TooSlow if hasp makes its check of each second here: see harness/line.py. `newcomers`: how many
+    clients enter a queue here, for rechecks() counts them, too."""
+    before = rechecks(plain)
+    yield
+    if rechecks(plain) != before + newcomers:
+        raise TooSlow("hasp has checked the lock by itself")
 
 
-def handover_seconds(both, pool, waiter, key, release, channel=None):
-    """From the release until the client that waits through hasp has the lock."""
-    def wait():
-        return waiter.lock(timeout=10), time.monotonic()
+@contextlib.contextmanager
+def ticking(both):
+    """hasp makes its check of each second by poll.lua where the lock is a read-write lock, and unchecked() does
+    not count that. A waiter for another lock, which came first, is rechecked at the same time or before."""
+    with both.hasp.connect() as holder, both.hasp.connect() as waiter:
+        assert holder.call("LOCK", "ticking") == FENCE
+        stand(both.plain, waiter, "LOCK", "ticking", "WAIT", 600000)
+        yield
 
-    waiting = pool.submit(wait)
-    stands_in_line(both.plain, key)
+
+def hand_over(both, pool, waiter, key, release, channel=None, announced=True):
+    """Releases a lock and sees that the client that waits through hasp gets it: at once if hasp hears of the
+    release (`announced`), else by hasp's check of each second."""
+    plain = both.plain
+    polled = polls(plain)
+    waiting = pool.submit(waiter.lock, timeout=20)
+    stands_in_line(plain, key)
+    until(lambda: polls(plain) > polled, "hasp's first check of the lock")
     if channel:
-        listens(both.plain, channel)
-    was_looked_at(both.plain)
-    released = time.monotonic()
-    assert release()
-    got, since = waiting.result()
-    assert got
+        listens(plain, channel)
+    before = rechecks(plain)
+    with unchecked(plain) if announced else contextlib.nullcontext():
+        assert release()
+        assert waiting.result()
+    assert announced or rechecks(plain) > before
     assert waiter.unlock()
-    return since - released
 
 
 def contend(pool, *apps, **settings):
@@ -125,22 +136,19 @@ def contend(pool, *apps, **settings):
     return wanted - sum(r["entered"] for r in results), sum(r["met"] for r in results)
 
 
-def crossing_seconds(both, key, send_release):
+def cross(both, key, send_release):
     """The holder's release is sent when the other one's try is on its way and finds it held."""
-    with both.hasp.connect() as ours:
+    with both.hasp.connect() as ours, unchecked(both.plain, newcomers=1):
         both.plain.execute_command("CLIENT", "PAUSE", PAUSE_MS, "ALL")
         ours.send(encode("LOCK", key, "WAIT", 10000))
         both.hasp.take_turn()
         send_release()
-        released = time.monotonic()
-        assert int(ours.read()[1:]) > 0
-        since = time.monotonic()
-        assert ours.call("UNLOCK", key) == b":1\r\n"
-    return since - released
+        assert ours.read() == FENCE
+        assert ours.call("UNLOCK", key) == ONE
 
 
 def warm_up(both, pool, key):
     """From then on hasp hears what is published."""
     holder, waiter = both.thru(Verbs, key), both.thru(Verbs, key)
     assert holder.lock()
-    handover_seconds(both, pool, waiter, key, holder.unlock)
+    hand_over(both, pool, waiter, key, holder.unlock)

@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The queue of a lock's waiters, as Redis has it."""
+"""The queue of a lock in Redis; and whether hasp heard that a waiter has the lock, or found it by a check.
+
+hasp checks a lock that its clients wait for: 20 ms after the first waiter of a worker has entered
+the queue, and then each second. A check finds whatever hasp has missed. A test that a release wakes
+the waiter starts after the first check, and fails if hasp needed another one.
+
+    stand(plain, waiter, "LOCK", "k", "WAIT", 60000)
+    assert holder.call("UNLOCK", "k") == ONE
+    assert soon(plain, waiter) == FENCE
+"""
 
 import select
-import time
+import weakref
 
 from .info import calls
 from .resp import encode
-from .wait import TooSlow, prompt, until
+from .wait import TooSlow, until
+
+# For each client of Redis: checks() at the end of the last stand() or soon().
+seen = weakref.WeakKeyDictionary()
 
 
 def queue_of(key):
@@ -18,47 +30,63 @@ def entries(plain, key="k"):
     return [entry.split(" ", 1)[0] for entry in plain.zrange(queue_of(key), 0, -1)]
 
 
-class Unlooked:
-    """hasp looks at a line by itself each second, which calls a script. `with Unlooked():` is a
-    time without that, from before anybody stands in line until what was called was counted; but
-    for the look that stand_first() waits for."""
+def polls(plain):
+    """The calls of poll.lua so far, for it reads the waiter's place by ZRANGEBYSCORE. (So do the scripts of
+    semaphores, and dequeue.lua when a waiter leaves.)"""
+    return calls(plain, "zrangebyscore")
 
-    def __enter__(self):
-        self.began = time.monotonic()
 
-    def __exit__(self, failure, *_):
-        if not failure:
-            prompt(time.monotonic() - self.began, 0.8)
+def rechecks(plain):
+    """The locks that recheck.lua has checked so far, for it counts each one's first waiter by ZCOUNT. (So
+    does enqueue.lua when a waiter enters a queue.)"""
+    return calls(plain, "zcount")
+
+
+def checks(plain):
+    return polls(plain), rechecks(plain)
 
 
 def nobody_waits(plain, key="k"):
     return until(lambda: not plain.exists(queue_of(key)), "the queue to be empty")
 
 
-def stand(plain, connection, *command, queue=None, briefly=False):
-    """Sends it, and returns when it stands in line and Redis has said so to hasp.
+def stand(plain, connection, *command, queue=None, briefly=False, checked=True):
+    """Sends the command. Returns when the client is in the queue, hasp knows that, and hasp's first check is over.
 
-    `queue`: if it is not that of the command's first key.
-    `briefly`: what it waits for, or its own time to wait, is over soon."""
+    `queue`: the queue, unless it belongs to the command's first key.
+    `briefly`: the client may get its reply soon: the lock's lease is short, or the client's own time to wait.
+    `checked`: False where the test keeps hasp from its first check."""
     queue = queue or queue_of(command[1])
-    before = plain.zcard(queue)
+    before, polled = plain.zrange(queue, 0, -1), polls(plain)
 
     def stands():
         number = plain.zcard(queue)
-        if briefly and number == before and select.select([connection.sock], [], [], 0)[0]:
+        if briefly and number == len(before) and select.select([connection.sock], [], [], 0)[0]:
             raise TooSlow(f"{command} was answered before it was seen to stand in line")
-        return number == before + 1
+        return number == len(before) + 1
 
     connection.send(encode(*command))
     until(stands, f"{command} to stand in line")
     # Redis sends what it answers in one turn of its loop at the end of that. A second turn
     # says that the first one has ended, so that even its death cannot take the answer back.
     plain.ping()
+    workers = [worker_of(entry) for entry in plain.zrange(queue, 0, -1) if entry not in before]
+    if checked and not set(workers) <= {worker_of(entry) for entry in before}:
+        until(lambda: polls(plain) > polled, "hasp's first check")
+    seen[plain] = checks(plain)
 
 
-def stand_first(plain, connection, *command):
-    """As stand(), for the first in its line. Returns when hasp has looked at the lock, too: it
-    does so a moment after that, for the lock may have been released while this one asked."""
-    before = calls(plain, "eval", "evalsha")
-    stand(plain, connection, *command)
-    until(lambda: calls(plain, "eval", "evalsha") >= before + 2, "the first look at the lock")
+def worker_of(entry):
+    """The number of the worker, with which an entry of the queue begins."""
+    return entry.split("-", 1)[0]
+
+
+def soon(plain, connection, polled=False):
+    """The reply of a waiter that was woken. Raises TooSlow if hasp has checked a lock since the last stand().
+
+    `polled`: the release sends no grant, but makes hasp poll at once. Only the check of each second is counted."""
+    reply = connection.read()
+    before, seen[plain] = seen[plain], checks(plain)
+    if seen[plain][polled:] != before[polled:]:
+        raise TooSlow(f"hasp has checked the lock by itself: {before}, then {seen[plain]}")
+    return reply
