@@ -372,7 +372,9 @@ def test_requests_come_in_pieces_and_many_at_once(hasp, path):
         s.sendall(b"ION\r\n" + b"PING\r\n" * 100)
         answer = b""
         while answer.count(b"+PONG\r\n") < 100:
-            answer += s.recv(10_000)
+            piece = s.recv(10_000)
+            assert piece, "hasp has closed the connection"
+            answer += piece
         assert answer.startswith(b"*1\r\n*2\r\n$7\r\nversion\r\n")
 
 

@@ -2,6 +2,7 @@
 """Waiters of a worker that listens to several nodes, and does not listen to this one yet."""
 
 import pytest
+from harness import until
 from harness.script_queue import (OTHERS, QUEUE, SECOND, Workers, ask, assert_holder, expire_now, give_back, kinds,
                                   own_token, place_in, value_of)
 from harness.scripts import KEY, ME, WORKER
@@ -67,8 +68,7 @@ def test_waiter_that_has_waited_long_enough_is_not_waited_for(world, workers, ki
     ask(world, kind, OTHERS[0], ticket=f"{AWAY}-0", wait=1)
     place = place_in(ask(world, kind, OTHERS[1], ticket=f"{WORKER}-1"))
     expire_now(world)
-    while look(world, kind, OTHERS[1], f"{WORKER}-1", place) == "queued":
-        pass
+    until(lambda: look(world, kind, OTHERS[1], f"{WORKER}-1", place) != "queued", "its time to be over")
     assert_holder(world, kind, OTHERS[1])
     assert [ticket for ticket, _ in workers.told()] == [f"{WORKER}-1"]
 
