@@ -107,7 +107,7 @@ def test_losers_of_incr_are_counted_and_take_nothing_from_the_holder(start_hasp)
         assert loser.call("INCR", "lock:n") == b":2\r\n"
         assert loser.call("EXPIRE", "lock:n", 100) == b":0\r\n"
         assert loser.call("DEL", "lock:n") == b":0\r\n"
-        assert holder.call("TTL", "lock:n") in (b":10\r\n", b":9\r\n")
+        assert 0 < int(holder.call("TTL", "lock:n")[1:]) <= 10
         assert holder.call("DEL", "lock:n") == b":1\r\n"
         assert loser.call("INCR", "lock:n") == b":1\r\n"
 
@@ -145,7 +145,7 @@ def test_holders_over_one_connection_exclude_each_other(start_hasp, owner, clien
 def test_value_owner_s_late_del_spares_the_next_holder_s_lock(redis_server, start_hasp):
     hasp = start_hasp(lock_rule(owner="value"))
     with hasp.connect() as late, hasp.connect() as holder:
-        assert late.call("SET", "lock:n", "late", "PX", 50, "NX") == b"+OK\r\n"
+        assert late.call("SET", "lock:n", "late", "PX", 1000, "NX") == b"+OK\r\n"
         until(lambda: not redis_server.client().exists("lock:n"), "the lock to expire")
         assert holder.call("SET", "lock:n", "holder", "PX", 10000, "NX") == b"+OK\r\n"
         assert late.call("DEL", "lock:n") == b":0\r\n"

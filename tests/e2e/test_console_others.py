@@ -95,7 +95,7 @@ def test_locks_in_all_databases_and_in_both_layouts_are_told(start_hasp, path):
 
 
 def test_a_renewed_lock_that_nothing_but_its_value_tells_of_is_told(hasps, path, plain):
-    _, other = hasps(rule("values", pattern="value:*", owner="value", renew="yes", lease="1s"))
+    _, other = hasps(rule("values", pattern="value:*", owner="value", renew="yes", lease="3s"))
     with other.connect() as b:
         assert b.call("SET", "value:1", "secret", "NX") == OK
         plain.set("value:app", "x")  # as a lock that was taken past hasp

@@ -47,7 +47,7 @@ def test_writer_that_was_paused_past_its_lease_is_refused(start_hasp, plain):
 
 def test_writer_is_refused_also_when_nobody_else_wrote(start_hasp, plain):
     """Somebody past its lease cannot know, and hasp need not."""
-    hasp = start_hasp(guard(lease="500ms"))
+    hasp = start_hasp(guard(lease="2s"))
     with hasp.connect() as one:
         assert one.call("GET", KEY) == NIL
         until(lambda: not plain.exists(GUARD), "the lease to end")

@@ -176,7 +176,7 @@ def test_shorter_lease_of_a_waiter_does_not_cut_that_of_its_partner_before_it(st
     with hasp.connect() as one, hasp.connect() as first, away.connect() as second:
         assert one.call("LOCK", KEY) == FENCE
         stand(plain, first, "LOCK", KEY, "PX", 60000, "WAIT", 60000, "AS", "us")
-        stand(plain, second, "LOCK", KEY, "PX", 100, "WAIT", 60000, "AS", "us")
+        stand(plain, second, "LOCK", KEY, "PX", 5000, "WAIT", 60000, "AS", "us")
         if not alive:
             away.expect_exit = -signal.SIGKILL
             away.kill()

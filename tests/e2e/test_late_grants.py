@@ -114,7 +114,7 @@ def test_client_that_may_wait_does_when_its_lock_is_over(late, plain, reentrant)
 @LAYOUTS
 def test_lock_that_is_over_and_free_is_taken_again(late, plain, reentrant):
     them = late(verbs(reentrant=reentrant))
-    them.send(("LOCK", LOCK, "PX", 300))
+    them.send(("LOCK", LOCK, "PX", 1500))
     them.runs_out()
     fence = int(plain.get("hasp:fence"))
     plain.set("hasp:fence", fence + 10)

@@ -245,7 +245,7 @@ def test_a_client_that_goes_while_it_waits_leaves_nothing(start_hasp, plain):
 def test_what_it_has_is_renewed_while_it_waits(clients, plain):
     one, two = clients(2)
     assert one.call("LOCK", "c") == FENCE
-    stand(plain, two, "MLOCK", 3, "a", "b", "c", "PX", 300, *LONG, queue=queue_of("c"))
+    stand(plain, two, "MLOCK", 3, "a", "b", "c", "PX", 3000, *LONG, queue=queue_of("c"))
     plain.pexpire("a", 5000)
     plain.pexpire("b", 5000)
     until(lambda: plain.pttl("a") > 5000 and plain.pttl("b") > 5000, "both to be renewed")
@@ -485,7 +485,7 @@ def test_success_that_comes_when_the_leases_are_over_is_told_only_if_all_can_be_
         with hasp.connect() as one:
             assert one.call("PING") == PONG  # its link is there
             relay.holds_back = FENCE
-            one.send(encode("MLOCK", 2, "a", "b", "PX", 300))
+            one.send(encode("MLOCK", 2, "a", "b", "PX", 2000))
             until(lambda: plain.get("hasp:fence"), "the locks to be taken")
             first = int(plain.get("hasp:fence"))
             until(lambda: plain.exists("a", "b") == 0, "their leases to end")

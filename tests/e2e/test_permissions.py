@@ -79,7 +79,7 @@ def test_users_as_in_the_manual_are_refused_nothing(start_hasp, plain, reentrant
             assert fourth.call("LOCK.INFO", take[1])[:1] == b"*"
             assert fourth.call(*give) == ONE
     with connect() as one, connect() as other:
-        one.call("LOCK", "lock:v", "PX", 300)
+        one.call("LOCK", "lock:v", "PX", 900)
         queue = "hasp:queue:{lock:v}"
         stand(plain, other, "LOCK", "lock:v", "WAIT", 60000, briefly=True)
         assert other.read().startswith(b":")  # the lease was over: hasp's own look

@@ -156,7 +156,7 @@ def test_lease_is_renewed(start, quorum):
 
 def test_lease_that_the_client_names_is_not_renewed(two, quorum):
     one, other = two
-    assert one.call("LOCK", KEY, "PX", 300) == FENCE
+    assert one.call("LOCK", KEY, "PX", 4000) == FENCE
     assert other.call("LOCK", KEY, "WAIT", 60000) == FENCE
     assert one.call("UNLOCK", KEY) == ZERO
 
@@ -186,7 +186,7 @@ def test_lock_of_a_client_that_goes(start, quorum, on_disconnect, freed):
 
 
 def test_lost_majority_closes_the_connection(start, quorum):
-    hasp = start(lease="3s", timeout="1s", on_lost="close")
+    hasp = start(lease="6s", timeout="2s", on_lost="close")
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY) == FENCE
         for server in quorum.servers[:3]:
@@ -197,7 +197,7 @@ def test_lost_majority_closes_the_connection(start, quorum):
 
 
 def test_lost_majority_is_logged(start, quorum):
-    hasp = start(lease="3s", timeout="1s")
+    hasp = start(lease="6s", timeout="2s")
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
         for server in quorum.servers[:3]:
@@ -207,7 +207,7 @@ def test_lost_majority_is_logged(start, quorum):
 
 
 def test_servers_that_forgot_all_take_the_lock_away(start, quorum):
-    hasp = start(lease="3s", timeout="1s", on_lost="close")
+    hasp = start(lease="6s", timeout="2s", on_lost="close")
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
         until(lambda: quorum.is_everywhere(KEY), "all servers to have it")
@@ -229,7 +229,7 @@ def test_server_that_was_started_anew_does_not_count_before_restart_delay(start,
         for server in quorum.servers[:3]:
             server.kill()
             server.start()
-        until(lambda: hasp.log.count("quorum_server_up") == 8, "hasp to be connected again")
+        until(lambda: hasp.log.count("quorum_server_up") >= 8, "hasp to be connected again")
         assert len(re.findall(r"quorum_server_up .* counts_in_ms=3000\b", hasp.log)) >= 3
         until(lambda: one.call("LOCK", "other") == FENCE, "the servers to count again")
 

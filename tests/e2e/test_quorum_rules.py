@@ -62,7 +62,8 @@ def test_majority_has_the_lock_and_redis_does_not(two, quorum, plain):
     assert not plain.exists(KEY)
     for connection in two:
         assert connection.call("GET", KEY) == bulk("mine") and connection.call("EXISTS", KEY) == ONE
-        assert 18000 < int(connection.call("PTTL", KEY)[1:]) <= 20000 and int(connection.call("TTL", KEY)[1:]) in (18, 19, 20)
+        assert 9000 < int(connection.call("PTTL", KEY)[1:]) <= 20000
+        assert 9 <= int(connection.call("TTL", KEY)[1:]) <= 20
     assert other.call("DEL", KEY) == ZERO and other.call("UNLINK", KEY) == ZERO
     assert one.call("DEL", KEY) == ONE and one.call("DEL", KEY) == ZERO
     assert other.call("GET", KEY) == NIL and other.call("EXISTS", KEY) == ZERO
@@ -233,7 +234,7 @@ def test_lock_of_a_client_that_goes(start, quorum, on_disconnect, freed):
 
 
 def test_lost_majority_closes_the_connection(start, quorum):
-    hasp = start(lease="3s", timeout="1s", on_lost="close")
+    hasp = start(lease="6s", timeout="2s", on_lost="close")
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("SETNX", KEY, "v") == ONE
         for server in quorum.servers[:3]:

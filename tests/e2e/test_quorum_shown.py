@@ -132,7 +132,7 @@ def test_one_who_goes_while_it_tries_again_waits_no_more(start):
 
 
 def test_renewals_and_losses_are_counted(start, quorum):
-    hasp = start(lease="3s", timeout="1s")
+    hasp = start(lease="6s", timeout="2s")
     with hasp.connect() as one:
         assert one.call("LOCK", KEY) == FENCE
         until(lambda: count(hasp, "lock_renewed_total") >= 1, "a renewal")

@@ -100,7 +100,7 @@ def test_servers_that_ask_for_a_certificate_get_it(start_hasp, quorum, encrypted
     mine = authority.certificate("hasp")
     servers = quorum(*[certificate] * 3, options=("--tls-auth-clients", "yes"))
     hasp = start_hasp(servers.sections(tls=encrypted), workers=1)
-    until(lambda: hasp.log.count("quorum_server_down") == 3, "all to refuse it")
+    until(lambda: hasp.log.count("quorum_server_down") >= 3, "all to refuse it")
     shown = {**encrypted, "tls_cert_file": mine.cert, "tls_key_file": mine.key}
     hasp = connected(start_hasp(servers.sections(tls=shown), workers=1).is_up(), 3)
     with hasp.connect() as one:
@@ -129,7 +129,7 @@ def test_reload_reads_the_certificates_again_and_closes_nothing(start_hasp, quor
         # What is connected anew is checked by what was read last.
         servers.servers[0].kill()
         servers.servers[0].start()
-        until(lambda: hasp.log.count("quorum_server_down") == 4, "it to be missed")
+        until(lambda: hasp.log.count("quorum_server_down") >= 4, "it to be missed")
         assert one.call("LOCK", KEY) == FENCE
         assert hasp.log.count("quorum_server_up") == 3
 
