@@ -182,6 +182,26 @@ static void test_a_name_tells_its_key_and_nothing_else_does(void **state)
 	buf_release(&name);
 }
 
+/* A name is copied from the one before it if the prefixes are of one length. */
+static void test_two_names_at_once_are_each_name_by_itself(void **state)
+{
+	struct buf both = BUF_INIT, each = BUF_INIT;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(namings); i++)
+		for (size_t j = 0; j < COUNT(kinds) * COUNT(kinds); j++) {
+			enum key_name pair[] = { kinds[j / COUNT(kinds)],
+				                 kinds[j % COUNT(kinds)] };
+
+			key_names_write_bulks(&both, namings[i], SLICE_LIT("a"), pair, 2);
+			key_names_write_bulk(&each, namings[i], pair[0], SLICE_LIT("a"));
+			key_names_write_bulk(&each, namings[i], pair[1], SLICE_LIT("a"));
+			assert_true(slice_eq(buf_slice(&both), buf_slice(&each)));
+		}
+	buf_release(&both);
+	buf_release(&each);
+}
+
 struct known_name {
 	struct map_node node;
 	char bytes[32];
@@ -255,6 +275,7 @@ int main(void)
 			test_what_braces_do_not_tag_is_tagged_by_its_slot_in_a_cluster),
 		cmocka_unit_test(test_a_slot_has_a_counter_and_a_server_has_one),
 		cmocka_unit_test(test_in_a_cluster_all_names_are_in_the_slot_of_their_key),
+		cmocka_unit_test(test_two_names_at_once_are_each_name_by_itself),
 		cmocka_unit_test(test_no_two_keys_share_a_name),
 		cmocka_unit_test(test_a_name_tells_its_key_and_nothing_else_does),
 		cmocka_unit_test(test_the_queue_of_a_guard_is_a_sidecar_of_a_sidecar),

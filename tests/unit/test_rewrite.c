@@ -255,6 +255,28 @@ static void test_leases_are_capped(void **state)
 	ASSERT_TOLD(told, &capping);
 }
 
+/* The script cuts it: it knows the time, and what the key is. */
+static void test_only_an_expiry_that_may_be_too_long_is_cut(void **state)
+{
+	static const struct {
+		const char *line;
+		const struct rule *rule;
+		bool cut;
+	} cases[] = {
+		{ "EXPIRE k 9", &rule, false },       { "PEXPIREAT k 99", &rule, false },
+		{ "EXPIRE k 8", &capping, false },    { "PEXPIRE k 8001", &capping, true },
+		{ "PEXPIREAT k 99", &capping, true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(rewrite(cases[i].line, cases[i].rule), REWRITE_CALL);
+		buf_append(&out, slice_of("", 1));
+		if (!!strstr(buf_head(&out), "\r\n$3\r\ncut\r\n") != cases[i].cut)
+			fail_msg("%s: %s", cases[i].line, cases[i].cut ? "not cut" : "cut");
+	}
+}
+
 static void test_counting_by_value_is_nobodys(void **state)
 {
 	static const struct told told[] = {
@@ -317,6 +339,7 @@ int main(void)
 		TEST(test_what_is_newer_than_hasp_runs_inside_the_check),
 		TEST(test_a_reply_tells_what_success_means),
 		TEST(test_leases_are_capped),
+		TEST(test_only_an_expiry_that_may_be_too_long_is_cut),
 		TEST(test_counting_by_value_is_nobodys),
 		TEST(test_success_is_read_from_the_reply),
 	};

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "lock/scripts/script_call.h"
+#include "resp/write.h"
 
 /* Redis does not know the script: the same call goes out again, with its text. */
 static void test_a_call_can_be_made_again_with_the_text(void **state)
@@ -34,6 +35,25 @@ static void test_a_call_can_be_made_again_with_the_text(void **state)
 	buf_release(&again);
 	buf_release(&expected);
 	buf_release(&call);
+}
+
+/* The number before a key has one digit, or more. */
+static void test_the_first_key_of_a_call_is_found(void **state)
+{
+	char bytes[1000];
+
+	(void)state;
+	memset(bytes, 'k', sizeof(bytes));
+	for (size_t n = 0; n <= sizeof(bytes); n++) {
+		struct buf call = BUF_INIT;
+		struct slice key = slice_of(bytes, n);
+
+		script_call_begin(&call, SCRIPT_RENEW, &(struct rewrite_how){ 0 }, 2, 0);
+		resp_write_bulk(&call, key);
+		resp_write_bulk(&call, SLICE_LIT("other"));
+		assert_true(slice_eq(script_call_key(SCRIPT_RENEW, buf_slice(&call)), key));
+		buf_release(&call);
+	}
 }
 
 static void test_scripts_travel_without_comments(void **state)
@@ -72,6 +92,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_call_can_be_made_again_with_the_text),
+		cmocka_unit_test(test_the_first_key_of_a_call_is_found),
 		cmocka_unit_test(test_scripts_travel_without_comments),
 		cmocka_unit_test(test_scripts_have_each_include_once),
 	};

@@ -472,6 +472,36 @@ static void lock_without_an_expiry_is_told_and_when_it_got_one(void **state)
 	end(&f);
 }
 
+static void expiry_that_is_set_again_did_not_come_late(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 1000);
+	f.now += 0.25;
+	a = lock(&f, 'A');
+	tracker_expires(&a, 5000);
+	assert_has(report(&f), "without_expiry=0 keys=1");
+	end(&f);
+}
+
+static void persist_is_no_expiry_that_came_late(void **state)
+{
+	struct fixture f;
+	struct tracker_act a;
+
+	(void)state;
+	begin(&f, &roomy);
+	take(&f, 'A', 0);
+	f.now += 0.25;
+	a = lock(&f, 'A');
+	tracker_expires(&a, 0);
+	assert_has(report(&f), "without_expiry=1 keys=1");
+	end(&f);
+}
+
 static void persist_takes_the_expiry_away(void **state)
 {
 	struct fixture f;
@@ -588,6 +618,8 @@ int main(void)
 		cmocka_unit_test(del_after_the_lease_is_no_theft_until_another_has_it),
 		cmocka_unit_test(lock_that_is_still_there_did_not_outlive_its_lease),
 		cmocka_unit_test(lock_without_an_expiry_is_told_and_when_it_got_one),
+		cmocka_unit_test(expiry_that_is_set_again_did_not_come_late),
+		cmocka_unit_test(persist_is_no_expiry_that_came_late),
 		cmocka_unit_test(persist_takes_the_expiry_away),
 		cmocka_unit_test(what_others_do_to_a_lock_is_told),
 		cmocka_unit_test(dead_holder_s_lock_is_still_its_own),
