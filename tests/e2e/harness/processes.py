@@ -116,13 +116,24 @@ class Process:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+def redis_program():
+    """The server that tests start: $REDIS_SERVER, see tests/servers, or the one that is installed."""
+    return os.environ.get("REDIS_SERVER", "redis-server")
+
+
+def other_server(name):
+    """The program of another server: "redis8" or "valkey8", see tests/servers."""
+    return subprocess.run([TOP / "tests/servers", name], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
+
+
 class RedisServer(Process):
     """A private redis-server: on a unix socket, and on a port that the kernel chose. `tls`: options
-    with which it takes nothing but TLS there, see tls.py."""
+    with which it takes nothing but TLS there, see tls.py. `program`: see other_server()."""
 
-    def __init__(self, *options, host="127.0.0.1", port=0, within=(), tls=()):
+    def __init__(self, *options, host="127.0.0.1", port=0, within=(), tls=(), program=None):
         super().__init__("redis", within)
         self.options, self.tls = options, tls
+        self.program = program or redis_program()
         self.unix = self.dir / "redis.sock"
         self.host, self.port = host, port
         self.start()
@@ -132,7 +143,7 @@ class RedisServer(Process):
         for _ in range(5):
             port = self.port or free_port(self.host)
             listens = ("--port", 0, "--tls-port", port, *self.tls) if self.tls else ("--port", port)
-            self.spawn("redis-server", *listens, "--bind", self.host,
+            self.spawn(self.program, *listens, "--bind", self.host,
                        "--unixsocket", self.unix, "--save", "", "--appendonly", "no",
                        "--enable-debug-command", "local",
                        "--dir", self.dir, *self.options)

@@ -16,7 +16,7 @@ do not remember it.
 import redis as redis_py
 
 from .nodes import OPTIONS, Node, Unreachable, private_address, remove, settles
-from .processes import Process, free_port
+from .processes import Process, free_port, redis_program
 from .wait import until
 
 NAME = "mymaster"
@@ -52,7 +52,7 @@ class Sentinel(Process):
 
     def start(self):
         """Also starts it again, with what it has learnt."""
-        self.spawn("redis-server", self.config_file, "--sentinel")
+        self.spawn(redis_program(), self.config_file, "--sentinel")
         until(lambda: self._ready() or not self.running(), "a sentinel to start")
 
     def _ready(self):
