@@ -9,6 +9,7 @@
 #include "client/request_context.h"
 #include "commands/key_args.h"
 #include "policy/classifier.h"
+#include "policy/session_commands.h"
 
 /* A request that goes on after this many bytes streams, if no rule can concern it. */
 #define STREAM_FROM ((size_t)16 * 1024)
@@ -93,6 +94,9 @@ static void count_writes(struct client *c, struct cursor *k)
 /* False: the client is parked, for the answer says what comes behind it. */
 static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 {
+	bool is_last = d->pending &&
+	               (d->pending->kind == PENDING_STREAM || pending_logs_in(d->pending));
+
 	client_end_wait(c);
 	if (d->follows_ping)
 		count_writes(c, k);
@@ -102,7 +106,7 @@ static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 		link_make_opaque(c->user.link);
 		session_make_opaque(&c->session);
 	}
-	if (!d->pending || d->pending->kind != PENDING_STREAM)
+	if (!is_last)
 		return true;
 	put_off(c, CLIENT_PARKED_DEFERRED);
 	return false;
@@ -368,6 +372,14 @@ static bool decide(struct client *c, struct cursor *k, const struct resp_view *v
 	return act(c, k, &x, &d);
 }
 
+/* A login waits until no reply is due on its link: see pending_logs_in(). */
+static bool must_await_replies(const struct client *c, const struct command_info *what,
+                               const struct resp_view *view)
+{
+	return c->user.inflight && !c->session.opaque && !session_in_multi(&c->session) &&
+	       command_info_is_session(what) && session_command_logs_in(what, view);
+}
+
 /* `has_args`: they are in env->args already. `found`: what the name says; NULL: it has not been
  * looked up. False: the client is parked. */
 static bool take_whole(struct client *c, struct cursor *k, bool has_args,
@@ -393,7 +405,8 @@ static bool take_whole(struct client *c, struct cursor *k, bool has_args,
 		HASP_ASSERT(whole && view.argc > 0);
 	}
 	what = found ? *found : classifier_find(&c->env->policy, view.argv[0]);
-	if (!links_take(c, links_route(c, &what, &view))) {
+	if (!links_take(c, links_route(c, &what, &view)) ||
+	    must_await_replies(c, &what, &view)) {
 		put_off(c, CLIENT_PARKED_LINK);
 		return false;
 	}

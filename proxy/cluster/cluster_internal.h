@@ -288,6 +288,7 @@ struct lane {
 	enum lane_state state;
 	size_t nsent; /* parts in PART_SENT */
 	unsigned replays_due; /* answers to lane_write_replay() */
+	uint64_t replayed; /* (REPLAYING) serial of the last session command sent */
 	struct cluster_part *error; /* whose error is being forwarded; NULL: none */
 	bool own; /* the link is nobody else's */
 	struct subscriptions subscriptions; /* of the link */
@@ -331,6 +332,8 @@ void lane_write_replay(struct lane *l, struct slice request);
 /* The same on all other lanes of the session than the part's, that are ready. */
 void lanes_write_replay(struct cluster_session *s, const struct cluster_part *p,
                         struct slice request);
+/* Returns true while a session command on any lane is not answered yet. */
+bool lanes_replay(const struct cluster_session *s);
 /* The part behind the request of which this is the tag; NULL: the tag is a part's own, or none.
  */
 struct cluster_part *lane_part_behind(void *tag);
@@ -353,19 +356,21 @@ enum replay_kind {
 struct replayed {
 	struct list node; /* in replay.commands */
 	uint8_t kind; /* enum replay_kind */
+	uint64_t serial; /* >= 1; rises from the oldest to the newest */
 	struct buf request;
 };
 
 /* Session commands that were accepted, oldest first: each new link of a lane gets them. */
 struct replay {
 	struct list commands;
+	uint64_t serial; /* of the newest */
 };
 
 void replay_init(struct replay *r);
 void replay_fini(struct replay *r);
 bool replay_is_empty(const struct replay *r);
-/* The first for NULL; NULL after the last. */
-const struct replayed *replay_next(const struct replay *r, const struct replayed *after);
+/* The oldest with a serial above `after`; NULL: there is none. */
+const struct replayed *replay_next(const struct replay *r, uint64_t after);
 void replay_add(struct replay *r, enum replay_kind kind, struct slice request);
 /* Is the request one that changes what a connection is to Redis? Then it is taken, and true
  * returned; *taken false: all that came before has to be answered first. */

@@ -55,15 +55,27 @@ static void send_held(struct lane *l)
 	session_wake(l->session);
 }
 
-/* The link is there, and has logged in if it is a shared one. */
+/* Sends the next session command. Returns false if there is none. */
+static bool lane_replay_next(struct lane *l)
+{
+	const struct replayed *r = replay_next(&l->session->replay, l->replayed);
+
+	if (!r)
+		return false;
+	l->replayed = r->serial;
+	lane_write_replay(l, buf_slice(&r->request));
+	return true;
+}
+
+/* The link is there, and has logged in if it is a shared one. Session commands are sent one by
+ * one: Redis does not answer a login that fails while another reply is pending. */
 static void lane_begin(struct lane *l)
 {
 	l->in_frame = l->in_push = false;
+	l->replayed = 0;
 	if (!l->session->shares && !replay_is_empty(&l->session->replay)) {
 		lane_set_state(l, LANE_REPLAYING);
-		for (const struct replayed *r = replay_next(&l->session->replay, NULL); r;
-		     r = replay_next(&l->session->replay, r))
-			lane_write_replay(l, buf_slice(&r->request));
+		(void)lane_replay_next(l);
 		return;
 	}
 	lane_set_state(l, LANE_READY);
@@ -121,6 +133,8 @@ static void lane_end(struct lane *l, const char *why, const char *held_why)
 		lane_break(l, why);
 	else
 		give_up_held(l, held_why);
+	/* (A session command may have waited for its replays.) */
+	session_wake(s);
 }
 
 static void lane_drop(struct lane *l, const char *why)
@@ -228,10 +242,13 @@ static void lane_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	if (lane_part_behind(tag))
 		return;
 	if (!p) {
-		if (--l->replays_due == 0 && l->state == LANE_REPLAYING) {
+		if (--l->replays_due > 0)
+			return;
+		if (l->state == LANE_REPLAYING && !lane_replay_next(l)) {
 			lane_set_state(l, LANE_READY);
 			send_held(l);
 		}
+		session_wake(l->session);
 		return;
 	}
 	if (p->is_stale) {
@@ -459,6 +476,14 @@ struct lane *lane_get(struct cluster_session *s, struct node *n)
 			return s->last = l;
 	}
 	return s->last = lane_new(s, n);
+}
+
+bool lanes_replay(const struct cluster_session *s)
+{
+	for (const struct list *at = s->lanes.next; at != &s->lanes; at = at->next)
+		if (container_of(at, const struct lane, in_session)->replays_due)
+			return true;
+	return false;
 }
 
 void lane_forget(struct lane *l, const char *why)

@@ -30,11 +30,14 @@ bool replay_is_empty(const struct replay *r)
 	return list_empty(&r->commands);
 }
 
-const struct replayed *replay_next(const struct replay *r, const struct replayed *after)
+const struct replayed *replay_next(const struct replay *r, uint64_t after)
 {
-	const struct list *at = after ? after->node.next : r->commands.next;
-
-	return at == &r->commands ? NULL : container_of(at, const struct replayed, node);
+	for (const struct list *at = r->commands.next; at != &r->commands; at = at->next) {
+		const struct replayed *one = container_of(at, const struct replayed, node);
+		if (one->serial > after)
+			return one;
+	}
+	return NULL;
 }
 
 /* SETINFO has two attributes, of which each counts. */
@@ -57,6 +60,7 @@ void replay_add(struct replay *r, enum replay_kind kind, struct slice request)
 	forget_kind(r, kind);
 	one = xcalloc(1, sizeof(*one));
 	one->kind = kind;
+	one->serial = ++r->serial;
 	buf_append(&one->request, request);
 	list_append(&r->commands, &one->node);
 }

@@ -3,7 +3,8 @@
  * session_command: commands that change what a connection is to Redis: the login, the protocol
  * version, the name, tracking. A session has several connections, and to its client they are
  * one. So such a command waits until all before it are answered, is sent to the home node, and
- * if Redis accepts it there, to every other link of the session, now or when it is opened.
+ * if Redis accepts it there, to every other link of the session, now or when it is opened. The
+ * next one waits until all nodes have answered it.
  */
 #include "cluster/cluster_internal.h"
 #include "commands/args.h"
@@ -125,7 +126,7 @@ bool session_command_take(struct cluster_session *s, const struct command *c,
 		return true;
 	if (kind == REPLAY_NONE)
 		return false;
-	*taken = list_empty(&s->entries);
+	*taken = list_empty(&s->entries) && !lanes_replay(s);
 	if (!*taken)
 		return true;
 	/* It ends CLIENT REPLY before it is answered. */

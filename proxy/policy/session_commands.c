@@ -350,8 +350,10 @@ static bool is_too_long(const struct resp_view *req)
 	return req->argc > ARGS_MAX;
 }
 
-static bool logs_in(const struct resp_view *req)
+bool session_command_logs_in(const struct command_info *what, const struct resp_view *req)
 {
+	if (what->session != SESSION_HELLO)
+		return what->session == SESSION_AUTH;
 	for (size_t i = 2; i < req->argc; i++)
 		if (args_option(req->argv[i], "auth"))
 			return true;
@@ -392,7 +394,7 @@ enum route session_command_route(const struct command_info *what, const struct r
 		return route_of_script(subcommand);
 	if (what->session == SESSION_CLIENT)
 		return route_of_client(subcommand);
-	if (what->session == SESSION_AUTH || (what->session == SESSION_HELLO && logs_in(req)))
+	if (session_command_logs_in(what, req))
 		return ROUTE_BARE;
 	return route;
 }

@@ -17,6 +17,9 @@ struct decision session_command_decide(struct context *x);
 /* The link that it must be sent on. */
 enum route session_command_route(const struct command_info *what, const struct resp_view *req);
 
+/* Returns true for AUTH, and for HELLO with AUTH: see pending_logs_in(). */
+bool session_command_logs_in(const struct command_info *what, const struct resp_view *req);
+
 /* In a transaction it is queued, like all other commands, instead of carried out. */
 bool session_command_is_queued(const struct command_info *what);
 

@@ -113,3 +113,15 @@ const char *pending_name(const struct pending_request *r)
 {
 	return is_login(r) ? r->login.name : NULL;
 }
+
+bool pending_logs_in(const struct pending_request *r)
+{
+	const struct list *at;
+
+	if (r->kind != PENDING_EXEC)
+		return pending_user(r);
+	for (at = r->queued.next; at != &r->queued; at = at->next)
+		if (pending_user(container_of(at, struct pending_request, node)))
+			return true;
+	return false;
+}

@@ -278,6 +278,16 @@ static void reject_transaction(struct session *s)
 	mark_all_unknown(s, &queued);
 }
 
+/* A push, or another reply than a login has, is no answer to it. */
+static bool is_accepted(const struct pending_request *r, const struct resp_reply *reply)
+{
+	if (r->kind == PENDING_AUTH)
+		return reply->type == '+';
+	if (r->kind == PENDING_HELLO)
+		return reply->type == '*' || reply->type == '%';
+	return !resp_reply_is_error(reply);
+}
+
 static void complete_one(struct session *s, struct pending_request *r,
                          const struct resp_reply *reply, struct slice frame,
                          session_done_fn *done, void *arg)
@@ -286,10 +296,10 @@ static void complete_one(struct session *s, struct pending_request *r,
 		done(arg, r, s->db, reply, frame);
 	if (r->kind == PENDING_MULTI)
 		transaction_begun(&s->txn);
-	if (!resp_reply_is_error(reply))
+	if (is_accepted(r, reply))
 		apply_request(s, r);
-	else if (r->kind == PENDING_HELLO)
-		/* What comes before the option that is wrong has been done. */
+	else if (r->kind == PENDING_HELLO || !resp_reply_is_error(reply))
+		/* What comes before HELLO's option that is wrong has been done. */
 		mark_unknown(s, r);
 	else if (r->kind == PENDING_MULTI)
 		reject_transaction(s);

@@ -84,31 +84,6 @@ static void control_note_error(struct control *c, const redisReply *reply)
 		c->error = xstrdup(reply->str);
 }
 
-/* PING was sent before AUTH: the reply tells whether Redis wants a login. */
-static void control_on_ping(void *arg, const redisReply *reply)
-{
-	struct control *c = arg;
-
-	if (!reply)
-		return;
-	link_note_login(c->how.env, reply->type == REDIS_REPLY_ERROR &&
-	                                    control_error_is(reply->str, "NOAUTH"));
-	if (!c->how.env->login_required)
-		control_note_error(c, reply);
-}
-
-static void control_on_auth(void *arg, const redisReply *reply)
-{
-	struct control *c = arg;
-
-	if (!reply)
-		return;
-	/* What PING met, it met without a login. */
-	control_forget_error(c);
-	control_note_error(c, reply);
-	c->login_failed = c->error;
-}
-
 static bool control_is_text(const redisReply *r, const char *text)
 {
 	return r->type == REDIS_REPLY_STRING && strcmp(r->str, text) == 0;
@@ -232,27 +207,13 @@ static void control_on_command(void *arg, const redisReply *reply)
 	control_lost(c, LINK_REFUSED);
 }
 
-static void control_connect(void *arg)
+/* Logged in or not: what every connection sends, and last the command whose answer shows that it
+ * works. */
+static void control_introduce(struct control *c)
 {
-	struct control *c = arg;
-	struct link_env *env = c->how.env;
+	const struct link_env *env = c->how.env;
 	char name[64];
 
-	c->db = 0;
-	c->selecting = false;
-	c->asked_at = env->clock();
-	if (c->address && strcmp(c->address, env->name) != 0)
-		c->latency = (struct metrics_histogram){ 0 };
-	free(c->address);
-	c->address = xstrdup(env->name);
-	link_join(link_new_own(env, false, NULL), &c->user);
-	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
-	if (env->password && env->user)
-		control_calls_send(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
-		                   control_on_auth, c);
-	else if (env->password)
-		control_calls_send(c, (const char *[]){ "AUTH", env->password }, 2,
-		                   control_on_auth, c);
 	control_calls_send(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	if (env->own_name) {
 		snprintf(name, sizeof(name), "%s-%s", env->own_name,
@@ -266,6 +227,58 @@ static void control_connect(void *arg)
 	}
 	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
 	control_calls_send(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
+}
+
+static void control_on_auth(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+
+	if (!c->user.link)
+		return;
+	/* Without a login, PING's error is no news. */
+	control_forget_error(c);
+	control_note_error(c, reply);
+	c->login_failed = c->error;
+	control_introduce(c);
+}
+
+/* PING's reply tells whether Redis wants a login. AUTH waits for it: Redis does not answer an AUTH
+ * that fails while another reply is pending. */
+static void control_on_ping(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	const struct link_env *env = c->how.env;
+
+	if (!c->user.link)
+		return;
+	link_note_login(c->how.env, reply && reply->type == REDIS_REPLY_ERROR &&
+	                                    control_error_is(reply->str, "NOAUTH"));
+	if (!env->login_required)
+		control_note_error(c, reply);
+	if (env->password && env->user)
+		control_calls_send(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
+		                   control_on_auth, c);
+	else if (env->password)
+		control_calls_send(c, (const char *[]){ "AUTH", env->password }, 2,
+		                   control_on_auth, c);
+	else
+		control_introduce(c);
+}
+
+static void control_connect(void *arg)
+{
+	struct control *c = arg;
+	struct link_env *env = c->how.env;
+
+	c->db = 0;
+	c->selecting = false;
+	c->asked_at = env->clock();
+	if (c->address && strcmp(c->address, env->name) != 0)
+		c->latency = (struct metrics_histogram){ 0 };
+	free(c->address);
+	c->address = xstrdup(env->name);
+	link_join(link_new_own(env, false, NULL), &c->user);
+	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
 }
 
 struct control *control_new(const struct control_how *how)
