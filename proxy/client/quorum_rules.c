@@ -156,7 +156,8 @@ static void ask_take(struct client *c, const struct quorum_command *q, struct qu
 
 	ask->request = QUORUM_LOCK;
 	ask->lease_ms = quorum_bound_lease(c->env->quorum, q->lease_ms);
-	ask->wait_ms = rule->wait_ms;
+	/* (Nobody else could release what its own connection has.) */
+	ask->wait_ms = quorum_owner_has(c->quorum, q->key) ? 0 : rule->wait_ms;
 	ask->goes_on = quorum_client_waits;
 	ask->claim.content = q->value;
 	ask->terms.renewed = rule->renew == RENEW_YES ||

@@ -197,6 +197,13 @@ bool guard_keys_is_own(struct slice token)
 	return slice_starts(token, SLICE_LIT(OWNER_CONNECTION_PREFIX));
 }
 
+/* Does the connection have the guard by another token, of an owner that it was when it read? */
+static bool has_by_other_token(const struct context *x, const struct read_set_entry *e,
+                               struct slice token)
+{
+	return e->counts_from > 0 && e->until > x->env->now && !slice_eq(e->token, token);
+}
+
 void guard_keys_name(const struct context *x, struct guard_keys *k)
 {
 	for (size_t i = 0; i < k->n; i++) {
@@ -219,6 +226,9 @@ void guard_keys_name(const struct context *x, struct guard_keys *k)
 			key->token = read_set_entry->token;
 			key->shared = read_set_entry->shared;
 			key->held &= !key->shared || read_set_entry->renamed || key->lost;
+		} else if (has_by_other_token(x, read_set_entry, key->token)) {
+			/* Only this connection can release it. */
+			k->wait_ms = 0;
 		}
 	}
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "commands/args.h"
 #include "commands/effect.h"
 #include "commands/key_args.h"
 #include "config/match.h"
@@ -49,6 +50,45 @@ static struct decision await_call(struct context *x, const struct lock_call *cal
 	d.pending = r;
 	d.wait_ms = call->wait_ms;
 	return d;
+}
+
+/* --- never on its own connection --------------------------------------------------------- */
+
+/* The call is for `key`, too: it waits for none of the owners as which its own connection has
+ * that lock, because only this connection could release it. */
+static void add_own(struct context *x, struct slice key)
+{
+	struct policy_env *env = x->env;
+	struct rewrite_how *how = &x->how;
+
+	if (how->wait_max_ms == 0)
+		return;
+	how->own = env->own_tokens;
+	how->nown += hold_own_tokens(env->holds, x->holds, x->session->db, key,
+	                             env->own_tokens + how->nown, OWN_TOKENS_MAX - how->nown);
+	if (how->nown <= OWN_TOKENS_MAX)
+		return;
+	how->wait_max_ms = 0;
+	how->nown = 0;
+}
+
+/* The locks that a LOCK or MLOCK names. */
+static void find_own_of_verb(struct context *x)
+{
+	const struct resp_view *req = x->req;
+	int64_t n = 1;
+	size_t first = 1;
+
+	x->how.nown = 0;
+	if (x->what->verb == VERB_MLOCK) {
+		first = 2;
+		if (req->argc < 2 || !args_integer(req->argv[1], &n) || n > MLOCK_KEYS_MAX)
+			return;
+	} else if (x->what->verb != VERB_LOCK) {
+		return;
+	}
+	for (size_t i = first; i < req->argc && n-- > 0; i++)
+		add_own(x, req->argv[i]);
 }
 
 /* --- verbs ------------------------------------------------------------------------------ */
@@ -153,6 +193,7 @@ static void write_multi_call(struct context *x, const struct mlock_step *step,
 	struct slice token = context_token(x, verbs->owner, &x->env->token);
 	const char *refusal = NULL;
 
+	find_own_of_verb(x);
 	rewrite_mlock(&x->env->rewritten, x->what->verb, x->req, verbs, token, &x->how, step,
 	              keys, call);
 	if (call->script == SCRIPT_ERROR)
@@ -235,6 +276,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 		return NULL;
 	}
 	token = context_token(x, verbs->owner, &env->token);
+	find_own_of_verb(x);
 	rewrite_verb(&env->rewritten, x->what->verb, x->req, verbs, token, &x->how, call);
 	if (call->script != SCRIPT_ERROR)
 		refusal = lock_verb_refusal(x, token, call);
@@ -446,6 +488,9 @@ static void find_tokens(struct context *x, struct lock_keys *k)
 static bool write_call(struct context *x, struct lock_keys *k, struct lock_call *call)
 {
 	find_tokens(x, k);
+	x->how.nown = 0;
+	if (k->n == 1 && k->v->rule && k->v->rule->wait_ms)
+		add_own(x, x->req->argv[k->v->arg]);
 	return rewrite_lock(&x->env->rewritten, x->what->command, x->req, k->v, k->n, &x->how,
 	                    call) == REWRITE_CALL;
 }

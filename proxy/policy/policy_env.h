@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/freelist.h"
+#include "base/slice.h"
 
 struct classifier;
 struct commands;
@@ -24,6 +25,9 @@ struct section_stats;
 struct stats;
 struct unmet;
 struct waiters;
+
+/* A command whose connection has the lock by more tokens than this does not wait for it. */
+#define OWN_TOKENS_MAX 64
 
 /* What the commands of a worker's clients are decided by; the worker owns it. */
 struct policy_env {
@@ -57,6 +61,8 @@ struct policy_env {
 	double date; /* seconds since 1970, when this turn of the loop began */
 	struct buf rewritten; /* a rewritten request is built in it */
 	struct buf token; /* as is an owner's token */
+	/* The tokens by which the client of the current call has locks itself. */
+	struct slice own_tokens[OWN_TOKENS_MAX];
 	struct freelist pending; /* of PENDING_SIZE */
 	struct freelist guard_ops; /* of GUARD_OP_SINGLE_SIZE */
 };

@@ -171,6 +171,8 @@ void quorum_hold_add(struct quorum *q, struct quorum_owner *o, const struct quor
 /* NULL: the owner has none, or its lease is over. */
 struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice key,
                                      struct slice owner);
+/* Has it the lock, as any owner? */
+bool quorum_owner_has(const struct quorum_owner *o, struct slice key);
 struct slice quorum_hold_value(const struct quorum_hold *h);
 int64_t quorum_hold_lease_ms(const struct quorum_hold *h);
 int64_t quorum_hold_fence(const struct quorum_hold *h);

@@ -198,6 +198,18 @@ struct quorum_hold *quorum_hold_find(const struct quorum_owner *o, struct slice 
 	return NULL;
 }
 
+bool quorum_owner_has(const struct quorum_owner *o, struct slice key)
+{
+	for (struct list *at = o->holds.next; at != &o->holds; at = at->next) {
+		const struct quorum_hold *h = container_of(at, struct quorum_hold, node);
+
+		if (slice_eq(buf_slice(&h->key), key) &&
+		    h->good_until > timers_now(h->q->how.timers))
+			return true;
+	}
+	return false;
+}
+
 struct slice quorum_hold_value(const struct quorum_hold *h)
 {
 	return buf_slice(&h->value);

@@ -6,6 +6,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.line import entries, nobody_waits, queue_of, soon, stand
+from harness.line import entries, queue_of, stand
 from harness.marks import BOTH
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import VERBS
@@ -85,13 +86,6 @@ def test_rule_with_wait_and_refresh_lets_its_owner_in_again(start_hasp, plain):
         assert plain.pttl("lock:1") > 50000
         assert one.call("DEL", "lock:1") == ONE
         assert soon(plain, other, polled=True) == ONE
-
-
-def test_rule_without_refresh_makes_its_owner_wait_for_itself(start_hasp, plain):
-    with start_hasp(rule(wait="300ms")).connect() as one:
-        assert one.call("SETNX", "lock:1", "v") == ONE
-        assert one.call("SETNX", "lock:1", "v") == ZERO
-        nobody_waits(plain, "lock:1")
 
 
 def test_set_nx_get_does_not_wait(start_hasp, plain):

@@ -255,6 +255,22 @@ struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, str
 	return hold && hold->kind == LOCK_KIND_VALUE ? hold_token(hold) : SLICE_NONE;
 }
 
+size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, struct slice key,
+                       struct slice *out, size_t max)
+{
+	struct hold *hold = o->n ? hold_first(h, db, key) : NULL;
+	size_t n = 0;
+
+	for (; hold; hold = hold_next(hold)) {
+		if (hold->owner != o)
+			continue;
+		if (n < max)
+			out[n] = hold_token(hold);
+		n++;
+	}
+	return n;
+}
+
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,
                                 struct slice key, struct slice *value)
 {

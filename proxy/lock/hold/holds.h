@@ -177,6 +177,12 @@ void hold_apply(struct holds *h, struct hold_owner *o, struct pending_lock *p, i
  * none that is known. Valid until the table changes. */
 struct slice hold_value(struct holds *h, const struct hold_owner *o, int db, struct slice key);
 
+/* The tokens by which the connection itself has taken the lock and not given it up through
+ * hasp: Redis knows which of them has it still. Writes at most `max` to `out`, valid until the
+ * table changes, and returns how many there are. */
+size_t hold_own_tokens(struct holds *h, const struct hold_owner *o, int db, struct slice key,
+                       struct slice *out, size_t max);
+
 /* What the connection knows of the lock's value, by storing or by reading it, whichever was
  * later. */
 enum seen_value hold_seen_value(struct holds *h, const struct hold_owner *o, int db,

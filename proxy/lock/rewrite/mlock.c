@@ -101,8 +101,9 @@ static void write_mlock(struct buf *out, const struct verbs *verbs,
 
 	call->script = SCRIPT_MLOCK;
 	call->kind = verb_lock_kind(verbs);
-	begin(out, keys, how, call, 5 + SCRIPT_CALL_WAIT_ARGS);
+	begin(out, keys, how, call, 5 + SCRIPT_CALL_WAIT_ARGS + how->nown);
 	write_step(out, how, step, call->lease_ms, call->wait_ms, layouts[verbs->reentrant]);
+	script_call_write_own(out, how);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;

@@ -129,7 +129,7 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	                                                    : rw->how->wait_max_ms;
 
 	script_call_begin(rw->out, SCRIPT_TAKE_WAIT, rw->how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 6 + SCRIPT_CALL_WAIT_ARGS);
+	                  SCRIPT_CALL_SECRET_ARGS + 6 + SCRIPT_CALL_WAIT_ARGS + rw->how->nown);
 	script_call_write_queue_keys(rw->out, rw->how, rw->req->argv[1],
 	                             rewrite_has_sidecar(rule));
 	resp_write_bulk(rw->out, rw->keys[0].token);
@@ -139,6 +139,7 @@ static void write_take_wait(const struct rewrite *rw, const char *form, const st
 	resp_write_bulk_int(rw->out, relative ? 0 : until);
 	resp_write_bulk_str(rw->out, form);
 	resp_write_bulk_str(rw->out, rule->reentrant == REENTRANT_REFRESH ? "refresh" : "no");
+	script_call_write_own(rw->out, rw->how);
 	rw->call->script = SCRIPT_TAKE_WAIT;
 	rw->call->key = rw->req->argv[1];
 	rw->call->owner = rw->keys[0].token;

@@ -256,7 +256,8 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 	call->script = lock_script(call->kind);
 	count = call->kind == LOCK_KIND_COUNT;
 	script_call_begin(out, call->script, how, SCRIPT_CALL_QUEUE_KEYS,
-	                  SCRIPT_CALL_SECRET_ARGS + 2 + SCRIPT_CALL_WAIT_ARGS + !count);
+	                  SCRIPT_CALL_SECRET_ARGS + 2 + SCRIPT_CALL_WAIT_ARGS + !count +
+	                          how->nown);
 	script_call_write_queue_keys(out, how, call->key, true);
 	resp_write_bulk(out, call->owner);
 	resp_write_bulk_int(out, call->lease_ms);
@@ -267,6 +268,7 @@ static void write_lock(struct buf *out, const struct verbs *verbs, const struct 
 		resp_write_bulk(out, slice_of(&letter, 1));
 	else if (!count)
 		resp_write_bulk(out, refresh ? SLICE_LIT("refresh") : SLICE_LIT("no"));
+	script_call_write_own(out, how);
 	call->effect = LOCK_EFFECT_TAKES;
 	call->success = LOCK_IF_POSITIVE;
 	call->value = call->owner;

@@ -56,6 +56,12 @@ void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int6
 		buf_append(out, SLICE_LIT("$0\r\n\r\n"));
 }
 
+void script_call_write_own(struct buf *out, const struct rewrite_how *how)
+{
+	for (size_t i = 0; i < how->nown; i++)
+		resp_write_bulk(out, how->own[i]);
+}
+
 /* Where the number of keys begins, in bytes. */
 static size_t skip_script(const struct script *s, struct slice evalsha)
 {

@@ -31,6 +31,10 @@ struct rewrite_how {
 	                      */
 	bool tells; /* what the script refuses to delete it answers by `+REFUSED ...` */
 	int64_t place; /* that it had in the queue; 0: none */
+	/* The tokens by which the client's own connection has the lock, as far as hasp knows.
+	 * The script never waits for a lock that one of them has. */
+	const struct slice *own;
+	size_t nown;
 	struct slice secret; /* proofs_secret() of the database that the call is made in */
 };
 
@@ -47,6 +51,9 @@ void script_call_write_queue_keys(struct buf *out, const struct rewrite_how *how
 /* The ARGV of the scripts that may wait: ticket, how long to wait, place. */
 #define SCRIPT_CALL_WAIT_ARGS 3
 void script_call_write_wait(struct buf *out, const struct rewrite_how *how, int64_t wait_ms);
+
+/* The last ARGV of the scripts that may wait for a lock: `own`, rewrite_how.nown of them. */
+void script_call_write_own(struct buf *out, const struct rewrite_how *how);
 
 /* The first key of the call `evalsha`, made by script_call_begin(); empty: it has none. */
 struct slice script_call_key(enum script_id id, struct slice evalsha);

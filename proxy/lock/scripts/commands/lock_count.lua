@@ -12,10 +12,12 @@
 -- ARGV[4]  ticket
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
+-- ARGV[7]  and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
 -- returns  the fencing token; nil: another's; QUEUED (see enqueue.lua)
 -- layout   Redisson's RLock: a hash {token: holds}
 -- include add_hold
+-- include any_own
 -- include client_error
 -- include enqueue
 -- include hand_off
@@ -44,7 +46,10 @@ if mine == 0 and existing > 0 then
 		held_ms = redis.call('PTTL', lock)
 	end
 	if held_ms ~= -2 or not hand_off(lock, record, queue, side, counter) then
-		if wait_ms == '0' then
+		local function has(own)
+			return redis.call('HMGET', lock, own)[1]
+		end
+		if wait_ms == '0' or any_own(7, has) then
 			return false
 		end
 		return enqueue(lock, held_ms, queue, ticket, tonumber(wait_ms), place,

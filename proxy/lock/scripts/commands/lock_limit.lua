@@ -13,9 +13,11 @@
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  how many owners there may be
+-- ARGV[8]  and more: tokens by which the client's own connection has a place, see any_own.lua
 --
 -- returns  the fencing token; nil: there are as many; QUEUED (see enqueue.lua)
 -- layout   hasp's own: see count_places.lua
+-- include any_own
 -- include client_error
 -- include count_places
 -- include enqueue
@@ -42,7 +44,10 @@ if not mine and redis.call('EXISTS', queue) == 1 then
 end
 -- break limit_more: if not mine and n > tonumber(limit) then
 if not mine and n >= tonumber(limit) then
-	if wait_ms == '0' then
+	local function has(own)
+		return redis.call('ZSCORE', lock, own)
+	end
+	if wait_ms == '0' or any_own(8, has) then
 		return false
 	end
 	return enqueue(lock, places_left(lock), queue, ticket, tonumber(wait_ms), place,

@@ -13,10 +13,12 @@
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  kind: 'm' shared, 'x' exclusive
+-- ARGV[8]  and more: tokens by which the client's own connection has a side, see any_own.lua
 --
 -- returns  the fencing token; nil: another's, or a reader asks for the write side; QUEUED (see
 --          enqueue.lua)
 -- layout   Redisson's RReadWriteLock: see sides.lua
+-- include any_own
 -- include client_error
 -- include enqueue
 -- include hand_off_rw
@@ -42,7 +44,10 @@ if not mine and redis.call('EXISTS', queue) == 1 then
 	allowed = allowed and (mine or redis.call('EXISTS', queue) == 0)
 end
 if not allowed then
-	if wait_ms == '0' then
+	local function has(own)
+		return sides().count_of(lock, own, 'write') > 0
+	end
+	if wait_ms == '0' or any_own(8, has) then
 		return false
 	end
 	return enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,

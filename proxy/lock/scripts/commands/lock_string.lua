@@ -13,9 +13,11 @@
 -- ARGV[5]  how many ms to wait
 -- ARGV[6]  place in the queue or ''
 -- ARGV[7]  'refresh' or 'no'
+-- ARGV[8]  and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
 -- returns  the fencing token; nil: held, for 'refresh' by another; QUEUED (see enqueue.lua)
 -- layout   go-zero's RedisLock: a string holding the token
+-- include any_own
 -- include client_error
 -- include enqueue
 -- include hand_off
@@ -32,7 +34,10 @@ local mine = owner == token and reentrant == 'refresh'
 
 if not mine and (owner or redis.call('EXISTS', queue) == 1) then
 	if owner or not hand_off(lock, record, queue, side, counter) then
-		if wait_ms == '0' then
+		local function has(own)
+			return own == owner
+		end
+		if wait_ms == '0' or any_own(8, has) then
 			return false
 		end
 		return enqueue(lock, -2, queue, ticket, tonumber(wait_ms), place,

@@ -16,12 +16,15 @@
 -- ARGV[7]  layout: 'count', 'refresh' or 'no'
 -- ARGV[8]  of which lock that queue is, counted from 1; 0: none
 -- ARGV[9]  lease ms of what it has while it waits
+-- ARGV[10] and more: tokens by which the client's own connection has one of the locks, see
+--          any_own.lua
 --
 -- returns  the fencing token, of all of them; nil: not all are free, and it has none; QUEUED (see
 --          enqueue.lua), and behind that the number of the lock
 -- layout   Redisson's RLock: a hash {token: holds}; or go-zero's RedisLock: a string holding the
 --          token
 -- include add_hold
+-- include any_own
 -- include client_error
 -- include enqueue
 -- include find_entry
@@ -141,7 +144,18 @@ if wait_ms == '-1' then
 	return false
 end
 
-local what, busy = {}, nil
+-- Lock `i` is busy: does the client's own connection have it?
+local function busy_by_own(i)
+	local lock = keys_of(i)
+	return any_own(10, function(own)
+		if kind == 's' then
+			return redis.call('GET', lock) == own
+		end
+		return redis.call('HMGET', lock, own)[1]
+	end)
+end
+
+local what, busy, by_own = {}, nil, false
 for i = 1, n do
 	what[i] = probe(i)
 	if type(what[i]) == 'table' then
@@ -150,9 +164,10 @@ for i = 1, n do
 	end
 	if what[i] == 'busy' then
 		busy = busy or i
+		by_own = by_own or busy_by_own(i)
 	end
 end
-if busy and wait_ms == '0' then
+if busy and (wait_ms == '0' or by_own) then
 	undo_from(1)
 	return false
 end

@@ -16,9 +16,11 @@
 -- ARGV[8]  end of the lease in ms or 0
 -- ARGV[9]  form: SETNX, SET
 -- ARGV[10] 'refresh' or 'no'
+-- ARGV[11] and more: tokens by which the client's own connection has the lock, see any_own.lua
 --
 -- returns  what Redis answers to that form: 1/0, OK/nil; QUEUED (see enqueue.lua)
 -- layout   hasp's: the lock as the application stored it, the owner beside it
+-- include any_own
 -- include check_owner
 -- include client_error
 -- include enforce_lease
@@ -64,7 +66,10 @@ if not reply then
 		held, wrong_type = get_string(lock)
 	end
 	if not mine and (held or wrong_type or not hand_off(lock, record, queue, side, counter)) then
-		if wait_ms == '0' then
+		local function has(own)
+			return select(2, check_owner(lock, side, own))
+		end
+		if wait_ms == '0' or any_own(11, has) then
 			return refused
 		end
 		return enqueue(lock, held_ms, queue, ticket, tonumber(wait_ms), place,
