@@ -52,11 +52,17 @@ static enum parsed parse_option(const struct resp_view *req, size_t *i, struct s
 
 enum parsed set_options_parse(const struct resp_view *req, struct set_options *o)
 {
+	return set_options_parse_from(req, 3, o);
+}
+
+enum parsed set_options_parse_from(const struct resp_view *req, size_t first,
+                                   struct set_options *o)
+{
 	enum parsed result = PARSED_OK;
 
 	*o = (struct set_options){ 0 };
 	/* What is behind an unknown option may belong to it: nobody here can refuse it. */
-	for (size_t i = 3; i < req->argc && result != PARSED_REFUSED; i++) {
+	for (size_t i = first; i < req->argc && result != PARSED_REFUSED; i++) {
 		enum parsed one = parse_option(req, &i, o);
 
 		if (result == PARSED_OK)

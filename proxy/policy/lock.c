@@ -516,7 +516,7 @@ static void key_list_fini(struct key_list *l)
 static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
 {
-	struct hold_terms terms = { 0 };
+	struct hold_terms terms = { .date_ms = (int64_t)(x->env->date * 1000) };
 	struct pending_lock *pending_lock;
 	struct key_list names;
 	size_t n = 0;

@@ -385,3 +385,72 @@ def test_lock_by_verb_is_not_renewed_past_max_hold(start_hasp, plain):
         one.call("LOCK", "k")
         assert rises(plain, 2, "k")
         until(lambda: not plain.exists("k"), "the lock to run out")
+
+
+# --- the owner has it end earlier -------------------------------------------------
+
+# The lease, far beyond what a test waits for; and the end that the owner names.
+LONG_MS, SHORT_MS = 60000, 1500
+
+
+def date(unit):
+    return lambda: int(time.time() * 1000 + SHORT_MS) // unit
+
+
+SHORTER = {
+    "PEXPIRE": [("PEXPIRE", KEY, SHORT_MS)],
+    "EXPIRE": [("EXPIRE", KEY, 1)],
+    "PEXPIREAT": [("PEXPIREAT", KEY, date(1))],
+    "EXPIREAT": [("EXPIREAT", KEY, date(1000))],
+    "SET XX PX": [("SET", KEY, "v", "XX", "PX", SHORT_MS)],
+    "SET PXAT": [("SET", KEY, "v", "PXAT", date(1))],
+    "SETEX": [("SETEX", KEY, 1, "v")],
+    "PSETEX": [("PSETEX", KEY, SHORT_MS, "v")],
+    "GETEX": [("GETEX", KEY, "PX", SHORT_MS)],
+    "GETEX PXAT": [("GETEX", KEY, "PXAT", date(1))],
+    "MULTI": [("MULTI",), ("PEXPIRE", KEY, SHORT_MS), ("EXEC",)],
+    "KEEPTTL": [("PEXPIRE", KEY, SHORT_MS), ("SET", KEY, "v", "KEEPTTL")],
+}
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+@pytest.mark.parametrize("name", SHORTER)
+def test_renew_yes_lets_the_owner_end_its_lock_earlier(start_hasp, plain, owner, name):
+    hasp = start_hasp(rule(owner=owner, renew="yes", lease="60s"), workers=1)
+    with hasp.connect() as one:
+        # Renewed each second from now on, until hasp is told otherwise.
+        assert one.call("SET", KEY, "v", "NX", "PX", LEASE_MS) == OK
+        assert rises(plain, 1, KEY)
+        for command in SHORTER[name]:
+            assert not one.call(*(word() if callable(word) else word for word in command)).startswith(b"-")
+        assert runs_out(plain, KEY)
+        assert "lock_lost" not in hasp.log
+
+
+def test_renew_yes_goes_on_when_the_owner_names_a_later_end(start_hasp, plain):
+    with start_hasp(rule(renew="yes")).connect() as one:
+        assert one.call("SET", KEY, "v", "NX", "PX", LONG_MS) == OK
+        assert one.call("PEXPIRE", KEY, LEASE_MS) == ONE
+        assert one.call("PEXPIRE", KEY, 2 * LEASE_MS) == ONE
+        assert is_renewed(plain, KEY)
+
+
+def test_renew_yes_lets_another_connection_of_the_owner_end_the_lock_earlier(start_hasp, plain):
+    """As pools do: which connection has the value does not matter."""
+    hasp = start_hasp(rule(owner="value", renew="yes"), workers=1)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", KEY, "v", "NX", "PX", LEASE_MS) == OK
+        assert rises(plain, 1, KEY)
+        assert other.call("PEXPIRE", KEY, SHORT_MS) == ONE
+        assert runs_out(plain, KEY)
+
+
+@pytest.mark.parametrize("end", [("PEXPIRE", KEY, 0), ("EXPIREAT", KEY, 1), ("GETEX", KEY, "PXAT", 1)])
+def test_lock_that_its_owner_ends_by_an_expiry_that_is_over_is_released(start_hasp, plain, end):
+    hasp = start_hasp(rule(renew="yes"), workers=1)
+    with hasp.connect() as one:
+        assert one.call("SETNX", KEY, "v") == ONE
+        assert not one.call(*end).startswith(b"-")
+        assert one.call("SETNX", "lock:2", "v") == ONE
+        assert rises(plain, 2, "lock:2")  # meanwhile the first was to be renewed, too
+        assert "lock_lost" not in hasp.log

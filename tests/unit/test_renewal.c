@@ -610,11 +610,37 @@ static void a_hold_that_is_renewed_again_before_the_answer_goes_on(void **state)
 	        (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = 60000 });
 	p = sent(f, &unleased, "a",
 	         (struct lock_call){ .effect = LOCK_EFFECT_EXPIRES, .lease_ms = LEASE_MS });
-	renewal_begin(hold_on(f, "a"), p, false);
+	renewal_begin(hold_on(f, "a"), p, false, false);
 	pending_lock_free(p);
 	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
 	assert_int_equal(state_of(f, "a"), HOLD_RENEWED);
+}
+
+/* Either may come to Redis first. What hasp sends after the renewal comes to Redis after it. */
+static void a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed(void **state)
+{
+	struct fixture *f = *state;
+
+	take(f, &renewed, "a");
+	command(f, &renewed, "a",
+	        (struct lock_call){
+			.effect = LOCK_EFFECT_EXPIRES, .leased = true, .lease_ms = LEASE_MS });
+	pass_a_third(f);
+	assert_int_equal(state_of(f, "a"), HOLD_IN_BATCH);
+	command(f, &renewed, "a",
+	        (struct lock_call){
+			.effect = LOCK_EFFECT_EXPIRES, .leased = true, .lease_ms = 500 });
+	assert_int_equal(state_of(f, "a"), HOLD_LEASED_IN_BATCH);
+	assert_int_equal(fake_redis_ncalls(&f->redis), 2);
+	(void)fake_redis_next(&f->redis, SCRIPT_RENEW);
+	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
+	assert_string_equal(fake_redis_next(&f->redis, SCRIPT_EXPIRE).args,
+	                    " a hasp:owner:{a} token 500 1000000000000000   PEXPIRE 500");
+	fake_redis_answer(&f->redis, ":1\r\n");
+	fake_redis_advance(&f->redis, 1);
+	assert_null(hold_on(f, "a"));
+	assert_int_equal(fake_redis_ncalls(&f->redis), 0);
 }
 
 /* --- the end ------------------------------------------------------------------------------ */
@@ -710,6 +736,7 @@ int main(void)
 		TEST(a_hold_that_ends_in_a_batch_leaves_it),
 		TEST(a_hold_that_is_leased_while_it_is_renewed_ends_as_the_answer_says),
 		TEST(a_hold_that_is_renewed_again_before_the_answer_goes_on),
+		TEST(a_hold_that_ends_earlier_ends_so_although_it_is_being_renewed),
 		TEST(what_is_to_be_released_at_disconnect_is_released_then),
 		TEST(a_release_is_tried_for_as_long_as_the_lease_lasts),
 		TEST(what_is_forgotten_when_its_lease_is_over_is_not_released),

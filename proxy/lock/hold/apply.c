@@ -41,19 +41,33 @@ static bool is_beside(const struct hold *hold, const struct pending_lock *p)
 	return hold->kind == LOCK_KIND_SHARED && p->kind == LOCK_KIND_SHARED;
 }
 
+/* Remembers the lease of a hold that ends because its own owner has taken the lock again. */
+static void remember_lease(const struct hold *hold, struct hold_lease *was)
+{
+	if (hold->good_until <= was->good_until)
+		return;
+	was->good_until = hold->good_until;
+	was->lease_ms = hold->lease_ms;
+	was->leased = hold->leased;
+	was->renewed = hold_is_renewed(hold);
+	was->renewing = renewal_is_under_way(hold);
+}
+
 /* A lock is taken: its former owner has it no more. But connections that take it by the same
  * token, and count, have it together; and a semaphore has several owners. Returns the
- * connection's own hold, if that goes on; *since: when it got it, if it had it already, else 0;
- * `place` is then put beside it in the order of age.
+ * connection's own hold, if that goes on; *was: the lease that its owner had before; since:
+ * when this connection got it, if it had it already. `place` is then put beside it in the order
+ * of age.
  */
 static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
                                     const struct pending_lock *p, struct slice key, int db,
-                                    double *since, struct list *place)
+                                    struct hold_lease *was, struct list *place)
 {
 	struct hold *next = hold_first(h, db, key), *own = NULL, *hold;
 
-	*since = 0;
+	*was = (struct hold_lease){ 0 };
 	while ((hold = next)) {
+		bool same, good = hold->good_until > p->sent_at;
 		next = hold_next(hold);
 		if (p->by_value && hold->owner != o)
 			continue;
@@ -62,16 +76,18 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			continue;
 		if (is_beside(hold, p))
 			continue;
-		if (hold->owner == o && hold->good_until > p->sent_at &&
-		    slice_eq(hold_token(hold), p->token)) {
-			*since = hold->since;
+		same = slice_eq(hold_token(hold), p->token);
+		if (good && (same || p->by_value))
+			remember_lease(hold, was);
+		if (hold->owner == o && good && same) {
+			was->since = hold->since;
 			list_remove(place);
 			if (hold->counted)
 				list_append(&hold->by_age, place);
 			/* It is not over. */
 			hold_events_count_at(hold, NULL);
 		}
-		if (!p->counts || !slice_eq(hold_token(hold), p->token))
+		if (!p->counts || !same)
 			hold_free(hold);
 		else if (hold->owner == o)
 			own = hold;
@@ -87,17 +103,23 @@ static void apply_stored(struct hold_owner *o, const struct pending_lock *p, int
 	                SLICE_NONE);
 }
 
+/* SET ... KEEPTTL. */
+static bool keeps_expiry(const struct pending_lock *p)
+{
+	return p->leased && p->lease_ms == 0 && p->ends_ms == 0;
+}
+
 static void apply_taken(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
                         struct slice key, int db, const struct resp_reply *r, double now)
 {
-	double since;
+	struct hold_lease was;
 	struct list place = { &place, &place };
-	struct hold *hold = apply_supersede(h, o, p, key, db, &since, &place);
+	struct hold *hold = apply_supersede(h, o, p, key, db, &was, &place);
 	double until = p->sent_at + (double)p->lease_ms / 1000;
 	bool goes_on = hold && p->leased &&
 	               (hold_is_renewed(hold) || hold->good_until >= until);
 
-	if (since <= 0)
+	if (was.since <= 0)
 		stats_add(p->stats, STAT_ACQUIRED);
 	if (p->by_value)
 		apply_stored(o, p, db);
@@ -111,8 +133,8 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	if (!hold)
 		return;
 	hold_events_count_at(hold, p->stats);
-	if (since > 0)
-		hold->since = since;
+	if (was.since > 0)
+		hold->since = was.since;
 	hold->release |= p->release;
 	hold->learnt_at = now;
 	hold->fence = r->type == ':' ? r->integer : 0;
@@ -123,7 +145,26 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	if (goes_on)
 		return;
 	hold->slack = (float)(now - p->sent_at);
-	renewal_begin(hold, p, p->leased);
+	if (keeps_expiry(p) && was.good_until > 0) {
+		renewal_keep(hold, &was);
+		return;
+	}
+	hold->good_until = was.good_until;
+	hold->leased = was.leased;
+	renewal_begin(hold, p, p->leased, was.renewing);
+}
+
+/* Under owner = value another connection may have taken the lock: pools do so. Its hold is not
+ * renewed any more if the lock ends earlier now. */
+static void shorten_others(struct holds *h, const struct hold_owner *o,
+                           const struct pending_lock *p, int db)
+{
+	struct hold *hold = hold_first(h, db, p->keys[0]);
+
+	for (; hold; hold = hold_next(hold))
+		if (hold->owner != o && hold->kind == LOCK_KIND_VALUE &&
+		    hold_is_renewed(hold) && renewal_is_shortened(hold, p))
+			renewal_begin(hold, p, true, renewal_is_under_way(hold));
 }
 
 static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pending_lock *p,
@@ -131,16 +172,18 @@ static void apply_expiry(struct holds *h, struct hold_owner *o, const struct pen
 {
 	struct hold *hold = hold_find(h, o, p->by_value, db, p->keys[0], p->token), *other;
 
+	if (p->by_value)
+		shorten_others(h, o, p, db);
 	if (!hold)
 		return;
-	renewal_begin(hold, p, true);
+	renewal_begin(hold, p, true, renewal_is_under_way(hold));
 	if (hold->kind != LOCK_KIND_EXCLUSIVE)
 		return;
 	/* Its read side, too. */
 	for (other = hold_first(h, db, p->keys[0]); other; other = hold_next(other))
 		if (other->owner == hold->owner && other->kind == LOCK_KIND_SHARED &&
 		    slice_eq(hold_token(other), hold_token(hold)))
-			renewal_begin(other, p, true);
+			renewal_begin(other, p, true, renewal_is_under_way(other));
 }
 
 /* Was the hold given up by what was sent as `p`, as far as time tells? Not if it is another

@@ -74,10 +74,20 @@ struct hold {
 	enum lock_kind kind : 8;
 	enum renew_mode renew : 8;
 	enum hold_state state : 8; /* written by renewal.c */
+	bool leased : 1; /* the application named the end of the lease that is renewed */
 	bool release : 1; /* at disconnect */
 	bool shared : 1; /* other connections may have the same token */
 	bool unknown : 1; /* the server has changed: it may not have the lock */
 	bool counted : 1; /* its lease is not over: it is one of `stats` STAT_HELD */
+};
+
+/* The lease of a hold that was superseded by its own owner. */
+struct hold_lease {
+	double since; /* as in the hold; 0: there was none */
+	double good_until;
+	int64_t lease_ms;
+	bool leased, renewed;
+	bool renewing; /* a renewal is under way */
 };
 
 static inline struct holds *hold_table(const struct hold *hold)
@@ -135,6 +145,8 @@ struct pending_lock {
 	struct slice token;
 	struct slice ticket; /* empty: none */
 	int64_t lease_ms, wait_ms, limit; /* of its lock_call */
+	int64_t ends_ms; /* after `sent_at` the application has the lock end; -1: it is over by
+	                    then; 0: it did not say, or keeps what is */
 	int64_t default_lease_ms;
 	int64_t max_hold_ms;
 	int64_t replicas_timeout_ms;
@@ -216,8 +228,16 @@ void hold_remove_ticket(struct hold *hold);
 /* --- renewal.c --- */
 
 /* The lease of `p`, or when that has none an unknown one, began when `p` was sent; leased: the
- * application asked for it. */
-void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased);
+ * application asked for it. If it ends the lock earlier than before, it is not renewed;
+ * `renewing`: and a renewal of this lock, which may come to Redis later, must not last. */
+void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased, bool renewing);
+/* It was sent, and is not answered yet. */
+bool renewal_is_under_way(const struct hold *hold);
+/* Does the application have the lock end earlier than before? Its first word about that, for a
+ * lock that it took without an expiry, names the lease. */
+bool renewal_is_shortened(const struct hold *hold, const struct pending_lock *p);
+/* The lock has a new value, and the lease that was in force for `was`, an earlier hold. */
+void renewal_keep(struct hold *hold, const struct hold_lease *was);
 /* May the hold go from one state to the other? For the tests. */
 bool renewal_allows(enum hold_state from, enum hold_state to);
 

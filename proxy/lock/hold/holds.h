@@ -69,6 +69,7 @@ struct hold_terms {
 	const struct verbs *verbs; /* NULL: taken under a rule */
 	struct slice token;
 	struct section_stats *stats; /* where its outcome counts; NULL: nowhere */
+	int64_t date_ms; /* now, since 1970; 0: the call names no date */
 };
 
 /* Copies what the table needs of `call`, whose keys are `keys` (for DROPS: all that have a

@@ -91,6 +91,18 @@ static bool counts_somewhere(const struct lock_call *call, const struct hold_ter
 	return terms->stats && call->script != SCRIPT_ERROR && call->script != SCRIPT_INFO;
 }
 
+/* When the application has the lock end, as in pending_lock.ends_ms. */
+static int64_t ends_after_ms(const struct lock_call *call, const struct hold_terms *terms)
+{
+	int64_t most_ms = terms->rule ? terms->rule->max_lease_ms : 0, ms = call->lease_ms;
+
+	if (!call->leased)
+		return 0;
+	if (call->until_ms)
+		ms = call->until_ms > terms->date_ms ? call->until_ms - terms->date_ms : -1;
+	return most_ms && ms > most_ms ? most_ms : ms;
+}
+
 struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *call,
                                       const struct slice *keys, size_t nkeys,
                                       const struct hold_terms *terms)
@@ -110,6 +122,10 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	                       by_value && takes ? call->value : terms->token);
 	p->stats = terms->stats;
 	p->sent_at = timers_now(h->timers);
+	p->ends_ms = ends_after_ms(call, terms);
+	/* It has deleted the lock. */
+	if (p->ends_ms < 0 && p->effect == LOCK_EFFECT_EXPIRES)
+		p->effect = LOCK_EFFECT_DROPS;
 	p->begins = takes && (!by_value || call->value.n <= VALUE_MAX);
 	p->counts = by_verb && call->kind != LOCK_KIND_LIMIT &&
 	            (verbs->reentrant == REENTRANT_COUNT || lock_kind_is_side(call->kind));

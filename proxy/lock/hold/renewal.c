@@ -280,32 +280,93 @@ void renewal_mark_unknown(struct holds *h, bool (*concerns)(void *arg, struct sl
 				look_soon(container_of(node, struct hold, by_id));
 }
 
-void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased)
+bool renewal_is_shortened(const struct hold *hold, const struct pending_lock *p)
 {
-	double every, first = 0;
+	return p->ends_ms < 0 || (p->ends_ms > 0 && hold->leased &&
+	                          p->sent_at + (double)p->ends_ms / 1000 < hold->good_until);
+}
 
-	hold->unknown = false;
-	hold_events_count(hold, true);
-	/* The application may have named an end (EXAT) that is near: begin to renew at once. */
+static void set_lease(struct hold *hold, const struct pending_lock *p, bool shortened)
+{
+	int64_t lease_ms = shortened ? p->ends_ms : p->lease_ms;
+
 	hold->good_until = INFINITY;
 	hold->lease_ms = p->default_lease_ms;
-	if (p->lease_ms) {
-		hold->lease_ms = p->lease_ms;
-		hold->good_until = p->sent_at + (double)p->lease_ms / 1000;
-	}
-	if (hold->renew != RENEW_YES && (leased || hold->renew != RENEW_UNLEASED)) {
-		let_expire(hold);
+	if (lease_ms < 0)
+		hold->good_until = p->sent_at;
+	if (lease_ms <= 0)
 		return;
-	}
-	every = (double)hold->lease_ms / 3000;
-	if (p->lease_ms)
-		/* Not all that were taken at once need be renewed at once. */
-		first = every * (0.8 + 0.2 * (double)(hold->by_id.hash & 255) / 255);
+	hold->lease_ms = lease_ms;
+	hold->good_until = p->sent_at + (double)lease_ms / 1000;
+}
+
+bool renewal_is_under_way(const struct hold *hold)
+{
+	return hold->state == HOLD_IN_BATCH || hold->state == HOLD_LEASED_IN_BATCH;
+}
+
+/* Its timer fires at `first`, and each third of its lease after that. */
+static void renew_from(struct hold *hold, double first)
+{
 	if (hold->state == HOLD_LEASED)
 		renewal_set_state(hold, HOLD_RENEWED);
 	else if (hold->state == HOLD_LEASED_IN_BATCH)
 		renewal_set_state(hold, HOLD_IN_BATCH);
+	timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer, first,
+	            (double)hold->lease_ms / 3000);
+}
+
+/* The application had the lock end earlier while a renewal was under way, which may come to
+ * Redis after that. What follows on hasp's connection comes to Redis after the renewal. */
+static void end_in_time(const struct hold *hold)
+{
+	struct holds *h = hold_table(hold);
+	int db = lock_id_db(hold->by_id.key);
+	struct rewrite_how how = script_jobs_how(h->script_jobs, db);
+	struct lock_ident id = hold_ident(hold);
+	double left = (hold->good_until - timers_now(h->timers)) * 1000;
+	struct buf out = BUF_INIT;
+	enum script_id script = rewrite_end_in(&out, &id, left > 1 ? (int64_t)left : 1, &how);
+
+	script_job_run(h->script_jobs, db, script, buf_slice(&out), 0, NULL, NULL);
+	buf_release(&out);
+}
+
+void renewal_begin(struct hold *hold, const struct pending_lock *p, bool leased, bool renewing)
+{
+	bool shortened = leased && renewal_is_shortened(hold, p);
+	double first = 0;
+
+	hold->unknown = false;
+	hold_events_count(hold, true);
+	set_lease(hold, p, shortened);
+	hold->leased = leased;
+	if (shortened ||
+	    (hold->renew != RENEW_YES && (leased || hold->renew != RENEW_UNLEASED))) {
+		if (shortened && renewing)
+			end_in_time(hold);
+		let_expire(hold);
+		return;
+	}
+	/* Not all that were taken at once need be renewed at once. But the application may have
+	 * named an end (EXAT) that is near: begin to renew at once. */
+	if (p->lease_ms)
+		first = (double)hold->lease_ms / 3000 *
+		        (0.8 + 0.2 * (double)(hold->by_id.hash & 255) / 255);
 	/* Of what was learnt late a part of the lease is over. */
-	timer_start(hold_table(hold)->timers, &hold->timer, renewal_on_timer,
-	            p->sent_at + first, every);
+	renew_from(hold, p->sent_at + first);
+}
+
+void renewal_keep(struct hold *hold, const struct hold_lease *was)
+{
+	hold_events_count(hold, true);
+	hold->lease_ms = was->lease_ms;
+	hold->good_until = was->good_until;
+	hold->leased = was->leased;
+	if (!was->renewed)
+		let_expire(hold);
+	else if (isinf(was->good_until))
+		renew_from(hold, timers_now(hold_table(hold)->timers));
+	else
+		renew_from(hold, was->good_until - (double)was->lease_ms / 1500);
 }

@@ -3,7 +3,7 @@
  * maintenance: the calls that hasp makes for itself, for locks that it has registered.
  */
 #include "lock/scripts/script_call.h"
-#include "lock/rewrite/rewrite.h"
+#include "lock/rewrite/rewrite_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
@@ -79,6 +79,23 @@ void rewrite_renew(struct buf *out, enum script_id script, const struct lock_ren
 		write_renew_verb_call(out, v, n, how);
 	else
 		write_renew_call(out, v, n, how);
+}
+
+/* As rewrite_expire() lays it out. */
+enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
+                              const struct rewrite_how *how)
+{
+	script_call_begin(out, SCRIPT_EXPIRE, how, 2, 7);
+	resp_write_bulk(out, id->key);
+	write_side(out, how->naming, id);
+	resp_write_bulk(out, id->token);
+	resp_write_bulk_int(out, ms);
+	resp_write_bulk_int(out, LEASE_MAX_MS);
+	resp_write_bulk(out, SLICE_LIT(""));
+	resp_write_bulk(out, SLICE_LIT(""));
+	resp_write_bulk_str(out, "PEXPIRE");
+	resp_write_bulk_int(out, ms);
+	return SCRIPT_EXPIRE;
 }
 
 static void begin_own(struct buf *out, enum script_id script, const struct lock_ident *id,

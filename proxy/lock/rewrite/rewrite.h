@@ -87,6 +87,8 @@ struct lock_call {
 	struct slice owner; /* verbs: AS's token, else the one passed in */
 	bool leased; /* the application named an expiry itself (or KEEPTTL) */
 	int64_t lease_ms; /* as sent; 0: not known (EXAT, PXAT, KEEPTTL) or over */
+	int64_t until_ms; /* the date, in ms since 1970, at which the application has the lock
+	                     end; 0: it named none */
 	enum lock_kind kind; /* of a lock that the call takes */
 	int64_t limit; /* LOCK_KIND_LIMIT: how many owners there may be; else 0 */
 	struct slice ticket; /* of rewrite_how; empty: the call carries none */
@@ -191,6 +193,12 @@ struct lock_renewal {
 enum script_id rewrite_renewal(enum lock_kind kind);
 void rewrite_renew(struct buf *out, enum script_id script, const struct lock_renewal *v,
                    size_t n, const struct rewrite_how *how);
+
+/* A rule's lock ends in `ms`, if it is this owner's still. Answers :1, or :0. Returns the
+ * script.
+ */
+enum script_id rewrite_end_in(struct buf *out, const struct lock_ident *id, int64_t ms,
+                              const struct rewrite_how *how);
 
 /* Releases a lock of LOCK_KIND_TOKEN, or a place of a semaphore, whose latest taking, or
  * refreshing, had this ticket, and hands it off. Answers :1, or :0 when another's was later.

@@ -55,6 +55,9 @@ static inline bool rewrite_has_sidecar(const struct rule *rule)
 
 /* --- rule_write.c --- */
 
+/* The application has the lock end at the date `ms`, or (not `absolute`) in so many ms. */
+void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms);
+
 /* Begins a call with the one lock of a command that has one key, and its sidecar; `nmore` KEYS
  * follow. */
 void rewrite_begin_single(const struct rewrite *rw, enum script_id id, size_t nmore,

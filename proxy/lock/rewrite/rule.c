@@ -90,11 +90,8 @@ static enum rewrite_result rewrite_expire(const struct rewrite *rw)
 	resp_write_bulk(rw->out, req->argv[0]);
 	for (size_t i = 2; i < req->argc; i++)
 		resp_write_bulk(rw->out, req->argv[i]);
-	rw->call->effect = LOCK_EFFECT_EXPIRES;
 	rw->call->success = LOCK_IF_ONE;
-	rw->call->leased = true;
-	if (!a.absolute && a.ms > 0)
-		rw->call->lease_ms = rewrite_capped(rule, a.ms);
+	rewrite_ends(rw->call, a.absolute, a.absolute ? a.ms : rewrite_capped(rule, a.ms));
 	return REWRITE_CALL;
 }
 

@@ -47,7 +47,12 @@ static void takes(const struct rewrite *rw, enum lock_success success, struct sl
 	call->success = success;
 	call->value = value;
 	call->leased = e->named;
-	call->lease_ms = strcmp(e->option, "PX") == 0 ? e->number : 0;
+	if (strcmp(e->option, "PX") == 0)
+		call->lease_ms = e->number;
+	else if (strcmp(e->option, "PXAT") == 0)
+		call->until_ms = e->number;
+	else if (strcmp(e->option, "EXAT") == 0)
+		call->until_ms = e->number * 1000;
 }
 
 /* --- SET and its kin --- */

@@ -4,6 +4,7 @@
  * (write.lua), and what the rewriting of all commands needs: the keys of their locks.
  */
 #include "commands/args.h"
+#include "commands/set_options.h"
 #include "lock/model/key_names.h"
 #include "lock/rewrite/rewrite_internal.h"
 #include "resp/write.h"
@@ -95,6 +96,37 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 		resp_write_bulk(rw->out, rw->req->argv[i]);
 }
 
+void rewrite_ends(struct lock_call *call, bool absolute, int64_t ms)
+{
+	call->leased = true;
+	if (ms <= 0) {
+		/* Redis deletes the key. */
+		call->effect = LOCK_EFFECT_DROPS;
+		call->sole = true;
+		return;
+	}
+	call->effect = LOCK_EFFECT_EXPIRES;
+	if (absolute)
+		call->until_ms = ms;
+	else
+		call->lease_ms = ms;
+}
+
+/* GETEX, which may set an expiry. */
+static void note_getex(const struct rewrite *rw)
+{
+	const struct rule *rule = rw->keys[0].rule;
+	struct set_options a;
+	int64_t n, ms;
+
+	if (set_options_parse_from(rw->req, 2, &a) != PARSED_OK || !a.timed)
+		return;
+	if (!args_integer(a.time, &n) || n <= 0 || !args_ms(n, a.seconds, &ms))
+		return;
+	rw->call->success = LOCK_IF_VALUE;
+	rewrite_ends(rw->call, a.absolute, a.absolute ? ms : rewrite_capped(rule, ms));
+}
+
 enum rewrite_result rewrite_write(const struct rewrite *rw)
 {
 	const struct resp_view *req = rw->req;
@@ -113,6 +145,8 @@ enum rewrite_result rewrite_write(const struct rewrite *rw)
 	rw->call->success = LOCK_IF_NO_ERROR;
 	if (facts->act == EFFECT_DELETE)
 		rw->call->effect = LOCK_EFFECT_DROPS;
+	if (slice_is(slice_str(rw->command->name), "getex"))
+		note_getex(rw);
 	return REWRITE_CALL;
 }
 
