@@ -32,8 +32,9 @@ static void merge_replaced(struct cluster_entry *e, struct buf *out)
 }
 
 /* `reply`: NULL, or what the client is to be told in place of the node's reply. */
-static void start_part(struct cluster_session *s, enum block_part_kind kind,
-                       struct block_answer *a, struct slice request, const char *reply)
+static void start_part(struct cluster_session *s, const struct command *c,
+                       enum block_part_kind kind, struct block_answer *a, struct slice request,
+                       const char *reply)
 {
 	struct cluster_entry *e = entry_begin(s, 1);
 	struct block_part *b = xcalloc(1, sizeof(*b));
@@ -50,6 +51,8 @@ static void start_part(struct cluster_session *s, enum block_part_kind kind,
 	e->only.block = b;
 	e->on_reply = on_block_reply;
 	e->patient = true;
+	/* Redis runs a command at once if it has refused MULTI. */
+	e->only.may_forge = routing_may_forge(c);
 	if (reply) {
 		e->merge = merge_replaced;
 		e->arg = (void *)(uintptr_t)reply; /* NOLINT(performance-no-int-to-ptr) */
@@ -142,10 +145,10 @@ bool block_exchange_take(struct cluster_session *s, const struct command *c,
 		break;
 	case BLOCK_SEND:
 	case BLOCK_SEND_BEHIND:
-		start_part(s, kind_of_step(before, s->block.state, &a), &a, bytes, NULL);
+		start_part(s, c, kind_of_step(before, s->block.state, &a), &a, bytes, NULL);
 		break;
 	case BLOCK_REPLACE:
-		start_part(s, BLOCK_PART_END, &a, a.request, a.reply.p);
+		start_part(s, c, BLOCK_PART_END, &a, a.request, a.reply.p);
 		break;
 	}
 	if (before != BLOCK_NONE && s->block.state == BLOCK_NONE)

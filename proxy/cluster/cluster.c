@@ -138,6 +138,26 @@ void cluster_map_changed(struct cluster *c)
 	each_session(c, use_map, NULL);
 }
 
+struct answer {
+	const struct node *from;
+	uint64_t question;
+	bool was_down;
+};
+
+static void use_answer(struct cluster_session *s, void *arg)
+{
+	const struct answer *a = arg;
+
+	if (!list_empty(&s->retries))
+		redirection_answered(s, a->from, a->question, a->was_down);
+}
+
+void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t question,
+                           bool was_down)
+{
+	each_session(c, use_answer, &(struct answer){ n, question, was_down });
+}
+
 static void renew_links(struct cluster_session *s, void *arg)
 {
 	(void)arg;
@@ -156,6 +176,18 @@ struct forgotten {
 	const char *why;
 };
 
+static void forget_in_parts(struct cluster_session *s, const struct node *n)
+{
+	for (struct list *at = s->entries.next; at != &s->entries; at = at->next) {
+		struct cluster_entry *e = container_of(at, struct cluster_entry, node);
+		for (size_t i = 0; i < e->nparts; i++) {
+			if (e->parts[i].to == n)
+				e->parts[i].to = NULL;
+			redirection_forget(&e->parts[i], n);
+		}
+	}
+}
+
 static void forget_node(struct cluster_session *s, void *arg)
 {
 	const struct forgotten *f = arg;
@@ -163,6 +195,7 @@ static void forget_node(struct cluster_session *s, void *arg)
 
 	if (s->home == f->node)
 		s->home = NULL;
+	forget_in_parts(s, f->node);
 	for (at = s->lanes.next; at != &s->lanes; at = next) {
 		struct lane *l = container_of(at, struct lane, in_session);
 		next = at->next;

@@ -33,6 +33,10 @@ struct cluster_how {
 	enum node_health (*health)(const struct node *n); /* node_health() */
 	/* The map may be wrong, or is not complete: ask the cluster. May be called often. */
 	void (*refresh)(void *arg);
+	/* The node has redirected a request, which the map does not explain: ask this node for
+	 * the map, and for the slots that it gives away. Then cluster_node_answered() is
+	 * called. Returns the number that the question will have, at least. */
+	uint64_t (*verify)(void *arg, const struct node *n);
 	void *arg;
 };
 
@@ -56,6 +60,10 @@ void cluster_set_output_limit(struct cluster *c, size_t nbytes);
 
 /* The map has changed: what waits for a node goes to the one that serves it now. */
 void cluster_map_changed(struct cluster *c);
+/* The node has answered question number `question`, and the map has what it said. `was_down`:
+ * it has said, in this answer or shortly before, that the cluster is down. */
+void cluster_node_answered(struct cluster *c, const struct node *n, uint64_t question,
+                           bool was_down);
 /* The node is not one of the cluster's primaries any more: no request goes there from now on,
  * and where replies are due the client's link ends. */
 void cluster_forget_node(struct cluster *c, struct node *n, const char *why);

@@ -100,6 +100,9 @@ struct cluster_part {
 	enum part_state state;
 	bool redirected; /* once at least */
 	bool unserved; /* the last time its node said that it does not serve the slot */
+	bool may_forge; /* routing_may_forge() */
+	struct hint *hint; /* (PART_RETRY) the reply by which the part was refused, which a
+	                    * script may have forged; NULL: the part was refused for certain */
 	bool several; /* it may name more than one key of its slot */
 	bool reads; /* it changes nothing: it may be carried out twice (without `slot`: by any
 	             * node) */
@@ -194,14 +197,25 @@ static inline struct cluster_session *part_session(const struct cluster_part *p)
 
 /* --- redirections ------------------------------------------------------------------------- */
 
-/* The part's reply is the error `line`. True: it was a redirection, or another error that says
- * the node did not carry the request out; the part is going to be sent again. */
+/* The part's reply is the error `line`. True: the line says that the node did not carry the
+ * request out; the part is going to be sent again, or to be answered later. */
 bool redirection_take(struct cluster_part *p, struct slice line);
 /* No node takes the part now: it is tried again a little later. `why`: a literal. */
 void redirection_later(struct cluster_part *p, const char *why);
 
 /* The same for a part that is not sent again by itself. *why: a literal. */
 bool redirection_note(const struct cluster_part *p, struct slice line, const char **why);
+/* `n` has answered this question of hasp's, or a later one, and the map is up to date: parts
+ * that it may have redirected are sent again, or get its error as their reply. `was_down`: it
+ * said of late that the cluster is down. */
+void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
+                          bool was_down);
+/* The part, which has a hint, gets the error that it was answered as its reply. */
+void redirection_believe_nothing(struct cluster_part *p);
+/* `n` is not one of the map's nodes any more. */
+void redirection_forget(struct cluster_part *p, const struct node *n);
+/* NULL is allowed. */
+void hint_free(struct hint *h);
 /* The part's reply is no redirection. Older ones of its slot that its node has refused fail. */
 void redirection_note_carried_out(const struct cluster_part *by);
 /* The part is to be sent again, now if its node is known; and behind it what was sent behind
@@ -551,8 +565,12 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
  */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
 /* Which slot the beginning of a long request is for; -1: it has no key. *several: it may name
- * more than one. Returns false if more of it must be there to tell. */
+ * more than one. *may_forge: routing_may_forge(). Returns false if more of it must be
+ * there to tell. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
-                   bool *several) __attribute__((warn_unused_result));
+                   bool *several, bool *may_forge) __attribute__((warn_unused_result));
+/* True if the reply may be any error, for the command may run a script, a function or a module.
+ * So may a command that hasp does not know, NULL. */
+bool routing_may_forge(const struct command *c);
 
 #endif

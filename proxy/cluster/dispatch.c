@@ -72,7 +72,11 @@ static void fail_if_over(struct cluster_part *p, double now)
 		return;
 	if (p->withdrawn)
 		part_withdraw(p);
-	else if (now - p->since >= part_session(p)->cluster->failover_wait)
+	else if (now - p->since < part_session(p)->cluster->failover_wait)
+		return;
+	else if (p->hint)
+		redirection_believe_nothing(p);
+	else
 		fail_late(p);
 }
 
@@ -194,7 +198,9 @@ void dispatch_again(struct cluster_session *s)
 			part_set_state(p, PART_RETRY);
 			p->lane = NULL;
 			p->asked = NULL;
-			p->retry_at = 0;
+			/* A hint has to be confirmed first. */
+			if (!p->hint)
+				p->retry_at = 0;
 			list_remove(&p->node);
 			list_append(&s->retries, &p->node);
 		}

@@ -9,18 +9,50 @@
  *   TRYAGAIN              some of the keys are on their way to another node
  *   CLUSTERDOWN           the slot is served by none, or too many nodes are gone
  *
+ * Where only a node can have written the error, hasp does what the error says. But a script may
+ * return any error that it likes. If the request may run one, the error is a hint:
+ *
+ *   hint --> hasp asks the node that answered: what does it serve, what does it give away?
+ *
+ *     it confirms the hint          the request is sent again
+ *     it does not, or is silent     the client gets the error as it came
+ *     for failover_wait
+ *
+ * No redirection makes hasp connect to an address that the map does not have.
+ *
  * Requests behind it on the same link are refused, too; but a node that learns meanwhile that
  * it may serve the slot carries them out. Behind MOVED and CLUSTERDOWN the first one fails
  * then, for it would be carried out behind what came after it.
  *
  * Source: https://redis.io/docs/reference/cluster-spec/ ("Redirection and resharding")
  */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/fatal.h"
 #include "cluster/cluster_internal.h"
 
 /* Before a request is sent again that was redirected more than once, or could not be sent. */
 #define RETRY_SECONDS 0.05
+
+enum redirection {
+	REDIRECTION_NONE,
+	REDIRECTION_MOVED,
+	REDIRECTION_ASK,
+	REDIRECTION_TRYAGAIN,
+	REDIRECTION_DOWN
+};
+
+/* A reply that says the node did not carry the part out, and that a script may have forged. */
+struct hint {
+	enum redirection what;
+	struct buf line; /* the reply, as it came */
+	const struct node *from; /* answered it */
+	const struct node *owner; /* served the slot then, by the map; NULL: none was known */
+	bool was_asked; /* it was sent there behind ASKING: the node does not serve the slot */
+	uint64_t question; /* answers to this question of hasp's, and to later ones, count */
+};
 
 /* Without the dash and the line end. */
 static struct slice error_text(struct slice line)
@@ -76,14 +108,6 @@ static void fail_streamed(struct cluster_part *p, struct slice error)
 	part_fail(p, slice_str(text));
 }
 
-enum redirection {
-	REDIRECTION_NONE,
-	REDIRECTION_MOVED,
-	REDIRECTION_ASK,
-	REDIRECTION_TRYAGAIN,
-	REDIRECTION_DOWN
-};
-
 static const struct {
 	struct slice word;
 	enum redirection what;
@@ -108,37 +132,58 @@ static enum redirection redirection_of(struct slice word, const char **why)
 	return REDIRECTION_NONE;
 }
 
-/* The error `line` is the reply: what does it say, and of which node (NULL: of none)? What is
- * learnt of the map is learnt. */
+/* Returns what the error `line` says. No node redirects a request without a key, and each names
+ * the slot of the request's keys. */
 static enum redirection read_redirection(const struct cluster_part *p, struct slice line,
-                                         struct node **to, const char **why)
+                                         const char **why)
 {
-	struct cluster *c = part_session(p)->cluster;
 	struct slice rest = error_text(line), word;
 	enum redirection what;
+	char slot[16];
 
-	*to = NULL;
-	if (!slice_cut(&rest, ' ', &word))
+	if (p->slot < 0 || !slice_cut(&rest, ' ', &word))
 		return REDIRECTION_NONE;
 	what = redirection_of(word, why);
-	if (what == REDIRECTION_NONE)
+	if (what != REDIRECTION_MOVED && what != REDIRECTION_ASK)
 		return what;
-	if (what == REDIRECTION_MOVED || what == REDIRECTION_ASK)
-		*to = slot_map_named(c->how.map, p->lane->node, error_text(line));
-	if (what == REDIRECTION_MOVED && *to && p->slot >= 0)
-		slot_map_move(c->how.map, (unsigned)p->slot, *to);
-	if ((what == REDIRECTION_ASK || what == REDIRECTION_TRYAGAIN) && p->slot >= 0)
-		slot_map_note_migrating(c->how.map, (unsigned)p->slot);
-	if (what != REDIRECTION_ASK)
-		c->how.refresh(c->how.arg);
+	snprintf(slot, sizeof(slot), "%d", p->slot);
+	if (!slice_cut(&rest, ' ', &word) || !slice_eq(word, slice_str(slot)))
+		return REDIRECTION_NONE;
 	return what;
+}
+
+/* A node said it. Returns the node that is named, NULL if none is, or the map does not have it
+ * yet. */
+static struct node *learn_redirection(const struct cluster_part *p, struct slice line,
+                                      enum redirection what)
+{
+	const struct cluster_how *how = &part_session(p)->cluster->how;
+	unsigned slot = (unsigned)p->slot;
+	struct node *to = slot_map_named(how->map, p->lane->node, error_text(line));
+
+	if (what == REDIRECTION_MOVED && to)
+		slot_map_move(how->map, slot, to);
+	if (what == REDIRECTION_ASK || what == REDIRECTION_TRYAGAIN)
+		slot_map_note_migrating(how->map, slot);
+	if (!to && (what == REDIRECTION_MOVED || what == REDIRECTION_ASK))
+		(void)how->verify(how->arg, p->lane->node);
+	else if (what != REDIRECTION_ASK)
+		how->refresh(how->arg);
+	return to;
 }
 
 bool redirection_note(const struct cluster_part *p, struct slice line, const char **why)
 {
-	struct node *to;
+	const struct cluster_how *how = &part_session(p)->cluster->how;
+	enum redirection what = read_redirection(p, line, why);
 
-	return read_redirection(p, line, &to, why) != REDIRECTION_NONE;
+	if (what == REDIRECTION_NONE)
+		return false;
+	if (p->may_forge)
+		(void)how->verify(how->arg, p->lane->node);
+	else
+		(void)learn_redirection(p, line, what);
+	return true;
 }
 
 /* Those that read were sent behind it though it names several keys. None of their replies has
@@ -163,23 +208,144 @@ static void drop_what_was_read_behind(const struct cluster_part *p)
 	}
 }
 
-void redirection_again(struct cluster_part *p, bool is_named, const char *why)
+static void put_back(struct cluster_part *p, const char *why, double seconds)
 {
-	bool at_once = is_named && !p->redirected;
-
 	p->lane->nsent--;
 	p->redirected = true;
 	part_session(p)->refused = true;
 	drop_what_was_read_behind(p);
-	/* Nodes may disagree, and send it to and fro. */
-	put_into_retries(p, why, at_once ? 0 : RETRY_SECONDS);
+	put_into_retries(p, why, seconds);
 }
+
+void redirection_again(struct cluster_part *p, bool is_named, const char *why)
+{
+	/* Nodes may disagree, and send it to and fro. */
+	put_back(p, why, is_named && !p->redirected ? 0 : RETRY_SECONDS);
+}
+
+/* --- hints ----------------------------------------------------------------------------------
+ */
+
+void hint_free(struct hint *h)
+{
+	if (!h)
+		return;
+	buf_release(&h->line);
+	free(h);
+}
+
+static void drop_hint(struct cluster_part *p)
+{
+	hint_free(p->hint);
+	p->hint = NULL;
+}
+
+/* Keeps the part until hasp knows whether its node wrote the error. */
+static void take_hint(struct cluster_part *p, struct slice line, enum redirection what,
+                      const char *why)
+{
+	const struct cluster_how *how = &part_session(p)->cluster->how;
+	struct hint *h = xcalloc(1, sizeof(*h));
+
+	*h = (struct hint){
+		.what = what,
+		.from = p->lane->node,
+		.owner = slot_map_node(how->map, (unsigned)p->slot),
+		.was_asked = p->asked,
+		.question = how->verify(how->arg, p->lane->node),
+	};
+	buf_append(&h->line, line);
+	p->hint = h;
+	put_back(p, why, INFINITY);
+}
+
+void redirection_believe_nothing(struct cluster_part *p)
+{
+	struct hint *h = p->hint;
+
+	p->hint = NULL;
+	part_fail(p, buf_slice(&h->line));
+	hint_free(h);
+}
+
+/* The node has answered since. Did it not carry the part out? */
+static bool is_confirmed(const struct cluster_part *p, bool was_down)
+{
+	const struct slot_map *map = part_session(p)->cluster->how.map;
+	const struct node *owner = slot_map_node(map, (unsigned)p->slot);
+	const struct hint *h = p->hint;
+
+	if (owner != h->owner || (owner != h->from && !h->was_asked))
+		return true;
+	if (h->what == REDIRECTION_DOWN)
+		return was_down;
+	return h->what != REDIRECTION_MOVED && slot_map_is_migrating(map, (unsigned)p->slot);
+}
+
+static void end_hint(struct cluster_part *p, bool was_down)
+{
+	struct cluster_session *s = part_session(p);
+	const struct slot_map *map = s->cluster->how.map;
+	const struct hint *h = p->hint;
+	bool is_ask = h->what == REDIRECTION_ASK &&
+	              slot_map_node(map, (unsigned)p->slot) == h->from;
+	struct node *asked = is_ask ? slot_map_named(map, h->from,
+	                                             error_text(buf_slice(&h->line)))
+	                            : NULL;
+
+	if (!is_confirmed(p, was_down) || (is_ask && !asked)) {
+		redirection_believe_nothing(p);
+		return;
+	}
+	p->asked = asked;
+	p->retry_at = timers_now(s->cluster->how.timers) +
+	              (h->what == REDIRECTION_MOVED || is_ask ? 0 : RETRY_SECONDS);
+	drop_hint(p);
+	session_wake(s);
+}
+
+void redirection_answered(struct cluster_session *s, const struct node *n, uint64_t question,
+                          bool was_down)
+{
+	struct list *at, *next;
+
+	/* Entries that end must stay in the list until then. */
+	s->advancing = true;
+	for (at = s->retries.next; at != &s->retries; at = next) {
+		struct cluster_part *p = container_of(at, struct cluster_part, node);
+		next = at->next;
+		if (p->hint && p->hint->from == n && question >= p->hint->question)
+			end_hint(p, was_down);
+	}
+	s->advancing = false;
+	session_advance(s);
+}
+
+void redirection_forget(struct cluster_part *p, const struct node *n)
+{
+	if (p->asked == n)
+		p->asked = NULL;
+	if (!p->hint)
+		return;
+	if (p->hint->owner == n)
+		p->hint->owner = NULL;
+	if (p->hint->from != n)
+		return;
+	/* Another node serves the slot now, or none. */
+	drop_hint(p);
+	p->retry_at = 0;
+}
+
+/* --- replies
+ * ---------------------------------------------------------------------------------- */
 
 bool redirection_take(struct cluster_part *p, struct slice line)
 {
-	struct node *to;
+	/* (No server says so before the request is whole.) */
+	bool is_gone = p->streamed || part_session(p)->stream_part == p;
 	const char *why;
-	enum redirection what = read_redirection(p, line, &to, &why);
+	enum redirection what = read_redirection(p, line, &why);
+	struct node *to;
 
 	if (what == REDIRECTION_NONE && p->is_stale) {
 		redirection_again(p, true, "keys of its slot are on their way");
@@ -187,15 +353,23 @@ bool redirection_take(struct cluster_part *p, struct slice line)
 	}
 	if (what == REDIRECTION_NONE)
 		return false;
-	p->asked = what == REDIRECTION_ASK ? to : NULL;
 	p->unserved = what == REDIRECTION_MOVED || what == REDIRECTION_DOWN;
-	/* (No server says so before the request is whole.) */
-	if (p->streamed || part_session(p)->stream_part == p) {
+	if (p->may_forge) {
+		if (is_gone)
+			return false;
+		take_hint(p, line, what, why);
+		return true;
+	}
+	p->asked = NULL;
+	to = learn_redirection(p, line, what);
+	if (is_gone) {
 		p->lane->nsent--;
 		fail_streamed(p, error_text(line));
-	} else {
-		redirection_again(p, to, why);
+		return true;
 	}
+	if (what == REDIRECTION_ASK)
+		p->asked = to;
+	redirection_again(p, to, why);
 	return true;
 }
 
@@ -217,7 +391,9 @@ void redirection_note_carried_out(const struct cluster_part *by)
 	for (at = s->retries.next; at != &s->retries; at = next) {
 		struct cluster_part *p = container_of(at, struct cluster_part, node);
 		next = at->next;
-		if (is_overtaken(p, by))
+		if (is_overtaken(p, by) && p->hint)
+			redirection_believe_nothing(p);
+		else if (is_overtaken(p, by))
 			part_fail(
 				p,
 				SLICE_LIT(

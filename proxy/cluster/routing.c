@@ -6,6 +6,11 @@
 #include "cluster/cluster_internal.h"
 #include "resp/write.h"
 
+bool routing_may_forge(const struct command *c)
+{
+	return !c || c->facts.errors == ERRORS_OWN;
+}
+
 /* May the reply be long in coming though nothing is wrong? */
 static bool takes_its_time(const struct command *c)
 {
@@ -33,6 +38,7 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 
 	e->only.several = several;
 	e->only.reads = reads;
+	e->only.may_forge = routing_may_forge(c);
 	e->patient = takes_its_time(c);
 	e->blocks = c && (c->flags & COMMAND_BLOCKING);
 	if (c && c->facts.cluster == CLUSTER_MODE)
@@ -178,7 +184,7 @@ bool routing_needs_whole(const struct cluster_session *s, const struct resp_view
 }
 
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
-                   bool *several)
+                   bool *several, bool *may_forge)
 {
 	const struct command *c = req->argc
 	                                  ? commands_get(s->cluster->how.commands, req->argv[0])
@@ -187,6 +193,7 @@ bool routing_early(const struct cluster_session *s, const struct resp_view *req,
 
 	*slot = -1;
 	*several = false;
+	*may_forge = routing_may_forge(c);
 	if (req->argc == 0)
 		return false;
 	if (!c || c->keys == KEYS_NONE || c->first == 0)

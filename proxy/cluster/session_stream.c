@@ -123,7 +123,7 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 	struct lane *l;
 	int slot = -1;
 	/* Unless Redis is told otherwise, it answers as soon as it knows. */
-	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several;
+	bool is_refused = scan->bulk > REQUEST_BULK_MAX, whole, several, may_forge;
 
 	/* On shared links requests are whole. */
 	if (s->shares || (n < STREAM_FROM && !is_refused))
@@ -139,7 +139,8 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 		buf_append(&s->gathered, slice_of(p, used));
 		return used;
 	}
-	if (!routing_early(s, &view, &slot, &several) && n < STREAM_KEY_MAX && !is_refused)
+	if (!routing_early(s, &view, &slot, &several, &may_forge) && n < STREAM_KEY_MAX &&
+	    !is_refused)
 		return 0;
 	s->starved = true;
 	if (slot >= 0 && session_holds(s, (unsigned)slot, false)) {
@@ -166,6 +167,7 @@ size_t session_begin_stream(struct cluster_session *s, const char *p, size_t n,
 	e = entry_begin(s, 1);
 	e->only.slot = slot;
 	e->only.several = several;
+	e->only.may_forge = may_forge;
 	if (several)
 		s->several |= session_bit((unsigned)slot);
 	if (is_refused)

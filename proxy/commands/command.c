@@ -44,6 +44,7 @@ struct commands {
 #define VALUE(what) .value = VALUE_##what,
 #define CLUSTER(what) .cluster = CLUSTER_##what,
 #define PACE(what) .pace = PACE_##what,
+#define ERRORS(what) .errors = ERRORS_##what,
 
 #define COMMAND(name, arity, flags, keys, ...) { name, flags, keys, arity, { __VA_ARGS__ } },
 

@@ -98,6 +98,8 @@ enum command_value { VALUE_NONE, VALUE_ONE, VALUE_EACH };
 
 enum command_pace { PACE_SERVER, PACE_OWN };
 
+enum command_errors { ERRORS_SERVER, ERRORS_OWN };
+
 enum command_session {
 	SESSION_AS_TOLD,
 	SESSION_ANY_LINK,
@@ -163,6 +165,7 @@ struct command_facts {
 	uint8_t value; /* enum command_value */
 	uint8_t cluster; /* enum command_cluster */
 	uint8_t pace; /* enum command_pace */
+	uint8_t errors; /* enum command_errors */
 };
 
 /* As long as a name can be, with a NUL behind it. */

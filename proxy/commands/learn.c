@@ -204,6 +204,7 @@ static bool read_entry(const struct commands *t, const redisReply *entry, struct
 	if (!command_set_name(c, text))
 		return false;
 	c->flags = read_flags(commands_find(t, text), entry->element[FLAGS]) | COMMAND_TOLD;
+	c->facts.errors = has_flag(entry, "module") ? ERRORS_OWN : ERRORS_SERVER;
 	c->arity = (int16_t)entry->element[ARITY]->integer;
 	c->first = (int16_t)entry->element[FIRST]->integer;
 	c->last = (int16_t)entry->element[LAST]->integer;

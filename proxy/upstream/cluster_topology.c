@@ -5,16 +5,32 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "upstream/decode.h"
 
-/* The map is asked for so often without a reason, and at most so often with one. */
+/* Seconds between searches without a reason, and the least between two searches. */
 #define REFRESH_SECONDS 60.0
 #define REFRESH_SECONDS_MIN 0.1
-/* So often hasp looks whether a node has stopped answering. */
+/* Seconds between checks whether a node has stopped answering. */
 #define LOOK_SECONDS 1.0
-/* After so long without an answer the next node is asked. */
+/* Time limit of a question, in seconds. */
 #define ANSWER_SECONDS 1.0
+/* Seconds without an answer until hasp asks the next node, too. */
+#define STEP_SECONDS 0.1
+/* The most nodes that hasp asks in a step. */
+#define STEP_MAX 64
+/* Seconds for which hasp believes a node that reported the cluster as down. */
+#define DOWN_SECONDS 1.0
+/* Warnings in ten seconds. */
+#define WARNINGS_MAX 10
+
+struct cluster_node {
+	struct node *node;
+	bool unverified; /* it is to be asked whether it wrote a redirection */
+	uint64_t asked; /* the number of the last question for that; 0: none */
+};
 
 struct cluster_topology {
 	struct topology base;
@@ -23,21 +39,43 @@ struct cluster_topology {
 	void *arg; /* of both */
 	struct link_env links; /* of all nodes */
 	struct slot_map map;
-	struct node **nodes; /* all that ever were, also those that are not in the map */
+	struct cluster_node *nodes; /* those of the map */
 	size_t nnodes;
+	struct node **gone; /* they were in the map, and are not freed yet */
+	size_t ngone, nstopped; /* of these the first `nstopped` were stopped */
 	uint32_t told_version; /* of the map, when on_changed() was called last */
 
-	/* The question that is under way. */
-	struct link_env asked_links;
-	struct link *asked; /* NULL: none is */
-	struct link_user user;
-	size_t candidate; /* the number of who is asked, or is next to be */
-	double asked_at; /* clock */
-	long long answered_epoch; /* who is asked knows of this one; 0: it did not say */
-	long long epoch; /* the latest that anybody has told since each was asked in vain */
+	/* The search. */
+	struct list questions; /* in flight */
+	struct list ended; /* freed at the end of the loop's turn */
+	uint64_t nquestions; /* how many there were; the number of the last one */
+	bool searches; /* no answer has counted yet since the search began */
+	bool seeds_first; /* the configuration was read, and no node has answered since */
+	size_t candidate; /* the number of the node that is asked next, see candidate_address()
+	                   */
+	double searched_at; /* clock: when the last search began */
+	double down_at; /* clock: when a node last said that the cluster is down; 0: never */
+	long long epoch; /* the latest that a node has reported since all were asked in vain */
 	bool wanted; /* it is to be asked for again */
+	struct log_limit failures;
 	struct ev_timer look;
-	struct ev_timer timer; /* for the next question, or the end of this one */
+	struct ev_timer timer; /* for the next search, or the next step of this one */
+};
+
+/* One node is asked. */
+struct map_question {
+	struct list node; /* in topology.questions or topology.ended */
+	struct cluster_topology *topology;
+	struct link_env links;
+	struct link *link;
+	struct link_user user;
+	struct ev_timer timer; /* it is given up */
+	uint64_t number;
+	size_t candidate; /* the number of the node asked; of no meaning if `verifies` */
+	bool verifies; /* the node is asked for the slots that it gives away, too */
+	bool is_down; /* it has said that the cluster is down */
+	long long epoch; /* it knows of this one; 0: it did not say */
+	redisReply *nodes; /* its answer to CLUSTER NODES; NULL: none */
 };
 
 static struct cluster_topology *cluster_of(struct topology *t)
@@ -47,11 +85,20 @@ static struct cluster_topology *cluster_of(struct topology *t)
 
 /* --- nodes -------------------------------------------------------------------------------- */
 
-static struct node *find_by_address(const struct cluster_topology *c, const char *address)
+static struct cluster_node *find_by_address(const struct cluster_topology *c,
+                                            const char *address)
 {
 	for (size_t i = 0; i < c->nnodes; i++)
-		if (strcmp(c->nodes[i]->links.name, address) == 0)
-			return c->nodes[i];
+		if (strcmp(c->nodes[i].node->links.name, address) == 0)
+			return &c->nodes[i];
+	return NULL;
+}
+
+static struct cluster_node *find_by_node(const struct cluster_topology *c, const struct node *n)
+{
+	for (size_t i = 0; i < c->nnodes; i++)
+		if (c->nodes[i].node == n)
+			return &c->nodes[i];
 	return NULL;
 }
 
@@ -70,14 +117,11 @@ static void use_settings(struct cluster_topology *c, struct node *n)
 static struct node *cluster_on_node(void *arg, const char *address)
 {
 	struct cluster_topology *c = arg;
-	struct node *n = find_by_address(c, address);
+	struct node *n = node_new(&c->links, c->node_ops, c->arg);
 
 	log_info("cluster_node address=%s", address);
-	if (n)
-		return n;
-	n = node_new(&c->links, c->node_ops, c->arg);
-	c->nodes = xrealloc(c->nodes, (c->nnodes + 1) * sizeof(struct node *));
-	c->nodes[c->nnodes++] = n;
+	c->nodes = xrealloc(c->nodes, (c->nnodes + 1) * sizeof(*c->nodes));
+	c->nodes[c->nnodes++] = (struct cluster_node){ .node = n };
 	use_settings(c, n);
 	node_move(n, address, NULL);
 	c->ops->on_node(c->arg, n);
@@ -87,9 +131,36 @@ static struct node *cluster_on_node(void *arg, const char *address)
 static void cluster_on_gone(void *arg, struct node *n)
 {
 	struct cluster_topology *c = arg;
+	struct cluster_node *found = find_by_node(c, n);
 
 	log_info("cluster_node_gone address=%s", n->links.name);
 	c->ops->on_gone(c->arg, n);
+	*found = c->nodes[--c->nnodes];
+	c->gone = xrealloc(c->gone, (c->ngone + 1) * sizeof(struct node *));
+	c->gone[c->ngone++] = n;
+}
+
+/* Nothing goes to them any more, hasp's own requests neither. */
+static void stop_gone(struct cluster_topology *c)
+{
+	for (; c->nstopped < c->ngone; c->nstopped++) {
+		c->ops->on_stop(c->arg, c->gone[c->nstopped]);
+		node_stop(c->gone[c->nstopped]);
+	}
+}
+
+/* (Something that runs in the same turn of the loop may still look at one.) */
+static void free_gone(struct cluster_topology *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->ngone; i++)
+		if (i < c->nstopped)
+			node_free(c->gone[i]);
+		else
+			c->gone[n++] = c->gone[i];
+	c->nstopped = 0;
+	c->ngone = n;
 }
 
 static const struct slot_map_ops cluster_map_ops = { cluster_on_node, cluster_on_gone };
@@ -102,7 +173,168 @@ static void tell_changes(struct cluster_topology *c)
 	c->ops->on_changed(c->arg);
 }
 
-/* --- asking for the map ------------------------------------------------------------------- */
+/* --- questions ---------------------------------------------------------------------------- */
+
+/* Tags of their replies. The last one, to CLUSTER SLOTS, has none. */
+static char ask_info, ask_nodes;
+
+static void map_question_end(struct map_question *q)
+{
+	ev_timer_stop(q->links.dialer.loop, &q->timer);
+	link_close(q->link);
+	q->link = NULL;
+	list_remove(&q->node);
+	list_append(&q->topology->ended, &q->node);
+}
+
+static void map_question_free(struct map_question *q)
+{
+	links_reap(&q->links);
+	list_remove(&q->node);
+	if (q->nodes)
+		freeReplyObject(q->nodes);
+	free(q->links.name);
+	tls_resume_clear(&q->links.tls_resume);
+	free(q);
+}
+
+static void map_question_failed(struct map_question *q, const char *reason);
+static void map_question_answered(struct map_question *q);
+
+/* Each failover makes a new epoch. An ACL may forbid that it is asked for. */
+static void read_cluster_info(struct map_question *q, const redisReply *info)
+{
+	static const char name[] = "cluster_current_epoch:";
+	const char *at;
+
+	if (!info || info->type != REDIS_REPLY_STRING)
+		return;
+	at = strstr(info->str, name);
+	q->epoch = at ? strtoll(at + strlen(name), NULL, 10) : 0;
+	q->is_down = strstr(info->str, "cluster_state:fail");
+}
+
+/* A node that was partitioned reports an outdated map, itself as a primary perhaps. */
+static bool is_behind(const struct map_question *q)
+{
+	return q->epoch > 0 && q->epoch < q->topology->epoch;
+}
+
+static void read_map(struct map_question *q, const redisReply *reply)
+{
+	struct slot_map *map = &q->topology->map;
+	const char *asked = q->links.address.host;
+
+	if (is_behind(q)) {
+		map_question_failed(q, "it has not heard of the latest changes");
+	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
+		map_question_failed(q, reply->str);
+	} else if (!reply || slot_map_read(map, reply, asked) != 0) {
+		map_question_failed(q, "it names no slot that is served");
+	} else {
+		if (q->nodes && q->nodes->type == REDIS_REPLY_STRING)
+			slot_map_read_migrating(map, q->nodes->str, asked);
+		map_question_answered(q);
+	}
+}
+
+static void map_question_on_bytes(void *owner, struct slice bytes)
+{
+	(void)owner;
+	(void)bytes;
+}
+
+static void map_question_on_drained(void *owner)
+{
+	(void)owner;
+}
+
+static void map_question_on_reply(void *owner, void *tag, const struct resp_reply *r,
+                                  struct slice captured)
+{
+	struct map_question *q = owner;
+	redisReply *reply = reply_decode(captured);
+
+	(void)r;
+	if (tag == &ask_nodes) {
+		q->nodes = reply;
+		return;
+	}
+	if (tag == &ask_info)
+		read_cluster_info(q, reply);
+	else
+		read_map(q, reply);
+	freeReplyObject(reply);
+}
+
+static void map_question_on_down(void *owner, enum link_end end, const char *reason,
+                                 size_t inflight)
+{
+	struct map_question *q = owner;
+
+	(void)end;
+	(void)inflight;
+	q->link = NULL;
+	map_question_failed(q, reason);
+}
+
+static const struct link_ops map_question_ops = {
+	.on_bytes = map_question_on_bytes,
+	.on_reply = map_question_on_reply,
+	.on_drained = map_question_on_drained,
+	.on_down = map_question_on_down,
+};
+
+static void map_question_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	(void)loop;
+	(void)revents;
+	map_question_failed(t->data, "it does not answer");
+}
+
+static void map_question_send(struct map_question *q, const struct address *address)
+{
+	const struct topology_settings *s = &q->topology->base.settings;
+	struct link_login login = { .proto = 2, .user = s->user, .password = s->password };
+	const unsigned flags = LINK_CAPTURE | LINK_DISCARD | LINK_NOTIFY;
+
+	q->links.address = *address;
+	q->links.dialer.timeout_ms = s->nodes.connect_timeout_ms;
+	q->links.dialer.tls = s->nodes.tls;
+	q->link = link_new_own(&q->links, false, s->password ? &login : NULL);
+	link_join(q->link, &q->user);
+	link_expect(&q->user, flags, &ask_info);
+	link_send(q->link, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n"));
+	if (q->verifies) {
+		link_expect(&q->user, flags, &ask_nodes);
+		link_send(q->link, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n"));
+	}
+	link_expect(&q->user, flags, NULL);
+	link_send(q->link, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
+	ev_timer_start(q->links.dialer.loop, &q->timer);
+}
+
+static struct map_question *map_question_new(struct cluster_topology *c, const char *address,
+                                             bool verifies)
+{
+	struct map_question *q = xcalloc(1, sizeof(*q));
+
+	q->topology = c;
+	q->links = c->links;
+	links_init(&q->links);
+	q->links.name = xstrdup(address);
+	link_user_init(&q->user, &map_question_ops, q);
+	q->number = ++c->nquestions;
+	q->candidate = c->candidate;
+	q->verifies = verifies;
+	ev_timer_init(&q->timer, map_question_on_timer, ANSWER_SECONDS, 0);
+	q->timer.data = q;
+	list_init(&q->node);
+	list_append(&c->questions, &q->node);
+	return q;
+}
+
+/* --- the search --------------------------------------------------------------------------- */
 
 static void set_timer(struct cluster_topology *c, double seconds)
 {
@@ -111,61 +343,92 @@ static void set_timer(struct cluster_topology *c, double seconds)
 	ev_timer_start(c->links.dialer.loop, &c->timer);
 }
 
-/* The nodes of the map, then those of the configuration. NULL: there are not so many. */
+/* The nodes of the map, then those of the configuration; or the other way round. NULL: there
+ * are not so many. */
 static const char *candidate_address(const struct cluster_topology *c, size_t i)
 {
 	const struct topology_settings *s = &c->base.settings;
+	size_t nfirst = c->seeds_first ? s->ncluster : c->map.nnodes;
+	bool is_seed = c->seeds_first == (i < nfirst);
 
-	if (i < c->map.nnodes)
-		return c->map.nodes[i].address;
-	i -= c->map.nnodes;
-	return i < s->ncluster ? s->cluster[i] : NULL;
+	if (i >= s->ncluster + c->map.nnodes)
+		return NULL;
+	if (i >= nfirst)
+		i -= nfirst;
+	return is_seed ? s->cluster[i] : c->map.nodes[i].address;
 }
 
-/* The question has ended. The next one: soon if there is a reason, or when it is time. */
-static void end_question(struct cluster_topology *c, bool answered)
+/* Returns the node to verify next: each has its turn. NULL: none is left. */
+static struct cluster_node *next_unverified(struct cluster_topology *c)
 {
-	link_close(c->asked);
-	c->asked = NULL;
-	if (!answered) {
-		c->candidate++;
-		c->wanted = true;
-	}
-	set_timer(c, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
+	struct cluster_node *found = NULL;
+
+	for (size_t i = 0; i < c->nnodes; i++)
+		if (c->nodes[i].unverified && (!found || c->nodes[i].asked < found->asked))
+			found = &c->nodes[i];
+	return found;
 }
 
-static void begin_question(struct cluster_topology *c)
+/* Asks the node at `address`, which is `n` if hasp verifies a redirection there. */
+static void ask_node(struct cluster_topology *c, const char *address, struct cluster_node *n)
+{
+	struct map_question *q = map_question_new(c, address, n);
+	struct address parsed;
+
+	if (n) {
+		n->unverified = false;
+		n->asked = q->number;
+	} else {
+		c->candidate++;
+	}
+	if (address_parse(&parsed, address) < 0)
+		map_question_end(q);
+	else
+		map_question_send(q, &parsed);
+}
+
+/* How many nodes are asked in each step, so that all are in failover_wait. */
+static size_t step_size(const struct cluster_topology *c)
 {
 	const struct topology_settings *s = &c->base.settings;
-	struct link_login login = { .proto = 2, .user = s->user, .password = s->password };
-	const char *address = candidate_address(c, c->candidate);
+	double wait = (double)s->nodes.failover_wait_ms / 1000 - ANSWER_SECONDS;
+	size_t steps = wait > STEP_SECONDS ? (size_t)(wait / STEP_SECONDS) : 1;
+	size_t n = (c->map.nnodes + s->ncluster + steps - 1) / steps;
 
-	if (!address) {
-		/* The cluster may have been made anew. */
+	return n < STEP_MAX ? n : STEP_MAX;
+}
+
+static void search_step(struct cluster_topology *c)
+{
+	size_t n = step_size(c);
+	const char *address;
+
+	set_timer(c, STEP_SECONDS);
+	if (!candidate_address(c, c->candidate) && list_empty(&c->questions)) {
+		/* None has given an answer that counts. The cluster may have been set up again,
+		 * and count its epochs from the beginning. */
 		c->epoch = 0;
 		c->candidate = 0;
-		address = candidate_address(c, 0);
 	}
+	while (n-- && (address = candidate_address(c, c->candidate)))
+		ask_node(c, address, NULL);
+}
+
+static void begin_search(struct cluster_topology *c)
+{
+	struct cluster_node *unverified = c->seeds_first ? NULL : next_unverified(c);
+
 	if (!c->wanted)
 		slot_map_forget_migrating(&c->map);
 	c->wanted = false;
-	c->asked_at = c->links.clock();
-	c->asked_links.dialer.timeout_ms = s->nodes.connect_timeout_ms;
-	c->asked_links.dialer.tls = s->nodes.tls;
-	if (address_parse(&c->asked_links.address, address) < 0) {
-		end_question(c, false);
+	c->searches = true;
+	c->searched_at = c->links.clock();
+	if (unverified) {
+		set_timer(c, STEP_SECONDS);
+		ask_node(c, unverified->node->links.name, unverified);
 		return;
 	}
-	free(c->asked_links.name);
-	c->asked_links.name = xstrdup(address);
-	c->asked = link_new_own(&c->asked_links, false, s->password ? &login : NULL);
-	link_join(c->asked, &c->user);
-	c->answered_epoch = 0;
-	link_expect(&c->user, LINK_CAPTURE | LINK_DISCARD | LINK_NOTIFY, &c->answered_epoch);
-	link_expect(&c->user, LINK_CAPTURE | LINK_DISCARD | LINK_NOTIFY, NULL);
-	link_send(c->asked, SLICE_LIT("*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n"
-	                              "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
-	set_timer(c, ANSWER_SECONDS);
+	search_step(c);
 }
 
 static void cluster_on_timer(struct ev_loop *loop, struct ev_timer *t, int revents)
@@ -174,22 +437,89 @@ static void cluster_on_timer(struct ev_loop *loop, struct ev_timer *t, int reven
 
 	(void)loop;
 	(void)revents;
-	if (c->asked)
-		end_question(c, false);
+	if (c->searches)
+		search_step(c);
 	else
-		begin_question(c);
+		begin_search(c);
 }
 
 void cluster_topology_refresh(struct topology *t)
 {
 	struct cluster_topology *c = cluster_of(t);
-	double since = c->links.clock() - c->asked_at;
+	double since = c->links.clock() - c->searched_at;
 
 	if (c->wanted)
 		return;
 	c->wanted = true;
-	if (!c->asked)
+	if (!c->searches)
 		set_timer(c, since >= REFRESH_SECONDS_MIN ? 0 : REFRESH_SECONDS_MIN - since);
+}
+
+static void verify(struct cluster_topology *c, struct cluster_node *n)
+{
+	if (!n)
+		return;
+	n->unverified = true;
+	cluster_topology_refresh(&c->base);
+}
+
+uint64_t cluster_topology_verify(struct topology *t, const struct node *n)
+{
+	struct cluster_topology *c = cluster_of(t);
+
+	verify(c, find_by_node(c, n));
+	return c->nquestions + 1;
+}
+
+/* A question that verifies a redirection goes on. */
+static void end_search(struct cluster_topology *c)
+{
+	struct list *at, *next;
+
+	c->searches = c->seeds_first = false;
+	for (at = c->questions.next; at != &c->questions; at = next) {
+		struct map_question *q = container_of(at, struct map_question, node);
+		next = at->next;
+		if (!q->verifies)
+			map_question_end(q);
+	}
+	c->wanted |= next_unverified(c) != NULL;
+	set_timer(c, c->wanted ? REFRESH_SECONDS_MIN : REFRESH_SECONDS);
+}
+
+static void map_question_failed(struct map_question *q, const char *reason)
+{
+	struct cluster_topology *c = q->topology;
+	uint32_t suppressed;
+
+	if (log_limit_pass(&c->failures, c->links.clock(), WARNINGS_MAX, &suppressed))
+		log_warning("cluster_map address=%s reason=%s suppressed=%u", q->links.name,
+		            QUOTE_STR(reason), suppressed);
+	map_question_end(q);
+	if (q->verifies)
+		verify(c, find_by_address(c, q->links.name));
+}
+
+static void map_question_answered(struct map_question *q)
+{
+	struct cluster_topology *c = q->topology;
+	const struct cluster_node *n = q->verifies ? find_by_address(c, q->links.name) : NULL;
+	double now = c->links.clock();
+
+	if (q->epoch > c->epoch)
+		c->epoch = q->epoch;
+	if (q->is_down)
+		c->down_at = now;
+	if (!q->verifies)
+		c->candidate = c->seeds_first ? 0 : q->candidate;
+	map_question_end(q);
+	if (c->searches)
+		end_search(c);
+	tell_changes(c);
+	if (n)
+		c->ops->on_answered(c->arg, n->node, q->number,
+		                    c->down_at > 0 && now - c->down_at < DOWN_SECONDS);
+	stop_gone(c);
 }
 
 /* A node that hangs breaks no link. Another one may serve its slots by now. */
@@ -202,85 +532,8 @@ static void cluster_on_look(struct ev_loop *loop, struct ev_timer *t, int revent
 	for (size_t i = 0; i < c->map.nnodes; i++)
 		if (!control_is_answering(c->map.nodes[i].node->control))
 			cluster_topology_refresh(&c->base);
+	free_gone(c);
 }
-
-static void asked_on_bytes(void *owner, struct slice bytes)
-{
-	(void)owner;
-	(void)bytes;
-}
-
-static void asked_on_drained(void *owner)
-{
-	(void)owner;
-}
-
-/* Each failover makes a new epoch. An ACL may forbid that it is asked for. */
-static void read_epoch(struct cluster_topology *c, const redisReply *info)
-{
-	static const char name[] = "cluster_current_epoch:";
-	const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, name)
-	                                                          : NULL;
-
-	c->answered_epoch = at ? strtoll(at + strlen(name), NULL, 10) : 0;
-}
-
-/* Who has been away tells of the primaries of that time, itself among them perhaps. */
-static bool is_behind(const struct cluster_topology *c)
-{
-	return c->answered_epoch > 0 && c->answered_epoch < c->epoch;
-}
-
-static void read_map(struct cluster_topology *c, const redisReply *reply)
-{
-	const char *reason = NULL;
-
-	if (is_behind(c))
-		reason = "it has not heard of the latest changes";
-	else if (reply && reply->type == REDIS_REPLY_ERROR)
-		reason = reply->str;
-	else if (!reply || slot_map_read(&c->map, reply, c->asked_links.address.host) != 0)
-		reason = "it tells of no slot that is served";
-	if (reason)
-		log_warning("cluster_map address=%s reason=\"%s\"", c->asked_links.name,
-		            reason);
-	else if (c->answered_epoch > c->epoch)
-		c->epoch = c->answered_epoch;
-	end_question(c, !reason);
-	tell_changes(c);
-}
-
-static void asked_on_reply(void *owner, void *tag, const struct resp_reply *r,
-                           struct slice captured)
-{
-	struct cluster_topology *c = owner;
-	redisReply *reply = reply_decode(captured);
-
-	(void)r;
-	if (tag)
-		read_epoch(c, reply);
-	else
-		read_map(c, reply);
-	freeReplyObject(reply);
-}
-
-static void asked_on_down(void *owner, enum link_end end, const char *reason, size_t inflight)
-{
-	struct cluster_topology *c = owner;
-
-	(void)end;
-	(void)inflight;
-	c->asked = NULL;
-	log_warning("cluster_map address=%s reason=\"%s\"", c->asked_links.name, reason);
-	end_question(c, false);
-}
-
-static const struct link_ops asked_ops = {
-	.on_bytes = asked_on_bytes,
-	.on_reply = asked_on_reply,
-	.on_drained = asked_on_drained,
-	.on_down = asked_on_down,
-};
 
 /* --- as a topology ------------------------------------------------------------------------ */
 
@@ -296,9 +549,9 @@ static struct node *cluster_next(const struct topology *t, const struct node *n)
 	const struct cluster_topology *c = container_of(t, const struct cluster_topology, base);
 	size_t i = 0;
 
-	while (n && i < c->nnodes && c->nodes[i++] != n)
+	while (n && i < c->nnodes && c->nodes[i++].node != n)
 		;
-	return i < c->nnodes ? c->nodes[i] : NULL;
+	return i < c->nnodes ? c->nodes[i].node : NULL;
 }
 
 static struct node *cluster_redirected(struct topology *t, struct node *asked, struct slice key,
@@ -312,9 +565,36 @@ static struct node *cluster_redirected(struct topology *t, struct node *asked, s
 	*asking = n && !moved;
 	if (n && moved)
 		slot_map_move(&c->map, slot_of_key(key), n);
-	cluster_topology_refresh(t);
+	if (n)
+		cluster_topology_refresh(t);
+	else
+		(void)cluster_topology_verify(t, asked);
 	tell_changes(c);
 	return n;
+}
+
+/* Their answers count no more. */
+static void end_questions(struct cluster_topology *c)
+{
+	struct cluster_node *n;
+
+	while (!list_empty(&c->questions)) {
+		struct map_question *q = container_of(c->questions.next, struct map_question,
+		                                      node);
+		n = q->verifies ? find_by_address(c, q->links.name) : NULL;
+		if (n)
+			n->unverified = true;
+		map_question_end(q);
+	}
+}
+
+static bool names_others(const struct topology_settings *a, const struct topology_settings *b)
+{
+	bool is_other = a->ncluster != b->ncluster;
+
+	for (size_t i = 0; !is_other && i < a->ncluster; i++)
+		is_other = strcmp(a->cluster[i], b->cluster[i]) != 0;
+	return is_other;
 }
 
 static void cluster_use(struct topology *t, const struct topology_settings *s)
@@ -323,11 +603,18 @@ static void cluster_use(struct topology *t, const struct topology_settings *s)
 	bool logs_in = !slice_same_str(t->settings.user, s->user) ||
 	               !slice_same_str(t->settings.password, s->password);
 
+	/* Another cluster counts its own epochs. */
+	if (names_others(&t->settings, s))
+		c->epoch = 0;
+	end_questions(c);
+	c->searches = c->wanted = false;
+	c->seeds_first = true;
+	c->candidate = 0;
 	t->settings = *s;
 	for (size_t i = 0; i < c->nnodes; i++) {
-		use_settings(c, c->nodes[i]);
+		use_settings(c, c->nodes[i].node);
 		if (logs_in)
-			node_log_in(c->nodes[i]);
+			node_log_in(c->nodes[i].node);
 	}
 	cluster_topology_refresh(t);
 }
@@ -338,19 +625,23 @@ static void cluster_stop(struct topology *t)
 
 	ev_timer_stop(c->links.dialer.loop, &c->timer);
 	ev_timer_stop(c->links.dialer.loop, &c->look);
-	link_close(c->asked);
-	c->asked = NULL;
+	end_questions(c);
 	for (size_t i = 0; i < c->nnodes; i++)
-		node_stop(c->nodes[i]);
+		node_stop(c->nodes[i].node);
+	for (; c->nstopped < c->ngone; c->nstopped++)
+		node_stop(c->gone[c->nstopped]);
 }
 
 static void cluster_topology_reap(struct topology *t)
 {
 	struct cluster_topology *c = cluster_of(t);
 
-	links_reap(&c->asked_links);
+	while (!list_empty(&c->ended))
+		map_question_free(container_of(c->ended.next, struct map_question, node));
 	for (size_t i = 0; i < c->nnodes; i++)
-		links_reap(&c->nodes[i]->links);
+		links_reap(&c->nodes[i].node->links);
+	for (size_t i = 0; i < c->ngone; i++)
+		links_reap(&c->gone[i]->links);
 }
 
 static void cluster_topology_free(struct topology *t)
@@ -360,10 +651,11 @@ static void cluster_topology_free(struct topology *t)
 	slot_map_fini(&c->map);
 	cluster_topology_reap(t);
 	for (size_t i = 0; i < c->nnodes; i++)
-		node_free(c->nodes[i]);
+		node_free(c->nodes[i].node);
+	for (size_t i = 0; i < c->ngone; i++)
+		node_free(c->gone[i]);
 	free(c->nodes);
-	free(c->asked_links.name);
-	tls_resume_clear(&c->asked_links.tls_resume);
+	free(c->gone);
 	free(c);
 }
 
@@ -392,10 +684,10 @@ struct topology *cluster_topology_new(const struct link_env *links,
 	c->ops = ops;
 	c->node_ops = nodes;
 	c->arg = arg;
-	c->links = c->asked_links = *links;
-	links_init(&c->asked_links);
+	c->links = *links;
+	list_init(&c->questions);
+	list_init(&c->ended);
 	slot_map_init(&c->map, &cluster_map_ops, c);
-	link_user_init(&c->user, &asked_ops, c);
 	ev_timer_init(&c->timer, cluster_on_timer, 0, 0);
 	c->timer.data = c;
 	ev_timer_init(&c->look, cluster_on_look, LOOK_SECONDS, LOOK_SECONDS);

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * cluster_topology: the topology of a Redis Cluster: its primaries, and which of them serves
- * which slot. The map is asked for (CLUSTER SLOTS) when hasp starts, every minute, and whenever
- * somebody has reason to doubt it: of the nodes that are known, then of those that the
- * configuration names, the next one when one does not answer, or has not heard of a failover
- * of which another one told (CLUSTER INFO, cluster_current_epoch).
+ * which slot. hasp asks for the map (CLUSTER SLOTS) when it starts, every minute, and whenever
+ * something has gone wrong. Such a search asks one node after the other, until one gives an
+ * answer that counts: a tenth of a second after a node was asked, hasp asks the next one, too.
+ * In a long map hasp asks several at once, so that none is left after failover_wait.
  *
- * A node that no slot is served by any more stays in memory, for it may come back.
+ *   1. nodes that have redirected a request, which the map does not explain
+ *   2. after a reload, the nodes that the configuration names
+ *   3. the nodes of the map, the one that answered last time first
+ *   4. the nodes that the configuration names
+ *
+ * The answer of a node that has not heard of the latest failover (CLUSTER INFO,
+ * cluster_current_epoch) does not count.
+ *
+ * A node that serves no slot any more is stopped and freed.
  */
 #ifndef HASP_UPSTREAM_CLUSTER_TOPOLOGY_H
 #define HASP_UPSTREAM_CLUSTER_TOPOLOGY_H
@@ -19,8 +27,15 @@ struct cluster_topology_ops {
 	void (*on_node)(void *arg, struct node *n);
 	/* Slots are served by other nodes than before. */
 	void (*on_changed)(void *arg);
-	/* The node serves no slot any more. */
+	/* The node serves no slot any more. Nothing new goes there from now on. */
 	void (*on_gone)(void *arg, struct node *n);
+	/* The same node: on_changed() has been called since, and the node is about to be
+	 * stopped, and then freed. Nothing may refer to it any more. */
+	void (*on_stop)(void *arg, struct node *n);
+	/* The node that cluster_topology_verify() named has answered question number
+	 * `question`. `was_down`: this node or another one has reported, a moment ago at most,
+	 * that the cluster is down. */
+	void (*on_answered)(void *arg, const struct node *n, uint64_t question, bool was_down);
 };
 
 /* `links`, `nodes` and `arg` as for topology_new(); its settings name the cluster's nodes. */
@@ -33,5 +48,10 @@ struct slot_map *cluster_topology_map(struct topology *t);
 
 /* The map may be wrong: it is asked for soon. May be called often. */
 void cluster_topology_refresh(struct topology *t);
+
+/* The node, one of the map's, has redirected a request, which the map does not explain. hasp
+ * asks this node soon, also which slots it gives away; until it has answered, again and again.
+ * Returns the number of the next question. May be called often. */
+uint64_t cluster_topology_verify(struct topology *t, const struct node *n);
 
 #endif

@@ -64,17 +64,25 @@ const char *slot_map_address(const struct slot_map *m, const struct node *n)
 	return found ? found->address : NULL;
 }
 
-static struct slot_map_node *get_node(struct slot_map *m, const char *address)
+static struct slot_map_node *find_address(const struct slot_map *m, const char *address)
 {
-	struct slot_map_node *n;
-
 	for (size_t i = 0; i < m->nnodes; i++)
 		if (strcmp(m->nodes[i].address, address) == 0)
 			return &m->nodes[i];
+	return NULL;
+}
+
+static struct slot_map_node *get_node(struct slot_map *m, const char *address)
+{
+	struct slot_map_node *n = find_address(m, address);
+
+	if (n)
+		return n;
 	m->nodes = xrealloc(m->nodes, (m->nnodes + 1) * sizeof(*m->nodes));
 	n = &m->nodes[m->nnodes++];
 	*n = (struct slot_map_node){ .address = xstrdup(address) };
 	n->node = m->ops->on_node(m->arg, address);
+	m->version++;
 	return n;
 }
 
@@ -90,32 +98,39 @@ static int write_address(char *out, size_t size, const char *host, size_t nhost,
 	return n > 0 && (size_t)n < size && address_is_remote(out) ? 0 : -1;
 }
 
-struct node *slot_map_get(struct slot_map *m, struct slice address)
+/* Writes `address` (host:port) as the map has it. Returns -1 if it is no address. */
+static int copy_address(char *out, size_t size, struct slice address)
 {
 	const char *colon = NULL;
-	char text[ADDRESS_MAX];
 	long long port = 0;
 
 	for (size_t i = 0; i < address.n; i++)
 		if (address.p[i] == ':')
 			colon = address.p + i;
 	if (!colon)
-		return NULL;
+		return -1;
 	for (const char *p = colon + 1; p < address.p + address.n; p++) {
 		if (*p < '0' || *p > '9' || port > 65535)
-			return NULL;
+			return -1;
 		port = port * 10 + (*p - '0');
 	}
-	if (write_address(text, sizeof(text), address.p, (size_t)(colon - address.p), port) < 0)
-		return NULL;
-	return get_node(m, text)->node;
+	return write_address(out, size, address.p, (size_t)(colon - address.p), port);
 }
 
-struct node *slot_map_named(struct slot_map *m, const struct node *asked, struct slice error)
+struct node *slot_map_get(struct slot_map *m, struct slice address)
+{
+	char text[ADDRESS_MAX];
+
+	return copy_address(text, sizeof(text), address) < 0 ? NULL : get_node(m, text)->node;
+}
+
+struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
+                            struct slice error)
 {
 	const char *there = slot_map_address(m, asked);
 	struct slice word, slot, address;
-	char text[ADDRESS_MAX];
+	const struct slot_map_node *found;
+	char text[ADDRESS_MAX], whole[ADDRESS_MAX];
 
 	if (!slice_cut(&error, ' ', &word) || !slice_cut(&error, ' ', &slot) ||
 	    !slice_cut(&error, ' ', &address) || address.n == 0)
@@ -123,11 +138,14 @@ struct node *slot_map_named(struct slot_map *m, const struct node *asked, struct
 	if (!slice_eq(word, SLICE_LIT("MOVED")) && !slice_eq(word, SLICE_LIT("ASK")))
 		return NULL;
 	if (address.p[0] == ':' && there) {
-		snprintf(text, sizeof(text), "%.*s%.*s", (int)(strrchr(there, ':') - there),
+		snprintf(whole, sizeof(whole), "%.*s%.*s", (int)(strrchr(there, ':') - there),
 		         there, (int)address.n, address.p);
-		address = slice_str(text);
+		address = slice_str(whole);
 	}
-	return slot_map_get(m, address);
+	if (copy_address(text, sizeof(text), address) < 0)
+		return NULL;
+	found = find_address(m, text);
+	return found ? found->node : NULL;
 }
 
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n)
@@ -154,6 +172,8 @@ void slot_map_forget_migrating(struct slot_map *m)
 {
 	memset(m->migrating, 0, sizeof(m->migrating));
 	m->nmigrating = 0;
+	for (size_t i = 0; i < m->nnodes; i++)
+		m->nodes[i].importing = false;
 }
 
 /* One range of the answer: first, last, primary [host, port, ...], replicas. Returns how many
@@ -203,10 +223,130 @@ int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked
 	if (nslots == 0)
 		return -1;
 	for (size_t i = m->nnodes; i-- > 0;) {
-		if (m->nodes[i].named)
+		if (m->nodes[i].named || m->nodes[i].importing)
 			continue;
 		m->version++;
 		drop_node(m, i);
 	}
 	return 0;
+}
+
+/* --- CLUSTER NODES ------------------------------------------------------------------------ */
+
+/* One line of the answer: ID HOST:PORT@BUS[,NAME,...] FLAGS PRIMARY PING PONG EPOCH STATE
+ * SLOT... */
+struct nodes_line {
+	struct slice id, host, name; /* of the node; `name` is empty if it announces none */
+	long long port;
+	bool is_asked; /* the node that answers writes `myself` in its own line */
+	struct slice slots; /* the words from the first slot on */
+};
+
+/* Cuts the next line off `rest`. Returns false if it is none of a node. */
+static bool cut_line(struct slice *rest, struct nodes_line *l)
+{
+	struct slice line, word, port = SLICE_NONE;
+
+	*l = (struct nodes_line){ .port = 0 };
+	(void)slice_cut(rest, '\n', &line);
+	if (!slice_cut(&line, ' ', &l->id) || !slice_cut(&line, ' ', &l->host) ||
+	    !slice_cut(&line, ' ', &word))
+		return false;
+	for (struct slice flag; slice_cut(&word, ',', &flag);)
+		l->is_asked |= slice_eq(flag, SLICE_LIT("myself"));
+	for (int skipped = 0; skipped < 5; skipped++)
+		if (!slice_cut(&line, ' ', &word))
+			break;
+	l->slots = line;
+	word = l->host;
+	(void)slice_cut(&word, '@', &l->host);
+	(void)slice_cut(&word, ',', &port);
+	(void)slice_cut(&word, ',', &l->name);
+	if (memchr(l->name.p ? l->name.p : "", '=', l->name.n))
+		l->name = SLICE_NONE;
+	for (size_t i = l->host.n; i-- > 0;) {
+		if (l->host.p[i] != ':')
+			continue;
+		l->port = strtoll(l->host.p + i + 1, NULL, 10);
+		l->host.n = i;
+		return true;
+	}
+	return false;
+}
+
+/* How the cluster's nodes name each other to clients. */
+enum endpoint { ENDPOINT_HOST, ENDPOINT_NAME, ENDPOINT_ASKED };
+
+static int line_address(const struct nodes_line *l, enum endpoint kind, const char *asked,
+                        char *out, size_t size)
+{
+	struct slice host = kind == ENDPOINT_HOST   ? l->host
+	                    : kind == ENDPOINT_NAME ? l->name
+	                                            : slice_str(asked);
+
+	return write_address(out, size, host.p, host.n, l->port);
+}
+
+/* The map has the node that answers under the name that it gives to clients. */
+static enum endpoint endpoint_of(const struct slot_map *m, const char *nodes, const char *asked)
+{
+	struct slice rest = slice_str(nodes);
+	struct nodes_line l;
+	char text[ADDRESS_MAX];
+
+	while (rest.n) {
+		if (!cut_line(&rest, &l) || !l.is_asked)
+			continue;
+		for (int kind = ENDPOINT_HOST; kind <= ENDPOINT_ASKED; kind++)
+			if (line_address(&l, (enum endpoint)kind, asked, text, sizeof(text)) ==
+			            0 &&
+			    find_address(m, text))
+				return (enum endpoint)kind;
+	}
+	return ENDPOINT_HOST;
+}
+
+static void add_importing(struct slot_map *m, const char *nodes, struct slice id,
+                          enum endpoint kind, const char *asked)
+{
+	struct slice rest = slice_str(nodes);
+	struct nodes_line l;
+	char text[ADDRESS_MAX];
+
+	while (rest.n)
+		if (cut_line(&rest, &l) && slice_eq(l.id, id) &&
+		    line_address(&l, kind, asked, text, sizeof(text)) == 0)
+			get_node(m, text)->importing = true;
+}
+
+/* [SLOT->-ID]: the slot is given to the node ID. [SLOT-<-ID]: this node gets it from ID. */
+static void read_migrating(struct slot_map *m, const char *nodes, struct slice word,
+                           const char *asked)
+{
+	char *end;
+	long slot;
+
+	if (word.n < 5 || word.p[0] != '[' || word.p[word.n - 1] != ']')
+		return;
+	slot = strtol(word.p + 1, &end, 10);
+	if (slot < 0 || slot >= SLOTS || end[0] != '-' || end + 4 > word.p + word.n)
+		return;
+	slot_map_note_migrating(m, (unsigned)slot);
+	if (end[1] == '>')
+		add_importing(m, nodes,
+		              slice_of(end + 3, (size_t)(word.p + word.n - 1 - end - 3)),
+		              endpoint_of(m, nodes, asked), asked);
+}
+
+void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked)
+{
+	struct slice rest = slice_str(nodes), word;
+	struct nodes_line l;
+
+	while (rest.n) {
+		if (!cut_line(&rest, &l) || !l.is_asked)
+			continue;
+		while (slice_cut(&l.slots, ' ', &word))
+			read_migrating(m, nodes, word, asked);
+	}
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * slot_map: which node of a cluster serves which slot, as CLUSTER SLOTS tells it, and as single
- * slots are learnt from redirections. Nodes appear when they are first named, and are gone when
- * a whole answer names them no more. Knows no connection: the owner makes the nodes.
- * Source: https://redis.io/commands/cluster-slots
+ * slots are learnt from redirections. Nodes appear when a node's answer names them, and are
+ * gone when a whole answer names them no more. A redirection adds no node: scripts can forge
+ * it. Knows no connection: the owner makes the nodes. Source:
+ * https://redis.io/commands/cluster-slots, https://redis.io/commands/cluster-nodes
  */
 #ifndef HASP_UPSTREAM_SLOT_MAP_H
 #define HASP_UPSTREAM_SLOT_MAP_H
@@ -23,6 +24,8 @@ struct slot_map_node {
 	char *address; /* host:port, or [host]:port */
 	struct node *node;
 	bool named; /* by the answer that is being read */
+	bool importing; /* a node has said that it gives a slot to this one, which may not serve
+	                 * any slot yet; until slot_map_forget_migrating() */
 };
 
 struct slot_map_ops {
@@ -35,7 +38,8 @@ struct slot_map_ops {
 struct slot_map {
 	const struct slot_map_ops *ops;
 	void *arg;
-	uint32_t version; /* changes with every change of a slot */
+	uint32_t version; /* changes with every change of a slot, and with every node that comes
+	                   */
 	struct slot_map_node *nodes;
 	size_t nnodes;
 	struct node *slots[SLOTS]; /* NULL: not known who serves it */
@@ -71,13 +75,14 @@ bool slot_map_has(const struct slot_map *m, const struct node *n);
 /* As it was named; NULL: it is none of the map's. */
 const char *slot_map_address(const struct slot_map *m, const struct node *n);
 
-/* The node at `address` (host:port, as in redirections), which is made if need be. NULL: that
- * is no address. */
+/* Returns the node at `address` (host:port), and adds it to the map if need be. NULL: that is
+ * no address. */
 struct node *slot_map_get(struct slot_map *m, struct slice address);
-/* The node that the redirection `error`, `MOVED SLOT ADDRESS` or `ASK SLOT ADDRESS`, names,
- * which is made if need be. Without a host it is that of the node that was asked. NULL: it
- * names none. */
-struct node *slot_map_named(struct slot_map *m, const struct node *asked, struct slice error);
+/* Returns the node of the map that the redirection `error`, `MOVED SLOT ADDRESS` or
+ * `ASK SLOT ADDRESS`, names. An address without a host means the host of `asked`, the node that
+ * was asked. NULL: it names none of the map's nodes. */
+struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
+                            struct slice error);
 /* A redirection says that `n` serves the slot. */
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 
@@ -86,5 +91,10 @@ void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
  * map is as it was. */
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
+
+/* Takes in a node's answer to CLUSTER NODES, after its answer to CLUSTER SLOTS: of the slots
+ * that this node is giving away or getting, slot_map_is_migrating() is true from now on, and
+ * the nodes that get slots from it are in the map. `asked`: as for slot_map_read(). */
+void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked);
 
 #endif

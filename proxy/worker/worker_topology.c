@@ -39,10 +39,28 @@ static void worker_topology_on_gone(void *arg, struct node *n)
 	cluster_forget_node(w->cluster, n, "it is no primary of the cluster any more");
 }
 
+static void worker_topology_on_stop(void *arg, struct node *n)
+{
+	struct worker *w = arg;
+
+	waiters_forget(w->clients.policy.waiters, n);
+	script_jobs_forget(w->script_jobs, n);
+}
+
+static void worker_topology_on_answered(void *arg, const struct node *n, uint64_t question,
+                                        bool was_down)
+{
+	struct worker *w = arg;
+
+	cluster_node_answered(w->cluster, n, question, was_down);
+}
+
 static const struct cluster_topology_ops worker_cluster_ops = {
 	.on_node = worker_topology_on_node,
 	.on_changed = worker_topology_on_changed,
 	.on_gone = worker_topology_on_gone,
+	.on_stop = worker_topology_on_stop,
+	.on_answered = worker_topology_on_answered,
 };
 
 static void worker_topology_on_refresh(void *arg)
@@ -50,6 +68,13 @@ static void worker_topology_on_refresh(void *arg)
 	struct worker *w = arg;
 
 	cluster_topology_refresh(w->topology);
+}
+
+static uint64_t worker_topology_on_verify(void *arg, const struct node *n)
+{
+	struct worker *w = arg;
+
+	return cluster_topology_verify(w->topology, n);
 }
 
 void worker_topology_open(struct worker *w, const struct config *config)
@@ -78,6 +103,7 @@ void worker_topology_open(struct worker *w, const struct config *config)
 		.timers = &w->timers.timers,
 		.health = node_health,
 		.refresh = worker_topology_on_refresh,
+		.verify = worker_topology_on_verify,
 		.arg = w,
 	});
 	w->clients.node = cluster_front_new(w->cluster, &links);

@@ -181,4 +181,4 @@ def test_facts_agree_with_each_other(table):
         if facts.get("RULE") not in (None, "PASS"):
             assert "ACT" in facts, name
         if "U" in row.flags:
-            assert facts and set(facts) <= {"SESSION", "CLUSTER", "PACE"}, name
+            assert facts and set(facts) <= {"SESSION", "CLUSTER", "PACE", "ERRORS"}, name

@@ -212,6 +212,15 @@ void node_vanishes(struct cluster_fixture *f, size_t node)
 		node_hangs_up(f, node);
 }
 
+void node_is_asked(struct cluster_fixture *f, size_t node, bool was_down)
+{
+	assert_ptr_equal(f->unverified, &f->nodes[node].node);
+	f->unverified = NULL;
+	cluster_map_changed(f->cluster);
+	cluster_node_answered(f->cluster, &f->nodes[node].node, f->nverified, was_down);
+	turn_loop(f);
+}
+
 void node_takes_over(struct cluster_fixture *f, size_t to, size_t from)
 {
 	for (unsigned slot = 0; slot < SLOTS; slot++)
@@ -272,6 +281,14 @@ static void on_refresh(void *arg)
 	f->nrefreshed++;
 }
 
+static uint64_t on_verify(void *arg, const struct node *n)
+{
+	struct cluster_fixture *f = arg;
+
+	f->unverified = n;
+	return ++f->nverified;
+}
+
 static struct cluster_fixture *fixture_new(void)
 {
 	struct cluster_fixture *f = calloc(1, sizeof(*f));
@@ -296,6 +313,7 @@ static struct cluster_fixture *fixture_new(void)
 		.timers = &f->timers,
 		.health = health_of,
 		.refresh = on_refresh,
+		.verify = on_verify,
 		.arg = f,
 	});
 	f->virtual = f->at.env;

@@ -40,6 +40,9 @@ struct cluster_fixture {
 	struct link *link;
 	struct link_user user;
 	unsigned nrefreshed; /* how often the map was to be asked for anew */
+	unsigned nverified; /* how often a node was to be asked for its own view, */
+	const struct node
+		*unverified; /* and the last of these nodes; NULL: none since it was asked */
 
 	/* What the user was told. */
 	struct buf bytes;
@@ -86,6 +89,9 @@ void node_vanishes(struct cluster_fixture *f, size_t node);
 void time_passes(struct cluster_fixture *f, double seconds);
 /* Lets the loop do what is to be done now. */
 void turn_loop(struct cluster_fixture *f);
+/* hasp has asked the node, which has answered; the map is as the test made it. `was_down`: as
+ * for cluster_node_answered(). */
+void node_is_asked(struct cluster_fixture *f, size_t node, bool was_down);
 /* The slots of `from` are served by `to`, and the cluster is told. */
 void node_takes_over(struct cluster_fixture *f, size_t to, size_t from);
 

@@ -150,12 +150,13 @@ static void a_redirection_names_a_node(void **state)
 	(void)state;
 	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
 	a = slot_map_node(&map, 0);
-	b = slot_map_named(&map, a, SLICE_LIT("MOVED 7 2.2.2.2:5"));
-	assert_string_equal(slot_map_address(&map, b), "2.2.2.2:5");
+	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 2.2.2.2:5")));
+	assert_int_equal(nnamed, 1);
+	b = slot_map_get(&map, SLICE_LIT("2.2.2.2:5"));
+	assert_ptr_equal(slot_map_named(&map, a, SLICE_LIT("MOVED 7 2.2.2.2:5")), b);
 	assert_ptr_equal(slot_map_named(&map, a, SLICE_LIT("ASK 7 1.1.1.1:1000")), a);
-	assert_string_equal(
-		slot_map_address(&map, slot_map_named(&map, a, SLICE_LIT("MOVED 7 :9"))),
-		"1.1.1.1:9");
+	assert_ptr_equal(slot_map_named(&map, b, SLICE_LIT("MOVED 7 :5")), b);
+	assert_null(slot_map_named(&map, b, SLICE_LIT("MOVED 7 :1000")));
 	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7")));
 	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 host")));
 	assert_null(slot_map_named(&map, a, SLICE_LIT("MOVED 7 host:x")));
@@ -164,6 +165,74 @@ static void a_redirection_names_a_node(void **state)
 	slot_map_move(&map, 7, b);
 	assert_served(7, "2.2.2.2:5");
 	assert_served(8, "1.1.1.1:1000");
+}
+
+#define NODES_HEAD "0123 1.1.1.1:1000@11000,alpha myself,master - 0 0 1 connected 0-16383 "
+#define NODES_TAIL                                                                             \
+	"\n4567 2.2.2.2:5@15,beta master - 0 0 2 connected\n89ab 3.3.3.3:6@16 "                \
+	"slave,nofailover "                                                                    \
+	"0123 0 0 1 connected\n"
+
+static void nodes_that_get_slots_are_in_the_map(void **state)
+{
+	static const char nodes[] = NODES_HEAD "[7->-4567] [9-<-89ab]" NODES_TAIL;
+
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	slot_map_read_migrating(&map, nodes, "x");
+	assert_true(slot_map_is_migrating(&map, 7));
+	assert_true(slot_map_is_migrating(&map, 9));
+	assert_int_equal(map.nmigrating, 2);
+	assert_int_equal(nnamed, 2);
+	assert_string_equal(named[1], "2.2.2.2:5");
+	/* It stays though it serves no slot yet, until migrations may have been given up. */
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	assert_string_equal(gone, "");
+	slot_map_forget_migrating(&map);
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	assert_string_equal(gone, "2.2.2.2:5 ");
+}
+
+/* Clients are told names, or no host at all: cluster-preferred-endpoint-type. */
+static void nodes_that_get_slots_are_named_as_clients_are_told(void **state)
+{
+	static const char nodes[] = NODES_HEAD "[7->-4567]" NODES_TAIL;
+
+	(void)state;
+	assert_int_equal(
+		read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$5\r\nalpha\r\n:1000\r\n"), 0);
+	slot_map_read_migrating(&map, nodes, "x");
+	assert_string_equal(named[1], "beta:5");
+	slot_map_forget_migrating(&map);
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$-1\r\n:1000\r\n"), 0);
+	slot_map_read_migrating(&map, nodes, "asked.lan");
+	assert_string_equal(named[nnamed - 1], "asked.lan:5");
+}
+
+static void what_is_no_list_of_nodes_adds_nothing(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"\n\n \n",
+		"0123",
+		"0123 1.1.1.1:1000@11000 myself",
+		"0123 1.1.1.1:1000 master - 0 0 1 connected [7->-0123]",
+		NODES_HEAD "[7->-cdef]",
+		NODES_HEAD "[16384->-4567]" NODES_TAIL,
+		NODES_HEAD "[-1->-4567]" NODES_TAIL,
+		NODES_HEAD "[7" NODES_TAIL,
+		NODES_HEAD "[7]" NODES_TAIL,
+		NODES_HEAD "[7-" NODES_TAIL,
+		NODES_HEAD "[7->-]" NODES_TAIL,
+		NODES_HEAD "[]]]]" NODES_TAIL,
+		"4567 nonsense myself,master - 0 0 1 connected [7->-4567]",
+	};
+
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		slot_map_read_migrating(&map, texts[i], "x");
+	assert_int_equal(nnamed, 1);
 }
 
 static void a_slot_is_on_its_way_until_it_has_arrived(void **state)
@@ -213,6 +282,9 @@ int main(void)
 		TEST(a_node_that_is_not_named_any_more_is_gone),
 		TEST(what_is_no_answer_changes_nothing),
 		TEST(a_redirection_names_a_node),
+		TEST(nodes_that_get_slots_are_in_the_map),
+		TEST(nodes_that_get_slots_are_named_as_clients_are_told),
+		TEST(what_is_no_list_of_nodes_adds_nothing),
 		TEST(a_slot_is_on_its_way_until_it_has_arrived),
 	};
 

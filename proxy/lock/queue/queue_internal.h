@@ -198,6 +198,10 @@ void queue_nodes_init(struct waiters *all);
 void queue_nodes_fini(struct waiters *all); /* none has waiters */
 /* For a node that is new. */
 void queue_node_add(struct waiters *all, struct node *node);
+/* NULL: hasp does not listen there. */
+struct queue_node *queue_node_find(struct waiters *all, const struct node *node);
+/* Closes the subscriber, and frees `at`, to which nothing refers any more. */
+void queue_node_remove(struct queue_node *at);
 /* Where the lock `key` is. */
 struct queue_node *queue_node_of(struct waiters *all, struct slice key);
 /* A client is going to wait: all subscribers are opened. */

@@ -23,7 +23,7 @@ static struct queue_node *queue_node_new(struct waiters *all, struct node *node)
 	return at;
 }
 
-static struct queue_node *queue_node_find(struct waiters *all, const struct node *node)
+struct queue_node *queue_node_find(struct waiters *all, const struct node *node)
 {
 	struct queue_node *at;
 
@@ -62,6 +62,13 @@ static void queue_node_free(struct queue_node *at)
 	timer_stop(at->all->timers, &at->wake);
 	list_remove(&at->in_all);
 	free(at);
+}
+
+void queue_node_remove(struct queue_node *at)
+{
+	subscriber_free(at->node->subscriber);
+	at->node->subscriber = NULL;
+	queue_node_free(at);
 }
 
 void queue_nodes_fini(struct waiters *all)

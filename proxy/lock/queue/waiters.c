@@ -225,6 +225,23 @@ void waiters_listen_at(struct waiters *all, struct node *n)
 	queue_node_add(all, n);
 }
 
+void waiters_forget(struct waiters *all, struct node *n)
+{
+	struct queue_node *at = queue_node_find(all, n);
+
+	if (!at)
+		return;
+	map_gather(&all->by_ticket);
+	for (size_t i = 0; i < all->by_ticket.nbuckets; i++)
+		for (struct map_node *m = all->by_ticket.buckets[i]; m; m = m->next) {
+			struct waiter *w = container_of(m, struct waiter, by_ticket);
+			if (w->at == at)
+				waiter_set_at(w, all->nowhere);
+		}
+	wake_unsent(at, false);
+	queue_node_remove(at);
+}
+
 struct slice waiters_number(const struct waiters *all)
 {
 	return slice_of(all->number, NUMBER_DIGITS);

@@ -54,6 +54,8 @@ void waiters_free(struct waiters *w); /* no waiters are left */
 
 /* A node has come; hasp listens there, too, as soon as a client waits anywhere. */
 void waiters_listen_at(struct waiters *w, struct node *n);
+/* The node, which serves no key any more, is about to be freed; after waiters_rerouted(). */
+void waiters_forget(struct waiters *w, struct node *n);
 /* Other nodes serve some of the keys. Those who wait for them stand in line there, in the order
  * that they had. */
 void waiters_rerouted(struct waiters *w);

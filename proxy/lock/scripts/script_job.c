@@ -303,6 +303,22 @@ void script_jobs_rerouted(struct script_jobs *all)
 	resume_all(all);
 }
 
+void script_jobs_forget(struct script_jobs *all, const struct node *n)
+{
+	struct job_queue *q = NULL;
+	struct script_job *job;
+
+	for (struct list *l = all->queues.next; l != &all->queues && !q; l = l->next)
+		if (container_of(l, struct job_queue, in_all)->at == n)
+			q = container_of(l, struct job_queue, in_all);
+	if (!q)
+		return;
+	list_remove(&q->in_all);
+	while ((job = shift_waiting(all, q)))
+		script_job_start(job);
+	free(q);
+}
+
 struct script_jobs *script_jobs_new(struct timers *timers, struct topology *topology,
                                     const struct proof_secret *process)
 {

@@ -70,6 +70,9 @@ bool script_jobs_are_done(const struct script_jobs *all);
 void script_jobs_resume(struct script_jobs *all, struct node *at);
 /* Other nodes serve some of the keys: makes the calls that wait at once. */
 void script_jobs_rerouted(struct script_jobs *all);
+/* The node is about to be freed: the jobs that wait for it go to the nodes that serve their
+ * keys. */
+void script_jobs_forget(struct script_jobs *all, const struct node *n);
 
 /* The answer, valid during the call; an error of Redis' included. NULL: given up. */
 typedef void script_job_fn(void *arg, const redisReply *reply);

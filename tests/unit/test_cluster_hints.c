@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Redirections that a script may have forged.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/cluster_fixture.h"
+
+#define TRYAGAIN "-TRYAGAIN Multiple keys request\r\n"
+#define MOVED_FOO "-MOVED 12182 127.0.0.1:7002\r\n"
+#define ASK_FOO "-ASK 12182 127.0.0.1:7002\r\n"
+#define EVAL_FOO "*4\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n1\r\n$3\r\nfoo\r\n"
+#define DOWN "-CLUSTERDOWN The cluster is down\r\n"
+
+/* A script wrote it: the node serves the slot. */
+static void a_script_s_redirection_is_its_reply(void **state)
+{
+	static const char *const errors[] = { MOVED_FOO, ASK_FOO, TRYAGAIN, DOWN };
+	struct cluster_fixture *f = *state;
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		client_sends(f, EVAL_FOO, 1);
+		assert_node_got(f, 1, EVAL_FOO);
+		node_sends(f, 1, errors[i]);
+		/* What comes behind it waits until hasp knows. */
+		client_sends(f, GET_BAR, 1);
+		time_passes(f, 1);
+		assert_node_got_nothing(f, 0);
+		assert_client_got(f, "");
+		node_is_asked(f, 1, false);
+		assert_client_got(f, errors[i]);
+		assert_node_got(f, 0, GET_BAR);
+		node_sends(f, 0, ":1\r\n");
+		assert_client_got(f, ":1\r\n");
+		assert_node_got_nothing(f, 1);
+		assert_node_got_nothing(f, SPARE);
+	}
+	/* Others' requests go where they went, and as they did. */
+	assert_passes(f, 1, GET_FOO, 1, ":2\r\n");
+	assert_false(slot_map_is_migrating(&f->map, 12182));
+}
+
+/* No node says that of a request without a key, or of another slot than its keys'. */
+static void what_no_node_says_is_a_script_s_reply_at_once(void **state)
+{
+	static const char keyless[] = "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
+	struct cluster_fixture *f = *state;
+
+	assert_passes(f, 1, EVAL_FOO, 1, "-MOVED 12183 127.0.0.1:7002\r\n");
+	assert_passes(f, 1, EVAL_FOO, 1, "-ASK 12183 127.0.0.1:7002\r\n");
+	assert_passes(f, 1, EVAL_FOO, 1, "-MOVED\r\n");
+	assert_passes(f, 0, keyless, 1, MOVED_FOO);
+	assert_passes(f, 0, keyless, 1, DOWN);
+	assert_null(f->unverified);
+}
+
+static void a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, EVAL_FOO, 1);
+	assert_node_got(f, 1, EVAL_FOO);
+	node_sends(f, 1, "-MOVED 12182 127.0.0.1:9999\r\n");
+	slot_map_move(&f->map, 12182, &f->nodes[SPARE].node);
+	node_is_asked(f, 1, false);
+	assert_node_got(f, SPARE, EVAL_FOO);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void a_script_is_asked_of_the_node_that_gets_its_slot(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, EVAL_FOO, 1);
+	assert_node_got(f, 1, EVAL_FOO);
+	node_sends(f, 1, ASK_FOO);
+	slot_map_note_migrating(&f->map, 12182);
+	node_is_asked(f, 1, false);
+	assert_node_got(f, SPARE, ASKING EVAL_FOO);
+	node_sends(f, SPARE, "+OK\r\n" TRYAGAIN);
+	node_is_asked(f, SPARE, false);
+	time_passes(f, 0.1);
+	assert_node_got(f, 1, EVAL_FOO);
+	node_sends(f, 1, "-ASK 12182 127.0.0.1:9999\r\n");
+	/* The map does not have that one. */
+	node_is_asked(f, 1, false);
+	assert_client_got(f, "-ASK 12182 127.0.0.1:9999\r\n");
+}
+
+static void a_script_waits_while_the_cluster_is_down(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, EVAL_FOO, 1);
+	assert_node_got(f, 1, EVAL_FOO);
+	for (int i = 0; i < 2; i++) {
+		node_sends(f, 1, DOWN);
+		node_is_asked(f, 1, true);
+		assert_node_got_nothing(f, 1);
+		time_passes(f, 0.1);
+		assert_node_got(f, 1, EVAL_FOO);
+	}
+	node_sends(f, 1, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+/* An answer to a question that was asked before says nothing. */
+static void a_hint_waits_for_an_answer_that_was_asked_for_since(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, EVAL_FOO, 1);
+	assert_node_got(f, 1, EVAL_FOO);
+	node_sends(f, 1, MOVED_FOO);
+	cluster_node_answered(f->cluster, &f->nodes[1].node, f->nverified - 1, false);
+	cluster_node_answered(f->cluster, &f->nodes[0].node, f->nverified, false);
+	turn_loop(f);
+	assert_client_got(f, "");
+	time_passes(f, 10);
+	assert_client_got(f, MOVED_FOO);
+}
+
+static void a_hint_of_a_node_that_leaves_the_map_is_true(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, EVAL_FOO, 1);
+	assert_node_got(f, 1, EVAL_FOO);
+	node_sends(f, 1, MOVED_FOO);
+	cluster_forget_node(f->cluster, &f->nodes[1].node, "gone");
+	node_takes_over(f, SPARE, 1);
+	assert_node_got(f, SPARE, EVAL_FOO);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+static void a_hint_that_is_overtaken_is_the_reply(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, EVAL_FOO, 1);
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, EVAL_FOO);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, MOVED_FOO ":1\r\n");
+	assert_client_got(f, MOVED_FOO ":1\r\n");
+}
+
+/* It leads nowhere before a node has named the address. */
+static void a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	client_sends(f, GET_FOO, 1);
+	assert_node_got(f, 1, GET_FOO);
+	node_sends(f, 1, "-MOVED 12182 127.0.0.1:9999\r\n");
+	assert_ptr_equal(f->unverified, &f->nodes[1].node);
+	assert_node_got_nothing(f, 1);
+	slot_map_move(&f->map, 12182, &f->nodes[SPARE].node);
+	node_is_asked(f, 1, false);
+	assert_node_got(f, SPARE, GET_FOO);
+	node_sends(f, SPARE, ":1\r\n");
+	assert_client_got(f, ":1\r\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CLUSTER_TEST(a_script_s_redirection_is_its_reply),
+		CLUSTER_TEST(what_no_node_says_is_a_script_s_reply_at_once),
+		CLUSTER_TEST(a_script_is_sent_again_when_the_map_says_that_its_slot_has_moved),
+		CLUSTER_TEST(a_script_is_asked_of_the_node_that_gets_its_slot),
+		CLUSTER_TEST(a_script_waits_while_the_cluster_is_down),
+		CLUSTER_TEST(a_hint_waits_for_an_answer_that_was_asked_for_since),
+		CLUSTER_TEST(a_hint_of_a_node_that_leaves_the_map_is_true),
+		CLUSTER_TEST(a_hint_that_is_overtaken_is_the_reply),
+		CLUSTER_TEST(a_node_that_is_named_for_the_first_time_is_looked_for_in_the_map),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
