@@ -90,7 +90,8 @@ struct client {
 	bool shared; /* the link that `user` is on is shared */
 	bool bare; /* a link of its own, for one command: what had to be replayed was refused */
 	bool refused; /* Redis has just said that it is not logged in */
-	bool uncounted; /* it wrote on shared links, which WAIT on its own does not know of */
+	bool uncounted; /* it wrote on other links, or another client wrote for it: WAIT on its
+	                 * link would not cover that */
 	bool pinned; /* it needs a link of its own for the rest of its life */
 	bool bound; /* and that one: what it did there cannot be done again on another */
 	bool served; /* Redis carried out a request of it, maybe without a login */

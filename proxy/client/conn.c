@@ -175,6 +175,7 @@ void client_leave_link(struct client *c)
 
 	pool_waiter_end(&c->pool_waiter);
 	link_leave(&c->user);
+	c->uncounted |= l != NULL;
 	if (l && !c->shared)
 		link_close(l);
 }

@@ -11,6 +11,7 @@
 #include "client/list_exchange.h"
 #include "client/lock_exchange.h"
 #include "client/quorum_exchange.h"
+#include "lock/model/key_names.h"
 #include "resp/write.h"
 
 /* --- beginning -------------------------------------------------------------------------- */
@@ -31,6 +32,34 @@ static void ask_login(struct client *c)
 	client_park(c, CLIENT_PARKED_REPLY);
 }
 
+/* What DISPATCH_COUNT_WRITES says. The key ends by itself if the user may not delete it. */
+static void count_writes(struct client *c)
+{
+	struct slice set[] = { SLICE_LIT("SET"), SLICE_LIT(KEY_NAME_ACK), SLICE_LIT("1"),
+		               SLICE_LIT("PX"), SLICE_LIT("60000") };
+	struct slice del[] = { SLICE_LIT("DEL"), SLICE_LIT(KEY_NAME_ACK) };
+	struct buf out = BUF_INIT;
+
+	resp_write_request(&out, set, 5);
+	resp_write_request(&out, del, 2);
+	links_send(c, buf_slice(&out));
+	buf_release(&out);
+	link_expect(&c->user, LINK_NOTIFY | LINK_INTERCEPT | LINK_INTERCEPT_STATUS, c->current);
+	link_expect(&c->user, LINK_DISCARD, NULL);
+	session_await(&c->session, c->current);
+	client_park(c, CLIENT_PARKED_REPLY);
+}
+
+/* True: the error is the client's answer. */
+static bool on_count_line(struct client *c, struct slice line)
+{
+	if (slice_starts(line, SLICE_LIT("-")))
+		return true;
+	c->uncounted = false;
+	client_decide_again(c);
+	return false;
+}
+
 /* Redis has a transaction open for it, so that the client is logged in, and anything sent now
  * would be queued there. */
 static bool is_in_transaction(const struct pending_request *r)
@@ -42,6 +71,10 @@ bool exchange_start(struct client *c, struct context *x, const struct decision *
 {
 	c->current = d->pending;
 	c->decided_in = c->env->policy.generation;
+	if (c->current->kind == PENDING_COUNT) {
+		count_writes(c);
+		return true;
+	}
 	if (c->current->kind == PENDING_LOGIN ||
 	    (links_must_log_in(c) && !is_in_transaction(c->current))) {
 		ask_login(c);
@@ -97,6 +130,8 @@ bool exchange_on_line(struct client *c, struct slice line)
 	}
 	if (c->asks_login)
 		return on_login_line(c, line);
+	if (c->current->kind == PENDING_COUNT)
+		return on_count_line(c, line);
 	if (c->current->guard_op)
 		return guard_exchange_on_line(c, line);
 	return lock_exchange_on_line(c, line);
@@ -161,6 +196,8 @@ static void on_granted(void *owner, long long fence, double since)
 
 	if (!resume_parked(c))
 		return;
+	/* Whoever handed the lock over wrote it. */
+	c->uncounted = true;
 	if (c->current->guard_op) {
 		guard_events_granted(c);
 		guard_exchange_again(c);

@@ -73,7 +73,7 @@ static enum pool_answer share(struct client *c)
 		return answer;
 	client_leave_link(c);
 	pool_join(c->env->node->pool, &login, &c->user);
-	c->shared = c->uncounted = true;
+	c->shared = true;
 	c->bare = false;
 	/* A ready link shows that Redis took it. */
 	c->session.admitted = true;
@@ -91,7 +91,7 @@ static bool take_over(struct client *c, enum route route)
 
 	if (!c->shared || !is_useful || !pool_give(c->env->node->pool, &login, &c->user))
 		return false;
-	c->shared = c->uncounted = false;
+	c->shared = false;
 	return true;
 }
 

@@ -150,7 +150,8 @@ static void begin_login(struct client *c, bool was_logged_in)
 static bool is_exchanged(const struct pending_request *r)
 {
 	return r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_INFO ||
-	       r->kind == PENDING_LIST || r->kind == PENDING_QUORUM || r->kind == PENDING_LOGIN;
+	       r->kind == PENDING_LIST || r->kind == PENDING_QUORUM || r->kind == PENDING_LOGIN ||
+	       r->kind == PENDING_COUNT;
 }
 
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply,
@@ -319,6 +320,7 @@ static void on_link_down(void *owner, enum link_end end, const char *reason, siz
 	struct client *c = client_of(owner);
 	bool waits = c->state == CLIENT_PARKED_LINK;
 
+	c->uncounted = true;
 	if (can_do_without(c, end, inflight)) {
 		/* That it was full is no reason any more not to read from the client. */
 		client_steer_reading(c);

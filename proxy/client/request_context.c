@@ -34,6 +34,8 @@ struct context request_context(struct client *c)
 		.observer = &c->observer,
 		.discovered = &c->discovered,
 		.listener = c->listener,
+		/* (In front of a cluster, the nodes' links see to it.) */
+		.uncounted = c->uncounted && !c->env->node->links.connect,
 		.must_log_in = links_must_log_in(c),
 		/* (A command in front of its own could change what Redis makes of it: CLIENT
 		 * CACHING speaks of the next one.) */

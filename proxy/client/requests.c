@@ -81,16 +81,6 @@ static void expect(struct client *c, const struct decision *d)
 	link_expect(&c->user, reply_flags(d), d->pending);
 }
 
-/* Redis counts what was written until now, by whatever connection, as the link's. */
-static void count_writes(struct client *c, struct cursor *k)
-{
-	if (!c->uncounted)
-		return;
-	send_passed(c, k);
-	link_ping(c->user.link);
-	c->uncounted = false;
-}
-
 /* False: the client is parked, for the answer says what comes behind it. */
 static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 {
@@ -98,8 +88,11 @@ static bool pass(struct client *c, struct cursor *k, const struct decision *d)
 	               (d->pending->kind == PENDING_STREAM || pending_logs_in(d->pending));
 
 	client_end_wait(c);
-	if (d->follows_ping)
-		count_writes(c, k);
+	if (d->follows_ping) {
+		send_passed(c, k);
+		link_ping(c->user.link);
+		c->uncounted = false;
+	}
 	expect(c, d);
 	step_over(c, k);
 	if (d->turns_opaque) {
@@ -137,6 +130,7 @@ static void count_command(struct client *c, const struct decision *d)
 		outcome = COMMAND_GUARDED;
 		break;
 	case DISPATCH_ASK_LOGIN: /* its answer counts: exchange.c */
+	case DISPATCH_COUNT_WRITES:
 	case DISPATCH_DEFER:
 	case DISPATCH_LEARN:
 	case DISPATCH_HOLD:
@@ -162,6 +156,7 @@ static bool act(struct client *c, struct cursor *k, struct context *x, const str
 		/* fall through */
 	case DISPATCH_GUARD:
 	case DISPATCH_ASK_LOGIN:
+	case DISPATCH_COUNT_WRITES:
 		send_passed(c, k);
 		if (exchange_start(c, x, d))
 			return false;

@@ -114,7 +114,8 @@ struct cluster_part {
 	bool streamed; /* it was passed on as it came, and was too long: `request` is empty */
 	double since; /* clock since when no node takes it; 0: it was not refused yet */
 	double retry_at; /* clock; in PART_RETRY */
-	bool follows_ping; /* a PING goes before it: then it speaks of all that was written */
+	bool counts; /* WAIT: hasp writes before it, so that it covers all earlier writes */
+	bool uncounted; /* (counts) the node refused that write: no number of its is true */
 	const char *why; /* no node took it; a literal */
 	struct acks acks; /* its reply is these */
 	struct block_part *block; /* it belongs to a transaction, or to WATCH; NULL: no */
@@ -547,7 +548,7 @@ void entry_hide_mode(struct cluster_entry *e);
 bool wide_split(struct cluster_session *s, const struct plan *p, const struct resp_view *req,
                 bool reads);
 bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
-               bool follows_ping);
+               bool counts);
 bool wide_scan(struct cluster_session *s, const struct resp_view *req);
 
 /* --- routing ------------------------------------------------------------------------------ */

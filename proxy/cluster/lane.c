@@ -286,6 +286,10 @@ static bool lane_on_line(void *owner, void *tag, struct slice line)
 		lane_break(l, reason);
 		return false;
 	}
+	if (lane_part_behind(tag) && lane_part_behind(tag)->counts) {
+		lane_part_behind(tag)->uncounted = true;
+		return false;
+	}
 	if (lane_part_behind(tag)) {
 		block_part_refused(lane_part_behind(tag), line);
 		return false;

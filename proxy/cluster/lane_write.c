@@ -4,11 +4,13 @@
  * part's reply is the part; of the replies that only matter if they are errors, one that names
  * the part behind them; of those that are nobody's, none.
  *
- *   ASKING or PING       none              a part whose node was named, or that speaks of all
+ *   ASKING               none              a part whose node was named
+ *   SET, DEL             behind the part   WAIT: see count_writes()
  *   MULTI, commands      behind the part   a part that begins a transaction
  *   the part's request   the part
  */
 #include "cluster/cluster_internal.h"
+#include "resp/write.h"
 
 /* The reply is looked at before it is passed on. */
 static unsigned part_flags(const struct cluster_part *p)
@@ -66,6 +68,33 @@ static void note_sent(struct lane *l, struct cluster_part *p)
 		session_steer_lanes(l->session);
 }
 
+/* Makes WAIT behind it cover what the session wrote on other links. Before version 7.2, which
+ * brought WAITAOF, any command does; since then a write. */
+static void count_writes(struct lane *l, struct cluster_part *p)
+{
+	struct buf out = BUF_INIT, key = BUF_INIT;
+
+	if (commands_lack(l->session->cluster->how.commands, SLICE_LIT("waitaof"))) {
+		link_expect(&l->user, LINK_DISCARD, NULL);
+		link_queue(l->user.link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
+		return;
+	}
+	buf_puts(&key, "hasp:ack{");
+	buf_append(&key, slot_tag((uint16_t)p->slot));
+	buf_puts(&key, "}");
+	p->uncounted = false;
+	resp_write_request(&out,
+	                   (struct slice[]){ SLICE_LIT("SET"), buf_slice(&key), SLICE_LIT("1"),
+	                                     SLICE_LIT("PX"), SLICE_LIT("60000") },
+	                   5);
+	resp_write_request(&out, (struct slice[]){ SLICE_LIT("DEL"), buf_slice(&key) }, 2);
+	link_expect(&l->user, LINK_INTERCEPT | LINK_NOTIFY | LINK_DISCARD, behind_tag(p));
+	link_expect(&l->user, LINK_DISCARD, NULL);
+	link_queue(l->user.link, buf_slice(&out));
+	buf_release(&out);
+	buf_release(&key);
+}
+
 void lane_write_part(struct lane *l, struct cluster_part *p)
 {
 	struct link *link = l->user.link;
@@ -75,10 +104,8 @@ void lane_write_part(struct lane *l, struct cluster_part *p)
 		link_expect(&l->user, LINK_DISCARD, NULL);
 		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
 	}
-	if (p->follows_ping) {
-		link_expect(&l->user, LINK_DISCARD, NULL);
-		link_queue(link, SLICE_LIT("*1\r\n$4\r\nPING\r\n"));
-	}
+	if (p->counts)
+		count_writes(l, p);
 	if (p->block)
 		put_behind(l, p);
 	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */

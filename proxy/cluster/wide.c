@@ -28,13 +28,20 @@ static void free_wide(void *arg)
 	free(w);
 }
 
+static const struct slice uncounted =
+	SLICE_LIT("-ERR hasp: WAIT cannot cover what was written before: a node refused to SET "
+                  "hasp:ack{...}\r\n");
+
 static void merge_wide(struct cluster_entry *e, struct buf *out)
 {
 	const struct wide *w = e->arg;
 	struct slice *replies = xcalloc(e->nparts, sizeof(*replies));
 
-	for (size_t i = 0; i < e->nparts; i++)
+	for (size_t i = 0; i < e->nparts; i++) {
 		replies[i] = buf_slice(&e->parts[i].reply);
+		if (e->parts[i].uncounted && !slice_starts(replies[i], SLICE_LIT("-")))
+			replies[i] = uncounted;
+	}
 	merge_replies(w->merge, &w->split, replies, e->nparts, out);
 	free(replies);
 }
@@ -123,7 +130,7 @@ static bool await_primaries(struct cluster_session *s)
 }
 
 bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
-               bool follows_ping)
+               bool counts)
 {
 	struct primaries *primaries = &s->cluster->primaries;
 	struct cluster_entry *e;
@@ -143,9 +150,9 @@ bool wide_each(struct cluster_session *s, const struct plan *p, struct slice byt
 		entry_set_part(e, i, primaries->v[(first + i) % primaries->n].slot, NULL,
 		               bytes);
 	/* (WAIT) */
-	e->patient = follows_ping;
+	e->patient = counts;
 	for (size_t i = 0; i < e->nparts; i++)
-		e->parts[i].follows_ping = follows_ping;
+		e->parts[i].counts = counts;
 	entry_start(e);
 	return true;
 }

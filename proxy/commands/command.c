@@ -352,3 +352,10 @@ bool command_single_key(const struct command *c)
 {
 	return c->keys == KEYS_RANGE && c->first == 1 && c->last == 1;
 }
+
+bool commands_lack(const struct commands *t, struct slice name)
+{
+	const struct command *c = commands_get(t, name);
+
+	return commands_are_learned(t) && (!c || !(c->flags & COMMAND_TOLD));
+}

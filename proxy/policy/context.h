@@ -29,6 +29,9 @@ enum verdict {
 	DISPATCH_GUARD, /* pending->guard_op is carried out, step by step */
 	DISPATCH_ASK_LOGIN, /* Redis is asked whether the client is logged in. If not, that
 	                     * answers the command; else decide about it again */
+	DISPATCH_COUNT_WRITES, /* hasp writes and deletes a key first, so that the server's WAIT
+	                        * covers what the client wrote on other links. An error answers
+	                        * the command; else decide about it again */
 	DISPATCH_DEFER, /* ask again when no reply is due: what it means depends on one */
 	DISPATCH_LEARN, /* ask again when Redis has said what command it is */
 	DISPATCH_HOLD, /* (dispatch_early) it cannot be decided about before it is whole */
@@ -55,8 +58,7 @@ struct decision {
 	bool watches_refusal; /* an error in reply aborts the transaction */
 	unsigned discards; /* replies before that one, which the client does not get */
 	int64_t wait_ms; /* CALL: for how long it may wait in line; 0: not at all */
-	bool follows_ping; /* on a link on which Redis has not counted what the client wrote
-	                    * before, by any command, it comes behind a PING */
+	bool follows_ping; /* hasp sends a PING before it: see session_commands.c, on_wait() */
 	bool is_patient; /* that the reply is long in coming shows nothing about the link */
 	bool is_refusal; /* CALL: what is sent instead is answered by an error of ours */
 	bool turns_opaque; /* replies can't be followed from here on */
@@ -78,6 +80,7 @@ struct context {
 	struct observer **observer; /* lock/observe/observation.h */
 	struct discovery_client **discovered; /* discover/discovery.h */
 	const char *listener; /* the entry of `listen` by which the client came */
+	bool uncounted; /* the client wrote on other links, which WAIT on its link does not cover */
 	bool must_log_in; /* Redis wants a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* of identity() and make_how() */

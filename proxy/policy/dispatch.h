@@ -40,7 +40,8 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
                           const struct command_info *what, const struct resp_view *req);
 
 /* Decides about a whole request, x->req, of which x->what tells. Changes the session as if the
- * request were sent now, unless the verdict is DEFER, LEARN or ASK_LOGIN. */
+ * request were sent now, unless the verdict is DEFER, LEARN, ASK_LOGIN or COUNT_WRITES.
+ * */
 struct decision dispatch(struct context *x);
 
 /* Decides about the beginning of a long request, x->req: PASS (session changed), HOLD or LEARN.

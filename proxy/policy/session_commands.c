@@ -284,12 +284,28 @@ static struct decision on_sync(struct context *x)
 	return await_stream(x, true);
 }
 
-/* It speaks of what its connection wrote. In a transaction MULTI came before it on that. */
+/* WAIT asks which replicas have what its own connection wrote. Before version 7.2 any command makes
+ * a connection cover all earlier writes, a PING say. Since then only a write does. The server has
+ * WAITAOF since the same version. */
 static struct decision on_wait(struct context *x)
 {
+	bool in_multi = session_in_multi(x->session);
 	struct decision d = pass;
 
-	d.follows_ping = !x->session->opaque && !session_in_multi(x->session);
+	if (!x->uncounted || x->session->opaque)
+		return pass;
+	if (commands_lack(x->env->commands, SLICE_LIT("waitaof"))) {
+		/* (MULTI came before it.) */
+		d.follows_ping = !in_multi;
+		return d;
+	}
+	if (in_multi)
+		return context_refuse(x, "ERR hasp: WAIT in a transaction cannot cover what was "
+		                         "written before: send it before MULTI");
+	if (x->session->nawaited)
+		return defer;
+	d.verdict = DISPATCH_COUNT_WRITES;
+	d.pending = pending_new(PENDING_COUNT);
 	return d;
 }
 

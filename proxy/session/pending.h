@@ -38,6 +38,7 @@ enum pending_kind {
 	PENDING_PROBE, /* it may end a lock that is waited for */
 	PENDING_GUARD, /* a command on guarded keys */
 	PENDING_LOGIN, /* hasp's own question whether the client is logged in */
+	PENDING_COUNT, /* hasp's own write before a WAIT */
 	PENDING_STREAM, /* unless it is refused, a stream of bytes begins: SYNC, MONITOR */
 	PENDING_NOTICE, /* only that it is answered matters, and nothing waits for that */
 };

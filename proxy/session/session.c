@@ -221,7 +221,8 @@ static bool is_stateless(const struct pending_request *r)
 	return r->kind == PENDING_LOCK || r->kind == PENDING_INFO || r->kind == PENDING_LIST ||
 	       r->kind == PENDING_QUORUM || r->kind == PENDING_PROBE ||
 	       r->kind == PENDING_GUARD || r->kind == PENDING_NOTICE ||
-	       r->kind == PENDING_STREAM || r->kind == PENDING_LOGIN;
+	       r->kind == PENDING_STREAM || r->kind == PENDING_LOGIN ||
+	       r->kind == PENDING_COUNT;
 }
 
 /* It is not known whether Redis has carried out the request. */

@@ -214,6 +214,7 @@ static void control_introduce(struct control *c)
 	const struct link_env *env = c->how.env;
 	char name[64];
 
+	c->introduced = true;
 	control_calls_send(c, (const char *[]){ "HELLO" }, 1, control_on_hello, c);
 	if (env->own_name) {
 		snprintf(name, sizeof(name), "%s-%s", env->own_name,
@@ -255,6 +256,8 @@ static void control_on_ping(void *arg, const redisReply *reply)
 	                                    control_error_is(reply->str, "NOAUTH"));
 	if (!env->login_required)
 		control_note_error(c, reply);
+	if (c->introduced)
+		return;
 	if (env->password && env->user)
 		control_calls_send(c, (const char *[]){ "AUTH", env->user, env->password }, 3,
 		                   control_on_auth, c);
@@ -278,7 +281,10 @@ static void control_connect(void *arg)
 	free(c->address);
 	c->address = xstrdup(env->name);
 	link_join(link_new_own(env, false, NULL), &c->user);
+	c->introduced = false;
 	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_ping, c);
+	if (!env->password)
+		control_introduce(c);
 }
 
 struct control *control_new(const struct control_how *how)

@@ -42,6 +42,7 @@ struct control {
 	struct metrics_histogram latency; /* of the server at `address` */
 	char *error; /* the first since it was connected; NULL: none that matters */
 	bool login_failed; /* it is AUTH's */
+	bool introduced; /* control_introduce() was called for this link */
 	bool up; /* logged in, and Redis has answered COMMAND */
 	bool in_cluster; /* the server is a node of a cluster */
 	bool warned; /* a warning was logged since it last worked */

@@ -4,7 +4,7 @@
 import pytest
 from harness import encode, until
 from harness.guards import GUARD, KEY, guard, is_lost, stands, transact
-from harness.info import calls
+from harness.info import calls, is_waited
 from harness.replies import NIL, NOREPLICAS, OK, QUEUED, bulk
 
 OWNERS = pytest.mark.parametrize("owner", ["connection", "address"])
@@ -30,7 +30,7 @@ def test_guard_is_on_replicas_before_its_key_is_read(start, replicas, plain, own
         waits, gets = calls(plain, "wait"), calls(plain, "get")
         with replicas[1].frozen():
             one.send(encode("GET", KEY))
-            until(lambda: calls(plain, "wait") > waits, "it to be waited for")
+            until(lambda: is_waited(plain), "it to be waited for")
             assert calls(plain, "get") == gets + 1  # hasp's own look at the guard
         assert one.read() == bulk("5")
         assert all(replica.client().exists(GUARD) for replica in replicas)

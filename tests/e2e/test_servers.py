@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What Redis 8 and Valkey 8 do in another way than Redis 7.0. Each test runs against both, see tests/servers."""
 
+import contextlib
+
 import pytest
 from harness import RedisServer, encode, until
 from harness.cluster import Cluster
+from harness.line import stand
 from harness.processes import other_server
-from harness.replies import OK, ONE, PONG, QUEUED, bulk
+from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
 from harness.resp import pipeline
 from harness.sections import rule, verbs
 
@@ -80,22 +83,127 @@ def test_login_of_hasp_that_fails_is_logged_and_made_again(start_hasp, redis_ser
 
 
 @pytest.fixture
-def two_nodes(program, monkeypatch):
+def cluster(program, monkeypatch):
     monkeypatch.setenv("REDIS_SERVER", program)
-    with Cluster(primaries=3, replicas=0) as nodes:
-        yield nodes
+    with Cluster(replicas=0) as cluster:
+        yield cluster
 
 
-def test_login_that_another_node_refuses_ends_the_client(two_nodes, start_hasp):
-    here, there = two_nodes.primaries()[:2]
-    for node in two_nodes.nodes:
+def test_login_that_another_node_refuses_ends_the_client(cluster, start_hasp):
+    here, there = cluster.primaries()[:2]
+    for node in cluster.nodes:
         password = "other" if node is there else "right"
         node.ask("ACL", "SETUSER", "u", "on", f">{password}", "~*", "&*", "+@all")
-    hasp = start_hasp(upstream=two_nodes.upstream)
+    slot = next(first for first, _, primary in there.slots() if primary == there.id)
+    hasp = start_hasp(upstream=cluster.upstream)
     with hasp.connect() as one:
         replies = pipeline(one, ("CLIENT", "SETNAME", "n"), ("AUTH", "u", "right"))
         if replies == [OK, WRONGPASS]:  # that node is the client's home
             return
         assert replies == [OK, OK]
-        one.send(encode("GET", two_nodes.key(there.slots()[0][0])))
-        assert b"WRONGPASS" in one.file.read()
+        one.send(encode("GET", cluster.key(slot)))
+        assert one.at_end()
+
+
+# --- WAIT, which only asks for what its own connection wrote -----------------------------------
+
+
+@pytest.fixture
+def replica(program, redis_server, plain):
+    """It has all that was written until now, and acknowledges nothing while it is frozen."""
+    plain.config_set("repl-diskless-sync-delay", 0)
+    with RedisServer("--replicaof", *redis_server.address, program=program) as replica:
+        until(lambda: replica.client().info("replication")["master_link_status"] == "up", "the replica to follow")
+        until_it_has_all(plain, replica)
+        yield replica
+
+
+def until_it_has_all(plain, replica):
+    until(lambda: replica.client().info("replication")["master_repl_offset"] ==
+          plain.info("replication")["master_repl_offset"], "the replica to have all")
+    until(lambda: plain.info("replication")["slave0"]["lag"] == 0 and plain.info("replication")["slave0"]["offset"] ==
+          plain.info("replication")["master_repl_offset"], "the replica to acknowledge that")
+
+
+def served(stack, hasp, *login):
+    """A client that shares its link with another one."""
+    hasp.is_up()
+    one, other = stack.enter_context(hasp.connect()), stack.enter_context(hasp.connect())
+    for conn in one, other:
+        assert not login or conn.call(*login) == OK
+        assert conn.call("PING") == PONG
+    return one
+
+
+WAITS = [(("WAIT", 1, 300), ZERO, ONE), (("WAITAOF", 0, 1, 300), b"*2\r\n:0\r\n:0\r\n", b"*2\r\n:0\r\n:1\r\n")]
+
+
+@pytest.mark.parametrize("wait, missing, there", WAITS)
+@pytest.mark.parametrize("write", [("SET", "k", "v"), ("EVAL", "return redis.call('set', KEYS[1], 'v')", 1, "k"),
+                                   ("SETNX", "lock:a", "v")])
+def test_wait_does_not_count_a_replica_that_lacks_the_write(start_hasp, plain, replica, write, wait, missing, there):
+    plain.config_set("appendonly", "no")
+    with contextlib.ExitStack() as stack:
+        one = served(stack, start_hasp(rule(lease="60s")))
+        with replica.frozen():
+            assert pipeline(one, write, wait)[1] == missing
+        if wait[0] == "WAIT":
+            until(lambda: one.call(*wait) == there, "the replica to have it")
+        assert plain.keys("hasp:ack*") == []
+
+
+def test_wait_does_not_count_a_replica_that_lacks_what_was_written_in_another_database(start_hasp, plain, replica):
+    """The client is alone on the shared link of its database, and takes that over."""
+    with contextlib.ExitStack() as stack:
+        one = served(stack, start_hasp())
+        with replica.frozen():
+            assert pipeline(one, ("SET", "k", "v"), ("SELECT", 1), ("GET", "k")) == [OK, OK, NIL]
+            assert one.call("WAIT", 1, 300) == ZERO
+
+
+def test_wait_does_not_count_a_replica_that_lacks_a_lock_that_was_handed_over(start_hasp, plain, replica):
+    with contextlib.ExitStack() as stack:
+        hasp = start_hasp(verbs(lease="600s"))
+        holder, waiter = served(stack, hasp), served(stack, hasp)
+        waiter.call("WAIT", 0, 0)  # its link is its own from here on
+        assert holder.call("LOCK", "k") == FENCE
+        stand(plain, waiter, "LOCK", "k", "WAIT", 600_000)
+        until_it_has_all(plain, replica)
+        with replica.frozen():
+            assert holder.call("UNLOCK", "k") == ONE
+            assert waiter.read() == FENCE
+            assert waiter.call("WAIT", 1, 300) == ZERO
+
+
+def test_wait_in_a_transaction_is_refused_if_it_would_count_too_much(start_hasp, replica):
+    with contextlib.ExitStack() as stack:
+        one = served(stack, start_hasp())
+        with replica.frozen():
+            replies = pipeline(one, ("SET", "k", "v"), ("MULTI",), ("WAIT", 1, 300), ("EXEC",))
+            assert replies[2] == QUEUED and replies[3].startswith(b"*1\r\n-ERR hasp: WAIT in a transaction")
+            assert pipeline(one, ("WAIT", 1, 300), ("MULTI",), ("WAIT", 1, 300), ("EXEC",)) == [
+                ZERO, OK, QUEUED, b"*1\r\n" + ZERO]
+
+
+def test_wait_is_refused_to_a_user_that_may_not_write_what_it_needs(start_hasp, plain, replica):
+    plain.execute_command("ACL", "SETUSER", "w", "on", ">p", "~k", "+set", "+get", "+ping", "+wait")
+    with contextlib.ExitStack() as stack:
+        one = served(stack, start_hasp(), "AUTH", "w", "p")
+        with replica.frozen():
+            assert one.call("SET", "k", "v") == OK
+            assert one.call("WAIT", 1, 300).startswith(b"-NOPERM")
+            plain.execute_command("ACL", "SETUSER", "w", "~hasp:ack", "+del")
+            assert one.call("WAIT", 1, 300) == ZERO
+
+
+def test_wait_at_a_cluster_does_not_count_a_replica_that_lacks_the_write(program, monkeypatch, start_hasp):
+    monkeypatch.setenv("REDIS_SERVER", program)
+    with Cluster(node_timeout_ms=600_000) as cluster, contextlib.ExitStack() as stack:
+        one = served(stack, start_hasp(upstream=cluster.upstream))
+        writes = [("SET", f"k{n}", "v") for n in range(20)]
+        until(lambda: pipeline(one, *writes, ("WAIT", 1, 1000))[-1] == ONE, "the replicas to follow")
+        two = served(stack, start_hasp(upstream=cluster.upstream))
+        replicas = [node for node in cluster.nodes if not node.is_primary()]
+        for node in replicas:
+            stack.enter_context(node.frozen())
+        assert pipeline(two, *writes, ("WAIT", 1, 300))[-1] == ZERO

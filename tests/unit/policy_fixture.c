@@ -185,6 +185,7 @@ static struct context *context_of(struct policy_fixture *f, const char *words)
 		.identity = identity,
 		.may_be_optimistic = f->may_be_optimistic,
 		.must_log_in = f->must_log_in,
+		.uncounted = f->uncounted,
 		.req = &f->view,
 		.what = &f->what,
 		.make_how = make_how,

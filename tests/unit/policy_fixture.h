@@ -23,7 +23,7 @@ struct policy_fixture {
 	struct read_set read_set;
 	struct unlisted_board unlisted;
 	struct observer *observer;
-	bool may_be_optimistic, must_log_in;
+	bool may_be_optimistic, must_log_in, uncounted;
 	struct rewrite_how how;
 	struct decision d; /* the latest; its `pending` until it is sent */
 	/* The latest command. */

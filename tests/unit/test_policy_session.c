@@ -283,13 +283,30 @@ static void words_of_client_reply_that_redis_refuses_change_nothing(void **state
 	assert_followed(*state, "CLIENT REPLY MAYBE", true);
 }
 
-/* So it counts what was written on other links. */
-static void wait_comes_behind_a_ping_unless_in_a_transaction(void **state)
+static void wait_comes_after_a_write_if_its_link_does_not_cover_all(void **state)
 {
-	assert_true(decide(*state, "WAIT 1 0")->follows_ping);
-	assert_false(decide(*state, "BLPOP a 0")->follows_ping);
-	run(*state, "MULTI", "+OK\r\n");
-	assert_false(decide(*state, "WAIT 1 0")->follows_ping);
+	struct policy_fixture *f = *state;
+
+	assert_passed(f, "WAIT 1 0");
+	f->uncounted = true;
+	assert_int_equal(decide(f, "WAIT 1 0")->verdict, DISPATCH_COUNT_WRITES);
+	assert_int_equal(decide(f, "WAITAOF 1 0 0")->verdict, DISPATCH_COUNT_WRITES);
+	assert_int_equal(decide(f, "BLPOP a 0")->verdict, DISPATCH_PASS);
+	run(f, "MULTI", "+OK\r\n");
+	assert_true(decide(f, "WAIT 1 0")->is_refusal);
+}
+
+/* Before version 7.2. */
+static void wait_comes_after_a_ping_where_there_is_no_waitaof(void **state)
+{
+	struct policy_fixture *f = *state;
+
+	policy_learn(f);
+	f->uncounted = true;
+	assert_true(decide(f, "WAIT 1 0")->follows_ping);
+	assert_false(decide(f, "BLPOP a 0")->follows_ping);
+	run(f, "MULTI", "+OK\r\n");
+	assert_false(decide(f, "WAIT 1 0")->follows_ping);
 }
 
 /* EXEC's reply is not where the frames are then. */
@@ -550,7 +567,8 @@ int main(void)
 		TEST(redis_is_asked_first_whether_it_would_refuse_them),
 		TEST(redis_says_whether_a_stream_begins),
 		TEST(words_of_client_reply_that_redis_refuses_change_nothing),
-		TEST(wait_comes_behind_a_ping_unless_in_a_transaction),
+		TEST(wait_comes_after_a_write_if_its_link_does_not_cover_all),
+		TEST(wait_comes_after_a_ping_where_there_is_no_waitaof),
 		TEST(in_multi_neither_can_subscriptions_nor_client_reply),
 		TEST(quit_is_remembered),
 		TEST(a_command_that_may_block_is_noted),

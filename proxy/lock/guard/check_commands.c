@@ -15,7 +15,7 @@ static const char *find_fault(const struct commands *t, const char *name, enum g
 {
 	const struct command *c = commands_get(t, slice_str(name));
 
-	if (commands_are_learned(t) && (!c || !(c->flags & COMMAND_TOLD)))
+	if (commands_lack(t, slice_str(name)))
 		return "is unknown to Redis; expected commands that it has";
 	if (!c)
 		return NULL;

@@ -14,6 +14,11 @@ def calls(plain, *commands):
     return sum(stats.get(f"cmdstat_{command}", {}).get("calls", 0) for command in commands)
 
 
+def is_waited(plain):
+    """Does a WAIT block its client? (Since 7.2, calls() counts it only when it is answered.)"""
+    return plain.info("clients")["blocked_clients"] > 0
+
+
 def has_scripts(plain):
     """hasp gives it all of them when its own connection is up."""
     return plain.info("memory")["number_of_cached_scripts"] >= len(list(COMMANDS.glob("*.lua")))
