@@ -150,8 +150,8 @@ static void begin_login(struct client *c, bool was_logged_in)
 static bool is_exchanged(const struct pending_request *r)
 {
 	return r->guard_op || r->kind == PENDING_LOCK || r->kind == PENDING_INFO ||
-	       r->kind == PENDING_LIST || r->kind == PENDING_QUORUM || r->kind == PENDING_LOGIN ||
-	       r->kind == PENDING_COUNT;
+	       r->kind == PENDING_LIST || r->kind == PENDING_QUORUM ||
+	       r->kind == PENDING_LOGIN || r->kind == PENDING_COUNT;
 }
 
 static void on_reply(void *owner, void *tag, const struct resp_reply *reply,

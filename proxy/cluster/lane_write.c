@@ -5,7 +5,7 @@
  * the part behind them; of those that are nobody's, none.
  *
  *   ASKING               none              a part whose node was named
- *   SET, DEL             behind the part   WAIT: see count_writes()
+ *   SET, DEL             behind the part   WAIT: see lane_count_writes()
  *   MULTI, commands      behind the part   a part that begins a transaction
  *   the part's request   the part
  */
@@ -70,7 +70,7 @@ static void note_sent(struct lane *l, struct cluster_part *p)
 
 /* Makes WAIT behind it cover what the session wrote on other links. Before version 7.2, which
  * brought WAITAOF, any command does; since then a write. */
-static void count_writes(struct lane *l, struct cluster_part *p)
+static void lane_count_writes(struct lane *l, struct cluster_part *p)
 {
 	struct buf out = BUF_INIT, key = BUF_INIT;
 
@@ -105,7 +105,7 @@ void lane_write_part(struct lane *l, struct cluster_part *p)
 		link_queue(link, SLICE_LIT("*1\r\n$6\r\nASKING\r\n"));
 	}
 	if (p->counts)
-		count_writes(l, p);
+		lane_count_writes(l, p);
 	if (p->block)
 		put_behind(l, p);
 	/* In RESP2 acknowledgements, and what is published, are arrays like other replies. */

@@ -28,9 +28,9 @@ static void free_wide(void *arg)
 	free(w);
 }
 
-static const struct slice uncounted =
-	SLICE_LIT("-ERR hasp: WAIT cannot cover what was written before: a node refused to SET "
-                  "hasp:ack{...}\r\n");
+static const struct slice uncounted = SLICE_LIT(
+	"-ERR hasp: WAIT cannot cover what was written before: a node refused to SET "
+	"hasp:ack{...}\r\n");
 
 static void merge_wide(struct cluster_entry *e, struct buf *out)
 {
@@ -129,8 +129,7 @@ static bool await_primaries(struct cluster_session *s)
 	return true;
 }
 
-bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes,
-               bool counts)
+bool wide_each(struct cluster_session *s, const struct plan *p, struct slice bytes, bool counts)
 {
 	struct primaries *primaries = &s->cluster->primaries;
 	struct cluster_entry *e;

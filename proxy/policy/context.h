@@ -80,7 +80,8 @@ struct context {
 	struct observer **observer; /* lock/observe/observation.h */
 	struct discovery_client **discovered; /* discover/discovery.h */
 	const char *listener; /* the entry of `listen` by which the client came */
-	bool uncounted; /* the client wrote on other links, which WAIT on its link does not cover */
+	bool uncounted; /* the client wrote on other links, which WAIT on its link does not
+	                   cover */
 	bool must_log_in; /* Redis wants a login, and this client has none */
 	const struct owner_identity *(*identity)(void *arg);
 	void *arg; /* of identity() and make_how() */

@@ -284,9 +284,9 @@ static struct decision on_sync(struct context *x)
 	return await_stream(x, true);
 }
 
-/* WAIT asks which replicas have what its own connection wrote. Before version 7.2 any command makes
- * a connection cover all earlier writes, a PING say. Since then only a write does. The server has
- * WAITAOF since the same version. */
+/* WAIT asks which replicas have what its own connection wrote. Before version 7.2 any command
+ * makes a connection cover all earlier writes, a PING say. Since then only a write does. The
+ * server has WAITAOF since the same version. */
 static struct decision on_wait(struct context *x)
 {
 	bool in_multi = session_in_multi(x->session);
@@ -300,8 +300,9 @@ static struct decision on_wait(struct context *x)
 		return d;
 	}
 	if (in_multi)
-		return context_refuse(x, "ERR hasp: WAIT in a transaction cannot cover what was "
-		                         "written before: send it before MULTI");
+		return context_refuse(x,
+		                      "ERR hasp: WAIT in a transaction cannot cover what was "
+		                      "written before: send it before MULTI");
 	if (x->session->nawaited)
 		return defer;
 	d.verdict = DISPATCH_COUNT_WRITES;

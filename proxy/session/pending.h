@@ -108,9 +108,9 @@ void pending_add_probe_key(struct pending_request *r, struct slice key);
 void pending_each_probe_key(const struct pending_request *r,
                             void (*fn)(void *arg, struct slice key), void *arg);
 
-/* Returns true for AUTH, HELLO with AUTH, and an EXEC that carries one of these out. Since version
- * 7.2, Redis does not answer a login that fails before it has written all earlier replies of the
- * connection. hasp would take the next reply for the login's. */
+/* Returns true for AUTH, HELLO with AUTH, and an EXEC that carries one of these out. Since
+ * version 7.2, Redis does not answer a login that fails before it has written all earlier
+ * replies of the connection. hasp would take the next reply for the login's. */
 bool pending_logs_in(const struct pending_request *r);
 
 /* The user, or the name, that a login asks for. NULL: the request is no login, or leaves it

@@ -207,8 +207,8 @@ static void control_on_command(void *arg, const redisReply *reply)
 	control_lost(c, LINK_REFUSED);
 }
 
-/* Logged in or not: what every connection sends, and last the command whose answer shows that it
- * works. */
+/* Logged in or not: what every connection sends, and last the command whose answer shows that
+ * it works. */
 static void control_introduce(struct control *c)
 {
 	const struct link_env *env = c->how.env;
@@ -243,8 +243,8 @@ static void control_on_auth(void *arg, const redisReply *reply)
 	control_introduce(c);
 }
 
-/* PING's reply tells whether Redis wants a login. AUTH waits for it: Redis does not answer an AUTH
- * that fails while another reply is pending. */
+/* PING's reply tells whether Redis wants a login. AUTH waits for it: Redis does not answer an
+ * AUTH that fails while another reply is pending. */
 static void control_on_ping(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;

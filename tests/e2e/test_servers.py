@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What Redis 8 and Valkey 8 do in another way than Redis 7.0. Each test runs against both, see tests/servers."""
+"""Where Redis 8 and Valkey 8 differ from Redis 7.0. Each test runs against both, see tests/servers."""
 
 import contextlib
 
@@ -110,7 +110,7 @@ def test_login_that_another_node_refuses_ends_the_client(cluster, start_hasp):
 
 @pytest.fixture
 def replica(program, redis_server, plain):
-    """It has all that was written until now, and acknowledges nothing while it is frozen."""
+    """A replica that has all data. While it is frozen it acknowledges nothing."""
     plain.config_set("repl-diskless-sync-delay", 0)
     with RedisServer("--replicaof", *redis_server.address, program=program) as replica:
         until(lambda: replica.client().info("replication")["master_link_status"] == "up", "the replica to follow")
