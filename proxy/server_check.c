@@ -91,7 +91,8 @@ static void server_on_info(struct server_check *c, const redisReply *r)
 			value.n--;
 		if (slice_eq(name, SLICE_LIT("redis_version")))
 			note_version(c, value);
-		else if (slice_eq(name, SLICE_LIT("redis_mode")))
+		else if (slice_eq(name, SLICE_LIT("redis_mode")) ||
+		         slice_eq(name, SLICE_LIT("server_mode")))
 			note_mode(c, value);
 	}
 }

@@ -225,6 +225,13 @@ static bool on_late_exec(struct client *c, struct pending_request *exec, struct 
 	return false;
 }
 
+/* Redis refuses these inside MULTI, and the transaction goes on. */
+static bool is_harmless_in_multi(struct slice line)
+{
+	return slice_starts(line, SLICE_LIT("-ERR MULTI calls can not be nested")) ||
+	       slice_starts(line, SLICE_LIT("-ERR WATCH inside MULTI is not allowed"));
+}
+
 /* A line for LINK_INTERCEPT: the reply to a rewritten request is an error, or what the request
  * waits for is not there; or Redis has refused to queue a command. */
 static bool on_line(void *owner, void *tag, struct slice line)
@@ -233,7 +240,8 @@ static bool on_line(void *owner, void *tag, struct slice line)
 	struct pending_request *r = tag;
 
 	if (!r) {
-		guard_transaction_refused(c);
+		if (!is_harmless_in_multi(line))
+			guard_transaction_refused(c);
 		return true;
 	}
 	if (r->kind == PENDING_EXEC &&

@@ -14,6 +14,7 @@ static const struct replacement of_hello[] = {
 };
 static const struct replacement of_info[] = {
 	{ SLICE_LIT("\nredis_mode:cluster\r"), SLICE_LIT("\nredis_mode:standalone\r") },
+	{ SLICE_LIT("\nserver_mode:cluster\r"), SLICE_LIT("\nserver_mode:standalone\r") },
 	{ SLICE_LIT("\ncluster_enabled:1\r"), SLICE_LIT("\ncluster_enabled:0\r") },
 	{ SLICE_NONE, SLICE_NONE },
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
  * mode: what a server says of itself, for clients that would look for the cluster's other nodes
- * if they heard that it is one: `mode` of HELLO, `redis_mode` and `cluster_enabled` of INFO.
+ * if they heard that it is one: `mode` of HELLO; `redis_mode` (Valkey: `server_mode`) and
+ * `cluster_enabled` of INFO.
  */
 #ifndef HASP_CLUSTER_MODE_H
 #define HASP_CLUSTER_MODE_H

@@ -105,12 +105,23 @@ static struct decision on_reset(struct context *x)
 	return await_session(x, pending_new(PENDING_RESET));
 }
 
+/* MULTI or WATCH inside MULTI: Redis refuses it and goes on; Valkey 8 also aborts the
+ * transaction. */
+static struct decision pass_refused_in_multi(const struct context *x)
+{
+	struct decision d = pass;
+
+	d.watches_refusal = x->env->guards_enforce && !x->session->opaque;
+	return d;
+}
+
 static struct decision on_multi(struct context *x)
 {
 	struct decision d = pass;
 
-	/* One inside another is refused, and changes nothing. */
-	if (session_in_multi(x->session) || !is_alone(x))
+	if (session_in_multi(x->session))
+		return pass_refused_in_multi(x);
+	if (!is_alone(x))
 		return pass;
 	d = await_session(x, pending_new(PENDING_MULTI));
 	transaction_begin(&x->session->txn);
@@ -137,7 +148,9 @@ static struct decision on_discard(struct context *x)
 
 static struct decision on_watch(struct context *x)
 {
-	if (session_in_multi(x->session) || is_alone(x))
+	if (session_in_multi(x->session))
+		return pass_refused_in_multi(x);
+	if (is_alone(x))
 		return pass;
 	for (size_t i = 1; i < x->req->argc; i++) {
 		const struct rule *rule = match_rule(x->env->matcher, arg(x, i));

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from harness import RedisServer, encode, until
 from harness.cluster import Cluster
+from harness.guards import KEY, guard
 from harness.line import stand
 from harness.processes import other_server
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, ZERO, bulk
@@ -207,3 +208,20 @@ def test_wait_at_a_cluster_does_not_count_a_replica_that_lacks_the_write(program
         for node in replicas:
             stack.enter_context(node.frozen())
         assert pipeline(two, *writes, ("WAIT", 1, 300))[-1] == ZERO
+
+
+# --- other replies ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refused", [("MULTI",), ("WATCH", "x")])
+def test_guarded_transaction_ends_as_without_hasp_after_a_command_that_is_refused(start_hasp, redis_server, refused):
+    """Redis 8 carries it out, Valkey 8 does not."""
+    with start_hasp(guard()).connect() as one, redis_server.connect() as direct:
+        commands = ("MULTI",), refused, ("SET", KEY, 1), ("EXEC",)
+        assert [one.call(*command) for command in commands] == [direct.call(*command) for command in commands]
+
+
+def test_cluster_says_of_itself_that_it_is_one_server(cluster, start_hasp):
+    with start_hasp(upstream=cluster.upstream).client() as client:
+        info = client.info("server")
+        assert info.get("redis_mode", info.get("server_mode")) == "standalone"

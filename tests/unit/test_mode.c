@@ -39,6 +39,8 @@ static void test_info_says_standalone(void **state)
 	(void)state;
 	assert_hidden("$49\r\n# Server\r\nredis_mode:cluster\r\ncluster_enabled:1\r\n\r\n",
 	              "$52\r\n# Server\r\nredis_mode:standalone\r\ncluster_enabled:0\r\n\r\n");
+	assert_hidden("$31\r\n# Server\r\nserver_mode:cluster\r\n\r\n",
+	              "$34\r\n# Server\r\nserver_mode:standalone\r\n\r\n");
 	assert_hidden("=34\r\ntxt:# Server\r\nredis_mode:cluster\r\n\r\n",
 	              "=37\r\ntxt:# Server\r\nredis_mode:standalone\r\n\r\n");
 	assert_hidden("$9\r\n# Memory\n\r\n", "$9\r\n# Memory\n\r\n");
