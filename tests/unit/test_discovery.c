@@ -357,6 +357,20 @@ static void one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renew
 	assert_told(f, "owner = value\nrenew = yes\n");
 }
 
+static void a_value_that_comes_again_is_no_owner(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t late = value(f, "x");
+
+	hold_by_value(f, 0, "lock:a", "x");
+	hold_by_value(f, 1, "lock:a", "y");
+	discovery_took(by(f, 0, "lock:a"), DISCOVERY_SET_NX, 1000, late);
+	f->now += 2;
+	discovery_script(by(f, 0, "lock:a"), &late, 1);
+	assert_told(f, "renew = yes\n");
+	assert_not_told(f, "owner = value");
+}
+
 #define LONG_LEASE_MS 899000
 
 static void take_long(struct fixture *f, size_t i)
@@ -1194,6 +1208,7 @@ int main(void)
 		TEST(a_script_has_released_a_lock_that_another_client_takes),
 		TEST(who_compares_a_value_of_its_own_is_left_alone),
 		TEST(one_who_compares_but_outlives_the_expiry_is_owned_by_value_and_renewed),
+		TEST(a_value_that_comes_again_is_no_owner),
 		TEST(a_lock_that_is_deleted_long_before_its_expiry_is_left_alone),
 		TEST(so_is_one_that_another_connection_of_the_address_renews_and_deletes),
 		TEST(not_so_one_that_a_stranger_deletes),

@@ -295,6 +295,7 @@ static void a_login_that_is_refused_is_told_and_nothing_is_sent(void **state)
 			assert_int_equal(f->guest[i].ndown, 1);
 			assert_int_equal(f->guest[i].end, LINK_REFUSED);
 			assert_string_equal(f->guest[i].reason, "WRONGPASS invalid pair");
+			assert_false(f->guest[i].user.waiting);
 			assert_guest(&f->guest[i], "", "");
 		}
 		assert_int_equal(f->guest[0].inflight, 1);
