@@ -15,7 +15,7 @@
 
 #include "base/fatal.h"
 
-#define ARGS_MAX 32
+#define ARGS_MAX (ARGS_UNPACK_MAX + 8)
 
 const struct rule rule = { .owner = OWNER_CONNECTION, .lease_ms = 30000 };
 const struct rule capping = { .owner = OWNER_CONNECTION,

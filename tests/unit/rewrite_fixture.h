@@ -6,6 +6,7 @@
 #define HASP_TESTS_UNIT_REWRITE_FIXTURE_H
 
 #include "base/buf.h"
+#include "commands/args.h"
 #include "lock/rewrite/rewrite.h"
 #include "lock/scripts/script_call.h"
 
