@@ -20,6 +20,8 @@ TYPES = {"struct", "enum", "union", "const", "static", "unsigned", "int", "char"
 CAST = re.compile(r"\( (const )?(struct |enum |unsigned )?\w+[ *]*\)")
 UNTOUCHED = re.compile(r"\b(HASP_ASSERT|assert|fatal\w*|va_\w+|log_(?!in\b|limit)\w+) ?\(|#")
 LOGS = re.compile(r"^log_(?!in$|limit)|_log(_|$)")
+# `a < b ? a : b` is the same with <=.
+MIN_MAX = re.compile(r"([^\s()]+) [<>]=? ([^\s()]+) \? (\1 : \2|\2 : \1)(?![\w.\[(-])")
 
 
 def blank(match):
@@ -137,12 +139,14 @@ class Function:
         if UNTOUCHED.search(text):
             return
         kind = {"return": "truth" if self.is_bool else "value"}.get(place, place)
+        equivalent = [at for match in MIN_MAX.finditer(text) for at in range(*match.span())]
         skip_to = i
         for at in range(i, end):
-            word, start, stop = self.tokens[at]
+            word, start, _ = self.tokens[at]
+            offset = start - self.tokens[i][1]
             if word == "sizeof" and self.word(at + 1) == "(":
                 skip_to = self.skip(at + 2, ")")
-            if at < skip_to:
+            if at < skip_to or offset in equivalent:
                 continue
             if word in ("+", "-") and not self.is_binary(at, i):
                 continue
@@ -153,7 +157,6 @@ class Function:
             else:
                 change = SWAPS.get(word)
             if change is not None:
-                offset = start - self.tokens[i][1]
                 self.add(i, end, kind, text[:offset] + change + text[offset + len(word):], at)
         self.mutate_whole(i, end, place, kind, text, words)
 
