@@ -236,6 +236,20 @@ static void a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place(voi
 	assert_rewritten(f, "error 0 ERR wrong number of arguments for 'lock' command\n");
 }
 
+static void a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several(void **state)
+{
+	struct policy_fixture *f = *state;
+	static const char *const lines[] = { "LOCK lock:a", "MLOCK 2 a lock:b" };
+
+	policy_use(f, RULE "[verbs]\n");
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		assert_call(f, lines[i],
+		            "error 0 ERR the key has a [lock] rule: SET takes its lock, DEL "
+		            "releases it, EXPIRE extends it\n");
+		assert_null(f->d.pending->pending_lock);
+	}
+}
+
 /* --- when the answer is not known yet ----------------------------------------------- */
 
 static void calls_wait_until_nothing_is_awaited(void **state)
@@ -438,6 +452,7 @@ int main(void)
 		TEST(verbs_are_calls_by_their_configured_names),
 		TEST(a_verb_that_waits_says_for_how_long),
 		TEST(a_verb_with_wrong_arguments_is_answered_by_an_error_in_its_place),
+		TEST(a_verb_does_not_take_the_lock_of_a_rule_nor_mlock_one_of_several),
 		TEST(calls_wait_until_nothing_is_awaited),
 		TEST(on_a_subscribed_resp2_connection_nothing_is_rewritten),
 		TEST(when_replies_are_not_seen_calls_are_made_all_the_same),
