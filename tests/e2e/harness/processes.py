@@ -30,6 +30,9 @@ redis_py.UnixDomainSocketConnection.host = redis_py.UnixDomainSocketConnection.p
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 
+if not pathlib.Path("/proc/self/stat").exists():  # as in a plain chroot
+    raise RuntimeError("the tests need /proc, which is not mounted")
+
 # What no run of hasp may print, however the test itself ends.
 BUG = re.compile(r"hasp: bug:|AddressSanitizer|LeakSanitizer|ThreadSanitizer"
                  r"|UndefinedBehaviorSanitizer|: runtime error: ")
