@@ -13,13 +13,14 @@ import resource
 import pytest
 from harness import encode, until
 from harness.line import queue_of
+from harness.load import clients_that_fit
 from harness.marks import BOTH
 from harness.replies import FENCE, OK, ONE, PONG, TAKEN
 from harness.sections import VERBS, rule
 from harness.waiting import KEY
 
 SIX = range(6)
-MANY = 5000
+MANY = clients_that_fit(5000)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import socket
 
 from harness import encode, until
 from harness.line import queue_of
+from harness.load import clients_that_fit
 from harness.replies import FENCE, ONE
 from harness.sections import VERBS
 from harness.waiting import KEY
@@ -46,7 +47,7 @@ class Crowd:
             one.close()
 
 
-MANY = 10000
+MANY = clients_that_fit(10000)
 
 
 def test_ten_thousand_wait_for_one_lock_and_get_it_in_turn(start_hasp, plain):

@@ -1,10 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that connect anew for each request, as many web applications do."""
+"""Clients that connect anew for each request, as many web applications do; and how many a test may have at once."""
 
+import resource
 import threading
+import warnings
 
 from .resp import Connection
 from .wait import until
+
+# Descriptors that a test and its hasp need beside those of clients.
+SPARE = 500
+
+
+def clients_that_fit(wanted):
+    """`wanted`, or fewer if the hard limit of descriptors is too low for so many. Only root may raise that."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY or most >= wanted + SPARE:
+        return wanted
+    warnings.warn(f"{most - SPARE} clients instead of {wanted}: the hard limit of descriptors is {most}")
+    return most - SPARE
 
 
 class Load:
