@@ -8,7 +8,6 @@ TCP the kernel of a busy machine may deliver the later of two sends first.
 """
 
 import contextlib
-import resource
 
 import pytest
 from harness import encode, until
@@ -124,8 +123,6 @@ def test_client_with_a_link_of_its_own_does_not_pass_those_that_share_one(start,
 
 
 def test_five_thousand_get_a_lock_in_the_order_in_which_they_asked(start, plain):
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     hasp = start(VERBS)
     with contextlib.ExitStack() as clients, hasp.connect() as holder:
         assert holder.call("LOCK", KEY) == FENCE

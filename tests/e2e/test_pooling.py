@@ -18,6 +18,7 @@ import termios
 import pytest
 from harness import RedisServer, encode, until
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
+from harness.load import clients_that_fit
 from harness.replies import bulk
 from harness.sanitizers import sanitized
 
@@ -452,19 +453,20 @@ def own_memory(pid):
 
 
 def test_two_thousand_idle_clients_are_few_links_and_little_memory(start_hasp, plain):
+    n = clients_that_fit(8500) * 4 // 17
     hasp = start_hasp(workers=2)
     # What was taken to start with, and released, is used up by the first ones.
-    conns = [served(hasp) for _ in range(2500)]
+    conns = [served(hasp) for _ in range(n * 5 // 4)]
 
     def grows():
-        """By so much for each of 2,000; what else is taken meanwhile makes it more, not less."""
+        """Bytes that each of n more clients takes. What else hasp takes meanwhile makes it more, not less."""
         before = own_memory(hasp.pid)
-        for _ in range(2000):
+        for _ in range(n):
             conns.append(hasp.connect())
             assert conns[-1].call("GET", "k") == b"$-1\r\n"
         # Of each worker: its own, and a shared one.
         assert len(links(plain)) == 4
-        return (own_memory(hasp.pid) - before) / 2000
+        return (own_memory(hasp.pid) - before) / n
 
     try:
         growth = [grows()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that connect anew for each request, as many web applications do; and how many a test may have at once."""
+"""Clients that open a connection for each request, as many web applications do; how many clients fit."""
 
 import resource
 import threading
@@ -13,8 +13,9 @@ SPARE = 500
 
 
 def clients_that_fit(wanted):
-    """`wanted`, or fewer if the hard limit of descriptors is too low for so many. Only root may raise that."""
+    """Raises this process' limit of descriptors to the hard one. Returns `wanted`, or fewer if that is too low."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most == resource.RLIM_INFINITY or most >= wanted + SPARE:
         return wanted
     warnings.warn(f"{most - SPARE} clients instead of {wanted}: the hard limit of descriptors is {most}")
