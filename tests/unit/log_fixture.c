@@ -31,7 +31,7 @@ void log_fixture_close(void)
 	unlink(path);
 }
 
-/* What was logged since the last call. */
+/* Returns the lines that were logged since the last call. */
 static const char *next_lines(void)
 {
 	static char lines[8192];

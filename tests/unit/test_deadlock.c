@@ -59,7 +59,7 @@ static double now;
 static struct timers timers;
 static struct wait_graph *graph;
 static struct deadlocks *all;
-/* Those that were begun and have not ended; a test that fails leaves some. */
+/* Watches that have not ended: a test that fails leaves some. */
 static struct deadlock_watch *watches[CLIENTS_MAX];
 
 static double clock_of_the_test(void *arg)
