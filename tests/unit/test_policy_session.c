@@ -418,6 +418,9 @@ static void what_the_session_does_not_tell_of_binds_its_client_to_the_link(void 
 	policy_learn(*state);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
 		assert_route(*state, lines[i], ROUTE_BOUND);
+	/* Not by the argument that the command before had. */
+	assert_route(*state, "CLIENT ID", ROUTE_PINNED);
+	assert_route(*state, "CLIENT", ROUTE_BOUND);
 }
 
 static void nor_can_what_is_too_long_to_be_kept(void **state)
