@@ -704,6 +704,7 @@ static void a_read_that_crosses_the_write_does_not_make_it_a_cart(void **state)
 	write_back(f, 2, "page:7");
 	write_back(f, 3, "page:7");
 	assert_told(f, "2 writes overwrote");
+	assert_told(f, "page:*    1 key, read and written back 3 times\n;");
 	assert_told(f, "looks like a cache that is refreshed early");
 }
 
