@@ -19,8 +19,26 @@ static bool sentinels_has(const struct sentinels *s, const char *name)
 
 static void sentinels_add(struct sentinels *s, const char *name)
 {
-	if (s->n < SENTINELS_MAX && !sentinels_has(s, name))
-		s->names[s->n++] = xstrdup(name);
+	if (s->n == SENTINELS_MAX || sentinels_has(s, name))
+		return;
+	s->named_by[s->n] = 0;
+	s->names[s->n++] = xstrdup(name);
+}
+
+/* Puts names[from] at `to`; those in between move up or down. */
+static void sentinels_move(struct sentinels *s, size_t from, size_t to)
+{
+	char *name = s->names[from];
+	uint32_t named_by = s->named_by[from];
+	size_t n = from < to ? to - from : from - to;
+	size_t first = from < to ? from : to;
+
+	memmove(s->names + first + (from > to), s->names + first + (from < to),
+	        n * sizeof(*s->names));
+	memmove(s->named_by + first + (from > to), s->named_by + first + (from < to),
+	        n * sizeof(*s->named_by));
+	s->names[to] = name;
+	s->named_by[to] = named_by;
 }
 
 void sentinels_init(struct sentinels *s, char *const *names, size_t n)
@@ -45,28 +63,23 @@ void sentinels_fini(struct sentinels *s)
 void sentinels_prefer(struct sentinels *s, const char *name)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		char *found = s->names[i];
-		if (strcmp(found, name) != 0)
+		if (strcmp(s->names[i], name) != 0)
 			continue;
-		memmove(s->names + 1, s->names, i * sizeof(*s->names));
-		s->names[0] = found;
+		sentinels_move(s, i, 0);
 		return;
 	}
 }
 
 void sentinels_begin(struct sentinels *s)
 {
-	s->asked = s->nbehind = 0;
+	s->asked = s->nbehind = s->nwords = 0;
+	s->named_known = false;
 }
 
 void sentinels_rotate(struct sentinels *s)
 {
-	char *first = s->names[0];
-
-	if (s->n < 2)
-		return;
-	memmove(s->names, s->names + 1, (s->n - 1) * sizeof(*s->names));
-	s->names[s->n - 1] = first;
+	if (s->n > 1)
+		sentinels_move(s, 0, s->n - 1);
 }
 
 const char *sentinels_next(struct sentinels *s)
@@ -167,12 +180,13 @@ void sentinel_answer_fini(struct sentinel_answer *a)
 		free(a->others[--a->nothers]);
 }
 
-static bool is_configured(const struct sentinels *s, const char *name)
+/* The number of the sentinel in the configuration; -1: it does not name it. */
+static int configured_number(const struct sentinels *s, const char *name)
 {
 	for (size_t i = 0; i < s->nconfigured; i++)
 		if (strcmp(s->configured[i], name) == 0)
-			return true;
-	return false;
+			return (int)i;
+	return -1;
 }
 
 static bool is_named(const struct sentinel_answer *a, const char *name)
@@ -189,42 +203,141 @@ static void sentinels_add_others(struct sentinels *s, const struct sentinel_answ
 		sentinels_add(s, a->others[i]);
 }
 
+/* --- which answer counts --------------------------------------------------------------------
+ */
+
+static bool needs_second(const struct sentinels *s)
+{
+	return s->n >= 3;
+}
+
+static void note_named(struct sentinels *s, int number, const struct sentinel_answer *a)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (number >= 0 && number < 32 && is_named(a, s->names[i]))
+			s->named_by[i] |= UINT32_C(1) << number;
+}
+
+/* Where one sentinel is configured, all that is known comes from it. */
+static bool may_confirm(const struct sentinels *s, size_t i)
+{
+	uint32_t by = s->named_by[i];
+
+	return s->nconfigured < 2 || configured_number(s, s->names[i]) >= 0 || (by & (by - 1));
+}
+
+/* The one that was asked last says so. */
+static const struct sentinel_word *note_word(struct sentinels *s,
+                                             const struct sentinel_answer *a)
+{
+	struct sentinel_word *word = &s->words[s->nwords++];
+	size_t by = s->asked - 1;
+
+	*word = (struct sentinel_word){ .by = s->names[by],
+		                        .confirms = may_confirm(s, by),
+		                        .epoch = a->epoch };
+	snprintf(word->primary, sizeof(word->primary), "%s", a->name);
+	note_named(s, configured_number(s, s->names[by]), a);
+	return word;
+}
+
+/* The greatest epoch of another word that confirms this one; -1: none does. */
+static int64_t confirmed_epoch(const struct sentinels *s, const struct sentinel_word *word,
+                               int64_t least)
+{
+	int64_t epoch = -1;
+
+	for (size_t i = 0; i < s->nwords && word->confirms; i++) {
+		const struct sentinel_word *other = &s->words[i];
+		if (other != word && other->confirms && other->epoch >= least &&
+		    other->epoch > epoch && strcmp(other->primary, word->primary) == 0)
+			epoch = other->epoch;
+	}
+	return epoch;
+}
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool is_newer_named(const struct sentinels *s, const struct sentinel_word *word)
+{
+	for (size_t i = 0; i < s->nwords; i++)
+		if (s->words[i].epoch > word->epoch &&
+		    strcmp(s->words[i].primary, word->primary) != 0)
+			return true;
+	return false;
+}
+
 /* The one that answered comes first, then those behind it, then those before it: so that each
  * has its turn. Left out are those that neither the configuration nor it names. */
 static void sentinels_learn(struct sentinels *s, size_t answered,
                             const struct sentinel_answer *a)
 {
 	char *names[SENTINELS_MAX] = { NULL };
+	uint32_t named_by[SENTINELS_MAX];
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++) {
-		char *name = s->names[(answered + i) % s->n];
-		if (i == 0 || is_configured(s, name) || is_named(a, name))
+		size_t at = (answered + i) % s->n;
+		char *name = s->names[at];
+		if (i == 0 || configured_number(s, name) >= 0 || is_named(a, name)) {
+			named_by[n] = s->named_by[at];
 			names[n++] = name;
-		else
+		} else {
 			free(name);
+		}
 	}
 	memcpy(s->names, names, n * sizeof(*names));
+	memcpy(s->named_by, named_by, n * sizeof(*named_by));
 	s->n = n;
 	sentinels_add_others(s, a);
+	note_named(s, configured_number(s, s->names[0]), a);
 }
 
-bool sentinels_note(struct sentinels *s, const struct sentinel_answer *a)
-{
-	bool is_newer = a->epoch > s->epoch;
-
-	if (is_newer)
-		s->epoch = a->epoch;
-	sentinels_add_others(s, a);
-	return is_newer;
-}
-
-bool sentinels_take(struct sentinels *s, const struct sentinel_answer *a)
+void sentinels_note(struct sentinels *s, const struct sentinel_answer *a)
 {
 	HASP_ASSERT(s->asked > 0);
+	sentinels_add_others(s, a);
+	(void)note_word(s, a);
+}
+
+const struct sentinel_word *sentinels_newest(struct sentinels *s)
+{
+	const struct sentinel_word *newest = NULL;
+
+	for (size_t i = 0; i < s->nwords; i++) {
+		const struct sentinel_word *word = &s->words[i];
+		int64_t epoch = needs_second(s)
+		                        ? least_of(word->epoch, confirmed_epoch(s, word, 0))
+		                        : word->epoch;
+		if (epoch <= s->epoch)
+			continue;
+		s->epoch = epoch;
+		newest = word;
+	}
+	return newest;
+}
+
+const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
+                           const char *primary)
+{
+	const struct sentinel_word *word;
+	bool is_known = primary && strcmp(a->name, primary) == 0;
+	int64_t second;
+
+	HASP_ASSERT(s->asked > 0);
+	word = note_word(s, a);
 	if (a->epoch < s->epoch && ++s->nbehind * 2 <= s->n)
-		return false;
-	s->epoch = a->epoch;
+		return "it does not know of the last failover";
+	second = confirmed_epoch(s, word, least_of(s->epoch, a->epoch));
+	if (second < 0 && needs_second(s)) {
+		s->named_known |= is_known;
+		if (!is_known || is_newer_named(s, word))
+			return "no other sentinel names the same primary";
+	}
+	s->epoch = second < 0 ? a->epoch : least_of(second, a->epoch);
 	sentinels_learn(s, s->asked - 1, a);
-	return true;
+	return NULL;
 }

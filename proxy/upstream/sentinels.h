@@ -13,6 +13,12 @@
  * the last failover counts. But sentinels that were set up anew count from the beginning: when
  * most of them say so, they are right.
  *
+ * One sentinel alone may lie, and hasp sends passwords to the primary. So where three or more
+ * are known, an answer that names another primary than the one in use counts only if a second
+ * sentinel names the same one. A sentinel that the configuration does not name may confirm
+ * others only if two that it does name have reported it: else a liar could bring its own
+ * witness.
+ *
  * Source: https://redis.io/docs/reference/sentinel-clients
  */
 #ifndef HASP_UPSTREAM_SENTINELS_H
@@ -27,15 +33,31 @@
 #include "net/address.h"
 
 #define SENTINELS_MAX 32
+/* Length of HOST:PORT and a NUL, in bytes. */
+#define SENTINEL_NAME_SIZE (sizeof(((struct address *)NULL)->host) + 16)
+
+/* What a sentinel has answered in this round. */
+struct sentinel_word {
+	const char *by; /* its name, in sentinels.names */
+	bool confirms; /* it may confirm what another one says */
+	char primary[SENTINEL_NAME_SIZE];
+	int64_t epoch;
+};
 
 struct sentinels {
 	char *names[SENTINELS_MAX]; /* HOST:PORT or unix:/PATH, in the order of asking */
+	uint32_t named_by[SENTINELS_MAX]; /* of names[i]: a bit for each configured sentinel
+	                                   * that has named it */
 	size_t n;
 	size_t nconfigured; /* how many the configuration names; they are in `names`, anywhere
 	                     */
 	char **configured;
 	size_t asked; /* in this round: names[0 .. asked - 1] */
 	size_t nbehind; /* in this round: those that told of an earlier failover */
+	struct sentinel_word words[SENTINELS_MAX]; /* in this round */
+	size_t nwords;
+	bool named_known; /* in this round a sentinel has named the primary in use, and another
+	                   * one a primary that is newer, but not confirmed */
 	int64_t epoch; /* of the answer that counted last; -1: none did */
 };
 
@@ -57,7 +79,7 @@ const char *sentinels_next(struct sentinels *s);
 /* What a sentinel answers. */
 struct sentinel_answer {
 	struct address address; /* of the primary */
-	char name[sizeof(((struct address *)NULL)->host) + 16]; /* the same, for messages */
+	char name[SENTINEL_NAME_SIZE]; /* the same, for messages */
 	int64_t epoch;
 	char *others[SENTINELS_MAX]; /* other sentinels, as in struct sentinels */
 	size_t nothers;
@@ -78,12 +100,23 @@ int sentinel_read(struct sentinel_answer *a, redisReply *const *replies, const c
 	__attribute__((warn_unused_result));
 void sentinel_answer_fini(struct sentinel_answer *a);
 
-/* One of them answered in a round in which all are asked; those it names are asked, too. True:
- * it knows of a later failover than those before it. */
-bool sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
+/* The sentinel that sentinels_next() returned last has answered, in a round in which all are
+ * asked. The sentinels that it names are asked, too. */
+void sentinels_note(struct sentinels *s, const struct sentinel_answer *a);
+/* The answer that counts, of those that sentinels_note() was told of in this round: it knows of
+ * the latest failover, and is confirmed if need be. NULL: none does. */
+const struct sentinel_word *sentinels_newest(struct sentinels *s);
 
-/* The one that sentinels_next() returned last answered. True: the answer counts; that sentinel
- * is asked first from now on, and those it named in the rounds to come. */
-bool sentinels_take(struct sentinels *s, const struct sentinel_answer *a);
+/* The sentinel that sentinels_next() returned last has answered. `primary`: HOST:PORT of the
+ * one in use; NULL: none is. Returns NULL if the answer counts: that sentinel is asked first
+ * from now on, and those it named in the rounds to come. Else returns in words why it does not.
+ */
+const char *sentinels_take(struct sentinels *s, const struct sentinel_answer *a,
+                           const char *primary);
+/* All were asked, and no answer counted. True: but one of them named the primary in use. */
+static inline bool sentinels_named_known(const struct sentinels *s)
+{
+	return s->named_known;
+}
 
 #endif

@@ -217,11 +217,27 @@ static void watcher_follow(struct watcher *w)
 	watcher_ask_role(w);
 }
 
-/* All were asked, or some do not answer. */
-static void watcher_use_newest(struct watcher *w)
+/* Follows the answer that counts, of all. Returns false if none does. */
+static bool watcher_use_newest(struct watcher *w)
 {
-	sentinels_prefer(&w->sentinels, w->newest);
+	const struct sentinel_word *newest = sentinels_newest(&w->sentinels);
+
+	if (!newest)
+		return false;
+	watcher_set_candidate(w, newest->primary);
+	sentinels_prefer(&w->sentinels, newest->by);
 	watcher_follow(w);
+	return true;
+}
+
+/* No answer counts. Stays with the primary in use if a sentinel has named that one. */
+static bool watcher_use_known(struct watcher *w)
+{
+	if (!sentinels_named_known(&w->sentinels))
+		return false;
+	watcher_set_candidate(w, w->primary);
+	watcher_follow(w);
+	return true;
 }
 
 static void watcher_ask_next(struct watcher *w)
@@ -230,17 +246,14 @@ static void watcher_ask_next(struct watcher *w)
 	struct address address;
 	int rc;
 
-	if (w->newest && clock_now() >= w->began_at + COMPARE_SECONDS) {
-		watcher_use_newest(w);
+	bool is_late = clock_now() >= w->began_at + COMPARE_SECONDS;
+
+	if (w->asks_all && is_late && watcher_use_newest(w))
 		return;
-	}
 	w->asked = sentinels_next(&w->sentinels);
-	if (!w->asked && w->newest) {
-		watcher_use_newest(w);
-		return;
-	}
 	if (!w->asked) {
-		watcher_do_without(w);
+		if (!(w->asks_all ? watcher_use_newest(w) : watcher_use_known(w)))
+			watcher_do_without(w);
 		return;
 	}
 	rc = address_parse(&address, w->asked);
@@ -252,25 +265,21 @@ static void watcher_ask_next(struct watcher *w)
 	buf_release(&commands);
 }
 
-/* While nothing is known: a sentinel that was cut off must not be believed only because it is
- * named first. */
-static void watcher_compare(struct watcher *w, const struct sentinel_answer *a)
-{
-	if (sentinels_note(&w->sentinels, a)) {
-		w->newest = w->asked;
-		watcher_set_candidate(w, a->name);
-	}
-	watcher_ask_next(w);
-}
-
 static void watcher_on_answer(struct watcher *w, const struct sentinel_answer *a)
 {
+	const char *why;
+
+	/* While nothing is known: a sentinel that was cut off must not be believed only because
+	 * it is named first. */
 	if (w->asks_all) {
-		watcher_compare(w, a);
+		sentinels_note(&w->sentinels, a);
+		(void)watcher_set_why(w, w->asked, "no other sentinel names the same primary");
+		watcher_ask_next(w);
 		return;
 	}
-	if (!sentinels_take(&w->sentinels, a)) {
-		(void)watcher_set_why(w, w->asked, "it does not know of the last failover");
+	why = sentinels_take(&w->sentinels, a, w->primary);
+	if (why) {
+		(void)watcher_set_why(w, w->asked, why);
 		watcher_ask_next(w);
 		return;
 	}
@@ -323,7 +332,6 @@ void watcher_begin(struct watcher *w)
 		return;
 	}
 	w->asks_all = w->sentinels.epoch < 0;
-	w->newest = NULL;
 	if (w->primary && !alarms && !w->announcer && !w->is_anew)
 		sentinels_rotate(&w->sentinels);
 	sentinels_begin(&w->sentinels);

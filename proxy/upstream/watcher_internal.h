@@ -40,7 +40,6 @@ struct watcher {
 	char candidate[sizeof(((struct sentinel_answer *)NULL)->name)];
 	bool is_readonly; /* LINK_READONLY was why */
 	bool asks_all; /* nothing is known yet: the newest of all answers counts */
-	const char *newest; /* the sentinel that gave `candidate`; NULL: none of them yet */
 	double began_at;
 	bool is_anew; /* an announcement was why; also behind its end, until the next round */
 	bool is_anew_due; /* something was announced since it began */

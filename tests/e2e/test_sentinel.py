@@ -17,11 +17,22 @@ def test_primary_is_found_by_its_name(start_hasp, sentinels):
     assert sentinels.primary().client().get("k") == "v"
 
 
-def test_sentinels_that_are_gone_are_passed_over(start_hasp, sentinels):
-    sentinels.sentinels[0].kill()
-    sentinels.sentinels[1].freeze()
+@pytest.mark.parametrize("how", ["kill", "freeze"])
+def test_sentinels_that_are_gone_are_passed_over(start_hasp, sentinels, how):
+    getattr(sentinels.sentinels[0], how)()
     with start_hasp(upstream=sentinels.upstream).connect() as c:
         assert c.call("SET", "k", "v") == OK
+
+
+def test_one_sentinel_of_three_is_not_believed_alone(start_hasp, sentinels):
+    sentinels.sentinels[0].kill()
+    sentinels.sentinels[1].freeze()
+    hasp = start_hasp(upstream=sentinels.upstream + "\nfailover_wait = 60s")
+    with hasp.connect() as c:
+        c.send(encode("SET", "k", "v"))
+        until(lambda: "no other sentinel names the same primary" in hasp.log, "hasp to want a second word")
+        sentinels.sentinels[1].thaw()
+        assert c.read() == OK
 
 
 def test_other_sentinels_are_learned(start_hasp, sentinels):

@@ -2,6 +2,8 @@
 """A sentinel that was cut off names a primary of before, which may still be one for all that it knows."""
 
 import contextlib
+import socketserver
+import threading
 
 import pytest
 from harness import RedisServer, encode, until
@@ -80,3 +82,50 @@ def test_newest_word_does_not_count_where_that_server_says_it_is_a_replica(start
             replica.client().replicaof("NO", "ONE")
             assert c.read() == OK
         assert replica.client().get("k") == "v"
+
+
+class Thief(socketserver.ThreadingTCPServer):
+    """A server that says it is a primary, and keeps the passwords that it is sent."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        self.passwords = []
+        thief = self
+
+        class Connection(socketserver.StreamRequestHandler):
+            def handle(self):
+                with contextlib.suppress(OSError):
+                    while piece := self.request.recv(65536):
+                        thief.passwords += [piece] if b"AUTH" in piece else []
+                        self.request.sendall(b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n" if b"ROLE" in piece else b"+OK\r\n")
+
+        super().__init__(("127.0.0.1", 0), Connection)
+        self.port = self.server_address[1]
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def thief():
+    with Thief() as thief:
+        yield thief
+        thief.shutdown()
+
+
+@pytest.mark.parametrize("liar", range(3))
+@pytest.mark.parametrize("when", ["at first", "later"])
+def test_one_sentinel_of_three_cannot_lead_hasp_to_a_server_of_its_own(start_hasp, servers, sentinels, thief, liar, when):
+    start = (lambda: start_hasp(upstream=f"{upstream(sentinels)}\npassword = secret"))
+    hasp = start().is_up() if when == "later" else None
+    sentinels[liar].primary, sentinels[liar].epoch = thief, 10**15
+    hasp = hasp or start().is_up()
+    sentinels[liar].switches()
+    until_asked(sentinels, 2)
+    with hasp.connect() as c:
+        assert c.call("SET", "k", "v") == OK
+    assert servers[0].client().get("k") == "v"
+    # The other two are believed.
+    learn([s for n, s in enumerate(sentinels) if n != liar], servers[1])
+    with hasp.connect() as c:
+        until(lambda: c.call("SET", "k", "w") == OK and servers[1].client().get("k"), "hasp to follow the others")
+    assert not thief.passwords

@@ -50,7 +50,7 @@ static bool take(struct sentinels *s, int64_t epoch, const char *other)
 	struct sentinel_answer a = { .epoch = epoch, .nothers = other ? 1 : 0 };
 
 	a.others[0] = (char *)other;
-	return sentinels_take(s, &a);
+	return !sentinels_take(s, &a, "");
 }
 
 static void assert_order(const struct sentinels *s, const char *const *names, size_t n)
@@ -106,12 +106,16 @@ static void the_next_one_has_it_too_when_one_does_not_answer(void **state)
 	assert_order(s, (const char *[]){ "a:1", "b:2", "c:3" }, 3);
 }
 
-static bool note(struct sentinels *s, int64_t epoch, const char *other)
+/* The sentinel asked next is this one, and names the primary and another sentinel. */
+static void note(struct sentinels *s, const char *name, int64_t epoch, const char *primary,
+                 const char *other)
 {
 	struct sentinel_answer a = { .epoch = epoch, .nothers = other ? 1 : 0 };
 
 	a.others[0] = (char *)other;
-	return sentinels_note(s, &a);
+	snprintf(a.name, sizeof(a.name), "%s", primary);
+	assert_string_equal(sentinels_next(s), name);
+	sentinels_note(s, &a);
 }
 
 static void at_first_the_one_that_tells_of_the_last_failover_counts(void **state)
@@ -119,16 +123,127 @@ static void at_first_the_one_that_tells_of_the_last_failover_counts(void **state
 	struct sentinels *s = *state;
 
 	sentinels_begin(s);
-	assert_string_equal(sentinels_next(s), "a:1");
-	assert_true(note(s, 3, "d:4"));
-	assert_string_equal(sentinels_next(s), "b:2");
-	assert_true(note(s, 5, NULL));
-	assert_string_equal(sentinels_next(s), "c:3");
-	assert_false(note(s, 5, NULL));
-	assert_string_equal(sentinels_next(s), "d:4");
-	assert_false(note(s, 4, NULL));
+	note(s, "a:1", 3, "old:1", "d:4");
+	note(s, "b:2", 5, "new:1", NULL);
+	note(s, "c:3", 5, "new:1", NULL);
+	note(s, "d:4", 3, "old:1", NULL);
 	assert_null(sentinels_next(s));
+	assert_string_equal(sentinels_newest(s)->primary, "new:1");
 	assert_int_equal(s->epoch, 5);
+}
+
+/* Whatever epoch it reports. The lower epoch of the two that agree is the one that counts. */
+static void at_first_two_have_to_name_the_same_primary(void **state)
+{
+	struct sentinels *s = *state;
+
+	sentinels_begin(s);
+	note(s, "a:1", 9000, "evil:1", NULL);
+	note(s, "b:2", 5, "new:1", NULL);
+	assert_null(sentinels_newest(s));
+	assert_int_equal(s->epoch, -1);
+	note(s, "c:3", 8000, "new:1", NULL);
+	assert_string_equal(sentinels_newest(s)->primary, "new:1");
+	assert_int_equal(s->epoch, 5);
+}
+
+static void of_two_sentinels_each_is_believed(void **state)
+{
+	char *names[] = { "a:1", "b:2" };
+	struct sentinels s;
+
+	(void)state;
+	sentinels_init(&s, names, 2);
+	sentinels_begin(&s);
+	note(&s, "a:1", 3, "old:1", NULL);
+	note(&s, "b:2", 5, "new:1", NULL);
+	assert_string_equal(sentinels_newest(&s)->primary, "new:1");
+	sentinels_fini(&s);
+}
+
+/* Asks the next one. Does its answer count, where `old:1` is in use? */
+static bool counts(struct sentinels *s, const char *name, int64_t epoch, const char *primary,
+                   const char *other)
+{
+	struct sentinel_answer a = { .epoch = epoch, .nothers = other ? 1 : 0 };
+
+	a.others[0] = (char *)other;
+	snprintf(a.name, sizeof(a.name), "%s", primary);
+	assert_string_equal(sentinels_next(s), name);
+	return !sentinels_take(s, &a, "old:1");
+}
+
+static void another_primary_has_to_be_named_twice(void **state)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 9000, "evil:1", NULL));
+	assert_false(counts(s, "b:2", 6, "new:1", NULL));
+	assert_true(counts(s, "c:3", 7, "new:1", NULL));
+	assert_int_equal(s->epoch, 6);
+	/* Answers of another round say nothing. */
+	sentinels_begin(s);
+	assert_false(counts(s, "c:3", 8, "newer:1", NULL));
+	sentinels_begin(s);
+	assert_false(counts(s, "c:3", 8, "newer:1", NULL));
+	assert_true(counts(s, "a:1", 8, "newer:1", NULL));
+}
+
+static void one_that_is_outdated_confirms_nothing(void **state)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 4, "older:1", NULL));
+	assert_false(counts(s, "b:2", 6, "older:1", NULL));
+}
+
+static void the_primary_in_use_need_not_be_confirmed(void **state)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_true(counts(s, "a:1", 5, "old:1", NULL));
+	/* Unless another one names a newer one: then that may be confirmed yet. */
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 6, "new:1", NULL));
+	assert_false(counts(s, "b:2", 5, "old:1", NULL));
+	assert_true(sentinels_named_known(s));
+	assert_true(counts(s, "c:3", 6, "new:1", NULL));
+	sentinels_begin(s);
+	assert_false(sentinels_named_known(s));
+}
+
+/* A liar brings witnesses, which it alone has named. */
+static void one_that_only_a_single_one_has_named_confirms_nothing(void **state)
+{
+	struct sentinels *s = *state;
+
+	s->epoch = 5;
+	sentinels_begin(s);
+	assert_true(counts(s, "a:1", 5, "old:1", "d:4"));
+	sentinels_begin(s);
+	assert_false(counts(s, "a:1", 6, "evil:1", "d:4"));
+	assert_false(counts(s, "b:2", 6, "new:1", NULL));
+	sentinels_prefer(s, "d:4");
+	sentinels_begin(s);
+	assert_false(counts(s, "d:4", 6, "evil:1", "d:4"));
+	assert_false(counts(s, "a:1", 6, "evil:1", "d:4"));
+	/* Another one knows it, too. */
+	assert_false(counts(s, "b:2", 6, "new:1", "d:4"));
+	sentinels_prefer(s, "d:4");
+	sentinels_begin(s);
+	assert_false(counts(s, "d:4", 6, "new:1", NULL));
+	sentinels_rotate(s);
+	sentinels_prefer(s, "b:2");
+	sentinels_prefer(s, "d:4");
+	sentinels_begin(s);
+	assert_false(counts(s, "d:4", 6, "new:1", NULL));
+	assert_true(counts(s, "b:2", 6, "new:1", NULL));
 }
 
 static void one_that_says_that_it_knows_more_is_asked_first(void **state)
@@ -172,7 +287,7 @@ static void there_is_a_limit_to_those_that_are_named(void **state)
 		snprintf(names[i], sizeof(names[i]), "x:%d", i + 1);
 	}
 	ask(s, "a:1");
-	assert_true(sentinels_take(s, &a));
+	assert_null(sentinels_take(s, &a, ""));
 	assert_int_equal(s->n, SENTINELS_MAX);
 }
 
@@ -344,6 +459,12 @@ int main(void)
 		TEST(each_has_its_turn_to_be_asked_first),
 		TEST(the_next_one_has_it_too_when_one_does_not_answer),
 		TEST(at_first_the_one_that_tells_of_the_last_failover_counts),
+		TEST(at_first_two_have_to_name_the_same_primary),
+		TEST(of_two_sentinels_each_is_believed),
+		TEST(another_primary_has_to_be_named_twice),
+		TEST(one_that_is_outdated_confirms_nothing),
+		TEST(the_primary_in_use_need_not_be_confirmed),
+		TEST(one_that_only_a_single_one_has_named_confirms_nothing),
 		TEST(one_that_says_that_it_knows_more_is_asked_first),
 		TEST(those_that_it_names_are_asked_too_and_only_as_long_as_one_does),
 		TEST(there_is_a_limit_to_those_that_are_named),
