@@ -9,60 +9,56 @@ import threading
 import pytest
 
 from harness import encode, until
+from harness.resp import Connection
 from harness.sections import verbs
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
 
 NODES = 500
 
 
-class Poisoner:
-    """A node that names hundreds of others, at each of which someone takes connections and says nothing."""
+class Seed:
+    """A node that answers CLUSTER SLOTS by `slots`; as long as that is None it says nothing."""
 
     def __init__(self):
-        self.silent = socket.create_server(("", 0), backlog=1)
+        self.slots = None
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        self.socks = []
         threading.Thread(target=self.accept, daemon=True).start()
-
-    def slots(self):
-        port = self.silent.getsockname()[1]
-        hosts = [f"127.1.{n // 250}.{n % 250 + 1}" for n in range(NODES)]
-        return b"*%d\r\n" % NODES + b"".join(
-            b"*3\r\n:%d\r\n:%d\r\n*3\r\n%s:%d\r\n$1\r\nx\r\n" % (n * 30, n * 30 + 29, encode(host)[4:], port)
-            for n, host in enumerate(hosts))
 
     def accept(self):
         with contextlib.suppress(OSError):
             while True:
-                self.socks.append(self.listener.accept()[0])
-                threading.Thread(target=self.serve, args=self.socks[-1:], daemon=True).start()
+                threading.Thread(target=self.serve, args=self.listener.accept()[:1], daemon=True).start()
 
     def serve(self, sock):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), sock:
             while piece := sock.recv(65536):
-                sock.sendall(b"".join(self.slots() if word == b"SLOTS" else b"$1\r\nx\r\n"
-                                      for word in re.findall(rb"INFO|SLOTS", piece)))
-
-    def die(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        for sock in self.socks:
-            sock.close()
-        self.listener.close()
+                if self.slots:
+                    sock.sendall(b"".join(self.slots if word == b"SLOTS" else b"$1\r\nx\r\n"
+                                          for word in re.findall(rb"INFO|SLOTS", piece)))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self.die()
-        self.silent.close()
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def poison(port):
+    """A map of many nodes, which are all at this port."""
+    hosts = [f"127.1.{n // 250}.{n % 250 + 1}" for n in range(NODES)]
+    return b"*%d\r\n" % NODES + b"".join(
+        b"*3\r\n:%d\r\n:%d\r\n*3\r\n$%d\r\n%s\r\n:%d\r\n$1\r\nx\r\n" % (
+            n * 30, n * 30 + 29, len(host), host.encode(), port) for n, host in enumerate(hosts))
 
 
 @pytest.fixture(name="poisoner")
 def a_poisoner():
-    with Poisoner() as poisoner:
-        yield poisoner
+    """At each of the nodes of its map someone takes connections, and says nothing."""
+    with socket.create_server(("", 0), backlog=1) as silent, Seed() as seed:
+        seed.slots = poison(silent.getsockname()[1])
+        yield seed
 
 
 def is_served(hasp):
@@ -77,18 +73,18 @@ def until_poisoned(hasp):
 def test_a_reload_asks_the_nodes_that_it_names_first(shared_cluster, start_hasp, poisoner):
     hasp = start_hasp(upstream=f"cluster = {poisoner.address}\nfailover_wait = 5s", workers=1)
     until_poisoned(hasp)
-    poisoner.die()
+    poisoner.slots = None
     hasp.reload(f"cluster = {poisoner.address}", shared_cluster.upstream)
     until(lambda: is_served(hasp), "the cluster that the file names now")
     until(lambda: hasp.log.count(" cluster_node_gone ") == NODES, "the others to be left")
 
 
 def test_a_map_of_nodes_that_are_all_silent_is_gone_through_in_failover_wait(shared_cluster, start_hasp, poisoner):
-    seeds = " ".join([poisoner.address, *shared_cluster.addresses])
-    hasp = start_hasp(upstream=f"cluster = {seeds}\nfailover_wait = 5s", workers=1)
-    until_poisoned(hasp)
-    poisoner.die()
-    until(lambda: is_served(hasp), "the nodes that the file names to be asked")
+    with Seed() as seed, Connection(shared_cluster.nodes[0].address) as node:
+        hasp = start_hasp(upstream=f"cluster = {poisoner.address} {seed.address}\nfailover_wait = 5s", workers=1)
+        until_poisoned(hasp)
+        poisoner.slots, seed.slots = None, node.call("CLUSTER", "SLOTS")
+        until(lambda: is_served(hasp), "the nodes that the file names to be asked")
 
 
 def own_connections(node):
