@@ -51,7 +51,7 @@ static const struct option_choice table_poolings[] = {
 };
 
 static const struct option_choice table_lost_modes[] = {
-	{ "keep", LOST_KEEP },
+	{ "log", LOST_LOG },
 	{ "close", LOST_CLOSE },
 	{ NULL, 0 },
 };
@@ -438,6 +438,9 @@ const struct option table_options[] = {
 	{ SECTION_LOCK, "on_disconnect", OPTION_ENUM, IN_RULE(on_disconnect),
 	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the owner's connection ends: the lease runs out, or release frees the lock." },
+	{ SECTION_LOCK, "on_lost", OPTION_ENUM, IN_RULE(on_lost),
+	  .def = "log", .choices = table_lost_modes, .reloadable = true,
+	  .help = "When a renewal finds the lock gone: only log it, or close its owner's connection." },
 	{ SECTION_LOCK, "reentrant", OPTION_ENUM, IN_RULE(reentrant),
 	  .def = "no", .choices = table_rule_reentrant_modes, .reloadable = true,
 	  .help = "When the owner locks again: no fails as in Redis, refresh succeeds with a new expiry." },
@@ -545,8 +548,8 @@ const struct option table_options[] = {
 	  .min = 0, .max = LONGEST,
 	  .help = "A server started less than this ago does not count; without this option max_lease, 0: it does." },
 	{ SECTION_QUORUM, "on_lost", OPTION_ENUM, IN_QUORUM(on_lost),
-	  .def = "keep", .choices = table_lost_modes,
-	  .help = "When no majority renews a lock in time: close its owner's connection, or only log it." },
+	  .def = "log", .choices = table_lost_modes,
+	  .help = "When no majority renews a lock in time: only log it, or close its owner's connection." },
 
 	/* [verbs] */
 	{ SECTION_VERBS, "lock", OPTION_STRING, IN_VERBS(lock),
@@ -588,6 +591,9 @@ const struct option table_options[] = {
 	{ SECTION_VERBS, "on_disconnect", OPTION_ENUM, IN_VERBS(on_disconnect),
 	  .def = "expire", .choices = table_disconnect_modes, .reloadable = true,
 	  .help = "When the owner's connection ends: the lease runs out, or release frees the lock." },
+	{ SECTION_VERBS, "on_lost", OPTION_ENUM, IN_VERBS(on_lost),
+	  .def = "log", .choices = table_lost_modes, .reloadable = true,
+	  .help = "When a renewal finds the lock gone: only log it, or close its owner's connection." },
 	{ SECTION_VERBS, "replicas_ack", OPTION_INT, IN_VERBS(replicas_ack),
 	  .min = 0, .max = REPLICAS_MAX, .reloadable = true,
 	  .help = "Replicas that must have the lock; without this option as in [upstream]." },

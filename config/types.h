@@ -31,7 +31,7 @@ enum reentrant_mode { REENTRANT_NO, REENTRANT_REFRESH, REENTRANT_COUNT };
 enum pooling { POOLING_SHARED, POOLING_SESSION };
 enum rule_mode { MODE_ENFORCE, MODE_OBSERVE };
 enum switch_mode { SWITCH_NO, SWITCH_YES };
-enum lost_mode { LOST_KEEP, LOST_CLOSE };
+enum lost_mode { LOST_LOG, LOST_CLOSE };
 
 /* What all sections have of which there may be many. */
 struct named_section {
@@ -68,6 +68,7 @@ struct rule {
 	int64_t max_hold_ms; /* 0: no limit; renewal stops after it */
 	enum renew_mode renew;
 	enum disconnect_mode on_disconnect;
+	enum lost_mode on_lost;
 	enum reentrant_mode reentrant; /* NO or REFRESH */
 	enum foreign_mode foreign_del; /* owner = value: DEL by a connection that does not know
 	                                * the lock's value */
@@ -126,6 +127,7 @@ struct verbs {
 	int64_t max_lease_ms; /* 0: no limit */
 	int64_t max_hold_ms; /* 0: no limit */
 	enum disconnect_mode on_disconnect;
+	enum lost_mode on_lost;
 	int64_t replicas_ack, replicas_ack_timeout_ms; /* as a rule's */
 	char *quorum; /* the name of the one that has the locks; NULL: [upstream] has them */
 	struct event_settings events;

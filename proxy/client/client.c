@@ -98,6 +98,11 @@ void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out)
 	client_describe(o->arg, out);
 }
 
+void client_lost_hold(struct hold_owner *o)
+{
+	client_finish(container_of(o, struct client, holds), "a lock that it had was lost");
+}
+
 void client_lost_lock(struct quorum_owner *o)
 {
 	client_finish(client_of(o->arg), "a lock of its quorum was lost");

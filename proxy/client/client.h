@@ -45,6 +45,9 @@ void client_describe_holder(const struct hold_owner *o, struct buf *out);
 void client_describe_reader(const struct read_set *r, struct buf *out);
 void client_describe_quorum_owner(const struct quorum_owner *o, struct buf *out);
 
+/* A lock that this client had is gone, and its section has on_lost = close. */
+void client_lost_hold(struct hold_owner *o);
+
 /* A lock of a quorum, which this client has, was lost: it is closed, so that it notices. */
 void client_lost_lock(struct quorum_owner *o);
 

@@ -214,6 +214,9 @@ struct decision dispatch(struct context *x)
 			observe(x, &d);
 		if (x->what->is_discovered && command_arity_ok(x->what->command, x->req->argc))
 			discover(x, &d);
+		if (x->env->rules_enforce && x->what->command &&
+		    command_runs_script(x->what->command))
+			lock_note_script(x);
 		if (x->what->reads_value)
 			lock_note_read(x, &d);
 		mark_blocking(x, &d);

@@ -91,13 +91,7 @@ static void find_own_of_verb(struct context *x)
 		add_own(x, req->argv[i]);
 }
 
-/* --- verbs ------------------------------------------------------------------------------ */
-
-/* The lock of a rule is taken and released by the commands that the rule is for. */
-static const char RULES_LOCK[] =
-	"ERR the key has a [lock] rule: SET takes its lock, DEL releases it, EXPIRE extends it";
-/* Else a client could release another's lock by the owner that LOCK.INFO tells. */
-static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
+/* --- what may release a lock -------------------------------------------------------------- */
 
 /* The rule that decides who has the lock; NULL: none does. */
 static const struct rule *enforced_rule(const struct context *x, struct slice key)
@@ -106,6 +100,73 @@ static const struct rule *enforced_rule(const struct context *x, struct slice ke
 
 	return rule && rule->mode == MODE_ENFORCE ? rule : NULL;
 }
+
+/* Longer values, and more arguments of a script, are not looked at. */
+#define NOTED_VALUE_MAX 4096
+#define NOTED_ARGS_MAX 16
+
+/* What is sent now may release the client's lock without a reply that says so. */
+static void note_unseen_release(struct context *x, const struct rule *rule, struct slice key)
+{
+	struct policy_env *env = x->env;
+	int db = session_db(x->session);
+	struct buf scratch = BUF_INIT;
+	struct slice token;
+
+	if (rule->owner != OWNER_VALUE)
+		token = context_token(x, rule->owner, &scratch);
+	else if (hold_seen_value(env->holds, x->holds, db, key, &token) != SEEN_VALUE)
+		token = SLICE_NONE;
+	holds_note_release(env->holds, db, key, token);
+	buf_release(&scratch);
+}
+
+/* A script that releases a lock by its value has that among its arguments. */
+static void note_values_of_script(struct context *x, struct slice key)
+{
+	const struct resp_view *req = x->req;
+	size_t end = req->argc < 3 + NOTED_ARGS_MAX ? req->argc : 3 + NOTED_ARGS_MAX;
+
+	for (size_t i = 3; i < end; i++)
+		if (req->argv[i].n && req->argv[i].n <= NOTED_VALUE_MAX)
+			holds_note_release(x->env->holds, session_db(x->session), key,
+			                   req->argv[i]);
+}
+
+void lock_note_script(struct context *x)
+{
+	struct key_args args;
+
+	key_args_init(&args, x->what->command, x->req);
+	for (size_t i = 0; i < args.n; i++) {
+		struct slice key = x->req->argv[args.v[i]];
+		const struct rule *rule = enforced_rule(x, key);
+		if (!rule)
+			continue;
+		note_unseen_release(x, rule, key);
+		if (rule->owner == OWNER_VALUE)
+			note_values_of_script(x, key);
+	}
+	key_args_fini(&args);
+}
+
+/* Of a verb. */
+static void note_releases(const struct context *x, const struct lock_call *call,
+                          const struct slice *keys, size_t n)
+{
+	if (call->effect != LOCK_EFFECT_DROPS)
+		return;
+	for (size_t i = 0; i < n; i++)
+		holds_note_release(x->env->holds, session_db(x->session), keys[i], call->owner);
+}
+
+/* --- verbs ------------------------------------------------------------------------------ */
+
+/* The lock of a rule is taken and released by the commands that the rule is for. */
+static const char RULES_LOCK[] =
+	"ERR the key has a [lock] rule: SET takes its lock, DEL releases it, EXPIRE extends it";
+/* Else a client could release another's lock by the owner that LOCK.INFO tells. */
+static const char OTHERS_OWNER[] = "ERR AS names the owner of another client";
 
 static void write_info(struct context *x, struct slice key, struct lock_call *call)
 {
@@ -220,6 +281,7 @@ static struct pending_lock *write_multi(struct context *x, struct lock_call *cal
 	if (call->script == SCRIPT_ERROR)
 		return NULL;
 	terms.token = call->owner;
+	note_releases(x, call, keys.v, keys.n);
 	return pending_lock_new(env->holds, call, keys.v, keys.n, &terms);
 }
 
@@ -285,6 +347,7 @@ static struct pending_lock *write_verb(struct context *x, struct lock_call *call
 		return NULL;
 	}
 	terms.token = call->owner;
+	note_releases(x, call, &call->key, 1);
 	return pending_lock_new(env->holds, call, &call->key, 1, &terms);
 }
 
@@ -370,6 +433,7 @@ static void find_rules(struct context *x, struct lock_keys *k)
 			continue;
 		if (transaction_watches(&x->session->txn, x->session->db, key)) {
 			k->watched = true;
+			note_unseen_release(x, rule, key);
 			continue;
 		}
 		k->v[i].rule = rule;
@@ -512,6 +576,29 @@ static void key_list_fini(struct key_list *l)
 		free(l->v);
 }
 
+/* May the call end the lock of the owner that it is for, otherwise than by its expiry? */
+static bool may_end_lock(const struct context *x, const struct lock_key *k, struct slice name,
+                         const struct lock_call *call)
+{
+	struct slice own;
+
+	switch (call->effect) {
+	case LOCK_EFFECT_TAKES:
+		/* It may store another value. */
+		return k->rule->owner == OWNER_VALUE && k->token.p && !call->fresh;
+	case LOCK_EFFECT_EXPIRES:
+		/* Where another connection took it, that is not told. */
+		return hold_own_tokens(x->env->holds, x->holds, x->session->db, name, &own,
+		                       1) == 0;
+	case LOCK_EFFECT_DROPS:
+		return true;
+	case LOCK_EFFECT_NONE:
+	case LOCK_EFFECT_COUNTS:
+		break;
+	}
+	return call->script == SCRIPT_WRITE;
+}
+
 /* What is to be kept of the call until its reply; NULL: nothing. */
 static struct pending_lock *keep_write(const struct context *x, const struct lock_keys *k,
                                        const struct lock_call *call)
@@ -530,7 +617,11 @@ static struct pending_lock *keep_write(const struct context *x, const struct loc
 			terms.token = k->v[i].token;
 			terms.stats = x->env->rule_stats[terms.rule->section.index];
 		}
-		names.v[n++] = x->req->argv[k->v[i].arg];
+		names.v[n] = x->req->argv[k->v[i].arg];
+		if (may_end_lock(x, &k->v[i], names.v[n], call))
+			holds_note_release(x->env->holds, session_db(x->session), names.v[n],
+			                   k->v[i].token);
+		n++;
 	}
 	pending_lock = pending_lock_new(x->env->holds, call, names.v, n, &terms);
 	key_list_fini(&names);

@@ -48,4 +48,7 @@ bool lock_multi_stays(struct context *x, const struct pending_lock *p);
 bool lock_is_waited_for(const struct policy_env *env, const struct session *session,
                         const struct rule *rule, struct slice key);
 
+/* A script is sent as it came: it may release locks of rules that it names. */
+void lock_note_script(struct context *x);
+
 #endif

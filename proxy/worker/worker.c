@@ -235,6 +235,8 @@ struct worker *worker_new(int number, struct config *config, const int *fds,
 	clients_init(&w->clients);
 	w->clients.policy.holds = holds_new(&w->timers.timers, w->script_jobs);
 	holds_set_describe(w->clients.policy.holds, client_describe_holder);
+	holds_set_lost(w->clients.policy.holds, client_lost_hold);
+	holds_set_releases(w->clients.policy.holds, &shared->releases);
 	holds_set_ask(w->clients.policy.holds, event_round_ask, &w->clients);
 	w->clients.replica_acks = replica_acks_new(&w->timers.timers, w->topology,
 	                                           w->script_jobs);

@@ -38,7 +38,7 @@ def rules(lease="20s", max_lease="20s", **options):
 
 @pytest.fixture
 def start(start_hasp, quorum):
-    def start_with(workers=1, timeout="5s", on_lost="keep", **terms):
+    def start_with(workers=1, timeout="5s", on_lost="log", **terms):
         return connected(start_hasp(quorum.section(timeout=timeout, on_lost=on_lost) + rules(**terms), workers=workers).is_up(),
                          5 * workers)
     return start_with

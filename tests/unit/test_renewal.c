@@ -335,11 +335,9 @@ static void a_hold_that_the_new_server_has_is_known_again(void **state)
 	take(f, &renewed, "a");
 	renewal_mark_unknown(f->holds, is_a, NULL);
 	fake_redis_advance(&f->redis, 1 + GATHERED);
+	assert_true(hold_on(f, "a")->unknown);
 	fake_redis_answer(&f->redis, "*1\r\n:1\r\n");
-	pass_a_third(f);
-	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
-	assert_null(hold_on(f, "a"));
-	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
+	assert_false(hold_on(f, "a")->unknown);
 }
 
 static void a_hold_that_is_taken_again_is_known_again(void **state)
@@ -349,9 +347,28 @@ static void a_hold_that_is_taken_again_is_known_again(void **state)
 	take(f, &renewed, "a");
 	renewal_mark_unknown(f->holds, is_a, NULL);
 	take(f, &renewed, "a");
+	assert_false(hold_on(f, "a")->unknown);
+}
+
+static void a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it(void **state)
+{
+	struct fixture *f = *state;
+	struct release_board board = { 0 };
+
+	holds_set_releases(f->holds, &board);
+	take(f, &renewed, "a");
 	pass_a_third(f);
+	holds_note_release(f->holds, 0, SLICE_LIT("a"), SLICE_LIT("token"));
 	fake_redis_answer(&f->redis, "*1\r\n:0\r\n");
 	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 0);
+	fake_redis_advance(&f->redis, 1);
+	/* What was sent before it was taken does not count, nor what another owner has sent. */
+	take(f, &renewed, "a");
+	holds_note_release(f->holds, 0, SLICE_LIT("a"), SLICE_LIT("other"));
+	pass_a_third(f);
+	fake_redis_answer(&f->redis, "*1\r\n:-2\r\n");
+	assert_int_equal(metrics_counted(&f->section->n[STAT_LOST]), 1);
+	assert_null(hold_on(f, "a"));
 }
 
 static void a_lease_that_is_over_before_the_answer_is_lost(void **state)
@@ -726,6 +743,7 @@ int main(void)
 		TEST(each_of_many_holds_is_looked_at),
 		TEST(a_hold_that_the_new_server_has_is_known_again),
 		TEST(a_hold_that_is_taken_again_is_known_again),
+		TEST(a_hold_that_is_gone_is_lost_unless_its_owner_may_have_released_it),
 		TEST(a_lease_that_is_over_before_the_answer_is_lost),
 		TEST(a_renewal_that_redis_refuses_is_tried_at_the_next_third),
 		TEST(without_a_connection_a_renewal_waits_until_the_lease_is_over),

@@ -53,6 +53,13 @@ static void remember_lease(const struct hold *hold, struct hold_lease *was)
 	was->renewing = renewal_is_under_way(hold);
 }
 
+/* The lock is another owner's now: it was lost if hasp was to keep it. */
+static void tell_former_owner(const struct hold *hold, const struct hold_owner *o)
+{
+	if (hold->owner != o && hold_is_renewed(hold) && !renewal_may_be_released(hold))
+		renewal_lost(hold, "another owner has it");
+}
+
 /* A lock is taken: its former owner has it no more. But connections that take it by the same
  * token, and count, have it together; and a semaphore has several owners. Returns the
  * connection's own hold, if that goes on; *was: the lease that its owner had before; since:
@@ -87,6 +94,8 @@ static struct hold *apply_supersede(struct holds *h, const struct hold_owner *o,
 			/* It is not over. */
 			hold_events_count_at(hold, NULL);
 		}
+		if (!same)
+			tell_former_owner(hold, o);
 		if (!p->counts || !same)
 			hold_free(hold);
 		else if (hold->owner == o)
@@ -136,6 +145,7 @@ static void apply_taken(struct holds *h, struct hold_owner *o, const struct pend
 	if (was.since > 0)
 		hold->since = was.since;
 	hold->release |= p->release;
+	hold->closes = p->closes;
 	hold->learnt_at = now;
 	hold->fence = r->type == ':' ? r->integer : 0;
 	if (p->max_hold_ms)
@@ -204,8 +214,12 @@ static void apply_gone(struct holds *h, const struct hold_owner *o,
 
 	while ((hold = next)) {
 		next = hold_next(hold);
-		if (hold->kind == LOCK_KIND_VALUE && may_end(hold, o, p))
-			hold_free(hold);
+		if (hold->kind != LOCK_KIND_VALUE || !may_end(hold, o, p))
+			continue;
+		/* The lock had the value that the command was for. */
+		if (p->token.n && !slice_eq(hold_token(hold), p->token))
+			tell_former_owner(hold, o);
+		hold_free(hold);
 	}
 }
 

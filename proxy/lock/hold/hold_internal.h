@@ -76,6 +76,7 @@ struct hold {
 	enum hold_state state : 8; /* written by renewal.c */
 	bool leased : 1; /* the application named the end of the lease that is renewed */
 	bool release : 1; /* at disconnect */
+	bool closes : 1; /* its connection is closed when it is lost */
 	bool shared : 1; /* other connections may have the same token */
 	bool unknown : 1; /* the server has changed: it may not have the lock */
 	bool counted : 1; /* its lease is not over: it is one of `stats` STAT_HELD */
@@ -109,11 +110,15 @@ struct holds {
 	size_t ncounted;
 	struct list due; /* to be renewed now */
 	struct timer gather; /* runs while some are due */
+	struct list losers; /* owners whose connections are to be closed, */
+	struct timer close; /* by it */
 	size_t npending; /* calls whose reply is due */
 	struct freelist pending; /* what is kept of most of them: of PENDING_LOCK_SIZE */
 	struct freelist small; /* most holds */
 	struct buf scratch;
 	holds_describe_fn *describe; /* NULL: nobody is named */
+	holds_lost_fn *lost; /* NULL: no connection is closed */
+	struct release_board *releases; /* NULL: nothing is known of them */
 	holds_ask_fn *ask; /* NULL: nobody knows more than this table */
 	void *ask_arg;
 	bool begins_watching; /* of a section's reads, since it was last asked */
@@ -168,7 +173,7 @@ struct pending_lock {
 	bool small; /* its memory is of holds.pending */
 	bool begins; /* a success begins a hold */
 	bool counts; /* a lock that is taken again must be released as often */
-	bool by_value, release;
+	bool by_value, release, closes;
 	bool sole; /* lock_call.sole */
 	bool exclusive; /* no other connection can have taken it by this token */
 	bool locked; /* its answer was -LOCKED */
@@ -236,6 +241,10 @@ bool renewal_is_under_way(const struct hold *hold);
 /* Does the application have the lock end earlier than before? Its first word about that, for a
  * lock that it took without an expiry, names the lease. */
 bool renewal_is_shortened(const struct hold *hold, const struct pending_lock *p);
+/* The owner does not have the lock any more, and does not know. */
+void renewal_lost(const struct hold *hold, const char *reason);
+/* Within the last lease, has the owner sent what may have released its lock? */
+bool renewal_may_be_released(const struct hold *hold);
 /* The lock has a new value, and the lease that was in force for `was`, an earlier hold. */
 void renewal_keep(struct hold *hold, const struct hold_lease *was);
 /* May the hold go from one state to the other? For the tests. */

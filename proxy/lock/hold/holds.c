@@ -23,6 +23,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	h->timers = timers;
 	h->script_jobs = script_jobs;
 	list_init(&h->due);
+	list_init(&h->losers);
 	list_init(&h->by_age);
 	freelist_init(&h->pending, PENDING_LOCK_SIZE);
 	freelist_init(&h->small, SMALL_SIZE);
@@ -41,9 +42,26 @@ void holds_set_describe(struct holds *h, holds_describe_fn *describe)
 	h->describe = describe;
 }
 
+void holds_set_lost(struct holds *h, holds_lost_fn *lost)
+{
+	h->lost = lost;
+}
+
+void holds_set_releases(struct holds *h, struct release_board *releases)
+{
+	h->releases = releases;
+}
+
+void holds_note_release(struct holds *h, int db, struct slice key, struct slice token)
+{
+	if (h->releases)
+		release_board_note(h->releases, db, key, token, timers_now(h->timers));
+}
+
 void hold_owner_init(struct hold_owner *o)
 {
 	list_init(&o->holds);
+	list_init(&o->lost);
 	o->table = NULL;
 	o->n = 0;
 	o->nbytes = 0;
@@ -116,6 +134,7 @@ struct hold *hold_new(struct holds *h, struct hold_owner *o, const struct pendin
 		.kind = p->kind,
 		.shared = !p->exclusive,
 		.release = p->release,
+		.closes = p->closes,
 		.stats = p->stats,
 		.since = p->sent_at,
 		.renew = p->renew,
@@ -178,6 +197,7 @@ void holds_free(struct holds *h)
 		while (h->by_id.buckets[i])
 			hold_free(hold_of(h->by_id.buckets[i]));
 	timer_stop(h->timers, &h->gather);
+	timer_stop(h->timers, &h->close);
 	map_fini(&h->by_id);
 	freelist_fini(&h->pending);
 	freelist_fini(&h->small);
@@ -389,6 +409,7 @@ bool hold_owner_has_any(const struct hold_owner *o, double now)
 
 void hold_owner_end(struct hold_owner *o, bool release)
 {
+	list_remove(&o->lost);
 	while (!list_empty(&o->holds)) {
 		struct hold *hold = container_of(o->holds.next, struct hold, node);
 		if (release && hold->release && hold->ntickets) {

@@ -25,6 +25,7 @@
 #include "config/types.h"
 #include "lock/events/event.h"
 #include "lock/events/stats.h"
+#include "lock/hold/release_board.h"
 #include "lock/hold/seen_values.h"
 #include "lock/scripts/script_job.h"
 #include "lock/rewrite/rewrite.h"
@@ -44,6 +45,7 @@ void holds_trim(struct holds *h); /* gives back what a long key took */
 struct hold_owner {
 	struct holds *table; /* theirs; NULL: it has held nothing yet */
 	struct list holds;
+	struct list lost; /* in holds.losers while it is to be closed */
 	size_t n;
 	size_t nbytes; /* of memory */
 	struct seen_values *seen; /* what it has read; NULL: nothing */
@@ -54,6 +56,16 @@ void hold_owner_init(struct hold_owner *o);
 typedef void holds_describe_fn(const struct hold_owner *o, struct buf *out);
 /* Without it the log names nobody. */
 void holds_set_describe(struct holds *h, holds_describe_fn *describe);
+
+/* Closes the connection, which has lost a lock; it and its holds may be gone afterwards. */
+typedef void holds_lost_fn(struct hold_owner *o);
+/* Without it on_lost = close only logs. */
+void holds_set_lost(struct holds *h, holds_lost_fn *lost);
+
+/* All workers' board, which outlives the table. Without it each lock that is gone is lost. */
+void holds_set_releases(struct holds *h, struct release_board *releases);
+/* The lock's owner `token` may release it by what a client sends now. */
+void holds_note_release(struct holds *h, int db, struct slice key, struct slice token);
 
 /* Logs an event about a lock of another owner than `token`, of whose holder this table knows
  * nothing, when others were asked for it. The facts are to be copied. */

@@ -133,6 +133,7 @@ struct pending_lock *pending_lock_new(struct holds *h, const struct lock_call *c
 	p->sole = call->sole;
 	p->exclusive = rule && rule->owner == OWNER_CONNECTION;
 	p->release = end == DISCONNECT_RELEASE;
+	p->closes = (rule ? rule->on_lost : verbs->on_lost) == LOST_CLOSE;
 	p->confirms = call->effect != LOCK_EFFECT_DROPS && call->effect != LOCK_EFFECT_NONE &&
 	              (by_verb ||
 	               (takes && (rule->wait_ms || !call->leased || renew == RENEW_YES)));

@@ -35,6 +35,9 @@
 /* Within this time, holds are looked at of which a new server may know nothing. */
 #define LOOK_SECONDS 1.0
 
+/* The board of releases has whole milliseconds. */
+#define RELEASE_MS_ROUNDED 0.001
+
 /* A renewal under way. A hold that ends meanwhile leaves a gap, and is left out when the call
  * is sent again. */
 struct renewal_batch {
@@ -116,13 +119,56 @@ static void log_failure(const struct hold *hold, double now)
 		            (unsigned long long)h->nfailed, dropped);
 }
 
-/* The owner has it no more. That is nothing new where the application released it by a script
- * of its own; but a server that has just taken another's place may never have had it. */
-static void renewal_gone(struct hold *hold, bool has_lock)
+static void close_losers(struct timer *t, double now)
+{
+	struct holds *h = container_of(t, struct holds, close);
+
+	(void)now;
+	while (!list_empty(&h->losers)) {
+		struct hold_owner *o = container_of(h->losers.next, struct hold_owner, lost);
+		list_remove(&o->lost);
+		h->lost(o);
+	}
+}
+
+void renewal_lost(const struct hold *hold, const char *reason)
+{
+	struct holds *h = hold_table(hold);
+
+	hold_events_lost(hold, reason);
+	if (!hold->closes || !h->lost)
+		return;
+	/* Not now: a reply to another client may be the reason. */
+	list_remove(&hold->owner->lost);
+	list_append(&h->losers, &hold->owner->lost);
+	timer_start(h->timers, &h->close, close_losers, timers_now(h->timers), 0);
+}
+
+bool renewal_may_be_released(const struct hold *hold)
+{
+	double now = timers_now(hold_table(hold)->timers);
+	const struct release_board *b = hold_table(hold)->releases;
+	int db = lock_id_db(hold->by_id.key);
+	struct slice key = lock_id_key(hold->by_id.key);
+	double at = b ? release_board_at(b, db, key, hold_token(hold)) : 0;
+
+	/* Under foreign_del = allow, a connection that knows no value may delete any. */
+	if (at <= 0 && b && hold->kind == LOCK_KIND_VALUE)
+		at = release_board_at(b, db, key, SLICE_NONE);
+
+	return at > 0 && at >= hold->since - RELEASE_MS_ROUNDED &&
+	       at > now - (double)hold->lease_ms / 1000;
+}
+
+/* A renewal found the lock free, or another owner's. `renewed`: the lock was to be renewed, so
+ * that its lease has not ended. */
+static void renewal_gone(struct hold *hold, bool has_owner, bool renewed)
 {
 	if (hold->unknown)
-		hold_events_lost(hold, has_lock ? "the new primary has it for another owner"
-		                                : "the new primary does not have it");
+		renewal_lost(hold, has_owner ? "the new primary has it for another owner"
+		                             : "the new primary does not have it");
+	else if (renewed && !renewal_may_be_released(hold))
+		renewal_lost(hold, has_owner ? "another owner has it" : "it is gone");
 	renewal_expired(hold);
 }
 
@@ -140,7 +186,7 @@ static void end_renewal(struct hold *hold, const struct renewal_batch *b, long l
 
 	renewal_set_state(hold, renewed ? HOLD_RENEWED : HOLD_LEASED);
 	if (result == 0 || result == -2) {
-		renewal_gone(hold, result == -2);
+		renewal_gone(hold, result == -2, renewed);
 	} else if (result != 1) {
 		renewal_failed(hold, now);
 	} else {
@@ -240,7 +286,7 @@ static void renewal_on_timer(struct timer *t, double now)
 	bool renewed = hold_is_renewed(hold);
 
 	if (renewed && now >= hold->good_until)
-		hold_events_lost(hold, "its lease was over before it was renewed");
+		renewal_lost(hold, "its lease was over before it was renewed");
 	if (!renewed || now >= hold->good_until) {
 		renewal_expired(hold);
 	} else if (hold->hold_until > 0 && now >= hold->hold_until) {

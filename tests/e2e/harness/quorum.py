@@ -14,7 +14,7 @@ class Quorum:
     def __init__(self, n=5, tls=None):
         self.servers = [RedisServer(tls=options) for options in tls or [()] * n]
 
-    def section(self, timeout="5s", restart_delay="0", on_lost="keep", tls=None):
+    def section(self, timeout="5s", restart_delay="0", on_lost="log", tls=None):
         """Of hasp's file; `tls`: further options. A busy machine needs more than the default time-out."""
         addresses = " ".join("%s:%d" % server.address for server in self.servers)
         return section("quorum locks", {
@@ -22,7 +22,7 @@ class Quorum:
             **(tls or {}),
         })
 
-    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="keep", tls=None,
+    def sections(self, lease="20s", max_lease="20s", timeout="5s", restart_delay="0", on_lost="log", tls=None,
                  **options):
         """That, and one for verbs whose locks it has."""
         return self.section(timeout, restart_delay, on_lost, tls) + verbs(

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A renewal that finds its lock gone, or another owner's: that is logged and counted, unless the owner released it."""
+
+import pytest
+from harness import until
+from harness.renewal import LEASE_MS, rises, rule, verbs
+from harness.replies import FENCE, OK, ONE, PONG, QUEUED
+from harness.scrape import HTTP, of
+
+KEY = "lock:1"
+TAKES = {
+    "SETNX": ("SETNX", KEY, "v"),
+    "SET": ("SET", KEY, "v", "NX", "PX", LEASE_MS),
+    "LOCK": ("LOCK", "k"),
+    "EXCLUSIVE": ("LOCK", "k", "EXCLUSIVE"),
+    "SHARED": ("LOCK", "k", "SHARED"),
+    "LIMIT": ("LOCK", "k", "LIMIT", 2),
+}
+RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
+
+
+@pytest.fixture
+def pooling():
+    """What a hold is does not depend on it."""
+    return "shared"
+
+
+def sections(owner="connection", **settings):
+    return rule(owner=owner, renew="yes", **settings) + verbs(**settings)
+
+
+def lost(hasp, key, reason):
+    """One line of the log that says so."""
+    return [line for line in hasp.log.splitlines() if "event=lock_lost" in line and f'key="{key}"' in line and f'reason="{reason}"' in line]
+
+
+def outlive(plain, connection, seconds_of="lock:later"):
+    """Another lock was renewed twice: so the one before was to be renewed, too."""
+    assert connection.call("SETNX", seconds_of, "v") == ONE
+    assert rises(plain, 3, seconds_of)
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("past", ["FLUSHALL", "DEL"])
+def test_lock_that_is_gone_is_lost(start_hasp, plain, take, past):
+    hasp = start_hasp(sections() + HTTP)
+    key = TAKES[take][1]
+    with hasp.connect() as one:
+        assert one.call(*TAKES[take]) in (OK, ONE, FENCE)
+        assert plain.exists(key)
+        plain.flushall() if past == "FLUSHALL" else plain.delete(key)
+        until(lambda: lost(hasp, key, "it is gone"), "the loss")
+        section, kind = ("locks", "lock") if key == KEY else ("LOCK", "verbs")
+        assert of(hasp, "hasp_lock_lost_total", section, kind) == 1
+        outlive(plain, one)
+        assert len(lost(hasp, key, "it is gone")) == 1
+        assert one.call("PING") == PONG
+
+
+@pytest.mark.parametrize("owner", ["connection", "value"])
+def test_lock_that_another_client_took_after_a_flushall_is_lost(start_hasp, plain, owner):
+    """Also when that one has released it since."""
+    hasp = start_hasp(sections(owner), workers=1)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", KEY, "a", "NX", "PX", LEASE_MS) == OK
+        assert one.call("SET", "lock:2", "a", "NX", "PX", LEASE_MS) == OK
+        assert one.call("LOCK", "k") == FENCE
+        plain.flushall()
+        for key in (KEY, "lock:2"):
+            assert other.call("SET", key, "b", "NX", "PX", 60000) == OK
+        assert other.call("LOCK", "k") == FENCE
+        assert other.call("DEL", "lock:2") == ONE
+        for key in (KEY, "k"):
+            until(lambda: "lock_lost" in hasp.log and f'key="{key}"' in hasp.log, "the loss")
+        until(lambda: 'event=lock_lost' in hasp.log and 'key="lock:2"' in hasp.log, "the other loss")
+        assert plain.get(KEY) == "b"
+
+
+def by_del(one, other):
+    assert one.call("DEL", KEY) == ONE
+
+
+def by_script(one, other):
+    assert one.call("EVAL", RELEASE, 1, KEY, "a") == ONE
+
+
+def by_script_of_another_connection(one, other):
+    assert other.call("EVAL", RELEASE, 1, KEY, "a") == ONE
+
+
+def by_value_that_another_connection_read(one, other):
+    other.call("GET", KEY)
+    assert other.call("DEL", KEY) == ONE
+
+
+def by_watch(one, other):
+    assert one.call("WATCH", KEY) == OK
+    assert one.call("MULTI") == OK
+    assert one.call("DEL", KEY) == QUEUED
+    assert one.call("EXEC") == b"*1\r\n:1\r\n"
+
+
+def unheard(one, other):
+    one.send(b"CLIENT REPLY OFF\r\nDEL lock:1\r\nCLIENT REPLY ON\r\n")
+    assert one.read() == OK
+
+
+def by_another_value(one, other):
+    assert one.call("SET", KEY, "b", "XX") == OK
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("release", [by_del, by_script, by_script_of_another_connection, by_value_that_another_connection_read,
+                                     by_watch, unheard, by_another_value], ids=lambda release: release.__name__)
+def test_lock_that_its_owner_released_is_not_lost(start_hasp, plain, release, workers):
+    hasp = start_hasp(sections("value"), workers=workers)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SET", KEY, "a", "NX", "PX", LEASE_MS) == OK
+        release(one, other)
+        outlive(plain, other)
+        assert "lock_lost" not in hasp.log
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_lock_that_another_connection_of_its_owner_released_is_not_lost(start_hasp, plain, workers):
+    hasp = start_hasp(sections("address"), workers=workers)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call("SETNX", KEY, "v") == ONE
+        assert one.call("LOCK", "k", "AS", "job") == FENCE
+        assert other.call("DEL", KEY) == ONE
+        assert other.call("UNLOCK", "k", "AS", "job") == ONE
+        outlive(plain, other)
+        assert "lock_lost" not in hasp.log
+
+
+@pytest.mark.parametrize("take", ["SETNX", "LOCK"])
+def test_on_lost_close_closes_the_connection_of_the_owner(start_hasp, plain, take):
+    hasp = start_hasp(sections(on_lost="close"))
+    with hasp.connect() as one, hasp.connect() as other:
+        assert other.call("SETNX", "lock:2", "v") == ONE
+        assert one.call(*TAKES[take]) in (ONE, FENCE)
+        plain.delete(TAKES[take][1])
+        assert one.at_end()
+        assert lost(hasp, TAKES[take][1], "it is gone")
+        assert other.call("PING") == PONG
+        assert rises(plain, 1, "lock:2")
