@@ -157,6 +157,10 @@ static struct config *settings_finish(struct config *config, struct buf *faults,
 		config_unref(config);
 		config = NULL;
 	}
+	if (config && check_verbs(config, faults) > 0) {
+		config_unref(config);
+		config = NULL;
+	}
 	if (config && settings_check_guards(config, faults, warnings) > 0) {
 		config_unref(config);
 		config = NULL;

@@ -65,6 +65,25 @@ def test_check_tells_each_command_that_cannot_be_guarded(redis_server, tmp_path)
         "10: 'hget' in 'release_on' of [guard stock] does not write; expected commands that do, such as SET"])
 
 
+@pytest.mark.parametrize("option", ["lock", "unlock", "extend", "info", "list", "mlock", "munlock"])
+def test_verb_cannot_have_the_name_of_a_command_of_redis(redis_server, tmp_path, option):
+    """Also where Redis cannot be asked: its own commands are known."""
+    for upstream in (f"unix:{redis_server.unix}", f"unix:{tmp_path}/none"):
+        for name in ("GET", "multi", "Config", "EVALSHA_RO"):
+            status, lines = check(tmp_path / "ini", upstream, f"[verbs]\n{option} = {name}")
+            assert status == 1
+            assert [line.split("; expected a name that Redis does not have, such as ")[0] for line in lines] == [
+                f"5: '{name}' in '{option}' of [verbs] is a command of Redis"]
+    assert check(tmp_path / "ini", upstream, f"[verbs]\n{option} = GETLOCK")[0] == 0
+
+
+def test_verb_cannot_have_the_name_of_any_command_that_redis_lists(redis_server, plain, tmp_path):
+    names = plain.command_list()
+    path = tmp_path / "ini"
+    for name in sorted(name for name in names if "|" not in name):
+        assert check(path, f"unix:{tmp_path}/none", f"[verbs]\nlock = {name}")[0] == 1, name
+
+
 def test_check_does_without_a_redis_that_is_not_there(tmp_path):
     upstream = f"unix:{tmp_path}/none"
     warning = f"warning: 5: {IN_PART % (upstream, 'No such file or directory')}"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lock/guard/check_commands.h"
 
+#include <strings.h>
+
 enum guard_list { ACQUIRE, RELEASE };
 
 struct checking {
@@ -59,4 +61,56 @@ size_t check_commands(const struct config *c, const struct commands *t, struct b
 		check_list(&k, c->guards[i], &c->guards[i]->release_on, RELEASE);
 	}
 	return k.n;
+}
+
+/* Of Redis' own commands, those that need no row in commands.def. */
+static const char *const others[] = {
+	"acl",      "bgrewriteaof", "bgsave",  "config", "debug",    "echo",
+	"failover", "lastsave",     "latency", "lolwut", "pubsub",   "replicaof",
+	"save",     "slaveof",      "slowlog", "swapdb", "time",     "pfselftest",
+	"command",  "module",       "psync",   "sync",   "replconf", "memory",
+};
+
+static bool is_of_redis(const struct commands *builtin, const char *name)
+{
+	if (commands_find(builtin, slice_str(name)))
+		return true;
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		if (strcasecmp(name, others[i]) == 0)
+			return true;
+	return false;
+}
+
+size_t check_verbs(const struct config *c, struct buf *faults)
+{
+	const struct verbs *v = &c->verbs;
+	const struct {
+		const char *option, *name, *such_as;
+	} names[] = {
+		{ "lock", v->lock, "LOCK" },
+		{ "unlock", v->unlock, "UNLOCK" },
+		{ "extend", v->extend, "LOCK.EXTEND" },
+		{ "info", v->info, "LOCK.INFO" },
+		{ "list", v->list, "LOCK.LIST" },
+		{ "mlock", v->mlock, "MLOCK" },
+		{ "munlock", v->munlock, "MUNLOCK" },
+	};
+	struct commands *t;
+	size_t n = 0;
+
+	if (!v->enabled)
+		return 0;
+	t = commands_new();
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!is_of_redis(t, names[i].name))
+			continue;
+		sources_print(&c->sources, v->line, faults);
+		buf_printf(faults,
+		           ": '%s' in '%s' of [verbs] is a command of Redis; expected a name "
+		           "that Redis does not have, such as %s\n",
+		           names[i].name, names[i].option, names[i].such_as);
+		n++;
+	}
+	commands_free(t);
+	return n;
 }
