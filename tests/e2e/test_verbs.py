@@ -208,6 +208,23 @@ def test_without_verbs_redis_answers(pair):
     assert one.call("LOCK", "k").startswith(b"-ERR unknown command 'LOCK'")
 
 
+@pytest.mark.parametrize("kind", [(), ("LIMIT", 2), ("SHARED",), ("EXCLUSIVE",)], ids=str)
+def test_lease_that_no_script_can_count_is_refused_before_it_runs(pair, plain, kind):
+    one, _ = pair(VERBS)
+    most, more = 10 ** 15, 2 * 10 ** 17
+    for time in (("PX", more), ("EX", more // 1000), ("PX", most + 1)):
+        assert one.call("LOCK", "k", *kind, *time) == b"-ERR invalid expire time in 'lock' command\r\n"
+        assert not plain.exists("k")
+    assert one.call("MLOCK", 2, "a", "b", "PX", more) == b"-ERR invalid expire time in 'mlock' command\r\n"
+    for _ in range(2):
+        assert one.call("LOCK", "k", *kind, "PX", 20000) == FENCE
+    assert one.call("LOCK.EXTEND", "k", "PX", more) == b"-ERR invalid expire time in 'lock.extend' command\r\n"
+    assert 0 < plain.pttl("k") <= 20000
+    assert one.call("LOCK.EXTEND", "k", "PX", most) == ONE
+    assert plain.pttl("k") > most - 60000
+    assert one.call("UNLOCK", "k") == ONE
+
+
 def test_lock_of_redisson_layout_is_respected(pair, plain):
     """As Redisson's RLock leaves it."""
     one, _ = pair(VERBS)

@@ -17,8 +17,9 @@
 /* Longest verb's name that an error repeats. */
 #define NAME_MAX_SHOWN 64
 
-/* now + ms must fit until the year 2248. */
-#define VERB_MS_MAX (INT64_MAX - ((int64_t)1 << 43))
+/* The longest lease, 31,000 years. The scripts count in doubles, and write a greater sum as
+ * 1e+17, which Redis does not read. */
+#define LEASE_MS_MAX INT64_C(1000000000000000)
 
 /* The longest wait: a year. */
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
@@ -156,7 +157,7 @@ bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
 		                 NULL);
 		return false;
 	}
-	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > VERB_MS_MAX)) {
+	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MS_MAX)) {
 		verb_write_error(out, how, call, "ERR invalid expire time in",
 		                 verb_name(verb, verbs));
 		return false;
@@ -174,7 +175,7 @@ bool verb_wait(struct buf *out, const struct verb_args *a, const struct rewrite_
 	int64_t ms = 0;
 	const char *error = NULL;
 
-	if (a->wait.p && (!args_integer(a->wait, &ms) || ms > VERB_MS_MAX))
+	if (a->wait.p && !args_integer(a->wait, &ms))
 		error = "ERR timeout is not an integer or out of range";
 	else if (ms < 0)
 		error = "ERR timeout is negative";

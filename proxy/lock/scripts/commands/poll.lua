@@ -82,7 +82,7 @@ if held_ms < tonumber(lease) then
 	redis.call('PEXPIRE', record, lease)
 	if kind == 'r' or kind == 'h' then
 		-- (See add_hold.lua.)
-		redis.call('PEXPIRE', side, lease + (kind == 'h' and 60000 or 0))
+		redis.call('PEXPIRE', side, string.format('%.0f', lease + (kind == 'h' and 60000 or 0)))
 	end
 end
 return { 'granted', redis.call('PTTL', lock), fence }

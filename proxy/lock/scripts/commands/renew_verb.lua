@@ -58,7 +58,7 @@ local function renew(i)
 		redis.call('PEXPIRE', record, lease)
 		if holds > 1 then
 			-- (See add_hold.lua.)
-			redis.call('PEXPIRE', side, lease + 60000)
+			redis.call('PEXPIRE', side, string.format('%.0f', lease + 60000))
 		end
 	end
 	return 1
