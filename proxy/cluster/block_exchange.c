@@ -52,7 +52,7 @@ static void start_part(struct cluster_session *s, const struct command *c,
 	e->on_reply = on_block_reply;
 	e->patient = true;
 	/* Redis runs a command at once if it has refused MULTI. */
-	e->only.may_forge = routing_may_forge(c);
+	e->only.may_forge = command_may_forge(c);
 	if (reply) {
 		e->merge = merge_replaced;
 		e->arg = (void *)(uintptr_t)reply; /* NOLINT(performance-no-int-to-ptr) */

@@ -100,7 +100,7 @@ struct cluster_part {
 	enum part_state state;
 	bool redirected; /* once at least */
 	bool unserved; /* the last time its node said that it does not serve the slot */
-	bool may_forge; /* routing_may_forge() */
+	bool may_forge; /* command_may_forge() */
 	struct hint *hint; /* (PART_RETRY) the reply by which the part was refused, which a
 	                    * script may have forged; NULL: the part was refused for certain */
 	bool several; /* it may name more than one key of its slot */
@@ -215,8 +215,6 @@ void redirection_answered(struct cluster_session *s, const struct node *n, uint6
 void redirection_believe_nothing(struct cluster_part *p);
 /* `n` is not one of the map's nodes any more. */
 void redirection_forget(struct cluster_part *p, const struct node *n);
-/* NULL is allowed. */
-void hint_free(struct hint *h);
 /* The part's reply is no redirection. Older ones of its slot that its node has refused fail. */
 void redirection_note_carried_out(const struct cluster_part *by);
 /* The part is to be sent again, now if its node is known; and behind it what was sent behind
@@ -566,12 +564,9 @@ bool routing_take(struct cluster_session *s, const struct resp_view *req, struct
  */
 bool routing_needs_whole(const struct cluster_session *s, const struct resp_view *req);
 /* Which slot the beginning of a long request is for; -1: it has no key. *several: it may name
- * more than one. *may_forge: routing_may_forge(). Returns false if more of it must be
+ * more than one. *may_forge: command_may_forge(). Returns false if more of it must be
  * there to tell. */
 bool routing_early(const struct cluster_session *s, const struct resp_view *req, int *slot,
                    bool *several, bool *may_forge) __attribute__((warn_unused_result));
-/* True if the reply may be any error, for the command may run a script, a function or a module.
- * So may a command that hasp does not know, NULL. */
-bool routing_may_forge(const struct command *c);
 
 #endif

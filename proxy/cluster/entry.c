@@ -108,7 +108,7 @@ static void entry_end(struct cluster_entry *e)
 		drop_request(p);
 		buf_give(&p->reply, &c->requests);
 		block_part_free(e->session, p->block);
-		hint_free(p->hint);
+		free(p->hint);
 	}
 	if (e->parts != &e->only)
 		free(e->parts);

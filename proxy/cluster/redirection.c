@@ -29,6 +29,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
 #include "cluster/cluster_internal.h"
@@ -47,11 +48,12 @@ enum redirection {
 /* A reply that says the node did not carry the part out, and that a script may have forged. */
 struct hint {
 	enum redirection what;
-	struct buf line; /* the reply, as it came */
 	const struct node *from; /* answered it */
 	const struct node *owner; /* served the slot then, by the map; NULL: none was known */
 	bool was_asked; /* it was sent there behind ASKING: the node does not serve the slot */
 	uint64_t question; /* answers to this question of hasp's, and to later ones, count */
+	size_t nline;
+	char line[]; /* the reply, as it came */
 };
 
 /* Without the dash and the line end. */
@@ -226,17 +228,14 @@ void redirection_again(struct cluster_part *p, bool is_named, const char *why)
 /* --- hints ----------------------------------------------------------------------------------
  */
 
-void hint_free(struct hint *h)
+static struct slice hint_line(const struct hint *h)
 {
-	if (!h)
-		return;
-	buf_release(&h->line);
-	free(h);
+	return slice_of(h->line, h->nline);
 }
 
 static void drop_hint(struct cluster_part *p)
 {
-	hint_free(p->hint);
+	free(p->hint);
 	p->hint = NULL;
 }
 
@@ -245,7 +244,7 @@ static void take_hint(struct cluster_part *p, struct slice line, enum redirectio
                       const char *why)
 {
 	const struct cluster_how *how = &part_session(p)->cluster->how;
-	struct hint *h = xcalloc(1, sizeof(*h));
+	struct hint *h = xcalloc(1, sizeof(*h) + line.n);
 
 	*h = (struct hint){
 		.what = what,
@@ -254,7 +253,8 @@ static void take_hint(struct cluster_part *p, struct slice line, enum redirectio
 		.was_asked = p->asked,
 		.question = how->verify(how->arg, p->lane->node),
 	};
-	buf_append(&h->line, line);
+	h->nline = line.n;
+	memcpy(h->line, line.p, line.n);
 	p->hint = h;
 	put_back(p, why, INFINITY);
 }
@@ -264,8 +264,8 @@ void redirection_believe_nothing(struct cluster_part *p)
 	struct hint *h = p->hint;
 
 	p->hint = NULL;
-	part_fail(p, buf_slice(&h->line));
-	hint_free(h);
+	part_fail(p, hint_line(h));
+	free(h);
 }
 
 /* The node has answered since. Did it not carry the part out? */
@@ -289,8 +289,7 @@ static void end_hint(struct cluster_part *p, bool was_down)
 	const struct hint *h = p->hint;
 	bool is_ask = h->what == REDIRECTION_ASK &&
 	              slot_map_node(map, (unsigned)p->slot) == h->from;
-	struct node *asked = is_ask ? slot_map_named(map, h->from,
-	                                             error_text(buf_slice(&h->line)))
+	struct node *asked = is_ask ? slot_map_named(map, h->from, error_text(hint_line(h)))
 	                            : NULL;
 
 	if (!is_confirmed(p, was_down) || (is_ask && !asked)) {

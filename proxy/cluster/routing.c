@@ -6,11 +6,6 @@
 #include "cluster/cluster_internal.h"
 #include "resp/write.h"
 
-bool routing_may_forge(const struct command *c)
-{
-	return !c || c->facts.errors == ERRORS_OWN;
-}
-
 /* May the reply be long in coming though nothing is wrong? */
 static bool takes_its_time(const struct command *c)
 {
@@ -38,7 +33,7 @@ static void send_one(struct cluster_session *s, const struct command *c, int slo
 
 	e->only.several = several;
 	e->only.reads = reads;
-	e->only.may_forge = routing_may_forge(c);
+	e->only.may_forge = command_may_forge(c);
 	e->patient = takes_its_time(c);
 	e->blocks = c && (c->flags & COMMAND_BLOCKING);
 	if (c && c->facts.cluster == CLUSTER_MODE)
@@ -193,7 +188,7 @@ bool routing_early(const struct cluster_session *s, const struct resp_view *req,
 
 	*slot = -1;
 	*several = false;
-	*may_forge = routing_may_forge(c);
+	*may_forge = command_may_forge(c);
 	if (req->argc == 0)
 		return false;
 	if (!c || c->keys == KEYS_NONE || c->first == 0)

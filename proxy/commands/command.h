@@ -249,6 +249,13 @@ static inline bool command_runs_script(const struct command *c)
 	return c->facts.writes == WRITES_SCRIPT;
 }
 
+/* True if its errors may be any text, a redirection's too: it may run a script, a function or a
+ * module. So may a command that hasp does not know: NULL. */
+static inline bool command_may_forge(const struct command *c)
+{
+	return !c || c->facts.errors == ERRORS_OWN;
+}
+
 /* Is the expiry among its arguments, which is not one of options, in seconds; is it a date? */
 static inline bool command_expiry_in_seconds(const struct command *c)
 {
