@@ -21,7 +21,7 @@ RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del'
 
 @pytest.fixture
 def pooling():
-    """What a hold is does not depend on it."""
+    """Holds do not depend on it."""
     return "shared"
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client does not wait for a lock that its own connection has: nobody else would release it,
-and what the connection sends to release or to renew it would stand behind the wait."""
+"""A client does not wait for a lock that its own connection has. No other client would release the lock,
+and the commands by which the connection releases or renews it would have to wait, too."""
 
 import pytest
 from harness import until
@@ -29,7 +29,7 @@ def refused_at_once(plain, one, *command, answer=NIL, key=KEY):
 
 @BOTH
 def test_holder_that_shares_a_connection_does_not_wait_for_the_other_one(start_hasp, plain):
-    """Its renewals stand behind the other one's command: so that must not wait until the lock is over."""
+    """hasp serves the holder's renewals after the other holder's command, so that command must not wait."""
     with start_hasp(rule(owner="value", wait="60s")).connect() as one:
         assert one.call("SET", "lock:1", "a", "NX", "PX", 30000) == OK
         refused_at_once(plain, one, "SET", "lock:1", "b", "NX", "PX", 50000, key="lock:1")
@@ -83,7 +83,7 @@ def test_lock_does_not_wait_for_another_owner_of_its_connection(start_hasp, plai
 
 
 def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before(start_hasp, plain):
-    """What its own connection has given up does not count."""
+    """The owner's name does not count: its connection has given the lock up."""
     hasp = start_hasp(VERBS)
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", KEY, "AS", "r1") == FENCE
@@ -115,7 +115,7 @@ def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(start_hasp, plai
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
 def test_mlock_does_not_wait_for_another_owner_of_its_connection(start_hasp, plain, reentrant):
-    """Nor for locks in front of that one: it could not have all of them."""
+    """MLOCK could not get all of its locks, so it waits for none of them."""
     hasp = start_hasp(verbs(reentrant=reentrant))
     with hasp.connect() as one, hasp.connect() as other:
         assert one.call("LOCK", "k:2", "AS", "r1") == FENCE

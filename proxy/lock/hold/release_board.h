@@ -27,7 +27,7 @@ struct release_board {
 	} slots[RELEASE_BOARD_SLOTS];
 };
 
-/* What is sent now may release the lock of the owner `token`. `now`: clock_now(). */
+/* A client sends now what may release the lock of the owner `token`. `now`: clock_now(). */
 void release_board_note(struct release_board *b, int db, struct slice key, struct slice token,
                         double now);
 /* When that was last, as clock_now(); 0: not known. */
