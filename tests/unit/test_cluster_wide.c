@@ -198,18 +198,43 @@ static void a_replica_that_takes_over_is_asked_instead(void **state)
 	assert_client_got(f, "*2\r\n:0\r\n:1\r\n");
 }
 
+/* WAIT covers what its connection wrote: so each node gets a write first. */
+static void send_wait(struct cluster_fixture *f)
+{
+	client_sends(f, req("WAIT 1 100"), 1);
+	for (unsigned i = 0; i < 2; i++) {
+		struct slice tag = slot_tag((uint16_t)(i * (SLOTS / 2)));
+		char words[64];
+
+		snprintf(words, sizeof(words), "SET hasp:ack{%.*s} 1 PX 60000", (int)tag.n,
+		         tag.p);
+		assert_node_got(f, i, req(words));
+		snprintf(words, sizeof(words), "DEL hasp:ack{%.*s}", (int)tag.n, tag.p);
+		assert_node_got(f, i, req(words));
+		assert_node_got(f, i, req("WAIT 1 100"));
+	}
+}
+
 static void wait_speaks_of_what_was_written_everywhere(void **state)
 {
 	struct cluster_fixture *f = *state;
 
-	client_sends(f, req("WAIT 1 100"), 1);
-	for (size_t i = 0; i < 2; i++) {
-		assert_node_got(f, i, req("PING"));
-		assert_node_got(f, i, req("WAIT 1 100"));
-	}
-	node_sends(f, 0, "+PONG\r\n:2\r\n");
-	node_sends(f, 1, "+PONG\r\n:1\r\n");
+	send_wait(f);
+	node_sends(f, 0, "+OK\r\n:1\r\n:2\r\n");
+	node_sends(f, 1, "+OK\r\n:1\r\n:1\r\n");
 	assert_client_got(f, ":1\r\n");
+}
+
+static void wait_tells_no_number_if_a_node_refuses_the_write_before_it(void **state)
+{
+	struct cluster_fixture *f = *state;
+
+	send_wait(f);
+	node_sends(f, 0, "+OK\r\n:1\r\n:2\r\n");
+	node_sends(f, 1, "-NOPERM no\r\n:0\r\n:2\r\n");
+	assert_client_got(
+		f, "-ERR hasp: WAIT cannot cover what was written before: a node refused "
+		   "to SET hasp:ack{...}\r\n");
 }
 
 static void a_key_is_found_at_any_node(void **state)
@@ -352,6 +377,7 @@ int main(void)
 		CLUSTER_TEST(without_a_map_a_command_to_all_primaries_fails),
 		CLUSTER_TEST(a_replica_that_takes_over_is_asked_instead),
 		CLUSTER_TEST(wait_speaks_of_what_was_written_everywhere),
+		CLUSTER_TEST(wait_tells_no_number_if_a_node_refuses_the_write_before_it),
 		CLUSTER_TEST(a_key_is_found_at_any_node),
 		CLUSTER_TEST(replies_that_are_kept_count),
 		CLUSTER_TEST(replies_that_are_too_long_end_the_link),
