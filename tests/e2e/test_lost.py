@@ -19,12 +19,6 @@ TAKES = {
 RELEASE = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0"
 
 
-@pytest.fixture
-def pooling():
-    """Holds do not depend on it."""
-    return "shared"
-
-
 def sections(owner="connection", **settings):
     return rule(owner=owner, renew="yes", **settings) + verbs(**settings)
 

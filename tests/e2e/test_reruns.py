@@ -27,12 +27,6 @@ def run_no(n):
 
 
 @pytest.fixture
-def pooling():
-    """Nothing here depends on it."""
-    return "shared"
-
-
-@pytest.fixture
 def run(tmp_path):
     """run(tests, option ...) runs pytest on a file with these tests. Returns its output."""
     def run(tests, *options):

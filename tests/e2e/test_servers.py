@@ -23,12 +23,6 @@ def program(request):
 
 
 @pytest.fixture
-def pooling():
-    """Links are shared where it matters."""
-    return "shared"
-
-
-@pytest.fixture
 def redis_server(program):
     with RedisServer(program=program) as server:
         with server.client() as client:

@@ -4,20 +4,14 @@ and the commands by which the connection releases or renews it would have to wai
 
 import pytest
 from harness import until
-from harness.line import nobody_waits, queue_of, stand
+from harness.line import nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
 from harness.quorum import Quorum, connected
 from harness.replies import FENCE, NIL, OK, ONE, ZERO, bulk
 from harness.sections import VERBS, section, verbs
-from harness.waiting import KEY, named, rule, soon
+from harness.waiting import KEY, named, rule
 
 RENEW = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) end return 0"
-
-
-@pytest.fixture
-def pooling():
-    """The queue does not depend on it."""
-    return "shared"
 
 
 def refused_at_once(plain, one, *command, answer=NIL, key=KEY):
@@ -55,7 +49,7 @@ def test_lock_that_a_script_released_is_waited_for_when_another_client_has_it(st
         assert other.call("SET", "lock:1", "b", "NX", "PX", 60000) == OK
         stand(plain, one, "SET", "lock:1", "c", "NX", "PX", 60000)
         assert other.call("DEL", "lock:1") == ONE
-        assert soon(one) == OK
+        assert soon(plain, one) == OK
 
 
 @pytest.mark.parametrize("owner", ["connection", "address"])
@@ -91,7 +85,7 @@ def test_lock_waits_for_what_another_connection_took_by_the_same_owner_as_before
         assert other.call("LOCK", KEY, "AS", "r1") == FENCE
         stand(plain, one, "LOCK", KEY, "WAIT", 60000, "AS", "r2")
         assert other.call("UNLOCK", KEY, "AS", "r1") == ONE
-        assert soon(one) == FENCE
+        assert soon(plain, one) == FENCE
 
 
 @pytest.mark.parametrize("has, asks", [("EXCLUSIVE", "EXCLUSIVE"), ("EXCLUSIVE", "SHARED"), ("SHARED", "EXCLUSIVE")])
@@ -110,7 +104,7 @@ def test_place_of_a_semaphore_is_not_waited_for_beside_ones_own(start_hasp, plai
         with hasp.connect() as third:
             stand(plain, third, "LOCK", KEY, "LIMIT", 2, "WAIT", 60000, "AS", "r4")
             assert one.call("UNLOCK", KEY, "AS", "r1") == ONE
-            assert soon(third) == FENCE
+            assert third.read() == FENCE
 
 
 @pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
