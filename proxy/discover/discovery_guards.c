@@ -132,9 +132,7 @@ static void note_written_back(const struct discovery_act *a, const struct key *k
 	durations_add(&g->between, a->now - r->at);
 	if (k->nreads > g->crowd)
 		g->crowd = k->nreads;
-	if (a->watches)
-		g->checked++;
-	else if (r->under_lock)
+	if (!a->watches && r->under_lock)
 		g->under_lock++;
 	/* What was read and written back as it was is no update that could be lost. */
 	if (r->version == k->version || k->writer == a->client->id ||

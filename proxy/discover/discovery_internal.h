@@ -62,7 +62,6 @@ struct guard_sums {
 	uint64_t stale; /* of them, over another's write, and without a lock */
 	uint64_t under_lock; /* of written_back, while the client had a lock */
 	uint64_t stale_under_lock; /* of those, over another's write */
-	uint64_t checked; /* watched */
 	uint64_t nested; /* of written_back: read before, and written behind another key */
 	uint64_t lasting; /* of written_back, without an expiry */
 	uint64_t dated; /* of written_back: what was read had an expiry, and it is known since
