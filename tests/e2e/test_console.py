@@ -2,7 +2,9 @@
 """The console: what any Redis client sees and does there, and what nobody can do to it."""
 
 import contextlib
+import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -403,9 +405,25 @@ def test_so_many_connections_and_no_more(hasp, path):
             s.settimeout(60)
             s.connect(str(path))
             assert s.recv(100).startswith(b"-ERR max number")
+        assert "console_full reached=64" in hasp.log
     finally:
         for console in consoles:
             console.close()
+
+
+def test_console_is_served_when_there_are_descriptors_again(hasp, path):
+    with open_console(path) as before:
+        assert before.ping()
+        used = {int(name) for name in os.listdir(f"/proc/{hasp.pid}/fd")}
+        soft, hard = resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE)
+        free = min(set(range(soft)) - used)
+        resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (free, hard))
+        with Connection(str(path)) as late:
+            late.send(encode("PING"))
+            until(lambda: "console_accept_failed reason=" in hasp.log, "the shortage")
+            assert before.ping()
+            resource.prlimit(hasp.pid, resource.RLIMIT_NOFILE, (soft, hard))
+            assert late.read() == PONG
 
 
 def test_a_signal_that_ends_hasp_ends_the_console(hasp, path):

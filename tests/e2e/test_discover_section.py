@@ -90,6 +90,16 @@ def test_values_are_under_a_lock_that_a_rule_or_a_verb_gave(watch, shown):
     assert "the lock is what has to hold" in found.text
 
 
+def test_memory_limits_the_keys_that_are_followed(watch, shown):
+    hasp = watch(options="memory = 1mb")
+    with hasp.client() as one:
+        keys = one.pipeline(transaction=False)
+        for n in range(20_000):
+            keys.set(f"page:{n}:{'x' * 50}", "v", nx=True)
+        keys.execute()
+    assert "; Not followed, for want of memory" in shown().text
+
+
 def test_reload_turns_it_on_and_off_and_the_file_has_what_was_found(start_hasp, paths, shown):
     console, file = paths
     hasp = start_hasp(f"[admin]\nlisten = unix:{console}\n;DISCOVER").is_up()
@@ -103,6 +113,7 @@ def test_reload_turns_it_on_and_off_and_the_file_has_what_was_found(start_hasp, 
     assert patterns(Found(file.read_text())) == ["lock:first"]
     naive(one, other, "lock:second")
     hasp.reload(f"[discover]\nfile = {file}", ";DISCOVER")
+    assert "discover state=off" in hasp.log
     assert patterns(Found(file.read_text())) == ["lock:first", "lock:second"]
     with Connection(str(console)) as admin:
         assert admin.call("SHOW", "DISCOVERED").startswith(b"-ERR hasp does not discover")

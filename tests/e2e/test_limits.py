@@ -2,6 +2,7 @@
 """Limits: clients, idle time, descriptors, bytes that are held."""
 
 import os
+import re
 import resource
 import time
 
@@ -108,8 +109,9 @@ def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
 
 def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
     """A rule may concern a request only known when it is whole; there is a limit to that."""
-    hasp = start_hasp(LOCKS, max_request="64kb")
+    hasp = start_hasp(LOCKS, max_request="64kb", log_level="debug")
     with hasp.connect() as one:
         one.send(b"*5\r\n$4\r\nMSET\r\n$1\r\na\r\n$100000\r\n" + b"x" * 100000)
         assert one.read().startswith(b"-ERR hasp: a rule may concern this request")
         assert one.at_end()
+    assert re.search(r" debug client_closing fd=\d+ reason=", hasp.log)

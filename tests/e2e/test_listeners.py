@@ -9,6 +9,7 @@ import stat
 import pytest
 from harness import Connection, RedisServer, until
 from harness.by_hand import config, run
+from harness.network import fill_backlog
 from harness.replies import ONE, PONG
 from harness.sections import rule
 
@@ -46,6 +47,16 @@ def test_unix_socket_has_its_mode(start_hasp, tmp_path, mode):
     start_hasp(listen=f"127.0.0.1:0 unix:{tmp_path}/s", unix_socket_mode=mode)
     status = (tmp_path / "s").stat()
     assert stat.S_ISSOCK(status.st_mode) and stat.S_IMODE(status.st_mode) == int(mode, 8)
+
+
+def test_backlog_limits_the_connections_that_are_not_accepted_yet(start_hasp):
+    hasp = start_hasp(backlog=1)
+    with hasp.frozen():
+        waiting = fill_backlog(hasp.address)
+        # The kernel queues one more than the backlog; the last could not connect.
+        assert len(waiting) == 3
+        for s in waiting:
+            s.close()
 
 
 def test_stale_unix_socket_is_replaced(start_hasp, tmp_path):

@@ -78,6 +78,7 @@ def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain
         plain.module_load(str(module))
         assert other.call(name, "lock:a", "theirs").startswith(b"-LOCKED 'lock:a' ")
         assert other.call(name, "stock:a", "theirs").startswith(b"-LOCKED 'stock:a' ")
+        assert f'command_learned name="{name.lower()}"' in hasp.log
         assert one.call(name, "lock:a", "still mine") == OK
         assert one.call(name, "stock:a", "mine") == OK
         assert (plain.get("lock:a"), plain.get("stock:a")) == ("still mine", "mine")

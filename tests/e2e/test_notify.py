@@ -10,7 +10,7 @@ import pytest
 from harness import until
 from harness.by_hand import alive
 from harness.processes import free_port
-from harness.replies import OK, ONE
+from harness.replies import OK, ONE, PONG
 from harness.sections import rule
 from harness.threads import stopped, threads_of_workers
 
@@ -67,6 +67,13 @@ def test_service_tells_that_it_is_ready_reloads_and_stops(start_hasp, manager):
     assert manager.until_told("READY", "1")["STATUS"] == "Serving 0 clients; Redis answers"
     hasp.signal(signal.SIGTERM)
     assert manager.until_told("STOPPING", "1")["STATUS"] == "Draining; 0 clients"
+
+
+def test_manager_that_cannot_be_reached_is_logged(start_hasp, tmp_path):
+    hasp = start_hasp(env={"NOTIFY_SOCKET": str(tmp_path / "nowhere")})
+    until(lambda: f'notify socket={tmp_path}/nowhere reason="No such file or directory"' in hasp.log, "the reason")
+    with hasp.connect() as one:
+        assert one.call("PING") == PONG
 
 
 def test_ready_comes_before_redis_does_if_it_does_not_come(start_hasp, manager):

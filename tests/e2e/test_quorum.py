@@ -101,6 +101,17 @@ def test_servers_that_hang_are_waited_for_as_long_as_the_timeout_says(start, quo
         until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to be asked again")
 
 
+def test_servers_that_answer_before_the_timeout_is_over_count(start, quorum):
+    patient, hasty = start(lease="60s", max_lease="60s", timeout="20s"), start(timeout="500ms")
+    with patient.connect() as one, hasty.connect() as other, contextlib.ExitStack() as stack:
+        for server in quorum.servers[:3]:
+            stack.enter_context(server.frozen())
+        one.send(encode("LOCK", KEY))
+        assert other.call("LOCK", "other") == UNREACHED % 2
+        stack.close()
+        assert one.read() == FENCE
+
+
 def test_lock_that_is_waited_for_is_got_after_it_was_released(two, pool):
     one, other = two
     assert one.call("LOCK", KEY) == FENCE
@@ -223,14 +234,14 @@ def test_servers_that_have_just_begun_do_not_count(start):
 
 
 def test_server_that_was_started_anew_does_not_count_before_restart_delay(start, quorum):
-    hasp = start(lease="2s", max_lease="3s", timeout="500ms", restart_delay="3s")
+    hasp = start(lease="2s", max_lease="3s", timeout="500ms", restart_delay="4s")
     with hasp.connect() as one:
         until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to count")
         for server in quorum.servers[:3]:
             server.kill()
             server.start()
         until(lambda: hasp.log.count("quorum_server_up") >= 8, "hasp to be connected again")
-        assert len(re.findall(r"quorum_server_up .* counts_in_ms=3000\b", hasp.log)) >= 3
+        assert len(re.findall(r"quorum_server_up .* counts_in_ms=4000\b", hasp.log)) >= 3
         until(lambda: one.call("LOCK", "other") == FENCE, "the servers to count again")
 
 

@@ -107,6 +107,13 @@ def test_lock_that_is_handed_over_and_that_too_few_replicas_have_is_given_back(s
         until(lambda: not plain.exists(key_of(take)), "it to be given back")
 
 
+def test_redis_waits_for_the_replicas_as_long_as_replicas_ack_timeout_says(start, plain):
+    hasp = start(None, "replicas_ack = 1", "replicas_ack_timeout = 15s")
+    with hasp.connect() as one, plain.monitor() as monitor:
+        assert one.call("LOCK", KEY) in TAKEN
+        until(lambda: monitor.next_command()["command"] == "WAIT 1 15000", "that WAIT")
+
+
 def test_lock_that_its_owner_had_already_stays(start, replicas, plain):
     hasp, patient = (start(None, "replicas_ack = 1", f"replicas_ack_timeout = {timeout}")
                      for timeout in ("100ms", LONG))

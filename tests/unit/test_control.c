@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "tests/unit/log_fixture.h"
 #include "tests/unit/played_server.h"
 #include "upstream/control.h"
 
@@ -360,6 +361,21 @@ static void checks_ask_whether_it_answers_and_for_its_role(void **state)
 	assert_true(slice_eq(buf_slice(&f->roles), slice_str("master replica ")));
 }
 
+static void a_change_of_the_role_is_logged(void **state)
+{
+	struct fixture *f = *state;
+
+	log_fixture_open();
+	log_set_level(LOG_SEV_WARNING);
+	come_up(f);
+	assert_nothing_logged();
+	control_set_check_delay(f->control, 1);
+	played_server_expect(&f->server, CHECK);
+	played_server_send(&f->server, "+PONG\r\n*1\r\n$5\r\nslave\r\n");
+	assert_logged("upstream_role address=");
+	log_fixture_close();
+}
+
 static void it_is_silent_when_an_answer_is_due_for_a_second(void **state)
 {
 	struct fixture *f = *state;
@@ -452,6 +468,7 @@ int main(void)
 		TEST(what_has_worked_for_a_while_is_connected_anew_at_once),
 		TEST(after_a_change_it_connects_anew),
 		TEST(checks_ask_whether_it_answers_and_for_its_role),
+		TEST(a_change_of_the_role_is_logged),
 		TEST(it_is_silent_when_an_answer_is_due_for_a_second),
 		TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence),
 		TEST(an_error_is_an_answer_to_a_check),

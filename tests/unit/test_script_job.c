@@ -17,6 +17,7 @@
 #include "resp/write.h"
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/fake_redis.h"
+#include "tests/unit/log_fixture.h"
 
 #define ANY SCRIPT_RELEASE
 
@@ -212,7 +213,8 @@ static void jobs_that_take_too_much_memory_are_given_up(void **state)
 	struct fake_redis *f = *state;
 	static struct outcome few, many, later; /* some wait until the end */
 
-	log_set_level(LOG_SEV_ERROR);
+	log_fixture_open();
+	log_set_level(LOG_SEV_WARNING);
 	fake_redis_break(f);
 	script_jobs_set_max(f->script_jobs, 64 * 1024);
 	run(f, f->now + 60, &few);
@@ -220,6 +222,9 @@ static void jobs_that_take_too_much_memory_are_given_up(void **state)
 		run(f, f->now + 60, &many);
 	assert_int_equal(few.n, 0);
 	assert_true(many.n > 500 && many.n < 1000);
+	assert_logged("script_job_given_up jobs_bytes=");
+	log_fixture_close();
+	log_set_level(LOG_SEV_ERROR);
 	assert_string_equal(many.text, "none");
 	fake_redis_advance(f, 61);
 	assert_int_equal(many.n, 1000);

@@ -311,6 +311,23 @@ static void heir_tells_once_that_it_is_ready(void **state)
 	close(fds[0]);
 }
 
+static void heir_of_a_process_that_was_killed_logs_that(void **state)
+{
+	struct fixture *f = *state;
+	char number[16];
+	int fds[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(pipe(fds), 0);
+	close(fds[0]);
+	snprintf(number, sizeof(number), "%d", fds[1]);
+	setenv(READY, number, 1);
+	upgrade_init(&f->u, f->argv, &(sigset_t){ 0 });
+	upgrade_tell_ready(&f->u);
+	signal(SIGPIPE, SIG_DFL);
+	assert_logged("warning upgrade old=gone reason=");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(int argc, char **argv)
@@ -327,6 +344,7 @@ int main(int argc, char **argv)
 		TEST(old_process_that_leaves_does_not_end_one_that_serves),
 		TEST(process_without_a_predecessor_is_no_heir),
 		TEST(heir_tells_once_that_it_is_ready),
+		TEST(heir_of_a_process_that_was_killed_logs_that),
 	};
 
 	return argc > 1 ? act(argv) : cmocka_run_group_tests(tests, NULL, NULL);
