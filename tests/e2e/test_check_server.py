@@ -9,6 +9,7 @@ import threading
 import pytest
 from harness import until
 from harness.by_hand import run
+from harness.marks import covers
 from harness.replies import OK
 from harness.sections import rule, verbs
 
@@ -115,6 +116,7 @@ def test_sentinel_is_named_clearly(check, sentinels):
     assert warnings.startswith("is a Sentinel, which keeps no keys")
 
 
+@covers("upstream_kind")
 @pytest.mark.parametrize("kind", ["sentinel", "cluster"])
 def test_server_of_another_kind_is_logged_by_a_hasp_that_serves(start_hasp, request, kind):
     node = (request.getfixturevalue("sentinels").sentinels[0] if kind == "sentinel"

@@ -10,6 +10,7 @@ import pytest
 
 from harness import encode, until
 from harness.cluster import Cluster
+from harness.marks import covers
 from harness.replies import CROSSSLOT, bulk
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
@@ -234,6 +235,7 @@ def forget_others(node):
     config.write_text("".join(lines))
 
 
+@covers("cluster_map")
 @pytest.mark.parametrize("pooling", ["shared"])
 def test_a_node_that_has_been_away_is_not_believed(start_hasp):
     """It takes itself for the primary that it was."""

@@ -4,6 +4,7 @@
 import pytest
 
 from harness import encode, until
+from harness.marks import covers
 from harness.replies import CROSSSLOT, OK, bulk
 from harness.resp import pipeline
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
@@ -162,6 +163,7 @@ def test_it_says_of_itself_that_it_is_one_server(hasp, both):
         assert client.ping()
 
 
+@covers("cluster")
 def test_other_databases_are_refused_as_by_any_cluster(hasp):
     with hasp.connect() as client:
         assert client.call("SELECT", 0) == OK

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from harness import encode, until
+from harness.marks import covers
 from harness.resp import Connection
 from harness.sections import verbs
 from harness.shared_cluster import hasp_of_cluster  # noqa: F401
@@ -70,6 +71,7 @@ def until_poisoned(hasp):
     until(lambda: hasp.log.count(" cluster_node ") == NODES, "the nodes of the poisoned map")
 
 
+@covers("cluster_node", "cluster_node_gone")
 def test_a_reload_asks_the_nodes_that_it_names_first(shared_cluster, start_hasp, poisoner):
     hasp = start_hasp(upstream=f"cluster = {poisoner.address}\nfailover_wait = 5s", workers=1)
     until_poisoned(hasp)

@@ -16,6 +16,7 @@ import redis as redis_py
 from harness import Connection, Hasp, until
 from harness.guards import guard
 from harness.load import Load
+from harness.marks import covers
 from harness.replies import OK, PONG
 from harness.resp import encode, pipeline
 from harness.sections import VERBS, rule
@@ -317,6 +318,7 @@ def test_shutdown_now_does_not(hasp, path):
     assert 'how=at once' in hasp.log
 
 
+@covers("console", "console_login_failed")
 def test_at_a_port_nothing_is_told_before_the_password(guarded):
     hasp, port = guarded
     with Connection(("127.0.0.1", port)) as console:
@@ -396,6 +398,7 @@ def test_console_that_does_not_read_its_answers_is_not_read_from(hasp, path):
         assert other.ping()
 
 
+@covers("console_full")
 def test_so_many_connections_and_no_more(hasp, path):
     consoles = [Connection(str(path)) for _ in range(64)]
     try:
@@ -411,6 +414,7 @@ def test_so_many_connections_and_no_more(hasp, path):
             console.close()
 
 
+@covers("console_accept_failed")
 def test_console_is_served_when_there_are_descriptors_again(hasp, path):
     with open_console(path) as before:
         assert before.ping()

@@ -9,6 +9,7 @@ import pytest
 from harness import encode, until
 from harness.enforced import await_told, name_of
 from harness.line import queue_of, stand
+from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, bulk
 from harness.scrape import HTTP, of
 from harness.sections import rule, verbs
@@ -133,6 +134,7 @@ def test_who_closes_a_circle_is_told_and_the_others_go_on(parties, plain, ways, 
         assert party[i - 1].read() == ways[i].answer
 
 
+@covers("deadlock")
 def test_error_names_the_holder_as_the_log_does(hasp, parties, plain):
     one, other = parties(2)
     one.call("CLIENT", "SETNAME", "shop")

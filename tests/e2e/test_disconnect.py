@@ -7,7 +7,7 @@ import struct
 
 import pytest
 from harness import encode, until
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.poolings import pooling  # noqa: F401
 from harness.relay import Relay
 from harness.renewal import rule, verbs
@@ -59,6 +59,7 @@ def break_the_protocol(hasp, plain, connection):
 ENDINGS = [close, close_hard, close_half, quit_, be_killed, break_the_protocol]
 
 
+@covers("on_disconnect")
 @BOTH
 @pytest.mark.parametrize("end", ENDINGS)
 def test_on_disconnect_release_frees_at_once(start_hasp, plain, end):

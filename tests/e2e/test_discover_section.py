@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from harness import Connection, run_app, until
 from harness.discovering import Found
+from harness.marks import covers
 from harness.sections import VERBS, rule
 
 
@@ -90,6 +91,7 @@ def test_values_are_under_a_lock_that_a_rule_or_a_verb_gave(watch, shown):
     assert "the lock is what has to hold" in found.text
 
 
+@covers("memory")
 def test_memory_limits_the_keys_that_are_followed(watch, shown):
     hasp = watch(options="memory = 1mb")
     with hasp.client() as one:
@@ -100,6 +102,7 @@ def test_memory_limits_the_keys_that_are_followed(watch, shown):
     assert "; Not followed, for want of memory" in shown().text
 
 
+@covers("discover", "examples", "file")
 def test_reload_turns_it_on_and_off_and_the_file_has_what_was_found(start_hasp, paths, shown):
     console, file = paths
     hasp = start_hasp(f"[admin]\nlisten = unix:{console}\n;DISCOVER").is_up()
@@ -148,6 +151,7 @@ def test_end_of_hasp_writes_the_file(watch, paths):
     assert not paths[1].with_name("found.ini.new").exists()
 
 
+@covers("discovered")
 def test_file_that_cannot_be_written_is_told(watch, paths):
     hasp = watch()
     paths[1].mkdir()

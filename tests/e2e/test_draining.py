@@ -13,7 +13,7 @@ from harness import encode, until
 from harness.gates import Gates
 from harness.guards import GUARD, KEY, guard, nothing_left
 from harness.line import entries
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, TAKEN, bulk
 from harness.sections import VERBS, rule, verbs
 
@@ -274,6 +274,7 @@ def test_guard_of_a_write_in_flight_stays_when_its_client_is_cut_off(start_hasp,
         assert plain.exists(GUARD)
 
 
+@covers("drain_timeout")
 def test_waiter_that_is_cut_off_leaves_the_queue(start_hasp, plain):
     hasp, away = start_hasp(VERBS, drain_timeout="200ms"), start_hasp(VERBS)
     with away.connect() as holder, hasp.connect() as one:

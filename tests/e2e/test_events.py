@@ -6,6 +6,7 @@ from harness import Connection, encode, until
 from harness.enforced import await_told, name_of, told, totals
 from harness.guards import guard
 from harness.line import queue_of
+from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import rule, verbs
 
@@ -22,6 +23,7 @@ TRIES = [("SETNX", KEY, 2), ("SET", KEY, 2, "NX"), ("SET", KEY, 2, "NX", "PX", 9
          ("INCR", KEY)]
 
 
+@covers("lock_refused")
 @pytest.mark.parametrize("attempt", TRIES)
 def test_refused_try_is_told_with_key_and_both_clients(three, attempt):
     hasp, one, other, _ = three(rule(**LONG))
@@ -57,6 +59,7 @@ def test_key_cannot_forge_a_line(three):
 WRITES = [("SET", KEY, 2), ("SETEX", KEY, 100, 2), ("APPEND", KEY, "x"), ("SETRANGE", KEY, 0, "x"), ("MSET", KEY, 2)]
 
 
+@covers("write_refused")
 @pytest.mark.parametrize("write", WRITES)
 def test_refused_write_is_told(three, write):
     hasp, one, other, _ = three(rule(**LONG))
@@ -77,6 +80,7 @@ def test_refused_write_in_a_transaction_is_told(three):
     is_between(event, other, one)
 
 
+@covers("delete_refused")
 @pytest.mark.parametrize("delete", [("DEL", KEY), ("UNLINK", "free", KEY, "lock:none")])
 def test_refused_delete_is_told_and_what_it_hints_at(three, delete):
     hasp, one, other, _ = three(rule(**LONG))
@@ -247,6 +251,7 @@ def test_value_of_a_lock_is_never_told(three):
     assert "s3cr3t" not in hasp.log and "t0psecret" not in hasp.log
 
 
+@covers("wait_timed_out")
 def test_wait_in_vain_is_told(three):
     hasp, one, other, _ = three(rule(wait="30ms", **LONG))
     one.call("SETNX", KEY, 1)
@@ -270,6 +275,7 @@ def test_hand_over_is_counted(three, plain):
     assert not told(hasp, "waited_long")
 
 
+@covers("released_at_disconnect")
 def test_release_at_disconnect_is_told(three, plain):
     hasp, one, _, _ = three(rule(on_disconnect="release", **LONG))
     one.call("SETNX", KEY, 1)
@@ -294,6 +300,7 @@ def test_no_more_than_ten_lines_in_ten_seconds_and_the_rest_is_counted(three):
     assert told(hasp, "lock_refused")[-1]["lock"] == "more"
 
 
+@covers("log_events")
 def test_section_can_be_silent_and_counts_all_the_same(three):
     hasp, one, other, _ = three(rule(log_events="no", **LONG) + verbs(log_events="no"))
     one.call("SETNX", KEY, 1)
@@ -351,6 +358,7 @@ def test_locking_again_is_no_acquisition(three):
 # --- long ---------------------------------------------------------------------------------
 
 
+@covers("held_long", "log_held")
 def test_lock_that_was_held_long_is_told_when_it_ends(three):
     hasp, one, other, _ = three(rule(log_held="20ms", reentrant="refresh", **LONG))
     one.call("SETNX", KEY, 1)
@@ -368,6 +376,7 @@ def test_lock_that_was_held_long_is_told_when_it_ends(three):
     assert event["key"] == KEY and event["holder"].endswith(" slow") and event["held_ms"] >= 20
 
 
+@covers("log_waited", "waited_long")
 def test_wait_that_was_long_is_told_when_it_ends(three, plain):
     hasp, one, other, _ = three(rule(wait="600s", log_waited="20ms", **LONG))
 
@@ -389,6 +398,7 @@ def test_wait_that_was_long_is_told_when_it_ends(three, plain):
 # --- guards -----------------------------------------------------------------------------------
 
 
+@covers("update_refused")
 def test_refused_update_is_told(three, plain):
     hasp, one, other, _ = three(guard(wait="0", lease="600s"))
     one.call("GET", STOCK)

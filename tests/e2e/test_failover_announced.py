@@ -8,6 +8,7 @@ import pytest
 from harness import encode, until
 from harness.announcer import Announcer
 from harness.failover import announced_ahead, until_followed
+from harness.marks import covers
 from harness.renewal import is_renewed
 from harness.replicas import Replicas
 from harness.replies import OK
@@ -86,6 +87,7 @@ def until_named(hasp, server):
     until(lambda: f" address=127.0.0.1:{server.port}" in hasp.log, "hasp to find the new one")
 
 
+@covers("failover_aborted")
 def test_commands_go_on_when_the_failover_is_given_up(start, servers, announcer):
     hasp = start("60s")
     with hasp.connect() as plain, hasp.connect() as transaction, hasp.connect() as subscriber:
@@ -105,6 +107,7 @@ def test_commands_go_on_when_the_failover_is_given_up(start, servers, announcer)
     assert "failover_aborted " in hasp.log
 
 
+@covers("failover_announced", "failover_overdue")
 def test_failover_that_does_not_come_stops_nobody_for_longer_than_failover_wait(start, announcer):
     hasp = start("2s")
     with hasp.connect() as c:

@@ -5,6 +5,7 @@ import pytest
 from harness import encode, until
 from harness.enforced import told
 from harness.guards import guard, is_lost
+from harness.marks import covers
 from harness.relay import Relay
 from harness.renewal import LEASE, is_renewed, rises
 from harness.replicas import Replicas
@@ -62,6 +63,7 @@ def lost(hasp, key, reason):
     return any(event["key"] == key and event["reason"] == reason for event in told(hasp, "lock_lost"))
 
 
+@covers("lock_lost")
 @TAKES
 def test_lock_that_the_new_primary_does_not_have_is_logged_and_renewed_no_more(place, take):
     hasp = place.start()

@@ -6,6 +6,7 @@ clients when that Redis is a replica, or its address leads to another server tha
 import pytest
 from harness import RedisServer, encode, until
 from harness.info import calls
+from harness.marks import covers
 from harness.relay import Relay
 from harness.replies import OK, PONG
 
@@ -14,6 +15,7 @@ def upstream(redis_server, wait):
     return f"address = unix:{redis_server.unix}\nfailover_wait = {wait}"
 
 
+@covers("failover_wait")
 def test_clients_wait_for_a_redis_that_restarts(start_hasp, redis_server):
     hasp = start_hasp(upstream=upstream(redis_server, "60s")).is_up()
     with hasp.connect() as idle, hasp.connect() as own, hasp.connect() as waiting:

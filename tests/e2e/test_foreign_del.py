@@ -2,6 +2,7 @@
 """owner = value: a lock goes by a connection that has stored its value, or has read it; not by any."""
 
 import pytest
+from harness.marks import covers
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.sections import rule
 
@@ -31,6 +32,7 @@ def test_stranger_does_not_delete(two, plain, command):
     assert one.call(command, KEY) == ONE
 
 
+@covers("foreign_del")
 @DELETE
 def test_stranger_deletes_where_that_is_allowed(pair, plain, command):
     one, other = pair(by_value(foreign_del="allow"))

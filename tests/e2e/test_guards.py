@@ -10,7 +10,7 @@ import pytest
 from harness import Connection, encode, until
 from harness.guards import GUARD, KEY, QUEUE, guard, held, is_locked, is_lost, stands, transact
 from harness.info import is_ready
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import NIL, OK, ONE, QUEUED, WRONGTYPE, ZERO, bulk
 from harness.sections import TRUSTED
 
@@ -198,6 +198,7 @@ def test_client_caching_speaks_of_the_guarded_read_behind_it(start_hasp, plain, 
         assert KEY.encode() in one.read()
 
 
+@covers("release_on")
 def test_write_that_does_not_release_keeps_the_guard(start_hasp, plain):
     hasp = start_hasp(guard(release_on="HSET"))
     with hasp.connect() as one:
@@ -364,6 +365,7 @@ def test_exempt_readers_take_no_guard(start_hasp, plain, which, how):
         assert one.call("SET", KEY, 1) == OK
 
 
+@covers("except")
 def test_listener_of_readers_takes_no_guard(start_hasp, plain, tmp_path):
     reports = f"unix:{tmp_path}/reports"
     hasp = start_hasp(guard(**{"except": f"listener:{reports}"}, wait="0"),
@@ -568,6 +570,7 @@ def test_transaction_behind_select_is_refused(start_hasp, plain):
         assert one.call("GET", KEY) == NIL
 
 
+@covers("acquire_on")
 def test_store_frees_only_what_it_wrote(start_hasp, plain):
     hasp = start_hasp(guard(acquire_on="SMEMBERS"))
     with hasp.connect() as one:

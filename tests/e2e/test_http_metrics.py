@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from harness import until
 from harness.failover import until_followed
+from harness.marks import covers
 from harness.replies import OK, ONE
 from harness.resp import encode
 from harness.scrape import HTTP, ask, metrics, of, value, where
@@ -158,6 +159,7 @@ def test_server_is_up_while_it_can_be_reached(start_hasp, redis_server):
     until(lambda: value(hasp, "hasp_upstream_up", node=node) == 1, "it to be back")
 
 
+@covers("server_check_delay")
 def test_how_long_the_server_took_to_answer_is_measured_all_the_time(start_hasp, redis_server):
     node = f"unix:{redis_server.unix}"
     hasp = start_hasp(HTTP, workers=2, upstream=f"address = {node}\nserver_check_delay = 50ms").is_up(2)
@@ -178,6 +180,7 @@ def test_how_long_the_server_took_to_answer_is_measured_all_the_time(start_hasp,
     until(lambda: told("_count") > before + 2, "answers to come again")
 
 
+@covers("links_per_worker")
 def test_links_are_told_by_whose_they_are(start_hasp, redis_server):
     node = f"unix:{redis_server.unix}"
     hasp = start_hasp(HTTP, upstream=f"address = {node}\nlinks_per_worker = 2").is_up()
@@ -193,6 +196,7 @@ def test_links_are_told_by_whose_they_are(start_hasp, redis_server):
     until(lambda: links(hasp, node)["private"] == 0, "theirs to be closed")
 
 
+@covers("pooling")
 @pytest.mark.parametrize("pooling", ["session"])
 def test_without_pooling_each_client_has_a_link(start_hasp, redis_server, pooling):
     hasp = start_hasp(HTTP, pooling=pooling)
@@ -272,6 +276,7 @@ def test_clients_for_which_there_is_no_memory_are_counted(start_hasp):
     assert limit(hasp, "client_output_limit") == 0
 
 
+@covers("max_request")
 def test_request_that_is_too_long_is_counted(start_hasp):
     hasp = start_hasp(rule() + HTTP, max_request="1mb")
     with hasp.connect() as one:

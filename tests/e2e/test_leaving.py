@@ -9,7 +9,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.by_hand import connected
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import OK, ONE, PONG
 from harness.sections import rule
 from harness.tls import UNLESS_ENCRYPTED
@@ -48,6 +48,7 @@ def test_sigterm_closes_the_idle_and_waits_for_the_busy(start_hasp, redis_server
     ended(hasp)
 
 
+@covers("log_level")
 @UNLESS_ENCRYPTED
 @pytest.mark.parametrize("command, reply", [("PING", PONG), ("RESET", b"+RESET\r\n")])
 def test_client_that_was_answered_at_once_is_not_new(start_hasp, command, reply):
@@ -68,6 +69,7 @@ def test_client_that_was_answered_at_once_is_not_new(start_hasp, command, reply)
     assert int(first) > int(second), "the silent one, which came first, was closed first"
 
 
+@covers("leaving")
 @BOTH
 def test_sigterm_lets_a_long_reply_end(start_hasp, redis_server):
     redis_server.client().set("big", "x" * 20_000_000)

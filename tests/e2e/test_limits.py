@@ -7,7 +7,7 @@ import resource
 import time
 
 from harness import encode, until
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import FULL, OK, ONE, PONG
 from harness.sections import rule
 
@@ -17,6 +17,7 @@ LOCKS = rule()
 # --- limits ----------------------------------------------------------------------
 
 
+@covers("max_clients")
 def test_max_clients(start_hasp):
     hasp = start_hasp(max_clients=2, workers=2)
     with hasp.connect() as one:
@@ -67,6 +68,7 @@ def test_client_is_not_idle_when_it_was_just_answered(start_hasp, redis_server):
         assert time.monotonic() - before > 3.95
 
 
+@covers("accept_failed")
 @BOTH
 def test_running_out_of_descriptors_is_survived(start_hasp):
     hasp = start_hasp()
@@ -107,6 +109,7 @@ def test_hasp_needs_no_descriptor_that_it_does_not_use(start_hasp):
     until(lambda: len(os.listdir(f"/proc/{hasp.pid}/fd")) <= before + 1, "all but a shared link to be closed")
 
 
+@covers("client_closing")
 def test_client_that_fills_its_limit_of_held_bytes_is_refused(start_hasp):
     """A rule may concern a request only known when it is whole; there is a limit to that."""
     hasp = start_hasp(LOCKS, max_request="64kb", log_level="debug")

@@ -4,7 +4,7 @@
 import pytest
 from harness import until
 from harness.info import clients
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import NIL, OK
 from harness.sections import verbs
 
@@ -23,6 +23,7 @@ def refusal(redis_server):
     return f"-ERR hasp: upstream unix:{redis_server.unix}: hasp has links_max links to it\r\n".encode()
 
 
+@covers("links_max")
 def test_client_beyond_links_max_is_told_and_one_in_the_place_of_another_is_served(
         start_hasp, redis_server):
     hasp = start_hasp(upstream=limit(redis_server, 2))

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 from harness import encode
 from harness.guards import guard
+from harness.marks import covers
 from harness.replies import NIL, OK, ONE, QUEUED, bulk
 from harness.resp import pipeline
 from harness.sections import VERBS, rule
@@ -118,6 +119,7 @@ def test_in_a_transaction_it_is_refused(pair):
     assert replies == [OK, QUEUED, b"*1\r\n-ERR locks cannot be listed inside MULTI\r\n"]
 
 
+@covers("LOCK.LIST", "list")
 def test_it_has_the_name_that_the_file_gives(pair):
     one, _ = pair(VERBS + "list = LOCKS")
     assert one.call("locks") == b"*0\r\n"

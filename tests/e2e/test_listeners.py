@@ -9,6 +9,7 @@ import stat
 import pytest
 from harness import Connection, RedisServer, until
 from harness.by_hand import config, run
+from harness.marks import covers
 from harness.network import fill_backlog
 from harness.replies import ONE, PONG
 from harness.sections import rule
@@ -34,6 +35,7 @@ def test_more_addresses_than_it_can_listen_at_are_told(redis_server, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["hasp.ini"]
 
 
+@covers("listen")
 def test_name_that_stands_for_two_addresses(start_hasp):
     hasp = start_hasp(listen="*:0")
     until(lambda: {address.startswith("[") for address in hasp.listening} == {True, False}, "both to listen")
@@ -42,6 +44,7 @@ def test_name_that_stands_for_two_addresses(start_hasp):
             assert one.call("PING") == PONG
 
 
+@covers("unix_socket_mode")
 @pytest.mark.parametrize("mode", ["0700", "0770", "0777"])
 def test_unix_socket_has_its_mode(start_hasp, tmp_path, mode):
     start_hasp(listen=f"127.0.0.1:0 unix:{tmp_path}/s", unix_socket_mode=mode)
@@ -49,6 +52,7 @@ def test_unix_socket_has_its_mode(start_hasp, tmp_path, mode):
     assert stat.S_ISSOCK(status.st_mode) and stat.S_IMODE(status.st_mode) == int(mode, 8)
 
 
+@covers("backlog")
 def test_backlog_limits_the_connections_that_are_not_accepted_yet(start_hasp):
     hasp = start_hasp(backlog=1)
     with hasp.frozen():
@@ -105,6 +109,7 @@ def test_port_of_another_hasp_is_an_error(start_hasp, redis_server, tmp_path, wo
     assert result.returncode == 1 and "Address already in use" in result.stderr
 
 
+@covers("workers")
 def test_all_workers_serve(start_hasp, redis_server, tmp_path):
     hasp = start_hasp(LOCKS, workers=4, listen=f"127.0.0.1:0 unix:{tmp_path}/s")
     plain = redis_server.client()
@@ -142,6 +147,7 @@ def test_peers_that_died_are_found_by_keepalive(start_hasp):
             assert len(keepalive_timers(redis.port)) == 2  # the client's, and hasp's own
 
 
+@covers("tcp_keepalive")
 def test_keepalive_can_be_off(start_hasp):
     hasp = start_hasp(tcp_keepalive=0)
     with hasp.connect() as one:

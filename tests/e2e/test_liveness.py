@@ -7,7 +7,7 @@ import re
 import pytest
 from harness import RedisServer, encode, until
 from harness.info import calls, clients
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.network import fill_backlog
 from harness.relay import Relay
 from harness.replies import NIL, OK, PONG
@@ -106,6 +106,7 @@ def test_clients_that_wait_on_a_link_that_is_cut_are_closed(start_far, far, pool
             assert any("did not answer PING" in reason for reason in ends(hasp))
 
 
+@covers("tcp_user_timeout")
 def test_kernel_gives_up_what_the_server_does_not_take(start_far, far, pool):
     """tcp_user_timeout ends the link also when the server's kernel acknowledges what it has no room for. The
     server_timeout is longer here."""
@@ -129,6 +130,7 @@ def test_lock_whose_answer_does_not_come_is_of_unknown_outcome(start_far, far):
         assert answer.endswith(b" for 2 s; whether the command was carried out is not known\r\n")
 
 
+@covers("link_ended")
 def test_link_that_is_cut_alone_ends_alone(start_far, far):
     with Relay(far.address) as relay:
         hasp = start_far(address=relay.address)
@@ -164,6 +166,7 @@ def limited(redis_server):
     return f"unix:{redis_server.unix}" + LIMITS + "0"
 
 
+@covers("server_timeout")
 @BOTH
 def test_clients_of_a_redis_that_hangs_are_told_and_later_served(start_hasp, redis_server, pooling):
     hasp = start_hasp(upstream=limited(redis_server), pooling=pooling).is_up()

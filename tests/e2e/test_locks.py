@@ -8,7 +8,7 @@ that commands get there.
 
 import pytest
 from harness.info import now
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.sections import rule
 
@@ -200,6 +200,7 @@ def test_key_that_no_pattern_matches_is_redis_own(pair, plain):
     assert plain.keys("*") == ["unlocked"] and plain.ttl("unlocked") == -1
 
 
+@covers("lease", "pattern")
 def test_first_rule_that_matches_wins(pair, plain):
     one, _ = pair(rule("narrow", pattern="lock:night:*", lease="2h") + rule("wide", lease="5s"))
     one.call("SETNX", "lock:night:1", "v")
@@ -207,6 +208,7 @@ def test_first_rule_that_matches_wins(pair, plain):
     assert plain.ttl("lock:night:1") > 7000 and plain.ttl(KEY) <= 5
 
 
+@covers("max_lease")
 def test_max_lease_cuts_what_the_app_asks_for(pair, plain):
     one, _ = pair(rule(lease="5s", max_lease="10s"))
     one.call("SET", KEY, "v", "NX", "EX", 3600)
@@ -247,6 +249,7 @@ def test_second_try_on_the_same_connection_is_refused_as_by_redis(pair):
     assert one.call("SETNX", KEY, "v") == ZERO
 
 
+@covers("reentrant")
 def test_reentrant_refresh_grants_the_owner_a_second_time(pair, plain):
     one, other = pair(rule(reentrant="refresh"))
     assert one.call("SET", KEY, "v", "NX", "EX", 10) == OK

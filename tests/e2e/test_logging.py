@@ -6,6 +6,7 @@ import re
 import pytest
 from harness import RedisServer, until
 from harness.by_hand import config, run, running
+from harness.marks import covers
 from harness.processes import ProtectedRedis, free_port
 from harness.replies import FENCE, OK
 from harness.sections import VERBS, rule, section
@@ -24,6 +25,7 @@ def wait_for(hasp, event, count=1):
     return lines(hasp, event)
 
 
+@covers("reloaded", "started")
 def test_start_and_reload_count_rules_and_guards(start_hasp):
     hasp = start_hasp(GUARDS)
     assert re.search(r" started .* rules=0 guards=2 verbs=off$", hasp.log, re.M)
@@ -58,6 +60,7 @@ def test_new_address_that_cannot_be_reached_is_told_though_the_old_one_was_down(
     assert f"address={new} " in wait_for(hasp, "upstream_down", 2)[1]
 
 
+@covers("subscriber_down", "subscriber_up")
 def test_subscriber_is_told_up_when_it_is_back(start_hasp, redis_server):
     hasp = start_hasp(VERBS)
     with hasp.connect() as one:

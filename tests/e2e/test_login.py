@@ -3,6 +3,7 @@
 
 import pytest
 from harness import Hasp, encode, until
+from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.renewal import is_renewed, rises, rule, runs_out
 from harness.replies import OK, ONE
@@ -38,6 +39,7 @@ def login(hasp):
     return connection
 
 
+@covers("password")
 def test_hasp_logs_in_with_the_password_to_renew(with_login):
     hasp, plain = with_login("password = secret")
     until(lambda: "upstream_up" in hasp.log, "hasp to log in")

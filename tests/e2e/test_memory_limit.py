@@ -10,6 +10,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.cluster import Cluster
+from harness.marks import covers
 from harness.memory import MB, Growth, memory
 from harness.replies import OK, PONG
 from harness.sanitizers import UNLESS_SANITIZED, sanitized
@@ -248,6 +249,7 @@ def test_memory_is_given_back(start_hasp, sections):
         assert one.call("PING") == PONG
 
 
+@covers("client_over_limit")
 @UNLESS_SANITIZED
 def test_when_memory_runs_out_the_client_that_takes_most_is_closed(start_hasp, crowd):
     """Whatever the limit says."""

@@ -7,7 +7,7 @@ import pytest
 from harness import encode, info, until
 from harness.info import is_ready
 from harness.line import entries, nobody_waits, queue_of, stand
-from harness.marks import BOTH, LAYOUTS
+from harness.marks import BOTH, LAYOUTS, covers
 from harness.relay import Relay
 from harness.renewal import is_renewed
 from harness.renewal import verbs as short_verbs
@@ -26,6 +26,7 @@ def nothing_is_left(plain):
 # --- all or none -----------------------------------------------------------------
 
 
+@covers("MLOCK", "MUNLOCK")
 @BOTH
 @LAYOUTS
 def test_all_are_taken_under_one_token_and_released(start_hasp, plain, reentrant):
@@ -169,6 +170,7 @@ def test_locks_of_rules_and_other_clients_owners_are_refused(clients, plain):
     assert not plain.exists("a")
 
 
+@covers("mlock", "munlock")
 def test_the_names_are_settings(clients):
     one, = clients(1, verbs(mlock="TAKE.ALL", munlock="GIVE.ALL"))
     assert one.call("take.all", 1, "a") == FENCE

@@ -6,7 +6,7 @@ import signal
 import pytest
 from harness import RedisServer, encode, until
 from harness.info import clients
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.nodes import private_address
 from harness.replies import NIL, OK
 
@@ -39,6 +39,7 @@ def has_moved(hasp):
     until(lambda: hasp.log.count("upstream_up") >= 2, "its own connection")
 
 
+@covers("dns_max_ttl")
 @BOTH
 def test_clients_at_rest_go_to_the_new_address_and_do_not_notice(start_named, servers, hosts, pooling):
     hasp = start_named(pooling=pooling)
@@ -84,6 +85,7 @@ def test_clients_that_listen_or_block_at_the_old_address_are_closed(start_named,
         one.file.read()  # until it is closed
 
 
+@covers("upstream_moved")
 def test_sighup_with_the_same_file_resolves_the_name_again(start_named, servers, hosts):
     hasp = start_named(every="1h")
     with hasp.connect() as one:
@@ -102,6 +104,7 @@ def resolve_again(hasp, hosts, *addresses):
     until(lambda: "it is found again" in hasp.log, "the name to be found")
 
 
+@covers("upstream_name")
 def test_name_that_is_gone_leaves_hasp_where_it_is(start_named, servers, hosts):
     hasp = start_named()
     with hasp.connect() as one:

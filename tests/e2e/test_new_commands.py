@@ -13,7 +13,7 @@ import pytest
 from harness import TOP, RedisServer, until
 from harness.cluster import Cluster
 from harness.guards import guard
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import NIL, OK, ONE, PONG, QUEUED, bulk
 from harness.resp import encode
 from harness.sections import rule
@@ -67,6 +67,7 @@ def redis_server():
         yield server
 
 
+@covers("command_learned")
 @BOTH
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_of_a_module_that_is_loaded_later_is_checked(start_hasp, plain, module, name):
@@ -182,6 +183,7 @@ def test_client_goes_on_when_redis_goes_away_meanwhile(start_hasp, redis_server)
         assert other.call("other.append", "lock:a", "x").startswith(b"-ERR hasp: upstream ")
 
 
+@covers("command_renamed")
 @BOTH
 @pytest.mark.parametrize("name, args", [("other.append", ["x"]), ("OTHER.setex", [60, "x"]), ("other.incr", [])])
 def test_a_renamed_command_is_checked(start_hasp, plain, name, args):
@@ -219,6 +221,7 @@ def test_a_renamed_read_is_what_it_was(start_hasp):
         assert one.call("EXEC") == b"*1\r\n:6\r\n"
 
 
+@covers("commands_missing")
 def test_commands_that_scripts_call_and_that_were_renamed_are_told_of(start_hasp):
     hasp = start_hasp(rule())
     until(lambda: 'commands_missing names="PERSIST"' in hasp.log, "the error")

@@ -9,6 +9,7 @@ import socket
 import pytest
 from harness import until
 from harness.by_hand import alive
+from harness.marks import covers
 from harness.processes import free_port
 from harness.replies import OK, ONE, PONG
 from harness.sections import rule
@@ -69,6 +70,7 @@ def test_service_tells_that_it_is_ready_reloads_and_stops(start_hasp, manager):
     assert manager.until_told("STOPPING", "1")["STATUS"] == "Draining; 0 clients"
 
 
+@covers("notify")
 def test_manager_that_cannot_be_reached_is_logged(start_hasp, tmp_path):
     hasp = start_hasp(env={"NOTIFY_SOCKET": str(tmp_path / "nowhere")})
     until(lambda: f'notify socket={tmp_path}/nowhere reason="No such file or directory"' in hasp.log, "the reason")
@@ -145,6 +147,7 @@ def hangs(hasp, number):
     return hasp.log.rfind(f" worker_hangs worker={number} ") > hasp.log.rfind(f" worker_goes_on worker={number}\n")
 
 
+@covers("worker_goes_on", "worker_hangs")
 def test_watchdog_is_fed_only_while_every_worker_turns(start_hasp, manager):
     hasp = start_hasp(env={**manager.env, "WATCHDOG_USEC": "1200000"}, workers=2)
     manager.until_told("WATCHDOG", "1")

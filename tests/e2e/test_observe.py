@@ -6,6 +6,7 @@ import signal
 import pytest
 from harness import encode, until
 from harness.info import clients
+from harness.marks import covers
 from harness.observed import events, lines_of, observed, report
 from harness.relay import Relay
 
@@ -34,6 +35,7 @@ def stale(hasp, **more):
 # --- lost updates ----------------------------------------------------------------
 
 
+@covers("lost_update", "lost_updates")
 def test_lost_update_is_told_with_key_and_both_clients(three, plain):
     hasp, one, other, _ = three(guard())
     for connection in one, other:
@@ -173,6 +175,7 @@ def test_database_is_that_in_which_it_was_carried_out(three):
     assert stale(hasp) == 0
 
 
+@covers("stale_writes")
 def test_pipeline_is_counted_in_its_order(three):
     hasp, one, other, _ = three(guard())
     one.send(encode("GET", KEY) + encode("SET", KEY, 1) + encode("GET", KEY))
@@ -247,6 +250,7 @@ def test_exempt_readers_are_no_readers(three):
     assert (total["reads"], total["stale_writes"]) == (0, 0)
 
 
+@covers("unread_writes")
 def test_connections_of_one_owner_are_one(three):
     hasp, one, other, _ = three(guard(owner="address"))
     one.call("GET", KEY)
@@ -318,6 +322,7 @@ def test_lines_of_the_log_are_limited(three):
 # --- locks -----------------------------------------------------------------------
 
 
+@covers("lock_of_another_deleted", "mode")
 def test_another_ones_del_is_told_and_done(three, plain):
     hasp, one, other, _ = three(rule())
     assert one.call("SET", LOCK, 1, "NX", "EX", 10) == OK
@@ -346,6 +351,7 @@ TAKES = [(("SETNX", LOCK, 1), 1), (("SET", LOCK, 1, "NX"), 1), (("SET", LOCK, 1,
          (("SET", LOCK, 1, "EXAT", 4_000_000_000), 0)]
 
 
+@covers("lock_without_expiry")
 @pytest.mark.parametrize("take, without_expiry", TAKES)
 def test_locks_without_an_expiry_are_told(three, take, without_expiry):
     hasp, one, other, _ = three(rule())
@@ -358,6 +364,7 @@ def test_locks_without_an_expiry_are_told(three, take, without_expiry):
     assert observed(hasp, "lock=mutex")["deleted_by_others"] == 1
 
 
+@covers("expiry_later")
 def test_expiry_in_a_step_of_its_own_is_told_apart(three):
     hasp, one, _, _ = three(rule())
     one.call("SETNX", LOCK, 1)
@@ -366,6 +373,7 @@ def test_expiry_in_a_step_of_its_own_is_told_apart(three):
     assert (total["without_expiry"], total["expiry_later"]) == (1, 1)
 
 
+@covers("lock_outlived_lease")
 @pytest.mark.parametrize("late", [("DEL", LOCK), ("EXPIRE", LOCK, 1), ("UNLINK", LOCK)])
 def test_work_that_outlives_its_lease_is_told(three, plain, late):
     hasp, one, other, _ = three(rule())
@@ -387,6 +395,7 @@ CHANGES = [("SET", LOCK, 2), ("GETSET", LOCK, 2), ("EXPIRE", LOCK, 100), ("APPEN
            ("SETEX", LOCK, 5, 1), ("RENAME", "elsewhere", LOCK)]
 
 
+@covers("lock_of_another_changed")
 @pytest.mark.parametrize("change", CHANGES)
 def test_what_others_do_to_a_lock_is_told(three, plain, change):
     hasp, one, other, _ = three(rule())
@@ -422,6 +431,7 @@ def test_owner_value_counts_only_clients_that_once_had_it(three, plain):
 # --- the report ------------------------------------------------------------------
 
 
+@covers("observed")
 def test_report_comes_at_the_end_too(three):
     hasp, one, other, _ = three(guard() + rule())
     one.call("GET", KEY)

@@ -4,7 +4,7 @@
 import pytest
 from harness import encode
 from harness.guards import guard
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import FENCE, NIL, OK, ONE, QUEUED, bulk
 from harness.resp import pipeline
 from harness.sections import VERBS, rule
@@ -102,6 +102,7 @@ def test_no_request_is_too_long_to_be_refused(start_hasp, plain):
     assert sorted(plain.keys()) == ["a", "b"]
 
 
+@covers("allow_own_keys")
 def test_the_operator_may_allow_it(start_hasp, plain):
     hasp = start_hasp(VERBS + rule(), allow_own_keys="yes")
     with hasp.connect() as one:

@@ -5,6 +5,7 @@ import os
 import re
 
 import pytest
+from harness.marks import covers
 from harness.replies import NIL, OK, ONE, ZERO, bulk
 from harness.resp import pipeline
 from harness.sections import rule
@@ -23,6 +24,7 @@ def test_owner_connection_is_named_by_its_peer(pair, plain):
     assert re.fullmatch(rf"connection:{host}:{port}/0/[0-9a-f]{{32}}", owner_of(plain))
 
 
+@covers("owner")
 def test_owner_address_is_shared_by_connections_of_a_host(pair, plain):
     one, other = pair(rule(owner="address"))
     one.call("SETNX", KEY, "v")

@@ -12,6 +12,7 @@ from harness import Connection, RedisServer, encode, until
 from harness.cluster import Cluster
 from harness.guards import KEY, guard, stands
 from harness.line import stand
+from harness.marks import covers
 from harness.processes import ProtectedRedis
 from harness.relay import Relay
 from harness.replies import FENCE, NIL, OK, ONE, PONG, QUEUED, bulk
@@ -116,6 +117,7 @@ TURNS = (counts, counts_in_a_database_of_its_own, counts_in_a_transaction, watch
          updates_what_others_do, locks, locks, pipelines)
 
 
+@covers("paused", "resumed")
 def test_redis_restarts_under_load_and_nobody_sees_an_error(start, kept, console):
     hasp = start(kept, guard() + verbs(lease="60s"), workers=2)
     users = [User(hasp, n, turn) for n, turn in enumerate(TURNS)]

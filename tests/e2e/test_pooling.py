@@ -19,6 +19,7 @@ import pytest
 from harness import RedisServer, encode, until
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 from harness.load import clients_that_fit
+from harness.marks import covers
 from harness.replies import bulk
 from harness.sanitizers import sanitized
 
@@ -98,6 +99,7 @@ def test_tester_finds_a_proxy_that_gets_replies_wrong(pooling, fault):
 # --- bad neighbours ----------------------------------------------------------------
 
 
+@covers("client_output_limit")
 def test_slow_reader_is_closed_at_its_limit_and_nobody_else(start_hasp, plain):
     hasp = start_hasp(client_output_limit="4mb", memory_limit="64mb")
     plain.set("big", "x" * MB)
@@ -112,6 +114,7 @@ def test_slow_reader_is_closed_at_its_limit_and_nobody_else(start_hasp, plain):
         assert other.call("GET", "k") == b"$1\r\nv\r\n"
 
 
+@covers("memory_limit")
 def test_slow_readers_together_are_closed_at_memory_limit(start_hasp, plain):
     hasp = start_hasp(client_output_limit="64mb", memory_limit="16mb")
     plain.set("big", "x" * MB)

@@ -5,6 +5,7 @@ import socket
 
 import pytest
 from harness import Connection, encode, until
+from harness.marks import covers
 from harness.replies import NIL, OK, ONE, PONG
 from harness.sections import VERBS, rule
 from harness.tls import tls_address
@@ -84,6 +85,7 @@ def test_what_the_balancer_says_of_itself_leaves_its_address(hasp, plain, header
         assert plain.get("hasp:owner:{lock:1}") == f"address:{BALANCER} x"
 
 
+@covers("proxy_protocol_failed")
 @pytest.mark.parametrize("header, reason", [
     (encode("PING"), "there is none"),
     (b"PROXY TCP4 192.0.2.7\r\n", "its addresses are not understood"),
@@ -102,6 +104,7 @@ def test_balancer_whose_header_is_not_in_order_is_closed(hasp, header, reason):
     until(lambda: line_of_it in hasp.log, line_of_it)
 
 
+@covers("proxy_protocol")
 def test_header_is_waited_for_no_longer_than_for_a_login(start_hasp):
     hasp = start_hasp(proxy_protocol=BALANCER, client_login_timeout="1s")
     with behind(hasp, b"PROXY TCP4 ") as c:

@@ -8,6 +8,7 @@ import signal
 
 import pytest
 from harness import encode, until
+from harness.marks import covers
 from harness.quorum import Quorum, connected, count
 from harness.replies import FENCE, NIL, ONE, PONG, ZERO, fence
 from harness.scrape import HTTP
@@ -90,6 +91,7 @@ def test_without_a_majority_everybody_is_told_so(two, quorum, command):
     assert two[0].call("PING") == PONG
 
 
+@covers("servers")
 def test_servers_that_hang_are_waited_for_as_long_as_the_timeout_says(start, quorum):
     with start(timeout="500ms").connect() as one, contextlib.ExitStack() as stack:
         for server in quorum.servers[:3]:
@@ -101,6 +103,7 @@ def test_servers_that_hang_are_waited_for_as_long_as_the_timeout_says(start, quo
         until(lambda: one.call("LOCK", KEY) == FENCE, "the servers to be asked again")
 
 
+@covers("timeout")
 def test_servers_that_answer_before_the_timeout_is_over_count(start, quorum):
     patient, hasty = start(lease="60s", max_lease="60s", timeout="20s"), start(timeout="500ms")
     with patient.connect() as one, hasty.connect() as other, contextlib.ExitStack() as stack:
@@ -233,6 +236,7 @@ def test_servers_that_have_just_begun_do_not_count(start):
         assert one.call("LOCK", KEY) == UNREACHED % 0
 
 
+@covers("restart_delay")
 def test_server_that_was_started_anew_does_not_count_before_restart_delay(start, quorum):
     hasp = start(lease="2s", max_lease="3s", timeout="500ms", restart_delay="4s")
     with hasp.connect() as one:

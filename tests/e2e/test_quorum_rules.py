@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 from harness import Connection, encode, until
+from harness.marks import covers
 from harness.quorum import Quorum, connected
 from harness.replies import NIL, OK, ONE, PONG, TAKEN, ZERO, bulk
 from harness.sections import VERBS, rule
@@ -233,6 +234,7 @@ def test_lock_of_a_client_that_goes(start, quorum, on_disconnect, freed):
         assert quorum.is_everywhere(KEY)
 
 
+@covers("on_lost", "quorum_lost")
 def test_lost_majority_closes_the_connection(start, quorum):
     hasp = start(lease="6s", timeout="2s", on_lost="close")
     with hasp.connect() as one, hasp.connect() as other:
@@ -253,6 +255,7 @@ def test_several_workers_exclude_each_other(start):
         assert clients[got.index(ONE)].call("DEL", KEY) == ONE
 
 
+@covers("quorum")
 def test_rules_and_verbs_may_have_one_quorum(start_hasp, quorum):
     hasp = connected(start_hasp(quorum.sections() + rules(), workers=1).is_up())
     with hasp.connect() as one:

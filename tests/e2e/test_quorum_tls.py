@@ -8,6 +8,7 @@ import pytest
 import redis as redis_py
 from harness import until
 from harness.by_hand import run
+from harness.marks import covers
 from harness.quorum import Quorum, connected
 from harness.replies import FENCE, NIL, ONE, PONG
 from harness.sections import section
@@ -96,6 +97,7 @@ def test_servers_may_have_another_name_or_any(start_hasp, quorum, encrypted, aut
         assert one.call("LOCK", KEY) == FENCE
 
 
+@covers("quorum_server_down")
 def test_servers_that_ask_for_a_certificate_get_it(start_hasp, quorum, encrypted, authority, certificate):
     mine = authority.certificate("hasp")
     servers = quorum(*[certificate] * 3, options=("--tls-auth-clients", "yes"))
@@ -107,6 +109,7 @@ def test_servers_that_ask_for_a_certificate_get_it(start_hasp, quorum, encrypted
         assert one.call("LOCK", KEY) == FENCE
 
 
+@covers("quorum_server_up")
 def test_reload_reads_the_certificates_again_and_closes_nothing(start_hasp, quorum, encrypted, authority, certificate,
                                                                 tmp_path):
     trusted = tmp_path / "trusted.crt"

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from harness import RedisServer, encode, until
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import FULL, OK, ONE, PONG, QUEUED, ZERO
 from harness.sections import rule
 from harness.tls import UNLESS_ENCRYPTED
@@ -56,6 +56,7 @@ def test_reload_after_the_file_is_gone_keeps_the_old_rules(start_hasp):
         assert one.call("PING") == PONG
 
 
+@covers("reload")
 def test_reload_to_a_log_that_cannot_be_opened_keeps_everything_old(start_hasp, tmp_path):
     hasp = start_hasp(LOCKS)
     hasp.edit("[upstream]", f"log = {tmp_path}/nowhere/hasp.log\nlog_level = debug\n[upstream]")

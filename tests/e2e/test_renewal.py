@@ -9,7 +9,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.info import now
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.renewal import LEASE, LEASE_MS, is_renewed, rises, rule, runs_out, verbs
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.resp import pipeline
@@ -68,6 +68,7 @@ def test_renew_no_lets_run_out_what_has_no_expiry(start_hasp, plain):
         assert runs_out(plain, KEY)
 
 
+@covers("renew")
 @pytest.mark.parametrize("owner", ["connection", "value"])
 def test_renew_yes_renews_what_has_the_apps_expiry(start_hasp, plain, owner):
     seconds = LEASE_MS // 1000
@@ -95,6 +96,7 @@ def test_renewal_does_not_shorten_what_was_prolonged_past_hasp(start_hasp, plain
         assert plain.pttl(KEY) > 50000
 
 
+@covers("max_hold")
 def test_renewal_ends_with_max_hold(start_hasp, plain):
     ends = []
     with start_hasp(rule(max_hold=f"{2 * LEASE_MS}ms")).connect() as one:
@@ -293,6 +295,7 @@ def test_lease_that_ended_before_it_could_be_renewed_is_over(start_hasp, redis_s
     assert hasp.log.count("its lease was over") == 1
 
 
+@covers("renewal_failed")
 def test_renewal_that_redis_refuses_is_logged_and_tried_again(start_hasp, plain):
     plain.execute_command("ACL", "SETUSER", "hasp", "on", ">pw", "~*", "&*", "+@all", "-pexpire")
     hasp = start_hasp(rule(), upstream="\n".join(

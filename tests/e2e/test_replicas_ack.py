@@ -8,6 +8,7 @@ import pytest
 from harness import encode, until
 from harness.info import calls, is_waited
 from harness.line import stand
+from harness.marks import covers
 from harness.relay import Relay
 from harness.replicas import Replicas
 from harness.replies import FENCE, NIL, NOREPLICAS, OK, ONE, PONG, TAKEN, ZERO
@@ -44,6 +45,7 @@ def give(take):
     return ("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", LOCK)
 
 
+@covers("replicas_ack")
 @takes
 def test_lock_that_a_client_is_told_of_is_on_as_many_replicas(start, replicas, take):
     hasp = start(None, "replicas_ack = 2", f"replicas_ack_timeout = {LONG}")
@@ -107,6 +109,7 @@ def test_lock_that_is_handed_over_and_that_too_few_replicas_have_is_given_back(s
         until(lambda: not plain.exists(key_of(take)), "it to be given back")
 
 
+@covers("replicas_ack_timeout")
 def test_redis_waits_for_the_replicas_as_long_as_replicas_ack_timeout_says(start, plain):
     hasp = start(None, "replicas_ack = 1", "replicas_ack_timeout = 15s")
     with hasp.connect() as one, plain.monitor() as monitor:

@@ -3,6 +3,7 @@
 
 import pytest
 from harness.failover import come_back, leave, until_followed
+from harness.marks import covers
 from harness.nodes import SETTLING
 from harness.resp import encode
 from harness.sentinel import NAME
@@ -35,6 +36,7 @@ def test_one_sentinel_of_three_is_not_believed_alone(start_hasp, sentinels):
         assert c.read() == OK
 
 
+@covers("sentinels")
 def test_other_sentinels_are_learned(start_hasp, sentinels):
     """One is enough for a beginning, and may then go."""
     first = sentinels.sentinels[0]
@@ -185,6 +187,7 @@ def test_without_failover_wait_the_error_comes_at_once(start_hasp, sentinels):
         assert c.call("PING").startswith(b"-ERR hasp: no primary for 'mymaster': ")
 
 
+@covers("sentinels_silent")
 def test_hasp_starts_without_sentinels(start_hasp):
     hasp = start_hasp(upstream="sentinels = 127.0.0.1:1 127.0.0.1:2\nmaster = mymaster\nfailover_wait = 3s")
     with hasp.connect() as c:
@@ -201,6 +204,7 @@ def test_name_that_sentinels_do_not_know_is_told(start_hasp, sentinels):
     assert answer.endswith(b": it does not know that name\r\n")
 
 
+@covers("sentinel_password", "sentinel_user")
 def test_sentinels_with_a_login_of_their_own(start_hasp, sentinels):
     for sentinel in sentinels.sentinels:
         sentinel.ask("ACL", "SETUSER", "watcher", "on", ">hidden", "+@all", "&*")

@@ -10,6 +10,7 @@ import time
 import pytest
 from harness import encode, until
 from harness.announcer import NAME, Announcer
+from harness.marks import covers
 from harness.replicas import Replicas
 from harness.replies import OK
 from harness.sanitizers import sanitized
@@ -134,6 +135,7 @@ class Announcing(Announcer):
         return super()._answer(words, answers)
 
 
+@covers("primary")
 def test_announcements_at_each_question_do_not_keep_hasp_from_the_answer(start_hasp):
     with Replicas(1) as servers, Announcing(servers.primary) as sentinel:
         hasp = start_hasp(upstream=f"{sentinel.upstream}\nfailover_wait = 60s").is_up()

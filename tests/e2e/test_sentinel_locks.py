@@ -4,6 +4,7 @@
 import pytest
 from harness import RedisServer, encode, until
 from harness.failover import leave, until_followed
+from harness.marks import covers
 from harness.renewal import rises
 from harness.replies import OK
 from harness.sections import rule
@@ -58,6 +59,7 @@ def test_locks_are_renewed_at_the_new_primary(start_hasp, sentinels):
 # --- reloads -------------------------------------------------------------------------------
 
 
+@covers("address")
 def test_reload_goes_from_an_address_to_sentinels_and_back(start_hasp, redis_server, sentinels):
     where = f"address = unix:{redis_server.unix}"
     hasp = start_hasp(upstream=where).is_up()
@@ -74,6 +76,7 @@ def test_reload_goes_from_an_address_to_sentinels_and_back(start_hasp, redis_ser
                 assert server.client(db=db).get("k") == "1"
 
 
+@covers("master")
 def test_reload_changes_the_master(start_hasp, redis_server, sentinels):
     """These sentinels watch over another server, too."""
     with RedisServer(host=sentinels.host) as other:

@@ -8,6 +8,7 @@ import threading
 import pytest
 from harness import RedisServer, encode, until
 from harness.announcer import NAME, Announcer
+from harness.marks import covers
 from harness.replies import OK
 
 
@@ -69,6 +70,7 @@ def test_one_that_heard_of_nothing_does_not_keep_hasp_at_the_old_primary(start_h
     assert named(hasp) == [str(server.port) for server in servers]
 
 
+@covers("no_primary")
 def test_newest_word_does_not_count_where_that_server_says_it_is_a_replica(start_hasp, servers, sentinels):
     hasp = start_hasp(upstream=upstream(sentinels)).is_up()
     with RedisServer("--replicaof", f"127.0.0.1 {servers[0].port}") as replica:

@@ -6,6 +6,7 @@ import signal
 
 from harness import until
 from harness.by_hand import config, running
+from harness.marks import covers
 from harness.replies import PONG
 
 ASKED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
@@ -16,6 +17,7 @@ FATAL = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.
 UNUSED = sorted(signal.valid_signals() - ASKED - FATAL)
 
 
+@covers("signal")
 def test_signals_that_ask_for_nothing_do_not_end_hasp(start_hasp):
     hasp = start_hasp(workers=2)
     for number in UNUSED:

@@ -12,6 +12,7 @@ import subprocess
 import pytest
 from harness import TOP, Connection, until
 from harness.by_hand import HASP, alive, config, connected, let_others_in, run, running
+from harness.marks import covers
 from harness.network import nss
 from harness.processes import ProtectedRedis
 from harness.replies import ONE, PONG
@@ -142,6 +143,7 @@ def test_missing_file_is_told(tmp_path):
     assert result.returncode == 1 and "No such file or directory" in result.stderr
 
 
+@covers("client_closed")
 def test_verbose_logs_more(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
     log = tmp_path / "log"
@@ -206,6 +208,7 @@ def test_background_that_cannot_start_says_so(redis_server, tmp_path):
     assert not (tmp_path / "pid").exists()
 
 
+@covers("log")
 def test_log_that_was_moved_away_is_opened_anew_by_sighup(daemon, tmp_path):
     pid = daemon()
     (tmp_path / "log").rename(tmp_path / "log.1")
@@ -234,6 +237,7 @@ def someone(directory):
     return "someone", uid, gid, nss(passwd=directory / "passwd", group=directory / "group")
 
 
+@covers("user")
 def test_hasp_becomes_the_user_of_the_file(start_hasp, redis_server, tmp_path):
     user, uid, gid, within = someone(tmp_path)
     let_others_in(tmp_path)

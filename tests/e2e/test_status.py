@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from harness import until
+from harness.marks import covers
 from harness.replies import NIL, OK, ONE
 from harness.resp import encode
 from harness.sections import rule, section, verbs
@@ -164,6 +165,7 @@ def test_history_grows_and_counts_what_happens(start_hasp):
     assert len({len(series) for series in history.values() if isinstance(series, list)}) == 1
 
 
+@covers("allowed_hosts")
 @pytest.mark.parametrize("allowed", [True, False])
 def test_only_those_hosts_are_answered_that_no_stranger_can_have(start_hasp, allowed):
     hasp = start_hasp(HTTP + "allowed_hosts = hasp.example.com other\n")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from harness import Hasp, encode
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.processes import ProtectedRedis
 from harness.replies import OK, PONG
 from harness.wait import prompt
@@ -41,6 +41,7 @@ def with_login():
 PARTS = [b"*", b"PI", b"*2\r\n$3\r\nGET\r\n$1\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n" + 100000 * b"x"]
 
 
+@covers("client_idle_timeout")
 @BOTH
 @pytest.mark.parametrize("part", PARTS, ids=["array", "inline", "arguments", "stream"])
 def test_part_of_a_request_does_not_keep_a_client_from_being_idle(start_hasp, part):
@@ -92,6 +93,7 @@ def reset(connection):
     assert connection.call("RESET") == b"+RESET\r\n"
 
 
+@covers("client_login_timeout")
 @pytest.mark.parametrize("begin", [lambda connection: None, refused, refused_to_log_in, reset])
 def test_client_that_does_not_log_in_is_closed(with_login, begin):
     hasp = with_login(client_login_timeout="4s")

@@ -13,6 +13,7 @@ import redis as redis_py
 from harness import Connection, encode, until
 from harness.by_hand import run
 from harness.encrypted import TlsAddress
+from harness.marks import covers
 from harness.replies import ONE, OK, PONG
 from harness.sections import VERBS, rule
 from harness.tls import Authority, TlsRedis, connect_tls, encrypted, tls_address
@@ -179,6 +180,7 @@ def test_many_clients_at_once(tls_hasp, authority):
 # --- who is let in -----------------------------------------------------------------------
 
 
+@covers("tls_failed")
 def test_client_that_does_not_encrypt_is_told_in_the_log(tls_hasp, authority):
     hasp = tls_hasp()
     with Connection(tls_address(hasp)) as c:
@@ -195,6 +197,7 @@ def test_client_that_does_not_know_the_authority_refuses(tls_hasp):
     logged(hasp, 'reason="tlsv1 alert unknown ca"')
 
 
+@covers("listen_tls", "tls_auth_clients")
 def test_clients_need_certificates_where_they_are_asked_for(tls_hasp, authority, tmp_path):
     hasp = tls_hasp(tls_auth_clients="yes", tls_ca_cert_file=authority.cert)
     assert "certificate required" in refused(hasp, authority.trusting())
@@ -208,6 +211,7 @@ def test_clients_need_certificates_where_they_are_asked_for(tls_hasp, authority,
         assert c.call("PING") == PONG
 
 
+@covers("tls_ca_cert_file")
 def test_certificates_that_are_optional_must_be_in_order(tls_hasp, authority, tmp_path):
     hasp = tls_hasp(tls_auth_clients="optional", tls_ca_cert_file=authority.cert)
     with connect_tls(tls_address(hasp), authority.trusting()) as c:
@@ -216,6 +220,7 @@ def test_certificates_that_are_optional_must_be_in_order(tls_hasp, authority, tm
     logged(hasp, 'reason="unable to get local issuer certificate"')
 
 
+@covers("tls_ciphersuites", "tls_protocols")
 def test_versions_and_ciphers_may_be_limited(tls_hasp, authority):
     hasp = tls_hasp(tls_protocols="TLSv1.3", tls_ciphersuites="TLS_CHACHA20_POLY1305_SHA256")
     refused(hasp, authority.trusting(maximum_version=ssl.TLSVersion.TLSv1_2))
@@ -291,6 +296,7 @@ def test_server_whose_certificate_is_not_in_order_is_not_spoken_to(start_hasp, a
         assert checked.returncode == 0 and told in checked.stderr
 
 
+@covers("tls_server_name", "tls_verify")
 def test_server_may_have_another_name_or_any(start_hasp, authority):
     with TlsRedis(authority, authority.certificate("elsewhere", names="DNS:elsewhere")) as redis:
         for option in ({"tls_server_name": "elsewhere"}, {"tls_verify": "no"}):
@@ -299,6 +305,7 @@ def test_server_may_have_another_name_or_any(start_hasp, authority):
                 assert c.call("PING") == PONG
 
 
+@covers("tls", "tls_cert_file", "tls_key_file")
 def test_server_that_asks_for_a_certificate_gets_it(start_hasp, authority):
     mine = authority.certificate("hasp")
     with TlsRedis(authority, authority.certificate("server"), clients="yes") as redis:
@@ -378,6 +385,7 @@ def test_sessions_with_a_server_whose_certificate_has_expired_are_not(start_hasp
 # --- the file ----------------------------------------------------------------------------
 
 
+@covers("tls_ciphers")
 def test_files_that_are_no_certificates_are_faults(authority, certificate, tmp_path):
     def faults(**options):
         options = {"tls_cert_file": certificate.cert, "tls_key_file": certificate.key, **options}

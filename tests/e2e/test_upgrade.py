@@ -16,6 +16,7 @@ from harness.by_hand import HASP, alive, config, run
 from harness.guards import guard
 from harness.line import entries
 from harness.load import Load
+from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, PONG
 from harness.resp import Connection
 from harness.scrape import HTTP, where
@@ -261,6 +262,7 @@ def test_new_process_has_the_console(generations, tmp_path):
     assert not path.exists()
 
 
+@covers("pid_file")
 def test_pid_file_names_the_new_process(generations, tmp_path):
     file = tmp_path / "pid"
     hasps = generations(pid_file=file)
@@ -271,6 +273,7 @@ def test_pid_file_names_the_new_process(generations, tmp_path):
     assert not file.exists()
 
 
+@covers("upgrade_failed")
 def test_faulty_file_leaves_the_old_process_serving(generations):
     hasps = generations()
     hasp = hasps.hasp
@@ -304,6 +307,7 @@ def test_binary_that_is_gone_or_crashes_leaves_the_old_process_serving(redis_ser
         hasp.remove()
 
 
+@covers("upgrade_refused", "upgrading")
 def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path):
     """The new binary says nothing until it is ended, which SIGTERM to the old one does."""
     binary, gate = tmp_path / "hasp", tmp_path / "gate"
@@ -329,6 +333,7 @@ def test_second_upgrade_is_refused_while_one_is_under_way(redis_server, tmp_path
         hasp.remove()
 
 
+@covers("upgraded")
 def test_daemon_is_upgraded(redis_server, tmp_path):
     log, file = tmp_path / "log", tmp_path / "pid"
     path = config(tmp_path / "hasp.ini", redis_server, log=log, pid_file=file)

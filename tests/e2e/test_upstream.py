@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import RedisServer, encode, until
+from harness.marks import covers
 from harness.network import fill_backlog
 from harness.poolings import pooling  # noqa: F401
 from harness.wait import PATIENCE
@@ -102,6 +103,7 @@ def test_client_that_sends_nothing_does_not_notice_that_redis_is_down(start_hasp
         assert one.call("PING") == PONG
 
 
+@covers("upstream_down", "upstream_up")
 def test_own_connection_comes_back_and_the_log_tells_once(start_hasp, redis_server):
     hasp = start_hasp(LOCKS)
     until(lambda: hasp.log.count("upstream_up") >= 1, "hasp's own connection")
@@ -139,6 +141,7 @@ def test_every_address_of_a_name_is_tried(start_hasp):
             assert one.call("PING") == PONG
 
 
+@covers("connect_timeout")
 def test_connect_timeout_ends_the_wait_for_a_full_backlog(start_hasp):
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         waiting = fill_backlog(listener.getsockname())

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from harness import encode, until
+from harness.marks import covers
 from harness.replies import FENCE, NIL, OK, ONE, QUEUED, ZERO, bulk
 from harness.resp import Connection, pipeline
 from harness.sections import VERBS, rule, section, verbs
@@ -20,6 +21,7 @@ def fields(reply):
     return dict(zip(words[::2], words[1::2]))
 
 
+@covers("LOCK", "UNLOCK")
 def test_lock_and_unlock(pair, plain):
     one, other = pair(VERBS)
     assert one.call("LOCK", "k", "PX", 60000) == FENCE
@@ -60,6 +62,7 @@ def test_locks_that_are_not_counted_are_strings(pair, plain, reentrant, second):
     assert other.call("LOCK", "k", "EX", 10) == FENCE
 
 
+@covers("LOCK.EXTEND")
 def test_extend_is_the_owners(pair, plain):
     one, other = pair(VERBS)
     one.call("LOCK", "k", "PX", 5000)
@@ -69,6 +72,7 @@ def test_extend_is_the_owners(pair, plain):
     assert plain.pttl("k") > 80000
 
 
+@covers("LOCK.INFO")
 def test_info_tells_the_holder(pair):
     one, other = pair(VERBS)
     fence = one.call("LOCK", "k", "PX", 60000, "AS", "worker-7")
@@ -194,6 +198,7 @@ def test_verb_that_is_wrong_is_answered_in_redis_words(pair, command, error):
     assert pipeline(one, ("ECHO", "a"), command, ("ECHO", "b")) == [bulk("a"), error, bulk("b")]
 
 
+@covers("extend", "info", "lock", "unlock")
 def test_verbs_have_the_names_that_the_file_gives(pair):
     one, _ = pair(VERBS + "lock = GRAB\nunlock = LET.GO\ninfo = WHO\nextend = MORE")
     assert one.call("GRAB", "k", "PX", 5000) == FENCE

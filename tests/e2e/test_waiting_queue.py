@@ -11,7 +11,7 @@ import pytest
 from harness import encode, until
 from harness.info import clients, subscribers
 from harness.line import entries, nobody_waits, queue_of, soon, stand
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import FENCE, OK, ONE, TAKEN
 from harness.sections import TRUSTED, VERBS, verbs
 from harness.waiting import KEY, rule
@@ -228,6 +228,7 @@ def test_client_that_hangs_up_leaves_the_queue(start_hasp, plain, half, take):
         nobody_waits(plain, take[1])
 
 
+@covers("shared_secret")
 def test_lock_handed_to_one_who_has_hung_up_goes_to_the_next(start_hasp, plain):
     """Whichever of both hasp hears of first."""
     hasp, away = start_hasp(VERBS, **TRUSTED), start_hasp(VERBS, **TRUSTED)

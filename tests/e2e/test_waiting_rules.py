@@ -7,7 +7,7 @@ import pytest
 from harness import encode, until
 from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.line import entries, queue_of, stand
-from harness.marks import BOTH
+from harness.marks import BOTH, covers
 from harness.replies import FENCE, NIL, OK, ONE, ZERO
 from harness.sections import VERBS
 from harness.waiting import KEY, named, rule
@@ -22,6 +22,7 @@ TAKES = [("SETNX", "lock:1", "w"), ("SET", "lock:1", "w", "NX"), ("SET", "lock:1
          ("SET", "lock:1", "w", "NX", "PXAT", lambda: int(time.time() * 1000) + 40000)]
 
 
+@covers("wait")
 @pytest.mark.parametrize("owner", ["connection", "value"])
 @pytest.mark.parametrize("take", TAKES, ids=lambda take: "-".join(map(str, take[:1] + take[3:5])))
 def test_rule_makes_setnx_and_set_nx_wait(start_hasp, plain, take, owner):

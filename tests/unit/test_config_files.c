@@ -94,6 +94,7 @@ static struct config *load(const char *text, const char *faults_expected,
 	return c;
 }
 
+/* covers: include */
 static void included_files_are_read_by_name_behind_the_file(void **state)
 {
 	struct config *c;
@@ -174,6 +175,7 @@ static void included_file_includes_no_others(void **state)
 	     "");
 }
 
+/* covers: password_file, sentinel_password_file */
 static void password_is_the_first_line_of_its_file(void **state)
 {
 	char text[256];

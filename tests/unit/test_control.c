@@ -361,6 +361,7 @@ static void checks_ask_whether_it_answers_and_for_its_role(void **state)
 	assert_true(slice_eq(buf_slice(&f->roles), slice_str("master replica ")));
 }
 
+/* covers: upstream_role */
 static void a_change_of_the_role_is_logged(void **state)
 {
 	struct fixture *f = *state;

@@ -31,6 +31,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
+/* covers: daemonize */
 static void a_parent_that_was_killed_is_logged(void **state)
 {
 	struct daemon d = DAEMON_INIT;
@@ -67,6 +68,7 @@ static void without_descriptors_it_stays_in_the_foreground(void **state)
 	assert_logged("daemonize : Too many open files");
 }
 
+/* covers: descriptors */
 static void a_descriptor_limit_that_cannot_be_raised_is_logged(void **state)
 {
 	struct rlimit limit;

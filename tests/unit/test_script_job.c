@@ -208,6 +208,7 @@ static void a_job_whose_time_is_over_is_given_up(void **state)
 	assert_string_equal(o.text, "none");
 }
 
+/* covers: script_job_given_up */
 static void jobs_that_take_too_much_memory_are_given_up(void **state)
 {
 	struct fake_redis *f = *state;

@@ -311,6 +311,7 @@ static void heir_tells_once_that_it_is_ready(void **state)
 	close(fds[0]);
 }
 
+/* covers: upgrade */
 static void heir_of_a_process_that_was_killed_logs_that(void **state)
 {
 	struct fixture *f = *state;

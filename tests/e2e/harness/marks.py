@@ -6,3 +6,5 @@ import pytest
 # For tests of a file whose `pooling` fixture is overridden, that concern both ways all the same.
 BOTH = pytest.mark.parametrize("pooling", ["shared", "session"])
 LAYOUTS = pytest.mark.parametrize("reentrant", ["count", "refresh", "no"])
+# @covers("wait", "lock_lost"): the test fails when hasp ignores this option, or does not log this event.
+covers = pytest.mark.covers
