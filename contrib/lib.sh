@@ -26,6 +26,8 @@ test_packages=("${core_test_packages[@]}" clang libclang-rt-dev llvm libfaketime
                php-predis libredis-perl ruby ruby-redis nodejs:node npm:npm nutcracker:nutcracker
                chromium:chromium chromium-driver:chromedriver
                systemd:systemd-analyze prometheus:promtool)
+# Beside test_packages: what contrib/check nightly needs.
+nightly_packages=(iproute2:ip iptables:iptables)
 # Beside redis_packages and php_packages: what contrib/tour needs.
 tour_packages=(openssl:openssl python3 python3-redis chromium:chromium)
 lint_packages=(clang-format:clang-format clang-tidy:clang-tidy cppcheck lua-check mandoc shellcheck

@@ -8,7 +8,12 @@ import pytest
 from harness.campaigns import UNTIL_FOUND, campaign, until_found
 
 
-@pytest.mark.parametrize("topology, kinds", [("one", "cut,frozen,killed"), ("sentinel", "cut"), ("cluster", "isolated")])
+AT_NIGHT = pytest.mark.nightly
+
+
+@pytest.mark.parametrize("topology, kinds", [
+    ("one", "frozen,killed"), ("sentinel", "frozen"), pytest.param("one", "cut", marks=AT_NIGHT),
+    pytest.param("sentinel", "cut", marks=AT_NIGHT), pytest.param("cluster", "isolated", marks=AT_NIGHT)])
 def test_nothing_hangs(topology, kinds):
     status, output = campaign("partition", "--topology", topology, "--kinds", kinds)
     assert status == 0, output[-4000:]

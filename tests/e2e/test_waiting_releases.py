@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every way to release a lock lets the next waiter in: commands, transactions, scripts, leases."""
 
+import contextlib
 import time
 
 import pytest
@@ -86,15 +87,14 @@ def test_compare_and_delete_with_anothers_value_wakes_nobody(start_hasp, plain):
 def test_compare_and_delete_by_evalsha_wakes_the_waiter(start_hasp, plain):
     sha = plain.script_load(COMPARE_AND_DELETE)
     hasp = start_hasp(rule(owner="value"), workers=2)
-    with hasp.connect() as other:
-        ones = [hasp.connect() for _ in range(8)]  # at either worker
+    with contextlib.ExitStack() as stack:
+        ones = [stack.enter_context(hasp.connect()) for _ in range(8)]  # at either worker
         ones[0].call("SET", "lock:1", 0, "NX", "EX", 30)
         for n, one in enumerate(ones):
+            other = stack.enter_context(hasp.connect())
             stand(plain, other, "SET", "lock:1", n + 1, "NX", "EX", 30)
             assert one.call("EVALSHA", sha, 1, "lock:1", n) == ONE
             assert soon(plain, other, polled=True) == OK
-        for one in ones:
-            one.close()
 
 
 VERB_RELEASES = [(("DEL", KEY), ONE), (("UNLINK", "x", KEY), ONE), (("GETDEL", KEY), None),
@@ -123,16 +123,15 @@ def test_release_without_a_rule_wakes_the_waiter_of_a_verb(start_hasp, plain, re
 
 def test_release_without_a_rule_wakes_the_waiter_of_another_worker(start_hasp, plain):
     hasp = start_hasp(verbs(reentrant="no"), workers=2)
-    ones = [hasp.connect() for _ in range(8)]  # at either worker
-    with hasp.connect() as other:
+    with contextlib.ExitStack() as stack:
+        ones = [stack.enter_context(hasp.connect()) for _ in range(8)]  # at either worker
         plain.set(KEY, "somebody")
         for one in ones:
+            other = stack.enter_context(hasp.connect())
             stand(plain, other, "LOCK", KEY, "WAIT", 60000)
             hasp.take_turn()
             assert one.call("DEL", KEY) == ONE
             assert soon(plain, other, polled=True).startswith(b":")
-    for one in ones:
-        one.close()
 
 
 def test_redissons_message_wakes_the_waiter_of_a_verb(start_hasp, plain):

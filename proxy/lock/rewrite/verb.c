@@ -10,16 +10,13 @@
 
 #include "commands/args.h"
 #include "lock/scripts/script_call.h"
+#include "lock/rewrite/rewrite_internal.h"
 #include "lock/rewrite/verb_internal.h"
 #include "lock/model/key_names.h"
 #include "resp/write.h"
 
 /* Longest verb's name that an error repeats. */
 #define NAME_MAX_SHOWN 64
-
-/* The longest lease, 31,000 years. The scripts count in doubles, and write a greater sum as
- * 1e+17, which Redis does not read. */
-#define LEASE_MS_MAX INT64_C(1000000000000000)
 
 /* The longest wait: a year. */
 #define WAIT_MS_MAX (INT64_C(365) * 24 * 3600 * 1000)
@@ -157,7 +154,7 @@ bool verb_lease(struct buf *out, enum verb verb, const struct verbs *verbs,
 		                 NULL);
 		return false;
 	}
-	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MS_MAX)) {
+	if (a->time.p && (n <= 0 || !args_ms(n, a->seconds, &ms) || ms > LEASE_MAX_MS)) {
 		verb_write_error(out, how, call, "ERR invalid expire time in",
 		                 verb_name(verb, verbs));
 		return false;
