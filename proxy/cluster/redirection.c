@@ -225,8 +225,7 @@ void redirection_again(struct cluster_part *p, bool is_named, const char *why)
 	put_back(p, why, is_named && !p->redirected ? 0 : RETRY_SECONDS);
 }
 
-/* --- hints ----------------------------------------------------------------------------------
- */
+/* --- hints -------------------------------------------------------------------------------- */
 
 static struct slice hint_line(const struct hint *h)
 {
@@ -335,8 +334,7 @@ void redirection_forget(struct cluster_part *p, const struct node *n)
 	p->retry_at = 0;
 }
 
-/* --- replies
- * ---------------------------------------------------------------------------------- */
+/* --- replies ------------------------------------------------------------------------------ */
 
 bool redirection_take(struct cluster_part *p, struct slice line)
 {
