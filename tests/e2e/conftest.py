@@ -22,7 +22,7 @@ from harness.reruns import Reruns  # noqa: E402
 from harness.script_queue import workers  # noqa: E402, F401 fixtures of test_scripts_*
 from harness.reuse import ReusedRedis  # noqa: E402
 from harness.sanitizers import sanitized  # noqa: E402
-from harness.schedule import Schedule, by_length, mark_core  # noqa: E402
+from harness.schedule import Schedule, by_length, mark  # noqa: E402
 from harness.scripts import one_world, server, tool, world  # noqa: E402, F401
 from harness.sections import VERBS, rule  # noqa: E402
 from harness.sentinel import Sentinels  # noqa: E402
@@ -42,7 +42,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     by_length(items)
-    mark_core(items)
+    mark(items)
     left_out = {"unless_sanitized": sanitized(), "unless_encrypted": is_everything_encrypted()}
     out = [item for item in items if any(item.get_closest_marker(name) for name, so in left_out.items() if so)]
     config.hook.pytest_deselected(items=out)

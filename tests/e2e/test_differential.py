@@ -21,7 +21,7 @@ def differential(tmp_path, *args):
     return campaign("differential", "--out", tmp_path, *args)
 
 
-def tester(tmp_path, *args):
+def try_tester(tmp_path, *args):
     return run("differential", "--out", tmp_path, *args)
 
 
@@ -40,14 +40,14 @@ def test_hasp_that_discovers_cannot_be_told_from_redis(tmp_path):
 @TESTER
 @pytest.mark.parametrize("kind", ["redis", "none"])
 def test_tester_accepts_what_is_right(tmp_path, kind):
-    status, _ = tester(tmp_path, "--proxy", kind, "--seed", 1, "--streams", 100)
+    status, _ = try_tester(tmp_path, "--proxy", kind, "--seed", 1, "--streams", 100)
     assert status == 0
 
 
 @TESTER
 @pytest.mark.parametrize("fault", FAULTS)
 def test_tester_finds_a_proxy_that_does(tmp_path, fault):
-    status, output = tester(tmp_path, "--proxy", fault, "--seed", 2, "--streams", 100,
+    status, output = try_tester(tmp_path, "--proxy", fault, "--seed", 2, "--streams", 100,
                                   "--minimise", 0, "--stop-after", 1)
     assert status == 1 and "DIFFERENCE" in output
     assert len(list(tmp_path.glob("*.json"))) == 1
@@ -55,14 +55,14 @@ def test_tester_finds_a_proxy_that_does(tmp_path, fault):
 
 @TESTER
 def test_difference_can_be_replayed_in_its_shortest_form(tmp_path):
-    _, output = tester(tmp_path, "--proxy", "cut", "--seed", 2, "--streams", 100,
+    _, output = try_tester(tmp_path, "--proxy", "cut", "--seed", 2, "--streams", 100,
                              "--minimise", 10, "--stop-after", 1)
     assert "shortest form" in output
     (path,) = tmp_path.glob("*.json")
     assert path.read_text().count("==") + path.read_text().count('="') < 8  # few atoms left
-    status, output = tester(tmp_path, "--replay", path, "--proxy", "cut", "--minimise", 0)
+    status, output = try_tester(tmp_path, "--replay", path, "--proxy", "cut", "--minimise", 0)
     assert status == 1 and "DIFFERENCE" in output
-    status, _ = tester(tmp_path, "--replay", path, "--proxy", "none")
+    status, _ = try_tester(tmp_path, "--replay", path, "--proxy", "none")
     assert status == 0
 
 
@@ -84,19 +84,19 @@ def test_a_cluster_cannot_be_told_from_redis(tmp_path, primaries):
 @TESTER
 @pytest.mark.parametrize("primaries", [1, 3])
 def test_tester_tells_a_cluster_from_redis(tmp_path, primaries):
-    status, output = tester(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
+    status, output = try_tester(tmp_path, "--cluster", primaries, "--proxy", "redis", "--seed", 2, "--streams", 100,
                                   "--minimise", 0, "--stop-after", 1)
     assert status == 1 and "DIFFERENCE" in output
 
 
 def test_rules_do_what_the_model_says(tmp_path):
-    status, output = differential(tmp_path, "--rules", "--streams", 150, "--stop-after", 2)
+    status, output = differential(tmp_path, "--rules", "--streams", 150, "--seconds", 15, "--stop-after", 2)
     assert status == 0, output[-4000:]
 
 
 @TESTER
 def test_tester_of_rules_finds_nothing_where_nothing_is_broken(tmp_path):
-    status, output = tester(tmp_path, "--rules", "--seed", 3, "--streams", 40, "--break", "none")
+    status, output = try_tester(tmp_path, "--rules", "--seed", 3, "--streams", 40, "--break", "none")
     assert status == 0, output[-4000:]
 
 
@@ -109,11 +109,11 @@ def test_tester_of_rules_finds_what_is_broken(tmp_path, name):
 
 @TESTER
 def test_difference_of_rules_can_be_replayed_in_its_shortest_form(tmp_path):
-    _, output = tester(tmp_path, "--rules", "--seed", 3, "--streams", 100, "--stop-after", 1, "--break", "owner")
+    _, output = try_tester(tmp_path, "--rules", "--seed", 3, "--streams", 100, "--stop-after", 1, "--break", "owner")
     assert "shortest form" in output
     (path,) = tmp_path.glob("*.json")
     assert len(json.loads(path.read_text())["steps"]) <= 3
-    status, output = tester(tmp_path, "--rules", "--replay", path, "--break", "owner", "--minimise", 0)
+    status, output = try_tester(tmp_path, "--rules", "--replay", path, "--break", "owner", "--minimise", 0)
     assert status == 1 and "DIFFERENCE" in output
-    status, _ = tester(tmp_path, "--rules", "--replay", path)
+    status, _ = try_tester(tmp_path, "--rules", "--replay", path)
     assert status == 0

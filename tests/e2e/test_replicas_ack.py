@@ -28,8 +28,9 @@ def plain(servers):
 
 
 @pytest.fixture
-def start(start_hasp, servers):
-    """hasp, of which `terms` say how many replicas must have a lock."""
+def start(replicas, start_hasp, servers):
+    """hasp, of which `terms` say how many replicas must have a lock. When it has stopped, `replicas` empties
+    the servers."""
     def start_with(rules=None, *terms):
         upstream = "address = %s:%d" % servers.primary.address
         return start_hasp(rule(wait="60s") + verbs() if rules is None else rules,

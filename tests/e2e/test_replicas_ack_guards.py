@@ -16,7 +16,7 @@ def plain(servers):
 
 
 @pytest.fixture
-def start(start_hasp, servers):
+def start(replicas, start_hasp, servers):
     def start_with(**settings):
         return start_hasp(guard(**settings), upstream="address = %s:%d" % servers.primary.address).is_up()
     return start_with

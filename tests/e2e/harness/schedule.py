@@ -40,10 +40,14 @@ def by_length(items):
     items.sort(key=place)
 
 
-def mark_core(items):
+def mark(items):
+    """Tests of the scripts need no hasp. So the build without sanitizers runs them."""
     for item in items:
-        if pathlib.Path(item.fspath).stem.removeprefix("test_") in CORE:
+        name = pathlib.Path(item.fspath).stem.removeprefix("test_")
+        if name in CORE:
             item.add_marker("core")
+        if name.startswith("scripts_"):
+            item.add_marker("unless_sanitized")
 
 
 def file_of(test):
