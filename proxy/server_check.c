@@ -11,6 +11,7 @@
 #include "resp/write.h"
 #include "server_find.h"
 #include "upstream/ask.h"
+#include "upstream/eviction.h"
 #include "upstream/role.h"
 
 #define SERVER_CHECK_MS_MAX 5000
@@ -21,6 +22,7 @@ enum question {
 	ASKS_HELLO,
 	ASKS_INFO, /* for servers that do not know HELLO */
 	ASKS_ROLE,
+	ASKS_MEMORY,
 	ASKS_EVALSHA, /* from here on: only where hasp is to run scripts */
 	ASKS_KEYS,
 	ASKS_COMMANDS,
@@ -43,6 +45,7 @@ struct server_check {
 	char version[32]; /* empty: it did not tell */
 	enum server_kind kind;
 	enum server_role role;
+	char evicts[EVICTION_POLICY_MAX]; /* by this policy; empty: not, or it did not say */
 	struct buf missing; /* commands that scripts call, and that it does not have */
 	struct buf denied; /* or that it does not let hasp call */
 };
@@ -110,6 +113,8 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 		server_on_info(c, r);
 	else if (i == ASKS_ROLE)
 		c->role = role_of(r);
+	else if (i == ASKS_MEMORY && r->type == REDIS_REPLY_STRING)
+		(void)eviction_of(slice_of(r->str, (size_t)r->len), c->evicts);
 	else if (i == ASKS_COMMANDS)
 		(void)script_commands_missing(r, &c->missing);
 	else if (i == ASKS_PERMISSION)
@@ -296,6 +301,9 @@ static void write_question(struct buf *out, size_t i, bool is_cluster)
 	case ASKS_ROLE:
 		WRITE_WORDS(out, "ROLE");
 		break;
+	case ASKS_MEMORY:
+		WRITE_WORDS(out, "INFO", "memory");
+		break;
 	case ASKS_EVALSHA:
 		WRITE_WORDS(out, "EVALSHA", NO_SHA, "0");
 		break;
@@ -371,8 +379,14 @@ static void check_all(struct server_check *c)
 	if (!ask(c, 0, ASKS_EVALSHA))
 		return;
 	say(c, "reachable%s%s", *c->version ? ", version " : "", c->version);
-	if (!tell_login(c) || !tell_kind(c) || !needs_scripts(c->config) ||
-	    !ask(c, ASKS_EVALSHA, QUESTIONS))
+	if (!tell_login(c) || !tell_kind(c) || !needs_scripts(c->config))
+		return;
+	if (*c->evicts)
+		warn(c,
+		     "may evict locks and the records of their owners when its memory is full "
+		     "(maxmemory-policy %s): " EVICTION_HINT,
+		     c->evicts);
+	if (!ask(c, ASKS_EVALSHA, QUESTIONS))
 		return;
 	tell_scripts(c);
 	tell_commands(c);

@@ -88,7 +88,7 @@ static void add_server(struct rows *rows, const struct worker_node_gauges *n)
 		links += n->links[i];
 	for (size_t i = 0; i < METRICS_BUCKETS; i++)
 		calls += n->latency.n[i];
-	rows_begin(rows, 6);
+	rows_begin(rows, 7);
 	rows_add_str(rows, "node", n->name);
 	rows_add_str(rows, "quorum", n->quorum);
 	rows_add_str(rows, "state", states[n->state]);
@@ -96,6 +96,7 @@ static void add_server(struct rows *rows, const struct worker_node_gauges *n)
 	rows_add_int(rows, "checks", (int64_t)calls);
 	rows_add_int(rows, "mean_latency_us",
 	             calls ? (int64_t)(n->latency.total_us / calls) : 0);
+	rows_add_str(rows, "evicts", n->evicts);
 }
 
 bool console_show_nodes(const struct show_env *env, struct rows *rows)

@@ -351,6 +351,16 @@ static void write_nodes(const struct worker_gauges *g, struct buf *out)
 			metrics_sample(out, "hasp_upstream_up", &node, 1,
 			               g->nodes[i].state == WORKER_NODE_UP);
 	}
+	metrics_family(out, "hasp_upstream_evicts", METRICS_GAUGE,
+	               "1: that server may evict locks when its memory is full: its "
+	               "maxmemory-policy is not noeviction; 0: not, or it does not say.");
+	for (size_t i = 0; i < g->nnodes; i++) {
+		struct metrics_label node = { "node", g->nodes[i].name };
+
+		if (!*g->nodes[i].quorum)
+			metrics_sample(out, "hasp_upstream_evicts", &node, 1,
+			               *g->nodes[i].evicts != 0);
+	}
 	metrics_family(out, "hasp_upstream_latency_seconds", METRICS_HISTOGRAM,
 	               "How long that server took to answer hasp's PING, each "
 	               "server_check_delay.");

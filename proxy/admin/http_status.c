@@ -145,6 +145,7 @@ static void write_servers(struct json *j, struct worker_shared *shared)
 		json_word(j, "name", g.nodes[i].name);
 		json_bool(j, "up", g.nodes[i].state == WORKER_NODE_UP);
 		write_mean(j, "mean_latency_ms", &g.nodes[i].latency);
+		json_word(j, "evicts", *g.nodes[i].evicts ? g.nodes[i].evicts : NULL);
 		json_close(j, '}');
 	}
 	json_close(j, ']');

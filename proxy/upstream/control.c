@@ -13,6 +13,8 @@
 #define CONTROL_RETRY_SECONDS 0.1
 /* A server that works answers sooner, unless it runs a long script. */
 #define SILENT_SECONDS 1.0
+/* Between two looks at the eviction policy, which an operator may change at any time. */
+#define EVICTION_SECONDS 60.0
 
 static void control_on_bytes(void *owner, struct slice bytes)
 {
@@ -143,6 +145,31 @@ static void control_on_role(void *arg, const redisReply *reply)
 		c->how.on_role(c->how.arg, role);
 }
 
+static void control_on_memory(void *arg, const redisReply *reply)
+{
+	struct control *c = arg;
+	char policy[EVICTION_POLICY_MAX];
+
+	/* An ACL may forbid INFO. */
+	if (!reply || reply->type != REDIS_REPLY_STRING ||
+	    eviction_of(slice_of(reply->str, (size_t)reply->len), policy) == EVICTION_UNKNOWN)
+		return;
+	if (strcmp(policy, c->evicts) == 0)
+		return;
+	if (*policy)
+		log_warning("upstream_evicts address=%s policy=%s hint=\"" EVICTION_HINT "\"",
+		            c->address, QUOTE_STR(policy));
+	else
+		log_info("upstream_evicts address=%s policy=none", c->address);
+	memcpy(c->evicts, policy, sizeof(policy));
+}
+
+static void control_ask_eviction(struct control *c)
+{
+	c->eviction_asked_at = c->how.env->clock();
+	control_calls_send(c, (const char *[]){ "INFO", "memory" }, 2, control_on_memory, c);
+}
+
 static void control_on_pong(void *arg, const redisReply *reply)
 {
 	struct control *c = arg;
@@ -161,6 +188,8 @@ void control_check(struct control *c)
 	c->asked_at = c->how.env->clock();
 	control_calls_send(c, (const char *[]){ "PING" }, 1, control_on_pong, c);
 	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+	if (c->how.on_commands && c->asked_at - c->eviction_asked_at >= EVICTION_SECONDS)
+		control_ask_eviction(c);
 }
 
 static void control_on_check(struct ev_loop *loop, struct ev_timer *t, int revents)
@@ -227,6 +256,7 @@ static void control_introduce(struct control *c)
 		return;
 	}
 	control_calls_send(c, (const char *[]){ "ROLE" }, 1, control_on_role, c);
+	control_ask_eviction(c);
 	control_calls_send(c, (const char *[]){ "COMMAND" }, 1, control_on_command, c);
 }
 
@@ -313,6 +343,7 @@ void control_reconnect(struct control *c, const char *reason)
 	c->warned = false;
 	c->asked_at = c->how.env->clock();
 	c->role = ROLE_UNKNOWN;
+	*c->evicts = '\0';
 	retry_restart(&c->retry);
 }
 
@@ -362,6 +393,11 @@ bool control_is_silent(const struct control *c)
 	/* What came while hasp was stopped is read behind this. */
 	return c->how.env->clock() - c->asked_at >= SILENT_SECONDS &&
 	       !(c->user.link && link_has_input(c->user.link));
+}
+
+const char *control_evicts(const struct control *c)
+{
+	return c->evicts;
 }
 
 enum server_role control_role(const struct control *c)

@@ -2,8 +2,8 @@
  *
  * control: hasp's own connection to Redis, one per worker, for hasp's own requests (scripts,
  * renewals, releases). It connects again by itself, logs in as [upstream] user, and asks what
- * server that is (HELLO, ROLE) and for COMMAND. From then on it checks now and then that the
- * server answers, and in which role. Replies are decoded by hiredis' reader.
+ * server that is (HELLO, ROLE, INFO memory) and for COMMAND. From then on it checks now and
+ * then that the server answers, and in which role. Replies are decoded by hiredis' reader.
  */
 #ifndef HASP_UPSTREAM_CONTROL_H
 #define HASP_UPSTREAM_CONTROL_H
@@ -63,6 +63,9 @@ bool control_is_answering(const struct control *c);
 bool control_is_silent(const struct control *c);
 /* As it was told last, by the server at this address. */
 enum server_role control_role(const struct control *c);
+/* The policy by which the server evicts keys, as it said last; empty: it evicts none, or does
+ * not say. */
+const char *control_evicts(const struct control *c);
 /* Calls in flight. */
 size_t control_inflight(const struct control *c);
 

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "upstream/control.h"
+#include "upstream/eviction.h"
 #include "upstream/retry.h"
 
 /* A request in flight, or held until its database is selected. */
@@ -44,6 +45,8 @@ struct control {
 	bool login_failed; /* it is AUTH's */
 	bool introduced; /* control_introduce() was called for this link */
 	bool up; /* logged in, and Redis has answered COMMAND */
+	double eviction_asked_at; /* clock, when INFO memory was sent last */
+	char evicts[EVICTION_POLICY_MAX]; /* the policy; empty: it evicts nothing */
 	bool in_cluster; /* the server is a node of a cluster */
 	bool warned; /* a warning was logged since it last worked */
 };

@@ -276,7 +276,7 @@ static void sentinels_learn(struct sentinels *s, size_t answered,
                             const struct sentinel_answer *a)
 {
 	char *names[SENTINELS_MAX] = { NULL };
-	uint32_t named_by[SENTINELS_MAX];
+	uint32_t named_by[SENTINELS_MAX] = { 0 };
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n; i++) {

@@ -44,6 +44,7 @@ struct told_node {
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS];
 	struct metrics_sums latency;
+	char evicts[EVICTION_POLICY_MAX];
 	size_t name_len, quorum_len;
 };
 
@@ -55,6 +56,7 @@ static void tell_node(const struct node *n, struct buf *out)
 	for (size_t k = 0; k < LINK_KINDS; k++)
 		told.links[k] = n->links.nopen[k];
 	control_add_latency(n->control, &told.latency);
+	memcpy(told.evicts, control_evicts(n->control), sizeof(told.evicts));
 	told.name_len = strlen(n->links.name);
 	buf_append(out, slice_of((const char *)&told, sizeof(told)));
 	buf_append(out, slice_of(n->links.name, told.name_len));
@@ -142,6 +144,8 @@ static void gauges_add_node(struct worker_gauges *g, const struct told_node *tol
 	for (size_t k = 0; k < METRICS_BUCKETS; k++)
 		n->latency.n[k] += told->latency.n[k];
 	n->latency.total_us += told->latency.total_us;
+	if (*told->evicts)
+		memcpy(n->evicts, told->evicts, sizeof(n->evicts));
 }
 
 /* (Nothing in the buffer is aligned.) */

@@ -13,6 +13,7 @@
 
 #include "base/metrics.h"
 #include "client/counters.h"
+#include "upstream/eviction.h"
 #include "upstream/link.h"
 #include "worker/worker.h"
 
@@ -47,6 +48,7 @@ struct worker_node_gauges {
 	enum worker_node_state state;
 	uint64_t links[LINK_KINDS]; /* by enum link_kind */
 	struct metrics_sums latency; /* control_add_latency() */
+	char evicts[EVICTION_POLICY_MAX]; /* control_evicts() of any worker */
 };
 
 struct worker_gauges {

@@ -54,6 +54,15 @@ def test_each_question_has_its_line(check, plain, sections):
         r"hasp may publish and subscribe to hasp:worker:\*\n", good)
 
 
+def test_server_that_may_evict_locks_is_a_warning(check, plain):
+    plain.config_set("maxmemory-policy", "allkeys-lru")
+    assert check()[1] == ""  # its memory has no limit
+    plain.config_set("maxmemory", "100mb")
+    assert check()[1] == ("may evict locks and the records of their owners when its memory is full (maxmemory-policy "
+                          "allkeys-lru): set maxmemory-policy noeviction, or keep locks on another Redis\n")
+    assert check("")[1] == ""
+
+
 def test_without_sections_nothing_of_scripts_is_asked(check, plain):
     assert check("")[0].count("\n") == 2
     assert "cmdstat_script|load" not in plain.info("commandstats")

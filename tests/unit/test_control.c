@@ -7,7 +7,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -19,12 +21,15 @@
 
 #define PING "*1\r\n$4\r\nPING\r\n"
 #define HELLO "*1\r\n$5\r\nHELLO\r\n"
-#define COMMAND "*1\r\n$4\r\nROLE\r\n*1\r\n$7\r\nCOMMAND\r\n"
+#define MEMORY "*2\r\n$4\r\nINFO\r\n$6\r\nmemory\r\n"
+#define COMMAND "*1\r\n$4\r\nROLE\r\n" MEMORY "*1\r\n$7\r\nCOMMAND\r\n"
 #define CHECK PING "*1\r\n$4\r\nROLE\r\n"
 #define MASTER "*1\r\n$6\r\nmaster\r\n"
 #define SELECT_0 "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"
 #define SELECT_3 "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
-#define NO_COMMANDS "*0\r\n"
+/* To INFO memory and to COMMAND. */
+#define NO_MEMORY "$0\r\n\r\n"
+#define NO_COMMANDS NO_MEMORY "*0\r\n"
 /* To a server before Redis 6 HELLO is. */
 #define UNKNOWN "-ERR unknown command\r\n"
 
@@ -170,7 +175,8 @@ static void it_tries_again_when_command_is_refused(void **state)
 	struct fixture *f = *state;
 
 	played_server_accept(&f->server);
-	played_server_send(&f->server, "+PONG\r\n" UNKNOWN MASTER "-NOPERM no permission\r\n");
+	played_server_send(&f->server,
+	                   "+PONG\r\n" UNKNOWN MASTER NO_MEMORY "-NOPERM no permission\r\n");
 	assert_false(control_is_up(f->control));
 	played_server_close(&f->server);
 	come_up(f);
@@ -438,6 +444,55 @@ static void a_check_that_was_in_flight_does_not_keep_from_the_next(void **state)
 	played_server_expect(&f->server, CHECK);
 }
 
+static void says_memory(struct fixture *f, const char *max, const char *policy)
+{
+	char text[128], reply[160];
+
+	snprintf(text, sizeof(text), "# Memory\r\nmaxmemory:%s\r\nmaxmemory_policy:%s\r\n", max,
+	         policy);
+	snprintf(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(text), text);
+	played_server_send(&f->server, reply);
+}
+
+static void checks_again(struct fixture *f, double seconds, const char *asks)
+{
+	now_s += seconds;
+	control_check(f->control);
+	played_server_expect(&f->server, asks);
+	played_server_send(&f->server, "+PONG\r\n" MASTER);
+}
+
+static void a_server_that_evicts_is_logged_once_and_asked_each_minute(void **state)
+{
+	struct fixture *f = *state;
+
+	log_set_level(LOG_SEV_INFO);
+	played_server_accept(&f->server);
+	played_server_expect(&f->server, PING HELLO COMMAND);
+	log_fixture_open();
+	played_server_send(&f->server, "+PONG\r\n" UNKNOWN MASTER);
+	says_memory(f, "1000", "volatile-ttl");
+	assert_logged("upstream_evicts address=there policy=\"volatile-ttl\"");
+	assert_string_equal(control_evicts(f->control), "volatile-ttl");
+	played_server_send(&f->server, "*0\r\n");
+	assert_logged("upstream_up");
+
+	checks_again(f, 59, CHECK);
+	checks_again(f, 1.1, CHECK MEMORY);
+	says_memory(f, "1000", "volatile-ttl");
+	assert_nothing_logged();
+	checks_again(f, 60, CHECK MEMORY);
+	says_memory(f, "1000", "noeviction");
+	assert_logged("upstream_evicts address=there policy=none");
+	assert_string_equal(control_evicts(f->control), "");
+	checks_again(f, 60, CHECK MEMORY);
+	/* Without a limit nothing is evicted. */
+	says_memory(f, "0", "allkeys-lru");
+	assert_nothing_logged();
+	log_fixture_close();
+	log_set_level(LOG_SEV_ERROR);
+}
+
 static void it_has_a_name_among_redis_clients(void **state)
 {
 	struct fixture *f = *state;
@@ -470,6 +525,7 @@ int main(void)
 		TEST(after_a_change_it_connects_anew),
 		TEST(checks_ask_whether_it_answers_and_for_its_role),
 		TEST(a_change_of_the_role_is_logged),
+		TEST(a_server_that_evicts_is_logged_once_and_asked_each_minute),
 		TEST(it_is_silent_when_an_answer_is_due_for_a_second),
 		TEST(an_answer_that_hasp_was_too_busy_to_read_is_no_silence),
 		TEST(an_error_is_an_answer_to_a_check),

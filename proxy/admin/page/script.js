@@ -446,7 +446,8 @@
 
   // The servers as they are now; before one is known, where hasp was told to look.
   function upstreamText(u) {
-    const nodes = u.nodes.map((n) => visible(n.name) + (n.up ? "" : " (down)"));
+    const nodes = u.nodes.map((n) => visible(n.name) + (n.up ? "" : " (down)") +
+      (n.evicts ? ` (may evict locks: ${visible(n.evicts)})` : ""));
     const text = nodes.slice(0, 6).join(", ") || u.addresses.filter(Boolean).map(visible).join(", ");
     const more = nodes.length > 6 ? ` and ${nodes.length - 6} more` : "";
     return (u.kind === "sentinels" ? `${visible(u.master)} at ` : u.kind === "cluster" ? "cluster " : "") + text + more;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * release_board: which locks were released lately, or may have been, by their own owner. A lock may
- * be released by another connection than took it, at another worker, and by a script, whose effect
- * hasp does not see. So the worker that finds a lock gone when it renews it looks here whether that
- * is a loss.
+ * release_board: which locks were released lately, or may have been, by their own owner. A lock
+ * may be released by another connection than took it, at another worker, and by a script, whose
+ * effect hasp does not see. So the worker that finds a lock gone when it renews it looks here
+ * whether that is a loss.
  *
  *   DEL, UNLOCK, EVAL ... --release_board_note()--> board --release_board_at()--> a renewal
  */
@@ -15,8 +15,8 @@
 
 #include "base/slice.h"
 
-/* The latest release of each slot is known. Of two locks that share a slot, the earlier release is
- * forgotten; then its end is reported as a loss. */
+/* The latest release of each slot is known. Of two locks that share a slot, the earlier release
+ * is forgotten; then its end is reported as a loss. */
 #define RELEASE_BOARD_SLOTS 8192
 
 /* A process' own; all zero: nothing was released. Any thread may use it. */

@@ -11,8 +11,8 @@
 #include "lock/rewrite/rewrite.h"
 #include "resp/write.h"
 
-/* The longest lease, 31,000 years; in the scripts it means "no limit". Lua counts in doubles and
- * writes a greater sum as 1e+17, which Redis does not read. */
+/* The longest lease, 31,000 years; in the scripts it means "no limit". Lua counts in doubles
+ * and writes a greater sum as 1e+17, which Redis does not read. */
 #define LEASE_MAX_MS 1000000000000000
 
 /* A command to be rewritten; see rewrite_lock(). */
