@@ -468,7 +468,9 @@ def test_own_connection_survives_a_redis_that_is_none(start_hasp, redis_server):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         hasp = start_hasp(LOCKS, upstream="%s:%d" % listener.getsockname())
         own, _ = listener.accept()
-        own.sendall(b"+PONG\r\n-ERR unknown command\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n*2\r\n*1\r\n:1\r\n$3\r\nfoo\r\n" if b"PING" in own.recv(65536) else b"")
+        assert b"PING" in own.recv(65536)
+        own.sendall(b"+PONG\r\n-ERR unknown command\r\n+OK\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n"
+                    b"*2\r\n*1\r\n:1\r\n$3\r\nfoo\r\n")
         until(lambda: "upstream_up" in hasp.log or "upstream_refused" in hasp.log, "what comes of it")
         with hasp.connect() as one:
             one.send(encode("SETNX", "lock:1", "v"))

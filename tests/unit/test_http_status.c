@@ -205,10 +205,12 @@ static void servers_are_told_but_not_those_of_a_quorum(void **state)
 	f->nodes[0].latency.total_us = 3000;
 	f->nodes[1].quorum = quorum;
 	f->nodes[2].state = WORKER_NODE_UNCOUNTED;
+	strcpy(f->nodes[0].evicts, "allkeys-lru");
 	assert_has(f, UPSTREAM,
 	           "\"nodes\":[{\"name\":\"there:1\",\"up\":true,"
-	           "\"mean_latency_ms\":1.50},{\"name\":\"there:1\",\"up\":false,"
-	           "\"mean_latency_ms\":null}]");
+	           "\"mean_latency_ms\":1.50,\"evicts\":\"allkeys-lru\"},"
+	           "{\"name\":\"there:1\",\"up\":false,"
+	           "\"mean_latency_ms\":null,\"evicts\":null}]");
 }
 
 static void no_more_than_fifty_servers_are_told(void **state)

@@ -62,7 +62,7 @@ static int set_up_live(void **state)
 	f->liveness = liveness_new(&f->links->at.env, f->control);
 	liveness_set_timeout(f->liveness, HOUR_MS);
 	played_server_accept(&f->server);
-	played_server_send(&f->server, "+PONG\r\n-ERR unknown\r\n*0\r\n*0\r\n");
+	played_server_send(&f->server, "+PONG\r\n-ERR unknown\r\n*0\r\n$0\r\n\r\n*0\r\n");
 	assert_true(control_is_answering(f->control));
 	*state = f;
 	return 0;
