@@ -108,6 +108,30 @@ def test_release_does_not_free_what_is_anothers_by_now(start_hasp, plain):
         assert plain.exists(KEY)
 
 
+@pytest.mark.parametrize("owner", ["connection", "address"])
+def test_release_leaves_what_others_have_counted(start_hasp, plain, owner):
+    """Readers count up, a writer wants the counter to be gone; each reader has another hasp."""
+    file = rule(lease="30s", on_disconnect="release", owner=owner)
+    with start_hasp(file).connect() as other:
+        with start_hasp(file).connect() as one:
+            assert one.call("INCRBY", KEY, 1) == ONE
+            assert one.call("SETNX", "lock:2", "v") == ONE
+            assert other.call("INCRBY", KEY, 1) == b":2\r\n"
+        assert gone(plain, "lock:2")
+        assert plain.get(KEY) == "1"
+        assert other.call("SET", KEY, "writer", "NX") == NIL
+        assert other.call("DECR", KEY) == ZERO
+
+
+def test_release_deletes_what_its_owner_alone_has_counted(start_hasp, plain):
+    hasp = start_hasp(rule(lease="30s", on_disconnect="release"))
+    with hasp.connect() as other:
+        with hasp.connect() as one:
+            assert pipeline(one, ("INCR", KEY), ("INCR", KEY), ("DECR", KEY), ("INCR", KEY))[-1] == b":2\r\n"
+            assert pipeline(other, ("INCR", KEY), ("DECR", KEY)) == [b":3\r\n", b":2\r\n"]
+        assert gone(plain, KEY, SIDE)
+
+
 @BOTH
 def test_release_in_another_database(start_hasp, redis_server):
     with start_hasp(rule(lease="30s", on_disconnect="release")).connect() as one:

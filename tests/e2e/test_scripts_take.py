@@ -184,12 +184,13 @@ def test_try_that_refreshed_a_lock_is_known_by_its_ticket_and_not_undone(world, 
     assert world.dump() == before
 
 
-def test_try_that_counted_to_one_is_undone_though_others_have_counted_on(world):
+def test_undoing_a_count_leaves_what_others_have_counted(world):
     world.run("INCR", KEY, ticket="w-1")
     assert world.run("INCR", KEY, token=OTHER, ticket="w-2") == b":2\r\n"
     assert world.dequeue("r", OTHER, "w-2", 0) == ["gone", 0, 0]
     assert world.dequeue("r", ME, "w-1", 0) == ["undone", 0, 0]
-    assert world.db.keys() == []
+    world.assert_lock("1", LEASE, owner=None)
+    assert world.db.keys() == [KEY.encode()]
 
 
 @each(owner=OWNERS)
@@ -218,15 +219,93 @@ def test_counting_to_one_takes_the_lock(world, owner, count, resp):
     assert world.last.value == b"1" and world.last.succeeded(reply)
 
 
-@each(count=COUNTS, token=[ME, OTHER])
-def test_counting_on_leaves_the_owner_and_the_expiry(world, token, count):
-    world.run(*count, lease=9000)
+@each(count=COUNTS, token=[ME, OTHER], owner=["connection", "address"])
+def test_counting_on_leaves_the_owner_and_the_expiry(world, token, count, owner):
+    world.run(*count, lease=9000, owner=owner)
     for n in range(2, 12):
-        assert world.run(*count, token=token) == b":%d\r\n" % n
+        assert world.run(*count, token=token, owner=owner) == b":%d\r\n" % n
         assert not world.last.succeeded(b":%d\r\n" % n)
-        world.assert_lock(n, 9000)
-    assert world.run("DEL", KEY, token=OTHER) == b":0\r\n"
-    assert world.run("DEL", KEY, token=ME) == b":1\r\n"
+        alone = token == ME and owner == "connection"
+        world.assert_lock(n, 9000, note=None if alone else f"~1 {n}")
+    assert world.run("DEL", KEY, token=OTHER, owner=owner) == b":0\r\n"
+    assert world.run("DEL", KEY, token=ME, owner=owner) == b":1\r\n"
+
+
+DOWN = [("DECR", KEY), ("DECRBY", KEY, 1), ("decrby", KEY, "1")]
+
+
+@each(down=DOWN, owner=["connection", "address"])
+def test_others_take_back_what_they_have_counted_and_no_more(world, down, owner):
+    world.run("INCR", KEY, owner=owner)
+    for _ in range(2):
+        world.run("INCR", KEY, token=OTHER, owner=owner)
+    before = world.dump()
+    for refused in (["DECRBY", KEY, 3], ["DECRBY", KEY, 0], ["DECRBY", KEY, -1], ["INCRBY", KEY, -1],
+                    ["INCRBY", KEY, 2], ["APPEND", KEY, 1]):
+        assert world.run(*refused, token=OTHER, owner=owner) == locked(KEY)
+    assert world.run("DECRBY", KEY, "x", token=OTHER, owner=owner) == locked(KEY)
+    assert world.dump() == before
+    assert world.run(*down, token=OTHER, owner=owner) == b":2\r\n"
+    world.assert_lock("2", LEASE, note="~1 2")
+    assert world.run(*down, token=OTHER, owner=owner) == b":1\r\n"
+    world.assert_lock("1", LEASE)
+    assert world.run(*down, token=OTHER, owner=owner) == locked(KEY)
+
+
+@each(down=DOWN)
+def test_owner_that_takes_back_all_of_its_counts_has_the_lock_no_more(world, down):
+    world.run("INCR", KEY)
+    world.run("INCR", KEY, token=OTHER)
+    world.run("INCR", KEY)
+    world.assert_lock("3", LEASE, note="~2 3")
+    assert world.run(*down) == b":2\r\n"
+    world.assert_lock("2", LEASE, note="~1 2")
+    assert world.run(*down) == b":1\r\n"
+    world.assert_lock("1", LEASE, owner=None)
+    assert world.run(*down, token=OTHER) == b":0\r\n"
+    world.assert_lock("0", LEASE, owner=None)
+
+
+def test_connections_of_one_owner_take_back_what_the_others_added_first(world):
+    """They cannot be told apart: so the first one's count stays."""
+    for _ in range(2):
+        world.run("INCR", KEY, owner="address")
+    world.assert_lock("2", LEASE, note="~1 2")
+    assert world.run("DECR", KEY, owner="address") == b":1\r\n"
+    world.assert_lock("1", LEASE)
+    assert world.run("DECR", KEY, owner="address") == b":0\r\n"
+    world.assert_lock("0", LEASE, owner=None)
+
+
+def test_owner_that_overwrites_what_others_have_counted_has_it_alone(world):
+    for write in (["SET", KEY, 7], ["SETNX", KEY, 7], ["APPEND", KEY, "x"], ["GETSET", KEY, 7]):
+        world.run("DEL", KEY)
+        world.run("INCR", KEY)
+        world.run("INCR", KEY, token=OTHER)
+        world.run(*write, reentrant="refresh")
+        world.assert_lock(world.db.get(KEY), LEASE)
+
+
+def test_renewal_and_expiry_leave_what_others_have_counted(world):
+    world.run("INCR", KEY, lease=9000)
+    world.run("INCR", KEY, token=OTHER)
+    assert world.renew(("r", KEY, ME, 20000, 0)) == [1]
+    assert world.renew(("r", KEY, OTHER, 30000, 0)) == [-2]
+    world.assert_lock("2", 20000, note="~1 2")
+    assert world.run("EXPIRE", KEY, 12) == b":1\r\n"
+    assert world.run("EXPIRE", KEY, 10, "GT") == b":0\r\n"
+    world.assert_lock("2", 12000, note="~1 2")
+
+
+@each(owner=["connection", "address"])
+def test_releasing_takes_back_what_the_owner_has_counted(world, owner):
+    world.run("INCR", KEY, owner=owner)
+    world.run("INCR", KEY, token=OTHER, owner=owner)
+    assert world.release("r", KEY, OTHER) == 0
+    assert world.release("r", KEY, ME) == 1
+    world.assert_lock("1", LEASE, owner=None)
+    assert world.release("r", KEY, ME) == 0
+    assert world.db.keys() == [KEY.encode()]
 
 
 def test_counting_again_from_zero_takes_the_lock_anew(world):

@@ -52,8 +52,9 @@ READS = {"GET", "MGET", "EXISTS", "STRLEN", "TYPE", "LRANGE", "SMEMBERS", "HGETA
 # No script can keep their replies, and they change no string.
 PASSED = {"LPOP", "HINCRBY"}
 # hasp wraps them into a transaction of its own, on guarded keys.
-WRAPPED = {"INCR", "INCRBY", "DECR", "LPOP", "HINCRBY", "EVAL"}
+WRAPPED = {"INCR", "INCRBY", "DECR", "DECRBY", "LPOP", "HINCRBY", "EVAL"}
 EXPIRES = {"EXPIRE": 1000, "PEXPIRE": 1}
+COUNTS = {"INCRBY", "DECR", "DECRBY"}
 
 
 def places(argv):
@@ -106,6 +107,7 @@ class Model:
         self.clients = [Client(i, name) for i, name in enumerate(names)]
         self.watchers = [None] * len(names)  # as each client's, for WATCH
         self.owners = {}   # sidecars: key -> (owner, value)
+        self.own = {}      # of these, counters that others have counted on: key -> what the owner added
         self.holders = {}  # guards: key -> client's id
 
     def close(self):
@@ -234,6 +236,29 @@ class Model:
             client.seen.pop(key, None)
         else:
             self.owners[key] = (self.owner(client, rule), value)
+            self.own.pop(key, None)
+
+    def takes_back(self, argv):
+        """Is it a DECR that leaves a counter what its owner added?"""
+        if argv[0] not in ("DECR", "DECRBY"):
+            return False
+        key, less = argv[1], int(argv[2]) if len(argv) > 2 else 1
+        return less > 0 and key in self.own and int(self.string(key)) - less >= self.own[key]
+
+    def recount(self, client, key, before, after):
+        """The counter `key` of an owner has gone from `before` to `after`."""
+        owner = self.owners[key][0]
+        own = self.own.pop(key, before)
+        if owner != client.id:
+            left = min(own, after)  # several connections can be one owner
+        else:
+            left = own + after - before
+        if own > 0 >= left:
+            del self.owners[key]
+            return
+        self.owners[key] = (owner, b"%d" % after)
+        if left != after:
+            self.own[key] = left
 
     def limit(self, key):
         """No string is without an expiry, none has a longer one than the rule allows."""
@@ -299,9 +324,9 @@ class Model:
             if self.rule(key).owner == "value":
                 client.seen[key] = ANY
             else:
-                self.owners[key] = (self.owner(client, self.rule(key)), b"1")
+                self.took(client, key, b"1")
         elif key in self.owners and self.owners[key][1] == b"%d" % (count - 1):
-            self.owners[key] = (self.owners[key][0], b"%d" % count)
+            self.recount(client, key, count - 1, count)
         if self.raw("PTTL", key) == b":-1\r\n":
             self.raw("PEXPIRE", key, LEASE)
         return reply
@@ -350,20 +375,24 @@ class Model:
     def do_write(self, client, argv, keys, knew):
         whose = {key: self.whose(client, key, knew, foreign_matters=argv[0] != "GETEX") for key in keys}
         for key in keys:
-            if whose[key] == "another's":
+            if whose[key] == "another's" and not self.takes_back(argv):
                 return self.locked(key)
+        before = self.string(keys[0])
         reply = self.raw(*argv)
         if reply.startswith(b"-"):
             return reply
+        counted = argv[0] in COUNTS and self.owners.get(keys[0], (None, None))[1] == before is not None
+        if counted:
+            self.recount(client, keys[0], int(before), integer(reply))
         for key in keys:
             value = self.string(key)
             if value is not None:
                 self.limit(key)
-            if whose[key] == "mine" and self.rule(key).owner != "value":
+            if whose[key] == "mine" and self.rule(key).owner != "value" and not counted:
                 if value is None:
                     self.owners.pop(key, None)
                 else:
-                    self.owners[key] = (self.owner(client, self.rule(key)), value)
+                    self.took(client, key, value)
             if argv[0] == "GETDEL":
                 client.stored.pop(key, None)
         return reply

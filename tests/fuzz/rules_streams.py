@@ -35,6 +35,8 @@ BREAKS = {
     "lease": ("forget_lease",),          # as may one that another write makes
     "note": ("forget_owner",),           # a write of the owner's makes the lock nobody's
     "count": ("forget_count",),          # as does INCR
+    "counts": ("count_for_owner",),      # what others count becomes the owner's
+    "less": ("take_back_all",),          # they can take back what the owner has counted
     "foreign": ("foreign_as_nobody",),   # owner = value: DEL needs no knowledge
     "guard": ("write_unchecked", "finish_unchecked"),  # a write does not ask for the guard
 }
@@ -103,7 +105,7 @@ class Generator:
 
     def string(self, key, _other, value, seconds):
         return self.rng.choice((
-            ["APPEND", key, "x"], ["INCRBY", key, 5], ["DECR", key], ["SETRANGE", key, 1, "y"], ["GETDEL", key],
+            ["APPEND", key, "x"], ["INCRBY", key, 5], ["DECR", key], ["DECRBY", key, 2], ["SETRANGE", key, 1, "y"], ["GETDEL", key],
             ["GETEX", key], ["GETEX", key, "PERSIST"], ["GETEX", key, "EX", seconds], ["SETBIT", key, 7, 1],
             ["INCRBYFLOAT", key, "0.5"]))
 
@@ -234,6 +236,8 @@ class Run:
         token, _, noted = note.split(b"\r\n")[1].partition(b" ") if note != b"$-1\r\n" else (None, "", None)
         owner = self.model.owners.get(key, (None, None))
         owner = owner[0] if owner[1] == value else None
+        if owner and key in self.model.own:
+            value = b"~%d %s" % (self.model.own[key], value)
         if (noted == value) != (owner is not None) or owner and self.tokens.setdefault(token, owner) != owner:
             return f"{key}: its owner is {note}, the model's {owner}; tokens: {self.tokens}"
         return None

@@ -80,6 +80,8 @@ const struct lock_key *rewrite_first_lock(const struct rewrite *rw);
 /* Appends the lock's two KEYS. With owner = value the second is the first, which tells the
  * scripts that there is no sidecar. */
 void rewrite_lock_keys(const struct rewrite *rw, const struct rule *rule, struct slice key);
+/* Appends "shared" if several connections can have the same token under the rule, else "". */
+void rewrite_shared(const struct rewrite *rw, const struct rule *rule);
 /* Appends those of the command's keys that have no rule. */
 void rewrite_unruled_keys(const struct rewrite *rw);
 

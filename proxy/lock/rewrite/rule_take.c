@@ -248,10 +248,11 @@ enum rewrite_result rewrite_incr(const struct rewrite *rw)
 
 	if (!command_arity_ok(rw->command, rw->req->argc))
 		return REWRITE_PASS;
-	begin_take(rw, SCRIPT_INCR, 3 + rw->req->argc - 1);
+	begin_take(rw, SCRIPT_INCR, 4 + rw->req->argc - 1);
 	resp_write_bulk(rw->out, rw->keys[0].token);
 	resp_write_bulk_int(rw->out, e.number);
 	resp_write_bulk(rw->out, rw->how->ticket);
+	rewrite_shared(rw, rule);
 	resp_write_bulk(rw->out, rw->req->argv[0]);
 	for (size_t i = 2; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);

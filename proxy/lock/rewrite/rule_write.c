@@ -68,6 +68,11 @@ const struct lock_key *rewrite_first_lock(const struct rewrite *rw)
 	return &rw->keys[i];
 }
 
+void rewrite_shared(const struct rewrite *rw, const struct rule *rule)
+{
+	resp_write_bulk_if(rw->out, rule->owner != OWNER_CONNECTION, "shared");
+}
+
 /* Laid out as scripts/commands/write.lua reads it. */
 static void write_write_call(const struct rewrite *rw, bool resp3)
 {
@@ -90,7 +95,10 @@ static void write_write_call(const struct rewrite *rw, bool resp3)
 		resp_write_bulk(rw->out, rw->keys[i].token);
 		resp_write_bulk_int(rw->out, rule->lease_ms);
 		rewrite_write_max_lease(rw->out, rule);
-		resp_write_bulk_if(rw->out, rw->keys[i].foreign, "foreign");
+		if (rw->keys[i].foreign)
+			resp_write_bulk_str(rw->out, "foreign");
+		else
+			rewrite_shared(rw, rule);
 	}
 	for (size_t i = 0; i < rw->req->argc; i++)
 		resp_write_bulk(rw->out, rw->req->argv[i]);

@@ -287,8 +287,10 @@ class World:
         db = self.db if db is None else db
         return {k: (db.dump(k), db.pexpiretime(k)) for k in db.keys()}
 
-    def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE):
-        """The lock is there, and its sidecar (owner None: no valid one). (`ttl` may be that of a date, in whole seconds.)"""
+    def assert_lock(self, value, ttl, owner=ME, key=KEY, side=SIDE, note=None):
+        """The lock is there, and its sidecar (owner None: no valid one), which says `note` of the value.
+
+        `ttl` may be that of a date, in whole seconds."""
         value = as_bytes(value)
         assert self.db.get(key) == value
         left = self.db.pttl(key)
@@ -297,7 +299,7 @@ class World:
             note = self.db.get(side)
             assert note is None or note.split(b" ", 1)[1] != value
             return
-        assert self.db.get(side) == owner.encode() + b" " + value
+        assert self.db.get(side) == owner.encode() + b" " + as_bytes(value if note is None else note)
         self.assert_end_together(key, side)
 
     def assert_end_together(self, key, side):

@@ -19,7 +19,7 @@
 -- include is_past
 local lock, side = unpack(KEYS)
 local token, lease, max_lease, cut, foreign, command, number = unpack(ARGV, 1, 7)
-local held, mine = check_owner(lock, side, token, is_past(command, number) and foreign)
+local held, mine, _, own = check_owner(lock, side, token, is_past(command, number) and foreign)
 -- break expire_by_anybody: if false then
 if mine == false then
 	return 0
@@ -32,7 +32,7 @@ if not held then
 	return reply
 end
 if reply == 0 then
-	local note = mine and token .. ' ' .. held
+	local note = mine and token .. (own and ' ~' .. own .. ' ' or ' ') .. held
 	enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease))
 	return reply
 end

@@ -8,17 +8,19 @@
 -- ARGV[1]  token
 -- ARGV[2]  lease ms
 -- ARGV[3]  ticket
--- ARGV[4]  the command as it was sent, and ARGV[5], if it is INCRBY, its number
+-- ARGV[4]  'shared' if several connections have this token, or ''
+-- ARGV[5]  the command as it was sent, and ARGV[6], if it is INCRBY, its number
 --
 -- returns  the count
 -- layout   hasp's
 -- include client_error
 -- include hasp_error
 -- include int_overflow
+-- include recount
 -- include record_try
 local lock, side, record = unpack(KEYS)
-local token, lease, ticket, command = unpack(ARGV)
-local count = redis.pcall(command, lock, unpack(ARGV, 5))
+local token, lease, ticket, terms, command = unpack(ARGV)
+local count = redis.pcall(command, lock, unpack(ARGV, 6))
 if type(count) == 'table' then
 	return client_error(count, command)
 end
@@ -35,11 +37,9 @@ if int_overflow(count) then
 	return hasp_error('overflow')
 end
 if side ~= lock then
-	local note = redis.pcall('GET', side)
-	local space = type(note) == 'string' and note:find(' ', 1, true)
+	local note = recount(side, token, terms, count - 1, count)
 	-- break forget_count: if false then
-	if space and note:sub(space + 1) == string.format('%.0f', count - 1) then
-		note = note:sub(1, space) .. string.format('%.0f', count)
+	if note then
 		redis.call('SET', side, note, 'KEEPTTL')
 	end
 end

@@ -15,6 +15,7 @@
 --          writer, or any of the readers
 -- include count_places
 -- include get_string
+-- include parse_side
 -- include places_left
 -- include recorded_fence
 -- include sides
@@ -67,10 +68,7 @@ else
 	end
 end
 if kind == 'r' and layout == 'string' then
-	-- (See check_owner.lua.)
-	local note = get_string(side)
-	local space = note and note:find(' ', 1, true)
-	owner = space and note:sub(space + 1) == owner and note:sub(1, space - 1)
+	owner = parse_side(get_string(side), owner)
 elseif kind == 'g' then
 	-- (See guarded_key.lua.)
 	owner = owner:match('^%S+')

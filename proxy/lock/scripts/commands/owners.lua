@@ -15,6 +15,7 @@
 --          known); nil: no lock that a hasp has taken
 -- layout   any; see hand_off.lua
 -- include get_string
+-- include parse_side
 -- include sides
 local lock, record, queue, side = unpack(KEYS)
 local most, found_by = tonumber(ARGV[1]), ARGV[2]
@@ -40,11 +41,9 @@ end
 
 if layout == 'string' then
 	local value = redis.call('GET', lock)
-	local note, last = get_string(side), get_string(record)
-	local space = note and note:find(' ', 1, true)
+	local owner, last = parse_side(get_string(side), value), get_string(record)
 	local token = last and last:match('^%S+')
-	if space and note:sub(space + 1) == value then
-		local owner = note:sub(1, space - 1)
+	if owner then
 		add(owner, redis.call('PTTL', lock), token == owner and last:sub(#token + 2))
 	elseif token == value then
 		add(token, redis.call('PTTL', lock), last:sub(#token + 2))

@@ -11,10 +11,12 @@
 -- ARGV[3]  ticket of the try that took it, which the record must not deny
 -- ARGV[4]  what it may have left in ms at most (0: no limit): with more, the owner took another
 --
--- returns  1; 0 when the lock is no longer this owner's
+-- returns  1; 0 when the lock is no longer this owner's. A counter that others have counted on loses
+--          only what its owner added
 -- layout   hasp's
 -- include check_owner
 -- include hand_off
+-- include take_back
 local lock, record, queue, side, counter = unpack(KEYS)
 local token, ticket, most_ms = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local _, mine = check_owner(lock, side, token)
@@ -28,6 +30,9 @@ if type(note) == 'string' and note:match('^%S+ %S+ =?(.+)$') ~= ticket then
 end
 if most_ms > 0 and redis.call('PTTL', lock) > most_ms then
 	return 0
+end
+if take_back(lock, record, side) then
+	return 1
 end
 redis.call('DEL', lock, side, record)
 if redis.call('EXISTS', queue) == 0 then

@@ -4,8 +4,8 @@
 --
 -- ARGV[1]  n
 -- ARGV[2]  RESP version to run the command in
--- ARGV[3]  token, lease ms, longest lease ms, 'foreign' (see check_owner.lua) or '' for each of the
---          n; then the command
+-- ARGV[3]  token, lease ms, longest lease ms, terms for each of the n; then the command. The terms:
+--          'foreign' (see check_owner.lua), 'shared' (see recount.lua), or ''
 --
 -- returns  the command's own reply; LOCKED when one of the locks is another's
 -- layout   hasp's
@@ -16,15 +16,26 @@
 -- include get_string
 -- include int_overflow
 -- include mset_long
+-- include recount
 local n, resp = tonumber(ARGV[1]), ARGV[2]
 local first = 3 + 4 * n
 local command = ARGV[first]
 
 -- What key `i` of those with a rule is about: lock, sidecar; token, lease ms, longest lease ms,
--- foreign.
+-- terms.
 local function ruled_key(i)
 	local keys, args, at = KEYS, ARGV, 4 * i
 	return keys[2 * i - 1], keys[2 * i], args[at - 1], args[at], args[at + 1], args[at + 2]
+end
+
+-- DECR and DECRBY: how much they take back.
+local name = command:upper()
+local less = name == 'DECR' and 1 or name == 'DECRBY' and tonumber(ARGV[first + 2])
+
+-- Does the command leave a counter what its owner added? Then others may take back the rest.
+local function takes_back(count, own)
+	-- break take_back_all: return less
+	return own and less and less > 0 and count - less >= tonumber(own)
 end
 
 -- Of each lock: does this owner have it?
@@ -32,10 +43,11 @@ local mine = {}
 -- The value of the last one.
 local before
 for i = 1, n do
-	local lock, side, token, _, _, foreign = ruled_key(i)
-	before, mine[i] = check_owner(lock, side, token, foreign)
+	local lock, side, token, _, _, terms = ruled_key(i)
+	local own
+	before, mine[i], _, own = check_owner(lock, side, token, terms)
 	-- break write_by_anybody: if false then
-	if mine[i] == false then
+	if mine[i] == false and not takes_back(before, own) then
 		return hasp_error('held', lock)
 	end
 end
@@ -55,7 +67,7 @@ end
 
 -- They have one key, a string.
 local counting = { INCRBY = true, DECR = true, DECRBY = true, BITFIELD = true }
-if counting[command:upper()] and int_overflow(reply) then
+if counting[name] and int_overflow(reply) then
 	if before then
 		redis.call('SET', KEYS[1], before, 'KEEPTTL')
 	else
@@ -65,13 +77,17 @@ if counting[command:upper()] and int_overflow(reply) then
 end
 
 for i = 1, n do
-	local lock, side, token, lease, max_lease = ruled_key(i)
+	local lock, side, token, lease, max_lease, terms = ruled_key(i)
 	local held = get_string(lock)
-	-- break forget_owner: mine[i] = nil if held then
+	-- break forget_owner: mine[i] = nil local note
+	local note = held and mine[i] and token .. ' ' .. held
+	if side ~= lock and before and (less or name == 'INCRBY') then
+		note = recount(side, token, terms, tonumber(before), reply)
+	end
 	if held then
-		enforce_lease(lock, side, mine[i] and token .. ' ' .. held, tonumber(lease),
-			tonumber(max_lease))
-	elseif mine[i] and side ~= lock then
+		enforce_lease(lock, side, note, tonumber(lease), tonumber(max_lease))
+	end
+	if mine[i] and side ~= lock and not note then
 		redis.call('DEL', side)
 	end
 end

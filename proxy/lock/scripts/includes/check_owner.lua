@@ -1,12 +1,14 @@
 -- The value of a rule's lock, then: true when `token` owns it, false when another owner does, nil
--- when it has no owner. For another type: nil, nil, Redis' own error.
+-- when it has no owner. For another type: nil, nil, Redis' own error. Of a counter that others have
+-- counted on, the fourth result is what its owner added, as text; else nil.
 --
--- The lock is a string. Beside it is its sidecar, `<token> <value>`, which counts only while
+-- The lock is a string. Beside it is its sidecar (parse_side.lua), which counts only while
 -- the lock has that very value. A lock whose sidecar key is the lock key itself has none: with
 -- owner = value the lock's value is the owner. `foreign` is 'foreign' when the client knows no
 -- value of such a lock, so that it is another owner's; any other value means that it is no
 -- owner's.
 -- include get_string
+-- include parse_side
 local function check_owner(lock, side, token, foreign)
 	local value, wrong_type = get_string(lock)
 	if not value then
@@ -22,10 +24,9 @@ local function check_owner(lock, side, token, foreign)
 		end
 		return value, value == token
 	end
-	local note = get_string(side)
-	local space = note and note:find(' ', 1, true)
-	if not space or note:sub(space + 1) ~= value then
+	local owner, own = parse_side(get_string(side), value)
+	if not owner then
 		return value
 	end
-	return value, note:sub(1, space - 1) == token
+	return value, owner == token, nil, own
 end

@@ -1,10 +1,11 @@
--- Gives back the hold of a verbs' lock (kind `h`, `s`, `m` or `x` of hand_off.lua) that the try `ticket` got by
+-- Gives back the hold of a lock (not of a semaphore; see hand_off.lua for the kinds) that the try `ticket` got by
 -- the fencing token `fence`, and hands the lock off if that was the last one. Other tries of the
 -- same owner keep their holds.
 -- include hand_off
 -- include hand_off_rw
 -- include notify_redisson
 -- include notify_rw
+-- include take_back
 -- include undo_side
 local function undo_try(lock, record, queue, side, counter, kind, ticket, token, fence)
 	if kind == 'm' or kind == 'x' then
@@ -21,6 +22,9 @@ local function undo_try(lock, record, queue, side, counter, kind, ticket, token,
 		else
 			redis.call('ZREM', side, string.format('%.0f', fence) .. ' ' .. ticket)
 		end
+		return
+	end
+	if kind == 'r' and take_back(lock, record, side) then
 		return
 	end
 	redis.call('DEL', lock, record, side)
