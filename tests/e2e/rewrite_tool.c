@@ -13,7 +13,7 @@
  *   release LOCK TICKET MOST_MS                 -> BYTES
  *   unlock LOCK FENCE                           -> BYTES
  *   poll LOCK VALUE TICKET PLACE LEASE          -> BYTES
- *   dequeue LOCK VALUE TICKET PLACE undo|tell   -> BYTES
+ *   dequeue LOCK VALUE TICKET PLACE undo|tell [AGE_MS if PLACE < 0] -> BYTES
  *       LOCK: h|s|r|v|l KEY TOKEN
  *   keys ARG...                                 -> KNOWN ARITY_OK INDEX...
  *   slots KEY...                                -> SLOT TAG ...
@@ -27,6 +27,7 @@
 #include "base/fatal.h"
 #include "lock/rewrite/rewrite.h"
 #include "commands/command.h"
+#include "resp/write.h"
 #include "upstream/slot.h"
 
 static const char *const owners[] = { "connection", "address", "name", "user", "value" };
@@ -261,6 +262,9 @@ static void do_try(bool poll)
 		(void)rewrite_poll(&out, &t, atoll(word()), &own);
 	else
 		(void)rewrite_dequeue(&out, &t, strcmp(word(), "undo") == 0, &own);
+	/* How many ms ago it was sent. */
+	if (!poll && t.place < 0)
+		resp_write_bulk_str(&out, word());
 	put_own(&out);
 }
 

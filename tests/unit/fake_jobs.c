@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "lock/scripts/script_job.h"
+#include "resp/write.h"
 #include "tests/unit/wire.h"
 
 static struct buf lines;
@@ -109,11 +110,17 @@ void script_job_run(struct script_jobs *jobs, int db, enum script_id script,
 }
 
 void script_job_repeat(struct script_jobs *jobs, int db, enum script_id script,
-                       struct slice evalsha, double until, unsigned times)
+                       struct slice evalsha, double since, double until, unsigned times)
 {
+	struct buf call = BUF_INIT;
+
 	(void)jobs;
 	(void)script;
-	note_job(db, times, evalsha, until);
+	buf_append(&call, evalsha);
+	if (since)
+		resp_write_bulk_int(&call, (long long)since);
+	note_job(db, times, buf_slice(&call), until);
+	buf_release(&call);
 }
 
 void script_job_run_written(struct script_jobs *jobs, int db, enum script_id script,

@@ -259,7 +259,7 @@ static void a_repeated_job_is_run_so_often_whatever_the_answers(void **state)
 	struct buf call = BUF_INIT;
 
 	write_call(&call, "key");
-	script_job_repeat(f->script_jobs, 0, ANY, buf_slice(&call), f->now + 60, 3);
+	script_job_repeat(f->script_jobs, 0, ANY, buf_slice(&call), 0, f->now + 60, 3);
 	fake_redis_answer(f, ":1\r\n");
 	fake_redis_advance(f, 0.6);
 	fake_redis_answer(f, "-ERR what\r\n");

@@ -453,7 +453,9 @@ void guard_op_undo(struct guard_op *op, bool keeps_read)
 		buf_clear(&out);
 		how = read_sets_how(op->table, db);
 		script = rewrite_dequeue(&out, &t, true, &how);
-		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out), until,
+		/* It may have gone back to a place that it got when it began to wait. */
+		script_job_repeat(read_sets_jobs(op->table), db, script, buf_slice(&out),
+		                  op->sent_at - (double)op->wait_ms / 1000, until,
 		                  UNDO_TIMES);
 	}
 	buf_release(&out);

@@ -313,8 +313,8 @@ static void undo_by_ticket(struct pending_lock *p, int db, const struct lock_try
 	struct rewrite_how how = script_jobs_how(p->holds->script_jobs, db);
 	enum script_id script = rewrite_dequeue(&out, t, true, &how);
 
-	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out), until,
-	                  UNDO_TIMES);
+	script_job_repeat(p->holds->script_jobs, db, script, buf_slice(&out),
+	                  t->place < 0 ? p->sent_at - p->waited : 0, until, UNDO_TIMES);
 	buf_release(&out);
 }
 

@@ -182,7 +182,7 @@ enum script_id rewrite_recheck(struct buf *out, const struct lock_place *v, size
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how)
 {
-	begin_own(out, SCRIPT_DEQUEUE, &t->id, 6, how);
+	begin_own(out, SCRIPT_DEQUEUE, &t->id, t->place < 0 ? 7 : 6, how);
 	write_try(out, t);
 	resp_write_bulk_str(out, undo ? "undo" : "tell");
 	return SCRIPT_DEQUEUE;

@@ -246,7 +246,8 @@ enum lock_trace {
 };
 enum script_id rewrite_owners(struct buf *out, struct slice key, enum lock_trace trace,
                               size_t most, const struct rewrite_how *how);
-/* It leaves the queue; `undo`: and gives back what it got. */
+/* It leaves the queue; `undo`: and gives back what it got. If the place is not known, the caller
+ * appends one more bulk: how many ms ago the try was sent (script_job_repeat()). */
 enum script_id rewrite_dequeue(struct buf *out, const struct lock_try *t, bool undo,
                                const struct rewrite_how *how);
 /* The end of a try to take several, these `n` in order: it leaves its queue, and what it has is

@@ -9,6 +9,7 @@
 #include "base/metrics.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "resp/write.h"
 #include "upstream/decode.h"
 
 /* How often the jobs that wait for Redis are run again, or given up. */
@@ -54,6 +55,7 @@ struct script_job {
 	enum script_id script;
 	bool eval; /* Redis did not know the script: its text was sent */
 	struct buf evalsha;
+	double since; /* its age is the last argument; 0: it is none */
 	double until;
 	unsigned nredirected; /* at the last try, by nodes that do not serve its keys */
 	unsigned again; /* how many more times it is run, whatever the answer */
@@ -125,12 +127,18 @@ static void count_sent(struct script_job *job)
 		q->text_sent[job->script] = q->nsent;
 }
 
+static long long job_age_ms(const struct script_job *job)
+{
+	double seconds = timers_now(job->all->timers) - job->since;
+
+	return seconds > 0 ? (long long)(seconds * 1000) : 0;
+}
+
 /* To job->at. `asking`: which does not serve its keys otherwise. */
 static int script_job_send_as(struct script_job *job, bool asking)
 {
 	struct control *control = job->at->control;
-	struct slice request = buf_slice(&job->evalsha);
-	struct buf eval = BUF_INIT;
+	struct buf request = BUF_INIT;
 	int rc = 0;
 
 	if (asking)
@@ -138,13 +146,17 @@ static int script_job_send_as(struct script_job *job, bool asking)
 		                  NULL);
 	if (rc != 0)
 		return rc;
-	if (job->eval) {
-		script_call_write_as_eval(&eval, job->script, request);
-		request = buf_slice(&eval);
-	}
+	if (job->eval)
+		script_call_write_as_eval(&request, job->script, buf_slice(&job->evalsha));
+	else if (job->since)
+		buf_append(&request, buf_slice(&job->evalsha));
+	if (job->since)
+		resp_write_bulk_int(&request, job_age_ms(job));
 	count_sent(job);
-	rc = control_call(control, job->db, request, script_job_on_reply, job);
-	buf_release(&eval);
+	rc = control_call(control, job->db,
+	                  buf_slice(buf_len(&request) ? &request : &job->evalsha),
+	                  script_job_on_reply, job);
+	buf_release(&request);
 	return rc;
 }
 
@@ -438,10 +450,11 @@ void script_job_run(struct script_jobs *all, int db, enum script_id script,
 }
 
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
-                       struct slice evalsha, double until, unsigned times)
+                       struct slice evalsha, double since, double until, unsigned times)
 {
 	struct script_job *job = script_job_new(all, db, script, until, NULL, NULL);
 
+	job->since = since;
 	job->again = times - 1;
 	write_and_start(job, evalsha);
 }

@@ -83,9 +83,11 @@ typedef void script_job_fn(void *arg, const redisReply *reply);
 void script_job_run(struct script_jobs *all, int db, enum script_id script,
                     struct slice evalsha, double until, script_job_fn *fn, void *arg);
 
-/* Runs it `times` times, half a second apart; the answers do not matter. */
+/* Runs it `times` times, half a second apart; the answers do not matter. `since`, a time by the
+ * timers' clock: each call gets one more argument than `evalsha` has, the age of `since` in ms;
+ * 0: it does not. */
 void script_job_repeat(struct script_jobs *all, int db, enum script_id script,
-                       struct slice evalsha, double until, unsigned times);
+                       struct slice evalsha, double since, double until, unsigned times);
 
 /* script_job_run() of a call that depends on when it is made: `write` appends it before each
  * try. */

@@ -252,9 +252,10 @@ class World:
         return self.own("poll", kind, to_hex(KEY), to_hex(token), to_hex(value),
                         to_hex(ticket), place, lease)
 
-    def dequeue(self, kind, token, ticket, place, what="undo", value="v"):
+    def dequeue(self, kind, token, ticket, place, what="undo", value="v", age=3600000):
+        """`age`: how many ms ago the try was sent, if its place is not known (-1)."""
         return self.own("dequeue", kind, to_hex(KEY), to_hex(token), to_hex(value),
-                        to_hex(ticket), place, what)
+                        to_hex(ticket), place, what, *([age] if place < 0 else []))
 
     # -- states
 

@@ -15,6 +15,7 @@
 -- ARGV[5]  token
 -- ARGV[6]  value
 -- ARGV[7]  'undo', or 'tell' to leave it what it has
+-- ARGV[8]  if its place is not known: how many ms ago the try was sent
 --
 -- returns  what became of it (left, granted, undone, gone), for how many ms the lock is held,
 --          its fencing token (0: none)
@@ -29,8 +30,8 @@
 -- include places_left
 -- include sides
 local lock, record, queue, side, counter = unpack(KEYS)
-local ticket, place, kind, token, value, what = unpack(ARGV, 2)
-local entry = place ~= '0' and find_entry(queue, ticket, place)
+local ticket, place, kind, token, value, what, age_ms = unpack(ARGV, 2)
+local entry = place ~= '0' and find_entry(queue, ticket, place, age_ms)
 if entry then
 	redis.call('ZREM', queue, entry)
 	-- Those behind it may have waited for it to take the lock; see wake.lua.

@@ -31,14 +31,15 @@ local is_rw = mode == 'read' or mode == 'write'
 if is_verb and recorded ~= ((layout == 'zset' or is_rw) and 'hash' or 'string') then
 	return -1
 end
-local fields = is_rw and redis.call('HGETALL', lock) or {}
+-- (The keys of further readers' holds end by themselves, and count for nothing without the lock.)
+local fields = is_rw and redis.call('HSCAN', lock, '0', 'COUNT', '64')[2] or {}
 for i = 1, #fields, 2 do
 	local timeouts = sides().timeouts_of(lock, fields[i])
-	for n = 1, tonumber(fields[i + 1]) or 0 do
+	for n = 1, math.min(tonumber(fields[i + 1]) or 0, 64) do
 		redis.call('DEL', timeouts .. n)
 	end
 end
-redis.call('DEL', lock, record, side)
+redis.call('UNLINK', lock, record, side)
 local is_free = hand_off(lock, record, queue, side, counter)
 if is_rw then
 	notify_rw(lock, queue, '1')

@@ -10,6 +10,7 @@
 --
 -- returns  owner (nil: not known), holds, ttl (ms; -1: none), fence (nil: not known), waiters, each
 --          behind its name (RESP3: a map); of a read-write lock also mode, readers; nil: free
+--          In mode `read`, readers beyond some 64 count though their time may be over
 -- layout   any; see hand_off.lua. A verbs' lock: whichever the key holds. Of a semaphore: how many
 --          owners have a place, and the one whose lease ends first. Of a read-write lock: the
 --          writer, or any of the readers

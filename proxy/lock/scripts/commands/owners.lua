@@ -6,7 +6,7 @@
 -- KEYS[3]  queue
 -- KEYS[4]  sidecar
 --
--- ARGV[1]  how many owners are told, at most
+-- ARGV[1]  how many owners are told, at most; of a read-write lock twice as many are looked at
 -- ARGV[2]  how it was found: 'record', 'sidecar', or 'value': the lock itself, of a rule with owner
 --          = value. A lock that has a record is told of by that only
 --
@@ -53,11 +53,11 @@ if layout == 'string' then
 elseif layout == 'hash' then
 	local mode = redis.call('HGET', lock, 'mode')
 	local is_rw = mode == 'read' or mode == 'write'
-	local cursor = '0'
+	local cursor, looked = '0', 0
 	repeat
 		local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
 		local fields = page[2]
-		cursor = page[1]
+		cursor, looked = page[1], looked + #fields / 2
 		for i = 1, #fields, 2 do
 			local field, more = fields[i], true
 			local writes = is_rw and mode == 'write' and field:sub(-6) == ':write'
@@ -79,7 +79,7 @@ elseif layout == 'hash' then
 				break
 			end
 		end
-	until cursor == '0'
+	until cursor == '0' or looked >= 2 * most
 elseif layout == 'zset' and redis.call('TYPE', record).ok == 'hash' then
 	local now = redis.call('TIME')
 	local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)

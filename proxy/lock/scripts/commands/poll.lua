@@ -16,7 +16,8 @@
 -- ARGV[7]  lease ms to begin again if it has the lock by now, or ''
 --
 -- returns  what became of it (queued, granted, gone), for how many ms the lock is held (-1: for
---          ever, -2: not at all; of a semaphore: by the waiter, or until a place is free), its fencing token (0: none)
+--          ever, -2: not at all; of a semaphore: by the waiter, or until a place is free; 0: poll
+--          again, for one call does not remove all who are gone), its fencing token (0: none)
 -- layout   any; see hand_off.lua
 -- include find_entry
 -- include granted_fence
@@ -29,17 +30,18 @@
 -- include set_place
 local lock, record, queue, side, counter = unpack(KEYS)
 local ticket, place, kind, token, value, lease = unpack(ARGV, 2)
+local _, more
 if kind == 'l' then
-	hand_off_places(lock, record, queue, side, counter)
+	_, more = hand_off_places(lock, record, queue, side, counter)
 elseif kind == 'm' or kind == 'x' then
-	hand_off_rw(lock, record, queue, side, counter)
+	_, more = hand_off_rw(lock, record, queue, side, counter)
 elseif redis.call('EXISTS', lock) == 0 and redis.call('EXISTS', queue) == 1 then
-	hand_off(lock, record, queue, side, counter)
+	_, more = hand_off(lock, record, queue, side, counter)
 elseif kind == 'h' and ticket ~= '' and redis.pcall('HEXISTS', lock, token) == 1 then
 	-- Another hasp process handed the lock off to a waiter of the same owner, before this one.
 	local fence = recorded_fence(record, token)
 	if fence then
-		hand_off(lock, record, queue, side, counter, {
+		_, more = hand_off(lock, record, queue, side, counter, {
 			token = token,
 			fence = string.format('%.0f', fence),
 			lease = string.format('%.0f', redis.call('PTTL', lock)),
@@ -51,7 +53,7 @@ if ticket == '' then
 	return { 'gone', held_ms, 0 }
 end
 if find_entry(queue, ticket, place) then
-	return { 'queued', held_ms, 0 }
+	return { 'queued', more and 0 or held_ms, 0 }
 end
 local fence = granted_fence(lock, record, side, kind, ticket, token, value, true)
 if not fence then

@@ -19,13 +19,13 @@ local function count_places(lock, record)
 	end
 	local now = redis.call('TIME')
 	local now_ms = format_ms(now[1] * 1000 + math.floor(now[2] / 1000))
-	local over = redis.call('ZRANGEBYSCORE', lock, '-inf', now_ms)
-	for _, token in ipairs(over) do
-		redis.call('ZREM', lock, token)
-		redis.call('HDEL', record, token)
+	local over = redis.call('ZRANGEBYSCORE', lock, '-inf', now_ms, 'LIMIT', '0', '64')
+	if not over[1] then
+		return n
 	end
-	if #over > 0 then
-		keep_places(lock, record)
-	end
-	return n - #over
+	-- (What the record has of others whose lease is over goes with the record.)
+	redis.call('HDEL', record, unpack(over))
+	n = n - redis.call('ZREMRANGEBYSCORE', lock, '-inf', now_ms)
+	keep_places(lock, record)
+	return n
 end

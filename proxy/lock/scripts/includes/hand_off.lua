@@ -7,6 +7,10 @@
 -- it that are the first. A semaphore (`places`) is for those who are the first, while there are
 -- places; a read-write lock (`sides`) while they may have it together.
 --
+-- One call removes or serves at most 64 waiters. If there are more, the worker of the next waiter
+-- polls the lock at once, and no newcomer takes it until then. The second result is true when that
+-- worker does not listen: poll.lua then has hasp poll again.
+--
 -- The queue of a lock is a sorted set by place (microseconds of Redis' clock, no two alike) of
 -- entries
 --
@@ -29,8 +33,10 @@
 --
 -- `until` is the end of a lease that the application named as a date, else 0.
 -- The lock's record, `<token> <fencing token or -> <ticket>`, remembers the acquisition.
+-- include ask_worker
 -- include await_worker
 -- include is_present
+-- include mark_woken
 -- include may_join
 -- include offer
 -- include parse_waiter
@@ -47,7 +53,7 @@ local function hand_off(lock, record, queue, side, counter, owner)
 	local now = redis.call('TIME')
 	local now_ms = now[1] * 1000 + math.floor(now[2] / 1000)
 	local deaf = {}
-	local i = 1
+	local i, n = 1, 0
 	while entries[i] do
 		local entry = entries[i]
 		-- break two_owners: if false then
@@ -56,9 +62,20 @@ local function hand_off(lock, record, queue, side, counter, owner)
 		end
 		local waiter = parse_waiter(entry, now_ms)
 		-- break two_owners: if owner and (not waiter or waiter.kind ~= 'h' or deaf[1]) then return false elseif owner then deaf[1], owner.fence = true, nil end if false then
-		if owner and not may_join(keys, waiter, owner, now_ms) then
-			return false
+		if owner then
+			local joins, more = may_join(keys, waiter, owner, now_ms)
+			if not joins then
+				return false, more
+			end
 		end
+		if n == 64 then
+			if waiter and deaf[waiter.worker] == 'gone' then
+				mark_woken(queue, entry, waiter, now_ms - 4000)
+			end
+			local listeners = waiter and ask_worker(waiter)
+			return false, type(listeners) ~= 'number' or listeners == 0
+		end
+		n = n + 1
 		local outcome, fence = 'absent', nil
 		local is_joined = owner ~= nil and owner.token ~= nil
 		if waiter and is_present(waiter, now_ms, deaf) then

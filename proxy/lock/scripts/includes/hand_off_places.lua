@@ -1,9 +1,10 @@
--- Lets in those who are first in line for a semaphore, as many as there are places.
+-- Lets in those who are first in line for a semaphore, as many as there are places. Returns what
+-- hand_off() does.
 -- include count_places
 -- include hand_off
 local function hand_off_places(lock, record, queue, side, counter)
 	local n = count_places(lock, record)
 	if n then
-		hand_off(lock, record, queue, side, counter, n > 0 and { places = true } or nil)
+		return hand_off(lock, record, queue, side, counter, n > 0 and { places = true } or nil)
 	end
 end

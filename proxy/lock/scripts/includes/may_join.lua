@@ -1,6 +1,7 @@
 -- May the first in line have a lock that is not free? `owner` is hand_off()'s. Each who waits for a
 -- semaphore says how many owners there may be. What is no waiter, or is past its deadline, may: it
--- is passed over.
+-- is passed over. The second result is true when readers whose time is over must go first, and there
+-- are more of them than one call removes.
 -- include sides
 local function may_join(keys, waiter, owner, now_ms)
 	local lock = keys.lock
@@ -12,8 +13,11 @@ local function may_join(keys, waiter, owner, now_ms)
 	end
 	if owner.sides then
 		local kind = waiter.kind
-		return (kind == 'm' or kind == 'x')
-			and sides().allows(lock, keys.record, keys.side, waiter.token, kind)
+		if kind ~= 'm' and kind ~= 'x' then
+			return false
+		end
+		local allowed, _, more = sides().allows(lock, keys.record, keys.side, waiter.token, kind)
+		return allowed, more
 	end
 	local n = redis.call('ZCARD', lock)
 	return waiter.kind == 'l' and (n < (tonumber(waiter.value) or 0)

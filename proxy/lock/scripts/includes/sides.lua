@@ -17,10 +17,15 @@ local function sides()
 	end
 
 	-- For how many ms an owner has its `holds` holds of the read side yet, the longest of them; -2: it
-	-- has none any more. `enough`: to find so much is enough.
+	-- has none any more. `enough`: to find so much is enough. An owner of more than 1,000 holds has
+	-- them for as long as the lock lasts.
 	local function left_of(lock, token, holds, enough)
 		local timeouts, longest = timeouts_of(lock, token), -2
-		for n = 1, tonumber(holds) or 0 do
+		holds = tonumber(holds) or 0
+		if holds > 1000 then
+			return redis.call('PTTL', lock)
+		end
+		for n = 1, holds do
 			longest = math.max(longest, redis.call('PTTL', timeouts .. n))
 			if enough and longest >= enough then
 				break
@@ -32,8 +37,10 @@ local function sides()
 	-- Of a read-write lock in mode `read`: readers whose time is over go, and the lock lasts as long as
 	-- the longest of the others. Returns false when there is none, and the lock gone. `enough`: a
 	-- reader that has so many ms left is enough to know that it is held; nothing else is done then.
+	-- One call looks at some 64 readers. If there are others, they have the lock for as long as it
+	-- lasts; the second result is true if none of the 64 has it.
 	local function keep_longest(lock, record, side, enough)
-		local cursor, longest = '0', -2
+		local cursor, longest, looked = '0', -2, 0
 		repeat
 			local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
 			local fields = page[2]
@@ -49,8 +56,12 @@ local function sides()
 				end
 				longest = math.max(longest, left or -2)
 			end
+			looked = looked + #fields / 2
 			cursor = page[1]
-		until cursor == '0'
+		until cursor == '0' or looked >= 64
+		if cursor ~= '0' then
+			return true, longest < 0
+		end
 		if longest < 0 then
 			redis.call('DEL', lock, record, side)
 			return false
@@ -98,7 +109,7 @@ local function sides()
 	-- May `token` have a read-write lock as things are, for `kind` (see hand_off.lua)? Returns true or
 	-- false, then 'mine' when it has the lock, or its other side, already. So false, 'mine' is a reader
 	-- that asks for the write side, which Redisson refuses, too. When the key holds something else: nil
-	-- and Redis' own error.
+	-- and Redis' own error. The third result is keep_longest()'s second.
 	local function allows(lock, record, side, token, kind)
 		local mode, wrong_type = mode_of(lock)
 		if not mode then
@@ -122,7 +133,11 @@ local function sides()
 			redis.call('DEL', lock, record, side)
 		end
 		-- break writer_beside_readers: if true then return true end
-		return kind == 'm' or not keep_longest(lock, record, side, 0)
+		if kind == 'm' then
+			return true
+		end
+		local held, more = keep_longest(lock, record, side, 0)
+		return not held, nil, more
 	end
 
 	-- An owner gives back one hold of a side of a read-write lock. The time of another of its holds
@@ -182,20 +197,25 @@ local function sides()
 		return field, holds, token
 	end
 
-	-- How many have a lock that is in mode `read`, and one of them: its token, and its holds.
+	-- How many have a lock that is in mode `read`, and one of them: its token, and its holds. One call
+	-- looks at some 64; the others count, though the time of some may be over.
 	local function readers_of(lock)
-		local cursor, n, holds, token = '0', 0, 0, nil
+		local cursor, n, holds, token, looked = '0', 0, 0, nil, 0
 		repeat
 			local page = redis.call('HSCAN', lock, cursor, 'COUNT', 64)
 			local fields = page[2]
 			for i = 1, #fields, 2 do
+				looked = looked + (fields[i] == 'mode' and 0 or 1)
 				if fields[i] ~= 'mode' and left_of(lock, fields[i], fields[i + 1], 0) >= 0 then
 					n = n + 1
 					holds, token = tonumber(fields[i + 1]) or 0, fields[i]
 				end
 			end
 			cursor = page[1]
-		until cursor == '0'
+		until cursor == '0' or looked >= 64
+		if cursor ~= '0' then
+			n = n + math.max(0, redis.call('HLEN', lock) - 1 - looked)
+		end
 		return n, token, holds
 	end
 
@@ -214,7 +234,7 @@ local function sides()
 	local function set_lease(lock, record, side, token, kind, lease, longest)
 		local holds = kind == 'm' and tonumber(redis.call('HGET', lock, token)) or 0
 		local timeouts = timeouts_of(lock, token)
-		for n = 1, holds do
+		for n = math.max(1, holds - 999), holds do
 			if not longest or redis.call('PTTL', timeouts .. n) < tonumber(lease) then
 				local reply = redis.pcall('SET', timeouts .. n, '1', 'PX', lease)
 				if reply.err then

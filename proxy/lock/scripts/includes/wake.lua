@@ -7,13 +7,13 @@
 --     absent    it was woken, and did not come
 --     deaf      its worker does not listen
 --     refused   this user may not publish
+-- include ask_worker
 -- include mark_woken
 local function wake(queue, entry, waiter, now_ms, is_held)
 	if waiter.woken_ms > 0 and not is_held then
 		return math.abs(now_ms - waiter.woken_ms) > 3000 and 'absent' or 'woken'
 	end
-	local listeners = redis.pcall('PUBLISH', 'hasp:worker:' .. waiter.worker,
-		waiter.ticket .. ' look')
+	local listeners = ask_worker(waiter)
 	if type(listeners) ~= 'number' then
 		return 'refused'
 	end
