@@ -2,6 +2,7 @@
 #include "admin/admin.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answe
 	struct list *at, *next;
 
 	for (at = a->consoles.next; at != &a->consoles; at = next) {
-		struct console *c = container_of(at, struct console, node);
+		struct console *c = container_of(at, struct console, place.node);
 
 		next = at->next;
 		if (c->state == CONSOLE_AWAITING && c->reload && c->reload <= reloads)
@@ -32,7 +33,7 @@ static void answer_reloads(struct admin *a, uint64_t reloads, struct slice answe
 static void answer_console(struct admin *a, uint64_t id, struct slice answer)
 {
 	for (struct list *at = a->consoles.next; at != &a->consoles; at = at->next) {
-		struct console *c = container_of(at, struct console, node);
+		struct console *c = container_of(at, struct console, place.node);
 
 		if (c->id != id)
 			continue;
@@ -76,20 +77,35 @@ static void admin_deliver(struct message *m)
 	free(cmd);
 }
 
+static void note_full(struct admin *a, const struct peer_place *closed)
+{
+	uint32_t dropped;
+
+	atomic_fetch_add(&a->shared->console_full, 1);
+	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
+		log_warning("console_full reached=%d closed=\"%s\" suppressed=%u", CONSOLES_MAX,
+		            closed ? container_of(closed, struct console, place)->peer : "",
+		            dropped);
+}
+
 static void admin_on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
 	struct admin *a = ((const struct admin_listener *)owner)->admin;
-	uint32_t dropped;
+	struct peer_place *weakest;
 
-	(void)peer;
 	(void)len;
 	if (a->nconsoles < CONSOLES_MAX) {
-		console_new(a, fd);
+		console_new(a, fd, peer);
 		return;
 	}
-	if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
-		log_warning("console_full reached=%d suppressed=%u", CONSOLES_MAX, dropped);
+	weakest = places_weakest(&a->consoles);
+	note_full(a, weakest);
+	if (weakest) {
+		console_close(container_of(weakest, struct console, place));
+		console_new(a, fd, peer);
+		return;
+	}
 	/* A courtesy; if it does not fit, the close says it. */
 	(void)!send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL);
 	close(fd);
@@ -114,7 +130,7 @@ static void admin_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents
 	(void)loop;
 	(void)revents;
 	for (at = a->consoles.next; at != &a->consoles; at = next) {
-		struct console *c = container_of(at, struct console, node);
+		struct console *c = container_of(at, struct console, place.node);
 
 		next = at->next;
 		if ((!c->logged_in || c->state == CONSOLE_ENDING) &&
@@ -130,7 +146,7 @@ static void answer_pauses(struct admin *a, enum workers_pause now, size_t nbound
 	struct list *at, *next;
 
 	for (at = a->consoles.next; at != &a->consoles; at = next) {
-		struct console *c = container_of(at, struct console, node);
+		struct console *c = container_of(at, struct console, place.node);
 		struct buf answer = BUF_INIT;
 
 		next = at->next;
@@ -167,10 +183,8 @@ static void admin_on_check(struct ev_loop *loop, struct ev_check *check, int rev
 
 	(void)loop;
 	(void)revents;
-	while ((node = list_shift(&a->dead))) {
-		console_free(container_of(node, struct console, node));
-		a->nconsoles--;
-	}
+	while ((node = list_shift(&a->dead)))
+		console_free(container_of(node, struct console, place.node));
 }
 
 struct admin *admin_new(struct config *config, const int *fds, size_t nfds,
@@ -232,7 +246,7 @@ void admin_stop(struct admin *a)
 	console_jobs_stop(a);
 	stop_accepting(a);
 	while (!list_empty(&a->consoles))
-		console_close(container_of(a->consoles.next, struct console, node));
+		console_close(container_of(a->consoles.next, struct console, place.node));
 	admin_on_check(a->loop, &a->check, 0);
 }
 

@@ -36,6 +36,7 @@
 #include "lock/model/key_names.h"
 #include "net/mailbox.h"
 #include "net/stream.h"
+#include "admin/places.h"
 #include "admin/rows.h"
 #include "resp/request.h"
 #include "worker/worker_pause.h"
@@ -95,12 +96,12 @@ struct admin {
 	void *arg;
 	struct admin_listener *listeners;
 	size_t nlisteners;
-	struct list consoles; /* open */
+	struct list consoles; /* open; their places */
 	struct list show_runs; /* console_run.c */
 	_Atomic bool ending; /* what runs on threads of its own is to end soon */
 	struct list jobs; /* struct console_job */
 	struct list dead; /* closed, to be freed */
-	size_t nconsoles; /* not yet freed */
+	size_t nconsoles; /* in `consoles` */
 	uint64_t last_id;
 	_Atomic uint64_t reloads; /* asked for by the console */
 	struct request_args args; /* of the request that is looked at */
@@ -132,7 +133,7 @@ enum console_awaits {
 
 struct console {
 	enum console_state state; /* written by console_state.c only */
-	struct list node; /* in admin->consoles or admin->dead */
+	struct peer_place place; /* in admin->consoles, or in admin->dead */
 	struct admin *admin;
 	struct stream stream;
 	struct buf in; /* bytes read that are no whole request yet */
@@ -161,7 +162,7 @@ void admin_answer(struct admin *a, uint64_t console, struct slice answer);
 /* --- console.c --- */
 
 /* Takes the connection `fd`. */
-void console_new(struct admin *a, int fd);
+void console_new(struct admin *a, int fd, const struct sockaddr *peer);
 void console_free(struct console *c); /* it is dead */
 /* What was awaited: appends `bytes` to the answer, sends it and goes on. */
 void console_answer(struct console *c, struct slice bytes);

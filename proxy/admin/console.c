@@ -56,6 +56,14 @@ static void console_refuse(struct console *c, const char *why)
 	console_end(c);
 }
 
+/* A client that is not logged in never counts as busy: it would only have to try passwords. */
+static void update_place(struct console *c)
+{
+	if (c->logged_in)
+		place_set(&c->place, c->state == CONSOLE_AWAITING ? PLACE_BUSY : PLACE_PROVEN,
+		          clock_now());
+}
+
 /* The first request in `in` is `n` bytes long. */
 static void serve(struct console *c, size_t n)
 {
@@ -71,6 +79,7 @@ static void serve(struct console *c, size_t n)
 	request_args_trim(args);
 	buf_consume(&c->in, n);
 	c->scanned = 0;
+	update_place(c);
 	if (c->state == CONSOLE_AWAITING) {
 		c->held = out;
 		return;
@@ -120,6 +129,7 @@ void console_answer(struct console *c, struct slice bytes)
 	stream_send(&c->stream, buf_slice(&c->held));
 	stream_send(&c->stream, bytes);
 	buf_release(&c->held);
+	update_place(c);
 	serve_all(c);
 }
 
@@ -145,7 +155,7 @@ static void console_on_drained(struct stream *s)
 	serve_all(c);
 }
 
-void console_new(struct admin *a, int fd)
+void console_new(struct admin *a, int fd, const struct sockaddr *peer)
 {
 	static const struct stream_ops ops = { console_on_readable, console_on_drained };
 	struct console *c = xcalloc(1, sizeof(*c));
@@ -157,7 +167,8 @@ void console_new(struct admin *a, int fd)
 	c->since = clock_now();
 	print_peer(c, fd);
 	dial_tune(fd, a->config->tcp_keepalive_ms);
-	list_append(&a->consoles, &c->node);
+	place_init(&c->place, peer, c->since);
+	list_append(&a->consoles, &c->place.node);
 	a->nconsoles++;
 	stream_init(&c->stream, &a->flusher, &ops, c);
 	stream_attach(&c->stream, fd);

@@ -91,7 +91,7 @@ static void show_run_answer(struct show_run *r, uint64_t n, struct slice answer)
 	struct list *at, *next;
 
 	for (at = r->admin->consoles.next; at != &r->admin->consoles; at = next) {
-		struct console *c = container_of(at, struct console, node);
+		struct console *c = container_of(at, struct console, place.node);
 
 		next = at->next;
 		if (c->state == CONSOLE_AWAITING && c->show == r && c->show_n <= n)
@@ -103,7 +103,7 @@ static bool show_run_is_awaited(const struct show_run *r)
 {
 	for (struct list *at = r->admin->consoles.next; at != &r->admin->consoles;
 	     at = at->next) {
-		const struct console *c = container_of(at, struct console, node);
+		const struct console *c = container_of(at, struct console, place.node);
 
 		if (c->state == CONSOLE_AWAITING && c->show == r)
 			return true;

@@ -26,8 +26,9 @@ void console_close(struct console *c)
 		return;
 	set_state(c, CONSOLE_DEAD);
 	stream_close(&c->stream);
-	list_remove(&c->node);
-	list_append(&c->admin->dead, &c->node);
+	list_remove(&c->place.node);
+	list_append(&c->admin->dead, &c->place.node);
+	c->admin->nconsoles--;
 }
 
 void console_end(struct console *c)

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "admin/http_connections.h"
 #include "admin/http_history.h"
 #include "admin/http_host.h"
 #include "admin/http_metrics.h"
@@ -18,17 +19,12 @@
 #include "base/random.h"
 #include "config/config.h"
 
-#define HTTP_CONNECTIONS_MAX 64u
 /* A request line and its headers, and the reply's. */
 #define HTTP_CONNECTION_MEMORY ((size_t)16 * 1024)
-#define HTTP_TIMEOUT_SECONDS 10u
 /* Of a connection's thread. */
 #define HTTP_STACK ((size_t)512 * 1024)
 /* For so long connections are waited for when another process has taken over. */
 #define LEAVE_SECONDS 5.0
-/* There must be none so many times, 10 ms apart: libmicrohttpd counts a connection a moment
- * after it has taken it. */
-#define LEAVE_IDLE_LOOKS 25
 
 #define TEXT_PLAIN "text/plain; charset=utf-8"
 #define TEXT_METRICS "text/plain; version=0.0.4; charset=utf-8"
@@ -258,6 +254,7 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
                                        const char *body, size_t *nbody, void **state)
 {
 	struct reply r = { MHD_HTTP_OK, TEXT_PLAIN, POLICY_NOTHING, BUF_INIT };
+	struct http *h = arg;
 	enum MHD_Result result;
 
 	(void)version;
@@ -271,13 +268,15 @@ static enum MHD_Result http_on_request(void *arg, struct MHD_Connection *c, cons
 		/* One with a body asks for nothing that there is. */
 		if (*nbody > 0)
 			return MHD_NO;
-		reply_to_path(arg, path,
-		              MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"), &r);
+		http_connection_begin_reply(h->connections, c);
+		reply_to_path(h, path, MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Host"),
+		              &r);
 	} else {
 		r.status = MHD_HTTP_METHOD_NOT_ALLOWED;
 		buf_puts(&r.body, "only GET and HEAD\n");
 	}
-	result = http_send(arg, c, &r);
+	result = http_send(h, c, &r);
+	http_connection_end_reply(h->connections, c);
 	buf_release(&r.body);
 	return result;
 }
@@ -292,6 +291,7 @@ int http_open(struct http *h, const int *fds, size_t n)
 		return -1;
 	}
 	h->n = n;
+	h->owns_fds = true;
 	for (size_t i = 0; i < n; i++)
 		h->fds[i] = fds[i];
 	return 0;
@@ -309,24 +309,23 @@ int http_serve(struct http *h, struct worker_shared *shared, struct config *conf
 	h->history = http_history_new(shared);
 	if (http_history_start(h->history) < 0)
 		return -1;
-	for (size_t i = 0; i < h->n; i++) {
-		h->servers[i] = MHD_start_daemon(
-			/* Without its own pipe it would end by shutting the socket
-		         * down, which others may have, too. */
-			MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-				MHD_USE_ITC,
-			0, NULL, NULL, http_on_request, h, MHD_OPTION_LISTEN_SOCKET, h->fds[i],
-			MHD_OPTION_CONNECTION_LIMIT, HTTP_CONNECTIONS_MAX,
-			MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_CONNECTION_MEMORY,
-			MHD_OPTION_CONNECTION_TIMEOUT, HTTP_TIMEOUT_SECONDS,
-			MHD_OPTION_THREAD_STACK_SIZE, HTTP_STACK, MHD_OPTION_UNESCAPE_CALLBACK,
-			http_on_quoted, NULL, MHD_OPTION_END);
-		if (!h->servers[i]) {
-			log_error("http listen: libmicrohttpd does not start");
-			return -1;
-		}
+	h->connections = http_connections_new(&shared->http_full);
+	h->server = MHD_start_daemon(
+		MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION |
+			MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
+		0, NULL, NULL, http_on_request, h, MHD_OPTION_CONNECTION_LIMIT,
+		http_connections_limit(), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		HTTP_CONNECTION_MEMORY, MHD_OPTION_THREAD_STACK_SIZE, HTTP_STACK,
+		MHD_OPTION_UNESCAPE_CALLBACK, http_on_quoted, NULL,
+		MHD_OPTION_NOTIFY_CONNECTION, http_connections_notify, h->connections,
+		MHD_OPTION_NOTIFY_COMPLETED, http_connections_completed, h->connections,
+		MHD_OPTION_END);
+	if (!h->server) {
+		log_error("http listen: libmicrohttpd does not start");
+		return -1;
 	}
-	return 0;
+	h->owns_fds = false;
+	return http_connections_start(h->connections, h->server, h->fds, h->n);
 }
 
 void http_reload(struct http *h, struct config *config)
@@ -342,45 +341,30 @@ void http_reload(struct http *h, struct config *config)
 	config_unref(old);
 }
 
-static bool http_is_idle(const struct http *h)
-{
-	for (size_t i = 0; i < h->n; i++) {
-		const union MHD_DaemonInfo *info = MHD_get_daemon_info(
-			h->servers[i], MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-
-		if (info && info->num_connections > 0)
-			return false;
-	}
-	return true;
-}
-
 void http_leave(struct http *h)
 {
 	const struct timespec look = { 0, 10 * 1000 * 1000 };
 	double until = clock_now() + LEAVE_SECONDS;
-	int idle = 0;
 
+	if (h->n == 0)
+		return;
 	atomic_store(&h->leaving, true);
-	for (size_t i = 0; i < h->n; i++) {
-		int fd = MHD_quiesce_daemon(h->servers[i]);
-
-		if (fd >= 0)
-			close(fd);
-	}
-	while (idle < LEAVE_IDLE_LOOKS && clock_now() < until) {
-		idle = http_is_idle(h) ? idle + 1 : 0;
+	http_connections_stop(h->connections);
+	while (http_connections_count(h->connections) > 0 && clock_now() < until)
 		nanosleep(&look, NULL);
-	}
 	http_close(h);
 }
 
 void http_close(struct http *h)
 {
-	for (size_t i = 0; i < h->n; i++)
-		if (h->servers[i])
-			MHD_stop_daemon(h->servers[i]);
-		else
-			close(h->fds[i]);
+	for (size_t i = 0; i < h->n && h->owns_fds; i++)
+		close(h->fds[i]);
+	if (h->connections)
+		http_connections_stop(h->connections);
+	if (h->server)
+		MHD_stop_daemon(h->server);
+	if (h->connections)
+		http_connections_free(h->connections);
 	http_history_free(h->history);
 	if (h->config) {
 		config_unref(h->config);

@@ -10,8 +10,9 @@
  *   /discovered.ini  what was discovered so far: a file with sections for it
  *
  * libmicrohttpd reads requests and writes replies, on a thread for each connection: what takes
- * long to find out keeps nobody who asks for something else. How many connections there may be,
- * how long one may be silent and how much memory it has is bounded. What names keys is for
+ * long to find out keeps nobody who asks for something else. http_connections.h bounds how many
+ * connections there are and how long a peer may take; a connection's memory is bounded, too.
+ * What names keys is for
  * those only whom http_host.h allows; it is asked of the workers once in a while, however many
  * look at it.
  */
@@ -31,13 +32,16 @@
 #define HTTP_LISTEN_MAX 4
 
 struct MHD_Daemon;
+struct http_connections;
 struct http_history;
 
 /* All zero: there is none. */
 struct http {
 	int fds[HTTP_LISTEN_MAX];
-	struct MHD_Daemon *servers[HTTP_LISTEN_MAX]; /* each owns the socket at its place */
 	size_t n;
+	bool owns_fds; /* until http_serve() */
+	struct MHD_Daemon *server;
+	struct http_connections *connections;
 	_Atomic bool leaving; /* each connection ends with its next reply */
 	struct worker_shared *shared;
 	double started; /* clock_now() */

@@ -268,6 +268,8 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 		[LIMIT_LINKS] = "links_max",
 	};
 	struct metrics_label calls = { "limit", "calls" };
+	struct metrics_label console = { "limit", "console" };
+	struct metrics_label http = { "limit", "http" };
 	struct worker_counts counts;
 
 	workers_count(shared, &counts);
@@ -284,6 +286,10 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 	write_counts(out, "hasp_limit_reached_total", "limit", limits, counts.limits, LIMITS);
 	metrics_sample(out, "hasp_limit_reached_total", &calls, 1,
 	               (double)counts.jobs_given_up);
+	metrics_sample(out, "hasp_limit_reached_total", &console, 1,
+	               (double)atomic_load(&shared->console_full));
+	metrics_sample(out, "hasp_limit_reached_total", &http, 1,
+	               (double)atomic_load(&shared->http_full));
 }
 
 /* --- what they are asked for -------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "config/types.h"
@@ -31,6 +32,8 @@ struct worker_shared {
 	_Atomic int running; /* workers whose thread has not ended */
 	_Atomic bool
 		reachable[WORKERS_MAX]; /* a server answers that worker; as of a second ago */
+	/* Connections to the console and to HTTP that found all places taken. */
+	_Atomic uint64_t console_full, http_full;
 	_Atomic bool leaving; /* workers drain, or have ended */
 	_Atomic bool paused; /* the operator wants them to be: worker_pause.h */
 	_Atomic int pauses[WORKERS_MAX]; /* how far each is: enum worker_pause */

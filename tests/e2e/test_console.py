@@ -398,22 +398,6 @@ def test_console_that_does_not_read_its_answers_is_not_read_from(hasp, path):
         assert other.ping()
 
 
-@covers("console_full")
-def test_so_many_connections_and_no_more(hasp, path):
-    consoles = [Connection(str(path)) for _ in range(64)]
-    try:
-        for console in consoles:
-            console.call("PING")
-        with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(60)
-            s.connect(str(path))
-            assert s.recv(100).startswith(b"-ERR max number")
-        assert "console_full reached=64" in hasp.log
-    finally:
-        for console in consoles:
-            console.close()
-
-
 @covers("console_accept_failed")
 def test_console_is_served_when_there_are_descriptors_again(hasp, path):
     with open_console(path) as before:

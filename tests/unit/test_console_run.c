@@ -38,7 +38,7 @@ static int setup(void **state)
 
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 		f->fds[i] = pair[0];
-		console_new(f->admin, pair[1]);
+		console_new(f->admin, pair[1], NULL);
 	}
 	assert_int_equal(admin_start(f->admin), 0);
 	workers_stop_one(&f->workers);

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "admin/http_connections.h"
+
+#include <errno.h>
+#include <ev.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "admin/places.h"
+#include "base/clock.h"
+#include "base/fatal.h"
+#include "base/log.h"
+#include "net/listen.h"
+#include "net/watch.h"
+
+#define CONNECTIONS_MAX 64u
+/* Connections that are open, and those that libmicrohttpd is ending. */
+#define OPEN_MAX (2 * CONNECTIONS_MAX)
+/* How long the acceptor waits for libmicrohttpd to end one. */
+#define END_SECONDS 1
+/* How long a peer may take to send a request, from the connection's beginning or the end of the
+ * reply before. */
+#define REQUEST_SECONDS 10.0
+/* How long a peer may take to read a reply. */
+#define REPLY_SECONDS 30.0
+#define SWEEP_SECONDS 1.0
+
+struct http_connection {
+	struct list node; /* in http_connections.all */
+	struct peer_place
+		place; /* in http_connections.places; in no list when it is shut down */
+	int fd; /* libmicrohttpd's; open until MHD_CONNECTION_NOTIFY_CLOSED */
+};
+
+struct http_connections {
+	struct ev_loop *loop;
+	pthread_t thread;
+	bool runs; /* the thread was started and not joined */
+	struct ev_async stop;
+	struct ev_timer sweep;
+	struct MHD_Daemon *server;
+	struct acceptor **acceptors;
+	size_t nacceptors;
+	struct log_limit full_line, failed_line;
+	_Atomic uint64_t *full;
+	pthread_mutex_t lock; /* of what is below */
+	pthread_cond_t closed;
+	struct list all, places;
+	size_t n, nplaces; /* in `all`, in `places` */
+};
+
+/* --- closing ------------------------------------------------------------------------------ */
+
+/* With the lock held. Its thread in libmicrohttpd notices, and ends it. */
+static void http_shut_down(struct http_connections *hc, struct http_connection *c)
+{
+	list_remove(&c->place.node);
+	hc->nplaces--;
+	(void)shutdown(c->fd, SHUT_RDWR);
+}
+
+static bool http_is_late(const struct peer_place *p, double now)
+{
+	switch (p->rank) {
+	case PLACE_UNPROVEN:
+		return now - p->since >= REQUEST_SECONDS;
+	case PLACE_PROVEN:
+		return now - p->since >= REPLY_SECONDS;
+	case PLACE_BUSY:
+		break;
+	}
+	return false;
+}
+
+static void http_on_sweep(struct ev_loop *loop, struct ev_timer *t, int revents)
+{
+	struct http_connections *hc = t->data;
+	double now = clock_now();
+	struct list *at, *next;
+
+	(void)loop;
+	(void)revents;
+	pthread_mutex_lock(&hc->lock);
+	for (at = hc->places.next; at != &hc->places; at = next) {
+		struct http_connection *c = container_of(at, struct http_connection,
+		                                         place.node);
+
+		next = at->next;
+		if (http_is_late(&c->place, now))
+			http_shut_down(hc, c);
+	}
+	pthread_mutex_unlock(&hc->lock);
+}
+
+/* With the lock held. */
+static void http_await_end(struct http_connections *hc)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += END_SECONDS;
+	while (hc->n >= OPEN_MAX && pthread_cond_timedwait(&hc->closed, &hc->lock, &until) == 0)
+		;
+}
+
+/* Returns false if hasp is answering requests on all connections. */
+static bool http_make_room(struct http_connections *hc)
+{
+	struct peer_place *weakest = NULL;
+	bool is_full, has_room;
+
+	pthread_mutex_lock(&hc->lock);
+	is_full = hc->nplaces >= CONNECTIONS_MAX;
+	if (is_full && (weakest = places_weakest(&hc->places)))
+		http_shut_down(hc, container_of(weakest, struct http_connection, place));
+	http_await_end(hc);
+	has_room = hc->nplaces < CONNECTIONS_MAX && hc->n < OPEN_MAX;
+	pthread_mutex_unlock(&hc->lock);
+	if (is_full) {
+		uint32_t dropped;
+
+		atomic_fetch_add(hc->full, 1);
+		if (log_limit_pass(&hc->full_line, clock_now(), 1, &dropped))
+			log_warning("http_full reached=%u suppressed=%u", CONNECTIONS_MAX,
+			            dropped);
+	}
+	return has_room;
+}
+
+/* --- accepting ---------------------------------------------------------------------------- */
+
+static void http_log_failure(struct http_connections *hc, int error)
+{
+	uint32_t dropped;
+
+	if (log_limit_pass(&hc->failed_line, clock_now(), 1, &dropped))
+		log_error("http_accept_failed reason=\"%s\" suppressed=%u", strerror(error),
+		          dropped);
+}
+
+/* With the lock held. */
+static struct http_connection *http_find(const struct http_connections *hc, int fd)
+{
+	for (struct list *at = hc->all.next; at != &hc->all; at = at->next) {
+		struct http_connection *c = container_of(at, struct http_connection, node);
+
+		if (c->fd == fd)
+			return c;
+	}
+	return NULL;
+}
+
+/* With the lock held. */
+static void http_forget(struct http_connections *hc, struct http_connection *c)
+{
+	if (!list_empty(&c->place.node)) {
+		list_remove(&c->place.node);
+		hc->nplaces--;
+	}
+	list_remove(&c->node);
+	hc->n--;
+	pthread_cond_signal(&hc->closed);
+	free(c);
+}
+
+/* If libmicrohttpd lacks memory for a socket that it has taken, it closes it and calls nobody:
+ * forget the old one when the kernel gives out its number again. */
+static void http_remember(struct http_connections *hc, int fd, const struct sockaddr *peer)
+{
+	struct http_connection *c = xcalloc(1, sizeof(*c)), *old;
+
+	c->fd = fd;
+	place_init(&c->place, peer, clock_now());
+	pthread_mutex_lock(&hc->lock);
+	if ((old = http_find(hc, fd)))
+		http_forget(hc, old);
+	list_append(&hc->all, &c->node);
+	hc->n++;
+	list_append(&hc->places, &c->place.node);
+	hc->nplaces++;
+	pthread_mutex_unlock(&hc->lock);
+}
+
+static void http_on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
+{
+	struct http_connections *hc = owner;
+
+	if (!http_make_room(hc)) {
+		close(fd);
+		return;
+	}
+	http_remember(hc, fd, peer);
+	if (MHD_add_connection(hc->server, fd, peer, len) == MHD_YES)
+		return;
+	/* libmicrohttpd has closed the socket. */
+	http_log_failure(hc, errno);
+	pthread_mutex_lock(&hc->lock);
+	http_forget(hc, http_find(hc, fd));
+	pthread_mutex_unlock(&hc->lock);
+}
+
+static void http_on_exhausted(void *owner, int error)
+{
+	http_log_failure(owner, error);
+}
+
+static void http_on_stop(struct ev_loop *loop, struct ev_async *w, int revents)
+{
+	(void)w;
+	(void)revents;
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void *connections_thread(void *arg)
+{
+	struct http_connections *hc = arg;
+
+	ev_run(hc->loop, 0);
+	return NULL;
+}
+
+/* --- libmicrohttpd's threads -------------------------------------------------------------- */
+
+void http_connections_notify(void *arg, struct MHD_Connection *c, void **context,
+                             enum MHD_ConnectionNotificationCode code)
+{
+	struct http_connections *hc = arg;
+
+	pthread_mutex_lock(&hc->lock);
+	if (code == MHD_CONNECTION_NOTIFY_STARTED)
+		*context = http_find(
+			hc, MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)
+				    ->connect_fd);
+	else
+		http_forget(hc, *context);
+	pthread_mutex_unlock(&hc->lock);
+}
+
+static void http_set_rank(struct http_connections *hc, struct MHD_Connection *c,
+                          enum place_rank rank)
+{
+	struct http_connection *h =
+		MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+
+	pthread_mutex_lock(&hc->lock);
+	place_set(&h->place, rank, clock_now());
+	pthread_mutex_unlock(&hc->lock);
+}
+
+void http_connection_begin_reply(struct http_connections *hc, struct MHD_Connection *c)
+{
+	http_set_rank(hc, c, PLACE_BUSY);
+}
+
+void http_connection_end_reply(struct http_connections *hc, struct MHD_Connection *c)
+{
+	http_set_rank(hc, c, PLACE_PROVEN);
+}
+
+void http_connections_completed(void *arg, struct MHD_Connection *c, void **request,
+                                enum MHD_RequestTerminationCode code)
+{
+	(void)request;
+	(void)code;
+	http_set_rank(arg, c, PLACE_UNPROVEN);
+}
+
+/* --- beginning and end -------------------------------------------------------------------- */
+
+unsigned http_connections_limit(void)
+{
+	return OPEN_MAX + 1; /* libmicrohttpd counts a closed one for a moment. */
+}
+
+struct http_connections *http_connections_new(_Atomic uint64_t *full)
+{
+	struct http_connections *hc = xcalloc(1, sizeof(*hc));
+	pthread_condattr_t monotonic;
+
+	hc->full = full;
+	list_init(&hc->all);
+	list_init(&hc->places);
+	pthread_mutex_init(&hc->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&hc->closed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	hc->loop = watch_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	HASP_ASSERT(hc->loop);
+	ev_async_init(&hc->stop, http_on_stop);
+	ev_async_start(hc->loop, &hc->stop);
+	ev_timer_init(&hc->sweep, http_on_sweep, SWEEP_SECONDS, SWEEP_SECONDS);
+	hc->sweep.data = hc;
+	ev_timer_start(hc->loop, &hc->sweep);
+	return hc;
+}
+
+int http_connections_start(struct http_connections *hc, struct MHD_Daemon *server,
+                           const int *fds, size_t n)
+{
+	static const struct acceptor_ops ops = { http_on_accept, http_on_exhausted };
+	int rc;
+
+	hc->server = server;
+	hc->acceptors = xcalloc(n, sizeof(struct acceptor *));
+	for (; hc->nacceptors < n; hc->nacceptors++)
+		hc->acceptors[hc->nacceptors] = acceptor_new(hc->loop, fds[hc->nacceptors],
+		                                             &ops, hc);
+	rc = pthread_create(&hc->thread, NULL, connections_thread, hc);
+	if (rc != 0) {
+		log_error("thread http: %s", strerror(rc));
+		return -1;
+	}
+	hc->runs = true;
+	return 0;
+}
+
+/* Without its thread nothing is late any more: what is left ends with libmicrohttpd, or its
+ * own time-out. */
+void http_connections_stop(struct http_connections *hc)
+{
+	if (hc->runs) {
+		ev_async_send(hc->loop, &hc->stop);
+		pthread_join(hc->thread, NULL);
+		hc->runs = false;
+	}
+	while (hc->nacceptors)
+		acceptor_free(hc->acceptors[--hc->nacceptors]);
+}
+
+size_t http_connections_count(struct http_connections *hc)
+{
+	size_t n;
+
+	pthread_mutex_lock(&hc->lock);
+	n = hc->n;
+	pthread_mutex_unlock(&hc->lock);
+	return n;
+}
+
+void http_connections_free(struct http_connections *hc)
+{
+	HASP_ASSERT(!hc->runs);
+	while (!list_empty(&hc->all))
+		http_forget(hc, container_of(hc->all.next, struct http_connection, node));
+	ev_async_stop(hc->loop, &hc->stop);
+	ev_timer_stop(hc->loop, &hc->sweep);
+	watch_loop_free(hc->loop);
+	pthread_cond_destroy(&hc->closed);
+	pthread_mutex_destroy(&hc->lock);
+	free(hc->acceptors);
+	free(hc);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * http_connections: accepts HTTP's connections on a thread of its own, hands them to
+ * libmicrohttpd, and closes those whose peer is too slow or whose place a new peer needs.
+ *
+ *   acceptor ──> libmicrohttpd, on a thread for each connection
+ *      │           │ awaits a request │ is answered │ sends the reply │ ...
+ *      │           └── sets the connection's rank and time ──┘
+ *      └── all places taken, or a second later: shuts connections down
+ */
+#ifndef HASP_ADMIN_HTTP_CONNECTIONS_H
+#define HASP_ADMIN_HTTP_CONNECTIONS_H
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct http_connections;
+
+/* `full`: counts the connections that found all places taken. */
+struct http_connections *http_connections_new(_Atomic uint64_t *full);
+
+/* Starts to accept from the sockets `fds`, which it owns from now on whatever it returns, for
+ * `server`. Returns 0; -1 with the reason logged. */
+int http_connections_start(struct http_connections *hc, struct MHD_Daemon *server,
+                           const int *fds, size_t n) __attribute__((warn_unused_result));
+/* Stops accepting, and closes the listening sockets. May be called again. */
+void http_connections_stop(struct http_connections *hc);
+size_t http_connections_count(struct http_connections *hc); /* are open */
+/* The thread and libmicrohttpd have ended. */
+void http_connections_free(struct http_connections *hc);
+
+/* How many connections libmicrohttpd must allow. */
+unsigned http_connections_limit(void);
+/* For MHD_OPTION_NOTIFY_CONNECTION and MHD_OPTION_NOTIFY_COMPLETED; `arg`: struct
+ * http_connections. */
+void http_connections_notify(void *arg, struct MHD_Connection *c, void **context,
+                             enum MHD_ConnectionNotificationCode code);
+void http_connections_completed(void *arg, struct MHD_Connection *c, void **request,
+                                enum MHD_RequestTerminationCode code);
+
+/* The request is there, and hasp works on the reply: the connection keeps its place. */
+void http_connection_begin_reply(struct http_connections *hc, struct MHD_Connection *c);
+/* The reply waits for the peer to read it. */
+void http_connection_end_reply(struct http_connections *hc, struct MHD_Connection *c);
+
+#endif
