@@ -16,6 +16,7 @@
 #include "config/types.h"
 #include "encryption.h"
 #include "net/address.h"
+#include "net/descriptors.h"
 #include "net/listen.h"
 #include "net/proxy_reader.h"
 
@@ -30,6 +31,8 @@ static void on_exhausted(void *owner, int error)
 	struct admission *a = ((const struct listener *)owner)->admission;
 	uint32_t dropped;
 
+	if (error == EMFILE || error == ENFILE)
+		metrics_count(&a->clients->counters.limits[LIMIT_DESCRIPTORS], 1);
 	if (log_limit_pass(&a->exhausted, clock_now(), 1, &dropped))
 		log_error("accept_failed reason=\"%s\" clients=%ld suppressed=%u",
 		          strerror(error), atomic_load(a->nclients), dropped);
@@ -106,9 +109,20 @@ static void on_header(void *arg, int fd, const struct proxy_header *h, const cha
 	admit(l, fd, h->source.ss_family == AF_UNSPEC ? NULL : &h->source);
 }
 
-static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
+/* As Redis does. */
+static void admission_refuse(const struct listener *l, int fd)
 {
 	static const char full[] = "-ERR max number of clients reached\r\n";
+
+	/* A courtesy; if it does not fit, the close says it. */
+	if (l->entry->kind == LISTEN_PLAIN &&
+	    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
+		log_debug("max_clients unsaid=\"%s\"", strerror(errno));
+	close(fd);
+}
+
+static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_t len)
+{
 	struct listener *l = owner;
 	struct admission *a = l->admission;
 	const struct config *config = a->clients->policy.config;
@@ -116,17 +130,18 @@ static void on_accept(void *owner, int fd, const struct sockaddr *peer, socklen_
 	uint32_t dropped;
 
 	(void)len;
+	if (descriptor_is_kept(fd, DESCRIPTOR_CLIENT)) {
+		on_exhausted(l, EMFILE);
+		admission_refuse(l, fd);
+		return;
+	}
 	if (atomic_fetch_add(a->nclients, 1) >= most) {
 		atomic_fetch_sub(a->nclients, 1);
 		metrics_count(&a->clients->counters.limits[LIMIT_MAX_CLIENTS], 1);
 		if (log_limit_pass(&a->full, clock_now(), 1, &dropped))
 			log_warning("max_clients reached=%lld suppressed=%u", (long long)most,
 			            dropped);
-		/* A courtesy; if it does not fit, the close says it. */
-		if (l->entry->kind == LISTEN_PLAIN &&
-		    send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL) < 0)
-			log_debug("max_clients unsaid=\"%s\"", strerror(errno));
-		close(fd);
+		admission_refuse(l, fd);
 		return;
 	}
 	if (is_balancer(config, peer))

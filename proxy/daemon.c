@@ -5,13 +5,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
-
-/* Descriptors beside the clients' and their links': listeners, loops, logs. */
-#define DAEMON_DESCRIPTORS 128
 
 static int daemon_fail(const char *what, const char *about, const char *reason)
 {
@@ -63,33 +59,6 @@ void daemon_ready(struct daemon *d, const char *log)
 		log_warning("daemonize parent=gone");
 	close(d->ready_fd);
 	d->ready_fd = -1;
-}
-
-/* --- limits ------------------------------------------------------------------- */
-
-void daemon_raise_descriptor_limit(int64_t max_clients)
-{
-	/* Each client needs a descriptor, and its link another one. */
-	rlim_t want = (rlim_t)max_clients * 2 + DAEMON_DESCRIPTORS;
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
-		return;
-	limit.rlim_cur = want;
-	if (limit.rlim_max < want && geteuid() == 0)
-		limit.rlim_max = want;
-	else if (limit.rlim_max < want)
-		limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit) < 0 && errno == EPERM) {
-		getrlimit(RLIMIT_NOFILE, &limit);
-		limit.rlim_cur = limit.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &limit);
-	}
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur < want)
-		log_warning("descriptors limit=%llu wanted=%llu hint=\"raise the limit "
-		            "or lower max_clients\"",
-		            (unsigned long long)limit.rlim_cur, (unsigned long long)want);
 }
 
 /* --- the file with the process' number ---------------------------------------- */

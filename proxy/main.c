@@ -30,6 +30,7 @@
 #include "encryption.h"
 #include "handed.h"
 #include "listeners.h"
+#include "net/descriptors.h"
 #include "privileges.h"
 #include "server_check.h"
 #include "settings.h"
@@ -440,7 +441,7 @@ static int main_start(struct process *p)
 	int rc;
 
 	memory_return_long();
-	daemon_raise_descriptor_limit(config->max_clients);
+	descriptors_raise_limit(config->max_clients);
 	if (handed_take(&p->handed) < 0 ||
 	    listeners_open_console(&p->console, config, &p->handed, &p->privileges) < 0 ||
 	    listeners_open_http(&p->pages, config, &p->handed, &p->privileges) < 0 ||

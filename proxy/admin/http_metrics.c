@@ -266,6 +266,7 @@ static void write_commands(const struct worker_shared *shared, struct buf *out)
 		[LIMIT_LOGIN] = "client_login_timeout",
 		[LIMIT_REQUEST] = "max_request",
 		[LIMIT_LINKS] = "links_max",
+		[LIMIT_DESCRIPTORS] = "descriptors",
 	};
 	struct metrics_label calls = { "limit", "calls" };
 	struct metrics_label console = { "limit", "console" };

@@ -28,8 +28,9 @@ enum limit {
 	LIMIT_REQUEST, /* requests that were longer than max_request, or than there is memory
 	                * for */
 	LIMIT_LINKS, /* links to Redis that were not made */
+	LIMIT_DESCRIPTORS, /* connections that were refused for want of descriptors */
 };
-#define LIMITS (LIMIT_LINKS + 1)
+#define LIMITS (LIMIT_DESCRIPTORS + 1)
 
 struct client_counters {
 	struct metrics_counter commands[COMMAND_OUTCOMES]; /* by enum command_outcome */

@@ -25,6 +25,7 @@ struct dial {
 	int64_t keepalive_ms, user_timeout_ms; /* as in the dialer */
 	struct tls_context *context; /* a reference; NULL: it is not to be encrypted */
 	struct tls_resume *resume; /* as in the dialer */
+	enum descriptor_use use; /* as in the dialer */
 	char *server_name; /* for which the certificate must be; NULL: as the context */
 	struct tls *tls; /* of the socket that is connected; NULL: none */
 	const char *refusal; /* of dial_refuse(); NULL: it is none */
@@ -155,6 +156,11 @@ static int try_address(struct dial *d, const struct sockaddr *sa, socklen_t len)
 		d->error = errno;
 		return -1;
 	}
+	if (descriptor_is_kept(fd, d->use)) {
+		d->error = EMFILE;
+		close(fd);
+		return -1;
+	}
 	if (sa->sa_family != AF_UNIX)
 		dial_tune(fd, d->keepalive_ms);
 	if (connect(fd, sa, len) < 0 && errno != EINPROGRESS) {
@@ -279,6 +285,7 @@ static struct dial *dial_new(const struct dialer *how, dial_done_fn *done, void 
 	d->keepalive_ms = how->keepalive_ms;
 	d->user_timeout_ms = how->user_timeout_ms;
 	d->resume = how->resume;
+	d->use = how->use;
 	d->done = done;
 	d->arg = arg;
 	watch_init(&d->socket, dial_on_ready);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "net/address.h"
+#include "net/descriptors.h"
 #include "net/resolve.h"
 #include "net/tls.h"
 
@@ -32,6 +33,7 @@ struct dialer {
 	int64_t user_timeout_ms; /* TCP_USER_TIMEOUT of what is connected; 0: the kernel's */
 	struct dial_tls tls;
 	struct tls_resume *resume; /* of the last connection to the server; NULL: none */
+	enum descriptor_use use; /* of the socket */
 };
 
 /* With a connected non-blocking socket and how it is encrypted, or NULL, both of which it owns;

@@ -153,12 +153,20 @@ static void link_on_dialled(void *arg, int fd, struct tls *tls, const char *reas
 
 static void link_try(struct link *l)
 {
+	static const enum descriptor_use uses[] = {
+		[LINK_KIND_OWN] = DESCRIPTOR_OWN,
+		[LINK_KIND_SHARED] = DESCRIPTOR_SHARED_LINK,
+		[LINK_KIND_PRIVATE] = DESCRIPTOR_PRIVATE_LINK,
+	};
 	struct link_env *env = l->env;
+	struct dialer dialer = env->dialer;
 
 	if (l->opening)
 		link_opening_wait(l->opening, link_opening_left(l->opening));
-	if (!env->absent)
-		l->dial = dial_start(&env->dialer, &env->address, link_on_dialled, l);
+	if (env->absent)
+		return;
+	dialer.use = uses[link_kind(l)];
+	l->dial = dial_start(&dialer, &env->address, link_on_dialled, l);
 }
 
 /* Users send nothing before the login is accepted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * What hasp logs when it cannot go into the background, or gets too few descriptors. The rest
- * is in tests/e2e/test_starting.py.
+ * What hasp logs when it cannot go into the background. The rest is in
+ * tests/e2e/test_starting.py.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,19 +68,6 @@ static void without_descriptors_it_stays_in_the_foreground(void **state)
 	assert_logged("daemonize : Too many open files");
 }
 
-/* covers: descriptors */
-static void a_descriptor_limit_that_cannot_be_raised_is_logged(void **state)
-{
-	struct rlimit limit;
-
-	(void)state;
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	/* More than fs.nr_open can be. */
-	daemon_raise_descriptor_limit(2000000000);
-	setrlimit(RLIMIT_NOFILE, &limit);
-	assert_logged("descriptors limit=");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -88,8 +75,6 @@ int main(void)
 		                                tear_down),
 		cmocka_unit_test_setup_teardown(without_descriptors_it_stays_in_the_foreground,
 		                                set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			a_descriptor_limit_that_cannot_be_raised_is_logged, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

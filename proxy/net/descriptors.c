@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "net/descriptors.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* How many are kept from clients where the limit is high. Of a low limit, a quarter. */
+#define KEPT_MAX 512
+#define KEPT_SHARE 4
+
+bool descriptor_is_kept(int fd, enum descriptor_use use)
+{
+	/* Of those that are kept, in eighths. */
+	static const rlim_t eighths[] = {
+		[DESCRIPTOR_OWN] = 0,
+		[DESCRIPTOR_SHARED_LINK] = 5,
+		[DESCRIPTOR_PRIVATE_LINK] = 6,
+		[DESCRIPTOR_CLIENT] = 8,
+	};
+	struct rlimit limit;
+	rlim_t kept;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return false;
+	kept = limit.rlim_cur / KEPT_SHARE;
+	if (kept > KEPT_MAX)
+		kept = KEPT_MAX;
+	return (rlim_t)fd >= limit.rlim_cur - kept * eighths[use] / 8;
+}
+
+void descriptors_raise_limit(int64_t max_clients)
+{
+	/* Each client needs a descriptor, and its link another one. */
+	rlim_t want = (rlim_t)max_clients * 2 + KEPT_MAX;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
+		return;
+	limit.rlim_cur = want;
+	if (limit.rlim_max < want && geteuid() == 0)
+		limit.rlim_max = want;
+	else if (limit.rlim_max < want)
+		limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0 && errno == EPERM) {
+		getrlimit(RLIMIT_NOFILE, &limit);
+		limit.rlim_cur = limit.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < want)
+		log_warning("descriptors limit=%llu wanted=%llu hint=\"raise the limit "
+		            "or lower max_clients\"",
+		            (unsigned long long)limit.rlim_cur, (unsigned long long)want);
+}

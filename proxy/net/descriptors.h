@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ *
+ * descriptors: for whom hasp keeps the last file descriptors below RLIMIT_NOFILE, so that it
+ * can still be asked how it is, and reach Redis, while clients take all that they get.
+ *
+ * clang-format off
+ *
+ *   0                                                                    RLIMIT_NOFILE
+ *   | clients ─────────────────>|                            |         |             |
+ *   | private links ────────────────────────────────────────>|         |             |
+ *   | shared links ───────────────────────────────────────────────────>|             |
+ *   | HTTP, the console, hasp's own connections ────────────────────────────────────>|
+ *
+ * clang-format on
+ *
+ * The kernel gives out the lowest number that is free: all below it are in use.
+ */
+#ifndef HASP_NET_DESCRIPTORS_H
+#define HASP_NET_DESCRIPTORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum descriptor_use {
+	DESCRIPTOR_OWN,
+	DESCRIPTOR_SHARED_LINK,
+	DESCRIPTOR_PRIVATE_LINK,
+	DESCRIPTOR_CLIENT,
+};
+
+/* True if the new descriptor `fd` is to be closed, because the rest is kept for other uses. */
+bool descriptor_is_kept(int fd, enum descriptor_use use);
+
+/* Raises RLIMIT_NOFILE for `max_clients` clients, a link for each, and what is kept. Logs a
+ * warning if that is not allowed. */
+void descriptors_raise_limit(int64_t max_clients);
+
+#endif
