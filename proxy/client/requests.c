@@ -289,8 +289,8 @@ static bool begin_stream(struct client *c, struct cursor *k)
 		put_off(c, CLIENT_PARKED_COMMAND);
 		return false;
 	}
-	c->bound |= !what.command;
 	if (d.verdict == DISPATCH_PASS) {
+		c->bound |= dispatch_binds(&what);
 		/* Nobody knows when its client sends the rest. */
 		d.is_patient = true;
 		count_command(c, &d);

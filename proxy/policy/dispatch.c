@@ -30,8 +30,7 @@ static bool ends_scripts(const struct command_info *what, const struct resp_view
 	        (args_option(subcommand, "kill") || args_option(subcommand, "stats")));
 }
 
-/* It may leave something on its connection that only the server knows. */
-static bool binds_to_link(const struct command_info *what)
+bool dispatch_binds(const struct command_info *what)
 {
 	return what->session == SESSION_OWN_LINK ||
 	       (what->is_unmet && what->session == SESSION_AS_TOLD);
@@ -62,7 +61,7 @@ enum route dispatch_route(const struct policy_env *env, const struct command_inf
 	/* Unknown means private; but before Redis has been asked, nothing is known. */
 	if (!commands_are_learned(env->commands))
 		return ROUTE_DEDICATED;
-	return binds_to_link(what) ? ROUTE_BOUND : ROUTE_PINNED;
+	return dispatch_binds(what) ? ROUTE_BOUND : ROUTE_PINNED;
 }
 
 /* The keys of a request that could end a lock for which clients wait. Writes their indices to
@@ -262,6 +261,7 @@ struct decision dispatch_early(struct context *x, struct command_info *what, boo
 	const struct resp_view *beginning = x->req;
 	struct decision d = pass;
 
+	*what = (struct command_info){ .command = NULL };
 	d.verdict = DISPATCH_HOLD;
 	if (beginning->argc == 0)
 		return is_name_long ? pass : d;

@@ -28,6 +28,10 @@
 enum route dispatch_route(const struct policy_env *env, const struct command_info *what,
                           const struct resp_view *req);
 
+/* Returns true if the command may leave something on its connection that only the server knows:
+ * see ROUTE_BOUND. */
+bool dispatch_binds(const struct command_info *what);
+
 /* Is there, or could there be, a client that waits for a lock? */
 static inline bool dispatch_heeds_releases(const struct policy_env *env)
 {
@@ -45,8 +49,8 @@ bool dispatch_may_release(const struct policy_env *env, const struct session *se
 struct decision dispatch(struct context *x);
 
 /* Decides about the beginning of a long request, x->req: PASS (session changed), HOLD or LEARN.
- * What its name says is written to `what`. `is_name_long`: its first argument goes on, and is
- * no command's name. */
+ * Writes to `what` what its name says: nothing if the name is not complete. `is_name_long`: its
+ * first argument goes on, and is no command's name. */
 struct decision dispatch_early(struct context *x, struct command_info *what, bool is_name_long);
 
 #endif

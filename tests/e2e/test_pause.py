@@ -313,6 +313,26 @@ def test_reconnect_goes_to_new_connections_when_nothing_is_under_way(start, redi
     assert by == {("INCR n", 0): False, ("INCR n", 1): False, ("EXEC", 0): True, ("INCR o", 0): False}
 
 
+@pytest.mark.parametrize("pooling", ["session"])
+@pytest.mark.parametrize("sections, command", [
+    ("", ("SET", "k", "v" * 20_000)), ("", ("SET", "k" * 20_000, "v")), ("", ("X" * 16_384,)), ("", ("X" * 20_000,)),
+    (verbs(), ("LOCK", "k" * 20_000)),
+])
+def test_long_request_does_not_keep_a_client_from_following_reconnect(start, redis_server, console, pooling, sections,
+                                                                      command):
+    hasp = start(redis_server, sections)
+    request = encode(*command)
+    with hasp.connect() as long:
+        # The rest comes later: hasp decides about what it has.
+        long.send(request[:-2])
+        hasp.take_turn()
+        long.send(request[-2:])
+        assert long.read()[:1] in b"+:-"
+        assert console().call("RECONNECT") == OK
+        until(lambda: hasp.log.count("upstream_up") >= 2, "hasp's own connection to be new")
+        assert long.call("PING") == PONG
+
+
 def test_clients_that_have_logged_in_come_back(start_hasp, path, console):
     """Redis refuses those whose user is gone; a Redis that is restarted is no reason to close them."""
     with ProtectedRedis(*KEPT) as server:

@@ -533,8 +533,11 @@ static void of_a_name_that_is_not_there_yet_only_the_length_is_known(void **stat
 
 	decide(f, "PING");
 	f->view.argc = 0;
+	memset(&what, 0xff, sizeof(what));
 	assert_int_equal(dispatch_early(&f->x, &what, false).verdict, DISPATCH_HOLD);
 	assert_int_equal(dispatch_early(&f->x, &what, true).verdict, DISPATCH_PASS);
+	assert_null(what.command);
+	assert_false(dispatch_binds(&what));
 }
 
 static void in_multi_what_passes_early_counts_as_queued(void **state)
