@@ -295,7 +295,8 @@ void guard_exchange_on_timed_out(struct client *c)
 	struct guard_op *op = c->current->guard_op;
 
 	guard_events_timed_out(c);
-	rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
+	if (!lock_wait_is_outage(c, guard_op_queued_key(op), &op->answer))
+		rewrite_guard_locked_error(&op->answer, guard_op_queued_key(op));
 	end_wait_in_vain(c);
 }
 

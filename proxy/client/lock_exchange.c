@@ -383,7 +383,8 @@ void lock_exchange_on_timed_out(struct client *c)
 		release_parts(c);
 		return;
 	}
-	buf_printf(&answer, "%s\r\n", pending_lock_refusal(p, resp3));
+	if (!lock_wait_is_outage(c, pending_lock_key(p), &answer))
+		buf_printf(&answer, "%s\r\n", pending_lock_refusal(p, resp3));
 	refuse_current(c, buf_slice(&answer));
 	buf_release(&answer);
 }

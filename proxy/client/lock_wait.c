@@ -59,6 +59,17 @@ enum lock_wait_ready lock_wait_ready(struct client *c, struct slice key, int64_t
 	return LOCK_WAIT_REFUSED;
 }
 
+bool lock_wait_is_outage(const struct client *c, struct slice key, struct buf *error)
+{
+	if (!waiters_are_cut_off(c->env->policy.waiters, key))
+		return false;
+	buf_printf(error,
+	           "-ERR hasp: upstream %s: the connection was lost while the command waited "
+	           "for a lock\r\n",
+	           c->env->node->links.name);
+	return true;
+}
+
 void lock_wait_refuse(struct client *c)
 {
 	links_send(c, buf_slice(&c->env->policy.rewritten));

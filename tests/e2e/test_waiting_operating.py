@@ -5,13 +5,14 @@ import signal
 
 import pytest
 from harness import until
-from harness.guards import guard, transact
+from harness.guards import KEY as STOCK, QUEUE, guard, transact
 from harness.info import subscribers
 from harness.line import entries, nobody_waits, queue_of, soon, stand
 from harness.marks import BOTH
 from harness.processes import ProtectedRedis
 from harness.replies import FENCE, OK, ONE, TAKEN, ZERO
 from harness.sections import VERBS
+from harness.wait import TooSlow
 from harness.waiting import KEY, rule
 
 
@@ -203,3 +204,21 @@ def test_waiters_end_well_when_redis_restarts(start_hasp, redis_server, plain, p
         other.call(*(("UNLOCK", KEY) if take[0] == "LOCK" else ("DEL", "lock:1")))
     for other in ones:
         other.close()
+
+
+@pytest.mark.parametrize("holds, waits, queue", [
+    (("GET", STOCK), ("GET", STOCK), QUEUE), (("SETNX", "lock:1", "v"), ("SETNX", "lock:1", "w"), None),
+    (("LOCK", KEY), ("LOCK", KEY, "WAIT", 5000), None), (("LOCK", KEY), ("MLOCK", 1, KEY, "WAIT", 5000), queue_of(KEY)),
+])
+def test_wait_that_times_out_while_redis_is_gone_ends_with_an_error_that_says_so(start_hasp, redis_server, plain, holds,
+                                                                                 waits, queue):
+    hasp = start_hasp(rule(wait="5s") + guard(wait="5s") + VERBS)
+    with hasp.connect() as one, hasp.connect() as other:
+        assert one.call(*holds)[:1] in b"$:"
+        stand(plain, other, *waits, queue=queue, briefly=True)
+        redis_server.kill()
+        until(lambda: "upstream_down" in hasp.log, "hasp to notice")
+        answer = other.read()
+        if not answer.startswith(b"-ERR") and " wait_timed_out " in hasp.log.partition("upstream_down")[0]:
+            raise TooSlow(f"{waits} timed out while Redis was there")
+        assert answer.startswith(b"-ERR hasp: upstream unix:"), answer

@@ -196,6 +196,11 @@ void waiters_free(struct waiters *all)
 	free(all);
 }
 
+bool waiters_are_cut_off(const struct waiters *all, struct slice key)
+{
+	return !script_jobs_are_up(all->script_jobs, key);
+}
+
 const char *waiter_refusal(const struct waiter *w)
 {
 	return queue_node_refusal(w->at);

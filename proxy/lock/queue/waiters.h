@@ -128,6 +128,8 @@ enum try_readiness waiter_ready(struct waiter *w, struct slice key);
 bool waiters_are_ready(struct waiters *w, struct slice key);
 /* May a try that was sent be kept from all servers for a while? */
 bool waiter_may_be_held_back(const struct waiters *w);
+/* Returns true if hasp has no connection of its own to the server of the lock `key`. */
+bool waiters_are_cut_off(const struct waiters *w, struct slice key);
 /* After TRY_REFUSED: Redis' error. */
 const char *waiter_refusal(const struct waiter *w);
 
