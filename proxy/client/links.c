@@ -177,6 +177,9 @@ void links_rejoin(struct client *c)
 
 bool links_can_replace(const struct client *c)
 {
+	/* Redis has answered a part of a request, and does not take the rest. */
+	if (c->state == CLIENT_STREAMING || c->state == CLIENT_REFUSED)
+		return false;
 	return (c->env->node->links.failover_wait > 0 || is_paused(c)) && is_replayable(c);
 }
 

@@ -3,6 +3,8 @@
 clients when that Redis is a replica, or its address leads to another server than before.
 """
 
+import contextlib
+
 import pytest
 from harness import RedisServer, encode, until
 from harness.info import calls
@@ -44,6 +46,27 @@ def test_client_in_a_transaction_does_not_go_on(start_hasp, redis_server):
         assert c.call("MULTI") == OK
         redis_server.kill()
         assert c.at_end()
+
+
+BAD = {  # what Redis answers, and closes, before it has the rest
+    "a_long_request": b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870913\r\n" + b"x" * 2**16,
+    "what_is_no_request": b"*x\r\n",
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_client_whose_request_redis_does_not_take_is_closed(start_hasp, redis_server, bad):
+    hasp = start_hasp(upstream=upstream(redis_server, "60s")).is_up()
+    with hasp.connect() as c:
+        assert c.call("PING") == PONG
+        c.send(bad)
+        assert c.read().startswith(b"-ERR Protocol error: invalid ")
+        # (What it sends after that may meet a connection that is closed.)
+        with contextlib.suppress(ConnectionError):
+            c.send(b"x" * 2**16)
+        assert c.at_end()
+    with hasp.connect() as c:
+        assert c.call("PING") == PONG
 
 
 def test_login_is_replayed_where_redis_restarts(start_hasp, redis_server):
