@@ -230,7 +230,7 @@ static void read_map(struct map_question *q, const redisReply *reply)
 	} else if (reply && reply->type == REDIS_REPLY_ERROR) {
 		map_question_failed(q, reply->str);
 	} else if (!reply || slot_map_read(map, reply, asked) != 0) {
-		map_question_failed(q, "it names no slot that is served");
+		map_question_failed(q, "its answer to CLUSTER SLOTS is no map of a cluster");
 	} else {
 		if (q->nodes && q->nodes->type == REDIS_REPLY_STRING)
 			slot_map_read_migrating(map, q->nodes->str, asked);

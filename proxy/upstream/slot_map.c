@@ -9,6 +9,12 @@
 #include "net/address.h"
 
 #define ADDRESS_MAX 300
+/* Primaries of a cluster; Redis supports about 1,000 nodes. A compromised node could name many
+ * more, and hasp would connect to each. */
+#define PRIMARIES_MAX 1000u
+/* Nodes that get slots: how many the map has, and how many hasp looks up in one answer to
+ * CLUSTER NODES. */
+#define IMPORTING_MAX 100u
 
 void slot_map_init(struct slot_map *m, const struct slot_map_ops *ops, void *arg)
 {
@@ -176,51 +182,85 @@ void slot_map_forget_migrating(struct slot_map *m)
 		m->nodes[i].importing = false;
 }
 
-/* One range of the answer: first, last, primary [host, port, ...], replicas. Returns how many
- * slots that are; 0: it is none. */
-static size_t read_range(struct slot_map *m, const redisReply *range, const char *asked)
+struct slot_range {
+	long long first, last;
+	char address[ADDRESS_MAX]; /* of the primary */
+};
+
+/* One range of the answer: first, last, primary [host, port, ...], replicas. Returns false if
+ * it is none. */
+static bool read_range(const redisReply *range, const char *asked, struct slot_range *r)
 {
 	const redisReply *primary;
 	const char *host = asked;
-	char text[ADDRESS_MAX];
-	struct slot_map_node *n;
-	long long first, last;
 
 	if (range->type != REDIS_REPLY_ARRAY || range->elements < 3 ||
 	    range->element[0]->type != REDIS_REPLY_INTEGER ||
 	    range->element[1]->type != REDIS_REPLY_INTEGER)
-		return 0;
-	first = range->element[0]->integer;
-	last = range->element[1]->integer;
+		return false;
+	r->first = range->element[0]->integer;
+	r->last = range->element[1]->integer;
 	primary = range->element[2];
-	if (first < 0 || last >= SLOTS || first > last || primary->type != REDIS_REPLY_ARRAY ||
-	    primary->elements < 2 || primary->element[1]->type != REDIS_REPLY_INTEGER)
-		return 0;
+	if (r->first < 0 || r->last >= SLOTS || r->first > r->last ||
+	    primary->type != REDIS_REPLY_ARRAY || primary->elements < 2 ||
+	    primary->element[1]->type != REDIS_REPLY_INTEGER)
+		return false;
 	/* A node that does not know its own address leaves it out. */
 	if (primary->element[0]->type == REDIS_REPLY_STRING && primary->element[0]->len &&
 	    strcmp(primary->element[0]->str, "?") != 0)
 		host = primary->element[0]->str;
-	if (write_address(text, sizeof(text), host, strlen(host),
-	                  primary->element[1]->integer) < 0)
-		return 0;
-	n = get_node(m, text);
-	n->named = true;
-	for (long long slot = first; slot <= last; slot++)
-		slot_map_move(m, (unsigned)slot, n->node);
-	return (size_t)(last - first + 1);
+	return write_address(r->address, sizeof(r->address), host, strlen(host),
+	                     primary->element[1]->integer) == 0;
+}
+
+/* True: there are not too many primaries, and no slot has two. */
+static bool is_possible(const struct slot_range *ranges, size_t n)
+{
+	const char *addresses[PRIMARIES_MAX];
+	size_t naddresses = 0, nslots = 0, k;
+
+	for (size_t i = 0; i < n && nslots <= SLOTS; i++) {
+		nslots += (size_t)(ranges[i].last - ranges[i].first + 1);
+		for (k = 0; k < naddresses; k++)
+			if (strcmp(addresses[k], ranges[i].address) == 0)
+				break;
+		if (k == PRIMARIES_MAX)
+			return false;
+		if (k == naddresses)
+			addresses[naddresses++] = ranges[i].address;
+	}
+	return nslots > 0 && nslots <= SLOTS;
+}
+
+static void use_ranges(struct slot_map *m, const struct slot_range *ranges, size_t n)
+{
+	for (size_t i = 0; i < m->nnodes; i++)
+		m->nodes[i].named = false;
+	for (size_t i = 0; i < n; i++) {
+		struct slot_map_node *named = get_node(m, ranges[i].address);
+
+		named->named = true;
+		for (long long slot = ranges[i].first; slot <= ranges[i].last; slot++)
+			slot_map_move(m, (unsigned)slot, named->node);
+	}
 }
 
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 {
-	size_t nslots = 0;
+	struct slot_range *ranges;
+	size_t n = 0;
+	bool possible;
 
-	if (slots->type != REDIS_REPLY_ARRAY)
+	if (slots->type != REDIS_REPLY_ARRAY || slots->elements > SLOTS)
 		return -1;
-	for (size_t i = 0; i < m->nnodes; i++)
-		m->nodes[i].named = false;
+	ranges = xcalloc(slots->elements + 1, sizeof(*ranges));
 	for (size_t i = 0; i < slots->elements; i++)
-		nslots += read_range(m, slots->element[i], asked);
-	if (nslots == 0)
+		n += read_range(slots->element[i], asked, &ranges[n]);
+	possible = is_possible(ranges, n);
+	if (possible)
+		use_ranges(m, ranges, n);
+	free(ranges);
+	if (!possible)
 		return -1;
 	for (size_t i = m->nnodes; i-- > 0;) {
 		if (m->nodes[i].named || m->nodes[i].importing)
@@ -312,41 +352,51 @@ static void add_importing(struct slot_map *m, const char *nodes, struct slice id
 	struct slice rest = slice_str(nodes);
 	struct nodes_line l;
 	char text[ADDRESS_MAX];
+	size_t n = 0;
 
-	while (rest.n)
+	for (size_t i = 0; i < m->nnodes; i++)
+		n += m->nodes[i].importing;
+	while (rest.n && n < IMPORTING_MAX)
 		if (cut_line(&rest, &l) && slice_eq(l.id, id) &&
 		    line_address(&l, kind, asked, text, sizeof(text)) == 0)
 			get_node(m, text)->importing = true;
 }
 
-/* [SLOT->-ID]: the slot is given to the node ID. [SLOT-<-ID]: this node gets it from ID. */
-static void read_migrating(struct slot_map *m, const char *nodes, struct slice word,
-                           const char *asked)
+/* [SLOT->-ID]: the slot is given to the node ID. [SLOT-<-ID]: this node gets it from ID.
+ * Returns the ID if the node is to be in the map, else none. */
+static struct slice read_migrating(struct slot_map *m, struct slice word)
 {
 	char *end;
 	long slot;
 
 	if (word.n < 5 || word.p[0] != '[' || word.p[word.n - 1] != ']')
-		return;
+		return SLICE_NONE;
 	slot = strtol(word.p + 1, &end, 10);
 	if (slot < 0 || slot >= SLOTS || end[0] != '-' || end + 4 > word.p + word.n)
-		return;
+		return SLICE_NONE;
 	slot_map_note_migrating(m, (unsigned)slot);
-	if (end[1] == '>')
-		add_importing(m, nodes,
-		              slice_of(end + 3, (size_t)(word.p + word.n - 1 - end - 3)),
-		              endpoint_of(m, nodes, asked), asked);
+	if (end[1] != '>')
+		return SLICE_NONE;
+	return slice_of(end + 3, (size_t)(word.p + word.n - 1 - end - 3));
 }
 
 void slot_map_read_migrating(struct slot_map *m, const char *nodes, const char *asked)
 {
-	struct slice rest = slice_str(nodes), word;
+	struct slice rest = slice_str(nodes), word, id, last = SLICE_NONE;
+	enum endpoint kind = endpoint_of(m, nodes, asked);
 	struct nodes_line l;
+	size_t nlookups = 0;
 
 	while (rest.n) {
 		if (!cut_line(&rest, &l) || !l.is_asked)
 			continue;
-		while (slice_cut(&l.slots, ' ', &word))
-			read_migrating(m, nodes, word, asked);
+		while (slice_cut(&l.slots, ' ', &word)) {
+			id = read_migrating(m, word);
+			if (id.n == 0 || slice_eq(id, last) || nlookups == IMPORTING_MAX)
+				continue;
+			nlookups++;
+			last = id;
+			add_importing(m, nodes, id, kind, asked);
+		}
 	}
 }

@@ -87,8 +87,8 @@ struct node *slot_map_named(const struct slot_map *m, const struct node *asked,
 void slot_map_move(struct slot_map *m, unsigned slot, struct node *n);
 
 /* Takes in an answer to CLUSTER SLOTS. `asked`: the host that was asked, for the nodes whose
- * own address it does not know. Returns 0; -1 when it is no such answer or names no slot: the
- * map is as it was. */
+ * own address it does not know. Returns 0; -1 when it is no such answer, names no slot or one
+ * twice, or more primaries than a cluster can have: the map is as it was. */
 int slot_map_read(struct slot_map *m, const redisReply *slots, const char *asked)
 	__attribute__((warn_unused_result));
 

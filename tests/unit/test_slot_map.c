@@ -15,12 +15,12 @@
 #include "upstream/decode.h"
 #include "upstream/slot_map.h"
 
-#define NODES_MAX 8
+#define NODES_MAX 1100
 
 /* Addresses stand for nodes. */
 static char named[NODES_MAX][64];
 static size_t nnamed;
-static char gone[256];
+static char gone[64 * NODES_MAX];
 static struct slot_map map;
 
 static struct node *on_node(void *arg, const char *address)
@@ -78,6 +78,12 @@ static void assert_served(unsigned slot, const char *address)
 #define B "*3\r\n$3\r\n::1\r\n:1001\r\n$2\r\nid\r\n"
 #define WHO_ASKS "*3\r\n$0\r\n\r\n:1002\r\n$2\r\nid\r\n"
 #define UNKNOWN "*3\r\n$-1\r\n:1003\r\n$2\r\nid\r\n"
+
+#define NODES_HEAD "0123 1.1.1.1:1000@11000,alpha myself,master - 0 0 1 connected 0-16383 "
+#define NODES_TAIL                                                                             \
+	"\n4567 2.2.2.2:5@15,beta master - 0 0 2 connected\n89ab 3.3.3.3:6@16 "                \
+	"slave,nofailover "                                                                    \
+	"0123 0 0 1 connected\n"
 
 static void an_answer_tells_which_node_serves_what(void **state)
 {
@@ -143,6 +149,66 @@ static void what_is_no_answer_changes_nothing(void **state)
 	assert_string_equal(gone, "");
 }
 
+/* So many ranges of one slot each, or of all slots, each with another primary. */
+static int read_many(size_t n, bool overlap)
+{
+	char *text = malloc(n * 64 + 64);
+	size_t len = (size_t)sprintf(text, "*%zu\r\n", n);
+	int rc;
+
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)sprintf(text + len,
+		                       "*3\r\n:%zu\r\n:%zu\r\n*2\r\n$1\r\nh\r\n:%zu\r\n",
+		                       overlap ? 0 : i, overlap ? 16383 : i, i % 2000 + 1);
+	rc = read_slots(text);
+	free(text);
+	return rc;
+}
+
+static void a_cluster_has_no_more_than_a_thousand_primaries(void **state)
+{
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	assert_int_equal(read_many(1001, false), -1);
+	assert_int_equal(read_many(16384, false), -1);
+	assert_int_equal(map.nnodes, 1);
+	assert_int_equal(read_many(1000, false), 0);
+	assert_int_equal(map.nnodes, 1000);
+	assert_served(999, "h:1000");
+}
+
+static void a_slot_has_one_primary(void **state)
+{
+	(void)state;
+	assert_int_equal(read_many(2, true), -1);
+	assert_int_equal(map.nnodes, 0);
+}
+
+/* Each slot is given to a node of its own; the line of each follows. */
+static void read_many_migrating(size_t n, const char *host)
+{
+	char *text = malloc(n * 100 + sizeof(NODES_HEAD));
+	size_t len = (size_t)sprintf(text, "%s", NODES_HEAD);
+
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)sprintf(text + len, "[%zu->-id%zu] ", i, i);
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)sprintf(text + len, "\nid%zu %s:%zu@1 master - 0 0 2 connected",
+		                       i, host, i + 1);
+	slot_map_read_migrating(&map, text, "x");
+	free(text);
+}
+
+static void no_more_than_a_hundred_nodes_get_slots(void **state)
+{
+	(void)state;
+	assert_int_equal(read_slots("*1\r\n*3\r\n:0\r\n:16383\r\n" A), 0);
+	read_many_migrating(1000, "2.2.2.2");
+	read_many_migrating(1000, "3.3.3.3");
+	assert_true(slot_map_is_migrating(&map, 999));
+	assert_int_equal(map.nnodes, 1 + 100);
+}
+
 static void a_redirection_names_a_node(void **state)
 {
 	struct node *a, *b;
@@ -166,12 +232,6 @@ static void a_redirection_names_a_node(void **state)
 	assert_served(7, "2.2.2.2:5");
 	assert_served(8, "1.1.1.1:1000");
 }
-
-#define NODES_HEAD "0123 1.1.1.1:1000@11000,alpha myself,master - 0 0 1 connected 0-16383 "
-#define NODES_TAIL                                                                             \
-	"\n4567 2.2.2.2:5@15,beta master - 0 0 2 connected\n89ab 3.3.3.3:6@16 "                \
-	"slave,nofailover "                                                                    \
-	"0123 0 0 1 connected\n"
 
 static void nodes_that_get_slots_are_in_the_map(void **state)
 {
@@ -281,6 +341,9 @@ int main(void)
 		TEST(the_version_changes_with_the_map_alone),
 		TEST(a_node_that_is_not_named_any_more_is_gone),
 		TEST(what_is_no_answer_changes_nothing),
+		TEST(a_cluster_has_no_more_than_a_thousand_primaries),
+		TEST(a_slot_has_one_primary),
+		TEST(no_more_than_a_hundred_nodes_get_slots),
 		TEST(a_redirection_names_a_node),
 		TEST(nodes_that_get_slots_are_in_the_map),
 		TEST(nodes_that_get_slots_are_named_as_clients_are_told),
