@@ -19,6 +19,9 @@
 
 /* The one piece of mutable global state: the sink. */
 static _Atomic int sink_fd = STDERR_FILENO;
+/* The descriptor for files and syslogd, once there was one; -1. Its number stays: another
+ * thread may be writing to it. */
+static int own_fd = -1;
 static _Atomic bool sink_is_syslog; /* sink_fd is a socket to syslogd */
 static _Atomic int sink_level = LOG_SEV_INFO;
 static _Atomic unsigned dropped; /* lines that syslog did not take */
@@ -54,31 +57,47 @@ static int open_syslog(void)
 	return fd;
 }
 
+/* A FIFO that nobody reads is an error: open() would wait for a reader. */
+static int open_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+	              0640);
+
+	if (fd >= 0)
+		(void)fcntl(fd, F_SETFL, O_APPEND);
+	return fd;
+}
+
+/* What was written to `own_fd` closes; what another thread is writing goes to `fd`, which
+ * closes, too, unless it is the standard error. Returns 0; -1 with errno. */
+static int replace_own(int fd)
+{
+	int rc = dup3(fd, own_fd, O_CLOEXEC), saved = errno;
+
+	if (fd > STDERR_FILENO)
+		close(fd);
+	errno = saved;
+	return rc < 0 ? -1 : 0;
+}
+
 int log_open(const char *target)
 {
 	bool is_syslog = strcmp(target, "syslog") == 0;
-	int fd, old;
+	int fd;
 
 	if (strcmp(target, "stderr") == 0)
 		fd = STDERR_FILENO;
 	else if (is_syslog)
 		fd = open_syslog();
 	else
-		fd = open(target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+		fd = open_file(target);
 	if (fd < 0)
 		return -1;
-	old = atomic_load(&sink_fd);
-	if (old > STDERR_FILENO && fd > STDERR_FILENO) {
-		/* Another thread may be writing: the number must stay valid. */
-		int rc = dup3(fd, old, O_CLOEXEC);
-		int saved = errno;
-		close(fd);
-		errno = saved;
-		if (rc < 0)
-			return -1;
-	} else {
-		atomic_store(&sink_fd, fd);
-	}
+	if (own_fd < 0 && fd > STDERR_FILENO)
+		own_fd = fd;
+	else if (own_fd >= 0 && replace_own(fd) < 0)
+		return -1;
+	atomic_store(&sink_fd, fd == STDERR_FILENO ? fd : own_fd);
 	atomic_store(&sink_is_syslog, is_syslog);
 	return 0;
 }

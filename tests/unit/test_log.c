@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  *
- * A log that goes to syslog waits for nobody.
+ * A log that goes to syslog, to a file, or to a FIFO, waits for nobody.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,10 +10,12 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -49,6 +51,16 @@ static const char *next(int fd)
 {
 	static char text[4096];
 	ssize_t n = recv(fd, text, sizeof(text) - 1, 0);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return text;
+}
+
+/* What the file has next. */
+static const char *next_line(int fd)
+{
+	static char text[4096];
+	ssize_t n = read(fd, text, sizeof(text) - 1);
 
 	text[n < 0 ? 0 : n] = '\0';
 	return text;
@@ -126,6 +138,49 @@ static void syslog_may_come_late_and_again(void **state)
 	}
 }
 
+/* The lowest that is free. */
+static int next_descriptor(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+static void a_log_needs_one_descriptor_wherever_it_goes(void **state)
+{
+	char file[sizeof(here.sun_path) + 8];
+	int free_fd;
+
+	(void)state;
+	snprintf(file, sizeof(file), "%s.txt", here.sun_path);
+	assert_int_equal(log_open(file), 0);
+	free_fd = next_descriptor();
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(log_open("stderr"), 0);
+		assert_int_equal(log_open(file), 0);
+	}
+	assert_int_equal(next_descriptor(), free_fd);
+	log_error("in the file");
+	assert_int_equal(log_open("stderr"), 0);
+	free_fd = open(file, O_RDONLY);
+	assert_non_null(strstr(next_line(free_fd), "in the file"));
+	close(free_fd);
+	unlink(file);
+}
+
+static void a_log_waits_for_no_reader_of_a_fifo(void **state)
+{
+	char fifo[sizeof(here.sun_path) + 8];
+
+	(void)state;
+	snprintf(fifo, sizeof(fifo), "%s.fifo", here.sun_path);
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_int_equal(log_open(fifo), -1);
+	assert_int_equal(errno, ENXIO);
+	unlink(fifo);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -149,6 +204,8 @@ int main(void)
 		cmocka_unit_test(each_line_of_a_text_is_logged),
 		cmocka_unit_test(nobody_waits_for_a_syslog_that_does_not_read),
 		cmocka_unit_test(syslog_may_come_late_and_again),
+		cmocka_unit_test(a_log_needs_one_descriptor_wherever_it_goes),
+		cmocka_unit_test(a_log_waits_for_no_reader_of_a_fifo),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
