@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/file.h"
 #include "config/checks.h"
 #include "config/match.h"
 #include "config/password_file.h"
@@ -334,6 +335,8 @@ static void load_on_option(void *arg, int line, const char *name, const char *va
 
 /* ---- the file ---- */
 
+#define FILE_MAX ((size_t)16 * 1024 * 1024)
+
 static void load_on_fault(void *arg, int line, const char *what)
 {
 	struct loader *l = arg;
@@ -350,20 +353,22 @@ static void load_file(struct loader *l, const char *path, int line)
 		.on_option = load_on_option,
 		.on_fault = load_on_fault,
 	};
-	FILE *f = fopen(path, "re");
+	struct buf text = BUF_INIT, why = BUF_INIT;
+	int rc = line ? file_read(path, FILE_MAX, &text, &why)
+	              : file_read_given(path, FILE_MAX, &text, &why);
 
 	if (line)
 		l->before = ++l->last;
 	sources_add(&l->c->sources, path, l->before);
-	if (!f) {
-		faults_add(&l->faults, l->before, "cannot be opened: %s; give a readable file",
-		           strerror(errno));
-		return;
+	if (rc < 0) {
+		faults_add(&l->faults, l->before, "%.*s", FAULTS_BUF(&why));
+	} else {
+		l->section.line = 0;
+		reader_run(buf_slice(&text), &events, l);
+		load_end_section(l);
 	}
-	l->section.line = 0;
-	reader_run(f, &events, l);
-	fclose(f);
-	load_end_section(l);
+	buf_release(&text);
+	buf_release(&why);
 }
 
 /* From the folder of the first file on, unless it is absolute. To be freed. */

@@ -1,40 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/password_file.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
+
+#include "base/fatal.h"
+#include "base/file.h"
+
+#define PASSWORD_FILE_MAX ((size_t)64 * 1024)
+
+/* The first line of `text`, without its end. */
+static struct slice first_line(struct slice text)
+{
+	const char *end = text.n ? memchr(text.p, '\n', text.n) : NULL;
+
+	if (end)
+		text.n = (size_t)(end - text.p);
+	while (text.n > 0 && text.p[text.n - 1] == '\r')
+		text.n--;
+	return text;
+}
 
 char *password_file_read(const char *path, struct buf *why)
 {
-	FILE *f;
-	char *line = NULL;
-	size_t cap = 0;
-	ssize_t n = -1;
+	struct buf text = BUF_INIT;
+	struct slice line = SLICE_NONE;
+	char *password = NULL;
 
-	errno = 0;
-	f = fopen(path, "re");
-	if (f)
-		n = getline(&line, &cap, f);
-	if (n < 0 && errno) {
-		buf_printf(why, "cannot be read: %s; give a readable file", strerror(errno));
-	} else {
-		while (n > 0 && strchr("\r\n", line[n - 1]))
-			n--;
-		if (n <= 0)
+	if (file_read(path, PASSWORD_FILE_MAX, &text, why) == 0) {
+		line = first_line(buf_slice(&text));
+		if (line.n == 0)
 			buf_puts(why, "has an empty first line; expected a password there");
-		else if (memchr(line, '\0', (size_t)n))
+		else if (memchr(line.p, '\0', line.n))
 			buf_puts(why, "has a NUL byte in its first line; expected a password "
 			              "there");
+		else
+			password = xmemdup(line.p, line.n);
 	}
-	if (f)
-		fclose(f);
-	if (!line || buf_len(why)) {
-		free(line);
-		return NULL;
-	}
-	line[n] = '\0';
-	return line;
+	buf_release(&text);
+	return password;
 }

@@ -2,21 +2,18 @@
 #include "config/reader.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <ini.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
 
 #include "base/fatal.h"
 
 struct reader_state {
-	FILE *file;
+	struct slice rest; /* of the file: what was not read yet */
 	const struct reader_events *events;
 	void *arg;
-	char *line; /* getline()'s */
-	size_t line_cap;
+	char *line; /* the one that is read, and a NUL */
 	int lineno; /* of `line`, from 1 */
 	bool after_option; /* an indented line would continue an option */
 	bool indented; /* this line is indented */
@@ -152,23 +149,20 @@ static void reader_check_value_seen(struct reader_state *r)
 static char *reader_next_line(char *str, int num, void *stream)
 {
 	struct reader_state *r = stream;
-	const char *text;
-	ssize_t len;
+	const char *text, *end;
+	size_t len;
 
 	reader_check_value_seen(r);
-	errno = 0;
-	len = getline(&r->line, &r->line_cap, r->file);
-	if (len < 0) {
-		if (ferror(r->file)) {
-			r->lineno = 0;
-			reader_fault(r, "cannot be read: %s; give a readable file",
-			             strerror(errno));
-		}
+	if (r->rest.n == 0)
 		return NULL;
-	}
+	end = memchr(r->rest.p, '\n', r->rest.n);
+	len = end ? (size_t)(end + 1 - r->rest.p) : r->rest.n;
+	free(r->line);
+	r->line = xmemdup(r->rest.p, len);
+	r->rest = slice_of(r->rest.p + len, r->rest.n - len);
 	r->lineno++;
 	r->faulty = false;
-	text = reader_check_line(r, r->line, (size_t)len);
+	text = reader_check_line(r, r->line, len);
 	HASP_ASSERT(num > READER_LINE_MAX + 1);
 	snprintf(str, (size_t)num, "%s\n", text ? text : "");
 	return str;
@@ -198,9 +192,9 @@ static int reader_on_value(void *user, const char *section, const char *name, co
 	return 1;
 }
 
-void reader_run(FILE *f, const struct reader_events *events, void *arg)
+void reader_run(struct slice text, const struct reader_events *events, void *arg)
 {
-	struct reader_state r = { .file = f, .events = events, .arg = arg };
+	struct reader_state r = { .rest = text, .events = events, .arg = arg };
 
 	/* Its result is the first bad line, which reader_check_value_seen() found too. */
 	(void)ini_parse_stream(reader_next_line, &r, reader_on_value, &r);

@@ -11,7 +11,8 @@
 #define HASP_CONFIG_READER_H
 
 #include <stdbool.h>
-#include <stdio.h>
+
+#include "base/slice.h"
 
 /* Longest line in bytes without its end, and longest name of a section or an
  * option: inih's INI_MAX_LINE less "\r\n\0", and its MAX_NAME less "\0". */
@@ -30,7 +31,7 @@ struct reader_events {
 	void (*on_fault)(void *arg, int line, const char *what);
 };
 
-/* Reads `f` to its end, past all faults. */
-void reader_run(FILE *f, const struct reader_events *events, void *arg);
+/* Reads the whole file `text`, past all faults. */
+void reader_run(struct slice text, const struct reader_events *events, void *arg);
 
 #endif

@@ -65,7 +65,9 @@ void daemon_ready(struct daemon *d, const char *log)
 
 static int daemon_write_pid(const char *path, void *arg)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	/* Of a FIFO that nobody reads this is an error. */
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+	              0644);
 	int n;
 
 	(void)arg;

@@ -16,9 +16,13 @@
 #include <unistd.h>
 
 #include "base/fatal.h"
+#include "base/file.h"
 #include "net/socket_io.h"
 #include "net/tls_hello.h"
 #include "net/tls_sessions.h"
+
+/* Of a file of certificates, in bytes. */
+#define FILE_MAX ((size_t)16 * 1024 * 1024)
 
 /* From so many encrypted bytes on that the socket did not take, nothing more is encrypted:
  * there is room for a record, and for answers to a client that changes keys and does not read.
@@ -188,13 +192,17 @@ static bool refuse_setting(struct buf *why, const char *what, const char *value)
 	return false;
 }
 
-/* OpenSSL says less of files than the system does. */
+/* OpenSSL gives no reason, and reads a FIFO or a device for ever. */
 static bool can_be_read(const char *option, const char *path, struct buf *why)
 {
-	if (access(path, R_OK) == 0)
-		return true;
-	buf_printf(why, "%s %s: %s", option, path, strerror(errno));
-	return false;
+	struct buf fault = BUF_INIT;
+	bool can = file_check(path, FILE_MAX, &fault) == 0;
+
+	if (!can)
+		buf_printf(why, "%s %s %.*s", option, path, (int)buf_len(&fault),
+		           (const char *)buf_head(&fault));
+	buf_release(&fault);
+	return can;
 }
 
 static bool use_certificate(SSL_CTX *ssl, const struct tls_settings *s, struct buf *why)

@@ -99,7 +99,8 @@ void workers_discovered(struct worker_shared *shared, const struct config *confi
 /* Returns 0, or an errno. */
 static int write_all(const char *path, struct slice text)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, FOUND_MODE);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+	              FOUND_MODE);
 	ssize_t n;
 
 	if (fd < 0)

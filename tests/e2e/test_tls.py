@@ -397,7 +397,9 @@ def test_files_that_are_no_certificates_are_faults(authority, certificate, tmp_p
         return result.stderr.replace(f"{path}:2: ", "")
 
     assert faults() == ""
-    assert faults(tls_cert_file="/nowhere") == "tls_cert_file /nowhere: No such file or directory\n"
+    assert faults(tls_cert_file="/nowhere") == \
+        "tls_cert_file /nowhere cannot be opened: No such file or directory; give a readable file\n"
+    assert faults(tls_key_file="/dev/zero") == "tls_key_file /dev/zero is no regular file; expected one\n"
     assert faults(tls_key_file=authority.key) == f"tls_key_file {authority.key}: key values mismatch\n"
     assert faults(tls_protocols="TLSv1.1") == "tls_protocols TLSv1.1: expected TLSv1.2, TLSv1.3 or both\n"
     assert faults(tls_ciphers="none") == "tls_ciphers none: no cipher match\n"

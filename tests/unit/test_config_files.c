@@ -199,6 +199,62 @@ static void password_is_the_first_line_of_its_file(void **state)
 	config_unref(c);
 }
 
+static void file_that_is_named_must_be_a_regular_one(void **state)
+{
+	char text[256];
+
+	(void)state;
+	assert_int_equal(mkfifo(at("password"), 0600), 0);
+	load("[hasp]\ninclude = password /dev/zero\n",
+	     "@/password:0: is no regular file; expected one\n"
+	     "/dev/zero:0: is no regular file; expected one\n",
+	     "");
+	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
+	load(text,
+	     "@/hasp.ini:2: @/password of 'password_file' is no regular file; expected one\n",
+	     "");
+}
+
+static void password_file_has_an_end(void **state)
+{
+	char text[256];
+
+	(void)state;
+	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
+	write_file("password", 0600, "secret\n");
+	assert_int_equal(truncate(at("password"), 1024 * 1024), 0);
+	load(text,
+	     "@/hasp.ini:2: @/password of 'password_file' has 1048576 bytes; at most 65536 are "
+	     "allowed\n",
+	     "");
+}
+
+/* As a shell hands over `hasp -t <(command)`. */
+static void first_file_may_be_a_pipe_that_the_caller_has_opened(void **state)
+{
+	static const char text[] = "[upstream]\naddress = 127.0.0.1:7777\n";
+	struct buf faults = BUF_INIT, warnings = BUF_INIT;
+	struct config *c;
+	char path[32];
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(write(fds[1], text, sizeof(text) - 1), sizeof(text) - 1);
+	close(fds[1]);
+	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
+	c = config_load(path, &faults, &warnings);
+	assert_non_null(c);
+	assert_string_equal(c->address, "127.0.0.1:7777");
+	config_unref(c);
+	close(fds[0]);
+	assert_null(config_load("/dev/zero", &faults, &warnings));
+	assert_int_equal(buf_len(&warnings), 0);
+	assert_true(
+		slice_starts(buf_slice(&faults), SLICE_LIT("/dev/zero:0: is no regular file")));
+	buf_release(&faults);
+}
+
 static void password_file_must_hold_one(void **state)
 {
 	char text[256];
@@ -206,7 +262,7 @@ static void password_file_must_hold_one(void **state)
 	(void)state;
 	snprintf(text, sizeof(text), "[upstream]\npassword_file = %s\n", at("password"));
 	load(text,
-	     "@/hasp.ini:2: @/password of 'password_file' cannot be read: No such file or "
+	     "@/hasp.ini:2: @/password of 'password_file' cannot be opened: No such file or "
 	     "directory; give a readable file\n",
 	     "");
 	write_file("password", 0600, "");
@@ -263,6 +319,10 @@ int main(void)
 		cmocka_unit_test_teardown(included_file_includes_no_others, remove_files),
 		cmocka_unit_test_teardown(password_is_the_first_line_of_its_file, remove_files),
 		cmocka_unit_test_teardown(password_file_must_hold_one, remove_files),
+		cmocka_unit_test_teardown(file_that_is_named_must_be_a_regular_one,
+		                          remove_files),
+		cmocka_unit_test_teardown(password_file_has_an_end, remove_files),
+		cmocka_unit_test(first_file_may_be_a_pipe_that_the_caller_has_opened),
 		cmocka_unit_test_teardown(files_with_passwords_that_others_read_are_warned_of,
 		                          remove_files),
 	};
