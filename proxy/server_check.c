@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "config/config.h"
 #include "encryption.h"
 #include "lock/scripts/script.h"
@@ -123,6 +124,17 @@ static void server_on_reply(void *arg, size_t i, const redisReply *r)
 
 /* --- what is said of them ----------------------------------------------------------------- */
 
+/* What a server said, and may have said to harm a terminal, stays in the line. */
+static void add_line(struct buf *to, const char *fmt, va_list args)
+{
+	struct buf text = BUF_INIT;
+
+	buf_vprintf(&text, fmt, args);
+	quote_append(to, buf_slice(&text));
+	buf_puts(to, "\n");
+	buf_release(&text);
+}
+
 __attribute__((format(printf, 2, 3))) static void say(struct server_check *c, const char *fmt,
                                                       ...)
 {
@@ -130,9 +142,8 @@ __attribute__((format(printf, 2, 3))) static void say(struct server_check *c, co
 
 	buf_printf(c->good, "Redis at %s: ", c->server.name);
 	va_start(args, fmt);
-	buf_vprintf(c->good, fmt, args);
+	add_line(c->good, fmt, args);
 	va_end(args);
-	buf_puts(c->good, "\n");
 }
 
 __attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, const char *fmt,
@@ -142,9 +153,8 @@ __attribute__((format(printf, 2, 3))) static void warn(struct server_check *c, c
 
 	buf_printf(c->warnings, "%s: Redis at %s ", config_name(c->config), c->server.name);
 	va_start(args, fmt);
-	buf_vprintf(c->warnings, fmt, args);
+	add_line(c->warnings, fmt, args);
 	va_end(args);
-	buf_puts(c->warnings, "\n");
 }
 
 static bool error_is(const char *error, const char *code)

@@ -2,6 +2,7 @@
 #include "server_find.h"
 
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "encryption.h"
 #include "upstream/ask.h"
 
@@ -20,7 +21,7 @@ static void server_on_named(void *arg, size_t i, const redisReply *reply)
 
 	(void)i;
 	if (sentinel_read_named(search->answer, reply, &why) < 0)
-		buf_puts(&search->why, why);
+		quote_append(&search->why, slice_str(why));
 }
 
 /* Returns 0, -1 with `why`. */

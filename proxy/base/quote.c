@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "base/quote.h"
 
-/* Returns its end. */
-static char *write_byte(char *p, unsigned char c)
+#include "base/utf8.h"
+
+static char *write_hex(char *p, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";
 
+	*p++ = '\\';
+	*p++ = 'x';
+	*p++ = digits[c >> 4];
+	*p++ = digits[c & 15];
+	return p;
+}
+
+/* Returns its end. */
+static char *write_byte(char *p, unsigned char c)
+{
 	if (c == '"' || c == '\\') {
 		*p++ = '\\';
 		*p++ = (char)c;
 	} else if (c >= ' ' && c < 0x7f) {
 		*p++ = (char)c;
 	} else {
-		*p++ = '\\';
-		*p++ = 'x';
-		*p++ = digits[c >> 4];
-		*p++ = digits[c & 15];
+		p = write_hex(p, c);
 	}
 	return p;
 }
@@ -33,4 +41,32 @@ const char *quote(struct quoted *q, struct slice s, size_t max)
 	*p++ = '"';
 	*p = '\0';
 	return q->text;
+}
+
+/* The length of the character, or 0. U+0080 to U+009F control terminals, as ESC does. */
+static size_t printable_length(struct slice s)
+{
+	size_t n = utf8_length(s);
+	unsigned char c = (unsigned char)s.p[0];
+
+	if (n == 1 && (c < ' ' || c == 0x7f))
+		return 0;
+	return n == 2 && c == 0xc2 && (unsigned char)s.p[1] < 0xa0 ? 0 : n;
+}
+
+void quote_append(struct buf *out, struct slice s)
+{
+	while (s.n) {
+		size_t n = printable_length(s);
+		char hex[4];
+
+		if (n) {
+			buf_append(out, slice_of(s.p, n));
+		} else {
+			n = 1;
+			write_hex(hex, (unsigned char)*s.p);
+			buf_append(out, slice_of(hex, sizeof(hex)));
+		}
+		s = slice_of(s.p + n, s.n - n);
+	}
 }

@@ -8,6 +8,7 @@
 #ifndef HASP_BASE_QUOTE_H
 #define HASP_BASE_QUOTE_H
 
+#include "base/buf.h"
 #include "base/slice.h"
 
 /* Of longer ones the beginning is shown, with dots behind it. */
@@ -19,6 +20,10 @@ struct quoted {
 
 /* Writes to `q`, and returns its text. At most `max` bytes of `s` are shown, and QUOTE_MAX. */
 const char *quote(struct quoted *q, struct slice s, size_t max);
+
+/* Appends `s` without quotes, for a terminal and for one line: characters that are printable
+ * stay as they are, of UTF-8, too; each other byte becomes `\xNN`. */
+void quote_append(struct buf *out, struct slice s);
 
 /* The text lives as long as the block around it. */
 #define QUOTE(s) quote(&(struct quoted){ "" }, (s), QUOTE_MAX)

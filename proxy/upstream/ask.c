@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fatal.h"
+#include "base/quote.h"
 #include "net/mailbox.h"
 #include "net/resolve.h"
 #include "net/stream.h"
@@ -53,7 +54,7 @@ static void ask_on_auth(struct ask_session *a, const redisReply *reply)
 {
 	a->auth_due = false;
 	if (reply && reply->type == REDIS_REPLY_ERROR && a->how->refusal)
-		buf_append(a->how->refusal, slice_of(reply->str, (size_t)reply->len));
+		quote_append(a->how->refusal, slice_of(reply->str, (size_t)reply->len));
 }
 
 /* All that was asked is answered. */
@@ -95,7 +96,7 @@ static void ask_on_reply(void *owner, void *tag, const struct resp_reply *r,
 	(void)r;
 	if (reply && reply->type == REDIS_REPLY_ERROR) {
 		buf_clear(&a->said);
-		buf_append(&a->said, slice_of(reply->str, (size_t)reply->len));
+		quote_append(&a->said, slice_of(reply->str, (size_t)reply->len));
 	}
 	if (a->auth_due)
 		ask_on_auth(a, reply);
@@ -250,7 +251,7 @@ static void ask_on_commands(void *arg, size_t i, const redisReply *reply)
 	(void)i;
 	l->n = l->learner->on_commands(l->learner->arg, reply);
 	if (reply->type == REDIS_REPLY_ERROR)
-		buf_append(&l->error, slice_of(reply->str, (size_t)reply->len));
+		quote_append(&l->error, slice_of(reply->str, (size_t)reply->len));
 }
 
 int ask_commands(const struct ask *where, const struct ask_learner *learner, struct buf *why)

@@ -188,6 +188,43 @@ def test_what_a_server_says_before_it_closes_is_told(check, refusing, how):
     assert "ERR max number of clients reached" in check(**how | where)[1]
 
 
+HOSTILE = b"\x1b]0;title\x07\x9b2J\xc2\x9b"
+
+
+@pytest.fixture
+def hostile():
+    """The address of a server whose texts move a terminal's cursor, and pretend to be lines of hasp's."""
+    version = b"7.0\n" + HOSTILE
+    hello = b"*2\r\n$7\r\nversion\r\n$%d\r\n%s\r\n" % (len(version), version)
+
+    def serve(sock):
+        with sock, contextlib.suppress(OSError):
+            while data := sock.recv(65536):
+                for command in re.findall(rb"\*\d+\r\n\$\d+\r\n(\w+)\r\n", data):
+                    sock.sendall(hello if command == b"HELLO" else b"-NO " + HOSTILE + b"\r\n")
+
+    def listen():
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=listen, daemon=True).start()
+    yield "127.0.0.1:%d" % listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+@pytest.mark.parametrize("how", [{}, {"password": "pw"}, {"sentinels": True}], ids=lambda how: " ".join(how))
+@pytest.mark.parametrize("sections", [rule(), "[guard a]\npattern = a:*\nacquire_on = GET\n"], ids=["rule", "guard"])
+def test_terminal_gets_no_byte_of_a_server_that_is_not_printable(check, hostile, sections, how):
+    where = {"sentinels": hostile, "master": "m"} if "sentinels" in how else {"address": hostile}
+    good, warnings = check(sections, **how | where)
+    assert r"\x1b]0;title\x07\x9b2J\xc2\x9b" in good + warnings
+    assert all(c == "\n" or c.isprintable() for c in good + warnings)
+    assert not [line for line in warnings.splitlines() if line.startswith("\\x1b")]
+
+
 def test_quiet_says_nothing_where_the_file_has_no_fault(check, redis_server):
     assert check(args=["-q"]) == ("", "")
     redis_server.stop()

@@ -57,12 +57,25 @@ static void what_is_long_is_cut(void **state)
 	assert_string_equal(quote(&q, SLICE_LIT("abcdef"), 3), "\"abc...\"");
 }
 
+static void a_terminal_gets_characters_and_no_controls(void **state)
+{
+	struct buf out = BUF_INIT;
+
+	(void)state;
+	quote_append(&out, SLICE_LIT("k\xc3\xa4 \"\\\x1b[2J\n\xc2\x9b\xc2\xa0\x9b\0\x7f"));
+	assert_true(slice_eq(buf_slice(&out),
+	                     SLICE_LIT("k\xc3\xa4 \"\\\\x1b[2J\\x0a\\xc2\\x9b\xc2\xa0\\x9b"
+	                               "\\x00\\x7f")));
+	buf_release(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_plain_stays_so),
 		cmocka_unit_test(no_byte_ends_the_quotes_or_the_line),
 		cmocka_unit_test(what_is_long_is_cut),
+		cmocka_unit_test(a_terminal_gets_characters_and_no_controls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
