@@ -76,8 +76,9 @@ static int handed_take_from_systemd(struct handed *h)
 	long n = handed_number("LISTEN_PID") == (long)getpid() ? handed_number("LISTEN_FDS")
 	                                                       : 0;
 
-	for (long fd = FIRST_FD; fd < FIRST_FD + n; fd++) {
-		if (handed_add(h, fd, (struct handed_socket){ .lent = true }) < 0)
+	/* (FIRST_FD + n may be too large for a number.) */
+	for (long i = 0; i < n; i++) {
+		if (handed_add(h, FIRST_FD + i, (struct handed_socket){ .lent = true }) < 0)
 			return -1;
 	}
 	return 0;

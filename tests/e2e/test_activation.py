@@ -73,6 +73,13 @@ def test_descriptor_that_is_no_listening_socket_is_a_fault(redis_server, tmp_pat
         assert "descriptor=3 " in hasp.text and "no listening socket" in hasp.text
 
 
+def test_more_sockets_than_there_are_numbers_is_a_fault(redis_server, tmp_path):
+    path = config(tmp_path / "hasp.ini", redis_server)
+    with listening() as given, Service(path, tmp_path / "log", given, count=2**63 - 1) as hasp:
+        assert hasp.child.wait(60) == 1
+        assert "descriptor=4 " in hasp.text and "no listening socket" in hasp.text
+
+
 def test_sockets_for_another_process_are_none(redis_server, tmp_path):
     path = config(tmp_path / "hasp.ini", redis_server)
     with Service(path, tmp_path / "log", count=2, pid=1).serves() as hasp:
