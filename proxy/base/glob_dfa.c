@@ -141,7 +141,7 @@ static void drop_states(struct glob_dfa *dfa)
 	while (dfa->nstates)
 		free(dfa->states[--dfa->nstates]);
 	map_fini(&dfa->by_nodes);
-	map_init(&dfa->by_nodes, 0);
+	map_init(&dfa->by_nodes);
 	dfa->nbytes = 0;
 	dfa->start = STEP_UNKNOWN;
 }

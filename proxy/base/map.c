@@ -3,8 +3,10 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fatal.h"
+#include "base/random.h"
 
 #define BUCKETS_MIN 16
 /* A map of so many grows step by step: two of its buckets move each time that an entry is put.
@@ -12,37 +14,18 @@
 #define BUCKETS_MANY 1024
 #define MOVED_AT_ONCE 2
 
-/* Each bit bears on all: else keys that differ in a few places would share a bucket, whatever
- * the seed. */
-static inline uint64_t fold(uint64_t h)
+void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE])
 {
-	h = (h ^ h >> 32) * UINT64_C(0xff51afd7ed558ccd);
-	h = (h ^ h >> 29) * UINT64_C(0xc4ceb9fe1a85ec53);
-	return h ^ h >> 32;
+	*m = (struct map){ 0 };
+	memcpy(m->secret, secret, sizeof(m->secret));
 }
 
-/* A word at a time; the last one may begin among the bytes of the one before. */
-static uint64_t hash_bytes(uint64_t seed, struct slice s)
+void map_init(struct map *m)
 {
-	uint64_t h = seed ^ (s.n * UINT64_C(0x9e3779b97f4a7c15)), word = 0;
-	const char *p = s.p;
+	uint8_t secret[SIPHASH_SECRET_SIZE];
 
-	if (s.n < sizeof(word)) {
-		if (s.n)
-			memcpy(&word, p, s.n);
-		return fold(h ^ word);
-	}
-	for (const char *last = p + s.n - sizeof(word); p < last; p += sizeof(word)) {
-		memcpy(&word, p, sizeof(word));
-		h = fold(h ^ word);
-	}
-	memcpy(&word, s.p + s.n - sizeof(word), sizeof(word));
-	return fold(h ^ word);
-}
-
-void map_init(struct map *m, uint64_t seed)
-{
-	*m = (struct map){ .seed = seed };
+	random_bytes(secret, sizeof(secret));
+	map_init_with(m, secret);
 }
 
 void map_fini(struct map *m)
@@ -119,7 +102,7 @@ void map_put(struct map *m, struct map_node *node)
 		move_buckets(m, MOVED_AT_ONCE);
 	if (m->n >= m->nbuckets)
 		map_grow(m);
-	node->hash = hash_bytes(m->seed, node->key);
+	node->hash = siphash_fast(m->secret, node->key);
 	bucket = bucket_of(m, node->hash);
 	node->next = *bucket;
 	*bucket = node;
@@ -149,7 +132,7 @@ struct map_node *map_get(const struct map *m, struct slice key)
 
 	if (!m->n)
 		return NULL;
-	hash = hash_bytes(m->seed, key);
+	hash = siphash_fast(m->secret, key);
 	return find_in_bucket(*bucket_of(m, hash), hash, key);
 }
 

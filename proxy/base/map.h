@@ -2,7 +2,7 @@
  *
  * map: an intrusive hash table keyed by bytes. Entries embed a map_node and own their key's
  * bytes. Several entries may have the same key: map_get() finds the one that was put last,
- * map_next() the others. Seeded, so that a peer cannot choose colliding keys.
+ * map_next() the others. The hash is SipHash, so that a peer cannot choose colliding keys.
  *
  * A map that has many entries grows a few of its buckets at a time, as Redis' dict does: no
  * single map_put() takes long.
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/siphash.h"
 #include "base/slice.h"
 
 struct map_node {
@@ -25,12 +26,15 @@ struct map {
 	struct map_node **buckets; /* NULL while nothing was put */
 	size_t nbuckets; /* a power of two */
 	size_t n; /* entries */
-	uint64_t seed;
+	uint8_t secret[SIPHASH_SECRET_SIZE];
 	struct map_node **old; /* half as many, from which entries still move; NULL: none do */
 	size_t moved; /* of them, so many are empty */
 };
 
-void map_init(struct map *m, uint64_t seed);
+/* With a secret of its own from the kernel. */
+void map_init(struct map *m);
+/* With this secret: the order of the entries follows from it. */
+void map_init_with(struct map *m, const uint8_t secret[SIPHASH_SECRET_SIZE]);
 void map_fini(struct map *m); /* entries are left as they are */
 
 /* All entries are in `buckets` then, for those who go through them. */

@@ -76,7 +76,7 @@ static struct table *table_new(double now)
 	struct table *t = xcalloc(1, sizeof(*t));
 
 	t->began = now;
-	map_init(&t->by_key, (uint64_t)(uintptr_t)t);
+	map_init(&t->by_key);
 	return t;
 }
 

@@ -7,9 +7,9 @@
 
 static void discovery_begin(struct discovery *d, double now)
 {
-	map_init(&d->shapes, discovery_hash(d, SLICE_LIT("shapes")));
-	map_init(&d->keys, discovery_hash(d, SLICE_LIT("keys")));
-	map_init(&d->places, discovery_hash(d, SLICE_LIT("places")));
+	map_init_with(&d->shapes, d->secret);
+	map_init_with(&d->keys, d->secret);
+	map_init_with(&d->places, d->secret);
 	d->covered = (struct shape){ .node = { .key = SLICE_LIT("") } };
 	list_init(&d->covered.keys);
 	d->used = discovery_cost(sizeof(*d->sampling));

@@ -172,7 +172,7 @@ struct discovery_snapshot {
 	uint64_t passed_by; /* commands, by sampling */
 	struct shape *shapes; /* without their keys */
 	size_t n;
-	uint64_t seed; /* for maps */
+	uint8_t secret[SIPHASH_SECRET_SIZE]; /* for maps */
 };
 
 /* What a block of so many bytes takes of the heap, with what malloc() adds to it. */

@@ -121,7 +121,7 @@ static void merging_init(struct merging *m, const struct discovery_snapshot *s,
                          enum finding_kind kind)
 {
 	*m = (struct merging){ .kind = kind, .n = s->n };
-	map_init(&m->widenings, s->seed);
+	map_init_with(&m->widenings, s->secret);
 	m->v = xcalloc(s->n + 1, sizeof(*m->v));
 	for (size_t i = 0; i < s->n; i++)
 		m->v[i] = (struct candidate){ .shape = &s->shapes[i],

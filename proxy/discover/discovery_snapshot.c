@@ -56,7 +56,7 @@ struct discovery_snapshot *discovery_snapshot_new(struct discovery *d, bool so_f
 	s->nclients = d->ncounted;
 	s->passed_over = d->passed_over;
 	s->passed_by = sampling_passed(d->sampling);
-	s->seed = discovery_hash(d, SLICE_LIT("snapshot"));
+	memcpy(s->secret, d->secret, sizeof(s->secret));
 	s->shapes = xcalloc(d->shapes.n + 1, sizeof(*s->shapes));
 	do {
 		cursor = map_scan(&d->shapes, cursor, copy_shape, s);

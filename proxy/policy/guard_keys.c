@@ -46,7 +46,7 @@ void guard_keys_add(struct guard_keys *all, const struct guard_keys *more)
 	if (!all->nodes) {
 		all->v = xcalloc(READ_SET_MAX, sizeof(*all->v));
 		all->nodes = xcalloc(READ_SET_MAX, sizeof(*all->nodes));
-		map_init(&all->by_key, (uint64_t)(uintptr_t)all);
+		map_init(&all->by_key);
 	}
 	for (size_t i = 0; i < more->n; i++) {
 		bool writes = more->v[i].writes;

@@ -6,20 +6,17 @@
 #include <string.h>
 
 #include "base/fatal.h"
-#include "base/random.h"
 #include "quorum/quorum_internal.h"
 
 struct quorum *quorum_new(const struct quorum_how *how)
 {
 	struct quorum *q = xcalloc(1, sizeof(*q));
-	uint64_t seed;
 
 	HASP_ASSERT(how->nservers <= QUORUM_PEERS_MAX);
 	q->how = *how;
 	list_init(&q->releases);
 	list_init(&q->ops);
-	random_bytes(&seed, sizeof(seed));
-	map_init(&q->holds, seed);
+	map_init(&q->holds);
 	return q;
 }
 

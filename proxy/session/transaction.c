@@ -63,7 +63,7 @@ void transaction_watch(struct transaction *t, int db, struct slice key)
 	w->by_key.key = slice_of((const char *)(w + 1), key.n);
 	if (!all) {
 		all = t->watched = xmalloc(sizeof(*all));
-		map_init(&all->keys, (uint64_t)(uintptr_t)all);
+		map_init(&all->keys);
 		all->nbytes = sizeof(*all);
 	}
 	map_put(&all->keys, &w->by_key);

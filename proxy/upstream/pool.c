@@ -364,7 +364,7 @@ struct pool *pool_new(struct ev_loop *loop, struct link_env *env)
 	p->env = env;
 	p->loop = loop;
 	p->links_per_login = 1;
-	map_init(&p->groups, (uint64_t)(uintptr_t)p);
+	map_init(&p->groups);
 	list_init(&p->groups_by_use);
 	list_init(&p->check_waiters);
 	ev_timer_init(&p->sweep, pool_on_sweep, POOL_SWEEP_SECONDS, POOL_SWEEP_SECONDS);

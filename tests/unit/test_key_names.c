@@ -216,7 +216,7 @@ static void test_no_two_keys_share_a_name(void **state)
 		char key[WORD_MAX + 2] = "";
 		struct map names;
 
-		map_init(&names, 1);
+		map_init(&names);
 		do {
 			struct known_name *k = xcalloc(1, sizeof(*k));
 			buf_clear(&out);

@@ -31,7 +31,7 @@ static void begin(struct fixture *f, const struct tracker_limits *limits)
 	char called[] = "1.1.1.1:A";
 
 	/* No two of one host. */
-	*f = (struct fixture){ .w = tracker_new(7, limits), .now = 100 };
+	*f = (struct fixture){ .w = tracker_new(limits), .now = 100 };
 	for (size_t i = 0; i < CLIENTS; i++) {
 		f->clients[i] = tracker_client_new(called);
 		called[0]++;

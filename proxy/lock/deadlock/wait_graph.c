@@ -8,7 +8,6 @@
 
 #include "base/fatal.h"
 #include "base/list.h"
-#include "base/random.h"
 
 struct wait_graph {
 	pthread_mutex_t mutex; /* of what is not atomic */
@@ -20,11 +19,9 @@ struct wait_graph {
 struct wait_graph *wait_graph_new(void)
 {
 	struct wait_graph *g = xcalloc(1, sizeof(*g));
-	uint64_t seed;
 
-	random_bytes(&seed, sizeof(seed));
 	pthread_mutex_init(&g->mutex, NULL);
-	map_init(&g->by_owner, seed);
+	map_init(&g->by_owner);
 	return g;
 }
 

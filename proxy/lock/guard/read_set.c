@@ -35,8 +35,8 @@ struct read_sets *read_sets_new(struct script_jobs *jobs, struct unlisted_board 
 
 	table->jobs = jobs;
 	table->board = board;
-	map_init(&table->by_id, (uint64_t)(uintptr_t)table);
-	map_init(&table->by_lock, (uint64_t)(uintptr_t)table);
+	map_init(&table->by_id);
+	map_init(&table->by_lock);
 	freelist_init(&table->small, SMALL_SIZE);
 	return table;
 }

@@ -27,7 +27,7 @@ struct holds *holds_new(struct timers *timers, struct script_jobs *script_jobs)
 	list_init(&h->by_age);
 	freelist_init(&h->pending, PENDING_LOCK_SIZE);
 	freelist_init(&h->small, SMALL_SIZE);
-	map_init(&h->by_id, (uint64_t)(uintptr_t)h);
+	map_init(&h->by_id);
 	return h;
 }
 

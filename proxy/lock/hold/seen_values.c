@@ -65,7 +65,7 @@ static struct seen_values *seen_values_new(void)
 {
 	struct seen_values *all = xcalloc(1, sizeof(*all));
 
-	map_init(&all->by_id, (uint64_t)(uintptr_t)all);
+	map_init(&all->by_id);
 	list_init(&all->entries);
 	return all;
 }

@@ -17,7 +17,7 @@ struct observers *observers_new(double (*clock)(void))
 
 	o->clock = clock;
 	pthread_mutex_init(&o->lock, NULL);
-	o->tracker = tracker_new((uint64_t)(uintptr_t)o, &observer_limits);
+	o->tracker = tracker_new(&observer_limits);
 	return o;
 }
 

@@ -306,15 +306,15 @@ void tracker_event_end(const struct tracker_act *a)
 
 /* --- all ------------------------------------------------------------------------ */
 
-struct tracker *tracker_new(uint64_t seed, const struct tracker_limits *limits)
+struct tracker *tracker_new(const struct tracker_limits *limits)
 {
 	struct tracker *t = xcalloc(1, sizeof(*t));
 
 	HASP_ASSERT(limits->nkeys && limits->naccesses);
 	t->limits = *limits;
 	list_init(&t->rules);
-	map_init(&t->keys, seed);
-	map_init(&t->accesses_by_id, ~seed);
+	map_init(&t->keys);
+	map_init(&t->accesses_by_id);
 	list_init(&t->clean);
 	list_init(&t->harmed);
 	list_init(&t->accesses);

@@ -39,7 +39,7 @@ struct tracker_limits {
 };
 
 struct tracker;
-struct tracker *tracker_new(uint64_t seed, const struct tracker_limits *limits);
+struct tracker *tracker_new(const struct tracker_limits *limits);
 void tracker_free(struct tracker *t); /* no clients are left */
 
 enum tracker_kind { TRACKER_GUARD, TRACKER_LOCK };

@@ -176,8 +176,8 @@ struct waiters *waiters_new(struct timers *timers, const struct topology *topolo
 	all->script_jobs = script_jobs;
 	all->board = board;
 	list_init(&all->rechecks);
-	map_init(&all->by_ticket, number);
-	map_init(&all->by_key, number);
+	map_init(&all->by_ticket);
+	map_init(&all->by_key);
 	queue_nodes_init(all);
 	return all;
 }
