@@ -428,6 +428,58 @@ static void test_wait_that_ends_before_the_next_search_has_none_made(void **stat
 	end(&a);
 }
 
+/* A thousand owners may wait in a chain: a wait that ends makes none of them search but its own. */
+static void test_wait_that_ends_has_only_its_owners_other_waits_searched(void **state)
+{
+	struct client other = { "a", LOCK_KIND_TOKEN, 0, "lock0", NULL, BUF_INIT };
+	struct client first = { "b", LOCK_KIND_TOKEN, 0, "lock1", NULL, BUF_INIT };
+	struct client b = { "b", LOCK_KIND_TOKEN, 0, "lock2", NULL, BUF_INIT };
+
+	(void)state;
+	begin(&other);
+	begin(&first);
+	begin(&b);
+	answer_all();
+	ncalls = nanswered = 0;
+	end(&first);
+	time_passes(0.02);
+	assert_int_equal(ncalls, 1);
+	assert_non_null(strstr(buf_head(&calls[0].words), "lock2"));
+	answer_all();
+	end(&other);
+	end(&b);
+}
+
+static void test_searches_of_more_questions_than_allowed_are_put_off(void **state)
+{
+	struct client a = { "connection:a", LOCK_KIND_COUNT, 0, "lock0", NULL, BUF_INIT };
+	struct client many = { "connection:b", LOCK_KIND_COUNT, 0, "lock1", NULL, BUF_INIT };
+	struct client last = { "connection:c", LOCK_KIND_COUNT, 0, "lock2", NULL, BUF_INIT };
+	size_t nasked = 0;
+
+	(void)state;
+	owners[2] = a.owner;
+	owners[0] = last.owner;
+	begin(&a);
+	do {
+		end(&many);
+		ncalls = nanswered = 0;
+		begin(&many);
+		nasked += ncalls;
+		answer_all();
+	} while (ncalls && nasked < 2000);
+	assert_in_range(nasked, 900, 1100);
+	begin(&last);
+	assert_int_equal(ncalls, 0);
+	/* One that was put off, and has ended, costs nothing. */
+	end(&many);
+	time_passes(0.02);
+	answer_all();
+	assert_true(is_told(&last));
+	end(&a);
+	end(&last);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -444,6 +496,8 @@ int main(void)
 		TEST(test_search_that_redis_does_not_answer_is_made_again_ever_more_slowly),
 		TEST(test_answer_of_redis_shortens_the_pause_after_the_next_failure),
 		TEST(test_wait_that_ends_before_the_next_search_has_none_made),
+		TEST(test_wait_that_ends_has_only_its_owners_other_waits_searched),
+		TEST(test_searches_of_more_questions_than_allowed_are_put_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

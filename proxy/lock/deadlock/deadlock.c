@@ -18,6 +18,10 @@
 /* How soon hasp sees that an owner with several connections may have closed a circle by getting
  * a lock while another of them waits. */
 #define GENERATION_SECONDS 0.02
+/* Questions to Redis that a worker's searches may cost in a second, one for each lock. A search that
+ * would begin beyond that is put off until its turn comes. */
+#define QUESTIONS_PER_SECOND 1000.0
+#define TURN_SECONDS 0.02
 /* Bytes of a key that are shown. */
 #define KEY_SHOWN_MAX 128
 
@@ -28,6 +32,10 @@ struct deadlocks {
 	struct list shared; /* watches of owners that may have several connections */
 	struct timer generations; /* for them; runs while there are some */
 	unsigned generation; /* of the graph, as of the last time */
+	double questions; /* that may be asked, as of `counted_at`; < 0: searches asked more */
+	double counted_at; /* by the timers' clock */
+	struct list put_off; /* watches whose searches are put off, the oldest first */
+	struct timer turn; /* for them; runs while there are some */
 };
 
 struct deadlock_watch {
@@ -40,6 +48,7 @@ struct deadlock_watch {
 	struct timer retry;
 	double pause; /* before the next search, if this one fails */
 	struct list shared; /* in deadlocks.shared, or in none */
+	struct list put_off; /* in deadlocks.put_off, or in none */
 };
 
 /* One wait that the search came by. */
@@ -259,6 +268,7 @@ static void search_ask(struct search *s)
 	struct buf call = BUF_INIT;
 	struct lock_call unused;
 
+	s->all->questions--;
 	rewrite_info(&call, (enum lock_kind)about->kind, about->key, &how, &unused);
 	script_job_run(s->all->jobs, about->db, SCRIPT_INFO, buf_slice(&call), 0,
 	               search_on_answer, s);
@@ -331,14 +341,10 @@ static void search_on_answer(void *arg, const redisReply *reply)
 	buf_release(&holder);
 }
 
-static void search_begin(struct deadlock_watch *w)
+static void search_start(struct deadlock_watch *w)
 {
 	struct search *s;
 
-	if (w->search) {
-		w->again = true;
-		return;
-	}
 	if (!wait_graph_has_several(w->all->graph))
 		return;
 	s = xcalloc(1, sizeof(*s));
@@ -347,6 +353,48 @@ static void search_begin(struct deadlock_watch *w)
 	s->steps[s->n++].wait = graph_wait_hold(w->wait);
 	w->search = s;
 	search_ask(s);
+}
+
+static bool may_ask(struct deadlocks *all)
+{
+	double now = timers_now(all->timers);
+
+	all->questions += (now - all->counted_at) * QUESTIONS_PER_SECOND;
+	if (all->questions > QUESTIONS_PER_SECOND)
+		all->questions = QUESTIONS_PER_SECOND;
+	all->counted_at = now;
+	return all->questions >= 1;
+}
+
+static void deadlocks_on_turn(struct timer *t, double now)
+{
+	struct deadlocks *all = container_of(t, struct deadlocks, turn);
+	struct list *first;
+
+	(void)now;
+	while (!list_empty(&all->put_off) && may_ask(all)) {
+		first = list_shift(&all->put_off);
+		search_start(container_of(first, struct deadlock_watch, put_off));
+	}
+	if (list_empty(&all->put_off))
+		timer_stop(all->timers, t);
+}
+
+/* A search begins now, or when its turn comes, or after the one under way. */
+static void search_begin(struct deadlock_watch *w)
+{
+	struct deadlocks *all = w->all;
+
+	if (w->search) {
+		w->again = true;
+	} else if (list_empty(&all->put_off) && may_ask(all)) {
+		search_start(w);
+	} else if (list_empty(&w->put_off)) {
+		if (list_empty(&all->put_off))
+			timer_start(all->timers, &all->turn, deadlocks_on_turn,
+			            timers_now(all->timers) + TURN_SECONDS, TURN_SECONDS);
+		list_append(&all->put_off, &w->put_off);
+	}
 }
 
 /* --- watches ------------------------------------------------------------------------------ */
@@ -360,8 +408,11 @@ static void deadlocks_on_generation(struct timer *t, double now)
 	if (generation == all->generation)
 		return;
 	all->generation = generation;
-	for (struct list *at = all->shared.next; at != &all->shared; at = at->next)
-		search_begin(container_of(at, struct deadlock_watch, shared));
+	for (struct list *at = all->shared.next; at != &all->shared; at = at->next) {
+		struct deadlock_watch *w = container_of(at, struct deadlock_watch, shared);
+		if (atomic_exchange(&w->wait->moved, false))
+			search_begin(w);
+	}
 }
 
 struct deadlocks *deadlocks_new(struct timers *timers, struct script_jobs *jobs,
@@ -373,6 +424,9 @@ struct deadlocks *deadlocks_new(struct timers *timers, struct script_jobs *jobs,
 	all->jobs = jobs;
 	all->graph = graph;
 	list_init(&all->shared);
+	list_init(&all->put_off);
+	all->questions = QUESTIONS_PER_SECOND;
+	all->counted_at = timers_now(timers);
 	return all;
 }
 
@@ -380,6 +434,7 @@ void deadlocks_free(struct deadlocks *all)
 {
 	HASP_ASSERT(list_empty(&all->shared));
 	timer_stop(all->timers, &all->generations);
+	timer_stop(all->timers, &all->turn);
 	free(all);
 }
 
@@ -424,6 +479,7 @@ struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
 		w->pause = RETRY_SECONDS;
 		w->wait = wait_graph_add(all->graph, &facts);
 		list_init(&w->shared);
+		list_init(&w->put_off);
 		if (shared)
 			watch_shared(w);
 		search_begin(w);
@@ -443,6 +499,7 @@ void deadlock_watch_end(struct deadlock_watch *w)
 		w->search->watch = NULL;
 	timer_stop(all->timers, &w->retry);
 	list_remove(&w->shared);
+	list_remove(&w->put_off);
 	if (list_empty(&all->shared))
 		timer_stop(all->timers, &all->generations);
 	free(w);

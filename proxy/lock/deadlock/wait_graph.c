@@ -93,6 +93,17 @@ struct graph_wait *wait_graph_add(struct wait_graph *g, const struct wait_facts 
 	return w;
 }
 
+/* Under the mutex. Returns true if that owner has any waits. */
+static bool mark_moved(struct wait_graph *g, struct slice owner)
+{
+	struct map_node *node = map_get(&g->by_owner, owner);
+	bool any = node != NULL;
+
+	for (size_t n = 0; node && n < WAIT_MOVED_MAX; n++, node = map_next(node))
+		atomic_store(&container_of(node, struct graph_place, node)->wait->moved, true);
+	return any;
+}
+
 /* Under the mutex. */
 static void take_out(struct wait_graph *g, struct graph_wait *w)
 {
@@ -101,7 +112,7 @@ static void take_out(struct wait_graph *g, struct graph_wait *w)
 	for (size_t i = 0; i < w->facts.nowners; i++)
 		map_remove(&g->by_owner, &w->places[i].node);
 	for (size_t i = 0; i < w->facts.nowners; i++)
-		elsewhere |= map_get(&g->by_owner, w->facts.owners[i]) != NULL;
+		elsewhere |= mark_moved(g, w->facts.owners[i]);
 	w->there = false;
 	atomic_fetch_sub(&g->n, 1);
 	if (elsewhere)

@@ -18,6 +18,8 @@
 
 /* A client waits as the owner that its try names; and it cannot act as itself meanwhile. */
 #define WAIT_OWNERS_MAX 2
+/* Waits of one owner that are marked when another wait of that owner ends. */
+#define WAIT_MOVED_MAX 64
 
 /* What a wait consists of. */
 struct wait_facts {
@@ -41,6 +43,9 @@ struct graph_place {
 struct graph_wait {
 	struct wait_facts facts; /* point behind it */
 	_Atomic unsigned refs;
+	/* Another wait of one of its owners has ended: that owner may have got what others wait for.
+	 * The graph sets it, and the wait's watch clears it. */
+	atomic_bool moved;
 	/* The graph's, under its mutex: */
 	bool there;
 	struct graph_place places[WAIT_OWNERS_MAX];
@@ -65,8 +70,8 @@ size_t wait_graph_of(struct wait_graph *g, struct slice owner, struct graph_wait
 /* Does anybody wait but for one? */
 bool wait_graph_has_several(const struct wait_graph *g);
 
-/* Another number as soon as a wait has ended of an owner that waits elsewhere, too: it may have
- * got what others wait for. */
+/* Another number as soon as a wait has ended of an owner that waits elsewhere, too. Its other waits
+ * (at most WAIT_MOVED_MAX) are marked as moved by then. */
 unsigned wait_graph_generation(const struct wait_graph *g);
 
 /* If all of the n waits are there, the first one leaves: the others are not in that circle any
