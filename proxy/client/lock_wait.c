@@ -114,8 +114,11 @@ static void watch_for_deadlock(struct client *c, const struct lock_try *t)
 {
 	const struct guard_op *op = c->current->guard_op;
 	struct deadlock_terms terms = { .db = c->session.db, .wanted = t };
+	const char *user = session_user(&c->session);
 
 	terms.shown = op ? guard_op_queued_key(op) : t->id.key;
+	if (user)
+		terms.user = slice_str(user);
 	if (c->identity && may_be_waited_for(c))
 		terms.connection = c->identity->connection;
 	c->deadlock = deadlock_watch_new(c->env->deadlocks, &terms, c->env->on_deadlock, c);

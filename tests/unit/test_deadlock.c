@@ -182,7 +182,8 @@ static void begin(struct client *c)
 {
 	struct lock_try wanted = { .id = { c->kind, slice_str(c->lock), slice_str(c->owner) },
 		                   .limit = c->limit };
-	struct deadlock_terms terms = { .wanted = &wanted, .shown = wanted.id.key };
+	struct deadlock_terms terms = { .wanted = &wanted, .shown = wanted.id.key,
+	                                .user = SLICE_LIT("default") };
 	enum owner_kind made;
 
 	if (owner_is_made(wanted.id.token, &made))

@@ -216,18 +216,36 @@ static void write_holder(struct buf *out, struct slice owner)
 		buf_puts(out, "another owner");
 }
 
+/* May the client's Redis user access the lock of `l`? Yes, if the client waits for that lock, if its
+ * own connection has it, or if another client of that user waits for it. */
+static bool may_see(const struct search *s, const struct search_step *l)
+{
+	const struct wait_facts *own = &s->steps[0].wait->facts;
+	struct slice holder = buf_slice(&l->holder), user = l->wait->facts.user;
+
+	return l == s->steps || (user.n && slice_eq(user, own->user)) ||
+	       (is_own(s, holder) && !is_shared(LOCK_KIND_TOKEN, slice_of(holder.p + 1, holder.n - 1)));
+}
+
 static void write_error(const struct search *s, struct buf *out)
 {
 	buf_puts(out, "-DEADLOCK ");
 	for (size_t i = 0; i < s->ncircle; i++) {
 		const struct search_step *l = &s->steps[s->circle[i]];
+		bool seen = may_see(s, l);
 		if (i > 0)
 			buf_puts(out, ", who waits for ");
-		write_key(out, l->wait->facts.shown);
+		if (seen)
+			write_key(out, l->wait->facts.shown);
+		else
+			buf_puts(out, "another key");
 		if (i + 1 == s->ncircle)
 			break;
 		buf_puts(out, i > 0 ? ", held by " : " is held by ");
-		write_holder(out, buf_slice(&l->holder));
+		if (seen)
+			write_holder(out, buf_slice(&l->holder));
+		else
+			buf_puts(out, "another owner");
 	}
 	buf_puts(out, "\r\n");
 }
@@ -456,7 +474,9 @@ struct deadlock_watch *deadlock_watch_new(struct deadlocks *all,
                                           void *arg)
 {
 	const struct lock_ident *id = &terms->wanted->id;
-	struct wait_facts facts = { .db = terms->db, .key = id->key, .shown = terms->shown };
+	struct wait_facts facts = {
+		.db = terms->db, .key = id->key, .shown = terms->shown, .user = terms->user
+	};
 	struct buf names[WAIT_OWNERS_MAX] = { BUF_INIT, BUF_INIT };
 	bool shared = is_shared((char)id->kind, id->token);
 	struct deadlock_watch *w = NULL;

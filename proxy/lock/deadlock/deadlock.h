@@ -40,6 +40,7 @@ struct deadlock_terms {
 	int db;
 	const struct lock_try *wanted;
 	struct slice shown; /* what the client calls the key that is locked */
+	struct slice user; /* that the client is logged in as in Redis; empty: not known */
 	struct slice connection; /* the token of its connection; empty: that has nothing */
 };
 

@@ -47,7 +47,7 @@ static struct slice put_bytes(char **at, struct slice s)
 
 static struct graph_wait *graph_wait_new(const struct wait_facts *facts)
 {
-	size_t nbytes = facts->key.n + facts->shown.n;
+	size_t nbytes = facts->key.n + facts->shown.n + facts->user.n;
 	struct graph_wait *w;
 	char *at;
 
@@ -59,6 +59,7 @@ static struct graph_wait *graph_wait_new(const struct wait_facts *facts)
 	w->facts = *facts;
 	w->facts.key = put_bytes(&at, facts->key);
 	w->facts.shown = put_bytes(&at, facts->shown);
+	w->facts.user = put_bytes(&at, facts->user);
 	for (size_t i = 0; i < facts->nowners; i++)
 		w->facts.owners[i] = put_bytes(&at, facts->owners[i]);
 	atomic_init(&w->refs, 1);

@@ -27,6 +27,7 @@ struct wait_facts {
 	char kind; /* enum lock_kind */
 	struct slice key; /* of the lock */
 	struct slice shown; /* what the client calls it */
+	struct slice user; /* that the client is logged in as; empty: not known */
 	struct slice owners[WAIT_OWNERS_MAX];
 	size_t nowners;
 };
