@@ -6,6 +6,7 @@
 
 #include "base/fatal.h"
 #include "cluster/split.h"
+#include "cluster/subscriptions.h"
 #include "resp/reply.h"
 #include "resp/write.h"
 
@@ -94,6 +95,114 @@ static void merge_list(const struct slice *replies, size_t n, struct buf *out)
 		buf_append(out, reply_elements(replies[i]));
 }
 
+/* The next of the `elements`, with its header; SLICE_NONE: there is none. */
+static struct slice take_element(struct slice *elements)
+{
+	const char *begin = elements->p;
+	struct resp_reply r;
+
+	if (!reply_next(elements, &r))
+		return SLICE_NONE;
+	return slice_of(begin, (size_t)(elements->p - begin));
+}
+
+static int compare_elements(const void *a, const void *b)
+{
+	const struct slice *x = a, *y = b;
+	int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
+
+	return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+static void merge_names(const struct slice *replies, size_t n, struct buf *out)
+{
+	struct buf all = BUF_INIT, names = BUF_INIT;
+	struct slice rest, *v;
+	size_t nnames = 0;
+	long long count;
+
+	merge_list(replies, n, &all);
+	count = count_elements(buf_slice(&all));
+	if (count <= 0) {
+		buf_append(out, buf_slice(&all));
+		buf_release(&all);
+		return;
+	}
+	v = xcalloc((size_t)count, sizeof(*v));
+	rest = reply_elements(buf_slice(&all));
+	for (long long i = 0; i < count; i++)
+		v[i] = take_element(&rest);
+	qsort(v, (size_t)count, sizeof(*v), compare_elements);
+	for (long long i = 0; i < count; i++) {
+		if (i > 0 && slice_eq(v[i], v[i - 1]))
+			continue;
+		buf_append(&names, v[i]);
+		nnames++;
+	}
+	resp_write_array(out, nnames);
+	buf_append(out, buf_slice(&names));
+	free(v);
+	buf_release(&all);
+	buf_release(&names);
+}
+
+/* The name of a channel, as an element. Every node has the same subscribers of it: see
+ * subscriptions.h. */
+static bool is_at_all_nodes(struct slice element)
+{
+	const char *lf = element.n ? memchr(element.p, '\n', element.n) : NULL;
+
+	if (!lf)
+		return false;
+	lf++;
+	return channel_has_key_events(slice_of(lf, element.n - (size_t)(lf - element.p)));
+}
+
+/* Appends the name that comes next in each of the `rests`, and its count. False: they are not
+ * alike. */
+static bool write_count(struct slice *rests, size_t n, struct buf *out)
+{
+	struct slice name = SLICE_NONE;
+	long long sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct slice same = take_element(&rests[i]);
+		struct resp_reply r;
+
+		if (i == 0)
+			name = same;
+		if (!slice_eq(same, name) || !reply_next(&rests[i], &r) || r.type != ':')
+			return false;
+		if (!is_at_all_nodes(name))
+			sum += r.integer;
+		else if (r.integer > sum)
+			sum = r.integer;
+	}
+	buf_append(out, name);
+	write_integer(out, sum);
+	return true;
+}
+
+static void merge_counts(const struct slice *replies, size_t n, struct buf *out)
+{
+	struct slice *rests = xcalloc(n, sizeof(*rests));
+	long long count = count_elements(replies[0]);
+	struct buf merged = BUF_INIT;
+	bool ok = count >= 0 && count % 2 == 0;
+
+	for (size_t i = 0; i < n; i++) {
+		rests[i] = reply_elements(replies[i]);
+		ok = ok && count_elements(replies[i]) == count;
+	}
+	if (ok)
+		resp_write_array(&merged, (size_t)count);
+	for (long long k = 0; ok && k < count; k += 2)
+		ok = write_count(rests, n, &merged);
+	buf_append(out, ok ? buf_slice(&merged) : unlike);
+	buf_release(&merged);
+	free(rests);
+}
+
 /* The least of the integers that come next, of which one is taken off each of `rests`. */
 static bool take_least(struct slice *rests, size_t n, long long *least)
 {
@@ -171,14 +280,11 @@ static void merge_values(const struct split *s, const struct slice *replies, str
 	else
 		buf_append(out, unlike);
 	for (uint32_t key = 0; fits && key < s->nkeys; key++) {
-		struct slice *rest = &rests[s->keys[key].part];
-		const char *begin = rest->p;
-		struct resp_reply r;
-		bool is_there = reply_next(rest, &r);
+		struct slice element = take_element(&rests[s->keys[key].part]);
 
 		/* Whole replies have as many elements as they say. */
-		HASP_ASSERT(is_there);
-		buf_append(out, slice_of(begin, (size_t)(rest->p - begin)));
+		HASP_ASSERT(element.n > 0);
+		buf_append(out, element);
 	}
 	free(rests);
 }
@@ -215,6 +321,12 @@ void merge_replies(enum merge_kind kind, const struct split *split, const struct
 		break;
 	case MERGE_LIST:
 		merge_list(replies, n, out);
+		break;
+	case MERGE_NAMES:
+		merge_names(replies, n, out);
+		break;
+	case MERGE_COUNTS:
+		merge_counts(replies, n, out);
 		break;
 	case MERGE_FOUND:
 		merge_found(replies, n, out);

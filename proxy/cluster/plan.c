@@ -109,25 +109,41 @@ static struct plan by_numkeys(const struct resp_view *req)
 	return by_keys(req, 3, (size_t)n);
 }
 
-static struct plan plan_script(const struct resp_view *req)
+/* Subcommands for all primaries; others are for the home node. */
+static const struct {
+	const char *command, *subcommand;
+	enum merge_kind merge;
+} of_all[] = {
+	{ "acl", "DELUSER", MERGE_SAME },
+	{ "acl", "LOAD", MERGE_SAME },
+	{ "acl", "SAVE", MERGE_SAME },
+	{ "acl", "SETUSER", MERGE_SAME },
+	{ "config", "RESETSTAT", MERGE_SAME },
+	{ "config", "REWRITE", MERGE_SAME },
+	{ "config", "SET", MERGE_SAME },
+	{ "function", "DELETE", MERGE_SAME },
+	{ "function", "FLUSH", MERGE_SAME },
+	{ "function", "KILL", MERGE_ANY },
+	{ "function", "LOAD", MERGE_SAME },
+	{ "function", "RESTORE", MERGE_SAME },
+	{ "pubsub", "CHANNELS", MERGE_NAMES },
+	{ "pubsub", "NUMPAT", MERGE_SUM },
+	{ "pubsub", "NUMSUB", MERGE_COUNTS },
+	{ "pubsub", "SHARDCHANNELS", MERGE_NAMES },
+	{ "pubsub", "SHARDNUMSUB", MERGE_COUNTS },
+	{ "script", "EXISTS", MERGE_LEAST },
+	{ "script", "FLUSH", MERGE_SAME },
+	{ "script", "KILL", MERGE_ANY },
+	{ "script", "LOAD", MERGE_SAME },
+};
+
+static struct plan by_subcommand(const struct command *c, const struct resp_view *req)
 {
-	struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
-
-	if (args_option(what, "LOAD") || args_option(what, "FLUSH"))
-		return to_each(MERGE_SAME);
-	if (args_option(what, "EXISTS") && req->argc > 2)
-		return to_each(MERGE_LEAST);
-	return args_option(what, "KILL") ? to_each(MERGE_ANY) : home;
-}
-
-static struct plan plan_function(const struct resp_view *req)
-{
-	struct slice what = req->argc > 1 ? req->argv[1] : SLICE_NONE;
-
-	if (args_option(what, "LOAD") || args_option(what, "DELETE") ||
-	    args_option(what, "FLUSH") || args_option(what, "RESTORE"))
-		return to_each(MERGE_SAME);
-	return args_option(what, "KILL") ? to_each(MERGE_ANY) : home;
+	for (size_t i = 0; req->argc > 1 && i < sizeof(of_all) / sizeof(*of_all); i++)
+		if (strcmp(c->name, of_all[i].command) == 0 &&
+		    args_option(req->argv[1], of_all[i].subcommand))
+			return to_each(of_all[i].merge);
+	return home;
 }
 
 struct plan plan_request(const struct command *c, const struct resp_view *req)
@@ -156,10 +172,8 @@ struct plan plan_request(const struct command *c, const struct resp_view *req)
 		return (struct plan){ .kind = req->argc > 1 ? PLAN_SCAN : PLAN_HOME };
 	case CLUSTER_RANDOM:
 		return to_each(MERGE_FOUND);
-	case CLUSTER_SCRIPT:
-		return plan_script(req);
-	case CLUSTER_FUNCTION:
-		return plan_function(req);
+	case CLUSTER_SUBCOMMAND:
+		return by_subcommand(c, req);
 	case CLUSTER_STREAMS:
 		return by_streams(req);
 	case CLUSTER_SECOND:

@@ -10,6 +10,28 @@ static const struct {
 	{ "ssubscribe", SESSION_SSUBSCRIBE }, { "sunsubscribe", SESSION_SUNSUBSCRIBE },
 };
 
+static const struct slice event_prefixes[] = { SLICE_LIT("__keyspace@"),
+	                                       SLICE_LIT("__keyevent@") };
+
+bool channel_has_key_events(struct slice channel)
+{
+	return slice_starts(channel, event_prefixes[0]) ||
+	       slice_starts(channel, event_prefixes[1]);
+}
+
+bool pattern_has_key_events(struct slice pattern)
+{
+	struct slice fixed = slice_of(pattern.p, 0);
+
+	while (fixed.n < pattern.n && !memchr("*?[\\", fixed.p[fixed.n], 4))
+		fixed.n++;
+	for (size_t i = 0; i < 2; i++)
+		if (slice_starts(fixed, event_prefixes[i]) ||
+		    (fixed.n < pattern.n && slice_starts(event_prefixes[i], fixed)))
+			return true;
+	return false;
+}
+
 struct acks acks_of(const struct command *c, size_t argc)
 {
 	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++)
@@ -50,6 +72,69 @@ static bool count_ack(struct subscriptions *s, struct acks *head)
 		return true;
 	head->due--;
 	return false;
+}
+
+/* Takes a bulk string off `rest`: as much of it as is there. Returns how long it is as a whole;
+ * SIZE_MAX: its header is not there; 0: there is another value, or an empty one. */
+static size_t take_bulk(struct slice *rest, struct slice *bulk)
+{
+	const char *lf = rest->n ? memchr(rest->p, '\n', rest->n) : NULL;
+	size_t len = 0;
+
+	*bulk = SLICE_NONE;
+	if (!lf)
+		return SIZE_MAX;
+	if (*rest->p != '$')
+		return 0;
+	for (const char *p = rest->p + 1; *p >= '0' && *p <= '9'; p++)
+		len = len * 10 + (size_t)(*p - '0');
+	lf++;
+	*rest = slice_of(lf, rest->n - (size_t)(lf - rest->p));
+	*bulk = slice_of(rest->p, rest->n < len ? rest->n : len);
+	*rest = rest->n < len + 2 ? SLICE_NONE : slice_of(rest->p + len + 2, rest->n - len - 2);
+	return len;
+}
+
+/* `rest` begins with the name of a channel. */
+static enum frame_kind message_kind(struct slice rest)
+{
+	struct slice channel;
+	size_t len = take_bulk(&rest, &channel);
+
+	if (len == SIZE_MAX || (channel.n < len && channel.n < event_prefixes[0].n))
+		return FRAME_UNKNOWN;
+	return channel_has_key_events(channel) ? FRAME_KEY_EVENT : FRAME_PUBLISHED;
+}
+
+enum frame_kind frame_kind(struct slice beginning)
+{
+	const char *lf = memchr(beginning.p, '\n', beginning.n);
+	struct slice rest, first;
+	size_t len;
+
+	if (!lf)
+		return FRAME_UNKNOWN;
+	lf++;
+	rest = slice_of(lf, beginning.n - (size_t)(lf - beginning.p));
+	len = take_bulk(&rest, &first);
+	if (len == SIZE_MAX || first.n < len)
+		return FRAME_UNKNOWN;
+	if (slice_eq(first, SLICE_LIT("message")))
+		return message_kind(rest);
+	if (slice_eq(first, SLICE_LIT("pmessage"))) {
+		struct slice pattern;
+		len = take_bulk(&rest, &pattern);
+		if (len == SIZE_MAX || pattern.n < len)
+			return FRAME_UNKNOWN;
+		return message_kind(rest);
+	}
+	for (size_t i = 0; i < sizeof(acknowledged) / sizeof(*acknowledged); i++)
+		if (slice_eq(first, slice_str(acknowledged[i].name)))
+			return acknowledged[i].of == SESSION_SSUBSCRIBE ||
+			                       acknowledged[i].of == SESSION_SUNSUBSCRIBE
+			               ? FRAME_SHARD_ACK
+			               : FRAME_ACK;
+	return FRAME_OTHER;
 }
 
 static bool is_published(const struct subscriptions *s, struct slice first)

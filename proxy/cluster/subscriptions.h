@@ -3,6 +3,10 @@
  * subscriptions: what one connection has subscribed to, as its acknowledgements tell. Each
  * channel of a SUBSCRIBE is acknowledged by a frame of its own, in RESP3 by a push; there is no
  * other reply. Source: https://redis.io/docs/manual/pubsub/
+ *
+ * A node passes what clients publish on to all other nodes, but a keyspace notification only to
+ * its own subscribers. So hasp subscribes to the channels of these at every node. Source:
+ * https://redis.io/docs/manual/keyspace-notifications/ ("Events in a cluster")
  */
 #ifndef HASP_CLUSTER_SUBSCRIPTIONS_H
 #define HASP_CLUSTER_SUBSCRIPTIONS_H
@@ -24,6 +28,11 @@ static inline bool subscriptions_any(const struct subscriptions *s)
 	return s->channels || s->patterns || s->shards;
 }
 
+/* Returns true if keyspace notifications come on this channel. */
+bool channel_has_key_events(struct slice channel);
+/* Returns true if such a channel may match the pattern. */
+bool pattern_has_key_events(struct slice pattern);
+
 /* The acknowledgements that a request waits for. All zero: it waits for none. */
 struct acks {
 	enum command_session of; /* SESSION_SUBSCRIBE, or one of its like; 0: none */
@@ -32,6 +41,19 @@ struct acks {
 
 /* Those of a command with so many arguments, its name included. Not `of`: it is no such one. */
 struct acks acks_of(const struct command *c, size_t argc);
+
+/* What a frame is to a subscriber, as far as its beginning tells. */
+enum frame_kind {
+	FRAME_UNKNOWN, /* more of it must be there */
+	FRAME_OTHER,
+	FRAME_ACK, /* of channels, or of patterns */
+	FRAME_SHARD_ACK,
+	FRAME_KEY_EVENT, /* a keyspace notification */
+	FRAME_PUBLISHED, /* another message of a channel; those of shard channels are
+	                    FRAME_OTHER */
+};
+
+enum frame_kind frame_kind(struct slice beginning);
 
 /* A frame came on the connection. `head`: what the oldest request waits for; NULL: there is
  * none. `resp3`: that is spoken there. Returns whether the frame answers no request by itself;

@@ -103,6 +103,32 @@ static void test_what_one_node_finds_is_found(void **state)
 	MERGED(MERGE_FOUND, "-ERR x\r\n", "_\r\n", "-ERR x\r\n");
 }
 
+static void test_a_name_that_several_nodes_give_is_given_once(void **state)
+{
+	(void)state;
+	MERGED(MERGE_NAMES, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$2\r\nbc\r\n",
+	       "*2\r\n$1\r\nb\r\n$1\r\na\r\n", "*0\r\n", "*2\r\n$2\r\nbc\r\n$1\r\nb\r\n");
+	MERGED(MERGE_NAMES, "*0\r\n", "*0\r\n", "*0\r\n");
+	MERGED(MERGE_NAMES, UNLIKE, "*0\r\n", ":1\r\n");
+}
+
+static void test_the_subscribers_of_a_channel_are_added_up(void **state)
+{
+	(void)state;
+	MERGED(MERGE_COUNTS, "*4\r\n$1\r\na\r\n:5\r\n$0\r\n\r\n:0\r\n",
+	       "*4\r\n$1\r\na\r\n:2\r\n$0\r\n\r\n:0\r\n",
+	       "*4\r\n$1\r\na\r\n:3\r\n$0\r\n\r\n:0\r\n");
+	/* hasp has subscribed its clients to this one at every node. */
+	MERGED(MERGE_COUNTS, "*2\r\n$16\r\n__keyevent@0__:x\r\n:3\r\n",
+	       "*2\r\n$16\r\n__keyevent@0__:x\r\n:2\r\n",
+	       "*2\r\n$16\r\n__keyevent@0__:x\r\n:3\r\n");
+	MERGED(MERGE_COUNTS, "*0\r\n", "*0\r\n", "*0\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n", "*2\r\n$1\r\nb\r\n:1\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n", "*2\r\n$1\r\na\r\n_\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, "*2\r\n$1\r\na\r\n:1\r\n", "*0\r\n");
+	MERGED(MERGE_COUNTS, UNLIKE, "*1\r\n$1\r\na\r\n", "*1\r\n$1\r\na\r\n");
+}
+
 /* Keys a, b and c are in three slots. */
 static void split_five(struct split *s)
 {
@@ -155,6 +181,8 @@ int main(void)
 		cmocka_unit_test(test_the_least_number_counts),
 		cmocka_unit_test(test_one_node_that_runs_a_script_is_enough),
 		cmocka_unit_test(test_what_one_node_finds_is_found),
+		cmocka_unit_test(test_a_name_that_several_nodes_give_is_given_once),
+		cmocka_unit_test(test_the_subscribers_of_a_channel_are_added_up),
 		cmocka_unit_test(test_values_come_in_the_order_of_their_keys),
 		cmocka_unit_test(test_parts_with_too_few_values_do_not_fit),
 	};

@@ -119,6 +119,9 @@ static void test_a_command_without_a_key_goes_home(void **state)
 	assert_kind("object help", PLAN_HOME);
 	assert_kind("script debug yes", PLAN_HOME);
 	assert_kind("function list", PLAN_HOME);
+	assert_kind("pubsub help", PLAN_HOME);
+	assert_kind("config get a", PLAN_HOME);
+	assert_kind("acl whoami", PLAN_HOME);
 	assert_kind("select 1", PLAN_HOME);
 }
 
@@ -187,6 +190,18 @@ static void test_some_are_for_all_primaries(void **state)
 	assert_merge("function restore dump", PLAN_EACH, MERGE_SAME);
 	assert_merge("function kill", PLAN_EACH, MERGE_ANY);
 	assert_merge("wait 1 0", PLAN_EACH, MERGE_LEAST);
+	assert_merge("pubsub channels", PLAN_EACH, MERGE_NAMES);
+	assert_merge("PUBSUB SHARDCHANNELS a*", PLAN_EACH, MERGE_NAMES);
+	assert_merge("pubsub numsub a b", PLAN_EACH, MERGE_COUNTS);
+	assert_merge("pubsub shardnumsub a", PLAN_EACH, MERGE_COUNTS);
+	assert_merge("pubsub numpat", PLAN_EACH, MERGE_SUM);
+	assert_merge("acl setuser u on", PLAN_EACH, MERGE_SAME);
+	assert_merge("acl deluser u", PLAN_EACH, MERGE_SAME);
+	assert_merge("acl load", PLAN_EACH, MERGE_SAME);
+	assert_merge("acl save", PLAN_EACH, MERGE_SAME);
+	assert_merge("config set a b", PLAN_EACH, MERGE_SAME);
+	assert_merge("config resetstat", PLAN_EACH, MERGE_SAME);
+	assert_merge("config rewrite", PLAN_EACH, MERGE_SAME);
 	assert_kind("scan 0 count 10", PLAN_SCAN);
 	assert_merge("randomkey", PLAN_EACH, MERGE_FOUND);
 }
